@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <torch/torch.h>
+
+#include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+
+#include <raytrain/backend/backend.hpp>
+#include <raytrain/backend/torch/blas_advice.hpp>
+#include <raytrain/backend/torch/freed_memory.hpp>
+#include <raytrain/backend/torch/thread_advice.hpp>
+#include <raytrain/backend/torch/torch_config.hpp>
+#include <raytrain/backend/torch/torch_context.hpp>
+#include <raytrain/config/scaling_config.hpp>
+#include <raytrain/core/rank.hpp>
+#include <raytrain/train/worker_setup.hpp>
+
+namespace raytrain {
+
+/// LibTorch trains: models, gradients and batches are its own.
+///
+/// Source: data-parallel training with averaged gradients, as in S. Li et al., "PyTorch Distributed: Experiences on
+///         Accelerating Data Parallel Training", VLDB 2020.
+class TorchBackend {
+ public:
+  using Config = TorchConfig;
+  using Context = TorchContext;
+
+  static constexpr std::string_view name = "torch";
+  static constexpr Launch default_launch = Launch::threads;
+
+  explicit TorchBackend(TorchConfig const& config) : config_{config} {}
+
+  void on_start(ScalingConfig const&) {
+    threads_before_ = at::get_num_threads();
+    cores_ = std::thread::hardware_concurrency();
+    if (config_.keep_freed_memory) detail::keep_freed_memory();
+  }
+
+  auto make_context(WorkerSetup setup) const -> TorchContext {
+    auto& link = setup.link;
+    if (link.placement().world_rank == Rank{0}) {
+      for (auto const& advice : {blas_advice(read_blas_facts()),
+                                 thread_advice(link.placement().local_world_size, link.placement().cpus, cores_)}) {
+        if (advice) link.send(Warning{Rank{0}, *advice});
+      }
+    }
+    return TorchContext{std::move(setup)};
+  }
+
+  // Threads that a worker's operations used would otherwise become the default of all threads made later.
+  void on_shutdown() noexcept { at::set_num_threads(threads_before_); }
+
+ private:
+  TorchConfig config_;
+  int threads_before_ = 1;
+  unsigned cores_ = 0;
+};
+
+static_assert(Backend<TorchBackend>);
+
+}  // namespace raytrain

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <torch/torch.h>
+
+#include <concepts>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <raytrain/backend/torch/gradient_averager.hpp>
+#include <raytrain/backend/torch/tensor_broadcast.hpp>
+#include <raytrain/backend/torch/torch_checkpoint.hpp>
+#include <raytrain/backend/torch/torch_module.hpp>
+#include <raytrain/backend/torch/torch_seed.hpp>
+#include <raytrain/backend/torch/torch_shard.hpp>
+#include <raytrain/core/rank.hpp>
+#include <raytrain/train/train_context.hpp>
+#include <raytrain/train/worker_setup.hpp>
+
+namespace raytrain {
+
+/// What a training function of `TorchBackend` receives.
+///
+/// Threads: the worker's own only. The worker's tensor operations use `cpus()` threads.
+class TorchContext : public TrainContext {
+ public:
+  explicit TorchContext(WorkerSetup setup)
+      : TrainContext{std::move(setup)}, generator_{at::detail::createCPUGenerator(worker_seed())} {
+    at::set_num_threads(cpus());
+  }
+
+  /// Builds a model and makes it train with all others: rank 0's parameters and buffers everywhere, gradients averaged
+  /// when a backward ends, then buffers those of rank 0. A parameter that no rank used has no gradient, and counts as
+  /// zero on a rank that alone did not use it.
+  ///
+  /// `make` is called by one worker of the process at a time, with LibTorch's default generator seeded from the run's
+  /// seed: the same model on every rank, and on every run. Returns a holder (`model->forward(x)`, `model(x)`) of a
+  /// module by value, and what else `make` returns as it is. Every rank prepares the same models in the same order.
+  /// Averaging ends with the training function.
+  /// Errors: `backend` for gradients that are neither float nor double, or not on the CPU.
+  template <TorchModuleFactory F>
+  [[nodiscard]] auto prepare_model(F make) {
+    auto model = [&] {
+      static std::mutex one_at_a_time;
+      std::lock_guard const lock{one_at_a_time};
+      torch::manual_seed(models_ == 0 ? seed() : detail::stream_seed(seed(), models_));
+      auto built = hold_module(make);
+      torch::manual_seed(worker_seed());
+      return built;
+    }();
+    join(module_of(model));
+    return model;
+  }
+
+  /// The same for a model that is there already.
+  template <TorchModule M>
+  [[nodiscard]] auto prepare_model(M model) {
+    auto held = hold_module([&] { return std::move(model); });
+    join(module_of(held));
+    return held;
+  }
+
+  /// This worker's part of the dataset, or all of it when `DataConfig` does not split it.
+  ///
+  /// Errors: `not_found`, listing the datasets that there are.
+  [[nodiscard]] auto dataset_shard(std::string_view name) const -> TorchShard {
+    return TorchShard{TrainContext::dataset_shard(name)};
+  }
+
+  /// Fills the model, and the optimizer if there is one, from the checkpoint that the run goes on from. Returns the
+  /// epoch to begin with: 0 without a checkpoint, otherwise the one after the report's metric "epoch", or as many as
+  /// there were reports when it has none.
+  ///
+  /// Errors: as `load`.
+  template <TorchModule M, std::derived_from<torch::optim::Optimizer>... O>
+  [[nodiscard]] auto restore(M& model, O&... optimizer) -> int {
+    if (!checkpoint()) return 0;
+    load(*checkpoint(), model, optimizer...);
+    auto const epoch = checkpoint()->metrics().number("epoch");
+    return epoch ? static_cast<int>(*epoch) + 1 : static_cast<int>(checkpoint()->training_iteration());
+  }
+
+  /// Where this worker's tensors belong.
+  [[nodiscard]] auto device() const noexcept -> torch::Device { return torch::kCPU; }
+
+  /// This worker's own random numbers, for operations that take a generator. They follow from the run's seed and the
+  /// rank, whatever other workers do. LibTorch's default generator, which dropout uses, is one for all threads.
+  [[nodiscard]] auto generator() noexcept -> at::Generator& { return generator_; }
+
+ private:
+  [[nodiscard]] auto worker_seed() const noexcept -> std::uint64_t {
+    return detail::stream_seed(~seed(), world_rank().value);
+  }
+
+  void join(torch::nn::Module const& module) {
+    ++models_;
+    if (world_size() == WorldSize{1}) return;
+    auto state = module.parameters();
+    for (auto const& buffer : module.buffers()) state.push_back(buffer);
+    detail::broadcast_tensors(collective(), state, Rank{0});
+    averagers_.push_back(std::make_unique<detail::GradientAverager>(module, collective()));
+  }
+
+  at::Generator generator_;
+  std::vector<std::unique_ptr<detail::GradientAverager>> averagers_;
+  std::uint64_t models_ = 0;
+};
+
+}  // namespace raytrain

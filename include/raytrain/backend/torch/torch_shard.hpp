@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <iterator>
+#include <utility>
+
+#include <raytrain/backend/torch/torch_batch.hpp>
+#include <raytrain/data/batch_range.hpp>
+#include <raytrain/data/dataset.hpp>
+#include <raytrain/data/dataset_shard.hpp>
+#include <raytrain/data/shard_position.hpp>
+
+namespace raytrain {
+
+/// A `BatchRange` whose batches are tensors.
+///
+/// Threads: one at a time.
+class TorchBatchRange {
+ public:
+  class Iterator {
+   public:
+    using value_type = TorchBatch;
+    using difference_type = std::ptrdiff_t;
+
+    Iterator() = default;
+    explicit Iterator(BatchRange::Iterator at) noexcept : at_{at} {}
+
+    [[nodiscard]] auto operator*() const noexcept -> TorchBatch { return TorchBatch{*at_}; }
+    auto operator++() noexcept -> Iterator& {
+      ++at_;
+      return *this;
+    }
+    void operator++(int) noexcept { ++at_; }
+    friend auto operator==(Iterator const& it, std::default_sentinel_t end) noexcept -> bool { return it.at_ == end; }
+
+   private:
+    BatchRange::Iterator at_;
+  };
+
+  explicit TorchBatchRange(BatchRange range) noexcept : range_{std::move(range)} {}
+
+  /// Batches, the same number on every worker.
+  [[nodiscard]] auto size() const noexcept -> std::size_t { return range_.size(); }
+  [[nodiscard]] auto empty() const noexcept -> bool { return range_.empty(); }
+  [[nodiscard]] auto begin() const noexcept -> Iterator { return Iterator{range_.begin()}; }
+  [[nodiscard]] auto end() const noexcept -> std::default_sentinel_t { return {}; }
+
+  /// Batch `index`, below `size()`, without moving the shard's position.
+  [[nodiscard]] auto operator[](std::size_t index) const noexcept -> TorchBatch { return TorchBatch{range_[index]}; }
+
+ private:
+  BatchRange range_;
+};
+
+/// A `DatasetShard` whose batches are tensors.
+///
+/// Threads: one at a time.
+class TorchShard {
+ public:
+  explicit TorchShard(DatasetShard shard) noexcept : shard_{std::move(shard)} {}
+
+  /// Samples that this worker takes in an epoch; the same number on every worker.
+  [[nodiscard]] auto rows() const noexcept -> std::size_t { return shard_.rows(); }
+  [[nodiscard]] auto dataset() const noexcept -> Dataset const& { return shard_.dataset(); }
+  /// Where the training goes on after the batch that was handed out last.
+  [[nodiscard]] auto position() const noexcept -> ShardPosition { return shard_.position(); }
+
+  /// This worker's batches of one epoch. Errors: as `DatasetShard::batches`.
+  [[nodiscard]] auto batches(BatchOptions const& options) -> TorchBatchRange {
+    return TorchBatchRange{shard_.batches(options)};
+  }
+
+ private:
+  DatasetShard shard_;
+};
+
+}  // namespace raytrain

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include <raytrain/core/error.hpp>
+
+namespace raytrain {
+
+/// A text file to which whole lines are appended, each handed to the system at once.
+///
+/// What is written survives the end of the process however it comes, not that of the machine.
+class AppendFile {
+ public:
+  AppendFile() = default;
+
+  /// Completes a last line that a crash cut short, so that the next one starts on its own.
+  ///
+  /// Errors: `io`.
+  explicit AppendFile(std::filesystem::path path) : path_{std::move(path)} {
+    file_ = ::open(path_.c_str(), O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
+    if (file_ < 0) refuse("opening");
+    struct stat status {};
+    if (::fstat(file_, &status) != 0) refuse("reading");
+    size_bytes_ = static_cast<std::size_t>(status.st_size);
+    char last = '\n';
+    if (size_bytes_ > 0 && ::pread(file_, &last, 1, status.st_size - 1) != 1) refuse("reading");
+    if (last != '\n') write_line("");
+  }
+
+  AppendFile(AppendFile&& other) noexcept
+      : path_{std::move(other.path_)}, file_{std::exchange(other.file_, -1)}, size_bytes_{other.size_bytes_} {}
+  auto operator=(AppendFile&& other) noexcept -> AppendFile& {
+    std::swap(path_, other.path_);
+    std::swap(file_, other.file_);
+    std::swap(size_bytes_, other.size_bytes_);
+    return *this;
+  }
+  ~AppendFile() {
+    if (file_ >= 0) ::close(file_);
+  }
+
+  [[nodiscard]] auto empty() const noexcept -> bool { return size_bytes_ == 0; }
+
+  /// Errors: `io`; the line may then be incomplete.
+  void write_line(std::string_view line) {
+    buffer_.assign(line);
+    buffer_ += '\n';
+    for (std::string_view rest{buffer_}; !rest.empty();) {
+      auto const written = ::write(file_, rest.data(), rest.size());
+      if (written < 0 && errno == EINTR) continue;
+      if (written < 0) refuse("writing");
+      rest.remove_prefix(static_cast<std::size_t>(written));
+    }
+    size_bytes_ += buffer_.size();
+  }
+
+ private:
+  [[noreturn]] void refuse(std::string_view what) const {
+    auto const reason = std::string{std::strerror(errno)};
+    throw Error{Errc::io, std::string{what} + " " + path_.string(), reason,
+                "make room or grant access, then start the run again"};
+  }
+
+  std::filesystem::path path_;
+  int file_ = -1;
+  std::size_t size_bytes_ = 0;
+  std::string buffer_;
+};
+
+}  // namespace raytrain

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include <raytrain/callback/append_file.hpp>
+#include <raytrain/checkpoint/run_record.hpp>
+#include <raytrain/core/error.hpp>
+#include <raytrain/train/callback.hpp>
+
+namespace raytrain {
+
+/// Appends rank 0's reports to a table (RFC 4180) whose columns are those of the first report.
+class Csv final : public Callback {
+ public:
+  /// Empty: progress.csv in the run's folder.
+  explicit Csv(std::filesystem::path path = {}) : path_{std::move(path)} {}
+
+  void on_start(RunInfo const& info) override {
+    auto const path = path_.empty() ? info.path / csv_file_name : path_;
+    columns_ = columns_of(path);
+    file_ = AppendFile{path};
+  }
+
+  /// Errors: `invalid_report` for a metric that is not among the columns.
+  void on_report(Report const& report, Metrics const& all) override {
+    if (report.rank != Rank{0}) return;
+    if (columns_.empty()) {
+      for (auto const& entry : all) columns_.push_back(entry.name);
+      write_row([](std::string const& column) { return quoted(column); });
+    }
+    for (auto const& entry : all) {
+      if (std::ranges::find(columns_, entry.name) == columns_.end()) {
+        throw Error{Errc::invalid_report, "writing a report as CSV", "'" + entry.name + "' is not among the columns",
+                    "report the same fields each time, or use JsonLines"};
+      }
+    }
+    write_row([&](std::string const& column) {
+      auto const* const value = all.find(column);
+      return value != nullptr ? text_of(*value) : std::string{};
+    });
+  }
+
+  void on_finish(Result const&) override { file_ = AppendFile{}; }
+
+ private:
+  template <class F>
+  void write_row(F const& cell) {
+    std::string row;
+    for (auto const& column : columns_) {
+      if (!row.empty() || &column != columns_.data()) row += ',';
+      row += cell(column);
+    }
+    file_.write_line(row);
+  }
+
+  [[nodiscard]] static auto text_of(MetricValue const& value) -> std::string {
+    if (auto const* const text = std::get_if<std::string>(&value)) return quoted(*text);
+    return std::visit([](auto const& plain) { return fmt::format("{}", plain); }, value);
+  }
+
+  [[nodiscard]] static auto quoted(std::string const& text) -> std::string {
+    if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
+    std::string result = "\"";
+    for (auto const letter : text) {
+      if (letter == '"') result += '"';
+      result += letter;
+    }
+    return result + '"';
+  }
+
+  // Names of fields are identifiers, so the header of a table that goes on needs no unquoting.
+  [[nodiscard]] static auto columns_of(std::filesystem::path const& path) -> std::vector<std::string> {
+    std::vector<std::string> columns;
+    std::ifstream file{path};
+    std::string header;
+    if (!std::getline(file, header) || header.empty()) return columns;
+    for (std::size_t at = 0; at <= header.size();) {
+      auto const comma = std::min(header.find(',', at), header.size());
+      columns.push_back(header.substr(at, comma - at));
+      at = comma + 1;
+    }
+    return columns;
+  }
+
+  std::filesystem::path path_;
+  std::vector<std::string> columns_;
+  AppendFile file_;
+};
+
+}  // namespace raytrain

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <charconv>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include <raytrain/checkpoint/detail/xxh3.hpp>
+#include <raytrain/core/bytes.hpp>
+#include <raytrain/core/error.hpp>
+#include <raytrain/message/json.hpp>
+
+namespace raytrain::detail {
+
+inline constexpr std::string_view seal_begin = ",\n  \"xxh3\": \"";
+inline constexpr std::string_view seal_end = "\"\n}\n";
+inline constexpr std::size_t seal_digits = 32;
+
+/// JSON of a struct, with a last field "xxh3" that is the XXH3-128 of all text before it: no byte of the file can
+/// change unnoticed, and it stays JSON for every other reader.
+template <class T>
+[[nodiscard]] auto write_sealed(T const& value) -> std::string {
+  auto text = write_json(value);
+  text.resize(text.rfind("\n}"));
+  auto const seal = xxh3_of(bytes_of(text));
+  return text.append(seal_begin).append(seal).append(seal_end);
+}
+
+/// The JSON without its seal; nothing if a byte of it changed.
+[[nodiscard]] inline auto unseal(std::string_view text) -> std::optional<std::string> {
+  constexpr auto seal_bytes = seal_begin.size() + seal_digits + seal_end.size();
+  if (text.size() < seal_bytes) return std::nullopt;
+  auto const body = text.substr(0, text.size() - seal_bytes);
+  auto const expected = std::string{seal_begin} + xxh3_of(bytes_of(body)) + std::string{seal_end};
+  if (text.substr(body.size()) != expected) return std::nullopt;
+  return std::string{body} + "\n}\n";
+}
+
+/// Value of the field "format" of the outermost object; no text in JSON holds a line break, so the line is unique.
+[[nodiscard]] inline auto format_of(std::string_view json) -> std::uint32_t {
+  constexpr std::string_view key = "\n  \"format\": ";
+  std::uint32_t format = 0;
+  if (auto const place = json.find(key); place != std::string_view::npos) {
+    std::from_chars(json.data() + place + key.size(), json.data() + json.size(), format);
+  }
+  return format;
+}
+
+/// Reads what `write_sealed` writes; `T::newest_format` is the newest value of its field `format` that is understood.
+///
+/// Errors: `invalid_data`, for one that `what` names.
+template <class T>
+[[nodiscard]] auto read_sealed(std::string_view text, std::string const& what) -> T {
+  auto const json = unseal(text);
+  if (!json) {
+    throw Error{Errc::invalid_data, "reading " + what, "its bytes are not those that were written"};
+  }
+  if (auto const format = format_of(*json); format > T::newest_format) {
+    throw Error{Errc::invalid_data, "reading " + what,
+                "it was written by a newer raytrain (format " + std::to_string(format) + ", this one reads up to " +
+                    std::to_string(T::newest_format) + ")",
+                "use that version"};
+  }
+  return read_json<T>(*json, what);
+}
+
+}  // namespace raytrain::detail

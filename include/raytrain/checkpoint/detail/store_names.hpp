@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <charconv>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <system_error>
+
+#include <fmt/format.h>
+
+#include <raytrain/core/rank.hpp>
+
+/// Names in a directory of checkpoints: checkpoint_000012, and .staging-G-C and .trash-G-N of generation G.
+namespace raytrain::detail {
+
+inline constexpr std::string_view checkpoint_prefix = "checkpoint_";
+inline constexpr std::string_view staging_prefix = ".staging-";
+inline constexpr std::string_view trash_prefix = ".trash-";
+/// In a staging folder, beside those of the ranks: the checkpoint while it is put together.
+inline constexpr std::string_view merged_name = "merged";
+
+/// What is not, or no longer, a checkpoint.
+struct Leftover {
+  std::uint64_t generation{};
+  std::uint64_t number{};  ///< Of the checkpoint; what is staged has no number in the store yet, only a count.
+};
+
+[[nodiscard]] inline auto checkpoint_name(std::uint64_t number) -> std::string {
+  return fmt::format("{}{:06}", checkpoint_prefix, number);
+}
+[[nodiscard]] inline auto staging_name(Leftover leftover) -> std::string {
+  return fmt::format("{}{}-{}", staging_prefix, leftover.generation, leftover.number);
+}
+[[nodiscard]] inline auto trash_name(Leftover leftover) -> std::string {
+  return fmt::format("{}{}-{}", trash_prefix, leftover.generation, leftover.number);
+}
+[[nodiscard]] inline auto rank_name(Rank rank) -> std::string { return fmt::format("rank_{:04}", rank.value); }
+
+[[nodiscard]] inline auto parse_number(std::string_view digits) -> std::optional<std::uint64_t> {
+  std::uint64_t number = 0;
+  auto const [end, problem] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+  if (problem != std::errc{} || end != digits.data() + digits.size()) return std::nullopt;
+  return number;
+}
+
+/// Nothing for a name that is not exactly that of a checkpoint.
+[[nodiscard]] inline auto parse_checkpoint(std::string_view name) -> std::optional<std::uint64_t> {
+  if (!name.starts_with(checkpoint_prefix)) return std::nullopt;
+  auto const number = parse_number(name.substr(checkpoint_prefix.size()));
+  return number && *number > 0 && checkpoint_name(*number) == name ? number : std::nullopt;
+}
+
+[[nodiscard]] inline auto parse_leftover(std::string_view name) -> std::optional<Leftover> {
+  for (auto const prefix : {staging_prefix, trash_prefix}) {
+    if (!name.starts_with(prefix)) continue;
+    auto const numbers = name.substr(prefix.size());
+    auto const dash = numbers.find('-');
+    if (dash == std::string_view::npos) return std::nullopt;
+    auto const generation = parse_number(numbers.substr(0, dash));
+    auto const number = parse_number(numbers.substr(dash + 1));
+    if (generation && number) return Leftover{*generation, *number};
+  }
+  return std::nullopt;
+}
+
+}  // namespace raytrain::detail

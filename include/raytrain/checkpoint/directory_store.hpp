@@ -1,0 +1,365 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include <raytrain/checkpoint/checkpoint.hpp>
+#include <raytrain/checkpoint/checkpoint_draft.hpp>
+#include <raytrain/checkpoint/detail/durable_files.hpp>
+#include <raytrain/checkpoint/detail/file_name.hpp>
+#include <raytrain/checkpoint/detail/file_system.hpp>
+#include <raytrain/checkpoint/detail/sealed_json.hpp>
+#include <raytrain/checkpoint/detail/store_names.hpp>
+#include <raytrain/checkpoint/detail/utc_time.hpp>
+#include <raytrain/checkpoint/manifest.hpp>
+#include <raytrain/checkpoint/retention.hpp>
+#include <raytrain/config/checkpoint_config.hpp>
+#include <raytrain/core/error.hpp>
+#include <raytrain/core/metrics.hpp>
+#include <raytrain/core/rank.hpp>
+#include <raytrain/message/message.hpp>
+
+namespace raytrain {
+
+/// What a checkpoint that all ranks have staged is committed with.
+struct CommitRequest {
+  std::uint64_t checkpoint{};  ///< As in `Report::checkpoint`.
+  std::uint64_t training_iteration{};
+  double time_total_s{};
+  WorldSize world_size{};
+  Metrics metrics;
+  std::vector<CheckpointRef> parts;  ///< One of every rank, in any order.
+};
+
+/// A committed checkpoint, by its manifest; its files were not looked at.
+struct CheckpointInfo {
+  std::uint64_t number{};
+  std::filesystem::path path;
+  std::uint64_t training_iteration{};
+  Metrics metrics;
+};
+
+/// The checkpoints of a run in one directory.
+///
+/// Workers stage their parts below a name that is never taken for a checkpoint; the controller commits what all have
+/// staged by one rename, after everything in it is durable. So a crash at any time leaves whole checkpoints and
+/// leftovers that `sweep` removes, and nothing in between. A part that was staged in an earlier generation, which is
+/// an earlier start of the run, is not seen.
+///
+/// Threads: `stage` from any thread, each rank on one at a time; everything else on one thread at a time.
+class DirectoryStore {
+ public:
+  /// `directory` must exist before anything is staged.
+  DirectoryStore(std::filesystem::path directory, std::uint64_t generation,
+                 detail::FileSystem& files = detail::system_files())
+      : directory_{std::move(directory)}, generation_{generation}, files_{files} {}
+
+  [[nodiscard]] auto path_of(std::uint64_t number) const -> std::filesystem::path {
+    return directory_ / detail::checkpoint_name(number);
+  }
+
+  /// Writes one rank's part durably, and hashes it on the way.
+  ///
+  /// Errors: `io`, and then nothing of the part is left; `invalid_report` for a name that is too long below the rank's
+  /// folder; `invalid_call` for a draft that is not materialized.
+  auto stage(CheckpointDraft const& draft, Rank rank, std::uint64_t checkpoint) -> CheckpointRef;
+
+  /// Makes one checkpoint of what all ranks have staged; it is durable when this returns.
+  ///
+  /// Errors: `rank_mismatch` for two ranks that wrote the same file or set a metadata key to different values, and for
+  /// a rank without a part, naming them; `invalid_call` for a part that this generation did not stage; `io`. After an
+  /// error no checkpoint was added, and its parts are good for nothing but `discard`.
+  auto commit(CommitRequest const& request) -> Checkpoint;
+
+  /// Forgets what was staged of a checkpoint. What cannot be removed is left to a later generation's `sweep`.
+  void discard(std::uint64_t checkpoint) { detail::try_remove_tree(files_, staging(checkpoint)); }
+
+  /// Committed checkpoints by number, without those whose manifest is damaged: `newest_valid` tells of them.
+  [[nodiscard]] auto list() const -> std::vector<CheckpointInfo> {
+    std::vector<CheckpointInfo> infos;
+    for (auto const number : numbers()) {
+      try {
+        auto const checkpoint = open(number);
+        infos.push_back({number, checkpoint.path(), checkpoint.training_iteration(), checkpoint.metrics()});
+      } catch (Error const&) {
+        continue;
+      }
+    }
+    return infos;
+  }
+
+  /// The newest checkpoint of which every byte is as it was written; none if there is no such one.
+  ///
+  /// Tells `on_skipped` of each newer one that is not, and why.
+  /// Cost: reads every file of the checkpoint.
+  [[nodiscard]] auto newest_valid(
+      std::function<void(std::filesystem::path const& path, std::string_view reason)> const& on_skipped) const
+      -> std::optional<Checkpoint> {
+    auto candidates = numbers();
+    for (auto number = candidates.rbegin(); number != candidates.rend(); ++number) {
+      try {
+        auto checkpoint = open(*number);
+        checkpoint.verify();
+        return checkpoint;
+      } catch (Error const& error) {
+        auto const is_ours = error.code() == Errc::corrupt_checkpoint;
+        on_skipped(path_of(*number), is_ours ? error.happened() : std::string{error.what()});
+      }
+    }
+    return std::nullopt;
+  }
+
+  /// Errors: `not_found` for a number that is not there; `io`. A crash on the way leaves the whole checkpoint or none.
+  void remove(std::uint64_t number) {
+    auto const trash = directory_ / detail::trash_name({generation_, number});
+    std::error_code ignored;
+    if (!std::filesystem::exists(path_of(number), ignored)) {
+      throw Error{Errc::not_found, "removing checkpoint " + std::to_string(number),
+                  "there is no '" + path_of(number).string() + "'"};
+    }
+    detail::remove_tree(files_, trash);
+    detail::rename(files_, path_of(number), trash);
+    detail::sync_directory(files_, directory_);
+    detail::remove_tree(files_, trash);
+  }
+
+  /// Removes what crashes left behind in earlier generations.
+  ///
+  /// Errors: `io`.
+  void sweep() {
+    for (auto const& name : detail::names_in(directory_)) {
+      auto const leftover = detail::parse_leftover(name);
+      if (leftover && leftover->generation < generation_) detail::remove_tree(files_, directory_ / name);
+    }
+  }
+
+ private:
+  /// Where each file of a checkpoint comes from.
+  struct Part {
+    Rank rank;
+    FileEntry const* file{};
+  };
+  using Parts = std::map<std::string, Part>;
+
+  [[nodiscard]] auto staging(std::uint64_t checkpoint) const -> std::filesystem::path {
+    return directory_ / detail::staging_name({generation_, checkpoint});
+  }
+
+  [[nodiscard]] auto numbers() const -> std::vector<std::uint64_t> {
+    std::vector<std::uint64_t> numbers;
+    for (auto const& name : detail::names_in(directory_)) {
+      if (auto const number = detail::parse_checkpoint(name)) numbers.push_back(*number);
+    }
+    std::ranges::sort(numbers);
+    return numbers;
+  }
+
+  [[nodiscard]] auto open(std::uint64_t number) const -> Checkpoint {
+    auto checkpoint = Checkpoint::from_directory(path_of(number));
+    if (checkpoint.number() == number) return checkpoint;
+    throw Error{Errc::corrupt_checkpoint, "reading checkpoint '" + path_of(number).string() + "'",
+                checkpoint.number() == 0
+                    ? "manifest.json is missing"
+                    : "manifest.json is that of checkpoint " + std::to_string(checkpoint.number())};
+  }
+
+  // Makes the folders that lead from `root` to a file, each once.
+  void make_folders(std::filesystem::path const& root, std::string const& name, std::set<std::string>& made) {
+    for (auto slash = name.find('/'); slash != std::string::npos; slash = name.find('/', slash + 1)) {
+      auto folder = name.substr(0, slash);
+      if (made.contains(folder)) continue;
+      (void)detail::make_directory(files_, root / folder);
+      made.insert(std::move(folder));
+    }
+  }
+
+  static void check_ranks(CommitRequest const& request);
+  [[nodiscard]] static auto merged_metadata(CommitRequest const& request) -> std::map<std::string, std::string>;
+  [[nodiscard]] static auto merged_files(CommitRequest const& request) -> Parts;
+  void check_staged(CommitRequest const& request, Parts const& parts) const;
+
+  std::filesystem::path directory_;
+  std::uint64_t generation_;
+  detail::FileSystem& files_;
+};
+
+/// What `checkpoints_to_delete` needs to know of a store's checkpoints.
+[[nodiscard]] inline auto scored(std::vector<CheckpointInfo> const& infos, CheckpointConfig const& config)
+    -> std::vector<ScoredCheckpoint> {
+  std::vector<ScoredCheckpoint> checkpoints;
+  for (auto const& info : infos) checkpoints.push_back({info.number, info.metrics.number(config.score_attribute)});
+  return checkpoints;
+}
+
+inline auto DirectoryStore::stage(CheckpointDraft const& draft, Rank rank, std::uint64_t checkpoint) -> CheckpointRef {
+  auto const attempted = fmt::format("staging rank {}'s part of checkpoint {}", rank.value, checkpoint);
+  if (!draft.is_materialized()) {
+    throw Error{Errc::invalid_call, attempted, "the draft is a replicated one whose files are not made yet",
+                "call CheckpointDraft::materialize first"};
+  }
+  auto const folder = staging(checkpoint) / detail::rank_name(rank);
+  CheckpointRef ref{rank, checkpoint, {}, draft.metadata()};
+  (void)detail::make_directory(files_, folder.parent_path());
+  if (!detail::make_directory(files_, folder)) {
+    // Left by a run whose record was lost, so that generations began anew.
+    detail::remove_tree(files_, folder);
+    (void)detail::make_directory(files_, folder);
+  }
+  try {
+    std::set<std::string> made;
+    for (auto const& [short_name, content] : draft.files()) {
+      auto const name = draft.is_per_rank() ? detail::rank_name(rank) + "/" + short_name : short_name;
+      if (auto const problem = detail::file_name_problem(name)) {
+        throw Error{Errc::invalid_report, attempted, "the file name '" + detail::shown_name(name) + "' " + *problem,
+                    "shorten it"};
+      }
+      make_folders(folder, name, made);
+      auto hash = detail::write_file(files_, folder / name, *content);
+      ref.files.push_back({name, content->size(), std::move(hash)});
+    }
+  } catch (Error const&) {
+    detail::try_remove_tree(files_, folder);
+    throw;
+  }
+  return ref;
+}
+
+inline void DirectoryStore::check_ranks(CommitRequest const& request) {
+  auto const attempted = fmt::format("committing checkpoint {}", request.checkpoint);
+  std::vector<int> parts(request.world_size.value);
+  for (auto const& part : request.parts) {
+    if (part.checkpoint != request.checkpoint) {
+      throw Error{Errc::rank_mismatch, attempted,
+                  fmt::format("rank {}'s part belongs to checkpoint {}", part.rank.value, part.checkpoint)};
+    }
+    if (part.rank.value >= parts.size()) {
+      throw Error{Errc::rank_mismatch, attempted,
+                  fmt::format("there is a part of rank {} in a world of {}", part.rank.value, parts.size())};
+    }
+    ++parts[part.rank.value];
+  }
+  for (std::size_t rank = 0; rank < parts.size(); ++rank) {
+    if (parts[rank] == 1) continue;
+    throw Error{Errc::rank_mismatch, attempted,
+                fmt::format("rank {} gave {} parts of it instead of one", rank, parts[rank]),
+                "call report with a checkpoint equally often on every rank"};
+  }
+}
+
+inline auto DirectoryStore::merged_metadata(CommitRequest const& request) -> std::map<std::string, std::string> {
+  std::map<std::string, std::string> merged;
+  std::map<std::string, Rank> set_by;
+  for (auto const& part : request.parts) {
+    for (auto const& [key, value] : part.metadata) {
+      auto const [place, is_new] = merged.emplace(key, value);
+      auto const first = set_by.emplace(key, part.rank).first->second;
+      if (is_new || place->second == value) continue;
+      throw Error{Errc::rank_mismatch, fmt::format("committing checkpoint {}", request.checkpoint),
+                  fmt::format("metadata '{}' is '{}' on rank {} and '{}' on rank {}", key, place->second, first.value,
+                              value, part.rank.value),
+                  "set it on one rank, or to the same value on all"};
+    }
+  }
+  return merged;
+}
+
+inline auto DirectoryStore::merged_files(CommitRequest const& request) -> Parts {
+  Parts merged;
+  for (auto const& part : request.parts) {
+    for (auto const& file : part.files) {
+      if (auto const problem = detail::file_name_problem(file.name)) {
+        throw Error{Errc::invalid_report, fmt::format("committing checkpoint {}", request.checkpoint),
+                    fmt::format("rank {} names a file '{}', which {}", part.rank.value, detail::shown_name(file.name),
+                                *problem)};
+      }
+      if (auto const* const clash = detail::find_clash(merged, file.name)) {
+        throw Error{Errc::rank_mismatch, fmt::format("committing checkpoint {}", request.checkpoint),
+                    fmt::format("rank {} wrote the file '{}' and rank {} wrote '{}'", clash->second.rank.value,
+                                clash->first, part.rank.value, file.name),
+                    "write state that is the same on every rank by CheckpointDraft::replicated, and each rank's own "
+                    "by CheckpointDraft::per_rank"};
+      }
+      merged.emplace(file.name, Part{part.rank, &file});
+    }
+  }
+  return merged;
+}
+
+inline void DirectoryStore::check_staged(CommitRequest const& request, Parts const& parts) const {
+  for (auto const& [name, part] : parts) {
+    auto const path = staging(request.checkpoint) / detail::rank_name(part.rank) / name;
+    std::error_code problem;
+    auto const size = std::filesystem::file_size(path, problem);
+    if (!problem && size == part.file->size_bytes) continue;
+    auto const attempted = fmt::format("committing checkpoint {}", request.checkpoint);
+    if (problem && problem != std::errc::no_such_file_or_directory) {
+      throw detail::io_error("reading the size of", path, problem.value());
+    }
+    throw Error{Errc::invalid_call, attempted,
+                problem ? fmt::format("file '{}' of rank {} was not staged in generation {} of this run", name,
+                                      part.rank.value, generation_)
+                        : fmt::format("file '{}' of rank {} has {} bytes instead of the {} that were staged", name,
+                                      part.rank.value, size, part.file->size_bytes),
+                "a worker of an earlier start has no say in this one: end it"};
+  }
+}
+
+inline auto DirectoryStore::commit(CommitRequest const& request) -> Checkpoint {
+  check_ranks(request);
+  auto const parts = merged_files(request);
+  Manifest manifest;
+  manifest.metadata = merged_metadata(request);
+  check_staged(request, parts);
+
+  auto const staged = staging(request.checkpoint);
+  auto const merged = staged / detail::merged_name;
+  // Parts without a file are not staged, so that the folder may be missing.
+  (void)detail::make_directory(files_, staged);
+  detail::remove_tree(files_, merged);
+  (void)detail::make_directory(files_, merged);
+  std::set<std::string> folders;
+  for (auto const& [name, part] : parts) {
+    make_folders(merged, name, folders);
+    detail::rename(files_, staged / detail::rank_name(part.rank) / name, merged / name);
+    manifest.files.emplace(name, StoredFile{part.file->size_bytes, part.file->xxh3});
+  }
+
+  auto const existing = numbers();
+  manifest.number = existing.empty() ? 1 : existing.back() + 1;
+  manifest.generation = generation_;
+  manifest.training_iteration = request.training_iteration;
+  manifest.time_total_s = request.time_total_s;
+  manifest.world_size = request.world_size.value;
+  manifest.created_at = detail::utc_now();
+  manifest.metrics = request.metrics;
+  (void)detail::write_file(files_, merged / detail::manifest_name, bytes_of(detail::write_sealed(manifest)));
+  for (auto const& folder : folders) detail::sync_directory(files_, merged / folder);
+  detail::sync_directory(files_, merged);
+
+  auto const path = path_of(manifest.number);
+  detail::rename(files_, merged, path);
+  try {
+    detail::sync_directory(files_, directory_);
+  } catch (Error const&) {
+    (void)files_.rename(path, merged);
+    throw;
+  }
+  discard(request.checkpoint);
+  return Checkpoint::from_directory(path);
+}
+
+}  // namespace raytrain

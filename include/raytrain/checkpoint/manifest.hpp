@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <string>
+
+#include <raytrain/checkpoint/detail/file_name.hpp>
+#include <raytrain/checkpoint/detail/read_file.hpp>
+#include <raytrain/checkpoint/detail/sealed_json.hpp>
+#include <raytrain/core/bytes.hpp>
+#include <raytrain/core/error.hpp>
+#include <raytrain/core/metrics.hpp>
+#include <raytrain/message/json.hpp>
+
+namespace raytrain {
+
+/// What a checkpoint's manifest.json says of one of its files.
+struct StoredFile {
+  std::uint64_t size_bytes{};
+  std::string xxh3;  ///< XXH3-128 of the content, 32 hexadecimal digits.
+  friend auto operator==(StoredFile const&, StoredFile const&) -> bool = default;
+
+  template <class A>
+  void serialize(A& a) {
+    a(CEREAL_NVP(size_bytes), CEREAL_NVP(xxh3));
+  }
+};
+
+/// What a committed checkpoint says of itself in manifest.json, the file that is written last.
+struct Manifest {
+  static constexpr std::uint32_t newest_format = 1;
+
+  std::uint32_t format = newest_format;
+  std::uint64_t number{};
+  std::uint64_t generation{};  ///< The start of the run that wrote it.
+  std::uint64_t training_iteration{};
+  double time_total_s{};
+  std::uint32_t world_size{};
+  std::string created_at;  ///< UTC.
+  Metrics metrics;
+  std::map<std::string, std::string> metadata;
+  std::map<std::string, StoredFile> files;  ///< By name, relative to the checkpoint.
+  friend auto operator==(Manifest const&, Manifest const&) -> bool = default;
+
+  template <class A>
+  void serialize(A& a) {
+    a(CEREAL_NVP(format), CEREAL_NVP(number), CEREAL_NVP(generation), CEREAL_NVP(training_iteration),
+      CEREAL_NVP(time_total_s), CEREAL_NVP(world_size), CEREAL_NVP(created_at), CEREAL_NVP(metrics),
+      CEREAL_NVP(metadata), CEREAL_NVP(files));
+  }
+};
+
+namespace detail {
+
+/// Errors: `corrupt_checkpoint` for a manifest that is not as it was written, or that names a file outside.
+[[nodiscard]] inline auto read_manifest(std::filesystem::path const& directory) -> Manifest {
+  auto const attempted = "reading checkpoint '" + directory.string() + "'";
+  auto const text = read_file(directory / manifest_name);
+  auto const manifest = [&] {
+    try {
+      return read_sealed<Manifest>(text_of(text), std::string{manifest_name});
+    } catch (Error const& error) {
+      throw Error{Errc::corrupt_checkpoint, attempted, std::string{manifest_name} + ": " + error.happened(),
+                  error.remedy()};
+    }
+  }();
+  if (manifest.number == 0) {
+    throw Error{Errc::corrupt_checkpoint, attempted, std::string{manifest_name} + ": its number is 0"};
+  }
+  for (auto const& [name, file] : manifest.files) {
+    if (auto const problem = file_name_problem(name)) {
+      throw Error{Errc::corrupt_checkpoint, attempted, "it lists a file '" + shown_name(name) + "', which " + *problem};
+    }
+  }
+  return manifest;
+}
+
+}  // namespace detail
+
+}  // namespace raytrain

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include <raytrain/config/checkpoint_config.hpp>
+
+namespace raytrain {
+
+/// What retention knows of a committed checkpoint.
+struct ScoredCheckpoint {
+  std::uint64_t number{};       ///< The newest has the highest.
+  std::optional<double> score;  ///< Value of `CheckpointConfig::score_attribute`; unset if there is none.
+};
+
+/// Numbers of the checkpoints that may go, oldest first; `checkpoints` in any order.
+///
+/// The best `num_to_keep` stay: by score, the newer of equals, NaN and unset scores last; without a score attribute the
+/// newest. The newest of all stays in any case, since a run goes on from it, so that one more than `num_to_keep` may
+/// be kept, as Ray Train does.
+[[nodiscard]] inline auto checkpoints_to_delete(std::vector<ScoredCheckpoint> checkpoints,
+                                                CheckpointConfig const& config) -> std::vector<std::uint64_t> {
+  std::vector<std::uint64_t> numbers;
+  if (!config.num_to_keep) return numbers;
+  auto const rank_of = [&](ScoredCheckpoint const& checkpoint) -> std::optional<double> {
+    if (config.score_attribute.empty() || !checkpoint.score || std::isnan(*checkpoint.score)) return std::nullopt;
+    return config.score_order == ScoreOrder::max ? *checkpoint.score : -*checkpoint.score;
+  };
+  // An optional without a value is less than any with one.
+  std::ranges::sort(checkpoints, [&](ScoredCheckpoint const& a, ScoredCheckpoint const& b) {
+    auto const rank_of_a = rank_of(a);
+    auto const rank_of_b = rank_of(b);
+    return rank_of_a == rank_of_b ? a.number > b.number : rank_of_a > rank_of_b;
+  });
+  auto const newest = std::ranges::max_element(checkpoints, {}, &ScoredCheckpoint::number);
+  for (auto place = static_cast<std::size_t>(*config.num_to_keep); place < checkpoints.size(); ++place) {
+    if (checkpoints[place].number != newest->number) numbers.push_back(checkpoints[place].number);
+  }
+  std::ranges::sort(numbers);
+  return numbers;
+}
+
+}  // namespace raytrain

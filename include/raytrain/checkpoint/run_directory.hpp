@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include <raytrain/checkpoint/detail/directory_lock.hpp>
+#include <raytrain/checkpoint/detail/durable_files.hpp>
+#include <raytrain/checkpoint/detail/file_system.hpp>
+#include <raytrain/checkpoint/detail/sealed_json.hpp>
+#include <raytrain/checkpoint/detail/store_names.hpp>
+#include <raytrain/checkpoint/detail/utc_time.hpp>
+#include <raytrain/checkpoint/run_record.hpp>
+#include <raytrain/core/error.hpp>
+#include <raytrain/core/rank.hpp>
+#include <raytrain/message/utf8.hpp>
+
+namespace raytrain {
+
+/// Which folder a start of a run opens, and as whom.
+struct RunStart {
+  std::filesystem::path storage_path{};
+  std::string name{};
+  std::string program{};
+  std::string backend{};
+  bool fresh = false;  ///< Delete the run that is there, whoever's it is.
+  WorldSize world_size{1};
+  std::uint64_t seed = 0;
+  std::string raytrain_version{};
+  std::vector<std::string> hosts{};  ///< Where its workers run; empty: this host.
+};
+
+/// The folder of a run while this process trains in it: <storage_path>/<name>/.
+///
+/// Holds a lock, so that no two processes train in one folder. run.json changes in one step: whatever happens, it is
+/// the old or the new one.
+///
+/// Threads: one at a time.
+class RunDirectory {
+ public:
+  /// Creates what is missing, and records the start.
+  ///
+  /// Errors: `invalid_config` when the storage path leads through a file; `foreign_run` for the run of another program
+  /// or backend, and for a damaged record; `invalid_call` when another process trains in it; `io` when it cannot be
+  /// written, for want of rights or room. After an error nothing is left that was not there before.
+  explicit RunDirectory(RunStart start, detail::FileSystem& files = detail::system_files())
+      : path_{std::filesystem::absolute(start.storage_path / start.name).lexically_normal()}, files_{&files} {
+    if (start.name.empty()) {
+      throw Error{Errc::invalid_config, "RunConfig::name", "must not be empty", "name the run"};
+    }
+    start.program = to_utf8(start.program);
+    Created created{files};
+    try {
+      create_directories(created);
+      open(std::move(start), created);
+    } catch (...) {
+      created.undo();
+      throw;
+    }
+  }
+
+  RunDirectory(RunDirectory&&) noexcept = default;
+  auto operator=(RunDirectory&&) noexcept -> RunDirectory& = default;
+
+  [[nodiscard]] auto path() const noexcept -> std::filesystem::path const& { return path_; }
+  [[nodiscard]] auto name() const -> std::string { return path_.filename().string(); }
+  [[nodiscard]] auto checkpoints_path() const -> std::filesystem::path { return path_ / checkpoints_folder_name; }
+  [[nodiscard]] auto progress_path() const -> std::filesystem::path { return path_ / progress_file_name; }
+
+  /// How manieth start of the run this is, from 1. Counts on after `fresh`, so that it also tells this start's files
+  /// from those of a worker that the deleted run left running.
+  [[nodiscard]] auto attempt() const noexcept -> std::uint64_t { return record_.attempts; }
+  /// State in which the start before this one left the run; empty if there was none, or `fresh`.
+  [[nodiscard]] auto previous_state() const noexcept -> std::string const& { return previous_state_; }
+  /// Empty before the run's first report.
+  [[nodiscard]] auto report_fields() const noexcept -> std::vector<std::string> const& {
+    return record_.identity.report_fields;
+  }
+
+  /// Makes the fields of the first report part of the run's identity; later ones are compared.
+  ///
+  /// Errors: `foreign_run`; `io`.
+  void record_report_fields(std::vector<std::string> fields) {
+    check_known_fields(report_fields(), fields, path_);
+    if (fields == report_fields()) return;
+    record_.identity.report_fields = std::move(fields);
+    write_record();
+  }
+
+  /// Records how the run stands, and why if it failed. Durable when it returns.
+  ///
+  /// Errors: `io`; the record is then the old or the new one.
+  void set_state(std::string state, std::string error = {}) {
+    record_.state = std::move(state);
+    record_.error = to_utf8(error);
+    write_record();
+  }
+
+ private:
+  /// What a start has created so far, so that a failure can take it back.
+  class Created {
+   public:
+    explicit Created(detail::FileSystem& files) : files_{files} {}
+    void add(std::filesystem::path path) { paths_.push_back(std::move(path)); }
+    void undo() noexcept {
+      for (auto path = paths_.rbegin(); path != paths_.rend(); ++path) {
+        if (files_.remove_file(*path) != 0) (void)files_.remove_directory(*path);
+      }
+    }
+
+   private:
+    detail::FileSystem& files_;
+    std::vector<std::filesystem::path> paths_;
+  };
+
+  [[nodiscard]] auto record_path() const -> std::filesystem::path { return path_ / run_record_name; }
+  /// Where `fresh` moves the checkpoints, in one step, before it deletes anything.
+  [[nodiscard]] auto trash_path() const -> std::filesystem::path { return path_ / ".trash-checkpoints"; }
+
+  void write_record() { detail::replace_file(*files_, record_path(), detail::write_sealed(record_)); }
+
+  void create_directories(Created& created);
+  void open(RunStart start, Created& created);
+  void check_identity(RunRecord const& found, RunStart const& start) const;
+  void check_only_ours() const;
+  void delete_run(bool fresh);
+
+  std::filesystem::path path_;
+  detail::FileSystem* files_;
+  std::optional<detail::DirectoryLock> lock_;
+  RunRecord record_;
+  std::string previous_state_;
+};
+
+inline void RunDirectory::create_directories(Created& created) {
+  std::vector<std::filesystem::path> missing;
+  auto existing = path_;
+  std::error_code problem;
+  auto type = std::filesystem::status(existing, problem).type();
+  while (type == std::filesystem::file_type::not_found && existing.has_relative_path()) {
+    missing.push_back(existing);
+    existing = existing.parent_path();
+    type = std::filesystem::status(existing, problem).type();
+  }
+  if (type == std::filesystem::file_type::none) throw detail::io_error("looking at", existing, problem.value());
+  if (type != std::filesystem::file_type::directory) {
+    throw Error{Errc::invalid_config, "RunConfig::storage_path", "'" + existing.string() + "' is not a folder",
+                "name a folder, or one that can be created"};
+  }
+  for (auto path = missing.rbegin(); path != missing.rend(); ++path) {
+    if (!detail::make_directory(*files_, *path)) continue;
+    created.add(*path);
+    detail::sync_directory(*files_, path->parent_path());
+  }
+}
+
+inline void RunDirectory::open(RunStart start, Created& created) {
+  auto const lock_path = path_ / ".lock";
+  lock_.emplace(lock_path);
+  if (lock_->is_new()) created.add(lock_path);
+
+  std::optional<RunRecord> found;
+  try {
+    found = read_run_record(path_);
+  } catch (Error const& error) {
+    auto const is_damaged = error.code() == Errc::foreign_run;
+    if (error.code() != Errc::not_found && !(is_damaged && start.fresh)) throw;
+  }
+  if (start.fresh) check_only_ours();
+  // That folder is there when a crash came into the way of deleting a run.
+  std::error_code ignored;
+  auto const deletes = start.fresh || std::filesystem::exists(trash_path(), ignored);
+  if (found && !deletes) {
+    check_identity(*found, start);
+    record_ = *found;
+    previous_state_ = found->state;
+  }
+  record_.attempts = found ? found->attempts + 1 : 1;
+  record_.identity.program = std::move(start.program);
+  record_.identity.backend = std::move(start.backend);
+  record_.state = "running";
+  record_.error.clear();
+  record_.world_size = start.world_size.value;
+  record_.seed = start.seed;
+  record_.raytrain_version = std::move(start.raytrain_version);
+  record_.hosts = start.hosts.empty() ? std::vector{detail::host_name()} : std::move(start.hosts);
+  record_.started_at = detail::utc_now();
+  if (deletes) delete_run(start.fresh);
+
+  if (detail::make_directory(*files_, checkpoints_path())) created.add(checkpoints_path());
+  if (!found) created.add(record_path());
+  write_record();
+}
+
+inline void RunDirectory::check_identity(RunRecord const& found, RunStart const& start) const {
+  if (found.identity.program == start.program && found.identity.backend == start.backend) return;
+  throw Error{Errc::foreign_run, "opening the run in '" + path_.string() + "'",
+              "it belongs to " + to_string(found.identity) + ", and this is program '" + start.program +
+                  "', backend '" + start.backend + "'",
+              "choose another RunConfig::name, or delete that run by RunConfig::resume = Resume::fresh"};
+}
+
+inline void RunDirectory::check_only_ours() const {
+  for (auto const& name : detail::names_in(checkpoints_path())) {
+    if (detail::parse_checkpoint(name) || detail::parse_leftover(name)) continue;
+    throw Error{Errc::foreign_run, "deleting the run in '" + path_.string() + "' (Resume::fresh)",
+                "'" + (checkpoints_path() / name).string() + "' is not raytrain's",
+                "move it elsewhere, or choose another RunConfig::name"};
+  }
+}
+
+// From the one rename on the run is as good as deleted: a later start completes what is left to do.
+inline void RunDirectory::delete_run(bool fresh) {
+  auto const trash = trash_path();
+  if (fresh) {
+    std::error_code ignored;
+    if (!std::filesystem::exists(checkpoints_path(), ignored)) {
+      (void)detail::make_directory(*files_, trash);
+    } else {
+      detail::remove_tree(*files_, trash);
+      detail::rename(*files_, checkpoints_path(), trash);
+    }
+    detail::sync_directory(*files_, path_);
+  }
+  for (auto const name : {progress_file_name, csv_file_name, run_record_name}) {
+    detail::remove_file(*files_, path_ / name);
+  }
+  detail::remove_tree(*files_, trash);
+}
+
+}  // namespace raytrain

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <vector>
+
+#include <raytrain/checkpoint/detail/read_file.hpp>
+#include <raytrain/checkpoint/detail/sealed_json.hpp>
+#include <raytrain/core/bytes.hpp>
+#include <raytrain/core/error.hpp>
+#include <raytrain/message/json.hpp>
+
+namespace raytrain {
+
+// What raytrain owns in the folder of a run.
+inline constexpr std::string_view run_record_name = "run.json";
+inline constexpr std::string_view progress_file_name = "progress.jsonl";
+inline constexpr std::string_view csv_file_name = "progress.csv";
+inline constexpr std::string_view checkpoints_folder_name = "checkpoints";
+
+/// Whose run a folder holds. All three must be the same for one start to go on from another.
+struct RunIdentity {
+  std::string program;
+  std::string backend;
+  std::vector<std::string> report_fields;  ///< Of rank 0's first report, in its order; empty before that.
+  friend auto operator==(RunIdentity const&, RunIdentity const&) -> bool = default;
+
+  template <class A>
+  void serialize(A& a) {
+    a(CEREAL_NVP(program), CEREAL_NVP(backend), CEREAL_NVP(report_fields));
+  }
+};
+
+/// "program 'a', backend 'b', report fields loss, accuracy"
+[[nodiscard]] inline auto to_string(RunIdentity const& identity) -> std::string {
+  std::string fields;
+  for (auto const& field : identity.report_fields) fields += (fields.empty() ? " " : ", ") + field;
+  return "program '" + identity.program + "', backend '" + identity.backend + "', report fields" +
+         (fields.empty() ? " not known yet" : fields);
+}
+
+/// Content of run.json.
+struct RunRecord {
+  static constexpr std::uint32_t newest_format = 1;
+
+  std::uint32_t format = newest_format;
+  std::string raytrain_version;
+  RunIdentity identity;
+  std::string state;         ///< "running" from a start on; then what `RunDirectory::set_state` was told.
+  std::string error;         ///< Why the last start ended, if it failed.
+  std::uint64_t attempts{};  ///< Starts so far.
+  std::uint32_t world_size{};
+  std::uint64_t seed{};
+  std::vector<std::string> hosts;
+  std::string started_at;  ///< The last start, UTC.
+  friend auto operator==(RunRecord const&, RunRecord const&) -> bool = default;
+
+  template <class A>
+  void serialize(A& a) {
+    a(CEREAL_NVP(format), CEREAL_NVP(raytrain_version), CEREAL_NVP(identity), CEREAL_NVP(state), CEREAL_NVP(error),
+      CEREAL_NVP(attempts), CEREAL_NVP(world_size), CEREAL_NVP(seed), CEREAL_NVP(hosts), CEREAL_NVP(started_at));
+  }
+};
+
+/// Reads run.json of a run's folder.
+///
+/// Errors: `not_found` when the folder holds no run; `foreign_run` when its record is damaged or of a newer version;
+/// `io`.
+[[nodiscard]] inline auto read_run_record(std::filesystem::path const& run_path) -> RunRecord {
+  auto const path = run_path / run_record_name;
+  std::error_code ignored;
+  if (std::filesystem::status(path, ignored).type() == std::filesystem::file_type::not_found) {
+    throw Error{Errc::not_found, "reading the run in '" + run_path.string() + "'", "there is no run.json in it",
+                "name the folder of a run, <storage_path>/<name>"};
+  }
+  auto const text = detail::read_file(path);
+  try {
+    return detail::read_sealed<RunRecord>(text_of(text), std::string{run_record_name});
+  } catch (Error const& error) {
+    throw Error{Errc::foreign_run, "reading '" + path.string() + "'", error.happened(),
+                "choose another RunConfig::name; or remove that file to go on from the checkpoints beside it, if they "
+                "are this program's; or start anew by RunConfig::resume = Resume::fresh"};
+  }
+}
+
+/// Compares the fields of a report with those that the run in a folder is known by; no `known` ones are none yet.
+///
+/// Errors: `foreign_run`, with both.
+inline void check_known_fields(std::vector<std::string> const& known, std::vector<std::string> const& fields,
+                               std::filesystem::path const& run_path) {
+  if (known.empty() || known == fields) return;
+  auto const joined = [](std::vector<std::string> const& names) {
+    std::string text;
+    for (auto const& name : names) text += (text.empty() ? "" : ", ") + name;
+    return text.empty() ? std::string{"none"} : text;
+  };
+  throw Error{Errc::foreign_run, "reporting to the run in '" + run_path.string() + "'",
+              "it has the report fields " + joined(known) + ", and this report has " + joined(fields),
+              "choose another RunConfig::name, or start anew by RunConfig::resume = Resume::fresh"};
+}
+
+}  // namespace raytrain

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+#include <raytrain/collective/reduce_op.hpp>
+#include <raytrain/core/element_type.hpp>
+
+namespace raytrain::detail {
+
+inline constexpr std::size_t cache_line_bytes = 64;
+
+/// Calls `work` with the operation as a compile-time constant.
+template <class Work>
+void with_op(ReduceOp op, Work const& work) {
+  switch (op) {
+    case ReduceOp::sum: return work(std::integral_constant<ReduceOp, ReduceOp::sum>{});
+    case ReduceOp::average: return work(std::integral_constant<ReduceOp, ReduceOp::average>{});
+    case ReduceOp::min: return work(std::integral_constant<ReduceOp, ReduceOp::min>{});
+    case ReduceOp::max: return work(std::integral_constant<ReduceOp, ReduceOp::max>{});
+  }
+}
+
+template <ReduceOp op, Element T>
+[[nodiscard]] constexpr auto combine(T sofar, T next) noexcept -> T {
+  if constexpr (op == ReduceOp::min || op == ReduceOp::max) {
+    bool const better = op == ReduceOp::min ? next < sofar : sofar < next;
+    // Only a NaN differs from itself.
+    return better || next != next ? next : sofar;
+  } else if constexpr (std::integral<T>) {
+    using Wide = std::make_unsigned_t<T>;  // signed overflow would be undefined
+    return static_cast<T>(static_cast<Wide>(static_cast<Wide>(sofar) + static_cast<Wide>(next)));
+  } else {
+    return sofar + next;
+  }
+}
+
+/// The last step: what becomes of a value after all ranks' are combined.
+template <ReduceOp op, Element T>
+[[nodiscard]] constexpr auto conclude(T value, std::uint32_t ranks) noexcept -> T {
+  if constexpr (op != ReduceOp::average) {
+    return value;
+  } else if constexpr (std::floating_point<T>) {
+    return value / static_cast<T>(ranks);
+  } else if constexpr (std::signed_integral<T>) {
+    return static_cast<T>(static_cast<std::int64_t>(value) / static_cast<std::int64_t>(ranks));
+  } else {
+    return static_cast<T>(static_cast<std::uint64_t>(value) / ranks);
+  }
+}
+
+/// Reduces the arrays `source(0)`, `source(1)` ... in this order, block by block, and hands every block to
+/// `sink(position, block, block_bytes)`; the position counts elements. All sources of a block are read before its sink
+/// is called, so that a sink may write to them.
+template <ReduceOp op, Element T, class Source, class Sink>
+void reduce_blocks(std::uint32_t ranks, std::size_t count, Source const& source, Sink const& sink) {
+  constexpr std::size_t block_size = 4096 / sizeof(T);
+  alignas(cache_line_bytes) T block[block_size];
+  for (std::size_t begin = 0; begin < count; begin += block_size) {
+    auto const size = std::min(block_size, count - begin);
+    std::memcpy(block, source(0) + begin, size * sizeof(T));
+    for (std::uint32_t rank = 1; rank < ranks; ++rank) {
+      T const* const next = source(rank) + begin;
+      for (std::size_t i = 0; i < size; ++i) block[i] = combine<op>(block[i], next[i]);
+    }
+    if constexpr (op == ReduceOp::average) {
+      for (std::size_t i = 0; i < size; ++i) block[i] = conclude<op>(block[i], ranks);
+    }
+    sink(begin, static_cast<T const*>(block), size * sizeof(T));
+  }
+}
+
+/// Two ranks' arrays, which do not overlap, both become the result. Without the detour through a block.
+template <ReduceOp op, Element T>
+void reduce_pair(T* __restrict first, T* __restrict second, std::size_t count) noexcept {
+  for (std::size_t i = 0; i < count; ++i) {
+    auto const value = conclude<op>(combine<op>(first[i], second[i]), 2);
+    first[i] = value;
+    second[i] = value;
+  }
+}
+
+}  // namespace raytrain::detail

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include <raytrain/core/error.hpp>
+
+namespace raytrain {
+
+/// Which end of a score is the better one.
+enum class ScoreOrder : std::uint8_t { max, min };
+
+/// When `report` with a checkpoint returns.
+enum class CheckpointMode : std::uint8_t {
+  async,  ///< As soon as the state is copied; it is written while training goes on.
+  sync,   ///< After the checkpoint is committed.
+};
+
+/// Which checkpoints stay on disk, and when a report returns.
+struct CheckpointConfig {
+  std::optional<int> num_to_keep{};          ///< At least 1; unset: all.
+  std::string score_attribute{};             ///< Metric that ranks checkpoints; empty: the newest rank highest.
+  ScoreOrder score_order = ScoreOrder::max;  ///< Whether a high or a low score is kept.
+  CheckpointMode mode = CheckpointMode::async;
+
+  /// Errors: `invalid_config`, naming the field, its value and what to write instead.
+  void validate() const {
+    if (num_to_keep && *num_to_keep < 1) {
+      throw Error{Errc::invalid_config, "CheckpointConfig::num_to_keep",
+                  "must be at least 1 (got " + std::to_string(*num_to_keep) + ")",
+                  "leave it unset to keep every checkpoint"};
+    }
+  }
+};
+
+}  // namespace raytrain

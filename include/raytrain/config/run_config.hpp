@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+#include <raytrain/config/checkpoint_config.hpp>
+#include <raytrain/core/error.hpp>
+
+namespace raytrain {
+
+/// What `fit()` does with a run directory that is already there.
+enum class Resume : std::uint8_t {
+  automatic,  ///< Go on from its newest complete checkpoint; start at the beginning where there is none.
+  fresh,      ///< Delete that run's record and checkpoints, then start at the beginning.
+};
+
+/// Where a run lives on disk, and how it starts and stops.
+struct RunConfig {
+  std::string name{};                          ///< Folder below `storage_path`; empty: the program's name.
+  std::filesystem::path storage_path{"runs"};  ///< Created when missing.
+  CheckpointConfig checkpoint{};
+  Resume resume = Resume::automatic;
+  std::uint64_t seed = 0;                      ///< Everything random in a run follows from it.
+  std::chrono::milliseconds stop_grace{5000};  ///< From a stop request until collectives throw `Stopped`; not negative.
+  bool handle_signals = true;                  ///< SIGINT and SIGTERM request a stop while `fit()` runs.
+
+  /// Errors: `invalid_config`, naming the field, its value and what to write instead.
+  void validate() const {
+    if (name.find('/') != std::string::npos || name == "." || name == "..") {
+      throw Error{Errc::invalid_config, "RunConfig::name", "must be one folder's name (got '" + name + "')",
+                  "put folders into RunConfig::storage_path"};
+    }
+    if (storage_path.empty()) {
+      throw Error{Errc::invalid_config, "RunConfig::storage_path", "must not be empty", "write \".\" for this folder"};
+    }
+    if (stop_grace.count() < 0) {
+      throw Error{Errc::invalid_config, "RunConfig::stop_grace",
+                  "must not be negative (got " + std::to_string(stop_grace.count()) + " ms)",
+                  "write 0 to stop workers at their next collective"};
+    }
+    checkpoint.validate();
+  }
+};
+
+}  // namespace raytrain

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace raytrain {
+
+namespace detail {
+template <class T, class... Ts>
+concept one_of = (std::same_as<T, Ts> || ...);
+}  // namespace detail
+
+/// A number that a dataset's column can hold and a collective can carry: not `bool`, not a character.
+template <class T>
+concept Element = detail::one_of<T, float, double, signed char, short, int, long, long long, unsigned char,
+                                 unsigned short, unsigned, unsigned long, unsigned long long>;
+
+/// An `Element` by size and kind: `long` and `long long` are the same where they are of one size.
+enum class ElementType : std::uint8_t {
+  float32,
+  float64,
+  int8,
+  int16,
+  int32,
+  int64,
+  uint8,
+  uint16,
+  uint32,
+  uint64,
+};
+
+template <Element T>
+inline constexpr ElementType element_type = [] {
+  constexpr ElementType of_size[] = {ElementType::int8, ElementType::int16, ElementType::int32, ElementType::int64};
+  constexpr ElementType unsigned_of_size[] = {ElementType::uint8, ElementType::uint16, ElementType::uint32,
+                                              ElementType::uint64};
+  constexpr std::size_t log2_size = sizeof(T) == 1 ? 0 : sizeof(T) == 2 ? 1 : sizeof(T) == 4 ? 2 : 3;
+  if constexpr (std::same_as<T, float>) {
+    return ElementType::float32;
+  } else if constexpr (std::same_as<T, double>) {
+    return ElementType::float64;
+  } else if constexpr (std::signed_integral<T>) {
+    return of_size[log2_size];
+  } else {
+    return unsigned_of_size[log2_size];
+  }
+}();
+
+[[nodiscard]] constexpr auto to_string(ElementType type) noexcept -> std::string_view {
+  switch (type) {
+    case ElementType::float32: return "float32";
+    case ElementType::float64: return "float64";
+    case ElementType::int8: return "int8";
+    case ElementType::int16: return "int16";
+    case ElementType::int32: return "int32";
+    case ElementType::int64: return "int64";
+    case ElementType::uint8: return "uint8";
+    case ElementType::uint16: return "uint16";
+    case ElementType::uint32: return "uint32";
+    case ElementType::uint64: return "uint64";
+  }
+  return "unknown";
+}
+
+[[nodiscard]] constexpr auto size_bytes(ElementType type) noexcept -> std::size_t {
+  switch (type) {
+    case ElementType::int8:
+    case ElementType::uint8: return 1;
+    case ElementType::int16:
+    case ElementType::uint16: return 2;
+    case ElementType::float32:
+    case ElementType::int32:
+    case ElementType::uint32: return 4;
+    case ElementType::float64:
+    case ElementType::int64:
+    case ElementType::uint64: return 8;
+  }
+  return 0;
+}
+
+}  // namespace raytrain

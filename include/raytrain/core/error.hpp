@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace raytrain {
+
+/// What kind of thing went wrong. The numbers are stable: they may be stored and compared across versions.
+enum class Errc : std::uint16_t {
+  invalid_config = 1,      ///< A configuration field has a value that cannot work; thrown before anything starts.
+  invalid_data = 2,        ///< A data file or a dataset is not what it should be.
+  invalid_report = 3,      ///< A report or checkpoint that cannot be accepted.
+  invalid_call = 4,        ///< A function called at the wrong time, from the wrong thread or with wrong arguments.
+  not_found = 5,           ///< A name or a file that does not exist; the message lists those that do.
+  io = 6,                  ///< The operating system refused to read or write.
+  corrupt_checkpoint = 7,  ///< A checkpoint whose bytes are not those that were committed.
+  foreign_run = 8,         ///< A run directory that belongs to another program, backend or report.
+  rank_mismatch = 9,       ///< Ranks that should do the same thing did different things.
+  worker_failed = 10,      ///< A worker ended by an exception or was lost.
+  bad_message = 11,        ///< Bytes that are not a message of this protocol version.
+  backend = 12,            ///< A library underneath (LibTorch, MPI, ...) reported an error.
+};
+
+/// Name of a code as it is written in this header, for logs.
+[[nodiscard]] constexpr auto to_string(Errc code) noexcept -> std::string_view {
+  switch (code) {
+    case Errc::invalid_config: return "invalid_config";
+    case Errc::invalid_data: return "invalid_data";
+    case Errc::invalid_report: return "invalid_report";
+    case Errc::invalid_call: return "invalid_call";
+    case Errc::not_found: return "not_found";
+    case Errc::io: return "io";
+    case Errc::corrupt_checkpoint: return "corrupt_checkpoint";
+    case Errc::foreign_run: return "foreign_run";
+    case Errc::rank_mismatch: return "rank_mismatch";
+    case Errc::worker_failed: return "worker_failed";
+    case Errc::bad_message: return "bad_message";
+    case Errc::backend: return "backend";
+  }
+  return "unknown";
+}
+
+/// The one exception that raytrain throws on purpose: what was attempted, what happened with the value, what to do.
+class Error : public std::runtime_error {
+ public:
+  Error(Errc code, std::string attempted, std::string happened, std::string remedy = {})
+      : std::runtime_error(attempted + ": " + happened + (remedy.empty() ? "" : "; " + remedy)),
+        code_{code},
+        attempted_{std::move(attempted)},
+        happened_{std::move(happened)},
+        remedy_{std::move(remedy)} {}
+
+  [[nodiscard]] auto code() const noexcept -> Errc { return code_; }
+  [[nodiscard]] auto attempted() const noexcept -> std::string const& { return attempted_; }
+  [[nodiscard]] auto happened() const noexcept -> std::string const& { return happened_; }
+  /// Empty when there is nothing that the reader could do.
+  [[nodiscard]] auto remedy() const noexcept -> std::string const& { return remedy_; }
+
+ private:
+  Errc code_;
+  std::string attempted_;
+  std::string happened_;
+  std::string remedy_;
+};
+
+}  // namespace raytrain

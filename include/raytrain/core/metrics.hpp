@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <concepts>
+#include <cstdint>
+#include <initializer_list>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <raytrain/core/error.hpp>
+
+namespace raytrain {
+
+/// Value of one metric. A NaN or an infinity is kept as it is.
+using MetricValue = std::variant<bool, std::int64_t, double, std::string>;
+
+/// Named values in the order in which they were reported. Names are unique.
+class Metrics {
+ public:
+  struct Entry {
+    std::string name;
+    MetricValue value;
+    friend auto operator==(Entry const&, Entry const&) -> bool = default;
+  };
+
+  Metrics() = default;
+  Metrics(std::initializer_list<Entry> entries) {
+    for (auto const& entry : entries) set(entry.name, entry.value);
+  }
+
+  /// Replaces the value of `name`, or appends it.
+  template <class T>
+  void set(std::string_view name, T&& value) {
+    if (auto* const found = find_entry(name)) {
+      found->value = to_value(std::forward<T>(value));
+    } else {
+      entries_.push_back(Entry{std::string{name}, to_value(std::forward<T>(value))});
+    }
+  }
+
+  /// Null if there is no metric of that name.
+  [[nodiscard]] auto find(std::string_view name) const noexcept -> MetricValue const* {
+    auto const* const entry = const_cast<Metrics*>(this)->find_entry(name);
+    return entry != nullptr ? &entry->value : nullptr;
+  }
+
+  [[nodiscard]] auto contains(std::string_view name) const noexcept -> bool { return find(name) != nullptr; }
+
+  /// Errors: `not_found` when there is no such metric, listing those that are there.
+  [[nodiscard]] auto at(std::string_view name) const -> MetricValue const& {
+    if (auto const* const value = find(name)) return *value;
+    throw Error{Errc::not_found, "metric '" + std::string{name} + "'", "is not among the reported ones: " + names(),
+                "name one of them, or add a field to the report"};
+  }
+
+  /// The metric as a number; a bool counts as 0 or 1, and text is nothing.
+  [[nodiscard]] auto number(std::string_view name) const noexcept -> std::optional<double> {
+    auto const* const value = find(name);
+    if (value == nullptr) return std::nullopt;
+    return std::visit(
+        []<class T>(T const& v) -> std::optional<double> {
+          if constexpr (std::convertible_to<T, double>) {
+            return static_cast<double>(v);
+          } else {
+            return std::nullopt;
+          }
+        },
+        *value);
+  }
+
+  /// "loss, accuracy", or "(none)".
+  [[nodiscard]] auto names() const -> std::string {
+    std::string text;
+    for (auto const& entry : entries_) text += (text.empty() ? "" : ", ") + entry.name;
+    return text.empty() ? "(none)" : text;
+  }
+
+  void reserve(std::size_t count) { entries_.reserve(count); }
+  [[nodiscard]] auto size() const noexcept -> std::size_t { return entries_.size(); }
+  [[nodiscard]] auto empty() const noexcept -> bool { return entries_.empty(); }
+  [[nodiscard]] auto begin() const noexcept { return entries_.begin(); }
+  [[nodiscard]] auto end() const noexcept { return entries_.end(); }
+
+  friend auto operator==(Metrics const&, Metrics const&) -> bool = default;
+
+ private:
+  auto find_entry(std::string_view name) noexcept -> Entry* {
+    auto const found = std::ranges::find(entries_, name, &Entry::name);
+    return found == entries_.end() ? nullptr : &*found;
+  }
+
+  template <class T>
+  static auto to_value(T&& value) -> MetricValue {
+    using Plain = std::remove_cvref_t<T>;
+    if constexpr (std::same_as<Plain, MetricValue>) {
+      return std::forward<T>(value);
+    } else if constexpr (std::same_as<Plain, bool>) {
+      return value;
+    } else if constexpr (std::integral<Plain>) {
+      return static_cast<std::int64_t>(value);
+    } else if constexpr (std::floating_point<Plain>) {
+      return static_cast<double>(value);
+    } else {
+      return std::string{std::forward<T>(value)};
+    }
+  }
+
+  std::vector<Entry> entries_;
+};
+
+}  // namespace raytrain

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include <raytrain/core/error.hpp>
+#include <raytrain/data/column.hpp>
+#include <raytrain/data/detail/gather_rows.hpp>
+#include <raytrain/data/shard_position.hpp>
+
+namespace raytrain {
+
+/// Which rows one worker takes in one step. Owns nothing: it is good for as long as the `BatchRange` it came from.
+///
+/// Threads: every function from any thread.
+class Batch {
+ public:
+  /// Rows that lie one behind the other, from `first` on.
+  Batch(std::span<Column const> columns, std::uint64_t first, std::size_t size, ShardPosition next) noexcept
+      : columns_{columns}, first_{first}, size_{size}, next_{next} {}
+
+  /// Rows in any order.
+  Batch(std::span<Column const> columns, std::span<std::uint64_t const> rows, ShardPosition next) noexcept
+      : columns_{columns}, rows_{rows.data()}, size_{rows.size()}, next_{next} {}
+
+  /// At least 1.
+  [[nodiscard]] auto size() const noexcept -> std::size_t { return size_; }
+
+  /// Number of the dataset's row at place `i` of the batch, `i` below `size()`.
+  [[nodiscard]] auto row(std::size_t i) const noexcept -> std::uint64_t { return rows_ ? rows_[i] : first_ + i; }
+
+  /// Where the epoch goes on after this batch: the next epoch's beginning if it is the last.
+  [[nodiscard]] auto next_position() const noexcept -> ShardPosition { return next_; }
+
+  [[nodiscard]] auto columns() const noexcept -> std::span<Column const> { return columns_; }
+
+  /// The column's rows without a copy where they lie one behind the other, as they do unless they are shuffled.
+  ///
+  /// Errors: `not_found` and `invalid_data` as of `Dataset::column` and `Column::as`.
+  template <Element T>
+  [[nodiscard]] auto contiguous(std::string_view column) const -> std::optional<std::span<T const>> {
+    auto const& source = find_column(columns_, column);
+    auto const values = source.as<T>();
+    if (rows_ != nullptr) return std::nullopt;
+    return values.subspan(first_ * source.row_values(), size_ * source.row_values());
+  }
+
+  /// Copies the column's rows of this batch one behind the other into `out`, which they must fill exactly.
+  ///
+  /// Errors: `not_found` and `invalid_data` as of `Dataset::column` and `Column::as`; `invalid_call` when `out` has
+  /// another size.
+  /// Cost: one memcpy per row, or one in all for unshuffled rows; allocates nothing.
+  template <Element T>
+  void gather(std::string_view column, std::span<T> out) const {
+    auto const& source = find_column(columns_, column);
+    source.check_type(element_type<T>);
+    gather(source, std::as_writable_bytes(out));
+  }
+
+  /// The same for whatever type the column holds, into a buffer of bytes.
+  void gather(std::string_view column, std::span<std::byte> out) const { gather(find_column(columns_, column), out); }
+
+  /// The same for one of this batch's `columns()`, looked up once.
+  void gather(Column const& column, std::span<std::byte> out) const {
+    auto const row_bytes = column.row_bytes();
+    if (out.size() != size_ * row_bytes) {
+      throw Error{Errc::invalid_call, fmt::format("gather column '{}'", column.name()),
+                  fmt::format("{} rows of {} bytes are {} bytes, the buffer has {}", size_, row_bytes,
+                              size_ * row_bytes, out.size()),
+                  "size it by Batch::size(): the last batch of an epoch may be smaller"};
+    }
+    auto const* const from = column.bytes().data();
+    if (rows_ == nullptr) {
+      std::memcpy(out.data(), from + first_ * row_bytes, out.size());
+    } else {
+      detail::gather_rows(from, row_bytes, {rows_, size_}, out.data());
+    }
+  }
+
+ private:
+  std::span<Column const> columns_;
+  std::uint64_t const* rows_ = nullptr;
+  std::uint64_t first_ = 0;
+  std::size_t size_;
+  ShardPosition next_;
+};
+
+}  // namespace raytrain

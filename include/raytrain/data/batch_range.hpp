@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include <raytrain/core/rank.hpp>
+#include <raytrain/data/batch.hpp>
+#include <raytrain/data/dataset.hpp>
+#include <raytrain/data/shard_position.hpp>
+
+namespace raytrain {
+
+/// One worker's batches of one epoch, an input range of `Batch`; made by `DatasetShard::batches`. Keeps the rows alive.
+///
+/// Threads: one at a time.
+class BatchRange {
+ public:
+  /// How an epoch is cut. Global batch k is the samples [begin + k * step, begin + (k + 1) * step) of the epoch's
+  /// order, and each worker takes one equal part of it.
+  struct Cut {
+    Rank rank{};
+    WorldSize world_size{1};
+    std::uint64_t begin{};  ///< First sample.
+    std::uint64_t end{};    ///< One past the last; `end - begin` divides by the world size.
+    std::uint64_t step{1};  ///< Samples of a global batch; divides by the world size.
+    std::int64_t epoch{};
+  };
+
+  class Iterator {
+   public:
+    using value_type = Batch;
+    using difference_type = std::ptrdiff_t;
+
+    Iterator() = default;
+    Iterator(BatchRange const* range, std::size_t index) noexcept : range_{range}, index_{index} {}
+
+    [[nodiscard]] auto operator*() const noexcept -> Batch {
+      auto const batch = (*range_)[index_];
+      *range_->position_ = batch.next_position();
+      return batch;
+    }
+    auto operator++() noexcept -> Iterator& {
+      ++index_;
+      return *this;
+    }
+    void operator++(int) noexcept { ++index_; }
+    friend auto operator==(Iterator const& it, std::default_sentinel_t) noexcept -> bool {
+      return it.index_ == it.range_->size();
+    }
+
+   private:
+    BatchRange const* range_ = nullptr;
+    std::size_t index_ = 0;
+  };
+
+  /// `order` is null for rows as they lie; `position` follows the batches as they are handed out.
+  BatchRange(Dataset dataset, Cut cut, std::shared_ptr<std::vector<std::uint64_t> const> order,
+             std::shared_ptr<ShardPosition> position) noexcept
+      : dataset_{std::move(dataset)}, cut_{cut}, order_{std::move(order)}, position_{std::move(position)} {}
+
+  [[nodiscard]] auto size() const noexcept -> std::size_t {
+    return static_cast<std::size_t>((cut_.end - cut_.begin + cut_.step - 1) / cut_.step);
+  }
+  [[nodiscard]] auto empty() const noexcept -> bool { return size() == 0; }
+
+  [[nodiscard]] auto begin() const noexcept -> Iterator { return {this, 0}; }
+  [[nodiscard]] auto end() const noexcept -> std::default_sentinel_t { return {}; }
+
+  /// Batch `index`, below `size()`, without moving the shard's position.
+  [[nodiscard]] auto operator[](std::size_t index) const noexcept -> Batch {
+    auto const global_first = cut_.begin + index * cut_.step;
+    auto const global_size = std::min(cut_.step, cut_.end - global_first);
+    auto const size = static_cast<std::size_t>(global_size / cut_.world_size.value);
+    auto const first = global_first + cut_.rank.value * size;
+    auto const last = index + 1 == this->size();
+    auto const next = last ? ShardPosition{cut_.epoch + 1, 0} : ShardPosition{cut_.epoch, global_first + global_size};
+    if (order_ == nullptr) return {dataset_.columns(), first, size, next};
+    return {dataset_.columns(), std::span{*order_}.subspan(first, size), next};
+  }
+
+ private:
+  Dataset dataset_;
+  Cut cut_;
+  std::shared_ptr<std::vector<std::uint64_t> const> order_;
+  std::shared_ptr<ShardPosition> position_;
+};
+
+}  // namespace raytrain

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+#include <raytrain/data/shuffle_key.hpp>
+
+namespace raytrain::detail {
+
+/// Source: G. L. Steele, D. Lea, C. H. Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014.
+class SplitMix64 {
+ public:
+  constexpr explicit SplitMix64(std::uint64_t state) noexcept : state_{state} {}
+
+  constexpr auto operator()() noexcept -> std::uint64_t {
+    state_ += 0x9e3779b97f4a7c15;
+    auto mixed = state_;
+    mixed = (mixed ^ (mixed >> 30)) * 0xbf58476d1ce4e5b9;
+    mixed = (mixed ^ (mixed >> 27)) * 0x94d049bb133111eb;
+    return mixed ^ (mixed >> 31);
+  }
+
+ private:
+  std::uint64_t state_;
+};
+
+/// Source: D. Blackman, S. Vigna, "Scrambled linear pseudorandom number generators", ACM TOMS 47(4), 2021.
+class Xoshiro256PlusPlus {
+ public:
+  constexpr explicit Xoshiro256PlusPlus(std::array<std::uint64_t, 4> state) noexcept : state_{state} {}
+
+  /// Filled by SplitMix64, as the authors advise; the seed is mixed first, so that (1, 0) and (0, 1) are unrelated.
+  constexpr explicit Xoshiro256PlusPlus(ShuffleKey key) noexcept {
+    SplitMix64 fill{SplitMix64{key.seed}() + key.epoch};
+    for (auto& word : state_) word = fill();
+  }
+
+  constexpr auto operator()() noexcept -> std::uint64_t {
+    auto const result = std::rotl(state_[0] + state_[3], 23) + state_[0];
+    auto const shifted = state_[1] << 17;
+    state_[2] ^= state_[0];
+    state_[3] ^= state_[1];
+    state_[1] ^= state_[2];
+    state_[0] ^= state_[3];
+    state_[2] ^= shifted;
+    state_[3] = std::rotl(state_[3], 45);
+    return result;
+  }
+
+  /// Each of 0 ... `bound` - 1 equally often; `bound` is not 0.
+  ///
+  /// Source: D. Lemire, "Fast random integer generation in an interval", ACM TOMACS 29(1), 2019.
+  constexpr auto below(std::uint64_t bound) noexcept -> std::uint64_t {
+    auto product = Wide{(*this)()} * bound;
+    if (static_cast<std::uint64_t>(product) < bound) {
+      auto const threshold = (0 - bound) % bound;
+      while (static_cast<std::uint64_t>(product) < threshold) product = Wide{(*this)()} * bound;
+    }
+    return static_cast<std::uint64_t>(product >> 64);
+  }
+
+ private:
+  __extension__ using Wide = unsigned __int128;
+
+  std::array<std::uint64_t, 4> state_{};
+};
+
+/// 0 ... `rows` - 1, each once. The same bits with every compiler and standard library; stored positions rely on it.
+///
+/// Source: R. Durstenfeld, "Algorithm 235: random permutation", Communications of the ACM 7(7), 1964.
+[[nodiscard]] inline auto permutation(ShuffleKey key, std::size_t rows) -> std::vector<std::uint64_t> {
+  std::vector<std::uint64_t> order(rows);
+  std::iota(order.begin(), order.end(), std::uint64_t{0});
+  Xoshiro256PlusPlus random{key};
+  for (std::size_t i = 0; i + 1 < rows; ++i) std::swap(order[i], order[i + random.below(rows - i)]);
+  return order;
+}
+
+}  // namespace raytrain::detail

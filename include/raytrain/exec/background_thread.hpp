@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+namespace raytrain {
+
+/// One thread for work that would block a coroutine, such as writing files. Jobs run in the order of `post`.
+///
+/// Threads: `post` from any thread, from a job too.
+/// Cancel:  none; the destructor waits until every job has run.
+/// Errors:  a job that throws ends the program: it catches, and sends what happened through a `Channel`.
+class BackgroundThread {
+ public:
+  BackgroundThread() : thread_{[this]() noexcept { work(); }} {}
+  BackgroundThread(BackgroundThread const&) = delete;
+  auto operator=(BackgroundThread const&) -> BackgroundThread& = delete;
+  ~BackgroundThread() {
+    {
+      std::lock_guard const lock{mutex_};
+      ending_ = true;
+    }
+    changed_.notify_one();
+    thread_.join();
+  }
+
+  void post(std::function<void()> job) {
+    {
+      std::lock_guard const lock{mutex_};
+      jobs_.push_back(std::move(job));
+    }
+    changed_.notify_one();
+  }
+
+ private:
+  void work() {
+    std::unique_lock lock{mutex_};
+    while (true) {
+      changed_.wait(lock, [this] { return ending_ || !jobs_.empty(); });
+      if (jobs_.empty()) return;
+      auto job = std::move(jobs_.front());
+      jobs_.pop_front();
+      lock.unlock();
+      job();
+      job = nullptr;  // what it holds may post from its destructor
+      lock.lock();
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::function<void()>> jobs_;
+  bool ending_ = false;
+  std::thread thread_;  ///< Last: it uses everything above.
+};
+
+}  // namespace raytrain

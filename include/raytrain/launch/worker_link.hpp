@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <stop_token>
+#include <utility>
+
+#include <raytrain/core/rank.hpp>
+#include <raytrain/core/stopped.hpp>
+#include <raytrain/message/message.hpp>
+
+namespace raytrain {
+
+/// Where one worker stands among all workers, and what it may use.
+struct Placement {
+  Rank world_rank{};
+  WorldSize world_size{1};
+  Rank local_rank{};  ///< Among the workers of the same host.
+  WorldSize local_world_size{1};
+  Rank node_rank{};  ///< Of the host among the hosts.
+  int cpus = 1;      ///< Threads the worker may use, its own included.
+};
+
+/// A worker's line to its controller, and the controller's last words to the worker.
+///
+/// Threads: every function from any thread.
+class WorkerLink {
+ public:
+  using Send = std::function<void(Message)>;
+
+  WorkerLink(Placement placement, Send send) : placement_{placement}, send_{std::move(send)} {}
+
+  [[nodiscard]] auto placement() const noexcept -> Placement const& { return placement_; }
+
+  /// Waits while the controller is behind; messages arrive in the order in which one thread sent them.
+  void send(Message message) { send_(std::move(message)); }
+
+  /// Fires when the worker should end soon.
+  [[nodiscard]] auto stop_asked() const noexcept -> std::stop_token { return stop_.get_token(); }
+  /// Fires when the worker must end at its next call that waits; `stop_asked` has fired before.
+  [[nodiscard]] auto aborted() const noexcept -> std::stop_token { return abort_.get_token(); }
+
+  /// Returns once this rank's checkpoint number `checkpoint` (from 0) is committed.
+  ///
+  /// Errors: `Stopped` when the worker is aborted first.
+  void wait_committed(std::uint64_t checkpoint) {
+    std::unique_lock lock{mutex_};
+    changed_.wait(lock, [&] { return committed_ > checkpoint || abort_.stop_requested(); });
+    if (committed_ <= checkpoint) throw Stopped{};
+  }
+
+  /// For launchers: a `Stop` or a `Committed` from the controller.
+  void deliver(Message const& message) {
+    if (auto const* const stop = std::get_if<Stop>(&message)) {
+      stop_.request_stop();
+      if (stop->abort) {
+        abort_.request_stop();
+        // Taken and left once, so that a waiter is either before its check or inside wait().
+        { std::lock_guard const lock{mutex_}; }
+        changed_.notify_all();
+      }
+    } else if (auto const* const committed = std::get_if<Committed>(&message)) {
+      {
+        std::lock_guard const lock{mutex_};
+        committed_ = committed->checkpoint + 1;
+      }
+      changed_.notify_all();
+    }
+  }
+
+ private:
+  Placement placement_;
+  Send send_;
+  std::stop_source stop_;
+  std::stop_source abort_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::uint64_t committed_ = 0;  // checkpoints of this rank that are committed
+};
+
+}  // namespace raytrain

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <raytrain/core/error.hpp>
+#include <raytrain/core/metrics.hpp>
+#include <raytrain/message/detail/fields.hpp>
+#include <raytrain/message/detail/json_parser.hpp>
+#include <raytrain/message/detail/json_text.hpp>
+#include <raytrain/message/detail/json_value.hpp>
+#include <raytrain/message/message.hpp>
+
+namespace raytrain::detail {
+
+/// "NaN", "Infinity" and "-Infinity" as doubles.
+[[nodiscard]] inline auto special_number(std::string_view text) -> std::optional<double> {
+  if (text == "NaN") return std::numeric_limits<double>::quiet_NaN();
+  if (text == "Infinity") return std::numeric_limits<double>::infinity();
+  if (text == "-Infinity") return -std::numeric_limits<double>::infinity();
+  return std::nullopt;
+}
+
+/// Reads one JSON value into an object of known type, and knows where in the document it is.
+class JsonReader {
+ public:
+  explicit JsonReader(std::string_view what) : what_{what} {}
+
+  void read(JsonValue const& json, bool& value) { value = expect<bool>(json, "true or false"); }
+
+  template <std::integral I>
+  void read(JsonValue const& json, I& value) {
+    auto const* const integer = json.get_if<std::int64_t>();
+    auto const* const large = json.get_if<std::uint64_t>();
+    if (integer != nullptr && std::in_range<I>(*integer)) {
+      value = static_cast<I>(*integer);
+    } else if (large != nullptr && std::in_range<I>(*large)) {
+      value = static_cast<I>(*large);
+    } else {
+      refuse(json, "an integer from " + std::to_string(std::numeric_limits<I>::min()) + " to " +
+                       std::to_string(std::numeric_limits<I>::max()));
+    }
+  }
+
+  template <std::floating_point F>
+  void read(JsonValue const& json, F& value) {
+    auto const* const text = json.get_if<std::string>();
+    if (auto const special = text != nullptr ? special_number(*text) : std::nullopt) {
+      value = static_cast<F>(*special);
+    } else if (auto const* const real = json.get_if<double>()) {
+      value = static_cast<F>(*real);
+    } else if (auto const* const integer = json.get_if<std::int64_t>()) {
+      value = static_cast<F>(*integer);
+    } else {
+      refuse(json, "a number");
+    }
+  }
+
+  void read(JsonValue const& json, std::string& value) { value = expect<std::string>(json, "text"); }
+
+  void read(JsonValue const& json, Metrics& metrics) {
+    auto const& object = expect<JsonObject>(json, "an object");
+    if (object.size() > max_metrics) refuse(json, "an object of at most " + std::to_string(max_metrics) + " metrics");
+    metrics = {};
+    metrics.reserve(object.size());
+    for (auto const& member : object) {
+      if (metrics.contains(member.name)) refuse_field(member.name, "appears twice");
+      within(member.name, [&] { metrics.set(member.name, metric(member.value)); });
+    }
+  }
+
+  template <class T>
+  void read(JsonValue const& json, std::optional<T>& value) {
+    value.reset();
+    if (json.get_if<std::nullptr_t>() == nullptr) read(json, value.emplace());
+  }
+
+  template <class T>
+  void read(JsonValue const& json, std::vector<T>& values) {
+    auto const& array = expect<JsonArray>(json, "an array");
+    values.clear();
+    values.reserve(array.size());
+    for (auto const& element : array) {
+      within("[" + std::to_string(values.size()) + "]", [&] { read(element, values.emplace_back()); });
+    }
+  }
+
+  template <class T>
+  void read(JsonValue const& json, std::map<std::string, T>& values) {
+    values.clear();
+    for (auto const& member : expect<JsonObject>(json, "an object")) {
+      auto const [place, is_new] = values.try_emplace(member.name);
+      if (!is_new) refuse_field(member.name, "appears twice");
+      within(member.name, [&, &value = place->second] { read(member.value, value); });
+    }
+  }
+
+  template <HasFields T>
+  void read(JsonValue const& json, T& value) {
+    Fields fields{*this, expect<JsonObject>(json, "an object")};
+    visit_fields(fields, value);
+    fields.refuse_others();
+  }
+
+ private:
+  /// The fields of one object, in any order.
+  class Fields : public FieldVisitor<Fields> {
+   public:
+    Fields(JsonReader& reader, JsonObject const& object) : reader_{reader}, object_{object} {}
+
+    template <class T>
+    void field(std::string_view name, T& value) {
+      auto const member = std::ranges::find(object_, name, &JsonMember::name);
+      if (member != object_.end()) {
+        known_.push_back(&*member);
+        reader_.within(name, [&] { reader_.read(member->value, value); });
+      } else if constexpr (requires { value.reset(); }) {
+        value.reset();
+      } else {
+        reader_.refuse_field(name, "is missing");
+      }
+    }
+
+    void refuse_others() const {
+      for (auto const& member : object_) {
+        if (std::ranges::find(known_, &member) != known_.end()) continue;
+        auto const twice = std::ranges::count(object_, member.name, &JsonMember::name) > 1;
+        reader_.refuse_field(member.name, twice ? "appears twice" : "is not known");
+      }
+    }
+
+   private:
+    JsonReader& reader_;
+    JsonObject const& object_;
+    std::vector<JsonMember const*> known_;
+  };
+
+  template <class T>
+  [[nodiscard]] auto expect(JsonValue const& json, char const* expected) const -> T const& {
+    auto const* const value = json.get_if<T>();
+    if (value == nullptr) refuse(json, expected);
+    return *value;
+  }
+
+  [[nodiscard]] auto metric(JsonValue const& json) const -> MetricValue {
+    if (auto const* const text = json.get_if<std::string>()) {
+      if (auto const special = special_number(*text)) return *special;
+      return *text;
+    }
+    if (auto const* const flag = json.get_if<bool>()) return *flag;
+    if (auto const* const integer = json.get_if<std::int64_t>()) return *integer;
+    return expect<double>(json, "a number of 64 bits, text, true or false");
+  }
+
+  template <class Body>
+  void within(std::string_view name, Body&& body) {
+    auto const length = path_.size();
+    if (!path_.empty() && !name.starts_with('[')) path_ += '.';
+    path_ += name;
+    body();
+    path_.resize(length);
+  }
+
+  [[noreturn]] void refuse(JsonValue const& json, std::string const& expected) const {
+    auto const subject = path_.empty() ? "it" : "'" + path_ + "'";
+    refuse_json(what_, subject + " must be " + expected + " (got " + shown(json) + ")");
+  }
+
+  [[noreturn]] void refuse_field(std::string_view name, std::string_view problem) const {
+    refuse_json(what_,
+                "field '" + path_ + (path_.empty() ? "" : ".") + std::string{name} + "' " + std::string{problem});
+  }
+
+  [[nodiscard]] static auto shown(JsonValue const& json) -> std::string {
+    return std::visit(
+        []<class T>(T const& value) -> std::string {
+          if constexpr (std::same_as<T, JsonObject>) {
+            return "an object of " + std::to_string(value.size());
+          } else if constexpr (std::same_as<T, JsonArray>) {
+            return "an array of " + std::to_string(value.size());
+          } else if constexpr (std::same_as<T, std::string>) {
+            return '"' + value.substr(0, 100) + '"';
+          } else if constexpr (std::same_as<T, bool>) {
+            return value ? "true" : "false";
+          } else if constexpr (std::same_as<T, std::nullptr_t>) {
+            return "null";
+          } else {
+            std::string number;
+            append_json_number(number, value);
+            return number;
+          }
+        },
+        json.value);
+  }
+
+  std::string_view what_;
+  std::string path_;
+};
+
+}  // namespace raytrain::detail

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include <cereal/types/map.hpp>
+#include <cereal/types/optional.hpp>
+#include <cereal/types/string.hpp>
+#include <cereal/types/variant.hpp>
+
+#include <raytrain/core/metrics.hpp>
+#include <raytrain/core/rank.hpp>
+#include <raytrain/message/detail/wire_archive.hpp>
+#include <raytrain/message/message.hpp>
+
+namespace raytrain {
+
+// The order of fields is part of the protocol. In this namespace for argument-dependent lookup.
+
+template <detail::WireArchive A>
+void serialize(A& archive, Rank& rank) {
+  archive(rank.value);
+}
+
+inline void save(detail::WireOutput& archive, Metrics const& metrics) {
+  if (metrics.size() > max_metrics) {
+    throw Error{Errc::invalid_report, "sending a report",
+                "it has " + std::to_string(metrics.size()) + " metrics, more than " + std::to_string(max_metrics),
+                "report fewer, or write them to a file of your own"};
+  }
+  archive(cereal::make_size_tag(static_cast<cereal::size_type>(metrics.size())));
+  for (auto const& [name, value] : metrics) archive(name, value);
+}
+
+inline void load(detail::WireInput& archive, Metrics& metrics) {
+  auto const count = archive.count();
+  if (count > max_metrics) detail::refuse_message("it has " + std::to_string(count) + " metrics");
+  metrics = {};
+  for (std::size_t i = 0; i < count; ++i) {
+    std::string name;
+    MetricValue value;
+    archive(name, value);
+    if (metrics.contains(name)) detail::refuse_message("metric '" + name + "' is there twice");
+    metrics.set(name, std::move(value));
+  }
+}
+
+template <detail::WireArchive A>
+void serialize(A& archive, FileEntry& m) {
+  archive(m.name, m.size_bytes, m.xxh3);
+}
+
+template <detail::WireArchive A>
+void serialize(A& archive, Started& m) {
+  archive(m.rank, m.hostname, m.pid, m.node_ip);
+}
+
+template <detail::WireArchive A>
+void serialize(A& archive, Report& m) {
+  archive(m.rank, m.training_iteration, m.time_this_iter_s, m.time_total_s, m.timestamp_ns, m.checkpoint, m.metrics);
+}
+
+template <detail::WireArchive A>
+void serialize(A& archive, CheckpointRef& m) {
+  archive(m.rank, m.checkpoint, m.files, m.metadata);
+}
+
+template <detail::WireArchive A>
+void serialize(A& archive, Progress& m) {
+  archive(m.rank, m.done, m.total, m.note);
+}
+
+template <detail::WireArchive A>
+void serialize(A& archive, Warning& m) {
+  archive(m.rank, m.text);
+}
+
+template <detail::WireArchive A>
+void serialize(A& archive, Failed& m) {
+  archive(m.rank, m.hostname, m.text);
+}
+
+template <detail::WireArchive A>
+void serialize(A& archive, Finished& m) {
+  archive(m.rank, m.stopped);
+}
+
+template <detail::WireArchive A>
+void serialize(A& archive, Stop& m) {
+  archive(m.abort);
+}
+
+template <detail::WireArchive A>
+void serialize(A& archive, Committed& m) {
+  archive(m.checkpoint);
+}
+
+}  // namespace raytrain

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <raytrain/core/metrics.hpp>
+#include <raytrain/core/rank.hpp>
+
+namespace raytrain {
+
+/// Metrics of one report; more of them are not read back from a file or from the wire.
+inline constexpr std::size_t max_metrics = 4096;
+
+/// One file of a checkpoint. `name` is relative to the checkpoint, with '/' between folders.
+struct FileEntry {
+  std::string name;
+  std::uint64_t size_bytes{};
+  std::string xxh3;  ///< XXH3-128 of the content, 32 hexadecimal digits.
+  friend auto operator==(FileEntry const&, FileEntry const&) -> bool = default;
+};
+
+/// A worker's thread runs; sent first by every worker.
+struct Started {
+  Started() = default;
+  Started(Rank rank_, std::string hostname_, std::int64_t pid_, std::string node_ip_)
+      : rank{rank_}, hostname{std::move(hostname_)}, pid{pid_}, node_ip{std::move(node_ip_)} {}
+
+  Rank rank{};
+  std::string hostname;
+  std::int64_t pid{};
+  std::string node_ip;
+  friend auto operator==(Started const&, Started const&) -> bool = default;
+};
+
+/// What a worker reported, with the values that every report gains.
+struct Report {
+  Rank rank{};
+  std::uint64_t training_iteration{};  ///< Reports of this rank so far, this one included; goes on after a resume.
+  double time_this_iter_s{};
+  double time_total_s{};
+  std::int64_t timestamp_ns{};              ///< Time of day, nanoseconds since 1970.
+  std::optional<std::uint64_t> checkpoint;  ///< This rank's how manieth report with a checkpoint, from 0.
+  Metrics metrics;                          ///< The user's own.
+  friend auto operator==(Report const&, Report const&) -> bool = default;
+};
+
+/// A rank's part of a checkpoint lies in the staging folder, complete and synced.
+struct CheckpointRef {
+  Rank rank{};
+  std::uint64_t checkpoint{};  ///< As in `Report::checkpoint`.
+  std::vector<FileEntry> files;
+  std::map<std::string, std::string> metadata;
+  friend auto operator==(CheckpointRef const&, CheckpointRef const&) -> bool = default;
+};
+
+/// How far a worker is between two reports; shown to people, never stored.
+struct Progress {
+  Progress() = default;
+  Progress(Rank rank_, std::uint64_t done_, std::uint64_t total_, std::string note_)
+      : rank{rank_}, done{done_}, total{total_}, note{std::move(note_)} {}
+
+  Rank rank{};
+  std::uint64_t done{};
+  std::uint64_t total{};
+  std::string note;
+  friend auto operator==(Progress const&, Progress const&) -> bool = default;
+};
+
+/// A worker has something to say to the person who runs it, once.
+struct Warning {
+  Warning() = default;
+  Warning(Rank rank_, std::string text_) : rank{rank_}, text{std::move(text_)} {}
+
+  Rank rank{};
+  std::string text;
+  friend auto operator==(Warning const&, Warning const&) -> bool = default;
+};
+
+/// A worker ended by an exception, or its part of a checkpoint could not be written. Its last message.
+struct Failed {
+  Failed() = default;
+  Failed(Rank rank_, std::string hostname_, std::string text_)
+      : rank{rank_}, hostname{std::move(hostname_)}, text{std::move(text_)} {}
+
+  Rank rank{};
+  std::string hostname;
+  std::string text;
+  friend auto operator==(Failed const&, Failed const&) -> bool = default;
+};
+
+/// A worker's training function returned, or was unwound because the run is being stopped. Its last message.
+struct Finished {
+  Finished() = default;
+  Finished(Rank rank_, bool stopped_) : rank{rank_}, stopped{stopped_} {}
+
+  Rank rank{};
+  bool stopped{};
+  friend auto operator==(Finished const&, Finished const&) -> bool = default;
+};
+
+/// To a worker: end soon (`abort` false), or at the next call that waits (`abort` true).
+struct Stop {
+  bool abort{};
+  friend auto operator==(Stop const&, Stop const&) -> bool = default;
+};
+
+/// To a worker: a checkpoint is committed.
+struct Committed {
+  std::uint64_t checkpoint{};  ///< As in `Report::checkpoint`.
+  friend auto operator==(Committed const&, Committed const&) -> bool = default;
+};
+
+/// Everything that a controller and its workers tell each other. The order is part of the protocol.
+using Message = std::variant<Started, Report, CheckpointRef, Progress, Warning, Failed, Finished, Stop, Committed>;
+
+}  // namespace raytrain

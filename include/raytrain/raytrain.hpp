@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Everything that needs no optional dependency; a backend comes by its own header.
+
+#include <raytrain/callback/csv.hpp>
+#include <raytrain/callback/json_lines.hpp>
+#include <raytrain/callback/progress_bar.hpp>
+#include <raytrain/data/idx.hpp>
+#include <raytrain/trainer.hpp>
+#include <raytrain/version.hpp>

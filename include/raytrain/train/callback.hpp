@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <raytrain/checkpoint/checkpoint.hpp>
+#include <raytrain/core/metrics.hpp>
+#include <raytrain/core/rank.hpp>
+#include <raytrain/message/message.hpp>
+#include <raytrain/train/result.hpp>
+
+namespace raytrain {
+
+/// What callbacks are told of a run before its workers start.
+struct RunInfo {
+  std::string name;
+  std::filesystem::path path;
+  std::string backend;
+  WorldSize world_size{};
+  std::uint64_t attempt{};                 ///< How manieth start in this folder, from 1; `Resume::fresh` counts on.
+  std::uint64_t training_iteration{};      ///< Rank 0's reports before this start.
+  std::optional<Checkpoint> resumed_from;  ///< None at the beginning.
+  std::function<void()> request_stop;      ///< Ends the run as a signal would. From any thread, until `on_finish`.
+};
+
+/// Watches a run. Every function does nothing unless it is overridden.
+///
+/// A function that throws is reported to all callbacks as a warning, and training goes on, unless `critical` says
+/// otherwise.
+/// Threads: all on the thread that called `fit()`, one at a time; a slow one delays what comes after it, not training.
+class Callback {
+ public:
+  Callback() = default;
+  Callback(Callback const&) = delete;
+  auto operator=(Callback const&) -> Callback& = delete;
+  virtual ~Callback() = default;
+
+  virtual void on_start(RunInfo const&) {}
+  /// Every rank's; `all` holds the user's metrics and the automatic ones.
+  virtual void on_report(Report const&, Metrics const& /*all*/) {}
+  virtual void on_progress(Progress const&) {}
+  /// A checkpoint is committed: it survives whatever happens afterwards.
+  virtual void on_checkpoint(Checkpoint const&) {}
+  virtual void on_warning(std::string_view /*text*/) {}
+  virtual void on_failure(Failed const&) {}
+  /// Called last, also when the run failed or was stopped; not when no worker could be started.
+  virtual void on_finish(Result const&) {}
+
+  /// Whether an exception thrown by this callback makes the run fail.
+  [[nodiscard]] virtual auto critical() const noexcept -> bool { return false; }
+};
+
+using Callbacks = std::vector<std::shared_ptr<Callback>>;
+
+}  // namespace raytrain

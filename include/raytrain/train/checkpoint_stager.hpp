@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <exception>
+#include <future>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include <raytrain/checkpoint/checkpoint_draft.hpp>
+#include <raytrain/checkpoint/directory_store.hpp>
+#include <raytrain/core/rank.hpp>
+#include <raytrain/exec/background_thread.hpp>
+#include <raytrain/launch/worker_link.hpp>
+
+namespace raytrain {
+
+/// Writes one worker's parts of checkpoints beside the training, one at a time, and tells the controller of each.
+///
+/// Threads: the worker's.
+class CheckpointStager {
+ public:
+  CheckpointStager(DirectoryStore& store, BackgroundThread& writer, WorkerLink& link)
+      : store_{store}, writer_{writer}, link_{link} {}
+
+  CheckpointStager(CheckpointStager const&) = delete;
+  auto operator=(CheckpointStager const&) -> CheckpointStager& = delete;
+  ~CheckpointStager() {
+    if (writing_.valid()) writing_.wait();
+  }
+
+  /// Waits until this worker's part before this one is written, so that at most one copy of the state is held.
+  ///
+  /// Errors: `io` of the part before; the part at hand is then not written.
+  void stage(CheckpointDraft draft, std::uint64_t checkpoint) {
+    drain();
+    if (draft.empty()) {
+      link_.send(CheckpointRef{rank(), checkpoint, {}, draft.metadata()});
+      return;
+    }
+    std::packaged_task<void()> task{
+        [this, checkpoint, part = std::move(draft)] { link_.send(store_.stage(part, rank(), checkpoint)); }};
+    writing_ = task.get_future();
+    writer_.post([shared = std::make_shared<std::packaged_task<void()>>(std::move(task))] { (*shared)(); });
+  }
+
+  /// Waits until nothing is being written. Errors: `io`, once, when a part could not be written.
+  void drain() {
+    if (writing_.valid()) writing_.get();
+  }
+
+ private:
+  [[nodiscard]] auto rank() const noexcept -> Rank { return link_.placement().world_rank; }
+
+  DirectoryStore& store_;
+  BackgroundThread& writer_;
+  WorkerLink& link_;
+  std::future<void> writing_;
+};
+
+}  // namespace raytrain

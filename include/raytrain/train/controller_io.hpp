@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include <raytrain/message/message.hpp>
+
+namespace raytrain {
+
+/// Where a run stands. The last three are terminal.
+enum class RunState : std::uint8_t {
+  initializing,  ///< Nothing was launched.
+  scheduling,    ///< Workers are being started.
+  running,       ///< Every worker has started.
+  stopping,      ///< Workers were told to end: by request, or since one of them failed.
+  finished,      ///< Every training function returned.
+  errored,       ///< A worker failed, or a checkpoint could not be committed.
+  aborted,       ///< A stop cut the training short; the next start goes on.
+};
+
+[[nodiscard]] constexpr auto is_terminal(RunState state) noexcept -> bool { return state >= RunState::finished; }
+
+[[nodiscard]] constexpr auto to_string(RunState state) noexcept -> std::string_view {
+  switch (state) {
+    case RunState::initializing: return "initializing";
+    case RunState::scheduling: return "scheduling";
+    case RunState::running: return "running";
+    case RunState::stopping: return "stopping";
+    case RunState::finished: return "finished";
+    case RunState::errored: return "errored";
+    case RunState::aborted: return "aborted";
+  }
+  return "unknown";
+}
+
+/// The state of that name; `errored` for any other: a start that never said how it ended.
+[[nodiscard]] constexpr auto run_state_from(std::string_view name) noexcept -> RunState {
+  for (auto const state : {RunState::finished, RunState::aborted}) {
+    if (to_string(state) == name) return state;
+  }
+  return RunState::errored;
+}
+
+// Events: what happened. A worker's `Message` is one too.
+
+/// The driver is ready.
+struct RunBegins {};
+
+/// A checkpoint lies committed in the store.
+struct CheckpointDurable {
+  std::uint64_t checkpoint{};  ///< As in `Report::checkpoint`.
+  std::uint64_t number{};      ///< In the store.
+};
+
+/// A checkpoint whose parts had arrived could not be committed.
+struct CheckpointLost {
+  std::uint64_t checkpoint{};
+  std::string hostname;
+  std::string text;
+};
+
+/// Something else that the driver does for the run failed: a callback that is critical.
+struct DriverFailed {
+  std::string hostname;
+  std::string text;
+};
+
+/// A signal, a callback or the program asks the run to end; asked twice, it ends without grace.
+struct StopRequest {};
+
+/// The time since the last `ArmGrace` is over.
+struct GraceOver {};
+
+using RunEvent =
+    std::variant<RunBegins, Message, CheckpointDurable, CheckpointLost, DriverFailed, StopRequest, GraceOver>;
+
+// Actions: what to do now.
+
+struct LaunchWorkers {};
+
+struct TellWorkers {
+  Message message;
+};
+
+/// Start the time after which `GraceOver` is due, anew if it runs.
+struct ArmGrace {};
+
+/// All ranks' parts lie in the staging folder. Answered by `CheckpointDurable` or `CheckpointLost`.
+struct CommitCheckpoint {
+  std::uint64_t checkpoint{};
+  std::vector<CheckpointRef> refs;  ///< In rank order.
+  Report lead;                      ///< Rank 0's report, whose metrics rank the checkpoint.
+};
+
+/// The retention policy has no more use for a committed checkpoint.
+struct DeleteCheckpoint {
+  std::uint64_t number{};  ///< In the store.
+};
+
+/// Something that callbacks are told.
+struct Notify {
+  std::variant<Started, Report, CheckpointDurable, Progress, Warning, Failed> what;
+};
+
+/// The last action: a terminal state is reached. `failures` in the order of arrival, the first one is the cause.
+struct FinishRun {
+  RunState state{};
+  std::vector<Failed> failures;
+};
+
+using RunAction =
+    std::variant<LaunchWorkers, TellWorkers, ArmGrace, CommitCheckpoint, DeleteCheckpoint, Notify, FinishRun>;
+
+}  // namespace raytrain

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <raytrain/core/error.hpp>
+#include <raytrain/core/metrics.hpp>
+#include <raytrain/core/rank.hpp>
+#include <raytrain/message/json.hpp>
+#include <raytrain/message/message.hpp>
+#include <raytrain/message/report_line.hpp>
+
+namespace raytrain {
+
+/// All reports of a run over all its starts, in the order of their handling.
+///
+/// A start that goes on from a checkpoint repeats what came after it: a rank's report supersedes that rank's earlier
+/// ones of the same or a later training iteration.
+class RunHistory {
+ public:
+  /// `all`: the report's metrics and the automatic ones.
+  void add(Report report, Metrics all) {
+    if (report.rank == Rank{0}) last_metrics_ = std::move(all);
+    auto& last = last_iteration_[report.rank];
+    if (report.training_iteration <= last) {
+      std::erase_if(reports_, [&](Report const& earlier) {
+        return earlier.rank == report.rank && earlier.training_iteration >= report.training_iteration;
+      });
+    }
+    last = report.training_iteration;
+    reports_.push_back(std::move(report));
+  }
+
+  /// All metrics of rank 0's last report; empty if there was none.
+  [[nodiscard]] auto last_metrics() const noexcept -> Metrics const& { return last_metrics_; }
+  [[nodiscard]] auto take() noexcept -> std::vector<Report> { return std::move(reports_); }
+
+  /// Reads progress.jsonl; none when there is no such file. A line that a crash cut short is skipped.
+  [[nodiscard]] static auto read(std::filesystem::path const& progress_file) -> RunHistory {
+    RunHistory history;
+    std::ifstream lines{progress_file};
+    for (std::string line; std::getline(lines, line);) {
+      try {
+        auto all = metrics_from_json(line);
+        auto report = report_in(all);
+        history.add(std::move(report), std::move(all));
+      } catch (Error const&) {
+        continue;
+      }
+    }
+    return history;
+  }
+
+ private:
+  // The inverse of all_metrics, but for the worker's host.
+  static auto report_in(Metrics const& all) -> Report {
+    Report report;
+    report.rank = Rank{static_cast<std::uint32_t>(number(all, "world_rank"))};
+    report.training_iteration = static_cast<std::uint64_t>(number(all, "training_iteration"));
+    report.time_this_iter_s = number(all, "time_this_iter_s");
+    report.time_total_s = number(all, "time_total_s");
+    report.timestamp_ns = static_cast<std::int64_t>(number(all, "timestamp") * 1e9);
+    for (auto const& [name, value] : all) {
+      if (std::ranges::find(automatic_metric_names(), name) == automatic_metric_names().end()) {
+        report.metrics.set(name, value);
+      }
+    }
+    return report;
+  }
+
+  static auto number(Metrics const& metrics, std::string_view name) -> double {
+    auto const value = metrics.number(name);
+    if (!value || !(*value >= 0 && *value < 1e19)) {
+      throw Error{Errc::invalid_report, "reading a stored report", "it has no '" + std::string{name} + "'"};
+    }
+    return *value;
+  }
+
+  std::vector<Report> reports_;
+  std::map<Rank, std::uint64_t> last_iteration_;
+  Metrics last_metrics_;
+};
+
+}  // namespace raytrain

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <raytrain/checkpoint/checkpoint.hpp>
+#include <raytrain/checkpoint/checkpoint_draft.hpp>
+#include <raytrain/checkpoint/run_record.hpp>
+#include <raytrain/collective/local.hpp>
+#include <raytrain/core/clock.hpp>
+#include <raytrain/core/error.hpp>
+#include <raytrain/core/rank.hpp>
+#include <raytrain/core/stopped.hpp>
+#include <raytrain/data/dataset_shard.hpp>
+#include <raytrain/data/datasets.hpp>
+#include <raytrain/launch/worker_link.hpp>
+#include <raytrain/message/message.hpp>
+#include <raytrain/message/report_fields.hpp>
+#include <raytrain/train/checkpoint_stager.hpp>
+#include <raytrain/train/worker_setup.hpp>
+
+namespace raytrain {
+
+/// What the training function sees of its worker and of the run. Backends derive their context from it.
+///
+/// Threads: the worker's own only; `report` and `progress` from another one are refused.
+class TrainContext {
+ public:
+  explicit TrainContext(WorkerSetup setup)
+      : setup_{std::move(setup)},
+        stager_{setup_.run->store, setup_.run->writer, setup_.link},
+        started_{run().clock.now()},
+        last_report_{started_} {
+    if (auto const& checkpoint = run().checkpoint) {
+      training_iteration_ = checkpoint->training_iteration();
+      time_before_s_ = checkpoint->time_total_s();
+    }
+  }
+
+  TrainContext(TrainContext const&) = delete;
+  auto operator=(TrainContext const&) -> TrainContext& = delete;
+
+  [[nodiscard]] auto world_rank() const noexcept -> Rank { return placement().world_rank; }
+  [[nodiscard]] auto world_size() const noexcept -> WorldSize { return placement().world_size; }
+  [[nodiscard]] auto local_rank() const noexcept -> Rank { return placement().local_rank; }
+  [[nodiscard]] auto local_world_size() const noexcept -> WorldSize { return placement().local_world_size; }
+  [[nodiscard]] auto node_rank() const noexcept -> Rank { return placement().node_rank; }
+  /// Threads that this worker may use, its own included.
+  [[nodiscard]] auto cpus() const noexcept -> int { return placement().cpus; }
+
+  [[nodiscard]] auto seed() const noexcept -> std::uint64_t { return run().seed; }
+  [[nodiscard]] auto experiment_name() const noexcept -> std::string const& { return run().experiment_name; }
+  /// Folder of this run. Files of the user's own are welcome in it, but for the names that raytrain uses.
+  [[nodiscard]] auto run_path() const noexcept -> std::filesystem::path const& { return run().run_path; }
+
+  /// The checkpoint from which this run goes on, the same on every rank; none at the beginning.
+  [[nodiscard]] auto checkpoint() const noexcept -> std::optional<Checkpoint> const& { return run().checkpoint; }
+
+  /// Sends metrics to the controller, without waiting for it.
+  ///
+  /// Errors: `invalid_report` for a field with the name of an automatic metric; `foreign_run` when the run in this
+  /// directory reported other fields; `invalid_call` from another thread or after the end; `Stopped` once a stop is
+  /// requested, after the report was sent.
+  template <class R>
+  void report(R const& metrics) {
+    submit(to_report(metrics));
+    throw_if_stopping();
+  }
+
+  /// Sends metrics and this rank's part of a checkpoint. A group operation: every rank calls it equally often.
+  ///
+  /// Returns when the state is copied, or after the commit with `CheckpointMode::sync`. Waits for this worker's part
+  /// before it, if that is still being written.
+  /// Errors: as without a checkpoint; `io` when this or the part before it could not be written.
+  template <class R>
+  void report(R const& metrics, CheckpointDraft draft) {
+    auto message = to_report(metrics);
+    auto const checkpoint = checkpoints_;
+    draft.materialize(world_rank());
+    message.checkpoint = checkpoint;
+    ++checkpoints_;
+    submit(std::move(message));
+    stager_.stage(std::move(draft), checkpoint);
+    if (run().checkpoint_mode == CheckpointMode::sync) {
+      stager_.drain();
+      setup_.link.wait_committed(checkpoint);
+    }
+    throw_if_stopping();
+  }
+
+  /// Tells whoever watches how far this worker is between two reports: `done` of `total`, in units of the caller's.
+  ///
+  /// Cost: a clock reading; at most one call in 100 ms is sent, and only rank 0's.
+  void progress(std::uint64_t done, std::uint64_t total, std::string_view note = {}) {
+    check_thread("progress");
+    if (world_rank() != Rank{0}) return;
+    auto const now = run().clock.now();
+    if (done < total && now < next_progress_) return;
+    next_progress_ = now + std::chrono::milliseconds{100};
+    setup_.link.send(Progress{world_rank(), done, total, std::string{note}});
+  }
+
+  /// Says something to the person who runs the program, through the callbacks.
+  void warn(std::string text) { setup_.link.send(Warning{world_rank(), std::move(text)}); }
+
+  /// This worker's part of the dataset, or all of it when `DataConfig` does not split it.
+  ///
+  /// Errors: `not_found`, listing the datasets that there are.
+  [[nodiscard]] auto dataset_shard(std::string_view name) const -> DatasetShard {
+    return {
+        find_dataset(run().datasets, name),
+        {.rank = world_rank(), .world_size = world_size(), .seed = run().seed, .split = is_split(run().data, name)}};
+  }
+
+  [[nodiscard]] auto collective() noexcept -> LocalCollective& { return setup_.collective; }
+
+  /// Returns once every worker is here. Errors: `Stopped` when the run is aborted meanwhile.
+  void barrier() { setup_.collective.barrier(); }
+
+  /// Copies `values` of `root` into `values` of everybody.
+  template <class T>
+  void broadcast(std::span<T> values, Rank root = Rank{0}) {
+    setup_.collective.broadcast(values, root);
+  }
+
+  /// Whether the training function should end soon, on its own terms: it may still use collectives, and report.
+  ///
+  /// All ranks that passed the same collective last get the same answer, so that they may branch on it.
+  [[nodiscard]] auto stop_requested() noexcept -> bool {
+    auto const agreed = setup_.collective.stop_agreed();
+    stop_seen_ = stop_seen_ || agreed;
+    return agreed;
+  }
+
+  /// For the worker's runner: no more reports; whatever is being written is complete, or its error is thrown.
+  void finish() {
+    finished_ = true;
+    stager_.drain();
+  }
+
+  /// For the worker's runner: the training function learned of a stop, and may have ended because of it.
+  [[nodiscard]] auto stop_seen() const noexcept -> bool { return stop_seen_; }
+
+ private:
+  [[nodiscard]] auto run() const noexcept -> RunShared const& { return *setup_.run; }
+  [[nodiscard]] auto placement() const noexcept -> Placement const& { return setup_.link.placement(); }
+
+  template <class R>
+  auto to_report(R const& metrics) -> Report {
+    static_assert(Reportable<R>,
+                  "raytrain: report() takes a struct with `template <class A> void serialize(A& a)` that names its "
+                  "fields: a(CEREAL_NVP(loss))");
+    check_thread("report");
+    check_report_fields<R>();
+    if (!identity_checked_) check_identity(field_names<R>());
+    Report report;
+    report.metrics = to_metrics(metrics);
+    return report;
+  }
+
+  void submit(Report report) {
+    auto const now = run().clock.now();
+    report.rank = world_rank();
+    report.training_iteration = ++training_iteration_;
+    report.time_this_iter_s = std::chrono::duration<double>{now - last_report_}.count();
+    report.time_total_s = time_before_s_ + std::chrono::duration<double>{now - started_}.count();
+    report.timestamp_ns = std::chrono::nanoseconds{run().clock.wall_now().time_since_epoch()}.count();
+    last_report_ = now;
+    setup_.link.send(std::move(report));
+  }
+
+  void check_thread(char const* function) const {
+    if (std::this_thread::get_id() != owner_) {
+      throw Error{Errc::invalid_call, std::string{"TrainContext::"} + function,
+                  "was called from another thread than the worker's own", "call it from the training function"};
+    }
+    if (finished_) {
+      throw Error{Errc::invalid_call, std::string{"TrainContext::"} + function,
+                  "was called after the training function had returned", "call it before"};
+    }
+  }
+
+  // The run that a directory holds is known by the fields of rank 0's first report.
+  void check_identity(std::vector<std::string> const& fields) {
+    identity_checked_ = true;
+    if (world_rank() == Rank{0}) check_known_fields(run().known_report_fields, fields, run().run_path);
+  }
+
+  void throw_if_stopping() {
+    if (!setup_.link.stop_asked().stop_requested()) return;
+    stop_seen_ = true;
+    throw Stopped{};
+  }
+
+  WorkerSetup setup_;
+  CheckpointStager stager_;
+  std::thread::id owner_ = std::this_thread::get_id();
+  Clock::TimePoint started_;
+  Clock::TimePoint last_report_;
+  Clock::TimePoint next_progress_{};
+  double time_before_s_ = 0;
+  std::uint64_t training_iteration_ = 0;
+  std::uint64_t checkpoints_ = 0;
+  bool identity_checked_ = false;
+  bool stop_seen_ = false;
+  bool finished_ = false;
+};
+
+}  // namespace raytrain

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <raytrain/core/error.hpp>
+#include <raytrain/message/message.hpp>
+#include <raytrain/train/result.hpp>
+
+namespace raytrain {
+
+/// Thrown by `fit()` when a worker failed: every rank's cause, and what was reached until then.
+class TrainingFailed : public Error {
+ public:
+  TrainingFailed(std::vector<Failed> failures, Result result)
+      : Error{Errc::worker_failed, "training '" + result.path.filename().string() + "'", describe(failures),
+              result.checkpoints.empty() ? "nothing was checkpointed; TrainingFailed::result() has the reports"
+                                         : "start it again to go on from " + result.checkpoints.back().path().string()},
+        failures_{std::move(failures)},
+        result_{std::move(result)} {}
+
+  /// In the order of their arrival: the first one is the cause.
+  [[nodiscard]] auto failures() const noexcept -> std::vector<Failed> const& { return failures_; }
+  [[nodiscard]] auto result() const noexcept -> Result const& { return result_; }
+
+  /// "rank 1 on node7: out of range; rank 0 ..."
+  [[nodiscard]] static auto describe(std::vector<Failed> const& failures) -> std::string {
+    std::string text;
+    for (auto const& failed : failures) {
+      if (!text.empty()) text += "; ";
+      text += "rank " + std::to_string(failed.rank.value);
+      if (!failed.hostname.empty()) text += " on " + failed.hostname;
+      text += ": " + failed.text;
+    }
+    return text;
+  }
+
+ private:
+  std::vector<Failed> failures_;
+  Result result_;
+};
+
+}  // namespace raytrain

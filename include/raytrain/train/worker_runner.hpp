@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cxxabi.h>
+
+#include <cstdlib>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <stop_token>
+#include <string>
+#include <utility>
+
+#include <raytrain/core/stopped.hpp>
+#include <raytrain/launch/host.hpp>
+#include <raytrain/launch/worker_link.hpp>
+#include <raytrain/message/message.hpp>
+#include <raytrain/train/worker_setup.hpp>
+
+namespace raytrain::detail {
+
+/// Text of the exception that is being handled, whatever its type.
+[[nodiscard]] inline auto current_exception_text() -> std::string {
+  try {
+    throw;
+  } catch (std::exception const& error) {
+    return error.what();
+  } catch (std::string const& text) {
+    return text;
+  } catch (char const* text) {
+    return text;
+  } catch (...) {
+    auto const* const type = abi::__cxa_current_exception_type();
+    if (type == nullptr) return "an exception of unknown type";
+    auto status = 0;
+    std::unique_ptr<char, decltype(&std::free)> const name{abi::__cxa_demangle(type->name(), nullptr, nullptr, &status),
+                                                           &std::free};
+    return "an exception of type " + std::string{status == 0 ? name.get() : type->name()};
+  }
+}
+
+/// Builds the context, runs the training function in it, and returns whether a stop cut it short.
+///
+/// Other workers learn that this one has ended before its last checkpoint is written: a failure or a stop releases
+/// those that wait for it with `Stopped`, an early return with an error that names it.
+template <class B, class Train>
+auto run_training(B& backend, Train const& train, WorkerSetup setup) -> bool {
+  auto& group = *setup.run->group;
+  auto const rank = setup.link.placement().world_rank;
+  try {
+    typename B::Context context = backend.make_context(std::move(setup));
+    auto stopped = false;
+    try {
+      train(context);
+      group.leave(rank);
+    } catch (Stopped const&) {
+      stopped = true;
+      group.abort();
+    } catch (...) {
+      group.abort();
+      throw;
+    }
+    context.finish();
+    return stopped || context.stop_seen();
+  } catch (...) {
+    group.abort();
+    throw;
+  }
+}
+
+/// What a launcher runs on each worker's thread: tells the controller how the worker starts and ends.
+inline void run_worker(WorkerLink& link, std::shared_ptr<RunShared const> const& run,
+                       std::function<bool(WorkerSetup)> const& training) noexcept {
+  auto const rank = link.placement().world_rank;
+  auto const host = this_host();
+  std::stop_callback const on_stop{link.stop_asked(), [&] { run->group->request_stop(); }};
+  std::stop_callback const on_abort{link.aborted(), [&] { run->group->abort(); }};
+  link.send(Started{rank, host.hostname, host.pid, host.node_ip});
+  try {
+    auto const stopped = training(WorkerSetup{link, run, LocalCollective{run->group, rank}});
+    link.send(Finished{rank, stopped});
+  } catch (Stopped const&) {
+    link.send(Finished{rank, true});
+  } catch (...) {
+    link.send(Failed{rank, host.hostname, current_exception_text()});
+  }
+}
+
+}  // namespace raytrain::detail

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <raytrain/checkpoint/checkpoint.hpp>
+#include <raytrain/checkpoint/directory_store.hpp>
+#include <raytrain/collective/local.hpp>
+#include <raytrain/config/checkpoint_config.hpp>
+#include <raytrain/config/data_config.hpp>
+#include <raytrain/core/clock.hpp>
+#include <raytrain/data/datasets.hpp>
+#include <raytrain/exec/background_thread.hpp>
+#include <raytrain/launch/worker_link.hpp>
+#include <raytrain/message/message.hpp>
+
+namespace raytrain {
+
+/// What all workers of one process share during one `fit()`.
+struct RunShared {
+  std::string experiment_name;
+  std::filesystem::path run_path;
+  std::uint64_t seed = 0;
+  Datasets datasets;
+  DataConfig data;
+  CheckpointMode checkpoint_mode = CheckpointMode::async;
+  std::optional<Checkpoint> checkpoint;          ///< The one to go on from.
+  std::vector<std::string> known_report_fields;  ///< Of the run in this directory; empty before its first report.
+  std::shared_ptr<LocalGroup> group;             ///< The workers' collective.
+  Clock& clock;
+  DirectoryStore& store;
+  BackgroundThread& writer;  ///< Writes checkpoints, in order.
+};
+
+/// What a worker's context is made of; handed to `Backend::make_context` on the worker's own thread.
+struct WorkerSetup {
+  WorkerLink& link;
+  std::shared_ptr<RunShared const> run;
+  LocalCollective collective;
+};
+
+}  // namespace raytrain

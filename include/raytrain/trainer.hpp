@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <concepts>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include <raytrain/backend/backend.hpp>
+#include <raytrain/callback/json_lines.hpp>
+#include <raytrain/checkpoint/run_directory.hpp>
+#include <raytrain/collective/local.hpp>
+#include <raytrain/config/data_config.hpp>
+#include <raytrain/config/run_config.hpp>
+#include <raytrain/config/scaling_config.hpp>
+#include <raytrain/core/clock.hpp>
+#include <raytrain/core/error.hpp>
+#include <raytrain/data/datasets.hpp>
+#include <raytrain/launch/threads.hpp>
+#include <raytrain/train/callback.hpp>
+#include <raytrain/train/result.hpp>
+#include <raytrain/train/run_driver.hpp>
+#include <raytrain/train/training_failed.hpp>
+#include <raytrain/train/worker_runner.hpp>
+#include <raytrain/version.hpp>
+
+namespace raytrain {
+
+/// Everything about a training but its function. Name what you change.
+template <class B>
+struct TrainerConfig {
+  ScalingConfig scaling{};
+  RunConfig run{};
+  DataConfig data{};
+  Datasets datasets{};
+  Callbacks callbacks{};  ///< Called in this order.
+  typename B::Config backend{};
+};
+
+/// What a worker runs: callable on any thread with these arguments, and without a result.
+template <class F, class... Args>
+concept TrainFunction = std::invocable<F const&, Args...> && std::is_void_v<std::invoke_result_t<F const&, Args...>>;
+
+/// Trains: runs one function on every worker, and keeps its reports and checkpoints.
+///
+/// Threads: one at a time. `fit()` may be called again; it then goes on with the run as `RunConfig::resume` says.
+template <class B>
+class Trainer {
+  static_assert(Backend<B>, "raytrain: B does not meet the concept raytrain::Backend; see what is missing below");
+
+ public:
+  using Context = typename B::Context;
+
+  /// `train`: void(Context&), called on every worker's thread, at the same time; copied here once.
+  ///
+  /// Errors: `invalid_config` and `invalid_data`, before anything is created or started.
+  template <class F>
+  explicit Trainer(F train, TrainerConfig<B> config = {}) : config_{std::move(config)} {
+    static_assert(TrainFunction<F, Context&>,
+                  "raytrain: the training function is void(Context&), with the backend's Context");
+    if constexpr (TrainFunction<F, Context&>) train_ = std::move(train);
+    validate();
+  }
+
+  /// `train`: void(Context&, Params const&); every worker is given these `params`.
+  template <class F, class Params>
+  Trainer(F train, Params params, TrainerConfig<B> config = {}) : config_{std::move(config)} {
+    static_assert(TrainFunction<F, Context&, Params const&>,
+                  "raytrain: the training function is void(Context&, Params const&), with the backend's Context");
+    if constexpr (TrainFunction<F, Context&, Params const&>) {
+      train_ = [train = std::move(train), params = std::move(params)](Context& context) { train(context, params); };
+    }
+    validate();
+  }
+
+  /// Trains until every worker's function has returned, and gives what was reached.
+  ///
+  /// A stop (a signal, a callback) ends it early with `Result::state` `aborted`; the next call goes on.
+  /// Errors: `TrainingFailed` when a worker failed; `foreign_run` and `io` from the run's folder, before any worker
+  /// starts.
+  auto fit() -> Result {
+    SystemClock clock;
+    auto const called = clock.now();
+    B backend{config_.backend};
+    Shutdown const shutdown{backend};
+    backend.on_start(config_.scaling);
+
+    RunDirectory directory{{.storage_path = config_.run.storage_path,
+                            .name = config_.run.name.empty() ? program_name() : config_.run.name,
+                            .program = program_name(),
+                            .backend = std::string{B::name},
+                            .fresh = config_.run.resume == Resume::fresh,
+                            .world_size = config_.scaling.world_size(),
+                            .seed = config_.run.seed,
+                            .raytrain_version = std::string{version}}};
+    auto callbacks = config_.callbacks;
+    callbacks.insert(callbacks.begin(), std::make_shared<JsonLines>());
+
+    ThreadLauncher launcher{config_.scaling};
+    detail::RunDriver driver{launcher,
+                             {.run = config_.run,
+                              .directory = directory,
+                              .callbacks = std::move(callbacks),
+                              .backend = std::string{B::name},
+                              .group = std::make_shared<LocalGroup>(launcher.size()),
+                              .data = config_.data,
+                              .datasets = config_.datasets,
+                              .clock = clock,
+                              .called = called}};
+    return driver.run([&](WorkerSetup setup) { return detail::run_training(backend, train_, std::move(setup)); });
+  }
+
+ private:
+  struct Shutdown {
+    B& backend;
+    ~Shutdown() { backend.on_shutdown(); }
+  };
+
+  void validate() const {
+    config_.scaling.validate();
+    config_.run.validate();
+    validate_datasets(config_.datasets, config_.data, config_.scaling.world_size());
+  }
+
+  // The same for every way of starting the program.
+  [[nodiscard]] static auto program_name() -> std::string {
+    std::error_code ignored;
+    auto const path = std::filesystem::read_symlink("/proc/self/exe", ignored);
+    return path.empty() ? "program" : path.filename().string();
+  }
+
+  TrainerConfig<B> config_;
+  std::function<void(Context&)> train_;
+};
+
+}  // namespace raytrain
