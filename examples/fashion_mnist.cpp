@@ -1,0 +1,182 @@
+// Trains a network on Fashion-MNIST with two workers, and goes on where it was stopped, however it was stopped.
+// Run ./examples/run fashion_mnist (--help lists the options); expect 88 % test accuracy or more after 10 epochs.
+#include <chrono>
+#include <cstdint>
+#include <exception>
+#include <filesystem>
+#include <future>
+#include <memory>
+#include <span>
+#include <string>
+
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+
+#include <raytrain/backend/torch.hpp>
+#include <raytrain/callback/progress_bar.hpp>
+#include <raytrain/data/idx.hpp>
+#include <raytrain/trainer.hpp>
+
+#include "fashion_mnist/networks.hpp"
+
+namespace {
+
+struct Options {
+  std::filesystem::path data = "/usr/share/datasets/fashion-mnist";
+  std::string model = "mlp";
+  std::int64_t samples = 60'000;
+  int workers = 2;
+  int epochs = 10;
+  std::int64_t batch_size = 64;
+  double learning_rate = 1e-3;
+  std::uint64_t seed = 0;
+  std::filesystem::path storage = "runs";
+  bool fresh = false;
+};
+
+struct Epoch {
+  int epoch = 0;
+  double loss = 0;      // mean of the training loss
+  double accuracy = 0;  // share of the test images that are recognised
+  double samples_per_s = 0;
+  template <class A>
+  void serialize(A& a) {
+    a(CEREAL_NVP(epoch), CEREAL_NVP(loss), CEREAL_NVP(accuracy), CEREAL_NVP(samples_per_s));
+  }
+};
+
+auto images_of(raytrain::TorchBatch const& batch) -> torch::Tensor {
+  return batch["image"].unsqueeze(1).to(torch::kFloat).sub_(72.94).div_(90.02);  // mean and deviation of the pixels
+}
+
+// The workers take turns at the batches of test images, so that none of these is left out or counted twice.
+auto test_accuracy(raytrain::TorchContext& ctx, Network& network) -> double {
+  torch::NoGradGuard const no_grad;
+  network.eval();
+  double counts[] = {0, 0};  // right, all
+  auto shard = ctx.dataset_shard("test");
+  auto const batches = shard.batches({.batch_size = 250, .shuffle = false});
+  for (std::size_t i = ctx.world_rank().value; i < batches.size(); i += ctx.world_size().value) {
+    auto const labels = batches[i]["label"].to(torch::kLong);
+    counts[0] += network.forward(images_of(batches[i])).argmax(1).eq(labels).sum().item<double>();
+    counts[1] += static_cast<double>(batches[i].size());
+  }
+  network.train();
+  ctx.collective().all_reduce(std::span<double>{counts}, raytrain::ReduceOp::sum);
+  return counts[0] / counts[1];
+}
+
+void train(raytrain::TorchContext& ctx, Options const& options) {
+  auto model = ctx.prepare_model([&] { return make_network(options.model); });
+  torch::optim::Adam optimizer{model->parameters(), options.learning_rate};
+  auto epoch = ctx.restore(model, optimizer);
+  for (auto& group : optimizer.param_groups()) group.options().set_lr(options.learning_rate);  // may have changed
+  auto shard = ctx.dataset_shard("train");
+  auto const epoch_samples = shard.rows() * ctx.world_size().value;
+  auto const all_samples = epoch_samples * static_cast<std::size_t>(options.epochs);
+
+  for (; epoch < options.epochs; ++epoch) {
+    auto const begin = std::chrono::steady_clock::now();
+    auto done = epoch_samples * static_cast<std::size_t>(epoch);
+    auto loss_sum = 0.0;
+    for (auto const& batch : shard.batches({.batch_size = options.batch_size, .epoch = epoch})) {
+      if (ctx.stop_requested()) return;
+      optimizer.zero_grad();
+      auto const loss = torch::nll_loss(model->forward(images_of(batch)), batch["label"].to(torch::kLong));
+      loss.backward();
+      optimizer.step();
+      auto const value = loss.item<double>();
+      loss_sum += value * static_cast<double>(batch.size());
+      done += static_cast<std::size_t>(batch.size()) * ctx.world_size().value;
+      ctx.progress(done, all_samples, fmt::format("epoch {}, loss {:.3f}", epoch + 1, value));
+    }
+    auto const seconds = std::chrono::duration<double>{std::chrono::steady_clock::now() - begin}.count();
+    auto const accuracy = test_accuracy(ctx, *model);
+    ctx.report(Epoch{epoch, loss_sum / static_cast<double>(shard.rows()), accuracy,
+                     static_cast<double>(epoch_samples) / seconds},
+               raytrain::save(model, optimizer));
+  }
+}
+
+auto read(Options const& options, std::string const& part) -> raytrain::Dataset {
+  try {
+    return raytrain::read_idx(options.data / (part + "-images-idx3-ubyte.gz"),
+                              options.data / (part + "-labels-idx1-ubyte.gz"));
+  } catch (raytrain::Error const& error) {
+    throw std::runtime_error{
+        std::string{error.what()} +
+        "\nThe files come with Debian's package dataset-fashion-mnist; --data names another folder."};
+  }
+}
+
+void print_table(raytrain::Result const& result) {
+  fmt::print("\n{:>6} {:>9} {:>10} {:>10}\n", "epoch", "loss", "accuracy", "samples/s");
+  for (auto const& report : result.history) {
+    if (report.rank != raytrain::Rank{0}) continue;
+    auto const epoch = raytrain::metrics_cast<Epoch>(report.metrics);
+    fmt::print("{:>6} {:>9.4f} {:>8.2f} % {:>10.0f}\n", epoch.epoch + 1, epoch.loss, 100 * epoch.accuracy,
+               epoch.samples_per_s);
+  }
+  if (auto const best = result.best_checkpoint("accuracy", raytrain::ScoreOrder::max)) {
+    fmt::print("\nbest checkpoint  {} ({:.2f} %)\n", best->path().string(), 100 * *best->metrics().number("accuracy"));
+  }
+  fmt::print("reports          {}\n", (result.path / "progress.jsonl").string());
+}
+
+auto run(Options const& options) -> int {
+  // The files of the test are read beside those of the training.
+  auto test = std::async(std::launch::async, [&] { return read(options, "t10k"); });
+  auto const training = read(options, "train");
+  auto const samples = std::min(static_cast<std::size_t>(options.samples), training.rows());
+
+  raytrain::Trainer<raytrain::TorchBackend> trainer{
+      train,
+      options,
+      {.scaling = {.num_workers = options.workers},
+       .run = {.name = "fashion_mnist_" + options.model,
+               .storage_path = options.storage,
+               .checkpoint = {.num_to_keep = 2, .score_attribute = "accuracy"},
+               .resume = options.fresh ? raytrain::Resume::fresh : raytrain::Resume::automatic,
+               .seed = options.seed},
+       .datasets = {{"train", training.head(samples)}, {"test", test.get()}},
+       .callbacks = {std::make_shared<raytrain::ProgressBar>()}}};
+  auto const result = trainer.fit();
+
+  print_table(result);
+  if (result.state == raytrain::RunState::aborted) {
+    fmt::print("\nStopped. Start it again, and it goes on from there.\n");
+    return 130;
+  }
+  if (result.nothing_left) {
+    fmt::print("\nThis run is finished. --epochs N goes on with more of them, --fresh starts anew.\n");
+  }
+  auto const accuracy = result.metrics.number("accuracy");
+  return accuracy && *accuracy > 0.1 ? 0 : 1;  // ten classes: chance gets 0.1
+}
+
+}  // namespace
+
+auto main(int argc, char** argv) -> int {
+  Options options;
+  CLI::App app{"Trains a network on Fashion-MNIST. Run again, it goes on from its newest checkpoint."};
+  app.option_defaults()->always_capture_default();
+  app.add_option("--data", options.data, "folder with the four files of Fashion-MNIST, gzip");
+  app.add_option("--model", options.model,
+                 "conv uses dropout, whose random numbers all threads share: not reproducible")
+      ->check(CLI::IsMember({"mlp", "conv", "resnet18"}));
+  app.add_option("--samples", options.samples, "training images to use, the first ones")->check(CLI::Range(1, 60'000));
+  app.add_option("--workers", options.workers, "threads that train together");
+  app.add_option("--epochs", options.epochs, "passes over the training images")->check(CLI::PositiveNumber);
+  app.add_option("--batch-size", options.batch_size, "images per worker and step")->check(CLI::PositiveNumber);
+  app.add_option("--learning-rate", options.learning_rate, "of Adam")->check(CLI::PositiveNumber);
+  app.add_option("--seed", options.seed, "everything random follows from it");
+  app.add_option("--storage", options.storage, "folder for the run's reports and checkpoints");
+  app.add_flag("--fresh", options.fresh, "delete the run that is there, and start anew");
+  CLI11_PARSE(app, argc, argv);
+  try {
+    return run(options);
+  } catch (std::exception const& error) {
+    fmt::print(stderr, "{}\n", error.what());
+    return 1;
+  }
+}
