@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Builds and runs benchmarks, prints a table for a person and writes build/benchmarks/NAME.json.
+
+A benchmark is a folder benchmarks/NAME/ with
+
+  meson.build   the programs: raytrain's and its twins. Each prints one JSON object and nothing else, checks
+                its own result and exits non-zero when that is wrong. With `build_by_default: false`, so that only
+                benchmarks/run builds them; all targets of the folder are built before benchmark.py runs.
+  benchmark.py  with `describe() -> str`, one line, and `run(context) -> None`:
+
+    def describe():
+        return 'what fit() costs against the same loop written by hand (G3)'
+
+    def run(context):
+        ours, twin = [], []
+        for _ in range(context.rounds):            # 5, or 3 with --quick: both sides in every round
+            ours.append(context.program('ours', '--steps', 100)['step_us'])
+            twin.append(context.program('by_hand', '--steps', 100)['step_us'])
+        context.row('10 ms steps', 'overhead in %', [100 * (o / t - 1) for o, t in zip(ours, twin)],
+                    goal=0.5, direction='lower')   # median and worst of the per-round figures
+        context.row('10 ms steps', 'step in us', ours)   # without a goal: for orientation
+
+Context:
+  build, rounds, quick            the build folder, the number of rounds, whether --quick was given
+  program(name, *args, env={})    runs build/benchmarks/NAME/name, the JSON object that it printed; stops on a failure
+  command(*args, env={})          the same for any command
+  folder                          a temporary folder, the working directory of the programs; removed at the end
+  row(case, metric, values, goal=None, direction='higher')
+  versions                        a dict shown in the header of the table: add what the programs said
+"""
+import argparse
+import importlib.util
+import json
+import os
+import pathlib
+import platform
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+BUILD = ROOT / 'build'
+
+
+class Failed(Exception):
+    """A program of a benchmark failed, or its result was wrong."""
+
+
+class Context:
+    def __init__(self, name, quick, folder, versions):
+        self.name, self.quick, self.folder, self.versions = name, quick, folder, versions
+        self.build, self.rounds, self.rows = BUILD, 3 if quick else 5, []
+
+    def program(self, name, *arguments, env=None):
+        return self.command(BUILD / 'benchmarks' / self.name / name, *arguments, env=env)
+
+    def command(self, *arguments, env=None):
+        command = [str(argument) for argument in arguments]
+        done = subprocess.run(command, cwd=self.folder, env={**os.environ, **(env or {})}, text=True,
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        try:
+            if done.returncode == 0:
+                return json.loads(done.stdout)
+            problem = f'exit status {done.returncode}'
+        except ValueError:
+            problem = 'its output is not a JSON object'
+        raise Failed(f'{" ".join(command)}: {problem}\n{done.stdout}{done.stderr}')
+
+    def row(self, case, metric, values, goal=None, direction='higher'):
+        value = statistics.median(values)
+        row = {'case': case, 'metric': metric, 'value': value,
+               'worst': min(values) if direction == 'higher' else max(values),
+               'best': max(values) if direction == 'higher' else min(values), 'rounds': len(values)}
+        if goal is not None:
+            met = value >= goal if direction == 'higher' else value <= goal
+            row.update({'goal': goal, 'direction': direction, 'met': met})
+        self.rows.append(row)
+
+
+def build(targets):
+    if targets and subprocess.run(['ninja', '-C', str(BUILD), '-n', *targets], capture_output=True, text=True,
+                                  check=False).stdout.find('no work to do') < 0:
+        print('Building', *map(os.path.basename, targets), '...', file=sys.stderr, flush=True)
+        done = subprocess.run(['ninja', '-C', str(BUILD), *targets], capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise Failed(f'{done.stdout}{done.stderr}')
+
+
+def targets_of(folder):
+    """The programs that meson knows below a folder of benchmarks/, as ninja names them."""
+    below = BUILD / 'benchmarks' / folder
+    targets = json.loads(subprocess.check_output(['meson', 'introspect', '--targets', str(BUILD)], text=True))
+    return [str(pathlib.Path(file).relative_to(BUILD)) for target in targets for file in target['filename']
+            if pathlib.Path(file).parent == below]
+
+
+def host():
+    model = re.search(r'^model name\s*: (.*)$', pathlib.Path('/proc/cpuinfo').read_text(), re.M)
+    load = os.getloadavg()[0]
+    build(['benchmarks/barrier'])
+    barrier = json.loads(subprocess.check_output([str(BUILD / 'benchmarks' / 'barrier')], text=True))
+    return {'cpu': model[1] if model else platform.machine(), 'cores': len(os.sched_getaffinity(0)), 'load1': load, **barrier}
+
+
+def versions_of_host():
+    wanted = ['libtorch-dev', 'libopenblas0-openmp', 'libopenblas0-pthread', 'libopenblas0-serial', 'libasio-dev',
+              'libcereal-dev', 'libfmt-dev']
+    lines = subprocess.run(['dpkg-query', '-W', '-f', '${db:Status-Abbrev}|${Package}|${Version}\n', *wanted],
+                           capture_output=True, text=True, check=False).stdout.splitlines()
+    versions = {name: version for status, name, version in (line.split('|') for line in lines) if status[1] == 'i'}
+    commands = json.loads((BUILD / 'compile_commands.json').read_text())
+    words = next(entry['command'] for entry in commands if entry['file'].endswith('barrier.cpp')).split()
+    compiler = next(word for word in words if not word.endswith('ccache'))
+    versions['compiler'] = subprocess.check_output([compiler, '--version'], text=True).splitlines()[0]
+    versions['flags'] = ' '.join(word for word in words if re.match(r'-(O|std|march|mtune|f|DNDEBUG)', word)
+                                 and 'diagnostics' not in word)
+    if 'OPENBLAS_CORETYPE' in os.environ:
+        versions['OPENBLAS_CORETYPE'] = os.environ['OPENBLAS_CORETYPE']
+    return versions
+
+
+def table(rows):
+    def text(value):
+        if isinstance(value, bool):
+            return 'yes' if value else 'NO'
+        return f'{value:.4g}' if isinstance(value, float) else str(value)
+
+    head = ['case', 'metric', 'value', 'worst', 'best', 'goal', 'met']
+    sign = {'higher': '>= ', 'lower': '<= '}
+    lines = [head]
+    for row in rows:
+        cells = [text(row[name]) for name in head[:5]]
+        cells += [sign[row['direction']] + text(row['goal']), text(row['met'])] if 'goal' in row else ['', '']
+        lines.append(cells)
+    widths = [max(len(line[i]) for line in lines) for i in range(len(head))]
+    for line in lines:
+        print('  '.join(cell.ljust(width) if i < 2 else cell.rjust(width)
+                        for i, (cell, width) in enumerate(zip(line, widths))).rstrip())
+
+
+def load_benchmark(name):
+    spec = importlib.util.spec_from_file_location(name, ROOT / 'benchmarks' / name / 'benchmark.py')
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def run_benchmark(name, quick):
+    print(f'== {name}: {load_benchmark(name).describe()}', flush=True)
+    build(targets_of(name))
+    machine, versions = host(), versions_of_host()
+    with tempfile.TemporaryDirectory() as folder:
+        context = Context(name, quick, folder, versions)
+        load_benchmark(name).run(context)
+    print(', '.join(f'{key} {value:.3g}' if isinstance(value, float) else f'{key} {value}' for key, value in machine.items()))
+    print(', '.join(f'{key} {value}' for key, value in versions.items()) + '\n')
+    table(context.rows)
+    out = BUILD / 'benchmarks' / f'{name}.json'
+    out.write_text(json.dumps({'benchmark': name, 'quick': quick, 'host': machine, 'versions': versions,
+                               'rows': context.rows}, indent=1) + '\n')
+    print(f'\nwritten to {out}\n', flush=True)
+
+
+def main():
+    sys.dont_write_bytecode = True
+    names = sorted(path.parent.name for path in (ROOT / 'benchmarks').glob('*/benchmark.py'))
+    parser = argparse.ArgumentParser(prog='benchmarks/run')
+    parser.add_argument('--quick', action='store_true', help='fewer rounds: at most a minute per benchmark')
+    parser.add_argument('names', nargs='*', metavar='NAME', help='benchmarks to run, or all; none: list them')
+    options = parser.parse_args()
+    if not options.names:
+        for name in names:
+            print(f'  {name:<20} {load_benchmark(name).describe()}')
+        return 0
+    wanted = names if options.names == ['all'] else options.names
+    for name in wanted:
+        if name not in names:
+            print(f"There is no benchmark '{name}'. There are: {', '.join(names)}", file=sys.stderr)
+            return 2
+    status = 0
+    for name in wanted:
+        try:
+            run_benchmark(name, options.quick)
+        except Failed as failure:
+            print(f'{name} failed: {failure}', file=sys.stderr, flush=True)
+            status = 1
+    return status
+
+
+if __name__ == '__main__':
+    sys.exit(main())

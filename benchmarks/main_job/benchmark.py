@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+import time
+
+PARAMETERS = {'mlp': 235_146, 'conv': 21_840}
+STEPS = {'mlp': 936, 'conv': 468}  # of 128 samples: two epochs, one epoch
+QUICK_STEPS = {'mlp': 300, 'conv': 120}
+WORKERS = 2
+BATCH_BYTES = 64 * (784 * 4 + 8)
+
+# What a twin can be told from outside. glibc gives freed memory back to the system by default, and takes it anew at
+# every step; raytrain's TorchBackend keeps it.
+KEEP_MEMORY = {'MALLOC_TRIM_THRESHOLD_': str(1 << 30), 'MALLOC_MMAP_THRESHOLD_': str(1 << 30)}
+SETTINGS = {
+    'serial': {
+        'default': ([], {}),
+        'freed memory kept': ([], KEEP_MEMORY),
+        'freed memory kept, OMP_WAIT_POLICY=active': ([], {**KEEP_MEMORY, 'OMP_WAIT_POLICY': 'active'}),
+        'freed memory kept, OMP_WAIT_POLICY=passive': ([], {**KEEP_MEMORY, 'OMP_WAIT_POLICY': 'passive'}),
+    },
+    'gloo': {
+        'copied gradients': (['copied'], {}),
+        'gradients as views': (['views'], {}),
+        'gradients as views, freed memory kept': (['views'], KEEP_MEMORY),
+    },
+}
+
+
+def describe():
+    return 'training on Fashion-MNIST as a whole, against plain LibTorch and two processes over Gloo (G0)'
+
+
+def run(context):
+    if not (context.build / 'benchmarks/main_job/gloo').exists():
+        raise SystemExit('main_job needs the headers of Gloo: apt-get install --no-install-recommends libgloo-dev')
+
+    def job(program, model, steps, arguments=(), env=None):
+        return context.program(program, model, steps, time.monotonic(), *arguments, env=env)
+
+    # Each twin gets the settings that are best here.
+    def best_setting(twin, model):
+        trials = {name: job(twin, model, 100, *setting)['samples_per_s'] for name, setting in SETTINGS[twin].items()}
+        name = max(trials, key=trials.get)
+        context.versions[f'{twin}, {model}'] = name
+        return SETTINGS[twin][name]
+
+    for model in PARAMETERS:
+        steps = (QUICK_STEPS if context.quick else STEPS)[model]
+        settings = {twin: best_setting(twin, model) for twin in SETTINGS}
+        ours, serial, gloo, apart = [], [], [], []
+        for number in range(context.rounds):
+            turns = [lambda: ours.append(job('raytrain', model, steps)),
+                     lambda: serial.append(job('serial', model, steps, *settings['serial'])),
+                     lambda: gloo.append(job('gloo', model, steps, *settings['gloo'])),
+                     lambda: apart.append(job('gloo', model, steps, ['apart'], KEEP_MEMORY))]
+            # Who begins changes, so that a machine that slows down is not one side's.
+            for turn in turns[number % 4:] + turns[:number % 4]:
+                turn()
+
+        def ratio(twin):
+            return [a['samples_per_s'] / b['samples_per_s'] for a, b in zip(ours, twin)]
+
+        def figures(side, name):
+            return [figures[name] for figures in side]
+
+        context.row(model, 'samples/s over 1 process with 2 threads', ratio(serial), goal=1.05)
+        context.row(model, 'samples/s over 2 processes with c10d::Reducer and Gloo', ratio(gloo), goal=1.6)
+        context.row(model, 'samples/s over 2 processes that exchange nothing', ratio(apart))
+        context.row(model, 'program start to end of first step, s', figures(ours, 'first_step_s'), goal=0.6, direction='lower')
+        allowed = WORKERS * (2 * 4 * PARAMETERS[model] + BATCH_BYTES) / 2**20
+        context.row(model, 'peak memory above 1 process, MiB',
+                    [a['peak_mb'] - b['peak_mb'] for a, b in zip(ours, serial)], goal=round(allowed, 2), direction='lower')
+        for name, side in [('raytrain', ours), ('1 process', serial), ('Gloo', gloo), ('nothing exchanged', apart)]:
+            context.row(model, f'{name}: samples/s', figures(side, 'samples_per_s'))
+        for name, side in [('raytrain', ours), ('1 process', serial), ('Gloo, one of its processes', gloo)]:
+            context.row(model, f'{name}: peak memory, MiB', figures(side, 'peak_mb'), direction='lower')
+        for name, side in [('1 process', serial), ('Gloo', gloo)]:
+            context.row(model, f'{name}: first step, s', figures(side, 'first_step_s'), direction='lower')

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <torch/torch.h>
+
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "../../examples/fashion_mnist/networks.hpp"
+
+/// What raytrain's program and its twins have in common: the command line, the loss, what is measured and checked.
+namespace job {
+
+inline constexpr int workers = 2;
+inline constexpr std::int64_t worker_batch = 64;
+inline constexpr std::int64_t global_batch = worker_batch * workers;
+inline constexpr double learning_rate = 1e-3;
+inline constexpr std::uint64_t seed = 1;
+
+/// Steps that are not measured, for caches and allocators.
+inline constexpr int warm_up_steps = 20;
+
+struct Options {
+  std::string model;     ///< mlp or conv.
+  int steps = 0;         ///< That are measured.
+  double started_s = 0;  ///< When the driver started this program, on the monotonic clock.
+  std::string data = "/usr/share/datasets/fashion-mnist";
+};
+
+inline auto parse(int argc, char** argv) -> Options {
+  if (argc < 4) throw std::invalid_argument{"usage: PROGRAM mlp|conv STEPS STARTED_AT"};
+  return {argv[1], std::atoi(argv[2]), std::atof(argv[3])};
+}
+
+/// `images`: {n, 1, 28, 28} bytes.
+inline auto loss_of(Network& network, torch::Tensor const& images, torch::Tensor const& labels) -> torch::Tensor {
+  auto const scaled = images.to(torch::kFloat).sub_(72.94).div_(90.02);
+  return torch::nll_loss(network.forward(scaled), labels.to(torch::kLong));
+}
+
+struct Figures {
+  double first_step_s = 0;  ///< From the start of the program to the end of its first step.
+  double samples_per_s = 0;
+  double loss = 0;  ///< Mean of the last 50 steps.
+};
+
+/// Runs `step`, which returns the loss of its batch, through warm-up and measurement.
+template <class Step>
+auto measure(Options const& options, Step const& step) -> Figures {
+  auto const now = [] {
+    return std::chrono::duration<double>{std::chrono::steady_clock::now().time_since_epoch()}.count();
+  };
+  constexpr int last = 50;
+  Figures figures;
+  step();
+  figures.first_step_s = now() - options.started_s;
+  for (int i = 1; i < warm_up_steps; ++i) step();
+  auto const begin = now();
+  for (int i = 0; i < options.steps; ++i) {
+    auto const loss = step();
+    if (i >= options.steps - last) figures.loss += loss / last;
+  }
+  figures.samples_per_s = static_cast<double>(options.steps * global_batch) / (now() - begin);
+  return figures;
+}
+
+/// Errors: when this rank's parameters are not those of rank 0, which `broadcast` gives to all.
+template <class Broadcast>
+void check_equal(std::vector<torch::Tensor> const& parameters, Broadcast const& broadcast) {
+  std::vector<double> mine;
+  for (auto const& parameter : parameters) mine.push_back(parameter.detach().to(torch::kDouble).norm().item<double>());
+  auto of_rank_0 = mine;
+  broadcast(of_rank_0);
+  if (of_rank_0 != mine) throw std::runtime_error{"the workers' networks differ"};
+}
+
+/// Most memory that this process ever had in use, in MiB.
+inline auto peak_mb() -> double {
+  std::ifstream status{"/proc/self/status"};
+  for (std::string word; status >> word;) {
+    if (double kilobytes = 0; word == "VmHWM:" && status >> kilobytes) return kilobytes / 1024;
+  }
+  throw std::runtime_error{"/proc/self/status has no VmHWM"};
+}
+
+/// Prints what the driver reads. Errors: when the network has not learned what it does within some hundred steps.
+inline void print(Options const& options, Figures const& figures) {
+  auto const bound = options.model == "mlp" ? 0.75 : 1.4;
+  if (!(figures.loss < bound)) {
+    throw std::runtime_error{"the loss is " + std::to_string(figures.loss) + ", not below " + std::to_string(bound)};
+  }
+  std::printf("{\"samples_per_s\": %.1f, \"first_step_s\": %.4f, \"peak_mb\": %.2f, \"loss\": %.4f}\n",
+              figures.samples_per_s, figures.first_step_s, peak_mb(), figures.loss);
+}
+
+}  // namespace job

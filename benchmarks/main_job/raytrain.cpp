@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// The job with raytrain: two workers that are threads.
+#include <cstdio>
+#include <exception>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include <raytrain/backend/torch.hpp>
+#include <raytrain/data/idx.hpp>
+#include <raytrain/trainer.hpp>
+
+#include "job.hpp"
+
+namespace {
+
+/// Batches without end, one epoch after the other.
+class Batches {
+ public:
+  explicit Batches(raytrain::TorchShard shard) : shard_{std::move(shard)} {}
+
+  auto next() -> raytrain::TorchBatch {
+    if (!range_ || at_ == range_->end()) {
+      range_.emplace(shard_.batches({.batch_size = job::worker_batch, .epoch = epoch_++, .drop_last = true}));
+      at_ = range_->begin();
+    }
+    auto const batch = *at_;
+    ++at_;
+    return batch;
+  }
+
+ private:
+  raytrain::TorchShard shard_;
+  std::optional<raytrain::TorchBatchRange> range_;
+  raytrain::TorchBatchRange::Iterator at_;
+  int epoch_ = 0;
+};
+
+auto train(raytrain::TorchContext& ctx, job::Options const& options) -> job::Figures {
+  auto const network = ctx.prepare_model([&] { return make_network(options.model); });
+  torch::optim::Adam optimizer{network->parameters(), job::learning_rate};
+  Batches batches{ctx.dataset_shard("train")};
+
+  auto const figures = job::measure(options, [&] {
+    auto const batch = batches.next();
+    optimizer.zero_grad();
+    auto const loss = job::loss_of(*network, batch["image"].unsqueeze(1), batch["label"]);
+    loss.backward();
+    optimizer.step();
+    return loss.item<double>();
+  });
+  job::check_equal(network->parameters(), [&](std::vector<double>& values) { ctx.broadcast(std::span{values}); });
+  return figures;
+}
+
+}  // namespace
+
+auto main(int argc, char** argv) -> int try {
+  auto const options = job::parse(argc, argv);
+  job::Figures figures;
+  raytrain::Trainer<raytrain::TorchBackend> trainer{
+      [&](raytrain::TorchContext& ctx) {
+        auto const mine = train(ctx, options);
+        if (ctx.world_rank() == raytrain::Rank{0}) figures = mine;
+      },
+      {.scaling = {.num_workers = job::workers},
+       .run = {.name = "main_job", .storage_path = "runs", .resume = raytrain::Resume::fresh, .seed = job::seed},
+       .datasets = {{"train", raytrain::read_idx(options.data + "/train-images-idx3-ubyte.gz",
+                                                 options.data + "/train-labels-idx1-ubyte.gz")}}}};
+  trainer.fit();
+  job::print(options, figures);
+  return 0;
+} catch (std::exception const& error) {
+  std::fprintf(stderr, "raytrain: %s\n", error.what());
+  return 1;
+}
