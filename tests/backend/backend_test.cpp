@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <raytrain/backend/backend.hpp>
+
+#include <filesystem>
+#include <random>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <raytrain/testing/minimal_backend.hpp>
+#include <raytrain/trainer.hpp>
+
+namespace {
+
+using namespace raytrain;
+
+// One archetype per requirement of the concept, each lacking just that one.
+struct Whole {
+  struct Config {};
+  using Context = TrainContext;
+  static constexpr std::string_view name = "whole";
+  static constexpr Launch default_launch = Launch::threads;
+  explicit Whole(Config const&) {}
+  void on_start(ScalingConfig const&) {}
+  auto make_context(WorkerSetup setup) -> Context { return Context{std::move(setup)}; }
+  void on_shutdown() noexcept {}
+};
+struct ConfigIsNoAggregate : Whole {
+  class Config {
+   public:
+    Config() = default;
+    explicit Config(int) {}
+  };
+  explicit ConfigIsNoAggregate(Config const&) : Whole{Whole::Config{}} {}
+};
+struct ContextIsForeign : Whole {
+  struct Context {};
+  using Whole::Whole;
+  auto make_context(WorkerSetup) -> Context { return {}; }
+};
+struct NotMadeFromConfig : Whole {
+  NotMadeFromConfig() : Whole{Config{}} {}
+};
+struct NameIsANumber : Whole {
+  using Whole::Whole;
+  static constexpr int name = 1;
+};
+struct LaunchIsText : Whole {
+  using Whole::Whole;
+  static constexpr std::string_view default_launch = "threads";
+};
+struct OnStartTakesNothing : Whole {
+  using Whole::Whole;
+  void on_start() {}
+};
+struct ContextByReference : Whole {
+  using Whole::Whole;
+  auto make_context(WorkerSetup) -> Context&;
+};
+struct ShutdownMayThrow : Whole {
+  using Whole::Whole;
+  void on_shutdown() {}
+};
+static_assert(Backend<Whole> && !Backend<ConfigIsNoAggregate> && !Backend<ContextIsForeign> &&
+              !Backend<NotMadeFromConfig> && !Backend<NameIsANumber> && !Backend<LaunchIsText> &&
+              !Backend<OnStartTakesNothing> && !Backend<ContextByReference> && !Backend<ShutdownMayThrow>);
+
+// [contributing: backend]
+struct SeededContext : raytrain::TrainContext {  // what the training function receives
+  explicit SeededContext(raytrain::WorkerSetup setup)
+      : TrainContext{std::move(setup)}, random{seed() + world_rank().value} {}
+  std::mt19937_64 random;
+};
+
+class SeededBackend {
+ public:
+  struct Config {};  // TrainerConfig::backend: an aggregate
+  using Context = SeededContext;
+  static constexpr std::string_view name = "seeded";  // part of a run's identity
+  static constexpr raytrain::Launch default_launch = raytrain::Launch::threads;
+
+  explicit SeededBackend(Config const&) {}
+  void on_start(raytrain::ScalingConfig const&) {}  // caller's thread, before any worker; may throw to refuse
+  auto make_context(raytrain::WorkerSetup setup) -> Context { return Context{std::move(setup)}; }  // worker's thread
+  void on_shutdown() noexcept {}  // after the last worker, always
+};
+static_assert(raytrain::Backend<SeededBackend>);
+// [end]
+
+std::vector<std::string> calls;
+
+struct Recording : testing::MinimalBackend {
+  struct Config {
+    bool refuse = false;
+  };
+  explicit Recording(Config const& config) : MinimalBackend{{}}, refuse_{config.refuse} {}
+
+  void on_start(ScalingConfig const&) {
+    calls.emplace_back("start");
+    if (refuse_) throw Error{Errc::backend, "starting", "no device", "plug one in"};
+  }
+  auto make_context(WorkerSetup setup) -> Context {
+    calls.emplace_back("context");
+    return Context{std::move(setup)};
+  }
+  void on_shutdown() noexcept { calls.emplace_back("shutdown"); }
+
+ private:
+  bool refuse_;
+};
+
+struct Folder {
+  Folder() {
+    auto pattern = (std::filesystem::temp_directory_path() / "raytrain-backend-XXXXXX").string();
+    REQUIRE(mkdtemp(pattern.data()) != nullptr);
+    path = pattern;
+  }
+  Folder(Folder const&) = delete;
+  auto operator=(Folder const&) -> Folder& = delete;
+  ~Folder() { std::filesystem::remove_all(path); }
+  std::filesystem::path path;
+};
+
+}  // namespace
+
+TEST_CASE("a backend's hooks run in order: start, each worker's context, shutdown") {
+  Folder const folder;
+  calls.clear();
+  Trainer<Recording>{[](TrainContext&) {}, {.run = {.name = "r", .storage_path = folder.path}}}.fit();
+  CHECK(calls == std::vector<std::string>{"start", "context", "shutdown"});
+}
+
+TEST_CASE("a backend's shutdown runs when the training or its start fails") {
+  Folder const folder;
+  calls.clear();
+  Trainer<Recording> failing{[](TrainContext&) { throw std::runtime_error{"x"}; },
+                             {.run = {.name = "r", .storage_path = folder.path}}};
+  CHECK_THROWS_AS(failing.fit(), TrainingFailed);
+  CHECK(calls.back() == "shutdown");
+  calls.clear();
+  Trainer<Recording> refused{[](TrainContext&) {},
+                             {.run = {.name = "s", .storage_path = folder.path}, .backend = {.refuse = true}}};
+  CHECK_THROWS_WITH_AS(refused.fit(), "starting: no device; plug one in", Error);
+  CHECK(calls == std::vector<std::string>{"start", "shutdown"});
+  CHECK_FALSE(std::filesystem::exists(folder.path / "s"));
+}
+
+TEST_CASE("the backend that CONTRIBUTING.md shows trains") {
+  Folder const folder;
+  Trainer<SeededBackend> trainer{[](SeededContext& ctx) { CHECK(ctx.random() != 0); },
+                                 {.scaling = {.num_workers = 2}, .run = {.name = "r", .storage_path = folder.path}}};
+  CHECK(trainer.fit().state == RunState::finished);
+}

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <raytrain/backend/torch/torch_checkpoint.hpp>
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "torch_run.hpp"
+
+namespace {
+
+using namespace raytrain;
+
+struct NetImpl : torch::nn::Module {
+  explicit NetImpl(int width = 16)
+      : first{register_module("first", torch::nn::Linear{64, width})},
+        norm{register_module("norm", torch::nn::BatchNorm1d{width})},
+        second{register_module("second", torch::nn::Linear{width, 10})} {}
+  auto forward(torch::Tensor const& x) -> torch::Tensor { return second(torch::relu(norm(first(x.flatten(1))))); }
+
+  torch::nn::Linear first;
+  torch::nn::BatchNorm1d norm;
+  torch::nn::Linear second;
+};
+TORCH_MODULE(Net);
+
+struct Adam {
+  static auto make(Tensors const& parameters) { return torch::optim::Adam{parameters, 1e-2}; }
+};
+struct Momentum {
+  static auto make(Tensors const& parameters) {
+    return torch::optim::SGD{parameters, torch::optim::SGDOptions{0.05}.momentum(0.9)};
+  }
+};
+
+/// Trains until `epochs` are done, and gives rank 0's parameters and buffers at the end.
+template <class Optimizer>
+auto train_until(int epochs, int workers, std::filesystem::path const& folder) -> Tensors {
+  Tensors state;
+  run_in(folder, {workers, 3, {{"train", small_images(256)}}}, [&](TorchContext& ctx) {
+    auto model = ctx.prepare_model([] { return Net{}; });
+    auto optimizer = Optimizer::make(model->parameters());
+    auto shard = ctx.dataset_shard("train");
+    for (int epoch = ctx.restore(model, optimizer); epoch < epochs; ++epoch) {
+      double loss = 0;
+      for (auto batch : shard.batches({.batch_size = 32, .epoch = epoch})) {
+        optimizer.zero_grad();
+        auto const images = batch["image"].to(torch::kFloat) / 255;
+        auto const value = torch::nn::functional::cross_entropy(model(images), batch["label"].to(torch::kLong));
+        value.backward();
+        optimizer.step();
+        loss = value.template item<double>();
+      }
+      ctx.report(Epoch{epoch, loss}, save(model, optimizer));
+    }
+    if (ctx.world_rank() == Rank{0}) {
+      state = copies(model->parameters());
+      for (auto const& buffer : copies(model->buffers())) state.push_back(buffer);
+    }
+  });
+  return state;
+}
+
+/// The text with which training on the checkpoint that `first` leaves fails.
+auto failure_of(TrainTorch const& first, TrainTorch const& second) -> std::string {
+  TemporaryFolder const folder;
+  run_in(folder.path(), {}, first);
+  try {
+    run_in(folder.path(), {}, second);
+  } catch (TrainingFailed const& failed) {
+    return failed.failures().front().text;
+  }
+  FAIL("must fail");
+  return {};
+}
+
+struct Step {
+  double loss;
+  template <class A>
+  void serialize(A& a) {
+    a(CEREAL_NVP(loss));
+  }
+};
+
+void save_net(TorchContext& ctx) {
+  auto model = ctx.prepare_model([] { return Net{}; });
+  torch::optim::Adam optimizer{model->parameters()};
+  ctx.report(Epoch{0, 1.0}, save(model, optimizer));
+}
+
+}  // namespace
+
+TEST_CASE_TEMPLATE("a run that was interrupted goes on to the very bits of one that was not", Optimizer, Adam,
+                   Momentum) {
+  for (int const workers : {1, 2}) {
+    TemporaryFolder const whole;
+    TemporaryFolder const parts;
+    auto const expected = train_until<Optimizer>(4, workers, whole.path());
+    auto const half = train_until<Optimizer>(2, workers, parts.path());
+    CHECK_FALSE(same_bits(half, expected));
+    CHECK(same_bits(train_until<Optimizer>(4, workers, parts.path()), expected));
+  }
+}
+
+TEST_CASE("restore gives 0 at the beginning, else the epoch after the checkpointed one") {
+  TemporaryFolder const folder;
+  std::vector<int> begins;
+  for (int run = 0; run < 2; ++run) {
+    run_in(folder.path(), {.workers = 1}, [&](TorchContext& ctx) {
+      auto model = ctx.prepare_model([] { return Net{}; });
+      torch::optim::SGD optimizer{model->parameters(), 0.1};
+      begins.push_back(ctx.restore(model, optimizer));
+      ctx.report(Epoch{7, 0.5}, save(model, optimizer));
+    });
+  }
+  CHECK(begins == std::vector{0, 8});
+}
+
+TEST_CASE("restore counts reports when they have no epoch") {
+  TemporaryFolder const folder;
+  int begin = -1;
+  for (int run = 0; run < 2; ++run) {
+    run_in(folder.path(), {.workers = 1}, [&](TorchContext& ctx) {
+      auto model = ctx.prepare_model([] { return Net{}; });
+      begin = ctx.restore(model);
+      for (int i = 0; i < 3; ++i) ctx.report(Step{1.0}, save(model));
+    });
+  }
+  CHECK(begin == 3);
+}
+
+TEST_CASE("gradients of a restored model are still averaged") {
+  TemporaryFolder const folder;
+  run_in(folder.path(), {}, save_net);
+  run_in(folder.path(), {}, [](TorchContext& ctx) {
+    auto model = ctx.prepare_model([] { return Net{}; });
+    torch::optim::Adam optimizer{model->parameters()};
+    CHECK(ctx.restore(model, optimizer) == 1);
+    (model->second->bias.sum() * (ctx.world_rank().value + 1.0)).backward();
+    CHECK(torch::equal(model->second->bias.grad(), torch::full({10}, 1.5)));
+  });
+}
+
+TEST_CASE("only rank 0 stores a replicated state") {
+  Net model;
+  torch::optim::SGD optimizer{model->parameters(), 0.1};
+  auto first = save(model, optimizer);
+  auto second = first;
+  first.materialize(Rank{0});
+  second.materialize(Rank{1});
+  CHECK(first.files().contains("model.pt"));
+  CHECK(first.files().contains("optimizer.pt"));
+  CHECK(second.empty());
+}
+
+TEST_CASE("a checkpoint is loaded without a trainer, into a model held by value too") {
+  TemporaryFolder const folder;
+  Tensors trained;
+  auto const result = run_in(folder.path(), {}, [&](TorchContext& ctx) {
+    auto model = ctx.prepare_model([] { return Net{}; });
+    if (ctx.world_rank() == Rank{0}) trained = copies(model->parameters());
+    ctx.report(Epoch{0, 1.0}, save(model));
+  });
+  NetImpl model;
+  CHECK_FALSE(same_bits(model.parameters(), trained));
+  load(result.checkpoint().value(), model);
+  CHECK(same_bits(model.parameters(), trained));
+  for (auto const& parameter : model.parameters()) CHECK(parameter.requires_grad());
+}
+
+TEST_CASE("a checkpoint of another shape is refused, with the tensor and both shapes") {
+  auto const text = failure_of(save_net, [](TorchContext& ctx) {
+    auto model = ctx.prepare_model([] { return Net{24}; });
+    (void)ctx.restore(model);
+  });
+  CAPTURE(text);
+  CHECK(text.find("model.pt: 'first.weight' is {16, 64} Float there and {24, 64} Float in this model; build it as it "
+                  "was when it was saved") != std::string::npos);
+}
+
+TEST_CASE("a checkpoint of another model is refused, with the name that it lacks") {
+  auto const text = failure_of(save_net, [](TorchContext& ctx) {
+    auto model = ctx.prepare_model([] { return torch::nn::Linear{2, 2}; });
+    (void)ctx.restore(model);
+  });
+  CAPTURE(text);
+  CHECK(text.find("weight") != std::string::npos);
+  CHECK(text.find("build it as it was when it was saved") != std::string::npos);
+  CHECK(text.find('\n') == std::string::npos);
+}
+
+TEST_CASE("an optimizer of another model is refused") {
+  auto const text = failure_of(save_net, [](TorchContext& ctx) {
+    auto model = ctx.prepare_model([] { return Net{}; });
+    torch::optim::Adam optimizer{model->first->parameters()};
+    (void)ctx.restore(model, optimizer);
+  });
+  CAPTURE(text);
+  CHECK(text.find("optimizer.pt") != std::string::npos);
+  CHECK(text.find("size") != std::string::npos);
+}
+
+TEST_CASE("a checkpoint without model.pt is refused, with the files that it has") {
+  auto const text = failure_of(
+      [](TorchContext& ctx) {
+        ctx.report(Epoch{0, 1.0}, CheckpointDraft::replicated([](CheckpointDraft& d) { d.add("notes.txt", "x"); }));
+      },
+      [](TorchContext& ctx) {
+        auto model = ctx.prepare_model([] { return Net{}; });
+        (void)ctx.restore(model);
+      });
+  CAPTURE(text);
+  CHECK(text.find("it has no file 'model.pt'; it has notes.txt") != std::string::npos);
+}
+
+TEST_CASE("bytes that are no state are refused without LibTorch's stack") {
+  Net model;
+  CHECK_THROWS_WITH_AS(state_from_bytes(bytes_of("no archive"), model), doctest::Contains("loading a state: "), Error);
+}

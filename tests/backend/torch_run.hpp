@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <stdlib.h>
+#include <torch/torch.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <raytrain/backend/torch.hpp>
+#include <raytrain/data/dataset.hpp>
+#include <raytrain/trainer.hpp>
+
+/// A new folder that goes away with everything in it.
+class TemporaryFolder {
+ public:
+  TemporaryFolder() {
+    auto name = (std::filesystem::temp_directory_path() / "raytrain-torch-XXXXXX").string();
+    REQUIRE(::mkdtemp(name.data()) != nullptr);
+    path_ = name;
+  }
+  TemporaryFolder(TemporaryFolder const&) = delete;
+  auto operator=(TemporaryFolder const&) -> TemporaryFolder& = delete;
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+
+  [[nodiscard]] auto path() const noexcept -> std::filesystem::path const& { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+struct Epoch {
+  int epoch;
+  double loss;
+  template <class A>
+  void serialize(A& a) {
+    a(CEREAL_NVP(epoch), CEREAL_NVP(loss));
+  }
+};
+
+struct RunSetup {
+  int workers = 2;
+  std::uint64_t seed = 1;
+  raytrain::Datasets datasets{};
+  int cpus = 0;
+};
+
+using TrainTorch = std::function<void(raytrain::TorchContext&)>;
+
+/// Trains in `folder`, going on with what lies there.
+inline auto run_in(std::filesystem::path const& folder, RunSetup const& setup, TrainTorch const& train)
+    -> raytrain::Result {
+  raytrain::Trainer<raytrain::TorchBackend> trainer{
+      train,
+      {.scaling = {.num_workers = setup.workers, .resources_per_worker = {.cpus = setup.cpus}},
+       .run = {.name = "run", .storage_path = folder, .seed = setup.seed, .handle_signals = false},
+       .datasets = setup.datasets}};
+  return trainer.fit();
+}
+
+/// Trains from the beginning, and leaves nothing behind.
+inline auto run_once(RunSetup const& setup, TrainTorch const& train) -> raytrain::Result {
+  TemporaryFolder const folder;
+  return run_in(folder.path(), setup, train);
+}
+
+using Tensors = std::vector<torch::Tensor>;
+
+[[nodiscard]] inline auto copies(Tensors const& tensors) -> Tensors {
+  torch::NoGradGuard const no_grad;
+  Tensors result;
+  for (auto const& tensor : tensors) result.push_back(tensor.detach().clone());
+  return result;
+}
+
+/// Bit by bit.
+[[nodiscard]] inline auto same_bits(Tensors const& left, Tensors const& right) -> bool {
+  if (left.size() != right.size()) return false;
+  for (std::size_t i = 0; i < left.size(); ++i) {
+    if (!torch::equal(left[i], right[i])) return false;
+  }
+  return true;
+}
+
+/// Rows of 8 x 8 pixels whose labels follow from their pixels, from a fixed seed.
+[[nodiscard]] inline auto small_images(std::size_t rows) -> raytrain::Dataset {
+  std::uint32_t state = 12345;
+  std::vector<std::uint8_t> pixels(rows * 64);
+  std::vector<std::uint8_t> labels(rows);
+  for (std::size_t i = 0; i < pixels.size(); ++i) {
+    state = state * 1664525 + 1013904223;
+    pixels[i] = static_cast<std::uint8_t>(state >> 24);
+  }
+  for (std::size_t row = 0; row < rows; ++row) labels[row] = pixels[row * 64 + 9] / 26;
+  return raytrain::Dataset::from_columns({{"image", std::move(pixels), {8, 8}}, {"label", std::move(labels)}});
+}

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <memory>
+#include <sstream>
+#include <string>
+
+#include <doctest/doctest.h>
+
+#include <raytrain/callback/append_file.hpp>
+#include <raytrain/callback/csv.hpp>
+#include <raytrain/callback/json_lines.hpp>
+#include <raytrain/callback/progress_bar.hpp>
+#include <raytrain/message/report_line.hpp>
+#include <raytrain/testing/manual_clock.hpp>
+
+namespace {
+
+using namespace raytrain;
+
+struct Folder {
+  Folder() {
+    auto pattern = (std::filesystem::temp_directory_path() / "raytrain-callback-XXXXXX").string();
+    REQUIRE(mkdtemp(pattern.data()) != nullptr);
+    path = pattern;
+  }
+  Folder(Folder const&) = delete;
+  auto operator=(Folder const&) -> Folder& = delete;
+  ~Folder() { std::filesystem::remove_all(path); }
+  std::filesystem::path path;
+};
+
+auto content(std::filesystem::path const& path) -> std::string {
+  std::ifstream file{path};
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+auto info_for(std::filesystem::path const& path) -> RunInfo {
+  RunInfo info;
+  info.name = "fashion";
+  info.path = path;
+  info.backend = "torch";
+  info.world_size = WorldSize{2};
+  return info;
+}
+
+void tell(Callback& callback, Rank rank, std::uint64_t iteration, Metrics metrics) {
+  Report report;
+  report.rank = rank;
+  report.training_iteration = iteration;
+  report.time_total_s = 75;
+  report.metrics = std::move(metrics);
+  callback.on_report(report, all_metrics(report, Started{rank, "node", 1, "10.0.0.1"}));
+}
+
+// What a ProgressBar wrote into a temporary file.
+struct Screen {
+  std::FILE* file = std::tmpfile();
+  Screen() { REQUIRE(file != nullptr); }
+  Screen(Screen const&) = delete;
+  auto operator=(Screen const&) -> Screen& = delete;
+  ~Screen() { std::fclose(file); }
+  auto text() const -> std::string {
+    std::string result;
+    std::rewind(file);
+    for (int c = std::fgetc(file); c != EOF; c = std::fgetc(file)) result += static_cast<char>(c);
+    return result;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("JsonLines writes one object a line for every rank, and goes on in the same file") {
+  Folder const folder;
+  for (std::uint64_t start = 0; start < 2; ++start) {
+    JsonLines lines;
+    lines.on_start(info_for(folder.path));
+    tell(lines, Rank{0}, start + 1, {{"loss", 0.5}});
+    tell(lines, Rank{1}, start + 1, {{"loss", std::numeric_limits<double>::infinity()}});
+    lines.on_finish({});
+  }
+  std::istringstream file{content(folder.path / "progress.jsonl")};
+  auto count = 0;
+  for (std::string line; std::getline(file, line); ++count) {
+    auto const metrics = metrics_from_json(line);
+    CHECK(metrics.number("world_rank") == count % 2);
+    CHECK(metrics.number("training_iteration") == count / 2 + 1);
+    CHECK(metrics.number("loss") == (count % 2 == 0 ? 0.5 : std::numeric_limits<double>::infinity()));
+  }
+  CHECK(count == 4);
+}
+
+TEST_CASE("a line that a crash cut short does not swallow the next one") {
+  Folder const folder;
+  auto const path = folder.path / "lines";
+  std::ofstream{path} << "whole\nto";
+  AppendFile{path}.write_line("next");
+  CHECK(content(path) == "whole\nto\nnext\n");
+}
+
+TEST_CASE("a file that cannot be opened or written is an error that names it") {
+  CHECK_THROWS_WITH_AS(AppendFile{"/nonexistent/x"},
+                       "opening /nonexistent/x: No such file or directory; make room or grant access, then start the "
+                       "run again",
+                       Error);
+  if (std::filesystem::exists("/dev/full")) {
+    AppendFile full{"/dev/full"};
+    CHECK_THROWS_WITH_AS(full.write_line("x"),
+                         "writing /dev/full: No space left on device; make room or grant access, then start the run "
+                         "again",
+                         Error);
+  }
+}
+
+TEST_CASE("Csv has the first report's columns, quotes text, skips other ranks, and goes on without a second header") {
+  Folder const folder;
+  for (std::uint64_t start = 0; start < 2; ++start) {
+    Csv csv;
+    csv.on_start(info_for(folder.path));
+    tell(csv, Rank{0}, start + 1, {{"loss", 0.5}, {"note", "a \"b\", c"}});
+    tell(csv, Rank{1}, start + 1, {{"loss", 0.25}, {"note", ""}});
+    csv.on_finish({});
+  }
+  std::istringstream file{content(folder.path / "progress.csv")};
+  std::string line;
+  REQUIRE(std::getline(file, line));
+  CHECK(line.starts_with("loss,note,training_iteration,"));
+  for (auto iteration : {1, 2}) {
+    REQUIRE(std::getline(file, line));
+    CHECK(line.starts_with("0.5,\"a \"\"b\"\", c\"," + std::to_string(iteration) + ","));
+  }
+  CHECK_FALSE(std::getline(file, line));
+}
+
+TEST_CASE("Csv refuses a metric that has no column, by name") {
+  Folder const folder;
+  Csv csv;
+  csv.on_start(info_for(folder.path));
+  tell(csv, Rank{0}, 1, {{"loss", 0.5}});
+  CHECK_THROWS_WITH_AS(tell(csv, Rank{0}, 2, {{"accuracy", 0.5}}),
+                       "writing a report as CSV: 'accuracy' is not among the columns; report the same fields each "
+                       "time, or use JsonLines",
+                       Error);
+}
+
+TEST_CASE("in a log ProgressBar writes one plain line per report of rank 0, and nothing in between") {
+  Screen const screen;
+  ProgressBar bar{{.out = screen.file}};
+  bar.on_start(info_for("fashion"));
+  bar.on_progress(Progress{Rank{0}, 10, 100, "loss 0.5"});
+  tell(bar, Rank{0}, 3, {{"epoch", std::int64_t{2}}, {"loss", 0.123456}});
+  tell(bar, Rank{1}, 3, {{"epoch", std::int64_t{2}}, {"loss", 9.0}});
+  bar.on_finish({});
+  CHECK(screen.text() == "fashion: 2 workers of torch\nreport    3  1:15 min  epoch 2  loss 0.12346\n");
+}
+
+TEST_CASE("on a terminal ProgressBar redraws a bar with speed, time left and the note") {
+  Screen const screen;
+  auto const clock = std::make_shared<testing::ManualClock>();
+  ProgressBar bar{{.out = screen.file, .terminal = true}, clock};
+  bar.on_start(info_for("fashion"));
+  bar.on_progress(Progress{Rank{0}, 0, 1000, ""});
+  clock->advance(std::chrono::seconds{2});
+  bar.on_progress(Progress{Rank{0}, 500, 1000, "loss 0.5"});
+  auto const text = screen.text();
+  INFO(text);
+  CHECK(text.find("\r\x1b[K") != std::string::npos);
+  CHECK(text.find("############### ") == std::string::npos);
+  CHECK(text.find("###############---------------  50 %  250 samples/s  2.0 s left  loss 0.5") != std::string::npos);
+}
+
+TEST_CASE("a run that goes on says from where") {
+  Screen const screen;
+  ProgressBar bar{{.out = screen.file}};
+  auto info = info_for("fashion");
+  info.training_iteration = 5;
+  info.resumed_from = Checkpoint::from_directory("/tmp");
+  bar.on_start(info);
+  CHECK(screen.text().find("goes on after report 5 from tmp") != std::string::npos);
+}

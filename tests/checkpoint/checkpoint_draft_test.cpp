@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <raytrain/checkpoint/checkpoint_draft.hpp>
+
+#include <filesystem>
+#include <string>
+
+#include <doctest/doctest.h>
+
+#include "temporary_folder.hpp"
+#include "thrown_error.hpp"
+
+using namespace raytrain;
+
+TEST_CASE("a file's name that leads outside, is no name, or is raytrain's own is refused, and the message says why") {
+  struct {
+    std::string name;
+    char const* why;
+  } const cases[] = {
+      {"", "is empty"},
+      {"/etc/passwd", "is absolute"},
+      {"..", "has the part '..'"},
+      {"../x", "has the part '..'"},
+      {"a/../x", "has the part '..'"},
+      {"./x", "has the part '.'"},
+      {"a//b", "has an empty part"},
+      {"a/", "has an empty part"},
+      {"manifest.json", "is the name of raytrain's own list of files"},
+      {std::string{"a\0b", 3}, "has a control character"},
+      {"a\nb", "has a control character"},
+      {"a\xFF", "is not UTF-8"},
+      {std::string(256, 'a'), "has a part longer than 255 bytes"},
+      {std::string(1025, '/'), "is longer than 1024 bytes"},
+  };
+  for (auto const& [name, why] : cases) {
+    CheckpointDraft draft;
+    auto const text = thrown_error([&] {
+      draft.add(name, Bytes{});
+      return 0;
+    });
+    check_contains(text, "invalid_report: adding the file '");
+    check_contains(text, why);
+    check_contains(text, "name it relative to the checkpoint");
+    CHECK(draft.empty());
+  }
+}
+
+TEST_CASE("names that look odd and are harmless are taken") {
+  CheckpointDraft draft;
+  for (auto const* name : {"...", "a b", ".hidden", "x/manifest.json", "\xC3\xA4.pt", "a\\b", "-rf"})
+    draft.add(name, "x");
+  CHECK(draft.files().size() == 7);
+}
+
+TEST_CASE("a name that was added before, or is a folder of one, is refused") {
+  CheckpointDraft draft;
+  draft.add("model/weights", "w").add("model.pt", "m");
+  check_contains(thrown_error([&] {
+                   draft.add("model.pt", "");
+                   return 0;
+                 }),
+                 "it was added before");
+  check_contains(thrown_error([&] {
+                   draft.add("model", "");
+                   return 0;
+                 }),
+                 "'model/weights' was added before, and one is a folder");
+  check_contains(thrown_error([&] {
+                   draft.add("model.pt/x", "");
+                   return 0;
+                 }),
+                 "'model.pt' was added before, and one is a folder");
+  draft.add("model-2", "fine: sorts between the folder and what is in it");
+}
+
+TEST_CASE("metadata that is not UTF-8 is refused, since no manifest could hold it") {
+  CheckpointDraft draft;
+  check_contains(thrown_error([&] {
+                   draft.set_metadata("k", "\x80");
+                   return 0;
+                 }),
+                 "invalid_report: CheckpointDraft::set_metadata: 'k'");
+  draft.set_metadata("k", "1").set_metadata("k", "2");
+  CHECK(draft.metadata().at("k") == "2");
+}
+
+TEST_CASE("a replicated draft is filled on rank 0 only, once, and is empty on the others") {
+  auto calls = 0;
+  auto const draft = CheckpointDraft::replicated([&](CheckpointDraft& self) {
+    ++calls;
+    self.add("model.pt", "weights").set_metadata("k", "v");
+  });
+  for (auto const rank : {0U, 1U, 7U}) {
+    auto mine = draft;
+    CHECK_FALSE(mine.is_materialized());
+    mine.materialize(Rank{rank});
+    mine.materialize(Rank{rank});
+    CHECK(mine.is_materialized());
+    CHECK(mine.empty() == (rank != 0));
+    CHECK(mine.metadata().size() == (rank == 0 ? 1 : 0));
+  }
+  CHECK(calls == 1);
+}
+
+TEST_CASE("copies of a draft share the contents of its files") {
+  CheckpointDraft draft;
+  draft.add("a", Bytes(1000));
+  auto const copy = draft;
+  CHECK(copy.files().at("a").get() == draft.files().at("a").get());
+}
+
+TEST_CASE("a draft from a directory holds what was in it when it was made, although the directory is gone") {
+  TemporaryFolder const folder;
+  write_text(folder.path() / "user/model.pt", "weights");
+  write_text(folder.path() / "user/deep/er/b", "");
+  auto const draft = CheckpointDraft::from_directory(folder.path() / "user");
+  std::filesystem::remove_all(folder.path() / "user");
+  REQUIRE(draft.files().size() == 2);
+  CHECK(text_of(*draft.files().at("model.pt")) == "weights");
+  CHECK(draft.files().contains("deep/er/b"));
+  check_contains(thrown_error([&] { return CheckpointDraft::from_directory(folder.path() / "user"); }),
+                 "there is no such directory");
+}

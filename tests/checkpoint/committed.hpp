@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <raytrain/checkpoint/checkpoint.hpp>
+#include <raytrain/checkpoint/checkpoint_draft.hpp>
+#include <raytrain/checkpoint/directory_store.hpp>
+
+/// Stages `drafts`, one of each rank, and commits them as the run's `checkpoint`-th.
+inline auto commit(raytrain::DirectoryStore& store, std::vector<raytrain::CheckpointDraft> const& drafts,
+                   std::uint64_t checkpoint = 0) -> raytrain::Checkpoint {
+  using namespace raytrain;
+  auto const world = static_cast<std::uint32_t>(drafts.size());
+  CommitRequest request{checkpoint, checkpoint + 1, 2.5, WorldSize{world}, {{"loss", 0.5}}, {}};
+  for (std::uint32_t rank = 0; rank < world; ++rank) {
+    request.parts.push_back(store.stage(drafts[rank], Rank{rank}, checkpoint));
+  }
+  return store.commit(request);
+}
+
+inline auto draft_of(std::map<std::string, std::string> const& files) -> raytrain::CheckpointDraft {
+  raytrain::CheckpointDraft draft;
+  for (auto const& [name, text] : files) draft.add(name, text);
+  return draft;
+}
+
+using Skipped = std::vector<std::pair<std::string, std::string>>;
+
+/// The newest valid checkpoint; what was skipped on the way, by folder name, goes into `skipped`.
+[[nodiscard]] inline auto newest(raytrain::DirectoryStore const& store, Skipped* skipped = nullptr)
+    -> std::optional<raytrain::Checkpoint> {
+  return store.newest_valid([&](std::filesystem::path const& path, std::string_view reason) {
+    if (skipped != nullptr) skipped->emplace_back(path.filename().string(), reason);
+  });
+}
+
+[[nodiscard]] inline auto text_in(raytrain::Checkpoint const& checkpoint, std::string_view name) -> std::string {
+  return std::string{raytrain::text_of(checkpoint.read(name))};
+}

@@ -1,0 +1,356 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <raytrain/checkpoint/directory_store.hpp>
+
+#include <cerrno>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "committed.hpp"
+#include "faulty_files.hpp"
+#include "temporary_folder.hpp"
+#include "thrown_error.hpp"
+
+using namespace raytrain;
+
+namespace {
+
+using Names = std::vector<std::string>;
+
+auto request_for(std::vector<CheckpointRef> parts, std::uint32_t world) -> CommitRequest {
+  return {0, 1, 0.0, WorldSize{world}, {}, std::move(parts)};
+}
+
+}  // namespace
+
+TEST_CASE("what is staged is not a checkpoint until it is committed, and then leaves nothing beside it") {
+  TemporaryFolder const folder;
+  DirectoryStore store{folder.path(), 3};
+  auto const part = store.stage(draft_of({{"a", "x"}}), Rank{0}, 7);
+  CHECK(part.files.size() == 1);
+  CHECK(names_below(folder.path()) == Names{".staging-3-7"});
+  CHECK(names_below(folder.path() / ".staging-3-7") == Names{"rank_0000"});
+  CHECK(store.list().empty());
+  CHECK_FALSE(newest(store));
+  CHECK(store.commit({7, 1, 0.0, WorldSize{1}, {}, {part}}).number() == 1);
+  CHECK(names_below(folder.path()) == Names{"checkpoint_000001"});
+  CHECK(names_below(folder.path() / "checkpoint_000001") == Names{"a", "manifest.json"});
+}
+
+TEST_CASE("the parts of all ranks make one checkpoint, and per_rank keeps the same names apart") {
+  TemporaryFolder const folder;
+  DirectoryStore store{folder.path(), 1};
+  auto const checkpoint = commit(store, {draft_of({{"model", "m"}}), draft_of({{"opt", "1"}, {"x/y", "2"}}).per_rank(),
+                                         CheckpointDraft{}, draft_of({{"opt", "3"}}).per_rank()});
+  CHECK(checkpoint.files().size() == 4);
+  CHECK(text_in(checkpoint, "rank_0001/opt") == "1");
+  CHECK(text_in(checkpoint, "rank_0001/x/y") == "2");
+  CHECK(text_in(checkpoint, "rank_0003/opt") == "3");
+  checkpoint.verify();
+}
+
+TEST_CASE("ranks without files need not stage, and a checkpoint may hold metadata alone") {
+  TemporaryFolder const folder;
+  DirectoryStore store{folder.path(), 1};
+  auto const checkpoint = store.commit(request_for(
+      {CheckpointRef{Rank{1}, 0, {}, {{"a", "1"}}}, CheckpointRef{Rank{0}, 0, {}, {{"b", "2"}, {"a", "1"}}}}, 2));
+  CHECK(checkpoint.files().empty());
+  CHECK(checkpoint.metadata().size() == 2);
+  CHECK(names_below(folder.path()) == Names{"checkpoint_000001"});
+}
+
+TEST_CASE("a number is one more than the highest that is there, valid or not, and grows beyond six digits") {
+  TemporaryFolder const folder;
+  DirectoryStore store{folder.path(), 1};
+  CHECK(commit(store, {draft_of({{"a", "1"}})}).number() == 1);
+  CHECK(commit(store, {draft_of({{"a", "2"}})}, 1).number() == 2);
+  store.remove(1);
+  CHECK(commit(store, {draft_of({{"a", "3"}})}, 2).number() == 3);
+  write_text(folder.path() / "checkpoint_999999/broken", "");
+  CHECK(commit(store, {draft_of({{"a", "4"}})}, 3).path().filename() == "checkpoint_1000000");
+  for (auto const* stranger :
+       {"checkpoint_7", "checkpoint_0000008", "checkpoint_00000x", "checkpoint_", "Checkpoint_000009",
+        "checkpoint_000000", "checkpoint_-00001", "checkpoint_99999999999999999999"}) {
+    write_text(folder.path() / stranger / "manifest.json", "");
+  }
+  CHECK(commit(store, {draft_of({{"a", "5"}})}, 4).number() == 1000001);
+  CHECK(store.list().size() == 4);
+  CHECK(store.list().back().number == 1000001);
+}
+
+TEST_CASE("the same file from two ranks is an error that names the file and both ranks, and adds no checkpoint") {
+  TemporaryFolder const folder;
+  DirectoryStore store{folder.path(), 1};
+  auto const text = thrown_error([&] {
+    return commit(store, {CheckpointDraft{}, draft_of({{"model.pt", "a"}}), draft_of({{"model.pt", "b"}})});
+  });
+  check_contains(
+      text, "rank_mismatch: committing checkpoint 0: rank 1 wrote the file 'model.pt' and rank 2 wrote 'model.pt'");
+  check_contains(text, "CheckpointDraft::per_rank");
+  check_contains(thrown_error([&] {
+                   return commit(store, {draft_of({{"a/b", ""}}), draft_of({{"a", ""}})});
+                 }),
+                 "rank 0 wrote the file 'a/b' and rank 1 wrote 'a'");
+  check_contains(thrown_error([&] {
+                   return commit(store, {draft_of({{"rank_0001/x", ""}}), draft_of({{"x", ""}}).per_rank()});
+                 }),
+                 "rank 0 wrote the file 'rank_0001/x' and rank 1 wrote 'rank_0001/x'");
+  CHECK(store.list().empty());
+  store.discard(0);
+  CHECK(names_below(folder.path()).empty());
+}
+
+TEST_CASE("ranks that set a metadata key differently are named with both values") {
+  TemporaryFolder const folder;
+  DirectoryStore store{folder.path(), 1};
+  auto a = draft_of({});
+  auto b = draft_of({});
+  a.set_metadata("epoch", "1").set_metadata("same", "s");
+  b.set_metadata("epoch", "2").set_metadata("same", "s");
+  check_contains(thrown_error([&] {
+                   return commit(store, {a, b});
+                 }),
+                 "metadata 'epoch' is '1' on rank 0 and '2' on rank 1");
+}
+
+TEST_CASE("a rank that is missing, there twice, unknown or at another checkpoint is named") {
+  TemporaryFolder const folder;
+  DirectoryStore store{folder.path(), 1};
+  auto const part = [](std::uint32_t rank, std::uint64_t checkpoint = 0) {
+    return CheckpointRef{Rank{rank}, checkpoint, {}, {}};
+  };
+  auto const refusal = [&](std::vector<CheckpointRef> parts) {
+    return thrown_error([&] { return store.commit(request_for(std::move(parts), 2)); });
+  };
+  check_contains(refusal({part(0)}),
+                 "rank_mismatch: committing checkpoint 0: rank 1 gave 0 parts of it instead of one");
+  check_contains(refusal({part(0), part(0), part(1)}), "rank 0 gave 2 parts");
+  check_contains(refusal({part(0), part(1), part(2)}), "there is a part of rank 2 in a world of 2");
+  check_contains(refusal({part(0), part(1, 5)}), "rank 1's part belongs to checkpoint 5");
+  CHECK(names_below(folder.path()).empty());
+}
+
+TEST_CASE("a part that another generation staged is refused") {
+  TemporaryFolder const folder;
+  DirectoryStore before{folder.path(), 1};
+  DirectoryStore now{folder.path(), 2};
+  auto const stale = before.stage(draft_of({{"a", "old"}}), Rank{0}, 0);
+  check_contains(
+      thrown_error([&] { return now.commit(request_for({stale}, 1)); }),
+      "invalid_call: committing checkpoint 0: file 'a' of rank 0 was not staged in generation 2 of this run");
+  (void)now.stage(draft_of({{"a", "newer"}}), Rank{0}, 0);
+  check_contains(thrown_error([&] { return now.commit(request_for({stale}, 1)); }),
+                 "file 'a' of rank 0 has 5 bytes instead of the 3 that were staged");
+  CHECK(now.list().empty());
+}
+
+TEST_CASE("a part cannot move files from outside its staging folder") {
+  TemporaryFolder const folder;
+  DirectoryStore store{folder.path() / "c", 1};
+  std::filesystem::create_directory(folder.path() / "c");
+  write_text(folder.path() / "secret", "s");
+  for (auto const* name : {"../../../secret", "/etc/passwd", "manifest.json", ""}) {
+    CheckpointRef const part{Rank{0}, 0, {{name, 1, ""}}, {}};
+    check_contains(thrown_error([&] { return store.commit(request_for({part}, 1)); }), "rank 0 names a file '");
+  }
+  CHECK(read_text(folder.path() / "secret") == "s");
+}
+
+TEST_CASE("a draft that is not materialized, or a name that is too long below its rank's folder, is not staged") {
+  TemporaryFolder const folder;
+  DirectoryStore store{folder.path(), 1};
+  auto const replicated = CheckpointDraft::replicated([](CheckpointDraft&) {});
+  check_contains(thrown_error([&] { return store.stage(replicated, Rank{0}, 0); }),
+                 "call CheckpointDraft::materialize first");
+  std::string name(200, 'a');
+  while (name.size() < 1020) name += "/" + std::string(200, 'b');
+  name.resize(1020);
+  check_contains(thrown_error([&] {
+                   return store.stage(draft_of({{name, ""}}).per_rank(), Rank{0}, 0);
+                 }),
+                 "is longer than 1024 bytes; shorten it");
+  CHECK(names_below(folder.path() / ".staging-1-0").empty());
+}
+
+TEST_CASE("staging the same part again replaces it") {
+  TemporaryFolder const folder;
+  DirectoryStore store{folder.path(), 1};
+  (void)store.stage(draft_of({{"old", "x"}, {"a/b", "x"}}), Rank{0}, 0);
+  auto const checkpoint = store.commit(request_for({store.stage(draft_of({{"a", "y"}}), Rank{0}, 0)}, 1));
+  CHECK(checkpoint.files().size() == 1);
+  CHECK(text_in(checkpoint, "a") == "y");
+}
+
+TEST_CASE("ranks may stage at the same time") {
+  TemporaryFolder const folder;
+  DirectoryStore store{folder.path(), 1};
+  constexpr std::uint32_t world = 4;
+  std::vector<CheckpointRef> parts(world);
+  std::vector<std::jthread> ranks;
+  for (std::uint32_t rank = 0; rank < world; ++rank) {
+    ranks.emplace_back([&, rank] {
+      parts[rank] = store.stage(draft_of({{"a", std::string(3000, 'a')}, {"d/b", "b"}}).per_rank(), Rank{rank}, 0);
+    });
+  }
+  ranks.clear();
+  auto const checkpoint = store.commit(request_for(parts, world));
+  CHECK(checkpoint.files().size() == 8);
+  checkpoint.verify();
+}
+
+TEST_CASE("newest_valid passes over what is damaged, newest first, and says why for each") {
+  TemporaryFolder const folder;
+  DirectoryStore store{folder.path(), 1};
+  for (std::uint64_t i = 0; i < 7; ++i) commit(store, {draft_of({{"a", std::to_string(i)}})}, i);
+  auto const file = [&](std::uint64_t number, std::string const& name) { return store.path_of(number) / name; };
+  write_text(file(7, "a"), "X");
+  std::filesystem::remove(file(6, "a"));
+  write_text(file(5, "manifest.json"), read_text(file(4, "manifest.json")));
+  std::filesystem::remove(file(4, "manifest.json"));
+  write_text(file(3, "manifest.json"), "{}");
+  std::filesystem::remove_all(store.path_of(2));
+  write_text(store.path_of(2), "a file");
+  Skipped skipped;
+  auto const found = newest(store, &skipped);
+  REQUIRE(found);
+  CHECK(found->number() == 1);
+  CHECK(text_in(*found, "a") == "0");
+  REQUIRE(skipped.size() == 6);
+  check_contains(skipped[0].second, "file 'a' has other bytes than were written");
+  check_contains(skipped[1].second, "file 'a' is missing");
+  CHECK(skipped[2].second == "manifest.json is that of checkpoint 4");
+  CHECK(skipped[3].second == "manifest.json is missing");
+  CHECK(skipped[4].second == "manifest.json: its bytes are not those that were written");
+  check_contains(skipped[5].second, "it is not a directory");
+  CHECK(skipped[0].first == "checkpoint_000007");
+  auto const infos = store.list();
+  REQUIRE(infos.size() == 3);
+  CHECK(infos[0].number == 1);
+  CHECK(infos[1].number == 6);
+  CHECK(infos[2].number == 7);
+  CHECK(infos[2].metrics.number("loss") == 0.5);
+  CHECK(infos[2].training_iteration == 7);
+}
+
+TEST_CASE("scored takes the attribute's number, and nothing where there is none") {
+  std::vector<CheckpointInfo> const infos{{1, {}, 1, {{"loss", 0.5}}}, {2, {}, 2, {{"loss", "text"}}}, {3, {}, 3, {}}};
+  auto const result = scored(infos, {.score_attribute = "loss"});
+  REQUIRE(result.size() == 3);
+  CHECK(result[0].score == 0.5);
+  CHECK_FALSE(result[1].score);
+  CHECK_FALSE(result[2].score);
+  CHECK(result[2].number == 3);
+}
+
+TEST_CASE("a removed checkpoint is gone whole, and removing one that is not there is an error") {
+  TemporaryFolder const folder;
+  DirectoryStore store{folder.path(), 1};
+  commit(store, {draft_of({{"a/b", "x"}})});
+  store.remove(1);
+  CHECK(names_below(folder.path()).empty());
+  check_contains(thrown_error([&] {
+                   store.remove(1);
+                   return 0;
+                 }),
+                 "not_found: removing checkpoint 1: there is no '");
+}
+
+TEST_CASE("sweep removes the leftovers of earlier generations and nothing else") {
+  TemporaryFolder const folder;
+  for (auto const* name :
+       {".staging-1-0/rank_0000/a", ".staging-2-9/merged/manifest.json", ".trash-2-4/a", ".staging-3-0/a",
+        ".trash-3-1/a", ".staging-4-0/a", "checkpoint_000001/a", "notes.txt", ".staging-x-0/a", ".trash-1/a"}) {
+    write_text(folder.path() / name, "x");
+  }
+  std::filesystem::create_directory_symlink(folder.path() / "checkpoint_000001", folder.path() / ".staging-1-0/link");
+  DirectoryStore{folder.path(), 3}.sweep();
+  CHECK(names_below(folder.path()) == Names{".staging-3-0", ".staging-4-0", ".staging-x-0", ".trash-1", ".trash-3-1",
+                                            "checkpoint_000001", "notes.txt"});
+  CHECK(names_below(folder.path() / "checkpoint_000001") == Names{"a"});
+  DirectoryStore{folder.path() / "nothing", 3}.sweep();
+}
+
+TEST_CASE("writes that take a few bytes at a time lose nothing") {
+  TemporaryFolder const folder;
+  FaultyFiles files;
+  files.write_bytes = 7;
+  DirectoryStore store{folder.path(), 1, files};
+  std::string const text(1000, 'x');
+  auto const checkpoint = commit(store, {draft_of({{"a", text}})});
+  CHECK(text_in(checkpoint, "a") == text);
+}
+
+TEST_CASE("a call that a signal interrupts is made again") {
+  TemporaryFolder const folder;
+  FaultyFiles files;
+  files.before = [calls = 0](std::string const& step) mutable {
+    return (step == "write" || step == "sync") && ++calls % 2 == 1 ? EINTR : 0;
+  };
+  DirectoryStore store{folder.path(), 1, files};
+  commit(store, {draft_of({{"a", "x"}})}).verify();
+}
+
+TEST_CASE("whatever step of a commit fails is an error with path, cause and remedy, and adds no checkpoint") {
+  auto failures = 0;
+  for (auto const problem : {ENOSPC, EIO, EROFS, EDQUOT}) {
+    for (auto step = 0;; ++step) {
+      TemporaryFolder const folder;
+      DirectoryStore good{folder.path(), 1};
+      commit(good, {draft_of({{"a", "old"}})});
+      FaultyFiles files;
+      auto left = step;
+      files.before = [&](std::string const& name) {
+        // Removing what is left over may fail without harm.
+        if (name.starts_with("remove")) return 0;
+        return left-- == 0 ? problem : 0;
+      };
+      DirectoryStore store{folder.path(), 2, files};
+      CAPTURE(step);
+      CAPTURE(problem);
+      std::string text;
+      try {
+        commit(store, {draft_of({{"a", "new"}, {"d/b", "x"}}), draft_of({{"c", "y"}}).per_rank()});
+        break;
+      } catch (Error const& error) {
+        CHECK(error.code() == Errc::io);
+        text = error.what();
+      }
+      ++failures;
+      check_contains(text, folder.path().string());
+      check_contains(text, "(errno " + std::to_string(problem) + ")");
+      check_contains(text, problem == EIO ? "look at the system's log" : "RunConfig::storage_path");
+      Skipped skipped;
+      auto const found = newest(good, &skipped);
+      REQUIRE(found);
+      CHECK(found->number() == 1);
+      CHECK(skipped.empty());
+      store.discard(0);
+      CHECK(names_below(folder.path()) == Names{"checkpoint_000001"});
+    }
+  }
+  CHECK(failures > 80);
+}
+
+TEST_CASE("a file that takes no bytes and names no cause is an error, not an endless loop") {
+  struct FullFiles : detail::FileSystem {
+    auto write(int, BytesView) -> ::ssize_t override { return 0; }
+  };
+  TemporaryFolder const folder;
+  FullFiles files;
+  DirectoryStore store{folder.path(), 1, files};
+  check_contains(thrown_error([&] { return store.stage(draft_of({{"a", "x"}}), Rank{0}, 0); }), "free space there");
+}
+
+TEST_CASE("staging into a directory that was removed is an error that says so") {
+  TemporaryFolder const folder;
+  DirectoryStore store{folder.path() / "gone", 1};
+  check_contains(thrown_error([&] {
+                   return store.stage(draft_of({{"a", "x"}}), Rank{0}, 0);
+                 }),
+                 "it was removed or renamed");
+}

@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: Apache-2.0
+// What every model of `Collective` must do, written once. A test program names its worlds:
+//   TEST_CASE_TEMPLATE_INVOKE(collective_conformance, LocalWorld);
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <random>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <raytrain/collective/reduce_op.hpp>
+#include <raytrain/core/rank.hpp>
+
+namespace conformance {
+
+using raytrain::Rank;
+using raytrain::ReduceOp;
+using raytrain::WorldSize;
+
+inline constexpr ReduceOp all_ops[] = {ReduceOp::sum, ReduceOp::average, ReduceOp::min, ReduceOp::max};
+
+/// The value of an element, as a function of where it is: any rank can say what another one has.
+template <class T>
+auto value_at(std::uint64_t seed, std::size_t rank, std::size_t index) -> T {
+  auto bits = seed * 0x9E3779B97F4A7C15U + rank * 0xBF58476D1CE4E5B9U + index * 0x94D049BB133111EBU;
+  bits = (bits ^ (bits >> 31U)) * 0xD6E8FEB86659FD93U;
+  bits ^= bits >> 32U;
+  if constexpr (std::floating_point<T>) {
+    // Exponents far enough apart that the order of a sum shows in its bits.
+    return std::ldexp(static_cast<T>(static_cast<std::int32_t>(bits)), static_cast<int>((bits >> 40U) % 12) - 30);
+  } else {
+    return static_cast<T>(bits);
+  }
+}
+
+/// What the reduction of that element is, by the plainest means.
+template <class T>
+auto expected_at(std::uint64_t seed, std::size_t ranks, std::size_t index, ReduceOp op) -> T {
+  auto result = value_at<T>(seed, 0, index);
+  for (std::size_t rank = 1; rank < ranks; ++rank) {
+    auto const next = value_at<T>(seed, rank, index);
+    if (op == ReduceOp::min) {
+      if (next < result) result = next;
+    } else if (op == ReduceOp::max) {
+      if (next > result) result = next;
+    } else if constexpr (std::integral<T>) {
+      result = static_cast<T>(static_cast<std::uint64_t>(result) + static_cast<std::uint64_t>(next));
+    } else {
+      result = result + next;
+    }
+  }
+  if (op != ReduceOp::average) return result;
+  if constexpr (std::unsigned_integral<T>) {
+    return static_cast<T>(std::uint64_t{result} / ranks);
+  } else if constexpr (std::integral<T>) {
+    return static_cast<T>(std::int64_t{result} / static_cast<std::int64_t>(ranks));
+  } else {
+    return result / static_cast<T>(ranks);
+  }
+}
+
+/// A rank's array; it begins where arrays of other ranks do not, seen from a cache line.
+template <class T>
+class Array {
+ public:
+  Array(std::size_t size, Rank rank) : offset_{(size + rank.value) % 3}, memory_(size + 3) {}
+  auto span() -> std::span<T> { return std::span<T>{memory_}.subspan(offset_, memory_.size() - 3); }
+
+ private:
+  std::size_t offset_;
+  std::vector<T> memory_;
+};
+
+template <class T, class Value>
+auto filled(std::size_t size, Rank rank, Value const& value) -> Array<T> {
+  Array<T> array{size, rank};
+  for (std::size_t i = 0; i < size; ++i) array.span()[i] = value(i);
+  return array;
+}
+
+/// Number of elements whose bits are not those of `expected(i)`.
+template <class T, class Expected>
+auto wrong_bits(std::span<T const> array, Expected const& expected) -> std::size_t {
+  std::size_t wrong = 0;
+  for (std::size_t i = 0; i < array.size(); ++i) {
+    T const value = expected(i);
+    wrong += std::memcmp(&value, &array[i], sizeof value) != 0 ? 1 : 0;
+  }
+  return wrong;
+}
+
+template <class T, class C>
+auto wrong_in_all_reduce(C& collective, std::uint64_t seed, std::size_t size, ReduceOp op) -> std::size_t {
+  auto const rank = collective.rank();
+  auto array = filled<T>(size, rank, [&](std::size_t i) { return value_at<T>(seed, rank.value, i); });
+  collective.all_reduce(array.span(), op);
+  return wrong_bits<T>(array.span(),
+                       [&](std::size_t i) { return expected_at<T>(seed, collective.size().value, i, op); });
+}
+
+template <class T, class C>
+auto wrong_in_broadcast(C& collective, std::uint64_t seed, std::size_t size, Rank root) -> std::size_t {
+  auto const rank = collective.rank();
+  auto array = filled<T>(size, rank, [&](std::size_t i) { return value_at<T>(seed, rank.value, i); });
+  collective.broadcast(array.span(), root);
+  return wrong_bits<T>(array.span(), [&](std::size_t i) { return value_at<T>(seed, root.value, i); });
+}
+
+/// `in_place`: what a rank sends lies where it will be in the result.
+template <class T, class C>
+auto wrong_in_all_gather(C& collective, std::uint64_t seed, std::size_t size, bool in_place) -> std::size_t {
+  auto const rank = collective.rank();
+  auto mine = filled<T>(size, rank, [&](std::size_t i) { return value_at<T>(seed, rank.value, i); });
+  Array<T> all{size * collective.size().value, rank};
+  auto const own_part = all.span().subspan(rank.value * size, size);
+  if (in_place) std::copy(mine.span().begin(), mine.span().end(), own_part.begin());
+  collective.all_gather(std::span<T const>{in_place ? own_part : mine.span()}, all.span());
+  return wrong_bits<T>(all.span(), [&](std::size_t i) { return value_at<T>(seed, i / size, i % size); });
+}
+
+template <class T, class C>
+auto wrong_in_reduce_scatter(C& collective, std::uint64_t seed, std::size_t size, ReduceOp op, bool in_place)
+    -> std::size_t {
+  auto const rank = collective.rank();
+  auto const ranks = collective.size().value;
+  auto all = filled<T>(size * ranks, rank, [&](std::size_t i) { return value_at<T>(seed, rank.value, i); });
+  Array<T> apart{size, rank};
+  auto const mine = in_place ? all.span().subspan(rank.value * size, size) : apart.span();
+  collective.reduce_scatter(std::span<T const>{all.span()}, mine, op);
+  return wrong_bits<T>(mine, [&](std::size_t i) { return expected_at<T>(seed, ranks, rank.value * size + i, op); });
+}
+
+template <class... Ts, class Work>
+void for_types(Work const& work) {
+  (work(std::type_identity<Ts>{}), ...);
+}
+
+template <class Work>
+void for_all_types(Work const& work) {
+  for_types<float, double, std::int8_t, std::int16_t, std::int32_t, std::int64_t, std::uint8_t, std::uint16_t,
+            std::uint32_t, std::uint64_t>(work);
+}
+
+/// Runs `work(collective)`, which counts wrong elements, as every rank of a world, and gives them by rank.
+template <class World, class Work>
+auto wrong_by_rank(WorldSize size, Work const& work) -> std::vector<std::size_t> {
+  std::vector<std::size_t> wrong(size.value);
+  World::run(size, [&](auto& collective) { wrong[collective.rank().value] = work(collective); });
+  return wrong;
+}
+
+/// An operation that follows from `random`, which is in the same state on every rank.
+template <class C>
+auto wrong_in_random_operation(C& collective, std::mt19937_64& random, std::size_t largest) -> std::size_t {
+  auto const seed = random();
+  auto const size = random() % 8 == 0 ? random() % (largest + 1) : random() % 150;
+  auto const op = all_ops[random() % 4];
+  auto const root = Rank{static_cast<std::uint32_t>(random() % collective.size().value)};
+  bool const in_place = random() % 2 == 0;
+  auto const kind = random() % 5;
+  std::size_t wrong = 0;
+  auto const apply = [&]<class T>(std::type_identity<T>) {
+    switch (kind) {
+      case 0: collective.barrier(); break;
+      case 1: wrong = wrong_in_all_reduce<T>(collective, seed, size, op); break;
+      case 2: wrong = wrong_in_broadcast<T>(collective, seed, size, root); break;
+      case 3: wrong = wrong_in_all_gather<T>(collective, seed, size, in_place); break;
+      default: wrong = wrong_in_reduce_scatter<T>(collective, seed, size, op, in_place); break;
+    }
+  };
+  switch (random() % 3) {
+    case 0: apply(std::type_identity<float>{}); break;
+    case 1: apply(std::type_identity<double>{}); break;
+    default: apply(std::type_identity<std::int16_t>{}); break;
+  }
+  return wrong;
+}
+
+inline auto none_wrong(std::uint32_t ranks) -> std::vector<std::size_t> { return std::vector<std::size_t>(ranks); }
+
+}  // namespace conformance
+
+TEST_CASE_TEMPLATE_DEFINE("a collective", World, collective_conformance) {
+  using namespace conformance;
+  constexpr std::size_t sizes[] = {0, 1, 3, 32, 33, 64, 65, 1000, 5001, 20011};
+  constexpr std::uint32_t world_sizes[] = {1, 2, 3, 4, 7};
+
+  SUBCASE("reduces every type with every op to the bits of a serial loop in rank order") {
+    for (auto const ranks : world_sizes) {
+      CAPTURE(ranks);
+      CHECK(wrong_by_rank<World>({ranks}, [&](auto& collective) {
+              std::size_t wrong = 0;
+              for_all_types([&]<class T>(std::type_identity<T>) {
+                for (auto const op : all_ops) {
+                  for (auto const size : sizes) wrong += wrong_in_all_reduce<T>(collective, size + 1, size, op);
+                }
+              });
+              return wrong;
+            }) == none_wrong(ranks));
+    }
+  }
+  SUBCASE("gives every rank its part of the reduction of every type with every op, in place and apart") {
+    for (auto const ranks : world_sizes) {
+      CAPTURE(ranks);
+      CHECK(wrong_by_rank<World>({ranks}, [&](auto& collective) {
+              std::size_t wrong = 0;
+              for_all_types([&]<class T>(std::type_identity<T>) {
+                for (auto const op : all_ops) {
+                  for (auto const size : {0, 1, 9, 65, 3001}) {
+                    auto const count = static_cast<std::size_t>(size);
+                    wrong += wrong_in_reduce_scatter<T>(collective, count + 2, count, op, size % 3 == 0);
+                    wrong += wrong_in_reduce_scatter<T>(collective, count + 3, count, op, size % 3 != 0);
+                  }
+                }
+              });
+              return wrong;
+            }) == none_wrong(ranks));
+    }
+  }
+  SUBCASE("hands every root's values of every type to all") {
+    for (auto const ranks : world_sizes) {
+      CAPTURE(ranks);
+      CHECK(wrong_by_rank<World>({ranks}, [&](auto& collective) {
+              std::size_t wrong = 0;
+              for_all_types([&]<class T>(std::type_identity<T>) {
+                for (std::uint32_t root = 0; root < ranks; ++root) {
+                  for (auto const size : sizes) wrong += wrong_in_broadcast<T>(collective, size + root, size, {root});
+                }
+              });
+              return wrong;
+            }) == none_wrong(ranks));
+    }
+  }
+  SUBCASE("gathers every rank's values of every type in rank order, in place and apart") {
+    for (auto const ranks : world_sizes) {
+      CAPTURE(ranks);
+      CHECK(wrong_by_rank<World>({ranks}, [&](auto& collective) {
+              std::size_t wrong = 0;
+              for_all_types([&]<class T>(std::type_identity<T>) {
+                for (auto const size : sizes) {
+                  wrong += wrong_in_all_gather<T>(collective, size + 5, size, false);
+                  wrong += wrong_in_all_gather<T>(collective, size + 6, size, true);
+                }
+              });
+              return wrong;
+            }) == none_wrong(ranks));
+    }
+  }
+  SUBCASE("makes a NaN of any rank the result, and keeps the sign of a zero that all ranks have") {
+    for (auto const ranks : world_sizes) {
+      CAPTURE(ranks);
+      World::run({ranks}, [&](auto& collective) {
+        for (std::uint32_t from = 0; from < ranks; ++from) {
+          for (auto const op : all_ops) {
+            std::vector<double> values(100, -0.0);
+            if (collective.rank() == Rank{from}) values[99] = std::numeric_limits<double>::quiet_NaN();
+            collective.all_reduce(std::span<double>{values}, op);
+            CHECK(std::isnan(values[99]));
+            CHECK(std::signbit(values[98]));
+          }
+        }
+      });
+    }
+  }
+  SUBCASE("does not mix up operations that follow each other at once, whatever their sizes and types") {
+    auto const seed = std::random_device{}();
+    MESSAGE("seed " << seed);
+    for (auto const ranks : world_sizes) {
+      CAPTURE(ranks);
+      CHECK(wrong_by_rank<World>({ranks}, [&](auto& collective) {
+              std::mt19937_64 random{seed};
+              std::size_t wrong = 0;
+              for (int i = 0; i < 300; ++i) wrong += wrong_in_random_operation(collective, random, 30'000);
+              return wrong;
+            }) == none_wrong(ranks));
+    }
+  }
+  SUBCASE("gives the same bits to all ranks on every run, though rounding depends on the order of a sum") {
+    for (auto const ranks : world_sizes) {
+      CAPTURE(ranks);
+      std::vector<std::vector<float>> results;
+      for (int run = 0; run < 5; ++run) {
+        std::vector<std::vector<float>> by_rank(ranks);
+        World::run({ranks}, [&](auto& collective) {
+          auto const rank = collective.rank();
+          auto array = filled<float>(9'001, rank, [&](std::size_t i) { return value_at<float>(7, rank.value, i); });
+          collective.all_reduce(array.span(), ReduceOp::sum);
+          by_rank[rank.value].assign(array.span().begin(), array.span().end());
+        });
+        results.insert(results.end(), by_rank.begin(), by_rank.end());
+      }
+      for (auto const& result : results) {
+        CHECK(std::memcmp(result.data(), results[0].data(), result.size() * sizeof(float)) == 0);
+      }
+    }
+  }
+  SUBCASE("works with many more workers than cores") {
+    auto const seed = std::random_device{}();
+    MESSAGE("seed " << seed);
+    CHECK(wrong_by_rank<World>({64}, [&](auto& collective) {
+            std::mt19937_64 random{seed};
+            std::size_t wrong = 0;
+            for (int i = 0; i < 30; ++i) wrong += wrong_in_random_operation(collective, random, 1'000);
+            return wrong;
+          }) == none_wrong(64));
+  }
+}

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <raytrain/collective/local.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <latch>
+#include <memory>
+#include <random>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <raytrain/collective/local_group.hpp>
+#include <raytrain/core/error.hpp>
+#include <raytrain/core/rank.hpp>
+#include <raytrain/core/stopped.hpp>
+
+#include "conformance.hpp"
+#include "local_world.hpp"
+#include "refusals.hpp"
+
+using conformance::refusal;
+using raytrain::LocalCollective;
+using raytrain::LocalGroup;
+using raytrain::Rank;
+using raytrain::ReduceOp;
+using raytrain::WorldSize;
+
+TEST_CASE_TEMPLATE_INVOKE(collective_conformance, LocalWorld);
+TEST_CASE_TEMPLATE_INVOKE(collective_mismatches, LocalWorld);
+TEST_CASE_TEMPLATE_INVOKE(collective_invalid_calls, LocalWorld);
+
+namespace {
+
+/// Lets the other threads come to another point each time.
+void pass_time(std::mt19937_64& random) {
+  for (auto left = random() % 3 == 0 ? 0 : random() % 3000; left > 0; --left)
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+  for (auto left = random() % 4; left > 0; --left) std::this_thread::yield();
+}
+
+auto announced_seed() -> std::uint64_t {
+  auto const seed = std::random_device{}();
+  MESSAGE("seed " << seed);
+  return seed;
+}
+
+auto text_of(std::exception_ptr const& thrown) -> std::string {
+  if (!thrown) return "nothing";
+  try {
+    std::rethrow_exception(thrown);
+  } catch (raytrain::Stopped const&) {
+    return "Stopped";
+  } catch (raytrain::Error const& error) {
+    return error.what();
+  }
+}
+
+/// An operation on memory of its own, which is gone when it ends, however it ends.
+void reduce_some(LocalCollective& collective, std::size_t size) {
+  std::vector<float> values(size, 1.0F);
+  collective.all_reduce(std::span<float>{values}, ReduceOp::sum);
+}
+
+}  // namespace
+
+TEST_CASE("a group of no worker, or of more than there may be, is refused") {
+  CHECK(refusal([] { LocalGroup{WorldSize{0}}; }) == "invalid_call: LocalGroup: needs from 1 to 4096 workers (got 0)");
+  CHECK(refusal([] { LocalGroup{WorldSize{4097}}; }) ==
+        "invalid_call: LocalGroup: needs from 1 to 4096 workers (got 4097)");
+}
+
+TEST_CASE("a collective without a group, or with a rank that its group does not have, is refused") {
+  CHECK(refusal([] { LocalCollective(nullptr, Rank{0}); }) ==
+        "invalid_call: LocalCollective: needs a group (got null)");
+  CHECK(refusal([] { LocalCollective(std::make_shared<LocalGroup>(WorldSize{2}), Rank{2}); }) ==
+        "invalid_call: LocalCollective: rank must be below 2 (got 2)");
+}
+
+TEST_CASE("whoever waits for a worker that ends, or calls later, is told so, whenever that worker ends") {
+  std::mt19937_64 random{announced_seed()};
+  for (int run = 0; run < 300; ++run) {
+    auto const group = std::make_shared<LocalGroup>(WorldSize{3});
+    auto const seed = random();
+    auto const thrown = LocalWorld::outcomes(group, [&](LocalCollective& collective) {
+      std::mt19937_64 mine{seed + collective.rank().value};
+      reduce_some(collective, 10);
+      pass_time(mine);
+      if (collective.rank() == Rank{1}) return;
+      auto const first = refusal([&] { reduce_some(collective, 1000); });
+      CHECK(first == refusal([&] { reduce_some(collective, 1000); }));
+      reduce_some(collective, 1000);
+    });
+    REQUIRE(text_of(thrown[1]) == "nothing");
+    for (std::string const rank : {"0", "2"}) {
+      // Never the other one of these two, though it may have ended by then as well.
+      auto const text = text_of(thrown[std::stoul(rank)]);
+      CHECK(text ==
+            "collective call: rank 1 has ended while rank " + rank +
+                " waits in all_reduce(1000 x float32, sum); make every rank call the same operations, as often");
+    }
+  }
+}
+
+TEST_CASE("workers that end after their last common operation disturb nobody who has still to wake from it") {
+  std::mt19937_64 random{announced_seed()};
+  for (int run = 0; run < 300; ++run) {
+    auto const size = random() % 2 == 0 ? 10U : 1000U;
+    auto const group = std::make_shared<LocalGroup>(WorldSize{4});
+    for (auto const& thrown : LocalWorld::outcomes(group, [&](auto& collective) { reduce_some(collective, size); })) {
+      REQUIRE(text_of(thrown) == "nothing");
+    }
+  }
+}
+
+TEST_CASE("an abort stops all ranks at the same operation, and none while another works on its memory") {
+  std::mt19937_64 random{announced_seed()};
+  for (int run = 0; run < 300; ++run) {
+    auto const size = random() % 2 == 0 ? 20U : 3000U;
+    auto const ranks = static_cast<std::uint32_t>(2 + random() % 2);
+    auto const group = std::make_shared<LocalGroup>(WorldSize{ranks});
+    std::vector<std::size_t> done(ranks);
+    std::latch all_run{ranks + 1};
+    std::jthread aborts{[&, seed = random()] {
+      std::mt19937_64 mine{seed};
+      all_run.arrive_and_wait();
+      pass_time(mine);
+      group->abort();
+      group->abort();
+    }};
+    auto const thrown = LocalWorld::outcomes(group, [&](LocalCollective& collective) {
+      all_run.arrive_and_wait();
+      for (;; ++done[collective.rank().value]) reduce_some(collective, size);
+    });
+    for (auto const& each : thrown) REQUIRE(text_of(each) == "Stopped");
+    for (auto const count : done) REQUIRE(count == done[0]);
+  }
+}
+
+TEST_CASE("after an abort every call throws Stopped, even for a worker that could be told of an earlier error") {
+  for (std::uint32_t const ranks : {1U, 2U, 64U}) {
+    CAPTURE(ranks);
+    auto const group = std::make_shared<LocalGroup>(WorldSize{ranks});
+    group->leave(Rank{0});
+    group->abort();
+    for (auto const& thrown : LocalWorld::outcomes(group, [](LocalCollective& collective) {
+           CHECK_THROWS_AS(collective.barrier(), raytrain::Stopped);
+           CHECK_THROWS_AS(reduce_some(collective, 10), raytrain::Stopped);
+           reduce_some(collective, 1000);
+         })) {
+      REQUIRE(text_of(thrown) == "Stopped");
+    }
+  }
+}
+
+TEST_CASE("an abort wakes 63 workers that wait for the last one") {
+  auto const group = std::make_shared<LocalGroup>(WorldSize{64});
+  std::latch others_run{63};
+  auto const thrown = LocalWorld::outcomes(group, [&](LocalCollective& collective) {
+    if (collective.rank() == Rank{63}) {
+      others_run.wait();
+      group->abort();
+    } else {
+      others_run.count_down();
+      collective.barrier();
+    }
+  });
+  for (std::size_t rank = 0; rank < 63; ++rank) REQUIRE(text_of(thrown[rank]) == "Stopped");
+}
+
+TEST_CASE("all ranks agree to stop after the same operation, whenever the request comes") {
+  std::mt19937_64 random{announced_seed()};
+  for (int run = 0; run < 300; ++run) {
+    auto const size = random() % 2 == 0 ? 10U : 1000U;
+    auto const ranks = static_cast<std::uint32_t>(1 + random() % 4);
+    auto const group = std::make_shared<LocalGroup>(WorldSize{ranks});
+    std::vector<std::size_t> done(ranks);
+    std::latch all_run{ranks + 1};
+    std::jthread requests{[&, seed = random()] {
+      std::mt19937_64 mine{seed};
+      all_run.arrive_and_wait();
+      pass_time(mine);
+      group->request_stop();
+    }};
+    auto const thrown = LocalWorld::outcomes(group, [&](LocalCollective& collective) {
+      all_run.arrive_and_wait();
+      do {
+        reduce_some(collective, size);
+        ++done[collective.rank().value];
+      } while (!collective.stop_agreed());
+    });
+    for (auto const& each : thrown) REQUIRE(text_of(each) == "nothing");
+    for (auto const count : done) REQUIRE(count == done[0]);
+  }
+}
+
+TEST_CASE("a stop request is agreed on in the next operation and not before, and stays agreed") {
+  auto const group = std::make_shared<LocalGroup>(WorldSize{2});
+  std::latch both_met{2};
+  std::latch requested{1};
+  std::vector<std::vector<bool>> agreed(2);
+  LocalWorld::outcomes(group, [&](LocalCollective& collective) {
+    auto& mine = agreed[collective.rank().value];
+    collective.barrier();
+    both_met.arrive_and_wait();
+    if (collective.rank() == Rank{0}) {
+      group->request_stop();
+      requested.count_down();
+    }
+    requested.wait();
+    mine.push_back(collective.stop_agreed());
+    collective.barrier();
+    mine.push_back(collective.stop_agreed());
+    reduce_some(collective, 1000);
+    mine.push_back(collective.stop_agreed());
+  });
+  CHECK(agreed == std::vector<std::vector<bool>>(2, {false, true, true}));
+}
+
+TEST_CASE("a single worker sees a stop request at once") {
+  auto const group = std::make_shared<LocalGroup>(WorldSize{1});
+  LocalCollective const collective{group, Rank{0}};
+  CHECK_FALSE(collective.stop_agreed());
+  group->request_stop();
+  CHECK(collective.stop_agreed());
+}

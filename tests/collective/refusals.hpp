@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+// What every model of `Collective` must refuse, written once, for worlds as in conformance.hpp.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <raytrain/collective/reduce_op.hpp>
+#include <raytrain/core/error.hpp>
+#include <raytrain/core/rank.hpp>
+
+namespace conformance {
+
+/// What the error thrown by `call` says, with its code in front; "nothing" when there is none.
+template <class Call>
+auto refusal(Call const& call) -> std::string {
+  try {
+    call();
+  } catch (raytrain::Error const& error) {
+    return std::string{to_string(error.code())} + ": " + error.what();
+  }
+  return "nothing";
+}
+
+template <class T = float>
+auto reduce(std::size_t size, raytrain::ReduceOp op) {
+  return [=](auto& collective) {
+    std::vector<T> values(size);
+    collective.all_reduce(std::span<T>{values}, op);
+  };
+}
+
+inline auto broadcast(std::size_t size, raytrain::Rank root) {
+  return [=](auto& collective) {
+    std::vector<float> values(size);
+    collective.broadcast(std::span<float>{values}, root);
+  };
+}
+
+inline auto gather(std::size_t size) {
+  return [=](auto& collective) {
+    std::vector<float> const mine(size);
+    std::vector<float> all(size * collective.size().value);
+    collective.all_gather(std::span<float const>{mine}, std::span<float>{all});
+  };
+}
+
+inline auto scatter(std::size_t size, raytrain::ReduceOp op) {
+  return [=](auto& collective) {
+    std::vector<float> mine(size);
+    std::vector<float> const all(size * collective.size().value);
+    collective.reduce_scatter(std::span<float const>{all}, std::span<float>{mine}, op);
+  };
+}
+
+inline auto barrier() {
+  return [](auto& collective) { collective.barrier(); };
+}
+
+/// Of 4 ranks, 2 and 3 call something else. What each rank is told, and then when it tries again.
+template <class World, class Usual, class Odd>
+auto told_by_rank(Usual const& usual, Odd const& odd) -> std::array<std::vector<std::string>, 2> {
+  std::array<std::vector<std::string>, 2> told{std::vector<std::string>(4), std::vector<std::string>(4)};
+  World::run({4}, [&](auto& collective) {
+    auto const rank = collective.rank().value;
+    told[0][rank] = refusal([&] { rank < 2 ? usual(collective) : odd(collective); });
+    told[1][rank] = refusal([&] { collective.barrier(); });
+  });
+  return told;
+}
+
+template <class World, class Usual, class Odd>
+void check_mismatch(Usual const& usual, std::string const& usual_text, Odd const& odd, std::string const& odd_text) {
+  auto const told = told_by_rank<World>(usual, odd);
+  auto const sides = "rank 0 calls " + usual_text + ", but rank 2 calls " + odd_text;
+  for (std::uint32_t rank = 0; rank < 4; ++rank) {
+    CAPTURE(rank);
+    CHECK(told[0][rank] ==
+          "rank_mismatch: collective call: " + sides +
+              "; make every rank call the same operations in the same order, on arrays of one size and type");
+    CHECK(told[1][rank] == "rank_mismatch: barrier() on rank " + std::to_string(rank) +
+                               ": the group is unusable since " + sides + "; let the error end the training function");
+  }
+}
+
+}  // namespace conformance
+
+TEST_CASE_TEMPLATE_DEFINE("a collective tells all ranks of both sides, and works no more, when", World,
+                          collective_mismatches) {
+  using namespace conformance;
+  using raytrain::ReduceOp;
+  auto const sum = ReduceOp::sum;
+
+  SUBCASE("operations differ") {
+    check_mismatch<World>(reduce(5, sum), "all_reduce(5 x float32, sum)", barrier(), "barrier()");
+    check_mismatch<World>(barrier(), "barrier()", gather(5000), "all_gather(5000 x float32)");
+    check_mismatch<World>(broadcast(5, {1}), "broadcast(5 x float32, root 1)", gather(5), "all_gather(5 x float32)");
+  }
+  SUBCASE("sizes differ") {
+    check_mismatch<World>(reduce(5, sum), "all_reduce(5 x float32, sum)", reduce(6, sum),
+                          "all_reduce(6 x float32, sum)");
+    check_mismatch<World>(reduce(9999, sum), "all_reduce(9999 x float32, sum)", reduce(0, sum),
+                          "all_reduce(0 x float32, sum)");
+    check_mismatch<World>(broadcast(5, {1}), "broadcast(5 x float32, root 1)", broadcast(5000, {1}),
+                          "broadcast(5000 x float32, root 1)");
+    check_mismatch<World>(gather(5), "all_gather(5 x float32)", gather(4), "all_gather(4 x float32)");
+    check_mismatch<World>(scatter(5, sum), "reduce_scatter(5 x float32, sum)", scatter(4, sum),
+                          "reduce_scatter(4 x float32, sum)");
+  }
+  SUBCASE("types differ, even at one size in bytes") {
+    check_mismatch<World>(reduce<float>(5, sum), "all_reduce(5 x float32, sum)", reduce<std::int32_t>(5, sum),
+                          "all_reduce(5 x int32, sum)");
+    check_mismatch<World>(reduce<std::uint8_t>(5000, sum), "all_reduce(5000 x uint8, sum)",
+                          reduce<std::int8_t>(5000, sum), "all_reduce(5000 x int8, sum)");
+  }
+  SUBCASE("ops differ") {
+    check_mismatch<World>(reduce(5, ReduceOp::average), "all_reduce(5 x float32, average)", reduce(5, sum),
+                          "all_reduce(5 x float32, sum)");
+    check_mismatch<World>(scatter(5, ReduceOp::min), "reduce_scatter(5 x float32, min)", scatter(5, ReduceOp::max),
+                          "reduce_scatter(5 x float32, max)");
+  }
+  SUBCASE("roots differ") {
+    check_mismatch<World>(broadcast(5, {3}), "broadcast(5 x float32, root 3)", broadcast(5, {0}),
+                          "broadcast(5 x float32, root 0)");
+  }
+}
+
+TEST_CASE_TEMPLATE_DEFINE("a collective refuses an array that cannot be right, and can be used after it", World,
+                          collective_invalid_calls) {
+  using namespace conformance;
+  using raytrain::Rank;
+  using raytrain::ReduceOp;
+  auto const sum = ReduceOp::sum;
+  std::vector<std::map<std::string, std::string>> told(2);
+
+  World::run({2}, [&](auto& collective) {
+    std::vector<float> memory(10);
+    std::span<float> const values{memory};
+    std::span<float> const null{static_cast<float*>(nullptr), 3};
+    auto& by_case = told[collective.rank().value];
+    by_case["null"] = refusal([&] { collective.all_reduce(null, sum); });
+    by_case["null broadcast"] = refusal([&] { collective.broadcast(null, Rank{0}); });
+    by_case["null mine"] = refusal([&] { collective.all_gather(std::span<float const>{null}, values.first(6)); });
+    by_case["null all"] =
+        refusal([&] { collective.reduce_scatter(std::span<float const>{null}, values.first(1), sum); });
+    by_case["root"] = refusal([&] { collective.broadcast(values, Rank{2}); });
+    by_case["gather size"] =
+        refusal([&] { collective.all_gather(std::span<float const>{values.first(3)}, values.last(7)); });
+    by_case["scatter size"] =
+        refusal([&] { collective.reduce_scatter(std::span<float const>{values.first(5)}, values.last(3), sum); });
+    by_case["gather overlap"] =
+        refusal([&] { collective.all_gather(std::span<float const>{values.subspan(1, 3)}, values.first(6)); });
+    by_case["scatter overlap"] =
+        refusal([&] { collective.reduce_scatter(std::span<float const>{values.first(6)}, values.subspan(5, 3), sum); });
+    collective.all_reduce(values, sum);
+  });
+
+  CHECK(told[0]["null"] ==
+        "invalid_call: all_reduce(3 x float32, sum) on rank 0: values must point to 3 elements (got null)");
+  CHECK(told[1]["null broadcast"] ==
+        "invalid_call: broadcast(3 x float32, root 0) on rank 1: values must point to 3 elements (got null)");
+  CHECK(told[0]["null mine"] ==
+        "invalid_call: all_gather(3 x float32) on rank 0: mine must point to 3 elements (got null)");
+  CHECK(told[0]["null all"] ==
+        "invalid_call: reduce_scatter(1 x float32, sum) on rank 0: all must point to 3 elements (got null)");
+  CHECK(told[0]["root"] == "invalid_call: broadcast(10 x float32, root 2) on rank 0: root must be below 2 (got 2)");
+  CHECK(told[1]["gather size"] ==
+        "invalid_call: all_gather(3 x float32) on rank 1: all must have 2 x 3 elements (got 7); give it room for the "
+        "part "
+        "of every rank");
+  CHECK(told[1]["scatter size"] ==
+        "invalid_call: reduce_scatter(3 x float32, sum) on rank 1: all must have 2 x 3 elements (got 5); give it room "
+        "for "
+        "the part of every rank");
+  CHECK(told[1]["gather overlap"] ==
+        "invalid_call: all_gather(3 x float32) on rank 1: mine must lie outside of all, or be its part number 1 (got "
+        "another overlap)");
+  CHECK(
+      told[0]["scatter overlap"] ==
+      "invalid_call: reduce_scatter(3 x float32, sum) on rank 0: mine must lie outside of all, or be its part number 0 "
+      "(got another overlap)");
+}

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <raytrain/config/scaling_config.hpp>
+
+#include <cstdint>
+#include <limits>
+
+#include <doctest/doctest.h>
+
+#include "../core/thrown_error.hpp"
+
+// A config that names some of its fields compiles without a warning about the others.
+#pragma GCC diagnostic error "-Wmissing-field-initializers"
+
+using raytrain::ScalingConfig;
+using raytrain::testing::thrown_error;
+
+TEST_CASE("unless told otherwise one worker trains, with an equal share of the cores and not bound to any") {
+  ScalingConfig const config;
+  config.validate();
+  CHECK_FALSE(config.num_workers.is_set());
+  CHECK(config.world_size() == raytrain::WorldSize{1});
+  CHECK(config.launch == raytrain::Launch::automatic);
+  CHECK(config.resources_per_worker.cpus == 0);
+  CHECK_FALSE(config.pin_cpus);
+}
+
+TEST_CASE("a worker count that is written is the world's size") {
+  ScalingConfig const config{.num_workers = 4, .resources_per_worker = {.cpus = 2}};
+  config.validate();
+  CHECK(config.num_workers.is_set());
+  CHECK(config.world_size() == raytrain::WorldSize{4});
+  CHECK(config.resources_per_worker.cpus == 2);
+}
+
+TEST_CASE("one worker and the largest number of them are accepted") {
+  ScalingConfig{.num_workers = 1}.validate();
+  ScalingConfig{.num_workers = ScalingConfig::max_workers}.validate();
+}
+
+TEST_CASE("zero workers are refused, and the message says what to write") {
+  CHECK(thrown_error([] { ScalingConfig{.num_workers = 0}.validate(); }) ==
+        "invalid_config: ScalingConfig::num_workers: must be from 1 to 4096 (got 0); write {.scaling = {.num_workers = "
+        "1}}");
+}
+
+TEST_CASE("a worker count out of range is refused with the number that was written") {
+  auto const refusal = [](auto count) { return thrown_error([&] { ScalingConfig{.num_workers = count}.validate(); }); };
+  CHECK(refusal(-1).find("(got -1)") != std::string::npos);
+  CHECK(refusal(4097).find("(got 4097)") != std::string::npos);
+  CHECK(refusal(4294967297LL).find("(got 4294967297)") != std::string::npos);
+  CHECK(refusal(std::numeric_limits<std::int64_t>::min()).find("(got -9223372036854775808)") != std::string::npos);
+  CHECK(refusal(std::numeric_limits<std::uint64_t>::max()).starts_with("invalid_config: ScalingConfig::num_workers"));
+}
+
+TEST_CASE("a negative number of cores is refused, and the message says what to write") {
+  CHECK(thrown_error([] { ScalingConfig{.resources_per_worker = {.cpus = -2}}.validate(); }) ==
+        "invalid_config: ScalingConfig::resources_per_worker.cpus: must not be negative (got -2); write 0 for an equal "
+        "share of the cores");
+}

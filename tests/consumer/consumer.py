@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Builds a user's programs against an installed raytrain, or with it as a subproject, and runs them.
+
+  consumer.py pkg_config|meson_dependency|meson_subproject|cmake BUILD_FOLDER core|torch C++...
+
+The folder of the kind is what a user writes; the programs are the same for all.
+"""
+import fcntl
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+
+
+class Failed(Exception):
+    pass
+
+
+def run(*command, folder, **environment):
+    words = [str(word) for word in command]
+    done = subprocess.run(words, cwd=folder, env={**os.environ, **environment}, text=True, stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+    if done.returncode != 0:
+        raise Failed(f'{" ".join(words)}: exit status {done.returncode}\n{done.stdout}')
+    return done.stdout
+
+
+def install(build):
+    """Installs into a folder of the build; the prefix in it."""
+    with open(build / 'consumer.lock', 'w') as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        root = build / 'consumer' / 'installed'
+        run('meson', 'install', '-C', build, '--no-rebuild', '--only-changed', f'--destdir={root}', folder=build)
+    prefix = next(root.glob('**/include/raytrain')).parent.parent
+    return prefix
+
+
+def build_pkg_config(work, prefix, programs, compiler):
+    environment = {'PKG_CONFIG_PATH': str(prefix / 'share/pkgconfig')}
+    for program in programs:
+        package = 'raytrain-torch' if program == 'torch_program' else 'raytrain'
+        flags = run('pkg-config', '--cflags', '--libs', package, folder=work, **environment)
+        # As in the README: the shell splits what pkg-config prints.
+        run('bash', '-c', f'"$@" -std=c++20 -o {program} {program}.cpp {flags.strip()}', '-', *compiler, folder=work)
+    return work
+
+
+def build_meson(work, prefix, programs, compiler):
+    environment = {'PKG_CONFIG_PATH': str(prefix / 'share/pkgconfig')} if prefix else {}
+    run('meson', 'setup', 'out', '--buildtype=plain', f'-Dtorch={"true" if "torch_program" in programs else "false"}', folder=work, **environment)
+    run('ninja', '-C', 'out', *programs, folder=work)
+    return work / 'out'
+
+
+def build_cmake(work, prefix, programs, compiler):
+    launcher = ['-DCMAKE_CXX_COMPILER_LAUNCHER=' + compiler[0]] if len(compiler) > 1 else []
+    run('cmake', '-G', 'Ninja', '-S', '.', '-B', 'out', f'-DCMAKE_PREFIX_PATH={prefix}', '-DCMAKE_CXX_COMPILER=' + compiler[-1],
+        f'-DWITH_TORCH={"ON" if "torch_program" in programs else "OFF"}', *launcher, folder=work)
+    run('cmake', '--build', 'out', folder=work)
+    return work / 'out'
+
+
+def main(kind, build, frameworks, *compiler):
+    build = pathlib.Path(build).resolve()
+    programs = ['core_program', 'torch_program'] if frameworks == 'torch' else ['core_program']
+    work = build / 'consumer' / f'a {kind}'
+    shutil.rmtree(work, ignore_errors=True)
+    if kind == 'pkg_config':
+        work.mkdir(parents=True)
+    else:
+        shutil.copytree(HERE / kind, work)
+    for program in programs:
+        shutil.copy(HERE / f'{program}.cpp', work)
+    if kind == 'meson_subproject':
+        (work / 'subprojects').mkdir()
+        (work / 'subprojects' / 'raytrain').symlink_to(ROOT)
+        prefix = None
+    else:
+        prefix = install(build)
+    built = {'pkg_config': build_pkg_config, 'cmake': build_cmake}.get(kind, build_meson)(work, prefix, programs, compiler)
+    for program in programs:
+        print(program + ':', run(built / program, folder=work).strip())
+    shutil.rmtree(work)
+
+
+if __name__ == '__main__':
+    try:
+        main(*sys.argv[1:])
+    except Failed as failure:
+        print(failure)
+        sys.exit(1)

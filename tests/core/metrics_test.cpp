@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <raytrain/core/metrics.hpp>
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <utility>
+#include <variant>
+
+#include <doctest/doctest.h>
+
+#include "thrown_error.hpp"
+
+using raytrain::Metrics;
+using raytrain::testing::thrown_error;
+
+TEST_CASE("metrics keep the order in which they were set, and setting one again keeps its place") {
+  Metrics metrics{{"loss", 0.5}, {"epoch", std::int64_t{1}}};
+  metrics.set("loss", 0.25F);
+  CHECK(metrics.names() == "loss, epoch");
+  CHECK(metrics.number("loss") == 0.25);
+}
+
+TEST_CASE("a name that is listed twice is there once, with the later value") {
+  Metrics const metrics{{"loss", 0.5}, {"loss", 0.25}};
+  CHECK(metrics.size() == 1);
+  CHECK(metrics.number("loss") == 0.25);
+}
+
+TEST_CASE("a metric that was not reported is an error that lists those that were") {
+  Metrics const metrics{{"loss", 0.5}, {"epoch", std::int64_t{1}}};
+  CHECK(thrown_error([&] { (void)metrics.at("acc"); }) ==
+        "not_found: metric 'acc': is not among the reported ones: loss, epoch; name one of them, or add a field to the "
+        "report");
+  CHECK(thrown_error([] { (void)Metrics{}.at("acc"); }).find("reported ones: (none);") != std::string::npos);
+}
+
+TEST_CASE("an integer stays an integer, a float becomes a double, text stays text and a bool a bool") {
+  Metrics metrics;
+  metrics.set("integer", 3U);
+  metrics.set("float", 0.5F);
+  metrics.set("text", "node");
+  metrics.set("bool", true);
+  CHECK(std::holds_alternative<std::int64_t>(metrics.at("integer")));
+  CHECK(std::holds_alternative<double>(metrics.at("float")));
+  CHECK(std::holds_alternative<std::string>(metrics.at("text")));
+  CHECK(std::holds_alternative<bool>(metrics.at("bool")));
+}
+
+TEST_CASE("a bool counts as a number and text does not") {
+  Metrics metrics;
+  metrics.set("done", true);
+  metrics.set("host", "node");
+  metrics.set("epoch", 3);
+  CHECK(metrics.number("done") == 1.0);
+  CHECK(metrics.number("epoch") == 3.0);
+  CHECK_FALSE(metrics.number("host").has_value());
+  CHECK_FALSE(metrics.number("loss").has_value());
+}
+
+TEST_CASE("a NaN is kept") {
+  Metrics metrics;
+  metrics.set("loss", std::numeric_limits<float>::quiet_NaN());
+  CHECK(std::isnan(*metrics.number("loss")));
+}
+
+TEST_CASE("metrics are equal if names, types, values and order are") {
+  Metrics const metrics{{"a", 1.0}, {"b", 2.0}};
+  CHECK(metrics == Metrics{{"a", 1.0}, {"b", 2.0}});
+  CHECK(metrics != Metrics{{"b", 2.0}, {"a", 1.0}});
+  CHECK(metrics != Metrics{{"a", std::int64_t{1}}, {"b", 2.0}});
+}

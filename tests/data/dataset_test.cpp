@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <raytrain/data/dataset.hpp>
+
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "thrown_error.hpp"
+
+using raytrain::Column;
+using raytrain::Dataset;
+using raytrain::ElementType;
+
+static_assert(raytrain::Element<std::uint8_t> && !raytrain::Element<bool> && !raytrain::Element<char>);
+
+namespace {
+auto three_rows() -> Dataset {
+  return Dataset::from_columns({{"image", std::vector<std::uint8_t>{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}, {2, 2}},
+                                {"label", std::vector<std::int64_t>{7, 8, 9}}});
+}
+}  // namespace
+
+TEST_CASE("a dataset says what it was made from") {
+  auto const dataset = three_rows();
+  CHECK(dataset.rows() == 3);
+  CHECK(dataset.column_names() == std::vector<std::string>{"image", "label"});
+  auto const& image = dataset.column("image");
+  CHECK(image.type() == ElementType::uint8);
+  CHECK(image.row_shape() == raytrain::RowShape{2, 2});
+  CHECK(image.row_values() == 4);
+  CHECK(image.row_bytes() == 4);
+  CHECK(image.as<std::uint8_t>()[11] == 12);
+  CHECK(dataset.column("label").row_bytes() == 8);
+  CHECK(dataset.column("label").row_shape().empty());
+  CHECK(dataset.column("label").as<std::int64_t>()[1] == 8);
+  CHECK(Dataset{}.rows() == 0);
+}
+
+TEST_CASE_TEMPLATE("every element type comes back as it went in", T, std::uint8_t, std::int8_t, std::int16_t,
+                   std::int32_t, std::int64_t, float, double) {
+  std::vector<T> const values{std::numeric_limits<T>::lowest(), T{1}, std::numeric_limits<T>::max()};
+  Dataset const dataset = Dataset::from_columns({{"x", values}});
+  Column const& column = dataset.column("x");
+  CHECK(column.type() == raytrain::element_type<T>);
+  CHECK(raytrain::size_bytes(column.type()) == sizeof(T));
+  CHECK(std::vector<T>(column.as<T>().begin(), column.as<T>().end()) == values);
+}
+
+TEST_CASE("vectors that are moved in, copies, heads and splits share one memory") {
+  std::vector<float> values(100);
+  auto const* const memory = values.data();
+  auto const dataset = Dataset::from_columns({{"x", std::move(values), {2}}});
+  CHECK(dataset.column("x").as<float>().data() == memory);
+  auto const copy = dataset;
+  CHECK(copy.column("x").as<float>().data() == memory);
+  CHECK(dataset.head(10).column("x").as<float>().data() == memory);
+  CHECK(dataset.head(10).rows() == 10);
+  CHECK(dataset.head(1000).rows() == 50);
+  auto const [before, after] = dataset.split_at(20);
+  CHECK(before.rows() == 20);
+  CHECK(after.rows() == 30);
+  CHECK(after.column("x").as<float>().data() == memory + 40);
+  CHECK(after.head(5).split_at(2).second.column("x").as<float>().data() == memory + 44);
+  CHECK(dataset.split_at(50).second.rows() == 0);
+}
+
+TEST_CASE("a part of a dataset keeps the memory alive") {
+  auto values = std::vector<std::int32_t>{1, 2, 3, 4};
+  auto part = Dataset::from_columns({{"x", std::move(values)}}).split_at(2).second;
+  CHECK(part.column("x").as<std::int32_t>()[1] == 4);
+}
+
+TEST_CASE("memory of somebody else is used as it is and released after the last use") {
+  auto const owner = std::make_shared<std::vector<std::byte>>(8);
+  {
+    Column const column{{.name = "x", .type = ElementType::int16, .row_shape = {2}}, {owner, owner->data()}, 2};
+    auto const dataset = Dataset::from_columns({column});
+    CHECK(dataset.column("x").bytes().data() == owner->data());
+    CHECK(owner.use_count() > 1);
+  }
+  CHECK(owner.use_count() == 1);
+}
+
+TEST_CASE("a column of another name or type is refused with what there is") {
+  auto const dataset = three_rows();
+  CHECK(thrown_error([&] { return dataset.column("lable"); }) ==
+        "not_found: column 'lable': is not in the dataset, which has image (uint8, 2 x 2), label (int64, scalar); name "
+        "one "
+        "of them");
+  CHECK(thrown_error([&] { return dataset.column("image").as<float>(); }) ==
+        "invalid_data: column 'image' as float32: it holds uint8 of row shape 2 x 2; ask for uint8, or convert it "
+        "before it goes "
+        "into the dataset");
+  check_contains(thrown_error([] { return Dataset{}.column("x"); }), "which has none");
+}
+
+TEST_CASE("columns that do not make a dataset are refused with names and numbers") {
+  std::vector<float> const three(3);
+  std::vector<float> const four(4);
+  CHECK(thrown_error([&] {
+          return Dataset::from_columns({{"a", three}, {"b", four}});
+        }) ==
+        "invalid_data: Dataset::from_columns: column 'a' has 3 rows and column 'b' has 4; give every column as many "
+        "rows");
+  CHECK(thrown_error([&] {
+          return Dataset::from_columns({{"a", three}, {"a", three}});
+        }) == "invalid_data: Dataset::from_columns: two columns are named 'a'; give each column its own name");
+  CHECK(thrown_error([&] { return Dataset::from_columns({}); }) ==
+        "invalid_data: Dataset::from_columns: got no column; give at least one");
+  CHECK(thrown_error([&] {
+          return Column{"", three};
+        }) == "invalid_data: column: its name is empty; name it, for instance \"label\"");
+  CHECK(thrown_error([&] {
+          return Column{"image", three, {2, 2}};
+        }) ==
+        "invalid_data: column 'image': 3 values do not divide by the row shape 2 x 2, which is 4 a row; give the shape "
+        "of one row, without the number of rows");
+  CHECK(thrown_error([&] {
+          return Column{"image", three, {2, 0}};
+        }) ==
+        "invalid_data: column 'image': no row can have the shape 2 x 0: it is empty; write {} for one value per row");
+  check_contains(thrown_error([&] {
+                   return Column{"image", three, {std::size_t{1} << 40U, std::size_t{1} << 40U}};
+                 }),
+                 "it is too large");
+  CHECK(thrown_error([&] { return three_rows().split_at(4); }) ==
+        "invalid_call: Dataset::split_at(4): the dataset has only 3 rows; split at one of them");
+}

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <raytrain/data/datasets.hpp>
+
+#include <cstdint>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "thrown_error.hpp"
+
+using raytrain::DataConfig;
+using raytrain::Dataset;
+using raytrain::Datasets;
+using raytrain::WorldSize;
+
+namespace {
+auto of_rows(std::size_t rows) -> Dataset { return Dataset::from_columns({{"x", std::vector<float>(rows)}}); }
+auto const train_and_test = Datasets{{"train", of_rows(3)}, {"test", of_rows(1)}};
+}  // namespace
+
+TEST_CASE("a dataset is found by its name, and another name is refused with those that there are") {
+  CHECK(raytrain::find_dataset(train_and_test, "train").rows() == 3);
+  CHECK(thrown_error([] { return raytrain::find_dataset(train_and_test, "tarin").rows(); }) ==
+        "not_found: dataset 'tarin': is not among the run's datasets: test, train; name one of them, or add it to "
+        "TrainerConfig::datasets");
+  check_contains(thrown_error([] { return raytrain::find_dataset({}, "x").rows(); }), "datasets: (none)");
+}
+
+TEST_CASE("as many workers as rows are accepted, and one more is refused with both numbers") {
+  CHECK_NOTHROW(raytrain::validate_datasets(train_and_test, DataConfig{}, WorldSize{3}));
+  CHECK(thrown_error([] {
+          raytrain::validate_datasets(train_and_test, DataConfig{}, WorldSize{4});
+          return 0;
+        }) ==
+        "invalid_config: dataset 'train': 3 rows cannot be divided among 4 workers; use at most 3 workers, or take "
+        "'train' out of DataConfig::datasets_to_split");
+}
+
+TEST_CASE("only what is split limits the number of workers") {
+  CHECK_NOTHROW(raytrain::validate_datasets(train_and_test, DataConfig{.datasets_to_split = {}}, WorldSize{100}));
+  CHECK_NOTHROW(
+      raytrain::validate_datasets(train_and_test, DataConfig{.datasets_to_split = {"other"}}, WorldSize{100}));
+  check_contains(
+      thrown_error([] {
+        raytrain::validate_datasets(train_and_test, DataConfig{.datasets_to_split = {"train", "test"}}, WorldSize{2});
+        return 0;
+      }),
+      "dataset 'test': 1 rows cannot be divided among 2 workers");
+}
+
+TEST_CASE("a dataset without rows or without a name is refused") {
+  auto const check = [](Datasets const& datasets) {
+    raytrain::validate_datasets(datasets, DataConfig{}, WorldSize{1});
+    return 0;
+  };
+  CHECK(thrown_error([&] {
+          return check({{"val", of_rows(0)}});
+        }) == "invalid_data: dataset 'val': has no rows; give it some or leave it out");
+  check_contains(thrown_error([&] { return check({{"val", Dataset{}}}); }), "has no rows");
+  CHECK(thrown_error([&] {
+          return check({{"", of_rows(1)}});
+        }) == "invalid_config: TrainerConfig::datasets: a dataset's name is empty; name it, for instance \"train\"");
+}

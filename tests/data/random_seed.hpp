@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <cstdlib>
+#include <random>
+#include <string>
+
+#include <doctest/doctest.h>
+
+/// A new seed for every run, printed; RAYTRAIN_TEST_SEED repeats one.
+[[nodiscard]] inline auto random_seed() -> std::uint64_t {
+  auto const* const given = std::getenv("RAYTRAIN_TEST_SEED");
+  auto const seed = given != nullptr ? std::stoull(given) : std::random_device{}();
+  MESSAGE("RAYTRAIN_TEST_SEED=", seed);
+  return seed;
+}

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// Good inputs, from which fuzzing starts.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "../message/sample_messages.hpp"
+#include "properties.hpp"
+
+namespace raytrain::testing {
+
+[[nodiscard]] inline auto payload_seeds() -> std::vector<Bytes> {
+  std::vector<Bytes> seeds;
+  for (auto const& message : sample_messages()) {
+    auto const frame = encode(message);
+    auto const payload = payload_of(frame);
+    seeds.emplace_back(payload.begin(), payload.end());
+  }
+  return seeds;
+}
+
+/// Each frame, and all of them behind one another.
+[[nodiscard]] inline auto stream_seeds() -> std::vector<Bytes> {
+  std::vector<Bytes> seeds;
+  Bytes all;
+  for (auto const& message : sample_messages()) {
+    seeds.push_back(encode(message));
+    all.insert(all.end(), seeds.back().begin(), seeds.back().end());
+  }
+  seeds.push_back(std::move(all));
+  return seeds;
+}
+
+[[nodiscard]] inline auto json_seeds() -> std::vector<Bytes> {
+  Metrics const metrics{{"loss", 0.1},  {"nan", std::numeric_limits<double>::quiet_NaN()}, {"epoch", std::int64_t{-2}},
+                        {"done", true}, {"text", "\n\"\\ \x01 \xC3\xB6 \xF0\x9F\x98\x80"}, {"\x7F", 1e300}};
+  JsonSample const sample{true, -3, -0.0, "text", 18446744073709551615U, {{{"a", std::int8_t{1}}}, {}}, metrics};
+  std::vector<Bytes> seeds;
+  for (std::string const& text :
+       {to_json(metrics), write_json(sample), std::string{R"({"a": "\u00f6\ud83d\ude00\/\b"})"}}) {
+    auto const bytes = bytes_of(text);
+    seeds.emplace_back(bytes.begin(), bytes.end());
+  }
+  return seeds;
+}
+
+}  // namespace raytrain::testing

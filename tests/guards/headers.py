@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every public header compiles alone, and twice in a row, without a warning; those of TorchBackend where LibTorch is."""
+import pathlib
+import re
+import sys
+import tempfile
+
+import compiler
+import guard
+
+INCLUDE = re.compile(r'^#include <([^>]+)>', re.M)
+TORCH_NAME = re.compile(r'\b(torch|at|c10)::')
+TORCH_HEADER = re.compile(r'(torch|ATen|c10)/')
+
+
+def checker(tool):
+    def check(root):
+        headers = compiler.headers(root, guard)
+        text = {str(header): (root / 'include' / header).read_text() for header, _ in headers}
+        for header, needs_torch in headers:
+            if needs_torch and TORCH_NAME.search(text[str(header)]) and not includes_torch(text, str(header)):
+                yield f'{header}: uses LibTorch and does not include it'
+        with tempfile.TemporaryDirectory() as folder:
+            flags = {False: tool.core, True: tool.torch}
+            if tool.torch and any(needs_torch for _, needs_torch in headers):
+                flags[True] = with_libtorch_read(tool, pathlib.Path(folder))
+
+            def compile_one(item):
+                header, needs_torch = item
+                if flags[needs_torch] is None:
+                    return None
+                source = pathlib.Path(folder) / str(header).replace('/', '_').replace('.hpp', '.cpp')
+                twice = f'#include <{header}>\n#include <{header}>\n'
+                return header, *tool.compile([*flags[needs_torch], '-I', str(root / 'include')], source, twice)
+
+            for result in compiler.each(compile_one, headers):
+                if result and (result[1] != 0 or result[2]):
+                    yield f'{result[0]}: does not compile alone, twice, without a warning:\n{result[2]}'
+    return check
+
+
+def includes_torch(text, header, seen=None):
+    """Whether a header includes LibTorch, by itself or through others of raytrain."""
+    seen = seen if seen is not None else set()
+    seen.add(header)
+    names = INCLUDE.findall(text.get(header, ''))
+    return any(TORCH_HEADER.match(name) or name not in seen and includes_torch(text, name, seen) for name in names)
+
+
+def with_libtorch_read(tool, folder):
+    """Flags with LibTorch's headers compiled before: they take 10 s, and who includes them is looked at above."""
+    header = folder / 'libtorch.hpp'
+    status, said = tool.compile([*tool.torch, '-x', 'c++-header'], header, '#include <torch/torch.h>\n', f'{header}.gch')
+    if status != 0:
+        raise RuntimeError(said)
+    return [*tool.torch, '-include', str(header)]
+
+
+GOOD = {'include/raytrain/core/a.hpp': '#pragma once\nstruct A {};\n'}
+DEFECTS = {
+    'a header that needs another one before it': {'include/raytrain/core/b.hpp': '#pragma once\ninline A* b = nullptr;\n'},
+    'a header that is not its own guard': {'include/raytrain/core/b.hpp': 'struct B {};\n'},
+    'a header that warns': {'include/raytrain/core/b.hpp': '#pragma once\ninline int f() { int unused; return 1; }\n'},
+}
+
+if __name__ == '__main__':
+    own, given = compiler.split_arguments(sys.argv[1:])
+    defects = dict(DEFECTS)
+    if given.torch:
+        defects['a header that uses LibTorch and does not include it'] = {
+            'include/raytrain/backend/torch/b.hpp': '#pragma once\nusing Tensor = torch::Tensor;\n'}
+    sys.exit(guard.main(checker(given), GOOD, defects, own))

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Includes point down the layers only, and a third-party library stays in the folder that owns it."""
+import re
+import sys
+
+import guard
+
+# Folder -> the folders whose headers it may include, besides its own.
+BELOW = {
+    'core': [],
+    'config': ['core'],
+    'message': ['core'],
+    'exec': ['core'],
+    'collective': ['core'],
+    'checkpoint': ['core', 'config', 'message'],
+    'data': ['core', 'config', 'exec'],
+    'launch': ['core', 'config', 'message', 'exec'],
+}
+BELOW['train'] = list(BELOW)
+BELOW['backend'] = list(BELOW)
+BELOW['callback'] = ['core', 'config', 'message', 'exec', 'collective', 'checkpoint', 'data', 'launch', 'train']
+
+# Files beside the folders: the front door names no concrete backend, and nothing inside comes back to it.
+CONCEPT = 'raytrain/backend/backend.hpp'
+FRONT = ['raytrain/trainer.hpp', 'raytrain/raytrain.hpp']
+
+# A library -> the only folders that see it.
+OWNERS = {
+    r'asio(\.hpp|/)': ['exec'],
+    r'cereal/': ['message'],
+    r'rapidjson/': ['message'],
+    r'(torch|ATen|c10|caffe2)/': ['backend/torch'],
+    r'fmt/': [folder for folder in [*BELOW, 'trainer.hpp', 'testing'] if folder != 'core'],
+}
+
+
+def check(root):
+    for path in guard.files(root, 'include'):
+        inside = path.relative_to('include/raytrain')
+        layer = inside.parts[0]
+        if len(inside.parts) > 1 and layer not in [*BELOW, 'testing']:
+            yield f'{path}: the folder {layer}/ has no place among the layers (tests/guards/layers.py)'
+            continue
+        for number, line in enumerate(guard.lines(root, path), 1):
+            found = re.match(r'\s*#\s*include\s*([<"])([^>"]+)[>"]', line)
+            if not found:
+                continue
+            where, target = f'{path}:{number}', found[2]
+            if found[1] == '"':
+                yield f'{where}: "{target}" instead of <raytrain/...>'
+            elif target.startswith('raytrain/'):
+                yield from arrow(where, inside, layer, target)
+            else:
+                for library, owners in OWNERS.items():
+                    if re.match(library, target) and not any(str(inside).startswith(owner) for owner in owners):
+                        yield f'{where}: <{target}> is seen by {", ".join(owners)} only'
+
+
+def arrow(where, inside, layer, target):
+    parts = target.split('/')[1:]
+    if layer == 'testing' or parts[0] == 'version.hpp':
+        return
+    if len(inside.parts) == 1:
+        if parts[0] == 'backend' and target != CONCEPT and inside.name != 'raytrain.hpp':
+            yield f'{where}: {inside.name} names a concrete backend, {target}'
+        elif parts[0] == 'testing':
+            yield f'{where}: {target} is for tests'
+    elif target in FRONT:
+        yield f'{where}: {layer}/ lies below {target}'
+    elif parts[0] != layer and parts[0] not in BELOW[layer]:
+        yield f'{where}: {layer}/ may include {", ".join(BELOW[layer]) or "the standard library"} and itself, not {target}'
+    elif parts[0] != layer and 'detail' in parts:
+        yield f'{where}: {target} belongs to {parts[0]}/ alone'
+
+
+GOOD = {
+    'include/raytrain/core/rank.hpp': '#include <vector>\n',
+    'include/raytrain/exec/executor.hpp': '#include <asio/awaitable.hpp>\n#include <raytrain/core/rank.hpp>\n',
+    'include/raytrain/trainer.hpp': '#include <raytrain/backend/backend.hpp>\n',
+    'include/raytrain/testing/double.hpp': '#include <raytrain/trainer.hpp>\n',
+}
+DEFECTS = {
+    'an arrow that points up': {'include/raytrain/core/up.hpp': '#include <raytrain/train/controller.hpp>\n'},
+    'an arrow that points up from the details': {'include/raytrain/core/detail/up.hpp': '#include <raytrain/data/idx.hpp>\n'},
+    'an arrow to the side': {'include/raytrain/data/side.hpp': '#include <raytrain/checkpoint/checkpoint.hpp>\n'},
+    'the front door from inside': {'include/raytrain/train/in.hpp': '#include <raytrain/trainer.hpp>\n'},
+    'a concrete backend in the front door': {'include/raytrain/trainer.hpp': '#include <raytrain/backend/torch.hpp>\n'},
+    'Asio outside exec': {'include/raytrain/train/a.hpp': '#include <asio/post.hpp>\n'},
+    'cereal outside message': {'include/raytrain/config/c.hpp': '  #  include <cereal/cereal.hpp>\n'},
+    'LibTorch in the generic path': {'include/raytrain/train/t.hpp': '#include <torch/torch.h>\n'},
+    'the details of another folder': {'include/raytrain/train/d.hpp': '#include <raytrain/exec/detail/x.hpp>\n'},
+    'a folder that is no layer': {'include/raytrain/misc/x.hpp': '#include <vector>\n'},
+    'a quoted include': {'include/raytrain/core/q.hpp': '#include "rank.hpp"\n'},
+}
+
+if __name__ == '__main__':
+    sys.exit(guard.main(check, GOOD, DEFECTS))

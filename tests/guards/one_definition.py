@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Two translation units that include every header link into one: nothing in a header lacks its inline."""
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+import compiler
+import guard
+
+
+def checker(tool):
+    def check(root):
+        headers = [header for header, needs_torch in compiler.headers(root, guard) if tool.torch or not needs_torch]
+        text = ''.join(f'#include <{header}>\n' for header in headers)
+        flags = [*(tool.torch or tool.core), '-I', str(root / 'include')]
+        with tempfile.TemporaryDirectory() as folder:
+            folder = pathlib.Path(folder)
+
+            def compile_one(name):
+                return tool.compile(flags, folder / f'{name}.cpp', text, folder / f'{name}.o')
+
+            for status, said in compiler.each(compile_one, ['first', 'second']):
+                if status != 0:
+                    yield f'all headers together do not compile:\n{said}'
+                    return
+            linker = [word for word in tool.core if not word.endswith('ccache')][0]
+            done = subprocess.run([linker, '-r', 'first.o', 'second.o', '-o', 'both.o'], cwd=folder, text=True,
+                                  capture_output=True, check=False)
+            if done.returncode != 0:
+                yield f'two translation units do not link:\n{done.stderr}'
+    return check
+
+
+GOOD = {'include/raytrain/core/a.hpp': '#pragma once\ninline int a() { return 1; }\ninline int value = 1;\n'}
+DEFECTS = {
+    'a function without inline': {'include/raytrain/core/b.hpp': '#pragma once\nint b() { return 1; }\n'},
+    'a variable without inline': {'include/raytrain/core/b.hpp': '#pragma once\nint counter = 0;\n'},
+    'two headers that disagree': {'include/raytrain/core/b.hpp': '#pragma once\ninline double a() { return 1; }\n'},
+}
+
+if __name__ == '__main__':
+    own, tool = compiler.split_arguments(sys.argv[1:])
+    sys.exit(guard.main(checker(tool), GOOD, DEFECTS, own))

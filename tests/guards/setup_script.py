@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The set-up script against a pretended Debian: what it would install, when it asks, and when it keeps still."""
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import time
+
+import guard
+
+# Programs that stand in for the real ones; each writes down how it was called.
+FAKES = {
+    'dpkg-query': r'''for p in "$@"; do case " $INSTALLED " in *" $p "*) echo "ii  $p 1.0";; esac; done; true''',
+    'apt-get': r'''echo "apt-get $*" >>"$CALLS"; [ -z "$APT_FAILS" ] || { [ "$1" != install ] || [ -e "$CALLS.updated" ] || exit 100; }
+[ "$1" != update ] || touch "$CALLS.updated"''',
+    'id': 'echo "${FAKE_UID:-0}"',
+    'sudo': '[ -n "$SUDO_WORKS" ] || exit 1; [ "$1" != -n ] || shift; echo "sudo" >>"$CALLS"; exec "$@"',
+}
+TOOLS = ['bash', 'cat', 'cut', 'dirname', 'env', 'grep', 'head', 'mkdir', 'mktemp', 'readlink', 'rm', 'sed', 'tail', 'touch', 'tr', 'true']
+EVERYTHING = ('g++ meson ninja-build pkg-config python3 ccache libasio-dev libcereal-dev libfmt-dev libxxhash-dev zlib1g-dev '
+              'libtorch-dev libcli11-dev dataset-fashion-mnist doctest-dev git clang-format cmake libopenblas0-openmp')
+
+
+class Debian:
+    """A folder of programs that is the whole PATH of the script."""
+
+    def __init__(self, folder, setup, lacks=()):
+        self.folder, self.setup = pathlib.Path(folder), setup
+        self.calls = self.folder / 'calls'
+        for name, body in FAKES.items():
+            if name not in lacks:
+                guard.plant(self.folder, {f'bin/{name}': f'#!/bin/bash\n{body}\n'})
+        for name in TOOLS:
+            (self.folder / 'bin' / name).symlink_to(subprocess.check_output(['which', name], text=True).strip())
+
+    def run(self, kind, installed, **environment):
+        self.calls.write_text('')
+        start = time.monotonic()
+        done = subprocess.run(['bash', str(self.setup), kind], text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              stdin=subprocess.DEVNULL, check=False, cwd='/',
+                              env={'PATH': str(self.folder / 'bin'), 'CALLS': str(self.calls), 'INSTALLED': installed,
+                                   'APT_FAILS': '', 'SUDO_WORKS': '', 'TMPDIR': str(self.folder), **environment})
+        return done.returncode, done.stdout, self.calls.read_text(), time.monotonic() - start
+
+
+def without(*names):
+    return ' '.join(name for name in EVERYTHING.split() if name not in names)
+
+
+def check(root):
+    with tempfile.TemporaryDirectory(suffix=' with a space') as folder:
+        debian = Debian(pathlib.Path(folder) / 'whole', root / 'setup')
+        status, said, calls, seconds = debian.run('tests', EVERYTHING)
+        if status != 0 or calls:
+            yield f'with nothing missing: exit status {status}, called: {calls}{said}'
+        if seconds > 1:
+            yield f'with nothing missing: took {seconds:.1f} s'
+
+        status, said, calls, _ = debian.run('tests', without('libfmt-dev', 'doctest-dev'))
+        if status != 0 or not re.search(r'^apt-get install -y --no-install-recommends libfmt-dev doctest-dev$', calls, re.M):
+            yield f'with two packages missing: exit status {status}, called: {calls}{said}'
+        if 'libfmt-dev' not in said:
+            yield f'with two packages missing: does not say which: {said}'
+
+        status, said, calls, _ = debian.run('examples', without('doctest-dev', 'clang-format', 'cmake', 'git'))
+        if status != 0 or calls:
+            yield f'examples want what only tests need: {calls}{said}'
+
+        status, said, calls, _ = debian.run('tests', without('libopenblas0-openmp'))
+        if 'libopenblas0-openmp' not in calls:
+            yield f'with no OpenBLAS: called: {calls}'
+        for flavour in ('libopenblas0-pthread', 'libopenblas0-serial'):
+            status, said, calls, _ = debian.run('tests', f'{without("libopenblas0-openmp")} {flavour}')
+            if calls:
+                yield f'with {flavour}: adds a second flavour: {calls}'
+
+        status, said, calls, _ = debian.run('tests', without('libfmt-dev'), FAKE_UID='1000')
+        if status != 1 or 'apt-get install --no-install-recommends libfmt-dev\n' not in said or 'apt-get' in calls:
+            yield f'without root and with a sudo that refuses: exit status {status}, called: {calls}{said}'
+        status, said, calls, _ = debian.run('tests', without('libfmt-dev'), FAKE_UID='1000', SUDO_WORKS='yes')
+        if status != 0 or 'sudo\napt-get install' not in calls:
+            yield f'without root, with sudo: exit status {status}, called: {calls}{said}'
+        status, said, calls, _ = debian.run('tests', without('libfmt-dev'), APT_FAILS='yes')
+        if status != 0 or not re.search(r'install .*\napt-get update\napt-get install', calls):
+            yield f'with old lists: exit status {status}, called: {calls}{said}'
+
+        poor = Debian(pathlib.Path(folder) / 'without sudo', root / 'setup', lacks=['sudo'])
+        status, said, calls, _ = poor.run('tests', without('libfmt-dev'), FAKE_UID='1000')
+        if status != 1 or 'apt-get install --no-install-recommends libfmt-dev\n' not in said or calls:
+            yield f'without root and sudo: exit status {status}, called: {calls}{said}'
+        other = Debian(pathlib.Path(folder) / 'no Debian', root / 'setup', lacks=['dpkg-query', 'apt-get'])
+        status, said, calls, _ = other.run('tests', '')
+        if status != 1 or 'libfmt-dev' not in said:
+            yield f'on another system: exit status {status}: {said}'
+
+
+SCRIPT = (guard.ROOT / 'setup').read_text()
+GOOD = {'setup': SCRIPT}
+DEFECTS = {
+    'a set-up with recommended packages': {'setup': SCRIPT.replace(' --no-install-recommends', '')},
+    'a set-up that always fetches lists': {'setup': SCRIPT.replace('  mapfile -t missing', '  apt-get update\n  mapfile -t missing')},
+    'a set-up with a fixed flavour': {'setup': SCRIPT.replace('*" libopenblas0-"*', '*" libopenblas0-openmp "*')},
+    'a set-up that needs root': {'setup': SCRIPT.replace('"$(id -u)" -ne 0', '"$(id -u)" -lt 0')},
+}
+
+if __name__ == '__main__':
+    sys.exit(guard.main(check, GOOD, DEFECTS))

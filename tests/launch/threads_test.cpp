@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <raytrain/launch/threads.hpp>
+
+#include <pthread.h>
+#include <sched.h>
+
+#include <atomic>
+#include <cstdint>
+#include <latch>
+#include <mutex>
+#include <set>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <raytrain/launch/host.hpp>
+
+namespace {
+
+using namespace raytrain;
+
+struct Inbox {
+  std::mutex mutex;
+  std::vector<Message> messages;
+
+  auto sink() -> MessageSink {
+    return [this](Message message) {
+      std::lock_guard const lock{mutex};
+      messages.push_back(std::move(message));
+    };
+  }
+};
+
+// One archetype per requirement of the concept, each lacking just that one.
+struct Whole {
+  auto size() const noexcept -> WorldSize { return {1}; }
+  void launch(WorkerMain, MessageSink) {}
+  void tell(Message const&) {}
+  void join() noexcept {}
+};
+struct SizeMayThrow : Whole {
+  auto size() const -> WorldSize { return {1}; }
+};
+struct LaunchTakesNoSink : Whole {
+  void launch(WorkerMain) {}
+};
+struct TellIsMissing {
+  auto size() const noexcept -> WorldSize { return {1}; }
+  void launch(WorkerMain, MessageSink) {}
+  void join() noexcept {}
+};
+struct JoinMayThrow : Whole {
+  void join() {}
+};
+static_assert(Launcher<Whole> && !Launcher<SizeMayThrow> && !Launcher<LaunchTakesNoSink> && !Launcher<TellIsMissing> &&
+              !Launcher<JoinMayThrow>);
+
+}  // namespace
+
+TEST_CASE("every worker runs once, on a thread of its own that is named after its rank") {
+  ThreadLauncher launcher{{.num_workers = 3}};
+  Inbox inbox;
+  std::mutex mutex;
+  std::set<std::thread::id> threads;
+  std::set<std::string> names;
+  launcher.launch(
+      [&](WorkerLink&) {
+        char name[16] = {};
+        pthread_getname_np(pthread_self(), name, sizeof name);
+        std::lock_guard const lock{mutex};
+        threads.insert(std::this_thread::get_id());
+        names.insert(name);
+      },
+      inbox.sink());
+  launcher.join();
+  CHECK(threads.size() == 3);
+  CHECK_FALSE(threads.contains(std::this_thread::get_id()));
+  CHECK(names == std::set<std::string>{"worker-0", "worker-1", "worker-2"});
+}
+
+TEST_CASE("workers of one process are placed on one node, and share its cores equally") {
+  auto const cores = available_cores().size();
+  ThreadLauncher launcher{{.num_workers = 2}};
+  Inbox inbox;
+  std::mutex mutex;
+  std::vector<Placement> placements;
+  launcher.launch(
+      [&](WorkerLink& link) {
+        std::lock_guard const lock{mutex};
+        placements.push_back(link.placement());
+      },
+      inbox.sink());
+  launcher.join();
+  REQUIRE(placements.size() == 2);
+  std::uint32_t ranks = 0;
+  for (auto const& placement : placements) {
+    ranks += placement.world_rank.value;
+    CHECK(placement.world_size == WorldSize{2});
+    CHECK(placement.local_rank == placement.world_rank);
+    CHECK(placement.local_world_size == WorldSize{2});
+    CHECK(placement.node_rank == Rank{0});
+    CHECK(placement.cpus == std::max<int>(1, static_cast<int>(cores) / 2));
+  }
+  CHECK(ranks == 1);
+}
+
+TEST_CASE("a pinned worker runs on as many cores as it may use, and an unpinned one on all") {
+  auto const cores = available_cores();
+  for (auto const pin : {false, true}) {
+    CAPTURE(pin);
+    ThreadLauncher launcher{{.num_workers = 1, .resources_per_worker = {.cpus = 1}, .pin_cpus = pin}};
+    Inbox inbox;
+    std::vector<int> allowed;
+    launcher.launch([&](WorkerLink&) { allowed = available_cores(); }, inbox.sink());
+    launcher.join();
+    CHECK(allowed == (pin ? std::vector{cores.front()} : cores));
+  }
+}
+
+TEST_CASE("a worker's messages arrive in the order in which it sent them") {
+  ThreadLauncher launcher{{.num_workers = 4}};
+  Inbox inbox;
+  launcher.launch(
+      [](WorkerLink& link) {
+        for (std::uint64_t i = 0; i < 500; ++i) link.send(Progress{link.placement().world_rank, i, 500, ""});
+      },
+      inbox.sink());
+  launcher.join();
+  REQUIRE(inbox.messages.size() == 2000);
+  std::vector<std::uint64_t> next(4);
+  for (auto const& message : inbox.messages) {
+    auto const& progress = std::get<Progress>(message);
+    CHECK(progress.done == next.at(progress.rank.value)++);
+  }
+}
+
+TEST_CASE("a stop reaches every worker, and only an abort ends a wait for a commit") {
+  ThreadLauncher launcher{{.num_workers = 2}};
+  Inbox inbox;
+  std::latch waiting{2};
+  std::atomic<int> committed = 0;
+  std::atomic<int> stopped = 0;
+  launcher.launch(
+      [&](WorkerLink& link) {
+        link.wait_committed(0);
+        ++committed;
+        waiting.count_down();
+        try {
+          link.wait_committed(1);
+        } catch (Stopped const&) {
+          CHECK(link.stop_asked().stop_requested());
+          CHECK(link.aborted().stop_requested());
+          ++stopped;
+        }
+      },
+      inbox.sink());
+  launcher.tell(Message{Committed{0}});
+  waiting.wait();
+  launcher.tell(Message{Stop{false}});
+  CHECK(stopped == 0);
+  launcher.tell(Message{Stop{true}});
+  launcher.tell(Message{Stop{true}});
+  launcher.join();
+  CHECK(committed == 2);
+  CHECK(stopped == 2);
+}
+
+TEST_CASE("a launcher launches again once it has joined") {
+  ThreadLauncher launcher{{.num_workers = 2}};
+  Inbox inbox;
+  std::atomic<int> runs = 0;
+  for (auto i = 0; i < 3; ++i) {
+    launcher.launch([&](WorkerLink&) { ++runs; }, inbox.sink());
+    launcher.join();
+  }
+  CHECK(runs == 6);
+}
+
+TEST_CASE("this process's host has a name, a process id and an address") {
+  auto const host = this_host();
+  CHECK_FALSE(host.hostname.empty());
+  CHECK(host.pid == getpid());
+  CHECK(host.node_ip.find('.') != std::string::npos);
+}

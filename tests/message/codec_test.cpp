@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <raytrain/message/codec.hpp>
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <set>
+#include <string>
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include "../core/thrown_error.hpp"
+#include "sample_messages.hpp"
+
+using namespace raytrain;
+using raytrain::testing::sample_messages;
+using raytrain::testing::thrown_error;
+
+namespace {
+
+auto payload_of(Message const& message) -> Bytes {
+  auto frame = encode(message);
+  frame.erase(frame.begin(), frame.begin() + frame_header_bytes);
+  return frame;
+}
+
+auto hex(BytesView bytes) -> std::string {
+  std::string text;
+  for (auto const byte : bytes) text += fmt::format("{:02x}", std::to_integer<int>(byte));
+  return text;
+}
+
+auto refusal(Bytes const& payload) -> std::string {
+  return thrown_error([&] { (void)decode(payload); });
+}
+
+/// Version, kind, then these numbers of 64 bits.
+auto forged(std::uint8_t kind, std::initializer_list<std::uint8_t> fields) -> Bytes {
+  Bytes payload{std::byte{protocol_version}, std::byte{kind}};
+  for (auto const field : fields) payload.push_back(std::byte{field});
+  return payload;
+}
+
+}  // namespace
+
+TEST_CASE("a message of every kind is decoded to what was encoded") {
+  std::set<std::size_t> kinds;
+  for (auto const& message : sample_messages()) {
+    CAPTURE(message.index());
+    CHECK(decode(payload_of(message)) == message);
+    kinds.insert(message.index());
+  }
+  CHECK(kinds.size() == std::variant_size_v<Message>);
+}
+
+TEST_CASE("the bytes of protocol version 1 are these") {
+  CHECK(protocol_version == 1);
+  CHECK(hex(encode(Stop{true})) ==
+        "03000000"
+        "01"
+        "07"
+        "01");
+  CHECK(hex(encode(Progress{Rank{258}, 1, 2, "ab"})) ==
+        "20000000"
+        "01"
+        "03"
+        "02010000"
+        "0100000000000000"
+        "0200000000000000"
+        "0200000000000000"
+        "6162");
+  Report report;
+  report.time_total_s = 1.0;
+  report.timestamp_ns = -1;
+  report.checkpoint = 2;
+  report.metrics = {{"a", 2.0}};
+  CHECK(hex(encode(report)) ==
+        "4c000000"
+        "01"
+        "01"
+        "00000000"
+        "0000000000000000"
+        "0000000000000000"
+        "000000000000f03f"
+        "ffffffffffffffff"
+        "00"
+        "0200000000000000"
+        "0100000000000000"
+        "0100000000000000"
+        "61"
+        "02000000"
+        "0000000000000040");
+}
+
+TEST_CASE("a NaN arrives as a NaN") {
+  Report report;
+  report.metrics = {{"loss", std::numeric_limits<double>::quiet_NaN()}};
+  auto const received = std::get<Report>(decode(payload_of(report)));
+  CHECK(std::isnan(received.metrics.number("loss").value()));
+}
+
+TEST_CASE("a message that is cut anywhere is refused") {
+  for (auto const& message : sample_messages()) {
+    auto const whole = payload_of(message);
+    for (std::size_t length = 0; length < whole.size(); ++length) {
+      CAPTURE(message.index());
+      CAPTURE(length);
+      Bytes const part(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(length));
+      CHECK(refusal(part).starts_with("bad_message: decoding a message: "));
+    }
+  }
+}
+
+TEST_CASE("bytes after a message's end are refused") {
+  for (auto const& message : sample_messages()) {
+    auto payload = payload_of(message);
+    payload.push_back(std::byte{0});
+    CHECK(refusal(payload) == "bad_message: decoding a message: 1 bytes follow its end");
+  }
+}
+
+TEST_CASE("another protocol version is refused, and the message says both and what to do") {
+  auto payload = payload_of(Stop{true});
+  payload[0] = std::byte{2};
+  CHECK(refusal(payload) ==
+        "bad_message: decoding a message: it has protocol version 2, and this side has 1; run the same build on every "
+        "host");
+}
+
+TEST_CASE("a kind of message that does not exist is refused with its number") {
+  CHECK(refusal(forged(9, {})) == "bad_message: decoding a message: its kind is 9, and there are 9");
+  CHECK(refusal(forged(255, {})).find("its kind is 255") != std::string::npos);
+}
+
+TEST_CASE("a text that claims more bytes than there are is refused before memory is taken for it") {
+  CHECK(refusal(forged(4, {0, 0, 0, 0, /* size */ 0, 0, 0, 0, 1, 0, 0, 0, 'x'})) ==
+        "bad_message: decoding a message: a size is 4294967296 where 1 bytes are left");
+  CHECK(refusal(forged(4, {0, 0, 0, 0, /* size */ 255, 255, 255, 255, 255, 255, 255, 255, 'x'})) ==
+        "bad_message: decoding a message: a size is 18446744073709551615 where 1 bytes are left");
+}
+
+TEST_CASE("a list that claims more files than there are bytes is refused before memory is taken for it") {
+  CHECK(refusal(forged(2, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, /* size */ 0, 0, 0, 0, 1, 0, 0, 0})) ==
+        "bad_message: decoding a message: a size is 4294967296 where 0 bytes are left");
+}
+
+TEST_CASE("a truth value that is neither 0 nor 1 is refused") {
+  CHECK(refusal(forged(7, {2})) == "bad_message: decoding a message: a truth value is 2");
+}
+
+TEST_CASE("a metric of a type that does not exist is refused") {
+  Report report;
+  report.metrics = {{"a", true}};
+  for (std::uint8_t const type : {4, 255}) {
+    auto payload = payload_of(report);
+    auto const place = payload.size() - 5;  // 32 bits of type and 8 of value at the end
+    REQUIRE(payload[place] == std::byte{0});
+    payload[place] = std::byte{type};
+    CHECK(refusal(payload).starts_with("bad_message: decoding a message: "));
+    payload[place + 3] = std::byte{255};
+    CHECK(refusal(payload).starts_with("bad_message: decoding a message: "));
+  }
+}
+
+TEST_CASE("a metric that is there twice is refused with its name") {
+  Report report;
+  report.metrics = {{"a", true}, {"b", true}};
+  auto payload = payload_of(report);
+  auto const place = payload.size() - 6;
+  REQUIRE(payload[place] == std::byte{'b'});
+  payload[place] = std::byte{'a'};
+  CHECK(refusal(payload) == "bad_message: decoding a message: metric 'a' is there twice");
+}
+
+TEST_CASE("a report with more metrics than are read back is not sent") {
+  Report report;
+  for (std::size_t i = 0; i < max_metrics; ++i) report.metrics.set(std::to_string(i), 0.0);
+  CHECK(decode(payload_of(report)) == Message{report});
+  report.metrics.set("one more", 0.0);
+  CHECK(
+      thrown_error([&] { (void)encode(report); }) ==
+      "invalid_report: sending a report: it has 4097 metrics, more than 4096; report fewer, or write them to a file of "
+      "your own");
+}
+
+TEST_CASE("more metrics than a report may have are refused before the first is read") {
+  Bytes payload = forged(1, {});
+  payload.resize(payload.size() + 36);
+  payload.push_back(std::byte{1});  // no checkpoint
+  for (auto const byte : {1, 16, 0, 0, 0, 0, 0, 0}) payload.push_back(static_cast<std::byte>(byte));
+  payload.resize(payload.size() + 5000);
+  CHECK(refusal(payload) == "bad_message: decoding a message: it has 4097 metrics");
+}
+
+TEST_CASE("a message larger than a frame is not sent, and the message says where large things go") {
+  Warning const fits{Rank{0}, std::string(max_frame_bytes - 14, 'x')};
+  CHECK(encode(fits).size() == frame_header_bytes + max_frame_bytes);
+  CHECK(decode(payload_of(fits)) == Message{fits});
+  Warning const larger{Rank{0}, std::string(max_frame_bytes - 13, 'x')};
+  CHECK(thrown_error([&] { (void)encode(larger); }) ==
+        "bad_message: encoding a message: it takes 16777217 bytes, more than 16777216; put what is large into a "
+        "checkpoint's files");
+}
+
+TEST_CASE("a payload larger than a frame is refused") {
+  CHECK(refusal(Bytes(max_frame_bytes + 1)) == "bad_message: decoding a message: 16777217 bytes are too many");
+}

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include <raytrain/message/message.hpp>
+
+namespace raytrain::testing {
+
+/// Messages of every kind, with no field at its default but where it is left out on purpose.
+[[nodiscard]] inline auto sample_messages() -> std::vector<Message> {
+  Report report;
+  report.rank = Rank{3};
+  report.training_iteration = 12;
+  report.time_this_iter_s = 0.25;
+  report.time_total_s = 3.5;
+  report.timestamp_ns = 1'700'000'000'123'456'789;
+  report.metrics = {{"loss", 0.1},
+                    {"epoch", std::int64_t{-2}},
+                    {"done", true},
+                    {"host",
+                     "n\xC3\xB6"
+                     "de"}};
+  Report with_checkpoint = report;
+  with_checkpoint.checkpoint = 5;
+  with_checkpoint.metrics.set("infinite", std::numeric_limits<double>::infinity());
+
+  CheckpointRef reference;
+  reference.rank = Rank{1};
+  reference.checkpoint = 5;
+  reference.files = {{"model.pt", 940'000, "00112233445566778899aabbccddeeff"}, {"rank_0001/rng", 8, "ff"}};
+  reference.metadata = {{"epoch", "4"}, {"model", "mlp"}};
+
+  return {Started{Rank{2}, "node-7", 4711, "10.0.0.7"},
+          report,
+          with_checkpoint,
+          reference,
+          CheckpointRef{},
+          Progress{Rank{1}, 640, 60'000, "epoch 3"},
+          Warning{Rank{0}, "reference BLAS"},
+          Failed{Rank{1}, "node-7", std::string{"zero\0byte", 9}},
+          Finished{Rank{1}, true},
+          Stop{true},
+          Committed{5}};
+}
+
+}  // namespace raytrain::testing

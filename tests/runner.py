@@ -1,0 +1,322 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What tests/run does once the packages are there and build/ is configured."""
+import argparse
+import contextlib
+import fcntl
+import json
+import os
+import pathlib
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+BUILD = ROOT / 'build'
+SUMMARY = re.compile(r'\[doctest\] test cases: +(\d+) \| +(\d+) passed \| +(\d+) failed \| +(\d+) skipped')
+PARSE_GOAL_S = 1.5
+
+
+class Count:
+    """Passed, failed and skipped test cases."""
+
+    def __init__(self, passed=0, failed=0, skipped=0):
+        self.passed, self.failed, self.skipped = passed, failed, skipped
+
+    def __iadd__(self, other):
+        self.passed += other.passed
+        self.failed += other.failed
+        self.skipped += other.skipped
+        return self
+
+    def __str__(self):
+        return f'{self.passed} passed, {self.failed} failed, {self.skipped} skipped'
+
+
+def say(text=''):
+    print(text, flush=True)
+
+
+def run(command, **options):
+    """The exit status of a command, and everything that it said."""
+    done = subprocess.run([str(word) for word in command], text=True, errors='replace', stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False, **options)
+    return done.returncode, done.stdout
+
+
+# Building ------------------------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def locked(folder):
+    """The lock that the run scripts take before they build in a folder."""
+    with open(folder / 'lock', 'w') as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def build(folder, targets=()):
+    """Builds what can be built, and shows what the compiler said where it could not."""
+    with locked(folder):
+        command = ['ninja', '-k', '0', '-C', str(folder), *targets]
+        process = subprocess.Popen(command, text=True, errors='replace', stdout=subprocess.PIPE,
+                                   stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
+        said = []
+        for line in process.stdout:
+            if not re.match(r'\[\d+/\d+\]', line):
+                said.append(line)
+            elif sys.stdout.isatty():
+                print(f'\r\033[KBuilding {line.split()[0]}', end='', flush=True)
+        if sys.stdout.isatty():
+            print('\r\033[K', end='', flush=True)
+        if process.wait() != 0:
+            failures = [i for i, line in enumerate(said) if line.startswith('FAILED:')]
+            say('=== Not everything could be built:\n' + ''.join(said[failures[0] if failures else 0:]))
+
+
+def configure(name, *options, environment=None):
+    """The folder build/NAME, configured with these options."""
+    folder = BUILD / name
+    if (folder / 'build.ninja').exists():
+        return folder
+    everything = ['meson', 'setup', folder, ROOT, '--wipe'] if folder.exists() else ['meson', 'setup', folder, ROOT]
+    status, said = run([*everything, f'-Dwerror={str(option_of(BUILD, "werror")).lower()}', *options],
+                       env={**os.environ, **(environment or {})})
+    if status != 0:
+        raise RuntimeError(f'cannot configure {folder}\n{said}')
+    return folder
+
+
+def introspect(folder, what):
+    return json.loads(subprocess.check_output(['meson', 'introspect', f'--{what}', str(folder)], text=True))
+
+
+def option_of(folder, name):
+    return next(option['value'] for option in introspect(folder, 'buildoptions') if option['name'] == name)
+
+
+# Running -------------------------------------------------------------------------------------------------------------
+
+
+class Test:
+    def __init__(self, entry, folder):
+        self.name = entry['name']
+        self.suites = {suite.partition(':')[2] for suite in entry['suite']}
+        words = [pathlib.Path(word) for word in entry['cmd'] if word.startswith(f'{folder}/')]
+        self.programs = [word for word in words if word.suffix == '']
+
+
+def tests_of(folder, suites=()):
+    """The tests of a configured folder that belong to one of the suites; without suites all."""
+    tests = [Test(entry, folder) for entry in introspect(folder, 'tests')]
+    return [test for test in tests if not suites or test.suites & set(suites)]
+
+
+def count_of(record):
+    """How many test cases one line of meson's log stands for: those that doctest counted, or one."""
+    ok = record['result'] in ('OK', 'EXPECTEDFAIL')
+    summary = SUMMARY.search(record.get('stdout') or '')
+    if not summary:
+        return Count(skipped=1) if record['result'] == 'SKIP' else Count(passed=int(ok), failed=int(not ok))
+    _, passed, failed, skipped = map(int, summary.groups())
+    return Count(passed, failed if ok or failed else 1, skipped)
+
+
+def build_and_run(folder, tests, arguments=(), slower=1, environment=None, show=False):
+    """Builds the tests, runs them, and shows what failed."""
+    targets = sorted({str(program.relative_to(folder)) for test in tests for program in test.programs})
+    if targets:
+        build(folder, targets)
+    total = Count()
+    ready = [test for test in tests if all(program.exists() for program in test.programs)]
+    for test in tests:
+        if test not in ready:
+            say(f'=== {test.name}: was not built')
+            total.failed += 1
+    if not ready:
+        return total
+    # A log of its own: a test may run ./tests/run.
+    log_name = f'testlog-{os.getpid()}'
+    command = ['meson', 'test', '-C', str(folder), '--no-rebuild', f'--timeout-multiplier={slower}', f'--logbase={log_name}']
+    if arguments:
+        command += ['--test-args', shlex.join(arguments)]
+    process = subprocess.Popen([*command, *(test.name for test in ready)], text=True, errors='replace',
+                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
+                               env={**os.environ, **(environment or {})})
+    other = []
+    for line in process.stdout:
+        if not re.match(r' *\d+/\d+ ', line):
+            other.append(line)
+        elif show:
+            say(re.sub(r'raytrain:\S+ / ', '', line).rstrip())
+    process.wait()
+    logs = folder / 'meson-logs'
+    records = (logs / f'{log_name}.json').read_text().splitlines() if (logs / f'{log_name}.json').exists() else []
+    for record in map(json.loads, records):
+        count = count_of(record)
+        total += count
+        if count.failed:
+            say(f"\n=== {record['name']}: {record['result']}")
+            say(((record.get('stdout') or '') + (record.get('stderr') or '')).strip())
+    for file in logs.glob(f'{log_name}*'):
+        file.unlink()
+    if not records:
+        say('=== meson test\n' + ''.join(other))
+        total.failed += 1
+    return total
+
+
+def chosen_by(patterns, tests):
+    """The tests that the patterns name; when there is none, all programs of test cases and the filter for them."""
+    if not patterns:
+        return tests, []
+    named = [test for test in tests if any(pattern in test.name for pattern in patterns)]
+    if named:
+        return named, []
+    return ([test for test in tests if test.suites & {'unit', 'torch'}],
+            ['--test-case=' + ','.join(f'*{pattern}*' for pattern in patterns)])
+
+
+def say_parse_time():
+    """How long the compiler reads <raytrain/trainer.hpp>: for a person, nothing depends on it."""
+    commands = json.loads((BUILD / 'compile_commands.json').read_text())
+    command = next((entry for entry in commands if '-DASIO_STANDALONE' in entry['command']), None)
+    if command is None or not (ROOT / 'include/raytrain/trainer.hpp').exists():
+        return
+    words = [word for word in shlex.split(command['command']) if re.match(r'-(std|D|I|isystem|pthread)', word)]
+    compiler = next(word for word in shlex.split(command['command']) if not word.endswith('ccache'))
+    best = float('inf')
+    with tempfile.TemporaryDirectory() as folder:
+        source = pathlib.Path(folder) / 'parse.cpp'
+        source.write_text('#include <raytrain/trainer.hpp>\n')
+        for _ in range(3):
+            start = time.monotonic()
+            status, _ = run([compiler, *words, '-fsyntax-only', source], cwd=command['directory'])
+            best = min(best, time.monotonic() - start)
+    if status == 0:
+        say(f'Parsing <raytrain/trainer.hpp> takes {best:.2f} s (goal: {PARSE_GOAL_S} s).')
+
+
+# Cells: what tests/run --all adds --------------------------------------------------------------------------------------
+
+def sanitized(name, sanitizers, *options):
+    # Line numbers are all that a report needs, and sanitizers make g++ warn of what is not so.
+    return configure(name, f'-Db_sanitize={sanitizers}', '-Db_lundef=false', '-Db_ndebug=false', '-Doptimization=1',
+                     '-Dwerror=false', '-Dbenchmarks=disabled', *options)
+
+
+def address_sanitizer():
+    folder = sanitized('asan', 'address,undefined', '-Dcpp_args=-g1 -fno-sanitize-recover=all')
+    tests = [test for test in tests_of(folder) if 'unit' in test.suites or test.name == 'example linear_regression']
+    return build_and_run(folder, tests, slower=5)
+
+
+def thread_sanitizer():
+    # g++ warns that the sanitizer does not see fences; those that Asio uses guard none of our data.
+    folder = sanitized('tsan', 'thread', '-Dcpp_args=-g1 -Wno-tsan', '-Dtorch=disabled')
+    return build_and_run(folder, tests_of(folder, ['unit']), slower=10,
+                         environment={'TSAN_OPTIONS': 'halt_on_error=1 second_deadlock_stack=1'})
+
+
+def clang_alone():
+    """Another compiler, and none of the optional dependencies."""
+    folder = configure('clang', '-Dauto_features=disabled', '-Dtests=enabled', '-Doptimization=0',
+                       environment={'CXX': 'clang++-16'})
+    return build_and_run(folder, tests_of(folder, ['unit', 'compile', 'casing']), slower=3)
+
+
+def current_libtorch():
+    """The LibTorch of the newest wheel, beside Debian's: its tests, and an epoch of the example."""
+    site = BUILD / 'torch-current' / 'site'
+    prefix = site / 'torch'
+    if not (prefix / 'lib' / 'libtorch_cpu.so').exists():
+        # libtorch_cpu needs these two of NVIDIA's libraries to load, also where there is no GPU.
+        status, said = run([sys.executable, '-m', 'pip', 'install', '--quiet', '--no-deps', '--target', site,
+                            'torch', 'nvidia-cuda-runtime', 'nvidia-cuda-cupti'])
+        if status != 0:
+            say(f'The wheel of the current LibTorch cannot be fetched:\n{said}')
+            return Count(skipped=1)
+    say('LibTorch ' + (prefix / 'version.py').read_text().split("__version__ = '")[-1].split("'")[0])
+    folder = configure('torch-current/build', f'-Dtorch={prefix}', '-Dbenchmarks=disabled')
+    return build_and_run(folder, tests_of(folder, ['torch', 'example']), slower=3)
+
+
+def fuzzing(seconds):
+    status, said = run([ROOT / 'tests' / 'fuzz' / 'run', BUILD / 'fuzz', seconds])
+    if status != 0:
+        say(said)
+    return Count(passed=int(status == 0), failed=int(status != 0))
+
+
+def benchmarks():
+    total = Count()
+    for benchmark in sorted((ROOT / 'benchmarks').glob('*/benchmark.py')):
+        status, said = run([ROOT / 'benchmarks' / 'run', '--quick', benchmark.parent.name])
+        if status != 0:
+            say(said)
+        total += Count(passed=int(status == 0), failed=int(status != 0))
+    return total
+
+
+def coverage():
+    folder = configure('coverage', '-Db_coverage=true', '-Doptimization=0', '-Dbenchmarks=disabled')
+    total = build_and_run(folder, tests_of(folder, ['unit', 'torch', 'example']), slower=5)
+    status, said = run(['gcovr', '--root', ROOT, '--object-directory', folder, '--filter', f'{ROOT}/include/', '-j', '2',
+                        '--exclude-throw-branches', '--print-summary', '--sort-percentage', folder])
+    say(said)
+    total += Count(passed=int(status == 0), failed=int(status != 0))
+    return total
+
+
+def run_cell(name, function, *arguments):
+    start = time.monotonic()
+    try:
+        count = function(*arguments)
+    except RuntimeError as problem:
+        say(f'=== {name}: {problem}')
+        count = Count(failed=1)
+    say(f'{name}: {count}, {time.monotonic() - start:.0f} s')
+    return count
+
+
+def main():
+    parser = argparse.ArgumentParser(prog='tests/run')
+    parser.add_argument('--all', action='store_true')
+    parser.add_argument('--long', action='store_true')
+    parser.add_argument('--coverage', action='store_true')
+    parser.add_argument('--cell', action='append', help='only these of the cells of --all')
+    parser.add_argument('patterns', nargs='*')
+    options = parser.parse_args()
+
+    cells = {
+        'AddressSanitizer': (address_sanitizer,),
+        'ThreadSanitizer': (thread_sanitizer,),
+        'clang, no optional dependency': (clang_alone,),
+        'current LibTorch': (current_libtorch,),
+        'fuzzing': (fuzzing, 60 if options.long else 20),
+        'benchmarks': (benchmarks,),
+    }
+    start = time.monotonic()
+    total = Count()
+    if not options.cell:
+        tests, arguments = chosen_by(options.patterns, tests_of(BUILD))
+        if not options.patterns:
+            build(BUILD)
+        total += build_and_run(BUILD, tests, arguments, show=True)
+        if not options.patterns:
+            say_parse_time()
+    if options.all or options.long or options.cell:
+        for name, cell in cells.items():
+            if options.all or name in (options.cell or ['fuzzing']):
+                total += run_cell(name, *cell)
+    if options.coverage:
+        total += run_cell('coverage', coverage)
+    say(f'\nThat took {time.monotonic() - start:.0f} s.')
+    say(str(total))
+    return 1 if total.failed else 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())

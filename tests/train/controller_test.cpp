@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <raytrain/train/controller.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <random>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+namespace {
+
+using namespace raytrain;
+
+auto start(Controller& controller, std::uint32_t world) -> void {
+  controller.handle(RunEvent{RunBegins{}});
+  for (std::uint32_t rank = 0; rank < world; ++rank) {
+    controller.handle(RunEvent{Message{Started{Rank{rank}, "node", 1, "127.0.0.1"}}});
+  }
+}
+
+auto report(Rank rank, std::uint64_t iteration, std::optional<std::uint64_t> checkpoint = {}, Metrics metrics = {})
+    -> RunEvent {
+  Report what;
+  what.rank = rank;
+  what.training_iteration = iteration;
+  what.checkpoint = checkpoint;
+  what.metrics = std::move(metrics);
+  return RunEvent{Message{std::move(what)}};
+}
+
+auto part(Rank rank, std::uint64_t checkpoint) -> RunEvent {
+  CheckpointRef what;
+  what.rank = rank;
+  what.checkpoint = checkpoint;
+  return RunEvent{Message{std::move(what)}};
+}
+
+template <class A>
+auto find(std::vector<RunAction> const& actions) -> A const* {
+  for (auto const& action : actions) {
+    if (auto const* const found = std::get_if<A>(&action)) return found;
+  }
+  return nullptr;
+}
+
+template <class N>
+auto find_notice(std::vector<RunAction> const& actions) -> N const* {
+  for (auto const& action : actions) {
+    auto const* const notify = std::get_if<Notify>(&action);
+    if (notify == nullptr) continue;
+    if (auto const* const found = std::get_if<N>(&notify->what)) return found;
+  }
+  return nullptr;
+}
+
+auto is_abort(RunAction const& action) -> bool {
+  auto const* const tell = std::get_if<TellWorkers>(&action);
+  return tell != nullptr && tell->message == Message{Stop{true}};
+}
+
+auto aborts(std::vector<RunAction> const& actions) -> bool { return std::ranges::any_of(actions, is_abort); }
+
+}  // namespace
+
+TEST_CASE("a run is scheduling until the last worker has started") {
+  Controller controller{WorldSize{2}, {}, {}};
+  CHECK(controller.state() == RunState::initializing);
+  CHECK(find<LaunchWorkers>(controller.handle(RunEvent{RunBegins{}})) != nullptr);
+  controller.handle(RunEvent{Message{Started{Rank{1}, "node", 1, "127.0.0.1"}}});
+  CHECK(controller.state() == RunState::scheduling);
+  controller.handle(RunEvent{Message{Started{Rank{0}, "node", 1, "127.0.0.1"}}});
+  CHECK(controller.state() == RunState::running);
+}
+
+TEST_CASE("a run is finished when the last worker has, and ignores what comes after") {
+  Controller controller{WorldSize{2}, {}, {}};
+  start(controller, 2);
+  CHECK(find<FinishRun>(controller.handle(RunEvent{Message{Finished{Rank{0}, false}}})) == nullptr);
+  auto const& actions = controller.handle(RunEvent{Message{Finished{Rank{1}, false}}});
+  REQUIRE(find<FinishRun>(actions) != nullptr);
+  CHECK(find<FinishRun>(actions)->state == RunState::finished);
+  CHECK(controller.handle(report(Rank{0}, 1)).empty());
+  CHECK(controller.handle(RunEvent{StopRequest{}}).empty());
+}
+
+TEST_CASE("a checkpoint is committed when every rank's part has arrived, with the parts in rank order") {
+  Controller controller{WorldSize{2}, {}, {}};
+  start(controller, 2);
+  controller.handle(report(Rank{0}, 1, 0));
+  controller.handle(report(Rank{1}, 1, 0));
+  CHECK(find<CommitCheckpoint>(controller.handle(part(Rank{1}, 0))) == nullptr);
+  auto const* const commit = find<CommitCheckpoint>(controller.handle(part(Rank{0}, 0)));
+  REQUIRE(commit != nullptr);
+  REQUIRE(commit->refs.size() == 2);
+  CHECK(commit->refs[0].rank == Rank{0});
+  CHECK(commit->lead.rank == Rank{0});
+}
+
+TEST_CASE("a run does not end before a commit that is under way has") {
+  Controller controller{WorldSize{1}, {}, {}};
+  start(controller, 1);
+  controller.handle(report(Rank{0}, 1, 0));
+  controller.handle(part(Rank{0}, 0));
+  CHECK(find<FinishRun>(controller.handle(RunEvent{Message{Finished{Rank{0}, false}}})) == nullptr);
+  auto const& actions = controller.handle(RunEvent{CheckpointDurable{0, 7}});
+  CHECK(find_notice<CheckpointDurable>(actions)->number == 7);
+  CHECK(find<FinishRun>(actions) != nullptr);
+}
+
+TEST_CASE("a checkpoint that could not be committed makes the run fail with the reason") {
+  Controller controller{WorldSize{1}, {}, {}};
+  start(controller, 1);
+  controller.handle(report(Rank{0}, 1, 0));
+  controller.handle(part(Rank{0}, 0));
+  controller.handle(RunEvent{Message{Finished{Rank{0}, false}}});
+  auto const& actions = controller.handle(RunEvent{CheckpointLost{0, "node", "no space left"}});
+  REQUIRE(find<FinishRun>(actions) != nullptr);
+  CHECK(find<FinishRun>(actions)->state == RunState::errored);
+  CHECK(find<FinishRun>(actions)->failures.at(0).text == "no space left");
+}
+
+TEST_CASE("retention deletes what is not among the best, and never the newest") {
+  Controller controller{WorldSize{1}, {.num_to_keep = 1, .score_attribute = "accuracy"}, {{3, 0.9}}};
+  start(controller, 1);
+  controller.handle(report(Rank{0}, 1, 0, {{"accuracy", 0.5}}));
+  controller.handle(part(Rank{0}, 0));
+  CHECK(find<DeleteCheckpoint>(controller.handle(RunEvent{CheckpointDurable{0, 4}})) == nullptr);
+  controller.handle(report(Rank{0}, 2, 1, {{"accuracy", 0.6}}));
+  controller.handle(part(Rank{0}, 1));
+  auto const* const deleted = find<DeleteCheckpoint>(controller.handle(RunEvent{CheckpointDurable{1, 5}}));
+  REQUIRE(deleted != nullptr);
+  CHECK(deleted->number == 4);
+}
+
+TEST_CASE("a score attribute that no report has fails the run at the first checkpoint, and lists what there is") {
+  Controller controller{WorldSize{1}, {.score_attribute = "acc"}, {}};
+  start(controller, 1);
+  auto const& actions = controller.handle(report(Rank{0}, 1, 0, {{"loss", 0.5}, {"accuracy", 0.5}}));
+  auto const* const failed = find_notice<Failed>(actions);
+  REQUIRE(failed != nullptr);
+  CHECK(failed->text.find("'acc' is in the report; there are loss, accuracy") != std::string::npos);
+  CHECK(aborts(actions));
+}
+
+TEST_CASE("the first failure is the cause, and the others are stopped") {
+  Controller controller{WorldSize{3}, {}, {}};
+  start(controller, 3);
+  CHECK(aborts(controller.handle(RunEvent{Message{Failed{Rank{1}, "node", "out of range"}}})));
+  CHECK(controller.state() == RunState::stopping);
+  CHECK_FALSE(aborts(controller.handle(RunEvent{Message{Failed{Rank{2}, "node", "second"}}})));
+  auto const& actions = controller.handle(RunEvent{Message{Finished{Rank{0}, true}}});
+  REQUIRE(find<FinishRun>(actions) != nullptr);
+  CHECK(find<FinishRun>(actions)->state == RunState::errored);
+  CHECK(find<FinishRun>(actions)->failures.at(0).rank == Rank{1});
+  CHECK(find<FinishRun>(actions)->failures.size() == 2);
+}
+
+TEST_CASE("a rank that returns without a checkpoint that another has reported is named with both counts") {
+  for (auto const ends_first : {false, true}) {
+    CAPTURE(ends_first);
+    Controller controller{WorldSize{2}, {}, {}};
+    start(controller, 2);
+    std::vector<RunEvent> events{report(Rank{0}, 1, 0), RunEvent{Message{Finished{Rank{1}, false}}}};
+    if (ends_first) std::ranges::reverse(events);
+    controller.handle(events[0]);
+    auto const* const failed = find_notice<Failed>(controller.handle(events[1]));
+    REQUIRE(failed != nullptr);
+    CHECK(failed->rank == Rank{1});
+    CHECK(failed->text.find("rank 1 returned after 0 of them, rank 0 has reported 1") != std::string::npos);
+  }
+}
+
+TEST_CASE("a stop request asks first, then aborts when the grace is over, then names who does not return") {
+  Controller controller{WorldSize{2}, {}, {}};
+  start(controller, 2);
+  auto const& asked = controller.handle(RunEvent{StopRequest{}});
+  CHECK_FALSE(aborts(asked));
+  CHECK(find<ArmGrace>(asked) != nullptr);
+  auto const& over = controller.handle(RunEvent{GraceOver{}});
+  CHECK(aborts(over));
+  CHECK(find<ArmGrace>(over) != nullptr);
+  controller.handle(RunEvent{Message{Finished{Rank{0}, true}}});
+  auto const* const warning = find_notice<Warning>(controller.handle(RunEvent{GraceOver{}}));
+  REQUIRE(warning != nullptr);
+  CHECK(warning->text.find("still waiting for rank 1 to return") != std::string::npos);
+  auto const& ended = controller.handle(RunEvent{Message{Finished{Rank{1}, true}}});
+  CHECK(find<FinishRun>(ended)->state == RunState::aborted);
+}
+
+TEST_CASE("a second stop request aborts at once") {
+  Controller controller{WorldSize{1}, {}, {}};
+  start(controller, 1);
+  CHECK_FALSE(aborts(controller.handle(RunEvent{StopRequest{}})));
+  CHECK(aborts(controller.handle(RunEvent{StopRequest{}})));
+}
+
+TEST_CASE("a run whose workers all returned before they saw the stop is finished, not aborted") {
+  Controller controller{WorldSize{1}, {}, {}};
+  start(controller, 1);
+  controller.handle(RunEvent{StopRequest{}});
+  CHECK(find<FinishRun>(controller.handle(RunEvent{Message{Finished{Rank{0}, false}}}))->state == RunState::finished);
+}
+
+namespace {
+
+// Workers that send a random but possible stream of messages, merged at random; the walk carries out the actions.
+class RandomWalk {
+ public:
+  explicit RandomWalk(std::uint64_t seed) : random_{seed}, world_{pick(1, 5)}, controller_{WorldSize{world_}, {}, {}} {
+    auto const checkpoints = pick(0, 3);
+    for (std::uint32_t rank = 0; rank < world_; ++rank) streams_[rank] = stream(Rank{rank}, checkpoints);
+  }
+
+  void run() {
+    deliver(RunEvent{RunBegins{}});
+    while (!finished_) {
+      auto const choice = pick(0, 19);
+      if (choice == 0 && pick(0, 9) == 0) {
+        deliver(RunEvent{StopRequest{}});
+      } else if (choice < 4 && !commits_.empty()) {
+        auto const checkpoint = commits_.front();
+        commits_.pop_front();
+        deliver(pick(0, 30) == 0 ? RunEvent{CheckpointLost{checkpoint, "node", "disk"}}
+                                 : RunEvent{CheckpointDurable{checkpoint, ++number_}});
+      } else if (grace_ && pick(0, 9) == 0) {
+        grace_ = false;
+        deliver(RunEvent{GraceOver{}});
+      } else {
+        auto& messages = streams_[pick(0, world_ - 1)];
+        if (messages.empty()) continue;
+        auto message = std::move(messages.front());
+        messages.pop_front();
+        if (auto const* const what = std::get_if<Report>(&message))
+          sent_[what->rank].push_back(what->training_iteration);
+        deliver(RunEvent{std::move(message)});
+      }
+    }
+    CHECK(is_terminal(controller_.state()));
+    CHECK(launches_ == 1);
+    CHECK(commits_.empty());
+    CHECK(sent_ == notified_);
+    CHECK(controller_.handle(RunEvent{StopRequest{}}).empty());
+    CHECK(controller_.handle(RunEvent{CheckpointDurable{99, 99}}).empty());
+  }
+
+ private:
+  auto pick(std::uint32_t low, std::uint32_t high) -> std::uint32_t {
+    return std::uniform_int_distribution<std::uint32_t>{low, high}(random_);
+  }
+
+  auto stream(Rank rank, std::uint32_t checkpoints) -> std::deque<Message> {
+    std::deque<Message> messages;
+    messages.emplace_back(Started{rank, "node", 1, "127.0.0.1"});
+    std::uint64_t iteration = 0;
+    for (std::uint64_t checkpoint = 0; checkpoint < checkpoints; ++checkpoint) {
+      for (auto plain = pick(0, 2); plain > 0; --plain) {
+        messages.push_back(std::get<Message>(report(rank, ++iteration)));
+      }
+      messages.push_back(std::get<Message>(report(rank, ++iteration, checkpoint)));
+      messages.push_back(std::get<Message>(part(rank, checkpoint)));
+      if (pick(0, 20) == 0) {
+        messages.emplace_back(Failed{rank, "node", "chance"});
+        return messages;
+      }
+    }
+    messages.emplace_back(Finished{rank, pick(0, 10) == 0});
+    return messages;
+  }
+
+  void deliver(RunEvent event) {
+    for (auto& action : controller_.handle(std::move(event))) {
+      CHECK_FALSE(finished_);
+      if (std::holds_alternative<LaunchWorkers>(action)) ++launches_;
+      if (std::holds_alternative<ArmGrace>(action)) grace_ = true;
+      if (auto const* const commit = std::get_if<CommitCheckpoint>(&action)) {
+        CHECK(commit->refs.size() == world_);
+        commits_.push_back(commit->checkpoint);
+      }
+      if (auto const* const notify = std::get_if<Notify>(&action)) {
+        if (auto const* const what = std::get_if<Report>(&notify->what)) {
+          notified_[what->rank].push_back(what->training_iteration);
+        }
+      }
+      if (auto const* const finish = std::get_if<FinishRun>(&action)) {
+        finished_ = true;
+        CHECK(is_terminal(finish->state));
+        CHECK((finish->state == RunState::errored) == !finish->failures.empty());
+      }
+    }
+  }
+
+  std::mt19937_64 random_;
+  std::uint32_t world_;
+  Controller controller_;
+  std::map<std::uint32_t, std::deque<Message>> streams_;
+  std::deque<std::uint64_t> commits_;
+  std::map<Rank, std::vector<std::uint64_t>> sent_;
+  std::map<Rank, std::vector<std::uint64_t>> notified_;
+  std::uint64_t number_ = 0;
+  int launches_ = 0;
+  bool grace_ = false;
+  bool finished_ = false;
+};
+
+}  // namespace
+
+TEST_CASE("in any order of events each report is handled once and in order, and one terminal state ends it all") {
+  std::uint64_t const first_seed = std::random_device{}();
+  MESSAGE("seeds from " << first_seed);
+  for (std::uint64_t walk = 0; walk < 2000; ++walk) {
+    CAPTURE(first_seed + walk);
+    RandomWalk{first_seed + walk}.run();
+  }
+}
