@@ -146,7 +146,7 @@ class RunDriver {
   void perform(std::vector<RunAction>& actions) {
     for (auto& action : actions) {
       try {
-        std::visit([this](auto& what) { carry_out(what); }, action);
+        std::visit([this](auto& what) { this->carry_out(what); }, action);
       } catch (std::exception const& error) {
         events_.push(RunEvent{DriverFailed{host_.hostname, error.what()}});
       }
@@ -190,7 +190,7 @@ class RunDriver {
   }
 
   void carry_out(Notify& notify) {
-    std::visit([this](auto& what) { tell_callbacks(what); }, notify.what);
+    std::visit([this](auto& what) { this->tell_callbacks(what); }, notify.what);
   }
 
   void carry_out(FinishRun& finish) { outcome_ = std::move(finish); }

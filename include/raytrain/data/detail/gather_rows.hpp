@@ -10,11 +10,11 @@
 namespace raytrain::detail {
 
 /// Rows whose size the compiler knows: one load and one store each.
-template <std::size_t RowBytes>
+template <std::size_t row_bytes>
 void gather_fixed_rows(std::byte const* from, std::span<std::uint64_t const> rows, std::byte* to) noexcept {
   for (auto const row : rows) {
-    std::memcpy(to, from + row * RowBytes, RowBytes);
-    to += RowBytes;
+    std::memcpy(to, from + row * row_bytes, row_bytes);
+    to += row_bytes;
   }
 }
 
