@@ -13,6 +13,10 @@
 #include <raytrain/testing/minimal_backend.hpp>
 #include <raytrain/trainer.hpp>
 
+#include "../support/temporary_folder.hpp"
+
+using raytrain::testing::TemporaryFolder;
+
 namespace {
 
 using namespace raytrain;
@@ -112,45 +116,33 @@ struct Recording : testing::MinimalBackend {
   bool refuse_;
 };
 
-struct Folder {
-  Folder() {
-    auto pattern = (std::filesystem::temp_directory_path() / "raytrain-backend-XXXXXX").string();
-    REQUIRE(mkdtemp(pattern.data()) != nullptr);
-    path = pattern;
-  }
-  Folder(Folder const&) = delete;
-  auto operator=(Folder const&) -> Folder& = delete;
-  ~Folder() { std::filesystem::remove_all(path); }
-  std::filesystem::path path;
-};
-
 }  // namespace
 
 TEST_CASE("a backend's hooks run in order: start, each worker's context, shutdown") {
-  Folder const folder;
+  TemporaryFolder const folder;
   calls.clear();
-  Trainer<Recording>{[](TrainContext&) {}, {.run = {.name = "r", .storage_path = folder.path}}}.fit();
+  Trainer<Recording>{[](TrainContext&) {}, {.run = {.name = "r", .storage_path = folder.path()}}}.fit();
   CHECK(calls == std::vector<std::string>{"start", "context", "shutdown"});
 }
 
 TEST_CASE("a backend's shutdown runs when the training or its start fails") {
-  Folder const folder;
+  TemporaryFolder const folder;
   calls.clear();
   Trainer<Recording> failing{[](TrainContext&) { throw std::runtime_error{"x"}; },
-                             {.run = {.name = "r", .storage_path = folder.path}}};
+                             {.run = {.name = "r", .storage_path = folder.path()}}};
   CHECK_THROWS_AS(failing.fit(), TrainingFailed);
   CHECK(calls.back() == "shutdown");
   calls.clear();
   Trainer<Recording> refused{[](TrainContext&) {},
-                             {.run = {.name = "s", .storage_path = folder.path}, .backend = {.refuse = true}}};
+                             {.run = {.name = "s", .storage_path = folder.path()}, .backend = {.refuse = true}}};
   CHECK_THROWS_WITH_AS(refused.fit(), "starting: no device; plug one in", Error);
   CHECK(calls == std::vector<std::string>{"start", "shutdown"});
-  CHECK_FALSE(std::filesystem::exists(folder.path / "s"));
+  CHECK_FALSE(std::filesystem::exists(folder.path() / "s"));
 }
 
 TEST_CASE("the backend that CONTRIBUTING.md shows trains") {
-  Folder const folder;
+  TemporaryFolder const folder;
   Trainer<SeededBackend> trainer{[](SeededContext& ctx) { CHECK(ctx.random() != 0); },
-                                 {.scaling = {.num_workers = 2}, .run = {.name = "r", .storage_path = folder.path}}};
+                                 {.scaling = {.num_workers = 2}, .run = {.name = "r", .storage_path = folder.path()}}};
   CHECK(trainer.fit().state == RunState::finished);
 }

@@ -5,7 +5,10 @@
 #include <string>
 #include <vector>
 
+#include "../support/temporary_folder.hpp"
 #include "torch_run.hpp"
+
+using raytrain::testing::TemporaryFolder;
 
 namespace {
 

@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <stdlib.h>
 #include <torch/torch.h>
 
 #include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <string>
-#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -18,26 +16,9 @@
 #include <raytrain/data/dataset.hpp>
 #include <raytrain/trainer.hpp>
 
-/// A new folder that goes away with everything in it.
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    auto name = (std::filesystem::temp_directory_path() / "raytrain-torch-XXXXXX").string();
-    REQUIRE(::mkdtemp(name.data()) != nullptr);
-    path_ = name;
-  }
-  TemporaryFolder(TemporaryFolder const&) = delete;
-  auto operator=(TemporaryFolder const&) -> TemporaryFolder& = delete;
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
+#include "../support/temporary_folder.hpp"
 
-  [[nodiscard]] auto path() const noexcept -> std::filesystem::path const& { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
+using raytrain::testing::TemporaryFolder;
 
 struct Epoch {
   int epoch;

@@ -16,21 +16,13 @@
 #include <raytrain/message/report_line.hpp>
 #include <raytrain/testing/manual_clock.hpp>
 
+#include "../support/temporary_folder.hpp"
+
+using raytrain::testing::TemporaryFolder;
+
 namespace {
 
 using namespace raytrain;
-
-struct Folder {
-  Folder() {
-    auto pattern = (std::filesystem::temp_directory_path() / "raytrain-callback-XXXXXX").string();
-    REQUIRE(mkdtemp(pattern.data()) != nullptr);
-    path = pattern;
-  }
-  Folder(Folder const&) = delete;
-  auto operator=(Folder const&) -> Folder& = delete;
-  ~Folder() { std::filesystem::remove_all(path); }
-  std::filesystem::path path;
-};
 
 auto content(std::filesystem::path const& path) -> std::string {
   std::ifstream file{path};
@@ -75,15 +67,15 @@ struct Screen {
 }  // namespace
 
 TEST_CASE("JsonLines writes one object a line for every rank, and goes on in the same file") {
-  Folder const folder;
+  TemporaryFolder const folder;
   for (std::uint64_t start = 0; start < 2; ++start) {
     JsonLines lines;
-    lines.on_start(info_for(folder.path));
+    lines.on_start(info_for(folder.path()));
     tell(lines, Rank{0}, start + 1, {{"loss", 0.5}});
     tell(lines, Rank{1}, start + 1, {{"loss", std::numeric_limits<double>::infinity()}});
     lines.on_finish({});
   }
-  std::istringstream file{content(folder.path / "progress.jsonl")};
+  std::istringstream file{content(folder.path() / "progress.jsonl")};
   auto count = 0;
   for (std::string line; std::getline(file, line); ++count) {
     auto const metrics = metrics_from_json(line);
@@ -95,8 +87,8 @@ TEST_CASE("JsonLines writes one object a line for every rank, and goes on in the
 }
 
 TEST_CASE("a line that a crash cut short does not swallow the next one") {
-  Folder const folder;
-  auto const path = folder.path / "lines";
+  TemporaryFolder const folder;
+  auto const path = folder.path() / "lines";
   std::ofstream{path} << "whole\nto";
   AppendFile{path}.write_line("next");
   CHECK(content(path) == "whole\nto\nnext\n");
@@ -117,15 +109,15 @@ TEST_CASE("a file that cannot be opened or written is an error that names it") {
 }
 
 TEST_CASE("Csv has the first report's columns, quotes text, skips other ranks, and goes on without a second header") {
-  Folder const folder;
+  TemporaryFolder const folder;
   for (std::uint64_t start = 0; start < 2; ++start) {
     Csv csv;
-    csv.on_start(info_for(folder.path));
+    csv.on_start(info_for(folder.path()));
     tell(csv, Rank{0}, start + 1, {{"loss", 0.5}, {"note", "a \"b\", c"}});
     tell(csv, Rank{1}, start + 1, {{"loss", 0.25}, {"note", ""}});
     csv.on_finish({});
   }
-  std::istringstream file{content(folder.path / "progress.csv")};
+  std::istringstream file{content(folder.path() / "progress.csv")};
   std::string line;
   REQUIRE(std::getline(file, line));
   CHECK(line.starts_with("loss,note,training_iteration,"));
@@ -137,9 +129,9 @@ TEST_CASE("Csv has the first report's columns, quotes text, skips other ranks, a
 }
 
 TEST_CASE("Csv refuses a metric that has no column, by name") {
-  Folder const folder;
+  TemporaryFolder const folder;
   Csv csv;
-  csv.on_start(info_for(folder.path));
+  csv.on_start(info_for(folder.path()));
   tell(csv, Rank{0}, 1, {{"loss", 0.5}});
   CHECK_THROWS_WITH_AS(tell(csv, Rank{0}, 2, {{"accuracy", 0.5}}),
                        "writing a report as CSV: 'accuracy' is not among the columns; report the same fields each "

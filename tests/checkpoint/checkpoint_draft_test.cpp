@@ -6,8 +6,13 @@
 
 #include <doctest/doctest.h>
 
-#include "temporary_folder.hpp"
-#include "thrown_error.hpp"
+#include "../support/temporary_folder.hpp"
+#include "../support/thrown_error.hpp"
+#include "text_files.hpp"
+
+using raytrain::testing::check_contains;
+using raytrain::testing::TemporaryFolder;
+using raytrain::testing::thrown_error;
 
 using namespace raytrain;
 

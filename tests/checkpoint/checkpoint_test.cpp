@@ -17,9 +17,14 @@
 #include <raytrain/checkpoint/detail/xxh3.hpp>
 #include <raytrain/checkpoint/manifest.hpp>
 
+#include "../support/temporary_folder.hpp"
+#include "../support/thrown_error.hpp"
 #include "committed.hpp"
-#include "temporary_folder.hpp"
-#include "thrown_error.hpp"
+#include "text_files.hpp"
+
+using raytrain::testing::check_contains;
+using raytrain::testing::TemporaryFolder;
+using raytrain::testing::thrown_error;
 
 using namespace raytrain;
 

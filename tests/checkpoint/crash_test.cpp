@@ -13,11 +13,14 @@
 
 #include <doctest/doctest.h>
 
+#include "../support/temporary_folder.hpp"
 #include "child_process.hpp"
 #include "committed.hpp"
 #include "faulty_files.hpp"
-#include "temporary_folder.hpp"
+#include "text_files.hpp"
 #include "volatile_files.hpp"
+
+using raytrain::testing::TemporaryFolder;
 
 using namespace raytrain;
 

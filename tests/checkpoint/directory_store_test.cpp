@@ -11,10 +11,15 @@
 
 #include <doctest/doctest.h>
 
+#include "../support/temporary_folder.hpp"
+#include "../support/thrown_error.hpp"
 #include "committed.hpp"
 #include "faulty_files.hpp"
-#include "temporary_folder.hpp"
-#include "thrown_error.hpp"
+#include "text_files.hpp"
+
+using raytrain::testing::check_contains;
+using raytrain::testing::TemporaryFolder;
+using raytrain::testing::thrown_error;
 
 using namespace raytrain;
 

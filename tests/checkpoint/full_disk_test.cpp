@@ -15,10 +15,12 @@
 
 #include <doctest/doctest.h>
 
+#include "../support/temporary_folder.hpp"
 #include "child_process.hpp"
 #include "committed.hpp"
-#include "temporary_folder.hpp"
-#include "thrown_error.hpp"
+#include "text_files.hpp"
+
+using raytrain::testing::TemporaryFolder;
 
 using namespace raytrain;
 

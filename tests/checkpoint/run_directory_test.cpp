@@ -16,10 +16,15 @@
 #include <raytrain/checkpoint/detail/xxh3.hpp>
 #include <raytrain/core/bytes.hpp>
 
+#include "../support/temporary_folder.hpp"
+#include "../support/thrown_error.hpp"
 #include "child_process.hpp"
 #include "faulty_files.hpp"
-#include "temporary_folder.hpp"
-#include "thrown_error.hpp"
+#include "text_files.hpp"
+
+using raytrain::testing::check_contains;
+using raytrain::testing::TemporaryFolder;
+using raytrain::testing::thrown_error;
 
 using namespace raytrain;
 

@@ -21,6 +21,10 @@
 #include <raytrain/collective/reduce_op.hpp>
 #include <raytrain/core/rank.hpp>
 
+#include "../support/random_seed.hpp"
+
+using raytrain::testing::random_seed;
+
 namespace conformance {
 
 using raytrain::Rank;
@@ -273,8 +277,7 @@ TEST_CASE_TEMPLATE_DEFINE("a collective", World, collective_conformance) {
     }
   }
   SUBCASE("does not mix up operations that follow each other at once, whatever their sizes and types") {
-    auto const seed = std::random_device{}();
-    MESSAGE("seed " << seed);
+    auto const seed = random_seed();
     for (auto const ranks : world_sizes) {
       CAPTURE(ranks);
       CHECK(wrong_by_rank<World>({ranks}, [&](auto& collective) {
@@ -305,8 +308,7 @@ TEST_CASE_TEMPLATE_DEFINE("a collective", World, collective_conformance) {
     }
   }
   SUBCASE("works with many more workers than cores") {
-    auto const seed = std::random_device{}();
-    MESSAGE("seed " << seed);
+    auto const seed = random_seed();
     CHECK(wrong_by_rank<World>({64}, [&](auto& collective) {
             std::mt19937_64 random{seed};
             std::size_t wrong = 0;

@@ -21,6 +21,7 @@
 #include <raytrain/core/rank.hpp>
 #include <raytrain/core/stopped.hpp>
 
+#include "../support/random_seed.hpp"
 #include "conformance.hpp"
 #include "local_world.hpp"
 #include "refusals.hpp"
@@ -31,6 +32,7 @@ using raytrain::LocalGroup;
 using raytrain::Rank;
 using raytrain::ReduceOp;
 using raytrain::WorldSize;
+using raytrain::testing::random_seed;
 
 TEST_CASE_TEMPLATE_INVOKE(collective_conformance, LocalWorld);
 TEST_CASE_TEMPLATE_INVOKE(collective_mismatches, LocalWorld);
@@ -43,12 +45,6 @@ void pass_time(std::mt19937_64& random) {
   for (auto left = random() % 3 == 0 ? 0 : random() % 3000; left > 0; --left)
     std::atomic_signal_fence(std::memory_order_seq_cst);
   for (auto left = random() % 4; left > 0; --left) std::this_thread::yield();
-}
-
-auto announced_seed() -> std::uint64_t {
-  auto const seed = std::random_device{}();
-  MESSAGE("seed " << seed);
-  return seed;
 }
 
 auto text_of(std::exception_ptr const& thrown) -> std::string {
@@ -84,7 +80,7 @@ TEST_CASE("a collective without a group, or with a rank that its group does not 
 }
 
 TEST_CASE("whoever waits for a worker that ends, or calls later, is told so, whenever that worker ends") {
-  std::mt19937_64 random{announced_seed()};
+  std::mt19937_64 random{random_seed()};
   for (int run = 0; run < 300; ++run) {
     auto const group = std::make_shared<LocalGroup>(WorldSize{3});
     auto const seed = random();
@@ -109,7 +105,7 @@ TEST_CASE("whoever waits for a worker that ends, or calls later, is told so, whe
 }
 
 TEST_CASE("workers that end after their last common operation disturb nobody who has still to wake from it") {
-  std::mt19937_64 random{announced_seed()};
+  std::mt19937_64 random{random_seed()};
   for (int run = 0; run < 300; ++run) {
     auto const size = random() % 2 == 0 ? 10U : 1000U;
     auto const group = std::make_shared<LocalGroup>(WorldSize{4});
@@ -120,7 +116,7 @@ TEST_CASE("workers that end after their last common operation disturb nobody who
 }
 
 TEST_CASE("an abort stops all ranks at the same operation, and none while another works on its memory") {
-  std::mt19937_64 random{announced_seed()};
+  std::mt19937_64 random{random_seed()};
   for (int run = 0; run < 300; ++run) {
     auto const size = random() % 2 == 0 ? 20U : 3000U;
     auto const ranks = static_cast<std::uint32_t>(2 + random() % 2);
@@ -175,7 +171,7 @@ TEST_CASE("an abort wakes 63 workers that wait for the last one") {
 }
 
 TEST_CASE("all ranks agree to stop after the same operation, whenever the request comes") {
-  std::mt19937_64 random{announced_seed()};
+  std::mt19937_64 random{random_seed()};
   for (int run = 0; run < 300; ++run) {
     auto const size = random() % 2 == 0 ? 10U : 1000U;
     auto const ranks = static_cast<std::uint32_t>(1 + random() % 4);

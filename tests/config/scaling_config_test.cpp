@@ -6,7 +6,7 @@
 
 #include <doctest/doctest.h>
 
-#include "../core/thrown_error.hpp"
+#include "../support/thrown_error.hpp"
 
 // A config that names some of its fields compiles without a warning about the others.
 #pragma GCC diagnostic error "-Wmissing-field-initializers"

@@ -10,7 +10,7 @@
 
 #include <doctest/doctest.h>
 
-#include "thrown_error.hpp"
+#include "../support/thrown_error.hpp"
 
 using raytrain::Metrics;
 using raytrain::testing::thrown_error;

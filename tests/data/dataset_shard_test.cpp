@@ -13,8 +13,8 @@
 
 #include <doctest/doctest.h>
 
-#include "random_seed.hpp"
-#include "thrown_error.hpp"
+#include "../support/random_seed.hpp"
+#include "../support/thrown_error.hpp"
 
 using raytrain::Batch;
 using raytrain::BatchOptions;
@@ -25,6 +25,9 @@ using raytrain::Rank;
 using raytrain::ShardPlace;
 using raytrain::ShardPosition;
 using raytrain::WorldSize;
+using raytrain::testing::check_contains;
+using raytrain::testing::random_seed;
+using raytrain::testing::thrown_error;
 using Rows = std::vector<std::uint64_t>;
 
 static_assert(std::ranges::input_range<BatchRange>);

@@ -10,11 +10,13 @@
 
 #include <doctest/doctest.h>
 
-#include "thrown_error.hpp"
+#include "../support/thrown_error.hpp"
 
 using raytrain::Column;
 using raytrain::Dataset;
 using raytrain::ElementType;
+using raytrain::testing::check_contains;
+using raytrain::testing::thrown_error;
 
 static_assert(raytrain::Element<std::uint8_t> && !raytrain::Element<bool> && !raytrain::Element<char>);
 

@@ -6,12 +6,14 @@
 
 #include <doctest/doctest.h>
 
-#include "thrown_error.hpp"
+#include "../support/thrown_error.hpp"
 
 using raytrain::DataConfig;
 using raytrain::Dataset;
 using raytrain::Datasets;
 using raytrain::WorldSize;
+using raytrain::testing::check_contains;
+using raytrain::testing::thrown_error;
 
 namespace {
 auto of_rows(std::size_t rows) -> Dataset { return Dataset::from_columns({{"x", std::vector<float>(rows)}}); }

@@ -11,11 +11,14 @@
 #include <doctest/doctest.h>
 #include <zlib.h>
 
-#include "temporary_folder.hpp"
-#include "thrown_error.hpp"
+#include "../support/temporary_folder.hpp"
+#include "../support/thrown_error.hpp"
 
 using raytrain::ElementType;
 using raytrain::read_idx;
+using raytrain::testing::check_contains;
+using raytrain::testing::TemporaryFolder;
+using raytrain::testing::thrown_error;
 namespace fs = std::filesystem;
 
 namespace {

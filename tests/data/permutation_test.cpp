@@ -12,13 +12,14 @@
 
 #include <doctest/doctest.h>
 
-#include "random_seed.hpp"
+#include "../support/random_seed.hpp"
 
 using raytrain::ShuffleKey;
 using raytrain::detail::permutation;
 using raytrain::detail::PermutationCache;
 using raytrain::detail::SplitMix64;
 using raytrain::detail::Xoshiro256PlusPlus;
+using raytrain::testing::random_seed;
 using Rows = std::vector<std::uint64_t>;
 
 TEST_CASE("the generators give the published reference values") {

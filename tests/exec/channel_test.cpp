@@ -23,6 +23,10 @@
 #include <raytrain/exec/executor.hpp>
 #include <raytrain/exec/scope.hpp>
 
+#include "../support/random_seed.hpp"
+
+using raytrain::testing::random_seed;
+
 namespace {
 
 using raytrain::Channel;
@@ -94,8 +98,7 @@ auto receive_into(Channel<int>& channel, std::vector<int>& all) -> asio::awaitab
 }  // namespace
 
 TEST_CASE("messages of many producers all arrive, and those of each producer in order") {
-  auto const seed = std::random_device{}();
-  MESSAGE("seed " << seed);
+  auto const seed = random_seed();
   Random random{seed};
   for (int round = 0; round < 30; ++round) {
     SystemClock clock;
@@ -139,8 +142,7 @@ auto take_and_be_cancelled(Executor& executor, Channel<Numbered>& channel, Arriv
 }  // namespace
 
 TEST_CASE("a consumer that is cancelled again and again loses no message and no order") {
-  auto const seed = std::random_device{}();
-  MESSAGE("seed " << seed);
+  auto const seed = random_seed();
   Random random{seed};
   for (int round = 0; round < 10; ++round) {
     SystemClock clock;

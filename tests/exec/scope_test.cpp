@@ -25,6 +25,10 @@
 #include <raytrain/exec/channel.hpp>
 #include <raytrain/exec/executor.hpp>
 
+#include "../support/random_seed.hpp"
+
+using raytrain::testing::random_seed;
+
 namespace {
 
 using raytrain::Channel;
@@ -285,8 +289,7 @@ auto grow(Executor& executor, int& living, std::uint64_t seed, int depth) -> asi
 }  // namespace
 
 TEST_CASE("whatever fails and is cancelled in a tree of scopes, nothing lives on after the join") {
-  auto const seed = std::random_device{}();
-  MESSAGE("seed " << seed);
+  auto const seed = random_seed();
   std::mt19937_64 random{seed};
   int failures = 0;
   for (int round = 0; round < 200; ++round) {

@@ -11,7 +11,7 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
-#include "../core/thrown_error.hpp"
+#include "../support/thrown_error.hpp"
 #include "sample_messages.hpp"
 
 using namespace raytrain;

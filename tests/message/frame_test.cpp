@@ -9,8 +9,8 @@
 
 #include <doctest/doctest.h>
 
-#include "../core/thrown_error.hpp"
-#include "random_seed.hpp"
+#include "../support/random_seed.hpp"
+#include "../support/thrown_error.hpp"
 
 using namespace raytrain;
 using raytrain::testing::thrown_error;

@@ -11,7 +11,7 @@
 
 #include "../fuzz/properties.hpp"
 #include "../fuzz/seeds.hpp"
-#include "random_seed.hpp"
+#include "../support/random_seed.hpp"
 
 using namespace raytrain;
 

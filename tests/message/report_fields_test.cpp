@@ -13,7 +13,7 @@
 #include <raytrain/message/codec.hpp>
 #include <raytrain/message/json.hpp>
 
-#include "../core/thrown_error.hpp"
+#include "../support/thrown_error.hpp"
 
 using namespace raytrain;
 using raytrain::testing::thrown_error;

@@ -14,6 +14,10 @@
 
 #include <doctest/doctest.h>
 
+#include "../support/random_seed.hpp"
+
+using raytrain::testing::random_seed;
+
 namespace {
 
 using namespace raytrain;
@@ -312,8 +316,7 @@ class RandomWalk {
 }  // namespace
 
 TEST_CASE("in any order of events each report is handled once and in order, and one terminal state ends it all") {
-  std::uint64_t const first_seed = std::random_device{}();
-  MESSAGE("seeds from " << first_seed);
+  auto const first_seed = random_seed();
   for (std::uint64_t walk = 0; walk < 2000; ++walk) {
     CAPTURE(first_seed + walk);
     RandomWalk{first_seed + walk}.run();

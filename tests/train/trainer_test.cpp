@@ -23,6 +23,10 @@
 
 #include <raytrain/testing/minimal_backend.hpp>
 
+#include "../support/temporary_folder.hpp"
+
+using raytrain::testing::TemporaryFolder;
+
 namespace {
 
 using namespace raytrain;
@@ -45,23 +49,6 @@ struct Other {
   void serialize(A& a) {
     a(CEREAL_NVP(step));
   }
-};
-
-// A folder of its own, gone at the end.
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    auto pattern = (std::filesystem::temp_directory_path() / "raytrain-trainer-XXXXXX").string();
-    REQUIRE(mkdtemp(pattern.data()) != nullptr);
-    path_ = pattern;
-  }
-  TemporaryFolder(TemporaryFolder const&) = delete;
-  auto operator=(TemporaryFolder const&) -> TemporaryFolder& = delete;
-  ~TemporaryFolder() { std::filesystem::remove_all(path_); }
-  [[nodiscard]] auto path() const -> std::filesystem::path const& { return path_; }
-
- private:
-  std::filesystem::path path_;
 };
 
 auto draft(std::string const& text) -> CheckpointDraft {
@@ -102,6 +89,22 @@ auto contains(std::string const& text, std::string const& part) -> bool {
   CHECK_MESSAGE(found, "looked for: ", part);
   return found;
 }
+
+std::string late_text;
+
+// A context that reports when it ends, which is after the training function.
+struct LateContext : TrainContext {
+  using TrainContext::TrainContext;
+  ~LateContext() {
+    late_text = message_of([this] { report(Epoch{}); });
+  }
+};
+
+struct LateBackend : MinimalBackend {
+  using Context = LateContext;
+  using MinimalBackend::MinimalBackend;
+  auto make_context(WorkerSetup setup) -> Context { return Context{std::move(setup)}; }
+};
 
 }  // namespace
 
@@ -259,7 +262,7 @@ TEST_CASE("a finished or broken run is read back from its folder") {
   CHECK(result.history.front().metrics.number("loss") == 0.25);
   CHECK(result.metrics.number("epoch") == 0);
   CHECK(result.checkpoints.size() == 1);
-  CHECK_THROWS_AS(Result::from_path(folder.path() / "nothing"), Error);
+  CHECK_THROWS_AS((void)Result::from_path(folder.path() / "nothing"), Error);
 }
 
 TEST_CASE("num_to_keep keeps the best and the newest on disk") {
@@ -321,9 +324,8 @@ TEST_CASE("a corrupted checkpoint is passed over with a warning that names it") 
   CHECK(result.history.size() == 3);
 }
 
-TEST_CASE("report is refused from another thread and after the end") {
+TEST_CASE("report is refused from another thread") {
   TemporaryFolder const folder;
-  std::function<void()> late;
   MinimalTrainer trainer{[](TrainContext& ctx) {
                            std::string text;
                            std::jthread{[&] { text = message_of([&] { ctx.report(Epoch{}); }); }}.join();
@@ -331,6 +333,12 @@ TEST_CASE("report is refused from another thread and after the end") {
                          },
                          {.run = {.name = "r", .storage_path = folder.path()}}};
   CHECK(trainer.fit().state == RunState::finished);
+}
+
+TEST_CASE("report is refused once the training function has returned") {
+  TemporaryFolder const folder;
+  Trainer<LateBackend>{[](LateContext&) {}, {.run = {.name = "r", .storage_path = folder.path()}}}.fit();
+  contains(late_text, "was called after the training function had returned");
 }
 
 TEST_CASE("a NaN is kept, in the result and in the file") {

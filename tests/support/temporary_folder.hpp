@@ -2,18 +2,23 @@
 #pragma once
 
 #include <stdlib.h>
+#include <unistd.h>
 
 #include <filesystem>
-#include <string>
 #include <system_error>
 
 #include <doctest/doctest.h>
 
-/// A new folder that goes away with everything in it.
+namespace raytrain::testing {
+
+/// A new folder that goes away with everything in it; in memory where the system has room for files there, since a
+/// run syncs its files.
 class TemporaryFolder {
  public:
   TemporaryFolder() {
-    auto name = (std::filesystem::temp_directory_path() / "raytrain-data-XXXXXX").string();
+    std::filesystem::path const memory{"/dev/shm"};
+    auto const base = ::access(memory.c_str(), W_OK) == 0 ? memory : std::filesystem::temp_directory_path();
+    auto name = (base / "raytrain-test-XXXXXX").string();
     REQUIRE(::mkdtemp(name.data()) != nullptr);
     path_ = name;
   }
@@ -29,3 +34,5 @@ class TemporaryFolder {
  private:
   std::filesystem::path path_;
 };
+
+}  // namespace raytrain::testing
