@@ -72,7 +72,8 @@ class Rendezvous {
   static constexpr std::uint32_t one_meeting = 1U << 17U;
 
   static constexpr std::uint32_t nobody = ~0U;
-  static constexpr std::chrono::microseconds spin_time{50};
+  /// Longer than steps of one length usually differ, since a thread that the system has to wake comes 50 us late.
+  static constexpr std::chrono::milliseconds spin_time{2};
 
   static auto usable_cores() noexcept -> std::uint32_t {
     cpu_set_t cores;
