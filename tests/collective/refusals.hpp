@@ -126,6 +126,8 @@ TEST_CASE_TEMPLATE_DEFINE("a collective tells all ranks of both sides, and works
   SUBCASE("ops differ") {
     check_mismatch<World>(reduce(5, ReduceOp::average), "all_reduce(5 x float32, average)", reduce(5, sum),
                           "all_reduce(5 x float32, sum)");
+    check_mismatch<World>(reduce(5, ReduceOp::product), "all_reduce(5 x float32, product)", reduce(5, sum),
+                          "all_reduce(5 x float32, sum)");
     check_mismatch<World>(scatter(5, ReduceOp::min), "reduce_scatter(5 x float32, min)", scatter(5, ReduceOp::max),
                           "reduce_scatter(5 x float32, max)");
   }

@@ -12,6 +12,7 @@ enum class ReduceOp : std::uint8_t {
   average,  ///< The sum divided by the world size; integers round toward zero.
   min,      ///< A NaN on any rank is the result.
   max,      ///< A NaN on any rank is the result.
+  product,  ///< Integers wrap around.
 };
 
 [[nodiscard]] constexpr auto to_string(ReduceOp op) noexcept -> std::string_view {
@@ -20,6 +21,7 @@ enum class ReduceOp : std::uint8_t {
     case ReduceOp::average: return "average";
     case ReduceOp::min: return "min";
     case ReduceOp::max: return "max";
+    case ReduceOp::product: return "product";
   }
   return "unknown";
 }

@@ -23,6 +23,7 @@ void with_op(ReduceOp op, Work const& work) {
     case ReduceOp::average: return work(std::integral_constant<ReduceOp, ReduceOp::average>{});
     case ReduceOp::min: return work(std::integral_constant<ReduceOp, ReduceOp::min>{});
     case ReduceOp::max: return work(std::integral_constant<ReduceOp, ReduceOp::max>{});
+    case ReduceOp::product: return work(std::integral_constant<ReduceOp, ReduceOp::product>{});
   }
 }
 
@@ -33,8 +34,13 @@ template <ReduceOp op, Element T>
     // Only a NaN differs from itself.
     return better || next != next ? next : sofar;
   } else if constexpr (std::integral<T>) {
-    using Wide = std::make_unsigned_t<T>;  // signed overflow would be undefined
-    return static_cast<T>(static_cast<Wide>(static_cast<Wide>(sofar) + static_cast<Wide>(next)));
+    // Signed overflow would be undefined, in `int` as well, to which short types are promoted.
+    using Wide = std::common_type_t<std::make_unsigned_t<T>, unsigned>;
+    auto const first = static_cast<Wide>(sofar);
+    auto const second = static_cast<Wide>(next);
+    return static_cast<T>(op == ReduceOp::product ? first * second : first + second);
+  } else if constexpr (op == ReduceOp::product) {
+    return sofar * next;
   } else {
     return sofar + next;
   }
