@@ -102,6 +102,7 @@ static_assert(!Collective<LacksAType<std::int8_t>> && !Collective<LacksAType<std
 static_assert(!Collective<LacksAType<std::int32_t>> && !Collective<LacksAType<std::int64_t>>);
 static_assert(!Collective<LacksAType<std::uint8_t>> && !Collective<LacksAType<std::uint16_t>>);
 static_assert(!Collective<LacksAType<std::uint32_t>> && !Collective<LacksAType<std::uint64_t>>);
+static_assert(!Collective<LacksAType<raytrain::Float16>> && !Collective<LacksAType<raytrain::BFloat16>>);
 
 static_assert(Element<float> && Element<std::int8_t> && Element<std::uint64_t> && Element<long long>);
 static_assert(!Element<bool> && !Element<char> && !Element<long double> && !Element<float const> && !Element<Rank>);

@@ -21,6 +21,8 @@
 #include <doctest/doctest.h>
 
 #include <raytrain/collective/reduce_op.hpp>
+#include <raytrain/core/bfloat16.hpp>
+#include <raytrain/core/float16.hpp>
 #include <raytrain/core/rank.hpp>
 
 #include "../support/random_seed.hpp"
@@ -36,6 +38,10 @@ using raytrain::WorldSize;
 inline constexpr ReduceOp all_ops[] = {ReduceOp::sum, ReduceOp::average, ReduceOp::min, ReduceOp::max,
                                        ReduceOp::product};
 
+/// What stores 16 bits and is reduced in float.
+template <class T>
+concept StoredIn16Bits = std::same_as<T, raytrain::Float16> || std::same_as<T, raytrain::BFloat16>;
+
 /// The value of an element, as a function of where it is: any rank can say what another one has.
 template <class T>
 auto value_at(std::uint64_t seed, std::size_t rank, std::size_t index) -> T {
@@ -45,17 +51,19 @@ auto value_at(std::uint64_t seed, std::size_t rank, std::size_t index) -> T {
   if constexpr (std::floating_point<T>) {
     // Exponents far enough apart that the order of a sum shows in its bits.
     return std::ldexp(static_cast<T>(static_cast<std::int32_t>(bits)), static_cast<int>((bits >> 40U) % 12) - 30);
+  } else if constexpr (StoredIn16Bits<T>) {
+    return T{value_at<float>(seed, rank, index)};
   } else {
     return static_cast<T>(bits);
   }
 }
 
-/// What the reduction of that element is, by the plainest means.
-template <class T>
-auto expected_at(std::uint64_t seed, std::size_t ranks, std::size_t index, ReduceOp op) -> T {
-  auto result = value_at<T>(seed, 0, index);
+/// What the reduction of that element is before it is rounded to `T`, by the plainest means.
+template <class T, class Computed>
+auto reduced_at(std::uint64_t seed, std::size_t ranks, std::size_t index, ReduceOp op) -> Computed {
+  auto result = static_cast<Computed>(value_at<T>(seed, 0, index));
   for (std::size_t rank = 1; rank < ranks; ++rank) {
-    auto const next = value_at<T>(seed, rank, index);
+    auto const next = static_cast<Computed>(value_at<T>(seed, rank, index));
     if (op == ReduceOp::min) {
       if (next < result) result = next;
     } else if (op == ReduceOp::max) {
@@ -75,7 +83,16 @@ auto expected_at(std::uint64_t seed, std::size_t ranks, std::size_t index, Reduc
   } else if constexpr (std::integral<T>) {
     return static_cast<T>(std::int64_t{result} / static_cast<std::int64_t>(ranks));
   } else {
-    return result / static_cast<T>(ranks);
+    return result / static_cast<Computed>(ranks);
+  }
+}
+
+template <class T>
+auto expected_at(std::uint64_t seed, std::size_t ranks, std::size_t index, ReduceOp op) -> T {
+  if constexpr (StoredIn16Bits<T>) {
+    return T{reduced_at<T, float>(seed, ranks, index, op)};
+  } else {
+    return reduced_at<T, T>(seed, ranks, index, op);
   }
 }
 
@@ -158,7 +175,7 @@ void for_types(Work const& work) {
 template <class Work>
 void for_all_types(Work const& work) {
   for_types<float, double, std::int8_t, std::int16_t, std::int32_t, std::int64_t, std::uint8_t, std::uint16_t,
-            std::uint32_t, std::uint64_t>(work);
+            std::uint32_t, std::uint64_t, raytrain::Float16, raytrain::BFloat16>(work);
 }
 
 /// Runs `work(collective)`, which counts wrong elements, as every rank of a world, and gives them by rank.
@@ -188,9 +205,11 @@ auto wrong_in_random_operation(C& collective, std::mt19937_64& random, std::size
       default: wrong = wrong_in_reduce_scatter<T>(collective, seed, size, op, in_place); break;
     }
   };
-  switch (random() % 3) {
+  switch (random() % 5) {
     case 0: apply(std::type_identity<float>{}); break;
     case 1: apply(std::type_identity<double>{}); break;
+    case 2: apply(std::type_identity<raytrain::Float16>{}); break;
+    case 3: apply(std::type_identity<raytrain::BFloat16>{}); break;
     default: apply(std::type_identity<std::int16_t>{}); break;
   }
   return wrong;
@@ -270,17 +289,35 @@ TEST_CASE_TEMPLATE_DEFINE("a collective", World, collective_conformance) {
     for (auto const ranks : world_sizes) {
       CAPTURE(ranks);
       World::run({ranks}, [&](auto& collective) {
-        for (std::uint32_t from = 0; from < ranks; ++from) {
-          for (auto const op : all_ops) {
-            std::vector<double> values(100, -0.0);
-            if (collective.rank() == Rank{from}) values[99] = std::numeric_limits<double>::quiet_NaN();
-            collective.all_reduce(std::span<double>{values}, op);
-            CHECK(std::isnan(values[99]));
-            CHECK(std::signbit(values[98]) == (op != ReduceOp::product || ranks % 2 == 1));
+        for_types<float, double, raytrain::Float16, raytrain::BFloat16>([&]<class T>(std::type_identity<T>) {
+          for (std::uint32_t from = 0; from < ranks; ++from) {
+            for (auto const op : all_ops) {
+              std::vector<T> values(100, T{-0.0F});
+              if (collective.rank() == Rank{from}) values[99] = T{std::numeric_limits<float>::quiet_NaN()};
+              collective.all_reduce(std::span<T>{values}, op);
+              CHECK(std::isnan(static_cast<float>(values[99])));
+              CHECK(std::signbit(static_cast<float>(values[98])) == (op != ReduceOp::product || ranks % 2 == 1));
+            }
           }
-        }
+        });
       });
     }
+  }
+  SUBCASE("adds values of 16 bits in float and rounds once, so that none is lost and no sum on the way is too large") {
+    for_types<raytrain::Float16, raytrain::BFloat16>([&]<class T>(std::type_identity<T>) {
+      // From this number on, the next integer is half way to the next value.
+      float const large = std::same_as<T, raytrain::Float16> ? 2048 : 256;
+      std::vector<float> const parts{large, 1, 1, 60000, 60000, -60000, -60000};
+      for (std::size_t const count : {1U, 100U, 5000U}) {
+        std::vector<std::vector<T>> results(parts.size());
+        World::run({static_cast<std::uint32_t>(parts.size())}, [&](auto& collective) {
+          auto& values = results[collective.rank().value];
+          values.assign(count, T{parts[collective.rank().value]});
+          collective.all_reduce(std::span<T>{values}, ReduceOp::sum);
+        });
+        for (auto const& values : results) CHECK(values.back().bits() == T{large + 2}.bits());
+      }
+    });
   }
   SUBCASE("does not mix up operations that follow each other at once, whatever their sizes and types") {
     auto const seed = random_seed();

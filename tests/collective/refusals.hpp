@@ -16,7 +16,9 @@
 #include <doctest/doctest.h>
 
 #include <raytrain/collective/reduce_op.hpp>
+#include <raytrain/core/bfloat16.hpp>
 #include <raytrain/core/error.hpp>
+#include <raytrain/core/float16.hpp>
 #include <raytrain/core/rank.hpp>
 
 namespace conformance {
@@ -122,6 +124,12 @@ TEST_CASE_TEMPLATE_DEFINE("a collective tells all ranks of both sides, and works
                           "all_reduce(5 x int32, sum)");
     check_mismatch<World>(reduce<std::uint8_t>(5000, sum), "all_reduce(5000 x uint8, sum)",
                           reduce<std::int8_t>(5000, sum), "all_reduce(5000 x int8, sum)");
+  }
+  SUBCASE("types of one size differ in how they store a number") {
+    check_mismatch<World>(reduce<raytrain::Float16>(5, sum), "all_reduce(5 x float16, sum)",
+                          reduce<raytrain::BFloat16>(5, sum), "all_reduce(5 x bfloat16, sum)");
+    check_mismatch<World>(reduce<std::uint16_t>(5000, sum), "all_reduce(5000 x uint16, sum)",
+                          reduce<raytrain::Float16>(5000, sum), "all_reduce(5000 x float16, sum)");
   }
   SUBCASE("ops differ") {
     check_mismatch<World>(reduce(5, ReduceOp::average), "all_reduce(5 x float32, average)", reduce(5, sum),

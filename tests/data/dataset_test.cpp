@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <raytrain/data/dataset.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <memory>
@@ -9,6 +10,9 @@
 #include <vector>
 
 #include <doctest/doctest.h>
+
+#include <raytrain/core/bfloat16.hpp>
+#include <raytrain/core/float16.hpp>
 
 #include "../support/thrown_error.hpp"
 
@@ -51,6 +55,24 @@ TEST_CASE_TEMPLATE("every element type comes back as it went in", T, std::uint8_
   CHECK(column.type() == raytrain::element_type<T>);
   CHECK(raytrain::size_bytes(column.type()) == sizeof(T));
   CHECK(std::vector<T>(column.as<T>().begin(), column.as<T>().end()) == values);
+}
+
+TEST_CASE_TEMPLATE("values of 16 bits come back bit by bit, a NaN and the smallest among them", T, raytrain::Float16,
+                   raytrain::BFloat16) {
+  std::vector<T> const values{T{1.5F}, T::from_bits(0x0001), T::from_bits(0xffff), T{-2.0F}};
+  Dataset const dataset = Dataset::from_columns({{"x", values, {2}}});
+  Column const& column = dataset.column("x");
+  CHECK(column.type() == raytrain::element_type<T>);
+  CHECK(column.row_bytes() == 4);
+  CHECK(column.rows() == 2);
+  for (std::size_t i = 0; i < values.size(); ++i) CHECK(column.as<T>()[i].bits() == values[i].bits());
+}
+
+TEST_CASE("a type of 16 bits is not taken for another one") {
+  auto const dataset = Dataset::from_columns({{"x", std::vector<raytrain::Float16>(3)}});
+  CHECK(thrown_error([&] { return dataset.column("x").as<raytrain::BFloat16>(); }) ==
+        "invalid_data: column 'x' as bfloat16: it holds float16 of row shape scalar; ask for float16, or convert it "
+        "before it goes into the dataset");
 }
 
 TEST_CASE("vectors that are moved in, copies, heads and splits share one memory") {

@@ -6,6 +6,8 @@
 #include <span>
 
 #include <raytrain/collective/reduce_op.hpp>
+#include <raytrain/core/bfloat16.hpp>
+#include <raytrain/core/float16.hpp>
 #include <raytrain/core/rank.hpp>
 
 namespace raytrain {
@@ -30,7 +32,7 @@ concept CollectiveOn = requires(C& collective, std::span<T> values, std::span<T 
 ///
 /// What the compiler cannot check, every model promises:
 ///  - an operation returns when this worker may use its arrays again, and values are combined in rank order, so that
-///    equal inputs give equal bits;
+///    equal inputs give equal bits; those of `Float16` and `BFloat16` in float, rounded once at the end;
 ///  - ranks that call different operations, or with another size, type, op or root, all get the same
 ///    `Error{Errc::rank_mismatch}`, which names both sides; after it every call fails;
 ///  - an array that cannot be right by itself is `Error{Errc::invalid_call}` on that rank, and nothing has happened;
@@ -58,6 +60,7 @@ concept Collective = std::movable<C> && requires(C& collective, C const& view) {
   requires CollectiveOn<C, std::int32_t> && CollectiveOn<C, std::int64_t>;
   requires CollectiveOn<C, std::uint8_t> && CollectiveOn<C, std::uint16_t>;
   requires CollectiveOn<C, std::uint32_t> && CollectiveOn<C, std::uint64_t>;
+  requires CollectiveOn<C, Float16> && CollectiveOn<C, BFloat16>;
 };
 
 }  // namespace raytrain

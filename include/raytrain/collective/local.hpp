@@ -159,7 +159,9 @@ class LocalCollective {
     auto const begin = border(rank_.value);
     auto const slice = border(rank_.value + std::size_t{1}) - begin;
     auto const target = [&](std::uint32_t rank) { return static_cast<T*>(ranks[rank].target) + begin; };
-    if (ranks.size() == 2) return detail::reduce_pair<op>(target(0), target(1), slice);
+    if constexpr (detail::combines_in_itself<T>) {
+      if (ranks.size() == 2) return detail::reduce_pair<op>(target(0), target(1), slice);
+    }
     detail::reduce_blocks<op, T>(size().value, slice, target, [&](std::size_t at, T const* block, std::size_t bytes) {
       for (std::uint32_t rank = 0; rank < ranks.size(); ++rank) std::memcpy(target(rank) + at, block, bytes);
     });

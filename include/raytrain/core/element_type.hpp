@@ -6,6 +6,9 @@
 #include <cstdint>
 #include <string_view>
 
+#include <raytrain/core/bfloat16.hpp>
+#include <raytrain/core/float16.hpp>
+
 namespace raytrain {
 
 namespace detail {
@@ -16,9 +19,10 @@ concept one_of = (std::same_as<T, Ts> || ...);
 /// A number that a dataset's column can hold and a collective can carry: not `bool`, not a character.
 template <class T>
 concept Element = detail::one_of<T, float, double, signed char, short, int, long, long long, unsigned char,
-                                 unsigned short, unsigned, unsigned long, unsigned long long>;
+                                 unsigned short, unsigned, unsigned long, unsigned long long, Float16, BFloat16>;
 
-/// An `Element` by size and kind: `long` and `long long` are the same where they are of one size.
+/// An `Element` by size and kind: `long` and `long long` are the same where they are of one size. Its numbers may be
+/// stored, so new ones come last.
 enum class ElementType : std::uint8_t {
   float32,
   float64,
@@ -30,6 +34,8 @@ enum class ElementType : std::uint8_t {
   uint16,
   uint32,
   uint64,
+  float16,
+  bfloat16,
 };
 
 template <Element T>
@@ -42,6 +48,10 @@ inline constexpr ElementType element_type = [] {
     return ElementType::float32;
   } else if constexpr (std::same_as<T, double>) {
     return ElementType::float64;
+  } else if constexpr (std::same_as<T, Float16>) {
+    return ElementType::float16;
+  } else if constexpr (std::same_as<T, BFloat16>) {
+    return ElementType::bfloat16;
   } else if constexpr (std::signed_integral<T>) {
     return of_size[log2_size];
   } else {
@@ -61,6 +71,8 @@ inline constexpr ElementType element_type = [] {
     case ElementType::uint16: return "uint16";
     case ElementType::uint32: return "uint32";
     case ElementType::uint64: return "uint64";
+    case ElementType::float16: return "float16";
+    case ElementType::bfloat16: return "bfloat16";
   }
   return "unknown";
 }
@@ -70,7 +82,9 @@ inline constexpr ElementType element_type = [] {
     case ElementType::int8:
     case ElementType::uint8: return 1;
     case ElementType::int16:
-    case ElementType::uint16: return 2;
+    case ElementType::uint16:
+    case ElementType::float16:
+    case ElementType::bfloat16: return 2;
     case ElementType::float32:
     case ElementType::int32:
     case ElementType::uint32: return 4;

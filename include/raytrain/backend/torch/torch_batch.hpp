@@ -28,6 +28,8 @@ namespace detail {
     case ElementType::int32: return at::ScalarType::Int;
     case ElementType::int64: return at::ScalarType::Long;
     case ElementType::uint8: return at::ScalarType::Byte;
+    case ElementType::float16: return at::ScalarType::Half;
+    case ElementType::bfloat16: return at::ScalarType::BFloat16;
     case ElementType::uint16:
     case ElementType::uint32:
     case ElementType::uint64: break;

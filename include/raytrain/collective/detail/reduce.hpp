@@ -9,7 +9,9 @@
 #include <type_traits>
 
 #include <raytrain/collective/reduce_op.hpp>
+#include <raytrain/core/bfloat16.hpp>
 #include <raytrain/core/element_type.hpp>
+#include <raytrain/core/float16.hpp>
 
 namespace raytrain::detail {
 
@@ -26,6 +28,13 @@ void with_op(ReduceOp op, Work const& work) {
     case ReduceOp::product: return work(std::integral_constant<ReduceOp, ReduceOp::product>{});
   }
 }
+
+/// In what values of `T` are combined, on every rank alike; only the result is rounded to `T`.
+template <Element T>
+using Combined = std::conditional_t<one_of<T, Float16, BFloat16>, float, T>;
+
+template <Element T>
+inline constexpr bool combines_in_itself = std::same_as<Combined<T>, T>;
 
 template <ReduceOp op, Element T>
 [[nodiscard]] constexpr auto combine(T sofar, T next) noexcept -> T {
@@ -71,14 +80,19 @@ void in_strides(std::size_t count, Step const& step) {
 }
 
 template <ReduceOp op, Element T>
-[[gnu::always_inline]] inline void combine_into(T* __restrict sofar, T const* __restrict next,
+[[gnu::always_inline]] inline void combine_into(Combined<T>* __restrict sofar, T const* __restrict next,
                                                 std::size_t count) noexcept {
-  for (std::size_t i = 0; i < count; ++i) sofar[i] = combine<op>(sofar[i], next[i]);
+  for (std::size_t i = 0; i < count; ++i) sofar[i] = combine<op>(sofar[i], static_cast<Combined<T>>(next[i]));
 }
 
 template <ReduceOp op, Element T>
 [[gnu::always_inline]] inline void conclude_all(T* values, std::size_t count, std::uint32_t ranks) noexcept {
   for (std::size_t i = 0; i < count; ++i) values[i] = conclude<op>(values[i], ranks);
+}
+
+template <Element To, Element From>
+[[gnu::always_inline]] inline void convert(From const* __restrict from, To* __restrict to, std::size_t count) noexcept {
+  for (std::size_t i = 0; i < count; ++i) to[i] = static_cast<To>(from[i]);
 }
 
 template <ReduceOp op, Element T>
@@ -95,11 +109,16 @@ template <ReduceOp op, Element T>
 /// is called, so that a sink may write to them.
 template <ReduceOp op, Element T, class Source, class Sink>
 void reduce_blocks(std::uint32_t ranks, std::size_t count, Source const& source, Sink const& sink) {
-  constexpr std::size_t block_size = 4096 / sizeof(T);
-  alignas(cache_line_bytes) T block[block_size];
+  constexpr std::size_t block_size = 4096 / sizeof(Combined<T>);
+  alignas(cache_line_bytes) Combined<T> block[block_size];
   for (std::size_t begin = 0; begin < count; begin += block_size) {
     auto const size = std::min(block_size, count - begin);
-    std::memcpy(block, source(0) + begin, size * sizeof(T));
+    T const* const first = source(0) + begin;
+    if constexpr (combines_in_itself<T>) {
+      std::memcpy(block, first, size * sizeof(T));
+    } else {
+      in_strides(size, [&](std::size_t at, auto stride) { convert(first + at, block + at, stride); });
+    }
     for (std::uint32_t rank = 1; rank < ranks; ++rank) {
       T const* const next = source(rank) + begin;
       in_strides(size, [&](std::size_t at, auto stride) { combine_into<op>(block + at, next + at, stride); });
@@ -107,12 +126,19 @@ void reduce_blocks(std::uint32_t ranks, std::size_t count, Source const& source,
     if constexpr (op == ReduceOp::average) {
       in_strides(size, [&](std::size_t at, auto stride) { conclude_all<op>(block + at, stride, ranks); });
     }
-    sink(begin, static_cast<T const*>(block), size * sizeof(T));
+    if constexpr (combines_in_itself<T>) {
+      sink(begin, static_cast<T const*>(block), size * sizeof(T));
+    } else {
+      alignas(cache_line_bytes) T rounded[block_size];
+      in_strides(size, [&](std::size_t at, auto stride) { convert(block + at, rounded + at, stride); });
+      sink(begin, static_cast<T const*>(rounded), size * sizeof(T));
+    }
   }
 }
 
 /// Two ranks' arrays, which do not overlap, both become the result. Without the detour through a block.
 template <ReduceOp op, Element T>
+requires combines_in_itself<T>
 void reduce_pair(T* first, T* second, std::size_t count) noexcept {
   in_strides(count, [&](std::size_t at, auto stride) { combine_both<op>(first + at, second + at, stride); });
 }
