@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // One archetype per defect: the concept must say no to each of them, and yes to the one that has none.
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <type_traits>
@@ -31,6 +32,14 @@ struct Minimal {
   void all_gather(std::span<T const>, std::span<T>) {}
   template <class T>
   void reduce_scatter(std::span<T const>, std::span<T>, ReduceOp) {}
+  template <class T>
+  void reduce(std::span<T>, ReduceOp, Rank) {}
+  template <class T>
+  void gather(std::span<T const>, std::span<T>, Rank) {}
+  template <class T>
+  void scatter(std::span<T const>, std::span<T>, Rank) {}
+  template <class T>
+  void all_gatherv(std::span<T const>, std::span<T>, std::span<std::size_t const>) {}
 };
 static_assert(Collective<Minimal>);
 static_assert(Collective<raytrain::LocalCollective>);
@@ -81,6 +90,24 @@ struct ReduceScatterWithoutOp : Minimal {
   template <class T>
   void reduce_scatter(std::span<T const>, std::span<T>) {}
 };
+struct ReduceWithoutRoot : Minimal {
+  template <class T>
+  void reduce(std::span<T>, ReduceOp) {}
+};
+struct GatherReturnsTheResult : Minimal {
+  template <class T>
+  auto gather(std::span<T const>, std::span<T> all, Rank) -> std::span<T> {
+    return all;
+  }
+};
+struct ScatterWantsToWriteItsSource : Minimal {
+  template <class T>
+  void scatter(std::span<T>, std::span<T>, Rank) {}
+};
+struct AllGathervWantsToWriteTheCounts : Minimal {
+  template <class T>
+  void all_gatherv(std::span<T const>, std::span<T>, std::span<std::size_t>) {}
+};
 static_assert(!Collective<CannotMove>);
 static_assert(!Collective<RankMayThrow> && !Collective<RankIsAnInteger>);
 static_assert(!Collective<SizeMayThrow> && !Collective<SizeIsAnInteger>);
@@ -90,6 +117,10 @@ static_assert(!Collective<AllReduceReturnsTheResult> && !Collective<AllReduceOnl
 static_assert(!Collective<BroadcastWithoutRoot>);
 static_assert(!Collective<AllGatherWantsToWriteItsSource>);
 static_assert(!Collective<ReduceScatterWithoutOp>);
+static_assert(!Collective<ReduceWithoutRoot>);
+static_assert(!Collective<GatherReturnsTheResult>);
+static_assert(!Collective<ScatterWantsToWriteItsSource>);
+static_assert(!Collective<AllGathervWantsToWriteTheCounts>);
 
 template <class Missing>
 struct LacksAType : Minimal {

@@ -167,6 +167,70 @@ auto wrong_in_reduce_scatter(C& collective, std::uint64_t seed, std::size_t size
   return wrong_bits<T>(mine, [&](std::size_t i) { return expected_at<T>(seed, ranks, rank.value * size + i, op); });
 }
 
+template <class T, class C>
+auto wrong_in_reduce(C& collective, std::uint64_t seed, std::size_t size, ReduceOp op, Rank root) -> std::size_t {
+  auto const rank = collective.rank();
+  auto array = filled<T>(size, rank, [&](std::size_t i) { return value_at<T>(seed, rank.value, i); });
+  collective.reduce(array.span(), op, root);
+  return wrong_bits<T>(array.span(), [&](std::size_t i) {
+    return rank == root ? expected_at<T>(seed, collective.size().value, i, op) : value_at<T>(seed, rank.value, i);
+  });
+}
+
+/// `in_place`: as for all_gather. Other ranks than root give an array of some other size, which must stay as it is.
+template <class T, class C>
+auto wrong_in_gather(C& collective, std::uint64_t seed, std::size_t size, Rank root, bool in_place) -> std::size_t {
+  auto const rank = collective.rank();
+  bool const is_root = rank == root;
+  auto mine = filled<T>(size, rank, [&](std::size_t i) { return value_at<T>(seed, rank.value, i); });
+  auto all = filled<T>(is_root ? size * collective.size().value : seed % 5, rank,
+                       [&](std::size_t i) { return value_at<T>(seed + 1, rank.value, i); });
+  auto const sent = is_root && in_place ? all.span().subspan(rank.value * size, size) : mine.span();
+  if (is_root && in_place) std::copy(mine.span().begin(), mine.span().end(), sent.begin());
+  collective.gather(std::span<T const>{sent}, all.span(), root);
+  return wrong_bits<T>(all.span(), [&](std::size_t i) {
+    return is_root ? value_at<T>(seed, i / size, i % size) : value_at<T>(seed + 1, rank.value, i);
+  });
+}
+
+/// The same the other way round.
+template <class T, class C>
+auto wrong_in_scatter(C& collective, std::uint64_t seed, std::size_t size, Rank root, bool in_place) -> std::size_t {
+  auto const rank = collective.rank();
+  bool const is_root = rank == root;
+  auto const value = [&](std::size_t i) { return value_at<T>(seed, rank.value, i); };
+  auto all = filled<T>(is_root ? size * collective.size().value : seed % 5, rank, value);
+  Array<T> apart{size, rank};
+  auto const mine = is_root && in_place ? all.span().subspan(rank.value * size, size) : apart.span();
+  collective.scatter(std::span<T const>{all.span()}, mine, root);
+  return wrong_bits<T>(all.span(), value) +
+         wrong_bits<T>(mine, [&](std::size_t i) { return value_at<T>(seed, root.value, rank.value * size + i); });
+}
+
+/// `in_place`: as for all_gather. No rank sends more than `largest`; some send nothing.
+template <class T, class C>
+auto wrong_in_all_gatherv(C& collective, std::uint64_t seed, std::size_t largest, bool in_place) -> std::size_t {
+  auto const rank = collective.rank();
+  std::vector<std::size_t> counts;
+  std::vector<std::pair<std::size_t, std::size_t>> sent_by_at;  // of each element of the result: rank, index
+  std::size_t begin = 0;
+  for (std::size_t from = 0; from < collective.size().value; ++from) {
+    if (from == rank.value) begin = sent_by_at.size();
+    counts.push_back(value_at<std::uint64_t>(seed + 1, from, 0) % (largest + 1));
+    if (value_at<std::uint64_t>(seed + 2, from, 0) % 4 == 0) counts.back() = 0;
+    for (std::size_t i = 0; i < counts.back(); ++i) sent_by_at.emplace_back(from, i);
+  }
+  auto const size = counts[rank.value];
+  auto mine = filled<T>(size, rank, [&](std::size_t i) { return value_at<T>(seed, rank.value, i); });
+  Array<T> all{sent_by_at.size(), rank};
+  auto const own_part = all.span().subspan(begin, size);
+  if (in_place) std::copy(mine.span().begin(), mine.span().end(), own_part.begin());
+  collective.all_gatherv(std::span<T const>{in_place ? own_part : mine.span()}, all.span(),
+                         std::span<std::size_t const>{counts});
+  return wrong_bits<T>(all.span(),
+                       [&](std::size_t i) { return value_at<T>(seed, sent_by_at[i].first, sent_by_at[i].second); });
+}
+
 template <class... Ts, class Work>
 void for_types(Work const& work) {
   (work(std::type_identity<Ts>{}), ...);
@@ -194,7 +258,7 @@ auto wrong_in_random_operation(C& collective, std::mt19937_64& random, std::size
   auto const op = all_ops[random() % std::size(all_ops)];
   auto const root = Rank{static_cast<std::uint32_t>(random() % collective.size().value)};
   bool const in_place = random() % 2 == 0;
-  auto const kind = random() % 5;
+  auto const kind = random() % 9;
   std::size_t wrong = 0;
   auto const apply = [&]<class T>(std::type_identity<T>) {
     switch (kind) {
@@ -202,7 +266,11 @@ auto wrong_in_random_operation(C& collective, std::mt19937_64& random, std::size
       case 1: wrong = wrong_in_all_reduce<T>(collective, seed, size, op); break;
       case 2: wrong = wrong_in_broadcast<T>(collective, seed, size, root); break;
       case 3: wrong = wrong_in_all_gather<T>(collective, seed, size, in_place); break;
-      default: wrong = wrong_in_reduce_scatter<T>(collective, seed, size, op, in_place); break;
+      case 4: wrong = wrong_in_reduce_scatter<T>(collective, seed, size, op, in_place); break;
+      case 5: wrong = wrong_in_reduce<T>(collective, seed, size, op, root); break;
+      case 6: wrong = wrong_in_gather<T>(collective, seed, size, root, in_place); break;
+      case 7: wrong = wrong_in_scatter<T>(collective, seed, size, root, in_place); break;
+      default: wrong = wrong_in_all_gatherv<T>(collective, seed, size, in_place); break;
     }
   };
   switch (random() % 5) {
@@ -222,6 +290,7 @@ inline auto none_wrong(std::uint32_t ranks) -> std::vector<std::size_t> { return
 TEST_CASE_TEMPLATE_DEFINE("a collective", World, collective_conformance) {
   using namespace conformance;
   constexpr std::size_t sizes[] = {0, 1, 3, 32, 33, 64, 65, 1000, 5001, 20011};
+  constexpr std::size_t few_sizes[] = {0, 1, 3, 65, 5001};
   constexpr std::uint32_t world_sizes[] = {1, 2, 3, 4, 7};
 
   SUBCASE("reduces every type with every op to the bits of a serial loop in rank order") {
@@ -279,6 +348,58 @@ TEST_CASE_TEMPLATE_DEFINE("a collective", World, collective_conformance) {
                 for (auto const size : sizes) {
                   wrong += wrong_in_all_gather<T>(collective, size + 5, size, false);
                   wrong += wrong_in_all_gather<T>(collective, size + 6, size, true);
+                }
+              });
+              return wrong;
+            }) == none_wrong(ranks));
+    }
+  }
+  SUBCASE("reduces on every root and changes nothing elsewhere, whatever the type and op") {
+    for (auto const ranks : world_sizes) {
+      CAPTURE(ranks);
+      CHECK(wrong_by_rank<World>({ranks}, [&](auto& collective) {
+              std::size_t wrong = 0;
+              for_all_types([&]<class T>(std::type_identity<T>) {
+                for (auto const op : all_ops) {
+                  for (auto const size : few_sizes) {
+                    for (std::uint32_t root = 0; root < ranks; ++root) {
+                      wrong += wrong_in_reduce<T>(collective, size + root, size, op, {root});
+                    }
+                  }
+                }
+              });
+              return wrong;
+            }) == none_wrong(ranks));
+    }
+  }
+  SUBCASE("gathers on every root and scatters from it, in place and apart, with any array elsewhere") {
+    for (auto const ranks : world_sizes) {
+      CAPTURE(ranks);
+      CHECK(wrong_by_rank<World>({ranks}, [&](auto& collective) {
+              std::size_t wrong = 0;
+              for_all_types([&]<class T>(std::type_identity<T>) {
+                for (auto const size : few_sizes) {
+                  for (std::uint32_t root = 0; root < ranks; ++root) {
+                    for (bool const in_place : {false, true}) {
+                      wrong += wrong_in_gather<T>(collective, size + root, size, {root}, in_place);
+                      wrong += wrong_in_scatter<T>(collective, size + root, size, {root}, in_place);
+                    }
+                  }
+                }
+              });
+              return wrong;
+            }) == none_wrong(ranks));
+    }
+  }
+  SUBCASE("gathers arrays of different lengths in rank order, some of them empty") {
+    for (auto const ranks : world_sizes) {
+      CAPTURE(ranks);
+      CHECK(wrong_by_rank<World>({ranks}, [&](auto& collective) {
+              std::size_t wrong = 0;
+              for_all_types([&]<class T>(std::type_identity<T>) {
+                for (std::size_t i = 0; i < std::size(sizes); ++i) {
+                  wrong += wrong_in_all_gatherv<T>(collective, 2 * i, sizes[i], false);
+                  wrong += wrong_in_all_gatherv<T>(collective, 2 * i + 1, sizes[i], true);
                 }
               });
               return wrong;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 
@@ -14,7 +15,8 @@ namespace raytrain {
 
 /// The operations of a `Collective` on arrays of `T`.
 template <class C, class T>
-concept CollectiveOn = requires(C& collective, std::span<T> values, std::span<T const> view, ReduceOp op, Rank root) {
+concept CollectiveOn = requires(C& collective, std::span<T> values, std::span<T const> view, ReduceOp op, Rank root,
+                                std::span<std::size_t const> counts) {
   /// In place; `values` is as long on every rank.
   { collective.all_reduce(values, op) } -> std::same_as<void>;
 
@@ -26,6 +28,18 @@ concept CollectiveOn = requires(C& collective, std::span<T> values, std::span<T 
 
   /// (all, mine): the rank's own part of the reduced array.
   { collective.reduce_scatter(view, values, op) } -> std::same_as<void>;
+
+  /// In place on root; elsewhere `values`, as long on every rank, stays as it is.
+  { collective.reduce(values, op, root) } -> std::same_as<void>;
+
+  /// (mine, all, root): every rank's array, one after the other in rank order, on root; elsewhere `all` is ignored.
+  { collective.gather(view, values, root) } -> std::same_as<void>;
+
+  /// (all, mine, root): the rank's own part of root's array; elsewhere `all` is ignored.
+  { collective.scatter(view, values, root) } -> std::same_as<void>;
+
+  /// (mine, all, counts): as all_gather, where each rank sends as many elements as `counts` says, equal on every rank.
+  { collective.all_gatherv(view, values, counts) } -> std::same_as<void>;
 };
 
 /// How one worker exchanges arrays with the others of its world.
@@ -33,7 +47,7 @@ concept CollectiveOn = requires(C& collective, std::span<T> values, std::span<T 
 /// What the compiler cannot check, every model promises:
 ///  - an operation returns when this worker may use its arrays again, and values are combined in rank order, so that
 ///    equal inputs give equal bits; those of `Float16` and `BFloat16` in float, rounded once at the end;
-///  - ranks that call different operations, or with another size, type, op or root, all get the same
+///  - ranks that call different operations, or with another size, type, op, root or counts, all get the same
 ///    `Error{Errc::rank_mismatch}`, which names both sides; after it every call fails;
 ///  - an array that cannot be right by itself is `Error{Errc::invalid_call}` on that rank, and nothing has happened;
 ///  - a call throws `Stopped` when the run is aborted, and `Error{Errc::rank_mismatch}` when it would wait for a worker

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -46,11 +47,12 @@ class LocalGroup {
   friend class LocalCollective;
 
   /// What a rank shows to the others. `source` is what they may read, or null; `target` is what they may write, or
-  /// null.
+  /// null; `counts` are those of all ranks that it called all_gatherv with, or null.
   struct alignas(detail::cache_line_bytes) Notice {
     detail::Call call{};
-    void const* source = nullptr;
+    std::span<std::byte const> source{};
     void* target = nullptr;
+    std::size_t const* counts = nullptr;
   };
 
   /// Above it, a second wait costs less than a copy and the reduction of the whole by every rank.
@@ -67,22 +69,23 @@ class LocalGroup {
     return size;
   }
 
-  /// Whether a rank's source is copied and shown as a copy. Then no rank waits for the readers of its own array.
-  [[nodiscard]] static auto is_inline(std::size_t source_bytes) noexcept -> bool {
-    return source_bytes <= inline_bytes;
+  /// Whether sources are copied and shown as copies: `largest_bytes` is the size of the largest on any rank. Then no
+  /// rank waits for the readers of its own array.
+  [[nodiscard]] static auto is_inline(std::size_t largest_bytes) noexcept -> bool {
+    return largest_bytes <= inline_bytes;
   }
 
   /// Shows a notice, waits for all ranks and returns theirs, in rank order. They stay as they are until this rank's
   /// next `open`; the memory they point to, until `close`.
-  auto open(Rank rank, Notice const& notice, std::size_t source_bytes) -> std::span<Notice const> {
+  auto open(Rank rank, Notice const& notice, std::size_t largest_bytes) -> std::span<Notice const> {
     // Two sets in turn: a rank that is already in the next operation may not disturb one that still reads this one's.
     auto const first = std::size_t{meeting_.parity()} * size_.value;
     auto& shown = notices_[first + rank.value];
     shown = notice;
-    if (is_inline(source_bytes) && notice.source != nullptr) {
+    if (is_inline(largest_bytes) && notice.source.data() != nullptr) {
       auto& copy = inlined_[first + rank.value];
-      std::memcpy(copy.bytes, notice.source, source_bytes);
-      shown.source = copy.bytes;
+      std::memcpy(copy.bytes, notice.source.data(), notice.source.size());
+      shown.source = {copy.bytes, notice.source.size()};
     }
     if (auto const outcome = meeting_.meet(); outcome != detail::Rendezvous::Outcome::met)
       refuse(outcome, rank, notice);
@@ -93,20 +96,36 @@ class LocalGroup {
 
   /// Waits until no rank uses another's memory any more. Cannot be interrupted: a rank that left early would free what
   /// others are writing to.
-  void close(std::size_t source_bytes) noexcept {
-    if (!is_inline(source_bytes)) meeting_.finish();
+  void close(std::size_t largest_bytes) noexcept {
+    if (!is_inline(largest_bytes)) meeting_.finish();
+  }
+
+  struct FinishOnExit {
+    detail::Rendezvous& meeting;
+    ~FinishOnExit() { meeting.finish(); }
+  };
+
+  /// The call, with that of the counts in which it differs from the other call.
+  [[nodiscard]] auto describe(Notice const& notice, Notice const& other) const -> std::string {
+    auto text = to_string(notice.call);
+    if (notice.counts == nullptr || other.counts == nullptr) return text;
+    auto const* const end = notice.counts + size_.value;
+    auto const* const count = std::mismatch(notice.counts, end, other.counts).first;
+    if (count == end) return text;
+    return text + " of which rank " + std::to_string(count - notice.counts) + " sends " + std::to_string(*count);
   }
 
   void check_agreement(std::span<Notice const> notices) {
     auto const& first = notices[0].call;
     for (std::uint32_t rank = 1; rank < notices.size(); ++rank) {
-      auto const& other = notices[rank].call;
-      if (other == first) continue;
+      if (notices[rank].call == first) continue;
+      // All ranks come here, and none may free its counts as long as another one reads them.
+      FinishOnExit const all_have_read{meeting_};
       // Every rank finds the same pair, so all of them throw the same error.
-      Error const error{
-          Errc::rank_mismatch, "collective call",
-          "rank 0 calls " + to_string(first) + ", but rank " + std::to_string(rank) + " calls " + to_string(other),
-          "make every rank call the same operations in the same order, on arrays of one size and type"};
+      Error const error{Errc::rank_mismatch, "collective call",
+                        "rank 0 calls " + describe(notices[0], notices[rank]) + ", but rank " + std::to_string(rank) +
+                            " calls " + describe(notices[rank], notices[0]),
+                        "make every rank call the same operations in the same order, on arrays of one size and type"};
       {
         std::scoped_lock const lock{mismatch_mutex_};
         mismatch_ = error.happened();

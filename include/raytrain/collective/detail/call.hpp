@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 
 #include <raytrain/collective/reduce_op.hpp>
@@ -10,7 +12,17 @@
 
 namespace raytrain::detail {
 
-enum class Operation : std::uint8_t { barrier, all_reduce, broadcast, all_gather, reduce_scatter };
+enum class Operation : std::uint8_t {
+  barrier,
+  all_reduce,
+  broadcast,
+  all_gather,
+  reduce_scatter,
+  reduce,
+  gather,
+  scatter,
+  all_gatherv,
+};
 
 /// What must be equal on every rank of an operation. Fields that the operation has no use for keep their defaults.
 struct Call {
@@ -19,19 +31,35 @@ struct Call {
   ReduceOp op{};
   Rank root{};
   std::uint64_t count = 0;  ///< Elements of the array that is as long on every rank: for all_gather, what a rank sends.
+  std::uint64_t counts_digest = 0;  ///< For all_gatherv: `digest_of` the counts by rank.
   friend auto operator==(Call const&, Call const&) -> bool = default;
 };
+
+/// Another one for other counts, as good as always.
+[[nodiscard]] constexpr auto digest_of(std::span<std::size_t const> counts) noexcept -> std::uint64_t {
+  std::uint64_t digest = 0;
+  for (auto const count : counts) {
+    digest = (digest ^ count) * 0x9E37'79B9'7F4A'7C15U;
+    digest ^= digest >> 32U;
+  }
+  return digest;
+}
 
 /// "all_reduce(1000 x float32, sum)", "broadcast(10 x int32, root 1)", "barrier()".
 [[nodiscard]] inline auto to_string(Call const& call) -> std::string {
   auto const array = std::to_string(call.count) + " x " + std::string{to_string(call.element)};
   auto const op = std::string{to_string(call.op)};
+  auto const root = "root " + std::to_string(call.root.value);
   switch (call.operation) {
     case Operation::barrier: return "barrier()";
     case Operation::all_reduce: return "all_reduce(" + array + ", " + op + ")";
-    case Operation::broadcast: return "broadcast(" + array + ", root " + std::to_string(call.root.value) + ")";
+    case Operation::broadcast: return "broadcast(" + array + ", " + root + ")";
     case Operation::all_gather: return "all_gather(" + array + ")";
     case Operation::reduce_scatter: return "reduce_scatter(" + array + ", " + op + ")";
+    case Operation::reduce: return "reduce(" + array + ", " + op + ", " + root + ")";
+    case Operation::gather: return "gather(" + array + ", " + root + ")";
+    case Operation::scatter: return "scatter(" + array + ", " + root + ")";
+    case Operation::all_gatherv: return "all_gatherv(" + array + ")";
   }
   return "unknown";
 }
