@@ -7,7 +7,9 @@
 #include <atomic>
 #include <cstdint>
 #include <latch>
+#include <memory>
 #include <mutex>
+#include <new>
 #include <set>
 #include <string>
 #include <thread>
@@ -82,7 +84,7 @@ TEST_CASE("every worker runs once, on a thread of its own that is named after it
 }
 
 TEST_CASE("workers of one process are placed on one node, and share its cores equally") {
-  auto const cores = available_cores().size();
+  auto const cores = usable_cores().size();
   ThreadLauncher launcher{{.num_workers = 2}};
   Inbox inbox;
   std::mutex mutex;
@@ -108,13 +110,13 @@ TEST_CASE("workers of one process are placed on one node, and share its cores eq
 }
 
 TEST_CASE("a pinned worker runs on as many cores as it may use, and an unpinned one on all") {
-  auto const cores = available_cores();
+  auto const cores = usable_cores();
   for (auto const pin : {false, true}) {
     CAPTURE(pin);
     ThreadLauncher launcher{{.num_workers = 1, .resources_per_worker = {.cpus = 1}, .pin_cpus = pin}};
     Inbox inbox;
     std::vector<int> allowed;
-    launcher.launch([&](WorkerLink&) { allowed = available_cores(); }, inbox.sink());
+    launcher.launch([&](WorkerLink&) { allowed = usable_cores(); }, inbox.sink());
     launcher.join();
     CHECK(allowed == (pin ? std::vector{cores.front()} : cores));
   }
@@ -184,4 +186,34 @@ TEST_CASE("this process's host has a name, a process id and an address") {
   CHECK_FALSE(host.hostname.empty());
   CHECK(host.pid == getpid());
   CHECK(host.node_ip.find('.') != std::string::npos);
+}
+
+TEST_CASE("a launch that runs out of memory half way starts no worker and does not hang") {
+  std::atomic<int> ran{0};
+  for (int allowed = 0; allowed < 12; ++allowed) {
+    // Every thread has a copy of the function.
+    struct Main {
+      std::atomic<int>& ran;
+      std::shared_ptr<int> left;
+      Main(std::atomic<int>& ran_, std::shared_ptr<int> left_) : ran{ran_}, left{std::move(left_)} {}
+      Main(Main const& other) : ran{other.ran}, left{other.left} {
+        if ((*left)-- == 0) throw std::bad_alloc{};
+      }
+      void operator()(WorkerLink&) const { ++ran; }
+    };
+    Inbox inbox;
+    ThreadLauncher launcher{{.num_workers = 4}};
+    auto const left = std::make_shared<int>(1000);
+    WorkerMain const main{Main{ran, left}};
+    *left = allowed;
+    auto const before = ran.load();
+    auto failed = false;
+    try {
+      launcher.launch(main, inbox.sink());
+    } catch (std::bad_alloc const&) {
+      failed = true;
+    }
+    launcher.join();
+    CHECK(ran - before == (failed ? 0 : 4));
+  }
 }

@@ -5,7 +5,6 @@
 
 #include <string>
 #include <string_view>
-#include <thread>
 #include <utility>
 
 #include <raytrain/backend/backend.hpp>
@@ -16,6 +15,7 @@
 #include <raytrain/backend/torch/torch_context.hpp>
 #include <raytrain/config/scaling_config.hpp>
 #include <raytrain/core/rank.hpp>
+#include <raytrain/core/usable_cores.hpp>
 #include <raytrain/train/worker_setup.hpp>
 
 namespace raytrain {
@@ -36,7 +36,7 @@ class TorchBackend {
 
   void on_start(ScalingConfig const&) {
     threads_before_ = at::get_num_threads();
-    cores_ = std::thread::hardware_concurrency();
+    cores_ = static_cast<unsigned>(usable_cores().size());
     if (config_.keep_freed_memory) detail::keep_freed_memory();
   }
 

@@ -18,6 +18,7 @@
 #include <raytrain/checkpoint/detail/utc_time.hpp>
 #include <raytrain/checkpoint/run_record.hpp>
 #include <raytrain/core/error.hpp>
+#include <raytrain/core/host_name.hpp>
 #include <raytrain/core/rank.hpp>
 #include <raytrain/message/utf8.hpp>
 
@@ -73,8 +74,8 @@ class RunDirectory {
   [[nodiscard]] auto checkpoints_path() const -> std::filesystem::path { return path_ / checkpoints_folder_name; }
   [[nodiscard]] auto progress_path() const -> std::filesystem::path { return path_ / progress_file_name; }
 
-  /// How manieth start of the run this is, from 1. Counts on after `fresh`, so that it also tells this start's files
-  /// from those of a worker that the deleted run left running.
+  /// How manieth start of the run this is, from 1. Counts on after `fresh`, unless the record was damaged, so that
+  /// it also tells this start's files from those of a worker that the deleted run left running.
   [[nodiscard]] auto attempt() const noexcept -> std::uint64_t { return record_.attempts; }
   /// State in which the start before this one left the run; empty if there was none, or `fresh`.
   [[nodiscard]] auto previous_state() const noexcept -> std::string const& { return previous_state_; }
@@ -189,7 +190,7 @@ inline void RunDirectory::open(RunStart start, Created& created) {
   record_.world_size = start.world_size.value;
   record_.seed = start.seed;
   record_.raytrain_version = std::move(start.raytrain_version);
-  record_.hosts = start.hosts.empty() ? std::vector{detail::host_name()} : std::move(start.hosts);
+  record_.hosts = start.hosts.empty() ? std::vector{host_name()} : std::move(start.hosts);
   record_.started_at = detail::utc_now();
   if (deletes) delete_run(start.fresh);
 

@@ -11,6 +11,8 @@
 #include <cstdint>
 #include <string>
 
+#include <raytrain/core/host_name.hpp>
+
 namespace raytrain {
 
 /// The machine and the process that a worker lives in.
@@ -22,9 +24,7 @@ struct Host {
 
 /// Asks the system anew at each call.
 [[nodiscard]] inline auto this_host() -> Host {
-  Host host{"localhost", getpid(), "127.0.0.1"};
-  std::array<char, 256> name{};
-  if (gethostname(name.data(), name.size() - 1) == 0) host.hostname = name.data();
+  Host host{host_name(), getpid(), "127.0.0.1"};
 
   ifaddrs* interfaces = nullptr;
   if (getifaddrs(&interfaces) != 0) return host;

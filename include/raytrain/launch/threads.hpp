@@ -18,24 +18,11 @@
 #include <raytrain/config/scaling_config.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/rank.hpp>
+#include <raytrain/core/usable_cores.hpp>
 #include <raytrain/launch/launcher.hpp>
 #include <raytrain/launch/worker_link.hpp>
 
 namespace raytrain {
-
-/// Cores on which this process may run, in ascending order; never empty.
-[[nodiscard]] inline auto available_cores() -> std::vector<int> {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  std::vector<int> cores;
-  if (sched_getaffinity(0, sizeof set, &set) == 0) {
-    for (int core = 0; core < CPU_SETSIZE; ++core) {
-      if (CPU_ISSET(core, &set)) cores.push_back(core);
-    }
-  }
-  if (cores.empty()) cores.push_back(0);
-  return cores;
-}
 
 /// Workers are threads of this process.
 ///
@@ -43,7 +30,7 @@ namespace raytrain {
 class ThreadLauncher {
  public:
   explicit ThreadLauncher(ScalingConfig const& scaling)
-      : size_{scaling.world_size()}, pin_cpus_{scaling.pin_cpus}, cores_{available_cores()} {
+      : size_{scaling.world_size()}, pin_cpus_{scaling.pin_cpus}, cores_{usable_cores()} {
     auto const share = static_cast<int>(cores_.size() / size_.value);
     cpus_ = scaling.resources_per_worker.cpus > 0 ? scaling.resources_per_worker.cpus : std::max(1, share);
   }
@@ -78,6 +65,10 @@ class ThreadLauncher {
       throw Error{Errc::worker_failed, "starting " + std::to_string(size_.value) + " worker threads",
                   "the system gave " + std::to_string(started) + " of them (" + error.what() + ")",
                   "lower ScalingConfig::num_workers or raise the limit on processes (ulimit -u)"};
+    } catch (...) {
+      gate->set(Gate::cancelled);
+      join();
+      throw;
     }
     gate->set(Gate::opened);
   }

@@ -15,13 +15,9 @@
 #include <raytrain/checkpoint/detail/file_descriptor.hpp>
 #include <raytrain/checkpoint/detail/io_error.hpp>
 #include <raytrain/core/error.hpp>
+#include <raytrain/core/host_name.hpp>
 
 namespace raytrain::detail {
-
-[[nodiscard]] inline auto host_name() -> std::string {
-  std::array<char, 256> name{};
-  return ::gethostname(name.data(), name.size() - 1) == 0 ? std::string{name.data()} : "unknown";
-}
 
 /// Keeps a directory to one process, by a lock on a file in it that the system drops when the process ends, however it
 /// ends. The file stays and says who holds or held the lock.

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <sched.h>
-
 #include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <thread>
 
 #include <raytrain/core/rank.hpp>
+#include <raytrain/core/usable_cores.hpp>
 
 namespace raytrain::detail {
 
@@ -29,7 +28,7 @@ class Rendezvous {
     ended,    ///< A member will not come any more: `first_ended`.
   };
 
-  explicit Rendezvous(WorldSize members) : members_{members.value}, spins_{members.value <= usable_cores()} {}
+  explicit Rendezvous(WorldSize members) : members_{members.value}, spins_{members.value <= usable_cores().size()} {}
 
   /// 0 or 1, the other one after every meeting. For a member it changes only within its own `meet` and `finish`.
   [[nodiscard]] auto parity() const noexcept -> std::uint32_t {
@@ -55,9 +54,9 @@ class Rendezvous {
   void request_stop() noexcept { stop_requested_.store(true); }
 
   /// Whether `request_stop` came before the last meeting was complete: the same for all members until they meet again.
-  /// A single member needs no meeting.
+  /// A single member needs no meeting; and after `abort` there are none, so that everybody may know at once.
   [[nodiscard]] auto stop_agreed() const noexcept -> bool {
-    return members_ == 1 ? stop_requested_.load() : (word_.load(std::memory_order_acquire) & stop) != 0;
+    return (word_.load(std::memory_order_acquire) & (stop | aborted)) != 0 || (members_ == 1 && stop_requested_.load());
   }
 
  private:
@@ -74,13 +73,6 @@ class Rendezvous {
   static constexpr std::uint32_t nobody = ~0U;
   /// Longer than steps of one length usually differ, since a thread that the system has to wake comes 50 us late.
   static constexpr std::chrono::milliseconds spin_time{2};
-
-  static auto usable_cores() noexcept -> std::uint32_t {
-    cpu_set_t cores;
-    // Fails where there are more cores than the set has room for.
-    if (::sched_getaffinity(0, sizeof cores, &cores) != 0) return std::thread::hardware_concurrency();
-    return static_cast<std::uint32_t>(CPU_COUNT(&cores));
-  }
 
   static void relax() noexcept {
 #if defined(__x86_64__)
