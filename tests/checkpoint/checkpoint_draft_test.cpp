@@ -30,6 +30,7 @@ TEST_CASE("a file's name that leads outside, is no name, or is raytrain's own is
       {"a//b", "has an empty part"},
       {"a/", "has an empty part"},
       {"manifest.json", "is the name of raytrain's own list of files"},
+      {"manifest.json/x", "is the name of raytrain's own list of files"},
       {std::string{"a\0b", 3}, "has a control character"},
       {"a\nb", "has a control character"},
       {"a\xFF", "is not UTF-8"},

@@ -88,6 +88,14 @@ TEST_CASE("a number is one more than the highest that is there, valid or not, an
   CHECK(store.list().back().number == 1000001);
 }
 
+TEST_CASE(
+    "the number of a checkpoint that somebody else removed is not given again, or the new one would be taken for it") {
+  TemporaryFolder const folder;
+  DirectoryStore store{folder.path(), 1};
+  std::filesystem::remove_all(commit(store, {draft_of({{"a", "1"}})}).path());
+  CHECK(commit(store, {draft_of({{"a", "2"}})}, 1).number() == 2);
+}
+
 TEST_CASE("the same file from two ranks is an error that names the file and both ranks, and adds no checkpoint") {
   TemporaryFolder const folder;
   DirectoryStore store{folder.path(), 1};

@@ -194,6 +194,7 @@ class DirectoryStore {
 
   std::filesystem::path directory_;
   std::uint64_t generation_;
+  std::uint64_t last_number_ = 0;  // never given again, though somebody may have removed that checkpoint
   detail::FileSystem& files_;
 };
 
@@ -339,7 +340,7 @@ inline auto DirectoryStore::commit(CommitRequest const& request) -> Checkpoint {
   }
 
   auto const existing = numbers();
-  manifest.number = existing.empty() ? 1 : existing.back() + 1;
+  manifest.number = std::max(existing.empty() ? 0 : existing.back(), last_number_) + 1;
   manifest.generation = generation_;
   manifest.training_iteration = request.training_iteration;
   manifest.time_total_s = request.time_total_s;
@@ -358,6 +359,7 @@ inline auto DirectoryStore::commit(CommitRequest const& request) -> Checkpoint {
     (void)files_.rename(path, merged);
     throw;
   }
+  last_number_ = manifest.number;
   discard(request.checkpoint);
   return Checkpoint::from_directory(path);
 }

@@ -31,7 +31,7 @@ inline constexpr std::string_view manifest_name = "manifest.json";
   constexpr std::size_t longest_part = 255;
   if (name.empty()) return "is empty";
   if (name.size() > longest_name) return "is longer than " + std::to_string(longest_name) + " bytes";
-  if (name == manifest_name) return "is the name of raytrain's own list of files";
+  if (name.substr(0, name.find('/')) == manifest_name) return "is the name of raytrain's own list of files";
   if (!is_utf8(name)) return "is not UTF-8";
   if (std::ranges::any_of(name, is_control)) return "has a control character";
   for (auto rest = name;;) {
