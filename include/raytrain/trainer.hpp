@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 
@@ -123,13 +124,22 @@ class Trainer {
     config_.scaling.validate();
     config_.run.validate();
     validate_datasets(config_.datasets, config_.data, config_.scaling.world_size());
+    for (auto const& callback : config_.callbacks) {
+      if (callback != nullptr) continue;
+      throw Error{Errc::invalid_config, "TrainerConfig::callbacks", "must not hold a null pointer",
+                  "write std::make_shared<MyCallback>()"};
+    }
   }
 
   // The same for every way of starting the program.
   [[nodiscard]] static auto program_name() -> std::string {
     std::error_code ignored;
     auto const path = std::filesystem::read_symlink("/proc/self/exe", ignored);
-    return path.empty() ? "program" : path.filename().string();
+    auto name = path.empty() ? std::string{"program"} : path.filename().string();
+    // What the system appends once the program was built anew while it runs.
+    constexpr std::string_view deleted = " (deleted)";
+    if (name.ends_with(deleted)) name.resize(name.size() - deleted.size());
+    return name;
   }
 
   TrainerConfig<B> config_;

@@ -83,6 +83,24 @@ TEST_CASE("a run is scheduling until the last worker has started") {
   CHECK(controller.state() == RunState::running);
 }
 
+TEST_CASE("a run that is refused before it begins starts no worker and fails") {
+  Controller controller{WorldSize{2}, {}, {}};
+  auto const& actions = controller.handle(RunEvent{DriverFailed{"node", "no server"}});
+  REQUIRE(find<FinishRun>(actions) != nullptr);
+  CHECK(find<FinishRun>(actions)->state == RunState::errored);
+  CHECK(controller.handle(RunEvent{RunBegins{}}).empty());
+}
+
+TEST_CASE("a run that is stopped before it begins starts no worker and is aborted") {
+  for (int requests = 1; requests <= 2; ++requests) {
+    Controller controller{WorldSize{2}, {}, {}};
+    for (int i = 0; i < requests; ++i) controller.handle(RunEvent{StopRequest{}});
+    auto const& actions = controller.handle(RunEvent{RunBegins{}});
+    CHECK(find<LaunchWorkers>(actions) == nullptr);
+    CHECK(controller.state() == RunState::aborted);
+  }
+}
+
 TEST_CASE("a run is finished when the last worker has, and ignores what comes after") {
   Controller controller{WorldSize{2}, {}, {}};
   start(controller, 2);

@@ -34,7 +34,8 @@ struct RunInfo {
 ///
 /// A function that throws is reported to all callbacks as a warning, and training goes on, unless `critical` says
 /// otherwise.
-/// Threads: all on the thread that called `fit()`, one at a time; a slow one delays what comes after it, not training.
+/// Threads: all on the thread that called `fit()`, one at a time; a slow one delays what comes after it, and
+///          training once 1024 messages wait for it.
 class Callback {
  public:
   Callback() = default;

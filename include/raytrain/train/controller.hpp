@@ -59,7 +59,13 @@ class Controller {
     std::optional<Report> lead;  // rank 0's report
   };
 
+  // What was refused or stopped before it began starts no worker.
   void on(RunBegins const&) {
+    if (stop_requested_) {
+      state_ = RunState::stopping;
+      return;
+    }
+    launched_ = true;
     state_ = RunState::scheduling;
     act(LaunchWorkers{});
   }
@@ -207,8 +213,9 @@ class Controller {
 
   void finish_when_done() {
     if (state_ == RunState::initializing || !scores_.empty()) return;
-    if (!std::ranges::all_of(workers_, &Worker::ended)) return;
-    state_ = !failures_.empty() ? RunState::errored : cut_short_ ? RunState::aborted : RunState::finished;
+    if (launched_ && !std::ranges::all_of(workers_, &Worker::ended)) return;
+    auto const complete = launched_ && !cut_short_;
+    state_ = !failures_.empty() ? RunState::errored : complete ? RunState::finished : RunState::aborted;
     act(FinishRun{state_, std::move(failures_)});
   }
 
@@ -237,6 +244,7 @@ class Controller {
   std::map<std::uint64_t, std::optional<double>> scores_;  // of the checkpoints that are being committed
   CheckpointConfig config_;
   std::vector<ScoredCheckpoint> kept_;
+  bool launched_ = false;
   bool stop_requested_ = false;
   bool aborting_ = false;
   bool cut_short_ = false;  // a worker ended because of a stop

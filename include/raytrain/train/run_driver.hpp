@@ -3,6 +3,7 @@
 
 #include <csignal>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <exception>
@@ -78,15 +79,17 @@ class RunDriver {
   /// Trains until every worker has ended. Errors: `TrainingFailed` when one of them failed.
   auto run(Training const& training) -> Result {
     store_.sweep();
-    std::vector<std::string> skipped;
+    std::vector<std::string> reasons;
     auto const checkpoint = store_.newest_valid([&](std::filesystem::path const& path, std::string_view reason) {
-      skipped.push_back("skipped " + path.string() + ": " + std::string{reason});
+      skipped_.push_back(path);
+      reasons.push_back("skipped " + path.string() + ": " + std::string{reason});
     });
-    auto const resumes = plan_.directory.attempt() > 1;
-    if (resumes) history_ = RunHistory::read(plan_.directory.progress_path());
-    controller_.emplace(launcher_.size(), plan_.run.checkpoint, scored(store_.list(), plan_.run.checkpoint));
+    history_ = RunHistory::read(plan_.directory.progress_path());
+    controller_.emplace(launcher_.size(), plan_.run.checkpoint, scored(whole_checkpoints(), plan_.run.checkpoint));
     announce(checkpoint);
-    for (auto& text : skipped) warn(std::move(text));
+    for (auto& text : reasons) warn(std::move(text));
+    // Behind what callbacks had to say: a refusal comes before any worker.
+    events_.push(RunEvent{RunBegins{}});
 
     auto const shared = std::make_shared<RunShared const>(
         RunShared{plan_.directory.name(), plan_.directory.path(), plan_.run.seed, plan_.datasets, plan_.data,
@@ -99,8 +102,9 @@ class RunDriver {
     executor_.run(drive());
     launcher_.join();
     writer_.reset();
+    executor_.run(take_late_warnings());
     if (launch_error_) {
-      plan_.directory.set_state(std::string{to_string(RunState::errored)}, "no worker could be started");
+      (void)record_state(RunState::errored, "no worker could be started");
       std::rethrow_exception(launch_error_);
     }
     return conclude();
@@ -115,7 +119,6 @@ class RunDriver {
     if (plan_.run.handle_signals) {
       for (auto const signal : {SIGINT, SIGTERM}) scope.spawn(watch(signal));
     }
-    perform(controller_->handle(RunEvent{RunBegins{}}));
     while (!outcome_ && !launch_error_) {
       auto event = co_await events_.receive();
       perform(controller_->handle(std::move(*event)));
@@ -123,6 +126,16 @@ class RunDriver {
     scope.cancel();
     co_await scope.join();
     scope_ = nullptr;
+  }
+
+  // What a deletion after the last event had to say.
+  auto take_late_warnings() -> asio::awaitable<void> {
+    events_.close();
+    while (auto event = co_await events_.receive()) {
+      auto* const message = std::get_if<Message>(&*event);
+      auto* const warning = message != nullptr ? std::get_if<Warning>(message) : nullptr;
+      if (warning != nullptr) warn(std::move(warning->text));
+    }
   }
 
   auto watch(int signal) -> asio::awaitable<void> {
@@ -139,7 +152,9 @@ class RunDriver {
 
   auto wait_grace(std::uint64_t armed) -> asio::awaitable<void> {
     Timer timer{executor_};
-    auto const due = co_await timer.wait_until(plan_.clock.now() + plan_.run.stop_grace);
+    constexpr std::chrono::hours longest{24 * 365};  // a time beyond what a clock can count would be in the past
+    auto const grace = std::min<std::chrono::milliseconds>(plan_.run.stop_grace, longest);
+    auto const due = co_await timer.wait_until(plan_.clock.now() + grace);
     if (due && armed == grace_) events_.push(RunEvent{GraceOver{}});
   }
 
@@ -241,11 +256,11 @@ class RunDriver {
   }
 
   void warn(std::string text) {
-    warnings_.push_back(std::move(text));
+    warnings_.push_back(text);
     // A callback that cannot take a warning is not warned of: that would not end.
     for (auto const& callback : plan_.callbacks) {
       try {
-        callback->on_warning(warnings_.back());
+        callback->on_warning(text);
       } catch (...) {
         warnings_.push_back("a callback failed: " + current_exception_text());
       }
@@ -275,18 +290,40 @@ class RunDriver {
     return std::chrono::duration<double>{plan_.clock.now() - plan_.called}.count();
   }
 
+  // Those that this start has not found damaged, which neither are offered nor take the place of one that is kept.
+  [[nodiscard]] auto whole_checkpoints() const -> std::vector<CheckpointInfo> {
+    auto infos = store_.list();
+    std::erase_if(infos, [&](CheckpointInfo const& info) {
+      return std::find(skipped_.begin(), skipped_.end(), info.path) != skipped_.end();
+    });
+    return infos;
+  }
+
+  // What went wrong, so that it does not hide why the run ended.
+  [[nodiscard]] auto record_state(RunState state, std::string error) -> std::optional<std::string> {
+    try {
+      plan_.directory.set_state(std::string{to_string(state)}, std::move(error));
+      return std::nullopt;
+    } catch (std::exception const& problem) {
+      return problem.what();
+    }
+  }
+
   auto conclude() -> Result {
     auto result = Result{};
     auto const stored_state = plan_.directory.previous_state();
     result.nothing_left =
         !reported_ && outcome_->state == RunState::finished && stored_state == to_string(RunState::finished);
+    if (auto problem = record_state(outcome_->state, TrainingFailed::describe(outcome_->failures))) {
+      outcome_->failures.emplace_back(Rank{0}, host_.hostname, std::move(*problem));
+      outcome_->state = RunState::errored;
+    }
     result.state = outcome_->state;
     result.path = plan_.directory.path();
     result.error = TrainingFailed::describe(outcome_->failures);
     result.metrics = history_.last_metrics();
     result.history = history_.take();
-    for (auto const& info : store_.list()) result.checkpoints.push_back(Checkpoint::from_directory(info.path));
-    plan_.directory.set_state(std::string{to_string(result.state)}, result.error);
+    for (auto const& info : whole_checkpoints()) result.checkpoints.push_back(Checkpoint::from_directory(info.path));
     timings_.total_s = since_call();
     result.timings = timings_;
     call([&](Callback& callback) { callback.on_finish(result); });
@@ -308,6 +345,7 @@ class RunDriver {
   std::uint64_t grace_ = 0;
   std::map<Rank, Started> workers_;
   RunHistory history_;
+  std::vector<std::filesystem::path> skipped_;
   std::vector<std::string> warnings_;
   Timings timings_;
   bool reported_ = false;

@@ -65,7 +65,7 @@ class TrainContext {
   /// The checkpoint from which this run goes on, the same on every rank; none at the beginning.
   [[nodiscard]] auto checkpoint() const noexcept -> std::optional<Checkpoint> const& { return run().checkpoint; }
 
-  /// Sends metrics to the controller, without waiting for it.
+  /// Sends metrics to the controller, without waiting for it unless some thousand messages are on their way.
   ///
   /// Errors: `invalid_report` for a field with the name of an automatic metric; `foreign_run` when the run in this
   /// directory reported other fields; `invalid_call` from another thread or after the end; `Stopped` once a stop is
@@ -80,7 +80,8 @@ class TrainContext {
   ///
   /// Returns when the state is copied, or after the commit with `CheckpointMode::sync`. Waits for this worker's part
   /// before it, if that is still being written.
-  /// Errors: as without a checkpoint; `io` when this or the part before it could not be written.
+  /// Errors: as without a checkpoint; `io` when this or the part before it could not be written; with `sync`
+  ///         `rank_mismatch` when another rank calls something else meanwhile.
   template <class R>
   void report(R const& metrics, CheckpointDraft draft) {
     auto message = to_report(metrics);
@@ -92,6 +93,7 @@ class TrainContext {
     stager_.stage(std::move(draft), checkpoint);
     if (run().checkpoint_mode == CheckpointMode::sync) {
       stager_.drain();
+      meet_for_commit();
       setup_.link.wait_committed(checkpoint);
     }
     throw_if_stopping();
@@ -99,12 +101,13 @@ class TrainContext {
 
   /// Tells whoever watches how far this worker is between two reports: `done` of `total`, in units of the caller's.
   ///
-  /// Cost: a clock reading; at most one call in 100 ms is sent, and only rank 0's.
+  /// Cost: a clock reading; one call in 100 ms is sent, and the one that says that all is done, only rank 0's.
   void progress(std::uint64_t done, std::uint64_t total, std::string_view note = {}) {
     check_thread("progress");
     if (world_rank() != Rank{0}) return;
     auto const now = run().clock.now();
-    if (done < total && now < next_progress_) return;
+    auto const complete = total > 0 && done == total;
+    if (!complete && now < next_progress_) return;
     next_progress_ = now + std::chrono::milliseconds{100};
     setup_.link.send(Progress{world_rank(), done, total, std::string{note}});
   }
@@ -134,7 +137,8 @@ class TrainContext {
 
   /// Whether the training function should end soon, on its own terms: it may still use collectives, and report.
   ///
-  /// All ranks that passed the same collective last get the same answer, so that they may branch on it.
+  /// All ranks that passed the same collective last get the same answer, so that they may branch on it. Without a
+  /// collective in between it becomes true when `RunConfig::stop_grace` is over, or another worker has failed.
   [[nodiscard]] auto stop_requested() noexcept -> bool {
     auto const agreed = setup_.collective.stop_agreed();
     stop_seen_ = stop_seen_ || agreed;
@@ -165,6 +169,16 @@ class TrainContext {
     Report report;
     report.metrics = to_metrics(metrics);
     return report;
+  }
+
+  // Ranks that do not all report a checkpoint would wait for its commit for ever.
+  void meet_for_commit() {
+    try {
+      setup_.collective.barrier();
+    } catch (Error const& error) {
+      throw Error{error.code(), "TrainContext::report with a checkpoint, CheckpointMode::sync", error.happened(),
+                  "call report with a checkpoint equally often on every rank"};
+    }
   }
 
   void submit(Report report) {

@@ -46,6 +46,7 @@ namespace raytrain::detail {
 template <class B, class Train>
 auto run_training(B& backend, Train const& train, WorkerSetup setup) -> bool {
   auto& group = *setup.run->group;
+  auto const& link = setup.link;
   auto const rank = setup.link.placement().world_rank;
   try {
     typename B::Context context = backend.make_context(std::move(setup));
@@ -61,7 +62,7 @@ auto run_training(B& backend, Train const& train, WorkerSetup setup) -> bool {
       throw;
     }
     context.finish();
-    return stopped || context.stop_seen();
+    return stopped || context.stop_seen() || link.aborted().stop_requested();
   } catch (...) {
     group.abort();
     throw;

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+// How runs end that go wrong: never with a hang, never as a success, and never without the cause.
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <cstdint>
+#include <exception>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "minimal_run.hpp"
+
+namespace {
+
+auto config_in(TemporaryFolder const& folder) -> MinimalConfig {
+  return {.scaling = {.num_workers = 2},
+          .run = {.name = "r", .storage_path = folder.path(), .stop_grace = std::chrono::milliseconds{1}}};
+}
+
+void ask_whether_to_stop(TrainContext& ctx) {
+  while (!ctx.stop_requested()) std::this_thread::yield();
+}
+
+// A callback that cannot be told, and one that keeps what it is told.
+struct Deaf : Callback {
+  void on_warning(std::string_view) override { throw std::runtime_error{"no terminal"}; }
+};
+struct Listener : Callback {
+  void on_start(RunInfo const& info) override {
+    if (stops_at_start) info.request_stop();
+  }
+  void on_warning(std::string_view text) override { heard.emplace_back(text); }
+  void on_finish(Result const&) override { finished = true; }
+  bool stops_at_start = false;
+  bool finished = false;
+  std::vector<std::string> heard;
+};
+struct Refusing : Callback {
+  void on_start(RunInfo const&) override { throw std::runtime_error{"no server"}; }
+  [[nodiscard]] auto critical() const noexcept -> bool override { return true; }
+};
+
+}  // namespace
+
+TEST_CASE("workers that ask whether to stop, without any collective, are told when the grace is over") {
+  TemporaryFolder const folder;
+  MinimalTrainer trainer{[](TrainContext& ctx) {
+                           if (ctx.world_rank() == Rank{0}) std::raise(SIGTERM);
+                           ask_whether_to_stop(ctx);
+                         },
+                         config_in(folder)};
+  CHECK(trainer.fit().state == RunState::aborted);
+}
+
+TEST_CASE("workers that ask whether to stop, without any collective, are told that another one has failed") {
+  TemporaryFolder const folder;
+  MinimalTrainer trainer{[](TrainContext& ctx) {
+                           if (ctx.world_rank() == Rank{1}) throw std::runtime_error{"the cause"};
+                           ask_whether_to_stop(ctx);
+                         },
+                         config_in(folder)};
+  contains(message_of([&] { trainer.fit(); }), "the cause");
+}
+
+TEST_CASE("with CheckpointMode::sync a checkpoint that one rank alone reports is an error, not a hang") {
+  TemporaryFolder const folder;
+  auto config = config_in(folder);
+  config.run.checkpoint.mode = CheckpointMode::sync;
+  MinimalTrainer trainer{[](TrainContext& ctx) {
+                           if (ctx.world_rank() == Rank{0}) ctx.report(Epoch{}, draft("x"));
+                           float value = 0;
+                           ctx.collective().all_reduce(std::span{&value, 1}, ReduceOp::sum);
+                         },
+                         config};
+  contains(message_of([&] { trainer.fit(); }), "call report with a checkpoint equally often on every rank");
+}
+
+TEST_CASE("a record that cannot be written at the end hides no cause, and callbacks see the end") {
+  TemporaryFolder const folder;
+  auto const listener = std::make_shared<Listener>();
+  auto config = config_in(folder);
+  config.callbacks = {listener};
+  MinimalTrainer trainer{[](TrainContext& ctx) {
+                           ctx.barrier();
+                           if (ctx.world_rank() == Rank{0}) return;
+                           std::filesystem::remove_all(ctx.run_path());
+                           throw std::runtime_error{"the cause"};
+                         },
+                         config};
+  auto const text = message_of([&] { trainer.fit(); });
+  contains(text, "the cause");
+  contains(text, "run.json");
+  CHECK(listener->finished);
+}
+
+TEST_CASE("a run whose record cannot be written at the end has not succeeded") {
+  TemporaryFolder const folder;
+  MinimalTrainer trainer{[](TrainContext& ctx) {
+                           ctx.barrier();
+                           if (ctx.world_rank() == Rank{0}) std::filesystem::remove_all(ctx.run_path());
+                         },
+                         config_in(folder)};
+  CHECK_THROWS_AS(trainer.fit(), TrainingFailed);
+}
+
+TEST_CASE("a training function that swallows the stop has not finished") {
+  TemporaryFolder const folder;
+  MinimalTrainer trainer{[](TrainContext& ctx) {
+                           if (ctx.world_rank() == Rank{0}) std::raise(SIGTERM);
+                           try {
+                             while (true) ctx.barrier();
+                           } catch (std::exception const&) {
+                           }
+                         },
+                         config_in(folder)};
+  CHECK(trainer.fit().state == RunState::aborted);
+}
+
+TEST_CASE("reports from before are kept when the record was lost and the run goes on") {
+  TemporaryFolder const folder;
+  MinimalTrainer{epochs_up_to(3), config_in(folder)}.fit();
+  std::filesystem::remove(folder.path() / "r/run.json");
+  auto const result = MinimalTrainer{epochs_up_to(3), config_in(folder)}.fit();
+  CHECK(result.history.size() == 6);
+  CHECK(result.metrics.number("epoch") == 2);
+}
+
+TEST_CASE("a damaged checkpoint takes no place of those that are kept, and is not offered") {
+  TemporaryFolder const folder;
+  auto config = config_in(folder);
+  config.run.checkpoint.num_to_keep = 2;
+  MinimalTrainer{epochs_up_to(4), config}.fit();
+  std::ofstream{folder.path() / "r/checkpoints/checkpoint_000004/state.txt"} << "ruined";
+  auto const result = MinimalTrainer{epochs_up_to(4), config}.fit();
+  std::vector<std::uint64_t> numbers;
+  for (auto const& checkpoint : result.checkpoints) numbers.push_back(checkpoint.number());
+  CHECK(numbers == std::vector<std::uint64_t>{3, 5});
+}
+
+TEST_CASE("a critical callback that refuses at the start keeps every worker from starting") {
+  TemporaryFolder const folder;
+  std::atomic<int> started{0};
+  auto config = config_in(folder);
+  config.callbacks = {std::make_shared<Refusing>()};
+  MinimalTrainer trainer{[&](TrainContext&) { ++started; }, config};
+  contains(message_of([&] { trainer.fit(); }), "no server");
+  CHECK(started == 0);
+}
+
+TEST_CASE("a callback that asks for a stop at the start keeps every worker from starting") {
+  TemporaryFolder const folder;
+  std::atomic<int> started{0};
+  auto const listener = std::make_shared<Listener>();
+  listener->stops_at_start = true;
+  auto config = config_in(folder);
+  config.callbacks = {listener};
+  CHECK(MinimalTrainer{[&](TrainContext&) { ++started; }, config}.fit().state == RunState::aborted);
+  CHECK(started == 0);
+}
+
+TEST_CASE("a callback that is a null pointer is refused before anything is created") {
+  TemporaryFolder const folder;
+  auto config = config_in(folder);
+  config.callbacks = {nullptr};
+  contains(message_of([&] { MinimalTrainer{epochs_up_to(1), config}; }), "must not hold a null pointer");
+  CHECK_FALSE(std::filesystem::exists(folder.path() / "r"));
+}
+
+TEST_CASE("a grace of the longest time that there is does not end at once") {
+  TemporaryFolder const folder;
+  auto config = config_in(folder);
+  config.run.stop_grace = std::chrono::milliseconds::max();
+  MinimalTrainer trainer{[](TrainContext& ctx) {
+                           if (ctx.world_rank() == Rank{0}) std::raise(SIGTERM);
+                           while (!ctx.stop_requested()) ctx.barrier();
+                           for (int i = 0; i < 1000; ++i) ctx.barrier();  // throws Stopped when the grace is over
+                           ctx.warn("had its time");
+                         },
+                         config};
+  auto const result = trainer.fit();
+  CHECK(std::ranges::count(result.warnings, "had its time") == 2);
+}
+
+TEST_CASE("a warning reaches every callback as it was said, although one of them throws") {
+  TemporaryFolder const folder;
+  auto const listener = std::make_shared<Listener>();
+  auto config = config_in(folder);
+  config.callbacks = {std::make_shared<Deaf>(), listener};
+  MinimalTrainer{[](TrainContext& ctx) {
+                   if (ctx.world_rank() == Rank{0}) ctx.warn("it is hot");
+                 },
+                 config}
+      .fit();
+  CHECK(listener->heard == std::vector<std::string>{"it is hot"});
+}
+
+TEST_CASE("a checkpoint that cannot be deleted at the very end is warned of") {
+  TemporaryFolder const folder;
+  auto config = config_in(folder);
+  config.scaling.num_workers = 1;
+  config.run.checkpoint = {.num_to_keep = 1, .mode = CheckpointMode::sync};
+  auto const result = MinimalTrainer{[](TrainContext& ctx) {
+                                       ctx.report(Epoch{0, 0}, draft("a"));
+                                       std::filesystem::remove_all(ctx.run_path() / "checkpoints/checkpoint_000001");
+                                       ctx.report(Epoch{1, 0}, draft("b"));
+                                     },
+                                     config}
+                          .fit();
+  REQUIRE(result.warnings.size() == 1);
+  contains(result.warnings.front(), "checkpoint_000001");
+}
+
+TEST_CASE("progress without a total is not sent more often than other progress") {
+  TemporaryFolder const folder;
+  struct Counter : Callback {
+    void on_progress(Progress const&) override { ++count; }
+    int count = 0;
+  };
+  auto const counter = std::make_shared<Counter>();
+  auto config = config_in(folder);
+  config.callbacks = {counter};
+  MinimalTrainer{[](TrainContext& ctx) {
+                   for (std::uint64_t i = 0; i < 1000; ++i) ctx.progress(i, 0);
+                 },
+                 config}
+      .fit();
+  CHECK(counter->count < 500);
+}
