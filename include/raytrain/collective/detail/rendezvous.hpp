@@ -73,6 +73,8 @@ class Rendezvous {
   static constexpr std::uint32_t nobody = ~0U;
   /// Longer than steps of one length usually differ, since a thread that the system has to wake comes 50 us late.
   static constexpr std::chrono::milliseconds spin_time{2};
+  /// A core that is given away may be gone for milliseconds.
+  static constexpr std::chrono::microseconds keep_core_time{50};
 
   static void relax() noexcept {
 #if defined(__x86_64__)
@@ -112,17 +114,21 @@ class Rendezvous {
 
   template <class Condition>
   static auto spin(Condition const& over) noexcept -> bool {
-    for (int i = 0; i < 64; ++i) {
-      if (over()) return true;
-      relax();
-    }
-    auto const deadline = std::chrono::steady_clock::now() + spin_time;
-    while (!over()) {
-      if (std::chrono::steady_clock::now() > deadline) return false;
+    auto const try_some_times = [&] {
+      for (int i = 0; i < 64; ++i) {
+        if (over()) return true;
+        relax();
+      }
+      return false;
+    };
+    if (try_some_times()) return true;
+    for (auto const begin = std::chrono::steady_clock::now();;) {
+      if (try_some_times()) return true;
+      auto const waited = std::chrono::steady_clock::now() - begin;
+      if (waited > spin_time) return false;
       // On a busy machine the one who is missing may have been put on this very core.
-      std::this_thread::yield();
+      if (waited > keep_core_time) std::this_thread::yield();
     }
-    return true;
   }
 
   static auto reason(std::uint32_t word) noexcept -> Outcome {
