@@ -24,6 +24,7 @@ Context:
   build, rounds, quick            the build folder, the number of rounds, whether --quick was given
   program(name, *args, env={})    runs build/benchmarks/NAME/name, the JSON object that it printed; stops on a failure
   command(*args, env={})          the same for any command
+  text(*args, env={})             what any command printed
   folder                          a temporary folder, the working directory of the programs; removed at the end
   row(case, metric, values, goal=None, direction='higher')
   versions                        a dict shown in the header of the table: add what the programs said
@@ -56,17 +57,21 @@ class Context:
     def program(self, name, *arguments, env=None):
         return self.command(BUILD / 'benchmarks' / self.name / name, *arguments, env=env)
 
-    def command(self, *arguments, env=None):
+    def text(self, *arguments, env=None):
+        """What a command printed; stops when it fails."""
         command = [str(argument) for argument in arguments]
         done = subprocess.run(command, cwd=self.folder, env={**os.environ, **(env or {})}, text=True,
-                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
+        if done.returncode != 0:
+            raise Failed(f'{" ".join(command)}: exit status {done.returncode}\n{done.stdout}{done.stderr}')
+        return done.stdout
+
+    def command(self, *arguments, env=None):
+        printed = self.text(*arguments, env=env)
         try:
-            if done.returncode == 0:
-                return json.loads(done.stdout)
-            problem = f'exit status {done.returncode}'
+            return json.loads(printed)
         except ValueError:
-            problem = 'its output is not a JSON object'
-        raise Failed(f'{" ".join(command)}: {problem}\n{done.stdout}{done.stderr}')
+            raise Failed(f'{" ".join(map(str, arguments))}: its output is not a JSON object\n{printed}') from None
 
     def row(self, case, metric, values, goal=None, direction='higher'):
         value = statistics.median(values)
@@ -89,11 +94,12 @@ def build(targets):
 
 
 def targets_of(folder):
-    """The programs that meson knows below a folder of benchmarks/, as ninja names them."""
-    below = BUILD / 'benchmarks' / folder
+    """The programs whose source lies in a folder of benchmarks/, as ninja names them."""
     targets = json.loads(subprocess.check_output(['meson', 'introspect', '--targets', str(BUILD)], text=True))
-    return [str(pathlib.Path(file).relative_to(BUILD)) for target in targets for file in target['filename']
-            if pathlib.Path(file).parent == below]
+    sources = ROOT / 'benchmarks' / folder
+    return [str(pathlib.Path(file).relative_to(BUILD)) for target in targets if target['type'] == 'executable'
+            and any(sources in pathlib.Path(source).parents for part in target['target_sources']
+                    for source in part.get('sources', [])) for file in target['filename']]
 
 
 def host():
