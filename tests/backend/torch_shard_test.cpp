@@ -49,6 +49,8 @@ TEST_CASE("every type that LibTorch has is handed over as it is") {
                                                {"i64", std::vector<std::int64_t>{-4}},
                                                {"f32", std::vector<float>{0.5F}},
                                                {"f64", std::vector<double>{0.25}},
+                                               {"f16", std::vector<Float16>{Float16{0.75F}}},
+                                               {"bf16", std::vector<BFloat16>{BFloat16{1.5F}}},
                                                {"u16", std::vector<std::uint16_t>{1}}}));
   auto const batches = shard.batches({.batch_size = 1});
   auto const batch = batches[0];
@@ -58,6 +60,10 @@ TEST_CASE("every type that LibTorch has is handed over as it is") {
   CHECK(batch["i64"].item<std::int64_t>() == -4);
   CHECK(batch["f32"].item<float>() == 0.5F);
   CHECK(batch["f64"].item<double>() == 0.25);
+  CHECK((batch["f16"].scalar_type() == torch::kHalf));
+  CHECK(batch["f16"].item<float>() == 0.75F);
+  CHECK((batch["bf16"].scalar_type() == torch::kBFloat16));
+  CHECK(batch["bf16"].item<float>() == 1.5F);
   CHECK_THROWS_WITH_AS(batch["u16"], doctest::Contains("LibTorch has no tensors of that type"), Error);
   CHECK_THROWS_WITH_AS(batch["u32"], doctest::Contains("column 'u32': is not in the dataset"), Error);
 }
