@@ -13,13 +13,13 @@ namespace raytrain {
 
 namespace detail {
 template <class T, class... Ts>
-concept one_of = (std::same_as<T, Ts> || ...);
+concept OneOf = (std::same_as<T, Ts> || ...);
 }  // namespace detail
 
 /// A number that a dataset's column can hold and a collective can carry: not `bool`, not a character.
 template <class T>
-concept Element = detail::one_of<T, float, double, signed char, short, int, long, long long, unsigned char,
-                                 unsigned short, unsigned, unsigned long, unsigned long long, Float16, BFloat16>;
+concept Element = detail::OneOf<T, float, double, signed char, short, int, long, long long, unsigned char,
+                                unsigned short, unsigned, unsigned long, unsigned long long, Float16, BFloat16>;
 
 /// An `Element` by size and kind: `long` and `long long` are the same where they are of one size. Its numbers may be
 /// stored, so new ones come last.

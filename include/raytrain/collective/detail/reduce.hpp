@@ -31,7 +31,7 @@ void with_op(ReduceOp op, Work const& work) {
 
 /// In what values of `T` are combined, on every rank alike; only the result is rounded to `T`.
 template <Element T>
-using Combined = std::conditional_t<one_of<T, Float16, BFloat16>, float, T>;
+using Combined = std::conditional_t<OneOf<T, Float16, BFloat16>, float, T>;
 
 template <Element T>
 inline constexpr bool combines_in_itself = std::same_as<Combined<T>, T>;
