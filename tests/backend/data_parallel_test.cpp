@@ -344,3 +344,13 @@ TEST_CASE("more threads than cores are a warning with the remedy, once") {
       result.warnings, [](std::string const& text) { return text.find(".num_workers = ") != std::string::npos; });
   CHECK(count == 1);
 }
+
+TEST_CASE("a mistake in a shape is reported with LibTorch's text and without its stack") {
+  try {
+    (void)run_once({}, [](TorchContext&) { (void)torch::mm(torch::ones({2, 3}), torch::ones({2, 3})); });
+    FAIL("must throw");
+  } catch (TrainingFailed const& failure) {
+    CHECK(std::string{failure.what()}.find("cannot be multiplied") != std::string::npos);
+    CHECK(std::string{failure.what()}.find("frame #") == std::string::npos);
+  }
+}

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <c10/util/Exception.h>
 #include <torch/torch.h>
 
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -49,6 +51,16 @@ class TorchBackend {
       }
     }
     return TorchContext{std::move(setup)};
+  }
+
+  /// Calls the training function. What LibTorch throws in it loses the stack of frames that it carries in its text.
+  template <class F>
+  void call(F const& training) const {
+    try {
+      training();
+    } catch (c10::Error const& error) {
+      throw std::runtime_error{error.what_without_backtrace()};
+    }
   }
 
   // Threads that a worker's operations used would otherwise become the default of all threads made later.

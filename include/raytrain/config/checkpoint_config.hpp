@@ -20,7 +20,7 @@ enum class CheckpointMode : std::uint8_t {
 
 /// Which checkpoints stay on disk, and when a report returns.
 struct CheckpointConfig {
-  std::optional<int> num_to_keep{};          ///< At least 1; unset: all.
+  std::optional<int> num_to_keep{};          ///< The best ones, and the newest beside them; unset: all.
   std::string score_attribute{};             ///< Metric that ranks checkpoints; empty: the newest rank highest.
   ScoreOrder score_order = ScoreOrder::max;  ///< Whether a high or a low score is kept.
   CheckpointMode mode = CheckpointMode::async;

@@ -52,7 +52,12 @@ auto run_training(B& backend, Train const& train, WorkerSetup setup) -> bool {
     typename B::Context context = backend.make_context(std::move(setup));
     auto stopped = false;
     try {
-      train(context);
+      auto const training = [&] { train(context); };
+      if constexpr (requires { backend.call(training); }) {
+        backend.call(training);
+      } else {
+        training();
+      }
       group.leave(rank);
     } catch (Stopped const&) {
       stopped = true;
