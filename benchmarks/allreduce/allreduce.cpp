@@ -13,6 +13,7 @@
 
 #include <raytrain/collective/local.hpp>
 #include <raytrain/collective/local_group.hpp>
+#include <raytrain/core/usable_cores.hpp>
 
 #include "cores.hpp"
 #include "options.hpp"
@@ -21,7 +22,7 @@
 namespace {
 
 auto run_threads(Options const& options) -> std::vector<Row> {
-  auto const cores = allowed_cores();
+  auto const cores = raytrain::usable_cores();
   auto const group = std::make_shared<raytrain::LocalGroup>(raytrain::WorldSize{options.workers});
   std::vector<Row> rows;
   std::exception_ptr failure;

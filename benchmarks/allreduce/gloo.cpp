@@ -19,6 +19,7 @@
 
 #include <raytrain/collective/reduce_op.hpp>
 #include <raytrain/core/rank.hpp>
+#include <raytrain/core/usable_cores.hpp>
 
 #include "cores.hpp"
 #include "options.hpp"
@@ -96,7 +97,7 @@ auto main(int argc, char** argv) -> int {
   app.add_option("--store", store, "file that all of them see, and that is not there yet")->required();
   return run_program(app, options, argc, argv, [&] {
     at::set_num_threads(1);
-    bind(static_cast<std::uint32_t>(rank), static_cast<std::uint32_t>(ranks), allowed_cores());
+    bind(static_cast<std::uint32_t>(rank), static_cast<std::uint32_t>(ranks), raytrain::usable_cores());
     if (rank != 0) {
       if (std::freopen("/dev/null", "w", stdout) == nullptr) return 1;
       options.json = options.plot = "";

@@ -18,6 +18,7 @@
 
 #include <raytrain/collective/local.hpp>
 #include <raytrain/collective/local_group.hpp>
+#include <raytrain/core/usable_cores.hpp>
 
 #include "cores.hpp"
 #include "options.hpp"
@@ -138,7 +139,7 @@ auto main(int argc, char** argv) -> int {
     if (options.collective != "all_reduce" || options.type != "float32" || options.op != "sum") {
       throw std::invalid_argument{"the kernel sums float32 arrays with all_reduce and nothing else"};
     }
-    auto const cores = allowed_cores();
+    auto const cores = raytrain::usable_cores();
     Setting const setting{"kernel", ranks, "threads of one process"};
     print_head(setting, options);
     std::vector<Row> rows;

@@ -31,6 +31,7 @@
 #include <asio/use_future.hpp>
 
 #include <raytrain/core/clock.hpp>
+#include <raytrain/core/usable_cores.hpp>
 #include <raytrain/exec/channel.hpp>
 #include <raytrain/exec/executor.hpp>
 
@@ -48,20 +49,10 @@ auto now_ns() -> std::int64_t {
   return std::chrono::nanoseconds{std::chrono::steady_clock::now().time_since_epoch()}.count();
 }
 
-auto allowed_cores() -> std::vector<int> {
-  std::vector<int> cores;
-  cpu_set_t allowed;
-  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return cores;
-  for (int core = 0; core < CPU_SETSIZE; ++core) {
-    if (CPU_ISSET(core, &allowed)) cores.push_back(core);
-  }
-  return cores;
-}
-
 /// Binds the calling thread to a core of its own, as a worker has one: two threads that happen to share a core never
 /// meet at a lock.
 void pin(std::size_t which) {
-  static std::vector<int> const cores = allowed_cores();  // asked before the first thread is bound
+  static std::vector<int> const cores = raytrain::usable_cores();  // asked before the first thread is bound
   if (which >= cores.size()) return;
   cpu_set_t one;
   CPU_ZERO(&one);
