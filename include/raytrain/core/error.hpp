@@ -23,6 +23,7 @@ enum class Errc : std::uint16_t {
   worker_failed = 10,      ///< A worker ended by an exception or was lost.
   bad_message = 11,        ///< Bytes that are not a message of this protocol version.
   backend = 12,            ///< A library underneath (LibTorch, MPI, ...) reported an error.
+  timed_out = 13,          ///< Something did not come within the time that the configuration allows for it.
 };
 
 /// Name of a code as it is written in this header, for logs.
@@ -40,6 +41,7 @@ enum class Errc : std::uint16_t {
     case Errc::worker_failed: return "worker_failed";
     case Errc::bad_message: return "bad_message";
     case Errc::backend: return "backend";
+    case Errc::timed_out: return "timed_out";
   }
   return "unknown";
 }

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <numeric>
+#include <span>
+#include <string>
+
+#include <raytrain/collective/detail/call.hpp>
+#include <raytrain/core/element_type.hpp>
+#include <raytrain/core/error.hpp>
+#include <raytrain/core/rank.hpp>
+
+namespace raytrain::detail {
+
+/// What one rank can see to be wrong with its own arguments of a `Collective`'s operation: `invalid_call`.
+class ArgumentChecks {
+ public:
+  constexpr ArgumentChecks(Rank rank, WorldSize size) noexcept : rank_{rank}, size_{size} {}
+
+  void check_root(Rank root, Call const& call) const {
+    if (root.value < size_.value) return;
+    throw Error{Errc::invalid_call, attempted(call),
+                "root must be below " + std::to_string(size_.value) + " (got " + std::to_string(root.value) + ")"};
+  }
+
+  template <Element T>
+  void check_array(std::span<T const> array, Call const& call, char const* name) const {
+    if (array.data() != nullptr || array.empty()) return;
+    throw Error{Errc::invalid_call, attempted(call),
+                std::string{name} + " must point to " + std::to_string(array.size()) + " elements (got null)"};
+  }
+
+  template <Element T>
+  void check_parts(std::span<T const> mine, std::span<T const> all, Call const& call) const {
+    check_array(mine, call, "mine");
+    check_array(all, call, "all");
+    if (all.size() != mine.size() * size_.value) {
+      throw Error{Errc::invalid_call, attempted(call),
+                  "all must have " + std::to_string(size_.value) + " x " + std::to_string(mine.size()) +
+                      " elements (got " + std::to_string(all.size()) + ")",
+                  "give it room for the part of every rank"};
+    }
+    check_overlap(mine, all, rank_.value * mine.size(), call);
+  }
+
+  template <Element T>
+  void check_counts(std::span<T const> mine, std::span<T const> all, std::span<std::size_t const> counts,
+                    Call const& call) const {
+    check_array(counts, call, "counts");
+    check_array(mine, call, "mine");
+    check_array(all, call, "all");
+    auto const ranks = std::size_t{size_.value};
+    if (counts.size() != ranks) {
+      throw Error{Errc::invalid_call, attempted(call),
+                  "counts must have " + std::to_string(ranks) + " elements, one for each rank (got " +
+                      std::to_string(counts.size()) + ")"};
+    }
+    auto const own = counts[rank_.value];
+    if (mine.size() != own) {
+      throw Error{Errc::invalid_call, attempted(call),
+                  "mine must have counts[" + std::to_string(rank_.value) + "] = " + std::to_string(own) +
+                      " elements (got " + std::to_string(mine.size()) + ")"};
+    }
+    // A sum beyond all numbers stays the largest of them, which no array has as many elements as.
+    auto const add = [](std::size_t sofar, std::size_t count) {
+      return count > ~std::size_t{0} - sofar ? ~std::size_t{0} : sofar + count;
+    };
+    auto const sum = std::accumulate(counts.begin(), counts.end(), std::size_t{0}, add);
+    if (all.size() != sum) {
+      throw Error{Errc::invalid_call, attempted(call),
+                  "all must have as many elements as the counts add up to, " + std::to_string(sum) + " (got " +
+                      std::to_string(all.size()) + ")"};
+    }
+    check_overlap(mine, all, std::accumulate(counts.begin(), counts.begin() + rank_.value, std::size_t{0}), call);
+  }
+
+ private:
+  [[nodiscard]] auto attempted(Call const& call) const -> std::string {
+    return to_string(call) + " on rank " + std::to_string(rank_.value);
+  }
+
+  /// `begin`: where `mine` is in `all` if it lies there.
+  template <Element T>
+  void check_overlap(std::span<T const> mine, std::span<T const> all, std::size_t begin, Call const& call) const {
+    std::less<> const before;
+    bool const apart = !before(mine.data(), all.data() + all.size()) || !before(all.data(), mine.data() + mine.size());
+    if (!apart && mine.data() != all.data() + begin) {
+      throw Error{Errc::invalid_call, attempted(call),
+                  "mine must lie outside of all, or be its part number " + std::to_string(rank_.value) +
+                      " (got another overlap)"};
+    }
+  }
+
+  Rank rank_;
+  WorldSize size_;
+};
+
+}  // namespace raytrain::detail

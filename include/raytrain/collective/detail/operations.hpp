@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <type_traits>
+
+#include <raytrain/collective/detail/argument_checks.hpp>
+#include <raytrain/collective/detail/call.hpp>
+#include <raytrain/collective/reduce_op.hpp>
+#include <raytrain/core/element_type.hpp>
+#include <raytrain/core/rank.hpp>
+
+namespace raytrain::detail {
+
+/// One rank's part in an operation: its arguments have been checked, the other ranks' have not.
+template <Element T>
+struct Task {
+  Call call;
+  std::span<T const> from{};  ///< What this rank gives; empty where it gives nothing.
+  std::span<T> to{};          ///< What it gets; the same memory as `from` where the operation is in place. Or empty.
+  std::span<std::size_t const> counts{};  ///< Of all_gatherv, by rank.
+};
+
+/// The operations of a `Collective`, for a model that has `rank()`, `size()`, `template <Element T> void run(Task<T>
+/// const&)` and `barrier()`.
+///
+/// Errors: every operation: `rank_mismatch` as `Collective` says, `invalid_call` for a null array with a size or what
+///         the operation names; the model stays usable after the latter. `Stopped` when the run is aborted.
+template <class Model>
+class Operations {
+ public:
+  /// Replaces every rank's `values` by their reduction in rank order (r0 + r1 + r2 ...): the same bits on every rank
+  /// and on every run, but for which NaN a NaN is.
+  template <Element T>
+  void all_reduce(std::span<T> values, ReduceOp op) {
+    auto const call = call_of<T>(Operation::all_reduce, values.size(), op);
+    checks().template check_array<T>(values, call, "values");
+    model().template run<T>({call, values, values});
+  }
+
+  /// Replaces every rank's `values` by root's.
+  ///
+  /// Errors: `invalid_call` when there is no rank `root`.
+  template <Element T>
+  void broadcast(std::span<T> values, Rank root) {
+    auto const call = call_of<T>(Operation::broadcast, values.size(), {}, root);
+    checks().template check_array<T>(values, call, "values");
+    checks().check_root(root, call);
+    model().template run<T>({call, is(root) ? values : std::span<T>{}, values});
+  }
+
+  /// Fills `all` with every rank's `mine`, in rank order. `mine` is as long on every rank; it may be its own part of
+  /// `all`, and otherwise lies outside.
+  ///
+  /// Errors: `invalid_call` unless `all` has world size times the elements of `mine`, and for any other overlap.
+  template <Element T>
+  void all_gather(std::span<std::type_identity_t<T> const> mine, std::span<T> all) {
+    auto const call = call_of<T>(Operation::all_gather, mine.size());
+    checks().template check_parts<T>(mine, all, call);
+    model().template run<T>({call, mine, all});
+  }
+
+  /// Reduces every rank's `all` in rank order, of which this rank gets the part number `rank()` in `mine`. `mine` is as
+  /// long on every rank; it may be that part of `all`, and otherwise lies outside.
+  ///
+  /// Errors: `invalid_call` unless `all` has world size times the elements of `mine`, and for any other overlap.
+  template <Element T>
+  void reduce_scatter(std::span<std::type_identity_t<T> const> all, std::span<T> mine, ReduceOp op) {
+    auto const call = call_of<T>(Operation::reduce_scatter, mine.size(), op);
+    checks().template check_parts<T>(mine, all, call);
+    model().template run<T>({call, all, mine});
+  }
+
+  /// Replaces root's `values` by the reduction of all ranks' in rank order, with the bits that `all_reduce` gives. The
+  /// other ranks' stay as they are.
+  ///
+  /// Errors: `invalid_call` when there is no rank `root`.
+  template <Element T>
+  void reduce(std::span<T> values, ReduceOp op, Rank root) {
+    auto const call = call_of<T>(Operation::reduce, values.size(), op, root);
+    checks().template check_array<T>(values, call, "values");
+    checks().check_root(root, call);
+    model().template run<T>({call, values, is(root) ? values : std::span<T>{}});
+  }
+
+  /// Fills root's `all` with every rank's `mine`, in rank order. `mine` is as long on every rank; on root it may be its
+  /// own part of `all`, and otherwise lies outside. On the other ranks `all` is not looked at.
+  ///
+  /// Errors: `invalid_call` when there is no rank `root`; on root unless `all` has world size times the elements of
+  ///         `mine`, and for any other overlap.
+  template <Element T>
+  void gather(std::span<std::type_identity_t<T> const> mine, std::span<T> all, Rank root) {
+    auto const call = call_of<T>(Operation::gather, mine.size(), {}, root);
+    checks().check_root(root, call);
+    if (is(root)) {
+      checks().template check_parts<T>(mine, all, call);
+    } else {
+      checks().template check_array<T>(mine, call, "mine");
+    }
+    model().template run<T>({call, mine, is(root) ? all : std::span<T>{}});
+  }
+
+  /// Fills `mine` with the part number `rank()` of root's `all`. `mine` is as long on every rank; on root it may be
+  /// that part of `all`, and otherwise lies outside. On the other ranks `all` is not looked at.
+  ///
+  /// Errors: `invalid_call` when there is no rank `root`; on root unless `all` has world size times the elements of
+  ///         `mine`, and for any other overlap.
+  template <Element T>
+  void scatter(std::span<std::type_identity_t<T> const> all, std::span<T> mine, Rank root) {
+    auto const call = call_of<T>(Operation::scatter, mine.size(), {}, root);
+    checks().check_root(root, call);
+    if (is(root)) {
+      checks().template check_parts<T>(mine, all, call);
+    } else {
+      checks().template check_array<T>(mine, call, "mine");
+    }
+    model().template run<T>({call, is(root) ? all : std::span<std::type_identity_t<T> const>{}, mine});
+  }
+
+  /// Fills `all` with every rank's `mine`, in rank order, of which rank r's has `counts[r]` elements: the same `counts`
+  /// on every rank. `mine` may be its own part of `all`, and otherwise lies outside.
+  ///
+  /// Errors: `invalid_call` unless there is a count for each rank, `mine` has its own and `all` their sum, and for any
+  ///         other overlap.
+  template <Element T>
+  void all_gatherv(std::span<std::type_identity_t<T> const> mine, std::span<T> all,
+                   std::span<std::size_t const> counts) {
+    auto call = call_of<T>(Operation::all_gatherv, all.size());
+    checks().template check_counts<T>(mine, all, counts, call);
+    call.counts_digest = digest_of(counts);
+    model().template run<T>({call, mine, all, counts});
+  }
+
+ protected:
+  ~Operations() = default;
+
+ private:
+  template <Element T>
+  static auto call_of(Operation operation, std::size_t count, ReduceOp op = {}, Rank root = {}) noexcept {
+    return Call{operation, element_type<T>, op, root, count};
+  }
+
+  auto model() noexcept -> Model& { return static_cast<Model&>(*this); }
+  [[nodiscard]] auto checks() const noexcept -> ArgumentChecks {
+    auto const& self = static_cast<Model const&>(*this);
+    return {self.rank(), self.size()};
+  }
+  [[nodiscard]] auto is(Rank root) const noexcept -> bool { return static_cast<Model const&>(*this).rank() == root; }
+};
+
+}  // namespace raytrain::detail
