@@ -3,15 +3,19 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <latch>
 #include <memory>
+#include <new>
+#include <optional>
 #include <random>
 #include <span>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -225,4 +229,54 @@ TEST_CASE("a single worker sees a stop request at once") {
   CHECK_FALSE(collective.stop_agreed());
   group->request_stop();
   CHECK(collective.stop_agreed());
+}
+
+TEST_CASE("ranks that wait longer than the limit give up together, and the one that comes late is told who did") {
+  auto const group =
+      std::make_shared<LocalGroup>(WorldSize{3}, raytrain::WaitLimits{.timeout = std::chrono::milliseconds{30}});
+  std::latch others_gave_up{2};
+  auto const thrown = LocalWorld::outcomes(group, [&](LocalCollective& collective) {
+    if (collective.rank() == Rank{1}) {
+      others_gave_up.wait();
+      reduce_some(collective, 1000);
+    }
+    auto const told = refusal([&] { reduce_some(collective, 1000); });
+    CHECK(told == refusal([&] { reduce_some(collective, 1000); }));
+    others_gave_up.count_down();
+    reduce_some(collective, 1000);
+  });
+  for (std::string const rank : {"0", "2"}) {
+    CHECK(text_of(thrown[std::stoul(rank)]) == "all_reduce(1000 x float32, sum) on rank " + rank +
+                                                   ": rank 1 did not come within 30 ms; look for what holds a rank "
+                                                   "up, or allow more time");
+  }
+  auto const late = text_of(thrown[1]);
+  CHECK(late.find("all_reduce(1000 x float32, sum) on rank 1: the group is unusable since rank ") == 0);
+  CHECK(late.find(" waited in vain for 30 ms; ") != std::string::npos);
+}
+
+TEST_CASE("limits that no wait can keep are refused") {
+  using std::chrono::milliseconds;
+  CHECK(refusal([] { LocalGroup(WorldSize{1}, {.timeout = milliseconds{0}}); }) ==
+        "invalid_call: LocalGroup: the timeout must be above 0 (got 0 ms)");
+  CHECK(refusal([] { LocalGroup(WorldSize{1}, {.warn_after = milliseconds{-1}}); }) ==
+        "invalid_call: LocalGroup: warn_after must not be below 0 (got -1 ms)");
+}
+
+TEST_CASE("an allocated array is zero, reaches from a cache line to its end, and outlives its collective") {
+  for (std::size_t const size : {0U, 1U, 1000U, 3'000'001U}) {
+    CAPTURE(size);
+    std::optional<LocalCollective> collective{std::in_place, std::make_shared<LocalGroup>(WorldSize{1}), Rank{0}};
+    auto array = collective->allocate<float>(size);
+    collective.reset();
+    CHECK(array.size() == size);
+    CHECK(reinterpret_cast<std::uintptr_t>(array.data()) % 64 == 0);
+    CHECK(std::count(array.begin(), array.end(), 0.0F) == static_cast<std::ptrdiff_t>(size));
+    std::fill(array.begin(), array.end(), 1.0F);
+    auto const moved = std::move(array);
+    CHECK(moved.span().size() == size);
+    CHECK(array.size() == 0);
+  }
+  LocalCollective collective{std::make_shared<LocalGroup>(WorldSize{1}), Rank{0}};
+  CHECK_THROWS_AS((void)collective.allocate<double>(~std::size_t{0} / 4), std::bad_alloc);
 }

@@ -1,47 +1,117 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <raytrain/collective/detail/rendezvous.hpp>
 
+#include <atomic>
+#include <chrono>
 #include <cstdint>
+#include <memory>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include <doctest/doctest.h>
 
+#include <raytrain/collective/detail/call.hpp>
+#include <raytrain/collective/detail/pages.hpp>
+#include <raytrain/collective/wait_limits.hpp>
 #include <raytrain/core/rank.hpp>
 
 using raytrain::Rank;
+using raytrain::WaitLimits;
+using raytrain::WorldSize;
+using raytrain::detail::MeetingPlace;
 using raytrain::detail::Rendezvous;
 using Outcome = raytrain::detail::Rendezvous::Outcome;
 
-TEST_CASE("meetings go on after more of them than their counter can count") {
-  Rendezvous place{{1}};
-  std::uint32_t wrong = 0;
-  for (std::uint32_t meeting = 0; meeting < 100'000; ++meeting) {
-    wrong += place.parity() == meeting % 2 ? 0U : 1U;
-    wrong += place.meet() == Outcome::met ? 0U : 1U;
-  }
-  CHECK(wrong == 0);
+namespace {
+
+class Place {
+ public:
+  explicit Place(std::uint32_t members, bool can_be_killed = false)
+      : memory_{raytrain::detail::allocate_pages(MeetingPlace::bytes_for({members}))},
+        place_{MeetingPlace::construct(memory_.get(), {members}, false, can_be_killed)} {}
+
+  auto operator->() noexcept -> MeetingPlace* { return &place_; }
+  auto member(std::uint32_t rank, WaitLimits limits = {}) -> Rendezvous { return {place_, Rank{rank}, limits}; }
+
+ private:
+  std::shared_ptr<void> memory_;
+  MeetingPlace& place_;
+};
+
+}  // namespace
+
+TEST_CASE("a member that joins where another one was before goes on with the next meeting") {
+  Place place{2};
+  std::atomic<std::uint32_t> met{0};
+  auto const meet_in_turn = [&](std::uint32_t rank) {
+    for (int turn = 0; turn < 5; ++turn) {
+      auto member = place.member(rank);
+      for (int meeting = 0; meeting <= turn; ++meeting) met += member.meet({}) == Outcome::met ? 1U : 0U;
+    }
+  };
+  std::jthread other{[&] { meet_in_turn(1); }};
+  meet_in_turn(0);
+  other.join();
+  CHECK(met == 2 * 15);
 }
 
-TEST_CASE("what ends meetings is told in the order abort, break-up, end") {
-  Rendezvous place{{2}};
-  place.end(Rank{1});
-  place.end(Rank{0});
-  CHECK(place.meet() == Outcome::ended);
-  CHECK(place.first_ended() == Rank{1});
-  place.break_up();
-  CHECK(place.meet() == Outcome::broken);
-  place.abort();
-  CHECK(place.meet() == Outcome::aborted);
+TEST_CASE("what ends meetings is told in the order abort, break-up, time-out, end") {
+  Place place{2};
+  auto member = place.member(0);
+  place->end(Rank{1});
+  place->end(Rank{0});
+  CHECK(member.meet({}) == Outcome::ended);
+  CHECK(place->first_ended() == Rank{1});
+  place->time_out(Rank{1});
+  place->time_out(Rank{0});
+  CHECK(member.meet({}) == Outcome::timed_out);
+  CHECK(place->first_timed_out() == Rank{1});
+  place->break_up();
+  CHECK(member.meet({}) == Outcome::broken);
+  place->abort();
+  CHECK(member.meet({}) == Outcome::aborted);
 }
 
-TEST_CASE("members that work on each other's memory wait for each other in spite of an abort") {
-  Rendezvous place{{2}};
+TEST_CASE("threads that work on each other's memory wait for each other in spite of an abort") {
+  Place place{2};
+  auto member = place.member(0);
   std::uint32_t finished = 0;
-  place.abort();
-  std::jthread other{[&] {
+  place->abort();
+  std::jthread second{[&] {
+    auto other = place.member(1);
     finished = 1;
-    place.finish();
+    CHECK(other.finish({}) == Outcome::met);
   }};
-  place.finish();
+  CHECK(member.finish({}) == Outcome::met);
   CHECK(finished == 1);
+}
+
+TEST_CASE("a process that works on another's memory does not wait for it after an abort, since it may be gone") {
+  Place place{2, true};
+  auto member = place.member(0);
+  place->abort();
+  CHECK(member.finish({}) == Outcome::aborted);
+}
+
+TEST_CASE("who waits too long warns once of those who are missing, and then gives up for everybody") {
+  using std::chrono::milliseconds;
+  Place place{4};
+  std::vector<std::string> warnings;
+  std::jthread second{[&] {
+    auto member =
+        place.member(2, {.timeout = milliseconds{400}, .warn_after = milliseconds{50}, .on_warning = [](auto&) {
+                           FAIL_CHECK("rank 1 waits as well, and is lower");
+                         }});
+    CHECK(member.meet({}) == Outcome::timed_out);
+  }};
+  auto member =
+      place.member(1, {.timeout = milliseconds{300}, .warn_after = milliseconds{50}, .on_warning = [&](auto& text) {
+                         warnings.push_back(text);
+                       }});
+  CHECK(member.meet({}) == Outcome::timed_out);
+  CHECK(warnings == std::vector<std::string>{"rank 1 has waited for ranks 0 and 3 for 0 s in barrier()"});
+  CHECK(member.missing() == "ranks 0 and 3");
+  CHECK(place->first_timed_out() == Rank{1});
+  CHECK(place.member(0).meet({}) == Outcome::timed_out);
 }

@@ -1,76 +1,196 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
+#include <new>
+#include <span>
+#include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
+#include <raytrain/collective/detail/call.hpp>
+#include <raytrain/collective/detail/futex.hpp>
+#include <raytrain/collective/wait_limits.hpp>
 #include <raytrain/core/rank.hpp>
-#include <raytrain/core/usable_cores.hpp>
 
 namespace raytrain::detail {
 
-/// A place where a fixed number of threads meet, again and again. A meeting takes place for all of them or for none.
-///
-/// Everything that decides about a meeting is one word (who came, how many meetings there were, why there are no
-/// more), so a last arrival and an abort at the same moment have one winner.
-///
-/// Threads: `meet`, `finish` and `parity` by the members, each on its own thread; everything else from any thread.
-class Rendezvous {
+/// Two of them, since processors fetch lines in pairs.
+inline constexpr std::size_t two_cache_lines = 128;
+
+/// Where an array is, for whoever shares the memory that it is in.
+struct Place {
+  /// Instead of a segment's number: there is no array; it is in memory that only its owner sees.
+  static constexpr std::uint32_t nothing = ~0U;
+  static constexpr std::uint32_t hidden = ~0U - 1;
+
+  std::uint64_t offset = 0;
+  std::uint32_t segment = nothing;
+};
+
+/// What a member shows to the others when it comes to a meeting.
+struct alignas(two_cache_lines) Slot {
+  static constexpr std::size_t inline_bytes = 2048;
+
+  std::atomic<std::uint64_t> arrival{0};  ///< Meetings that its member has come to, twice, + 1 if it knew of a stop.
+  Call call{};
+  Place from{};  ///< What the others may read,
+  Place to{};    ///< and write, until the next meeting.
+  alignas(64) std::byte bytes[inline_bytes];
+};
+
+/// What the members of a `Rendezvous` share: lies in memory that they all see, at whatever address.
+class MeetingPlace {
  public:
   static constexpr std::uint32_t max_members = 4096;
 
-  enum class Outcome : std::uint8_t {
-    met,      ///< All came; what they wrote before is visible.
-    aborted,  ///< `abort` was called; stronger than the reasons below.
-    broken,   ///< `break_up` was called; stronger than the one below.
-    ended,    ///< A member will not come any more: `first_ended`.
-  };
-
-  explicit Rendezvous(WorldSize members) : members_{members.value}, spins_{members.value <= usable_cores().size()} {}
-
-  /// 0 or 1, the other one after every meeting. For a member it changes only within its own `meet` and `finish`.
-  [[nodiscard]] auto parity() const noexcept -> std::uint32_t {
-    return (word_.load(std::memory_order_acquire) / one_meeting) & 1U;
+  [[nodiscard]] static constexpr auto bytes_for(WorldSize members) noexcept -> std::size_t {
+    return sizeof(MeetingPlace) + std::size_t{2} * members.value * sizeof(Slot);
   }
 
-  /// Waits for all members, unless there will be no more meetings.
-  [[nodiscard]] auto meet() noexcept -> Outcome { return arrive(no_more); }
+  /// In `memory` of `bytes_for` bytes, which is aligned as a slot.
+  ///
+  /// `spins`: every member has a core of its own. `can_be_killed`: members are processes, so that nobody may rely on
+  /// one that has come to a meeting to come to the next.
+  static auto construct(void* memory, WorldSize members, bool spins, bool can_be_killed) -> MeetingPlace& {
+    auto* const place = new (memory) MeetingPlace{members, spins, can_be_killed};
+    for (auto& slot : std::span{place->first_slot(), std::size_t{2} * members.value}) new (&slot) Slot;
+    return *place;
+  }
 
-  /// Waits for all members whatever happens. For members that have met to work on each other's memory: each will come.
-  void finish() noexcept { (void)arrive(0); }
+  [[nodiscard]] auto members() const noexcept -> WorldSize { return {members_}; }
 
   void abort() noexcept { close(aborted); }
   void break_up() noexcept { close(broken); }
-  void end(Rank member) noexcept {
-    auto expected = nobody;
-    first_ended_.compare_exchange_strong(expected, member.value);
-    close(ended);
-  }
-  /// Only after the outcome `ended`.
+  void end(Rank member) noexcept { close_for(member, first_ended_, ended); }
+  void time_out(Rank member) noexcept { close_for(member, first_timed_out_, timed_out); }
+
+  /// Only after the outcome `ended`, or `timed_out`.
   [[nodiscard]] auto first_ended() const noexcept -> Rank { return {first_ended_.load()}; }
+  [[nodiscard]] auto first_timed_out() const noexcept -> Rank { return {first_timed_out_.load()}; }
 
   void request_stop() noexcept { stop_requested_.store(true); }
+
+ private:
+  friend class Rendezvous;
+
+  static constexpr std::uint32_t aborted = 1U << 0U;
+  static constexpr std::uint32_t broken = 1U << 1U;
+  static constexpr std::uint32_t timed_out = 1U << 2U;
+  static constexpr std::uint32_t ended = 1U << 3U;
+  static constexpr std::uint32_t no_more = aborted | broken | timed_out | ended;
+  static constexpr std::uint32_t nobody = ~0U;
+
+  MeetingPlace(WorldSize members, bool spins, bool can_be_killed) noexcept
+      : members_{members.value}, spins_{spins}, can_be_killed_{can_be_killed} {}
+
+  [[nodiscard]] auto first_slot() noexcept -> Slot* {
+    return reinterpret_cast<Slot*>(reinterpret_cast<std::byte*>(this) + sizeof *this);
+  }
+
+  void close(std::uint32_t why) noexcept {
+    closed_.fetch_or(why);
+    wake();
+  }
+
+  void close_for(Rank member, std::atomic<std::uint32_t>& first, std::uint32_t why) noexcept {
+    auto expected = nobody;
+    first.compare_exchange_strong(expected, member.value);
+    close(why);
+  }
+
+  void wake() noexcept {
+    epoch_.fetch_add(1);
+    if (sleepers_.load() != 0) wake_all(epoch_);
+  }
+
+  // Written seldom and read in every meeting.
+  alignas(two_cache_lines) std::uint32_t const members_;
+  bool const spins_;
+  bool const can_be_killed_;
+  std::atomic<bool> stop_requested_{false};
+  std::atomic<std::uint32_t> closed_{0};
+  std::atomic<std::uint32_t> first_ended_{nobody};
+  std::atomic<std::uint32_t> first_timed_out_{nobody};
+  /// Twice the last meeting about which somebody had to decide, + 1 if it took place.
+  std::atomic<std::uint64_t> fate_{0};
+
+  alignas(two_cache_lines) std::atomic<std::uint32_t> sleepers_{0};
+  std::atomic<std::uint32_t> epoch_{0};  ///< Another one whenever sleepers should look again.
+};
+
+/// One member's side of a `MeetingPlace`, where all members meet, again and again. A meeting takes place for all of
+/// them or for none.
+///
+/// A member comes by writing the number of the meeting into its own slot, together with what it has to show, and reads
+/// the others' slots until it finds the number in each: as few cache lines as possible change hands, and each once.
+/// Who finds that there should be no more meetings while somebody is missing asks for a decision, which is the same
+/// for all: everything involved is sequentially consistent, so whoever comes after the closing finds it closed.
+///
+/// Threads: the member's.
+class Rendezvous {
+ public:
+  enum class Outcome : std::uint8_t {
+    met,        ///< All came; what they wrote before is visible.
+    aborted,    ///< `abort` was called; stronger than the reasons below.
+    broken,     ///< `break_up` was called; stronger than those below.
+    timed_out,  ///< A member has waited too long: `first_timed_out`.
+    ended,      ///< A member will not come any more: `first_ended`.
+  };
+
+  Rendezvous(MeetingPlace& place, Rank member, WaitLimits limits)
+      : place_{&place}, member_{member}, limits_{std::move(limits)} {
+    for (std::uint64_t const meeting : {0U, 1U})
+      round_ = std::max(round_, slots_of(meeting)[member.value].arrival.load() / 2);
+  }
+
+  [[nodiscard]] auto limits() const noexcept -> WaitLimits const& { return limits_; }
+  [[nodiscard]] auto place() const noexcept -> MeetingPlace& { return *place_; }
+  [[nodiscard]] auto member() const noexcept -> Rank { return member_; }
+
+  /// The member's own, to be filled before it comes to the next meeting.
+  [[nodiscard]] auto next_slot() noexcept -> Slot& { return slots_of(round_ + 1)[member_.value]; }
+
+  /// What everybody has shown in the last meeting, by rank, until the member comes to the next one.
+  [[nodiscard]] auto slots() const noexcept -> std::span<Slot const> { return slots_of(round_); }
+
+  /// Waits for all members, unless there will be no more meetings. `call` is shown to them.
+  [[nodiscard]] auto meet(Call const& call) -> Outcome { return arrive(call, MeetingPlace::no_more); }
+
+  /// The same for members that have met to work on each other's memory. Threads of one process wait whatever happens,
+  /// since each will come, and nobody may free memory before.
+  [[nodiscard]] auto finish(Call const& call) -> Outcome {
+    return arrive(call, place_->can_be_killed_ ? MeetingPlace::no_more : 0);
+  }
 
   /// Whether `request_stop` came before the last meeting was complete: the same for all members until they meet again.
   /// A single member needs no meeting; and after `abort` there are none, so that everybody may know at once.
   [[nodiscard]] auto stop_agreed() const noexcept -> bool {
-    return (word_.load(std::memory_order_acquire) & (stop | aborted)) != 0 || (members_ == 1 && stop_requested_.load());
+    return stop_agreed_ || (place_->closed_.load() & MeetingPlace::aborted) != 0 ||
+           (place_->members_ == 1 && place_->stop_requested_.load());
+  }
+
+  /// Those who have not come to the last meeting that this member came to: "rank 1", "ranks 1 and 2"; or "".
+  [[nodiscard]] auto missing() const -> std::string {
+    std::vector<std::string> names;
+    for (std::uint32_t rank = 0; rank < place_->members_; ++rank) {
+      if (!has_come(rank)) names.push_back(std::to_string(rank));
+    }
+    if (names.empty()) return "";
+    std::string text = names.size() == 1 ? "rank " : "ranks ";
+    for (std::size_t i = 0; i < names.size(); ++i)
+      text += (i == 0 ? "" : i + 1 == names.size() ? " and " : ", ") + names[i];
+    return text;
   }
 
  private:
-  // From the lowest bit: 13 bits of members that have arrived, flags, and at the top the number of meetings. That one
-  // wraps around, and may: nobody waits for one meeting while 2^15 others take place.
-  static constexpr std::uint32_t arrived = (1U << 13U) - 1;
-  static constexpr std::uint32_t stop = 1U << 13U;
-  static constexpr std::uint32_t aborted = 1U << 14U;
-  static constexpr std::uint32_t broken = 1U << 15U;
-  static constexpr std::uint32_t ended = 1U << 16U;
-  static constexpr std::uint32_t no_more = aborted | broken | ended;
-  static constexpr std::uint32_t one_meeting = 1U << 17U;
+  using Clock = std::chrono::steady_clock;
 
-  static constexpr std::uint32_t nobody = ~0U;
   /// Longer than steps of one length usually differ, since a thread that the system has to wake comes 50 us late.
   static constexpr std::chrono::milliseconds spin_time{2};
   /// A core that is given away may be gone for milliseconds.
@@ -84,32 +204,95 @@ class Rendezvous {
 #endif
   }
 
-  auto arrive(std::uint32_t interrupts) noexcept -> Outcome {
-    auto word = word_.load(std::memory_order_acquire);
-    auto next = word;
-    bool last = false;
-    do {
-      if ((word & interrupts) != 0) return reason(word);
-      last = (word & arrived) == members_ - 1;
-      next = last ? (word & ~arrived) + one_meeting : word + 1;
-      if (last && stop_requested_.load(std::memory_order_relaxed)) next |= stop;
-    } while (!word_.compare_exchange_weak(word, next));
-    if (!last) return wait(next, interrupts);
-    word_.notify_all();
+  /// Two sets in turn: a member that is already in the next meeting may not disturb one that still reads this one's.
+  [[nodiscard]] auto slots_of(std::uint64_t meeting) const noexcept -> std::span<Slot> {
+    return {place_->first_slot() + meeting % 2 * place_->members_, place_->members_};
+  }
+
+  [[nodiscard]] auto has_come(std::uint32_t rank) const noexcept -> bool {
+    return slots_of(round_)[rank].arrival.load() / 2 == round_;
+  }
+
+  [[nodiscard]] auto all_have_come() noexcept -> bool {
+    auto const slots = slots_of(round_);
+    for (; come_ < slots.size(); ++come_) {
+      auto const arrival = slots[come_].arrival.load();
+      if (arrival / 2 != round_) return false;
+      stop_agreed_ = stop_agreed_ || arrival % 2 != 0;
+    }
+    return true;
+  }
+
+  auto arrive(Call const& call, std::uint32_t interrupts) -> Outcome {
+    if (auto const closed = place_->closed_.load() & interrupts; closed != 0) return reason(closed);
+    auto& slot = next_slot();
+    slot.call = call;
+    ++round_;
+    come_ = 0;
+    auto const agreed_before = stop_agreed_;
+    slot.arrival.store(round_ * 2 + (place_->stop_requested_.load(std::memory_order_relaxed) ? 1 : 0));
+    if (all_have_come()) {
+      if (place_->sleepers_.load() != 0) place_->wake();
+    } else {
+      wait(interrupts);
+    }
+    if (auto const closed = place_->closed_.load() & interrupts; closed != 0 && !takes_place()) {
+      stop_agreed_ = agreed_before;
+      return reason(closed);
+    }
+    // The next one's arrival is then in this core's cache. Nobody reads that slot: all have come to this meeting.
+    __builtin_prefetch(&next_slot(), 1);
     return Outcome::met;
   }
 
-  auto wait(std::uint32_t word, std::uint32_t interrupts) const noexcept -> Outcome {
-    auto const mine = word / one_meeting;
-    auto const over = [&] {
-      word = word_.load(std::memory_order_acquire);
-      return word / one_meeting != mine || (word & interrupts) != 0;
-    };
-    if (!spins_ || !spin(over)) {
-      while (!over()) word_.wait(word, std::memory_order_acquire);
+  /// Decides for everybody, once.
+  auto takes_place() noexcept -> bool {
+    auto known = place_->fate_.load();
+    while (known / 2 < round_) {
+      auto const decision = round_ * 2 + (all_have_come() ? 1 : 0);
+      if (place_->fate_.compare_exchange_weak(known, decision)) return decision % 2 != 0;
     }
-    // A meeting that took place counts, whatever was called after it.
-    return word / one_meeting != mine ? Outcome::met : reason(word);
+    // Who is beyond this meeting has met.
+    auto const met = known / 2 > round_ || known % 2 != 0;
+    if (met) (void)all_have_come();  // and knows who asked for a stop
+    return met;
+  }
+
+  /// Returns when all have come, or when one of `interrupts` has.
+  void wait(std::uint32_t interrupts) {
+    auto const over = [&] { return all_have_come() || (place_->closed_.load() & interrupts) != 0; };
+    if (place_->spins_ && spin(over)) return;
+    place_->sleepers_.fetch_add(1);
+    auto const began = Clock::now();
+    bool warned = limits_.warn_after.count() == 0 || !limits_.on_warning;
+    for (;;) {
+      auto const epoch = place_->epoch_.load();
+      if (over()) break;
+      auto const waited = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - began);
+      if (interrupts != 0 && waited >= limits_.timeout) {
+        place_->time_out(member_);
+        continue;
+      }
+      if (!warned && waited >= limits_.warn_after) {
+        warned = true;
+        warn(waited);
+        continue;
+      }
+      auto const wake_up = warned ? limits_.timeout : std::min(limits_.timeout, limits_.warn_after);
+      sleep_while(place_->epoch_, epoch,
+                  std::clamp<std::chrono::milliseconds>(wake_up - waited, shortest_nap, longest_nap));
+    }
+    place_->sleepers_.fetch_sub(1);
+  }
+
+  void warn(std::chrono::milliseconds waited) const {
+    for (std::uint32_t rank = 0; rank < member_.value; ++rank) {
+      if (has_come(rank)) return;  // and will say it
+    }
+    auto const& slot = slots_of(round_)[member_.value];
+    limits_.on_warning("rank " + std::to_string(member_.value) + " has waited for " + missing() + " for " +
+                       std::to_string(std::chrono::duration_cast<std::chrono::seconds>(waited).count()) + " s in " +
+                       to_string(slot.call));
   }
 
   template <class Condition>
@@ -122,29 +305,30 @@ class Rendezvous {
       return false;
     };
     if (try_some_times()) return true;
-    for (auto const begin = std::chrono::steady_clock::now();;) {
+    for (auto const begin = Clock::now();;) {
       if (try_some_times()) return true;
-      auto const waited = std::chrono::steady_clock::now() - begin;
+      auto const waited = Clock::now() - begin;
       if (waited > spin_time) return false;
       // On a busy machine the one who is missing may have been put on this very core.
       if (waited > keep_core_time) std::this_thread::yield();
     }
   }
 
-  static auto reason(std::uint32_t word) noexcept -> Outcome {
-    return (word & aborted) != 0 ? Outcome::aborted : (word & broken) != 0 ? Outcome::broken : Outcome::ended;
+  static auto reason(std::uint32_t closed) noexcept -> Outcome {
+    if ((closed & MeetingPlace::aborted) != 0) return Outcome::aborted;
+    if ((closed & MeetingPlace::broken) != 0) return Outcome::broken;
+    return (closed & MeetingPlace::timed_out) != 0 ? Outcome::timed_out : Outcome::ended;
   }
 
-  void close(std::uint32_t why) noexcept {
-    word_.fetch_or(why);
-    word_.notify_all();
-  }
+  static constexpr std::chrono::milliseconds shortest_nap{1};
+  static constexpr std::chrono::milliseconds longest_nap{3'600'000};
 
-  std::uint32_t const members_;
-  bool const spins_;
-  std::atomic<std::uint32_t> first_ended_{nobody};
-  std::atomic<bool> stop_requested_{false};
-  alignas(64) std::atomic<std::uint32_t> word_{0};
+  MeetingPlace* place_;
+  Rank member_;
+  WaitLimits limits_;
+  std::uint64_t round_ = 0;  ///< The last meeting that this member came to.
+  std::uint32_t come_ = 0;   ///< Members below have come to it.
+  bool stop_agreed_ = false;
 };
 
 }  // namespace raytrain::detail

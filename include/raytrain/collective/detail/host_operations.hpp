@@ -1,0 +1,478 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <string>
+#include <utility>
+
+#include <raytrain/collective/detail/call.hpp>
+#include <raytrain/collective/detail/operations.hpp>
+#include <raytrain/collective/detail/reduce.hpp>
+#include <raytrain/collective/detail/rendezvous.hpp>
+#include <raytrain/collective/reduce_op.hpp>
+#include <raytrain/collective/wait_limits.hpp>
+#include <raytrain/core/element_type.hpp>
+#include <raytrain/core/error.hpp>
+#include <raytrain/core/rank.hpp>
+#include <raytrain/core/stopped.hpp>
+
+namespace raytrain::detail {
+
+/// The operations of a `Collective` whose ranks share memory.
+///
+/// Arrays take one of three ways, the same one for all ranks of an operation:
+///  - inlined: small ones are copied into the slot with which a rank comes to the meeting, and read from there;
+///  - direct: where all ranks' arrays are in memory that all see, the ranks work on each other's arrays, and meet a
+///    second time before anybody uses them again;
+///  - staged: otherwise they go through `Memory`'s stage piece by piece, of which each rank has two halves for pieces
+///  in
+///    turn; one meeting a piece, since who comes to it has done with the piece before.
+///
+/// `Memory` knows where arrays are:
+///     static constexpr bool sees_all;                          // every array of every rank
+///     auto place_of(std::span<std::byte const>) -> Place;      // of this rank
+///     auto address(Rank owner, Place) -> std::byte*;           // of any rank's place, unless it is hidden
+///     auto stage(Rank owner, bool odd) -> std::span<std::byte>;   // unless it sees all: what `owner` shows of its
+///     array, auto result(Rank owner, bool odd) -> std::span<std::byte>;  // and what it has made of all ranks';
+///     equally long
+template <class Memory>
+class HostOperations {
+ public:
+  HostOperations(MeetingPlace& place, Rank rank, WaitLimits limits, Memory memory)
+      : meeting_{place, rank, std::move(limits)}, memory_{std::move(memory)} {}
+
+  [[nodiscard]] auto rank() const noexcept -> Rank { return meeting_.member(); }
+  [[nodiscard]] auto size() const noexcept -> WorldSize { return meeting_.place().members(); }
+  [[nodiscard]] auto stop_agreed() const noexcept -> bool { return meeting_.stop_agreed(); }
+
+  void barrier() {
+    meet({});
+    check_agreement({});
+  }
+
+  template <Element T>
+  void run(Task<T> const& task) {
+    if (ranks() == 1) {
+      meet(task.call);
+      return copy(task.to.data(), task.from.data(), task.to.size());
+    }
+    switch (task.call.operation) {
+      case Operation::barrier: return barrier();
+      case Operation::all_reduce:
+      case Operation::reduce: return reduce(task);
+      case Operation::reduce_scatter: return reduce_scatter(task);
+      case Operation::broadcast: return broadcast(task);
+      case Operation::scatter: return scatter(task);
+      case Operation::gather:
+      case Operation::all_gather:
+      case Operation::all_gatherv: return gather(task);
+    }
+  }
+
+ private:
+  enum class Way : std::uint8_t { inlined, direct, staged };
+
+  struct Range {
+    std::size_t begin;
+    std::size_t size;
+  };
+
+  [[nodiscard]] auto ranks() const noexcept -> std::uint32_t { return size().value; }
+  [[nodiscard]] auto me() const noexcept -> std::uint32_t { return rank().value; }
+
+  // Meeting -----------------------------------------------------------------------------------------------------------
+
+  /// Every rank reads what every rank has inlined, so that more ranks make it dearer.
+  [[nodiscard]] auto is_inlined(std::size_t largest_bytes) const noexcept -> bool {
+    return largest_bytes <= (ranks() <= 2 ? Slot::inline_bytes : Slot::inline_bytes / 4);
+  }
+
+  /// Comes to the meeting that begins an operation. `largest_bytes`: of what a rank gives, on whichever rank it is
+  /// largest; the same number on all. `stage` puts the first piece of this rank's array on its stage.
+  template <Element T, class Stage>
+  auto open(Task<T> const& task, std::size_t largest_bytes, Stage const& stage) -> Way {
+    auto& slot = meeting_.next_slot();
+    bool const inlined = is_inlined(largest_bytes);
+    if (inlined) {
+      if (!task.from.empty()) std::memcpy(slot.bytes, task.from.data(), task.from.size_bytes());
+    } else {
+      slot.from = memory_.place_of(std::as_bytes(task.from));
+      slot.to = memory_.place_of(std::as_bytes(task.to));
+      if constexpr (!Memory::sees_all) {
+        odd_ = !odd_;
+        is_hidden_ = slot.from.segment == Place::hidden;
+        if (is_hidden_) stage();
+      }
+    }
+    meet(task.call);
+    check_agreement(task.counts);
+    if (inlined) return Way::inlined;
+    if constexpr (!Memory::sees_all) {
+      for (auto const& each : meeting_.slots()) {
+        if (each.from.segment == Place::hidden || each.to.segment == Place::hidden) return Way::staged;
+      }
+    }
+    return Way::direct;
+  }
+
+  /// Ends what `open` began in some way but `inlined`: then nobody uses another's memory any more.
+  void close(Call const& call) { end_meeting(meeting_.finish(call), call); }
+  void meet(Call const& call) { end_meeting(meeting_.meet(call), call); }
+
+  void end_meeting(Rendezvous::Outcome outcome, Call const& call) const {
+    if (outcome != Rendezvous::Outcome::met) [[unlikely]]
+      refuse(outcome, call);
+  }
+
+  void check_agreement(std::span<std::size_t const> counts) {
+    auto const slots = meeting_.slots();
+    for (std::uint32_t other = 1; other < slots.size(); ++other) {
+      if (slots[other].call != slots[0].call) [[unlikely]]
+        disagree(other, counts);
+    }
+  }
+
+  /// Every rank finds the same pair, so all of them throw the same error.
+  [[noreturn]] void disagree(std::uint32_t other, std::span<std::size_t const> counts) {
+    std::array<Call, 2> const calls{meeting_.slots()[0].call, meeting_.slots()[other].call};
+    auto const difference = first_different_count(other, calls, counts);
+    mismatch_ = "rank 0 calls " + to_string(calls[0]) + difference[0] + ", but rank " + std::to_string(other) +
+                " calls " + to_string(calls[1]) + difference[1];
+    meeting_.place().break_up();
+    throw Error{Errc::rank_mismatch, "collective call", mismatch_,
+                "make every rank call the same operations in the same order, on arrays of one size and type"};
+  }
+
+  /// " of which rank 1 sends 2", for each of two calls of all_gatherv. All ranks come here, and show their counts as
+  /// far as slots have room for them, again and again.
+  auto first_different_count(std::uint32_t other, std::array<Call, 2> const& calls, std::span<std::size_t const> counts)
+      -> std::array<std::string, 2> {
+    for (auto const& call : calls) {
+      if (call.operation != Operation::all_gatherv) return {};
+    }
+    constexpr auto room = Slot::inline_bytes / sizeof(std::size_t);
+    for (std::size_t begin = 0; begin < ranks(); begin += room) {
+      auto const size = std::min<std::size_t>(room, ranks() - begin);
+      // A rank that calls something else has none to show.
+      if (!counts.empty()) std::memcpy(meeting_.next_slot().bytes, counts.data() + begin, size * sizeof(std::size_t));
+      close(calls[0]);
+      for (std::size_t i = 0; i < size; ++i) {
+        auto const sent_by = [&](std::uint32_t rank) {
+          std::size_t count = 0;
+          std::memcpy(&count, meeting_.slots()[rank].bytes + i * sizeof count, sizeof count);
+          return count;
+        };
+        if (sent_by(0) == sent_by(other)) continue;
+        auto const beginning = " of which rank " + std::to_string(begin + i) + " sends ";
+        return {beginning + std::to_string(sent_by(0)), beginning + std::to_string(sent_by(other))};
+      }
+    }
+    return {};
+  }
+
+  [[noreturn]] void refuse(Rendezvous::Outcome outcome, Call const& call) const {
+    auto& place = meeting_.place();
+    auto const me = "rank " + std::to_string(rank().value);
+    auto const attempted = to_string(call) + " on " + me;
+    switch (outcome) {
+      case Rendezvous::Outcome::ended:
+        throw Error{Errc::rank_mismatch, "collective call",
+                    "rank " + std::to_string(place.first_ended().value) + " has ended while " + me + " waits in " +
+                        to_string(call),
+                    "make every rank call the same operations, as often"};
+      case Rendezvous::Outcome::timed_out: {
+        auto const missing = meeting_.missing();
+        auto const time = " " + std::to_string(meeting_.limits().timeout.count()) + " ms";
+        throw Error{Errc::timed_out, attempted,
+                    missing.empty() ? "the group is unusable since rank " +
+                                          std::to_string(place.first_timed_out().value) + " waited in vain for" + time
+                                    : missing + " did not come within" + time,
+                    "look for what holds a rank up, or allow more time"};
+      }
+      case Rendezvous::Outcome::broken:
+        throw Error{Errc::rank_mismatch, attempted, "the group is unusable since " + mismatch_,
+                    "let the error end the training function"};
+      default: throw Stopped{};
+    }
+  }
+
+  // Arrays ------------------------------------------------------------------------------------------------------------
+
+  /// What `rank` gives, in whole.
+  template <Element T>
+  [[nodiscard]] auto source(Way way, std::uint32_t rank) const noexcept -> T const* {
+    auto const& slot = meeting_.slots()[rank];
+    return reinterpret_cast<T const*>(way == Way::inlined ? slot.bytes : memory_.address(Rank{rank}, slot.from));
+  }
+
+  template <Element T>
+  [[nodiscard]] auto target(std::uint32_t rank) const noexcept -> T* {
+    return reinterpret_cast<T*>(memory_.address(Rank{rank}, meeting_.slots()[rank].to));
+  }
+
+  template <Element T>
+  static void copy(T* to, T const* from, std::size_t count) noexcept {
+    if (count > 0 && to != from) std::memcpy(to, from, count * sizeof(T));
+  }
+
+  /// What `rank` works on of an array of all ranks: whole cache lines, so that no line is written by two ranks.
+  template <Element T>
+  [[nodiscard]] auto slice_of(std::size_t count, std::uint32_t rank) const noexcept -> Range {
+    constexpr auto line = cache_line_bytes / sizeof(T);
+    auto const lines = (count + line - 1) / line;
+    auto const border = [&](std::size_t of) { return std::min(lines * of / ranks() * line, count); };
+    auto const begin = border(rank);
+    return {begin, border(rank + std::size_t{1}) - begin};
+  }
+
+  // Pieces ------------------------------------------------------------------------------------------------------------
+
+  template <Element T>
+  [[nodiscard]] auto stage(std::uint32_t rank, bool odd) const noexcept -> T* {
+    if constexpr (Memory::sees_all) {
+      return nullptr;
+    } else {
+      return reinterpret_cast<T*>(memory_.stage(Rank{rank}, odd).data());
+    }
+  }
+
+  template <Element T>
+  [[nodiscard]] auto result(std::uint32_t rank, bool odd) const noexcept -> T* {
+    if constexpr (Memory::sees_all) {
+      return nullptr;
+    } else {
+      return reinterpret_cast<T*>(memory_.result(Rank{rank}, odd).data());
+    }
+  }
+
+  /// What a stage has room for, if it is to hold `arrays` pieces of one size.
+  template <Element T>
+  [[nodiscard]] auto piece_size(std::uint32_t arrays = 1) const noexcept -> std::size_t {
+    if constexpr (Memory::sees_all) {
+      return 0;
+    } else {
+      return memory_.stage(Rank{0}, false).size() / sizeof(T) / arrays;
+    }
+  }
+
+  /// Where a piece of `rank`'s array can be read: `begin` elements from its beginning, if it is not on the stage
+  /// `staged_begin` elements from its.
+  template <Element T>
+  [[nodiscard]] auto piece_of(std::uint32_t rank, std::size_t begin, std::size_t staged_begin = 0) const noexcept
+      -> T const* {
+    auto const& from = meeting_.slots()[rank].from;
+    if (from.segment == Place::hidden) return stage<T>(rank, odd_) + staged_begin;
+    return reinterpret_cast<T const*>(memory_.address(Rank{rank}, from)) + begin;
+  }
+
+  /// Of an array of `count` elements, of which the first piece has been staged: `work(range)` when a piece is on the
+  /// stages, and then `after(range)` when all ranks have worked on it and the next one is on the other stages.
+  template <class Stage, class Work, class After>
+  void in_pieces(Call const& call, std::size_t count, std::size_t piece, Stage const& stage, Work const& work,
+                 After const& after) {
+    if constexpr (!Memory::sees_all) {
+      auto const range_at = [&](std::size_t begin) { return Range{begin, std::min(piece, count - begin)}; };
+      for (std::size_t begin = 0; begin < count; begin += piece) {
+        work(range_at(begin));
+        odd_ = !odd_;
+        if (is_hidden_ && begin + piece < count) stage(range_at(begin + piece));
+        close(call);
+        after(range_at(begin));
+      }
+    }
+  }
+
+  // Operations --------------------------------------------------------------------------------------------------------
+
+  /// all_reduce, and reduce, whose result only root gets.
+  template <Element T>
+  void reduce(Task<T> const& task) {
+    with_op(task.call.op, [&](auto op) { reduce_with<op()>(task); });
+  }
+
+  template <ReduceOp op, Element T>
+  void reduce_with(Task<T> const& task) {
+    auto const count = task.from.size();
+    auto const piece = piece_size<T>();
+    auto const stage_piece = [&](Range range) {
+      // But for what this rank will work on itself.
+      auto const mine = slice_of<T>(range.size, me());
+      auto const mine_end = mine.begin + mine.size;
+      auto* const staged = stage<T>(me(), odd_);
+      copy(staged, task.from.data() + range.begin, mine.begin);
+      copy(staged + mine_end, task.from.data() + range.begin + mine_end, range.size - mine_end);
+    };
+    auto const way = open(task, task.from.size_bytes(), [&] { stage_piece({0, std::min(piece, count)}); });
+    auto const root = task.call.operation == Operation::reduce ? &task.call.root : nullptr;
+    if (way == Way::inlined) {
+      if (!task.to.empty()) {
+        reduce_to<op, T>(
+            ranks(), count, [&](std::uint32_t rank) { return source<T>(way, rank); }, std::array{task.to.data()});
+      }
+      return;
+    }
+    if (way == Way::direct) {
+      auto const slice = slice_of<T>(count, me());
+      auto const from = [&](std::uint32_t rank) { return source<T>(way, rank) + slice.begin; };
+      if (root != nullptr) {
+        reduce_to<op, T>(ranks(), slice.size, from, std::array{target<T>(root->value) + slice.begin});
+      } else {
+        reduce_everywhere<op, T>(ranks(), slice.size,
+                                 [&](std::uint32_t rank) { return target<T>(rank) + slice.begin; });
+      }
+      return close(task.call);
+    }
+    in_pieces(
+        task.call, count, piece, stage_piece,
+        [&](Range range) {
+          auto const mine = slice_of<T>(range.size, me());
+          auto const begin = range.begin + mine.begin;
+          auto const from = [&](std::uint32_t rank) {
+            return rank == me() ? task.from.data() + begin : piece_of<T>(rank, begin, mine.begin);
+          };
+          auto* const shown = result<T>(me(), odd_) + mine.begin;
+          if (task.to.empty()) return reduce_to<op, T>(ranks(), mine.size, from, std::array{shown});
+          reduce_to<op, T>(ranks(), mine.size, from, std::array{task.to.data() + begin, shown});
+        },
+        [&](Range range) {
+          if (task.to.empty()) return;
+          for (std::uint32_t rank = 0; rank < ranks(); ++rank) {
+            if (rank == me()) continue;
+            auto const slice = slice_of<T>(range.size, rank);
+            copy(task.to.data() + range.begin + slice.begin, result<T>(rank, !odd_) + slice.begin, slice.size);
+          }
+        });
+  }
+
+  template <Element T>
+  void reduce_scatter(Task<T> const& task) {
+    auto const count = task.to.size();
+    auto const piece = piece_size<T>(ranks());
+    auto const stage_piece = [&](Range range) { stage_parts(task.from, count, piece, range); };
+    auto const way = open(task, task.from.size_bytes(), [&] { stage_piece({0, std::min(piece, count)}); });
+    with_op(task.call.op, [&](auto op) {
+      if (way != Way::staged) {
+        reduce_to<op(), T>(
+            ranks(), count, [&](std::uint32_t rank) { return source<T>(way, rank) + me() * count; },
+            std::array{task.to.data()});
+        if (way == Way::direct) close(task.call);
+        return;
+      }
+      in_pieces(
+          task.call, count, piece, stage_piece,
+          [&](Range range) {
+            auto const begin = me() * count + range.begin;
+            auto const from = [&](std::uint32_t rank) {
+              return rank == me() ? task.from.data() + begin : piece_of<T>(rank, begin, me() * piece);
+            };
+            reduce_to<op(), T>(ranks(), range.size, from, std::array{task.to.data() + range.begin});
+          },
+          [](Range) {});
+    });
+  }
+
+  template <Element T>
+  void broadcast(Task<T> const& task) {
+    auto const root = task.call.root.value;
+    auto const count = task.to.size();
+    auto const piece = piece_size<T>();
+    auto const stage_piece = [&](Range range) {
+      copy(stage<T>(me(), odd_), task.from.data() + range.begin, range.size);
+    };
+    auto const way = open(task, task.to.size_bytes(), [&] { stage_piece({0, std::min(piece, count)}); });
+    if (way != Way::staged) {
+      if (me() != root) copy(task.to.data(), source<T>(way, root), count);
+      if (way == Way::direct) close(task.call);
+      return;
+    }
+    in_pieces(
+        task.call, count, piece, stage_piece,
+        [&](Range range) {
+          if (me() != root) copy(task.to.data() + range.begin, piece_of<T>(root, range.begin), range.size);
+        },
+        [](Range) {});
+  }
+
+  template <Element T>
+  void scatter(Task<T> const& task) {
+    auto const root = task.call.root.value;
+    auto const count = task.to.size();
+    auto const piece = piece_size<T>(ranks());
+    auto const stage_piece = [&](Range range) { stage_parts(task.from, count, piece, range); };
+    auto const way = open(task, task.to.size_bytes() * ranks(), [&] { stage_piece({0, std::min(piece, count)}); });
+    if (way != Way::staged) {
+      copy(task.to.data(), source<T>(way, root) + me() * count, count);
+      if (way == Way::direct) close(task.call);
+      return;
+    }
+    in_pieces(
+        task.call, count, piece, stage_piece,
+        [&](Range range) {
+          auto const begin = me() * count + range.begin;
+          copy(task.to.data() + range.begin,
+               me() == root ? task.from.data() + begin : piece_of<T>(root, begin, me() * piece), range.size);
+        },
+        [](Range) {});
+  }
+
+  /// The parts of a piece that other ranks will read, `piece` elements apart.
+  template <Element T>
+  void stage_parts(std::span<T const> from, std::size_t count, std::size_t piece, Range range) const noexcept {
+    for (std::uint32_t rank = 0; rank < ranks(); ++rank) {
+      if (rank == me()) continue;
+      copy(stage<T>(me(), odd_) + rank * piece, from.data() + rank * count + range.begin, range.size);
+    }
+  }
+
+  /// gather, whose result only root gets, all_gather and all_gatherv.
+  template <Element T>
+  void gather(Task<T> const& task) {
+    auto const count_of = [&](std::uint32_t rank) { return task.counts.empty() ? task.call.count : task.counts[rank]; };
+    auto const largest = task.counts.empty() ? task.call.count : *std::ranges::max_element(task.counts);
+    auto const piece = piece_size<T>();
+    auto const part_of = [](Range range, std::size_t count) {
+      auto const begin = std::min(range.begin, count);
+      return Range{begin, std::min(range.size, count - begin)};
+    };
+    auto const stage_piece = [&](Range range) {
+      auto const part = part_of(range, task.from.size());
+      copy(stage<T>(me(), odd_), task.from.data() + part.begin, part.size);
+    };
+    auto const way = open(task, largest * sizeof(T), [&] { stage_piece({0, std::min<std::size_t>(piece, largest)}); });
+    auto const copy_all = [&](Range range, auto const& from) {
+      if (task.to.empty()) return;
+      auto* to = task.to.data();
+      for (std::uint32_t rank = 0; rank < ranks(); to += count_of(rank++)) {
+        auto const part = part_of(range, count_of(rank));
+        copy(to + part.begin, rank == me() ? task.from.data() + part.begin : from(rank, part.begin), part.size);
+      }
+    };
+    if (way == Way::staged) {
+      return in_pieces(
+          task.call, largest, piece, stage_piece,
+          [&](Range range) {
+            copy_all(range, [&](std::uint32_t rank, std::size_t begin) { return piece_of<T>(rank, begin); });
+          },
+          [](Range) {});
+    }
+    if (way == Way::direct && task.call.operation == Operation::gather) {
+      copy(target<T>(task.call.root.value) + me() * task.from.size(), task.from.data(), task.from.size());
+    } else {
+      copy_all({0, largest}, [&](std::uint32_t rank, std::size_t begin) { return source<T>(way, rank) + begin; });
+    }
+    if (way == Way::direct) close(task.call);
+  }
+
+  Rendezvous meeting_;
+  Memory memory_;
+  std::string mismatch_;    ///< What made the group unusable.
+  bool odd_ = false;        ///< Which of its two stages each rank uses: on all ranks the same one.
+  bool is_hidden_ = false;  ///< This rank's array of the operation under way.
+};
+
+}  // namespace raytrain::detail
