@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // What every model of `Collective` must do, written once. A test program names its worlds:
 //   TEST_CASE_TEMPLATE_INVOKE(collective_conformance, LocalWorld);
+// A world has
+//   run(size, work)  calls work(collective) as each of its ranks that this process has, and rethrows;
+//   sizes()          the numbers of ranks to try;
+//   crowd()          a number of ranks that is more than there are cores, if it can be;
+//   has(size)        whether it can have that many;
+//   ranks_here(size) those of so many that this process has.
 #pragma once
 
 #include <algorithm>
@@ -11,6 +17,7 @@
 #include <cstring>
 #include <iterator>
 #include <limits>
+#include <map>
 #include <random>
 #include <span>
 #include <string>
@@ -242,7 +249,8 @@ void for_all_types(Work const& work) {
             std::uint32_t, std::uint64_t, raytrain::Float16, raytrain::BFloat16>(work);
 }
 
-/// Runs `work(collective)`, which counts wrong elements, as every rank of a world, and gives them by rank.
+/// Runs `work(collective)`, which counts wrong elements, as every rank of a world, and gives them by rank; 0 for ranks
+/// of other processes, which check their own.
 template <class World, class Work>
 auto wrong_by_rank(WorldSize size, Work const& work) -> std::vector<std::size_t> {
   std::vector<std::size_t> wrong(size.value);
@@ -283,7 +291,24 @@ auto wrong_in_random_operation(C& collective, std::mt19937_64& random, std::size
   return wrong;
 }
 
-inline auto none_wrong(std::uint32_t ranks) -> std::vector<std::size_t> { return std::vector<std::size_t>(ranks); }
+/// Checks that `work(collective)` counts no wrong element as any rank of a world of any size.
+template <class World, class Work>
+void check_none_wrong(Work const& work) {
+  for (auto const ranks : World::sizes()) {
+    CAPTURE(ranks);
+    CHECK(wrong_by_rank<World>({ranks}, work) == std::vector<std::size_t>(ranks));
+  }
+}
+
+/// The same for `work.operator()<T>(collective)`, one element type after the other.
+template <class World, class Work>
+void check_none_wrong_of_any_type(Work const& work) {
+  check_none_wrong<World>([&](auto& collective) {
+    std::size_t wrong = 0;
+    for_all_types([&]<class T>(std::type_identity<T>) { wrong += work.template operator()<T>(collective); });
+    return wrong;
+  });
+}
 
 }  // namespace conformance
 
@@ -291,193 +316,160 @@ TEST_CASE_TEMPLATE_DEFINE("a collective", World, collective_conformance) {
   using namespace conformance;
   constexpr std::size_t sizes[] = {0, 1, 3, 32, 33, 64, 65, 1000, 5001, 20011};
   constexpr std::size_t few_sizes[] = {0, 1, 3, 65, 5001};
-  constexpr std::uint32_t world_sizes[] = {1, 2, 3, 4, 7};
 
   SUBCASE("reduces every type with every op to the bits of a serial loop in rank order") {
-    for (auto const ranks : world_sizes) {
-      CAPTURE(ranks);
-      CHECK(wrong_by_rank<World>({ranks}, [&](auto& collective) {
-              std::size_t wrong = 0;
-              for_all_types([&]<class T>(std::type_identity<T>) {
-                for (auto const op : all_ops) {
-                  for (auto const size : sizes) wrong += wrong_in_all_reduce<T>(collective, size + 1, size, op);
-                }
-              });
-              return wrong;
-            }) == none_wrong(ranks));
-    }
+    check_none_wrong_of_any_type<World>([&]<class T>(auto& collective) {
+      std::size_t wrong = 0;
+      for (auto const op : all_ops) {
+        for (auto const size : sizes) wrong += wrong_in_all_reduce<T>(collective, size + 1, size, op);
+      }
+      return wrong;
+    });
   }
   SUBCASE("gives every rank its part of the reduction of every type with every op, in place and apart") {
-    for (auto const ranks : world_sizes) {
-      CAPTURE(ranks);
-      CHECK(wrong_by_rank<World>({ranks}, [&](auto& collective) {
-              std::size_t wrong = 0;
-              for_all_types([&]<class T>(std::type_identity<T>) {
-                for (auto const op : all_ops) {
-                  for (auto const size : {0, 1, 9, 65, 3001}) {
-                    auto const count = static_cast<std::size_t>(size);
-                    wrong += wrong_in_reduce_scatter<T>(collective, count + 2, count, op, size % 3 == 0);
-                    wrong += wrong_in_reduce_scatter<T>(collective, count + 3, count, op, size % 3 != 0);
-                  }
-                }
-              });
-              return wrong;
-            }) == none_wrong(ranks));
-    }
+    check_none_wrong_of_any_type<World>([&]<class T>(auto& collective) {
+      std::size_t wrong = 0;
+      for (auto const op : all_ops) {
+        for (std::size_t const size : {0, 1, 9, 65, 3001}) {
+          wrong += wrong_in_reduce_scatter<T>(collective, size + 2, size, op, size % 3 == 0);
+          wrong += wrong_in_reduce_scatter<T>(collective, size + 3, size, op, size % 3 != 0);
+        }
+      }
+      return wrong;
+    });
   }
   SUBCASE("hands every root's values of every type to all") {
-    for (auto const ranks : world_sizes) {
-      CAPTURE(ranks);
-      CHECK(wrong_by_rank<World>({ranks}, [&](auto& collective) {
-              std::size_t wrong = 0;
-              for_all_types([&]<class T>(std::type_identity<T>) {
-                for (std::uint32_t root = 0; root < ranks; ++root) {
-                  for (auto const size : sizes) wrong += wrong_in_broadcast<T>(collective, size + root, size, {root});
-                }
-              });
-              return wrong;
-            }) == none_wrong(ranks));
-    }
+    check_none_wrong_of_any_type<World>([&]<class T>(auto& collective) {
+      std::size_t wrong = 0;
+      for (std::uint32_t root = 0; root < collective.size().value; ++root) {
+        for (auto const size : sizes) wrong += wrong_in_broadcast<T>(collective, size + root, size, {root});
+      }
+      return wrong;
+    });
   }
   SUBCASE("gathers every rank's values of every type in rank order, in place and apart") {
-    for (auto const ranks : world_sizes) {
-      CAPTURE(ranks);
-      CHECK(wrong_by_rank<World>({ranks}, [&](auto& collective) {
-              std::size_t wrong = 0;
-              for_all_types([&]<class T>(std::type_identity<T>) {
-                for (auto const size : sizes) {
-                  wrong += wrong_in_all_gather<T>(collective, size + 5, size, false);
-                  wrong += wrong_in_all_gather<T>(collective, size + 6, size, true);
-                }
-              });
-              return wrong;
-            }) == none_wrong(ranks));
-    }
+    check_none_wrong_of_any_type<World>([&]<class T>(auto& collective) {
+      std::size_t wrong = 0;
+      for (auto const size : sizes) {
+        wrong += wrong_in_all_gather<T>(collective, size + 5, size, false);
+        wrong += wrong_in_all_gather<T>(collective, size + 6, size, true);
+      }
+      return wrong;
+    });
   }
   SUBCASE("reduces on every root and changes nothing elsewhere, whatever the type and op") {
-    for (auto const ranks : world_sizes) {
-      CAPTURE(ranks);
-      CHECK(wrong_by_rank<World>({ranks}, [&](auto& collective) {
-              std::size_t wrong = 0;
-              for_all_types([&]<class T>(std::type_identity<T>) {
-                for (auto const op : all_ops) {
-                  for (auto const size : few_sizes) {
-                    for (std::uint32_t root = 0; root < ranks; ++root) {
-                      wrong += wrong_in_reduce<T>(collective, size + root, size, op, {root});
-                    }
-                  }
-                }
-              });
-              return wrong;
-            }) == none_wrong(ranks));
-    }
+    check_none_wrong_of_any_type<World>([&]<class T>(auto& collective) {
+      std::size_t wrong = 0;
+      for (auto const op : all_ops) {
+        for (auto const size : few_sizes) {
+          for (std::uint32_t root = 0; root < collective.size().value; ++root) {
+            wrong += wrong_in_reduce<T>(collective, size + root, size, op, {root});
+          }
+        }
+      }
+      return wrong;
+    });
   }
   SUBCASE("gathers on every root and scatters from it, in place and apart, with any array elsewhere") {
-    for (auto const ranks : world_sizes) {
-      CAPTURE(ranks);
-      CHECK(wrong_by_rank<World>({ranks}, [&](auto& collective) {
-              std::size_t wrong = 0;
-              for_all_types([&]<class T>(std::type_identity<T>) {
-                for (auto const size : few_sizes) {
-                  for (std::uint32_t root = 0; root < ranks; ++root) {
-                    for (bool const in_place : {false, true}) {
-                      wrong += wrong_in_gather<T>(collective, size + root, size, {root}, in_place);
-                      wrong += wrong_in_scatter<T>(collective, size + root, size, {root}, in_place);
-                    }
-                  }
-                }
-              });
-              return wrong;
-            }) == none_wrong(ranks));
-    }
+    check_none_wrong_of_any_type<World>([&]<class T>(auto& collective) {
+      std::size_t wrong = 0;
+      for (auto const size : few_sizes) {
+        for (std::uint32_t root = 0; root < collective.size().value; ++root) {
+          for (bool const in_place : {false, true}) {
+            wrong += wrong_in_gather<T>(collective, size + root, size, {root}, in_place);
+            wrong += wrong_in_scatter<T>(collective, size + root, size, {root}, in_place);
+          }
+        }
+      }
+      return wrong;
+    });
   }
   SUBCASE("gathers arrays of different lengths in rank order, some of them empty") {
-    for (auto const ranks : world_sizes) {
-      CAPTURE(ranks);
-      CHECK(wrong_by_rank<World>({ranks}, [&](auto& collective) {
-              std::size_t wrong = 0;
-              for_all_types([&]<class T>(std::type_identity<T>) {
-                for (std::size_t i = 0; i < std::size(sizes); ++i) {
-                  wrong += wrong_in_all_gatherv<T>(collective, 2 * i, sizes[i], false);
-                  wrong += wrong_in_all_gatherv<T>(collective, 2 * i + 1, sizes[i], true);
-                }
-              });
-              return wrong;
-            }) == none_wrong(ranks));
-    }
+    check_none_wrong_of_any_type<World>([&]<class T>(auto& collective) {
+      std::size_t wrong = 0;
+      for (std::size_t i = 0; i < std::size(sizes); ++i) {
+        wrong += wrong_in_all_gatherv<T>(collective, 2 * i, sizes[i], false);
+        wrong += wrong_in_all_gatherv<T>(collective, 2 * i + 1, sizes[i], true);
+      }
+      return wrong;
+    });
   }
   SUBCASE("makes a NaN of any rank the result, and gives a zero the sign that IEEE arithmetic gives it") {
-    for (auto const ranks : world_sizes) {
-      CAPTURE(ranks);
-      World::run({ranks}, [&](auto& collective) {
-        for_types<float, double, raytrain::Float16, raytrain::BFloat16>([&]<class T>(std::type_identity<T>) {
-          for (std::uint32_t from = 0; from < ranks; ++from) {
-            for (auto const op : all_ops) {
-              std::vector<T> values(100, T{-0.0F});
-              if (collective.rank() == Rank{from}) values[99] = T{std::numeric_limits<float>::quiet_NaN()};
-              collective.all_reduce(std::span<T>{values}, op);
-              CHECK(std::isnan(static_cast<float>(values[99])));
-              CHECK(std::signbit(static_cast<float>(values[98])) == (op != ReduceOp::product || ranks % 2 == 1));
-            }
+    check_none_wrong<World>([&](auto& collective) {
+      auto const ranks = collective.size().value;
+      std::size_t wrong = 0;
+      for_types<float, double, raytrain::Float16, raytrain::BFloat16>([&]<class T>(std::type_identity<T>) {
+        for (std::uint32_t from = 0; from < ranks; ++from) {
+          for (auto const op : all_ops) {
+            std::vector<T> values(100, T{-0.0F});
+            if (collective.rank() == Rank{from}) values[99] = T{std::numeric_limits<float>::quiet_NaN()};
+            collective.all_reduce(std::span<T>{values}, op);
+            bool const negative = op != ReduceOp::product || ranks % 2 == 1;
+            wrong += std::isnan(static_cast<float>(values[99])) ? 0 : 1;
+            wrong += std::signbit(static_cast<float>(values[98])) == negative ? 0 : 1;
           }
-        });
+        }
       });
-    }
+      return wrong;
+    });
   }
   SUBCASE("adds values of 16 bits in float and rounds once, so that none is lost and no sum on the way is too large") {
-    for_types<raytrain::Float16, raytrain::BFloat16>([&]<class T>(std::type_identity<T>) {
-      // From this number on, the next integer is half way to the next value.
-      float const large = std::same_as<T, raytrain::Float16> ? 2048 : 256;
-      std::vector<float> const parts{large, 1, 1, 60000, 60000, -60000, -60000};
-      for (std::size_t const count : {1U, 100U, 5000U}) {
-        std::vector<std::vector<T>> results(parts.size());
-        World::run({static_cast<std::uint32_t>(parts.size())}, [&](auto& collective) {
-          auto& values = results[collective.rank().value];
-          values.assign(count, T{parts[collective.rank().value]});
-          collective.all_reduce(std::span<T>{values}, ReduceOp::sum);
-        });
-        for (auto const& values : results) CHECK(values.back().bits() == T{large + 2}.bits());
-      }
+    check_none_wrong<World>([&](auto& collective) {
+      std::size_t wrong = 0;
+      for_types<raytrain::Float16, raytrain::BFloat16>([&]<class T>(std::type_identity<T>) {
+        // From this number on, the next integer is half way to the next value.
+        float const large = std::same_as<T, raytrain::Float16> ? 2048 : 256;
+        std::vector<float> const by_rank[] = {{large, 1, 1, 60000, 60000, -60000, -60000},
+                                              {60000, 60000, -60000, -60000, large, 1, 1}};
+        for (auto const& parts : by_rank) {
+          float sum = 0;
+          for (std::uint32_t rank = 0; rank < collective.size().value; ++rank)
+            sum += static_cast<float>(T{parts.at(rank)});
+          for (std::size_t const count : {1U, 100U, 5000U}) {
+            std::vector<T> values(count, T{parts.at(collective.rank().value)});
+            collective.all_reduce(std::span<T>{values}, ReduceOp::sum);
+            wrong += wrong_bits<T>(values, [&](std::size_t) { return T{sum}; });
+          }
+        }
+      });
+      return wrong;
     });
   }
   SUBCASE("does not mix up operations that follow each other at once, whatever their sizes and types") {
     auto const seed = random_seed();
-    for (auto const ranks : world_sizes) {
-      CAPTURE(ranks);
-      CHECK(wrong_by_rank<World>({ranks}, [&](auto& collective) {
-              std::mt19937_64 random{seed};
-              std::size_t wrong = 0;
-              for (int i = 0; i < 300; ++i) wrong += wrong_in_random_operation(collective, random, 30'000);
-              return wrong;
-            }) == none_wrong(ranks));
-    }
+    check_none_wrong<World>([&](auto& collective) {
+      std::mt19937_64 random{seed};
+      std::size_t wrong = 0;
+      for (int i = 0; i < 300; ++i) wrong += wrong_in_random_operation(collective, random, 30'000);
+      return wrong;
+    });
   }
   SUBCASE("gives the same bits to all ranks on every run, though rounding depends on the order of a sum") {
-    for (auto const ranks : world_sizes) {
-      CAPTURE(ranks);
-      std::vector<std::vector<float>> results;
-      for (int run = 0; run < 5; ++run) {
-        std::vector<std::vector<float>> by_rank(ranks);
-        World::run({ranks}, [&](auto& collective) {
-          auto const rank = collective.rank();
-          auto array = filled<float>(9'001, rank, [&](std::size_t i) { return value_at<float>(7, rank.value, i); });
-          collective.all_reduce(array.span(), ReduceOp::sum);
-          by_rank[rank.value].assign(array.span().begin(), array.span().end());
-        });
-        results.insert(results.end(), by_rank.begin(), by_rank.end());
-      }
-      for (auto const& result : results) {
-        CHECK(std::memcmp(result.data(), results[0].data(), result.size() * sizeof(float)) == 0);
-      }
+    constexpr std::size_t size = 9'001;
+    std::map<std::uint32_t, std::vector<std::vector<float>>> first_run;
+    for (auto const ranks : World::sizes()) first_run[ranks].resize(ranks);
+    for (int run = 0; run < 5; ++run) {
+      check_none_wrong<World>([&](auto& collective) {
+        auto const rank = collective.rank();
+        auto const ranks = collective.size().value;
+        auto array = filled<float>(size, rank, [&](std::size_t i) { return value_at<float>(7, rank.value, i); });
+        collective.all_reduce(array.span(), ReduceOp::sum);
+        std::vector<float> all(size * ranks);
+        collective.all_gather(array.span(), std::span<float>{all});
+        auto& first = first_run.at(ranks)[rank.value];
+        if (first.empty()) first.assign(array.span().begin(), array.span().end());
+        return wrong_bits<float>(all, [&](std::size_t i) { return first[i % size]; });
+      });
     }
   }
   SUBCASE("works with many more workers than cores") {
     auto const seed = random_seed();
-    CHECK(wrong_by_rank<World>({64}, [&](auto& collective) {
+    auto const ranks = World::crowd();
+    CHECK(wrong_by_rank<World>({ranks}, [&](auto& collective) {
             std::mt19937_64 random{seed};
             std::size_t wrong = 0;
             for (int i = 0; i < 30; ++i) wrong += wrong_in_random_operation(collective, random, 1'000);
             return wrong;
-          }) == none_wrong(64));
+          }) == std::vector<std::size_t>(ranks));
   }
 }

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <exception>
 #include <memory>
+#include <numeric>
 #include <thread>
 #include <vector>
 
@@ -14,6 +15,15 @@
 /// A world of threads, for tests that are written for any kind of world.
 struct LocalWorld {
   using Group = raytrain::LocalGroup;
+
+  static auto sizes() -> std::vector<std::uint32_t> { return {1, 2, 3, 4, 7}; }
+  static auto crowd() -> std::uint32_t { return 64; }
+  static auto has(raytrain::WorldSize) -> bool { return true; }
+  static auto ranks_here(raytrain::WorldSize size) -> std::vector<std::uint32_t> {
+    std::vector<std::uint32_t> ranks(size.value);
+    std::iota(ranks.begin(), ranks.end(), 0U);
+    return ranks;
+  }
 
   /// Calls `work(collective)` as every rank of the group; what it threw, by rank. A rank that ends leaves.
   template <class Work>

@@ -2,6 +2,7 @@
 // What every model of `Collective` must refuse, written once, for worlds as in conformance.hpp.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -120,7 +121,7 @@ template <class World, class Usual, class Odd>
 void check_mismatch(Usual const& usual, std::string const& usual_text, Odd const& odd, std::string const& odd_text) {
   auto const told = told_by_rank<World>(usual, odd);
   auto const sides = "rank 0 calls " + usual_text + ", but rank 2 calls " + odd_text;
-  for (std::uint32_t rank = 0; rank < 4; ++rank) {
+  for (auto const rank : World::ranks_here({4})) {
     CAPTURE(rank);
     CHECK(told[0][rank] ==
           "rank_mismatch: collective call: " + sides +
@@ -137,6 +138,7 @@ TEST_CASE_TEMPLATE_DEFINE("a collective tells all ranks of both sides, and works
   using namespace conformance;
   using raytrain::ReduceOp;
   auto const sum = ReduceOp::sum;
+  if (!World::has({4})) return;
 
   SUBCASE("operations differ") {
     check_mismatch<World>(all_reduce(5, sum), "all_reduce(5 x float32, sum)", barrier(), "barrier()");
@@ -214,6 +216,7 @@ TEST_CASE_TEMPLATE_DEFINE("a collective refuses an array that cannot be right, a
   using raytrain::Rank;
   using raytrain::ReduceOp;
   auto const sum = ReduceOp::sum;
+  if (!World::has({2})) return;
   std::vector<std::map<std::string, std::string>> told(2);
 
   World::run({2}, [&](auto& collective) {
@@ -276,7 +279,9 @@ TEST_CASE_TEMPLATE_DEFINE("a collective refuses an array that cannot be right, a
     collective.all_reduce(values, sum);
   });
 
+  auto const here = World::ranks_here({2});
   auto const check_told = [&](std::uint32_t rank, std::string const& name, std::string const& text) {
+    if (std::ranges::find(here, rank) == here.end()) return;
     CAPTURE(name);
     CHECK(told[rank][name] == "invalid_call: " + text);
   };
@@ -316,28 +321,24 @@ TEST_CASE_TEMPLATE_DEFINE("a collective refuses an array that cannot be right, a
              "all_gatherv(4 x float32) on rank 1: mine must lie outside of all, or be its part number 1 (got another "
              "overlap)");
 
-  CHECK(told[0]["null"] ==
-        "invalid_call: all_reduce(3 x float32, sum) on rank 0: values must point to 3 elements (got null)");
-  CHECK(told[1]["null broadcast"] ==
-        "invalid_call: broadcast(3 x float32, root 0) on rank 1: values must point to 3 elements (got null)");
-  CHECK(told[0]["null mine"] ==
-        "invalid_call: all_gather(3 x float32) on rank 0: mine must point to 3 elements (got null)");
-  CHECK(told[0]["null all"] ==
-        "invalid_call: reduce_scatter(1 x float32, sum) on rank 0: all must point to 3 elements (got null)");
-  CHECK(told[0]["root"] == "invalid_call: broadcast(10 x float32, root 2) on rank 0: root must be below 2 (got 2)");
-  CHECK(told[1]["gather size"] ==
-        "invalid_call: all_gather(3 x float32) on rank 1: all must have 2 x 3 elements (got 7); give it room for the "
-        "part "
-        "of every rank");
-  CHECK(told[1]["scatter size"] ==
-        "invalid_call: reduce_scatter(3 x float32, sum) on rank 1: all must have 2 x 3 elements (got 5); give it room "
-        "for "
-        "the part of every rank");
-  CHECK(told[1]["gather overlap"] ==
-        "invalid_call: all_gather(3 x float32) on rank 1: mine must lie outside of all, or be its part number 1 (got "
-        "another overlap)");
-  CHECK(
-      told[0]["scatter overlap"] ==
-      "invalid_call: reduce_scatter(3 x float32, sum) on rank 0: mine must lie outside of all, or be its part number 0 "
-      "(got another overlap)");
+  check_told(0, "null", "all_reduce(3 x float32, sum) on rank 0: values must point to 3 elements (got null)");
+  check_told(1, "null broadcast",
+             "broadcast(3 x float32, root 0) on rank 1: values must point to 3 elements (got null)");
+  check_told(0, "null mine", "all_gather(3 x float32) on rank 0: mine must point to 3 elements (got null)");
+  check_told(0, "null all", "reduce_scatter(1 x float32, sum) on rank 0: all must point to 3 elements (got null)");
+  check_told(0, "root", "broadcast(10 x float32, root 2) on rank 0: root must be below 2 (got 2)");
+  check_told(1, "gather size",
+             "all_gather(3 x float32) on rank 1: all must have 2 x 3 elements (got 7); give it room for the "
+             "part "
+             "of every rank");
+  check_told(1, "scatter size",
+             "reduce_scatter(3 x float32, sum) on rank 1: all must have 2 x 3 elements (got 5); give it room "
+             "for "
+             "the part of every rank");
+  check_told(1, "gather overlap",
+             "all_gather(3 x float32) on rank 1: mine must lie outside of all, or be its part number 1 (got "
+             "another overlap)");
+  check_told(0, "scatter overlap",
+             "reduce_scatter(3 x float32, sum) on rank 0: mine must lie outside of all, or be its part number 0 "
+             "(got another overlap)");
 }
