@@ -36,7 +36,7 @@ namespace raytrain::detail {
 /// `Memory` knows where arrays are:
 ///     static constexpr bool sees_all;                          // every array of every rank
 ///     auto place_of(std::span<std::byte const>) -> Place;      // of this rank
-///     auto address(Rank owner, Place) -> std::byte*;           // of any rank's place, unless it is hidden
+///     auto address(Place) -> std::byte*;                       // of any rank's, if it is shared
 ///     auto stage(Rank owner, bool odd) -> std::span<std::byte>;   // unless it sees all: what `owner` shows of its
 ///     array, auto result(Rank owner, bool odd) -> std::span<std::byte>;  // and what it has made of all ranks';
 ///     equally long
@@ -105,7 +105,7 @@ class HostOperations {
       slot.to = memory_.place_of(std::as_bytes(task.to));
       if constexpr (!Memory::sees_all) {
         odd_ = !odd_;
-        is_hidden_ = slot.from.segment == Place::hidden;
+        is_hidden_ = slot.from.kind == Place::Kind::hidden;
         if (is_hidden_) stage();
       }
     }
@@ -114,7 +114,7 @@ class HostOperations {
     if (inlined) return Way::inlined;
     if constexpr (!Memory::sees_all) {
       for (auto const& each : meeting_.slots()) {
-        if (each.from.segment == Place::hidden || each.to.segment == Place::hidden) return Way::staged;
+        if (each.from.kind == Place::Kind::hidden || each.to.kind == Place::Kind::hidden) return Way::staged;
       }
     }
     return Way::direct;
@@ -207,12 +207,12 @@ class HostOperations {
   template <Element T>
   [[nodiscard]] auto source(Way way, std::uint32_t rank) const noexcept -> T const* {
     auto const& slot = meeting_.slots()[rank];
-    return reinterpret_cast<T const*>(way == Way::inlined ? slot.bytes : memory_.address(Rank{rank}, slot.from));
+    return reinterpret_cast<T const*>(way == Way::inlined ? slot.bytes : memory_.address(slot.from));
   }
 
   template <Element T>
   [[nodiscard]] auto target(std::uint32_t rank) const noexcept -> T* {
-    return reinterpret_cast<T*>(memory_.address(Rank{rank}, meeting_.slots()[rank].to));
+    return reinterpret_cast<T*>(memory_.address(meeting_.slots()[rank].to));
   }
 
   template <Element T>
@@ -266,8 +266,8 @@ class HostOperations {
   [[nodiscard]] auto piece_of(std::uint32_t rank, std::size_t begin, std::size_t staged_begin = 0) const noexcept
       -> T const* {
     auto const& from = meeting_.slots()[rank].from;
-    if (from.segment == Place::hidden) return stage<T>(rank, odd_) + staged_begin;
-    return reinterpret_cast<T const*>(memory_.address(Rank{rank}, from)) + begin;
+    if (from.kind == Place::Kind::hidden) return stage<T>(rank, odd_) + staged_begin;
+    return reinterpret_cast<T const*>(memory_.address(from)) + begin;
   }
 
   /// Of an array of `count` elements, of which the first piece has been staged: `work(range)` when a piece is on the
@@ -281,6 +281,7 @@ class HostOperations {
         work(range_at(begin));
         odd_ = !odd_;
         if (is_hidden_ && begin + piece < count) stage(range_at(begin + piece));
+        meeting_.next_slot().from = meeting_.slots()[me()].from;
         close(call);
         after(range_at(begin));
       }

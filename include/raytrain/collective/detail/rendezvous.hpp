@@ -25,12 +25,14 @@ inline constexpr std::size_t two_cache_lines = 128;
 
 /// Where an array is, for whoever shares the memory that it is in.
 struct Place {
-  /// Instead of a segment's number: there is no array; it is in memory that only its owner sees.
-  static constexpr std::uint32_t nothing = ~0U;
-  static constexpr std::uint32_t hidden = ~0U - 1;
+  enum class Kind : std::uint8_t {
+    nothing,  ///< There is no array.
+    shared,
+    hidden,  ///< In memory that only its owner sees.
+  };
 
   std::uint64_t offset = 0;
-  std::uint32_t segment = nothing;
+  Kind kind = Kind::nothing;
 };
 
 /// What a member shows to the others when it comes to a meeting.

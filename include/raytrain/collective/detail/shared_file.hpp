@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <string>
+#include <system_error>
+#include <utility>
+
+#include <raytrain/core/error.hpp>
+
+namespace raytrain::detail {
+
+/// A file in memory and without a name that grows, mapped in whole and as far as it may ever grow: what a process adds,
+/// the others find where it is.
+///
+/// Threads: every function from any thread, of any process that has it.
+class SharedFile {
+ public:
+  /// Errors: `io`.
+  [[nodiscard]] static auto create(std::size_t bytes) -> std::shared_ptr<SharedFile> {
+    int const descriptor = ::memfd_create("raytrain", MFD_CLOEXEC);
+    if (descriptor < 0) fail("memfd_create");
+    auto file = std::make_shared<SharedFile>(Private{}, descriptor);
+    if (::posix_fallocate(descriptor, 0, static_cast<off_t>(bytes)) != 0) {
+      throw Error{Errc::io, "creating shared memory", "there is no room for " + std::to_string(bytes) + " bytes"};
+    }
+    file->map();
+    return file;
+  }
+
+  /// Errors: `io`.
+  [[nodiscard]] static auto attach(int descriptor) -> std::shared_ptr<SharedFile> {
+    int const own = ::fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
+    if (own < 0) fail("attaching descriptor " + std::to_string(descriptor));
+    auto file = std::make_shared<SharedFile>(Private{}, own);
+    file->map();
+    return file;
+  }
+
+  struct Private {
+    explicit Private() = default;
+  };
+  SharedFile(Private, int descriptor) noexcept : descriptor_{descriptor} {}
+  SharedFile(SharedFile const&) = delete;
+  auto operator=(SharedFile const&) -> SharedFile& = delete;
+  ~SharedFile() {
+    if (data_ != nullptr) ::munmap(data_, capacity_);
+    ::close(descriptor_);
+  }
+
+  [[nodiscard]] auto descriptor() const noexcept -> int { return descriptor_; }
+  [[nodiscard]] auto data() const noexcept -> std::byte* { return data_; }
+
+  /// Bytes that it has by now.
+  [[nodiscard]] auto size() const -> std::size_t {
+    struct stat status {};
+    if (::fstat(descriptor_, &status) != 0) fail("looking at shared memory");
+    return static_cast<std::size_t>(status.st_size);
+  }
+
+  [[nodiscard]] auto has(std::byte const* address) const noexcept -> bool {
+    std::less<> const before;
+    return !before(address, data_) && before(address, data_ + capacity_);
+  }
+
+  /// Zeros, in pages of their own from `end` on, which all processes share and which moves on; or where this process
+  /// has freed some.
+  ///
+  /// Errors: `std::bad_alloc`.
+  [[nodiscard]] static auto allocate(std::shared_ptr<SharedFile> const& file, std::atomic<std::uint64_t>& end,
+                                     std::size_t bytes) -> std::shared_ptr<void> {
+    if (bytes == 0) return nullptr;
+    if (bytes > file->capacity_) throw std::bad_alloc{};
+    auto const rounded = (bytes + page_bytes - 1) / page_bytes * page_bytes;
+    auto const begin = file->take(rounded, end);
+    auto const give_back = [file, begin, rounded](void*) { file->give_back(begin, rounded); };
+    return {file->data_ + begin, give_back};
+  }
+
+ private:
+  static constexpr std::size_t page_bytes = 4096;
+
+  [[noreturn]] static void fail(std::string attempted) {
+    throw Error{Errc::io, std::move(attempted), std::error_code{errno, std::generic_category()}.message()};
+  }
+
+  /// Address space costs nothing: as much as the machine has memory, or what a limit allows for.
+  void map() {
+    auto const memory = static_cast<std::size_t>(::sysconf(_SC_PHYS_PAGES)) * page_bytes;
+    for (capacity_ = memory; capacity_ >= size(); capacity_ /= 2) {
+      auto* const address =
+          ::mmap(nullptr, capacity_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, descriptor_, 0);
+      if (address != MAP_FAILED) {
+        data_ = static_cast<std::byte*>(address);
+        return;
+      }
+    }
+    fail("mapping shared memory");
+  }
+
+  /// Where so many bytes are, all of them there.
+  auto take(std::size_t bytes, std::atomic<std::uint64_t>& end) -> std::size_t {
+    std::scoped_lock const lock{mutex_};
+    // What the parent had freed before a fork is for the parent.
+    if (std::exchange(owner_, ::getpid()) != ::getpid()) freed_.clear();
+    auto const range = std::ranges::find(freed_, bytes, &std::pair<std::size_t const, std::size_t>::second);
+    auto const begin = range != freed_.end() ? range->first : end.fetch_add(bytes);
+    if (begin + bytes > capacity_ ||
+        ::posix_fallocate(descriptor_, static_cast<off_t>(begin), static_cast<off_t>(bytes)) != 0) {
+      throw std::bad_alloc{};
+    }
+    if (range != freed_.end()) freed_.erase(range);
+    return begin;
+  }
+
+  /// The system gets the memory back, this process keeps the addresses.
+  void give_back(std::size_t begin, std::size_t bytes) noexcept {
+    std::scoped_lock const lock{mutex_};
+    (void)::fallocate(descriptor_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(begin),
+                      static_cast<off_t>(bytes));
+    if (owner_ != ::getpid()) return;
+    try {
+      freed_.emplace(begin, bytes);
+    } catch (std::bad_alloc const&) {
+      return;  // and loses them
+    }
+  }
+
+  int descriptor_;
+  std::byte* data_ = nullptr;
+  std::size_t capacity_ = 0;
+  std::mutex mutex_;
+  std::map<std::size_t, std::size_t> freed_;  ///< Bytes by begin.
+  ::pid_t owner_ = 0;                         ///< The process that has freed them.
+};
+
+}  // namespace raytrain::detail

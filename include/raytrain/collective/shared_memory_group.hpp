@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <new>
+#include <span>
+#include <string>
+#include <utility>
+
+#include <raytrain/collective/detail/host_group.hpp>
+#include <raytrain/collective/detail/rendezvous.hpp>
+#include <raytrain/collective/detail/shared_file.hpp>
+#include <raytrain/collective/wait_limits.hpp>
+#include <raytrain/core/error.hpp>
+#include <raytrain/core/rank.hpp>
+#include <raytrain/core/usable_cores.hpp>
+
+namespace raytrain {
+
+namespace detail {
+
+template <class Group>
+class HostCollective;
+
+/// The memory of processes that map one file: the ranks' stages, and arrays that were allocated in it. What it holds
+/// is found by its offset, since each process has the file at another address.
+class SharedMapping {
+ public:
+  static constexpr bool sees_all = false;
+
+  SharedMapping(std::shared_ptr<SharedFile> file, std::size_t stages) noexcept
+      : file_{std::move(file)}, stages_{stages} {}
+
+  [[nodiscard]] auto place_of(std::span<std::byte const> array) const noexcept -> Place {
+    if (array.empty()) return {};
+    if (!file_->has(array.data())) return {0, Place::Kind::hidden};
+    return {static_cast<std::uint64_t>(array.data() - file_->data()), Place::Kind::shared};
+  }
+  [[nodiscard]] auto address(Place place) const noexcept -> std::byte* { return file_->data() + place.offset; }
+
+  [[nodiscard]] auto stage(Rank owner, bool odd) const noexcept -> std::span<std::byte> {
+    return part_of(owner, odd ? 1 : 0);
+  }
+  [[nodiscard]] auto result(Rank owner, bool odd) const noexcept -> std::span<std::byte> {
+    return part_of(owner, odd ? 3 : 2);
+  }
+
+  [[nodiscard]] static constexpr auto stage_bytes_for(WorldSize members) noexcept -> std::size_t {
+    return members.value * parts * part_bytes;
+  }
+
+ private:
+  static constexpr std::size_t parts = 4;
+  /// What a core's own cache holds several of.
+  static constexpr std::size_t part_bytes = std::size_t{128} << 10U;
+
+  [[nodiscard]] auto part_of(Rank owner, std::size_t part) const noexcept -> std::span<std::byte> {
+    return {file_->data() + stages_ + (owner.value * parts + part) * part_bytes, part_bytes};
+  }
+
+  std::shared_ptr<SharedFile> file_;
+  std::size_t stages_;
+};
+
+}  // namespace detail
+
+/// The world of workers that are processes of one host: memory which their `SharedMemoryCollective`s share. It has no
+/// name and is gone with the last process that has it, however that one ends.
+///
+/// A process that is killed does not tell: whoever started it calls `abort`, and may do so at any time.
+class SharedMemoryGroup : public detail::HostGroup {
+ public:
+  /// For this process and those that it forks, or that `attach` its `descriptor`. `cores`: on which all ranks together
+  /// may run; with fewer than ranks, who waits gives its core away at once.
+  ///
+  /// Errors: `invalid_call` unless the size is from 1 to `max_size`, and what `WaitLimits::validate` throws; `io`.
+  [[nodiscard]] static auto create(WorldSize size, WaitLimits limits = {}, std::size_t cores = usable_cores().size())
+      -> std::shared_ptr<SharedMemoryGroup> {
+    auto const pages = layout(checked_size(name, size));
+    auto file = detail::SharedFile::create(pages.end);
+    auto* const head = new (file->data()) Head{magic, size.value, {}, pages.end};
+    detail::MeetingPlace::construct(file->data() + pages.place, size, size.value <= cores, true);
+    head->is_ready.store(true);
+    return std::shared_ptr<SharedMemoryGroup>{new SharedMemoryGroup{std::move(file), std::move(limits)}};
+  }
+
+  /// `descriptor`: what `SharedMemoryGroup::descriptor` gave in this process or the one that started it. It is
+  /// duplicated, and can be closed.
+  ///
+  /// Errors: `invalid_call` when it is not of a group, or of one that another version of raytrain has made; `io`.
+  [[nodiscard]] static auto attach(int descriptor, WaitLimits limits = {}) -> std::shared_ptr<SharedMemoryGroup> {
+    auto file = detail::SharedFile::attach(descriptor);
+    auto const refuse = [](std::string happened) {
+      throw Error{Errc::invalid_call, "attaching a SharedMemoryGroup", std::move(happened),
+                  "pass on what descriptor() gave, to a program built with the same version of raytrain"};
+    };
+    if (file->size() < sizeof(Head)) refuse("the descriptor is not that of a group");
+    auto const& head = *reinterpret_cast<Head const*>(file->data());
+    if (head.magic != magic || !head.is_ready.load()) refuse("the descriptor is not that of a group of this version");
+    if (head.members < 1 || head.members > max_size || file->size() < layout({head.members}).end) {
+      refuse("the group's memory is damaged");
+    }
+    return std::shared_ptr<SharedMemoryGroup>{new SharedMemoryGroup{std::move(file), std::move(limits)}};
+  }
+
+  /// Of the memory; it is closed in programs that this one starts, unless FD_CLOEXEC is taken from it.
+  [[nodiscard]] auto descriptor() const noexcept -> int { return file_->descriptor(); }
+
+ private:
+  template <class Group>
+  friend class detail::HostCollective;
+  using Memory = detail::SharedMapping;
+  static constexpr char const* name = "SharedMemoryGroup";
+  static constexpr char const* collective_name = "SharedMemoryCollective";
+  /// Another one whenever anything in the memory changes its meaning.
+  static constexpr std::uint64_t magic = 0x7261'7974'0000'0001U;
+
+  struct alignas(detail::two_cache_lines) Head {
+    std::uint64_t magic;
+    std::uint32_t members;
+    std::atomic<bool> is_ready;
+    std::atomic<std::uint64_t> end;  ///< Of what has been allocated.
+  };
+
+  struct Layout {
+    std::size_t place;
+    std::size_t stages;
+    std::size_t end;
+  };
+  static constexpr auto layout(WorldSize size) noexcept -> Layout {
+    auto const in_pages = [](std::size_t bytes) { return (bytes + 4095) / 4096 * 4096; };
+    auto const stages = in_pages(sizeof(Head) + detail::MeetingPlace::bytes_for(size));
+    return {sizeof(Head), stages, stages + detail::SharedMapping::stage_bytes_for(size)};
+  }
+
+  SharedMemoryGroup(std::shared_ptr<detail::SharedFile> file, WaitLimits limits)
+      : HostGroup{name, std::move(limits)}, file_{std::move(file)} {
+    pages_ = layout({head().members});
+    place_ = std::launder(reinterpret_cast<detail::MeetingPlace*>(file_->data() + pages_.place));
+  }
+
+  [[nodiscard]] auto head() const noexcept -> Head& { return *std::launder(reinterpret_cast<Head*>(file_->data())); }
+  [[nodiscard]] auto memory() const -> Memory { return {file_, pages_.stages}; }
+  [[nodiscard]] auto allocate(std::size_t bytes) -> std::shared_ptr<void> {
+    return detail::SharedFile::allocate(file_, head().end, bytes);
+  }
+
+  std::shared_ptr<detail::SharedFile> file_;
+  Layout pages_{};
+};
+
+}  // namespace raytrain

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <raytrain/collective/buffer.hpp>
+#include <raytrain/collective/detail/operations.hpp>
+#include <raytrain/collective/detail/pages.hpp>
+#include <raytrain/collective/reduce_op.hpp>
+#include <raytrain/collective/shared_memory.hpp>
+#include <raytrain/collective/shared_memory_group.hpp>
+#include <raytrain/core/rank.hpp>
+
+/// The processes of a test program that runs as several: all run the same tests, in the same order.
+class Siblings {
+ public:
+  /// This process's place among them; of one process alone until `set`.
+  static auto mine() -> raytrain::SharedMemoryCollective& { return *instance(); }
+  static void set(std::shared_ptr<raytrain::SharedMemoryGroup> group, raytrain::Rank rank) {
+    instance() = std::make_unique<raytrain::SharedMemoryCollective>(std::move(group), rank);
+  }
+
+ private:
+  static auto instance() -> std::unique_ptr<raytrain::SharedMemoryCollective>& {
+    static std::unique_ptr<raytrain::SharedMemoryCollective> collective;
+    return collective;
+  }
+};
+
+/// What of a group all siblings need to attach it: they open the creator's descriptor.
+inline auto shared_group(raytrain::WorldSize size, raytrain::WaitLimits const& limits)
+    -> std::shared_ptr<raytrain::SharedMemoryGroup> {
+  auto& siblings = Siblings::mine();
+  std::shared_ptr<raytrain::SharedMemoryGroup> group;
+  std::array<std::int32_t, 2> where{};
+  if (siblings.rank() == raytrain::Rank{0}) {
+    group = raytrain::SharedMemoryGroup::create(size, limits);
+    where = {::getpid(), group->descriptor()};
+  }
+  siblings.broadcast(std::span<std::int32_t>{where}, raytrain::Rank{0});
+  if (!group) {
+    auto const path = "/proc/" + std::to_string(where[0]) + "/fd/" + std::to_string(where[1]);
+    int const descriptor = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
+    group = raytrain::SharedMemoryGroup::attach(descriptor, limits);
+    ::close(descriptor);
+  }
+  siblings.barrier();
+  return group;
+}
+
+/// A world of sibling processes, whose arrays only their owners see.
+struct SharedWorld {
+  static auto sizes() -> std::vector<std::uint32_t> { return {1, 2, 3, 4, 7}; }
+  static auto crowd() -> std::uint32_t { return Siblings::mine().size().value; }
+  static auto has(raytrain::WorldSize size) -> bool { return size <= Siblings::mine().size(); }
+  static auto ranks_here(raytrain::WorldSize size) -> std::vector<std::uint32_t> {
+    auto const rank = Siblings::mine().rank().value;
+    return rank < size.value ? std::vector{rank} : std::vector<std::uint32_t>{};
+  }
+
+  template <class Work>
+  static void run(raytrain::WorldSize size, Work const& work) {
+    auto const group = shared_group(size, {.timeout = std::chrono::seconds{30}, .warn_after = {}});
+    auto const rank = Siblings::mine().rank();
+    if (rank.value < size.value) {
+      raytrain::SharedMemoryCollective collective{group, rank};
+      work(collective);
+    }
+    Siblings::mine().barrier();
+  }
+};
+
+/// Hands on arrays in copies that it allocates where all see them, on all ranks or only on those with an odd number.
+template <bool odd_only>
+class Allocating : public raytrain::detail::Operations<Allocating<odd_only>> {
+ public:
+  explicit Allocating(raytrain::SharedMemoryCollective& collective) noexcept : collective_{collective} {}
+
+  [[nodiscard]] auto rank() const noexcept -> raytrain::Rank { return collective_.rank(); }
+  [[nodiscard]] auto size() const noexcept -> raytrain::WorldSize { return collective_.size(); }
+  void barrier() { collective_.barrier(); }
+
+  template <raytrain::Element T>
+  void run(raytrain::detail::Task<T> const& task) {
+    using raytrain::detail::Operation;
+    auto const& call = task.call;
+    bool const in_place = task.from.data() == task.to.data() && task.from.size() == task.to.size();
+    auto const to = copy_of<T>(task.to);
+    auto const from = copy_of<T>(task.from);
+    std::span<T const> const given{in_place ? to.span() : from.span()};
+    switch (call.operation) {
+      case Operation::barrier: return;
+      case Operation::all_reduce: collective_.all_reduce(to.span(), call.op); break;
+      case Operation::broadcast: collective_.broadcast(to.span(), call.root); break;
+      case Operation::all_gather: collective_.all_gather(given, to.span()); break;
+      case Operation::all_gatherv: collective_.all_gatherv(given, to.span(), task.counts); break;
+      case Operation::gather: collective_.gather(given, to.span(), call.root); break;
+      case Operation::scatter: collective_.scatter(given, to.span(), call.root); break;
+      case Operation::reduce_scatter: collective_.reduce_scatter(given, to.span(), call.op); break;
+      case Operation::reduce: {
+        auto const values = rank() == call.root ? to.span() : from.span();
+        collective_.reduce(values, call.op, call.root);
+        if (rank() != call.root) CHECK(std::memcmp(from.data(), task.from.data(), from.size() * sizeof(T)) == 0);
+        break;
+      }
+    }
+    std::copy(to.begin(), to.end(), task.to.begin());
+  }
+
+ private:
+  template <class T>
+  auto copy_of(std::span<T const> values) -> raytrain::Buffer<T> {
+    bool const visible = !odd_only || rank().value % 2 == 1;
+    auto copy = visible ? collective_.allocate<T>(values.size())
+                        : raytrain::Buffer<T>{raytrain::detail::allocate_pages(values.size_bytes()), values.size()};
+    std::copy(values.begin(), values.end(), copy.begin());
+    return copy;
+  }
+
+  raytrain::SharedMemoryCollective& collective_;
+};
+
+template <bool odd_only>
+struct AllocatingWorld : SharedWorld {
+  template <class Work>
+  static void run(raytrain::WorldSize size, Work const& work) {
+    SharedWorld::run(size, [&](raytrain::SharedMemoryCollective& collective) {
+      Allocating<odd_only> allocating{collective};
+      work(allocating);
+    });
+  }
+};
