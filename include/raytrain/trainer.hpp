@@ -13,7 +13,6 @@
 #include <raytrain/backend/backend.hpp>
 #include <raytrain/callback/json_lines.hpp>
 #include <raytrain/checkpoint/run_directory.hpp>
-#include <raytrain/collective/local.hpp>
 #include <raytrain/config/data_config.hpp>
 #include <raytrain/config/run_config.hpp>
 #include <raytrain/config/scaling_config.hpp>
@@ -106,7 +105,6 @@ class Trainer {
                               .directory = directory,
                               .callbacks = std::move(callbacks),
                               .backend = std::string{B::name},
-                              .group = std::make_shared<LocalGroup>(launcher.size()),
                               .data = config_.data,
                               .datasets = config_.datasets,
                               .clock = clock,

@@ -53,6 +53,12 @@ TEST_CASE("a negative grace is refused with its length in the message") {
       "collective");
 }
 
+TEST_CASE("a time limit for collectives that no worker can keep is refused with its length in the message") {
+  CHECK(thrown_error([] { RunConfig{.collective_timeout = std::chrono::milliseconds{0}}.validate(); }) ==
+        "invalid_config: RunConfig::collective_timeout: must be above 0 (got 0 ms); write std::chrono::hours{24} to "
+        "wait as good as for ever");
+}
+
 TEST_CASE("a run refuses what its checkpoints refuse") {
   CHECK(thrown_error([] {
           RunConfig{.checkpoint = {.num_to_keep = 0}}.validate();

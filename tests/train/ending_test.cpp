@@ -72,6 +72,18 @@ TEST_CASE("workers that ask whether to stop, without any collective, are told th
   contains(message_of([&] { trainer.fit(); }), "the cause");
 }
 
+TEST_CASE("a run whose workers wait in vain for another one ends after its limit and names that one") {
+  TemporaryFolder const folder;
+  auto config = config_in(folder);
+  config.run.collective_timeout = std::chrono::milliseconds{50};
+  MinimalTrainer trainer{[](TrainContext& ctx) {
+                           if (ctx.world_rank() == Rank{1}) return ask_whether_to_stop(ctx);
+                           ctx.barrier();
+                         },
+                         std::move(config)};
+  contains(message_of([&] { trainer.fit(); }), "barrier() on rank 0: rank 1 did not come within 50 ms");
+}
+
 TEST_CASE("with CheckpointMode::sync a checkpoint that one rank alone reports is an error, not a hang") {
   TemporaryFolder const folder;
   auto config = config_in(folder);

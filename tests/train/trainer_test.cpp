@@ -108,7 +108,7 @@ TEST_CASE("a context knows its place, its run and its share of the data") {
                              seen.insert(value);
                            }
                            std::vector<int> values(2, static_cast<int>(ctx.world_rank().value));
-                           ctx.broadcast(std::span{values}, Rank{1});
+                           ctx.collective().broadcast(std::span{values}, Rank{1});
                            CHECK(values == std::vector{1, 1});
                          },
                          {.scaling = {.num_workers = 2},
@@ -117,6 +117,22 @@ TEST_CASE("a context knows its place, its run and its share of the data") {
   trainer.fit();
   CHECK(seen.size() == 4);
   CHECK(std::set<float>{seen.begin(), seen.end()}.size() == 4);
+}
+
+TEST_CASE("workers send each other structs, strings and vectors, in rank order or from one of them") {
+  TemporaryFolder const folder;
+  MinimalTrainer trainer{
+      [](TrainContext& ctx) {
+        auto const rank = static_cast<int>(ctx.world_rank().value);
+        auto const epoch = ctx.broadcast(Epoch{rank, 0.5 * rank}, Rank{2});
+        CHECK(epoch.epoch == 2);
+        CHECK(epoch.loss == 1.0);
+        CHECK(ctx.broadcast(std::string(5000, static_cast<char>('a' + rank))) == std::string(5000, 'a'));
+        auto const all = ctx.all_gather(std::vector<int>(static_cast<std::size_t>(rank), rank));
+        CHECK(all == std::vector<std::vector<int>>{{}, {1}, {2, 2}});
+      },
+      {.scaling = {.num_workers = 3}, .run = {.name = "r", .storage_path = folder.path()}}};
+  CHECK(trainer.fit().state == RunState::finished);
 }
 
 TEST_CASE("a failing worker makes fit() throw with its rank and text, the others are released, the result is kept") {

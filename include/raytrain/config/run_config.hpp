@@ -25,7 +25,10 @@ struct RunConfig {
   Resume resume = Resume::automatic;
   std::uint64_t seed = 0;                      ///< Everything random in a run follows from it.
   std::chrono::milliseconds stop_grace{5000};  ///< From a stop request until collectives throw `Stopped`; not negative.
-  bool handle_signals = true;                  ///< SIGINT and SIGTERM request a stop while `fit()` runs.
+  /// Above 0. A worker that waits longer for others in a collective ends the run with an error that names them; they
+  /// are named in a warning after 10 s.
+  std::chrono::milliseconds collective_timeout = std::chrono::minutes{30};
+  bool handle_signals = true;  ///< SIGINT and SIGTERM request a stop while `fit()` runs.
 
   /// Errors: `invalid_config`, naming the field, its value and what to write instead.
   void validate() const {
@@ -40,6 +43,11 @@ struct RunConfig {
       throw Error{Errc::invalid_config, "RunConfig::stop_grace",
                   "must not be negative (got " + std::to_string(stop_grace.count()) + " ms)",
                   "write 0 to stop workers at their next collective"};
+    }
+    if (collective_timeout.count() <= 0) {
+      throw Error{Errc::invalid_config, "RunConfig::collective_timeout",
+                  "must be above 0 (got " + std::to_string(collective_timeout.count()) + " ms)",
+                  "write std::chrono::hours{24} to wait as good as for ever"};
     }
     checkpoint.validate();
   }

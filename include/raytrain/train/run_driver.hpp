@@ -61,7 +61,6 @@ class RunDriver {
     RunDirectory& directory;
     Callbacks callbacks;
     std::string backend;
-    std::shared_ptr<LocalGroup> group;
     DataConfig data;
     Datasets datasets;
     Clock& clock;
@@ -93,7 +92,7 @@ class RunDriver {
 
     auto const shared = std::make_shared<RunShared const>(
         RunShared{plan_.directory.name(), plan_.directory.path(), plan_.run.seed, plan_.datasets, plan_.data,
-                  plan_.run.checkpoint.mode, checkpoint, plan_.directory.report_fields(), plan_.group, plan_.clock,
+                  plan_.run.checkpoint.mode, checkpoint, plan_.directory.report_fields(), new_group(), plan_.clock,
                   store_, *writer_});
     launch_ = [this, shared, training] {
       launcher_.launch([shared, training](WorkerLink& link) { run_worker(link, shared, training); },
@@ -112,6 +111,14 @@ class RunDriver {
 
  private:
   static constexpr std::size_t event_capacity = 1024;
+
+  [[nodiscard]] auto new_group() -> std::shared_ptr<LocalGroup> {
+    return std::make_shared<LocalGroup>(
+        launcher_.size(),
+        WaitLimits{.timeout = plan_.run.collective_timeout, .on_warning = [this](std::string const& text) {
+                     events_.send(RunEvent{Message{Warning{Rank{0}, text}}});
+                   }});
+  }
 
   auto drive() -> asio::awaitable<void> {
     Scope scope{executor_};

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -24,8 +23,10 @@
 #include <raytrain/data/datasets.hpp>
 #include <raytrain/launch/worker_link.hpp>
 #include <raytrain/message/message.hpp>
+#include <raytrain/message/object_bytes.hpp>
 #include <raytrain/message/report_fields.hpp>
 #include <raytrain/train/checkpoint_stager.hpp>
+#include <raytrain/train/object_exchange.hpp>
 #include <raytrain/train/worker_setup.hpp>
 
 namespace raytrain {
@@ -124,15 +125,27 @@ class TrainContext {
         {.rank = world_rank(), .world_size = world_size(), .seed = run().seed, .split = is_split(run().data, name)}};
   }
 
+  /// For arrays: all_reduce and the like, and `allocate` for arrays with which they are fastest.
   [[nodiscard]] auto collective() noexcept -> LocalCollective& { return setup_.collective; }
 
   /// Returns once every worker is here. Errors: `Stopped` when the run is aborted meanwhile.
   void barrier() { setup_.collective.barrier(); }
 
-  /// Copies `values` of `root` into `values` of everybody.
-  template <class T>
-  void broadcast(std::span<T> values, Rank root = Rank{0}) {
-    setup_.collective.broadcast(values, root);
+  /// Root's value, on every worker: numbers, strings, vectors, structs with a `serialize` function, and whatever else
+  /// cereal can carry. For small things; `collective().broadcast` is for arrays.
+  ///
+  /// Errors: as `Collective`; `bad_message` when workers call it with different types.
+  template <Transferable T>
+  [[nodiscard]] auto broadcast(T value, Rank root = Rank{0}) -> T {
+    return detail::broadcast_object(setup_.collective, std::move(value), root);
+  }
+
+  /// Every worker's value, in rank order: anything that `broadcast` takes.
+  ///
+  /// Errors: as `broadcast`.
+  template <Transferable T>
+  [[nodiscard]] auto all_gather(T const& value) -> std::vector<T> {
+    return detail::all_gather_objects(setup_.collective, value);
   }
 
   /// Whether the training function should end soon, on its own terms: it may still use collectives, and report.
