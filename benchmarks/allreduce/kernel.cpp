@@ -85,11 +85,13 @@ class Meeting {
 
 /// A collective whose sum of floats is the kernel; what measures it uses the rest.
 class Kernel : public raytrain::LocalCollective {
+  using Base = raytrain::LocalCollective;
+
  public:
   Kernel(std::shared_ptr<raytrain::LocalGroup> group, raytrain::Rank rank, Meeting& meeting, Sum sum, std::size_t ahead)
-      : LocalCollective{std::move(group), rank}, meeting_{meeting}, sum_{sum}, ahead_{ahead} {}
+      : Base{std::move(group), rank}, meeting_{meeting}, sum_{sum}, ahead_{ahead} {}
 
-  using LocalCollective::all_reduce;
+  using Base::all_reduce;
 
   void barrier() { meeting_.meet(rank().value); }
   void all_reduce(std::span<float> values, raytrain::ReduceOp) {

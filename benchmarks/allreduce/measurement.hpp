@@ -11,7 +11,9 @@
 #include <string>
 #include <vector>
 
+#include <raytrain/collective/buffer.hpp>
 #include <raytrain/collective/collective.hpp>
+#include <raytrain/collective/detail/pages.hpp>
 #include <raytrain/core/element_type.hpp>
 
 #include "options.hpp"
@@ -38,6 +40,15 @@ inline auto bus_factor(std::string const& collective, std::uint32_t ranks) -> do
   return collective == "broadcast" ? 1 : (n - 1) / n;
 }
 
+/// Of zeros: where the collective would have them, or in memory of the caller's, in large pages in both cases.
+template <class T, class C>
+auto allocate(C& collective, Options const& options, std::size_t size) -> raytrain::Buffer<T> {
+  if constexpr (requires { collective.template allocate<T>(size); }) {
+    if (options.memory == "allocated") return collective.template allocate<T>(size);
+  }
+  return {raytrain::detail::allocate_pages(size * sizeof(T)), size};
+}
+
 /// One collective on arrays of `T`: fills the input, runs, and counts what is wrong in the result.
 ///
 /// `bytes` is the size of the whole array: of what every rank has for all_reduce and broadcast, of the gathered one
@@ -49,8 +60,8 @@ class Operation {
       : collective_{collective}, options_{options}, ranks_{collective.size().value}, rank_{collective.rank().value} {
     part_ = bytes / sizeof(T);
     if (split()) part_ = (part_ + ranks_ - 1) / ranks_;
-    whole_.resize(split() ? part_ * ranks_ : part_);
-    if (split()) mine_.resize(part_);
+    whole_ = allocate<T>(collective, options, split() ? part_ * ranks_ : part_);
+    if (split()) mine_ = allocate<T>(collective, options, part_);
   }
 
   [[nodiscard]] auto count() const noexcept -> std::size_t { return whole_.size(); }
@@ -65,21 +76,21 @@ class Operation {
   }
 
   void run() {
-    std::span<T> const whole{whole_};
+    auto const whole = whole_.span();
     if (options_.collective == "all_reduce") {
       collective_.all_reduce(whole, op());
     } else if (options_.collective == "broadcast") {
       collective_.broadcast(whole, raytrain::Rank{0});
     } else if (options_.collective == "all_gather") {
-      collective_.all_gather(std::span<T const>{mine_}, whole);
+      collective_.all_gather(std::span<T const>{mine_.span()}, whole);
     } else {
-      collective_.reduce_scatter(std::span<T const>{whole}, std::span<T>{mine_}, op());
+      collective_.reduce_scatter(std::span<T const>{whole}, mine_.span(), op());
     }
   }
 
   [[nodiscard]] auto wrong() const -> std::uint64_t {
     std::uint64_t wrong = 0;
-    auto const count_wrong = [&](std::vector<T> const& values, std::size_t begin) {
+    auto const count_wrong = [&](raytrain::Buffer<T> const& values, std::size_t begin) {
       for (std::size_t i = 0; i < values.size(); ++i) wrong += values[i] == expected(begin + i) ? 0 : 1;
     };
     if (options_.collective == "reduce_scatter") {
@@ -126,8 +137,8 @@ class Operation {
   std::size_t ranks_;
   std::size_t rank_;
   std::size_t part_ = 0;
-  std::vector<T> whole_;
-  std::vector<T> mine_;
+  raytrain::Buffer<T> whole_;
+  raytrain::Buffer<T> mine_;
 };
 
 /// Measures one size on every rank of `collective`; all get the same row.

@@ -12,6 +12,7 @@ struct Options {
   std::string collective = "all_reduce";
   std::string type = "float32";
   std::string op = "sum";
+  std::string memory = "allocated";
   std::size_t min_bytes = 8;
   std::size_t max_bytes = std::size_t{64} << 20U;
   std::size_t factor = 2;                  ///< From one size to the next.

@@ -47,6 +47,8 @@ inline void add_options(CLI::App& app, Options& options) {
   app.add_option("--type", options.type)
       ->check(CLI::IsMember({"float32", "float64", "int8", "int32", "int64", "uint8"}));
   app.add_option("--op", options.op)->check(CLI::IsMember({"sum", "average", "min", "max"}));
+  app.add_option("--memory", options.memory, "arrays from the collective's allocate, or the program's own")
+      ->check(CLI::IsMember({"allocated", "own"}));
   app.add_option("--min", options.min_bytes, "smallest array, in bytes; K, M and G are accepted")
       ->transform(CLI::AsSizeValue(false))
       ->check(CLI::PositiveNumber);
