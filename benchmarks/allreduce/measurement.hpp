@@ -4,17 +4,23 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include <raytrain/collective/buffer.hpp>
 #include <raytrain/collective/collective.hpp>
 #include <raytrain/collective/detail/pages.hpp>
+#include <raytrain/core/bfloat16.hpp>
 #include <raytrain/core/element_type.hpp>
+#include <raytrain/core/float16.hpp>
 
 #include "options.hpp"
 
@@ -29,6 +35,7 @@ struct Row {
   double p99_us = 0;
   double algorithm_bandwidth = 0;  ///< GB/s: bytes / p50.
   double bus_bandwidth = 0;        ///< GB/s, as nccl-tests defines it: what a link of each rank carries.
+  double model_us = 0;             ///< What the traffic model gives; see `moved_share`.
   std::uint64_t wrong = 0;         ///< Elements, on all ranks, in the last iteration.
 };
 
@@ -37,7 +44,20 @@ struct Row {
 inline auto bus_factor(std::string const& collective, std::uint32_t ranks) -> double {
   double const n = ranks;
   if (collective == "all_reduce") return 2 * (n - 1) / n;
+  if (collective == "barrier") return 0;
   return collective == "broadcast" ? 1 : (n - 1) / n;
+}
+
+/// The traffic model of ranks that share memory: how many bytes each of them has to read and to write, for each byte of
+/// the whole array; the mean of the two, as of a copy. No rank can do with less, nor with less than one wait before it
+/// may read the others' arrays and one before it may change its own again. So the model's time is that of two barriers
+/// and of a copy of so many bytes by all ranks at once, measured beside the collective.
+///
+/// all_reduce: 1 read (of each of n arrays the part that is this rank's to reduce, 1/n), 1 written (the same part of
+/// each); broadcast: 1, 1; all_gather: 1, 1; reduce_scatter: 1, 1/n; a barrier moves nothing, and is one wait.
+inline auto moved_share(std::string const& collective, std::uint32_t ranks) -> double {
+  if (collective == "barrier") return 0;
+  return collective == "reduce_scatter" ? (1 + 1.0 / ranks) / 2 : 1;
 }
 
 /// Of zeros: where the collective would have them, or in memory of the caller's, in large pages in both cases.
@@ -64,6 +84,7 @@ class Operation {
     if (split()) mine_ = allocate<T>(collective, options, part_);
   }
 
+  [[nodiscard]] auto bytes() const noexcept -> std::span<std::byte> { return std::as_writable_bytes(whole_.span()); }
   [[nodiscard]] auto count() const noexcept -> std::size_t { return whole_.size(); }
 
   /// Every iteration begins with other bytes than the one before left, as in a training.
@@ -77,7 +98,9 @@ class Operation {
 
   void run() {
     auto const whole = whole_.span();
-    if (options_.collective == "all_reduce") {
+    if (options_.collective == "barrier") {
+      collective_.barrier();
+    } else if (options_.collective == "all_reduce") {
       collective_.all_reduce(whole, op());
     } else if (options_.collective == "broadcast") {
       collective_.broadcast(whole, raytrain::Rank{0});
@@ -91,7 +114,7 @@ class Operation {
   [[nodiscard]] auto wrong() const -> std::uint64_t {
     std::uint64_t wrong = 0;
     auto const count_wrong = [&](raytrain::Buffer<T> const& values, std::size_t begin) {
-      for (std::size_t i = 0; i < values.size(); ++i) wrong += values[i] == expected(begin + i) ? 0 : 1;
+      for (std::size_t i = 0; i < values.size(); ++i) wrong += bits_differ(values[i], expected(begin + i)) ? 1 : 0;
     };
     if (options_.collective == "reduce_scatter") {
       count_wrong(mine_, rank_ * part_);
@@ -107,16 +130,26 @@ class Operation {
   }
 
   [[nodiscard]] auto op() const -> raytrain::ReduceOp {
-    for (auto const op :
-         {raytrain::ReduceOp::sum, raytrain::ReduceOp::average, raytrain::ReduceOp::min, raytrain::ReduceOp::max}) {
+    using enum raytrain::ReduceOp;
+    for (auto const op : {sum, average, min, max, product}) {
       if (to_string(op) == options_.op) return op;
     }
     throw std::invalid_argument{"--op " + options_.op};
   }
 
   [[nodiscard]] static auto value(std::size_t rank, std::size_t index) noexcept -> T {
-    return static_cast<T>((index + rank) % 3);
+    return as_element((index + rank) % 3);
   }
+  /// Of 16 bits, only a `float` becomes one.
+  template <class Value>
+  [[nodiscard]] static auto as_element(Value value) noexcept -> T {
+    if constexpr (std::is_arithmetic_v<T>) {
+      return static_cast<T>(value);
+    } else {
+      return T{static_cast<float>(value)};
+    }
+  }
+  [[nodiscard]] static auto bits_differ(T a, T b) noexcept -> bool { return std::memcmp(&a, &b, sizeof a) != 0; }
 
   [[nodiscard]] auto expected(std::size_t index) const -> T {
     if (options_.collective == "broadcast") return value(0, index);
@@ -125,11 +158,16 @@ class Operation {
     for (std::size_t rank = 0; rank < ranks_; ++rank) ++ranks_with[(index + rank) % 3];
     auto const sum = ranks_with[1] + 2 * ranks_with[2];
     switch (op()) {
-      case raytrain::ReduceOp::min: return static_cast<T>(ranks_with[0] > 0 ? 0 : ranks_with[1] > 0 ? 1 : 2);
-      case raytrain::ReduceOp::max: return static_cast<T>(ranks_with[2] > 0 ? 2 : ranks_with[1] > 0 ? 1 : 0);
-      case raytrain::ReduceOp::average: return static_cast<T>(static_cast<T>(sum) / static_cast<T>(ranks_));
-      default: return static_cast<T>(sum);
+      case raytrain::ReduceOp::sum: return as_element(sum);
+      case raytrain::ReduceOp::min: return as_element(ranks_with[0] > 0 ? 0 : ranks_with[1] > 0 ? 1 : 2);
+      case raytrain::ReduceOp::max: return as_element(ranks_with[2] > 0 ? 2 : ranks_with[1] > 0 ? 1 : 0);
+      case raytrain::ReduceOp::product:
+        return as_element(ranks_with[0] > 0 ? 0.0 : std::exp2(static_cast<double>(ranks_with[2])));
+      case raytrain::ReduceOp::average: break;
     }
+    if constexpr (std::is_integral_v<T>) return as_element(static_cast<T>(sum) / static_cast<T>(ranks_));
+    using Computed = std::conditional_t<std::is_same_v<T, double>, double, float>;
+    return as_element(static_cast<Computed>(sum) / static_cast<Computed>(ranks_));
   }
 
   C& collective_;
@@ -140,6 +178,36 @@ class Operation {
   raytrain::Buffer<T> whole_;
   raytrain::Buffer<T> mine_;
 };
+
+/// The middle of `times_s`, in us, where each time is that of the slowest rank.
+template <class C>
+auto median_us(C& collective, std::vector<double> times_s) -> double {
+  collective.all_reduce(std::span<double>{times_s}, raytrain::ReduceOp::max);
+  std::ranges::sort(times_s);
+  return 1e6 * times_s[times_s.size() / 2];
+}
+
+/// What the traffic model says of so many bytes; the same on every rank.
+template <class C>
+auto model_us(C& collective, Options const& options, std::span<std::byte> whole) -> double {
+  using Clock = std::chrono::steady_clock;
+  auto const share = moved_share(options.collective, collective.size().value);
+  auto const moved_bytes = static_cast<std::size_t>(static_cast<double>(whole.size()) * share);
+  auto const copy = raytrain::detail::allocate_pages(whole.size());
+  auto const median_of = [&](int times, auto const& work) {
+    std::vector<double> times_s(static_cast<std::size_t>(times));
+    for (auto& time_s : times_s) {
+      collective.barrier();
+      auto const start = Clock::now();
+      work();
+      time_s = std::chrono::duration<double>{Clock::now() - start}.count();
+    }
+    return median_us(collective, std::move(times_s));
+  };
+  auto const waits_us = median_of(101, [&] { collective.barrier(); }) * (options.collective == "barrier" ? 1 : 2);
+  if (moved_bytes == 0) return waits_us;
+  return waits_us + median_of(11, [&] { std::memcpy(copy.get(), whole.data(), moved_bytes); });
+}
 
 /// Measures one size on every rank of `collective`; all get the same row.
 template <class T, class C>
@@ -182,6 +250,7 @@ auto measure(C& collective, Options const& options, std::size_t bytes) -> Row {
   row.algorithm_bandwidth = static_cast<double>(row.bytes) / row.p50_us / 1e3;
   row.bus_bandwidth = row.algorithm_bandwidth * bus_factor(options.collective, collective.size().value);
   row.wrong = wrong[0];
+  row.model_us = model_us(collective, options, operation.bytes());
   return row;
 }
 
@@ -196,5 +265,9 @@ auto measure_type(C& collective, Options const& options, std::size_t bytes) -> R
   if (is(ElementType::int32)) return measure<std::int32_t>(collective, options, bytes);
   if (is(ElementType::int64)) return measure<std::int64_t>(collective, options, bytes);
   if (is(ElementType::uint8)) return measure<std::uint8_t>(collective, options, bytes);
-  throw std::invalid_argument{"--type " + options.type};
+  if constexpr (raytrain::CollectiveOn<C, raytrain::Float16>) {
+    if (is(ElementType::float16)) return measure<raytrain::Float16>(collective, options, bytes);
+    if (is(ElementType::bfloat16)) return measure<raytrain::BFloat16>(collective, options, bytes);
+  }
+  throw std::invalid_argument{"--type " + options.type + " is not one of this program's"};
 }

@@ -43,10 +43,10 @@ inline auto conclude(std::vector<Row> const& rows, Setting const& setting, Optio
 inline void add_options(CLI::App& app, Options& options) {
   app.option_defaults()->always_capture_default();
   app.add_option("--collective", options.collective)
-      ->check(CLI::IsMember({"all_reduce", "broadcast", "all_gather", "reduce_scatter"}));
+      ->check(CLI::IsMember({"all_reduce", "broadcast", "all_gather", "reduce_scatter", "barrier"}));
   app.add_option("--type", options.type)
-      ->check(CLI::IsMember({"float32", "float64", "int8", "int32", "int64", "uint8"}));
-  app.add_option("--op", options.op)->check(CLI::IsMember({"sum", "average", "min", "max"}));
+      ->check(CLI::IsMember({"float32", "float64", "float16", "bfloat16", "int8", "int32", "int64", "uint8"}));
+  app.add_option("--op", options.op)->check(CLI::IsMember({"sum", "average", "min", "max", "product"}));
   app.add_option("--memory", options.memory, "arrays from the collective's allocate, or the program's own")
       ->check(CLI::IsMember({"allocated", "own"}));
   app.add_option("--min", options.min_bytes, "smallest array, in bytes; K, M and G are accepted")
@@ -70,10 +70,11 @@ inline void add_options(CLI::App& app, Options& options) {
 }
 
 /// Parses the command line and calls `run`; the exit status.
-inline auto run_program(CLI::App& app, Options const& options, int argc, char** argv, std::function<int()> const& run)
+inline auto run_program(CLI::App& app, Options& options, int argc, char** argv, std::function<int()> const& run)
     -> int {
   try {
     app.parse(argc, argv);
+    if (options.collective == "barrier") options.sizes_bytes = {0};
     if (options.max_bytes < options.min_bytes) {
       throw CLI::ValidationError{"--max", fmt::format("{} is below --min {}", options.max_bytes, options.min_bytes)};
     }

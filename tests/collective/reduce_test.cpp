@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <raytrain/collective/detail/reduce.hpp>
 
+#include <array>
+#include <bit>
+#include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <limits>
+#include <random>
 #include <type_traits>
 #include <vector>
 
@@ -24,7 +29,8 @@ using raytrain::detail::ReduceTwo;
 // The conformance suite sees only what this processor chooses.
 TEST_CASE("two arrays give the same bits with any vectors, and as the blocks of many arrays do") {
   auto const seed = raytrain::testing::random_seed();
-  conformance::for_all_types([&]<class T>(std::type_identity<T>) {
+  conformance::for_types<float, double, std::int8_t, std::int16_t, std::int32_t, std::int64_t, std::uint8_t,
+                         std::uint16_t, std::uint32_t, std::uint64_t>([&]<class T>(std::type_identity<T>) {
     for (auto const op : conformance::all_ops) {
       for (std::size_t const size : {0U, 1U, 63U, 64U, 65U, 5000U}) {
         std::vector<T> first(size);
@@ -57,4 +63,36 @@ TEST_CASE("two arrays give the same bits with any vectors, and as the blocks of 
       }
     }
   });
+}
+
+TEST_CASE("numbers of 16 bits and floats become each other's bits as their own functions have it") {
+  using raytrain::detail::convert;
+  auto const check = []<class T>(std::type_identity<T>) {
+    std::vector<T> all(1U << 16U);
+    std::vector<float> floats(all.size());
+    for (std::size_t i = 0; i < all.size(); ++i) all[i] = T::from_bits(static_cast<std::uint16_t>(i));
+    std::vector<float> wide(all.size());
+    convert(all.data(), wide.data(), all.size());
+    std::size_t wrong = 0;
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      auto const expected = static_cast<float>(all[i]);
+      // Which NaN a NaN is may differ.
+      wrong += wide[i] == expected || (std::isnan(wide[i]) && std::isnan(expected)) ? 0 : 1;
+    }
+    CHECK(wrong == 0);
+    std::mt19937_64 random{raytrain::testing::random_seed()};
+    for (auto& value : floats) value = std::bit_cast<float>(static_cast<std::uint32_t>(random()));
+    // Around what T can tell apart.
+    for (std::size_t i = 0; i < floats.size(); i += 2) floats[i] = wide[random() % wide.size()] * 1.00025F;
+    floats.resize(floats.size() - 3);
+    std::vector<T> narrow(floats.size());
+    convert(floats.data(), narrow.data(), floats.size());
+    for (std::size_t i = 0; i < floats.size(); ++i) {
+      bool const both_nan = std::isnan(floats[i]) && std::isnan(static_cast<float>(narrow[i]));
+      wrong += narrow[i].bits() == T{floats[i]}.bits() || both_nan ? 0 : 1;
+    }
+    CHECK(wrong == 0);
+  };
+  check(std::type_identity<raytrain::Float16>{});
+  check(std::type_identity<raytrain::BFloat16>{});
 }

@@ -76,6 +76,33 @@ template <ReduceOp op, Element T>
   return has;
 }
 
+typedef short EightShorts __attribute__((vector_size(16)));
+typedef float EightFloats __attribute__((vector_size(32)));
+
+// Every processor with AVX2 has F16C, which does in one step what takes some twenty otherwise. The bits are the same.
+
+[[gnu::target("avx2,f16c")]] inline void widen_with_f16c(Float16 const* from, float* to, std::size_t count) noexcept {
+  std::size_t begin = 0;
+  for (; begin + 8 <= count; begin += 8) {
+    EightShorts narrow;
+    std::memcpy(&narrow, from + begin, sizeof narrow);
+    EightFloats const wide = __builtin_ia32_vcvtph2ps256(narrow);
+    std::memcpy(to + begin, &wide, sizeof wide);
+  }
+  for (; begin < count; ++begin) to[begin] = static_cast<float>(from[begin]);
+}
+
+[[gnu::target("avx2,f16c")]] inline void narrow_with_f16c(float const* from, Float16* to, std::size_t count) noexcept {
+  std::size_t begin = 0;
+  for (; begin + 8 <= count; begin += 8) {
+    EightFloats wide;
+    std::memcpy(&wide, from + begin, sizeof wide);
+    EightShorts const narrow = __builtin_ia32_vcvtps2ph256(wide, 0);  // to the nearest, of two the even one
+    std::memcpy(static_cast<void*>(to + begin), &narrow, sizeof narrow);
+  }
+  for (; begin < count; ++begin) to[begin] = Float16{from[begin]};
+}
+
 template <class Pass, class... Arguments>
 [[gnu::target("avx2,prfchw")]] void run_with_avx2(Arguments... arguments) noexcept {
   Pass::run(arguments...);
@@ -122,6 +149,7 @@ struct Vector {
 
 /// Reduces two arrays into one, or into two.
 template <ReduceOp op, Element T>
+requires combines_in_itself<T>
 struct ReduceTwo {
   /// Bytes ahead that are asked for, to be written: with what another core has changed comes the right to change it.
   /// Of larger arrays, which come from memory, the processor fetches enough by itself.
@@ -141,34 +169,23 @@ struct ReduceTwo {
       reduce_line(first + begin, second + begin, to + begin, also == nullptr ? nullptr : also + begin);
     }
     for (; begin < count; ++begin) {
-      auto const value = reduce_one(first[begin], second[begin]);
+      auto const value = conclude<op>(combine<op>(first[begin], second[begin]), 2);
       to[begin] = value;
       if (also != nullptr) also[begin] = value;
     }
   }
 
  private:
-  [[gnu::always_inline]] static auto reduce_one(T first, T second) noexcept -> T {
-    using C = Combined<T>;
-    return static_cast<T>(conclude<op>(combine<op>(static_cast<C>(first), static_cast<C>(second)), 2));
-  }
   [[gnu::always_inline]] static void reduce_line(T const* first, T const* second, T* to, T* also) noexcept {
-    if constexpr (combines_in_itself<T>) {
-      using V = Vector<T>;
-      typename V::Values low;
-      typename V::Values high;
-      V::template reduce_two<op>(first, second, low);
-      V::template reduce_two<op>(first + V::size, second + V::size, high);
-      for (auto* const result : {to, also}) {
-        if (result == nullptr) continue;
-        std::memcpy(result, &low, sizeof low);
-        std::memcpy(result + V::size, &high, sizeof high);
-      }
-    } else {
-      T result[line];
-      for (std::size_t i = 0; i < line; ++i) result[i] = reduce_one(first[i], second[i]);
-      std::memcpy(to, result, sizeof result);
-      if (also != nullptr) std::memcpy(also, result, sizeof result);
+    using V = Vector<T>;
+    typename V::Values low;
+    typename V::Values high;
+    V::template reduce_two<op>(first, second, low);
+    V::template reduce_two<op>(first + V::size, second + V::size, high);
+    for (auto* const result : {to, also}) {
+      if (result == nullptr) continue;
+      std::memcpy(result, &low, sizeof low);
+      std::memcpy(result + V::size, &high, sizeof high);
     }
   }
 };
@@ -180,11 +197,10 @@ struct ForEach {
   [[gnu::always_inline]] static void run(From const* __restrict from, To* __restrict to, std::size_t count,
                                          Arguments... arguments) noexcept {
     constexpr std::size_t stride = 64;
-    std::size_t begin = 0;
-    for (; begin + stride <= count; begin += stride) {
-      for (std::size_t i = begin; i < begin + stride; ++i) Step::apply(to[i], from[i], arguments...);
+    for (; count >= stride; count -= stride, from += stride, to += stride) {
+      for (std::size_t i = 0; i < stride; ++i) Step::apply(to[i], from[i], arguments...);
     }
-    for (; begin < count; ++begin) Step::apply(to[begin], from[begin], arguments...);
+    for (; count > 0; --count) Step::apply(*to++, *from++, arguments...);
   }
 };
 
@@ -211,6 +227,23 @@ struct Conclude {
   }
 };
 
+/// Exact in one direction, to the nearest in the other.
+template <class From, class To>
+void convert(From const* from, To* to, std::size_t count) noexcept {
+  run_vectorized<ForEach<Convert>>(from, to, count);
+}
+
+#if defined(__x86_64__)
+inline void convert(Float16 const* from, float* to, std::size_t count) noexcept {
+  if (!has_avx2()) return run_vectorized<ForEach<Convert>>(from, to, count);
+  widen_with_f16c(from, to, count);
+}
+inline void convert(float const* from, Float16* to, std::size_t count) noexcept {
+  if (!has_avx2()) return run_vectorized<ForEach<Convert>>(from, to, count);
+  narrow_with_f16c(from, to, count);
+}
+#endif
+
 /// Reduces the arrays `source(0)`, `source(1)` ... in this order, block by block, and hands every block to
 /// `sink(position, block, block_bytes)`; the position counts elements. All sources of a block are read before its sink
 /// is called, so that a sink may write to them.
@@ -219,26 +252,30 @@ void reduce_blocks(std::uint32_t ranks, std::size_t count, Source const& source,
   using C = Combined<T>;
   constexpr std::size_t block_size = 4096 / sizeof(C);
   alignas(cache_line_bytes) C block[block_size];
-  alignas(cache_line_bytes) C concluded[block_size];
+  alignas(cache_line_bytes) C next[block_size];
   alignas(cache_line_bytes) T rounded[block_size];
   for (std::size_t begin = 0; begin < count; begin += block_size) {
     auto const size = std::min(block_size, count - begin);
-    if constexpr (combines_in_itself<T>) {
-      std::memcpy(block, source(0) + begin, size * sizeof(T));
-    } else {
-      run_vectorized<ForEach<Convert>>(source(0) + begin, static_cast<C*>(block), size);
+    for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+      T const* const values = source(rank) + begin;
+      if constexpr (!combines_in_itself<T>) {
+        convert(values, rank == 0 ? block : next, size);
+        if (rank > 0) run_vectorized<ForEach<Combine<op>>>(static_cast<C const*>(next), static_cast<C*>(block), size);
+      } else if (rank == 0) {
+        std::memcpy(block, values, size * sizeof(T));
+      } else {
+        run_vectorized<ForEach<Combine<op>>>(values, static_cast<C*>(block), size);
+      }
     }
-    for (std::uint32_t rank = 1; rank < ranks; ++rank)
-      run_vectorized<ForEach<Combine<op>>>(source(rank) + begin, static_cast<C*>(block), size);
     C const* result = block;
     if constexpr (op == ReduceOp::average) {
-      run_vectorized<ForEach<Conclude<op>>>(result, static_cast<C*>(concluded), size, ranks);
-      result = concluded;
+      run_vectorized<ForEach<Conclude<op>>>(result, static_cast<C*>(next), size, ranks);
+      result = next;
     }
     if constexpr (combines_in_itself<T>) {
       sink(begin, result, size * sizeof(T));
     } else {
-      run_vectorized<ForEach<Convert>>(result, static_cast<T*>(rounded), size);
+      convert(result, rounded, size);
       sink(begin, static_cast<T const*>(rounded), size * sizeof(T));
     }
   }
@@ -248,9 +285,13 @@ void reduce_blocks(std::uint32_t ranks, std::size_t count, Source const& source,
 template <ReduceOp op, Element T, class Source, std::size_t n>
 void reduce_to(std::uint32_t ranks, std::size_t count, Source const& source, std::array<T*, n> const& targets) {
   static_assert(n == 1 || n == 2);
-  if (ranks == 2) {
-    return run_vectorized<ReduceTwo<op, T>>(static_cast<T const*>(source(0)), static_cast<T const*>(source(1)),
-                                            targets[0], n == 2 ? targets[n - 1] : static_cast<T*>(nullptr), count);
+  if constexpr (combines_in_itself<T>) {
+    if (ranks == 2) {
+      T const* const first = source(0);
+      T const* const second = source(1);
+      T* const also = n == 2 ? targets[n - 1] : nullptr;
+      return run_vectorized<ReduceTwo<op, T>>(first, second, targets[0], also, count);
+    }
   }
   reduce_blocks<op, T>(ranks, count, source, [&](std::size_t at, T const* block, std::size_t bytes) {
     for (auto* const target : targets) std::memcpy(target + at, block, bytes);
@@ -260,9 +301,12 @@ void reduce_to(std::uint32_t ranks, std::size_t count, Source const& source, std
 /// All ranks' arrays `target(0)`, `target(1)` ..., which do not overlap, become their reduction.
 template <ReduceOp op, Element T, class Target>
 void reduce_everywhere(std::uint32_t ranks, std::size_t count, Target const& target) {
-  if (ranks == 2) {
-    return run_vectorized<ReduceTwo<op, T>>(static_cast<T const*>(target(0)), static_cast<T const*>(target(1)),
-                                            target(0), target(1), count);
+  if constexpr (combines_in_itself<T>) {
+    if (ranks == 2) {
+      T const* const first = target(0);
+      T const* const second = target(1);
+      return run_vectorized<ReduceTwo<op, T>>(first, second, target(0), target(1), count);
+    }
   }
   reduce_blocks<op, T>(ranks, count, target, [&](std::size_t at, T const* block, std::size_t bytes) {
     for (std::uint32_t rank = 0; rank < ranks; ++rank) std::memcpy(target(rank) + at, block, bytes);
