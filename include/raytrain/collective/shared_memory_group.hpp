@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <new>
+#include <random>
 #include <span>
 #include <string>
 #include <utility>
@@ -81,7 +82,7 @@ class SharedMemoryGroup : public detail::HostGroup {
       -> std::shared_ptr<SharedMemoryGroup> {
     auto const pages = layout(checked_size(name, size));
     auto file = detail::SharedFile::create(pages.end);
-    auto* const head = new (file->data()) Head{magic, size.value, {}, pages.end};
+    auto* const head = new (file->data()) Head{magic, size.value, {}, pages.end, random_number()};
     detail::MeetingPlace::construct(file->data() + pages.place, size, size.value <= cores, true);
     head->is_ready.store(true);
     return std::shared_ptr<SharedMemoryGroup>{new SharedMemoryGroup{std::move(file), std::move(limits)}};
@@ -109,6 +110,9 @@ class SharedMemoryGroup : public detail::HostGroup {
   /// Of the memory; it is closed in programs that this one starts, unless FD_CLOEXEC is taken from it.
   [[nodiscard]] auto descriptor() const noexcept -> int { return file_->descriptor(); }
 
+  /// A number that no other group has: who was told it can be sure to have attached the right one.
+  [[nodiscard]] auto id() const noexcept -> std::uint64_t { return head().id; }
+
  private:
   template <class Group>
   friend class detail::HostCollective;
@@ -123,7 +127,13 @@ class SharedMemoryGroup : public detail::HostGroup {
     std::uint32_t members;
     std::atomic<bool> is_ready;
     std::atomic<std::uint64_t> end;  ///< Of what has been allocated.
+    std::uint64_t id;
   };
+
+  static auto random_number() -> std::uint64_t {
+    std::random_device device;
+    return std::uniform_int_distribution<std::uint64_t>{}(device);
+  }
 
   struct Layout {
     std::size_t place;

@@ -101,7 +101,7 @@ class SharedFile {
   /// Address space costs nothing: as much as the machine has memory, or what a limit allows for.
   void map() {
     auto const memory = static_cast<std::size_t>(::sysconf(_SC_PHYS_PAGES)) * page_bytes;
-    for (capacity_ = memory; capacity_ >= size(); capacity_ /= 2) {
+    for (capacity_ = memory; capacity_ > 0 && capacity_ >= size(); capacity_ /= 2) {
       auto* const address =
           ::mmap(nullptr, capacity_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, descriptor_, 0);
       if (address != MAP_FAILED) {
