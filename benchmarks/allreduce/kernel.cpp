@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The bound: two threads that know nothing but each other's array and a flag, with the vector width and the prefetch
-// distance that are fastest here for each size. float32, sum, all_reduce.
+// The bound: threads that know nothing but each other's arrays. Two of them meet by a flag each and have the vector
+// width and the prefetch distance that are fastest here for each size; more, which may be more than there are cores,
+// meet by std::barrier. float32, sum, all_reduce.
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <barrier>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <span>
 #include <stdexcept>
@@ -26,7 +29,6 @@
 
 namespace {
 
-constexpr std::uint32_t ranks = 2;
 constexpr std::size_t line_size = 64 / sizeof(float);  // of a cache line
 
 using Sum = void (*)(float* mine, float* other, std::size_t count, std::size_t ahead_lines);
@@ -62,10 +64,13 @@ auto sums_of_this_processor() -> std::vector<Sum> {
   return sums;
 }
 
-/// What two threads need to meet, and no more.
+/// What threads need to meet, and no more.
 class Meeting {
  public:
+  explicit Meeting(std::uint32_t ranks) : arrays(ranks), barrier_{ranks} {}
+
   void meet(std::uint32_t rank) {
+    if (arrays.size() != 2) return barrier_.arrive_and_wait();
     auto& mine = flags_[rank].round;
     auto const& other = flags_[1 - rank].round;
     auto const round = mine.load(std::memory_order_relaxed) + 1;
@@ -74,14 +79,31 @@ class Meeting {
       if (spins > 10'000) std::this_thread::yield();
     }
   }
-  std::array<std::atomic<float*>, ranks> arrays{};
+  std::vector<std::atomic<float*>> arrays;
 
  private:
   struct alignas(128) Flag {
     std::atomic<std::uint64_t> round{0};
   };
-  std::array<Flag, ranks> flags_;
+  std::array<Flag, 2> flags_;
+  std::barrier<> barrier_;
 };
+
+/// All arrays become their sum, line by line.
+void sum_many(std::vector<float*> const& arrays, std::size_t begin, std::size_t end) {
+  for (std::size_t i = begin; i < end; i += line_size) {
+    auto const size = std::min(line_size, end - i);
+    std::array<float, line_size> sum{};
+    for (auto const* const array : arrays) {
+      if (size == line_size) {
+        for (std::size_t lane = 0; lane < line_size; ++lane) sum[lane] += array[i + lane];
+      } else {
+        for (std::size_t lane = 0; lane < size; ++lane) sum[lane] += array[i + lane];
+      }
+    }
+    for (auto* const array : arrays) std::memcpy(array + i, sum.data(), size * sizeof(float));
+  }
+}
 
 /// A collective whose sum of floats is the kernel; what measures it uses the rest.
 class Kernel : public raytrain::LocalCollective {
@@ -96,13 +118,18 @@ class Kernel : public raytrain::LocalCollective {
   void barrier() { meeting_.meet(rank().value); }
   void all_reduce(std::span<float> values, raytrain::ReduceOp) {
     auto const me = rank().value;
+    auto const ranks = meeting_.arrays.size();
     meeting_.arrays[me].store(values.data(), std::memory_order_relaxed);
     meeting_.meet(me);
-    auto const half = (values.size() / ranks + line_size - 1) / line_size * line_size;
-    auto const begin = me == 0 ? 0 : std::min(half, values.size());
-    auto const end = me == 0 ? std::min(half, values.size()) : values.size();
-    auto* const other = meeting_.arrays[1 - me].load(std::memory_order_relaxed);
-    sum_(values.data() + begin, other + begin, end - begin, ahead_);
+    auto const slice = (values.size() / ranks + line_size - 1) / line_size * line_size;
+    auto const begin = std::min(me * slice, values.size());
+    auto const end = me + 1 == ranks ? values.size() : std::min(begin + slice, values.size());
+    if (ranks == 2) {
+      auto* const other = meeting_.arrays[1 - me].load(std::memory_order_relaxed);
+      sum_(values.data() + begin, other + begin, end - begin, ahead_);
+    } else {
+      sum_many({meeting_.arrays.begin(), meeting_.arrays.end()}, begin, end);
+    }
     meeting_.meet(me);
   }
 
@@ -112,22 +139,23 @@ class Kernel : public raytrain::LocalCollective {
   std::size_t ahead_;
 };
 
-/// Both threads measure one variant.
+/// All threads measure one variant.
 auto run_variant(Options const& options, std::size_t bytes, Sum sum, std::size_t ahead, std::vector<int> const& cores)
     -> Row {
+  auto const ranks = options.workers;
   auto const group = std::make_shared<raytrain::LocalGroup>(raytrain::WorldSize{ranks});
-  Meeting meeting;
+  Meeting meeting{ranks};
   Row row;
-  auto const work = [&](std::uint32_t rank) {
-    bind(rank, ranks, cores);
-    Kernel kernel{group, raytrain::Rank{rank}, meeting, sum, ahead};
-    auto const mine = measure<float>(kernel, options, bytes);
-    if (rank == 0) row = mine;
-  };
-  std::jthread second{[&] { work(1); }};
-  std::jthread first{[&] { work(0); }};
-  first.join();
-  second.join();
+  std::vector<std::jthread> threads;
+  for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+    threads.emplace_back([&, rank] {
+      bind(rank, ranks, cores);
+      Kernel kernel{group, raytrain::Rank{rank}, meeting, sum, ahead};
+      auto const mine = measure<float>(kernel, options, bytes);
+      if (rank == 0) row = mine;
+    });
+  }
+  threads.clear();
   return row;
 }
 
@@ -135,20 +163,23 @@ auto run_variant(Options const& options, std::size_t bytes, Sum sum, std::size_t
 
 auto main(int argc, char** argv) -> int {
   Options options;
-  CLI::App app{"Measures the fastest sum of two threads' arrays that can be written by hand."};
+  CLI::App app{"Measures the fastest sum of threads' arrays that can be written by hand."};
   add_options(app, options);
+  app.add_option("--workers", options.workers, "threads of this process")->check(CLI::Range(2U, 4096U));
   return run_program(app, options, argc, argv, [&] {
     if (options.collective != "all_reduce" || options.type != "float32" || options.op != "sum") {
       throw std::invalid_argument{"the kernel sums float32 arrays with all_reduce and nothing else"};
     }
     auto const cores = raytrain::usable_cores();
-    Setting const setting{"kernel", ranks, "threads of one process"};
+    Setting const setting{"kernel", options.workers, "threads of one process"};
+    auto const sums = options.workers == 2 ? sums_of_this_processor() : std::vector<Sum>{nullptr};
+    auto const distances = options.workers == 2 ? std::vector<std::size_t>{0, 2, 8, 24} : std::vector<std::size_t>{0};
     print_head(setting, options);
     std::vector<Row> rows;
     for (auto const bytes : options.all_sizes()) {
       Row best;
-      for (auto const sum : sums_of_this_processor()) {
-        for (std::size_t const ahead : {0, 2, 8, 24}) {
+      for (auto const sum : sums) {
+        for (auto const ahead : distances) {
           auto const row = run_variant(options, bytes, sum, ahead, cores);
           if (best.count == 0 || row.p50_us < best.p50_us) best = row;
         }
