@@ -270,6 +270,14 @@ def coverage():
     return total
 
 
+def soak():
+    """Collectives for three minutes, by random."""
+    build(BUILD, ['tests/soak'])
+    status, said = run([BUILD / 'tests' / 'soak'])
+    say(said)
+    return Count(passed=int(status == 0), failed=int(status != 0))
+
+
 def run_cell(name, function, *arguments):
     start = time.monotonic()
     try:
@@ -298,6 +306,7 @@ def main():
         'fuzzing': (fuzzing, 60 if options.long else 20),
         'benchmarks': (benchmarks,),
     }
+    long_cells = {'fuzzing': cells['fuzzing'], 'soak': (soak,)}
     start = time.monotonic()
     total = Count()
     if not options.cell:
@@ -308,8 +317,9 @@ def main():
         if not options.patterns:
             say_parse_time()
     if options.all or options.long or options.cell:
-        for name, cell in cells.items():
-            if options.all or name in (options.cell or ['fuzzing']):
+        chosen = {**(cells if options.all or options.cell else {}), **(long_cells if options.long or options.cell else {})}
+        for name, cell in chosen.items():
+            if name in (options.cell or chosen):
                 total += run_cell(name, *cell)
     if options.coverage:
         total += run_cell('coverage', coverage)
