@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The names in the headers are cased as .clang-tidy says; needs clang-tidy-16.
 
-  casing.py -- clang++ FLAG... [--torch FLAG...]
+  casing.py -- clang++ FLAG... [--torch FLAG...] [--mpi FLAG...]
 """
 import pathlib
 import re
@@ -21,11 +21,11 @@ SMALL_CONCEPT = re.compile(r'^\s*concept\s+(?![A-Z][A-Za-z0-9]*\s)(\w+)', re.M)
 
 def checker(tool):
     def check(root):
-        headers = [header for header, needs_torch in compiler.headers(root, guard) if tool.torch or not needs_torch]
+        headers = [header for header, need in compiler.headers(root, guard) if tool.flags_for(need)]
         for header in headers:
             for name in SMALL_CONCEPT.findall((root / 'include' / header).read_text()):
                 yield f'{header}: concept {name}: concepts are PascalCase'
-        flags = [word for word in (tool.torch or tool.core)[1:] if not word.startswith('-W')]
+        flags = [word for word in tool.everything[1:] if not word.startswith('-W')]
         with tempfile.TemporaryDirectory() as folder:
             source = pathlib.Path(folder) / 'every_header.cpp'
             source.write_text(''.join(f'#include <{header}>\n' for header in headers))

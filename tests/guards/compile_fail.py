@@ -20,7 +20,7 @@ def problem(tool, case):
     expected = re.findall(r'^// expect-error: (.+)$', text, re.M)
     if not expected:
         return 'has no line "// expect-error: REGEX"'
-    flags = tool.flags_for('raytrain/backend/torch' in text)
+    flags = tool.flags_for('torch' if 'raytrain/backend/torch' in text else 'core')
     if flags is None:
         return 'skipped'
     flags = [*flags, '-I', str(guard.ROOT / 'include')]

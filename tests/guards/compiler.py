@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """How the guards that compile something find the compiler and its flags: meson passes both.
 
-  GUARD.py [arguments of the guard] -- c++ FLAG... [--torch FLAG...]
+  GUARD.py [arguments of the guard] -- c++ FLAG... [--torch FLAG...] [--mpi FLAG...]
 
-What follows --torch is added for what needs LibTorch; where it is missing there is no LibTorch.
+What follows --torch is added for what needs LibTorch, what follows --mpi for what needs MPI; where one is missing there
+is no such library.
 """
 import concurrent.futures
 import os
@@ -12,13 +13,15 @@ import subprocess
 
 class Compiler:
     def __init__(self, words):
-        split = words.index('--torch') if '--torch' in words else len(words)
-        self.core = words[:split]
-        self.torch = self.core + words[split + 1:] if split < len(words) else None
+        words, added_for_mpi = split_at(words, '--mpi')
+        self.core, added_for_torch = split_at(words, '--torch')
+        self.torch = None if added_for_torch is None else self.core + added_for_torch
+        self.mpi = None if added_for_mpi is None else self.core + added_for_mpi
+        self.everything = self.core + (added_for_torch or []) + (added_for_mpi or [])
 
-    def flags_for(self, needs_torch):
-        """None where LibTorch is needed and missing."""
-        return self.torch if needs_torch else self.core
+    def flags_for(self, need):
+        """Those for what needs 'core', 'torch' or 'mpi'; None where that is missing."""
+        return getattr(self, need)
 
     @staticmethod
     def compile(flags, source, text=None, output=None):
@@ -29,6 +32,12 @@ class Compiler:
         how = ['-c', '-o', str(output)] if output else ['-fsyntax-only']
         done = subprocess.run([*flags, '-O0', *how, str(source)], text=True, capture_output=True, check=False)
         return done.returncode, done.stderr
+
+
+def split_at(words, word):
+    """The words before that one, and those behind it, or None where there is no such word."""
+    at = words.index(word) if word in words else None
+    return (words, None) if at is None else (words[:at], words[at + 1:])
 
 
 def split_arguments(arguments):
@@ -44,6 +53,12 @@ def each(function, items):
 
 
 def headers(root, guard):
-    """The public headers and whether each needs LibTorch."""
-    return [(path.relative_to('include'), path.parts[2:4] in (('backend', 'torch'), ('backend', 'torch.hpp')))
-            for path in guard.files(root, 'include', endings=['.hpp'])]
+    """The public headers and what each needs: 'core', 'torch' or 'mpi'."""
+    return [(path.relative_to('include'), need_of(path)) for path in guard.files(root, 'include', endings=['.hpp'])]
+
+
+def need_of(path):
+    inside = '/'.join(path.parts[2:])
+    if inside.startswith(('backend/torch/', 'backend/torch.hpp')):
+        return 'torch'
+    return 'mpi' if inside.startswith(('collective/mpi', 'collective/detail/mpi_')) else 'core'

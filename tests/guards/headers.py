@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every public header compiles alone, and twice in a row, without a warning; those of TorchBackend where LibTorch is."""
+"""Every public header compiles alone, and twice in a row, without a warning; what needs LibTorch or MPI where that is."""
 import pathlib
 import re
 import sys
@@ -17,21 +17,21 @@ def checker(tool):
     def check(root):
         headers = compiler.headers(root, guard)
         text = {str(header): (root / 'include' / header).read_text() for header, _ in headers}
-        for header, needs_torch in headers:
-            if needs_torch and TORCH_NAME.search(text[str(header)]) and not includes_torch(text, str(header)):
+        for header, need in headers:
+            if need == 'torch' and TORCH_NAME.search(text[str(header)]) and not includes_torch(text, str(header)):
                 yield f'{header}: uses LibTorch and does not include it'
         with tempfile.TemporaryDirectory() as folder:
-            flags = {False: tool.core, True: tool.torch}
-            if tool.torch and any(needs_torch for _, needs_torch in headers):
-                flags[True] = with_libtorch_read(tool, pathlib.Path(folder))
+            flags = {need: tool.flags_for(need) for _, need in headers}
+            if flags.get('torch'):
+                flags['torch'] = with_libtorch_read(tool, pathlib.Path(folder))
 
             def compile_one(item):
-                header, needs_torch = item
-                if flags[needs_torch] is None:
+                header, need = item
+                if flags[need] is None:
                     return None
                 source = pathlib.Path(folder) / str(header).replace('/', '_').replace('.hpp', '.cpp')
                 twice = f'#include <{header}>\n#include <{header}>\n'
-                return header, *tool.compile([*flags[needs_torch], '-I', str(root / 'include')], source, twice)
+                return header, *tool.compile([*flags[need], '-I', str(root / 'include')], source, twice)
 
             for result in compiler.each(compile_one, headers):
                 if result and (result[1] != 0 or result[2]):
@@ -69,4 +69,7 @@ if __name__ == '__main__':
     if given.torch:
         defects['a header that uses LibTorch and does not include it'] = {
             'include/raytrain/backend/torch/b.hpp': '#pragma once\nusing Tensor = torch::Tensor;\n'}
+    if given.mpi:
+        defects['a header that uses MPI and does not include it'] = {
+            'include/raytrain/collective/mpi_b.hpp': '#pragma once\nusing Handle = MPI_Comm;\n'}
     sys.exit(guard.main(checker(given), GOOD, defects, own))

@@ -24,12 +24,17 @@ BELOW['callback'] = ['core', 'config', 'message', 'exec', 'collective', 'checkpo
 CONCEPT = 'raytrain/backend/backend.hpp'
 FRONT = ['raytrain/trainer.hpp', 'raytrain/raytrain.hpp']
 
+# What needs MPI is included by nothing that works without it.
+NEED_MPI = ('raytrain/collective/mpi', 'raytrain/collective/detail/mpi_')
+MAY_NEED_MPI = ('collective/mpi', 'collective/detail/mpi_', 'launch/ranks', 'backend/mpi')
+
 # A library -> the only folders that see it.
 OWNERS = {
     r'asio(\.hpp|/)': ['exec'],
     r'cereal/': ['message'],
     r'rapidjson/': ['message'],
     r'(torch|ATen|c10|caffe2)/': ['backend/torch'],
+    r'mpi\.h': ['collective/detail/mpi_library.hpp'],
     r'fmt/': [folder for folder in [*BELOW, 'trainer.hpp', 'testing'] if folder != 'core'],
 }
 
@@ -58,6 +63,8 @@ def check(root):
 
 def arrow(where, inside, layer, target):
     parts = target.split('/')[1:]
+    if target.startswith(NEED_MPI) and not str(inside).startswith(MAY_NEED_MPI):
+        yield f'{where}: {target} needs MPI, without which {inside} must compile'
     if layer == 'testing' or parts[0] == 'version.hpp':
         return
     if len(inside.parts) == 1:
@@ -88,6 +95,9 @@ DEFECTS = {
     'Asio outside exec': {'include/raytrain/train/a.hpp': '#include <asio/post.hpp>\n'},
     'cereal outside message': {'include/raytrain/config/c.hpp': '  #  include <cereal/cereal.hpp>\n'},
     'LibTorch in the generic path': {'include/raytrain/train/t.hpp': '#include <torch/torch.h>\n'},
+    'MPI outside of its collective': {'include/raytrain/collective/m.hpp': '#include <mpi.h>\n'},
+    'MPI in the generic path': {'include/raytrain/train/m.hpp': '#include <raytrain/collective/mpi.hpp>\n'},
+    'MPI in the generic path of collectives': {'include/raytrain/collective/m.hpp': '#include <raytrain/collective/detail/mpi_m.hpp>\n'},
     'the details of another folder': {'include/raytrain/train/d.hpp': '#include <raytrain/exec/detail/x.hpp>\n'},
     'a folder that is no layer': {'include/raytrain/misc/x.hpp': '#include <vector>\n'},
     'a quoted include': {'include/raytrain/core/q.hpp': '#include "rank.hpp"\n'},

@@ -11,9 +11,9 @@ import guard
 
 def checker(tool):
     def check(root):
-        headers = [header for header, needs_torch in compiler.headers(root, guard) if tool.torch or not needs_torch]
+        headers = [header for header, need in compiler.headers(root, guard) if tool.flags_for(need)]
         text = ''.join(f'#include <{header}>\n' for header in headers)
-        flags = [*(tool.torch or tool.core), '-I', str(root / 'include')]
+        flags = [*tool.everything, '-I', str(root / 'include')]
         with tempfile.TemporaryDirectory() as folder:
             folder = pathlib.Path(folder)
 
