@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include <raytrain/collective/detail/mpi_library.hpp>
+#include <raytrain/core/error.hpp>
+#include <raytrain/core/rank.hpp>
+#include <raytrain/core/usable_cores.hpp>
+
+namespace raytrain::detail {
+
+/// A communicator of one's own with the ranks of another one, and what is known of where they are.
+///
+/// Threads: one at a time, of all that use MPI unless it was initialised for MPI_THREAD_MULTIPLE.
+class MpiCommunicator {
+ public:
+  /// All ranks of `original` call it, and it waits for them.
+  ///
+  /// Errors: `invalid_call` when MPI is not in use, too few threads may use it, or `original` cannot be duplicated.
+  explicit MpiCommunicator(MPI_Comm original) {
+    check_usable(original);
+    check_mpi(MPI_Comm_dup(original, &handle_), "MPI_Comm_dup");
+    check_mpi(MPI_Comm_set_errhandler(handle_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+    int number = 0;
+    check_mpi(MPI_Comm_rank(handle_, &number), "MPI_Comm_rank");
+    rank_ = {static_cast<std::uint32_t>(number)};
+    check_mpi(MPI_Comm_size(handle_, &number), "MPI_Comm_size");
+    size_ = {static_cast<std::uint32_t>(number)};
+    look_at_host();
+  }
+  MpiCommunicator(MpiCommunicator const&) = delete;
+  auto operator=(MpiCommunicator const&) -> MpiCommunicator& = delete;
+  ~MpiCommunicator() {
+    int finalized = 1;
+    if (!abandoned_ && MPI_Finalized(&finalized) == MPI_SUCCESS && finalized == 0) MPI_Comm_free(&handle_);
+  }
+
+  [[nodiscard]] auto handle() const noexcept -> MPI_Comm { return handle_; }
+  [[nodiscard]] auto rank() const noexcept -> Rank { return rank_; }
+  [[nodiscard]] auto size() const noexcept -> WorldSize { return size_; }
+  [[nodiscard]] auto is_on_one_host() const noexcept -> bool { return ranks_here_ == size_; }
+
+  /// Whether the ranks of this host have a core each, so that one that waits takes none away from the others.
+  [[nodiscard]] auto has_core_for_each_rank() const noexcept -> bool { return cores_ >= ranks_here_.value; }
+
+  /// Leaves the communicator to the end of the process: something is pending in it that cannot be taken back.
+  void abandon() noexcept { abandoned_ = true; }
+
+ private:
+  static void check_usable(MPI_Comm original) {
+    auto const refuse = [](std::string happened, std::string remedy) {
+      throw Error{Errc::invalid_call, "MpiGroup", std::move(happened), std::move(remedy)};
+    };
+    int answer = 0;
+    check_mpi(MPI_Initialized(&answer), "MPI_Initialized");
+    if (answer == 0) {
+      refuse(
+          "MPI is not initialised",
+          "make a raytrain::MpiSession first, or call MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided)");
+    }
+    check_mpi(MPI_Finalized(&answer), "MPI_Finalized");
+    if (answer != 0) refuse("MPI is finalized already", "make the group while MPI is in use");
+    check_mpi(MPI_Query_thread(&answer), "MPI_Query_thread");
+    if (answer < MPI_THREAD_SERIALIZED) {
+      refuse("needs MPI_THREAD_SERIALIZED, since operations run on the worker's thread (MPI was initialised with " +
+                 std::string{thread_level_name(answer)} + ")",
+             "initialise it by raytrain::MpiSession or MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided)");
+    }
+    if (original == MPI_COMM_NULL) {
+      refuse("needs a communicator (got MPI_COMM_NULL)", "leave out ranks that are not in the communicator");
+    }
+    check_mpi(MPI_Comm_test_inter(original, &answer), "MPI_Comm_test_inter");
+    if (answer != 0)
+      refuse("needs a communicator of one group (got one between two)", "merge it by MPI_Intercomm_merge");
+  }
+
+  void look_at_host() {
+    MPI_Comm host = MPI_COMM_NULL;
+    check_mpi(MPI_Comm_split_type(handle_, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host), "MPI_Comm_split_type");
+    int number = 0;
+    check_mpi(MPI_Comm_size(host, &number), "MPI_Comm_size");
+    ranks_here_ = {static_cast<std::uint32_t>(number)};
+    // mpirun may have given each rank a core of its own, and then no rank sees those of the others.
+    std::array<std::uint64_t, 64> cores{};
+    for (auto const core : usable_cores()) {
+      auto const at = static_cast<std::size_t>(core);
+      if (at / 64 < cores.size()) cores[at / 64] |= std::uint64_t{1} << at % 64;
+    }
+    check_mpi(MPI_Allreduce(MPI_IN_PLACE, cores.data(), static_cast<int>(cores.size()), MPI_UINT64_T, MPI_BOR, host),
+              "MPI_Allreduce");
+    for (auto const set : cores) cores_ += static_cast<std::uint32_t>(std::popcount(set));
+    check_mpi(MPI_Comm_free(&host), "MPI_Comm_free");
+  }
+
+  MPI_Comm handle_ = MPI_COMM_NULL;
+  Rank rank_{};
+  WorldSize size_{};
+  WorldSize ranks_here_{};
+  std::uint32_t cores_ = 0;
+  bool abandoned_ = false;
+};
+
+}  // namespace raytrain::detail

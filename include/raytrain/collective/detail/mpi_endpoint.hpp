@@ -1,0 +1,418 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <raytrain/collective/detail/call.hpp>
+#include <raytrain/collective/detail/call_mismatch.hpp>
+#include <raytrain/collective/detail/mpi_communicator.hpp>
+#include <raytrain/collective/detail/mpi_library.hpp>
+#include <raytrain/collective/detail/mpi_patience.hpp>
+#include <raytrain/collective/mpi_options.hpp>
+#include <raytrain/core/element_type.hpp>
+#include <raytrain/core/error.hpp>
+#include <raytrain/core/rank.hpp>
+#include <raytrain/core/stopped.hpp>
+
+namespace raytrain::detail {
+
+/// Starts operations of MPI and waits for them, as one rank of a communicator: the part that knows of no array.
+///
+/// Threads: `abort`, `request_stop`, `leave`, `rank` and `size` from any; everything else on the worker's.
+class MpiEndpoint {
+ public:
+  MpiEndpoint(MPI_Comm original, MpiOptions options, MpiPretence const& pretence)
+      : communicator_{original}, options_{std::move(options)}, pretence_{pretence} {
+    if (options_.limits.timeout <= std::chrono::milliseconds{0}) {
+      throw Error{Errc::invalid_call, "MpiGroup",
+                  "limits.timeout must be above 0 (got " + text(options_.limits.timeout) + ")"};
+    }
+    check_options_agree();
+    agreed_at_ = Clock::now();
+  }
+  MpiEndpoint(MpiEndpoint const&) = delete;
+  auto operator=(MpiEndpoint const&) -> MpiEndpoint& = delete;
+  ~MpiEndpoint() = default;
+
+  [[nodiscard]] auto rank() const noexcept -> Rank { return communicator_.rank(); }
+  [[nodiscard]] auto size() const noexcept -> WorldSize { return communicator_.size(); }
+  [[nodiscard]] auto handle() const noexcept -> MPI_Comm { return communicator_.handle(); }
+  [[nodiscard]] auto largest_count() const noexcept -> std::size_t { return pretence_.largest_count; }
+  [[nodiscard]] auto combines_in_rank_order() const noexcept -> bool {
+    return options_.reduction == Reduction::rank_order || (communicator_.is_on_one_host() && !pretence_.one_host_each);
+  }
+
+  void abort() noexcept {
+    aborted_.store(true);
+    has_news_.store(true);
+  }
+  void request_stop() noexcept { stop_requested_.store(true); }
+  void leave(Rank rank) noexcept {
+    auto expected = nobody;
+    first_ended_.compare_exchange_strong(expected, rank.value);
+    has_news_.store(true);
+  }
+  [[nodiscard]] auto stop_agreed() const noexcept -> bool {
+    return stop_agreed_ || aborted_.load() || (size() == WorldSize{1} && stop_requested_.load());
+  }
+
+  /// One operation: `work()` performs what `call` stands for.
+  template <class Work>
+  void operate(Call const& call, std::span<std::size_t const> counts, Work const& work) {
+    try {
+      begin(call, counts);
+      work();
+      finish();
+    } catch (Stopped const&) {
+      throw;
+    } catch (Error const& error) {
+      if (unusable_.empty()) break_up(error.code(), error.happened());
+      throw;
+    } catch (std::exception const& error) {
+      if (unusable_.empty()) break_up(Errc::backend, error.what());
+      throw;
+    }
+  }
+
+  /// Starts one operation of MPI by `start(&request)` and waits for its end. `bytes` is about what it transfers.
+  template <class Start>
+  void perform(char const* function, std::size_t bytes, Start const& start) {
+    MPI_Request request = MPI_REQUEST_NULL;
+    check_mpi(start(&request), function);
+    wait(bytes, [&] { return is_over(request); });
+  }
+
+  /// Memory for `count` elements, until the next call with the same number.
+  template <Element T, std::size_t number = 0>
+  auto scratch(std::size_t count) -> T* {
+    auto& memory = buffers_->scratch[number];
+    if (memory.size() < count * sizeof(T)) memory.resize(count * sizeof(T));
+    return reinterpret_cast<T*>(memory.data());
+  }
+
+  /// For each rank a number of elements, and where they begin. They stay as long as something pending needs them.
+  struct Slices {
+    std::vector<int> counts;
+    std::vector<int> begins;
+  };
+  auto sent_slices() -> Slices& { return sized(buffers_->sent); }
+  auto received_slices() -> Slices& { return sized(buffers_->received); }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  /// What the ranks tell each other before an operation when calls are checked.
+  struct Header {
+    Call call{};
+    std::uint64_t stop = 0;
+  };
+
+  /// What MPI reads and writes by itself while an operation is pending.
+  struct Buffers {
+    std::array<std::vector<std::byte>, 2> scratch;
+    Slices sent;
+    Slices received;
+    std::array<std::int64_t, 2> agreement{};
+    std::vector<Header> headers;
+    std::vector<MPI_Request> requests;
+    std::array<std::vector<std::size_t>, 2> sent_counts;
+  };
+
+  static constexpr std::uint32_t nobody = ~0U;
+  static constexpr int header_tag = 1;
+  /// What a message needs at most that was on its way when its sender was known to have ended.
+  static constexpr std::chrono::seconds last_message_time{1};
+  /// What an operation that is all but over gets after an abort.
+  static constexpr std::chrono::milliseconds last_look_time{50};
+  /// An agreement costs some microseconds: little beside so many bytes, or once in a millisecond.
+  static constexpr std::uint64_t large_bytes = std::uint64_t{1} << 20U;
+  static constexpr std::int64_t one_millisecond = 1'000'000;
+  static constexpr std::int64_t largest_interval = 32;
+
+  static auto text(std::chrono::milliseconds time) -> std::string {
+    auto const count = time.count();
+    return count % 1000 == 0 && count > 0 ? std::to_string(count / 1000) + " s" : std::to_string(count) + " ms";
+  }
+
+  static auto text(std::vector<std::uint32_t> const& ranks) -> std::string {
+    std::string text = ranks.size() == 1 ? "rank " : "ranks ";
+    for (std::size_t i = 0; i < ranks.size(); ++i) {
+      if (i > 0) text += i + 1 == ranks.size() ? " and " : ", ";
+      text += std::to_string(ranks[i]);
+    }
+    return text;
+  }
+
+  auto sized(Slices& slices) const -> Slices& {
+    slices.counts.resize(size().value);
+    slices.begins.resize(size().value);
+    return slices;
+  }
+
+  static void keep_for_ever(std::unique_ptr<Buffers> buffers) noexcept {
+    static std::mutex mutex;
+    // Never destroyed, so that it outlives whatever ends MPI.
+    static auto& kept = *new std::vector<std::unique_ptr<Buffers>>;
+    std::scoped_lock const lock{mutex};
+    kept.push_back(std::move(buffers));
+  }
+
+  static auto is_over(MPI_Request& request) -> bool {
+    int over = 0;
+    check_mpi(MPI_Test(&request, &over, MPI_STATUS_IGNORE), "MPI_Test");
+    return over != 0;
+  }
+
+  /// A rank that checks calls while another one does not would wait for ever.
+  void check_options_agree() {
+    std::array<int, 4> least{static_cast<int>(options_.reduction), options_.check_calls ? 1 : 0};
+    least[2] = -least[0];
+    least[3] = -least[1];
+    check_mpi(MPI_Allreduce(MPI_IN_PLACE, least.data(), static_cast<int>(least.size()), MPI_INT, MPI_MIN, handle()),
+              "MPI_Allreduce");
+    for (std::size_t i = 0; i < 2; ++i) {
+      if (least[i] == -least[i + 2]) continue;
+      throw Error{Errc::rank_mismatch, "MpiGroup",
+                  std::string{"the ranks disagree about MpiOptions::"} + (i == 0 ? "reduction" : "check_calls"),
+                  "give it the same value on every rank"};
+    }
+  }
+
+  [[nodiscard]] auto me() const -> std::string { return "rank " + std::to_string(rank().value); }
+
+  void set_unusable(Errc code, std::string const& happened) {
+    unusable_ = happened;
+    unusable_code_ = code;
+  }
+
+  void refuse() const {
+    if (aborted_.load()) throw Stopped{};
+    if (unusable_.empty()) return;
+    if (found_ended_) throw ended_error({first_ended_.load()}, rank(), call_);
+    throw Error{unusable_code_, to_string(call_) + " on " + me(), "the group is unusable since " + unusable_,
+                "let the error end the training function"};
+  }
+
+  // One operation ---------------------------------------------------------------------------------------------------
+
+  void begin(Call const& call, std::span<std::size_t const> counts) {
+    call_ = call;
+    warned_ = false;
+    if (!unusable_.empty() || has_news_.load(std::memory_order_relaxed)) [[unlikely]]
+      refuse();
+    if (size() == WorldSize{1}) return;
+    if (options_.check_calls) return compare_calls(counts);
+    ++operations_;
+    bytes_ += call.count * size_bytes(call.element);
+    if (call.operation == Operation::barrier || operations_ >= agreement_interval_ || bytes_ >= large_bytes) {
+      start_agreement();
+    }
+  }
+
+  /// What comes last in every operation that has begun.
+  void finish() {
+    if (agreement_ == MPI_REQUEST_NULL) return;
+    wait(0, [&] { return is_over(agreement_); });
+    auto const [stop, elapsed] = buffers_->agreement;
+    stop_agreed_ = stop_agreed_ || stop != 0;
+    agreement_interval_ = std::clamp<std::int64_t>(operations_ * one_millisecond / std::max<std::int64_t>(elapsed, 1),
+                                                   1, largest_interval);
+    operations_ = 0;
+    bytes_ = 0;
+    agreed_at_ = Clock::now();
+  }
+
+  /// No operation follows one that failed, and memory that MPI may still use is never freed. Only the first reason
+  /// counts.
+  void break_up(Errc code, std::string const& happened) noexcept {
+    communicator_.abandon();
+    if (buffers_ != nullptr) keep_for_ever(std::move(buffers_));
+    if (unusable_.empty()) set_unusable(code, happened);
+  }
+
+  // Agreement about a request to stop ---------------------------------------------------------------------------------
+
+  /// The number of operations until the next one follows from what all ranks know, so they all start it together.
+  void start_agreement() {
+    auto const elapsed = std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - agreed_at_);
+    buffers_->agreement = {stop_requested_.load() ? 1 : 0, elapsed.count()};
+    check_mpi(MPI_Iallreduce(MPI_IN_PLACE, buffers_->agreement.data(), static_cast<int>(buffers_->agreement.size()),
+                             MPI_INT64_T, MPI_MAX, handle(), &agreement_),
+              "MPI_Iallreduce");
+  }
+
+  // Waiting -----------------------------------------------------------------------------------------------------------
+
+  template <class Over>
+  void wait(std::size_t bytes, Over const& over) {
+    MpiPatience patience{has_core_, bytes};
+    std::optional<Clock::time_point> news_since;
+    while (!over()) {
+      auto const waited = patience.pause();
+      if (waited.count() != 0 || has_news_.load(std::memory_order_relaxed)) [[unlikely]]
+        think_again(waited, news_since);
+    }
+  }
+
+  /// Whether to go on with waiting.
+  void think_again(std::chrono::nanoseconds waited, std::optional<Clock::time_point>& news_since) {
+    if (has_news_.load()) {
+      auto const now = Clock::now();
+      if (!news_since) news_since = now;
+      if (aborted_.load()) {
+        if (now - *news_since < last_look_time) return;
+        break_up(Errc::rank_mismatch, "the run was aborted");
+        throw Stopped{};
+      }
+      if (now - *news_since >= last_message_time) {
+        auto const error = ended_error({first_ended_.load()}, rank(), call_);
+        found_ended_ = true;
+        break_up(error.code(), error.happened());
+        throw error;
+      }
+    }
+    auto const& limits = options_.limits;
+    if (waited >= limits.warn_after && limits.warn_after.count() > 0 && !warned_) warn();
+    if (waited >= limits.timeout) time_out();
+  }
+
+  void warn() {
+    warned_ = true;
+    auto const missing = missing_ranks();
+    bool const speaks = missing.empty() || rank().value == 0 ||
+                        (missing.size() >= rank().value && missing[rank().value - 1] == rank().value - 1);
+    if (!options_.limits.on_warning || !speaks) return;
+    options_.limits.on_warning(me() + " has waited " + text(options_.limits.warn_after) + " in " + to_string(call_) +
+                               " for " + (missing.empty() ? "the others" : text(missing)));
+  }
+
+  [[noreturn]] void time_out() {
+    auto const missing = missing_ranks();
+    auto const within = " within " + text(options_.limits.timeout);
+    auto const error = [&]() -> Error {
+      auto attempted = to_string(call_) + " on " + me();
+      if (!missing.empty()) {
+        return {Errc::timed_out, attempted,
+                text(missing) + (missing.size() == 1 ? " has" : " have") + " not come" + within,
+                "look at what is done there instead, or allow more time in WaitLimits::timeout"};
+      }
+      if (options_.check_calls) {
+        return {Errc::timed_out, attempted, "every rank has come, but not every array" + within,
+                "look for a rank that has died and for a network that is cut"};
+      }
+      return {Errc::timed_out, attempted, "some rank has not come" + within + "; MPI does not say which one",
+              "set MpiOptions::check_calls to be told"};
+    }();
+    break_up(error.code(), error.happened());
+    throw error;
+  }
+
+  // Comparing calls ---------------------------------------------------------------------------------------------------
+
+  [[nodiscard]] auto request_from(std::uint32_t rank) -> MPI_Request& { return buffers_->requests[rank]; }
+
+  /// Those whose header has not come; none when no header is waited for.
+  auto missing_ranks() -> std::vector<std::uint32_t> {
+    std::vector<std::uint32_t> missing;
+    if (!compares_) return missing;
+    for (std::uint32_t from = 0; from < size().value; ++from) {
+      if (!is_over(request_from(from))) missing.push_back(from);
+    }
+    return missing;
+  }
+
+  /// One message from each rank to each other one, since of an operation of MPI nobody knows who is missing.
+  void compare_calls(std::span<std::size_t const> counts) {
+    auto const ranks = size().value;
+    auto& headers = buffers_->headers;
+    auto& requests = buffers_->requests;
+    headers.assign(ranks, {});
+    requests.assign(std::size_t{2} * ranks, MPI_REQUEST_NULL);
+    headers[rank().value] = {call_, stop_requested_.load() ? 1U : 0U};
+    constexpr int bytes = sizeof(Header);
+    for (int other = 0; other < static_cast<int>(ranks); ++other) {
+      if (static_cast<std::uint32_t>(other) == rank().value) continue;
+      auto const at = static_cast<std::size_t>(other);
+      check_mpi(MPI_Irecv(&headers[at], bytes, MPI_BYTE, other, header_tag, handle(), &requests[at]), "MPI_Irecv");
+      check_mpi(MPI_Isend(&headers[rank().value], bytes, MPI_BYTE, other, header_tag, handle(), &requests[ranks + at]),
+                "MPI_Isend");
+    }
+    compares_ = true;
+    std::size_t over = 0;
+    wait(0, [&] {
+      while (over < requests.size() && is_over(requests[over])) ++over;
+      return over == requests.size();
+    });
+    compares_ = false;
+    for (std::uint32_t other = 1; other < ranks; ++other) {
+      if (headers[other].call != headers[0].call) throw_mismatch({other}, counts);
+    }
+    stop_agreed_ = stop_agreed_ || std::ranges::any_of(headers, [](auto const& header) { return header.stop != 0; });
+  }
+
+  /// All ranks come here with the same `other`.
+  [[noreturn]] void throw_mismatch(Rank other, std::span<std::size_t const> counts) {
+    CallWithCounts first{buffers_->headers[0].call};
+    CallWithCounts second{buffers_->headers[other.value].call};
+    if (first.call.operation == Operation::all_gatherv && second.call.operation == Operation::all_gatherv) {
+      first.counts = broadcast_counts(0, Rank{0}, counts);
+      second.counts = broadcast_counts(1, other, counts);
+    }
+    auto const error = mismatch_error(first, other, second);
+    set_unusable(error.code(), error.happened());
+    throw error;
+  }
+
+  auto broadcast_counts(std::size_t number, Rank from, std::span<std::size_t const> counts)
+      -> std::span<std::size_t const> {
+    static_assert(sizeof(std::size_t) == sizeof(std::uint64_t));
+    auto& sent = buffers_->sent_counts[number];
+    sent.assign(size().value, 0);
+    if (rank() == from) sent.assign(counts.begin(), counts.end());
+    perform("MPI_Ibcast", 0, [&](MPI_Request* request) {
+      return MPI_Ibcast(sent.data(), static_cast<int>(sent.size()), MPI_UINT64_T, static_cast<int>(from.value),
+                        handle(), request);
+    });
+    return sent;
+  }
+
+  MpiCommunicator communicator_;
+  MpiOptions options_;
+  MpiPretence pretence_;
+  bool has_core_ = communicator_.has_core_for_each_rank();
+  std::unique_ptr<Buffers> buffers_ = std::make_unique<Buffers>();
+
+  std::atomic<bool> has_news_{false};
+  std::atomic<bool> aborted_{false};
+  std::atomic<bool> stop_requested_{false};
+  std::atomic<std::uint32_t> first_ended_{nobody};
+
+  Call call_{};
+  bool warned_ = false;
+  bool compares_ = false;
+  bool found_ended_ = false;
+  std::string unusable_;
+  Errc unusable_code_{};
+
+  bool stop_agreed_ = false;
+  MPI_Request agreement_ = MPI_REQUEST_NULL;
+  Clock::time_point agreed_at_{};
+  std::int64_t operations_ = 0;
+  std::uint64_t bytes_ = 0;
+  std::int64_t agreement_interval_ = 1;
+};
+
+}  // namespace raytrain::detail

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// MPI's own C++ bindings have left its standard, and take ten times as long to read as the rest.
+#ifndef OMPI_SKIP_MPICXX
+#define OMPI_SKIP_MPICXX 1  // NOLINT(readability-identifier-naming)
+#endif
+#ifndef MPICH_SKIP_MPICXX
+#define MPICH_SKIP_MPICXX 1  // NOLINT(readability-identifier-naming)
+#endif
+#include <mpi.h>
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+#include <raytrain/collective/reduce_op.hpp>
+#include <raytrain/core/element_type.hpp>
+#include <raytrain/core/error.hpp>
+
+namespace raytrain::detail {
+
+/// Every code that a function of MPI returns comes by here.
+///
+/// Errors: `backend` with MPI's own text, unless the code is a success.
+inline void check_mpi(int code, char const* function) {
+  if (code == MPI_SUCCESS) [[likely]]
+    return;
+  char text[MPI_MAX_ERROR_STRING];
+  int length = 0;
+  bool const known = MPI_Error_string(code, text, &length) == MPI_SUCCESS;
+  throw Error{Errc::backend, function,
+              known ? std::string{text, static_cast<std::size_t>(length)} : "unknown error " + std::to_string(code),
+              "read what mpirun and the other ranks say, since one of them may have failed first"};
+}
+
+[[nodiscard]] constexpr auto thread_level_name(int level) noexcept -> std::string_view {
+  switch (level) {
+    case MPI_THREAD_SINGLE: return "MPI_THREAD_SINGLE";
+    case MPI_THREAD_FUNNELED: return "MPI_THREAD_FUNNELED";
+    case MPI_THREAD_SERIALIZED: return "MPI_THREAD_SERIALIZED";
+    case MPI_THREAD_MULTIPLE: return "MPI_THREAD_MULTIPLE";
+    default: return "an unknown thread level";
+  }
+}
+
+/// What carries elements of a type; those of 16-bit floats as plain bits, since MPI cannot compute with them.
+[[nodiscard]] inline auto mpi_type(ElementType type) noexcept -> MPI_Datatype {
+  switch (type) {
+    case ElementType::float32: return MPI_FLOAT;
+    case ElementType::float64: return MPI_DOUBLE;
+    case ElementType::int8: return MPI_INT8_T;
+    case ElementType::int16: return MPI_INT16_T;
+    case ElementType::int32: return MPI_INT32_T;
+    case ElementType::int64: return MPI_INT64_T;
+    case ElementType::uint8: return MPI_UINT8_T;
+    case ElementType::uint16: return MPI_UINT16_T;
+    case ElementType::uint32: return MPI_UINT32_T;
+    case ElementType::uint64: return MPI_UINT64_T;
+    case ElementType::float16: return MPI_UINT16_T;
+    case ElementType::bfloat16: return MPI_UINT16_T;
+  }
+  return MPI_DATATYPE_NULL;
+}
+
+/// The same for a sum or a product, which wraps around: of signed numbers only in their unsigned twins.
+[[nodiscard]] inline auto mpi_wrapping_type(ElementType type) noexcept -> MPI_Datatype {
+  switch (type) {
+    case ElementType::int8: return MPI_UINT8_T;
+    case ElementType::int16: return MPI_UINT16_T;
+    case ElementType::int32: return MPI_UINT32_T;
+    case ElementType::int64: return MPI_UINT64_T;
+    default: return mpi_type(type);
+  }
+}
+
+/// The operation of MPI that combines as `op` does; what follows at the end, as the division of an average, is not in
+/// it.
+[[nodiscard]] inline auto mpi_op(ReduceOp op) noexcept -> MPI_Op {
+  switch (op) {
+    case ReduceOp::sum: return MPI_SUM;
+    case ReduceOp::average: return MPI_SUM;
+    case ReduceOp::min: return MPI_MIN;
+    case ReduceOp::max: return MPI_MAX;
+    case ReduceOp::product: return MPI_PROD;
+  }
+  return MPI_OP_NULL;
+}
+
+}  // namespace raytrain::detail

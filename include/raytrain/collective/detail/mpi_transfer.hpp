@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+
+#include <raytrain/collective/detail/call.hpp>
+#include <raytrain/collective/detail/mpi_block_type.hpp>
+#include <raytrain/collective/detail/mpi_endpoint.hpp>
+#include <raytrain/collective/detail/mpi_library.hpp>
+#include <raytrain/collective/detail/operations.hpp>
+#include <raytrain/collective/detail/reduce.hpp>
+#include <raytrain/collective/reduce_op.hpp>
+#include <raytrain/core/element_type.hpp>
+
+namespace raytrain::detail {
+
+/// The operations that move arrays and combine none.
+template <Element T>
+class MpiTransfer {
+ public:
+  MpiTransfer(MpiEndpoint& mpi, Task<T> const& task) noexcept : mpi_{mpi}, task_{task} {}
+
+  void broadcast() const {
+    in_chunks(task_.to.size(), largest(), [&](std::size_t begin, std::size_t count) {
+      perform("MPI_Ibcast", count, [&](MPI_Request* request) {
+        return MPI_Ibcast(task_.to.data() + begin, integer(count), type(), root(), mpi_.handle(), request);
+      });
+    });
+  }
+
+  void all_gather() const {
+    auto const size = task_.call.count;
+    bool const in_place = task_.from.data() == task_.to.data() + rank() * size;
+    in_chunks(size, largest_part(size), [&](std::size_t begin, std::size_t count) {
+      MpiBlockType const blocks{type(), sizeof(T), count, size};
+      void const* const mine = in_place ? MPI_IN_PLACE : task_.from.data() + begin;
+      perform("MPI_Iallgather", count * ranks(), [&](MPI_Request* request) {
+        return MPI_Iallgather(mine, integer(count), type(), task_.to.data() + begin, blocks.count(), blocks.type(),
+                              mpi_.handle(), request);
+      });
+    });
+  }
+
+  void gather() const {
+    auto const size = task_.call.count;
+    bool const in_place = is_root() && task_.from.data() == task_.to.data() + rank() * size;
+    in_chunks(size, largest_part(size), [&](std::size_t begin, std::size_t count) {
+      MpiBlockType const blocks{type(), sizeof(T), count, size};
+      void const* const mine = in_place ? MPI_IN_PLACE : task_.from.data() + begin;
+      T* const all = is_root() ? task_.to.data() + begin : nullptr;
+      perform("MPI_Igather", count * ranks(), [&](MPI_Request* request) {
+        return MPI_Igather(mine, integer(count), type(), all, blocks.count(), blocks.type(), root(), mpi_.handle(),
+                           request);
+      });
+    });
+  }
+
+  void scatter() const {
+    auto const size = task_.call.count;
+    bool const in_place = is_root() && task_.to.data() == task_.from.data() + rank() * size;
+    in_chunks(size, largest_part(size), [&](std::size_t begin, std::size_t count) {
+      MpiBlockType const blocks{type(), sizeof(T), count, size};
+      T const* const all = is_root() ? task_.from.data() + begin : nullptr;
+      void* const mine = in_place ? MPI_IN_PLACE : task_.to.data() + begin;
+      perform("MPI_Iscatter", count * ranks(), [&](MPI_Request* request) {
+        return MPI_Iscatter(all, blocks.count(), blocks.type(), mine, integer(count), type(), root(), mpi_.handle(),
+                            request);
+      });
+    });
+  }
+
+  void all_gatherv() const {
+    auto const total = task_.to.size();
+    if (total > largest()) return all_gatherv_one_by_one();
+    auto& [counts, begins] = mpi_.sent_slices();
+    int begin = 0;
+    for (std::size_t from = 0; from < ranks(); ++from) {
+      counts[from] = integer(task_.counts[from]);
+      begins[from] = begin;
+      begin += counts[from];
+    }
+    auto const own = static_cast<std::size_t>(begins[rank()]);
+    void const* const mine = task_.from.data() == task_.to.data() + own ? MPI_IN_PLACE : task_.from.data();
+    perform("MPI_Iallgatherv", total, [&](MPI_Request* request) {
+      return MPI_Iallgatherv(mine, integer(task_.from.size()), type(), task_.to.data(), counts.data(), begins.data(),
+                             type(), mpi_.handle(), request);
+    });
+  }
+
+ protected:
+  static auto type() noexcept -> MPI_Datatype { return mpi_type(element_type<T>); }
+
+  [[nodiscard]] auto rank() const noexcept -> std::size_t { return mpi_.rank().value; }
+  [[nodiscard]] auto ranks() const noexcept -> std::size_t { return mpi_.size().value; }
+  [[nodiscard]] auto root() const noexcept -> int { return static_cast<int>(task_.call.root.value); }
+  [[nodiscard]] auto is_root() const noexcept -> bool { return mpi_.rank() == task_.call.root; }
+  [[nodiscard]] auto largest() const noexcept -> std::size_t { return mpi_.largest_count(); }
+
+  /// Of parts of `size` elements, how many go into one call of MPI.
+  [[nodiscard]] auto largest_part(std::size_t size) const noexcept -> std::size_t {
+    return size <= largest() / ranks() ? size : std::max<std::size_t>(largest() / ranks(), 1);
+  }
+
+  static auto integer(std::size_t count) noexcept -> int { return static_cast<int>(count); }
+
+  template <class Step>
+  static void in_chunks(std::size_t size, std::size_t chunk, Step const& step) {
+    for (std::size_t begin = 0; begin < size; begin += chunk) step(begin, std::min(chunk, size - begin));
+  }
+
+  template <class Start>
+  void perform(char const* function, std::size_t elements, Start const& start) const {
+    mpi_.perform(function, elements * sizeof(T), start);
+  }
+
+  MpiEndpoint& mpi_;
+  Task<T> const& task_;
+
+ private:
+  /// MPI counts positions in the whole array by an `int`.
+  void all_gatherv_one_by_one() const {
+    std::size_t part = 0;
+    for (std::size_t from = 0; from < ranks(); part += task_.counts[from], ++from) {
+      T* const target = task_.to.data() + part;
+      if (from == rank() && target != task_.from.data() && !task_.from.empty()) {
+        std::memcpy(target, task_.from.data(), task_.from.size_bytes());
+      }
+      in_chunks(task_.counts[from], largest(), [&](std::size_t begin, std::size_t count) {
+        perform("MPI_Ibcast", count, [&](MPI_Request* request) {
+          return MPI_Ibcast(target + begin, integer(count), type(), integer(from), mpi_.handle(), request);
+        });
+      });
+    }
+  }
+};
+
+}  // namespace raytrain::detail

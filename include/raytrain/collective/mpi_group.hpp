@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <utility>
+
+#include <raytrain/collective/detail/mpi_endpoint.hpp>
+#include <raytrain/collective/detail/mpi_library.hpp>
+#include <raytrain/collective/mpi_options.hpp>
+#include <raytrain/core/rank.hpp>
+
+namespace raytrain {
+
+/// The world of workers that are ranks of an MPI communicator: what this process's `MpiCollective` is told from
+/// outside.
+///
+/// It duplicates the communicator, so nothing else that goes on in the original disturbs it. MPI must stay in use until
+/// the group is gone, initialised for MPI_THREAD_SERIALIZED at least, and for MPI_THREAD_MULTIPLE when another thread
+/// uses MPI at the same time, be it for another group.
+///
+/// Threads: constructor and destructor where MPI may be used; every function from any thread, none of which uses MPI.
+class MpiGroup {
+ public:
+  /// All ranks of `communicator` construct it, and each waits for the others.
+  ///
+  /// Errors: `invalid_call` when MPI is not in use or does not allow for the worker's thread, and for anything else
+  /// than
+  ///         an ordinary communicator; `rank_mismatch` on all ranks when their options differ; `backend`.
+  explicit MpiGroup(MPI_Comm communicator, MpiOptions options = {}, detail::MpiPretence const& pretence = {})
+      : endpoint_{communicator, std::move(options), pretence} {}
+
+  [[nodiscard]] auto rank() const noexcept -> Rank { return endpoint_.rank(); }
+  [[nodiscard]] auto size() const noexcept -> WorldSize { return endpoint_.size(); }
+
+  /// Makes `MpiCollective::stop_agreed` true on every rank, from the same operation on, whichever ranks it is called
+  /// on. They agree in barriers, in operations of 1 MiB or more, and after a millisecond of others, at the latest after
+  /// 32; in each one when calls are checked.
+  void request_stop() noexcept { endpoint_.request_stop(); }
+
+  /// Makes this rank throw `Stopped` within 100 ms when it waits for others, and in every later call; the other ranks
+  /// are told in their own processes.
+  ///
+  /// MPI cannot take back what it has begun. An operation that was waited in stays pending, and MPI may still write to
+  /// the caller's arrays while the process uses MPI for anything, MPI_Finalize included: keep them until then. When
+  /// calls are checked, a rank that waits for others has not given its arrays to MPI yet.
+  void abort() noexcept { endpoint_.abort(); }
+
+  /// Another rank's training function has ended: after a second, in which its last message may come, this rank's
+  /// waiting for others is `Error{Errc::rank_mismatch}`.
+  void leave(Rank rank) noexcept { endpoint_.leave(rank); }
+
+ private:
+  friend class MpiCollective;
+
+  detail::MpiEndpoint endpoint_;
+};
+
+}  // namespace raytrain

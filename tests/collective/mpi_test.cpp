@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs as 1, 2 and 4 ranks; what is about one rank is tested in mpi_alone_test.cpp.
+#include <raytrain/collective/mpi.hpp>
+
+#include <doctest/doctest.h>
+
+#include "conformance.hpp"
+#include "mpi_world.hpp"
+#include "refusals.hpp"
+
+TEST_CASE_TEMPLATE_INVOKE(collective_conformance, MpiWorld<OnOneHost>, MpiWorld<CallsChecked>,
+                          MpiWorld<RankOrderOnManyHosts>, MpiWorld<InPieces>);
+TEST_CASE_TEMPLATE_INVOKE(collective_mismatches, MpiWorld<CallsChecked>);
+TEST_CASE_TEMPLATE_INVOKE(collective_invalid_calls, MpiWorld<OnOneHost>, MpiWorld<CallsChecked>);
