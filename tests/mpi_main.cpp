@@ -34,6 +34,7 @@ auto main(int argc, char** argv) -> int {
 
   std::ostringstream said;
   doctest::Context context{argc, argv};
+  context.setOption("no-colors", true);  // mpirun gives its ranks a terminal, whatever its own output is
   if (rank != 0) context.setCout(&said);
   int const status = context.run();
   if (rank != 0 && status != 0) {

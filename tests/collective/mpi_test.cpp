@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs as 1, 2 and 4 ranks; what is about one rank is tested in mpi_alone_test.cpp.
+// Runs as 1, 2 and 4 ranks.
 #include <raytrain/collective/mpi.hpp>
 
 #include <doctest/doctest.h>

@@ -14,10 +14,16 @@ namespace raytrain {
 /// Threads: the main one.
 class MpiSession {
  public:
-  /// Errors: `backend` when MPI cannot be initialised, or not for operations on other threads than this one.
+  /// Errors: `backend` when MPI cannot be initialised, as after its end, or not for operations on other threads.
   MpiSession() {
     int initialized = 0;
     detail::check_mpi(MPI_Initialized(&initialized), "MPI_Initialized");
+    int finalized = 0;
+    detail::check_mpi(MPI_Finalized(&finalized), "MPI_Finalized");
+    if (finalized != 0) {
+      throw Error{Errc::backend, "MPI_Init_thread", "MPI was ended before, and begins only once",
+                  "keep one raytrain::MpiSession for the whole program"};
+    }
     if (initialized != 0) return;
     int provided = MPI_THREAD_SINGLE;
     detail::check_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided), "MPI_Init_thread");

@@ -19,11 +19,15 @@
 
 namespace raytrain::detail {
 
-/// Whether MPI's own operation gives what `ReduceOp` promises: its minimum and maximum lose a NaN, and it cannot
-/// compute with 16-bit floats.
+/// Whether MPI's own operation gives what `ReduceOp` promises. Its minimum and maximum lose a NaN, it cannot compute
+/// with 16-bit floats, and with vector instructions Open MPI 4.1 lets sums of short integers stop at the largest
+/// number.
 template <ReduceOp op, Element T>
-inline constexpr bool mpi_combines = std::integral<T> ||
-                                     (std::floating_point<T> && op != ReduceOp::min && op != ReduceOp::max);
+inline constexpr bool mpi_combines = [] {
+  bool const selects = op == ReduceOp::min || op == ReduceOp::max;
+  if constexpr (std::integral<T>) return selects || op == ReduceOp::product || sizeof(T) >= sizeof(std::int32_t);
+  return std::floating_point<T> && !selects;
+}();
 
 /// The operations that combine the arrays of all ranks. In rank order, each rank gets its slice of all arrays, reduces
 /// it, and hands the result around: no more bytes than any other way, and messages to each rank.

@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: Apache-2.0
+// What ends the wait for other ranks, and what all ranks come to know together.
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <random>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <raytrain/collective/mpi.hpp>
+#include <raytrain/collective/mpi_group.hpp>
+#include <raytrain/core/stopped.hpp>
+
+#include "conformance.hpp"
+#include "mpi_world.hpp"
+#include "refusals.hpp"
+
+using conformance::refusal;
+using raytrain::MpiCollective;
+using raytrain::MpiGroup;
+using raytrain::MpiOptions;
+using raytrain::Rank;
+using raytrain::ReduceOp;
+using raytrain::WorldSize;
+using namespace std::chrono_literals;
+
+namespace {
+
+auto me() -> std::uint32_t { return FirstRanks::job().rank.value; }
+auto ranks() -> std::uint32_t { return FirstRanks::job().size.value; }
+
+void meet() { MPI_Barrier(MPI_COMM_WORLD); }
+
+/// "rank 1", "ranks 1 and 2", "ranks 1, 2 and 3": all but rank 0.
+auto others() -> std::string {
+  auto text = std::string{ranks() == 2 ? "rank 1" : "ranks 1"};
+  for (std::uint32_t rank = 2; rank < ranks(); ++rank)
+    text += (rank + 1 == ranks() ? " and " : ", ") + std::to_string(rank);
+  return text;
+}
+
+auto calls_checked(raytrain::WaitLimits limits) -> MpiOptions {
+  return {.check_calls = true, .limits = std::move(limits)};
+}
+
+/// An operation on memory that stays, since MPI may use it after an abort.
+void reduce_some(MpiCollective& collective, std::size_t size) {
+  static auto& memory = *new std::vector<float>(100'000, 1.0F);
+  collective.all_reduce(std::span<float>{memory}.first(size), ReduceOp::sum);
+}
+
+}  // namespace
+
+TEST_CASE("an abort ends a wait for ranks that do not come, and every later call") {
+  if (ranks() < 2) return;
+  for (bool const checked : {false, true}) {
+    CAPTURE(checked);
+    for (std::size_t const size : {0U, 2U, 50'000U}) {
+      CAPTURE(size);
+      std::shared_ptr<MpiGroup> group;
+      MpiOptions options{.check_calls = checked,
+                         .limits = {.timeout = 30s, .warn_after = 1ms, .on_warning = [&](auto const&) {
+                                      std::jthread{[&] { group->abort(); }};
+                                    }}};
+      group = std::make_shared<MpiGroup>(MPI_COMM_WORLD, options);
+      MpiCollective collective{group};
+      if (me() == 0) {
+        CHECK_FALSE(collective.stop_agreed());
+        CHECK_THROWS_AS(size == 0 ? collective.barrier() : reduce_some(collective, size), raytrain::Stopped);
+        CHECK_THROWS_AS(collective.barrier(), raytrain::Stopped);
+        CHECK(collective.stop_agreed());
+      }
+      meet();
+    }
+  }
+}
+
+TEST_CASE("after an abort a call throws before it begins anything") {
+  auto const group = std::make_shared<MpiGroup>(MPI_COMM_WORLD, patient_options());
+  MpiCollective collective{group};
+  collective.barrier();
+  group->abort();
+  CHECK_THROWS_AS(collective.barrier(), raytrain::Stopped);
+  CHECK_THROWS_AS(reduce_some(collective, 3), raytrain::Stopped);
+  meet();
+}
+
+TEST_CASE("a rank that waits too long is told who is missing when calls are checked, and works no more") {
+  if (ranks() < 2) return;
+  MpiCollective collective{
+      std::make_shared<MpiGroup>(MPI_COMM_WORLD, calls_checked({.timeout = 30ms, .warn_after = {}}))};
+  std::string const has = ranks() == 2 ? " has" : " have";
+  if (me() == 0) {
+    CHECK(refusal([&] { reduce_some(collective, 5); }) ==
+          "timed_out: all_reduce(5 x float32, sum) on rank 0: " + others() + has +
+              " not come within 30 ms; look at what is done there instead, or allow more time in WaitLimits::timeout");
+    CHECK(refusal([&] { collective.barrier(); }) ==
+          "timed_out: barrier() on rank 0: the group is unusable since " + others() + has +
+              " not come within 30 ms; let the error end the training function");
+  }
+  meet();
+}
+
+TEST_CASE("a rank that waits too long is told how to learn who is missing when calls are not checked") {
+  if (ranks() < 2) return;
+  MpiCollective collective{
+      std::make_shared<MpiGroup>(MPI_COMM_WORLD, MpiOptions{.limits = {.timeout = 30ms, .warn_after = {}}})};
+  if (me() == ranks() - 1) {
+    auto const rank = std::to_string(me());
+    CHECK(refusal([&] { reduce_some(collective, 5); }) ==
+          "timed_out: all_reduce(5 x float32, sum) on rank " + rank +
+              ": some rank has not come within 30 ms; MPI does not say which one; set MpiOptions::check_calls to be "
+              "told");
+    CHECK(refusal([&] { collective.barrier(); }) ==
+          "timed_out: barrier() on rank " + rank +
+              ": the group is unusable since some rank has not come within 30 ms; MPI does not say which one; let the "
+              "error end the training function");
+  }
+  meet();
+}
+
+TEST_CASE("a time limit of nothing is refused") {
+  CHECK(refusal([] { MpiGroup(MPI_COMM_WORLD, {.limits = {.timeout = 0ms}}); }) ==
+        "invalid_call: MpiGroup: limits.timeout must be above 0 (got 0 ms)");
+}
+
+TEST_CASE("whoever waits long is warned once an operation, and goes on") {
+  if (ranks() < 2) return;
+  for (bool const checked : {false, true}) {
+    CAPTURE(checked);
+    std::vector<std::string> warnings;
+    MpiOptions options{.check_calls = checked, .limits = {.timeout = 30s, .warn_after = 2ms}};
+    options.limits.on_warning = [&](std::string const& text) {
+      warnings.push_back(text);
+      if (me() != 0) return;
+      for (int other = 1; other < static_cast<int>(ranks()); ++other)
+        MPI_Send(nullptr, 0, MPI_INT, other, 0, MPI_COMM_WORLD);
+    };
+    MpiCollective collective{std::make_shared<MpiGroup>(MPI_COMM_WORLD, options)};
+    // The others come when rank 0 has complained.
+    for (int i = 0; i < 2; ++i) {
+      if (me() != 0) MPI_Recv(nullptr, 0, MPI_INT, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+      reduce_some(collective, 7);
+    }
+    auto const text =
+        "rank 0 has waited 2 ms in all_reduce(7 x float32, sum) for " + (checked ? others() : "the others");
+    if (me() == 0) CHECK(warnings == std::vector<std::string>{text, text});
+  }
+}
+
+TEST_CASE("when calls are checked, nobody is warned beside the lowest rank that waits") {
+  if (ranks() < 3) return;
+  std::vector<std::string> warnings;
+  MpiOptions options = calls_checked({.timeout = 100ms, .warn_after = 1ms});
+  options.limits.on_warning = [&](std::string const& text) {
+    warnings.push_back(text);
+    if (me() == 0) MPI_Send(nullptr, 0, MPI_INT, 1, 0, MPI_COMM_WORLD);
+  };
+  MpiCollective collective{std::make_shared<MpiGroup>(MPI_COMM_WORLD, options)};
+  if (me() == 1) MPI_Recv(nullptr, 0, MPI_INT, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  if (me() < 2) {
+    CHECK(refusal([&] { collective.barrier(); }).substr(0, 30) ==
+          "timed_out: barrier() on rank " + std::to_string(me()));
+    CHECK(warnings.size() == 1 - me());
+  }
+  meet();
+}
+
+TEST_CASE("a rank that has ended ends the wait for it") {
+  if (ranks() < 2) return;
+  auto const group = std::make_shared<MpiGroup>(MPI_COMM_WORLD, patient_options());
+  MpiCollective collective{group};
+  auto const text = [](std::string const& call) {
+    return "rank_mismatch: collective call: rank 1 has ended while rank 0 waits in " + call +
+           "; make every rank call the same operations, as often";
+  };
+  // Its last messages may be on their way when it is known to have ended.
+  if (me() == 0) group->leave(Rank{1});
+  reduce_some(collective, 10);
+  if (me() == 0) {
+    CHECK(refusal([&] { reduce_some(collective, 10); }) == text("all_reduce(10 x float32, sum)"));
+    CHECK(refusal([&] { collective.barrier(); }) == text("barrier()"));
+  }
+  meet();
+}
+
+TEST_CASE("ranks with other options are refused on every rank") {
+  if (ranks() < 2) return;
+  MpiOptions options;
+  options.check_calls = me() == 1;
+  CHECK(refusal([&] { MpiGroup(MPI_COMM_WORLD, options); }) ==
+        "rank_mismatch: MpiGroup: the ranks disagree about MpiOptions::check_calls; give it the same value on every "
+        "rank");
+  options = {.reduction = me() == 1 ? raytrain::Reduction::rank_order : raytrain::Reduction::automatic};
+  CHECK(refusal([&] { MpiGroup(MPI_COMM_WORLD, options); }) ==
+        "rank_mismatch: MpiGroup: the ranks disagree about MpiOptions::reduction; give it the same value on every "
+        "rank");
+}
+
+TEST_CASE_TEMPLATE("a stop request of one rank is agreed on in the next barrier and not before, and stays agreed",
+                   Setup, OnOneHost, CallsChecked) {
+  auto const group = std::make_shared<MpiGroup>(MPI_COMM_WORLD, Setup::options());
+  MpiCollective collective{group};
+  collective.barrier();
+  if (me() == ranks() - 1) group->request_stop();
+  meet();
+  CHECK(collective.stop_agreed() == (ranks() == 1));
+  collective.barrier();
+  CHECK(collective.stop_agreed());
+  reduce_some(collective, 10);
+  CHECK(collective.stop_agreed());
+}
+
+TEST_CASE_TEMPLATE(
+    "all ranks agree to stop after the same operation, whatever they call and whenever the request comes", Setup,
+    OnOneHost, CallsChecked) {
+  std::mt19937_64 random{random_seed()};
+  for (int run = 0; run < 30; ++run) {
+    auto const size = random() % 100;
+    auto const kind = random() % 3;
+    auto const requests = random() % ranks();
+    auto const looks = random() % 300;
+    auto const group = std::make_shared<MpiGroup>(MPI_COMM_WORLD, Setup::options());
+    MpiCollective collective{group};
+    std::uint64_t done = 0;
+    std::uint64_t after_request = 0;
+    std::vector<float> values(size + 1);
+    do {
+      if (me() == requests && done == looks) group->request_stop();
+      if (kind == 0) reduce_some(collective, size);
+      if (kind == 1) collective.broadcast(std::span<float>{values}, Rank{0});
+      if (kind == 2) collective.barrier();
+      ++done;
+      if (done > looks) ++after_request;
+    } while (!collective.stop_agreed());
+    CHECK(after_request <= 33);
+    std::vector<std::uint64_t> all(ranks());
+    MPI_Allgather(&done, 1, MPI_UINT64_T, all.data(), 1, MPI_UINT64_T, MPI_COMM_WORLD);
+    CHECK(all == std::vector<std::uint64_t>(ranks(), done));
+  }
+}
+
+TEST_CASE("large arrays let the ranks agree to stop in every operation") {
+  auto const group = std::make_shared<MpiGroup>(MPI_COMM_WORLD, patient_options());
+  MpiCollective collective{group};
+  std::vector<double> values(std::size_t{1} << 17U);
+  for (int i = 0; i < 3; ++i) collective.broadcast(std::span<double>{values}, Rank{0});
+  meet();
+  if (me() == 0) group->request_stop();
+  meet();
+  collective.broadcast(std::span<double>{values}, Rank{0});
+  CHECK(collective.stop_agreed());
+}
+
+TEST_CASE("a collective needs a group, and a group a communicator of one group") {
+  CHECK(refusal([] { MpiCollective{nullptr}; }) == "invalid_call: MpiCollective: needs a group (got null)");
+  CHECK(refusal([] { MpiGroup{MPI_COMM_NULL}; }) ==
+        "invalid_call: MpiGroup: needs a communicator (got MPI_COMM_NULL); leave out ranks that are not in the "
+        "communicator");
+  if (ranks() < 2) return;
+  MPI_Comm halves = MPI_COMM_NULL;
+  MPI_Comm between = MPI_COMM_NULL;
+  int const half = me() == 0 ? 0 : 1;
+  MPI_Comm_split(MPI_COMM_WORLD, half, 0, &halves);
+  MPI_Intercomm_create(halves, 0, MPI_COMM_WORLD, 1 - half, 0, &between);
+  CHECK(refusal([&] { MpiGroup{between}; }) ==
+        "invalid_call: MpiGroup: needs a communicator of one group (got one between two); merge it by "
+        "MPI_Intercomm_merge");
+  MPI_Comm_free(&between);
+  MPI_Comm_free(&halves);
+}
+
+TEST_CASE("a rank alone in its communicator needs nobody") {
+  auto const group = std::make_shared<MpiGroup>(MPI_COMM_SELF);
+  MpiCollective collective{group};
+  reduce_some(collective, 10);
+  collective.barrier();
+  CHECK_FALSE(collective.stop_agreed());
+  group->request_stop();
+  CHECK(collective.stop_agreed());
+}
+
+TEST_CASE("what MPI refuses is an error with its own text") {
+  CHECK(refusal([] { raytrain::detail::check_mpi(MPI_ERR_COUNT, "MPI_Iallreduce"); }) ==
+        "backend: MPI_Iallreduce: MPI_ERR_COUNT: invalid count argument; read what mpirun and the other ranks say, "
+        "since one of them may have failed first");
+}
+
+TEST_CASE("after an error of MPI every call fails with it") {
+  if (ranks() < 2) return;
+  MpiCollective collective{std::make_shared<MpiGroup>(MPI_COMM_WORLD, patient_options(),
+                                                      raytrain::detail::MpiPretence{.largest_count = ~0UL})};
+  // More elements than MPI can count, which it says before it looks at them.
+  std::int8_t first = 0;
+  std::span<std::int8_t> const values{&first, std::size_t{1} << 31U};
+  CHECK(
+      refusal([&] { collective.broadcast(values, Rank{0}); }) ==
+      "backend: MPI_Ibcast: MPI_ERR_COUNT: invalid count argument; read what mpirun and the other ranks say, since one "
+      "of them may have failed first");
+  CHECK(refusal([&] { collective.barrier(); }) ==
+        "backend: barrier() on rank " + std::to_string(me()) +
+            ": the group is unusable since MPI_ERR_COUNT: invalid count argument; let the error end the training "
+            "function");
+  meet();
+}
+
+// Run by failing_rank.py alone.
+TEST_CASE("planted: fails on the last rank" * doctest::skip()) { CHECK(me() != ranks() - 1); }
