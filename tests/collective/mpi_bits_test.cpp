@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <span>
 #include <type_traits>
 #include <vector>
@@ -12,6 +13,8 @@
 #include <doctest/doctest.h>
 
 #include <raytrain/collective/mpi.hpp>
+#include <raytrain/collective/mpi_group.hpp>
+#include <raytrain/collective/reduction.hpp>
 #include <raytrain/core/rank.hpp>
 
 #include "conformance.hpp"
@@ -138,4 +141,29 @@ TEST_CASE("in MPI's own order, a NaN of any rank is the minimum and the maximum"
     }
     return wrong;
   });
+}
+
+// Run by two_hosts.py alone.
+TEST_CASE("on two hosts, sums are in rank order or in MPI's own, as was asked for" * doctest::skip()) {
+  MPI_Comm host = MPI_COMM_NULL;
+  MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host);
+  int ranks_here = 0;
+  MPI_Comm_size(host, &ranks_here);
+  MPI_Comm_free(&host);
+  REQUIRE(ranks_here == 2);
+  auto options = patient_options();
+  for (auto const reduction : {raytrain::Reduction::automatic, raytrain::Reduction::rank_order}) {
+    options.reduction = reduction;
+    raytrain::MpiCollective collective{std::make_shared<raytrain::MpiGroup>(MPI_COMM_WORLD, options)};
+    for (std::size_t const size : {5U, 2'000U, 262'144U}) {
+      CAPTURE(size);
+      auto values = input(collective.rank(), size);
+      collective.all_reduce(std::span<float>{values}, ReduceOp::sum);
+      if (reduction == raytrain::Reduction::automatic) {
+        CHECK(far_off<float>(values, size, 4, ReduceOp::sum) == 0);
+      } else {
+        CHECK(different_bits(values, local_sum(4, size)) == 0);
+      }
+    }
+  }
 }
