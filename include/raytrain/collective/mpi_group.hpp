@@ -14,10 +14,11 @@ namespace raytrain {
 /// outside.
 ///
 /// It duplicates the communicator, so nothing else that goes on in the original disturbs it. MPI must stay in use until
-/// the group is gone, initialised for MPI_THREAD_SERIALIZED at least, and for MPI_THREAD_MULTIPLE when another thread
-/// uses MPI at the same time, be it for another group.
+/// the group is gone, which is for all ranks to let go of, and initialised for MPI_THREAD_SERIALIZED at least, and for
+/// MPI_THREAD_MULTIPLE when another thread uses MPI at the same time, be it for another group.
 ///
-/// Threads: constructor and destructor where MPI may be used; every function from any thread, none of which uses MPI.
+/// Threads: constructor and destructor where the worker uses MPI; every function from any thread, none of which uses
+/// MPI.
 class MpiGroup {
  public:
   /// All ranks of `communicator` construct it, and each waits for the others.

@@ -7,7 +7,6 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <exception>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -81,8 +80,8 @@ class MpiEndpoint {
     } catch (Error const& error) {
       if (unusable_.empty()) break_up(error.code(), error.happened());
       throw;
-    } catch (std::exception const& error) {
-      if (unusable_.empty()) break_up(Errc::backend, error.what());
+    } catch (...) {
+      if (unusable_.empty()) break_up(Errc::backend, "an exception ended " + to_string(call_));
       throw;
     }
   }
@@ -211,6 +210,7 @@ class MpiEndpoint {
   void begin(Call const& call, std::span<std::size_t const> counts) {
     call_ = call;
     warned_ = false;
+    abort_seen_.reset();
     if (!unusable_.empty() || has_news_.load(std::memory_order_relaxed)) [[unlikely]]
       refuse();
     if (size() == WorldSize{1}) return;
@@ -259,25 +259,26 @@ class MpiEndpoint {
   template <class Over>
   void wait(std::size_t bytes, Over const& over) {
     MpiPatience patience{has_core_, bytes};
-    std::optional<Clock::time_point> news_since;
+    std::optional<Clock::time_point> end_seen;
     while (!over()) {
       auto const waited = patience.pause();
       if (waited.count() != 0 || has_news_.load(std::memory_order_relaxed)) [[unlikely]]
-        think_again(waited, news_since);
+        think_again(waited, end_seen);
     }
   }
 
-  /// Whether to go on with waiting.
-  void think_again(std::chrono::nanoseconds waited, std::optional<Clock::time_point>& news_since) {
+  /// Whether to go on with waiting. An abort counts from when it is seen in the operation, a rank's end in the wait.
+  void think_again(std::chrono::nanoseconds waited, std::optional<Clock::time_point>& end_seen) {
     if (has_news_.load()) {
       auto const now = Clock::now();
-      if (!news_since) news_since = now;
       if (aborted_.load()) {
-        if (now - *news_since < last_look_time) return;
+        if (!abort_seen_) abort_seen_ = now;
+        if (now - *abort_seen_ < last_look_time) return;
         break_up(Errc::rank_mismatch, "the run was aborted");
         throw Stopped{};
       }
-      if (now - *news_since >= last_message_time) {
+      if (!end_seen) end_seen = now;
+      if (now - *end_seen >= last_message_time) {
         auto const error = ended_error({first_ended_.load()}, rank(), call_);
         found_ended_ = true;
         break_up(error.code(), error.happened());
@@ -402,6 +403,7 @@ class MpiEndpoint {
 
   Call call_{};
   bool warned_ = false;
+  std::optional<Clock::time_point> abort_seen_;
   bool compares_ = false;
   bool found_ended_ = false;
   std::string unusable_;

@@ -152,8 +152,9 @@ class MpiReduction : MpiTransfer<T> {
     }
   }
 
+  /// A multiple of the ranks, so that what they receive for their slices is no more.
   [[nodiscard]] auto block_size() const noexcept -> std::size_t {
-    return std::min(largest(), std::max(block_bytes, slice_bytes * ranks()) / sizeof(T));
+    return std::min(largest(), std::max(block_bytes, slice_bytes * ranks()) / sizeof(T)) / ranks() * ranks();
   }
 
   [[nodiscard]] auto is_small(std::size_t count) const noexcept -> bool {

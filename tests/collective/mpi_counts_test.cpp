@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+// Looks at how many elements MPI is given at a time, through MPI's profiling interface.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <raytrain/collective/mpi.hpp>
+
+#include "conformance.hpp"
+#include "mpi_world.hpp"
+
+using namespace conformance;
+
+namespace {
+
+int largest_count = 0;
+
+void look_at(int count) { largest_count = std::max(largest_count, count); }
+
+/// All of them together may be addressed by an `int`.
+void look_at(int const* counts, int const* begins, MPI_Comm communicator) {
+  int size = 0;
+  MPI_Comm_size(communicator, &size);
+  for (int i = 0; i < size; ++i) look_at(begins[i] + counts[i]);
+}
+
+/// Arrays in pieces, left to MPI as far as it can combine them.
+struct InPiecesOnManyHosts : OnOneHost {
+  static auto pretence() -> raytrain::detail::MpiPretence { return {.largest_count = 1000, .one_host_each = true}; }
+};
+
+}  // namespace
+
+extern "C" {
+
+int MPI_Ibcast(void* values, int count, MPI_Datatype type, int root, MPI_Comm communicator, MPI_Request* request) {
+  look_at(count);
+  return PMPI_Ibcast(values, count, type, root, communicator, request);
+}
+
+int MPI_Iallreduce(void const* from, void* to, int count, MPI_Datatype type, MPI_Op op, MPI_Comm communicator,
+                   MPI_Request* request) {
+  look_at(count);
+  return PMPI_Iallreduce(from, to, count, type, op, communicator, request);
+}
+
+int MPI_Ireduce(void const* from, void* to, int count, MPI_Datatype type, MPI_Op op, int root, MPI_Comm communicator,
+                MPI_Request* request) {
+  look_at(count);
+  return PMPI_Ireduce(from, to, count, type, op, root, communicator, request);
+}
+
+int MPI_Iallgather(void const* from, int sent, MPI_Datatype sent_type, void* to, int received,
+                   MPI_Datatype received_type, MPI_Comm communicator, MPI_Request* request) {
+  look_at(sent);
+  look_at(received);
+  return PMPI_Iallgather(from, sent, sent_type, to, received, received_type, communicator, request);
+}
+
+int MPI_Iallgatherv(void const* from, int sent, MPI_Datatype sent_type, void* to, int const* counts, int const* begins,
+                    MPI_Datatype received_type, MPI_Comm communicator, MPI_Request* request) {
+  look_at(counts, begins, communicator);
+  return PMPI_Iallgatherv(from, sent, sent_type, to, counts, begins, received_type, communicator, request);
+}
+
+int MPI_Igather(void const* from, int sent, MPI_Datatype sent_type, void* to, int received, MPI_Datatype received_type,
+                int root, MPI_Comm communicator, MPI_Request* request) {
+  look_at(sent);
+  look_at(received);
+  return PMPI_Igather(from, sent, sent_type, to, received, received_type, root, communicator, request);
+}
+
+int MPI_Iscatter(void const* from, int sent, MPI_Datatype sent_type, void* to, int received, MPI_Datatype received_type,
+                 int root, MPI_Comm communicator, MPI_Request* request) {
+  look_at(sent);
+  look_at(received);
+  return PMPI_Iscatter(from, sent, sent_type, to, received, received_type, root, communicator, request);
+}
+
+int MPI_Ialltoall(void const* from, int sent, MPI_Datatype sent_type, void* to, int received,
+                  MPI_Datatype received_type, MPI_Comm communicator, MPI_Request* request) {
+  look_at(sent);
+  look_at(received);
+  return PMPI_Ialltoall(from, sent, sent_type, to, received, received_type, communicator, request);
+}
+
+int MPI_Ialltoallv(void const* from, int const* sent, int const* sent_begins, MPI_Datatype sent_type, void* to,
+                   int const* received, int const* received_begins, MPI_Datatype received_type, MPI_Comm communicator,
+                   MPI_Request* request) {
+  look_at(sent, sent_begins, communicator);
+  look_at(received, received_begins, communicator);
+  return PMPI_Ialltoallv(from, sent, sent_begins, sent_type, to, received, received_begins, received_type, communicator,
+                         request);
+}
+
+}  // extern "C"
+
+TEST_CASE_TEMPLATE("MPI is never given more elements at a time than it is allowed", Setup, InPieces,
+                   InPiecesOnManyHosts) {
+  if (!MpiWorld<Setup>::has({2})) return;
+  using Operation = std::size_t (*)(raytrain::MpiCollective&);
+  Operation const operations[] = {
+      [](auto& collective) { return wrong_in_all_reduce<std::int32_t>(collective, 1, 20'011, ReduceOp::sum); },
+      [](auto& collective) { return wrong_in_all_reduce<double>(collective, 2, 20'011, ReduceOp::max); },
+      [](auto& collective) { return wrong_in_reduce<std::int64_t>(collective, 3, 20'011, ReduceOp::sum, {1}); },
+      [](auto& collective) { return wrong_in_reduce<double>(collective, 4, 20'011, ReduceOp::min, {1}); },
+      [](auto& collective) { return wrong_in_reduce_scatter<float>(collective, 5, 5'011, ReduceOp::sum, false); },
+      [](auto& collective) { return wrong_in_broadcast<float>(collective, 6, 20'011, {1}); },
+      [](auto& collective) { return wrong_in_all_gather<float>(collective, 7, 5'011, true); },
+      [](auto& collective) { return wrong_in_all_gatherv<float>(collective, 8, 5'011, false); },
+      [](auto& collective) { return wrong_in_gather<float>(collective, 9, 5'011, {1}, false); },
+      [](auto& collective) { return wrong_in_scatter<float>(collective, 10, 5'011, {1}, false); },
+  };
+  for (auto const& operation : operations) {
+    CAPTURE(&operation - operations);
+    largest_count = 0;
+    check_none_wrong<MpiWorld<Setup>>(operation);
+    CHECK(largest_count > 0);
+    CHECK(largest_count <= 1000);
+  }
+}
