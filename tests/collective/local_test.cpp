@@ -246,9 +246,10 @@ TEST_CASE("ranks that wait longer than the limit give up together, and the one t
     reduce_some(collective, 1000);
   });
   for (std::string const rank : {"0", "2"}) {
-    CHECK(text_of(thrown[std::stoul(rank)]) == "all_reduce(1000 x float32, sum) on rank " + rank +
-                                                   ": rank 1 did not come within 30 ms; look for what holds a rank "
-                                                   "up, or allow more time");
+    CHECK(text_of(thrown[std::stoul(rank)]) ==
+          "all_reduce(1000 x float32, sum) on rank " + rank +
+              ": rank 1 has not come within 30 ms; look at what is done there instead, or "
+              "allow more time in WaitLimits::timeout");
   }
   auto const late = text_of(thrown[1]);
   CHECK(late.find("all_reduce(1000 x float32, sum) on rank 1: the group is unusable since rank ") == 0);

@@ -29,7 +29,7 @@ void look_at(int const* counts, int const* begins, MPI_Comm communicator) {
 
 /// Arrays in pieces, left to MPI as far as it can combine them.
 struct InPiecesOnManyHosts : OnOneHost {
-  static auto pretence() -> raytrain::detail::MpiPretence { return {.largest_count = 1000, .one_host_each = true}; }
+  static auto pretence() -> raytrain::detail::MpiPretence { return {.largest_count = 1000, .ranks_per_host = 1}; }
 };
 
 }  // namespace

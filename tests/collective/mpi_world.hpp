@@ -68,11 +68,11 @@ struct RankOrderOnManyHosts {
     options.reduction = raytrain::Reduction::rank_order;
     return options;
   }
-  static auto pretence() -> raytrain::detail::MpiPretence { return {.one_host_each = true}; }
+  static auto pretence() -> raytrain::detail::MpiPretence { return {.ranks_per_host = 1}; }
 };
 
 struct OnManyHosts : OnOneHost {
-  static auto pretence() -> raytrain::detail::MpiPretence { return {.one_host_each = true}; }
+  static auto pretence() -> raytrain::detail::MpiPretence { return {.ranks_per_host = 1}; }
 };
 
 /// Arrays go through MPI in many pieces, as they do when they have more elements than an `int` counts.

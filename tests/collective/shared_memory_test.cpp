@@ -143,8 +143,8 @@ TEST_CASE("who waits for a process that does not come is told after the limit wh
   auto const group = SharedMemoryGroup::create(WorldSize{2}, {.timeout = std::chrono::milliseconds{20}});
   SharedMemoryCollective collective{group, Rank{0}};
   CHECK(refusal([&] { collective.barrier(); }) ==
-        "timed_out: barrier() on rank 0: rank 1 did not come within 20 ms; look for what holds a rank up, or allow "
-        "more time");
+        "timed_out: barrier() on rank 0: rank 1 has not come within 20 ms; look at what is done there instead, or "
+        "allow more time in WaitLimits::timeout");
   SharedMemoryCollective late{SharedMemoryGroup::attach(group->descriptor()), Rank{1}};
   CHECK(refusal([&] { late.barrier(); }).find("timed_out: barrier() on rank 1: the group is unusable since rank 0") ==
         0);

@@ -81,7 +81,7 @@ TEST_CASE("a run whose workers wait in vain for another one ends after its limit
                            ctx.barrier();
                          },
                          std::move(config)};
-  contains(message_of([&] { trainer.fit(); }), "barrier() on rank 0: rank 1 did not come within 50 ms");
+  contains(message_of([&] { trainer.fit(); }), "barrier() on rank 0: rank 1 has not come within 50 ms");
 }
 
 TEST_CASE("with CheckpointMode::sync a checkpoint that one rank alone reports is an error, not a hang") {

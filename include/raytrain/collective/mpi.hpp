@@ -1,18 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstring>
 #include <memory>
+#include <optional>
+#include <span>
 #include <utility>
 
+#include <raytrain/collective/buffer.hpp>
 #include <raytrain/collective/collective.hpp>
 #include <raytrain/collective/detail/call.hpp>
 #include <raytrain/collective/detail/mpi_endpoint.hpp>
 #include <raytrain/collective/detail/mpi_reduction.hpp>
 #include <raytrain/collective/detail/mpi_transfer.hpp>
 #include <raytrain/collective/detail/operations.hpp>
+#include <raytrain/collective/detail/pages.hpp>
 #include <raytrain/collective/detail/reduce.hpp>
 #include <raytrain/collective/mpi_group.hpp>
+#include <raytrain/collective/reduce_op.hpp>
+#include <raytrain/collective/shared_memory.hpp>
 #include <raytrain/core/element_type.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/rank.hpp>
@@ -34,6 +41,8 @@ class MpiCollective : public detail::Operations<MpiCollective> {
   /// Errors: `invalid_call` when there is no group.
   explicit MpiCollective(std::shared_ptr<MpiGroup> group) : group_{std::move(group)} {
     if (group_ == nullptr) throw Error{Errc::invalid_call, "MpiCollective", "needs a group (got null)"};
+    auto const& hosts = group_->endpoint_.hosts();
+    if (hosts.memory() != nullptr) host_.emplace(hosts.memory(), hosts.rank());
   }
 
   [[nodiscard]] auto rank() const noexcept -> Rank { return group_->rank(); }
@@ -41,24 +50,63 @@ class MpiCollective : public detail::Operations<MpiCollective> {
 
   /// Whether `MpiGroup::request_stop` was called on any rank, as of the last operation in which ranks agreed about it;
   /// in a world of one, as of now.
-  [[nodiscard]] auto stop_agreed() const noexcept -> bool { return group_->endpoint_.stop_agreed(); }
+  [[nodiscard]] auto stop_agreed() const noexcept -> bool {
+    return is_on_one_host() ? host_->stop_agreed() : group_->endpoint_.stop_agreed();
+  }
 
   /// Returns when all ranks have called it.
   void barrier() {
+    if (is_on_one_host()) return host_->barrier();
     // Agreeing about a request to stop takes a message of every rank, which is a barrier.
     group_->endpoint_.operate({}, {}, [] {});
+  }
+
+  /// An array of `size` zeros, with which operations are fastest: in memory that the ranks of this host share, if they
+  /// do. Each rank allocates as it likes, without the others.
+  ///
+  /// Errors: `std::bad_alloc`.
+  template <Element T>
+  [[nodiscard]] auto allocate(std::size_t size) -> Buffer<T> {
+    if (host_) return host_->template allocate<T>(size);
+    return {detail::allocate_pages(detail::bytes_of<T>(size)), size};
   }
 
  private:
   friend class detail::Operations<MpiCollective>;
 
+  [[nodiscard]] auto is_on_one_host() const noexcept -> bool { return group_->endpoint_.is_on_one_host(); }
+
   template <Element T>
   void run(detail::Task<T> const& task) {
+    if (is_on_one_host()) return run_task(*host_, task);
     auto& mpi = group_->endpoint_;
     mpi.operate(task.call, task.counts, [&] {
       if (size() == WorldSize{1}) return copy(task);
+      if (host_ && task.call.operation == detail::Operation::all_reduce && !mpi.combines_in_rank_order()) {
+        bool done = false;
+        detail::with_op(task.call.op, [&](auto op) { done = all_reduce_by_hosts<op()>(task.to); });
+        if (done) return;
+      }
       exchange(mpi, task);
     });
+  }
+
+  /// The ranks of each host reduce, their first ones do so with each other, and hand the result around: each array
+  /// crosses the network once a host. False where MPI cannot combine such values as `ReduceOp` promises.
+  template <ReduceOp op, Element T>
+  auto all_reduce_by_hosts(std::span<T> values) -> bool {
+    if constexpr (!detail::mpi_combines<op, T>) {
+      return false;
+    } else {
+      Rank const leader{0};
+      host_->reduce(values, op == ReduceOp::average ? ReduceOp::sum : op, leader);
+      if (host_->rank() == leader) {
+        auto& mpi = group_->endpoint_;
+        detail::all_reduce_in_place<op>(mpi, mpi.hosts().leaders(), values);
+      }
+      host_->broadcast(values, leader);
+      return true;
+    }
   }
 
   template <Element T>
@@ -88,6 +136,7 @@ class MpiCollective : public detail::Operations<MpiCollective> {
   }
 
   std::shared_ptr<MpiGroup> group_;
+  std::optional<SharedMemoryCollective> host_;  ///< This rank's place among those of its host, if they share memory.
 };
 
 static_assert(Collective<MpiCollective>);

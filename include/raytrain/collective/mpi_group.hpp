@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <string_view>
 #include <utility>
 
 #include <raytrain/collective/detail/mpi_endpoint.hpp>
@@ -32,21 +33,27 @@ class MpiGroup {
   [[nodiscard]] auto rank() const noexcept -> Rank { return endpoint_.rank(); }
   [[nodiscard]] auto size() const noexcept -> WorldSize { return endpoint_.size(); }
 
+  /// How arrays travel: "memory that all ranks share", "shared memory, and MPI between hosts" or "MPI".
+  [[nodiscard]] auto transport() const noexcept -> std::string_view {
+    if (endpoint_.is_on_one_host()) return "memory that all ranks share";
+    return endpoint_.hosts().memory() != nullptr ? "shared memory, and MPI between hosts" : "MPI";
+  }
+
   /// Makes `MpiCollective::stop_agreed` true on every rank, from the same operation on, whichever ranks it is called
-  /// on. They agree in barriers, in operations of 1 MiB or more, and after a millisecond of others, at the latest after
-  /// 32; in each one when calls are checked.
+  /// on. Where arrays travel by MPI, they agree in barriers, in operations of 1 MiB or more, and after a millisecond of
+  /// others, at the latest after 32; in each one when calls are checked.
   void request_stop() noexcept { endpoint_.request_stop(); }
 
-  /// Makes this rank throw `Stopped` within 100 ms when it waits for others, and in every later call; the other ranks
-  /// are told in their own processes.
+  /// Makes this rank, and those that it shares memory with, throw `Stopped` within 100 ms when they wait for others,
+  /// and in every later call; the other ranks are told in their own processes.
   ///
   /// MPI cannot take back what it has begun. An operation that was waited in stays pending, and MPI may still write to
   /// the caller's arrays while the process uses MPI for anything, MPI_Finalize included: keep them until then. When
   /// calls are checked, a rank that waits for others has not given its arrays to MPI yet.
   void abort() noexcept { endpoint_.abort(); }
 
-  /// Another rank's training function has ended: after a second, in which its last message may come, this rank's
-  /// waiting for others is `Error{Errc::rank_mismatch}`.
+  /// Another rank's training function has ended: where arrays travel by MPI after a second, in which its last message
+  /// may come, this rank's waiting for others is `Error{Errc::rank_mismatch}`.
   void leave(Rank rank) noexcept { endpoint_.leave(rank); }
 
  private:

@@ -3,6 +3,7 @@
 
 #include <climits>
 #include <cstddef>
+#include <cstdint>
 
 #include <raytrain/collective/reduction.hpp>
 #include <raytrain/collective/wait_limits.hpp>
@@ -13,9 +14,12 @@ namespace raytrain {
 struct MpiOptions {
   Reduction reduction = Reduction::automatic;  ///< Matters only when the ranks are on several hosts.
 
-  /// Before every operation, the ranks tell each other what they call: ranks that differ get an error instead of a
-  /// hang or a wrong result, and an error for a timeout names who is missing. A small operation takes about twice as
-  /// long.
+  /// Ranks of one host exchange arrays through memory that they share; false: through MPI, as ranks of several do.
+  bool share_memory = true;
+
+  /// Where ranks do not share memory: before every operation, the ranks tell each other what they call: ranks that
+  /// differ get an error instead of a hang or a wrong result, and an error for a timeout names who is missing. A small
+  /// operation takes about twice as long.
   bool check_calls = false;
 
   WaitLimits limits{};
@@ -26,7 +30,7 @@ namespace detail {
 /// What tests pretend, where it would take more memory or more hosts than they have.
 struct MpiPretence {
   std::size_t largest_count = INT_MAX;  ///< Elements of one call of MPI, at least the world size.
-  bool one_host_each = false;           ///< As if every rank were alone on its host.
+  std::uint32_t ranks_per_host = 0;     ///< As if no more were on a host; 0: as it is.
 };
 
 }  // namespace detail

@@ -9,8 +9,10 @@
 #include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <raytrain/collective/detail/call.hpp>
+#include <raytrain/collective/detail/call_errors.hpp>
 #include <raytrain/collective/detail/operations.hpp>
 #include <raytrain/collective/detail/reduce.hpp>
 #include <raytrain/collective/detail/rendezvous.hpp>
@@ -139,64 +141,50 @@ class HostOperations {
 
   /// Every rank finds the same pair, so all of them throw the same error.
   [[noreturn]] void disagree(std::uint32_t other, std::span<std::size_t const> counts) {
-    std::array<Call, 2> const calls{meeting_.slots()[0].call, meeting_.slots()[other].call};
-    auto const difference = first_different_count(other, calls, counts);
-    mismatch_ = "rank 0 calls " + to_string(calls[0]) + difference[0] + ", but rank " + std::to_string(other) +
-                " calls " + to_string(calls[1]) + difference[1];
+    std::array<CallWithCounts, 2> calls{CallWithCounts{meeting_.slots()[0].call},
+                                        CallWithCounts{meeting_.slots()[other].call}};
+    std::array<std::vector<std::size_t>, 2> counts_by_call;
+    if (calls[0].call.operation == Operation::all_gatherv && calls[1].call.operation == Operation::all_gatherv) {
+      counts_by_call = exchange_counts({0, other}, counts);
+      for (std::size_t i = 0; i < calls.size(); ++i) calls[i].counts = counts_by_call[i];
+    }
+    auto const error = mismatch_error(calls[0], Rank{other}, calls[1]);
+    mismatch_ = error.happened();
     meeting_.place().break_up();
-    throw Error{Errc::rank_mismatch, "collective call", mismatch_,
-                "make every rank call the same operations in the same order, on arrays of one size and type"};
+    throw error;
   }
 
-  /// " of which rank 1 sends 2", for each of two calls of all_gatherv. All ranks come here, and show their counts as
-  /// far as slots have room for them, again and again.
-  auto first_different_count(std::uint32_t other, std::array<Call, 2> const& calls, std::span<std::size_t const> counts)
-      -> std::array<std::string, 2> {
-    for (auto const& call : calls) {
-      if (call.operation != Operation::all_gatherv) return {};
-    }
+  /// The counts of two ranks. All ranks come here, and show theirs as far as slots have room for them, again and again.
+  auto exchange_counts(std::array<std::uint32_t, 2> const& of, std::span<std::size_t const> counts)
+      -> std::array<std::vector<std::size_t>, 2> {
+    std::array<std::vector<std::size_t>, 2> result{std::vector<std::size_t>(ranks()),
+                                                   std::vector<std::size_t>(ranks())};
+    auto const call = meeting_.slots()[0].call;
     constexpr auto room = Slot::inline_bytes / sizeof(std::size_t);
     for (std::size_t begin = 0; begin < ranks(); begin += room) {
-      auto const size = std::min<std::size_t>(room, ranks() - begin);
+      auto const bytes = std::min<std::size_t>(room, ranks() - begin) * sizeof(std::size_t);
       // A rank that calls something else has none to show.
-      if (!counts.empty()) std::memcpy(meeting_.next_slot().bytes, counts.data() + begin, size * sizeof(std::size_t));
-      close(calls[0]);
-      for (std::size_t i = 0; i < size; ++i) {
-        auto const sent_by = [&](std::uint32_t rank) {
-          std::size_t count = 0;
-          std::memcpy(&count, meeting_.slots()[rank].bytes + i * sizeof count, sizeof count);
-          return count;
-        };
-        if (sent_by(0) == sent_by(other)) continue;
-        auto const beginning = " of which rank " + std::to_string(begin + i) + " sends ";
-        return {beginning + std::to_string(sent_by(0)), beginning + std::to_string(sent_by(other))};
-      }
+      if (!counts.empty()) std::memcpy(meeting_.next_slot().bytes, counts.data() + begin, bytes);
+      close(call);
+      for (std::size_t i = 0; i < of.size(); ++i)
+        std::memcpy(result[i].data() + begin, meeting_.slots()[of[i]].bytes, bytes);
     }
-    return {};
+    return result;
   }
 
   [[noreturn]] void refuse(Rendezvous::Outcome outcome, Call const& call) const {
-    auto& place = meeting_.place();
-    auto const me = "rank " + std::to_string(rank().value);
-    auto const attempted = to_string(call) + " on " + me;
+    auto const& place = meeting_.place();
     switch (outcome) {
-      case Rendezvous::Outcome::ended:
-        throw Error{Errc::rank_mismatch, "collective call",
-                    "rank " + std::to_string(place.first_ended().value) + " has ended while " + me + " waits in " +
-                        to_string(call),
-                    "make every rank call the same operations, as often"};
+      case Rendezvous::Outcome::ended: throw ended_error(place.first_ended(), rank(), call);
+      case Rendezvous::Outcome::broken: throw unusable_error(Errc::rank_mismatch, mismatch_, rank(), call);
       case Rendezvous::Outcome::timed_out: {
         auto const missing = meeting_.missing();
-        auto const time = " " + std::to_string(meeting_.limits().timeout.count()) + " ms";
-        throw Error{Errc::timed_out, attempted,
-                    missing.empty() ? "the group is unusable since rank " +
-                                          std::to_string(place.first_timed_out().value) + " waited in vain for" + time
-                                    : missing + " did not come within" + time,
-                    "look for what holds a rank up, or allow more time"};
+        auto const& timeout = meeting_.limits().timeout;
+        if (!missing.empty()) throw late_error(missing, timeout, rank(), call);
+        auto const first = std::to_string(place.first_timed_out().value);
+        throw unusable_error(Errc::timed_out, "rank " + first + " waited in vain for " + time_text(timeout), rank(),
+                             call);
       }
-      case Rendezvous::Outcome::broken:
-        throw Error{Errc::rank_mismatch, attempted, "the group is unusable since " + mismatch_,
-                    "let the error end the training function"};
       default: throw Stopped{};
     }
   }

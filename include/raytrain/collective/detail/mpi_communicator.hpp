@@ -48,6 +48,9 @@ class MpiCommunicator {
   /// Whether the ranks of this host have a core each, so that one that waits takes none away from the others.
   [[nodiscard]] auto has_core_for_each_rank() const noexcept -> bool { return cores_ >= ranks_here_.value; }
 
+  /// Cores that the ranks of this host may run on, all of them together.
+  [[nodiscard]] auto cores_here() const noexcept -> std::size_t { return cores_; }
+
   /// Leaves the communicator to the end of the process: something is pending in it that cannot be taken back.
   void abandon() noexcept { abandoned_ = true; }
 

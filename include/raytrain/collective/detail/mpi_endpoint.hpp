@@ -16,8 +16,9 @@
 #include <vector>
 
 #include <raytrain/collective/detail/call.hpp>
-#include <raytrain/collective/detail/call_mismatch.hpp>
+#include <raytrain/collective/detail/call_errors.hpp>
 #include <raytrain/collective/detail/mpi_communicator.hpp>
+#include <raytrain/collective/detail/mpi_hosts.hpp>
 #include <raytrain/collective/detail/mpi_library.hpp>
 #include <raytrain/collective/detail/mpi_patience.hpp>
 #include <raytrain/collective/mpi_options.hpp>
@@ -35,11 +36,9 @@ class MpiEndpoint {
  public:
   MpiEndpoint(MPI_Comm original, MpiOptions options, MpiPretence const& pretence)
       : communicator_{original}, options_{std::move(options)}, pretence_{pretence} {
-    if (options_.limits.timeout <= std::chrono::milliseconds{0}) {
-      throw Error{Errc::invalid_call, "MpiGroup",
-                  "limits.timeout must be above 0 (got " + text(options_.limits.timeout) + ")"};
-    }
+    options_.limits.validate("MpiGroup");
     check_options_agree();
+    hosts_.emplace(communicator_, options_, pretence_);
     agreed_at_ = Clock::now();
   }
   MpiEndpoint(MpiEndpoint const&) = delete;
@@ -51,15 +50,28 @@ class MpiEndpoint {
   [[nodiscard]] auto handle() const noexcept -> MPI_Comm { return communicator_.handle(); }
   [[nodiscard]] auto largest_count() const noexcept -> std::size_t { return pretence_.largest_count; }
   [[nodiscard]] auto combines_in_rank_order() const noexcept -> bool {
-    return options_.reduction == Reduction::rank_order || (communicator_.is_on_one_host() && !pretence_.one_host_each);
+    return options_.reduction == Reduction::rank_order ||
+           (communicator_.is_on_one_host() && pretence_.ranks_per_host == 0);
+  }
+
+  [[nodiscard]] auto hosts() const noexcept -> MpiHosts const& { return *hosts_; }
+
+  /// Whether everything goes through memory that all ranks share.
+  [[nodiscard]] auto is_on_one_host() const noexcept -> bool {
+    return hosts_->memory() != nullptr && hosts_->memory()->size() == size();
   }
 
   void abort() noexcept {
+    if (auto const& memory = hosts_->memory()) memory->abort();
     aborted_.store(true);
     has_news_.store(true);
   }
-  void request_stop() noexcept { stop_requested_.store(true); }
+  void request_stop() noexcept {
+    if (is_on_one_host()) hosts_->memory()->request_stop();
+    stop_requested_.store(true);
+  }
   void leave(Rank rank) noexcept {
+    if (is_on_one_host()) hosts_->memory()->leave(rank);
     auto expected = nobody;
     first_ended_.compare_exchange_strong(expected, rank.value);
     has_news_.store(true);
@@ -141,20 +153,6 @@ class MpiEndpoint {
   static constexpr std::int64_t one_millisecond = 1'000'000;
   static constexpr std::int64_t largest_interval = 32;
 
-  static auto text(std::chrono::milliseconds time) -> std::string {
-    auto const count = time.count();
-    return count % 1000 == 0 && count > 0 ? std::to_string(count / 1000) + " s" : std::to_string(count) + " ms";
-  }
-
-  static auto text(std::vector<std::uint32_t> const& ranks) -> std::string {
-    std::string text = ranks.size() == 1 ? "rank " : "ranks ";
-    for (std::size_t i = 0; i < ranks.size(); ++i) {
-      if (i > 0) text += i + 1 == ranks.size() ? " and " : ", ";
-      text += std::to_string(ranks[i]);
-    }
-    return text;
-  }
-
   auto sized(Slices& slices) const -> Slices& {
     slices.counts.resize(size().value);
     slices.begins.resize(size().value);
@@ -177,15 +175,14 @@ class MpiEndpoint {
 
   /// A rank that checks calls while another one does not would wait for ever.
   void check_options_agree() {
-    std::array<int, 4> least{static_cast<int>(options_.reduction), options_.check_calls ? 1 : 0};
-    least[2] = -least[0];
-    least[3] = -least[1];
-    check_mpi(MPI_Allreduce(MPI_IN_PLACE, least.data(), static_cast<int>(least.size()), MPI_INT, MPI_MIN, handle()),
-              "MPI_Allreduce");
-    for (std::size_t i = 0; i < 2; ++i) {
-      if (least[i] == -least[i + 2]) continue;
-      throw Error{Errc::rank_mismatch, "MpiGroup",
-                  std::string{"the ranks disagree about MpiOptions::"} + (i == 0 ? "reduction" : "check_calls"),
+    std::array<std::pair<char const*, int>, 3> const options{{{"reduction", static_cast<int>(options_.reduction)},
+                                                              {"share_memory", options_.share_memory ? 1 : 0},
+                                                              {"check_calls", options_.check_calls ? 1 : 0}}};
+    for (auto const& [name, value] : options) {
+      std::array<int, 2> least{value, -value};
+      check_mpi(MPI_Allreduce(MPI_IN_PLACE, least.data(), 2, MPI_INT, MPI_MIN, handle()), "MPI_Allreduce");
+      if (least[0] == -least[1]) continue;
+      throw Error{Errc::rank_mismatch, "MpiGroup", std::string{"the ranks disagree about MpiOptions::"} + name,
                   "give it the same value on every rank"};
     }
   }
@@ -201,8 +198,7 @@ class MpiEndpoint {
     if (aborted_.load()) throw Stopped{};
     if (unusable_.empty()) return;
     if (found_ended_) throw ended_error({first_ended_.load()}, rank(), call_);
-    throw Error{unusable_code_, to_string(call_) + " on " + me(), "the group is unusable since " + unusable_,
-                "let the error end the training function"};
+    throw unusable_error(unusable_code_, unusable_, rank(), call_);
   }
 
   // One operation ---------------------------------------------------------------------------------------------------
@@ -239,6 +235,8 @@ class MpiEndpoint {
   /// counts.
   void break_up(Errc code, std::string const& happened) noexcept {
     communicator_.abandon();
+    hosts_->abandon();
+    if (auto const& memory = hosts_->memory()) memory->abort();
     if (buffers_ != nullptr) keep_for_ever(std::move(buffers_));
     if (unusable_.empty()) set_unusable(code, happened);
   }
@@ -296,20 +294,15 @@ class MpiEndpoint {
     bool const speaks = missing.empty() || rank().value == 0 ||
                         (missing.size() >= rank().value && missing[rank().value - 1] == rank().value - 1);
     if (!options_.limits.on_warning || !speaks) return;
-    options_.limits.on_warning(me() + " has waited " + text(options_.limits.warn_after) + " in " + to_string(call_) +
-                               " for " + (missing.empty() ? "the others" : text(missing)));
+    options_.limits.on_warning(late_warning(missing, options_.limits.warn_after, rank(), call_));
   }
 
   [[noreturn]] void time_out() {
     auto const missing = missing_ranks();
-    auto const within = " within " + text(options_.limits.timeout);
     auto const error = [&]() -> Error {
-      auto attempted = to_string(call_) + " on " + me();
-      if (!missing.empty()) {
-        return {Errc::timed_out, attempted,
-                text(missing) + (missing.size() == 1 ? " has" : " have") + " not come" + within,
-                "look at what is done there instead, or allow more time in WaitLimits::timeout"};
-      }
+      if (!missing.empty()) return late_error(missing, options_.limits.timeout, rank(), call_);
+      auto const attempted = to_string(call_) + " on " + me();
+      auto const within = " within " + time_text(options_.limits.timeout);
       if (options_.check_calls) {
         return {Errc::timed_out, attempted, "every rank has come, but not every array" + within,
                 "look for a rank that has died and for a network that is cut"};
@@ -393,6 +386,7 @@ class MpiEndpoint {
   MpiCommunicator communicator_;
   MpiOptions options_;
   MpiPretence pretence_;
+  std::optional<MpiHosts> hosts_;
   bool has_core_ = communicator_.has_core_for_each_rank();
   std::unique_ptr<Buffers> buffers_ = std::make_unique<Buffers>();
 

@@ -29,6 +29,33 @@ inline constexpr bool mpi_combines = [] {
   return std::floating_point<T> && !selects;
 }();
 
+template <ReduceOp op, Element T>
+[[nodiscard]] auto mpi_combined_type() noexcept -> MPI_Datatype {
+  return op == ReduceOp::min || op == ReduceOp::max ? mpi_type(element_type<T>) : mpi_wrapping_type(element_type<T>);
+}
+
+/// What is left to do when MPI has combined the values of all ranks.
+template <ReduceOp op, Element T>
+void conclude_for_all(MpiEndpoint const& mpi, std::span<T> values) noexcept {
+  if constexpr (op == ReduceOp::average) {
+    for (auto& value : values) value = conclude<op>(value, mpi.size().value);
+  }
+}
+
+/// By MPI's own operation, in its order. `ranks`: those that take part, of whose arrays each stands for some of all.
+template <ReduceOp op, Element T>
+void all_reduce_in_place(MpiEndpoint& mpi, MPI_Comm ranks, std::span<T> values) {
+  for (auto left = values; !left.empty();) {
+    auto const chunk = left.first(std::min(left.size(), mpi.largest_count()));
+    mpi.perform("MPI_Iallreduce", chunk.size_bytes(), [&](MPI_Request* request) {
+      return MPI_Iallreduce(MPI_IN_PLACE, chunk.data(), static_cast<int>(chunk.size()), mpi_combined_type<op, T>(),
+                            mpi_op(op), ranks, request);
+    });
+    left = left.subspan(chunk.size());
+  }
+  conclude_for_all<op>(mpi, values);
+}
+
 /// The operations that combine the arrays of all ranks. In rank order, each rank gets its slice of all arrays, reduces
 /// it, and hands the result around: no more bytes than any other way, and messages to each rank.
 template <ReduceOp op, Element T>
@@ -37,14 +64,8 @@ class MpiReduction : MpiTransfer<T> {
   using MpiTransfer<T>::MpiTransfer;
 
   void all_reduce() const {
-    if (is_left_to_mpi()) {
-      in_chunks(task_.to.size(), largest(), [&](std::size_t begin, std::size_t count) {
-        perform("MPI_Iallreduce", count, [&](MPI_Request* request) {
-          return MPI_Iallreduce(MPI_IN_PLACE, task_.to.data() + begin, integer(count), combined_type(), mpi_op(op),
-                                mpi_.handle(), request);
-        });
-      });
-      return conclude_here();
+    if constexpr (mpi_combines<op, T>) {
+      if (is_left_to_mpi()) return all_reduce_in_place<op>(mpi_, mpi_.handle(), task_.to);
     }
     in_chunks(task_.to.size(), block_size(), [&](std::size_t begin, std::size_t count) {
       auto const values = task_.to.subspan(begin, count);
@@ -71,11 +92,12 @@ class MpiReduction : MpiTransfer<T> {
         void const* const values = is_root() ? MPI_IN_PLACE : task_.from.data() + begin;
         T* const result = is_root() ? task_.to.data() + begin : nullptr;
         perform("MPI_Ireduce", count, [&](MPI_Request* request) {
-          return MPI_Ireduce(values, result, integer(count), combined_type(), mpi_op(op), root(), mpi_.handle(),
-                             request);
+          return MPI_Ireduce(values, result, integer(count), (mpi_combined_type<op, T>()), mpi_op(op), root(),
+                             mpi_.handle(), request);
         });
       });
-      return conclude_here();
+      if constexpr (mpi_combines<op, T>) conclude_for_all<op>(mpi_, task_.to);
+      return;
     }
     in_chunks(task_.from.size(), block_size(), [&](std::size_t begin, std::size_t count) {
       T const* const values = task_.from.data() + begin;
@@ -140,19 +162,6 @@ class MpiReduction : MpiTransfer<T> {
     return mpi_combines<op, T> && !mpi_.combines_in_rank_order();
   }
 
-  static auto combined_type() noexcept -> MPI_Datatype {
-    return op == ReduceOp::min || op == ReduceOp::max ? type() : mpi_wrapping_type(element_type<T>);
-  }
-
-  void conclude_here() const noexcept {
-    if constexpr (op == ReduceOp::average && mpi_combines<op, T>) {
-      in_strides(task_.to.size(), [&](std::size_t at, auto stride) {
-        conclude_all<op>(task_.to.data() + at, stride, mpi_.size().value);
-      });
-    }
-  }
-
-  /// A multiple of the ranks, so that what they receive for their slices is no more.
   [[nodiscard]] auto block_size() const noexcept -> std::size_t {
     return std::min(largest(), std::max(block_bytes, slice_bytes * ranks()) / sizeof(T)) / ranks() * ranks();
   }

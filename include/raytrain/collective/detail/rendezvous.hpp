@@ -8,12 +8,12 @@
 #include <cstdint>
 #include <new>
 #include <span>
-#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include <raytrain/collective/detail/call.hpp>
+#include <raytrain/collective/detail/call_errors.hpp>
 #include <raytrain/collective/detail/futex.hpp>
 #include <raytrain/collective/wait_limits.hpp>
 #include <raytrain/core/rank.hpp>
@@ -177,17 +177,13 @@ class Rendezvous {
            (place_->members_ == 1 && place_->stop_requested_.load());
   }
 
-  /// Those who have not come to the last meeting that this member came to: "rank 1", "ranks 1 and 2"; or "".
-  [[nodiscard]] auto missing() const -> std::string {
-    std::vector<std::string> names;
+  /// Those who have not come to the last meeting that this member came to.
+  [[nodiscard]] auto missing() const -> std::vector<std::uint32_t> {
+    std::vector<std::uint32_t> missing;
     for (std::uint32_t rank = 0; rank < place_->members_; ++rank) {
-      if (!has_come(rank)) names.push_back(std::to_string(rank));
+      if (!has_come(rank)) missing.push_back(rank);
     }
-    if (names.empty()) return "";
-    std::string text = names.size() == 1 ? "rank " : "ranks ";
-    for (std::size_t i = 0; i < names.size(); ++i)
-      text += (i == 0 ? "" : i + 1 == names.size() ? " and " : ", ") + names[i];
-    return text;
+    return missing;
   }
 
  private:
@@ -277,7 +273,7 @@ class Rendezvous {
       }
       if (!warned && waited >= limits_.warn_after) {
         warned = true;
-        warn(waited);
+        warn();
         continue;
       }
       auto const wake_up = warned ? limits_.timeout : std::min(limits_.timeout, limits_.warn_after);
@@ -287,14 +283,12 @@ class Rendezvous {
     place_->sleepers_.fetch_sub(1);
   }
 
-  void warn(std::chrono::milliseconds waited) const {
+  void warn() const {
     for (std::uint32_t rank = 0; rank < member_.value; ++rank) {
       if (has_come(rank)) return;  // and will say it
     }
     auto const& slot = slots_of(round_)[member_.value];
-    limits_.on_warning("rank " + std::to_string(member_.value) + " has waited for " + missing() + " for " +
-                       std::to_string(std::chrono::duration_cast<std::chrono::seconds>(waited).count()) + " s in " +
-                       to_string(slot.call));
+    limits_.on_warning(late_warning(missing(), limits_.warn_after, member_, slot.call));
   }
 
   template <class Condition>

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <raytrain/collective/detail/call.hpp>
+#include <raytrain/core/error.hpp>
+#include <raytrain/core/rank.hpp>
+
+namespace raytrain::detail {
+
+/// What a rank calls; `counts` are those of all_gatherv by rank, or empty.
+struct CallWithCounts {
+  Call call;
+  std::span<std::size_t const> counts{};
+};
+
+/// The call, with that of the counts in which it differs from the other call.
+[[nodiscard]] inline auto describe(CallWithCounts const& mine, CallWithCounts const& other) -> std::string {
+  auto text = to_string(mine.call);
+  auto const [own, others] = std::ranges::mismatch(mine.counts, other.counts);
+  if (own == mine.counts.end() || others == other.counts.end()) return text;
+  return text + " of which rank " + std::to_string(own - mine.counts.begin()) + " sends " + std::to_string(*own);
+}
+
+/// What all ranks are told when `rank` is the first that calls something else than rank 0.
+[[nodiscard]] inline auto mismatch_error(CallWithCounts const& first, Rank rank, CallWithCounts const& other) -> Error {
+  return {Errc::rank_mismatch, "collective call",
+          "rank 0 calls " + describe(first, other) + ", but rank " + std::to_string(rank.value) + " calls " +
+              describe(other, first),
+          "make every rank call the same operations in the same order, on arrays of one size and type"};
+}
+
+/// What a rank is told that would wait for one whose training function has ended.
+[[nodiscard]] inline auto ended_error(Rank ended, Rank waiting, Call const& call) -> Error {
+  return {Errc::rank_mismatch, "collective call",
+          "rank " + std::to_string(ended.value) + " has ended while rank " + std::to_string(waiting.value) +
+              " waits in " + to_string(call),
+          "make every rank call the same operations, as often"};
+}
+
+/// "30 s", "1500 ms".
+[[nodiscard]] inline auto time_text(std::chrono::milliseconds time) -> std::string {
+  auto const count = time.count();
+  return count % 1000 == 0 && count > 0 ? std::to_string(count / 1000) + " s" : std::to_string(count) + " ms";
+}
+
+/// "rank 1", "ranks 1 and 2", "ranks 1, 2 and 3".
+[[nodiscard]] inline auto ranks_text(std::vector<std::uint32_t> const& ranks) -> std::string {
+  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    if (i > 0) text += i + 1 == ranks.size() ? " and " : ", ";
+    text += std::to_string(ranks[i]);
+  }
+  return text;
+}
+
+/// What a rank is told that has waited in vain.
+[[nodiscard]] inline auto late_error(std::vector<std::uint32_t> const& missing, std::chrono::milliseconds timeout,
+                                     Rank waiting, Call const& call) -> Error {
+  return {Errc::timed_out, to_string(call) + " on rank " + std::to_string(waiting.value),
+          ranks_text(missing) + (missing.size() == 1 ? " has" : " have") + " not come within " + time_text(timeout),
+          "look at what is done there instead, or allow more time in WaitLimits::timeout"};
+}
+
+/// What is said before that.
+[[nodiscard]] inline auto late_warning(std::vector<std::uint32_t> const& missing, std::chrono::milliseconds waited,
+                                       Rank waiting, Call const& call) -> std::string {
+  return "rank " + std::to_string(waiting.value) + " has waited " + time_text(waited) + " in " + to_string(call) +
+         " for " + (missing.empty() ? "the others" : ranks_text(missing));
+}
+
+/// What a rank is told in every call after an error.
+[[nodiscard]] inline auto unusable_error(Errc code, std::string const& happened, Rank rank, Call const& call) -> Error {
+  return {code, to_string(call) + " on rank " + std::to_string(rank.value), "the group is unusable since " + happened,
+          "let the error end the training function"};
+}
+
+}  // namespace raytrain::detail

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include <raytrain/collective/detail/mpi_communicator.hpp>
+#include <raytrain/collective/detail/mpi_library.hpp>
+#include <raytrain/collective/mpi_options.hpp>
+#include <raytrain/collective/shared_memory_group.hpp>
+#include <raytrain/core/error.hpp>
+#include <raytrain/core/rank.hpp>
+
+namespace raytrain::detail {
+
+/// The hosts of a communicator's ranks: memory that the ranks of each share, and a communicator of their first ranks.
+///
+/// Threads: as MpiCommunicator.
+class MpiHosts {
+ public:
+  /// All ranks construct it. Memory is shared everywhere or nowhere: where one rank cannot have that of its host, as in
+  /// a container that does not see the other's processes, no rank has.
+  MpiHosts(MpiCommunicator const& all, MpiOptions const& options, MpiPretence const& pretence) {
+    if (!options.share_memory) return;
+    MPI_Comm host = MPI_COMM_NULL;
+    if (pretence.ranks_per_host == 0) {
+      check_mpi(MPI_Comm_split_type(all.handle(), MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host),
+                "MPI_Comm_split_type");
+    } else {
+      auto const color = static_cast<int>(all.rank().value / pretence.ranks_per_host);
+      check_mpi(MPI_Comm_split(all.handle(), color, 0, &host), "MPI_Comm_split");
+    }
+    int rank = 0;
+    int size = 1;
+    check_mpi(MPI_Comm_rank(host, &rank), "MPI_Comm_rank");
+    check_mpi(MPI_Comm_size(host, &size), "MPI_Comm_size");
+    rank_ = {static_cast<std::uint32_t>(rank)};
+    memory_ = share_memory(host, {static_cast<std::uint32_t>(size)}, options.limits, all.cores_here());
+    check_mpi(MPI_Comm_free(&host), "MPI_Comm_free");
+
+    // Memory that only one rank has is of no use.
+    std::array<int, 2> least_and_most{memory_ != nullptr ? 1 : 0, -size};
+    check_mpi(MPI_Allreduce(MPI_IN_PLACE, least_and_most.data(), 2, MPI_INT, MPI_MIN, all.handle()), "MPI_Allreduce");
+    if (least_and_most[0] == 0 || (least_and_most[1] == -1 && all.size().value > 1)) memory_ = nullptr;
+    if (memory_ == nullptr || memory_->size() == all.size()) return;
+    check_mpi(MPI_Comm_split(all.handle(), rank_ == Rank{0} ? 0 : MPI_UNDEFINED, 0, &leaders_), "MPI_Comm_split");
+    if (leaders_ != MPI_COMM_NULL) {
+      check_mpi(MPI_Comm_set_errhandler(leaders_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+    }
+  }
+  MpiHosts(MpiHosts const&) = delete;
+  auto operator=(MpiHosts const&) -> MpiHosts& = delete;
+  ~MpiHosts() {
+    int finalized = 1;
+    if (leaders_ == MPI_COMM_NULL || abandoned_) return;
+    if (MPI_Finalized(&finalized) == MPI_SUCCESS && finalized == 0) MPI_Comm_free(&leaders_);
+  }
+
+  /// Null where memory is not shared.
+  [[nodiscard]] auto memory() const noexcept -> std::shared_ptr<SharedMemoryGroup> const& { return memory_; }
+  /// This rank's place in it.
+  [[nodiscard]] auto rank() const noexcept -> Rank { return rank_; }
+  /// The first ranks of all hosts, on such a rank, where there are several hosts that share memory.
+  [[nodiscard]] auto leaders() const noexcept -> MPI_Comm { return leaders_; }
+
+  /// Leaves the communicator to the end of the process: something is pending in it that cannot be taken back.
+  void abandon() noexcept { abandoned_ = true; }
+
+ private:
+  /// What a rank must know to find the memory that the first one of its host has created.
+  struct Where {
+    std::int64_t process = 0;
+    std::int64_t descriptor = -1;
+    std::uint64_t id = 0;
+  };
+
+  /// The memory, on all ranks of the host or on none.
+  static auto share_memory(MPI_Comm host, WorldSize size, WaitLimits const& limits, std::size_t cores)
+      -> std::shared_ptr<SharedMemoryGroup> {
+    int rank = 0;
+    check_mpi(MPI_Comm_rank(host, &rank), "MPI_Comm_rank");
+    std::shared_ptr<SharedMemoryGroup> memory;
+    Where where;
+    if (rank == 0) {
+      memory = create(size, limits, cores);
+      if (memory != nullptr) where = {::getpid(), memory->descriptor(), memory->id()};
+    }
+    check_mpi(MPI_Bcast(&where, sizeof where, MPI_BYTE, 0, host), "MPI_Bcast");
+    if (rank != 0 && where.descriptor >= 0) memory = attach(where, limits);
+    // Nobody closes its descriptor before all have opened it.
+    int have_it = memory != nullptr ? 1 : 0;
+    check_mpi(MPI_Allreduce(MPI_IN_PLACE, &have_it, 1, MPI_INT, MPI_MIN, host), "MPI_Allreduce");
+    return have_it != 0 ? memory : nullptr;
+  }
+
+  static auto create(WorldSize size, WaitLimits const& limits, std::size_t cores)
+      -> std::shared_ptr<SharedMemoryGroup> {
+    try {
+      return SharedMemoryGroup::create(size, limits, cores);
+    } catch (Error const& error) {
+      if (error.code() != Errc::io) throw;
+      return nullptr;
+    }
+  }
+
+  static auto attach(Where const& where, WaitLimits const& limits) -> std::shared_ptr<SharedMemoryGroup> {
+    auto const path = "/proc/" + std::to_string(where.process) + "/fd/" + std::to_string(where.descriptor);
+    int const descriptor = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
+    if (descriptor < 0) return nullptr;
+    std::shared_ptr<SharedMemoryGroup> memory;
+    try {
+      memory = SharedMemoryGroup::attach(descriptor, limits);
+    } catch (Error const&) {
+      memory = nullptr;  // another process's: the number means something else here
+    }
+    ::close(descriptor);
+    return memory != nullptr && memory->id() == where.id ? memory : nullptr;
+  }
+
+  std::shared_ptr<SharedMemoryGroup> memory_;
+  Rank rank_{};
+  MPI_Comm leaders_ = MPI_COMM_NULL;
+  bool abandoned_ = false;
+};
+
+}  // namespace raytrain::detail
