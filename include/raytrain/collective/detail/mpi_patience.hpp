@@ -9,12 +9,13 @@
 namespace raytrain::detail {
 
 /// What a rank does between two looks at something pending: nothing at first, then it gives its core away, then it
-/// sleeps. MPI goes on with a transfer only while somebody looks, so the more bytes, the later the sleep.
+/// sleeps. MPI goes on with a transfer only while somebody looks, so the more bytes, the later both.
 class MpiPatience {
  public:
   MpiPatience(bool has_core, std::size_t bytes) noexcept
       : looks_a_turn_{has_core ? 64U : 4U},
-        keep_core_time_{has_core ? std::chrono::microseconds{50} : std::chrono::microseconds{0}},
+        keep_core_time_{has_core ? std::chrono::microseconds{50} + std::chrono::nanoseconds{bytes}
+                                 : std::chrono::nanoseconds{0}},
         awake_time_{std::chrono::milliseconds{2} + std::chrono::nanoseconds{bytes * 10}} {}
 
   /// Returns for how long it has waited; 0 as long as that is not worth a look at the clock.
