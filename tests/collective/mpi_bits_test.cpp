@@ -64,8 +64,8 @@ auto far_off(std::span<T const> values, std::uint64_t seed, std::uint32_t ranks,
 
 }  // namespace
 
-TEST_CASE_TEMPLATE("a sum has the bits that threads of one process get", Setup, OnOneHost, RankOrderOnManyHosts,
-                   CallsChecked, InPieces) {
+TEST_CASE_TEMPLATE("a sum has the bits that threads of one process get", Setup, InSharedMemory, OnOneHost,
+                   RankOrderOnManyHosts, RankOrderOnHostsOfTwo, CallsChecked, InPieces) {
   using World = MpiWorld<Setup>;
   for (std::size_t const size : {5U, 2'000U, 262'144U}) {
     CAPTURE(size);
@@ -82,8 +82,9 @@ TEST_CASE_TEMPLATE("a sum has the bits that threads of one process get", Setup, 
   }
 }
 
-TEST_CASE("in MPI's own order, sums of floats are right within rounding and the same on every rank") {
-  check_none_wrong<MpiWorld<OnManyHosts>>([](auto& collective) {
+TEST_CASE_TEMPLATE("in MPI's own order, sums of floats are right within rounding and the same on every rank", Setup,
+                   InSharedMemory, OnHostsOfTwo, OnManyHosts) {
+  check_none_wrong<MpiWorld<Setup>>([](auto& collective) {
     auto const ranks = collective.size().value;
     auto const rank = collective.rank();
     std::size_t wrong = 0;
@@ -110,8 +111,9 @@ TEST_CASE("in MPI's own order, sums of floats are right within rounding and the 
   });
 }
 
-TEST_CASE("in MPI's own order, what does not depend on the order has the bits of rank order") {
-  check_none_wrong<MpiWorld<OnManyHosts>>([](auto& collective) {
+TEST_CASE_TEMPLATE("in MPI's own order, what does not depend on the order has the bits of rank order", Setup,
+                   InSharedMemory, OnHostsOfTwo, OnManyHosts) {
+  check_none_wrong<MpiWorld<Setup>>([](auto& collective) {
     std::size_t wrong = 0;
     auto const root = Rank{collective.size().value - 1};
     for_all_types([&]<class T>(std::type_identity<T>) {
@@ -128,8 +130,9 @@ TEST_CASE("in MPI's own order, what does not depend on the order has the bits of
   });
 }
 
-TEST_CASE("in MPI's own order, a NaN of any rank is the minimum and the maximum") {
-  check_none_wrong<MpiWorld<OnManyHosts>>([](auto& collective) {
+TEST_CASE_TEMPLATE("in MPI's own order, a NaN of any rank is the minimum and the maximum", Setup, InSharedMemory,
+                   OnHostsOfTwo, OnManyHosts) {
+  check_none_wrong<MpiWorld<Setup>>([](auto& collective) {
     std::size_t wrong = 0;
     for (std::uint32_t from = 0; from < collective.size().value; ++from) {
       for (auto const op : all_ops) {

@@ -46,7 +46,7 @@ auto others() -> std::string {
 }
 
 auto calls_checked(raytrain::WaitLimits limits) -> MpiOptions {
-  return {.check_calls = true, .limits = std::move(limits)};
+  return {.share_memory = false, .check_calls = true, .limits = std::move(limits)};
 }
 
 /// An operation on memory that stays, since MPI may use it after an abort.
@@ -64,7 +64,8 @@ TEST_CASE("an abort ends a wait for ranks that do not come, and every later call
     for (std::size_t const size : {0U, 2U, 50'000U}) {
       CAPTURE(size);
       std::shared_ptr<MpiGroup> group;
-      MpiOptions options{.check_calls = checked,
+      MpiOptions options{.share_memory = false,
+                         .check_calls = checked,
                          .limits = {.timeout = 30s, .warn_after = 1ms, .on_warning = [&](auto const&) {
                                       std::jthread{[&] { group->abort(); }};
                                     }}};
@@ -109,8 +110,8 @@ TEST_CASE("a rank that waits too long is told who is missing when calls are chec
 
 TEST_CASE("a rank that waits too long is told how to learn who is missing when calls are not checked") {
   if (ranks() < 2) return;
-  MpiCollective collective{
-      std::make_shared<MpiGroup>(MPI_COMM_WORLD, MpiOptions{.limits = {.timeout = 30ms, .warn_after = {}}})};
+  MpiCollective collective{std::make_shared<MpiGroup>(
+      MPI_COMM_WORLD, MpiOptions{.share_memory = false, .limits = {.timeout = 30ms, .warn_after = {}}})};
   if (me() == ranks() - 1) {
     auto const rank = std::to_string(me());
     CHECK(refusal([&] { reduce_some(collective, 5); }) ==
@@ -127,7 +128,7 @@ TEST_CASE("a rank that waits too long is told how to learn who is missing when c
 
 TEST_CASE("a time limit of nothing is refused") {
   CHECK(refusal([] { MpiGroup(MPI_COMM_WORLD, {.limits = {.timeout = 0ms}}); }) ==
-        "invalid_call: MpiGroup: limits.timeout must be above 0 (got 0 ms)");
+        "invalid_call: MpiGroup: the timeout must be above 0 (got 0 ms)");
 }
 
 TEST_CASE("whoever waits long is warned once an operation, and goes on") {
@@ -135,7 +136,7 @@ TEST_CASE("whoever waits long is warned once an operation, and goes on") {
   for (bool const checked : {false, true}) {
     CAPTURE(checked);
     std::vector<std::string> warnings;
-    MpiOptions options{.check_calls = checked, .limits = {.timeout = 30s, .warn_after = 2ms}};
+    MpiOptions options{.share_memory = false, .check_calls = checked, .limits = {.timeout = 30s, .warn_after = 2ms}};
     options.limits.on_warning = [&](std::string const& text) {
       warnings.push_back(text);
       if (me() != 0) return;
@@ -212,6 +213,10 @@ TEST_CASE("ranks with other options are refused on every rank") {
   CHECK(refusal([&] { MpiGroup(MPI_COMM_WORLD, options); }) ==
         "rank_mismatch: MpiGroup: the ranks disagree about MpiOptions::check_calls; give it the same value on every "
         "rank");
+  options = {.share_memory = me() != 1};
+  CHECK(refusal([&] { MpiGroup(MPI_COMM_WORLD, options); }) ==
+        "rank_mismatch: MpiGroup: the ranks disagree about MpiOptions::share_memory; give it the same value on every "
+        "rank");
   options = {.reduction = me() == 1 ? raytrain::Reduction::rank_order : raytrain::Reduction::automatic};
   CHECK(refusal([&] { MpiGroup(MPI_COMM_WORLD, options); }) ==
         "rank_mismatch: MpiGroup: the ranks disagree about MpiOptions::reduction; give it the same value on every "
@@ -219,8 +224,8 @@ TEST_CASE("ranks with other options are refused on every rank") {
 }
 
 TEST_CASE_TEMPLATE("a stop request of one rank is agreed on in the next barrier and not before, and stays agreed",
-                   Setup, OnOneHost, CallsChecked) {
-  auto const group = std::make_shared<MpiGroup>(MPI_COMM_WORLD, Setup::options());
+                   Setup, InSharedMemory, OnHostsOfTwo, OnOneHost, CallsChecked) {
+  auto const group = std::make_shared<MpiGroup>(MPI_COMM_WORLD, Setup::options(), Setup::pretence());
   MpiCollective collective{group};
   collective.barrier();
   if (me() == ranks() - 1) group->request_stop();
@@ -234,14 +239,14 @@ TEST_CASE_TEMPLATE("a stop request of one rank is agreed on in the next barrier 
 
 TEST_CASE_TEMPLATE(
     "all ranks agree to stop after the same operation, whatever they call and whenever the request comes", Setup,
-    OnOneHost, CallsChecked) {
+    InSharedMemory, OnHostsOfTwo, OnOneHost, CallsChecked) {
   std::mt19937_64 random{random_seed()};
   for (int run = 0; run < 20; ++run) {
     auto const size = random() % 100;
     auto const kind = random() % 3;
     auto const requests = random() % ranks();
     auto const looks = random() % 100;
-    auto const group = std::make_shared<MpiGroup>(MPI_COMM_WORLD, Setup::options());
+    auto const group = std::make_shared<MpiGroup>(MPI_COMM_WORLD, Setup::options(), Setup::pretence());
     MpiCollective collective{group};
     std::uint64_t done = 0;
     std::uint64_t after_request = 0;
@@ -289,6 +294,49 @@ TEST_CASE("a collective needs a group, and a group a communicator of one group")
         "MPI_Intercomm_merge");
   MPI_Comm_free(&between);
   MPI_Comm_free(&halves);
+}
+
+TEST_CASE_TEMPLATE("an abort frees the ranks that share memory with the one that is told, wherever they wait", Setup,
+                   InSharedMemory, OnHostsOfTwo) {
+  if (ranks() < 2) return;
+  auto const group = std::make_shared<MpiGroup>(MPI_COMM_WORLD, Setup::options(), Setup::pretence());
+  MpiCollective collective{group};
+  collective.barrier();
+  std::vector<float> values(5'000, 1.0F);
+  if (me() == ranks() - 1) {
+    group->abort();
+    CHECK_THROWS_AS(collective.barrier(), raytrain::Stopped);
+  } else {
+    // On other hosts somebody else would tell them.
+    if (group->transport() != "memory that all ranks share" && me() + 2 < ranks()) group->abort();
+    CHECK_THROWS_AS(for (;;) collective.all_reduce(std::span<float>{values}, ReduceOp::sum), raytrain::Stopped);
+  }
+  CHECK(collective.stop_agreed());
+  meet();
+}
+
+TEST_CASE("ranks that share memory are told who has not come, without comparing calls") {
+  if (ranks() < 2) return;
+  MpiCollective collective{
+      std::make_shared<MpiGroup>(MPI_COMM_WORLD, MpiOptions{.limits = {.timeout = 30ms, .warn_after = {}}})};
+  if (me() == 0) {
+    CHECK(refusal([&] { collective.barrier(); }) ==
+          "timed_out: barrier() on rank 0: " + others() + (ranks() == 2 ? " has" : " have") +
+              " not come within 30 ms; look at what is done there instead, or allow more time in WaitLimits::timeout");
+  }
+  meet();
+}
+
+TEST_CASE("a group says how its arrays travel") {
+  auto const transport = [](MpiOptions const& options, std::uint32_t ranks_per_host) {
+    raytrain::detail::MpiPretence const pretence{.ranks_per_host = ranks_per_host};
+    return std::string{MpiGroup{MPI_COMM_WORLD, options, pretence}.transport()};
+  };
+  CHECK(transport({}, 0) == "memory that all ranks share");
+  CHECK(transport({.share_memory = false}, 0) == "MPI");
+  if (ranks() < 2) return;
+  CHECK(transport({}, 1) == "MPI");
+  if (ranks() == 4) CHECK(transport({}, 2) == "shared memory, and MPI between hosts");
 }
 
 TEST_CASE("a rank alone in its communicator needs nobody") {

@@ -8,7 +8,9 @@
 #include "mpi_world.hpp"
 #include "refusals.hpp"
 
-TEST_CASE_TEMPLATE_INVOKE(collective_conformance, MpiWorld<OnOneHost>, MpiWorld<CallsChecked>,
-                          MpiWorld<RankOrderOnManyHosts>, MpiWorld<InPieces>);
-TEST_CASE_TEMPLATE_INVOKE(collective_mismatches, MpiWorld<CallsChecked>);
-TEST_CASE_TEMPLATE_INVOKE(collective_invalid_calls, MpiWorld<OnOneHost>, MpiWorld<CallsChecked>);
+TEST_CASE_TEMPLATE_INVOKE(collective_conformance, MpiWorld<InSharedMemory>, MpiWorld<RankOrderOnHostsOfTwo>,
+                          MpiWorld<OnOneHost>, MpiWorld<CallsChecked>, MpiWorld<RankOrderOnManyHosts>,
+                          MpiWorld<InPieces>);
+TEST_CASE_TEMPLATE_INVOKE(collective_mismatches, MpiWorld<InSharedMemory>, MpiWorld<CallsChecked>);
+TEST_CASE_TEMPLATE_INVOKE(collective_invalid_calls, MpiWorld<InSharedMemory>, MpiWorld<OnOneHost>,
+                          MpiWorld<CallsChecked>);

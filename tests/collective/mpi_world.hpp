@@ -44,11 +44,29 @@ class FirstRanks {
 };
 
 /// A rank that fails a test may leave others waiting: not for long.
-inline auto patient_options() -> raytrain::MpiOptions {
-  return {.limits = {.timeout = std::chrono::seconds{30}, .warn_after = {}}};
+inline auto patient_options(bool share_memory = false) -> raytrain::MpiOptions {
+  return {.share_memory = share_memory, .limits = {.timeout = std::chrono::seconds{30}, .warn_after = {}}};
 }
 
 /// What tests that are written for any kind of world set up.
+struct InSharedMemory {
+  static auto options() -> raytrain::MpiOptions { return patient_options(true); }
+  static auto pretence() -> raytrain::detail::MpiPretence { return {}; }
+};
+
+/// Two ranks on each host, which reduce and hand around among themselves what the first of them gets from other hosts.
+struct OnHostsOfTwo : InSharedMemory {
+  static auto pretence() -> raytrain::detail::MpiPretence { return {.largest_count = 1000, .ranks_per_host = 2}; }
+};
+
+struct RankOrderOnHostsOfTwo : OnHostsOfTwo {
+  static auto options() -> raytrain::MpiOptions {
+    auto options = patient_options(true);
+    options.reduction = raytrain::Reduction::rank_order;
+    return options;
+  }
+};
+
 struct OnOneHost {
   static auto options() -> raytrain::MpiOptions { return patient_options(); }
   static auto pretence() -> raytrain::detail::MpiPretence { return {}; }

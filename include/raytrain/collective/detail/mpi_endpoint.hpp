@@ -88,6 +88,7 @@ class MpiEndpoint {
       work();
       finish();
     } catch (Stopped const&) {
+      abort();  // perhaps it was the ranks of this host that were told
       throw;
     } catch (Error const& error) {
       if (unusable_.empty()) break_up(error.code(), error.happened());
