@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include <raytrain/collective/cuda/device_memory.hpp>
+#include <raytrain/collective/cuda/device_reduction.hpp>
+#include <raytrain/collective/local_group.hpp>
+#include <raytrain/core/error.hpp>
+#include <raytrain/core/rank.hpp>
+
+namespace raytrain {
+
+/// The world of workers that are threads of this process and share one GPU: what their `DeviceCollective`s share.
+///
+/// Threads: every function from any thread.
+class DeviceGroup {
+ public:
+  static constexpr std::uint32_t max_size = std::min(LocalGroup::max_size, detail::DeviceReduction::max_arrays);
+
+  /// Errors: `invalid_call` unless the size is from 1 to `max_size` and there is such a device; `backend` where there
+  /// is
+  ///         no GPU or no driver.
+  explicit DeviceGroup(WorldSize size, int device = 0) : size_{checked(size)}, device_{device} {
+    detail::check_device(device, "DeviceGroup on device " + std::to_string(device));
+    meeting_ = std::make_shared<LocalGroup>(size);
+  }
+
+  [[nodiscard]] auto size() const noexcept -> WorldSize { return size_; }
+  [[nodiscard]] auto device() const noexcept -> int { return device_; }
+
+  /// As `LocalGroup::request_stop`.
+  void request_stop() noexcept { meeting_->request_stop(); }
+
+  /// As `LocalGroup::abort`.
+  void abort() noexcept {
+    aborted_.store(true);
+    meeting_->abort();
+  }
+
+  /// As `LocalGroup::leave`.
+  void leave(Rank rank) noexcept { meeting_->leave(rank); }
+
+ private:
+  friend class DeviceCollective;
+
+  static auto checked(WorldSize size) -> WorldSize {
+    if (size.value < 1 || size.value > max_size) {
+      throw Error{Errc::invalid_call, "DeviceGroup",
+                  "needs from 1 to " + std::to_string(max_size) + " workers (got " + std::to_string(size.value) + ")"};
+    }
+    return size;
+  }
+
+  /// Waits until every rank's part in the operation with this number, counted from 1, is over: until then others work
+  /// on this rank's memory. Cannot be interrupted; what ranks do that have met takes the device's time and no more.
+  void finish(std::uint64_t operation) noexcept {
+    auto const goal = operation * size_.value;
+    auto finished = finished_.fetch_add(1) + 1;
+    if (finished == goal) finished_.notify_all();
+    for (; finished < goal; finished = finished_.load()) finished_.wait(finished);
+  }
+
+  /// To be called before `finish`, so that every rank sees it after that.
+  void fail(std::string const& why) {
+    std::scoped_lock const lock{failure_mutex_};
+    if (failure_.empty()) failure_ = why;
+  }
+  [[nodiscard]] auto failure() -> std::string {
+    std::scoped_lock const lock{failure_mutex_};
+    return failure_;
+  }
+
+  WorldSize size_;
+  int device_;
+  std::shared_ptr<LocalGroup> meeting_;
+  std::atomic<bool> aborted_{false};
+  std::atomic<std::uint64_t> finished_{0};
+  std::mutex failure_mutex_;
+  std::string failure_;
+};
+
+}  // namespace raytrain

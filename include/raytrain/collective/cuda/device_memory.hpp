@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <string>
+#include <utility>
+
+#include <raytrain/collective/cuda/cuda_error.hpp>
+#include <raytrain/collective/detail/call.hpp>
+#include <raytrain/core/error.hpp>
+#include <raytrain/core/rank.hpp>
+
+namespace raytrain {
+
+/// Where a rank's arrays lie, and in which order with other work on them.
+struct DevicePlace {
+  int device = 0;  ///< As CUDA counts those that CUDA_VISIBLE_DEVICES leaves visible.
+
+  /// Operations wait for what was put on it before; when they return, nothing of theirs is left on it. Null: the
+  /// device's default stream. It must outlive the collective.
+  cudaStream_t stream = nullptr;
+};
+
+namespace detail {
+
+/// Makes a device the thread's current one, as long as it lives.
+class DeviceScope {
+ public:
+  explicit DeviceScope(int device) {
+    check_cuda(cudaGetDevice(&before_), "cudaGetDevice");
+    changed_ = device != before_;
+    if (changed_) check_cuda(cudaSetDevice(device), "cudaSetDevice(" + std::to_string(device) + ")");
+  }
+  DeviceScope(DeviceScope const&) = delete;
+  auto operator=(DeviceScope const&) -> DeviceScope& = delete;
+  ~DeviceScope() {
+    if (changed_) (void)cudaSetDevice(before_);
+  }
+
+ private:
+  int before_ = 0;
+  bool changed_ = false;
+};
+
+/// A point in a stream of a device.
+class DeviceEvent {
+ public:
+  explicit DeviceEvent(int device) {
+    DeviceScope const scope{device};
+    check_cuda(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "cudaEventCreate");
+  }
+  DeviceEvent(DeviceEvent&& other) noexcept : event_{std::exchange(other.event_, nullptr)} {}
+  auto operator=(DeviceEvent&& other) noexcept -> DeviceEvent& {
+    std::swap(event_, other.event_);
+    return *this;
+  }
+  ~DeviceEvent() {
+    if (event_ != nullptr) (void)cudaEventDestroy(event_);
+  }
+
+  [[nodiscard]] auto get() const noexcept -> cudaEvent_t { return event_; }
+
+  /// After all that is on the stream now.
+  void record(cudaStream_t stream) { check_cuda(cudaEventRecord(event_, stream), "cudaEventRecord"); }
+
+  /// Whether the stream has come there.
+  ///
+  /// Errors: `backend` for what went wrong on the device until then.
+  [[nodiscard]] auto is_over(std::string const& attempted) const -> bool {
+    auto const result = cudaEventQuery(event_);
+    if (result == cudaErrorNotReady) {
+      (void)cudaGetLastError();
+      return false;
+    }
+    check_cuda(result, attempted);
+    return true;
+  }
+
+ private:
+  cudaEvent_t event_ = nullptr;
+};
+
+/// Memory that grows with what is asked of it, and keeps no contents when it does.
+template <cudaError_t allocate(void**, std::size_t), cudaError_t release(void*)>
+class GrowingBuffer {
+ public:
+  GrowingBuffer() = default;
+  GrowingBuffer(GrowingBuffer&& other) noexcept
+      : memory_{std::exchange(other.memory_, nullptr)}, size_bytes_{std::exchange(other.size_bytes_, 0)} {}
+  auto operator=(GrowingBuffer&& other) noexcept -> GrowingBuffer& {
+    std::swap(memory_, other.memory_);
+    std::swap(size_bytes_, other.size_bytes_);
+    return *this;
+  }
+  ~GrowingBuffer() {
+    if (memory_ != nullptr) (void)release(memory_);
+  }
+
+  [[nodiscard]] auto at_least(std::size_t wanted_bytes) -> std::byte* {
+    if (wanted_bytes > size_bytes_) {
+      if (memory_ != nullptr) check_cuda(release(std::exchange(memory_, nullptr)), "cudaFree");
+      size_bytes_ = 0;
+      check_cuda(allocate(&memory_, wanted_bytes), "memory of " + std::to_string(wanted_bytes) + " bytes");
+      size_bytes_ = wanted_bytes;
+    }
+    return static_cast<std::byte*>(memory_);
+  }
+
+ private:
+  void* memory_ = nullptr;
+  std::size_t size_bytes_ = 0;
+};
+
+/// On the current device.
+using DeviceBuffer = GrowingBuffer<&cudaMalloc, &cudaFree>;
+/// On the host, where the device can reach it by itself.
+using PinnedBuffer = GrowingBuffer<&cudaMallocHost, &cudaFreeHost>;
+
+/// Errors: `backend` where there is no GPU or no driver, `invalid_call` for a device that there is not.
+inline void check_device(int device, std::string const& attempted) {
+  int devices = 0;
+  check_cuda(cudaGetDeviceCount(&devices), attempted);
+  if (device >= 0 && device < devices) return;
+  throw Error{Errc::invalid_call, attempted,
+              "device must be from 0 to " + std::to_string(devices - 1) + " (got " + std::to_string(device) + ")",
+              remedy_of(cudaErrorInvalidDevice)};
+}
+
+/// What the arrays of an operation are called in its signature.
+struct ArrayNames {
+  char const* from;
+  char const* to;
+};
+
+[[nodiscard]] constexpr auto array_names(Operation operation) noexcept -> ArrayNames {
+  switch (operation) {
+    case Operation::all_gather:
+    case Operation::all_gatherv:
+    case Operation::gather: return {"mine", "all"};
+    case Operation::reduce_scatter:
+    case Operation::scatter: return {"all", "mine"};
+    default: return {"values", "values"};
+  }
+}
+
+/// Errors: `invalid_call` unless the array lies in the device's memory, or in managed memory.
+inline void check_on_device(void const* array, int device, Call const& call, Rank rank, char const* name) {
+  auto const attempted = to_string(call) + " on rank " + std::to_string(rank.value);
+  cudaPointerAttributes found{};
+  check_cuda(cudaPointerGetAttributes(&found, array), attempted);
+  if (found.type == cudaMemoryTypeManaged || (found.type == cudaMemoryTypeDevice && found.device == device)) return;
+  bool const on_host = found.type != cudaMemoryTypeDevice;
+  throw Error{Errc::invalid_call, attempted,
+              std::string{name} + " must lie in the memory of device " + std::to_string(device) + " (got memory of " +
+                  (on_host ? "the host)" : "device " + std::to_string(found.device) + ")"),
+              on_host ? "copy it there by cudaMemcpy, or use LocalCollective for arrays of the host"
+                      : "give the collective the device of its arrays"};
+}
+
+}  // namespace detail
+}  // namespace raytrain

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <exception>
+#include <memory>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <raytrain/collective/collective.hpp>
+#include <raytrain/collective/cuda/cuda_error.hpp>
+#include <raytrain/collective/cuda/device_group.hpp>
+#include <raytrain/collective/cuda/device_memory.hpp>
+#include <raytrain/collective/cuda/device_reduction.hpp>
+#include <raytrain/collective/detail/agreement.hpp>
+#include <raytrain/collective/detail/call.hpp>
+#include <raytrain/collective/detail/operations.hpp>
+#include <raytrain/collective/detail/patience.hpp>
+#include <raytrain/collective/local.hpp>
+#include <raytrain/core/element_type.hpp>
+#include <raytrain/core/error.hpp>
+#include <raytrain/core/rank.hpp>
+#include <raytrain/core/stopped.hpp>
+
+namespace raytrain {
+
+/// One worker's place in a `DeviceGroup`: exchanges arrays with the group's other threads, all in one GPU's memory.
+///
+/// For several workers on one GPU, which NCCL refuses. `all_reduce` is one kernel over all ranks' arrays, in rank order
+/// and with the bits that `LocalCollective` gives but for which NaN a NaN is; the other operations are copies on the
+/// device, and reductions of parts. An array belongs to one rank: ranks that pass the same memory get nonsense.
+///
+/// Threads: one at a time, the worker's.
+/// Errors:  every operation: `rank_mismatch` as `Collective` says, `invalid_call` for a null array with a size, for one
+///          that does not lie in the device's memory or what the operation names; the group stays usable after the
+///          latter. `backend` on every rank when CUDA reports an error to one. `Stopped` after `DeviceGroup::abort`.
+/// Cost:    a wait for the others before, and one for the device and the others after; all_reduce reads and writes
+/// world
+///          size * sizeof(T) bytes of device memory an element.
+class DeviceCollective : public detail::Operations<DeviceCollective> {
+ public:
+  /// `stream`: where this rank's arrays are computed; see `DevicePlace`.
+  ///
+  /// Errors: `invalid_call` when there is no group, or no such rank in it; `backend` when CUDA reports an error.
+  DeviceCollective(std::shared_ptr<DeviceGroup> group, Rank rank, cudaStream_t stream = nullptr)
+      : group_{std::move(group)}, meeting_{meeting_of(group_.get()), rank}, stream_{stream}, ready_{group_->device()} {}
+  DeviceCollective(DeviceCollective&&) noexcept = default;
+  auto operator=(DeviceCollective&&) noexcept -> DeviceCollective& = default;
+  ~DeviceCollective() = default;
+
+  [[nodiscard]] auto rank() const noexcept -> Rank { return meeting_.rank(); }
+  [[nodiscard]] auto size() const noexcept -> WorldSize { return meeting_.size(); }
+
+  /// Whether `DeviceGroup::request_stop` was called, as of this rank's last operation; in a world of one, as of now.
+  [[nodiscard]] auto stop_agreed() const noexcept -> bool { return meeting_.stop_agreed(); }
+
+  /// Returns when all ranks have called it.
+  void barrier() { (void)open({}, {}); }
+
+ private:
+  friend class detail::Operations<DeviceCollective>;
+
+  /// What a rank shows to the others.
+  struct Notice {
+    detail::Call call;
+    std::byte const* from;
+    std::byte* to;
+    cudaEvent_t ready;  ///< From then on its arrays may be touched.
+  };
+  static_assert(std::is_trivially_copyable_v<Notice>);
+  using Notices = std::span<Notice const>;
+
+  static auto meeting_of(DeviceGroup const* group) -> std::shared_ptr<LocalGroup> {
+    if (group == nullptr) throw Error{Errc::invalid_call, "DeviceCollective", "needs a group (got null)"};
+    return group->meeting_;
+  }
+
+  template <Element T>
+  void run(detail::Task<T> const& task) {
+    perform(task.call, task.from.empty() ? nullptr : reinterpret_cast<std::byte const*>(task.from.data()),
+            task.to.empty() ? nullptr : reinterpret_cast<std::byte*>(task.to.data()), task.counts);
+  }
+
+  void perform(detail::Call const& call, std::byte const* from, std::byte* to, std::span<std::size_t const> counts) {
+    detail::DeviceScope const scope{group_->device()};
+    auto const names = detail::array_names(call.operation);
+    if (from != nullptr) detail::check_on_device(from, group_->device(), call, rank(), names.from);
+    if (to != nullptr && to != from) detail::check_on_device(to, group_->device(), call, rank(), names.to);
+    ready_.record(stream_);
+    auto const notices = open({call, from, to, ready_.get()}, counts);
+    if (call.count == 0) return;
+    work_and_finish(call, [&] {
+      if (!works(call)) return;
+      for (auto const& notice : notices)
+        detail::check_cuda(cudaStreamWaitEvent(stream_, notice.ready, 0), "cudaStreamWaitEvent");
+      work(notices, counts);
+      ready_.record(stream_);
+      for (detail::Patience patience; !ready_.is_over(to_string(call));) patience.pause();
+    });
+  }
+
+  /// All ranks' notices, once they have shown them and call the same.
+  auto open(Notice const& notice, std::span<std::size_t const> counts) -> Notices {
+    if (group_->aborted_.load()) throw Stopped{};
+    agreement_.check_usable(notice.call, rank());
+    notices_.resize(size().value);
+    exchange(notice.call, std::span{&notice, 1}, std::span{notices_});
+    calls_.clear();
+    for (auto const& each : notices_) calls_.push_back(each.call);
+    agreement_.check(calls_, counts, [&](std::span<std::size_t const> mine, std::span<std::size_t> all) {
+      exchange(notice.call, mine, all);
+    });
+    return notices_;
+  }
+
+  /// An all_gather on the host, in the name of another call.
+  template <class T>
+  void exchange(detail::Call const& call, std::span<T const> mine, std::span<T> all) {
+    std::span<std::uint8_t const> const sent{reinterpret_cast<std::uint8_t const*>(mine.data()), mine.size_bytes()};
+    std::span<std::uint8_t> const received{reinterpret_cast<std::uint8_t*>(all.data()), all.size_bytes()};
+    try {
+      meeting_.all_gather(sent, received);
+    } catch (Error const& error) {
+      auto const inner =
+          to_string(detail::Call{detail::Operation::all_gather, ElementType::uint8, {}, {}, sent.size()});
+      auto const renamed = [&](std::string text) {
+        auto const at = text.find(inner);
+        return at == std::string::npos ? text : text.replace(at, inner.size(), to_string(call));
+      };
+      throw Error{error.code(), renamed(error.attempted()), renamed(error.happened()), error.remedy()};
+    }
+  }
+
+  /// Ranks that have met work on each other's memory: whatever happens to one, it says so and waits for the others.
+  template <class Work>
+  void work_and_finish(detail::Call const& call, Work const& work) {
+    std::exception_ptr thrown;
+    try {
+      work();
+    } catch (Error const& error) {
+      thrown = std::current_exception();
+      group_->fail("rank " + std::to_string(rank().value) + " got " + error.happened() + " in " + error.attempted());
+    }
+    group_->finish(++operations_);
+    auto const failure = group_->failure();
+    if (failure.empty()) return;
+    agreement_.break_off(Errc::backend, failure);
+    if (thrown) std::rethrow_exception(thrown);
+    throw Error{Errc::backend, to_string(call) + " on rank " + std::to_string(rank().value), failure};
+  }
+
+  /// Whether this rank has something to put on the device: a reduction as a whole is done by one.
+  [[nodiscard]] auto works(detail::Call const& call) const noexcept -> bool {
+    if (call.operation == detail::Operation::all_reduce) return rank() == Rank{0};
+    if (call.operation == detail::Operation::reduce) return rank() == call.root;
+    return true;
+  }
+
+  void work(Notices notices, std::span<std::size_t const> counts) {
+    using enum detail::Operation;
+    auto const& own = notices[rank().value];
+    auto const& call = own.call;
+    auto const& root = notices[call.root.value];
+    auto const size_each = call.count * size_bytes(call.element);
+    auto const own_part = rank().value * size_each;
+    switch (call.operation) {
+      case barrier: break;
+      case all_reduce: return reduce_all(notices, 0, nullptr);
+      case reduce: return reduce_all(notices, 0, own.to);
+      case reduce_scatter: return reduce_all(notices, own_part, own.to);
+      case broadcast: return copy(own.to, root.from, size_each);
+      case gather: return copy(root.to + own_part, own.from, size_each);
+      case scatter: return copy(own.to, root.from + own_part, size_each);
+      case all_gather:
+        for (std::size_t from = 0; from < notices.size(); ++from)
+          copy(own.to + from * size_each, notices[from].from, size_each);
+        break;
+      case all_gatherv: {
+        auto* part = own.to;
+        for (std::size_t from = 0; from < notices.size(); ++from) {
+          auto const part_bytes = counts[from] * size_bytes(call.element);
+          copy(part, notices[from].from, part_bytes);
+          part += part_bytes;
+        }
+      }
+    }
+  }
+
+  /// Of all ranks' arrays from a place on; into the target, or into all of them.
+  void reduce_all(Notices notices, std::size_t begin_bytes, std::byte* target) {
+    auto const& call = notices[0].call;
+    auto const ranks = static_cast<std::uint32_t>(notices.size());
+    if (ranks == 1 && target == nullptr) return;
+    detail::DeviceReduction reduction{
+        .element = call.element, .op = call.op, .arrays = ranks, .divisor = ranks, .count = call.count};
+    reduction.target = target;
+    for (std::uint32_t from = 0; from < ranks; ++from) {
+      // All ranks' arrays become the result in all_reduce alone, which gets them to be written to.
+      auto const* const array = target == nullptr ? notices[from].to : notices[from].from;
+      reduction.table[from] = const_cast<std::byte*>(array + begin_bytes);
+    }
+    detail::check_cuda(detail::reduce_on_device(reduction, stream_), to_string(call));
+  }
+
+  void copy(std::byte* to, std::byte const* from, std::size_t bytes) {
+    if (to == from || bytes == 0) return;
+    detail::check_cuda(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream_), "cudaMemcpyAsync");
+  }
+
+  std::shared_ptr<DeviceGroup> group_;
+  LocalCollective meeting_;
+  cudaStream_t stream_;
+  detail::DeviceEvent ready_;
+  std::uint64_t operations_ = 0;
+  detail::Agreement agreement_;
+  std::vector<Notice> notices_;
+  std::vector<detail::Call> calls_;
+};
+
+static_assert(Collective<DeviceCollective>);
+
+}  // namespace raytrain

@@ -1,0 +1,462 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cuda_runtime_api.h>
+#include <nccl.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <raytrain/collective/collective.hpp>
+#include <raytrain/collective/cuda/cuda_error.hpp>
+#include <raytrain/collective/cuda/device_memory.hpp>
+#include <raytrain/collective/cuda/device_reduction.hpp>
+#include <raytrain/collective/detail/agreement.hpp>
+#include <raytrain/collective/detail/call.hpp>
+#include <raytrain/collective/detail/operations.hpp>
+#include <raytrain/collective/detail/patience.hpp>
+#include <raytrain/collective/nccl/native_reduction.hpp>
+#include <raytrain/collective/nccl/nccl_communicator.hpp>
+#include <raytrain/collective/nccl/nccl_error.hpp>
+#include <raytrain/collective/nccl/nccl_group.hpp>
+#include <raytrain/collective/nccl/nccl_id.hpp>
+#include <raytrain/core/element_type.hpp>
+#include <raytrain/core/error.hpp>
+#include <raytrain/core/rank.hpp>
+#include <raytrain/core/stopped.hpp>
+
+namespace raytrain {
+
+/// One worker's place in a world of GPUs, each with one rank: exchanges arrays in device memory through NCCL.
+///
+/// Every operation begins with a small all_gather in which the ranks compare their calls; so ranks that differ are
+/// told, in other processes as well, and nothing of the operation has happened. Which order values are combined in:
+///  - sum, average and product of float and double are NCCL's, whose order follows the topology: equal on all ranks,
+///  and
+///    on the next run on the same machines with the same NCCL. An average is a sum that is divided once;
+///  - sum, average, product, min and max of integers of 8, 32 and 64 bits are NCCL's, and exact;
+///  - what NCCL lacks, or rounds in another way than `Collective` promises, the ranks do themselves: they exchange
+///  parts
+///    and combine each in rank order on the device. So are Float16 and BFloat16 combined in float and rounded once, a
+///    NaN is the result of min and max, and 16-bit integers can be reduced. With `NcclOrder::rank_order` everything is.
+///
+/// Threads: one at a time, the worker's.
+/// Errors:  every operation: `rank_mismatch` as `Collective` says, `invalid_call` for a null array with a size, for one
+///          that does not lie in the device's memory or what the operation names; the group stays usable after the
+///          latter. `backend` for what CUDA and NCCL report, `timed_out` after `WaitLimits::timeout`: then the
+///          communicator is aborted, and every later call says so. `Stopped` after `NcclGroup::abort`.
+/// Cost:    the comparison, two latencies of the network; then NCCL's. Parts in rank order carry as many bytes as an
+///          all_reduce by a ring, 2 * (ranks - 1) / ranks of the array, but between hosts once for each rank instead of
+///          once for each host; they need a second array's memory.
+class NcclCollective : public detail::Operations<NcclCollective> {
+ public:
+  /// Returns when all ranks have come. A rank per GPU: NCCL takes none twice.
+  ///
+  /// Errors: `invalid_call` when there is no group, no such rank in it or no such device; `backend` where there is no
+  ///         GPU or no driver; as an operation while it waits for the others.
+  NcclCollective(std::shared_ptr<NcclGroup> group, Rank rank, DevicePlace place = {})
+      : group_{checked(std::move(group), rank, place)}, rank_{rank}, place_{place}, done_{place.device} {
+    detail::DeviceScope const scope{place_.device};
+    group_->members_[rank_.value].here.store(true);
+    auto const attempted =
+        "NcclCollective of rank " + std::to_string(rank_.value) + " on device " + std::to_string(place_.device);
+    guarded([&] {
+      if (group_->aborted_.load()) throw Stopped{};
+      communicator_.start(static_cast<int>(size().value), group_->id_.native(), static_cast<int>(rank_.value),
+                          attempted);
+      await(attempted, [&] { return communicator_.is_ready(attempted); });
+    });
+  }
+  NcclCollective(NcclCollective&&) noexcept = default;
+  auto operator=(NcclCollective&&) noexcept -> NcclCollective& = default;
+  ~NcclCollective() {
+    if (group_ != nullptr && group_->aborted_.load()) communicator_.abort();
+  }
+
+  [[nodiscard]] auto rank() const noexcept -> Rank { return rank_; }
+  [[nodiscard]] auto size() const noexcept -> WorldSize { return group_->size(); }
+
+  /// Whether `NcclGroup::request_stop` was called on any rank, as of the last operation.
+  [[nodiscard]] auto stop_agreed() const noexcept -> bool { return stop_agreed_; }
+
+  /// Returns when all ranks have called it.
+  void barrier() {
+    detail::DeviceScope const scope{place_.device};
+    agree({}, {});
+  }
+
+ private:
+  friend class detail::Operations<NcclCollective>;
+
+  /// What a rank shows to the others.
+  struct Notice {
+    detail::Call call;
+    std::uint64_t wants_stop;
+  };
+  static_assert(std::is_trivially_copyable_v<Notice>);
+
+  /// A piece of an array, in bytes.
+  struct Piece {
+    std::size_t begin;
+    std::size_t size;
+  };
+
+  static auto checked(std::shared_ptr<NcclGroup> group, Rank rank, DevicePlace const& place)
+      -> std::shared_ptr<NcclGroup> {
+    if (group == nullptr) throw Error{Errc::invalid_call, "NcclCollective", "needs a group (got null)"};
+    if (rank.value >= group->size().value) {
+      throw Error{
+          Errc::invalid_call, "NcclCollective",
+          "rank must be below " + std::to_string(group->size().value) + " (got " + std::to_string(rank.value) + ")"};
+    }
+    detail::check_device(place.device, "NcclCollective on device " + std::to_string(place.device));
+    int version = 0;
+    detail::check_nccl(ncclGetVersion(&version), "ncclGetVersion");
+    if (version < NCCL_VERSION(2, 18, 0)) {
+      throw Error{Errc::backend, "NcclCollective", "needs NCCL 2.18 or newer (found " + std::to_string(version) + ")",
+                  "let the dynamic linker find the libnccl.so.2 that the program was built with"};
+    }
+    return group;
+  }
+
+  template <Element T>
+  void run(detail::Task<T> const& task) {
+    perform(task.call, task.from.empty() ? nullptr : reinterpret_cast<std::byte const*>(task.from.data()),
+            task.to.empty() ? nullptr : reinterpret_cast<std::byte*>(task.to.data()), task.counts);
+  }
+
+  void perform(detail::Call const& call, std::byte const* from, std::byte* to, std::span<std::size_t const> counts) {
+    detail::DeviceScope const scope{place_.device};
+    auto const names = detail::array_names(call.operation);
+    if (from != nullptr) detail::check_on_device(from, place_.device, call, rank_, names.from);
+    if (to != nullptr && to != from) detail::check_on_device(to, place_.device, call, rank_, names.to);
+    agree(call, counts);
+    if (call.count == 0) return;
+    guarded([&] {
+      work(call, from, to, counts);
+      await_stream(to_string(call));
+    });
+  }
+
+  // Waiting -----------------------------------------------------------------------------------------------------------
+
+  /// Whatever ends an operation but its result leaves a communicator that nobody may use.
+  template <class Work>
+  void guarded(Work const& work) {
+    try {
+      work();
+    } catch (Error const& error) {
+      communicator_.abort();
+      agreement_.break_off(error.code(), error.attempted() + ": " + error.happened());
+      throw;
+    } catch (...) {
+      communicator_.abort();
+      throw;
+    }
+  }
+
+  template <class Done>
+  void await(std::string const& attempted, Done const& done) {
+    auto const& limits = group_->options_.limits;
+    auto const operation = entered_;
+    detail::Patience patience;
+    while (true) {
+      if (group_->aborted_.load()) throw Stopped{};
+      if (done()) return;
+      if (auto const ended = group_->ended_before(operation)) {
+        // It may have been on the way to the end when it was asked.
+        if (done()) return;
+        throw Error{Errc::rank_mismatch, "collective call",
+                    "rank " + std::to_string(ended->value) + " has ended while rank " + std::to_string(rank_.value) +
+                        " waits in " + attempted,
+                    "make every rank call the same operations, as often"};
+      }
+      auto const waited = patience.waited();
+      if (waited > limits.timeout) {
+        throw Error{Errc::timed_out, attempted + " on rank " + std::to_string(rank_.value),
+                    "waited " + std::to_string(limits.timeout.count()) + " ms for " + group_->missing_in(operation),
+                    "look at what keeps the others, or raise WaitLimits::timeout"};
+      }
+      if (limits.on_warning && limits.warn_after.count() > 0 && waited > limits.warn_after && warned_ != operation &&
+          group_->is_lowest_in(operation, rank_)) {
+        warned_ = operation;
+        limits.on_warning(attempted + " on rank " + std::to_string(rank_.value) + " waits for " +
+                          group_->missing_in(operation));
+      }
+      patience.pause();
+    }
+  }
+
+  /// Until the device has done what is on the stream.
+  void await_stream(std::string const& attempted) {
+    done_.record(place_.stream);
+    // In this order: after an error of NCCL its kernels may never end.
+    await(attempted, [&] { return communicator_.is_ready(attempted) && done_.is_over(attempted); });
+  }
+
+  /// Calls NCCL, and waits until what it does is on the stream.
+  template <class Enqueue>
+  void enqueue(detail::Call const& call, Enqueue const& enqueue_on) {
+    auto const attempted = to_string(call);
+    detail::check_nccl(enqueue_on(communicator_.get()), attempted);
+    await(attempted, [&] { return communicator_.is_ready(attempted); });
+  }
+
+  /// The same for several calls that wait for each other: `calls(add)`, where `add` takes the result of each.
+  template <class Calls>
+  void enqueue_together(detail::Call const& call, Calls const& calls) {
+    enqueue(call, [&](ncclComm_t) {
+      auto worst = ncclGroupStart();
+      calls([&](ncclResult_t result) {
+        if (worst == ncclSuccess && result != ncclInProgress) worst = result;
+      });
+      // A group that was begun must be ended, or the thread's next calls belong to it.
+      auto const ended = ncclGroupEnd();
+      return worst == ncclSuccess ? ended : worst;
+    });
+  }
+
+  // Agreeing ----------------------------------------------------------------------------------------------------------
+
+  void agree(detail::Call const& call, std::span<std::size_t const> counts) {
+    if (group_->aborted_.load()) {
+      communicator_.abort();
+      throw Stopped{};
+    }
+    agreement_.check_usable(call, rank_);
+    guarded([&] {
+      group_->members_[rank_.value].operations.store(++entered_);
+      Notice const notice{call, group_->stop_requested_.load() ? 1U : 0U};
+      notices_.resize(size().value);
+      exchange(call, std::span{&notice, 1}, std::span{notices_});
+    });
+    calls_.clear();
+    for (auto const& notice : notices_) calls_.push_back(notice.call);
+    agreement_.check(calls_, counts, [&](std::span<std::size_t const> mine, std::span<std::size_t> all) {
+      guarded([&] { exchange(call, mine, all); });
+    });
+    // Not before they agree: a rank that is told of a difference must not stop as if it had been asked to.
+    stop_agreed_ =
+        stop_agreed_ || std::ranges::any_of(notices_, [](Notice const& each) { return each.wants_stop != 0; });
+  }
+
+  /// An all_gather of arrays on the host.
+  template <class T>
+  void exchange(detail::Call const& call, std::span<T const> mine, std::span<T> all) {
+    auto* const sent = on_host_.at_least(mine.size_bytes() + all.size_bytes());
+    auto* const received = sent + mine.size_bytes();
+    auto* const gathered = on_device_.at_least(all.size_bytes());
+    auto* const own = gathered + rank_.value * mine.size_bytes();
+    std::memcpy(sent, mine.data(), mine.size_bytes());
+    copy(own, sent, mine.size_bytes());
+    enqueue(call, [&](ncclComm_t comm) {
+      return ncclAllGather(own, gathered, mine.size_bytes(), ncclUint8, comm, place_.stream);
+    });
+    copy(received, gathered, all.size_bytes());
+    await_stream(to_string(call));
+    std::memcpy(all.data(), received, all.size_bytes());
+  }
+
+  // Working -----------------------------------------------------------------------------------------------------------
+
+  void work(detail::Call const& call, std::byte const* from, std::byte* to, std::span<std::size_t const> counts) {
+    using enum detail::Operation;
+    auto const bytes = call.count * size_bytes(call.element);
+    auto const stream = place_.stream;
+    bool const is_root = rank_ == call.root;
+    auto const root = static_cast<int>(call.root.value);
+    auto const native = group_->options_.order == NcclOrder::rank_order
+                            ? std::nullopt
+                            : detail::native_reduction(call.element, call.op);
+    auto const even = [=](std::uint32_t rank) { return Piece{rank * bytes, bytes}; };
+    switch (call.operation) {
+      case barrier: break;
+      case broadcast:
+        return enqueue(call,
+                       [&](ncclComm_t comm) { return ncclBroadcast(to, to, bytes, ncclUint8, root, comm, stream); });
+      case all_gather:
+        return enqueue(call, [&](ncclComm_t comm) { return ncclAllGather(from, to, bytes, ncclUint8, comm, stream); });
+      case all_gatherv: return gather_pieces(call, from, to, pieces_of(counts, size_bytes(call.element)));
+      case gather:
+        if (is_root) copy(to + rank_.value * bytes, from, bytes);
+        return collect(call, from, to, even);
+      case scatter:
+        if (is_root) copy(to, from + rank_.value * bytes, bytes);
+        return enqueue_together(call, [&](auto const& add) {
+          if (!is_root) return add(ncclRecv(to, bytes, ncclUint8, root, communicator_.get(), stream));
+          for_others([&](std::uint32_t rank) { add(send(from, even(rank), rank)); });
+        });
+      case all_reduce:
+        if (!native) return reduce_in_rank_order(call, from, to);
+        enqueue(call, [&](ncclComm_t comm) {
+          return ncclAllReduce(from, to, call.count, native->type, native->op, comm, stream);
+        });
+        return divide(call, to);
+      case reduce:
+        if (!native) return reduce_in_rank_order(call, from, to);
+        enqueue(call, [&](ncclComm_t comm) {
+          return ncclReduce(from, to, call.count, native->type, native->op, root, comm, stream);
+        });
+        if (is_root) divide(call, to);
+        return;
+      case reduce_scatter:
+        if (!native) {
+          exchange_pieces(call, from, even);
+          return combine(call, call.count, bytes, to);
+        }
+        enqueue(call, [&](ncclComm_t comm) {
+          return ncclReduceScatter(from, to, call.count, native->type, native->op, comm, stream);
+        });
+        return divide(call, to);
+    }
+  }
+
+  /// What makes an average of a sum.
+  void divide(detail::Call const& call, std::byte* values) {
+    if (call.op != ReduceOp::average) return;
+    detail::DeviceReduction reduction{
+        .element = call.element, .op = call.op, .arrays = 1, .divisor = size().value, .count = call.count};
+    reduction.table[0] = values;
+    detail::check_cuda(detail::reduce_on_device(reduction, place_.stream), to_string(call));
+  }
+
+  /// All_reduce or reduce: each rank gets its piece of everybody's array, combines them, and hands the result on.
+  void reduce_in_rank_order(detail::Call const& call, std::byte const* from, std::byte* to) {
+    auto const element = size_bytes(call.element);
+    // Every piece begins where a GPU can read 16 bytes at once, if the array does.
+    auto const size_each = rounded_up((call.count * element + size().value - 1) / size().value);
+    auto const piece_of = [&](std::uint32_t rank) {
+      auto const begin = std::min(rank * size_each, call.count * element);
+      return Piece{begin, std::min(size_each, call.count * element - begin)};
+    };
+    auto const own = piece_of(rank_.value);
+    auto* const pieces = exchange_pieces(call, from, piece_of);
+    auto* const result = to != nullptr ? to + own.begin : pieces + rank_.value * rounded_up(own.size);
+    combine(call, own.size / element, rounded_up(own.size), result);
+    if (call.operation == detail::Operation::reduce) return collect(call, result, to, piece_of);
+    std::vector<Piece> all;
+    for (std::uint32_t rank = 0; rank < size().value; ++rank) all.push_back(piece_of(rank));
+    gather_pieces(call, result, to, all);
+  }
+
+  /// Sends every rank its piece of `from`, and returns where this rank's pieces of all ranks' arrays are: in rank
+  /// order, each `rounded_up` bytes after the one before.
+  template <class PieceOf>
+  auto exchange_pieces(detail::Call const& call, std::byte const* from, PieceOf const& piece_of) -> std::byte* {
+    auto const own = piece_of(rank_.value);
+    auto const stride = rounded_up(own.size);
+    auto* const pieces = on_device_.at_least(std::max(stride * size().value, std::size_t{1}));
+    copy(pieces + rank_.value * stride, from + own.begin, own.size);
+    enqueue_together(call, [&](auto const& add) {
+      for_others([&](std::uint32_t rank) {
+        if (piece_of(rank).size > 0) add(send(from, piece_of(rank), rank));
+        if (own.size > 0) add(receive(pieces, {rank * stride, own.size}, rank));
+      });
+    });
+    return pieces;
+  }
+
+  /// The pieces that `exchange_pieces` left, into one.
+  void combine(detail::Call const& call, std::size_t count, std::size_t size_each, std::byte* to) {
+    if (count == 0) return;
+    detail::DeviceReduction reduction{
+        .element = call.element, .op = call.op, .arrays = size().value, .divisor = size().value, .count = count};
+    reduction.target = to;
+    reduction.stride_bytes = rounded_up(size_each);
+    reduction.table[0] = on_device_.at_least(1);
+    detail::check_cuda(detail::reduce_on_device(reduction, place_.stream), to_string(call));
+  }
+
+  /// Root gets the other ranks' pieces into their places.
+  template <class PieceOf>
+  void collect(detail::Call const& call, std::byte const* mine, std::byte* to, PieceOf const& piece_of) {
+    enqueue_together(call, [&](auto const& add) {
+      if (rank_ == call.root) {
+        for_others([&](std::uint32_t rank) {
+          if (piece_of(rank).size > 0) add(receive(to, piece_of(rank), rank));
+        });
+      } else if (auto const own = piece_of(rank_.value); own.size > 0) {
+        add(send(mine, {0, own.size}, call.root.value));
+      }
+    });
+  }
+
+  /// Every rank gets every rank's piece into its place.
+  void gather_pieces(detail::Call const& call, std::byte const* mine, std::byte* to, std::span<Piece const> pieces) {
+    auto const own = pieces[rank_.value];
+    bool const even = std::ranges::all_of(pieces, [&](Piece const& piece) { return piece.size == own.size; });
+    if (even) {
+      return enqueue(
+          call, [&](ncclComm_t comm) { return ncclAllGather(mine, to, own.size, ncclUint8, comm, place_.stream); });
+    }
+    copy(to + own.begin, mine, own.size);
+    enqueue_together(call, [&](auto const& add) {
+      for_others([&](std::uint32_t rank) {
+        if (own.size > 0) add(send(mine, {0, own.size}, rank));
+        if (pieces[rank].size > 0) add(receive(to, pieces[rank], rank));
+      });
+    });
+  }
+
+  [[nodiscard]] static auto pieces_of(std::span<std::size_t const> counts, std::size_t element_bytes)
+      -> std::vector<Piece> {
+    std::vector<Piece> pieces;
+    std::size_t begin = 0;
+    for (auto const count : counts) {
+      pieces.push_back({begin, count * element_bytes});
+      begin += count * element_bytes;
+    }
+    return pieces;
+  }
+
+  [[nodiscard]] static constexpr auto rounded_up(std::size_t bytes) noexcept -> std::size_t {
+    return (bytes + 15) / 16 * 16;
+  }
+
+  template <class Work>
+  void for_others(Work const& work) const {
+    for (std::uint32_t rank = 0; rank < size().value; ++rank)
+      if (rank != rank_.value) work(rank);
+  }
+
+  auto send(std::byte const* array, Piece piece, std::uint32_t to) -> ncclResult_t {
+    return ncclSend(array + piece.begin, piece.size, ncclUint8, static_cast<int>(to), communicator_.get(),
+                    place_.stream);
+  }
+  auto receive(std::byte* array, Piece piece, std::uint32_t from) -> ncclResult_t {
+    return ncclRecv(array + piece.begin, piece.size, ncclUint8, static_cast<int>(from), communicator_.get(),
+                    place_.stream);
+  }
+
+  void copy(std::byte* to, std::byte const* from, std::size_t bytes) {
+    if (to == from || bytes == 0) return;
+    detail::check_cuda(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, place_.stream), "cudaMemcpyAsync");
+  }
+
+  std::shared_ptr<NcclGroup> group_;
+  Rank rank_;
+  DevicePlace place_;
+  bool stop_agreed_ = false;
+  std::uint64_t entered_ = 0;
+  std::uint64_t warned_ = ~std::uint64_t{0};
+  detail::Agreement agreement_;
+  std::vector<Notice> notices_;
+  std::vector<detail::Call> calls_;
+  detail::DeviceEvent done_;
+  detail::PinnedBuffer on_host_;
+  detail::DeviceBuffer on_device_;
+  detail::NcclCommunicator communicator_;  // Last: it ends while the memory is there that it works on.
+};
+
+static_assert(Collective<NcclCollective>);
+
+}  // namespace raytrain

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <raytrain/collective/nccl/nccl_id.hpp>
+#include <raytrain/collective/wait_limits.hpp>
+#include <raytrain/core/error.hpp>
+#include <raytrain/core/rank.hpp>
+
+namespace raytrain {
+
+/// In which order the values of the ranks are combined. It decides about the last bits of floating-point results.
+enum class NcclOrder : std::uint8_t {
+  automatic,   ///< NCCL's own where it has the operation: the fastest, and another order for another topology.
+  rank_order,  ///< The ranks': the bits that LocalCollective gives, but for which NaN a NaN is.
+};
+
+struct NcclOptions {
+  NcclOrder order = NcclOrder::automatic;
+  WaitLimits limits{};  ///< Of an operation, and of starting the communicator.
+};
+
+/// What the `NcclCollective`s of one world that live in this process share: one of them as a rule, and all of them
+/// where the ranks are threads. Through it the launcher stops them.
+///
+/// Threads: every function from any thread.
+class NcclGroup {
+ public:
+  /// The same id, size and order on every rank.
+  ///
+  /// Errors: `invalid_call` for an empty world or an id that nobody created, `invalid_config` for limits of no time.
+  NcclGroup(NcclId const& id, WorldSize size, NcclOptions options = {})
+      : id_{id}, options_{std::move(options)}, members_(size.value) {
+    if (size.value < 1) throw Error{Errc::invalid_call, "NcclGroup", "needs at least 1 worker (got 0)"};
+    if (id == NcclId{}) {
+      throw Error{Errc::invalid_call, "NcclGroup", "needs an id that a rank created (got zeros)",
+                  "broadcast the bytes of NcclId::create() from one rank to all"};
+    }
+    if (options_.limits.timeout.count() <= 0) {
+      throw Error{Errc::invalid_config, "WaitLimits::timeout",
+                  "must be above 0 ms (got " + std::to_string(options_.limits.timeout.count()) + ")"};
+    }
+  }
+
+  [[nodiscard]] auto size() const noexcept -> WorldSize { return {static_cast<std::uint32_t>(members_.size())}; }
+
+  /// Makes `NcclCollective::stop_agreed` true on every rank of the world, from the same operation on.
+  void request_stop() noexcept { stop_requested_.store(true); }
+
+  /// Makes ranks of this process that wait, and all their later calls, throw `Stopped`; they abort their communicators
+  /// within some milliseconds. An operation that is stopped so may have ended on another rank. Ranks of other processes
+  /// wait until theirs are aborted, NCCL reports the loss, or `WaitLimits::timeout` is over.
+  void abort() noexcept { aborted_.store(true); }
+
+  /// A worker's function has ended: ranks of this process that wait for it, and all their later calls, throw
+  /// `Error{Errc::rank_mismatch}`. Those of other processes cannot know. A worker that fails aborts before it leaves.
+  void leave(Rank rank) noexcept {
+    if (rank.value >= members_.size()) return;
+    members_[rank.value].ended.store(true);
+    auto expected = nobody;
+    first_ended_.compare_exchange_strong(expected, rank.value);
+  }
+
+ private:
+  friend class NcclCollective;
+  static constexpr std::uint32_t nobody = ~0U;
+
+  struct Member {
+    std::atomic<bool> here{false};  ///< It is one of this process.
+    std::atomic<bool> ended{false};
+    std::atomic<std::uint64_t> operations{0};  ///< How many it has entered.
+  };
+
+  /// A member that will never enter the operation of this number; the one that ended first if there are more.
+  [[nodiscard]] auto ended_before(std::uint64_t operation) const noexcept -> std::optional<Rank> {
+    auto const first = first_ended_.load();
+    if (first == nobody) return std::nullopt;
+    if (lacks(first, operation)) return Rank{first};
+    for (std::uint32_t rank = 0; rank < members_.size(); ++rank)
+      if (members_[rank].ended.load() && lacks(rank, operation)) return Rank{rank};
+    return std::nullopt;
+  }
+
+  /// "rank 1, rank 2": those who have not entered the operation, as far as this process knows.
+  [[nodiscard]] auto missing_in(std::uint64_t operation) const -> std::string {
+    std::string text;
+    for (std::uint32_t rank = 0; rank < members_.size(); ++rank) {
+      if (!members_[rank].here.load() || !lacks(rank, operation)) continue;
+      text += (text.empty() ? "rank " : ", rank ") + std::to_string(rank);
+    }
+    return text.empty() ? "ranks of other processes, which NCCL does not name" : text;
+  }
+
+  /// Whether a rank is the lowest of this process that has entered the operation: the one that warns.
+  [[nodiscard]] auto is_lowest_in(std::uint64_t operation, Rank rank) const noexcept -> bool {
+    for (std::uint32_t lower = 0; lower < rank.value; ++lower)
+      if (members_[lower].here.load() && !lacks(lower, operation)) return false;
+    return true;
+  }
+
+  [[nodiscard]] auto lacks(std::uint32_t rank, std::uint64_t operation) const noexcept -> bool {
+    return members_[rank].operations.load() < operation;
+  }
+
+  NcclId id_;
+  NcclOptions options_;
+  std::vector<Member> members_;
+  std::atomic<std::uint32_t> first_ended_{nobody};
+  std::atomic<bool> aborted_{false};
+  std::atomic<bool> stop_requested_{false};
+};
+
+}  // namespace raytrain
