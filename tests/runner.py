@@ -160,6 +160,8 @@ def build_and_run(folder, tests, arguments=(), slower=1, environment=None, show=
         if count.failed:
             say(f"\n=== {record['name']}: {record['result']}")
             say(((record.get('stdout') or '') + (record.get('stderr') or '')).strip())
+        elif record['result'] == 'SKIP' and record.get('stdout'):
+            say(f"{record['name']}: {record['stdout'].strip()}")
     for file in logs.glob(f'{log_name}*'):
         file.unlink()
     if not records:

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """How the guards that compile something find the compiler and its flags: meson passes both.
 
-  GUARD.py [arguments of the guard] -- c++ FLAG... [--torch FLAG...] [--mpi FLAG...]
+  GUARD.py [arguments of the guard] -- c++ FLAG... [--torch FLAG...] [--mpi FLAG...] [--nccl FLAG...]
 
-What follows --torch is added for what needs LibTorch, what follows --mpi for what needs MPI; where one is missing there
-is no such library.
+What follows --torch is added for what needs LibTorch, what follows --mpi for what needs MPI, what follows --nccl for what
+needs CUDA and NCCL; where one is missing there is no such library.
 """
 import concurrent.futures
 import os
@@ -13,14 +13,16 @@ import subprocess
 
 class Compiler:
     def __init__(self, words):
+        words, added_for_nccl = split_at(words, '--nccl')
         words, added_for_mpi = split_at(words, '--mpi')
         self.core, added_for_torch = split_at(words, '--torch')
         self.torch = None if added_for_torch is None else self.core + added_for_torch
         self.mpi = None if added_for_mpi is None else self.core + added_for_mpi
-        self.everything = self.core + (added_for_torch or []) + (added_for_mpi or [])
+        self.nccl = None if added_for_nccl is None else self.core + added_for_nccl
+        self.everything = self.core + (added_for_torch or []) + (added_for_mpi or []) + (added_for_nccl or [])
 
     def flags_for(self, need):
-        """Those for what needs 'core', 'torch' or 'mpi'; None where that is missing."""
+        """Those for what needs 'core', 'torch', 'mpi' or 'nccl'; None where that is missing."""
         return getattr(self, need)
 
     @staticmethod
@@ -53,7 +55,7 @@ def each(function, items):
 
 
 def headers(root, guard):
-    """The public headers and what each needs: 'core', 'torch' or 'mpi'."""
+    """The public headers and what each needs: 'core', 'torch', 'mpi' or 'nccl'."""
     return [(path.relative_to('include'), need_of(path)) for path in guard.files(root, 'include', endings=['.hpp'])]
 
 
@@ -61,4 +63,6 @@ def need_of(path):
     inside = '/'.join(path.parts[2:])
     if inside.startswith(('backend/torch/', 'backend/torch.hpp')):
         return 'torch'
+    if inside.startswith(('collective/cuda/', 'collective/device.hpp', 'collective/nccl')):
+        return 'nccl'
     return 'mpi' if inside.startswith(('collective/mpi', 'collective/detail/mpi_')) else 'core'

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every public header compiles alone, and twice in a row, without a warning; what needs LibTorch or MPI where that is."""
+"""Every public header compiles alone, and twice in a row, without a warning; what needs LibTorch, MPI or NCCL where that is."""
 import pathlib
 import re
 import sys

@@ -35,6 +35,8 @@ OWNERS = {
     r'rapidjson/': ['message'],
     r'(torch|ATen|c10|caffe2)/': ['backend/torch'],
     r'mpi\.h': ['collective/detail/mpi_library.hpp'],
+    r'(cuda\w*|driver_types|vector_types)\.h': ['collective/cuda/', 'collective/device.hpp', 'collective/nccl'],
+    r'nccl\w*\.h': ['collective/nccl'],
     r'fmt/': [folder for folder in [*BELOW, 'trainer.hpp', 'testing'] if folder != 'core'],
 }
 
@@ -98,6 +100,8 @@ DEFECTS = {
     'MPI outside of its collective': {'include/raytrain/collective/m.hpp': '#include <mpi.h>\n'},
     'MPI in the generic path': {'include/raytrain/train/m.hpp': '#include <raytrain/collective/mpi.hpp>\n'},
     'MPI in the generic path of collectives': {'include/raytrain/collective/m.hpp': '#include <raytrain/collective/detail/mpi_m.hpp>\n'},
+    'CUDA outside its collectives': {'include/raytrain/collective/local.hpp': '#include <cuda_runtime_api.h>\n'},
+    'NCCL in the kernels': {'include/raytrain/collective/cuda/k.hpp': '#include <nccl.h>\n'},
     'the details of another folder': {'include/raytrain/train/d.hpp': '#include <raytrain/exec/detail/x.hpp>\n'},
     'a folder that is no layer': {'include/raytrain/misc/x.hpp': '#include <vector>\n'},
     'a quoted include': {'include/raytrain/core/q.hpp': '#include "rank.hpp"\n'},
