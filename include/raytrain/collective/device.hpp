@@ -102,7 +102,8 @@ class DeviceCollective : public detail::Operations<DeviceCollective> {
         detail::check_cuda(cudaStreamWaitEvent(stream_, notice.ready, 0), "cudaStreamWaitEvent");
       work(notices, counts);
       ready_.record(stream_);
-      for (detail::Patience patience; !ready_.is_over(to_string(call));) patience.pause();
+      auto const attempted = on_rank(call);
+      for (detail::Patience patience; !ready_.is_over(attempted);) patience.pause();
     });
   }
 
@@ -146,14 +147,18 @@ class DeviceCollective : public detail::Operations<DeviceCollective> {
       work();
     } catch (Error const& error) {
       thrown = std::current_exception();
-      group_->fail("rank " + std::to_string(rank().value) + " got " + error.happened() + " in " + error.attempted());
+      group_->fail("rank " + std::to_string(rank().value) + " got " + error.happened() + " in " + to_string(call));
     }
     group_->finish(++operations_);
     auto const failure = group_->failure();
     if (failure.empty()) return;
     agreement_.break_off(Errc::backend, failure);
     if (thrown) std::rethrow_exception(thrown);
-    throw Error{Errc::backend, to_string(call) + " on rank " + std::to_string(rank().value), failure};
+    throw Error{Errc::backend, on_rank(call), failure};
+  }
+
+  [[nodiscard]] auto on_rank(detail::Call const& call) const -> std::string {
+    return to_string(call) + " on rank " + std::to_string(rank().value);
   }
 
   /// Whether this rank has something to put on the device: a reduction as a whole is done by one.
@@ -206,7 +211,7 @@ class DeviceCollective : public detail::Operations<DeviceCollective> {
       auto const* const array = target == nullptr ? notices[from].to : notices[from].from;
       reduction.table[from] = const_cast<std::byte*>(array + begin_bytes);
     }
-    detail::check_cuda(detail::reduce_on_device(reduction, stream_), to_string(call));
+    detail::check_cuda(detail::reduce_on_device(reduction, stream_), on_rank(call));
   }
 
   void copy(std::byte* to, std::byte const* from, std::size_t bytes) {

@@ -67,13 +67,19 @@ class NcclCollective : public detail::Operations<NcclCollective> {
       : group_{checked(std::move(group), rank, place)}, rank_{rank}, place_{place}, done_{place.device} {
     detail::DeviceScope const scope{place_.device};
     group_->members_[rank_.value].here.store(true);
-    auto const attempted =
-        "NcclCollective of rank " + std::to_string(rank_.value) + " on device " + std::to_string(place_.device);
+    auto const what = "NcclCollective on device " + std::to_string(place_.device);
+    auto const attempted = on_rank(what);
+    detail::check_cuda(detail::load_kernels(), attempted);
+    // To have it before any rank of this process has a kernel that waits for others: see `reserve`.
+    auto const largest_bytes =
+        std::max(sizeof(Notice), std::min(std::size_t{size().value}, std::size_t{64}) * sizeof(std::size_t));
+    (void)notices_on_host_.at_least((size().value + std::size_t{1}) * largest_bytes);
+    (void)notices_on_device_.at_least(size().value * largest_bytes);
     guarded([&] {
       if (group_->aborted_.load()) throw Stopped{};
       communicator_.start(static_cast<int>(size().value), group_->id_.native(), static_cast<int>(rank_.value),
                           attempted);
-      await(attempted, [&] { return communicator_.is_ready(attempted); });
+      await(what, [&] { return communicator_.is_ready(attempted); });
     });
   }
   NcclCollective(NcclCollective&&) noexcept = default;
@@ -143,7 +149,7 @@ class NcclCollective : public detail::Operations<NcclCollective> {
     if (call.count == 0) return;
     guarded([&] {
       work(call, from, to, counts);
-      await_stream(to_string(call));
+      await_stream(call);
     });
   }
 
@@ -164,8 +170,13 @@ class NcclCollective : public detail::Operations<NcclCollective> {
     }
   }
 
+  [[nodiscard]] auto on_rank(std::string const& what) const -> std::string {
+    return what + " on rank " + std::to_string(rank_.value);
+  }
+
+  /// Asks `done` again and again; `what` is what this rank waits in.
   template <class Done>
-  void await(std::string const& attempted, Done const& done) {
+  void await(std::string const& what, Done const& done) {
     auto const& limits = group_->options_.limits;
     auto const operation = entered_;
     detail::Patience patience;
@@ -177,38 +188,38 @@ class NcclCollective : public detail::Operations<NcclCollective> {
         if (done()) return;
         throw Error{Errc::rank_mismatch, "collective call",
                     "rank " + std::to_string(ended->value) + " has ended while rank " + std::to_string(rank_.value) +
-                        " waits in " + attempted,
+                        " waits in " + what,
                     "make every rank call the same operations, as often"};
       }
       auto const waited = patience.waited();
       if (waited > limits.timeout) {
-        throw Error{Errc::timed_out, attempted + " on rank " + std::to_string(rank_.value),
+        throw Error{Errc::timed_out, on_rank(what),
                     "waited " + std::to_string(limits.timeout.count()) + " ms for " + group_->missing_in(operation),
                     "look at what keeps the others, or raise WaitLimits::timeout"};
       }
       if (limits.on_warning && limits.warn_after.count() > 0 && waited > limits.warn_after && warned_ != operation &&
           group_->is_lowest_in(operation, rank_)) {
         warned_ = operation;
-        limits.on_warning(attempted + " on rank " + std::to_string(rank_.value) + " waits for " +
-                          group_->missing_in(operation));
+        limits.on_warning(on_rank(what) + " waits for " + group_->missing_in(operation));
       }
       patience.pause();
     }
   }
 
   /// Until the device has done what is on the stream.
-  void await_stream(std::string const& attempted) {
+  void await_stream(detail::Call const& call) {
+    auto const attempted = on_rank(to_string(call));
     done_.record(place_.stream);
     // In this order: after an error of NCCL its kernels may never end.
-    await(attempted, [&] { return communicator_.is_ready(attempted) && done_.is_over(attempted); });
+    await(to_string(call), [&] { return communicator_.is_ready(attempted) && done_.is_over(attempted); });
   }
 
   /// Calls NCCL, and waits until what it does is on the stream.
   template <class Enqueue>
   void enqueue(detail::Call const& call, Enqueue const& enqueue_on) {
-    auto const attempted = to_string(call);
+    auto const attempted = on_rank(to_string(call));
     detail::check_nccl(enqueue_on(communicator_.get()), attempted);
-    await(attempted, [&] { return communicator_.is_ready(attempted); });
+    await(to_string(call), [&] { return communicator_.is_ready(attempted); });
   }
 
   /// The same for several calls that wait for each other: `calls(add)`, where `add` takes the result of each.
@@ -252,9 +263,9 @@ class NcclCollective : public detail::Operations<NcclCollective> {
   /// An all_gather of arrays on the host.
   template <class T>
   void exchange(detail::Call const& call, std::span<T const> mine, std::span<T> all) {
-    auto* const sent = on_host_.at_least(mine.size_bytes() + all.size_bytes());
+    auto* const sent = notices_on_host_.at_least(mine.size_bytes() + all.size_bytes());
     auto* const received = sent + mine.size_bytes();
-    auto* const gathered = on_device_.at_least(all.size_bytes());
+    auto* const gathered = notices_on_device_.at_least(all.size_bytes());
     auto* const own = gathered + rank_.value * mine.size_bytes();
     std::memcpy(sent, mine.data(), mine.size_bytes());
     copy(own, sent, mine.size_bytes());
@@ -262,7 +273,7 @@ class NcclCollective : public detail::Operations<NcclCollective> {
       return ncclAllGather(own, gathered, mine.size_bytes(), ncclUint8, comm, place_.stream);
     });
     copy(received, gathered, all.size_bytes());
-    await_stream(to_string(call));
+    await_stream(call);
     std::memcpy(all.data(), received, all.size_bytes());
   }
 
@@ -326,7 +337,7 @@ class NcclCollective : public detail::Operations<NcclCollective> {
     detail::DeviceReduction reduction{
         .element = call.element, .op = call.op, .arrays = 1, .divisor = size().value, .count = call.count};
     reduction.table[0] = values;
-    detail::check_cuda(detail::reduce_on_device(reduction, place_.stream), to_string(call));
+    detail::check_cuda(detail::reduce_on_device(reduction, place_.stream), on_rank(to_string(call)));
   }
 
   /// All_reduce or reduce: each rank gets its piece of everybody's array, combines them, and hands the result on.
@@ -354,7 +365,7 @@ class NcclCollective : public detail::Operations<NcclCollective> {
   auto exchange_pieces(detail::Call const& call, std::byte const* from, PieceOf const& piece_of) -> std::byte* {
     auto const own = piece_of(rank_.value);
     auto const stride = rounded_up(own.size);
-    auto* const pieces = on_device_.at_least(std::max(stride * size().value, std::size_t{1}));
+    auto* const pieces = reserve(call, rounded_up(piece_of(0).size) * size().value);
     copy(pieces + rank_.value * stride, from + own.begin, own.size);
     enqueue_together(call, [&](auto const& add) {
       for_others([&](std::uint32_t rank) {
@@ -365,6 +376,20 @@ class NcclCollective : public detail::Operations<NcclCollective> {
     return pieces;
   }
 
+  /// Room for pieces: as much on every rank, so that all grow in the same operation.
+  ///
+  /// CUDA may wait for every device of the process when it gives memory or takes it back. So no rank goes on to a
+  /// kernel that waits for others before all ranks of the process have theirs.
+  auto reserve(detail::Call const& call, std::size_t bytes) -> std::byte* {
+    if (bytes > reserved_bytes_) {
+      (void)pieces_.at_least(bytes);
+      reserved_bytes_ = bytes;
+      group_->members_[rank_.value].growths.store(++growths_);
+      await(to_string(call), [&] { return group_->all_grown(growths_); });
+    }
+    return pieces_.at_least(bytes);
+  }
+
   /// The pieces that `exchange_pieces` left, into one.
   void combine(detail::Call const& call, std::size_t count, std::size_t size_each, std::byte* to) {
     if (count == 0) return;
@@ -372,8 +397,8 @@ class NcclCollective : public detail::Operations<NcclCollective> {
         .element = call.element, .op = call.op, .arrays = size().value, .divisor = size().value, .count = count};
     reduction.target = to;
     reduction.stride_bytes = rounded_up(size_each);
-    reduction.table[0] = on_device_.at_least(1);
-    detail::check_cuda(detail::reduce_on_device(reduction, place_.stream), to_string(call));
+    reduction.table[0] = pieces_.at_least(0);
+    detail::check_cuda(detail::reduce_on_device(reduction, place_.stream), on_rank(to_string(call)));
   }
 
   /// Root gets the other ranks' pieces into their places.
@@ -452,8 +477,11 @@ class NcclCollective : public detail::Operations<NcclCollective> {
   std::vector<Notice> notices_;
   std::vector<detail::Call> calls_;
   detail::DeviceEvent done_;
-  detail::PinnedBuffer on_host_;
-  detail::DeviceBuffer on_device_;
+  std::uint64_t growths_ = 0;
+  std::size_t reserved_bytes_ = 0;
+  detail::PinnedBuffer notices_on_host_;
+  detail::DeviceBuffer notices_on_device_;
+  detail::DeviceBuffer pieces_;
   detail::NcclCommunicator communicator_;  // Last: it ends while the memory is there that it works on.
 };
 

@@ -19,7 +19,7 @@ struct DevicePlace {
   int device = 0;  ///< As CUDA counts those that CUDA_VISIBLE_DEVICES leaves visible.
 
   /// Operations wait for what was put on it before; when they return, nothing of theirs is left on it. Null: the
-  /// device's default stream. It must outlive the collective.
+  /// device's default stream, in a program that is compiled with one for all threads. It must outlive the collective.
   cudaStream_t stream = nullptr;
 };
 

@@ -35,4 +35,8 @@ struct DeviceReduction {
 /// Cost: (arrays + 1) * sizeof(T) bytes an element; twice as many arrays instead of the one where they are the targets.
 auto reduce_on_device(DeviceReduction const& reduction, cudaStream_t stream) noexcept -> cudaError_t;
 
+/// Loads all kernels to the current device, which CUDA else does when each is first needed: it then waits for what the
+/// device is at work on, and that may be an operation which waits for this very thread. Returns CUDA's error.
+auto load_kernels() noexcept -> cudaError_t;
+
 }  // namespace raytrain::detail

@@ -29,6 +29,11 @@ auto is_aligned(DeviceReduction const& reduction) noexcept -> bool {
   return bits % 16 == 0;
 }
 
+auto kernel_of(DeviceReduction const& reduction) noexcept -> void const* {
+  return device::with_op_and_type(
+      reduction, [&]<ReduceOp op, Element T>() { return reinterpret_cast<void const*>(&reduce_kernel<op, T>); });
+}
+
 }  // namespace
 
 auto reduce_on_device(DeviceReduction const& reduction, cudaStream_t stream) noexcept -> cudaError_t {
@@ -45,10 +50,24 @@ auto reduce_on_device(DeviceReduction const& reduction, cudaStream_t stream) noe
   auto const at_once = argument.aligned ? 16 / size_bytes(argument.element) : 1;
   auto const wanted = (argument.count / at_once + block_size) / block_size;
   auto const blocks = std::min(wanted, static_cast<std::size_t>(processors) * blocks_per_processor);
-  void const* const kernel = device::with_op_and_type(
-      argument, [&]<ReduceOp op, Element T>() { return reinterpret_cast<void const*>(&reduce_kernel<op, T>); });
   void* arguments[] = {&argument};
-  return cudaLaunchKernel(kernel, dim3{static_cast<unsigned>(blocks)}, dim3{block_size}, arguments, 0, stream);
+  return cudaLaunchKernel(kernel_of(argument), dim3{static_cast<unsigned>(blocks)}, dim3{block_size}, arguments, 0,
+                          stream);
+}
+
+auto load_kernels() noexcept -> cudaError_t {
+  DeviceReduction reduction;
+  for (auto const op : {ReduceOp::sum, ReduceOp::average, ReduceOp::min, ReduceOp::max, ReduceOp::product}) {
+    for (auto type = ElementType::float32; type <= ElementType::bfloat16;
+         type = static_cast<ElementType>(static_cast<int>(type) + 1)) {
+      reduction.op = op;
+      reduction.element = type;
+      cudaFuncAttributes ignored;
+      if (auto const result = cudaFuncGetAttributes(&ignored, kernel_of(reduction)); result != cudaSuccess)
+        return result;
+    }
+  }
+  return cudaSuccess;
 }
 
 }  // namespace raytrain::detail

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <optional>
@@ -75,6 +76,7 @@ class NcclGroup {
     std::atomic<bool> here{false};  ///< It is one of this process.
     std::atomic<bool> ended{false};
     std::atomic<std::uint64_t> operations{0};  ///< How many it has entered.
+    std::atomic<std::uint64_t> growths{0};     ///< How often it has got more memory of the device.
   };
 
   /// A member that will never enter the operation of this number; the one that ended first if there are more.
@@ -85,6 +87,12 @@ class NcclGroup {
     for (std::uint32_t rank = 0; rank < members_.size(); ++rank)
       if (members_[rank].ended.load() && lacks(rank, operation)) return Rank{rank};
     return std::nullopt;
+  }
+
+  /// Whether all ranks of this process have got more memory as often.
+  [[nodiscard]] auto all_grown(std::uint64_t growths) const noexcept -> bool {
+    return std::ranges::none_of(
+        members_, [=](Member const& member) { return member.here.load() && member.growths.load() < growths; });
   }
 
   /// "rank 1, rank 2": those who have not entered the operation, as far as this process knows.
