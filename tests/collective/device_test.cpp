@@ -121,7 +121,7 @@ TEST_CASE("an error that CUDA reports to one rank is told to all, and the group 
     told_later[rank.value] = refusal([&] { collective.barrier(); });
   }));
   std::string const cause = "cudaErrorIllegalAddress (as the test wanted)";
-  CHECK(told[0] == "backend: all_reduce(100 x float32, sum): " + cause +
+  CHECK(told[0] == "backend: all_reduce(100 x float32, sum) on rank 0: " + cause +
                        "; a kernel went wrong, perhaps one before this call: run the program under compute-sanitizer");
   for (std::string const rank : {"1", "2"}) {
     CHECK(told[std::stoul(rank)] == "backend: all_reduce(100 x float32, sum) on rank " + rank + ": rank 0 got " +

@@ -315,6 +315,11 @@ auto raytrain::detail::reduce_on_device(DeviceReduction const& reduction, cudaSt
   return cudaSuccess;
 }
 
+auto raytrain::detail::load_kernels() noexcept -> cudaError_t {
+  std::scoped_lock const lock{world().mutex};
+  return fault("load_kernels");
+}
+
 // NCCL ---------------------------------------------------------------------------------------------------------------
 
 namespace {

@@ -98,6 +98,15 @@ TEST_CASE("a collective of NCCL says what is missing: group, rank, device, drive
   CHECK(fake_gpu::leaked() == 0);
 }
 
+TEST_CASE("kernels that were not compiled for the GPU are found out before the first operation") {
+  auto const group = new_group(1);
+  fake_gpu::fail_next("load_kernels", cudaErrorNoKernelImageForDevice);
+  CHECK(refusal([&] { NcclCollective(group, Rank{0}); })
+            .find("compile raytrain/collective/cuda/kernels.cu for this GPU's "
+                  "architecture") != std::string::npos);
+  CHECK(fake_gpu::leaked() == 0);
+}
+
 TEST_CASE("two ranks on one device are refused with the class that can do it") {
   auto const group = new_group(2);
   std::vector<std::string> told(2);
@@ -105,8 +114,8 @@ TEST_CASE("two ranks on one device are refused with the class that can do it") {
   auto const expected = std::string{
       "ncclInvalidUsage (as the test wanted); give every rank a GPU of its own (workers "
       "that share one: DeviceCollective)"};
-  CHECK(told[0] == "backend: NcclCollective of rank 0 on device 0: " + expected);
-  CHECK(told[1] == "backend: NcclCollective of rank 1 on device 0: " + expected);
+  CHECK(told[0] == "backend: NcclCollective on device 0 on rank 0: " + expected);
+  CHECK(told[1] == "backend: NcclCollective on device 0 on rank 1: " + expected);
   CHECK(fake_gpu::counts().aborted == 2);
   CHECK(fake_gpu::leaked() == 0);
 }
@@ -217,7 +226,7 @@ TEST_CASE("a rank that waits too long is told for whom, and its collective works
 TEST_CASE("a rank alone in its process, that waits too long for others to begin, is told that NCCL names none") {
   auto const group = new_group(2, {.limits = {.timeout = std::chrono::milliseconds{20}}});
   CHECK(refusal([&] { NcclCollective(group, Rank{0}); }) ==
-        "timed_out: NcclCollective of rank 0 on device 0 on rank 0: waited 20 ms for ranks of other processes, which "
+        "timed_out: NcclCollective on device 0 on rank 0: waited 20 ms for ranks of other processes, which "
         "NCCL does not name; look at what keeps the others, or raise WaitLimits::timeout");
 }
 
@@ -265,7 +274,8 @@ TEST_CASE("an error that NCCL finds while ranks wait ends the wait, with NCCL's 
                       raytrain::Stopped);
   }));
   CHECK(told[0] ==
-        "backend: all_reduce(100 x float32, sum): ncclRemoteError (as the test wanted); look at what ended or cut off "
+        "backend: all_reduce(100 x float32, sum) on rank 0: ncclRemoteError (as the test wanted); look at what ended "
+        "or cut off "
         "another rank; restart from the last checkpoint");
   CHECK(fake_gpu::counts().aborted == 2);
   CHECK(fake_gpu::leaked() == 0);
@@ -277,7 +287,7 @@ TEST_CASE("an error of CUDA ends the operation, and the communicator is aborted"
   fake_gpu::fail_next("cudaEventQuery", cudaErrorIllegalAddress);
   CHECK(refusal([&] {
           reduce_some(collective);
-        }).find("backend: all_reduce(100 x float32, sum): cudaErrorIllegalAddress") == 0);
+        }).find("backend: all_reduce(100 x float32, sum) on rank 0: cudaErrorIllegalAddress") == 0);
   CHECK(fake_gpu::counts().aborted == 1);
   CHECK(refusal([&] { reduce_some(collective); })
             .find("backend: all_reduce(100 x float32, sum) on rank 0: the group is "
