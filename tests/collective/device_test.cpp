@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <raytrain/collective/device.hpp>
 
+#include <chrono>
 #include <cstddef>
 #include <latch>
 #include <memory>
@@ -158,6 +159,23 @@ TEST_CASE("a rank that waits on its device is told in its own call's name of a r
     }
     CHECK_THROWS_AS(collective.barrier(), raytrain::Stopped);
   });
+}
+
+TEST_CASE("a rank of a device that waits too long is told so in its own call's name") {
+  fake_gpu::reset();
+  auto const group =
+      std::make_shared<DeviceGroup>(WorldSize{2}, 0, raytrain::WaitLimits{.timeout = std::chrono::milliseconds{30}});
+  std::latch told{1};
+  gpu_world::rethrow_first(gpu_world::outcomes(*group, [&](Rank rank) {
+    DeviceCollective collective{group, rank};
+    if (rank == Rank{1}) return told.wait();
+    auto const text = refusal([&] { reduce_some(collective); });
+    told.count_down();
+    CAPTURE(text);
+    CHECK(text.find("timed_out: ") == 0);
+    CHECK(text.find("all_reduce(100 x float32, sum)") != std::string::npos);
+    CHECK(text.find("uint8") == std::string::npos);
+  }));
 }
 
 TEST_CASE("all ranks of a device agree to stop after the same operation") {

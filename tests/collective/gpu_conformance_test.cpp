@@ -8,8 +8,8 @@
 #include "gpu_world.hpp"
 #include "refusals.hpp"
 
-using InOrder = NcclWorld<raytrain::NcclOrder::rank_order>;
-using Automatic = NcclWorld<raytrain::NcclOrder::automatic>;
+using InOrder = NcclWorld<raytrain::Reduction::rank_order>;
+using Automatic = NcclWorld<raytrain::Reduction::automatic>;
 
 // The fake combines in rank order, so what is left to NCCL can be held to the same bits.
 TEST_CASE_TEMPLATE_INVOKE(collective_conformance, DeviceWorld, InOrder, Automatic);

@@ -27,7 +27,7 @@ using namespace conformance;
 using raytrain::NcclCollective;
 using raytrain::NcclGroup;
 using raytrain::NcclId;
-using raytrain::NcclOrder;
+using raytrain::Reduction;
 
 TEST_CASE_TEMPLATE_INVOKE(collective_conformance, DeviceWorld);
 TEST_CASE_TEMPLATE_INVOKE(collective_mismatches, DeviceWorld);
@@ -72,7 +72,7 @@ TEST_CASE("NCCL in rank order gives the bits of a serial loop, in worlds of as m
   auto const devices = device_count();
   for (std::uint32_t ranks = 1; ranks <= devices; ++ranks) {
     CAPTURE(ranks);
-    CHECK(wrong_by_rank<NcclWorld<NcclOrder::rank_order>>(
+    CHECK(wrong_by_rank<NcclWorld<Reduction::rank_order>>(
               {ranks}, [](auto& collective) { return wrong_in_everything(collective); }) == none_wrong(ranks));
   }
 }
@@ -81,7 +81,7 @@ TEST_CASE("NCCL left to itself gives the same bits in worlds of one and two rank
   auto const devices = device_count();
   for (std::uint32_t ranks = 1; ranks <= std::min(devices, 2U); ++ranks) {
     CAPTURE(ranks);
-    CHECK(wrong_by_rank<NcclWorld<NcclOrder::automatic>>(
+    CHECK(wrong_by_rank<NcclWorld<Reduction::automatic>>(
               {ranks}, [](auto& collective) { return wrong_in_everything(collective); }) == none_wrong(ranks));
   }
 }

@@ -192,7 +192,7 @@ struct DeviceWorld {
 };
 
 /// Threads that have a device each, of the same number as their rank.
-template <raytrain::NcclOrder order>
+template <raytrain::Reduction reduction>
 struct NcclWorld {
   using Group = raytrain::NcclGroup;
 
@@ -208,7 +208,7 @@ struct NcclWorld {
 
   template <class Work>
   static void run(raytrain::WorldSize size, Work const& work) {
-    raytrain::NcclOptions const options{.order = order};
+    raytrain::NcclOptions const options{.reduction = reduction};
     gpu_world::rethrow_first(outcomes(std::make_shared<Group>(raytrain::NcclId::create(), size, options), work));
   }
 };

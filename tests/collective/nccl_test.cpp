@@ -29,9 +29,9 @@ using raytrain::NcclCollective;
 using raytrain::NcclGroup;
 using raytrain::NcclId;
 using raytrain::NcclOptions;
-using raytrain::NcclOrder;
 using raytrain::Rank;
 using raytrain::ReduceOp;
+using raytrain::Reduction;
 using raytrain::WorldSize;
 
 namespace {
@@ -65,7 +65,7 @@ TEST_CASE("a group of NCCL is refused without a worker, without an id, and with 
         "invalid_call: NcclGroup: needs an id that a rank created (got zeros); broadcast the bytes of NcclId::create() "
         "from one rank to all");
   CHECK(refusal([&] { NcclGroup(id, WorldSize{2}, {.limits = {.timeout = std::chrono::milliseconds{0}}}); }) ==
-        "invalid_config: WaitLimits::timeout: must be above 0 ms (got 0)");
+        "invalid_call: NcclGroup: the timeout must be above 0 (got 0 ms)");
 }
 
 TEST_CASE("an id is another one each time, and whoever gets its bytes has it") {
@@ -315,8 +315,8 @@ TEST_CASE("all ranks of NCCL agree to stop after the same operation, whichever i
 
 TEST_CASE("in rank order the bits do not depend on NCCL; left to it they are its own, and the same on every rank") {
   std::vector<float> const values{1e8F, 1, -1e8F};
-  for (auto const order : {NcclOrder::automatic, NcclOrder::rank_order}) {
-    auto const group = new_group(3, {.order = order});
+  for (auto const reduction : {Reduction::automatic, Reduction::rank_order}) {
+    auto const group = new_group(3, {.reduction = reduction});
     fake_gpu::change({.reversed = true});
     std::vector<float> results(3);
     gpu_world::rethrow_first(gpu_world::outcomes(*group, [&](Rank rank) {
@@ -328,9 +328,9 @@ TEST_CASE("in rank order the bits do not depend on NCCL; left to it they are its
     auto const in_rank_order = (values[0] + values[1]) + values[2];
     auto const backwards = (values[2] + values[1]) + values[0];
     REQUIRE(in_rank_order == 0);
-    CAPTURE(static_cast<int>(order));
-    CHECK(results == std::vector<float>(3, order == NcclOrder::rank_order ? in_rank_order : backwards));
-    CHECK((fake_gpu::counts().native_reductions > 0) == (order == NcclOrder::automatic));
+    CAPTURE(static_cast<int>(reduction));
+    CHECK(results == std::vector<float>(3, reduction == Reduction::rank_order ? in_rank_order : backwards));
+    CHECK((fake_gpu::counts().native_reductions > 0) == (reduction == Reduction::automatic));
   }
 }
 

@@ -29,6 +29,7 @@
 #include <raytrain/collective/nccl/nccl_error.hpp>
 #include <raytrain/collective/nccl/nccl_group.hpp>
 #include <raytrain/collective/nccl/nccl_id.hpp>
+#include <raytrain/collective/reduction.hpp>
 #include <raytrain/core/element_type.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/rank.hpp>
@@ -47,7 +48,7 @@ namespace raytrain {
 ///  - what NCCL lacks, or rounds in another way than `Collective` promises, the ranks do themselves: they exchange
 ///  parts
 ///    and combine each in rank order on the device. So are Float16 and BFloat16 combined in float and rounded once, a
-///    NaN is the result of min and max, and 16-bit integers can be reduced. With `NcclOrder::rank_order` everything is.
+///    NaN is the result of min and max, and 16-bit integers can be reduced. With `Reduction::rank_order` everything is.
 ///
 /// Threads: one at a time, the worker's.
 /// Errors:  every operation: `rank_mismatch` as `Collective` says, `invalid_call` for a null array with a size, for one
@@ -285,7 +286,7 @@ class NcclCollective : public detail::Operations<NcclCollective> {
     auto const stream = place_.stream;
     bool const is_root = rank_ == call.root;
     auto const root = static_cast<int>(call.root.value);
-    auto const native = group_->options_.order == NcclOrder::rank_order
+    auto const native = group_->options_.reduction == Reduction::rank_order
                             ? std::nullopt
                             : detail::native_reduction(call.element, call.op);
     auto const even = [=](std::uint32_t rank) { return Piece{rank * bytes, bytes}; };

@@ -7,10 +7,12 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 
 #include <raytrain/collective/cuda/device_memory.hpp>
 #include <raytrain/collective/cuda/device_reduction.hpp>
 #include <raytrain/collective/local_group.hpp>
+#include <raytrain/collective/wait_limits.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/rank.hpp>
 
@@ -25,10 +27,11 @@ class DeviceGroup {
 
   /// Errors: `invalid_call` unless the size is from 1 to `max_size` and there is such a device; `backend` where there
   /// is
-  ///         no GPU or no driver.
-  explicit DeviceGroup(WorldSize size, int device = 0) : size_{checked(size)}, device_{device} {
+  ///         no GPU or no driver; what `WaitLimits::validate` throws.
+  explicit DeviceGroup(WorldSize size, int device = 0, WaitLimits limits = {}) : size_{checked(size)}, device_{device} {
     detail::check_device(device, "DeviceGroup on device " + std::to_string(device));
-    meeting_ = std::make_shared<LocalGroup>(size);
+    limits.validate("DeviceGroup");
+    meeting_ = std::make_shared<LocalGroup>(size, std::move(limits));
   }
 
   [[nodiscard]] auto size() const noexcept -> WorldSize { return size_; }

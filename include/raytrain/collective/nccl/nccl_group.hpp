@@ -10,20 +10,16 @@
 #include <vector>
 
 #include <raytrain/collective/nccl/nccl_id.hpp>
+#include <raytrain/collective/reduction.hpp>
 #include <raytrain/collective/wait_limits.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/rank.hpp>
 
 namespace raytrain {
 
-/// In which order the values of the ranks are combined. It decides about the last bits of floating-point results.
-enum class NcclOrder : std::uint8_t {
-  automatic,   ///< NCCL's own where it has the operation: the fastest, and another order for another topology.
-  rank_order,  ///< The ranks': the bits that LocalCollective gives, but for which NaN a NaN is.
-};
-
 struct NcclOptions {
-  NcclOrder order = NcclOrder::automatic;
+  /// `automatic` leaves to NCCL what it can combine, in its own order; `rank_order` gives the bits of LocalCollective.
+  Reduction reduction = Reduction::automatic;
   WaitLimits limits{};  ///< Of an operation, and of starting the communicator.
 };
 
@@ -33,9 +29,9 @@ struct NcclOptions {
 /// Threads: every function from any thread.
 class NcclGroup {
  public:
-  /// The same id, size and order on every rank.
+  /// The same id, size and reduction on every rank.
   ///
-  /// Errors: `invalid_call` for an empty world or an id that nobody created, `invalid_config` for limits of no time.
+  /// Errors: `invalid_call` for an empty world or an id that nobody created, and what `WaitLimits::validate` throws.
   NcclGroup(NcclId const& id, WorldSize size, NcclOptions options = {})
       : id_{id}, options_{std::move(options)}, members_(size.value) {
     if (size.value < 1) throw Error{Errc::invalid_call, "NcclGroup", "needs at least 1 worker (got 0)"};
@@ -43,10 +39,7 @@ class NcclGroup {
       throw Error{Errc::invalid_call, "NcclGroup", "needs an id that a rank created (got zeros)",
                   "broadcast the bytes of NcclId::create() from one rank to all"};
     }
-    if (options_.limits.timeout.count() <= 0) {
-      throw Error{Errc::invalid_config, "WaitLimits::timeout",
-                  "must be above 0 ms (got " + std::to_string(options_.limits.timeout.count()) + ")"};
-    }
+    options_.limits.validate("NcclGroup");
   }
 
   [[nodiscard]] auto size() const noexcept -> WorldSize { return {static_cast<std::uint32_t>(members_.size())}; }
