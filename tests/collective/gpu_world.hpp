@@ -11,6 +11,7 @@
 #include <exception>
 #include <functional>
 #include <memory>
+#include <numeric>
 #include <span>
 #include <thread>
 #include <type_traits>
@@ -166,6 +167,12 @@ auto outcomes(Group& group, Work const& work) -> std::vector<std::exception_ptr>
   return thrown;
 }
 
+inline auto ranks_below(raytrain::WorldSize size) -> std::vector<std::uint32_t> {
+  std::vector<std::uint32_t> ranks(size.value);
+  std::iota(ranks.begin(), ranks.end(), 0U);
+  return ranks;
+}
+
 inline void rethrow_first(std::vector<std::exception_ptr> const& thrown) {
   for (auto const& each : thrown)
     if (each) std::rethrow_exception(each);
@@ -176,6 +183,11 @@ inline void rethrow_first(std::vector<std::exception_ptr> const& thrown) {
 /// Threads that share device 0.
 struct DeviceWorld {
   using Group = raytrain::DeviceGroup;
+
+  static auto sizes() -> std::vector<std::uint32_t> { return {1, 2, 3, 4, 7}; }
+  static auto crowd() -> std::uint32_t { return 64; }
+  static auto has(raytrain::WorldSize) -> bool { return true; }
+  static auto ranks_here(raytrain::WorldSize size) { return gpu_world::ranks_below(size); }
 
   template <class Work>
   static auto outcomes(std::shared_ptr<Group> const& group, Work const& work) -> std::vector<std::exception_ptr> {
@@ -191,10 +203,24 @@ struct DeviceWorld {
   }
 };
 
-/// Threads that have a device each, of the same number as their rank.
-template <raytrain::Reduction reduction>
+/// Threads that have a device each, of the same number as their rank; at most so many, and no more than there are
+/// devices.
+template <raytrain::Reduction reduction, std::uint32_t most = 64>
 struct NcclWorld {
   using Group = raytrain::NcclGroup;
+
+  static auto sizes() -> std::vector<std::uint32_t> {
+    std::vector<std::uint32_t> all{1, 2, 3, 4, 7};
+    std::erase_if(all, [](std::uint32_t ranks) { return !has({ranks}); });
+    return all;
+  }
+  static auto crowd() -> std::uint32_t {
+    int devices = 0;
+    REQUIRE(cudaGetDeviceCount(&devices) == cudaSuccess);
+    return std::min(most, static_cast<std::uint32_t>(devices));
+  }
+  static auto has(raytrain::WorldSize size) -> bool { return size.value <= crowd(); }
+  static auto ranks_here(raytrain::WorldSize size) { return gpu_world::ranks_below(size); }
 
   template <class Work>
   static auto outcomes(std::shared_ptr<Group> const& group, Work const& work) -> std::vector<std::exception_ptr> {
