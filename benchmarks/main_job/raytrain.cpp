@@ -50,7 +50,9 @@ auto train(raytrain::TorchContext& ctx, job::Options const& options) -> job::Fig
     optimizer.step();
     return loss.item<double>();
   });
-  job::check_equal(network->parameters(), [&](std::vector<double>& values) { ctx.collective().broadcast(std::span{values}, raytrain::Rank{0}); });
+  job::check_equal(network->parameters(), [&](std::vector<double>& values) {
+    ctx.collective().broadcast(std::span{values}, raytrain::Rank{0});
+  });
   return figures;
 }
 
