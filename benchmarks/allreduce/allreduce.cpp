@@ -18,6 +18,7 @@
 #include "cores.hpp"
 #include "options.hpp"
 #include "program.hpp"
+#include "ranks.hpp"
 
 namespace {
 
@@ -51,9 +52,11 @@ auto run_threads(Options const& options) -> std::vector<Row> {
 
 auto main(int argc, char** argv) -> int {
   Options options;
-  CLI::App app{"Measures collectives between the workers of one program."};
+  CLI::App app{"Measures collectives between the workers of one program: threads, or ranks when mpirun starts it."};
   add_options(app, options);
-  app.add_option("--workers", options.workers, "threads of this process")->check(CLI::Range(1U, 4096U));
+  if (is_rank_of_a_job()) return run_as_rank(app, options, argc, argv);
+  app.add_option("--workers", options.workers, "threads of this process; ranks are mpirun's -n")
+      ->check(CLI::Range(1U, 4096U));
   return run_program(app, options, argc, argv, [&] {
     Setting const setting{"LocalCollective", options.workers, "threads of one process"};
     print_head(setting, options);
