@@ -6,10 +6,17 @@ import subprocess
 WORKERS = 2
 SIZES = {64: '64 B', 1 << 10: '1 KiB', 8 << 10: '8 KiB', 64 << 10: '64 KiB', 256 << 10: '256 KiB', 1 << 20: '1 MiB',
          4 << 20: '4 MiB', 16 << 20: '16 MiB', 64 << 20: '64 MiB'}
-# Ratios of medians; see describe() for the twin.
+# Ratios of medians; see describe() for the twin. The first are of arrays that the collective allocates.
 GOALS_OPEN_MPI = {64: 1.5, 1 << 10: 2.5, 8 << 10: 8, 64 << 10: 5, 256 << 10: 4.2, 1 << 20: 4.5, 4 << 20: 3.5, 16 << 20: 3.5, 64 << 20: 8}
+GOALS_OWN_ARRAYS = {8 << 10: 4.5, 64 << 10: 2, 256 << 10: 1.4, 1 << 20: 1.4, 4 << 20: 1.2, 16 << 20: 1.2, 64 << 20: 3.5}
 GOALS_GLOO = {1 << 10: 400, 64 << 10: 100, 1 << 20: 20, 64 << 20: 4}
 GOAL_OF_BOUND = 0.95  # from 64 KiB on
+GOAL_CROWDED = 1.5  # times std::barrier and a kernel
+GOAL_MPI_COST_NS, GOAL_MPI_COST_SHARE = 100, 0.02  # either
+
+CROWDS = [4, 16, 64]
+CROWDED_SIZES = [64 << 10, 1 << 20]
+WORKER_COUNTS = [2, 4, 8, 16, 32, 64]
 
 OPEN_MPI_SETTINGS = {
     'default': [],
@@ -17,12 +24,13 @@ OPEN_MPI_SETTINGS = {
     'tuned, ring': ['--mca', 'coll_tuned_use_dynamic_rules', '1', '--mca', 'coll_tuned_allreduce_algorithm', '4'],
     'han': ['--mca', 'coll_han_priority', '100'],
 }
+QUICK_SETTINGS = ['default', 'han']  # one of them was the best of every size
 # mpirun refuses root unless it is told that this is meant.
 AS_ROOT = {'OMPI_ALLOW_RUN_AS_ROOT': '1', 'OMPI_ALLOW_RUN_AS_ROOT_CONFIRM': '1'}
 
 
 def describe():
-    return 'all_reduce of 2 workers, against Open MPI, Gloo and the best kernel by hand (G1, G1b, G1d)'
+    return 'all_reduce of threads and MPI ranks, against Open MPI, Gloo and kernels by hand (G1, G1b, G1c, G1d, G6)'
 
 
 def run(context):
@@ -31,24 +39,31 @@ def run(context):
         if not (programs / name).exists():
             raise SystemExit(f'allreduce needs {package}: apt-get install --no-install-recommends {package}')
 
+    settings = {name: setting for name, setting in OPEN_MPI_SETTINGS.items() if not context.quick or name in QUICK_SETTINGS}
+    crowds, worker_counts = ([16], [2, 64]) if context.quick else (CROWDS, WORKER_COUNTS)
+
     def arguments(file, sizes, seconds):
         return ['--sizes', ','.join(map(str, sizes)), '--seconds', seconds, '--warm-up', 2 if context.quick else 5, '--json', file]
 
-    def medians(command, sizes, seconds, env=None):
-        """Microseconds by size, as rank 0 wrote them."""
+    def measured(command, sizes, seconds, env=None):
+        """Rows by size, as rank 0 wrote them."""
         out = context.folder + '/rows.json'
         context.text(*command, *arguments(out, sizes, seconds), env=env)
         with open(out) as file:
-            return {row['bytes']: row['p50_us'] for row in json.load(file)['rows']}
+            return {row['bytes']: row for row in json.load(file)['rows']}
 
-    def local(sizes, seconds):
-        return medians([programs / 'allreduce', '--workers', WORKERS], sizes, seconds)
+    def medians(*call, **keywords):
+        """Microseconds by size."""
+        return {size: row['p50_us'] for size, row in measured(*call, **keywords).items()}
 
-    def kernel(sizes, seconds):
-        return medians([programs / 'allreduce_kernel'], sizes, seconds / 4)
+    def threads(workers, *options):
+        return [programs / 'allreduce', '--workers', workers, *options]
 
-    def open_mpi(setting, sizes, seconds):
-        return medians(['mpirun', '-n', WORKERS, *OPEN_MPI_SETTINGS[setting], programs / 'allreduce_open_mpi'], sizes, seconds, AS_ROOT)
+    def kernel(workers):
+        return [programs / 'allreduce_kernel', '--workers', workers]
+
+    def mpirun(*words):
+        return ['mpirun', '-n', WORKERS, *words]
 
     def gloo(sizes, seconds):
         store = context.folder + '/store'
@@ -60,23 +75,86 @@ def run(context):
         pathlib.Path(store).unlink(missing_ok=True)
         return result
 
+    def contest(command, sizes, env=None):
+        """Of each size, by contender: microseconds of each turn."""
+        out = context.folder + '/turns.json'
+        context.text(*command, '--sizes', ','.join(map(str, sizes)), '--seconds', 0.01 if context.quick else 0.1,
+                     '--warm-up', 2 if context.quick else 5, '--json', out, env=env)
+        with open(out) as file:
+            return {int(size): turns for size, turns in json.load(file).items()}
+
+    def ratios(turns, contender, ours='raytrain'):
+        return [b / a for a, b in zip(turns[ours], turns[contender])]
+
+    def together(contests):
+        """The turns of all rounds."""
+        return {size: {name: [us for each in contests for us in each[size][name]] for name in contests[0][size]} for size in contests[0]}
+
     seconds = 0.01 if context.quick else 0.1
     sizes = list(SIZES)
-    ours, mpi, others, bound = [], [], [], []
+    local, others, bound, mpi = [], [], [], {name: [] for name in settings}
     for _ in range(context.rounds):
-        ours.append(local(sizes, seconds))
-        mpi.append({name: open_mpi(name, sizes, seconds) for name in OPEN_MPI_SETTINGS})
+        for name, setting in settings.items():
+            mpi[name].append(contest(mpirun(*setting, programs / 'allreduce_open_mpi'), sizes, env=AS_ROOT))
+        bound.append(contest(kernel(WORKERS), sizes))
+        local.append(measured(threads(WORKERS), sizes, seconds))
         others.append(gloo(list(GOALS_GLOO), seconds))
-        bound.append(kernel(sizes, seconds))
+    mpi = {name: together(contests) for name, contests in mpi.items()}
+    bound = together(bound)
+    local_us = [{size: row['p50_us'] for size, row in turn.items()} for turn in local]
 
-    best = {size: min(OPEN_MPI_SETTINGS, key=lambda name: sorted(turn[name][size] for turn in mpi)[len(mpi) // 2]) for size in sizes}
+    def middle(values):
+        return sorted(values)[len(values) // 2]
+
+    # Of each size, the setting and the kernel that leave us the least.
+    best = {size: min(settings, key=lambda name: middle(ratios(mpi[name][size], 'Open MPI'))) for size in sizes}
+    best_kernel = {size: min((name for name in bound[size] if name != 'raytrain'), key=lambda name: middle(bound[size][name]))
+                   for size in sizes}
+    for ours, who, goals in [('raytrain', '2 MPI ranks', GOALS_OPEN_MPI), ('raytrain, any arrays', '2 MPI ranks, any arrays', GOALS_OWN_ARRAYS)]:
+        for size, text in SIZES.items():
+            context.row(f'{text}, {who}, float32', f'speed over Open MPI, {best[size]}',
+                        ratios(mpi[best[size]][size], 'Open MPI', ours), goal=goals.get(size))
     for size, text in SIZES.items():
-        context.row(f'{text}, 2 workers, float32', f'speed over Open MPI, {best[size]}',
-                    [b[best[size]][size] / a[size] for a, b in zip(ours, mpi)], goal=GOALS_OPEN_MPI[size])
+        # Threads are no ranks: their times are of another process than MPI's.
+        context.row(f'{text}, 2 threads, float32', f'speed over Open MPI, {best[size]}',
+                    [middle(mpi[best[size]][size]['Open MPI']) / us for us in bound[size]['raytrain']], goal=GOALS_OPEN_MPI[size])
     for size, goal in GOALS_GLOO.items():
-        context.row(f'{SIZES[size]}, 2 workers, float32', 'speed over Gloo', [b[size] / a[size] for a, b in zip(ours, others)], goal=goal)
+        context.row(f'{SIZES[size]}, 2 threads, float32', 'speed over Gloo', [b[size] / a[size] for a, b in zip(local_us, others)],
+                    goal=goal)
     for size, text in SIZES.items():
-        context.row(f'{text}, 2 workers, float32', 'share of the best kernel', [b[size] / a[size] for a, b in zip(ours, bound)],
+        context.row(f'{text}, 2 threads, float32', 'share of the best kernel', ratios(bound[size], best_kernel[size]),
                     goal=GOAL_OF_BOUND if size >= 64 << 10 else None)
+
+    for workers in crowds:
+        turns = together([contest(kernel(workers), CROWDED_SIZES) for _ in range(context.rounds)])
+        for size in CROWDED_SIZES:
+            context.row(f'{SIZES[size]}, {workers} threads, float32', 'time over std::barrier and a kernel',
+                        [1 / ratio for ratio in ratios(turns[size], 'std::barrier and kernel')], goal=GOAL_CROWDED, direction='lower')
+
+    mpi_cost(context, programs)
+
+    for workers in worker_counts:
+        small, barrier = [], []
+        for _ in range(context.rounds):
+            small.append(medians(threads(workers), [8], seconds)[8])
+            barrier.append(medians(threads(workers, '--collective', 'barrier'), [8], seconds)[0])
+        context.row(f'8 B, {workers} threads, float32', 'all_reduce, us', small, direction='lower')
+        context.row(f'{workers} threads', 'barrier, us', barrier, direction='lower')
     for size, text in SIZES.items():
-        context.row(f'{text}, 2 workers, float32', 'LocalCollective, us', [a[size] for a in ours], direction='lower')
+        context.row(f'{text}, 2 threads, float32', 'time over the traffic model', [a[size]['p50_us'] / a[size]['model_us'] for a in local],
+                    direction='lower')
+    for turns, ours, who in [(bound, 'raytrain', '2 threads'), (mpi['default'], 'raytrain', '2 MPI ranks'),
+                             (mpi['default'], 'raytrain, any arrays', '2 MPI ranks, any arrays')]:
+        for size, text in SIZES.items():
+            context.row(f'{text}, {who}, float32', 'all_reduce, us', turns[size][ours], direction='lower')
+
+
+def mpi_cost(context, programs):
+    """Between hosts: nanoseconds that are ours, where a share of the time would not be allowed to be more."""
+    turns = [json.loads(context.text('mpirun', '-n', WORKERS, programs / 'allreduce_mpi_cost', 5 if context.quick else 15, env=AS_ROOT))
+             for _ in range(context.rounds)]
+    for size in map(int, turns[0]):
+        pairs = [turn[str(size)] for turn in turns]
+        allowed = max(GOAL_MPI_COST_NS, GOAL_MPI_COST_SHARE * min(pair['by_hand_ns'] for pair in pairs))
+        context.row(f'{SIZES.get(size, f"{size} B")}, 2 ranks that share no memory, float32', 'ns more than MPI by hand',
+                    [pair['ours_ns'] - pair['by_hand_ns'] for pair in pairs], goal=allowed, direction='lower')

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The bound: threads that know nothing but each other's arrays. Two of them meet by a flag each and have the vector
 // width and the prefetch distance that are fastest here for each size; more, which may be more than there are cores,
-// meet by std::barrier. float32, sum, all_reduce.
+// meet by std::barrier. float32, sum, all_reduce; in turns with LocalCollective.
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -9,20 +9,22 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <list>
 #include <memory>
 #include <span>
-#include <stdexcept>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
 #include <raytrain/collective/local.hpp>
 #include <raytrain/collective/local_group.hpp>
 #include <raytrain/core/usable_cores.hpp>
 
+#include "contest.hpp"
 #include "cores.hpp"
 #include "options.hpp"
 #include "program.hpp"
@@ -105,19 +107,16 @@ void sum_many(std::vector<float*> const& arrays, std::size_t begin, std::size_t 
   }
 }
 
-/// A collective whose sum of floats is the kernel; what measures it uses the rest.
-class Kernel : public raytrain::LocalCollective {
-  using Base = raytrain::LocalCollective;
-
+class Kernel {
  public:
-  Kernel(std::shared_ptr<raytrain::LocalGroup> group, raytrain::Rank rank, Meeting& meeting, Sum sum, std::size_t ahead)
-      : Base{std::move(group), rank}, meeting_{meeting}, sum_{sum}, ahead_{ahead} {}
+  Kernel(raytrain::Rank rank, raytrain::WorldSize size, Meeting& meeting, Sum sum, std::size_t ahead)
+      : rank_{rank}, size_{size}, meeting_{meeting}, sum_{sum}, ahead_{ahead} {}
 
-  using Base::all_reduce;
+  [[nodiscard]] auto rank() const noexcept -> raytrain::Rank { return rank_; }
+  [[nodiscard]] auto size() const noexcept -> raytrain::WorldSize { return size_; }
 
-  void barrier() { meeting_.meet(rank().value); }
   void all_reduce(std::span<float> values, raytrain::ReduceOp) {
-    auto const me = rank().value;
+    auto const me = rank_.value;
     auto const ranks = meeting_.arrays.size();
     meeting_.arrays[me].store(values.data(), std::memory_order_relaxed);
     meeting_.meet(me);
@@ -134,59 +133,70 @@ class Kernel : public raytrain::LocalCollective {
   }
 
  private:
+  raytrain::Rank rank_;
+  raytrain::WorldSize size_;
   Meeting& meeting_;
   Sum sum_;
   std::size_t ahead_;
 };
 
-/// All threads measure one variant.
-auto run_variant(Options const& options, std::size_t bytes, Sum sum, std::size_t ahead, std::vector<int> const& cores)
-    -> Row {
-  auto const ranks = options.workers;
-  auto const group = std::make_shared<raytrain::LocalGroup>(raytrain::WorldSize{ranks});
-  Meeting meeting{ranks};
-  Row row;
+struct Variant {
+  std::string name;
+  Sum sum;
+  std::size_t lines_ahead;
+};
+
+auto variants(std::uint32_t workers) -> std::vector<Variant> {
+  if (workers > 2) return {{"std::barrier and kernel", nullptr, 0}};
+  std::vector<Variant> variants;
+  std::size_t width = 16;
+  for (auto const sum : sums_of_this_processor()) {
+    for (std::size_t const lines_ahead : {0, 2, 8, 24})
+      variants.push_back({fmt::format("kernel of {} bytes, {} lines ahead", width, lines_ahead), sum, lines_ahead});
+    width *= 2;
+  }
+  return variants;
+}
+
+auto run_contest(Options const& options, std::size_t bytes, std::vector<int> const& cores) -> Contest {
+  auto const workers = options.workers;
+  auto const group = std::make_shared<raytrain::LocalGroup>(raytrain::WorldSize{workers});
+  Meeting meeting{workers};
+  Contest result;
   std::vector<std::jthread> threads;
-  for (std::uint32_t rank = 0; rank < ranks; ++rank) {
-    threads.emplace_back([&, rank] {
-      bind(rank, ranks, cores);
-      Kernel kernel{group, raytrain::Rank{rank}, meeting, sum, ahead};
-      auto const mine = measure<float>(kernel, options, bytes);
-      if (rank == 0) row = mine;
+  for (std::uint32_t worker = 0; worker < workers; ++worker) {
+    threads.emplace_back([&, worker] {
+      bind(worker, workers, cores);
+      raytrain::LocalCollective collective{group, raytrain::Rank{worker}};
+      std::list<Kernel> kernels;
+      std::vector<Contender> contenders{sum_contender("raytrain", collective, own_array(bytes))};
+      for (auto const& variant : variants(workers)) {
+        kernels.emplace_back(collective.rank(), collective.size(), meeting, variant.sum, variant.lines_ahead);
+        contenders.push_back(sum_contender(variant.name, kernels.back(), own_array(bytes)));
+      }
+      auto mine = contest(collective, contenders, options, bytes);
+      if (worker == 0) result = std::move(mine);
     });
   }
   threads.clear();
-  return row;
+  return result;
 }
 
 }  // namespace
 
 auto main(int argc, char** argv) -> int {
   Options options;
-  CLI::App app{"Measures the fastest sum of threads' arrays that can be written by hand."};
-  add_options(app, options);
+  CLI::App app{"Measures sums of threads' arrays, by raytrain and by the fastest kernels that can be written by hand."};
+  add_contest_options(app, options);
   app.add_option("--workers", options.workers, "threads of this process")->check(CLI::Range(2U, 4096U));
   return run_program(app, options, argc, argv, [&] {
-    if (options.collective != "all_reduce" || options.type != "float32" || options.op != "sum") {
-      throw std::invalid_argument{"the kernel sums float32 arrays with all_reduce and nothing else"};
-    }
     auto const cores = raytrain::usable_cores();
-    Setting const setting{"kernel", options.workers, "threads of one process"};
-    auto const sums = options.workers == 2 ? sums_of_this_processor() : std::vector<Sum>{nullptr};
-    auto const distances = options.workers == 2 ? std::vector<std::size_t>{0, 2, 8, 24} : std::vector<std::size_t>{0};
-    print_head(setting, options);
-    std::vector<Row> rows;
+    std::vector<Contest> contests;
     for (auto const bytes : options.all_sizes()) {
-      Row best;
-      for (auto const sum : sums) {
-        for (auto const ahead : distances) {
-          auto const row = run_variant(options, bytes, sum, ahead, cores);
-          if (best.count == 0 || row.p50_us < best.p50_us) best = row;
-        }
-      }
-      print_row(best, options);
-      rows.push_back(best);
+      contests.push_back(run_contest(options, bytes, cores));
+      print(contests.back());
     }
-    return conclude(rows, setting, options);
+    write(contests, options);
+    return 0;
   });
 }

@@ -20,6 +20,7 @@ struct Options {
   int iterations = 0;                      ///< Of each size; 0: as many as fit into `seconds`.
   double seconds = 0.3;
   int warm_up = 5;
+  int turns = 5;  ///< In which contenders share `seconds`, each.
   bool check = true;
   std::string json;  ///< File for the rows; empty: none.
   std::string plot;  ///< File for a drawing of bus bandwidth over size; empty: none.

@@ -40,15 +40,9 @@ inline auto conclude(std::vector<Row> const& rows, Setting const& setting, Optio
   return 1;
 }
 
-inline void add_options(CLI::App& app, Options& options) {
+/// What contests take too.
+inline void add_contest_options(CLI::App& app, Options& options) {
   app.option_defaults()->always_capture_default();
-  app.add_option("--collective", options.collective)
-      ->check(CLI::IsMember({"all_reduce", "broadcast", "all_gather", "reduce_scatter", "barrier"}));
-  app.add_option("--type", options.type)
-      ->check(CLI::IsMember({"float32", "float64", "float16", "bfloat16", "int8", "int32", "int64", "uint8"}));
-  app.add_option("--op", options.op)->check(CLI::IsMember({"sum", "average", "min", "max", "product"}));
-  app.add_option("--memory", options.memory, "arrays from the collective's allocate, or the program's own")
-      ->check(CLI::IsMember({"allocated", "own"}));
   app.add_option("--min", options.min_bytes, "smallest array, in bytes; K, M and G are accepted")
       ->transform(CLI::AsSizeValue(false))
       ->check(CLI::PositiveNumber);
@@ -60,13 +54,24 @@ inline void add_options(CLI::App& app, Options& options) {
       ->delimiter(',')
       ->transform(CLI::AsSizeValue(false))
       ->check(CLI::PositiveNumber);
-  app.add_option("--iterations", options.iterations, "of each size; 0: as many as fit into --seconds")
-      ->check(CLI::NonNegativeNumber);
   app.add_option("--seconds", options.seconds, "time for each size")->check(CLI::PositiveNumber);
   app.add_option("--warm-up", options.warm_up, "iterations that are not measured")->check(CLI::PositiveNumber);
-  app.add_flag("--check,!--no-check", options.check, "count wrong elements in each size's last iteration");
   app.add_option("--json", options.json, "file for the rows");
+}
+
+inline void add_options(CLI::App& app, Options& options) {
+  app.add_option("--collective", options.collective)
+      ->check(CLI::IsMember({"all_reduce", "broadcast", "all_gather", "reduce_scatter", "barrier"}));
+  app.add_option("--type", options.type)
+      ->check(CLI::IsMember({"float32", "float64", "float16", "bfloat16", "int8", "int32", "int64", "uint8"}));
+  app.add_option("--op", options.op)->check(CLI::IsMember({"sum", "average", "min", "max", "product"}));
+  app.add_option("--memory", options.memory, "arrays from the collective's allocate, or the program's own")
+      ->check(CLI::IsMember({"allocated", "own"}));
+  app.add_option("--iterations", options.iterations, "of each size; 0: as many as fit into --seconds")
+      ->check(CLI::NonNegativeNumber);
+  app.add_flag("--check,!--no-check", options.check, "count wrong elements in each size's last iteration");
   app.add_option("--plot", options.plot, "SVG file for a drawing of bus bandwidth over size");
+  add_contest_options(app, options);
 }
 
 /// Parses the command line and calls `run`; the exit status.

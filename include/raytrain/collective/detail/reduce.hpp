@@ -119,6 +119,13 @@ void run_vectorized(Arguments... arguments) noexcept {
   Pass::run(arguments...);
 }
 
+/// So far ahead lines are asked for that another core has changed, or that are to be written: with a line then comes
+/// the right to change it. Of larger arrays, which come from memory, the processor fetches enough by itself.
+inline constexpr std::size_t prefetch_distance_bytes = 1536;
+[[nodiscard, gnu::always_inline]] constexpr auto is_prefetched(std::size_t bytes) noexcept -> bool {
+  return bytes <= std::size_t{2} << 20U;
+}
+
 /// Half a cache line: a register of AVX2, two of what every x86-64 processor has. A type of its own for each element,
 /// since g++ turned no loop over an array into as good instructions.
 template <class T>
@@ -151,20 +158,19 @@ struct Vector {
 template <ReduceOp op, Element T>
 requires combines_in_itself<T>
 struct ReduceTwo {
-  /// Bytes ahead that are asked for, to be written: with what another core has changed comes the right to change it.
-  /// Of larger arrays, which come from memory, the processor fetches enough by itself.
-  static constexpr std::size_t bytes_ahead = 1536;
-  static constexpr std::size_t largest_prefetched = (std::size_t{2} << 20U) / sizeof(T);
   static constexpr std::size_t line = cache_line_bytes / sizeof(T);
 
   /// `to` and `also`, which may be null, may be `first` or `second` themselves, and otherwise lie outside.
   [[gnu::always_inline]] static void run(T const* first, T const* second, T* to, T* also, std::size_t count) noexcept {
-    bool const writes_second = also == second && count <= largest_prefetched;
+    bool const prefetches = is_prefetched(count * sizeof(T));
     std::size_t begin = 0;
     for (; begin + line <= count; begin += line) {
-      if (writes_second) {
-        __builtin_prefetch(first + begin + bytes_ahead / sizeof(T), 1);
-        __builtin_prefetch(second + begin + bytes_ahead / sizeof(T), 1);
+      if (prefetches) {
+        constexpr auto ahead = prefetch_distance_bytes / sizeof(T);
+        if (first != to) __builtin_prefetch(first + begin + ahead);
+        if (second != also) __builtin_prefetch(second + begin + ahead);
+        __builtin_prefetch(to + begin + ahead, 1);
+        if (also != nullptr) __builtin_prefetch(also + begin + ahead, 1);
       }
       reduce_line(first + begin, second + begin, to + begin, also == nullptr ? nullptr : also + begin);
     }
