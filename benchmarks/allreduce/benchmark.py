@@ -87,8 +87,12 @@ def run(context):
         return [b / a for a, b in zip(turns[ours], turns[contender])]
 
     def together(contests):
-        """The turns of all rounds."""
-        return {size: {name: [us for each in contests for us in each[size][name]] for name in contests[0][size]} for size in contests[0]}
+        """The turns of all rounds, of those who took part in each."""
+        return {size: {name: [us for each in contests for us in each[size][name]]
+                       for name in contests[0][size] if all(name in each[size] for each in contests)} for size in contests[0]}
+
+    def middle(values):
+        return sorted(values)[len(values) // 2]
 
     seconds = 0.01 if context.quick else 0.1
     sizes = list(SIZES)
@@ -100,16 +104,15 @@ def run(context):
         local.append(measured(threads(WORKERS), sizes, seconds))
         others.append(gloo(list(GOALS_GLOO), seconds))
     mpi = {name: together(contests) for name, contests in mpi.items()}
+    for turn in bound:
+        for turns in turn.values():
+            # In each round the kernel that was fastest in it.
+            turns['kernel'] = min((us for name, us in turns.items() if name != 'raytrain'), key=middle)
     bound = together(bound)
     local_us = [{size: row['p50_us'] for size, row in turn.items()} for turn in local]
 
-    def middle(values):
-        return sorted(values)[len(values) // 2]
-
-    # Of each size, the setting and the kernel that leave us the least.
+    # Of each size, the setting that leaves us the least.
     best = {size: min(settings, key=lambda name: middle(ratios(mpi[name][size], 'Open MPI'))) for size in sizes}
-    best_kernel = {size: min((name for name in bound[size] if name != 'raytrain'), key=lambda name: middle(bound[size][name]))
-                   for size in sizes}
     for ours, who, goals in [('raytrain', '2 MPI ranks', GOALS_OPEN_MPI), ('raytrain, any arrays', '2 MPI ranks, any arrays', GOALS_OWN_ARRAYS)]:
         for size, text in SIZES.items():
             context.row(f'{text}, {who}, float32', f'speed over Open MPI, {best[size]}',
@@ -122,7 +125,7 @@ def run(context):
         context.row(f'{SIZES[size]}, 2 threads, float32', 'speed over Gloo', [b[size] / a[size] for a, b in zip(local_us, others)],
                     goal=goal)
     for size, text in SIZES.items():
-        context.row(f'{text}, 2 threads, float32', 'share of the best kernel', ratios(bound[size], best_kernel[size]),
+        context.row(f'{text}, 2 threads, float32', 'share of the best kernel', ratios(bound[size], 'kernel'),
                     goal=GOAL_OF_BOUND if size >= 64 << 10 else None)
 
     for workers in crowds:

@@ -93,7 +93,7 @@ auto contest(C& judge, std::vector<Contender> const& contenders, Options const& 
     double probe_s = 0;
     for (int i = 0; i < options.warm_up; ++i) probe_s = seconds_of_one(each);
     // Rank 0 decides, since all must do as many.
-    std::array<double, 1> wanted{std::clamp(options.seconds / options.turns / std::max(probe_s, 1e-6), 3.0, 1000.0)};
+    std::array<double, 1> wanted{std::clamp(options.seconds / options.turns / std::max(probe_s, 1e-6), 1.0, 1000.0)};
     judge.broadcast(std::span<double>{wanted}, raytrain::Rank{0});
     iterations.push_back(static_cast<std::size_t>(wanted[0]));
     result.names.push_back(each.name);
@@ -113,6 +113,21 @@ auto contest(C& judge, std::vector<Contender> const& contenders, Options const& 
       throw std::runtime_error{fmt::format("{}: {} wrong elements at {} bytes", each.name, wrong[0], bytes)};
   }
   return result;
+}
+
+/// Those that were fastest in one turn, in the order in which they are.
+template <class C>
+auto fastest(std::size_t count, C& judge, std::vector<Contender> const& contenders, Options options, std::size_t bytes)
+    -> std::vector<Contender> {
+  options.turns = 1;
+  auto const turns_us = contest(judge, contenders, options, bytes).turns_us;
+  auto us = turns_us;
+  std::ranges::sort(us);
+  std::vector<Contender> fastest;
+  for (std::size_t i = 0; i < contenders.size(); ++i) {
+    if (turns_us[i] <= us[std::min(count, us.size()) - 1]) fastest.push_back(contenders[i]);
+  }
+  return fastest;
 }
 
 inline void print(Contest const& contest) {

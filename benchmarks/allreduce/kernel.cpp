@@ -169,11 +169,13 @@ auto run_contest(Options const& options, std::size_t bytes, std::vector<int> con
       bind(worker, workers, cores);
       raytrain::LocalCollective collective{group, raytrain::Rank{worker}};
       std::list<Kernel> kernels;
-      std::vector<Contender> contenders{sum_contender("raytrain", collective, own_array(bytes))};
+      std::vector<Contender> contenders;
       for (auto const& variant : variants(workers)) {
         kernels.emplace_back(collective.rank(), collective.size(), meeting, variant.sum, variant.lines_ahead);
         contenders.push_back(sum_contender(variant.name, kernels.back(), own_array(bytes)));
       }
+      contenders = fastest(2, collective, contenders, options, bytes);
+      contenders.push_back(sum_contender("raytrain", collective, own_array(bytes)));
       auto mine = contest(collective, contenders, options, bytes);
       if (worker == 0) result = std::move(mine);
     });
