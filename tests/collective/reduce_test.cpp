@@ -48,8 +48,8 @@ TEST_CASE("two arrays give the same bits with any vectors, and as the blocks of 
         std::vector<T> blocks(size);
         raytrain::detail::with_op(op, [&](auto constant) {
           auto const source = [&](std::uint32_t rank) { return rank == 0 ? first.data() : second.data(); };
-          ReduceTwo<constant(), T>::run(first.data(), second.data(), plain.data(), nullptr, size);
-          reduce_to<constant(), T>(2, size, source, std::array{chosen.data(), also.data()});
+          ReduceTwo<constant(), T>::run(first.data(), second.data(), second.data(), plain.data(), nullptr, size);
+          reduce_to<constant(), T>(2, 0, size, source, std::array{chosen.data(), also.data()});
           reduce_blocks<constant(), T>(2, size, source, [&](std::size_t at, T const* block, std::size_t bytes) {
             std::memcpy(blocks.data() + at, block, bytes);
           });

@@ -301,7 +301,7 @@ class HostOperations {
     if (way == Way::inlined) {
       if (!task.to.empty()) {
         reduce_to<op, T>(
-            ranks(), count, [&](std::uint32_t rank) { return source<T>(way, rank); }, std::array{task.to.data()});
+            ranks(), me(), count, [&](std::uint32_t rank) { return source<T>(way, rank); }, std::array{task.to.data()});
       }
       return;
     }
@@ -309,9 +309,9 @@ class HostOperations {
       auto const slice = slice_of<T>(count, me());
       auto const from = [&](std::uint32_t rank) { return source<T>(way, rank) + slice.begin; };
       if (root != nullptr) {
-        reduce_to<op, T>(ranks(), slice.size, from, std::array{target<T>(root->value) + slice.begin});
+        reduce_to<op, T>(ranks(), me(), slice.size, from, std::array{target<T>(root->value) + slice.begin});
       } else {
-        reduce_everywhere<op, T>(ranks(), slice.size,
+        reduce_everywhere<op, T>(ranks(), me(), slice.size,
                                  [&](std::uint32_t rank) { return target<T>(rank) + slice.begin; });
       }
       return close(task.call);
@@ -325,8 +325,8 @@ class HostOperations {
             return rank == me() ? task.from.data() + begin : piece_of<T>(rank, begin, mine.begin);
           };
           auto* const shown = result<T>(me(), odd_) + mine.begin;
-          if (task.to.empty()) return reduce_to<op, T>(ranks(), mine.size, from, std::array{shown});
-          reduce_to<op, T>(ranks(), mine.size, from, std::array{task.to.data() + begin, shown});
+          if (task.to.empty()) return reduce_to<op, T>(ranks(), me(), mine.size, from, std::array{shown});
+          reduce_to<op, T>(ranks(), me(), mine.size, from, std::array{task.to.data() + begin, shown});
         },
         [&](Range range) {
           if (task.to.empty()) return;
@@ -347,7 +347,7 @@ class HostOperations {
     with_op(task.call.op, [&](auto op) {
       if (way != Way::staged) {
         reduce_to<op(), T>(
-            ranks(), count, [&](std::uint32_t rank) { return source<T>(way, rank) + me() * count; },
+            ranks(), me(), count, [&](std::uint32_t rank) { return source<T>(way, rank) + me() * count; },
             std::array{task.to.data()});
         if (way == Way::direct) close(task.call);
         return;
@@ -359,7 +359,7 @@ class HostOperations {
             auto const from = [&](std::uint32_t rank) {
               return rank == me() ? task.from.data() + begin : piece_of<T>(rank, begin, me() * piece);
             };
-            reduce_to<op(), T>(ranks(), range.size, from, std::array{task.to.data() + range.begin});
+            reduce_to<op(), T>(ranks(), me(), range.size, from, std::array{task.to.data() + range.begin});
           },
           [](Range) {});
     });

@@ -160,17 +160,22 @@ requires combines_in_itself<T>
 struct ReduceTwo {
   static constexpr std::size_t line = cache_line_bytes / sizeof(T);
 
-  /// `to` and `also`, which may be null, may be `first` or `second` themselves, and otherwise lie outside.
-  [[gnu::always_inline]] static void run(T const* first, T const* second, T* to, T* also, std::size_t count) noexcept {
+  /// `to` and `also`, which may be null, may be `first` or `second` themselves, and otherwise lie outside. `remote`:
+  /// that of the two which another core has written.
+  [[gnu::always_inline]] static void run(T const* first, T const* second, T const* remote, T* to, T* also,
+                                         std::size_t count) noexcept {
     bool const prefetches = is_prefetched(count * sizeof(T));
+    bool const writes_remote = remote == to || remote == also;
     std::size_t begin = 0;
     for (; begin + line <= count; begin += line) {
       if (prefetches) {
         constexpr auto ahead = prefetch_distance_bytes / sizeof(T);
-        if (first != to) __builtin_prefetch(first + begin + ahead);
-        if (second != also) __builtin_prefetch(second + begin + ahead);
-        __builtin_prefetch(to + begin + ahead, 1);
-        if (also != nullptr) __builtin_prefetch(also + begin + ahead, 1);
+        if (writes_remote) {
+          __builtin_prefetch(remote + begin + ahead, 1);
+        } else {
+          __builtin_prefetch(remote + begin + ahead);
+          if (also != nullptr) __builtin_prefetch(also + begin + ahead, 1);
+        }
       }
       reduce_line(first + begin, second + begin, to + begin, also == nullptr ? nullptr : also + begin);
     }
@@ -287,16 +292,17 @@ void reduce_blocks(std::uint32_t ranks, std::size_t count, Source const& source,
   }
 }
 
-/// Reduces the arrays `source(0)`, `source(1)` ... of all ranks into each of `targets`, one or two.
+/// Reduces the arrays `source(0)`, `source(1)` ... of all ranks into each of `targets`, one or two, on rank `me`.
 template <ReduceOp op, Element T, class Source, std::size_t n>
-void reduce_to(std::uint32_t ranks, std::size_t count, Source const& source, std::array<T*, n> const& targets) {
+void reduce_to(std::uint32_t ranks, std::uint32_t me, std::size_t count, Source const& source,
+               std::array<T*, n> const& targets) {
   static_assert(n == 1 || n == 2);
   if constexpr (combines_in_itself<T>) {
     if (ranks == 2) {
       T const* const first = source(0);
       T const* const second = source(1);
       T* const also = n == 2 ? targets[n - 1] : nullptr;
-      return run_vectorized<ReduceTwo<op, T>>(first, second, targets[0], also, count);
+      return run_vectorized<ReduceTwo<op, T>>(first, second, me == 0 ? second : first, targets[0], also, count);
     }
   }
   reduce_blocks<op, T>(ranks, count, source, [&](std::size_t at, T const* block, std::size_t bytes) {
@@ -304,14 +310,14 @@ void reduce_to(std::uint32_t ranks, std::size_t count, Source const& source, std
   });
 }
 
-/// All ranks' arrays `target(0)`, `target(1)` ..., which do not overlap, become their reduction.
+/// All ranks' arrays `target(0)`, `target(1)` ..., which do not overlap, become their reduction, on rank `me`.
 template <ReduceOp op, Element T, class Target>
-void reduce_everywhere(std::uint32_t ranks, std::size_t count, Target const& target) {
+void reduce_everywhere(std::uint32_t ranks, std::uint32_t me, std::size_t count, Target const& target) {
   if constexpr (combines_in_itself<T>) {
     if (ranks == 2) {
       T const* const first = target(0);
       T const* const second = target(1);
-      return run_vectorized<ReduceTwo<op, T>>(first, second, target(0), target(1), count);
+      return run_vectorized<ReduceTwo<op, T>>(first, second, me == 0 ? second : first, target(0), target(1), count);
     }
   }
   reduce_blocks<op, T>(ranks, count, target, [&](std::size_t at, T const* block, std::size_t bytes) {
