@@ -174,3 +174,43 @@ TEST_CASE("memory that is freed can be allocated again, as zeros, also by a proc
   CHECK(std::ranges::count(array.span(), 3.0) == size);
   CHECK_THROWS_AS((void)collective.allocate<double>(std::size_t{1} << 50U), std::bad_alloc);
 }
+
+TEST_CASE(
+    "memory that is freed serves arrays of any size, so that arrays of many sizes in turn take no more addresses") {
+  if (!is_first()) return;
+  SharedMemoryCollective collective{SharedMemoryGroup::create(WorldSize{1}), Rank{0}};
+  auto const kept = collective.allocate<std::uint8_t>(1);
+  auto const* furthest = kept.end();
+  for (std::size_t turn = 0; turn < 200; ++turn) {
+    auto const pages = 256 + turn % 2 * 100 + turn;
+    auto const array = collective.allocate<std::uint8_t>(pages * 4096);
+    auto const other = collective.allocate<std::uint8_t>((turn + 1) * 4096);
+    REQUIRE(std::ranges::count(array.span(), 0) == static_cast<std::ptrdiff_t>(array.size()));
+    std::ranges::fill(array.span(), std::uint8_t{1});
+    std::ranges::fill(other.span(), std::uint8_t{2});
+    REQUIRE(std::ranges::count(array.span(), 1) == static_cast<std::ptrdiff_t>(array.size()));
+    for (auto const* const end : {array.end(), other.end()}) furthest = std::max<std::uint8_t const*>(furthest, end);
+  }
+  CHECK(furthest - kept.data() < 16 << 20);
+}
+
+TEST_CASE("an array that there is no room for leaves the room to others") {
+  if (!is_first()) return;
+  SharedMemoryCollective collective{SharedMemoryGroup::create(WorldSize{1}), Rank{0}};
+  auto const whole_memory = static_cast<std::size_t>(::sysconf(_SC_PHYS_PAGES)) * 4096;
+  CHECK_THROWS_AS((void)collective.allocate<std::uint8_t>(whole_memory), std::bad_alloc);
+  CHECK(collective.allocate<std::uint8_t>(1).size() == 1);
+}
+
+TEST_CASE("an array stays as it is when a process that was forked lets go of it") {
+  if (!is_first()) return;
+  SharedMemoryCollective collective{SharedMemoryGroup::create(WorldSize{1}), Rank{0}};
+  auto array = collective.allocate<double>(100'000);
+  std::ranges::fill(array.span(), 3.0);
+  auto const child = forked([&] {
+    array = {};
+    return 0;
+  });
+  CHECK(exit_status(child) == 0);
+  CHECK(std::ranges::count(array.span(), 3.0) == 100'000);
+}

@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -78,7 +79,7 @@ class SharedFile {
   }
 
   /// Zeros, in pages of their own from `end` on, which all processes share and which moves on; or where this process
-  /// has freed some.
+  /// has freed some. Who is forked has the array as well, which stays until this process lets go of it.
   ///
   /// Errors: `std::bad_alloc`.
   [[nodiscard]] static auto allocate(std::shared_ptr<SharedFile> const& file, std::atomic<std::uint64_t>& end,
@@ -87,7 +88,9 @@ class SharedFile {
     if (bytes > file->capacity_) throw std::bad_alloc{};
     auto const rounded = (bytes + page_bytes - 1) / page_bytes * page_bytes;
     auto const begin = file->take(rounded, end);
-    auto const give_back = [file, begin, rounded](void*) { file->give_back(begin, rounded); };
+    auto const give_back = [file, begin, rounded, owner = ::getpid()](void*) {
+      if (owner == ::getpid()) file->give_back(begin, rounded);
+    };
     return {file->data_ + begin, give_back};
   }
 
@@ -117,13 +120,24 @@ class SharedFile {
     std::scoped_lock const lock{mutex_};
     // What the parent had freed before a fork is for the parent.
     if (std::exchange(owner_, ::getpid()) != ::getpid()) freed_.clear();
-    auto const range = std::ranges::find(freed_, bytes, &std::pair<std::size_t const, std::size_t>::second);
-    auto const begin = range != freed_.end() ? range->first : end.fetch_add(bytes);
-    if (begin + bytes > capacity_ ||
-        ::posix_fallocate(descriptor_, static_cast<off_t>(begin), static_cast<off_t>(bytes)) != 0) {
+    auto range = std::ranges::find_if(freed_, [&](auto const& each) { return each.second >= bytes; });
+    // There it stays if the memory is full.
+    if (range == freed_.end()) range = freed_.emplace(extend(bytes, end), bytes).first;
+    auto const [begin, space] = *range;
+    if (::posix_fallocate(descriptor_, static_cast<off_t>(begin), static_cast<off_t>(bytes)) != 0) {
       throw std::bad_alloc{};
     }
-    if (range != freed_.end()) freed_.erase(range);
+    if (space > bytes) freed_.emplace(begin + bytes, space - bytes);
+    freed_.erase(range);
+    return begin;
+  }
+
+  /// Addresses that no process has had; a refusal takes none.
+  auto extend(std::size_t bytes, std::atomic<std::uint64_t>& end) const -> std::size_t {
+    auto begin = end.load();
+    do {
+      if (begin > capacity_ || bytes > capacity_ - begin) throw std::bad_alloc{};
+    } while (!end.compare_exchange_weak(begin, begin + bytes));
     return begin;
   }
 
@@ -132,12 +146,22 @@ class SharedFile {
     std::scoped_lock const lock{mutex_};
     (void)::fallocate(descriptor_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(begin),
                       static_cast<off_t>(bytes));
-    if (owner_ != ::getpid()) return;
     try {
-      freed_.emplace(begin, bytes);
+      join_neighbours(freed_.emplace(begin, bytes).first);
     } catch (std::bad_alloc const&) {
       return;  // and loses them
     }
+  }
+
+  /// So that a large array finds room where small ones were.
+  void join_neighbours(std::map<std::size_t, std::size_t>::iterator range) noexcept {
+    auto const join = [&](auto first, auto second) {
+      if (first->first + first->second != second->first) return;
+      first->second += second->second;
+      freed_.erase(second);
+    };
+    if (auto const next = std::next(range); next != freed_.end()) join(range, next);
+    if (range != freed_.begin()) join(std::prev(range), range);
   }
 
   int descriptor_;
@@ -145,7 +169,7 @@ class SharedFile {
   std::size_t capacity_ = 0;
   std::mutex mutex_;
   std::map<std::size_t, std::size_t> freed_;  ///< Bytes by begin.
-  ::pid_t owner_ = 0;                         ///< The process that has freed them.
+  ::pid_t owner_ = 0;                         ///< The process that has freed them, which is the last that took any.
 };
 
 }  // namespace raytrain::detail
