@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -114,4 +115,21 @@ TEST_CASE("who waits too long warns once of those who are missing, and then give
   CHECK(member.missing() == std::vector<std::uint32_t>{0, 3});
   CHECK(place->first_timed_out() == Rank{1});
   CHECK(place.member(0).meet({}) == Outcome::timed_out);
+}
+
+TEST_CASE(
+    "what a member shows next, after a meeting that fell through, disturbs nobody who still reads the one before") {
+  Place place{2};
+  auto slow = place.member(0);
+  std::jthread other{[&] {
+    auto member = place.member(1, {.timeout = std::chrono::milliseconds{20}});
+    member.next_slot().bytes[0] = std::byte{1};
+    CHECK(member.meet({}) == Outcome::met);
+    CHECK(member.meet({}) == Outcome::timed_out);
+    member.next_slot().bytes[0] = std::byte{2};
+    CHECK(member.meet({}) == Outcome::timed_out);
+  }};
+  CHECK(slow.meet({}) == Outcome::met);
+  other.join();
+  CHECK(slow.slots()[1].bytes[0] == std::byte{1});
 }

@@ -155,8 +155,11 @@ class Rendezvous {
   [[nodiscard]] auto place() const noexcept -> MeetingPlace& { return *place_; }
   [[nodiscard]] auto member() const noexcept -> Rank { return member_; }
 
-  /// The member's own, to be filled before it comes to the next meeting.
-  [[nodiscard]] auto next_slot() noexcept -> Slot& { return slots_of(round_ + 1)[member_.value]; }
+  /// The member's own, to be filled before it comes to the next meeting. After one that did not take place it stays
+  /// that one's: some may still read what was shown before.
+  [[nodiscard]] auto next_slot() noexcept -> Slot& {
+    return slots_of(fell_through_ ? round_ : round_ + 1)[member_.value];
+  }
 
   /// What everybody has shown in the last meeting, by rank, until the member comes to the next one.
   [[nodiscard]] auto slots() const noexcept -> std::span<Slot const> { return slots_of(round_); }
@@ -236,6 +239,7 @@ class Rendezvous {
     }
     if (auto const closed = place_->closed_.load() & interrupts; closed != 0 && !takes_place()) {
       stop_agreed_ = agreed_before;
+      fell_through_ = true;
       return reason(closed);
     }
     // The next one's arrival is then in this core's cache. Nobody reads that slot: all have come to this meeting.
@@ -325,6 +329,7 @@ class Rendezvous {
   std::uint64_t round_ = 0;  ///< The last meeting that this member came to.
   std::uint32_t come_ = 0;   ///< Members below have come to it.
   bool stop_agreed_ = false;
+  bool fell_through_ = false;  ///< That meeting did not take place, and there will be no other.
 };
 
 }  // namespace raytrain::detail
