@@ -5,7 +5,9 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <latch>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
@@ -132,4 +134,19 @@ TEST_CASE(
   CHECK(slow.meet({}) == Outcome::met);
   other.join();
   CHECK(slow.slots()[1].bytes[0] == std::byte{1});
+}
+
+TEST_CASE("a member whose warning fails waits on, since the others count on it") {
+  Place place{2};
+  std::latch warned{1};
+  std::jthread other{[&] {
+    auto member = place.member(1);
+    warned.wait();
+    CHECK(member.meet({}) == Outcome::met);
+  }};
+  auto member = place.member(0, {.warn_after = std::chrono::milliseconds{1}, .on_warning = [&](auto&) {
+                                   warned.count_down();
+                                   throw std::runtime_error{"nobody can be told"};
+                                 }});
+  CHECK(member.meet({}) == Outcome::met);
 }

@@ -30,6 +30,7 @@
 #include <raytrain/collective/nccl/nccl_group.hpp>
 #include <raytrain/collective/nccl/nccl_id.hpp>
 #include <raytrain/collective/reduction.hpp>
+#include <raytrain/collective/wait_limits.hpp>
 #include <raytrain/core/element_type.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/rank.hpp>
@@ -201,7 +202,7 @@ class NcclCollective : public detail::Operations<NcclCollective> {
       if (limits.on_warning && limits.warn_after.count() > 0 && waited > limits.warn_after && warned_ != operation &&
           group_->is_lowest_in(operation, rank_)) {
         warned_ = operation;
-        limits.on_warning(on_rank(what) + " waits for " + group_->missing_in(operation));
+        detail::warn(limits, [&] { return on_rank(what) + " waits for " + group_->missing_in(operation); });
       }
       patience.pause();
     }

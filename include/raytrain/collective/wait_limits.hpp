@@ -18,7 +18,8 @@ struct WaitLimits {
   /// After it `on_warning` is told which ranks have not come, once an operation. 0: never.
   std::chrono::milliseconds warn_after = std::chrono::seconds{10};
 
-  /// Called on the thread of the rank that waits, of the lowest rank that does; empty: nobody is told.
+  /// Called on the thread of the rank that waits, of the lowest rank that does; empty: nobody is told. What it throws
+  /// is lost.
   std::function<void(std::string const&)> on_warning{};
 
   /// Errors: `invalid_call`, about `what` has them, for a time out of its range.
@@ -31,4 +32,17 @@ struct WaitLimits {
   }
 };
 
+namespace detail {
+
+/// Gives `text()` to `on_warning`. An exception would end an operation in which others use this rank's memory.
+template <class Text>
+void warn(WaitLimits const& limits, Text const& text) noexcept {
+  try {
+    limits.on_warning(text());
+  } catch (...) {
+    return;
+  }
+}
+
+}  // namespace detail
 }  // namespace raytrain

@@ -22,6 +22,7 @@
 #include <raytrain/collective/detail/mpi_library.hpp>
 #include <raytrain/collective/detail/mpi_patience.hpp>
 #include <raytrain/collective/mpi_options.hpp>
+#include <raytrain/collective/wait_limits.hpp>
 #include <raytrain/core/element_type.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/rank.hpp>
@@ -285,17 +286,17 @@ class MpiEndpoint {
       }
     }
     auto const& limits = options_.limits;
-    if (waited >= limits.warn_after && limits.warn_after.count() > 0 && !warned_) warn();
+    if (waited >= limits.warn_after && limits.warn_after.count() > 0 && !warned_) warn_of_missing();
     if (waited >= limits.timeout) time_out();
   }
 
-  void warn() {
+  void warn_of_missing() {
     warned_ = true;
     auto const missing = missing_ranks();
     bool const speaks = missing.empty() || rank().value == 0 ||
                         (missing.size() >= rank().value && missing[rank().value - 1] == rank().value - 1);
     if (!options_.limits.on_warning || !speaks) return;
-    options_.limits.on_warning(late_warning(missing, options_.limits.warn_after, rank(), call_));
+    warn(options_.limits, [&] { return late_warning(missing, options_.limits.warn_after, rank(), call_); });
   }
 
   [[noreturn]] void time_out() {

@@ -277,7 +277,7 @@ class Rendezvous {
       }
       if (!warned && waited >= limits_.warn_after) {
         warned = true;
-        warn();
+        warn_of_missing();
         continue;
       }
       auto const wake_up = warned ? limits_.timeout : std::min(limits_.timeout, limits_.warn_after);
@@ -287,12 +287,12 @@ class Rendezvous {
     place_->sleepers_.fetch_sub(1);
   }
 
-  void warn() const {
+  void warn_of_missing() const {
     for (std::uint32_t rank = 0; rank < member_.value; ++rank) {
       if (has_come(rank)) return;  // and will say it
     }
     auto const& slot = slots_of(round_)[member_.value];
-    limits_.on_warning(late_warning(missing(), limits_.warn_after, member_, slot.call));
+    warn(limits_, [&] { return late_warning(missing(), limits_.warn_after, member_, slot.call); });
   }
 
   template <class Condition>
