@@ -206,6 +206,19 @@ TEST_CASE("a rank that has ended ends the wait for it, but not at once") {
   meet();
 }
 
+TEST_CASE("a rank that has ended ends the wait of those that share memory with it, also where there are other hosts") {
+  if (ranks() < 4) return;
+  auto options = OnHostsOfTwo::options();
+  options.limits.timeout = 5s;
+  auto const group = std::make_shared<MpiGroup>(MPI_COMM_WORLD, options, OnHostsOfTwo::pretence());
+  MpiCollective collective{group};
+  if (me() == 2) {
+    group->leave(Rank{3});
+    CHECK(refusal([&] { reduce_some(collective, 10); }).find("rank_mismatch: collective call: rank") == 0);
+  }
+  meet();
+}
+
 TEST_CASE("ranks with other options are refused on every rank") {
   if (ranks() < 2) return;
   MpiOptions options;

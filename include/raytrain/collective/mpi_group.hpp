@@ -52,8 +52,8 @@ class MpiGroup {
   /// calls are checked, a rank that waits for others has not given its arrays to MPI yet.
   void abort() noexcept { endpoint_.abort(); }
 
-  /// Another rank's training function has ended: where arrays travel by MPI after a second, in which its last message
-  /// may come, this rank's waiting for others is `Error{Errc::rank_mismatch}`.
+  /// Another rank's training function has ended: this rank's waiting for others is `Error{Errc::rank_mismatch}`; in MPI
+  /// after a second, in which its last message may come.
   void leave(Rank rank) noexcept { endpoint_.leave(rank); }
 
  private:

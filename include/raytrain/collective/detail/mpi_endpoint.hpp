@@ -72,7 +72,7 @@ class MpiEndpoint {
     stop_requested_.store(true);
   }
   void leave(Rank rank) noexcept {
-    if (is_on_one_host()) hosts_->memory()->leave(rank);
+    hosts_->leave(rank);
     auto expected = nobody;
     first_ended_.compare_exchange_strong(expected, rank.value);
     has_news_.store(true);

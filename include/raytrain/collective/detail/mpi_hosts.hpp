@@ -4,11 +4,13 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include <raytrain/collective/detail/mpi_communicator.hpp>
 #include <raytrain/collective/detail/mpi_library.hpp>
@@ -41,6 +43,9 @@ class MpiHosts {
     check_mpi(MPI_Comm_rank(host, &rank), "MPI_Comm_rank");
     check_mpi(MPI_Comm_size(host, &size), "MPI_Comm_size");
     rank_ = {static_cast<std::uint32_t>(rank)};
+    ranks_here_.resize(static_cast<std::size_t>(size));
+    auto const own = all.rank().value;
+    check_mpi(MPI_Allgather(&own, 1, MPI_UINT32_T, ranks_here_.data(), 1, MPI_UINT32_T, host), "MPI_Allgather");
     memory_ = share_memory(host, {static_cast<std::uint32_t>(size)}, options.limits, all.cores_here());
     check_mpi(MPI_Comm_free(&host), "MPI_Comm_free");
 
@@ -68,6 +73,13 @@ class MpiHosts {
   [[nodiscard]] auto rank() const noexcept -> Rank { return rank_; }
   /// The first ranks of all hosts, on such a rank, where there are several hosts that share memory.
   [[nodiscard]] auto leaders() const noexcept -> MPI_Comm { return leaders_; }
+
+  /// A rank of all has ended, perhaps on this host.
+  void leave(Rank rank) const noexcept {
+    auto const here = std::ranges::find(ranks_here_, rank.value);
+    if (memory_ == nullptr || here == ranks_here_.end()) return;
+    memory_->leave({static_cast<std::uint32_t>(here - ranks_here_.begin())});
+  }
 
   /// Leaves the communicator to the end of the process: something is pending in it that cannot be taken back.
   void abandon() noexcept { abandoned_ = true; }
@@ -125,6 +137,7 @@ class MpiHosts {
 
   std::shared_ptr<SharedMemoryGroup> memory_;
   Rank rank_{};
+  std::vector<std::uint32_t> ranks_here_;  ///< Those of this host, as they are numbered among all.
   MPI_Comm leaders_ = MPI_COMM_NULL;
   bool abandoned_ = false;
 };
