@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Builds a user's programs against an installed raytrain, or with it as a subproject, and runs them.
 
-  consumer.py pkg_config|meson_dependency|meson_subproject|cmake BUILD_FOLDER core|torch C++...
+  consumer.py pkg_config|meson_dependency|meson_subproject|cmake BUILD_FOLDER core|torch|mpi|no_mpi C++...
 
 The folder of the kind is what a user writes; the programs are the same for all.
 """
@@ -14,6 +14,10 @@ import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
+PROGRAMS = {'core': ['core_program'], 'torch': ['core_program', 'torch_program'], 'mpi': ['mpi_program']}
+# Open MPI refuses root, and more ranks than cores, unless it is told that they are meant.
+MPIRUN = {'OMPI_ALLOW_RUN_AS_ROOT': '1', 'OMPI_ALLOW_RUN_AS_ROOT_CONFIRM': '1', 'OMPI_MCA_rmaps_base_oversubscribe': '1'}
+SKIPPED = 77
 
 
 class Failed(Exception):
@@ -42,7 +46,7 @@ def install(build):
 def build_pkg_config(work, prefix, programs, compiler):
     environment = {'PKG_CONFIG_PATH': str(prefix / 'share/pkgconfig')}
     for program in programs:
-        package = 'raytrain-torch' if program == 'torch_program' else 'raytrain'
+        package = {'torch_program': 'raytrain-torch', 'mpi_program': 'raytrain-mpi'}.get(program, 'raytrain')
         flags = run('pkg-config', '--cflags', '--libs', package, folder=work, **environment)
         # As in the README: the shell splits what pkg-config prints.
         run('bash', '-c', f'"$@" -std=c++20 -o {program} {program}.cpp {flags.strip()}', '-', *compiler, folder=work)
@@ -51,7 +55,7 @@ def build_pkg_config(work, prefix, programs, compiler):
 
 def build_meson(work, prefix, programs, compiler):
     environment = {'PKG_CONFIG_PATH': str(prefix / 'share/pkgconfig')} if prefix else {}
-    run('meson', 'setup', 'out', '--buildtype=plain', f'-Dtorch={"true" if "torch_program" in programs else "false"}', folder=work, **environment)
+    run('meson', 'setup', 'out', '--buildtype=plain', f'-Dprograms={",".join(programs)}', folder=work, **environment)
     run('ninja', '-C', 'out', *programs, folder=work)
     return work / 'out'
 
@@ -59,15 +63,15 @@ def build_meson(work, prefix, programs, compiler):
 def build_cmake(work, prefix, programs, compiler):
     launcher = ['-DCMAKE_CXX_COMPILER_LAUNCHER=' + compiler[0]] if len(compiler) > 1 else []
     run('cmake', '-G', 'Ninja', '-S', '.', '-B', 'out', f'-DCMAKE_PREFIX_PATH={prefix}', '-DCMAKE_CXX_COMPILER=' + compiler[-1],
-        f'-DWITH_TORCH={"ON" if "torch_program" in programs else "OFF"}', *launcher, folder=work)
+        f'-DPROGRAMS={";".join(programs)}', *launcher, folder=work)
     run('cmake', '--build', 'out', folder=work)
     return work / 'out'
 
 
-def main(kind, build, frameworks, *compiler):
+def main(kind, build, what, *compiler):
     build = pathlib.Path(build).resolve()
-    programs = ['core_program', 'torch_program'] if frameworks == 'torch' else ['core_program']
-    work = build / 'consumer' / f'a {kind}'
+    programs = PROGRAMS[what]
+    work = build / 'consumer' / f'{what} by {kind}'
     shutil.rmtree(work, ignore_errors=True)
     if kind == 'pkg_config':
         work.mkdir(parents=True)
@@ -83,11 +87,15 @@ def main(kind, build, frameworks, *compiler):
         prefix = install(build)
     built = {'pkg_config': build_pkg_config, 'cmake': build_cmake}.get(kind, build_meson)(work, prefix, programs, compiler)
     for program in programs:
-        print(program + ':', run(built / program, folder=work).strip())
+        mpirun = ['mpirun', '-n', 2] if program == 'mpi_program' else []
+        print(program + ':', run(*mpirun, built / program, folder=work, **(MPIRUN if mpirun else {})).strip())
     shutil.rmtree(work)
 
 
 if __name__ == '__main__':
+    if sys.argv[3] == 'no_mpi':
+        print('skipped: needs MPI and its mpirun (libopenmpi-dev, openmpi-bin)')
+        sys.exit(SKIPPED)
     try:
         main(*sys.argv[1:])
     except Failed as failure:
