@@ -68,7 +68,7 @@ class MpiCollective : public detail::Operations<MpiCollective> {
   template <Element T>
   [[nodiscard]] auto allocate(std::size_t size) -> Buffer<T> {
     if (host_) return host_->template allocate<T>(size);
-    return {detail::allocate_pages(detail::bytes_of<T>(size)), size};
+    return {detail::allocate_pages(detail::array_bytes<T>(size)), size};
   }
 
  private:

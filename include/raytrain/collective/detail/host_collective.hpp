@@ -53,7 +53,7 @@ class HostCollective : public Operations<HostCollective<Group>> {
   /// Errors: `std::bad_alloc`.
   template <Element T>
   [[nodiscard]] auto allocate(std::size_t size) -> Buffer<T> {
-    return {group_->allocate(bytes_of<T>(size)), size};
+    return {group_->allocate(array_bytes<T>(size)), size};
   }
 
  private:

@@ -12,9 +12,9 @@ namespace raytrain::detail {
 
 inline constexpr std::size_t huge_page_bytes = std::size_t{2} << 20U;
 
-/// Errors: `std::bad_alloc` when that is beyond all numbers.
+/// Of an array. Errors: `std::bad_alloc` when that is beyond all numbers.
 template <class T>
-[[nodiscard]] constexpr auto bytes_of(std::size_t size) -> std::size_t {
+[[nodiscard]] constexpr auto array_bytes(std::size_t size) -> std::size_t {
   if (size > std::numeric_limits<std::size_t>::max() / sizeof(T)) throw std::bad_alloc{};
   return size * sizeof(T);
 }
