@@ -46,12 +46,13 @@ concept CollectiveOn = requires(C& collective, std::span<T> values, std::span<T 
 ///
 /// What the compiler cannot check, every model promises:
 ///  - an operation returns when this worker may use its arrays again, and values are combined in rank order, so that
-///    equal inputs give equal bits; those of `Float16` and `BFloat16` in float, rounded once at the end;
+///    equal inputs give equal bits, unless its `Reduction` allows for another one; those of `Float16` and `BFloat16` in
+///    float, rounded once at the end;
 ///  - ranks that call different operations, or with another size, type, op, root or counts, all get the same
 ///    `Error{Errc::rank_mismatch}`, which names both sides; after it every call fails;
 ///  - an array that cannot be right by itself is `Error{Errc::invalid_call}` on that rank, and nothing has happened;
-///  - a call throws `Stopped` when the run is aborted, and `Error{Errc::rank_mismatch}` when it would wait for a worker
-///    that has ended;
+///  - a call throws `Stopped` when the run is aborted, `Error{Errc::rank_mismatch}` when it would wait for a worker
+///    that has ended, and `Error{Errc::timed_out}` when it has waited as long as its `WaitLimits` say, if it has any;
 ///  - `stop_agreed` changes only within an operation, and then on every rank in the same one.
 ///
 /// Threads: one worker's thread; the others have models of their own.

@@ -40,10 +40,10 @@ namespace raytrain {
 /// Threads: one at a time, the worker's.
 /// Errors:  every operation: `rank_mismatch` as `Collective` says, `invalid_call` for a null array with a size, for one
 ///          that does not lie in the device's memory or what the operation names; the group stays usable after the
-///          latter. `backend` on every rank when CUDA reports an error to one. `Stopped` after `DeviceGroup::abort`.
+///          latter. `backend` on every rank when CUDA reports an error to one after they have met. `timed_out` as
+///          `WaitLimits` says, `Stopped` after `DeviceGroup::abort`.
 /// Cost:    a wait for the others before, and one for the device and the others after; all_reduce reads and writes
-/// world
-///          size * sizeof(T) bytes of device memory an element.
+///          world size * sizeof(T) bytes of device memory an element.
 class DeviceCollective : public detail::Operations<DeviceCollective> {
  public:
   /// `stream`: where this rank's arrays are computed; see `DevicePlace`.

@@ -33,9 +33,11 @@ namespace raytrain {
 /// differ in their last bits; everything else is as on one host.
 ///
 /// Threads: one at a time, the worker's.
-/// Errors:  every operation: as `Collective` says, where calls that differ are noticed only with
-///          `MpiOptions::check_calls`. `timed_out` as `WaitLimits` says; `backend` with MPI's text. After any but
+/// Errors:  every operation: as `Collective` says, but that calls that differ are noticed between hosts only with
+///          `MpiOptions::check_calls`, and who is missing is named only then. `backend` with MPI's text. After any but
 ///          `invalid_call` every call fails.
+/// Cost:    on one host that of `SharedMemoryCollective`. On several, all_reduce of what MPI can combine sends an array
+///          once a host, unless in `Reduction::rank_order`; everything else goes by MPI between all ranks.
 class MpiCollective : public detail::Operations<MpiCollective> {
  public:
   /// Errors: `invalid_call` when there is no group.

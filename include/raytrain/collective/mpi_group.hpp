@@ -24,9 +24,9 @@ class MpiGroup {
  public:
   /// All ranks of `communicator` construct it, and each waits for the others.
   ///
-  /// Errors: `invalid_call` when MPI is not in use or does not allow for the worker's thread, and for anything else
-  /// than
-  ///         an ordinary communicator; `rank_mismatch` on all ranks when their options differ; `backend`.
+  /// Errors: `invalid_call` when MPI is not in use or does not allow for the worker's thread, for anything else than an
+  ///         ordinary communicator, and as `WaitLimits::validate` says; `rank_mismatch` on all ranks when their options
+  ///         differ; `backend`.
   explicit MpiGroup(MPI_Comm communicator, MpiOptions options = {}, detail::MpiPretence const& pretence = {})
       : endpoint_{communicator, std::move(options), pretence} {}
 
@@ -40,8 +40,8 @@ class MpiGroup {
   }
 
   /// Makes `MpiCollective::stop_agreed` true on every rank, from the same operation on, whichever ranks it is called
-  /// on. Where arrays travel by MPI, they agree in barriers, in operations of 1 MiB or more, and after a millisecond of
-  /// others, at the latest after 32; in each one when calls are checked.
+  /// on. Where arrays travel by MPI, they agree in barriers, when 1 MiB has been exchanged since the last time, and
+  /// after about a millisecond of operations, at the latest after 32; in each one when calls are checked.
   void request_stop() noexcept { endpoint_.request_stop(); }
 
   /// Makes this rank, and those that it shares memory with, throw `Stopped` within 100 ms when they wait for others,

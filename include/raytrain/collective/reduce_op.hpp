@@ -6,7 +6,7 @@
 
 namespace raytrain {
 
-/// How the values of all ranks become one, taken in rank order.
+/// How the values of all ranks become one, taken in rank order unless a `Reduction` says otherwise.
 enum class ReduceOp : std::uint8_t {
   sum,      ///< Integers wrap around.
   average,  ///< The sum divided by the world size; integers round toward zero.

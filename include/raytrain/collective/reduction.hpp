@@ -6,9 +6,10 @@
 
 namespace raytrain {
 
-/// In which order the values of ranks on several hosts become one; on one host it is always rank order.
+/// In which order the values of all ranks become one, where a model leaves a choice: `MpiCollective` between hosts, on
+/// one host it keeps rank order; `NcclCollective` everywhere.
 enum class Reduction : std::uint8_t {
-  automatic,   ///< Whichever sends the fewest bytes; the same bits for the same placement of ranks.
+  automatic,   ///< Whichever sends the fewest bytes between hosts; the same bits for the same placement of ranks.
   rank_order,  ///< Rank order: the same bits for any placement, and those of `LocalCollective`.
 };
 

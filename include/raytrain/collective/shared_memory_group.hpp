@@ -91,7 +91,8 @@ class SharedMemoryGroup : public detail::HostGroup {
   /// `descriptor`: what `SharedMemoryGroup::descriptor` gave in this process or the one that started it. It is
   /// duplicated, and can be closed.
   ///
-  /// Errors: `invalid_call` when it is not of a group, or of one that another version of raytrain has made; `io`.
+  /// Errors: `invalid_call` when it is not of a group, or of one that another version of raytrain has made, and what
+  ///         `WaitLimits::validate` throws; `io`.
   [[nodiscard]] static auto attach(int descriptor, WaitLimits limits = {}) -> std::shared_ptr<SharedMemoryGroup> {
     auto file = detail::SharedFile::attach(descriptor);
     auto const refuse = [](std::string happened) {

@@ -26,8 +26,7 @@ class DeviceGroup {
   static constexpr std::uint32_t max_size = std::min(LocalGroup::max_size, detail::DeviceReduction::max_arrays);
 
   /// Errors: `invalid_call` unless the size is from 1 to `max_size` and there is such a device; `backend` where there
-  /// is
-  ///         no GPU or no driver; what `WaitLimits::validate` throws.
+  ///         is no GPU or no driver; what `WaitLimits::validate` throws.
   explicit DeviceGroup(WorldSize size, int device = 0, WaitLimits limits = {}) : size_{checked(size)}, device_{device} {
     detail::check_device(device, "DeviceGroup on device " + std::to_string(device));
     limits.validate("DeviceGroup");

@@ -32,16 +32,16 @@ namespace raytrain::detail {
 ///  - direct: where all ranks' arrays are in memory that all see, the ranks work on each other's arrays, and meet a
 ///    second time before anybody uses them again;
 ///  - staged: otherwise they go through `Memory`'s stage piece by piece, of which each rank has two halves for pieces
-///  in
-///    turn; one meeting a piece, since who comes to it has done with the piece before.
+///    in turn; one meeting a piece, since who comes to it has done with the piece before.
 ///
 /// `Memory` knows where arrays are:
 ///     static constexpr bool sees_all;                          // every array of every rank
 ///     auto place_of(std::span<std::byte const>) -> Place;      // of this rank
 ///     auto address(Place) -> std::byte*;                       // of any rank's, if it is shared
-///     auto stage(Rank owner, bool odd) -> std::span<std::byte>;   // unless it sees all: what `owner` shows of its
-///     array, auto result(Rank owner, bool odd) -> std::span<std::byte>;  // and what it has made of all ranks';
-///     equally long
+/// and, unless it sees all, two equally long halves each of what `owner` shows of its array and of what it has made of
+/// all ranks':
+///     auto stage(Rank owner, bool odd) -> std::span<std::byte>;
+///     auto result(Rank owner, bool odd) -> std::span<std::byte>;
 template <class Memory>
 class HostOperations {
  public:

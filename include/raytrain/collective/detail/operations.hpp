@@ -26,12 +26,13 @@ struct Task {
 /// const&)` and `barrier()`.
 ///
 /// Errors: every operation: `rank_mismatch` as `Collective` says, `invalid_call` for a null array with a size or what
-///         the operation names; the model stays usable after the latter. `Stopped` when the run is aborted.
+///         the operation names; the model stays usable after the latter. `timed_out` as `WaitLimits` says. `Stopped`
+///         when the run is aborted.
 template <class Model>
 class Operations {
  public:
-  /// Replaces every rank's `values` by their reduction in rank order (r0 + r1 + r2 ...): the same bits on every rank
-  /// and on every run, but for which NaN a NaN is.
+  /// Replaces every rank's `values` by their reduction, in rank order (r0 + r1 + r2 ...) unless the model's `Reduction`
+  /// says otherwise: the same bits on every rank and on every run, but for which NaN a NaN is.
   template <Element T>
   void all_reduce(std::span<T> values, ReduceOp op) {
     auto const call = call_of<T>(Operation::all_reduce, values.size(), op);
@@ -61,8 +62,8 @@ class Operations {
     model().template run<T>({call, mine, all});
   }
 
-  /// Reduces every rank's `all` in rank order, of which this rank gets the part number `rank()` in `mine`. `mine` is as
-  /// long on every rank; it may be that part of `all`, and otherwise lies outside.
+  /// Reduces every rank's `all` as `all_reduce` does, of which this rank gets the part number `rank()` in `mine`.
+  /// `mine` is as long on every rank; it may be that part of `all`, and otherwise lies outside.
   ///
   /// Errors: `invalid_call` unless `all` has world size times the elements of `mine`, and for any other overlap.
   template <Element T>
@@ -72,8 +73,8 @@ class Operations {
     model().template run<T>({call, all, mine});
   }
 
-  /// Replaces root's `values` by the reduction of all ranks' in rank order, with the bits that `all_reduce` gives. The
-  /// other ranks' stay as they are.
+  /// Replaces root's `values` by the reduction of all ranks'; in rank order it has the bits that `all_reduce` gives.
+  /// The other ranks' stay as they are.
   ///
   /// Errors: `invalid_call` when there is no rank `root`.
   template <Element T>
