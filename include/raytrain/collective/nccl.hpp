@@ -46,8 +46,9 @@ namespace raytrain {
 ///    and on the next run on the same machines with the same NCCL. An average is a sum that is divided once;
 ///  - sum, average, product, min and max of integers of 8, 32 and 64 bits are NCCL's, and exact;
 ///  - what NCCL lacks, or rounds in another way than `Collective` promises, the ranks do themselves: they exchange
-///    parts and combine each in rank order on the device. So are Float16 and BFloat16 combined in float and rounded once, a
-///    NaN is the result of min and max, and 16-bit integers can be reduced. With `Reduction::rank_order` they do all.
+///    parts and combine each in rank order on the device. So are Float16 and BFloat16 combined in float and rounded
+///    once, a NaN is the result of min and max, and 16-bit integers can be reduced. With `Reduction::rank_order` they
+///    do so always.
 ///
 /// Threads: one at a time, the worker's.
 /// Errors:  every operation: `rank_mismatch` as `Collective` says, `invalid_call` for a null array with a size, for one
