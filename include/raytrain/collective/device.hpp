@@ -46,6 +46,8 @@ namespace raytrain {
 ///          world size * sizeof(T) bytes of device memory an element.
 class DeviceCollective : public detail::Operations<DeviceCollective> {
  public:
+  static constexpr bool takes_device_arrays = true;
+
   /// `stream`: where this rank's arrays are computed; see `DevicePlace`.
   ///
   /// Errors: `invalid_call` when there is no group, or no such rank in it; `backend` when CUDA reports an error.

@@ -60,6 +60,8 @@ namespace raytrain {
 ///          once for each host; they need a second array's memory.
 class NcclCollective : public detail::Operations<NcclCollective> {
  public:
+  static constexpr bool takes_device_arrays = true;
+
   /// Returns when all ranks have come. A rank per GPU: NCCL takes none twice.
   ///
   /// Errors: `invalid_call` when there is no group, no such rank in it or no such device; `backend` where there is no

@@ -33,6 +33,12 @@ class ArgumentChecks {
                 std::string{name} + " must point to " + std::to_string(array.size()) + " elements (got null)"};
   }
 
+  [[noreturn]] void refuse_device_memory(Call const& call, char const* name) const {
+    throw Error{Errc::invalid_call, attempted(call),
+                std::string{name} + " must be in the host's memory (got memory of a GPU)",
+                "copy it to the host, or use NcclCollective or DeviceCollective"};
+  }
+
   template <Element T>
   void check_parts(std::span<T const> mine, std::span<T const> all, Call const& call) const {
     check_array(mine, call, "mine");

@@ -7,6 +7,7 @@
 
 #include <raytrain/collective/detail/argument_checks.hpp>
 #include <raytrain/collective/detail/call.hpp>
+#include <raytrain/collective/detail/device_memory_query.hpp>
 #include <raytrain/collective/reduce_op.hpp>
 #include <raytrain/core/element_type.hpp>
 #include <raytrain/core/rank.hpp>
@@ -25,9 +26,10 @@ struct Task {
 /// The operations of a `Collective`, for a model that has `rank()`, `size()`, `template <Element T> void run(Task<T>
 /// const&)` and `barrier()`.
 ///
-/// Errors: every operation: `rank_mismatch` as `Collective` says, `invalid_call` for a null array with a size or what
-///         the operation names; the model stays usable after the latter. `timed_out` as `WaitLimits` says. `Stopped`
-///         when the run is aborted.
+/// Errors: every operation: `rank_mismatch` as `Collective` says, `invalid_call` for a null array with a size, for one
+/// in
+///         a GPU's memory unless the model says that it takes those, or for what the operation names; the model stays
+///         usable after the latter. `timed_out` as `WaitLimits` says. `Stopped` when the run is aborted.
 template <class Model>
 class Operations {
  public:
@@ -36,7 +38,7 @@ class Operations {
   template <Element T>
   void all_reduce(std::span<T> values, ReduceOp op) {
     auto const call = call_of<T>(Operation::all_reduce, values.size(), op);
-    checks().template check_array<T>(values, call, "values");
+    check_array<T>(values, call, "values");
     model().template run<T>({call, values, values});
   }
 
@@ -46,7 +48,7 @@ class Operations {
   template <Element T>
   void broadcast(std::span<T> values, Rank root) {
     auto const call = call_of<T>(Operation::broadcast, values.size(), {}, root);
-    checks().template check_array<T>(values, call, "values");
+    check_array<T>(values, call, "values");
     checks().check_root(root, call);
     model().template run<T>({call, is(root) ? values : std::span<T>{}, values});
   }
@@ -58,7 +60,7 @@ class Operations {
   template <Element T>
   void all_gather(std::span<std::type_identity_t<T> const> mine, std::span<T> all) {
     auto const call = call_of<T>(Operation::all_gather, mine.size());
-    checks().template check_parts<T>(mine, all, call);
+    check_parts<T>(mine, all, call);
     model().template run<T>({call, mine, all});
   }
 
@@ -69,7 +71,7 @@ class Operations {
   template <Element T>
   void reduce_scatter(std::span<std::type_identity_t<T> const> all, std::span<T> mine, ReduceOp op) {
     auto const call = call_of<T>(Operation::reduce_scatter, mine.size(), op);
-    checks().template check_parts<T>(mine, all, call);
+    check_parts<T>(mine, all, call);
     model().template run<T>({call, all, mine});
   }
 
@@ -80,7 +82,7 @@ class Operations {
   template <Element T>
   void reduce(std::span<T> values, ReduceOp op, Rank root) {
     auto const call = call_of<T>(Operation::reduce, values.size(), op, root);
-    checks().template check_array<T>(values, call, "values");
+    check_array<T>(values, call, "values");
     checks().check_root(root, call);
     model().template run<T>({call, values, is(root) ? values : std::span<T>{}});
   }
@@ -95,9 +97,9 @@ class Operations {
     auto const call = call_of<T>(Operation::gather, mine.size(), {}, root);
     checks().check_root(root, call);
     if (is(root)) {
-      checks().template check_parts<T>(mine, all, call);
+      check_parts<T>(mine, all, call);
     } else {
-      checks().template check_array<T>(mine, call, "mine");
+      check_array<T>(mine, call, "mine");
     }
     model().template run<T>({call, mine, is(root) ? all : std::span<T>{}});
   }
@@ -112,9 +114,9 @@ class Operations {
     auto const call = call_of<T>(Operation::scatter, mine.size(), {}, root);
     checks().check_root(root, call);
     if (is(root)) {
-      checks().template check_parts<T>(mine, all, call);
+      check_parts<T>(mine, all, call);
     } else {
-      checks().template check_array<T>(mine, call, "mine");
+      check_array<T>(mine, call, "mine");
     }
     model().template run<T>({call, is(root) ? all : std::span<std::type_identity_t<T> const>{}, mine});
   }
@@ -129,6 +131,8 @@ class Operations {
                    std::span<std::size_t const> counts) {
     auto call = call_of<T>(Operation::all_gatherv, all.size());
     checks().template check_counts<T>(mine, all, counts, call);
+    check_memory(mine.data(), call, "mine");
+    check_memory(all.data(), call, "all");
     call.counts_digest = digest_of(counts);
     model().template run<T>({call, mine, all, counts});
   }
@@ -142,12 +146,34 @@ class Operations {
     return Call{operation, element_type<T>, op, root, count};
   }
 
+  template <Element T>
+  void check_array(std::span<T const> array, Call const& call, char const* name) {
+    checks().template check_array<T>(array, call, name);
+    check_memory(array.data(), call, name);
+  }
+
+  template <Element T>
+  void check_parts(std::span<T const> mine, std::span<T const> all, Call const& call) {
+    checks().template check_parts<T>(mine, all, call);
+    check_memory(mine.data(), call, "mine");
+    check_memory(all.data(), call, "all");
+  }
+
+  void check_memory(void const* array, Call const& call, char const* name) {
+    if constexpr (!requires { requires Model::takes_device_arrays; }) {
+      if (device_memory_.is_on_device(array)) [[unlikely]]
+        checks().refuse_device_memory(call, name);
+    }
+  }
+
   auto model() noexcept -> Model& { return static_cast<Model&>(*this); }
   [[nodiscard]] auto checks() const noexcept -> ArgumentChecks {
     auto const& self = static_cast<Model const&>(*this);
     return {self.rank(), self.size()};
   }
   [[nodiscard]] auto is(Rank root) const noexcept -> bool { return static_cast<Model const&>(*this).rank() == root; }
+
+  DeviceMemoryQuery device_memory_;
 };
 
 }  // namespace raytrain::detail

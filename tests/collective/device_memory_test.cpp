@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs with a stand-in for CUDA's driver, RAYTRAIN_TEST_DRIVER.
+#include <raytrain/collective/local.hpp>
+
+#include <dlfcn.h>
+
+#include <cstdlib>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <raytrain/collective/local_group.hpp>
+#include <raytrain/collective/reduce_op.hpp>
+#include <raytrain/core/rank.hpp>
+
+#include "refusals.hpp"
+
+using conformance::refusal;
+using raytrain::LocalCollective;
+using raytrain::Rank;
+using raytrain::ReduceOp;
+
+TEST_CASE("a collective of the host refuses an array in a GPU's memory, and takes what both can use") {
+  auto const group = std::make_shared<raytrain::LocalGroup>(raytrain::WorldSize{1});
+  std::vector<float> on_device(4, 1234.5F);
+  std::vector<float> managed(4, 1235.5F);
+  std::vector<float> on_host(4, 1.0F);
+  LocalCollective without_driver{group, Rank{0}};
+  without_driver.all_reduce(std::span<float>{on_device}, ReduceOp::sum);
+
+  auto const* const driver = std::getenv("RAYTRAIN_TEST_DRIVER");
+  REQUIRE(driver != nullptr);
+  REQUIRE(::dlopen(driver, RTLD_NOW) != nullptr);
+  LocalCollective collective{group, Rank{0}};
+  CHECK(refusal([&] { collective.all_reduce(std::span<float>{on_device}, ReduceOp::sum); }) ==
+        "invalid_call: all_reduce(4 x float32, sum) on rank 0: values must be in the host's memory (got memory of a "
+        "GPU); copy it to the host, or use NcclCollective or DeviceCollective");
+  CHECK(refusal([&] {
+          collective.all_gather(std::span<float const>{on_host}, std::span<float>{on_device});
+        }).find("all must be in the host's memory") != std::string::npos);
+  CHECK(refusal([&] {
+          collective.scatter(std::span<float const>{on_device}, std::span<float>{on_host}, Rank{0});
+        }).find("all must be in the host's memory") != std::string::npos);
+  collective.all_reduce(std::span<float>{managed}, ReduceOp::sum);
+  collective.all_reduce(std::span<float>{on_host}, ReduceOp::sum);
+}
