@@ -291,6 +291,9 @@ class NcclCollective : public detail::Operations<NcclCollective> {
     auto const native = group_->options_.reduction == Reduction::rank_order
                             ? std::nullopt
                             : detail::native_reduction(call.element, call.op);
+    // Apart, since g++ warns of values in an optional that it does not see to be set.
+    bool const is_native = native.has_value();
+    auto const [type, op] = native.value_or(detail::NativeReduction{});
     auto const even = [=](std::uint32_t rank) { return Piece{rank * bytes, bytes}; };
     switch (call.operation) {
       case barrier: break;
@@ -310,26 +313,20 @@ class NcclCollective : public detail::Operations<NcclCollective> {
           for_others([&](std::uint32_t rank) { add(send(from, even(rank), rank)); });
         });
       case all_reduce:
-        if (!native) return reduce_in_rank_order(call, from, to);
-        enqueue(call, [&](ncclComm_t comm) {
-          return ncclAllReduce(from, to, call.count, native->type, native->op, comm, stream);
-        });
+        if (!is_native) return reduce_in_rank_order(call, from, to);
+        enqueue(call, [&](ncclComm_t comm) { return ncclAllReduce(from, to, call.count, type, op, comm, stream); });
         return divide(call, to);
       case reduce:
-        if (!native) return reduce_in_rank_order(call, from, to);
-        enqueue(call, [&](ncclComm_t comm) {
-          return ncclReduce(from, to, call.count, native->type, native->op, root, comm, stream);
-        });
+        if (!is_native) return reduce_in_rank_order(call, from, to);
+        enqueue(call, [&](ncclComm_t comm) { return ncclReduce(from, to, call.count, type, op, root, comm, stream); });
         if (is_root) divide(call, to);
         return;
       case reduce_scatter:
-        if (!native) {
+        if (!is_native) {
           exchange_pieces(call, from, even);
           return combine(call, call.count, bytes, to);
         }
-        enqueue(call, [&](ncclComm_t comm) {
-          return ncclReduceScatter(from, to, call.count, native->type, native->op, comm, stream);
-        });
+        enqueue(call, [&](ncclComm_t comm) { return ncclReduceScatter(from, to, call.count, type, op, comm, stream); });
         return divide(call, to);
     }
   }

@@ -12,8 +12,8 @@ namespace raytrain::detail {
 
 /// A reduction as NCCL calls it. An average is a sum here, to be divided: NCCL's own multiplies each float by 1/ranks.
 struct NativeReduction {
-  ncclDataType_t type;
-  ncclRedOp_t op;
+  ncclDataType_t type{};
+  ncclRedOp_t op{};
 };
 
 /// Nothing where NCCL's result would differ from what `Collective` promises in more than the order of values.
