@@ -328,6 +328,25 @@ TEST_CASE_TEMPLATE("an abort frees the ranks that share memory with the one that
   meet();
 }
 
+TEST_CASE("MPI can go on with what it has begun when an abort ends the wait for a rank of the same host") {
+  if (ranks() < 4) return;
+  {
+    std::shared_ptr<MpiGroup> group;
+    auto options = OnHostsOfTwo::options();
+    options.limits.warn_after = 1ms;
+    options.limits.on_warning = [&](auto const&) {
+      if (me() % 2 == 0) group->abort();
+    };
+    group = std::make_shared<MpiGroup>(MPI_COMM_WORLD, options, OnHostsOfTwo::pretence());
+    MpiCollective collective{group};
+    // It begins after the others of its host have ended.
+    if (me() == 3) MPI_Recv(nullptr, 0, MPI_INT, 2, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    CHECK_THROWS_AS(reduce_some(collective, 10), raytrain::Stopped);
+    if (me() == 2) MPI_Send(nullptr, 0, MPI_INT, 3, 0, MPI_COMM_WORLD);
+  }
+  for (int i = 0; i < 100; ++i) meet();
+}
+
 TEST_CASE("ranks that share memory are told who has not come, without comparing calls") {
   if (ranks() < 2) return;
   MpiCollective collective{

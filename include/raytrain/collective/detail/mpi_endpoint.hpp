@@ -89,6 +89,7 @@ class MpiEndpoint {
       work();
       finish();
     } catch (Stopped const&) {
+      if (agreement_ != MPI_REQUEST_NULL) break_up(Errc::rank_mismatch, "the run was aborted");
       abort();  // perhaps it was the ranks of this host that were told
       throw;
     } catch (Error const& error) {
