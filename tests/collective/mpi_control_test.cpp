@@ -359,6 +359,22 @@ TEST_CASE("ranks that share memory are told who has not come, without comparing 
   meet();
 }
 
+TEST_CASE("on several hosts, who waits for a rank of its own names it as all know it") {
+  if (ranks() != 4) return;
+  auto const group =
+      std::make_shared<MpiGroup>(MPI_COMM_WORLD, MpiOptions{.limits = {.timeout = 200ms, .warn_after = {}}},
+                                 raytrain::detail::MpiPretence{.ranks_per_host = 2});
+  MpiCollective collective{group};
+  // Of the other host, the first rank waits in vain for rank 2, and stops the other one.
+  if (me() < 2) CHECK_THROWS(reduce_some(collective, 2));
+  if (me() == 2) {
+    CHECK(refusal([&] { reduce_some(collective, 2); }) ==
+          "timed_out: reduce(2 x float32, sum, root 0) on rank 2: rank 3 has not come within 200 ms; look at what is "
+          "done there instead, or allow more time in WaitLimits::timeout");
+  }
+  meet();
+}
+
 TEST_CASE("a group says how its arrays travel") {
   auto const transport = [](MpiOptions const& options, std::uint32_t ranks_per_host) {
     raytrain::detail::MpiPretence const pretence{.ranks_per_host = ranks_per_host};

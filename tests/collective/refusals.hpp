@@ -276,6 +276,8 @@ TEST_CASE_TEMPLATE_DEFINE("a collective refuses an array that cannot be right, a
     by_case["other sum"] = gatherv(values.first(3), values.last(7), {3, 3});
     by_case["sum beyond numbers"] = gatherv(values.first(3), values.last(2), {3, ~std::size_t{0}});
     by_case["gatherv overlap"] = gatherv(values.subspan(1, 2), values.first(4), {2, 2});
+    // Nothing overlaps with an array of nothing.
+    CHECK(gatherv(me.value == 0 ? values.subspan(2, 0) : values.last(4), values.first(4), {0, 4}) == "nothing");
     collective.all_reduce(values, sum);
   });
 

@@ -3,6 +3,7 @@
 #include <raytrain/collective/shared_memory.hpp>
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -111,6 +112,18 @@ TEST_CASE("a descriptor that is not that of a group is refused, and none is left
     CHECK(SharedMemoryGroup::create(WorldSize{2})->id() != group->id());
   }
   CHECK(open_descriptors() == before);
+}
+
+TEST_CASE("a process that cannot have all addresses of the others is refused, and not surprised later") {
+  if (!is_first()) return;
+  auto const group = SharedMemoryGroup::create(WorldSize{1});
+  auto const child = forked([&] {
+    ::rlimit const little{1U << 30U, 1U << 30U};
+    if (::setrlimit(RLIMIT_AS, &little) != 0) return 2;
+    auto const told = refusal([&] { (void)SharedMemoryGroup::attach(group->descriptor()); });
+    return told.starts_with("io: mapping ") ? 0 : 1;
+  });
+  CHECK(exit_status(child) == 0);
 }
 
 TEST_CASE("after one rank was killed, whenever that was, an abort from outside frees the others") {

@@ -44,7 +44,7 @@ class MpiCollective : public detail::Operations<MpiCollective> {
   explicit MpiCollective(std::shared_ptr<MpiGroup> group) : group_{std::move(group)} {
     if (group_ == nullptr) throw Error{Errc::invalid_call, "MpiCollective", "needs a group (got null)"};
     auto const& hosts = group_->endpoint_.hosts();
-    if (hosts.memory() != nullptr) host_.emplace(hosts.memory(), hosts.rank());
+    if (hosts.memory() != nullptr) host_.emplace(hosts.memory(), hosts.rank(), hosts.ranks_here());
   }
 
   [[nodiscard]] auto rank() const noexcept -> Rank { return group_->rank(); }

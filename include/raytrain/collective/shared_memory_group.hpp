@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <atomic>
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -9,6 +13,7 @@
 #include <random>
 #include <span>
 #include <string>
+#include <system_error>
 #include <utility>
 
 #include <raytrain/collective/detail/host_group.hpp>
@@ -82,9 +87,8 @@ class SharedMemoryGroup : public detail::HostGroup {
       -> std::shared_ptr<SharedMemoryGroup> {
     auto const pages = layout(checked_size(name, size));
     auto file = detail::SharedFile::create(pages.end);
-    auto* const head = new (file->data()) Head{magic, size.value, {}, pages.end, random_number()};
+    new (file->data()) Head{{magic, file->capacity(), random_number(), size.value}, pages.end};
     detail::MeetingPlace::construct(file->data() + pages.place, size, size.value <= cores, true);
-    head->is_ready.store(true);
     return std::shared_ptr<SharedMemoryGroup>{new SharedMemoryGroup{std::move(file), std::move(limits)}};
   }
 
@@ -94,17 +98,26 @@ class SharedMemoryGroup : public detail::HostGroup {
   /// Errors: `invalid_call` when it is not of a group, or of one that another version of raytrain has made, and what
   ///         `WaitLimits::validate` throws; `io`.
   [[nodiscard]] static auto attach(int descriptor, WaitLimits limits = {}) -> std::shared_ptr<SharedMemoryGroup> {
-    auto file = detail::SharedFile::attach(descriptor);
     auto const refuse = [](std::string happened) {
       throw Error{Errc::invalid_call, "attaching a SharedMemoryGroup", std::move(happened),
                   "pass on what descriptor() gave, to a program built with the same version of raytrain"};
     };
-    if (file->size() < sizeof(Head)) refuse("the descriptor is not that of a group");
-    auto const& head = *reinterpret_cast<Head const*>(file->data());
-    if (head.magic != magic || !head.is_ready.load()) refuse("the descriptor is not that of a group of this version");
-    if (head.members < 1 || head.members > max_size || file->size() < layout({head.members}).end) {
+    Traits traits;
+    struct stat status {};
+    if (::fstat(descriptor, &status) != 0) {
+      throw Error{Errc::io, "attaching descriptor " + std::to_string(descriptor),
+                  std::error_code{errno, std::generic_category()}.message()};
+    }
+    if (::pread(descriptor, &traits, sizeof traits, 0) != static_cast<::ssize_t>(sizeof traits)) {
+      refuse("the descriptor is not that of a group");
+    }
+    if (traits.magic != magic) refuse("the descriptor is not that of a group of this version");
+    auto const bytes = static_cast<std::size_t>(status.st_size);
+    if (traits.members < 1 || traits.members > max_size || bytes < layout({traits.members}).end ||
+        traits.capacity < bytes) {
       refuse("the group's memory is damaged");
     }
+    auto file = detail::SharedFile::attach(descriptor, traits.capacity);
     return std::shared_ptr<SharedMemoryGroup>{new SharedMemoryGroup{std::move(file), std::move(limits)}};
   }
 
@@ -112,7 +125,7 @@ class SharedMemoryGroup : public detail::HostGroup {
   [[nodiscard]] auto descriptor() const noexcept -> int { return file_->descriptor(); }
 
   /// A number that no other group has: who was told it can be sure to have attached the right one.
-  [[nodiscard]] auto id() const noexcept -> std::uint64_t { return head().id; }
+  [[nodiscard]] auto id() const noexcept -> std::uint64_t { return head().traits.id; }
 
  private:
   template <class Group>
@@ -121,14 +134,17 @@ class SharedMemoryGroup : public detail::HostGroup {
   static constexpr char const* name = "SharedMemoryGroup";
   static constexpr char const* collective_name = "SharedMemoryCollective";
   /// Another one whenever anything in the memory changes its meaning.
-  static constexpr std::uint64_t magic = 0x7261'7974'0000'0001U;
+  static constexpr std::uint64_t magic = 0x7261'7974'0000'0002U;
 
+  struct Traits {
+    std::uint64_t magic = 0;
+    std::uint64_t capacity = 0;
+    std::uint64_t id = 0;
+    std::uint32_t members = 0;
+  };
   struct alignas(detail::two_cache_lines) Head {
-    std::uint64_t magic;
-    std::uint32_t members;
-    std::atomic<bool> is_ready;
+    Traits traits;
     std::atomic<std::uint64_t> end;  ///< Of what has been allocated.
-    std::uint64_t id;
   };
 
   static auto random_number() -> std::uint64_t {
@@ -149,7 +165,7 @@ class SharedMemoryGroup : public detail::HostGroup {
 
   SharedMemoryGroup(std::shared_ptr<detail::SharedFile> file, WaitLimits limits)
       : HostGroup{name, std::move(limits)}, file_{std::move(file)} {
-    pages_ = layout({head().members});
+    pages_ = layout({head().traits.members});
     place_ = std::launder(reinterpret_cast<detail::MeetingPlace*>(file_->data() + pages_.place));
   }
 

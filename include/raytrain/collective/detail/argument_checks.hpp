@@ -92,7 +92,8 @@ class ArgumentChecks {
   template <Element T>
   void check_overlap(std::span<T const> mine, std::span<T const> all, std::size_t begin, Call const& call) const {
     std::less<> const before;
-    bool const apart = !before(mine.data(), all.data() + all.size()) || !before(all.data(), mine.data() + mine.size());
+    bool const apart =
+        mine.empty() || !before(mine.data(), all.data() + all.size()) || !before(all.data(), mine.data() + mine.size());
     if (!apart && mine.data() != all.data() + begin) {
       throw Error{Errc::invalid_call, attempted(call),
                   "mine must lie outside of all, or be its part number " + std::to_string(rank_.value) +

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <raytrain/collective/buffer.hpp>
 #include <raytrain/collective/detail/host_operations.hpp>
@@ -31,9 +33,13 @@ namespace raytrain::detail {
 template <class Group>
 class HostCollective : public Operations<HostCollective<Group>> {
  public:
+  /// `names`: as which ranks errors and warnings name the group's, if they are only some of a world's. Of a rank there
+  /// may be one collective at a time.
+  ///
   /// Errors: `invalid_call` when there is no group, or no such rank in it.
-  HostCollective(std::shared_ptr<Group> group, Rank rank)
-      : group_{checked(std::move(group), rank)}, host_{*group_->place_, rank, group_->limits_, group_->memory()} {}
+  HostCollective(std::shared_ptr<Group> group, Rank rank, std::vector<std::uint32_t> names = {})
+      : group_{checked(std::move(group), rank)},
+        host_{*group_->place_, rank, group_->limits_, group_->memory(), std::move(names)} {}
   HostCollective(HostCollective&&) noexcept = default;
   auto operator=(HostCollective&&) noexcept -> HostCollective& = default;
   ~HostCollective() = default;

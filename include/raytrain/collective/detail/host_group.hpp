@@ -28,8 +28,13 @@ class HostGroup {
   /// have arrived yet.
   void request_stop() noexcept { place_->request_stop(); }
 
-  /// Makes ranks that wait for others, and all later calls, throw `Stopped`. What all ranks are at work on ends first.
+  /// Makes ranks that wait for others, and all later calls, throw `Stopped`. What all ranks are at work on ends first
+  /// if they are threads; of processes one may be gone, so that arrays in shared memory may be half done, and written
+  /// to until each rank has thrown.
   void abort() noexcept { place_->abort(); }
+
+  /// Whether something has ended all meetings: an abort, an error, a worker's end.
+  [[nodiscard]] auto is_closed() const noexcept -> bool { return place_->is_closed(); }
 
   /// A worker's function has ended: ranks that wait for it, and all later calls, throw `Error{Errc::rank_mismatch}`.
   /// After `abort` they throw `Stopped`; so a worker that fails aborts before it leaves.

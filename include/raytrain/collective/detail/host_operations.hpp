@@ -45,8 +45,10 @@ namespace raytrain::detail {
 template <class Memory>
 class HostOperations {
  public:
-  HostOperations(MeetingPlace& place, Rank rank, WaitLimits limits, Memory memory)
-      : meeting_{place, rank, std::move(limits)}, memory_{std::move(memory)} {}
+  /// `names`: see `Rendezvous`.
+  HostOperations(MeetingPlace& place, Rank rank, WaitLimits limits, Memory memory,
+                 std::vector<std::uint32_t> names = {})
+      : meeting_{place, rank, std::move(limits), std::move(names)}, memory_{std::move(memory)} {}
 
   [[nodiscard]] auto rank() const noexcept -> Rank { return meeting_.member(); }
   [[nodiscard]] auto size() const noexcept -> WorldSize { return meeting_.place().members(); }
@@ -174,14 +176,15 @@ class HostOperations {
 
   [[noreturn]] void refuse(Rendezvous::Outcome outcome, Call const& call) const {
     auto const& place = meeting_.place();
+    auto const me = meeting_.name_of(rank());
     switch (outcome) {
-      case Rendezvous::Outcome::ended: throw ended_error(place.first_ended(), rank(), call);
-      case Rendezvous::Outcome::broken: throw unusable_error(Errc::rank_mismatch, mismatch_, rank(), call);
+      case Rendezvous::Outcome::ended: throw ended_error(meeting_.name_of(place.first_ended()), me, call);
+      case Rendezvous::Outcome::broken: throw unusable_error(Errc::rank_mismatch, mismatch_, me, call);
       case Rendezvous::Outcome::timed_out: {
         auto const missing = meeting_.missing();
         auto const& timeout = meeting_.limits().timeout;
-        if (!missing.empty()) throw late_error(missing, timeout, rank(), call);
-        auto const first = std::to_string(place.first_timed_out().value);
+        if (!missing.empty()) throw late_error(missing, timeout, me, call);
+        auto const first = std::to_string(meeting_.name_of(place.first_timed_out()).value);
         throw unusable_error(Errc::timed_out, "rank " + first + " waited in vain for " + time_text(timeout), rank(),
                              call);
       }

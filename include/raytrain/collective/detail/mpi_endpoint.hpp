@@ -239,7 +239,8 @@ class MpiEndpoint {
   void break_up(Errc code, std::string const& happened) noexcept {
     communicator_.abandon();
     hosts_->abandon();
-    if (auto const& memory = hosts_->memory()) memory->abort();
+    // The others of this host wait for this rank, unless they are told the same.
+    if (auto const& memory = hosts_->memory(); memory != nullptr && !memory->is_closed()) memory->abort();
     if (buffers_ != nullptr) keep_for_ever(std::move(buffers_));
     if (unusable_.empty()) set_unusable(code, happened);
   }

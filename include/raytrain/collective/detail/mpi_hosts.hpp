@@ -74,6 +74,9 @@ class MpiHosts {
   /// The first ranks of all hosts, on such a rank, where there are several hosts that share memory.
   [[nodiscard]] auto leaders() const noexcept -> MPI_Comm { return leaders_; }
 
+  /// The ranks of this host, as they are numbered among all.
+  [[nodiscard]] auto ranks_here() const noexcept -> std::vector<std::uint32_t> const& { return ranks_here_; }
+
   /// A rank of all has ended, perhaps on this host.
   void leave(Rank rank) const noexcept {
     auto const here = std::ranges::find(ranks_here_, rank.value);
@@ -137,7 +140,7 @@ class MpiHosts {
 
   std::shared_ptr<SharedMemoryGroup> memory_;
   Rank rank_{};
-  std::vector<std::uint32_t> ranks_here_;  ///< Those of this host, as they are numbered among all.
+  std::vector<std::uint32_t> ranks_here_;
   MPI_Comm leaders_ = MPI_COMM_NULL;
   bool abandoned_ = false;
 };

@@ -78,6 +78,8 @@ class MeetingPlace {
 
   void request_stop() noexcept { stop_requested_.store(true); }
 
+  [[nodiscard]] auto is_closed() const noexcept -> bool { return closed_.load() != 0; }
+
  private:
   friend class Rendezvous;
 
@@ -145,8 +147,9 @@ class Rendezvous {
     ended,      ///< A member will not come any more: `first_ended`.
   };
 
-  Rendezvous(MeetingPlace& place, Rank member, WaitLimits limits)
-      : place_{&place}, member_{member}, limits_{std::move(limits)} {
+  /// `names`: as which ranks the members are to be named, if they are only some of a world's.
+  Rendezvous(MeetingPlace& place, Rank member, WaitLimits limits, std::vector<std::uint32_t> names = {})
+      : place_{&place}, member_{member}, limits_{std::move(limits)}, names_{std::move(names)} {
     for (std::uint64_t const meeting : {0U, 1U})
       round_ = std::max(round_, slots_of(meeting)[member.value].arrival.load() / 2);
   }
@@ -180,11 +183,15 @@ class Rendezvous {
            (place_->members_ == 1 && place_->stop_requested_.load());
   }
 
-  /// Those who have not come to the last meeting that this member came to.
+  [[nodiscard]] auto name_of(Rank member) const noexcept -> Rank {
+    return names_.empty() ? member : Rank{names_[member.value]};
+  }
+
+  /// Names of those who have not come to the last meeting that this member came to.
   [[nodiscard]] auto missing() const -> std::vector<std::uint32_t> {
     std::vector<std::uint32_t> missing;
     for (std::uint32_t rank = 0; rank < place_->members_; ++rank) {
-      if (!has_come(rank)) missing.push_back(rank);
+      if (!has_come(rank)) missing.push_back(name_of({rank}).value);
     }
     return missing;
   }
@@ -292,7 +299,7 @@ class Rendezvous {
       if (has_come(rank)) return;  // and will say it
     }
     auto const& slot = slots_of(round_)[member_.value];
-    warn(limits_, [&] { return late_warning(missing(), limits_.warn_after, member_, slot.call); });
+    warn(limits_, [&] { return late_warning(missing(), limits_.warn_after, name_of(member_), slot.call); });
   }
 
   template <class Condition>
@@ -326,6 +333,7 @@ class Rendezvous {
   MeetingPlace* place_;
   Rank member_;
   WaitLimits limits_;
+  std::vector<std::uint32_t> names_;
   std::uint64_t round_ = 0;  ///< The last meeting that this member came to.
   std::uint32_t come_ = 0;   ///< Members below have come to it.
   bool stop_agreed_ = false;

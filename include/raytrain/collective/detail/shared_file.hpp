@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -39,16 +38,21 @@ class SharedFile {
     if (::posix_fallocate(descriptor, 0, static_cast<off_t>(bytes)) != 0) {
       throw Error{Errc::io, "creating shared memory", "there is no room for " + std::to_string(bytes) + " bytes"};
     }
-    file->map();
+    // Address space costs nothing: as much as the machine has memory, or what a limit allows for.
+    auto capacity = static_cast<std::size_t>(::sysconf(_SC_PHYS_PAGES)) * page_bytes;
+    while (!file->map(capacity) && capacity > bytes) capacity /= 2;
+    if (file->data_ == nullptr) fail("mapping shared memory");
     return file;
   }
 
+  /// `capacity`: what it was created with, so that an address that one process has is none that another lacks.
+  ///
   /// Errors: `io`.
-  [[nodiscard]] static auto attach(int descriptor) -> std::shared_ptr<SharedFile> {
+  [[nodiscard]] static auto attach(int descriptor, std::size_t capacity) -> std::shared_ptr<SharedFile> {
     int const own = ::fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
     if (own < 0) fail("attaching descriptor " + std::to_string(descriptor));
     auto file = std::make_shared<SharedFile>(Private{}, own);
-    file->map();
+    if (!file->map(capacity)) fail("mapping " + std::to_string(capacity) + " bytes of shared memory");
     return file;
   }
 
@@ -66,12 +70,8 @@ class SharedFile {
   [[nodiscard]] auto descriptor() const noexcept -> int { return descriptor_; }
   [[nodiscard]] auto data() const noexcept -> std::byte* { return data_; }
 
-  /// Bytes that it has by now.
-  [[nodiscard]] auto size() const -> std::size_t {
-    struct stat status {};
-    if (::fstat(descriptor_, &status) != 0) fail("looking at shared memory");
-    return static_cast<std::size_t>(status.st_size);
-  }
+  /// Bytes that it may grow to.
+  [[nodiscard]] auto capacity() const noexcept -> std::size_t { return capacity_; }
 
   [[nodiscard]] auto has(std::byte const* address) const noexcept -> bool {
     std::less<> const before;
@@ -101,18 +101,12 @@ class SharedFile {
     throw Error{Errc::io, std::move(attempted), std::error_code{errno, std::generic_category()}.message()};
   }
 
-  /// Address space costs nothing: as much as the machine has memory, or what a limit allows for.
-  void map() {
-    auto const memory = static_cast<std::size_t>(::sysconf(_SC_PHYS_PAGES)) * page_bytes;
-    for (capacity_ = memory; capacity_ > 0 && capacity_ >= size(); capacity_ /= 2) {
-      auto* const address =
-          ::mmap(nullptr, capacity_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, descriptor_, 0);
-      if (address != MAP_FAILED) {
-        data_ = static_cast<std::byte*>(address);
-        return;
-      }
-    }
-    fail("mapping shared memory");
+  auto map(std::size_t capacity) noexcept -> bool {
+    auto* const address = ::mmap(nullptr, capacity, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, descriptor_, 0);
+    if (address == MAP_FAILED) return false;
+    data_ = static_cast<std::byte*>(address);
+    capacity_ = capacity;
+    return true;
   }
 
   /// Where so many bytes are, all of them there.
