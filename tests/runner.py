@@ -104,7 +104,8 @@ class Test:
     def __init__(self, entry, folder):
         self.name = entry['name']
         self.suites = {suite.partition(':')[2] for suite in entry['suite']}
-        words = [pathlib.Path(word) for word in entry['cmd'] if word.startswith(f'{folder}/')]
+        # What another program is to start is named as it is seen from the folder.
+        words = [folder / word for word in entry['cmd'] if word.startswith((f'{folder}/', 'tests/', 'examples/'))]
         self.programs = [word for word in words if word.suffix == '']
 
 

@@ -232,6 +232,27 @@ TEST_CASE("a checkpoint that cannot be deleted at the very end is warned of") {
   contains(result.warnings.front(), "checkpoint_000001");
 }
 
+TEST_CASE("callbacks have read a checkpoint before a worker that waited for it goes on and may remove it") {
+  TemporaryFolder const folder;
+  struct Reader : Callback {
+    void on_checkpoint(Checkpoint const& checkpoint) override { seen = checkpoint.number(); }
+    std::atomic<std::uint64_t> seen{0};
+  };
+  auto const reader = std::make_shared<Reader>();
+  auto config = config_in(folder);
+  config.scaling.num_workers = 1;
+  config.run.checkpoint = {.num_to_keep = 1, .mode = CheckpointMode::sync};
+  config.callbacks = {reader};
+  MinimalTrainer{[&](TrainContext& ctx) {
+                   for (int epoch = 0; epoch < 50; ++epoch) {
+                     ctx.report(Epoch{epoch, 0}, draft("a"));
+                     CHECK(reader->seen == static_cast<std::uint64_t>(epoch) + 1);
+                   }
+                 },
+                 config}
+      .fit();
+}
+
 TEST_CASE("progress without a total is not sent more often than other progress") {
   TemporaryFolder const folder;
   struct Counter : Callback {

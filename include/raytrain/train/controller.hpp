@@ -111,8 +111,9 @@ class Controller {
   void on(CheckpointDurable& durable) {
     kept_.push_back({durable.number, scores_.at(durable.checkpoint)});
     scores_.erase(durable.checkpoint);
-    act(TellWorkers{Committed{durable.checkpoint}});
+    // Callbacks read it, and a worker that knows of it may do with it what it likes.
     act(Notify{durable});
+    act(TellWorkers{Committed{durable.checkpoint}});
     for (auto const number : checkpoints_to_delete(kept_, config_)) {
       std::erase_if(kept_, [&](auto const& kept) { return kept.number == number; });
       act(DeleteCheckpoint{number});
