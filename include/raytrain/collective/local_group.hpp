@@ -28,6 +28,8 @@ struct OneAddressSpace {
     return {reinterpret_cast<std::uintptr_t>(array.data()), Place::Kind::shared};
   }
   static auto address(Place place) noexcept -> std::byte* { return reinterpret_cast<std::byte*>(place.offset); }
+  static auto stage(Rank, bool) noexcept -> std::span<std::byte> { return {}; }
+  static auto result(Rank, bool) noexcept -> std::span<std::byte> { return {}; }
 };
 
 }  // namespace detail

@@ -9,6 +9,7 @@
 #include <type_traits>
 
 #include <raytrain/collective/cuda/device_reduction.hpp>
+#include <raytrain/collective/detail/combine.hpp>
 #include <raytrain/collective/reduce_op.hpp>
 #include <raytrain/core/bfloat16.hpp>
 #include <raytrain/core/element_type.hpp>
@@ -20,13 +21,6 @@
 #endif
 
 namespace raytrain::detail::device {
-
-template <Element T>
-inline constexpr bool in_16_bits = std::same_as<T, Float16> || std::same_as<T, BFloat16>;
-
-/// In what values of `T` are combined; only the result is rounded to `T`.
-template <Element T>
-using Combined = std::conditional_t<in_16_bits<T>, float, T>;
 
 template <Element T>
 [[nodiscard]] constexpr auto widen(T value) noexcept -> Combined<T> {
@@ -44,37 +38,6 @@ template <Element T>
   if constexpr (std::same_as<T, BFloat16>) return BFloat16::from_bits(__bfloat16_as_ushort(__float2bfloat16_rn(value)));
 #endif
   return static_cast<T>(value);
-}
-
-template <ReduceOp op, class T>
-[[nodiscard]] constexpr auto combine(T sofar, T next) noexcept -> T {
-  if constexpr (op == ReduceOp::min || op == ReduceOp::max) {
-    bool const better = op == ReduceOp::min ? next < sofar : sofar < next;
-    // Only a NaN differs from itself.
-    return better || next != next ? next : sofar;
-  } else if constexpr (std::integral<T>) {
-    // Signed overflow would be undefined, in `int` as well, to which short types are promoted.
-    using Wide = std::common_type_t<std::make_unsigned_t<T>, unsigned>;
-    auto const first = static_cast<Wide>(sofar);
-    auto const second = static_cast<Wide>(next);
-    return static_cast<T>(op == ReduceOp::product ? first * second : first + second);
-  } else {
-    return op == ReduceOp::product ? sofar * next : sofar + next;
-  }
-}
-
-/// The last step: what becomes of a value after all arrays' are combined.
-template <ReduceOp op, class T>
-[[nodiscard]] constexpr auto conclude(T value, std::uint32_t divisor) noexcept -> T {
-  if constexpr (op != ReduceOp::average) {
-    return value;
-  } else if constexpr (std::floating_point<T>) {
-    return value / static_cast<T>(divisor);
-  } else if constexpr (std::signed_integral<T>) {
-    return static_cast<T>(static_cast<std::int64_t>(value) / static_cast<std::int64_t>(divisor));
-  } else {
-    return static_cast<T>(static_cast<std::uint64_t>(value) / divisor);
-  }
 }
 
 /// What a thread reads or writes at once: the widest access that a GPU has.

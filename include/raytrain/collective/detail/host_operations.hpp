@@ -38,8 +38,8 @@ namespace raytrain::detail {
 ///     static constexpr bool sees_all;                          // every array of every rank
 ///     auto place_of(std::span<std::byte const>) -> Place;      // of this rank
 ///     auto address(Place) -> std::byte*;                       // of any rank's, if it is shared
-/// and, unless it sees all, two equally long halves each of what `owner` shows of its array and of what it has made of
-/// all ranks':
+/// and two halves each, equally long, or empty if it sees all, of what `owner` shows of its array and of what it has
+/// made of all ranks':
 ///     auto stage(Rank owner, bool odd) -> std::span<std::byte>;
 ///     auto result(Rank owner, bool odd) -> std::span<std::byte>;
 template <class Memory>
@@ -185,8 +185,7 @@ class HostOperations {
         auto const& timeout = meeting_.limits().timeout;
         if (!missing.empty()) throw late_error(missing, timeout, me, call);
         auto const first = std::to_string(meeting_.name_of(place.first_timed_out()).value);
-        throw unusable_error(Errc::timed_out, "rank " + first + " waited in vain for " + time_text(timeout), rank(),
-                             call);
+        throw unusable_error(Errc::timed_out, "rank " + first + " waited in vain for " + time_text(timeout), me, call);
       }
       default: throw Stopped{};
     }
@@ -225,30 +224,18 @@ class HostOperations {
 
   template <Element T>
   [[nodiscard]] auto stage(std::uint32_t rank, bool odd) const noexcept -> T* {
-    if constexpr (Memory::sees_all) {
-      return nullptr;
-    } else {
-      return reinterpret_cast<T*>(memory_.stage(Rank{rank}, odd).data());
-    }
+    return reinterpret_cast<T*>(memory_.stage(Rank{rank}, odd).data());
   }
 
   template <Element T>
   [[nodiscard]] auto result(std::uint32_t rank, bool odd) const noexcept -> T* {
-    if constexpr (Memory::sees_all) {
-      return nullptr;
-    } else {
-      return reinterpret_cast<T*>(memory_.result(Rank{rank}, odd).data());
-    }
+    return reinterpret_cast<T*>(memory_.result(Rank{rank}, odd).data());
   }
 
   /// What a stage has room for, if it is to hold `arrays` pieces of one size.
   template <Element T>
   [[nodiscard]] auto piece_size(std::uint32_t arrays = 1) const noexcept -> std::size_t {
-    if constexpr (Memory::sees_all) {
-      return 0;
-    } else {
-      return memory_.stage(Rank{0}, false).size() / sizeof(T) / arrays;
-    }
+    return memory_.stage(Rank{0}, false).size() / sizeof(T) / arrays;
   }
 
   /// Where a piece of `rank`'s array can be read: `begin` elements from its beginning, if it is not on the stage
