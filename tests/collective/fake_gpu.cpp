@@ -18,6 +18,7 @@
 
 #include <raytrain/collective/cuda/device_reduction.hpp>
 #include <raytrain/collective/cuda/reduce_elements.hpp>
+#include <raytrain/collective/detail/combine.hpp>
 
 // What a handle points to --------------------------------------------------------------------------------------------
 
@@ -352,10 +353,10 @@ void reduce_native(std::vector<Part const*> const& parts, std::size_t begin, std
     for (std::size_t step = 1; step < parts.size(); ++step) {
       T const next = value(at(step));
       using raytrain::ReduceOp;
-      namespace device = raytrain::detail::device;
+      using raytrain::detail::combine;
       switch (parts[0]->op) {
-        case ncclSum: sofar = device::combine<ReduceOp::sum>(sofar, next); break;
-        case ncclProd: sofar = device::combine<ReduceOp::product>(sofar, next); break;
+        case ncclSum: sofar = combine<ReduceOp::sum>(sofar, next); break;
+        case ncclProd: sofar = combine<ReduceOp::product>(sofar, next); break;
         case ncclMin: sofar = next < sofar ? next : sofar; break;  // A NaN may get lost, as in NCCL.
         case ncclMax: sofar = sofar < next ? next : sofar; break;
         default: throw std::logic_error{"the fake has no such operation"};
