@@ -19,8 +19,9 @@
 #include <raytrain/collective/cuda/device_group.hpp>
 #include <raytrain/collective/cuda/device_memory.hpp>
 #include <raytrain/collective/cuda/device_reduction.hpp>
-#include <raytrain/collective/detail/agreement.hpp>
 #include <raytrain/collective/detail/call.hpp>
+#include <raytrain/collective/detail/call_errors.hpp>
+#include <raytrain/collective/detail/group_checks.hpp>
 #include <raytrain/collective/detail/operations.hpp>
 #include <raytrain/collective/detail/patience.hpp>
 #include <raytrain/collective/local.hpp>
@@ -52,7 +53,10 @@ class DeviceCollective : public detail::Operations<DeviceCollective> {
   ///
   /// Errors: `invalid_call` when there is no group, or no such rank in it; `backend` when CUDA reports an error.
   DeviceCollective(std::shared_ptr<DeviceGroup> group, Rank rank, cudaStream_t stream = nullptr)
-      : group_{std::move(group)}, meeting_{meeting_of(group_.get()), rank}, stream_{stream}, ready_{group_->device()} {}
+      : group_{detail::checked_group("DeviceCollective", std::move(group))},
+        meeting_{group_->meeting_, rank},
+        stream_{stream},
+        ready_{group_->device()} {}
   DeviceCollective(DeviceCollective&&) noexcept = default;
   auto operator=(DeviceCollective&&) noexcept -> DeviceCollective& = default;
   ~DeviceCollective() = default;
@@ -78,11 +82,6 @@ class DeviceCollective : public detail::Operations<DeviceCollective> {
   };
   static_assert(std::is_trivially_copyable_v<Notice>);
   using Notices = std::span<Notice const>;
-
-  static auto meeting_of(DeviceGroup const* group) -> std::shared_ptr<LocalGroup> {
-    if (group == nullptr) throw Error{Errc::invalid_call, "DeviceCollective", "needs a group (got null)"};
-    return group->meeting_;
-  }
 
   template <Element T>
   void run(detail::Task<T> const& task) {
@@ -112,33 +111,10 @@ class DeviceCollective : public detail::Operations<DeviceCollective> {
   /// All ranks' notices, once they have shown them and call the same.
   auto open(Notice const& notice, std::span<std::size_t const> counts) -> Notices {
     if (group_->aborted_.load()) throw Stopped{};
-    agreement_.check_usable(notice.call, rank());
+    if (!failure_.empty()) throw detail::unusable_error(Errc::backend, failure_, rank(), notice.call);
     notices_.resize(size().value);
-    exchange(notice.call, std::span{&notice, 1}, std::span{notices_});
-    calls_.clear();
-    for (auto const& each : notices_) calls_.push_back(each.call);
-    agreement_.check(calls_, counts, [&](std::span<std::size_t const> mine, std::span<std::size_t> all) {
-      exchange(notice.call, mine, all);
-    });
+    announce(meeting_, notice.call, counts, notice, std::span{notices_});
     return notices_;
-  }
-
-  /// An all_gather on the host, in the name of another call.
-  template <class T>
-  void exchange(detail::Call const& call, std::span<T const> mine, std::span<T> all) {
-    std::span<std::uint8_t const> const sent{reinterpret_cast<std::uint8_t const*>(mine.data()), mine.size_bytes()};
-    std::span<std::uint8_t> const received{reinterpret_cast<std::uint8_t*>(all.data()), all.size_bytes()};
-    try {
-      meeting_.all_gather(sent, received);
-    } catch (Error const& error) {
-      auto const inner =
-          to_string(detail::Call{detail::Operation::all_gather, ElementType::uint8, {}, {}, sent.size()});
-      auto const renamed = [&](std::string text) {
-        auto const at = text.find(inner);
-        return at == std::string::npos ? text : text.replace(at, inner.size(), to_string(call));
-      };
-      throw Error{error.code(), renamed(error.attempted()), renamed(error.happened()), error.remedy()};
-    }
   }
 
   /// Ranks that have met work on each other's memory: whatever happens to one, it says so and waits for the others.
@@ -152,11 +128,10 @@ class DeviceCollective : public detail::Operations<DeviceCollective> {
       group_->fail("rank " + std::to_string(rank().value) + " got " + error.happened() + " in " + to_string(call));
     }
     group_->finish(++operations_);
-    auto const failure = group_->failure();
-    if (failure.empty()) return;
-    agreement_.break_off(Errc::backend, failure);
+    failure_ = group_->failure();
+    if (failure_.empty()) return;
     if (thrown) std::rethrow_exception(thrown);
-    throw Error{Errc::backend, on_rank(call), failure};
+    throw Error{Errc::backend, on_rank(call), failure_};
   }
 
   [[nodiscard]] auto on_rank(detail::Call const& call) const -> std::string {
@@ -226,9 +201,8 @@ class DeviceCollective : public detail::Operations<DeviceCollective> {
   cudaStream_t stream_;
   detail::DeviceEvent ready_;
   std::uint64_t operations_ = 0;
-  detail::Agreement agreement_;
+  std::string failure_;  ///< What made the group unusable.
   std::vector<Notice> notices_;
-  std::vector<detail::Call> calls_;
 };
 
 static_assert(Collective<DeviceCollective>);

@@ -7,6 +7,7 @@
 #include <span>
 #include <utility>
 
+#include <raytrain/collective/detail/group_checks.hpp>
 #include <raytrain/collective/detail/host_group.hpp>
 #include <raytrain/collective/detail/pages.hpp>
 #include <raytrain/collective/detail/rendezvous.hpp>
@@ -40,7 +41,8 @@ class LocalGroup : public detail::HostGroup {
   /// Errors: `invalid_call` unless the size is from 1 to `max_size`, and what `WaitLimits::validate` throws.
   explicit LocalGroup(WorldSize size, WaitLimits limits = {})
       : HostGroup{"LocalGroup", std::move(limits)},
-        memory_{detail::allocate_pages(detail::MeetingPlace::bytes_for(checked_size("LocalGroup", size)))} {
+        memory_{detail::allocate_pages(
+            detail::MeetingPlace::bytes_for(detail::checked_size("LocalGroup", size, max_size)))} {
     place_ = &detail::MeetingPlace::construct(memory_.get(), size, size.value <= usable_cores().size(), false);
   }
 

@@ -11,6 +11,7 @@
 #include <raytrain/collective/buffer.hpp>
 #include <raytrain/collective/collective.hpp>
 #include <raytrain/collective/detail/call.hpp>
+#include <raytrain/collective/detail/group_checks.hpp>
 #include <raytrain/collective/detail/mpi_endpoint.hpp>
 #include <raytrain/collective/detail/mpi_reduction.hpp>
 #include <raytrain/collective/detail/mpi_transfer.hpp>
@@ -21,7 +22,6 @@
 #include <raytrain/collective/reduce_op.hpp>
 #include <raytrain/collective/shared_memory.hpp>
 #include <raytrain/core/element_type.hpp>
-#include <raytrain/core/error.hpp>
 #include <raytrain/core/rank.hpp>
 
 namespace raytrain {
@@ -41,8 +41,8 @@ namespace raytrain {
 class MpiCollective : public detail::Operations<MpiCollective> {
  public:
   /// Errors: `invalid_call` when there is no group.
-  explicit MpiCollective(std::shared_ptr<MpiGroup> group) : group_{std::move(group)} {
-    if (group_ == nullptr) throw Error{Errc::invalid_call, "MpiCollective", "needs a group (got null)"};
+  explicit MpiCollective(std::shared_ptr<MpiGroup> group)
+      : group_{detail::checked_group("MpiCollective", std::move(group))} {
     auto const& hosts = group_->endpoint_.hosts();
     if (hosts.memory() != nullptr) host_.emplace(hosts.memory(), hosts.rank(), hosts.ranks_here());
   }

@@ -5,6 +5,7 @@
 #include <nccl.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -22,6 +23,7 @@
 #include <raytrain/collective/cuda/device_reduction.hpp>
 #include <raytrain/collective/detail/agreement.hpp>
 #include <raytrain/collective/detail/call.hpp>
+#include <raytrain/collective/detail/group_checks.hpp>
 #include <raytrain/collective/detail/operations.hpp>
 #include <raytrain/collective/detail/patience.hpp>
 #include <raytrain/collective/nccl/native_reduction.hpp>
@@ -121,12 +123,7 @@ class NcclCollective : public detail::Operations<NcclCollective> {
 
   static auto checked(std::shared_ptr<NcclGroup> group, Rank rank, DevicePlace const& place)
       -> std::shared_ptr<NcclGroup> {
-    if (group == nullptr) throw Error{Errc::invalid_call, "NcclCollective", "needs a group (got null)"};
-    if (rank.value >= group->size().value) {
-      throw Error{
-          Errc::invalid_call, "NcclCollective",
-          "rank must be below " + std::to_string(group->size().value) + " (got " + std::to_string(rank.value) + ")"};
-    }
+    group = detail::checked_group("NcclCollective", std::move(group), rank);
     detail::check_device(place.device, "NcclCollective on device " + std::to_string(place.device));
     int version = 0;
     detail::check_nccl(ncclGetVersion(&version), "ncclGetVersion");
@@ -183,7 +180,7 @@ class NcclCollective : public detail::Operations<NcclCollective> {
     auto const& limits = group_->options_.limits;
     auto const operation = entered_;
     detail::Patience patience;
-    while (true) {
+    for (std::chrono::nanoseconds waited{0};; waited = patience.pause()) {
       if (group_->aborted_.load()) throw Stopped{};
       if (done()) return;
       if (auto const ended = group_->ended_before(operation)) {
@@ -194,7 +191,6 @@ class NcclCollective : public detail::Operations<NcclCollective> {
                         " waits in " + what,
                     "make every rank call the same operations, as often"};
       }
-      auto const waited = patience.waited();
       if (waited > limits.timeout) {
         throw Error{Errc::timed_out, on_rank(what),
                     "waited " + std::to_string(limits.timeout.count()) + " ms for " + group_->missing_in(operation),
@@ -205,7 +201,6 @@ class NcclCollective : public detail::Operations<NcclCollective> {
         warned_ = operation;
         detail::warn(limits, [&] { return on_rank(what) + " waits for " + group_->missing_in(operation); });
       }
-      patience.pause();
     }
   }
 

@@ -16,6 +16,7 @@
 #include <system_error>
 #include <utility>
 
+#include <raytrain/collective/detail/group_checks.hpp>
 #include <raytrain/collective/detail/host_group.hpp>
 #include <raytrain/collective/detail/rendezvous.hpp>
 #include <raytrain/collective/detail/shared_file.hpp>
@@ -85,7 +86,7 @@ class SharedMemoryGroup : public detail::HostGroup {
   /// Errors: `invalid_call` unless the size is from 1 to `max_size`, and what `WaitLimits::validate` throws; `io`.
   [[nodiscard]] static auto create(WorldSize size, WaitLimits limits = {}, std::size_t cores = usable_cores().size())
       -> std::shared_ptr<SharedMemoryGroup> {
-    auto const pages = layout(checked_size(name, size));
+    auto const pages = layout(detail::checked_size(name, size, max_size));
     auto file = detail::SharedFile::create(pages.end);
     new (file->data()) Head{{magic, file->capacity(), random_number(), size.value}, pages.end};
     detail::MeetingPlace::construct(file->data() + pages.place, size, size.value <= cores, true);

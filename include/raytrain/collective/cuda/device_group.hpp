@@ -11,9 +11,9 @@
 
 #include <raytrain/collective/cuda/device_memory.hpp>
 #include <raytrain/collective/cuda/device_reduction.hpp>
+#include <raytrain/collective/detail/group_checks.hpp>
 #include <raytrain/collective/local_group.hpp>
 #include <raytrain/collective/wait_limits.hpp>
-#include <raytrain/core/error.hpp>
 #include <raytrain/core/rank.hpp>
 
 namespace raytrain {
@@ -27,7 +27,8 @@ class DeviceGroup {
 
   /// Errors: `invalid_call` unless the size is from 1 to `max_size` and there is such a device; `backend` where there
   ///         is no GPU or no driver; what `WaitLimits::validate` throws.
-  explicit DeviceGroup(WorldSize size, int device = 0, WaitLimits limits = {}) : size_{checked(size)}, device_{device} {
+  explicit DeviceGroup(WorldSize size, int device = 0, WaitLimits limits = {})
+      : size_{detail::checked_size("DeviceGroup", size, max_size)}, device_{device} {
     detail::check_device(device, "DeviceGroup on device " + std::to_string(device));
     limits.validate("DeviceGroup");
     meeting_ = std::make_shared<LocalGroup>(size, std::move(limits));
@@ -50,14 +51,6 @@ class DeviceGroup {
 
  private:
   friend class DeviceCollective;
-
-  static auto checked(WorldSize size) -> WorldSize {
-    if (size.value < 1 || size.value > max_size) {
-      throw Error{Errc::invalid_call, "DeviceGroup",
-                  "needs from 1 to " + std::to_string(max_size) + " workers (got " + std::to_string(size.value) + ")"};
-    }
-    return size;
-  }
 
   /// Waits until every rank's part in the operation with this number, counted from 1, is over: until then others work
   /// on this rank's memory. Cannot be interrupted; what ranks do that have met takes the device's time and no more.

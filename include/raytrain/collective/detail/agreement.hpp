@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <raytrain/collective/detail/call.hpp>
+#include <raytrain/collective/detail/call_errors.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/rank.hpp>
 
@@ -27,8 +28,7 @@ class Agreement {
   /// Errors: after `break_off` its own, after a `check` that threw `rank_mismatch`.
   void check_usable(Call const& call, Rank rank) const {
     if (since_.empty()) return;
-    throw Error{code_, to_string(call) + " on rank " + std::to_string(rank.value),
-                "the group is unusable since " + since_, "let the error end the training function"};
+    throw unusable_error(code_, since_, rank, call);
   }
 
   /// `calls` are all ranks', the same on every rank, and `counts` what this one called all_gatherv with, or empty.
@@ -40,26 +40,21 @@ class Agreement {
     auto const odd = static_cast<std::size_t>(
         std::ranges::find_if(calls, [&](Call const& call) { return call != calls[0]; }) - calls.begin());
     if (odd == calls.size()) return;
-    auto first = to_string(calls[0]);
-    auto second = to_string(calls[odd]);
-    if (calls[0].operation == Operation::all_gatherv && calls[odd].operation == Operation::all_gatherv) {
+    CallWithCounts first{calls[0]};
+    CallWithCounts second{calls[odd]};
+    std::vector<std::size_t> all;
+    if (first.call.operation == Operation::all_gatherv && second.call.operation == Operation::all_gatherv) {
       auto const ranks = calls.size();
       std::vector<std::size_t> mine(ranks);
       std::ranges::copy(counts, mine.begin());
-      std::vector<std::size_t> all(ranks * ranks);
+      all.resize(ranks * ranks);
       exchange(std::span<std::size_t const>{mine}, std::span<std::size_t>{all});
-      auto const* const others = all.data() + odd * ranks;
-      auto const differs =
-          static_cast<std::size_t>(std::mismatch(all.data(), all.data() + ranks, others).first - all.data());
-      if (differs < ranks) {
-        auto const sends = " of which rank " + std::to_string(differs) + " sends ";
-        first += sends + std::to_string(all[differs]);
-        second += sends + std::to_string(others[differs]);
-      }
+      first.counts = std::span{all}.first(ranks);
+      second.counts = std::span{all}.subspan(odd * ranks, ranks);
     }
-    break_off(Errc::rank_mismatch, "rank 0 calls " + first + ", but rank " + std::to_string(odd) + " calls " + second);
-    throw Error{Errc::rank_mismatch, "collective call", since_,
-                "make every rank call the same operations in the same order, on arrays of one size and type"};
+    auto const error = mismatch_error(first, Rank{static_cast<std::uint32_t>(odd)}, second);
+    break_off(error.code(), error.happened());
+    throw error;
   }
 
  private:

@@ -4,16 +4,16 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <string>
+#include <span>
 #include <utility>
 #include <vector>
 
 #include <raytrain/collective/buffer.hpp>
+#include <raytrain/collective/detail/group_checks.hpp>
 #include <raytrain/collective/detail/host_operations.hpp>
 #include <raytrain/collective/detail/operations.hpp>
 #include <raytrain/collective/detail/pages.hpp>
 #include <raytrain/core/element_type.hpp>
-#include <raytrain/core/error.hpp>
 #include <raytrain/core/rank.hpp>
 
 namespace raytrain::detail {
@@ -38,7 +38,7 @@ class HostCollective : public Operations<HostCollective<Group>> {
   ///
   /// Errors: `invalid_call` when there is no group, or no such rank in it.
   HostCollective(std::shared_ptr<Group> group, Rank rank, std::vector<std::uint32_t> names = {})
-      : group_{checked(std::move(group), rank)},
+      : group_{checked_group(Group::collective_name, std::move(group), rank)},
         host_{*group_->place_, rank, group_->limits_, group_->memory(), std::move(names)} {}
   HostCollective(HostCollective&&) noexcept = default;
   auto operator=(HostCollective&&) noexcept -> HostCollective& = default;
@@ -65,13 +65,10 @@ class HostCollective : public Operations<HostCollective<Group>> {
  private:
   friend class Operations<HostCollective>;
 
-  static auto checked(std::shared_ptr<Group> group, Rank rank) -> std::shared_ptr<Group> {
-    std::string const name = Group::collective_name;
-    if (group == nullptr) throw Error{Errc::invalid_call, name, "needs a group (got null)"};
-    if (rank.value < group->size().value) return group;
-    throw Error{
-        Errc::invalid_call, name,
-        "rank must be below " + std::to_string(group->size().value) + " (got " + std::to_string(rank.value) + ")"};
+  template <class Notice>
+  friend void announce(HostCollective& collective, Call const& call, std::span<std::size_t const> counts,
+                       Notice const& mine, std::span<Notice> all) {
+    collective.host_.announce(call, counts, mine, all);
   }
 
   template <Element T>

@@ -2,12 +2,10 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 #include <utility>
 
 #include <raytrain/collective/detail/rendezvous.hpp>
 #include <raytrain/collective/wait_limits.hpp>
-#include <raytrain/core/error.hpp>
 #include <raytrain/core/rank.hpp>
 
 namespace raytrain::detail {
@@ -43,15 +41,6 @@ class HostGroup {
  protected:
   HostGroup(char const* name, WaitLimits limits) : limits_{std::move(limits)} { limits_.validate(name); }
   ~HostGroup() = default;
-
-  /// Errors: `invalid_call`.
-  static auto checked_size(char const* name, WorldSize size) -> WorldSize {
-    if (size.value < 1 || size.value > max_size) {
-      throw Error{Errc::invalid_call, name,
-                  "needs from 1 to " + std::to_string(max_size) + " workers (got " + std::to_string(size.value) + ")"};
-    }
-    return size;
-  }
 
   WaitLimits limits_;
   MeetingPlace* place_ = nullptr;

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -57,6 +58,19 @@ class HostOperations {
   void barrier() {
     meet({});
     check_agreement({});
+  }
+
+  /// Shows all ranks what each has to say about `call`, which they then perform by other means.
+  ///
+  /// Errors: as `run`.
+  template <class Notice>
+  void announce(Call const& call, std::span<std::size_t const> counts, Notice const& mine, std::span<Notice> all) {
+    static_assert(std::is_trivially_copyable_v<Notice> && sizeof(Notice) <= Slot::inline_bytes);
+    std::memcpy(meeting_.next_slot().bytes, &mine, sizeof mine);
+    meet(call);
+    check_agreement(counts);
+    for (std::uint32_t rank = 0; rank < ranks(); ++rank)
+      std::memcpy(&all[rank], meeting_.slots()[rank].bytes, sizeof mine);
   }
 
   template <Element T>

@@ -20,7 +20,7 @@
 #include <raytrain/collective/detail/mpi_communicator.hpp>
 #include <raytrain/collective/detail/mpi_hosts.hpp>
 #include <raytrain/collective/detail/mpi_library.hpp>
-#include <raytrain/collective/detail/mpi_patience.hpp>
+#include <raytrain/collective/detail/patience.hpp>
 #include <raytrain/collective/mpi_options.hpp>
 #include <raytrain/collective/wait_limits.hpp>
 #include <raytrain/core/element_type.hpp>
@@ -260,7 +260,7 @@ class MpiEndpoint {
 
   template <class Over>
   void wait(std::size_t bytes, Over const& over) {
-    MpiPatience patience{has_core_, bytes};
+    Patience patience{has_core_, bytes};
     std::optional<Clock::time_point> end_seen;
     while (!over()) {
       auto const waited = patience.pause();

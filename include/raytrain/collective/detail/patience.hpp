@@ -2,33 +2,49 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
+#include <cstdint>
 #include <thread>
 
 namespace raytrain::detail {
 
-/// For who must ask again and again whether something is done: at first without a pause, then less and less often, so
-/// that a short wait ends at once and a long one takes no core.
+/// What a rank does between two looks at something pending: nothing at first, then it gives its core away, then it
+/// sleeps. MPI goes on with a transfer only while somebody looks, so the more bytes, the later both.
 class Patience {
  public:
-  using Clock = std::chrono::steady_clock;
+  explicit Patience(bool has_core = true, std::size_t bytes = 0) noexcept
+      : looks_a_turn_{has_core ? 64U : 4U},
+        keep_core_time_{has_core ? std::chrono::microseconds{50} + std::chrono::nanoseconds{bytes}
+                                 : std::chrono::nanoseconds{0}},
+        awake_time_{std::chrono::milliseconds{2} + std::chrono::nanoseconds{bytes * 10}} {}
 
-  [[nodiscard]] auto waited() const noexcept -> Clock::duration { return Clock::now() - begin_; }
-
-  void pause() {
-    auto const so_far = waited();
-    if (so_far < spin_time) return;
-    if (so_far < yield_time) return std::this_thread::yield();
-    std::this_thread::sleep_for(so_far < nap_time ? short_nap : long_nap);
+  /// Returns for how long it has waited; 0 as long as that is not worth a look at the clock.
+  auto pause() -> std::chrono::nanoseconds {
+    if (++looks_ % looks_a_turn_ != 0 && waited_ <= awake_time_) [[likely]]
+      return waited_;
+    auto const now = Clock::now();
+    if (begin_ == Clock::time_point{}) begin_ = now - std::chrono::nanoseconds{1};
+    waited_ = now - begin_;
+    if (waited_ > awake_time_) {
+      // The system adds 50 us to both.
+      std::this_thread::sleep_for(waited_ < awake_time_ + long_time ? std::chrono::microseconds{20}
+                                                                    : std::chrono::microseconds{1000});
+    } else if (waited_ >= keep_core_time_) {
+      std::this_thread::yield();
+    }
+    return waited_;
   }
 
  private:
-  static constexpr std::chrono::microseconds spin_time{50};
-  static constexpr std::chrono::milliseconds yield_time{2};
-  static constexpr std::chrono::milliseconds nap_time{100};
-  static constexpr std::chrono::microseconds short_nap{50};
-  static constexpr std::chrono::milliseconds long_nap{1};
+  using Clock = std::chrono::steady_clock;
+  static constexpr std::chrono::seconds long_time{1};
 
-  Clock::time_point begin_ = Clock::now();
+  std::uint32_t looks_ = 0;
+  std::uint32_t looks_a_turn_;
+  std::chrono::nanoseconds keep_core_time_;
+  std::chrono::nanoseconds awake_time_;
+  Clock::time_point begin_{};
+  std::chrono::nanoseconds waited_{0};
 };
 
 }  // namespace raytrain::detail

@@ -57,8 +57,9 @@ class NcclCommunicator {
   void finalize() noexcept {
     if (comm_ == nullptr) return;
     auto state = ncclCommFinalize(comm_);
-    for (Patience patience; state == ncclInProgress && patience.waited() < finalize_limit;) {
-      patience.pause();
+    Patience patience;
+    for (std::chrono::nanoseconds waited{0}; state == ncclInProgress && waited < finalize_limit;) {
+      waited = patience.pause();
       if (ncclCommGetAsyncError(comm_, &state) != ncclSuccess) break;
     }
     if (state != ncclSuccess) return abort();
