@@ -2,11 +2,9 @@
 #pragma once
 
 #include <concepts>
-#include <filesystem>
 #include <functional>
 #include <memory>
 #include <string>
-#include <string_view>
 #include <type_traits>
 #include <utility>
 
@@ -19,10 +17,15 @@
 #include <raytrain/core/clock.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/data/datasets.hpp>
+#include <raytrain/launch/job_environment.hpp>
+#include <raytrain/launch/rank_job.hpp>
 #include <raytrain/launch/threads.hpp>
 #include <raytrain/train/callback.hpp>
+#include <raytrain/train/program.hpp>
+#include <raytrain/train/rank_run.hpp>
 #include <raytrain/train/result.hpp>
 #include <raytrain/train/run_driver.hpp>
+#include <raytrain/train/shared_settings.hpp>
 #include <raytrain/train/training_failed.hpp>
 #include <raytrain/train/worker_runner.hpp>
 #include <raytrain/version.hpp>
@@ -84,32 +87,47 @@ class Trainer {
   auto fit() -> Result {
     SystemClock clock;
     auto const called = clock.now();
+    auto const job = runs_on_ranks() ? join_job() : nullptr;
+    auto const world = job != nullptr ? job->size() : config_.scaling.world_size();
     B backend{config_.backend};
+    auto const training = [&](WorkerSetup setup) { return detail::run_training(backend, train_, std::move(setup)); };
+
+    auto const follow = [&] {
+      detail::RankFollower follower{
+          *job, {.run = config_.run, .data = config_.data, .datasets = config_.datasets, .clock = clock}, training};
+      return follower.run();
+    };
+    auto const lead = [&](Launcher& launcher) {
+      RunDirectory directory{{.storage_path = config_.run.storage_path,
+                              .name = config_.run.name.empty() ? detail::program_name() : config_.run.name,
+                              .program = detail::program_name(),
+                              .backend = std::string{B::name},
+                              .fresh = config_.run.resume == Resume::fresh,
+                              .world_size = world,
+                              .seed = config_.run.seed,
+                              .raytrain_version = std::string{version}}};
+      auto callbacks = config_.callbacks;
+      callbacks.insert(callbacks.begin(), std::make_shared<JsonLines>());
+      detail::RunDriver driver{launcher,
+                               {.run = config_.run,
+                                .directory = directory,
+                                .callbacks = std::move(callbacks),
+                                .backend = std::string{B::name},
+                                .data = config_.data,
+                                .datasets = config_.datasets,
+                                .clock = clock,
+                                .called = called}};
+      return driver.run(training);
+    };
+
     Shutdown const shutdown{backend};
     backend.on_start(config_.scaling);
-
-    RunDirectory directory{{.storage_path = config_.run.storage_path,
-                            .name = config_.run.name.empty() ? program_name() : config_.run.name,
-                            .program = program_name(),
-                            .backend = std::string{B::name},
-                            .fresh = config_.run.resume == Resume::fresh,
-                            .world_size = config_.scaling.world_size(),
-                            .seed = config_.run.seed,
-                            .raytrain_version = std::string{version}}};
-    auto callbacks = config_.callbacks;
-    callbacks.insert(callbacks.begin(), std::make_shared<JsonLines>());
-
+    if (job != nullptr) {
+      if (job->rank() != Rank{0}) return follow();
+      return detail::lead_ranks(*job, [&] { return lead(*job); });
+    }
     ThreadLauncher launcher{config_.scaling};
-    detail::RunDriver driver{launcher,
-                             {.run = config_.run,
-                              .directory = directory,
-                              .callbacks = std::move(callbacks),
-                              .backend = std::string{B::name},
-                              .data = config_.data,
-                              .datasets = config_.datasets,
-                              .clock = clock,
-                              .called = called}};
-    return driver.run([&](WorkerSetup setup) { return detail::run_training(backend, train_, std::move(setup)); });
+    return lead(launcher);
   }
 
  private:
@@ -129,15 +147,19 @@ class Trainer {
     }
   }
 
-  // The same for every way of starting the program.
-  [[nodiscard]] static auto program_name() -> std::string {
-    std::error_code ignored;
-    auto const path = std::filesystem::read_symlink("/proc/self/exe", ignored);
-    auto name = path.empty() ? std::string{"program"} : path.filename().string();
-    // What the system appends once the program was built anew while it runs.
-    constexpr std::string_view deleted = " (deleted)";
-    if (name.ends_with(deleted)) name.resize(name.size() - deleted.size());
-    return name;
+  [[nodiscard]] auto runs_on_ranks() const -> bool {
+    auto const launch = config_.scaling.launch;
+    if (launch != Launch::automatic) return launch == Launch::ranks;
+    auto const environment = job_environment();
+    return (environment && environment->size.value > 1) || B::default_launch == Launch::ranks;
+  }
+
+  [[nodiscard]] auto join_job() const -> std::unique_ptr<RankJob> {
+    auto job = detail::open_rank_job_of_program()(
+        {config_.scaling, config_.run.collective_timeout,
+         detail::shared_settings(B::name, config_.scaling, config_.run, config_.datasets)});
+    validate_datasets(config_.datasets, config_.data, job->size());
+    return job;
   }
 
   TrainerConfig<B> config_;

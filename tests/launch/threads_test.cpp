@@ -29,36 +29,12 @@ struct Inbox {
   std::vector<Message> messages;
 
   auto sink() -> MessageSink {
-    return [this](Message message) {
+    return {[this](Message message) {
       std::lock_guard const lock{mutex};
       messages.push_back(std::move(message));
-    };
+    }};
   }
 };
-
-// One archetype per requirement of the concept, each lacking just that one.
-struct Whole {
-  auto size() const noexcept -> WorldSize { return {1}; }
-  void launch(WorkerMain, MessageSink) {}
-  void tell(Message const&) {}
-  void join() noexcept {}
-};
-struct SizeMayThrow : Whole {
-  auto size() const -> WorldSize { return {1}; }
-};
-struct LaunchTakesNoSink : Whole {
-  void launch(WorkerMain) {}
-};
-struct TellIsMissing {
-  auto size() const noexcept -> WorldSize { return {1}; }
-  void launch(WorkerMain, MessageSink) {}
-  void join() noexcept {}
-};
-struct JoinMayThrow : Whole {
-  void join() {}
-};
-static_assert(Launcher<Whole> && !Launcher<SizeMayThrow> && !Launcher<LaunchTakesNoSink> && !Launcher<TellIsMissing> &&
-              !Launcher<JoinMayThrow>);
 
 }  // namespace
 
@@ -68,15 +44,14 @@ TEST_CASE("every worker runs once, on a thread of its own that is named after it
   std::mutex mutex;
   std::set<std::thread::id> threads;
   std::set<std::string> names;
-  launcher.launch(
-      [&](WorkerLink&) {
-        char name[16] = {};
-        pthread_getname_np(pthread_self(), name, sizeof name);
-        std::lock_guard const lock{mutex};
-        threads.insert(std::this_thread::get_id());
-        names.insert(name);
-      },
-      inbox.sink());
+  launcher.launch({[&](Worker const&) {
+                     char name[16] = {};
+                     pthread_getname_np(pthread_self(), name, sizeof name);
+                     std::lock_guard const lock{mutex};
+                     threads.insert(std::this_thread::get_id());
+                     names.insert(name);
+                   },
+                   inbox.sink()});
   launcher.join();
   CHECK(threads.size() == 3);
   CHECK_FALSE(threads.contains(std::this_thread::get_id()));
@@ -89,12 +64,11 @@ TEST_CASE("workers of one process are placed on one node, and share its cores eq
   Inbox inbox;
   std::mutex mutex;
   std::vector<Placement> placements;
-  launcher.launch(
-      [&](WorkerLink& link) {
-        std::lock_guard const lock{mutex};
-        placements.push_back(link.placement());
-      },
-      inbox.sink());
+  launcher.launch({[&](Worker const& worker) {
+                     std::lock_guard const lock{mutex};
+                     placements.push_back(worker.link.placement());
+                   },
+                   inbox.sink()});
   launcher.join();
   REQUIRE(placements.size() == 2);
   std::uint32_t ranks = 0;
@@ -116,7 +90,7 @@ TEST_CASE("a pinned worker runs on as many cores as it may use, and an unpinned 
     ThreadLauncher launcher{{.num_workers = 1, .resources_per_worker = {.cpus = 1}, .pin_cpus = pin}};
     Inbox inbox;
     std::vector<int> allowed;
-    launcher.launch([&](WorkerLink&) { allowed = usable_cores(); }, inbox.sink());
+    launcher.launch({[&](Worker const&) { allowed = usable_cores(); }, inbox.sink()});
     launcher.join();
     CHECK(allowed == (pin ? std::vector{cores.front()} : cores));
   }
@@ -125,11 +99,12 @@ TEST_CASE("a pinned worker runs on as many cores as it may use, and an unpinned 
 TEST_CASE("a worker's messages arrive in the order in which it sent them") {
   ThreadLauncher launcher{{.num_workers = 4}};
   Inbox inbox;
-  launcher.launch(
-      [](WorkerLink& link) {
-        for (std::uint64_t i = 0; i < 500; ++i) link.send(Progress{link.placement().world_rank, i, 500, ""});
-      },
-      inbox.sink());
+  launcher.launch({[](Worker const& worker) {
+                     auto& link = worker.link;
+                     for (std::uint64_t i = 0; i < 500; ++i)
+                       link.send(Progress{link.placement().world_rank, i, 500, ""});
+                   },
+                   inbox.sink()});
   launcher.join();
   REQUIRE(inbox.messages.size() == 2000);
   std::vector<std::uint64_t> next(4);
@@ -145,20 +120,20 @@ TEST_CASE("a stop reaches every worker, and only an abort ends a wait for a comm
   std::latch waiting{2};
   std::atomic<int> committed = 0;
   std::atomic<int> stopped = 0;
-  launcher.launch(
-      [&](WorkerLink& link) {
-        link.wait_committed(0);
-        ++committed;
-        waiting.count_down();
-        try {
-          link.wait_committed(1);
-        } catch (Stopped const&) {
-          CHECK(link.stop_asked().stop_requested());
-          CHECK(link.aborted().stop_requested());
-          ++stopped;
-        }
-      },
-      inbox.sink());
+  launcher.launch({[&](Worker const& worker) {
+                     auto& link = worker.link;
+                     link.wait_committed(0);
+                     ++committed;
+                     waiting.count_down();
+                     try {
+                       link.wait_committed(1);
+                     } catch (Stopped const&) {
+                       CHECK(link.stop_asked().stop_requested());
+                       CHECK(link.aborted().stop_requested());
+                       ++stopped;
+                     }
+                   },
+                   inbox.sink()});
   launcher.tell(Message{Committed{0}});
   waiting.wait();
   launcher.tell(Message{Stop{false}});
@@ -175,7 +150,7 @@ TEST_CASE("a launcher launches again once it has joined") {
   Inbox inbox;
   std::atomic<int> runs = 0;
   for (auto i = 0; i < 3; ++i) {
-    launcher.launch([&](WorkerLink&) { ++runs; }, inbox.sink());
+    launcher.launch({[&](Worker const&) { ++runs; }, inbox.sink()});
     launcher.join();
   }
   CHECK(runs == 6);
@@ -199,7 +174,7 @@ TEST_CASE("a launch that runs out of memory half way starts no worker and does n
       Main(Main const& other) : ran{other.ran}, left{other.left} {
         if ((*left)-- == 0) throw std::bad_alloc{};
       }
-      void operator()(WorkerLink&) const { ++ran; }
+      void operator()(Worker const&) const { ++ran; }
     };
     Inbox inbox;
     ThreadLauncher launcher{{.num_workers = 4}};
@@ -209,7 +184,7 @@ TEST_CASE("a launch that runs out of memory half way starts no worker and does n
     auto const before = ran.load();
     auto failed = false;
     try {
-      launcher.launch(main, inbox.sink());
+      launcher.launch({main, inbox.sink()});
     } catch (std::bad_alloc const&) {
       failed = true;
     }

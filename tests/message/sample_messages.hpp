@@ -35,6 +35,18 @@ namespace raytrain::testing {
   reference.files = {{"model.pt", 940'000, "00112233445566778899aabbccddeeff"}, {"rank_0001/rng", 8, "ff"}};
   reference.metadata = {{"epoch", "4"}, {"model", "mlp"}};
 
+  Ended ended;
+  ended.thrown = Ended::Thrown{10, "training 'fashion'", "rank 1: out of range", "start it again"};
+  ended.failures = {Failed{Rank{1}, "node-7", "out of range"}};
+  ended.state = 6;
+  ended.metrics = {{"loss", 0.5}};
+  ended.path = "/runs/fashion";
+  ended.error = "rank 1: out of range";
+  ended.checkpoints = {"/runs/fashion/checkpoints/checkpoint_000004"};
+  ended.warnings = {"reference BLAS"};
+  ended.nothing_left = true;
+  ended.timings = {0.5, 1.5, 2.5};
+
   return {Started{Rank{2}, "node-7", 4711, "10.0.0.7"},
           report,
           with_checkpoint,
@@ -45,7 +57,14 @@ namespace raytrain::testing {
           Failed{Rank{1}, "node-7", std::string{"zero\0byte", 9}},
           Finished{Rank{1}, true},
           Stop{true},
-          Committed{5}};
+          Committed{5},
+          StopAsked{Rank{2}, 1},
+          Begin{"fashion", "/runs/fashion", 3, "2026-01-02T03:04:05Z", "/runs/fashion/checkpoints/checkpoint_000004",
+                {"loss", "epoch"}},
+          Begin{},
+          Left{Rank{1}},
+          ended,
+          Ended{}};
 }
 
 }  // namespace raytrain::testing

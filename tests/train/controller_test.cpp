@@ -92,9 +92,9 @@ TEST_CASE("a run that is refused before it begins starts no worker and fails") {
 }
 
 TEST_CASE("a run that is stopped before it begins starts no worker and is aborted") {
-  for (int requests = 1; requests <= 2; ++requests) {
+  for (std::uint32_t requests = 1; requests <= 2; ++requests) {
     Controller controller{WorldSize{2}, {}, {}};
-    for (int i = 0; i < requests; ++i) controller.handle(RunEvent{StopRequest{}});
+    for (std::uint32_t times = 1; times <= requests; ++times) controller.handle(RunEvent{StopRequest{times}});
     auto const& actions = controller.handle(RunEvent{RunBegins{}});
     CHECK(find<LaunchWorkers>(actions) == nullptr);
     CHECK(controller.state() == RunState::aborted);
@@ -220,7 +220,16 @@ TEST_CASE("a second stop request aborts at once") {
   Controller controller{WorldSize{1}, {}, {}};
   start(controller, 1);
   CHECK_FALSE(aborts(controller.handle(RunEvent{StopRequest{}})));
-  CHECK(aborts(controller.handle(RunEvent{StopRequest{}})));
+  CHECK(aborts(controller.handle(RunEvent{StopRequest{2}})));
+}
+
+TEST_CASE("a signal that every process gets is one request to stop, and a process that gets two aborts") {
+  Controller controller{WorldSize{2}, {}, {}};
+  start(controller, 2);
+  CHECK_FALSE(aborts(controller.handle(RunEvent{Message{StopAsked{Rank{1}, 1}}})));
+  CHECK(controller.stop_requested());
+  CHECK(controller.handle(RunEvent{StopRequest{1}}).empty());
+  CHECK(aborts(controller.handle(RunEvent{Message{StopAsked{Rank{1}, 2}}})));
 }
 
 TEST_CASE("a run whose workers all returned before they saw the stop is finished, not aborted") {

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include <raytrain/checkpoint/checkpoint.hpp>
 #include <raytrain/checkpoint/detail/directory_lock.hpp>
 #include <raytrain/checkpoint/detail/durable_files.hpp>
 #include <raytrain/checkpoint/detail/file_system.hpp>
@@ -20,6 +21,7 @@
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/host_name.hpp>
 #include <raytrain/core/rank.hpp>
+#include <raytrain/message/message.hpp>
 #include <raytrain/message/utf8.hpp>
 
 namespace raytrain {
@@ -82,6 +84,12 @@ class RunDirectory {
   /// Empty before the run's first report.
   [[nodiscard]] auto report_fields() const noexcept -> std::vector<std::string> const& {
     return record_.identity.report_fields;
+  }
+
+  /// What a worker in another process needs to know of this start, which goes on from `checkpoint`.
+  [[nodiscard]] auto begin_with(std::optional<Checkpoint> const& checkpoint) const -> Begin {
+    auto const path = checkpoint ? std::optional{checkpoint->path().string()} : std::nullopt;
+    return {name(), path_.string(), attempt(), record_.started_at, path, report_fields()};
   }
 
   /// Makes the fields of the first report part of the run's identity; later ones are compared.

@@ -27,6 +27,12 @@ class Buffer {
   }
   ~Buffer() = default;
 
+  /// What owns the array, which then is no longer this one's.
+  [[nodiscard]] auto release() && noexcept -> std::shared_ptr<void> {
+    size_ = 0;
+    return std::move(memory_);
+  }
+
   [[nodiscard]] auto data() const noexcept -> T* { return static_cast<T*>(memory_.get()); }
   [[nodiscard]] auto size() const noexcept -> std::size_t { return size_; }
   [[nodiscard]] auto span() const noexcept -> std::span<T> { return {data(), size_}; }

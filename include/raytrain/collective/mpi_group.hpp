@@ -4,6 +4,7 @@
 #include <string_view>
 #include <utility>
 
+#include <raytrain/collective/collective_group.hpp>
 #include <raytrain/collective/detail/mpi_endpoint.hpp>
 #include <raytrain/collective/detail/mpi_library.hpp>
 #include <raytrain/collective/mpi_options.hpp>
@@ -20,7 +21,7 @@ namespace raytrain {
 ///
 /// Threads: constructor and destructor where the worker uses MPI; every function from any thread, none of which uses
 /// MPI.
-class MpiGroup {
+class MpiGroup : public CollectiveGroup {
  public:
   /// All ranks of `communicator` construct it, and each waits for the others.
   ///
@@ -31,7 +32,7 @@ class MpiGroup {
       : endpoint_{communicator, std::move(options), pretence} {}
 
   [[nodiscard]] auto rank() const noexcept -> Rank { return endpoint_.rank(); }
-  [[nodiscard]] auto size() const noexcept -> WorldSize { return endpoint_.size(); }
+  [[nodiscard]] auto size() const noexcept -> WorldSize override { return endpoint_.size(); }
 
   /// How arrays travel: "memory that all ranks share", "shared memory, and MPI between hosts" or "MPI".
   [[nodiscard]] auto transport() const noexcept -> std::string_view {
@@ -42,7 +43,7 @@ class MpiGroup {
   /// Makes `MpiCollective::stop_agreed` true on every rank, from the same operation on, whichever ranks it is called
   /// on. Where arrays travel by MPI, they agree in barriers, when 1 MiB has been exchanged since the last time, and
   /// after about a millisecond of operations, at the latest after 32; in each one when calls are checked.
-  void request_stop() noexcept { endpoint_.request_stop(); }
+  void request_stop() noexcept override { endpoint_.request_stop(); }
 
   /// Makes this rank, and those that it shares memory with, throw `Stopped` within 100 ms when they wait for others,
   /// and in every later call; the other ranks are told in their own processes.
@@ -50,11 +51,11 @@ class MpiGroup {
   /// MPI cannot take back what it has begun. An operation that was waited in stays pending, and MPI may still write to
   /// the caller's arrays while the process uses MPI for anything, MPI_Finalize included: keep them until then. When
   /// calls are checked, a rank that waits for others has not given its arrays to MPI yet.
-  void abort() noexcept { endpoint_.abort(); }
+  void abort() noexcept override { endpoint_.abort(); }
 
   /// Another rank's training function has ended: this rank's waiting for others is `Error{Errc::rank_mismatch}`; in MPI
   /// after a second, in which its last message may come.
-  void leave(Rank rank) noexcept { endpoint_.leave(rank); }
+  void leave(Rank rank) noexcept override { endpoint_.leave(rank); }
 
  private:
   friend class MpiCollective;

@@ -11,7 +11,7 @@
 
 namespace raytrain {
 
-/// How many workers train. Unset: 1 on threads.
+/// How many workers train. Unset: 1 on threads, and as many as the job has on ranks.
 class WorkerCount {
  public:
   constexpr WorkerCount() = default;
@@ -30,8 +30,9 @@ class WorkerCount {
 
 /// Where workers run.
 enum class Launch : std::uint8_t {
-  automatic,  ///< The backend's default.
+  automatic,  ///< `ranks` in a job of several processes, else the backend's default.
   threads,    ///< Threads of this process.
+  ranks,      ///< The ranks of the MPI job that this process is part of; needs <raytrain/launch/ranks.hpp>.
 };
 
 /// What one worker may use.

@@ -1,44 +1,55 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <concepts>
 #include <functional>
 
+#include <raytrain/collective/wait_limits.hpp>
 #include <raytrain/core/rank.hpp>
-#include <raytrain/launch/worker_link.hpp>
+#include <raytrain/launch/worker.hpp>
 #include <raytrain/message/message.hpp>
 
 namespace raytrain {
 
-/// What every worker runs, on its own thread. Must not throw: a failure is a `Failed` message.
-using WorkerMain = std::function<void(WorkerLink&)>;
+/// Takes the messages of all workers, from any thread.
+struct MessageSink {
+  std::function<void(Message)> send;  ///< Waits while the controller is behind.
+  std::function<bool(Message&)> try_send =
+      {};  ///< Never waits: false while the controller is behind, and nothing is taken.
+};
 
-/// Takes the messages of all workers, from their threads.
-using MessageSink = std::function<void(Message)>;
+/// What a launcher starts on every worker, and what it needs for it.
+struct WorkerLaunch {
+  WorkerMain main;
+  MessageSink sink;
+  WaitLimits limits{};  ///< Of the workers' collectives; `on_warning` is called from their threads.
+  Begin begin{};        ///< For workers in other processes.
+};
 
 /// Where workers run, and the line on which they talk to the controller.
 ///
-/// What the compiler cannot check, every model promises:
-///  - `launch` starts exactly `size()` workers, each on one operating system thread for its whole life, and returns
-///    without waiting for any of them;
-///  - each worker's messages reach the sink in the order in which it sent them;
-///  - `tell` reaches every worker that has not ended, and never waits for one;
-///  - `join` returns when every worker has ended, and `launch` may then be called again.
-///
 /// Threads: everything from the controller's.
-template <class L>
-concept Launcher = requires(L& launcher, L const& view, WorkerMain main, MessageSink sink, Message const& message) {
+class Launcher {
+ public:
+  Launcher() = default;
+  Launcher(Launcher const&) = delete;
+  auto operator=(Launcher const&) -> Launcher& = delete;
+  /// As `join`.
+  virtual ~Launcher() = default;
+
   /// Fixed from construction on.
-  { view.size() }
-  noexcept->std::same_as<WorldSize>;
+  [[nodiscard]] virtual auto size() const noexcept -> WorldSize = 0;
 
-  /// Throws `Error{Errc::worker_failed}` when a worker cannot be started; then none is running.
-  { launcher.launch(std::move(main), std::move(sink)) } -> std::same_as<void>;
+  /// Starts exactly `size()` workers, each on one operating system thread for its whole life, and returns without
+  /// waiting for any of them. Each worker's messages reach the sink in the order in which it sent them.
+  ///
+  /// Errors: `worker_failed` when a worker cannot be started; then none is running.
+  virtual void launch(WorkerLaunch what) = 0;
 
-  { launcher.tell(message) } -> std::same_as<void>;
+  /// Reaches every worker that has not ended, and never waits for one.
+  virtual void tell(Message const& message) = 0;
 
-  { launcher.join() }
-  noexcept->std::same_as<void>;
+  /// Returns when every worker has ended; `launch` may then be called again.
+  virtual void join() noexcept = 0;
 };
 
 }  // namespace raytrain

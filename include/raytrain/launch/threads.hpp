@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <pthread.h>
-#include <sched.h>
-
-#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -15,69 +11,64 @@
 #include <utility>
 #include <vector>
 
+#include <raytrain/collective/local.hpp>
+#include <raytrain/collective/wait_limits.hpp>
 #include <raytrain/config/scaling_config.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/rank.hpp>
-#include <raytrain/core/usable_cores.hpp>
+#include <raytrain/launch/detail/worker_thread.hpp>
 #include <raytrain/launch/launcher.hpp>
+#include <raytrain/launch/worker.hpp>
 #include <raytrain/launch/worker_link.hpp>
 
 namespace raytrain {
 
 /// Workers are threads of this process.
-///
-/// Threads: as the `Launcher` concept says. Destruction waits for the workers.
-class ThreadLauncher {
+class ThreadLauncher final : public Launcher {
  public:
-  explicit ThreadLauncher(ScalingConfig const& scaling)
-      : size_{scaling.world_size()}, pin_cpus_{scaling.pin_cpus}, cores_{usable_cores()} {
-    auto const share = static_cast<int>(cores_.size() / size_.value);
-    cpus_ = scaling.resources_per_worker.cpus > 0 ? scaling.resources_per_worker.cpus : std::max(1, share);
-  }
+  explicit ThreadLauncher(ScalingConfig const& scaling) : size_{scaling.world_size()}, cores_{scaling, size_} {}
+  ~ThreadLauncher() override { end_threads(); }
 
-  ThreadLauncher(ThreadLauncher const&) = delete;
-  auto operator=(ThreadLauncher const&) -> ThreadLauncher& = delete;
-  ~ThreadLauncher() { join(); }
+  [[nodiscard]] auto size() const noexcept -> WorldSize override { return size_; }
 
-  [[nodiscard]] auto size() const noexcept -> WorldSize { return size_; }
-
-  void launch(WorkerMain main, MessageSink sink) {
+  void launch(WorkerLaunch what) override {
+    auto const group = std::make_shared<LocalGroup>(size_, std::move(what.limits));
     links_.clear();
     for (std::uint32_t rank = 0; rank < size_.value; ++rank) {
-      Placement const placement{Rank{rank}, size_, Rank{rank}, size_, Rank{0}, cpus_};
-      links_.push_back(std::make_unique<WorkerLink>(placement, sink));
+      Placement const placement{Rank{rank}, size_, Rank{rank}, size_, Rank{0}, cores_.cpus()};
+      links_.push_back(std::make_unique<WorkerLink>(placement, what.sink.send));
     }
     // Nobody runs before all threads exist, so that a thread that cannot be made leaves no worker behind.
     auto const gate = std::make_shared<Gate>();
     try {
       for (auto const& link : links_) {
-        threads_.emplace_back([this, gate, main, worker = link.get()] {
+        threads_.emplace_back([this, gate, main = what.main, group, worker = link.get()] {
           gate->open.wait(Gate::closed);
           if (gate->open == Gate::cancelled) return;
-          name_and_pin(worker->placement().world_rank);
-          main(*worker);
+          cores_.take(worker->placement());
+          main(Worker{*worker, group, LocalCollective{group, worker->placement().world_rank}});
         });
       }
     } catch (std::system_error const& error) {
       auto const started = threads_.size();
       gate->set(Gate::cancelled);
-      join();
+      end_threads();
       throw Error{Errc::worker_failed, "starting " + std::to_string(size_.value) + " worker threads",
                   "the system gave " + std::to_string(started) + " of them (" + error.what() + ")",
                   "lower ScalingConfig::num_workers or raise the limit on processes (ulimit -u)"};
     } catch (...) {
       gate->set(Gate::cancelled);
-      join();
+      end_threads();
       throw;
     }
     gate->set(Gate::opened);
   }
 
-  void tell(Message const& message) {
+  void tell(Message const& message) override {
     for (auto const& link : links_) link->deliver(message);
   }
 
-  void join() noexcept { threads_.clear(); }
+  void join() noexcept override { end_threads(); }
 
  private:
   struct Gate {
@@ -90,26 +81,12 @@ class ThreadLauncher {
     }
   };
 
-  void name_and_pin(Rank rank) const {
-    pthread_setname_np(pthread_self(), ("worker-" + std::to_string(rank.value)).c_str());
-    if (!pin_cpus_) return;
-    cpu_set_t set;
-    CPU_ZERO(&set);
-    for (int cpu = 0; cpu < cpus_; ++cpu) {
-      CPU_SET(cores_[(rank.value * static_cast<std::size_t>(cpus_) + static_cast<std::size_t>(cpu)) % cores_.size()],
-              &set);
-    }
-    pthread_setaffinity_np(pthread_self(), sizeof set, &set);
-  }
+  void end_threads() noexcept { threads_.clear(); }
 
   WorldSize size_;
-  bool pin_cpus_;
-  std::vector<int> cores_;
-  int cpus_ = 1;
+  detail::WorkerCores cores_;
   std::vector<std::unique_ptr<WorkerLink>> links_;  // outlive the threads: declared before them
   std::vector<std::jthread> threads_;
 };
-
-static_assert(Launcher<ThreadLauncher>);
 
 }  // namespace raytrain

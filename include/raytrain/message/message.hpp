@@ -117,7 +117,60 @@ struct Committed {
   friend auto operator==(Committed const&, Committed const&) -> bool = default;
 };
 
+/// A worker's process was asked to stop, by a signal: for the `times`-th time.
+struct StopAsked {
+  StopAsked() = default;
+  StopAsked(Rank rank_, std::uint32_t times_) : rank{rank_}, times{times_} {}
+
+  Rank rank{};
+  std::uint32_t times{};
+  friend auto operator==(StopAsked const&, StopAsked const&) -> bool = default;
+};
+
+/// To another process than the controller's: the run in which its worker begins.
+struct Begin {
+  std::string name;
+  std::string run_path;
+  std::uint64_t attempt{};
+  std::string started_at;  ///< As in run.json, by which the process knows that it sees the same folder.
+  std::optional<std::string> checkpoint;  ///< Path of the one to go on from.
+  std::vector<std::string> report_fields;
+  friend auto operator==(Begin const&, Begin const&) -> bool = default;
+};
+
+/// To another process than that of the rank: the rank's training function has returned.
+struct Left {
+  Rank rank{};
+  friend auto operator==(Left const&, Left const&) -> bool = default;
+};
+
+/// To another process than the controller's: what `fit()` gives on every rank. The last message; before it come the
+/// reports of the run's history.
+struct Ended {
+  /// What `fit()` throws; without failures of workers it is no `TrainingFailed`.
+  struct Thrown {
+    std::int32_t code{};
+    std::string attempted;
+    std::string happened;
+    std::string remedy;
+    friend auto operator==(Thrown const&, Thrown const&) -> bool = default;
+  };
+
+  std::optional<Thrown> thrown;
+  std::vector<Failed> failures;
+  std::uint8_t state{};
+  Metrics metrics;
+  std::string path;
+  std::string error;
+  std::vector<std::string> checkpoints;  ///< Paths.
+  std::vector<std::string> warnings;
+  bool nothing_left{};
+  std::vector<double> timings;
+  friend auto operator==(Ended const&, Ended const&) -> bool = default;
+};
+
 /// Everything that a controller and its workers tell each other. The order is part of the protocol.
-using Message = std::variant<Started, Report, CheckpointRef, Progress, Warning, Failed, Finished, Stop, Committed>;
+using Message = std::variant<Started, Report, CheckpointRef, Progress, Warning, Failed, Finished, Stop, Committed, StopAsked,
+                             Begin, Left, Ended>;
 
 }  // namespace raytrain

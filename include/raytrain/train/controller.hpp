@@ -145,12 +145,16 @@ class Controller {
   // Words to workers, which no worker says.
   void on(Stop const&) {}
   void on(Committed const&) {}
+  void on(Begin const&) {}
+  void on(Left const&) {}
+  void on(Ended const&) {}
 
-  void on(StopRequest const&) {
-    if (stop_requested_) {
-      abort_workers();
-      return;
-    }
+  void on(StopAsked const& asked) { on(StopRequest{asked.times}); }
+
+  // Several processes may have had the same signal, which is one request.
+  void on(StopRequest const& request) {
+    if (stop_requested_ && request.times > 1) abort_workers();
+    if (stop_requested_) return;
     stop_requested_ = true;
     if (state_ == RunState::scheduling || state_ == RunState::running) state_ = RunState::stopping;
     act(TellWorkers{Stop{false}});

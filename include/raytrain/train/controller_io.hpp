@@ -69,8 +69,10 @@ struct DriverFailed {
   std::string text;
 };
 
-/// A signal, a callback or the program asks the run to end; asked twice, it ends without grace.
-struct StopRequest {};
+/// A signal, a callback or the program asks the run to end; asked twice by one of them, it ends without grace.
+struct StopRequest {
+  std::uint32_t times = 1;  ///< So often by now.
+};
 
 /// The time since the last `ArmGrace` is over.
 struct GraceOver {};

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <csignal>
-
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <exception>
@@ -21,7 +20,7 @@
 #include <raytrain/checkpoint/checkpoint.hpp>
 #include <raytrain/checkpoint/directory_store.hpp>
 #include <raytrain/checkpoint/run_directory.hpp>
-#include <raytrain/collective/local.hpp>
+#include <raytrain/collective/wait_limits.hpp>
 #include <raytrain/config/run_config.hpp>
 #include <raytrain/core/clock.hpp>
 #include <raytrain/core/metrics.hpp>
@@ -31,7 +30,6 @@
 #include <raytrain/exec/channel.hpp>
 #include <raytrain/exec/executor.hpp>
 #include <raytrain/exec/scope.hpp>
-#include <raytrain/exec/signals.hpp>
 #include <raytrain/exec/timer.hpp>
 #include <raytrain/launch/host.hpp>
 #include <raytrain/launch/launcher.hpp>
@@ -41,6 +39,7 @@
 #include <raytrain/train/controller.hpp>
 #include <raytrain/train/result.hpp>
 #include <raytrain/train/run_history.hpp>
+#include <raytrain/train/stop_signals.hpp>
 #include <raytrain/train/training_failed.hpp>
 #include <raytrain/train/worker_runner.hpp>
 #include <raytrain/train/worker_setup.hpp>
@@ -51,7 +50,6 @@ namespace raytrain::detail {
 /// out its actions. One object per `fit()`.
 ///
 /// Threads: the caller's of `fit()`, on which the executor runs until the last worker has ended.
-template <Launcher L>
 class RunDriver {
  public:
   using Training = std::function<bool(WorkerSetup)>;
@@ -67,7 +65,7 @@ class RunDriver {
     Clock::TimePoint called;  ///< When `fit()` was called.
   };
 
-  RunDriver(L& launcher, Plan plan)
+  RunDriver(Launcher& launcher, Plan plan)
       : launcher_{launcher},
         plan_{std::move(plan)},
         executor_{plan_.clock},
@@ -90,13 +88,12 @@ class RunDriver {
     // Behind what callbacks had to say: a refusal comes before any worker.
     events_.push(RunEvent{RunBegins{}});
 
-    auto const shared = std::make_shared<RunShared const>(
-        RunShared{plan_.directory.name(), plan_.directory.path(), plan_.run.seed, plan_.datasets, plan_.data,
-                  plan_.run.checkpoint.mode, checkpoint, plan_.directory.report_fields(), new_group(), plan_.clock,
-                  store_, *writer_});
+    auto const shared = std::make_shared<RunShared const>(RunShared{
+        plan_.directory.name(), plan_.directory.path(), plan_.run.seed, plan_.datasets, plan_.data,
+        plan_.run.checkpoint.mode, checkpoint, plan_.directory.report_fields(), plan_.clock, store_, *writer_});
     launch_ = [this, shared, training] {
-      launcher_.launch([shared, training](WorkerLink& link) { run_worker(link, shared, training); },
-                       [this](Message message) { events_.send(RunEvent{std::move(message)}); });
+      launcher_.launch({[shared, training](Worker worker) { run_worker(std::move(worker), shared, training); },
+                        sink_of_events(), wait_limits(), plan_.directory.begin_with(shared->checkpoint)});
     };
     executor_.run(drive());
     launcher_.join();
@@ -112,19 +109,27 @@ class RunDriver {
  private:
   static constexpr std::size_t event_capacity = 1024;
 
-  [[nodiscard]] auto new_group() -> std::shared_ptr<LocalGroup> {
-    return std::make_shared<LocalGroup>(
-        launcher_.size(),
-        WaitLimits{.timeout = plan_.run.collective_timeout, .on_warning = [this](std::string const& text) {
-                     events_.send(RunEvent{Message{Warning{Rank{0}, text}}});
-                   }});
+  [[nodiscard]] auto sink_of_events() -> MessageSink {
+    return {[this](Message message) { events_.send(RunEvent{std::move(message)}); },
+            [this](Message& message) {
+              RunEvent event{std::move(message)};
+              auto const sent = events_.try_send(event);
+              if (!sent) message = std::move(std::get<Message>(event));
+              return sent;
+            }};
+  }
+
+  [[nodiscard]] auto wait_limits() -> WaitLimits {
+    return {.timeout = plan_.run.collective_timeout, .on_warning = [this](std::string const& text) {
+              events_.send(RunEvent{Message{Warning{Rank{0}, text}}});
+            }};
   }
 
   auto drive() -> asio::awaitable<void> {
     Scope scope{executor_};
     scope_ = &scope;
     if (plan_.run.handle_signals) {
-      for (auto const signal : {SIGINT, SIGTERM}) scope.spawn(watch(signal));
+      watch_stop_signals(executor_, scope, [this](std::uint32_t times) { events_.push(RunEvent{StopRequest{times}}); });
     }
     while (!outcome_ && !launch_error_) {
       auto event = co_await events_.receive();
@@ -142,18 +147,6 @@ class RunDriver {
       auto* const message = std::get_if<Message>(&*event);
       auto* const warning = message != nullptr ? std::get_if<Warning>(message) : nullptr;
       if (warning != nullptr) warn(std::move(warning->text));
-    }
-  }
-
-  auto watch(int signal) -> asio::awaitable<void> {
-    struct sigaction action {};
-    auto const known = sigaction(signal, nullptr, &action) == 0;
-    if (known && action.sa_handler == SIG_IGN) co_return;  // as nohup and shells ask for what runs in the background
-    SignalWatcher watcher{executor_, {signal}};
-    // A third signal finds the handler from before, which ends a program whose workers do not return.
-    for (auto left = 2; left > 0; --left) {
-      co_await watcher.next();
-      events_.push(RunEvent{StopRequest{}});
     }
   }
 
@@ -258,7 +251,7 @@ class RunDriver {
                        plan_.directory.attempt(),
                        checkpoint ? checkpoint->training_iteration() : 0,
                        checkpoint,
-                       [this] { events_.push(RunEvent{StopRequest{}}); }};
+                       [this] { events_.push(RunEvent{StopRequest{++stops_of_callbacks_}}); }};
     call([&](Callback& callback) { callback.on_start(info); });
   }
 
@@ -339,7 +332,7 @@ class RunDriver {
     return result;
   }
 
-  L& launcher_;
+  Launcher& launcher_;
   Plan plan_;
   Executor executor_;
   Channel<RunEvent> events_;
@@ -350,6 +343,7 @@ class RunDriver {
   std::function<void()> launch_;
   Scope* scope_ = nullptr;
   std::uint64_t grace_ = 0;
+  std::atomic<std::uint32_t> stops_of_callbacks_ = 0;
   std::map<Rank, Started> workers_;
   RunHistory history_;
   std::vector<std::filesystem::path> skipped_;

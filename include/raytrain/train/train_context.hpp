@@ -14,19 +14,19 @@
 #include <raytrain/checkpoint/checkpoint.hpp>
 #include <raytrain/checkpoint/checkpoint_draft.hpp>
 #include <raytrain/checkpoint/run_record.hpp>
-#include <raytrain/collective/local.hpp>
+#include <raytrain/collective/worker_collective.hpp>
 #include <raytrain/core/clock.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/rank.hpp>
 #include <raytrain/core/stopped.hpp>
 #include <raytrain/data/dataset_shard.hpp>
 #include <raytrain/data/datasets.hpp>
+#include <raytrain/launch/detail/object_exchange.hpp>
 #include <raytrain/launch/worker_link.hpp>
 #include <raytrain/message/message.hpp>
 #include <raytrain/message/object_bytes.hpp>
 #include <raytrain/message/report_fields.hpp>
 #include <raytrain/train/checkpoint_stager.hpp>
-#include <raytrain/train/object_exchange.hpp>
 #include <raytrain/train/worker_setup.hpp>
 
 namespace raytrain {
@@ -126,7 +126,7 @@ class TrainContext {
   }
 
   /// For arrays: all_reduce and the like, and `allocate` for arrays with which they are fastest.
-  [[nodiscard]] auto collective() noexcept -> LocalCollective& { return setup_.collective; }
+  [[nodiscard]] auto collective() noexcept -> WorkerCollective& { return setup_.collective; }
 
   /// Returns once every worker is here. Errors: `Stopped` when the run is aborted meanwhile.
   void barrier() { setup_.collective.barrier(); }

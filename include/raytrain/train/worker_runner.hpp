@@ -13,7 +13,7 @@
 
 #include <raytrain/core/stopped.hpp>
 #include <raytrain/launch/host.hpp>
-#include <raytrain/launch/worker_link.hpp>
+#include <raytrain/launch/worker.hpp>
 #include <raytrain/message/message.hpp>
 #include <raytrain/train/worker_setup.hpp>
 
@@ -45,7 +45,8 @@ namespace raytrain::detail {
 /// those that wait for it with `Stopped`, an early return with an error that names it.
 template <class B, class Train>
 auto run_training(B& backend, Train const& train, WorkerSetup setup) -> bool {
-  auto& group = *setup.run->group;
+  auto const shared_group = setup.group;
+  auto& group = *shared_group;
   auto const& link = setup.link;
   auto const rank = setup.link.placement().world_rank;
   try {
@@ -75,15 +76,17 @@ auto run_training(B& backend, Train const& train, WorkerSetup setup) -> bool {
 }
 
 /// What a launcher runs on each worker's thread: tells the controller how the worker starts and ends.
-inline void run_worker(WorkerLink& link, std::shared_ptr<RunShared const> const& run,
+inline void run_worker(Worker worker, std::shared_ptr<RunShared const> const& run,
                        std::function<bool(WorkerSetup)> const& training) noexcept {
+  auto& link = worker.link;
+  auto const group = worker.group;
   auto const rank = link.placement().world_rank;
   auto const host = this_host();
-  std::stop_callback const on_stop{link.stop_asked(), [&] { run->group->request_stop(); }};
-  std::stop_callback const on_abort{link.aborted(), [&] { run->group->abort(); }};
+  std::stop_callback const on_stop{link.stop_asked(), [&] { group->request_stop(); }};
+  std::stop_callback const on_abort{link.aborted(), [&] { group->abort(); }};
   link.send(Started{rank, host.hostname, host.pid, host.node_ip});
   try {
-    auto const stopped = training(WorkerSetup{link, run, LocalCollective{run->group, rank}});
+    auto const stopped = training(WorkerSetup{link, run, group, std::move(worker.collective)});
     link.send(Finished{rank, stopped});
   } catch (Stopped const&) {
     link.send(Finished{rank, true});

@@ -10,7 +10,8 @@
 
 #include <raytrain/checkpoint/checkpoint.hpp>
 #include <raytrain/checkpoint/directory_store.hpp>
-#include <raytrain/collective/local.hpp>
+#include <raytrain/collective/collective_group.hpp>
+#include <raytrain/collective/worker_collective.hpp>
 #include <raytrain/config/checkpoint_config.hpp>
 #include <raytrain/config/data_config.hpp>
 #include <raytrain/core/clock.hpp>
@@ -31,7 +32,6 @@ struct RunShared {
   CheckpointMode checkpoint_mode = CheckpointMode::async;
   std::optional<Checkpoint> checkpoint;          ///< The one to go on from.
   std::vector<std::string> known_report_fields;  ///< Of the run in this directory; empty before its first report.
-  std::shared_ptr<LocalGroup> group;             ///< The workers' collective.
   Clock& clock;
   DirectoryStore& store;
   BackgroundThread& writer;  ///< Writes checkpoints, in order.
@@ -41,7 +41,8 @@ struct RunShared {
 struct WorkerSetup {
   WorkerLink& link;
   std::shared_ptr<RunShared const> run;
-  LocalCollective collective;
+  std::shared_ptr<CollectiveGroup> group;
+  WorkerCollective collective;
 };
 
 }  // namespace raytrain

@@ -10,7 +10,7 @@
 
 #include <raytrain/backend/torch/gradient_arena.hpp>
 #include <raytrain/backend/torch/tensor_broadcast.hpp>
-#include <raytrain/collective/local.hpp>
+#include <raytrain/collective/worker_collective.hpp>
 #include <raytrain/collective/reduce_op.hpp>
 #include <raytrain/core/rank.hpp>
 
@@ -25,7 +25,7 @@ namespace raytrain::detail {
 /// Errors:  `backward()` throws what the collective throws.
 class GradientAverager {
  public:
-  GradientAverager(torch::nn::Module const& module, LocalCollective& collective)
+  GradientAverager(torch::nn::Module const& module, WorkerCollective& collective)
       : arena_{module}, collective_{collective}, buffers_{module.buffers()} {
     // Hooks of the tensors, since those of their autograd nodes do not survive loading a state.
     for (std::size_t index = 0; index < arena_.size(); ++index) {
@@ -64,7 +64,7 @@ class GradientAverager {
   }
 
   GradientArena arena_;
-  LocalCollective& collective_;
+  WorkerCollective& collective_;
   std::vector<at::Tensor> buffers_;
   std::vector<unsigned> hooks_;
   bool pending_ = false;

@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include <raytrain/collective/local.hpp>
+#include <raytrain/collective/worker_collective.hpp>
 #include <raytrain/core/rank.hpp>
 
 namespace raytrain::detail {
@@ -18,7 +18,7 @@ namespace raytrain::detail {
 ///
 /// Errors: those of the collective: `rank_mismatch` when a rank's tensors have other sizes.
 /// Cost:   one broadcast for all small tensors together, and one for each large one, in place.
-inline void broadcast_tensors(LocalCollective& collective, std::vector<at::Tensor> const& tensors, Rank root) {
+inline void broadcast_tensors(WorkerCollective& collective, std::vector<at::Tensor> const& tensors, Rank root) {
   constexpr std::size_t large_bytes = 65536;
   constexpr std::size_t alignment = 16;
   auto const is_large = [](at::Tensor const& tensor) {

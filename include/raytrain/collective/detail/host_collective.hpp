@@ -72,11 +72,6 @@ class HostCollective : public Operations<HostCollective<Group>> {
   }
 
   template <Element T>
-  friend void run_task(HostCollective& collective, Task<T> const& task) {
-    collective.run(task);
-  }
-
-  template <Element T>
   void run(Task<T> const& task) {
     host_.run(task);
   }

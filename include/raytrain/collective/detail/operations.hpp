@@ -141,6 +141,17 @@ class Operations {
   ~Operations() = default;
 
  private:
+  /// For a collective that hands its tasks on to this one.
+  template <Element T>
+  friend void run_task(Model& collective, Task<T> const& task) {
+    static_cast<Operations&>(collective).hand_on(task);
+  }
+
+  template <Element T>
+  void hand_on(Task<T> const& task) {
+    model().template run<T>(task);
+  }
+
   template <Element T>
   static auto call_of(Operation operation, std::size_t count, ReduceOp op = {}, Rank root = {}) noexcept {
     return Call{operation, element_type<T>, op, root, count};

@@ -95,4 +95,30 @@ void serialize(A& archive, Committed& m) {
   archive(m.checkpoint);
 }
 
+template <detail::WireArchive A>
+void serialize(A& archive, StopAsked& m) {
+  archive(m.rank, m.times);
+}
+
+template <detail::WireArchive A>
+void serialize(A& archive, Begin& m) {
+  archive(m.name, m.run_path, m.attempt, m.started_at, m.checkpoint, m.report_fields);
+}
+
+template <detail::WireArchive A>
+void serialize(A& archive, Left& m) {
+  archive(m.rank);
+}
+
+template <detail::WireArchive A>
+void serialize(A& archive, Ended::Thrown& m) {
+  archive(m.code, m.attempted, m.happened, m.remedy);
+}
+
+template <detail::WireArchive A>
+void serialize(A& archive, Ended& m) {
+  archive(m.thrown, m.failures, m.state, m.metrics, m.path, m.error, m.checkpoints, m.warnings, m.nothing_left,
+          m.timings);
+}
+
 }  // namespace raytrain

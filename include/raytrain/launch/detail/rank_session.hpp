@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdio>
+
+#include <raytrain/collective/mpi_session.hpp>
+
+namespace raytrain::detail {
+
+/// MPI for the life of this process, which begins with its first job.
+class RankSession {
+ public:
+  /// What a job ends with that has lost a process: the next start goes on (EX_TEMPFAIL of sysexits.h).
+  static constexpr int lost_exit_code = 75;
+
+  RankSession() = default;
+  RankSession(RankSession const&) = delete;
+  auto operator=(RankSession const&) -> RankSession& = delete;
+  /// The end of MPI is for all ranks to come to. Without one of them, or out of the middle of a training, this process
+  /// just ends.
+  ~RankSession() {
+    if (jobs_ == 0 && !abandoned_) return;
+    std::fflush(nullptr);
+    ::_exit(lost_exit_code);
+  }
+
+  void begin_job() noexcept { ++jobs_; }
+  void end_job() noexcept { --jobs_; }
+
+  /// A rank is gone.
+  void abandon() noexcept { abandoned_ = true; }
+
+ private:
+  MpiSession mpi_;
+  std::atomic<int> jobs_ = 0;
+  std::atomic<bool> abandoned_ = false;
+};
+
+inline auto rank_session() -> RankSession& {
+  static RankSession session;
+  return session;
+}
+
+}  // namespace raytrain::detail

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <pthread.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <raytrain/config/scaling_config.hpp>
+#include <raytrain/core/rank.hpp>
+#include <raytrain/core/usable_cores.hpp>
+#include <raytrain/launch/worker_link.hpp>
+
+namespace raytrain::detail {
+
+/// The cores of this process, and how its host's workers share them.
+class WorkerCores {
+ public:
+  explicit WorkerCores(ScalingConfig const& scaling, WorldSize workers_here)
+      : pin_{scaling.pin_cpus}, cores_{usable_cores()} {
+    auto const share = static_cast<int>(cores_.size() / workers_here.value);
+    cpus_ = scaling.resources_per_worker.cpus > 0 ? scaling.resources_per_worker.cpus : std::max(1, share);
+  }
+
+  /// Threads that a worker may use.
+  [[nodiscard]] auto cpus() const noexcept -> int { return cpus_; }
+
+  /// Names the calling thread after its worker, and binds it to the worker's cores if that is asked for.
+  void take(Placement const& placement) const {
+    pthread_setname_np(pthread_self(), ("worker-" + std::to_string(placement.world_rank.value)).c_str());
+    if (!pin_) return;
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    auto const first = placement.local_rank.value * static_cast<std::size_t>(cpus_);
+    for (std::size_t cpu = 0; cpu < static_cast<std::size_t>(cpus_); ++cpu) {
+      CPU_SET(cores_[(first + cpu) % cores_.size()], &set);
+    }
+    pthread_setaffinity_np(pthread_self(), sizeof set, &set);
+  }
+
+ private:
+  bool pin_;
+  std::vector<int> cores_;
+  int cpus_ = 1;
+};
+
+}  // namespace raytrain::detail

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <cstdlib>
+#include <optional>
+#include <string>
+
+#include <raytrain/core/rank.hpp>
+
+namespace raytrain {
+
+/// A job of several processes of which this one is a rank, as its launcher says through the environment.
+struct JobEnvironment {
+  std::string launcher;  ///< "Open MPI's mpirun", "Slurm's srun" ...
+  WorldSize size{1};
+};
+
+/// None for a program that was started by itself.
+///
+/// Source: variables that Open MPI, MPICH (PMI) and Slurm document for what they start. In a batch script Slurm sets
+///         those of the allocation but not those of a step, so that a program there is no rank.
+[[nodiscard]] inline auto job_environment() -> std::optional<JobEnvironment> {
+  struct Known {
+    char const* rank;
+    char const* size;
+    char const* launcher;
+  };
+  constexpr Known launchers[] = {
+      {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "Open MPI's mpirun"},
+      {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "Slurm's srun"},
+      {"PMI_RANK", "PMI_SIZE", "an MPI launcher (PMI)"},
+  };
+  for (auto const& known : launchers) {
+    auto const* const size = std::getenv(known.size);
+    if (std::getenv(known.rank) == nullptr || size == nullptr) continue;
+    auto const count = std::strtoul(size, nullptr, 10);
+    if (count >= 1 && count <= UINT32_MAX) return JobEnvironment{known.launcher, {static_cast<std::uint32_t>(count)}};
+  }
+  return std::nullopt;
+}
+
+}  // namespace raytrain

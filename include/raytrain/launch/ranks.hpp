@@ -1,0 +1,352 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Including this header beside `main` gives a program `Launch::ranks`: under mpirun or srun, the workers of a training
+/// are the ranks of the MPI job. It may have a source file of its own, since it takes long to compile.
+#pragma once
+
+#include <cstdint>
+#include <cstdlib>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <raytrain/collective/detail/mpi_library.hpp>
+#include <raytrain/collective/mpi.hpp>
+#include <raytrain/collective/worker_collective.hpp>
+#include <raytrain/core/error.hpp>
+#include <raytrain/core/rank.hpp>
+#include <raytrain/launch/control_client.hpp>
+#include <raytrain/launch/control_server.hpp>
+#include <raytrain/launch/detail/object_exchange.hpp>
+#include <raytrain/launch/detail/rank_session.hpp>
+#include <raytrain/launch/detail/worker_thread.hpp>
+#include <raytrain/launch/host.hpp>
+#include <raytrain/launch/rank_job.hpp>
+#include <raytrain/launch/run_token.hpp>
+#include <raytrain/launch/worker.hpp>
+#include <raytrain/launch/worker_link.hpp>
+#include <raytrain/message/message.hpp>
+
+namespace raytrain {
+
+/// The ranks of an MPI communicator as workers. MPI carries their arrays; what they and the controller tell each other
+/// goes through sockets.
+class MpiRankJob final : public RankJob {
+ public:
+  /// Errors: as `OpenRankJob`.
+  MpiRankJob(detail::RankSession& session, MPI_Comm communicator, JobRequest const& request)
+      : session_{session},
+        group_{std::make_shared<MpiGroup>(
+            communicator,
+            MpiOptions{.limits = {.timeout = request.collective_timeout,
+                                  .on_warning = [to = warnings_](std::string const& text) { to->tell(text); }}})},
+        collective_{std::in_place, group_} {
+    session_.begin_job();
+    try {
+      open(communicator, request);
+    } catch (...) {
+      session_.end_job();
+      throw;
+    }
+  }
+  ~MpiRankJob() override {
+    end_worker();
+    end();
+    session_.end_job();
+  }
+
+  [[nodiscard]] auto size() const noexcept -> WorldSize override { return group_->size(); }
+  [[nodiscard]] auto rank() const noexcept -> Rank override { return group_->rank(); }
+  [[nodiscard]] auto placement() const noexcept -> Placement const& override { return placement_; }
+
+  void launch(WorkerLaunch what) override {
+    auto const sink = std::make_shared<MessageSink const>(std::move(what.sink));
+    warnings_->send_to(what.limits.on_warning);
+    link_.emplace(placement_, [this, sink](Message message) {
+      tell_of_end(rank(), message);
+      sink->send(std::move(message));
+    });
+    {
+      std::lock_guard const lock{mutex_};
+      sink_ = sink;
+    }
+    for (auto& [rank, why] : std::exchange(lost_early_, {})) sink->send(failure(rank, why));
+    tell_others(Message{std::move(what.begin)});
+    start_worker(std::move(what.main), *link_);
+  }
+
+  void tell(Message const& message) override {
+    if (link_) link_->deliver(message);
+    tell_others(message);
+  }
+
+  void join() noexcept override { end_worker(); }
+
+  void follow(std::function<void(Message)> on_message, std::function<void(std::string)> on_lost) override {
+    std::lock_guard const lock{mutex_};
+    for (auto& message : std::exchange(early_, {})) on_message(std::move(message));
+    if (lost_text_) on_lost(*lost_text_);
+    on_message_ = std::move(on_message);
+    on_lost_ = std::move(on_lost);
+  }
+
+  auto send(Message message) -> bool override { return client_->send(message); }
+
+  void launch_here(WorkerMain main, WorkerLink& link, std::function<void(std::string const&)> on_warning) override {
+    warnings_->send_to(std::move(on_warning));
+    start_worker(std::move(main), link);
+  }
+
+  void leave(Rank rank) noexcept override { group_->leave(rank); }
+
+  void end() noexcept override {
+    if (server_) server_->close();
+    if (client_) client_->close();
+    warnings_->send_to(nullptr);
+  }
+
+ private:
+  /// Where texts of the collective go; it is made before anybody takes them.
+  class Warnings {
+   public:
+    void send_to(std::function<void(std::string const&)> to) {
+      std::lock_guard const lock{mutex_};
+      to_ = std::move(to);
+    }
+    void tell(std::string const& text) {
+      std::lock_guard const lock{mutex_};
+      if (to_) to_(text);
+    }
+
+   private:
+    std::mutex mutex_;
+    std::function<void(std::string const&)> to_;
+  };
+
+  /// A process as the others name it.
+  struct Process {
+    std::string hostname;
+    std::int64_t pid = 0;
+    template <class A>
+    void serialize(A& archive) {
+      archive(CEREAL_NVP(hostname), CEREAL_NVP(pid));
+    }
+  };
+
+  void open(MPI_Comm communicator, JobRequest const& request) {
+    compare(request.settings);
+    place(communicator, request.scaling);
+    agree(size_problem(request.scaling), Errc::invalid_config, "ScalingConfig::num_workers");
+    connect();
+  }
+
+  // One rank's problem is all ranks' error.
+  void agree(std::string const& problem, Errc code, std::string const& attempted) {
+    auto const problems = detail::all_gather_objects(*collective_, problem);
+    for (std::uint32_t rank = 0; rank < problems.size(); ++rank) {
+      if (problems[rank].empty()) continue;
+      auto const where = processes_.empty() ? "" : " on " + processes_[rank].hostname;
+      throw Error{code, attempted, "rank " + std::to_string(rank) + where + ": " + problems[rank]};
+    }
+  }
+
+  void compare(std::vector<SharedSetting> const& settings) {
+    std::vector<std::string> mine;
+    for (auto const& setting : settings) mine.insert(mine.end(), {setting.name, setting.value});
+    auto const first = detail::broadcast_object(*collective_, mine, Rank{0});
+    std::string problem;
+    for (std::size_t at = 0; at + 1 < mine.size() && problem.empty(); at += 2) {
+      if (at + 1 < first.size() && mine[at] == first[at] && mine[at + 1] == first[at + 1]) continue;
+      problem = mine[at] + " is " + mine[at + 1] + ", and on rank 0 it is " +
+                (at + 1 < first.size() ? first[at + 1] : "missing");
+    }
+    agree(problem, Errc::invalid_config, "comparing this run's settings on all ranks");
+  }
+
+  [[nodiscard]] auto size_problem(ScalingConfig const& scaling) const -> std::string {
+    auto const wanted = scaling.num_workers.value_or(size().value);
+    if (wanted == size().value) return {};
+    return "is " + std::to_string(wanted) + ", and the job has " + std::to_string(size().value) +
+           " ranks: leave it unset, or start as many";
+  }
+
+  void place(MPI_Comm communicator, ScalingConfig const& scaling) {
+    auto const host = this_host();
+    processes_ = detail::all_gather_objects(*collective_, Process{host.hostname, host.pid});
+    MPI_Comm here = MPI_COMM_NULL;
+    detail::check_mpi(MPI_Comm_split_type(communicator, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &here),
+                      "MPI_Comm_split_type");
+    int local_rank = 0;
+    int local_size = 1;
+    detail::check_mpi(MPI_Comm_rank(here, &local_rank), "MPI_Comm_rank");
+    detail::check_mpi(MPI_Comm_size(here, &local_size), "MPI_Comm_size");
+    // A host is known by its first rank.
+    auto first_here = rank().value;
+    detail::check_mpi(MPI_Bcast(&first_here, 1, MPI_UINT32_T, 0, here), "MPI_Bcast");
+    detail::check_mpi(MPI_Comm_free(&here), "MPI_Comm_free");
+    auto const firsts = detail::all_gather_objects(*collective_, first_here);
+    std::uint32_t node = 0;
+    for (std::uint32_t rank = 0; rank < first_here; ++rank) node += firsts[rank] == rank ? 1 : 0;
+    WorldSize const workers_here{static_cast<std::uint32_t>(local_size)};
+    cores_.emplace(scaling, workers_here);
+    placement_ = {rank(),       size(),     Rank{static_cast<std::uint32_t>(local_rank)},
+                  workers_here, Rank{node}, cores_->cpus()};
+  }
+
+  void connect() {
+    std::string problem;
+    std::vector<std::string> line;  // the token, then addresses
+    if (rank() == Rank{0} && size() > WorldSize{1}) {
+      try {
+        listen();
+        line = server_->addresses();
+        line.insert(line.begin(), server_->token().to_hex());
+      } catch (Error const& error) {
+        problem = error.what();
+      }
+    }
+    agree(problem, Errc::io, "listening for the ranks of the job");
+    line = detail::broadcast_object(*collective_, line, Rank{0});
+    if (rank() != Rank{0}) {
+      try {
+        auto const token = RunToken::from_hex(line.at(0));
+        line.erase(line.begin());
+        client_.emplace(ControlClient::Options{.addresses = std::move(line), .token = token, .rank = rank()},
+                        ControlClient::Events{[this](Message message) { take(std::move(message)); },
+                                              [this](std::string why) { lose_controller(std::move(why)); }});
+      } catch (Error const& error) {
+        problem = error.what();
+      }
+    }
+    agree(problem, Errc::io, "connecting to the controller on rank 0");
+  }
+
+  void listen() {
+    ControlServer::Options options{.world = size()};
+    options.unix_socket_too = placement_.local_world_size > WorldSize{1};
+    server_.emplace(std::move(options),
+                    ControlServer::Events{[this](Rank rank, Message& message) { return hand_on(rank, message); },
+                                          [this](Rank rank, std::string why) { lose(rank, std::move(why)); },
+                                          [this](std::string text) { warnings_->tell(text); }});
+  }
+
+  // Rank 0, on the server's thread ------------------------------------------------------------------------------------
+
+  [[nodiscard]] auto hand_on(Rank rank, Message& message) -> bool {
+    auto const sink = [&] {
+      std::lock_guard const lock{mutex_};
+      return sink_;
+    }();
+    if (sink == nullptr) return false;
+    auto const ends = std::holds_alternative<Finished>(message) || std::holds_alternative<Failed>(message);
+    auto const left = Left{rank};
+    auto const returned = has_returned(message);
+    if (!sink->try_send(message)) return false;
+    if (ends) ended_[rank.value] = true;
+    if (returned) tell_left(left);
+    return true;
+  }
+
+  void lose(Rank rank, std::string why) {
+    session_.abandon();
+    if (ended_[rank.value]) return;
+    std::shared_ptr<MessageSink const> sink;
+    {
+      std::lock_guard const lock{mutex_};
+      sink = sink_;
+      if (sink == nullptr) lost_early_.emplace_back(rank, why);
+    }
+    if (sink != nullptr) sink->send(failure(rank, why));
+  }
+
+  [[nodiscard]] auto failure(Rank rank, std::string const& why) const -> Message {
+    auto const& process = processes_[rank.value];
+    return Failed{rank, process.hostname,
+                  "process " + std::to_string(process.pid) + " is lost: " + why +
+                      "; it was killed or has exited, as mpirun or srun and the host's log can tell"};
+  }
+
+  // Both sides --------------------------------------------------------------------------------------------------------
+
+  [[nodiscard]] static auto has_returned(Message const& message) -> bool {
+    auto const* const finished = std::get_if<Finished>(&message);
+    return finished != nullptr && !finished->stopped;
+  }
+
+  void tell_of_end(Rank rank, Message const& message) {
+    if (has_returned(message)) tell_left({rank});
+  }
+
+  void tell_left(Left left) {
+    group_->leave(left.rank);
+    tell_others(Message{left});
+  }
+
+  void tell_others(Message const& message) {
+    for (std::uint32_t other = 1; other < size().value; ++other) server_->tell({other}, message);
+  }
+
+  void take(Message message) {
+    std::lock_guard const lock{mutex_};
+    told_end_ = told_end_ || std::holds_alternative<Ended>(message);
+    if (on_message_) return on_message_(std::move(message));
+    early_.push_back(std::move(message));
+  }
+
+  void lose_controller(std::string why) {
+    std::lock_guard const lock{mutex_};
+    if (told_end_) return;
+    session_.abandon();
+    if (on_lost_) return on_lost_(std::move(why));
+    lost_text_ = std::move(why);
+  }
+
+  void start_worker(WorkerMain main, WorkerLink& link) {
+    worker_ = std::jthread{[this, main = std::move(main), &link] {
+      cores_->take(placement_);
+      main(Worker{link, group_, WorkerCollective{std::move(*collective_)}});
+    }};
+  }
+
+  void end_worker() noexcept {
+    if (worker_.joinable()) worker_.join();
+  }
+
+  detail::RankSession& session_;
+  std::shared_ptr<Warnings> warnings_ = std::make_shared<Warnings>();
+  std::shared_ptr<MpiGroup> group_;
+  std::optional<MpiCollective> collective_;
+  std::vector<Process> processes_;
+  std::optional<detail::WorkerCores> cores_;
+  Placement placement_;
+  std::mutex mutex_;
+  std::shared_ptr<MessageSink const> sink_;
+  std::vector<std::pair<Rank, std::string>> lost_early_;
+  std::vector<char> ended_ = std::vector<char>(group_->size().value);  ///< The server's thread only.
+  std::function<void(Message)> on_message_;
+  std::function<void(std::string)> on_lost_;
+  std::vector<Message> early_;
+  std::optional<std::string> lost_text_;
+  bool told_end_ = false;
+  std::optional<WorkerLink> link_;
+  std::optional<ControlServer> server_;
+  std::optional<ControlClient> client_;
+  std::jthread worker_;
+};
+
+namespace detail {
+
+inline auto open_mpi_rank_job(JobRequest const& request) -> std::unique_ptr<RankJob> {
+  return std::make_unique<MpiRankJob>(rank_session(), MPI_COMM_WORLD, request);
+}
+
+/// What including this header does.
+inline bool const ranks_are_known = (open_rank_job = &open_mpi_rank_job, true);
+
+}  // namespace detail
+}  // namespace raytrain

@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <csignal>
+
+#include <cstdint>
+#include <exception>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <raytrain/checkpoint/checkpoint.hpp>
+#include <raytrain/checkpoint/directory_store.hpp>
+#include <raytrain/checkpoint/run_record.hpp>
+#include <raytrain/config/data_config.hpp>
+#include <raytrain/config/run_config.hpp>
+#include <raytrain/core/clock.hpp>
+#include <raytrain/core/error.hpp>
+#include <raytrain/data/datasets.hpp>
+#include <raytrain/exec/background_thread.hpp>
+#include <raytrain/exec/channel.hpp>
+#include <raytrain/exec/executor.hpp>
+#include <raytrain/exec/scope.hpp>
+#include <raytrain/launch/host.hpp>
+#include <raytrain/launch/rank_job.hpp>
+#include <raytrain/launch/worker_link.hpp>
+#include <raytrain/message/message.hpp>
+#include <raytrain/train/controller_io.hpp>
+#include <raytrain/train/result.hpp>
+#include <raytrain/train/stop_signals.hpp>
+#include <raytrain/train/training_failed.hpp>
+#include <raytrain/train/worker_runner.hpp>
+#include <raytrain/train/worker_setup.hpp>
+
+namespace raytrain::detail {
+
+/// What `fit()` gives on rank 0, for the others.
+[[nodiscard]] inline auto ended_with(Result const& result) -> Ended {
+  Ended ended;
+  ended.state = static_cast<std::uint8_t>(result.state);
+  ended.metrics = result.metrics;
+  ended.path = result.path.string();
+  ended.error = result.error;
+  for (auto const& checkpoint : result.checkpoints) ended.checkpoints.push_back(checkpoint.path().string());
+  ended.warnings = result.warnings;
+  ended.nothing_left = result.nothing_left;
+  ended.timings = {result.timings.to_workers_s, result.timings.to_first_report_s, result.timings.total_s};
+  return ended;
+}
+
+/// The inverse, with the history that came before it. Errors: what `fit()` threw on rank 0.
+[[nodiscard]] inline auto result_of(Ended& ended, std::vector<Report> history) -> Result {
+  if (ended.thrown && ended.failures.empty()) {
+    auto& thrown = *ended.thrown;
+    throw Error{static_cast<Errc>(thrown.code), std::move(thrown.attempted), std::move(thrown.happened),
+                std::move(thrown.remedy)};
+  }
+  Result result;
+  result.state = static_cast<RunState>(ended.state);
+  result.metrics = std::move(ended.metrics);
+  result.history = std::move(history);
+  for (auto const& path : ended.checkpoints) result.checkpoints.push_back(Checkpoint::from_directory(path));
+  result.path = ended.path;
+  result.error = std::move(ended.error);
+  result.warnings = std::move(ended.warnings);
+  result.nothing_left = ended.nothing_left;
+  ended.timings.resize(3);
+  result.timings = {ended.timings[0], ended.timings[1], ended.timings[2]};
+  if (!ended.failures.empty()) throw TrainingFailed{std::move(ended.failures), std::move(result)};
+  return result;
+}
+
+/// On rank 0: `fit`, and what it gives or throws on every other rank too.
+inline auto lead_ranks(RankJob& job, std::function<Result()> const& fit) -> Result {
+  auto const tell = [&](Ended ended, std::vector<Report> const& history) {
+    for (auto const& report : history) job.tell(Message{report});
+    job.tell(Message{std::move(ended)});
+    job.end();
+  };
+  auto const thrown_by = [](Error const& error) {
+    return Ended::Thrown{static_cast<std::int32_t>(error.code()), error.attempted(), error.happened(), error.remedy()};
+  };
+  try {
+    auto result = fit();
+    tell(ended_with(result), result.history);
+    return result;
+  } catch (TrainingFailed const& failed) {
+    auto ended = ended_with(failed.result());
+    ended.failures = failed.failures();
+    ended.thrown = thrown_by(failed);
+    tell(std::move(ended), failed.result().history);
+    throw;
+  } catch (Error const& error) {
+    Ended ended;
+    ended.thrown = thrown_by(error);
+    tell(std::move(ended), {});
+    throw;
+  } catch (std::exception const& error) {
+    Ended ended;
+    ended.thrown = Ended::Thrown{static_cast<std::int32_t>(Errc::worker_failed), "fit() on rank 0", error.what(), {}};
+    tell(std::move(ended), {});
+    throw;
+  }
+}
+
+/// On every other rank: one `fit()` of which the controller lives in another process.
+///
+/// Threads: the caller's of `fit()`, on which the executor runs until the controller has said how the run ended.
+class RankFollower {
+ public:
+  struct Plan {
+    RunConfig const& run;
+    DataConfig const& data;
+    Datasets const& datasets;
+    Clock& clock;
+  };
+
+  RankFollower(RankJob& job, Plan plan, std::function<bool(WorkerSetup)> training)
+      : job_{job},
+        plan_{plan},
+        training_{std::move(training)},
+        executor_{plan.clock},
+        events_{executor_, event_capacity},
+        link_{job.placement(), [this](Message message) { (void)job_.send(std::move(message)); }} {}
+
+  /// Errors: as `Trainer::fit` on rank 0; `worker_failed` when the controller is lost.
+  auto run() -> Result {
+    job_.follow([this](Message message) { events_.push(Event{std::move(message)}); },
+                [this](std::string why) { events_.push(Event{Lost{std::move(why)}}); });
+    executor_.run(drive());
+    job_.join();
+    writer_.reset();
+    job_.end();
+    if (lost_) {
+      throw Error{Errc::worker_failed, "training on rank " + std::to_string(job_.rank().value),
+                  "the connection to the controller on rank 0 ended: " + *lost_,
+                  "read what rank 0 says; the next start goes on from the last checkpoint"};
+    }
+    return result_of(*ended_, std::move(history_));
+  }
+
+ private:
+  static constexpr std::size_t event_capacity = 1024;
+
+  struct Lost {
+    std::string why;
+  };
+  using Event = std::variant<Message, Lost>;
+
+  auto drive() -> asio::awaitable<void> {
+    Scope scope{executor_};
+    if (plan_.run.handle_signals) {
+      watch_stop_signals(executor_, scope, [this](std::uint32_t times) {
+        // The connection takes few messages at once, and this thread has the controller's to look after.
+        (void)job_.send(StopAsked{job_.rank(), times});
+      });
+    }
+    while (!ended_ && !lost_) {
+      auto event = co_await events_.receive();
+      take(*event);
+    }
+    scope.cancel();
+    co_await scope.join();
+  }
+
+  void take(Event& event) {
+    if (auto* const lost = std::get_if<Lost>(&event)) {
+      lost_ = std::move(lost->why);
+      link_.deliver(Message{Stop{true}});
+      return;
+    }
+    std::visit([this](auto& what) { on(what); }, std::get<Message>(event));
+  }
+
+  void on(Begin& begin) {
+    try {
+      launch(begin);
+    } catch (std::exception const& error) {
+      (void)job_.send(Failed{job_.rank(), this_host().hostname, error.what()});
+    }
+  }
+  void on(Stop const& stop) { link_.deliver(Message{stop}); }
+  void on(Committed const& committed) { link_.deliver(Message{committed}); }
+  void on(Left const& left) { job_.leave(left.rank); }
+  void on(Report& report) { history_.push_back(std::move(report)); }
+  void on(Ended& ended) { ended_ = std::move(ended); }
+  template <class Other>
+  void on(Other const&) {}  // what workers say
+
+  void launch(Begin& begin) {
+    std::filesystem::path const path{begin.run_path};
+    check_same_folder(path, begin);
+    store_.emplace(path / checkpoints_folder_name, begin.attempt);
+    std::optional<Checkpoint> checkpoint;
+    if (begin.checkpoint) checkpoint = Checkpoint::from_directory(*begin.checkpoint);
+    auto const shared = std::make_shared<RunShared const>(
+        RunShared{std::move(begin.name), path, plan_.run.seed, plan_.datasets, plan_.data, plan_.run.checkpoint.mode,
+                  std::move(checkpoint), std::move(begin.report_fields), plan_.clock, *store_, *writer_});
+    job_.launch_here([shared, this](Worker worker) { run_worker(std::move(worker), shared, training_); }, link_,
+                     [this](std::string const& text) {
+                       link_.send(Warning{job_.rank(), text});
+                     });
+  }
+
+  /// What one host wrote last must be what another one reads.
+  static void check_same_folder(std::filesystem::path const& path, Begin const& begin) {
+    auto const refuse = [&](std::string const& happened) {
+      throw Error{Errc::invalid_config, "RunConfig::storage_path",
+                  "host " + this_host().hostname + " does not see the run's folder '" + path.string() +
+                      "' as rank 0 does: " + happened,
+                  "name a folder that all hosts share, on NFS or the like"};
+    };
+    try {
+      auto const record = read_run_record(path);
+      if (record.attempts != begin.attempt || record.started_at != begin.started_at) {
+        refuse("its run.json is of start " + std::to_string(record.attempts) + " at " + record.started_at +
+               ", and rank 0 wrote that of start " + std::to_string(begin.attempt) + " at " + begin.started_at);
+      }
+    } catch (Error const& error) {
+      if (error.code() == Errc::invalid_config) throw;
+      refuse(error.happened());
+    }
+  }
+
+  RankJob& job_;
+  Plan plan_;
+  std::function<bool(WorkerSetup)> training_;
+  Executor executor_;
+  Channel<Event> events_;
+  WorkerLink link_;
+  std::optional<DirectoryStore> store_;
+  std::optional<BackgroundThread> writer_{std::in_place};
+  std::vector<Report> history_;
+  std::optional<Ended> ended_;
+  std::optional<std::string> lost_;
+};
+
+}  // namespace raytrain::detail

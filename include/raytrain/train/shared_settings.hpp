@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include <raytrain/checkpoint/detail/read_file.hpp>
+
+#include <raytrain/config/run_config.hpp>
+#include <raytrain/config/scaling_config.hpp>
+#include <raytrain/core/error.hpp>
+#include <raytrain/data/datasets.hpp>
+#include <raytrain/launch/rank_job.hpp>
+#include <raytrain/message/codec.hpp>
+#include <raytrain/train/program.hpp>
+#include <raytrain/version.hpp>
+
+namespace raytrain::detail {
+
+/// Of the program's file: another one for another build.
+[[nodiscard]] inline auto program_digest() -> std::string {
+  try {
+    return xxh3_of_file("/proc/self/exe");
+  } catch (Error const&) {
+    return "unknown";
+  }
+}
+
+/// What must be the same in all processes of a job, whose parts of one training would not fit together otherwise.
+[[nodiscard]] inline auto shared_settings(std::string_view backend, ScalingConfig const& scaling, RunConfig const& run,
+                                          Datasets const& datasets) -> std::vector<SharedSetting> {
+  std::vector<SharedSetting> settings;
+  auto const add = [&](std::string name, auto const& value) {
+    if constexpr (std::is_enum_v<std::remove_cvref_t<decltype(value)>>) {
+      settings.push_back({std::move(name), std::to_string(static_cast<int>(value))});
+    } else if constexpr (std::is_arithmetic_v<std::remove_cvref_t<decltype(value)>>) {
+      settings.push_back({std::move(name), std::to_string(value)});
+    } else {
+      settings.push_back({std::move(name), "'" + std::string{value} + "'"});
+    }
+  };
+  add("raytrain's version", version);
+  add("the program", program_name());
+  add("the program's build (XXH3 of its file)", program_digest());
+  add("the backend", backend);
+  add("ScalingConfig::num_workers", scaling.num_workers.value_or(0));
+  add("RunConfig::name", run.name);
+  add("RunConfig::storage_path", run.storage_path.string());
+  add("RunConfig::seed", run.seed);
+  add("RunConfig::resume", run.resume);
+  add("RunConfig::checkpoint.mode", run.checkpoint.mode);
+  add("RunConfig::collective_timeout", run.collective_timeout.count());
+  for (auto const& [name, dataset] : datasets) add("rows of the dataset '" + name + "'", dataset.rows());
+  return settings;
+}
+
+}  // namespace raytrain::detail
