@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <string>
+#include <system_error>
+#include <utility>
+
+#include <asio/awaitable.hpp>
+#include <asio/posix/stream_descriptor.hpp>
+#include <asio/this_coro.hpp>
+#include <asio/use_awaitable.hpp>
+
+#include <raytrain/core/error.hpp>
+#include <raytrain/exec/detail/event.hpp>
+#include <raytrain/exec/executor.hpp>
+#include <raytrain/exec/socket_address.hpp>
+#include <raytrain/exec/socket_stream.hpp>
+
+namespace raytrain {
+
+/// A place where others connect to: a TCP port, or a Unix socket in a folder of its own that only this user may enter.
+/// Destruction leaves nothing behind. Programs that this process starts do not inherit it.
+///
+/// Threads: the executor's; also any one thread while the executor does not run.
+/// Cancel:  terminal, of `accept`.
+class SocketListener {
+ public:
+  /// Listens at a TCP address. Port 0: one that is free.
+  ///
+  /// Errors: `io` when the address is taken, or none of this host.
+  SocketListener(Executor& executor, SocketAddress const& address)
+      : executor_{executor}, descriptor_{executor.context()} {
+    listen_at(address);
+  }
+
+  /// Listens at a new Unix socket in a new folder in the system's folder for temporary files.
+  ///
+  /// Errors: `io` when there is no room for one.
+  explicit SocketListener(Executor& executor) : executor_{executor}, descriptor_{executor.context()} {
+    folder_ = new_folder();
+    try {
+      listen_at(SocketAddress{"unix:" + folder_ + socket_name});
+    } catch (...) {
+      remove_folder();
+      throw;
+    }
+  }
+
+  SocketListener(SocketListener const&) = delete;
+  auto operator=(SocketListener const&) -> SocketListener& = delete;
+  ~SocketListener() { remove_folder(); }
+
+  /// With the port that the system has chosen.
+  [[nodiscard]] auto address() const -> SocketAddress {
+    sockaddr_storage address{};
+    socklen_t size_bytes = sizeof address;
+    ::getsockname(descriptor_number_, reinterpret_cast<sockaddr*>(&address), &size_bytes);
+    return {address, size_bytes};
+  }
+
+  /// Waits for the next connection.
+  ///
+  /// Cancel: terminal; throws `std::system_error`, and no connection is lost.
+  /// Errors: `std::system_error` while the system has no descriptor or no memory for it: wait before trying again.
+  [[nodiscard("co_await the result")]] auto accept() -> asio::awaitable<SocketStream> {
+    auto const state = co_await asio::this_coro::cancellation_state;
+    detail::Event::throw_if_cancelled(state);
+    while (true) {
+      // First, so that many connections at once leave other coroutines their turns.
+      co_await descriptor_.async_wait(asio::posix::descriptor_base::wait_read, asio::use_awaitable);
+      sockaddr_storage from{};
+      socklen_t size_bytes = sizeof from;
+      // Not by Asio, which leaves a moment in which another thread's child inherits the descriptor.
+      int const accepted = ::accept4(descriptor_number_, reinterpret_cast<sockaddr*>(&from), &size_bytes, SOCK_CLOEXEC);
+      if (accepted >= 0) {
+        SocketStream stream{executor_, domain_, accepted, peer_text(accepted, from, size_bytes)};
+        co_return std::move(stream);
+      }
+      auto const error = errno;
+      if (error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM) {
+        throw std::system_error{error, std::generic_category()};
+      }
+      // Anything else is over with the connection that is gone already.
+    }
+  }
+
+ private:
+  static constexpr auto socket_name = "/socket";
+
+  void listen_at(SocketAddress const& address) {
+    domain_ = address.data()->sa_family;
+    descriptor_number_ = ::socket(domain_, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (descriptor_number_ < 0) refuse(address);
+    descriptor_.assign(descriptor_number_);
+    int const on = 1;
+    ::setsockopt(descriptor_number_, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    if (::bind(descriptor_number_, address.data(), address.size_bytes()) != 0) refuse(address);
+    if (::listen(descriptor_number_, SOMAXCONN) != 0) refuse(address);
+  }
+
+  [[noreturn]] static void refuse(SocketAddress const& address) {
+    std::error_code const error{errno, std::generic_category()};
+    throw Error{Errc::io, "listening at " + address.text(), error.message(),
+                address.is_unix() ? "set TMPDIR to a folder that can be written"
+                                  : "name an IPv4 address of this host, and a port that is free (0: any)"};
+  }
+
+  /// For the path of a socket there are 107 characters, fewer than some folders for temporary files take.
+  static auto new_folder() -> std::string {
+    std::error_code error;
+    auto base = std::filesystem::temp_directory_path(error);
+    std::string const name = "raytrain-XXXXXX";
+    if (error ||
+        base.native().size() + 1 + name.size() + std::string{socket_name}.size() >= sizeof(sockaddr_un::sun_path)) {
+      base = "/tmp";
+    }
+    auto path = (base / name).string();
+    if (::mkdtemp(path.data()) == nullptr) {
+      std::error_code const failed{errno, std::generic_category()};
+      throw Error{Errc::io, "making a folder for a Unix socket in " + base.string(), failed.message(),
+                  "set TMPDIR to a folder that can be written"};
+    }
+    return path;
+  }
+
+  void remove_folder() const noexcept {
+    if (folder_.empty()) return;
+    ::unlink((folder_ + socket_name).c_str());
+    ::rmdir(folder_.c_str());
+  }
+
+  static auto peer_text(int descriptor, sockaddr_storage const& from, socklen_t size_bytes) -> std::string {
+    if (from.ss_family == AF_INET) return SocketAddress{from, size_bytes}.text();
+    ucred process{};
+    socklen_t process_bytes = sizeof process;
+    if (::getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, &process, &process_bytes) != 0) return "unix:";
+    return "unix: process " + std::to_string(process.pid) + " of user " + std::to_string(process.uid);
+  }
+
+  Executor& executor_;
+  int domain_ = 0;
+  int descriptor_number_ = -1;  ///< Owned by `descriptor_`.
+  asio::posix::stream_descriptor descriptor_;
+  std::string folder_;  ///< Of a Unix socket; else empty.
+};
+
+}  // namespace raytrain

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <cstddef>
+#include <span>
+#include <string>
+#include <system_error>
+#include <utility>
+
+#include <asio/awaitable.hpp>
+#include <asio/basic_stream_socket.hpp>
+#include <asio/buffer.hpp>
+#include <asio/error.hpp>
+#include <asio/generic/stream_protocol.hpp>
+#include <asio/this_coro.hpp>
+#include <asio/use_awaitable.hpp>
+#include <asio/write.hpp>
+
+#include <raytrain/core/bytes.hpp>
+#include <raytrain/exec/detail/event.hpp>
+#include <raytrain/exec/executor.hpp>
+#include <raytrain/exec/socket_address.hpp>
+
+namespace raytrain {
+
+/// One end of a connection over TCP or a Unix socket. Programs that this process starts do not inherit it.
+///
+/// Threads: the executor's.
+/// Cancel:  terminal, of everything that waits. `close` ends such waits as well, in the same way.
+/// Errors:  `std::system_error` with what the operating system said, `operation_aborted` after a cancellation.
+class SocketStream {
+ public:
+  /// Takes over a stream socket that is connected, or that `connect` connects.
+  SocketStream(Executor& executor, int domain, int descriptor, std::string peer)
+      : socket_{executor.context()}, peer_{std::move(peer)} {
+    if (domain == AF_INET) {
+      int const on = 1;  // A message leaves at once instead of waiting for the answer to the one before.
+      ::setsockopt(descriptor, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    }
+    socket_.assign(asio::generic::stream_protocol{domain, 0}, descriptor);
+  }
+
+  /// Who is at the other end, for people.
+  [[nodiscard]] auto peer() const noexcept -> std::string const& { return peer_; }
+
+  /// Waits for at least one byte; 0 when the other end writes no more.
+  [[nodiscard("co_await the result")]] auto read_some(std::span<std::byte> room) -> asio::awaitable<std::size_t> {
+    auto const state = co_await asio::this_coro::cancellation_state;
+    detail::Event::throw_if_cancelled(state);
+    auto const buffer = asio::buffer(room.data(), room.size());
+    try {
+      auto const count = co_await socket_.async_read_some(buffer, asio::use_awaitable);
+      co_return count;
+    } catch (std::system_error const& error) {
+      if (error.code() != asio::error::eof) throw;
+    }
+    co_return 0;
+  }
+
+  /// Returns once the operating system has all of `bytes`, which stay where they are until then.
+  [[nodiscard("co_await the result")]] auto write(BytesView bytes) -> asio::awaitable<void> {
+    auto const state = co_await asio::this_coro::cancellation_state;
+    detail::Event::throw_if_cancelled(state);
+    auto const buffer = asio::buffer(bytes.data(), bytes.size());
+    co_await asio::async_write(socket_, buffer, asio::use_awaitable);
+  }
+
+  /// The other end reads what has been written, and then an end.
+  void end_writing() noexcept {
+    std::error_code ignored;
+    socket_.shutdown(asio::socket_base::shutdown_send, ignored);
+  }
+
+  /// Idempotent.
+  void close() noexcept {
+    std::error_code ignored;
+    socket_.close(ignored);
+  }
+
+  /// Has no deadline of its own: see `finish_by`.
+  [[nodiscard("co_await the result")]] static auto connect(Executor& executor, SocketAddress address)
+      -> asio::awaitable<SocketStream> {
+    auto const state = co_await asio::this_coro::cancellation_state;
+    detail::Event::throw_if_cancelled(state);
+    int const domain = address.data()->sa_family;
+    int const descriptor = ::socket(domain, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (descriptor < 0) throw std::system_error{errno, std::generic_category()};
+    SocketStream stream{executor, domain, descriptor, address.text()};
+    asio::generic::stream_protocol::endpoint const endpoint{address.data(), address.size_bytes()};
+    co_await stream.socket_.async_connect(endpoint, asio::use_awaitable);
+    co_return std::move(stream);
+  }
+
+ private:
+  asio::basic_stream_socket<asio::generic::stream_protocol> socket_;
+  std::string peer_;
+};
+
+}  // namespace raytrain

@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <system_error>
+#include <thread>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <raytrain/core/bytes.hpp>
+#include <raytrain/core/clock.hpp>
+#include <raytrain/core/error.hpp>
+#include <raytrain/core/rank.hpp>
+#include <raytrain/exec/channel.hpp>
+#include <raytrain/exec/deadline.hpp>
+#include <raytrain/exec/executor.hpp>
+#include <raytrain/exec/scope.hpp>
+#include <raytrain/exec/socket_address.hpp>
+#include <raytrain/exec/socket_stream.hpp>
+#include <raytrain/exec/timer.hpp>
+#include <raytrain/launch/detail/control_frames.hpp>
+#include <raytrain/launch/detail/control_outbox.hpp>
+#include <raytrain/launch/detail/handshake.hpp>
+#include <raytrain/launch/run_token.hpp>
+#include <raytrain/message/codec.hpp>
+#include <raytrain/message/message.hpp>
+
+namespace raytrain {
+
+/// A worker process's end of the line to its controller, which has a `ControlServer`.
+///
+/// Threads: every function from any thread, but `close` and the destructor from none of the events. After the
+///          constructor one thread of its own does all the work and calls the events.
+class ControlClient {
+ public:
+  struct Options {
+    std::vector<std::string> addresses{};  ///< `ControlServer::addresses`; Unix sockets are tried first.
+    RunToken token;                        ///< No default: the server's.
+    Rank rank{};
+    std::chrono::milliseconds connect_limit{30'000};
+    std::chrono::milliseconds heartbeat_interval{1000};
+    std::chrono::milliseconds silence_limit{30'000};  ///< A server that is not heard of for longer is lost.
+    std::chrono::milliseconds flush_limit{10'000};    ///< For `close`: what was sent last may be why a run failed.
+    std::size_t max_unwritten_bytes = std::size_t{1} << 20U;  ///< `send` waits while more than that is not written.
+  };
+
+  /// They must neither wait nor throw. None comes after `close` has begun to write the last messages.
+  struct Events {
+    std::function<void(Message)> on_message;
+    /// Once, behind all messages, also when the server closes in order. The text says "the connection ...".
+    std::function<void(std::string)> on_lost;
+  };
+
+  /// Connects, and tries again until `connect_limit`.
+  ///
+  /// Errors: `timed_out` or `io`, naming each address and what came of it; `bad_message` for a server of another
+  ///         protocol version; `invalid_config` for what is no address, and when the server has no such rank or has
+  ///         it already.
+  ControlClient(Options options, Events events) : options_{std::move(options)}, events_{std::move(events)} {
+    for (auto const& text : options_.addresses) targets_.push_back({SocketAddress{text}, {}});
+    std::ranges::stable_partition(targets_, [](Target const& target) { return target.address.is_unix(); });
+    executor_.run(connect());
+    thread_ = std::thread{[this] { executor_.run(serve()); }};
+  }
+  ControlClient(ControlClient const&) = delete;
+  auto operator=(ControlClient const&) -> ControlClient& = delete;
+  ~ControlClient() { close(); }
+
+  /// Waits while too much is not written; false once the connection is lost or closed, and then the message is gone.
+  /// Inside an event it does not wait. Messages arrive in the order in which one thread sent them.
+  ///
+  /// Errors: as `encode`.
+  auto send(Message const& message) -> bool {
+    auto frame = std::make_shared<Bytes const>(encode(message));
+    if (executor_.runs_here()) return outbox_.push(std::move(frame));
+    return outbox_.push_when_below(options_.max_unwritten_bytes, std::move(frame));
+  }
+
+  /// Writes what was sent, says goodbye, and waits until the server has read it all; at most `flush_limit`, after
+  /// which the server may have lost this rank. Idempotent.
+  ///
+  /// Errors: `invalid_call` inside an event, which would wait for itself.
+  void close() {
+    if (executor_.runs_here()) {
+      throw Error{Errc::invalid_call, "ControlClient::close", "called inside an event, for whose end it would wait",
+                  "close it on another thread"};
+    }
+    std::lock_guard const lock{close_mutex_};
+    if (!thread_.joinable()) return;
+    close_asked_.close();
+    thread_.join();
+  }
+
+ private:
+  using TimePoint = Clock::TimePoint;
+
+  struct Target {
+    SocketAddress address;
+    std::string outcome;  ///< Of the last attempt.
+    bool timed_out = false;
+
+    void timeout(std::string text) {
+      outcome = std::move(text);
+      timed_out = true;
+    }
+  };
+
+  [[nodiscard]] auto now() const -> TimePoint { return executor_.clock().now(); }
+
+  auto connect() -> asio::awaitable<void> {
+    auto const deadline = now() + options_.connect_limit;
+    Timer timer{executor_};
+    for (auto pause = first_pause;; pause = std::min(2 * pause, longest_pause)) {
+      for (auto& target : targets_) {
+        co_await attempt(target, deadline);
+        if (stream_) co_return;
+      }
+      auto const again = now() + pause;
+      if (targets_.empty() || again >= deadline) throw_not_connected();
+      co_await timer.wait_until(again);
+    }
+  }
+
+  /// Leaves a connection in `stream_`, or says in `target` why there is none.
+  auto attempt(Target& target, TimePoint deadline) -> asio::awaitable<void> {
+    bool accepted = false;
+    target.timed_out = false;
+    try {
+      auto const open_by = std::min(deadline, now() + open_limit);
+      bool const opened = co_await finish_by(executor_, open_by, open(target));
+      if (opened) {
+        auto const greet_by = std::min(deadline, now() + greet_limit);
+        bool const greeted = co_await finish_by(executor_, greet_by, greet(target, accepted));
+        if (!greeted) target.timeout("connected, and nothing answers the handshake");
+      } else {
+        target.timeout("nothing answers");
+      }
+    } catch (std::system_error const& error) {
+      target.outcome = error.code().message();
+    }
+    if (!accepted) stream_.reset();
+  }
+
+  auto open(Target const& target) -> asio::awaitable<void> {
+    stream_.emplace(co_await SocketStream::connect(executor_, target.address));
+  }
+
+  auto greet(Target& target, bool& accepted) -> asio::awaitable<void> {
+    auto const hello = detail::client_handshake(options_.token, options_.rank);
+    co_await stream_->write(hello);
+    detail::Handshake answer{};
+    for (std::size_t received = 0; received < answer.size();) {
+      auto const room = std::span{answer}.subspan(received);
+      auto const count = co_await stream_->read_some(room);
+      if (count == 0) {
+        target.outcome = "connected, and refused without a word: it may belong to another run";
+        co_return;
+      }
+      received += count;
+    }
+    detail::HandshakeView const shown{answer};
+    if (shown.magic != detail::handshake_magic || !RunToken::same(shown.proof, options_.token.server_half())) {
+      target.outcome = "connected, and what answers is not this run's controller";
+      co_return;
+    }
+    refuse_unless_accepted(shown);
+    accepted = true;
+  }
+
+  void refuse_unless_accepted(detail::HandshakeView const& answer) const {
+    switch (static_cast<detail::HandshakeStatus>(answer.number)) {
+      case detail::HandshakeStatus::accepted: return;
+      case detail::HandshakeStatus::no_such_rank:
+        throw Error{Errc::invalid_config, attempted(), "the controller has no such rank",
+                    "start as many workers as it expects, with ranks from 0"};
+      case detail::HandshakeStatus::rank_taken:
+        throw Error{Errc::invalid_config, attempted(), "the controller has or had a worker of this rank already",
+                    "give each worker a rank of its own, and start it once"};
+      case detail::HandshakeStatus::other_version: break;
+    }
+    throw Error{Errc::bad_message, attempted(),
+                "the controller has protocol version " + std::to_string(answer.version) + ", and this side has " +
+                    std::to_string(protocol_version),
+                "run the same build on every host"};
+  }
+
+  [[nodiscard]] auto attempted() const -> std::string {
+    return "connecting rank " + std::to_string(options_.rank.value) + " to its controller";
+  }
+
+  [[noreturn]] void throw_not_connected() const {
+    std::string outcomes;
+    for (auto const& target : targets_) {
+      outcomes += (outcomes.empty() ? "" : ", ") + target.address.text() + " (" + target.outcome + ')';
+    }
+    auto const timed_out = std::ranges::any_of(targets_, &Target::timed_out);
+    throw Error{timed_out ? Errc::timed_out : Errc::io, attempted(),
+                targets_.empty()
+                    ? "no address is given"
+                    : "no success within " + std::to_string(options_.connect_limit.count()) + " ms at " + outcomes,
+                "see whether the controller still runs, and whether this host may connect to that address and port"};
+  }
+
+  auto serve() -> asio::awaitable<void> {
+    Scope talk{executor_};
+    Scope heartbeats{executor_};
+    talk.spawn(read());
+    talk.spawn(write());
+    heartbeats.spawn(look_after());
+    co_await close_asked_.receive();
+
+    closing_ = true;
+    heartbeats.cancel();
+    co_await heartbeats.join();
+    outbox_.close();
+    auto const deadline = now() + options_.flush_limit;
+    co_await finish_by(executor_, deadline, talk.join());
+    stream_->close();
+  }
+
+  auto read() -> asio::awaitable<void> {
+    std::string why;
+    Bytes buffer(read_bytes);
+    detail::ControlFrames frames;
+    try {
+      while (why.empty()) {
+        auto const count = co_await stream_->read_some(buffer);
+        heard_ = now();
+        if (count == 0) {
+          why = "ended without a goodbye: the controller's process was killed, crashed or exited";
+          break;
+        }
+        frames.feed(BytesView{buffer}.first(count));
+        if (take(frames)) why = "was closed by the controller";
+      }
+    } catch (std::system_error const& error) {
+      why = "broke: " + error.code().message();
+    } catch (Error const& error) {
+      why = "brought what is no message: " + error.happened();
+    }
+    stream_->close();
+    outbox_.close();
+    if (!closing_ && events_.on_lost) events_.on_lost("the connection " + (silence_.empty() ? why : silence_));
+  }
+
+  /// What has come so far; true after a goodbye.
+  auto take(detail::ControlFrames& frames) -> bool {
+    while (auto item = frames.next()) {
+      if (std::holds_alternative<detail::Goodbye>(*item)) return true;
+      auto* const message = std::get_if<Message>(&*item);
+      if (message != nullptr && !closing_) events_.on_message(std::move(*message));
+    }
+    return false;
+  }
+
+  /// What cannot be written any more is not said here: the reading side sees the end, behind all that came.
+  auto write() -> asio::awaitable<void> {
+    try {
+      co_await outbox_.write_to(*stream_);
+    } catch (std::system_error const&) {
+    }
+  }
+
+  /// Sends heartbeats, and ends a connection over which none comes.
+  auto look_after() -> asio::awaitable<void> {
+    Timer timer{executor_};
+    heard_ = now();
+    auto const heartbeat = std::make_shared<Bytes const>(detail::heartbeat_frame());
+    while (true) {
+      auto const due = now() + options_.heartbeat_interval;
+      co_await timer.wait_until(due);
+      auto const late = now() - due;
+      // Where this process itself stood still, what the server has sent meanwhile is not read yet.
+      if (late > options_.heartbeat_interval) heard_ += late;
+      if (now() - heard_ > options_.silence_limit) {
+        silence_ = "brought nothing for more than " + std::to_string(options_.silence_limit.count()) +
+                   " ms: the controller stands still, or its host is cut off";
+        stream_->close();
+        co_return;
+      }
+      if (outbox_.bytes() == 0) outbox_.push(heartbeat);
+    }
+  }
+
+  static constexpr std::chrono::milliseconds first_pause{50};
+  static constexpr std::chrono::milliseconds longest_pause{1000};
+  static constexpr std::chrono::seconds open_limit{5};    ///< So that one address leaves time for the others.
+  static constexpr std::chrono::seconds greet_limit{15};  ///< A server with thousands of ranks is slow to answer.
+  static constexpr std::size_t read_bytes = std::size_t{64} << 10U;
+
+  Options const options_;
+  Events const events_;
+  SystemClock clock_;
+  Executor executor_{clock_};
+  std::vector<Target> targets_;
+  detail::ControlOutbox outbox_{executor_};
+  Channel<bool> close_asked_{executor_, 1};  ///< Brings nothing; closed to end the client.
+
+  // The thread's own.
+  std::optional<SocketStream> stream_;
+  TimePoint heard_{};  ///< Last time that bytes came.
+  std::string silence_;
+  bool closing_ = false;
+
+  std::mutex close_mutex_;
+  std::thread thread_;  ///< Last: it uses everything above.
+};
+
+}  // namespace raytrain

@@ -1,0 +1,425 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <system_error>
+#include <thread>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <raytrain/core/bytes.hpp>
+#include <raytrain/core/clock.hpp>
+#include <raytrain/core/error.hpp>
+#include <raytrain/core/rank.hpp>
+#include <raytrain/exec/channel.hpp>
+#include <raytrain/exec/deadline.hpp>
+#include <raytrain/exec/executor.hpp>
+#include <raytrain/exec/scope.hpp>
+#include <raytrain/exec/socket_listener.hpp>
+#include <raytrain/exec/socket_stream.hpp>
+#include <raytrain/exec/timer.hpp>
+#include <raytrain/launch/detail/control_frames.hpp>
+#include <raytrain/launch/detail/control_outbox.hpp>
+#include <raytrain/launch/detail/control_session.hpp>
+#include <raytrain/launch/detail/handshake.hpp>
+#include <raytrain/launch/detail/stranger_log.hpp>
+#include <raytrain/launch/host.hpp>
+#include <raytrain/launch/run_token.hpp>
+#include <raytrain/message/codec.hpp>
+#include <raytrain/message/message.hpp>
+
+namespace raytrain {
+
+/// The controller's end of the lines to the processes of its workers, which connect by `ControlClient`.
+///
+/// Each rank connects once. It is lost when its connection ends without a goodbye, when nothing is heard of it for too
+/// long, when it sends what is no message, and when it does not read; a rank that never connects is not noticed here.
+/// Whoever connects without the run's token is closed again, whatever it sends.
+///
+/// Threads: every function from any thread, but `close` and the destructor from none of the events. One thread of its
+///          own does all the work and calls the events.
+class ControlServer {
+ public:
+  struct Options {
+    WorldSize world{1};
+    RunToken token = RunToken::random();
+    std::string interface_address{};                     ///< IPv4 address to listen at; empty: all of this host.
+    std::uint16_t port = 0;                              ///< 0: one that is free.
+    bool unix_socket_too = false;                        ///< Faster for ranks of this host.
+    std::chrono::milliseconds heartbeat_interval{1000};  ///< Also how often the limits below are looked at.
+    std::chrono::milliseconds silence_limit{30'000};     ///< A rank that is not heard of for longer is lost.
+    std::chrono::milliseconds handshake_timeout{5000};
+    std::chrono::milliseconds flush_limit{2000};  ///< For `close`.
+    std::size_t max_strangers = 64;  ///< Connections without a handshake; the oldest makes way. At least 1.
+    std::size_t max_unwritten_bytes = std::size_t{64} << 20U;  ///< A rank for which more waits does not read: lost.
+  };
+
+  /// They must neither wait nor throw, since nothing else happens meanwhile. None comes after `close` has begun but
+  /// texts of strangers, and none after it has returned.
+  struct Events {
+    /// False for "no room": it is called again a millisecond later with the same message, and meanwhile nothing more is
+    /// read of that rank. Messages of one rank come in the order in which it sent them.
+    std::function<bool(Rank, Message&)> on_message;
+    /// Once for each rank, behind all its messages. The text says "its connection ...".
+    std::function<void(Rank, std::string)> on_lost;
+    /// Somebody connected who is no rank of this run: at first a text for each, then a count now and then.
+    std::function<void(std::string)> on_stranger;
+  };
+
+  /// Listens when it returns.
+  ///
+  /// Errors: `invalid_config`; `io` when it cannot listen at the address or port.
+  ControlServer(Options options, Events events)
+      : options_{std::move(options)}, events_{std::move(events)}, strangers_told_{events_.on_stranger} {
+    check_options();
+    if (options_.unix_socket_too) {
+      listeners_.push_back(std::make_unique<SocketListener>(executor_));
+      addresses_.push_back(listeners_.back()->address().text());
+    }
+    auto const listen_ip = options_.interface_address.empty() ? "0.0.0.0" : options_.interface_address;
+    SocketAddress const wanted{"tcp:" + listen_ip + ':' + std::to_string(options_.port)};
+    listeners_.push_back(std::make_unique<SocketListener>(executor_, wanted));
+    auto const shown_ip = options_.interface_address.empty() ? this_host().node_ip : options_.interface_address;
+    addresses_.push_back("tcp:" + shown_ip + ':' + std::to_string(listeners_.back()->address().port()));
+    for (std::uint32_t rank = 0; rank < options_.world.value; ++rank) {
+      seats_.push_back(std::make_unique<Seat>(executor_));
+    }
+    thread_ = std::thread{[this] { executor_.run(serve()); }};
+  }
+  ControlServer(ControlServer const&) = delete;
+  auto operator=(ControlServer const&) -> ControlServer& = delete;
+  ~ControlServer() { close(); }
+
+  /// What clients are to try, "unix:..." and "tcp:...".
+  [[nodiscard]] auto addresses() const noexcept -> std::vector<std::string> const& { return addresses_; }
+  [[nodiscard]] auto token() const noexcept -> RunToken const& { return options_.token; }
+
+  /// Never waits. Before the rank has connected the message is kept for it; for a lost one it is dropped.
+  ///
+  /// Errors: `invalid_call` for a rank that is none; as `encode`.
+  void tell(Rank rank, Message const& message) {
+    if (rank.value >= seats_.size()) {
+      throw Error{Errc::invalid_call, "ControlServer::tell",
+                  "there is no rank " + std::to_string(rank.value) + " of " + std::to_string(seats_.size())};
+    }
+    push(rank.value, std::make_shared<Bytes const>(encode(message)));
+  }
+
+  /// `tell` for each rank, encoded once.
+  void tell_all(Message const& message) {
+    auto const frame = std::make_shared<Bytes const>(encode(message));
+    for (std::uint32_t rank = 0; rank < seats_.size(); ++rank) push(rank, frame);
+  }
+
+  /// Writes what was told, says goodbye to every rank, and ends; at most `flush_limit` are waited for. What ranks send
+  /// meanwhile is dropped. Idempotent.
+  ///
+  /// Errors: `invalid_call` inside an event, which would wait for itself.
+  void close() {
+    if (executor_.runs_here()) {
+      throw Error{Errc::invalid_call, "ControlServer::close", "called inside an event, for whose end it would wait",
+                  "close it on another thread"};
+    }
+    std::lock_guard const lock{close_mutex_};
+    if (!thread_.joinable()) return;
+    overfull_.close();
+    thread_.join();
+  }
+
+ private:
+  using TimePoint = Clock::TimePoint;
+
+  struct Connection {
+    Connection(Executor& executor, SocketStream stream_, Options const& options, TimePoint now)
+        : stream{std::move(stream_)}, session{options.token, options.world}, heard{now}, retry{executor} {}
+
+    /// The first reason counts. Ends whatever the connection waits for.
+    void end(std::string reason) {
+      if (why.empty()) why = std::move(reason);
+      stream.close();
+      retry.cancel();
+    }
+
+    SocketStream stream;
+    detail::ControlSession session;
+    TimePoint heard;  ///< Last time that bytes came; before the handshake, when it was accepted.
+    Timer retry;
+    std::optional<Rank> rank;
+    bool held = false;  ///< There is no room for its message, so that nothing is read of it.
+    bool left = false;  ///< It has said goodbye.
+    std::string why;    ///< Not empty once it is to end for any other reason.
+  };
+
+  /// One for each rank.
+  struct Seat {
+    explicit Seat(Executor& executor) : outbox{executor} {}
+    detail::ControlOutbox outbox;
+    Connection* connection = nullptr;
+    bool taken = false;  ///< Connected, now or once, or lost.
+  };
+
+  void check_options() const {
+    auto const refuse = [](std::string const& field, std::string const& happened) {
+      throw Error{Errc::invalid_config, "ControlServer::Options::" + field, happened};
+    };
+    if (options_.world.value == 0) refuse("world", "must be at least 1 (got 0)");
+    if (options_.max_strangers == 0) refuse("max_strangers", "must be at least 1 (got 0)");
+    if (options_.heartbeat_interval <= std::chrono::milliseconds{0}) {
+      refuse("heartbeat_interval",
+             "must be positive (got " + std::to_string(options_.heartbeat_interval.count()) + " ms)");
+    }
+    if (options_.silence_limit <= options_.heartbeat_interval) {
+      refuse("silence_limit", "must be longer than heartbeat_interval, " +
+                                  std::to_string(options_.heartbeat_interval.count()) + " ms (got " +
+                                  std::to_string(options_.silence_limit.count()) + " ms)");
+    }
+  }
+
+  void push(std::uint32_t rank, detail::ControlOutbox::Frame frame) {
+    auto& outbox = seats_[rank]->outbox;
+    if (!outbox.push(std::move(frame)) || outbox.bytes() <= options_.max_unwritten_bytes) return;
+    outbox.close();
+    overfull_.push(Rank{rank});
+  }
+
+  [[nodiscard]] auto now() const -> TimePoint { return executor_.clock().now(); }
+
+  auto serve() -> asio::awaitable<void> {
+    Scope connections{executor_};
+    Scope housekeeping{executor_};
+    for (auto& listener : listeners_) housekeeping.spawn(accept_from(*listener, connections));
+    housekeeping.spawn(look_after());
+    while (auto const rank = co_await overfull_.receive()) lose(*rank);
+
+    closing_ = true;
+    housekeeping.cancel();
+    co_await housekeeping.join();
+    listeners_.clear();
+    for (auto* const stranger : strangers_) stranger->stream.close();
+    for (auto& seat : seats_) seat->outbox.close();
+    auto const deadline = now() + options_.flush_limit;
+    co_await finish_by(executor_, deadline, connections.join());
+    strangers_told_.tell_rest();
+  }
+
+  auto accept_from(SocketListener& listener, Scope& connections) -> asio::awaitable<void> {
+    Timer pause{executor_};
+    while (true) {
+      std::optional<SocketStream> stream;
+      try {
+        stream.emplace(co_await listener.accept());
+      } catch (std::system_error const& error) {
+        if (!closing_) strangers_told_.tell(std::string{"a connection cannot be accepted: "} + error.code().message());
+      }
+      if (stream) {
+        // A rank shows its token at once, so that the oldest of those that wait is the least likely to be one.
+        if (strangers_.size() >= options_.max_strangers) evict_stranger();
+        connections.spawn(attend(std::move(*stream)));
+      } else {
+        // Without descriptors the next try would fail as well, and at once.
+        auto const later = now() + accept_pause;
+        co_await pause.wait_until(later);
+      }
+    }
+  }
+
+  void evict_stranger() {
+    auto* const oldest = strangers_.front();
+    strangers_.pop_front();
+    oldest->end("sent no handshake, and made way for others");
+  }
+
+  /// One connection from its beginning to its end.
+  auto attend(SocketStream stream) -> asio::awaitable<void> {
+    Connection connection{executor_, std::move(stream), options_, now()};
+    strangers_.push_back(&connection);
+    Scope writer{executor_};
+    co_await converse(connection, writer);
+    connection.stream.close();
+    writer.cancel();
+    settle(connection);
+    co_await writer.join();
+  }
+
+  auto converse(Connection& connection, Scope& writer) -> asio::awaitable<void> {
+    Bytes buffer;
+    try {
+      while (!connection.left && connection.why.empty()) {
+        buffer.resize(connection.session.wanted_bytes());
+        auto const count = co_await connection.stream.read_some(buffer);
+        if (count == 0) {
+          connection.end("ended without a goodbye: its process was killed, crashed or exited");
+          break;
+        }
+        if (connection.rank) connection.heard = now();
+        connection.session.feed(BytesView{buffer}.first(count));
+        co_await take(connection, writer);
+      }
+    } catch (std::system_error const& error) {
+      connection.end("broke: " + error.code().message());
+    } catch (Error const& error) {
+      connection.end("brought what is no message: " + error.happened());
+    } catch (std::exception const& error) {
+      connection.end(std::string{"cannot be served: "} + error.what());
+    }
+  }
+
+  /// What the session has at hand.
+  auto take(Connection& connection, Scope& writer) -> asio::awaitable<void> {
+    while (connection.why.empty()) {
+      auto event = connection.session.next();
+      if (!event) co_return;
+      if (auto* const message = std::get_if<Message>(&*event)) {
+        if (!deliver(connection, *message)) co_await deliver_later(connection, *message);
+      } else if (auto const* const hello = std::get_if<detail::Hello>(&*event)) {
+        co_await welcome(connection, hello->rank, writer);
+      } else if (auto const* const refusal = std::get_if<detail::Refusal>(&*event)) {
+        co_await refuse(connection, *refusal);
+      } else if (std::holds_alternative<detail::Goodbye>(*event)) {
+        connection.left = true;
+      }
+    }
+  }
+
+  auto deliver(Connection& connection, Message& message) -> bool {
+    return closing_ || events_.on_message(*connection.rank, message);
+  }
+
+  auto deliver_later(Connection& connection, Message& message) -> asio::awaitable<void> {
+    connection.held = true;
+    do {
+      auto const later = now() + retry_pause;
+      co_await connection.retry.wait_until(later);
+    } while (connection.why.empty() && !deliver(connection, message));
+    connection.held = false;
+    connection.heard = now();
+  }
+
+  auto welcome(Connection& connection, Rank rank, Scope& writer) -> asio::awaitable<void> {
+    auto& seat = *seats_[rank.value];
+    if (seat.taken) {
+      detail::Refusal const refusal{
+          detail::HandshakeStatus::rank_taken,
+          "says that it is rank " + std::to_string(rank.value) +
+              (seat.connection != nullptr ? ", which is connected already" : ", whose connection has ended")};
+      co_await refuse(connection, refusal);
+      co_return;
+    }
+    strangers_.remove(&connection);
+    connection.rank = rank;
+    connection.heard = now();
+    seat.taken = true;
+    seat.connection = &connection;
+    auto const answer = detail::server_handshake(options_.token, detail::HandshakeStatus::accepted);
+    co_await connection.stream.write(answer);
+    writer.spawn(write(connection, seat.outbox));
+  }
+
+  auto refuse(Connection& connection, detail::Refusal const& refusal) -> asio::awaitable<void> {
+    if (refusal.answer) {
+      auto const answer = detail::server_handshake(options_.token, *refusal.answer);
+      co_await connection.stream.write(answer);
+    }
+    connection.end(refusal.text);
+  }
+
+  /// What cannot be written any more is not said here: the reading side sees the end, behind all that was sent.
+  static auto write(Connection& connection, detail::ControlOutbox& outbox) -> asio::awaitable<void> {
+    try {
+      co_await outbox.write_to(connection.stream);
+    } catch (std::system_error const&) {
+    }
+  }
+
+  void settle(Connection& connection) {
+    if (!connection.rank) {
+      strangers_.remove(&connection);
+      if (!closing_) strangers_told_.tell(connection.stream.peer() + ' ' + connection.why);
+      return;
+    }
+    auto& seat = *seats_[connection.rank->value];
+    seat.connection = nullptr;
+    seat.outbox.close();
+    if (!connection.left) tell_lost(*connection.rank, connection.why);
+  }
+
+  void tell_lost(Rank rank, std::string why) {
+    if (!closing_ && events_.on_lost) events_.on_lost(rank, "its connection " + std::move(why));
+  }
+
+  /// A rank for which too much waits.
+  void lose(Rank rank) {
+    auto& seat = *seats_[rank.value];
+    auto const why = "was given up: more than " + std::to_string(options_.max_unwritten_bytes) +
+                     " bytes wait for it, which its process does not read";
+    if (seat.connection != nullptr) {
+      seat.connection->end(why);
+    } else if (!std::exchange(seat.taken, true)) {
+      tell_lost(rank, why);
+    }
+  }
+
+  /// Sends heartbeats, and ends connections that say nothing.
+  auto look_after() -> asio::awaitable<void> {
+    Timer timer{executor_};
+    auto const heartbeat = std::make_shared<Bytes const>(detail::heartbeat_frame());
+    while (true) {
+      auto const due = now() + options_.heartbeat_interval;
+      co_await timer.wait_until(due);
+      auto const late = now() - due;
+      for (auto* const stranger : std::list<Connection*>{strangers_}) {
+        if (now() - stranger->heard > options_.handshake_timeout) {
+          stranger->end("sent " + std::to_string(stranger->session.received_bytes()) + " of the handshake's " +
+                        std::to_string(detail::handshake_bytes) + " bytes in " +
+                        std::to_string(options_.handshake_timeout.count()) + " ms");
+        }
+      }
+      for (auto& seat : seats_) {
+        auto* const connection = seat->connection;
+        if (connection == nullptr) continue;
+        // Where this process itself stood still, what ranks have sent meanwhile is not read yet.
+        if (late > options_.heartbeat_interval) connection->heard += late;
+        if (!connection->held && now() - connection->heard > options_.silence_limit) {
+          connection->end("brought nothing for more than " + std::to_string(options_.silence_limit.count()) +
+                          " ms: its process stands still, or its host is cut off");
+        } else if (seat->outbox.bytes() == 0) {
+          seat->outbox.push(heartbeat);
+        }
+      }
+      strangers_told_.tell_rest_if_due(now());
+    }
+  }
+
+  static constexpr std::chrono::milliseconds retry_pause{1};
+  static constexpr std::chrono::milliseconds accept_pause{100};
+
+  Options const options_;
+  Events const events_;
+  SystemClock clock_;
+  Executor executor_{clock_};
+  std::vector<std::string> addresses_;
+  std::vector<std::unique_ptr<Seat>> seats_;
+  Channel<Rank> overfull_{executor_, 1};  ///< Ranks for which too much waits; closed to end the server.
+
+  // The thread's own.
+  std::vector<std::unique_ptr<SocketListener>> listeners_;
+  std::list<Connection*> strangers_;  ///< Without a handshake, the oldest first.
+  detail::StrangerLog strangers_told_;
+  bool closing_ = false;
+
+  std::mutex close_mutex_;
+  std::thread thread_;  ///< Last: it uses everything above.
+};
+
+}  // namespace raytrain
