@@ -9,6 +9,7 @@
 
 #include "../message/sample_messages.hpp"
 #include "properties.hpp"
+#include "session_properties.hpp"
 
 namespace raytrain::testing {
 
@@ -32,6 +33,12 @@ namespace raytrain::testing {
   }
   seeds.push_back(std::move(all));
   return seeds;
+}
+
+/// A whole connection, and the first part of one.
+[[nodiscard]] inline auto session_seeds() -> std::vector<Bytes> {
+  auto const good = good_session();
+  return {good, {good.begin(), good.begin() + detail::handshake_bytes + 60}, {good.begin(), good.begin() + 20}};
 }
 
 [[nodiscard]] inline auto json_seeds() -> std::vector<Bytes> {

@@ -27,6 +27,7 @@ auto main(int argc, char** argv) -> int {
   std::filesystem::path const root{argv[1]};
   write(root / "decode", raytrain::testing::payload_seeds());
   write(root / "frame_decoder", raytrain::testing::stream_seeds(), "\x05");  // in chunks of 6 bytes
+  write(root / "handshake", raytrain::testing::session_seeds(), "\x05");
   write(root / "json", raytrain::testing::json_seeds());
   return 0;
 }

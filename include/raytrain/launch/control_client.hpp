@@ -245,7 +245,8 @@ class ControlClient {
         if (take(frames)) why = "was closed by the controller";
       }
     } catch (std::system_error const& error) {
-      why = "broke: " + error.code().message();
+      why = "broke (" + error.code().message() +
+            "): the controller's process was killed or crashed, or its host is cut off";
     } catch (Error const& error) {
       why = "brought what is no message: " + error.happened();
     }

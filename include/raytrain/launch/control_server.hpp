@@ -267,7 +267,8 @@ class ControlServer {
         co_await take(connection, writer);
       }
     } catch (std::system_error const& error) {
-      connection.end("broke: " + error.code().message());
+      connection.end("broke (" + error.code().message() +
+                     "): its process was killed or crashed, or its host is cut off");
     } catch (Error const& error) {
       connection.end("brought what is no message: " + error.happened());
     } catch (std::exception const& error) {
