@@ -25,7 +25,7 @@ struct Options {
   std::filesystem::path data = "/usr/share/datasets/fashion-mnist";
   std::string model = "mlp";
   std::int64_t samples = 60'000;
-  int workers = 2;
+  int workers = 0;
   int epochs = 10;
   std::int64_t batch_size = 64;
   double learning_rate = 1e-3;
@@ -127,12 +127,14 @@ auto run(Options const& options) -> int {
   // The files of the test are read beside those of the training.
   auto test = std::async(std::launch::async, [&] { return read(options, "t10k"); });
   auto const training = read(options, "train");
+  auto const job = raytrain::job_environment();
+  auto const workers = options.workers > 0 ? options.workers : job ? static_cast<int>(job->size.value) : 2;
   auto const samples = std::min(static_cast<std::size_t>(options.samples), training.rows());
 
   raytrain::Trainer<raytrain::TorchBackend> trainer{
       train,
       options,
-      {.scaling = {.num_workers = options.workers},
+      {.scaling = {.num_workers = workers},
        .run = {.name = "fashion_mnist_" + options.model,
                .storage_path = options.storage,
                .checkpoint = {.num_to_keep = 2, .score_attribute = "accuracy"},
@@ -142,17 +144,20 @@ auto run(Options const& options) -> int {
        .callbacks = {std::make_shared<raytrain::ProgressBar>()}}};
   auto const result = trainer.fit();
 
-  print_table(result);
+  auto const speaks = raytrain::is_first_of_job();  // the result is the same on every rank
+  if (speaks) print_table(result);
   if (result.state == raytrain::RunState::aborted) {
-    fmt::print("\nStopped. Start it again, and it goes on from there.\n");
+    if (speaks) fmt::print("\nStopped. Start it again, and it goes on from there.\n");
     return 130;
   }
-  if (result.nothing_left) {
+  if (result.nothing_left && speaks) {
     fmt::print("\nThis run is finished. --epochs N goes on with more of them, --fresh starts anew.\n");
   }
   auto const accuracy = result.metrics.number("accuracy");
   if (accuracy && *accuracy > 0.1) return 0;
-  fmt::print(stderr, "\nThe network knows no more than chance, which gets 10 %: give it more --samples or --epochs.\n");
+  if (speaks)
+    fmt::print(stderr,
+               "\nThe network knows no more than chance, which gets 10 %: give it more --samples or --epochs.\n");
   return 1;
 }
 
@@ -176,7 +181,8 @@ auto main(int argc, char** argv) -> int {
                  "conv uses dropout, whose random numbers all threads share: not reproducible")
       ->check(CLI::IsMember({"mlp", "conv", "resnet18"}));
   app.add_option("--samples", options.samples, "training images to use, the first ones")->check(at_least(1));
-  app.add_option("--workers", options.workers, "threads that train together")->check(at_least(1));
+  app.add_option("--workers", options.workers, "threads that train together; 0: 2, or the ranks of the job")
+      ->check(at_least(0));
   app.add_option("--epochs", options.epochs, "passes over the training images")->check(at_least(1));
   app.add_option("--batch-size", options.batch_size, "images per worker and step")->check(at_least(1));
   app.add_option("--learning-rate", options.learning_rate, "of Adam")->check(at_least(1e-12));
@@ -187,7 +193,7 @@ auto main(int argc, char** argv) -> int {
   try {
     return run(options);
   } catch (std::exception const& error) {
-    fmt::print(stderr, "{}\n", error.what());
+    if (raytrain::is_first_of_job()) fmt::print(stderr, "{}\n", error.what());
     return 1;
   }
 }

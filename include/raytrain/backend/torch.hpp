@@ -17,7 +17,6 @@
 #include <raytrain/backend/torch/torch_context.hpp>
 #include <raytrain/config/scaling_config.hpp>
 #include <raytrain/core/rank.hpp>
-#include <raytrain/core/usable_cores.hpp>
 #include <raytrain/train/worker_setup.hpp>
 
 namespace raytrain {
@@ -38,15 +37,15 @@ class TorchBackend {
 
   void on_start(ScalingConfig const&) {
     threads_before_ = at::get_num_threads();
-    cores_ = static_cast<unsigned>(usable_cores().size());
     if (config_.keep_freed_memory) detail::keep_freed_memory();
   }
 
   auto make_context(WorkerSetup setup) const -> TorchContext {
     auto& link = setup.link;
     if (link.placement().world_rank == Rank{0}) {
-      for (auto const& advice : {blas_advice(read_blas_facts()),
-                                 thread_advice(link.placement().local_world_size, link.placement().cpus, cores_)}) {
+      for (auto const& advice :
+           {blas_advice(read_blas_facts()), thread_advice(link.placement().local_world_size, link.placement().cpus,
+                                                          static_cast<unsigned>(link.placement().host_cpus))}) {
         if (advice) link.send(Warning{Rank{0}, *advice});
       }
     }
@@ -69,7 +68,6 @@ class TorchBackend {
  private:
   TorchConfig config_;
   int threads_before_ = 1;
-  unsigned cores_ = 0;
 };
 
 static_assert(Backend<TorchBackend>);

@@ -13,6 +13,7 @@ namespace raytrain {
 /// A job of several processes of which this one is a rank, as its launcher says through the environment.
 struct JobEnvironment {
   std::string launcher;  ///< "Open MPI's mpirun", "Slurm's srun" ...
+  Rank rank{};
   WorldSize size{1};
 };
 
@@ -32,12 +33,21 @@ struct JobEnvironment {
       {"PMI_RANK", "PMI_SIZE", "an MPI launcher (PMI)"},
   };
   for (auto const& known : launchers) {
+    auto const* const rank = std::getenv(known.rank);
     auto const* const size = std::getenv(known.size);
-    if (std::getenv(known.rank) == nullptr || size == nullptr) continue;
+    if (rank == nullptr || size == nullptr) continue;
+    auto const place = std::strtoul(rank, nullptr, 10);
     auto const count = std::strtoul(size, nullptr, 10);
-    if (count >= 1 && count <= UINT32_MAX) return JobEnvironment{known.launcher, {static_cast<std::uint32_t>(count)}};
+    if (count < 1 || count > UINT32_MAX || place >= count) continue;
+    return JobEnvironment{known.launcher, {static_cast<std::uint32_t>(place)}, {static_cast<std::uint32_t>(count)}};
   }
   return std::nullopt;
+}
+
+/// Whether this process is the one to print what `fit()` returns: rank 0 of its job, or of no job.
+[[nodiscard]] inline auto is_first_of_job() -> bool {
+  auto const job = job_environment();
+  return !job || job->rank == Rank{0};
 }
 
 }  // namespace raytrain

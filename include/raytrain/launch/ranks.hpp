@@ -3,12 +3,13 @@
 /// are the ranks of the MPI job. It may have a source file of its own, since it takes long to compile.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
-#include <cstdlib>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
 #include <utility>
@@ -20,6 +21,7 @@
 #include <raytrain/collective/worker_collective.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/rank.hpp>
+#include <raytrain/core/usable_cores.hpp>
 #include <raytrain/launch/control_client.hpp>
 #include <raytrain/launch/control_server.hpp>
 #include <raytrain/launch/detail/object_exchange.hpp>
@@ -132,9 +134,11 @@ class MpiRankJob final : public RankJob {
   struct Process {
     std::string hostname;
     std::int64_t pid = 0;
+    std::uint32_t first_here = 0;  ///< Lowest rank of its host.
+    std::vector<int> cores;
     template <class A>
     void serialize(A& archive) {
-      archive(CEREAL_NVP(hostname), CEREAL_NVP(pid));
+      archive(hostname, pid, first_here, cores);
     }
   };
 
@@ -177,25 +181,38 @@ class MpiRankJob final : public RankJob {
 
   void place(MPI_Comm communicator, ScalingConfig const& scaling) {
     auto const host = this_host();
-    processes_ = detail::all_gather_objects(*collective_, Process{host.hostname, host.pid});
     MPI_Comm here = MPI_COMM_NULL;
     detail::check_mpi(MPI_Comm_split_type(communicator, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &here),
                       "MPI_Comm_split_type");
-    int local_rank = 0;
-    int local_size = 1;
-    detail::check_mpi(MPI_Comm_rank(here, &local_rank), "MPI_Comm_rank");
-    detail::check_mpi(MPI_Comm_size(here, &local_size), "MPI_Comm_size");
     // A host is known by its first rank.
     auto first_here = rank().value;
     detail::check_mpi(MPI_Bcast(&first_here, 1, MPI_UINT32_T, 0, here), "MPI_Bcast");
     detail::check_mpi(MPI_Comm_free(&here), "MPI_Comm_free");
-    auto const firsts = detail::all_gather_objects(*collective_, first_here);
+    auto const mine = usable_cores();
+    processes_ = detail::all_gather_objects(*collective_, Process{host.hostname, host.pid, first_here, mine});
+
+    std::set<int> cores;
     std::uint32_t node = 0;
-    for (std::uint32_t rank = 0; rank < first_here; ++rank) node += firsts[rank] == rank ? 1 : 0;
-    WorldSize const workers_here{static_cast<std::uint32_t>(local_size)};
-    cores_.emplace(scaling, workers_here);
-    placement_ = {rank(),       size(),     Rank{static_cast<std::uint32_t>(local_rank)},
-                  workers_here, Rank{node}, cores_->cpus()};
+    std::uint32_t local_rank = 0;
+    std::uint32_t local_size = 0;
+    std::uint32_t sharers = 0;  // of a core of this process: a launcher may have given each rank its own
+    for (std::uint32_t other = 0; other < processes_.size(); ++other) {
+      auto const& process = processes_[other];
+      if (process.first_here == other && other < first_here) ++node;
+      if (process.first_here != first_here) continue;
+      ++local_size;
+      if (other < rank().value) ++local_rank;
+      cores.insert(process.cores.begin(), process.cores.end());
+      if (std::ranges::find_first_of(process.cores, mine) != process.cores.end()) ++sharers;
+    }
+    cores_.emplace(scaling, std::max(sharers, 1U));
+    placement_ = {rank(),
+                  size(),
+                  Rank{local_rank},
+                  WorldSize{local_size},
+                  Rank{node},
+                  cores_->cpus(),
+                  static_cast<int>(cores.size())};
   }
 
   void connect() {

@@ -26,7 +26,7 @@ namespace raytrain {
 /// Workers are threads of this process.
 class ThreadLauncher final : public Launcher {
  public:
-  explicit ThreadLauncher(ScalingConfig const& scaling) : size_{scaling.world_size()}, cores_{scaling, size_} {}
+  explicit ThreadLauncher(ScalingConfig const& scaling) : size_{scaling.world_size()}, cores_{scaling, size_.value} {}
   ~ThreadLauncher() override { end_threads(); }
 
   [[nodiscard]] auto size() const noexcept -> WorldSize override { return size_; }
@@ -35,7 +35,8 @@ class ThreadLauncher final : public Launcher {
     auto const group = std::make_shared<LocalGroup>(size_, std::move(what.limits));
     links_.clear();
     for (std::uint32_t rank = 0; rank < size_.value; ++rank) {
-      Placement const placement{Rank{rank}, size_, Rank{rank}, size_, Rank{0}, cores_.cpus()};
+      Placement const placement{
+          Rank{rank}, size_, Rank{rank}, size_, Rank{0}, cores_.cpus(), static_cast<int>(cores_.cores().size())};
       links_.push_back(std::make_unique<WorkerLink>(placement, what.sink.send));
     }
     // Nobody runs before all threads exist, so that a thread that cannot be made leaves no worker behind.

@@ -20,8 +20,9 @@ struct Placement {
   WorldSize world_size{1};
   Rank local_rank{};  ///< Among the workers of the same host.
   WorldSize local_world_size{1};
-  Rank node_rank{};  ///< Of the host among the hosts.
-  int cpus = 1;      ///< Threads the worker may use, its own included.
+  Rank node_rank{};   ///< Of the host among the hosts.
+  int cpus = 1;       ///< Threads the worker may use, its own included.
+  int host_cpus = 1;  ///< Cores that all workers of the same host may run on together.
 };
 
 /// A worker's line to its controller, and the controller's last words to the worker.

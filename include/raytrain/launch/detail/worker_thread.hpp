@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,14 +18,16 @@
 
 namespace raytrain::detail {
 
-/// The cores of this process, and how its host's workers share them.
+/// The cores of this process, and how workers share them.
 class WorkerCores {
  public:
-  explicit WorkerCores(ScalingConfig const& scaling, WorldSize workers_here)
-      : pin_{scaling.pin_cpus}, cores_{usable_cores()} {
-    auto const share = static_cast<int>(cores_.size() / workers_here.value);
+  /// `sharers`: the workers that may run on these cores, in this process and in others.
+  WorkerCores(ScalingConfig const& scaling, std::uint32_t sharers) : pin_{scaling.pin_cpus}, cores_{usable_cores()} {
+    auto const share = static_cast<int>(cores_.size() / sharers);
     cpus_ = scaling.resources_per_worker.cpus > 0 ? scaling.resources_per_worker.cpus : std::max(1, share);
   }
+
+  [[nodiscard]] auto cores() const noexcept -> std::vector<int> const& { return cores_; }
 
   /// Threads that a worker may use.
   [[nodiscard]] auto cpus() const noexcept -> int { return cpus_; }

@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Trains as the ranks of a job, and looks at what all of them say:
+
+  ranks.py CASE RANKS_PROGRAM PROGRAM_WITHOUT_RANKS MPIRUN ARGUMENT...
+"""
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+SKIPPED = 77
+case, program, without, *mpirun = sys.argv[1:]
+
+
+class Job:
+    """What a job said, by which processes, and how it ended."""
+
+    def __init__(self, *command):
+        start = time.monotonic()
+        done = subprocess.run([str(word) for word in command], text=True, stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=100, check=False)
+        self.seconds = time.monotonic() - start
+        self.status, self.text = done.returncode, done.stdout
+        self.lines = self.text.splitlines()
+
+    def lines_with(self, beginning):
+        return [line for line in self.lines if line.startswith(beginning)]
+
+    def expect(self, what, holds):
+        if not holds:
+            sys.exit(f'{case}: not so: {what}\nstatus {self.status} after {self.seconds:.1f} s\n{self.text}')
+
+    def expect_all_say(self, ranks, beginning, *parts):
+        """One line of each rank, the same on all."""
+        lines = self.lines_with(beginning)
+        self.expect(f'{ranks} ranks say "{beginning}"', len(lines) == ranks)
+        self.expect('they say the same', len(set(lines)) == 1)
+        for part in parts:
+            self.expect(f'they say "{part}"', part in lines[0])
+        return lines[0]
+
+    def expect_nobody_left(self):
+        for pid in re.findall(r'^rank .* process (\d+)$', self.text, re.MULTILINE):
+            path = pathlib.Path(f'/proc/{pid}/stat')
+            state = path.read_text().rpartition(') ')[2][0] if path.exists() else 'gone'
+            self.expect(f'process {pid} has ended (it is {state})', state in ('gone', 'Z', 'X'))
+
+
+def ranks(count, *arguments):
+    return Job(*mpirun, '-n', count, program, *arguments)
+
+
+def same_on_threads(folder):
+    """The parameters are bit for bit those of as many threads, and callbacks live in one process."""
+    job = ranks(4, folder / 'ranks')
+    result = job.expect_all_say(4, 'result', 'finished, 24 reports, 6 checkpoints', '0 warnings')
+    job.expect('callbacks are called in one process', len(job.lines_with('callback')) == 1)
+    for rank in range(4):
+        job.expect(f'rank {rank} is placed', job.lines_with(f'rank {rank} of 4, local {rank} of 4, node 0'))
+    threads = Job(without, folder / 'threads', '', 4)
+    threads.expect(f'threads say {result}', threads.lines_with('result') == [result])
+
+
+def goes_on(folder):
+    """After a rank's end in the middle the next start goes on from the last checkpoint."""
+    job = ranks(2, folder)
+    job.expect_all_say(2, 'result', 'finished, 12 reports')
+    job.expect('it ends well', job.status == 0)
+    again = ranks(2, folder)
+    again.expect_all_say(2, 'result', 'nothing left 1')
+
+
+def throws(folder):
+    job = ranks(3, folder, 'throw')
+    job.expect_all_say(3, 'failed', 'rank 1 on ', 'as planned', 'start it again to go on from', 'errored')
+    job.expect('it ends within 5 s', job.seconds < 5)
+    job.expect_nobody_left()
+    goes_on_from(folder, 3)
+
+
+def dies(folder, what, status):
+    job = ranks(3, folder, what)
+    failed = job.lines_with('failed')
+    job.expect('the others say why, or are ended by the launcher first', len(failed) in (0, 1, 2))
+    for line in failed:
+        job.expect('they name the rank and its process', re.search(r'rank 1 on \S+: process \d+ is lost', line))
+    job.expect(f'the exit status is {status}', job.status == status)
+    job.expect('it ends within 5 s', job.seconds < 5)
+    job.expect_nobody_left()
+    goes_on_from(folder, 3)
+
+
+def goes_on_from(folder, count):
+    again = ranks(count, folder)
+    result = again.expect_all_say(count, 'result', 'finished')
+    whole = ranks(count, f'{folder}.whole').expect_all_say(count, 'result', 'finished')
+    sums = [re.search(r'sum \S+', line)[0] for line in (result, whole)]
+    again.expect(f'it reaches what a run without interruption reaches, {sums}', sums[0] == sums[1])
+
+
+def killed(folder):
+    dies(folder, 'kill', 137)  # the launcher's own, 128 and the signal
+
+
+def exits(folder):
+    dies(folder, 'exit', 75)
+
+
+def returns_early(folder):
+    job = ranks(3, folder, 'return')
+    job.expect_all_say(3, 'failed', 'rank 1 returned after 3 of them')
+    job.expect('it ends within 5 s', job.seconds < 5)
+
+
+def signalled(folder):
+    """SIGTERM to one of the processes stops all, and the next start goes on."""
+    job = ranks(3, folder, 'signal')
+    job.expect_all_say(3, 'result', 'aborted')
+    job.expect('a stop is no failure', job.status == 0)
+    goes_on_from(folder, 3)
+
+
+def twice(folder):
+    job = ranks(2, folder, 'twice')
+    job.expect_all_say(2, 'result', 'finished')
+    job.expect_all_say(2, 'again result', 'finished', 'nothing left 1')
+
+
+def settings_differ(folder):
+    job = ranks(2, folder, 'seed')
+    job.expect_all_say(2, 'error', 'rank 1', 'RunConfig::seed is 1, and on rank 0 it is 0')
+    job.expect('nothing was created', not folder.exists())
+
+
+def other_size(folder):
+    job = ranks(2, folder, '', 3)
+    job.expect_all_say(2, 'error', 'ScalingConfig::num_workers', 'is 3, and the job has 2 ranks')
+    job.expect('nothing was created', not folder.exists())
+
+
+def built_without_ranks(folder):
+    job = Job(*mpirun, '-n', 2, without, folder)
+    job.expect_all_say(2, 'error', 'one of 2 that', 'has started', '#include <raytrain/launch/ranks.hpp>')
+    job.expect('nothing was created', not folder.exists())
+
+
+def other_run_in_folder(folder):
+    """What rank 0 alone finds out is every rank's error."""
+    ranks(1, folder)
+    record = folder / 'ranks' / 'run.json'
+    record.write_text('{}')
+    job = ranks(2, folder)
+    job.expect_all_say(2, 'error', 'run.json')
+    job.expect('it ends within 5 s', job.seconds < 5)
+
+
+def storage_not_shared(folder):
+    """A host that sees another folder under the same name."""
+    folder.mkdir()
+    isolated = ['unshare', '--mount', 'sh', '-c', 'mount -t tmpfs none "$1" && shift && exec "$@"', 'sh', folder]
+    tried = Job(*isolated, 'true')
+    if tried.status != 0:
+        print(f'cannot mount: {tried.text.strip()}')
+        sys.exit(SKIPPED)
+    job = Job(*mpirun, '-n', 1, program, folder, ':', '-n', 1, *isolated, program, folder)
+    job.expect_all_say(2, 'failed', 'rank 1 on ', 'does not see the run\'s folder', 'all hosts share')
+
+
+CASES = {function.__name__: function for function in (
+    same_on_threads, goes_on, throws, killed, exits, returns_early, signalled, twice, settings_differ, other_size,
+    built_without_ranks, other_run_in_folder, storage_not_shared)}
+
+scratch = pathlib.Path(tempfile.mkdtemp())
+try:
+    CASES[case](scratch / 'runs')
+finally:
+    shutil.rmtree(scratch)

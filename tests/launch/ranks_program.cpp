@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+// A training that ranks.py starts by mpirun, or on threads, and that goes wrong where it is told to:
+//   ranks_program STORAGE [WHAT [WORKERS]]
+#include <unistd.h>
+
+#include <array>
+#include <csignal>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <iomanip>
+#include <iostream>
+#include <memory>
+#include <span>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <cereal/cereal.hpp>
+
+#include <raytrain/testing/minimal_backend.hpp>
+#include <raytrain/trainer.hpp>
+
+using namespace raytrain;
+
+namespace {
+
+constexpr int epochs = 6;
+
+struct Epoch {
+  int epoch = 0;
+  float sum = 0;
+  template <class A>
+  void serialize(A& a) {
+    a(CEREAL_NVP(epoch), CEREAL_NVP(sum));
+  }
+};
+
+// One line at a time, since the ranks share what they write to.
+void say(std::ostringstream const& line) { std::cout << line.str() + "\n" << std::flush; }
+
+class CountStarts : public Callback {
+ public:
+  void on_start(RunInfo const&) override {
+    std::ostringstream line;
+    line << "callback in process " << getpid();
+    say(line);
+  }
+  void on_warning(std::string_view text) override {
+    std::ostringstream line;
+    line << "warning: " << text;
+    say(line);
+  }
+};
+
+// Sums whose bits depend on the order in which the ranks are added.
+auto step(TrainContext& ctx, std::vector<float>& values) -> float {
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    values[i] = values[i] * 0.9F + 1.0F / static_cast<float>(3 * i + 7 * ctx.world_rank().value + 1);
+  }
+  ctx.collective().all_reduce(std::span<float>{values}, ReduceOp::average);
+  float sum = 0;
+  for (auto const value : values) sum += value;
+  return sum;
+}
+
+void go_wrong(TrainContext const& ctx, std::string const& what, int epoch) {
+  if (epoch != 3 || ctx.world_rank() != Rank{1}) return;
+  if (what == "throw") throw std::runtime_error{"as planned"};
+  if (what == "kill") std::raise(SIGKILL);
+  if (what == "abort") std::abort();
+  if (what == "exit") std::exit(0);
+  if (what == "signal") ::kill(::getpid(), SIGTERM);
+}
+
+auto trained(std::string const& what) {
+  return [what](TrainContext& ctx) {
+    std::ostringstream line;
+    line << "rank " << ctx.world_rank().value << " of " << ctx.world_size().value << ", local "
+         << ctx.local_rank().value << " of " << ctx.local_world_size().value << ", node " << ctx.node_rank().value
+         << ", process " << getpid();
+    say(line);
+    std::vector<float> values(1000);
+    int first = 0;
+    if (ctx.checkpoint()) {
+      auto const bytes = ctx.checkpoint()->read("values");
+      std::memcpy(values.data(), bytes.data(), bytes.size());
+      first = static_cast<int>(*ctx.checkpoint()->metrics().number("epoch")) + 1;
+    }
+    // A run that is told to stop has no end of its own.
+    for (int epoch = first; epoch < (what == "signal" ? 1'000'000 : epochs); ++epoch) {
+      auto const sum = step(ctx, values);
+      go_wrong(ctx, what, epoch);
+      if (what == "return" && epoch == 3 && ctx.world_rank() == Rank{1}) return;
+      ctx.report(Epoch{epoch, sum}, CheckpointDraft::replicated([&](CheckpointDraft& draft) {
+                   auto const bytes = std::as_bytes(std::span{values});
+                   draft.add("values", Bytes{bytes.begin(), bytes.end()});
+                 }));
+    }
+    (void)ctx.all_gather(std::string{"all are here"});
+  };
+}
+
+auto digest(Result const& result) -> std::string {
+  std::ostringstream line;
+  line << "result " << to_string(result.state) << ", " << result.history.size() << " reports, "
+       << result.checkpoints.size() << " checkpoints, sum " << std::hexfloat
+       << result.metrics.number("sum").value_or(-1) << ", " << result.warnings.size() << " warnings, nothing left "
+       << result.nothing_left << ", in " << result.path.filename().string();
+  return line.str();
+}
+
+}  // namespace
+
+auto main(int argc, char** argv) -> int {
+  std::vector<std::string> const arguments(argv + 1, argv + argc);
+  auto const what = arguments.size() > 1 ? arguments[1] : std::string{};
+  TrainerConfig<testing::MinimalBackend> config{.run = {.name = "ranks", .storage_path = arguments.at(0)},
+                                                .callbacks = {std::make_shared<CountStarts>()}};
+  auto const* const rank = std::getenv("OMPI_COMM_WORLD_RANK");
+  if (what == "seed" && rank != nullptr) config.run.seed = std::stoull(rank);
+  if (arguments.size() > 2) config.scaling.num_workers = std::stoi(arguments[2]);
+  try {
+    Trainer<testing::MinimalBackend> trainer{trained(what), config};
+    auto const result = trainer.fit();
+    std::ostringstream line;
+    line << digest(result);
+    say(line);
+    if (what == "twice") {
+      auto const again = trainer.fit();
+      std::ostringstream second;
+      second << "again " << digest(again);
+      say(second);
+    }
+  } catch (TrainingFailed const& failed) {
+    std::ostringstream line;
+    line << "failed: " << failed.what() << "; " << digest(failed.result());
+    say(line);
+    return 1;
+  } catch (std::exception const& error) {
+    std::ostringstream line;
+    line << "error: " << error.what();
+    say(line);
+    return 2;
+  }
+  return 0;
+}
