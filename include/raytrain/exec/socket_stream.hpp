@@ -31,7 +31,7 @@ namespace raytrain {
 /// One end of a connection over TCP or a Unix socket. Programs that this process starts do not inherit it.
 ///
 /// Threads: the executor's.
-/// Cancel:  terminal, of everything that waits. `close` ends such waits as well, in the same way.
+/// Cancel:  terminal, of everything that waits. `close` ends such waits as well, with an error.
 /// Errors:  `std::system_error` with what the operating system said, `operation_aborted` after a cancellation.
 class SocketStream {
  public:

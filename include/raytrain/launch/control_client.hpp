@@ -249,6 +249,8 @@ class ControlClient {
             "): the controller's process was killed or crashed, or its host is cut off";
     } catch (Error const& error) {
       why = "brought what is no message: " + error.happened();
+    } catch (std::exception const& error) {
+      why = std::string{"cannot be served: "} + error.what();
     }
     stream_->close();
     outbox_.close();

@@ -378,8 +378,11 @@ class ControlServer {
     while (true) {
       auto const due = now() + options_.heartbeat_interval;
       co_await timer.wait_until(due);
+      // Where this process itself stood still, what others have sent meanwhile is not read yet.
       auto const late = now() - due;
-      for (auto* const stranger : std::list<Connection*>{strangers_}) {
+      auto const pardon = late > options_.heartbeat_interval ? late : Clock::Duration{0};
+      for (auto* const stranger : strangers_) {
+        stranger->heard += pardon;
         if (now() - stranger->heard > options_.handshake_timeout) {
           stranger->end("sent " + std::to_string(stranger->session.received_bytes()) + " of the handshake's " +
                         std::to_string(detail::handshake_bytes) + " bytes in " +
@@ -389,8 +392,7 @@ class ControlServer {
       for (auto& seat : seats_) {
         auto* const connection = seat->connection;
         if (connection == nullptr) continue;
-        // Where this process itself stood still, what ranks have sent meanwhile is not read yet.
-        if (late > options_.heartbeat_interval) connection->heard += late;
+        connection->heard += pardon;
         if (!connection->held && now() - connection->heard > options_.silence_limit) {
           connection->end("brought nothing for more than " + std::to_string(options_.silence_limit.count()) +
                           " ms: its process stands still, or its host is cut off");

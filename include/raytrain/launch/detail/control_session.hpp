@@ -55,8 +55,10 @@ class ControlSession {
       handshake_.insert(handshake_.end(), part.begin(), part.end());
       chunk = chunk.subspan(part.size());
       judge();
+      early_.assign(chunk.begin(), chunk.end());
+    } else {
+      frames_.feed(chunk);
     }
-    if (state_ == State::greeted && !chunk.empty()) frames_.feed(chunk);
   }
 
   /// The next event that is complete; nothing if more bytes are needed for it.
@@ -65,6 +67,7 @@ class ControlSession {
   [[nodiscard]] auto next() -> std::optional<Event> {
     if (verdict_) return std::exchange(verdict_, std::nullopt);
     if (state_ != State::greeted) return std::nullopt;
+    if (!early_.empty()) frames_.feed(std::exchange(early_, {}));
     auto item = frames_.next();
     if (!item) return std::nullopt;
     if (std::holds_alternative<Goodbye>(*item)) state_ = State::ended;
@@ -105,6 +108,7 @@ class ControlSession {
   WorldSize world_;
   State state_ = State::waiting;
   Bytes handshake_;
+  Bytes early_;  ///< What came in one chunk with the end of the handshake, and is looked at once that is told.
   std::optional<Event> verdict_;
   ControlFrames frames_;
 };
