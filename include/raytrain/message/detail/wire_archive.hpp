@@ -42,15 +42,19 @@ class WireOutput : public cereal::OutputArchive<WireOutput, cereal::AllowEmptyCl
     static_assert(!std::is_floating_point_v<T> || std::numeric_limits<T>::is_iec559);
     auto bytes = std::bit_cast<std::array<std::byte, sizeof(T)>>(value);
     to_wire_order(bytes);
-    out_.insert(out_.end(), bytes.begin(), bytes.end());
+    append(bytes.data(), bytes.size());
   }
 
   void bytes(void const* data, std::size_t size_bytes) {
-    auto const* const first = static_cast<std::byte const*>(data);
-    out_.insert(out_.end(), first, first + size_bytes);
+    append(static_cast<std::byte const*>(data), size_bytes);
   }
 
  private:
+  // Where it is inlined, g++ 12 takes the growing of an empty vector for an overflow, and warns users of it.
+  [[gnu::noinline]] void append(std::byte const* data, std::size_t size_bytes) {
+    out_.insert(out_.end(), data, data + size_bytes);
+  }
+
   Bytes& out_;
 };
 
