@@ -8,7 +8,7 @@
 #include <raytrain/collective/mpi_group.hpp>
 #include <raytrain/collective/mpi_options.hpp>
 #include <raytrain/collective/mpi_session.hpp>
-#include <raytrain/collective/reduction.hpp>
+#include <raytrain/core/reduction.hpp>
 #include <raytrain/core/rank.hpp>
 
 #include "program.hpp"

@@ -14,7 +14,7 @@
 
 #include <raytrain/collective/mpi.hpp>
 #include <raytrain/collective/mpi_group.hpp>
-#include <raytrain/collective/reduction.hpp>
+#include <raytrain/core/reduction.hpp>
 #include <raytrain/core/rank.hpp>
 
 #include "conformance.hpp"

@@ -169,9 +169,40 @@ def storage_not_shared(folder):
     job.expect_all_say(2, 'failed', 'rank 1 on ', 'does not see the run\'s folder', 'all hosts share')
 
 
+def on_two_hosts(*arguments, **environment):
+    job = Job('env', *(f'{name}={value}' for name, value in environment.items()), sys.executable, '-B',
+              pathlib.Path(__file__).parent.parent / 'collective' / 'two_hosts.py', mpirun[0], program, *arguments)
+    if job.status == SKIPPED:
+        print(job.text.strip())
+        sys.exit(SKIPPED)
+    return job
+
+
+def two_hosts(folder):
+    """On two hosts the bits are those of threads in rank order, and the same on every run in any other."""
+    job = on_two_hosts(folder / 'rank_order', 'rank_order')
+    result = job.expect_all_say(4, 'result', 'finished, 24 reports, 6 checkpoints')
+    for rank in range(4):
+        job.expect(f'rank {rank} is placed', job.lines_with(
+            f'rank {rank} of 4, local {rank % 2} of 2, node {rank // 2}'))
+    threads = Job(without, folder / 'threads', '', 4)
+    threads.expect(f'threads say {result}', threads.lines_with('result') == [result])
+    automatic = [on_two_hosts(folder / f'automatic_{i}').expect_all_say(4, 'result', 'finished') for i in range(2)]
+    job.expect(f'two runs end alike, {automatic}', automatic[0] == automatic[1])
+
+
+def interface(folder):
+    job = on_two_hosts(folder / 'wire', '', RAYTRAIN_INTERFACE='wire')
+    job.expect_all_say(4, 'result', 'finished')
+    job = on_two_hosts(folder / 'net', '', RAYTRAIN_INTERFACE='10.77.0.0/24')
+    job.expect_all_say(4, 'result', 'finished')
+    job = on_two_hosts(folder / 'none', '', RAYTRAIN_INTERFACE='10.78.0.0/24')
+    job.expect_all_say(4, 'error', "host alpha has no network '10.78.0.0/24'; it has wire (10.77.0.1)")
+
+
 CASES = {function.__name__: function for function in (
     same_on_threads, goes_on, throws, killed, exits, returns_early, signalled, twice, settings_differ, other_size,
-    built_without_ranks, other_run_in_folder, storage_not_shared)}
+    built_without_ranks, other_run_in_folder, storage_not_shared, two_hosts, interface)}
 
 scratch = pathlib.Path(tempfile.mkdtemp())
 try:

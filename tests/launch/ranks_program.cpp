@@ -122,6 +122,7 @@ auto main(int argc, char** argv) -> int {
                                                 .callbacks = {std::make_shared<CountStarts>()}};
   auto const* const rank = std::getenv("OMPI_COMM_WORLD_RANK");
   if (what == "seed" && rank != nullptr) config.run.seed = std::stoull(rank);
+  if (what == "rank_order") config.scaling.reduction = Reduction::rank_order;
   if (arguments.size() > 2) config.scaling.num_workers = std::stoi(arguments[2]);
   try {
     Trainer<testing::MinimalBackend> trainer{trained(what), config};

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include <raytrain/collective/reduction.hpp>
+#include <raytrain/core/reduction.hpp>
 #include <raytrain/collective/wait_limits.hpp>
 
 namespace raytrain {

@@ -31,7 +31,7 @@
 #include <raytrain/collective/nccl/nccl_error.hpp>
 #include <raytrain/collective/nccl/nccl_group.hpp>
 #include <raytrain/collective/nccl/nccl_id.hpp>
-#include <raytrain/collective/reduction.hpp>
+#include <raytrain/core/reduction.hpp>
 #include <raytrain/collective/wait_limits.hpp>
 #include <raytrain/core/element_type.hpp>
 #include <raytrain/core/error.hpp>

@@ -8,6 +8,7 @@
 
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/rank.hpp>
+#include <raytrain/core/reduction.hpp>
 
 namespace raytrain {
 
@@ -47,6 +48,7 @@ struct ScalingConfig {
   WorkerCount num_workers{};
   Launch launch = Launch::automatic;
   Resources resources_per_worker{};
+  Reduction reduction = Reduction::automatic;  ///< Between hosts; on one host values are combined in rank order.
   bool pin_cpus = false;  ///< Binds worker r to cores r * cpus ... of this process's cores, wrapping around.
 
   /// Errors: `invalid_config`, naming the field, its value and what to write instead.

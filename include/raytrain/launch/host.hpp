@@ -8,38 +8,110 @@
 #include <unistd.h>
 
 #include <array>
+#include <charconv>
 #include <cstdint>
+#include <cstdlib>
+#include <optional>
 #include <string>
+#include <string_view>
+#include <system_error>
+#include <vector>
 
+#include <raytrain/core/error.hpp>
 #include <raytrain/core/host_name.hpp>
 
 namespace raytrain {
 
-/// The machine and the process that a worker lives in.
-struct Host {
-  std::string hostname;
-  std::int64_t pid{};
-  std::string node_ip;  ///< First IPv4 address that is up and not loopback, else 127.0.0.1.
+/// A network of this host: an interface that is up and not loopback, by one of its IPv4 addresses.
+struct NetworkInterface {
+  std::string name;
+  std::string address;
 };
 
-/// Asks the system anew at each call.
-[[nodiscard]] inline auto this_host() -> Host {
-  Host host{host_name(), getpid(), "127.0.0.1"};
-
+/// In the system's order, asked for anew at each call.
+[[nodiscard]] inline auto network_interfaces() -> std::vector<NetworkInterface> {
+  std::vector<NetworkInterface> found;
   ifaddrs* interfaces = nullptr;
-  if (getifaddrs(&interfaces) != 0) return host;
+  if (getifaddrs(&interfaces) != 0) return found;
   for (auto const* at = interfaces; at != nullptr; at = at->ifa_next) {
     auto const usable = (at->ifa_flags & IFF_UP) != 0 && (at->ifa_flags & IFF_LOOPBACK) == 0;
     if (!usable || at->ifa_addr == nullptr || at->ifa_addr->sa_family != AF_INET) continue;
     std::array<char, INET_ADDRSTRLEN> text{};
     auto const& address = reinterpret_cast<sockaddr_in const*>(at->ifa_addr)->sin_addr;
     if (inet_ntop(AF_INET, &address, text.data(), text.size()) != nullptr) {
-      host.node_ip = text.data();
-      break;
+      found.push_back({at->ifa_name, text.data()});
     }
   }
   freeifaddrs(interfaces);
-  return host;
+  return found;
+}
+
+namespace detail {
+
+/// Whether an IPv4 address lies in a network such as "10.1.0.0/16".
+[[nodiscard]] inline auto is_in_network(std::string const& address, std::string_view cidr) -> bool {
+  auto const slash = cidr.find('/');
+  if (slash == std::string_view::npos) return false;
+  auto const digits = cidr.substr(slash + 1);
+  unsigned bits = 0;
+  auto const parsed = std::from_chars(digits.data(), digits.data() + digits.size(), bits);
+  in_addr one{};
+  in_addr other{};
+  if (parsed.ec != std::errc{} || parsed.ptr != digits.data() + digits.size() || bits > 32 ||
+      inet_pton(AF_INET, address.c_str(), &one) != 1 ||
+      inet_pton(AF_INET, std::string{cidr.substr(0, slash)}.c_str(), &other) != 1) {
+    return false;
+  }
+  auto const mask = bits == 0 ? 0U : ~std::uint32_t{0} << (32 - bits);
+  return (ntohl(one.s_addr) & mask) == (ntohl(other.s_addr) & mask);
+}
+
+}  // namespace detail
+
+/// What the environment variable RAYTRAIN_INTERFACE asks for: an interface's name, its address, or a network such as
+/// 10.1.0.0/16. Empty: the first interface will do.
+[[nodiscard]] inline auto wanted_interface() -> std::string {
+  auto const* const wanted = std::getenv("RAYTRAIN_INTERFACE");
+  return wanted != nullptr ? wanted : "";
+}
+
+/// Address of the wanted interface; none when there is none, and 127.0.0.1 on a host without a network when none is
+/// wanted.
+[[nodiscard]] inline auto find_address(std::string const& wanted) -> std::optional<std::string> {
+  for (auto const& [name, address] : network_interfaces()) {
+    if (wanted.empty() || name == wanted || address == wanted || detail::is_in_network(address, wanted)) return address;
+  }
+  if (wanted.empty()) return "127.0.0.1";
+  return std::nullopt;
+}
+
+/// Address by which other hosts are to reach this one.
+///
+/// Errors: `invalid_config` when this host has no such interface, listing those that it has.
+[[nodiscard]] inline auto reachable_address() -> std::string {
+  auto const wanted = wanted_interface();
+  if (auto address = find_address(wanted)) return *std::move(address);
+  std::string present;
+  for (auto const& [name, address] : network_interfaces()) {
+    present += (present.empty() ? "" : ", ") + name + " (" + address + ")";
+  }
+  throw Error{Errc::invalid_config, "RAYTRAIN_INTERFACE",
+              "host " + host_name() + " has no network '" + wanted + "'; it has " +
+                  (present.empty() ? std::string{"none"} : present),
+              "name one of them, or a network such as 10.1.0.0/16 that each host has an address in"};
+}
+
+/// The machine and the process that a worker lives in.
+struct Host {
+  std::string hostname;
+  std::int64_t pid{};
+  std::string node_ip;  ///< Of the wanted interface, else of the first one, else 127.0.0.1.
+};
+
+/// Asks the system anew at each call.
+[[nodiscard]] inline auto this_host() -> Host {
+  auto const address = find_address(wanted_interface());
+  return {host_name(), getpid(), address ? *address : find_address({}).value()};
 }
 
 }  // namespace raytrain

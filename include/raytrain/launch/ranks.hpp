@@ -45,7 +45,8 @@ class MpiRankJob final : public RankJob {
       : session_{session},
         group_{std::make_shared<MpiGroup>(
             communicator,
-            MpiOptions{.limits = {.timeout = request.collective_timeout,
+            MpiOptions{.reduction = request.scaling.reduction,
+                       .limits = {.timeout = request.collective_timeout,
                                   .on_warning = [to = warnings_](std::string const& text) { to->tell(text); }}})},
         collective_{std::in_place, group_} {
     session_.begin_job();
@@ -245,6 +246,7 @@ class MpiRankJob final : public RankJob {
 
   void listen() {
     ControlServer::Options options{.world = size()};
+    options.interface_address = placement_.local_world_size == size() ? "127.0.0.1" : reachable_address();
     options.unix_socket_too = placement_.local_world_size > WorldSize{1};
     server_.emplace(std::move(options),
                     ControlServer::Events{[this](Rank rank, Message& message) { return hand_on(rank, message); },

@@ -48,6 +48,7 @@ namespace raytrain::detail {
   add("the program's build (XXH3 of its file)", program_digest());
   add("the backend", backend);
   add("ScalingConfig::num_workers", scaling.num_workers.value_or(0));
+  add("ScalingConfig::reduction", scaling.reduction);
   add("RunConfig::name", run.name);
   add("RunConfig::storage_path", run.storage_path.string());
   add("RunConfig::seed", run.seed);
