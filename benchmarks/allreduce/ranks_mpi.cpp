@@ -8,8 +8,8 @@
 #include <raytrain/collective/mpi_group.hpp>
 #include <raytrain/collective/mpi_options.hpp>
 #include <raytrain/collective/mpi_session.hpp>
-#include <raytrain/core/reduction.hpp>
 #include <raytrain/core/rank.hpp>
+#include <raytrain/core/reduction.hpp>
 
 #include "program.hpp"
 #include "ranks.hpp"

@@ -14,8 +14,8 @@
 
 #include <raytrain/collective/mpi.hpp>
 #include <raytrain/collective/mpi_group.hpp>
-#include <raytrain/core/reduction.hpp>
 #include <raytrain/core/rank.hpp>
+#include <raytrain/core/reduction.hpp>
 
 #include "conformance.hpp"
 #include "local_world.hpp"

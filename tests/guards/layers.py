@@ -14,7 +14,7 @@ BELOW = {
     'collective': ['core'],
     'checkpoint': ['core', 'config', 'message'],
     'data': ['core', 'config', 'exec'],
-    'launch': ['core', 'config', 'message', 'exec'],
+    'launch': ['core', 'config', 'message', 'exec', 'collective'],
 }
 BELOW['train'] = list(BELOW)
 BELOW['backend'] = list(BELOW)
@@ -26,7 +26,7 @@ FRONT = ['raytrain/trainer.hpp', 'raytrain/raytrain.hpp']
 
 # What needs MPI is included by nothing that works without it.
 NEED_MPI = ('raytrain/collective/mpi', 'raytrain/collective/detail/mpi_')
-MAY_NEED_MPI = ('collective/mpi', 'collective/detail/mpi_', 'launch/ranks', 'backend/mpi')
+MAY_NEED_MPI = ('collective/mpi', 'collective/detail/mpi_', 'launch/ranks', 'launch/detail/rank_session', 'backend/mpi')
 
 # A library -> the only folders that see it.
 OWNERS = {

@@ -34,6 +34,9 @@ class MpiGroup : public CollectiveGroup {
   [[nodiscard]] auto rank() const noexcept -> Rank { return endpoint_.rank(); }
   [[nodiscard]] auto size() const noexcept -> WorldSize override { return endpoint_.size(); }
 
+  /// The lowest rank of this rank's host: the same on all ranks of a host, another one on each host.
+  [[nodiscard]] auto first_rank_of_host() const noexcept -> Rank { return endpoint_.first_rank_here(); }
+
   /// How arrays travel: "memory that all ranks share", "shared memory, and MPI between hosts" or "MPI".
   [[nodiscard]] auto transport() const noexcept -> std::string_view {
     if (endpoint_.is_on_one_host()) return "memory that all ranks share";

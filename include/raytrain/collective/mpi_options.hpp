@@ -5,8 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include <raytrain/core/reduction.hpp>
 #include <raytrain/collective/wait_limits.hpp>
+#include <raytrain/core/reduction.hpp>
 
 namespace raytrain {
 

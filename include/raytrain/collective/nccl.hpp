@@ -31,11 +31,11 @@
 #include <raytrain/collective/nccl/nccl_error.hpp>
 #include <raytrain/collective/nccl/nccl_group.hpp>
 #include <raytrain/collective/nccl/nccl_id.hpp>
-#include <raytrain/core/reduction.hpp>
 #include <raytrain/collective/wait_limits.hpp>
 #include <raytrain/core/element_type.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/rank.hpp>
+#include <raytrain/core/reduction.hpp>
 #include <raytrain/core/stopped.hpp>
 
 namespace raytrain {

@@ -16,7 +16,6 @@
 #include <variant>
 #include <vector>
 
-#include <raytrain/collective/detail/mpi_library.hpp>
 #include <raytrain/collective/mpi.hpp>
 #include <raytrain/collective/worker_collective.hpp>
 #include <raytrain/core/error.hpp>
@@ -24,10 +23,10 @@
 #include <raytrain/core/usable_cores.hpp>
 #include <raytrain/launch/control_client.hpp>
 #include <raytrain/launch/control_server.hpp>
-#include <raytrain/launch/detail/object_exchange.hpp>
 #include <raytrain/launch/detail/rank_session.hpp>
 #include <raytrain/launch/detail/worker_thread.hpp>
 #include <raytrain/launch/host.hpp>
+#include <raytrain/launch/object_exchange.hpp>
 #include <raytrain/launch/rank_job.hpp>
 #include <raytrain/launch/run_token.hpp>
 #include <raytrain/launch/worker.hpp>
@@ -51,7 +50,7 @@ class MpiRankJob final : public RankJob {
         collective_{std::in_place, group_} {
     session_.begin_job();
     try {
-      open(communicator, request);
+      open(request);
     } catch (...) {
       session_.end_job();
       throw;
@@ -143,9 +142,9 @@ class MpiRankJob final : public RankJob {
     }
   };
 
-  void open(MPI_Comm communicator, JobRequest const& request) {
+  void open(JobRequest const& request) {
     compare(request.settings);
-    place(communicator, request.scaling);
+    place(request.scaling);
     agree(size_problem(request.scaling), Errc::invalid_config, "ScalingConfig::num_workers");
     connect();
   }
@@ -180,15 +179,9 @@ class MpiRankJob final : public RankJob {
            " ranks: leave it unset, or start as many";
   }
 
-  void place(MPI_Comm communicator, ScalingConfig const& scaling) {
+  void place(ScalingConfig const& scaling) {
     auto const host = this_host();
-    MPI_Comm here = MPI_COMM_NULL;
-    detail::check_mpi(MPI_Comm_split_type(communicator, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &here),
-                      "MPI_Comm_split_type");
-    // A host is known by its first rank.
-    auto first_here = rank().value;
-    detail::check_mpi(MPI_Bcast(&first_here, 1, MPI_UINT32_T, 0, here), "MPI_Bcast");
-    detail::check_mpi(MPI_Comm_free(&here), "MPI_Comm_free");
+    auto const first_here = group_->first_rank_of_host().value;
     auto const mine = usable_cores();
     processes_ = detail::all_gather_objects(*collective_, Process{host.hostname, host.pid, first_here, mine});
 

@@ -132,7 +132,7 @@ struct Begin {
   std::string name;
   std::string run_path;
   std::uint64_t attempt{};
-  std::string started_at;  ///< As in run.json, by which the process knows that it sees the same folder.
+  std::string started_at;                 ///< As in run.json, by which the process knows that it sees the same folder.
   std::optional<std::string> checkpoint;  ///< Path of the one to go on from.
   std::vector<std::string> report_fields;
   friend auto operator==(Begin const&, Begin const&) -> bool = default;
@@ -170,7 +170,7 @@ struct Ended {
 };
 
 /// Everything that a controller and its workers tell each other. The order is part of the protocol.
-using Message = std::variant<Started, Report, CheckpointRef, Progress, Warning, Failed, Finished, Stop, Committed, StopAsked,
-                             Begin, Left, Ended>;
+using Message = std::variant<Started, Report, CheckpointRef, Progress, Warning, Failed, Finished, Stop, Committed,
+                             StopAsked, Begin, Left, Ended>;
 
 }  // namespace raytrain

@@ -8,7 +8,7 @@
 #include <type_traits>
 #include <vector>
 
-#include <raytrain/checkpoint/detail/read_file.hpp>
+#include <raytrain/checkpoint/file_digest.hpp>
 
 #include <raytrain/config/run_config.hpp>
 #include <raytrain/config/scaling_config.hpp>
@@ -24,7 +24,7 @@ namespace raytrain::detail {
 /// Of the program's file: another one for another build.
 [[nodiscard]] inline auto program_digest() -> std::string {
   try {
-    return xxh3_of_file("/proc/self/exe");
+    return file_digest("/proc/self/exe");
   } catch (Error const&) {
     return "unknown";
   }

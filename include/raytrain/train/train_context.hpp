@@ -21,7 +21,7 @@
 #include <raytrain/core/stopped.hpp>
 #include <raytrain/data/dataset_shard.hpp>
 #include <raytrain/data/datasets.hpp>
-#include <raytrain/launch/detail/object_exchange.hpp>
+#include <raytrain/launch/object_exchange.hpp>
 #include <raytrain/launch/worker_link.hpp>
 #include <raytrain/message/message.hpp>
 #include <raytrain/message/object_bytes.hpp>

@@ -10,8 +10,8 @@
 
 #include <raytrain/backend/torch/gradient_arena.hpp>
 #include <raytrain/backend/torch/tensor_broadcast.hpp>
-#include <raytrain/collective/worker_collective.hpp>
 #include <raytrain/collective/reduce_op.hpp>
+#include <raytrain/collective/worker_collective.hpp>
 #include <raytrain/core/rank.hpp>
 
 namespace raytrain::detail {

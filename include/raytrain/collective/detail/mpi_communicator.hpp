@@ -45,6 +45,9 @@ class MpiCommunicator {
   [[nodiscard]] auto size() const noexcept -> WorldSize { return size_; }
   [[nodiscard]] auto is_on_one_host() const noexcept -> bool { return ranks_here_ == size_; }
 
+  /// The lowest rank of this rank's host.
+  [[nodiscard]] auto first_rank_here() const noexcept -> Rank { return {first_here_}; }
+
   /// Whether the ranks of this host have a core each, so that one that waits takes none away from the others.
   [[nodiscard]] auto has_core_for_each_rank() const noexcept -> bool { return cores_ >= ranks_here_.value; }
 
@@ -97,6 +100,8 @@ class MpiCommunicator {
     check_mpi(MPI_Allreduce(MPI_IN_PLACE, cores.data(), static_cast<int>(cores.size()), MPI_UINT64_T, MPI_BOR, host),
               "MPI_Allreduce");
     for (auto const set : cores) cores_ += static_cast<std::uint32_t>(std::popcount(set));
+    first_here_ = rank_.value;
+    check_mpi(MPI_Bcast(&first_here_, 1, MPI_UINT32_T, 0, host), "MPI_Bcast");
     check_mpi(MPI_Comm_free(&host), "MPI_Comm_free");
   }
 
@@ -104,6 +109,7 @@ class MpiCommunicator {
   Rank rank_{};
   WorldSize size_{};
   WorldSize ranks_here_{};
+  std::uint32_t first_here_ = 0;
   std::uint32_t cores_ = 0;
   bool abandoned_ = false;
 };

@@ -46,6 +46,7 @@ class MpiEndpoint {
   auto operator=(MpiEndpoint const&) -> MpiEndpoint& = delete;
   ~MpiEndpoint() = default;
 
+  [[nodiscard]] auto first_rank_here() const noexcept -> Rank { return communicator_.first_rank_here(); }
   [[nodiscard]] auto rank() const noexcept -> Rank { return communicator_.rank(); }
   [[nodiscard]] auto size() const noexcept -> WorldSize { return communicator_.size(); }
   [[nodiscard]] auto handle() const noexcept -> MPI_Comm { return communicator_.handle(); }

@@ -10,10 +10,10 @@
 #include <vector>
 
 #include <raytrain/collective/nccl/nccl_id.hpp>
-#include <raytrain/core/reduction.hpp>
 #include <raytrain/collective/wait_limits.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/rank.hpp>
+#include <raytrain/core/reduction.hpp>
 
 namespace raytrain {
 

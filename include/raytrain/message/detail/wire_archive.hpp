@@ -45,9 +45,7 @@ class WireOutput : public cereal::OutputArchive<WireOutput, cereal::AllowEmptyCl
     append(bytes.data(), bytes.size());
   }
 
-  void bytes(void const* data, std::size_t size_bytes) {
-    append(static_cast<std::byte const*>(data), size_bytes);
-  }
+  void bytes(void const* data, std::size_t size_bytes) { append(static_cast<std::byte const*>(data), size_bytes); }
 
  private:
   // Where it is inlined, g++ 12 takes the growing of an empty vector for an overflow, and warns users of it.
