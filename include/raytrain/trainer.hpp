@@ -92,12 +92,16 @@ class Trainer {
     B backend{config_.backend};
     auto const training = [&](WorkerSetup setup) { return detail::run_training(backend, train_, std::move(setup)); };
 
+    auto const prepare = [&] { backend.on_start(config_.scaling); };
     auto const follow = [&] {
       detail::RankFollower follower{
-          *job, {.run = config_.run, .data = config_.data, .datasets = config_.datasets, .clock = clock}, training};
+          *job,
+          {.run = config_.run, .data = config_.data, .datasets = config_.datasets, .clock = clock, .prepare = prepare},
+          training};
       return follower.run();
     };
     auto const lead = [&](Launcher& launcher) {
+      prepare();
       RunDirectory directory{{.storage_path = config_.run.storage_path,
                               .name = config_.run.name.empty() ? detail::program_name() : config_.run.name,
                               .program = detail::program_name(),
@@ -121,7 +125,6 @@ class Trainer {
     };
 
     Shutdown const shutdown{backend};
-    backend.on_start(config_.scaling);
     if (job != nullptr) {
       if (job->rank() != Rank{0}) return follow();
       return detail::lead_ranks(*job, [&] { return lead(*job); });

@@ -111,7 +111,14 @@ def exits(folder):
 
 def returns_early(folder):
     job = ranks(3, folder, 'return')
-    job.expect_all_say(3, 'failed', 'rank 1 returned after 3 of them')
+    said = job.expect_all_say(3, 'failed')
+    job.expect('whoever noticed it first says so', 'rank 1 returned after 3 of them' in said or 'rank 1 has ended' in said)
+    job.expect('it ends within 5 s', job.seconds < 5)
+
+
+def refused_by_backend(folder):
+    job = ranks(3, folder, 'refuse')
+    job.expect_all_say(3, 'failed', 'rank 1 on ', 'no such device here', '0 reports')
     job.expect('it ends within 5 s', job.seconds < 5)
 
 
@@ -201,7 +208,7 @@ def interface(folder):
 
 
 CASES = {function.__name__: function for function in (
-    same_on_threads, goes_on, throws, killed, exits, returns_early, signalled, twice, settings_differ, other_size,
+    same_on_threads, goes_on, throws, killed, exits, returns_early, refused_by_backend, signalled, twice, settings_differ, other_size,
     built_without_ranks, other_run_in_folder, storage_not_shared, two_hosts, interface)}
 
 scratch = pathlib.Path(tempfile.mkdtemp())

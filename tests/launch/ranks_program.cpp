@@ -104,6 +104,23 @@ auto trained(std::string const& what) {
   };
 }
 
+// Refuses the run on rank 1, if it is told to.
+class PickyBackend : public testing::MinimalBackend {
+ public:
+  struct Config {
+    bool refuses = false;
+  };
+  explicit PickyBackend(Config const& config) : MinimalBackend{{}}, refuses_{config.refuses} {}
+
+  void on_start(ScalingConfig const&) const {
+    auto const job = job_environment();
+    if (refuses_ && job && job->rank == Rank{1}) throw std::runtime_error{"no such device here"};
+  }
+
+ private:
+  bool refuses_;
+};
+
 auto digest(Result const& result) -> std::string {
   std::ostringstream line;
   line << "result " << to_string(result.state) << ", " << result.history.size() << " reports, "
@@ -118,14 +135,15 @@ auto digest(Result const& result) -> std::string {
 auto main(int argc, char** argv) -> int {
   std::vector<std::string> const arguments(argv + 1, argv + argc);
   auto const what = arguments.size() > 1 ? arguments[1] : std::string{};
-  TrainerConfig<testing::MinimalBackend> config{.run = {.name = "ranks", .storage_path = arguments.at(0)},
-                                                .callbacks = {std::make_shared<CountStarts>()}};
-  auto const* const rank = std::getenv("OMPI_COMM_WORLD_RANK");
-  if (what == "seed" && rank != nullptr) config.run.seed = std::stoull(rank);
+  TrainerConfig<PickyBackend> config{.run = {.name = "ranks", .storage_path = arguments.at(0)},
+                                     .callbacks = {std::make_shared<CountStarts>()}};
+  auto const job = job_environment();
+  if (what == "seed" && job) config.run.seed = job->rank.value;
+  config.backend.refuses = what == "refuse";
   if (what == "rank_order") config.scaling.reduction = Reduction::rank_order;
   if (arguments.size() > 2) config.scaling.num_workers = std::stoi(arguments[2]);
   try {
-    Trainer<testing::MinimalBackend> trainer{trained(what), config};
+    Trainer<PickyBackend> trainer{trained(what), config};
     auto const result = trainer.fit();
     std::ostringstream line;
     line << digest(result);

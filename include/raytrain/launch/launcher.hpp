@@ -10,11 +10,12 @@
 
 namespace raytrain {
 
-/// Takes the messages of all workers, from any thread.
+/// Takes the messages of all workers, from any thread, until `Launcher::join` has returned.
 struct MessageSink {
   std::function<void(Message)> send;  ///< Waits while the controller is behind.
-  std::function<bool(Message&)> try_send =
-      {};  ///< Never waits: false while the controller is behind, and nothing is taken.
+  /// Never waits: false while the controller is behind, and then nothing is taken.
+  std::function<bool(Message&)> try_send = {};
+  std::function<void(Message)> push = {};  ///< Never waits, for the few messages that nobody can keep.
 };
 
 /// What a launcher starts on every worker, and what it needs for it.

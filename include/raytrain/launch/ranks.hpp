@@ -76,8 +76,8 @@ class MpiRankJob final : public RankJob {
     {
       std::lock_guard const lock{mutex_};
       sink_ = sink;
+      for (auto const& [rank, why] : std::exchange(lost_early_, {})) sink->push(failure(rank, why));
     }
-    for (auto& [rank, why] : std::exchange(lost_early_, {})) sink->send(failure(rank, why));
     tell_others(Message{std::move(what.begin)});
     start_worker(std::move(what.main), *link_);
   }
@@ -87,7 +87,12 @@ class MpiRankJob final : public RankJob {
     tell_others(message);
   }
 
-  void join() noexcept override { end_worker(); }
+  void join() noexcept override {
+    end_worker();
+    std::lock_guard const lock{mutex_};
+    joined_ = true;
+    sink_ = nullptr;
+  }
 
   void follow(std::function<void(Message)> on_message, std::function<void(std::string)> on_lost) override {
     std::lock_guard const lock{mutex_};
@@ -243,37 +248,35 @@ class MpiRankJob final : public RankJob {
     options.unix_socket_too = placement_.local_world_size > WorldSize{1};
     server_.emplace(std::move(options),
                     ControlServer::Events{[this](Rank rank, Message& message) { return hand_on(rank, message); },
-                                          [this](Rank rank, std::string why) { lose(rank, std::move(why)); },
+                                          [this](Rank rank, std::string why) { lose(rank, why); },
                                           [this](std::string text) { warnings_->tell(text); }});
   }
 
   // Rank 0, on the server's thread ------------------------------------------------------------------------------------
 
   [[nodiscard]] auto hand_on(Rank rank, Message& message) -> bool {
-    auto const sink = [&] {
-      std::lock_guard const lock{mutex_};
-      return sink_;
-    }();
-    if (sink == nullptr) return false;
     auto const ends = std::holds_alternative<Finished>(message) || std::holds_alternative<Failed>(message);
-    auto const left = Left{rank};
     auto const returned = has_returned(message);
-    if (!sink->try_send(message)) return false;
+    {
+      std::lock_guard const lock{mutex_};
+      if (joined_) return true;
+      if (sink_ == nullptr || !sink_->try_send(message)) return false;
+    }
     if (ends) ended_[rank.value] = true;
-    if (returned) tell_left(left);
+    if (returned) tell_left({rank});
     return true;
   }
 
-  void lose(Rank rank, std::string why) {
+  void lose(Rank rank, std::string const& why) {
     session_.abandon();
     if (ended_[rank.value]) return;
-    std::shared_ptr<MessageSink const> sink;
-    {
-      std::lock_guard const lock{mutex_};
-      sink = sink_;
-      if (sink == nullptr) lost_early_.emplace_back(rank, why);
+    std::lock_guard const lock{mutex_};
+    if (joined_) return;
+    if (sink_ == nullptr) {
+      lost_early_.emplace_back(rank, why);
+    } else {
+      sink_->push(failure(rank, why));
     }
-    if (sink != nullptr) sink->send(failure(rank, why));
   }
 
   [[nodiscard]] auto failure(Rank rank, std::string const& why) const -> Message {
@@ -338,6 +341,7 @@ class MpiRankJob final : public RankJob {
   Placement placement_;
   std::mutex mutex_;
   std::shared_ptr<MessageSink const> sink_;
+  bool joined_ = false;
   std::vector<std::pair<Rank, std::string>> lost_early_;
   std::vector<char> ended_ = std::vector<char>(group_->size().value);  ///< The server's thread only.
   std::function<void(Message)> on_message_;

@@ -119,24 +119,27 @@ class RankFollower {
     DataConfig const& data;
     Datasets const& datasets;
     Clock& clock;
+    std::function<void()> prepare;  ///< Before the worker; may throw to refuse the run.
   };
 
   RankFollower(RankJob& job, Plan plan, std::function<bool(WorkerSetup)> training)
       : job_{job},
-        plan_{plan},
+        plan_{std::move(plan)},
         training_{std::move(training)},
-        executor_{plan.clock},
+        executor_{plan_.clock},
         events_{executor_, event_capacity},
         link_{job.placement(), [this](Message message) { (void)job_.send(std::move(message)); }} {}
+
+  RankFollower(RankFollower const&) = delete;
+  auto operator=(RankFollower const&) -> RankFollower& = delete;
+  ~RankFollower() { leave_job(); }
 
   /// Errors: as `Trainer::fit` on rank 0; `worker_failed` when the controller is lost.
   auto run() -> Result {
     job_.follow([this](Message message) { events_.push(Event{std::move(message)}); },
                 [this](std::string why) { events_.push(Event{Lost{std::move(why)}}); });
     executor_.run(drive());
-    job_.join();
-    writer_.reset();
-    job_.end();
+    leave_job();
     if (lost_) {
       throw Error{Errc::worker_failed, "training on rank " + std::to_string(job_.rank().value),
                   "the connection to the controller on rank 0 ended: " + *lost_,
@@ -169,10 +172,16 @@ class RankFollower {
     co_await scope.join();
   }
 
+  void leave_job() noexcept {
+    if (!ended_) link_.deliver(Message{Stop{true}});
+    job_.join();
+    writer_.reset();
+    job_.end();
+  }
+
   void take(Event& event) {
     if (auto* const lost = std::get_if<Lost>(&event)) {
       lost_ = std::move(lost->why);
-      link_.deliver(Message{Stop{true}});
       return;
     }
     std::visit([this](auto& what) { on(what); }, std::get<Message>(event));
@@ -194,6 +203,7 @@ class RankFollower {
   void on(Other const&) {}  // what workers say
 
   void launch(Begin& begin) {
+    plan_.prepare();
     std::filesystem::path const path{begin.run_path};
     check_same_folder(path, begin);
     store_.emplace(path / checkpoints_folder_name, begin.attempt);

@@ -116,7 +116,8 @@ class RunDriver {
               auto const sent = events_.try_send(event);
               if (!sent) message = std::move(std::get<Message>(event));
               return sent;
-            }};
+            },
+            [this](Message message) { events_.push(RunEvent{std::move(message)}); }};
   }
 
   [[nodiscard]] auto wait_limits() -> WaitLimits {
