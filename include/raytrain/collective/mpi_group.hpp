@@ -37,6 +37,10 @@ class MpiGroup : public CollectiveGroup {
   /// The lowest rank of this rank's host: the same on all ranks of a host, another one on each host.
   [[nodiscard]] auto first_rank_of_host() const noexcept -> Rank { return endpoint_.first_rank_here(); }
 
+  /// A communicator with the same ranks for MPI calls of the program's own, which meet none of raytrain's. It belongs
+  /// to the group, and its errors end the job unless MPI_Comm_set_errhandler is told otherwise.
+  [[nodiscard]] auto communicator() const noexcept -> MPI_Comm { return endpoint_.duplicate(); }
+
   /// How arrays travel: "memory that all ranks share", "shared memory, and MPI between hosts" or "MPI".
   [[nodiscard]] auto transport() const noexcept -> std::string_view {
     if (endpoint_.is_on_one_host()) return "memory that all ranks share";

@@ -18,6 +18,7 @@
 #include <raytrain/collective/detail/call.hpp>
 #include <raytrain/collective/detail/call_errors.hpp>
 #include <raytrain/collective/detail/mpi_communicator.hpp>
+#include <raytrain/collective/detail/mpi_duplicate.hpp>
 #include <raytrain/collective/detail/mpi_hosts.hpp>
 #include <raytrain/collective/detail/mpi_library.hpp>
 #include <raytrain/collective/detail/patience.hpp>
@@ -36,7 +37,7 @@ namespace raytrain::detail {
 class MpiEndpoint {
  public:
   MpiEndpoint(MPI_Comm original, MpiOptions options, MpiPretence const& pretence)
-      : communicator_{original}, options_{std::move(options)}, pretence_{pretence} {
+      : communicator_{original}, duplicate_{communicator_.handle()}, options_{std::move(options)}, pretence_{pretence} {
     options_.limits.validate("MpiGroup");
     check_options_agree();
     hosts_.emplace(communicator_, options_, pretence_);
@@ -50,6 +51,7 @@ class MpiEndpoint {
   [[nodiscard]] auto rank() const noexcept -> Rank { return communicator_.rank(); }
   [[nodiscard]] auto size() const noexcept -> WorldSize { return communicator_.size(); }
   [[nodiscard]] auto handle() const noexcept -> MPI_Comm { return communicator_.handle(); }
+  [[nodiscard]] auto duplicate() const noexcept -> MPI_Comm { return duplicate_.handle(); }
   [[nodiscard]] auto largest_count() const noexcept -> std::size_t { return pretence_.largest_count; }
   [[nodiscard]] auto combines_in_rank_order() const noexcept -> bool {
     return options_.reduction == Reduction::rank_order ||
@@ -65,6 +67,7 @@ class MpiEndpoint {
 
   void abort() noexcept {
     if (auto const& memory = hosts_->memory()) memory->abort();
+    duplicate_.abandon();
     aborted_.store(true);
     has_news_.store(true);
   }
@@ -239,6 +242,7 @@ class MpiEndpoint {
   /// counts.
   void break_up(Errc code, std::string const& happened) noexcept {
     communicator_.abandon();
+    duplicate_.abandon();
     hosts_->abandon();
     // The others of this host wait for this rank, unless they are told the same.
     if (auto const& memory = hosts_->memory(); memory != nullptr && !memory->is_closed()) memory->abort();
@@ -389,6 +393,7 @@ class MpiEndpoint {
   }
 
   MpiCommunicator communicator_;
+  MpiDuplicate duplicate_;
   MpiOptions options_;
   MpiPretence pretence_;
   std::optional<MpiHosts> hosts_;
