@@ -65,4 +65,4 @@ def need_of(path):
         return 'torch'
     if inside.startswith(('collective/cuda/', 'collective/device.hpp', 'collective/nccl')):
         return 'nccl'
-    return 'mpi' if inside.startswith(('collective/mpi', 'collective/detail/mpi_')) else 'core'
+    return 'mpi' if inside.startswith(('collective/mpi', 'collective/detail/mpi_', 'backend/mpi/communicator')) else 'core'

@@ -25,8 +25,9 @@ CONCEPT = 'raytrain/backend/backend.hpp'
 FRONT = ['raytrain/trainer.hpp', 'raytrain/raytrain.hpp']
 
 # What needs MPI is included by nothing that works without it.
-NEED_MPI = ('raytrain/collective/mpi', 'raytrain/collective/detail/mpi_')
-MAY_NEED_MPI = ('collective/mpi', 'collective/detail/mpi_', 'launch/ranks', 'launch/detail/rank_session', 'backend/mpi')
+NEED_MPI = ('raytrain/collective/mpi', 'raytrain/collective/detail/mpi_', 'raytrain/backend/mpi/communicator')
+MAY_NEED_MPI = ('collective/mpi', 'collective/detail/mpi_', 'launch/ranks', 'launch/detail/rank_session',
+                'backend/mpi/communicator')
 
 # A library -> the only folders that see it.
 OWNERS = {
@@ -100,6 +101,7 @@ DEFECTS = {
     'MPI outside of its collective': {'include/raytrain/collective/m.hpp': '#include <mpi.h>\n'},
     'MPI in the generic path': {'include/raytrain/train/m.hpp': '#include <raytrain/collective/mpi.hpp>\n'},
     'MPI in the generic path of collectives': {'include/raytrain/collective/m.hpp': '#include <raytrain/collective/detail/mpi_m.hpp>\n'},
+    'MPI in a backend that works without it': {'include/raytrain/backend/mpi.hpp': '#include <raytrain/backend/mpi/communicator.hpp>\n'},
     'CUDA outside its collectives': {'include/raytrain/collective/local.hpp': '#include <cuda_runtime_api.h>\n'},
     'NCCL in the kernels': {'include/raytrain/collective/cuda/k.hpp': '#include <nccl.h>\n'},
     'the details of another folder': {'include/raytrain/train/d.hpp': '#include <raytrain/exec/detail/x.hpp>\n'},
