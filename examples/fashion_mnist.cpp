@@ -14,15 +14,15 @@
 
 #include <raytrain/backend/torch.hpp>
 #include <raytrain/callback/progress_bar.hpp>
-#include <raytrain/data/idx.hpp>
 #include <raytrain/trainer.hpp>
 
+#include "fashion_mnist/data.hpp"
 #include "fashion_mnist/networks.hpp"
 
 namespace {
 
 struct Options {
-  std::filesystem::path data = "/usr/share/datasets/fashion-mnist";
+  std::filesystem::path data = fashion_mnist_folder;
   std::string model = "mlp";
   std::int64_t samples = 60'000;
   int workers = 0;
@@ -98,17 +98,6 @@ void train(raytrain::TorchContext& ctx, Options const& options) {
   }
 }
 
-auto read(Options const& options, std::string const& part) -> raytrain::Dataset {
-  try {
-    return raytrain::read_idx(options.data / (part + "-images-idx3-ubyte.gz"),
-                              options.data / (part + "-labels-idx1-ubyte.gz"));
-  } catch (raytrain::Error const& error) {
-    throw std::runtime_error{
-        std::string{error.what()} +
-        "\nThe files come with Debian's package dataset-fashion-mnist; --data names another folder."};
-  }
-}
-
 void print_table(raytrain::Result const& result) {
   fmt::print("\n{:>6} {:>9} {:>10} {:>10}\n", "epoch", "loss", "accuracy", "samples/s");
   for (auto const& report : result.history) {
@@ -125,8 +114,8 @@ void print_table(raytrain::Result const& result) {
 
 auto run(Options const& options) -> int {
   // The files of the test are read beside those of the training.
-  auto test = std::async(std::launch::async, [&] { return read(options, "t10k"); });
-  auto const training = read(options, "train");
+  auto test = std::async(std::launch::async, [&] { return read_fashion_mnist(options.data, "t10k"); });
+  auto const training = read_fashion_mnist(options.data, "train");
   auto const job = raytrain::job_environment();
   auto const workers = options.workers > 0 ? options.workers : job ? static_cast<int>(job->size.value) : 2;
   auto const samples = std::min(static_cast<std::size_t>(options.samples), training.rows());
