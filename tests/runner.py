@@ -207,7 +207,7 @@ def say_parse_time():
 def sanitized(name, sanitizers, *options):
     # Line numbers are all that a report needs, and sanitizers make g++ warn of what is not so.
     return configure(name, f'-Db_sanitize={sanitizers}', '-Db_lundef=false', '-Db_ndebug=false', '-Doptimization=1',
-                     '-Dwerror=false', '-Dbenchmarks=disabled', *options)
+                     '-Dwerror=false', '-Dbenchmarks=disabled', '-Dmpi=disabled', *options)
 
 
 def address_sanitizer():
@@ -242,7 +242,7 @@ def current_libtorch():
             say(f'The wheel of the current LibTorch cannot be fetched:\n{said}')
             return Count(skipped=1)
     say('LibTorch ' + (prefix / 'version.py').read_text().split("__version__ = '")[-1].split("'")[0])
-    folder = configure('torch-current/build', f'-Dtorch={prefix}', '-Dbenchmarks=disabled')
+    folder = configure('torch-current/build', f'-Dtorch={prefix}', '-Dbenchmarks=disabled', '-Dmpi=disabled')
     return build_and_run(folder, tests_of(folder, ['torch', 'example']), slower=3)
 
 
@@ -266,7 +266,7 @@ def benchmarks():
 def coverage():
     # Without any optimization, ranks that wait for each other take minutes; g++ then warns of what is not so.
     folder = configure('coverage', '-Db_coverage=true', '-Doptimization=1', '-Dwerror=false', '-Dbenchmarks=disabled')
-    total = build_and_run(folder, tests_of(folder, ['unit', 'torch', 'example']), slower=15)
+    total = build_and_run(folder, tests_of(folder, ['unit', 'torch', 'example', 'ranks']), slower=15)
     status, said = run(['gcovr', '--root', ROOT, '--object-directory', folder, '--filter', f'{ROOT}/include/', '-j', '2',
                         '--exclude-throw-branches', '--print-summary', '--sort-percentage', folder])
     say(said)
