@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <raytrain/collective/worker_collective.hpp>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <thread>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <raytrain/collective/shared_memory.hpp>
+
+namespace {
+
+using namespace raytrain;
+
+constexpr std::uint32_t ranks = 3;
+
+// Runs `work` as each rank of a group, with collectives of the kind that `wrap` makes of it.
+template <class Group, class Wrap, class Work>
+void on_all_ranks(std::shared_ptr<Group> const& group, Wrap const& wrap, Work const& work) {
+  std::vector<std::jthread> threads;
+  for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+    threads.emplace_back([&, rank] {
+      WorkerCollective collective{wrap(group, Rank{rank})};
+      work(collective);
+    });
+  }
+}
+
+// A model that only a virtual call reaches.
+auto shared(std::shared_ptr<SharedMemoryGroup> group, Rank rank) -> SharedMemoryCollective {
+  return SharedMemoryCollective{std::move(group), rank};
+}
+
+template <Element T>
+auto value(std::uint32_t number) -> T {
+  if constexpr (std::is_arithmetic_v<T>) {
+    return static_cast<T>(number);
+  } else {
+    return T{static_cast<float>(number)};
+  }
+}
+
+template <Element T>
+auto number(T value) -> double {
+  return static_cast<double>(static_cast<float>(value));
+}
+
+template <Element T>
+void check_operations(WorkerCollective& collective) {
+  auto const me = collective.rank().value;
+  auto const buffer = collective.allocate<T>(ranks);
+  for (std::uint32_t i = 0; i < ranks; ++i) buffer[i] = value<T>(i + me);
+  collective.all_reduce(buffer.span(), ReduceOp::sum);
+  for (std::uint32_t i = 0; i < ranks; ++i) CHECK(number(buffer[i]) == ranks * i + 3);
+
+  std::array<T, 1> mine{value<T>(10 + me)};
+  std::array<T, ranks> all{};
+  collective.all_gather(std::span<T const>{mine}, std::span<T>{all});
+  for (std::uint32_t i = 0; i < ranks; ++i) CHECK(number(all[i]) == 10 + i);
+
+  std::vector<std::size_t> const counts{0, 1, 2};
+  std::vector<T> parts(counts[me], value<T>(20 + me));
+  std::vector<T> gathered(3);
+  collective.all_gatherv(std::span<T const>{parts}, std::span<T>{gathered}, std::span<std::size_t const>{counts});
+  for (std::size_t i = 0; i < gathered.size(); ++i) CHECK(number(gathered[i]) == (i == 0 ? 21 : 22));
+
+  collective.broadcast(std::span<T>{all}, Rank{1});
+  CHECK(number(all[0]) == 10);
+  collective.barrier();
+}
+
+}  // namespace
+
+TEST_CASE_TEMPLATE("a worker's collective does for every type what its model does", T, float, double, std::int8_t,
+                   std::int16_t, std::int32_t, std::int64_t, std::uint8_t, std::uint16_t, std::uint32_t, std::uint64_t,
+                   Float16, BFloat16) {
+  on_all_ranks(SharedMemoryGroup::create(WorldSize{ranks}), shared, [](WorkerCollective& collective) {
+    CHECK(collective.size() == WorldSize{ranks});
+    check_operations<T>(collective);
+  });
+}
+
+TEST_CASE("a worker's collective stops when its model does") {
+  auto const check = [](auto const& group, auto const& wrap) {
+    on_all_ranks(group, wrap, [&](WorkerCollective& collective) {
+      CHECK_FALSE(collective.stop_agreed());
+      if (collective.rank() == Rank{0}) group->request_stop();
+      while (!collective.stop_agreed()) collective.barrier();
+      if (collective.rank() == Rank{0}) return group->abort();
+      CHECK_THROWS_AS(collective.barrier(), Stopped);
+    });
+  };
+  check(std::make_shared<LocalGroup>(WorldSize{ranks}), [](auto group, Rank rank) {
+    return LocalCollective{group, rank};
+  });
+  check(SharedMemoryGroup::create(WorldSize{ranks}), shared);
+}

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <raytrain/launch/job_environment.hpp>
+
+#include <cstdlib>
+#include <map>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <raytrain/launch/host.hpp>
+#include <raytrain/launch/rank_job.hpp>
+
+#include "../support/thrown_error.hpp"
+
+namespace {
+
+using namespace raytrain;
+
+// The environment of a rank, and no other launcher's; as it was before when it goes.
+class RankEnvironment {
+ public:
+  explicit RankEnvironment(std::map<std::string, std::string> const& variables) {
+    for (auto const* const name : {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMI_RANK", "PMI_SIZE",
+                                   "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS", "RAYTRAIN_INTERFACE"}) {
+      if (auto const* const value = std::getenv(name)) before_[name] = value;
+      unsetenv(name);
+      names_.emplace_back(name);
+    }
+    for (auto const& [name, value] : variables) setenv(name.c_str(), value.c_str(), 1);
+  }
+  RankEnvironment(RankEnvironment const&) = delete;
+  auto operator=(RankEnvironment const&) -> RankEnvironment& = delete;
+  ~RankEnvironment() {
+    for (auto const& name : names_) unsetenv(name.c_str());
+    for (auto const& [name, value] : before_) setenv(name.c_str(), value.c_str(), 1);
+  }
+
+ private:
+  std::map<std::string, std::string> before_;
+  std::vector<std::string> names_;
+};
+
+}  // namespace
+
+TEST_CASE("a rank knows its place in the jobs of Open MPI, MPICH and Slurm") {
+  std::map<std::string, std::string> const jobs[] = {
+      {{"OMPI_COMM_WORLD_RANK", "2"}, {"OMPI_COMM_WORLD_SIZE", "4"}},
+      {{"PMI_RANK", "2"}, {"PMI_SIZE", "4"}},
+      {{"SLURM_PROCID", "2"}, {"SLURM_STEP_NUM_TASKS", "4"}},
+  };
+  for (auto const& variables : jobs) {
+    RankEnvironment const environment{variables};
+    auto const job = job_environment();
+    REQUIRE(job.has_value());
+    CHECK(job->rank == Rank{2});
+    CHECK(job->size == WorldSize{4});
+    CHECK_FALSE(is_first_of_job());
+  }
+}
+
+TEST_CASE("a program alone is no rank, nor is one in Slurm's batch script") {
+  {
+    RankEnvironment const environment{{}};
+    CHECK_FALSE(job_environment().has_value());
+    CHECK(is_first_of_job());
+  }
+  RankEnvironment const batch{{{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "4"}}};
+  CHECK_FALSE(job_environment().has_value());
+}
+
+TEST_CASE("what is no place in a job is none") {
+  for (auto const* const size : {"", "0", "-1", "many", "99999999999999"}) {
+    RankEnvironment const environment{{{"PMI_RANK", "0"}, {"PMI_SIZE", size}}};
+    CAPTURE(size);
+    CHECK_FALSE(job_environment().has_value());
+  }
+  RankEnvironment const outside{{{"PMI_RANK", "4"}, {"PMI_SIZE", "4"}}};
+  CHECK_FALSE(job_environment().has_value());
+}
+
+TEST_CASE("a program without ranks refuses a job of many, and says what to include") {
+  RankEnvironment const environment{{{"PMI_RANK", "0"}, {"PMI_SIZE", "3"}}};
+  auto const error = testing::thrown_error([] { (void)detail::open_rank_job_of_program(); });
+  testing::check_contains(error,
+                          "invalid_config: ScalingConfig::launch: this process is one of 3 that an MPI launcher "
+                          "(PMI) has started, and the program was built without ranks; write #include "
+                          "<raytrain/launch/ranks.hpp> beside main");
+}
+
+TEST_CASE("an address lies in a network when its first bits are the network's") {
+  CHECK(detail::is_in_network("10.1.2.3", "10.1.0.0/16"));
+  CHECK(detail::is_in_network("10.1.2.3", "10.1.2.3/32"));
+  CHECK(detail::is_in_network("10.1.2.3", "0.0.0.0/0"));
+  CHECK_FALSE(detail::is_in_network("10.2.2.3", "10.1.0.0/16"));
+  CHECK_FALSE(detail::is_in_network("10.1.2.3", "10.1.2.2/32"));
+  for (auto const* const wrong : {"", "10.1.0.0", "10.1.0.0/", "10.1.0.0/33", "10.1.0.0/1x", "eth0/8", "/8"}) {
+    CAPTURE(wrong);
+    CHECK_FALSE(detail::is_in_network("10.1.2.3", wrong));
+  }
+}
+
+TEST_CASE("a network that a host does not have is refused with those that it has") {
+  RankEnvironment const environment{{{"RAYTRAIN_INTERFACE", "no_such_network"}}};
+  auto const error = testing::thrown_error([] { (void)reachable_address(); });
+  testing::check_contains(error, "invalid_config: RAYTRAIN_INTERFACE: host ");
+  testing::check_contains(error, "has no network 'no_such_network'; it has ");
+  for (auto const& [name, address] : network_interfaces()) {
+    testing::check_contains(error, name + " (" + address + ")");
+    CHECK(find_address(name).has_value());
+    CHECK(find_address(address) == address);
+  }
+}
