@@ -19,13 +19,17 @@
 
 namespace raytrain::detail {
 
-/// Whether MPI's own operation gives what `ReduceOp` promises. Its minimum and maximum lose a NaN, it cannot compute
-/// with 16-bit floats, and with vector instructions Open MPI 4.1 lets sums of short integers stop at the largest
-/// number.
+/// Whether MPI's own operation gives what `ReduceOp` promises. Its minimum and maximum lose a NaN, and it cannot
+/// compute with 16-bit floats. MPICH 4.0 compares unsigned integers as if they were signed, Open MPI 4.1.2 the long
+/// ones (their issues 6083 and 10525), and with vector instructions Open MPI 4.1 lets sums of short integers stop at
+/// the largest number.
 template <ReduceOp op, Element T>
 inline constexpr bool mpi_combines = [] {
   bool const selects = op == ReduceOp::min || op == ReduceOp::max;
-  if constexpr (std::integral<T>) return selects || op == ReduceOp::product || sizeof(T) >= sizeof(std::int32_t);
+  if constexpr (std::integral<T>) {
+    if (selects) return std::signed_integral<T>;
+    return op == ReduceOp::product || sizeof(T) >= sizeof(std::int32_t);
+  }
   return std::floating_point<T> && !selects;
 }();
 
