@@ -36,7 +36,7 @@ namespace raytrain::testing {
   reference.metadata = {{"epoch", "4"}, {"model", "mlp"}};
 
   Ended ended;
-  ended.thrown = Ended::Thrown{10, "training 'fashion'", "rank 1: out of range", "start it again"};
+  ended.thrown = Thrown{10, "training 'fashion'", "rank 1: out of range", "start it again"};
   ended.failures = {Failed{Rank{1}, "node-7", "out of range"}};
   ended.state = 6;
   ended.metrics = {{"loss", 0.5}};

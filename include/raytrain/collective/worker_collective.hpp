@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <concepts>
 #include <cstddef>
 #include <memory>
 #include <optional>
@@ -27,8 +28,9 @@ class WorkerCollective : public detail::Operations<WorkerCollective> {
   // NOLINTNEXTLINE(google-explicit-constructor): it is the same with fewer promises
   WorkerCollective(LocalCollective collective) : local_{std::move(collective)} {}
   // NOLINTNEXTLINE(google-explicit-constructor)
-  template <Collective C>
-  WorkerCollective(C collective) : other_{std::make_unique<detail::CollectiveModelOf<C>>(std::move(collective))} {}
+  template <class C>
+  requires(!std::same_as<C, WorkerCollective>) && Collective<C>  // asked about itself, clang goes round in a circle
+      WorkerCollective(C collective) : other_{std::make_unique<detail::CollectiveModelOf<C>>(std::move(collective))} {}
 
   WorkerCollective(WorkerCollective&&) noexcept = default;
   auto operator=(WorkerCollective&&) noexcept -> WorkerCollective& = default;

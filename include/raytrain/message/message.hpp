@@ -144,19 +144,19 @@ struct Left {
   friend auto operator==(Left const&, Left const&) -> bool = default;
 };
 
+/// What `fit()` throws on every rank.
+struct Thrown {
+  std::int32_t code{};
+  std::string attempted;
+  std::string happened;
+  std::string remedy;
+  friend auto operator==(Thrown const&, Thrown const&) -> bool = default;
+};
+
 /// To another process than the controller's: what `fit()` gives on every rank. The last message; before it come the
 /// reports of the run's history.
 struct Ended {
-  /// What `fit()` throws; without failures of workers it is no `TrainingFailed`.
-  struct Thrown {
-    std::int32_t code{};
-    std::string attempted;
-    std::string happened;
-    std::string remedy;
-    friend auto operator==(Thrown const&, Thrown const&) -> bool = default;
-  };
-
-  std::optional<Thrown> thrown;
+  std::optional<Thrown> thrown;  ///< Without failures of workers it is no `TrainingFailed`.
   std::vector<Failed> failures;
   std::uint8_t state{};
   Metrics metrics;

@@ -84,7 +84,7 @@ inline auto lead_ranks(RankJob& job, std::function<Result()> const& fit) -> Resu
     job.end();
   };
   auto const thrown_by = [](Error const& error) {
-    return Ended::Thrown{static_cast<std::int32_t>(error.code()), error.attempted(), error.happened(), error.remedy()};
+    return Thrown{static_cast<std::int32_t>(error.code()), error.attempted(), error.happened(), error.remedy()};
   };
   try {
     auto result = fit();
@@ -103,7 +103,7 @@ inline auto lead_ranks(RankJob& job, std::function<Result()> const& fit) -> Resu
     throw;
   } catch (std::exception const& error) {
     Ended ended;
-    ended.thrown = Ended::Thrown{static_cast<std::int32_t>(Errc::worker_failed), "fit() on rank 0", error.what(), {}};
+    ended.thrown = Thrown{static_cast<std::int32_t>(Errc::worker_failed), "fit() on rank 0", error.what(), {}};
     tell(std::move(ended), {});
     throw;
   }

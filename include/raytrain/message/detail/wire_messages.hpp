@@ -111,7 +111,7 @@ void serialize(A& archive, Left& m) {
 }
 
 template <detail::WireArchive A>
-void serialize(A& archive, Ended::Thrown& m) {
+void serialize(A& archive, Thrown& m) {
   archive(m.code, m.attempted, m.happened, m.remedy);
 }
 
