@@ -65,4 +65,5 @@ def need_of(path):
         return 'torch'
     if inside.startswith(('collective/cuda/', 'collective/device.hpp', 'collective/nccl')):
         return 'nccl'
-    return 'mpi' if inside.startswith(('collective/mpi', 'collective/detail/mpi_', 'backend/mpi/communicator')) else 'core'
+    needs_mpi = ('collective/mpi', 'collective/detail/mpi_', 'backend/mpi/communicator', 'launch/ranks', 'launch/detail/rank_session')
+    return 'mpi' if inside.startswith(needs_mpi) else 'core'
