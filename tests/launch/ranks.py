@@ -76,7 +76,7 @@ def goes_on(folder):
 def throws(folder):
     job = ranks(3, folder, 'throw')
     job.expect_all_say(3, 'failed', 'rank 1 on ', 'as planned', 'start it again to go on from', 'errored')
-    job.expect('it ends within 5 s', job.seconds < 5)
+    job.expect('it ends within 10 s', job.seconds < 10)
     job.expect_nobody_left()
     goes_on_from(folder, 3)
 
@@ -88,7 +88,7 @@ def dies(folder, what, status):
     for line in failed:
         job.expect('they name the rank and its process', re.search(r'rank 1 on \S+: process \d+ is lost', line))
     job.expect(f'the exit status is {status}', job.status == status)
-    job.expect('it ends within 5 s', job.seconds < 5)
+    job.expect('it ends within 10 s', job.seconds < 10)
     job.expect_nobody_left()
     goes_on_from(folder, 3)
 
@@ -113,13 +113,13 @@ def returns_early(folder):
     job = ranks(3, folder, 'return')
     said = job.expect_all_say(3, 'failed')
     job.expect('whoever noticed it first says so', 'rank 1 returned after 3 of them' in said or 'rank 1 has ended' in said)
-    job.expect('it ends within 5 s', job.seconds < 5)
+    job.expect('it ends within 10 s', job.seconds < 10)
 
 
 def refused_by_backend(folder):
     job = ranks(3, folder, 'refuse')
     job.expect_all_say(3, 'failed', 'rank 1 on ', 'no such device here', '0 reports')
-    job.expect('it ends within 5 s', job.seconds < 5)
+    job.expect('it ends within 10 s', job.seconds < 10)
 
 
 def signalled(folder):
@@ -161,7 +161,7 @@ def other_run_in_folder(folder):
     record.write_text('{}')
     job = ranks(2, folder)
     job.expect_all_say(2, 'error', 'run.json')
-    job.expect('it ends within 5 s', job.seconds < 5)
+    job.expect('it ends within 10 s', job.seconds < 10)
 
 
 def storage_not_shared(folder):
