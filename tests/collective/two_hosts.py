@@ -26,7 +26,9 @@ def run(*command):
     subprocess.run([str(word) for word in command], check=True)
 
 
-def reason_to_skip():
+def reason_to_skip(mpirun):
+    if ' ' in mpirun:
+        return f"Open MPI 5 does not quote the space in its own folder's name when it starts a daemon: {mpirun}"
     missing = [tool for tool in ('ip', 'unshare', 'nsenter', 'mount') if not shutil.which(tool)]
     if missing:
         return f'needs {", ".join(missing)}'
@@ -100,7 +102,7 @@ def inside(mpirun, program):
 def main(arguments):
     if arguments[0] == INSIDE:
         return inside(arguments[1], arguments[2:])
-    reason = reason_to_skip()
+    reason = reason_to_skip(arguments[0])
     if reason:
         print(f'skipped: {reason}')
         return SKIPPED
