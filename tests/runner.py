@@ -361,12 +361,11 @@ def main():
         'ThreadSanitizer': (thread_sanitizer,),
         'clang, no optional dependency': (clang_alone,),
         'current LibTorch': (current_libtorch,),
-        'MPICH': (mpich,),
         'Open MPI 5': (open_mpi_5,),
         'fuzzing': (fuzzing, 60 if options.long else 20),
         'benchmarks': (benchmarks,),
     }
-    long_cells = {'fuzzing': cells['fuzzing'], 'soak': (soak,)}
+    long_cells = {'fuzzing': cells['fuzzing'], 'MPICH': (mpich,), 'soak': (soak,)}
     start = time.monotonic()
     total = Count()
     if not options.cell:
