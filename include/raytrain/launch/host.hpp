@@ -101,6 +101,13 @@ namespace detail {
               "name one of them, or a network such as 10.1.0.0/16 that each host has an address in"};
 }
 
+/// Address on which the controller of a job listens for its ranks; loopback while all are on this host.
+///
+/// Errors: as `reachable_address`.
+[[nodiscard]] inline auto control_address(bool on_one_host) -> std::string {
+  return on_one_host ? "127.0.0.1" : reachable_address();
+}
+
 /// The machine and the process that a worker lives in.
 struct Host {
   std::string hostname;

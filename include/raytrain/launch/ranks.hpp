@@ -244,7 +244,7 @@ class MpiRankJob final : public RankJob {
 
   void listen() {
     ControlServer::Options options{.world = size()};
-    options.interface_address = placement_.local_world_size == size() ? "127.0.0.1" : reachable_address();
+    options.interface_address = control_address(placement_.local_world_size == size());
     options.unix_socket_too = placement_.local_world_size > WorldSize{1};
     server_.emplace(std::move(options),
                     ControlServer::Events{[this](Rank rank, Message& message) { return hand_on(rank, message); },

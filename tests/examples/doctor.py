@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the doctor finds, and what it advises where something is wrong:  doctor.py CASE DOCTOR [MPIRUN ARGUMENT...]"""
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+SKIPPED = 77
+case, doctor, *mpirun = sys.argv[1:]
+
+
+class Answer:
+    """What the doctor says in a folder of its own, which it leaves as it was."""
+
+    def __init__(self, *arguments, start=(), **environment):
+        with tempfile.TemporaryDirectory() as folder:
+            pathlib.Path(folder, 'file').touch()
+            done = subprocess.run([*start, doctor, '--checkpoint-size', '1', *arguments], cwd=folder, text=True,
+                                  env={**os.environ, **environment}, stdin=subprocess.DEVNULL,
+                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=100, check=False)
+            self.left = os.listdir(folder)
+        self.status, self.text = done.returncode, done.stdout
+        self.expect('nothing is left behind', self.left == ['file'])
+
+    def expect(self, what, holds):
+        if not holds:
+            sys.exit(f'{case}: not so: {what}\nstatus {self.status}, left {self.left}\n{self.text}')
+
+    def expect_says(self, *parts):
+        for part in parts:
+            self.expect(f'it says "{part}"', part in self.text)
+
+
+def threads():
+    answer = Answer('--workers', '2')
+    answer.expect('it is no failure', answer.status == 0)
+    answer.expect_says('with threads as workers', 'Processor', 'Memory', '2 on ', 'LibTorch', 'MPI', 'Network', 'GPU',
+                       ' free\n', 'one of 1 MiB is committed after', 'all_reduce of 8 B takes', 'until all workers run')
+
+
+def too_many():
+    Answer('--workers', '999').expect_says('999 workers share the ', 'start ')
+
+
+def in_memory():
+    folder = tempfile.mkdtemp(dir='/dev/shm')
+    try:
+        answer = Answer('--workers', '1', '--storage', f'{folder}/runs')
+        answer.expect_says('tmpfs', 'checkpoints go to memory (tmpfs)')
+        answer.expect('nothing is left behind', not os.listdir(folder))
+    finally:
+        os.rmdir(folder)
+
+
+def unusable_storage():
+    answer = Answer('--workers', '1', '--storage', 'file')
+    answer.expect_says('This job cannot train:', 'file')
+    answer.expect('the exit status is 1', answer.status == 1)
+
+
+def slow_kernels():
+    """Those that OpenBLAS takes for a processor that it does not know."""
+    answer = Answer('--workers', '1', OPENBLAS_CORETYPE='Prescott')
+    if 'vector instructions: AVX' not in answer.text or 'OpenBLAS' not in answer.text:
+        print('needs AVX2 and a LibTorch with OpenBLAS')
+        sys.exit(SKIPPED)
+    answer.expect_says('OpenBLAS with its Prescott kernels', 'export OPENBLAS_CORETYPE=')
+
+
+def ranks():
+    answer = Answer(start=[*mpirun, '-n', '2'])
+    answer.expect('it is no failure', answer.status == 0)
+    answer.expect_says('2 ranks of ', 'MPI_THREAD_MULTIPLE', 'travel through memory that all ranks share',
+                       'rank 0 listens on 127.0.0.1 and a Unix socket', '2 on ')
+    answer.expect('one rank speaks', answer.text.count('Processor') == 1)
+    answer.expect('what all say is said once', '[rank' not in answer.text)
+
+
+def bound():
+    """One core where there are more."""
+    if os.cpu_count() == 1:
+        print('needs 2 cores')
+        sys.exit(SKIPPED)
+    Answer('--workers', '1', start=['taskset', '-c', '0']).expect_says('this process may use 1 of the ')
+
+
+def bound_rank():
+    if os.cpu_count() == 1:
+        print('needs 2 cores')
+        sys.exit(SKIPPED)
+    Answer(start=[*mpirun, '-n', '1', 'taskset', '-c', '0']).expect_says(' may use 1 of the ', '--map-by slot:PE=')
+
+
+def differs():
+    """What one rank alone has to say is said to be its own."""
+    answer = Answer(start=[*mpirun, '-n', '1', doctor, '--checkpoint-size', '1', ':', '-n', '1', 'env', 'NCCL_PLANTED=1'])
+    answer.expect_says('NCCL_PLANTED=1  [rank 1 on ')
+
+
+CASES = {function.__name__: function for function in (
+    threads, too_many, in_memory, unusable_storage, slow_kernels, bound, ranks, bound_rank, differs)}
+
+if __name__ == '__main__':
+    CASES[case]()
