@@ -10,6 +10,8 @@ import concurrent.futures
 import os
 import subprocess
 
+import layers
+
 
 class Compiler:
     def __init__(self, words):
@@ -65,5 +67,4 @@ def need_of(path):
         return 'torch'
     if inside.startswith(('collective/cuda/', 'collective/device.hpp', 'collective/nccl')):
         return 'nccl'
-    needs_mpi = ('collective/mpi', 'collective/detail/mpi_', 'backend/mpi/communicator', 'launch/ranks', 'launch/detail/rank_session')
-    return 'mpi' if inside.startswith(needs_mpi) else 'core'
+    return 'mpi' if inside.startswith(layers.MAY_NEED_MPI) else 'core'

@@ -25,9 +25,9 @@ CONCEPT = 'raytrain/backend/backend.hpp'
 FRONT = ['raytrain/trainer.hpp', 'raytrain/raytrain.hpp']
 
 # What needs MPI is included by nothing that works without it.
-NEED_MPI = ('raytrain/collective/mpi', 'raytrain/collective/detail/mpi_', 'raytrain/backend/mpi/communicator')
-MAY_NEED_MPI = ('collective/mpi', 'collective/detail/mpi_', 'launch/ranks', 'launch/detail/rank_session',
+MAY_NEED_MPI = ('collective/mpi', 'collective/detail/mpi_', 'launch/ranks', 'launch/rank_communicator', 'launch/detail/rank_session',
                 'backend/mpi/communicator')
+NEED_MPI = tuple(f'raytrain/{path}' for path in MAY_NEED_MPI)
 
 # A library -> the only folders that see it.
 OWNERS = {

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Trains as the ranks of a job, and looks at what all of them say:
 
-  ranks.py CASE RANKS_PROGRAM PROGRAM_WITHOUT_RANKS MPIRUN ARGUMENT...
+  ranks.py CASE RANKS_PROGRAM PROGRAM_WITHOUT_RANKS COMMUNICATOR_PROGRAM MPIRUN ARGUMENT...
 """
 import pathlib
 import re
@@ -12,7 +12,7 @@ import tempfile
 import time
 
 SKIPPED = 77
-case, program, without, *mpirun = sys.argv[1:]
+case, program, without, with_mpi, *mpirun = sys.argv[1:]
 
 
 class Job:
@@ -154,6 +154,28 @@ def built_without_ranks(folder):
     job.expect('nothing was created', not folder.exists())
 
 
+def own_communicator(folder):
+    """Two trainings side by side, in a program that has begun MPI itself and goes on using it."""
+    job = Job(*mpirun, '-n', 4, with_mpi, folder, 'halves')
+    job.expect('it ends well', job.status == 0)
+    for half, added in (0, 0 + 2), (1, 1 + 3):
+        line = f'result half_{half}: 2 reports, ranks add up to {added}'
+        job.expect(f'2 ranks say "{line}"', job.lines.count(line) == 2)
+    job.expect_all_say(4, 'MPI goes on with 4')
+
+
+def no_communicator(folder):
+    job = Job(*mpirun, '-n', 2, with_mpi, folder, 'null')
+    job.expect_all_say(2, 'error', 'needs a communicator (got MPI_COMM_NULL)')
+    job.expect('nothing was created', not folder.exists())
+
+
+def too_few_threads(folder):
+    job = Job(*mpirun, '-n', 2, with_mpi, folder, 'single')
+    job.expect_all_say(2, 'error', 'needs MPI_THREAD_SERIALIZED', 'initialised with MPI_THREAD_SINGLE')
+    job.expect('nothing was created', not folder.exists())
+
+
 def other_run_in_folder(folder):
     """What rank 0 alone finds out is every rank's error."""
     ranks(1, folder)
@@ -209,7 +231,7 @@ def interface(folder):
 
 CASES = {function.__name__: function for function in (
     same_on_threads, goes_on, throws, killed, exits, returns_early, refused_by_backend, signalled, twice, settings_differ, other_size,
-    built_without_ranks, other_run_in_folder, storage_not_shared, two_hosts, interface)}
+    built_without_ranks, own_communicator, no_communicator, too_few_threads, other_run_in_folder, storage_not_shared, two_hosts, interface)}
 
 scratch = pathlib.Path(tempfile.mkdtemp())
 try:

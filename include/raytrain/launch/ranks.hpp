@@ -27,6 +27,7 @@
 #include <raytrain/launch/detail/worker_thread.hpp>
 #include <raytrain/launch/host.hpp>
 #include <raytrain/launch/object_exchange.hpp>
+#include <raytrain/launch/rank_communicator.hpp>
 #include <raytrain/launch/rank_job.hpp>
 #include <raytrain/launch/run_token.hpp>
 #include <raytrain/launch/worker.hpp>
@@ -358,7 +359,7 @@ class MpiRankJob final : public RankJob {
 namespace detail {
 
 inline auto open_mpi_rank_job(JobRequest const& request) -> std::unique_ptr<RankJob> {
-  return std::make_unique<MpiRankJob>(rank_session(), MPI_COMM_WORLD, request);
+  return std::make_unique<MpiRankJob>(rank_session(), rank_communicator, request);
 }
 
 /// What including this header does.
