@@ -146,7 +146,7 @@ TEST_CASE_TEMPLATE("in MPI's own order, a NaN of any rank is the minimum and the
   });
 }
 
-// Run by two_hosts.py alone.
+// Run by hosts.py alone.
 TEST_CASE("on two hosts, sums are in rank order or in MPI's own, as was asked for" * doctest::skip()) {
   MPI_Comm host = MPI_COMM_NULL;
   MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host);

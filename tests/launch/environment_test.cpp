@@ -21,8 +21,9 @@ using namespace raytrain;
 class RankEnvironment {
  public:
   explicit RankEnvironment(std::map<std::string, std::string> const& variables) {
-    for (auto const* const name : {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMI_RANK", "PMI_SIZE",
-                                   "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS", "RAYTRAIN_INTERFACE"}) {
+    for (auto const* const name :
+         {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMI_RANK", "PMI_SIZE", "SLURM_PROCID",
+          "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS", "RAYTRAIN_INTERFACE", "RAYTRAIN_PORT"}) {
       if (auto const* const value = std::getenv(name)) before_[name] = value;
       unsetenv(name);
       names_.emplace_back(name);
@@ -97,6 +98,23 @@ TEST_CASE("an address lies in a network when its first bits are the network's") 
   for (auto const* const wrong : {"", "10.1.0.0", "10.1.0.0/", "10.1.0.0/33", "10.1.0.0/1x", "eth0/8", "/8"}) {
     CAPTURE(wrong);
     CHECK_FALSE(detail::is_in_network("10.1.2.3", wrong));
+  }
+}
+
+TEST_CASE("a port is a number up to 65535, and any one unless it is asked for") {
+  {
+    RankEnvironment const environment{{}};
+    CHECK(wanted_port() == 0);
+  }
+  {
+    RankEnvironment const environment{{{"RAYTRAIN_PORT", "65535"}}};
+    CHECK(wanted_port() == 65535);
+  }
+  for (auto const* const wrong : {"", "65536", "-1", "80x", " 80"}) {
+    RankEnvironment const environment{{{"RAYTRAIN_PORT", wrong}}};
+    testing::check_contains(
+        testing::thrown_error([] { (void)wanted_port(); }),
+        "invalid_config: RAYTRAIN_PORT: must be a port from 0 to 65535 (got '" + std::string{wrong} + "')");
   }
 }
 

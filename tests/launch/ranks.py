@@ -6,6 +6,7 @@
 import pathlib
 import re
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -198,40 +199,63 @@ def storage_not_shared(folder):
     job.expect_all_say(2, 'failed', 'rank 1 on ', 'does not see the run\'s folder', 'all hosts share')
 
 
-def on_two_hosts(*arguments, **environment):
+def on_hosts(places, *arguments, **environment):
     job = Job('env', *(f'{name}={value}' for name, value in environment.items()), sys.executable, '-B',
-              pathlib.Path(__file__).parent.parent / 'collective' / 'two_hosts.py', mpirun[0], program, *arguments)
+              pathlib.Path(__file__).parent.parent / 'collective' / 'hosts.py', places, mpirun[0], program, *arguments)
     if job.status == SKIPPED:
         print(job.text.strip())
         sys.exit(SKIPPED)
     return job
 
 
-def two_hosts(folder):
-    """On two hosts the bits are those of threads in rank order, and the same on every run in any other."""
-    job = on_two_hosts(folder / 'rank_order', 'rank_order')
+TWO_HOSTS = 'alpha:2,beta:2'
+
+
+def same_bits_on_hosts(folder, places, where):
+    """On several hosts the bits are those of threads in rank order, and the same on every run in any other."""
+    job = on_hosts(places, folder / 'rank_order', 'rank_order')
     result = job.expect_all_say(4, 'result', 'finished, 24 reports, 6 checkpoints')
-    for rank in range(4):
-        job.expect(f'rank {rank} is placed', job.lines_with(
-            f'rank {rank} of 4, local {rank % 2} of 2, node {rank // 2}'))
+    for rank, (local, size, node) in enumerate(where):
+        job.expect(f'rank {rank} is placed', job.lines_with(f'rank {rank} of 4, local {local} of {size}, node {node}'))
     threads = Job(without, folder / 'threads', '', 4)
     threads.expect(f'threads say {result}', threads.lines_with('result') == [result])
-    automatic = [on_two_hosts(folder / f'automatic_{i}').expect_all_say(4, 'result', 'finished') for i in range(2)]
+    automatic = [on_hosts(places, folder / f'automatic_{i}').expect_all_say(4, 'result', 'finished') for i in range(2)]
     job.expect(f'two runs end alike, {automatic}', automatic[0] == automatic[1])
 
 
+def two_hosts(folder):
+    same_bits_on_hosts(folder, TWO_HOSTS, [(0, 2, 0), (1, 2, 0), (0, 2, 1), (1, 2, 1)])
+
+
+def three_hosts(folder):
+    same_bits_on_hosts(folder, 'alpha:2,beta:1,gamma:1', [(0, 2, 0), (1, 2, 0), (0, 1, 1), (0, 1, 2)])
+
+
+def port_in_use(folder):
+    with socket.socket() as other:
+        other.bind(('127.0.0.1', 0))
+        other.listen()
+        port = other.getsockname()[1]
+        job = Job('env', f'RAYTRAIN_PORT={port}', *mpirun, '-n', 2, program, folder)
+        job.expect_all_say(2, 'error', 'listening for the ranks of the job: rank 0 on ',
+                           f'listening at tcp:127.0.0.1:{port}: Address already in use')
+        job.expect('nothing was created', not folder.exists())
+    job = Job('env', f'RAYTRAIN_PORT={port}', *mpirun, '-n', 2, program, folder)
+    job.expect_all_say(2, 'result', 'finished')
+
+
 def interface(folder):
-    job = on_two_hosts(folder / 'wire', '', RAYTRAIN_INTERFACE='wire')
+    job = on_hosts(TWO_HOSTS, folder / 'wire', '', RAYTRAIN_INTERFACE='wire')
     job.expect_all_say(4, 'result', 'finished')
-    job = on_two_hosts(folder / 'net', '', RAYTRAIN_INTERFACE='10.77.0.0/24')
+    job = on_hosts(TWO_HOSTS, folder / 'net', '', RAYTRAIN_INTERFACE='10.77.0.0/24')
     job.expect_all_say(4, 'result', 'finished')
-    job = on_two_hosts(folder / 'none', '', RAYTRAIN_INTERFACE='10.78.0.0/24')
+    job = on_hosts(TWO_HOSTS, folder / 'none', '', RAYTRAIN_INTERFACE='10.78.0.0/24')
     job.expect_all_say(4, 'error', "host alpha has no network '10.78.0.0/24'; it has wire (10.77.0.1)")
 
 
 CASES = {function.__name__: function for function in (
     same_on_threads, goes_on, throws, killed, exits, returns_early, refused_by_backend, signalled, twice, settings_differ, other_size,
-    built_without_ranks, own_communicator, no_communicator, too_few_threads, other_run_in_folder, storage_not_shared, two_hosts, interface)}
+    built_without_ranks, own_communicator, no_communicator, too_few_threads, other_run_in_folder, storage_not_shared, two_hosts, three_hosts, port_in_use, interface)}
 
 scratch = pathlib.Path(tempfile.mkdtemp())
 try:

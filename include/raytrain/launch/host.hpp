@@ -108,6 +108,21 @@ namespace detail {
   return on_one_host ? "127.0.0.1" : reachable_address();
 }
 
+/// What the environment variable RAYTRAIN_PORT asks for: the one TCP port that the controller listens on, where a
+/// firewall lets nothing else through. 0, or no such variable: any that is free.
+///
+/// Errors: `invalid_config` for what is no port.
+[[nodiscard]] inline auto wanted_port() -> std::uint16_t {
+  auto const* const wanted = std::getenv("RAYTRAIN_PORT");
+  std::string_view const digits = wanted != nullptr ? wanted : "0";
+  std::uint16_t port = 0;
+  auto const parsed = std::from_chars(digits.begin(), digits.end(), port);
+  if (parsed.ec == std::errc{} && parsed.ptr == digits.end()) return port;
+  throw Error{Errc::invalid_config, "RAYTRAIN_PORT",
+              "must be a port from 0 to 65535 (got '" + std::string{digits} + "')",
+              "write one that is free on rank 0's host, or 0 for any"};
+}
+
 /// The machine and the process that a worker lives in.
 struct Host {
   std::string hostname;

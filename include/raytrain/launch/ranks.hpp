@@ -245,6 +245,7 @@ class MpiRankJob final : public RankJob {
 
   void listen() {
     ControlServer::Options options{.world = size()};
+    options.port = wanted_port();
     options.interface_address = control_address(placement_.local_world_size == size());
     options.unix_socket_too = placement_.local_world_size > WorldSize{1};
     server_.emplace(std::move(options),

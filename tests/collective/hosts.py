@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs a test program as four ranks on two hosts, two on each, between which there is only a network:
+"""Runs a test program as the ranks of a job on several hosts, between which there is only a network:
 
-  two_hosts.py MPIRUN PROGRAM ARGUMENT...
+  hosts.py alpha:2,beta:2 MPIRUN PROGRAM ARGUMENT...
 
 The hosts are namespaces of this machine with names of their own. All of it, files and processes included, is inside of
 namespaces that go away with the process that made them, however it ends. Skipped where it is not allowed to make them.
@@ -15,7 +15,7 @@ import time
 
 SKIPPED = 77
 NETWORK = '10.77.0'
-HOSTS = {'alpha': f'{NETWORK}.1', 'beta': f'{NETWORK}.2'}
+HOSTS = {name: f'{NETWORK}.{number}' for number, name in enumerate(('alpha', 'beta', 'gamma'), 1)}
 ISOLATED = ['unshare', '--mount', '--net', '--uts', '--pid', '--fork', '--kill-child', '--mount-proc']
 # UCX, which MPICH goes through, looks there for interfaces.
 SEE_NETWORK = ['mount', '-t', 'sysfs', 'none', '/sys']
@@ -34,7 +34,7 @@ def reason_to_skip(mpirun):
         return f'needs {", ".join(missing)}'
     if os.geteuid() != 0:
         return 'needs root'
-    tried = subprocess.run([*ISOLATED, 'ip', 'link', 'add', 'one', 'type', 'veth', 'peer', 'two'], text=True,
+    tried = subprocess.run([*ISOLATED, 'ip', 'link', 'add', 'name', 'wire', 'type', 'bridge'], text=True,
                            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
     return f'cannot make a network: {tried.stdout.strip()}' if tried.returncode != 0 else None
 
@@ -44,31 +44,41 @@ def is_up(prefix):
     return 'state UP' in subprocess.check_output([str(word) for word in command], text=True)
 
 
-def make_hosts(folder):
-    """Makes this process a host and starts another one; the script that runs a command there."""
-    run('hostname', 'alpha')
-    names = ''.join(f'{address} {name}\n' for name, address in HOSTS.items())
-    (folder / 'hosts').write_text(f'127.0.0.1 localhost\n{names}')
-    run('mount', '--bind', folder / 'hosts', '/etc/hosts')
+def make_host(name):
+    """Another host, with an end of a wire to this one; the words that run a command there."""
     # It says when it is there, and ends with this process, whose end of the pipe it reads.
-    beta = subprocess.Popen(['unshare', '--mount', '--net', '--uts', 'sh', '-c',
-                             f'hostname beta && {" ".join(SEE_NETWORK)} && echo there && exec cat'],
+    host = subprocess.Popen(['unshare', '--mount', '--net', '--uts', 'sh', '-c',
+                             f'hostname {name} && {" ".join(SEE_NETWORK)} && echo there && exec cat'],
                             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    beta.stdout.readline()
-    there = ['nsenter', f'--target={beta.pid}', '--mount', '--net', '--uts']
+    host.stdout.readline()
+    port = f'to_{name}'
+    run('ip', 'link', 'add', 'name', port, 'type', 'veth', 'peer', 'name', 'wire', 'netns', host.pid)
+    run('ip', 'link', 'set', port, 'master', 'wire', 'up')
+    return ['nsenter', f'--target={host.pid}', '--mount', '--net', '--uts']
+
+
+def make_hosts(names, folder):
+    """Makes this process the first host, with a switch to the others; the script that runs a command on one of them."""
+    run('hostname', names[0])
+    lines = ''.join(f'{HOSTS[name]} {name}\n' for name in names)
+    (folder / 'hosts').write_text(f'127.0.0.1 localhost\n{lines}')
+    run('mount', '--bind', folder / 'hosts', '/etc/hosts')
     run(*SEE_NETWORK)
-    run('ip', 'link', 'add', 'wire', 'type', 'veth', 'peer', 'wire', 'netns', beta.pid)
-    for prefix, address in (([], HOSTS['alpha']), (there, HOSTS['beta'])):
-        run(*prefix, 'ip', 'address', 'add', f'{address}/24', 'dev', 'wire')
+    run('ip', 'link', 'add', 'name', 'wire', 'type', 'bridge')
+    reach = {names[0]: [], **{name: make_host(name) for name in names[1:]}}
+    for name, prefix in reach.items():
+        run(*prefix, 'ip', 'address', 'add', f'{HOSTS[name]}/24', 'dev', 'wire')
         run(*prefix, 'ip', 'link', 'set', 'wire', 'up')
         run(*prefix, 'ip', 'link', 'set', 'lo', 'up')
     # An interface is of use some time after that; programs that look before do without it.
     deadline = time.monotonic() + 10
-    while not all(is_up(prefix) for prefix in ([], there)):
+    while not all(is_up(prefix) for prefix in reach.values()):
         if time.monotonic() > deadline:
-            sys.exit('the wire between the hosts does not come up')
+            sys.exit('the wires between the hosts do not come up')
     agent = folder / 'agent'
-    agent.write_text(f'#!/bin/sh\n# Called as rsh is: HOST COMMAND...\nshift\nexec {" ".join(there)} sh -c "$*"\n')
+    cases = ''.join(f'  {name}) exec {" ".join(prefix)} sh -c "$*" ;;\n' for name, prefix in reach.items() if prefix)
+    agent.write_text('#!/bin/sh\n# Called as rsh is: HOST COMMAND...\nhost=$1\nshift\n'
+                     f'case $host in\n{cases}  *) echo "no host $host" >&2; exit 1 ;;\nesac\n')
     agent.chmod(0o755)
     return agent
 
@@ -86,14 +96,15 @@ def options(mpirun, places, agent, folder):
             '--prtemca', 'prte_if_include', network]
 
 
-def inside(mpirun, program):
+def inside(places, mpirun, program):
     folder = pathlib.Path('/run')
     run('mount', '-t', 'tmpfs', 'none', folder)
-    agent = make_hosts(folder)
-    places = ','.join(f'{host}:2' for host in HOSTS)
-    command = [mpirun, *options(mpirun, places, agent, folder), '-n', '4', *program]
+    ranks = {name: int(count) for name, count in (place.split(':') for place in places.split(','))}
+    agent = make_hosts([*ranks], folder)
+    all_ranks = str(sum(ranks.values()))
+    command = [mpirun, *options(mpirun, places, agent, folder), '-n', all_ranks, *program]
     # UCX would use the memory that the hosts have in common after all.
-    environment = {**os.environ, 'RAYTRAIN_TEST_RANKS': '4', 'TMPDIR': str(folder),
+    environment = {**os.environ, 'RAYTRAIN_TEST_RANKS': all_ranks, 'TMPDIR': str(folder),
                    'UCX_TLS': 'tcp,self', 'UCX_NET_DEVICES': 'wire'}
     return subprocess.run([str(word) for word in command], env=environment, stdin=subprocess.DEVNULL,
                           check=False).returncode
@@ -101,8 +112,8 @@ def inside(mpirun, program):
 
 def main(arguments):
     if arguments[0] == INSIDE:
-        return inside(arguments[1], arguments[2:])
-    reason = reason_to_skip(arguments[0])
+        return inside(arguments[1], arguments[2], arguments[3:])
+    reason = reason_to_skip(arguments[1])
     if reason:
         print(f'skipped: {reason}')
         return SKIPPED
