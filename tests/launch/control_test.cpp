@@ -108,14 +108,14 @@ TEST_CASE("the largest messages and many small ones pass in both directions") {
   CHECK(client.send(large));
   server.tell_all(large);
   for (std::size_t i = 0; i < small; ++i) {
-    CHECK(client.send(Committed{i}));
-    server.tell_all(Committed{i});
+    CHECK(client.send(Progress{Rank{0}, i, small, {}}));
+    server.tell_all(Progress{Rank{0}, i, small, {}});
   }
   auto const to_server = log.wait_for_messages(Rank{0}, small + 1);
   auto const to_client = told.wait_for_messages(small + 1);
   CHECK(to_server == to_client);
   CHECK((to_server.front() == large));
-  CHECK((to_server.back() == Message{Committed{small - 1}}));
+  CHECK((to_server.back() == Message{Progress{Rank{0}, small - 1, small, {}}}));
 }
 
 TEST_CASE("while there is no room for a rank's messages it waits, is not lost, and others go on") {
@@ -214,7 +214,7 @@ TEST_CASE("close inside an event is refused, at both ends") {
   the_server = &server;
   ControlClient client{client_of(server, Rank{0}), client_events};
   the_client = &client;
-  CHECK(client.send(Stop{}));
+  CHECK(client.send(Finished{Rank{0}, false}));
   told.wait_for_messages(1);
   check_contains(at_server, "invalid_call: ControlServer::close: called inside an event");
   check_contains(at_client, "invalid_call: ControlClient::close: called inside an event");
@@ -356,6 +356,25 @@ TEST_CASE("a rank that sends what is no message is lost with the decoder's words
     CHECK(peer.is_closed());
     log.wait([&] { return log.lost.size() == i + 1; });
     CHECK((log.lost.back() == std::pair{rank, rubbish[i].second}));
+    CHECK(log.wait_for_messages(rank, 1).size() == 1);
+  }
+}
+
+TEST_CASE("a rank that speaks for another one, or as the controller, is lost and not heard") {
+  ServerLog log;
+  std::vector<Message> const wrong{Warning{Rank{9}, "as another"}, Finished{Rank{0}, false}, Stop{true}, Left{Rank{3}}};
+  ControlServer server{on_loopback(4), log.events()};
+  for (std::size_t i = 0; i < wrong.size(); ++i) {
+    Rank const rank{static_cast<std::uint32_t>(i)};
+    RawPeer peer{server.addresses().front()};
+    peer.shake_hands(server.token(), rank);
+    peer.send(encode(Warning{rank, "as itself"}));
+    peer.send(encode(wrong[i]));
+    peer.send(encode(Warning{rank, "afterwards"}));
+    CHECK(peer.is_closed());
+    log.wait([&] { return log.lost.size() == i + 1; });
+    CHECK(log.lost.back().first == rank);
+    CHECK(log.lost.back().second == "its connection brought a message that is not its rank's own");
     CHECK(log.wait_for_messages(rank, 1).size() == 1);
   }
 }

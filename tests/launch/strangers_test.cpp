@@ -72,7 +72,7 @@ class PingPong {
   void ask() {
     ControlClient client{client_of(server, Rank{0}), told_.events()};
     for (std::uint64_t number = 0; !ended_; ++number) {
-      CHECK(client.send(Committed{number}));
+      CHECK(client.send(Progress{Rank{0}, number, 0, {}}));
       told_.wait([&] { return told_.messages.size() > number; });
     }
   }
@@ -176,7 +176,7 @@ TEST_CASE("a thousand strangers at once cost few descriptors, delay no rank and 
   talk.wait_for_answers(100);
   {
     ControlClient client{client_of(talk.server, Rank{1}), no_events()};
-    CHECK(client.send(Stop{}));
+    CHECK(client.send(Finished{Rank{1}, true}));
     // Its connection came behind all of theirs, so that the server has accepted all of them.
     CHECK(open_descriptors() < before + count + options.max_strangers + 20);
   }

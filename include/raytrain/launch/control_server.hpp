@@ -282,6 +282,10 @@ class ControlServer {
       auto event = connection.session.next();
       if (!event) co_return;
       if (auto* const message = std::get_if<Message>(&*event)) {
+        if (sender_of(*message) != connection.rank) {
+          connection.end("brought a message that is not its rank's own");
+          co_return;
+        }
         if (!deliver(connection, *message)) co_await deliver_later(connection, *message);
       } else if (auto const* const hello = std::get_if<detail::Hello>(&*event)) {
         co_await welcome(connection, hello->rank, writer);

@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -172,5 +173,18 @@ struct Ended {
 /// Everything that a controller and its workers tell each other. The order is part of the protocol.
 using Message = std::variant<Started, Report, CheckpointRef, Progress, Warning, Failed, Finished, Stop, Committed,
                              StopAsked, Begin, Left, Ended>;
+
+/// The rank that a message to the controller comes from; none for what only a controller says.
+[[nodiscard]] inline auto sender_of(Message const& message) -> std::optional<Rank> {
+  return std::visit(
+      [](auto const& what) -> std::optional<Rank> {
+        if constexpr (requires { what.rank; } && !std::is_same_v<decltype(what), Left const&>) {
+          return what.rank;
+        } else {
+          return std::nullopt;
+        }
+      },
+      message);
+}
 
 }  // namespace raytrain
