@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include <raytrain/collective/detail/mpi_library.hpp>
+#include <raytrain/collective/mpi_session.hpp>  // the library itself
 
 namespace raytrain {
 
