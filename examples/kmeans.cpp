@@ -58,28 +58,22 @@ using Pixels = std::span<std::uint8_t const, pixels>;
 // A worker's part of the images. Together the workers have each one once, however many they are.
 class Images {
  public:
-  explicit Images(raytrain::MpiContext& ctx)
-      : data_{ctx.dataset_shard("images").dataset()},
-        pixels_{data_.column("image").as<std::uint8_t>()},
-        labels_{data_.column("label").as<std::uint8_t>()},
-        all_{data_.rows()},
-        first_{all_ * ctx.world_rank().value / ctx.world_size().value},
-        size_{all_ * (ctx.world_rank().value + 1) / ctx.world_size().value - first_} {}
+  explicit Images(raytrain::DatasetShard const& shard)
+      : part_{shard.part()},
+        pixels_{part_.column("image").as<std::uint8_t>()},
+        labels_{part_.column("label").as<std::uint8_t>()},
+        all_{shard.dataset().rows()} {}
 
-  [[nodiscard]] auto size() const -> std::size_t { return size_; }
+  [[nodiscard]] auto size() const -> std::size_t { return part_.rows(); }
   [[nodiscard]] auto all() const -> std::size_t { return all_; }  // of all workers
-  [[nodiscard]] auto operator[](std::size_t i) const -> Pixels {
-    return pixels_.subspan((first_ + i) * pixels).first<pixels>();
-  }
-  [[nodiscard]] auto label(std::size_t i) const -> std::size_t { return labels_[first_ + i]; }
+  [[nodiscard]] auto operator[](std::size_t i) const -> Pixels { return pixels_.subspan(i * pixels).first<pixels>(); }
+  [[nodiscard]] auto label(std::size_t i) const -> std::size_t { return labels_[i]; }
 
  private:
-  raytrain::Dataset data_;
+  raytrain::Dataset part_;
   std::span<std::uint8_t const> pixels_;
   std::span<std::uint8_t const> labels_;
   std::size_t all_;
-  std::size_t first_;
-  std::size_t size_;
 };
 
 // Images far from those that were taken before are taken with a greater chance (Arthur and Vassilvitskii, "k-means++",
@@ -176,7 +170,7 @@ auto iterate(raytrain::MpiContext& ctx, Images const& images, std::span<float> c
 }
 
 void train(raytrain::MpiContext& ctx, Options const& options) {
-  Images const images{ctx};
+  Images const images{ctx.dataset_shard("train")};
   std::vector<float> centroids(options.clusters * pixels);
   auto iteration = ctx.restore({{"centroids", centroids}});
   if (iteration == 0) centroids = first_centroids(ctx, images, options.clusters);
@@ -224,7 +218,7 @@ auto run(Options const& options) -> int {
                .checkpoint = {.num_to_keep = 2},
                .resume = options.fresh ? raytrain::Resume::fresh : raytrain::Resume::automatic,
                .seed = options.seed},
-       .datasets = {{"images", data.head(options.samples)}},
+       .datasets = {{"train", data.head(options.samples)}},
        .callbacks = {std::make_shared<raytrain::ProgressBar>()}}};
   auto const result = trainer.fit();
   auto const problem = problem_of(result, options.clusters);

@@ -246,6 +246,25 @@ TEST_CASE("a dataset that is not split is whole on each worker, in the same orde
   CHECK(tiny.rows() == 1);
 }
 
+TEST_CASE("the parts of all ranks are the dataset as it lies, none copied, and not split the whole of it on each") {
+  for (std::size_t const rows : {7U, 8U, 9U, 100U}) {
+    auto const dataset = numbered(rows);
+    auto const* const begin = dataset.column("number").as<std::int64_t>().data();
+    for (std::uint32_t world = 1; world <= 7; ++world) {
+      std::size_t next = 0;
+      for (std::uint32_t rank = 0; rank < world; ++rank) {
+        auto const part = DatasetShard{dataset, {.rank = Rank{rank}, .world_size = WorldSize{world}}}.part();
+        CHECK(part.column("number").as<std::int64_t>().data() == begin + next);
+        CHECK((part.rows() == rows / world || part.rows() == rows / world + 1));
+        next += part.rows();
+      }
+      CHECK(next == rows);
+      DatasetShard const whole{dataset, {.rank = Rank{world - 1}, .world_size = WorldSize{world}, .split = false}};
+      CHECK(whole.part().rows() == rows);
+    }
+  }
+}
+
 TEST_CASE("batches outlive their shard and can be taken by a view") {
   Rows seen;
   for (auto const batch :

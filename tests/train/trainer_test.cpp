@@ -86,6 +86,21 @@ TEST_CASE("the training function may take parameters, the same on every worker")
   CHECK(right == 2);
 }
 
+TEST_CASE("metrics whose names only the run knows are reported as they are, with the names of a struct's refused") {
+  TemporaryFolder const folder;
+  auto const run_of = [&](std::string const& name) {
+    return MinimalTrainer{[name](TrainContext& ctx) {
+                            ctx.report(Metrics{{name, 0.5}, {"round", std::int64_t{3}}});
+                          },
+                          {.run = {.name = "r", .storage_path = folder.path()}}};
+  };
+  auto const result = run_of("valid-auc").fit();
+  CHECK(result.metrics.number("valid-auc") == 0.5);
+  CHECK(result.metrics.number("round") == 3);
+  contains(message_of([&] { run_of("pid").fit(); }), "report field 'pid': has the name of a metric that every");
+  contains(message_of([&] { run_of("train-auc").fit(); }), "and this report has train-auc, round");
+}
+
 TEST_CASE("a context knows its place, its run and its share of the data") {
   TemporaryFolder const folder;
   Dataset const data = Dataset::from_columns({{"x", std::vector<float>{0, 1, 2, 3, 4}}});

@@ -75,6 +75,15 @@ class DatasetShard {
 
   [[nodiscard]] auto dataset() const noexcept -> Dataset const& { return dataset_; }
 
+  /// This worker's rows as they lie in the dataset, without copying them: for what trains on all rows at once. Together
+  /// the workers have each row once, so that some have one more than others.
+  [[nodiscard]] auto part() const -> Dataset {
+    auto const total = std::uint64_t{dataset_.rows()};
+    auto const bound = [&](std::uint64_t rank) { return static_cast<std::size_t>(total * rank / workers().value); };
+    auto const rank = place_.split ? std::uint64_t{place_.rank.value} : 0;
+    return dataset_.split_at(bound(rank + 1)).first.split_at(bound(rank)).second;
+  }
+
   /// Where the training goes on after the batch that was handed out last.
   [[nodiscard]] auto position() const noexcept -> ShardPosition { return *position_; }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <concepts>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -66,7 +67,8 @@ class TrainContext {
   /// The checkpoint from which this run goes on, the same on every rank; none at the beginning.
   [[nodiscard]] auto checkpoint() const noexcept -> std::optional<Checkpoint> const& { return run().checkpoint; }
 
-  /// Sends metrics to the controller, without waiting for it unless some thousand messages are on their way.
+  /// Sends metrics to the controller, without waiting for it unless some thousand messages are on their way: a struct
+  /// that names its fields, or `Metrics` whose names only the run knows.
   ///
   /// Errors: `invalid_report` for a field with the name of an automatic metric; `foreign_run` when the run in this
   /// directory reported other fields; `invalid_call` from another thread or after the end; `Stopped` once a stop is
@@ -173,14 +175,22 @@ class TrainContext {
 
   template <class R>
   auto to_report(R const& metrics) -> Report {
-    static_assert(Reportable<R>,
-                  "raytrain: report() takes a struct with `template <class A> void serialize(A& a)` that names its "
-                  "fields: a(CEREAL_NVP(loss))");
-    check_thread("report");
-    check_report_fields<R>();
-    if (!identity_checked_) check_identity(field_names<R>());
     Report report;
-    report.metrics = to_metrics(metrics);
+    check_thread("report");
+    if constexpr (std::same_as<R, Metrics>) {
+      std::vector<std::string> names;
+      for (auto const& entry : metrics) names.push_back(entry.name);
+      detail::check_field_names(names);
+      if (!identity_checked_) check_identity(names);
+      report.metrics = metrics;
+    } else {
+      static_assert(Reportable<R>,
+                    "raytrain: report() takes a struct with `template <class A> void serialize(A& a)` that names its "
+                    "fields: a(CEREAL_NVP(loss))");
+      check_report_fields<R>();
+      if (!identity_checked_) check_identity(field_names<R>());
+      report.metrics = to_metrics(metrics);
+    }
     return report;
   }
 
