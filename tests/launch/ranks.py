@@ -7,47 +7,12 @@ import pathlib
 import re
 import shutil
 import socket
-import subprocess
 import sys
 import tempfile
-import time
 
-SKIPPED = 77
+from job import SKIPPED, Job
+
 case, program, without, with_mpi, *mpirun = sys.argv[1:]
-
-
-class Job:
-    """What a job said, by which processes, and how it ended."""
-
-    def __init__(self, *command):
-        start = time.monotonic()
-        done = subprocess.run([str(word) for word in command], text=True, stdin=subprocess.DEVNULL,
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=100, check=False)
-        self.seconds = time.monotonic() - start
-        self.status, self.text = done.returncode, done.stdout
-        self.lines = self.text.splitlines()
-
-    def lines_with(self, beginning):
-        return [line for line in self.lines if line.startswith(beginning)]
-
-    def expect(self, what, holds):
-        if not holds:
-            sys.exit(f'{case}: not so: {what}\nstatus {self.status} after {self.seconds:.1f} s\n{self.text}')
-
-    def expect_all_say(self, ranks, beginning, *parts):
-        """One line of each rank, the same on all."""
-        lines = self.lines_with(beginning)
-        self.expect(f'{ranks} ranks say "{beginning}"', len(lines) == ranks)
-        self.expect('they say the same', len(set(lines)) == 1)
-        for part in parts:
-            self.expect(f'they say "{part}"', part in lines[0])
-        return lines[0]
-
-    def expect_nobody_left(self):
-        for pid in re.findall(r'^rank .* process (\d+)$', self.text, re.MULTILINE):
-            path = pathlib.Path(f'/proc/{pid}/stat')
-            state = path.read_text().rpartition(') ')[2][0] if path.exists() else 'gone'
-            self.expect(f'process {pid} has ended (it is {state})', state in ('gone', 'Z', 'X'))
 
 
 def ranks(count, *arguments):

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A job that a test starts, and what it expects of it."""
+import pathlib
+import re
+import subprocess
+import sys
+import time
+
+SKIPPED = 77
+
+
+class Output:
+    """What the processes of a job said, and how it ended."""
+
+    def __init__(self, text, status, seconds):
+        self.text, self.status, self.seconds = text, status, seconds
+        self.lines = text.splitlines()
+
+    def lines_with(self, beginning):
+        return [line for line in self.lines if line.startswith(beginning)]
+
+    def expect(self, what, holds):
+        if not holds:
+            sys.exit(f'not so: {what}\nstatus {self.status} after {self.seconds:.1f} s\n{self.text}')
+
+    def expect_all_say(self, ranks, beginning, *parts):
+        """One line of each rank, the same on all."""
+        lines = self.lines_with(beginning)
+        self.expect(f'{ranks} ranks say "{beginning}"', len(lines) == ranks)
+        self.expect('they say the same', len(set(lines)) == 1)
+        for part in parts:
+            self.expect(f'they say "{part}"', part in lines[0])
+        return lines[0]
+
+    def expect_nobody_left(self):
+        for pid in re.findall(r'^rank .* process (\d+)$', self.text, re.MULTILINE):
+            path = pathlib.Path(f'/proc/{pid}/stat')
+            state = path.read_text().rpartition(') ')[2][0] if path.exists() else 'gone'
+            self.expect(f'process {pid} has ended (it is {state})', state in ('gone', 'Z', 'X'))
+
+
+class Job(Output):
+    def __init__(self, *command, **options):
+        start = time.monotonic()
+        done = subprocess.run([str(word) for word in command], text=True, stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=100, check=False, **options)
+        super().__init__(done.stdout, done.returncode, time.monotonic() - start)
