@@ -157,9 +157,10 @@ class RankFollower {
   using Event = std::variant<Message, Lost>;
 
   auto drive() -> asio::awaitable<void> {
+    std::optional<StopSignals> signals;
     Scope scope{executor_};
     if (plan_.run.handle_signals) {
-      watch_stop_signals(executor_, scope, [this](std::uint32_t times) {
+      signals.emplace(executor_, scope, [this](std::uint32_t times) {
         // The connection takes few messages at once, and this thread has the controller's to look after.
         (void)job_.send(StopAsked{job_.rank(), times});
       });
@@ -168,6 +169,7 @@ class RankFollower {
       auto event = co_await events_.receive();
       take(*event);
     }
+    if (signals) co_await signals->settle();
     scope.cancel();
     co_await scope.join();
   }

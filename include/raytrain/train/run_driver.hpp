@@ -127,15 +127,17 @@ class RunDriver {
   }
 
   auto drive() -> asio::awaitable<void> {
+    std::optional<StopSignals> signals;
     Scope scope{executor_};
     scope_ = &scope;
     if (plan_.run.handle_signals) {
-      watch_stop_signals(executor_, scope, [this](std::uint32_t times) { events_.push(RunEvent{StopRequest{times}}); });
+      signals.emplace(executor_, scope, [this](std::uint32_t times) { events_.push(RunEvent{StopRequest{times}}); });
     }
     while (!outcome_ && !launch_error_) {
       auto event = co_await events_.receive();
       perform(controller_->handle(std::move(*event)));
     }
+    if (signals) co_await signals->settle();
     scope.cancel();
     co_await scope.join();
     scope_ = nullptr;

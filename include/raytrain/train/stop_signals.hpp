@@ -3,31 +3,62 @@
 
 #include <csignal>
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
+#include <utility>
 
+#include <raytrain/core/clock.hpp>
 #include <raytrain/exec/executor.hpp>
 #include <raytrain/exec/scope.hpp>
 #include <raytrain/exec/signals.hpp>
+#include <raytrain/exec/timer.hpp>
 
 namespace raytrain::detail {
 
-// A third signal finds the handler from before, which ends a program whose workers do not return.
-inline auto watch_signal(Executor& executor, int signal, std::function<void(std::uint32_t)> on_request)
-    -> asio::awaitable<void> {
-  struct sigaction action {};
-  auto const known = sigaction(signal, nullptr, &action) == 0;
-  if (known && action.sa_handler == SIG_IGN) co_return;  // as nohup and shells ask for what runs in the background
-  SignalWatcher watcher{executor, {signal}};
-  for (std::uint32_t times = 1; times <= 2; ++times) {
-    co_await watcher.next();
-    on_request(times);
-  }
-}
+/// Calls `on_request` with how manieth signal it is, 1 or 2, for SIGINT and SIGTERM each, until its scope is cancelled.
+///
+/// SIGTERM that follows another one at once counts as the same: Slurm sends each process two, itself and through srun.
+/// Threads: the executor's. Outlives the scope's coroutines.
+class StopSignals {
+ public:
+  static constexpr std::chrono::seconds echo{1};
 
-/// Calls `on_request` with how manieth signal it is, 1 or 2, for SIGINT and SIGTERM each.
-inline void watch_stop_signals(Executor& executor, Scope& scope, std::function<void(std::uint32_t)> const& on_request) {
-  for (auto const signal : {SIGINT, SIGTERM}) scope.spawn(watch_signal(executor, signal, on_request));
-}
+  StopSignals(Executor& executor, Scope& scope, std::function<void(std::uint32_t)> on_request)
+      : executor_{executor}, on_request_{std::move(on_request)} {
+    for (auto const signal : {SIGINT, SIGTERM}) scope.spawn(watch(signal));
+  }
+  StopSignals(StopSignals const&) = delete;
+  auto operator=(StopSignals const&) -> StopSignals& = delete;
+
+  /// Waits until no more signals are to be expected that count as one that came: without the watchers, the next one
+  /// ends the program.
+  auto settle() -> asio::awaitable<void> {
+    Timer timer{executor_};
+    (void)co_await timer.wait_until(settled_);
+  }
+
+ private:
+  // A third signal finds the handler from before, which ends a program whose workers do not return.
+  auto watch(int signal) -> asio::awaitable<void> {
+    struct sigaction action {};
+    auto const known = sigaction(signal, nullptr, &action) == 0;
+    if (known && action.sa_handler == SIG_IGN) co_return;  // as nohup and shells ask for what runs in the background
+    SignalWatcher watcher{executor_, {signal}};
+    for (std::uint32_t times = 0; times < 2;) {
+      co_await watcher.next();
+      auto const now = executor_.clock().now();
+      if (signal == SIGTERM) {
+        if (times > 0 && now < settled_) continue;
+        settled_ = now + echo;
+      }
+      on_request_(++times);
+    }
+  }
+
+  Executor& executor_;
+  std::function<void(std::uint32_t)> on_request_;
+  Clock::TimePoint settled_{};
+};
 
 }  // namespace raytrain::detail
