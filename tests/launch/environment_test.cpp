@@ -23,7 +23,8 @@ class RankEnvironment {
   explicit RankEnvironment(std::map<std::string, std::string> const& variables) {
     for (auto const* const name :
          {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMI_RANK", "PMI_SIZE", "SLURM_PROCID",
-          "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS", "RAYTRAIN_INTERFACE", "RAYTRAIN_PORT"}) {
+          "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS", "PMIX_RANK", "PMIX_NAMESPACE", "PMI_FD", "RAYTRAIN_INTERFACE",
+          "RAYTRAIN_PORT"}) {
       if (auto const* const value = std::getenv(name)) before_[name] = value;
       unsetenv(name);
       names_.emplace_back(name);
@@ -58,6 +59,15 @@ TEST_CASE("a rank knows its place in the jobs of Open MPI, MPICH and Slurm") {
     CHECK(job->size == WorldSize{4});
     CHECK_FALSE(is_first_of_job());
   }
+}
+
+TEST_CASE("ranks that an MPI launcher has started through Slurm's srun are those of the MPI launcher") {
+  RankEnvironment const environment{
+      {{"PMI_RANK", "5"}, {"PMI_SIZE", "8"}, {"SLURM_PROCID", "1"}, {"SLURM_STEP_NUM_TASKS", "2"}}};
+  auto const job = job_environment();
+  REQUIRE(job.has_value());
+  CHECK(job->rank == Rank{5});
+  CHECK(job->size == WorldSize{8});
 }
 
 TEST_CASE("a program alone is no rank, nor is one in Slurm's batch script") {

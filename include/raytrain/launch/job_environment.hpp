@@ -29,8 +29,8 @@ struct JobEnvironment {
   };
   constexpr Known launchers[] = {
       {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "Open MPI's mpirun"},
+      {"PMI_RANK", "PMI_SIZE", "an MPI launcher (PMI)"},  // before Slurm, by which it may have started its daemons
       {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "Slurm's srun"},
-      {"PMI_RANK", "PMI_SIZE", "an MPI launcher (PMI)"},
   };
   for (auto const& known : launchers) {
     auto const* const rank = std::getenv(known.rank);
