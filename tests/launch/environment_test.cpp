@@ -8,6 +8,7 @@
 
 #include <doctest/doctest.h>
 
+#include <raytrain/launch/detail/singleton.hpp>
 #include <raytrain/launch/host.hpp>
 #include <raytrain/launch/rank_job.hpp>
 
@@ -97,6 +98,24 @@ TEST_CASE("a program without ranks refuses a job of many, and says what to inclu
                           "invalid_config: ScalingConfig::launch: this process is one of 3 that an MPI launcher "
                           "(PMI) has started, and the program was built without ranks; write #include "
                           "<raytrain/launch/ranks.hpp> beside main");
+}
+
+TEST_CASE("a process that MPI takes for a job of its own is told how to start it") {
+  std::string const srun = detail::alone_in_mpi({srun_name, Rank{0}, WorldSize{2}}).what();
+  testing::check_contains(srun,
+                          "joining the job of Slurm's srun: it has started 2 processes, and to MPI this one is a job "
+                          "of its own; write srun --mpi=pmix");
+  std::string const other = detail::alone_in_mpi({"an MPI launcher (PMI)", Rank{0}, WorldSize{2}}).what();
+  testing::check_contains(other, "start it by the mpirun of the MPI that it was built with");
+}
+
+TEST_CASE("MPI finds its job by PMIx or PMI, and not by Slurm's own variables") {
+  RankEnvironment const slurm{{{"SLURM_PROCID", "0"}, {"SLURM_STEP_NUM_TASKS", "2"}}};
+  CHECK_FALSE(detail::mpi_is_told_of_job());
+  for (auto const* const name : {"PMIX_RANK", "PMI_RANK"}) {
+    RankEnvironment const told{{{name, "0"}}};
+    CHECK(detail::mpi_is_told_of_job());
+  }
 }
 
 TEST_CASE("an address lies in a network when its first bits are the network's") {

@@ -145,6 +145,13 @@ def too_few_threads(folder):
     job.expect('nothing was created', not folder.exists())
 
 
+def other_mpi(folder):
+    """Started by another MPI's mpirun, each process would be a job of its own."""
+    job = Job('env', 'PMI_RANK=0', 'PMI_SIZE=2', program, folder)
+    job.expect_all_say(1, 'error', 'it has started 2 processes', 'start it by the mpirun of the MPI that it was built with')
+    job.expect('nothing was created', not folder.exists())
+
+
 def other_run_in_folder(folder):
     """What rank 0 alone finds out is every rank's error."""
     ranks(1, folder)
@@ -223,7 +230,8 @@ def interface(folder):
 
 CASES = {function.__name__: function for function in (
     same_on_threads, goes_on, throws, killed, exits, returns_early, refused_by_backend, signalled, twice, settings_differ, other_size,
-    built_without_ranks, own_communicator, no_communicator, too_few_threads, other_run_in_folder, storage_not_shared, two_hosts, three_hosts, port_in_use, interface)}
+    built_without_ranks, other_mpi, own_communicator, no_communicator, too_few_threads, other_run_in_folder, storage_not_shared,
+    two_hosts, three_hosts, port_in_use, interface)}
 
 scratch = pathlib.Path(tempfile.mkdtemp())
 try:

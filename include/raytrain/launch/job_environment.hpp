@@ -17,6 +17,8 @@ struct JobEnvironment {
   WorldSize size{1};
 };
 
+inline constexpr char const* srun_name = "Slurm's srun";
+
 /// None for a program that was started by itself.
 ///
 /// Source: variables that Open MPI, MPICH (PMI) and Slurm document for what they start. In a batch script Slurm sets
@@ -30,7 +32,7 @@ struct JobEnvironment {
   constexpr Known launchers[] = {
       {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "Open MPI's mpirun"},
       {"PMI_RANK", "PMI_SIZE", "an MPI launcher (PMI)"},  // before Slurm, by which it may have started its daemons
-      {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "Slurm's srun"},
+      {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", srun_name},
   };
   for (auto const& known : launchers) {
     auto const* const rank = std::getenv(known.rank);

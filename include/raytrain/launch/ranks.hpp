@@ -24,6 +24,7 @@
 #include <raytrain/launch/control_client.hpp>
 #include <raytrain/launch/control_server.hpp>
 #include <raytrain/launch/detail/rank_session.hpp>
+#include <raytrain/launch/detail/singleton.hpp>
 #include <raytrain/launch/detail/worker_thread.hpp>
 #include <raytrain/launch/host.hpp>
 #include <raytrain/launch/object_exchange.hpp>
@@ -359,7 +360,23 @@ class MpiRankJob final : public RankJob {
 
 namespace detail {
 
+// Open MPI would end the process where srun tells it nothing, unless the program has begun MPI in a way of its own.
+inline void refuse_singleton() {
+  auto const job = job_environment();
+  if (!job || job->size == WorldSize{1}) return;
+#ifdef OPEN_MPI
+  int initialized = 0;
+  check_mpi(MPI_Initialized(&initialized), "MPI_Initialized");
+  if (initialized == 0 && job->launcher == srun_name && !mpi_is_told_of_job()) throw alone_in_mpi(*job);
+#endif
+  (void)rank_session();
+  int size = 0;
+  check_mpi(MPI_Comm_size(MPI_COMM_WORLD, &size), "MPI_Comm_size");
+  if (size == 1) throw alone_in_mpi(*job);
+}
+
 inline auto open_mpi_rank_job(JobRequest const& request) -> std::unique_ptr<RankJob> {
+  refuse_singleton();
   return std::make_unique<MpiRankJob>(rank_session(), rank_communicator, request);
 }
 
