@@ -1,5 +1,7 @@
 // Trains a network on Fashion-MNIST with two workers, and goes on where it was stopped, however it was stopped.
 // Run ./examples/run fashion_mnist (--help lists the options); expect 88 % test accuracy or more after 10 epochs.
+#include <sysexits.h>
+
 #include <chrono>
 #include <cstdint>
 #include <exception>
@@ -137,7 +139,7 @@ auto run(Options const& options) -> int {
   if (speaks) print_table(result);
   if (result.state == raytrain::RunState::aborted) {
     if (speaks) fmt::print("\nStopped. Start it again, and it goes on from there.\n");
-    return 130;
+    return EX_TEMPFAIL;
   }
   if (result.nothing_left && speaks) {
     fmt::print("\nThis run is finished. --epochs N goes on with more of them, --fresh starts anew.\n");

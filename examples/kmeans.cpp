@@ -1,5 +1,7 @@
 // Finds clusters of Fashion-MNIST's images by k-means, the same ones on any number of workers, and says how pure they
 // are. Run ./examples/run kmeans on threads, or mpirun -n 4 build/examples/kmeans; expect a purity of 55 % or more.
+#include <sysexits.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -232,7 +234,7 @@ auto run(Options const& options) -> int {
     if (result.nothing_left) fmt::print("\nThis run is finished. --fresh starts anew.\n");
     if (!problem.empty()) fmt::print(stderr, "\n{}\n", problem);
   }
-  if (result.state == raytrain::RunState::aborted) return 130;
+  if (result.state == raytrain::RunState::aborted) return EX_TEMPFAIL;
   return problem.empty() ? 0 : 1;
 }
 

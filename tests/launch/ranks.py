@@ -92,7 +92,7 @@ def signalled(folder):
     """SIGTERM to one of the processes stops all, and the next start goes on."""
     job = ranks(3, folder, 'signal')
     job.expect_all_say(3, 'result', 'aborted')
-    job.expect('a stop is no failure', job.status == 0)
+    job.expect('it ends by the status with which a scheduler starts it again', job.status == 75)
     goes_on_from(folder, 3)
 
 

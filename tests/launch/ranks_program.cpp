@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A training that ranks.py starts by mpirun, or on threads, and that goes wrong where it is told to:
 //   ranks_program STORAGE [WHAT [WORKERS]]
+#include <sysexits.h>
 #include <unistd.h>
 
 #include <array>
@@ -76,6 +77,19 @@ void go_wrong(TrainContext const& ctx, std::string const& what, int epoch) {
   if (what == "signal") ::kill(::getpid(), SIGTERM);
 }
 
+// The ranks of a first start wait for a stop, and each says that it was told.
+auto stopped_by_others(TrainContext& ctx, std::string const& what, int epoch) -> bool {
+  if (what != "wait" || epoch != 3 || ctx.checkpoint()) return false;
+  std::ostringstream waits;
+  waits << "rank " << ctx.world_rank().value << " waits";
+  say(waits);
+  while (!ctx.stop_requested()) ctx.collective().barrier();
+  std::ostringstream stops;
+  stops << "rank " << ctx.world_rank().value << " stops";
+  say(stops);
+  return true;
+}
+
 auto trained(std::string const& what) {
   return [what](TrainContext& ctx) {
     std::ostringstream line;
@@ -94,6 +108,7 @@ auto trained(std::string const& what) {
     for (int epoch = first; epoch < (what == "signal" ? 1'000'000 : epochs); ++epoch) {
       auto const sum = step(ctx, values);
       go_wrong(ctx, what, epoch);
+      if (stopped_by_others(ctx, what, epoch)) return;
       if (what == "return" && epoch == 3 && ctx.world_rank() == Rank{1}) return;
       ctx.report(Epoch{epoch, sum}, CheckpointDraft::replicated([&](CheckpointDraft& draft) {
                    auto const bytes = std::as_bytes(std::span{values});
@@ -148,6 +163,7 @@ auto main(int argc, char** argv) -> int {
     std::ostringstream line;
     line << digest(result);
     say(line);
+    if (result.state == RunState::aborted) return EX_TEMPFAIL;
     if (what == "twice") {
       auto const again = trainer.fit();
       std::ostringstream second;
