@@ -19,7 +19,9 @@ FAKES = {
 }
 TOOLS = ['bash', 'cat', 'cut', 'dirname', 'env', 'grep', 'head', 'mkdir', 'mktemp', 'readlink', 'rm', 'sed', 'tail', 'touch', 'tr', 'true']
 EVERYTHING = ('g++ meson ninja-build pkg-config python3 ccache libasio-dev libcereal-dev libfmt-dev libxxhash-dev zlib1g-dev '
-              'libtorch-dev libcli11-dev dataset-fashion-mnist doctest-dev libopenmpi-dev openmpi-bin git clang-format cmake libopenblas0-openmp')
+              'libtorch-dev libcli11-dev dataset-fashion-mnist doctest-dev libopenmpi-dev openmpi-bin git clang-format cmake libopenblas0-openmp '
+              'slurmctld slurmd slurm-client munge')
+SLURM = EVERYTHING.split()[-4:]
 
 
 class Debian:
@@ -63,12 +65,17 @@ def check(root):
         if 'libfmt-dev' not in said:
             yield f'with two packages missing: does not say which: {said}'
 
-        status, said, calls, _ = debian.run('examples', without('doctest-dev', 'libopenmpi-dev', 'openmpi-bin', 'clang-format', 'cmake', 'git'))
+        status, said, calls, _ = debian.run('examples', without('doctest-dev', 'libopenmpi-dev', 'openmpi-bin', 'clang-format', 'cmake', 'git', *SLURM))
         if status != 0 or calls:
             yield f'examples want what only tests need: {calls}{said}'
-        status, said, calls, _ = debian.run('mpi_examples', without('libopenmpi-dev', 'openmpi-bin', 'doctest-dev'))
+        status, said, calls, _ = debian.run('mpi_examples', without('libopenmpi-dev', 'openmpi-bin', 'doctest-dev', *SLURM))
         if status != 0 or not re.search(r'^apt-get install -y --no-install-recommends libopenmpi-dev openmpi-bin$', calls, re.M):
             yield f'examples that use MPI, without it: exit status {status}, called: {calls}{said}'
+
+        for kind in ('tests', 'ci'):
+            status, said, calls, _ = debian.run(kind, without(*SLURM))
+            if not re.search(rf'^apt-get install -y --no-install-recommends .*{" ".join(SLURM)}', calls, re.M):
+                yield f'{kind} without Slurm: exit status {status}, called: {calls}{said}'
 
         status, said, calls, _ = debian.run('tests', without('libopenblas0-openmp'))
         if 'libopenblas0-openmp' not in calls:
@@ -104,6 +111,8 @@ DEFECTS = {
     'a set-up with recommended packages': {'setup': SCRIPT.replace(' --no-install-recommends', '')},
     'a set-up that always fetches lists': {'setup': SCRIPT.replace('  mapfile -t missing', '  apt-get update\n  mapfile -t missing')},
     'a set-up with a fixed flavour': {'setup': SCRIPT.replace('*" libopenblas0-"*', '*" libopenblas0-openmp "*')},
+    'a set-up of daemons for those who look at examples': {
+        'setup': SCRIPT.replace('echo libcli11-dev dataset-fashion-mnist ;;', 'echo libcli11-dev dataset-fashion-mnist slurmd munge ;;')},
     'a set-up that needs root': {'setup': SCRIPT.replace('"$(id -u)" -ne 0', '"$(id -u)" -lt 0')},
 }
 
