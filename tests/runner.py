@@ -262,7 +262,7 @@ def build_and_run_ranks(name, prefix, environment=None):
     # The compiler takes longer than the programs.
     folder = configure(f'{name}/build', f'-Dmpi={prefix}', '-Dtorch=disabled', '-Dbenchmarks=disabled', '-Doptimization=0')
     also = ['example mpi_all_reduce', 'consumer mpi pkg_config']
-    tests = [test for test in tests_of(folder, ['mpi']) if 'example' not in test.suites] + [
+    tests = [test for test in tests_of(folder, ['mpi']) if not test.suites & {'example', 'slurm'}] + [
         test for test in tests_of(folder) if test.name in also]
     return build_and_run(folder, tests, slower=3, environment=environment)
 
