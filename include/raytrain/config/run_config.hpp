@@ -28,7 +28,9 @@ struct RunConfig {
   /// Above 0. A worker that waits longer for others in a collective ends the run with an error that names them; they
   /// are named in a warning after 10 s.
   std::chrono::milliseconds collective_timeout = std::chrono::minutes{30};
-  bool handle_signals = true;  ///< SIGINT and SIGTERM request a stop while `fit()` runs.
+  /// SIGINT and SIGTERM request a stop while `fit()` runs, and a second one an end at once. SIGTERM within a second of
+  /// another is the same one, as schedulers send it, and `fit()` returns no sooner.
+  bool handle_signals = true;
 
   /// Errors: `invalid_config`, naming the field, its value and what to write instead.
   void validate() const {
