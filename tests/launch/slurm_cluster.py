@@ -3,7 +3,7 @@
 
   slurm_cluster.py DRIVER ARGUMENT...
 
-The nodes are the two hosts that two_hosts.py makes, with a munged, a slurmctld and a slurmd on each. All of it, files and
+The nodes are the two hosts that hosts.py makes, with a munged, a slurmctld and a slurmd on each. All of it, files and
 processes included, is inside of namespaces that go away with the process that made them, however it ends; the system's own
 Slurm and its configuration are neither read nor changed. Skipped where it is not allowed to make them.
 """
@@ -15,7 +15,7 @@ import sys
 import time
 
 sys.path.append(str(pathlib.Path(__file__).parent.parent / 'collective'))
-import two_hosts  # noqa: E402
+import hosts  # noqa: E402
 
 FOLDER = pathlib.Path('/run')
 BATCH = ('SLURM_', 'SBATCH_', 'SALLOC_', 'SRUN_', 'PMI_', 'PMIX_')
@@ -52,7 +52,7 @@ PartitionName=all Nodes=alpha,beta Default=YES MaxTime=INFINITE State=UP
 
 
 def reason_to_skip():
-    reason = two_hosts.reason_to_skip('mpirun')
+    reason = hosts.reason_to_skip('mpirun')
     if reason:
         return reason
     missing = [tool for tool in ('munged', 'slurmctld', 'slurmd', 'srun', 'sbatch') if not shutil.which(tool)]
@@ -75,8 +75,8 @@ def nodes():
 
 def start():
     """The daemons, once both nodes take jobs."""
-    two_hosts.run('mount', '-t', 'tmpfs', 'none', FOLDER)
-    on_beta = two_hosts.make_hosts(FOLDER)
+    hosts.run('mount', '-t', 'tmpfs', 'none', FOLDER)
+    on_beta = hosts.make_hosts(['alpha', 'beta'], FOLDER)
     for name in ('controller', 'alpha', 'beta'):
         (FOLDER / name).mkdir()
     (FOLDER / 'munge.key').write_bytes(os.urandom(128))
@@ -87,7 +87,7 @@ def start():
     for name in list(os.environ):
         if name.startswith(BATCH):
             del os.environ[name]
-    os.environ.update(SLURM_CONF=str(FOLDER / 'slurm.conf'), OMPI_MCA_btl_tcp_if_include=f'{two_hosts.NETWORK}.0/24')
+    os.environ.update(SLURM_CONF=str(FOLDER / 'slurm.conf'), OMPI_MCA_btl_tcp_if_include=f'{hosts.NETWORK}.0/24')
     munge = [f'--{name}={FOLDER}/munge.{name.split("-")[0]}' for name in ('key-file', 'socket', 'pid-file', 'seed-file')]
     daemons = [Daemon('munged', 'munged', '--foreground', *munge),
                Daemon('slurmctld', 'slurmctld', '-i', '-D'),
@@ -109,7 +109,7 @@ def logs(daemons):
 def inside(driver):
     daemons = start()
     status = subprocess.run([sys.executable, '-B', *driver], stdin=subprocess.DEVNULL, check=False).returncode
-    if status not in (0, two_hosts.SKIPPED):
+    if status not in (0, hosts.SKIPPED):
         print(logs(daemons), flush=True)
     return status
 
@@ -121,9 +121,9 @@ def main(arguments):
     reason = reason_to_skip()
     if reason:
         print(f'skipped: {reason}')
-        return two_hosts.SKIPPED
+        return hosts.SKIPPED
     # In place of this process, so that who ends it ends them.
-    os.execvp(two_hosts.ISOLATED[0], [*two_hosts.ISOLATED, sys.executable, '-B', __file__, INSIDE, *arguments])
+    os.execvp(hosts.ISOLATED[0], [*hosts.ISOLATED, sys.executable, '-B', __file__, INSIDE, *arguments])
 
 
 if __name__ == '__main__':
