@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <raytrain/data/csv.hpp>
+
+#include <zlib.h>
+
+#include <cmath>
+#include <cstdint>
+#include <fstream>
+#include <random>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "../support/random_seed.hpp"
+#include "../support/temporary_folder.hpp"
+#include "../support/thrown_error.hpp"
+
+namespace {
+
+using namespace raytrain;
+using raytrain::testing::check_contains;
+using raytrain::testing::TemporaryFolder;
+using raytrain::testing::thrown_error;
+
+auto read_text(std::string_view text, CsvOptions const& options = {}) -> Dataset {
+  TemporaryFolder const folder;
+  auto const path = folder.path() / "table.csv";
+  std::ofstream{path, std::ios::binary} << text;
+  return read_csv(path, options);
+}
+
+auto floats(Dataset const& data, std::string_view name) -> std::vector<float> {
+  auto const values = data.column(name).as<float>();
+  return {values.begin(), values.end()};
+}
+
+TEST_CASE("a table of numbers becomes a column for each of its own, named by the header") {
+  for (auto const* const text : {"a,b\n1,2.5\n-3,1e3\n", "a,b\r\n1,2.5\r\n-3,1e3\r\n", "a,b\n1,2.5\n-3,1e3",
+                                 "\xEF\xBB\xBF"
+                                 "a,b\n\n1,2.5\n\n-3,1e3\n\n",
+                                 "\"a\",\"b\"\n\"1\",\"2.5\"\r\n\"-3\", +1e3 \n"}) {
+    CAPTURE(text);
+    auto const data = read_text(text);
+    CHECK(data.column_names() == std::vector<std::string>{"a", "b"});
+    CHECK(floats(data, "a") == std::vector<float>{1, -3});
+    CHECK(floats(data, "b") == std::vector<float>{2.5F, 1000});
+  }
+}
+
+TEST_CASE("what has no header is named by numbers, or as it is said") {
+  CHECK(read_text("1;2\n3;4\n", {.delimiter = ';', .header = false}).column_names() ==
+        std::vector<std::string>{"0", "1"});
+  auto const data =
+      read_text("two lines\nof words, and more\n1,2\n", {.skip_lines = 2, .header = false, .column_names = {"x", "y"}});
+  CHECK(floats(data, "x") == std::vector<float>{1});
+  CHECK(read_text("p,q\n1,2\n", {.column_names = {"x", "y"}}).column_names() == std::vector<std::string>{"x", "y"});
+}
+
+TEST_CASE("columns are kept in the order that is asked for, in the types that are asked for") {
+  auto const data =
+      read_text("id,name,value\n9007199254740993,Ada,0.1\n-2,\"Bo \"\"B\"\", Jr.\",0.2\n",
+                {.columns = {"value", "id"}, .types = {{"id", CsvType::int64}, {"value", CsvType::float64}}});
+  CHECK(data.column_names() == std::vector<std::string>{"value", "id"});
+  CHECK(data.column("id").as<std::int64_t>()[0] == 9007199254740993);
+  CHECK(data.column("value").as<double>()[1] == 0.2);
+}
+
+TEST_CASE("a float that is missing is a NaN") {
+  auto const data = read_text("a,b\n,1\nNA,1\nnan,1\n?,1\nnull,1\nN/A,1\nNaN,1\n");
+  CHECK(data.rows() == 7);
+  for (auto const value : data.column("a").as<float>()) CHECK(std::isnan(value));
+}
+
+TEST_CASE("what is no table of numbers is refused with line and column") {
+  auto const refused = [](std::string_view text, CsvOptions const& options = {}) {
+    return thrown_error([&] { (void)read_text(text, options); });
+  };
+  check_contains(refused("a,b\n1,2\n\n3,x y\n"),
+                 "line 4, column 'b': 'x y' is not a number that it can hold; write numbers");
+  check_contains(refused("a,b\n1,2\n3\n"), "line 3 has 1 fields, and there are 2 columns");
+  check_contains(refused("a,b\n1,2,3\n"), "line 2 has 3 fields, and there are 2 columns");
+  check_contains(refused("a,a\n1,2\n"), "two columns are named 'a'");
+  check_contains(refused("a,b\n"), "there are no rows");
+  check_contains(refused(""), "there are no rows");
+  check_contains(refused("a\n\"1\n2\n"), "line 2: a quoted field does not end");
+  check_contains(refused("a\n\"1\"2\n"), "line 2: '2' follows the end of a quoted field");
+  check_contains(refused("a,b\n1,2\n", {.columns = {"c"}}), "not_found: read CSV file");
+  check_contains(refused("a,b\n1,2\n", {.columns = {"c"}}), "CsvOptions::columns names 'c', and the file has a, b");
+  check_contains(refused("a,b\n1,2\n", {.types = {{"c", CsvType::int32}}}), "CsvOptions::types names 'c'");
+  check_contains(refused("a,b\n1,2\n", {.column_names = {"x"}}),
+                 "the header has 2 columns, and CsvOptions::column_names 1");
+  check_contains(refused("a\n1.5\n", {.types = {{"a", CsvType::int32}}}), "line 2, column 'a': '1.5' is not a number");
+  check_contains(refused("a\n3000000000\n", {.types = {{"a", CsvType::int32}}}), "'3000000000' is not a number");
+  check_contains(refused("a\n\n", {.skip_lines = 5}), "there are no rows");
+}
+
+TEST_CASE("a file is read the same compressed, and wherever its pieces end") {
+  auto const seed = raytrain::testing::random_seed();
+  std::mt19937 random{seed};
+  std::string text = "number,\"quoted, name\"\n";
+  std::vector<float> expected;
+  while (text.size() < 700'000) {
+    expected.push_back(static_cast<float>(random() % 1'000'000) / 8);
+    text += fmt::format("{},\"{}\"\r\n", expected.back(), expected.back());
+  }
+  TemporaryFolder const folder;
+  std::ofstream{folder.path() / "plain.csv", std::ios::binary} << text;
+  auto* const compressed = gzopen((folder.path() / "table.csv.gz").c_str(), "wb");
+  gzwrite(compressed, text.data(), static_cast<unsigned>(text.size()));
+  gzclose(compressed);
+  for (auto const* const name : {"plain.csv", "table.csv.gz"}) {
+    auto const data = read_csv(folder.path() / name);
+    CHECK(floats(data, "number") == expected);
+    CHECK(floats(data, "quoted, name") == expected);
+  }
+}
+
+}  // namespace
