@@ -6,6 +6,7 @@
 #include <raytrain/callback/csv.hpp>
 #include <raytrain/callback/json_lines.hpp>
 #include <raytrain/callback/progress_bar.hpp>
+#include <raytrain/data/csv.hpp>
 #include <raytrain/data/idx.hpp>
 #include <raytrain/trainer.hpp>
 #include <raytrain/version.hpp>
