@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+import statistics
+import time
+
+GOAL_FIRST_STEP_MS, GOAL_ROUND_TRIP = 30, 1.5
+
+RANKS = [2, 4, 8, 16, 32, 64]
+STARTS_OF_TWO = 5  # pairs in a round, since single starts of two ranks scatter by more than they differ
+LINES = {'tcp': 'TCP', 'unix': 'Unix socket'}
+PLACES = {'own_cores': 'a core each', 'any_cores': 'any cores'}
+SENDERS = [1, 2, 4]
+
+
+def describe():
+    return 'fit() under mpirun against a plain MPI program, the line between ranks against sockets, the cost of 2 to 64 ranks'
+
+
+def run(context):
+    if not (context.build / 'benchmarks' / context.name / 'first_step').exists():
+        raise SystemExit('mpi_launch needs libopenmpi-dev and openmpi-bin: '
+                         'apt-get install --no-install-recommends libopenmpi-dev openmpi-bin')
+    environment = dict(line.split('=', 1) for line in (context.build.parent / 'mpirun.env').read_text().splitlines()
+                       if not line.startswith('#'))
+    context.versions['mpirun'] = context.text('mpirun', '--version').splitlines()[0]
+
+    def mpirun(ranks, name, *arguments):
+        return context.command('mpirun', '-n', ranks, context.build / 'benchmarks' / context.name / name, *arguments,
+                               env=environment)
+
+    first_step(context, mpirun)
+    line(context)
+    rounds_of_reports(context, mpirun)
+
+
+def first_step(context, mpirun):
+    folders = iter(range(1_000_000))
+
+    def start(ranks, name, *arguments):
+        """Milliseconds from before mpirun until the last rank is where its work begins."""
+        called_ns = time.monotonic_ns()
+        return (mpirun(ranks, name, *arguments)['first_step_ns'] - called_ns) / 1e6
+
+    for ranks in [2, 16] if context.quick else RANKS:
+        ours, hello, more = [], [], []
+        for _ in range(context.rounds):
+            pairs = [(start(ranks, 'first_step', f'start_{next(folders)}'), start(ranks, 'hello'))
+                     for _ in range(STARTS_OF_TWO if ranks == 2 else 1)]
+            ours.append(statistics.median(pair[0] for pair in pairs))
+            hello.append(statistics.median(pair[1] for pair in pairs))
+            more.append(statistics.median(pair[0] - pair[1] for pair in pairs))
+        # More ranks than two take turns on the cores of a small machine, so that all figures grow with them.
+        context.row(f'{ranks} ranks', 'first step later than MPI hello by, ms', more,
+                    goal=GOAL_FIRST_STEP_MS if ranks == 2 else None, direction='lower')
+        context.row(f'{ranks} ranks', 'mpirun to first step, ms', ours, direction='lower')
+        context.row(f'{ranks} ranks', 'mpirun to barrier of MPI hello, ms', hello, direction='lower')
+
+
+def line(context):
+    round_trips, streamed = (1000, 20_000) if context.quick else (5000, 100_000)
+    figures = {(where, how): [] for where in PLACES for how in LINES}
+    for _ in range(context.rounds):
+        for (where, how), turns in figures.items():
+            turns.append(context.program('control_line', how, where, round_trips, streamed))
+    for (where, how), turns in figures.items():
+        case = f'{LINES[how]}, {PLACES[where]}'
+        # Where both processes take turns on one core, a raw ping costs no wake-up of another core: no place for ranks.
+        goal = GOAL_ROUND_TRIP if where == 'own_cores' else None
+        for metric, name in [('report and answer, time over raw ping', 'waited_us'),
+                             ("the same without the worker's thread", 'inside_us')]:
+            context.row(case, metric, [turn[name] / turn['raw_us'] for turn in turns], goal=goal, direction='lower')
+        context.row(case, 'report and answer, us', [turn['waited_us'] for turn in turns], direction='lower')
+        context.row(case, 'raw ping, us', [turn['raw_us'] for turn in turns], direction='lower')
+    for how, name in LINES.items():
+        turns = figures['own_cores', how]
+        for senders in SENDERS:
+            case = f'{name}, a core each, {senders} sending'
+            context.row(case, 'million reports a second', [turn[f'rate_{senders}'] / 1e6 for turn in turns])
+            context.row(case, 'reports, rate over raw sends',
+                        [turn[f'rate_{senders}'] / turn[f'raw_rate_{senders}'] for turn in turns])
+
+
+def rounds_of_reports(context, mpirun):
+    count, idle_ms = (100, 1000) if context.quick else (500, 3000)
+    turns = [[mpirun(ranks, 'report_rounds', count, idle_ms if ranks == 2 else 0, f'rounds_{number}_{ranks}') for ranks in RANKS]
+             for number in range(context.rounds)]
+    for at, ranks in enumerate(RANKS):
+        context.row(f'{ranks} ranks', 'controller, processor us a round', [turn[at]['controller_us'] for turn in turns],
+                    direction='lower')
+    lines = [least_squares(RANKS, [figures['controller_us'] for figures in turn]) for turn in turns]
+    for which, metric in enumerate(['slope, us a rank', 'intercept, us']):
+        context.row('controller, 2 to 64 ranks', metric, [fit[which] for fit in lines], direction='lower')
+    context.row('controller, 2 to 64 ranks', 'share that the line explains', [fit[2] for fit in lines])
+
+    two = [turn[0] for turn in turns]
+    context.row('3 metrics, 2 ranks', 'bytes a report and rank', [figures['report_bytes'] for figures in two], direction='lower')
+    context.row('3 metrics, 64 ranks', 'bytes a report and rank', [turn[-1]['report_bytes'] for turn in turns], direction='lower')
+    context.row('idle, 2 ranks', 'bytes a second and rank', [figures['idle_bytes'] * 1000 / idle_ms for figures in two],
+                direction='lower')
+    for at, ranks in [(0, 2), (-1, 64)]:
+        context.row(f'{ranks} ranks', 'bytes a rank besides reports', [
+            turn[at]['up_bytes'] - turn[at]['reports'] * turn[at]['report_bytes'] for turn in turns], direction='lower')
+        # At the end every rank is given the reports of all.
+        context.row(f'{ranks} ranks', 'bytes told to a rank, for each of its reports',
+                    [turn[at]['down_bytes'] / turn[at]['reports'] for turn in turns], direction='lower')
+
+
+def least_squares(xs, ys):
+    """Slope, intercept and R squared."""
+    slope, intercept = statistics.linear_regression(xs, ys)
+    return slope, intercept, statistics.correlation(xs, ys) ** 2
