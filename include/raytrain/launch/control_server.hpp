@@ -116,10 +116,19 @@ class ControlServer {
     push(rank.value, std::make_shared<Bytes const>(encode(message)));
   }
 
-  /// `tell` for each rank, encoded once.
-  void tell_all(Message const& message) {
+  /// `tell` for each rank from `first` on, encoded once.
+  void tell_all(Message const& message, Rank first = Rank{0}) {
     auto const frame = std::make_shared<Bytes const>(encode(message));
-    for (std::uint32_t rank = 0; rank < seats_.size(); ++rank) push(rank, frame);
+    for (auto rank = first.value; rank < seats_.size(); ++rank) push(rank, frame);
+  }
+
+  /// The same for much at once: waits for each rank while more than 1 MiB does so for it, as before it has connected.
+  ///
+  /// Threads: not inside an event, which would wait for itself.
+  void tell_all_patiently(Message const& message, Rank first = Rank{0}) {
+    auto const frame = std::make_shared<Bytes const>(encode(message));
+    auto const limit = std::min(patient_bytes, options_.max_unwritten_bytes / 2);
+    for (auto rank = first.value; rank < seats_.size(); ++rank) seats_[rank]->outbox.push_when_below(limit, frame);
   }
 
   /// Writes what was told, says goodbye to every rank, and ends; at most `flush_limit` are waited for. What ranks send
@@ -408,6 +417,7 @@ class ControlServer {
     }
   }
 
+  static constexpr std::size_t patient_bytes = std::size_t{1} << 20U;
   static constexpr std::chrono::milliseconds retry_pause{1};
   static constexpr std::chrono::milliseconds accept_pause{100};
 

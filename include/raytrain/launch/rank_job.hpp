@@ -35,6 +35,9 @@ class RankJob : public Launcher {
   /// Where this process's worker stands.
   [[nodiscard]] virtual auto placement() const noexcept -> Placement const& = 0;
 
+  /// Rank 0: `tell` for much at once, for which it waits until the others have read.
+  virtual void tell_patiently(Message const& message) = 0;
+
   /// Other ranks: hands on what the controller says, and why nothing more will come if the connection ends too early;
   /// from a thread of the job's.
   virtual void follow(std::function<void(Message)> on_message, std::function<void(std::string)> on_lost) = 0;

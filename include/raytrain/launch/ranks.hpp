@@ -89,6 +89,10 @@ class MpiRankJob final : public RankJob {
     tell_others(message);
   }
 
+  void tell_patiently(Message const& message) override {
+    if (server_) server_->tell_all_patiently(message, Rank{1});
+  }
+
   void join() noexcept override {
     end_worker();
     std::lock_guard const lock{mutex_};
@@ -306,7 +310,7 @@ class MpiRankJob final : public RankJob {
   }
 
   void tell_others(Message const& message) {
-    for (std::uint32_t other = 1; other < size().value; ++other) server_->tell({other}, message);
+    if (server_) server_->tell_all(message, Rank{1});
   }
 
   void take(Message message) {

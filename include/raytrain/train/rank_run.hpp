@@ -79,8 +79,8 @@ namespace raytrain::detail {
 /// On rank 0: `fit`, and what it gives or throws on every other rank too.
 inline auto lead_ranks(RankJob& job, std::function<Result()> const& fit) -> Result {
   auto const tell = [&](Ended ended, std::vector<Report> const& history) {
-    for (auto const& report : history) job.tell(Message{report});
-    job.tell(Message{std::move(ended)});
+    for (auto const& report : history) job.tell_patiently(Message{report});
+    job.tell_patiently(Message{std::move(ended)});
     job.end();
   };
   auto const thrown_by = [](Error const& error) {
