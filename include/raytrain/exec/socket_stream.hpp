@@ -70,6 +70,15 @@ class SocketStream {
     co_await asio::async_write(socket_, buffer, asio::use_awaitable);
   }
 
+  /// Writes as much as the operating system takes at once, and says how much that was: nothing too when the connection
+  /// is broken.
+  ///
+  /// Threads: any, while none other writes or closes.
+  [[nodiscard]] auto try_write(BytesView bytes) noexcept -> std::size_t {
+    auto const count = ::send(socket_.native_handle(), bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+    return count > 0 ? static_cast<std::size_t>(count) : 0;
+  }
+
   /// The other end reads what has been written, and then an end.
   void end_writing() noexcept {
     std::error_code ignored;

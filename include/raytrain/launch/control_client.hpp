@@ -41,7 +41,7 @@ namespace raytrain {
 /// A worker process's end of the line to its controller, which has a `ControlServer`.
 ///
 /// Threads: every function from any thread, but `close` and the destructor from none of the events. After the
-///          constructor one thread of its own does all the work and calls the events.
+///          constructor one thread of its own does all the work and calls the events; `send` writes what it can itself.
 class ControlClient {
  public:
   struct Options {
@@ -252,8 +252,8 @@ class ControlClient {
     } catch (std::exception const& error) {
       why = std::string{"cannot be served: "} + error.what();
     }
-    stream_->close();
     outbox_.close();
+    stream_->close();
     if (!closing_ && events_.on_lost) events_.on_lost("the connection " + (silence_.empty() ? why : silence_));
   }
 
@@ -289,6 +289,7 @@ class ControlClient {
       if (now() - heard_ > options_.silence_limit) {
         silence_ = "brought nothing for more than " + std::to_string(options_.silence_limit.count()) +
                    " ms: the controller stands still, or its host is cut off";
+        outbox_.close();
         stream_->close();
         co_return;
       }

@@ -48,7 +48,7 @@ namespace raytrain {
 /// Whoever connects without the run's token is closed again, whatever it sends.
 ///
 /// Threads: every function from any thread, but `close` and the destructor from none of the events. One thread of its
-///          own does all the work and calls the events.
+///          own does all the work and calls the events; `tell` writes what it can itself.
 class ControlServer {
  public:
   struct Options {
@@ -156,8 +156,13 @@ class ControlServer {
     /// The first reason counts. Ends whatever the connection waits for.
     void end(std::string reason) {
       if (why.empty()) why = std::move(reason);
-      stream.close();
+      close();
       retry.cancel();
+    }
+
+    void close() {
+      if (outbox != nullptr) outbox->close();
+      stream.close();
     }
 
     SocketStream stream;
@@ -165,9 +170,10 @@ class ControlServer {
     TimePoint heard;  ///< Last time that bytes came; before the handshake, when it was accepted.
     Timer retry;
     std::optional<Rank> rank;
-    bool held = false;  ///< There is no room for its message, so that nothing is read of it.
-    bool left = false;  ///< It has said goodbye.
-    std::string why;    ///< Not empty once it is to end for any other reason.
+    detail::ControlOutbox* outbox = nullptr;  ///< Its rank's.
+    bool held = false;                        ///< There is no room for its message, so that nothing is read of it.
+    bool left = false;                        ///< It has said goodbye.
+    std::string why;                          ///< Not empty once it is to end for any other reason.
   };
 
   /// One for each rank.
@@ -255,7 +261,7 @@ class ControlServer {
     strangers_.push_back(&connection);
     Scope writer{executor_};
     co_await converse(connection, writer);
-    connection.stream.close();
+    connection.close();
     writer.cancel();
     settle(connection);
     co_await writer.join();
@@ -335,6 +341,7 @@ class ControlServer {
     connection.heard = now();
     seat.taken = true;
     seat.connection = &connection;
+    connection.outbox = &seat.outbox;
     auto const answer = detail::server_handshake(options_.token, detail::HandshakeStatus::accepted);
     co_await connection.stream.write(answer);
     writer.spawn(write(connection, seat.outbox));
@@ -364,7 +371,6 @@ class ControlServer {
     }
     auto& seat = *seats_[connection.rank->value];
     seat.connection = nullptr;
-    seat.outbox.close();
     if (!connection.left) tell_lost(*connection.rank, connection.why);
   }
 

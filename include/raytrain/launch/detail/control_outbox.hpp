@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <memory>
@@ -8,6 +9,7 @@
 #include <utility>
 
 #include <raytrain/core/bytes.hpp>
+#include <raytrain/core/clock.hpp>
 #include <raytrain/exec/channel.hpp>
 #include <raytrain/exec/executor.hpp>
 #include <raytrain/exec/socket_stream.hpp>
@@ -15,14 +17,15 @@
 
 namespace raytrain::detail {
 
-/// The frames that wait to be written to one connection, in order.
+/// The frames for one connection, in order. One that comes alone is written by the thread that brings it, which saves
+/// waking the executor's; those that follow each other closely wait, and are written together.
 ///
-/// Threads: `write_to` on the executor's; everything else from any.
+/// Threads: `write_to` on the executor's; everything else from any. The outbox is closed before its stream is.
 class ControlOutbox {
  public:
   using Frame = std::shared_ptr<Bytes const>;
 
-  explicit ControlOutbox(Executor& executor) : frames_{executor, 1} {}
+  explicit ControlOutbox(Executor& executor) : clock_{executor.clock()}, frames_{executor, 1} {}
 
   /// Never waits; false once it is closed.
   auto push(Frame frame) -> bool {
@@ -51,11 +54,12 @@ class ControlOutbox {
     written_.notify_all();
   }
 
-  /// Writes until the outbox is closed and empty; then says goodbye and writes no more. Once only.
+  /// Lets frames be written, until the outbox is closed and empty; then says goodbye and writes no more. Once only.
   ///
   /// Cancel: terminal; throws `std::system_error`.
   /// Errors: `std::system_error` when the connection breaks.
   [[nodiscard("co_await the result")]] auto write_to(SocketStream& stream) -> asio::awaitable<void> {
+    write_here(stream);
     while (auto frame = co_await frames_.receive()) {
       if ((*frame)->size() >= gather_bytes) {
         co_await stream.write(**frame);
@@ -78,9 +82,24 @@ class ControlOutbox {
  private:
   /// Frames up to this size are written together.
   static constexpr std::size_t gather_bytes = std::size_t{64} << 10U;
+  /// A frame that follows another one sooner does not come alone. Writing takes a few microseconds.
+  static constexpr std::chrono::microseconds close_together{10};
+
+  void write_here(SocketStream& stream) {
+    std::lock_guard const lock{mutex_};
+    stream_ = &stream;
+  }
 
   auto add(Frame frame) -> bool {
     if (closed_) return false;
+    auto const now = clock_.now();
+    auto const since_last = now - std::exchange(last_, now);
+    if (since_last >= close_together && bytes_ == 0 && stream_ != nullptr) {
+      auto const written = stream_->try_write(*frame);
+      if (written == frame->size()) return true;
+      auto const rest = BytesView{*frame}.subspan(written);
+      frame = std::make_shared<Bytes const>(rest.begin(), rest.end());
+    }
     bytes_ += frame->size();
     return frames_.push(std::move(frame));
   }
@@ -91,10 +110,13 @@ class ControlOutbox {
     written_.notify_all();
   }
 
+  Clock& clock_;
   Channel<Frame> frames_;
   std::mutex mutex_;
   std::condition_variable written_;
-  std::size_t bytes_ = 0;
+  SocketStream* stream_ = nullptr;  ///< Not used once closed.
+  Clock::TimePoint last_{};         ///< When a frame came.
+  std::size_t bytes_ = 0;           ///< Of the frames that wait or are being written by `write_to`.
   bool closed_ = false;
 };
 
