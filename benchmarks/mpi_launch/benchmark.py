@@ -6,7 +6,7 @@ GOAL_FIRST_STEP_MS, GOAL_ROUND_TRIP = 30, 1.5
 
 RANKS = [2, 4, 8, 16, 32, 64]
 STARTS_OF_TWO = 5  # pairs in a round, since single starts of two ranks scatter by more than they differ
-LINES = {'tcp': 'TCP', 'unix': 'Unix socket'}
+LINES = {'tcp': 'TCP', 'unix': 'Unix'}
 PLACES = {'own_cores': 'a core each', 'any_cores': 'any cores'}
 SENDERS = [1, 2, 4]
 
@@ -63,13 +63,20 @@ def line(context):
             turns.append(context.program('control_line', how, where, round_trips, streamed))
     for (where, how), turns in figures.items():
         case = f'{LINES[how]}, {PLACES[where]}'
-        # Where both processes take turns on one core, a raw ping costs no wake-up of another core: no place for ranks.
+        pings = [turn['raw_us'] for turn in turns]
+        tcp_pings = [turn['raw_us'] for turn in figures[where, 'tcp']]
+        # Where both processes take turns on one core, a raw ping wakes no other core: no place for ranks.
         goal = GOAL_ROUND_TRIP if where == 'own_cores' else None
-        for metric, name in [('report and answer, time over raw ping', 'waited_us'),
-                             ("the same without the worker's thread", 'inside_us')]:
-            context.row(case, metric, [turn[name] / turn['raw_us'] for turn in turns], goal=goal, direction='lower')
+
+        def over(metric, name, pings, goal=None):
+            context.row(case, metric, [turn[name] / ping for turn, ping in zip(turns, pings)], goal=goal, direction='lower')
+
+        over('report and answer, time over a raw TCP ping', 'waited_us', tcp_pings, goal)
+        if how != 'tcp':
+            over(f'report and answer, time over a raw {LINES[how]} ping', 'waited_us', pings)
+        over(f"answer to the client's thread, over a raw {LINES[how]} ping", 'inside_us', pings)
         context.row(case, 'report and answer, us', [turn['waited_us'] for turn in turns], direction='lower')
-        context.row(case, 'raw ping, us', [turn['raw_us'] for turn in turns], direction='lower')
+        context.row(case, 'raw ping, us', pings, direction='lower')
     for how, name in LINES.items():
         turns = figures['own_cores', how]
         for senders in SENDERS:
