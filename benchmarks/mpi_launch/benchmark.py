@@ -48,7 +48,8 @@ def first_step(context, mpirun):
             ours.append(statistics.median(pair[0] for pair in pairs))
             hello.append(statistics.median(pair[1] for pair in pairs))
             more.append(statistics.median(pair[0] - pair[1] for pair in pairs))
-        # More ranks than two take turns on the cores of a small machine, so that all figures grow with them.
+        # Where ranks take turns on a core, with each other or with other programs, each of fit()'s exchanges between them
+        # waits for a turn.
         case = f'{ranks} ranks, storage {storage}'
         context.row(case, 'first step later than MPI hello by, ms', more, goal=GOAL_FIRST_STEP_MS if ranks == 2 else None,
                     direction='lower')
