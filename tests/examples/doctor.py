@@ -8,6 +8,7 @@ import tempfile
 
 SKIPPED = 77
 case, doctor, *mpirun = sys.argv[1:]
+doctor = os.path.abspath(doctor)
 
 
 class Answer:

@@ -22,10 +22,9 @@ using namespace raytrain;
 class RankEnvironment {
  public:
   explicit RankEnvironment(std::map<std::string, std::string> const& variables) {
-    for (auto const* const name :
-         {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMI_RANK", "PMI_SIZE", "SLURM_PROCID",
-          "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS", "PMIX_RANK", "PMIX_NAMESPACE", "PMI_FD", "RAYTRAIN_INTERFACE",
-          "RAYTRAIN_PORT"}) {
+    for (auto const* const name : {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMI_RANK", "PMI_SIZE",
+                                   "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS", "PMIX_RANK",
+                                   "PMIX_NAMESPACE", "PMI_FD", "RAYTRAIN_INTERFACE", "RAYTRAIN_PORT"}) {
       if (auto const* const value = std::getenv(name)) before_[name] = value;
       unsetenv(name);
       names_.emplace_back(name);
