@@ -237,7 +237,9 @@ def clang_alone():
     """Another compiler, and none of the optional dependencies."""
     folder = configure('clang', '-Dauto_features=disabled', '-Dtests=enabled', '-Doptimization=0',
                        environment={'CXX': 'clang++-16'})
-    return build_and_run(folder, tests_of(folder, ['unit', 'compile', 'casing']), slower=3)
+    # That each header compiles alone, g++ has seen; here the programs include all of them.
+    tests = [test for test in tests_of(folder, ['unit', 'compile', 'casing']) if not test.name.startswith('guard headers')]
+    return build_and_run(folder, tests, slower=3)
 
 
 def current_libtorch():
