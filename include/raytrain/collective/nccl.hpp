@@ -184,7 +184,8 @@ class NcclCollective : public detail::Operations<NcclCollective> {
       if (group_->aborted_.load()) throw Stopped{};
       if (done()) return;
       if (auto const ended = group_->ended_before(operation)) {
-        // It may have been on the way to the end when it was asked.
+        // It may have been on the way to the end when it was asked, and whoever aborts leaves after that.
+        if (group_->aborted_.load()) throw Stopped{};
         if (done()) return;
         throw Error{Errc::rank_mismatch, "collective call",
                     "rank " + std::to_string(ended->value) + " has ended while rank " + std::to_string(rank_.value) +
