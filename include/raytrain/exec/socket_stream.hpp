@@ -7,6 +7,7 @@
 
 #include <cerrno>
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <string>
 #include <system_error>
@@ -91,8 +92,9 @@ class SocketStream {
     socket_.close(ignored);
   }
 
-  /// Has no deadline of its own: see `finish_by`.
-  [[nodiscard("co_await the result")]] static auto connect(Executor& executor, SocketAddress address)
+  /// Has no deadline of its own: see `finish_by`. `from` is the address of this end, port 0 for one that is free.
+  [[nodiscard("co_await the result")]] static auto connect(Executor& executor, SocketAddress address,
+                                                           std::optional<SocketAddress> from = std::nullopt)
       -> asio::awaitable<SocketStream> {
     auto const state = co_await asio::this_coro::cancellation_state;
     detail::Event::throw_if_cancelled(state);
@@ -100,6 +102,9 @@ class SocketStream {
     int const descriptor = ::socket(domain, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (descriptor < 0) throw std::system_error{errno, std::generic_category()};
     SocketStream stream{executor, domain, descriptor, address.text()};
+    if (from && ::bind(descriptor, from->data(), from->size_bytes()) != 0) {
+      throw std::system_error{errno, std::generic_category()};
+    }
     asio::generic::stream_protocol::endpoint const endpoint{address.data(), address.size_bytes()};
     co_await stream.socket_.async_connect(endpoint, asio::use_awaitable);
     co_return std::move(stream);
