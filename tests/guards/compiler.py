@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """How the guards that compile something find the compiler and its flags: meson passes both.
 
-  GUARD.py [arguments of the guard] -- c++ FLAG... [--torch FLAG...] [--mpi FLAG...] [--nccl FLAG...]
+  GUARD.py [arguments of the guard] -- c++ FLAG... [--torch FLAG...] [--xgboost FLAG...] [--mpi FLAG...] [--nccl FLAG...]
 
-What follows --torch is added for what needs LibTorch, what follows --mpi for what needs MPI, what follows --nccl for what
-needs CUDA and NCCL; where one is missing there is no such library.
+What follows --torch is added for what needs LibTorch, what follows --xgboost for what needs XGBoost, what follows --mpi
+for what needs MPI, what follows --nccl for what needs CUDA and NCCL; where one is missing there is no such library.
 """
 import concurrent.futures
 import os
@@ -17,14 +17,17 @@ class Compiler:
     def __init__(self, words):
         words, added_for_nccl = split_at(words, '--nccl')
         words, added_for_mpi = split_at(words, '--mpi')
+        words, added_for_xgboost = split_at(words, '--xgboost')
         self.core, added_for_torch = split_at(words, '--torch')
         self.torch = None if added_for_torch is None else self.core + added_for_torch
+        self.xgboost = None if added_for_xgboost is None else self.core + added_for_xgboost
         self.mpi = None if added_for_mpi is None else self.core + added_for_mpi
         self.nccl = None if added_for_nccl is None else self.core + added_for_nccl
-        self.everything = self.core + (added_for_torch or []) + (added_for_mpi or []) + (added_for_nccl or [])
+        added = [added_for_torch, added_for_xgboost, added_for_mpi, added_for_nccl]
+        self.everything = self.core + [flag for flags in added for flag in flags or []]
 
     def flags_for(self, need):
-        """Those for what needs 'core', 'torch', 'mpi' or 'nccl'; None where that is missing."""
+        """Those for what needs 'core', 'torch', 'xgboost', 'mpi' or 'nccl'; None where that is missing."""
         return getattr(self, need)
 
     @staticmethod
@@ -57,7 +60,7 @@ def each(function, items):
 
 
 def headers(root, guard):
-    """The public headers and what each needs: 'core', 'torch', 'mpi' or 'nccl'."""
+    """The public headers and what each needs: 'core', 'torch', 'xgboost', 'mpi' or 'nccl'."""
     return [(path.relative_to('include'), need_of(path)) for path in guard.files(root, 'include', endings=['.hpp'])]
 
 
@@ -65,6 +68,8 @@ def need_of(path):
     inside = '/'.join(path.parts[2:])
     if inside.startswith(('backend/torch/', 'backend/torch.hpp')):
         return 'torch'
+    if inside.startswith(('backend/xgboost/', 'backend/xgboost.hpp')):
+        return 'xgboost'
     if inside.startswith(('collective/cuda/', 'collective/device.hpp', 'collective/nccl')):
         return 'nccl'
     return 'mpi' if inside.startswith(layers.MAY_NEED_MPI) else 'core'

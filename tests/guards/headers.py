@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every public header compiles alone, and twice in a row, without a warning; what needs LibTorch, MPI or NCCL where that is."""
+"""Every public header compiles alone, and twice in a row, without a warning; what needs LibTorch, XGBoost, MPI or NCCL where
+that is."""
 import pathlib
 import re
 import sys
@@ -69,6 +70,9 @@ if __name__ == '__main__':
     if given.torch:
         defects['a header that uses LibTorch and does not include it'] = {
             'include/raytrain/backend/torch/b.hpp': '#pragma once\nusing Tensor = torch::Tensor;\n'}
+    if given.xgboost:
+        defects['a header that uses XGBoost and does not include it'] = {
+            'include/raytrain/backend/xgboost/b.hpp': '#pragma once\ninline BoosterHandle booster = nullptr;\n'}
     if given.mpi:
         defects['a header that uses MPI and does not include it'] = {
             'include/raytrain/collective/mpi_b.hpp': '#pragma once\nusing Handle = MPI_Comm;\n'}

@@ -19,8 +19,8 @@ FAKES = {
 }
 TOOLS = ['bash', 'cat', 'cut', 'dirname', 'env', 'grep', 'head', 'mkdir', 'mktemp', 'readlink', 'rm', 'sed', 'tail', 'touch', 'tr', 'true']
 EVERYTHING = ('g++ meson ninja-build pkg-config python3 ccache libasio-dev libcereal-dev libfmt-dev libxxhash-dev zlib1g-dev '
-              'libtorch-dev libcli11-dev dataset-fashion-mnist doctest-dev libopenmpi-dev openmpi-bin git clang-format cmake libopenblas0-openmp '
-              'slurmctld slurmd slurm-client munge')
+              'libtorch-dev libcli11-dev dataset-fashion-mnist libxgboost-dev doctest-dev libopenmpi-dev openmpi-bin git clang-format cmake '
+              'libopenblas0-openmp slurmctld slurmd slurm-client munge')
 SLURM = EVERYTHING.split()[-4:]
 
 
