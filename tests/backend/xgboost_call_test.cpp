@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <raytrain/backend/xgboost/xgboost_call.hpp>
+
+#include <string>
+
+#include <doctest/doctest.h>
+
+#include "../support/thrown_error.hpp"
+
+using namespace raytrain;
+using raytrain::detail::readable_xgboost_text;
+using raytrain::testing::check_contains;
+using raytrain::testing::thrown_error;
+
+TEST_CASE("of what XGBoost says the message stays, without times, places in its sources and the stack") {
+  CHECK(readable_xgboost_text("[08:28:27] ../src/learner.cc:83: Check failed: a > b (1 vs. 2) : Too small.\n"
+                              "Stack trace:\n  [bt] (0) libxgboost.so(+0x11031e) [0x7fec7d11031e]\n\n") ==
+        "Check failed: a > b (1 vs. 2) : Too small.");
+  CHECK(readable_xgboost_text("Allreduce failed") == "Allreduce failed");
+  CHECK(readable_xgboost_text("[label] is missing\nin the file [a.cc:3] of it") ==
+        "[label] is missing in the file [a.cc:3] of it");
+  CHECK(readable_xgboost_text("a.cc: no such file") == "a.cc: no such file");
+  CHECK(readable_xgboost_text("note: 12: this") == "note: 12: this");
+  CHECK(readable_xgboost_text("\n\n") == "failed without a message");
+  CHECK(readable_xgboost_text("Stack trace:\n") == "failed without a message");
+}
+
+TEST_CASE("of a chain of causes the outermost comes first, in one line") {
+  CHECK(readable_xgboost_text("[08:28:27] /workspace/src/collective/result.cc:83: [coll_c_api.cc:38|08:28:27]:\n\n"
+                              "- [allreduce.cc:135|08:28:27]: Ring Allreduce failed.\n"
+                              "- [loop.cc:101|08:28:27]: Encountered EOF. The other end is likely closed.\n"
+                              "Stack trace:\n  [bt] (0) x\n") ==
+        "Ring Allreduce failed: Encountered EOF. The other end is likely closed.");
+}
+
+TEST_CASE("a call that fails throws the function's name, XGBoost's text and what to do; one that does not, nothing") {
+  CHECK_NOTHROW(detail::xgboost_call(0, "XGDMatrixNumRow"));
+  auto const text = thrown_error([] {
+    DMatrixHandle matrix = nullptr;
+    detail::xgboost_call(XGDMatrixCreateFromFile("/no/such/file?format=libsvm", 1, &matrix), "XGDMatrixCreateFromFile",
+                         "name a file that exists");
+  });
+  check_contains(text, "backend: XGDMatrixCreateFromFile: ");
+  check_contains(text, "/no/such");
+  check_contains(text, "; name a file that exists");
+  CHECK(text.find("Stack trace") == std::string::npos);
+  CHECK(text.find('\n') == std::string::npos);
+  CHECK(text.find(".cc:") == std::string::npos);
+}
