@@ -179,7 +179,7 @@ def chosen_by(patterns, tests):
     named = [test for test in tests if any(pattern in test.name for pattern in patterns)]
     if named:
         return named, []
-    return ([test for test in tests if test.suites & {'unit', 'torch'}],
+    return ([test for test in tests if test.suites & {'unit', 'torch', 'xgboost'}],
             ['--test-case=' + ','.join(f'*{pattern}*' for pattern in patterns)])
 
 
@@ -222,7 +222,7 @@ def fetched(folder, what, command):
 
 def address_sanitizer():
     folder = sanitized('asan', 'address,undefined', '-Dcpp_args=-g1 -fno-sanitize-recover=all')
-    tests = [test for test in tests_of(folder) if 'unit' in test.suites or test.name == 'example linear_regression']
+    tests = [test for test in tests_of(folder) if test.suites & {'unit', 'xgboost'} or test.name == 'example linear_regression']
     return build_and_run(folder, tests, slower=5)
 
 
@@ -255,6 +255,39 @@ def current_libtorch():
     say('LibTorch ' + (prefix / 'version.py').read_text().split("__version__ = '")[-1].split("'")[0])
     folder = configure('torch-current/build', f'-Dtorch={prefix}', '-Dbenchmarks=disabled', '-Dmpi=disabled')
     return build_and_run(folder, tests_of(folder, ['torch', 'example']), slower=3)
+
+
+def current_xgboost():
+    """The XGBoost of the newest wheel, beside Debian's. It has no headers: those are the next Debian's, whose index is kept
+    apart from the system's."""
+    home = BUILD / 'xgboost-current'
+    prefix = home / 'site' / 'xgboost'
+    if not (prefix / 'include' / 'xgboost' / 'c_api.h').exists():
+        shutil.rmtree(home, ignore_errors=True)
+        command = [sys.executable, '-m', 'pip', 'install', '--quiet', '--no-deps', '--target', home / 'site', 'xgboost-cpu']
+        if not fetched(home, 'The wheel of the current XGBoost', command):
+            return Count(skipped=1)
+        if not fetched(home, 'The headers of XGBoost 3', ['sh', '-ec', NEXT_DEBIAN, 'sh', 'libxgboost-dev']):
+            return Count(skipped=1)
+        (prefix / 'include').symlink_to(home / 'unpacked' / 'usr' / 'include')
+    say('XGBoost ' + (prefix / 'VERSION').read_text().strip())
+    folder = configure('xgboost-current/build', f'-Dxgboost={prefix}', '-Dtorch=disabled', '-Dbenchmarks=disabled', '-Dmpi=disabled')
+    return build_and_run(folder, tests_of(folder, ['xgboost']), slower=3)
+
+
+# Unpacks a package of the Debian that follows this one, from the system's own mirror.
+NEXT_DEBIAN = """
+mirror="$(apt-get indextargets --format '$(SITE)' 'Origin: Debian' 'Component: main' | head -n 1)"
+[ -n "$mirror" ] || { echo 'apt knows no mirror of Debian'; exit 1; }
+mkdir -p lists/partial cache/archives/partial
+echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror trixie main" >sources.list
+apt() { apt-get -qq -o Dir::Etc::sourcelist="$PWD/sources.list" -o Dir::Etc::sourceparts=/dev/null \
+  -o Dir::State::lists="$PWD/lists" -o Dir::Cache="$PWD/cache" -o Dir::State::status=/dev/null -o APT::Sandbox::User= "$@"; }
+apt update
+apt download "$1"
+dpkg -x "$1"_*.deb unpacked
+rm -rf lists cache
+"""
 
 
 def build_and_run_ranks(name, prefix, environment=None):
@@ -325,7 +358,7 @@ def coverage():
     # what is not so.
     folder = configure('coverage', '-Db_coverage=true', '-Doptimization=1', '-Dwerror=false', '-Dbenchmarks=disabled',
                        '-Dmpi=disabled')
-    total = build_and_run(folder, tests_of(folder, ['unit', 'torch', 'example']), slower=15)
+    total = build_and_run(folder, tests_of(folder, ['unit', 'torch', 'xgboost', 'example']), slower=15)
     status, said = run(['gcovr', '--root', ROOT, '--object-directory', folder, '--filter', f'{ROOT}/include/', '-j', '2',
                         '--exclude-throw-branches', '--print-summary', '--sort-percentage', folder])
     say(said)
@@ -366,6 +399,7 @@ def main():
         'ThreadSanitizer': (thread_sanitizer,),
         'clang, no optional dependency': (clang_alone,),
         'current LibTorch': (current_libtorch,),
+        'current XGBoost': (current_xgboost,),
         'Open MPI 5': (open_mpi_5,),
         'fuzzing': (fuzzing, 60 if options.long else 20),
         'benchmarks': (benchmarks,),
