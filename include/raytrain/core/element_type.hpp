@@ -95,4 +95,23 @@ inline constexpr ElementType element_type = [] {
   return 0;
 }
 
+/// Calls `work` with a null pointer of the type that is known at run time only.
+template <class Work>
+void with_element_type(ElementType type, Work const& work) {
+  switch (type) {
+    case ElementType::float32: return work(static_cast<float*>(nullptr));
+    case ElementType::float64: return work(static_cast<double*>(nullptr));
+    case ElementType::int8: return work(static_cast<std::int8_t*>(nullptr));
+    case ElementType::int16: return work(static_cast<std::int16_t*>(nullptr));
+    case ElementType::int32: return work(static_cast<std::int32_t*>(nullptr));
+    case ElementType::int64: return work(static_cast<std::int64_t*>(nullptr));
+    case ElementType::uint8: return work(static_cast<std::uint8_t*>(nullptr));
+    case ElementType::uint16: return work(static_cast<std::uint16_t*>(nullptr));
+    case ElementType::uint32: return work(static_cast<std::uint32_t*>(nullptr));
+    case ElementType::uint64: return work(static_cast<std::uint64_t*>(nullptr));
+    case ElementType::float16: return work(static_cast<Float16*>(nullptr));
+    case ElementType::bfloat16: return work(static_cast<BFloat16*>(nullptr));
+  }
+}
+
 }  // namespace raytrain

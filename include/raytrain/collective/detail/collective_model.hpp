@@ -11,9 +11,7 @@
 #include <raytrain/collective/collective.hpp>
 #include <raytrain/collective/detail/call.hpp>
 #include <raytrain/collective/detail/operations.hpp>
-#include <raytrain/core/bfloat16.hpp>
 #include <raytrain/core/element_type.hpp>
-#include <raytrain/core/float16.hpp>
 #include <raytrain/core/rank.hpp>
 
 namespace raytrain::detail {
@@ -58,25 +56,6 @@ class CollectiveModel {
   /// Zeros.
   [[nodiscard]] virtual auto allocate(std::size_t size_bytes) -> std::shared_ptr<void> = 0;
 };
-
-/// Calls `work` with a null pointer to the type.
-template <class Work>
-void with_element_type(ElementType type, Work const& work) {
-  switch (type) {
-    case ElementType::float32: return work(static_cast<float*>(nullptr));
-    case ElementType::float64: return work(static_cast<double*>(nullptr));
-    case ElementType::int8: return work(static_cast<std::int8_t*>(nullptr));
-    case ElementType::int16: return work(static_cast<std::int16_t*>(nullptr));
-    case ElementType::int32: return work(static_cast<std::int32_t*>(nullptr));
-    case ElementType::int64: return work(static_cast<std::int64_t*>(nullptr));
-    case ElementType::uint8: return work(static_cast<std::uint8_t*>(nullptr));
-    case ElementType::uint16: return work(static_cast<std::uint16_t*>(nullptr));
-    case ElementType::uint32: return work(static_cast<std::uint32_t*>(nullptr));
-    case ElementType::uint64: return work(static_cast<std::uint64_t*>(nullptr));
-    case ElementType::float16: return work(static_cast<Float16*>(nullptr));
-    case ElementType::bfloat16: return work(static_cast<BFloat16*>(nullptr));
-  }
-}
 
 template <Collective C>
 class CollectiveModelOf final : public CollectiveModel {
