@@ -93,6 +93,22 @@ TEST_CASE("vectors that are moved in, copies, heads and splits share one memory"
   CHECK(dataset.split_at(50).second.rows() == 0);
 }
 
+TEST_CASE("selected rows are copied in the order that is asked for, and one that is not there is refused") {
+  auto const dataset = Dataset::from_columns(
+      {{"x", std::vector<float>{0, 1, 2, 3, 4, 5}, {2}}, {"y", std::vector<std::int16_t>{7, 8, 9}}});
+  auto const selected = dataset.select(std::vector<std::uint64_t>{2, 0, 2, 1});
+  auto const x = selected.column("x").as<float>();
+  auto const y = selected.column("y").as<std::int16_t>();
+  CHECK(std::vector<float>(x.begin(), x.end()) == std::vector<float>{4, 5, 0, 1, 4, 5, 2, 3});
+  CHECK(std::vector<std::int16_t>(y.begin(), y.end()) == std::vector<std::int16_t>{9, 7, 9, 8});
+  CHECK(selected.column("x").describe() == dataset.column("x").describe());
+  CHECK(dataset.select({}).rows() == 0);
+  check_contains(thrown_error([&] {
+                   (void)dataset.select(std::vector<std::uint64_t>{1, 3});
+                 }),
+                 "there is no row 3: the dataset has 3");
+}
+
 TEST_CASE("a part of a dataset keeps the memory alive") {
   auto values = std::vector<std::int32_t>{1, 2, 3, 4};
   auto part = Dataset::from_columns({{"x", std::move(values)}}).split_at(2).second;

@@ -16,6 +16,7 @@
 
 #include <raytrain/core/error.hpp>
 #include <raytrain/data/column.hpp>
+#include <raytrain/data/detail/gather_rows.hpp>
 #include <raytrain/data/detail/permutation_cache.hpp>
 #include <raytrain/data/shuffle_key.hpp>
 
@@ -80,6 +81,26 @@ class Dataset {
                   fmt::format("the dataset has only {} rows", rows()), "split at one of them"};
     }
     return {slice(0, row), slice(row, rows())};
+  }
+
+  /// A copy of these rows, in this order; a row may come several times.
+  ///
+  /// Errors: `invalid_call` for a row that is not there.
+  [[nodiscard]] auto select(std::span<std::uint64_t const> rows) const -> Dataset {
+    auto const outside = std::ranges::find_if(rows, [&](std::uint64_t row) { return row >= this->rows(); });
+    if (outside != rows.end()) {
+      throw Error{Errc::invalid_call, "Dataset::select",
+                  fmt::format("there is no row {}: the dataset has {}", *outside, this->rows()), "count rows from 0"};
+    }
+    std::vector<Column> selected;
+    for (auto const& column : table_->columns) {
+      std::shared_ptr<std::byte[]> const data =
+          std::make_unique_for_overwrite<std::byte[]>(rows.size() * column.row_bytes());
+      detail::gather_rows(column.bytes().data(), column.row_bytes(), rows, data.get());
+      selected.emplace_back(ColumnFormat{column.name(), column.type(), column.row_shape()},
+                            std::shared_ptr<std::byte const>{data, data.get()}, rows.size());
+    }
+    return Dataset{std::move(selected)};
   }
 
   /// Every row once, in the order that belongs to `key`; computed once while somebody holds it.
