@@ -47,6 +47,24 @@ struct TrainerConfig {
 template <class F, class... Args>
 concept TrainFunction = std::invocable<F const&, Args...> && std::is_void_v<std::invoke_result_t<F const&, Args...>>;
 
+namespace detail {
+
+/// What the ready-made training of a backend takes: of one that has none something that nobody can give.
+template <class B>
+struct ReadyMade {
+  class Params {
+    Params() = default;
+    void validate() const {}
+  };
+};
+template <class B>
+requires requires { typename B::Params; }
+struct ReadyMade<B> {
+  using Params = typename B::Params;
+};
+
+}  // namespace detail
+
 /// Trains: runs one function on every worker, and keeps its reports and checkpoints.
 ///
 /// Threads: one at a time. `fit()` may be called again; it then goes on with the run as `RunConfig::resume` says.
@@ -76,6 +94,14 @@ class Trainer {
     if constexpr (TrainFunction<F, Context&, Params const&>) {
       train_ = [train = std::move(train), params = std::move(params)](Context& context) { train(context, params); };
     }
+    validate();
+  }
+
+  /// The backend's ready-made training with these parameters; for a backend that has one, as `XGBoostBackend`.
+  explicit Trainer(typename detail::ReadyMade<B>::Params params, TrainerConfig<B> config = {})
+      : config_{std::move(config)} {
+    params.validate();
+    train_ = [params = std::move(params)](Context& context) { B::train(context, params); };
     validate();
   }
 

@@ -127,6 +127,13 @@ class TrainContext {
         {.rank = world_rank(), .world_size = world_size(), .seed = run().seed, .split = is_split(run().data, name)}};
   }
 
+  /// Names of the datasets that there are, in alphabetical order.
+  [[nodiscard]] auto dataset_names() const -> std::vector<std::string> {
+    std::vector<std::string> names;
+    for (auto const& [name, dataset] : run().datasets) names.push_back(name);
+    return names;
+  }
+
   /// For arrays: all_reduce and the like, and `allocate` for arrays with which they are fastest.
   [[nodiscard]] auto collective() noexcept -> WorkerCollective& { return setup_.collective; }
 
@@ -168,6 +175,10 @@ class TrainContext {
 
   /// For the worker's runner: the training function learned of a stop, and may have ended because of it.
   [[nodiscard]] auto stop_seen() const noexcept -> bool { return stop_seen_; }
+
+ protected:
+  /// Whether this worker was told to stop, others perhaps not yet.
+  [[nodiscard]] auto stop_asked() const noexcept -> bool { return setup_.link.stop_asked().stop_requested(); }
 
  private:
   [[nodiscard]] auto run() const noexcept -> RunShared const& { return *setup_.run; }
@@ -233,7 +244,7 @@ class TrainContext {
   }
 
   void throw_if_stopping() {
-    if (!setup_.link.stop_asked().stop_requested()) return;
+    if (!stop_asked()) return;
     stop_seen_ = true;
     throw Stopped{};
   }
