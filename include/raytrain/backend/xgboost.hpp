@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <string_view>
+#include <utility>
+
+#include <raytrain/backend/backend.hpp>
+#include <raytrain/backend/xgboost/xgboost_context.hpp>
+#include <raytrain/backend/xgboost/xgboost_params.hpp>
+#include <raytrain/backend/xgboost/xgboost_training.hpp>
+#include <raytrain/config/scaling_config.hpp>
+#include <raytrain/train/worker_setup.hpp>
+
+namespace raytrain {
+
+/// XGBoost, with its workers made known to each other: `Trainer<XGBoostBackend> trainer{XGBoostParams{...}, {...}}`
+/// boosts by itself; with a training function of one's own, that function gets an `XGBoostContext`.
+class XGBoostBackend {
+ public:
+  struct Config {
+    XGBoostMode mode = XGBoostMode::automatic;
+  };
+  using Context = XGBoostContext;
+  using Params = XGBoostParams;
+
+  static constexpr std::string_view name = "xgboost";
+  static constexpr Launch default_launch = Launch::threads;
+
+  explicit XGBoostBackend(Config const& config) { shared_->mode = config.mode; }
+
+  void on_start(ScalingConfig const&) {}
+  auto make_context(WorkerSetup setup) -> Context { return Context{std::move(setup), shared_}; }
+  void on_shutdown() noexcept { shared_->tracker.reset(); }
+
+  /// The ready-made training.
+  static void train(XGBoostContext& ctx, XGBoostParams const& params) { xgboost_train(ctx, params); }
+
+ private:
+  std::shared_ptr<detail::XGBoostShared> shared_ = std::make_shared<detail::XGBoostShared>();
+};
+
+}  // namespace raytrain

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <charconv>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <xgboost/c_api.h>
+
+#include <raytrain/backend/xgboost/dmatrix.hpp>
+#include <raytrain/backend/xgboost/xgboost_call.hpp>
+#include <raytrain/core/bytes.hpp>
+#include <raytrain/core/error.hpp>
+
+namespace raytrain {
+
+/// Form of a stored model, both of which XGBoost reads everywhere.
+enum class ModelFormat : std::uint8_t { json, ubj };
+
+/// What XGBoost computes for each row.
+enum class PredictionType : std::uint8_t {
+  value = 0,          ///< In the objective's terms: a probability, a class, a number.
+  margin = 1,         ///< Before the objective's last step.
+  contributions = 2,  ///< Each feature's share of the margin (SHAP), and the bias last.
+  interactions = 4,   ///< Each pair of features' share.
+  leaf = 6,           ///< Number of the leaf in each tree.
+};
+
+/// Numbers by row.
+struct Predictions {
+  std::vector<float> values;
+  std::vector<std::size_t> shape;  ///< Rows, then what belongs to one of them.
+};
+
+/// A value of `Booster::evaluate`.
+struct Evaluation {
+  std::string name;  ///< "valid-logloss".
+  double value = 0;
+};
+
+/// An XGBoost model in training.
+///
+/// Threads: one at a time; XGBoost wants it to be made, used and freed on the worker's own.
+/// Errors:  every function: `backend` with XGBoost's text.
+class Booster {
+ public:
+  /// `matrices`: those that it will train on and evaluate, whose predictions it keeps from round to round.
+  explicit Booster(std::vector<DMatrix const*> const& matrices = {}) {
+    std::vector<DMatrixHandle> handles;
+    for (auto const* const matrix : matrices) handles.push_back(matrix->handle());
+    BoosterHandle made = nullptr;
+    detail::xgboost_call(XGBoosterCreate(handles.data(), handles.size(), &made), "XGBoosterCreate");
+    handle_.reset(made);
+  }
+
+  [[nodiscard]] auto handle() const noexcept -> BoosterHandle { return handle_.get(); }
+
+  void set_parameter(std::string const& name, std::string const& value) {
+    detail::xgboost_call(XGBoosterSetParam(handle(), name.c_str(), value.c_str()),
+                         fmt::format("setting XGBoost's parameter {} = {}", name, value));
+  }
+
+  /// The names of the matrix's features, which are stored with the model.
+  void set_feature_names(DMatrix const& matrix) {
+    std::vector<char const*> names;
+    for (auto const& name : matrix.feature_names()) names.push_back(name.c_str());
+    detail::xgboost_call(XGBoosterSetStrFeatureInfo(handle(), "feature_name", names.data(), names.size()),
+                         "XGBoosterSetStrFeatureInfo");
+  }
+
+  /// Rounds that the model has.
+  [[nodiscard]] auto rounds() const -> int {
+    int rounds = 0;
+    detail::xgboost_call(XGBoosterBoostedRounds(handle(), &rounds), "XGBoosterBoostedRounds");
+    return rounds;
+  }
+
+  /// One more round by the objective.
+  void update(int round, DMatrix const& train) {
+    detail::xgboost_call(XGBoosterUpdateOneIter(handle(), round, train.handle()), "XGBoosterUpdateOneIter");
+  }
+
+  /// One more round by gradients of the caller's own, one for each row (and class).
+  void boost(DMatrix const& train, std::span<float> gradients, std::span<float> hessians) {
+    if (gradients.size() != hessians.size()) {
+      throw Error{Errc::invalid_call, "Booster::boost",
+                  fmt::format("there are {} gradients and {} hessians", gradients.size(), hessians.size()),
+                  "give one of each for each row"};
+    }
+    detail::xgboost_call(
+        XGBoosterBoostOneIter(handle(), train.handle(), gradients.data(), hessians.data(), gradients.size()),
+        "XGBoosterBoostOneIter");
+  }
+
+  /// Each metric on each matrix, by the matrix's name.
+  [[nodiscard]] auto evaluate(int round, std::vector<std::pair<std::string, DMatrix const*>> const& matrices) const
+      -> std::vector<Evaluation> {
+    std::vector<DMatrixHandle> handles;
+    std::vector<char const*> names;
+    for (auto const& [name, matrix] : matrices) {
+      handles.push_back(matrix->handle());
+      names.push_back(name.c_str());
+    }
+    char const* text = nullptr;
+    detail::xgboost_call(XGBoosterEvalOneIter(handle(), round, handles.data(), names.data(), handles.size(), &text),
+                         "XGBoosterEvalOneIter");
+    return parse(text);
+  }
+
+  /// Errors: `invalid_data` from XGBoost for another number of features.
+  [[nodiscard]] auto predict(DMatrix const& data, PredictionType type = PredictionType::value, int rounds = 0) const
+      -> Predictions {
+    auto const config = fmt::format(
+        R"({{"type": {}, "training": false, "iteration_begin": 0, "iteration_end": {}, "strict_shape": false}})",
+        static_cast<int>(type), rounds);
+    bst_ulong const* shape = nullptr;
+    bst_ulong dimensions = 0;
+    float const* values = nullptr;
+    detail::xgboost_call(
+        XGBoosterPredictFromDMatrix(handle(), data.handle(), config.c_str(), &shape, &dimensions, &values),
+        "XGBoosterPredictFromDMatrix");
+    Predictions predictions;
+    predictions.shape.assign(shape, shape + dimensions);
+    std::size_t count = 1;
+    for (auto const extent : predictions.shape) count *= extent;
+    predictions.values.assign(values, values + count);
+    return predictions;
+  }
+
+  /// The model with its objective; what was set for training alone is not in it.
+  [[nodiscard]] auto to_bytes(ModelFormat format = ModelFormat::ubj) const -> Bytes {
+    char const* bytes = nullptr;
+    bst_ulong size = 0;
+    auto const* const config = format == ModelFormat::ubj ? R"({"format": "ubj"})" : R"({"format": "json"})";
+    detail::xgboost_call(XGBoosterSaveModelToBuffer(handle(), config, &size, &bytes), "XGBoosterSaveModelToBuffer");
+    auto const view = bytes_of(std::string_view{bytes, size});
+    return {view.begin(), view.end()};
+  }
+
+  void load(BytesView model) {
+    detail::xgboost_call(XGBoosterLoadModelFromBuffer(handle(), model.data(), model.size()),
+                         "XGBoosterLoadModelFromBuffer");
+  }
+
+  /// A text that goes with the model; empty when there is none of that name.
+  [[nodiscard]] auto attribute(std::string const& name) const -> std::string {
+    char const* value = nullptr;
+    int found = 0;
+    detail::xgboost_call(XGBoosterGetAttr(handle(), name.c_str(), &value, &found), "XGBoosterGetAttr");
+    return found != 0 ? value : "";
+  }
+  void set_attribute(std::string const& name, std::string const& value) {
+    detail::xgboost_call(XGBoosterSetAttr(handle(), name.c_str(), value.c_str()), "XGBoosterSetAttr");
+  }
+
+  /// How much each feature matters, of those that are in a tree. `kind`: "gain", "weight", "cover", "total_gain" or
+  /// "total_cover".
+  [[nodiscard]] auto feature_importance(std::string const& kind) const -> std::map<std::string, double> {
+    auto const config = fmt::format(R"({{"importance_type": "{}"}})", kind);
+    bst_ulong features = 0;
+    char const** names = nullptr;
+    bst_ulong dimensions = 0;
+    bst_ulong const* shape = nullptr;
+    float const* scores = nullptr;
+    detail::xgboost_call(
+        XGBoosterFeatureScore(handle(), config.c_str(), &features, &names, &dimensions, &shape, &scores),
+        "XGBoosterFeatureScore");
+    std::map<std::string, double> importance;
+    for (bst_ulong i = 0; i < features; ++i) importance[names[i]] = scores[i];
+    return importance;
+  }
+
+  /// All that decides how it trains, as XGBoost's JSON; it also makes XGBoost look at the parameters that were set.
+  [[nodiscard]] auto configuration() const -> std::string {
+    bst_ulong size = 0;
+    char const* text = nullptr;
+    detail::xgboost_call(XGBoosterSaveJsonConfig(handle(), &size, &text), "XGBoosterSaveJsonConfig");
+    return {text, size};
+  }
+
+ private:
+  struct Free {
+    void operator()(void* handle) const noexcept { XGBoosterFree(handle); }
+  };
+
+  /// Of "[3]\ttrain-logloss:0.1\tvalid-auc:0.9".
+  static auto parse(std::string_view text) -> std::vector<Evaluation> {
+    std::vector<Evaluation> evaluations;
+    for (auto tab = text.find('\t'); tab != std::string_view::npos;) {
+      auto const next = text.find('\t', tab + 1);
+      auto const item = text.substr(tab + 1, next == std::string_view::npos ? next : next - tab - 1);
+      auto const colon = item.rfind(':');
+      Evaluation evaluation{std::string{item.substr(0, colon)}};
+      auto const number = std::string{item.substr(colon + 1)};
+      evaluation.value = std::strtod(number.c_str(), nullptr);  // also of "nan" and "inf"
+      evaluations.push_back(std::move(evaluation));
+      tab = next;
+    }
+    return evaluations;
+  }
+
+  std::unique_ptr<void, Free> handle_;
+};
+
+}  // namespace raytrain

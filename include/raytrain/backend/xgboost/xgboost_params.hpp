@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include <raytrain/core/error.hpp>
+
+namespace raytrain {
+
+/// What the ready-made training of `XGBoostBackend` trains: XGBoost's own names and defaults, but for `tree_method`.
+struct XGBoostParams {
+  std::string label{"label"};              ///< Column of what is to be predicted.
+  std::string weight{};                    ///< Column of the rows' weights; empty: all 1.
+  std::string group{};                     ///< Column of query ids, for ranking; empty: none.
+  std::vector<std::string> categorical{};  ///< Features whose values are categories, from 0 on.
+  std::string objective{"reg:squarederror"};
+  std::vector<std::string> eval_metric{};  ///< On every dataset, in each round; empty: the objective's own.
+  std::string tree_method{"hist"};
+  int max_depth = 6;
+  double eta = 0.3;
+  double subsample = 1;         ///< Share of the rows in each round, above 0 to 1.
+  double colsample_bytree = 1;  ///< Share of the features in each tree, above 0 to 1.
+  double min_child_weight = 1;
+  double gamma = 0;
+  double lambda = 1;
+  double alpha = 0;
+  int max_bin = 256;
+  int num_class = 0;         ///< For multi:softmax and multi:softprob; 0: no such objective.
+  int num_boost_round = 10;  ///< In all, those before a restart included; at least 1.
+  /// Ends when the last metric on the last dataset has not become better for that many rounds; 0: never.
+  int early_stopping_rounds = 0;
+  int checkpoint_frequency = 0;  ///< A checkpoint every so many rounds, and the last one; 0: the last one only.
+  std::filesystem::path initial_model{};  ///< Of a new run, which boosts it further; empty: none.
+  /// Any other parameter of XGBoost by its name; one that XGBoost does not know is an error.
+  std::map<std::string, std::string> params{};
+
+  /// Errors: `invalid_config`, naming the field, its value and what to write instead.
+  void validate() const {
+    auto const refuse = [](char const* field, std::string happened, char const* remedy) {
+      throw Error{Errc::invalid_config, std::string{"XGBoostParams::"} + field, std::move(happened), remedy};
+    };
+    auto const at_least = [&](char const* field, int value, int least) {
+      if (value < least) refuse(field, fmt::format("must be at least {} (got {})", least, value), "write a larger one");
+    };
+    auto const share = [&](char const* field, double value) {
+      if (!(value > 0 && value <= 1))
+        refuse(field, fmt::format("must be above 0, and 1 at most (got {})", value), "write 1 for all");
+    };
+    if (label.empty()) refuse("label", "must not be empty", "name the column of what is to be predicted");
+    if (objective.empty()) refuse("objective", "must not be empty", "write binary:logistic or reg:squarederror");
+    at_least("max_depth", max_depth, 0);
+    at_least("num_boost_round", num_boost_round, 1);
+    at_least("early_stopping_rounds", early_stopping_rounds, 0);
+    at_least("checkpoint_frequency", checkpoint_frequency, 0);
+    at_least("max_bin", max_bin, 2);
+    at_least("num_class", num_class, 0);
+    share("subsample", subsample);
+    share("colsample_bytree", colsample_bytree);
+    if (!(eta > 0)) refuse("eta", fmt::format("must be above 0 (got {})", eta), "write 0.3");
+    auto const own = named();
+    for (auto const& [name, value] : params) {
+      if (own.contains(name))
+        refuse("params", fmt::format("holds '{}', which is a field of its own", name), "write the field");
+    }
+  }
+
+  /// All that is set by `XGBoosterSetParam`, but for the metrics and `params`.
+  [[nodiscard]] auto named() const -> std::map<std::string, std::string> {
+    auto const text = [](auto value) { return fmt::format("{}", value); };
+    std::map<std::string, std::string> all{
+        {"objective", objective},       {"tree_method", tree_method},
+        {"max_depth", text(max_depth)}, {"eta", text(eta)},
+        {"subsample", text(subsample)}, {"colsample_bytree", text(colsample_bytree)},
+        {"gamma", text(gamma)},         {"min_child_weight", text(min_child_weight)},
+        {"lambda", text(lambda)},       {"alpha", text(alpha)},
+    };
+    // XGBoost says of a parameter that it has no use for that it is not used.
+    if (tree_method != "exact") all["max_bin"] = text(max_bin);
+    if (num_class > 0) all["num_class"] = text(num_class);
+    return all;
+  }
+};
+
+}  // namespace raytrain

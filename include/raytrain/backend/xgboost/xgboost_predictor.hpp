@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include <raytrain/backend/xgboost/booster.hpp>
+#include <raytrain/backend/xgboost/detail/model_file.hpp>
+#include <raytrain/backend/xgboost/dmatrix.hpp>
+#include <raytrain/backend/xgboost/xgboost_context.hpp>
+#include <raytrain/checkpoint/checkpoint.hpp>
+#include <raytrain/data/dataset.hpp>
+
+namespace raytrain {
+
+/// Computes what a trained model says of a dataset's rows.
+///
+/// Threads: every function from any thread; one prediction at a time, with as many threads as it is told to use.
+class XGBoostPredictor {
+ public:
+  /// Errors: as `Checkpoint::read`; `backend` for a model that XGBoost cannot read.
+  explicit XGBoostPredictor(Checkpoint const& checkpoint, int threads = 0) : XGBoostPredictor{threads} {
+    load(checkpoint, booster_);
+  }
+
+  /// A model that XGBoost has stored as JSON or UBJSON.
+  ///
+  /// Errors: `not_found`, `io`; `backend` for a model that XGBoost cannot read.
+  explicit XGBoostPredictor(std::filesystem::path const& model, int threads = 0) : XGBoostPredictor{threads} {
+    booster_.load(detail::read_model_file(model));
+  }
+
+  /// Of all columns, or of those that the options name as features; in their order, as in training.
+  ///
+  /// Errors: as `DMatrix`; `backend` for another number of features than the model has.
+  [[nodiscard]] auto predict(Dataset const& data, DMatrixOptions options = {},
+                             PredictionType type = PredictionType::value) const -> Predictions {
+    if (options.threads == 0) options.threads = threads_;
+    DMatrix const matrix{data, std::move(options)};
+    std::lock_guard const lock{mutex_};
+    return booster_.predict(matrix, type);
+  }
+
+  /// `kind`: "gain", "weight", "cover", "total_gain" or "total_cover".
+  [[nodiscard]] auto feature_importance(std::string const& kind) const {
+    std::lock_guard const lock{mutex_};
+    return booster_.feature_importance(kind);
+  }
+
+  /// Stores the model where XGBoost reads it, in any language; ".json" decides for JSON, anything else for UBJSON.
+  ///
+  /// Errors: `io`.
+  void save_model(std::filesystem::path const& path) const {
+    std::lock_guard const lock{mutex_};
+    detail::write_model_file(path,
+                             booster_.to_bytes(path.extension() == ".json" ? ModelFormat::json : ModelFormat::ubj));
+  }
+
+ private:
+  explicit XGBoostPredictor(int threads) : threads_{threads} {
+    if (threads > 0) booster_.set_parameter("nthread", std::to_string(threads));
+  }
+
+  int threads_;
+  mutable std::mutex mutex_;
+  Booster booster_;
+};
+
+}  // namespace raytrain

@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <raytrain/backend/xgboost.hpp>
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <raytrain/backend/xgboost/xgboost_predictor.hpp>
+#include <raytrain/trainer.hpp>
+
+#include "../support/temporary_folder.hpp"
+#include "../support/thrown_error.hpp"
+
+namespace {
+
+using namespace raytrain;
+using raytrain::testing::check_contains;
+using raytrain::testing::TemporaryFolder;
+using raytrain::testing::thrown_error;
+using XGBoostTrainer = Trainer<XGBoostBackend>;
+
+// Two features that matter together, one that matters a little, and one that does not.
+auto sample(std::size_t rows, unsigned seed) -> Dataset {
+  std::mt19937 random{seed};
+  std::normal_distribution<float> normal;
+  std::vector<float> features(rows * 3);
+  std::vector<std::int32_t> noise(rows);
+  std::vector<std::uint8_t> target(rows);
+  for (std::size_t row = 0; row < rows; ++row) {
+    for (std::size_t i = 0; i < 3; ++i) features[row * 3 + i] = normal(random);
+    noise[row] = static_cast<std::int32_t>(random() % 100);
+    target[row] = features[row * 3] * features[row * 3 + 1] + 0.3F * features[row * 3 + 2] > 0 ? 1 : 0;
+  }
+  return Dataset::from_columns({{"x", features, {3}}, {"noise", noise}, {"target", target}});
+}
+
+auto parameters(int rounds = 10) -> XGBoostParams {
+  return {.label = "target",
+          .objective = "binary:logistic",
+          .eval_metric = {"logloss", "auc"},
+          .max_depth = 4,
+          .num_boost_round = rounds};
+}
+
+auto config(TemporaryFolder const& folder, int workers, XGBoostMode mode = XGBoostMode::automatic)
+    -> TrainerConfig<XGBoostBackend> {
+  return {.scaling = {.num_workers = workers, .resources_per_worker = {.cpus = 1}},
+          .run = {.name = "r", .storage_path = folder.path()},
+          .datasets = {{"train", sample(3000, 1)}, {"valid", sample(1000, 2)}},
+          .backend = {.mode = mode}};
+}
+
+class StopInRound : public Callback {
+ public:
+  explicit StopInRound(double round) : round_{round} {}
+  void on_start(RunInfo const& run) override { stop_ = run.request_stop; }
+  void on_report(Report const& report, Metrics const&) override {
+    if (report.metrics.number("round") == round_) stop_();
+  }
+
+ private:
+  double round_;
+  std::function<void()> stop_;
+};
+
+auto model_of(Result const& result) -> std::string {
+  return std::string{text_of(result.checkpoint().value().read(booster_file_name))};
+}
+
+auto refused(XGBoostParams params, TrainerConfig<XGBoostBackend> const& with) -> std::string {
+  return thrown_error([&] { XGBoostTrainer{std::move(params), with}.fit(); });
+}
+
+TEST_CASE("the ready-made training reports every metric of every round, and keeps a model that predicts") {
+  TemporaryFolder const folder;
+  auto const result = XGBoostTrainer{parameters(), config(folder, 1)}.fit();
+  CHECK(result.state == RunState::finished);
+  REQUIRE(result.history.size() == 10);
+  for (auto const* const name : {"train-logloss", "train-auc", "valid-logloss", "valid-auc"}) {
+    CHECK(result.history.front().metrics.number(name).has_value());
+  }
+  CHECK(result.metrics.number("round") == 9);
+  CHECK(*result.metrics.number("valid-logloss") < *result.history.front().metrics.number("valid-logloss"));
+  CHECK(*result.metrics.number("valid-auc") > 0.9);
+
+  XGBoostPredictor const predictor{result.checkpoint().value()};
+  auto const valid = sample(1000, 2);
+  auto const predictions = predictor.predict(valid, {.label = "target"});
+  REQUIRE(predictions.values.size() == 1000);
+  auto const target = valid.column("target").as<std::uint8_t>();
+  std::size_t right = 0;
+  double loss = 0;
+  for (std::size_t row = 0; row < 1000; ++row) {
+    right += (predictions.values[row] > 0.5F) == (target[row] == 1) ? 1 : 0;
+    loss -= std::log(target[row] == 1 ? predictions.values[row] : 1 - predictions.values[row]) / 1000;
+  }
+  CHECK(right > 850);
+  CHECK(loss == doctest::Approx(*result.metrics.number("valid-logloss")).epsilon(1e-4));
+}
+
+TEST_CASE("threads boost one model with the rows of all, which is that of one worker, byte for byte") {
+  TemporaryFolder const one;
+  auto const expected = model_of(XGBoostTrainer{parameters(), config(one, 1)}.fit());
+  for (int const workers : {2, 3}) {
+    TemporaryFolder const folder;
+    auto const result = XGBoostTrainer{parameters(), config(folder, workers)}.fit();
+    CHECK(model_of(result) == expected);
+    CHECK(result.history.size() == static_cast<std::size_t>(10 * workers));  // each worker reports
+    CHECK(result.last_reports().size() == static_cast<std::size_t>(workers));
+  }
+}
+
+TEST_CASE("distributed workers come to one model, about as good as that of one worker") {
+  TemporaryFolder const one;
+  auto const alone = XGBoostTrainer{parameters(), config(one, 1)}.fit();
+  for (int const workers : {2, 3}) {
+    TemporaryFolder const folder;
+    std::vector<std::string> models(static_cast<std::size_t>(workers));
+    XGBoostTrainer trainer{[&](XGBoostContext& ctx) {
+                             auto const params = parameters();
+                             auto const train = ctx.dmatrix("train", {.label = "target"});
+                             auto const valid = ctx.dmatrix("valid", {.label = "target"});
+                             CHECK(train.rows() == 3000 / ctx.world_size().value);
+                             auto booster = ctx.booster(params, {&train, &valid});
+                             for (int round = 0; round < params.num_boost_round; ++round) {
+                               booster.update(round, train);
+                               Metrics metrics;
+                               for (auto const& [name, value] : booster.evaluate(round, {{"valid", &valid}})) {
+                                 metrics.set(name, value);
+                               }
+                               ctx.report(metrics, save(booster));
+                             }
+                             auto const bytes = booster.to_bytes();
+                             models[ctx.world_rank().value] = std::string{text_of(bytes)};
+                           },
+                           config(folder, workers, XGBoostMode::distributed)};
+    auto const result = trainer.fit();
+    for (auto const& model : models) CHECK(model == models.front());
+    CHECK(model_of(result) == models.front());
+    CHECK(*result.metrics.number("valid-auc") == doctest::Approx(*alone.metrics.number("valid-auc")).epsilon(0.01));
+
+    TemporaryFolder const ready;
+    auto const ready_made = XGBoostTrainer{parameters(), config(ready, workers, XGBoostMode::distributed)}.fit();
+    CHECK(*ready_made.metrics.number("valid-logloss") == *result.metrics.number("valid-logloss"));
+  }
+}
+
+TEST_CASE("a training that is stopped goes on with the rounds that are left, to the same model") {
+  int const rounds = 100;  // so many that the stop comes before their end
+  TemporaryFolder const whole;
+  auto const expected = model_of(XGBoostTrainer{parameters(rounds), config(whole, 1)}.fit());
+  for (auto const mode : {XGBoostMode::automatic, XGBoostMode::distributed}) {
+    TemporaryFolder const folder;
+    auto interrupted = config(folder, 2, mode);
+    interrupted.callbacks = {std::make_shared<StopInRound>(3)};
+    auto const stopped = XGBoostTrainer{parameters(rounds), interrupted}.fit();
+    CHECK(stopped.state == RunState::aborted);
+    CHECK(*stopped.metrics.number("round") < rounds - 1);
+    auto const result = XGBoostTrainer{parameters(rounds), config(folder, 2, mode)}.fit();
+    CHECK(result.state == RunState::finished);
+    CHECK(result.metrics.number("round") == rounds - 1);
+    if (mode == XGBoostMode::automatic) CHECK(model_of(result) == expected);
+  }
+}
+
+TEST_CASE("early stopping ends a training that does not become better, and a restart finds nothing left") {
+  TemporaryFolder const folder;
+  auto params = parameters(200);
+  params.early_stopping_rounds = 5;
+  params.eta = 1;
+  auto const result = XGBoostTrainer{params, config(folder, 1)}.fit();
+  auto const last = *result.metrics.number("round");
+  CHECK(last < 199);
+  auto best = result.history.front().metrics;
+  for (auto const& report : result.history) {
+    if (*report.metrics.number("valid-auc") > *best.number("valid-auc")) best = report.metrics;
+  }
+  CHECK(*best.number("round") == last - 5);
+  auto const again = XGBoostTrainer{params, config(folder, 1)}.fit();
+  CHECK(*again.metrics.number("round") == last);
+}
+
+TEST_CASE("an initial model is boosted further, and stored models are read back") {
+  TemporaryFolder const folder;
+  auto const first = XGBoostTrainer{parameters(5), config(folder, 1)}.fit();
+  XGBoostPredictor const predictor{first.checkpoint().value()};
+  auto const valid = sample(50, 3);
+  for (auto const* const name : {"model.json", "model.ubj"}) {
+    auto const path = folder.path() / name;
+    predictor.save_model(path);
+    CHECK(XGBoostPredictor{path}.predict(valid, {.label = "target"}).values ==
+          predictor.predict(valid, {.label = "target"}).values);
+  }
+  TemporaryFolder const further;
+  auto params = parameters(5);
+  params.initial_model = folder.path() / "model.json";
+  auto const result = XGBoostTrainer{params, config(further, 1)}.fit();
+  CHECK(result.metrics.number("round") == 9);
+  CHECK(*result.history.front().metrics.number("train-logloss") < *first.metrics.number("train-logloss"));
+  TemporaryFolder const whole;
+  CHECK(result.metrics.number("valid-logloss") ==
+        XGBoostTrainer{parameters(10), config(whole, 1)}.fit().metrics.number("valid-logloss"));
+}
+
+TEST_CASE("contributions add up to the margin, and leaves have a number in each tree") {
+  TemporaryFolder const folder;
+  auto const result = XGBoostTrainer{parameters(), config(folder, 1)}.fit();
+  XGBoostPredictor const predictor{result.checkpoint().value()};
+  auto const valid = sample(20, 4);
+  auto const margins = predictor.predict(valid, {.label = "target"}, PredictionType::margin);
+  auto const contributions = predictor.predict(valid, {.label = "target"}, PredictionType::contributions);
+  REQUIRE(contributions.shape == std::vector<std::size_t>{20, 5});  // four features and the bias
+  for (std::size_t row = 0; row < 20; ++row) {
+    float sum = 0;
+    for (std::size_t i = 0; i < 5; ++i) sum += contributions.values[row * 5 + i];
+    CHECK(sum == doctest::Approx(margins.values[row]).epsilon(1e-3));
+  }
+  CHECK(predictor.predict(valid, {.label = "target"}, PredictionType::leaf).shape == std::vector<std::size_t>{20, 10});
+  auto const importance = predictor.feature_importance("gain");
+  CHECK(importance.at("x_0") > (importance.contains("noise") ? importance.at("noise") : 0));
+}
+
+TEST_CASE("a worker that fails between rounds ends the others at once, and is the one that is named") {
+  TemporaryFolder const folder;
+  XGBoostTrainer trainer{[&](XGBoostContext& ctx) {
+                           auto const train = ctx.dmatrix("train", {.label = "target"});
+                           auto booster = ctx.booster(parameters(), {&train});
+                           for (int round = 0; round < 10; ++round) {
+                             if (round == 3 && ctx.world_rank() == Rank{1}) throw std::runtime_error{"as planned"};
+                             ctx.together([&] { booster.update(round, train); });
+                           }
+                         },
+                         config(folder, 3)};
+  auto const text = thrown_error([&] { trainer.fit(); });
+  check_contains(text, "rank 1 on ");
+  check_contains(text, "as planned");
+  CHECK(text.find("rank 0 on") == std::string::npos);
+  CHECK(text.find("rank 2 on") == std::string::npos);
+}
+
+TEST_CASE("parameters that cannot be are refused") {
+  TemporaryFolder const folder;
+  auto const with = config(folder, 2);
+  auto params = parameters();
+  params.num_boost_round = 0;
+  CHECK(refused(params, with) ==
+        "invalid_config: XGBoostParams::num_boost_round: must be at least 1 (got 0); write a larger one");
+  params = parameters();
+  params.params = {{"max_dpeth", "3"}};
+  check_contains(refused(params, with), "XGBoost has no use for \"max_dpeth\"");
+  params.params = {{"max_depth", "3"}};
+  check_contains(refused(params, with), "XGBoostParams::params: holds 'max_depth', which is a field of its own");
+  params.params = {{"grow_policy", "sideways"}};
+  check_contains(refused(params, with), "Invalid Input: 'sideways', valid values are: {'depthwise', 'lossguide'}");
+  params = parameters();
+  params.objective = "binary:logstic";
+  check_contains(refused(params, with), "binary:logstic");
+  params = parameters();
+  params.label = "targte";
+  check_contains(refused(params, with),
+                 "column 'targte': is not in the dataset, which has x (float32, 3), noise (int32, scalar), target");
+}
+
+TEST_CASE("data that cannot be is refused with row and column") {
+  TemporaryFolder const folder;
+  auto with = config(folder, 2);
+  auto const train_on = [&](std::vector<float> const& labels) {
+    with.datasets = {{"train", Dataset::from_columns({{"x", std::vector<float>(labels.size())}, {"target", labels}})}};
+  };
+  train_on({0, 1, 0.5F, 1});
+  check_contains(refused(parameters(), with), "row 2 of the label column 'target' is 0.5, and must be 0 or 1");
+  train_on({0, 1, 1, std::nanf("")});
+  check_contains(refused(parameters(), with), "row 3 of the label column 'target' is nan");
+  train_on({0});
+  check_contains(refused(parameters(), with), "1 rows");
+  auto multi = parameters();
+  multi.objective = "multi:softprob";
+  multi.num_class = 3;
+  multi.eval_metric = {};
+  train_on({0, 1, 3, 1});
+  check_contains(refused(multi, with), "row 2 of the label column 'target' is 3, and must be a class from 0 to 2");
+  with.datasets.clear();
+  check_contains(refused(parameters(), with), "dataset 'train': is not among the run's datasets");
+}
+
+TEST_CASE("a checkpoint of another objective is refused with both") {
+  TemporaryFolder const folder;
+  auto const with = config(folder, 1);
+  XGBoostTrainer{parameters(3), with}.fit();
+  auto other = parameters(6);
+  other.objective = "reg:logistic";
+  check_contains(
+      refused(other, with),
+      "XGBoostParams::objective: is 'reg:logistic', and the checkpoint's model was trained for 'binary:logistic'");
+}
+
+TEST_CASE("ranking has its groups from a column, whose rows must lie together") {
+  TemporaryFolder const folder;
+  std::vector<float> x;
+  std::vector<std::int64_t> query;
+  std::vector<float> target;
+  for (int i = 0; i < 600; ++i) {
+    query.push_back(i / 6);
+    target.push_back(static_cast<float>(i % 3));
+    x.push_back(static_cast<float>(i % 3) + static_cast<float>(i % 7) / 10);
+  }
+  auto with = config(folder, 1);
+  with.datasets = {{"train", Dataset::from_columns({{"x", x}, {"query", query}, {"target", target}})}};
+  XGBoostParams params{.label = "target", .group = "query", .objective = "rank:pairwise", .eval_metric = {"ndcg"}};
+  auto const result = XGBoostTrainer{params, with}.fit();
+  CHECK(*result.metrics.number("train-ndcg") > 0.9);
+  std::swap(query[0], query[10]);
+  with.datasets = {{"train", Dataset::from_columns({{"x", x}, {"query", query}, {"target", target}})}};
+  with.run.resume = Resume::fresh;
+  check_contains(refused(params, with), "rows of one group in the column 'query' do not lie together");
+}
+
+}  // namespace
