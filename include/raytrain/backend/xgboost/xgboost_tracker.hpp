@@ -3,6 +3,8 @@
 
 #include <xgboost/version_config.h>
 
+#include <chrono>
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <utility>
