@@ -59,7 +59,8 @@ class Report {
     std::string text;
     std::string last_subject;
     for (auto const& [fact, ranks] : grouped(&Findings::facts)) {
-      text += fmt::format("{:<12}{}{}\n", fact.first == last_subject ? "" : fact.first, fact.second, label(ranks));
+      text += fmt::format("{:<12}{}{}\n", fact.first == last_subject ? "" : fact.first, fact.second,
+                          is_of_job(fact.first) ? "" : label(ranks));
       last_subject = fact.first;
     }
     auto const advice = grouped(&Findings::advice);
@@ -93,6 +94,13 @@ class Report {
 
   static auto about(Fact const& fact) -> std::string const& { return fact.first; }
   static auto about(std::string const& advice) -> std::string const& { return advice; }
+
+  // What rank 0 alone has something to say of.
+  [[nodiscard]] auto is_of_job(std::string const& subject) const -> bool {
+    return std::ranges::none_of(by_rank_.begin() + 1, by_rank_.end(), [&](Findings const& findings) {
+      return std::ranges::find(findings.facts, subject, &Fact::first) != findings.facts.end();
+    });
+  }
 
   [[nodiscard]] auto label(Ranks const& ranks) const -> std::string {
     auto const speaks_for_host = [this](std::uint32_t rank) { return by_rank_[rank].speaks_for_host; };

@@ -28,12 +28,13 @@ TEST_CASE("numbers are written as ranges") {
   CHECK(ranges_of(std::vector{0, 1, 2, 3, 6, 8, 9}) == "0-3,6,8,9");
 }
 
-TEST_CASE("what all ranks say, or one on each host, is said once and of nobody") {
+TEST_CASE("what all ranks say, or one on each host, or rank 0 of the job, is said once and of nobody") {
   auto ranks = four();
   for (auto& findings : ranks) findings.say("MPI", "4.1");
   ranks[0].say("GPU", "none");
   ranks[2].say("GPU", "none");
-  CHECK(Report{ranks}.text() == "MPI         4.1\nGPU         none\n\nNothing to advise.\n");
+  ranks[0].say("Job", "four ranks");
+  CHECK(Report{ranks}.text() == "MPI         4.1\nGPU         none\nJob         four ranks\n\nNothing to advise.\n");
 }
 
 TEST_CASE("what some ranks say is said with their numbers and hosts, beside what others say of the same") {
