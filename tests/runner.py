@@ -408,7 +408,8 @@ def main():
     start = time.monotonic()
     total = Count()
     if not options.cell:
-        tests, arguments = chosen_by(options.patterns, tests_of(BUILD))
+        all_tests = [test for test in tests_of(BUILD) if options.long or options.patterns or 'long' not in test.suites]
+        tests, arguments = chosen_by(options.patterns, all_tests)
         if not options.patterns:
             build(BUILD)
         total += build_and_run(BUILD, tests, arguments, show=True)

@@ -11,7 +11,6 @@
 #include <cereal/cereal.hpp>
 
 #include <raytrain/backend/mpi.hpp>
-#include <raytrain/launch/ranks.hpp>
 #include <raytrain/trainer.hpp>
 
 #include "../support/temporary_folder.hpp"

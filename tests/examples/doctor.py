@@ -41,7 +41,8 @@ def threads():
 
 
 def too_many():
-    Answer('--workers', '999').expect_says('999 workers share the ', 'start ')
+    workers = (os.cpu_count() or 1) + 1
+    Answer('--workers', str(workers)).expect_says(f'{workers} workers share the ', 'start ')
 
 
 def in_memory():

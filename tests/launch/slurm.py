@@ -77,11 +77,9 @@ def two_nodes(folder):
     threads.expect(f'threads say {result}', threads.lines_with('result') == [result])
 
 
-def time_limit(folder):
-    """Slurm's warning before the time is over stops all ranks after their last checkpoint, the batch file puts the job
-    back into the queue, and its next start trains the rest."""
-    # It looks every 30 seconds which jobs have 50 seconds left, or will have before it looks again.
-    job = BatchJob(folder, '--time=1', '--signal=TERM@50')
+def expect_comes_back(job, folder):
+    """SIGTERM stops all ranks after their last checkpoint, the batch file puts the job back into the queue, and its next
+    start trains the rest."""
     told, output = job.wait_for_end()
     for rank in range(2):
         output.expect(f'rank {rank} is told to stop', output.lines_with(f'rank {rank} stops'))
@@ -94,6 +92,20 @@ def time_limit(folder):
     output.expect('it has finished', told['JobState'] == 'COMPLETED' and told['ExitCode'] == '0:0')
     output.expect('the second start trains the rest', results[2] == results[3] and 'finished, 12 reports' in results[2])
     expect_whole(output, results[2], folder)
+
+
+def comes_back(folder):
+    """After the signal by which Slurm warns of a time limit."""
+    job = BatchJob(folder)
+    job.wait_until_all_wait()
+    done = Job('scancel', '--signal=TERM', job.number)
+    done.expect('the ranks are told', done.status == 0)
+    expect_comes_back(job, folder)
+
+
+def time_limit(folder):
+    """By Slurm's own clock: it looks every 30 seconds which jobs have 50 seconds left, or will have before it looks again."""
+    expect_comes_back(BatchJob(folder, '--time=1', '--signal=TERM@50'), folder)
 
 
 def cancelled(folder):
@@ -119,7 +131,7 @@ def without_pmix(folder):
     job.expect('nothing was created', not (folder / 'runs').exists())
 
 
-CASES = {function.__name__: function for function in (two_nodes, time_limit, cancelled, without_pmix)}
+CASES = {function.__name__: function for function in (two_nodes, comes_back, time_limit, cancelled, without_pmix)}
 
 scratch = pathlib.Path(tempfile.mkdtemp(dir='/run'))
 try:
