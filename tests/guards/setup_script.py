@@ -112,7 +112,7 @@ DEFECTS = {
     'a set-up that always fetches lists': {'setup': SCRIPT.replace('  mapfile -t missing', '  apt-get update\n  mapfile -t missing')},
     'a set-up with a fixed flavour': {'setup': SCRIPT.replace('*" libopenblas0-"*', '*" libopenblas0-openmp "*')},
     'a set-up of daemons for those who look at examples': {
-        'setup': SCRIPT.replace('echo libcli11-dev dataset-fashion-mnist ;;', 'echo libcli11-dev dataset-fashion-mnist slurmd munge ;;')},
+        'setup': SCRIPT.replace('dataset-fashion-mnist libxgboost-dev ;;', 'dataset-fashion-mnist libxgboost-dev slurmd munge ;;')},
     'a set-up that needs root': {'setup': SCRIPT.replace('"$(id -u)" -ne 0', '"$(id -u)" -lt 0')},
 }
 
