@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <raytrain/collective/detail/reduce.hpp>
 
-#include <array>
 #include <bit>
 #include <cmath>
 #include <cstddef>
@@ -23,8 +22,23 @@
 
 using raytrain::ReduceOp;
 using raytrain::detail::reduce_blocks;
-using raytrain::detail::reduce_to;
+using raytrain::detail::Reducers;
 using raytrain::detail::ReduceTwo;
+
+namespace {
+
+template <class Work>
+void with_op(ReduceOp op, Work const& work) {
+  switch (op) {
+    case ReduceOp::sum: return work(std::integral_constant<ReduceOp, ReduceOp::sum>{});
+    case ReduceOp::average: return work(std::integral_constant<ReduceOp, ReduceOp::average>{});
+    case ReduceOp::min: return work(std::integral_constant<ReduceOp, ReduceOp::min>{});
+    case ReduceOp::max: return work(std::integral_constant<ReduceOp, ReduceOp::max>{});
+    case ReduceOp::product: return work(std::integral_constant<ReduceOp, ReduceOp::product>{});
+  }
+}
+
+}  // namespace
 
 // The conformance suite sees only what this processor chooses.
 TEST_CASE("two arrays give the same bits with any vectors, and as the blocks of many arrays do") {
@@ -46,13 +60,14 @@ TEST_CASE("two arrays give the same bits with any vectors, and as the blocks of 
         std::vector<T> chosen(size);
         std::vector<T> also(size);
         std::vector<T> blocks(size);
-        raytrain::detail::with_op(op, [&](auto constant) {
-          auto const source = [&](std::uint32_t rank) { return rank == 0 ? first.data() : second.data(); };
+        auto const bytes_of = [](auto& array) { return reinterpret_cast<std::byte*>(array.data()); };
+        auto const source = [&](std::uint32_t rank) { return bytes_of(rank == 0 ? first : second); };
+        auto const both = [&](std::uint32_t number) { return bytes_of(number == 0 ? chosen : also); };
+        auto const one = [&](std::uint32_t) { return bytes_of(blocks); };
+        Reducers::of<T>()[op]({2, 0, source}, size * sizeof(T), {2, both});
+        with_op(op, [&](auto constant) {
           ReduceTwo<constant(), T>::run(first.data(), second.data(), second.data(), plain.data(), nullptr, size);
-          reduce_to<constant(), T>(2, 0, size, source, std::array{chosen.data(), also.data()});
-          reduce_blocks<constant(), T>(2, size, source, [&](std::size_t at, T const* block, std::size_t bytes) {
-            std::memcpy(blocks.data() + at, block, bytes);
-          });
+          reduce_blocks<constant(), T>({2, 0, source}, size * sizeof(T), {1, one});
         });
         auto const bytes = size * sizeof(T);
         CAPTURE(to_string(raytrain::element_type<T>));

@@ -94,42 +94,25 @@ class Allocating : public raytrain::detail::Operations<Allocating<odd_only>> {
   [[nodiscard]] auto size() const noexcept -> raytrain::WorldSize { return collective_.size(); }
   void barrier() { collective_.barrier(); }
 
-  template <raytrain::Element T>
-  void run(raytrain::detail::Task<T> const& task) {
-    using raytrain::detail::Operation;
-    auto const& call = task.call;
+  void run(raytrain::detail::Task const& task) {
     bool const in_place = task.from.data() == task.to.data() && task.from.size() == task.to.size();
-    auto const to = copy_of<T>(task.to);
-    auto const from = copy_of<T>(task.from);
-    std::span<T const> const given{in_place ? to.span() : from.span()};
-    switch (call.operation) {
-      case Operation::barrier: return;
-      case Operation::all_reduce: collective_.all_reduce(to.span(), call.op); break;
-      case Operation::broadcast: collective_.broadcast(to.span(), call.root); break;
-      case Operation::all_gather: collective_.all_gather(given, to.span()); break;
-      case Operation::all_gatherv: collective_.all_gatherv(given, to.span(), task.counts); break;
-      case Operation::gather: collective_.gather(given, to.span(), call.root); break;
-      case Operation::scatter: collective_.scatter(given, to.span(), call.root); break;
-      case Operation::reduce_scatter: collective_.reduce_scatter(given, to.span(), call.op); break;
-      case Operation::reduce: {
-        auto const values = rank() == call.root ? to.span() : from.span();
-        collective_.reduce(values, call.op, call.root);
-        if (rank() != call.root && from.size() > 0) {
-          CHECK(std::memcmp(from.data(), task.from.data(), task.from.size_bytes()) == 0);
-        }
-        break;
-      }
-    }
-    std::copy(to.begin(), to.end(), task.to.begin());
+    auto const to = copy_of(task.to);
+    auto const from = copy_of(task.from);
+    auto handed_on = task;
+    handed_on.to = std::as_writable_bytes(to.span());
+    handed_on.from = std::as_bytes(in_place ? to.span() : from.span());
+    run_task(collective_, handed_on);
+    if (!in_place && from.size() > 0) CHECK(std::memcmp(from.data(), task.from.data(), from.size()) == 0);
+    if (to.size() > 0) std::memcpy(task.to.data(), to.data(), to.size());
   }
 
  private:
-  template <class T>
-  auto copy_of(std::span<T const> values) -> raytrain::Buffer<T> {
+  auto copy_of(std::span<std::byte const> values) -> raytrain::Buffer<std::uint8_t> {
     bool const visible = !odd_only || rank().value % 2 == 1;
-    auto copy = visible ? collective_.allocate<T>(values.size())
-                        : raytrain::Buffer<T>{raytrain::detail::allocate_pages(values.size_bytes()), values.size()};
-    std::copy(values.begin(), values.end(), copy.begin());
+    auto copy = visible
+                    ? collective_.allocate<std::uint8_t>(values.size())
+                    : raytrain::Buffer<std::uint8_t>{raytrain::detail::allocate_pages(values.size()), values.size()};
+    if (!values.empty()) std::memcpy(copy.data(), values.data(), values.size());
     return copy;
   }
 

@@ -5,7 +5,6 @@
 #include <cstring>
 #include <memory>
 #include <optional>
-#include <span>
 #include <utility>
 
 #include <raytrain/collective/buffer.hpp>
@@ -17,7 +16,6 @@
 #include <raytrain/collective/detail/mpi_transfer.hpp>
 #include <raytrain/collective/detail/operations.hpp>
 #include <raytrain/collective/detail/pages.hpp>
-#include <raytrain/collective/detail/reduce.hpp>
 #include <raytrain/collective/mpi_group.hpp>
 #include <raytrain/collective/reduce_op.hpp>
 #include <raytrain/collective/shared_memory.hpp>
@@ -78,59 +76,53 @@ class MpiCollective : public detail::Operations<MpiCollective> {
 
   [[nodiscard]] auto is_on_one_host() const noexcept -> bool { return group_->endpoint_.is_on_one_host(); }
 
-  template <Element T>
-  void run(detail::Task<T> const& task) {
+  void run(detail::Task const& task) {
     if (is_on_one_host()) return run_task(*host_, task);
     auto& mpi = group_->endpoint_;
     mpi.operate(task.call, task.counts, [&] {
       if (size() == WorldSize{1}) return copy(task);
-      if (host_ && task.call.operation == detail::Operation::all_reduce && !mpi.combines_in_rank_order()) {
-        bool done = false;
-        detail::with_op(task.call.op, [&](auto op) { done = all_reduce_by_hosts<op()>(task.to); });
-        if (done) return;
+      if (host_ && task.call.operation == detail::Operation::all_reduce && !mpi.combines_in_rank_order() &&
+          detail::mpi_combines(task.call.element, task.call.op)) {
+        return all_reduce_by_hosts(task);
       }
       exchange(mpi, task);
     });
   }
 
   /// The ranks of each host reduce, their first ones do so with each other, and hand the result around: each array
-  /// crosses the network once a host. False where MPI cannot combine such values as `ReduceOp` promises.
-  template <ReduceOp op, Element T>
-  auto all_reduce_by_hosts(std::span<T> values) -> bool {
-    if constexpr (!detail::mpi_combines<op, T>) {
-      return false;
-    } else {
-      Rank const leader{0};
-      host_->reduce(values, op == ReduceOp::average ? ReduceOp::sum : op, leader);
-      if (host_->rank() == leader) {
-        auto& mpi = group_->endpoint_;
-        detail::all_reduce_in_place<op>(mpi, mpi.hosts().leaders(), values);
-      }
-      host_->broadcast(values, leader);
-      return true;
-    }
+  /// crosses the network once a host.
+  void all_reduce_by_hosts(detail::Task const& task) {
+    bool const leads = host_->rank() == Rank{0};
+    auto here = task;
+    here.call.operation = detail::Operation::reduce;
+    if (here.call.op == ReduceOp::average) here.call.op = ReduceOp::sum;
+    if (!leads) here.to = {};
+    run_task(*host_, here);
+    auto& mpi = group_->endpoint_;
+    if (leads) detail::all_reduce_in_place(mpi, mpi.hosts().leaders(), task);
+    here.call.operation = detail::Operation::broadcast;
+    here.call.op = {};
+    here.to = task.to;
+    if (!leads) here.from = {};
+    run_task(*host_, here);
   }
 
-  template <Element T>
-  static void copy(detail::Task<T> const& task) noexcept {
+  static void copy(detail::Task const& task) noexcept {
     if (task.to.data() != task.from.data() && !task.from.empty()) {
-      std::memcpy(task.to.data(), task.from.data(), task.from.size_bytes());
+      std::memcpy(task.to.data(), task.from.data(), task.from.size());
     }
   }
 
-  template <Element T>
-  static void exchange(detail::MpiEndpoint& mpi, detail::Task<T> const& task) {
-    detail::MpiTransfer<T> const transfer{mpi, task};
-    auto const reduction = [&](auto const& work) {
-      detail::with_op(task.call.op, [&](auto op) { work(detail::MpiReduction<op(), T>{mpi, task}); });
-    };
+  static void exchange(detail::MpiEndpoint& mpi, detail::Task const& task) {
+    detail::MpiTransfer const transfer{mpi, task};
+    detail::MpiReduction const reduction{mpi, task};
     switch (task.call.operation) {
       case detail::Operation::barrier: return;
-      case detail::Operation::all_reduce: return reduction([](auto const& it) { it.all_reduce(); });
+      case detail::Operation::all_reduce: return reduction.all_reduce();
       case detail::Operation::broadcast: return transfer.broadcast();
       case detail::Operation::all_gather: return transfer.all_gather();
-      case detail::Operation::reduce_scatter: return reduction([](auto const& it) { it.reduce_scatter(); });
-      case detail::Operation::reduce: return reduction([](auto const& it) { it.reduce(); });
+      case detail::Operation::reduce_scatter: return reduction.reduce_scatter();
+      case detail::Operation::reduce: return reduction.reduce();
       case detail::Operation::gather: return transfer.gather();
       case detail::Operation::scatter: return transfer.scatter();
       case detail::Operation::all_gatherv: return transfer.all_gatherv();

@@ -134,10 +134,9 @@ class NcclCollective : public detail::Operations<NcclCollective> {
     return group;
   }
 
-  template <Element T>
-  void run(detail::Task<T> const& task) {
-    perform(task.call, task.from.empty() ? nullptr : reinterpret_cast<std::byte const*>(task.from.data()),
-            task.to.empty() ? nullptr : reinterpret_cast<std::byte*>(task.to.data()), task.counts);
+  void run(detail::Task const& task) {
+    perform(task.call, task.from.empty() ? nullptr : task.from.data(), task.to.empty() ? nullptr : task.to.data(),
+            task.counts);
   }
 
   void perform(detail::Call const& call, std::byte const* from, std::byte* to, std::span<std::size_t const> counts) {

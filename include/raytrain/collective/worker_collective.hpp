@@ -59,10 +59,9 @@ class WorkerCollective : public detail::Operations<WorkerCollective> {
  private:
   friend class detail::Operations<WorkerCollective>;
 
-  template <Element T>
-  void run(detail::Task<T> const& task) {
+  void run(detail::Task const& task) {
     if (local_) return run_task(*local_, task);
-    other_->run(detail::UntypedTask{task});
+    other_->run(task);
   }
 
   std::optional<LocalCollective> local_;

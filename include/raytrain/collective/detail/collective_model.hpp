@@ -16,30 +16,6 @@
 
 namespace raytrain::detail {
 
-/// A `Task` whose element type only its call knows.
-struct UntypedTask {
-  Call call;
-  void const* from = nullptr;
-  std::size_t from_size = 0;  ///< In elements, as `to_size`.
-  void* to = nullptr;
-  std::size_t to_size = 0;
-  std::span<std::size_t const> counts{};
-
-  template <Element T>
-  explicit UntypedTask(Task<T> const& task) noexcept
-      : call{task.call},
-        from{task.from.data()},
-        from_size{task.from.size()},
-        to{task.to.data()},
-        to_size{task.to.size()},
-        counts{task.counts} {}
-
-  template <Element T>
-  [[nodiscard]] auto as() const noexcept -> Task<T> {
-    return {call, {static_cast<T const*>(from), from_size}, {static_cast<T*>(to), to_size}, counts};
-  }
-};
-
 /// A model of `Collective` that is chosen at run time.
 class CollectiveModel {
  public:
@@ -52,7 +28,7 @@ class CollectiveModel {
   [[nodiscard]] virtual auto size() const noexcept -> WorldSize = 0;
   [[nodiscard]] virtual auto stop_agreed() const noexcept -> bool = 0;
   virtual void barrier() = 0;
-  virtual void run(UntypedTask const& task) = 0;
+  virtual void run(Task const& task) = 0;
   /// Zeros.
   [[nodiscard]] virtual auto allocate(std::size_t size_bytes) -> std::shared_ptr<void> = 0;
 };
@@ -66,9 +42,7 @@ class CollectiveModelOf final : public CollectiveModel {
   [[nodiscard]] auto size() const noexcept -> WorldSize override { return collective_.size(); }
   [[nodiscard]] auto stop_agreed() const noexcept -> bool override { return collective_.stop_agreed(); }
   void barrier() override { collective_.barrier(); }
-  void run(UntypedTask const& task) override {
-    with_element_type(task.call.element, [&]<Element T>(T*) { run_task(collective_, task.template as<T>()); });
-  }
+  void run(Task const& task) override { run_task(collective_, task); }
   [[nodiscard]] auto allocate(std::size_t size_bytes) -> std::shared_ptr<void> override {
     return collective_.template allocate<std::uint8_t>(size_bytes).release();
   }

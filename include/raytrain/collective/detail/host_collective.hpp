@@ -71,10 +71,7 @@ class HostCollective : public Operations<HostCollective<Group>> {
     collective.host_.announce(call, counts, mine, all);
   }
 
-  template <Element T>
-  void run(Task<T> const& task) {
-    host_.run(task);
-  }
+  void run(Task const& task) { host_.run(task); }
 
   std::shared_ptr<Group> group_;
   HostOperations<typename Group::Memory> host_;

@@ -73,8 +73,7 @@ class HostOperations {
       std::memcpy(&all[rank], meeting_.slots()[rank].bytes, sizeof mine);
   }
 
-  template <Element T>
-  void run(Task<T> const& task) {
+  void run(Task const& task) {
     if (ranks() == 1) {
       meet(task.call);
       return copy(task.to.data(), task.from.data(), task.to.size());
@@ -95,6 +94,7 @@ class HostOperations {
  private:
   enum class Way : std::uint8_t { inlined, direct, staged };
 
+  /// Of an array, in bytes, as everything here.
   struct Range {
     std::size_t begin;
     std::size_t size;
@@ -112,15 +112,15 @@ class HostOperations {
 
   /// Comes to the meeting that begins an operation. `largest_bytes`: of what a rank gives, on whichever rank it is
   /// largest; the same number on all. `stage` puts the first piece of this rank's array on its stage.
-  template <Element T, class Stage>
-  auto open(Task<T> const& task, std::size_t largest_bytes, Stage const& stage) -> Way {
+  template <class Stage>
+  auto open(Task const& task, std::size_t largest_bytes, Stage const& stage) -> Way {
     auto& slot = meeting_.next_slot();
     bool const inlined = is_inlined(largest_bytes);
     if (inlined) {
-      if (!task.from.empty()) std::memcpy(slot.bytes, task.from.data(), task.from.size_bytes());
+      if (!task.from.empty()) std::memcpy(slot.bytes, task.from.data(), task.from.size());
     } else {
-      slot.from = memory_.place_of(std::as_bytes(task.from));
-      slot.to = memory_.place_of(std::as_bytes(task.to));
+      slot.from = memory_.place_of(task.from);
+      slot.to = memory_.place_of(task.to);
       if constexpr (!Memory::sees_all) {
         odd_ = !odd_;
         is_hidden_ = slot.from.kind == Place::Kind::hidden;
@@ -208,71 +208,63 @@ class HostOperations {
   // Arrays ------------------------------------------------------------------------------------------------------------
 
   /// What `rank` gives, in whole.
-  template <Element T>
-  [[nodiscard]] auto source(Way way, std::uint32_t rank) const noexcept -> T const* {
+  [[nodiscard]] auto source(Way way, std::uint32_t rank) const noexcept -> std::byte const* {
     auto const& slot = meeting_.slots()[rank];
-    return reinterpret_cast<T const*>(way == Way::inlined ? slot.bytes : memory_.address(slot.from));
+    return way == Way::inlined ? slot.bytes : memory_.address(slot.from);
   }
 
-  template <Element T>
-  [[nodiscard]] auto target(std::uint32_t rank) const noexcept -> T* {
-    return reinterpret_cast<T*>(memory_.address(meeting_.slots()[rank].to));
+  [[nodiscard]] auto target(std::uint32_t rank) const noexcept -> std::byte* {
+    return memory_.address(meeting_.slots()[rank].to);
   }
 
-  template <Element T>
-  static void copy(T* to, T const* from, std::size_t count) noexcept {
-    if (count > 0 && to != from) std::memcpy(to, from, count * sizeof(T));
+  static void copy(std::byte* to, std::byte const* from, std::size_t size) noexcept {
+    if (size > 0 && to != from) std::memcpy(to, from, size);
   }
 
   /// What `rank` works on of an array of all ranks: whole cache lines, so that no line is written by two ranks.
-  template <Element T>
-  [[nodiscard]] auto slice_of(std::size_t count, std::uint32_t rank) const noexcept -> Range {
-    constexpr auto line = cache_line_bytes / sizeof(T);
-    auto const lines = (count + line - 1) / line;
-    auto const border = [&](std::size_t of) { return std::min(lines * of / ranks() * line, count); };
+  [[nodiscard]] auto slice_of(std::size_t size, std::uint32_t rank) const noexcept -> Range {
+    auto const lines = (size + cache_line_bytes - 1) / cache_line_bytes;
+    auto const border = [&](std::size_t of) { return std::min(lines * of / ranks() * cache_line_bytes, size); };
     auto const begin = border(rank);
     return {begin, border(rank + std::size_t{1}) - begin};
   }
 
   // Pieces ------------------------------------------------------------------------------------------------------------
 
-  template <Element T>
-  [[nodiscard]] auto stage(std::uint32_t rank, bool odd) const noexcept -> T* {
-    return reinterpret_cast<T*>(memory_.stage(Rank{rank}, odd).data());
+  [[nodiscard]] auto stage(std::uint32_t rank, bool odd) const noexcept -> std::byte* {
+    return memory_.stage(Rank{rank}, odd).data();
   }
 
-  template <Element T>
-  [[nodiscard]] auto result(std::uint32_t rank, bool odd) const noexcept -> T* {
-    return reinterpret_cast<T*>(memory_.result(Rank{rank}, odd).data());
+  [[nodiscard]] auto result(std::uint32_t rank, bool odd) const noexcept -> std::byte* {
+    return memory_.result(Rank{rank}, odd).data();
   }
 
-  /// What a stage has room for, if it is to hold `arrays` pieces of one size.
-  template <Element T>
-  [[nodiscard]] auto piece_size(std::uint32_t arrays = 1) const noexcept -> std::size_t {
-    return memory_.stage(Rank{0}, false).size() / sizeof(T) / arrays;
+  /// What a stage has room for, if it is to hold `arrays` pieces of one size: whole elements.
+  [[nodiscard]] auto piece_size(Task const& task, std::uint32_t arrays = 1) const noexcept -> std::size_t {
+    auto const element = size_bytes(task.call.element);
+    return memory_.stage(Rank{0}, false).size() / element / arrays * element;
   }
 
-  /// Where a piece of `rank`'s array can be read: `begin` elements from its beginning, if it is not on the stage
-  /// `staged_begin` elements from its.
-  template <Element T>
+  /// Where a piece of `rank`'s array can be read: `begin` bytes from its beginning, if it is not on the stage
+  /// `staged_begin` bytes from its.
   [[nodiscard]] auto piece_of(std::uint32_t rank, std::size_t begin, std::size_t staged_begin = 0) const noexcept
-      -> T const* {
+      -> std::byte const* {
     auto const& from = meeting_.slots()[rank].from;
-    if (from.kind == Place::Kind::hidden) return stage<T>(rank, odd_) + staged_begin;
-    return reinterpret_cast<T const*>(memory_.address(from)) + begin;
+    if (from.kind == Place::Kind::hidden) return stage(rank, odd_) + staged_begin;
+    return memory_.address(from) + begin;
   }
 
-  /// Of an array of `count` elements, of which the first piece has been staged: `work(range)` when a piece is on the
+  /// Of an array of `size` bytes, of which the first piece has been staged: `work(range)` when a piece is on the
   /// stages, and then `after(range)` when all ranks have worked on it and the next one is on the other stages.
   template <class Stage, class Work, class After>
-  void in_pieces(Call const& call, std::size_t count, std::size_t piece, Stage const& stage, Work const& work,
+  void in_pieces(Call const& call, std::size_t size, std::size_t piece, Stage const& stage, Work const& work,
                  After const& after) {
     if constexpr (!Memory::sees_all) {
-      auto const range_at = [&](std::size_t begin) { return Range{begin, std::min(piece, count - begin)}; };
-      for (std::size_t begin = 0; begin < count; begin += piece) {
+      auto const range_at = [&](std::size_t begin) { return Range{begin, std::min(piece, size - begin)}; };
+      for (std::size_t begin = 0; begin < size; begin += piece) {
         work(range_at(begin));
         odd_ = !odd_;
-        if (is_hidden_ && begin + piece < count) stage(range_at(begin + piece));
+        if (is_hidden_ && begin + piece < size) stage(range_at(begin + piece));
         meeting_.next_slot().from = meeting_.slots()[me()].from;
         close(call);
         after(range_at(begin));
@@ -282,166 +274,159 @@ class HostOperations {
 
   // Operations --------------------------------------------------------------------------------------------------------
 
-  /// all_reduce, and reduce, whose result only root gets.
-  template <Element T>
-  void reduce(Task<T> const& task) {
-    with_op(task.call.op, [&](auto op) { reduce_with<op()>(task); });
+  /// Combines the arrays `source(rank)` of all ranks into the `targets`.
+  template <class Source, std::size_t n>
+  void reduce_to(Task const& task, std::size_t size, Source const& source, std::array<std::byte*, n> const& targets) {
+    auto const target = [&](std::uint32_t number) { return targets[number]; };
+    (*task.reducers)[task.call.op]({ranks(), me(), source}, size, {n, target});
   }
 
-  template <ReduceOp op, Element T>
-  void reduce_with(Task<T> const& task) {
-    auto const count = task.from.size();
-    auto const piece = piece_size<T>();
+  /// all_reduce, and reduce, whose result only root gets.
+  void reduce(Task const& task) {
+    auto const size = task.from.size();
+    auto const piece = piece_size(task);
     auto const stage_piece = [&](Range range) {
       // But for what this rank will work on itself.
-      auto const mine = slice_of<T>(range.size, me());
+      auto const mine = slice_of(range.size, me());
       auto const mine_end = mine.begin + mine.size;
-      auto* const staged = stage<T>(me(), odd_);
+      auto* const staged = stage(me(), odd_);
       copy(staged, task.from.data() + range.begin, mine.begin);
       copy(staged + mine_end, task.from.data() + range.begin + mine_end, range.size - mine_end);
     };
-    auto const way = open(task, task.from.size_bytes(), [&] { stage_piece({0, std::min(piece, count)}); });
-    auto const root = task.call.operation == Operation::reduce ? &task.call.root : nullptr;
+    auto const way = open(task, size, [&] { stage_piece({0, std::min(piece, size)}); });
     if (way == Way::inlined) {
       if (!task.to.empty()) {
-        reduce_to<op, T>(
-            ranks(), me(), count, [&](std::uint32_t rank) { return source<T>(way, rank); }, std::array{task.to.data()});
+        reduce_to(
+            task, size, [&](std::uint32_t rank) { return source(way, rank); }, std::array{task.to.data()});
       }
       return;
     }
     if (way == Way::direct) {
-      auto const slice = slice_of<T>(count, me());
-      auto const from = [&](std::uint32_t rank) { return source<T>(way, rank) + slice.begin; };
-      if (root != nullptr) {
-        reduce_to<op, T>(ranks(), me(), slice.size, from, std::array{target<T>(root->value) + slice.begin});
+      auto const slice = slice_of(size, me());
+      auto const from = [&](std::uint32_t rank) { return source(way, rank) + slice.begin; };
+      if (task.call.operation == Operation::reduce) {
+        reduce_to(task, slice.size, from, std::array{target(task.call.root.value) + slice.begin});
       } else {
-        reduce_everywhere<op, T>(ranks(), me(), slice.size,
-                                 [&](std::uint32_t rank) { return target<T>(rank) + slice.begin; });
+        auto const to = [&](std::uint32_t rank) { return target(rank) + slice.begin; };
+        (*task.reducers)[task.call.op]({ranks(), me(), from}, slice.size, {ranks(), to});
       }
       return close(task.call);
     }
     in_pieces(
-        task.call, count, piece, stage_piece,
+        task.call, size, piece, stage_piece,
         [&](Range range) {
-          auto const mine = slice_of<T>(range.size, me());
+          auto const mine = slice_of(range.size, me());
           auto const begin = range.begin + mine.begin;
           auto const from = [&](std::uint32_t rank) {
-            return rank == me() ? task.from.data() + begin : piece_of<T>(rank, begin, mine.begin);
+            return rank == me() ? task.from.data() + begin : piece_of(rank, begin, mine.begin);
           };
-          auto* const shown = result<T>(me(), odd_) + mine.begin;
-          if (task.to.empty()) return reduce_to<op, T>(ranks(), me(), mine.size, from, std::array{shown});
-          reduce_to<op, T>(ranks(), me(), mine.size, from, std::array{task.to.data() + begin, shown});
+          auto* const shown = result(me(), odd_) + mine.begin;
+          if (task.to.empty()) return reduce_to(task, mine.size, from, std::array{shown});
+          reduce_to(task, mine.size, from, std::array{task.to.data() + begin, shown});
         },
         [&](Range range) {
           if (task.to.empty()) return;
           for (std::uint32_t rank = 0; rank < ranks(); ++rank) {
             if (rank == me()) continue;
-            auto const slice = slice_of<T>(range.size, rank);
-            copy(task.to.data() + range.begin + slice.begin, result<T>(rank, !odd_) + slice.begin, slice.size);
+            auto const slice = slice_of(range.size, rank);
+            copy(task.to.data() + range.begin + slice.begin, result(rank, !odd_) + slice.begin, slice.size);
           }
         });
   }
 
-  template <Element T>
-  void reduce_scatter(Task<T> const& task) {
-    auto const count = task.to.size();
-    auto const piece = piece_size<T>(ranks());
-    auto const stage_piece = [&](Range range) { stage_parts(task.from, count, piece, range); };
-    auto const way = open(task, task.from.size_bytes(), [&] { stage_piece({0, std::min(piece, count)}); });
-    with_op(task.call.op, [&](auto op) {
-      if (way != Way::staged) {
-        reduce_to<op(), T>(
-            ranks(), me(), count, [&](std::uint32_t rank) { return source<T>(way, rank) + me() * count; },
-            std::array{task.to.data()});
-        if (way == Way::direct) close(task.call);
-        return;
-      }
-      in_pieces(
-          task.call, count, piece, stage_piece,
-          [&](Range range) {
-            auto const begin = me() * count + range.begin;
-            auto const from = [&](std::uint32_t rank) {
-              return rank == me() ? task.from.data() + begin : piece_of<T>(rank, begin, me() * piece);
-            };
-            reduce_to<op(), T>(ranks(), me(), range.size, from, std::array{task.to.data() + range.begin});
-          },
-          [](Range) {});
-    });
-  }
-
-  template <Element T>
-  void broadcast(Task<T> const& task) {
-    auto const root = task.call.root.value;
-    auto const count = task.to.size();
-    auto const piece = piece_size<T>();
-    auto const stage_piece = [&](Range range) {
-      copy(stage<T>(me(), odd_), task.from.data() + range.begin, range.size);
-    };
-    auto const way = open(task, task.to.size_bytes(), [&] { stage_piece({0, std::min(piece, count)}); });
+  void reduce_scatter(Task const& task) {
+    auto const size = task.to.size();
+    auto const piece = piece_size(task, ranks());
+    auto const stage_piece = [&](Range range) { stage_parts(task.from, size, piece, range); };
+    auto const way = open(task, task.from.size(), [&] { stage_piece({0, std::min(piece, size)}); });
     if (way != Way::staged) {
-      if (me() != root) copy(task.to.data(), source<T>(way, root), count);
+      reduce_to(
+          task, size, [&](std::uint32_t rank) { return source(way, rank) + me() * size; }, std::array{task.to.data()});
       if (way == Way::direct) close(task.call);
       return;
     }
     in_pieces(
-        task.call, count, piece, stage_piece,
+        task.call, size, piece, stage_piece,
         [&](Range range) {
-          if (me() != root) copy(task.to.data() + range.begin, piece_of<T>(root, range.begin), range.size);
+          auto const begin = me() * size + range.begin;
+          auto const from = [&](std::uint32_t rank) {
+            return rank == me() ? task.from.data() + begin : piece_of(rank, begin, me() * piece);
+          };
+          reduce_to(task, range.size, from, std::array{task.to.data() + range.begin});
         },
         [](Range) {});
   }
 
-  template <Element T>
-  void scatter(Task<T> const& task) {
+  void broadcast(Task const& task) {
     auto const root = task.call.root.value;
-    auto const count = task.to.size();
-    auto const piece = piece_size<T>(ranks());
-    auto const stage_piece = [&](Range range) { stage_parts(task.from, count, piece, range); };
-    auto const way = open(task, task.to.size_bytes() * ranks(), [&] { stage_piece({0, std::min(piece, count)}); });
+    auto const size = task.to.size();
+    auto const piece = piece_size(task);
+    auto const stage_piece = [&](Range range) { copy(stage(me(), odd_), task.from.data() + range.begin, range.size); };
+    auto const way = open(task, size, [&] { stage_piece({0, std::min(piece, size)}); });
     if (way != Way::staged) {
-      copy(task.to.data(), source<T>(way, root) + me() * count, count);
+      if (me() != root) copy(task.to.data(), source(way, root), size);
       if (way == Way::direct) close(task.call);
       return;
     }
     in_pieces(
-        task.call, count, piece, stage_piece,
+        task.call, size, piece, stage_piece,
         [&](Range range) {
-          auto const begin = me() * count + range.begin;
+          if (me() != root) copy(task.to.data() + range.begin, piece_of(root, range.begin), range.size);
+        },
+        [](Range) {});
+  }
+
+  void scatter(Task const& task) {
+    auto const root = task.call.root.value;
+    auto const size = task.to.size();
+    auto const piece = piece_size(task, ranks());
+    auto const stage_piece = [&](Range range) { stage_parts(task.from, size, piece, range); };
+    auto const way = open(task, size * ranks(), [&] { stage_piece({0, std::min(piece, size)}); });
+    if (way != Way::staged) {
+      copy(task.to.data(), source(way, root) + me() * size, size);
+      if (way == Way::direct) close(task.call);
+      return;
+    }
+    in_pieces(
+        task.call, size, piece, stage_piece,
+        [&](Range range) {
+          auto const begin = me() * size + range.begin;
           copy(task.to.data() + range.begin,
-               me() == root ? task.from.data() + begin : piece_of<T>(root, begin, me() * piece), range.size);
+               me() == root ? task.from.data() + begin : piece_of(root, begin, me() * piece), range.size);
         },
         [](Range) {});
   }
 
-  /// The parts of a piece that other ranks will read, `piece` elements apart.
-  template <Element T>
-  void stage_parts(std::span<T const> from, std::size_t count, std::size_t piece, Range range) const noexcept {
+  /// The parts of a piece that other ranks will read, `piece` bytes apart.
+  void stage_parts(std::span<std::byte const> from, std::size_t size, std::size_t piece, Range range) const noexcept {
     for (std::uint32_t rank = 0; rank < ranks(); ++rank) {
       if (rank == me()) continue;
-      copy(stage<T>(me(), odd_) + rank * piece, from.data() + rank * count + range.begin, range.size);
+      copy(stage(me(), odd_) + rank * piece, from.data() + rank * size + range.begin, range.size);
     }
   }
 
   /// gather, whose result only root gets, all_gather and all_gatherv.
-  template <Element T>
-  void gather(Task<T> const& task) {
-    auto const count_of = [&](std::uint32_t rank) { return task.counts.empty() ? task.call.count : task.counts[rank]; };
-    auto const largest = task.counts.empty() ? task.call.count : *std::ranges::max_element(task.counts);
-    auto const piece = piece_size<T>();
-    auto const part_of = [](Range range, std::size_t count) {
-      auto const begin = std::min(range.begin, count);
-      return Range{begin, std::min(range.size, count - begin)};
+  void gather(Task const& task) {
+    auto const element = size_bytes(task.call.element);
+    auto const size_of = [&](std::uint32_t rank) {
+      return element * (task.counts.empty() ? task.call.count : task.counts[rank]);
+    };
+    auto const largest = element * (task.counts.empty() ? task.call.count : *std::ranges::max_element(task.counts));
+    auto const piece = piece_size(task);
+    auto const part_of = [](Range range, std::size_t size) {
+      auto const begin = std::min(range.begin, size);
+      return Range{begin, std::min(range.size, size - begin)};
     };
     auto const stage_piece = [&](Range range) {
       auto const part = part_of(range, task.from.size());
-      copy(stage<T>(me(), odd_), task.from.data() + part.begin, part.size);
+      copy(stage(me(), odd_), task.from.data() + part.begin, part.size);
     };
-    auto const way = open(task, largest * sizeof(T), [&] { stage_piece({0, std::min<std::size_t>(piece, largest)}); });
+    auto const way = open(task, largest, [&] { stage_piece({0, std::min<std::size_t>(piece, largest)}); });
     auto const copy_all = [&](Range range, auto const& from) {
       if (task.to.empty()) return;
       auto* to = task.to.data();
-      for (std::uint32_t rank = 0; rank < ranks(); to += count_of(rank++)) {
-        auto const part = part_of(range, count_of(rank));
+      for (std::uint32_t rank = 0; rank < ranks(); to += size_of(rank++)) {
+        auto const part = part_of(range, size_of(rank));
         copy(to + part.begin, rank == me() ? task.from.data() + part.begin : from(rank, part.begin), part.size);
       }
     };
@@ -449,14 +434,14 @@ class HostOperations {
       return in_pieces(
           task.call, largest, piece, stage_piece,
           [&](Range range) {
-            copy_all(range, [&](std::uint32_t rank, std::size_t begin) { return piece_of<T>(rank, begin); });
+            copy_all(range, [&](std::uint32_t rank, std::size_t begin) { return piece_of(rank, begin); });
           },
           [](Range) {});
     }
     if (way == Way::direct && task.call.operation == Operation::gather) {
-      copy(target<T>(task.call.root.value) + me() * task.from.size(), task.from.data(), task.from.size());
+      copy(target(task.call.root.value) + me() * task.from.size(), task.from.data(), task.from.size());
     } else {
-      copy_all({0, largest}, [&](std::uint32_t rank, std::size_t begin) { return source<T>(way, rank) + begin; });
+      copy_all({0, largest}, [&](std::uint32_t rank, std::size_t begin) { return source(way, rank) + begin; });
     }
     if (way == Way::direct) close(task.call);
   }

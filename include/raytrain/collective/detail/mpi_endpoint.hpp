@@ -113,12 +113,11 @@ class MpiEndpoint {
     wait(bytes, [&] { return is_over(request); });
   }
 
-  /// Memory for `count` elements, until the next call with the same number.
-  template <Element T, std::size_t number = 0>
-  auto scratch(std::size_t count) -> T* {
+  /// Memory for so many bytes, until the next call with the same `number`, 0 or 1.
+  auto scratch(std::size_t number, std::size_t size_bytes) -> std::byte* {
     auto& memory = buffers_->scratch[number];
-    if (memory.size() < count * sizeof(T)) memory.resize(count * sizeof(T));
-    return reinterpret_cast<T*>(memory.data());
+    if (memory.size() < size_bytes) memory.resize(size_bytes);
+    return memory.data();
   }
 
   /// For each rank a number of elements, and where they begin. They stay as long as something pending needs them.

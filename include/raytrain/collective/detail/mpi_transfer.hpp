@@ -13,34 +13,31 @@
 #include <raytrain/collective/detail/mpi_endpoint.hpp>
 #include <raytrain/collective/detail/mpi_library.hpp>
 #include <raytrain/collective/detail/operations.hpp>
-#include <raytrain/collective/detail/reduce.hpp>
-#include <raytrain/collective/reduce_op.hpp>
 #include <raytrain/core/element_type.hpp>
 
 namespace raytrain::detail {
 
 /// The operations that move arrays and combine none.
-template <Element T>
 class MpiTransfer {
  public:
-  MpiTransfer(MpiEndpoint& mpi, Task<T> const& task) noexcept : mpi_{mpi}, task_{task} {}
+  MpiTransfer(MpiEndpoint& mpi, Task const& task) noexcept : mpi_{mpi}, task_{task} {}
 
   void broadcast() const {
-    in_chunks(task_.to.size(), largest(), [&](std::size_t begin, std::size_t count) {
+    in_chunks(count_of(task_.to), largest(), [&](std::size_t begin, std::size_t count) {
       perform("MPI_Ibcast", count, [&](MPI_Request* request) {
-        return MPI_Ibcast(task_.to.data() + begin, integer(count), type(), root(), mpi_.handle(), request);
+        return MPI_Ibcast(at(task_.to, begin), integer(count), type(), root(), mpi_.handle(), request);
       });
     });
   }
 
   void all_gather() const {
     auto const size = task_.call.count;
-    bool const in_place = task_.from.data() == task_.to.data() + rank() * size;
+    bool const in_place = task_.from.data() == at(task_.to, rank() * size);
     in_chunks(size, largest_part(size), [&](std::size_t begin, std::size_t count) {
-      MpiBlockType const blocks{type(), sizeof(T), count, size};
-      void const* const mine = in_place ? MPI_IN_PLACE : task_.from.data() + begin;
+      MpiBlockType const blocks{type(), element_bytes_, count, size};
+      void const* const mine = in_place ? MPI_IN_PLACE : at(task_.from, begin);
       perform("MPI_Iallgather", count * ranks(), [&](MPI_Request* request) {
-        return MPI_Iallgather(mine, integer(count), type(), task_.to.data() + begin, blocks.count(), blocks.type(),
+        return MPI_Iallgather(mine, integer(count), type(), at(task_.to, begin), blocks.count(), blocks.type(),
                               mpi_.handle(), request);
       });
     });
@@ -48,11 +45,11 @@ class MpiTransfer {
 
   void gather() const {
     auto const size = task_.call.count;
-    bool const in_place = is_root() && task_.from.data() == task_.to.data() + rank() * size;
+    bool const in_place = is_root() && task_.from.data() == at(task_.to, rank() * size);
     in_chunks(size, largest_part(size), [&](std::size_t begin, std::size_t count) {
-      MpiBlockType const blocks{type(), sizeof(T), count, size};
-      void const* const mine = in_place ? MPI_IN_PLACE : task_.from.data() + begin;
-      T* const all = is_root() ? task_.to.data() + begin : nullptr;
+      MpiBlockType const blocks{type(), element_bytes_, count, size};
+      void const* const mine = in_place ? MPI_IN_PLACE : at(task_.from, begin);
+      std::byte* const all = is_root() ? at(task_.to, begin) : nullptr;
       perform("MPI_Igather", count * ranks(), [&](MPI_Request* request) {
         return MPI_Igather(mine, integer(count), type(), all, blocks.count(), blocks.type(), root(), mpi_.handle(),
                            request);
@@ -62,11 +59,11 @@ class MpiTransfer {
 
   void scatter() const {
     auto const size = task_.call.count;
-    bool const in_place = is_root() && task_.to.data() == task_.from.data() + rank() * size;
+    bool const in_place = is_root() && task_.to.data() == at(task_.from, rank() * size);
     in_chunks(size, largest_part(size), [&](std::size_t begin, std::size_t count) {
-      MpiBlockType const blocks{type(), sizeof(T), count, size};
-      T const* const all = is_root() ? task_.from.data() + begin : nullptr;
-      void* const mine = in_place ? MPI_IN_PLACE : task_.to.data() + begin;
+      MpiBlockType const blocks{type(), element_bytes_, count, size};
+      std::byte const* const all = is_root() ? at(task_.from, begin) : nullptr;
+      void* const mine = in_place ? MPI_IN_PLACE : at(task_.to, begin);
       perform("MPI_Iscatter", count * ranks(), [&](MPI_Request* request) {
         return MPI_Iscatter(all, blocks.count(), blocks.type(), mine, integer(count), type(), root(), mpi_.handle(),
                             request);
@@ -75,7 +72,7 @@ class MpiTransfer {
   }
 
   void all_gatherv() const {
-    auto const total = task_.to.size();
+    auto const total = count_of(task_.to);
     if (total > largest()) return all_gatherv_one_by_one();
     auto& [counts, begins] = mpi_.sent_slices();
     int begin = 0;
@@ -85,15 +82,25 @@ class MpiTransfer {
       begin += counts[from];
     }
     auto const own = static_cast<std::size_t>(begins[rank()]);
-    void const* const mine = task_.from.data() == task_.to.data() + own ? MPI_IN_PLACE : task_.from.data();
+    void const* const mine = task_.from.data() == at(task_.to, own) ? MPI_IN_PLACE : task_.from.data();
     perform("MPI_Iallgatherv", total, [&](MPI_Request* request) {
-      return MPI_Iallgatherv(mine, integer(task_.from.size()), type(), task_.to.data(), counts.data(), begins.data(),
+      return MPI_Iallgatherv(mine, integer(count_of(task_.from)), type(), task_.to.data(), counts.data(), begins.data(),
                              type(), mpi_.handle(), request);
     });
   }
 
  protected:
-  static auto type() noexcept -> MPI_Datatype { return mpi_type(element_type<T>); }
+  [[nodiscard]] auto type() const noexcept -> MPI_Datatype { return mpi_type(task_.call.element); }
+
+  // What follows counts elements.
+
+  [[nodiscard]] auto count_of(std::span<std::byte const> array) const noexcept -> std::size_t {
+    return array.size() / element_bytes_;
+  }
+  template <class Byte>
+  [[nodiscard]] auto at(std::span<Byte> array, std::size_t begin) const noexcept -> Byte* {
+    return array.data() + begin * element_bytes_;
+  }
 
   [[nodiscard]] auto rank() const noexcept -> std::size_t { return mpi_.rank().value; }
   [[nodiscard]] auto ranks() const noexcept -> std::size_t { return mpi_.size().value; }
@@ -115,24 +122,26 @@ class MpiTransfer {
 
   template <class Start>
   void perform(char const* function, std::size_t elements, Start const& start) const {
-    mpi_.perform(function, elements * sizeof(T), start);
+    mpi_.perform(function, elements * element_bytes_, start);
   }
 
   MpiEndpoint& mpi_;
-  Task<T> const& task_;
+  Task const& task_;
+  std::size_t element_bytes_ = size_bytes(task_.call.element);
 
  private:
   /// MPI counts positions in the whole array by an `int`.
   void all_gatherv_one_by_one() const {
     std::size_t part = 0;
     for (std::size_t from = 0; from < ranks(); part += task_.counts[from], ++from) {
-      T* const target = task_.to.data() + part;
+      auto* const target = at(task_.to, part);
       if (from == rank() && target != task_.from.data() && !task_.from.empty()) {
-        std::memcpy(target, task_.from.data(), task_.from.size_bytes());
+        std::memcpy(target, task_.from.data(), task_.from.size());
       }
       in_chunks(task_.counts[from], largest(), [&](std::size_t begin, std::size_t count) {
         perform("MPI_Ibcast", count, [&](MPI_Request* request) {
-          return MPI_Ibcast(target + begin, integer(count), type(), integer(from), mpi_.handle(), request);
+          return MPI_Ibcast(target + begin * element_bytes_, integer(count), type(), integer(from), mpi_.handle(),
+                            request);
         });
       });
     }

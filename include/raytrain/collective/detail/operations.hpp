@@ -8,23 +8,24 @@
 #include <raytrain/collective/detail/argument_checks.hpp>
 #include <raytrain/collective/detail/call.hpp>
 #include <raytrain/collective/detail/device_memory_query.hpp>
+#include <raytrain/collective/detail/reduce.hpp>
 #include <raytrain/collective/reduce_op.hpp>
 #include <raytrain/core/element_type.hpp>
 #include <raytrain/core/rank.hpp>
 
 namespace raytrain::detail {
 
-/// One rank's part in an operation: its arguments have been checked, the other ranks' have not.
-template <Element T>
+/// One rank's part in an operation: its arguments have been checked, the other ranks' have not. What the elements of
+/// its arrays are, only `call` knows, so that what performs it is compiled once for all types.
 struct Task {
   Call call;
-  std::span<T const> from{};  ///< What this rank gives; empty where it gives nothing.
-  std::span<T> to{};          ///< What it gets; the same memory as `from` where the operation is in place. Or empty.
+  std::span<std::byte const> from{};      ///< What this rank gives; empty where it gives nothing.
+  std::span<std::byte> to{};              ///< What it gets; the same memory as `from` where it is in place. Or empty.
+  Reducers const* reducers = nullptr;     ///< Where arrays are combined.
   std::span<std::size_t const> counts{};  ///< Of all_gatherv, by rank.
 };
 
-/// The operations of a `Collective`, for a model that has `rank()`, `size()`, `template <Element T> void run(Task<T>
-/// const&)` and `barrier()`.
+/// The operations of a `Collective`, for a model that has `rank()`, `size()`, `void run(Task const&)` and `barrier()`.
 ///
 /// Errors: every operation: `rank_mismatch` as `Collective` says, `invalid_call` for a null array with a size, for one
 /// in
@@ -39,7 +40,7 @@ class Operations {
   void all_reduce(std::span<T> values, ReduceOp op) {
     auto const call = call_of<T>(Operation::all_reduce, values.size(), op);
     check_array<T>(values, call, "values");
-    model().template run<T>({call, values, values});
+    perform<T>(call, values, values, &Reducers::of<T>());
   }
 
   /// Replaces every rank's `values` by root's.
@@ -50,7 +51,7 @@ class Operations {
     auto const call = call_of<T>(Operation::broadcast, values.size(), {}, root);
     check_array<T>(values, call, "values");
     checks().check_root(root, call);
-    model().template run<T>({call, is(root) ? values : std::span<T>{}, values});
+    perform<T>(call, is(root) ? values : std::span<T>{}, values);
   }
 
   /// Fills `all` with every rank's `mine`, in rank order. `mine` is as long on every rank; it may be its own part of
@@ -61,7 +62,7 @@ class Operations {
   void all_gather(std::span<std::type_identity_t<T> const> mine, std::span<T> all) {
     auto const call = call_of<T>(Operation::all_gather, mine.size());
     check_parts<T>(mine, all, call);
-    model().template run<T>({call, mine, all});
+    perform<T>(call, mine, all);
   }
 
   /// Reduces every rank's `all` as `all_reduce` does, of which this rank gets the part number `rank()` in `mine`.
@@ -72,7 +73,7 @@ class Operations {
   void reduce_scatter(std::span<std::type_identity_t<T> const> all, std::span<T> mine, ReduceOp op) {
     auto const call = call_of<T>(Operation::reduce_scatter, mine.size(), op);
     check_parts<T>(mine, all, call);
-    model().template run<T>({call, all, mine});
+    perform<T>(call, all, mine, &Reducers::of<T>());
   }
 
   /// Replaces root's `values` by the reduction of all ranks'; in rank order it has the bits that `all_reduce` gives.
@@ -84,7 +85,7 @@ class Operations {
     auto const call = call_of<T>(Operation::reduce, values.size(), op, root);
     check_array<T>(values, call, "values");
     checks().check_root(root, call);
-    model().template run<T>({call, values, is(root) ? values : std::span<T>{}});
+    perform<T>(call, values, is(root) ? values : std::span<T>{}, &Reducers::of<T>());
   }
 
   /// Fills root's `all` with every rank's `mine`, in rank order. `mine` is as long on every rank; on root it may be its
@@ -101,7 +102,7 @@ class Operations {
     } else {
       check_array<T>(mine, call, "mine");
     }
-    model().template run<T>({call, mine, is(root) ? all : std::span<T>{}});
+    perform<T>(call, mine, is(root) ? all : std::span<T>{});
   }
 
   /// Fills `mine` with the part number `rank()` of root's `all`. `mine` is as long on every rank; on root it may be
@@ -118,7 +119,7 @@ class Operations {
     } else {
       check_array<T>(mine, call, "mine");
     }
-    model().template run<T>({call, is(root) ? all : std::span<std::type_identity_t<T> const>{}, mine});
+    perform<T>(call, is(root) ? all : std::span<T const>{}, mine);
   }
 
   /// Fills `all` with every rank's `mine`, in rank order, of which rank r's has `counts[r]` elements: the same `counts`
@@ -134,7 +135,7 @@ class Operations {
     check_memory(mine.data(), call, "mine");
     check_memory(all.data(), call, "all");
     call.counts_digest = digest_of(counts);
-    model().template run<T>({call, mine, all, counts});
+    perform<T>(call, mine, all, nullptr, counts);
   }
 
  protected:
@@ -142,14 +143,14 @@ class Operations {
 
  private:
   /// For a collective that hands its tasks on to this one.
-  template <Element T>
-  friend void run_task(Model& collective, Task<T> const& task) {
-    static_cast<Operations&>(collective).hand_on(task);
-  }
+  friend void run_task(Model& collective, Task const& task) { static_cast<Operations&>(collective).hand_on(task); }
+
+  void hand_on(Task const& task) { model().run(task); }
 
   template <Element T>
-  void hand_on(Task<T> const& task) {
-    model().template run<T>(task);
+  void perform(Call const& call, std::span<T const> from, std::span<T> to, Reducers const* reducers = nullptr,
+               std::span<std::size_t const> counts = {}) {
+    model().run({call, std::as_bytes(from), std::as_writable_bytes(to), reducers, counts});
   }
 
   template <Element T>

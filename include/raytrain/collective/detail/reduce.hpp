@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <span>
 #include <type_traits>
 
 #include <raytrain/collective/detail/combine.hpp>
@@ -18,18 +19,6 @@
 namespace raytrain::detail {
 
 inline constexpr std::size_t cache_line_bytes = 64;
-
-/// Calls `work` with the operation as a compile-time constant.
-template <class Work>
-void with_op(ReduceOp op, Work const& work) {
-  switch (op) {
-    case ReduceOp::sum: return work(std::integral_constant<ReduceOp, ReduceOp::sum>{});
-    case ReduceOp::average: return work(std::integral_constant<ReduceOp, ReduceOp::average>{});
-    case ReduceOp::min: return work(std::integral_constant<ReduceOp, ReduceOp::min>{});
-    case ReduceOp::max: return work(std::integral_constant<ReduceOp, ReduceOp::max>{});
-    case ReduceOp::product: return work(std::integral_constant<ReduceOp, ReduceOp::product>{});
-  }
-}
 
 #if defined(__x86_64__)
 [[nodiscard]] inline auto has_avx2() noexcept -> bool {
@@ -216,20 +205,51 @@ inline void convert(float const* from, Float16* to, std::size_t count) noexcept 
 }
 #endif
 
-/// Reduces the arrays `source(0)`, `source(1)` ... in this order, block by block, and hands every block to
-/// `sink(position, block, block_bytes)`; the position counts elements. All sources of a block are read before its sink
-/// is called, so that a sink may write to them.
-template <ReduceOp op, Element T, class Source, class Sink>
-void reduce_blocks(std::uint32_t ranks, std::size_t count, Source const& source, Sink const& sink) {
+/// The array of each rank, by a function that must outlive this.
+template <class Byte>
+class ArrayOfRank {
+ public:
+  template <class Function>
+  requires(!std::same_as<Function, ArrayOfRank>)
+      // NOLINTNEXTLINE(google-explicit-constructor): it is the same function
+      ArrayOfRank(Function const& function)
+  noexcept
+      : function_{&function},
+        call_{[](void const* of, std::uint32_t rank) -> Byte* { return (*static_cast<Function const*>(of))(rank); }} {}
+
+  auto operator()(std::uint32_t rank) const -> Byte* { return call_(function_, rank); }
+
+ private:
+  void const* function_;
+  Byte* (*call_)(void const*, std::uint32_t);
+};
+
+/// What rank `me` reduces: the arrays `source(0)`, `source(1)` ... of all ranks, in this order, into each of
+/// `target(0)`, `target(1)` ... All have `size_bytes`. Targets may be sources, and do not overlap otherwise.
+struct Sources {
+  std::uint32_t ranks;
+  std::uint32_t me;
+  ArrayOfRank<std::byte const> array;
+};
+struct Targets {
+  std::uint32_t count;
+  ArrayOfRank<std::byte> array;
+};
+
+/// Block by block, since what is combined stays in the processor's cache. All sources of a block are read before a
+/// target is written to.
+template <ReduceOp op, Element T>
+void reduce_blocks(Sources const& sources, std::size_t size_bytes, Targets const& targets) noexcept {
   using C = Combined<T>;
   constexpr std::size_t block_size = 4096 / sizeof(C);
   alignas(cache_line_bytes) C block[block_size];
   alignas(cache_line_bytes) C next[block_size];
   alignas(cache_line_bytes) T rounded[block_size];
+  auto const count = size_bytes / sizeof(T);
   for (std::size_t begin = 0; begin < count; begin += block_size) {
     auto const size = std::min(block_size, count - begin);
-    for (std::uint32_t rank = 0; rank < ranks; ++rank) {
-      T const* const values = source(rank) + begin;
+    for (std::uint32_t rank = 0; rank < sources.ranks; ++rank) {
+      T const* const values = reinterpret_cast<T const*>(sources.array(rank)) + begin;
       if constexpr (!combines_in_itself<T>) {
         convert(values, rank == 0 ? block : next, size);
         if (rank > 0) run_vectorized<ForEach<Combine<op>>>(static_cast<C const*>(next), static_cast<C*>(block), size);
@@ -241,49 +261,58 @@ void reduce_blocks(std::uint32_t ranks, std::size_t count, Source const& source,
     }
     C const* result = block;
     if constexpr (op == ReduceOp::average) {
-      run_vectorized<ForEach<Conclude<op>>>(result, static_cast<C*>(next), size, ranks);
+      run_vectorized<ForEach<Conclude<op>>>(result, static_cast<C*>(next), size, sources.ranks);
       result = next;
     }
-    if constexpr (combines_in_itself<T>) {
-      sink(begin, result, size * sizeof(T));
-    } else {
+    void const* written = result;
+    if constexpr (!combines_in_itself<T>) {
       convert(result, rounded, size);
-      sink(begin, static_cast<T const*>(rounded), size * sizeof(T));
+      written = rounded;
     }
+    for (std::uint32_t i = 0; i < targets.count; ++i)
+      std::memcpy(targets.array(i) + begin * sizeof(T), written, size * sizeof(T));
   }
 }
 
-/// Reduces the arrays `source(0)`, `source(1)` ... of all ranks into each of `targets`, one or two, on rank `me`.
-template <ReduceOp op, Element T, class Source, std::size_t n>
-void reduce_to(std::uint32_t ranks, std::uint32_t me, std::size_t count, Source const& source,
-               std::array<T*, n> const& targets) {
-  static_assert(n == 1 || n == 2);
+template <ReduceOp op, Element T>
+void reduce_arrays(Sources const& sources, std::size_t size_bytes, Targets const& targets) noexcept {
   if constexpr (combines_in_itself<T>) {
-    if (ranks == 2) {
-      T const* const first = source(0);
-      T const* const second = source(1);
-      T* const also = n == 2 ? targets[n - 1] : nullptr;
-      return run_vectorized<ReduceTwo<op, T>>(first, second, me == 0 ? second : first, targets[0], also, count);
+    if (sources.ranks == 2 && targets.count <= 2) {
+      auto const* const first = reinterpret_cast<T const*>(sources.array(0));
+      auto const* const second = reinterpret_cast<T const*>(sources.array(1));
+      return run_vectorized<ReduceTwo<op, T>>(
+          first, second, sources.me == 0 ? second : first, reinterpret_cast<T*>(targets.array(0)),
+          targets.count == 2 ? reinterpret_cast<T*>(targets.array(1)) : nullptr, size_bytes / sizeof(T));
     }
   }
-  reduce_blocks<op, T>(ranks, count, source, [&](std::size_t at, T const* block, std::size_t bytes) {
-    for (auto* const target : targets) std::memcpy(target + at, block, bytes);
-  });
+  reduce_blocks<op, T>(sources, size_bytes, targets);
 }
 
-/// All ranks' arrays `target(0)`, `target(1)` ..., which do not overlap, become their reduction, on rank `me`.
-template <ReduceOp op, Element T, class Target>
-void reduce_everywhere(std::uint32_t ranks, std::uint32_t me, std::size_t count, Target const& target) {
-  if constexpr (combines_in_itself<T>) {
-    if (ranks == 2) {
-      T const* const first = target(0);
-      T const* const second = target(1);
-      return run_vectorized<ReduceTwo<op, T>>(first, second, me == 0 ? second : first, target(0), target(1), count);
-    }
-  }
-  reduce_blocks<op, T>(ranks, count, target, [&](std::size_t at, T const* block, std::size_t bytes) {
-    for (std::uint32_t rank = 0; rank < ranks; ++rank) std::memcpy(target(rank) + at, block, bytes);
-  });
+template <ReduceOp op, Element T>
+void conclude_array(std::span<std::byte> values, std::uint32_t ranks) noexcept {
+  auto* const all = reinterpret_cast<T*>(values.data());
+  for (std::size_t i = 0; i < values.size() / sizeof(T); ++i) all[i] = conclude<op>(all[i], ranks);
 }
+
+/// What reduces arrays of some element type, for those who know it at run time only.
+struct Reducers {
+  using Reduce = void (*)(Sources const&, std::size_t size_bytes, Targets const&) noexcept;
+
+  template <Element T>
+  [[nodiscard]] static auto of() noexcept -> Reducers const& {
+    using enum ReduceOp;
+    static constexpr Reducers reducers{{reduce_arrays<sum, T>, reduce_arrays<average, T>, reduce_arrays<min, T>,
+                                        reduce_arrays<max, T>, reduce_arrays<product, T>},
+                                       conclude_array<average, Combined<T>>};
+    static_assert(static_cast<int>(sum) == 0 && static_cast<int>(average) == 1 && static_cast<int>(min) == 2 &&
+                  static_cast<int>(max) == 3 && static_cast<int>(product) == 4);
+    return reducers;
+  }
+
+  [[nodiscard]] auto operator[](ReduceOp op) const noexcept -> Reduce { return reduce[static_cast<std::size_t>(op)]; }
+
+  std::array<Reduce, 5> reduce;
+  void (*divide)(std::span<std::byte> sums, std::uint32_t ranks) noexcept;  ///< Makes averages of sums.
+};
 
 }  // namespace raytrain::detail
