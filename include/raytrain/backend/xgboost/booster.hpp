@@ -16,6 +16,7 @@
 #include <fmt/format.h>
 #include <xgboost/c_api.h>
 
+#include <raytrain/backend/boosting/predictions.hpp>
 #include <raytrain/backend/xgboost/dmatrix.hpp>
 #include <raytrain/backend/xgboost/xgboost_call.hpp>
 #include <raytrain/core/bytes.hpp>
@@ -25,27 +26,6 @@ namespace raytrain {
 
 /// Form of a stored model, both of which XGBoost reads everywhere.
 enum class ModelFormat : std::uint8_t { json, ubj };
-
-/// What XGBoost computes for each row.
-enum class PredictionType : std::uint8_t {
-  value = 0,          ///< In the objective's terms: a probability, a class, a number.
-  margin = 1,         ///< Before the objective's last step.
-  contributions = 2,  ///< Each feature's share of the margin (SHAP), and the bias last.
-  interactions = 4,   ///< Each pair of features' share.
-  leaf = 6,           ///< Number of the leaf in each tree.
-};
-
-/// Numbers by row.
-struct Predictions {
-  std::vector<float> values;
-  std::vector<std::size_t> shape;  ///< Rows, then what belongs to one of them.
-};
-
-/// A value of `Booster::evaluate`.
-struct Evaluation {
-  std::string name;  ///< "valid-logloss".
-  double value = 0;
-};
 
 /// An XGBoost model in training.
 ///

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <algorithm>
-#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -11,11 +9,11 @@
 #include <vector>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
+#include <raytrain/backend/boosting/boosting_context.hpp>
+#include <raytrain/backend/boosting/detail/model_file.hpp>
+#include <raytrain/backend/boosting/detail/round_board.hpp>
 #include <raytrain/backend/xgboost/booster.hpp>
-#include <raytrain/backend/xgboost/detail/model_file.hpp>
-#include <raytrain/backend/xgboost/detail/round_board.hpp>
 #include <raytrain/backend/xgboost/detail/xgboost_log.hpp>
 #include <raytrain/backend/xgboost/dmatrix.hpp>
 #include <raytrain/backend/xgboost/xgboost_communicator.hpp>
@@ -23,21 +21,15 @@
 #include <raytrain/backend/xgboost/xgboost_tracker.hpp>
 #include <raytrain/backend/xgboost/xgboost_worker_arguments.hpp>
 #include <raytrain/checkpoint/checkpoint_draft.hpp>
-#include <raytrain/collective/local_group.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/rank.hpp>
-#include <raytrain/core/stopped.hpp>
 #include <raytrain/launch/host.hpp>
-#include <raytrain/train/train_context.hpp>
 #include <raytrain/train/worker_setup.hpp>
 
 namespace raytrain {
 
 /// How the ready-made training uses several workers of one process.
-enum class XGBoostMode : std::uint8_t {
-  automatic,    ///< On threads one booster, on ranks distributed.
-  distributed,  ///< Each worker boosts on its own rows, and they add up histograms through XGBoost's network.
-};
+using XGBoostMode = BoostingMode;
 
 namespace detail {
 
@@ -65,29 +57,17 @@ inline void load(Checkpoint const& checkpoint, Booster& booster) { booster.load(
 /// What a training function of `XGBoostBackend` receives.
 ///
 /// Threads: the worker's own only.
-class XGBoostContext : public TrainContext {
+class XGBoostContext : public BoostingContext {
  public:
   XGBoostContext(WorkerSetup setup, std::shared_ptr<detail::XGBoostShared> shared)
-      : XGBoostContext{dynamic_cast<LocalGroup*>(setup.group.get()) != nullptr, std::move(setup), std::move(shared)} {}
-
-  /// Runs what all workers do together in XGBoost. One of them that has ended makes it fail on the others, which is
-  /// their stop and no failure of their own.
-  template <class Work>
-  auto together(Work const& work) {
-    try {
-      return work();
-    } catch (Error const&) {
-      if (stop_requested()) throw Stopped{};
-      throw;
-    }
-  }
+      : BoostingContext{std::move(setup), {shared, &shared->board}}, shared_{std::move(shared)} {}
 
   /// Makes XGBoost's workers known to each other, so that what they do with a `DMatrix` and a `Booster` is done by all
   /// of them together. The first of `dmatrix` and `booster` does it, too. A group operation.
   ///
   /// Errors: as `XGBoostTracker` and `XGBoostCommunicator`.
   void connect() {
-    if (communicator_ || one_booster_ || world_size() == WorldSize{1}) return;
+    if (communicator_ || is_one_booster() || world_size() == WorldSize{1}) return;
     XGBoostWorkerArguments arguments;
     if (world_rank() == Rank{0}) {
       auto& tracker = shared_->tracker.emplace(XGBoostTracker::Options{
@@ -100,10 +80,7 @@ class XGBoostContext : public TrainContext {
 
   /// From here on the first worker boosts with the rows and the threads of all, and the others stand by. False where
   /// that cannot be: on ranks, in a world of one, and where the settings say otherwise.
-  [[nodiscard]] auto choose_one_booster() -> bool {
-    one_booster_ = on_threads_ && world_size().value > 1 && shared_->mode != XGBoostMode::distributed && !communicator_;
-    return one_booster_;
-  }
+  [[nodiscard]] auto choose_one_booster() -> bool { return !communicator_ && decide_on_one_booster(shared_->mode); }
 
   /// This worker's rows of a dataset: a part of "train" and of what else `DataConfig` splits, or all. A group operation
   /// of the workers that boost.
@@ -114,8 +91,10 @@ class XGBoostContext : public TrainContext {
     connect();
     auto const shard = dataset_shard(dataset);
     if (options.threads == 0) options.threads = threads();
-    DMatrix matrix{one_booster_ ? shard.dataset() : shard.part(), std::move(options)};
-    if (communicator_) check_features(dataset, matrix.feature_names());
+    DMatrix matrix{is_one_booster() ? shard.dataset() : shard.part(), std::move(options)};
+    if (communicator_) {
+      check_features(fmt::format("XGBoostContext::dmatrix(\"{}\")", dataset), matrix.feature_names());
+    }
     return matrix;
   }
 
@@ -129,9 +108,9 @@ class XGBoostContext : public TrainContext {
     Booster booster{matrices};
     if (checkpoint()) {
       load(*checkpoint(), booster);
-      check_objective(booster, params);
+      check_objective(booster, "XGBoostParams::objective", params.objective);
     } else if (!params.initial_model.empty()) {
-      booster.load(detail::read_model_file(params.initial_model));
+      booster.load(detail::read_model_file(params.initial_model, "XGBoost"));
       booster.set_attribute(initial_rounds_name, std::to_string(booster.rounds()));
     }
     for (auto const& [name, value] : params.named()) booster.set_parameter(name, value);
@@ -147,51 +126,9 @@ class XGBoostContext : public TrainContext {
   }
 
   /// Rounds that `XGBoostParams::initial_model` brought into the model.
-  [[nodiscard]] static auto initial_rounds(Booster const& booster) -> int {
-    auto const rounds = booster.attribute(initial_rounds_name);
-    return rounds.empty() ? 0 : std::stoi(rounds);
-  }
-
-  /// Threads that XGBoost may use in this worker.
-  [[nodiscard]] auto threads() const noexcept -> int {
-    return one_booster_ ? cpus() * static_cast<int>(world_size().value) : cpus();
-  }
-
-  /// Whether the run is to stop, the same on all workers that boost. A group operation of these.
-  [[nodiscard]] auto agree_on_stop() -> bool {
-    if (one_booster_) return stop_asked();
-    barrier();
-    return stop_requested();
-  }
-
-  /// For the ready-made training.
-  [[nodiscard]] auto board() const noexcept -> detail::RoundBoard& { return shared_->board; }
+  [[nodiscard]] static auto initial_rounds(Booster const& booster) -> int { return noted_initial_rounds(booster); }
 
  private:
-  static constexpr auto objective_name = "raytrain_objective";
-  static constexpr auto initial_rounds_name = "raytrain_initial_rounds";
-
-  XGBoostContext(bool on_threads, WorkerSetup setup, std::shared_ptr<detail::XGBoostShared> shared)
-      : TrainContext{std::move(setup)}, on_threads_{on_threads}, shared_{std::move(shared)} {}
-
-  static void check_objective(Booster const& booster, XGBoostParams const& params) {
-    auto const stored = booster.attribute(objective_name);
-    if (stored.empty() || stored == params.objective) return;
-    throw Error{Errc::invalid_config, "XGBoostParams::objective",
-                fmt::format("is '{}', and the checkpoint's model was trained for '{}'", params.objective, stored),
-                "choose another RunConfig::name, or start anew by RunConfig::resume = Resume::fresh"};
-  }
-
-  void check_features(std::string_view dataset, std::vector<std::string> const& names) {
-    auto const all = all_gather(names);
-    auto const other = std::ranges::find_if(all, [&](auto const& theirs) { return theirs != all.front(); });
-    if (other == all.end()) return;
-    throw Error{Errc::rank_mismatch, fmt::format("XGBoostContext::dmatrix(\"{}\")", dataset),
-                fmt::format("rank {} has the features {}, and rank 0 {}", other - all.begin(), fmt::join(*other, ", "),
-                            fmt::join(all.front(), ", ")),
-                "give all workers the same columns"};
-  }
-
   void check_parameters(Booster const& booster) {
     (void)detail::XGBoostLog::take();
     (void)booster.configuration();
@@ -206,8 +143,6 @@ class XGBoostContext : public TrainContext {
   }
 
   detail::XGBoostLog log_;
-  bool on_threads_;
-  bool one_booster_ = false;
   std::shared_ptr<detail::XGBoostShared> shared_;
   std::optional<XGBoostCommunicator> communicator_;
 };

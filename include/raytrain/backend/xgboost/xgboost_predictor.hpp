@@ -7,8 +7,8 @@
 #include <string>
 #include <utility>
 
+#include <raytrain/backend/boosting/detail/model_file.hpp>
 #include <raytrain/backend/xgboost/booster.hpp>
-#include <raytrain/backend/xgboost/detail/model_file.hpp>
 #include <raytrain/backend/xgboost/dmatrix.hpp>
 #include <raytrain/backend/xgboost/xgboost_context.hpp>
 #include <raytrain/checkpoint/checkpoint.hpp>
@@ -30,7 +30,7 @@ class XGBoostPredictor {
   ///
   /// Errors: `not_found`, `io`; `backend` for a model that XGBoost cannot read.
   explicit XGBoostPredictor(std::filesystem::path const& model, int threads = 0) : XGBoostPredictor{threads} {
-    booster_.load(detail::read_model_file(model));
+    booster_.load(detail::read_model_file(model, "XGBoost"));
   }
 
   /// Of all columns, or of those that the options name as features; in their order, as in training.

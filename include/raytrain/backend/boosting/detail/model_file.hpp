@@ -14,12 +14,15 @@
 
 namespace raytrain::detail {
 
+/// `library`: whose models the file may hold.
+///
 /// Errors: `not_found` when there is no such file, `io` when it cannot be read.
-[[nodiscard]] inline auto read_model_file(std::filesystem::path const& path) -> Bytes {
+[[nodiscard]] inline auto read_model_file(std::filesystem::path const& path, std::string_view library) -> Bytes {
   auto const attempted = "reading the model '" + path.string() + "'";
   std::error_code ignored;
   if (!std::filesystem::is_regular_file(path, ignored)) {
-    throw Error{Errc::not_found, attempted, "there is no such file", "name a model that XGBoost has stored"};
+    throw Error{Errc::not_found, attempted, "there is no such file",
+                "name a model that " + std::string{library} + " has stored"};
   }
   std::ifstream file{path, std::ios::binary};
   std::string const text{std::istreambuf_iterator<char>{file}, {}};

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include <raytrain/backend/boosting/boosting_context.hpp>
+#include <raytrain/backend/boosting/detail/early_stopping.hpp>
+#include <raytrain/backend/boosting/detail/round_board.hpp>
+#include <raytrain/checkpoint/checkpoint_draft.hpp>
+#include <raytrain/core/metrics.hpp>
+#include <raytrain/core/rank.hpp>
+#include <raytrain/core/stopped.hpp>
+
+namespace raytrain::detail {
+
+/// How far the ready-made training goes.
+struct RoundPlan {
+  int end;  ///< One past the number of the last round.
+  int early_stopping_rounds;
+  int checkpoint_frequency;
+};
+
+/// Boosts a model round by round, evaluates and reports it, and keeps it in checkpoints by `save(booster)`.
+///
+/// `boost(round)`: false when the library finds nothing more to learn. `evaluate(round)`: every metric on every
+/// dataset. `tell`: of each round, to the workers that stand by.
+template <class Booster, class Boost, class Evaluate, class Tell>
+void boost_rounds(BoostingContext& ctx, Booster& booster, RoundPlan const& plan, Boost const& boost,
+                  Evaluate const& evaluate, Tell const& tell) {
+  EarlyStopping stopping{plan.early_stopping_rounds};
+  stopping.restore(booster);
+  if (stopping.is_over(booster.rounds() - 1)) return;
+  for (int round = booster.rounds(); round < plan.end; ++round) {
+    auto const learns = ctx.together([&] { return boost(round); });
+    auto const evaluations = ctx.together([&] { return evaluate(round); });
+    auto const stops = !evaluations.empty() && stopping.ends(round, evaluations.back(), booster);
+    auto const last = stops || !learns || round + 1 == plan.end;
+    auto const due = plan.checkpoint_frequency > 0 && (round + 1) % plan.checkpoint_frequency == 0;
+    auto const stop = ctx.agree_on_stop();
+    Metrics metrics{{"round", std::int64_t{round}}};
+    for (auto const& evaluation : evaluations) metrics.set(evaluation.name, evaluation.value);
+    tell(metrics, last || due || stop);
+    if (last || due || stop) {
+      ctx.report(metrics, save(booster));
+    } else {
+      ctx.report(metrics);
+    }
+    if (last || stop) return;
+  }
+}
+
+/// Runs `boost(tell)` on every worker, or on the first one alone, while the others stand by and report what it tells.
+///
+/// Errors: `Stopped` on those that stand by when the first one has not come to its end.
+template <class Context, class Boost>
+void boost_or_stand_by(Context& ctx, Boost const& boost) {
+  if (!ctx.choose_one_booster()) return boost([](Metrics const&, bool) {});
+
+  auto& board = ctx.board();
+  if (ctx.world_rank() == Rank{0}) {
+    struct End {
+      RoundBoard& board;
+      bool complete = false;
+      ~End() { board.end(complete); }
+    } end{board};
+    boost([&](Metrics const& metrics, bool has_checkpoint) { board.publish({metrics, has_checkpoint}); });
+    end.complete = true;
+    return;
+  }
+  std::size_t next = 0;
+  for (auto rounds = board.wait(next); !rounds.empty(); rounds = board.wait(next)) {
+    for (auto const& round : rounds) {
+      if (round.has_checkpoint) {
+        ctx.report(round.metrics, CheckpointDraft::replicated([](CheckpointDraft&) {}));
+      } else {
+        ctx.report(round.metrics);
+      }
+    }
+    next += rounds.size();
+  }
+  if (!board.is_complete()) throw Stopped{};
+}
+
+}  // namespace raytrain::detail

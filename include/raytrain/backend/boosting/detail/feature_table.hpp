@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include <raytrain/core/element_type.hpp>
+#include <raytrain/core/error.hpp>
+#include <raytrain/data/column.hpp>
+#include <raytrain/data/dataset.hpp>
+
+namespace raytrain::detail {
+
+/// A dataset in the terms of a library that boosts trees: features side by side, a label, a weight and a group.
+class FeatureTable {
+ public:
+  /// What the columns are; empty names: none, and no features: all other columns.
+  struct Roles {
+    std::string label;
+    std::string weight;
+    std::string group;
+    std::vector<std::string> features;
+    std::vector<std::string> categorical;
+  };
+
+  /// `owner`: the class that errors name.
+  ///
+  /// Errors: `not_found` for a column that is not there, listing those that are; `invalid_data` for no rows or
+  /// features.
+  FeatureTable(Dataset const& data, Roles roles, std::string_view owner)
+      : data_{data}, roles_{std::move(roles)}, owner_{owner} {
+    if (data.rows() == 0) refuse("there are no rows", "use fewer workers or more rows");
+    if (roles_.features.empty()) {
+      for (auto const& column : data.columns()) {
+        auto const& name = column.name();
+        if (name != roles_.label && name != roles_.weight && name != roles_.group) columns_.push_back(column);
+      }
+    } else {
+      for (auto const& name : roles_.features) columns_.push_back(data.column(name));
+    }
+    if (columns_.empty()) {
+      refuse("the dataset has no column but label, weight and group", "give it at least one feature");
+    }
+    for (auto const& name : roles_.categorical) (void)find_column(columns_, name);
+    name_features();
+  }
+
+  [[nodiscard]] auto rows() const noexcept -> std::size_t { return data_.rows(); }
+  /// Those of the features.
+  [[nodiscard]] auto columns() const noexcept -> std::span<Column const> { return columns_; }
+  /// One for each feature: a column that is no single number a row has several.
+  [[nodiscard]] auto names() const noexcept -> std::vector<std::string> const& { return names_; }
+  /// Whether each feature's values are categories.
+  [[nodiscard]] auto is_categorical() const noexcept -> std::vector<bool> const& { return is_categorical_; }
+
+  /// All features of a row side by side, as XGBoost and LightGBM read them fastest.
+  template <class T>
+  [[nodiscard]] auto row_major() const -> std::vector<T> {
+    auto const width = names_.size();
+    std::vector<T> table(rows() * width);
+    std::size_t first = 0;
+    for (auto const& column : columns_) {
+      with_element_type(column.type(), [&]<Element E>(E*) {
+        auto const values = column.template as<E>();
+        auto const count = column.row_values();
+        for (std::size_t row = 0; row < rows(); ++row) {
+          for (std::size_t i = 0; i < count; ++i)
+            table[row * width + first + i] = static_cast<T>(values[row * count + i]);
+        }
+      });
+      first += column.row_values();
+    }
+    return table;
+  }
+
+  /// Empty without a label.
+  ///
+  /// Errors: `invalid_data` for a column that is not one number a row, and for a label that is NaN or infinite.
+  [[nodiscard]] auto labels() const -> std::vector<float> {
+    if (roles_.label.empty()) return {};
+    auto const& column = data_.column(roles_.label);
+    auto labels = numbers(column, "label");
+    auto const bad = std::ranges::find_if(labels, [](float label) { return !std::isfinite(label); });
+    if (bad != labels.end()) {
+      refuse(fmt::format("row {} of the label column '{}' is {}", bad - labels.begin(), column.name(), *bad),
+             "leave out rows without a label");
+    }
+    return labels;
+  }
+
+  /// Empty without a weight.
+  ///
+  /// Errors: `invalid_data` for a column that is not one number a row, and for a weight that is negative or infinite.
+  [[nodiscard]] auto weights() const -> std::vector<float> {
+    if (roles_.weight.empty()) return {};
+    auto const& column = data_.column(roles_.weight);
+    auto weights = numbers(column, "weight");
+    auto const bad = std::ranges::find_if(weights, [](float weight) { return !(weight >= 0) || std::isinf(weight); });
+    if (bad != weights.end()) {
+      refuse(fmt::format("row {} of the weight column '{}' is {}", bad - weights.begin(), column.name(), *bad),
+             "write 0 for rows that do not count");
+    }
+    return weights;
+  }
+
+  /// How many rows each group has, one after the other; empty without a group.
+  ///
+  /// Errors: `invalid_data` for a column that is not one number a row, and for rows of a group that lie apart.
+  [[nodiscard]] auto group_sizes() const -> std::vector<std::uint32_t> {
+    if (roles_.group.empty()) return {};
+    auto const& column = data_.column(roles_.group);
+    if (column.row_values() != 1) (void)numbers(column, "group");
+    std::vector<std::uint32_t> sizes;
+    with_element_type(column.type(), [&]<Element T>(T*) {
+      using Id = std::conditional_t<std::is_arithmetic_v<T>, T, float>;
+      auto const values = column.template as<T>();
+      std::vector<Id> ids(values.size());
+      std::ranges::transform(values, ids.begin(), [](T value) { return static_cast<Id>(value); });
+      std::vector<Id> seen;
+      for (std::size_t row = 0; row < ids.size(); ++row) {
+        if (row == 0 || !(ids[row] == ids[row - 1])) {
+          seen.push_back(ids[row]);
+          sizes.push_back(0);
+        }
+        ++sizes.back();
+      }
+      std::ranges::sort(seen);
+      if (std::ranges::adjacent_find(seen) != seen.end()) {
+        refuse(fmt::format("rows of one group in the column '{}' do not lie together", column.name()),
+               "sort the rows by group");
+      }
+    });
+    return sizes;
+  }
+
+ private:
+  [[noreturn]] void refuse(std::string happened, std::string remedy) const {
+    throw Error{Errc::invalid_data, owner_, std::move(happened), std::move(remedy)};
+  }
+
+  void name_features() {
+    for (auto const& column : columns_) {
+      auto const categorical = std::ranges::find(roles_.categorical, column.name()) != roles_.categorical.end();
+      for (std::size_t i = 0; i < column.row_values(); ++i) {
+        names_.push_back(column.row_shape().empty() ? column.name() : fmt::format("{}_{}", column.name(), i));
+        is_categorical_.push_back(categorical);
+      }
+    }
+  }
+
+  /// A column of one number a row, as floats.
+  [[nodiscard]] auto numbers(Column const& column, std::string_view what) const -> std::vector<float> {
+    if (column.row_values() != 1) {
+      refuse(fmt::format("the {} column {} is not one number a row", what, column.describe()), "name another column");
+    }
+    std::vector<float> numbers(column.rows());
+    with_element_type(column.type(), [&]<Element T>(T*) {
+      std::ranges::transform(column.template as<T>(), numbers.begin(),
+                             [](T value) { return static_cast<float>(value); });
+    });
+    return numbers;
+  }
+
+  Dataset data_;
+  Roles roles_;
+  std::string owner_;
+  std::vector<Column> columns_;
+  std::vector<std::string> names_;
+  std::vector<bool> is_categorical_;
+};
+
+}  // namespace raytrain::detail
