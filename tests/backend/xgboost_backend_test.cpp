@@ -5,9 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <functional>
 #include <memory>
-#include <random>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,29 +18,18 @@
 
 #include "../support/temporary_folder.hpp"
 #include "../support/thrown_error.hpp"
+#include "boosting_samples.hpp"
 
 namespace {
 
 using namespace raytrain;
 using raytrain::testing::check_contains;
+using raytrain::testing::queries;
+using raytrain::testing::sample;
+using raytrain::testing::StopInRound;
 using raytrain::testing::TemporaryFolder;
 using raytrain::testing::thrown_error;
 using XGBoostTrainer = Trainer<XGBoostBackend>;
-
-// Two features that matter together, one that matters a little, and one that does not.
-auto sample(std::size_t rows, unsigned seed) -> Dataset {
-  std::mt19937 random{seed};
-  std::normal_distribution<float> normal;
-  std::vector<float> features(rows * 3);
-  std::vector<std::int32_t> noise(rows);
-  std::vector<std::uint8_t> target(rows);
-  for (std::size_t row = 0; row < rows; ++row) {
-    for (std::size_t i = 0; i < 3; ++i) features[row * 3 + i] = normal(random);
-    noise[row] = static_cast<std::int32_t>(random() % 100);
-    target[row] = features[row * 3] * features[row * 3 + 1] + 0.3F * features[row * 3 + 2] > 0 ? 1 : 0;
-  }
-  return Dataset::from_columns({{"x", features, {3}}, {"noise", noise}, {"target", target}});
-}
 
 auto parameters(int rounds = 10) -> XGBoostParams {
   return {.label = "target",
@@ -58,19 +46,6 @@ auto config(TemporaryFolder const& folder, int workers, XGBoostMode mode = XGBoo
           .datasets = {{"train", sample(3000, 1)}, {"valid", sample(1000, 2)}},
           .backend = {.mode = mode}};
 }
-
-class StopInRound : public Callback {
- public:
-  explicit StopInRound(double round) : round_{round} {}
-  void on_start(RunInfo const& run) override { stop_ = run.request_stop; }
-  void on_report(Report const& report, Metrics const&) override {
-    if (report.metrics.number("round") == round_) stop_();
-  }
-
- private:
-  double round_;
-  std::function<void()> stop_;
-};
 
 auto model_of(Result const& result) -> std::string {
   return std::string{text_of(result.checkpoint().value().read(booster_file_name))};
@@ -305,21 +280,12 @@ TEST_CASE("a checkpoint of another objective is refused with both") {
 
 TEST_CASE("ranking has its groups from a column, whose rows must lie together") {
   TemporaryFolder const folder;
-  std::vector<float> x;
-  std::vector<std::int64_t> query;
-  std::vector<float> target;
-  for (int i = 0; i < 600; ++i) {
-    query.push_back(i / 6);
-    target.push_back(static_cast<float>(i % 3));
-    x.push_back(static_cast<float>(i % 3) + static_cast<float>(i % 7) / 10);
-  }
   auto with = config(folder, 1);
-  with.datasets = {{"train", Dataset::from_columns({{"x", x}, {"query", query}, {"target", target}})}};
+  with.datasets = {{"train", queries(false)}};
   XGBoostParams params{.label = "target", .group = "query", .objective = "rank:pairwise", .eval_metric = {"ndcg"}};
   auto const result = XGBoostTrainer{params, with}.fit();
   CHECK(*result.metrics.number("train-ndcg") > 0.9);
-  std::swap(query[0], query[10]);
-  with.datasets = {{"train", Dataset::from_columns({{"x", x}, {"query", query}, {"target", target}})}};
+  with.datasets = {{"train", queries(true)}};
   with.run.resume = Resume::fresh;
   check_contains(refused(params, with), "rows of one group in the column 'query' do not lie together");
 }

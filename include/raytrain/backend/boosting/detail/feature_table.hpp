@@ -71,11 +71,12 @@ class FeatureTable {
     std::size_t first = 0;
     for (auto const& column : columns_) {
       with_element_type(column.type(), [&]<Element E>(E*) {
+        using Exact = std::conditional_t<std::is_arithmetic_v<E>, E, float>;
         auto const values = column.template as<E>();
         auto const count = column.row_values();
         for (std::size_t row = 0; row < rows(); ++row) {
           for (std::size_t i = 0; i < count; ++i)
-            table[row * width + first + i] = static_cast<T>(values[row * count + i]);
+            table[row * width + first + i] = static_cast<T>(static_cast<Exact>(values[row * count + i]));
         }
       });
       first += column.row_values();

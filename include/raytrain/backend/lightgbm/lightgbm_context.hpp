@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include <raytrain/backend/boosting/boosting_context.hpp>
+#include <raytrain/backend/boosting/detail/model_file.hpp>
+#include <raytrain/backend/boosting/detail/round_board.hpp>
+#include <raytrain/backend/boosting/predictions.hpp>
+#include <raytrain/backend/lightgbm/detail/lightgbm_log.hpp>
+#include <raytrain/backend/lightgbm/lightgbm_booster.hpp>
+#include <raytrain/backend/lightgbm/lightgbm_dataset.hpp>
+#include <raytrain/backend/lightgbm/lightgbm_network.hpp>
+#include <raytrain/backend/lightgbm/lightgbm_params.hpp>
+#include <raytrain/core/error.hpp>
+#include <raytrain/core/rank.hpp>
+#include <raytrain/train/worker_setup.hpp>
+
+namespace raytrain {
+
+/// How the ready-made training uses several workers of one process.
+using LightGBMMode = BoostingMode;
+
+/// What a training function of `LightGBMBackend` receives.
+///
+/// Threads: the worker's own only.
+class LightGBMContext : public BoostingContext {
+ public:
+  LightGBMContext(WorkerSetup setup, LightGBMMode mode, std::shared_ptr<detail::RoundBoard> board)
+      : BoostingContext{std::move(setup), std::move(board)}, mode_{mode} {}
+
+  /// Makes LightGBM's workers known to each other, so that what they do with a `LightGBMDataset` and a
+  /// `LightGBMBooster` is done by all of them together. The first of `dataset` and `booster` does it, too.
+  void connect() {
+    if (network_ || is_one_booster() || world_size() == WorldSize{1}) return;
+    network_ = std::make_unique<LightGBMNetwork>(collective());
+  }
+
+  /// From here on the first worker boosts with the rows and the threads of all, and the others stand by. False where
+  /// that cannot be: on ranks, in a world of one, and where the settings say otherwise.
+  [[nodiscard]] auto choose_one_booster() -> bool { return !network_ && decide_on_one_booster(mode_); }
+
+  /// This worker's rows of a dataset: a part of "train" and of what else `DataConfig` splits, or all; with the margins
+  /// of the model that the training goes on from. A group operation of the workers that boost.
+  ///
+  /// `reference`: the dataset that the model trains on, for one that it is evaluated on.
+  /// Errors: `not_found`, listing the datasets that there are; as `LightGBMDataset`; `rank_mismatch` when workers have
+  ///         other features; as `booster` for parameters and the model that the training goes on from.
+  [[nodiscard]] auto dataset(std::string_view name, LightGBMParams const& params,
+                             LightGBMDataset const* reference = nullptr) -> LightGBMDataset {
+    connect();
+    auto const shard = dataset_shard(name);
+    auto const rows = is_one_booster() ? shard.dataset() : shard.part();
+    LightGBMDatasetOptions const options{.label = params.label,
+                                         .weight = params.weight,
+                                         .group = params.group,
+                                         .categorical = params.categorical,
+                                         .params = parameters(params)};
+    if (network_) {
+      check_features(fmt::format("LightGBMContext::dataset(\"{}\")", name),
+                     detail::feature_table(rows, options).names());
+    }
+    auto made = together([&] { return LightGBMDataset{rows, options, reference}; });
+    check_log();
+    if (auto const* const start = start_model(params)) {
+      made.set_initial_scores(start->margins(rows, options, threads()));
+    }
+    return made;
+  }
+
+  /// A model that trains on `train`, and is evaluated on it and on `others`, which all outlive it: the one of the
+  /// checkpoint that the run goes on from, or `initial_model`, or an empty one.
+  ///
+  /// Errors: as `LightGBMBooster`; `invalid_config` for a parameter that LightGBM does not know or take, and for an
+  ///         objective or a number of classes that is not the checkpoint's.
+  [[nodiscard]] auto booster(LightGBMParams const& params, LightGBMDataset const& train,
+                             LightGBMBooster::Datasets const& others = {}) -> LightGBMBooster {
+    connect();
+    auto booster = together([&] { return LightGBMBooster{train, parameters(params), others}; });
+    check_log();
+    if (auto const* const start = start_model(params)) {
+      booster.begin_with(*start);
+      for (auto const& [name, value] : start->attributes()) booster.set_attribute(name, value);
+    }
+    booster.set_attribute(objective_name, params.objective);
+    return booster;
+  }
+
+  /// Each metric on each dataset, over all workers: where a dataset is split the mean by their rows' weights, which is
+  /// exact for means over rows and for "rmse", and close for "auc" and for what goes by queries. A group operation of
+  /// the workers that boost.
+  [[nodiscard]] auto evaluate(LightGBMBooster const& booster) -> std::vector<Evaluation> {
+    auto evaluations = booster.evaluate();
+    if (!network_ || evaluations.empty()) return evaluations;
+    auto const count = evaluations.size();
+    auto mine = booster.evaluation_weights();
+    for (auto const& evaluation : evaluations) mine.push_back(evaluation.value);
+    std::vector<double> all(mine.size() * world_size().value);
+    collective().all_gather(std::span<double const>{mine}, std::span{all});
+    for (std::size_t i = 0; i < count; ++i) {
+      auto const is_root = evaluations[i].name.ends_with("-rmse");
+      double weights = 0;
+      double sum = 0;
+      bool same = true;
+      for (std::size_t at = i; at < all.size(); at += 2 * count) {
+        auto const value = all[at + count];
+        same = same && value == all[i + count];
+        weights += all[at];
+        sum += all[at] * (is_root ? value * value : value);
+      }
+      if (!same) evaluations[i].value = is_root ? std::sqrt(sum / weights) : sum / weights;
+    }
+    return evaluations;
+  }
+
+  /// Rounds that `LightGBMParams::initial_model` brought into the model.
+  [[nodiscard]] static auto initial_rounds(LightGBMBooster const& booster) -> int {
+    return noted_initial_rounds(booster);
+  }
+
+  /// Throws what LightGBM has said of parameters, and warns of all else that it has warned of.
+  ///
+  /// Errors: `invalid_config` for a parameter that LightGBM does not know.
+  void check_log() {
+    for (auto const& line : detail::LightGBMLog::take()) {
+      if (detail::is_unused_parameter(line)) {
+        throw Error{Errc::invalid_config, "LightGBMParams::params", "LightGBM says: " + line,
+                    "look for a spelling mistake, and for a second name of what is given already"};
+      }
+      if (world_rank() == Rank{0}) warn("LightGBM: " + line);
+    }
+  }
+
+ private:
+  /// All that LightGBM is told. Equal runs give equal bits, since LightGBM does not choose by the clock how to add up.
+  [[nodiscard]] auto parameters(LightGBMParams const& params) const -> std::map<std::string, std::string> {
+    auto all = params.all();
+    all.try_emplace("verbosity", "0");
+    all.try_emplace("deterministic", "true");
+    if (!all.contains("force_row_wise")) all.try_emplace("force_col_wise", "true");
+    all["num_threads"] = std::to_string(threads());
+    all["seed"] = std::to_string(seed() & static_cast<std::uint64_t>(std::numeric_limits<std::int32_t>::max()));
+    if (network_) {
+      all["num_machines"] = std::to_string(world_size().value);
+      all.try_emplace("tree_learner", "data");
+    }
+    return all;
+  }
+
+  /// The model that the training goes on from; none for one that begins anew.
+  [[nodiscard]] auto start_model(LightGBMParams const& params) -> LightGBMBooster const* {
+    if (!start_) {
+      if (checkpoint()) {
+        start_.emplace(*checkpoint());
+        check_objective(*start_, "LightGBMParams::objective", params.objective);
+      } else if (!params.initial_model.empty()) {
+        start_.emplace(detail::read_model_file(params.initial_model, "LightGBM"));
+        start_->set_attribute(initial_rounds_name, std::to_string(start_->rounds()));
+      } else {
+        return nullptr;
+      }
+      if (start_->classes() != params.num_class) {
+        throw Error{Errc::invalid_config, "LightGBMParams::num_class",
+                    fmt::format("is {}, and the model to go on from has {}", params.num_class, start_->classes()),
+                    "choose another RunConfig::name, or start anew by RunConfig::resume = Resume::fresh"};
+      }
+    }
+    return &*start_;
+  }
+
+  LightGBMMode mode_;
+  std::unique_ptr<LightGBMNetwork> network_;
+  std::optional<LightGBMBooster> start_;
+};
+
+}  // namespace raytrain

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <raytrain/core/error.hpp>
+
+namespace raytrain {
+
+/// What the ready-made training of `LightGBMBackend` trains: LightGBM's own names and defaults.
+struct LightGBMParams {
+  std::string label{"label"};              ///< Column of what is to be predicted.
+  std::string weight{};                    ///< Column of the rows' weights; empty: all 1.
+  std::string group{};                     ///< Column of query ids, for ranking; empty: none.
+  std::vector<std::string> categorical{};  ///< Features whose values are categories, from 0 on.
+  std::string objective{"regression"};
+  std::vector<std::string> metric{};  ///< On every dataset, in each round; empty: the objective's own.
+  std::string boosting{"gbdt"};
+  int num_leaves = 31;  ///< Of a tree, at least 2.
+  int max_depth = -1;   ///< Of a tree; -1: no limit.
+  double learning_rate = 0.1;
+  int min_data_in_leaf = 20;
+  double min_sum_hessian_in_leaf = 1e-3;
+  double bagging_fraction = 1;  ///< Share of the rows, above 0 to 1; counts with `bagging_freq`.
+  int bagging_freq = 0;         ///< Other rows every so many rounds; 0: all rows, always.
+  double feature_fraction = 1;  ///< Share of the features in each tree, above 0 to 1.
+  double lambda_l1 = 0;
+  double lambda_l2 = 0;
+  double min_gain_to_split = 0;
+  int max_bin = 255;
+  int num_class = 1;         ///< For multiclass and multiclassova.
+  int num_iterations = 100;  ///< Rounds in all, those before a restart included; at least 1.
+  /// Ends when the last metric on the last dataset has not become better for that many rounds; 0: never.
+  int early_stopping_rounds = 0;
+  int checkpoint_frequency = 0;  ///< A checkpoint every so many rounds, and the last one; 0: the last one only.
+  std::filesystem::path initial_model{};  ///< Of a new run, which boosts it further; empty: none.
+  /// Any other parameter of LightGBM by its name; one that LightGBM does not know is an error.
+  std::map<std::string, std::string> params{};
+
+  /// Errors: `invalid_config`, naming the field, its value and what to write instead.
+  void validate() const {
+    auto const refuse = [](char const* field, std::string happened, char const* remedy) {
+      throw Error{Errc::invalid_config, std::string{"LightGBMParams::"} + field, std::move(happened), remedy};
+    };
+    auto const at_least = [&](char const* field, auto value, int least) {
+      if (!(value >= least)) {
+        refuse(field, fmt::format("must be at least {} (got {})", least, value), "write a larger one");
+      }
+    };
+    auto const share = [&](char const* field, double value) {
+      if (!(value > 0 && value <= 1))
+        refuse(field, fmt::format("must be above 0, and 1 at most (got {})", value), "write 1 for all");
+    };
+    if (label.empty()) refuse("label", "must not be empty", "name the column of what is to be predicted");
+    if (objective.empty()) refuse("objective", "must not be empty", "write binary or regression");
+    at_least("num_leaves", num_leaves, 2);
+    at_least("max_depth", max_depth, -1);
+    at_least("min_data_in_leaf", min_data_in_leaf, 0);
+    at_least("min_sum_hessian_in_leaf", min_sum_hessian_in_leaf, 0);
+    at_least("bagging_freq", bagging_freq, 0);
+    at_least("lambda_l1", lambda_l1, 0);
+    at_least("lambda_l2", lambda_l2, 0);
+    at_least("min_gain_to_split", min_gain_to_split, 0);
+    at_least("max_bin", max_bin, 2);
+    at_least("num_class", num_class, 1);
+    at_least("num_iterations", num_iterations, 1);
+    at_least("early_stopping_rounds", early_stopping_rounds, 0);
+    at_least("checkpoint_frequency", checkpoint_frequency, 0);
+    share("bagging_fraction", bagging_fraction);
+    share("feature_fraction", feature_fraction);
+    if (!(learning_rate > 0))
+      refuse("learning_rate", fmt::format("must be above 0 (got {})", learning_rate), "write 0.1");
+    auto const own = named();
+    for (auto const& [name, value] : params) {
+      if (own.contains(name) || name == "metric" || name == "early_stopping_rounds")
+        refuse("params", fmt::format("holds '{}', which is a field of its own", name), "write the field");
+      if (name == "seed" || name == "num_threads" || name == "num_machines")
+        refuse("params", fmt::format("holds '{}', which is the run's", name),
+               "write RunConfig::seed, and in ScalingConfig num_workers and resources_per_worker");
+    }
+  }
+
+  /// All that LightGBM is given of the fields, but for the metrics and `params`.
+  [[nodiscard]] auto named() const -> std::map<std::string, std::string> {
+    auto const text = [](auto value) { return fmt::format("{}", value); };
+    return {
+        {"objective", objective},
+        {"boosting", boosting},
+        {"num_leaves", text(num_leaves)},
+        {"max_depth", text(max_depth)},
+        {"learning_rate", text(learning_rate)},
+        {"min_data_in_leaf", text(min_data_in_leaf)},
+        {"min_sum_hessian_in_leaf", text(min_sum_hessian_in_leaf)},
+        {"bagging_fraction", text(bagging_fraction)},
+        {"bagging_freq", text(bagging_freq)},
+        {"feature_fraction", text(feature_fraction)},
+        {"lambda_l1", text(lambda_l1)},
+        {"lambda_l2", text(lambda_l2)},
+        {"min_gain_to_split", text(min_gain_to_split)},
+        {"max_bin", text(max_bin)},
+        {"num_class", text(num_class)},
+        {"num_iterations", text(num_iterations)},
+        {"early_stopping_round", text(early_stopping_rounds)},
+    };
+  }
+
+  /// All parameters by name.
+  [[nodiscard]] auto all() const -> std::map<std::string, std::string> {
+    auto all = named();
+    if (!metric.empty()) all["metric"] = fmt::format("{}", fmt::join(metric, ","));
+    all.insert(params.begin(), params.end());
+    return all;
+  }
+};
+
+}  // namespace raytrain

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <mutex>
+#include <string_view>
+
+#include <raytrain/backend/boosting/detail/model_file.hpp>
+#include <raytrain/backend/boosting/predictions.hpp>
+#include <raytrain/backend/lightgbm/lightgbm_booster.hpp>
+#include <raytrain/backend/lightgbm/lightgbm_dataset.hpp>
+#include <raytrain/checkpoint/checkpoint.hpp>
+#include <raytrain/core/bytes.hpp>
+#include <raytrain/data/dataset.hpp>
+
+namespace raytrain {
+
+/// Computes what a trained model says of a dataset's rows.
+///
+/// Threads: every function from any thread; one prediction at a time, with as many threads as it is told to use. That
+///          number is LightGBM's for the whole process: do not predict with another one while a model trains in it.
+class LightGBMPredictor {
+ public:
+  /// `threads`: 0: as many as LightGBM likes.
+  ///
+  /// Errors: as `Checkpoint::read`; `backend` for a model that LightGBM cannot read.
+  explicit LightGBMPredictor(Checkpoint const& checkpoint, int threads = 0) : booster_{checkpoint}, threads_{threads} {}
+
+  /// A model that LightGBM has stored as text.
+  ///
+  /// Errors: `not_found`, `io`; `backend` for a model that LightGBM cannot read.
+  explicit LightGBMPredictor(std::filesystem::path const& model, int threads = 0)
+      : booster_{detail::read_model_file(model, "LightGBM")}, threads_{threads} {}
+
+  /// Of all columns but those that the options name, or of those that they name as features; in their order, as in
+  /// training.
+  ///
+  /// Errors: as `LightGBMDataset`; `backend` for another number of features than the model has; `invalid_call` for
+  ///         interactions, which LightGBM does not compute.
+  [[nodiscard]] auto predict(Dataset const& data, LightGBMDatasetOptions const& options = {},
+                             PredictionType type = PredictionType::value) const -> Predictions {
+    std::lock_guard const lock{mutex_};
+    return booster_.predict(data, options, type, threads_);
+  }
+
+  /// `kind`: "split" or "gain".
+  ///
+  /// Errors: `invalid_call` for another kind.
+  [[nodiscard]] auto feature_importance(std::string_view kind) const {
+    std::lock_guard const lock{mutex_};
+    return booster_.feature_importance(kind);
+  }
+
+  /// Stores the model as LightGBM's text, which LightGBM reads in any language.
+  ///
+  /// Errors: `io`.
+  void save_model(std::filesystem::path const& path) const {
+    std::lock_guard const lock{mutex_};
+    detail::write_model_file(path, bytes_of(booster_.to_text()));
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  LightGBMBooster booster_;
+  int threads_;
+};
+
+}  // namespace raytrain

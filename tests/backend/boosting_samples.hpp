@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <random>
+#include <utility>
+#include <vector>
+
+#include <raytrain/core/metrics.hpp>
+#include <raytrain/data/dataset.hpp>
+#include <raytrain/message/message.hpp>
+#include <raytrain/train/callback.hpp>
+
+namespace raytrain::testing {
+
+/// Two features that matter together, one that matters a little, and one that does not.
+[[nodiscard]] inline auto sample(std::size_t rows, unsigned seed) -> Dataset {
+  std::mt19937 random{seed};
+  std::normal_distribution<float> normal;
+  std::vector<float> features(rows * 3);
+  std::vector<std::int32_t> noise(rows);
+  std::vector<std::uint8_t> target(rows);
+  for (std::size_t row = 0; row < rows; ++row) {
+    for (std::size_t i = 0; i < 3; ++i) features[row * 3 + i] = normal(random);
+    noise[row] = static_cast<std::int32_t>(random() % 100);
+    target[row] = features[row * 3] * features[row * 3 + 1] + 0.3F * features[row * 3 + 2] > 0 ? 1 : 0;
+  }
+  return Dataset::from_columns({{"x", features, {3}}, {"noise", noise}, {"target", target}});
+}
+
+/// Rows of 100 queries, 6 each, whose target one feature tells. `apart`: two rows have changed their places.
+[[nodiscard]] inline auto queries(bool apart) -> Dataset {
+  std::vector<float> x;
+  std::vector<std::int64_t> query;
+  std::vector<float> target;
+  for (int i = 0; i < 600; ++i) {
+    query.push_back(i / 6);
+    target.push_back(static_cast<float>(i % 3));
+    x.push_back(static_cast<float>(i % 3) + static_cast<float>(i % 7) / 10);
+  }
+  if (apart) std::swap(query[0], query[10]);
+  return Dataset::from_columns({{"x", x}, {"query", query}, {"target", target}});
+}
+
+/// Asks the run to stop when a worker has reported this round.
+class StopInRound : public Callback {
+ public:
+  explicit StopInRound(double round) : round_{round} {}
+  void on_start(RunInfo const& run) override { stop_ = run.request_stop; }
+  void on_report(Report const& report, Metrics const&) override {
+    if (report.metrics.number("round") == round_) stop_();
+  }
+
+ private:
+  double round_;
+  std::function<void()> stop_;
+};
+
+}  // namespace raytrain::testing

@@ -1,0 +1,475 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <raytrain/backend/lightgbm.hpp>
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <raytrain/backend/lightgbm/lightgbm_predictor.hpp>
+#include <raytrain/trainer.hpp>
+
+#include "../support/temporary_folder.hpp"
+#include "../support/thrown_error.hpp"
+#include "boosting_samples.hpp"
+
+namespace {
+
+using namespace raytrain;
+using raytrain::testing::check_contains;
+using raytrain::testing::queries;
+using raytrain::testing::sample;
+using raytrain::testing::StopInRound;
+using raytrain::testing::TemporaryFolder;
+using raytrain::testing::thrown_error;
+using LightGBMTrainer = Trainer<LightGBMBackend>;
+
+auto parameters(int rounds = 20) -> LightGBMParams {
+  return {.label = "target",
+          .objective = "binary",
+          .metric = {"binary_logloss", "auc"},
+          .num_leaves = 15,
+          .num_iterations = rounds};
+}
+
+auto config(TemporaryFolder const& folder, int workers, LightGBMMode mode = LightGBMMode::automatic)
+    -> TrainerConfig<LightGBMBackend> {
+  return {.scaling = {.num_workers = workers, .resources_per_worker = {.cpus = 1}},
+          .run = {.name = "r", .storage_path = folder.path()},
+          .datasets = {{"train", sample(3000, 1)}, {"valid", sample(1000, 2)}},
+          .backend = {.mode = mode}};
+}
+
+auto model_of(Result const& result) -> std::string {
+  return std::string{text_of(result.checkpoint().value().read(lightgbm_file_name))};
+}
+
+// A model without its list of parameters, which has the number of threads.
+auto trees_of(std::string const& model) -> std::string { return model.substr(0, model.find("\nparameters:")); }
+
+auto refused(LightGBMParams params, TrainerConfig<LightGBMBackend> const& with) -> std::string {
+  return thrown_error([&] { LightGBMTrainer{std::move(params), with}.fit(); });
+}
+
+TEST_CASE("the ready-made training reports every metric of every round, and keeps a model that predicts") {
+  TemporaryFolder const folder;
+  auto const result = LightGBMTrainer{parameters(), config(folder, 1)}.fit();
+  CHECK(result.state == RunState::finished);
+  REQUIRE(result.history.size() == 20);
+  for (auto const* const name : {"train-binary_logloss", "train-auc", "valid-binary_logloss", "valid-auc"}) {
+    CHECK(result.history.front().metrics.number(name).has_value());
+  }
+  CHECK(result.metrics.number("round") == 19);
+  CHECK(*result.metrics.number("valid-auc") > 0.9);
+
+  LightGBMPredictor const predictor{result.checkpoint().value()};
+  auto const valid = sample(1000, 2);
+  auto const predictions = predictor.predict(valid, {.label = "target"});
+  REQUIRE(predictions.shape == std::vector<std::size_t>{1000});
+  auto const target = valid.column("target").as<std::uint8_t>();
+  double loss = 0;
+  for (std::size_t row = 0; row < 1000; ++row) {
+    loss -= std::log(target[row] == 1 ? predictions.values[row] : 1 - predictions.values[row]) / 1000;
+  }
+  CHECK(loss == doctest::Approx(*result.metrics.number("valid-binary_logloss")).epsilon(1e-4));
+}
+
+TEST_CASE("threads boost one model with the rows of all, which has the trees of one worker's, bit for bit") {
+  TemporaryFolder const one;
+  auto const expected = trees_of(model_of(LightGBMTrainer{parameters(), config(one, 1)}.fit()));
+  for (int const workers : {2, 3}) {
+    TemporaryFolder const folder;
+    auto const result = LightGBMTrainer{parameters(), config(folder, workers)}.fit();
+    CHECK(trees_of(model_of(result)) == expected);
+    CHECK(result.history.size() == static_cast<std::size_t>(20 * workers));  // each worker reports
+    CHECK(result.last_reports().size() == static_cast<std::size_t>(workers));
+  }
+}
+
+TEST_CASE("distributed workers come to one model, about as good as that of one worker") {
+  TemporaryFolder const one;
+  auto const alone = LightGBMTrainer{parameters(), config(one, 1)}.fit();
+  for (int const workers : {1, 2, 3}) {
+    TemporaryFolder const folder;
+    std::vector<std::string> models(static_cast<std::size_t>(workers));
+    LightGBMTrainer trainer{[&](LightGBMContext& ctx) {
+                              auto const params = parameters();
+                              auto const train = ctx.dataset("train", params);
+                              auto const valid = ctx.dataset("valid", params, &train);
+                              CHECK(train.rows() == 3000 / ctx.world_size().value);
+                              auto booster = ctx.booster(params, train, {{"valid", &valid}});
+                              for (int round = 0; round < params.num_iterations; ++round) {
+                                CHECK(booster.update());
+                                Metrics metrics;
+                                for (auto const& [name, value] : ctx.evaluate(booster)) metrics.set(name, value);
+                                ctx.report(metrics, save(booster));
+                              }
+                              models[ctx.world_rank().value] = booster.to_text();
+                            },
+                            config(folder, workers, LightGBMMode::distributed)};
+    auto const result = trainer.fit();
+    for (auto const& model : models) CHECK(model == models.front());
+    CHECK(model_of(result) == models.front());
+    CHECK(*result.metrics.number("valid-auc") == doctest::Approx(*alone.metrics.number("valid-auc")).epsilon(0.01));
+    CHECK(*result.metrics.number("train-binary_logloss") ==
+          doctest::Approx(*alone.metrics.number("train-binary_logloss")).epsilon(0.05));
+
+    TemporaryFolder const ready;
+    auto const ready_made = LightGBMTrainer{parameters(), config(ready, workers, LightGBMMode::distributed)}.fit();
+    CHECK(model_of(ready_made) == models.front());
+    CHECK(*ready_made.metrics.number("valid-auc") == *result.metrics.number("valid-auc"));
+  }
+}
+
+TEST_CASE("metrics of a dataset that is split are those of all its rows") {
+  auto params = parameters(5);
+  params.objective = "regression";
+  params.metric = {"rmse", "l1"};
+  TemporaryFolder const folder;
+  auto with = config(folder, 3, LightGBMMode::distributed);
+  with.datasets = {{"train", sample(1000, 1)}};
+  auto const result = LightGBMTrainer{params, with}.fit();
+  LightGBMPredictor const predictor{result.checkpoint().value()};
+  auto const train = sample(1000, 1);
+  auto const predictions = predictor.predict(train, {.label = "target"});
+  auto const target = train.column("target").as<std::uint8_t>();
+  double squares = 0;
+  double distances = 0;
+  for (std::size_t row = 0; row < 1000; ++row) {
+    auto const difference = static_cast<double>(predictions.values[row]) - target[row];
+    squares += difference * difference;
+    distances += std::abs(difference);
+  }
+  for (auto const& report : result.last_reports()) {
+    CHECK(*report.metrics.number("train-rmse") == doctest::Approx(std::sqrt(squares / 1000)).epsilon(1e-6));
+    CHECK(*report.metrics.number("train-l1") == doctest::Approx(distances / 1000).epsilon(1e-6));
+  }
+}
+
+TEST_CASE("a training that is stopped goes on with the rounds that are left, to the same model") {
+  int const rounds = 100;  // so many that the stop comes before their end
+  for (auto const mode : {LightGBMMode::automatic, LightGBMMode::distributed}) {
+    TemporaryFolder const whole;
+    auto const expected = model_of(LightGBMTrainer{parameters(rounds), config(whole, 2, mode)}.fit());
+    TemporaryFolder const folder;
+    auto interrupted = config(folder, 2, mode);
+    interrupted.callbacks = {std::make_shared<StopInRound>(3)};
+    auto const stopped = LightGBMTrainer{parameters(rounds), interrupted}.fit();
+    CHECK(stopped.state == RunState::aborted);
+    CHECK(*stopped.metrics.number("round") < rounds - 1);
+    auto const result = LightGBMTrainer{parameters(rounds), config(folder, 2, mode)}.fit();
+    CHECK(result.state == RunState::finished);
+    CHECK(result.metrics.number("round") == rounds - 1);
+    CHECK(model_of(result) == expected);
+  }
+}
+
+TEST_CASE("a model of several classes goes on with its own margins, to the same model") {
+  auto params = parameters(10);
+  params.objective = "multiclass";
+  params.num_class = 3;
+  params.metric = {"multi_logloss"};
+  std::vector<float> x;
+  std::vector<float> target;
+  for (int i = 0; i < 900; ++i) {
+    x.push_back(static_cast<float>(i % 97));
+    target.push_back(static_cast<float>((i % 97 + i % 5) / 40));
+  }
+  auto const fit = [&](TemporaryFolder const& folder, int rounds) {
+    auto with = config(folder, 1);
+    with.datasets = {{"train", Dataset::from_columns({{"x", x}, {"target", target}})}};
+    params.num_iterations = rounds;
+    return LightGBMTrainer{params, with}.fit();
+  };
+  TemporaryFolder const whole;
+  TemporaryFolder const folder;
+  fit(folder, 4);
+  auto const result = fit(folder, 10);
+  CHECK(model_of(result) == model_of(fit(whole, 10)));
+  LightGBMPredictor const predictor{result.checkpoint().value()};
+  auto const data = Dataset::from_columns({{"x", x}});
+  CHECK(predictor.predict(data).shape == std::vector<std::size_t>{900, 3});
+  CHECK(predictor.predict(data, {}, PredictionType::contributions).shape == std::vector<std::size_t>{900, 3, 2});
+  CHECK(predictor.predict(data, {}, PredictionType::leaf).shape == std::vector<std::size_t>{900, 30});
+  params.num_class = 4;
+  check_contains(thrown_error([&] { fit(folder, 20); }),
+                 "LightGBMParams::num_class: is 4, and the model to go on from has 3");
+}
+
+TEST_CASE("early stopping ends a training that does not become better, and a restart finds nothing left") {
+  TemporaryFolder const folder;
+  auto params = parameters(500);
+  params.early_stopping_rounds = 5;
+  params.learning_rate = 1;
+  auto const result = LightGBMTrainer{params, config(folder, 1)}.fit();
+  auto const last = *result.metrics.number("round");
+  CHECK(last < 499);
+  auto best = result.history.front().metrics;
+  for (auto const& report : result.history) {
+    if (*report.metrics.number("valid-auc") > *best.number("valid-auc")) best = report.metrics;
+  }
+  CHECK(*best.number("round") == last - 5);
+  auto const again = LightGBMTrainer{params, config(folder, 1)}.fit();
+  CHECK(*again.metrics.number("round") == last);
+}
+
+TEST_CASE("a training that finds nothing more to split ends with the model that it has") {
+  TemporaryFolder const folder;
+  auto with = config(folder, 2, LightGBMMode::distributed);
+  std::vector<float> x(100);
+  std::vector<float> target(100);
+  for (std::size_t i = 0; i < 100; ++i) target[i] = x[i] = static_cast<float>(i % 2);
+  with.datasets = {{"train", Dataset::from_columns({{"x", x}, {"target", target}})}};
+  auto params = parameters(500);
+  params.objective = "regression";
+  params.learning_rate = 1;
+  params.min_gain_to_split = 1e-9;
+  params.metric = {"l2"};
+  auto const result = LightGBMTrainer{params, with}.fit();
+  CHECK(result.state == RunState::finished);
+  CHECK(*result.metrics.number("round") < 10);
+  CHECK(*result.metrics.number("train-l2") < 1e-9);
+  CHECK_FALSE(model_of(result).empty());
+}
+
+TEST_CASE("an initial model is boosted further, and stored models are read back") {
+  TemporaryFolder const folder;
+  auto const first = LightGBMTrainer{parameters(5), config(folder, 1)}.fit();
+  LightGBMPredictor const predictor{first.checkpoint().value()};
+  auto const valid = sample(50, 3);
+  auto const path = folder.path() / "model.txt";
+  predictor.save_model(path);
+  CHECK(LightGBMPredictor{path}.predict(valid, {.label = "target"}).values ==
+        predictor.predict(valid, {.label = "target"}).values);
+  TemporaryFolder const further;
+  auto params = parameters(5);
+  params.initial_model = path;
+  auto const result = LightGBMTrainer{params, config(further, 1)}.fit();
+  CHECK(result.metrics.number("round") == 9);
+  TemporaryFolder const whole;
+  auto const expected = LightGBMTrainer{parameters(10), config(whole, 1)}.fit();
+  CHECK(trees_of(model_of(result)) == trees_of(model_of(expected)));
+  CHECK(result.metrics.number("valid-binary_logloss") == expected.metrics.number("valid-binary_logloss"));
+  params.initial_model = folder.path() / "none.txt";
+  check_contains(refused(params, config(TemporaryFolder{}, 1)), "name a model that LightGBM has stored");
+}
+
+TEST_CASE("contributions add up to the margin, and leaves have a number in each tree") {
+  TemporaryFolder const folder;
+  auto const result = LightGBMTrainer{parameters(), config(folder, 1)}.fit();
+  LightGBMPredictor const predictor{result.checkpoint().value()};
+  auto const valid = sample(20, 4);
+  auto const margins = predictor.predict(valid, {.label = "target"}, PredictionType::margin);
+  auto const contributions = predictor.predict(valid, {.label = "target"}, PredictionType::contributions);
+  REQUIRE(contributions.shape == std::vector<std::size_t>{20, 5});  // four features and the bias
+  for (std::size_t row = 0; row < 20; ++row) {
+    float sum = 0;
+    for (std::size_t i = 0; i < 5; ++i) sum += contributions.values[row * 5 + i];
+    CHECK(sum == doctest::Approx(margins.values[row]).epsilon(1e-3));
+  }
+  CHECK(predictor.predict(valid, {.label = "target"}, PredictionType::leaf).shape == std::vector<std::size_t>{20, 20});
+  for (auto const* const kind : {"split", "gain"}) {
+    auto const importance = predictor.feature_importance(kind);
+    CHECK(importance.at("x_0") > (importance.contains("noise") ? importance.at("noise") : 0));
+  }
+  check_contains(thrown_error([&] { (void)predictor.feature_importance("weight"); }), "there is no kind 'weight'");
+  check_contains(
+      thrown_error([&] { (void)predictor.predict(valid, {.label = "target"}, PredictionType::interactions); }),
+      "LightGBM does not compute interactions");
+  check_contains(thrown_error([&] { (void)predictor.predict(valid); }), "The number of features in data (5)");
+}
+
+TEST_CASE("a predictor says the same on several threads at once") {
+  TemporaryFolder const folder;
+  auto const result = LightGBMTrainer{parameters(), config(folder, 1)}.fit();
+  LightGBMPredictor const predictor{result.checkpoint().value()};
+  auto const valid = sample(500, 4);
+  auto const expected = predictor.predict(valid, {.label = "target"}).values;
+  std::vector<int> same(4);
+  std::vector<std::thread> threads;
+  for (auto& mine : same) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < 20; ++i) mine += predictor.predict(valid, {.label = "target"}).values == expected ? 1 : 0;
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  for (int const mine : same) CHECK(mine == 20);
+}
+
+TEST_CASE("a worker that fails between rounds ends the others at once, and is the one that is named") {
+  TemporaryFolder const folder;
+  LightGBMTrainer trainer{[&](LightGBMContext& ctx) {
+                            auto const params = parameters();
+                            auto const train = ctx.dataset("train", params);
+                            auto booster = ctx.booster(params, train);
+                            for (int round = 0; round < 10; ++round) {
+                              if (round == 3 && ctx.world_rank() == Rank{1}) throw std::runtime_error{"as planned"};
+                              ctx.together([&] { return booster.update(); });
+                            }
+                          },
+                          config(folder, 3)};
+  auto const text = thrown_error([&] { trainer.fit(); });
+  check_contains(text, "rank 1 on ");
+  check_contains(text, "as planned");
+  CHECK(text.find("rank 0 on") == std::string::npos);
+  CHECK(text.find("rank 2 on") == std::string::npos);
+}
+
+TEST_CASE("a worker that fails is the one that is named also where the others wait for it in LightGBM's network") {
+  TemporaryFolder const folder;
+  LightGBMTrainer trainer{[&](LightGBMContext& ctx) {
+                            auto params = parameters();
+                            if (ctx.world_rank() == Rank{2}) {
+                              ctx.connect();
+                              (void)ctx.all_gather(std::vector<std::string>{"x_0", "x_1", "x_2", "noise"});
+                              throw std::runtime_error{"as planned"};
+                            }
+                            (void)ctx.dataset("train", params);
+                          },
+                          config(folder, 3)};
+  auto const text = thrown_error([&] { trainer.fit(); });
+  check_contains(text, "rank 2 on ");
+  check_contains(text, "as planned");
+  CHECK(text.find("rank 0 on") == std::string::npos);
+}
+
+TEST_CASE("parameters that cannot be are refused") {
+  TemporaryFolder const folder;
+  auto const with = config(folder, 2);
+  auto params = parameters();
+  params.num_iterations = 0;
+  CHECK(refused(params, with) ==
+        "invalid_config: LightGBMParams::num_iterations: must be at least 1 (got 0); write a larger one");
+  params = parameters();
+  params.params = {{"max_dpeth", "3"}};
+  check_contains(refused(params, with), "LightGBMParams::params: LightGBM says: Unknown parameter: max_dpeth");
+  params.params = {{"max_depth", "3"}};
+  check_contains(refused(params, with), "LightGBMParams::params: holds 'max_depth', which is a field of its own");
+  params.params = {{"shrinkage_rate", "0.3"}};
+  check_contains(refused(params, with), "shrinkage_rate=0.3 will be ignored");
+  params.params = {{"monotone_constraints", "1, 0"}};
+  check_contains(refused(params, with), "LightGBM's parameter 'monotone_constraints=1, 0': has a space");
+  params.params = {{"tree_learner", "sideways"}};
+  check_contains(refused(params, with), "sideways");
+  params = parameters();
+  params.objective = "binray";
+  check_contains(refused(params, with), "binray");
+  params = parameters();
+  params.label = "targte";
+  check_contains(refused(params, with),
+                 "column 'targte': is not in the dataset, which has x (float32, 3), noise (int32, scalar), target");
+}
+
+TEST_CASE("data that cannot be is refused with row and column") {
+  TemporaryFolder const folder;
+  auto with = config(folder, 2);
+  auto const train_on = [&](std::vector<float> const& labels) {
+    with.datasets = {{"train", Dataset::from_columns({{"x", std::vector<float>(labels.size())}, {"target", labels}})}};
+  };
+  train_on({0, 1, 0.5F, 1});
+  check_contains(refused(parameters(), with), "row 2 of the label column 'target' is 0.5, and must be 0 or 1");
+  train_on({0, 1, 1, std::nanf("")});
+  check_contains(refused(parameters(), with), "row 3 of the label column 'target' is nan");
+  train_on({0});
+  check_contains(refused(parameters(), with), "1 rows");
+  auto multi = parameters();
+  multi.objective = "multiclass";
+  multi.num_class = 3;
+  multi.metric = {};
+  train_on({0, 1, 3, 1});
+  check_contains(refused(multi, with), "row 2 of the label column 'target' is 3, and must be a class from 0 to 2");
+  with.datasets.clear();
+  check_contains(refused(parameters(), with), "dataset 'train': is not among the run's datasets");
+}
+
+TEST_CASE("workers with other features are told apart before LightGBM adds up what does not belong together") {
+  TemporaryFolder const folder;
+  LightGBMTrainer trainer{[](LightGBMContext& ctx) {
+                            auto params = parameters();
+                            if (ctx.world_rank() == Rank{1}) params.weight = "noise";
+                            (void)ctx.dataset("train", params);
+                          },
+                          config(folder, 2)};
+  check_contains(thrown_error([&] { trainer.fit(); }),
+                 "rank 1 has the features x_0, x_1, x_2, and rank 0 x_0, x_1, x_2, noise");
+}
+
+TEST_CASE("a checkpoint of another objective is refused with both") {
+  TemporaryFolder const folder;
+  auto const with = config(folder, 1);
+  LightGBMTrainer{parameters(3), with}.fit();
+  auto other = parameters(6);
+  other.objective = "regression";
+  check_contains(refused(other, with),
+                 "LightGBMParams::objective: is 'regression', and the checkpoint's model was trained for 'binary'");
+}
+
+TEST_CASE("ranking has its groups from a column, whose rows must lie together") {
+  TemporaryFolder const folder;
+  auto with = config(folder, 1);
+  with.datasets = {{"train", queries(false)}};
+  LightGBMParams params{
+      .label = "target", .group = "query", .objective = "lambdarank", .metric = {"ndcg"}, .num_iterations = 10};
+  auto const result = LightGBMTrainer{params, with}.fit();
+  CHECK(*result.metrics.number("train-ndcg@5") > 0.9);
+  with.datasets = {{"train", queries(true)}};
+  with.run.resume = Resume::fresh;
+  check_contains(refused(params, with), "rows of one group in the column 'query' do not lie together");
+}
+
+TEST_CASE("numbers that are the same as floats are told apart, and categories are split as such") {
+  std::vector<double> big;
+  std::vector<std::int32_t> color;
+  std::vector<float> target;
+  for (int i = 0; i < 400; ++i) {
+    big.push_back(16'777'216.0 + i % 2);
+    color.push_back(i / 2 % 8);
+    target.push_back(static_cast<float>((i % 2) ^ (color.back() == 2 || color.back() == 5 ? 1 : 0)));
+  }
+  TemporaryFolder const folder;
+  auto with = config(folder, 1);
+  auto const data = Dataset::from_columns({{"big", big}, {"color", color}, {"target", target}});
+  with.datasets = {{"train", data}};
+  LightGBMParams params{.label = "target",
+                        .categorical = {"color"},
+                        .objective = "binary",
+                        .metric = {"auc"},
+                        .num_iterations = 20,
+                        .params = {{"min_data_per_group", "1"}, {"cat_smooth", "1"}}};
+  auto const result = LightGBMTrainer{params, with}.fit();
+  CHECK(*result.metrics.number("train-auc") > 0.99);
+  check_contains(model_of(result), "cat_threshold=");
+}
+
+TEST_CASE("rows count by their weight") {
+  std::vector<float> x;
+  std::vector<float> weight;
+  std::vector<float> target;
+  for (int i = 0; i < 400; ++i) {
+    x.push_back(static_cast<float>(i / 2 % 10));
+    target.push_back(static_cast<float>(i % 2));
+    weight.push_back(i % 2 == 1 ? 3.0F : 1.0F);
+  }
+  TemporaryFolder const folder;
+  auto with = config(folder, 1);
+  auto const data = Dataset::from_columns({{"x", x}, {"weight", weight}, {"target", target}});
+  with.datasets = {{"train", data}};
+  auto params = parameters(5);
+  params.objective = "regression";
+  params.metric = {"l2"};
+  params.weight = "weight";
+  auto const result = LightGBMTrainer{params, with}.fit();
+  LightGBMPredictor const predictor{result.checkpoint().value()};
+  auto const predictions = predictor.predict(data, {.label = "target", .weight = "weight"});
+  for (auto const value : predictions.values) CHECK(value == doctest::Approx(0.75));
+}
+
+}  // namespace
