@@ -74,7 +74,7 @@ class LightGBMContext : public BoostingContext {
       check_features(fmt::format("LightGBMContext::dataset(\"{}\")", name),
                      detail::feature_table(rows, options).names());
     }
-    auto made = together([&] { return LightGBMDataset{rows, options, reference}; });
+    LightGBMDataset made{rows, options, reference};
     check_log();
     if (auto const* const start = start_model(params)) {
       made.set_initial_scores(start->margins(rows, options, threads()));
@@ -90,7 +90,7 @@ class LightGBMContext : public BoostingContext {
   [[nodiscard]] auto booster(LightGBMParams const& params, LightGBMDataset const& train,
                              LightGBMBooster::Datasets const& others = {}) -> LightGBMBooster {
     connect();
-    auto booster = together([&] { return LightGBMBooster{train, parameters(params), others}; });
+    LightGBMBooster booster{train, parameters(params), others};
     check_log();
     if (auto const* const start = start_model(params)) {
       booster.begin_with(*start);

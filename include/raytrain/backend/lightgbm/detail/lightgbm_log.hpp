@@ -43,6 +43,8 @@ class LightGBMLog {
     auto const complete = std::exchange(line, {});
     if (!complete.starts_with(warning)) return;
     auto text = readable_lightgbm_text(std::string_view{complete}.substr(warning.size()));
+    if (text.starts_with("No further splits with positive gain"))
+      return;  // of every tree with fewer leaves than allowed
     if (known.insert(text).second) fresh.push_back(std::move(text));
   }
 };
