@@ -140,6 +140,7 @@ TEST_CASE("a training that is stopped goes on with the rounds that are left, to 
     auto const stopped = XGBoostTrainer{parameters(rounds), interrupted}.fit();
     CHECK(stopped.state == RunState::aborted);
     CHECK(*stopped.metrics.number("round") < rounds - 1);
+    REQUIRE(stopped.checkpoint().has_value());
     auto const result = XGBoostTrainer{parameters(rounds), config(folder, 2, mode)}.fit();
     CHECK(result.state == RunState::finished);
     CHECK(result.metrics.number("round") == rounds - 1);

@@ -21,6 +21,16 @@ struct RoundPlan {
   int checkpoint_frequency;
 };
 
+/// Reports a round without a checkpoint. A stop that comes meanwhile ends the training with the next round, on which
+/// all workers agree, and which keeps the model.
+inline void report_and_go_on(BoostingContext& ctx, Metrics const& metrics) {
+  try {
+    ctx.report(metrics);
+  } catch (Stopped const&) {
+    return;
+  }
+}
+
 /// Boosts a model round by round, evaluates and reports it, and keeps it in checkpoints by `save(booster)`.
 ///
 /// `boost(round)`: false when the library finds nothing more to learn. `evaluate(round)`: every metric on every
@@ -44,7 +54,7 @@ void boost_rounds(BoostingContext& ctx, Booster& booster, RoundPlan const& plan,
     if (last || due || stop) {
       ctx.report(metrics, save(booster));
     } else {
-      ctx.report(metrics);
+      report_and_go_on(ctx, metrics);
     }
     if (last || stop) return;
   }
@@ -74,7 +84,7 @@ void boost_or_stand_by(Context& ctx, Boost const& boost) {
       if (round.has_checkpoint) {
         ctx.report(round.metrics, CheckpointDraft::replicated([](CheckpointDraft&) {}));
       } else {
-        ctx.report(round.metrics);
+        report_and_go_on(ctx, round.metrics);
       }
     }
     next += rounds.size();
