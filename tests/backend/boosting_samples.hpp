@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <raytrain/core/metrics.hpp>
+#include <raytrain/core/rank.hpp>
 #include <raytrain/data/dataset.hpp>
 #include <raytrain/message/message.hpp>
 #include <raytrain/train/callback.hpp>
@@ -44,13 +45,13 @@ namespace raytrain::testing {
   return Dataset::from_columns({{"x", x}, {"query", query}, {"target", target}});
 }
 
-/// Asks the run to stop when a worker has reported this round.
+/// Asks the run to stop, once, when the first worker has reported this round.
 class StopInRound : public Callback {
  public:
   explicit StopInRound(double round) : round_{round} {}
   void on_start(RunInfo const& run) override { stop_ = run.request_stop; }
   void on_report(Report const& report, Metrics const&) override {
-    if (report.metrics.number("round") == round_) stop_();
+    if (report.rank == Rank{0} && report.metrics.number("round") == round_) stop_();
   }
 
  private:

@@ -8,6 +8,7 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -54,6 +55,12 @@ auto model_of(Result const& result) -> std::string {
 
 // A model without its list of parameters, which has the number of threads.
 auto trees_of(std::string const& model) -> std::string { return model.substr(0, model.find("\nparameters:")); }
+
+// What the first split gains: it has the histograms of all rows in it.
+auto first_gain(std::string const& model) -> double {
+  constexpr std::string_view name = "split_gain=";
+  return std::stod(model.substr(model.find(name) + name.size()));
+}
 
 auto refused(LightGBMParams params, TrainerConfig<LightGBMBackend> const& with) -> std::string {
   return thrown_error([&] { LightGBMTrainer{std::move(params), with}.fit(); });
@@ -118,6 +125,7 @@ TEST_CASE("distributed workers come to one model, about as good as that of one w
     auto const result = trainer.fit();
     for (auto const& model : models) CHECK(model == models.front());
     CHECK(model_of(result) == models.front());
+    CHECK(first_gain(models.front()) == doctest::Approx(first_gain(model_of(alone))).epsilon(0.05));
     CHECK(*result.metrics.number("valid-auc") == doctest::Approx(*alone.metrics.number("valid-auc")).epsilon(0.01));
     CHECK(*result.metrics.number("train-binary_logloss") ==
           doctest::Approx(*alone.metrics.number("train-binary_logloss")).epsilon(0.05));
