@@ -181,7 +181,7 @@ def chosen_by(patterns, tests):
     named = [test for test in tests if any(pattern in test.name for pattern in patterns)]
     if named:
         return named, []
-    return ([test for test in tests if test.suites & {'unit', 'torch', 'xgboost'}],
+    return ([test for test in tests if test.suites & {'unit', 'torch', 'xgboost', 'lightgbm'}],
             ['--test-case=' + ','.join(f'*{pattern}*' for pattern in patterns)])
 
 
@@ -224,7 +224,7 @@ def fetched(folder, what, command):
 
 def address_sanitizer():
     folder = sanitized('asan', 'address,undefined', '-Dcpp_args=-g1 -fno-sanitize-recover=all')
-    tests = [test for test in tests_of(folder) if test.suites & {'unit', 'xgboost'} or test.name == 'example linear_regression']
+    tests = [test for test in tests_of(folder) if test.suites & {'unit', 'xgboost', 'lightgbm'} or test.name == 'example linear_regression']
     return build_and_run(folder, tests, slower=5)
 
 
@@ -360,7 +360,7 @@ def coverage():
     # what is not so.
     folder = configure('coverage', '-Db_coverage=true', '-Doptimization=1', '-Dwerror=false', '-Dbenchmarks=disabled',
                        '-Dmpi=disabled')
-    total = build_and_run(folder, tests_of(folder, ['unit', 'torch', 'xgboost', 'example']), slower=15)
+    total = build_and_run(folder, tests_of(folder, ['unit', 'torch', 'xgboost', 'lightgbm', 'example']), slower=15)
     status, said = run(['gcovr', '--root', ROOT, '--object-directory', folder, '--filter', f'{ROOT}/include/', '-j', '2',
                         '--exclude-throw-branches', '--print-summary', '--sort-percentage', folder])
     say(said)

@@ -14,10 +14,12 @@ FAKES = {
     'dpkg-query': r'''for p in "$@"; do case " $INSTALLED " in *" $p "*) echo "ii  $p 1.0";; esac; done; true''',
     'apt-get': r'''echo "apt-get $*" >>"$CALLS"; [ -z "$APT_FAILS" ] || { [ "$1" != install ] || [ -e "$CALLS.updated" ] || exit 100; }
 [ "$1" != update ] || touch "$CALLS.updated"''',
+    'python3': r'''echo "python3 $*" >>"$CALLS"; [ -z "$NO_PIP" ] || exit 1; [ "$3" = install ] || exit 0
+while [ "$1" != --target ]; do shift; done; mkdir -p "$2/lightgbm/lib"; echo >"$2/lightgbm/lib/lib_lightgbm.so"; [ -z "$PIP_FAILS" ]''',
     'id': 'echo "${FAKE_UID:-0}"',
     'sudo': '[ -n "$SUDO_WORKS" ] || exit 1; [ "$1" != -n ] || shift; echo "sudo" >>"$CALLS"; exec "$@"',
 }
-TOOLS = ['bash', 'cat', 'cut', 'dirname', 'env', 'grep', 'head', 'mkdir', 'mktemp', 'readlink', 'rm', 'sed', 'tail', 'touch', 'tr', 'true']
+TOOLS = ['bash', 'cat', 'cut', 'dirname', 'env', 'grep', 'head', 'mkdir', 'mktemp', 'mv', 'readlink', 'rm', 'sed', 'tail', 'touch', 'tr', 'true']
 EVERYTHING = ('g++ meson ninja-build pkg-config python3 ccache libasio-dev libcereal-dev libfmt-dev libxxhash-dev zlib1g-dev '
               'libtorch-dev libcli11-dev dataset-fashion-mnist libxgboost-dev doctest-dev libopenmpi-dev openmpi-bin git clang-format cmake '
               'libopenblas0-openmp slurmctld slurmd slurm-client munge')
@@ -37,12 +39,22 @@ class Debian:
             (self.folder / 'bin' / name).symlink_to(subprocess.check_output(['which', name], text=True).strip())
 
     def run(self, kind, installed, **environment):
+        return self.call(['bash', str(self.setup), kind], installed, **environment)
+
+    def fetch_lightgbm(self, **environment):
+        """In a folder of its own; its exit status, what it said and called, and whether LightGBM is there then."""
+        clone = self.folder / 'clone'
+        guard.plant(clone, {'setup': self.setup.read_text(), 'build/lock': ''})
+        status, said, calls, _ = self.call(['bash', '-c', '. "$1"; fetch_lightgbm', '-', str(clone / 'setup')], '', **environment)
+        return status, said, calls, (clone / 'build/lightgbm/lightgbm/lib/lib_lightgbm.so').exists()
+
+    def call(self, command, installed, **environment):
         self.calls.write_text('')
         start = time.monotonic()
-        done = subprocess.run(['bash', str(self.setup), kind], text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        done = subprocess.run(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                               stdin=subprocess.DEVNULL, check=False, cwd='/',
                               env={'PATH': str(self.folder / 'bin'), 'CALLS': str(self.calls), 'INSTALLED': installed,
-                                   'APT_FAILS': '', 'SUDO_WORKS': '', 'TMPDIR': str(self.folder), **environment})
+                                   'APT_FAILS': '', 'NO_PIP': '', 'PIP_FAILS': '', 'SUDO_WORKS': '', 'TMPDIR': str(self.folder), **environment})
         return done.returncode, done.stdout, self.calls.read_text(), time.monotonic() - start
 
 
@@ -95,6 +107,20 @@ def check(root):
         if status != 0 or not re.search(r'install .*\napt-get update\napt-get install', calls):
             yield f'with old lists: exit status {status}, called: {calls}{said}'
 
+        for why, said_then in ({'NO_PIP': 'yes'}, 'no pip'), ({'PIP_FAILS': 'yes'}, 'Fetching LightGBM failed'):
+            status, said, calls, there = debian.fetch_lightgbm(**why)
+            if status != 1 or there or said_then not in said or 'left out' not in said:
+                yield f'LightGBM with {why}: exit status {status}, there: {there}: {said}'
+        status, said, calls, there = debian.fetch_lightgbm(RAYTRAIN_SETUP='no')
+        if status != 0 or calls or there:
+            yield f'LightGBM with a set-up that leaves packages alone: exit status {status}, called: {calls}{said}'
+        status, said, calls, there = debian.fetch_lightgbm()
+        if status != 0 or not there or '--no-deps' not in calls:
+            yield f'LightGBM: exit status {status}, there: {there}, called: {calls}{said}'
+        status, said, calls, there = debian.fetch_lightgbm(PIP_FAILS='yes')
+        if status != 0 or calls or not there:
+            yield f'LightGBM that is there already: exit status {status}, called: {calls}{said}'
+
         poor = Debian(pathlib.Path(folder) / 'without sudo', root / 'setup', lacks=['sudo'])
         status, said, calls, _ = poor.run('tests', without('libfmt-dev'), FAKE_UID='1000')
         if status != 1 or 'apt-get install --no-install-recommends libfmt-dev\n' not in said or calls:
@@ -113,6 +139,7 @@ DEFECTS = {
     'a set-up with a fixed flavour': {'setup': SCRIPT.replace('*" libopenblas0-"*', '*" libopenblas0-openmp "*')},
     'a set-up of daemons for those who look at examples': {
         'setup': SCRIPT.replace('dataset-fashion-mnist libxgboost-dev ;;', 'dataset-fashion-mnist libxgboost-dev slurmd munge ;;')},
+    'a set-up that keeps half of LightGBM': {'setup': SCRIPT.replace('--target "$lightgbm.new"', '--target "$lightgbm"')},
     'a set-up that needs root': {'setup': SCRIPT.replace('"$(id -u)" -ne 0', '"$(id -u)" -lt 0')},
 }
 
