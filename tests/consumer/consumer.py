@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Builds a user's programs against an installed raytrain, or with it as a subproject, and runs them.
 
-  consumer.py pkg_config|meson_dependency|meson_subproject|cmake BUILD_FOLDER core|torch|xgboost|mpi|no_mpi C++...
+  consumer.py pkg_config|meson_dependency|meson_subproject|cmake BUILD_FOLDER core|torch|xgboost|lightgbm|mpi|no_mpi C++...
 
 The folder of the kind is what a user writes; the programs are the same for all. MPIRUN starts those with MPI.
 """
@@ -15,7 +15,7 @@ import sys
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 PROGRAMS = {'core': ['core_program'], 'torch': ['core_program', 'torch_program'], 'xgboost': ['xgboost_program'],
-            'mpi': ['mpi_program']}
+            'lightgbm': ['lightgbm_program'], 'mpi': ['mpi_program']}
 SKIPPED = 77
 
 
@@ -46,7 +46,7 @@ def build_pkg_config(work, prefix, programs, compiler):
     environment = {'PKG_CONFIG_PATH': str(prefix / 'share/pkgconfig')}
     for program in programs:
         package = {'torch_program': 'raytrain-torch', 'xgboost_program': 'raytrain-xgboost',
-                   'mpi_program': 'raytrain-mpi'}.get(program, 'raytrain')
+                   'lightgbm_program': 'raytrain-lightgbm', 'mpi_program': 'raytrain-mpi'}.get(program, 'raytrain')
         flags = run('pkg-config', '--cflags', '--libs', package, folder=work, **environment)
         # As in the README: the shell splits what pkg-config prints.
         run('bash', '-c', f'"$@" -std=c++20 -o {program} {program}.cpp {flags.strip()}', '-', *compiler, folder=work)
