@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <random>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,46 +20,12 @@
 
 #include "../support/temporary_folder.hpp"
 #include "../support/thrown_error.hpp"
+#include "xgboost_run.hpp"
 
 namespace {
 
 using namespace raytrain;
-using raytrain::testing::check_contains;
-using raytrain::testing::TemporaryFolder;
-using raytrain::testing::thrown_error;
-using XGBoostTrainer = Trainer<XGBoostBackend>;
-
-// Two features that matter together, one that matters a little, and one that does not.
-auto sample(std::size_t rows, unsigned seed) -> Dataset {
-  std::mt19937 random{seed};
-  std::normal_distribution<float> normal;
-  std::vector<float> features(rows * 3);
-  std::vector<std::int32_t> noise(rows);
-  std::vector<std::uint8_t> target(rows);
-  for (std::size_t row = 0; row < rows; ++row) {
-    for (std::size_t i = 0; i < 3; ++i) features[row * 3 + i] = normal(random);
-    noise[row] = static_cast<std::int32_t>(random() % 100);
-    target[row] = features[row * 3] * features[row * 3 + 1] + 0.3F * features[row * 3 + 2] > 0 ? 1 : 0;
-  }
-  return Dataset::from_columns({{"x", features, {3}}, {"noise", noise}, {"target", target}});
-}
-
-auto parameters(int rounds = 10) -> XGBoostParams {
-  return {.label = "target",
-          .objective = "binary:logistic",
-          .eval_metric = {"logloss", "auc"},
-          .max_depth = 4,
-          .num_boost_round = rounds};
-}
-
-auto config(TemporaryFolder const& folder, int workers, XGBoostMode mode = XGBoostMode::automatic)
-    -> TrainerConfig<XGBoostBackend> {
-  return {.scaling = {.num_workers = workers, .resources_per_worker = {.cpus = 1}},
-          .run = {.name = "r", .storage_path = folder.path()},
-          .datasets = {{"train", sample(3000, 1)}, {"valid", sample(1000, 2)}},
-          .backend = {.mode = mode}};
-}
-
+using namespace raytrain::testing;
 class StopInRound : public Callback {
  public:
   explicit StopInRound(double round) : round_{round} {}
@@ -71,14 +38,6 @@ class StopInRound : public Callback {
   double round_;
   std::function<void()> stop_;
 };
-
-auto model_of(Result const& result) -> std::string {
-  return std::string{text_of(result.checkpoint().value().read(booster_file_name))};
-}
-
-auto refused(XGBoostParams params, TrainerConfig<XGBoostBackend> const& with) -> std::string {
-  return thrown_error([&] { XGBoostTrainer{std::move(params), with}.fit(); });
-}
 
 TEST_CASE("the ready-made training reports every metric of every round, and keeps a model that predicts") {
   TemporaryFolder const folder;

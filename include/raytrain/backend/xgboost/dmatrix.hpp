@@ -72,6 +72,9 @@ class DMatrix {
   /// One for each row; empty without a label.
   [[nodiscard]] auto labels() const -> std::span<float const> { return info("label"); }
 
+  /// One for each row, or where there are groups for each of them; empty without weights.
+  [[nodiscard]] auto weights() const -> std::span<float const> { return info("weight"); }
+
  private:
   struct Free {
     void operator()(void* handle) const noexcept { XGDMatrixFree(handle); }

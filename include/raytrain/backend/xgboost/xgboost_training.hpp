@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <list>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -121,7 +122,7 @@ class XGBoostTraining {
     if (stopping_.is_over(booster.rounds() - 1)) return;
     auto const end = ctx_.initial_rounds(booster) + params_.num_boost_round;
     for (int round = booster.rounds(); round < end; ++round) {
-      ctx_.together([&] { booster.update(round, matrices_.front()); });
+      ctx_.together([&] { boost(booster, round); });
       auto const evaluations = ctx_.together([&] { return booster.evaluate(round, named); });
       auto const stops = !evaluations.empty() && stopping_.ends(round, evaluations.back(), booster);
       auto const last = stops || round + 1 == end;
@@ -146,6 +147,35 @@ class XGBoostTraining {
                                             .group = params_.group,
                                             .categorical = params_.categorical}));
     names_.push_back(name);
+  }
+
+  static void check_finite(std::string_view what, std::span<float const> values) {
+    auto const bad = std::ranges::find_if(values, [](float value) { return !std::isfinite(value); });
+    if (bad == values.end()) return;
+    throw Error{Errc::invalid_data, "XGBoostParams::custom_objective",
+                fmt::format("its {} {} is {}", what, bad - values.begin(), *bad),
+                "keep logarithms and divisors from 0"};
+  }
+
+  /// Each row's values, of which there is one for each class.
+  static void weigh(std::span<float const> weights, std::span<float> values) {
+    for (std::size_t i = 0; i < values.size() && !weights.empty(); ++i) {
+      values[i] *= weights[i * weights.size() / values.size()];
+    }
+  }
+
+  void boost(Booster& booster, int round) {
+    auto const& train = matrices_.front();
+    if (!params_.custom_objective) return booster.update(round, train);
+    auto const margins = booster.training_margins(train);
+    std::vector<float> gradients(margins.size());
+    std::vector<float> hessians(margins.size());
+    params_.custom_objective(margins, train.labels(), gradients, hessians);
+    check_finite("gradient", gradients);
+    check_finite("hessian", hessians);
+    weigh(train.weights(), gradients);
+    weigh(train.weights(), hessians);
+    booster.boost(round, train, gradients, hessians);
   }
 
   XGBoostContext& ctx_;
