@@ -71,12 +71,15 @@ class Booster {
                          fmt::format("setting XGBoost's parameter {} = {}", name, value));
   }
 
-  /// The names of the matrix's features, which are stored with the model.
-  void set_feature_names(DMatrix const& matrix) {
-    std::vector<char const*> names;
-    for (auto const& name : matrix.feature_names()) names.push_back(name.c_str());
-    detail::xgboost_call(XGBoosterSetStrFeatureInfo(handle(), "feature_name", names.data(), names.size()),
-                         "XGBoosterSetStrFeatureInfo");
+  /// Names and types of the matrix's features, which are stored with the model.
+  void describe_features(DMatrix const& matrix) {
+    for (auto const* const field : {"feature_name", "feature_type"}) {
+      bst_ulong count = 0;
+      char const** texts = nullptr;
+      detail::xgboost_call(XGDMatrixGetStrFeatureInfo(matrix.handle(), field, &count, &texts),
+                           "XGDMatrixGetStrFeatureInfo");
+      detail::xgboost_call(XGBoosterSetStrFeatureInfo(handle(), field, texts, count), "XGBoosterSetStrFeatureInfo");
+    }
   }
 
   /// Rounds that the model has.
@@ -138,9 +141,10 @@ class Booster {
     return parse(text);
   }
 
-  /// Errors: `invalid_data` from XGBoost for another number of features.
+  /// Errors: `invalid_data` for other features than the model has, of which XGBoost takes fewer as missing ones.
   [[nodiscard]] auto predict(DMatrix const& data, PredictionType type = PredictionType::value, int rounds = 0) const
       -> Predictions {
+    check_features(data);
     return predict_as(
         data,
         fmt::format(
@@ -203,6 +207,27 @@ class Booster {
   struct Free {
     void operator()(void* handle) const noexcept { XGBoosterFree(handle); }
   };
+
+  void check_features(DMatrix const& data) const {
+    auto const refuse = [](std::string happened) {
+      throw Error{Errc::invalid_data, "predicting from a model of XGBoost", std::move(happened),
+                  "give the columns of the training, in their order, or name them by DMatrixOptions::features"};
+    };
+    bst_ulong wanted = 0;
+    bst_ulong count = 0;
+    detail::xgboost_call(XGBoosterGetNumFeature(handle(), &wanted), "XGBoosterGetNumFeature");
+    detail::xgboost_call(XGDMatrixNumCol(data.handle(), &count), "XGDMatrixNumCol");
+    if (count != wanted) refuse(fmt::format("it has {} features, and the data {}", wanted, count));
+    bst_ulong named = 0;
+    char const** names = nullptr;
+    detail::xgboost_call(XGBoosterGetStrFeatureInfo(handle(), "feature_name", &named, &names),
+                         "XGBoosterGetStrFeatureInfo");
+    for (std::size_t i = 0; i < std::min<std::size_t>(named, data.feature_names().size()); ++i) {
+      auto const& given = data.feature_names()[i];
+      if (given != names[i])
+        refuse(fmt::format("its feature {} is '{}', and that of the data '{}'", i, names[i], given));
+    }
+  }
 
   [[nodiscard]] auto predict_as(DMatrix const& data, std::string const& config) const -> Predictions {
     bst_ulong const* shape = nullptr;

@@ -19,6 +19,7 @@
 #include <fmt/format.h>
 #include <xgboost/c_api.h>
 
+#include <raytrain/backend/xgboost/csr_rows.hpp>
 #include <raytrain/backend/xgboost/detail/array_interface.hpp>
 #include <raytrain/backend/xgboost/xgboost_call.hpp>
 #include <raytrain/core/element_type.hpp>
@@ -46,16 +47,35 @@ class DMatrix {
  public:
   /// Errors: `not_found` for a column that is not there, listing those that are; `invalid_data` for no rows, no
   ///         features, a label, weight or group that is not one number a row, a label that is NaN or infinite, a
-  ///         negative weight, and rows of a group that do not lie together; `backend` with XGBoost's text.
+  ///         negative weight, and rows of a group that do not lie together or have several weights; `backend` with
+  ///         XGBoost's text.
   explicit DMatrix(Dataset const& data, DMatrixOptions options = {}) : options_{std::move(options)} {
     if (data.rows() == 0) refuse("there are no rows", "use fewer workers or more rows");
-    choose_features(data);
+    features_ = features_of(data, options_);
+    names_ = names_of(features_);
     read_features(data.rows());
-    name_features();
-    if (!options_.label.empty()) set_label(data.column(options_.label));
-    if (!options_.weight.empty()) set_weight(data.column(options_.weight));
-    if (!options_.group.empty()) set_groups(data.column(options_.group));
+    describe_features();
+    if (!options_.label.empty()) {
+      set_labels(numbers(data.column(options_.label), "label"), fmt::format("the label column '{}'", options_.label));
+    }
+    auto weights = options_.weight.empty() ? std::vector<float>{} : numbers(data.column(options_.weight), "weight");
+    if (!options_.group.empty()) {
+      auto const sizes = set_groups(data.column(options_.group));
+      if (!weights.empty()) weights = of_groups(sizes, weights);
+    }
+    if (!weights.empty()) set_weights(weights, fmt::format("the weight column '{}'", options_.weight));
     features_.clear();
+  }
+
+  /// `threads`: to read the rows with; 0: as many as XGBoost likes.
+  ///
+  /// Errors: as `CsrRows::validate`; `invalid_data` for a label that is NaN or infinite, and a negative weight;
+  ///         `backend` with XGBoost's text.
+  explicit DMatrix(CsrRows const& rows, int threads = 0)
+      : names_{rows.feature_names}, handle_{detail::new_csr_matrix(rows, threads)} {
+    if (!names_.empty()) set_texts("feature_name", names_);
+    if (!rows.labels.empty()) set_labels(rows.labels, "labels");
+    if (!rows.weights.empty()) set_weights(rows.weights, "weights");
   }
 
   [[nodiscard]] auto handle() const noexcept -> DMatrixHandle { return handle_.get(); }
@@ -66,7 +86,15 @@ class DMatrix {
     return count;
   }
 
-  /// In the order of the features.
+  /// Those that a matrix of this dataset has.
+  ///
+  /// Errors: as the constructor for its columns.
+  [[nodiscard]] static auto feature_names(Dataset const& data, DMatrixOptions const& options)
+      -> std::vector<std::string> {
+    return names_of(features_of(data, options));
+  }
+
+  /// In the order of the features; none where `CsrRows` has none.
   [[nodiscard]] auto feature_names() const noexcept -> std::vector<std::string> const& { return names_; }
 
   /// One for each row; empty without a label.
@@ -84,19 +112,31 @@ class DMatrix {
     throw Error{Errc::invalid_data, "DMatrix", std::move(happened), std::move(remedy)};
   }
 
-  void choose_features(Dataset const& data) {
-    if (options_.features.empty()) {
+  static auto features_of(Dataset const& data, DMatrixOptions const& options) -> std::vector<Column> {
+    std::vector<Column> features;
+    if (options.features.empty()) {
       for (auto const& column : data.columns()) {
         auto const& name = column.name();
-        if (name != options_.label && name != options_.weight && name != options_.group) features_.push_back(column);
+        if (name != options.label && name != options.weight && name != options.group) features.push_back(column);
       }
     } else {
-      for (auto const& name : options_.features) features_.push_back(data.column(name));
+      for (auto const& name : options.features) features.push_back(data.column(name));
     }
-    if (features_.empty()) {
+    if (features.empty()) {
       refuse("the dataset has no column but label, weight and group", "give it at least one feature");
     }
-    for (auto const& name : options_.categorical) (void)find_column(features_, name);
+    for (auto const& name : options.categorical) (void)find_column(features, name);
+    return features;
+  }
+
+  static auto names_of(std::vector<Column> const& features) -> std::vector<std::string> {
+    std::vector<std::string> names;
+    for (auto const& column : features) {
+      for (std::size_t i = 0; i < column.row_values(); ++i) {
+        names.push_back(column.row_shape().empty() ? column.name() : fmt::format("{}_{}", column.name(), i));
+      }
+    }
+    return names;
   }
 
   [[nodiscard]] auto config() const -> std::string {
@@ -141,14 +181,11 @@ class DMatrix {
     return table;
   }
 
-  void name_features() {
+  void describe_features() {
     std::vector<std::string> types;
     for (auto const& column : features_) {
       auto const is_categorical = std::ranges::find(options_.categorical, column.name()) != options_.categorical.end();
-      for (std::size_t i = 0; i < column.row_values(); ++i) {
-        names_.push_back(column.row_shape().empty() ? column.name() : fmt::format("{}_{}", column.name(), i));
-        types.emplace_back(is_categorical ? "c" : "q");
-      }
+      types.insert(types.end(), column.row_values(), is_categorical ? "c" : "q");
     }
     set_texts("feature_name", names_);
     set_texts("feature_type", types);
@@ -180,27 +217,45 @@ class DMatrix {
                          "XGDMatrixSetInfoFromInterface");
   }
 
-  void set_label(Column const& column) {
-    auto const labels = numbers(column, "label");
+  void set_labels(std::span<float const> labels, std::string_view where) {
     auto const bad = std::ranges::find_if(labels, [](float label) { return !std::isfinite(label); });
     if (bad != labels.end()) {
-      refuse(fmt::format("row {} of the label column '{}' is {}", bad - labels.begin(), column.name(), *bad),
-             "leave out rows without a label");
+      refuse(fmt::format("row {} of {} is {}", bad - labels.begin(), where, *bad), "leave out rows without a label");
     }
     set_info("label", labels);
   }
 
-  void set_weight(Column const& column) {
-    auto const weights = numbers(column, "weight");
+  void set_weights(std::span<float const> weights, std::string_view where) {
     auto const bad = std::ranges::find_if(weights, [](float weight) { return !(weight >= 0) || std::isinf(weight); });
     if (bad != weights.end()) {
-      refuse(fmt::format("row {} of the weight column '{}' is {}", bad - weights.begin(), column.name(), *bad),
+      refuse(fmt::format("row {} of {} is {}", bad - weights.begin(), where, *bad),
              "write 0 for rows that do not count");
     }
     set_info("weight", weights);
   }
 
-  void set_groups(Column const& column) {
+  /// XGBoost has a weight for each group.
+  [[nodiscard]] auto of_groups(std::vector<std::uint32_t> const& sizes, std::span<float const> weights) const
+      -> std::vector<float> {
+    std::vector<float> of_group;
+    for (std::size_t row = 0; auto const size : sizes) {
+      auto const group = weights.subspan(row, size);
+      auto const other = std::ranges::find_if(group, [&](float weight) { return weight != group.front(); });
+      if (other != group.end()) {
+        refuse(
+            fmt::format("rows {} and {} are in one group of the column '{}', and their weights in '{}' are {} and {}",
+                        row, row + static_cast<std::size_t>(other - group.begin()), options_.group, options_.weight,
+                        group.front(), *other),
+            "give all rows of a group the same weight");
+      }
+      of_group.push_back(group.front());
+      row += size;
+    }
+    return of_group;
+  }
+
+  /// The groups' sizes.
+  auto set_groups(Column const& column) -> std::vector<std::uint32_t> {
     if (column.row_values() != 1) (void)numbers(column, "group");
     std::vector<std::uint32_t> sizes;
     with_element_type(column.type(), [&]<Element T>(T*) {
@@ -225,6 +280,7 @@ class DMatrix {
     auto const array = detail::array_interface(sizes.data(), "<u4", sizes.size());
     detail::xgboost_call(XGDMatrixSetInfoFromInterface(handle(), "group", array.c_str()),
                          "XGDMatrixSetInfoFromInterface");
+    return sizes;
   }
 
   [[nodiscard]] auto info(char const* field) const -> std::span<float const> {

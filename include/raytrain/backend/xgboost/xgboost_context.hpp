@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -14,6 +15,7 @@
 #include <fmt/ranges.h>
 
 #include <raytrain/backend/xgboost/booster.hpp>
+#include <raytrain/backend/xgboost/csr_rows.hpp>
 #include <raytrain/backend/xgboost/detail/model_file.hpp>
 #include <raytrain/backend/xgboost/detail/round_board.hpp>
 #include <raytrain/backend/xgboost/detail/xgboost_log.hpp>
@@ -59,7 +61,7 @@ inline constexpr std::string_view booster_file_name = "booster.ubj";
       [&](CheckpointDraft& draft) { draft.add(std::string{booster_file_name}, booster.to_bytes()); });
 }
 
-/// Errors: as `Checkpoint::read`; `backend` when XGBoost cannot read it.
+/// Errors: as `Checkpoint::read`; `backend` when XGBoost cannot read it, `invalid_data` when a newer one has stored it.
 inline void load(Checkpoint const& checkpoint, Booster& booster) { booster.load(checkpoint.read(booster_file_name)); }
 
 /// What a training function of `XGBoostBackend` receives.
@@ -114,36 +116,29 @@ class XGBoostContext : public TrainContext {
     connect();
     auto const shard = dataset_shard(dataset);
     if (options.threads == 0) options.threads = threads();
-    DMatrix matrix{one_booster_ ? shard.dataset() : shard.part(), std::move(options)};
-    if (communicator_) check_features(dataset, matrix.feature_names());
-    return matrix;
+    auto const rows = one_booster_ ? shard.dataset() : shard.part();
+    auto const names = DMatrix::feature_names(rows, options);
+    check_features(fmt::format("XGBoostContext::dmatrix(\"{}\")", dataset), names.size(), names);
+    return together([&] { return DMatrix{rows, std::move(options)}; });
+  }
+
+  /// Rows of this worker's own. A group operation of the workers that boost.
+  ///
+  /// Errors: as `DMatrix`; `rank_mismatch` when workers have other features.
+  [[nodiscard]] auto dmatrix(CsrRows const& rows) -> DMatrix {
+    connect();
+    check_features("XGBoostContext::dmatrix(CsrRows)", rows.columns, rows.feature_names);
+    return together([&] { return DMatrix{rows, threads()}; });
   }
 
   /// A model for these matrices: the one of the checkpoint that the run goes on from, or `initial_model`, or an empty
   /// one.
   ///
-  /// Errors: as `DMatrix`, `load`; `invalid_config` for a parameter that XGBoost does not know or take, and for an
-  ///         objective that is not the checkpoint's.
+  /// Errors: as `DMatrix`, `load`; `invalid_config` for a parameter that XGBoost does not know or take, for a linear
+  ///         model of several workers, and for an objective that is not the checkpoint's.
   [[nodiscard]] auto booster(XGBoostParams const& params, std::vector<DMatrix const*> const& matrices) -> Booster {
     connect();
-    Booster booster{matrices};
-    if (checkpoint()) {
-      load(*checkpoint(), booster);
-      check_objective(booster, params);
-    } else if (!params.initial_model.empty()) {
-      booster.load(detail::read_model_file(params.initial_model));
-      booster.set_attribute(initial_rounds_name, std::to_string(booster.rounds()));
-    }
-    for (auto const& [name, value] : params.named()) booster.set_parameter(name, value);
-    for (auto const& metric : params.eval_metric) booster.set_parameter("eval_metric", metric);
-    for (auto const& [name, value] : params.params) booster.set_parameter(name, value);
-    booster.set_parameter("nthread", std::to_string(threads()));
-    booster.set_parameter("seed", std::to_string(seed()));
-    booster.set_parameter("validate_parameters", "1");
-    check_parameters(booster);
-    booster.set_attribute(objective_name, params.objective);
-    if (!matrices.empty()) booster.set_feature_names(*matrices.front());
-    return booster;
+    return together([&] { return new_booster(params, matrices); });
   }
 
   /// Rounds that `XGBoostParams::initial_model` brought into the model.
@@ -174,6 +169,27 @@ class XGBoostContext : public TrainContext {
   XGBoostContext(bool on_threads, WorkerSetup setup, std::shared_ptr<detail::XGBoostShared> shared)
       : TrainContext{std::move(setup)}, on_threads_{on_threads}, shared_{std::move(shared)} {}
 
+  auto new_booster(XGBoostParams const& params, std::vector<DMatrix const*> const& matrices) -> Booster {
+    Booster booster{matrices};
+    if (checkpoint()) {
+      load(*checkpoint(), booster);
+      check_objective(booster, params);
+    } else if (!params.initial_model.empty()) {
+      booster.load(detail::read_model_file(params.initial_model));
+      booster.set_attribute(initial_rounds_name, std::to_string(booster.rounds()));
+    }
+    for (auto const& [name, value] : params.named()) booster.set_parameter(name, value);
+    for (auto const& metric : params.eval_metric) booster.set_parameter("eval_metric", metric);
+    for (auto const& [name, value] : params.params) booster.set_parameter(name, value);
+    booster.set_parameter("nthread", std::to_string(threads()));
+    booster.set_parameter("seed", std::to_string(seed()));
+    booster.set_parameter("validate_parameters", "1");
+    check_parameters(booster);
+    booster.set_attribute(objective_name, params.objective);
+    if (!matrices.empty()) booster.describe_features(*matrices.front());
+    return booster;
+  }
+
   static void check_objective(Booster const& booster, XGBoostParams const& params) {
     auto const stored = booster.attribute(objective_name);
     if (stored.empty() || stored == params.objective) return;
@@ -182,13 +198,15 @@ class XGBoostContext : public TrainContext {
                 "choose another RunConfig::name, or start anew by RunConfig::resume = Resume::fresh"};
   }
 
-  void check_features(std::string_view dataset, std::vector<std::string> const& names) {
-    auto const all = all_gather(names);
+  /// Before XGBoost makes the largest number of features that of all workers.
+  void check_features(std::string attempted, std::size_t count, std::vector<std::string> const& names) {
+    if (!communicator_) return;
+    auto const all = all_gather(names.empty() ? fmt::format("{} features", count)
+                                              : fmt::format("{} features ({})", count, fmt::join(names, ", ")));
     auto const other = std::ranges::find_if(all, [&](auto const& theirs) { return theirs != all.front(); });
     if (other == all.end()) return;
-    throw Error{Errc::rank_mismatch, fmt::format("XGBoostContext::dmatrix(\"{}\")", dataset),
-                fmt::format("rank {} has the features {}, and rank 0 {}", other - all.begin(), fmt::join(*other, ", "),
-                            fmt::join(all.front(), ", ")),
+    throw Error{Errc::rank_mismatch, std::move(attempted),
+                fmt::format("rank {} has {}, and rank 0 has {}", other - all.begin(), *other, all.front()),
                 "give all workers the same columns"};
   }
 
