@@ -14,6 +14,7 @@
 
 #include "../support/temporary_folder.hpp"
 #include "../support/thrown_error.hpp"
+#include "xgboost_refused.hpp"
 #include "xgboost_run.hpp"
 
 namespace {

@@ -6,14 +6,12 @@
 #include <cstdint>
 #include <random>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include <raytrain/backend/xgboost.hpp>
 #include <raytrain/trainer.hpp>
 
 #include "../support/temporary_folder.hpp"
-#include "../support/thrown_error.hpp"
 
 namespace raytrain::testing {
 
@@ -52,10 +50,6 @@ using XGBoostTrainer = Trainer<XGBoostBackend>;
 
 [[nodiscard]] inline auto model_of(Result const& result) -> std::string {
   return std::string{text_of(result.checkpoint().value().read(booster_file_name))};
-}
-
-[[nodiscard]] inline auto refused(XGBoostParams params, TrainerConfig<XGBoostBackend> const& with) -> std::string {
-  return thrown_error([&] { XGBoostTrainer{std::move(params), with}.fit(); });
 }
 
 }  // namespace raytrain::testing

@@ -170,6 +170,12 @@ class XGBoostContext : public TrainContext {
       : TrainContext{std::move(setup)}, on_threads_{on_threads}, shared_{std::move(shared)} {}
 
   auto new_booster(XGBoostParams const& params, std::vector<DMatrix const*> const& matrices) -> Booster {
+    auto const kind = params.params.find("booster");
+    if (communicator_ && kind != params.params.end() && kind->second == "gblinear") {
+      throw Error{Errc::invalid_config, "XGBoostParams::params",
+                  "'booster' is 'gblinear', of which XGBoost would give each worker a model of its own",
+                  "train it with one worker, or on threads with XGBoostMode::automatic"};
+    }
     Booster booster{matrices};
     if (checkpoint()) {
       load(*checkpoint(), booster);
@@ -184,7 +190,7 @@ class XGBoostContext : public TrainContext {
     booster.set_parameter("nthread", std::to_string(threads()));
     booster.set_parameter("seed", std::to_string(seed()));
     booster.set_parameter("validate_parameters", "1");
-    check_parameters(booster);
+    check_parameters(booster, params);
     booster.set_attribute(objective_name, params.objective);
     if (!matrices.empty()) booster.describe_features(*matrices.front());
     return booster;
@@ -210,16 +216,23 @@ class XGBoostContext : public TrainContext {
                 "give all workers the same columns"};
   }
 
-  void check_parameters(Booster const& booster) {
+  /// What XGBoost has no use for must not be there, but for the fields that have their defaults: a linear model, say,
+  /// takes no depth.
+  void check_parameters(Booster const& booster, XGBoostParams const& params) {
     (void)detail::XGBoostLog::take();
     (void)booster.configuration();
+    auto const defaults = XGBoostParams{}.named();
+    auto const fields = params.named();
     for (auto const& line : detail::XGBoostLog::take()) {
-      auto const unused = detail::unused_parameters(line);
-      if (!unused.empty()) {
-        throw Error{Errc::invalid_config, "XGBoostParams::params", "XGBoost has no use for " + unused,
-                    "look for a spelling mistake, and for what the objective and the tree method take"};
-      }
-      warn("XGBoost: " + line);
+      auto unused = detail::unused_parameters(line);
+      if (unused.empty()) warn("XGBoost: " + line);
+      std::erase_if(unused, [&](auto const& name) {
+        return fields.contains(name) && defaults.contains(name) && fields.at(name) == defaults.at(name);
+      });
+      if (unused.empty()) continue;
+      throw Error{Errc::invalid_config, "XGBoostParams::params",
+                  fmt::format("XGBoost has no use for \"{}\"", fmt::join(unused, "\", \"")),
+                  "look for a spelling mistake, and for what the objective and the tree method take"};
     }
   }
 

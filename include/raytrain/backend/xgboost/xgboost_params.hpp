@@ -93,9 +93,8 @@ struct XGBoostParams {
         {"subsample", text(subsample)}, {"colsample_bytree", text(colsample_bytree)},
         {"gamma", text(gamma)},         {"min_child_weight", text(min_child_weight)},
         {"lambda", text(lambda)},       {"alpha", text(alpha)},
+        {"max_bin", text(max_bin)},
     };
-    // XGBoost says of a parameter that it has no use for that it is not used.
-    if (tree_method != "exact") all["max_bin"] = text(max_bin);
     if (num_class > 0) all["num_class"] = text(num_class);
     return all;
   }
