@@ -18,6 +18,7 @@
 #include <xgboost/version_config.h>
 
 #include <raytrain/backend/xgboost/detail/array_interface.hpp>
+#include <raytrain/backend/xgboost/detail/model_version.hpp>
 #include <raytrain/backend/xgboost/dmatrix.hpp>
 #include <raytrain/backend/xgboost/xgboost_call.hpp>
 #include <raytrain/core/bytes.hpp>
@@ -162,7 +163,9 @@ class Booster {
     return {view.begin(), view.end()};
   }
 
+  /// Errors: `invalid_data` for a model of a newer XGBoost.
   void load(BytesView model) {
+    detail::check_model_version(model);
     detail::xgboost_call(XGBoosterLoadModelFromBuffer(handle(), model.data(), model.size()),
                          "XGBoosterLoadModelFromBuffer");
   }
