@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <exception>
 #include <filesystem>
+#include <fstream>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -36,6 +37,7 @@ struct Options {
   std::uint64_t seed = 0;
   std::filesystem::path storage = "runs";
   std::filesystem::path model;
+  std::filesystem::path predictions{};
   bool fresh = false;
 };
 
@@ -52,6 +54,20 @@ auto read_patients(Options const& options) -> std::pair<raytrain::Dataset, raytr
   auto const patients = raytrain::read_csv(options.data, {.skip_lines = 1, .header = false, .column_names = names});
   auto const order = patients.shuffled_rows({.seed = options.seed});
   return patients.select(*order).split_at(patients.rows() * 7 / 10);
+}
+
+// A line for each row: its columns but the last one, and what the model says of it.
+void write_predictions(std::filesystem::path const& path, raytrain::Dataset const& rows,
+                       std::vector<float> const& predictions) {
+  std::ofstream file{path};
+  auto const columns = rows.columns().first(rows.columns().size() - 1);
+  for (auto const& column : columns) file << column.name() << ',';
+  file << "prediction\n";
+  for (std::size_t row = 0; row < rows.rows(); ++row) {
+    for (auto const& column : columns) file << fmt::format("{},", column.as<float>()[row]);
+    file << fmt::format("{}\n", predictions[row]);
+  }
+  if (!file.flush()) throw std::runtime_error{"cannot write '" + path.string() + "'"};
 }
 
 template <class Backend, class Predictor>
@@ -84,6 +100,7 @@ auto train_with(typename Backend::Params const& params, Options const& options) 
   auto const accuracy = static_cast<double>(right) / static_cast<double>(valid.rows());
   if (raytrain::is_first_of_job()) {
     predictor.save_model(options.model);
+    if (!options.predictions.empty()) write_predictions(options.predictions, valid, predictions.values);
     fmt::print("\n{} of {} held-out rows are right ({:.1f} %), AUC {:.4f}\nmodel            {}\n", right, valid.rows(),
                100 * accuracy, result.metrics.number("valid-auc").value_or(0), options.model.string());
     if (result.nothing_left) fmt::print("\nThis run is finished. --fresh starts anew.\n");
@@ -134,6 +151,7 @@ auto main(int argc, char** argv) -> int {
   app.add_option(
       "--model", options.model,
       "file for the model, which the library reads in any language; empty: breast_cancer.json, LightGBM's .txt");
+  app.add_option("--predictions", options.predictions, "file for the held-out rows and what the model says of them");
   app.add_flag("--fresh", options.fresh, "delete the run that is there, and start anew");
   CLI11_PARSE(app, argc, argv);
   try {

@@ -260,13 +260,14 @@ def current_libtorch():
 
 
 def current_xgboost():
-    """The XGBoost of the newest wheel, beside Debian's. It has no headers: those are the next Debian's, whose index is kept
-    apart from the system's."""
+    """The XGBoost of the newest wheel, beside Debian's, with its Python package. It has no headers: those are the next
+    Debian's, whose index is kept apart from the system's."""
     home = BUILD / 'xgboost-current'
     prefix = home / 'site' / 'xgboost'
     if not (prefix / 'include' / 'xgboost' / 'c_api.h').exists():
         shutil.rmtree(home, ignore_errors=True)
-        command = [sys.executable, '-m', 'pip', 'install', '--quiet', '--no-deps', '--target', home / 'site', 'xgboost-cpu']
+        command = [sys.executable, '-m', 'pip', 'install', '--quiet', '--no-deps', '--target', home / 'site', 'xgboost-cpu',
+                   'numpy', 'scipy']
         if not fetched(home, 'The wheel of the current XGBoost', command):
             return Count(skipped=1)
         if not fetched(home, 'The headers of XGBoost 3', ['sh', '-ec', NEXT_DEBIAN, 'sh', 'libxgboost-dev']):
@@ -274,7 +275,7 @@ def current_xgboost():
         (prefix / 'include').symlink_to(home / 'unpacked' / 'usr' / 'include')
     say('XGBoost ' + (prefix / 'VERSION').read_text().strip())
     folder = configure('xgboost-current/build', f'-Dxgboost={prefix}', '-Dtorch=disabled', '-Dbenchmarks=disabled', '-Dmpi=disabled')
-    return build_and_run(folder, tests_of(folder, ['xgboost']), slower=3)
+    return build_and_run(folder, tests_of(folder, ['xgboost', 'python']), slower=3)
 
 
 # Unpacks a package of the Debian that follows this one, from the system's own mirror.

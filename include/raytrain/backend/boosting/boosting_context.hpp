@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -74,16 +75,17 @@ class BoostingContext : public TrainContext {
     return one_booster_;
   }
 
-  /// `what`: the call that an error names. A group operation.
+  /// Before the library looks at them itself. `attempted`: the call that an error names; `names`: of all features, or
+  /// none. A group operation.
   ///
   /// Errors: `rank_mismatch` when workers have other features.
-  void check_features(std::string what, std::vector<std::string> const& names) {
-    auto const all = all_gather(names);
+  void check_features(std::string attempted, std::size_t count, std::vector<std::string> const& names) {
+    auto const all = all_gather(names.empty() ? fmt::format("{} features", count)
+                                              : fmt::format("{} features ({})", count, fmt::join(names, ", ")));
     auto const other = std::ranges::find_if(all, [&](auto const& theirs) { return theirs != all.front(); });
     if (other == all.end()) return;
-    throw Error{Errc::rank_mismatch, std::move(what),
-                fmt::format("rank {} has the features {}, and rank 0 {}", other - all.begin(), fmt::join(*other, ", "),
-                            fmt::join(all.front(), ", ")),
+    throw Error{Errc::rank_mismatch, std::move(attempted),
+                fmt::format("rank {} has {}, and rank 0 has {}", other - all.begin(), *other, all.front()),
                 "give all workers the same columns"};
   }
 

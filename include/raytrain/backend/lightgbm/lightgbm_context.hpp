@@ -71,8 +71,8 @@ class LightGBMContext : public BoostingContext {
                                          .categorical = params.categorical,
                                          .params = parameters(params)};
     if (network_) {
-      check_features(fmt::format("LightGBMContext::dataset(\"{}\")", name),
-                     detail::feature_table(rows, options).names());
+      auto const names = detail::feature_table(rows, options).names();
+      check_features(fmt::format("LightGBMContext::dataset(\"{}\")", name), names.size(), names);
     }
     LightGBMDataset made{rows, options, reference};
     check_log();

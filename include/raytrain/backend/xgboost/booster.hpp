@@ -15,8 +15,11 @@
 
 #include <fmt/format.h>
 #include <xgboost/c_api.h>
+#include <xgboost/version_config.h>
 
 #include <raytrain/backend/boosting/predictions.hpp>
+#include <raytrain/backend/xgboost/detail/array_interface.hpp>
+#include <raytrain/backend/xgboost/detail/model_version.hpp>
 #include <raytrain/backend/xgboost/dmatrix.hpp>
 #include <raytrain/backend/xgboost/xgboost_call.hpp>
 #include <raytrain/core/bytes.hpp>
@@ -49,12 +52,15 @@ class Booster {
                          fmt::format("setting XGBoost's parameter {} = {}", name, value));
   }
 
-  /// The names of the matrix's features, which are stored with the model.
-  void set_feature_names(DMatrix const& matrix) {
-    std::vector<char const*> names;
-    for (auto const& name : matrix.feature_names()) names.push_back(name.c_str());
-    detail::xgboost_call(XGBoosterSetStrFeatureInfo(handle(), "feature_name", names.data(), names.size()),
-                         "XGBoosterSetStrFeatureInfo");
+  /// Names and types of the matrix's features, which are stored with the model.
+  void describe_features(DMatrix const& matrix) {
+    for (auto const* const field : {"feature_name", "feature_type"}) {
+      bst_ulong count = 0;
+      char const** texts = nullptr;
+      detail::xgboost_call(XGDMatrixGetStrFeatureInfo(matrix.handle(), field, &count, &texts),
+                           "XGDMatrixGetStrFeatureInfo");
+      detail::xgboost_call(XGBoosterSetStrFeatureInfo(handle(), field, texts, count), "XGBoosterSetStrFeatureInfo");
+    }
   }
 
   /// Rounds that the model has.
@@ -69,16 +75,36 @@ class Booster {
     detail::xgboost_call(XGBoosterUpdateOneIter(handle(), round, train.handle()), "XGBoosterUpdateOneIter");
   }
 
-  /// One more round by gradients of the caller's own, one for each row (and class).
-  void boost(DMatrix const& train, std::span<float> gradients, std::span<float> hessians) {
-    if (gradients.size() != hessians.size()) {
-      throw Error{Errc::invalid_call, "Booster::boost",
-                  fmt::format("there are {} gradients and {} hessians", gradients.size(), hessians.size()),
-                  "give one of each for each row"};
+  /// One more round by gradients and hessians of the caller's own: one for each row of this worker, or where there are
+  /// classes one for each of them, row by row.
+  void boost([[maybe_unused]] int round, DMatrix const& train, std::span<float> gradients, std::span<float> hessians) {
+    auto const rows = train.rows();
+    if (gradients.size() != hessians.size() || gradients.empty() || gradients.size() % rows != 0) {
+      throw Error{
+          Errc::invalid_call, "Booster::boost",
+          fmt::format("there are {} gradients and {} hessians for {} rows", gradients.size(), hessians.size(), rows),
+          "give one of each for each row and class"};
     }
+#if XGBOOST_VER_MAJOR > 2 || (XGBOOST_VER_MAJOR == 2 && XGBOOST_VER_MINOR >= 1)
+    auto const array = [&](std::span<float> values) {
+      return detail::array_interface(values.data(), "<f4", rows, values.size() / rows);
+    };
+    detail::xgboost_call(
+        XGBoosterTrainOneIter(handle(), train.handle(), round, array(gradients).c_str(), array(hessians).c_str()),
+        "XGBoosterTrainOneIter");
+#else
     detail::xgboost_call(
         XGBoosterBoostOneIter(handle(), train.handle(), gradients.data(), hessians.data(), gradients.size()),
         "XGBoosterBoostOneIter");
+#endif
+  }
+
+  /// What the model says of the rows that it is trained on, before the objective's last step; with the booster dart
+  /// without the trees that this round leaves out.
+  [[nodiscard]] auto training_margins(DMatrix const& train) const -> std::vector<float> {
+    return predict_as(train, R"({"type": 1, "training": true, "iteration_begin": 0, "iteration_end": 0, )"
+                             R"("strict_shape": false})")
+        .values;
   }
 
   /// Each metric on each matrix, by the matrix's name.
@@ -96,24 +122,15 @@ class Booster {
     return parse(text);
   }
 
-  /// Errors: `invalid_data` from XGBoost for another number of features.
+  /// Errors: `invalid_data` for other features than the model has, of which XGBoost takes fewer as missing ones.
   [[nodiscard]] auto predict(DMatrix const& data, PredictionType type = PredictionType::value, int rounds = 0) const
       -> Predictions {
-    auto const config = fmt::format(
-        R"({{"type": {}, "training": false, "iteration_begin": 0, "iteration_end": {}, "strict_shape": false}})",
-        static_cast<int>(type), rounds);
-    bst_ulong const* shape = nullptr;
-    bst_ulong dimensions = 0;
-    float const* values = nullptr;
-    detail::xgboost_call(
-        XGBoosterPredictFromDMatrix(handle(), data.handle(), config.c_str(), &shape, &dimensions, &values),
-        "XGBoosterPredictFromDMatrix");
-    Predictions predictions;
-    predictions.shape.assign(shape, shape + dimensions);
-    std::size_t count = 1;
-    for (auto const extent : predictions.shape) count *= extent;
-    predictions.values.assign(values, values + count);
-    return predictions;
+    check_features(data);
+    return predict_as(
+        data,
+        fmt::format(
+            R"({{"type": {}, "training": false, "iteration_begin": 0, "iteration_end": {}, "strict_shape": false}})",
+            static_cast<int>(type), rounds));
   }
 
   /// The model with its objective; what was set for training alone is not in it.
@@ -126,7 +143,9 @@ class Booster {
     return {view.begin(), view.end()};
   }
 
+  /// Errors: `invalid_data` for a model of a newer XGBoost.
   void load(BytesView model) {
+    detail::check_model_version(model);
     detail::xgboost_call(XGBoosterLoadModelFromBuffer(handle(), model.data(), model.size()),
                          "XGBoosterLoadModelFromBuffer");
   }
@@ -171,6 +190,42 @@ class Booster {
   struct Free {
     void operator()(void* handle) const noexcept { XGBoosterFree(handle); }
   };
+
+  void check_features(DMatrix const& data) const {
+    auto const refuse = [](std::string happened) {
+      throw Error{Errc::invalid_data, "predicting from a model of XGBoost", std::move(happened),
+                  "give the columns of the training, in their order, or name them by DMatrixOptions::features"};
+    };
+    bst_ulong wanted = 0;
+    bst_ulong count = 0;
+    detail::xgboost_call(XGBoosterGetNumFeature(handle(), &wanted), "XGBoosterGetNumFeature");
+    detail::xgboost_call(XGDMatrixNumCol(data.handle(), &count), "XGDMatrixNumCol");
+    if (count != wanted) refuse(fmt::format("it has {} features, and the data {}", wanted, count));
+    bst_ulong named = 0;
+    char const** names = nullptr;
+    detail::xgboost_call(XGBoosterGetStrFeatureInfo(handle(), "feature_name", &named, &names),
+                         "XGBoosterGetStrFeatureInfo");
+    for (std::size_t i = 0; i < std::min<std::size_t>(named, data.feature_names().size()); ++i) {
+      auto const& given = data.feature_names()[i];
+      if (given != names[i])
+        refuse(fmt::format("its feature {} is '{}', and that of the data '{}'", i, names[i], given));
+    }
+  }
+
+  [[nodiscard]] auto predict_as(DMatrix const& data, std::string const& config) const -> Predictions {
+    bst_ulong const* shape = nullptr;
+    bst_ulong dimensions = 0;
+    float const* values = nullptr;
+    detail::xgboost_call(
+        XGBoosterPredictFromDMatrix(handle(), data.handle(), config.c_str(), &shape, &dimensions, &values),
+        "XGBoosterPredictFromDMatrix");
+    Predictions predictions;
+    predictions.shape.assign(shape, shape + dimensions);
+    std::size_t count = 1;
+    for (auto const extent : predictions.shape) count *= extent;
+    predictions.values.assign(values, values + count);
+    return predictions;
+  }
 
   /// Of "[3]\ttrain-logloss:0.1\tvalid-auc:0.9".
   static auto parse(std::string_view text) -> std::vector<Evaluation> {

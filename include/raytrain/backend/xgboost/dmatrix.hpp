@@ -1,21 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 #include <xgboost/c_api.h>
 
 #include <raytrain/backend/boosting/detail/feature_table.hpp>
+#include <raytrain/backend/xgboost/csr_rows.hpp>
 #include <raytrain/backend/xgboost/detail/array_interface.hpp>
+#include <raytrain/backend/xgboost/detail/quantile_matrix.hpp>
 #include <raytrain/backend/xgboost/xgboost_call.hpp>
+#include <raytrain/core/error.hpp>
 #include <raytrain/data/dataset.hpp>
 
 namespace raytrain {
@@ -23,12 +29,16 @@ namespace raytrain {
 /// What the columns of a dataset are to XGBoost.
 struct DMatrixOptions {
   std::string label{};                     ///< Column of what is to be predicted; empty: none, for prediction.
-  std::string weight{};                    ///< Column of the rows' weights; empty: all 1.
+  std::string weight{};                    ///< Column of the rows' weights, the same within a group; empty: all 1.
   std::string group{};                     ///< Column of query ids for ranking: rows of one lie together; empty: none.
   std::vector<std::string> features{};     ///< Empty: all other columns.
   std::vector<std::string> categorical{};  ///< Of the features, those whose values are categories, from 0 on.
   float missing = std::numeric_limits<float>::quiet_NaN();  ///< Feature value that stands for none.
   int threads = 0;                                          ///< To read the data with; 0: as many as XGBoost likes.
+  /// Keeps what `tree_method` hist needs of numeric features and nothing else, in a fraction of the memory: of each
+  /// value the bin, of as many bins as the booster's `max_bin`. 0: the values. Not with a weight, a group, or
+  /// categories.
+  int max_bin = 0;
 };
 
 /// XGBoost's own form of a dataset. The dataset is copied into it, and not needed afterwards.
@@ -38,16 +48,29 @@ class DMatrix {
  public:
   /// Errors: `not_found` for a column that is not there, listing those that are; `invalid_data` for no rows, no
   ///         features, a label, weight or group that is not one number a row, a label that is NaN or infinite, a
-  ///         negative weight, and rows of a group that do not lie together; `backend` with XGBoost's text.
+  ///         negative weight, and rows of a group that do not lie together or have several weights; `invalid_config`
+  ///         for bins where there are none; `backend` with XGBoost's text.
   explicit DMatrix(Dataset const& data, DMatrixOptions const& options = {}) {
-    detail::FeatureTable const table{
-        data, {options.label, options.weight, options.group, options.features, options.categorical}, "DMatrix"};
+    auto const table = table_of(data, options);
     names_ = table.names();
     read_features(table, options);
-    name_features(table);
+    describe_features(table);
     if (!options.label.empty()) set_info("label", table.labels());
-    if (!options.weight.empty()) set_info("weight", table.weights());
     if (!options.group.empty()) set_groups(table.group_sizes());
+    if (!options.weight.empty()) set_info("weight", options.group.empty() ? table.weights() : table.group_weights());
+  }
+
+  /// `threads`: to read the rows with; 0: as many as XGBoost likes.
+  ///
+  /// Errors: as `CsrRows::validate`; `invalid_data` for a label that is NaN or infinite, and a negative weight;
+  ///         `backend` with XGBoost's text.
+  explicit DMatrix(CsrRows const& rows, int threads = 0)
+      : names_{rows.feature_names}, handle_{detail::new_csr_matrix(rows, threads)} {
+    if (!names_.empty()) set_texts("feature_name", names_);
+    detail::check_label_values(rows.labels, "labels", "DMatrix");
+    if (!rows.labels.empty()) set_info("label", rows.labels);
+    detail::check_weight_values(rows.weights, "weights", "DMatrix");
+    if (!rows.weights.empty()) set_info("weight", rows.weights);
   }
 
   [[nodiscard]] auto handle() const noexcept -> DMatrixHandle { return handle_.get(); }
@@ -58,35 +81,84 @@ class DMatrix {
     return count;
   }
 
-  /// In the order of the features.
+  /// Those that a matrix of this dataset has.
+  ///
+  /// Errors: as the constructor for its columns.
+  [[nodiscard]] static auto feature_names(Dataset const& data, DMatrixOptions const& options)
+      -> std::vector<std::string> {
+    return table_of(data, options).names();
+  }
+
+  /// In the order of the features; none where `CsrRows` has none.
   [[nodiscard]] auto feature_names() const noexcept -> std::vector<std::string> const& { return names_; }
 
   /// One for each row; empty without a label.
   [[nodiscard]] auto labels() const -> std::span<float const> { return info("label"); }
+
+  /// One for each row, or where there are groups for each of them; empty without weights.
+  [[nodiscard]] auto weights() const -> std::span<float const> { return info("weight"); }
 
  private:
   struct Free {
     void operator()(void* handle) const noexcept { XGDMatrixFree(handle); }
   };
 
-  void read_features(detail::FeatureTable const& table, DMatrixOptions const& options) {
+  static constexpr std::size_t most_batch_rows = 65536;
+
+  static auto table_of(Dataset const& data, DMatrixOptions const& options) -> detail::FeatureTable {
+    return {data, {options.label, options.weight, options.group, options.features, options.categorical}, "DMatrix"};
+  }
+
+  static auto config(DMatrixOptions const& options) -> std::string {
     auto const missing = std::isnan(options.missing) ? std::string{"NaN"} : fmt::format("{:.9g}", options.missing);
-    auto const config = fmt::format(R"({{"missing": {}, "nthread": {}}})", missing, options.threads);
-    DMatrixHandle made = nullptr;
+    auto const max_bin = options.max_bin > 0 ? fmt::format(R"(, "max_bin": {})", options.max_bin) : std::string{};
+    return fmt::format(R"({{"missing": {}, "nthread": {}{}}})", missing, options.threads, max_bin);
+  }
+
+  /// Of features in one column that XGBoost reads as it is.
+  static auto column_as_it_is(detail::FeatureTable const& table) -> std::optional<std::string> {
     auto const& first = table.columns().front();
-    if (table.columns().size() == 1 && detail::array_interface_type(first.type())) {
-      auto const array = detail::array_interface(first.bytes().data(), *detail::array_interface_type(first.type()),
-                                                 table.rows(), first.row_values());
-      detail::xgboost_call(XGDMatrixCreateFromDense(array.c_str(), config.c_str(), &made), "XGDMatrixCreateFromDense");
-    } else {
-      auto const values = table.row_major<float>();
-      auto const array = detail::array_interface(values.data(), "<f4", table.rows(), names_.size());
-      detail::xgboost_call(XGDMatrixCreateFromDense(array.c_str(), config.c_str(), &made), "XGDMatrixCreateFromDense");
+    auto const type = detail::array_interface_type(first.type());
+    if (table.columns().size() > 1 || !type) return std::nullopt;
+    return detail::array_interface(first.bytes().data(), *type, table.rows(), first.row_values());
+  }
+
+  void read_features(detail::FeatureTable const& table, DMatrixOptions const& options) {
+    if (options.max_bin != 0) return read_bins(table, options);
+    std::vector<float> values;
+    auto array = column_as_it_is(table);
+    if (!array) {
+      values = table.row_major<float>();
+      array = detail::array_interface(values.data(), "<f4", table.rows(), names_.size());
     }
+    DMatrixHandle made = nullptr;
+    detail::xgboost_call(XGDMatrixCreateFromDense(array->c_str(), config(options).c_str(), &made),
+                         "XGDMatrixCreateFromDense");
     handle_.reset(made);
   }
 
-  void name_features(detail::FeatureTable const& table) {
+  /// Features that are not in one column are put side by side for a part of the rows after the other.
+  void read_bins(detail::FeatureTable const& table, DMatrixOptions const& options) {
+    auto const refuse = [&](std::string happened, char const* remedy) {
+      throw Error{Errc::invalid_config, "DMatrixOptions::max_bin", std::move(happened), remedy};
+    };
+    if (options.max_bin < 2) refuse(fmt::format("must be at least 2 (got {})", options.max_bin), "write 256");
+    if (!options.weight.empty() || !options.group.empty() || !options.categorical.empty()) {
+      refuse(fmt::format("is {}, and there is a weight, a group or a categorical feature", options.max_bin), "write 0");
+    }
+    auto const whole = column_as_it_is(table);
+    auto const most = whole ? table.rows() : std::min(table.rows(), most_batch_rows);
+    std::vector<float> values;
+    auto const batch = [&](std::size_t first) {
+      if (whole) return *whole;
+      auto const count = std::min(most, table.rows() - first);
+      values = table.row_major<float>(first, count);
+      return detail::array_interface(values.data(), "<f4", count, names_.size());
+    };
+    handle_.reset(detail::new_quantile_matrix({table.rows(), most}, batch, config(options)));
+  }
+
+  void describe_features(detail::FeatureTable const& table) {
     std::vector<std::string> types;
     for (bool const categorical : table.is_categorical()) types.emplace_back(categorical ? "c" : "q");
     set_texts("feature_name", names_);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <memory>
 #include <optional>
 #include <string>
@@ -14,6 +16,7 @@
 #include <raytrain/backend/boosting/detail/model_file.hpp>
 #include <raytrain/backend/boosting/detail/round_board.hpp>
 #include <raytrain/backend/xgboost/booster.hpp>
+#include <raytrain/backend/xgboost/csr_rows.hpp>
 #include <raytrain/backend/xgboost/detail/xgboost_log.hpp>
 #include <raytrain/backend/xgboost/dmatrix.hpp>
 #include <raytrain/backend/xgboost/xgboost_communicator.hpp>
@@ -51,7 +54,7 @@ inline constexpr std::string_view booster_file_name = "booster.ubj";
       [&](CheckpointDraft& draft) { draft.add(std::string{booster_file_name}, booster.to_bytes()); });
 }
 
-/// Errors: as `Checkpoint::read`; `backend` when XGBoost cannot read it.
+/// Errors: as `Checkpoint::read`; `backend` when XGBoost cannot read it, `invalid_data` when a newer one has stored it.
 inline void load(Checkpoint const& checkpoint, Booster& booster) { booster.load(checkpoint.read(booster_file_name)); }
 
 /// What a training function of `XGBoostBackend` receives.
@@ -91,20 +94,44 @@ class XGBoostContext : public BoostingContext {
     connect();
     auto const shard = dataset_shard(dataset);
     if (options.threads == 0) options.threads = threads();
-    DMatrix matrix{is_one_booster() ? shard.dataset() : shard.part(), std::move(options)};
+    auto const rows = is_one_booster() ? shard.dataset() : shard.part();
+    auto const names = DMatrix::feature_names(rows, options);
     if (communicator_) {
-      check_features(fmt::format("XGBoostContext::dmatrix(\"{}\")", dataset), matrix.feature_names());
+      check_features(fmt::format("XGBoostContext::dmatrix(\"{}\")", dataset), names.size(), names);
     }
-    return matrix;
+    return together([&] { return DMatrix{rows, options}; });
+  }
+
+  /// Rows of this worker's own. A group operation of the workers that boost.
+  ///
+  /// Errors: as `DMatrix`; `rank_mismatch` when workers have other features.
+  [[nodiscard]] auto dmatrix(CsrRows const& rows) -> DMatrix {
+    connect();
+    if (communicator_) check_features("XGBoostContext::dmatrix(CsrRows)", rows.columns, rows.feature_names);
+    return together([&] { return DMatrix{rows, threads()}; });
   }
 
   /// A model for these matrices: the one of the checkpoint that the run goes on from, or `initial_model`, or an empty
   /// one.
   ///
-  /// Errors: as `DMatrix`, `load`; `invalid_config` for a parameter that XGBoost does not know or take, and for an
-  ///         objective that is not the checkpoint's.
+  /// Errors: as `DMatrix`, `load`; `invalid_config` for a parameter that XGBoost does not know or take, for a linear
+  ///         model of several workers, and for an objective that is not the checkpoint's.
   [[nodiscard]] auto booster(XGBoostParams const& params, std::vector<DMatrix const*> const& matrices) -> Booster {
     connect();
+    return together([&] { return new_booster(params, matrices); });
+  }
+
+  /// Rounds that `XGBoostParams::initial_model` brought into the model.
+  [[nodiscard]] static auto initial_rounds(Booster const& booster) -> int { return noted_initial_rounds(booster); }
+
+ private:
+  auto new_booster(XGBoostParams const& params, std::vector<DMatrix const*> const& matrices) -> Booster {
+    auto const kind = params.params.find("booster");
+    if (communicator_ && kind != params.params.end() && kind->second == "gblinear") {
+      throw Error{Errc::invalid_config, "XGBoostParams::params",
+                  "'booster' is 'gblinear', of which XGBoost would give each worker a model of its own",
+                  "train it with one worker, or on threads with XGBoostMode::automatic"};
+    }
     Booster booster{matrices};
     if (checkpoint()) {
       load(*checkpoint(), booster);
@@ -119,26 +146,29 @@ class XGBoostContext : public BoostingContext {
     booster.set_parameter("nthread", std::to_string(threads()));
     booster.set_parameter("seed", std::to_string(seed()));
     booster.set_parameter("validate_parameters", "1");
-    check_parameters(booster);
+    check_parameters(booster, params);
     booster.set_attribute(objective_name, params.objective);
-    if (!matrices.empty()) booster.set_feature_names(*matrices.front());
+    if (!matrices.empty()) booster.describe_features(*matrices.front());
     return booster;
   }
 
-  /// Rounds that `XGBoostParams::initial_model` brought into the model.
-  [[nodiscard]] static auto initial_rounds(Booster const& booster) -> int { return noted_initial_rounds(booster); }
-
- private:
-  void check_parameters(Booster const& booster) {
+  /// What XGBoost has no use for must not be there, but for the fields that have their defaults: a linear model, say,
+  /// takes no depth.
+  void check_parameters(Booster const& booster, XGBoostParams const& params) {
     (void)detail::XGBoostLog::take();
     (void)booster.configuration();
+    auto const defaults = XGBoostParams{}.named();
+    auto const fields = params.named();
     for (auto const& line : detail::XGBoostLog::take()) {
-      auto const unused = detail::unused_parameters(line);
-      if (!unused.empty()) {
-        throw Error{Errc::invalid_config, "XGBoostParams::params", "XGBoost has no use for " + unused,
-                    "look for a spelling mistake, and for what the objective and the tree method take"};
-      }
-      warn("XGBoost: " + line);
+      auto unused = detail::unused_parameters(line);
+      if (unused.empty()) warn("XGBoost: " + line);
+      std::erase_if(unused, [&](auto const& name) {
+        return fields.contains(name) && defaults.contains(name) && fields.at(name) == defaults.at(name);
+      });
+      if (unused.empty()) continue;
+      throw Error{Errc::invalid_config, "XGBoostParams::params",
+                  fmt::format("XGBoost has no use for \"{}\"", fmt::join(unused, "\", \"")),
+                  "look for a spelling mistake, and for what the objective and the tree method take"};
     }
   }
 

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <map>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,6 +14,14 @@
 #include <raytrain/core/error.hpp>
 
 namespace raytrain {
+
+/// A loss of one's own: fills in its first and second derivatives by the margins.
+///
+/// `labels` are those of this worker's rows. The others have one value for each row, or where there are classes one for
+/// each of them, row by row. What the loss does not fill in is 0. Rows' weights are multiplied in
+/// afterwards.
+using XGBoostObjective = std::function<void(std::span<float const> margins, std::span<float const> labels,
+                                            std::span<float> gradients, std::span<float> hessians)>;
 
 /// What the ready-made training of `XGBoostBackend` trains: XGBoost's own names and defaults, but for `tree_method`.
 struct XGBoostParams {
@@ -37,6 +47,7 @@ struct XGBoostParams {
   int early_stopping_rounds = 0;
   int checkpoint_frequency = 0;  ///< A checkpoint every so many rounds, and the last one; 0: the last one only.
   std::filesystem::path initial_model{};  ///< Of a new run, which boosts it further; empty: none.
+  XGBoostObjective custom_objective{};    ///< For the loss of `objective`, which still decides what is predicted.
   /// Any other parameter of XGBoost by its name; one that XGBoost does not know is an error.
   std::map<std::string, std::string> params{};
 
@@ -63,6 +74,9 @@ struct XGBoostParams {
     share("subsample", subsample);
     share("colsample_bytree", colsample_bytree);
     if (!(eta > 0)) refuse("eta", fmt::format("must be above 0 (got {})", eta), "write 0.3");
+    if (custom_objective && !group.empty())
+      refuse("custom_objective", "is not told of groups, and XGBoostParams::group is '" + group + "'",
+             "boost in a training function of your own, by Booster::boost");
     auto const own = named();
     for (auto const& [name, value] : params) {
       if (own.contains(name))
@@ -79,9 +93,8 @@ struct XGBoostParams {
         {"subsample", text(subsample)}, {"colsample_bytree", text(colsample_bytree)},
         {"gamma", text(gamma)},         {"min_child_weight", text(min_child_weight)},
         {"lambda", text(lambda)},       {"alpha", text(alpha)},
+        {"max_bin", text(max_bin)},
     };
-    // XGBoost says of a parameter that it has no use for that it is not used.
-    if (tree_method != "exact") all["max_bin"] = text(max_bin);
     if (num_class > 0) all["num_class"] = text(num_class);
     return all;
   }

@@ -21,27 +21,31 @@ namespace raytrain {
 /// Threads: every function from any thread; one prediction at a time, with as many threads as it is told to use.
 class XGBoostPredictor {
  public:
-  /// Errors: as `Checkpoint::read`; `backend` for a model that XGBoost cannot read.
+  /// Errors: as `load`.
   explicit XGBoostPredictor(Checkpoint const& checkpoint, int threads = 0) : XGBoostPredictor{threads} {
     load(checkpoint, booster_);
   }
 
   /// A model that XGBoost has stored as JSON or UBJSON.
   ///
-  /// Errors: `not_found`, `io`; `backend` for a model that XGBoost cannot read.
+  /// Errors: `not_found`, `io`; `backend` for a model that XGBoost cannot read, `invalid_data` for that of a newer one.
   explicit XGBoostPredictor(std::filesystem::path const& model, int threads = 0) : XGBoostPredictor{threads} {
     booster_.load(detail::read_model_file(model, "XGBoost"));
   }
 
   /// Of all columns, or of those that the options name as features; in their order, as in training.
   ///
-  /// Errors: as `DMatrix`; `backend` for another number of features than the model has.
+  /// Errors: as `DMatrix`; `invalid_data` for other features than the model has.
   [[nodiscard]] auto predict(Dataset const& data, DMatrixOptions options = {},
                              PredictionType type = PredictionType::value) const -> Predictions {
     if (options.threads == 0) options.threads = threads_;
-    DMatrix const matrix{data, std::move(options)};
+    return predict(DMatrix{data, std::move(options)}, type);
+  }
+
+  /// Errors: `invalid_data` for other features than the model has.
+  [[nodiscard]] auto predict(DMatrix const& data, PredictionType type = PredictionType::value) const -> Predictions {
     std::lock_guard const lock{mutex_};
-    return booster_.predict(matrix, type);
+    return booster_.predict(data, type);
   }
 
   /// `kind`: "gain", "weight", "cover", "total_gain" or "total_cover".

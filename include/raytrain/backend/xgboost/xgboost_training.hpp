@@ -1,10 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <list>
+#include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
+
+#include <fmt/format.h>
 
 #include <raytrain/backend/boosting/detail/boosting_rounds.hpp>
 #include <raytrain/backend/boosting/detail/label_check.hpp>
@@ -51,7 +57,7 @@ class XGBoostTraining {
         {ctx_.initial_rounds(booster) + params_.num_boost_round, params_.early_stopping_rounds,
          params_.checkpoint_frequency},
         [&](int round) {
-          booster.update(round, matrices_.front());
+          boost(booster, round);
           return true;
         },
         [&](int round) { return booster.evaluate(round, named); }, tell);
@@ -64,6 +70,35 @@ class XGBoostTraining {
                                             .group = params_.group,
                                             .categorical = params_.categorical}));
     names_.push_back(name);
+  }
+
+  static void check_finite(std::string_view what, std::span<float const> values) {
+    auto const bad = std::ranges::find_if(values, [](float value) { return !std::isfinite(value); });
+    if (bad == values.end()) return;
+    throw Error{Errc::invalid_data, "XGBoostParams::custom_objective",
+                fmt::format("its {} {} is {}", what, bad - values.begin(), *bad),
+                "keep logarithms and divisors from 0"};
+  }
+
+  /// Each row's values, of which there is one for each class.
+  static void weigh(std::span<float const> weights, std::span<float> values) {
+    for (std::size_t i = 0; i < values.size() && !weights.empty(); ++i) {
+      values[i] *= weights[i * weights.size() / values.size()];
+    }
+  }
+
+  void boost(Booster& booster, int round) {
+    auto const& train = matrices_.front();
+    if (!params_.custom_objective) return booster.update(round, train);
+    auto const margins = booster.training_margins(train);
+    std::vector<float> gradients(margins.size());
+    std::vector<float> hessians(margins.size());
+    params_.custom_objective(margins, train.labels(), gradients, hessians);
+    check_finite("gradient", gradients);
+    check_finite("hessian", hessians);
+    weigh(train.weights(), gradients);
+    weigh(train.weights(), hessians);
+    booster.boost(round, train, gradients, hessians);
   }
 
   XGBoostContext& ctx_;

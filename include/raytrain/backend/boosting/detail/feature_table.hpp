@@ -21,6 +21,27 @@
 
 namespace raytrain::detail {
 
+/// Labels as boosting takes them. `where` and `owner`: what an error names.
+///
+/// Errors: `invalid_data` for a label that is NaN or infinite.
+inline void check_label_values(std::span<float const> labels, std::string_view where, std::string_view owner) {
+  auto const bad = std::ranges::find_if(labels, [](float label) { return !std::isfinite(label); });
+  if (bad == labels.end()) return;
+  throw Error{Errc::invalid_data, std::string{owner},
+              fmt::format("row {} of {} is {}", bad - labels.begin(), where, *bad), "leave out rows without a label"};
+}
+
+/// The same for weights.
+///
+/// Errors: `invalid_data` for a weight that is negative, NaN or infinite.
+inline void check_weight_values(std::span<float const> weights, std::string_view where, std::string_view owner) {
+  auto const bad = std::ranges::find_if(weights, [](float weight) { return !(weight >= 0) || std::isinf(weight); });
+  if (bad == weights.end()) return;
+  throw Error{Errc::invalid_data, std::string{owner},
+              fmt::format("row {} of {} is {}", bad - weights.begin(), where, *bad),
+              "write 0 for rows that do not count"};
+}
+
 /// A dataset in the terms of a library that boosts trees: features side by side, a label, a weight and a group.
 class FeatureTable {
  public:
@@ -66,15 +87,21 @@ class FeatureTable {
   /// All features of a row side by side, as XGBoost and LightGBM read them fastest.
   template <class T>
   [[nodiscard]] auto row_major() const -> std::vector<T> {
+    return row_major<T>(0, rows());
+  }
+
+  /// The same of `rows` rows from `from` on.
+  template <class T>
+  [[nodiscard]] auto row_major(std::size_t from, std::size_t rows) const -> std::vector<T> {
     auto const width = names_.size();
-    std::vector<T> table(rows() * width);
+    std::vector<T> table(rows * width);
     std::size_t first = 0;
     for (auto const& column : columns_) {
       with_element_type(column.type(), [&]<Element E>(E*) {
         using Exact = std::conditional_t<std::is_arithmetic_v<E>, E, float>;
-        auto const values = column.template as<E>();
         auto const count = column.row_values();
-        for (std::size_t row = 0; row < rows(); ++row) {
+        auto const values = column.template as<E>().subspan(from * count);
+        for (std::size_t row = 0; row < rows; ++row) {
           for (std::size_t i = 0; i < count; ++i)
             table[row * width + first + i] = static_cast<T>(static_cast<Exact>(values[row * count + i]));
         }
@@ -91,11 +118,7 @@ class FeatureTable {
     if (roles_.label.empty()) return {};
     auto const& column = data_.column(roles_.label);
     auto labels = numbers(column, "label");
-    auto const bad = std::ranges::find_if(labels, [](float label) { return !std::isfinite(label); });
-    if (bad != labels.end()) {
-      refuse(fmt::format("row {} of the label column '{}' is {}", bad - labels.begin(), column.name(), *bad),
-             "leave out rows without a label");
-    }
+    check_label_values(labels, fmt::format("the label column '{}'", column.name()), owner_);
     return labels;
   }
 
@@ -106,11 +129,7 @@ class FeatureTable {
     if (roles_.weight.empty()) return {};
     auto const& column = data_.column(roles_.weight);
     auto weights = numbers(column, "weight");
-    auto const bad = std::ranges::find_if(weights, [](float weight) { return !(weight >= 0) || std::isinf(weight); });
-    if (bad != weights.end()) {
-      refuse(fmt::format("row {} of the weight column '{}' is {}", bad - weights.begin(), column.name(), *bad),
-             "write 0 for rows that do not count");
-    }
+    check_weight_values(weights, fmt::format("the weight column '{}'", column.name()), owner_);
     return weights;
   }
 
@@ -142,6 +161,28 @@ class FeatureTable {
       }
     });
     return sizes;
+  }
+
+  /// A weight for each group.
+  ///
+  /// Errors: as `weights` and `group_sizes`; `invalid_data` for rows of one group with several weights.
+  [[nodiscard]] auto group_weights() const -> std::vector<float> {
+    std::vector<float> of_group;
+    auto const of_row = weights();
+    for (std::size_t row = 0; auto const size : group_sizes()) {
+      auto const group = std::span{of_row}.subspan(row, size);
+      auto const other = std::ranges::find_if(group, [&](float weight) { return weight != group.front(); });
+      if (other != group.end()) {
+        refuse(
+            fmt::format("rows {} and {} are in one group of the column '{}', and their weights in '{}' are {} and {}",
+                        row, row + static_cast<std::size_t>(other - group.begin()), roles_.group, roles_.weight,
+                        group.front(), *other),
+            "give all rows of a group the same weight");
+      }
+      of_group.push_back(group.front());
+      row += size;
+    }
+    return of_group;
   }
 
  private:

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+// What users get wrong, and what they are told.
+#include <raytrain/backend/xgboost.hpp>
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <xgboost/c_api.h>
+
+#include <raytrain/backend/xgboost/detail/model_version.hpp>
+#include <raytrain/backend/xgboost/xgboost_predictor.hpp>
+#include <raytrain/data/dataset.hpp>
+
+#include "../support/temporary_folder.hpp"
+#include "../support/thrown_error.hpp"
+#include "xgboost_refused.hpp"
+#include "xgboost_run.hpp"
+
+namespace {
+
+using namespace raytrain;
+using namespace raytrain::testing;
+
+TEST_CASE("parameters that cannot be are refused") {
+  TemporaryFolder const folder;
+  auto const with = config(folder, 2);
+  auto params = parameters();
+  params.num_boost_round = 0;
+  CHECK(refused(params, with) ==
+        "invalid_config: XGBoostParams::num_boost_round: must be at least 1 (got 0); write a larger one");
+  params = parameters();
+  params.params = {{"max_dpeth", "3"}};
+  check_contains(refused(params, with), "XGBoost has no use for \"max_dpeth\"");
+  params.params = {{"max_depth", "3"}};
+  check_contains(refused(params, with), "XGBoostParams::params: holds 'max_depth', which is a field of its own");
+  params.params = {{"grow_policy", "sideways"}};
+  check_contains(refused(params, with), "Invalid Input: 'sideways', valid values are: {'depthwise', 'lossguide'}");
+  params = parameters();
+  params.objective = "binary:logstic";
+  check_contains(refused(params, with), "binary:logstic");
+  params = parameters();
+  params.label = "targte";
+  check_contains(refused(params, with),
+                 "column 'targte': is not in the dataset, which has x (float32, 3), noise (int32, scalar), target");
+}
+
+TEST_CASE("data that cannot be is refused with row and column") {
+  TemporaryFolder const folder;
+  auto with = config(folder, 2);
+  auto const train_on = [&](std::vector<float> const& labels) {
+    with.datasets = {{"train", Dataset::from_columns({{"x", std::vector<float>(labels.size())}, {"target", labels}})}};
+  };
+  train_on({0, 1, 0.5F, 1});
+  check_contains(refused(parameters(), with), "row 2 of the label column 'target' is 0.5, and must be 0 or 1");
+  train_on({0, 1, 1, std::nanf("")});
+  check_contains(refused(parameters(), with), "row 3 of the label column 'target' is nan");
+  train_on({0});
+  check_contains(refused(parameters(), with), "1 rows");
+  auto multi = parameters();
+  multi.objective = "multi:softprob";
+  multi.num_class = 3;
+  multi.eval_metric = {};
+  train_on({0, 1, 3, 1});
+  check_contains(refused(multi, with), "row 2 of the label column 'target' is 3, and must be a class from 0 to 2");
+  with.datasets.clear();
+  check_contains(refused(parameters(), with), "dataset 'train': is not among the run's datasets");
+}
+
+TEST_CASE("a checkpoint of another objective is refused with both") {
+  TemporaryFolder const folder;
+  auto const with = config(folder, 1);
+  XGBoostTrainer{parameters(3), with}.fit();
+  auto other = parameters(6);
+  other.objective = "reg:logistic";
+  check_contains(
+      refused(other, with),
+      "XGBoostParams::objective: is 'reg:logistic', and the checkpoint's model was trained for 'binary:logistic'");
+}
+
+TEST_CASE("of several workers the one whose data is wrong is named, on threads and distributed") {
+  std::vector<float> labels(100);
+  labels[70] = std::nanf("");  // of two distributed workers the second has it
+  for (auto const mode : {XGBoostMode::automatic, XGBoostMode::distributed}) {
+    TemporaryFolder const folder;
+    auto with = config(folder, 2, mode);
+    with.datasets = {{"train", Dataset::from_columns({{"x", std::vector<float>(100)}, {"target", labels}})}};
+    auto const distributed = mode == XGBoostMode::distributed;
+    auto const text = refused(parameters(), with);
+    check_contains(text, distributed ? "rank 1 on " : "rank 0 on ");
+    check_contains(text, distributed ? "row 20 of the label column 'target' is nan; leave out rows without a label"
+                                     : "row 70 of the label column 'target' is nan");
+    CHECK(text.find(distributed ? "rank 0 on " : "rank 1 on ") == std::string::npos);
+  }
+}
+
+TEST_CASE("workers with other features are refused, with what each of them has") {
+  TemporaryFolder const folder;
+  auto const with = config(folder, 2, XGBoostMode::distributed);
+  XGBoostTrainer columns{[](XGBoostContext& ctx) {
+                           DMatrixOptions options{.label = "target", .features = {"x", "noise"}};
+                           if (ctx.world_rank() == Rank{1}) options.features.pop_back();
+                           (void)ctx.dmatrix("train", options);
+                         },
+                         with};
+  check_contains(thrown_error([&] { columns.fit(); }),
+                 "XGBoostContext::dmatrix(\"train\"): rank 1 has 3 features (x_0, x_1, x_2), and rank 0 "
+                 "has 4 features (x_0, x_1, x_2, noise); give all workers the same columns");
+  XGBoostTrainer rows{[](XGBoostContext& ctx) {
+                        std::vector<std::uint64_t> const indptr{0, 1};
+                        std::vector<std::uint32_t> const indices{0};
+                        std::vector<float> const values{1};
+                        (void)ctx.dmatrix({.indptr = indptr,
+                                           .indices = indices,
+                                           .values = values,
+                                           .columns = 3 + std::size_t{ctx.world_rank().value}});
+                      },
+                      with};
+  check_contains(thrown_error([&] { rows.fit(); }),
+                 "XGBoostContext::dmatrix(CsrRows): rank 1 has 4 features, and rank 0 has 3 features");
+}
+
+TEST_CASE("to predict from other features than those of the training is refused with both") {
+  TemporaryFolder const folder;
+  auto const result = XGBoostTrainer{parameters(2), config(folder, 1)}.fit();
+  XGBoostPredictor const predictor{result.checkpoint().value()};
+  auto const refused_with = [&](std::vector<std::string> const& features) {
+    return thrown_error([&] { return predictor.predict(sample(10, 1), {.features = features}); });
+  };
+  check_contains(
+      refused_with({"x"}),
+      "invalid_data: predicting from a model of XGBoost: it has 4 features, and the data 3; give the columns");
+  check_contains(refused_with({"noise", "x"}), "its feature 0 is 'x_0', and that of the data 'noise'");
+}
+
+// The same model, as an XGBoost of another version would have stored it.
+auto stored_by(std::string model, detail::ModelVersion version, bool is_json) -> std::string {
+  auto const [major, minor, patch] = version;
+  auto const at = model.rfind("version");
+  REQUIRE(at != std::string::npos);
+  if (is_json) {
+    auto const numbers = model.find('[', at);
+    return model.replace(numbers, model.find(']', at) - numbers, fmt::format("[{}, {},{}", major, minor, patch));
+  }
+  auto const numbers = model.find('i', at + std::string{"version"}.size());
+  for (std::size_t i = 0; i < 3; ++i) model[numbers + 1 + 2 * i] = static_cast<char>(version[i]);
+  return model;
+}
+
+TEST_CASE("a model of a newer XGBoost is refused with both versions, and a newer patch or an older one is read") {
+  TemporaryFolder const folder;
+  auto params = parameters(2);
+  auto const result = XGBoostTrainer{params, config(folder, 1)}.fit();
+  XGBoostPredictor const predictor{result.checkpoint().value()};
+  auto const data = sample(10, 1);
+  auto const expected = predictor.predict(data, {.label = "target"}).values;
+  detail::ModelVersion ours{};
+  XGBoostVersion(&ours[0], &ours[1], &ours[2]);
+  auto const [major, minor, patch] = ours;
+  for (auto const* const name : {"model.json", "model.ubj"}) {
+    auto const path = folder.path() / name;
+    predictor.save_model(path);
+    std::ifstream file{path, std::ios::binary};
+    std::string const model{std::istreambuf_iterator<char>{file}, {}};
+    CHECK(detail::model_version(bytes_of(model)) == ours);
+    auto const store = [&](detail::ModelVersion version) {
+      std::ofstream{path, std::ios::binary} << stored_by(model, version, path.extension() == ".json");
+    };
+    for (auto const& newer : {detail::ModelVersion{major + 1, 0, 2}, detail::ModelVersion{major, minor + 1, 0}}) {
+      store(newer);
+      auto const text = fmt::format(
+          "reading a model of XGBoost: XGBoost {} has stored it, and this program has XGBoost {}.{}.{}; build with",
+          fmt::join(newer, "."), major, minor, patch);
+      check_contains(thrown_error([&] { XGBoostPredictor{path}; }), "invalid_data: " + text);
+      params.initial_model = path;
+      auto with = config(folder, 2);
+      with.run.resume = Resume::fresh;
+      check_contains(refused(params, with), text);
+    }
+    for (auto const& readable : {detail::ModelVersion{major, minor, 99}, detail::ModelVersion{1, 6, 0}}) {
+      store(readable);
+      CHECK(XGBoostPredictor{path}.predict(data, {.label = "target"}).values == expected);
+    }
+  }
+}
+
+TEST_CASE("what is no model is refused with the file's name or with XGBoost's text") {
+  TemporaryFolder const folder;
+  auto const path = folder.path() / "model.json";
+  check_contains(thrown_error([&] { XGBoostPredictor{path}; }),
+                 "model.json': there is no such file; name a model that");
+  for (auto const* const text : {"", "{", "{}", "no model", "{\"version\": [9"}) {
+    std::ofstream{path} << text;
+    CAPTURE(text);
+    check_contains(thrown_error([&] { XGBoostPredictor{path}; }), "backend: XGBoosterLoadModelFromBuffer: ");
+  }
+}
+
+}  // namespace

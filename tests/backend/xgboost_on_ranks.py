@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Boosts as the ranks of a job, which go wrong in the middle of a round, and looks at what is left of them:
+
+  xgboost_on_ranks.py CASE PROGRAM MPIRUN ARGUMENT...
+"""
+import pathlib
+import re
+import shutil
+import socket
+import sys
+import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / 'launch'))
+from job import Job  # noqa: E402
+
+case, program, *mpirun = sys.argv[1:]
+
+
+def ranks(count, *arguments):
+    return Job(*mpirun, '-n', count, program, *arguments)
+
+
+def last_model(storage):
+    models = sorted(storage.glob('ranks/checkpoints/*/booster.ubj'))
+    return models[-1].read_bytes() if models else b''
+
+
+def said_at(line):
+    return float(re.search(r' at ([\d.]+) s$', line)[1])
+
+
+def when_wrong(job):
+    job.expect('a rank goes wrong', len(job.lines_with('goes wrong')) == 1)
+    return said_at(job.lines_with('goes wrong')[0])
+
+
+def expect_nothing_left(job):
+    job.expect_nobody_left()
+    ports = re.findall(r'^listens: port (\d+)', job.text, re.MULTILINE)
+    job.expect('the tracker and each worker have listened', len(ports) > 3)
+    for port in ports:
+        with socket.socket() as probe:
+            job.expect(f'nobody listens at port {port} any more', probe.connect_ex(('127.0.0.1', int(port))) != 0)
+
+
+def expect_goes_on(storage):
+    """The next start goes on from the last checkpoint, to the model of a run without interruption."""
+    job = ranks(3, storage)
+    job.expect('it ends well', job.status == 0 and len(job.lines_with('result finished')) == 3)
+    left = len(list(storage.glob('ranks/checkpoints/*')))
+    job.expect('it went on in the middle', left > 0 and 'goes wrong' not in job.text)
+    whole = storage.with_name('whole')
+    job = ranks(3, whole)
+    job.expect('the run without interruption ends well', job.status == 0)
+    job.expect('both have the same model', last_model(storage) == last_model(whole) != b'')
+
+
+def models(storage):
+    """All ranks have one model, about as good as that of one process."""
+    storage.mkdir()
+    alone = Job(program, storage, 'models')
+    expected = float(re.search(r'AUC ([\d.]+)', alone.text)[1])
+    single = (storage / 'model_0.ubj').read_bytes()
+    for count in 2, 3:
+        folder = storage / str(count)
+        folder.mkdir()
+        job = ranks(count, folder, 'models')
+        job.expect('it ends well', job.status == 0)
+        stored = [(folder / f'model_{rank}.ubj').read_bytes() for rank in range(count)]
+        job.expect('all ranks have one model', len(set(stored)) == 1)
+        job.expect('it comes from parts of the rows', stored[0] != single)
+        auc = float(re.search(r'AUC ([\d.]+)', job.text)[1])
+        job.expect(f'the AUC of {count} ranks, {auc}, is about {expected}', abs(auc - expected) < 0.01)
+
+
+def throws(storage):
+    job = ranks(3, storage, 'throw')
+    failed = job.lines_with('failed: ')
+    job.expect('all ranks say why', len(failed) == 3)
+    begin = when_wrong(job)
+    for line in failed:
+        job.expect('rank 1 is the one that is named', 'rank 1 on ' in line and 'as planned' in line)
+        job.expect('no other one is', 'rank 0 on ' not in line and 'rank 2 on ' not in line)
+        job.expect('they end within a second', said_at(line) - begin < 1)
+    expect_nothing_left(job)
+    expect_goes_on(storage)
+
+
+def killed(storage):
+    job = ranks(3, storage, 'kill')
+    begin = when_wrong(job)
+    for line in job.lines_with('failed: '):  # unless the launcher has ended them first
+        job.expect('they name the rank that is lost', 'rank 1 on ' in line and 'is lost' in line)
+        job.expect('they end within a second', said_at(line) - begin < 1)
+    job.expect('it fails as the launcher tells a signal', job.status in (137, 9))
+    job.expect('it ends within 10 s', job.seconds < 10)
+    expect_nothing_left(job)
+    expect_goes_on(storage)
+
+
+def signalled(storage):
+    """SIGTERM to one of the processes stops all of them behind the same round."""
+    job = ranks(3, storage, 'signal')
+    job.expect('all ranks stop', len(job.lines_with('result aborted')) == 3)
+    job.expect('it ends by the status with which a scheduler starts it again', job.status == 75)
+    job.expect('the last round has a checkpoint', last_model(storage) != b'')
+    expect_nothing_left(job)
+
+
+CASES = {function.__name__: function for function in (models, throws, killed, signalled)}
+
+scratch = pathlib.Path(tempfile.mkdtemp())
+try:
+    CASES[case](scratch / 'runs')
+finally:
+    shutil.rmtree(scratch)
