@@ -21,6 +21,7 @@
 #include <raytrain/core/bytes.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/metrics.hpp>
+#include <raytrain/core/rank.hpp>
 #include <raytrain/message/message.hpp>
 
 namespace raytrain {
@@ -60,6 +61,8 @@ class Checkpoint {
   /// Rank 0's reports until this one; 0 if it was never committed.
   [[nodiscard]] auto training_iteration() const noexcept -> std::uint64_t { return manifest_->training_iteration; }
   /// Seconds of training until this one, over all starts of the run; 0 if it was never committed.
+  /// Of the run that wrote it.
+  [[nodiscard]] auto world_size() const noexcept -> WorldSize { return {manifest_->world_size}; }
   [[nodiscard]] auto time_total_s() const noexcept -> double { return manifest_->time_total_s; }
   /// Rank 0's report that came with it; empty if it was never committed.
   [[nodiscard]] auto metrics() const noexcept -> Metrics const& { return manifest_->metrics; }
