@@ -25,6 +25,7 @@ Context:
   program(name, *args, env={})    runs build/benchmarks/NAME/name, the JSON object that it printed; stops on a failure
   command(*args, env={})          the same for any command
   text(*args, env={})             what any command printed
+  make(*targets)                  builds what else the benchmark runs, by ninja's names
   folder                          a temporary folder, the working directory of the programs; removed at the end
   row(case, metric, values, goal=None, direction='higher')
   versions                        a dict shown in the header of the table: add what the programs said
@@ -72,6 +73,9 @@ class Context:
             return json.loads(printed)
         except ValueError:
             raise Failed(f'{" ".join(map(str, arguments))}: its output is not a JSON object\n{printed}') from None
+
+    def make(self, *targets):
+        build(list(targets))
 
     def row(self, case, metric, values, goal=None, direction='higher'):
         value = statistics.median(values)

@@ -7,12 +7,12 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <fstream>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "../../examples/fashion_mnist/networks.hpp"
+#include "../peak_memory.hpp"
 
 /// What raytrain's program and its twins have in common: the command line, the loss, what is measured and checked.
 namespace job {
@@ -80,15 +80,6 @@ void check_equal(std::vector<torch::Tensor> const& parameters, Broadcast const& 
   if (of_rank_0 != mine) throw std::runtime_error{"the workers' networks differ"};
 }
 
-/// Most memory that this process ever had in use, in MiB.
-inline auto peak_mb() -> double {
-  std::ifstream status{"/proc/self/status"};
-  for (std::string word; status >> word;) {
-    if (double kilobytes = 0; word == "VmHWM:" && status >> kilobytes) return kilobytes / 1024;
-  }
-  throw std::runtime_error{"/proc/self/status has no VmHWM"};
-}
-
 /// Prints what the driver reads. Errors: when the network has not learned what it does within some hundred steps.
 inline void print(Options const& options, Figures const& figures) {
   auto const bound = options.model == "mlp" ? 0.75 : 1.4;
@@ -96,7 +87,7 @@ inline void print(Options const& options, Figures const& figures) {
     throw std::runtime_error{"the loss is " + std::to_string(figures.loss) + ", not below " + std::to_string(bound)};
   }
   std::printf("{\"samples_per_s\": %.1f, \"first_step_s\": %.4f, \"peak_mb\": %.2f, \"loss\": %.4f}\n",
-              figures.samples_per_s, figures.first_step_s, peak_mb(), figures.loss);
+              figures.samples_per_s, figures.first_step_s, peak_mib(), figures.loss);
 }
 
 }  // namespace job

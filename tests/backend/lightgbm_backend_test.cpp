@@ -408,7 +408,7 @@ TEST_CASE("workers with other features are told apart before LightGBM adds up wh
                           },
                           config(folder, 2)};
   check_contains(thrown_error([&] { trainer.fit(); }),
-                 "rank 1 has the features x_0, x_1, x_2, and rank 0 x_0, x_1, x_2, noise");
+                 "rank 1 has 3 features (x_0, x_1, x_2), and rank 0 has 4 features (x_0, x_1, x_2, noise)");
 }
 
 TEST_CASE("a checkpoint of another objective is refused with both") {

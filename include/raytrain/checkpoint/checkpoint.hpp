@@ -21,6 +21,7 @@
 #include <raytrain/core/bytes.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/metrics.hpp>
+#include <raytrain/core/rank.hpp>
 #include <raytrain/message/message.hpp>
 
 namespace raytrain {
@@ -59,6 +60,8 @@ class Checkpoint {
   [[nodiscard]] auto number() const noexcept -> std::uint64_t { return manifest_->number; }
   /// Rank 0's reports until this one; 0 if it was never committed.
   [[nodiscard]] auto training_iteration() const noexcept -> std::uint64_t { return manifest_->training_iteration; }
+  /// Of the run that wrote it; 0 if it was never committed.
+  [[nodiscard]] auto world_size() const noexcept -> WorldSize { return {manifest_->world_size}; }
   /// Seconds of training until this one, over all starts of the run; 0 if it was never committed.
   [[nodiscard]] auto time_total_s() const noexcept -> double { return manifest_->time_total_s; }
   /// Rank 0's report that came with it; empty if it was never committed.

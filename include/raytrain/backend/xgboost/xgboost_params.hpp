@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <filesystem>
 #include <functional>
 #include <map>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -82,6 +85,16 @@ struct XGBoostParams {
       if (own.contains(name))
         refuse("params", fmt::format("holds '{}', which is a field of its own", name), "write the field");
     }
+  }
+
+  /// Whether training on the bins of the values gives the very model that training on the values gives.
+  [[nodiscard]] auto needs_bins_only() const -> bool {
+    auto const decides_otherwise = [](auto const& param) {
+      constexpr std::array<std::string_view, 4> names{"booster", "updater", "process_type", "device"};
+      return std::ranges::find(names, std::string_view{param.first}) != names.end();
+    };
+    return tree_method == "hist" && weight.empty() && group.empty() && categorical.empty() && initial_model.empty() &&
+           std::ranges::none_of(params, decides_otherwise);
   }
 
   /// All that is set by `XGBoosterSetParam`, but for the metrics and `params`.

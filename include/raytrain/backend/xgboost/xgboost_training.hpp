@@ -68,8 +68,15 @@ class XGBoostTraining {
     matrices_.push_back(ctx_.dmatrix(name, {.label = params_.label,
                                             .weight = params_.weight,
                                             .group = params_.group,
-                                            .categorical = params_.categorical}));
+                                            .categorical = params_.categorical,
+                                            .max_bin = name == "train" ? bins() : 0}));
     names_.push_back(name);
+  }
+
+  /// Bins follow from how the rows are divided among workers, and a checkpoint's trees split between those of its own.
+  [[nodiscard]] auto bins() const -> int {
+    auto const other_bins = ctx_.checkpoint() && ctx_.checkpoint()->world_size() != ctx_.world_size();
+    return params_.needs_bins_only() && !other_bins ? params_.max_bin : 0;
   }
 
   static void check_finite(std::string_view what, std::span<float const> values) {

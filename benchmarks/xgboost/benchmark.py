@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+import pathlib
+import sys
+import tempfile
+import time
+
+GOAL_THREADS, GOAL_PROCESSES, GOAL_REPORT_PERCENT, GOAL_EXAMPLE_S = 0.97, 1.0, 1, 0.5
+
+WORKERS = 2
+ROUNDS = {10_000: 500, 100_000: 100, 1_000_000: 30}  # of boosting, for each number of rows
+QUICK_ROUNDS = {10_000: 200, 100_000: 40}
+REPORT_ROUNDS = 400
+QUICK_ENVIRONMENTS = 1
+
+# What the twin can be given: how it holds the rows, and how OpenMP's threads wait, which is raytrain's environment, too.
+MATRICES = ['dmatrix', 'quantile']
+ENVIRONMENTS = {'OpenMP as it is': {}, 'OMP_WAIT_POLICY=active': {'OMP_WAIT_POLICY': 'active'},
+                'OMP_WAIT_POLICY=passive': {'OMP_WAIT_POLICY': 'passive'}}
+
+ROOT = pathlib.Path(__file__).parents[2]
+
+
+def describe():
+    return 'boosting trees by XGBoost, on threads and in 2 processes, against its C API by hand (G7)'
+
+
+def run(context):
+    if not (context.build / 'benchmarks/xgboost/raytrain').exists():
+        raise SystemExit('xgboost needs libxgboost-dev, libopenmpi-dev and openmpi-bin: '
+                         'apt-get install --no-install-recommends libxgboost-dev libopenmpi-dev openmpi-bin')
+    context.make('examples/breast_cancer')
+    context.text('bash', '-c', f'source {ROOT}/setup && fetch_breast_cancer')
+    context.versions['libxgboost-dev'] = context.text('dpkg-query', '-W', '-f', '${Version}', 'libxgboost-dev')
+    # In memory, since the twin waits for no disk.
+    with tempfile.TemporaryDirectory(dir='/dev/shm') as storage:
+        trainings(context, storage)
+    first_example(context)
+
+
+def trainings(context, storage):
+    folders = iter(range(1_000_000))
+
+    def raytrain(rows, rounds, held, training, environment=None, launch=()):
+        program = context.build / 'benchmarks/xgboost/raytrain'
+        return context.command(*launch, program, rows, rounds, held, training, f'{storage}/{next(folders)}', env=environment)
+
+    for rows, rounds in (QUICK_ROUNDS if context.quick else ROUNDS).items():
+        threads(context, raytrain, rows, rounds)
+        if rows <= 100_000:
+            reports(context, raytrain, rows)
+        if rows >= 100_000:
+            processes(context, raytrain, rows, rounds)
+
+
+def in_turns(context, turns):
+    """What each of them gave in each round. Who begins changes, so that a machine that slows down is not one side's."""
+    names = list(turns)
+    gave = {name: [] for name in names}
+    for number in range(context.rounds):
+        first = number % len(names)
+        for name in names[first:] + names[:first]:
+            gave[name].append(turns[name]())
+    return gave
+
+
+def over(figures, name, ours, twin):
+    return [a[name] / b[name] for a, b in zip(figures[ours], figures[twin])]
+
+
+def check_equal(figures, sides):
+    losses = {turn['loss'] for side in sides for turn in figures[side]}
+    if max(losses) - min(losses) > 1e-6:
+        raise SystemExit(f'{" and ".join(sides)} have trained different models: their losses are {sorted(losses)}')
+
+
+def threads(context, raytrain, rows, rounds):
+    case = f'{rows} rows, {WORKERS} threads'
+
+    def native(matrix, environment=None, rounds=rounds):
+        return context.program('native', rows, rounds, WORKERS, matrix, env=environment)
+
+    environments = list(ENVIRONMENTS.items())[:QUICK_ENVIRONMENTS if context.quick else None]
+    trials = {(matrix, name): native(matrix, environment, rounds // 2)['rounds_per_s']
+              for matrix in MATRICES for name, environment in environments}
+    best, waiting = max(trials, key=trials.get)
+    context.versions[f'native, {rows} rows'] = f'{best} with {waiting}'
+    environment = ENVIRONMENTS[waiting]
+    figures = in_turns(context, {
+        'table': lambda: raytrain(rows, rounds, 'table', 'ready', environment),
+        'columns': lambda: raytrain(rows, rounds, 'columns', 'ready', environment),
+        **{matrix: lambda matrix=matrix: native(matrix, environment) for matrix in MATRICES}})
+    check_equal(figures, figures)
+
+    context.row(case, 'rounds/s over native', over(figures, 'rounds_per_s', 'table', best), goal=GOAL_THREADS)
+    context.row(case, 'the same, a column for each feature', over(figures, 'rounds_per_s', 'columns', best))
+    context.row(case, 'from rows to stored model, speed over native', over(figures, 'whole_rounds_per_s', 'table', best))
+    for matrix in MATRICES:
+        context.row(case, f'peak memory over native with {matrix}', over(figures, 'peak_mib', 'table', matrix), direction='lower')
+    names = {'table': 'raytrain', 'columns': 'raytrain, a column for each feature', **{name: f'native, {name}' for name in MATRICES}}
+    for side, name in names.items():
+        context.row(case, f'{name}: rounds/s', [turn['rounds_per_s'] for turn in figures[side]])
+    for side, name in names.items():
+        context.row(case, f'{name}: peak memory, MiB', [turn['peak_mib'] for turn in figures[side]], direction='lower')
+
+
+def reports(context, raytrain, rows):
+    context.row(f'{rows} rows, {WORKERS} threads', 'cost of a report in each round, %',
+                [raytrain(rows, REPORT_ROUNDS, 'table', 'reports')['report_percent'] for _ in range(context.rounds)],
+                goal=GOAL_REPORT_PERCENT, direction='lower')
+
+
+def processes(context, raytrain, rows, rounds):
+    case = f'{rows} rows, {WORKERS} processes'
+    mpirun = ['mpirun', '-n', WORKERS]
+    environment = dict(line.split('=', 1) for line in (ROOT / 'mpirun.env').read_text().splitlines()
+                       if not line.startswith('#'))
+
+    def native(how, matrix='quantile'):
+        return context.command(sys.executable, '-B', pathlib.Path(__file__).parent / 'processes.py', WORKERS, how,
+                               context.build / 'benchmarks/xgboost/native', rows, rounds, 1, matrix)
+
+    best = max(MATRICES, key=lambda matrix: native('together', matrix)['rounds_per_s'])
+    figures = in_turns(context, {'raytrain': lambda: raytrain(rows, rounds, 'table', 'ready', environment, mpirun),
+                                 'together': lambda: native('together', best), 'apart': lambda: native('apart', best)})
+    check_equal(figures, ['raytrain', 'together'])
+    context.row(case, "rounds/s over XGBoost's own distributed mode", over(figures, 'rounds_per_s', 'raytrain', 'together'),
+                goal=GOAL_PROCESSES)
+    context.row(case, 'from rows to stored model, speed over the same', over(figures, 'whole_rounds_per_s', 'raytrain', 'together'))
+    lost = [1 - share for share in over(figures, 'rounds_per_s', 'together', 'apart')]
+    context.row(case, 'native: share of a round that processes which exchange nothing save', lost, direction='lower')
+    for side in ['raytrain', 'together']:
+        name = side if side == 'raytrain' else 'native'
+        context.row(case, f"{name}: share of a round in XGBoost's send, recv and poll",
+                    [turn['exchange_share'] for turn in figures[side]], direction='lower')
+    for side, name in {'raytrain': 'raytrain', 'together': 'native', 'apart': 'native, nothing exchanged'}.items():
+        context.row(case, f'{name}: rounds/s', [turn['rounds_per_s'] for turn in figures[side]])
+
+
+def first_example(context):
+    times = []
+    for number in range(context.rounds):
+        begin = time.monotonic()
+        context.text(context.build / 'examples/breast_cancer', '--data', context.build / 'datasets/breast_cancer.csv',
+                     '--storage', f'example_{number}')
+        times.append(time.monotonic() - begin)
+    context.row('breast_cancer, 569 rows', 'the program, from start to end, s', times, goal=GOAL_EXAMPLE_S, direction='lower')
