@@ -334,16 +334,17 @@ TEST_CASE("a worker that fails between rounds ends the others at once, and is th
 
 TEST_CASE("a worker that fails is the one that is named also where the others wait for it in LightGBM's network") {
   TemporaryFolder const folder;
-  LightGBMTrainer trainer{[&](LightGBMContext& ctx) {
-                            auto params = parameters();
-                            if (ctx.world_rank() == Rank{2}) {
-                              ctx.connect();
-                              (void)ctx.all_gather(std::vector<std::string>{"x_0", "x_1", "x_2", "noise"});
-                              throw std::runtime_error{"as planned"};
-                            }
-                            (void)ctx.dataset("train", params);
-                          },
-                          config(folder, 3)};
+  LightGBMTrainer trainer{
+      [&](LightGBMContext& ctx) {
+        auto params = parameters();
+        if (ctx.world_rank() == Rank{2}) {
+          ctx.connect();
+          (void)ctx.all_gather(std::string{"4 features (x_0, x_1, x_2, noise)"});  // as `dataset` does
+          throw std::runtime_error{"as planned"};
+        }
+        (void)ctx.dataset("train", params);
+      },
+      config(folder, 3)};
   auto const text = thrown_error([&] { trainer.fit(); });
   check_contains(text, "rank 2 on ");
   check_contains(text, "as planned");
