@@ -99,32 +99,33 @@ auto train_with(typename Backend::Params const& params, Options const& options) 
     right += (predictions.values[row] > 0.5F) == (target[row] > 0.5F) ? 1 : 0;
   auto const accuracy = static_cast<double>(right) / static_cast<double>(valid.rows());
   if (raytrain::is_first_of_job()) {
-    predictor.save_model(options.model);
+    auto const standard = options.backend == "xgboost" ? "breast_cancer.json" : "breast_cancer.txt";
+    auto const model = options.model.empty() ? std::filesystem::path{standard} : options.model;
+    predictor.save_model(model);
     if (!options.predictions.empty()) write_predictions(options.predictions, valid, predictions.values);
     fmt::print("\n{} of {} held-out rows are right ({:.1f} %), AUC {:.4f}\nmodel            {}\n", right, valid.rows(),
-               100 * accuracy, result.metrics.number("valid-auc").value_or(0), options.model.string());
+               100 * accuracy, result.metrics.number("valid-auc").value_or(0), model.string());
     if (result.nothing_left) fmt::print("\nThis run is finished. --fresh starts anew.\n");
   }
   return accuracy > 0.9 ? 0 : 1;
 }
 
-auto run(Options options) -> int {
-  if (options.model.empty()) options.model = options.backend == "xgboost" ? "breast_cancer.json" : "breast_cancer.txt";
+auto run(Options const& options) -> int {
   if (options.backend == "xgboost") {
-    return train_with<raytrain::XGBoostBackend, raytrain::XGBoostPredictor>({.label = "target",
-                                                                             .objective = "binary:logistic",
-                                                                             .eval_metric = {"logloss", "auc"},
-                                                                             .max_depth = 6,
-                                                                             .num_boost_round = options.rounds},
-                                                                            options);
+    raytrain::XGBoostParams const params{.label = "target",
+                                         .objective = "binary:logistic",
+                                         .eval_metric = {"logloss", "auc"},
+                                         .max_depth = 6,
+                                         .num_boost_round = options.rounds};
+    return train_with<raytrain::XGBoostBackend, raytrain::XGBoostPredictor>(params, options);
   }
 #ifdef WITH_LIGHTGBM
-  return train_with<raytrain::LightGBMBackend, raytrain::LightGBMPredictor>({.label = "target",
-                                                                             .objective = "binary",
-                                                                             .metric = {"binary_logloss", "auc"},
-                                                                             .learning_rate = 0.3,
-                                                                             .num_iterations = options.rounds},
-                                                                            options);
+  raytrain::LightGBMParams const params{.label = "target",
+                                        .objective = "binary",
+                                        .metric = {"binary_logloss", "auc"},
+                                        .learning_rate = 0.3,
+                                        .num_iterations = options.rounds};
+  return train_with<raytrain::LightGBMBackend, raytrain::LightGBMPredictor>(params, options);
 #else
   throw std::runtime_error{
       "--backend lightgbm: this program was built without LightGBM, which ./examples/run breast_cancer --backend "
