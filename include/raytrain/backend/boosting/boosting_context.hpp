@@ -19,6 +19,7 @@
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/rank.hpp>
 #include <raytrain/core/stopped.hpp>
+#include <raytrain/core/usable_cores.hpp>
 #include <raytrain/train/train_context.hpp>
 #include <raytrain/train/worker_setup.hpp>
 
@@ -69,9 +70,10 @@ class BoostingContext : public TrainContext {
   /// Whether the first worker boosts with the rows and the threads of all.
   [[nodiscard]] auto is_one_booster() const noexcept -> bool { return one_booster_; }
 
-  /// Decides for one booster where that can be: on threads, with several workers.
+  /// Decides for one booster where that can be: on threads, with several workers. A group operation.
   auto decide_on_one_booster(BoostingMode mode) -> bool {
     one_booster_ = on_threads_ && world_size().value > 1 && mode != BoostingMode::distributed;
+    if (one_booster_) take_cores_of_all();
     return one_booster_;
   }
 
@@ -114,6 +116,15 @@ class BoostingContext : public TrainContext {
  private:
   BoostingContext(bool on_threads, WorkerSetup setup, std::shared_ptr<detail::RoundBoard> board)
       : TrainContext{std::move(setup)}, on_threads_{on_threads}, board_{std::move(board)} {}
+
+  /// The threads that the library starts run where this one may, which can be bound to cores of its own.
+  void take_cores_of_all() {
+    std::vector<int> cores;
+    for (auto const& of_worker : all_gather(usable_cores())) {
+      cores.insert(cores.end(), of_worker.begin(), of_worker.end());
+    }
+    if (world_rank() == Rank{0}) bind_to_cores(cores);
+  }
 
   bool on_threads_;
   bool one_booster_ = false;

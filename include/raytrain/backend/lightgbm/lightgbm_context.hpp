@@ -51,7 +51,7 @@ class LightGBMContext : public BoostingContext {
   }
 
   /// From here on the first worker boosts with the rows and the threads of all, and the others stand by. False where
-  /// that cannot be: on ranks, in a world of one, and where the settings say otherwise.
+  /// that cannot be: on ranks, in a world of one, and where the settings say otherwise. A group operation.
   [[nodiscard]] auto choose_one_booster() -> bool { return !network_ && decide_on_one_booster(mode_); }
 
   /// This worker's rows of a dataset: a part of "train" and of what else `DataConfig` splits, or all; with the margins

@@ -82,7 +82,7 @@ class XGBoostContext : public BoostingContext {
   }
 
   /// From here on the first worker boosts with the rows and the threads of all, and the others stand by. False where
-  /// that cannot be: on ranks, in a world of one, and where the settings say otherwise.
+  /// that cannot be: on ranks, in a world of one, and where the settings say otherwise. A group operation.
   [[nodiscard]] auto choose_one_booster() -> bool { return !communicator_ && decide_on_one_booster(shared_->mode); }
 
   /// This worker's rows of a dataset: a part of "train" and of what else `DataConfig` splits, or all. A group operation

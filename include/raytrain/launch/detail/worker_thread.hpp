@@ -2,7 +2,6 @@
 #pragma once
 
 #include <pthread.h>
-#include <sched.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -36,13 +35,12 @@ class WorkerCores {
   void take(Placement const& placement) const {
     pthread_setname_np(pthread_self(), ("worker-" + std::to_string(placement.world_rank.value)).c_str());
     if (!pin_) return;
-    cpu_set_t set;
-    CPU_ZERO(&set);
+    std::vector<int> own;
     auto const first = placement.local_rank.value * static_cast<std::size_t>(cpus_);
     for (std::size_t cpu = 0; cpu < static_cast<std::size_t>(cpus_); ++cpu) {
-      CPU_SET(cores_[(first + cpu) % cores_.size()], &set);
+      own.push_back(cores_[(first + cpu) % cores_.size()]);
     }
-    pthread_setaffinity_np(pthread_self(), sizeof set, &set);
+    bind_to_cores(own);
   }
 
  private:
