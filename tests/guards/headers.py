@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every public header compiles alone, and twice in a row, without a warning; what needs LibTorch, XGBoost, MPI or NCCL where
-that is. Those that a test includes before anything else are left out: the build has compiled them so."""
+that is."""
 import pathlib
 import re
 import sys
@@ -10,21 +10,18 @@ import compiler
 import guard
 
 INCLUDE = re.compile(r'^#include <([^>]+)>', re.M)
-FIRST = re.compile(r'^#include (?:<([^>]+)>|")', re.M)
 TORCH_NAME = re.compile(r'\b(torch|at|c10)::')
 TORCH_HEADER = re.compile(r'(torch|ATen|c10)/')
 
 
 def checker(tool):
     def check(root):
-        in_tests = included_first(root)
         headers = compiler.headers(root, guard)
         text = {str(header): (root / 'include' / header).read_text() for header, _ in headers}
         for header, need in headers:
             if need == 'torch' and TORCH_NAME.search(text[str(header)]) and not includes_torch(text, str(header)):
                 yield f'{header}: uses LibTorch and does not include it'
         with tempfile.TemporaryDirectory() as folder:
-            headers = [item for item in headers if str(item[0]) not in in_tests]
             needs = [need for _, need in headers]
             flags = {need: tool.flags_for(need) for need in needs}
             if flags.get('torch') and needs.count('torch') > 1:
@@ -42,12 +39,6 @@ def checker(tool):
                 if result and (result[1] != 0 or result[2]):
                     yield f'{result[0]}: does not compile alone, twice, without a warning:\n{result[2]}'
     return check
-
-
-def included_first(root):
-    """The headers that some test's first #include names."""
-    texts = [(root / path).read_text() for path in guard.files(root, 'tests', endings=['_test.cpp'])]
-    return {name for name in (FIRST.search(text) and FIRST.search(text).group(1) for text in texts) if name}
 
 
 def includes_torch(text, header, seen=None):
