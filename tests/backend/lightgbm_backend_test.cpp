@@ -213,6 +213,28 @@ TEST_CASE("a model of several classes goes on with its own margins, to the same 
                  "LightGBMParams::num_class: is 4, and the model to go on from has 3");
 }
 
+TEST_CASE("a training that goes on draws other rows and features than it has begun with, and a forest does not go on") {
+  TemporaryFolder const folder;
+  auto params = parameters(4);
+  params.bagging_freq = 1;
+  params.bagging_fraction = 0.5;
+  params.feature_fraction = 0.5;
+  auto const seed_of = [&](int rounds) {
+    params.num_iterations = rounds;
+    auto const model = model_of(LightGBMTrainer{params, config(folder, 1)}.fit());
+    auto const begin = model.find("[bagging_seed:");
+    return model.substr(begin, model.find(']', begin) - begin);
+  };
+  auto const first = seed_of(4);
+  auto const second = seed_of(8);
+  CHECK(first != second);
+  CHECK(seed_of(12) != second);
+  params.boosting = "rf";
+  params.num_iterations = 20;
+  check_contains(refused(params, config(folder, 1)),
+                 "LightGBMParams::boosting: is 'rf', and LightGBM does not add trees");
+}
+
 TEST_CASE("early stopping ends a training that does not become better, and a restart finds nothing left") {
   TemporaryFolder const folder;
   auto params = parameters(500);

@@ -31,7 +31,8 @@ namespace raytrain::detail {
   return thrown;
 }
 
-/// Passes on what a function of LightGBM's C API has returned; every one of them goes through here.
+/// Passes on what a function of LightGBM's C API has returned; every one of them goes through here. Errors of its own
+/// LightGBM also prints to standard error, which nothing can keep it from.
 ///
 /// Threads: the one that called the function, since its message is that thread's.
 /// Errors:  what a collective has thrown in it; else `backend` with what LightGBM says of it.

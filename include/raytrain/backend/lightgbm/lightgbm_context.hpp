@@ -86,7 +86,7 @@ class LightGBMContext : public BoostingContext {
   /// checkpoint that the run goes on from, or `initial_model`, or an empty one.
   ///
   /// Errors: as `LightGBMBooster`; `invalid_config` for a parameter that LightGBM does not know or take, and for an
-  ///         objective or a number of classes that is not the checkpoint's.
+  ///         objective or a number of classes that is not the checkpoint's; for a random forest to go on with.
   [[nodiscard]] auto booster(LightGBMParams const& params, LightGBMDataset const& train,
                              LightGBMBooster::Datasets const& others = {}) -> LightGBMBooster {
     connect();
@@ -146,6 +146,11 @@ class LightGBMContext : public BoostingContext {
   }
 
  private:
+  /// A seed as LightGBM takes it.
+  static auto number(std::uint64_t seed) -> std::uint64_t {
+    return seed & static_cast<std::uint64_t>(std::numeric_limits<std::int32_t>::max());
+  }
+
   /// All that LightGBM is told. Equal runs give equal bits, since LightGBM does not choose by the clock how to add up.
   [[nodiscard]] auto parameters(LightGBMParams const& params) const -> std::map<std::string, std::string> {
     auto all = params.all();
@@ -153,7 +158,13 @@ class LightGBMContext : public BoostingContext {
     all.try_emplace("deterministic", "true");
     if (!all.contains("force_row_wise")) all.try_emplace("force_col_wise", "true");
     all["num_threads"] = std::to_string(threads());
-    all["seed"] = std::to_string(seed() & static_cast<std::uint64_t>(std::numeric_limits<std::int32_t>::max()));
+    all["seed"] = std::to_string(number(seed()));
+    // LightGBM draws rows and features from the beginning of its random numbers, also where a training goes on.
+    if (start_ && (params.bagging_freq > 0 || params.feature_fraction < 1)) {
+      for (auto const* const name : {"bagging_seed", "feature_fraction_seed"}) {
+        all.try_emplace(name, std::to_string(number(seed() + static_cast<std::uint64_t>(start_->rounds()))));
+      }
+    }
     if (network_) {
       all["num_machines"] = std::to_string(world_size().value);
       all.try_emplace("tree_learner", "data");
@@ -172,6 +183,11 @@ class LightGBMContext : public BoostingContext {
         start_->set_attribute(initial_rounds_name, std::to_string(start_->rounds()));
       } else {
         return nullptr;
+      }
+      if (params.boosting == "rf" || params.boosting == "random_forest") {
+        throw Error{Errc::invalid_config, "LightGBMParams::boosting",
+                    "is '" + params.boosting + "', and LightGBM does not add trees to a forest that is there",
+                    "start anew by RunConfig::resume = Resume::fresh, with all of num_iterations at once"};
       }
       if (start_->classes() != params.num_class) {
         throw Error{Errc::invalid_config, "LightGBMParams::num_class",

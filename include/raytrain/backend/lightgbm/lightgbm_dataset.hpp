@@ -184,6 +184,10 @@ class LightGBMDataset {
   }
 
   void set_field(char const* field, void const* values, std::size_t count, int type) {
+    if (count > static_cast<std::size_t>(std::numeric_limits<int>::max())) {
+      throw Error{Errc::invalid_data, fmt::format("setting LightGBM's field {}", field),
+                  fmt::format("{} values are more than LightGBM can count", count), "use more workers"};
+    }
     detail::lightgbm_call(
         detail::lightgbm::LGBM_DatasetSetField(handle(), field, values, static_cast<int>(count), type),
         fmt::format("setting LightGBM's field {}", field));
