@@ -59,7 +59,8 @@ def locked(folder):
 
 
 def build(folder, targets=()):
-    """Builds what can be built, and shows what the compiler said where it could not."""
+    """Builds what can be built, and shows what the compiler said where it could not: one failure, whatever it was, since an
+    older program may still be there to be run."""
     with locked(folder):
         command = ['ninja', '-k', '0', '-C', str(folder), *targets]
         # A clone elsewhere has the same objects, but for what counts coverage, which names its folder.
@@ -77,6 +78,8 @@ def build(folder, targets=()):
         if process.wait() != 0:
             failures = [i for i, line in enumerate(said) if line.startswith('FAILED:')]
             say('=== Not everything could be built:\n' + ''.join(said[failures[0] if failures else 0:]))
+            return Count(failed=1)
+        return Count()
 
 
 def configure(name, *options, environment=None):
@@ -131,9 +134,7 @@ def count_of(record):
 def build_and_run(folder, tests, arguments=(), slower=1, environment=None, show=False):
     """Builds the tests, runs them, and shows what failed."""
     targets = sorted({str(program.relative_to(folder)) for test in tests for program in test.programs})
-    if targets:
-        build(folder, targets)
-    total = Count()
+    total = build(folder, targets) if targets else Count()
     ready = [test for test in tests if all(program.exists() for program in test.programs)]
     for test in tests:
         if test not in ready:
@@ -371,10 +372,11 @@ def coverage():
 
 def soak():
     """Collectives for three minutes, by random."""
-    build(BUILD, ['tests/soak'])
+    total = build(BUILD, ['tests/soak'])
     status, said = run([BUILD / 'tests' / 'soak'])
     say(said)
-    return Count(passed=int(status == 0), failed=int(status != 0))
+    total += Count(passed=int(status == 0), failed=int(status != 0))
+    return total
 
 
 def run_cell(name, function, *arguments):
@@ -414,7 +416,7 @@ def main():
         all_tests = [test for test in tests_of(BUILD) if options.long or options.patterns or 'long' not in test.suites]
         tests, arguments = chosen_by(options.patterns, all_tests)
         if not options.patterns:
-            build(BUILD)
+            total += build(BUILD)
         total += build_and_run(BUILD, tests, arguments, show=True)
         if not options.patterns:
             say_parse_time()

@@ -1,6 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""tests/run counts what ran: single test cases, and a program that dies without a summary as a failure."""
+"""tests/run counts what ran: single test cases, and as a failure a program that dies without a summary, and a build that
+leaves an older program to be run."""
+import contextlib
+import io
+import pathlib
 import sys
+import tempfile
 import types
 
 import guard
@@ -27,12 +32,19 @@ def check(root):
         counted = str(runner.count_of({'result': result, 'stdout': said}))
         if counted != expected:
             yield f'{name}: counted {counted}'
+    for command, expected in {'true': 0, 'false': 1}.items():
+        with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
+            pathlib.Path(folder, 'build.ninja').write_text(f'rule make\n  command = {command}\nbuild program: make\n')
+            counted = runner.build(pathlib.Path(folder)).failed
+        if counted != expected:
+            yield f'a build by `{command}`: counted {counted} failed'
 
 
 RUNNER = (guard.ROOT / 'tests/runner.py').read_text()
 GOOD = {'tests/runner.py': RUNNER}
 DEFECTS = {
     'a crash that is overlooked': {'tests/runner.py': RUNNER.replace('failed if ok or failed else 1', 'failed')},
+    'a build whose failure is not counted': {'tests/runner.py': RUNNER.replace('return Count(failed=1)', 'return Count()')},
     'test cases that are not counted': {'tests/runner.py': RUNNER.replace('Count(passed, failed', 'Count(1, failed')},
 }
 
