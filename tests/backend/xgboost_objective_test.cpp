@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // A loss of one's own.
+#include <atomic>
+#include <chrono>
 #include <cmath>
 #include <cstddef>
 #include <limits>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -16,6 +19,7 @@
 #include "../support/thrown_error.hpp"
 #include "xgboost_refused.hpp"
 #include "xgboost_run.hpp"
+#include "xgboost_workers.hpp"
 
 namespace {
 
@@ -130,6 +134,29 @@ TEST_CASE("a loss of one's own whose derivatives are no numbers is refused with 
   own.group = "noise";
   check_contains(refused(own, config(folder, 2)),
                  "XGBoostParams::custom_objective: is not told of groups, and XGBoostParams::group is 'noise'");
+}
+
+TEST_CASE("a loss that throws in the middle of a round ends the other workers within a second, and leaves no socket") {
+  using std::chrono::steady_clock;
+  auto const before = open_descriptors();
+  {
+    TemporaryFolder const folder;
+    std::atomic<int> calls = 0;
+    steady_clock::time_point thrown;
+    auto own = parameters();
+    own.custom_objective = [&](ConstValues margins, ConstValues labels, Values gradients, Values hessians) {
+      if (++calls == 10) {  // that of the first of three workers in the fourth round
+        thrown = steady_clock::now();
+        throw std::runtime_error{"as planned"};
+      }
+      logistic(margins, labels, gradients, hessians);
+    };
+    auto const text = refused(own, config(folder, 3, XGBoostMode::distributed));
+    CHECK(steady_clock::now() - thrown < std::chrono::seconds{1});
+    check_contains(text, "as planned");
+    CHECK(text.find("rank ") == text.rfind("rank "));  // the others are not named
+  }
+  CHECK(descriptors_return_to(before));
 }
 
 TEST_CASE("derivatives that are not one of each for each row and class are refused") {
