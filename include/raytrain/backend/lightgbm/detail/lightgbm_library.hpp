@@ -28,6 +28,7 @@ using ReduceScatter = void (*)(char* input, std::int32_t input_bytes, int type_b
 using AllGather = void (*)(char* input, std::int32_t input_bytes, std::int32_t const* starts,
                            std::int32_t const* lengths, int blocks, char* output, std::int32_t output_bytes);
 
+// NOLINTBEGIN(readability-identifier-naming): they are LightGBM's
 extern "C" {
 auto LGBM_GetLastError() -> char const*;
 auto LGBM_RegisterLogCallback(void (*callback)(char const*)) -> int;
@@ -65,5 +66,6 @@ auto LGBM_BoosterSaveModelToString(void* booster, int first, int iterations, int
 auto LGBM_BoosterFeatureImportance(void* booster, int iterations, int importance, double* values) -> int;
 auto LGBM_BoosterFree(void* booster) -> int;
 }
+// NOLINTEND(readability-identifier-naming)
 
 }  // namespace raytrain::detail::lightgbm
