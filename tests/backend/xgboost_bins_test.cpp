@@ -17,12 +17,12 @@
 
 #include "../support/temporary_folder.hpp"
 #include "../support/thrown_error.hpp"
+#include "xgboost_run.hpp"
 
 namespace {
 
 using namespace raytrain;
 using namespace raytrain::testing;
-using XGBoostTrainer = Trainer<XGBoostBackend>;
 
 constexpr std::size_t width = 3;
 
@@ -68,29 +68,25 @@ auto several_columns(std::size_t rows) -> Dataset {
   return Dataset::from_columns({{"a", first}, {"b", second}, {"c", third}, {"d", fourth}, {"target", target(values)}});
 }
 
-auto parameters(int rounds = 6) -> XGBoostParams {
+auto bin_parameters(int rounds = 6) -> XGBoostParams {
   return {.label = "target", .objective = "binary:logistic", .max_depth = 4, .max_bin = 64, .num_boost_round = rounds};
 }
 
-auto model_of(Booster const& booster) -> std::string { return std::string{text_of(booster.to_bytes())}; }
-
-auto model_of(Result const& result) -> std::string {
-  return std::string{text_of(result.checkpoint().value().read(booster_file_name))};
-}
+auto stored(Booster const& booster) -> std::string { return std::string{text_of(booster.to_bytes())}; }
 
 /// What a function of one's own trains on a matrix that holds bins, or for 0 values.
 auto model_on(DMatrix const& matrix) -> std::string {
   Booster booster{{&matrix}};
-  for (auto const& [name, value] : parameters().named()) booster.set_parameter(name, value);
+  for (auto const& [name, value] : bin_parameters().named()) booster.set_parameter(name, value);
   for (int round = 0; round < 6; ++round) booster.update(round, matrix);
-  return model_of(booster);
+  return stored(booster);
 }
 
 auto model_on(Dataset const& data, int max_bin) -> std::string {
   return model_on(DMatrix{data, {.label = "target", .max_bin = max_bin}});
 }
 
-auto config(TemporaryFolder const& folder, Dataset const& data, int workers = 1) -> TrainerConfig<XGBoostBackend> {
+auto config_on(TemporaryFolder const& folder, Dataset const& data, int workers = 1) -> TrainerConfig<XGBoostBackend> {
   return {.scaling = {.num_workers = workers, .resources_per_worker = {.cpus = 1}},
           .run = {.name = "r", .storage_path = folder.path()},
           .datasets = {{"train", data}}};
@@ -109,7 +105,7 @@ TEST_CASE("workers that boost together make their bins together, and come to the
   TemporaryFolder const folder;
   std::vector<std::string> of_values(3);
   std::vector<std::string> of_bins(3);
-  auto settings = config(folder, several_columns(3000), 3);
+  auto settings = config_on(folder, several_columns(3000), 3);
   settings.backend.mode = XGBoostMode::distributed;
   XGBoostTrainer trainer{[&](XGBoostContext& ctx) {
                            auto const rank = ctx.world_rank().value;
@@ -161,9 +157,9 @@ TEST_CASE("what goes wrong while a batch is made is the error that arrives") {
 }
 
 TEST_CASE("the ready-made training takes bins where they give the same model, and nowhere else") {
-  CHECK(parameters().needs_bins_only());
+  CHECK(bin_parameters().needs_bins_only());
   auto const with = [](auto XGBoostParams::*field, auto value) {
-    auto params = parameters();
+    auto params = bin_parameters();
     params.*field = value;
     return params;
   };
@@ -173,7 +169,7 @@ TEST_CASE("the ready-made training takes bins where they give the same model, an
   CHECK_FALSE(with(&XGBoostParams::group, "g").needs_bins_only());
   CHECK_FALSE(with(&XGBoostParams::categorical, std::vector<std::string>{"c"}).needs_bins_only());
   CHECK_FALSE(with(&XGBoostParams::initial_model, "model.json").needs_bins_only());
-  auto params = parameters();
+  auto params = bin_parameters();
   params.params = {{"max_leaves", "31"}};
   CHECK(params.needs_bins_only());
   params.params["booster"] = "gblinear";
@@ -183,15 +179,15 @@ TEST_CASE("the ready-made training takes bins where they give the same model, an
 TEST_CASE("every tree method trains in the ready-made training, and dart does") {
   auto const loss = [](XGBoostParams const& params) {
     TemporaryFolder const folder;
-    auto const result = XGBoostTrainer{params, config(folder, several_columns(500))}.fit();
+    auto const result = XGBoostTrainer{params, config_on(folder, several_columns(500))}.fit();
     return result.metrics.number("train-logloss").value_or(1);
   };
   for (auto const* const method : {"hist", "approx", "exact", "auto"}) {
-    auto params = parameters();
+    auto params = bin_parameters();
     params.tree_method = method;
     CHECK_MESSAGE(loss(params) < 0.6, method);
   }
-  auto params = parameters();
+  auto params = bin_parameters();
   params.params = {{"booster", "dart"}, {"rate_drop", "0.5"}};
   CHECK(loss(params) < 0.6);
 }
@@ -199,10 +195,10 @@ TEST_CASE("every tree method trains in the ready-made training, and dart does") 
 TEST_CASE("a training on bins that goes on after its end comes to the model of one that was not interrupted") {
   for (auto const& data : {one_column(3000), several_columns(3000)}) {
     TemporaryFolder const whole;
-    auto const expected = model_of(XGBoostTrainer{parameters(8), config(whole, data)}.fit());
+    auto const expected = model_of(XGBoostTrainer{bin_parameters(8), config_on(whole, data)}.fit());
     TemporaryFolder const folder;
-    (void)XGBoostTrainer{parameters(3), config(folder, data)}.fit();
-    auto const result = XGBoostTrainer{parameters(8), config(folder, data)}.fit();
+    (void)XGBoostTrainer{bin_parameters(3), config_on(folder, data)}.fit();
+    auto const result = XGBoostTrainer{bin_parameters(8), config_on(folder, data)}.fit();
     CHECK(result.history.size() == 8);
     CHECK(model_of(result) == expected);
   }
@@ -213,9 +209,9 @@ TEST_CASE("a training that goes on with more workers has the metrics of its mode
   auto const data = several_columns(3000);
   std::optional<Result> result;
   for (int const workers : {2, 3}) {
-    auto settings = config(folder, data, workers);
+    auto settings = config_on(folder, data, workers);
     settings.backend.mode = XGBoostMode::distributed;
-    result = XGBoostTrainer{parameters(4 * workers), settings}.fit();
+    result = XGBoostTrainer{bin_parameters(4 * workers), settings}.fit();
   }
   auto const predictions = XGBoostPredictor{result->checkpoint().value()}.predict(data, {.label = "target"});
   auto const target = data.column("target").as<std::uint8_t>();
