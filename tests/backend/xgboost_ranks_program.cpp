@@ -46,6 +46,9 @@ auto own_rank() -> Rank {
   return job ? job->rank : Rank{0};
 }
 
+// Those below are Open MPI's own, which another job may have at once.
+constexpr int first_free_port = 32768;
+
 void say_where_it_listens() {
   for (int descriptor = 0; descriptor < 256; ++descriptor) {
     int listens = 0;
@@ -54,7 +57,8 @@ void say_where_it_listens() {
     sockaddr_in address{};
     size = sizeof address;
     ::getsockname(descriptor, reinterpret_cast<sockaddr*>(&address), &size);
-    if (address.sin_family == AF_INET) say(fmt::format("listens: port {}", ntohs(address.sin_port)));
+    auto const port = ntohs(address.sin_port);
+    if (address.sin_family == AF_INET && port >= first_free_port) say(fmt::format("listens: port {}", port));
   }
 }
 
