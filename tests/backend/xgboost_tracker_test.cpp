@@ -2,9 +2,12 @@
 #include <raytrain/backend/xgboost/xgboost_communicator.hpp>
 #include <raytrain/backend/xgboost/xgboost_tracker.hpp>
 
+#include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
+#include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <cstdint>
@@ -49,6 +52,28 @@ TEST_CASE("workers of any number sum over all of them, have raytrain's ranks, an
     CHECK_FALSE(tracker.error());
   }
   CHECK(descriptors_return_to(before));
+}
+
+TEST_CASE("a worker that writes to a connection that is gone gets an error, and is not ended by a signal") {
+  std::array<int, 2> pipe{};
+  REQUIRE(::pipe2(pipe.data(), O_CLOEXEC) == 0);
+  ::close(pipe[0]);
+  XGBoostTracker const tracker{{.world = WorldSize{1}}};
+  auto const errors = on_threads(1, [&](Rank rank) {
+    sigset_t before;
+    pthread_sigmask(SIG_SETMASK, nullptr, &before);
+    {
+      XGBoostCommunicator communicator{tracker.worker_arguments(), rank};
+      CHECK(::write(pipe[1], "x", 1) == -1);
+      CHECK(errno == EPIPE);
+      communicator.finalize();
+    }
+    sigset_t after;
+    pthread_sigmask(SIG_SETMASK, nullptr, &after);
+    CHECK(sigismember(&after, SIGPIPE) == sigismember(&before, SIGPIPE));
+  });
+  CHECK(errors == no_errors(1));
+  ::close(pipe[1]);
 }
 
 TEST_CASE("models that three workers train together have the same bytes, and are not what one of them trains alone") {

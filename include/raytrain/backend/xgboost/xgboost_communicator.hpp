@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include <raytrain/backend/xgboost/detail/broken_pipe_guard.hpp>
 #include <raytrain/backend/xgboost/xgboost_call.hpp>
 #include <raytrain/backend/xgboost/xgboost_worker_arguments.hpp>
 #include <raytrain/core/error.hpp>
@@ -101,6 +102,7 @@ class XGBoostCommunicator {
 #endif
   }
 
+  detail::BrokenPipeGuard broken_pipe_;
   Rank rank_;
   WorldSize size_;
   bool ended_ = false;

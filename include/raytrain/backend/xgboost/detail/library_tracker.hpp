@@ -13,6 +13,7 @@
 #include <string_view>
 #include <utility>
 
+#include <raytrain/backend/xgboost/detail/broken_pipe_guard.hpp>
 #include <raytrain/backend/xgboost/detail/tracker_relay.hpp>
 #include <raytrain/backend/xgboost/xgboost_call.hpp>
 #include <raytrain/backend/xgboost/xgboost_tracker_options.hpp>
@@ -51,6 +52,7 @@ class LibraryTracker {
                                  R"("n_workers": )" +
                                  std::to_string(options.world.value) + R"(, "timeout": )" +
                                  std::to_string(limit.count()) + '}';
+      BrokenPipeGuard const inherited_by_its_thread;
       xgboost_call(XGTrackerCreate(configuration.c_str(), &handle_), "XGTrackerCreate");
       try {
         xgboost_call(XGTrackerRun(handle_, "{}"), "XGTrackerRun");
