@@ -223,6 +223,11 @@ def fetched(folder, what, command):
     return status == 0
 
 
+def headers_alone():
+    """Each header without another one, and all of them in one program."""
+    return build_and_run(BUILD, tests_of(BUILD, ['slow']), slower=3)
+
+
 def address_sanitizer():
     folder = sanitized('asan', 'address,undefined', '-Dcpp_args=-g1 -fno-sanitize-recover=all')
     tests = [test for test in tests_of(folder) if test.suites & {'unit', 'xgboost', 'lightgbm'} or test.name == 'example linear_regression']
@@ -240,9 +245,7 @@ def clang_alone():
     """Another compiler, and none of the optional dependencies."""
     folder = configure('clang', '-Dauto_features=disabled', '-Dtests=enabled', '-Doptimization=0',
                        environment={'CXX': 'clang++-16'})
-    # That each header compiles alone, g++ has seen; here the programs include all of them.
-    tests = [test for test in tests_of(folder, ['unit', 'compile', 'casing']) if not test.name.startswith('guard headers')]
-    return build_and_run(folder, tests, slower=3)
+    return build_and_run(folder, tests_of(folder, ['unit', 'compile', 'casing']), slower=3)
 
 
 def current_libtorch():
@@ -400,6 +403,7 @@ def main():
     options = parser.parse_args()
 
     cells = {
+        'headers': (headers_alone,),
         'AddressSanitizer': (address_sanitizer,),
         'ThreadSanitizer': (thread_sanitizer,),
         'clang, no optional dependency': (clang_alone,),
@@ -413,7 +417,8 @@ def main():
     start = time.monotonic()
     total = Count()
     if not options.cell:
-        all_tests = [test for test in tests_of(BUILD) if options.long or options.patterns or 'long' not in test.suites]
+        left_out = set() if options.patterns else {'slow'} if options.long else {'slow', 'long'}
+        all_tests = [test for test in tests_of(BUILD) if not test.suites & left_out]
         tests, arguments = chosen_by(options.patterns, all_tests)
         if not options.patterns:
             total += build(BUILD)
