@@ -29,7 +29,7 @@ def run(context):
         raise SystemExit('xgboost needs libxgboost-dev, libopenmpi-dev and openmpi-bin: '
                          'apt-get install --no-install-recommends libxgboost-dev libopenmpi-dev openmpi-bin')
     context.make('examples/breast_cancer')
-    context.text('bash', '-c', f'source {ROOT}/setup && fetch_breast_cancer')
+    context.text('bash', '-c', 'source "$1" && fetch_breast_cancer', '-', ROOT / 'setup')
     context.versions['libxgboost-dev'] = context.text('dpkg-query', '-W', '-f', '${Version}', 'libxgboost-dev')
     # In memory, since the twin waits for no disk.
     with tempfile.TemporaryDirectory(dir='/dev/shm') as storage:
