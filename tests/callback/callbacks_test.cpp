@@ -1,11 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <sstream>
 #include <string>
+#include <string_view>
 
 #include <doctest/doctest.h>
 
@@ -13,6 +21,7 @@
 #include <raytrain/callback/csv.hpp>
 #include <raytrain/callback/json_lines.hpp>
 #include <raytrain/callback/progress_bar.hpp>
+#include <raytrain/core/broken_pipe_guard.hpp>
 #include <raytrain/message/report_line.hpp>
 #include <raytrain/testing/manual_clock.hpp>
 
@@ -62,6 +71,22 @@ struct Screen {
     for (int c = std::fgetc(file); c != EOF; c = std::fgetc(file)) result += static_cast<char>(c);
     return result;
   }
+};
+
+// An environment variable, until this ends.
+class Variable {
+ public:
+  Variable(char const* name, char const* value) : name_{name} {
+    if (auto const* const before = std::getenv(name)) before_ = before;
+    ::setenv(name, value, 1);
+  }
+  Variable(Variable const&) = delete;
+  auto operator=(Variable const&) -> Variable& = delete;
+  ~Variable() { before_ ? ::setenv(name_, before_->c_str(), 1) : ::unsetenv(name_); }
+
+ private:
+  char const* name_;
+  std::optional<std::string> before_;
 };
 
 }  // namespace
@@ -173,4 +198,102 @@ TEST_CASE("a run that goes on says from where") {
   info.resumed_from = Checkpoint::from_directory("/tmp");
   bar.on_start(info);
   CHECK(screen.text().find("goes on after report 5 from tmp") != std::string::npos);
+}
+
+TEST_CASE("a terminal shows that workers are starting until the first progress or report") {
+  Screen const screen;
+  ProgressBar bar{{.out = screen.file, .terminal = true}};
+  bar.on_start(info_for("fashion"));
+  CHECK(screen.text() == "\r\x1b[Kfashion: 2 workers of torch\nstarting 2 workers ...");
+  tell(bar, Rank{0}, 1, {{"loss", 0.5}});
+  CHECK(screen.text().ends_with("starting 2 workers ...\r\x1b[Kreport    1  1:15 min  loss 0.5\n"));
+}
+
+TEST_CASE("a line that is written above the bar leaves the bar below it, and the bar goes when the run ends") {
+  Screen const screen;
+  ProgressBar bar{{.out = screen.file, .terminal = true}, std::make_shared<testing::ManualClock>()};
+  bar.on_start(info_for("fashion"));
+  bar.on_progress(Progress{Rank{0}, 500, 1000, ""});
+  bar.write_above("saved a picture");
+  CHECK(screen.text().ends_with("\r\x1b[Ksaved a picture\n###############---------------  50 %"));
+  bar.on_finish({});
+  CHECK(screen.text().ends_with("50 %\r\x1b[K"));
+}
+
+TEST_CASE("in a log ProgressBar writes how far it is after half a minute without a report") {
+  Screen const screen;
+  auto const clock = std::make_shared<testing::ManualClock>();
+  ProgressBar bar{{.out = screen.file}, clock};
+  bar.on_start(info_for("fashion"));
+  for (std::uint64_t done : {0U, 100U, 200U, 300U}) {
+    bar.on_progress(Progress{Rank{0}, done, 1000, "loss 0.5"});
+    clock->advance(std::chrono::seconds{15});
+  }
+  CHECK(screen.text() == "fashion: 2 workers of torch\n  20 %  7 samples/s  2:00 min left  loss 0.5\n");
+}
+
+TEST_CASE("numbers in a line have five digits, and no exponent before they have sixteen") {
+  Screen const screen;
+  ProgressBar bar{{.out = screen.file}};
+  tell(bar, Rank{0}, 1,
+       {{"a", 99331.4}, {"b", 101312.6}, {"c", 99999.7}, {"d", 1e15}, {"e", 0.000123456}, {"f", -1e6}});
+  CHECK(screen.text() == "report    1  1:15 min  a 99331  b 101313  c 100000  d 1e+15  e 0.00012346  f -1000000\n");
+}
+
+TEST_CASE("progress whose end is unknown is counted in its unit, without a share") {
+  Screen const screen;
+  auto const clock = std::make_shared<testing::ManualClock>();
+  ProgressBar bar{{.out = screen.file, .terminal = true, .unit = "games"}, clock};
+  bar.on_progress(Progress{Rank{0}, 0, 0, ""});
+  clock->advance(std::chrono::seconds{2});
+  bar.on_progress(Progress{Rank{0}, 10, 0, ""});
+  CHECK(screen.text().ends_with("\r\x1b[K 10 games  5 games/s"));
+}
+
+TEST_CASE("a ProgressBar whose reader has gone falls silent instead of ending the process") {
+  int ends[2];
+  REQUIRE(::pipe(ends) == 0);
+  ::close(ends[0]);
+  auto* const out = ::fdopen(ends[1], "w");
+  REQUIRE(out != nullptr);
+  {
+    ProgressBar bar{{.out = out}};
+    bar.on_start(info_for("fashion"));
+    tell(bar, Rank{0}, 1, {{"loss", 0.5}});
+    bar.on_finish({});
+  }
+  CHECK(std::ferror(out) != 0);
+  BrokenPipeGuard const guard;  // what is left in the buffer goes the same way
+  std::fclose(out);
+}
+
+TEST_CASE("the output of a job's rank is no terminal to a ProgressBar, even when it is one") {
+  auto const terminal = ::posix_openpt(O_RDWR | O_NOCTTY);
+  REQUIRE(terminal >= 0);
+  REQUIRE(::grantpt(terminal) == 0);
+  REQUIRE(::unlockpt(terminal) == 0);
+  auto const redraws = [&] {
+    auto const name = std::string{::ptsname(terminal)};
+    auto* const out = std::fopen(name.c_str(), "w");
+    REQUIRE(out != nullptr);
+    ProgressBar{{.out = out}}.on_start(info_for("fashion"));
+    std::fclose(out);
+    char text[4096];
+    auto const count = ::read(terminal, text, sizeof text);
+    return std::string_view{text, static_cast<std::size_t>(std::max<ssize_t>(count, 0))}.find('\x1b') !=
+           std::string_view::npos;
+  };
+  Variable const kind{"TERM", "xterm"};
+  CHECK(redraws());
+  {
+    Variable const rank{"OMPI_COMM_WORLD_RANK", "0"};
+    Variable const size{"OMPI_COMM_WORLD_SIZE", "2"};
+    CHECK_FALSE(redraws());
+  }
+  {
+    Variable const dumb{"TERM", "dumb"};
+    CHECK_FALSE(redraws());
+  }
+  CHECK(redraws());
+  ::close(terminal);
 }

@@ -9,7 +9,9 @@
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -19,37 +21,52 @@
 
 #include <fmt/format.h>
 
+#include <raytrain/core/broken_pipe_guard.hpp>
 #include <raytrain/core/clock.hpp>
 #include <raytrain/core/metrics.hpp>
 #include <raytrain/core/rank.hpp>
+#include <raytrain/launch/job_environment.hpp>
 #include <raytrain/train/callback.hpp>
 
 namespace raytrain {
 
 /// What a `ProgressBar` writes, and where.
 struct ProgressBarOptions {
-  std::FILE* out = stdout;         ///< Not closed.
-  std::optional<bool> terminal{};  ///< Redraws one line with a bar; unset: if `out` is a terminal.
-  std::string unit{"samples"};     ///< What `TrainContext::progress` counts.
+  std::FILE* out = stdout;  ///< Not closed.
+  /// Redraws one line with a bar. Unset: if `out` is a terminal that can, which the output of a job's rank never is.
+  std::optional<bool> terminal{};
+  std::string unit{"samples"};  ///< What `TrainContext::progress` counts.
 };
 
-/// Shows rank 0's way through the training: on a terminal a bar with speed and time left, redrawn in place, and in a
-/// log one plain line per report.
+/// Shows rank 0's way through the training: on a terminal a bar with speed and time left, redrawn in place; in a log
+/// one plain line per report, and one each half minute between reports.
+///
+/// When nobody reads the output any more (a closed pipe, a full disk), the bar falls silent and the training goes on.
+/// Threads: `write_above` from any thread, at any time.
 class ProgressBar final : public Callback {
  public:
   explicit ProgressBar(ProgressBarOptions options = {}, std::shared_ptr<Clock> clock = std::make_shared<SystemClock>())
       : options_{std::move(options)},
-        terminal_{options_.terminal.value_or(::isatty(::fileno(options_.out)) == 1)},
+        terminal_{options_.terminal.value_or(can_redraw(options_.out))},
         clock_{std::move(clock)} {}
 
+  /// Writes one line, with the bar moving down. What is printed in any other way lands behind the bar.
+  void write_above(std::string_view line) {
+    std::lock_guard const lock{mutex_};
+    write_line(line);
+  }
+
   void on_start(RunInfo const& info) override {
+    std::lock_guard const lock{mutex_};
     begin_.reset();
     latest_ = Progress{};
+    next_line_ = clock_->now() + log_interval;
+    auto const workers = info.world_size.value == 1 ? "worker" : "workers";
     auto const from = info.resumed_from ? fmt::format(", goes on after report {} from {}", info.training_iteration,
                                                       info.resumed_from->path().filename().string())
                                         : std::string{};
-    write_line(fmt::format("{}: {} {} of {}{}", info.name, info.world_size.value,
-                           info.world_size.value == 1 ? "worker" : "workers", info.backend, from));
+    bar_ = fmt::format("starting {} {} ...", info.world_size.value, workers);
+    write_line(fmt::format("{}: {} {} of {}{}", info.name, info.world_size.value, workers, info.backend, from));
   }
 
   void on_report(Report const& report, Metrics const&) override {
@@ -57,63 +74,89 @@ class ProgressBar final : public Callback {
     std::string line =
         fmt::format("report {:>4}  {:>8}", report.training_iteration, duration_text(report.time_total_s));
     for (auto const& [name, value] : report.metrics) line += fmt::format("  {} {}", name, value_text(value));
+    std::lock_guard const lock{mutex_};
+    if (!begin_) bar_.clear();
+    next_line_ = clock_->now() + log_interval;
     write_line(line);
   }
 
   void on_progress(Progress const& progress) override {
+    std::lock_guard const lock{mutex_};
     if (!begin_) begin_ = Point{clock_->now(), progress.done};
     latest_ = progress;
-    draw();
+    if (terminal_) {
+      bar_ = progress_text(width() - 1);
+      put("");
+    } else if (clock_->now() >= next_line_) {
+      next_line_ = clock_->now() + log_interval;
+      write_line(state_text());
+    }
   }
 
-  void on_warning(std::string_view text) override { write_line(fmt::format("warning: {}", text)); }
+  void on_warning(std::string_view text) override { write_above(fmt::format("warning: {}", text)); }
 
   void on_failure(Failed const& failed) override {
-    write_line(fmt::format("rank {} failed: {}", failed.rank.value, failed.text));
+    write_above(fmt::format("rank {} failed: {}", failed.rank.value, failed.text));
   }
 
   void on_finish(Result const&) override {
-    clear();
-    std::fflush(options_.out);
+    std::lock_guard const lock{mutex_};
+    bar_.clear();
+    put("");
   }
 
  private:
+  static constexpr std::chrono::seconds log_interval{30};
+
   struct Point {
     Clock::TimePoint time;
     std::uint64_t done;
   };
 
-  // Above the bar, which then moves down.
-  void write_line(std::string_view line) {
-    clear();
-    fmt::print(options_.out, "{}\n", line);
-    if (latest_.total > 0) draw();
-    std::fflush(options_.out);
+  // mpirun and srun give a rank a terminal of their own, whatever their output goes to.
+  [[nodiscard]] static auto can_redraw(std::FILE* out) -> bool {
+    auto const* const terminal = std::getenv("TERM");
+    auto const dumb = terminal == nullptr || std::string_view{terminal} == "dumb";
+    return !dumb && !job_environment() && ::isatty(::fileno(out)) == 1;
   }
 
-  void clear() {
-    if (terminal_) fmt::print(options_.out, "\r\x1b[K");
+  void write_line(std::string_view line) { put(fmt::format("{}\n", line)); }
+
+  // The text, then the bar below it.
+  void put(std::string_view text) {
+    if (silent_) return;
+    auto const shown = terminal_ ? fmt::format("\r\x1b[K{}{}", text, bar_) : std::string{text};
+    BrokenPipeGuard const guard;
+    auto const written = std::fwrite(shown.data(), 1, shown.size(), options_.out);
+    silent_ = written != shown.size() || std::fflush(options_.out) != 0;
   }
 
-  void draw() {
-    if (!terminal_ || !begin_) return;
-    auto const share = latest_.total == 0
-                           ? 0.0
-                           : std::min(1.0, static_cast<double>(latest_.done) / static_cast<double>(latest_.total));
+  [[nodiscard]] auto share() const -> double {
+    if (latest_.total == 0) return 0;
+    return std::min(1.0, static_cast<double>(latest_.done) / static_cast<double>(latest_.total));
+  }
+
+  // How far, how fast, how long still, and the worker's note.
+  [[nodiscard]] auto state_text() const -> std::string {
     auto const elapsed = std::chrono::duration<double>{clock_->now() - begin_->time}.count();
     auto const done = static_cast<double>(latest_.done) - static_cast<double>(begin_->done);
     auto const rate = elapsed > 0 ? done / elapsed : 0.0;
     auto const left = static_cast<double>(latest_.total) - static_cast<double>(latest_.done);
-
-    auto text = fmt::format(" {:3.0f} %", 100 * share);
-    if (rate > 0) text += fmt::format("  {:.0f} {}/s  {} left", rate, options_.unit, duration_text(left / rate));
+    auto const known = latest_.total > 0;
+    auto text = known ? fmt::format(" {:3.0f} %", 100 * share()) : fmt::format(" {} {}", latest_.done, options_.unit);
+    if (rate > 0) text += fmt::format("  {:.0f} {}/s", rate, options_.unit);
+    if (rate > 0 && known) text += fmt::format("  {} left", duration_text(left / rate));
     if (!latest_.note.empty()) text += "  " + latest_.note;
-    auto const room = width() - 1;
+    return text;
+  }
+
+  [[nodiscard]] auto progress_text(std::size_t room) const -> std::string {
+    auto text = state_text();
     if (text.size() > room) text.resize(room);
+    if (latest_.total == 0) return text;
     auto const bar = std::min<std::size_t>(30, room - text.size());
-    auto const filled = static_cast<std::size_t>(share * static_cast<double>(bar));
-    fmt::print(options_.out, "\r\x1b[K{:#<{}}{:-<{}}{}", "", filled, "", bar - filled, text);
-    std::fflush(options_.out);
+    auto const filled = static_cast<std::size_t>(share() * static_cast<double>(bar));
+    return fmt::format("{:#<{}}{:-<{}}{}", "", filled, "", bar - filled, text);
   }
 
   [[nodiscard]] auto width() const -> std::size_t {
@@ -130,11 +173,13 @@ class ProgressBar final : public Callback {
                         : fmt::format("{}:{:02} h", whole / 3600, whole / 60 % 60);
   }
 
+  // Five digits, and an exponent only where a number would be too long to read without one.
   [[nodiscard]] static auto value_text(MetricValue const& value) -> std::string {
     return std::visit(
         []<class T>(T const& plain) {
           if constexpr (std::is_same_v<T, double>) {
-            return fmt::format("{:.5g}", plain);
+            auto const large = std::abs(plain) >= 99'999.5 && std::abs(plain) < 1e15;
+            return large ? fmt::format("{:.0f}", plain) : fmt::format("{:.5g}", plain);
           } else {
             return fmt::format("{}", plain);
           }
@@ -145,8 +190,12 @@ class ProgressBar final : public Callback {
   ProgressBarOptions options_;
   bool terminal_;
   std::shared_ptr<Clock> clock_;
+  std::mutex mutex_;  ///< Of everything below, and of the order on `out`.
   std::optional<Point> begin_;
   Progress latest_;
+  std::string bar_;  ///< The line that is redrawn; empty: none.
+  Clock::TimePoint next_line_{};
+  bool silent_ = false;
 };
 
 }  // namespace raytrain

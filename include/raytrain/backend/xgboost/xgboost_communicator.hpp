@@ -8,9 +8,9 @@
 #include <string>
 #include <utility>
 
-#include <raytrain/backend/xgboost/detail/broken_pipe_guard.hpp>
 #include <raytrain/backend/xgboost/xgboost_call.hpp>
 #include <raytrain/backend/xgboost/xgboost_worker_arguments.hpp>
+#include <raytrain/core/broken_pipe_guard.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/rank.hpp>
 
@@ -102,7 +102,7 @@ class XGBoostCommunicator {
 #endif
   }
 
-  detail::BrokenPipeGuard broken_pipe_;
+  BrokenPipeGuard broken_pipe_;  // XGBoost writes as if no worker could die
   Rank rank_;
   WorldSize size_;
   bool ended_ = false;

@@ -13,11 +13,11 @@
 #include <string_view>
 #include <utility>
 
-#include <raytrain/backend/xgboost/detail/broken_pipe_guard.hpp>
 #include <raytrain/backend/xgboost/detail/tracker_relay.hpp>
 #include <raytrain/backend/xgboost/xgboost_call.hpp>
 #include <raytrain/backend/xgboost/xgboost_tracker_options.hpp>
 #include <raytrain/backend/xgboost/xgboost_worker_arguments.hpp>
+#include <raytrain/core/broken_pipe_guard.hpp>
 #include <raytrain/core/error.hpp>
 
 #if XGBOOST_VER_MAJOR > 2 || (XGBOOST_VER_MAJOR == 2 && XGBOOST_VER_MINOR >= 1)

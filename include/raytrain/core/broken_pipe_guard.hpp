@@ -6,10 +6,10 @@
 
 #include <pthread.h>
 
-namespace raytrain::detail {
+namespace raytrain {
 
-/// Lets a write to a connection that is gone fail by EPIPE while this exists. XGBoost writes to its workers as if none
-/// could die, and the signal that follows would end the process.
+/// Lets a write to a pipe or connection that is gone fail by EPIPE while this exists, where the signal would end the
+/// process.
 ///
 /// Threads: what the calling one writes.
 class BrokenPipeGuard {
@@ -33,4 +33,4 @@ class BrokenPipeGuard {
   sigset_t before_{};
 };
 
-}  // namespace raytrain::detail
+}  // namespace raytrain
