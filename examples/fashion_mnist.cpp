@@ -90,7 +90,7 @@ void train(raytrain::TorchContext& ctx, Options const& options) {
       auto const value = loss.item<double>();
       loss_sum += value * static_cast<double>(batch.size());
       done += static_cast<std::size_t>(batch.size()) * ctx.world_size().value;
-      ctx.progress(done, all_samples, fmt::format("epoch {}, loss {:.3f}", epoch + 1, value));
+      ctx.progress(done, all_samples, fmt::format("epoch {}, loss {:.3f}", epoch, value));
     }
     auto const seconds = std::chrono::duration<double>{std::chrono::steady_clock::now() - begin}.count();
     auto const accuracy = test_accuracy(ctx, *model);
@@ -105,7 +105,7 @@ void print_table(raytrain::Result const& result) {
   for (auto const& report : result.history) {
     if (report.rank != raytrain::Rank{0}) continue;
     auto const epoch = raytrain::metrics_cast<Epoch>(report.metrics);
-    fmt::print("{:>6} {:>9.4f} {:>8.2f} % {:>10.0f}\n", epoch.epoch + 1, epoch.loss, 100 * epoch.accuracy,
+    fmt::print("{:>6} {:>9.4f} {:>8.2f} % {:>10.0f}\n", epoch.epoch, epoch.loss, 100 * epoch.accuracy,
                epoch.samples_per_s);
   }
   if (auto const best = result.best_checkpoint("accuracy", raytrain::ScoreOrder::max)) {

@@ -199,7 +199,7 @@ auto problem_of(raytrain::Result const& result, std::size_t clusters) -> std::st
   }
   auto last = std::numeric_limits<double>::infinity();
   for (auto const& [iteration, value] : inertia) {
-    if (!(value <= last * (1 + 1e-6))) return fmt::format("Inertia went up in iteration {}.", iteration + 1);
+    if (!(value <= last * (1 + 1e-6))) return fmt::format("Inertia went up in iteration {}.", iteration);
     last = value;
   }
   auto const purity = result.metrics.number("purity").value_or(0);
