@@ -2,7 +2,6 @@
 #include <raytrain/backend/backend.hpp>
 
 #include <filesystem>
-#include <random>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -72,28 +71,6 @@ static_assert(Backend<Whole> && !Backend<ConfigIsNoAggregate> && !Backend<Contex
               !Backend<NotMadeFromConfig> && !Backend<NameIsANumber> && !Backend<LaunchIsText> &&
               !Backend<OnStartTakesNothing> && !Backend<ContextByReference> && !Backend<ShutdownMayThrow>);
 
-// [contributing: backend]
-struct SeededContext : raytrain::TrainContext {  // what the training function receives
-  explicit SeededContext(raytrain::WorkerSetup setup)
-      : TrainContext{std::move(setup)}, random{seed() + world_rank().value} {}
-  std::mt19937_64 random;
-};
-
-class SeededBackend {
- public:
-  struct Config {};  // TrainerConfig::backend: an aggregate
-  using Context = SeededContext;
-  static constexpr std::string_view name = "seeded";  // part of a run's identity
-  static constexpr raytrain::Launch default_launch = raytrain::Launch::threads;
-
-  explicit SeededBackend(Config const&) {}
-  void on_start(raytrain::ScalingConfig const&) {}  // caller's thread, before any worker; may throw to refuse
-  auto make_context(raytrain::WorkerSetup setup) -> Context { return Context{std::move(setup)}; }  // worker's thread
-  void on_shutdown() noexcept {}  // after the last worker, always
-};
-static_assert(raytrain::Backend<SeededBackend>);
-// [end]
-
 std::vector<std::string> calls;
 
 struct Recording : testing::MinimalBackend {
@@ -138,11 +115,4 @@ TEST_CASE("a backend's shutdown runs when the training or its start fails") {
   CHECK_THROWS_WITH_AS(refused.fit(), "starting: no device; plug one in", Error);
   CHECK(calls == std::vector<std::string>{"start", "shutdown"});
   CHECK_FALSE(std::filesystem::exists(folder.path() / "s"));
-}
-
-TEST_CASE("the backend that CONTRIBUTING.md shows trains") {
-  TemporaryFolder const folder;
-  Trainer<SeededBackend> trainer{[](SeededContext& ctx) { CHECK(ctx.random() != 0); },
-                                 {.scaling = {.num_workers = 2}, .run = {.name = "r", .storage_path = folder.path()}}};
-  CHECK(trainer.fit().state == RunState::finished);
 }
