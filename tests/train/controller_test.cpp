@@ -255,6 +255,8 @@ class RandomWalk {
       auto const choice = pick(0, 19);
       if (choice == 0 && pick(0, 9) == 0) {
         deliver(RunEvent{StopRequest{}});
+      } else if (choice == 1 && pick(0, 40) == 0) {
+        deliver(RunEvent{DriverFailed{"node", "a critical callback"}});
       } else if (choice < 4 && !commits_.empty()) {
         auto const checkpoint = commits_.front();
         commits_.pop_front();
@@ -306,6 +308,7 @@ class RandomWalk {
   }
 
   void deliver(RunEvent event) {
+    note_failure(event);
     for (auto& action : controller_.handle(std::move(event))) {
       CHECK_FALSE(finished_);
       if (std::holds_alternative<LaunchWorkers>(action)) ++launches_;
@@ -323,8 +326,19 @@ class RandomWalk {
         finished_ = true;
         CHECK(is_terminal(finish->state));
         CHECK((finish->state == RunState::errored) == !finish->failures.empty());
+        std::vector<std::string> texts;
+        for (auto const& failed : finish->failures) texts.push_back(failed.text);
+        CHECK(texts == failures_);
       }
     }
+  }
+
+  void note_failure(RunEvent const& event) {
+    if (auto const* const lost = std::get_if<CheckpointLost>(&event)) failures_.push_back(lost->text);
+    if (auto const* const failed = std::get_if<DriverFailed>(&event)) failures_.push_back(failed->text);
+    auto const* const message = std::get_if<Message>(&event);
+    auto const* const failed = message != nullptr ? std::get_if<Failed>(message) : nullptr;
+    if (failed != nullptr) failures_.push_back(failed->text);
   }
 
   std::mt19937_64 random_;
@@ -334,6 +348,7 @@ class RandomWalk {
   std::deque<std::uint64_t> commits_;
   std::map<Rank, std::vector<std::uint64_t>> sent_;
   std::map<Rank, std::vector<std::uint64_t>> notified_;
+  std::vector<std::string> failures_;  // that were delivered
   std::uint64_t number_ = 0;
   int launches_ = 0;
   bool grace_ = false;
@@ -342,7 +357,7 @@ class RandomWalk {
 
 }  // namespace
 
-TEST_CASE("in any order of events each report is handled once and in order, and one terminal state ends it all") {
+TEST_CASE("in any order of events each report is handled once and in order, and one end has every failure before it") {
   auto const first_seed = random_seed();
   for (std::uint64_t walk = 0; walk < 2000; ++walk) {
     CAPTURE(first_seed + walk);

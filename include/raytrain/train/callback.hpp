@@ -51,10 +51,12 @@ class Callback {
   virtual void on_checkpoint(Checkpoint const&) {}
   virtual void on_warning(std::string_view /*text*/) {}
   virtual void on_failure(Failed const&) {}
-  /// Called last, also when the run failed or was stopped; not when no worker could be started.
+  /// The run has ended, also when it failed or was stopped; not called when no worker could be started. Nothing comes
+  /// after it but the warning or failure of an `on_finish` that throws.
   virtual void on_finish(Result const&) {}
 
-  /// Whether an exception thrown by this callback makes the run fail.
+  /// Whether an exception thrown by this callback makes the run fail, in `on_finish` too; one thrown by `on_warning` or
+  /// `on_failure` never does.
   [[nodiscard]] virtual auto critical() const noexcept -> bool { return false; }
 };
 

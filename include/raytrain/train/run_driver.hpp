@@ -5,14 +5,17 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <deque>
 #include <exception>
 #include <filesystem>
 #include <functional>
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
+#include <typeinfo>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -100,7 +103,8 @@ class RunDriver {
     writer_.reset();
     executor_.run(take_late_warnings());
     if (launch_error_) {
-      (void)record_state(RunState::errored, "no worker could be started");
+      outcome_ = FinishRun{RunState::errored, {Failed{Rank{0}, host_.hostname, "no worker could be started"}}};
+      record_state();
       std::rethrow_exception(launch_error_);
     }
     return conclude();
@@ -128,19 +132,32 @@ class RunDriver {
 
   auto drive() -> asio::awaitable<void> {
     std::optional<StopSignals> signals;
-    Scope scope{executor_};
-    scope_ = &scope;
+    Scope watching{executor_};
+    Scope waiting{executor_};
+    waiting_ = &waiting;
     if (plan_.run.handle_signals) {
-      signals.emplace(executor_, scope, [this](std::uint32_t times) { events_.push(RunEvent{StopRequest{times}}); });
+      signals.emplace(executor_, watching, [this](std::uint32_t times) { events_.push(RunEvent{StopRequest{times}}); });
     }
+    judge_failures();
     while (!outcome_ && !launch_error_) {
       auto event = co_await events_.receive();
       perform(controller_->handle(std::move(*event)));
+      judge_failures();
     }
     if (signals) co_await signals->settle();
+    co_await end(watching);
+    co_await end(waiting);
+    waiting_ = nullptr;
+  }
+
+  // The workers have ended: what failed beside them takes nothing from what they reached.
+  auto end(Scope& scope) -> asio::awaitable<void> {
     scope.cancel();
-    co_await scope.join();
-    scope_ = nullptr;
+    try {
+      co_await scope.join();
+    } catch (std::exception const& error) {
+      warn("watching for signals and the end of the grace: " + std::string{error.what()});
+    }
   }
 
   // What a deletion after the last event had to say.
@@ -166,9 +183,23 @@ class RunDriver {
       try {
         std::visit([this](auto& what) { this->carry_out(what); }, action);
       } catch (std::exception const& error) {
-        events_.push(RunEvent{DriverFailed{host_.hostname, error.what()}});
+        fail(error.what());
       }
     }
+  }
+
+  // The controller judges what failed while its actions were carried out before anything that happened later.
+  void judge_failures() {
+    while (!outcome_ && !failures_.empty()) {
+      DriverFailed failure{host_.hostname, std::move(failures_.front())};
+      failures_.pop_front();
+      perform(controller_->handle(RunEvent{std::move(failure)}));
+    }
+  }
+
+  // Once for each text, since what fails at one report mostly fails at each.
+  void fail(std::string text) {
+    if (failure_texts_.insert(text).second) failures_.push_back(std::move(text));
   }
 
   void carry_out(LaunchWorkers const&) {
@@ -181,7 +212,7 @@ class RunDriver {
 
   void carry_out(TellWorkers const& tell) { launcher_.tell(tell.message); }
 
-  void carry_out(ArmGrace const&) { scope_->spawn(wait_grace(++grace_)); }
+  void carry_out(ArmGrace const&) { waiting_->spawn(wait_grace(++grace_)); }
 
   void carry_out(CommitCheckpoint& commit) {
     writer_->post([this, commit = std::move(commit)]() mutable {
@@ -227,23 +258,30 @@ class RunDriver {
       plan_.directory.record_report_fields(names_in(report.metrics));
     }
     auto all = all_metrics(report, workers_.at(report.rank));
-    call([&](Callback& callback) { callback.on_report(report, all); });
+    call("on_report", [&](Callback& callback) { callback.on_report(report, all); });
     history_.add(std::move(report), std::move(all));
   }
 
   void tell_callbacks(CheckpointDurable const& durable) {
     auto const checkpoint = Checkpoint::from_directory(store_.path_of(durable.number));
-    call([&](Callback& callback) { callback.on_checkpoint(checkpoint); });
+    call("on_checkpoint", [&](Callback& callback) { callback.on_checkpoint(checkpoint); });
   }
 
   void tell_callbacks(Progress const& progress) {
-    call([&](Callback& callback) { callback.on_progress(progress); });
+    call("on_progress", [&](Callback& callback) { callback.on_progress(progress); });
   }
 
   void tell_callbacks(Warning& warning) { warn(std::move(warning.text)); }
 
+  // The run fails as it is, and a callback that cannot be told of it would fail again of its own failure.
   void tell_callbacks(Failed const& failed) {
-    call([&](Callback& callback) { callback.on_failure(failed); });
+    for (auto const& callback : plan_.callbacks) {
+      try {
+        callback->on_failure(failed);
+      } catch (...) {
+        warn(failure_of(*callback, "on_failure"));
+      }
+    }
   }
 
   void announce(std::optional<Checkpoint> const& checkpoint) {
@@ -255,7 +293,7 @@ class RunDriver {
                        checkpoint ? checkpoint->training_iteration() : 0,
                        checkpoint,
                        [this] { events_.push(RunEvent{StopRequest{++stops_of_callbacks_}}); }};
-    call([&](Callback& callback) { callback.on_start(info); });
+    call("on_start", [&](Callback& callback) { callback.on_start(info); });
   }
 
   void warn(std::string text) {
@@ -265,22 +303,30 @@ class RunDriver {
       try {
         callback->on_warning(text);
       } catch (...) {
-        warnings_.push_back("a callback failed: " + current_exception_text());
+        warnings_.push_back(failure_of(*callback, "on_warning"));
       }
     }
   }
 
   template <class F>
-  void call(F const& function) {
+  void call(std::string_view name, F const& function) {
     for (auto const& callback : plan_.callbacks) {
       try {
         function(*callback);
       } catch (...) {
-        auto text = "a callback failed: " + current_exception_text();
-        if (callback->critical()) events_.push(RunEvent{DriverFailed{host_.hostname, text}});
-        warn(std::move(text));
+        auto text = failure_of(*callback, name);
+        if (callback->critical()) {
+          fail(std::move(text));
+        } else {
+          warn(std::move(text));
+        }
       }
     }
+  }
+
+  // Of the exception that is being handled.
+  [[nodiscard]] static auto failure_of(Callback const& callback, std::string_view function) -> std::string {
+    return "callback " + demangled(typeid(callback)) + ", " + std::string{function} + ": " + current_exception_text();
   }
 
   [[nodiscard]] static auto names_in(Metrics const& metrics) -> std::vector<std::string> {
@@ -302,37 +348,55 @@ class RunDriver {
     return infos;
   }
 
-  // What went wrong, so that it does not hide why the run ended.
-  [[nodiscard]] auto record_state(RunState state, std::string error) -> std::optional<std::string> {
+  void record_state() {
+    attempt([this] {
+      plan_.directory.set_state(std::string{to_string(outcome_->state)}, TrainingFailed::describe(outcome_->failures));
+    });
+  }
+
+  // What fails at the end is one more failure, and hides no other.
+  template <class F>
+  void attempt(F const& function) {
     try {
-      plan_.directory.set_state(std::string{to_string(state)}, std::move(error));
-      return std::nullopt;
-    } catch (std::exception const& problem) {
-      return problem.what();
+      function();
+    } catch (std::exception const& error) {
+      fail(error.what());
+    }
+    while (!failures_.empty()) {
+      Failed const failed{Rank{0}, host_.hostname, std::move(failures_.front())};
+      failures_.pop_front();
+      tell_callbacks(failed);
+      outcome_->failures.push_back(failed);
+      outcome_->state = RunState::errored;
     }
   }
 
   auto conclude() -> Result {
     auto result = Result{};
-    auto const stored_state = plan_.directory.previous_state();
-    result.nothing_left =
-        !reported_ && outcome_->state == RunState::finished && stored_state == to_string(RunState::finished);
-    if (auto problem = record_state(outcome_->state, TrainingFailed::describe(outcome_->failures))) {
-      outcome_->failures.emplace_back(Rank{0}, host_.hostname, std::move(*problem));
-      outcome_->state = RunState::errored;
-    }
-    result.state = outcome_->state;
+    attempt([&] {
+      for (auto const& info : whole_checkpoints()) result.checkpoints.push_back(Checkpoint::from_directory(info.path));
+    });
+    auto const finished_before = plan_.directory.previous_state() == to_string(RunState::finished);
+    record_state();
+    result.nothing_left = !reported_ && finished_before && outcome_->state == RunState::finished;
     result.path = plan_.directory.path();
-    result.error = TrainingFailed::describe(outcome_->failures);
     result.metrics = history_.last_metrics();
     result.history = history_.take();
-    for (auto const& info : whole_checkpoints()) result.checkpoints.push_back(Checkpoint::from_directory(info.path));
     timings_.total_s = since_call();
     result.timings = timings_;
-    call([&](Callback& callback) { callback.on_finish(result); });
+    set_outcome_in(result);
+    auto const failures = outcome_->failures.size();
+    attempt([&] { call("on_finish", [&](Callback& callback) { callback.on_finish(result); }); });
+    if (outcome_->failures.size() > failures) record_state();
+    set_outcome_in(result);
     result.warnings = std::move(warnings_);
     if (!outcome_->failures.empty()) throw TrainingFailed{std::move(outcome_->failures), std::move(result)};
     return result;
+  }
+
+  void set_outcome_in(Result& result) const {
+    result.state = outcome_->state;
+    result.error = TrainingFailed::describe(outcome_->failures);
   }
 
   Launcher& launcher_;
@@ -344,13 +408,15 @@ class RunDriver {
   std::optional<BackgroundThread> writer_{std::in_place};
   std::optional<Controller> controller_;
   std::function<void()> launch_;
-  Scope* scope_ = nullptr;
+  Scope* waiting_ = nullptr;
   std::uint64_t grace_ = 0;
   std::atomic<std::uint32_t> stops_of_callbacks_ = 0;
   std::map<Rank, Started> workers_;
   RunHistory history_;
   std::vector<std::filesystem::path> skipped_;
   std::vector<std::string> warnings_;
+  std::deque<std::string> failures_;     // of the driver, not judged yet
+  std::set<std::string> failure_texts_;  // of all of them
   Timings timings_;
   bool reported_ = false;
   std::optional<FinishRun> outcome_;

@@ -9,6 +9,7 @@
 #include <memory>
 #include <stop_token>
 #include <string>
+#include <typeinfo>
 #include <utility>
 
 #include <raytrain/core/stopped.hpp>
@@ -18,6 +19,14 @@
 #include <raytrain/train/worker_setup.hpp>
 
 namespace raytrain::detail {
+
+/// Name of a type as one writes it.
+[[nodiscard]] inline auto demangled(std::type_info const& type) -> std::string {
+  auto status = 0;
+  std::unique_ptr<char, decltype(&std::free)> const name{abi::__cxa_demangle(type.name(), nullptr, nullptr, &status),
+                                                         &std::free};
+  return status == 0 ? name.get() : type.name();
+}
 
 /// Text of the exception that is being handled, whatever its type.
 [[nodiscard]] inline auto current_exception_text() -> std::string {
@@ -32,10 +41,7 @@ namespace raytrain::detail {
   } catch (...) {
     auto const* const type = abi::__cxa_current_exception_type();
     if (type == nullptr) return "an exception of unknown type";
-    auto status = 0;
-    std::unique_ptr<char, decltype(&std::free)> const name{abi::__cxa_demangle(type->name(), nullptr, nullptr, &status),
-                                                           &std::free};
-    return "an exception of type " + std::string{status == 0 ? name.get() : type->name()};
+    return "an exception of type " + demangled(*type);
   }
 }
 
