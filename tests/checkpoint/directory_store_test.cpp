@@ -2,8 +2,10 @@
 #include <raytrain/checkpoint/directory_store.hpp>
 
 #include <cerrno>
+#include <cmath>
 #include <cstdint>
 #include <filesystem>
+#include <limits>
 #include <memory>
 #include <string>
 #include <thread>
@@ -32,6 +34,20 @@ auto request_for(std::vector<CheckpointRef> parts, std::uint32_t world) -> Commi
 }
 
 }  // namespace
+
+TEST_CASE("a checkpoint whose report has a NaN is whole, and offered to the next start") {
+  TemporaryFolder const folder;
+  DirectoryStore store{folder.path(), 1};
+  auto const part = store.stage(draft_of({{"model", "m"}}), Rank{0}, 0);
+  auto const nan = std::numeric_limits<double>::quiet_NaN();
+  auto const made = store.commit({0, 1, 0.0, WorldSize{1}, {{"loss", nan}}, {part}});
+  Skipped skipped;
+  auto const found = newest(store, &skipped);
+  REQUIRE(found);
+  CHECK(found->path() == made.path());
+  CHECK(skipped.empty());
+  CHECK(std::isnan(found->metrics().number("loss").value()));
+}
 
 TEST_CASE("what is staged is not a checkpoint until it is committed, and then leaves nothing beside it") {
   TemporaryFolder const folder;

@@ -71,3 +71,11 @@ TEST_CASE("metrics are equal if names, types, values and order are") {
   CHECK(metrics != Metrics{{"b", 2.0}, {"a", 1.0}});
   CHECK(metrics != Metrics{{"a", std::int64_t{1}}, {"b", 2.0}});
 }
+
+TEST_CASE("metrics with a NaN equal their copy, and no metrics with a number in its place") {
+  Metrics const diverged{{"loss", std::numeric_limits<double>::quiet_NaN()}};
+  CHECK(diverged == Metrics{diverged});
+  CHECK(diverged != Metrics{{"loss", 0.5}});
+  CHECK(diverged != Metrics{{"error", std::numeric_limits<double>::quiet_NaN()}});
+  CHECK(diverged != Metrics{{"loss", std::int64_t{0}}});
+}

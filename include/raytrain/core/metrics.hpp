@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <concepts>
 #include <cstdint>
 #include <initializer_list>
@@ -25,7 +26,13 @@ class Metrics {
   struct Entry {
     std::string name;
     MetricValue value;
-    friend auto operator==(Entry const&, Entry const&) -> bool = default;
+    /// A NaN equals a NaN, so that what was written can be told from what was changed.
+    friend auto operator==(Entry const& a, Entry const& b) -> bool {
+      auto const* const x = std::get_if<double>(&a.value);
+      auto const* const y = std::get_if<double>(&b.value);
+      if (x != nullptr && y != nullptr && std::isnan(*x) && std::isnan(*y)) return a.name == b.name;
+      return a.name == b.name && a.value == b.value;
+    }
   };
 
   Metrics() = default;
