@@ -4,6 +4,7 @@
 #include <concepts>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -21,6 +22,7 @@
 #include <raytrain/launch/rank_job.hpp>
 #include <raytrain/launch/threads.hpp>
 #include <raytrain/train/callback.hpp>
+#include <raytrain/train/config_text.hpp>
 #include <raytrain/train/program.hpp>
 #include <raytrain/train/rank_run.hpp>
 #include <raytrain/train/result.hpp>
@@ -115,10 +117,15 @@ class Trainer {
     auto const called = clock.now();
     auto const job = runs_on_ranks() ? join_job() : nullptr;
     auto const world = job != nullptr ? job->size() : config_.scaling.world_size();
-    B backend{config_.backend};
-    auto const training = [&](WorkerSetup setup) { return detail::run_training(backend, train_, std::move(setup)); };
+    std::optional<B> backend;
+    auto const training = [&](WorkerSetup setup) { return detail::run_training(*backend, train_, std::move(setup)); };
 
-    auto const prepare = [&] { backend.on_start(config_.scaling); };
+    // Whatever may throw once the job is joined happens where the other processes are told of it.
+    auto const prepare = [&] {
+      if (job != nullptr) validate_datasets(config_.datasets, config_.data, world);
+      backend.emplace(config_.backend);
+      backend->on_start(config_.scaling);
+    };
     auto const follow = [&] {
       detail::RankFollower follower{
           *job,
@@ -161,8 +168,10 @@ class Trainer {
 
  private:
   struct Shutdown {
-    B& backend;
-    ~Shutdown() { backend.on_shutdown(); }
+    std::optional<B>& backend;
+    ~Shutdown() {
+      if (backend) backend->on_shutdown();
+    }
   };
 
   void validate() const {
@@ -184,11 +193,9 @@ class Trainer {
   }
 
   [[nodiscard]] auto join_job() const -> std::unique_ptr<RankJob> {
-    auto job = detail::open_rank_job_of_program()(
-        {config_.scaling, config_.run.collective_timeout,
-         detail::shared_settings(B::name, config_.scaling, config_.run, config_.datasets)});
-    validate_datasets(config_.datasets, config_.data, job->size());
-    return job;
+    auto settings = detail::shared_settings(B::name, config_.scaling, config_.run, config_.data, config_.datasets);
+    settings.push_back({"TrainerConfig::backend", detail::config_text(config_.backend)});
+    return detail::open_rank_job_of_program()({config_.scaling, config_.run.collective_timeout, std::move(settings)});
   }
 
   TrainerConfig<B> config_;

@@ -88,6 +88,24 @@ def refused_by_backend(folder):
     job.expect('it ends within 10 s', job.seconds < 10)
 
 
+def refused_by_constructor(folder):
+    """A backend that cannot be made on one rank ends the run on all of them."""
+    job = ranks(3, folder / 'one', 'construct', 3, 1)
+    job.expect_all_say(3, 'failed', 'rank 1 on ', 'no such device here', '0 reports')
+    job.expect('it ends within 10 s', job.seconds < 10)
+    job = ranks(3, folder / 'zero', 'construct', 3, 0)
+    job.expect('rank 0 says why', job.lines_with('error: no such device here'))
+    job.expect('the others say so', len([line for line in job.lines_with('error') if 'no such device here' in line]) == 3)
+    job.expect('it ends within 10 s', job.seconds < 10)
+
+
+def refused_by_no_exception(folder):
+    """What is thrown need not be a std::exception."""
+    job = ranks(3, folder, 'refuse_oddly', 3, 1)
+    job.expect_all_say(3, 'failed', 'rank 1 on ', 'an exception of type int', '0 reports')
+    job.expect('it ends within 10 s', job.seconds < 10)
+
+
 def signalled(folder):
     """SIGTERM to one of the processes stops all, and the next start goes on."""
     job = ranks(3, folder, 'signal')
@@ -105,6 +123,11 @@ def twice(folder):
 def settings_differ(folder):
     job = ranks(2, folder, 'seed')
     job.expect_all_say(2, 'error', 'rank 1', 'RunConfig::seed is 1, and on rank 0 it is 0')
+    job.expect('nothing was created', not folder.exists())
+    job = ranks(2, folder, 'rate')
+    job.expect_all_say(2, 'error', 'rank 1', "TrainerConfig::backend is {'rate', {1}, 1.5}, and on rank 0 it is {'rate', {1}, 0.5}")
+    job = ranks(2, folder, 'split')
+    job.expect_all_say(2, 'error', 'rank 1', "DataConfig::datasets_to_split is {'other'}, and on rank 0 it is {'train'}")
     job.expect('nothing was created', not folder.exists())
 
 
@@ -229,7 +252,8 @@ def interface(folder):
 
 
 CASES = {function.__name__: function for function in (
-    same_on_threads, goes_on, throws, killed, exits, returns_early, refused_by_backend, signalled, twice, settings_differ, other_size,
+    same_on_threads, goes_on, throws, killed, exits, returns_early, refused_by_backend, refused_by_constructor, refused_by_no_exception,
+    signalled, twice, settings_differ, other_size,
     built_without_ranks, other_mpi, own_communicator, no_communicator, too_few_threads, other_run_in_folder, storage_not_shared,
     two_hosts, three_hosts, port_in_use, interface)}
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A training that ranks.py starts by mpirun, or on threads, and that goes wrong where it is told to:
-//   ranks_program STORAGE [WHAT [WORKERS]]
+//   ranks_program STORAGE [WHAT [WORKERS [RANK]]]
 #include <sysexits.h>
 #include <unistd.h>
 
@@ -119,21 +119,31 @@ auto trained(std::string const& what) {
   };
 }
 
-// Refuses the run on rank 1, if it is told to.
+// Refuses the run on one rank, where and as it is told to.
 class PickyBackend : public testing::MinimalBackend {
  public:
   struct Config {
-    bool refuses = false;
+    std::string refuses{};
+    Rank where{1};
+    double rate = 0.5;
   };
-  explicit PickyBackend(Config const& config) : MinimalBackend{{}}, refuses_{config.refuses} {}
+  explicit PickyBackend(Config const& config) : MinimalBackend{{}}, config_{config} { refuse_in("construct"); }
 
   void on_start(ScalingConfig const&) const {
-    auto const job = job_environment();
-    if (refuses_ && job && job->rank == Rank{1}) throw std::runtime_error{"no such device here"};
+    refuse_in("refuse");
+    if (is_to("refuse_oddly")) throw 42;
   }
 
  private:
-  bool refuses_;
+  [[nodiscard]] auto is_to(std::string const& what) const -> bool {
+    auto const job = job_environment();
+    return config_.refuses == what && job && job->rank == config_.where;
+  }
+  void refuse_in(std::string const& what) const {
+    if (is_to(what)) throw std::runtime_error{"no such device here"};
+  }
+
+  Config config_;
 };
 
 auto digest(Result const& result) -> std::string {
@@ -154,7 +164,10 @@ auto main(int argc, char** argv) -> int {
                                      .callbacks = {std::make_shared<CountStarts>()}};
   auto const job = job_environment();
   if (what == "seed" && job) config.run.seed = job->rank.value;
-  config.backend.refuses = what == "refuse";
+  config.backend.refuses = what;
+  if (what == "rate" && job) config.backend.rate = 0.5 + job->rank.value;
+  if (what == "split" && job && job->rank == Rank{1}) config.data.datasets_to_split = {"other"};
+  if (arguments.size() > 3) config.backend.where.value = static_cast<std::uint32_t>(std::stoi(arguments[3]));
   if (what == "rank_order") config.scaling.reduction = Reduction::rank_order;
   if (arguments.size() > 2) config.scaling.num_workers = std::stoi(arguments[2]);
   try {

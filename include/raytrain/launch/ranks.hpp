@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -119,7 +120,10 @@ class MpiRankJob final : public RankJob {
 
   void end() noexcept override {
     if (server_) server_->close();
-    if (client_) client_->close();
+    if (client_) {
+      if (!is_over()) (void)client_->send(Failed{rank(), this_host().hostname, "its process has left fit() too early"});
+      client_->close();
+    }
     warnings_->send_to(nullptr);
   }
 
@@ -228,7 +232,7 @@ class MpiRankJob final : public RankJob {
         listen();
         line = server_->addresses();
         line.insert(line.begin(), server_->token().to_hex());
-      } catch (Error const& error) {
+      } catch (std::exception const& error) {
         problem = error.what();
       }
     }
@@ -241,7 +245,7 @@ class MpiRankJob final : public RankJob {
         client_.emplace(ControlClient::Options{.addresses = std::move(line), .token = token, .rank = rank()},
                         ControlClient::Events{[this](Message message) { take(std::move(message)); },
                                               [this](std::string why) { lose_controller(std::move(why)); }});
-      } catch (Error const& error) {
+      } catch (std::exception const& error) {
         problem = error.what();
       }
     }
@@ -313,6 +317,12 @@ class MpiRankJob final : public RankJob {
     if (server_) server_->tell_all(message, Rank{1});
   }
 
+  // The controller has said how the run ended, or is gone: nobody waits for this process.
+  [[nodiscard]] auto is_over() -> bool {
+    std::lock_guard const lock{mutex_};
+    return told_end_ || lost_controller_;
+  }
+
   void take(Message message) {
     std::lock_guard const lock{mutex_};
     told_end_ = told_end_ || std::holds_alternative<Ended>(message);
@@ -323,6 +333,7 @@ class MpiRankJob final : public RankJob {
   void lose_controller(std::string why) {
     std::lock_guard const lock{mutex_};
     if (told_end_) return;
+    lost_controller_ = true;
     session_.abandon();
     if (on_lost_) return on_lost_(std::move(why));
     lost_text_ = std::move(why);
@@ -356,6 +367,7 @@ class MpiRankJob final : public RankJob {
   std::vector<Message> early_;
   std::optional<std::string> lost_text_;
   bool told_end_ = false;
+  bool lost_controller_ = false;
   std::optional<WorkerLink> link_;
   std::optional<ControlServer> server_;
   std::optional<ControlClient> client_;

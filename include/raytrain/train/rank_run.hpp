@@ -101,9 +101,10 @@ inline auto lead_ranks(RankJob& job, std::function<Result()> const& fit) -> Resu
     ended.thrown = thrown_by(error);
     tell(std::move(ended), {});
     throw;
-  } catch (std::exception const& error) {
+  } catch (...) {
     Ended ended;
-    ended.thrown = Thrown{static_cast<std::int32_t>(Errc::worker_failed), "fit() on rank 0", error.what(), {}};
+    ended.thrown =
+        Thrown{static_cast<std::int32_t>(Errc::worker_failed), "fit() on rank 0", current_exception_text(), {}};
     tell(std::move(ended), {});
     throw;
   }
@@ -192,8 +193,8 @@ class RankFollower {
   void on(Begin& begin) {
     try {
       launch(begin);
-    } catch (std::exception const& error) {
-      (void)job_.send(Failed{job_.rank(), this_host().hostname, error.what()});
+    } catch (...) {
+      (void)job_.send(Failed{job_.rank(), this_host().hostname, current_exception_text()});
     }
   }
   void on(Stop const& stop) { link_.deliver(Message{stop}); }
@@ -206,6 +207,7 @@ class RankFollower {
 
   void launch(Begin& begin) {
     plan_.prepare();
+    writer_.emplace();
     std::filesystem::path const path{begin.run_path};
     check_same_folder(path, begin);
     store_.emplace(path / checkpoints_folder_name, begin.attempt);
@@ -247,7 +249,7 @@ class RankFollower {
   Channel<Event> events_;
   WorkerLink link_;
   std::optional<DirectoryStore> store_;
-  std::optional<BackgroundThread> writer_{std::in_place};
+  std::optional<BackgroundThread> writer_;
   std::vector<Report> history_;
   std::optional<Ended> ended_;
   std::optional<std::string> lost_;

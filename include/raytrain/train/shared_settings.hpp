@@ -9,13 +9,14 @@
 #include <vector>
 
 #include <raytrain/checkpoint/file_digest.hpp>
-
+#include <raytrain/config/data_config.hpp>
 #include <raytrain/config/run_config.hpp>
 #include <raytrain/config/scaling_config.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/data/datasets.hpp>
 #include <raytrain/launch/rank_job.hpp>
 #include <raytrain/message/codec.hpp>
+#include <raytrain/train/config_text.hpp>
 #include <raytrain/train/program.hpp>
 #include <raytrain/version.hpp>
 
@@ -32,7 +33,8 @@ namespace raytrain::detail {
 
 /// What must be the same in all processes of a job, whose parts of one training would not fit together otherwise.
 [[nodiscard]] inline auto shared_settings(std::string_view backend, ScalingConfig const& scaling, RunConfig const& run,
-                                          Datasets const& datasets) -> std::vector<SharedSetting> {
+                                          DataConfig const& data, Datasets const& datasets)
+    -> std::vector<SharedSetting> {
   std::vector<SharedSetting> settings;
   auto const add = [&](std::string name, auto const& value) {
     if constexpr (std::is_enum_v<std::remove_cvref_t<decltype(value)>>) {
@@ -55,6 +57,7 @@ namespace raytrain::detail {
   add("RunConfig::resume", run.resume);
   add("RunConfig::checkpoint.mode", run.checkpoint.mode);
   add("RunConfig::collective_timeout", run.collective_timeout.count());
+  settings.push_back({"DataConfig::datasets_to_split", config_text(data.datasets_to_split)});
   for (auto const& [name, dataset] : datasets) add("rows of the dataset '" + name + "'", dataset.rows());
   return settings;
 }
