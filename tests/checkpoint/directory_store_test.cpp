@@ -304,6 +304,27 @@ TEST_CASE("sweep removes the leftovers of earlier generations and nothing else")
   DirectoryStore{folder.path() / "nothing", 3}.sweep();
 }
 
+TEST_CASE("of a link in a leftover's or a checkpoint's place the link goes, and what it leads to stays") {
+  TemporaryFolder const folder;
+  auto const checkpoints = folder.path() / "checkpoints";
+  auto const archive = folder.path() / "archive";
+  std::filesystem::create_directory(checkpoints);
+  DirectoryStore store{checkpoints, 2};
+  commit(store, {draft_of({{"a", "archived"}})});
+  std::filesystem::rename(store.path_of(1), archive);
+  std::filesystem::create_directory_symlink(archive, store.path_of(1));
+  std::filesystem::create_directory_symlink(archive, checkpoints / ".staging-1-0");
+  std::filesystem::create_directory_symlink(archive, checkpoints / ".trash-1-7");
+  std::filesystem::create_directory_symlink(archive, checkpoints / ".trash-2-1");  // where remove() moves it
+  store.sweep();
+  CHECK(names_below(checkpoints) == Names{".trash-2-1", "checkpoint_000001"});
+  CHECK(newest(store));
+  store.remove(1);
+  CHECK(names_below(checkpoints).empty());
+  CHECK(Checkpoint::from_directory(archive).number() == 1);
+  CHECK(read_text(archive / "a") == "archived");
+}
+
 TEST_CASE("writes that take a few bytes at a time lose nothing") {
   TemporaryFolder const folder;
   FaultyFiles files;

@@ -178,6 +178,21 @@ TEST_CASE("Resume::fresh deletes nothing when the checkpoints' folder holds some
   CHECK(names_below(folder.path() / "run/checkpoints") == Names{"best.pt", "checkpoint_000001"});
 }
 
+TEST_CASE("Resume::fresh takes away a link to checkpoints elsewhere, leaves those alone, and so does every later start") {
+  TemporaryFolder const folder;
+  auto const disk = folder.path() / "big disk";
+  write_text(disk / "checkpoint_000001/model", "m");
+  (void)RunDirectory{start_in(folder.path())};
+  auto const checkpoints = folder.path() / "run/checkpoints";
+  std::filesystem::remove(checkpoints);
+  std::filesystem::create_directory_symlink(disk, checkpoints);
+  CHECK(RunDirectory{fresh_in(folder.path())}.attempt() == 2);
+  CHECK(names_below(checkpoints).empty());
+  CHECK(RunDirectory{start_in(folder.path())}.attempt() == 3);
+  CHECK(names_below(folder.path() / "run") == Names{".lock", "checkpoints", "run.json"});
+  CHECK(read_text(disk / "checkpoint_000001/model") == "m");
+}
+
 TEST_CASE("a record with any byte changed or cut off is refused, with what can be done about it") {
   TemporaryFolder const folder;
   RunDirectory{start_in(folder.path())}.set_state("finished");

@@ -207,6 +207,8 @@ inline auto Checkpoint::from_bytes(BytesView bytes, std::filesystem::path const&
                 "it is there, and not an empty directory", "name one that is not there yet"};
   }
   auto& disk = detail::system_files();
+  // What a failure leaves lies where a link leads, not in the link.
+  auto const place = is_there ? std::filesystem::canonical(directory, ignored) : directory;
   try {
     std::filesystem::create_directories(directory);
     for (auto const& [name, content] : contents) {
@@ -218,10 +220,10 @@ inline auto Checkpoint::from_bytes(BytesView bytes, std::filesystem::path const&
     checkpoint.verify();
     return checkpoint;
   } catch (std::filesystem::filesystem_error const& error) {
-    detail::try_remove_tree(disk, directory);
+    detail::try_remove_tree(disk, place);
     throw detail::io_error("creating", error.path1(), error.code().value());
   } catch (...) {
-    detail::try_remove_tree(disk, directory);
+    detail::try_remove_tree(disk, place);
     throw;
   }
 }

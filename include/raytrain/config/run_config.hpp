@@ -14,7 +14,7 @@ namespace raytrain {
 /// What `fit()` does with a run directory that is already there.
 enum class Resume : std::uint8_t {
   automatic,  ///< Go on from its newest complete checkpoint; start at the beginning where there is none.
-  fresh,      ///< Delete that run's record and checkpoints, then start at the beginning.
+  fresh,      ///< Delete that run's record and checkpoints, then start at the beginning. Of links, only the link goes.
 };
 
 /// Where a run lives on disk, and how it starts and stops.

@@ -85,10 +85,14 @@ inline void remove_file(FileSystem& files, std::filesystem::path const& path) {
   return names;
 }
 
-/// Removes a directory and all in it, following no link; one that is not there is fine.
+/// Removes a directory and all in it; one that is not there is fine. Of a link, here or below, the link alone goes.
 inline void remove_tree(FileSystem& files, std::filesystem::path const& directory) {
+  std::error_code ignored;
+  if (std::filesystem::is_symlink(directory, ignored)) {
+    remove_file(files, directory);
+    return;
+  }
   for (auto const& name : names_in(directory)) {
-    std::error_code ignored;
     auto const path = directory / name;
     if (std::filesystem::symlink_status(path, ignored).type() == std::filesystem::file_type::directory) {
       remove_tree(files, path);
