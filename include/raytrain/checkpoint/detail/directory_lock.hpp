@@ -19,12 +19,15 @@
 
 namespace raytrain::detail {
 
-/// Keeps a directory to one process, by a lock on a file in it that the system drops when the process ends, however it
-/// ends. The file stays and says who holds or held the lock.
+/// Keeps a directory to one process, by locks on itself and on a file in it that the system drops when the process
+/// ends, however it ends. The file stays and says who holds or held the lock.
+///
+/// The directory's lock holds although somebody removes the file; the file's also keeps out other hosts.
 class DirectoryLock {
  public:
   /// Errors: `invalid_call` when somebody holds it, with process and host; `io`, and then no new file is left.
   explicit DirectoryLock(std::filesystem::path const& file) {
+    lock_directory(file);
     // A start that failed removes the file that it made; a lock on that one keeps nobody out.
     do {
       open(file);
@@ -43,6 +46,13 @@ class DirectoryLock {
   [[nodiscard]] auto is_new() const noexcept -> bool { return is_new_; }
 
  private:
+  void lock_directory(std::filesystem::path const& file) {
+    directory_ = FileDescriptor{::open(file.parent_path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+    if (!directory_.is_open()) throw io_error("opening", file.parent_path(), errno);
+    // Not every file system has locks for directories; then the file's must do.
+    if (try_lock(directory_) == EWOULDBLOCK) refuse(file);
+  }
+
   void open(std::filesystem::path const& file) {
     file_ = FileDescriptor{::open(file.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666)};
     is_new_ = file_.is_open();
@@ -51,12 +61,22 @@ class DirectoryLock {
   }
 
   void lock(std::filesystem::path const& file) {
-    while (::flock(file_.get(), LOCK_EX | LOCK_NB) != 0) {
-      if (errno == EINTR) continue;
-      if (errno != EWOULDBLOCK) throw io_error("locking", file, errno);
-      throw Error{Errc::invalid_call, "opening the run in '" + file.parent_path().string() + "'",
-                  "it is in use by " + holder(), "wait for that to end, or choose another RunConfig::name"};
+    auto const problem = try_lock(file_);
+    if (problem == EWOULDBLOCK) refuse(file);
+    if (problem != 0) throw io_error("locking", file, problem);
+  }
+
+  // 0, or the cause.
+  [[nodiscard]] static auto try_lock(FileDescriptor const& file) -> int {
+    while (::flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
+      if (errno != EINTR) return errno;
     }
+    return 0;
+  }
+
+  [[noreturn]] static void refuse(std::filesystem::path const& file) {
+    throw Error{Errc::invalid_call, "opening the run in '" + file.parent_path().string() + "'",
+                "it is in use by " + holder(file), "wait for that to end, or choose another RunConfig::name"};
   }
 
   [[nodiscard]] auto is_linked() const -> bool {
@@ -64,14 +84,17 @@ class DirectoryLock {
     return ::fstat(file_.get(), &status) != 0 || status.st_nlink > 0;
   }
 
-  [[nodiscard]] auto holder() const -> std::string {
+  [[nodiscard]] static auto holder(std::filesystem::path const& path) -> std::string {
+    FileDescriptor const file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
+    if (!file.is_open()) return "another process, whose file '" + path.string() + "' is gone";
     std::array<char, 512> text{};
-    auto const length = ::pread(file_.get(), text.data(), text.size(), 0);
+    auto const length = ::pread(file.get(), text.data(), text.size(), 0);
     // It locks first and then writes its name.
     if (length <= 1) return "a process that is just starting";
     return {text.data(), static_cast<std::size_t>(length) - 1};
   }
 
+  FileDescriptor directory_;
   FileDescriptor file_;
   bool is_new_ = false;
 };
