@@ -45,11 +45,15 @@ struct Leftover {
   return number;
 }
 
+/// Numbers beyond are no checkpoints' of ours: there is always room for the next one.
+inline constexpr std::uint64_t last_checkpoint_number = 999'999'999'999'999;
+
 /// Nothing for a name that is not exactly that of a checkpoint.
 [[nodiscard]] inline auto parse_checkpoint(std::string_view name) -> std::optional<std::uint64_t> {
   if (!name.starts_with(checkpoint_prefix)) return std::nullopt;
   auto const number = parse_number(name.substr(checkpoint_prefix.size()));
-  return number && *number > 0 && checkpoint_name(*number) == name ? number : std::nullopt;
+  return number && *number > 0 && *number <= last_checkpoint_number && checkpoint_name(*number) == name ? number
+                                                                                                        : std::nullopt;
 }
 
 [[nodiscard]] inline auto parse_leftover(std::string_view name) -> std::optional<Leftover> {
