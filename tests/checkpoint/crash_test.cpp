@@ -84,7 +84,7 @@ TEST_CASE("a process killed before any step of a commit or a removal leaves the 
     commit_old(folder.path());
     auto const outcome = in_child([&] {
       DyingFiles files{step};
-      DirectoryStore store{folder.path(), 2, files};
+      DirectoryStore store{folder.path(), 2, {}, files};
       commit_new(store);
       write_text(folder.path().string() + ".committed", "");
       store.remove(1);
@@ -124,7 +124,7 @@ TEST_CASE("power that fails before any step of them does so too, whatever the di
     ++steps;
   };
   files.before = check_all;
-  DirectoryStore store{live, 2, files};
+  DirectoryStore store{live, 2, {}, files};
   commit_new(store);
   is_promised = true;
   check_all();

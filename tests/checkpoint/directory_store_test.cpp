@@ -96,7 +96,8 @@ TEST_CASE("a number is one more than the highest that is there, valid or not, an
   CHECK(commit(store, {draft_of({{"a", "4"}})}, 3).path().filename() == "checkpoint_1000000");
   for (auto const* stranger :
        {"checkpoint_7", "checkpoint_0000008", "checkpoint_00000x", "checkpoint_", "Checkpoint_000009",
-        "checkpoint_000000", "checkpoint_-00001", "checkpoint_99999999999999999999"}) {
+        "checkpoint_000000", "checkpoint_-00001", "checkpoint_99999999999999999999", "checkpoint_18446744073709551615",
+        "checkpoint_1000000000000000"}) {
     write_text(folder.path() / stranger / "manifest.json", "");
   }
   CHECK(commit(store, {draft_of({{"a", "5"}})}, 4).number() == 1000001);
@@ -176,6 +177,20 @@ TEST_CASE("a part that another generation staged is refused") {
   check_contains(thrown_error([&] { return now.commit(request_for({stale}, 1)); }),
                  "file 'a' of rank 0 has 5 bytes instead of the 3 that were staged");
   CHECK(now.list().empty());
+}
+
+TEST_CASE("a start whose run a later one has taken over, for want of a lock, commits nothing more") {
+  TemporaryFolder const folder;
+  DirectoryStore before{folder.path(), 1, "run"};
+  DirectoryStore now{folder.path(), 2, "run"};
+  commit(before, {draft_of({{"a", "1"}})});
+  commit(now, {draft_of({{"a", "2"}})}, 1);
+  check_contains(thrown_error([&] {
+                   return commit(before, {draft_of({{"a", "3"}})}, 1);
+                 }),
+                 "invalid_call: committing checkpoint 1: start 2 of this run has committed '" +
+                     now.path_of(2).string() + "', and this is start 1; train in one process at a time");
+  CHECK(commit(now, {draft_of({{"a", "4"}})}, 2).number() == 3);
 }
 
 TEST_CASE("a part cannot move files from outside its staging folder") {
@@ -329,7 +344,7 @@ TEST_CASE("writes that take a few bytes at a time lose nothing") {
   TemporaryFolder const folder;
   FaultyFiles files;
   files.write_bytes = 7;
-  DirectoryStore store{folder.path(), 1, files};
+  DirectoryStore store{folder.path(), 1, {}, files};
   std::string const text(1000, 'x');
   auto const checkpoint = commit(store, {draft_of({{"a", text}})});
   CHECK(text_in(checkpoint, "a") == text);
@@ -341,7 +356,7 @@ TEST_CASE("a call that a signal interrupts is made again") {
   files.before = [calls = 0](std::string const& step) mutable {
     return (step == "write" || step == "sync") && ++calls % 2 == 1 ? EINTR : 0;
   };
-  DirectoryStore store{folder.path(), 1, files};
+  DirectoryStore store{folder.path(), 1, {}, files};
   commit(store, {draft_of({{"a", "x"}})}).verify();
 }
 
@@ -359,7 +374,7 @@ TEST_CASE("whatever step of a commit fails is an error with path, cause and reme
         if (name.starts_with("remove")) return 0;
         return left-- == 0 ? problem : 0;
       };
-      DirectoryStore store{folder.path(), 2, files};
+      DirectoryStore store{folder.path(), 2, {}, files};
       CAPTURE(step);
       CAPTURE(problem);
       std::string text;
@@ -392,7 +407,7 @@ TEST_CASE("a file that takes no bytes and names no cause is an error, not an end
   };
   TemporaryFolder const folder;
   FullFiles files;
-  DirectoryStore store{folder.path(), 1, files};
+  DirectoryStore store{folder.path(), 1, {}, files};
   check_contains(thrown_error([&] { return store.stage(draft_of({{"a", "x"}}), Rank{0}, 0); }), "free space there");
 }
 

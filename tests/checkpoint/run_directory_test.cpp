@@ -20,6 +20,7 @@
 #include "../support/thrown_error.hpp"
 #include "child_process.hpp"
 #include "faulty_files.hpp"
+#include "run_start.hpp"
 #include "text_files.hpp"
 
 using raytrain::testing::check_contains;
@@ -31,16 +32,6 @@ using namespace raytrain;
 namespace {
 
 using Names = std::vector<std::string>;
-
-auto start_in(std::filesystem::path const& storage) -> RunStart {
-  return {.storage_path = storage, .name = "run", .program = "fashion", .backend = "torch"};
-}
-
-auto fresh_in(std::filesystem::path const& storage) -> RunStart {
-  auto start = start_in(storage);
-  start.fresh = true;
-  return start;
-}
 
 auto opening_error(RunStart const& start) -> std::string {
   return thrown_error([&] { return RunDirectory{start}.attempt(); });
@@ -178,7 +169,8 @@ TEST_CASE("Resume::fresh deletes nothing when the checkpoints' folder holds some
   CHECK(names_below(folder.path() / "run/checkpoints") == Names{"best.pt", "checkpoint_000001"});
 }
 
-TEST_CASE("Resume::fresh takes away a link to checkpoints elsewhere, leaves those alone, and so does every later start") {
+TEST_CASE(
+    "Resume::fresh takes away a link to checkpoints elsewhere, leaves those alone, and so does every later start") {
   TemporaryFolder const folder;
   auto const disk = folder.path() / "big disk";
   write_text(disk / "checkpoint_000001/model", "m");
@@ -229,7 +221,7 @@ TEST_CASE("the record of a newer version is refused as such") {
   text += ",\n  \"xxh3\": \"" + detail::xxh3_of(bytes_of(text)) + "\"\n}\n";
   write_text(folder.path() / "run/run.json", text);
   check_contains(opening_error(start_in(folder.path())),
-                 "it was written by a newer raytrain (format 9, this one reads up to 1)");
+                 "it was written by a newer raytrain (format 9, this one reads up to 2)");
 }
 
 TEST_CASE("reading the record of a folder that holds no run says what to name") {
@@ -257,6 +249,18 @@ TEST_CASE("a folder is one process's at a time: the second one is told whose, an
   auto const child = in_child([&] { return std::to_string(RunDirectory{start_in(folder.path())}.attempt()); });
   CHECK(child.text == "2");
   CHECK(RunDirectory{start_in(folder.path())}.attempt() == 3);
+}
+
+TEST_CASE("a run stays one process's although somebody removes the file that says so, or puts another in its place") {
+  TemporaryFolder const folder;
+  auto const lock = folder.path() / "run/.lock";
+  RunDirectory const directory{start_in(folder.path())};
+  std::filesystem::remove(lock);
+  check_contains(opening_error(start_in(folder.path())), "invalid_call: opening the run in '");
+  check_contains(opening_error(fresh_in(folder.path())), "in use by another process, whose file '" + lock.string());
+  CHECK(names_below(folder.path() / "run") == Names{"checkpoints", "run.json"});
+  write_text(lock, "");
+  check_contains(opening_error(start_in(folder.path())), "it is in use by ");
 }
 
 TEST_CASE("a storage path that is a file, or leads through one, is refused and nothing is created") {

@@ -159,6 +159,19 @@ TEST_CASE("a damaged checkpoint takes no place of those that are kept, and is no
   CHECK(numbers == std::vector<std::uint64_t>{3, 5});
 }
 
+TEST_CASE("a run whose checkpoints are all gone or damaged does not begin anew until it is told to") {
+  TemporaryFolder const folder;
+  auto config = config_in(folder);
+  MinimalTrainer{epochs_up_to(1), config}.fit();
+  auto const checkpoint = folder.path() / "r/checkpoints/checkpoint_000001";
+  std::ofstream{checkpoint / "state.txt"} << "ruined";
+  contains(message_of([&] { MinimalTrainer{epochs_up_to(2), config}.fit(); }), "there are 1, and each is damaged");
+  std::filesystem::remove_all(checkpoint);
+  contains(message_of([&] { MinimalTrainer{epochs_up_to(2), config}.fit(); }), "it had checkpoints by its run.json");
+  config.run.resume = Resume::fresh;
+  CHECK(MinimalTrainer{epochs_up_to(2), config}.fit().checkpoint()->number() == 2);
+}
+
 TEST_CASE("a critical callback that refuses at the start keeps every worker from starting") {
   TemporaryFolder const folder;
   std::atomic<int> started{0};

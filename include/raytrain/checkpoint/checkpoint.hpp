@@ -34,14 +34,12 @@ namespace raytrain {
 /// Threads: every function from any thread.
 class Checkpoint {
  public:
-  /// Errors: `not_found` without such a directory; `corrupt_checkpoint` when its manifest is not as it was written.
+  /// Errors: `not_found` without such a directory; `corrupt_checkpoint` when its manifest is not as it was written;
+  /// `io` when it cannot be read.
   [[nodiscard]] static auto from_directory(std::filesystem::path const& directory) -> Checkpoint {
     Checkpoint checkpoint{std::filesystem::absolute(directory).lexically_normal()};
     checkpoint.check_directory();
-    // Whatever keeps a manifest from being looked at must not make a committed checkpoint one without a manifest.
-    std::error_code ignored;
-    if (std::filesystem::status(checkpoint.path_ / detail::manifest_name, ignored).type() !=
-        std::filesystem::file_type::not_found) {
+    if (checkpoint.is_file(detail::manifest_name)) {
       checkpoint.manifest_ = std::make_shared<Manifest const>(detail::read_manifest(checkpoint.path_));
     }
     return checkpoint;
@@ -58,6 +56,10 @@ class Checkpoint {
 
   /// Position among the run's checkpoints, from 1; 0 if it was never committed.
   [[nodiscard]] auto number() const noexcept -> std::uint64_t { return manifest_->number; }
+  /// The run that wrote it, as `run_id` in its run.json; empty if it was never committed, or by a raytrain of old.
+  [[nodiscard]] auto run_id() const -> std::string { return manifest_->run_id.value_or(""); }
+  /// How manieth start of its run wrote it; 0 if it was never committed.
+  [[nodiscard]] auto generation() const noexcept -> std::uint64_t { return manifest_->generation; }
   /// Rank 0's reports until this one; 0 if it was never committed.
   [[nodiscard]] auto training_iteration() const noexcept -> std::uint64_t { return manifest_->training_iteration; }
   /// Of the run that wrote it; 0 if it was never committed.
@@ -99,11 +101,19 @@ class Checkpoint {
   [[nodiscard]] auto attempted() const -> std::string { return "reading checkpoint '" + path_.string() + "'"; }
 
   void check_directory() const {
-    std::error_code ignored;
-    if (std::filesystem::is_directory(path_, ignored)) return;
+    auto const type = detail::type_of(path_);
+    if (type == std::filesystem::file_type::directory) return;
     throw Error{Errc::not_found, attempted(),
-                std::filesystem::exists(path_, ignored) ? "it is not a directory" : "there is no such directory",
+                type == std::filesystem::file_type::not_found ? "there is no such directory" : "it is not a directory",
                 "if it was there before, it was moved, removed, or beyond CheckpointConfig::num_to_keep"};
+  }
+
+  /// False when nothing is there. Errors: `corrupt_checkpoint` when it is something else; `io`.
+  [[nodiscard]] auto is_file(std::string_view name) const -> bool {
+    auto const type = detail::type_of(path_ / name);
+    if (type == std::filesystem::file_type::not_found) return false;
+    if (type != std::filesystem::file_type::regular) refuse(std::string{name}, "is not a file");
+    return true;
   }
 
   [[noreturn]] void refuse(std::string const& name, std::string const& happened) const {
@@ -114,16 +124,13 @@ class Checkpoint {
 
   void check_manifest() const {
     std::string const name{detail::manifest_name};
-    std::error_code ignored;
-    if (!std::filesystem::exists(path_ / name, ignored)) refuse(name, "is missing");
+    if (!is_file(name)) refuse(name, "is missing");
     if (detail::read_manifest(path_) != *manifest_) refuse(name, "is not the one that was read before");
   }
 
   void check_size(std::string const& name, StoredFile const& stored) const {
-    std::error_code problem;
-    auto const size = std::filesystem::file_size(path_ / name, problem);
-    if (problem == std::errc::no_such_file_or_directory) refuse(name, "is missing");
-    if (problem) refuse(name, "cannot be read: " + problem.message());
+    if (!is_file(name)) refuse(name, "is missing");
+    auto const size = detail::InputFile{path_ / name}.size_bytes();
     if (size != stored.size_bytes) {
       refuse(name, "has " + std::to_string(size) + " bytes instead of " + std::to_string(stored.size_bytes));
     }

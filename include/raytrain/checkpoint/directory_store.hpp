@@ -63,10 +63,11 @@ struct CheckpointInfo {
 /// Threads: `stage` from any thread, each rank on one at a time; everything else on one thread at a time.
 class DirectoryStore {
  public:
-  /// `directory` must exist before anything is staged.
-  DirectoryStore(std::filesystem::path directory, std::uint64_t generation,
+  /// `directory` must exist before anything is staged. Checkpoints of another run than `run_id` are refused; empty:
+  /// whoever's is taken.
+  DirectoryStore(std::filesystem::path directory, std::uint64_t generation, std::string run_id = {},
                  detail::FileSystem& files = detail::system_files())
-      : directory_{std::move(directory)}, generation_{generation}, files_{files} {}
+      : directory_{std::move(directory)}, generation_{generation}, run_id_{std::move(run_id)}, files_{files} {}
 
   [[nodiscard]] auto path_of(std::uint64_t number) const -> std::filesystem::path {
     return directory_ / detail::checkpoint_name(number);
@@ -81,14 +82,16 @@ class DirectoryStore {
   /// Makes one checkpoint of what all ranks have staged; it is durable when this returns.
   ///
   /// Errors: `rank_mismatch` for two ranks that wrote the same file or set a metadata key to different values, and for
-  /// a rank without a part, naming them; `invalid_call` for a part that this generation did not stage; `io`. After an
-  /// error no checkpoint was added, and its parts are good for nothing but `discard`.
+  /// a rank without a part, naming them; `invalid_call` for a part that this generation did not stage, and when a later
+  /// generation has committed; `io`. After an error no checkpoint was added, and its parts are good for nothing but
+  /// `discard`.
   auto commit(CommitRequest const& request) -> Checkpoint;
 
   /// Forgets what was staged of a checkpoint. What cannot be removed is left to a later generation's `sweep`.
   void discard(std::uint64_t checkpoint) { detail::try_remove_tree(files_, staging(checkpoint)); }
 
-  /// Committed checkpoints by number, without those whose manifest is damaged: `newest_valid` tells of them.
+  /// Committed checkpoints by number, without those whose manifest is damaged or of another run: `newest_valid` tells
+  /// of them.
   [[nodiscard]] auto list() const -> std::vector<CheckpointInfo> {
     std::vector<CheckpointInfo> infos;
     for (auto const number : numbers()) {
@@ -102,32 +105,42 @@ class DirectoryStore {
     return infos;
   }
 
-  /// The newest checkpoint of which every byte is as it was written; none if there is no such one.
+  /// The newest checkpoint of which every byte is as it was written; none if there are none at all.
   ///
-  /// Tells `on_skipped` of each newer one that is not, and why.
+  /// Tells `on_skipped` of each newer one that is damaged, and why.
+  /// Errors: `corrupt_checkpoint` when there are checkpoints and all are damaged; `foreign_run` for one of another run;
+  /// `io` for one that cannot be read now, which may be whole.
   /// Cost: reads every file of the checkpoint.
   [[nodiscard]] auto newest_valid(
       std::function<void(std::filesystem::path const& path, std::string_view reason)> const& on_skipped) const
       -> std::optional<Checkpoint> {
-    auto candidates = numbers();
+    auto const candidates = numbers();
+    std::string newest;
     for (auto number = candidates.rbegin(); number != candidates.rend(); ++number) {
       try {
         auto checkpoint = open(*number);
         checkpoint.verify();
         return checkpoint;
       } catch (Error const& error) {
-        auto const is_ours = error.code() == Errc::corrupt_checkpoint;
-        on_skipped(path_of(*number), is_ours ? error.happened() : std::string{error.what()});
+        if (error.code() != Errc::corrupt_checkpoint && error.code() != Errc::not_found) {
+          throw Error{error.code(), error.attempted(), error.happened(),
+                      error.remedy() + "; or move '" + path_of(*number).string() + "' elsewhere to go on without it"};
+        }
+        auto const reason = error.code() == Errc::corrupt_checkpoint ? error.happened() : std::string{error.what()};
+        on_skipped(path_of(*number), reason);
+        if (newest.empty()) newest = detail::checkpoint_name(*number) + ": " + reason;
       }
     }
-    return std::nullopt;
+    if (candidates.empty()) return std::nullopt;
+    throw Error{Errc::corrupt_checkpoint, "looking for a checkpoint to go on from in '" + directory_.string() + "'",
+                fmt::format("there are {}, and each is damaged; {}", candidates.size(), newest),
+                "copy one there that is whole, or start anew by RunConfig::resume = Resume::fresh"};
   }
 
   /// Errors: `not_found` for a number that is not there; `io`. A crash on the way leaves the whole checkpoint or none.
   void remove(std::uint64_t number) {
     auto const trash = directory_ / detail::trash_name({generation_, number});
-    std::error_code ignored;
-    if (!std::filesystem::exists(path_of(number), ignored)) {
+    if (detail::type_of(path_of(number)) == std::filesystem::file_type::not_found) {
       throw Error{Errc::not_found, "removing checkpoint " + std::to_string(number),
                   "there is no '" + path_of(number).string() + "'"};
     }
@@ -170,8 +183,14 @@ class DirectoryStore {
 
   [[nodiscard]] auto open(std::uint64_t number) const -> Checkpoint {
     auto checkpoint = Checkpoint::from_directory(path_of(number));
+    auto const attempted = "reading checkpoint '" + path_of(number).string() + "'";
+    if (!run_id_.empty() && !checkpoint.run_id().empty() && checkpoint.run_id() != run_id_) {
+      throw Error{Errc::foreign_run, attempted,
+                  "it belongs to the run '" + checkpoint.run_id() + "', and this is the run '" + run_id_ + "'",
+                  "to begin with its state, load it by Checkpoint::from_directory in the training function"};
+    }
     if (checkpoint.number() == number) return checkpoint;
-    throw Error{Errc::corrupt_checkpoint, "reading checkpoint '" + path_of(number).string() + "'",
+    throw Error{Errc::corrupt_checkpoint, attempted,
                 checkpoint.number() == 0
                     ? "manifest.json is missing"
                     : "manifest.json is that of checkpoint " + std::to_string(checkpoint.number())};
@@ -187,6 +206,7 @@ class DirectoryStore {
     }
   }
 
+  void check_still_ours(CommitRequest const& request, std::uint64_t newest) const;
   static void check_ranks(CommitRequest const& request);
   [[nodiscard]] static auto merged_metadata(CommitRequest const& request) -> std::map<std::string, std::string>;
   [[nodiscard]] static auto merged_files(CommitRequest const& request) -> Parts;
@@ -194,6 +214,7 @@ class DirectoryStore {
 
   std::filesystem::path directory_;
   std::uint64_t generation_;
+  std::string run_id_;
   std::uint64_t last_number_ = 0;  // never given again, though somebody may have removed that checkpoint
   detail::FileSystem& files_;
 };
@@ -319,7 +340,27 @@ inline void DirectoryStore::check_staged(CommitRequest const& request, Parts con
   }
 }
 
+// A lock can be lost: its file removed, or a file system of a network without locks.
+inline void DirectoryStore::check_still_ours(CommitRequest const& request, std::uint64_t newest) const {
+  if (run_id_.empty() || newest <= last_number_) return;
+  auto const generation = [&]() -> std::uint64_t {
+    try {
+      return open(newest).generation();
+    } catch (Error const&) {
+      return 0;
+    }
+  }();
+  if (generation <= generation_) return;
+  throw Error{Errc::invalid_call, fmt::format("committing checkpoint {}", request.checkpoint),
+              fmt::format("start {} of this run has committed '{}', and this is start {}", generation,
+                          path_of(newest).string(), generation_),
+              "train in one process at a time, and leave the file .lock in the run's folder alone"};
+}
+
 inline auto DirectoryStore::commit(CommitRequest const& request) -> Checkpoint {
+  auto const existing = numbers();
+  auto const newest = std::max(existing.empty() ? 0 : existing.back(), last_number_);
+  check_still_ours(request, newest);
   check_ranks(request);
   auto const parts = merged_files(request);
   Manifest manifest;
@@ -339,8 +380,8 @@ inline auto DirectoryStore::commit(CommitRequest const& request) -> Checkpoint {
     manifest.files.emplace(name, StoredFile{part.file->size_bytes, part.file->xxh3});
   }
 
-  auto const existing = numbers();
-  manifest.number = std::max(existing.empty() ? 0 : existing.back(), last_number_) + 1;
+  manifest.number = newest + 1;
+  if (!run_id_.empty()) manifest.run_id = run_id_;
   manifest.generation = generation_;
   manifest.training_iteration = request.training_iteration;
   manifest.time_total_s = request.time_total_s;

@@ -4,12 +4,11 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
 
 #include <raytrain/checkpoint/detail/file_name.hpp>
-#include <raytrain/checkpoint/detail/read_file.hpp>
 #include <raytrain/checkpoint/detail/sealed_json.hpp>
-#include <raytrain/core/bytes.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/metrics.hpp>
 #include <raytrain/message/json.hpp>
@@ -30,9 +29,10 @@ struct StoredFile {
 
 /// What a committed checkpoint says of itself in manifest.json, the file that is written last.
 struct Manifest {
-  static constexpr std::uint32_t newest_format = 1;
+  static constexpr std::uint32_t newest_format = 2;
 
   std::uint32_t format = newest_format;
+  std::optional<std::string> run_id;  ///< The run that wrote it; unset in format 1.
   std::uint64_t number{};
   std::uint64_t generation{};  ///< The start of the run that wrote it.
   std::uint64_t training_iteration{};
@@ -46,22 +46,22 @@ struct Manifest {
 
   template <class A>
   void serialize(A& a) {
-    a(CEREAL_NVP(format), CEREAL_NVP(number), CEREAL_NVP(generation), CEREAL_NVP(training_iteration),
-      CEREAL_NVP(time_total_s), CEREAL_NVP(world_size), CEREAL_NVP(created_at), CEREAL_NVP(metrics),
-      CEREAL_NVP(metadata), CEREAL_NVP(files));
+    a(CEREAL_NVP(format), CEREAL_NVP(run_id), CEREAL_NVP(number), CEREAL_NVP(generation),
+      CEREAL_NVP(training_iteration), CEREAL_NVP(time_total_s), CEREAL_NVP(world_size), CEREAL_NVP(created_at),
+      CEREAL_NVP(metrics), CEREAL_NVP(metadata), CEREAL_NVP(files));
   }
 };
 
 namespace detail {
 
-/// Errors: `corrupt_checkpoint` for a manifest that is not as it was written, or that names a file outside.
+/// Errors: `corrupt_checkpoint` for a manifest that is not as it was written, or that names a file outside; `io`.
 [[nodiscard]] inline auto read_manifest(std::filesystem::path const& directory) -> Manifest {
   auto const attempted = "reading checkpoint '" + directory.string() + "'";
-  auto const text = read_file(directory / manifest_name);
   auto const manifest = [&] {
     try {
-      return read_sealed<Manifest>(text_of(text), std::string{manifest_name});
+      return read_sealed_file<Manifest>(directory / manifest_name);
     } catch (Error const& error) {
+      if (error.code() == Errc::io) throw;
       throw Error{Errc::corrupt_checkpoint, attempted, std::string{manifest_name} + ": " + error.happened(),
                   error.remedy()};
     }

@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <random>
 #include <string>
 #include <string_view>
 #include <system_error>
 #include <utility>
 #include <vector>
+
+#include <fmt/format.h>
 
 #include <raytrain/checkpoint/checkpoint.hpp>
 #include <raytrain/checkpoint/detail/directory_lock.hpp>
@@ -76,6 +80,8 @@ class RunDirectory {
   [[nodiscard]] auto checkpoints_path() const -> std::filesystem::path { return path_ / checkpoints_folder_name; }
   [[nodiscard]] auto progress_path() const -> std::filesystem::path { return path_ / progress_file_name; }
 
+  /// What the manifests of this run's checkpoints name. Stays when the folder is moved, renamed or copied.
+  [[nodiscard]] auto run_id() const -> std::string { return record_.run_id.value_or(""); }
   /// How manieth start of the run this is, from 1. Counts on after `fresh`, unless the record was damaged, so that
   /// it also tells this start's files from those of a worker that the deleted run left running.
   [[nodiscard]] auto attempt() const noexcept -> std::uint64_t { return record_.attempts; }
@@ -100,6 +106,23 @@ class RunDirectory {
     if (fields == report_fields()) return;
     record_.identity.report_fields = std::move(fields);
     write_record();
+  }
+
+  /// Remembers that a checkpoint was committed, so that it is missed when all are gone. Writes once in a run.
+  ///
+  /// Errors: `io`.
+  void record_checkpoint() {
+    if (record_.has_checkpoints.value_or(false)) return;
+    record_.has_checkpoints = true;
+    write_record();
+  }
+
+  /// Errors: `corrupt_checkpoint` when the run has checkpoints by its record; for a start that has found none.
+  void check_none_lost() const {
+    if (!record_.has_checkpoints.value_or(false)) return;
+    throw Error{Errc::corrupt_checkpoint, "going on with the run in '" + path_.string() + "'",
+                "it had checkpoints by its run.json, and there are none in '" + checkpoints_path().string() + "'",
+                "copy one back there, or start anew by RunConfig::resume = Resume::fresh"};
   }
 
   /// Records how the run stands, and why if it failed. Durable when it returns.
@@ -138,6 +161,7 @@ class RunDirectory {
   void open(RunStart start, Created& created);
   void check_identity(RunRecord const& found, RunStart const& start) const;
   void check_only_ours() const;
+  void adopt_checkpoints();
   void delete_run(bool fresh);
 
   std::filesystem::path path_;
@@ -183,14 +207,15 @@ inline void RunDirectory::open(RunStart start, Created& created) {
   }
   if (start.fresh) check_only_ours();
   // That folder is there when a crash came into the way of deleting a run.
-  std::error_code ignored;
-  auto const deletes = start.fresh || std::filesystem::exists(trash_path(), ignored);
+  auto const deletes = start.fresh || detail::type_of(trash_path()) != std::filesystem::file_type::not_found;
   if (found && !deletes) {
     check_identity(*found, start);
     record_ = *found;
     previous_state_ = found->state;
   }
-  record_.attempts = found ? found->attempts + 1 : 1;
+  if (found) record_.attempts = found->attempts;
+  if (!found && !deletes) adopt_checkpoints();
+  ++record_.attempts;
   record_.identity.program = std::move(start.program);
   record_.identity.backend = std::move(start.backend);
   record_.state = "running";
@@ -200,11 +225,35 @@ inline void RunDirectory::open(RunStart start, Created& created) {
   record_.raytrain_version = std::move(start.raytrain_version);
   record_.hosts = start.hosts.empty() ? std::vector{host_name()} : std::move(start.hosts);
   record_.started_at = detail::utc_now();
+  if (!record_.run_id) {
+    record_.run_id = fmt::format("{} {} {:08x}", to_utf8(start.name), record_.started_at, std::random_device{}());
+  }
+  record_.format = RunRecord::newest_format;
   if (deletes) delete_run(start.fresh);
 
   if (detail::make_directory(*files_, checkpoints_path())) created.add(checkpoints_path());
   if (!found) created.add(record_path());
   write_record();
+}
+
+// The record was lost or removed: this is the run that the checkpoints name, so that it can go on from them.
+inline void RunDirectory::adopt_checkpoints() {
+  std::vector<std::uint64_t> numbers;
+  for (auto const& name : detail::names_in(checkpoints_path())) {
+    if (auto const number = detail::parse_checkpoint(name)) numbers.push_back(*number);
+  }
+  std::ranges::sort(numbers, std::ranges::greater{});
+  for (auto const number : numbers) {
+    try {
+      auto const checkpoint = Checkpoint::from_directory(checkpoints_path() / detail::checkpoint_name(number));
+      if (checkpoint.run_id().empty()) continue;
+      record_.run_id = checkpoint.run_id();
+      record_.attempts = checkpoint.generation();
+      return;
+    } catch (Error const& error) {
+      if (error.code() == Errc::io) throw;
+    }
+  }
 }
 
 inline void RunDirectory::check_identity(RunRecord const& found, RunStart const& start) const {

@@ -3,14 +3,13 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <vector>
 
 #include <raytrain/checkpoint/detail/read_file.hpp>
 #include <raytrain/checkpoint/detail/sealed_json.hpp>
-#include <raytrain/core/bytes.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/message/json.hpp>
 
@@ -45,10 +44,12 @@ struct RunIdentity {
 
 /// Content of run.json.
 struct RunRecord {
-  static constexpr std::uint32_t newest_format = 1;
+  static constexpr std::uint32_t newest_format = 2;
 
   std::uint32_t format = newest_format;
   std::string raytrain_version;
+  std::optional<std::string> run_id;    ///< What its checkpoints name; unset in format 1.
+  std::optional<bool> has_checkpoints;  ///< One was committed; unset in format 1.
   RunIdentity identity;
   std::string state;         ///< "running" from a start on; then what `RunDirectory::set_state` was told.
   std::string error;         ///< Why the last start ended, if it failed.
@@ -61,8 +62,9 @@ struct RunRecord {
 
   template <class A>
   void serialize(A& a) {
-    a(CEREAL_NVP(format), CEREAL_NVP(raytrain_version), CEREAL_NVP(identity), CEREAL_NVP(state), CEREAL_NVP(error),
-      CEREAL_NVP(attempts), CEREAL_NVP(world_size), CEREAL_NVP(seed), CEREAL_NVP(hosts), CEREAL_NVP(started_at));
+    a(CEREAL_NVP(format), CEREAL_NVP(raytrain_version), CEREAL_NVP(run_id), CEREAL_NVP(has_checkpoints),
+      CEREAL_NVP(identity), CEREAL_NVP(state), CEREAL_NVP(error), CEREAL_NVP(attempts), CEREAL_NVP(world_size),
+      CEREAL_NVP(seed), CEREAL_NVP(hosts), CEREAL_NVP(started_at));
   }
 };
 
@@ -72,15 +74,14 @@ struct RunRecord {
 /// `io`.
 [[nodiscard]] inline auto read_run_record(std::filesystem::path const& run_path) -> RunRecord {
   auto const path = run_path / run_record_name;
-  std::error_code ignored;
-  if (std::filesystem::status(path, ignored).type() == std::filesystem::file_type::not_found) {
+  if (detail::type_of(path) == std::filesystem::file_type::not_found) {
     throw Error{Errc::not_found, "reading the run in '" + run_path.string() + "'", "there is no run.json in it",
                 "name the folder of a run, <storage_path>/<name>"};
   }
-  auto const text = detail::read_file(path);
   try {
-    return detail::read_sealed<RunRecord>(text_of(text), std::string{run_record_name});
+    return detail::read_sealed_file<RunRecord>(path);
   } catch (Error const& error) {
+    if (error.code() == Errc::io) throw;
     throw Error{Errc::foreign_run, "reading '" + path.string() + "'", error.happened(),
                 "choose another RunConfig::name; or remove that file to go on from the checkpoints beside it, if they "
                 "are this program's; or start anew by RunConfig::resume = Resume::fresh"};

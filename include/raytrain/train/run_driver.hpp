@@ -73,7 +73,7 @@ class RunDriver {
         plan_{std::move(plan)},
         executor_{plan_.clock},
         events_{executor_, event_capacity},
-        store_{plan_.directory.checkpoints_path(), plan_.directory.attempt()},
+        store_{plan_.directory.checkpoints_path(), plan_.directory.attempt(), plan_.directory.run_id()},
         host_{this_host()} {}
 
   /// Trains until every worker has ended. Errors: `TrainingFailed` when one of them failed.
@@ -84,6 +84,7 @@ class RunDriver {
       skipped_.push_back(path);
       reasons.push_back("skipped " + path.string() + ": " + std::string{reason});
     });
+    if (!checkpoint) plan_.directory.check_none_lost();
     history_ = RunHistory::read(plan_.directory.progress_path());
     controller_.emplace(launcher_.size(), plan_.run.checkpoint, scored(whole_checkpoints(), plan_.run.checkpoint));
     announce(checkpoint);
@@ -263,6 +264,7 @@ class RunDriver {
   }
 
   void tell_callbacks(CheckpointDurable const& durable) {
+    plan_.directory.record_checkpoint();
     auto const checkpoint = Checkpoint::from_directory(store_.path_of(durable.number));
     call("on_checkpoint", [&](Callback& callback) { callback.on_checkpoint(checkpoint); });
   }

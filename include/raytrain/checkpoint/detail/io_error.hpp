@@ -18,9 +18,10 @@ namespace raytrain::detail {
              "RunConfig::storage_path on another disk";
     case EROFS: return "it is mounted read-only: choose a RunConfig::storage_path that can be written to";
     case EACCES:
-    case EPERM: return "give this user the right to write there, or choose another RunConfig::storage_path";
+    case EPERM: return "give this user the right to read and write there, or choose another RunConfig::storage_path";
     case ENOENT: return "it was removed or renamed: leave a run's folder alone while the run uses it";
     case EIO: return "the disk itself reports a fault: look at the system's log, and move the run to another disk";
+    case ESTALE: return "the file server has lost sight of it: see that its disk is mounted, and start again";
     case EMFILE:
     case ENFILE: return "too many files are open: raise the limit (ulimit -n)";
     default: return "see that the path lies on a disk that works and that this user may write to";

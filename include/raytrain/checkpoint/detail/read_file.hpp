@@ -10,7 +10,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <limits>
 #include <span>
+#include <system_error>
+#include <utility>
 
 #include <raytrain/checkpoint/detail/file_descriptor.hpp>
 #include <raytrain/checkpoint/detail/io_error.hpp>
@@ -21,21 +24,31 @@
 
 namespace raytrain::detail {
 
+/// What lies at a path, where links lead; `not_found` when nothing does.
+///
+/// Errors: `io` when the system cannot say.
+[[nodiscard]] inline auto type_of(std::filesystem::path const& path) -> std::filesystem::file_type {
+  std::error_code problem;
+  auto const type = std::filesystem::status(path, problem).type();
+  if (type == std::filesystem::file_type::none) throw io_error("looking at", path, problem.value());
+  return type;
+}
+
 /// A file opened for reading.
 ///
 /// Errors: every function throws `io`.
 class InputFile {
  public:
   explicit InputFile(std::filesystem::path path)
-      : path_{std::move(path)}, file_{::open(path_.c_str(), O_RDONLY | O_CLOEXEC)} {
+      : path_{std::move(path)}, file_{::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)} {
     if (!file_.is_open()) throw io_error("opening", path_, errno);
+    // Reading a pipe in its place would wait for a writer for ever.
+    if (!S_ISREG(status().st_mode)) {
+      throw Error{Errc::io, "opening '" + path_.string() + "'", "it is not a file", "move it elsewhere"};
+    }
   }
 
-  [[nodiscard]] auto size_bytes() const -> std::uint64_t {
-    struct ::stat status {};
-    if (::fstat(file_.get(), &status) != 0) throw io_error("reading the size of", path_, errno);
-    return static_cast<std::uint64_t>(status.st_size);
-  }
+  [[nodiscard]] auto size_bytes() const -> std::uint64_t { return static_cast<std::uint64_t>(status().st_size); }
 
   /// Fills `buffer` from where the last call ended; returns fewer bytes only at the file's end.
   [[nodiscard]] auto read(std::span<std::byte> buffer) -> std::size_t {
@@ -51,13 +64,27 @@ class InputFile {
   }
 
  private:
+  [[nodiscard]] auto status() const -> struct ::stat {
+    struct ::stat status {};
+    if (::fstat(file_.get(), &status) != 0) throw io_error("looking at", path_, errno);
+    return status;
+  }
+
   std::filesystem::path path_;
   FileDescriptor file_;
 };
 
-[[nodiscard]] inline auto read_file(std::filesystem::path const& path) -> Bytes {
+/// Errors: `io`; `invalid_data` for a file of more than `most_bytes`.
+[[nodiscard]] inline auto read_file(std::filesystem::path const& path,
+                                    std::uint64_t most_bytes = std::numeric_limits<std::uint64_t>::max()) -> Bytes {
   InputFile file{path};
-  Bytes content(file.size_bytes());
+  auto const size_bytes = file.size_bytes();
+  if (size_bytes > most_bytes) {
+    throw Error{
+        Errc::invalid_data, "reading '" + path.string() + "'",
+        "it has " + std::to_string(size_bytes) + " bytes, and at most " + std::to_string(most_bytes) + " can be"};
+  }
+  Bytes content(size_bytes);
   content.resize(file.read(content));
   return content;
 }

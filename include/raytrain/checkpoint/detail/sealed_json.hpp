@@ -4,10 +4,12 @@
 #include <charconv>
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <string_view>
 
+#include <raytrain/checkpoint/detail/read_file.hpp>
 #include <raytrain/checkpoint/detail/xxh3.hpp>
 #include <raytrain/core/bytes.hpp>
 #include <raytrain/core/error.hpp>
@@ -65,6 +67,14 @@ template <class T>
                 "use that version"};
   }
   return read_json<T>(*json, what);
+}
+
+/// The same from a file. Errors: `io`, too.
+template <class T>
+[[nodiscard]] auto read_sealed_file(std::filesystem::path const& path) -> T {
+  constexpr std::uint64_t most_bytes = 256U << 20U;  // a checkpoint of two million files; a sparse file claims any size
+  auto const text = read_file(path, most_bytes);
+  return read_sealed<T>(text_of(text), path.filename().string());
 }
 
 }  // namespace raytrain::detail
