@@ -155,10 +155,11 @@ auto run(Options const& options) -> int {
 }  // namespace
 
 /// What CLI11 says itself of a number out of range names the largest one that there is.
-auto at_least(double least) -> CLI::Validator {
-  return {[least](std::string const& text) {
+auto between(double least, double most) -> CLI::Validator {
+  return {[=](std::string const& text) {
             auto const value = std::strtod(text.c_str(), nullptr);
-            return value >= least ? std::string{} : fmt::format("must be at least {} (got {})", least, text);
+            auto const right = value >= least && value <= most;
+            return right ? std::string{} : fmt::format("must be from {} to {} (got {})", least, most, text);
           },
           ""};
 }
@@ -171,13 +172,13 @@ auto main(int argc, char** argv) -> int {
   app.add_option("--model", options.model,
                  "conv uses dropout, whose random numbers all threads share: not reproducible")
       ->check(CLI::IsMember({"mlp", "conv", "resnet18"}));
-  app.add_option("--samples", options.samples, "training images to use, the first ones")->check(at_least(1));
+  app.add_option("--samples", options.samples, "training images to use, the first ones")->check(between(1, 1e6));
   app.add_option("--workers", options.workers, "threads that train together; 0: 2, or the ranks of the job")
-      ->check(at_least(0));
-  app.add_option("--epochs", options.epochs, "passes over the training images")->check(at_least(1));
-  app.add_option("--batch-size", options.batch_size, "images per worker and step")->check(at_least(1));
-  app.add_option("--learning-rate", options.learning_rate, "of Adam")->check(at_least(1e-12));
-  app.add_option("--seed", options.seed, "everything random follows from it")->check(at_least(0));
+      ->check(between(0, 4096));
+  app.add_option("--epochs", options.epochs, "passes over the training images")->check(between(1, 1e6));
+  app.add_option("--batch-size", options.batch_size, "images per worker and step")->check(between(1, 1e6));
+  app.add_option("--learning-rate", options.learning_rate, "of Adam")->check(between(1e-12, 1e3));
+  app.add_option("--seed", options.seed, "everything random follows from it")->check(between(0, 1e15));
   app.add_option("--storage", options.storage, "folder for the run's reports and checkpoints");
   app.add_flag("--fresh", options.fresh, "delete the run that is there, and start anew");
   CLI11_PARSE(app, argc, argv);
