@@ -232,6 +232,55 @@ TEST_CASE("a signal that every process gets is one request to stop, and a proces
   CHECK(aborts(controller.handle(RunEvent{Message{StopAsked{Rank{1}, 2}}})));
 }
 
+TEST_CASE(
+    "a callback may ask for a stop as often as it likes: workers are asked once, and torn out by the grace only") {
+  Controller controller{WorldSize{2}, {}, {}};
+  start(controller, 2);
+  auto const& first = controller.handle(RunEvent{CallbackStop{false}});
+  CHECK_FALSE(aborts(first));
+  CHECK(find<ArmGrace>(first) != nullptr);
+  CHECK(find_notice<Warning>(first)->text == "a callback asked for a stop: workers end at their next report");
+  CHECK(controller.handle(RunEvent{CallbackStop{false}}).empty());
+  CHECK(aborts(controller.handle(RunEvent{GraceOver{}})));
+}
+
+TEST_CASE("a signal after a callback's request is a first one, and says how to end at once") {
+  Controller controller{WorldSize{1}, {}, {}};
+  start(controller, 1);
+  controller.handle(RunEvent{CallbackStop{false}});
+  auto const& signalled = controller.handle(RunEvent{StopRequest{}});
+  CHECK_FALSE(aborts(signalled));
+  REQUIRE(find_notice<Warning>(signalled) != nullptr);
+  CHECK(find_notice<Warning>(signalled)->text.find("ask again to end at once") != std::string::npos);
+  CHECK(aborts(controller.handle(RunEvent{StopRequest{2}})));
+}
+
+TEST_CASE("a run that a callback finishes early takes its time, and ends as finished although workers were stopped") {
+  Controller controller{WorldSize{2}, {}, {}};
+  start(controller, 2);
+  auto const& asked = controller.handle(RunEvent{CallbackStop{true}});
+  CHECK(find<TellWorkers>(asked)->message == Message{Stop{false}});
+  CHECK(find<ArmGrace>(asked) == nullptr);
+  CHECK(controller.handle(RunEvent{CallbackStop{true}}).empty());
+  controller.handle(RunEvent{Message{Finished{Rank{0}, true}}});
+  CHECK(find<FinishRun>(controller.handle(RunEvent{Message{Finished{Rank{1}, true}}}))->state == RunState::finished);
+}
+
+TEST_CASE("a run that a callback finishes before it begins starts no worker and is finished") {
+  Controller controller{WorldSize{2}, {}, {}};
+  controller.handle(RunEvent{CallbackStop{true}});
+  CHECK(find<LaunchWorkers>(controller.handle(RunEvent{RunBegins{}})) == nullptr);
+  CHECK(controller.state() == RunState::finished);
+}
+
+TEST_CASE("a run that a callback finishes early has failed if a worker then fails") {
+  Controller controller{WorldSize{1}, {}, {}};
+  start(controller, 1);
+  controller.handle(RunEvent{CallbackStop{true}});
+  auto const& ended = controller.handle(RunEvent{Message{Failed{Rank{0}, "node", "out of range"}}});
+  CHECK(find<FinishRun>(ended)->state == RunState::errored);
+}
+
 TEST_CASE("a run whose workers all returned before they saw the stop is finished, not aborted") {
   Controller controller{WorldSize{1}, {}, {}};
   start(controller, 1);
@@ -255,6 +304,9 @@ class RandomWalk {
       auto const choice = pick(0, 19);
       if (choice == 0 && pick(0, 9) == 0) {
         deliver(RunEvent{StopRequest{}});
+      } else if (choice == 2 && pick(0, 20) == 0) {
+        finished_early_ = pick(0, 1) == 0 || finished_early_;
+        deliver(RunEvent{CallbackStop{finished_early_}});
       } else if (choice == 1 && pick(0, 40) == 0) {
         deliver(RunEvent{DriverFailed{"node", "a critical callback"}});
       } else if (choice < 4 && !commits_.empty()) {
@@ -329,6 +381,7 @@ class RandomWalk {
         std::vector<std::string> texts;
         for (auto const& failed : finish->failures) texts.push_back(failed.text);
         CHECK(texts == failures_);
+        CHECK_FALSE((finished_early_ && finish->state == RunState::aborted));
       }
     }
   }
@@ -352,6 +405,7 @@ class RandomWalk {
   std::uint64_t number_ = 0;
   int launches_ = 0;
   bool grace_ = false;
+  bool finished_early_ = false;
   bool finished_ = false;
 };
 

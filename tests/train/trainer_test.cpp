@@ -454,6 +454,35 @@ TEST_CASE("a callback can ask for a stop") {
   CHECK(trainer.fit().state == RunState::aborted);
 }
 
+TEST_CASE("a callback that ends a run early, however often, tears no worker out of its epoch and finishes the run") {
+  TemporaryFolder const folder;
+  struct EarlyStopping : Callback {
+    void on_start(RunInfo const& info) override { finish_early = info.finish_early; }
+    void on_progress(Progress const&) override {
+      finish_early();
+      finish_early();
+      ++calls;
+    }
+    std::function<void()> finish_early;
+    std::atomic<int> calls = 0;
+  };
+  auto const stopping = std::make_shared<EarlyStopping>();
+  MinimalTrainer trainer{
+      [&](TrainContext& ctx) {
+        ctx.progress(1, 1);
+        while (stopping->calls == 0) ctx.barrier();
+        ctx.progress(1, 1);  // comes behind both requests
+        while (stopping->calls == 1) ctx.barrier();
+        for (auto epoch = 0;; ++epoch) ctx.report(Epoch{epoch, 0});
+      },
+      {.run = {.name = "r", .storage_path = folder.path(), .stop_grace = std::chrono::milliseconds{0}},
+       .callbacks = {stopping}}};
+  auto const result = trainer.fit();
+  CHECK(result.state == RunState::finished);
+  CHECK(result.metrics.number("epoch") == 0);
+  CHECK(Result::from_path(result.path).state == RunState::finished);
+}
+
 TEST_CASE("bad configuration is refused before anything is created") {
   TemporaryFolder const folder;
   auto const nothing = [](TrainContext&) {};

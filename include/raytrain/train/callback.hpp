@@ -27,7 +27,12 @@ struct RunInfo {
   std::uint64_t attempt{};                 ///< How manieth start in this folder, from 1; `Resume::fresh` counts on.
   std::uint64_t training_iteration{};      ///< Rank 0's reports before this start.
   std::optional<Checkpoint> resumed_from;  ///< None at the beginning.
-  std::function<void()> request_stop;      ///< Ends the run as a signal would. From any thread, until `on_finish`.
+  /// Ends the run as a first signal would, `aborted`, so that the next start goes on. From any thread, until
+  /// `on_finish`, and as often as you like.
+  std::function<void()> request_stop;
+  /// Ends the run as `finished`, early stopping for instance: workers end at their next report, however long that
+  /// takes. Called as `request_stop`.
+  std::function<void()> finish_early;
 };
 
 /// Watches a run. Every function does nothing unless it is overridden.

@@ -154,12 +154,21 @@ class Controller {
   // Several processes may have had the same signal, which is one request.
   void on(StopRequest const& request) {
     if (stop_requested_ && request.times > 1) abort_workers();
-    if (stop_requested_) return;
-    stop_requested_ = true;
-    if (state_ == RunState::scheduling || state_ == RunState::running) state_ = RunState::stopping;
-    act(TellWorkers{Stop{false}});
+    if (std::exchange(signalled_, true)) return;
     act(Notify{Warning{Rank{0}, "a stop was requested: workers end at their next report; ask again to end at once"}});
-    act(ArmGrace{});
+    ask_to_stop();
+    arm_grace();
+  }
+
+  // A run that has reached what it was started for is in no hurry.
+  void on(CallbackStop const& stop) {
+    if (stop.finished && !std::exchange(finished_early_, true)) {
+      act(Notify{Warning{Rank{0}, "a callback says that the run is finished: workers end at their next report"}});
+    } else if (!stop_requested_) {
+      act(Notify{Warning{Rank{0}, "a callback asked for a stop: workers end at their next report"}});
+    }
+    ask_to_stop();
+    if (!stop.finished) arm_grace();
   }
 
   void on(GraceOver const&) {
@@ -169,6 +178,16 @@ class Controller {
       act(Notify{
           Warning{Rank{0}, "still waiting for " + unfinished() + " to return; a thread cannot be ended from outside"}});
     }
+  }
+
+  void ask_to_stop() {
+    if (std::exchange(stop_requested_, true)) return;
+    if (state_ == RunState::scheduling || state_ == RunState::running) state_ = RunState::stopping;
+    act(TellWorkers{Stop{false}});
+  }
+
+  void arm_grace() {
+    if (!std::exchange(grace_armed_, true)) act(ArmGrace{});
   }
 
   // A checkpoint is a group operation: a rank that has ended must not owe one that another rank has reported.
@@ -219,7 +238,7 @@ class Controller {
   void finish_when_done() {
     if (state_ == RunState::initializing || !scores_.empty()) return;
     if (launched_ && !std::ranges::all_of(workers_, &Worker::ended)) return;
-    auto const complete = launched_ && !cut_short_;
+    auto const complete = finished_early_ || (launched_ && !cut_short_);
     state_ = !failures_.empty() ? RunState::errored : complete ? RunState::finished : RunState::aborted;
     act(FinishRun{state_, std::move(failures_)});
   }
@@ -251,6 +270,9 @@ class Controller {
   std::vector<ScoredCheckpoint> kept_;
   bool launched_ = false;
   bool stop_requested_ = false;
+  bool signalled_ = false;       // a signal was among the requests
+  bool finished_early_ = false;  // a callback said that the run is finished
+  bool grace_armed_ = false;
   bool aborting_ = false;
   bool cut_short_ = false;  // a worker ended because of a stop
 };

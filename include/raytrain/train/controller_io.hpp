@@ -17,7 +17,7 @@ enum class RunState : std::uint8_t {
   scheduling,    ///< Workers are being started.
   running,       ///< Every worker has started.
   stopping,      ///< Workers were told to end: by request, or since one of them failed.
-  finished,      ///< Every training function returned.
+  finished,      ///< Every training function returned, or a callback said that the run is finished.
   errored,       ///< A worker failed, or a checkpoint could not be committed.
   aborted,       ///< A stop cut the training short; the next start goes on.
 };
@@ -69,16 +69,21 @@ struct DriverFailed {
   std::string text;
 };
 
-/// A signal, a callback or the program asks the run to end; asked twice by one of them, it ends without grace.
+/// A signal asks the run to end; asked twice by one process, it ends without grace.
 struct StopRequest {
   std::uint32_t times = 1;  ///< So often by now.
+};
+
+/// A callback asks the run to end, as often as it likes.
+struct CallbackStop {
+  bool finished{};  ///< The run has reached what it was started for.
 };
 
 /// The time since the last `ArmGrace` is over.
 struct GraceOver {};
 
-using RunEvent =
-    std::variant<RunBegins, Message, CheckpointDurable, CheckpointLost, DriverFailed, StopRequest, GraceOver>;
+using RunEvent = std::variant<RunBegins, Message, CheckpointDurable, CheckpointLost, DriverFailed, StopRequest,
+                              CallbackStop, GraceOver>;
 
 // Actions: what to do now.
 

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <deque>
@@ -294,7 +293,8 @@ class RunDriver {
                        plan_.directory.attempt(),
                        checkpoint ? checkpoint->training_iteration() : 0,
                        checkpoint,
-                       [this] { events_.push(RunEvent{StopRequest{++stops_of_callbacks_}}); }};
+                       [this] { events_.push(RunEvent{CallbackStop{false}}); },
+                       [this] { events_.push(RunEvent{CallbackStop{true}}); }};
     call("on_start", [&](Callback& callback) { callback.on_start(info); });
   }
 
@@ -412,7 +412,6 @@ class RunDriver {
   std::function<void()> launch_;
   Scope* waiting_ = nullptr;
   std::uint64_t grace_ = 0;
-  std::atomic<std::uint32_t> stops_of_callbacks_ = 0;
   std::map<Rank, Started> workers_;
   RunHistory history_;
   std::vector<std::filesystem::path> skipped_;
