@@ -18,6 +18,12 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 BUILD = ROOT / 'build'
 SUMMARY = re.compile(r'\[doctest\] test cases: +(\d+) \| +(\d+) passed \| +(\d+) failed \| +(\d+) skipped')
 PARSE_GOAL_S = 1.5
+# A floor under the test cases of a suite: somewhat less than there are, so that a suite that is lost by mistake is a failure.
+FLOORS = {'unit': 500, 'torch': 30, 'xgboost': 65, 'mpi': 200}
+# The suites whose tests start programs of packages that building does without, by the name that ./setup knows them by.
+SUITES_WITH_PACKAGES = ['guard', 'mpi', 'python', 'slurm']
+# Ends what it starts when this process ends, also where it is killed: nobody else would stop the compilers.
+TIED = ['setpriv', '--pdeathsig', 'TERM']
 
 
 class Count:
@@ -40,9 +46,24 @@ def say(text=''):
     print(text, flush=True)
 
 
+not_tested = {}
+
+
+def left_out(name, reason):
+    """For the last lines: what was not tested, and why."""
+    not_tested.setdefault(reason, []).append(name)
+
+
+def say_not_tested():
+    if not_tested:
+        say('\nNot tested:')
+    for reason, names in not_tested.items():
+        say(f'  {reason}: {", ".join(names)}')
+
+
 def run(command, **options):
     """The exit status of a command, and everything that it said."""
-    done = subprocess.run([str(word) for word in command], text=True, errors='replace', stdin=subprocess.DEVNULL,
+    done = subprocess.run(TIED + [str(word) for word in command], text=True, errors='replace', stdin=subprocess.DEVNULL,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False, **options)
     return done.returncode, done.stdout
 
@@ -59,27 +80,45 @@ def locked(folder):
 
 
 def build(folder, targets=()):
-    """Builds what can be built, and shows what the compiler said where it could not: one failure, whatever it was, since an
+    """Builds what can be built, and shows at once what the compiler says where it cannot: one failure, whatever it is, since an
     older program may still be there to be run."""
     with locked(folder):
-        command = ['ninja', '-k', '0', '-C', str(folder), *targets]
+        command = [*TIED, 'ninja', '-k', '0', *jobs('-j'), '-C', str(folder), *targets]
         # A clone elsewhere has the same objects, but for what counts coverage, which names its folder.
         cached = {} if folder.name == 'coverage' else {'CCACHE_NOHASHDIR': 'true'}
         process = subprocess.Popen(command, text=True, errors='replace', stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                    stdin=subprocess.DEVNULL, env={**os.environ, **cached})
-        said = []
+        clear = '\r\033[K' if sys.stdout.isatty() else ''
+        failing, other = False, []
         for line in process.stdout:
-            if not re.match(r'\[\d+/\d+\]', line):
-                said.append(line)
-            elif sys.stdout.isatty():
-                print(f'\r\033[KBuilding {line.split()[0]}', end='', flush=True)
-        if sys.stdout.isatty():
-            print('\r\033[K', end='', flush=True)
+            if re.match(r'\[\d+/\d+\]', line):
+                failing = False
+                print(clear and f'{clear}Building {line.split()[0]}', end='', flush=True)
+                continue
+            failing = failing or line.startswith('FAILED:')
+            if failing:
+                print(clear + line, end='', flush=True)
+            else:
+                other.append(line)
+            if 'Killed signal terminated program cc1plus' in line:
+                say('The compiler was killed, as it is where memory is short: -j 1 compiles one file at a time.')
+        print(clear, end='', flush=True)
         if process.wait() != 0:
-            failures = [i for i, line in enumerate(said) if line.startswith('FAILED:')]
-            say('=== Not everything could be built:\n' + ''.join(said[failures[0] if failures else 0:]))
+            say('=== Not everything could be built.\n' + ''.join(other[-20:]))
             return Count(failed=1)
         return Count()
+
+
+def jobs(option):
+    """How many are to be compiled, or tested, at a time, where the caller of the script has said so."""
+    return [option, os.environ['RAYTRAIN_JOBS']] if 'RAYTRAIN_JOBS' in os.environ else []
+
+
+def install_for(tests):
+    """Installs what the tests start."""
+    suites = [suite for suite in SUITES_WITH_PACKAGES if any(suite in test.suites for test in tests)]
+    if suites and subprocess.run([str(ROOT / 'setup'), *suites], stdout=subprocess.DEVNULL, check=False).returncode != 0:
+        sys.exit(1)
 
 
 def configure(name, *options, environment=None):
@@ -108,7 +147,7 @@ def option_of(folder, name):
 
 class Test:
     def __init__(self, entry, folder):
-        self.name = entry['name']
+        self.name, self.cases = entry['name'], 0
         self.suites = {suite.partition(':')[2] for suite in entry['suite']}
         # What another program is to start is named as it is seen from the folder.
         words = [folder / word for word in entry['cmd'] if word.startswith((f'{folder}/', 'tests/', 'examples/'))]
@@ -132,7 +171,10 @@ def count_of(record):
 
 
 def build_and_run(folder, tests, arguments=(), slower=1, environment=None, show=False):
-    """Builds the tests, runs them, and shows what failed."""
+    """Builds the tests, runs them, and shows at once what fails."""
+    if not tests:
+        say('=== There are no test programs. What configuring said of them is in ' + str(folder / 'meson-logs/meson-log.txt'))
+        return Count(failed=1)
     targets = sorted({str(program.relative_to(folder)) for test in tests for program in test.programs})
     total = build(folder, targets) if targets else Count()
     ready = [test for test in tests if all(program.exists() for program in test.programs)]
@@ -144,46 +186,92 @@ def build_and_run(folder, tests, arguments=(), slower=1, environment=None, show=
         return total
     # A log of its own: a test may run ./tests/run.
     log_name = f'testlog-{os.getpid()}'
-    command = ['meson', 'test', '-C', str(folder), '--no-rebuild', f'--timeout-multiplier={slower}', f'--logbase={log_name}']
+    command = ['meson', 'test', '-C', str(folder), '--no-rebuild', f'--timeout-multiplier={slower}', f'--logbase={log_name}',
+               '--print-errorlogs', *jobs('--num-processes')]
     if arguments:
         command += ['--test-args', shlex.join(arguments)]
-    process = subprocess.Popen([*command, *(test.name for test in ready)], text=True, errors='replace',
+    process = subprocess.Popen([*TIED, *command, *(test.name for test in ready)], text=True, errors='replace',
                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
-                               env={**os.environ, **(environment or {})})
-    other = []
-    for line in process.stdout:
-        if not re.match(r' *\d+/\d+ ', line):
-            other.append(line)
-        elif show:
-            say(re.sub(r'raytrain:\S+ / ', '', line).rstrip())
+                               env={**os.environ, 'PYTHONUNBUFFERED': '1', **(environment or {})})
+    shortened = shown(process.stdout, show)
     process.wait()
     logs = folder / 'meson-logs'
     records = (logs / f'{log_name}.json').read_text().splitlines() if (logs / f'{log_name}.json').exists() else []
     for record in map(json.loads, records):
         count = count_of(record)
+        if arguments:
+            count.skipped = 0  # those that the filter leaves out
         total += count
-        if count.failed:
-            say(f"\n=== {record['name']}: {record['result']}")
+        for test in (test for test in tests if test.name == record['name']):
+            test.cases = count.passed + count.failed + count.skipped
+        if count.failed and shortened:
+            say(f"\n=== All that {record['name']} said: {record['result']}")
             say(((record.get('stdout') or '') + (record.get('stderr') or '')).strip())
-        elif record['result'] == 'SKIP' and record.get('stdout'):
-            say(f"{record['name']}: {record['stdout'].strip()}")
+        for reason in reasons_of(record):
+            left_out(record['name'], reason)
     for file in logs.glob(f'{log_name}*'):
         file.unlink()
     if not records:
-        say('=== meson test\n' + ''.join(other))
+        say('=== meson test did not run')
+        total.failed += 1
+    return total
+
+
+def shown(lines, progress):
+    """Passes on what meson says of failed tests, and with `progress` of each that ends; whether it has shortened some of it."""
+    shortened = failing = False
+    for line in lines:
+        if line.startswith('Summary of Failures'):
+            break
+        if re.match(r' *\d+/\d+ ', line):
+            failing = bool(re.search(r' (FAIL|TIMEOUT|ERROR|INTERRUPT|UNEXPECTEDPASS)\b', line))
+            if progress or failing:
+                say(re.sub(r'raytrain:\S+ / ', '', line).rstrip())
+        elif failing or line.startswith('ERROR'):
+            shortened = shortened or 'Listing only the last 100 lines' in line
+            say(line.rstrip())
+    for _ in lines:
+        pass
+    return shortened
+
+
+def reasons_of(record):
+    """Why a test, or a part of it, was skipped: those that are skipped say so, a program as a whole by its last line."""
+    said = (record.get('stdout') or '').strip()
+    reasons = re.findall(r'skipped: (.+)', said)
+    if record['result'] == 'SKIP' and not reasons:
+        reasons = said.splitlines()[-1:] or ['it does not say why']
+    return dict.fromkeys(reasons)
+
+
+def below_floor(tests, option, installed=True):
+    """One failure for each suite that has run less than it has, and a line for those that a person has left out."""
+    total = Count()
+    for suite, floor in FLOORS.items():
+        cases = sum(test.cases for test in tests if suite in test.suites)
+        if cases >= floor:
+            continue
+        if cases == 0 and suite != 'unit' and (not installed or option(suite) == 'disabled'):
+            left_out(f'the suite {suite}', 'not there when build/ was configured')
+            continue
+        say(f'=== The suite {suite} has run {cases} test cases, and has {floor} at least. What configuring said is in {BUILD}/setup.log')
         total.failed += 1
     return total
 
 
 def chosen_by(patterns, tests):
-    """The tests that the patterns name; when there is none, all programs of test cases and the filter for them."""
+    """What to run, one after the other: the tests that the patterns name; when there is none, for each pattern all programs of
+    test cases and the filter for them."""
     if not patterns:
-        return tests, []
+        return [(tests, [])]
     named = [test for test in tests if any(pattern in test.name for pattern in patterns)]
-    if named:
-        return named, []
-    return ([test for test in tests if test.suites & {'unit', 'torch', 'xgboost', 'lightgbm'}],
-            ['--test-case=' + ','.join(f'*{pattern}*' for pattern in patterns)])
+    if not named:
+        programs = [test for test in tests if test.suites & {'unit', 'torch', 'xgboost', 'lightgbm'}]
+        return [(programs, [f'--test-case=*{pattern}*']) for pattern in patterns]
+    for pattern in patterns:
+        if not any(pattern in test.name for test in tests):
+            sys.exit(f"tests/run: no test is called '{pattern}'")
+    return [(named, [])]
 
 
 def say_parse_time():
@@ -220,6 +308,7 @@ def fetched(folder, what, command):
     status, said = run(command, cwd=folder)
     if status != 0:
         say(f'{what} cannot be fetched:\n{said}')
+        left_out(what, 'cannot be fetched')
     return status == 0
 
 
@@ -373,6 +462,15 @@ def coverage():
     return total
 
 
+def fresh_machine(suite):
+    """README's two commands on a bare Debian."""
+    done = subprocess.run([*TIED, ROOT / 'tests' / 'fresh_machine', suite], stdin=subprocess.DEVNULL, check=False)
+    if done.returncode == 77:
+        left_out(f'a fresh machine with {suite}', 'needs root')
+        return Count(skipped=1)
+    return Count(passed=int(done.returncode == 0), failed=int(done.returncode != 0))
+
+
 def soak():
     """Collectives for three minutes, by random."""
     total = build(BUILD, ['tests/soak'])
@@ -413,17 +511,25 @@ def main():
         'fuzzing': (fuzzing, 60 if options.long else 20),
         'benchmarks': (benchmarks,),
     }
-    long_cells = {'fuzzing': cells['fuzzing'], 'MPICH': (mpich,), 'soak': (soak,)}
+    long_cells = {'fuzzing': cells['fuzzing'], 'MPICH': (mpich,), 'soak': (soak,),
+                  **{f'fresh machine, {suite}': (fresh_machine, suite) for suite in ('bookworm', 'trixie')}}
     start = time.monotonic()
     total = Count()
     if not options.cell:
         left_out = set() if options.patterns else {'slow'} if options.long else {'slow', 'long'}
         all_tests = [test for test in tests_of(BUILD) if not test.suites & left_out]
-        tests, arguments = chosen_by(options.patterns, all_tests)
+        for tests, arguments in chosen_by(options.patterns, all_tests):
+            install_for(tests)
+            if not options.patterns:
+                total += build(BUILD)
+            count = build_and_run(BUILD, tests, arguments, show=True)
+            if str(count) == str(Count()):
+                say(f'=== No test and no test case has such a name: {arguments[0]}')
+                count.failed += 1
+            total += count
         if not options.patterns:
-            total += build(BUILD)
-        total += build_and_run(BUILD, tests, arguments, show=True)
-        if not options.patterns:
+            if not total.failed:
+                total += below_floor(all_tests, lambda name: option_of(BUILD, name), os.environ.get('RAYTRAIN_SETUP') != 'no')
             say_parse_time()
     if options.all or options.long or options.cell:
         chosen = {**(cells if options.all or options.cell else {}), **(long_cells if options.long or options.cell else {})}
@@ -432,6 +538,7 @@ def main():
                 total += run_cell(name, *cell)
     if options.coverage:
         total += run_cell('coverage', coverage)
+    say_not_tested()
     say(f'\nThat took {time.monotonic() - start:.0f} s.')
     say(str(total))
     return 1 if total.failed else 0

@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """tests/run counts what ran: single test cases, and as a failure a program that dies without a summary, and a build that
-leaves an older program to be run."""
+leaves an older program to be run. It fails where there is nothing to run, or less than there was, shows a failure when it is
+known, and takes its compilers along when it is killed."""
 import contextlib
 import io
+import os
 import pathlib
+import select
+import subprocess
 import sys
 import tempfile
 import types
@@ -23,6 +27,43 @@ CASES = {
 }
 
 
+# What meson prints, line by line, of which the runner passes on what is to be known at once.
+MESSAGES = ['1/3 raytrain:unit / core OK 0.1s', '2/3 raytrain:unit / data FAIL 0.2s exit status 1', '>>> data', 'why', '',
+            '3/3 raytrain:unit / exec OK 0.1s', 'Summary of Failures:', '2/3 raytrain:unit / data FAIL']
+# Builds a program that waits for ever, in a process that is killed then.
+BUILD = 'import runner, pathlib, sys; runner.build(pathlib.Path(sys.argv[1]))'
+SECONDS = 10
+
+
+def floors(runner):
+    """What is said, and how many failures, where each suite has run so many test cases."""
+    def failed(cases, option='auto', installed=True):
+        tests = [types.SimpleNamespace(suites={suite}, cases=count) for suite, count in cases.items()]
+        with contextlib.redirect_stdout(io.StringIO()):
+            return runner.below_floor(tests, lambda _: option, installed).failed
+
+    enough = dict(runner.FLOORS)
+    yield 'enough', failed(enough), 0
+    yield 'one less', failed({**enough, 'mpi': enough['mpi'] - 1}), 1
+    yield 'no LibTorch', failed({**enough, 'torch': 0}), 1
+    yield 'no LibTorch, as configured', failed({**enough, 'torch': 0}, option='disabled'), 0
+    yield 'no LibTorch, and a person who installs', failed({**enough, 'torch': 0}, installed=False), 0
+    yield 'no test program', failed({}, option='disabled', installed=False), 1
+
+
+def compiler_survives(path):
+    """Whether what a build has started goes on after the process that builds was killed."""
+    with tempfile.TemporaryDirectory() as folder:
+        for name in ('started', 'forever'):
+            os.mkfifo(pathlib.Path(folder, name))
+        pathlib.Path(folder, 'build.ninja').write_text('rule make\n  command = cat forever >started\nbuild program: make\n')
+        process = subprocess.Popen([sys.executable, '-B', '-c', BUILD, folder], cwd=path.parent, stdout=subprocess.DEVNULL)
+        with open(pathlib.Path(folder, 'started'), 'rb') as started, open(pathlib.Path(folder, 'forever'), 'wb'):
+            process.kill()
+            process.wait()
+            return not select.select([started], [], [], SECONDS)[0]
+
+
 def check(root):
     path = root / 'tests/runner.py'
     runner = types.ModuleType('runner')
@@ -32,6 +73,18 @@ def check(root):
         counted = str(runner.count_of({'result': result, 'stdout': said}))
         if counted != expected:
             yield f'{name}: counted {counted}'
+    with contextlib.redirect_stdout(io.StringIO()) as said:
+        runner.shown(iter(MESSAGES), False)
+    if said.getvalue().split('\n')[1:] != ['>>> data', 'why', '', '']:
+        yield f'of a test that fails it says: {said.getvalue()}'
+    with contextlib.redirect_stdout(io.StringIO()):
+        if runner.build_and_run(pathlib.Path('nowhere'), []).failed != 1:
+            yield 'no test program is no failure'
+    for name, counted, expected in floors(runner):
+        if counted != expected:
+            yield f'{name}: {counted} failures, not {expected}'
+    if compiler_survives(path):
+        yield 'what a killed build has started goes on'
     for command, expected in {'true': 0, 'false': 1}.items():
         with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
             pathlib.Path(folder, 'build.ninja').write_text(f'rule make\n  command = {command}\nbuild program: make\n')
@@ -45,6 +98,10 @@ GOOD = {'tests/runner.py': RUNNER}
 DEFECTS = {
     'a crash that is overlooked': {'tests/runner.py': RUNNER.replace('failed if ok or failed else 1', 'failed')},
     'a build whose failure is not counted': {'tests/runner.py': RUNNER.replace('return Count(failed=1)', 'return Count()')},
+    'a killed build that goes on': {'tests/runner.py': RUNNER.replace("['setpriv', '--pdeathsig', 'TERM']", '[]')},
+    'a suite that gets lost': {'tests/runner.py': RUNNER.replace('if cases >= floor:', 'if cases:')},
+    'no test program': {'tests/runner.py': RUNNER.replace('if not tests:', 'if False:')},
+    'a failure that is shown late': {'tests/runner.py': RUNNER.replace('elif failing or', 'elif')},
     'test cases that are not counted': {'tests/runner.py': RUNNER.replace('Count(passed, failed', 'Count(1, failed')},
 }
 

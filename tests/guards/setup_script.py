@@ -21,8 +21,8 @@ while [ "$1" != --target ]; do shift; done; mkdir -p "$2/lightgbm/lib"; echo >"$
 }
 TOOLS = ['bash', 'cat', 'cut', 'dirname', 'env', 'grep', 'head', 'mkdir', 'mktemp', 'mv', 'readlink', 'rm', 'sed', 'tail', 'touch', 'tr', 'true']
 EVERYTHING = ('g++ meson ninja-build pkg-config python3 ccache libasio-dev libcereal-dev libfmt-dev libxxhash-dev zlib1g-dev '
-              'libtorch-dev libcli11-dev dataset-fashion-mnist libxgboost-dev doctest-dev libopenmpi-dev openmpi-bin git clang-format cmake '
-              'libopenblas0-openmp slurmctld slurmd slurm-client munge')
+              'libtorch-dev libcli11-dev dataset-fashion-mnist libxgboost-dev doctest-dev libopenmpi-dev openmpi-bin cmake python3-pip git '
+              'clang-format iproute2 python3-xgboost libopenblas0-openmp slurmctld slurmd slurm-client munge')
 SLURM = EVERYTHING.split()[-4:]
 
 
@@ -88,6 +88,14 @@ def check(root):
             status, said, calls, _ = debian.run(kind, without(*SLURM))
             if not re.search(rf'^apt-get install -y --no-install-recommends .*{" ".join(SLURM)}', calls, re.M):
                 yield f'{kind} without Slurm: exit status {status}, called: {calls}{said}'
+
+        # What the tests of other suites start is not installed for test programs, and for a suite its own is.
+        status, said, calls, _ = debian.run('test_programs', without('git', 'clang-format', 'iproute2', 'python3-xgboost', *SLURM))
+        if status != 0 or calls:
+            yield f'test programs want what only other tests need: {calls}{said}'
+        status, said, calls, _ = debian.call(['bash', str(root / 'setup'), 'guard', 'mpi'], without('iproute2', 'python3-xgboost', *SLURM))
+        if status != 0 or not re.search(r'^apt-get install -y --no-install-recommends iproute2$', calls, re.M):
+            yield f'guards and MPI without network tools: exit status {status}, called: {calls}{said}'
 
         status, said, calls, _ = debian.run('tests', without('libopenblas0-openmp'))
         if 'libopenblas0-openmp' not in calls:
