@@ -89,10 +89,12 @@ class Context:
 
 
 def build(targets):
-    if targets and subprocess.run(['ninja', '-C', str(BUILD), '-n', *targets], capture_output=True, text=True,
+    jobs = os.environ.get('RAYTRAIN_JOBS')
+    ninja = ['ninja', '-C', str(BUILD), *(['-j', jobs] if jobs else [])]
+    if targets and subprocess.run([*ninja, '-n', *targets], capture_output=True, text=True,
                                   check=False).stdout.find('no work to do') < 0:
         print('Building', *map(os.path.basename, targets), '...', file=sys.stderr, flush=True)
-        done = subprocess.run(['ninja', '-C', str(BUILD), *targets], capture_output=True, text=True, check=False)
+        done = subprocess.run(['setpriv', '--pdeathsig', 'TERM', *ninja, *targets], capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise Failed(f'{done.stdout}{done.stderr}')
 

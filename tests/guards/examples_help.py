@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""./examples/run NAME --help tells all options of an example without fetching or building anything, and the list cuts no sentence."""
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+import guard
+
+
+def said(clone, *arguments):
+    done = subprocess.run(['bash', clone / 'examples/run', *arguments], text=True, stdin=subprocess.DEVNULL, check=False,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    return f'exit status {done.returncode}\n' * (done.returncode != 0) + done.stdout
+
+
+def check(root):
+    sources = {path.stem: (root / path).read_text() for path in guard.files(root, 'examples', endings=['.cpp']) if len(path.parts) == 2}
+    with tempfile.TemporaryDirectory() as folder:
+        clone = pathlib.Path(folder)
+        guard.plant(clone, {name: (root / name).read_text() for name in ('setup', 'examples/run')})
+        guard.plant(clone, {f'examples/{name}.cpp': text for name, text in sources.items()})
+        listed = said(clone)
+        for line in listed.splitlines():
+            if re.match(r'  \w', line) and not line.endswith('.'):
+                yield f'the list cuts a sentence: {line}'
+        for name, text in sources.items():
+            printed = said(clone, name, '--help')
+            for option in ['--ranks', '-j', *re.findall(r'"(--[a-z-]+)"', text)]:
+                if not re.search(rf'^  {option} .*\w', printed, re.M):
+                    yield f'{name} --help does not tell {option}: {printed}'
+            if name not in listed or 'build/' in printed.partition('Options')[2]:
+                yield f'{name} --help: {printed}'
+        if (clone / 'build').exists():
+            yield f'--help has left {[path.name for path in (clone / "build").iterdir()]}'
+
+
+RUN = (guard.ROOT / 'examples/run').read_text()
+EXAMPLE = '''// Trains. It goes
+// on.
+struct Options {
+  int epochs = 1;
+};
+auto main() -> int { app.add_option("--epochs", options.epochs, "how "
+                                    "many"); }
+'''
+GOOD = {'setup': (guard.ROOT / 'setup').read_text(), 'examples/run': RUN, 'examples/a.cpp': EXAMPLE}
+DEFECTS = {
+    'a list of first lines': {'examples/run': RUN.replace("tr '\\n' ' ' | sed -E 's/\\. [A-Z].*/./'", 'head -n 1')},
+    'help that is prepared': {'examples/run': RUN.replace('help_of "$name"; exit', 'mkdir "$root/build"; help_of "$name"; exit')},
+    'an option that it does not find': {'examples/a.cpp': EXAMPLE.replace('options.epochs, ', 'epochs, ')},
+    'no ranks': {'examples/run': RUN.replace("'--ranks N' 'as", "'--rank N' 'as")},
+}
+
+if __name__ == '__main__':
+    sys.exit(guard.main(check, GOOD, DEFECTS))
