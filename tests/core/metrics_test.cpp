@@ -48,6 +48,17 @@ TEST_CASE("an integer stays an integer, a float becomes a double, text stays tex
   CHECK(std::holds_alternative<bool>(metrics.at("bool")));
 }
 
+TEST_CASE("an integer above the largest one with a sign keeps its size, as the nearest double") {
+  auto const largest = std::numeric_limits<std::int64_t>::max();
+  Metrics metrics;
+  metrics.set("largest", static_cast<std::uint64_t>(largest));
+  metrics.set("above", static_cast<std::uint64_t>(largest) + 1);
+  metrics.set("top", std::numeric_limits<unsigned long long>::max());
+  CHECK(std::get<std::int64_t>(metrics.at("largest")) == largest);
+  CHECK(metrics.number("above") == 0x1p63);
+  CHECK(metrics.number("top") == 0x1p64);
+}
+
 TEST_CASE("a bool counts as a number and text does not") {
   Metrics metrics;
   metrics.set("done", true);

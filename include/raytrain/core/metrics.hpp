@@ -40,7 +40,7 @@ class Metrics {
     for (auto const& entry : entries) set(entry.name, entry.value);
   }
 
-  /// Replaces the value of `name`, or appends it.
+  /// Replaces the value of `name`, or appends it. An integer beyond 64 bits with a sign becomes the nearest double.
   template <class T>
   void set(std::string_view name, T&& value) {
     if (auto* const found = find_entry(name)) {
@@ -108,6 +108,9 @@ class Metrics {
       return std::forward<T>(value);
     } else if constexpr (std::same_as<Plain, bool>) {
       return value;
+    } else if constexpr (std::same_as<Plain, std::uint64_t> || std::same_as<Plain, unsigned long long>) {
+      if (!std::in_range<std::int64_t>(value)) return static_cast<double>(value);
+      return static_cast<std::int64_t>(value);
     } else if constexpr (std::integral<Plain>) {
       return static_cast<std::int64_t>(value);
     } else if constexpr (std::floating_point<Plain>) {
