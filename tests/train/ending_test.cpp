@@ -147,6 +147,21 @@ TEST_CASE("reports from before are kept when the record was lost and the run goe
   CHECK(result.metrics.number("epoch") == 2);
 }
 
+TEST_CASE("a line of progress.jsonl with numbers that no report has is left out") {
+  TemporaryFolder const folder;
+  MinimalTrainer{epochs_up_to(1), config_in(folder)}.fit();
+  auto const path = folder.path() / "r/progress.jsonl";
+  std::string line;
+  std::getline(std::ifstream{path} >> std::ws, line);
+  for (std::string const name : {"world_rank", "training_iteration", "timestamp"}) {
+    auto const begin = line.find("\"" + name + "\": ") + name.size() + 4;
+    auto changed = line;
+    changed.replace(begin, line.find_first_of(",}", begin) - begin, "9.5e18");
+    std::ofstream{path, std::ios::app} << changed << "\n";
+  }
+  CHECK(Result::from_path(folder.path() / "r").history.size() == 2);
+}
+
 TEST_CASE("a damaged checkpoint takes no place of those that are kept, and is not offered") {
   TemporaryFolder const folder;
   auto config = config_in(folder);

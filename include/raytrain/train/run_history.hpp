@@ -63,11 +63,11 @@ class RunHistory {
   // The inverse of all_metrics, but for the worker's host.
   static auto report_in(Metrics const& all) -> Report {
     Report report;
-    report.rank = Rank{static_cast<std::uint32_t>(number(all, "world_rank"))};
-    report.training_iteration = static_cast<std::uint64_t>(number(all, "training_iteration"));
-    report.time_this_iter_s = number(all, "time_this_iter_s");
-    report.time_total_s = number(all, "time_total_s");
-    report.timestamp_ns = static_cast<std::int64_t>(number(all, "timestamp") * 1e9);
+    report.rank = Rank{static_cast<std::uint32_t>(number(all, "world_rank", 0x1p32))};
+    report.training_iteration = static_cast<std::uint64_t>(number(all, "training_iteration", 0x1p63));
+    report.time_this_iter_s = number(all, "time_this_iter_s", longest_s);
+    report.time_total_s = number(all, "time_total_s", longest_s);
+    report.timestamp_ns = static_cast<std::int64_t>(number(all, "timestamp", longest_s) * 1e9);
     for (auto const& [name, value] : all) {
       if (std::ranges::find(automatic_metric_names(), name) == automatic_metric_names().end()) {
         report.metrics.set(name, value);
@@ -76,9 +76,11 @@ class RunHistory {
     return report;
   }
 
-  static auto number(Metrics const& metrics, std::string_view name) -> double {
+  static constexpr double longest_s = 9e9;  // of which the nanoseconds fit into 64 bits
+
+  static auto number(Metrics const& metrics, std::string_view name, double limit) -> double {
     auto const value = metrics.number(name);
-    if (!value || !(*value >= 0 && *value < 1e19)) {
+    if (!value || !(*value >= 0 && *value < limit)) {
       throw Error{Errc::invalid_report, "reading a stored report", "it has no '" + std::string{name} + "'"};
     }
     return *value;
