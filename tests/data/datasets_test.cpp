@@ -40,14 +40,28 @@ TEST_CASE("as many workers as rows are accepted, and one more is refused with bo
 
 TEST_CASE("only what is split limits the number of workers") {
   CHECK_NOTHROW(raytrain::validate_datasets(train_and_test, DataConfig{.datasets_to_split = {}}, WorldSize{100}));
-  CHECK_NOTHROW(
-      raytrain::validate_datasets(train_and_test, DataConfig{.datasets_to_split = {"other"}}, WorldSize{100}));
   check_contains(
       thrown_error([] {
         raytrain::validate_datasets(train_and_test, DataConfig{.datasets_to_split = {"train", "test"}}, WorldSize{2});
         return 0;
       }),
       "dataset 'test': 1 rows cannot be divided among 2 workers");
+}
+
+TEST_CASE("a dataset to split that is not there is refused, which would give all rows to every worker") {
+  auto const check = [](Datasets const& datasets, DataConfig const& config, std::uint32_t workers) {
+    raytrain::validate_datasets(datasets, config, WorldSize{workers});
+    return 0;
+  };
+  DataConfig const misspelt{.datasets_to_split = {"train", "tset"}};
+  check_contains(thrown_error([&] { return check(train_and_test, misspelt, 1); }),
+                 "invalid_config: DataConfig::datasets_to_split: no dataset is named 'tset'");
+  check_contains(thrown_error([&] { return check(train_and_test, misspelt, 1); }), "there are test, train");
+  check_contains(thrown_error([&] { return check({}, misspelt, 2); }), "there are (none)");
+  check_contains(thrown_error([&] { return check({{"points", of_rows(9)}}, {}, 2); }), "no dataset is named 'train'");
+  CHECK(check({{"points", of_rows(9)}}, {}, 1) == 0);
+  CHECK(check({{"points", of_rows(9)}}, {.datasets_to_split = {}}, 2) == 0);
+  CHECK(check({}, {}, 2) == 0);
 }
 
 TEST_CASE("a dataset without rows or without a name is refused") {

@@ -8,7 +8,8 @@ namespace raytrain {
 
 /// Which datasets are divided among the workers; every other one is whole on each of them.
 struct DataConfig {
-  std::vector<std::string> datasets_to_split{"train"};  ///< Names that no dataset has are ignored.
+  /// Names of datasets; one that no dataset has is refused. A single worker needs no "train".
+  std::vector<std::string> datasets_to_split{"train"};
 };
 
 }  // namespace raytrain
