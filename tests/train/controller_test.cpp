@@ -2,8 +2,10 @@
 #include <raytrain/train/controller.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <deque>
+#include <limits>
 #include <map>
 #include <optional>
 #include <random>
@@ -169,6 +171,33 @@ TEST_CASE("a score attribute that no report has fails the run at the first check
   REQUIRE(failed != nullptr);
   CHECK(failed->text.find("'acc' is in the report; there are loss, accuracy") != std::string::npos);
   CHECK(aborts(actions));
+}
+
+TEST_CASE("a score that is not finite is warned of once, and its checkpoint is kept but never the best") {
+  constexpr auto infinity = std::numeric_limits<double>::infinity();
+  Controller controller{WorldSize{1}, {.num_to_keep = 1, .score_attribute = "loss"}, {{3, 0.9}}};
+  start(controller, 1);
+  auto const* const warning = find_notice<Warning>(controller.handle(report(Rank{0}, 1, 0, {{"loss", infinity}})));
+  REQUIRE(warning != nullptr);
+  CHECK(warning->text.find("'loss' is inf in report 1: its checkpoint is never the best") != std::string::npos);
+  CHECK(find<CommitCheckpoint>(controller.handle(part(Rank{0}, 0))) != nullptr);
+  CHECK(find<DeleteCheckpoint>(controller.handle(RunEvent{CheckpointDurable{0, 4}})) == nullptr);
+  CHECK(find_notice<Warning>(controller.handle(report(Rank{0}, 2, 1, {{"loss", infinity}}))) == nullptr);
+  controller.handle(part(Rank{0}, 1));
+  auto const* const deleted = find<DeleteCheckpoint>(controller.handle(RunEvent{CheckpointDurable{1, 5}}));
+  REQUIRE(deleted != nullptr);
+  CHECK(deleted->number == 4);
+}
+
+TEST_CASE("a score that is not finite ends the run where that is asked for, and its checkpoint is not committed") {
+  Controller controller{WorldSize{1}, {.score_attribute = "loss", .fail_on_non_finite_score = true}, {}};
+  start(controller, 1);
+  auto const& actions = controller.handle(report(Rank{0}, 1, 0, {{"loss", std::nan("")}}));
+  auto const* const failed = find_notice<Failed>(actions);
+  REQUIRE(failed != nullptr);
+  CHECK(failed->text.find("'loss' is nan in report 1, whose checkpoint is not kept") != std::string::npos);
+  CHECK(aborts(actions));
+  CHECK(find<CommitCheckpoint>(controller.handle(part(Rank{0}, 0))) == nullptr);
 }
 
 TEST_CASE("the first failure is the cause, and the others are stopped") {

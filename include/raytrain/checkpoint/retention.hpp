@@ -20,15 +20,15 @@ struct ScoredCheckpoint {
 
 /// Numbers of the checkpoints that may go, oldest first; `checkpoints` in any order.
 ///
-/// The best `num_to_keep` stay: by score, the newer of equals, NaN and unset scores last; without a score attribute the
-/// newest. The newest of all stays in any case, since a run goes on from it, so that one more than `num_to_keep` may
-/// be kept, as Ray Train does.
+/// The best `num_to_keep` stay: by score, the newer of equals, unset and non-finite scores last; without a score
+/// attribute the newest. The newest of all stays in any case, since a run goes on from it, so that one more than
+/// `num_to_keep` may be kept, as Ray Train does.
 [[nodiscard]] inline auto checkpoints_to_delete(std::vector<ScoredCheckpoint> checkpoints,
                                                 CheckpointConfig const& config) -> std::vector<std::uint64_t> {
   std::vector<std::uint64_t> numbers;
   if (!config.num_to_keep) return numbers;
   auto const rank_of = [&](ScoredCheckpoint const& checkpoint) -> std::optional<double> {
-    if (config.score_attribute.empty() || !checkpoint.score || std::isnan(*checkpoint.score)) return std::nullopt;
+    if (config.score_attribute.empty() || !checkpoint.score || !std::isfinite(*checkpoint.score)) return std::nullopt;
     return config.score_order == ScoreOrder::max ? *checkpoint.score : -*checkpoint.score;
   };
   // An optional without a value is less than any with one.

@@ -23,6 +23,9 @@ struct CheckpointConfig {
   std::optional<int> num_to_keep{};          ///< The best ones, and the newest beside them; unset: all.
   std::string score_attribute{};             ///< Metric that ranks checkpoints; empty: the newest rank highest.
   ScoreOrder score_order = ScoreOrder::max;  ///< Whether a high or a low score is kept.
+  /// Whether a score that is NaN or infinite ends the run with an error, and its checkpoint is not kept. Else it is
+  /// warned of; such a checkpoint is never the best.
+  bool fail_on_non_finite_score = false;
   CheckpointMode mode = CheckpointMode::async;
 
   /// Errors: `invalid_config`, naming the field, its value and what to write instead.

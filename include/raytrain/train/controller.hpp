@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -86,10 +87,7 @@ class Controller {
     if (report.checkpoint) {
       auto& worker = workers_.at(rank.value);
       worker.checkpoints = *report.checkpoint + 1;
-      if (rank == Rank{0}) {
-        pending_[*report.checkpoint].lead = report;
-        refuse_missing_score(report);
-      }
+      if (rank == Rank{0} && check_score(report)) pending_[*report.checkpoint].lead = report;
       refuse_missing_checkpoints();
     }
     act(Notify{std::move(report)});
@@ -206,12 +204,30 @@ class Controller {
     }
   }
 
-  void refuse_missing_score(Report const& report) {
-    if (config_.score_attribute.empty() || report.metrics.number(config_.score_attribute)) return;
-    fail(Failed{report.rank,
-                {},
-                "CheckpointConfig::score_attribute: no number of the name '" + config_.score_attribute +
-                    "' is in the report; there are " + report.metrics.names() + "; name one of them"});
+  // Whether a checkpoint with this report may be committed.
+  auto check_score(Report const& report) -> bool {
+    if (config_.score_attribute.empty()) return true;
+    auto const score = report.metrics.number(config_.score_attribute);
+    if (score && std::isfinite(*score)) return true;
+    if (!score) {
+      fail(Failed{report.rank,
+                  {},
+                  "CheckpointConfig::score_attribute: no number of the name '" + config_.score_attribute +
+                      "' is in the report; there are " + report.metrics.names() + "; name one of them"});
+      return false;
+    }
+    auto const happened = "CheckpointConfig::score_attribute: '" + config_.score_attribute + "' is " +
+                          std::to_string(*score) + " in report " + std::to_string(report.training_iteration);
+    if (config_.fail_on_non_finite_score) {
+      fail(Failed{report.rank, {}, happened + ", whose checkpoint is not kept; lower the learning rate, for instance"});
+      return false;
+    }
+    if (!std::exchange(warned_of_score_, true)) {
+      act(Notify{Warning{Rank{0}, happened +
+                                      ": its checkpoint is never the best; fail_on_non_finite_score = true ends a "
+                                      "run there"}});
+    }
+    return true;
   }
 
   [[nodiscard]] auto score_of(Metrics const& metrics) const -> std::optional<double> {
@@ -273,6 +289,7 @@ class Controller {
   bool signalled_ = false;       // a signal was among the requests
   bool finished_early_ = false;  // a callback said that the run is finished
   bool grace_armed_ = false;
+  bool warned_of_score_ = false;
   bool aborting_ = false;
   bool cut_short_ = false;  // a worker ended because of a stop
 };

@@ -47,15 +47,16 @@ struct Result {
     return checkpoints.empty() ? std::nullopt : std::optional{checkpoints.back()};
   }
 
-  /// Kept checkpoint with the best value of a metric, the newer of equals; NaN and missing values do not count.
+  /// Kept checkpoint with the best value of a metric, the newer of equals; missing values and those that are not finite
+  /// do not count.
   ///
-  /// Errors: `not_found` when checkpoints are kept and none has such a number, listing their metrics.
+  /// Errors: `not_found` when checkpoints are kept and none has such a value, listing their metrics.
   [[nodiscard]] auto best_checkpoint(std::string_view metric, ScoreOrder order) const -> std::optional<Checkpoint> {
     Checkpoint const* best = nullptr;
     auto best_score = 0.0;
     for (auto const& candidate : checkpoints) {
       auto const score = candidate.metrics().number(metric);
-      if (!score || std::isnan(*score)) continue;
+      if (!score || !std::isfinite(*score)) continue;
       auto const better = best == nullptr || (order == ScoreOrder::max ? *score >= best_score : *score <= best_score);
       if (!better) continue;
       best = &candidate;
@@ -64,7 +65,7 @@ struct Result {
     if (best != nullptr) return *best;
     if (checkpoints.empty()) return std::nullopt;
     throw Error{Errc::not_found, "Result::best_checkpoint(\"" + std::string{metric} + "\")",
-                "no checkpoint has a number of that name; there are " + checkpoints.back().metrics().names(),
+                "no checkpoint has a finite number of that name; there are " + checkpoints.back().metrics().names(),
                 "name one of them"};
   }
 
