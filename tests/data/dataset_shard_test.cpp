@@ -265,6 +265,40 @@ TEST_CASE("the parts of all ranks are the dataset as it lies, none copied, and n
   }
 }
 
+TEST_CASE("a position within an epoch is refused when the seed or the dataset is another one than where it was taken") {
+  auto const goes_on = [](ShardPlace place, BatchOptions const& options) {
+    return thrown_error([&] { return DatasetShard{numbered(10), place}.batches(options).size(); });
+  };
+  BatchOptions const within{.batch_size = 2, .epoch = 3, .start = {3, 4}};
+  CHECK(goes_on({.seed = 2, .seed_before = 1}, within) ==
+        "invalid_config: BatchOptions::start: 4 samples of epoch 3 are done in an order that is another one now: of 10 "
+        "rows by seed 1, and now of 10 by 2; go on with that seed and dataset, or begin that epoch anew, without a "
+        "start");
+  check_contains(goes_on({.rows_before = 12}, within), "of 12 rows by seed 0, and now of 10 by 0");
+  auto const at_a_boundary = BatchOptions{.batch_size = 2, .epoch = 3, .start = {3, 0}};
+  auto const unshuffled = BatchOptions{.batch_size = 2, .epoch = 3, .shuffle = false, .start = {3, 4}};
+  CHECK(DatasetShard{numbered(10), {.seed = 2, .seed_before = 1}}.batches(at_a_boundary).size() == 5);
+  CHECK(DatasetShard{numbered(10), {.seed = 2, .seed_before = 1}}.batches(unshuffled).size() == 3);
+  CHECK(DatasetShard{numbered(10), {.seed = 2, .seed_before = 2, .rows_before = 10}}.batches(within).size() == 3);
+}
+
+TEST_CASE("with another batch size a position within an epoch goes on at the very sample, and every row comes once") {
+  Rows seen;
+  auto const take = [&](BatchOptions const& options, int batches) {
+    DatasetShard shard{numbered(10), {.seed = 7}};
+    for (auto const& batch : shard.batches(options)) {
+      auto const rows = rows_of(batch);
+      seen.insert(seen.end(), rows.begin(), rows.end());
+      if (--batches == 0) break;
+    }
+    return shard.position();
+  };
+  auto const position = take({.batch_size = 3}, 2);
+  take({.batch_size = 1, .start = position}, 100);
+  std::ranges::sort(seen);
+  CHECK(seen == Rows{0, 1, 2, 3, 4, 5, 6, 7, 8, 9});
+}
+
 TEST_CASE("batches outlive their shard and can be taken by a view") {
   Rows seen;
   for (auto const batch :

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -62,6 +63,19 @@ class Checkpoint {
   [[nodiscard]] auto generation() const noexcept -> std::uint64_t { return manifest_->generation; }
   /// Rank 0's reports until this one; 0 if it was never committed.
   [[nodiscard]] auto training_iteration() const noexcept -> std::uint64_t { return manifest_->training_iteration; }
+  /// That rank's reports until this one; rank 0's if there was no such rank.
+  [[nodiscard]] auto training_iteration(Rank rank) const noexcept -> std::uint64_t {
+    auto const& all = manifest_->training_iterations;
+    return all && rank.value < all->size() ? (*all)[rank.value] : training_iteration();
+  }
+  /// `RunConfig::seed` of the start that wrote it; none if it was never committed.
+  [[nodiscard]] auto seed() const noexcept -> std::optional<std::uint64_t> { return manifest_->seed; }
+  /// Rows of that dataset in the start that wrote it; none if there was no such dataset.
+  [[nodiscard]] auto dataset_rows(std::string const& name) const -> std::optional<std::uint64_t> {
+    if (!manifest_->dataset_rows) return std::nullopt;
+    auto const found = manifest_->dataset_rows->find(name);
+    return found == manifest_->dataset_rows->end() ? std::nullopt : std::optional{found->second};
+  }
   /// Of the run that wrote it; 0 if it was never committed.
   [[nodiscard]] auto world_size() const noexcept -> WorldSize { return {manifest_->world_size}; }
   /// Seconds of training until this one, over all starts of the run; 0 if it was never committed.

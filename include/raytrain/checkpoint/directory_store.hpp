@@ -42,7 +42,10 @@ struct CommitRequest {
   double time_total_s{};
   WorldSize world_size{};
   Metrics metrics;
-  std::vector<CheckpointRef> parts;  ///< One of every rank, in any order.
+  std::vector<CheckpointRef> parts;                  ///< One of every rank, in any order.
+  std::vector<std::uint64_t> training_iterations{};  ///< Of each rank.
+  std::uint64_t seed{};
+  std::map<std::string, std::uint64_t> dataset_rows{};  ///< By name.
 };
 
 /// A committed checkpoint, by its manifest; its files were not looked at.
@@ -386,6 +389,9 @@ inline auto DirectoryStore::commit(CommitRequest const& request) -> Checkpoint {
   manifest.training_iteration = request.training_iteration;
   manifest.time_total_s = request.time_total_s;
   manifest.world_size = request.world_size.value;
+  manifest.training_iterations = request.training_iterations;
+  manifest.seed = request.seed;
+  manifest.dataset_rows = request.dataset_rows;
   manifest.created_at = detail::utc_now();
   manifest.metrics = request.metrics;
   (void)detail::write_file(files_, merged / detail::manifest_name, bytes_of(detail::write_sealed(manifest)));

@@ -125,6 +125,15 @@ class RunDirectory {
                 "copy one back there, or start anew by RunConfig::resume = Resume::fresh"};
   }
 
+  /// Records where the workers run, in rank order.
+  ///
+  /// Errors: `io`.
+  void record_hosts(std::vector<std::string> hosts) {
+    if (hosts == record_.hosts) return;
+    record_.hosts = std::move(hosts);
+    write_record();
+  }
+
   /// Records how the run stands, and why if it failed. Durable when it returns.
   ///
   /// Errors: `io`; the record is then the old or the new one.

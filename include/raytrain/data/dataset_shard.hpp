@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include <fmt/format.h>
@@ -45,6 +46,9 @@ struct ShardPlace {
   WorldSize world_size{1};
   std::uint64_t seed = 0;  ///< The same on every worker.
   bool split = true;       ///< False: the whole dataset on each worker.
+  /// In the start whose checkpoint this one goes on from, where saved positions come from; unset: as now.
+  std::optional<std::uint64_t> seed_before{};
+  std::optional<std::uint64_t> rows_before{};
 };
 
 /// A worker's view of a dataset, with a position. Copies share the position.
@@ -89,8 +93,8 @@ class DatasetShard {
 
   /// This worker's batches of one epoch, from memory.
   ///
-  /// Errors: `invalid_config` for options out of range, for a start behind the last row, and when `drop_last` leaves
-  /// no batch at all.
+  /// Errors: `invalid_config` for options out of range, for a start behind the last row or within an epoch that had
+  /// another order when the position was taken, and when `drop_last` leaves no batch at all.
   /// Cost: the first call for a shuffled epoch computes its order, 0.2 ms for 60,000 rows; workers of one process
   /// share it. Restoring a position costs nothing more.
   [[nodiscard]] auto batches(BatchOptions const& options) -> BatchRange {
@@ -111,6 +115,7 @@ class DatasetShard {
           fmt::format("{} samples are already done, but the dataset has only {} rows", options.start.samples, total),
           "use the dataset that the position was taken from"};
     }
+    check_order(options);
     BatchRange::Cut cut{.rank = place_.split ? place_.rank : Rank{0},
                         .world_size = workers(),
                         .begin = first_sample(options, total),
@@ -129,6 +134,19 @@ class DatasetShard {
 
   [[nodiscard]] auto key(BatchOptions const& options) const noexcept -> ShuffleKey {
     return {place_.seed, static_cast<std::uint64_t>(options.epoch)};
+  }
+
+  // Rows that were trained on would come again, and others never.
+  void check_order(BatchOptions const& options) const {
+    if (options.start.epoch != options.epoch || options.start.samples == 0) return;
+    auto const seed = options.shuffle ? place_.seed_before.value_or(place_.seed) : place_.seed;
+    auto const rows = place_.rows_before.value_or(dataset_.rows());
+    if (seed == place_.seed && rows == dataset_.rows()) return;
+    throw Error{Errc::invalid_config, "BatchOptions::start",
+                fmt::format("{} samples of epoch {} are done in an order that is another one now: of {} rows by seed "
+                            "{}, and now of {} by {}",
+                            options.start.samples, options.epoch, rows, seed, dataset_.rows(), place_.seed),
+                "go on with that seed and dataset, or begin that epoch anew, without a start"};
   }
 
   static auto first_sample(BatchOptions const& options, std::uint64_t total) noexcept -> std::uint64_t {

@@ -58,6 +58,7 @@ class Controller {
   struct Pending {
     std::vector<CheckpointRef> refs;
     std::optional<Report> lead;  // rank 0's report
+    std::vector<std::uint64_t> training_iterations;
   };
 
   // What was refused or stopped before it began starts no worker.
@@ -87,7 +88,10 @@ class Controller {
     if (report.checkpoint) {
       auto& worker = workers_.at(rank.value);
       worker.checkpoints = *report.checkpoint + 1;
-      if (rank == Rank{0} && check_score(report)) pending_[*report.checkpoint].lead = report;
+      auto& pending = pending_[*report.checkpoint];
+      pending.training_iterations.resize(workers_.size());
+      pending.training_iterations.at(rank.value) = report.training_iteration;
+      if (rank == Rank{0} && check_score(report)) pending.lead = report;
       refuse_missing_checkpoints();
     }
     act(Notify{std::move(report)});
@@ -102,7 +106,8 @@ class Controller {
     if (pending.refs.size() < workers_.size() || !pending.lead) return;
     std::ranges::sort(pending.refs, {}, &CheckpointRef::rank);
     scores_[number] = score_of(pending.lead->metrics);
-    act(CommitCheckpoint{number, std::move(pending.refs), std::move(*pending.lead)});
+    act(CommitCheckpoint{number, std::move(pending.refs), std::move(*pending.lead),
+                         std::move(pending.training_iterations)});
     pending_.erase(found);
   }
 

@@ -99,8 +99,9 @@ struct ArmGrace {};
 /// All ranks' parts lie in the staging folder. Answered by `CheckpointDurable` or `CheckpointLost`.
 struct CommitCheckpoint {
   std::uint64_t checkpoint{};
-  std::vector<CheckpointRef> refs;  ///< In rank order.
-  Report lead;                      ///< Rank 0's report, whose metrics rank the checkpoint.
+  std::vector<CheckpointRef> refs;                 ///< In rank order.
+  Report lead;                                     ///< Rank 0's report, whose metrics rank the checkpoint.
+  std::vector<std::uint64_t> training_iterations;  ///< Of every rank's report, in rank order.
 };
 
 /// The retention policy has no more use for a committed checkpoint.

@@ -55,7 +55,7 @@ namespace raytrain::detail {
 }
 
 /// The inverse, with the history that came before it. Errors: what `fit()` threw on rank 0.
-[[nodiscard]] inline auto result_of(Ended& ended, std::vector<Report> history) -> Result {
+[[nodiscard]] inline auto result_of(Ended& ended, std::vector<Report> history, WorldSize world_size) -> Result {
   if (ended.thrown && ended.failures.empty()) {
     auto& thrown = *ended.thrown;
     throw Error{static_cast<Errc>(thrown.code), std::move(thrown.attempted), std::move(thrown.happened),
@@ -66,6 +66,7 @@ namespace raytrain::detail {
   result.metrics = std::move(ended.metrics);
   result.history = std::move(history);
   for (auto const& path : ended.checkpoints) result.checkpoints.push_back(Checkpoint::from_directory(path));
+  result.world_size = world_size;
   result.path = ended.path;
   result.error = std::move(ended.error);
   result.warnings = std::move(ended.warnings);
@@ -146,7 +147,7 @@ class RankFollower {
                   "the connection to the controller on rank 0 ended: " + *lost_,
                   "read what rank 0 says; the next start goes on from the last checkpoint"};
     }
-    return result_of(*ended_, std::move(history_));
+    return result_of(*ended_, std::move(history_), job_.size());
   }
 
  private:

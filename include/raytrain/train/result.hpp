@@ -36,6 +36,7 @@ struct Result {
   Metrics metrics;                          ///< Rank 0's last report, automatic metrics included.
   std::vector<Report> history;              ///< All reports of all ranks in the order of their handling.
   std::vector<Checkpoint> checkpoints;      ///< Those that were kept, oldest first.
+  WorldSize world_size{};                   ///< Of the last start.
   std::filesystem::path path;               ///< Folder of the run.
   std::string error;                        ///< Cause of a run that failed; empty otherwise.
   std::vector<std::string> warnings;        ///< Everything that callbacks were warned of.
@@ -69,10 +70,11 @@ struct Result {
                 "name one of them"};
   }
 
-  /// Last report of every rank that reported, in rank order.
+  /// Last report of every rank that reported and that the last start had, in rank order.
   [[nodiscard]] auto last_reports() const -> std::vector<Report> {
     std::vector<Report> last;
     for (auto const& record : history) {
+      if (record.rank.value >= world_size.value) continue;
       auto const place = std::ranges::lower_bound(last, record.rank, {}, &Report::rank);
       if (place != last.end() && place->rank == record.rank) {
         *place = record;
@@ -92,6 +94,7 @@ struct Result {
 inline auto Result::from_path(std::filesystem::path const& run_path) -> Result {
   auto const record = read_run_record(run_path);
   Result result;
+  result.world_size = WorldSize{record.world_size};
   result.path = run_path;
   result.state = run_state_from(record.state);
   result.error = record.error;

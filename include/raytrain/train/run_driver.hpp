@@ -88,6 +88,7 @@ class RunDriver {
     controller_.emplace(launcher_.size(), plan_.run.checkpoint, scored(whole_checkpoints(), plan_.run.checkpoint));
     announce(checkpoint);
     for (auto& text : reasons) warn(std::move(text));
+    if (checkpoint) warn_of_other_data(*checkpoint);
     // Behind what callbacks had to say: a refusal comes before any worker.
     events_.push(RunEvent{RunBegins{}});
 
@@ -220,7 +221,8 @@ class RunDriver {
         auto const checkpoint = commit.checkpoint;
         auto const committed =
             store_.commit({checkpoint, commit.lead.training_iteration, commit.lead.time_total_s, launcher_.size(),
-                           std::move(commit.lead.metrics), std::move(commit.refs)});
+                           std::move(commit.lead.metrics), std::move(commit.refs),
+                           std::move(commit.training_iterations), plan_.run.seed, rows_of(plan_.datasets)});
         events_.send(RunEvent{CheckpointDurable{checkpoint, committed.number()}});
       } catch (std::exception const& error) {
         events_.send(RunEvent{CheckpointLost{commit.checkpoint, host_.hostname, error.what()}});
@@ -246,7 +248,13 @@ class RunDriver {
 
   void tell_callbacks(Started& started) {
     workers_[started.rank] = std::move(started);
-    if (workers_.size() == launcher_.size().value) timings_.to_workers_s = since_call();
+    if (workers_.size() < launcher_.size().value) return;
+    timings_.to_workers_s = since_call();
+    std::vector<std::string> hosts;
+    for (auto const& [rank, worker] : workers_) {
+      if (std::ranges::find(hosts, worker.hostname) == hosts.end()) hosts.push_back(worker.hostname);
+    }
+    plan_.directory.record_hosts(std::move(hosts));
   }
 
   void tell_callbacks(Report& report) {
@@ -298,6 +306,21 @@ class RunDriver {
     call("on_start", [&](Callback& callback) { callback.on_start(info); });
   }
 
+  // Between epochs that is for the user to decide; a position within one is refused by the shard.
+  void warn_of_other_data(Checkpoint const& checkpoint) {
+    auto const before = "goes on from " + checkpoint.path().filename().string() + ", before which ";
+    if (auto const seed = checkpoint.seed().value_or(plan_.run.seed); seed != plan_.run.seed) {
+      warn(before + "RunConfig::seed was " + std::to_string(seed) + "; it is " + std::to_string(plan_.run.seed) +
+           " now");
+    }
+    for (auto const& [name, rows] : rows_of(plan_.datasets)) {
+      auto const rows_before = checkpoint.dataset_rows(name).value_or(rows);
+      if (rows_before == rows) continue;
+      warn(before + "dataset '" + name + "' had " + std::to_string(rows_before) + " rows; it has " +
+           std::to_string(rows) + " now");
+    }
+  }
+
   void warn(std::string text) {
     warnings_.push_back(text);
     // A callback that cannot take a warning is not warned of: that would not end.
@@ -329,6 +352,12 @@ class RunDriver {
   // Of the exception that is being handled.
   [[nodiscard]] static auto failure_of(Callback const& callback, std::string_view function) -> std::string {
     return "callback " + demangled(typeid(callback)) + ", " + std::string{function} + ": " + current_exception_text();
+  }
+
+  [[nodiscard]] static auto rows_of(Datasets const& datasets) -> std::map<std::string, std::uint64_t> {
+    std::map<std::string, std::uint64_t> rows;
+    for (auto const& [name, dataset] : datasets) rows.emplace(name, dataset.rows());
+    return rows;
   }
 
   [[nodiscard]] static auto names_in(Metrics const& metrics) -> std::vector<std::string> {
@@ -381,6 +410,7 @@ class RunDriver {
     auto const finished_before = plan_.directory.previous_state() == to_string(RunState::finished);
     record_state();
     result.nothing_left = !reported_ && finished_before && outcome_->state == RunState::finished;
+    result.world_size = launcher_.size();
     result.path = plan_.directory.path();
     result.metrics = history_.last_metrics();
     result.history = history_.take();

@@ -43,7 +43,7 @@ class TrainContext {
         started_{run().clock.now()},
         last_report_{started_} {
     if (auto const& checkpoint = run().checkpoint) {
-      training_iteration_ = checkpoint->training_iteration();
+      training_iteration_ = checkpoint->training_iteration(world_rank());
       time_before_s_ = checkpoint->time_total_s();
     }
   }
@@ -122,9 +122,13 @@ class TrainContext {
   ///
   /// Errors: `not_found`, listing the datasets that there are.
   [[nodiscard]] auto dataset_shard(std::string_view name) const -> DatasetShard {
-    return {
-        find_dataset(run().datasets, name),
-        {.rank = world_rank(), .world_size = world_size(), .seed = run().seed, .split = is_split(run().data, name)}};
+    ShardPlace place{
+        .rank = world_rank(), .world_size = world_size(), .seed = run().seed, .split = is_split(run().data, name)};
+    if (auto const& checkpoint = run().checkpoint) {
+      place.seed_before = checkpoint->seed();
+      place.rows_before = checkpoint->dataset_rows(std::string{name});
+    }
+    return {find_dataset(run().datasets, name), place};
   }
 
   /// Names of the datasets that there are, in alphabetical order.

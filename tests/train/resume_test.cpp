@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a start takes over from the one before it: reports of all ranks, and nothing that would not fit together.
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <raytrain/launch/threads.hpp>
+
+#include "minimal_run.hpp"
+
+namespace {
+
+auto resumed_in(TemporaryFolder const& folder, int workers) -> MinimalConfig {
+  return {.scaling = {.num_workers = workers}, .run = {.name = "r", .storage_path = folder.path()}};
+}
+
+auto numbers(std::size_t rows) -> Dataset { return Dataset::from_columns({{"x", std::vector<float>(rows)}}); }
+
+// Rank r reports r times more than rank 0 in each epoch.
+auto uneven_epochs(int from, int to) {
+  return [from, to](TrainContext& ctx) {
+    for (auto epoch = from; epoch < to; ++epoch) {
+      for (std::uint32_t extra = 0; extra < ctx.world_rank().value; ++extra) ctx.report(Epoch{epoch, 0});
+      ctx.report(Epoch{epoch, 0}, ctx.world_rank() == Rank{0} ? draft(std::to_string(epoch)) : CheckpointDraft{});
+    }
+  };
+}
+
+// Threads that say to be on other hosts, two on each.
+class SpreadThreads : public Launcher {
+ public:
+  explicit SpreadThreads(ScalingConfig const& scaling) : threads_{scaling} {}
+  [[nodiscard]] auto size() const noexcept -> WorldSize override { return threads_.size(); }
+  void launch(WorkerLaunch what) override {
+    what.sink.send = [send = std::move(what.sink.send)](Message message) {
+      if (auto* const started = std::get_if<Started>(&message)) {
+        started->hostname = "node" + std::to_string(started->rank.value / 2);
+      }
+      send(std::move(message));
+    };
+    threads_.launch(std::move(what));
+  }
+  void tell(Message const& message) override { threads_.tell(message); }
+  void join() noexcept override { threads_.join(); }
+
+ private:
+  ThreadLauncher threads_;
+};
+
+}  // namespace
+
+TEST_CASE("a start that goes on loses no report of any rank, although the ranks reported differently often") {
+  TemporaryFolder const folder;
+  MinimalTrainer{uneven_epochs(0, 3), resumed_in(folder, 3)}.fit();
+  auto const result = MinimalTrainer{uneven_epochs(3, 6), resumed_in(folder, 3)}.fit();
+  std::vector<int> reports(3);
+  for (auto const& report : result.history) ++reports.at(report.rank.value);
+  CHECK(reports == std::vector{6, 12, 18});
+  CHECK(result.last_reports().back().training_iteration == 18);
+  CHECK(Result::from_path(result.path).history.size() == 36);
+}
+
+TEST_CASE("last_reports has the ranks of the last start only") {
+  TemporaryFolder const folder;
+  MinimalTrainer{epochs_up_to(2), resumed_in(folder, 4)}.fit();
+  auto const result = MinimalTrainer{epochs_up_to(4), resumed_in(folder, 2)}.fit();
+  CHECK(result.last_reports().size() == 2);
+  CHECK(result.history.size() == 12);
+  CHECK(Result::from_path(result.path).last_reports().size() == 2);
+}
+
+TEST_CASE("another seed or dataset than before the checkpoint is warned of, and refused within an epoch") {
+  TemporaryFolder const folder;
+  auto const epochs = [](int from, bool within) {
+    return [from, within](TrainContext& ctx) {
+      auto shard = ctx.dataset_shard("train");
+      BatchOptions options{.batch_size = 2, .epoch = from};
+      if (within) options.start = {from, 4};
+      for (auto const& batch : shard.batches(options)) CHECK(batch.size() <= 2);
+      ctx.report(Epoch{from, 0}, draft("x"));
+    };
+  };
+  auto config = resumed_in(folder, 1);
+  config.run.seed = 1;
+  config.datasets = {{"train", numbers(8)}};
+  MinimalTrainer{epochs(0, false), config}.fit();
+  CHECK(MinimalTrainer{epochs(1, true), config}.fit().warnings.empty());
+
+  config.run.seed = 2;
+  config.datasets = {{"train", numbers(6)}};
+  contains(message_of([&] {
+             MinimalTrainer{epochs(2, true), config}.fit();
+           }),
+           "is another one now: of 8 rows by seed 1");
+  auto const result = MinimalTrainer{epochs(2, false), config}.fit();
+  CHECK(result.state == RunState::finished);
+  REQUIRE(result.warnings.size() == 2);
+  CHECK(result.warnings[0] == "goes on from checkpoint_000002, before which RunConfig::seed was 1; it is 2 now");
+  CHECK(result.warnings[1] == "goes on from checkpoint_000002, before which dataset 'train' had 8 rows; it has 6 now");
+}
+
+TEST_CASE("run.json names the hosts of all workers, each once and in rank order") {
+  TemporaryFolder const folder;
+  RunConfig const run{.name = "r", .storage_path = folder.path()};
+  RunDirectory directory{{.storage_path = run.storage_path, .name = run.name, .program = "p", .backend = "b"}};
+  SystemClock clock;
+  SpreadThreads launcher{{.num_workers = 4}};
+  detail::RunDriver driver{launcher,
+                           {.run = run,
+                            .directory = directory,
+                            .callbacks = {},
+                            .backend = "b",
+                            .data = {},
+                            .datasets = {},
+                            .clock = clock,
+                            .called = clock.now()}};
+  driver.run([](WorkerSetup) { return false; });
+  CHECK(read_run_record(folder.path() / "r").hosts == std::vector<std::string>{"node0", "node1"});
+}
