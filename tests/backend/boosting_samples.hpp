@@ -8,11 +8,15 @@
 #include <utility>
 #include <vector>
 
+#include <raytrain/backend/boosting/boosting_context.hpp>
 #include <raytrain/core/metrics.hpp>
 #include <raytrain/core/rank.hpp>
 #include <raytrain/data/dataset.hpp>
 #include <raytrain/message/message.hpp>
 #include <raytrain/train/callback.hpp>
+#include <raytrain/trainer.hpp>
+
+#include "../support/temporary_folder.hpp"
 
 namespace raytrain::testing {
 
@@ -43,6 +47,16 @@ namespace raytrain::testing {
   }
   if (apart) std::swap(query[0], query[10]);
   return Dataset::from_columns({{"x", x}, {"query", query}, {"target", target}});
+}
+
+/// A small training with one core for each worker.
+template <class Backend>
+[[nodiscard]] auto boosting_config(TemporaryFolder const& folder, int workers,
+                                   BoostingMode mode = BoostingMode::automatic) -> TrainerConfig<Backend> {
+  return {.scaling = {.num_workers = workers, .resources_per_worker = {.cpus = 1}},
+          .run = {.name = "r", .storage_path = folder.path()},
+          .datasets = {{"train", sample(3000, 1)}, {"valid", sample(1000, 2)}},
+          .backend = {.mode = mode}};
 }
 
 /// Asks the run to stop, once, when the first worker has reported this round.

@@ -26,10 +26,7 @@ using LightGBMTrainer = Trainer<LightGBMBackend>;
 
 [[nodiscard]] inline auto config(TemporaryFolder const& folder, int workers,
                                  LightGBMMode mode = LightGBMMode::automatic) -> TrainerConfig<LightGBMBackend> {
-  return {.scaling = {.num_workers = workers, .resources_per_worker = {.cpus = 1}},
-          .run = {.name = "r", .storage_path = folder.path()},
-          .datasets = {{"train", sample(3000, 1)}, {"valid", sample(1000, 2)}},
-          .backend = {.mode = mode}};
+  return boosting_config<LightGBMBackend>(folder, workers, mode);
 }
 
 [[nodiscard]] inline auto model_of(Result const& result) -> std::string {

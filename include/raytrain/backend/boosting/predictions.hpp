@@ -17,6 +17,18 @@ enum class PredictionType : std::uint8_t {
   leaf = 6,           ///< Number of the leaf in each tree.
 };
 
+/// Which rounds of a model predict.
+enum class PredictedRounds : std::uint8_t {
+  all,
+  best,  ///< Up to the one that early stopping has found best.
+};
+
+/// How a model predicts.
+struct PredictorOptions {
+  int threads = 0;  ///< 0: as many as the library likes.
+  PredictedRounds rounds = PredictedRounds::all;
+};
+
 /// Numbers by row.
 struct Predictions {
   std::vector<float> values;

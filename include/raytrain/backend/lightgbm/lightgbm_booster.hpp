@@ -30,6 +30,12 @@ namespace raytrain {
 /// Name of LightGBM's model in a checkpoint.
 inline constexpr std::string_view lightgbm_file_name = "booster.txt";
 
+/// With what of a model LightGBM predicts.
+struct LightGBMPrediction {
+  int threads = 0;  ///< 0: as many as LightGBM likes.
+  int rounds = 0;   ///< The first ones; 0: all.
+};
+
 /// A LightGBM model.
 ///
 /// Threads: one at a time; where workers train together it is made and used on the worker's own.
@@ -135,13 +141,14 @@ class LightGBMBooster {
     return weights;
   }
 
-  /// Of a dataset with the features of the training, in their order. `threads`: 0: as many as LightGBM likes.
+  /// Of a dataset with the features of the training, in their order.
   ///
   /// Errors: as `LightGBMDataset`; `backend` for another number of features than the model has.
   [[nodiscard]] auto predict(Dataset const& data, LightGBMDatasetOptions const& options = {},
-                             PredictionType type = PredictionType::value, int threads = 0) const -> Predictions {
+                             PredictionType type = PredictionType::value, LightGBMPrediction with = {}) const
+      -> Predictions {
     auto const rows = data.rows();
-    auto const values = predict_exactly(data, options, type, threads);
+    auto const values = predict_exactly(data, options, type, with);
     Predictions predictions{.values = {values.begin(), values.end()}, .shape = {rows}};
     auto const each = values.size() / rows;
     auto const width = static_cast<std::size_t>(features()) + 1;
@@ -157,7 +164,7 @@ class LightGBMBooster {
   /// The margins of all rows for the first class, then for the next one, for `LightGBMDataset::set_initial_scores`.
   [[nodiscard]] auto margins(Dataset const& data, LightGBMDatasetOptions const& options, int threads = 0) const
       -> std::vector<double> {
-    auto const by_row = predict_exactly(data, options, PredictionType::margin, threads);
+    auto const by_row = predict_exactly(data, options, PredictionType::margin, {.threads = threads});
     auto const rows = data.rows();
     auto const count = by_row.size() / rows;
     std::vector<double> by_class(by_row.size());
@@ -167,12 +174,12 @@ class LightGBMBooster {
     return by_class;
   }
 
-  /// The model as LightGBM's text, which has its objective and parameters.
-  [[nodiscard]] auto to_text() const -> std::string {
+  /// The model as LightGBM's text, which has its objective and parameters. `rounds`: the first ones; 0: all.
+  [[nodiscard]] auto to_text(int rounds = 0) const -> std::string {
     std::int64_t size = 0;
     auto const write = [&](std::string& text) {
       detail::lightgbm_call(detail::lightgbm::LGBM_BoosterSaveModelToString(
-                                handle(), 0, -1, 0, static_cast<std::int64_t>(text.size()), &size, text.data()),
+                                handle(), 0, rounds, 0, static_cast<std::int64_t>(text.size()), &size, text.data()),
                             "LGBM_BoosterSaveModelToString");
     };
     std::string text;
@@ -249,17 +256,18 @@ class LightGBMBooster {
 
   /// Row by row, in doubles.
   [[nodiscard]] auto predict_exactly(Dataset const& data, LightGBMDatasetOptions const& options, PredictionType type,
-                                     int threads) const -> std::vector<double> {
+                                     LightGBMPrediction with) const -> std::vector<double> {
     auto const kind = type_of(type);
     detail::LightGBMMatrix const matrix{data, options};
     std::int64_t size = 0;
-    detail::lightgbm_call(detail::lightgbm::LGBM_BoosterCalcNumPredict(handle(), matrix.rows(), kind, 0, -1, &size),
-                          "LGBM_BoosterCalcNumPredict");
+    detail::lightgbm_call(
+        detail::lightgbm::LGBM_BoosterCalcNumPredict(handle(), matrix.rows(), kind, 0, with.rounds, &size),
+        "LGBM_BoosterCalcNumPredict");
     std::vector<double> values(static_cast<std::size_t>(size));
-    auto const parameters = fmt::format("verbosity=0 num_threads={}", threads);
-    detail::lightgbm_call(detail::lightgbm::LGBM_BoosterPredictForMat(handle(), matrix.data(), matrix.type(),
-                                                                      matrix.rows(), matrix.features(), 1, kind, 0, -1,
-                                                                      parameters.c_str(), &size, values.data()),
+    auto const parameters = fmt::format("verbosity=0 num_threads={}", with.threads);
+    detail::lightgbm_call(detail::lightgbm::LGBM_BoosterPredictForMat(
+                              handle(), matrix.data(), matrix.type(), matrix.rows(), matrix.features(), 1, kind, 0,
+                              with.rounds, parameters.c_str(), &size, values.data()),
                           "LGBM_BoosterPredictForMat");
     values.resize(static_cast<std::size_t>(size));
     return values;

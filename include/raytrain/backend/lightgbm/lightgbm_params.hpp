@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <filesystem>
 #include <map>
 #include <string>
@@ -10,7 +11,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <raytrain/core/error.hpp>
+#include <raytrain/backend/boosting/detail/param_checks.hpp>
 
 namespace raytrain {
 
@@ -46,45 +47,28 @@ struct LightGBMParams {
 
   /// Errors: `invalid_config`, naming the field, its value and what to write instead.
   void validate() const {
-    auto const refuse = [](char const* field, std::string happened, char const* remedy) {
-      throw Error{Errc::invalid_config, std::string{"LightGBMParams::"} + field, std::move(happened), remedy};
-    };
-    auto const at_least = [&](char const* field, auto value, int least) {
-      if (!(value >= least)) {
-        refuse(field, fmt::format("must be at least {} (got {})", least, value), "write a larger one");
-      }
-    };
-    auto const share = [&](char const* field, double value) {
-      if (!(value > 0 && value <= 1))
-        refuse(field, fmt::format("must be above 0, and 1 at most (got {})", value), "write 1 for all");
-    };
-    if (label.empty()) refuse("label", "must not be empty", "name the column of what is to be predicted");
-    if (objective.empty()) refuse("objective", "must not be empty", "write binary or regression");
-    at_least("num_leaves", num_leaves, 2);
-    at_least("max_depth", max_depth, -1);
-    at_least("min_data_in_leaf", min_data_in_leaf, 0);
-    at_least("min_sum_hessian_in_leaf", min_sum_hessian_in_leaf, 0);
-    at_least("bagging_freq", bagging_freq, 0);
-    at_least("lambda_l1", lambda_l1, 0);
-    at_least("lambda_l2", lambda_l2, 0);
-    at_least("min_gain_to_split", min_gain_to_split, 0);
-    at_least("max_bin", max_bin, 2);
-    at_least("num_class", num_class, 1);
-    at_least("num_iterations", num_iterations, 1);
-    at_least("early_stopping_rounds", early_stopping_rounds, 0);
-    at_least("checkpoint_frequency", checkpoint_frequency, 0);
-    share("bagging_fraction", bagging_fraction);
-    share("feature_fraction", feature_fraction);
-    if (!(learning_rate > 0))
-      refuse("learning_rate", fmt::format("must be above 0 (got {})", learning_rate), "write 0.1");
-    auto const own = named();
-    for (auto const& [name, value] : params) {
-      if (own.contains(name) || name == "metric" || name == "early_stopping_rounds")
-        refuse("params", fmt::format("holds '{}', which is a field of its own", name), "write the field");
-      if (name == "seed" || name == "num_threads" || name == "num_machines")
-        refuse("params", fmt::format("holds '{}', which is the run's", name),
-               "write RunConfig::seed, and in ScalingConfig num_workers and resources_per_worker");
-    }
+    detail::ParamChecks const check{"LightGBMParams"};
+    check.not_empty("label", label, "name the column of what is to be predicted");
+    check.not_empty("objective", objective, "write binary or regression");
+    check.at_least("num_leaves", num_leaves, 2);
+    check.at_least("max_depth", max_depth, -1);
+    check.at_least("min_data_in_leaf", min_data_in_leaf, 0);
+    check.at_least("min_sum_hessian_in_leaf", min_sum_hessian_in_leaf, 0);
+    check.at_least("bagging_freq", bagging_freq, 0);
+    check.at_least("lambda_l1", lambda_l1, 0);
+    check.at_least("lambda_l2", lambda_l2, 0);
+    check.at_least("min_gain_to_split", min_gain_to_split, 0);
+    check.at_least("max_bin", max_bin, 2);
+    check.at_least("num_class", num_class, 1);
+    check.at_least("num_iterations", num_iterations, 1);
+    check.at_least("early_stopping_rounds", early_stopping_rounds, 0);
+    check.at_least("checkpoint_frequency", checkpoint_frequency, 0);
+    check.share("bagging_fraction", bagging_fraction);
+    check.share("feature_fraction", feature_fraction);
+    check.learning_rate("learning_rate", learning_rate, 0.1);
+    auto own = named();
+    for (auto const* const field : {"metric", "early_stopping_rounds"}) own.try_emplace(field);
+    check.named(params, own, std::array{"seed", "num_threads", "num_machines"});
   }
 
   /// All that LightGBM is given of the fields, but for the metrics and `params`.

@@ -4,7 +4,9 @@
 #include <filesystem>
 #include <mutex>
 #include <string_view>
+#include <utility>
 
+#include <raytrain/backend/boosting/detail/early_stopping.hpp>
 #include <raytrain/backend/boosting/detail/model_file.hpp>
 #include <raytrain/backend/boosting/predictions.hpp>
 #include <raytrain/backend/lightgbm/lightgbm_booster.hpp>
@@ -21,16 +23,17 @@ namespace raytrain {
 ///          number is LightGBM's for the whole process: do not predict with another one while a model trains in it.
 class LightGBMPredictor {
  public:
-  /// `threads`: 0: as many as LightGBM likes.
-  ///
-  /// Errors: as `Checkpoint::read`; `backend` for a model that LightGBM cannot read.
-  explicit LightGBMPredictor(Checkpoint const& checkpoint, int threads = 0) : booster_{checkpoint}, threads_{threads} {}
+  /// Errors: as `Checkpoint::read`; `backend` for a model that LightGBM cannot read; `invalid_config` when the best
+  ///         rounds are asked for, and the model was trained without early stopping.
+  explicit LightGBMPredictor(Checkpoint const& checkpoint, PredictorOptions options = {})
+      : LightGBMPredictor{LightGBMBooster{checkpoint}, options} {}
 
   /// A model that LightGBM has stored as text.
   ///
-  /// Errors: `not_found`, `io`; `backend` for a model that LightGBM cannot read.
-  explicit LightGBMPredictor(std::filesystem::path const& model, int threads = 0)
-      : booster_{detail::read_model_file(model, "LightGBM")}, threads_{threads} {}
+  /// Errors: `not_found`, `io`; `backend` for a model that LightGBM cannot read; `invalid_config` when the best rounds
+  ///         are asked for, since a text does not say which they are.
+  explicit LightGBMPredictor(std::filesystem::path const& model, PredictorOptions options = {})
+      : LightGBMPredictor{LightGBMBooster{detail::read_model_file(model, "LightGBM")}, options} {}
 
   /// Of all columns but those that the options name, or of those that they name as features; in their order, as in
   /// training.
@@ -40,7 +43,7 @@ class LightGBMPredictor {
   [[nodiscard]] auto predict(Dataset const& data, LightGBMDatasetOptions const& options = {},
                              PredictionType type = PredictionType::value) const -> Predictions {
     std::lock_guard const lock{mutex_};
-    return booster_.predict(data, options, type, threads_);
+    return booster_.predict(data, options, type, predict_by_);
   }
 
   /// `kind`: "split" or "gain".
@@ -51,18 +54,22 @@ class LightGBMPredictor {
     return booster_.feature_importance(kind);
   }
 
-  /// Stores the model as LightGBM's text, which LightGBM reads in any language.
+  /// Stores the rounds that predict as LightGBM's text, which LightGBM reads in any language.
   ///
   /// Errors: `io`.
   void save_model(std::filesystem::path const& path) const {
     std::lock_guard const lock{mutex_};
-    detail::write_model_file(path, bytes_of(booster_.to_text()));
+    detail::write_model_file(path, bytes_of(booster_.to_text(predict_by_.rounds)));
   }
 
  private:
+  LightGBMPredictor(LightGBMBooster booster, PredictorOptions options)
+      : booster_{std::move(booster)},
+        predict_by_{.threads = options.threads, .rounds = detail::predicted_rounds(booster_, options.rounds)} {}
+
   mutable std::mutex mutex_;
   LightGBMBooster booster_;
-  int threads_;
+  LightGBMPrediction predict_by_;
 };
 
 }  // namespace raytrain

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -125,6 +127,9 @@ class XGBoostContext : public BoostingContext {
   [[nodiscard]] static auto initial_rounds(Booster const& booster) -> int { return noted_initial_rounds(booster); }
 
  private:
+  /// A seed as XGBoost takes it: its generator has no more bits.
+  static auto number(std::uint64_t seed) -> std::uint64_t { return seed & std::numeric_limits<std::uint32_t>::max(); }
+
   auto new_booster(XGBoostParams const& params, std::vector<DMatrix const*> const& matrices) -> Booster {
     auto const kind = params.params.find("booster");
     if (communicator_ && kind != params.params.end() && kind->second == "gblinear") {
@@ -133,18 +138,22 @@ class XGBoostContext : public BoostingContext {
                   "train it with one worker, or on threads with XGBoostMode::automatic"};
     }
     Booster booster{matrices};
+    int begun = 0;
     if (checkpoint()) {
       load(*checkpoint(), booster);
+      begun = booster.rounds();
       check_objective(booster, "XGBoostParams::objective", params.objective);
     } else if (!params.initial_model.empty()) {
       booster.load(detail::read_model_file(params.initial_model, "XGBoost"));
-      booster.set_attribute(initial_rounds_name, std::to_string(booster.rounds()));
+      begun = booster.rounds();
+      booster.set_attribute(initial_rounds_name, std::to_string(begun));
     }
     for (auto const& [name, value] : params.named()) booster.set_parameter(name, value);
     for (auto const& metric : params.eval_metric) booster.set_parameter("eval_metric", metric);
     for (auto const& [name, value] : params.params) booster.set_parameter(name, value);
     booster.set_parameter("nthread", std::to_string(threads()));
-    booster.set_parameter("seed", std::to_string(seed()));
+    // XGBoost draws rows and columns from the beginning of its random numbers, also where a training goes on.
+    booster.set_parameter("seed", std::to_string(number(seed() + static_cast<std::uint64_t>(begun))));
     booster.set_parameter("validate_parameters", "1");
     check_parameters(booster, params);
     booster.set_attribute(objective_name, params.objective);

@@ -14,7 +14,7 @@
 
 #include <fmt/format.h>
 
-#include <raytrain/core/error.hpp>
+#include <raytrain/backend/boosting/detail/param_checks.hpp>
 
 namespace raytrain {
 
@@ -56,35 +56,26 @@ struct XGBoostParams {
 
   /// Errors: `invalid_config`, naming the field, its value and what to write instead.
   void validate() const {
-    auto const refuse = [](char const* field, std::string happened, char const* remedy) {
-      throw Error{Errc::invalid_config, std::string{"XGBoostParams::"} + field, std::move(happened), remedy};
-    };
-    auto const at_least = [&](char const* field, int value, int least) {
-      if (value < least) refuse(field, fmt::format("must be at least {} (got {})", least, value), "write a larger one");
-    };
-    auto const share = [&](char const* field, double value) {
-      if (!(value > 0 && value <= 1))
-        refuse(field, fmt::format("must be above 0, and 1 at most (got {})", value), "write 1 for all");
-    };
-    if (label.empty()) refuse("label", "must not be empty", "name the column of what is to be predicted");
-    if (objective.empty()) refuse("objective", "must not be empty", "write binary:logistic or reg:squarederror");
-    at_least("max_depth", max_depth, 0);
-    at_least("num_boost_round", num_boost_round, 1);
-    at_least("early_stopping_rounds", early_stopping_rounds, 0);
-    at_least("checkpoint_frequency", checkpoint_frequency, 0);
-    at_least("max_bin", max_bin, 2);
-    at_least("num_class", num_class, 0);
-    share("subsample", subsample);
-    share("colsample_bytree", colsample_bytree);
-    if (!(eta > 0)) refuse("eta", fmt::format("must be above 0 (got {})", eta), "write 0.3");
+    detail::ParamChecks const check{"XGBoostParams"};
+    check.not_empty("label", label, "name the column of what is to be predicted");
+    check.not_empty("objective", objective, "write binary:logistic or reg:squarederror");
+    check.at_least("max_depth", max_depth, 0);
+    check.at_least("num_boost_round", num_boost_round, 1);
+    check.at_least("early_stopping_rounds", early_stopping_rounds, 0);
+    check.at_least("checkpoint_frequency", checkpoint_frequency, 0);
+    check.at_least("max_bin", max_bin, 2);
+    check.at_least("num_class", num_class, 0);
+    check.at_least("min_child_weight", min_child_weight, 0);
+    check.at_least("gamma", gamma, 0);
+    check.at_least("lambda", lambda, 0);
+    check.at_least("alpha", alpha, 0);
+    check.share("subsample", subsample);
+    check.share("colsample_bytree", colsample_bytree);
+    check.learning_rate("eta", eta, 0.3);
     if (custom_objective && !group.empty())
-      refuse("custom_objective", "is not told of groups, and XGBoostParams::group is '" + group + "'",
-             "boost in a training function of your own, by Booster::boost");
-    auto const own = named();
-    for (auto const& [name, value] : params) {
-      if (own.contains(name))
-        refuse("params", fmt::format("holds '{}', which is a field of its own", name), "write the field");
-    }
+      check.refuse("custom_objective", "is not told of groups, and XGBoostParams::group is '" + group + "'",
+                   "boost in a training function of your own, by Booster::boost");
+    check.named(params, named(), std::array{"seed", "random_state", "nthread", "n_jobs"});
   }
 
   /// Whether training on the bins of the values gives the very model that training on the values gives.

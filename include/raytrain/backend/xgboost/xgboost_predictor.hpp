@@ -7,7 +7,9 @@
 #include <string>
 #include <utility>
 
+#include <raytrain/backend/boosting/detail/early_stopping.hpp>
 #include <raytrain/backend/boosting/detail/model_file.hpp>
+#include <raytrain/backend/boosting/predictions.hpp>
 #include <raytrain/backend/xgboost/booster.hpp>
 #include <raytrain/backend/xgboost/dmatrix.hpp>
 #include <raytrain/backend/xgboost/xgboost_context.hpp>
@@ -21,31 +23,31 @@ namespace raytrain {
 /// Threads: every function from any thread; one prediction at a time, with as many threads as it is told to use.
 class XGBoostPredictor {
  public:
-  /// Errors: as `load`.
-  explicit XGBoostPredictor(Checkpoint const& checkpoint, int threads = 0) : XGBoostPredictor{threads} {
-    load(checkpoint, booster_);
-  }
+  /// Errors: as `load`; `invalid_config` when the best rounds are asked for, and the model was trained without early
+  ///         stopping.
+  explicit XGBoostPredictor(Checkpoint const& checkpoint, PredictorOptions options = {})
+      : XGBoostPredictor{options, [&](Booster& booster) { load(checkpoint, booster); }} {}
 
   /// A model that XGBoost has stored as JSON or UBJSON.
   ///
-  /// Errors: `not_found`, `io`; `backend` for a model that XGBoost cannot read, `invalid_data` for that of a newer one.
-  explicit XGBoostPredictor(std::filesystem::path const& model, int threads = 0) : XGBoostPredictor{threads} {
-    booster_.load(detail::read_model_file(model, "XGBoost"));
-  }
+  /// Errors: `not_found`, `io`; `backend` for a model that XGBoost cannot read, `invalid_data` for that of a newer one;
+  ///         `invalid_config` when the best rounds are asked for, and it does not say which they are.
+  explicit XGBoostPredictor(std::filesystem::path const& model, PredictorOptions options = {})
+      : XGBoostPredictor{options, [&](Booster& booster) { booster.load(detail::read_model_file(model, "XGBoost")); }} {}
 
   /// Of all columns, or of those that the options name as features; in their order, as in training.
   ///
   /// Errors: as `DMatrix`; `invalid_data` for other features than the model has.
   [[nodiscard]] auto predict(Dataset const& data, DMatrixOptions options = {},
                              PredictionType type = PredictionType::value) const -> Predictions {
-    if (options.threads == 0) options.threads = threads_;
+    if (options.threads == 0) options.threads = options_.threads;
     return predict(DMatrix{data, std::move(options)}, type);
   }
 
   /// Errors: `invalid_data` for other features than the model has.
   [[nodiscard]] auto predict(DMatrix const& data, PredictionType type = PredictionType::value) const -> Predictions {
     std::lock_guard const lock{mutex_};
-    return booster_.predict(data, type);
+    return booster_.predict(data, type, rounds_);
   }
 
   /// `kind`: "gain", "weight", "cover", "total_gain" or "total_cover".
@@ -54,7 +56,8 @@ class XGBoostPredictor {
     return booster_.feature_importance(kind);
   }
 
-  /// Stores the model where XGBoost reads it, in any language; ".json" decides for JSON, anything else for UBJSON.
+  /// Stores the model, all rounds and which is the best one, where XGBoost reads it, in any language; ".json" decides
+  /// for JSON, anything else for UBJSON.
   ///
   /// Errors: `io`.
   void save_model(std::filesystem::path const& path) const {
@@ -64,13 +67,17 @@ class XGBoostPredictor {
   }
 
  private:
-  explicit XGBoostPredictor(int threads) : threads_{threads} {
-    if (threads > 0) booster_.set_parameter("nthread", std::to_string(threads));
+  template <class Load>
+  XGBoostPredictor(PredictorOptions options, Load const& load) : options_{options} {
+    if (options.threads > 0) booster_.set_parameter("nthread", std::to_string(options.threads));
+    load(booster_);
+    rounds_ = detail::predicted_rounds(booster_, options.rounds);
   }
 
-  int threads_;
+  PredictorOptions options_;
   mutable std::mutex mutex_;
   Booster booster_;
+  int rounds_ = 0;
 };
 
 }  // namespace raytrain

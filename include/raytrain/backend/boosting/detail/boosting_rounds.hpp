@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
+
+#include <fmt/format.h>
 
 #include <raytrain/backend/boosting/boosting_context.hpp>
 #include <raytrain/backend/boosting/detail/early_stopping.hpp>
@@ -39,12 +42,20 @@ template <class Booster, class Boost, class Evaluate, class Tell>
 void boost_rounds(BoostingContext& ctx, Booster& booster, RoundPlan const& plan, Boost const& boost,
                   Evaluate const& evaluate, Tell const& tell) {
   EarlyStopping stopping{plan.early_stopping_rounds};
+  bool warned = false;
   stopping.restore(booster);
   if (stopping.is_over(booster.rounds() - 1)) return;
   for (int round = booster.rounds(); round < plan.end; ++round) {
     auto const learns = ctx.together([&] { return boost(round); });
     auto const evaluations = ctx.together([&] { return evaluate(round); });
     auto const stops = !evaluations.empty() && stopping.ends(round, evaluations.back(), booster);
+    if (!warned && plan.early_stopping_rounds > 0 && !evaluations.empty() && std::isnan(evaluations.back().value)) {
+      warned = true;
+      if (ctx.world_rank() == Rank{0}) {
+        ctx.warn(fmt::format("early stopping: {} is NaN in round {}, which is never taken for better",
+                             evaluations.back().name, round));
+      }
+    }
     auto const last = stops || !learns || round + 1 == plan.end;
     auto const due = plan.checkpoint_frequency > 0 && (round + 1) % plan.checkpoint_frequency == 0;
     auto const stop = ctx.agree_on_stop();

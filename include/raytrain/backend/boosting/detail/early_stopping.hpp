@@ -3,12 +3,14 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <string>
 #include <string_view>
 
 #include <fmt/format.h>
 
 #include <raytrain/backend/boosting/predictions.hpp>
+#include <raytrain/core/error.hpp>
 
 namespace raytrain::detail {
 
@@ -16,11 +18,31 @@ namespace raytrain::detail {
 ///
 /// Source: the documentation of XGBoost's and of LightGBM's metrics.
 [[nodiscard]] inline auto is_better_when_larger(std::string_view evaluation) -> bool {
-  auto const metric = evaluation.substr(evaluation.rfind('-') + 1);
+  if (evaluation.ends_with("-interval-regression-accuracy")) return true;
+  if (evaluation.ends_with('-')) evaluation.remove_suffix(1);  // "ndcg@5-": queries without a relevant row count as 0
+  auto metric = evaluation.substr(evaluation.rfind('-') + 1);
+  metric = metric.substr(0, metric.find('@'));
   constexpr std::array<std::string_view, 8> larger{"auc", "aucpr", "auc_mu", "average_precision",
                                                    "map", "ndcg",  "pre",    "r2"};
-  return std::ranges::any_of(larger,
-                             [&](auto name) { return metric == name || metric.starts_with(std::string{name} + "@"); });
+  return std::ranges::find(larger, metric) != larger.end();
+}
+
+/// Names of a model's attributes, as XGBoost's own packages call them.
+inline constexpr auto best_round_name = "best_iteration";
+inline constexpr auto best_score_name = "best_score";
+
+/// How many rounds predict; 0: all.
+///
+/// Errors: `invalid_config` when there is no best round.
+template <class Booster>
+[[nodiscard]] auto predicted_rounds(Booster const& booster, PredictedRounds rounds) -> int {
+  if (rounds == PredictedRounds::all) return 0;
+  auto const best = booster.attribute(best_round_name);
+  if (best.empty()) {
+    throw Error{Errc::invalid_config, "PredictorOptions::rounds", "is best, and the model has no best round",
+                "train it with early_stopping_rounds, or predict by PredictedRounds::all"};
+  }
+  return std::stoi(best) + 1;
 }
 
 /// Ends a training whose last metric does not become better any more.
@@ -31,23 +53,26 @@ class EarlyStopping {
   /// Goes on where a model that was stored has stood.
   template <class Booster>
   void restore(Booster const& booster) {
-    auto const round = booster.attribute("best_iteration");
-    auto const score = booster.attribute("best_score");
+    auto const round = booster.attribute(best_round_name);
+    auto const score = booster.attribute(best_score_name);
     if (round.empty() || score.empty()) return;
+    auto const best = std::stod(score);
+    if (std::isnan(best)) return;
     best_round_ = std::stoi(round);
-    best_ = std::stod(score);
+    best_ = best;
   }
 
-  /// True when this round is the last one.
+  /// True when this round is the last one. A NaN is no better than anything: where there was nothing else yet, the
+  /// training goes on.
   template <class Booster>
   [[nodiscard]] auto ends(int round, Evaluation const& last, Booster& booster) -> bool {
     if (rounds_ == 0) return false;
-    auto const better = best_round_ < 0 || (is_better_when_larger(last.name) ? last.value > best_ : last.value < best_);
-    if (better) {
+    auto const better = is_better_when_larger(last.name) ? last.value > best_ : last.value < best_;
+    if (better || (best_round_ < 0 && !std::isnan(last.value))) {
       best_round_ = round;
       best_ = last.value;
-      booster.set_attribute("best_iteration", std::to_string(round));  // as XGBoost's own packages call them
-      booster.set_attribute("best_score", fmt::format("{}", best_));
+      booster.set_attribute(best_round_name, std::to_string(round));
+      booster.set_attribute(best_score_name, fmt::format("{}", best_));
     }
     return is_over(round);
   }

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cmath>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include <raytrain/core/error.hpp>
+
+namespace raytrain::detail {
+
+/// Looks at the parameters of a ready-made training.
+///
+/// Errors: every function: `invalid_config`, naming the field, its value and what to write instead.
+class ParamChecks {
+ public:
+  using Texts = std::map<std::string, std::string>;
+
+  /// `params`: name of their struct.
+  explicit ParamChecks(std::string params) : params_{std::move(params)} {}
+
+  [[noreturn]] void refuse(std::string_view field, std::string happened, std::string remedy) const {
+    throw Error{Errc::invalid_config, fmt::format("{}::{}", params_, field), std::move(happened), std::move(remedy)};
+  }
+
+  void not_empty(std::string_view field, std::string_view value, std::string remedy) const {
+    if (value.empty()) refuse(field, "must not be empty", std::move(remedy));
+  }
+
+  void at_least(std::string_view field, auto value, int least) const {
+    if (!(value >= least))
+      refuse(field, fmt::format("must be at least {} (got {})", least, value), "write a larger one");
+  }
+
+  /// Of rows or features.
+  void share(std::string_view field, double value) const {
+    if (!(value > 0 && value <= 1))
+      refuse(field, fmt::format("must be above 0, and 1 at most (got {})", value), "write 1 for all");
+  }
+
+  /// `usual`: a rate to write instead.
+  void learning_rate(std::string_view field, double value, double usual) const {
+    if (!(value > 0) || std::isinf(value))
+      refuse(field, fmt::format("must be a finite number above 0 (got {})", value), fmt::format("write {}", usual));
+  }
+
+  /// Of the parameters that are given by name: `own` are fields, and those in `of_run` follow from the run.
+  void named(Texts const& given, Texts const& own, auto const& of_run) const {
+    for (auto const& [name, value] : given) {
+      if (own.contains(name))
+        refuse("params", fmt::format("holds '{}', which is a field of its own", name), "write the field");
+      for (std::string_view const taken : of_run) {
+        if (name != taken) continue;
+        refuse("params", fmt::format("holds '{}', which is the run's", name),
+               "write RunConfig::seed, and in ScalingConfig num_workers and resources_per_worker");
+      }
+    }
+  }
+
+ private:
+  std::string params_;
+};
+
+}  // namespace raytrain::detail

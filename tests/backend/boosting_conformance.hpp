@@ -1,0 +1,356 @@
+// SPDX-License-Identifier: Apache-2.0
+// What every backend that boosts trees must do, written once. A test program names its libraries:
+//   TEST_CASE_TEMPLATE_INVOKE(boosting_conformance, XGBoostLibrary);
+// A library has
+//   Backend, Predictor            its types;
+//   params_name, rounds_name, rate_name, metric, ranking_metric, importance
+//                                 how it calls its parameters, two of them, a loss, a metric of queries, and how often
+//                                 a feature splits;
+//   parameters(rounds)            of the ready-made training on `sample`, with the metrics `metric` and "auc";
+//   rounds(params), rate(params)  those two parameters;
+//   draw_columns(params)          makes each tree grow on one or two of the four features;
+//   other_objective(params), several_classes(params), rank_queries(params)
+//                                 set the objective, and what goes with it;
+//   boost(ctx, params, before)    the training as a user writes it by hand, with before(round); its model;
+//   trees(model)                  what of a stored model equal trainings have in common;
+//   model_file, model_name        of a checkpoint's model, and of one that a predictor stores;
+//   best_of(path)                 a predictor from the best rounds of one that such a predictor has stored.
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <raytrain/backend/boosting/boosting_context.hpp>
+#include <raytrain/backend/boosting/predictions.hpp>
+#include <raytrain/core/bytes.hpp>
+#include <raytrain/trainer.hpp>
+
+#include "../support/temporary_folder.hpp"
+#include "../support/thrown_error.hpp"
+#include "boosting_samples.hpp"
+
+namespace raytrain::testing {
+
+/// Runs of one library.
+template <class Library>
+struct BoostingRuns {
+  using Backend = typename Library::Backend;
+  using Params = typename Backend::Params;
+  using Context = typename Backend::Context;
+  using Predictor = typename Library::Predictor;
+  using Config = TrainerConfig<Backend>;
+
+  static constexpr int rounds = 10;
+
+  static auto config(TemporaryFolder const& folder, int workers, BoostingMode mode = BoostingMode::automatic)
+      -> Config {
+    return boosting_config<Backend>(folder, workers, mode);
+  }
+  static auto fit(Params const& params, Config const& with) -> Result { return Trainer<Backend>{params, with}.fit(); }
+  static auto refused(Params const& params, Config const& with) -> std::string {
+    return thrown_error([&] { fit(params, with); });
+  }
+  static auto model_of(Result const& result) -> std::string {
+    return Library::trees(std::string{text_of(result.checkpoint().value().read(Library::model_file))});
+  }
+  /// Of a run in a folder that is gone with it.
+  static auto model_of(Params const& params, int workers, BoostingMode mode = BoostingMode::automatic) -> std::string {
+    TemporaryFolder const folder;
+    return model_of(fit(params, config(folder, workers, mode)));
+  }
+  static auto predicted(Predictor const& predictor, std::size_t rows, PredictionType type = PredictionType::value)
+      -> Predictions {
+    return predictor.predict(sample(rows, 2), {.label = "target"}, type);
+  }
+};
+
+TEST_CASE_TEMPLATE_DEFINE("a backend that boosts trees", Library, boosting_conformance) {
+  using Runs = BoostingRuns<Library>;
+  using Context = typename Runs::Context;
+  using Predictor = typename Runs::Predictor;
+  constexpr auto rounds = Runs::rounds;
+  auto const params = Library::parameters(rounds);
+  std::string const loss = Library::metric;
+  TemporaryFolder const folder;
+
+  SUBCASE("reports every metric of every round, and keeps a model that predicts") {
+    auto const result = Runs::fit(params, Runs::config(folder, 1));
+    CHECK(result.state == RunState::finished);
+    REQUIRE(result.history.size() == rounds);
+    for (auto const& name : {"train-" + loss, "valid-" + loss, std::string{"train-auc"}, std::string{"valid-auc"}}) {
+      CHECK(result.history.front().metrics.number(name).has_value());
+    }
+    CHECK(result.metrics.number("round") == rounds - 1);
+    CHECK(*result.metrics.number("valid-auc") > 0.9);
+
+    Predictor const predictor{result.checkpoint().value()};
+    auto const predictions = Runs::predicted(predictor, 1000);
+    REQUIRE(predictions.shape == std::vector<std::size_t>{1000});
+    auto const valid = sample(1000, 2);
+    auto const target = valid.column("target").template as<std::uint8_t>();
+    double sum = 0;
+    for (std::size_t row = 0; row < 1000; ++row) {
+      sum -= std::log(target[row] == 1 ? predictions.values[row] : 1 - predictions.values[row]) / 1000;
+    }
+    CHECK(sum == doctest::Approx(*result.metrics.number("valid-" + loss)).epsilon(1e-4));
+  }
+
+  SUBCASE("boosts one model on threads with the rows of all, which is that of one worker, bit for bit") {
+    auto const expected = Runs::model_of(params, 1);
+    for (int const workers : {2, 3}) {
+      TemporaryFolder const own;
+      auto const result = Runs::fit(params, Runs::config(own, workers));
+      CHECK(Runs::model_of(result) == expected);
+      CHECK(result.history.size() == static_cast<std::size_t>(rounds * workers));  // each worker reports
+      CHECK(result.last_reports().size() == static_cast<std::size_t>(workers));
+    }
+  }
+
+  SUBCASE("comes to one model on distributed workers, about as good as that of one worker") {
+    auto const alone = Runs::fit(params, Runs::config(folder, 1));
+    for (int const workers : {2, 3}) {
+      TemporaryFolder const own;
+      std::vector<std::string> models(static_cast<std::size_t>(workers));
+      Trainer<typename Library::Backend> trainer{
+          [&](Context& ctx) { models[ctx.world_rank().value] = Library::boost(ctx, params, [](int) {}); },
+          Runs::config(own, workers, BoostingMode::distributed)};
+      auto const result = trainer.fit();
+      for (auto const& model : models) CHECK(model == models.front());
+      CHECK(Runs::model_of(result) == Library::trees(models.front()));
+      CHECK(Runs::model_of(result) != Runs::model_of(alone));
+      CHECK(*result.metrics.number("valid-auc") == doctest::Approx(*alone.metrics.number("valid-auc")).epsilon(0.01));
+
+      TemporaryFolder const ready;
+      auto const ready_made = Runs::fit(params, Runs::config(ready, workers, BoostingMode::distributed));
+      CHECK(*ready_made.metrics.number("train-" + loss) ==
+            doctest::Approx(*alone.metrics.number("train-" + loss)).epsilon(0.05));
+      CHECK(*ready_made.metrics.number("valid-" + loss) == *result.metrics.number("valid-" + loss));
+    }
+  }
+
+  SUBCASE("goes on with the rounds that are left when it was stopped, to the same model") {
+    auto const many = Library::parameters(100);  // so many that the stop comes before their end
+    for (auto const mode : {BoostingMode::automatic, BoostingMode::distributed}) {
+      TemporaryFolder const own;
+      auto interrupted = Runs::config(own, 2, mode);
+      interrupted.callbacks = {std::make_shared<StopInRound>(3)};
+      auto const stopped = Runs::fit(many, interrupted);
+      CHECK(stopped.state == RunState::aborted);
+      CHECK(*stopped.metrics.number("round") < 99);
+      REQUIRE(stopped.checkpoint().has_value());
+      auto const result = Runs::fit(many, Runs::config(own, 2, mode));
+      CHECK(result.state == RunState::finished);
+      CHECK(result.metrics.number("round") == 99);
+      CHECK(Runs::model_of(result) == Runs::model_of(many, 2, mode));
+    }
+  }
+
+  SUBCASE("draws other columns after each resume than it has begun with") {
+    auto drawn = params;
+    Library::draw_columns(drawn);
+    Result result;
+    for (int round = 1; round <= 12; ++round) {
+      Library::rounds(drawn) = round;
+      result = Runs::fit(drawn, Runs::config(folder, 1));
+    }
+    CHECK(result.metrics.number("round") == 11);
+    CHECK(Predictor{result.checkpoint().value()}.feature_importance(Library::importance).size() > 2);
+  }
+
+  SUBCASE("takes every seed, and draws by it") {
+    auto drawn = params;
+    Library::draw_columns(drawn);
+    std::map<std::string, std::uint64_t> models;
+    for (auto const seed : {std::uint64_t{0}, std::uint64_t{1} << 63U, std::numeric_limits<std::uint64_t>::max()}) {
+      TemporaryFolder const own;
+      auto with = Runs::config(own, 1);
+      with.run.seed = seed;
+      models[Runs::model_of(Runs::fit(drawn, with))] = seed;
+    }
+    CHECK(models.size() > 1);
+  }
+
+  SUBCASE("stops early when it does not become better, finds nothing left then, and predicts from its best rounds") {
+    auto early = Library::parameters(500);
+    Library::rate(early) = 1;
+    early.early_stopping_rounds = 5;
+    auto const result = Runs::fit(early, Runs::config(folder, 1));
+    auto const last = *result.metrics.number("round");
+    CHECK(last < 499);
+    auto best = result.history.front().metrics;
+    for (auto const& report : result.history) {
+      if (*report.metrics.number("valid-auc") > *best.number("valid-auc")) best = report.metrics;
+    }
+    CHECK(*best.number("round") == last - 5);
+    CHECK(*Runs::fit(early, Runs::config(folder, 1)).metrics.number("round") == last);
+
+    auto fewer = early;
+    fewer.early_stopping_rounds = 0;
+    Library::rounds(fewer) = static_cast<int>(last) - 5 + 1;
+    TemporaryFolder const other;
+    auto const to_best = Runs::fit(fewer, Runs::config(other, 1));
+    auto const expected = Runs::predicted(Predictor{to_best.checkpoint().value()}, 50).values;
+    Predictor const predictor{result.checkpoint().value(), {.rounds = PredictedRounds::best}};
+    CHECK(Runs::predicted(predictor, 50).values == expected);
+    CHECK(Runs::predicted(Predictor{result.checkpoint().value()}, 50).values != expected);
+    auto const path = folder.path() / Library::model_name;
+    predictor.save_model(path);
+    CHECK(Runs::predicted(Library::best_of(path), 50).values == expected);
+    check_contains(thrown_error([&] {
+                     return Predictor{to_best.checkpoint().value(), {.rounds = PredictedRounds::best}};
+                   }),
+                   "PredictorOptions::rounds: is best, and the model has no best round; train it with "
+                   "early_stopping_rounds, or predict by PredictedRounds::all");
+  }
+
+  SUBCASE("boosts an initial model further, and reads stored models back") {
+    auto const first = Runs::fit(Library::parameters(5), Runs::config(folder, 1));
+    Predictor const predictor{first.checkpoint().value()};
+    auto further = Library::parameters(5);
+    further.initial_model = folder.path() / Library::model_name;
+    predictor.save_model(further.initial_model);
+    CHECK(Runs::predicted(Predictor{further.initial_model}, 50).values == Runs::predicted(predictor, 50).values);
+    TemporaryFolder const own;
+    TemporaryFolder const whole;
+    auto const result = Runs::fit(further, Runs::config(own, 1));
+    CHECK(result.metrics.number("round") == 9);
+    CHECK(result.metrics.number("valid-" + loss) ==
+          Runs::fit(params, Runs::config(whole, 1)).metrics.number("valid-" + loss));
+    further.initial_model = folder.path() / "none";
+    check_contains(Runs::refused(further, Runs::config(TemporaryFolder{}, 1)), "there is no such file; name a model");
+  }
+
+  SUBCASE("gives contributions that add up to the margin, a leaf in each tree, and the importance of features") {
+    auto const result = Runs::fit(params, Runs::config(folder, 1));
+    Predictor const predictor{result.checkpoint().value()};
+    auto const margins = Runs::predicted(predictor, 20, PredictionType::margin);
+    auto const contributions = Runs::predicted(predictor, 20, PredictionType::contributions);
+    REQUIRE(contributions.shape == std::vector<std::size_t>{20, 5});  // four features and the bias
+    for (std::size_t row = 0; row < 20; ++row) {
+      float sum = 0;
+      for (std::size_t i = 0; i < 5; ++i) sum += contributions.values[row * 5 + i];
+      CHECK(sum == doctest::Approx(margins.values[row]).epsilon(1e-3));
+    }
+    CHECK(Runs::predicted(predictor, 20, PredictionType::leaf).shape == std::vector<std::size_t>{20, rounds});
+    for (std::string const kind : {Library::importance, "gain"}) {
+      auto const importance = predictor.feature_importance(kind);
+      CHECK(importance.at("x_0") > (importance.contains("noise") ? importance.at("noise") : 0));
+    }
+  }
+
+  SUBCASE("predicts the same on several threads at once") {
+    auto const result = Runs::fit(params, Runs::config(folder, 1));
+    Predictor const predictor{result.checkpoint().value()};
+    auto const expected = Runs::predicted(predictor, 500).values;
+    std::vector<int> same(4);
+    std::vector<std::thread> threads;
+    for (auto& mine : same) {
+      threads.emplace_back([&] {
+        for (int i = 0; i < 10; ++i) mine += Runs::predicted(predictor, 500).values == expected ? 1 : 0;
+      });
+    }
+    for (auto& thread : threads) thread.join();
+    CHECK(same == std::vector<int>(4, 10));
+  }
+
+  SUBCASE("ends the others at once when a worker fails between rounds, and names that one") {
+    Trainer<typename Library::Backend> trainer{[&](Context& ctx) {
+                                                 (void)Library::boost(ctx, params, [&](int round) {
+                                                   if (round == 3 && ctx.world_rank() == Rank{1})
+                                                     throw std::runtime_error{"as planned"};
+                                                 });
+                                               },
+                                               Runs::config(folder, 3)};
+    auto const text = thrown_error([&] { trainer.fit(); });
+    check_contains(text, "rank 1 on ");
+    check_contains(text, "as planned");
+    CHECK(text.find("rank 0 on") == std::string::npos);
+    CHECK(text.find("rank 2 on") == std::string::npos);
+  }
+
+  SUBCASE("ranks queries, whose rows must lie together") {
+    auto ranking = params;
+    Library::rank_queries(ranking);
+    auto with = Runs::config(folder, 1);
+    with.datasets = {{"train", queries(false)}};
+    CHECK(*Runs::fit(ranking, with).metrics.number(Library::ranking_metric) > 0.9);
+    with.datasets = {{"train", queries(true)}};
+    with.run.resume = Resume::fresh;
+    check_contains(Runs::refused(ranking, with), "rows of one group in the column 'query' do not lie together");
+  }
+
+  SUBCASE("refuses parameters that cannot be") {
+    std::string const name = Library::params_name;
+    auto const with = Runs::config(folder, 2);
+    auto tried = params;
+    Library::rounds(tried) = 0;
+    CHECK(Runs::refused(tried, with) ==
+          "invalid_config: " + name + "::" + Library::rounds_name + ": must be at least 1 (got 0); write a larger one");
+    for (auto const& [rate, text] : {std::pair{0.0, "0"}, std::pair{std::nan(""), "nan"},
+                                     std::pair{std::numeric_limits<double>::infinity(), "inf"}}) {
+      tried = params;
+      Library::rate(tried) = rate;
+      check_contains(Runs::refused(tried, with), "invalid_config: " + name + "::" + Library::rate_name +
+                                                     ": must be a finite number above 0 (got " + text + "); write 0.");
+    }
+    tried = params;
+    tried.params = {{"max_dpeth", "3"}};
+    check_contains(Runs::refused(tried, with), name + "::params: ");
+    check_contains(Runs::refused(tried, with), "max_dpeth");
+    tried.params = {{"max_depth", "3"}};
+    check_contains(Runs::refused(tried, with), name + "::params: holds 'max_depth', which is a field of its own");
+    tried.params = {{"seed", "3"}};
+    check_contains(Runs::refused(tried, with), name + "::params: holds 'seed', which is the run's; write RunConfig::");
+    tried = params;
+    tried.objective = "binray";
+    check_contains(Runs::refused(tried, with), "binray");
+    tried = params;
+    tried.label = "targte";
+    check_contains(Runs::refused(tried, with),
+                   "column 'targte': is not in the dataset, which has x (float32, 3), noise (int32, scalar), target");
+  }
+
+  SUBCASE("refuses data that cannot be, with row and column") {
+    auto with = Runs::config(folder, 2);
+    auto const train_on = [&](std::vector<float> const& labels) {
+      with.datasets = {
+          {"train", Dataset::from_columns({{"x", std::vector<float>(labels.size())}, {"target", labels}})}};
+    };
+    train_on({0, 1, 0.5F, 1});
+    check_contains(Runs::refused(params, with), "row 2 of the label column 'target' is 0.5, and must be 0 or 1");
+    train_on({0, 1, 1, std::nanf("")});
+    check_contains(Runs::refused(params, with), "row 3 of the label column 'target' is nan");
+    train_on({0});
+    check_contains(Runs::refused(params, with), "1 rows");
+    auto classes = params;
+    Library::several_classes(classes);
+    train_on({0, 1, 3, 1});
+    check_contains(Runs::refused(classes, with),
+                   "row 2 of the label column 'target' is 3, and must be a class from 0 to 2");
+    with.datasets.clear();
+    check_contains(Runs::refused(params, with), "dataset 'train': is not among the run's datasets");
+  }
+
+  SUBCASE("refuses a checkpoint of another objective, with both") {
+    auto const with = Runs::config(folder, 1);
+    Runs::fit(Library::parameters(3), with);
+    auto other = params;
+    Library::other_objective(other);
+    check_contains(Runs::refused(other, with), std::string{Library::params_name} + "::objective: is '" +
+                                                   other.objective + "', and the checkpoint's model was trained for '" +
+                                                   params.objective + "'");
+  }
+}
+
+}  // namespace raytrain::testing

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <raytrain/backend/boosting/detail/early_stopping.hpp>
+
+#include <cmath>
+#include <map>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+namespace {
+
+using raytrain::Evaluation;
+using raytrain::detail::EarlyStopping;
+using raytrain::detail::is_better_when_larger;
+
+// What early stopping wants of a model.
+struct Attributes {
+  std::map<std::string, std::string> texts;
+  [[nodiscard]] auto attribute(std::string const& name) const -> std::string {
+    return texts.contains(name) ? texts.at(name) : "";
+  }
+  void set_attribute(std::string const& name, std::string const& value) { texts[name] = value; }
+};
+
+// The round that is the last one; -1 when there is none among these.
+auto last_round(std::vector<double> const& values, int patience, Attributes& model) -> int {
+  EarlyStopping stopping{patience};
+  stopping.restore(model);
+  for (int round = 0; round < static_cast<int>(values.size()); ++round) {
+    if (stopping.ends(round, {"valid-auc", values[static_cast<std::size_t>(round)]}, model)) return round;
+  }
+  return -1;
+}
+
+}  // namespace
+
+TEST_CASE("metrics that grow are told from errors, however XGBoost and LightGBM write them") {
+  for (auto const* const name :
+       {"valid-auc", "a-b-aucpr", "valid-ndcg", "valid-ndcg@5", "valid-ndcg-", "valid-ndcg@5-", "valid-map@3-",
+        "valid-pre@2", "valid-average_precision", "valid-auc_mu", "valid-r2", "valid-interval-regression-accuracy"}) {
+    CAPTURE(name);
+    CHECK(is_better_when_larger(name));
+  }
+  for (auto const* const name : {"valid-rmse", "auc-error@0.7", "auc-logloss", "valid-mape", "valid-gamma-deviance",
+                                 "valid-poisson-nloglik", "map-merror", "valid-binary_logloss"}) {
+    CAPTURE(name);
+    CHECK_FALSE(is_better_when_larger(name));
+  }
+}
+
+TEST_CASE("a NaN is never the best value, so that one in the first round does not end a training that learns") {
+  auto const nan = std::nan("");
+  Attributes model;
+  CHECK(last_round({nan, 0.5, 0.6, 0.7, 0.8, 0.9}, 2, model) == -1);
+  CHECK(model.attribute("best_iteration") == "5");
+  Attributes other;
+  CHECK(last_round({nan, 0.5, nan, nan, 0.9}, 2, other) == 3);
+  CHECK(other.attribute("best_iteration") == "1");
+  Attributes never;
+  CHECK(last_round({nan, nan, nan, nan, nan}, 2, never) == -1);
+  CHECK(never.attribute("best_iteration").empty());
+}
+
+TEST_CASE("a NaN that an earlier version kept as the best value is forgotten") {
+  Attributes model{{{"best_iteration", "0"}, {"best_score", "nan"}}};
+  CHECK(last_round({0.5, 0.6, 0.7, 0.8}, 2, model) == -1);
+  CHECK(model.attribute("best_iteration") == "3");
+}
