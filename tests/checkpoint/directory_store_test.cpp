@@ -119,8 +119,9 @@ TEST_CASE("the same file from two ranks is an error that names the file and both
   auto const text = thrown_error([&] {
     return commit(store, {CheckpointDraft{}, draft_of({{"model.pt", "a"}}), draft_of({{"model.pt", "b"}})});
   });
-  check_contains(
-      text, "rank_mismatch: committing checkpoint 0: rank 1 wrote the file 'model.pt' and rank 2 wrote 'model.pt'");
+  check_contains(text,
+                 "rank_mismatch: committing checkpoint 1 of this start: rank 1 wrote the file 'model.pt' and rank 2 "
+                 "wrote 'model.pt'");
   check_contains(text, "CheckpointDraft::per_rank");
   check_contains(thrown_error([&] {
                    return commit(store, {draft_of({{"a/b", ""}}), draft_of({{"a", ""}})});
@@ -158,10 +159,10 @@ TEST_CASE("a rank that is missing, there twice, unknown or at another checkpoint
     return thrown_error([&] { return store.commit(request_for(std::move(parts), 2)); });
   };
   check_contains(refusal({part(0)}),
-                 "rank_mismatch: committing checkpoint 0: rank 1 gave 0 parts of it instead of one");
+                 "rank_mismatch: committing checkpoint 1 of this start: rank 1 gave 0 parts of it instead of one");
   check_contains(refusal({part(0), part(0), part(1)}), "rank 0 gave 2 parts");
   check_contains(refusal({part(0), part(1), part(2)}), "there is a part of rank 2 in a world of 2");
-  check_contains(refusal({part(0), part(1, 5)}), "rank 1's part belongs to checkpoint 5");
+  check_contains(refusal({part(0), part(1, 5)}), "rank 1's part belongs to checkpoint 6");
   CHECK(names_below(folder.path()).empty());
 }
 
@@ -170,9 +171,9 @@ TEST_CASE("a part that another generation staged is refused") {
   DirectoryStore before{folder.path(), 1};
   DirectoryStore now{folder.path(), 2};
   auto const stale = before.stage(draft_of({{"a", "old"}}), Rank{0}, 0);
-  check_contains(
-      thrown_error([&] { return now.commit(request_for({stale}, 1)); }),
-      "invalid_call: committing checkpoint 0: file 'a' of rank 0 was not staged in generation 2 of this run");
+  check_contains(thrown_error([&] { return now.commit(request_for({stale}, 1)); }),
+                 "invalid_call: committing checkpoint 1 of this start: file 'a' of rank 0 was not staged in generation "
+                 "2 of this run");
   (void)now.stage(draft_of({{"a", "newer"}}), Rank{0}, 0);
   check_contains(thrown_error([&] { return now.commit(request_for({stale}, 1)); }),
                  "file 'a' of rank 0 has 5 bytes instead of the 3 that were staged");
@@ -188,7 +189,7 @@ TEST_CASE("a start whose run a later one has taken over, for want of a lock, com
   check_contains(thrown_error([&] {
                    return commit(before, {draft_of({{"a", "3"}})}, 1);
                  }),
-                 "invalid_call: committing checkpoint 1: start 2 of this run has committed '" +
+                 "invalid_call: committing checkpoint 2 of this start: start 2 of this run has committed '" +
                      now.path_of(2).string() + "', and this is start 1; train in one process at a time");
   CHECK(commit(now, {draft_of({{"a", "4"}})}, 2).number() == 3);
 }

@@ -210,6 +210,10 @@ class DirectoryStore {
   }
 
   void check_still_ours(CommitRequest const& request, std::uint64_t newest) const;
+  // Its number in the store, counted over all starts, is known only in the end.
+  static auto committing(CommitRequest const& request) -> std::string {
+    return fmt::format("committing checkpoint {} of this start", request.checkpoint + 1);
+  }
   static void check_ranks(CommitRequest const& request);
   [[nodiscard]] static auto merged_metadata(CommitRequest const& request) -> std::map<std::string, std::string>;
   [[nodiscard]] static auto merged_files(CommitRequest const& request) -> Parts;
@@ -231,7 +235,8 @@ class DirectoryStore {
 }
 
 inline auto DirectoryStore::stage(CheckpointDraft const& draft, Rank rank, std::uint64_t checkpoint) -> CheckpointRef {
-  auto const attempted = fmt::format("staging rank {}'s part of checkpoint {}", rank.value, checkpoint);
+  auto const attempted =
+      fmt::format("staging rank {}'s part of checkpoint {} of this start", rank.value, checkpoint + 1);
   if (!draft.is_materialized()) {
     throw Error{Errc::invalid_call, attempted, "the draft is a replicated one whose files are not made yet",
                 "call CheckpointDraft::materialize first"};
@@ -264,12 +269,12 @@ inline auto DirectoryStore::stage(CheckpointDraft const& draft, Rank rank, std::
 }
 
 inline void DirectoryStore::check_ranks(CommitRequest const& request) {
-  auto const attempted = fmt::format("committing checkpoint {}", request.checkpoint);
+  auto const attempted = committing(request);
   std::vector<int> parts(request.world_size.value);
   for (auto const& part : request.parts) {
     if (part.checkpoint != request.checkpoint) {
       throw Error{Errc::rank_mismatch, attempted,
-                  fmt::format("rank {}'s part belongs to checkpoint {}", part.rank.value, part.checkpoint)};
+                  fmt::format("rank {}'s part belongs to checkpoint {}", part.rank.value, part.checkpoint + 1)};
     }
     if (part.rank.value >= parts.size()) {
       throw Error{Errc::rank_mismatch, attempted,
@@ -293,7 +298,7 @@ inline auto DirectoryStore::merged_metadata(CommitRequest const& request) -> std
       auto const [place, is_new] = merged.emplace(key, value);
       auto const first = set_by.emplace(key, part.rank).first->second;
       if (is_new || place->second == value) continue;
-      throw Error{Errc::rank_mismatch, fmt::format("committing checkpoint {}", request.checkpoint),
+      throw Error{Errc::rank_mismatch, committing(request),
                   fmt::format("metadata '{}' is '{}' on rank {} and '{}' on rank {}", key, place->second, first.value,
                               value, part.rank.value),
                   "set it on one rank, or to the same value on all"};
@@ -307,12 +312,12 @@ inline auto DirectoryStore::merged_files(CommitRequest const& request) -> Parts 
   for (auto const& part : request.parts) {
     for (auto const& file : part.files) {
       if (auto const problem = detail::file_name_problem(file.name)) {
-        throw Error{Errc::invalid_report, fmt::format("committing checkpoint {}", request.checkpoint),
+        throw Error{Errc::invalid_report, committing(request),
                     fmt::format("rank {} names a file '{}', which {}", part.rank.value, detail::shown_name(file.name),
                                 *problem)};
       }
       if (auto const* const clash = detail::find_clash(merged, file.name)) {
-        throw Error{Errc::rank_mismatch, fmt::format("committing checkpoint {}", request.checkpoint),
+        throw Error{Errc::rank_mismatch, committing(request),
                     fmt::format("rank {} wrote the file '{}' and rank {} wrote '{}'", clash->second.rank.value,
                                 clash->first, part.rank.value, file.name),
                     "write state that is the same on every rank by CheckpointDraft::replicated, and each rank's own "
@@ -330,7 +335,7 @@ inline void DirectoryStore::check_staged(CommitRequest const& request, Parts con
     std::error_code problem;
     auto const size = std::filesystem::file_size(path, problem);
     if (!problem && size == part.file->size_bytes) continue;
-    auto const attempted = fmt::format("committing checkpoint {}", request.checkpoint);
+    auto const attempted = committing(request);
     if (problem && problem != std::errc::no_such_file_or_directory) {
       throw detail::io_error("reading the size of", path, problem.value());
     }
@@ -354,7 +359,7 @@ inline void DirectoryStore::check_still_ours(CommitRequest const& request, std::
     }
   }();
   if (generation <= generation_) return;
-  throw Error{Errc::invalid_call, fmt::format("committing checkpoint {}", request.checkpoint),
+  throw Error{Errc::invalid_call, committing(request),
               fmt::format("start {} of this run has committed '{}', and this is start {}", generation,
                           path_of(newest).string(), generation_),
               "train in one process at a time, and leave the file .lock in the run's folder alone"};
