@@ -42,13 +42,14 @@ TEST_CASE("among equal scores the newer one stays") {
         Numbers{1});
 }
 
-TEST_CASE("a NaN or missing score is the worst of all, in either order") {
+TEST_CASE("a score that is missing or not finite is the worst of all, in either order") {
   for (auto const order : {ScoreOrder::max, ScoreOrder::min}) {
     CheckpointConfig const config{.num_to_keep = 2, .score_attribute = "a", .score_order = order};
     CHECK(checkpoints_to_delete({{1, not_a_number}, {2, -1e300}, {3, {}}, {4, 1e300}, {5, not_a_number}}, config) ==
           Numbers{1, 3});
     auto const infinity = std::numeric_limits<double>::infinity();
-    CHECK(checkpoints_to_delete({{1, not_a_number}, {2, infinity}, {3, -infinity}, {4, {}}}, config) == Numbers{1});
+    CHECK(checkpoints_to_delete({{1, 0.5}, {2, infinity}, {3, -infinity}, {4, -0.5}, {5, {}}}, config) ==
+          Numbers{2, 3});
   }
 }
 
