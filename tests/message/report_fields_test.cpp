@@ -215,7 +215,7 @@ TEST_CASE("an integer above 64 signed bits is refused with its field and value")
   CHECK(to_metrics(Unsigned{9223372036854775807U}).at("samples") ==
         MetricValue{std::numeric_limits<std::int64_t>::max()});
   CHECK(thrown_error([] { (void)to_metrics(Unsigned{9223372036854775808U}); }) ==
-        "invalid_report: report field 'samples': must be at most 9223372036854775807 (got 9223372036854775808); report "
+        "invalid_report: metric 'samples': must be at most 9223372036854775807 (got 9223372036854775808); report "
         "it as a double");
 }
 

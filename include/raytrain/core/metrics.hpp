@@ -6,6 +6,7 @@
 #include <concepts>
 #include <cstdint>
 #include <initializer_list>
+#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -40,13 +41,15 @@ class Metrics {
     for (auto const& entry : entries) set(entry.name, entry.value);
   }
 
-  /// Replaces the value of `name`, or appends it. An integer beyond 64 bits with a sign becomes the nearest double.
+  /// Replaces the value of `name`, or appends it.
+  ///
+  /// Errors: `invalid_report` for an integer above the largest std::int64_t.
   template <class T>
   void set(std::string_view name, T&& value) {
     if (auto* const found = find_entry(name)) {
-      found->value = to_value(std::forward<T>(value));
+      found->value = to_value(name, std::forward<T>(value));
     } else {
-      entries_.push_back(Entry{std::string{name}, to_value(std::forward<T>(value))});
+      entries_.push_back(Entry{std::string{name}, to_value(name, std::forward<T>(value))});
     }
   }
 
@@ -102,16 +105,20 @@ class Metrics {
   }
 
   template <class T>
-  static auto to_value(T&& value) -> MetricValue {
+  static auto to_value(std::string_view name, T&& value) -> MetricValue {
     using Plain = std::remove_cvref_t<T>;
     if constexpr (std::same_as<Plain, MetricValue>) {
       return std::forward<T>(value);
     } else if constexpr (std::same_as<Plain, bool>) {
       return value;
-    } else if constexpr (std::same_as<Plain, std::uint64_t> || std::same_as<Plain, unsigned long long>) {
-      if (!std::in_range<std::int64_t>(value)) return static_cast<double>(value);
-      return static_cast<std::int64_t>(value);
     } else if constexpr (std::integral<Plain>) {
+      if constexpr (std::unsigned_integral<Plain> && sizeof(Plain) == sizeof(std::int64_t)) {
+        if (value > static_cast<Plain>(std::numeric_limits<std::int64_t>::max())) {
+          throw Error{Errc::invalid_report, "metric '" + std::string{name} + "'",
+                      "must be at most 9223372036854775807 (got " + std::to_string(value) + ")",
+                      "report it as a double"};
+        }
+      }
       return static_cast<std::int64_t>(value);
     } else if constexpr (std::floating_point<Plain>) {
       return static_cast<double>(value);

@@ -98,13 +98,6 @@ class MetricsWriter : public ReportVisitor<MetricsWriter> {
     if constexpr (std::is_enum_v<T>) {
       leaf(name, static_cast<std::underlying_type_t<T>>(value));
     } else {
-      if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
-        if (std::cmp_greater(value, std::numeric_limits<std::int64_t>::max())) {
-          throw Error{Errc::invalid_report, "report field '" + std::string{name} + "'",
-                      "must be at most 9223372036854775807 (got " + std::to_string(value) + ")",
-                      "report it as a double"};
-        }
-      }
       metrics_.set(name, value);
     }
   }
