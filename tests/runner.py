@@ -516,8 +516,8 @@ def main():
     start = time.monotonic()
     total = Count()
     if not options.cell:
-        left_out = set() if options.patterns else {'slow'} if options.long else {'slow', 'long'}
-        all_tests = [test for test in tests_of(BUILD) if not test.suites & left_out]
+        slower = set() if options.patterns else {'slow'} if options.long else {'slow', 'long'}
+        all_tests = [test for test in tests_of(BUILD) if not test.suites & slower]
         for tests, arguments in chosen_by(options.patterns, all_tests):
             install_for(tests)
             if not options.patterns:
