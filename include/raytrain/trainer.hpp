@@ -133,28 +133,32 @@ class Trainer {
           training};
       return follower.run();
     };
+    // They outlive the launcher: workers that do not return use the driver until the process ends.
+    std::optional<RunDirectory> directory;
+    std::optional<detail::RunDriver> driver;
     auto const lead = [&](Launcher& launcher) {
       prepare();
-      RunDirectory directory{{.storage_path = config_.run.storage_path,
-                              .name = config_.run.name.empty() ? detail::program_name() : config_.run.name,
-                              .program = detail::program_name(),
-                              .backend = std::string{B::name},
-                              .fresh = config_.run.resume == Resume::fresh,
-                              .world_size = world,
-                              .seed = config_.run.seed,
-                              .raytrain_version = std::string{version}}};
+      directory.emplace(RunStart{.storage_path = config_.run.storage_path,
+                                 .name = config_.run.name.empty() ? detail::program_name() : config_.run.name,
+                                 .program = detail::program_name(),
+                                 .backend = std::string{B::name},
+                                 .fresh = config_.run.resume == Resume::fresh,
+                                 .world_size = world,
+                                 .seed = config_.run.seed,
+                                 .raytrain_version = std::string{version}});
       auto callbacks = config_.callbacks;
       callbacks.insert(callbacks.begin(), std::make_shared<JsonLines>());
-      detail::RunDriver driver{launcher,
-                               {.run = config_.run,
-                                .directory = directory,
-                                .callbacks = std::move(callbacks),
-                                .backend = std::string{B::name},
-                                .data = config_.data,
-                                .datasets = config_.datasets,
-                                .clock = clock,
-                                .called = called}};
-      return driver.run(training);
+      driver.emplace(launcher, detail::RunDriver::Plan{
+                                   .run = config_.run,
+                                   .directory = *directory,
+                                   .callbacks = std::move(callbacks),
+                                   .backend = std::string{B::name},
+                                   .data = config_.data,
+                                   .datasets = config_.datasets,
+                                   .clock = clock,
+                                   .called = called,
+                                   .ends_processes = job != nullptr || config_.run.on_hang == OnHang::exit_process});
+      return driver->run(training);
     };
 
     Shutdown const shutdown{backend};

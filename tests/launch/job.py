@@ -4,6 +4,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import threading
 import time
 
 SKIPPED = 77
@@ -37,6 +38,33 @@ class Output:
             path = pathlib.Path(f'/proc/{pid}/stat')
             state = path.read_text().rpartition(') ')[2][0] if path.exists() else 'gone'
             self.expect(f'process {pid} has ended (it is {state})', state in ('gone', 'Z', 'X'))
+
+
+class WatchedJob(Output):
+    """A job during which something is done: each step waits for so many lines that begin so, then calls
+    its function with the process and with what was said until then."""
+
+    def __init__(self, *command, steps):
+        start = time.monotonic()
+        process = subprocess.Popen([str(word) for word in command], text=True, stdin=subprocess.DEVNULL,
+                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        guard = threading.Timer(100, process.kill)
+        guard.start()
+        said = ''
+        for beginning, count, act in steps:
+            while count > 0:
+                line = process.stdout.readline()
+                said += line
+                if not line:
+                    break
+                count -= line.startswith(beginning)
+            act(process, said)
+            self.last_step = time.monotonic()
+        said += process.stdout.read()
+        process.wait()
+        guard.cancel()
+        self.seconds_since_step = time.monotonic() - self.last_step
+        super().__init__(said, process.returncode, time.monotonic() - start)
 
 
 class Job(Output):

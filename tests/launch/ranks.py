@@ -3,14 +3,16 @@
 
   ranks.py CASE RANKS_PROGRAM PROGRAM_WITHOUT_RANKS COMMUNICATOR_PROGRAM MPIRUN ARGUMENT...
 """
+import os
 import pathlib
 import re
 import shutil
+import signal
 import socket
 import sys
 import tempfile
 
-from job import SKIPPED, Job
+from job import SKIPPED, Job, WatchedJob
 
 case, program, without, with_mpi, *mpirun = sys.argv[1:]
 
@@ -104,6 +106,64 @@ def refused_by_no_exception(folder):
     job = ranks(3, folder, 'refuse_oddly', 3, 1)
     job.expect_all_say(3, 'failed', 'rank 1 on ', 'an exception of type int', '0 reports')
     job.expect('it ends within 10 s', job.seconds < 10)
+
+
+def hangs(folder, what, stuck, command):
+    """A worker that never returns: the others say why, its process says so too and ends, and the next start goes on."""
+    job = Job(*command, folder, what, 3)
+    job.expect('the error names the rank that has not come', re.search(rf'rank[s0-9, and]* {stuck}\b[s0-9, and]* ha(s|ve) not come within 1 s', job.text))
+    job.expect('the error names the rank that does not return',
+               re.search(rf'raytrain: training .* ends without rank {stuck}, which did not return', job.text) and
+               re.search(rf'rank {stuck} on \S+: did not return although it was told to', job.text))
+    job.expect('the exit status is 75', job.status == 75)
+    job.expect('it ends within 10 s', job.seconds < 10)
+    job.expect_nobody_left()
+
+
+def hangs_on_another_rank(folder):
+    hangs(folder, 'hang', 1, [*mpirun, '-n', 3, program])
+    goes_on_from(folder, 3)
+
+
+def hangs_on_first_rank(folder):
+    hangs(folder, 'hang_first', 0, [*mpirun, '-n', 3, program])
+    goes_on_from(folder, 3)
+
+
+def hangs_on_threads(folder):
+    hangs(folder, 'hang', 1, [without])
+    Job(without, folder, '', 3).expect_all_say(1, 'result', 'finished')
+
+
+def send(number):
+    return lambda process, said: process.send_signal(number)
+
+
+def send_to_rank(rank, number):
+    def act(_, said):
+        os.kill(int(re.search(rf'^rank {rank} .* process (\d+)$', said, re.MULTILINE)[1]), number)
+    return act
+
+
+def interrupted_twice(folder):
+    """The second Ctrl-C ends a program at once whose workers compute, be they threads or ranks."""
+    job = WatchedJob(without, folder / 'threads', 'compute', 2, steps=[
+        ('rank ', 4, send(signal.SIGINT)), ('warning: a stop was requested', 1, send(signal.SIGINT))])
+    expect_ended_at_once(job, 'rank 0, rank 1')
+    Job(without, folder / 'threads', '', 2).expect_all_say(1, 'result', 'finished')
+    job = WatchedJob(*mpirun, '-n', 2, program, folder, 'compute', steps=[
+        ('rank ', 4, send_to_rank(1, signal.SIGINT)),
+        ('warning: a stop was requested', 1, send_to_rank(1, signal.SIGINT))])
+    expect_ended_at_once(job, 'rank 0, rank 1')
+    goes_on_from(folder, 2)
+
+
+def expect_ended_at_once(job, who):
+    job.expect('it says who was left behind',
+               f"training 'ranks' ends without {who}, which did not return: a stop was requested twice" in job.text)
+    job.expect('it ends by the status with which a scheduler starts it again', job.status == 75)
+    job.expect('it ends before the grace is over', job.seconds_since_step < 4)
+    job.expect_nobody_left()
 
 
 def signalled(folder):
@@ -253,7 +313,7 @@ def interface(folder):
 
 CASES = {function.__name__: function for function in (
     same_on_threads, goes_on, throws, killed, exits, returns_early, refused_by_backend, refused_by_constructor, refused_by_no_exception,
-    signalled, twice, settings_differ, other_size,
+    hangs_on_another_rank, hangs_on_first_rank, hangs_on_threads, interrupted_twice, signalled, twice, settings_differ, other_size,
     built_without_ranks, other_mpi, own_communicator, no_communicator, too_few_threads, other_run_in_folder, storage_not_shared,
     two_hosts, three_hosts, port_in_use, interface)}
 

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <chrono>
 #include <csignal>
 #include <cstdint>
 #include <cstdlib>
@@ -68,13 +69,27 @@ auto step(TrainContext& ctx, std::vector<float>& values) -> float {
   return sum;
 }
 
+[[noreturn]] void wait_outside_of_raytrain() {
+  while (true) ::pause();
+}
+
 void go_wrong(TrainContext const& ctx, std::string const& what, int epoch) {
-  if (epoch != 3 || ctx.world_rank() != Rank{1}) return;
+  if (epoch != 3 || ctx.world_rank() != (what == "hang_first" ? Rank{0} : Rank{1}) || ctx.checkpoint()) return;
   if (what == "throw") throw std::runtime_error{"as planned"};
   if (what == "kill") std::raise(SIGKILL);
   if (what == "abort") std::abort();
   if (what == "exit") std::exit(0);
   if (what == "signal") ::kill(::getpid(), SIGTERM);
+  if (what == "hang" || what == "hang_first") wait_outside_of_raytrain();
+}
+
+// On each rank, so that the program is to be ended although every worker computes.
+void compute(TrainContext const& ctx, std::string const& what, int epoch) {
+  if (what != "compute" || epoch != 3 || ctx.checkpoint()) return;
+  std::ostringstream line;
+  line << "rank " << ctx.world_rank().value << " computes";
+  say(line);
+  wait_outside_of_raytrain();
 }
 
 // The ranks of a first start wait for a stop, and each says that it was told.
@@ -108,6 +123,7 @@ auto trained(std::string const& what) {
     for (int epoch = first; epoch < (what == "signal" ? 1'000'000 : epochs); ++epoch) {
       auto const sum = step(ctx, values);
       go_wrong(ctx, what, epoch);
+      compute(ctx, what, epoch);
       if (stopped_by_others(ctx, what, epoch)) return;
       if (what == "return" && epoch == 3 && ctx.world_rank() == Rank{1}) return;
       ctx.report(Epoch{epoch, sum}, CheckpointDraft::replicated([&](CheckpointDraft& draft) {
@@ -167,6 +183,11 @@ auto main(int argc, char** argv) -> int {
   config.backend.refuses = what;
   if (what == "rate" && job) config.backend.rate = 0.5 + job->rank.value;
   if (what == "split" && job && job->rank == Rank{1}) config.data.datasets_to_split = {"other"};
+  if (what == "hang" || what == "hang_first") {
+    config.run.collective_timeout = std::chrono::seconds{1};
+    config.run.stop_grace = std::chrono::milliseconds{300};
+    config.run.on_hang = OnHang::exit_process;
+  }
   if (arguments.size() > 3) config.backend.where.value = static_cast<std::uint32_t>(std::stoi(arguments[3]));
   if (what == "rank_order") config.scaling.reduction = Reduction::rank_order;
   if (arguments.size() > 2) config.scaling.num_workers = std::stoi(arguments[2]);

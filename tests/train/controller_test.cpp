@@ -245,6 +245,37 @@ TEST_CASE("a stop request asks first, then aborts when the grace is over, then n
   CHECK(find<FinishRun>(ended)->state == RunState::aborted);
 }
 
+TEST_CASE("workers that do not return end a run whose processes may end, and are failures of one that has failed") {
+  Controller controller{WorldSize{2}, {}, {}};
+  start(controller, 2);
+  controller.handle(RunEvent{Message{Failed{Rank{0}, "node", "the cause"}}});
+  auto const& actions = controller.handle(RunEvent{GraceOver{true}});
+  CHECK(find_notice<Failed>(actions)->text.find("did not return although it was told to") != std::string::npos);
+  auto const* const finish = find<FinishRun>(actions);
+  REQUIRE(finish != nullptr);
+  CHECK(finish->state == RunState::errored);
+  CHECK(finish->left_behind == std::vector<Rank>{Rank{1}});
+  REQUIRE(finish->failures.size() == 2);
+  CHECK(finish->failures[0].text == "the cause");
+  CHECK(finish->failures[1].rank == Rank{1});
+  CHECK(finish->failures[1].hostname == "node");
+}
+
+TEST_CASE("a run that is stopped twice is aborted although a worker does not return") {
+  Controller controller{WorldSize{2}, {}, {}};
+  start(controller, 2);
+  controller.handle(RunEvent{StopRequest{}});
+  auto const* const arm = find<ArmGrace>(controller.handle(RunEvent{StopRequest{2}}));
+  REQUIRE(arm != nullptr);
+  controller.handle(RunEvent{Message{Finished{Rank{0}, true}}});
+  auto const& actions = controller.handle(RunEvent{GraceOver{true}});
+  auto const* const finish = find<FinishRun>(actions);
+  REQUIRE(finish != nullptr);
+  CHECK(finish->state == RunState::aborted);
+  CHECK(finish->left_behind == std::vector<Rank>{Rank{1}});
+  CHECK(find_notice<Warning>(actions)->text.find("rank 1 did not return") != std::string::npos);
+}
+
 TEST_CASE("a second stop request aborts at once") {
   Controller controller{WorldSize{1}, {}, {}};
   start(controller, 1);

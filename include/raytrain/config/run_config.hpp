@@ -17,6 +17,12 @@ enum class Resume : std::uint8_t {
   fresh,      ///< Delete that run's record and checkpoints, then start at the beginning. Of links, only the link goes.
 };
 
+/// What `fit()` on threads does with a worker that has not returned when `stop_grace` is over once more.
+enum class OnHang : std::uint8_t {
+  wait,          ///< Warns of it, and waits: nothing ends a thread from outside.
+  exit_process,  ///< Says so on stderr and ends the process with exit status 75, as it always does on ranks.
+};
+
 /// Where a run lives on disk, and how it starts and stops.
 struct RunConfig {
   std::string name{};                          ///< Folder below `storage_path`; empty: the program's name.
@@ -25,10 +31,12 @@ struct RunConfig {
   Resume resume = Resume::automatic;
   std::uint64_t seed = 0;                      ///< Everything random in a run follows from it.
   std::chrono::milliseconds stop_grace{5000};  ///< From a stop request until collectives throw `Stopped`; not negative.
+  OnHang on_hang = OnHang::wait;
   /// Above 0. A worker that waits longer for others in a collective ends the run with an error that names them; they
   /// are named in a warning after 10 s.
   std::chrono::milliseconds collective_timeout = std::chrono::minutes{30};
-  /// SIGINT and SIGTERM request a stop while `fit()` runs, and a second one an end at once. SIGTERM within a second of
+  /// SIGINT and SIGTERM request a stop while `fit()` runs, and a second one an end at once: workers that do not return
+  /// within half a second are left behind, and the process ends with exit status 75. SIGTERM within a second of
   /// another is the same one, as schedulers send it, and `fit()` returns no sooner.
   bool handle_signals = true;
 

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <functional>
+#include <string>
+#include <vector>
 
 #include <raytrain/collective/wait_limits.hpp>
 #include <raytrain/core/rank.hpp>
@@ -51,6 +53,11 @@ class Launcher {
 
   /// Returns when every worker has ended; `launch` may then be called again.
   virtual void join() noexcept = 0;
+
+  /// In place of `join`, when these workers do not return. Those of them that run in this process use what they were
+  /// given until the process ends: it says `last_word` on stderr, and ends with exit status 75 in the destructor, or in
+  /// `RankJob::end`.
+  virtual void leave_behind(std::vector<Rank> const& workers, std::string const& last_word) noexcept = 0;
 };
 
 }  // namespace raytrain

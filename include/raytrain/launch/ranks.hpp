@@ -24,6 +24,7 @@
 #include <raytrain/core/usable_cores.hpp>
 #include <raytrain/launch/control_client.hpp>
 #include <raytrain/launch/control_server.hpp>
+#include <raytrain/launch/detail/process_end.hpp>
 #include <raytrain/launch/detail/rank_session.hpp>
 #include <raytrain/launch/detail/singleton.hpp>
 #include <raytrain/launch/detail/worker_thread.hpp>
@@ -101,6 +102,16 @@ class MpiRankJob final : public RankJob {
     sink_ = nullptr;
   }
 
+  void leave_behind(std::vector<Rank> const& workers, std::string const& last_word) noexcept override {
+    LeftBehind const left{workers, last_word};
+    tell_others(Message{left});
+    {
+      std::lock_guard const lock{mutex_};
+      leave(left);
+    }
+    join();
+  }
+
   void follow(std::function<void(Message)> on_message, std::function<void(std::string)> on_lost) override {
     std::lock_guard const lock{mutex_};
     for (auto& message : std::exchange(early_, {})) on_message(std::move(message));
@@ -125,6 +136,7 @@ class MpiRankJob final : public RankJob {
       client_->close();
     }
     warnings_->send_to(nullptr);
+    if (is_left_behind()) detail::end_process();
   }
 
  private:
@@ -323,8 +335,17 @@ class MpiRankJob final : public RankJob {
     return told_end_ || lost_controller_;
   }
 
+  // MPI could not end without their processes, nor a process without its worker.
+  void leave(LeftBehind const& left) {
+    session_.abandon();
+    if (std::ranges::find(left.ranks, rank()) == left.ranks.end()) return;
+    left_behind_ = true;
+    detail::say_last_word(left.last_word);
+  }
+
   void take(Message message) {
     std::lock_guard const lock{mutex_};
+    if (auto const* const left = std::get_if<LeftBehind>(&message)) return leave(*left);
     told_end_ = told_end_ || std::holds_alternative<Ended>(message);
     if (on_message_) return on_message_(std::move(message));
     early_.push_back(std::move(message));
@@ -347,7 +368,12 @@ class MpiRankJob final : public RankJob {
   }
 
   void end_worker() noexcept {
-    if (worker_.joinable()) worker_.join();
+    if (!is_left_behind() && worker_.joinable()) worker_.join();
+  }
+
+  [[nodiscard]] auto is_left_behind() noexcept -> bool {
+    std::lock_guard const lock{mutex_};
+    return left_behind_;
   }
 
   detail::RankSession& session_;
@@ -368,6 +394,7 @@ class MpiRankJob final : public RankJob {
   std::optional<std::string> lost_text_;
   bool told_end_ = false;
   bool lost_controller_ = false;
+  bool left_behind_ = false;  ///< This process's worker.
   std::optional<WorkerLink> link_;
   std::optional<ControlServer> server_;
   std::optional<ControlClient> client_;

@@ -16,6 +16,7 @@
 #include <raytrain/config/scaling_config.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/rank.hpp>
+#include <raytrain/launch/detail/process_end.hpp>
 #include <raytrain/launch/detail/worker_thread.hpp>
 #include <raytrain/launch/launcher.hpp>
 #include <raytrain/launch/worker.hpp>
@@ -27,7 +28,10 @@ namespace raytrain {
 class ThreadLauncher final : public Launcher {
  public:
   explicit ThreadLauncher(ScalingConfig const& scaling) : size_{scaling.world_size()}, cores_{scaling, size_.value} {}
-  ~ThreadLauncher() override { end_threads(); }
+  ~ThreadLauncher() override {
+    if (left_behind_) detail::end_process();
+    end_threads();
+  }
 
   [[nodiscard]] auto size() const noexcept -> WorldSize override { return size_; }
 
@@ -71,6 +75,11 @@ class ThreadLauncher final : public Launcher {
 
   void join() noexcept override { end_threads(); }
 
+  void leave_behind(std::vector<Rank> const&, std::string const& last_word) noexcept override {
+    left_behind_ = true;
+    detail::say_last_word(last_word);
+  }
+
  private:
   struct Gate {
     enum State : int { closed, opened, cancelled };
@@ -88,6 +97,7 @@ class ThreadLauncher final : public Launcher {
   detail::WorkerCores cores_;
   std::vector<std::unique_ptr<WorkerLink>> links_;  // outlive the threads: declared before them
   std::vector<std::jthread> threads_;
+  bool left_behind_ = false;
 };
 
 }  // namespace raytrain

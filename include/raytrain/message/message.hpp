@@ -170,9 +170,16 @@ struct Ended {
   friend auto operator==(Ended const&, Ended const&) -> bool = default;
 };
 
+/// To another process than the controller's, before `Ended`: these workers did not return, and their processes end.
+struct LeftBehind {
+  std::vector<Rank> ranks;
+  std::string last_word;  ///< Of those processes.
+  friend auto operator==(LeftBehind const&, LeftBehind const&) -> bool = default;
+};
+
 /// Everything that a controller and its workers tell each other. The order is part of the protocol.
 using Message = std::variant<Started, Report, CheckpointRef, Progress, Warning, Failed, Finished, Stop, Committed,
-                             StopAsked, Begin, Left, Ended>;
+                             StopAsked, Begin, Left, Ended, LeftBehind>;
 
 /// The rank that a message to the controller comes from; none for what only a controller says.
 [[nodiscard]] inline auto sender_of(Message const& message) -> std::optional<Rank> {

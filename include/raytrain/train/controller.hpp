@@ -49,6 +49,7 @@ class Controller {
 
  private:
   struct Worker {
+    std::string hostname;
     bool started = false;
     bool ended = false;
     std::uint64_t checkpoints = 0;  // reports with a checkpoint so far
@@ -79,6 +80,7 @@ class Controller {
   void on(Started& started) {
     auto& worker = workers_.at(started.rank.value);
     worker.started = true;
+    worker.hostname = started.hostname;
     if (state_ == RunState::scheduling && std::ranges::all_of(workers_, &Worker::started)) state_ = RunState::running;
     act(Notify{std::move(started)});
   }
@@ -151,12 +153,16 @@ class Controller {
   void on(Begin const&) {}
   void on(Left const&) {}
   void on(Ended const&) {}
+  void on(LeftBehind const&) {}
 
   void on(StopAsked const& asked) { on(StopRequest{asked.times}); }
 
   // Several processes may have had the same signal, which is one request.
   void on(StopRequest const& request) {
-    if (stop_requested_ && request.times > 1) abort_workers();
+    if (stop_requested_ && request.times > 1) {
+      abort_workers();
+      act(ArmGrace{true});
+    }
     if (std::exchange(signalled_, true)) return;
     act(Notify{Warning{Rank{0}, "a stop was requested: workers end at their next report; ask again to end at once"}});
     ask_to_stop();
@@ -174,12 +180,32 @@ class Controller {
     if (!stop.finished) arm_grace();
   }
 
-  void on(GraceOver const&) {
+  void on(GraceOver const& over) {
     auto const first_time = !aborting_;
     abort_workers();
-    if (!first_time) {
-      act(Notify{
-          Warning{Rank{0}, "still waiting for " + unfinished() + " to return; a thread cannot be ended from outside"}});
+    if (first_time) return;
+    if (over.ends_processes) return leave_behind();
+    act(Notify{
+        Warning{Rank{0}, "still waiting for " + unfinished() + " to return; a thread cannot be ended from outside"}});
+  }
+
+  // A hang is a failure of what has failed; of what was stopped, the person who did that is told.
+  void leave_behind() {
+    cut_short_ = true;
+    for (auto& worker : workers_) {
+      if (worker.ended) continue;
+      worker.ended = true;
+      auto const rank = rank_of(worker);
+      left_behind_.push_back(rank);
+      std::string const what =
+          "did not return although it was told to, and its process is ended: it computes or waits "
+          "outside of raytrain";
+      if (failures_.empty()) {
+        act(Notify{Warning{Rank{0}, "rank " + std::to_string(rank.value) + ' ' + what}});
+      } else {
+        failures_.emplace_back(rank, worker.hostname, what);
+        act(Notify{failures_.back()});
+      }
     }
   }
 
@@ -261,7 +287,7 @@ class Controller {
     if (launched_ && !std::ranges::all_of(workers_, &Worker::ended)) return;
     auto const complete = finished_early_ || (launched_ && !cut_short_);
     state_ = !failures_.empty() ? RunState::errored : complete ? RunState::finished : RunState::aborted;
-    act(FinishRun{state_, std::move(failures_)});
+    act(FinishRun{state_, std::move(failures_), std::move(left_behind_)});
   }
 
   [[nodiscard]] auto rank_of(Worker const& worker) const -> Rank {
@@ -285,6 +311,7 @@ class Controller {
   std::vector<Worker> workers_;
   std::map<std::uint64_t, Pending> pending_;
   std::vector<Failed> failures_;
+  std::vector<Rank> left_behind_;
   std::vector<RunAction> actions_;
   std::map<std::uint64_t, std::optional<double>> scores_;  // of the checkpoints that are being committed
   CheckpointConfig config_;

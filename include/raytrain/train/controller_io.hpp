@@ -7,6 +7,7 @@
 #include <variant>
 #include <vector>
 
+#include <raytrain/core/rank.hpp>
 #include <raytrain/message/message.hpp>
 
 namespace raytrain {
@@ -80,7 +81,9 @@ struct CallbackStop {
 };
 
 /// The time since the last `ArmGrace` is over.
-struct GraceOver {};
+struct GraceOver {
+  bool ends_processes = false;  ///< Of workers that have not returned although they were told to.
+};
 
 using RunEvent = std::variant<RunBegins, Message, CheckpointDurable, CheckpointLost, DriverFailed, StopRequest,
                               CallbackStop, GraceOver>;
@@ -94,7 +97,9 @@ struct TellWorkers {
 };
 
 /// Start the time after which `GraceOver` is due, anew if it runs.
-struct ArmGrace {};
+struct ArmGrace {
+  bool at_once = false;  ///< Somebody asked twice: only what a worker needs that waits in a collective.
+};
 
 /// All ranks' parts lie in the staging folder. Answered by `CheckpointDurable` or `CheckpointLost`.
 struct CommitCheckpoint {
@@ -118,6 +123,7 @@ struct Notify {
 struct FinishRun {
   RunState state{};
   std::vector<Failed> failures;
+  std::vector<Rank> left_behind{};  ///< Workers that have not returned: their processes end.
 };
 
 using RunAction =

@@ -179,8 +179,8 @@ class RankFollower {
   void leave_job() noexcept {
     if (!ended_) link_.deliver(Message{Stop{true}});
     job_.join();
-    writer_.reset();
     job_.end();
+    writer_.reset();
   }
 
   void take(Event& event) {

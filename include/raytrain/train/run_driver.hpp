@@ -65,6 +65,7 @@ class RunDriver {
     Datasets datasets;
     Clock& clock;
     Clock::TimePoint called;  ///< When `fit()` was called.
+    bool ends_processes;      ///< Of workers that do not return.
   };
 
   RunDriver(Launcher& launcher, Plan plan)
@@ -100,8 +101,7 @@ class RunDriver {
                         sink_of_events(), wait_limits(), plan_.directory.begin_with(shared->checkpoint)});
     };
     executor_.run(drive());
-    launcher_.join();
-    writer_.reset();
+    end_workers();
     executor_.run(take_late_warnings());
     if (launch_error_) {
       outcome_ = FinishRun{RunState::errored, {Failed{Rank{0}, host_.hostname, "no worker could be started"}}};
@@ -113,6 +113,25 @@ class RunDriver {
 
  private:
   static constexpr std::size_t event_capacity = 1024;
+  static constexpr std::chrono::milliseconds at_once{500};
+
+  void end_workers() {
+    if (!outcome_ || outcome_->left_behind.empty()) {
+      launcher_.join();
+      writer_.reset();
+      return;
+    }
+    std::string ranks;
+    for (auto const rank : outcome_->left_behind) {
+      ranks += (ranks.empty() ? "rank " : ", rank ") + std::to_string(rank.value);
+    }
+    auto const& failures = outcome_->failures;
+    launcher_.leave_behind(
+        outcome_->left_behind,
+        "raytrain: training '" + plan_.directory.name() + "' ends without " + ranks + ", which did not return: " +
+            (failures.empty() ? "a stop was requested twice" : TrainingFailed::describe(failures)) +
+            "; this process ends with exit status 75, start it again to go on from the last checkpoint\n");
+  }
 
   [[nodiscard]] auto sink_of_events() -> MessageSink {
     return {[this](Message message) { events_.send(RunEvent{std::move(message)}); },
@@ -171,12 +190,13 @@ class RunDriver {
     }
   }
 
-  auto wait_grace(std::uint64_t armed) -> asio::awaitable<void> {
+  auto wait_grace(std::uint64_t armed, bool asked_twice) -> asio::awaitable<void> {
     Timer timer{executor_};
     constexpr std::chrono::hours longest{24 * 365};  // a time beyond what a clock can count would be in the past
-    auto const grace = std::min<std::chrono::milliseconds>(plan_.run.stop_grace, longest);
+    auto const most = asked_twice ? at_once : std::chrono::milliseconds{longest};
+    auto const grace = std::min(plan_.run.stop_grace, most);
     auto const due = co_await timer.wait_until(plan_.clock.now() + grace);
-    if (due && armed == grace_) events_.push(RunEvent{GraceOver{}});
+    if (due && armed == grace_) events_.push(RunEvent{GraceOver{asked_twice || plan_.ends_processes}});
   }
 
   void perform(std::vector<RunAction>& actions) {
@@ -213,7 +233,7 @@ class RunDriver {
 
   void carry_out(TellWorkers const& tell) { launcher_.tell(tell.message); }
 
-  void carry_out(ArmGrace const&) { waiting_->spawn(wait_grace(++grace_)); }
+  void carry_out(ArmGrace const& arm) { waiting_->spawn(wait_grace(++grace_, arm.at_once)); }
 
   void carry_out(CommitCheckpoint& commit) {
     writer_->post([this, commit = std::move(commit)]() mutable {

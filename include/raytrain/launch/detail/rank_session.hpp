@@ -7,15 +7,13 @@
 #include <cstdio>
 
 #include <raytrain/collective/mpi_session.hpp>
+#include <raytrain/launch/detail/process_end.hpp>
 
 namespace raytrain::detail {
 
 /// MPI for the life of this process, which begins with its first job.
 class RankSession {
  public:
-  /// What a job ends with that has lost a process: the next start goes on (EX_TEMPFAIL of sysexits.h).
-  static constexpr int lost_exit_code = 75;
-
   RankSession() = default;
   RankSession(RankSession const&) = delete;
   auto operator=(RankSession const&) -> RankSession& = delete;
@@ -24,7 +22,7 @@ class RankSession {
   ~RankSession() {
     if (jobs_ == 0 && !abandoned_) return;
     std::fflush(nullptr);
-    ::_exit(lost_exit_code);
+    ::_exit(unfinished_exit_code);
   }
 
   void begin_job() noexcept { ++jobs_; }

@@ -121,4 +121,9 @@ void serialize(A& archive, Ended& m) {
           m.timings);
 }
 
+template <detail::WireArchive A>
+void serialize(A& archive, LeftBehind& m) {
+  archive(m.ranks, m.last_word);
+}
+
 }  // namespace raytrain
