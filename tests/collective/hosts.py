@@ -54,7 +54,7 @@ def make_host(name):
     port = f'to_{name}'
     run('ip', 'link', 'add', 'name', port, 'type', 'veth', 'peer', 'name', 'wire', 'netns', host.pid)
     run('ip', 'link', 'set', port, 'master', 'wire', 'up')
-    return ['nsenter', f'--target={host.pid}', '--mount', '--net', '--uts']
+    return ['nsenter', f'--target={host.pid}', '--mount', '--net', '--uts', '--root', '--wd']
 
 
 def make_hosts(names, folder):
