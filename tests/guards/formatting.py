@@ -7,12 +7,27 @@ import sys
 import guard
 
 VERSION = '14'
+# The system's, or what set-up has fetched where that is of another version.
+TOOLS = ['clang-format', guard.ROOT / 'build/clang-format/clang_format/data/bin/clang-format']
 SKIPPED = 77
+
+
+def tool():
+    """The clang-format to be used, and what there is when there is none."""
+    there = []
+    for name in TOOLS:
+        try:
+            there.append(subprocess.check_output([name, '--version'], text=True).strip())
+        except (FileNotFoundError, PermissionError):
+            continue
+        if re.search(rf'version {VERSION}\.', there[-1]):
+            return name, there
+    return None, there
 
 
 def check(root):
     paths = [str(path) for path in guard.files(root, endings=['.hpp', '.cpp', '.cu'])]
-    done = subprocess.run(['clang-format', '--dry-run', '-Werror', *paths], cwd=root, text=True,
+    done = subprocess.run([tool()[0], '--dry-run', '-Werror', *paths], cwd=root, text=True,
                           capture_output=True, check=False)
     for path in dict.fromkeys(re.findall(r'^(.*?):\d+:\d+: error', done.stderr, re.M)):
         yield f'clang-format -i {path}'
@@ -25,11 +40,8 @@ GOOD = {'.clang-format': STYLE, 'a.hpp': 'inline int a() { return 1; }\n'}
 DEFECTS = {'a header with other spacing': {'b.hpp': 'inline int  b( ) {return 1;}\n'}}
 
 if __name__ == '__main__':
-    try:
-        version = subprocess.check_output(['clang-format', '--version'], text=True)
-    except FileNotFoundError:
-        version = 'no clang-format'
-    if not re.search(rf'version {VERSION}\.', version):
-        print(f'skipped: needs clang-format {VERSION}, there is {version.strip()}')
+    found, others = tool()
+    if not found:
+        print(f'skipped: needs clang-format {VERSION}, there is {", ".join(others) or "none"}')
         sys.exit(SKIPPED)
     sys.exit(guard.main(check, GOOD, DEFECTS))

@@ -147,7 +147,7 @@ DEFECTS = {
     'a set-up with a fixed flavour': {'setup': SCRIPT.replace('*" libopenblas0-"*', '*" libopenblas0-openmp "*')},
     'a set-up of daemons for those who look at examples': {
         'setup': SCRIPT.replace('dataset-fashion-mnist libxgboost-dev ;;', 'dataset-fashion-mnist libxgboost-dev slurmd munge ;;')},
-    'a set-up that keeps half of LightGBM': {'setup': SCRIPT.replace('--target "$lightgbm.new"', '--target "$lightgbm"')},
+    'a set-up that keeps half of LightGBM': {'setup': SCRIPT.replace('--target "$folder.new"', '--target "$folder"')},
     'a set-up that needs root': {'setup': SCRIPT.replace('"$(id -u)" -ne 0', '"$(id -u)" -lt 0')},
 }
 
