@@ -22,8 +22,6 @@ with tempfile.TemporaryDirectory() as folder:
     done = subprocess.run([*command, '--data', DATA, '--model', 'model.json'], cwd=folder, text=True, stdin=subprocess.DEVNULL,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
     print(done.stdout)
-    if 'built without LightGBM' in done.stdout:
-        sys.exit(SKIPPED)
     if done.returncode != 0:
         sys.exit(done.returncode)
     text = pathlib.Path(folder, 'model.json').read_text()
