@@ -18,6 +18,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 BUILD = ROOT / 'build'
 SUMMARY = re.compile(r'\[doctest\] test cases: +(\d+) \| +(\d+) passed \| +(\d+) failed \| +(\d+) skipped')
 PARSE_GOAL_S = 1.5
+SHOWN_LINES = 100  # of a test that fails, by meson
 # A floor under the test cases of a suite: somewhat less than there are, so that a suite that is lost by mistake is a failure.
 FLOORS = {'unit': 500, 'torch': 30, 'xgboost': 65, 'mpi': 200}
 # The suites whose tests start programs of packages that building does without, by the name that ./setup knows them by.
@@ -193,7 +194,7 @@ def build_and_run(folder, tests, arguments=(), slower=1, environment=None, show=
     process = subprocess.Popen([*TIED, *command, *(test.name for test in ready)], text=True, errors='replace',
                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
                                env={**os.environ, 'PYTHONUNBUFFERED': '1', **(environment or {})})
-    shortened = shown(process.stdout, show)
+    show_failures(process.stdout, show)
     process.wait()
     logs = folder / 'meson-logs'
     records = (logs / f'{log_name}.json').read_text().splitlines() if (logs / f'{log_name}.json').exists() else []
@@ -204,9 +205,9 @@ def build_and_run(folder, tests, arguments=(), slower=1, environment=None, show=
         total += count
         for test in (test for test in tests if test.name == record['name']):
             test.cases = count.passed + count.failed + count.skipped
-        if count.failed and shortened:
-            say(f"\n=== All that {record['name']} said: {record['result']}")
-            say(((record.get('stdout') or '') + (record.get('stderr') or '')).strip())
+        said = ((record.get('stdout') or '') + (record.get('stderr') or '')).strip()
+        if count.failed and said.count('\n') >= SHOWN_LINES - 1:
+            say(f"\n=== All that {record['name']} said: {record['result']}\n{said}")
         for reason in reasons_of(record):
             left_out(record['name'], reason)
     for file in logs.glob(f'{log_name}*'):
@@ -217,9 +218,9 @@ def build_and_run(folder, tests, arguments=(), slower=1, environment=None, show=
     return total
 
 
-def shown(lines, progress):
-    """Passes on what meson says of failed tests, and with `progress` of each that ends; whether it has shortened some of it."""
-    shortened = failing = False
+def show_failures(lines, progress):
+    """Passes on what meson says of failed tests when they end, and with `progress` that others have ended."""
+    failing = False
     for line in lines:
         if line.startswith('Summary of Failures'):
             break
@@ -228,11 +229,9 @@ def shown(lines, progress):
             if progress or failing:
                 say(re.sub(r'raytrain:\S+ / ', '', line).rstrip())
         elif failing or line.startswith('ERROR'):
-            shortened = shortened or 'Listing only the last 100 lines' in line
             say(line.rstrip())
     for _ in lines:
         pass
-    return shortened
 
 
 def reasons_of(record):

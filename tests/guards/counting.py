@@ -74,7 +74,7 @@ def check(root):
         if counted != expected:
             yield f'{name}: counted {counted}'
     with contextlib.redirect_stdout(io.StringIO()) as said:
-        runner.shown(iter(MESSAGES), False)
+        runner.show_failures(iter(MESSAGES), False)
     if said.getvalue().split('\n')[1:] != ['>>> data', 'why', '', '']:
         yield f'of a test that fails it says: {said.getvalue()}'
     with contextlib.redirect_stdout(io.StringIO()):
