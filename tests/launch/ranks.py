@@ -3,6 +3,7 @@
 
   ranks.py CASE RANKS_PROGRAM PROGRAM_WITHOUT_RANKS COMMUNICATOR_PROGRAM MPIRUN ARGUMENT...
 """
+import json
 import os
 import pathlib
 import re
@@ -174,6 +175,19 @@ def signalled(folder):
     goes_on_from(folder, 3)
 
 
+def ended_by_mpirun(folder):
+    """Ctrl-C and SIGTERM for mpirun, which kills all ranks a second after it has told them, and a terminal that is
+    gone: the run is stopped in order, and the next start goes on."""
+    for number, send_to in (signal.SIGINT, send), (signal.SIGTERM, send), (signal.SIGHUP, lambda n: send_to_rank(1, n)):
+        run = folder / str(number)
+        job = WatchedJob(*mpirun, '-n', 3, program, run, 'wait', steps=[('rank ', 6, send_to(number))])
+        job.expect('every rank is told', len(job.lines_with('result aborted')) == 3)
+        job.expect('it fails', job.status != 0)
+        job.expect('its record says so', json.loads((run / 'ranks' / 'run.json').read_text())['state'] == 'aborted')
+        job.expect('it ends before it is killed', job.seconds_since_step < 4)
+        goes_on_from(run, 3)
+
+
 def twice(folder):
     job = ranks(2, folder, 'twice')
     job.expect_all_say(2, 'result', 'finished')
@@ -313,7 +327,7 @@ def interface(folder):
 
 CASES = {function.__name__: function for function in (
     same_on_threads, goes_on, throws, killed, exits, returns_early, refused_by_backend, refused_by_constructor, refused_by_no_exception,
-    hangs_on_another_rank, hangs_on_first_rank, hangs_on_threads, interrupted_twice, signalled, twice, settings_differ, other_size,
+    hangs_on_another_rank, hangs_on_first_rank, hangs_on_threads, interrupted_twice, signalled, ended_by_mpirun, twice, settings_differ, other_size,
     built_without_ranks, other_mpi, own_communicator, no_communicator, too_few_threads, other_run_in_folder, storage_not_shared,
     two_hosts, three_hosts, port_in_use, interface)}
 

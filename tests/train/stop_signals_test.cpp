@@ -15,6 +15,7 @@
 
 #include <raytrain/exec/executor.hpp>
 #include <raytrain/exec/scope.hpp>
+#include <raytrain/exec/signals.hpp>
 #include <raytrain/testing/manual_clock.hpp>
 
 namespace {
@@ -22,6 +23,7 @@ namespace {
 using namespace std::chrono_literals;
 using raytrain::Executor;
 using raytrain::Scope;
+using raytrain::SignalWatcher;
 using raytrain::detail::StopSignals;
 using raytrain::testing::ManualClock;
 
@@ -58,38 +60,27 @@ auto requests(std::vector<Sent> sent) -> std::vector<std::uint32_t> {
   return requested;
 }
 
-auto note_end(StopSignals& signals, bool& settled) -> asio::awaitable<void> {
-  co_await signals.settle();
-  settled = true;
-}
+std::sig_atomic_t volatile heard = 0;
 
-// Whether it has settled at once, just before the time is over, and then; another signal comes in between.
-auto settle_after(Executor& executor, ManualClock& clock, int signal, std::vector<bool>& seen)
-    -> asio::awaitable<void> {
-  std::optional<StopSignals> signals;
-  Scope scope{executor};
-  signals.emplace(executor, scope, [](std::uint32_t) {});
-  co_await yield();
-  std::raise(signal);
-  co_await yield();
-  auto settled = false;
-  scope.spawn(note_end(*signals, settled));
-  for (std::chrono::milliseconds const later : {0ms, 999ms, 1ms}) {
-    clock.advance(later);
-    co_await yield();
-    seen.push_back(settled);
-    if (!settled) std::raise(signal);
+// How often two signals behind the watching have reached the handler from before it.
+auto echoes_after(int signal, std::chrono::nanoseconds echo) -> int {
+  struct sigaction before {};
+  struct sigaction counting {};
+  counting.sa_handler = [](int) { heard = heard + 1; };
+  sigaction(signal, &counting, &before);
+  heard = 0;
+  {
+    ManualClock clock;
+    Executor executor{clock};
+    SignalWatcher const watcher{executor, {signal}};
+    SignalWatcher::drop_echoes(signal, echo);
+    SignalWatcher::drop_echoes(signal, echo);
   }
-  scope.cancel();
-  co_await scope.join();
-}
-
-auto settled_after(int signal) -> std::vector<bool> {
-  ManualClock clock;
-  Executor executor{clock};
-  std::vector<bool> seen;
-  executor.run(settle_after(executor, clock, signal, seen));
-  return seen;
+  std::raise(signal);
+  std::raise(signal);
+  auto const count = static_cast<int>(heard);
+  sigaction(signal, &before, nullptr);
+  return count;
 }
 
 }  // namespace
@@ -104,7 +95,23 @@ TEST_CASE("each SIGINT counts, as somebody presses Ctrl-C") {
   CHECK(requests({{SIGTERM, 0ms}, {SIGINT, 0ms}, {SIGTERM, 0ms}}) == std::vector<std::uint32_t>{1, 1});
 }
 
-TEST_CASE("after SIGTERM, and only then, signals are watched until no echo of it is to be expected") {
-  CHECK(settled_after(SIGTERM) == std::vector<bool>{false, false, true});
-  CHECK(settled_after(SIGINT) == std::vector<bool>{true, true, true});
+TEST_CASE("SIGHUP stops a run as SIGTERM does") {
+  CHECK(requests({{SIGHUP, 0ms}, {SIGHUP, 999ms}, {SIGHUP, 1s}}) == std::vector<std::uint32_t>{1, 2});
+  CHECK(requests({{SIGHUP, 0ms}, {SIGTERM, 0ms}}) == std::vector<std::uint32_t>{1, 1});
+}
+
+TEST_CASE(
+    "echoes of a signal are dropped when nobody watches any more, and what comes later finds the handler from before") {
+  CHECK(echoes_after(SIGTERM, 1h) == 0);
+  CHECK(echoes_after(SIGTERM, 0ns) == 2);
+  CHECK(echoes_after(SIGHUP, 1h) == 0);
+}
+
+TEST_CASE("a signal that ended no run does what it did before") {
+  std::signal(SIGTERM, SIG_DFL);  // which earlier cases have not left alone
+  CHECK(requests({{SIGINT, 0ms}}) == std::vector<std::uint32_t>{1});
+  struct sigaction after {};
+  sigaction(SIGTERM, nullptr, &after);
+  auto const is_default = after.sa_handler == SIG_DFL;
+  CHECK(is_default);
 }

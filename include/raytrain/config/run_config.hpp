@@ -35,9 +35,9 @@ struct RunConfig {
   /// Above 0. A worker that waits longer for others in a collective ends the run with an error that names them; they
   /// are named in a warning after 10 s.
   std::chrono::milliseconds collective_timeout = std::chrono::minutes{30};
-  /// SIGINT and SIGTERM request a stop while `fit()` runs, and a second one an end at once: workers that do not return
-  /// within half a second are left behind, and the process ends with exit status 75. SIGTERM within a second of
-  /// another is the same one, as schedulers send it, and `fit()` returns no sooner.
+  /// SIGINT, SIGTERM and SIGHUP request a stop while `fit()` runs, and a second one an end at once: workers that do not
+  /// return within half a second are left behind, and the process ends with exit status 75. SIGTERM or SIGHUP within a
+  /// second of another is the same one, as schedulers send it, also when `fit()` has returned by then.
   bool handle_signals = true;
 
   /// Errors: `invalid_config`, naming the field, its value and what to write instead.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <initializer_list>
 #include <list>
 #include <string>
@@ -12,6 +13,7 @@
 #include <asio/use_awaitable.hpp>
 
 #include <raytrain/core/error.hpp>
+#include <raytrain/exec/detail/echo_filter.hpp>
 #include <raytrain/exec/detail/event.hpp>
 #include <raytrain/exec/detail/saved_signal_action.hpp>
 #include <raytrain/exec/executor.hpp>
@@ -47,6 +49,11 @@ class SignalWatcher {
     detail::Event::throw_if_cancelled(state);
     int const signal = co_await signals_.async_wait(asio::use_awaitable);
     co_return signal;
+  }
+
+  /// Drops one of the watched signals for this long, from now on, when this watcher is gone by then.
+  static void drop_echoes(int signal, std::chrono::nanoseconds duration) {
+    detail::EchoFilter::expect(signal, duration);
   }
 
  private:

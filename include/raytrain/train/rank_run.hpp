@@ -171,7 +171,6 @@ class RankFollower {
       auto event = co_await events_.receive();
       take(*event);
     }
-    if (signals) co_await signals->settle();
     scope.cancel();
     co_await scope.join();
   }

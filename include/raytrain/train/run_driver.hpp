@@ -164,7 +164,6 @@ class RunDriver {
       perform(controller_->handle(std::move(*event)));
       judge_failures();
     }
-    if (signals) co_await signals->settle();
     co_await end(watching);
     co_await end(waiting);
     waiting_ = nullptr;

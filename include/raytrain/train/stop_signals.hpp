@@ -12,13 +12,14 @@
 #include <raytrain/exec/executor.hpp>
 #include <raytrain/exec/scope.hpp>
 #include <raytrain/exec/signals.hpp>
-#include <raytrain/exec/timer.hpp>
 
 namespace raytrain::detail {
 
-/// Calls `on_request` with how manieth signal it is, 1 or 2, for SIGINT and SIGTERM each, until its scope is cancelled.
+/// Calls `on_request` with how manieth signal it is, 1 or 2, for SIGINT, SIGTERM and SIGHUP each, until its scope is
+/// cancelled.
 ///
-/// SIGTERM that follows another one at once counts as the same: Slurm sends each process two, itself and through srun.
+/// SIGTERM or SIGHUP that follows another one at once counts as the same, also when nobody watches any more: Slurm
+/// sends each process two, itself and through srun.
 /// Threads: the executor's. Outlives the scope's coroutines.
 class StopSignals {
  public:
@@ -26,17 +27,10 @@ class StopSignals {
 
   StopSignals(Executor& executor, Scope& scope, std::function<void(std::uint32_t)> on_request)
       : executor_{executor}, on_request_{std::move(on_request)} {
-    for (auto const signal : {SIGINT, SIGTERM}) scope.spawn(watch(signal));
+    for (auto const signal : {SIGINT, SIGTERM, SIGHUP}) scope.spawn(watch(signal));
   }
   StopSignals(StopSignals const&) = delete;
   auto operator=(StopSignals const&) -> StopSignals& = delete;
-
-  /// Waits until no more signals are to be expected that count as one that came: without the watchers, the next one
-  /// ends the program.
-  auto settle() -> asio::awaitable<void> {
-    Timer timer{executor_};
-    (void)co_await timer.wait_until(settled_);
-  }
 
  private:
   // A third signal finds the handler from before, which ends a program whose workers do not return.
@@ -45,12 +39,14 @@ class StopSignals {
     auto const known = sigaction(signal, nullptr, &action) == 0;
     if (known && action.sa_handler == SIG_IGN) co_return;  // as nohup and shells ask for what runs in the background
     SignalWatcher watcher{executor_, {signal}};
+    Clock::TimePoint settled{};
     for (std::uint32_t times = 0; times < 2;) {
       co_await watcher.next();
       auto const now = executor_.clock().now();
-      if (signal == SIGTERM) {
-        if (times > 0 && now < settled_) continue;
-        settled_ = now + echo;
+      if (signal != SIGINT) {
+        if (times > 0 && now < settled) continue;
+        settled = now + echo;
+        SignalWatcher::drop_echoes(signal, echo);
       }
       on_request_(++times);
     }
@@ -58,7 +54,6 @@ class StopSignals {
 
   Executor& executor_;
   std::function<void(std::uint32_t)> on_request_;
-  Clock::TimePoint settled_{};
 };
 
 }  // namespace raytrain::detail

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <map>
 #include <mutex>
+#include <utility>
 
 namespace raytrain::detail {
 
@@ -31,8 +32,13 @@ class SavedSignalAction {
     saved_.erase(saved);
   }
 
- private:
-  struct Saved {
+  /// What comes back for a signal that is saved becomes `action`; gives what it was.
+  static auto exchange(int signal, struct sigaction const& action) -> struct sigaction {
+    std::lock_guard const lock{mutex_};
+    return std::exchange(saved_.at(signal).action, action);
+  }
+
+  private : struct Saved {
     std::size_t users = 0;
     struct sigaction action {};
   };
