@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
-#include <functional>
-#include <numeric>
 #include <span>
-#include <vector>
 
+#include <raytrain/backend/lightgbm/detail/lightgbm_exchange.hpp>
 #include <raytrain/backend/lightgbm/detail/lightgbm_library.hpp>
 #include <raytrain/backend/lightgbm/detail/lightgbm_log.hpp>
 #include <raytrain/backend/lightgbm/lightgbm_call.hpp>
@@ -31,7 +28,7 @@ class LightGBMNetwork {
   /// `collective` outlives it.
   ///
   /// Errors: `invalid_call` when the thread has one already.
-  explicit LightGBMNetwork(WorkerCollective& collective) : collective_{collective} {
+  explicit LightGBMNetwork(WorkerCollective& collective) : exchange_{collective} {
     if (current() != nullptr) {
       throw Error{Errc::invalid_call, "LightGBMNetwork", "this thread has a network already", "keep one at a time"};
     }
@@ -53,7 +50,7 @@ class LightGBMNetwork {
   }
 
  private:
-  using Byte = std::uint8_t;
+  using Byte = detail::LightGBMExchange::Byte;
 
   /// The functions that LightGBM calls are told nothing but their arguments.
   static auto current() noexcept -> LightGBMNetwork*& {
@@ -76,7 +73,8 @@ class LightGBMNetwork {
   static void on_all_gather(char* input, std::int32_t input_bytes, std::int32_t const*, std::int32_t const* lengths,
                             int blocks, char* output, std::int32_t) {
     keep_what_is_thrown([&] {
-      current()->all_gather(bytes(input, input_bytes), {lengths, lengths + blocks}, bytes(output, 0).data());
+      auto const mine = std::span{bytes(input), static_cast<std::size_t>(input_bytes)};
+      current()->exchange_.all_gather(mine, {lengths, lengths + blocks}, bytes(output));
     });
   }
 
@@ -84,47 +82,14 @@ class LightGBMNetwork {
                                 std::int32_t const* lengths, int blocks, char* output, std::int32_t,
                                 detail::lightgbm::Reducer const& reducer) {
     keep_what_is_thrown([&] {
-      current()->reduce_scatter(bytes(input, 0).data(), type_bytes, {starts, starts + blocks},
-                                {lengths, lengths + blocks}, output, reducer);
+      current()->exchange_.reduce_scatter(
+          bytes(input), type_bytes, {{starts, starts + blocks}, {lengths, lengths + blocks}}, bytes(output), reducer);
     });
   }
 
-  static auto bytes(char* data, std::int32_t size) noexcept -> std::span<Byte> {
-    return {reinterpret_cast<Byte*>(data), static_cast<std::size_t>(size)};
-  }
+  static auto bytes(char* data) noexcept -> Byte* { return reinterpret_cast<Byte*>(data); }
 
-  /// Blocks lie one behind the other. `mine` may lie anywhere in `output`.
-  void all_gather(std::span<Byte const> mine, std::span<std::int32_t const> lengths, Byte* output) {
-    std::vector<std::size_t> const counts(lengths.begin(), lengths.end());
-    std::span<Byte> const all{output, std::accumulate(counts.begin(), counts.end(), std::size_t{0})};
-    if (std::less<>{}(mine.data(), all.data() + all.size()) && std::less<>{}(all.data(), mine.data() + mine.size())) {
-      scratch_.assign(mine.begin(), mine.end());
-      mine = scratch_;
-    }
-    collective_.all_gatherv(mine, all, counts);
-  }
-
-  /// Each rank gets all ranks' values of its own block and reduces them, in rank order.
-  void reduce_scatter(Byte* input, int type_bytes, std::span<std::int32_t const> starts,
-                      std::span<std::int32_t const> lengths, char* output, detail::lightgbm::Reducer reducer) {
-    auto const own = collective_.rank().value;
-    auto const size = static_cast<std::size_t>(lengths[own]);
-    scratch_.resize(size * lengths.size());
-    for (std::uint32_t rank = 0; rank < lengths.size(); ++rank) {
-      if (lengths[rank] == 0) continue;
-      std::span<Byte const> const block{input + starts[rank], static_cast<std::size_t>(lengths[rank])};
-      collective_.gather(block, std::span<Byte>{scratch_}.first(rank == own ? scratch_.size() : 0), Rank{rank});
-    }
-    if (size == 0) return;
-    auto const* const blocks = reinterpret_cast<char const*>(scratch_.data());
-    std::copy_n(blocks, size, output);
-    for (std::size_t rank = 1; rank < lengths.size(); ++rank) {
-      reducer(blocks + rank * size, output, type_bytes, lengths[own]);
-    }
-  }
-
-  WorkerCollective& collective_;
-  std::vector<Byte> scratch_;
+  detail::LightGBMExchange exchange_;
 };
 
 }  // namespace raytrain
