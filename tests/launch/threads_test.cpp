@@ -59,7 +59,7 @@ TEST_CASE("every worker runs once, on a thread of its own that is named after it
 }
 
 TEST_CASE("workers of one process are placed on one node, and share its cores equally") {
-  auto const cores = usable_cores().size();
+  auto const cores = usable_core_count();
   ThreadLauncher launcher{{.num_workers = 2}};
   Inbox inbox;
   std::mutex mutex;

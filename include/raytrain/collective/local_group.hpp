@@ -43,7 +43,7 @@ class LocalGroup : public detail::HostGroup {
       : HostGroup{"LocalGroup", std::move(limits)},
         memory_{detail::allocate_pages(
             detail::MeetingPlace::bytes_for(detail::checked_size("LocalGroup", size, max_size)))} {
-    place_ = &detail::MeetingPlace::construct(memory_.get(), size, size.value <= usable_cores().size(), false);
+    place_ = &detail::MeetingPlace::construct(memory_.get(), size, size.value <= usable_core_count(), false);
   }
 
  private:

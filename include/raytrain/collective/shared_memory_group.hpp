@@ -84,7 +84,7 @@ class SharedMemoryGroup : public detail::HostGroup {
   /// may run; with fewer than ranks, who waits gives its core away at once.
   ///
   /// Errors: `invalid_call` unless the size is from 1 to `max_size`, and what `WaitLimits::validate` throws; `io`.
-  [[nodiscard]] static auto create(WorldSize size, WaitLimits limits = {}, std::size_t cores = usable_cores().size())
+  [[nodiscard]] static auto create(WorldSize size, WaitLimits limits = {}, std::size_t cores = usable_core_count())
       -> std::shared_ptr<SharedMemoryGroup> {
     auto const pages = layout(detail::checked_size(name, size, max_size));
     auto file = detail::SharedFile::create(pages.end);

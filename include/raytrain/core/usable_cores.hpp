@@ -3,8 +3,13 @@
 
 #include <sched.h>
 
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
 #include <thread>
 #include <vector>
+
+#include <raytrain/core/detail/cpu_quota.hpp>
 
 namespace raytrain {
 
@@ -23,6 +28,15 @@ namespace raytrain {
   }
   if (cores.empty()) cores.push_back(0);
   return cores;
+}
+
+/// How many cores' worth of time the calling thread's process may use at once: those of `usable_cores`, or fewer where
+/// a control group allows for less, as that of a container does.
+[[nodiscard]] inline auto usable_core_count() -> std::size_t {
+  auto const cores = usable_cores().size();
+  auto const quota = detail::cpu_quota();
+  if (!quota || *quota >= static_cast<double>(cores)) return cores;
+  return std::max<std::size_t>(static_cast<std::size_t>(std::ceil(*quota)), 1);
 }
 
 /// Lets the calling thread, and those that it starts from now on, run on these cores alone. Numbers that no core has

@@ -22,7 +22,7 @@ class WorkerCores {
  public:
   /// `sharers`: the workers that may run on these cores, in this process and in others.
   WorkerCores(ScalingConfig const& scaling, std::uint32_t sharers) : pin_{scaling.pin_cpus}, cores_{usable_cores()} {
-    auto const share = static_cast<int>(cores_.size() / sharers);
+    auto const share = static_cast<int>(usable_core_count() / sharers);
     cpus_ = scaling.resources_per_worker.cpus > 0 ? scaling.resources_per_worker.cpus : std::max(1, share);
   }
 
