@@ -83,6 +83,28 @@ TEST_CASE("a collective without a group, or with a rank that its group does not 
         "invalid_call: LocalCollective: rank must be below 2 (got 2)");
 }
 
+TEST_CASE("ranks that expect different counts of the last of 600 ranks are told which, though slots show 256 each") {
+  constexpr std::uint32_t crowd = 600;
+  auto const group = std::make_shared<LocalGroup>(WorldSize{crowd});
+  std::vector<std::string> told(crowd);
+  {
+    std::vector<std::jthread> threads;
+    for (std::uint32_t rank = 0; rank < crowd; ++rank) {
+      threads.emplace_back([&, rank] {
+        LocalCollective collective{group, Rank{rank}};
+        std::vector<std::size_t> counts(crowd);
+        counts[crowd - 1] = rank < 300 ? 1 : 2;
+        told[rank] = refusal([&] { conformance::all_gatherv(counts)(collective); });
+      });
+    }
+  }
+  std::string const expected =
+      "rank_mismatch: collective call: rank 0 calls all_gatherv(1 x float32) of which rank 599 sends 1, but rank 300 "
+      "calls all_gatherv(2 x float32) of which rank 599 sends 2; make every rank call the same operations in the same "
+      "order, on arrays of one size and type";
+  CHECK(std::ranges::count(told, expected) == crowd);
+}
+
 TEST_CASE("whoever waits for a worker that ends, or calls later, is told so, whenever that worker ends") {
   std::mt19937_64 random{random_seed()};
   for (int run = 0; run < 300; ++run) {
@@ -249,7 +271,7 @@ TEST_CASE("ranks that wait longer than the limit give up together, and the one t
     CHECK(text_of(thrown[std::stoul(rank)]) ==
           "all_reduce(1000 x float32, sum) on rank " + rank +
               ": rank 1 has not come within 30 ms; look at what is done there instead, or "
-              "allow more time in WaitLimits::timeout");
+              "allow more time: RunConfig::collective_timeout, WaitLimits::timeout");
   }
   auto const late = text_of(thrown[1]);
   CHECK(late.find("all_reduce(1000 x float32, sum) on rank 1: the group is unusable since rank ") == 0);

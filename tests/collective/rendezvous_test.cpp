@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <raytrain/collective/detail/rendezvous.hpp>
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -95,6 +96,91 @@ TEST_CASE("a process that works on another's memory does not wait for it after a
   auto member = place.member(0);
   place->abort();
   CHECK(member.finish({}) == Outcome::aborted);
+}
+
+TEST_CASE("a member that looks late goes by what was decided of a closed meeting, not by who has come since") {
+  Place place{3};
+  std::latch warns{1};
+  std::latch may_look{1};
+  auto late = Outcome::met;
+  std::jthread first{[&] {
+    auto member = place.member(0, {.warn_after = std::chrono::milliseconds{1}, .on_warning = [&](auto&) {
+                                     warns.count_down();
+                                     may_look.wait();
+                                   }});
+    late = member.meet({});
+  }};
+  warns.wait();
+  auto member = place.member(1, {.timeout = std::chrono::milliseconds{1}});
+  CHECK(member.meet({}) == Outcome::timed_out);
+  // Does not ask whether the place is closed.
+  CHECK(place.member(2).finish({}) == Outcome::met);
+  may_look.count_down();
+  first.join();
+  CHECK(late == Outcome::timed_out);
+}
+
+TEST_CASE("a request to stop that only some members knew of when they came is known to all of the meeting") {
+  for (std::uint32_t const first : {0U, 1U}) {
+    CAPTURE(first);
+    Place place{2};
+    std::latch waits{1};
+    bool early_knows = false;
+    std::jthread early{[&] {
+      auto member = place.member(
+          first, {.warn_after = std::chrono::milliseconds{1}, .on_warning = [&](auto&) { waits.count_down(); }});
+      CHECK(member.meet({}) == Outcome::met);
+      early_knows = member.stop_agreed();
+    }};
+    waits.wait();
+    place->request_stop();
+    auto late = place.member(1 - first);
+    CHECK(late.meet({}) == Outcome::met);
+    early.join();
+    CHECK(late.stop_agreed());
+    CHECK(early_knows);
+  }
+}
+
+TEST_CASE("a request to stop stays agreed when meetings are closed, and is not agreed by one that falls through") {
+  for (bool const agreed : {false, true}) {
+    CAPTURE(agreed);
+    Place place{3};
+    std::vector<Rendezvous> members;
+    for (std::uint32_t rank = 0; rank < 3; ++rank) members.push_back(place.member(rank));
+    auto const meet = [&](std::size_t number) {
+      std::vector<std::jthread> threads;
+      for (std::size_t rank = 0; rank < number; ++rank)
+        threads.emplace_back([&, rank] { (void)members[rank].meet({}); });
+      if (number < 3) place->end(Rank{2});
+    };
+    if (agreed) place->request_stop();
+    meet(3);
+    if (!agreed) place->request_stop();
+    meet(2);
+    for (std::size_t rank = 0; rank < 2; ++rank) {
+      CHECK(members[rank].meet({}) == Outcome::ended);
+      CHECK(members[rank].stop_agreed() == agreed);
+    }
+  }
+}
+
+TEST_CASE("a request to stop is not agreed by a meeting for which one member never came") {
+  Place place{3};
+  place->request_stop();
+  std::array<bool, 2> knows{true, true};
+  std::vector<std::jthread> threads;
+  for (std::uint32_t rank : {0U, 1U}) {
+    threads.emplace_back([&, rank] {
+      // Above it there is nobody who would speak in its place; it has seen who came by then.
+      auto member = place.member(
+          rank, {.warn_after = std::chrono::milliseconds{20}, .on_warning = [&](auto&) { place->end(Rank{2}); }});
+      CHECK(member.meet({}) == Outcome::ended);
+      knows[rank] = member.stop_agreed();
+    });
+  }
+  threads.clear();
+  CHECK(knows == std::array{false, false});
 }
 
 TEST_CASE("who waits too long warns once of those who are missing, and then gives up for everybody") {

@@ -114,6 +114,43 @@ TEST_CASE("a descriptor that is not that of a group is refused, and none is left
   CHECK(open_descriptors() == before);
 }
 
+TEST_CASE("a group whose file is shorter than it says, or says what cannot be, is refused") {
+  if (!is_first()) return;
+  raytrain::testing::TemporaryFolder const folder;
+  auto const path = (folder.path() / "file").string();
+  auto const group = SharedMemoryGroup::create(WorldSize{2});
+  struct {
+    std::uint64_t magic, capacity, id;
+    std::uint32_t members;
+  } head{};
+  REQUIRE(::pread(group->descriptor(), &head, sizeof head, 0) == sizeof head);
+  REQUIRE(head.members == 2);
+  struct stat status {};
+  REQUIRE(::fstat(group->descriptor(), &status) == 0);
+  auto const size = status.st_size;
+  auto const attach = [&](auto changed, ::off_t bytes) {
+    int const descriptor = ::open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    REQUIRE(::ftruncate(descriptor, bytes) == 0);
+    REQUIRE(::pwrite(descriptor, &changed, sizeof changed, 0) == sizeof changed);
+    auto const told = refusal([&] { (void)SharedMemoryGroup::attach(descriptor); });
+    ::close(descriptor);
+    return told;
+  };
+  std::string const damaged =
+      "invalid_call: attaching a SharedMemoryGroup: the group's memory is damaged; pass on what descriptor() gave, to "
+      "a program built with the same version of raytrain";
+  CHECK(attach(head, size) == "nothing");
+  CHECK(attach(head, size - 1) == damaged);
+  auto changed = head;
+  changed.members = 0;
+  CHECK(attach(changed, size) == damaged);
+  changed.members = SharedMemoryGroup::max_size + 1;
+  CHECK(attach(changed, size * 10'000) == damaged);
+  changed = head;
+  changed.capacity = static_cast<std::uint64_t>(size) - 1;
+  CHECK(attach(changed, size) == damaged);
+}
+
 TEST_CASE("a process that cannot have all addresses of the others is refused, and not surprised later") {
   if (!is_first()) return;
   auto const group = SharedMemoryGroup::create(WorldSize{1});
@@ -157,7 +194,7 @@ TEST_CASE("who waits for a process that does not come is told after the limit wh
   SharedMemoryCollective collective{group, Rank{0}};
   CHECK(refusal([&] { collective.barrier(); }) ==
         "timed_out: barrier() on rank 0: rank 1 has not come within 20 ms; look at what is done there instead, or "
-        "allow more time in WaitLimits::timeout");
+        "allow more time: RunConfig::collective_timeout, WaitLimits::timeout");
   SharedMemoryCollective late{SharedMemoryGroup::attach(group->descriptor()), Rank{1}};
   CHECK(refusal([&] { late.barrier(); }).find("timed_out: barrier() on rank 1: the group is unusable since rank 0") ==
         0);
