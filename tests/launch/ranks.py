@@ -303,6 +303,13 @@ def three_hosts(folder):
     same_bits_on_hosts(folder, 'alpha:2,beta:1,gamma:1', [(0, 2, 0), (1, 2, 0), (0, 1, 1), (0, 1, 2)])
 
 
+def calls_differ(folder):
+    """The last calls of two hosts are compared, too, with nothing behind them."""
+    job = on_hosts(TWO_HOSTS, folder, 'differ')
+    said = job.expect_all_say(4, 'failed')
+    job.expect('it says why', 'which are not the same ones' in said or 'calls all_reduce(1 x int32, sum)' in said)
+
+
 def port_in_use(folder):
     with socket.socket() as other:
         other.bind(('127.0.0.1', 0))
@@ -329,7 +336,7 @@ CASES = {function.__name__: function for function in (
     same_on_threads, goes_on, throws, killed, exits, returns_early, refused_by_backend, refused_by_constructor, refused_by_no_exception,
     hangs_on_another_rank, hangs_on_first_rank, hangs_on_threads, interrupted_twice, signalled, ended_by_mpirun, twice, settings_differ, other_size,
     built_without_ranks, other_mpi, own_communicator, no_communicator, too_few_threads, other_run_in_folder, storage_not_shared,
-    two_hosts, three_hosts, port_in_use, interface)}
+    two_hosts, three_hosts, calls_differ, port_in_use, interface)}
 
 scratch = pathlib.Path(tempfile.mkdtemp())
 try:

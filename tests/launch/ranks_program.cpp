@@ -132,6 +132,14 @@ auto trained(std::string const& what) {
                  }));
     }
     (void)ctx.all_gather(std::string{"all are here"});
+    // Its last call, on one of two hosts.
+    if (what == "differ") {
+      for (int i = 0; i < 5; ++i) step(ctx, values);
+      std::int32_t count = 1;
+      float sum = 1;
+      if (ctx.node_rank() == Rank{1}) return ctx.collective().all_reduce(std::span{&count, 1}, ReduceOp::sum);
+      ctx.collective().all_reduce(std::span{&sum, 1}, ReduceOp::sum);
+    }
   };
 }
 

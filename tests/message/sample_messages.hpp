@@ -66,7 +66,7 @@ namespace raytrain::testing {
                 "/runs/fashion/checkpoints/checkpoint_000004",
                 {"loss", "epoch"}},
           Begin{},
-          Left{Rank{1}},
+          Left{Rank{1}, 7},
           ended,
           Ended{}};
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <string_view>
 #include <utility>
 
@@ -60,9 +61,25 @@ class MpiGroup : public CollectiveGroup {
   /// calls are checked, a rank that waits for others has not given its arrays to MPI yet.
   void abort() noexcept override { endpoint_.abort(); }
 
-  /// Another rank's training function has ended: this rank's waiting for others is `Error{Errc::rank_mismatch}`; in MPI
-  /// after a second, in which its last message may come.
-  void leave(Rank rank) noexcept override { endpoint_.leave(rank); }
+  /// As `leave(rank, 0)`.
+  void leave(Rank rank) noexcept override { endpoint_.leave(rank, 0); }
+
+  /// Another rank's training function has ended after so many operations between hosts: one that it has not called is
+  /// `Error{Errc::rank_mismatch}`.
+  void leave(Rank rank, std::uint64_t operations) noexcept { endpoint_.leave(rank, operations); }
+
+  /// What this rank has called between hosts: how many operations, and a number that is another one for other calls.
+  /// Both are 0 where arrays travel through memory that all ranks share, which compares each call.
+  ///
+  /// Threads: the worker's.
+  struct CallsMade {
+    std::uint64_t operations = 0;
+    std::uint64_t digest = 0;
+    friend auto operator==(CallsMade const&, CallsMade const&) -> bool = default;
+  };
+  [[nodiscard]] auto calls_made() const noexcept -> CallsMade {
+    return {endpoint_.calls().operations(), endpoint_.calls().digest()};
+  }
 
  private:
   friend class MpiCollective;

@@ -17,9 +17,9 @@ struct MpiOptions {
   /// Ranks of one host exchange arrays through memory that they share; false: through MPI, as ranks of several do.
   bool share_memory = true;
 
-  /// Where ranks do not share memory: before every operation, the ranks tell each other what they call: ranks that
-  /// differ get an error instead of a hang or a wrong result, and an error for a timeout names who is missing. A small
-  /// operation takes about twice as long.
+  /// Where ranks do not share memory: the ranks tell each other what they call before every operation, instead of once
+  /// in many, so that ranks that differ get the error before any array is touched. A small operation takes about twice
+  /// as long.
   bool check_calls = false;
 
   WaitLimits limits{};

@@ -50,7 +50,7 @@ class RankJob : public Launcher {
   virtual void launch_here(WorkerMain main, WorkerLink& link, std::function<void(std::string const&)> on_warning) = 0;
 
   /// Other ranks: another one's training function has ended. From any thread.
-  virtual void leave(Rank rank) noexcept = 0;
+  virtual void leave(Left const& left) noexcept = 0;
 
   /// The last call: ends the connections in order.
   virtual void end() noexcept = 0;

@@ -74,7 +74,9 @@ class MpiRankJob final : public RankJob {
     auto const sink = std::make_shared<MessageSink const>(std::move(what.sink));
     warnings_->send_to(what.limits.on_warning);
     link_.emplace(placement_, [this, sink](Message message) {
-      tell_of_end(rank(), message);
+      add_calls(message);
+      check_calls(message);
+      if (has_returned(message)) tell_left(std::get<Finished>(message));
       sink->send(std::move(message));
     });
     {
@@ -120,14 +122,17 @@ class MpiRankJob final : public RankJob {
     on_lost_ = std::move(on_lost);
   }
 
-  auto send(Message message) -> bool override { return client_->send(message); }
+  auto send(Message message) -> bool override {
+    add_calls(message);
+    return client_->send(message);
+  }
 
   void launch_here(WorkerMain main, WorkerLink& link, std::function<void(std::string const&)> on_warning) override {
     warnings_->send_to(std::move(on_warning));
     start_worker(std::move(main), link);
   }
 
-  void leave(Rank rank) noexcept override { group_->leave(rank); }
+  void leave(Left const& left) noexcept override { group_->leave(left.rank, left.operations); }
 
   void end() noexcept override {
     if (server_) server_->close();
@@ -278,15 +283,17 @@ class MpiRankJob final : public RankJob {
   // Rank 0, on the server's thread ------------------------------------------------------------------------------------
 
   [[nodiscard]] auto hand_on(Rank rank, Message& message) -> bool {
+    check_calls(message);
     auto const ends = std::holds_alternative<Finished>(message) || std::holds_alternative<Failed>(message);
-    auto const returned = has_returned(message);
+    std::optional<Finished> returned;
+    if (has_returned(message)) returned = std::get<Finished>(message);
     {
       std::lock_guard const lock{mutex_};
       if (joined_) return true;
       if (sink_ == nullptr || !sink_->try_send(message)) return false;
     }
     if (ends) ended_[rank.value] = true;
-    if (returned) tell_left({rank});
+    if (returned) tell_left(*returned);
     return true;
   }
 
@@ -316,12 +323,35 @@ class MpiRankJob final : public RankJob {
     return finished != nullptr && !finished->stopped;
   }
 
-  void tell_of_end(Rank rank, Message const& message) {
-    if (has_returned(message)) tell_left({rank});
+  /// On the worker's thread, which sends its last message itself.
+  void add_calls(Message& message) const {
+    auto* const finished = std::get_if<Finished>(&message);
+    if (finished == nullptr) return;
+    auto const calls = group_->calls_made();
+    finished->operations = calls.operations;
+    finished->calls_digest = calls.digest;
   }
 
-  void tell_left(Left left) {
-    group_->leave(left.rank);
+  /// The last calls of ranks of several hosts have been compared by nobody: here they are, on rank 0.
+  void check_calls(Message& message) {
+    if (!has_returned(message)) return;
+    auto const finished = std::get<Finished>(message);
+    std::lock_guard const lock{mutex_};
+    if (!first_finished_) first_finished_ = finished;
+    auto const& first = *first_finished_;
+    if (first.operations == finished.operations && first.calls_digest == finished.calls_digest) return;
+    auto const calls = [](Finished const& of) {
+      return "rank " + std::to_string(of.rank.value) + " has called " + std::to_string(of.operations) +
+             " collective operations";
+    };
+    message = Failed{finished.rank, processes_[finished.rank.value].hostname,
+                     calls(first) + " and " + calls(finished) + ", which are not the same ones: make every rank call " +
+                         "the same operations in the same order, on arrays of one size and type"};
+  }
+
+  void tell_left(Finished const& finished) {
+    Left const left{finished.rank, finished.operations};
+    leave(left);
     tell_others(Message{left});
   }
 
@@ -386,6 +416,7 @@ class MpiRankJob final : public RankJob {
   std::mutex mutex_;
   std::shared_ptr<MessageSink const> sink_;
   bool joined_ = false;
+  std::optional<Finished> first_finished_;
   std::vector<std::pair<Rank, std::string>> lost_early_;
   std::vector<char> ended_ = std::vector<char>(group_->size().value);  ///< The server's thread only.
   std::function<void(Message)> on_message_;

@@ -103,6 +103,8 @@ struct Finished {
 
   Rank rank{};
   bool stopped{};
+  std::uint64_t operations{};    ///< Collective ones that it has called, and a digest of them, where
+  std::uint64_t calls_digest{};  ///< they are not compared while it runs; the same on all ranks.
   friend auto operator==(Finished const&, Finished const&) -> bool = default;
 };
 
@@ -142,6 +144,7 @@ struct Begin {
 /// To another process than that of the rank: the rank's training function has returned.
 struct Left {
   Rank rank{};
+  std::uint64_t operations{};  ///< As in `Finished`.
   friend auto operator==(Left const&, Left const&) -> bool = default;
 };
 

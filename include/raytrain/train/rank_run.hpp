@@ -199,7 +199,7 @@ class RankFollower {
   }
   void on(Stop const& stop) { link_.deliver(Message{stop}); }
   void on(Committed const& committed) { link_.deliver(Message{committed}); }
-  void on(Left const& left) { job_.leave(left.rank); }
+  void on(Left const& left) { job_.leave(left); }
   void on(Report& report) { history_.push_back(std::move(report)); }
   void on(Ended& ended) { ended_ = std::move(ended); }
   template <class Other>

@@ -35,14 +35,24 @@ struct Call {
   friend auto operator==(Call const&, Call const&) -> bool = default;
 };
 
+[[nodiscard]] constexpr auto mix(std::uint64_t digest, std::uint64_t number) noexcept -> std::uint64_t {
+  digest = (digest ^ number) * 0x9E37'79B9'7F4A'7C15U;
+  return digest ^ digest >> 32U;
+}
+
 /// Another one for other counts, as good as always.
 [[nodiscard]] constexpr auto digest_of(std::span<std::size_t const> counts) noexcept -> std::uint64_t {
   std::uint64_t digest = 0;
-  for (auto const count : counts) {
-    digest = (digest ^ count) * 0x9E37'79B9'7F4A'7C15U;
-    digest ^= digest >> 32U;
-  }
+  for (auto const count : counts) digest = mix(digest, count);
   return digest;
+}
+
+/// Another one for another call, as good as always; 0 for none.
+[[nodiscard]] constexpr auto digest_of(Call const& call) noexcept -> std::uint64_t {
+  auto const kind = std::uint64_t{1} << 56U | static_cast<std::uint64_t>(call.operation) << 48U |
+                    static_cast<std::uint64_t>(call.element) << 40U | static_cast<std::uint64_t>(call.op) << 32U |
+                    call.root.value;
+  return mix(mix(mix(0, kind), call.count), call.counts_digest);
 }
 
 /// "all_reduce(1000 x float32, sum)", "broadcast(10 x int32, root 1)", "barrier()".

@@ -24,17 +24,25 @@ struct CallWithCounts {
 /// The call, with that of the counts in which it differs from the other call.
 [[nodiscard]] inline auto describe(CallWithCounts const& mine, CallWithCounts const& other) -> std::string {
   auto text = to_string(mine.call);
+  bool const both_gather = mine.call.operation == other.call.operation && mine.counts.empty() && other.counts.empty();
+  if (both_gather && mine.call.counts_digest != other.call.counts_digest) return text + " with counts of its own";
   auto const [own, others] = std::ranges::mismatch(mine.counts, other.counts);
   if (own == mine.counts.end() || others == other.counts.end()) return text;
   return text + " of which rank " + std::to_string(own - mine.counts.begin()) + " sends " + std::to_string(*own);
 }
 
-/// What all ranks are told when `rank` is the first that calls something else than rank 0.
-[[nodiscard]] inline auto mismatch_error(CallWithCounts const& first, Rank rank, CallWithCounts const& other) -> Error {
+/// What all ranks are told when `rank` is the first that calls something else than rank 0, or `first_rank`.
+[[nodiscard]] inline auto mismatch_error(CallWithCounts const& first, Rank rank, CallWithCounts const& other,
+                                         Rank first_rank = {}) -> Error {
   return {Errc::rank_mismatch, "collective call",
-          "rank 0 calls " + describe(first, other) + ", but rank " + std::to_string(rank.value) + " calls " +
-              describe(other, first),
+          "rank " + std::to_string(first_rank.value) + " calls " + describe(first, other) + ", but rank " +
+              std::to_string(rank.value) + " calls " + describe(other, first),
           "make every rank call the same operations in the same order, on arrays of one size and type"};
+}
+
+/// What all ranks are told whose groups were made in different ways; `option` is where.
+[[nodiscard]] inline auto options_error(char const* group, std::string const& option) -> Error {
+  return {Errc::rank_mismatch, group, "the ranks disagree about " + option, "give it the same value on every rank"};
 }
 
 /// What a rank is told that would wait for one whose training function has ended.
@@ -66,7 +74,7 @@ struct CallWithCounts {
                                      Rank waiting, Call const& call) -> Error {
   return {Errc::timed_out, to_string(call) + " on rank " + std::to_string(waiting.value),
           ranks_text(missing) + (missing.size() == 1 ? " has" : " have") + " not come within " + time_text(timeout),
-          "look at what is done there instead, or allow more time in WaitLimits::timeout"};
+          "look at what is done there instead, or allow more time: RunConfig::collective_timeout, WaitLimits::timeout"};
 }
 
 /// What is said before that.

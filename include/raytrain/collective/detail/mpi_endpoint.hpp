@@ -10,6 +10,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <random>
 #include <span>
 #include <string>
 #include <utility>
@@ -17,9 +18,11 @@
 
 #include <raytrain/collective/detail/call.hpp>
 #include <raytrain/collective/detail/call_errors.hpp>
+#include <raytrain/collective/detail/call_history.hpp>
 #include <raytrain/collective/detail/mpi_communicator.hpp>
 #include <raytrain/collective/detail/mpi_duplicate.hpp>
 #include <raytrain/collective/detail/mpi_hosts.hpp>
+#include <raytrain/collective/detail/mpi_late_calls.hpp>
 #include <raytrain/collective/detail/mpi_library.hpp>
 #include <raytrain/collective/detail/patience.hpp>
 #include <raytrain/collective/mpi_options.hpp>
@@ -37,9 +40,15 @@ namespace raytrain::detail {
 class MpiEndpoint {
  public:
   MpiEndpoint(MPI_Comm original, MpiOptions options, MpiPretence const& pretence)
-      : communicator_{original}, duplicate_{communicator_.handle()}, options_{std::move(options)}, pretence_{pretence} {
+      : communicator_{original},
+        duplicate_{communicator_.handle()},
+        agreements_{communicator_.handle()},
+        options_{std::move(options)},
+        pretence_{pretence} {
     options_.limits.validate("MpiGroup");
+    check_mpi(MPI_Comm_set_errhandler(agreements_.handle(), MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
     check_options_agree();
+    late_calls_.emplace(communicator_, number_of_group());
     hosts_.emplace(communicator_, options_, pretence_);
     agreed_at_ = Clock::now();
   }
@@ -75,12 +84,17 @@ class MpiEndpoint {
     if (is_on_one_host()) hosts_->memory()->request_stop();
     stop_requested_.store(true);
   }
-  void leave(Rank rank) noexcept {
+  /// The rank has ended after so many operations between hosts.
+  void leave(Rank rank, std::uint64_t operations) noexcept {
     hosts_->leave(rank);
-    auto expected = nobody;
-    first_ended_.compare_exchange_strong(expected, rank.value);
+    std::scoped_lock const lock{ended_mutex_};
+    if (!ended_ || operations < ended_->operations) ended_ = {rank, operations};
     has_news_.store(true);
   }
+
+  /// What this rank has called between hosts. Only on the worker's thread.
+  [[nodiscard]] auto calls() const noexcept -> CallHistory const& { return calls_; }
+
   [[nodiscard]] auto stop_agreed() const noexcept -> bool {
     return stop_agreed_ || aborted_.load() || (size() == WorldSize{1} && stop_requested_.load());
   }
@@ -91,9 +105,7 @@ class MpiEndpoint {
     try {
       begin(call, counts);
       work();
-      finish();
     } catch (Stopped const&) {
-      if (agreement_ != MPI_REQUEST_NULL) break_up(Errc::rank_mismatch, "the run was aborted");
       abort();  // perhaps it was the ranks of this host that were told
       throw;
     } catch (Error const& error) {
@@ -142,16 +154,22 @@ class MpiEndpoint {
     std::array<std::vector<std::byte>, 2> scratch;
     Slices sent;
     Slices received;
-    std::array<std::int64_t, 2> agreement{};
+    std::array<std::int64_t, 4> agreement{};
+    std::vector<CallHistory> histories;
     std::vector<Header> headers;
     std::vector<MPI_Request> requests;
     std::array<std::vector<std::size_t>, 2> sent_counts;
   };
 
-  static constexpr std::uint32_t nobody = ~0U;
+  /// Which of the others has ended after the fewest operations.
+  struct EndedRank {
+    Rank rank;
+    std::uint64_t operations;
+  };
+
   static constexpr int header_tag = 1;
-  /// What a message needs at most that was on its way when its sender was known to have ended.
-  static constexpr std::chrono::seconds last_message_time{1};
+  /// Who has waited as long tells the others what it has called.
+  static constexpr std::chrono::milliseconds late_time{1000};
   /// What an operation that is all but over gets after an abort.
   static constexpr std::chrono::milliseconds last_look_time{50};
   /// An agreement costs some microseconds: little beside so many bytes, or once in a millisecond.
@@ -188,9 +206,15 @@ class MpiEndpoint {
       std::array<int, 2> least{value, -value};
       check_mpi(MPI_Allreduce(MPI_IN_PLACE, least.data(), 2, MPI_INT, MPI_MIN, handle()), "MPI_Allreduce");
       if (least[0] == -least[1]) continue;
-      throw Error{Errc::rank_mismatch, "MpiGroup", std::string{"the ranks disagree about MpiOptions::"} + name,
-                  "give it the same value on every rank"};
+      throw options_error("MpiGroup", std::string{"MpiOptions::"} + name);
     }
+  }
+
+  /// The same on all ranks.
+  auto number_of_group() -> std::uint64_t {
+    std::uint64_t number = std::random_device{}();
+    check_mpi(MPI_Bcast(&number, 1, MPI_UINT64_T, 0, handle()), "MPI_Bcast");
+    return number;
   }
 
   [[nodiscard]] auto me() const -> std::string { return "rank " + std::to_string(rank().value); }
@@ -203,7 +227,7 @@ class MpiEndpoint {
   void refuse() const {
     if (aborted_.load()) throw Stopped{};
     if (unusable_.empty()) return;
-    if (found_ended_) throw ended_error({first_ended_.load()}, rank(), call_);
+    if (found_ended_) throw ended_error(*found_ended_, rank(), call_);
     throw unusable_error(unusable_code_, unusable_, rank(), call_);
   }
 
@@ -212,29 +236,20 @@ class MpiEndpoint {
   void begin(Call const& call, std::span<std::size_t const> counts) {
     call_ = call;
     warned_ = false;
+    has_told_ = false;
     abort_seen_.reset();
     if (!unusable_.empty() || has_news_.load(std::memory_order_relaxed)) [[unlikely]]
       refuse();
     if (size() == WorldSize{1}) return;
+    calls_.add(call);
+    if (has_news_.load(std::memory_order_relaxed)) [[unlikely]]
+      refuse_without_ended();
     if (options_.check_calls) return compare_calls(counts);
     ++operations_;
     bytes_ += call.count * size_bytes(call.element);
     if (call.operation == Operation::barrier || operations_ >= agreement_interval_ || bytes_ >= large_bytes) {
-      start_agreement();
+      agree();
     }
-  }
-
-  /// What comes last in every operation that has begun.
-  void finish() {
-    if (agreement_ == MPI_REQUEST_NULL) return;
-    wait(0, [&] { return is_over(agreement_); });
-    auto const [stop, elapsed] = buffers_->agreement;
-    stop_agreed_ = stop_agreed_ || stop != 0;
-    agreement_interval_ = std::clamp<std::int64_t>(operations_ * one_millisecond / std::max<std::int64_t>(elapsed, 1),
-                                                   1, largest_interval);
-    operations_ = 0;
-    bytes_ = 0;
-    agreed_at_ = Clock::now();
   }
 
   /// No operation follows one that failed, and memory that MPI may still use is never freed. Only the first reason
@@ -242,6 +257,7 @@ class MpiEndpoint {
   void break_up(Errc code, std::string const& happened) noexcept {
     communicator_.abandon();
     duplicate_.abandon();
+    agreements_.abandon();
     hosts_->abandon();
     // The others of this host wait for this rank, unless they are told the same.
     if (auto const& memory = hosts_->memory(); memory != nullptr && !memory->is_closed()) memory->abort();
@@ -249,15 +265,52 @@ class MpiEndpoint {
     if (unusable_.empty()) set_unusable(code, happened);
   }
 
-  // Agreement about a request to stop ---------------------------------------------------------------------------------
+  // Agreement about what was called, and about a request to stop ------------------------------------------------------
 
-  /// The number of operations until the next one follows from what all ranks know, so they all start it together.
-  void start_agreement() {
+  /// The number of operations until the next one follows from what all ranks know and call, so that ranks that have
+  /// called the same come here together. It comes before arrays move, through a communicator of its own, in which
+  /// ranks that have not meet nothing else.
+  void agree() {
     auto const elapsed = std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - agreed_at_);
-    buffers_->agreement = {stop_requested_.load() ? 1 : 0, elapsed.count()};
-    check_mpi(MPI_Iallreduce(MPI_IN_PLACE, buffers_->agreement.data(), static_cast<int>(buffers_->agreement.size()),
-                             MPI_INT64_T, MPI_MAX, handle(), &agreement_),
-              "MPI_Iallreduce");
+    auto const digest = static_cast<std::int64_t>(calls_.digest());
+    auto& agreement = buffers_->agreement;
+    agreement = {stop_requested_.load() ? 1 : 0, elapsed.count(), digest, ~digest};
+    perform("MPI_Iallreduce", 0, [&](MPI_Request* request) {
+      return MPI_Iallreduce(MPI_IN_PLACE, agreement.data(), static_cast<int>(agreement.size()), MPI_INT64_T, MPI_MAX,
+                            agreements_.handle(), request);
+    });
+    auto const [stop, longest, largest_digest, smallest_digest] = agreement;
+    if (largest_digest != ~smallest_digest) [[unlikely]]
+      throw_mismatch();
+    stop_agreed_ = stop_agreed_ || stop != 0;
+    agreement_interval_ = std::clamp<std::int64_t>(operations_ * one_millisecond / std::max<std::int64_t>(longest, 1),
+                                                   1, largest_interval);
+    operations_ = 0;
+    bytes_ = 0;
+    agreed_at_ = Clock::now();
+  }
+
+  /// All ranks come here.
+  [[noreturn]] void throw_mismatch() {
+    auto& histories = buffers_->histories;
+    histories.assign(size().value, {});
+    histories[rank().value] = calls_;
+    constexpr int bytes = sizeof(CallHistory);
+    perform("MPI_Iallgather", 0, [&](MPI_Request* request) {
+      return MPI_Iallgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, histories.data(), bytes, MPI_BYTE, agreements_.handle(),
+                            request);
+    });
+    for (std::uint32_t other = 1; other < size().value; ++other) {
+      if (auto const error = CallHistory::mismatch({0}, histories[0], {other}, histories[other])) end_by(*error);
+    }
+    end_by({Errc::rank_mismatch, "collective call", "the ranks do not call the same operations",
+            "make every rank call the same operations, as often"});
+  }
+
+  /// For an error that all ranks come to know, when nothing is pending.
+  [[noreturn]] void end_by(Error const& error) {
+    set_unusable(error.code(), error.happened());
+    throw error;
   }
 
   // Waiting -----------------------------------------------------------------------------------------------------------
@@ -265,35 +318,49 @@ class MpiEndpoint {
   template <class Over>
   void wait(std::size_t bytes, Over const& over) {
     Patience patience{has_core_, bytes};
-    std::optional<Clock::time_point> end_seen;
     while (!over()) {
       auto const waited = patience.pause();
       if (waited.count() != 0 || has_news_.load(std::memory_order_relaxed)) [[unlikely]]
-        think_again(waited, end_seen);
+        think_again(waited);
     }
   }
 
-  /// Whether to go on with waiting. An abort counts from when it is seen in the operation, a rank's end in the wait.
-  void think_again(std::chrono::nanoseconds waited, std::optional<Clock::time_point>& end_seen) {
+  /// Whether to go on with waiting. An abort counts from when it is seen in the operation.
+  void think_again(std::chrono::nanoseconds waited) {
     if (has_news_.load()) {
-      auto const now = Clock::now();
       if (aborted_.load()) {
+        auto const now = Clock::now();
         if (!abort_seen_) abort_seen_ = now;
         if (now - *abort_seen_ < last_look_time) return;
         break_up(Errc::rank_mismatch, "the run was aborted");
         throw Stopped{};
       }
-      if (!end_seen) end_seen = now;
-      if (now - *end_seen >= last_message_time) {
-        auto const error = ended_error({first_ended_.load()}, rank(), call_);
-        found_ended_ = true;
-        break_up(error.code(), error.happened());
-        throw error;
-      }
+      refuse_without_ended();
     }
     auto const& limits = options_.limits;
+    if (!options_.check_calls && waited >= std::min(late_time, limits.timeout / 2)) compare_late_calls();
     if (waited >= limits.warn_after && limits.warn_after.count() > 0 && !warned_) warn_of_missing();
     if (waited >= limits.timeout) time_out();
+  }
+
+  /// A rank that has ended has done its part in what it called, and will come to nothing else.
+  void refuse_without_ended() {
+    {
+      std::scoped_lock const lock{ended_mutex_};
+      if (!ended_ || ended_->operations >= calls_.operations()) return;
+      found_ended_ = ended_->rank;
+    }
+    auto const error = ended_error(*found_ended_, rank(), call_);
+    break_up(error.code(), error.happened());
+    throw error;
+  }
+
+  void compare_late_calls() {
+    if (!std::exchange(has_told_, true)) late_calls_->tell(calls_);
+    auto const error = late_calls_->look(calls_);
+    if (!error) return;
+    break_up(error->code(), error->happened());
+    throw *error;
   }
 
   void warn_of_missing() {
@@ -307,17 +374,11 @@ class MpiEndpoint {
 
   [[noreturn]] void time_out() {
     auto const missing = missing_ranks();
-    auto const error = [&]() -> Error {
-      if (!missing.empty()) return late_error(missing, options_.limits.timeout, rank(), call_);
-      auto const attempted = to_string(call_) + " on " + me();
-      auto const within = " within " + time_text(options_.limits.timeout);
-      if (options_.check_calls) {
-        return {Errc::timed_out, attempted, "every rank has come, but not every array" + within,
-                "look for a rank that has died and for a network that is cut"};
-      }
-      return {Errc::timed_out, attempted, "some rank has not come" + within + "; MPI does not say which one",
-              "set MpiOptions::check_calls to be told"};
-    }();
+    auto const error =
+        missing.empty() ? Error{Errc::timed_out, to_string(call_) + " on " + me(),
+                                "every rank has come, but not every array within " + time_text(options_.limits.timeout),
+                                "look for a rank that has died and for a network that is cut"}
+                        : late_error(missing, options_.limits.timeout, rank(), call_);
     break_up(error.code(), error.happened());
     throw error;
   }
@@ -326,9 +387,10 @@ class MpiEndpoint {
 
   [[nodiscard]] auto request_from(std::uint32_t rank) -> MPI_Request& { return buffers_->requests[rank]; }
 
-  /// Those whose header has not come; none when no header is waited for.
+  /// Those of which nothing is known to have come; none when it is too early to say.
   auto missing_ranks() -> std::vector<std::uint32_t> {
     std::vector<std::uint32_t> missing;
+    if (has_told_) return late_calls_->missing(calls_.operations());
     if (!compares_) return missing;
     for (std::uint32_t from = 0; from < size().value; ++from) {
       if (!is_over(request_from(from))) missing.push_back(from);
@@ -373,9 +435,7 @@ class MpiEndpoint {
       first.counts = broadcast_counts(0, Rank{0}, counts);
       second.counts = broadcast_counts(1, other, counts);
     }
-    auto const error = mismatch_error(first, other, second);
-    set_unusable(error.code(), error.happened());
-    throw error;
+    end_by(mismatch_error(first, other, second));
   }
 
   auto broadcast_counts(std::size_t number, Rank from, std::span<std::size_t const> counts)
@@ -393,8 +453,10 @@ class MpiEndpoint {
 
   MpiCommunicator communicator_;
   MpiDuplicate duplicate_;
+  MpiDuplicate agreements_;
   MpiOptions options_;
   MpiPretence pretence_;
+  std::optional<MpiLateCalls> late_calls_;
   std::optional<MpiHosts> hosts_;
   bool has_core_ = communicator_.has_core_for_each_rank();
   std::unique_ptr<Buffers> buffers_ = std::make_unique<Buffers>();
@@ -402,18 +464,20 @@ class MpiEndpoint {
   std::atomic<bool> has_news_{false};
   std::atomic<bool> aborted_{false};
   std::atomic<bool> stop_requested_{false};
-  std::atomic<std::uint32_t> first_ended_{nobody};
+  std::mutex ended_mutex_;
+  std::optional<EndedRank> ended_;
 
   Call call_{};
+  CallHistory calls_;
   bool warned_ = false;
   std::optional<Clock::time_point> abort_seen_;
   bool compares_ = false;
-  bool found_ended_ = false;
+  bool has_told_ = false;
+  std::optional<Rank> found_ended_;
   std::string unusable_;
   Errc unusable_code_{};
 
   bool stop_agreed_ = false;
-  MPI_Request agreement_ = MPI_REQUEST_NULL;
   Clock::time_point agreed_at_{};
   std::int64_t operations_ = 0;
   std::uint64_t bytes_ = 0;

@@ -82,7 +82,7 @@ void serialize(A& archive, Failed& m) {
 
 template <detail::WireArchive A>
 void serialize(A& archive, Finished& m) {
-  archive(m.rank, m.stopped);
+  archive(m.rank, m.stopped, m.operations, m.calls_digest);
 }
 
 template <detail::WireArchive A>
@@ -107,7 +107,7 @@ void serialize(A& archive, Begin& m) {
 
 template <detail::WireArchive A>
 void serialize(A& archive, Left& m) {
-  archive(m.rank);
+  archive(m.rank, m.operations);
 }
 
 template <detail::WireArchive A>

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include <raytrain/collective/detail/call_history.hpp>
+#include <raytrain/collective/detail/mpi_communicator.hpp>
+#include <raytrain/collective/detail/mpi_library.hpp>
+#include <raytrain/core/error.hpp>
+#include <raytrain/core/rank.hpp>
+
+namespace raytrain::detail {
+
+/// How ranks that wait long find out whether they wait for each other in different operations: each tells the others
+/// what it has called, by messages of its own, since an operation of MPI does not say whom it waits for.
+///
+/// Threads: the worker's.
+class MpiLateCalls {
+ public:
+  /// `group`: the same number on all ranks, and another one for each group.
+  MpiLateCalls(MpiCommunicator& ranks, std::uint64_t group)
+      : ranks_{ranks}, group_{group}, sent_{std::make_unique<Sent>()}, seen_(ranks.size().value, 0) {}
+  MpiLateCalls(MpiLateCalls const&) = delete;
+  auto operator=(MpiLateCalls const&) -> MpiLateCalls& = delete;
+  ~MpiLateCalls() {
+    // MPI still reads it.
+    if (is_sending()) (void)sent_.release();
+  }
+
+  /// To all other ranks. They may never look; and what was sent before may be on its way still, which is enough.
+  void tell(CallHistory const& mine) {
+    if (is_sending()) return;
+    sent_->letter = {group_, mine};
+    sent_->requests.assign(seen_.size(), MPI_REQUEST_NULL);
+    for (std::uint32_t to = 0; to < seen_.size(); ++to) {
+      if (to == ranks_.rank().value) continue;
+      check_mpi(MPI_Isend(&sent_->letter, sizeof(Letter), MPI_BYTE, static_cast<int>(to), tag, ranks_.handle(),
+                          &sent_->requests[to]),
+                "MPI_Isend");
+    }
+  }
+
+  /// Takes what has come; the error if another rank has called something else.
+  [[nodiscard]] auto look(CallHistory const& mine) -> std::optional<Error> {
+    for (;;) {
+      int is_there = 0;
+      MPI_Status status;
+      check_mpi(MPI_Iprobe(MPI_ANY_SOURCE, tag, ranks_.handle(), &is_there, &status), "MPI_Iprobe");
+      if (is_there == 0) return std::nullopt;
+      Letter letter;
+      check_mpi(MPI_Recv(&letter, sizeof letter, MPI_BYTE, status.MPI_SOURCE, tag, ranks_.handle(), MPI_STATUS_IGNORE),
+                "MPI_Recv");
+      if (letter.group != group_) continue;  // one that is gone
+      auto const from = static_cast<std::uint32_t>(status.MPI_SOURCE);
+      seen_[from] = letter.calls.operations();
+      bool const is_lower = from < ranks_.rank().value;
+      auto error = is_lower ? CallHistory::mismatch({from}, letter.calls, ranks_.rank(), mine)
+                            : CallHistory::mismatch(ranks_.rank(), mine, {from}, letter.calls);
+      if (error) return error;
+    }
+  }
+
+  /// Ranks that have not told of so many operations.
+  [[nodiscard]] auto missing(std::uint64_t operations) const -> std::vector<std::uint32_t> {
+    std::vector<std::uint32_t> missing;
+    for (std::uint32_t rank = 0; rank < seen_.size(); ++rank) {
+      if (rank != ranks_.rank().value && seen_[rank] < operations) missing.push_back(rank);
+    }
+    return missing;
+  }
+
+ private:
+  static constexpr int tag = 2;
+
+  struct Letter {
+    std::uint64_t group = 0;
+    CallHistory calls;
+  };
+  struct Sent {
+    Letter letter;
+    std::vector<MPI_Request> requests;
+  };
+
+  [[nodiscard]] auto is_sending() const noexcept -> bool {
+    int finalized = 1;
+    if (sent_->requests.empty() || MPI_Finalized(&finalized) != MPI_SUCCESS || finalized != 0) return false;
+    int over = 0;
+    return MPI_Testall(static_cast<int>(sent_->requests.size()), sent_->requests.data(), &over, MPI_STATUSES_IGNORE) !=
+               MPI_SUCCESS ||
+           over == 0;
+  }
+
+  MpiCommunicator& ranks_;
+  std::uint64_t group_;
+  std::unique_ptr<Sent> sent_;
+  std::vector<std::uint64_t> seen_;  ///< By rank, of how many operations it has told.
+};
+
+}  // namespace raytrain::detail
