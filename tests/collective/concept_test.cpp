@@ -7,8 +7,10 @@
 
 #include <doctest/doctest.h>
 
+#include <raytrain/collective/buffer.hpp>
 #include <raytrain/collective/collective.hpp>
 #include <raytrain/collective/local.hpp>
+#include <raytrain/collective/worker_collective.hpp>
 #include <raytrain/core/element_type.hpp>
 
 namespace {
@@ -24,6 +26,11 @@ struct Minimal {
   auto size() const noexcept -> WorldSize { return {1}; }
   auto stop_agreed() const noexcept -> bool { return false; }
   void barrier() {}
+  template <class T>
+  auto allocate(std::size_t) -> raytrain::Buffer<T> {
+    return {};
+  }
+  friend void run_task(Minimal&, raytrain::detail::Task const&) {}
   template <class T>
   void all_reduce(std::span<T>, ReduceOp) {}
   template <class T>
@@ -43,6 +50,9 @@ struct Minimal {
 };
 static_assert(Collective<Minimal>);
 static_assert(Collective<raytrain::LocalCollective>);
+// Whatever satisfies the concept can be put into a worker.
+static_assert(std::is_constructible_v<raytrain::WorkerCollective, Minimal>);
+[[maybe_unused]] auto in_a_worker() -> raytrain::WorkerCollective { return {Minimal{}}; }
 
 struct CannotMove : Minimal {
   CannotMove(CannotMove&&) = delete;
@@ -67,6 +77,18 @@ struct StopAgreedChangesIt : Minimal {
 };
 struct BarrierReturnsAHandle : Minimal {
   auto barrier() -> int { return 0; }
+};
+struct AllocateReturnsAPointer : Minimal {
+  template <class T>
+  auto allocate(std::size_t) -> T* {
+    return nullptr;
+  }
+};
+struct AllocateFloatsAlone : Minimal {
+  auto allocate(std::size_t) -> raytrain::Buffer<float> { return {}; }
+};
+struct HandsOnNoTask : Minimal {
+  friend void run_task(HandsOnNoTask&, raytrain::detail::Task const&) = delete;
 };
 struct AllReduceReturnsTheResult : Minimal {
   template <class T>
@@ -113,6 +135,8 @@ static_assert(!Collective<RankMayThrow> && !Collective<RankIsAnInteger>);
 static_assert(!Collective<SizeMayThrow> && !Collective<SizeIsAnInteger>);
 static_assert(!Collective<StopAgreedMayThrow> && !Collective<StopAgreedChangesIt>);
 static_assert(!Collective<BarrierReturnsAHandle>);
+static_assert(!Collective<AllocateReturnsAPointer> && !Collective<AllocateFloatsAlone>);
+static_assert(!Collective<HandsOnNoTask>);
 static_assert(!Collective<AllReduceReturnsTheResult> && !Collective<AllReduceOnlySums>);
 static_assert(!Collective<BroadcastWithoutRoot>);
 static_assert(!Collective<AllGatherWantsToWriteItsSource>);

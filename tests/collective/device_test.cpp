@@ -7,10 +7,12 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include <doctest/doctest.h>
 
+#include <raytrain/collective/worker_collective.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/rank.hpp>
 #include <raytrain/core/stopped.hpp>
@@ -44,12 +46,30 @@ class Floats {
   void* memory_ = nullptr;
 };
 
+static_assert(std::is_convertible_v<std::shared_ptr<DeviceGroup>, std::shared_ptr<raytrain::CollectiveGroup>>);
+
 void reduce_some(DeviceCollective& collective) {
   Floats values{100};
   collective.all_reduce(values.span(), ReduceOp::sum);
 }
 
 }  // namespace
+
+TEST_CASE("a worker's collective can be one of a shared device, with arrays on it alone") {
+  auto const group = std::make_shared<DeviceGroup>(WorldSize{2});
+  gpu_world::rethrow_first(gpu_world::outcomes(*group, [&](Rank rank) {
+    raytrain::WorkerCollective collective{DeviceCollective{group, rank}};
+    auto const buffer = collective.allocate<float>(3);
+    float value = static_cast<float>(rank.value + 1);
+    REQUIRE(cudaMemcpy(&buffer[2], &value, sizeof value, cudaMemcpyDefault) == cudaSuccess);
+    collective.all_reduce(buffer.span(), ReduceOp::sum);
+    REQUIRE(cudaMemcpy(&value, &buffer[2], sizeof value, cudaMemcpyDefault) == cudaSuccess);
+    CHECK(value == 3);
+    CHECK(refusal([&] {
+            collective.all_reduce(std::span{&value, 1}, ReduceOp::sum);
+          }).find("got memory of the host") != std::string::npos);
+  }));
+}
 
 TEST_CASE("a group of a device is refused with no worker, with more than there may be, and where there is no device") {
   fake_gpu::reset();

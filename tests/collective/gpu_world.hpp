@@ -146,7 +146,7 @@ class OnHost {
   C collective_;
 };
 
-static_assert(raytrain::Collective<OnHost<raytrain::DeviceCollective>>);
+static_assert(raytrain::CollectiveOn<OnHost<raytrain::DeviceCollective>, float>);
 
 /// Calls `work(rank)` as every rank, on its own thread; what it threw, by rank. A rank that ends leaves.
 template <class Group, class Work>

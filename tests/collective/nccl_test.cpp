@@ -10,11 +10,14 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
 
+#include <raytrain/collective/collective_group.hpp>
+#include <raytrain/collective/worker_collective.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/rank.hpp>
 #include <raytrain/core/stopped.hpp>
@@ -67,6 +70,8 @@ TEST_CASE("a group of NCCL is refused without a worker, without an id, and with 
   CHECK(refusal([&] { NcclGroup(id, WorldSize{2}, {.limits = {.timeout = std::chrono::milliseconds{0}}}); }) ==
         "invalid_call: NcclGroup: the timeout must be above 0 (got 0 ms)");
 }
+
+static_assert(std::is_convertible_v<std::shared_ptr<NcclGroup>, std::shared_ptr<raytrain::CollectiveGroup>>);
 
 TEST_CASE("an id is another one each time, and whoever gets its bytes has it") {
   fake_gpu::reset();
@@ -202,6 +207,44 @@ TEST_CASE("whoever waits for a rank of this process that ended is told so, and w
                                                   "; let the error end the training function");
     }
   }
+}
+
+TEST_CASE("ranks whose options differ are refused on every rank, and stay so") {
+  fake_gpu::reset();
+  auto const id = NcclId::create();
+  // Each as in a process of its own.
+  std::vector<std::shared_ptr<NcclGroup>> groups;
+  for (auto const reduction : {Reduction::automatic, Reduction::rank_order, Reduction::automatic})
+    groups.push_back(std::make_shared<NcclGroup>(id, WorldSize{3}, NcclOptions{.reduction = reduction}));
+  gpu_world::rethrow_first(gpu_world::outcomes(*groups[0], [&](Rank rank) {
+    auto collective = on_own_device(groups[rank.value], rank);
+    CHECK(refusal([&] { reduce_some(collective); }) ==
+          "rank_mismatch: NcclGroup: the ranks disagree about NcclOptions::reduction; give it the same value on every "
+          "rank");
+    CHECK(refusal([&] { collective.barrier(); }).find("the ranks disagree about NcclOptions::reduction") !=
+          std::string::npos);
+  }));
+}
+
+TEST_CASE("a worker's collective can be one of NCCL, with arrays on the device alone") {
+  auto const group = new_group(2);
+  gpu_world::rethrow_first(gpu_world::outcomes(*group, [&](Rank rank) {
+    auto const device = static_cast<int>(rank.value);
+    REQUIRE(cudaSetDevice(device) == cudaSuccess);
+    raytrain::WorkerCollective collective{NcclCollective{group, rank, {.device = device}}};
+    CHECK(collective.takes_device_arrays());
+    auto const buffer = collective.allocate<float>(10);
+    float value = static_cast<float>(rank.value + 1);
+    REQUIRE(cudaMemcpy(&buffer[9], &value, sizeof value, cudaMemcpyDefault) == cudaSuccess);
+    collective.all_reduce(buffer.span(), ReduceOp::sum);
+    REQUIRE(cudaMemcpy(&value, &buffer[9], sizeof value, cudaMemcpyDefault) == cudaSuccess);
+    CHECK(value == 3);
+    REQUIRE(cudaMemcpy(&value, &buffer[0], sizeof value, cudaMemcpyDefault) == cudaSuccess);
+    CHECK(value == 0);
+    CHECK(refusal([&] {
+            collective.all_reduce(std::span{&value, 1}, ReduceOp::sum);
+          }).find("got memory of the host") != std::string::npos);
+  }));
 }
 
 TEST_CASE("a rank that waits too long is told for whom, and its collective works no more") {

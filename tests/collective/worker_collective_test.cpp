@@ -87,6 +87,45 @@ TEST_CASE_TEMPLATE("a worker's collective does for every type what its model doe
   });
 }
 
+TEST_CASE("arrays that know their size are as good as spans of them, in every operation") {
+  on_all_ranks(
+      std::make_shared<LocalGroup>(WorldSize{ranks}),
+      [](auto group, Rank rank) {
+        return LocalCollective{group, rank};
+      },
+      [](WorkerCollective& collective) {
+        auto const me = static_cast<float>(collective.rank().value);
+        Rank const root{1};
+        bool const is_root = collective.rank() == root;
+        auto const buffer = collective.allocate<float>(2);
+        buffer[1] = me;
+        collective.all_reduce(buffer, ReduceOp::sum);
+        CHECK(buffer[1] == 3);
+        std::vector<float> values{me};
+        collective.reduce(values, ReduceOp::sum, root);
+        CHECK(values == std::vector{is_root ? 3.0F : me});
+        collective.broadcast(values, root);
+        CHECK(values == std::vector{3.0F});
+
+        std::array<float, ranks> all{};
+        std::array<float, ranks> const expected{0, 1, 2};
+        values = {me};
+        collective.all_gather(values, all);
+        CHECK(all == expected);
+        all = {};
+        collective.gather(values, all, root);
+        CHECK((all == expected) == is_root);
+        collective.scatter(expected, values, root);
+        CHECK(values[0] == me);
+        collective.reduce_scatter(expected, values, ReduceOp::sum);
+        CHECK(values[0] == me * 3);
+        all = {};
+        values = {me};
+        collective.all_gatherv(values, all, std::array<std::size_t, ranks>{1, 1, 1});
+        CHECK(all == expected);
+      });
+}
+
 TEST_CASE("a worker's collective stops when its model does") {
   auto const check = [](auto const& group, auto const& wrap) {
     on_all_ranks(group, wrap, [&](WorkerCollective& collective) {

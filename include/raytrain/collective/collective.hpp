@@ -6,12 +6,19 @@
 #include <cstdint>
 #include <span>
 
+#include <raytrain/collective/buffer.hpp>
 #include <raytrain/collective/reduce_op.hpp>
 #include <raytrain/core/bfloat16.hpp>
 #include <raytrain/core/float16.hpp>
 #include <raytrain/core/rank.hpp>
 
 namespace raytrain {
+
+namespace detail {
+
+struct Task;
+
+}  // namespace detail
 
 /// The operations of a `Collective` on arrays of `T`.
 template <class C, class T>
@@ -57,7 +64,8 @@ concept CollectiveOn = requires(C& collective, std::span<T> values, std::span<T 
 ///
 /// Threads: one worker's thread; the others have models of their own.
 template <class C>
-concept Collective = std::movable<C> && requires(C& collective, C const& view) {
+concept Collective = std::movable<C> &&
+    requires(C& collective, C const& view, std::size_t size, detail::Task const& task) {
   /// Fixed from construction on.
   { view.rank() }
   noexcept->std::same_as<Rank>;
@@ -69,6 +77,12 @@ concept Collective = std::movable<C> && requires(C& collective, C const& view) {
   /// Whether somebody asked the run to stop, as all ranks know since their last common operation.
   { view.stop_agreed() }
   noexcept->std::same_as<bool>;
+
+  /// Zeros, in memory with which operations are fastest.
+  { collective.template allocate<std::uint8_t>(size) } -> std::same_as<Buffer<std::uint8_t>>;
+
+  /// An operation whose arguments have been checked: what a worker's collective hands on. Of `detail::Operations`.
+  { run_task(collective, task) } -> std::same_as<void>;
 
   requires CollectiveOn<C, float> && CollectiveOn<C, double>;
   requires CollectiveOn<C, std::int8_t> && CollectiveOn<C, std::int16_t>;

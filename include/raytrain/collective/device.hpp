@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include <raytrain/collective/buffer.hpp>
 #include <raytrain/collective/collective.hpp>
 #include <raytrain/collective/cuda/cuda_error.hpp>
 #include <raytrain/collective/cuda/device_group.hpp>
@@ -23,6 +24,7 @@
 #include <raytrain/collective/detail/call_errors.hpp>
 #include <raytrain/collective/detail/group_checks.hpp>
 #include <raytrain/collective/detail/operations.hpp>
+#include <raytrain/collective/detail/pages.hpp>
 #include <raytrain/collective/detail/patience.hpp>
 #include <raytrain/collective/local.hpp>
 #include <raytrain/core/element_type.hpp>
@@ -47,7 +49,7 @@ namespace raytrain {
 ///          world size * sizeof(T) bytes of device memory an element.
 class DeviceCollective : public detail::Operations<DeviceCollective> {
  public:
-  static constexpr bool takes_device_arrays = true;
+  static constexpr auto takes_device_arrays() noexcept -> bool { return true; }
 
   /// `stream`: where this rank's arrays are computed; see `DevicePlace`.
   ///
@@ -69,6 +71,14 @@ class DeviceCollective : public detail::Operations<DeviceCollective> {
 
   /// Returns when all ranks have called it.
   void barrier() { (void)open({}, {}); }
+
+  /// An array of `size` zeros in the device's memory, which the host cannot read by itself.
+  ///
+  /// Errors: `std::bad_alloc`; `backend` when CUDA reports an error.
+  template <Element T>
+  [[nodiscard]] auto allocate(std::size_t size) -> Buffer<T> {
+    return {detail::allocate_on_device(group_->device(), detail::array_bytes<T>(size), stream_), size};
+  }
 
  private:
   friend class detail::Operations<DeviceCollective>;

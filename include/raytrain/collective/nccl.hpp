@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include <raytrain/collective/buffer.hpp>
 #include <raytrain/collective/collective.hpp>
 #include <raytrain/collective/cuda/cuda_error.hpp>
 #include <raytrain/collective/cuda/device_memory.hpp>
@@ -25,6 +26,7 @@
 #include <raytrain/collective/detail/call.hpp>
 #include <raytrain/collective/detail/group_checks.hpp>
 #include <raytrain/collective/detail/operations.hpp>
+#include <raytrain/collective/detail/pages.hpp>
 #include <raytrain/collective/detail/patience.hpp>
 #include <raytrain/collective/nccl/native_reduction.hpp>
 #include <raytrain/collective/nccl/nccl_communicator.hpp>
@@ -62,7 +64,7 @@ namespace raytrain {
 ///          once for each host; they need a second array's memory.
 class NcclCollective : public detail::Operations<NcclCollective> {
  public:
-  static constexpr bool takes_device_arrays = true;
+  static constexpr auto takes_device_arrays() noexcept -> bool { return true; }
 
   /// Returns when all ranks have come. A rank per GPU: NCCL takes none twice.
   ///
@@ -105,13 +107,22 @@ class NcclCollective : public detail::Operations<NcclCollective> {
     agree({}, {});
   }
 
+  /// An array of `size` zeros in the device's memory, which the host cannot read by itself.
+  ///
+  /// Errors: `std::bad_alloc`; `backend` when CUDA reports an error.
+  template <Element T>
+  [[nodiscard]] auto allocate(std::size_t size) -> Buffer<T> {
+    return {detail::allocate_on_device(place_.device, detail::array_bytes<T>(size), place_.stream), size};
+  }
+
  private:
   friend class detail::Operations<NcclCollective>;
 
   /// What a rank shows to the others.
   struct Notice {
     detail::Call call;
-    std::uint64_t wants_stop;
+    std::uint32_t wants_stop;
+    Reduction reduction;
   };
   static_assert(std::is_trivially_copyable_v<Notice>);
 
@@ -244,10 +255,13 @@ class NcclCollective : public detail::Operations<NcclCollective> {
     agreement_.check_usable(call, rank_);
     guarded([&] {
       group_->members_[rank_.value].operations.store(++entered_);
-      Notice const notice{call, group_->stop_requested_.load() ? 1U : 0U};
+      Notice const notice{call, group_->stop_requested_.load() ? 1U : 0U, group_->options_.reduction};
       notices_.resize(size().value);
       exchange(call, std::span{&notice, 1}, std::span{notices_});
     });
+    // In rank order or not, they would wait for each other in different calls of NCCL.
+    if (!std::ranges::all_of(notices_, [&](Notice const& each) { return each.reduction == notices_[0].reduction; }))
+      agreement_.end_by(detail::options_error("NcclGroup", "NcclOptions::reduction"));
     calls_.clear();
     for (auto const& notice : notices_) calls_.push_back(notice.call);
     agreement_.check(calls_, counts, [&](std::span<std::size_t const> mine, std::span<std::size_t> all) {

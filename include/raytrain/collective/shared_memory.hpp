@@ -8,7 +8,8 @@
 namespace raytrain {
 
 /// One worker's place in a `SharedMemoryGroup`: exchanges arrays with the group's other processes, through memory they
-/// all see. Arrays from `allocate` are in that memory; others go through it, which takes 1.2 to 3 times as long.
+/// all see. Arrays from `allocate` are in that memory; others go through it, which takes longer: by how much depends on
+/// their size and the machine, from nothing to 4 times, as `benchmarks/run allreduce` shows.
 using SharedMemoryCollective = detail::HostCollective<SharedMemoryGroup>;
 
 static_assert(Collective<SharedMemoryCollective>);

@@ -44,6 +44,9 @@ class WorkerCollective : public detail::Operations<WorkerCollective> {
     return local_ ? local_->stop_agreed() : other_->stop_agreed();
   }
 
+  /// Whether arrays are in the memory of the worker's GPU; otherwise they are in the host's.
+  [[nodiscard]] auto takes_device_arrays() const noexcept -> bool { return !local_ && other_->takes_device_arrays(); }
+
   /// Returns when all ranks have called it.
   void barrier() { return local_ ? local_->barrier() : other_->barrier(); }
 

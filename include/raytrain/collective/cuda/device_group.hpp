@@ -9,6 +9,7 @@
 #include <string>
 #include <utility>
 
+#include <raytrain/collective/collective_group.hpp>
 #include <raytrain/collective/cuda/device_memory.hpp>
 #include <raytrain/collective/cuda/device_reduction.hpp>
 #include <raytrain/collective/detail/group_checks.hpp>
@@ -21,7 +22,7 @@ namespace raytrain {
 /// The world of workers that are threads of this process and share one GPU: what their `DeviceCollective`s share.
 ///
 /// Threads: every function from any thread.
-class DeviceGroup {
+class DeviceGroup : public CollectiveGroup {
  public:
   static constexpr std::uint32_t max_size = std::min(LocalGroup::max_size, detail::DeviceReduction::max_arrays);
 
@@ -34,20 +35,20 @@ class DeviceGroup {
     meeting_ = std::make_shared<LocalGroup>(size, std::move(limits));
   }
 
-  [[nodiscard]] auto size() const noexcept -> WorldSize { return size_; }
+  [[nodiscard]] auto size() const noexcept -> WorldSize override { return size_; }
   [[nodiscard]] auto device() const noexcept -> int { return device_; }
 
   /// As `LocalGroup::request_stop`.
-  void request_stop() noexcept { meeting_->request_stop(); }
+  void request_stop() noexcept override { meeting_->request_stop(); }
 
   /// As `LocalGroup::abort`.
-  void abort() noexcept {
+  void abort() noexcept override {
     aborted_.store(true);
     meeting_->abort();
   }
 
   /// As `LocalGroup::leave`.
-  void leave(Rank rank) noexcept { meeting_->leave(rank); }
+  void leave(Rank rank) noexcept override { meeting_->leave(rank); }
 
  private:
   friend class DeviceCollective;

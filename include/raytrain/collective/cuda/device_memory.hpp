@@ -4,6 +4,8 @@
 #include <cuda_runtime_api.h>
 
 #include <cstddef>
+#include <memory>
+#include <new>
 #include <string>
 #include <utility>
 
@@ -117,6 +119,26 @@ class GrowingBuffer {
 using DeviceBuffer = GrowingBuffer<&cudaMalloc, &cudaFree>;
 /// On the host, where the device can reach it by itself.
 using PinnedBuffer = GrowingBuffer<&cudaMallocHost, &cudaFreeHost>;
+
+/// Zeros on the device, as of what comes next on the stream and for the host.
+///
+/// Errors: `std::bad_alloc` when there is no room, `backend`.
+[[nodiscard]] inline auto allocate_on_device(int device, std::size_t bytes, cudaStream_t stream)
+    -> std::shared_ptr<void> {
+  if (bytes == 0) return nullptr;
+  DeviceScope const scope{device};
+  void* memory = nullptr;
+  auto const result = cudaMalloc(&memory, bytes);
+  if (result == cudaErrorMemoryAllocation) {
+    (void)cudaGetLastError();
+    throw std::bad_alloc{};
+  }
+  check_cuda(result, "cudaMalloc");
+  std::shared_ptr<void> const array{memory, [](void* of) { (void)cudaFree(of); }};
+  check_cuda(cudaMemsetAsync(memory, 0, bytes, stream), "cudaMemsetAsync");
+  check_cuda(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
+  return array;
+}
 
 /// Errors: `backend` where there is no GPU or no driver, `invalid_call` for a device that there is not.
 inline void check_device(int device, std::string const& attempted) {

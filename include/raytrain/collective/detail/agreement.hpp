@@ -25,6 +25,12 @@ class Agreement {
     since_ = std::move(why);
   }
 
+  /// For what all ranks come to know together.
+  [[noreturn]] void end_by(Error const& error) {
+    break_off(error.code(), error.happened());
+    throw error;
+  }
+
   /// Errors: after `break_off` its own, after a `check` that threw `rank_mismatch`.
   void check_usable(Call const& call, Rank rank) const {
     if (since_.empty()) return;
@@ -52,9 +58,7 @@ class Agreement {
       first.counts = std::span{all}.first(ranks);
       second.counts = std::span{all}.subspan(odd * ranks, ranks);
     }
-    auto const error = mismatch_error(first, Rank{static_cast<std::uint32_t>(odd)}, second);
-    break_off(error.code(), error.happened());
-    throw error;
+    end_by(mismatch_error(first, Rank{static_cast<std::uint32_t>(odd)}, second));
   }
 
  private:

@@ -27,6 +27,7 @@ class CollectiveModel {
   [[nodiscard]] virtual auto rank() const noexcept -> Rank = 0;
   [[nodiscard]] virtual auto size() const noexcept -> WorldSize = 0;
   [[nodiscard]] virtual auto stop_agreed() const noexcept -> bool = 0;
+  [[nodiscard]] virtual auto takes_device_arrays() const noexcept -> bool = 0;
   virtual void barrier() = 0;
   virtual void run(Task const& task) = 0;
   /// Zeros.
@@ -41,6 +42,9 @@ class CollectiveModelOf final : public CollectiveModel {
   [[nodiscard]] auto rank() const noexcept -> Rank override { return collective_.rank(); }
   [[nodiscard]] auto size() const noexcept -> WorldSize override { return collective_.size(); }
   [[nodiscard]] auto stop_agreed() const noexcept -> bool override { return collective_.stop_agreed(); }
+  [[nodiscard]] auto takes_device_arrays() const noexcept -> bool override {
+    return requires { C::takes_device_arrays(); };
+  }
   void barrier() override { collective_.barrier(); }
   void run(Task const& task) override { run_task(collective_, task); }
   [[nodiscard]] auto allocate(std::size_t size_bytes) -> std::shared_ptr<void> override {

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <span>
 #include <type_traits>
+#include <utility>
 
 #include <raytrain/collective/detail/argument_checks.hpp>
 #include <raytrain/collective/detail/call.hpp>
@@ -25,7 +26,26 @@ struct Task {
   std::span<std::size_t const> counts{};  ///< Of all_gatherv, by rank.
 };
 
+template <class T>
+inline constexpr bool is_span = false;
+template <class T, std::size_t extent>
+inline constexpr bool is_span<std::span<T, extent>> = true;
+
+/// An array of elements that knows its size, and is no span: a std::vector, a std::array, a Buffer.
+template <class A>
+concept Array = !is_span<std::remove_const_t<A>> && requires(A & array) {
+  requires Element<typename decltype(std::span{array})::element_type>;
+};
+
+template <Array A>
+[[nodiscard]] constexpr auto span_of(A& array) noexcept {
+  return std::span<typename decltype(std::span{array})::element_type>{array};
+}
+template <Array A>
+using ElementOf = typename decltype(span_of(std::declval<A&>()))::element_type;
+
 /// The operations of a `Collective`, for a model that has `rank()`, `size()`, `void run(Task const&)` and `barrier()`.
+/// In the place of each span there may be an `Array`.
 ///
 /// Errors: every operation: `rank_mismatch` as `Collective` says, `invalid_call` for a null array with a size, for one
 /// in
@@ -138,6 +158,39 @@ class Operations {
     perform<T>(call, mine, all, nullptr, counts);
   }
 
+  template <Array A>
+  void all_reduce(A& values, ReduceOp op) {
+    all_reduce(span_of(values), op);
+  }
+  template <Array A>
+  void broadcast(A& values, Rank root) {
+    broadcast(span_of(values), root);
+  }
+  template <Array A>
+  void all_gather(std::span<ElementOf<A> const> mine, A& all) {
+    all_gather(mine, span_of(all));
+  }
+  template <Array A>
+  void reduce_scatter(std::span<ElementOf<A> const> all, A& mine, ReduceOp op) {
+    reduce_scatter(all, span_of(mine), op);
+  }
+  template <Array A>
+  void reduce(A& values, ReduceOp op, Rank root) {
+    reduce(span_of(values), op, root);
+  }
+  template <Array A>
+  void gather(std::span<ElementOf<A> const> mine, A& all, Rank root) {
+    gather(mine, span_of(all), root);
+  }
+  template <Array A>
+  void scatter(std::span<ElementOf<A> const> all, A& mine, Rank root) {
+    scatter(all, span_of(mine), root);
+  }
+  template <Array A>
+  void all_gatherv(std::span<ElementOf<A> const> mine, A& all, std::span<std::size_t const> counts) {
+    all_gatherv(mine, span_of(all), counts);
+  }
+
  protected:
   ~Operations() = default;
 
@@ -172,10 +225,11 @@ class Operations {
   }
 
   void check_memory(void const* array, Call const& call, char const* name) {
-    if constexpr (!requires { requires Model::takes_device_arrays; }) {
-      if (device_memory_.is_on_device(array)) [[unlikely]]
-        checks().refuse_device_memory(call, name);
+    if constexpr (requires { model().takes_device_arrays(); }) {
+      if (model().takes_device_arrays()) return;
     }
+    if (device_memory_.is_on_device(array)) [[unlikely]]
+      checks().refuse_device_memory(call, name);
   }
 
   auto model() noexcept -> Model& { return static_cast<Model&>(*this); }

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include <raytrain/collective/collective_group.hpp>
 #include <raytrain/collective/nccl/nccl_id.hpp>
 #include <raytrain/collective/wait_limits.hpp>
 #include <raytrain/core/error.hpp>
@@ -27,7 +28,7 @@ struct NcclOptions {
 /// where the ranks are threads. Through it the launcher stops them.
 ///
 /// Threads: every function from any thread.
-class NcclGroup {
+class NcclGroup : public CollectiveGroup {
  public:
   /// The same id, size and reduction on every rank.
   ///
@@ -42,19 +43,21 @@ class NcclGroup {
     options_.limits.validate("NcclGroup");
   }
 
-  [[nodiscard]] auto size() const noexcept -> WorldSize { return {static_cast<std::uint32_t>(members_.size())}; }
+  [[nodiscard]] auto size() const noexcept -> WorldSize override {
+    return {static_cast<std::uint32_t>(members_.size())};
+  }
 
   /// Makes `NcclCollective::stop_agreed` true on every rank of the world, from the same operation on.
-  void request_stop() noexcept { stop_requested_.store(true); }
+  void request_stop() noexcept override { stop_requested_.store(true); }
 
   /// Makes ranks of this process that wait, and all their later calls, throw `Stopped`; they abort their communicators
   /// within some milliseconds. An operation that is stopped so may have ended on another rank. Ranks of other processes
   /// wait until theirs are aborted, NCCL reports the loss, or `WaitLimits::timeout` is over.
-  void abort() noexcept { aborted_.store(true); }
+  void abort() noexcept override { aborted_.store(true); }
 
   /// A worker's function has ended: ranks of this process that wait for it, and all their later calls, throw
   /// `Error{Errc::rank_mismatch}`. Those of other processes cannot know. A worker that fails aborts before it leaves.
-  void leave(Rank rank) noexcept {
+  void leave(Rank rank) noexcept override {
     if (rank.value >= members_.size()) return;
     members_[rank.value].ended.store(true);
     auto expected = nobody;
