@@ -49,6 +49,9 @@ class SpreadThreads : public Launcher {
   }
   void tell(Message const& message) override { threads_.tell(message); }
   void join() noexcept override { threads_.join(); }
+  void leave_behind(std::vector<Rank> const& workers, std::string const& last_word) noexcept override {
+    threads_.leave_behind(workers, last_word);
+  }
 
  private:
   ThreadLauncher threads_;
@@ -120,7 +123,8 @@ TEST_CASE("run.json names the hosts of all workers, each once and in rank order"
                             .data = {},
                             .datasets = {},
                             .clock = clock,
-                            .called = clock.now()}};
+                            .called = clock.now(),
+                            .ends_processes = false}};
   driver.run([](WorkerSetup) { return false; });
   CHECK(read_run_record(folder.path() / "r").hosts == std::vector<std::string>{"node0", "node1"});
 }
