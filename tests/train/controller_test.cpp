@@ -333,6 +333,14 @@ TEST_CASE("a run that a callback finishes before it begins starts no worker and 
   CHECK(controller.state() == RunState::finished);
 }
 
+TEST_CASE("a run that a callback finishes early has not finished if a worker is left behind") {
+  Controller controller{WorldSize{1}, {}, {}};
+  start(controller, 1);
+  controller.handle(RunEvent{CallbackStop{true}});
+  controller.handle(RunEvent{StopRequest{2}});
+  CHECK(find<FinishRun>(controller.handle(RunEvent{GraceOver{true}}))->state == RunState::aborted);
+}
+
 TEST_CASE("a run that a callback finishes early has failed if a worker then fails") {
   Controller controller{WorldSize{1}, {}, {}};
   start(controller, 1);

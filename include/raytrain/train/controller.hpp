@@ -285,7 +285,7 @@ class Controller {
   void finish_when_done() {
     if (state_ == RunState::initializing || !scores_.empty()) return;
     if (launched_ && !std::ranges::all_of(workers_, &Worker::ended)) return;
-    auto const complete = finished_early_ || (launched_ && !cut_short_);
+    auto const complete = left_behind_.empty() && (finished_early_ || (launched_ && !cut_short_));
     state_ = !failures_.empty() ? RunState::errored : complete ? RunState::finished : RunState::aborted;
     act(FinishRun{state_, std::move(failures_), std::move(left_behind_)});
   }
