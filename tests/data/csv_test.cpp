@@ -73,6 +73,40 @@ TEST_CASE("a float that is missing is a NaN") {
   for (auto const value : data.column("a").as<float>()) CHECK(std::isnan(value));
 }
 
+TEST_CASE("lines may end with a carriage return alone, skipped ones and the last one too") {
+  auto const data =
+      read_text("of words, \"and\rmore\r\na,b\r1,\"2\"\r\r3,\"4\r\"\"\r\"\r", {.skip_lines = 2, .columns = {"a"}});
+  CHECK(floats(data, "a") == std::vector<float>{1, 3});
+  CHECK(floats(read_text("a\r1\r2"), "a") == std::vector<float>{1, 2});
+  check_contains(thrown_error([] { (void)read_text("a\r1\r\r\nx\r"); }), "line 4, column 'a': 'x' is not a number");
+}
+
+TEST_CASE("a number too small for its column is 0, and one too large is refused") {
+  auto const data =
+      read_text("a,b\n1e-50,1e-400\n-1e-300,-1e-400\n1e-40,1e-320\n", {.types = {{"b", CsvType::float64}}});
+  CHECK(floats(data, "a") == std::vector<float>{0, 0, 1e-40F});
+  CHECK(data.column("b").as<double>()[0] == 0);
+  CHECK(data.column("b").as<double>()[2] == 1e-320);
+  CHECK(std::signbit(floats(data, "a")[1]));
+  for (auto const* const text : {"a\n1e50\n", "a\n-1e50\n", "a\n1e-50x\n"}) {
+    check_contains(thrown_error([&] { (void)read_text(text); }), "is not a number that it can hold");
+  }
+}
+
+TEST_CASE("tens of thousands of columns are each found by name, and two of one name among them") {
+  constexpr auto count = 60'000;
+  std::string names;
+  std::string values;
+  for (auto i = 0; i < count; ++i) {
+    names += fmt::format("{}c{}", i == 0 ? "" : ",", i);
+    values += fmt::format("{}{}", i == 0 ? "" : ",", i);
+  }
+  auto const data = read_text(names + "\n" + values + "\n");
+  CHECK(data.columns().size() == count);
+  CHECK(floats(data, "c59999") == std::vector<float>{59'999});
+  check_contains(thrown_error([&] { (void)read_text(names + ",c7\n"); }), "two columns are named 'c7'");
+}
+
 TEST_CASE("what is no table of numbers is refused with line and column") {
   auto const refused = [](std::string_view text, CsvOptions const& options = {}) {
     return thrown_error([&] { (void)read_text(text, options); });
@@ -94,6 +128,9 @@ TEST_CASE("what is no table of numbers is refused with line and column") {
   check_contains(refused("a\n1.5\n", {.types = {{"a", CsvType::int32}}}), "line 2, column 'a': '1.5' is not a number");
   check_contains(refused("a\n3000000000\n", {.types = {{"a", CsvType::int32}}}), "'3000000000' is not a number");
   check_contains(refused("a\n\n", {.skip_lines = 5}), "there are no rows");
+  for (auto const* const text : {"+", "+NA", "+?", "++1", "+-1", "-NA"}) {
+    check_contains(refused(fmt::format("a\n{}\n", text)), fmt::format("column 'a': '{}' is not a number", text));
+  }
 }
 
 TEST_CASE("a file is read the same compressed, and wherever its pieces end") {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cmath>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -16,6 +17,7 @@
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <unordered_map>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -65,7 +67,6 @@ class CsvColumn {
   [[nodiscard]] auto add(std::string_view text) -> bool {
     while (text.starts_with(' ') || text.starts_with('\t')) text.remove_prefix(1);
     while (text.ends_with(' ') || text.ends_with('\t')) text.remove_suffix(1);
-    if (text.starts_with('+') && !text.starts_with("+-")) text.remove_prefix(1);
     return std::visit([&]<class T>(std::vector<T>& values) { return add_to(values, text); }, values_);
   }
 
@@ -83,9 +84,20 @@ class CsvColumn {
         return true;
       }
     }
+    if (text.starts_with('+') && !text.starts_with("+-")) text.remove_prefix(1);
+    auto const* const last = text.data() + text.size();
     T value{};
-    auto const [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (problem != std::errc{} || end != text.data() + text.size()) return false;
+    auto [end, problem] = std::from_chars(text.data(), last, value);
+    if constexpr (std::floating_point<T>) {
+      // Out of range is too large, or so small that it is 0 to this type.
+      if (problem == std::errc::result_out_of_range) {
+        long double wide{};
+        problem = std::from_chars(text.data(), last, wide).ec;
+        if (std::abs(wide) >= 1) return false;
+        value = static_cast<T>(wide);
+      }
+    }
+    if (problem != std::errc{} || end != last) return false;
     values.push_back(value);
     return true;
   }
@@ -153,22 +165,23 @@ class CsvTable {
 
   void begin(std::vector<std::string> const& names) {
     begun_ = true;
-    for (auto name = names.begin(); name != names.end(); ++name) {
-      if (std::find(names.begin(), name, *name) != name) {
-        refuse(fmt::format("two columns are named '{}'", *name), "give all of them a name by CsvOptions::column_names");
+    std::unordered_map<std::string_view, std::size_t> places;
+    for (auto const& name : names) {
+      if (!places.emplace(name, places.size()).second) {
+        refuse(fmt::format("two columns are named '{}'", name), "give all of them a name by CsvOptions::column_names");
       }
     }
     auto const& kept = options_.columns.empty() ? names : options_.columns;
     slots_.assign(names.size(), left_out);
     for (auto const& name : kept) {
-      auto const found = std::ranges::find(names, name);
-      if (found == names.end()) not_there("columns", name, names);
+      auto const found = places.find(name);
+      if (found == places.end()) not_there("columns", name, names);
       auto const type = options_.types.find(name);
-      slots_[static_cast<std::size_t>(found - names.begin())] = columns_.size();
+      slots_[found->second] = columns_.size();
       columns_.emplace_back(name, type == options_.types.end() ? CsvType::float32 : type->second);
     }
     for (auto const& [name, type] : options_.types) {
-      if (std::ranges::find(names, name) == names.end()) not_there("types", name, names);
+      if (!places.contains(name)) not_there("types", name, names);
     }
   }
 
@@ -204,6 +217,7 @@ class CsvTable {
 
 /// The numbers of a CSV file, plain or gzip, one column for each of its own.
 ///
+/// Lines end with a line feed, a carriage return, or both. A number too small for its column is 0.
 /// Errors: `not_found` for a file or a column that is not there, listing those that are; `io`; `invalid_data` for a
 /// line
 ///         with more or fewer fields than columns, a field that is no number, two columns of one name, and no rows,
@@ -212,8 +226,7 @@ class CsvTable {
 [[nodiscard]] inline auto read_csv(std::filesystem::path const& path, CsvOptions const& options = {}) -> Dataset {
   detail::DataFile file{path};
   detail::CsvTable table{options, fmt::format("read CSV file '{}'", path.string())};
-  detail::CsvScanner scanner{options.delimiter};
-  std::size_t skipped = 0;
+  detail::CsvScanner scanner{options.delimiter, options.skip_lines};
   auto const field = [&](std::string_view text) { table.field(text, scanner.line_number()); };
   auto const line = [&] { table.end_line(scanner.line_number()); };
   constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
@@ -222,15 +235,6 @@ class CsvTable {
   while (auto const count = file.read(std::as_writable_bytes(std::span{buffer}))) {
     std::string_view piece{buffer.data(), count};
     if (std::exchange(first, false) && piece.starts_with(byte_order_mark)) piece.remove_prefix(byte_order_mark.size());
-    for (; skipped < options.skip_lines && !piece.empty(); ++skipped) {
-      auto const end = piece.find('\n');
-      if (end == std::string_view::npos) {
-        piece = {};
-        break;
-      }
-      scanner.feed("\n", field, line);
-      piece.remove_prefix(end + 1);
-    }
     scanner.feed(piece, field, line);
     if (scanner.problem()) break;
   }

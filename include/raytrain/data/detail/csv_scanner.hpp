@@ -6,17 +6,20 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include <fmt/format.h>
 
 namespace raytrain::detail {
 
-/// Cuts text that comes in pieces into the fields of its lines, quoted ones as RFC 4180 has them.
+/// Cuts text that comes in pieces into the fields of its lines, quoted ones as RFC 4180 has them. A line ends with a
+/// line feed, a carriage return, or both.
 ///
 /// Threads: one at a time.
 class CsvScanner {
  public:
-  explicit CsvScanner(char delimiter) : delimiter_{delimiter} {}
+  /// `skip_lines`: at the beginning, whatever they hold.
+  explicit CsvScanner(char delimiter, std::size_t skip_lines = 0) : delimiter_{delimiter}, skip_lines_{skip_lines} {}
 
   /// Calls `field(text)` at each field's end and `line()` at each line's. Empty lines are none. The first problem in
   /// the text ends it; what comes behind is not looked at.
@@ -48,6 +51,7 @@ class CsvScanner {
 
   template <class Field, class Line>
   void take(char c, Field const& field, Line const& line) {
+    auto const follows_return = std::exchange(follows_return_, false);
     if (state_ == State::quoted) {
       if (c == '"') {
         state_ = State::quote_in_quoted;
@@ -55,6 +59,11 @@ class CsvScanner {
         if (c == '\n') ++line_number_;
         text_ += c;
       }
+    } else if (c == '\r' || c == '\n') {
+      follows_return_ = c == '\r';
+      if (c == '\r' || !follows_return) end_line(field, line);
+    } else if (line_number_ <= skip_lines_) {
+      return;
     } else if (c == '"' && state_ == State::quote_in_quoted) {
       text_ += c;
       state_ = State::quoted;
@@ -64,24 +73,22 @@ class CsvScanner {
     } else if (c == delimiter_) {
       end_field(field);
       has_fields_ = true;
-    } else if (c == '\n') {
-      if (text_.ends_with('\r') && state_ == State::plain) text_.pop_back();
-      auto const empty = !has_fields_ && text_.empty() && state_ != State::quote_in_quoted;
-      if (!empty) {
-        end_field(field);
-        line();
-      }
-      text_.clear();
-      state_ = State::start;
-      has_fields_ = false;
-      ++line_number_;
     } else if (state_ == State::quote_in_quoted) {
-      // The end of a line may have two characters.
-      if (c != '\r') problem_ = fmt::format("line {}: '{}' follows the end of a quoted field", line_number_, c);
+      problem_ = fmt::format("line {}: '{}' follows the end of a quoted field", line_number_, c);
     } else {
       text_ += c;
       state_ = State::plain;
     }
+  }
+
+  template <class Field, class Line>
+  void end_line(Field const& field, Line const& line) {
+    if (!is_at_line_start()) {
+      end_field(field);
+      line();
+    }
+    has_fields_ = false;
+    ++line_number_;
   }
 
   template <class Field>
@@ -92,8 +99,10 @@ class CsvScanner {
   }
 
   char delimiter_;
+  std::size_t skip_lines_;
   State state_ = State::start;
   std::string text_;
+  bool follows_return_ = false;
   bool has_fields_ = false;  ///< Of this line, before the one that is being read.
   std::uint64_t line_number_ = 1;
   std::uint64_t opened_ = 0;
