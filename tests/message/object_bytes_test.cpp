@@ -6,10 +6,12 @@
 #include <mutex>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include <doctest/doctest.h>
 #include <cereal/types/map.hpp>
+#include <cereal/types/variant.hpp>
 
 #include "../support/thrown_error.hpp"
 
@@ -47,6 +49,11 @@ TEST_CASE("an object comes out of its bytes as it went in") {
   CHECK(from_bytes<Split>(to_bytes(Split{})) == Split{});
   CHECK(from_bytes<std::vector<std::string>>(to_bytes(std::vector<std::string>{"", "x"})) ==
         std::vector<std::string>{"", "x"});
+}
+
+TEST_CASE("bytes that cereal itself refuses are refused as bad messages, too") {
+  auto const text = thrown_error([] { (void)from_bytes<std::variant<int, float>>(to_bytes(std::int64_t{7})); });
+  CHECK(text.starts_with("bad_message: decoding a message: Invalid 'index' selector"));
 }
 
 TEST_CASE("bytes of another object are refused, whether they are too few or too many") {

@@ -29,12 +29,17 @@ template <Transferable T>
 
 /// The value that `to_bytes` made these bytes of.
 ///
-/// Errors: `bad_message` when they are not those of a `T`.
+/// Errors: `bad_message` for bytes that cannot be those of a `T`. Those of another type may be: they have no mark of
+/// it.
 template <Transferable T>
 [[nodiscard]] auto from_bytes(BytesView bytes) -> T {
   detail::WireInput archive{bytes};
   T value{};
-  archive(value);
+  try {
+    archive(value);
+  } catch (cereal::Exception const& error) {
+    detail::refuse_message(error.what());
+  }
   if (archive.left() > 0) detail::refuse_message(std::to_string(archive.left()) + " bytes follow the last field");
   return value;
 }
