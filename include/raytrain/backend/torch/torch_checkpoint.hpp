@@ -69,12 +69,20 @@ inline constexpr auto state_remedy = "build it as it was when it was saved, or s
 /// The state as bytes of LibTorch's own file format, which torch::load and torch.jit.load read.
 ///
 /// Errors: `backend`.
+/// Cost: memory for the bytes, once.
 template <TorchState T>
 [[nodiscard]] auto state_to_bytes(T const& value) -> Bytes {
   return detail::torch_call("storing a state", [&] {
     Bytes bytes;
     torch::serialize::OutputArchive archive{std::make_shared<torch::jit::CompilationUnit>()};
     detail::state_of(value).save(archive);
+    // Counted first: growing would hold them twice, and takes longer.
+    std::size_t size_bytes = 0;
+    archive.save_to([&](void const*, std::size_t size) {
+      size_bytes += size;
+      return size;
+    });
+    bytes.reserve(size_bytes);
     archive.save_to([&](void const* data, std::size_t size) {
       auto const* const first = static_cast<std::byte const*>(data);
       bytes.insert(bytes.end(), first, first + size);
