@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "../data/allocation_count.hpp"
 #include "../support/temporary_folder.hpp"
 #include "torch_run.hpp"
 
@@ -103,6 +104,18 @@ TEST_CASE_TEMPLATE("a run that was interrupted goes on to the very bits of one t
     CHECK_FALSE(same_bits(half, expected));
     CHECK(same_bits(train_until<Optimizer>(4, workers, parts.path()), expected));
   }
+}
+
+TEST_CASE("a state is stored in memory for its bytes, once") {
+  torch::nn::Sequential model{torch::nn::Linear{1024, 1024}, torch::nn::Linear{1024, 1024}};
+  auto optimizer = Adam::make(model->parameters());
+  model->forward(torch::ones({1, 1024})).sum().backward();
+  optimizer.step();
+  auto const before = allocated_bytes();
+  forget_peak();
+  auto const stored = state_to_bytes(optimizer);
+  CHECK(stored.size() > std::size_t{16} << 20U);
+  CHECK(peak_allocated_bytes() - before < stored.size() + stored.size() / 8);
 }
 
 TEST_CASE("restore gives 0 at the beginning, else the epoch after the checkpointed one") {
