@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -25,6 +27,7 @@
 #include <raytrain/message/report_line.hpp>
 #include <raytrain/testing/manual_clock.hpp>
 
+#include "../checkpoint/child_process.hpp"
 #include "../support/temporary_folder.hpp"
 
 using raytrain::testing::TemporaryFolder;
@@ -131,6 +134,31 @@ TEST_CASE("a file that cannot be opened or written is an error that names it") {
                          "again",
                          Error);
   }
+}
+
+TEST_CASE("a file that is refused after it was opened is closed again") {
+  TemporaryFolder const folder;
+  auto const path = folder.path() / "lines";
+  std::ofstream{path} << "cut";
+  auto const outcome = in_child([&]() -> std::string {
+    // Its last line cannot be completed.
+    ::rlimit const size{3, 3};
+    std::signal(SIGXFSZ, SIG_IGN);
+    (void)::setrlimit(RLIMIT_FSIZE, &size);
+    auto const next_file = [] {
+      auto const file = ::dup(0);
+      ::close(file);
+      return file;
+    };
+    auto const before = next_file();
+    try {
+      AppendFile const file{path};
+    } catch (Error const& error) {
+      return next_file() == before ? error.what() : "it is still open";
+    }
+    return "no error";
+  });
+  CHECK(outcome.text.starts_with("writing " + path.string() + ": File too large"));
 }
 
 TEST_CASE("Csv has the first report's columns, quotes text, skips other ranks, and goes on without a second header") {

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <utility>
 
+#include <raytrain/checkpoint/detail/file_descriptor.hpp>
 #include <raytrain/core/error.hpp>
 
 namespace raytrain {
@@ -27,26 +28,14 @@ class AppendFile {
   ///
   /// Errors: `io`.
   explicit AppendFile(std::filesystem::path path) : path_{std::move(path)} {
-    file_ = ::open(path_.c_str(), O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
-    if (file_ < 0) refuse("opening");
+    file_ = detail::FileDescriptor{::open(path_.c_str(), O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0644)};
+    if (!file_.is_open()) refuse("opening");
     struct stat status {};
-    if (::fstat(file_, &status) != 0) refuse("reading");
+    if (::fstat(file_.get(), &status) != 0) refuse("reading");
     size_bytes_ = static_cast<std::size_t>(status.st_size);
     char last = '\n';
-    if (size_bytes_ > 0 && ::pread(file_, &last, 1, status.st_size - 1) != 1) refuse("reading");
+    if (size_bytes_ > 0 && ::pread(file_.get(), &last, 1, status.st_size - 1) != 1) refuse("reading");
     if (last != '\n') write_line("");
-  }
-
-  AppendFile(AppendFile&& other) noexcept
-      : path_{std::move(other.path_)}, file_{std::exchange(other.file_, -1)}, size_bytes_{other.size_bytes_} {}
-  auto operator=(AppendFile&& other) noexcept -> AppendFile& {
-    std::swap(path_, other.path_);
-    std::swap(file_, other.file_);
-    std::swap(size_bytes_, other.size_bytes_);
-    return *this;
-  }
-  ~AppendFile() {
-    if (file_ >= 0) ::close(file_);
   }
 
   [[nodiscard]] auto empty() const noexcept -> bool { return size_bytes_ == 0; }
@@ -56,7 +45,7 @@ class AppendFile {
     buffer_.assign(line);
     buffer_ += '\n';
     for (std::string_view rest{buffer_}; !rest.empty();) {
-      auto const written = ::write(file_, rest.data(), rest.size());
+      auto const written = ::write(file_.get(), rest.data(), rest.size());
       if (written < 0 && errno == EINTR) continue;
       if (written < 0) refuse("writing");
       rest.remove_prefix(static_cast<std::size_t>(written));
@@ -72,7 +61,7 @@ class AppendFile {
   }
 
   std::filesystem::path path_;
-  int file_ = -1;
+  detail::FileDescriptor file_;
   std::size_t size_bytes_ = 0;
   std::string buffer_;
 };

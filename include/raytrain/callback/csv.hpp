@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -81,6 +82,9 @@ class Csv final : public Callback {
   // Names of fields are identifiers, so the header of a table that goes on needs no unquoting.
   [[nodiscard]] static auto columns_of(std::filesystem::path const& path) -> std::vector<std::string> {
     std::vector<std::string> columns;
+    std::error_code ignored;
+    // Reading a pipe would wait for a writer for ever.
+    if (!std::filesystem::is_regular_file(path, ignored)) return columns;
     std::ifstream file{path};
     std::string header;
     if (!std::getline(file, header) || header.empty()) return columns;
