@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <limits>
+#include <map>
 #include <memory>
 #include <string>
 #include <thread>
@@ -354,11 +355,16 @@ TEST_CASE("writes that take a few bytes at a time lose nothing") {
 TEST_CASE("a call that a signal interrupts is made again") {
   TemporaryFolder const folder;
   FaultyFiles files;
-  files.before = [calls = 0](std::string const& step) mutable {
-    return (step == "write" || step == "sync") && ++calls % 2 == 1 ? EINTR : 0;
+  std::map<std::string, int> calls;
+  files.before = [&](std::string const& step) {
+    return (step == "write" || step == "sync") && ++calls[step] % 2 == 1 ? EINTR : 0;
   };
   DirectoryStore store{folder.path(), 1, {}, files};
-  commit(store, {draft_of({{"a", "x"}})}).verify();
+  auto const checkpoint = commit(store, {draft_of({{"a", "x"}, {"folder/b", "y"}})});
+  checkpoint.verify();
+  CHECK(text_in(checkpoint, "folder/b") == "y");
+  CHECK(calls["write"] == 2 * 3);       // two files and the manifest, each interrupted and made again
+  CHECK(calls["sync"] == 2 * (3 + 3));  // and the folders of the second file, the checkpoint and the store
 }
 
 TEST_CASE("whatever step of a commit fails is an error with path, cause and remedy, and adds no checkpoint") {

@@ -45,8 +45,8 @@ struct RunStart {
 
 /// The folder of a run while this process trains in it: <storage_path>/<name>/.
 ///
-/// Holds a lock, so that no two processes train in one folder. run.json changes in one step: whatever happens, it is
-/// the old or the new one.
+/// Holds a lock, so that no two processes train in one folder: on one host always, on several where their file system
+/// locks files and .lock stays. run.json changes in one step: whatever happens, it is the old or the new one.
 ///
 /// Threads: one at a time.
 class RunDirectory {
