@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // How runs end that go wrong: never with a hang, never as a success, and never without the cause.
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -10,6 +12,7 @@
 #include <fstream>
 #include <memory>
 #include <span>
+#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -160,6 +163,49 @@ TEST_CASE("a line of progress.jsonl with numbers that no report has is left out"
     std::ofstream{path, std::ios::app} << changed << "\n";
   }
   CHECK(Result::from_path(folder.path() / "r").history.size() == 2);
+}
+
+TEST_CASE("reports that are gone from progress.jsonl are told of, and a line that a crash cut short is not") {
+  TemporaryFolder const folder;
+  auto const progress = folder.path() / "r/progress.jsonl";
+  auto const warnings_with = [&](std::string const& text) {
+    std::ofstream{progress} << text;
+    return MinimalTrainer{epochs_up_to(1), config_in(folder)}.fit().warnings;
+  };
+  MinimalTrainer{epochs_up_to(1), config_in(folder)}.fit();
+  std::ostringstream whole;
+  whole << std::ifstream{progress}.rdbuf();
+  CHECK(warnings_with(whole.str() + "{\"epoch\": 1, \"lo").empty());
+  auto warnings = warnings_with("");
+  REQUIRE(warnings.size() == 1);
+  contains(warnings[0], "Result::history is incomplete: in " + progress.string() +
+                            " are 0 of the 1 reports of rank 0 until the checkpoint; it was removed or changed");
+  warnings = warnings_with("{\"epoch\": 0, \"loss\"; 1.0}\n" + whole.str() + "\x01\n");
+  REQUIRE(warnings.size() == 1);
+  contains(warnings[0], " are 2 damaged lines; it was");
+  std::filesystem::remove(progress);
+  REQUIRE(::mkfifo(progress.c_str(), 0666) == 0);
+  contains(message_of([&] { MinimalTrainer{epochs_up_to(1), config_in(folder)}.fit(); }), "it is not a file");
+}
+
+TEST_CASE("a state is copied once the one before is written, so that one copy is held") {
+  TemporaryFolder const folder;
+  std::weak_ptr<Bytes const> before;
+  auto held = 0;
+  auto const large = [&](CheckpointDraft& part) {
+    held += before.expired() ? 0 : 1;
+    part.add("state", Bytes(std::size_t{32} << 20U));
+    before = part.files().at("state");
+  };
+  auto config = config_in(folder);
+  config.scaling.num_workers = 1;
+  MinimalTrainer{[&](TrainContext& ctx) {
+                   for (auto epoch = 0; epoch < 4; ++epoch)
+                     ctx.report(Epoch{epoch}, CheckpointDraft::replicated(large));
+                 },
+                 config}
+      .fit();
+  CHECK(held == 0);
 }
 
 TEST_CASE("a damaged checkpoint takes no place of those that are kept, and is not offered") {

@@ -30,7 +30,8 @@ class CheckpointStager {
     if (writing_.valid()) writing_.wait();
   }
 
-  /// Waits until this worker's part before this one is written, so that at most one copy of the state is held.
+  /// Waits until this worker's part before this one is written. To hold one copy of the state and not two, `drain`
+  /// before the draft is made.
   ///
   /// Errors: `io` of the part before; the part at hand is then not written.
   void stage(CheckpointDraft draft, std::uint64_t checkpoint) {
@@ -39,8 +40,12 @@ class CheckpointStager {
       link_.send(CheckpointRef{rank(), checkpoint, {}, draft.metadata()});
       return;
     }
-    std::packaged_task<void()> task{
-        [this, checkpoint, part = std::move(draft)] { link_.send(store_.stage(part, rank(), checkpoint)); }};
+    std::packaged_task<void()> task{// Gone before whoever waits for it makes the next one.
+                                    [this, checkpoint, part = std::optional{std::move(draft)}]() mutable {
+                                      auto ref = store_.stage(*part, rank(), checkpoint);
+                                      part.reset();
+                                      link_.send(std::move(ref));
+                                    }};
     writing_ = task.get_future();
     writer_.post([shared = std::make_shared<std::packaged_task<void()>>(std::move(task))] { (*shared)(); });
   }

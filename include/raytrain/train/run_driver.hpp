@@ -86,6 +86,11 @@ class RunDriver {
     });
     if (!checkpoint) plan_.directory.check_none_lost();
     history_ = RunHistory::read(plan_.directory.progress_path());
+    if (auto const missing = history_.missing_until(checkpoint ? checkpoint->training_iteration() : 0);
+        !missing.empty()) {
+      reasons.push_back("Result::history is incomplete: in " + plan_.directory.progress_path().string() + " " +
+                        missing + "; it was removed or changed");
+    }
     controller_.emplace(launcher_.size(), plan_.run.checkpoint, scored(whole_checkpoints(), plan_.run.checkpoint));
     announce(checkpoint);
     for (auto& text : reasons) warn(std::move(text));

@@ -2,15 +2,17 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include <raytrain/checkpoint/detail/read_file.hpp>
+#include <raytrain/core/bytes.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/metrics.hpp>
 #include <raytrain/core/rank.hpp>
@@ -43,17 +45,40 @@ class RunHistory {
   [[nodiscard]] auto last_metrics() const noexcept -> Metrics const& { return last_metrics_; }
   [[nodiscard]] auto take() noexcept -> std::vector<Report> { return std::move(reports_); }
 
-  /// Reads progress.jsonl; none when there is no such file. A line that a crash cut short is skipped.
+  /// What of the reports before a start is missing, in words; empty if nothing is. `training_iteration`: that of the
+  /// checkpoint from which it goes on.
+  [[nodiscard]] auto missing_until(std::uint64_t training_iteration) const -> std::string {
+    auto const kept = static_cast<std::uint64_t>(std::ranges::count_if(reports_, [&](Report const& report) {
+      return report.rank == Rank{0} && report.training_iteration <= training_iteration;
+    }));
+    std::string text;
+    if (kept < training_iteration) {
+      text = "are " + std::to_string(kept) + " of the " + std::to_string(training_iteration) +
+             " reports of rank 0 until the checkpoint";
+    }
+    if (damaged_lines_ > 0) {
+      text += (text.empty() ? "are " : ", and ") + std::to_string(damaged_lines_) + " damaged lines";
+    }
+    return text;
+  }
+
+  /// Reads progress.jsonl; none when there is no such file. A line that cannot be read is left out.
+  ///
+  /// Errors: `io`.
   [[nodiscard]] static auto read(std::filesystem::path const& progress_file) -> RunHistory {
     RunHistory history;
-    std::ifstream lines{progress_file};
-    for (std::string line; std::getline(lines, line);) {
+    if (detail::type_of(progress_file) == std::filesystem::file_type::not_found) return history;
+    auto const content = detail::read_file(progress_file);
+    for (auto rest = text_of(content); !rest.empty();) {
+      auto const line = rest.substr(0, rest.find('\n'));
+      rest.remove_prefix(std::min(line.size() + 1, rest.size()));
       try {
         auto all = metrics_from_json(line);
         auto report = report_in(all);
         history.add(std::move(report), std::move(all));
       } catch (Error const&) {
-        continue;
+        auto const is_cut_short = line.starts_with('{') && !line.ends_with('}');  // by a crash
+        if (!is_cut_short) ++history.damaged_lines_;
       }
     }
     return history;
@@ -89,6 +114,7 @@ class RunHistory {
   std::vector<Report> reports_;
   std::map<Rank, std::uint64_t> last_iteration_;
   Metrics last_metrics_;
+  std::size_t damaged_lines_ = 0;
 };
 
 }  // namespace raytrain

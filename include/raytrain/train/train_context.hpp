@@ -89,6 +89,7 @@ class TrainContext {
   void report(R const& metrics, CheckpointDraft draft) {
     auto message = to_report(metrics);
     auto const checkpoint = checkpoints_;
+    stager_.drain();  // before there is a second copy of the state
     draft.materialize(world_rank());
     message.checkpoint = checkpoint;
     ++checkpoints_;
