@@ -101,7 +101,7 @@ inline auto Result::from_path(std::filesystem::path const& run_path) -> Result {
   auto history = RunHistory::read(run_path / progress_file_name);
   result.metrics = history.last_metrics();
   result.history = history.take();
-  DirectoryStore const store{run_path / checkpoints_folder_name, record.attempts};
+  DirectoryStore const store{run_path / checkpoints_folder_name, record.attempts, record.run_id.value_or("")};
   for (auto const& info : store.list()) result.checkpoints.push_back(Checkpoint::from_directory(info.path));
   return result;
 }

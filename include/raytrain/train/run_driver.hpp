@@ -84,7 +84,11 @@ class RunDriver {
       skipped_.push_back(path);
       reasons.push_back("skipped " + path.string() + ": " + std::string{reason});
     });
-    if (!checkpoint) plan_.directory.check_none_lost();
+    if (checkpoint) {
+      plan_.directory.record_checkpoint();
+    } else {
+      plan_.directory.check_none_lost();
+    }
     history_ = RunHistory::read(plan_.directory.progress_path());
     if (auto const missing = history_.missing_until(checkpoint ? checkpoint->training_iteration() : 0);
         !missing.empty()) {
