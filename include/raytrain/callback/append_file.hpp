@@ -12,8 +12,8 @@
 #include <string_view>
 #include <utility>
 
-#include <raytrain/checkpoint/detail/file_descriptor.hpp>
 #include <raytrain/core/error.hpp>
+#include <raytrain/core/file_descriptor.hpp>
 
 namespace raytrain {
 
@@ -28,7 +28,7 @@ class AppendFile {
   ///
   /// Errors: `io`.
   explicit AppendFile(std::filesystem::path path) : path_{std::move(path)} {
-    file_ = detail::FileDescriptor{::open(path_.c_str(), O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0644)};
+    file_ = FileDescriptor{::open(path_.c_str(), O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0644)};
     if (!file_.is_open()) refuse("opening");
     struct stat status {};
     if (::fstat(file_.get(), &status) != 0) refuse("reading");
@@ -61,7 +61,7 @@ class AppendFile {
   }
 
   std::filesystem::path path_;
-  detail::FileDescriptor file_;
+  FileDescriptor file_;
   std::size_t size_bytes_ = 0;
   std::string buffer_;
 };

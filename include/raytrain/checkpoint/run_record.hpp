@@ -10,6 +10,7 @@
 
 #include <raytrain/checkpoint/detail/read_file.hpp>
 #include <raytrain/checkpoint/detail/sealed_json.hpp>
+#include <raytrain/core/bytes.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/message/json.hpp>
 
@@ -86,6 +87,12 @@ struct RunRecord {
                 "choose another RunConfig::name; or remove that file to go on from the checkpoints beside it, if they "
                 "are this program's; or start anew by RunConfig::resume = Resume::fresh"};
   }
+}
+
+/// Text of progress.jsonl; none when there is no such file. Errors: `io`.
+[[nodiscard]] inline auto read_progress(std::filesystem::path const& progress_file) -> std::string {
+  if (detail::type_of(progress_file) == std::filesystem::file_type::not_found) return {};
+  return std::string{text_of(detail::read_file(progress_file))};
 }
 
 /// Compares the fields of a report with those that the run in a folder is known by; no `known` ones are none yet.

@@ -11,8 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include <raytrain/checkpoint/detail/read_file.hpp>
-#include <raytrain/core/bytes.hpp>
+#include <raytrain/checkpoint/run_record.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/metrics.hpp>
 #include <raytrain/core/rank.hpp>
@@ -67,9 +66,8 @@ class RunHistory {
   /// Errors: `io`.
   [[nodiscard]] static auto read(std::filesystem::path const& progress_file) -> RunHistory {
     RunHistory history;
-    if (detail::type_of(progress_file) == std::filesystem::file_type::not_found) return history;
-    auto const content = detail::read_file(progress_file);
-    for (auto rest = text_of(content); !rest.empty();) {
+    auto const content = read_progress(progress_file);
+    for (std::string_view rest{content}; !rest.empty();) {
       auto const line = rest.substr(0, rest.find('\n'));
       rest.remove_prefix(std::min(line.size() + 1, rest.size()));
       try {

@@ -12,9 +12,9 @@
 #include <filesystem>
 #include <string>
 
-#include <raytrain/checkpoint/detail/file_descriptor.hpp>
 #include <raytrain/checkpoint/detail/io_error.hpp>
 #include <raytrain/core/error.hpp>
+#include <raytrain/core/file_descriptor.hpp>
 #include <raytrain/core/host_name.hpp>
 
 namespace raytrain::detail {

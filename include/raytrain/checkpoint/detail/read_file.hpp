@@ -15,11 +15,11 @@
 #include <system_error>
 #include <utility>
 
-#include <raytrain/checkpoint/detail/file_descriptor.hpp>
 #include <raytrain/checkpoint/detail/io_error.hpp>
 #include <raytrain/checkpoint/detail/xxh3.hpp>
 #include <raytrain/core/bytes.hpp>
 #include <raytrain/core/error.hpp>
+#include <raytrain/core/file_descriptor.hpp>
 #include <raytrain/message/message.hpp>
 
 namespace raytrain::detail {

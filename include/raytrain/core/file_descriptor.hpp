@@ -5,7 +5,7 @@
 
 #include <utility>
 
-namespace raytrain::detail {
+namespace raytrain {
 
 /// Owns an open file; -1 is none.
 class FileDescriptor {
@@ -28,4 +28,4 @@ class FileDescriptor {
   int value_ = -1;
 };
 
-}  // namespace raytrain::detail
+}  // namespace raytrain
