@@ -35,10 +35,16 @@ namespace raytrain::testing {
   return seeds;
 }
 
-/// A whole connection, and the first part of one.
+/// A whole connection, first parts of one, and those that are refused with an answer.
 [[nodiscard]] inline auto session_seeds() -> std::vector<Bytes> {
   auto const good = good_session();
-  return {good, {good.begin(), good.begin() + detail::handshake_bytes + 60}, {good.begin(), good.begin() + 20}};
+  detail::Nonce const nonce{std::byte{3}};
+  return {good,
+          {good.begin(), good.begin() + detail::ControlSession::max_handshake_bytes + 60},
+          {good.begin(), good.begin() + detail::handshake_bytes + 20},
+          {good.begin(), good.begin() + 20},
+          handshake_of(detail::make_hello(nonce, Rank{0})),
+          handshake_of(detail::make_handshake(nonce, 2, protocol_version + 1U))};
 }
 
 [[nodiscard]] inline auto json_seeds() -> std::vector<Bytes> {

@@ -22,14 +22,26 @@
 namespace raytrain::testing {
 
 [[nodiscard]] inline auto fuzzed_token() -> RunToken const& {
-  static auto const token = RunToken::from_hex("000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f");
+  static auto const token = RunToken::from_hex("000102030405060708090a0b0c0d0e0f");
   return token;
 }
 
-/// All that rank 2 of 4 may send.
+/// The same on every connection, which lets a recorded one be played again.
+inline constexpr detail::Nonce fuzzed_nonce{std::byte{0xA5}};
+
+/// What a client sends, which knows the token or another one.
+[[nodiscard]] inline auto handshake_of(detail::Handshake const& hello, RunToken const& token = fuzzed_token())
+    -> Bytes {
+  detail::HandshakeBegin const begin{hello, detail::make_challenge(fuzzed_nonce)};
+  Bytes stream{hello.begin(), hello.end()};
+  auto const proof = begin.proof(token);
+  stream.insert(stream.end(), proof.begin(), proof.end());
+  return stream;
+}
+
+/// All that rank 2 of 1 to 3 may send.
 [[nodiscard]] inline auto good_session() -> Bytes {
-  auto const handshake = detail::client_handshake(fuzzed_token(), Rank{2});
-  Bytes stream{handshake.begin(), handshake.end()};
+  auto stream = handshake_of(detail::make_hello(detail::Nonce{std::byte{0x5A}}, Rank{2}));
   auto const add = [&stream](Bytes const& frame) { stream.insert(stream.end(), frame.begin(), frame.end()); };
   add(detail::heartbeat_frame());
   for (auto const& message : sample_messages()) add(encode(message));
@@ -38,6 +50,7 @@ namespace raytrain::testing {
 }
 
 [[nodiscard]] inline auto text_of_event(detail::ControlSession::Event const& event) -> std::string {
+  if (std::holds_alternative<detail::Challenge>(event)) return "challenge";
   if (auto const* const hello = std::get_if<detail::Hello>(&event)) return "hello " + std::to_string(hello->rank.value);
   if (auto const* const refusal = std::get_if<detail::Refusal>(&event)) {
     return (refusal->answer ? "refused and answered: " : "refused: ") + refusal->text;
@@ -51,11 +64,11 @@ namespace raytrain::testing {
 /// The events of a stream that comes in chunks whose sizes `chunk_bytes` tells; an error is the last one.
 template <class ChunkBytes>
 [[nodiscard]] auto events_of(BytesView stream, ChunkBytes const& chunk_bytes) -> std::vector<std::string> {
-  detail::ControlSession session{fuzzed_token(), WorldSize{4}};
+  detail::ControlSession session{{fuzzed_token(), Rank{1}, WorldSize{4}}, fuzzed_nonce};
   std::vector<std::string> events;
   try {
     for (auto rest = stream; !rest.empty();) {
-      auto const chunk = rest.first(std::min<std::size_t>(chunk_bytes(), rest.size()));
+      auto const chunk = rest.first(std::min<std::size_t>({chunk_bytes(), rest.size(), session.wanted_bytes()}));
       session.feed(chunk);
       while (auto event = session.next()) events.push_back(text_of_event(*event));
       rest = rest.subspan(chunk.size());
@@ -67,19 +80,30 @@ template <class ChunkBytes>
   return events;
 }
 
+/// Whether the first bytes of the stream prove the token.
+inline auto proves_token(BytesView stream) -> bool {
+  if (stream.size() < detail::ControlSession::max_handshake_bytes) return false;
+  detail::HandshakeBegin begin{{}, detail::make_challenge(fuzzed_nonce)};
+  std::ranges::copy(stream.first(detail::handshake_bytes), begin.hello.begin());
+  detail::HandshakeView const proof{stream.subspan(detail::handshake_bytes, detail::handshake_bytes)};
+  return begin.is_proof(fuzzed_token(), proof);
+}
+
 /// Whether the stream gets beyond the handshake.
 inline auto check_session(BytesView stream, std::size_t chunk_bytes) -> bool {
   auto const events = events_of(stream, [chunk_bytes] { return chunk_bytes; });
   require(events == events_of(stream, [&stream] { return stream.size(); }), "chunks do not change what is brought");
   if (events.empty()) return false;
-  auto const good = good_session();
-  auto const shows_token =
-      stream.size() >= detail::handshake_bytes && std::ranges::equal(stream.first(24), BytesView{good}.first(24));
-  auto const greeted = events.front().starts_with("hello");
-  require(!greeted || shows_token, "nobody is greeted without the token");
-  require(!events.front().starts_with("refused and answered") || shows_token, "nobody is answered without the token");
-  require(greeted || events.size() == 1, "nothing comes behind a refusal");
-  require(greeted || events.front().starts_with("refused"), "nothing comes before the greeting");
+  auto const proved = proves_token(stream);
+  auto const greeted = events.size() > 1 && events[1].starts_with("hello");
+  for (std::size_t i = 0; i < events.size(); ++i) {
+    auto const refused = events[i].starts_with("refused");
+    require(!refused || i + 1 == events.size(), "nothing comes behind a refusal");
+    require(!events[i].starts_with("refused and answered") || proved, "nobody is answered without the token");
+    require(i != 0 || refused || events[i] == "challenge", "first there is a challenge");
+    require(i != 1 || refused || greeted, "nothing comes before the greeting");
+  }
+  require(!greeted || proved, "nobody is greeted without the token");
   return greeted;
 }
 

@@ -7,6 +7,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
@@ -195,11 +196,46 @@ class RawPeer {
     return true;
   }
 
+  /// The first half of a client's handshake.
+  [[nodiscard]] auto say_hello(detail::Handshake const& hello) const -> detail::HandshakeBegin {
+    send(hello);
+    return {hello, read_handshake()};
+  }
+
+  /// Whether a server that has read the proof takes this for one of its ranks.
+  [[nodiscard]] auto read_answer(RunToken const& token, detail::HandshakeBegin const& begin) const
+      -> detail::HandshakeStatus {
+    auto const answer = read_handshake();
+    detail::HandshakeView const shown{answer};
+    REQUIRE(begin.is_answer(token, shown));
+    return static_cast<detail::HandshakeStatus>(shown.number);
+  }
+
+  [[nodiscard]] auto join(RunToken const& token, detail::Handshake const& hello) const -> detail::HandshakeStatus {
+    auto const begin = say_hello(hello);
+    send(begin.proof(token));
+    return read_answer(token, begin);
+  }
+
   void shake_hands(RunToken const& token, Rank rank) const {
-    send(detail::client_handshake(token, rank));
-    auto const answer = read(detail::handshake_bytes);
-    auto const expected = detail::server_handshake(token, detail::HandshakeStatus::accepted);
-    REQUIRE(answer == Bytes{expected.begin(), expected.end()});
+    REQUIRE(join(token, detail::make_hello(detail::random_nonce(), rank)) == detail::HandshakeStatus::accepted);
+  }
+
+  /// A server's side of it.
+  void accept_hands(RunToken const& token) const {
+    detail::HandshakeBegin begin{read_handshake(), detail::make_challenge(detail::random_nonce())};
+    send(begin.challenge);
+    auto const proof = read_handshake();
+    REQUIRE(begin.is_proof(token, detail::HandshakeView{proof}));
+    send(begin.answer(token, detail::HandshakeStatus::accepted));
+  }
+
+  [[nodiscard]] auto read_handshake() const -> detail::Handshake {
+    auto const bytes = read(detail::handshake_bytes);
+    detail::Handshake handshake{};
+    REQUIRE(bytes.size() == handshake.size());
+    std::ranges::copy(bytes, handshake.begin());
+    return handshake;
   }
 
   void close() {

@@ -162,7 +162,51 @@ TEST_CASE("what is told before a rank connects reaches it afterwards, before wha
   server.tell(Rank{1}, numbered(Rank{1}, 3));
   check_numbered(told.wait_for_messages(4), Rank{1}, 4);
   check_contains(thrown_error([&] { server.tell(Rank{2}, Stop{}); }),
-                 "invalid_call: ControlServer::tell: there is no rank 2 of 2");
+                 "invalid_call: ControlServer::tell: rank 2 is none of 0 to 1");
+}
+
+TEST_CASE("once every rank has connected nobody can any more, and its Unix socket is gone") {
+  auto options = on_loopback(3);
+  options.unix_socket_too = true;
+  ServerLog log;
+  ControlServer server{options, log.events()};
+  std::filesystem::path const file{only(server.addresses(), true).front().substr(5)};
+  std::vector<std::unique_ptr<ControlClient>> clients;
+  for (std::uint32_t rank = 0; rank < 3; ++rank) {
+    CHECK(std::filesystem::is_socket(file));
+    clients.push_back(std::make_unique<ControlClient>(client_of(server, Rank{rank}), no_events()));
+  }
+  // The server hears of it only after it has ceased to listen.
+  CHECK(clients.back()->send(numbered(Rank{2}, 0)));
+  log.wait_for_messages(Rank{2}, 1);
+  CHECK_FALSE(std::filesystem::exists(file.parent_path()));
+  auto late = client_of(server, Rank{1});
+  late.connect_limit = milliseconds{120};
+  auto const error = thrown_error([&] { ControlClient{late, no_events()}; });
+  check_contains(error, "(No such file or directory)");
+  check_contains(error, "(Connection refused); see whether the controller still runs and expects this rank");
+  for (std::uint32_t rank = 0; rank < 3; ++rank) CHECK(clients[rank]->send(numbered(Rank{rank}, 1)));
+  for (std::uint32_t rank = 0; rank < 3; ++rank) log.wait_for_messages(Rank{rank}, 1);
+  CHECK(log.strangers.empty());
+}
+
+TEST_CASE("a rank that lives in the server's own process has no seat that another could take") {
+  auto options = on_loopback(3);
+  options.first_rank = Rank{1};
+  ServerLog log;
+  ControlServer server{options, log.events()};
+  RawPeer const impostor{server.addresses().front()};
+  auto const hello = detail::make_hello(detail::random_nonce(), Rank{0});
+  CHECK(impostor.join(server.token(), hello) == detail::HandshakeStatus::no_such_rank);
+  log.wait_for_stranger("says that it is rank 0, and ranks 1 to 2 are expected");
+  check_contains(thrown_error([&] { server.tell(Rank{0}, Stop{}); }), "rank 0 is none of 1 to 2");
+  std::vector<ClientLog> told(3);
+  ControlClient one{client_of(server, Rank{1}), told[1].events()};
+  ControlClient other{client_of(server, Rank{2}), told[2].events()};
+  server.tell_all(numbered(Rank{0}, 0));
+  server.tell(Rank{2}, numbered(Rank{0}, 1));
+  check_numbered(told[1].wait_for_messages(1), Rank{0}, 1);
+  check_numbered(told[2].wait_for_messages(2), Rank{0}, 2);
 }
 
 TEST_CASE("close writes what was told and sent before, and neither end takes the other for lost") {
@@ -244,20 +288,14 @@ TEST_CASE("a Unix socket is tried before TCP, and close leaves neither its file 
 TEST_CASE("a rank that is killed is lost at once, behind what it has sent") {
   ServerLog log;
   ControlServer server{on_loopback(1), log.events()};
-  // The child of a process with threads may do little: everything is made before.
-  SocketAddress const address{server.addresses().front()};
-  auto const handshake = detail::client_handshake(server.token(), Rank{0});
-  auto const frame = encode(Warning{Rank{0}, "here"});
+  RawPeer peer{server.addresses().front()};
+  peer.shake_hands(server.token(), Rank{0});
+  peer.send(encode(Warning{Rank{0}, "here"}));
+  // The child of a process with threads may do little: it only holds the connection.
   auto const child = ::fork();
   REQUIRE(child >= 0);
-  if (child == 0) {
-    auto const descriptor = ::socket(AF_INET, SOCK_STREAM, 0);
-    auto const well = ::connect(descriptor, address.data(), address.size_bytes()) == 0 &&
-                      ::write(descriptor, handshake.data(), handshake.size()) > 0 &&
-                      ::write(descriptor, frame.data(), frame.size()) > 0;
-    while (well) ::pause();
-    ::_exit(1);
-  }
+  while (child == 0) ::pause();
+  peer.close();
   log.wait_for_messages(Rank{0}, 1);
   ::kill(child, SIGKILL);
   auto const [rank, why] = log.wait_for_loss();
@@ -339,6 +377,7 @@ TEST_CASE("a rank that reads may be told far more than may wait") {
 
 TEST_CASE("ranks that are told patiently are not given up, however much it is") {
   auto options = on_loopback(3);
+  options.first_rank = Rank{1};
   options.max_unwritten_bytes = std::size_t{1} << 20U;
   ServerLog log;
   ControlServer server{options, log.events()};
@@ -348,7 +387,7 @@ TEST_CASE("ranks that are told patiently are not given up, however much it is") 
   ControlClient other{client_of(server, Rank{2}), second.events()};
   std::size_t const count = 200;
   for (std::size_t i = 0; i < count; ++i) {
-    server.tell_all_patiently(numbered(Rank{0}, i, std::size_t{256} << 10U), Rank{1});
+    server.tell_all_patiently(numbered(Rank{0}, i, std::size_t{256} << 10U));
   }
   check_numbered(first.wait_for_messages(count), Rank{0}, count);
   check_numbered(second.wait_for_messages(count), Rank{0}, count);
@@ -382,7 +421,7 @@ TEST_CASE("a rank that sends what is no message is lost with the decoder's words
       {{std::byte{0xFF}, std::byte{0xFF}, std::byte{0xFF}, std::byte{0xFF}},
        "its connection brought what is no message: its length is 4294967295 bytes, more than 16777216"},
       {{std::byte{1}, std::byte{0}, std::byte{0}, std::byte{0}, std::byte{0x11}},
-       "its connection brought what is no message: it has protocol version 17, and this side has 1"}};
+       "its connection brought what is no message: it has protocol version 17, and this side has 2"}};
   for (std::size_t i = 0; i < rubbish.size(); ++i) {
     Rank const rank{static_cast<std::uint32_t>(i)};
     RawPeer peer{server.addresses().front()};
@@ -417,13 +456,11 @@ TEST_CASE("a rank that speaks for another one, or as the controller, is lost and
 
 TEST_CASE("a client whose controller is gone or silent says so, and sends nothing more") {
   RunToken const token = RunToken::random();
-  auto const answer = detail::server_handshake(token, detail::HandshakeStatus::accepted);
   for (bool const silent : {false, true}) {
     RawListener listener;
     std::thread controller{[&] {
       auto peer = listener.accept();
-      (void)peer.read(detail::handshake_bytes);
-      peer.send(answer);
+      peer.accept_hands(token);
       peer.send(encode(Committed{7}));
       if (silent) CHECK(peer.is_closed());
     }};
@@ -443,13 +480,11 @@ TEST_CASE("a client whose controller is gone or silent says so, and sends nothin
 
 TEST_CASE("send waits while too much is not written, and goes on with false when the connection is lost") {
   RunToken const token = RunToken::random();
-  auto const answer = detail::server_handshake(token, detail::HandshakeStatus::accepted);
   RawListener listener;
   std::atomic<int> sent{0};
   std::thread controller{[&] {
     auto peer = listener.accept();
-    (void)peer.read(detail::handshake_bytes);
-    peer.send(answer);
+    peer.accept_hands(token);
     // Reads nothing: what is sent fills the buffers on the way. The client itself keeps the first 16.
     for (int seen = sent; seen < 16; seen = sent) sent.wait(seen);
     peer.reset();
@@ -483,8 +518,8 @@ TEST_CASE("an address at which nobody listens is an error that names it") {
         "io: connecting rank 3 to its controller: no success within 120 ms at unix:/nonexistent/raytrain (No such file "
         "or directory), " +
             address +
-            " (Connection refused); see whether the controller still runs, and whether this host may connect to that "
-            "address and port");
+            " (Connection refused); see whether the controller still runs and expects this rank, and whether this host "
+            "may connect to that address and port");
   mine.addresses = {"udp:127.0.0.1:1"};
   check_contains(thrown_error([&] {
                    ControlClient{mine, no_events()};
@@ -504,12 +539,12 @@ TEST_CASE("what listens and is not this run's controller is an error that says w
     check_contains(error, "timed_out: ");
     check_contains(error, listener.address() + " (connected, and nothing answers the handshake)");
   }
-  SUBCASE("it answers with what the client itself has shown") {
+  SUBCASE("it answers with what the client itself has sent") {
     std::atomic<bool> done{false};
     std::thread echo{[&] {
       while (!done) {
         auto peer = listener.accept();
-        peer.send(peer.read(detail::handshake_bytes));
+        for (int part = 0; part < 2; ++part) peer.send(peer.read(detail::handshake_bytes));
       }
     }};
     auto const error = thrown_error([&] { ControlClient{mine, no_events()}; });
@@ -525,7 +560,7 @@ TEST_CASE("what listens and is not this run's controller is an error that says w
     mine.addresses = server.addresses();
     auto const error = thrown_error([&] { ControlClient{mine, no_events()}; });
     check_contains(error, "(connected, and refused without a word: it may belong to another run)");
-    log.wait_for_stranger("sent a wrong token");
+    log.wait_for_stranger("does not know the run's token");
   }
 }
 
@@ -556,6 +591,8 @@ TEST_CASE("options that cannot work are refused") {
   };
   check_contains(refused([](auto& options) { options.world = WorldSize{0}; }),
                  "invalid_config: ControlServer::Options::world: must be at least 1 (got 0)");
+  check_contains(refused([](auto& options) { options.first_rank = Rank{1}; }),
+                 "Options::first_rank: must be below the world's size, 1 (got 1)");
   check_contains(refused([](auto& options) { options.max_strangers = 0; }),
                  "Options::max_strangers: must be at least 1");
   check_contains(refused([](auto& options) { options.heartbeat_interval = milliseconds{0}; }),

@@ -3,6 +3,7 @@
 
   ranks.py CASE RANKS_PROGRAM PROGRAM_WITHOUT_RANKS COMMUNICATOR_PROGRAM MPIRUN ARGUMENT...
 """
+import contextlib
 import json
 import os
 import pathlib
@@ -12,6 +13,7 @@ import signal
 import socket
 import sys
 import tempfile
+import threading
 
 from job import SKIPPED, Job, WatchedJob
 
@@ -332,11 +334,60 @@ def interface(folder):
     job.expect_all_say(4, 'error', "host alpha has no network '10.78.0.0/24'; it has wire (10.77.0.1)")
 
 
+def strangers(folder):
+    """Foreign connections neither keep a job from its end nor find anybody once its ranks have met."""
+    with socket.socket() as free:
+        free.bind(('127.0.0.1', 0))
+        port = free.getsockname()[1]
+    have_met = threading.Event()
+    met_before = []
+
+    def knock():
+        with socket.socket() as stranger:
+            stranger.connect(('127.0.0.1', port))
+            stranger.sendall(b'raytrain' + bytes(24))
+            met_before.append(stranger.getsockname())
+
+    def knock_on():
+        while not have_met.wait(0.001):
+            with contextlib.suppress(OSError):
+                knock()
+
+    knocking = threading.Thread(target=knock_on, daemon=True)
+    knocking.start()
+
+    def meet(_, said):
+        have_met.set()
+        knocking.join()
+        knocked = len(met_before)
+        for _ in range(30):
+            with contextlib.suppress(ConnectionRefusedError):
+                knock()
+        heard.append(len(met_before) - knocked)
+        os.kill(int(re.search(r'^rank 0 .* process (\d+)$', said, re.MULTILINE)[1]), signal.SIGTERM)
+
+    heard = []
+    job = WatchedJob('env', f'RAYTRAIN_PORT={port}', *mpirun, '-n', 2, program, folder, 'wait', steps=[('rank', 4, meet)])
+    job.expect_all_say(2, 'result', 'aborted')
+    job.expect('it ends by the status with which a scheduler starts it again', job.status == 75)
+    job.expect(f'nobody listens once the ranks have met (of 30 this many were heard: {heard})', heard == [0])
+    job.expect_nobody_left()
+
+
+def no_thread(folder):
+    """Where rank 0 cannot start its worker no other rank begins to wait for it."""
+    job = ranks(3, folder, 'no_thread')
+    job.expect_all_say(3, 'error', 'starting the worker of rank 0: the system gave no thread', 'ulimit -u')
+    job.expect('no worker has begun', not job.lines_with('rank '))
+    job.expect('it ends within 10 s', job.seconds < 10)
+    job.expect_nobody_left()
+
+
 CASES = {function.__name__: function for function in (
     same_on_threads, goes_on, throws, killed, exits, returns_early, refused_by_backend, refused_by_constructor, refused_by_no_exception,
     hangs_on_another_rank, hangs_on_first_rank, hangs_on_threads, interrupted_twice, signalled, ended_by_mpirun, twice, settings_differ, other_size,
     built_without_ranks, other_mpi, own_communicator, no_communicator, too_few_threads, other_run_in_folder, storage_not_shared,
-    two_hosts, three_hosts, calls_differ, port_in_use, interface)}
+    two_hosts, three_hosts, calls_differ, port_in_use, interface, strangers, no_thread)}
 
 scratch = pathlib.Path(tempfile.mkdtemp())
 try:

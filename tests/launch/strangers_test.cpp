@@ -10,7 +10,9 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <tuple>
 #include <utility>
@@ -101,10 +103,7 @@ auto bytes_from(std::string_view text) -> Bytes {
   return {bytes.begin(), bytes.end()};
 }
 
-auto handshake_of(RunToken const& token, Rank rank) -> Bytes {
-  auto const handshake = detail::client_handshake(token, rank);
-  return {handshake.begin(), handshake.end()};
-}
+auto hello_of(Rank rank) -> detail::Handshake { return detail::make_hello(detail::random_nonce(), rank); }
 
 }  // namespace
 
@@ -114,14 +113,13 @@ TEST_CASE("a stranger is closed and told of, whatever it sends, and a rank goes 
   options.handshake_timeout = milliseconds{100};
   PingPong talk{options};
   auto const address = talk.server.addresses().front();
-  auto const good = handshake_of(talk.server.token(), Rank{1});
+  auto const hello = hello_of(Rank{1});
 
-  std::vector<std::pair<Bytes, std::string>> strangers{
+  std::vector<std::pair<Bytes, std::string>> const strangers{
       {bytes_from("GET / HTTP/1.1\r\n\r\n"), "sent something else than raytrain's handshake"},
-      {bytes_from("r"), "sent 1 of the handshake's 32 bytes in 100 ms"},
-      {{}, "sent 0 of the handshake's 32 bytes in 100 ms"},
-      {{good.begin(), good.end() - 1}, "sent 31 of the handshake's 32 bytes in 100 ms"},
-      {handshake_of(RunToken::random(), Rank{1}), "sent a wrong token"}};
+      {bytes_from("r"), "sent 1 of the handshake's 64 bytes in 100 ms"},
+      {{}, "sent 0 of the handshake's 64 bytes in 100 ms"},
+      {{hello.begin(), hello.end() - 1}, "sent 31 of the handshake's 64 bytes in 100 ms"}};
   for (auto const& [bytes, text] : strangers) {
     RawPeer const peer{address};
     peer.send(bytes);
@@ -129,28 +127,55 @@ TEST_CASE("a stranger is closed and told of, whatever it sends, and a rank goes 
     auto const told = talk.log.wait_for_stranger(text);
     check_contains(told, "tcp:127.0.0.1:");
   }
+  std::vector<std::pair<std::size_t, std::string>> const after_hello{
+      {0, "sent 32 of the handshake's 64 bytes in 100 ms"},
+      {31, "sent 63 of the handshake's 64 bytes in 100 ms"},
+      {32, "does not know the run's token"}};
+  for (auto const& [bytes, text] : after_hello) {
+    RawPeer const peer{address};
+    auto const begin = peer.say_hello(hello);
+    auto const wrong_proof = begin.proof(RunToken::random());
+    peer.send(BytesView{wrong_proof}.first(bytes));
+    CHECK(peer.read(1).empty());
+    talk.log.wait_for_stranger(text);
+  }
+  RawPeer{address}.send(bytes_from("ray"));
+  talk.log.wait_for_stranger(" left before the end of the handshake");
   talk.wait_for_answers(10);
   talk.end();
-  CHECK(talk.log.strangers.size() == strangers.size());
+  CHECK(talk.log.strangers.size() == 8);
+}
+
+TEST_CASE("who has recorded a rank's handshake cannot use it") {
+  PingPong talk{on_loopback(4)};
+  auto const address = talk.server.addresses().front();
+  auto const hello = hello_of(Rank{1});
+  auto const proof = [&] {
+    RawPeer const rank{address};
+    auto const begin = rank.say_hello(hello);
+    return begin.proof(talk.server.token());
+  }();
+  RawPeer const stranger{address};
+  (void)stranger.say_hello(hello);
+  stranger.send(proof);
+  CHECK(stranger.read(1).empty());
+  talk.log.wait_for_stranger("does not know the run's token");
 }
 
 TEST_CASE("who knows the token and is no rank of the run is told why") {
   PingPong talk{on_loopback(4)};
   talk.wait_for_answers(1);
   auto const address = talk.server.addresses().front();
-  auto other_version = handshake_of(talk.server.token(), Rank{1});
-  other_version[24] = std::byte{99};
   using Status = detail::HandshakeStatus;
-  std::vector<std::tuple<Bytes, Status, std::string>> const strangers{
-      {handshake_of(talk.server.token(), Rank{4}), Status::no_such_rank, "says that it is rank 4 of 4"},
-      {handshake_of(talk.server.token(), Rank{0}), Status::rank_taken,
-       "says that it is rank 0, which is connected already"},
-      {other_version, Status::other_version, "has protocol version 99, and this side has 1"}};
-  for (auto const& [bytes, status, text] : strangers) {
+  auto const nonce = detail::random_nonce();
+  std::vector<std::tuple<detail::Handshake, Status, std::string>> const strangers{
+      {hello_of(Rank{4}), Status::no_such_rank, "says that it is rank 4, and ranks 0 to 3 are expected"},
+      {hello_of(Rank{0}), Status::rank_taken, "says that it is rank 0, which is connected already"},
+      {detail::make_handshake(nonce, 1, 99), Status::other_version, "has protocol version 99, and this side has 2"}};
+  for (auto const& [hello, status, text] : strangers) {
     RawPeer const peer{address};
-    peer.send(bytes);
-    auto const expected = detail::server_handshake(talk.server.token(), status);
-    CHECK((peer.read(1000) == Bytes{expected.begin(), expected.end()}));
+    CHECK(peer.join(talk.server.token(), hello) == status);
+    CHECK(peer.is_closed());
     talk.log.wait_for_stranger(text);
   }
   auto mine = client_of(talk.server, Rank{4});
@@ -159,6 +184,39 @@ TEST_CASE("who knows the token and is no rank of the run is told why") {
                  }),
                  "invalid_config: connecting rank 4 to its controller: the controller has no such rank");
   talk.wait_for_answers(10);
+}
+
+TEST_CASE("however many connect and say nothing, a rank in the middle of its handshake is not sent away") {
+  auto options = on_loopback(1);
+  options.max_strangers = 1;
+  ServerLog log;
+  ControlServer server{options, log.events()};
+  RawPeer const rank{server.addresses().front()};
+  auto const begin = rank.say_hello(hello_of(Rank{0}));
+  for (int i = 0; i < 20; ++i) RawPeer{server.addresses().front()}.send(bytes_from("raytrain"));
+  std::vector<RawPeer> silent;
+  for (int i = 0; i < 20; ++i) silent.emplace_back(server.addresses().front());
+  log.wait_for_stranger("did not end the handshake, and made way for others");
+  rank.send(begin.proof(server.token()));
+  CHECK(rank.read_answer(server.token(), begin) == detail::HandshakeStatus::accepted);
+}
+
+TEST_CASE("a server ends in order while strangers come, talk and go, and tells of none afterwards") {
+  for (int round = 0; round < 40; ++round) {
+    auto log = std::make_unique<ServerLog>();
+    ControlServer server{on_loopback(2), log->events()};
+    auto const address = server.addresses().front();
+    ControlClient const client{client_of(server, Rank{0}), no_events()};
+    std::vector<RawPeer> strangers;
+    for (int i = 0; i < 30; ++i) {
+      strangers.emplace_back(address);
+      if (i % 3 == 0) strangers.back().send(bytes_from("something that is no handshake at all"));
+      if (i % 3 == 1) strangers.back().send(hello_of(Rank{1}));
+      if (i % 7 == 0) strangers.back().close();
+    }
+    server.close();
+    log.reset();
+  }
 }
 
 TEST_CASE("a thousand strangers at once cost few descriptors, delay no rank and keep no new one out") {

@@ -55,16 +55,16 @@ TEST_CASE("a message of every kind is decoded to what was encoded") {
   CHECK(kinds.size() == std::variant_size_v<Message>);
 }
 
-TEST_CASE("the bytes of protocol version 1 are these") {
-  CHECK(protocol_version == 1);
+TEST_CASE("the bytes of protocol version 2 are these") {
+  CHECK(protocol_version == 2);
   CHECK(hex(encode(Stop{true})) ==
         "03000000"
-        "01"
+        "02"
         "07"
         "01");
   CHECK(hex(encode(Progress{Rank{258}, 1, 2, "ab"})) ==
         "20000000"
-        "01"
+        "02"
         "03"
         "02010000"
         "0100000000000000"
@@ -78,7 +78,7 @@ TEST_CASE("the bytes of protocol version 1 are these") {
   report.metrics = {{"a", 2.0}};
   CHECK(hex(encode(report)) ==
         "4c000000"
-        "01"
+        "02"
         "01"
         "00000000"
         "0000000000000000"
@@ -123,9 +123,9 @@ TEST_CASE("bytes after a message's end are refused") {
 
 TEST_CASE("another protocol version is refused, and the message says both and what to do") {
   auto payload = payload_of(Stop{true});
-  payload[0] = std::byte{2};
+  payload[0] = std::byte{3};
   CHECK(refusal(payload) ==
-        "bad_message: decoding a message: it has protocol version 2, and this side has 1; run the same build on every "
+        "bad_message: decoding a message: it has protocol version 3, and this side has 2; run the same build on every "
         "host");
 }
 

@@ -26,7 +26,8 @@
 namespace raytrain {
 
 /// A place where others connect to: a TCP port, or a Unix socket in a folder of its own that only this user may enter.
-/// Destruction leaves nothing behind. Programs that this process starts do not inherit it.
+/// Destruction removes socket and folder, which a process that is killed leaves behind. Programs that this process
+/// starts do not inherit it; a forked copy of this process ends by `_exit`, or it would remove them.
 ///
 /// Threads: the executor's; also any one thread while the executor does not run.
 /// Cancel:  terminal, of `accept`.

@@ -157,25 +157,40 @@ class ControlClient {
   }
 
   auto greet(Target& target, bool& accepted) -> asio::awaitable<void> {
-    auto const hello = detail::client_handshake(options_.token, options_.rank);
-    co_await stream_->write(hello);
+    auto const nonce = detail::random_nonce();
+    detail::HandshakeBegin begin;
+    begin.hello = detail::make_hello(nonce, options_.rank);
+    co_await stream_->write(begin.hello);
+    bool const challenged = co_await receive(begin.challenge, target);
+    if (!challenged) co_return;
+    auto const proof = begin.proof(options_.token);
+    co_await stream_->write(proof);
     detail::Handshake answer{};
-    for (std::size_t received = 0; received < answer.size();) {
-      auto const room = std::span{answer}.subspan(received);
-      auto const count = co_await stream_->read_some(room);
-      if (count == 0) {
-        target.outcome = "connected, and refused without a word: it may belong to another run";
-        co_return;
-      }
-      received += count;
-    }
+    bool const answered = co_await receive(answer, target);
+    if (!answered) co_return;
     detail::HandshakeView const shown{answer};
-    if (shown.magic != detail::handshake_magic || !RunToken::same(shown.proof, options_.token.server_half())) {
-      target.outcome = "connected, and what answers is not this run's controller";
+    if (!begin.is_answer(options_.token, shown)) {
+      target.outcome = no_controller;
       co_return;
     }
     refuse_unless_accepted(shown);
     accepted = true;
+  }
+
+  /// One part of the handshake; false when something else came or nothing more, which `target` then tells.
+  auto receive(detail::Handshake& part, Target& target) -> asio::awaitable<bool> {
+    for (std::size_t received = 0; received < part.size();) {
+      auto const room = std::span{part}.subspan(received);
+      auto const count = co_await stream_->read_some(room);
+      if (count == 0) {
+        target.outcome = "connected, and refused without a word: it may belong to another run";
+        co_return false;
+      }
+      received += count;
+    }
+    if (detail::HandshakeView{part}.magic == detail::handshake_magic) co_return true;
+    target.outcome = no_controller;
+    co_return false;
   }
 
   void refuse_unless_accepted(detail::HandshakeView const& answer) const {
@@ -209,7 +224,9 @@ class ControlClient {
                 targets_.empty()
                     ? "no address is given"
                     : "no success within " + std::to_string(options_.connect_limit.count()) + " ms at " + outcomes,
-                "see whether the controller still runs, and whether this host may connect to that address and port"};
+                "see whether the controller still runs and expects this rank, and whether this host may connect to "
+                "that address "
+                "and port"};
   }
 
   auto serve() -> asio::awaitable<void> {
@@ -297,6 +314,7 @@ class ControlClient {
     }
   }
 
+  static constexpr auto no_controller = "connected, and what answers is not this run's controller";
   static constexpr std::chrono::milliseconds first_pause{50};
   static constexpr std::chrono::milliseconds longest_pause{1000};
   static constexpr std::chrono::seconds open_limit{5};    ///< So that one address leaves time for the others.

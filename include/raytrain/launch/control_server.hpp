@@ -45,7 +45,8 @@ namespace raytrain {
 ///
 /// Each rank connects once. It is lost when its connection ends without a goodbye, when nothing is heard of it for too
 /// long, when it sends what is no message, and when it does not read; a rank that never connects is not noticed here.
-/// Whoever connects without the run's token is closed again, whatever it sends.
+/// Whoever connects without the run's token is closed again, whatever it sends. Once every rank has connected nobody
+/// can any more.
 ///
 /// Threads: every function from any thread, but `close` and the destructor from none of the events. One thread of its
 ///          own does all the work and calls the events; `tell` writes what it can itself.
@@ -53,6 +54,7 @@ class ControlServer {
  public:
   struct Options {
     WorldSize world{1};
+    Rank first_rank{};  ///< The ranks from here on connect; those below live in the server's own process.
     RunToken token = RunToken::random();
     std::string interface_address{};                     ///< IPv4 address to listen at; empty: all of this host.
     std::uint16_t port = 0;                              ///< 0: one that is free.
@@ -61,12 +63,13 @@ class ControlServer {
     std::chrono::milliseconds silence_limit{30'000};     ///< A rank that is not heard of for longer is lost.
     std::chrono::milliseconds handshake_timeout{5000};
     std::chrono::milliseconds flush_limit{2000};  ///< For `close`.
-    std::size_t max_strangers = 64;  ///< Connections without a handshake; the oldest makes way. At least 1.
+    /// Connections without a handshake, beyond one for each rank that is still expected; one that has said nothing
+    /// makes way first, and among equals the oldest. At least 1.
+    std::size_t max_strangers = 64;
     std::size_t max_unwritten_bytes = std::size_t{64} << 20U;  ///< A rank for which more waits does not read: lost.
   };
 
-  /// They must neither wait nor throw, since nothing else happens meanwhile. None comes after `close` has begun but
-  /// texts of strangers, and none after it has returned.
+  /// They must neither wait nor throw, since nothing else happens meanwhile. None comes after `close` has returned.
   struct Events {
     /// False for "no room": it is called again a millisecond later with the same message, and meanwhile nothing more is
     /// read of that rank. Messages of one rank come in the order in which it sent them.
@@ -92,9 +95,10 @@ class ControlServer {
     listeners_.push_back(std::make_unique<SocketListener>(executor_, wanted));
     auto const shown_ip = options_.interface_address.empty() ? this_host().node_ip : options_.interface_address;
     addresses_.push_back("tcp:" + shown_ip + ':' + std::to_string(listeners_.back()->address().port()));
-    for (std::uint32_t rank = 0; rank < options_.world.value; ++rank) {
-      seats_.push_back(std::make_unique<Seat>(executor_));
+    for (auto rank = options_.first_rank.value; rank < options_.world.value; ++rank) {
+      seats_.push_back(std::make_unique<Seat>(executor_, Rank{rank}));
     }
+    free_seats_ = seats_.size();
     thread_ = std::thread{[this] { executor_.run(serve()); }};
   }
   ControlServer(ControlServer const&) = delete;
@@ -107,28 +111,29 @@ class ControlServer {
 
   /// Never waits. Before the rank has connected the message is kept for it; for a lost one it is dropped.
   ///
-  /// Errors: `invalid_call` for a rank that is none; as `encode`.
+  /// Errors: `invalid_call` for a rank that does not connect; as `encode`.
   void tell(Rank rank, Message const& message) {
-    if (rank.value >= seats_.size()) {
+    if (rank < options_.first_rank || rank.value >= options_.world.value) {
       throw Error{Errc::invalid_call, "ControlServer::tell",
-                  "there is no rank " + std::to_string(rank.value) + " of " + std::to_string(seats_.size())};
+                  "rank " + std::to_string(rank.value) + " is none of " + std::to_string(options_.first_rank.value) +
+                      " to " + std::to_string(options_.world.value - 1)};
     }
-    push(rank.value, std::make_shared<Bytes const>(encode(message)));
+    push(seat_of(rank), std::make_shared<Bytes const>(encode(message)));
   }
 
-  /// `tell` for each rank from `first` on, encoded once.
-  void tell_all(Message const& message, Rank first = Rank{0}) {
+  /// `tell` for each rank, encoded once.
+  void tell_all(Message const& message) {
     auto const frame = std::make_shared<Bytes const>(encode(message));
-    for (auto rank = first.value; rank < seats_.size(); ++rank) push(rank, frame);
+    for (auto& seat : seats_) push(*seat, frame);
   }
 
   /// The same for much at once: waits for each rank while more than 1 MiB does so for it, as before it has connected.
   ///
   /// Threads: not inside an event, which would wait for itself.
-  void tell_all_patiently(Message const& message, Rank first = Rank{0}) {
+  void tell_all_patiently(Message const& message) {
     auto const frame = std::make_shared<Bytes const>(encode(message));
     auto const limit = std::min(patient_bytes, options_.max_unwritten_bytes / 2);
-    for (auto rank = first.value; rank < seats_.size(); ++rank) seats_[rank]->outbox.push_when_below(limit, frame);
+    for (auto& seat : seats_) seat->outbox.push_when_below(limit, frame);
   }
 
   /// Writes what was told, says goodbye to every rank, and ends; at most `flush_limit` are waited for. What ranks send
@@ -151,7 +156,10 @@ class ControlServer {
 
   struct Connection {
     Connection(Executor& executor, SocketStream stream_, Options const& options, TimePoint now)
-        : stream{std::move(stream_)}, session{options.token, options.world}, heard{now}, retry{executor} {}
+        : stream{std::move(stream_)},
+          session{{options.token, options.first_rank, options.world}, detail::random_nonce()},
+          heard{now},
+          retry{executor} {}
 
     /// The first reason counts. Ends whatever the connection waits for.
     void end(std::string reason) {
@@ -178,7 +186,8 @@ class ControlServer {
 
   /// One for each rank.
   struct Seat {
-    explicit Seat(Executor& executor) : outbox{executor} {}
+    Seat(Executor& executor, Rank rank_) : rank{rank_}, outbox{executor} {}
+    Rank rank;
     detail::ControlOutbox outbox;
     Connection* connection = nullptr;
     bool taken = false;  ///< Connected, now or once, or lost.
@@ -189,6 +198,10 @@ class ControlServer {
       throw Error{Errc::invalid_config, "ControlServer::Options::" + field, happened};
     };
     if (options_.world.value == 0) refuse("world", "must be at least 1 (got 0)");
+    if (options_.first_rank.value >= options_.world.value) {
+      refuse("first_rank", "must be below the world's size, " + std::to_string(options_.world.value) + " (got " +
+                               std::to_string(options_.first_rank.value) + ")");
+    }
     if (options_.max_strangers == 0) refuse("max_strangers", "must be at least 1 (got 0)");
     if (options_.heartbeat_interval <= std::chrono::milliseconds{0}) {
       refuse("heartbeat_interval",
@@ -201,11 +214,12 @@ class ControlServer {
     }
   }
 
-  void push(std::uint32_t rank, detail::ControlOutbox::Frame frame) {
-    auto& outbox = seats_[rank]->outbox;
-    if (!outbox.push(std::move(frame)) || outbox.bytes() <= options_.max_unwritten_bytes) return;
-    outbox.close();
-    overfull_.push(Rank{rank});
+  [[nodiscard]] auto seat_of(Rank rank) -> Seat& { return *seats_[rank.value - options_.first_rank.value]; }
+
+  void push(Seat& seat, detail::ControlOutbox::Frame frame) {
+    if (!seat.outbox.push(std::move(frame)) || seat.outbox.bytes() <= options_.max_unwritten_bytes) return;
+    seat.outbox.close();
+    overfull_.push(seat.rank);
   }
 
   [[nodiscard]] auto now() const -> TimePoint { return executor_.clock().now(); }
@@ -213,14 +227,17 @@ class ControlServer {
   auto serve() -> asio::awaitable<void> {
     Scope connections{executor_};
     Scope housekeeping{executor_};
-    for (auto& listener : listeners_) housekeeping.spawn(accept_from(*listener, connections));
+    for (auto& listener : std::exchange(listeners_, {})) {
+      doors_.spawn(accept_from(std::move(listener), connections));
+    }
     housekeeping.spawn(look_after());
-    while (auto const rank = co_await overfull_.receive()) lose(*rank);
+    while (auto const rank = co_await overfull_.receive()) lose(seat_of(*rank));
 
     closing_ = true;
+    doors_.cancel();
+    co_await doors_.join();
     housekeeping.cancel();
     co_await housekeeping.join();
-    listeners_.clear();
     for (auto* const stranger : strangers_) stranger->stream.close();
     for (auto& seat : seats_) seat->outbox.close();
     auto const deadline = now() + options_.flush_limit;
@@ -228,18 +245,20 @@ class ControlServer {
     strangers_told_.tell_rest();
   }
 
-  auto accept_from(SocketListener& listener, Scope& connections) -> asio::awaitable<void> {
+  /// Listens until it is cancelled.
+  auto accept_from(std::unique_ptr<SocketListener> listener, Scope& connections) -> asio::awaitable<void> {
     Timer pause{executor_};
     while (true) {
       std::optional<SocketStream> stream;
       try {
-        stream.emplace(co_await listener.accept());
+        stream.emplace(co_await listener->accept());
       } catch (std::system_error const& error) {
-        if (!closing_) strangers_told_.tell(std::string{"a connection cannot be accepted: "} + error.code().message());
+        if (!closing_ && free_seats_ > 0) {
+          strangers_told_.tell(std::string{"a connection cannot be accepted: "} + error.code().message());
+        }
       }
       if (stream) {
-        // A rank shows its token at once, so that the oldest of those that wait is the least likely to be one.
-        if (strangers_.size() >= options_.max_strangers) evict_stranger();
+        if (strangers_.size() >= options_.max_strangers + free_seats_) evict_stranger();
         connections.spawn(attend(std::move(*stream)));
       } else {
         // Without descriptors the next try would fail as well, and at once.
@@ -249,10 +268,14 @@ class ControlServer {
     }
   }
 
+  /// A rank says hello and proves itself at once, so that who has waited longest is the least likely to be one.
   void evict_stranger() {
-    auto* const oldest = strangers_.front();
-    strangers_.pop_front();
-    oldest->end("sent no handshake, and made way for others");
+    auto const silent =
+        std::ranges::find_if(strangers_, [](Connection const* it) { return !it->session.has_challenged(); });
+    auto const chosen = silent == strangers_.end() ? strangers_.begin() : silent;
+    auto* const connection = *chosen;
+    strangers_.erase(chosen);
+    connection->end("did not end the handshake, and made way for others");
   }
 
   /// One connection from its beginning to its end.
@@ -274,7 +297,8 @@ class ControlServer {
         buffer.resize(connection.session.wanted_bytes());
         auto const count = co_await connection.stream.read_some(buffer);
         if (count == 0) {
-          connection.end("ended without a goodbye: its process was killed, crashed or exited");
+          connection.end(connection.rank ? "ended without a goodbye: its process was killed, crashed or exited"
+                                         : "left before the end of the handshake");
           break;
         }
         if (connection.rank) connection.heard = now();
@@ -302,6 +326,8 @@ class ControlServer {
           co_return;
         }
         if (!deliver(connection, *message)) co_await deliver_later(connection, *message);
+      } else if (auto const* const challenge = std::get_if<detail::Challenge>(&*event)) {
+        co_await connection.stream.write(challenge->handshake);
       } else if (auto const* const hello = std::get_if<detail::Hello>(&*event)) {
         co_await welcome(connection, hello->rank, writer);
       } else if (auto const* const refusal = std::get_if<detail::Refusal>(&*event)) {
@@ -327,7 +353,7 @@ class ControlServer {
   }
 
   auto welcome(Connection& connection, Rank rank, Scope& writer) -> asio::awaitable<void> {
-    auto& seat = *seats_[rank.value];
+    auto& seat = seat_of(rank);
     if (seat.taken) {
       detail::Refusal const refusal{
           detail::HandshakeStatus::rank_taken,
@@ -339,17 +365,22 @@ class ControlServer {
     strangers_.remove(&connection);
     connection.rank = rank;
     connection.heard = now();
-    seat.taken = true;
+    take_seat(seat);
     seat.connection = &connection;
     connection.outbox = &seat.outbox;
-    auto const answer = detail::server_handshake(options_.token, detail::HandshakeStatus::accepted);
+    auto const answer = connection.session.answer(detail::HandshakeStatus::accepted);
     co_await connection.stream.write(answer);
     writer.spawn(write(connection, seat.outbox));
   }
 
+  void take_seat(Seat& seat) {
+    seat.taken = true;
+    if (--free_seats_ == 0) doors_.cancel();
+  }
+
   auto refuse(Connection& connection, detail::Refusal const& refusal) -> asio::awaitable<void> {
     if (refusal.answer) {
-      auto const answer = detail::server_handshake(options_.token, *refusal.answer);
+      auto const answer = connection.session.answer(*refusal.answer);
       co_await connection.stream.write(answer);
     }
     connection.end(refusal.text);
@@ -369,8 +400,7 @@ class ControlServer {
       if (!closing_) strangers_told_.tell(connection.stream.peer() + ' ' + connection.why);
       return;
     }
-    auto& seat = *seats_[connection.rank->value];
-    seat.connection = nullptr;
+    seat_of(*connection.rank).connection = nullptr;
     if (!connection.left) tell_lost(*connection.rank, connection.why);
   }
 
@@ -379,14 +409,14 @@ class ControlServer {
   }
 
   /// A rank for which too much waits.
-  void lose(Rank rank) {
-    auto& seat = *seats_[rank.value];
+  void lose(Seat& seat) {
     auto const why = "was given up: more than " + std::to_string(options_.max_unwritten_bytes) +
                      " bytes wait for it, which its process does not read";
     if (seat.connection != nullptr) {
       seat.connection->end(why);
-    } else if (!std::exchange(seat.taken, true)) {
-      tell_lost(rank, why);
+    } else if (!seat.taken) {
+      take_seat(seat);
+      tell_lost(seat.rank, why);
     }
   }
 
@@ -404,7 +434,7 @@ class ControlServer {
         stranger->heard += pardon;
         if (now() - stranger->heard > options_.handshake_timeout) {
           stranger->end("sent " + std::to_string(stranger->session.received_bytes()) + " of the handshake's " +
-                        std::to_string(detail::handshake_bytes) + " bytes in " +
+                        std::to_string(detail::ControlSession::max_handshake_bytes) + " bytes in " +
                         std::to_string(options_.handshake_timeout.count()) + " ms");
         }
       }
@@ -435,8 +465,11 @@ class ControlServer {
   std::vector<std::unique_ptr<Seat>> seats_;
   Channel<Rank> overfull_{executor_, 1};  ///< Ranks for which too much waits; closed to end the server.
 
+  std::vector<std::unique_ptr<SocketListener>> listeners_;  ///< Until the thread takes them over.
+
   // The thread's own.
-  std::vector<std::unique_ptr<SocketListener>> listeners_;
+  Scope doors_{executor_};  ///< What accepts connections; cancelled once every seat is taken.
+  std::size_t free_seats_ = 0;
   std::list<Connection*> strangers_;  ///< Without a handshake, the oldest first.
   detail::StrangerLog strangers_told_;
   bool closing_ = false;

@@ -24,7 +24,7 @@ struct MessageSink {
 struct WorkerLaunch {
   WorkerMain main;
   MessageSink sink;
-  WaitLimits limits{};  ///< Of the workers' collectives; `on_warning` is called from their threads.
+  WaitLimits limits{};  ///< Of the workers' collectives; `on_warning` is called from their threads, as `MessageSink`.
   Begin begin{};        ///< For workers in other processes.
 };
 
@@ -42,16 +42,17 @@ class Launcher {
   /// Fixed from construction on.
   [[nodiscard]] virtual auto size() const noexcept -> WorldSize = 0;
 
-  /// Starts exactly `size()` workers, each on one operating system thread for its whole life, and returns without
-  /// waiting for any of them. Each worker's messages reach the sink in the order in which it sent them.
+  /// Starts the workers of this process and tells other processes to start theirs, `size()` in all, each on one
+  /// operating system thread for its whole life; returns without waiting for any of them. Each worker's messages reach
+  /// the sink in the order in which it sent them. A worker that another process cannot start fails as a message.
   ///
-  /// Errors: `worker_failed` when a worker cannot be started; then none is running.
+  /// Errors: `worker_failed` when this process cannot start one; then no worker runs, here or elsewhere.
   virtual void launch(WorkerLaunch what) = 0;
 
   /// Reaches every worker that has not ended, and never waits for one.
   virtual void tell(Message const& message) = 0;
 
-  /// Returns when every worker has ended; `launch` may then be called again.
+  /// Waits until the workers of this process have ended. Nothing reaches the sink of `launch` afterwards.
   virtual void join() noexcept = 0;
 
   /// In place of `join`, when these workers do not return. Those of them that run in this process use what they were

@@ -12,6 +12,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <variant>
@@ -82,7 +83,7 @@ class MpiRankJob final : public RankJob {
     {
       std::lock_guard const lock{mutex_};
       sink_ = sink;
-      for (auto const& [rank, why] : std::exchange(lost_early_, {})) sink->push(failure(rank, why));
+      for (auto& message : std::exchange(kept_, {})) sink->push(std::move(message));
     }
     tell_others(Message{std::move(what.begin)});
     start_worker(std::move(what.main), *link_);
@@ -94,11 +95,12 @@ class MpiRankJob final : public RankJob {
   }
 
   void tell_patiently(Message const& message) override {
-    if (server_) server_->tell_all_patiently(message, Rank{1});
+    if (server_) server_->tell_all_patiently(message);
   }
 
   void join() noexcept override {
     end_worker();
+    warnings_->send_to(nullptr);
     std::lock_guard const lock{mutex_};
     joined_ = true;
     sink_ = nullptr;
@@ -140,7 +142,6 @@ class MpiRankJob final : public RankJob {
       if (!is_over()) (void)client_->send(Failed{rank(), this_host().hostname, "its process has left fit() too early"});
       client_->close();
     }
-    warnings_->send_to(nullptr);
     if (is_left_behind()) detail::end_process();
   }
 
@@ -153,8 +154,11 @@ class MpiRankJob final : public RankJob {
       to_ = std::move(to);
     }
     void tell(std::string const& text) {
-      std::lock_guard const lock{mutex_};
-      if (to_) to_(text);
+      auto const to = [this] {
+        std::lock_guard const lock{mutex_};
+        return to_;
+      }();
+      if (to) to(text);
     }
 
    private:
@@ -270,14 +274,16 @@ class MpiRankJob final : public RankJob {
   }
 
   void listen() {
-    ControlServer::Options options{.world = size()};
+    ControlServer::Options options{.world = size(), .first_rank = Rank{1}};
     options.port = wanted_port();
     options.interface_address = control_address(placement_.local_world_size == size());
     options.unix_socket_too = placement_.local_world_size > WorldSize{1};
     server_.emplace(std::move(options),
                     ControlServer::Events{[this](Rank rank, Message& message) { return hand_on(rank, message); },
                                           [this](Rank rank, std::string why) { lose(rank, why); },
-                                          [this](std::string text) { warnings_->tell(text); }});
+                                          [this](std::string text) {
+                                            push(Warning{Rank{0}, std::move(text)});
+                                          }});
   }
 
   // Rank 0, on the server's thread ------------------------------------------------------------------------------------
@@ -299,14 +305,15 @@ class MpiRankJob final : public RankJob {
 
   void lose(Rank rank, std::string const& why) {
     session_.abandon();
-    if (ended_[rank.value]) return;
+    if (!ended_[rank.value]) push(failure(rank, why));
+  }
+
+  /// To the controller, without waiting for it, since the connections of all ranks wait meanwhile.
+  void push(Message message) {
     std::lock_guard const lock{mutex_};
     if (joined_) return;
-    if (sink_ == nullptr) {
-      lost_early_.emplace_back(rank, why);
-    } else {
-      sink_->push(failure(rank, why));
-    }
+    if (sink_ != nullptr) return sink_->push(std::move(message));
+    kept_.push_back(std::move(message));
   }
 
   [[nodiscard]] auto failure(Rank rank, std::string const& why) const -> Message {
@@ -356,7 +363,7 @@ class MpiRankJob final : public RankJob {
   }
 
   void tell_others(Message const& message) {
-    if (server_) server_->tell_all(message, Rank{1});
+    if (server_) server_->tell_all(message);
   }
 
   // The controller has said how the run ended, or is gone: nobody waits for this process.
@@ -391,10 +398,16 @@ class MpiRankJob final : public RankJob {
   }
 
   void start_worker(WorkerMain main, WorkerLink& link) {
-    worker_ = std::jthread{[this, main = std::move(main), &link] {
-      cores_->take(placement_);
-      main(Worker{link, group_, WorkerCollective{std::move(*collective_)}});
-    }};
+    try {
+      worker_ = std::jthread{[this, main = std::move(main), &link] {
+        cores_->take(placement_);
+        main(Worker{link, group_, WorkerCollective{std::move(*collective_)}});
+      }};
+    } catch (std::system_error const& error) {
+      throw Error{Errc::worker_failed, "starting the worker of rank " + std::to_string(rank().value),
+                  std::string{"the system gave no thread ("} + error.what() + ")",
+                  "raise the limit on processes (ulimit -u)"};
+    }
   }
 
   void end_worker() noexcept {
@@ -417,7 +430,7 @@ class MpiRankJob final : public RankJob {
   std::shared_ptr<MessageSink const> sink_;
   bool joined_ = false;
   std::optional<Finished> first_finished_;
-  std::vector<std::pair<Rank, std::string>> lost_early_;
+  std::vector<Message> kept_;  ///< For the controller, which does not take messages yet.
   std::vector<char> ended_ = std::vector<char>(group_->size().value);  ///< The server's thread only.
   std::function<void(Message)> on_message_;
   std::function<void(std::string)> on_lost_;

@@ -1,40 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <sys/random.h>
-
 #include <array>
-#include <cerrno>
 #include <cstddef>
+#include <span>
 #include <string>
 #include <string_view>
-#include <system_error>
 
 #include <raytrain/core/bytes.hpp>
 #include <raytrain/core/error.hpp>
+#include <raytrain/launch/detail/random_bytes.hpp>
 
 namespace raytrain {
 
-/// What the processes of one run know and nobody else does: random, and new for each run.
-///
-/// Its two halves are independent secrets. A client shows the first one and a server answers with the second, so that
-/// whoever else happens to listen at the server's address learns nothing with which it could answer.
+/// What the processes of one run know and nobody else does: random, and new for each run. It is never sent over a
+/// connection, only hashes of which it is the key.
 class RunToken {
  public:
-  static constexpr std::size_t size_bytes = 32;
+  static constexpr std::size_t size_bytes = 16;
 
   /// Errors: `io` when the operating system has no random bytes.
   [[nodiscard]] static auto random() -> RunToken {
     RunToken token;
-    for (std::size_t filled = 0; filled < size_bytes;) {
-      auto const count = ::getrandom(token.bytes_.data() + filled, size_bytes - filled, 0);
-      if (count > 0) {
-        filled += static_cast<std::size_t>(count);
-      } else if (errno != EINTR) {
-        std::error_code const error{errno, std::generic_category()};
-        throw Error{Errc::io, "making a token for the run", "getrandom: " + error.message()};
-      }
-    }
+    token.bytes_ = detail::random_bytes<size_bytes>();
     return token;
   }
 
@@ -68,8 +56,7 @@ class RunToken {
     return text;
   }
 
-  [[nodiscard]] auto client_half() const noexcept -> BytesView { return BytesView{bytes_}.first(size_bytes / 2); }
-  [[nodiscard]] auto server_half() const noexcept -> BytesView { return BytesView{bytes_}.last(size_bytes / 2); }
+  [[nodiscard]] auto key() const noexcept -> std::span<std::byte const, size_bytes> { return bytes_; }
 
   /// Takes as long for secrets that begin alike as for any others, so that nobody can guess one byte by byte.
   [[nodiscard]] static auto same(BytesView one, BytesView other) noexcept -> bool {

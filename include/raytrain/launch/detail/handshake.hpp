@@ -9,31 +9,47 @@
 
 #include <raytrain/core/bytes.hpp>
 #include <raytrain/core/rank.hpp>
+#include <raytrain/launch/detail/random_bytes.hpp>
+#include <raytrain/launch/detail/sip_hash.hpp>
 #include <raytrain/launch/run_token.hpp>
 #include <raytrain/message/codec.hpp>
 
 namespace raytrain::detail {
 
-/// What both ends of a connection send first: magic, half a token, protocol version, a number. Its form is the same in
-/// all versions, so that ends of different versions can tell each other of it.
+/// With which a connection begins. Four parts of the same form: magic, 16 bytes, protocol version, a number.
+///
+///   client: hello      a nonce, its rank
+///   server: challenge  a nonce, 0
+///   client: proof      a hash of all before, its rank
+///   server: answer     a hash of all before, a status
+///
+/// The run's token is the key of both hashes, so that each end knows that the other has it, and who listens learns
+/// nothing with which to connect. The form is the same in all versions from 2 on, so that ends of different versions
+/// can tell each other of it.
 inline constexpr std::size_t handshake_bytes = 32;
 inline constexpr std::string_view handshake_magic = "raytrain";
 
 using Handshake = std::array<std::byte, handshake_bytes>;
 
-/// A server's answer to a client that knows the token; nobody else gets one.
+/// Different for each connection, so that nothing that was heard on one serves on another.
+using Nonce = std::array<std::byte, 16>;
+static_assert(sizeof(Nonce) == sizeof(SipHash));
+
+[[nodiscard]] inline auto random_nonce() -> Nonce { return random_bytes<sizeof(Nonce)>(); }
+
+/// A server's answer to a client that has proved that it knows the token; nobody else gets one.
 enum class HandshakeStatus : std::uint32_t { accepted, other_version, no_such_rank, rank_taken };
 
-/// The parts of `handshake_bytes` bytes.
+/// One part of a handshake.
 struct HandshakeView {
   explicit HandshakeView(BytesView bytes)
       : magic{text_of(bytes.first(8))},
-        proof{bytes.subspan(8, RunToken::size_bytes / 2)},
+        secret{bytes.subspan(8, sizeof(Nonce))},
         version{number_at(bytes, 24)},
         number{number_at(bytes, 28)} {}
 
   std::string_view magic;
-  BytesView proof;
+  BytesView secret;  ///< A nonce or a hash.
   std::uint32_t version;
   std::uint32_t number;  ///< A client's rank, or a server's status.
 
@@ -45,23 +61,61 @@ struct HandshakeView {
   }
 };
 
-inline auto make_handshake(BytesView proof, std::uint32_t number) -> Handshake {
+[[nodiscard]] inline auto make_handshake(BytesView secret, std::uint32_t number,
+                                         std::uint32_t version = protocol_version) -> Handshake {
   Handshake handshake{};
   auto const magic = bytes_of(handshake_magic);
   auto at = std::copy(magic.begin(), magic.end(), handshake.begin());
-  at = std::copy(proof.begin(), proof.end(), at);
-  for (std::uint32_t const value : {std::uint32_t{protocol_version}, number}) {
+  at = std::copy(secret.begin(), secret.end(), at);
+  for (std::uint32_t const value : {version, number}) {
     for (unsigned i = 0; i < 4; ++i) *at++ = static_cast<std::byte>(value >> (8 * i));
   }
   return handshake;
 }
 
-[[nodiscard]] inline auto client_handshake(RunToken const& token, Rank rank) -> Handshake {
-  return make_handshake(token.client_half(), rank.value);
+/// What both ends know of a connection before one of them proves anything.
+struct HandshakeBegin {
+  Handshake hello{};
+  Handshake challenge{};
+
+  /// The client's proof, for whatever rank and version its hello names.
+  [[nodiscard]] auto proof(RunToken const& token) const -> Handshake {
+    HandshakeView const said{hello};
+    return make_handshake(hash(token, Prover::client, said.version, said.number), said.number, said.version);
+  }
+  [[nodiscard]] auto is_proof(RunToken const& token, HandshakeView const& shown) const -> bool {
+    return shown.magic == handshake_magic &&
+           RunToken::same(shown.secret, hash(token, Prover::client, shown.version, shown.number));
+  }
+
+  [[nodiscard]] auto answer(RunToken const& token, HandshakeStatus status) const -> Handshake {
+    auto const number = static_cast<std::uint32_t>(status);
+    return make_handshake(hash(token, Prover::server, protocol_version, number), number);
+  }
+  [[nodiscard]] auto is_answer(RunToken const& token, HandshakeView const& shown) const -> bool {
+    return shown.magic == handshake_magic &&
+           RunToken::same(shown.secret, hash(token, Prover::server, shown.version, shown.number));
+  }
+
+ private:
+  /// Part of what is hashed, so that nobody passes off an end's own proof as the other's.
+  enum class Prover : std::uint32_t { client = 1, server };
+
+  [[nodiscard]] auto hash(RunToken const& token, Prover prover, std::uint32_t version, std::uint32_t number) const
+      -> SipHash {
+    std::array<std::byte, 3 * handshake_bytes> all{};
+    auto const rest = make_handshake(Nonce{static_cast<std::byte>(prover)}, number, version);
+    auto at = std::ranges::copy(hello, all.begin()).out;
+    at = std::ranges::copy(challenge, at).out;
+    std::ranges::copy(rest, at);
+    return sip_hash(token.key(), all);
+  }
+};
+
+[[nodiscard]] inline auto make_hello(Nonce const& nonce, Rank rank) -> Handshake {
+  return make_handshake(nonce, rank.value);
 }
 
-[[nodiscard]] inline auto server_handshake(RunToken const& token, HandshakeStatus status) -> Handshake {
-  return make_handshake(token.server_half(), static_cast<std::uint32_t>(status));
-}
+[[nodiscard]] inline auto make_challenge(Nonce const& nonce) -> Handshake { return make_handshake(nonce, 0); }
 
 }  // namespace raytrain::detail
