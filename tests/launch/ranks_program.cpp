@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A training that ranks.py starts by mpirun, or on threads, and that goes wrong where it is told to:
 //   ranks_program STORAGE [WHAT [WORKERS [RANK]]]
+#include <pthread.h>
 #include <sysexits.h>
 #include <unistd.h>
 
@@ -44,9 +45,21 @@ struct Epoch {
 // One line at a time, since the ranks share what they write to.
 void say(std::ostringstream const& line) { std::cout << line.str() + "\n" << std::flush; }
 
+// As where the limit on processes is reached: from now on no thread can be made, whose stack would take all addresses.
+void refuse_threads() {
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  pthread_attr_setstacksize(&attributes, std::size_t{1} << 47U);
+  pthread_setattr_default_np(&attributes);
+  pthread_attr_destroy(&attributes);
+}
+
 class CountStarts : public Callback {
  public:
+  explicit CountStarts(bool refuses_threads) : refuses_threads_{refuses_threads} {}
+
   void on_start(RunInfo const&) override {
+    if (refuses_threads_) refuse_threads();
     std::ostringstream line;
     line << "callback in process " << getpid();
     say(line);
@@ -56,6 +69,9 @@ class CountStarts : public Callback {
     line << "warning: " << text;
     say(line);
   }
+
+ private:
+  bool refuses_threads_;
 };
 
 // Sums whose bits depend on the order in which the ranks are added.
@@ -185,7 +201,7 @@ auto main(int argc, char** argv) -> int {
   std::vector<std::string> const arguments(argv + 1, argv + argc);
   auto const what = arguments.size() > 1 ? arguments[1] : std::string{};
   TrainerConfig<PickyBackend> config{.run = {.name = "ranks", .storage_path = arguments.at(0)},
-                                     .callbacks = {std::make_shared<CountStarts>()}};
+                                     .callbacks = {std::make_shared<CountStarts>(what == "no_thread")}};
   auto const job = job_environment();
   if (what == "seed" && job) config.run.seed = job->rank.value;
   config.backend.refuses = what;

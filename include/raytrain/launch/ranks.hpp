@@ -85,8 +85,9 @@ class MpiRankJob final : public RankJob {
       sink_ = sink;
       for (auto& message : std::exchange(kept_, {})) sink->push(std::move(message));
     }
-    tell_others(Message{std::move(what.begin)});
+    // The others must not begin without the worker of this process, for which they would wait.
     start_worker(std::move(what.main), *link_);
+    tell_others(Message{std::move(what.begin)});
   }
 
   void tell(Message const& message) override {
