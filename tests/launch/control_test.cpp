@@ -417,7 +417,7 @@ TEST_CASE("a rank that sends what is no message is lost with the decoder's words
   ControlServer server{on_loopback(3), log.events()};
   std::vector<std::pair<Bytes, std::string>> const rubbish{
       {{std::byte{2}, std::byte{0}, std::byte{0}, std::byte{0}, std::byte{protocol_version}, std::byte{77}},
-       "its connection brought what is no message: its kind is 77, and there are 13"},
+       "its connection brought what is no message: its kind is 77, and there are 14"},
       {{std::byte{0xFF}, std::byte{0xFF}, std::byte{0xFF}, std::byte{0xFF}},
        "its connection brought what is no message: its length is 4294967295 bytes, more than 16777216"},
       {{std::byte{1}, std::byte{0}, std::byte{0}, std::byte{0}, std::byte{0x11}},
