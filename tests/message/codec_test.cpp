@@ -130,7 +130,7 @@ TEST_CASE("another protocol version is refused, and the message says both and wh
 }
 
 TEST_CASE("a kind of message that does not exist is refused with its number") {
-  CHECK(refusal(forged(13, {})) == "bad_message: decoding a message: its kind is 13, and there are 13");
+  CHECK(refusal(forged(14, {})) == "bad_message: decoding a message: its kind is 14, and there are 14");
   CHECK(refusal(forged(255, {})).find("its kind is 255") != std::string::npos);
 }
 
