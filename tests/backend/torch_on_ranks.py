@@ -1,29 +1,99 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A network that is trained on ranks has the bits of one that is trained on as many threads:
+"""Trains a network as the ranks of a job, and looks at the bits that it has in the end:
 
-  torch_on_ranks.py FASHION_MNIST MPIRUN ARGUMENT...
+  torch_on_ranks.py CASE FASHION_MNIST MPIRUN ARGUMENT...
 """
 import json
+import os
 import pathlib
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 
-WORKERS = 4
-program, *mpirun = sys.argv[1:]
-
-
-def model_of(storage, *start):
-    """Size and digest of the last checkpoint's model."""
-    subprocess.run([*start, '--storage', storage, '--epochs', '2', '--samples', '4000'], stdin=subprocess.DEVNULL,
-                   check=True)
-    manifest = storage / 'fashion_mnist_mlp' / 'checkpoints' / 'checkpoint_000002' / 'manifest.json'
-    files = json.loads(manifest.read_text())['files']
-    return files['model.pt']
+SKIPPED = 77
+case, program, *mpirun = sys.argv[1:]
 
 
-with tempfile.TemporaryDirectory() as folder:
-    threads = model_of(pathlib.Path(folder) / 'threads', program, '--workers', str(WORKERS))
-    ranks = model_of(pathlib.Path(folder) / 'ranks', *mpirun, '-n', str(WORKERS), program)
-    if threads != ranks:
-        sys.exit(f'threads: {threads}\nranks:   {ranks}')
+def last_model(storage):
+    """Number of the last checkpoint, and size and digest of its model."""
+    last = max((storage / 'fashion_mnist_mlp' / 'checkpoints').glob('checkpoint_*'))
+    files = json.loads((last / 'manifest.json').read_text())['files']
+    return int(last.name.rpartition('_')[2]), files['model.pt']
+
+
+def arguments(storage, epochs):
+    return ['--storage', str(storage), '--epochs', str(epochs), '--samples', '4000']
+
+
+def train(storage, *start, epochs=2):
+    status = subprocess.run([*start, *arguments(storage, epochs)], stdin=subprocess.DEVNULL, check=False).returncode
+    if status == SKIPPED:
+        sys.exit(SKIPPED)
+    if status != 0:
+        sys.exit(f'{" ".join(start)}: exit status {status}')
+    return last_model(storage)
+
+
+def expect_same(**models):
+    if len({json.dumps(model) for model in models.values()}) > 1:
+        sys.exit('\n'.join(f'{name}: {model}' for name, model in models.items()))
+
+
+def same_on_threads(folder):
+    expect_same(threads=train(folder / 'threads', program, '--workers', '4'),
+                ranks=train(folder / 'ranks', *mpirun, '-n', '4', program))
+
+
+def two_hosts(folder):
+    """With the same ranks on the same hosts, every run has the same bits."""
+    hosts = pathlib.Path(__file__).parents[1] / 'collective' / 'hosts.py'
+    start = [sys.executable, '-B', str(hosts), 'alpha:2,beta:2', mpirun[0], program]
+    expect_same(first=train(folder / 'first', *start), second=train(folder / 'second', *start))
+
+
+def environment_of(pid):
+    try:
+        return pathlib.Path(f'/proc/{pid}/environ').read_bytes().split(b'\0')
+    except OSError:
+        return []
+
+
+def is_running(pid):
+    try:
+        return pathlib.Path(f'/proc/{pid}/stat').read_text().rpartition(') ')[2][0] not in 'ZX'
+    except OSError:
+        return False
+
+
+def killed(folder):
+    """A rank that is lost ends the job at once, and the next start goes on to the bits of a run without interruption."""
+    mark = f'RAYTRAIN_TEST_JOB={os.getpid()}'
+    job = subprocess.Popen(['env', mark, *mpirun, '-n', '3', program, *arguments(folder / 'killed', 100_000)],
+                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+    for line in job.stdout:
+        if line.startswith('report') and line.split()[1] == '2':
+            break
+    ranks = [int(path.name) for path in pathlib.Path('/proc').glob('[0-9]*')
+             if (said := environment_of(path.name)) and mark.encode() in said
+             and pathlib.Path(os.readlink(path / 'exe')) == pathlib.Path(program).resolve()]
+    if len(ranks) != 3:
+        sys.exit(f'there are {len(ranks)} ranks, not 3')
+    begin = time.monotonic()
+    os.kill(max(ranks), signal.SIGKILL)
+    job.stdout.read()
+    status = job.wait(timeout=60)
+    if status not in (137, 9) or time.monotonic() - begin > 10:
+        sys.exit(f'exit status {status} {time.monotonic() - begin:.1f} s after a rank was killed')
+    if left := [pid for pid in ranks if is_running(pid)]:
+        sys.exit(f'processes {left} are left')
+    epochs = last_model(folder / 'killed')[0] + 1
+    expect_same(goes_on=train(folder / 'killed', *mpirun, '-n', '3', program, epochs=epochs),
+                without_interruption=train(folder / 'whole', *mpirun, '-n', '3', program, epochs=epochs))
+
+
+CASES = {function.__name__: function for function in (same_on_threads, two_hosts, killed)}
+
+with tempfile.TemporaryDirectory() as scratch:
+    CASES[case](pathlib.Path(scratch))
