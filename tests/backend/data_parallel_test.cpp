@@ -182,6 +182,10 @@ TEST_CASE("a parameter that one rank uses is averaged with zeros, and one that n
       CHECK(torch::equal(model->one->weight.grad(), torch::full({1, 2}, 2.0)));
       CHECK_FALSE(model->none->weight.grad().defined());
     }
+    // What an earlier backward used counts no more.
+    model->zero_grad(true);
+    model->both(x).sum().backward();
+    CHECK_FALSE(model->one->weight.grad().defined());
   });
 }
 
