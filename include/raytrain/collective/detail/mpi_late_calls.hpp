@@ -34,6 +34,8 @@ class MpiLateCalls {
   /// To all other ranks. They may never look; and what was sent before may be on its way still, which is enough.
   void tell(CallHistory const& mine) {
     if (is_sending()) return;
+    // One that arrives when the communicator is gone would be taken for a message of the next that gets its number.
+    ranks_.abandon();
     sent_->letter = {group_, mine};
     sent_->requests.assign(seen_.size(), MPI_REQUEST_NULL);
     for (std::uint32_t to = 0; to < seen_.size(); ++to) {
