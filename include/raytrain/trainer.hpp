@@ -18,6 +18,7 @@
 #include <raytrain/core/clock.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/data/datasets.hpp>
+#include <raytrain/launch/exit_guard.hpp>
 #include <raytrain/launch/job_environment.hpp>
 #include <raytrain/launch/rank_job.hpp>
 #include <raytrain/launch/threads.hpp>
@@ -116,6 +117,7 @@ class Trainer {
     SystemClock clock;
     auto const called = clock.now();
     auto const job = runs_on_ranks() ? join_job() : nullptr;
+    detail::ExitGuard const exit_guard;
     auto const world = job != nullptr ? job->size() : config_.scaling.world_size();
     std::optional<B> backend;
     auto const training = [&](WorkerSetup setup) { return detail::run_training(*backend, train_, std::move(setup)); };

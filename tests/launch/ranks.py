@@ -80,6 +80,44 @@ def exits(folder):
     dies(folder, 'exit', 75)
 
 
+def exits_on_threads(folder):
+    """A training function that calls exit() has not finished its training."""
+    for what in ('exit', 'quick_exit'):
+        job = Job(without, folder / what, what, 2)
+        job.expect('it says why it ends', 'raytrain: the program called exit() during fit()' in job.text)
+        job.expect('the exit status is 75', job.status == 75)
+        Job(without, folder / what, '', 2).expect_all_say(1, 'result', 'finished')
+
+
+def exits_quickly(folder):
+    dies(folder / 'quick', 'quick_exit', 75)
+    dies(folder / 'at_once', '_exit', 75, 1)  # or mpirun's own for a rank that has left MPI without a word
+
+
+def forks(folder):
+    """A worker's children neither report as the worker, nor hold the run's lock, nor end the run."""
+    for command, run in ((without,), folder / 'threads'), ((*mpirun, '-n', 2, program), folder / 'ranks'):
+        job = Job(*command, run, 'fork', 2)
+        lasting = re.search(r'lasting child (\d+): (.*)', job.text)
+        job.expect('the child that stays may not report', lasting and 'was forked from the worker' in lasting[2])
+        try:
+            job.expect('each child ends as it should',
+                       'stopped child: 15, returning child: 1, exiting child: 3' in job.text)
+            lines = job.lines_with('result')
+            job.expect('the run has what its workers reported', lines and all('finished, 12 reports, 6' in line for line in lines))
+            again = Job(*command, run, '', 2)
+            again.expect('the run is free although the child lives', again.lines_with('result finished') and again.status == 0)
+        finally:
+            os.kill(int(lasting[1]), signal.SIGKILL)
+
+
+def few_open_files(folder):
+    """Where files cannot be opened the error says what to do."""
+    for files in range(4, 13):
+        job = Job('prlimit', f'--nofile={files}', without, folder / str(files), '', 2)
+        job.expect(f'{files} files are enough, or the advice is there', job.status == 0 or 'raise the limit (ulimit -n)' in job.text)
+
+
 def returns_early(folder):
     job = ranks(3, folder, 'return')
     said = job.expect_all_say(3, 'failed')
@@ -384,7 +422,8 @@ def no_thread(folder):
 
 
 CASES = {function.__name__: function for function in (
-    same_on_threads, goes_on, throws, killed, exits, returns_early, refused_by_backend, refused_by_constructor, refused_by_no_exception,
+    same_on_threads, goes_on, throws, killed, exits, exits_on_threads, exits_quickly, forks, few_open_files,
+    returns_early, refused_by_backend, refused_by_constructor, refused_by_no_exception,
     hangs_on_another_rank, hangs_on_first_rank, hangs_on_threads, interrupted_twice, signalled, ended_by_mpirun, twice, settings_differ, other_size,
     built_without_ranks, other_mpi, own_communicator, no_communicator, too_few_threads, other_run_in_folder, storage_not_shared,
     two_hosts, three_hosts, calls_differ, port_in_use, interface, strangers, no_thread)}

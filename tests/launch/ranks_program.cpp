@@ -2,6 +2,7 @@
 // A training that ranks.py starts by mpirun, or on threads, and that goes wrong where it is told to:
 //   ranks_program STORAGE [WHAT [WORKERS [RANK]]]
 #include <pthread.h>
+#include <sys/wait.h>
 #include <sysexits.h>
 #include <unistd.h>
 
@@ -95,8 +96,41 @@ void go_wrong(TrainContext const& ctx, std::string const& what, int epoch) {
   if (what == "kill") std::raise(SIGKILL);
   if (what == "abort") std::abort();
   if (what == "exit") std::exit(0);
+  if (what == "quick_exit") std::quick_exit(0);
+  if (what == "_exit") ::_exit(0);
   if (what == "signal") ::kill(::getpid(), SIGTERM);
   if (what == "hang" || what == "hang_first") wait_outside_of_raytrain();
+}
+
+// What children of a worker do must not be taken for the worker's doing; true in one that is to return.
+auto fork_children(TrainContext& ctx, std::string const& what, int epoch) -> bool {
+  if (what != "fork" || epoch != 3 || ctx.world_rank() != Rank{1}) return false;
+  int status = 0;
+  auto const stopped = ::fork();
+  if (stopped == 0) wait_outside_of_raytrain();
+  ::kill(stopped, SIGTERM);
+  ::waitpid(stopped, &status, 0);
+  std::ostringstream line;
+  line << "stopped child: " << (WIFSIGNALED(status) ? WTERMSIG(status) : -1);
+  auto const returning = ::fork();
+  if (returning == 0) return true;
+  ::waitpid(returning, &status, 0);
+  line << ", returning child: " << (WIFEXITED(status) ? WEXITSTATUS(status) : -1);
+  auto const exiting = ::fork();
+  if (exiting == 0) std::exit(3);
+  ::waitpid(exiting, &status, 0);
+  line << ", exiting child: " << (WIFEXITED(status) ? WEXITSTATUS(status) : -1);
+  say(line);
+  if (auto const child = ::fork(); child != 0) return false;
+  std::ostringstream lasting;
+  try {
+    ctx.report(Epoch{});
+  } catch (Error const& error) {
+    lasting << "lasting child " << ::getpid() << ": " << error.what();
+  }
+  say(lasting);
+  for (auto const stream : {STDOUT_FILENO, STDERR_FILENO}) ::close(stream);
+  wait_outside_of_raytrain();
 }
 
 // On each rank, so that the program is to be ended although every worker computes.
@@ -140,6 +174,7 @@ auto trained(std::string const& what) {
       auto const sum = step(ctx, values);
       go_wrong(ctx, what, epoch);
       compute(ctx, what, epoch);
+      if (fork_children(ctx, what, epoch)) return;
       if (stopped_by_others(ctx, what, epoch)) return;
       if (what == "return" && epoch == 3 && ctx.world_rank() == Rank{1}) return;
       ctx.report(Epoch{epoch, sum}, CheckpointDraft::replicated([&](CheckpointDraft& draft) {

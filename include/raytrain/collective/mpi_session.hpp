@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include <raytrain/collective/detail/mpi_library.hpp>
 #include <raytrain/core/error.hpp>
+#include <raytrain/core/fork_generation.hpp>
 
 namespace raytrain {
 
@@ -38,14 +40,16 @@ class MpiSession {
   MpiSession(MpiSession const&) = delete;
   auto operator=(MpiSession const&) -> MpiSession& = delete;
 
-  /// Waits for all ranks of the job.
+  /// Waits for all ranks of the job; not in a forked child, which is none.
   ~MpiSession() {
     int finalized = 0;
-    if (owns_ && MPI_Finalized(&finalized) == MPI_SUCCESS && finalized == 0) MPI_Finalize();
+    if (owns_ && generation_ == detail::fork_generation() && MPI_Finalized(&finalized) == MPI_SUCCESS && finalized == 0)
+      MPI_Finalize();
   }
 
  private:
   bool owns_ = false;
+  std::uint32_t generation_ = detail::fork_generation();
 };
 
 }  // namespace raytrain

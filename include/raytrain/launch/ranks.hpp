@@ -25,12 +25,12 @@
 #include <raytrain/core/usable_cores.hpp>
 #include <raytrain/launch/control_client.hpp>
 #include <raytrain/launch/control_server.hpp>
-#include <raytrain/launch/detail/process_end.hpp>
 #include <raytrain/launch/detail/rank_session.hpp>
 #include <raytrain/launch/detail/singleton.hpp>
 #include <raytrain/launch/detail/worker_thread.hpp>
 #include <raytrain/launch/host.hpp>
 #include <raytrain/launch/object_exchange.hpp>
+#include <raytrain/launch/process_end.hpp>
 #include <raytrain/launch/rank_communicator.hpp>
 #include <raytrain/launch/rank_job.hpp>
 #include <raytrain/launch/run_token.hpp>

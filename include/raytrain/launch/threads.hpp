@@ -16,9 +16,9 @@
 #include <raytrain/config/scaling_config.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/rank.hpp>
-#include <raytrain/launch/detail/process_end.hpp>
 #include <raytrain/launch/detail/worker_thread.hpp>
 #include <raytrain/launch/launcher.hpp>
+#include <raytrain/launch/process_end.hpp>
 #include <raytrain/launch/worker.hpp>
 #include <raytrain/launch/worker_link.hpp>
 

@@ -6,8 +6,11 @@
 #include <functional>
 #include <mutex>
 #include <stop_token>
+#include <string>
 #include <utility>
 
+#include <raytrain/core/error.hpp>
+#include <raytrain/core/fork_generation.hpp>
 #include <raytrain/core/rank.hpp>
 #include <raytrain/core/stopped.hpp>
 #include <raytrain/message/message.hpp>
@@ -37,7 +40,19 @@ class WorkerLink {
   [[nodiscard]] auto placement() const noexcept -> Placement const& { return placement_; }
 
   /// Waits while the controller is behind; messages arrive in the order in which one thread sent them.
-  void send(Message message) { send_(std::move(message)); }
+  ///
+  /// Errors: `invalid_call` in a process that was forked from the worker's.
+  void send(Message message) {
+    if (is_forked()) {
+      throw Error{Errc::invalid_call, "telling the controller of rank " + std::to_string(placement_.world_rank.value),
+                  "this process was forked from the worker's, and is not the worker",
+                  "report in the worker's own process, and end its children by _exit()"};
+    }
+    send_(std::move(message));
+  }
+
+  /// Whether this process is a child of the worker's, with a copy of its line.
+  [[nodiscard]] auto is_forked() const noexcept -> bool { return generation_ != detail::fork_generation(); }
 
   /// Fires when the worker should end soon.
   [[nodiscard]] auto stop_asked() const noexcept -> std::stop_token { return stop_.get_token(); }
@@ -75,6 +90,7 @@ class WorkerLink {
  private:
   Placement placement_;
   Send send_;
+  std::uint32_t generation_ = detail::fork_generation();
   std::stop_source stop_;
   std::stop_source abort_;
   std::mutex mutex_;

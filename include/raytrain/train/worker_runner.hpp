@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cxxabi.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <exception>
@@ -14,6 +15,7 @@
 
 #include <raytrain/core/stopped.hpp>
 #include <raytrain/launch/host.hpp>
+#include <raytrain/launch/process_end.hpp>
 #include <raytrain/launch/worker.hpp>
 #include <raytrain/message/message.hpp>
 #include <raytrain/train/worker_setup.hpp>
@@ -45,6 +47,24 @@ namespace raytrain::detail {
   }
 }
 
+/// Ends a process that the training function has forked and that comes out of it: the rest is the worker's to do.
+class ChildEnd {
+ public:
+  explicit ChildEnd(WorkerLink const& link) : link_{link} {}
+  ChildEnd(ChildEnd const&) = delete;
+  auto operator=(ChildEnd const&) -> ChildEnd& = delete;
+  ~ChildEnd() {
+    if (!link_.is_forked()) return;
+    say_last_word(
+        "raytrain: a process that was forked in the training function has come out of it, and ends; end it there, by "
+        "_exit()\n");
+    ::_exit(EXIT_FAILURE);
+  }
+
+ private:
+  WorkerLink const& link_;
+};
+
 /// Builds the context, runs the training function in it, and returns whether a stop cut it short.
 ///
 /// Other workers learn that this one has ended before its last checkpoint is written: a failure or a stop releases
@@ -59,7 +79,10 @@ auto run_training(B& backend, Train const& train, WorkerSetup setup) -> bool {
     typename B::Context context = backend.make_context(std::move(setup));
     auto stopped = false;
     try {
-      auto const training = [&] { train(context); };
+      auto const training = [&] {
+        ChildEnd const child_end{link};
+        train(context);
+      };
       if constexpr (requires { backend.call(training); }) {
         backend.call(training);
       } else {

@@ -13,6 +13,7 @@
 #include <string>
 
 #include <raytrain/checkpoint/detail/io_error.hpp>
+#include <raytrain/checkpoint/detail/kept_from_forks.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/file_descriptor.hpp>
 #include <raytrain/core/host_name.hpp>
@@ -49,6 +50,7 @@ class DirectoryLock {
   void lock_directory(std::filesystem::path const& file) {
     directory_ = FileDescriptor{::open(file.parent_path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
     if (!directory_.is_open()) throw io_error("opening", file.parent_path(), errno);
+    directory_here_ = KeptFromForks{directory_.get()};
     // Not every file system has locks for directories; then the file's must do.
     if (try_lock(directory_) == EWOULDBLOCK) refuse(file);
   }
@@ -58,6 +60,7 @@ class DirectoryLock {
     is_new_ = file_.is_open();
     if (!is_new_ && errno == EEXIST) file_ = FileDescriptor{::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666)};
     if (!file_.is_open()) throw io_error("opening", file, errno);
+    file_here_ = KeptFromForks{file_.get()};
   }
 
   void lock(std::filesystem::path const& file) {
@@ -96,6 +99,8 @@ class DirectoryLock {
 
   FileDescriptor directory_;
   FileDescriptor file_;
+  KeptFromForks directory_here_;
+  KeptFromForks file_here_;
   bool is_new_ = false;
 };
 

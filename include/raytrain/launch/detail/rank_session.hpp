@@ -4,10 +4,12 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cstdint>
 #include <cstdio>
 
 #include <raytrain/collective/mpi_session.hpp>
-#include <raytrain/launch/detail/process_end.hpp>
+#include <raytrain/core/fork_generation.hpp>
+#include <raytrain/launch/process_end.hpp>
 
 namespace raytrain::detail {
 
@@ -20,7 +22,7 @@ class RankSession {
   /// The end of MPI is for all ranks to come to. Without one of them, or out of the middle of a training, this process
   /// just ends.
   ~RankSession() {
-    if (jobs_ == 0 && !abandoned_) return;
+    if ((jobs_ == 0 && !abandoned_) || generation_ != fork_generation()) return;
     std::fflush(nullptr);
     ::_exit(unfinished_exit_code);
   }
@@ -33,6 +35,7 @@ class RankSession {
 
  private:
   MpiSession mpi_;
+  std::uint32_t generation_ = fork_generation();
   std::atomic<int> jobs_ = 0;
   std::atomic<bool> abandoned_ = false;
 };
