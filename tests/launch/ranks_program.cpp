@@ -241,7 +241,7 @@ auto main(int argc, char** argv) -> int {
   if (what == "seed" && job) config.run.seed = job->rank.value;
   config.backend.refuses = what;
   if (what == "rate" && job) config.backend.rate = 0.5 + job->rank.value;
-  if (what == "split" && job && job->rank == Rank{1}) config.data.datasets_to_split = {"other"};
+  if (what == "split" && job && job->rank == Rank{1}) config.data.datasets_to_split.clear();
   if (what == "hang" || what == "hang_first") {
     config.run.collective_timeout = std::chrono::seconds{1};
     config.run.stop_grace = std::chrono::milliseconds{300};
