@@ -3,6 +3,8 @@
 
 #include <torch/torch.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -53,6 +55,12 @@ inline auto run_in(std::filesystem::path const& folder, RunSetup const& setup, T
 inline auto run_once(RunSetup const& setup, TrainTorch const& train) -> raytrain::Result {
   TemporaryFolder const folder;
   return run_in(folder.path(), setup, train);
+}
+
+/// Others, such as of a slow BLAS, depend on the machine.
+[[nodiscard]] inline auto warnings_with(raytrain::Result const& result, std::string const& part) -> std::ptrdiff_t {
+  return std::ranges::count_if(result.warnings,
+                               [&](std::string const& text) { return text.find(part) != std::string::npos; });
 }
 
 using Tensors = std::vector<torch::Tensor>;

@@ -13,7 +13,11 @@
 
 #include <doctest/doctest.h>
 
+#include <raytrain/collective/detail/purposed_collective.hpp>
+#include <raytrain/collective/local.hpp>
 #include <raytrain/collective/shared_memory.hpp>
+
+#include "refusals.hpp"
 
 namespace {
 
@@ -140,4 +144,29 @@ TEST_CASE("a worker's collective stops when its model does") {
     return LocalCollective{group, rank};
   });
   check(SharedMemoryGroup::create(WorldSize{ranks}), shared);
+}
+
+TEST_CASE("operations of one size for different purposes are refused, and the error names both") {
+  auto const purposes = [](WorkerCollective& collective) {
+    detail::PurposedCollective purposed{collective, {.model = 1}};
+    auto const buffer = collective.allocate<float>(1000);
+    purposed.broadcast(buffer.span(), Rank{0});
+    purposed.purpose() = {.model = collective.rank() == Rank{2} ? std::uint16_t{2} : std::uint16_t{1},
+                          .epoch = 3,
+                          .backward = 7,
+                          .samples = 640};
+    CHECK(
+        conformance::refusal([&] { purposed.all_reduce(buffer.span(), ReduceOp::average); }) ==
+        "rank_mismatch: collective call: rank 0 calls all_reduce(1000 x float32, average) for backward 7 of model 1 "
+        "(after 640 samples of epoch 3), but rank 2 calls all_reduce(1000 x float32, average) for backward 7 of model "
+        "2 (after 640 samples of epoch 3); make every rank run the same backwards in the same order, on as many "
+        "batches");
+  };
+  on_all_ranks(
+      std::make_shared<LocalGroup>(WorldSize{ranks}),
+      [](auto group, Rank rank) {
+        return LocalCollective{std::move(group), rank};
+      },
+      purposes);
+  on_all_ranks(SharedMemoryGroup::create(WorldSize{ranks}), shared, purposes);
 }

@@ -135,7 +135,7 @@ class SharedMemoryGroup : public detail::HostGroup {
   static constexpr char const* name = "SharedMemoryGroup";
   static constexpr char const* collective_name = "SharedMemoryCollective";
   /// Another one whenever anything in the memory changes its meaning.
-  static constexpr std::uint64_t magic = 0x7261'7974'0000'0002U;
+  static constexpr std::uint64_t magic = 0x7261'7974'0000'0003U;
 
   struct Traits {
     std::uint64_t magic = 0;

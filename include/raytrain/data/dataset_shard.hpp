@@ -79,6 +79,9 @@ class DatasetShard {
 
   [[nodiscard]] auto dataset() const noexcept -> Dataset const& { return dataset_; }
 
+  /// Whether each worker has a part of the dataset, not all of it.
+  [[nodiscard]] auto is_split() const noexcept -> bool { return place_.split; }
+
   /// This worker's rows as they lie in the dataset, without copying them: for what trains on all rows at once. Together
   /// the workers have each row once, so that some have one more than others.
   [[nodiscard]] auto part() const -> Dataset {

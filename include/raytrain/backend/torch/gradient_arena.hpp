@@ -3,15 +3,18 @@
 
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
-#include <numeric>
+#include <cstring>
+#include <memory>
 #include <span>
 #include <string>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
+#include <raytrain/collective/worker_collective.hpp>
 #include <raytrain/core/error.hpp>
 
 namespace raytrain::detail {
@@ -21,17 +24,23 @@ namespace raytrain::detail {
 /// A parameter's gradient is made to lie there when a backward is about to compute it, whatever `zero_grad` did; then
 /// autograd adds to it in place. Behind the gradients lies one mark per parameter, reduced with them, which tells
 /// whether any rank had a gradient for it: a parameter that no rank used keeps none, and optimizers pass over it as
-/// they would in one process.
+/// they would in one process. Behind those come numbers of the caller's.
+///
+/// Whoever keeps a gradient beyond `zero_grad(true)` finds the same values in it later, as in one process: what was
+/// kept gets memory of its own before its place is used again.
 ///
 /// Threads: the worker's. The memory lives as long as a gradient in it does.
 class GradientArena {
  public:
   /// Errors: `backend` for a parameter that is not on the CPU or neither float nor double, with its name.
-  explicit GradientArena(torch::nn::Module const& module) {
+  GradientArena(torch::nn::Module const& module, WorkerCollective& collective, std::size_t numbers)
+      : numbers_(numbers) {
     for (auto const& item : module.named_parameters()) {
-      if (item.value().requires_grad()) slots_.push_back(make_slot(item.key(), item.value()));
+      auto const& parameter = item.value();
+      if (!parameter.requires_grad() || !known_.insert(parameter.unsafeGetTensorImpl()).second) continue;
+      slots_.push_back(make_slot(item.key(), parameter));
     }
-    for (auto const type : {torch::kFloat, torch::kDouble}) lay_out(type);
+    for (auto const type : {torch::kFloat, torch::kDouble}) lay_out(type, collective);
   }
 
   GradientArena(GradientArena const&) = delete;
@@ -40,23 +49,33 @@ class GradientArena {
   /// Parameters that want a gradient.
   [[nodiscard]] auto size() const noexcept -> std::size_t { return slots_.size(); }
   [[nodiscard]] auto parameter(std::size_t index) const -> at::Tensor const& { return slots_[index].parameter; }
-
-  /// Forgets which parameters were used.
-  void begin_backward() {
-    for (auto const& slot : slots_) set_mark(slot, 0);
+  [[nodiscard]] auto name(std::size_t index) const -> std::string const& { return slots_[index].name; }
+  [[nodiscard]] auto has(at::Tensor const& parameter) const -> bool {
+    return known_.contains(parameter.unsafeGetTensorImpl());
   }
+
+  /// Forgets which parameters were used, and the numbers.
+  void begin_backward() {
+    for (auto const& slot : slots_) set(slot.mark, 0);
+    for (auto const& number : numbers_) set(number, 0);
+  }
+
+  /// After `reduce` what `reduce` makes of those that all ranks had set.
+  [[nodiscard]] auto number(std::size_t index) const -> double { return value(numbers_[index]); }
+  void set_number(std::size_t index, int value) { set(numbers_[index], value); }
 
   /// Autograd is about to add `gradient` to that of a parameter: gives it the place to do so.
   ///
   /// Errors: `backend` for one that does not fit since the parameter has changed.
   void expect(std::size_t index, at::Tensor const& gradient) {
-    auto const& slot = slots_[index];
+    auto& slot = slots_[index];
     check_fits(slot, gradient);
     if (!slot.parameter.grad().defined()) {
       torch::NoGradGuard const no_grad;
+      leave_to_keeper(slot);
       slot.parameter.mutable_grad() = slot.view.zero_();
     }
-    set_mark(slot, 1);
+    set(slot.mark, 1);
   }
 
   /// Calls `reduce` with the memory of each element type in use, a span of float or double: gradients, then marks.
@@ -66,33 +85,45 @@ class GradientArena {
   template <class Reduce>
   void reduce(Reduce const& reduce) {
     torch::NoGradGuard const no_grad;
-    for (auto const& slot : slots_) {
+    for (auto& slot : slots_) {
       auto& gradient = slot.parameter.mutable_grad();
       if (!gradient.defined()) {
+        leave_to_keeper(slot);
         slot.view.zero_();
       } else if (!gradient.is_same(slot.view)) {
         check_fits(slot, gradient);
+        leave_to_keeper(slot);
         slot.view.copy_(gradient);
         gradient = slot.view;
       }
     }
     for (auto const& flat : flats_) {
-      with_element(flat.scalar_type(), [&]<class T>(T) {
-        reduce(std::span<T>{flat.data_ptr<T>(), static_cast<std::size_t>(flat.numel())});
-      });
+      with_element(flat.type, [&]<class T>(T) { reduce(std::span<T>{static_cast<T*>(flat.memory.get()), flat.size}); });
     }
     for (auto const& slot : slots_) {
       auto& gradient = slot.parameter.mutable_grad();
-      if (!gradient.defined() && mark(slot) > 0) gradient = slot.view;
+      if (!gradient.defined() && value(slot.mark) > 0) gradient = slot.view;
     }
   }
 
  private:
+  struct Flat {
+    at::ScalarType type{};
+    std::shared_ptr<void> memory;
+    std::size_t size = 0;
+  };
+
+  struct Mark {
+    at::ScalarType type{};
+    void* at = nullptr;
+  };
+
   struct Slot {
     std::string name;
     at::Tensor parameter;
+    std::shared_ptr<void> place;  ///< In the flat memory, all of which it keeps.
     at::Tensor view;
-    void* mark = nullptr;
+    Mark mark;
   };
 
   /// A cache line of the smallest element, so that no gradient shares one with another.
@@ -111,11 +142,12 @@ class GradientArena {
                       "; gradients are averaged in float and double on the CPU",
                   "convert it, or freeze it with requires_grad_(false)"};
     }
-    return {name, parameter, {}, nullptr};
+    return {name, parameter, {}, {}, {}};
   }
 
-  // Memory comes from LibTorch's own allocator, whose alignment suits its kernels.
-  void lay_out(at::ScalarType type) {
+  // Memory comes from the collective, with which ranks that are processes need not copy it for each other. It is
+  // aligned as LibTorch's kernels like it.
+  void lay_out(at::ScalarType type, WorkerCollective& collective) {
     auto const line = alignment_bytes / static_cast<std::int64_t>(c10::elementSize(type));
     auto const rounded = [&](std::int64_t count) { return (count + line - 1) / line * line; };
     std::int64_t values = 0;
@@ -127,27 +159,43 @@ class GradientArena {
     }
     if (parameters == 0) return;
 
-    auto const flat = torch::zeros({values + parameters}, type);
-    auto* at = static_cast<std::byte*>(flat.data_ptr());
-    auto* mark = at + values * static_cast<std::int64_t>(flat.element_size());
+    auto const numbers = flats_.empty() ? numbers_.size() : 0;
+    auto const size = static_cast<std::size_t>(values + parameters) + numbers;
+    auto memory = with_element(type, [&]<class T>(T) { return collective.allocate<T>(size).release(); });
+    auto* at = static_cast<std::byte*>(memory.get());
+    auto* mark = at + values * static_cast<std::int64_t>(c10::elementSize(type));
+    auto const next_mark = [&] { return Mark{type, std::exchange(mark, mark + c10::elementSize(type))}; };
     for (auto& slot : slots_) {
       if (slot.parameter.scalar_type() != type) continue;
-      slot.view = make_view(flat, at, slot.parameter);
-      slot.mark = mark;
-      at += rounded(slot.parameter.numel()) * static_cast<std::int64_t>(flat.element_size());
-      mark += flat.element_size();
+      slot.place = {memory, at};
+      slot.view = make_view(slot);
+      slot.mark = next_mark();
+      at += rounded(slot.parameter.numel()) * static_cast<std::int64_t>(c10::elementSize(type));
     }
-    flats_.push_back(flat);
+    if (flats_.empty()) std::ranges::generate(numbers_, next_mark);
+    flats_.push_back({type, std::move(memory), size});
   }
 
   // Laid out in memory as its parameter, as autograd wants it. Not an autograd view, which zero_grad() could not
   // detach.
-  static auto make_view(at::Tensor const& flat, void* at, at::Tensor const& parameter) -> at::Tensor {
-    auto const keep_alive = [flat](void*) {};
+  static auto make_view(Slot const& slot) -> at::Tensor {
+    auto const& parameter = slot.parameter;
+    auto const keep_alive = [place = slot.place](void*) {};
+    auto const options = torch::TensorOptions{}.dtype(parameter.scalar_type());
     if (parameter.is_non_overlapping_and_dense()) {
-      return torch::from_blob(at, parameter.sizes(), parameter.strides(), keep_alive, flat.options());
+      return torch::from_blob(slot.place.get(), parameter.sizes(), parameter.strides(), keep_alive, options);
     }
-    return torch::from_blob(at, parameter.sizes(), keep_alive, flat.options());
+    return torch::from_blob(slot.place.get(), parameter.sizes(), keep_alive, options);
+  }
+
+  /// Before the place of a gradient is used for the next one.
+  static void leave_to_keeper(Slot& slot) {
+    auto const& storage = slot.view.storage();
+    if (slot.view.use_count() == 1 && storage.use_count() == 1) return;
+    auto own = c10::GetAllocator(c10::kCPU)->allocate(storage.nbytes());
+    if (storage.nbytes() > 0) std::memcpy(own.get(), slot.place.get(), storage.nbytes());
+    (void)storage.set_data_ptr(std::move(own));  // all that refer to it follow
+    slot.view = make_view(slot);
   }
 
   static void check_fits(Slot const& slot, at::Tensor const& gradient) {
@@ -158,16 +206,18 @@ class GradientArena {
     }
   }
 
-  static auto mark(Slot const& slot) -> double {
-    return with_element(slot.view.scalar_type(), [&]<class T>(T) -> double { return *static_cast<T*>(slot.mark); });
+  static auto value(Mark const& mark) -> double {
+    return with_element(mark.type, [&]<class T>(T) -> double { return *static_cast<T*>(mark.at); });
   }
 
-  static void set_mark(Slot const& slot, int value) {
-    with_element(slot.view.scalar_type(), [&]<class T>(T) { *static_cast<T*>(slot.mark) = static_cast<T>(value); });
+  static void set(Mark const& mark, int value) {
+    with_element(mark.type, [&]<class T>(T) { *static_cast<T*>(mark.at) = static_cast<T>(value); });
   }
 
   std::vector<Slot> slots_;
-  std::vector<at::Tensor> flats_;
+  std::vector<Flat> flats_;
+  std::vector<Mark> numbers_;
+  std::unordered_set<c10::TensorImpl const*> known_;
 };
 
 }  // namespace raytrain::detail

@@ -9,20 +9,22 @@
 #include <span>
 #include <vector>
 
-#include <raytrain/collective/worker_collective.hpp>
 #include <raytrain/core/rank.hpp>
 
 namespace raytrain::detail {
+
+/// Smaller ones are packed together.
+inline constexpr std::size_t large_tensor_bytes = 65536;
 
 /// Gives every rank the values that `root` has in these tensors, bit by bit whatever their types.
 ///
 /// Errors: those of the collective: `rank_mismatch` when a rank's tensors have other sizes.
 /// Cost:   one broadcast for all small tensors together, and one for each large one, in place.
-inline void broadcast_tensors(WorkerCollective& collective, std::vector<at::Tensor> const& tensors, Rank root) {
-  constexpr std::size_t large_bytes = 65536;
+template <class C>
+void broadcast_tensors(C& collective, std::vector<at::Tensor> const& tensors, Rank root) {
   constexpr std::size_t alignment = 16;
   auto const is_large = [](at::Tensor const& tensor) {
-    return tensor.nbytes() >= large_bytes && tensor.device().is_cpu() && tensor.is_contiguous();
+    return tensor.nbytes() >= large_tensor_bytes && tensor.device().is_cpu() && tensor.is_contiguous();
   };
   torch::NoGradGuard const no_grad;
 

@@ -7,19 +7,22 @@
 #include <concepts>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include <raytrain/backend/torch/generator_lease.hpp>
 #include <raytrain/backend/torch/gradient_averager.hpp>
 #include <raytrain/backend/torch/tensor_broadcast.hpp>
 #include <raytrain/backend/torch/torch_checkpoint.hpp>
 #include <raytrain/backend/torch/torch_module.hpp>
 #include <raytrain/backend/torch/torch_seed.hpp>
 #include <raytrain/backend/torch/torch_shard.hpp>
+#include <raytrain/checkpoint/checkpoint_draft.hpp>
+#include <raytrain/collective/detail/purposed_collective.hpp>
 #include <raytrain/core/rank.hpp>
+#include <raytrain/data/shard_position.hpp>
 #include <raytrain/train/train_context.hpp>
 #include <raytrain/train/worker_setup.hpp>
 
@@ -36,19 +39,21 @@ class TorchContext : public TrainContext {
   }
 
   /// Builds a model and makes it train with all others: rank 0's parameters and buffers everywhere, gradients averaged
-  /// when a backward ends, then buffers those of rank 0. A parameter that no rank used has no gradient, and counts as
-  /// zero on a rank that alone did not use it.
+  /// when a backward ends, then buffers those of rank 0 (of 64 KiB and more after a change only). A parameter that no
+  /// rank used has no gradient, and counts as zero on a rank that alone did not use it. Ranks that run the backwards of
+  /// other models, or have taken another number of batches of split datasets, all get an error that says so.
   ///
-  /// `make` is called by one worker of the process at a time, with LibTorch's default generator seeded from the run's
-  /// seed: the same model on every rank, and on every run. Returns a holder (`model->forward(x)`, `model(x)`) of a
-  /// module by value, and what else `make` returns as it is. Every rank prepares the same models in the same order.
-  /// Averaging ends with the training function.
-  /// Errors: `backend` for gradients that are neither float nor double, or not on the CPU.
+  /// `make` is called by one worker of the process at a time, but for collectives in it, with LibTorch's default
+  /// generator seeded from the run's seed: the same model on every rank, and on every run. Returns a holder
+  /// (`model->forward(x)`, `model(x)`) of a module by value, and what else `make` returns as it is. Every rank prepares
+  /// the same models in the same order. Averaging ends with the training function, or when the model and its parameters
+  /// are gone. Prepared once more, a model is averaged as it is then: what was unfrozen or registered since is refused
+  /// otherwise. Errors: `backend` for gradients that are neither float nor double, or not on the CPU.
   template <TorchModuleFactory F>
   [[nodiscard]] auto prepare_model(F make) {
     auto model = [&] {
-      static std::mutex one_at_a_time;
-      std::lock_guard const lock{one_at_a_time};
+      detail::GeneratorLease lease;
+      detail::LendingScope const lending{collective(), lease};
       torch::manual_seed(models_ == 0 ? seed() : detail::stream_seed(seed(), models_));
       auto built = hold_module(make);
       torch::manual_seed(worker_seed());
@@ -66,11 +71,26 @@ class TorchContext : public TrainContext {
     return held;
   }
 
+  /// As of every context. Errors: `backend` also for a model to which `prepare_model` should have been applied again.
+  template <class R>
+  void report(R const& metrics) {
+    check_models();
+    TrainContext::report(metrics);
+  }
+
+  template <class R>
+  void report(R const& metrics, CheckpointDraft draft) {
+    check_models();
+    TrainContext::report(metrics, std::move(draft));
+  }
+
   /// This worker's part of the dataset, or all of it when `DataConfig` does not split it.
   ///
   /// Errors: `not_found`, listing the datasets that there are.
   [[nodiscard]] auto dataset_shard(std::string_view name) const -> TorchShard {
-    return TorchShard{TrainContext::dataset_shard(name)};
+    auto shard = TrainContext::dataset_shard(name);
+    auto taken = shard.is_split() ? taken_ : nullptr;
+    return TorchShard{std::move(shard), std::move(taken)};
   }
 
   /// Fills the model, and the optimizer if there is one, from the checkpoint that the run goes on from. Returns the
@@ -98,16 +118,25 @@ class TorchContext : public TrainContext {
     return detail::stream_seed(~seed(), world_rank().value);
   }
 
+  void check_models() const {
+    for (auto const& averager : averagers_) averager->check_unchanged();
+  }
+
   void join(torch::nn::Module const& module) {
     ++models_;
     if (world_size() == WorldSize{1}) return;
+    std::erase_if(averagers_, [&](auto const& each) { return each->is_of(module) || each->is_unused(); });
     auto state = module.parameters();
     for (auto const& buffer : module.buffers()) state.push_back(buffer);
-    detail::broadcast_tensors(collective(), state, Rank{0});
-    averagers_.push_back(std::make_unique<detail::GradientAverager>(module, collective()));
+    auto const number = static_cast<std::uint16_t>(models_);
+    detail::PurposedCollective preparing{collective(), {.model = number}};
+    detail::broadcast_tensors(preparing, state, Rank{0});
+    averagers_.push_back(std::make_unique<detail::GradientAverager>(
+        module, collective(), number, taken_, [this](std::string text) { warn(std::move(text)); }));
   }
 
   at::Generator generator_;
+  std::shared_ptr<ShardPosition> taken_ = std::make_shared<ShardPosition>();  ///< Of split datasets, by this worker.
   std::vector<std::unique_ptr<detail::GradientAverager>> averagers_;
   std::uint64_t models_ = 0;
 };

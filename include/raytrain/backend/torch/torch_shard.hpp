@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <iterator>
+#include <memory>
 #include <utility>
 
 #include <raytrain/backend/torch/torch_batch.hpp>
@@ -24,9 +25,13 @@ class TorchBatchRange {
     using difference_type = std::ptrdiff_t;
 
     Iterator() = default;
-    explicit Iterator(BatchRange::Iterator at) noexcept : at_{at} {}
+    Iterator(BatchRange::Iterator at, ShardPosition* taken) noexcept : at_{at}, taken_{taken} {}
 
-    [[nodiscard]] auto operator*() const noexcept -> TorchBatch { return TorchBatch{*at_}; }
+    [[nodiscard]] auto operator*() const noexcept -> TorchBatch {
+      auto const batch = *at_;
+      if (taken_ != nullptr) *taken_ = batch.next_position();
+      return TorchBatch{batch};
+    }
     auto operator++() noexcept -> Iterator& {
       ++at_;
       return *this;
@@ -36,14 +41,17 @@ class TorchBatchRange {
 
    private:
     BatchRange::Iterator at_;
+    ShardPosition* taken_ = nullptr;
   };
 
-  explicit TorchBatchRange(BatchRange range) noexcept : range_{std::move(range)} {}
+  /// `taken`: where it is written how far the worker is; may be null.
+  explicit TorchBatchRange(BatchRange range, std::shared_ptr<ShardPosition> taken = {}) noexcept
+      : range_{std::move(range)}, taken_{std::move(taken)} {}
 
   /// Batches, the same number on every worker.
   [[nodiscard]] auto size() const noexcept -> std::size_t { return range_.size(); }
   [[nodiscard]] auto empty() const noexcept -> bool { return range_.empty(); }
-  [[nodiscard]] auto begin() const noexcept -> Iterator { return Iterator{range_.begin()}; }
+  [[nodiscard]] auto begin() const noexcept -> Iterator { return {range_.begin(), taken_.get()}; }
   [[nodiscard]] auto end() const noexcept -> std::default_sentinel_t { return {}; }
 
   /// Batch `index`, below `size()`, without moving the shard's position.
@@ -51,6 +59,7 @@ class TorchBatchRange {
 
  private:
   BatchRange range_;
+  std::shared_ptr<ShardPosition> taken_;
 };
 
 /// A `DatasetShard` whose batches are tensors.
@@ -58,7 +67,9 @@ class TorchBatchRange {
 /// Threads: one at a time.
 class TorchShard {
  public:
-  explicit TorchShard(DatasetShard shard) noexcept : shard_{std::move(shard)} {}
+  /// `taken`: where it is written how far the worker is; may be null.
+  explicit TorchShard(DatasetShard shard, std::shared_ptr<ShardPosition> taken = {}) noexcept
+      : shard_{std::move(shard)}, taken_{std::move(taken)} {}
 
   /// Samples that this worker takes in an epoch; the same number on every worker.
   [[nodiscard]] auto rows() const noexcept -> std::size_t { return shard_.rows(); }
@@ -68,11 +79,12 @@ class TorchShard {
 
   /// This worker's batches of one epoch. Errors: as `DatasetShard::batches`.
   [[nodiscard]] auto batches(BatchOptions const& options) -> TorchBatchRange {
-    return TorchBatchRange{shard_.batches(options)};
+    return TorchBatchRange{shard_.batches(options), taken_};
   }
 
  private:
   DatasetShard shard_;
+  std::shared_ptr<ShardPosition> taken_;
 };
 
 }  // namespace raytrain

@@ -24,6 +24,16 @@ enum class Operation : std::uint8_t {
   all_gatherv,
 };
 
+/// What an operation is for that a library calls, not the caller's code: so that ranks which are out of step are told,
+/// although their arrays fit. All zero for a call of the caller's own. Numbers that grow beyond their type begin anew.
+struct Purpose {
+  std::uint16_t model = 0;     ///< From 1, in the order in which the worker has prepared its models.
+  std::uint16_t epoch = 0;     ///< Up to where the ranks have taken the data, as this one knows it,
+  std::uint32_t backward = 0;  ///< Of this model, from 1; 0: it is being prepared.
+  std::uint64_t samples = 0;   ///< and how much of that epoch; both 0 if they have not taken any.
+  friend auto operator==(Purpose const&, Purpose const&) -> bool = default;
+};
+
 /// What must be equal on every rank of an operation. Fields that the operation has no use for keep their defaults.
 struct Call {
   Operation operation = Operation::barrier;
@@ -32,6 +42,7 @@ struct Call {
   Rank root{};
   std::uint64_t count = 0;  ///< Elements of the array that is as long on every rank: for all_gather, what a rank sends.
   std::uint64_t counts_digest = 0;  ///< For all_gatherv: `digest_of` the counts by rank.
+  Purpose purpose{};
   friend auto operator==(Call const&, Call const&) -> bool = default;
 };
 
@@ -52,11 +63,21 @@ struct Call {
   auto const kind = std::uint64_t{1} << 56U | static_cast<std::uint64_t>(call.operation) << 48U |
                     static_cast<std::uint64_t>(call.element) << 40U | static_cast<std::uint64_t>(call.op) << 32U |
                     call.root.value;
-  return mix(mix(mix(0, kind), call.count), call.counts_digest);
+  auto const& purpose = call.purpose;
+  auto const backward = std::uint64_t{purpose.model} << 48U | std::uint64_t{purpose.epoch} << 32U | purpose.backward;
+  return mix(mix(mix(mix(mix(0, kind), call.count), call.counts_digest), backward), purpose.samples);
 }
 
-/// "all_reduce(1000 x float32, sum)", "broadcast(10 x int32, root 1)", "barrier()".
-[[nodiscard]] inline auto to_string(Call const& call) -> std::string {
+/// " for backward 3 of model 1 (after 96 samples of epoch 0)"; empty for a call of the caller's own.
+[[nodiscard]] inline auto to_string(Purpose const& purpose) -> std::string {
+  if (purpose == Purpose{}) return {};
+  auto const model = " model " + std::to_string(purpose.model);
+  if (purpose.backward == 0) return " to prepare" + model;
+  return " for backward " + std::to_string(purpose.backward) + " of" + model + " (after " +
+         std::to_string(purpose.samples) + " samples of epoch " + std::to_string(purpose.epoch) + ")";
+}
+
+[[nodiscard]] inline auto operation_text(Call const& call) -> std::string {
   auto const array = std::to_string(call.count) + " x " + std::string{to_string(call.element)};
   auto const op = std::string{to_string(call.op)};
   auto const root = "root " + std::to_string(call.root.value);
@@ -72,6 +93,11 @@ struct Call {
     case Operation::all_gatherv: return "all_gatherv(" + array + ")";
   }
   return "unknown";
+}
+
+/// "all_reduce(1000 x float32, sum)", "broadcast(10 x int32, root 1) to prepare model 2", "barrier()".
+[[nodiscard]] inline auto to_string(Call const& call) -> std::string {
+  return operation_text(call) + to_string(call.purpose);
 }
 
 }  // namespace raytrain::detail

@@ -34,10 +34,14 @@ struct CallWithCounts {
 /// What all ranks are told when `rank` is the first that calls something else than rank 0, or `first_rank`.
 [[nodiscard]] inline auto mismatch_error(CallWithCounts const& first, Rank rank, CallWithCounts const& other,
                                          Rank first_rank = {}) -> Error {
+  auto const* const remedy =
+      first.call.purpose == other.call.purpose
+          ? "make every rank call the same operations in the same order, on arrays of one size and type"
+          : "make every rank run the same backwards in the same order, on as many batches";
   return {Errc::rank_mismatch, "collective call",
           "rank " + std::to_string(first_rank.value) + " calls " + describe(first, other) + ", but rank " +
               std::to_string(rank.value) + " calls " + describe(other, first),
-          "make every rank call the same operations in the same order, on arrays of one size and type"};
+          remedy};
 }
 
 /// What all ranks are told whose groups were made in different ways; `option` is where.

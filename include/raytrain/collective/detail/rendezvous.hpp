@@ -31,8 +31,11 @@ struct Place {
     hidden,  ///< In memory that only its owner sees.
   };
 
-  std::uint64_t offset = 0;
-  Kind kind = Kind::nothing;
+  Place() = default;
+  Place(std::uint64_t at, Kind of) noexcept : offset{at}, kind{of} {}
+
+  std::uint64_t offset : 62 = 0;
+  Kind kind : 2 = Kind::nothing;
 };
 
 /// What a member shows to the others when it comes to a meeting.
@@ -45,6 +48,7 @@ struct alignas(two_cache_lines) Slot {
   Place to{};    ///< and write, until the next meeting.
   alignas(64) std::byte bytes[inline_bytes];
 };
+static_assert(offsetof(Slot, bytes) == 64, "a slot and the beginning of a small array are two cache lines");
 
 /// What the members of a `Rendezvous` share: lies in memory that they all see, at whatever address.
 class MeetingPlace {

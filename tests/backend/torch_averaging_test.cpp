@@ -1,0 +1,384 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <raytrain/collective/buffer.hpp>
+#include <raytrain/collective/detail/operations.hpp>
+#include <raytrain/collective/local.hpp>
+#include <raytrain/data/dataset.hpp>
+
+#include "torch_run.hpp"
+
+namespace {
+
+using namespace raytrain;
+
+/// One weight whose gradient is the mean of the inputs.
+struct MeanImpl : torch::nn::Module {
+  torch::Tensor w = register_parameter("w", torch::zeros({4}));
+  auto forward(torch::Tensor const& x) -> torch::Tensor { return (w * x).sum(); }
+};
+TORCH_MODULE(Mean);
+
+auto all(double value) -> torch::Tensor { return torch::full({4}, value); }
+
+/// What the only failure of a run says; empty for a run that succeeds.
+auto failure_in(TrainTorch const& train, RunSetup const& setup = {}) -> std::string {
+  try {
+    run_once(setup, train);
+  } catch (TrainingFailed const& failed) {
+    return failed.what();
+  }
+  return {};
+}
+
+/// What a rank has asked of its collective.
+struct Asked {
+  std::vector<std::string> calls;                             ///< As "broadcast 16", in bytes.
+  std::vector<std::pair<std::byte const*, std::size_t>> own;  ///< Memory that it has allocated there.
+  bool all_reduced_own = true;                                ///< No other memory was summed.
+};
+
+/// A collective that notes what it is asked.
+class NotingCollective : public raytrain::detail::Operations<NotingCollective> {
+ public:
+  NotingCollective(LocalCollective inner, Asked& asked) : inner_{std::move(inner)}, asked_{&asked} {}
+
+  [[nodiscard]] auto rank() const noexcept -> Rank { return inner_.rank(); }
+  [[nodiscard]] auto size() const noexcept -> WorldSize { return inner_.size(); }
+  [[nodiscard]] auto stop_agreed() const noexcept -> bool { return inner_.stop_agreed(); }
+  void barrier() { inner_.barrier(); }
+  template <Element T>
+  [[nodiscard]] auto allocate(std::size_t size) -> Buffer<T> {
+    auto buffer = inner_.allocate<T>(size);
+    asked_->own.emplace_back(reinterpret_cast<std::byte const*>(buffer.data()), size * sizeof(T));
+    return buffer;
+  }
+
+ private:
+  friend class raytrain::detail::Operations<NotingCollective>;
+  void run(raytrain::detail::Task const& task) {
+    bool const sums = task.call.operation == raytrain::detail::Operation::all_reduce;
+    asked_->calls.push_back((sums ? "all_reduce " : "broadcast ") + std::to_string(task.to.size()));
+    if (sums) {
+      bool is_own = false;
+      for (auto const& [begin, size] : asked_->own) {
+        is_own = is_own || (task.from.data() >= begin && task.from.data() + task.from.size() <= begin + size);
+      }
+      asked_->all_reduced_own = asked_->all_reduced_own && is_own;
+    }
+    run_task(inner_, task);
+  }
+
+  LocalCollective inner_;
+  Asked* asked_;
+};
+
+void check_says(std::string const& text, std::string const& part) {
+  CAPTURE(text);
+  CHECK_MESSAGE(text.find(part) != std::string::npos, "without: " << part);
+}
+
+}  // namespace
+
+TEST_CASE("two models of one size that ranks use in another order are refused, and the error names both") {
+  auto const text = failure_in([](TorchContext& ctx) {
+    auto first = ctx.prepare_model([] { return Mean{}; });
+    auto second = ctx.prepare_model([] { return Mean{}; });
+    auto& now = ctx.world_rank() == Rank{0} ? first : second;
+    auto& then = ctx.world_rank() == Rank{0} ? second : first;
+    now(all(1)).backward();
+    then(all(2)).backward();
+  });
+  check_says(text, "rank 0 calls all_reduce(20 x float32, average) for backward 1 of model 1 (");
+  check_says(text, "but rank 1 calls all_reduce(20 x float32, average) for backward 1 of model 2 (");
+  check_says(text, "make every rank run the same backwards in the same order");
+}
+
+TEST_CASE(
+    "ranks whose parameters drift apart, since each leaves out a backward and steps all the same, are warned of") {
+  auto const train = [](bool leaves_out) {
+    return run_once({}, [&](TorchContext& ctx) {
+      auto model = ctx.prepare_model([] { return Mean{}; });
+      torch::optim::SGD optimizer{model->parameters(), torch::optim::SGDOptions{0.1}.momentum(0.9)};
+      for (int step = 0; step < 6; ++step) {
+        model->zero_grad(false);
+        auto const loss = model(all(step + 1));
+        if (!leaves_out || step != (ctx.world_rank() == Rank{0} ? 2 : 4)) loss.backward();
+        optimizer.step();
+      }
+    });
+  };
+  CHECK(warnings_with(train(false), "parameters") == 0);
+  CHECK(warnings_with(train(true),
+                      "the parameters of model 1 are not the same on every rank in its backward 3; change "
+                      "them on every rank alike") == 1);
+}
+
+TEST_CASE("ranks that leave out a batch each are refused, and the error names how far each is in the data") {
+  auto const train = [](TorchContext& ctx) {
+    auto model = ctx.prepare_model([] { return Mean{}; });
+    auto shard = ctx.dataset_shard("train");
+    std::int64_t step = 0;
+    for (auto batch : shard.batches({.batch_size = 8})) {
+      if (step++ == (ctx.world_rank() == Rank{0} ? 1 : 2)) continue;
+      model(all(static_cast<double>(batch.size()))).backward();
+    }
+  };
+  auto const text = failure_in(train, {.datasets = {{"train", small_images(64)}}});
+  check_says(text, "(after 48 samples of epoch 0), but rank 1 calls");
+  check_says(text, "(after 32 samples of epoch 0)");
+}
+
+TEST_CASE("a rank may look at other data and take a training epoch's data of its own between two epochs") {
+  run_once({.datasets = {{"train", small_images(64)}, {"valid", small_images(32)}}}, [](TorchContext& ctx) {
+    auto model = ctx.prepare_model([] { return Mean{}; });
+    auto shard = ctx.dataset_shard("train");
+    for (int epoch = 0; epoch < 2; ++epoch) {
+      for (auto batch : shard.batches({.batch_size = 8, .epoch = epoch})) {
+        if (ctx.world_rank() == Rank{0}) {
+          for (auto other : ctx.dataset_shard("valid").batches({.batch_size = 8})) (void)other;
+        }
+        model(all(static_cast<double>(batch.size()))).backward();
+      }
+      if (ctx.world_rank() == Rank{0}) {
+        for (auto again : ctx.dataset_shard("train").batches({.batch_size = 8, .shuffle = false})) (void)again;
+      }
+    }
+    CHECK(torch::equal(model->w.grad(), all(64)));
+  });
+}
+
+TEST_CASE("a caller's own sum is not mistaken for an averaging of the same size") {
+  auto const text = failure_in([](TorchContext& ctx) {
+    auto model = ctx.prepare_model([] { return Mean{}; });
+    if (ctx.world_rank() == Rank{0}) return model(all(1)).backward();
+    std::vector<float> own(20);
+    ctx.collective().all_reduce(std::span{own}, ReduceOp::average);
+  });
+  check_says(text, "for backward 1 of model 1 (");
+  check_says(text, "but rank 1 calls all_reduce(20 x float32, average);");
+}
+
+TEST_CASE("a parameter that is unfrozen after prepare_model is refused by name, with the remedy") {
+  struct Frozen : torch::nn::Module {
+    torch::nn::Linear body = register_module("body", torch::nn::Linear{2, 2});
+    torch::nn::Linear head = register_module("head", torch::nn::Linear{2, 1});
+  };
+  auto const prepare = [](TorchContext& ctx) {
+    return ctx.prepare_model([] {
+      Frozen net;
+      for (auto& parameter : net.body->parameters()) parameter.requires_grad_(false);
+      return net;
+    });
+  };
+  auto const text = failure_in([&](TorchContext& ctx) {
+    auto model = prepare(ctx);
+    model->head(model->body(torch::ones({1, 2}))).sum().backward();
+    model->body->weight.requires_grad_(true);
+    model->head(model->body(torch::ones({1, 2}))).sum().backward();
+  });
+  check_says(text, "parameter 'body.weight' wants a gradient since the model was prepared");
+  check_says(text, "call prepare_model() again with this model");
+
+  run_once({}, [&](TorchContext& ctx) {
+    auto model = prepare(ctx);
+    model->body->weight.requires_grad_(true);
+    model = ctx.prepare_model(model);
+    model->head(model->body(torch::ones({1, 2}) * (ctx.world_rank().value + 1.0))).sum().backward();
+    CHECK(torch::equal(model->head->bias.grad(), torch::ones({1})));
+    auto const expected = (model->head->weight.t() * 1.5).expand({2, 2});
+    CHECK(torch::allclose(model->body->weight.grad(), expected));
+  });
+}
+
+TEST_CASE("a module that is registered after prepare_model is refused, when it is reported at the latest") {
+  struct Grows : torch::nn::Module {
+    torch::nn::Linear body = register_module("body", torch::nn::Linear{2, 2});
+  };
+  auto const grow_and = [](auto const& use) {
+    return failure_in([&](TorchContext& ctx) {
+      auto model = ctx.prepare_model([] { return Grows{}; });
+      torch::nn::Linear head = model->register_module("head", torch::nn::Linear{2, 1});
+      use(ctx, model->body, head);
+    });
+  };
+  auto const x = torch::ones({1, 2});
+  auto const expected = "parameter 'head.weight' wants a gradient since the model was prepared";
+  check_says(grow_and([&](auto&, auto& body, auto& head) { head(body(x)).sum().backward(); }), expected);
+  check_says(grow_and([&](auto& ctx, auto&, auto& head) {
+               head(x).sum().backward();
+               ctx.report(Epoch{0, 1.0});
+             }),
+             expected);
+}
+
+TEST_CASE("a gradient that was kept stays what it was when the next one is computed in another place") {
+  run_once({}, [](TorchContext& ctx) {
+    auto model = ctx.prepare_model([] { return Mean{}; });
+    auto const rank = ctx.world_rank().value;
+    model(all(1 + rank)).backward();
+    auto const kept = model->w.grad();
+    auto const part = model->w.grad().view({2, 2})[1];
+    model->zero_grad(true);
+    model(all(10 + rank)).backward();
+    CHECK(torch::equal(kept, all(1.5)));
+    CHECK(torch::equal(part, torch::full({2}, 1.5)));
+    CHECK(torch::equal(model->w.grad(), all(10.5)));
+
+    model->w.mutable_grad() = all(100);
+    auto const replaced = model->w.grad();
+    model(all(10 + rank)).backward();
+    CHECK(torch::equal(model->w.grad(), all(110.5)));
+    auto const last = model->w.grad();
+    model->zero_grad(true);
+    CHECK(torch::equal(last, all(110.5)));
+  });
+}
+
+TEST_CASE("a gradient that was kept stays what it was when no rank computes another") {
+  struct Branches : torch::nn::Module {
+    torch::nn::Linear one = register_module("one", torch::nn::Linear{2, 1});
+    torch::nn::Linear two = register_module("two", torch::nn::Linear{2, 1});
+  };
+  run_once({}, [](TorchContext& ctx) {
+    auto model = ctx.prepare_model([] { return Branches{}; });
+    auto const x = torch::ones({1, 2});
+    (model->one(x) + model->two(x)).sum().backward();
+    auto const kept = model->two->weight.grad();
+    model->zero_grad(true);
+    model->one(x).sum().backward();
+    CHECK(torch::equal(kept, torch::ones({1, 2})));
+    CHECK_FALSE(model->two->weight.grad().defined());
+  });
+}
+
+TEST_CASE("backward with create_graph is refused, since averaged gradients have no graph") {
+  auto const text = failure_in([](TorchContext& ctx) {
+    auto model = ctx.prepare_model([] { return Mean{}; });
+    model(model->w * all(2)).backward({}, true, true);
+  });
+  check_says(text,
+             "parameter 'w': backward with create_graph makes a graph, which the average of all ranks would lose");
+  check_says(text, "torch::autograd::grad");
+}
+
+TEST_CASE("torch::autograd::grad exchanges nothing and touches no gradient; a backward through it is averaged") {
+  run_once({}, [](TorchContext& ctx) {
+    auto model = ctx.prepare_model([] { return Mean{}; });
+    auto const rank = ctx.world_rank().value;
+    model(all(1 + rank)).backward();
+    if (rank == 0) {
+      auto const own = torch::autograd::grad({model(all(7))}, {model->w});
+      CHECK(torch::equal(own[0], all(7)));
+    }
+    CHECK(torch::equal(model->w.grad(), all(1.5)));
+
+    model->zero_grad(true);
+    auto const square = (model->w + 1).pow(2).sum() * (1.0 + rank);
+    auto const slope = torch::autograd::grad({square}, {model->w}, {}, true, true)[0];
+    CHECK_FALSE(model->w.grad().defined());
+    slope.sum().backward();
+    CHECK(torch::equal(model->w.grad(), all(3)));
+  });
+}
+
+TEST_CASE("a large buffer is sent after a backward only when a rank has changed it, or another one of its submodule") {
+  struct Buffered : torch::nn::Module {
+    torch::Tensor w = register_parameter("w", torch::zeros({4}));
+    torch::Tensor constant = register_buffer("constant", torch::ones({40'000}));
+    torch::nn::BatchNorm1d norm = register_module("norm", torch::nn::BatchNorm1d{20'000});
+  };
+  auto const group = std::make_shared<LocalGroup>(WorldSize{2});
+  std::vector<std::jthread> workers;
+  for (std::uint32_t rank = 0; rank < 2; ++rank) {
+    workers.emplace_back([&, rank] {
+      Asked asked;
+      WorkerCollective collective{NotingCollective{LocalCollective{group, Rank{rank}}, asked}};
+      auto const module = std::make_shared<Buffered>();
+      raytrain::detail::GradientAverager const averager{*module, collective, 1, std::make_shared<ShardPosition>(),
+                                                        [](std::string const&) {}};
+      auto const backward = [&] {
+        asked.calls.clear();
+        (module->w * all(1)).sum().backward();
+        return asked.calls;
+      };
+      using Calls = std::vector<std::string>;
+      auto const sum = "all_reduce " + std::to_string(4 * (16 + 2 * 20'000 + 3 + 4 + 3));
+      Calls const nothing_large{sum, "broadcast 16"};
+      CHECK(backward() == nothing_large);
+      if (rank == 1) module->norm(torch::rand({2, 20'000}));
+      CHECK(backward() == Calls{sum, "broadcast 80000", "broadcast 80000", "broadcast 16"});
+      CHECK(torch::equal(module->norm->running_mean, torch::zeros({20'000})));
+      CHECK(module->norm->num_batches_tracked.item<std::int64_t>() == 0);
+      CHECK(backward() == nothing_large);
+      module->constant.set_data(torch::full({40'000}, rank + 2.0));
+      CHECK(backward() == Calls{sum, "broadcast 160000", "broadcast 16"});
+      CHECK(torch::equal(module->constant, torch::full({40'000}, 2.0)));
+      CHECK(backward() == nothing_large);
+      CHECK(asked.all_reduced_own);
+    });
+  }
+}
+
+TEST_CASE("models that nobody has any more are let go of when the next one is prepared, but not a parameter in use") {
+  struct Counted : torch::nn::Module {
+    explicit Counted(int& freed) {
+      auto const free = [&freed](void* values) {
+        delete[] static_cast<float*>(values);
+        ++freed;
+      };
+      w = register_parameter("w", torch::from_blob(new float[4]{}, {4}, free));
+    }
+    torch::Tensor w;
+  };
+  std::array<int, 2> freed{};
+  run_once({}, [&](TorchContext& ctx) {
+    auto& freed_here = freed[ctx.world_rank().value];
+    torch::Tensor kept;
+    for (int i = 0; i < 5; ++i) {
+      auto model = ctx.prepare_model([&] { return Counted{freed_here}; });
+      CHECK(freed_here == std::max(i - 1, 0));
+      (model->w * all(1)).sum().backward();
+      if (i == 0) kept = model->w;
+    }
+    (void)ctx.prepare_model([] { return Mean{}; });
+    (kept * all(ctx.world_rank().value)).sum().backward();
+    CHECK(torch::equal(kept.grad(), all(1.5)));
+  });
+}
+
+TEST_CASE("a factory may use collectives and prepare another model, and builds what it would build without") {
+  auto const built = [](bool asks) {
+    Tensors weights(2);
+    run_once({}, [&](TorchContext& ctx) {
+      auto const model = ctx.prepare_model([&] {
+        if (asks) {
+          CHECK(ctx.all_gather(ctx.world_rank().value).size() == 2);
+          ctx.barrier();
+        }
+        return torch::nn::Linear{4, 4};
+      });
+      weights[ctx.world_rank().value] = model->weight.detach();
+    });
+    return weights;
+  };
+  CHECK(same_bits(built(true), built(false)));
+
+  run_once({}, [&](TorchContext& ctx) {
+    auto const model = ctx.prepare_model([&] {
+      torch::nn::Sequential both{ctx.prepare_model([] { return torch::nn::Linear{4, 4}; })};
+      CHECK(ctx.all_gather(1).size() == 2);
+      return both;
+    });
+    CHECK(model->size() == 1);
+  });
+}
