@@ -233,3 +233,84 @@ TEST_CASE("bytes that are no state are refused without LibTorch's stack") {
   Net model;
   CHECK_THROWS_WITH_AS(state_from_bytes(bytes_of("no archive"), model), doctest::Contains("loading a state: "), Error);
 }
+
+TEST_CASE_TEMPLATE("rates and their scheduler go on after a resume, as if there had been none", Optimizer, Adam,
+                   Momentum) {
+  auto const rates = [](int epochs, std::filesystem::path const& folder) {
+    std::vector<double> seen;
+    run_in(folder, {.workers = 1}, [&](TorchContext& ctx) {
+      auto model = ctx.prepare_model([] { return Net{}; });
+      auto optimizer = Optimizer::make(model->parameters());
+      torch::optim::StepLR scheduler{optimizer, 2, 0.5};
+      for (int epoch = ctx.restore(model, optimizer, scheduler); epoch < epochs; ++epoch) {
+        seen.push_back(optimizer.param_groups()[0].options().get_lr());
+        scheduler.step();
+        ctx.report(Epoch{epoch, 1.0}, save(model, optimizer, scheduler));
+      }
+    });
+    return seen;
+  };
+  TemporaryFolder const whole;
+  TemporaryFolder const parts;
+  auto const expected = rates(8, whole.path());
+  auto seen = rates(3, parts.path());
+  for (auto const rate : rates(8, parts.path())) seen.push_back(rate);
+  CHECK(seen == expected);
+  CHECK(expected.front() > 4 * expected.back());
+}
+
+TEST_CASE("a rate that a resumed program sets is replaced by the checkpoint's, with a warning") {
+  TemporaryFolder const folder;
+  auto const train = [&](double rate) {
+    return run_in(folder.path(), {}, [&](TorchContext& ctx) {
+      auto model = ctx.prepare_model([] { return Net{}; });
+      torch::optim::Adam optimizer{model->parameters(), rate};
+      auto const epoch = ctx.restore(model, optimizer);
+      CHECK(optimizer.param_groups()[0].options().get_lr() == 0.25);
+      ctx.report(Epoch{epoch, 1.0}, save(model, optimizer));
+    });
+  };
+  constexpr auto text = "goes on with the learning rate 0.25 of the checkpoint instead of 0.5;";
+  CHECK(warnings_with(train(0.25), "learning rate") == 0);
+  CHECK(warnings_with(train(0.25), "learning rate") == 0);
+  CHECK(warnings_with(train(0.5), text) == 1);
+}
+
+TEST_CASE("random numbers go on after a resume, and begin anew with another number of workers") {
+  auto const draw = [](int epochs, int workers, std::filesystem::path const& folder) {
+    Tensors drawn;  // rank 0's
+    run_in(folder, {.workers = workers}, [&](TorchContext& ctx) {
+      auto model = ctx.prepare_model([] { return Net{}; });
+      for (int epoch = ctx.restore(model); epoch < epochs; ++epoch) {
+        auto const own = torch::rand({4}, ctx.generator());
+        if (ctx.world_rank() == Rank{0}) {
+          drawn.push_back(own);
+          drawn.push_back(torch::rand({4}));  // dropout's, of all threads
+        }
+        ctx.report(Epoch{epoch, 1.0}, save(model));
+      }
+    });
+    return drawn;
+  };
+  for (int const workers : {1, 2}) {
+    TemporaryFolder const whole;
+    TemporaryFolder const parts;
+    auto const expected = draw(4, workers, whole.path());
+    auto drawn = draw(2, workers, parts.path());
+    for (auto const& tensor : draw(4, workers, parts.path())) drawn.push_back(tensor);
+    REQUIRE(drawn.size() == 8);
+    for (std::size_t i = 0; i < 8; i += workers == 1 ? 1 : 2) CHECK(torch::equal(drawn[i], expected[i]));
+    auto const with_another = draw(5, 3, parts.path());
+    REQUIRE(with_another.size() == 2);
+    for (auto const& tensor : drawn) CHECK_FALSE(torch::equal(tensor, with_another[0]));
+  }
+}
+
+TEST_CASE("a checkpoint that is reported again keeps the random numbers' states that it has") {
+  TemporaryFolder const folder;
+  run_in(folder.path(), {.workers = 1}, save_net);
+  auto const result = run_in(folder.path(), {.workers = 1}, [](TorchContext& ctx) {
+    ctx.report(Epoch{1, 1.0}, CheckpointDraft{*ctx.checkpoint()});
+  });
+  CHECK(result.checkpoint()->files().size() == 3);
+}

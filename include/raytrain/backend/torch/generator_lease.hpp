@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <ATen/CPUGeneratorImpl.h>
 #include <torch/torch.h>
 
 #include <cstddef>
 #include <mutex>
 #include <utility>
 
+#include <raytrain/backend/torch/generator_states.hpp>
 #include <raytrain/collective/buffer.hpp>
 #include <raytrain/collective/detail/operations.hpp>
 #include <raytrain/collective/worker_collective.hpp>
@@ -15,19 +15,6 @@
 #include <raytrain/core/rank.hpp>
 
 namespace raytrain::detail {
-
-/// State of LibTorch's default generator, which all threads of a process share.
-[[nodiscard]] inline auto default_generator_state() -> at::Tensor {
-  auto generator = at::detail::getDefaultCPUGenerator();
-  std::scoped_lock const lock{generator.mutex()};
-  return generator.get_state();
-}
-
-inline void set_default_generator_state(at::Tensor const& state) {
-  auto generator = at::detail::getDefaultCPUGenerator();
-  std::scoped_lock const lock{generator.mutex()};
-  generator.set_state(state);
-}
 
 /// LibTorch's default generator for one worker of the process at a time: whoever else wants a lease waits.
 class GeneratorLease {

@@ -5,6 +5,7 @@
 
 #include <concepts>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -14,6 +15,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <raytrain/backend/torch/learning_rates.hpp>
 #include <raytrain/backend/torch/torch_call.hpp>
 #include <raytrain/backend/torch/torch_module.hpp>
 #include <raytrain/checkpoint/checkpoint.hpp>
@@ -23,9 +25,13 @@
 
 namespace raytrain {
 
-/// A model or an optimizer: what has a state that LibTorch stores and loads.
+/// What trains a model: an optimizer, or a scheduler of its learning rates, such as StepLR.
 template <class T>
-concept TorchState = TorchModule<T> || std::derived_from<T, torch::optim::Optimizer>;
+concept TorchStepper = std::derived_from<T, torch::optim::Optimizer> || std::derived_from<T, torch::optim::LRScheduler>;
+
+/// What has a state that is stored and loaded.
+template <class T>
+concept TorchState = TorchModule<T> || TorchStepper<T>;
 
 namespace detail {
 
@@ -34,7 +40,7 @@ template <TorchState T>
   if constexpr (TorchModule<T>) {
     return module_of(value);
   } else {
-    return const_cast<T&>(value);  // load() fills it; save() only reads
+    return const_cast<T&>(value);  // loading fills it; storing only reads
   }
 }
 
@@ -62,6 +68,19 @@ struct TensorFormat {
   return formats;
 }
 
+template <class T>
+inline constexpr bool is_scheduler = std::derived_from<T, torch::optim::LRScheduler>;
+
+/// Of a model's, optimizer's or scheduler's state in a checkpoint.
+template <TorchState T>
+inline constexpr auto file_name = TorchModule<T>    ? "model.pt"
+                                  : is_scheduler<T> ? "scheduler.pt"
+                                                    : "optimizer.pt";
+
+template <TorchStepper... T>
+inline constexpr bool is_at_most_one_each = (0 + ... + (is_scheduler<T> ? 1 : 0)) <= 1 &&
+                                            (0 + ... + (is_scheduler<T> ? 0 : 1)) <= 1;
+
 inline constexpr auto state_remedy = "build it as it was when it was saved, or start a new run";
 
 }  // namespace detail
@@ -74,8 +93,13 @@ template <TorchState T>
 [[nodiscard]] auto state_to_bytes(T const& value) -> Bytes {
   return detail::torch_call("storing a state", [&] {
     Bytes bytes;
+    auto& state = detail::state_of(value);
     torch::serialize::OutputArchive archive{std::make_shared<torch::jit::CompilationUnit>()};
-    detail::state_of(value).save(archive);
+    if constexpr (detail::is_scheduler<T>) {
+      archive.write("step_count", c10::IValue{static_cast<std::int64_t>(detail::SchedulerSteps::of(state))});
+    } else {
+      state.save(archive);
+    }
     // Counted first: growing would hold them twice, and takes longer.
     std::size_t size_bytes = 0;
     archive.save_to([&](void const*, std::size_t size) {
@@ -94,7 +118,7 @@ template <TorchState T>
 
 /// Fills `value` with what `state_to_bytes` gave. `attempted` begins the message of an error.
 ///
-/// Gradients stay as they are, and so does what `prepare_model` attached.
+/// Gradients stay as they are, and so does what `prepare_model` attached. An optimizer gets its learning rates back.
 /// Errors: `backend` for bytes that are not such, and for a state of other names, shapes or types; `value` is then to
 ///         be thrown away.
 template <TorchState T>
@@ -103,7 +127,14 @@ void state_from_bytes(BytesView bytes, T& value, std::string_view attempted = "l
   auto const load = [&] {
     torch::serialize::InputArchive archive;
     archive.load_from(reinterpret_cast<char const*>(bytes.data()), bytes.size());
-    state.load(archive);
+    if constexpr (detail::is_scheduler<T>) {
+      c10::IValue steps;
+      archive.read("step_count", steps);
+      detail::SchedulerSteps::of(state) = static_cast<unsigned>(steps.toInt());
+    } else {
+      state.load(archive);
+    }
+    if constexpr (std::derived_from<T, torch::optim::Optimizer>) detail::load_learning_rates(archive, state);
   };
   if constexpr (TorchModule<T>) {
     auto const expected = detail::formats_of(state);
@@ -121,32 +152,36 @@ void state_from_bytes(BytesView bytes, T& value, std::string_view attempted = "l
   }
 }
 
-/// State that is the same on every rank, for `report`: model.pt, and optimizer.pt if there is one. Rank 0 stores it
-/// inside `report`; until then both must live.
+/// State that is the same on every rank, for `report`: model.pt, and optimizer.pt and scheduler.pt if there are such.
+/// Rank 0 stores it inside `report`; until then they must live. A scheduler that is no LRScheduler keeps its state to
+/// itself (ReduceLROnPlateauScheduler): its rates come back with the optimizer, its patience begins anew.
 ///
 /// For more than that, fill a draft of your own:
 /// `CheckpointDraft::replicated([&](auto& draft) { draft.add("critic.pt", state_to_bytes(critic)); })`.
-template <TorchModule M, std::derived_from<torch::optim::Optimizer>... O>
-[[nodiscard]] auto save(M const& model, O const&... optimizer) -> CheckpointDraft {
-  static_assert(sizeof...(O) <= 1, "raytrain: save() takes a model and at most one optimizer");
-  return CheckpointDraft::replicated([&model, &... optimizer = optimizer](CheckpointDraft& draft) {
-    draft.add("model.pt", state_to_bytes(model));
-    (draft.add("optimizer.pt", state_to_bytes(optimizer)), ...);
+template <TorchModule M, TorchStepper... T>
+[[nodiscard]] auto save(M const& model, T const&... stepper) -> CheckpointDraft {
+  static_assert(detail::is_at_most_one_each<T...>,
+                "raytrain: save() takes a model, at most one optimizer and at most one scheduler");
+  return CheckpointDraft::replicated([&model, &... stepper = stepper](CheckpointDraft& draft) {
+    draft.add(detail::file_name<M>, state_to_bytes(model));
+    (draft.add(detail::file_name<T>, state_to_bytes(stepper)), ...);
   });
 }
 
-/// Fills a model, and an optimizer if there is one, with what `save` put into a checkpoint.
+/// Fills a model, and an optimizer and a scheduler if there are such, with what `save` put into a checkpoint.
 ///
 /// Errors: those of `Checkpoint::read`, `not_found` among them when the checkpoint has no model.pt; `backend` when it
 ///         is of another model.
-template <TorchModule M, std::derived_from<torch::optim::Optimizer>... O>
-void load(Checkpoint const& checkpoint, M& model, O&... optimizer) {
-  static_assert(sizeof...(O) <= 1, "raytrain: load() takes a model and at most one optimizer");
-  auto const fill = [&](std::string const& name, auto& value) {
+template <TorchModule M, TorchStepper... T>
+void load(Checkpoint const& checkpoint, M& model, T&... stepper) {
+  static_assert(detail::is_at_most_one_each<T...>,
+                "raytrain: load() takes a model, at most one optimizer and at most one scheduler");
+  auto const fill = [&]<class S>(S& value) {
+    auto const* const name = detail::file_name<S>;
     state_from_bytes(checkpoint.read(name), value, "loading " + (checkpoint.path() / name).string());
   };
-  fill("model.pt", model);
-  (fill("optimizer.pt", optimizer), ...);
+  fill(model);
+  (fill(stepper), ...);
 }
 
 }  // namespace raytrain

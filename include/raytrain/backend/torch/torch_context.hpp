@@ -4,6 +4,7 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <concepts>
 #include <cstdint>
 #include <memory>
@@ -12,14 +13,20 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <raytrain/backend/torch/generator_lease.hpp>
+#include <raytrain/backend/torch/generator_states.hpp>
 #include <raytrain/backend/torch/gradient_averager.hpp>
+#include <raytrain/backend/torch/learning_rates.hpp>
 #include <raytrain/backend/torch/tensor_broadcast.hpp>
 #include <raytrain/backend/torch/torch_checkpoint.hpp>
 #include <raytrain/backend/torch/torch_module.hpp>
 #include <raytrain/backend/torch/torch_seed.hpp>
 #include <raytrain/backend/torch/torch_shard.hpp>
 #include <raytrain/checkpoint/checkpoint_draft.hpp>
+#include <raytrain/checkpoint/detail/store_names.hpp>
 #include <raytrain/collective/detail/purposed_collective.hpp>
 #include <raytrain/core/rank.hpp>
 #include <raytrain/data/shard_position.hpp>
@@ -71,7 +78,9 @@ class TorchContext : public TrainContext {
     return held;
   }
 
-  /// As of every context. Errors: `backend` also for a model to which `prepare_model` should have been applied again.
+  /// As of every context; with a checkpoint, the states of `generator()` and of LibTorch's default generator go along.
+  ///
+  /// Errors: `backend` also for a model to which `prepare_model` should have been applied again.
   template <class R>
   void report(R const& metrics) {
     check_models();
@@ -81,6 +90,9 @@ class TorchContext : public TrainContext {
   template <class R>
   void report(R const& metrics, CheckpointDraft draft) {
     check_models();
+    draft.materialize(world_rank());
+    auto const name = draft.is_per_rank() ? generators_name : generators_path();
+    if (!draft.files().contains(name)) draft.add(name, detail::generators_to_bytes(generator_));
     TrainContext::report(metrics, std::move(draft));
   }
 
@@ -93,15 +105,35 @@ class TorchContext : public TrainContext {
     return TorchShard{std::move(shard), std::move(taken)};
   }
 
-  /// Fills the model, and the optimizer if there is one, from the checkpoint that the run goes on from. Returns the
-  /// epoch to begin with: 0 without a checkpoint, otherwise the one after the report's metric "epoch", or as many as
-  /// there were reports when it has none.
+  /// Fills the model, and the optimizer and the scheduler if there are such, from the checkpoint that the run goes on
+  /// from. `generator()` and LibTorch's default generator go on as well, where as many workers saved them; otherwise
+  /// they begin with other numbers than before. Returns the epoch to begin with: 0 without a checkpoint, otherwise the
+  /// one after the report's metric "epoch", or as many as there were reports when it has none.
   ///
+  /// Call it when all models are prepared. An optimizer's rates become those of the checkpoint; without a scheduler
+  /// there is a warning if they were others.
   /// Errors: as `load`.
-  template <TorchModule M, std::derived_from<torch::optim::Optimizer>... O>
-  [[nodiscard]] auto restore(M& model, O&... optimizer) -> int {
+  template <TorchModule M, TorchStepper... T>
+  [[nodiscard]] auto restore(M& model, T&... stepper) -> int {
     if (!checkpoint()) return 0;
-    load(*checkpoint(), model, optimizer...);
+    constexpr bool has_scheduler = (false || ... || detail::is_scheduler<T>);
+    auto const rates = [&] {
+      std::vector<double> all;
+      [[maybe_unused]] auto const add = [&]<class S>(S& value) {
+        if constexpr (!detail::is_scheduler<S>) all = detail::learning_rates(value);
+      };
+      (add(stepper), ...);
+      return all;
+    };
+    auto const before = rates();
+    load(*checkpoint(), model, stepper...);
+    if (!has_scheduler && before != rates() && world_rank() == Rank{0}) {
+      warn(
+          fmt::format("the optimizer goes on with the learning rate {} of the checkpoint instead of {}; to train with "
+                      "another one, set it after restore()",
+                      fmt::join(rates(), ", "), fmt::join(before, ", ")));
+    }
+    restore_generators();
     auto const epoch = checkpoint()->metrics().number("epoch");
     return epoch ? static_cast<int>(*epoch) + 1 : static_cast<int>(checkpoint()->training_iteration());
   }
@@ -110,12 +142,29 @@ class TorchContext : public TrainContext {
   [[nodiscard]] auto device() const noexcept -> torch::Device { return torch::kCPU; }
 
   /// This worker's own random numbers, for operations that take a generator. They follow from the run's seed and the
-  /// rank, whatever other workers do. LibTorch's default generator, which dropout uses, is one for all threads.
+  /// rank, whatever other workers do. LibTorch's default generator, which dropout uses, is one for all threads: its
+  /// numbers are the same in another run, or after a resume, only where a worker is alone in its process, as on ranks.
   [[nodiscard]] auto generator() noexcept -> at::Generator& { return generator_; }
 
  private:
   [[nodiscard]] auto worker_seed() const noexcept -> std::uint64_t {
     return detail::stream_seed(~seed(), world_rank().value);
+  }
+
+  [[nodiscard]] auto generators_path() const -> std::string {
+    return detail::rank_name(world_rank()) + "/" + generators_name;
+  }
+
+  void restore_generators() {
+    auto const files = checkpoint()->files();
+    if (std::ranges::find(files, generators_path(), &FileEntry::name) != files.end() &&
+        checkpoint()->world_size() == world_size()) {
+      return detail::generators_from_bytes(checkpoint()->read(generators_path()), generator_);
+    }
+    auto const seed = detail::stream_seed(worker_seed(), checkpoint()->training_iteration());
+    detail::GeneratorLease const lease;
+    generator_.set_current_seed(seed);
+    torch::manual_seed(seed);
   }
 
   void check_models() const {
@@ -134,6 +183,8 @@ class TorchContext : public TrainContext {
     averagers_.push_back(std::make_unique<detail::GradientAverager>(
         module, collective(), number, taken_, [this](std::string text) { warn(std::move(text)); }));
   }
+
+  static inline std::string const generators_name = "generators.pt";
 
   at::Generator generator_;
   std::shared_ptr<ShardPosition> taken_ = std::make_shared<ShardPosition>();  ///< Of split datasets, by this worker.
