@@ -13,8 +13,8 @@
 
 #include <doctest/doctest.h>
 
-#include <raytrain/collective/detail/purposed_collective.hpp>
 #include <raytrain/collective/local.hpp>
+#include <raytrain/collective/purposed_collective.hpp>
 #include <raytrain/collective/shared_memory.hpp>
 
 #include "refusals.hpp"
@@ -148,7 +148,7 @@ TEST_CASE("a worker's collective stops when its model does") {
 
 TEST_CASE("operations of one size for different purposes are refused, and the error names both") {
   auto const purposes = [](WorkerCollective& collective) {
-    detail::PurposedCollective purposed{collective, {.model = 1}};
+    PurposedCollective purposed{collective, {.model = 1}};
     auto const buffer = collective.allocate<float>(1000);
     purposed.broadcast(buffer.span(), Rank{0});
     purposed.purpose() = {.model = collective.rank() == Rank{2} ? std::uint16_t{2} : std::uint16_t{1},

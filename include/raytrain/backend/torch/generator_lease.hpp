@@ -9,7 +9,6 @@
 
 #include <raytrain/backend/torch/generator_states.hpp>
 #include <raytrain/collective/buffer.hpp>
-#include <raytrain/collective/detail/operations.hpp>
 #include <raytrain/collective/worker_collective.hpp>
 #include <raytrain/core/element_type.hpp>
 #include <raytrain/core/rank.hpp>

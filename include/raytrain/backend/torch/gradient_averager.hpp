@@ -20,7 +20,7 @@
 #include <raytrain/backend/torch/gradient_arena.hpp>
 #include <raytrain/backend/torch/tensor_broadcast.hpp>
 #include <raytrain/backend/torch/torch_seed.hpp>
-#include <raytrain/collective/detail/purposed_collective.hpp>
+#include <raytrain/collective/purposed_collective.hpp>
 #include <raytrain/collective/reduce_op.hpp>
 #include <raytrain/collective/worker_collective.hpp>
 #include <raytrain/core/error.hpp>

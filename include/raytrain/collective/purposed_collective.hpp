@@ -6,32 +6,32 @@
 #include <raytrain/collective/worker_collective.hpp>
 #include <raytrain/core/rank.hpp>
 
-namespace raytrain::detail {
+namespace raytrain {
 
-/// A worker's collective whose operations all have a `Purpose`, which ranks compare with the rest of the call.
+/// A worker's collective whose operations all have a `detail::Purpose`, which ranks compare with the rest of the call.
 ///
 /// Threads, Errors: as `WorkerCollective`, which must live as long.
-class PurposedCollective : public Operations<PurposedCollective> {
+class PurposedCollective : public detail::Operations<PurposedCollective> {
  public:
-  explicit PurposedCollective(WorkerCollective& collective, Purpose purpose = {}) noexcept
+  explicit PurposedCollective(WorkerCollective& collective, detail::Purpose purpose = {}) noexcept
       : collective_{collective}, purpose_{purpose} {}
 
   [[nodiscard]] auto rank() const noexcept -> Rank { return collective_.rank(); }
   [[nodiscard]] auto size() const noexcept -> WorldSize { return collective_.size(); }
 
   /// Of the operations that follow.
-  [[nodiscard]] auto purpose() noexcept -> Purpose& { return purpose_; }
+  [[nodiscard]] auto purpose() noexcept -> detail::Purpose& { return purpose_; }
 
  private:
-  friend class Operations<PurposedCollective>;
+  friend class detail::Operations<PurposedCollective>;
 
-  void run(Task task) {
+  void run(detail::Task task) {
     task.call.purpose = purpose_;
     run_task(collective_, task);
   }
 
   WorkerCollective& collective_;
-  Purpose purpose_;
+  detail::Purpose purpose_;
 };
 
-}  // namespace raytrain::detail
+}  // namespace raytrain
