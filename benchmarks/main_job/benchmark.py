@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+import pathlib
+import statistics
 import time
 
 PARAMETERS = {'mlp': 235_146, 'conv': 21_840}
@@ -24,6 +26,9 @@ SETTINGS = {
     },
 }
 QUICK_SETTINGS = 2  # of each twin, those that are best most often
+TRIALS, QUICK_TRIALS = 5, 2  # of each setting, in turns
+
+ROOT = pathlib.Path(__file__).parents[2]
 
 
 def describe():
@@ -37,29 +42,41 @@ def run(context):
     def job(program, model, steps, arguments=(), env=None):
         return context.program(program, model, steps, time.monotonic(), *arguments, env=env)
 
+    mpirun_env = dict(line.split('=', 1) for line in (ROOT / 'mpirun.env').read_text().splitlines()
+                      if not line.startswith('#'))
+    ranks_program = context.build / 'benchmarks/main_job/ranks'  # is there where MPI is
+
+    def on_ranks(model, steps):
+        return context.command('mpirun', '-n', WORKERS, ranks_program, model, steps, time.monotonic(), env=mpirun_env)
+
     # Each twin gets the settings that are best here.
     def best_setting(twin, model):
-        settings = list(SETTINGS[twin].items())[:QUICK_SETTINGS if context.quick else None]
-        trials = {name: job(twin, model, 100, *setting)['samples_per_s'] for name, setting in settings}
-        name = max(trials, key=trials.get)
+        settings = dict(list(SETTINGS[twin].items())[:QUICK_SETTINGS if context.quick else None])
+        trials = {name: [] for name in settings}
+        for _ in range(QUICK_TRIALS if context.quick else TRIALS):
+            for name, setting in settings.items():
+                trials[name].append(job(twin, model, 100, *setting)['samples_per_s'])
+        name = max(trials, key=lambda name: statistics.median(trials[name]))
         context.versions[f'{twin}, {model}'] = name
         return SETTINGS[twin][name]
 
     for model in PARAMETERS:
         steps = (QUICK_STEPS if context.quick else STEPS)[model]
         settings = {twin: best_setting(twin, model) for twin in SETTINGS}
-        ours, serial, gloo, apart = [], [], [], []
+        ours, serial, gloo, apart, ranks = [], [], [], [], []
         for number in range(context.rounds):
             turns = [lambda: ours.append(job('raytrain', model, steps)),
                      lambda: serial.append(job('serial', model, steps, *settings['serial'])),
                      lambda: gloo.append(job('gloo', model, steps, *settings['gloo'])),
                      lambda: apart.append(job('gloo', model, steps, ['apart'], KEEP_MEMORY))]
+            if ranks_program.exists():
+                turns.append(lambda: ranks.append(on_ranks(model, steps)))
             # Who begins changes, so that a machine that slows down is not one side's.
-            for turn in turns[number % 4:] + turns[:number % 4]:
+            for turn in turns[number % len(turns):] + turns[:number % len(turns)]:
                 turn()
 
-        def ratio(twin):
-            return [a['samples_per_s'] / b['samples_per_s'] for a, b in zip(ours, twin)]
+        def ratio(twin, side=ours):
+            return [a['samples_per_s'] / b['samples_per_s'] for a, b in zip(side, twin)]
 
         def figures(side, name):
             return [figures[name] for figures in side]
@@ -67,6 +84,10 @@ def run(context):
         context.row(model, 'samples/s over 1 process with 2 threads', ratio(serial), goal=1.05)
         context.row(model, 'samples/s over 2 processes with c10d::Reducer and Gloo', ratio(gloo), goal=1.6)
         context.row(model, 'samples/s over 2 processes that exchange nothing', ratio(apart))
+        if ranks:
+            context.row(model, 'on ranks: samples/s over 2 processes with c10d::Reducer and Gloo', ratio(gloo, ranks))
+            context.row(model, 'on ranks: samples/s over threads', ratio(ours, ranks))
+            context.row(model, 'on ranks: mpirun to end of first step, s', figures(ranks, 'first_step_s'), direction='lower')
         context.row(model, 'program start to end of first step, s', figures(ours, 'first_step_s'), goal=0.6, direction='lower')
         allowed = WORKERS * (2 * 4 * PARAMETERS[model] + BATCH_BYTES) / 2**20
         context.row(model, 'peak memory above 1 process, MiB',

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The job with raytrain: two workers that are threads.
+// The job with raytrain: two workers that are threads, or under mpirun its ranks.
 #include <cstdio>
 #include <exception>
 #include <optional>
@@ -9,6 +9,7 @@
 
 #include <raytrain/backend/torch.hpp>
 #include <raytrain/data/idx.hpp>
+#include <raytrain/launch/job_environment.hpp>
 #include <raytrain/trainer.hpp>
 
 #include "job.hpp"
@@ -71,7 +72,7 @@ auto main(int argc, char** argv) -> int try {
        .datasets = {{"train", raytrain::read_idx(options.data + "/train-images-idx3-ubyte.gz",
                                                  options.data + "/train-labels-idx1-ubyte.gz")}}}};
   trainer.fit();
-  job::print(options, figures);
+  if (raytrain::is_first_of_job()) job::print(options, figures);
   return 0;
 } catch (std::exception const& error) {
   std::fprintf(stderr, "raytrain: %s\n", error.what());
