@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The job with raytrain: two workers that are threads, or under mpirun its ranks. Arguments: rows in all, rounds, how
-// the rows are held and what is measured: table|columns, ready|reports (the ready-made training, or what a report costs
-// in its rounds), folder for the run.
+// the rows are held and what is measured: table|columns, ready|distributed|reports (the ready-made training, with one
+// booster on threads or one for each worker, or what a report costs in its rounds), folder for the run.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -33,7 +33,7 @@ struct Options {
   std::size_t rows = 0;
   int rounds = 0;
   bool columns = false;
-  bool reports = false;
+  std::string training;
   std::string folder;
 };
 
@@ -66,7 +66,9 @@ auto config(Options const& options) -> raytrain::TrainerConfig<raytrain::XGBoost
   return {.scaling = {.num_workers = raytrain::job_environment() ? raytrain::WorkerCount{} : workers,
                       .resources_per_worker = {.cpus = 1}},
           .run = {.name = "job", .storage_path = options.folder, .resume = raytrain::Resume::fresh, .seed = job::seed},
-          .datasets = {{"train", dataset(job::generate(options.rows), options)}}};
+          .datasets = {{"train", dataset(job::generate(options.rows), options)}},
+          .backend = {.mode = options.training == "distributed" ? raytrain::XGBoostMode::distributed
+                                                                : raytrain::XGBoostMode::automatic}};
 }
 
 /// Notes what has been exchanged until the first round has ended, which is not the rounds'.
@@ -141,10 +143,10 @@ auto cost_of_reports(Options const& options) -> double {
 }  // namespace
 
 auto main(int argc, char** argv) -> int try {
-  if (argc != 6) throw std::invalid_argument{"usage: raytrain ROWS ROUNDS table|columns ready|reports FOLDER"};
-  Options const options{std::stoul(argv[1]), std::atoi(argv[2]), std::string{argv[3]} == "columns",
-                        std::string{argv[4]} == "reports", argv[5]};
-  if (options.reports) {
+  if (argc != 6)
+    throw std::invalid_argument{"usage: raytrain ROWS ROUNDS table|columns ready|distributed|reports FOLDER"};
+  Options const options{std::stoul(argv[1]), std::atoi(argv[2]), std::string{argv[3]} == "columns", argv[4], argv[5]};
+  if (options.training == "reports") {
     std::printf("{\"report_percent\": %.4f}\n", cost_of_reports(options));
     return 0;
   }
