@@ -68,7 +68,8 @@ namespace raytrain::testing {
           Begin{},
           Left{Rank{1}, 7},
           ended,
-          Ended{}};
+          Ended{},
+          LeftBehind{{Rank{0}, Rank{3}}, "rank 3 does not return"}};
 }
 
 }  // namespace raytrain::testing
