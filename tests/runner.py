@@ -507,7 +507,7 @@ def main():
         'current LibTorch': (current_libtorch,),
         'current XGBoost': (current_xgboost,),
         'Open MPI 5': (open_mpi_5,),
-        'fuzzing': (fuzzing, 60 if options.long else 20),
+        'fuzzing': (fuzzing, 300 if options.long else 60),
         'benchmarks': (benchmarks,),
     }
     long_cells = {'fuzzing': cells['fuzzing'], 'MPICH': (mpich,), 'soak': (soak,),
