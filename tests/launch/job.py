@@ -2,12 +2,17 @@
 """A job that a test starts, and what it expects of it."""
 import pathlib
 import re
+import signal
 import subprocess
 import sys
 import threading
 import time
 
 SKIPPED = 77
+
+# What runs in the background of a shell, or by nohup, ignores some of these, and so would what it starts.
+for number in (signal.SIGINT, signal.SIGHUP):
+    signal.signal(number, signal.SIG_DFL)
 
 
 class Output:
