@@ -8,11 +8,16 @@
 
 #include <doctest/doctest.h>
 
+#include "../support/thrown_error.hpp"
+
 namespace {
 
 using raytrain::Evaluation;
 using raytrain::detail::EarlyStopping;
 using raytrain::detail::is_better_when_larger;
+using raytrain::detail::predicted_rounds;
+using raytrain::testing::check_contains;
+using raytrain::testing::thrown_error;
 
 // What early stopping wants of a model.
 struct Attributes {
@@ -34,6 +39,19 @@ auto last_round(std::vector<double> const& values, int patience, Attributes& mod
 }
 
 }  // namespace
+
+TEST_CASE("a model whose best round or score is no number is refused, wherever it came from") {
+  Attributes model{{{"best_iteration", "3x"}, {"best_score", "0.5"}}};
+  CHECK(thrown_error([&] { EarlyStopping{2}.restore(model); }) ==
+        "invalid_data: reading the model's attribute 'best_iteration': it is '3x', which is no number; use a model as "
+        "XGBoost or LightGBM has written it");
+  check_contains(thrown_error([&] { (void)predicted_rounds(model, raytrain::PredictedRounds::best); }), "it is '3x'");
+  model.texts["best_score"] = "";
+  model.texts["best_iteration"] = "99999999999";
+  check_contains(thrown_error([&] { (void)predicted_rounds(model, raytrain::PredictedRounds::best); }), "99999999999");
+  model.texts["best_score"] = "high";
+  check_contains(thrown_error([&] { EarlyStopping{2}.restore(model); }), "'best_score': it is 'high'");
+}
 
 TEST_CASE("metrics that grow are told from errors, however XGBoost and LightGBM write them") {
   for (auto const* const name :

@@ -25,6 +25,7 @@
 #include <raytrain/callback/progress_bar.hpp>
 #include <raytrain/core/broken_pipe_guard.hpp>
 #include <raytrain/message/report_line.hpp>
+#include <raytrain/message/utf8.hpp>
 #include <raytrain/testing/manual_clock.hpp>
 
 #include "../checkpoint/child_process.hpp"
@@ -235,6 +236,17 @@ TEST_CASE("a terminal shows that workers are starting until the first progress o
   CHECK(screen.text() == "\r\x1b[Kfashion: 2 workers of torch\nstarting 2 workers ...");
   tell(bar, Rank{0}, 1, {{"loss", 0.5}});
   CHECK(screen.text().ends_with("starting 2 workers ...\r\x1b[Kreport    1  1:15 min  loss 0.5\n"));
+}
+
+TEST_CASE("a note that is too long is not cut within a character") {
+  Screen const screen;
+  for (auto const* const begin : {"", "x"}) {
+    ProgressBar bar{{.out = screen.file, .terminal = true}, std::make_shared<testing::ManualClock>()};
+    std::string note{begin};
+    for (auto i = 0; i < 80; ++i) note += "\u00e9";
+    bar.on_progress(Progress{Rank{0}, 500, 1000, note});
+  }
+  CHECK(is_utf8(screen.text()));
 }
 
 TEST_CASE("a line that is written above the bar leaves the bar below it, and the bar goes when the run ends") {

@@ -201,7 +201,7 @@ def interrupted_twice(folder):
 
 def expect_ended_at_once(job, who):
     job.expect('it says who was left behind',
-               f"training 'ranks' ends without {who}, which did not return: a stop was requested twice" in job.text)
+               f"training 'ranks' ends without {who}, which did not return: a stop was requested;" in job.text)
     job.expect('it ends by the status with which a scheduler starts it again', job.status == 75)
     job.expect('it ends before the grace is over', job.seconds_since_step < 4)
     job.expect_nobody_left()

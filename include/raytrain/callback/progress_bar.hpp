@@ -152,11 +152,17 @@ class ProgressBar final : public Callback {
 
   [[nodiscard]] auto progress_text(std::size_t room) const -> std::string {
     auto text = state_text();
-    if (text.size() > room) text.resize(room);
+    if (text.size() > room) text.resize(whole_characters(text, room));
     if (latest_.total == 0) return text;
     auto const bar = std::min<std::size_t>(30, room - text.size());
     auto const filled = static_cast<std::size_t>(share() * static_cast<double>(bar));
     return fmt::format("{:#<{}}{:-<{}}{}", "", filled, "", bar - filled, text);
+  }
+
+  // Bytes of UTF-8 text that fit into `room` without half a character.
+  [[nodiscard]] static auto whole_characters(std::string_view text, std::size_t room) -> std::size_t {
+    while (room > 0 && (static_cast<unsigned char>(text[room]) & 0xC0U) == 0x80U) --room;
+    return room;
   }
 
   [[nodiscard]] auto width() const -> std::size_t {

@@ -57,9 +57,10 @@ class Checkpoint {
 
   /// Position among the run's checkpoints, from 1; 0 if it was never committed.
   [[nodiscard]] auto number() const noexcept -> std::uint64_t { return manifest_->number; }
-  /// The run that wrote it, as `run_id` in its run.json; empty if it was never committed, or by a raytrain of old.
+  /// The run that wrote it, as `run_id` in its run.json; empty if it was never committed, or by a version that did not
+  /// record it.
   [[nodiscard]] auto run_id() const -> std::string { return manifest_->run_id.value_or(""); }
-  /// How manieth start of its run wrote it; 0 if it was never committed.
+  /// Number of the start that wrote it, from 1; 0 if it was never committed.
   [[nodiscard]] auto generation() const noexcept -> std::uint64_t { return manifest_->generation; }
   /// Rank 0's reports until this one; 0 if it was never committed.
   [[nodiscard]] auto training_iteration() const noexcept -> std::uint64_t { return manifest_->training_iteration; }

@@ -82,7 +82,7 @@ class RunDirectory {
 
   /// What the manifests of this run's checkpoints name. Stays when the folder is moved, renamed or copied.
   [[nodiscard]] auto run_id() const -> std::string { return record_.run_id.value_or(""); }
-  /// How manieth start of the run this is, from 1. Counts on after `fresh`, unless the record was damaged, so that
+  /// Number of this start of the run, from 1. Counts on after `fresh`, unless the record was damaged, so that
   /// it also tells this start's files from those of a worker that the deleted run left running.
   [[nodiscard]] auto attempt() const noexcept -> std::uint64_t { return record_.attempts; }
   /// State in which the start before this one left the run; empty if there was none, or `fresh`.

@@ -3,13 +3,14 @@
 
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstddef>
 #include <cstdio>
 #include <string_view>
 
 namespace raytrain::detail {
 
-/// What a process ends with whose training the next start goes on with (EX_TEMPFAIL of sysexits.h).
+/// Exit status of a process whose training is not finished; the next start goes on with it (EX_TEMPFAIL of sysexits.h).
 inline constexpr int unfinished_exit_code = 75;
 
 /// Writes what the program has printed, unless a thread that does not return is in the middle of that.
@@ -24,6 +25,7 @@ inline void say_last_word(std::string_view text) noexcept {
   flush_unless_locked(stdout);
   while (!text.empty()) {
     auto const written = ::write(STDERR_FILENO, text.data(), text.size());
+    if (written < 0 && errno == EINTR) continue;
     if (written <= 0) return;
     text.remove_prefix(static_cast<std::size_t>(written));
   }

@@ -47,7 +47,7 @@ struct Report {
   double time_this_iter_s{};
   double time_total_s{};
   std::int64_t timestamp_ns{};              ///< Time of day, nanoseconds since 1970.
-  std::optional<std::uint64_t> checkpoint;  ///< This rank's how manieth report with a checkpoint, from 0.
+  std::optional<std::uint64_t> checkpoint;  ///< Number among this rank's reports with a checkpoint, from 0.
   Metrics metrics;                          ///< The user's own.
   friend auto operator==(Report const&, Report const&) -> bool = default;
 };

@@ -138,7 +138,7 @@ class RunDriver {
     launcher_.leave_behind(
         outcome_->left_behind,
         "raytrain: training '" + plan_.directory.name() + "' ends without " + ranks + ", which did not return: " +
-            (failures.empty() ? "a stop was requested twice" : TrainingFailed::describe(failures)) +
+            (failures.empty() ? "a stop was requested" : TrainingFailed::describe(failures)) +
             "; this process ends with exit status 75, start it again to go on from the last checkpoint\n");
   }
 
@@ -401,9 +401,8 @@ class RunDriver {
   // Those that this start has not found damaged, which neither are offered nor take the place of one that is kept.
   [[nodiscard]] auto whole_checkpoints() const -> std::vector<CheckpointInfo> {
     auto infos = store_.list();
-    std::erase_if(infos, [&](CheckpointInfo const& info) {
-      return std::find(skipped_.begin(), skipped_.end(), info.path) != skipped_.end();
-    });
+    std::erase_if(infos,
+                  [&](CheckpointInfo const& info) { return std::ranges::find(skipped_, info.path) != skipped_.end(); });
     return infos;
   }
 

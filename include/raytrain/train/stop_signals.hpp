@@ -15,8 +15,8 @@
 
 namespace raytrain::detail {
 
-/// Calls `on_request` with how manieth signal it is, 1 or 2, for SIGINT, SIGTERM and SIGHUP each, until its scope is
-/// cancelled.
+/// Calls `on_request(1)` for the first and `on_request(2)` for the second of each signal (SIGINT, SIGTERM, SIGHUP),
+/// until its scope is cancelled.
 ///
 /// SIGTERM or SIGHUP that follows another one at once counts as the same, also when nobody watches any more: Slurm
 /// sends each process two, itself and through srun.

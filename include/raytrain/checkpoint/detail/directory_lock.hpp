@@ -20,10 +20,10 @@
 
 namespace raytrain::detail {
 
-/// Keeps a directory to one process, by locks on itself and on a file in it that the system drops when the process
-/// ends, however it ends. The file stays and says who holds or held the lock.
+/// Keeps a directory to one process by two locks, on the directory and on a file in it. The system drops both when the
+/// process ends, however it ends. The file stays and says who holds or held the lock.
 ///
-/// The directory's lock holds although somebody removes the file; the file's also keeps out other hosts.
+/// The first lock holds even if somebody removes the file; the second one also works between hosts.
 class DirectoryLock {
  public:
   /// Errors: `invalid_call` when somebody holds it, with process and host; `io`, and then no new file is left.

@@ -12,7 +12,7 @@
 namespace raytrain::detail {
 
 /// Keeps an open file from processes that are forked while it lives: in them its number stands for /dev/null. A lock
-/// would otherwise be held until the last of them ends.
+/// would otherwise be held until the last of them ends. A fork between opening the file and this is not covered.
 ///
 /// Threads: any.
 class KeptFromForks {
@@ -31,7 +31,7 @@ class KeptFromForks {
   ~KeptFromForks() {
     if (file_ < 0) return;
     std::lock_guard const guard{mutex_};
-    files_.erase(file_);
+    files_.erase(files_.find(file_));
   }
 
  private:
@@ -47,7 +47,7 @@ class KeptFromForks {
   }
 
   static inline std::mutex mutex_;
-  static inline std::set<int> files_;
+  static inline std::multiset<int> files_;  // one number more than once, while what had it is exchanged
   int file_ = -1;
 };
 

@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cmath>
 #include <string>
 #include <string_view>
+#include <system_error>
 
 #include <fmt/format.h>
 
@@ -31,18 +33,29 @@ namespace raytrain::detail {
 inline constexpr auto best_round_name = "best_iteration";
 inline constexpr auto best_score_name = "best_score";
 
+/// A model's attribute as a number. Errors: `invalid_data` when it is none: the model may come from anywhere.
+template <class T, class Booster>
+[[nodiscard]] auto number_in(Booster const& booster, char const* attribute) -> T {
+  std::string const text = booster.attribute(attribute);
+  T value{};
+  auto const* const end = text.data() + text.size();
+  auto const read = std::from_chars(text.data(), end, value);
+  if (read.ec == std::errc{} && read.ptr == end) return value;
+  throw Error{Errc::invalid_data, "reading the model's attribute '" + std::string{attribute} + "'",
+              "it is '" + text + "', which is no number", "use a model as XGBoost or LightGBM has written it"};
+}
+
 /// How many rounds predict; 0: all.
 ///
-/// Errors: `invalid_config` when there is no best round.
+/// Errors: `invalid_config` when there is no best round; `invalid_data` when it is no number.
 template <class Booster>
 [[nodiscard]] auto predicted_rounds(Booster const& booster, PredictedRounds rounds) -> int {
   if (rounds == PredictedRounds::all) return 0;
-  auto const best = booster.attribute(best_round_name);
-  if (best.empty()) {
+  if (booster.attribute(best_round_name).empty()) {
     throw Error{Errc::invalid_config, "PredictorOptions::rounds", "is best, and the model has no best round",
                 "train it with early_stopping_rounds, or predict by PredictedRounds::all"};
   }
-  return std::stoi(best) + 1;
+  return number_in<int>(booster, best_round_name) + 1;
 }
 
 /// Ends a training whose last metric does not become better any more.
@@ -53,12 +66,10 @@ class EarlyStopping {
   /// Goes on where a model that was stored has stood.
   template <class Booster>
   void restore(Booster const& booster) {
-    auto const round = booster.attribute(best_round_name);
-    auto const score = booster.attribute(best_score_name);
-    if (round.empty() || score.empty()) return;
-    auto const best = std::stod(score);
+    if (booster.attribute(best_round_name).empty() || booster.attribute(best_score_name).empty()) return;
+    auto const best = number_in<double>(booster, best_score_name);
     if (std::isnan(best)) return;
-    best_round_ = std::stoi(round);
+    best_round_ = number_in<int>(booster, best_round_name);
     best_ = best;
   }
 

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <raytrain/checkpoint/detail/kept_from_forks.hpp>
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <string>
+
+#include <doctest/doctest.h>
+
+#include "child_process.hpp"
+
+namespace {
+
+// What a file's number stands for in a forked process.
+auto in_forked(int file) -> std::string {
+  return in_child([file] {
+           struct ::stat status {};
+           if (::fstat(file, &status) != 0) return std::string{"nothing"};
+           return std::string{S_ISFIFO(status.st_mode) ? "the file" : "/dev/null"};
+         })
+      .text;
+}
+
+}  // namespace
+
+TEST_CASE("a file is kept from forked processes as long as somebody keeps it, also when its number is given anew") {
+  using raytrain::detail::KeptFromForks;
+  std::array<int, 2> pipe{};
+  REQUIRE(::pipe(pipe.data()) == 0);
+  CHECK(in_forked(pipe[0]) == "the file");
+  {
+    KeptFromForks here{pipe[0]};
+    CHECK(in_forked(pipe[0]) == "/dev/null");
+    CHECK(in_forked(pipe[1]) == "the file");
+    here = KeptFromForks{pipe[0]};
+    CHECK(in_forked(pipe[0]) == "/dev/null");
+    here = {};
+    CHECK(in_forked(pipe[0]) == "the file");
+  }
+  ::close(pipe[0]);
+  ::close(pipe[1]);
+}
