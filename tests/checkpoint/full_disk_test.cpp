@@ -26,7 +26,7 @@ using namespace raytrain;
 
 namespace {
 
-constexpr auto skipped = "skipped: ";
+constexpr auto skip_mark = "skipped: ";
 
 // Makes this process the root of a namespace in which it may mount, without more rights than it has.
 auto enter_namespace() -> bool {
@@ -44,7 +44,7 @@ auto enter_namespace() -> bool {
 auto mount_small_disk(std::filesystem::path const& path) -> std::string {
   auto const worked = enter_namespace() && ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
                       ::mount("none", path.c_str(), "tmpfs", 0, "size=64k") == 0;
-  return worked ? "" : std::string{skipped} + "no right to mount a file system: " + std::strerror(errno);
+  return worked ? "" : std::string{skip_mark} + "no right to mount a file system: " + std::strerror(errno);
 }
 
 void fill(std::filesystem::path const& disk) {
@@ -59,7 +59,7 @@ auto on_small_disk(Body body) -> std::string {
     auto const problem = mount_small_disk(folder.path());
     return problem.empty() ? body(folder.path()) : problem;
   });
-  if (outcome.text.starts_with(skipped)) {
+  if (outcome.text.starts_with(skip_mark)) {
     MESSAGE(outcome.text);
     return {};
   }
@@ -160,11 +160,11 @@ TEST_CASE("a folder that this user may not write to is an error at the start tha
   std::filesystem::permissions(folder.path() / "locked", std::filesystem::perms{0555});
   auto const outcome = in_child([&] {
     // Rights do not bind root.
-    if (::geteuid() == 0 && ::setuid(65534) != 0) return std::string{skipped} + "cannot become another user";
+    if (::geteuid() == 0 && ::setuid(65534) != 0) return std::string{skip_mark} + "cannot become another user";
     return lacks([&] { RunDirectory{run_in(folder.path() / "locked/runs")}; }, "Permission denied", "/locked/runs'",
                  "give this user the right");
   });
-  if (outcome.text.starts_with(skipped)) {
+  if (outcome.text.starts_with(skip_mark)) {
     MESSAGE(outcome.text);
     return;
   }
