@@ -47,37 +47,37 @@ template <class T, std::size_t... I>
 consteval auto takes_union_behind(std::index_sequence<I...>) -> bool {
   return requires { T{AnyValueAt<I>{}..., AnyUnion{}}; };
 }
-template <class T, std::size_t... Before, std::size_t... Inside, std::size_t... After>
-consteval auto takes_group(std::index_sequence<Before...>, std::index_sequence<Inside...>,
-                           std::index_sequence<After...>) -> bool {
-  return requires { T{AnyValueAt<Before>{}..., {AnyValueAt<Inside>{}...}, AnyValueAt<After>{}...}; };
+template <class T, std::size_t... before, std::size_t... inside, std::size_t... after>
+consteval auto takes_group(std::index_sequence<before...>, std::index_sequence<inside...>,
+                           std::index_sequence<after...>) -> bool {
+  return requires { T{AnyValueAt<before>{}..., {AnyValueAt<inside>{}...}, AnyValueAt<after>{}...}; };
 }
 
 /// How many values make a `T`: members, but each element of a C array for itself.
-template <class T, std::size_t Count = most_members + 1>
+template <class T, std::size_t count = most_members + 1>
 consteval auto count_values() -> std::size_t {
-  if constexpr (Count == 0 || takes<T>(std::make_index_sequence<Count>{})) {
-    return Count;
+  if constexpr (count == 0 || takes<T>(std::make_index_sequence<count>{})) {
+    return count;
   } else {
-    return count_values<T, Count - 1>();
+    return count_values<T, count - 1>();
   }
 }
 
-/// Whether the `Size` values from `At` on are one C array: it takes them in braces, and then no value more behind it.
-template <class T, std::size_t Count, std::size_t At, std::size_t Size>
+/// Whether the `size` values from `at` on are one C array: it takes them in braces, and then no value more behind it.
+template <class T, std::size_t count, std::size_t at, std::size_t size>
 consteval auto is_array() -> bool {
-  using Before = std::make_index_sequence<At>;
-  using Inside = std::make_index_sequence<Size>;
-  return takes_group<T>(Before{}, Inside{}, std::make_index_sequence<Count - At - Size>{}) &&
-         !takes_group<T>(Before{}, Inside{}, std::make_index_sequence<Count - At - Size + 1>{});
+  using Before = std::make_index_sequence<at>;
+  using Inside = std::make_index_sequence<size>;
+  return takes_group<T>(Before{}, Inside{}, std::make_index_sequence<count - at - size>{}) &&
+         !takes_group<T>(Before{}, Inside{}, std::make_index_sequence<count - at - size + 1>{});
 }
 
-template <class T, std::size_t Count, std::size_t At>
+template <class T, std::size_t count, std::size_t at>
 consteval auto begins_array_or_union() -> bool {
-  return takes_union_behind<T>(std::make_index_sequence<At>{}) || []<std::size_t... I>(std::index_sequence<I...>) {
-    return (is_array<T, Count, At, I + 2>() || ...);
+  return takes_union_behind<T>(std::make_index_sequence<at>{}) || []<std::size_t... I>(std::index_sequence<I...>) {
+    return (is_array<T, count, at, I + 2>() || ...);
   }
-  (std::make_index_sequence<(Count - At > 1 ? Count - At - 1 : 0)>{});
+  (std::make_index_sequence<(count - at > 1 ? count - at - 1 : 0)>{});
 }
 
 /// Whether structured bindings take all members of `T` apart, and how many there are is known.
@@ -91,9 +91,9 @@ consteval auto has_known_members() -> bool {
       return false;
     } else {
       return !takes_empty_behind<T>(std::make_index_sequence<count>{}) &&
-             !takes_union_behind<T>(std::make_index_sequence<count>{})&&[]<std::size_t... At>(
-                 std::index_sequence<At...>) {
-        return !(begins_array_or_union<T, count, At>() || ...);
+             !takes_union_behind<T>(std::make_index_sequence<count>{})&&[]<std::size_t... at>(
+                 std::index_sequence<at...>) {
+        return !(begins_array_or_union<T, count, at>() || ...);
       }
       (std::make_index_sequence<count>{});
     }

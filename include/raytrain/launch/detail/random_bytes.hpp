@@ -13,11 +13,11 @@
 namespace raytrain::detail {
 
 /// Fit for secrets. Errors: `io` when the operating system has none.
-template <std::size_t Size>
-[[nodiscard]] auto random_bytes() -> std::array<std::byte, Size> {
-  std::array<std::byte, Size> bytes{};
-  for (std::size_t filled = 0; filled < Size;) {
-    auto const count = ::getrandom(bytes.data() + filled, Size - filled, 0);
+template <std::size_t size>
+[[nodiscard]] auto random_bytes() -> std::array<std::byte, size> {
+  std::array<std::byte, size> bytes{};
+  for (std::size_t filled = 0; filled < size;) {
+    auto const count = ::getrandom(bytes.data() + filled, size - filled, 0);
     if (count > 0) {
       filled += static_cast<std::size_t>(count);
     } else if (errno != EINTR) {
