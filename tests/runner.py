@@ -161,6 +161,11 @@ def tests_of(folder, suites=()):
     return [test for test in tests if not suites or test.suites & set(suites)]
 
 
+def name_of(record):
+    """The test's own name, before which meson's log has the project and the suites."""
+    return record['name'].rpartition(' / ')[2]
+
+
 def count_of(record):
     """How many test cases one line of meson's log stands for: those that doctest counted, or one."""
     ok = record['result'] in ('OK', 'EXPECTEDFAIL')
@@ -203,13 +208,14 @@ def build_and_run(folder, tests, arguments=(), slower=1, environment=None, show=
         if arguments:
             count.skipped = 0  # those that the filter leaves out
         total += count
-        for test in (test for test in tests if test.name == record['name']):
+        name = name_of(record)
+        for test in (test for test in tests if test.name == name):
             test.cases = count.passed + count.failed + count.skipped
         said = ((record.get('stdout') or '') + (record.get('stderr') or '')).strip()
         if count.failed and said.count('\n') >= SHOWN_LINES - 1:
-            say(f"\n=== All that {record['name']} said: {record['result']}\n{said}")
+            say(f"\n=== All that {name} said: {record['result']}\n{said}")
         for reason in reasons_of(record):
-            left_out(record['name'], reason)
+            left_out(name, reason)
     for file in logs.glob(f'{log_name}*'):
         file.unlink()
     if not records:

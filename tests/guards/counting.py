@@ -73,6 +73,9 @@ def check(root):
         counted = str(runner.count_of({'result': result, 'stdout': said}))
         if counted != expected:
             yield f'{name}: counted {counted}'
+    for name in ('raytrain:mpi+ranks / ranks two_hosts', 'raytrain / ranks two_hosts', 'ranks two_hosts'):
+        if runner.name_of({'name': name}) != 'ranks two_hosts':
+            yield f"'{name}' is taken for another test"
     with contextlib.redirect_stdout(io.StringIO()) as said:
         runner.show_failures(iter(MESSAGES), False)
     if said.getvalue().split('\n')[1:] != ['>>> data', 'why', '', '']:
@@ -99,6 +102,7 @@ DEFECTS = {
     'a crash that is overlooked': {'tests/runner.py': RUNNER.replace('failed if ok or failed else 1', 'failed')},
     'a build whose failure is not counted': {'tests/runner.py': RUNNER.replace('return Count(failed=1)', 'return Count()')},
     'a killed build that goes on': {'tests/runner.py': RUNNER.replace("['setpriv', '--pdeathsig', 'TERM']", '[]')},
+    'a name that no test has': {'tests/runner.py': RUNNER.replace("record['name'].rpartition(' / ')[2]", "record['name']")},
     'a suite that gets lost': {'tests/runner.py': RUNNER.replace('if cases >= floor:', 'if cases:')},
     'no test program': {'tests/runner.py': RUNNER.replace('if not tests:', 'if False:')},
     'a failure that is shown late': {'tests/runner.py': RUNNER.replace('elif failing or', 'elif')},
