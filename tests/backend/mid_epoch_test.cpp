@@ -22,7 +22,7 @@ struct Place {
   void serialize(auto& a) { a(CEREAL_NVP(epoch), CEREAL_NVP(samples)); }
 };
 
-void train(raytrain::MpiContext& ctx) {
+void train(raytrain::MpiContext& ctx, bool waits_for_stop) {
   std::vector<double> sum(1);
   raytrain::ShardPosition next;
   if (auto const checkpoint = ctx.checkpoint()) {
@@ -38,6 +38,7 @@ void train(raytrain::MpiContext& ctx) {
       sum[0] += ctx.sum(std::reduce(x.begin(), x.end()));
       next = shard.position();
       ctx.report(Place{next.epoch, next.samples}, raytrain::save({{"sum", sum}}));
+      while (waits_for_stop && !ctx.stop_requested()) ctx.barrier();
     }
   }
 }
@@ -54,24 +55,30 @@ TEST_CASE(
       .run = {.name = "run", .storage_path = folder.path()},
       .datasets = {{"train", raytrain::Dataset::from_columns({{"x", x}})}}};
 
-  struct StopAt : raytrain::Callback {
-    explicit StopAt(std::uint64_t reports) : left{reports} {}
+  struct StopAtReport : raytrain::Callback {
     void on_start(raytrain::RunInfo const& info) override { stop = info.request_stop; }
     void on_report(raytrain::Report const& report, raytrain::Metrics const&) override {
-      if (report.rank == raytrain::Rank{0} && --left == 0) stop();
+      if (report.rank == raytrain::Rank{0}) stop();
     }
-    std::uint64_t left;
     std::function<void()> stop;
   };
-  auto stops = 0;
+  auto const fit = [&](bool is_stopped) {
+    config.callbacks.clear();
+    if (is_stopped) config.callbacks.push_back(std::make_shared<StopAtReport>());
+    auto const train_so = [is_stopped](raytrain::MpiContext& ctx) { train(ctx, is_stopped); };
+    return raytrain::Trainer<raytrain::MpiBackend>{train_so, config}.fit();
+  };
+  std::int64_t done_before = 0;
   for (auto const workers : {2, 1, 4, 2, 1, 2}) {
     config.scaling.num_workers = workers;
-    config.callbacks = {std::make_shared<StopAt>(3)};
-    stops += raytrain::Trainer<raytrain::MpiBackend>{train, config}.fit().state == raytrain::RunState::aborted ? 1 : 0;
+    auto const stopped = fit(true);
+    CHECK(stopped.state == raytrain::RunState::aborted);
+    auto const place = raytrain::metrics_cast<Place>(stopped.checkpoint().value().metrics());
+    auto const done = place.epoch * 32 + static_cast<std::int64_t>(place.samples);
+    CHECK(done > done_before);
+    done_before = done;
   }
-  CHECK(stops > 1);
-  config.callbacks = {};
-  auto const result = raytrain::Trainer<raytrain::MpiBackend>{train, config}.fit();
+  auto const result = fit(false);
   CHECK(result.state == raytrain::RunState::finished);
   std::vector<double> sum(1);
   raytrain::load(result.checkpoint().value(), {{"sum", sum}});
