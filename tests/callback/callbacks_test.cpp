@@ -28,7 +28,7 @@
 #include <raytrain/message/utf8.hpp>
 #include <raytrain/testing/manual_clock.hpp>
 
-#include "../checkpoint/child_process.hpp"
+#include "../support/child_process.hpp"
 #include "../support/temporary_folder.hpp"
 
 using raytrain::testing::TemporaryFolder;

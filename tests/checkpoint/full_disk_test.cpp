@@ -15,8 +15,8 @@
 
 #include <doctest/doctest.h>
 
+#include "../support/child_process.hpp"
 #include "../support/temporary_folder.hpp"
-#include "child_process.hpp"
 #include "committed.hpp"
 #include "text_files.hpp"
 

@@ -9,7 +9,7 @@
 
 #include <doctest/doctest.h>
 
-#include "child_process.hpp"
+#include "../support/child_process.hpp"
 
 namespace {
 

@@ -20,9 +20,9 @@
 #include <raytrain/checkpoint/detail/xxh3.hpp>
 #include <raytrain/core/bytes.hpp>
 
+#include "../support/child_process.hpp"
 #include "../support/temporary_folder.hpp"
 #include "../support/thrown_error.hpp"
-#include "child_process.hpp"
 #include "committed.hpp"
 #include "run_start.hpp"
 #include "text_files.hpp"
@@ -117,15 +117,17 @@ TEST_CASE("a start that may open no more files says so, and takes no checkpoint 
   TemporaryFolder const folder;
   auto const store = two_in(folder.path());
   std::filesystem::remove(store.path_of(2) / "a");
-  auto const outcome = in_child([&] {
-    auto const found = store.newest_valid([](std::filesystem::path const&, std::string_view) {
-      ::rlimit const none{0, 0};
+  ::rlimit before{};
+  REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
+  auto const text = thrown_error([&] {
+    return store.newest_valid([&](std::filesystem::path const&, std::string_view) {
+      ::rlimit const none{0, before.rlim_max};
       (void)::setrlimit(RLIMIT_NOFILE, &none);
     });
-    return std::string{found ? "found" : "none"};
   });
-  check_contains(outcome.text, "Too many open files");
-  check_contains(outcome.text, "ulimit -n");
+  (void)::setrlimit(RLIMIT_NOFILE, &before);
+  check_contains(text, "Too many open files");
+  check_contains(text, "ulimit -n");
 }
 
 TEST_CASE("where there are checkpoints and all are damaged, the run does not begin anew by itself") {

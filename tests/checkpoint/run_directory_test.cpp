@@ -16,9 +16,9 @@
 #include <raytrain/checkpoint/detail/xxh3.hpp>
 #include <raytrain/core/bytes.hpp>
 
+#include "../support/child_process.hpp"
 #include "../support/temporary_folder.hpp"
 #include "../support/thrown_error.hpp"
-#include "child_process.hpp"
 #include "faulty_files.hpp"
 #include "run_start.hpp"
 #include "text_files.hpp"

@@ -3,57 +3,28 @@
 
 #include <signal.h>
 
-#include <algorithm>
+#include <chrono>
 #include <csignal>
-#include <initializer_list>
+#include <memory>
 #include <optional>
+#include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
-#include <asio/awaitable.hpp>
-#include <asio/post.hpp>
-#include <asio/use_awaitable.hpp>
 
-#include <raytrain/core/clock.hpp>
 #include <raytrain/core/error.hpp>
-#include <raytrain/exec/executor.hpp>
-#include <raytrain/exec/scope.hpp>
+
+#include "../support/child_process.hpp"
 
 namespace {
 
-using raytrain::Executor;
-using raytrain::Scope;
+using namespace std::chrono_literals;
 using raytrain::SignalWatcher;
-using raytrain::SystemClock;
 
 volatile std::sig_atomic_t handled = 0;
 void count_signal(int) { handled = handled + 1; }
-
-auto take(SignalWatcher& watcher, std::vector<int>& seen, int count) -> asio::awaitable<void> {
-  for (int taken = 0; taken < count; ++taken) {
-    int const signal = co_await watcher.next();
-    seen.push_back(signal);
-  }
-}
-
-auto yield() -> asio::awaitable<void> {
-  for (int time = 0; time < 8; ++time) co_await asio::post(asio::use_awaitable);
-}
-
-auto raise_later(int signal) -> asio::awaitable<void> {
-  co_await yield();
-  std::raise(signal);
-}
-
-auto cancel_later(Scope& scope) -> asio::awaitable<void> {
-  co_await yield();
-  scope.cancel();
-}
-
-auto cancel_and_take(Scope& scope, SignalWatcher& watcher, std::vector<int>& seen) -> asio::awaitable<void> {
-  scope.cancel();
-  co_await take(watcher, seen, 1);
-}
 
 auto is_handled_by(int signal, void (*handler)(int)) -> bool {
   struct sigaction action {};
@@ -61,110 +32,153 @@ auto is_handled_by(int signal, void (*handler)(int)) -> bool {
   return action.sa_handler == handler;
 }
 
+// While it lives count_signal is the program's handler.
+class CountingHandler {
+ public:
+  explicit CountingHandler(int signal) : signal_{signal} {
+    handled = 0;
+    struct sigaction counting {};
+    counting.sa_handler = count_signal;
+    sigaction(signal, &counting, &before_);
+  }
+  CountingHandler(CountingHandler const&) = delete;
+  auto operator=(CountingHandler const&) -> CountingHandler& = delete;
+  ~CountingHandler() { sigaction(signal_, &before_, nullptr); }
+
+ private:
+  int signal_;
+  struct sigaction before_ {};
+};
+
+// How often two signals behind the watching have reached the handler from before it.
+auto echoes_after(int signal, std::chrono::nanoseconds echo) -> int {
+  CountingHandler const counting{signal};
+  {
+    SignalWatcher const watcher{{signal}};
+    SignalWatcher::drop_echoes(signal, echo);
+  }
+  std::raise(signal);
+  std::raise(signal);
+  SignalWatcher::drop_echoes(signal, 0ns);
+  return handled;
+}
+
 }  // namespace
 
 TEST_CASE("signals that come while nobody waits are kept, each kind in order of its own") {
-  SystemClock clock;
-  Executor executor{clock};
-  SignalWatcher watcher{executor, {SIGUSR1, SIGUSR2}};
+  SignalWatcher watcher{{SIGUSR1, SIGUSR2}};
   std::raise(SIGUSR1);
   std::raise(SIGUSR2);
   std::raise(SIGUSR1);
-  std::vector<int> seen;
-  executor.run(take(watcher, seen, 3));
-  std::sort(seen.begin(), seen.end());
-  CHECK(seen == std::vector{SIGUSR1, SIGUSR1, SIGUSR2});
+  CHECK(watcher.next() == SIGUSR1);
+  CHECK(watcher.next() == SIGUSR1);
+  CHECK(watcher.next() == SIGUSR2);
 }
 
-TEST_CASE("a coroutine that waits is told of a signal") {
-  SystemClock clock;
-  Executor executor{clock};
-  SignalWatcher watcher{executor, {SIGUSR1}};
-  Scope scope{executor};
-  std::vector<int> seen;
-  scope.spawn(take(watcher, seen, 1));
-  scope.spawn(raise_later(SIGUSR1));
-  executor.run(scope.join());
-  CHECK(seen == std::vector{SIGUSR1});
-}
-
-TEST_CASE("a cancelled wait loses no signal") {
-  SystemClock clock;
-  Executor executor{clock};
-  SignalWatcher watcher{executor, {SIGUSR1}};
-  std::vector<int> seen;
-  Scope scope{executor};
-  scope.spawn(take(watcher, seen, 1));
-  scope.spawn(cancel_later(scope));
-  executor.run(scope.join());
-  CHECK(seen.empty());
+TEST_CASE("a thread that waits is told of a signal, and of the end of the watching") {
+  SignalWatcher watcher{{SIGUSR1}};
+  std::vector<std::optional<int>> seen;
+  std::thread waiting{[&] {
+    do seen.push_back(watcher.next());
+    while (seen.back());
+  }};
   std::raise(SIGUSR1);
-  executor.run(take(watcher, seen, 1));
-  CHECK(seen == std::vector{SIGUSR1});
+  watcher.close();
+  waiting.join();
+  CHECK(seen.back() == std::nullopt);
+  CHECK(watcher.next() == std::nullopt);
+  CHECK(watcher.closes_within(1h));
 }
 
-TEST_CASE("a coroutine that was cancelled before does not wait for a signal") {
-  SystemClock clock;
-  Executor executor{clock};
-  SignalWatcher watcher{executor, {SIGUSR1}};
-  std::vector<int> seen;
-  Scope scope{executor};
-  scope.spawn(cancel_and_take(scope, watcher, seen));
-  executor.run(scope.join());
-  CHECK(seen.empty());
+TEST_CASE("a watcher that is not closed is waited for as long as was said") {
+  SignalWatcher watcher{{SIGUSR1}};
+  std::raise(SIGUSR1);
+  CHECK_FALSE(watcher.closes_within(1ms));
 }
 
 TEST_CASE("while a signal is watched the program's own handler rests, and afterwards it is back") {
-  handled = 0;
-  auto const before = std::signal(SIGUSR1, count_signal);
+  CountingHandler const counting{SIGUSR1};
   {
-    SystemClock clock;
-    Executor executor{clock};
-    SignalWatcher outer{executor, {SIGUSR1}};
+    SignalWatcher outer{{SIGUSR1}};
     {
-      SignalWatcher inner{executor, {SIGUSR1}};
+      SignalWatcher inner{{SIGUSR1}};
       std::raise(SIGUSR1);
+      CHECK(inner.next() == SIGUSR1);
     }
     CHECK_FALSE(is_handled_by(SIGUSR1, count_signal));
     std::raise(SIGUSR1);
     CHECK(handled == 0);
-    std::vector<int> seen;
-    executor.run(take(outer, seen, 2));
-    CHECK(seen.size() == 2);
+    CHECK(outer.next() == SIGUSR1);
+    CHECK(outer.next() == SIGUSR1);
   }
   CHECK(is_handled_by(SIGUSR1, count_signal));
   std::raise(SIGUSR1);
   CHECK(handled == 1);
-  std::signal(SIGUSR1, before);
 }
 
 TEST_CASE("watchers of one signal may end in any order") {
-  auto const before = std::signal(SIGUSR1, count_signal);
+  CountingHandler const counting{SIGUSR1};
   {
-    SystemClock clock;
-    Executor executor{clock};
-    std::optional<SignalWatcher> first;
-    first.emplace(executor, std::initializer_list<int>{SIGUSR1});
-    SignalWatcher second{executor, {SIGUSR1}};
+    auto first = std::make_unique<SignalWatcher>(std::vector{SIGUSR1});
+    SignalWatcher second{{SIGUSR1}};
     first.reset();
     CHECK_FALSE(is_handled_by(SIGUSR1, count_signal));
     std::raise(SIGUSR1);
-    std::vector<int> seen;
-    executor.run(take(second, seen, 1));
-    CHECK(seen == std::vector{SIGUSR1});
+    CHECK(second.next() == SIGUSR1);
   }
   CHECK(is_handled_by(SIGUSR1, count_signal));
-  std::signal(SIGUSR1, before);
+}
+
+TEST_CASE("a watcher is not told of a signal that came before it") {
+  CountingHandler const counting{SIGUSR1};
+  {
+    SignalWatcher const before{{SIGUSR1}};
+    std::raise(SIGUSR1);
+  }
+  SignalWatcher watcher{{SIGUSR1}};
+  watcher.close();
+  CHECK(watcher.next() == std::nullopt);
 }
 
 TEST_CASE("a signal that cannot be caught is refused, and none of the others stays watched") {
-  SystemClock clock;
-  Executor executor{clock};
-  auto const before = std::signal(SIGUSR1, count_signal);
-  CHECK_THROWS_WITH_AS((SignalWatcher{executor, {SIGUSR1, SIGKILL}}),
+  CountingHandler const counting{SIGUSR1};
+  CHECK_THROWS_WITH_AS((SignalWatcher{{SIGUSR1, SIGKILL}}),
                        "SignalWatcher: signal 9 cannot be caught: Invalid argument; watch signals such as SIGINT and "
                        "SIGTERM",
                        raytrain::Error);
   CHECK(is_handled_by(SIGUSR1, count_signal));
-  std::signal(SIGUSR1, before);
+}
+
+TEST_CASE("sixteen watchers find room at once, and one more is refused until one has ended") {
+  std::vector<std::unique_ptr<SignalWatcher>> watchers;
+  auto const add = [&] { watchers.push_back(std::make_unique<SignalWatcher>(std::vector{SIGUSR1})); };
+  for (auto i = 0; i < 16; ++i) add();
+  CHECK_THROWS_WITH_AS(add(),
+                       "SignalWatcher: 16 others watch already in this process; set RunConfig::handle_signals = false "
+                       "for trainings beyond these",
+                       raytrain::Error);
+  watchers.pop_back();
+  CHECK_NOTHROW(add());
+}
+
+TEST_CASE("in a forked child a signal does at once what it did before the watching") {
+  CountingHandler const counting{SIGUSR1};
+  SignalWatcher watcher{{SIGUSR1}};
+  auto const outcome = in_child([] {
+    std::raise(SIGUSR1);
+    auto const of_parent = handled;
+    SignalWatcher own{{SIGUSR1}};
+    std::raise(SIGUSR1);
+    return std::to_string(of_parent) + (own.next() == SIGUSR1 ? ", and its own" : "");
+  });
+  CHECK(outcome.text == "1, and its own");
+  watcher.close();
+  CHECK(watcher.next() == std::nullopt);
+}
+
+TEST_CASE(
+    "echoes of a signal are dropped when nobody watches any more, and what comes later finds the handler from before") {
+  CHECK(echoes_after(SIGTERM, 1h) == 0);
+  CHECK(echoes_after(SIGTERM, 0ns) == 2);
+  CHECK(echoes_after(SIGHUP, 1h) == 0);
 }

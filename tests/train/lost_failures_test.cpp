@@ -1,9 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // What fails beside the workers or behind the last report: the run has failed, and says which part of it and why.
-#include <sys/resource.h>
-#include <unistd.h>
-
-#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -126,37 +122,4 @@ TEST_CASE("checkpoints that cannot be listed at the end hide no cause") {
   auto const text = message_of([&] { trainer.fit(); });
   contains(text, "the cause");
   contains(text, "checkpoints");
-}
-
-namespace {
-
-// Leaves no file descriptor for whatever the driver opens between the callbacks' start and the workers'.
-struct Starving : Callback {
-  void on_start(RunInfo const&) override {
-    ::getrlimit(RLIMIT_NOFILE, &before);
-    auto const next = ::dup(STDERR_FILENO);
-    ::close(next);
-    auto starved = before;
-    starved.rlim_cur = static_cast<rlim_t>(next);
-    ::setrlimit(RLIMIT_NOFILE, &starved);
-  }
-  void feed() const { ::setrlimit(RLIMIT_NOFILE, &before); }
-  struct rlimit before {};
-};
-
-}  // namespace
-
-TEST_CASE("signals that cannot be watched are warned of, and take no finished run's result") {
-  TemporaryFolder const folder;
-  auto const starving = std::make_shared<Starving>();
-  MinimalTrainer trainer{[&](TrainContext& ctx) {
-                           starving->feed();
-                           ctx.report(Epoch{0, 0.5});
-                         },
-                         run_with(folder, {starving})};
-  auto const result = trainer.fit();
-  CHECK(result.state == RunState::finished);
-  CHECK(result.metrics.number("loss") == 0.5);
-  CHECK(std::ranges::any_of(
-      result.warnings, [](std::string const& text) { return text.find("Too many open files") != std::string::npos; }));
 }

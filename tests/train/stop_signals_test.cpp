@@ -1,118 +1,155 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <raytrain/train/stop_signals.hpp>
 
+#include <unistd.h>
+
 #include <chrono>
 #include <csignal>
 #include <cstdint>
-#include <optional>
+#include <cstdio>
+#include <fstream>
+#include <functional>
+#include <memory>
+#include <sstream>
+#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
-#include <asio/awaitable.hpp>
-#include <asio/post.hpp>
-#include <asio/use_awaitable.hpp>
 
-#include <raytrain/exec/executor.hpp>
-#include <raytrain/exec/scope.hpp>
-#include <raytrain/exec/signals.hpp>
-#include <raytrain/testing/manual_clock.hpp>
+#include "../support/child_process.hpp"
+#include "minimal_run.hpp"
 
 namespace {
 
 using namespace std::chrono_literals;
-using raytrain::Executor;
-using raytrain::Scope;
-using raytrain::SignalWatcher;
+using raytrain::detail::StopCounter;
 using raytrain::detail::StopSignals;
-using raytrain::testing::ManualClock;
 
-auto yield() -> asio::awaitable<void> {
-  for (int time = 0; time < 8; ++time) co_await asio::post(asio::use_awaitable);
-}
+// A signal and the time since the one before.
+using Sent = std::pair<int, std::chrono::milliseconds>;
 
-// Signals with times between them: what was requested after each.
-struct Sent {
-  int signal = 0;
-  std::chrono::milliseconds later{};
-};
-
-auto send(Executor& executor, ManualClock& clock, std::vector<Sent> sent, std::vector<std::uint32_t>& requested)
-    -> asio::awaitable<void> {
-  std::optional<StopSignals> signals;
-  Scope scope{executor};
-  signals.emplace(executor, scope, [&](std::uint32_t times) { requested.push_back(times); });
-  co_await yield();
-  for (auto const& next : sent) {
-    clock.advance(next.later);
-    std::raise(next.signal);
-    co_await yield();
-  }
-  scope.cancel();
-  co_await scope.join();
-}
-
-auto requests(std::vector<Sent> sent) -> std::vector<std::uint32_t> {
-  ManualClock clock;
-  Executor executor{clock};
+auto requests(std::vector<Sent> const& sent) -> std::vector<std::uint32_t> {
+  StopCounter counter;
+  StopCounter::TimePoint now{};
   std::vector<std::uint32_t> requested;
-  executor.run(send(executor, clock, std::move(sent), requested));
+  for (auto const& [signal, later] : sent) {
+    now += later;
+    if (auto const times = counter.count(signal, now); times > 0) requested.push_back(times);
+  }
   return requested;
 }
 
-std::sig_atomic_t volatile heard = 0;
+using Requests = std::vector<std::uint32_t>;
 
-// How often two signals behind the watching have reached the handler from before it.
-auto echoes_after(int signal, std::chrono::nanoseconds echo) -> int {
-  struct sigaction before {};
-  struct sigaction counting {};
-  counting.sa_handler = [](int) { heard = heard + 1; };
-  sigaction(signal, &counting, &before);
-  heard = 0;
-  {
-    ManualClock clock;
-    Executor executor{clock};
-    SignalWatcher const watcher{executor, {signal}};
-    SignalWatcher::drop_echoes(signal, echo);
-    SignalWatcher::drop_echoes(signal, echo);
+// In a child process, which has the handlers that a program begins with.
+template <class Body>
+auto in_program(Body body) -> ChildOutcome {
+  return in_child([&body] {
+    for (auto const signal : {SIGINT, SIGTERM, SIGHUP}) std::signal(signal, SIG_DFL);
+    return std::string{body()};
+  });
+}
+
+// Calls `act` in one place of a run; blocks there afterwards, if it shall.
+struct At : Callback {
+  At(std::string_view where, std::function<void()> what) : place{where}, act{std::move(what)} {}
+  void on_start(RunInfo const&) override { at("on_start"); }
+  void on_report(Report const&, Metrics const&) override { at("on_report"); }
+  void on_checkpoint(Checkpoint const&) override { at("on_checkpoint"); }
+  void on_finish(Result const&) override { at("on_finish"); }
+  void at(std::string_view where) const {
+    if (where == place) act();
   }
-  std::raise(signal);
-  std::raise(signal);
-  auto const count = static_cast<int>(heard);
-  sigaction(signal, &before, nullptr);
-  return count;
+  std::string place;
+  std::function<void()> act;
+};
+
+auto train_with(TemporaryFolder const& folder, std::shared_ptr<Callback> callback) -> Result {
+  return MinimalTrainer{epochs_up_to(2),
+                        {.run = {.name = "r", .storage_path = folder.path()}, .callbacks = {std::move(callback)}}}
+      .fit();
 }
 
 }  // namespace
 
 TEST_CASE("SIGTERM that follows another one within a second is the same request, and a later one is the second") {
-  CHECK(requests({{SIGTERM, 0ms}, {SIGTERM, 0ms}, {SIGTERM, 999ms}}) == std::vector<std::uint32_t>{1});
-  CHECK(requests({{SIGTERM, 0ms}, {SIGTERM, 1s}}) == std::vector<std::uint32_t>{1, 2});
+  CHECK(requests({{SIGTERM, 0ms}, {SIGTERM, 0ms}, {SIGTERM, 999ms}}) == Requests{1});
+  CHECK(requests({{SIGTERM, 0ms}, {SIGTERM, 1s}}) == Requests{1, 2});
+  CHECK(requests({{SIGHUP, 0ms}, {SIGHUP, 999ms}, {SIGHUP, 1s}}) == Requests{1, 2});
 }
 
 TEST_CASE("each SIGINT counts, as somebody presses Ctrl-C") {
-  CHECK(requests({{SIGINT, 0ms}, {SIGINT, 0ms}}) == std::vector<std::uint32_t>{1, 2});
-  CHECK(requests({{SIGTERM, 0ms}, {SIGINT, 0ms}, {SIGTERM, 0ms}}) == std::vector<std::uint32_t>{1, 1});
+  CHECK(requests({{SIGINT, 0ms}, {SIGINT, 0ms}}) == Requests{1, 2});
+  CHECK(requests({{SIGTERM, 0ms}, {SIGINT, 0ms}, {SIGINT, 0ms}}) == Requests{1, 2});
 }
 
-TEST_CASE("SIGHUP stops a run as SIGTERM does") {
-  std::signal(SIGHUP, SIG_DFL);  // which nohup has ignored
-  CHECK(requests({{SIGHUP, 0ms}, {SIGHUP, 999ms}, {SIGHUP, 1s}}) == std::vector<std::uint32_t>{1, 2});
-  CHECK(requests({{SIGHUP, 0ms}, {SIGTERM, 0ms}}) == std::vector<std::uint32_t>{1, 1});
+TEST_CASE("signals of several kinds that come at once are one request, and later ones the second") {
+  CHECK(requests({{SIGINT, 0ms}, {SIGTERM, 0ms}, {SIGHUP, 10ms}}) == Requests{1});
+  CHECK(requests({{SIGINT, 0ms}, {SIGTERM, 0ms}, {SIGINT, 10ms}, {SIGTERM, 0ms}}) == Requests{1, 2});
+  CHECK(requests({{SIGTERM, 0ms}, {SIGINT, 2s}}) == Requests{1, 2});
+  CHECK(requests({{SIGHUP, 0ms}, {SIGTERM, 2s}}) == Requests{1, 2});
 }
 
-TEST_CASE(
-    "echoes of a signal are dropped when nobody watches any more, and what comes later finds the handler from before") {
-  CHECK(echoes_after(SIGTERM, 1h) == 0);
-  CHECK(echoes_after(SIGTERM, 0ns) == 2);
-  CHECK(echoes_after(SIGHUP, 1h) == 0);
+TEST_CASE("behind the second request a signal finds the handler from before, although nobody has answered") {
+  auto const outcome = in_program([] {
+    std::signal(SIGINT, [](int) { ::_exit(33); });
+    StopSignals const signals{"a test", [](std::uint32_t) {}};
+    while (true) std::raise(SIGINT);
+    return "";
+  });
+  CHECK(outcome.exit_code == 33);
 }
 
 TEST_CASE("a signal that ended no run does what it did before") {
-  std::signal(SIGTERM, SIG_DFL);  // which earlier cases have not left alone
-  CHECK(requests({{SIGINT, 0ms}}) == std::vector<std::uint32_t>{1});
-  struct sigaction after {};
-  sigaction(SIGTERM, nullptr, &after);
-  auto const is_default = after.sa_handler == SIG_DFL;
-  CHECK(is_default);
+  auto const outcome = in_program([] {
+    {
+      StopSignals const signals{"a test", [](std::uint32_t) {}};
+    }
+    std::raise(SIGTERM);
+    return "";
+  });
+  CHECK(outcome.exit_code == -1);
+}
+
+TEST_CASE("a signal while callbacks see the end or the start of a run leaves a record that says how it ended") {
+  for (std::string const place : {"on_start", "on_finish"}) {
+    TemporaryFolder const folder;
+    auto const outcome = in_program([&] {
+      auto const result = train_with(folder, std::make_shared<At>(place, [] {
+                                       std::raise(SIGTERM);
+                                       std::raise(SIGHUP);
+                                     }));
+      return std::string{to_string(result.state)};
+    });
+    auto const expected = place == "on_start" ? "aborted" : "finished";
+    CHECK(outcome.text == expected);
+    CHECK(outcome.exit_code == 0);
+    CHECK(std::string{to_string(Result::from_path(folder.path() / "r").state)} == expected);
+  }
+}
+
+TEST_CASE("the second request ends a process whose callback does not return, wherever it is") {
+  for (std::string const place : {"on_start", "on_report", "on_checkpoint", "on_finish"}) {
+    TemporaryFolder const folder;
+    auto const said = folder.path() / "said.txt";
+    auto const outcome = in_program([&] {
+      (void)std::freopen(said.c_str(), "w", stderr);
+      (void)train_with(folder, std::make_shared<At>(place, [] {
+                         std::raise(SIGINT);
+                         std::raise(SIGINT);
+                         while (true) ::pause();
+                       }));
+      return "returned";
+    });
+    CAPTURE(place);
+    CHECK(outcome.text.empty());
+    CHECK(outcome.exit_code == 75);
+    std::ostringstream text;
+    text << std::ifstream{said}.rdbuf();
+    contains(text.str(), "raytrain: training 'r' did not end within 2 s of the second request to stop");
+    auto const ended = Result::from_path(folder.path() / "r").state == RunState::finished;
+    CHECK(ended == (place == "on_finish"));
+  }
 }

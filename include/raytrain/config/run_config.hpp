@@ -36,8 +36,9 @@ struct RunConfig {
   /// are named in a warning after 10 s.
   std::chrono::milliseconds collective_timeout = std::chrono::minutes{30};
   /// SIGINT, SIGTERM and SIGHUP request a stop while `fit()` runs, and a second one an end at once: workers that do not
-  /// return within half a second are left behind, and the process ends with exit status 75. SIGTERM or SIGHUP within a
-  /// second of another is the same one, as schedulers send it, also when `fit()` has returned by then.
+  /// return within half a second are left behind, and the process ends with exit status 75; so it does when a callback
+  /// keeps `fit()` for 2 s more. A third one does what it did before. SIGTERM or SIGHUP within a second of another
+  /// signal belongs to it, as schedulers send them, also when `fit()` has returned by then.
   bool handle_signals = true;
 
   /// Errors: `invalid_config`, naming the field, its value and what to write instead.

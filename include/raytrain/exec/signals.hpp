@@ -1,64 +1,111 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <semaphore.h>
+#include <time.h>
+
+#include <atomic>
+#include <cerrno>
 #include <chrono>
-#include <initializer_list>
-#include <list>
+#include <cstddef>
+#include <optional>
 #include <string>
 #include <system_error>
-
-#include <asio/awaitable.hpp>
-#include <asio/signal_set.hpp>
-#include <asio/this_coro.hpp>
-#include <asio/use_awaitable.hpp>
+#include <vector>
 
 #include <raytrain/core/error.hpp>
-#include <raytrain/exec/detail/echo_filter.hpp>
-#include <raytrain/exec/detail/event.hpp>
-#include <raytrain/exec/detail/saved_signal_action.hpp>
-#include <raytrain/exec/executor.hpp>
+#include <raytrain/exec/detail/signal_handlers.hpp>
 
 namespace raytrain {
 
 /// Signals of this process as values. While it lives they have no other effect; afterwards they do what they did
 /// before.
 ///
-/// Threads: the executor's; also any one thread while the executor does not run.
-/// Cancel:  terminal, of `next`.
+/// It needs no executor: a signal must also be seen while the executor's thread is kept by somebody else.
+///
+/// Threads: `next` and `let_go` from one at a time; `close` and `is_closed` from any.
 class SignalWatcher {
  public:
-  /// Errors: `invalid_call` for a signal that cannot be caught.
-  SignalWatcher(Executor& executor, std::initializer_list<int> signals) : signals_{executor.context()} {
-    for (int const signal : signals) {
-      before_.emplace_back(signal);
-      std::error_code error;
-      signals_.add(signal, error);
-      if (error) {
-        throw Error{Errc::invalid_call, "SignalWatcher",
-                    "signal " + std::to_string(signal) + " cannot be caught: " + error.message(),
-                    "watch signals such as SIGINT and SIGTERM"};
+  /// Errors: `invalid_call` for a signal that cannot be caught, and for more than 16 watchers at once.
+  explicit SignalWatcher(std::vector<int> const& signals) : inbox_{detail::SignalHandlers::take_inbox()} {
+    if (inbox_ == nullptr) {
+      throw Error{Errc::invalid_call, "SignalWatcher",
+                  std::to_string(detail::SignalHandlers::inbox_count) + " others watch already in this process",
+                  "set RunConfig::handle_signals = false for trainings beyond these"};
+    }
+    for (auto const signal : signals) {
+      if (detail::SignalHandlers::acquire(*inbox_, signal)) {
+        signals_.push_back(signal);
+        continue;
       }
+      std::error_code const error{errno, std::generic_category()};
+      let_go();
+      detail::SignalHandlers::give_back(*inbox_);
+      throw Error{Errc::invalid_call, "SignalWatcher",
+                  "signal " + std::to_string(signal) + " cannot be caught: " + error.message(),
+                  "watch signals such as SIGINT and SIGTERM"};
     }
   }
+  SignalWatcher(SignalWatcher const&) = delete;
+  auto operator=(SignalWatcher const&) -> SignalWatcher& = delete;
+  ~SignalWatcher() {
+    let_go();
+    detail::SignalHandlers::give_back(*inbox_);
+  }
 
-  /// The number of the next signal. Those that come while nobody waits are kept.
-  ///
-  /// Cancel: terminal; throws `std::system_error`, and no signal is lost.
-  [[nodiscard("co_await the result")]] auto next() -> asio::awaitable<int> {
-    auto const state = co_await asio::this_coro::cancellation_state;
-    detail::Event::throw_if_cancelled(state);
-    int const signal = co_await signals_.async_wait(asio::use_awaitable);
-    co_return signal;
+  /// Waits for the next signal and gives its number; `std::nullopt` once the watcher is closed. Signals that come while
+  /// nobody waits are kept, each kind in order of its own.
+  [[nodiscard]] auto next() -> std::optional<int> {
+    while (!closed_) {
+      if (auto const signal = take()) return signal;
+      while (::sem_wait(&inbox_->wakes) != 0) {
+      }
+    }
+    return std::nullopt;
+  }
+
+  /// Waits until the watcher is closed, for at most `duration`; false if it is not.
+  [[nodiscard]] auto closes_within(std::chrono::nanoseconds duration) -> bool {
+    auto const until = std::chrono::steady_clock::now().time_since_epoch() + duration;
+    auto const seconds = std::chrono::duration_cast<std::chrono::seconds>(until);
+    ::timespec const deadline{seconds.count(), (until - seconds).count()};
+    while (!closed_) {
+      if (::sem_clockwait(&inbox_->wakes, CLOCK_MONOTONIC, &deadline) != 0 && errno == ETIMEDOUT) break;
+    }
+    return closed_;
+  }
+
+  /// Ends a `next` that waits, and all later ones. Idempotent.
+  void close() {
+    closed_ = true;
+    ::sem_post(&inbox_->wakes);
+  }
+
+  /// From now on the signals do what they did before. Idempotent.
+  void let_go() {
+    for (auto const signal : signals_) detail::SignalHandlers::release(*inbox_, signal);
+    signals_.clear();
   }
 
   /// Drops one of the watched signals for this long, from now on, when this watcher is gone by then.
   static void drop_echoes(int signal, std::chrono::nanoseconds duration) {
-    detail::EchoFilter::expect(signal, duration);
+    detail::SignalHandlers::drop_echoes(signal, duration);
   }
 
  private:
-  std::list<detail::SavedSignalAction> before_;  ///< First: restores after `signals_` has let go.
-  asio::signal_set signals_;
+  [[nodiscard]] auto take() -> std::optional<int> {
+    for (auto const signal : signals_) {
+      auto& waiting = inbox_->waiting.at(static_cast<std::size_t>(signal));
+      if (waiting == 0) continue;
+      --waiting;
+      return signal;
+    }
+    return std::nullopt;
+  }
+
+  detail::SignalInbox* inbox_;
+  std::vector<int> signals_;
+  std::atomic<bool> closed_{false};
 };
 
 }  // namespace raytrain

@@ -26,7 +26,6 @@
 #include <raytrain/exec/background_thread.hpp>
 #include <raytrain/exec/channel.hpp>
 #include <raytrain/exec/executor.hpp>
-#include <raytrain/exec/scope.hpp>
 #include <raytrain/launch/host.hpp>
 #include <raytrain/launch/rank_job.hpp>
 #include <raytrain/launch/worker_link.hpp>
@@ -140,6 +139,12 @@ class RankFollower {
   auto run() -> Result {
     job_.follow([this](Message message) { events_.push(Event{std::move(message)}); },
                 [this](std::string why) { events_.push(Event{Lost{std::move(why)}}); });
+    std::optional<StopSignals> signals;
+    if (plan_.run.handle_signals) {
+      signals.emplace("training on rank " + std::to_string(job_.rank().value), [this](std::uint32_t times) {
+        events_.push(Event{Message{StopAsked{job_.rank(), times}}});
+      });
+    }
     executor_.run(drive());
     leave_job();
     if (lost_) {
@@ -159,20 +164,10 @@ class RankFollower {
   using Event = std::variant<Message, Lost>;
 
   auto drive() -> asio::awaitable<void> {
-    std::optional<StopSignals> signals;
-    Scope scope{executor_};
-    if (plan_.run.handle_signals) {
-      signals.emplace(executor_, scope, [this](std::uint32_t times) {
-        // The connection takes few messages at once, and this thread has the controller's to look after.
-        (void)job_.send(StopAsked{job_.rank(), times});
-      });
-    }
     while (!ended_ && !lost_) {
       auto event = co_await events_.receive();
       take(*event);
     }
-    scope.cancel();
-    co_await scope.join();
   }
 
   void leave_job() noexcept {
@@ -200,6 +195,7 @@ class RankFollower {
   void on(Stop const& stop) { link_.deliver(Message{stop}); }
   void on(Committed const& committed) { link_.deliver(Message{committed}); }
   void on(Left const& left) { job_.leave(left); }
+  void on(StopAsked const& asked) { (void)job_.send(asked); }  // this process was asked
   void on(Report& report) { history_.push_back(std::move(report)); }
   void on(Ended& ended) { ended_ = std::move(ended); }
   template <class Other>

@@ -78,6 +78,11 @@ class RunDriver {
 
   /// Trains until every worker has ended. Errors: `TrainingFailed` when one of them failed.
   auto run(Training const& training) -> Result {
+    std::optional<StopSignals> signals;  // until callbacks have seen the end
+    if (plan_.run.handle_signals) {
+      signals.emplace("training '" + plan_.directory.name() + "'",
+                      [this](std::uint32_t times) { events_.push(RunEvent{StopRequest{times}}); });
+    }
     store_.sweep();
     std::vector<std::string> reasons;
     auto const checkpoint = store_.newest_valid([&](std::filesystem::path const& path, std::string_view reason) {
@@ -110,13 +115,13 @@ class RunDriver {
                         sink_of_events(), wait_limits(), plan_.directory.begin_with(shared->checkpoint)});
     };
     executor_.run(drive());
-    end_workers();
-    executor_.run(take_late_warnings());
     if (launch_error_) {
       outcome_ = FinishRun{RunState::errored, {Failed{Rank{0}, host_.hostname, "no worker could be started"}}};
-      record_state();
-      std::rethrow_exception(launch_error_);
     }
+    record_state();  // deletions that wait are not worth the record of a run that has ended
+    end_workers();
+    executor_.run(take_late_warnings());
+    if (launch_error_) std::rethrow_exception(launch_error_);
     return conclude();
   }
 
@@ -125,7 +130,7 @@ class RunDriver {
   static constexpr std::chrono::milliseconds at_once{500};
 
   void end_workers() {
-    if (!outcome_ || outcome_->left_behind.empty()) {
+    if (outcome_->left_behind.empty()) {
       launcher_.join();
       writer_.reset();
       return;
@@ -160,32 +165,22 @@ class RunDriver {
   }
 
   auto drive() -> asio::awaitable<void> {
-    std::optional<StopSignals> signals;
-    Scope watching{executor_};
     Scope waiting{executor_};
     waiting_ = &waiting;
-    if (plan_.run.handle_signals) {
-      signals.emplace(executor_, watching, [this](std::uint32_t times) { events_.push(RunEvent{StopRequest{times}}); });
-    }
     judge_failures();
     while (!outcome_ && !launch_error_) {
       auto event = co_await events_.receive();
       perform(controller_->handle(std::move(*event)));
       judge_failures();
     }
-    co_await end(watching);
-    co_await end(waiting);
-    waiting_ = nullptr;
-  }
-
-  // The workers have ended: what failed beside them takes nothing from what they reached.
-  auto end(Scope& scope) -> asio::awaitable<void> {
-    scope.cancel();
+    waiting.cancel();
     try {
-      co_await scope.join();
+      co_await waiting.join();
     } catch (std::exception const& error) {
-      warn("watching for signals and the end of the grace: " + std::string{error.what()});
+      // The workers have ended: what failed beside them takes nothing from what they reached.
+      warn("waiting for the end of the grace: " + std::string{error.what()});
     }
+    waiting_ = nullptr;
   }
 
   // What a deletion after the last event had to say.
@@ -407,6 +402,7 @@ class RunDriver {
   }
 
   void record_state() {
+    take_late_failures();
     attempt([this] {
       plan_.directory.set_state(std::string{to_string(outcome_->state)}, TrainingFailed::describe(outcome_->failures));
     });
@@ -420,6 +416,10 @@ class RunDriver {
     } catch (std::exception const& error) {
       fail(error.what());
     }
+    take_late_failures();
+  }
+
+  void take_late_failures() {
     while (!failures_.empty()) {
       Failed const failed{Rank{0}, host_.hostname, std::move(failures_.front())};
       failures_.pop_front();
@@ -431,11 +431,11 @@ class RunDriver {
 
   auto conclude() -> Result {
     auto result = Result{};
+    auto const recorded = outcome_->failures.size();
     attempt([&] {
       for (auto const& info : whole_checkpoints()) result.checkpoints.push_back(Checkpoint::from_directory(info.path));
     });
     auto const finished_before = plan_.directory.previous_state() == to_string(RunState::finished);
-    record_state();
     result.nothing_left = !reported_ && finished_before && outcome_->state == RunState::finished;
     result.world_size = launcher_.size();
     result.path = plan_.directory.path();
@@ -444,9 +444,8 @@ class RunDriver {
     timings_.total_s = since_call();
     result.timings = timings_;
     set_outcome_in(result);
-    auto const failures = outcome_->failures.size();
     attempt([&] { call("on_finish", [&](Callback& callback) { callback.on_finish(result); }); });
-    if (outcome_->failures.size() > failures) record_state();
+    if (outcome_->failures.size() > recorded) record_state();
     set_outcome_in(result);
     result.warnings = std::move(warnings_);
     if (!outcome_->failures.empty()) throw TrainingFailed{std::move(outcome_->failures), std::move(result)};

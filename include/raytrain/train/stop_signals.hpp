@@ -1,59 +1,106 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <csignal>
+#include <signal.h>
 
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <string>
+#include <thread>
 #include <utility>
+#include <vector>
 
-#include <raytrain/core/clock.hpp>
-#include <raytrain/exec/executor.hpp>
-#include <raytrain/exec/scope.hpp>
 #include <raytrain/exec/signals.hpp>
+#include <raytrain/launch/process_end.hpp>
 
 namespace raytrain::detail {
 
-/// Calls `on_request(1)` for the first and `on_request(2)` for the second of each signal (SIGINT, SIGTERM, SIGHUP),
-/// until its scope is cancelled.
+/// How often somebody has asked for a stop, from the signals that came.
 ///
-/// SIGTERM or SIGHUP that follows another one at once counts as the same, also when nobody watches any more: Slurm
-/// sends each process two, itself and through srun.
-/// Threads: the executor's. Outlives the scope's coroutines.
-class StopSignals {
+/// Each SIGINT counts, as somebody presses Ctrl-C. Any other signal within a second of a request belongs to it: Slurm
+/// sends each process two SIGTERM, itself and through srun, and a shell and the kernel send one SIGHUP each.
+class StopCounter {
  public:
+  using TimePoint = std::chrono::steady_clock::time_point;
   static constexpr std::chrono::seconds echo{1};
 
-  StopSignals(Executor& executor, Scope& scope, std::function<void(std::uint32_t)> on_request)
-      : executor_{executor}, on_request_{std::move(on_request)} {
-    for (auto const signal : {SIGINT, SIGTERM, SIGHUP}) scope.spawn(watch(signal));
+  /// The number of the request that `signal` makes at `now`, from 1; 0 when it belongs to the last one.
+  [[nodiscard]] auto count(int signal, TimePoint now) -> std::uint32_t {
+    auto const pressed_again = signal == SIGINT && has_sigint_;
+    if (times_ > 0 && now < settled_ && !pressed_again) {
+      has_sigint_ = has_sigint_ || signal == SIGINT;
+      return 0;
+    }
+    has_sigint_ = signal == SIGINT;
+    settled_ = now + echo;
+    return ++times_;
   }
-  StopSignals(StopSignals const&) = delete;
-  auto operator=(StopSignals const&) -> StopSignals& = delete;
 
  private:
-  // A third signal finds the handler from before, which ends a program whose workers do not return.
-  auto watch(int signal) -> asio::awaitable<void> {
-    struct sigaction action {};
-    auto const known = sigaction(signal, nullptr, &action) == 0;
-    if (known && action.sa_handler == SIG_IGN) co_return;  // as nohup and shells ask for what runs in the background
-    SignalWatcher watcher{executor_, {signal}};
-    Clock::TimePoint settled{};
-    for (std::uint32_t times = 0; times < 2;) {
-      co_await watcher.next();
-      auto const now = executor_.clock().now();
-      if (signal != SIGINT) {
-        if (times > 0 && now < settled) continue;
-        settled = now + echo;
-        SignalWatcher::drop_echoes(signal, echo);
-      }
-      on_request_(++times);
-    }
+  std::uint32_t times_ = 0;
+  bool has_sigint_ = false;  // the last request has one
+  TimePoint settled_{};
+};
+
+/// Calls `on_request(1)` at the first request to stop (SIGINT, SIGTERM, SIGHUP) and `on_request(2)` at the second one.
+///
+/// If it still lives 2 s after the second one, whoever should have ended the run cannot: it says so and ends the
+/// process. A third request finds the handlers from before. A signal that the program ignores, as nohup has it, stays
+/// ignored. Threads: calls on a thread of its own, since a callback or a file system may keep every other one.
+class StopSignals {
+ public:
+  static constexpr std::chrono::seconds patience{2};
+
+  /// `what` is asked to stop: a name for the last word.
+  StopSignals(std::string what, std::function<void(std::uint32_t)> on_request)
+      : what_{std::move(what)}, on_request_{std::move(on_request)}, watcher_{heeded()}, thread_{[this]() noexcept {
+          watch();
+        }} {}
+  StopSignals(StopSignals const&) = delete;
+  auto operator=(StopSignals const&) -> StopSignals& = delete;
+  ~StopSignals() {
+    watcher_.close();
+    thread_.join();
   }
 
-  Executor& executor_;
+ private:
+  static constexpr std::array all{SIGINT, SIGTERM, SIGHUP};
+
+  [[nodiscard]] static auto heeded() -> std::vector<int> {
+    std::vector<int> signals;
+    for (auto const signal : all) {
+      struct sigaction action {};
+      auto const known = sigaction(signal, nullptr, &action) == 0;
+      if (!known || action.sa_handler != SIG_IGN) signals.push_back(signal);
+    }
+    return signals;
+  }
+
+  void watch() {
+    StopCounter counter;
+    for (std::uint32_t times = 0; times < 2;) {
+      auto const signal = watcher_.next();
+      if (!signal) return;
+      auto const counted = counter.count(*signal, std::chrono::steady_clock::now());
+      if (counted == 0) continue;
+      times = counted;
+      for (auto const echoed : {SIGTERM, SIGHUP}) SignalWatcher::drop_echoes(echoed, StopCounter::echo);
+      on_request_(times);
+    }
+    watcher_.let_go();
+    if (watcher_.closes_within(patience)) return;
+    say_last_word("raytrain: " + what_ + " did not end within " + std::to_string(patience.count()) +
+                  " s of the second request to stop: a callback, a backend or a disk keeps it; this process ends with "
+                  "exit status 75, start it again to go on from the last checkpoint\n");
+    end_process();
+  }
+
+  std::string what_;
   std::function<void(std::uint32_t)> on_request_;
+  SignalWatcher watcher_;
+  std::thread thread_;  ///< Last: it uses everything above.
 };
 
 }  // namespace raytrain::detail

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <semaphore.h>
+#include <signal.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+
+namespace raytrain::detail {
+
+/// Where the signals of one watcher wait. It outlives the watcher, since a handler may still be about to post.
+struct SignalInbox {
+  SignalInbox() { ::sem_init(&wakes, 0, 0); }
+
+  [[nodiscard]] static auto bit(int signal) noexcept -> std::uint64_t { return std::uint64_t{1} << (signal - 1); }
+
+  std::atomic<bool> taken{false};
+  std::atomic<std::uint64_t> signals{0};  ///< One bit for each that it is posted.
+  std::array<std::atomic<std::uint32_t>, NSIG> waiting{};
+  ::sem_t wakes{};
+};
+
+/// This process's handlers of watched signals. A watched signal is posted to the inboxes; one that nobody watches any
+/// more does what it did before, but for echoes. In a forked child it does that at once.
+///
+/// Threads: any.
+class SignalHandlers {
+ public:
+  static constexpr std::size_t inbox_count = 16;
+
+  /// Null when all are taken.
+  [[nodiscard]] static auto take_inbox() -> SignalInbox* {
+    std::lock_guard const lock{mutex_};
+    leave_parent();
+    for (auto& inbox : inboxes_) {
+      if (inbox.taken.exchange(true)) continue;
+      while (::sem_trywait(&inbox.wakes) == 0) {
+      }
+      for (auto& waiting : inbox.waiting) waiting = 0;
+      return &inbox;
+    }
+    return nullptr;
+  }
+
+  static void give_back(SignalInbox& inbox) { inbox.taken = false; }
+
+  /// False, with `errno`, when the signal cannot be caught.
+  [[nodiscard]] static auto acquire(SignalInbox& inbox, int signal) -> bool {
+    std::lock_guard const lock{mutex_};
+    auto& handled = handled_.at(static_cast<std::size_t>(signal));
+    if (handled.users == 0) {
+      Action current{};
+      Action posting{};
+      posting.sa_handler = &SignalHandlers::on_signal;
+      posting.sa_flags = SA_RESTART;
+      sigemptyset(&posting.sa_mask);
+      if (sigaction(signal, nullptr, &current) != 0) return false;
+      if (current.sa_handler != &SignalHandlers::on_signal) handled.before = current;
+      if (sigaction(signal, &posting, nullptr) != 0) return false;
+    }
+    inbox.signals |= SignalInbox::bit(signal);
+    ++handled.users;
+    return true;
+  }
+
+  static void release(SignalInbox& inbox, int signal) {
+    std::lock_guard const lock{mutex_};
+    inbox.signals &= ~SignalInbox::bit(signal);
+    auto& handled = handled_.at(static_cast<std::size_t>(signal));
+    if (--handled.users == 0 && now_ns() >= handled.echoes_until_ns) sigaction(signal, &handled.before, nullptr);
+  }
+
+  /// For this long, from now on, a signal that nobody watches any more is an echo of one that was taken: Slurm sends
+  /// two SIGTERM, a shell and the kernel one SIGHUP each.
+  static void drop_echoes(int signal, std::chrono::nanoseconds duration) {
+    handled_.at(static_cast<std::size_t>(signal)).echoes_until_ns = now_ns() + duration.count();
+  }
+
+ private:
+  using Action = struct sigaction;
+
+  struct Handled {
+    std::atomic<int> users;
+    std::atomic<std::int64_t> echoes_until_ns;
+    Action before;  ///< Not changed while the handler is there.
+  };
+
+  [[nodiscard]] static auto now_ns() noexcept -> std::int64_t {
+    ::timespec now{};
+    ::clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * std::int64_t{1'000'000'000} + now.tv_nsec;
+  }
+
+  // The handler: it calls nothing but what a handler may call.
+  static void on_signal(int signal) noexcept {
+    auto const error = errno;
+    auto const& handled = handled_[static_cast<std::size_t>(signal)];
+    auto const forked = process_ != ::getpid();
+    if (handled.users > 0 && !forked) {
+      post(signal);
+    } else if (forked || now_ns() >= handled.echoes_until_ns) {
+      sigaction(signal, &handled.before, nullptr);
+      ::raise(signal);
+    }
+    errno = error;
+  }
+
+  static void post(int signal) noexcept {
+    for (auto& inbox : inboxes_) {
+      if ((inbox.signals & SignalInbox::bit(signal)) == 0) continue;
+      ++inbox.waiting[static_cast<std::size_t>(signal)];
+      ::sem_post(&inbox.wakes);
+    }
+  }
+
+  // In a forked child nobody watches what the parent's threads did.
+  static void leave_parent() {
+    if (process_.exchange(::getpid()) == ::getpid()) return;
+    for (auto& inbox : inboxes_) {
+      inbox.signals = 0;
+      inbox.taken = false;
+    }
+    for (auto& handled : handled_) {
+      handled.users = 0;
+      handled.echoes_until_ns = 0;
+    }
+  }
+
+  static inline std::mutex mutex_;
+  static inline std::atomic<::pid_t> process_{0};
+  static inline std::array<SignalInbox, inbox_count> inboxes_;
+  static inline std::array<Handled, NSIG> handled_;
+};
+
+}  // namespace raytrain::detail
