@@ -30,7 +30,6 @@ struct OneAddressSpace {
   }
   static auto address(Place place) noexcept -> std::byte* { return reinterpret_cast<std::byte*>(place.offset); }
   static auto stage(Rank, bool) noexcept -> std::span<std::byte> { return {}; }
-  static auto result(Rank, bool) noexcept -> std::span<std::byte> { return {}; }
 };
 
 }  // namespace detail

@@ -49,24 +49,16 @@ class SharedMapping {
   [[nodiscard]] auto address(Place place) const noexcept -> std::byte* { return file_->data() + place.offset; }
 
   [[nodiscard]] auto stage(Rank owner, bool odd) const noexcept -> std::span<std::byte> {
-    return part_of(owner, odd ? 1 : 0);
-  }
-  [[nodiscard]] auto result(Rank owner, bool odd) const noexcept -> std::span<std::byte> {
-    return part_of(owner, odd ? 3 : 2);
+    return {file_->data() + stages_ + (owner.value * 2 + (odd ? 1 : 0)) * half_bytes, half_bytes};
   }
 
   [[nodiscard]] static constexpr auto stage_bytes_for(WorldSize members) noexcept -> std::size_t {
-    return members.value * parts * part_bytes;
+    return members.value * 2 * half_bytes;
   }
 
  private:
-  static constexpr std::size_t parts = 4;
   /// What a core's own cache holds several of.
-  static constexpr std::size_t part_bytes = std::size_t{128} << 10U;
-
-  [[nodiscard]] auto part_of(Rank owner, std::size_t part) const noexcept -> std::span<std::byte> {
-    return {file_->data() + stages_ + (owner.value * parts + part) * part_bytes, part_bytes};
-  }
+  static constexpr std::size_t half_bytes = std::size_t{128} << 10U;
 
   std::shared_ptr<SharedFile> file_;
   std::size_t stages_;
@@ -135,7 +127,7 @@ class SharedMemoryGroup : public detail::HostGroup {
   static constexpr char const* name = "SharedMemoryGroup";
   static constexpr char const* collective_name = "SharedMemoryCollective";
   /// Another one whenever anything in the memory changes its meaning.
-  static constexpr std::uint64_t magic = 0x7261'7974'0000'0003U;
+  static constexpr std::uint64_t magic = 0x7261'7974'0000'0004U;
 
   struct Traits {
     std::uint64_t magic = 0;
