@@ -143,17 +143,18 @@ auto main(int argc, char** argv) -> int {
   app.add_option("--backend", options.backend, "the library that boosts")
       ->check(CLI::IsMember({"xgboost", "lightgbm"}));
   app.add_option("--data", options.data, "scikit-learn's breast_cancer.csv");
-  app.add_option("--workers", options.workers, "threads that work together; 0: 2, or the ranks of the job")
+  app.add_option("--workers", options.workers,
+                 "threads that work together, ScalingConfig::num_workers; 0: 2, or the ranks of the job")
       ->check(CLI::NonNegativeNumber);
   app.add_option("--rounds", options.rounds, "trees to be grown, one in each")->check(CLI::PositiveNumber);
   app.add_flag("--distributed", options.distributed, "threads, too, add up histograms over the network, as ranks do");
   app.add_option("--seed", options.seed, "of the rows that are held out");
-  app.add_option("--storage", options.storage, "folder for the run's reports and checkpoints");
+  app.add_option("--storage", options.storage, "folder for the run's reports and checkpoints: RunConfig::storage_path");
   app.add_option(
       "--model", options.model,
       "file for the model, which the library reads in any language; empty: breast_cancer.json, LightGBM's .txt");
   app.add_option("--predictions", options.predictions, "file for the held-out rows and what the model says of them");
-  app.add_flag("--fresh", options.fresh, "delete the run that is there, and start anew");
+  app.add_flag("--fresh", options.fresh, "delete the run that is there, and start anew: Resume::fresh");
   CLI11_PARSE(app, argc, argv);
   try {
     return run(options);

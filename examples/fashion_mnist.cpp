@@ -173,14 +173,15 @@ auto main(int argc, char** argv) -> int {
                  "conv uses dropout, whose random numbers all threads share: not reproducible")
       ->check(CLI::IsMember({"mlp", "conv", "resnet18"}));
   app.add_option("--samples", options.samples, "training images to use, the first ones")->check(between(1, 1e6));
-  app.add_option("--workers", options.workers, "threads that train together; 0: 2, or the ranks of the job")
+  app.add_option("--workers", options.workers,
+                 "threads that train together, ScalingConfig::num_workers; 0: 2, or the ranks of the job")
       ->check(between(0, 4096));
   app.add_option("--epochs", options.epochs, "passes over the training images")->check(between(1, 1e6));
   app.add_option("--batch-size", options.batch_size, "images per worker and step")->check(between(1, 1e6));
   app.add_option("--learning-rate", options.learning_rate, "of Adam")->check(between(1e-12, 1e3));
-  app.add_option("--seed", options.seed, "everything random follows from it")->check(between(0, 1e15));
-  app.add_option("--storage", options.storage, "folder for the run's reports and checkpoints");
-  app.add_flag("--fresh", options.fresh, "delete the run that is there, and start anew");
+  app.add_option("--seed", options.seed, "everything random follows from it: RunConfig::seed")->check(between(0, 1e15));
+  app.add_option("--storage", options.storage, "folder for the run's reports and checkpoints: RunConfig::storage_path");
+  app.add_flag("--fresh", options.fresh, "delete the run that is there, and start anew: Resume::fresh");
   CLI11_PARSE(app, argc, argv);
   try {
     return run(options);

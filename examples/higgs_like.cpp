@@ -124,13 +124,14 @@ auto main(int argc, char** argv) -> int {
       ->check(CLI::IsMember({"xgboost", "lightgbm"}));
   app.add_option("--rows", options.rows, "to be generated for training, and a tenth of that for evaluation")
       ->check(CLI::Range(1000, 1'000'000'000));
-  app.add_option("--workers", options.workers, "threads that work together; 0: 2, or the ranks of the job")
+  app.add_option("--workers", options.workers,
+                 "threads that work together, ScalingConfig::num_workers; 0: 2, or the ranks of the job")
       ->check(CLI::NonNegativeNumber);
   app.add_option("--rounds", options.rounds, "trees to be grown, one in each")->check(CLI::Range(2, 1'000'000));
   app.add_option("--depth", options.depth, "of a tree, at most")->check(CLI::PositiveNumber);
   app.add_flag("--distributed", options.distributed, "threads, too, add up histograms over the network, as ranks do");
   app.add_option("--seed", options.seed, "of the data");
-  app.add_option("--storage", options.storage, "folder for the run's reports and checkpoints");
+  app.add_option("--storage", options.storage, "folder for the run's reports and checkpoints: RunConfig::storage_path");
   CLI11_PARSE(app, argc, argv);
   try {
     return run(options);

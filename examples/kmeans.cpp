@@ -247,13 +247,14 @@ auto main(int argc, char** argv) -> int {
   app.add_option("--data", options.data, "folder with the four files of Fashion-MNIST, gzip");
   app.add_option("--samples", options.samples, "training images to use, the first ones")->check(CLI::PositiveNumber);
   app.add_option("--clusters", options.clusters, "how many to find")->check(CLI::PositiveNumber);
-  app.add_option("--workers", options.workers, "threads that work together; 0: 2, or the ranks of the job")
+  app.add_option("--workers", options.workers,
+                 "threads that work together, ScalingConfig::num_workers; 0: 2, or the ranks of the job")
       ->check(CLI::NonNegativeNumber);
   app.add_option("--iterations", options.iterations, "at most; it ends when no centroid moves")
       ->check(CLI::PositiveNumber);
   app.add_option("--seed", options.seed, "of the choice of the first centroids");
-  app.add_option("--storage", options.storage, "folder for the run's reports and checkpoints");
-  app.add_flag("--fresh", options.fresh, "delete the run that is there, and start anew");
+  app.add_option("--storage", options.storage, "folder for the run's reports and checkpoints: RunConfig::storage_path");
+  app.add_flag("--fresh", options.fresh, "delete the run that is there, and start anew: Resume::fresh");
   CLI11_PARSE(app, argc, argv);
   try {
     return run(options);
