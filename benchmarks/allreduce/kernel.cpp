@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The bound: threads that know nothing but each other's arrays. Two of them meet by a flag each and have the vector
-// width and the prefetch distance that are fastest here for each size; more, which may be more than there are cores,
-// meet by std::barrier and have the fastest vector width. float32, sum, all_reduce; in turns with LocalCollective.
+// The bound: threads that know nothing but each other's arrays. Two of them have a barrier of a flag each, and the
+// vector width and the prefetch distance that are fastest here for each size; more, which may be more than there are
+// cores, have std::barrier and the fastest vector width. float32, sum, all_reduce; in turns with LocalCollective.
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -66,12 +66,12 @@ auto sums_of_this_processor() -> std::vector<Sum> {
   return sums;
 }
 
-/// What threads need to meet, and no more.
-class Meeting {
+/// The arrays of all threads and a barrier, and no more.
+class SharedState {
  public:
-  explicit Meeting(std::uint32_t ranks) : arrays(ranks), barrier_{ranks} {}
+  explicit SharedState(std::uint32_t ranks) : arrays(ranks), barrier_{ranks} {}
 
-  void meet(std::uint32_t rank) {
+  void wait(std::uint32_t rank) {
     if (arrays.size() != 2) return barrier_.arrive_and_wait();
     auto& mine = flags_[rank].round;
     auto const& other = flags_[1 - rank].round;
@@ -140,33 +140,33 @@ struct Variant {
 
 class Kernel {
  public:
-  Kernel(raytrain::Rank rank, raytrain::WorldSize size, Meeting& meeting, Variant variant)
-      : rank_{rank}, size_{size}, meeting_{meeting}, variant_{std::move(variant)} {}
+  Kernel(raytrain::Rank rank, raytrain::WorldSize size, SharedState& shared, Variant variant)
+      : rank_{rank}, size_{size}, shared_{shared}, variant_{std::move(variant)} {}
 
   [[nodiscard]] auto rank() const noexcept -> raytrain::Rank { return rank_; }
   [[nodiscard]] auto size() const noexcept -> raytrain::WorldSize { return size_; }
 
   void all_reduce(std::span<float> values, raytrain::ReduceOp) {
     auto const me = rank_.value;
-    auto const ranks = meeting_.arrays.size();
-    meeting_.arrays[me].store(values.data(), std::memory_order_relaxed);
-    meeting_.meet(me);
+    auto const ranks = shared_.arrays.size();
+    shared_.arrays[me].store(values.data(), std::memory_order_relaxed);
+    shared_.wait(me);
     auto const slice = (values.size() / ranks + line_size - 1) / line_size * line_size;
     auto const begin = std::min(me * slice, values.size());
     auto const end = me + 1 == ranks ? values.size() : std::min(begin + slice, values.size());
     if (ranks == 2) {
-      auto* const other = meeting_.arrays[1 - me].load(std::memory_order_relaxed);
+      auto* const other = shared_.arrays[1 - me].load(std::memory_order_relaxed);
       variant_.sum(values.data() + begin, other + begin, end - begin, variant_.lines_ahead);
     } else {
-      variant_.sum_of_many({meeting_.arrays.begin(), meeting_.arrays.end()}, begin, end);
+      variant_.sum_of_many({shared_.arrays.begin(), shared_.arrays.end()}, begin, end);
     }
-    meeting_.meet(me);
+    shared_.wait(me);
   }
 
  private:
   raytrain::Rank rank_;
   raytrain::WorldSize size_;
-  Meeting& meeting_;
+  SharedState& shared_;
   Variant variant_;
 };
 
@@ -192,7 +192,7 @@ auto variants(std::uint32_t workers) -> std::vector<Variant> {
 auto run_contest(Options const& options, std::size_t bytes, std::vector<int> const& cores) -> Contest {
   auto const workers = options.workers;
   auto const group = std::make_shared<raytrain::LocalGroup>(raytrain::WorldSize{workers});
-  Meeting meeting{workers};
+  SharedState shared{workers};
   Contest result;
   std::vector<std::jthread> threads;
   for (std::uint32_t worker = 0; worker < workers; ++worker) {
@@ -202,7 +202,7 @@ auto run_contest(Options const& options, std::size_t bytes, std::vector<int> con
       std::list<Kernel> kernels;
       std::vector<Contender> contenders;
       for (auto const& variant : variants(workers)) {
-        kernels.emplace_back(collective.rank(), collective.size(), meeting, variant);
+        kernels.emplace_back(collective.rank(), collective.size(), shared, variant);
         contenders.push_back(sum_contender(variant.name, kernels.back(), own_array(bytes)));
       }
       contenders = fastest(2, collective, contenders, options, bytes);

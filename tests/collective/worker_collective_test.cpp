@@ -14,8 +14,8 @@
 #include <doctest/doctest.h>
 
 #include <raytrain/collective/local.hpp>
-#include <raytrain/collective/purposed_collective.hpp>
 #include <raytrain/collective/shared_memory.hpp>
+#include <raytrain/collective/tagged_collective.hpp>
 
 #include "refusals.hpp"
 
@@ -146,17 +146,17 @@ TEST_CASE("a worker's collective stops when its model does") {
   check(SharedMemoryGroup::create(WorldSize{ranks}), shared);
 }
 
-TEST_CASE("operations of one size for different purposes are refused, and the error names both") {
-  auto const purposes = [](WorkerCollective& collective) {
-    PurposedCollective purposed{collective, {.model = 1}};
+TEST_CASE("operations of one size with different tags are refused, and the error names both") {
+  auto const tagged_calls = [](WorkerCollective& collective) {
+    TaggedCollective tagged{collective, {.model = 1}};
     auto const buffer = collective.allocate<float>(1000);
-    purposed.broadcast(buffer.span(), Rank{0});
-    purposed.purpose() = {.model = collective.rank() == Rank{2} ? std::uint16_t{2} : std::uint16_t{1},
-                          .epoch = 3,
-                          .backward = 7,
-                          .samples = 640};
+    tagged.broadcast(buffer.span(), Rank{0});
+    tagged.tag() = {.model = collective.rank() == Rank{2} ? std::uint16_t{2} : std::uint16_t{1},
+                    .epoch = 3,
+                    .backward = 7,
+                    .samples = 640};
     CHECK(
-        conformance::refusal([&] { purposed.all_reduce(buffer.span(), ReduceOp::average); }) ==
+        conformance::refusal([&] { tagged.all_reduce(buffer.span(), ReduceOp::average); }) ==
         "rank_mismatch: collective call: rank 0 calls all_reduce(1000 x float32, average) for backward 7 of model 1 "
         "(after 640 samples of epoch 3), but rank 2 calls all_reduce(1000 x float32, average) for backward 7 of model "
         "2 (after 640 samples of epoch 3); make every rank run the same backwards in the same order, on as many "
@@ -167,6 +167,6 @@ TEST_CASE("operations of one size for different purposes are refused, and the er
       [](auto group, Rank rank) {
         return LocalCollective{std::move(group), rank};
       },
-      purposes);
-  on_all_ranks(SharedMemoryGroup::create(WorldSize{ranks}), shared, purposes);
+      tagged_calls);
+  on_all_ranks(SharedMemoryGroup::create(WorldSize{ranks}), shared, tagged_calls);
 }

@@ -43,7 +43,7 @@ namespace raytrain {
 /// Threads: one at a time, the worker's.
 /// Errors:  every operation: `rank_mismatch` as `Collective` says, `invalid_call` for a null array with a size, for one
 ///          that does not lie in the device's memory or what the operation names; the group stays usable after the
-///          latter. `backend` on every rank when CUDA reports an error to one after they have met. `timed_out` as
+///          latter. `backend` on every rank when CUDA reports an error to one after all have called it. `timed_out` as
 ///          `WaitLimits` says, `Stopped` after `DeviceGroup::abort`.
 /// Cost:    a wait for the others before, and one for the device and the others after; all_reduce reads and writes
 ///          world size * sizeof(T) bytes of device memory an element.
@@ -56,18 +56,18 @@ class DeviceCollective : public detail::Operations<DeviceCollective> {
   /// Errors: `invalid_call` when there is no group, or no such rank in it; `backend` when CUDA reports an error.
   DeviceCollective(std::shared_ptr<DeviceGroup> group, Rank rank, cudaStream_t stream = nullptr)
       : group_{detail::checked_group("DeviceCollective", std::move(group))},
-        meeting_{group_->meeting_, rank},
+        local_{group_->local_, rank},
         stream_{stream},
         ready_{group_->device()} {}
   DeviceCollective(DeviceCollective&&) noexcept = default;
   auto operator=(DeviceCollective&&) noexcept -> DeviceCollective& = default;
   ~DeviceCollective() = default;
 
-  [[nodiscard]] auto rank() const noexcept -> Rank { return meeting_.rank(); }
-  [[nodiscard]] auto size() const noexcept -> WorldSize { return meeting_.size(); }
+  [[nodiscard]] auto rank() const noexcept -> Rank { return local_.rank(); }
+  [[nodiscard]] auto size() const noexcept -> WorldSize { return local_.size(); }
 
   /// Whether `DeviceGroup::request_stop` was called, as of this rank's last operation; in a world of one, as of now.
-  [[nodiscard]] auto stop_agreed() const noexcept -> bool { return meeting_.stop_agreed(); }
+  [[nodiscard]] auto stop_agreed() const noexcept -> bool { return local_.stop_agreed(); }
 
   /// Returns when all ranks have called it.
   void barrier() { (void)open({}, {}); }
@@ -122,11 +122,12 @@ class DeviceCollective : public detail::Operations<DeviceCollective> {
     if (group_->aborted_.load()) throw Stopped{};
     if (!failure_.empty()) throw detail::unusable_error(Errc::backend, failure_, rank(), notice.call);
     notices_.resize(size().value);
-    announce(meeting_, notice.call, counts, notice, std::span{notices_});
+    announce(local_, notice.call, counts, notice, std::span{notices_});
     return notices_;
   }
 
-  /// Ranks that have met work on each other's memory: whatever happens to one, it says so and waits for the others.
+  /// Ranks that agree on a call work on each other's memory: whatever happens to one, it says so and waits for the
+  /// others.
   template <class Work>
   void work_and_finish(detail::Call const& call, Work const& work) {
     std::exception_ptr thrown;
@@ -184,7 +185,7 @@ class DeviceCollective : public detail::Operations<DeviceCollective> {
     }
   }
 
-  /// Of all ranks' arrays from a place on; into the target, or into all of them.
+  /// Reduces all ranks' arrays from `begin_bytes` on, into `target`, or into each of them where it is null.
   void reduce_all(Notices notices, std::size_t begin_bytes, std::byte* target) {
     auto const& call = notices[0].call;
     auto const ranks = static_cast<std::uint32_t>(notices.size());
@@ -206,7 +207,7 @@ class DeviceCollective : public detail::Operations<DeviceCollective> {
   }
 
   std::shared_ptr<DeviceGroup> group_;
-  LocalCollective meeting_;
+  LocalCollective local_;
   cudaStream_t stream_;
   detail::DeviceEvent ready_;
   std::uint64_t operations_ = 0;

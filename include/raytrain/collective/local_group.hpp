@@ -7,10 +7,10 @@
 #include <span>
 #include <utility>
 
+#include <raytrain/collective/detail/barrier.hpp>
 #include <raytrain/collective/detail/group_checks.hpp>
 #include <raytrain/collective/detail/host_group.hpp>
 #include <raytrain/collective/detail/pages.hpp>
-#include <raytrain/collective/detail/rendezvous.hpp>
 #include <raytrain/collective/wait_limits.hpp>
 #include <raytrain/core/rank.hpp>
 #include <raytrain/core/usable_cores.hpp>
@@ -41,8 +41,8 @@ class LocalGroup : public detail::HostGroup {
   explicit LocalGroup(WorldSize size, WaitLimits limits = {})
       : HostGroup{"LocalGroup", std::move(limits)},
         memory_{detail::allocate_pages(
-            detail::MeetingPlace::bytes_for(detail::checked_size("LocalGroup", size, max_size)))} {
-    place_ = &detail::MeetingPlace::construct(memory_.get(), size, size.value <= usable_core_count(), false);
+            detail::BarrierState::bytes_for(detail::checked_size("LocalGroup", size, max_size)))} {
+    barrier_ = &detail::BarrierState::construct(memory_.get(), size, size.value <= usable_core_count(), false);
   }
 
  private:

@@ -16,9 +16,9 @@
 #include <system_error>
 #include <utility>
 
+#include <raytrain/collective/detail/barrier.hpp>
 #include <raytrain/collective/detail/group_checks.hpp>
 #include <raytrain/collective/detail/host_group.hpp>
-#include <raytrain/collective/detail/rendezvous.hpp>
 #include <raytrain/collective/detail/shared_file.hpp>
 #include <raytrain/collective/wait_limits.hpp>
 #include <raytrain/core/error.hpp>
@@ -81,7 +81,7 @@ class SharedMemoryGroup : public detail::HostGroup {
     auto const pages = layout(detail::checked_size(name, size, max_size));
     auto file = detail::SharedFile::create(pages.end);
     new (file->data()) Head{{magic, file->capacity(), random_number(), size.value}, pages.end};
-    detail::MeetingPlace::construct(file->data() + pages.place, size, size.value <= cores, true);
+    detail::BarrierState::construct(file->data() + pages.barrier, size, size.value <= cores, true);
     return std::shared_ptr<SharedMemoryGroup>{new SharedMemoryGroup{std::move(file), std::move(limits)}};
   }
 
@@ -114,7 +114,7 @@ class SharedMemoryGroup : public detail::HostGroup {
     return std::shared_ptr<SharedMemoryGroup>{new SharedMemoryGroup{std::move(file), std::move(limits)}};
   }
 
-  /// Of the memory; it is closed in programs that this one starts, unless FD_CLOEXEC is taken from it.
+  /// The file that the memory is; programs that this one starts do not get it unless FD_CLOEXEC is taken from it.
   [[nodiscard]] auto descriptor() const noexcept -> int { return file_->descriptor(); }
 
   /// A number that no other group has: who was told it can be sure to have attached the right one.
@@ -146,20 +146,20 @@ class SharedMemoryGroup : public detail::HostGroup {
   }
 
   struct Layout {
-    std::size_t place;
+    std::size_t barrier;
     std::size_t stages;
     std::size_t end;
   };
   static constexpr auto layout(WorldSize size) noexcept -> Layout {
     auto const in_pages = [](std::size_t bytes) { return (bytes + 4095) / 4096 * 4096; };
-    auto const stages = in_pages(sizeof(Head) + detail::MeetingPlace::bytes_for(size));
+    auto const stages = in_pages(sizeof(Head) + detail::BarrierState::bytes_for(size));
     return {sizeof(Head), stages, stages + detail::SharedMapping::stage_bytes_for(size)};
   }
 
   SharedMemoryGroup(std::shared_ptr<detail::SharedFile> file, WaitLimits limits)
       : HostGroup{name, std::move(limits)}, file_{std::move(file)} {
     pages_ = layout({head().traits.members});
-    place_ = std::launder(reinterpret_cast<detail::MeetingPlace*>(file_->data() + pages_.place));
+    barrier_ = std::launder(reinterpret_cast<detail::BarrierState*>(file_->data() + pages_.barrier));
   }
 
   [[nodiscard]] auto head() const noexcept -> Head& { return *std::launder(reinterpret_cast<Head*>(file_->data())); }

@@ -74,7 +74,7 @@ class SocketAddress {
     return std::string{"tcp:"} + ip.data() + ':' + std::to_string(port());
   }
 
-  /// Of a TCP address.
+  /// The port of a TCP address.
   [[nodiscard]] auto port() const -> std::uint16_t { return ntohs(internet().sin_port); }
 
  private:

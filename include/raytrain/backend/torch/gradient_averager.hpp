@@ -20,8 +20,8 @@
 #include <raytrain/backend/torch/gradient_arena.hpp>
 #include <raytrain/backend/torch/tensor_broadcast.hpp>
 #include <raytrain/backend/torch/torch_seed.hpp>
-#include <raytrain/collective/purposed_collective.hpp>
 #include <raytrain/collective/reduce_op.hpp>
+#include <raytrain/collective/tagged_collective.hpp>
 #include <raytrain/collective/worker_collective.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/rank.hpp>
@@ -186,10 +186,10 @@ class GradientAverager {
     }
     auto const own = digest();
     for (std::size_t i = 0; i < own.size(); ++i) arena_.set_number(buffers_.size() + i, own[i]);
-    collective_.purpose() = {.model = number_,
-                             .epoch = static_cast<std::uint16_t>(taken_->epoch),
-                             .backward = ++backwards_,
-                             .samples = taken_->samples};
+    collective_.tag() = {.model = number_,
+                         .epoch = static_cast<std::uint16_t>(taken_->epoch),
+                         .backward = ++backwards_,
+                         .samples = taken_->samples};
     arena_.reduce([&](auto values) { collective_.all_reduce(values, ReduceOp::average); });
     warn_of_drift(own);
     share_buffers();
@@ -220,7 +220,7 @@ class GradientAverager {
   std::weak_ptr<torch::nn::Module const> module_;
   std::vector<Buffer> buffers_;
   GradientArena arena_;
-  PurposedCollective collective_;
+  TaggedCollective collective_;
   std::uint16_t number_;
   std::shared_ptr<ShardPosition const> taken_;
   std::function<void(std::string)> warn_;

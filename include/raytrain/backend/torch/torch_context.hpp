@@ -26,7 +26,7 @@
 #include <raytrain/backend/torch/torch_seed.hpp>
 #include <raytrain/backend/torch/torch_shard.hpp>
 #include <raytrain/checkpoint/checkpoint_draft.hpp>
-#include <raytrain/collective/purposed_collective.hpp>
+#include <raytrain/collective/tagged_collective.hpp>
 #include <raytrain/core/rank.hpp>
 #include <raytrain/data/shard_position.hpp>
 #include <raytrain/train/train_context.hpp>
@@ -177,7 +177,7 @@ class TorchContext : public TrainContext {
     auto state = module.parameters();
     for (auto const& buffer : module.buffers()) state.push_back(buffer);
     auto const number = static_cast<std::uint16_t>(models_);
-    PurposedCollective preparing{collective(), {.model = number}};
+    TaggedCollective preparing{collective(), {.model = number}};
     detail::broadcast_tensors(preparing, state, Rank{0});
     averagers_.push_back(std::make_unique<detail::GradientAverager>(
         module, collective(), number, taken_, [this](std::string text) { warn(std::move(text)); }));

@@ -32,29 +32,30 @@ class DeviceGroup : public CollectiveGroup {
       : size_{detail::checked_size("DeviceGroup", size, max_size)}, device_{device} {
     detail::check_device(device, "DeviceGroup on device " + std::to_string(device));
     limits.validate("DeviceGroup");
-    meeting_ = std::make_shared<LocalGroup>(size, std::move(limits));
+    local_ = std::make_shared<LocalGroup>(size, std::move(limits));
   }
 
   [[nodiscard]] auto size() const noexcept -> WorldSize override { return size_; }
   [[nodiscard]] auto device() const noexcept -> int { return device_; }
 
   /// As `LocalGroup::request_stop`.
-  void request_stop() noexcept override { meeting_->request_stop(); }
+  void request_stop() noexcept override { local_->request_stop(); }
 
   /// As `LocalGroup::abort`.
   void abort() noexcept override {
     aborted_.store(true);
-    meeting_->abort();
+    local_->abort();
   }
 
   /// As `LocalGroup::leave`.
-  void leave(Rank rank) noexcept override { meeting_->leave(rank); }
+  void leave(Rank rank) noexcept override { local_->leave(rank); }
 
  private:
   friend class DeviceCollective;
 
   /// Waits until every rank's part in the operation with this number, counted from 1, is over: until then others work
-  /// on this rank's memory. Cannot be interrupted; what ranks do that have met takes the device's time and no more.
+  /// on this rank's memory. Cannot be interrupted; what ranks do that agree on a call takes the device's time and no
+  /// more.
   void finish(std::uint64_t operation) noexcept {
     auto const goal = operation * size_.value;
     auto finished = finished_.fetch_add(1) + 1;
@@ -74,7 +75,7 @@ class DeviceGroup : public CollectiveGroup {
 
   WorldSize size_;
   int device_;
-  std::shared_ptr<LocalGroup> meeting_;
+  std::shared_ptr<LocalGroup> local_;
   std::atomic<bool> aborted_{false};
   std::atomic<std::uint64_t> finished_{0};
   std::mutex failure_mutex_;

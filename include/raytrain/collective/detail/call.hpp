@@ -24,14 +24,15 @@ enum class Operation : std::uint8_t {
   all_gatherv,
 };
 
-/// What an operation is for that a library calls, not the caller's code: so that ranks which are out of step are told,
-/// although their arrays fit. All zero for a call of the caller's own. Numbers that grow beyond their type begin anew.
-struct Purpose {
+/// The identity of a call that a library makes, not the caller's code: ranks compare it, so that those which are out of
+/// step get an error although their arrays fit. All zero for a call of the caller's own. Numbers that grow beyond their
+/// type begin anew.
+struct CallTag {
   std::uint16_t model = 0;     ///< From 1, in the order in which the worker has prepared its models.
   std::uint16_t epoch = 0;     ///< Up to where the ranks have taken the data, as this one knows it,
   std::uint32_t backward = 0;  ///< Of this model, from 1; 0: it is being prepared.
   std::uint64_t samples = 0;   ///< and how much of that epoch; both 0 if they have not taken any.
-  friend auto operator==(Purpose const&, Purpose const&) -> bool = default;
+  friend auto operator==(CallTag const&, CallTag const&) -> bool = default;
 };
 
 /// What must be equal on every rank of an operation. Fields that the operation has no use for keep their defaults.
@@ -42,7 +43,7 @@ struct Call {
   Rank root{};
   std::uint64_t count = 0;  ///< Elements of the array that is as long on every rank: for all_gather, what a rank sends.
   std::uint64_t counts_digest = 0;  ///< For all_gatherv: `digest_of` the counts by rank.
-  Purpose purpose{};
+  CallTag tag{};
   friend auto operator==(Call const&, Call const&) -> bool = default;
 };
 
@@ -63,18 +64,18 @@ struct Call {
   auto const kind = std::uint64_t{1} << 56U | static_cast<std::uint64_t>(call.operation) << 48U |
                     static_cast<std::uint64_t>(call.element) << 40U | static_cast<std::uint64_t>(call.op) << 32U |
                     call.root.value;
-  auto const& purpose = call.purpose;
-  auto const backward = std::uint64_t{purpose.model} << 48U | std::uint64_t{purpose.epoch} << 32U | purpose.backward;
-  return mix(mix(mix(mix(mix(0, kind), call.count), call.counts_digest), backward), purpose.samples);
+  auto const& tag = call.tag;
+  auto const backward = std::uint64_t{tag.model} << 48U | std::uint64_t{tag.epoch} << 32U | tag.backward;
+  return mix(mix(mix(mix(mix(0, kind), call.count), call.counts_digest), backward), tag.samples);
 }
 
 /// " for backward 3 of model 1 (after 96 samples of epoch 0)"; empty for a call of the caller's own.
-[[nodiscard]] inline auto to_string(Purpose const& purpose) -> std::string {
-  if (purpose == Purpose{}) return {};
-  auto const model = " model " + std::to_string(purpose.model);
-  if (purpose.backward == 0) return " to prepare" + model;
-  return " for backward " + std::to_string(purpose.backward) + " of" + model + " (after " +
-         std::to_string(purpose.samples) + " samples of epoch " + std::to_string(purpose.epoch) + ")";
+[[nodiscard]] inline auto to_string(CallTag const& tag) -> std::string {
+  if (tag == CallTag{}) return {};
+  auto const model = " model " + std::to_string(tag.model);
+  if (tag.backward == 0) return " to prepare" + model;
+  return " for backward " + std::to_string(tag.backward) + " of" + model + " (after " + std::to_string(tag.samples) +
+         " samples of epoch " + std::to_string(tag.epoch) + ")";
 }
 
 [[nodiscard]] inline auto operation_text(Call const& call) -> std::string {
@@ -97,7 +98,7 @@ struct Call {
 
 /// "all_reduce(1000 x float32, sum)", "broadcast(10 x int32, root 1) to prepare model 2", "barrier()".
 [[nodiscard]] inline auto to_string(Call const& call) -> std::string {
-  return operation_text(call) + to_string(call.purpose);
+  return operation_text(call) + to_string(call.tag);
 }
 
 }  // namespace raytrain::detail

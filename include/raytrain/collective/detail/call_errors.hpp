@@ -35,7 +35,7 @@ struct CallWithCounts {
 [[nodiscard]] inline auto mismatch_error(CallWithCounts const& first, Rank rank, CallWithCounts const& other,
                                          Rank first_rank = {}) -> Error {
   auto const* const remedy =
-      first.call.purpose == other.call.purpose
+      first.call.tag == other.call.tag
           ? "make every rank call the same operations in the same order, on arrays of one size and type"
           : "make every rank run the same backwards in the same order, on as many batches";
   return {Errc::rank_mismatch, "collective call",

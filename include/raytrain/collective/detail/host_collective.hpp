@@ -39,7 +39,7 @@ class HostCollective : public Operations<HostCollective<Group>> {
   /// Errors: `invalid_call` when there is no group, or no such rank in it.
   HostCollective(std::shared_ptr<Group> group, Rank rank, std::vector<std::uint32_t> names = {})
       : group_{checked_group(Group::collective_name, std::move(group), rank)},
-        host_{*group_->place_, rank, group_->limits_, group_->memory(), std::move(names)} {}
+        host_{*group_->barrier_, rank, group_->limits_, group_->memory(), std::move(names)} {}
   HostCollective(HostCollective&&) noexcept = default;
   auto operator=(HostCollective&&) noexcept -> HostCollective& = default;
   ~HostCollective() = default;

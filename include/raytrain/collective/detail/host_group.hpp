@@ -5,7 +5,7 @@
 #include <utility>
 
 #include <raytrain/collective/collective_group.hpp>
-#include <raytrain/collective/detail/rendezvous.hpp>
+#include <raytrain/collective/detail/barrier.hpp>
 #include <raytrain/collective/wait_limits.hpp>
 #include <raytrain/core/rank.hpp>
 
@@ -16,35 +16,35 @@ namespace raytrain::detail {
 /// Threads: every function from any thread; where ranks are processes, of any of them.
 class HostGroup : public CollectiveGroup {
  public:
-  static constexpr std::uint32_t max_size = MeetingPlace::max_members;
+  static constexpr std::uint32_t max_size = BarrierState::max_members;
 
   HostGroup(HostGroup const&) = delete;
   auto operator=(HostGroup const&) -> HostGroup& = delete;
 
-  [[nodiscard]] auto size() const noexcept -> WorldSize override { return place_->members(); }
+  [[nodiscard]] auto size() const noexcept -> WorldSize override { return barrier_->members(); }
 
   /// Makes the collectives' `stop_agreed` true on every rank, from the same operation on: one in which not all ranks
   /// have arrived yet.
-  void request_stop() noexcept override { place_->request_stop(); }
+  void request_stop() noexcept override { barrier_->request_stop(); }
 
   /// Makes ranks that wait for others, and all later calls, throw `Stopped`. What all ranks are at work on ends first
   /// if they are threads; of processes one may be gone, so that arrays in shared memory may be half done, and written
   /// to until each rank has thrown.
-  void abort() noexcept override { place_->abort(); }
+  void abort() noexcept override { barrier_->abort(); }
 
-  /// Whether something has ended all meetings: an abort, an error, a worker's end.
-  [[nodiscard]] auto is_closed() const noexcept -> bool { return place_->is_closed(); }
+  /// Whether something has closed the group's barrier: an abort, an error, a worker's end.
+  [[nodiscard]] auto is_closed() const noexcept -> bool { return barrier_->is_closed(); }
 
   /// A worker's function has ended: ranks that wait for it, and all later calls, throw `Error{Errc::rank_mismatch}`.
   /// After `abort` they throw `Stopped`; so a worker that fails aborts before it leaves.
-  void leave(Rank rank) noexcept override { place_->end(rank); }
+  void leave(Rank rank) noexcept override { barrier_->end(rank); }
 
  protected:
   HostGroup(char const* name, WaitLimits limits) : limits_{std::move(limits)} { limits_.validate(name); }
   ~HostGroup() override = default;
 
   WaitLimits limits_;
-  MeetingPlace* place_ = nullptr;
+  BarrierState* barrier_ = nullptr;
 };
 
 }  // namespace raytrain::detail

@@ -12,11 +12,11 @@
 #include <utility>
 #include <vector>
 
+#include <raytrain/collective/detail/barrier.hpp>
 #include <raytrain/collective/detail/call.hpp>
 #include <raytrain/collective/detail/call_errors.hpp>
 #include <raytrain/collective/detail/operations.hpp>
 #include <raytrain/collective/detail/reduce.hpp>
-#include <raytrain/collective/detail/rendezvous.hpp>
 #include <raytrain/collective/reduce_op.hpp>
 #include <raytrain/collective/wait_limits.hpp>
 #include <raytrain/core/element_type.hpp>
@@ -29,11 +29,11 @@ namespace raytrain::detail {
 /// The operations of a `Collective` whose ranks share memory.
 ///
 /// Arrays take one of three ways, the same one for all ranks of an operation:
-///  - inlined: small ones are copied into the slot with which a rank comes to the meeting, and read from there;
-///  - direct: where all ranks' arrays are in memory that all see, the ranks work on each other's arrays, and meet a
-///    second time before anybody uses them again;
+///  - inlined: small ones are copied into the slot with which a rank enters a barrier, and read from there;
+///  - direct: where all ranks' arrays are in memory that all see, the ranks work on each other's arrays, and
+///    enter a second barrier before anybody uses them again;
 ///  - staged: otherwise they go through `Memory`'s stage piece by piece, of which each rank has two halves for pieces
-///    in turn; one meeting a piece, since who comes to it has done with the piece before.
+///    in turn; one barrier a piece, since who enters it has done with the piece before.
 ///
 /// `Memory` knows where arrays are:
 ///     static constexpr bool sees_all;                          // every array of every rank
@@ -44,17 +44,17 @@ namespace raytrain::detail {
 template <class Memory>
 class HostOperations {
  public:
-  /// `names`: see `Rendezvous`.
-  HostOperations(MeetingPlace& place, Rank rank, WaitLimits limits, Memory memory,
+  /// `names`: see `Barrier`.
+  HostOperations(BarrierState& barrier, Rank rank, WaitLimits limits, Memory memory,
                  std::vector<std::uint32_t> names = {})
-      : meeting_{place, rank, std::move(limits), std::move(names)}, memory_{std::move(memory)} {}
+      : barrier_{barrier, rank, std::move(limits), std::move(names)}, memory_{std::move(memory)} {}
 
-  [[nodiscard]] auto rank() const noexcept -> Rank { return meeting_.member(); }
-  [[nodiscard]] auto size() const noexcept -> WorldSize { return meeting_.place().members(); }
-  [[nodiscard]] auto stop_agreed() const noexcept -> bool { return meeting_.stop_agreed(); }
+  [[nodiscard]] auto rank() const noexcept -> Rank { return barrier_.member(); }
+  [[nodiscard]] auto size() const noexcept -> WorldSize { return barrier_.state().members(); }
+  [[nodiscard]] auto stop_agreed() const noexcept -> bool { return barrier_.stop_agreed(); }
 
   void barrier() {
-    meet({});
+    enter({});
     check_agreement({});
   }
 
@@ -64,16 +64,16 @@ class HostOperations {
   template <class Notice>
   void announce(Call const& call, std::span<std::size_t const> counts, Notice const& mine, std::span<Notice> all) {
     static_assert(std::is_trivially_copyable_v<Notice> && sizeof(Notice) <= Slot::inline_bytes);
-    std::memcpy(meeting_.next_slot().bytes, &mine, sizeof mine);
-    meet(call);
+    std::memcpy(barrier_.next_slot().bytes, &mine, sizeof mine);
+    enter(call);
     check_agreement(counts);
     for (std::uint32_t rank = 0; rank < ranks(); ++rank)
-      std::memcpy(&all[rank], meeting_.slots()[rank].bytes, sizeof mine);
+      std::memcpy(&all[rank], barrier_.slots()[rank].bytes, sizeof mine);
   }
 
   void run(Task const& task) {
     if (ranks() == 1) {
-      meet(task.call);
+      enter(task.call);
       return copy(task.to.data(), task.from.data(), task.to.size());
     }
     switch (task.call.operation) {
@@ -92,7 +92,7 @@ class HostOperations {
  private:
   enum class Way : std::uint8_t { inlined, direct, staged };
 
-  /// Of an array, in bytes, as everything here.
+  /// A part of an array, in bytes, as everything here.
   struct Range {
     std::size_t begin;
     std::size_t size;
@@ -101,18 +101,18 @@ class HostOperations {
   [[nodiscard]] auto ranks() const noexcept -> std::uint32_t { return size().value; }
   [[nodiscard]] auto me() const noexcept -> std::uint32_t { return rank().value; }
 
-  // Meeting -----------------------------------------------------------------------------------------------------------
+  // Barriers ----------------------------------------------------------------------------------------------------------
 
   /// Every rank reads what every rank has inlined, so that more ranks make it dearer.
   [[nodiscard]] auto is_inlined(std::size_t largest_bytes) const noexcept -> bool {
     return largest_bytes <= (ranks() <= 2 ? Slot::inline_bytes : Slot::inline_bytes / 4);
   }
 
-  /// Comes to the meeting that begins an operation. `largest_bytes`: of what a rank gives, on whichever rank it is
+  /// Enters the barrier that begins an operation. `largest_bytes`: of what a rank gives, on whichever rank it is
   /// largest; the same number on all. `stage` puts the first piece of this rank's array on its stage.
   template <class Stage>
   auto open(Task const& task, std::size_t largest_bytes, Stage const& stage) -> Way {
-    auto& slot = meeting_.next_slot();
+    auto& slot = barrier_.next_slot();
     bool const inlined = is_inlined(largest_bytes);
     if (inlined) {
       if (!task.from.empty()) std::memcpy(slot.bytes, task.from.data(), task.from.size());
@@ -124,11 +124,11 @@ class HostOperations {
         if (slot.from.kind == Place::Kind::hidden) stage();
       }
     }
-    meet(task.call);
+    enter(task.call);
     check_agreement(task.counts);
     if (inlined) return Way::inlined;
     if constexpr (!Memory::sees_all) {
-      for (auto const& each : meeting_.slots()) {
+      for (auto const& each : barrier_.slots()) {
         if (each.from.kind == Place::Kind::hidden || each.to.kind == Place::Kind::hidden) return Way::staged;
       }
     }
@@ -136,16 +136,16 @@ class HostOperations {
   }
 
   /// Ends what `open` began in some way but `inlined`: then nobody uses another's memory any more.
-  void close(Call const& call) { end_meeting(meeting_.finish(call), call); }
-  void meet(Call const& call) { end_meeting(meeting_.meet(call), call); }
+  void close(Call const& call) { check(barrier_.finish(call), call); }
+  void enter(Call const& call) { check(barrier_.enter(call), call); }
 
-  void end_meeting(Rendezvous::Outcome outcome, Call const& call) const {
-    if (outcome != Rendezvous::Outcome::met) [[unlikely]]
+  void check(Barrier::Outcome outcome, Call const& call) const {
+    if (outcome != Barrier::Outcome::completed) [[unlikely]]
       refuse(outcome, call);
   }
 
   void check_agreement(std::span<std::size_t const> counts) {
-    auto const slots = meeting_.slots();
+    auto const slots = barrier_.slots();
     for (std::uint32_t other = 1; other < slots.size(); ++other) {
       if (slots[other].call != slots[0].call) [[unlikely]]
         disagree(other, counts);
@@ -154,8 +154,8 @@ class HostOperations {
 
   /// Every rank finds the same pair, so all of them throw the same error.
   [[noreturn]] void disagree(std::uint32_t other, std::span<std::size_t const> counts) {
-    std::array<CallWithCounts, 2> calls{CallWithCounts{meeting_.slots()[0].call},
-                                        CallWithCounts{meeting_.slots()[other].call}};
+    std::array<CallWithCounts, 2> calls{CallWithCounts{barrier_.slots()[0].call},
+                                        CallWithCounts{barrier_.slots()[other].call}};
     std::array<std::vector<std::size_t>, 2> counts_by_call;
     if (calls[0].call.operation == Operation::all_gatherv && calls[1].call.operation == Operation::all_gatherv) {
       counts_by_call = exchange_counts({0, other}, counts);
@@ -163,7 +163,7 @@ class HostOperations {
     }
     auto const error = mismatch_error(calls[0], Rank{other}, calls[1]);
     mismatch_ = error.happened();
-    meeting_.place().break_up();
+    barrier_.state().break_up();
     throw error;
   }
 
@@ -172,30 +172,30 @@ class HostOperations {
       -> std::array<std::vector<std::size_t>, 2> {
     std::array<std::vector<std::size_t>, 2> result{std::vector<std::size_t>(ranks()),
                                                    std::vector<std::size_t>(ranks())};
-    auto const call = meeting_.slots()[0].call;
+    auto const call = barrier_.slots()[0].call;
     constexpr auto room = Slot::inline_bytes / sizeof(std::size_t);
     for (std::size_t begin = 0; begin < ranks(); begin += room) {
       auto const bytes = std::min<std::size_t>(room, ranks() - begin) * sizeof(std::size_t);
       // A rank that calls something else has none to show.
-      if (!counts.empty()) std::memcpy(meeting_.next_slot().bytes, counts.data() + begin, bytes);
+      if (!counts.empty()) std::memcpy(barrier_.next_slot().bytes, counts.data() + begin, bytes);
       close(call);
       for (std::size_t i = 0; i < of.size(); ++i)
-        std::memcpy(result[i].data() + begin, meeting_.slots()[of[i]].bytes, bytes);
+        std::memcpy(result[i].data() + begin, barrier_.slots()[of[i]].bytes, bytes);
     }
     return result;
   }
 
-  [[noreturn]] void refuse(Rendezvous::Outcome outcome, Call const& call) const {
-    auto const& place = meeting_.place();
-    auto const me = meeting_.name_of(rank());
+  [[noreturn]] void refuse(Barrier::Outcome outcome, Call const& call) const {
+    auto const& state = barrier_.state();
+    auto const me = barrier_.name_of(rank());
     switch (outcome) {
-      case Rendezvous::Outcome::ended: throw ended_error(meeting_.name_of(place.first_ended()), me, call);
-      case Rendezvous::Outcome::broken: throw unusable_error(Errc::rank_mismatch, mismatch_, me, call);
-      case Rendezvous::Outcome::timed_out: {
-        auto const missing = meeting_.missing();
-        auto const& timeout = meeting_.limits().timeout;
+      case Barrier::Outcome::ended: throw ended_error(barrier_.name_of(state.first_ended()), me, call);
+      case Barrier::Outcome::broken: throw unusable_error(Errc::rank_mismatch, mismatch_, me, call);
+      case Barrier::Outcome::timed_out: {
+        auto const missing = barrier_.missing();
+        auto const& timeout = barrier_.limits().timeout;
         if (!missing.empty()) throw late_error(missing, timeout, me, call);
-        auto const first = std::to_string(meeting_.name_of(place.first_timed_out()).value);
+        auto const first = std::to_string(barrier_.name_of(state.first_timed_out()).value);
         throw unusable_error(Errc::timed_out, "rank " + first + " waited in vain for " + time_text(timeout), me, call);
       }
       default: throw Stopped{};
@@ -206,12 +206,12 @@ class HostOperations {
 
   /// What `rank` gives, in whole.
   [[nodiscard]] auto source(Way way, std::uint32_t rank) const noexcept -> std::byte const* {
-    auto const& slot = meeting_.slots()[rank];
+    auto const& slot = barrier_.slots()[rank];
     return way == Way::inlined ? slot.bytes : memory_.address(slot.from);
   }
 
   [[nodiscard]] auto target(std::uint32_t rank) const noexcept -> std::byte* {
-    return memory_.address(meeting_.slots()[rank].to);
+    return memory_.address(barrier_.slots()[rank].to);
   }
 
   static void copy(std::byte* to, std::byte const* from, std::size_t size) noexcept {
@@ -234,7 +234,7 @@ class HostOperations {
 
   /// Whether only `rank` sees its array.
   [[nodiscard]] auto is_hidden(std::uint32_t rank) const noexcept -> bool {
-    return meeting_.slots()[rank].from.kind == Place::Kind::hidden;
+    return barrier_.slots()[rank].from.kind == Place::Kind::hidden;
   }
 
   /// What a stage has room for, if it is to hold `arrays` pieces of one size: whole elements.
@@ -250,8 +250,9 @@ class HostOperations {
     return is_hidden(rank) ? stage(rank, odd_) + staged_begin : source(Way::staged, rank) + begin;
   }
 
-  /// Of an array of `size` bytes, of which the first piece has been staged: `work(range)` when a piece is on the
-  /// stages, and then `after(range)` when all ranks have worked on it and the next one is on the other stages.
+  /// Takes an array of `size` bytes, whose first piece has been staged, piece by piece: calls `work(range)` when a
+  /// piece is on the stages, and `after(range)` when all ranks have worked on it and the next one is on the other
+  /// stages.
   template <class Stage, class Work, class After>
   void in_pieces(Call const& call, std::size_t size, std::size_t piece, Stage const& stage, Work const& work,
                  After const& after) {
@@ -261,9 +262,9 @@ class HostOperations {
         work(range_at(begin));
         odd_ = !odd_;
         if (is_hidden(me()) && begin + piece < size) stage(range_at(begin + piece));
-        auto const& shown = meeting_.slots()[me()];
-        meeting_.next_slot().from = shown.from;
-        meeting_.next_slot().to = shown.to;
+        auto const& shown = barrier_.slots()[me()];
+        barrier_.next_slot().from = shown.from;
+        barrier_.next_slot().to = shown.to;
         close(call);
         after(range_at(begin));
       }
@@ -449,7 +450,7 @@ class HostOperations {
     if (way == Way::direct) close(task.call);
   }
 
-  Rendezvous meeting_;
+  Barrier barrier_;
   Memory memory_;
   std::string mismatch_;  ///< What made the group unusable.
   bool odd_ = false;      ///< Which of its two stages each rank uses: on all ranks the same one.

@@ -269,7 +269,7 @@ class MpiEndpoint {
 
   /// The number of operations until the next one follows from what all ranks know and call, so that ranks that have
   /// called the same come here together. It comes before arrays move, through a communicator of its own, in which
-  /// ranks that have not meet nothing else.
+  /// ranks that have not see no other operation.
   void agree() {
     auto const elapsed = std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - agreed_at_);
     auto const digest = static_cast<std::int64_t>(calls_.digest());

@@ -23,12 +23,12 @@ class MpiLateCalls {
  public:
   /// `group`: the same number on all ranks, and another one for each group.
   MpiLateCalls(MpiCommunicator& ranks, std::uint64_t group)
-      : ranks_{ranks}, group_{group}, sent_{std::make_unique<Sent>()}, seen_(ranks.size().value, 0) {}
+      : ranks_{ranks}, group_{group}, pending_{std::make_unique<PendingSends>()}, seen_(ranks.size().value, 0) {}
   MpiLateCalls(MpiLateCalls const&) = delete;
   auto operator=(MpiLateCalls const&) -> MpiLateCalls& = delete;
   ~MpiLateCalls() {
     // MPI still reads it.
-    if (is_sending()) (void)sent_.release();
+    if (is_sending()) (void)pending_.release();
   }
 
   /// To all other ranks. They may never look; and what was sent before may be on its way still, which is enough.
@@ -36,12 +36,12 @@ class MpiLateCalls {
     if (is_sending()) return;
     // One that arrives when the communicator is gone would be taken for a message of the next that gets its number.
     ranks_.abandon();
-    sent_->letter = {group_, mine};
-    sent_->requests.assign(seen_.size(), MPI_REQUEST_NULL);
+    pending_->message = {group_, mine};
+    pending_->requests.assign(seen_.size(), MPI_REQUEST_NULL);
     for (std::uint32_t to = 0; to < seen_.size(); ++to) {
       if (to == ranks_.rank().value) continue;
-      check_mpi(MPI_Isend(&sent_->letter, sizeof(Letter), MPI_BYTE, static_cast<int>(to), tag, ranks_.handle(),
-                          &sent_->requests[to]),
+      check_mpi(MPI_Isend(&pending_->message, sizeof(Message), MPI_BYTE, static_cast<int>(to), tag, ranks_.handle(),
+                          &pending_->requests[to]),
                 "MPI_Isend");
     }
   }
@@ -53,15 +53,16 @@ class MpiLateCalls {
       MPI_Status status;
       check_mpi(MPI_Iprobe(MPI_ANY_SOURCE, tag, ranks_.handle(), &is_there, &status), "MPI_Iprobe");
       if (is_there == 0) return std::nullopt;
-      Letter letter;
-      check_mpi(MPI_Recv(&letter, sizeof letter, MPI_BYTE, status.MPI_SOURCE, tag, ranks_.handle(), MPI_STATUS_IGNORE),
-                "MPI_Recv");
-      if (letter.group != group_) continue;  // one that is gone
+      Message message;
+      check_mpi(
+          MPI_Recv(&message, sizeof message, MPI_BYTE, status.MPI_SOURCE, tag, ranks_.handle(), MPI_STATUS_IGNORE),
+          "MPI_Recv");
+      if (message.group != group_) continue;  // one that is gone
       auto const from = static_cast<std::uint32_t>(status.MPI_SOURCE);
-      seen_[from] = letter.calls.operations();
+      seen_[from] = message.calls.operations();
       bool const is_lower = from < ranks_.rank().value;
-      auto error = is_lower ? CallHistory::mismatch({from}, letter.calls, ranks_.rank(), mine)
-                            : CallHistory::mismatch(ranks_.rank(), mine, {from}, letter.calls);
+      auto error = is_lower ? CallHistory::mismatch({from}, message.calls, ranks_.rank(), mine)
+                            : CallHistory::mismatch(ranks_.rank(), mine, {from}, message.calls);
       if (error) return error;
     }
   }
@@ -78,27 +79,27 @@ class MpiLateCalls {
  private:
   static constexpr int tag = 2;
 
-  struct Letter {
+  struct Message {
     std::uint64_t group = 0;
     CallHistory calls;
   };
-  struct Sent {
-    Letter letter;
+  struct PendingSends {
+    Message message;
     std::vector<MPI_Request> requests;
   };
 
   [[nodiscard]] auto is_sending() const noexcept -> bool {
     int finalized = 1;
-    if (sent_->requests.empty() || MPI_Finalized(&finalized) != MPI_SUCCESS || finalized != 0) return false;
+    if (pending_->requests.empty() || MPI_Finalized(&finalized) != MPI_SUCCESS || finalized != 0) return false;
     int over = 0;
-    return MPI_Testall(static_cast<int>(sent_->requests.size()), sent_->requests.data(), &over, MPI_STATUSES_IGNORE) !=
-               MPI_SUCCESS ||
+    return MPI_Testall(static_cast<int>(pending_->requests.size()), pending_->requests.data(), &over,
+                       MPI_STATUSES_IGNORE) != MPI_SUCCESS ||
            over == 0;
   }
 
   MpiCommunicator& ranks_;
   std::uint64_t group_;
-  std::unique_ptr<Sent> sent_;
+  std::unique_ptr<PendingSends> pending_;
   std::vector<std::uint64_t> seen_;  ///< By rank, of how many operations it has told.
 };
 

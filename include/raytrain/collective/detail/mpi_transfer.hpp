@@ -108,7 +108,7 @@ class MpiTransfer {
   [[nodiscard]] auto is_root() const noexcept -> bool { return mpi_.rank() == task_.call.root; }
   [[nodiscard]] auto largest() const noexcept -> std::size_t { return mpi_.largest_count(); }
 
-  /// Of parts of `size` elements, how many go into one call of MPI.
+  /// How many elements of each rank's part, which has `size`, go into one call of MPI.
   [[nodiscard]] auto largest_part(std::size_t size) const noexcept -> std::size_t {
     return size <= largest() / ranks() ? size : std::max<std::size_t>(largest() / ranks(), 1);
   }

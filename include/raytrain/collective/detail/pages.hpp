@@ -12,7 +12,9 @@ namespace raytrain::detail {
 
 inline constexpr std::size_t huge_page_bytes = std::size_t{2} << 20U;
 
-/// Of an array. Errors: `std::bad_alloc` when that is beyond all numbers.
+/// What an array of `size` elements takes.
+///
+/// Errors: `std::bad_alloc` when no `std::size_t` can hold it.
 template <class T>
 [[nodiscard]] constexpr auto array_bytes(std::size_t size) -> std::size_t {
   if (size > std::numeric_limits<std::size_t>::max() / sizeof(T)) throw std::bad_alloc{};

@@ -38,35 +38,35 @@ struct Place {
   Kind kind : 2 = Kind::nothing;
 };
 
-/// What a member shows to the others when it comes to a meeting.
+/// What a member shows to the others when it enters a barrier.
 struct alignas(two_cache_lines) Slot {
   static constexpr std::size_t inline_bytes = 2048;
 
-  std::atomic<std::uint64_t> arrival{0};  ///< Meetings that its member has come to, twice, + 1 if it knew of a stop.
+  std::atomic<std::uint64_t> arrival{0};  ///< Barriers that its member has entered, twice, + 1 if it knew of a stop.
   Call call{};
   Place from{};  ///< What the others may read,
-  Place to{};    ///< and write, until the next meeting.
+  Place to{};    ///< and write, until the next barrier.
   alignas(64) std::byte bytes[inline_bytes];
 };
 static_assert(offsetof(Slot, bytes) == 64, "a slot and the beginning of a small array are two cache lines");
 
-/// What the members of a `Rendezvous` share: lies in memory that they all see, at whatever address.
-class MeetingPlace {
+/// What the members of a `Barrier` share: lies in memory that they all see, at whatever address.
+class BarrierState {
  public:
   static constexpr std::uint32_t max_members = 4096;
 
   [[nodiscard]] static constexpr auto bytes_for(WorldSize members) noexcept -> std::size_t {
-    return sizeof(MeetingPlace) + std::size_t{2} * members.value * sizeof(Slot);
+    return sizeof(BarrierState) + std::size_t{2} * members.value * sizeof(Slot);
   }
 
   /// In `memory` of `bytes_for` bytes, which is aligned as a slot.
   ///
   /// `spins`: every member has a core of its own. `can_be_killed`: members are processes, so that nobody may rely on
-  /// one that has come to a meeting to come to the next.
-  static auto construct(void* memory, WorldSize members, bool spins, bool can_be_killed) -> MeetingPlace& {
-    auto* const place = new (memory) MeetingPlace{members, spins, can_be_killed};
-    for (auto& slot : std::span{place->first_slot(), std::size_t{2} * members.value}) new (&slot) Slot;
-    return *place;
+  /// one that has entered a barrier to enter the next.
+  static auto construct(void* memory, WorldSize members, bool spins, bool can_be_killed) -> BarrierState& {
+    auto* const state = new (memory) BarrierState{members, spins, can_be_killed};
+    for (auto& slot : std::span{state->first_slot(), std::size_t{2} * members.value}) new (&slot) Slot;
+    return *state;
   }
 
   [[nodiscard]] auto members() const noexcept -> WorldSize { return {members_}; }
@@ -85,16 +85,16 @@ class MeetingPlace {
   [[nodiscard]] auto is_closed() const noexcept -> bool { return closed_.load() != 0; }
 
  private:
-  friend class Rendezvous;
+  friend class Barrier;
 
   static constexpr std::uint32_t aborted = 1U << 0U;
   static constexpr std::uint32_t broken = 1U << 1U;
   static constexpr std::uint32_t timed_out = 1U << 2U;
   static constexpr std::uint32_t ended = 1U << 3U;
-  static constexpr std::uint32_t no_more = aborted | broken | timed_out | ended;
+  static constexpr std::uint32_t closing = aborted | broken | timed_out | ended;
   static constexpr std::uint32_t nobody = ~0U;
 
-  MeetingPlace(WorldSize members, bool spins, bool can_be_killed) noexcept
+  BarrierState(WorldSize members, bool spins, bool can_be_killed) noexcept
       : members_{members.value}, spins_{spins}, can_be_killed_{can_be_killed} {}
 
   [[nodiscard]] auto first_slot() noexcept -> Slot* {
@@ -117,7 +117,7 @@ class MeetingPlace {
     if (sleepers_.load() != 0) wake_all(epoch_);
   }
 
-  // Written seldom and read in every meeting.
+  // Written seldom and read in every barrier.
   alignas(two_cache_lines) std::uint32_t const members_;
   bool const spins_;
   bool const can_be_killed_;
@@ -125,77 +125,77 @@ class MeetingPlace {
   std::atomic<std::uint32_t> closed_{0};
   std::atomic<std::uint32_t> first_ended_{nobody};
   std::atomic<std::uint32_t> first_timed_out_{nobody};
-  /// Twice the last meeting about which somebody had to decide, + 1 if it took place.
+  /// Twice the last barrier about which somebody had to decide, + 1 if it completed.
   std::atomic<std::uint64_t> fate_{0};
 
   alignas(two_cache_lines) std::atomic<std::uint32_t> sleepers_{0};
   std::atomic<std::uint32_t> epoch_{0};  ///< Another one whenever sleepers should look again.
 };
 
-/// One member's side of a `MeetingPlace`, where all members meet, again and again. A meeting takes place for all of
-/// them or for none.
+/// One member's side of a barrier that all members enter again and again; each time it completes for all of them or for
+/// none.
 ///
-/// A member comes by writing the number of the meeting into its own slot, together with what it has to show, and reads
+/// A member enters by writing the number of the barrier into its own slot, together with what it has to show, and reads
 /// the others' slots until it finds the number in each: as few cache lines as possible change hands, and each once.
-/// Who finds that there should be no more meetings while somebody is missing asks for a decision, which is the same
-/// for all: everything involved is sequentially consistent, so whoever comes after the closing finds it closed.
+/// Who finds the barrier closed while somebody is missing asks for a decision, which is the same for all: everything
+/// involved is sequentially consistent, so whoever enters after the closing finds it closed.
 ///
 /// Threads: the member's.
-class Rendezvous {
+class Barrier {
  public:
   enum class Outcome : std::uint8_t {
-    met,        ///< All came; what they wrote before is visible.
+    completed,  ///< All entered; what they wrote before is visible.
     aborted,    ///< `abort` was called; stronger than the reasons below.
     broken,     ///< `break_up` was called; stronger than those below.
     timed_out,  ///< A member has waited too long: `first_timed_out`.
-    ended,      ///< A member will not come any more: `first_ended`.
+    ended,      ///< A member will not enter any more: `first_ended`.
   };
 
   /// `names`: as which ranks the members are to be named, if they are only some of a world's.
-  Rendezvous(MeetingPlace& place, Rank member, WaitLimits limits, std::vector<std::uint32_t> names = {})
-      : place_{&place}, member_{member}, limits_{std::move(limits)}, names_{std::move(names)} {
-    for (std::uint64_t const meeting : {0U, 1U})
-      round_ = std::max(round_, slots_of(meeting)[member.value].arrival.load() / 2);
+  Barrier(BarrierState& state, Rank member, WaitLimits limits, std::vector<std::uint32_t> names = {})
+      : state_{&state}, member_{member}, limits_{std::move(limits)}, names_{std::move(names)} {
+    for (std::uint64_t const round : {0U, 1U})
+      round_ = std::max(round_, slots_of(round)[member.value].arrival.load() / 2);
   }
 
   [[nodiscard]] auto limits() const noexcept -> WaitLimits const& { return limits_; }
-  [[nodiscard]] auto place() const noexcept -> MeetingPlace& { return *place_; }
+  [[nodiscard]] auto state() const noexcept -> BarrierState& { return *state_; }
   [[nodiscard]] auto member() const noexcept -> Rank { return member_; }
 
-  /// The member's own, to be filled before it comes to the next meeting. After one that did not take place it stays
+  /// The member's own, to be filled before it enters the next barrier. After one that did not complete it stays
   /// that one's: some may still read what was shown before.
   [[nodiscard]] auto next_slot() noexcept -> Slot& {
     return slots_of(fell_through_ ? round_ : round_ + 1)[member_.value];
   }
 
-  /// What everybody has shown in the last meeting, by rank, until the member comes to the next one.
+  /// What everybody has shown in the last barrier, by rank, until the member enters the next one.
   [[nodiscard]] auto slots() const noexcept -> std::span<Slot const> { return slots_of(round_); }
 
-  /// Waits for all members, unless there will be no more meetings. `call` is shown to them.
-  [[nodiscard]] auto meet(Call const& call) -> Outcome { return arrive(call, MeetingPlace::no_more); }
+  /// Waits for all members, unless the barrier is closed. `call` is shown to them.
+  [[nodiscard]] auto enter(Call const& call) -> Outcome { return arrive(call, BarrierState::closing); }
 
-  /// The same for members that have met to work on each other's memory. Threads of one process wait whatever happens,
-  /// since each will come, and nobody may free memory before.
+  /// The same for members that have worked on each other's memory. Threads of one process wait whatever happens, since
+  /// each will enter, and nobody may free memory before.
   [[nodiscard]] auto finish(Call const& call) -> Outcome {
-    return arrive(call, place_->can_be_killed_ ? MeetingPlace::no_more : 0);
+    return arrive(call, state_->can_be_killed_ ? BarrierState::closing : 0);
   }
 
-  /// Whether `request_stop` came before the last meeting was complete: the same for all members until they meet again.
-  /// A single member needs no meeting; and after `abort` there are none, so that everybody may know at once.
+  /// Whether `request_stop` came before the last barrier was complete: the same for all members until the next one.
+  /// A single member needs no barrier; and after `abort` there are none, so that everybody may know at once.
   [[nodiscard]] auto stop_agreed() const noexcept -> bool {
-    return stop_agreed_ || (place_->closed_.load() & MeetingPlace::aborted) != 0 ||
-           (place_->members_ == 1 && place_->stop_requested_.load());
+    return stop_agreed_ || (state_->closed_.load() & BarrierState::aborted) != 0 ||
+           (state_->members_ == 1 && state_->stop_requested_.load());
   }
 
   [[nodiscard]] auto name_of(Rank member) const noexcept -> Rank {
     return names_.empty() ? member : Rank{names_[member.value]};
   }
 
-  /// Names of those who have not come to the last meeting that this member came to.
+  /// Names of those who have not entered the last barrier that this member entered.
   [[nodiscard]] auto missing() const -> std::vector<std::uint32_t> {
     std::vector<std::uint32_t> missing;
-    for (std::uint32_t rank = 0; rank < place_->members_; ++rank) {
-      if (!has_come(rank)) missing.push_back(name_of({rank}).value);
+    for (std::uint32_t rank = 0; rank < state_->members_; ++rank) {
+      if (!has_entered(rank)) missing.push_back(name_of({rank}).value);
     }
     return missing;
   }
@@ -216,16 +216,16 @@ class Rendezvous {
 #endif
   }
 
-  /// Two sets in turn: a member that is already in the next meeting may not disturb one that still reads this one's.
-  [[nodiscard]] auto slots_of(std::uint64_t meeting) const noexcept -> std::span<Slot> {
-    return {place_->first_slot() + meeting % 2 * place_->members_, place_->members_};
+  /// Two sets in turn: a member that is already in the next barrier may not disturb one that still reads this one's.
+  [[nodiscard]] auto slots_of(std::uint64_t round) const noexcept -> std::span<Slot> {
+    return {state_->first_slot() + round % 2 * state_->members_, state_->members_};
   }
 
-  [[nodiscard]] auto has_come(std::uint32_t rank) const noexcept -> bool {
+  [[nodiscard]] auto has_entered(std::uint32_t rank) const noexcept -> bool {
     return slots_of(round_)[rank].arrival.load() / 2 == round_;
   }
 
-  [[nodiscard]] auto all_have_come() noexcept -> bool {
+  [[nodiscard]] auto all_have_entered() noexcept -> bool {
     auto const slots = slots_of(round_);
     for (; come_ < slots.size(); ++come_) {
       auto const arrival = slots[come_].arrival.load();
@@ -236,54 +236,54 @@ class Rendezvous {
   }
 
   auto arrive(Call const& call, std::uint32_t interrupts) -> Outcome {
-    if (auto const closed = place_->closed_.load() & interrupts; closed != 0) return reason(closed);
+    if (auto const closed = state_->closed_.load() & interrupts; closed != 0) return reason(closed);
     auto& slot = next_slot();
     slot.call = call;
     ++round_;
     come_ = 0;
     auto const agreed_before = stop_agreed_;
-    slot.arrival.store(round_ * 2 + (place_->stop_requested_.load(std::memory_order_relaxed) ? 1 : 0));
-    if (all_have_come()) {
-      if (place_->sleepers_.load() != 0) place_->wake();
+    slot.arrival.store(round_ * 2 + (state_->stop_requested_.load(std::memory_order_relaxed) ? 1 : 0));
+    if (all_have_entered()) {
+      if (state_->sleepers_.load() != 0) state_->wake();
     } else {
       wait(interrupts);
     }
-    if (auto const closed = place_->closed_.load() & interrupts; closed != 0 && !takes_place()) {
+    if (auto const closed = state_->closed_.load() & interrupts; closed != 0 && !completes()) {
       stop_agreed_ = agreed_before;
       fell_through_ = true;
       return reason(closed);
     }
-    // The next one's arrival is then in this core's cache. Nobody reads that slot: all have come to this meeting.
+    // The next one's arrival is then in this core's cache. Nobody reads that slot: all have entered this barrier.
     __builtin_prefetch(&next_slot(), 1);
-    return Outcome::met;
+    return Outcome::completed;
   }
 
   /// Decides for everybody, once.
-  auto takes_place() noexcept -> bool {
-    auto known = place_->fate_.load();
+  auto completes() noexcept -> bool {
+    auto known = state_->fate_.load();
     while (known / 2 < round_) {
-      auto const decision = round_ * 2 + (all_have_come() ? 1 : 0);
-      if (place_->fate_.compare_exchange_weak(known, decision)) return decision % 2 != 0;
+      auto const decision = round_ * 2 + (all_have_entered() ? 1 : 0);
+      if (state_->fate_.compare_exchange_weak(known, decision)) return decision % 2 != 0;
     }
-    // Who is beyond this meeting has met.
-    auto const met = known / 2 > round_ || known % 2 != 0;
-    if (met) (void)all_have_come();  // and knows who asked for a stop
-    return met;
+    // Who is beyond this barrier has seen it complete.
+    auto const completed = known / 2 > round_ || known % 2 != 0;
+    if (completed) (void)all_have_entered();  // and knows who asked for a stop
+    return completed;
   }
 
   /// Returns when all have come, or when one of `interrupts` has.
   void wait(std::uint32_t interrupts) {
-    auto const over = [&] { return all_have_come() || (place_->closed_.load() & interrupts) != 0; };
-    if (place_->spins_ && spin(over)) return;
-    place_->sleepers_.fetch_add(1);
+    auto const over = [&] { return all_have_entered() || (state_->closed_.load() & interrupts) != 0; };
+    if (state_->spins_ && spin(over)) return;
+    state_->sleepers_.fetch_add(1);
     auto const began = Clock::now();
     bool warned = limits_.warn_after.count() == 0 || !limits_.on_warning;
     for (;;) {
-      auto const epoch = place_->epoch_.load();
+      auto const epoch = state_->epoch_.load();
       if (over()) break;
       auto const waited = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - began);
       if (interrupts != 0 && waited >= limits_.timeout) {
-        place_->time_out(member_);
+        state_->time_out(member_);
         continue;
       }
       if (!warned && waited >= limits_.warn_after) {
@@ -292,15 +292,15 @@ class Rendezvous {
         continue;
       }
       auto const wake_up = warned ? limits_.timeout : std::min(limits_.timeout, limits_.warn_after);
-      sleep_while(place_->epoch_, epoch,
+      sleep_while(state_->epoch_, epoch,
                   std::clamp<std::chrono::milliseconds>(wake_up - waited, shortest_nap, longest_nap));
     }
-    place_->sleepers_.fetch_sub(1);
+    state_->sleepers_.fetch_sub(1);
   }
 
   void warn_of_missing() const {
     for (std::uint32_t rank = 0; rank < member_.value; ++rank) {
-      if (has_come(rank)) return;  // and will say it
+      if (has_entered(rank)) return;  // and will say it
     }
     auto const& slot = slots_of(round_)[member_.value];
     warn(limits_, [&] { return late_warning(missing(), limits_.warn_after, name_of(member_), slot.call); });
@@ -326,22 +326,22 @@ class Rendezvous {
   }
 
   static auto reason(std::uint32_t closed) noexcept -> Outcome {
-    if ((closed & MeetingPlace::aborted) != 0) return Outcome::aborted;
-    if ((closed & MeetingPlace::broken) != 0) return Outcome::broken;
-    return (closed & MeetingPlace::timed_out) != 0 ? Outcome::timed_out : Outcome::ended;
+    if ((closed & BarrierState::aborted) != 0) return Outcome::aborted;
+    if ((closed & BarrierState::broken) != 0) return Outcome::broken;
+    return (closed & BarrierState::timed_out) != 0 ? Outcome::timed_out : Outcome::ended;
   }
 
   static constexpr std::chrono::milliseconds shortest_nap{1};
   static constexpr std::chrono::milliseconds longest_nap{3'600'000};
 
-  MeetingPlace* place_;
+  BarrierState* state_;
   Rank member_;
   WaitLimits limits_;
   std::vector<std::uint32_t> names_;
-  std::uint64_t round_ = 0;  ///< The last meeting that this member came to.
-  std::uint32_t come_ = 0;   ///< Members below have come to it.
+  std::uint64_t round_ = 0;  ///< The last barrier that this member entered.
+  std::uint32_t come_ = 0;   ///< Members below have entered it.
   bool stop_agreed_ = false;
-  bool fell_through_ = false;  ///< That meeting did not take place, and there will be no other.
+  bool fell_through_ = false;  ///< That barrier did not complete, and none will any more.
 };
 
 }  // namespace raytrain::detail

@@ -8,30 +8,31 @@
 
 namespace raytrain {
 
-/// A worker's collective whose operations all have a `detail::Purpose`, which ranks compare with the rest of the call.
+/// A worker's collective that puts a `detail::CallTag` on every call, so that ranks compare the tag with the rest of
+/// it.
 ///
 /// Threads, Errors: as `WorkerCollective`, which must live as long.
-class PurposedCollective : public detail::Operations<PurposedCollective> {
+class TaggedCollective : public detail::Operations<TaggedCollective> {
  public:
-  explicit PurposedCollective(WorkerCollective& collective, detail::Purpose purpose = {}) noexcept
-      : collective_{collective}, purpose_{purpose} {}
+  explicit TaggedCollective(WorkerCollective& collective, detail::CallTag tag = {}) noexcept
+      : collective_{collective}, tag_{tag} {}
 
   [[nodiscard]] auto rank() const noexcept -> Rank { return collective_.rank(); }
   [[nodiscard]] auto size() const noexcept -> WorldSize { return collective_.size(); }
 
-  /// Of the operations that follow.
-  [[nodiscard]] auto purpose() noexcept -> detail::Purpose& { return purpose_; }
+  /// The tag of the calls that follow.
+  [[nodiscard]] auto tag() noexcept -> detail::CallTag& { return tag_; }
 
  private:
-  friend class detail::Operations<PurposedCollective>;
+  friend class detail::Operations<TaggedCollective>;
 
   void run(detail::Task task) {
-    task.call.purpose = purpose_;
+    task.call.tag = tag_;
     run_task(collective_, task);
   }
 
   WorkerCollective& collective_;
-  detail::Purpose purpose_;
+  detail::CallTag tag_;
 };
 
 }  // namespace raytrain
