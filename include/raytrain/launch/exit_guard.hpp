@@ -26,9 +26,9 @@ class ExitGuard {
   static void refuse() noexcept {
     if (living_ == 0 || generation_ != fork_generation()) return;
     say_last_word(
-        "raytrain: the program called exit() during fit(), whose training is not finished: return from the training "
-        "function, or throw; this process ends with exit status 75, start it again to go on from the last "
-        "checkpoint\n");
+        "raytrain: the program called exit() during fit(), before that returned: return from the training function or "
+        "the callback, or throw; this process ends with exit status 75, start it again to go on with what is left to "
+        "do\n");
     end_process();
   }
 
