@@ -180,7 +180,7 @@ TEST_CASE("a truncated, grown, zeroed or missing file is found and named, by ver
   std::filesystem::remove(path);
   check("file 'model.pt' is missing");
   std::filesystem::create_directory(path);
-  check("file 'model.pt' is not a file");
+  check("file 'model.pt' is not a regular file");
 }
 
 TEST_CASE("a manifest that is cut short anywhere is found") {

@@ -17,6 +17,7 @@
 #include "../support/temporary_folder.hpp"
 #include "committed.hpp"
 #include "faulty_files.hpp"
+#include "run_start.hpp"
 #include "text_files.hpp"
 #include "volatile_files.hpp"
 
@@ -138,10 +139,10 @@ TEST_CASE("a process killed before any step of a start or a change of state leav
   for (auto step = 0;; ++step) {
     CAPTURE(step);
     TemporaryFolder const folder;
-    RunDirectory{start_of(folder.path())}.set_state("aborted");
+    started(start_of(folder.path())).set_state("aborted");
     auto const outcome = in_child([&] {
       DyingFiles files{step};
-      RunDirectory directory{start_of(folder.path()), files};
+      auto directory = started(start_of(folder.path()), files);
       directory.record_report_fields({"loss"});
       directory.set_state("finished");
       return std::string{"done"};
@@ -151,7 +152,7 @@ TEST_CASE("a process killed before any step of a start or a change of state leav
     REQUIRE(std::ranges::find(states, record.state) != states.end());
     REQUIRE(record.attempts == (record.state == "aborted" ? 1 : 2));
     REQUIRE((record.state != "finished" || record.identity.report_fields == Names{"loss"}));
-    REQUIRE(RunDirectory{start_of(folder.path())}.attempt() == record.attempts + 1);
+    REQUIRE(started(start_of(folder.path())).attempt() == record.attempts + 1);
     if (outcome.exit_code == 0) {
       REQUIRE(record.state == "finished");
       break;
@@ -173,12 +174,12 @@ TEST_CASE("a first start that returned survives a failing power, and one that di
       REQUIRE((!is_promised || read_run_record(left / "deep/er/run").state == "running"));
       REQUIRE((!is_promised || std::filesystem::is_directory(left / "deep/er/run/checkpoints")));
       auto const attempt = std::filesystem::exists(left / "deep/er/run/run.json") ? 2 : 1;
-      REQUIRE(RunDirectory{start_of(left / "deep/er")}.attempt() == attempt);
+      REQUIRE(started(start_of(left / "deep/er")).attempt() == attempt);
       std::filesystem::remove_all(left);
     }
   };
   files.before = [&] { check_all(false); };
-  RunDirectory const directory{start_of(folder.path() / "live/deep/er"), files};
+  auto const directory = started(start_of(folder.path() / "live/deep/er"), files);
   check_all(true);
 }
 
@@ -189,7 +190,7 @@ TEST_CASE("a fresh start that is cut short leaves the run that was there whole, 
   TemporaryFolder const folder;
   auto const live = folder.path() / "live";
   {
-    RunDirectory directory{start_of(live)};
+    auto directory = started(start_of(live));
     commit_old(directory.checkpoints_path());
     write_text(directory.progress_path(), "{}\n");
     write_text(directory.path() / "notes.txt", "mine");
@@ -206,7 +207,7 @@ TEST_CASE("a fresh start that is cut short leaves the run that was there whole, 
       if (variant == 1) files.lose_power(left);
       if (variant > 1) files.lose_power(left, random);
       {
-        RunDirectory const directory{start_of(left)};
+        auto const directory = started(start_of(left));
         DirectoryStore const store{directory.checkpoints_path(), directory.attempt()};
         auto const found = newest(store);
         REQUIRE(found.has_value() == (directory.previous_state() == "finished"));
@@ -221,7 +222,7 @@ TEST_CASE("a fresh start that is cut short leaves the run that was there whole, 
       std::filesystem::remove_all(left);
     }
   };
-  RunDirectory const directory{start_of(live, true), files};
+  auto const directory = started(start_of(live, true), files);
   CHECK(directory.previous_state().empty());
   CHECK(whole > 12);
   CHECK(gone > 12);

@@ -18,6 +18,7 @@
 #include "../support/child_process.hpp"
 #include "../support/temporary_folder.hpp"
 #include "committed.hpp"
+#include "run_start.hpp"
 #include "text_files.hpp"
 
 using raytrain::testing::TemporaryFolder;
@@ -90,7 +91,7 @@ TEST_CASE("a full disk is an error at the start that says what to do, and leaves
   CHECK(on_small_disk([](std::filesystem::path const& disk) {
           fill(disk);
           auto const before = names_below(disk);
-          auto const problem = lacks([&] { RunDirectory{run_in(disk / "deep/runs")}; }, "No space left on device",
+          auto const problem = lacks([&] { started(run_in(disk / "deep/runs")); }, "No space left on device",
                                      disk.string(), "free space there");
           return names_below(disk) == before ? problem : problem + " something is left";
         }) == "");
@@ -135,7 +136,7 @@ TEST_CASE("a disk that fills up between staging and commit costs that checkpoint
 
 TEST_CASE("a record that does not fit any more leaves the one before") {
   CHECK(on_small_disk([](std::filesystem::path const& disk) -> std::string {
-          RunDirectory directory{run_in(disk)};
+          auto directory = started(run_in(disk));
           fill(disk);
           auto const problem = lacks([&] { directory.set_state("finished"); }, "No space left on device", "run.json");
           if (!problem.empty()) return problem;
@@ -145,10 +146,10 @@ TEST_CASE("a record that does not fit any more leaves the one before") {
 
 TEST_CASE("a disk that is mounted read-only is an error at the start that says so") {
   CHECK(on_small_disk([](std::filesystem::path const& disk) -> std::string {
-          { RunDirectory const there{run_in(disk)}; }
+          { auto const there = started(run_in(disk)); }
           if (::mount("none", disk.c_str(), nullptr, MS_REMOUNT | MS_RDONLY, nullptr) != 0) return "cannot remount";
-          return lacks([&] { RunDirectory{run_in(disk)}; }, "Read-only file system", "mounted read-only") +
-                 lacks([&] { RunDirectory{run_in(disk / "other")}; }, "Read-only file system", disk.string(),
+          return lacks([&] { started(run_in(disk)); }, "Read-only file system", "mounted read-only") +
+                 lacks([&] { started(run_in(disk / "other")); }, "Read-only file system", disk.string(),
                        "mounted read-only");
         }) == "");
 }
@@ -161,7 +162,7 @@ TEST_CASE("a folder that this user may not write to is an error at the start tha
   auto const outcome = in_child([&] {
     // Rights do not bind root.
     if (::geteuid() == 0 && ::setuid(65534) != 0) return std::string{skip_mark} + "cannot become another user";
-    return lacks([&] { RunDirectory{run_in(folder.path() / "locked/runs")}; }, "Permission denied", "/locked/runs'",
+    return lacks([&] { started(run_in(folder.path() / "locked/runs")); }, "Permission denied", "/locked/runs'",
                  "give this user the right");
   });
   if (outcome.text.starts_with(skip_mark)) {

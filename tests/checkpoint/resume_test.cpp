@@ -148,7 +148,7 @@ TEST_CASE("where there are checkpoints and all are damaged, the run does not beg
 TEST_CASE("a run that had checkpoints by its record misses them when all are gone, until told to start anew") {
   TemporaryFolder const folder;
   {
-    RunDirectory directory{start_in(folder.path())};
+    auto directory = started(start_in(folder.path()));
     directory.check_none_lost();
     auto store = store_of(directory);
     commit(store, {draft_of({{"a", "x"}})});
@@ -156,20 +156,20 @@ TEST_CASE("a run that had checkpoints by its record misses them when all are gon
     store.remove(1);
   }
   for (auto start = 0; start < 2; ++start) {
-    RunDirectory const directory{start_in(folder.path())};
+    auto const directory = started(start_in(folder.path()));
     CHECK_FALSE(newest(store_of(directory)));
     check_contains(thrown_error([&] { return directory.check_none_lost(), 0; }),
                    "corrupt_checkpoint: going on with the run in '" + directory.path().string() +
                        "': it had checkpoints by its run.json, and there are none in '" +
                        directory.checkpoints_path().string() + "'; copy one back there, or start anew");
   }
-  RunDirectory{fresh_in(folder.path())}.check_none_lost();
+  started(fresh_in(folder.path())).check_none_lost();
 }
 
 TEST_CASE("a checkpoint that was copied in from another run is refused with both, and never deleted") {
   TemporaryFolder const folder;
-  RunDirectory const mine{start_in(folder.path() / "mine")};
-  RunDirectory const other{start_in(folder.path() / "other")};
+  auto const mine = started(start_in(folder.path() / "mine"));
+  auto const other = started(start_in(folder.path() / "other"));
   auto store = store_of(mine);
   auto other_store = store_of(other);
   commit(store, {draft_of({{"a", "mine"}})});
@@ -189,7 +189,7 @@ TEST_CASE("a checkpoint that was copied in from another run is refused with both
 TEST_CASE("a run's checkpoints stay its own when its folder is renamed or copied, or its record is lost") {
   TemporaryFolder const folder;
   {
-    RunDirectory directory{start_in(folder.path() / "a")};
+    auto directory = started(start_in(folder.path() / "a"));
     auto store = store_of(directory);
     commit(store, {draft_of({{"a", "x"}})});
   }
@@ -199,7 +199,7 @@ TEST_CASE("a run's checkpoints stay its own when its folder is renamed or copied
   for (auto const* storage : {"a", "b"}) {
     auto start = start_in(folder.path() / storage);
     start.name = "best";
-    RunDirectory const directory{start};
+    auto const directory = started(start);
     CHECK(directory.attempt() == 2);  // or the next part would be one of the start that is over
     auto store = store_of(directory);
     CHECK(newest(store));
@@ -210,12 +210,12 @@ TEST_CASE("a run's checkpoints stay its own when its folder is renamed or copied
 TEST_CASE("what a raytrain wrote that named no runs is read, and goes on") {
   TemporaryFolder const folder;
   {
-    RunDirectory directory{start_in(folder.path())};
+    auto directory = started(start_in(folder.path()));
     auto store = store_of(directory);
     take_away(commit(store, {draft_of({{"a", "x"}})}).path() / "manifest.json", {"run_id"});
   }
   take_away(folder.path() / "run/run.json", {"run_id", "has_checkpoints"});
-  RunDirectory const directory{start_in(folder.path())};
+  auto const directory = started(start_in(folder.path()));
   CHECK(directory.attempt() == 2);
   auto store = store_of(directory);
   auto const found = newest(store);
@@ -238,15 +238,15 @@ TEST_CASE("a pipe in place of a file keeps no start waiting") {
       auto const found = newest(store, &skipped);
       return std::to_string(found->number()) + skipped.at(0).second;
     });
-    CHECK(outcome.text == "1file '" + std::string{file} + "' is not a file");
+    CHECK(outcome.text == "1file '" + std::string{file} + "' is not a regular file");
   }
-  (void)RunDirectory{start_in(folder.path())};
+  (void)started(start_in(folder.path()));
   replace_by_pipe(folder.path() / "run/run.json");
   auto const outcome = in_child([&] {
     ::alarm(60);
-    return std::to_string(RunDirectory{start_in(folder.path())}.attempt());
+    return std::to_string(started(start_in(folder.path())).attempt());
   });
-  check_contains(outcome.text, "run.json': it is not a file");
+  check_contains(outcome.text, "run.json': it is not a regular file");
 }
 
 TEST_CASE("a manifest or a record that claims a terabyte is damaged, and no memory is asked for it") {
@@ -257,8 +257,8 @@ TEST_CASE("a manifest or a record that claims a terabyte is damaged, and no memo
   CHECK(newest(store, &skipped)->number() == 1);
   REQUIRE(skipped.size() == 1);
   check_contains(skipped[0].second, "manifest.json: it has 1099511627776 bytes, and at most 268435456 can be");
-  (void)RunDirectory{start_in(folder.path())};
+  (void)started(start_in(folder.path()));
   enlarge(folder.path() / "run/run.json");
-  check_contains(thrown_error([&] { return RunDirectory{start_in(folder.path())}.attempt(); }),
+  check_contains(thrown_error([&] { return started(start_in(folder.path())).attempt(); }),
                  "foreign_run: reading '" + (folder.path() / "run/run.json").string() + "': it has 1099511627776");
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <raytrain/checkpoint/run_directory.hpp>
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -34,7 +35,7 @@ namespace {
 using Names = std::vector<std::string>;
 
 auto opening_error(RunStart const& start) -> std::string {
-  return thrown_error([&] { return RunDirectory{start}.attempt(); });
+  return thrown_error([&] { return started(start).attempt(); });
 }
 
 }  // namespace
@@ -46,7 +47,7 @@ TEST_CASE("a first start creates the folder and records who started what") {
   start.seed = 18446744073709551615U;
   start.raytrain_version = "0.1.0";
   start.hosts = {"a", "b"};
-  RunDirectory const directory{start};
+  auto const directory = started(start);
   CHECK(directory.path() == folder.path() / "deep/runs/run");
   CHECK(directory.name() == "run");
   CHECK(directory.attempt() == 1);
@@ -70,12 +71,12 @@ TEST_CASE("a first start creates the folder and records who started what") {
 TEST_CASE("a later start counts on, and knows how the one before ended and what it reported") {
   TemporaryFolder const folder;
   {
-    RunDirectory directory{start_in(folder.path())};
+    auto directory = started(start_in(folder.path()));
     directory.record_report_fields({"epoch", "loss"});
     directory.set_state("errored", "rank 1: \xFF lost");
     CHECK(read_run_record(directory.path()).error == "rank 1: \xEF\xBF\xBD lost");
   }
-  RunDirectory const directory{start_in(folder.path())};
+  auto const directory = started(start_in(folder.path()));
   CHECK(directory.attempt() == 2);
   CHECK(directory.previous_state() == "errored");
   CHECK(directory.report_fields() == Names{"epoch", "loss"});
@@ -86,17 +87,17 @@ TEST_CASE("a later start counts on, and knows how the one before ended and what 
 
 TEST_CASE("workers, seed and storage path may change between starts") {
   TemporaryFolder const folder;
-  (void)RunDirectory{start_in(folder.path() / "a")};
+  (void)started(start_in(folder.path() / "a"));
   std::filesystem::rename(folder.path() / "a", folder.path() / "b");
   auto start = start_in(folder.path() / "b");
   start.world_size = WorldSize{8};
   start.seed = 7;
-  CHECK(RunDirectory{start}.attempt() == 2);
+  CHECK(started(start).attempt() == 2);
 }
 
 TEST_CASE("the run of another program or backend is refused with both identities, and stays as it was") {
   TemporaryFolder const folder;
-  RunDirectory{start_in(folder.path())}.record_report_fields({"epoch", "loss"});
+  started(start_in(folder.path())).record_report_fields({"epoch", "loss"});
   auto const before = read_text(folder.path() / "run/run.json");
   auto other = start_in(folder.path());
   other.program = "cifar";
@@ -116,7 +117,7 @@ TEST_CASE("the fields of the first report are recorded once, and other ones are 
   FaultyFiles files;
   auto syncs = 0;
   files.before = [&](std::string const& step) { return syncs += step == "sync" ? 1 : 0, 0; };
-  RunDirectory directory{start_in(folder.path()), files};
+  auto directory = started(start_in(folder.path()), files);
   directory.record_report_fields({"epoch", "loss"});
   CHECK(read_run_record(directory.path()).identity.report_fields == Names{"epoch", "loss"});
   auto const syncs_before = syncs;
@@ -134,7 +135,7 @@ TEST_CASE("the fields of the first report are recorded once, and other ones are 
 TEST_CASE("Resume::fresh removes what raytrain owns, counts on, and leaves the rest") {
   TemporaryFolder const folder;
   {
-    RunDirectory directory{start_in(folder.path())};
+    auto directory = started(start_in(folder.path()));
     directory.record_report_fields({"epoch"});
     directory.set_state("finished");
     write_text(directory.checkpoints_path() / "checkpoint_000001/model", "m");
@@ -145,7 +146,7 @@ TEST_CASE("Resume::fresh removes what raytrain owns, counts on, and leaves the r
   }
   auto start = fresh_in(folder.path());
   start.program = "another";
-  RunDirectory const directory{start};
+  auto const directory = started(start);
   CHECK(directory.attempt() == 2);
   CHECK(directory.previous_state().empty());
   CHECK(directory.report_fields().empty());
@@ -156,7 +157,7 @@ TEST_CASE("Resume::fresh removes what raytrain owns, counts on, and leaves the r
 
 TEST_CASE("Resume::fresh where nothing is starts at the beginning") {
   TemporaryFolder const folder;
-  CHECK(RunDirectory{fresh_in(folder.path())}.attempt() == 1);
+  CHECK(started(fresh_in(folder.path())).attempt() == 1);
 }
 
 TEST_CASE("Resume::fresh deletes nothing when the checkpoints' folder holds something that is not raytrain's") {
@@ -174,20 +175,80 @@ TEST_CASE(
   TemporaryFolder const folder;
   auto const disk = folder.path() / "big disk";
   write_text(disk / "checkpoint_000001/model", "m");
-  (void)RunDirectory{start_in(folder.path())};
+  (void)started(start_in(folder.path()));
   auto const checkpoints = folder.path() / "run/checkpoints";
   std::filesystem::remove(checkpoints);
   std::filesystem::create_directory_symlink(disk, checkpoints);
-  CHECK(RunDirectory{fresh_in(folder.path())}.attempt() == 2);
+  CHECK(started(fresh_in(folder.path())).attempt() == 2);
   CHECK(names_below(checkpoints).empty());
-  CHECK(RunDirectory{start_in(folder.path())}.attempt() == 3);
+  CHECK(started(start_in(folder.path())).attempt() == 3);
   CHECK(names_below(folder.path() / "run") == Names{".lock", "checkpoints", "run.json"});
   CHECK(read_text(disk / "checkpoint_000001/model") == "m");
 }
 
+TEST_CASE("a link to checkpoints that leads nowhere is an error at the start, and Resume::fresh takes it away") {
+  TemporaryFolder const folder;
+  (void)started(start_in(folder.path()));
+  auto const checkpoints = folder.path() / "run/checkpoints";
+  std::filesystem::remove(checkpoints);
+  std::filesystem::create_directory_symlink(folder.path() / "not mounted", checkpoints);
+  check_contains(opening_error(start_in(folder.path())),
+                 "io: opening the run in '" + (folder.path() / "run").string() + "': '" + checkpoints.string() +
+                     "' is a link that leads to no folder; mount or create the folder");
+  CHECK(read_run_record(folder.path() / "run").attempts == 1);
+  CHECK(started(fresh_in(folder.path())).attempt() == 2);
+  CHECK(std::filesystem::symlink_status(checkpoints).type() == std::filesystem::file_type::directory);
+  CHECK(names_below(folder.path() / "run") == Names{".lock", "checkpoints", "run.json"});
+}
+
+TEST_CASE("a file where the checkpoints' folder would be is an error at every start, and nothing is deleted") {
+  TemporaryFolder const folder;
+  (void)started(start_in(folder.path()));
+  auto const checkpoints = folder.path() / "run/checkpoints";
+  std::filesystem::remove(checkpoints);
+  write_text(checkpoints, "mine");
+  for (auto const& start : {start_in(folder.path()), fresh_in(folder.path())}) {
+    check_contains(opening_error(start), checkpoints.string() + "' is not a folder; move it elsewhere");
+  }
+  CHECK(read_text(checkpoints) == "mine");
+  CHECK(read_run_record(folder.path() / "run").attempts == 1);
+}
+
+TEST_CASE("Resume::fresh deletes nothing when a folder lies where a file of the run would be") {
+  TemporaryFolder const folder;
+  write_text(started(start_in(folder.path())).checkpoints_path() / "checkpoint_000001/a", "a");
+  for (auto const* name : {"progress.jsonl", "progress.csv"}) {
+    auto const place = folder.path() / "run" / name;
+    std::filesystem::create_directory(place);
+    check_contains(opening_error(fresh_in(folder.path())),
+                   "foreign_run: deleting the run in '" + (folder.path() / "run").string() + "' (Resume::fresh): '" +
+                       place.string() + "' is a folder; move it elsewhere");
+    std::filesystem::remove(place);
+  }
+  CHECK(read_text(folder.path() / "run/checkpoints/checkpoint_000001/a") == "a");
+}
+
+TEST_CASE("a lock that is no regular file is named as such, with what to do, and keeps no start waiting") {
+  TemporaryFolder const folder;
+  (void)started(start_in(folder.path()));
+  auto const lock = folder.path() / "run/.lock";
+  std::filesystem::remove(lock);
+  auto const check = [&] {
+    check_contains(opening_error(start_in(folder.path())),
+                   "io: locking the run in '" + (folder.path() / "run").string() + "': '" + lock.string() +
+                       "' is not a regular file; remove it, raytrain makes its own");
+    std::filesystem::remove(lock);
+  };
+  REQUIRE(::mkfifo(lock.c_str(), 0666) == 0);
+  check();
+  std::filesystem::create_directory(lock);
+  check();
+  CHECK(started(start_in(folder.path())).attempt() == 2);
+}
+
 TEST_CASE("a record with any byte changed or cut off is refused, with what can be done about it") {
   TemporaryFolder const folder;
-  RunDirectory{start_in(folder.path())}.set_state("finished");
+  started(start_in(folder.path())).set_state("finished");
   auto const path = folder.path() / "run/run.json";
   auto const whole = read_text(path);
   auto const check_refused = [&](std::string const& content) {
@@ -204,13 +265,13 @@ TEST_CASE("a record with any byte changed or cut off is refused, with what can b
   }
   check_refused(std::string(whole.size(), '\0'));
   check_contains(opening_error(start_in(folder.path())), "or remove that file to go on from the checkpoints beside it");
-  CHECK(RunDirectory{fresh_in(folder.path())}.attempt() == 1);
+  CHECK(started(fresh_in(folder.path())).attempt() == 1);
 }
 
 TEST_CASE("a folder whose record is gone is taken up again, with its checkpoints") {
   TemporaryFolder const folder;
   write_text(folder.path() / "run/checkpoints/checkpoint_000004/a", "a");
-  RunDirectory const directory{start_in(folder.path())};
+  auto const directory = started(start_in(folder.path()));
   CHECK(directory.attempt() == 1);
   CHECK(names_below(directory.checkpoints_path()) == Names{"checkpoint_000004"});
 }
@@ -234,7 +295,7 @@ TEST_CASE("reading the record of a folder that holds no run says what to name") 
 TEST_CASE("a folder is one process's at a time: the second one is told whose, and gets in when the first has ended") {
   TemporaryFolder const folder;
   {
-    RunDirectory directory{start_in(folder.path())};
+    auto directory = started(start_in(folder.path()));
     auto const here = "it is in use by process " + std::to_string(::getpid()) + " on ";
     check_contains(opening_error(start_in(folder.path())), "invalid_call: opening the run in '");
     check_contains(opening_error(start_in(folder.path())), here);
@@ -246,15 +307,15 @@ TEST_CASE("a folder is one process's at a time: the second one is told whose, an
     check_contains(opening_error(start_in(folder.path())), here);
     CHECK(names_below(folder.path() / "run") == Names{".lock", "checkpoints", "run.json"});
   }
-  auto const child = in_child([&] { return std::to_string(RunDirectory{start_in(folder.path())}.attempt()); });
+  auto const child = in_child([&] { return std::to_string(started(start_in(folder.path())).attempt()); });
   CHECK(child.text == "2");
-  CHECK(RunDirectory{start_in(folder.path())}.attempt() == 3);
+  CHECK(started(start_in(folder.path())).attempt() == 3);
 }
 
 TEST_CASE("a run stays one process's although somebody removes the file that says so, or puts another in its place") {
   TemporaryFolder const folder;
   auto const lock = folder.path() / "run/.lock";
-  RunDirectory const directory{start_in(folder.path())};
+  auto const directory = started(start_in(folder.path()));
   std::filesystem::remove(lock);
   check_contains(opening_error(start_in(folder.path())), "invalid_call: opening the run in '");
   check_contains(opening_error(fresh_in(folder.path())), "in use by another process, whose file '" + lock.string());
@@ -292,7 +353,7 @@ TEST_CASE("whatever step of a first start fails, nothing is left of it, not even
         return left-- == 0 ? problem : 0;
       };
       try {
-        (void)RunDirectory{start_in(folder.path() / "deep/runs"), files};
+        (void)started(start_in(folder.path() / "deep/runs"), files);
         break;
       } catch (Error const& error) {
         CHECK(error.code() == Errc::io);
@@ -310,13 +371,13 @@ TEST_CASE("whatever step of a later start fails, the run stays as it was") {
   for (auto step = 0;; ++step) {
     CAPTURE(step);
     TemporaryFolder const folder;
-    RunDirectory{start_in(folder.path())}.set_state("finished");
+    started(start_in(folder.path())).set_state("finished");
     FaultyFiles files;
     auto left = step;
     files.before = [&](std::string const& name) { return !name.starts_with("remove") && left-- == 0 ? ENOSPC : 0; };
     auto const before = names_below(folder.path() / "run");
     try {
-      (void)RunDirectory{start_in(folder.path()), files};
+      (void)started(start_in(folder.path()), files);
       CHECK(step > 3);
       break;
     } catch (Error const& error) {
@@ -330,10 +391,10 @@ TEST_CASE("whatever step of a later start fails, the run stays as it was") {
 
 TEST_CASE("opening a run that is there syncs twice and no more: the new record, and its name") {
   TemporaryFolder const folder;
-  (void)RunDirectory{start_in(folder.path())};
+  (void)started(start_in(folder.path()));
   FaultyFiles files;
   auto syncs = 0;
   files.before = [&](std::string const& step) { return syncs += step == "sync" ? 1 : 0, 0; };
-  (void)RunDirectory{start_in(folder.path()), files};
+  (void)started(start_in(folder.path()), files);
   CHECK(syncs == 2);
 }

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <filesystem>
+#include <utility>
 
+#include <raytrain/checkpoint/detail/file_system.hpp>
 #include <raytrain/checkpoint/run_directory.hpp>
 
 /// A start of the run 'run' of one program.
@@ -15,4 +17,12 @@
   auto start = start_in(storage);
   start.fresh = true;
   return start;
+}
+
+/// A start that nothing refused.
+inline auto started(raytrain::RunStart start, raytrain::detail::FileSystem& files = raytrain::detail::system_files())
+    -> raytrain::RunDirectory {
+  raytrain::RunDirectory directory{std::move(start), files};
+  directory.record_start();
+  return directory;
 }

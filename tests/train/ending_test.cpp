@@ -185,7 +185,7 @@ TEST_CASE("reports that are gone from progress.jsonl are told of, and a line tha
   contains(warnings[0], " are 2 damaged lines; it was");
   std::filesystem::remove(progress);
   REQUIRE(::mkfifo(progress.c_str(), 0666) == 0);
-  contains(message_of([&] { MinimalTrainer{epochs_up_to(1), config_in(folder)}.fit(); }), "it is not a file");
+  contains(message_of([&] { MinimalTrainer{epochs_up_to(1), config_in(folder)}.fit(); }), "it is not a regular file");
 }
 
 TEST_CASE("a state is copied once the one before is written, so that one copy is held") {

@@ -1,8 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a start takes over from the one before it: reports of all ranks, and nothing that would not fit together.
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -57,6 +63,20 @@ class SpreadThreads : public Launcher {
   ThreadLauncher threads_;
 };
 
+// All files and folders, with the content of the files, but for the lock's, which names who held it last.
+auto files_below(std::filesystem::path const& folder) -> std::map<std::string, std::string> {
+  std::map<std::string, std::string> contents;
+  for (auto const& entry : std::filesystem::recursive_directory_iterator{folder}) {
+    std::string text;
+    if (entry.is_regular_file() && entry.path().filename() != ".lock") {
+      std::ifstream file{entry.path(), std::ios::binary};
+      text.assign(std::istreambuf_iterator<char>{file}, {});
+    }
+    contents.emplace(entry.path().string(), std::move(text));
+  }
+  return contents;
+}
+
 }  // namespace
 
 TEST_CASE("a start that goes on loses no report of any rank, although the ranks reported differently often") {
@@ -107,6 +127,37 @@ TEST_CASE("another seed or dataset than before the checkpoint is warned of, and 
   REQUIRE(result.warnings.size() == 2);
   CHECK(result.warnings[0] == "goes on from checkpoint_000002, before which RunConfig::seed was 1; it is 2 now");
   CHECK(result.warnings[1] == "goes on from checkpoint_000002, before which dataset 'train' had 8 rows; it has 6 now");
+}
+
+TEST_CASE("a start that is refused leaves the run's folder as it was, above all its record") {
+  TemporaryFolder const folder;
+  auto const config = resumed_in(folder, 1);
+  auto const run = folder.path() / "r";
+  auto const checkpoints = run / "checkpoints";
+  auto const check_refused = [&](std::string const& why) {
+    auto const before = files_below(run);
+    contains(message_of([&] { MinimalTrainer{epochs_up_to(4), config}.fit(); }), why);
+    CHECK(files_below(run) == before);
+  };
+  MinimalTrainer{epochs_up_to(2), config}.fit();
+  CHECK(read_run_record(run).state == "finished");
+
+  std::filesystem::rename(run / "progress.jsonl", folder.path() / "progress");
+  REQUIRE(::mkfifo((run / "progress.jsonl").c_str(), 0666) == 0);
+  check_refused("progress.jsonl': it is not a regular file");
+  std::filesystem::rename(folder.path() / "progress", run / "progress.jsonl");
+
+  for (auto const& entry : std::filesystem::directory_iterator{checkpoints}) {
+    std::filesystem::resize_file(entry.path() / "manifest.json", 5);
+  }
+  check_refused("each is damaged");
+  std::filesystem::remove_all(checkpoints);
+  check_refused("it had checkpoints by its run.json, and there are none");
+  std::filesystem::remove(run / "run.json");
+  std::filesystem::remove(run / "progress.jsonl");
+  std::filesystem::remove(run / ".lock");
+  std::filesystem::create_directory(run / "progress.jsonl");
+  check_refused("progress.jsonl': it is not a regular file");
 }
 
 TEST_CASE("run.json names the hosts of all workers, each once and in rank order") {

@@ -127,7 +127,7 @@ class Checkpoint {
   [[nodiscard]] auto is_file(std::string_view name) const -> bool {
     auto const type = detail::type_of(path_ / name);
     if (type == std::filesystem::file_type::not_found) return false;
-    if (type != std::filesystem::file_type::regular) refuse(std::string{name}, "is not a file");
+    if (type != std::filesystem::file_type::regular) refuse(std::string{name}, "is not a regular file");
     return true;
   }
 

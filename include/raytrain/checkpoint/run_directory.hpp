@@ -51,25 +51,22 @@ struct RunStart {
 /// Threads: one at a time.
 class RunDirectory {
  public:
-  /// Creates what is missing, and records the start.
+  /// Locks the folder, and deletes the run in it if the start is `fresh`. Records nothing before `record_start`: until
+  /// then the start may still be refused, by destroying this, and leaves nothing that was not there before.
   ///
   /// Errors: `invalid_config` when the storage path leads through a file; `foreign_run` for the run of another program
   /// or backend, and for a damaged record; `invalid_call` when another process trains in it; `io` when it cannot be
-  /// written, for want of rights or room. After an error nothing is left that was not there before.
+  /// written, for want of rights or room, and for something else in place of a file or folder of ours.
   explicit RunDirectory(RunStart start, detail::FileSystem& files = detail::system_files())
-      : path_{std::filesystem::absolute(start.storage_path / start.name).lexically_normal()}, files_{&files} {
+      : path_{std::filesystem::absolute(start.storage_path / start.name).lexically_normal()},
+        files_{&files},
+        created_{files} {
     if (start.name.empty()) {
       throw Error{Errc::invalid_config, "RunConfig::name", "must not be empty", "name the run"};
     }
     start.program = to_utf8(start.program);
-    Created created{files};
-    try {
-      create_directories(created);
-      open(std::move(start), created);
-    } catch (...) {
-      created.undo();
-      throw;
-    }
+    create_directories();
+    open(std::move(start));
   }
 
   RunDirectory(RunDirectory&&) noexcept = default;
@@ -96,6 +93,16 @@ class RunDirectory {
   [[nodiscard]] auto begin_with(std::optional<Checkpoint> const& checkpoint) const -> Begin {
     auto const path = checkpoint ? std::optional{checkpoint->path().string()} : std::nullopt;
     return {name(), path_.string(), attempt(), record_.started_at, path, report_fields()};
+  }
+
+  /// Records the start as "running", and creates the folder of checkpoints. Durable when it returns.
+  ///
+  /// Errors: `io`; the record is then the one before.
+  void record_start() {
+    if (detail::make_directory(*files_, checkpoints_path())) created_.add(checkpoints_path());
+    if (is_new_) created_.add(record_path());
+    write_record();
+    created_.keep();
   }
 
   /// Makes the fields of the first report part of the run's identity; later ones are compared.
@@ -144,19 +151,26 @@ class RunDirectory {
   }
 
  private:
-  /// What a start has created so far, so that a failure can take it back.
+  /// Takes back what a start has created, unless it is told to keep it.
   class Created {
    public:
-    explicit Created(detail::FileSystem& files) : files_{files} {}
-    void add(std::filesystem::path path) { paths_.push_back(std::move(path)); }
-    void undo() noexcept {
+    explicit Created(detail::FileSystem& files) noexcept : files_{&files} {}
+    Created(Created&& other) noexcept : files_{other.files_}, paths_{std::exchange(other.paths_, {})} {}
+    auto operator=(Created&& other) noexcept -> Created& {
+      std::swap(files_, other.files_);
+      std::swap(paths_, other.paths_);
+      return *this;
+    }
+    ~Created() {
       for (auto path = paths_.rbegin(); path != paths_.rend(); ++path) {
-        if (files_.remove_file(*path) != 0) (void)files_.remove_directory(*path);
+        if (files_->remove_file(*path) != 0) (void)files_->remove_directory(*path);
       }
     }
+    void add(std::filesystem::path path) { paths_.push_back(std::move(path)); }
+    void keep() noexcept { paths_.clear(); }
 
    private:
-    detail::FileSystem& files_;
+    detail::FileSystem* files_;
     std::vector<std::filesystem::path> paths_;
   };
 
@@ -166,9 +180,10 @@ class RunDirectory {
 
   void write_record() { detail::replace_file(*files_, record_path(), detail::write_sealed(record_)); }
 
-  void create_directories(Created& created);
-  void open(RunStart start, Created& created);
+  void create_directories();
+  void open(RunStart start);
   void check_identity(RunRecord const& found, RunStart const& start) const;
+  void check_checkpoints_folder(bool fresh) const;
   void check_only_ours() const;
   void adopt_checkpoints();
   void delete_run(bool fresh);
@@ -177,10 +192,12 @@ class RunDirectory {
   detail::FileSystem* files_;
   std::optional<detail::DirectoryLock> lock_;
   RunRecord record_;
+  bool is_new_ = false;  ///< No run.json is there yet.
   std::string previous_state_;
+  Created created_;  // behind the lock, so that it is taken back while nobody else gets in
 };
 
-inline void RunDirectory::create_directories(Created& created) {
+inline void RunDirectory::create_directories() {
   std::vector<std::filesystem::path> missing;
   auto existing = path_;
   std::error_code problem;
@@ -197,15 +214,15 @@ inline void RunDirectory::create_directories(Created& created) {
   }
   for (auto path = missing.rbegin(); path != missing.rend(); ++path) {
     if (!detail::make_directory(*files_, *path)) continue;
-    created.add(*path);
+    created_.add(*path);
     detail::sync_directory(*files_, path->parent_path());
   }
 }
 
-inline void RunDirectory::open(RunStart start, Created& created) {
+inline void RunDirectory::open(RunStart start) {
   auto const lock_path = path_ / ".lock";
   lock_.emplace(lock_path);
-  if (lock_->is_new()) created.add(lock_path);
+  if (lock_->is_new()) created_.add(lock_path);
 
   std::optional<RunRecord> found;
   try {
@@ -214,9 +231,10 @@ inline void RunDirectory::open(RunStart start, Created& created) {
     auto const is_damaged = error.code() == Errc::foreign_run;
     if (error.code() != Errc::not_found && !(is_damaged && start.fresh)) throw;
   }
+  check_checkpoints_folder(start.fresh);
   if (start.fresh) check_only_ours();
   // That folder is there when a crash came into the way of deleting a run.
-  auto const deletes = start.fresh || detail::type_of(trash_path()) != std::filesystem::file_type::not_found;
+  auto const deletes = start.fresh || detail::link_type_of(trash_path()) != std::filesystem::file_type::not_found;
   if (found && !deletes) {
     check_identity(*found, start);
     record_ = *found;
@@ -238,11 +256,8 @@ inline void RunDirectory::open(RunStart start, Created& created) {
     record_.run_id = fmt::format("{} {} {:08x}", to_utf8(start.name), record_.started_at, std::random_device{}());
   }
   record_.format = RunRecord::newest_format;
+  is_new_ = !found;
   if (deletes) delete_run(start.fresh);
-
-  if (detail::make_directory(*files_, checkpoints_path())) created.add(checkpoints_path());
-  if (!found) created.add(record_path());
-  write_record();
 }
 
 // The record was lost or removed: this is the run that the checkpoints name, so that it can go on from them.
@@ -273,6 +288,18 @@ inline void RunDirectory::check_identity(RunRecord const& found, RunStart const&
               "choose another RunConfig::name, or delete that run by RunConfig::resume = Resume::fresh"};
 }
 
+// A link to a folder will do; `fresh` takes away any link, and leaves alone what it leads to.
+inline void RunDirectory::check_checkpoints_folder(bool fresh) const {
+  auto const path = checkpoints_path();
+  auto const is_link = detail::link_type_of(path) == std::filesystem::file_type::symlink;
+  auto const type = detail::type_of(path);
+  if (type == std::filesystem::file_type::directory) return;
+  if (type == std::filesystem::file_type::not_found && (!is_link || fresh)) return;
+  throw Error{Errc::io, "opening the run in '" + path_.string() + "'",
+              "'" + path.string() + "' is " + (is_link ? "a link that leads to no folder" : "not a folder"),
+              is_link ? "mount or create the folder it leads to, or remove the link" : "move it elsewhere"};
+}
+
 inline void RunDirectory::check_only_ours() const {
   for (auto const& name : detail::names_in(checkpoints_path())) {
     if (detail::parse_checkpoint(name) || detail::parse_leftover(name)) continue;
@@ -280,14 +307,18 @@ inline void RunDirectory::check_only_ours() const {
                 "'" + (checkpoints_path() / name).string() + "' is not raytrain's",
                 "move it elsewhere, or choose another RunConfig::name"};
   }
+  for (auto const name : {progress_file_name, csv_file_name}) {
+    if (detail::link_type_of(path_ / name) != std::filesystem::file_type::directory) continue;
+    throw Error{Errc::foreign_run, "deleting the run in '" + path_.string() + "' (Resume::fresh)",
+                "'" + (path_ / name).string() + "' is a folder", "move it elsewhere"};
+  }
 }
 
 // From the one rename on the run is as good as deleted: a later start completes what is left to do.
 inline void RunDirectory::delete_run(bool fresh) {
   auto const trash = trash_path();
   if (fresh) {
-    std::error_code ignored;
-    if (!std::filesystem::exists(checkpoints_path(), ignored)) {
+    if (detail::link_type_of(checkpoints_path()) == std::filesystem::file_type::not_found) {
       (void)detail::make_directory(*files_, trash);
     } else {
       detail::remove_tree(*files_, trash);

@@ -83,17 +83,12 @@ class RunDriver {
       signals.emplace("training '" + plan_.directory.name() + "'",
                       [this](std::uint32_t times) { events_.push(RunEvent{StopRequest{times}}); });
     }
-    store_.sweep();
     std::vector<std::string> reasons;
     auto const checkpoint = store_.newest_valid([&](std::filesystem::path const& path, std::string_view reason) {
       skipped_.push_back(path);
       reasons.push_back("skipped " + path.string() + ": " + std::string{reason});
     });
-    if (checkpoint) {
-      plan_.directory.record_checkpoint();
-    } else {
-      plan_.directory.check_none_lost();
-    }
+    if (!checkpoint) plan_.directory.check_none_lost();
     history_ = RunHistory::read(plan_.directory.progress_path());
     if (auto const missing = history_.missing_until(checkpoint ? checkpoint->training_iteration() : 0);
         !missing.empty()) {
@@ -101,6 +96,10 @@ class RunDriver {
                         missing + "; it was removed or changed");
     }
     controller_.emplace(launcher_.size(), plan_.run.checkpoint, scored(whole_checkpoints(), plan_.run.checkpoint));
+    // Nothing of the run has changed if it was refused before this.
+    plan_.directory.record_start();
+    if (checkpoint) plan_.directory.record_checkpoint();
+    store_.sweep();
     announce(checkpoint);
     for (auto& text : reasons) warn(std::move(text));
     if (checkpoint) warn_of_other_data(*checkpoint);

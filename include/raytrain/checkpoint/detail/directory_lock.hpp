@@ -14,6 +14,7 @@
 
 #include <raytrain/checkpoint/detail/io_error.hpp>
 #include <raytrain/checkpoint/detail/kept_from_forks.hpp>
+#include <raytrain/checkpoint/detail/read_file.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/file_descriptor.hpp>
 #include <raytrain/core/host_name.hpp>
@@ -56,6 +57,11 @@ class DirectoryLock {
   }
 
   void open(std::filesystem::path const& file) {
+    auto const type = type_of(file);
+    if (type != std::filesystem::file_type::regular && type != std::filesystem::file_type::not_found) {
+      throw Error{Errc::io, "locking the run in '" + file.parent_path().string() + "'",
+                  "'" + file.string() + "' is not a regular file", "remove it, raytrain makes its own"};
+    }
     file_ = FileDescriptor{::open(file.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666)};
     is_new_ = file_.is_open();
     if (!is_new_ && errno == EEXIST) file_ = FileDescriptor{::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666)};

@@ -34,6 +34,14 @@ namespace raytrain::detail {
   return type;
 }
 
+/// The same, but of a link the link itself.
+[[nodiscard]] inline auto link_type_of(std::filesystem::path const& path) -> std::filesystem::file_type {
+  std::error_code problem;
+  auto const type = std::filesystem::symlink_status(path, problem).type();
+  if (type == std::filesystem::file_type::none) throw io_error("looking at", path, problem.value());
+  return type;
+}
+
 /// A file opened for reading.
 ///
 /// Errors: every function throws `io`.
@@ -44,7 +52,7 @@ class InputFile {
     if (!file_.is_open()) throw io_error("opening", path_, errno);
     // Reading a pipe in its place would wait for a writer for ever.
     if (!S_ISREG(status().st_mode)) {
-      throw Error{Errc::io, "opening '" + path_.string() + "'", "it is not a file", "move it elsewhere"};
+      throw Error{Errc::io, "opening '" + path_.string() + "'", "it is not a regular file", "move it elsewhere"};
     }
   }
 

@@ -24,7 +24,7 @@ inline constexpr std::string_view merged_name = "merged";
 /// What is not, or no longer, a checkpoint.
 struct Leftover {
   std::uint64_t generation{};
-  std::uint64_t number{};  ///< Of the checkpoint; what is staged has no number in the store yet, only a count.
+  std::uint64_t number{};  ///< Of a removed checkpoint; of a staged one, which has none yet, its count in that start.
 };
 
 [[nodiscard]] inline auto checkpoint_name(std::uint64_t number) -> std::string {
@@ -45,7 +45,8 @@ struct Leftover {
   return number;
 }
 
-/// Numbers beyond are no checkpoints' of ours: there is always room for the next one.
+/// The highest number that a checkpoint can have. A folder with a higher one is not taken for a checkpoint, so that the
+/// number of the next one never overflows.
 inline constexpr std::uint64_t last_checkpoint_number = 999'999'999'999'999;
 
 /// Nothing for a name that is not exactly that of a checkpoint.
