@@ -15,7 +15,7 @@ inline constexpr std::size_t sip_hash_bytes = 16;
 
 using SipHash = std::array<std::byte, sip_hash_bytes>;
 
-/// A hash that only who knows the key can compute or foresee: SipHash-2-4 with a result of 128 bits.
+/// SipHash-2-4 with a result of 128 bits. Nobody can compute or predict the hash without the key.
 ///
 /// Source: Aumasson and Bernstein, "SipHash: a fast short-input PRF", INDOCRYPT 2012; the wider result is that of the
 ///         authors' reference implementation.
