@@ -87,7 +87,57 @@ void check_says(std::string const& text, std::string const& part) {
   CHECK_MESSAGE(text.find(part) != std::string::npos, "without: " << part);
 }
 
+/// Takes six steps, of input 1 to 6, but for those that the rank leaves out as a whole; gives the weight of each rank.
+auto weights_without(std::array<std::vector<int>, 2> const& left_out, Tensors& weights) -> TrainTorch {
+  weights.resize(2);
+  return [&weights, left_out](TorchContext& ctx) {
+    auto const rank = ctx.world_rank().value;
+    auto model = ctx.prepare_model([] { return Mean{}; });
+    torch::optim::SGD optimizer{model->parameters(), 1.0};
+    for (int step = 1; step <= 6; ++step) {
+      if (std::ranges::count(left_out[rank], step) > 0) continue;
+      optimizer.zero_grad();
+      model(all(step)).backward();
+      optimizer.step();
+    }
+    ctx.report(Epoch{0, 0.0});
+    weights[rank] = model->w.detach();
+  };
+}
+
 }  // namespace
+
+TEST_CASE(
+    "a rank that takes fewer steps on data of the program's own than another is refused, wherever it left one out") {
+  Tensors weights;
+  for (int const step : {1, 3, 6}) {
+    CAPTURE(step);
+    auto const text = failure_in(weights_without({std::vector<int>{}, std::vector{step}}, weights));
+    check_says(text,
+               "rank 1 has ended while rank 0 waits in all_reduce(20 x float32, average) for backward 6 of model 1");
+    check_says(text, "make every rank call the same operations, as often");
+  }
+}
+
+TEST_CASE("as many steps on every rank are averaged in their order, as they are when nobody leaves one out") {
+  Tensors weights;
+  auto const result = run_once({}, weights_without({std::vector{2}, std::vector{5}}, weights));
+  // 1 with 1, 3 with 2, 4 with 3, 5 with 4, 6 with 6.
+  CHECK(same_bits(weights, {all(-17.5), all(-17.5)}));
+  CHECK(warnings_with(result, "parameters") == 0);
+}
+
+TEST_CASE("a rank that leaves out the last step of an epoch is told when another rank reaches their next collective") {
+  auto const text = failure_in([](TorchContext& ctx) {
+    auto model = ctx.prepare_model([] { return Mean{}; });
+    for (int step = 0; step < 3; ++step) {
+      if (step < 2 || ctx.world_rank() == Rank{0}) model(all(step)).backward();
+    }
+    ctx.barrier();
+  });
+  check_says(text, "rank 0 calls all_reduce(20 x float32, average) for backward 3 of model 1");
+  check_says(text, "but rank 1 calls barrier(); make every rank run the same backwards in the same order");
+}
 
 TEST_CASE("two models of one size that ranks use in another order are refused, and the error names both") {
   auto const text = failure_in([](TorchContext& ctx) {
@@ -288,6 +338,25 @@ TEST_CASE("torch::autograd::grad exchanges nothing and touches no gradient; a ba
     CHECK_FALSE(model->w.grad().defined());
     slope.sum().backward();
     CHECK(torch::equal(model->w.grad(), all(3)));
+  });
+}
+
+TEST_CASE("a backward into chosen parameters is averaged for these, and leaves the others alone") {
+  struct Two : torch::nn::Module {
+    torch::Tensor v = register_parameter("v", torch::zeros({4}));
+    torch::Tensor w = register_parameter("w", torch::zeros({4}));
+  };
+  run_once({}, [](TorchContext& ctx) {
+    auto model = ctx.prepare_model([] { return Two{}; });
+    auto const rank = ctx.world_rank().value;
+    auto const loss = ((model->v + model->w) * all(1 + rank)).sum();
+    // Both ranks call it, so that an exchange would succeed.
+    auto const own = torch::autograd::grad({loss}, {model->v, model->w}, {}, true);
+    CHECK(same_bits(own, {all(1 + rank), all(1 + rank)}));
+    CHECK_FALSE(model->w.grad().defined());
+    loss.backward({}, false, false, {{model->w}});
+    CHECK(torch::equal(model->w.grad(), all(1.5)));
+    CHECK_FALSE(model->v.grad().defined());
   });
 }
 

@@ -15,6 +15,8 @@
 
 #include <raytrain/collective/mpi.hpp>
 #include <raytrain/collective/mpi_group.hpp>
+#include <raytrain/collective/purposed_collective.hpp>
+#include <raytrain/collective/worker_collective.hpp>
 #include <raytrain/core/stopped.hpp>
 
 #include "conformance.hpp"
@@ -25,8 +27,10 @@ using conformance::refusal;
 using raytrain::MpiCollective;
 using raytrain::MpiGroup;
 using raytrain::MpiOptions;
+using raytrain::PurposedCollective;
 using raytrain::Rank;
 using raytrain::ReduceOp;
+using raytrain::WorkerCollective;
 using raytrain::WorldSize;
 using namespace std::chrono_literals;
 
@@ -275,6 +279,39 @@ TEST_CASE_TEMPLATE("ranks of several hosts that call something else are told bot
       CHECK(again.ends_with(said + "; let the error end the training function"));
       meet();
     }
+  }
+}
+
+TEST_CASE_TEMPLATE("ranks of several hosts whose backwards belong to other models are told both within 32 operations",
+                   Setup, OnHostsOfTwo, OnManyHosts) {
+  if (ranks() < 2) return;
+  bool const is_of_first_hosts = me() < ranks() / 2;
+  for (std::uint32_t const alike : {0, 40}) {
+    CAPTURE(alike);
+    WorkerCollective collective{
+        MpiCollective{std::make_shared<MpiGroup>(MPI_COMM_WORLD, Setup::options(), Setup::pretence())}};
+    PurposedCollective averaging{collective};
+    std::vector<float> gradients(10);
+    auto const backward_of = [&](std::uint16_t model, std::uint32_t backward) {
+      averaging.purpose() = {.model = model, .backward = backward};
+      averaging.all_reduce(std::span{gradients}, ReduceOp::average);
+    };
+    for (std::uint32_t backward = 1; backward <= alike; ++backward) backward_of(1, backward);
+    auto const told = refusal([&] {
+      for (auto backward = alike + 1; backward <= alike + 33; ++backward) {
+        backward_of(is_of_first_hosts ? 1 : 2, backward);
+        backward_of(is_of_first_hosts ? 2 : 1, backward);
+      }
+    });
+    auto const call = [&](std::string const& model) {
+      return " calls all_reduce(10 x float32, average) for backward " + std::to_string(alike + 1) + " of model " +
+             model + " (after 0 samples of epoch 0)";
+    };
+    CAPTURE(told);
+    CHECK(told.starts_with("rank_mismatch: collective call: rank "));
+    CHECK(told.find(call("1") + ", but rank ") != std::string::npos);
+    CHECK(told.ends_with(call("2") + "; make every rank run the same backwards in the same order, on as many batches"));
+    meet();
   }
 }
 
