@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <raytrain/backend/torch/torch_checkpoint.hpp>
 
+#if __has_include(<torch/optim/schedulers/reduce_on_plateau_scheduler.h>)
+#include <torch/optim/schedulers/reduce_on_plateau_scheduler.h>
+#endif
+
 #include <cstddef>
 #include <string>
 #include <vector>
@@ -258,6 +262,42 @@ TEST_CASE_TEMPLATE("rates and their scheduler go on after a resume, as if there 
   CHECK(seen == expected);
   CHECK(expected.front() > 4 * expected.back());
 }
+
+#if __has_include(<torch/optim/schedulers/reduce_on_plateau_scheduler.h>)
+TEST_CASE(
+    "a scheduler that waits for a plateau is no state to save, and goes on where the metrics are replayed first") {
+  using Plateau = torch::optim::ReduceLROnPlateauScheduler;
+  static_assert(!TorchStepper<Plateau>);
+  constexpr auto metric = 1.0F;  // never becomes better
+  auto const rates = [&](std::uint64_t epochs, bool replays, std::filesystem::path const& folder) {
+    std::vector<double> seen;
+    run_in(folder, {.workers = 1}, [&](TorchContext& ctx) {
+      auto model = ctx.prepare_model([] { return Net{}; });
+      torch::optim::SGD optimizer{model->parameters(), 1.0};
+      Plateau scheduler{optimizer, Plateau::min, 0.5F, 3};
+      auto const begin = ctx.checkpoint() ? ctx.checkpoint()->training_iteration() : 0;
+      for (std::uint64_t epoch = 0; replays && epoch < begin; ++epoch) scheduler.step(metric);
+      (void)ctx.restore(model, optimizer);
+      for (auto epoch = begin; epoch < epochs; ++epoch) {
+        seen.push_back(optimizer.param_groups()[0].options().get_lr());
+        scheduler.step(metric);
+        ctx.report(Step{metric}, save(model, optimizer));
+      }
+    });
+    return seen;
+  };
+  TemporaryFolder const whole;
+  auto const expected = rates(12, true, whole.path());
+  CHECK(expected.front() == 1.0);
+  CHECK(expected.back() == 0.25);
+  for (bool const replays : {true, false}) {
+    TemporaryFolder const parts;
+    auto seen = rates(6, replays, parts.path());
+    for (auto const rate : rates(12, replays, parts.path())) seen.push_back(rate);
+    CHECK((seen == expected) == replays);
+  }
+}
+#endif
 
 TEST_CASE("a rate that a resumed program sets is replaced by the checkpoint's, with a warning") {
   TemporaryFolder const folder;

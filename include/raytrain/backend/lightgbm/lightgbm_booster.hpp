@@ -30,7 +30,7 @@ namespace raytrain {
 /// Name of LightGBM's model in a checkpoint.
 inline constexpr std::string_view lightgbm_file_name = "booster.txt";
 
-/// With what of a model LightGBM predicts.
+/// Which rounds of a model LightGBM predicts with, and on how many threads.
 struct LightGBMPrediction {
   int threads = 0;  ///< 0: as many as LightGBM likes.
   int rounds = 0;   ///< The first ones; 0: all.
@@ -141,7 +141,7 @@ class LightGBMBooster {
     return weights;
   }
 
-  /// Of a dataset with the features of the training, in their order.
+  /// Predicts each row of a dataset, whose features must be those of the training, in their order.
   ///
   /// Errors: as `LightGBMDataset`; `backend` for another number of features than the model has.
   [[nodiscard]] auto predict(Dataset const& data, LightGBMDatasetOptions const& options = {},

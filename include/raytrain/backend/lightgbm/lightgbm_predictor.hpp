@@ -35,8 +35,8 @@ class LightGBMPredictor {
   explicit LightGBMPredictor(std::filesystem::path const& model, PredictorOptions options = {})
       : LightGBMPredictor{LightGBMBooster{detail::read_model_file(model, "LightGBM")}, options} {}
 
-  /// Of all columns but those that the options name, or of those that they name as features; in their order, as in
-  /// training.
+  /// Predicts each row from the columns that the options name as features, or from all that they do not name. The order
+  /// must be that of the training.
   ///
   /// Errors: as `LightGBMDataset`; `backend` for another number of features than the model has; `invalid_call` for
   ///         interactions, which LightGBM does not compute.

@@ -19,15 +19,15 @@
 
 namespace raytrain::detail {
 
-/// Gradients of one model in one flat piece of memory per element type, so that one reduction serves all of them.
+/// Holds the gradients of one model in one flat array per element type, so that one reduction serves all of them.
 ///
-/// A parameter's gradient is made to lie there when a backward is about to compute it, whatever `zero_grad` did; then
-/// autograd adds to it in place. Behind the gradients lies one mark per parameter, reduced with them, which tells
-/// whether any rank had a gradient for it: a parameter that no rank used keeps none, and optimizers pass over it as
-/// they would in one process. Behind those come numbers of the caller's.
+/// Before a backward computes a parameter's gradient, the arena places that gradient in the array, whatever `zero_grad`
+/// did; then autograd adds to it in place. After the gradients follows one mark per parameter, reduced with them:
+/// whether any rank had a gradient for it. A parameter that no rank used keeps no gradient, and optimizers pass over it
+/// as in one process. After the marks follow the caller's numbers.
 ///
-/// Whoever keeps a gradient beyond `zero_grad(true)` finds the same values in it later, as in one process: what was
-/// kept gets memory of its own before its place is used again.
+/// A gradient that somebody keeps beyond `zero_grad(true)` keeps its values, as in one process: it gets memory of its
+/// own before its place is used again.
 ///
 /// Threads: the worker's. The memory lives as long as a gradient in it does.
 class GradientArena {
@@ -60,13 +60,13 @@ class GradientArena {
     for (auto const& number : numbers_) set(number, 0);
   }
 
-  /// After `reduce` what `reduce` makes of those that all ranks had set.
+  /// After `reduce`: the numbers of all ranks, reduced.
   [[nodiscard]] auto number(std::size_t index) const -> double { return value(numbers_[index]); }
   void set_number(std::size_t index, int value) { set(numbers_[index], value); }
 
-  /// Autograd is about to add `gradient` to that of a parameter: gives it the place to do so.
+  /// Prepares the place where autograd is about to add `gradient` to the parameter's.
   ///
-  /// Errors: `backend` for one that does not fit since the parameter has changed.
+  /// Errors: `backend` when its shape or type is not the one that the parameter had.
   void expect(std::size_t index, at::Tensor const& gradient) {
     auto& slot = slots_[index];
     check_fits(slot, gradient);
@@ -78,10 +78,10 @@ class GradientArena {
     set(slot.mark, 1);
   }
 
-  /// Calls `reduce` with the memory of each element type in use, a span of float or double: gradients, then marks.
-  /// What a parameter without a gradient contributes is zero; it gains one if another rank had one.
+  /// Calls `reduce` with the array of each element type in use, a span of float or double. A parameter without a
+  /// gradient contributes zeros, and gains a gradient if another rank had one.
   ///
-  /// Errors: `backend` for a gradient that somebody else put in place and that does not fit.
+  /// Errors: `backend` for a gradient that the program has put in place and that does not fit.
   template <class Reduce>
   void reduce(Reduce const& reduce) {
     torch::NoGradGuard const no_grad;
@@ -121,12 +121,12 @@ class GradientArena {
   struct Slot {
     std::string name;
     at::Tensor parameter;
-    std::shared_ptr<void> place;  ///< In the flat memory, all of which it keeps.
+    std::shared_ptr<void> place;  ///< In the array, all of which it keeps alive.
     at::Tensor view;
     Mark mark;
   };
 
-  /// A cache line of the smallest element, so that no gradient shares one with another.
+  /// A cache line, so that no two gradients share one.
   static constexpr std::int64_t alignment_bytes = 64;
 
   template <class F>
@@ -176,8 +176,8 @@ class GradientArena {
     flats_.push_back({type, std::move(memory), size});
   }
 
-  // Laid out in memory as its parameter, as autograd wants it. Not an autograd view, which zero_grad() could not
-  // detach.
+  // It has the strides of its parameter, as autograd wants. It is no autograd view, since zero_grad() could not detach
+  // one.
   static auto make_view(Slot const& slot) -> at::Tensor {
     auto const& parameter = slot.parameter;
     auto const keep_alive = [place = slot.place](void*) {};
@@ -188,7 +188,7 @@ class GradientArena {
     return torch::from_blob(slot.place.get(), parameter.sizes(), keep_alive, options);
   }
 
-  /// Before the place of a gradient is used for the next one.
+  /// Moves a gradient that somebody keeps to memory of its own, before its place is used for the next one.
   static void leave_to_keeper(Slot& slot) {
     auto const& storage = slot.view.storage();
     if (slot.view.use_count() == 1 && storage.use_count() == 1) return;

@@ -29,22 +29,25 @@
 
 namespace raytrain::detail {
 
-/// Averages a model's gradients over all ranks whenever a backward through it ends, and gives every rank the buffers
-/// (running statistics and the like) of rank 0. One of 64 KiB and more is sent only after a rank has changed it, or
-/// another one of its submodule, in a way that LibTorch counts.
+/// Averages a model's gradients over all ranks when a backward through it ends. Then it sends rank 0's buffers (running
+/// statistics and the like) to all ranks. It sends a buffer of 64 KiB and more only when LibTorch counts a change of
+/// it, or of another buffer of its submodule, on any rank.
 ///
-/// Accumulation works as in one process: what is averaged already is the same on every rank, and stays so. What
-/// `torch::autograd::grad` computes is the rank's own.
+/// Gradients accumulate as in one process: averages are the same on every rank, and so are their sums. The results of
+/// `torch::autograd::grad` are not averaged.
 ///
-/// With the gradients goes a digest of some parameters. Ranks that step unequally often drift apart, of which rank 0
-/// warns once; it is no error, since processors of different kinds may round differently, too.
+/// Each averaging names its model and its number, and how far this rank is in the data (the epoch modulo 65536). The
+/// collective compares these between ranks.
+///
+/// A digest of the parameters is averaged too. Rank 0 warns once when the ranks' digests differ. That is no error,
+/// since processors of different kinds may round differently.
 ///
 /// Threads: the worker's, which on the CPU is also the one that runs the backward.
 /// Errors:  `backward()` throws what the collective throws: `rank_mismatch` on every rank when ranks are out of step,
 ///          and `backend` for `create_graph` and as `check_unchanged`.
 class GradientAverager {
  public:
-  /// `number`: of the model, from 1. `taken`: up to where this worker has taken its data.
+  /// `number`: the model's, from 1. `taken`: up to where this worker has taken its data.
   GradientAverager(torch::nn::Module const& module, WorkerCollective& collective, std::uint16_t number,
                    std::shared_ptr<ShardPosition const> taken, std::function<void(std::string)> warn)
       : module_{module.weak_from_this()},
@@ -135,11 +138,11 @@ class GradientAverager {
            });
   }
 
-  /// Numbers that stay exact in float when those of all ranks are added.
+  /// Bytes, whose sum over all ranks is exact in float.
   static constexpr std::size_t digest_size = 3;
   using Digest = std::array<std::uint8_t, digest_size>;
 
-  /// Of the first element of each parameter.
+  /// Changes with the first element of any parameter.
   [[nodiscard]] auto digest() const -> Digest {
     std::uint64_t digest = 0;
     for (std::size_t index = 0; index < arena_.size(); ++index) {

@@ -9,7 +9,7 @@
 
 namespace raytrain::detail {
 
-/// Of an optimizer's parameter groups; empty for one whose options have none.
+/// One learning rate for each parameter group; empty where the optimizer's options have none.
 [[nodiscard]] inline auto learning_rates(torch::optim::Optimizer& optimizer) -> std::vector<double> {
   std::vector<double> rates;
   try {
@@ -20,7 +20,7 @@ namespace raytrain::detail {
   return rates;
 }
 
-/// LibTorch stores an optimizer's learning rates, and does not load them: this does, from what it has stored.
+/// Sets the learning rates that are stored with an optimizer: LibTorch stores them, but does not load them.
 inline void load_learning_rates(torch::serialize::InputArchive& stored, torch::optim::Optimizer& optimizer) {
   torch::serialize::InputArchive groups;
   if (!stored.try_read("param_groups", groups)) return;
@@ -36,8 +36,8 @@ inline void load_learning_rates(torch::serialize::InputArchive& stored, torch::o
   }
 }
 
-/// LibTorch gives its schedulers neither `save` nor `load`. Rates are the optimizer's; what a scheduler itself has is
-/// how often it was stepped.
+/// How often a scheduler was stepped, which is all its state: the rates are the optimizer's. LibTorch's schedulers have
+/// neither `save` nor `load`.
 struct SchedulerSteps : torch::optim::LRScheduler {
   [[nodiscard]] static auto of(torch::optim::LRScheduler& scheduler) -> unsigned& {
     return scheduler.*(&SchedulerSteps::step_count_);

@@ -26,6 +26,10 @@
 namespace raytrain {
 
 /// What trains a model: an optimizer, or a scheduler of its learning rates, such as StepLR.
+///
+/// LibTorch's `ReduceLROnPlateauScheduler` is none, since it shows nobody the best metric and how long it has waited.
+/// After a resume it begins to wait anew, unless the program keeps the metrics that it was stepped with, steps the new
+/// one with them, and calls `restore` afterwards, which sets the learning rates.
 template <class T>
 concept TorchStepper = std::derived_from<T, torch::optim::Optimizer> || std::derived_from<T, torch::optim::LRScheduler>;
 
@@ -71,7 +75,7 @@ struct TensorFormat {
 template <class T>
 inline constexpr bool is_scheduler = std::derived_from<T, torch::optim::LRScheduler>;
 
-/// Of a model's, optimizer's or scheduler's state in a checkpoint.
+/// The file of a model's, an optimizer's or a scheduler's state in a checkpoint.
 template <TorchState T>
 inline constexpr auto file_name = TorchModule<T>    ? "model.pt"
                                   : is_scheduler<T> ? "scheduler.pt"

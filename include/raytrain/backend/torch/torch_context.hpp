@@ -16,7 +16,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <raytrain/backend/torch/generator_lease.hpp>
+#include <raytrain/backend/torch/default_generator_lock.hpp>
 #include <raytrain/backend/torch/generator_states.hpp>
 #include <raytrain/backend/torch/gradient_averager.hpp>
 #include <raytrain/backend/torch/learning_rates.hpp>
@@ -46,8 +46,12 @@ class TorchContext : public TrainContext {
 
   /// Builds a model and makes it train with all others: rank 0's parameters and buffers everywhere, gradients averaged
   /// when a backward ends, then buffers those of rank 0 (of 64 KiB and more after a change only). A parameter that no
-  /// rank used has no gradient, and counts as zero on a rank that alone did not use it. Ranks that run the backwards of
-  /// other models, or have taken another number of batches of split datasets, all get an error that says so.
+  /// rank used has no gradient, and counts as zero on a rank that alone did not use it.
+  ///
+  /// Every rank runs as many backwards of each model, in the same order. All ranks get an error that says so when one
+  /// runs the backward of another model, calls another collective, ends earlier, or has taken another number of batches
+  /// of split datasets. Data of the program's own is not counted: where each rank leaves out as many steps as the
+  /// others, the n-th backward of one is averaged with the n-th of the others, on whatever data.
   ///
   /// `make` is called by one worker of the process at a time, but for collectives in it, with LibTorch's default
   /// generator seeded from the run's seed: the same model on every rank, and on every run. Returns a holder
@@ -58,8 +62,8 @@ class TorchContext : public TrainContext {
   template <TorchModuleFactory F>
   [[nodiscard]] auto prepare_model(F make) {
     auto model = [&] {
-      detail::GeneratorLease lease;
-      detail::LendingScope const lending{collective(), lease};
+      detail::DefaultGeneratorLock lock;
+      detail::UnlockingScope const unlocking{collective(), lock};
       torch::manual_seed(models_ == 0 ? seed() : detail::stream_seed(seed(), models_));
       auto built = hold_module(make);
       torch::manual_seed(worker_seed());
@@ -110,7 +114,7 @@ class TorchContext : public TrainContext {
   /// one after the report's metric "epoch", or as many as there were reports when it has none.
   ///
   /// Call it when all models are prepared. An optimizer's rates become those of the checkpoint; without a scheduler
-  /// there is a warning if they were others.
+  /// there is a warning if they were others. `ReduceLROnPlateauScheduler` cannot be restored: see `TorchStepper`.
   /// Errors: as `load`.
   template <TorchModule M, TorchStepper... T>
   [[nodiscard]] auto restore(M& model, T&... stepper) -> int {
@@ -161,7 +165,7 @@ class TorchContext : public TrainContext {
       return detail::generators_from_bytes(checkpoint()->read(generators_path()), generator_);
     }
     auto const seed = detail::stream_seed(worker_seed(), checkpoint()->training_iteration());
-    detail::GeneratorLease const lease;
+    detail::DefaultGeneratorLock const lock;
     generator_.set_current_seed(seed);
     torch::manual_seed(seed);
   }

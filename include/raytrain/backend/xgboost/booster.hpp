@@ -227,7 +227,7 @@ class Booster {
     return predictions;
   }
 
-  /// Of "[3]\ttrain-logloss:0.1\tvalid-auc:0.9".
+  /// Reads "[3]\ttrain-logloss:0.1\tvalid-auc:0.9".
   static auto parse(std::string_view text) -> std::vector<Evaluation> {
     std::vector<Evaluation> evaluations;
     for (auto tab = text.find('\t'); tab != std::string_view::npos;) {

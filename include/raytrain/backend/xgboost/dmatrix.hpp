@@ -115,7 +115,7 @@ class DMatrix {
     return fmt::format(R"({{"missing": {}, "nthread": {}{}}})", missing, options.threads, max_bin);
   }
 
-  /// Of features in one column that XGBoost reads as it is.
+  /// The array interface of features that are one column of a type that XGBoost reads.
   static auto column_as_it_is(detail::FeatureTable const& table) -> std::optional<std::string> {
     auto const& first = table.columns().front();
     auto const type = detail::array_interface_type(first.type());

@@ -45,9 +45,9 @@ namespace raytrain::detail {
   }
 }
 
-/// What XGBoost has to say, in one line: without places in its sources, times of day and the stack.
+/// XGBoost's text in one line, without places in its sources, times of day and the stack.
 ///
-/// Of a chain of causes the outermost comes first.
+/// The outermost cause of a chain comes first.
 [[nodiscard]] inline auto readable_xgboost_text(std::string_view text) -> std::string {
   std::string readable;
   while (!text.empty()) {

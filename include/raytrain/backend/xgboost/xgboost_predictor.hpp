@@ -35,7 +35,8 @@ class XGBoostPredictor {
   explicit XGBoostPredictor(std::filesystem::path const& model, PredictorOptions options = {})
       : XGBoostPredictor{options, [&](Booster& booster) { booster.load(detail::read_model_file(model, "XGBoost")); }} {}
 
-  /// Of all columns, or of those that the options name as features; in their order, as in training.
+  /// Predicts each row from the columns that the options name as features, or from all. The order must be that of the
+  /// training.
   ///
   /// Errors: as `DMatrix`; `invalid_data` for other features than the model has.
   [[nodiscard]] auto predict(Dataset const& data, DMatrixOptions options = {},

@@ -36,7 +36,7 @@ class ParamChecks {
       refuse(field, fmt::format("must be at least {} (got {})", least, value), "write a larger one");
   }
 
-  /// Of rows or features.
+  /// Checks a share of the rows or features.
   void share(std::string_view field, double value) const {
     if (!(value > 0 && value <= 1))
       refuse(field, fmt::format("must be above 0, and 1 at most (got {})", value), "write 1 for all");
@@ -48,7 +48,7 @@ class ParamChecks {
       refuse(field, fmt::format("must be a finite number above 0 (got {})", value), fmt::format("write {}", usual));
   }
 
-  /// Of the parameters that are given by name: `own` are fields, and those in `of_run` follow from the run.
+  /// Checks parameters that are given by name: those in `own` are fields, and those in `of_run` follow from the run.
   void named(Texts const& given, Texts const& own, auto const& of_run) const {
     for (auto const& [name, value] : given) {
       if (own.contains(name))

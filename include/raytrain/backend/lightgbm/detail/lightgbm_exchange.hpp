@@ -85,7 +85,7 @@ class LightGBMExchange {
     std::copy_n(parts_.data() + own * part, blocks.lengths[own], output);
   }
 
-  /// Of small arrays: LightGBM reduces nothing large but histograms.
+  /// Calls LightGBM's reducer on the arrays of all ranks. They are small: only histograms are large.
   void reduce_otherwise(Byte const* input, int type_bytes, Blocks blocks, Byte* output, lightgbm::Reducer reducer) {
     auto const own = collective_.rank().value;
     std::size_t size = 0;

@@ -9,8 +9,8 @@
 
 namespace raytrain::detail {
 
-/// With whom a worker of XGBoost 1.7 or 2.0 is to be connected: in a binary tree, by which small arrays are summed, and
-/// in a ring in rank order, by which large ones are.
+/// The workers to which one of XGBoost 1.7 or 2.0 connects: its neighbours in a binary tree, along which XGBoost sums
+/// small arrays, and in a ring in rank order, along which it sums large ones.
 struct RabitLinks {
   std::int32_t parent = -1;            ///< -1 for the tree's root.
   std::vector<std::int32_t> tree{};    ///< Parent and children.

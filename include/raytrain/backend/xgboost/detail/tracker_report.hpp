@@ -34,7 +34,7 @@ class TrackerReport {
     return error_;
   }
 
-  /// Of the first ones only, since a port scan brings thousands.
+  /// Tells of the first strangers only, since a port scan brings thousands.
   void tell_stranger(std::string text) {
     if (!events_.on_stranger || strangers_ > told_strangers) return;
     if (++strangers_ > told_strangers) text = "there are more, which are not told of";
