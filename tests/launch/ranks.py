@@ -207,6 +207,18 @@ def expect_ended_at_once(job, who):
     job.expect_nobody_left()
 
 
+def loses_first_rank(folder):
+    """A rank whose worker computes when rank 0 is killed says so and ends, where the launcher does not end it."""
+    job = WatchedJob(*mpirun, '--enable-recovery', '-n', 2, program, folder, 'compute', steps=[
+        ('rank ', 4, send_to_rank(0, signal.SIGKILL))])
+    said = job.lines_with('raytrain: training on rank 1 ends without its worker, which did not return: '
+                          'the connection to the controller on rank 0 ended: ')
+    job.expect('rank 1 says why it ends, or is ended by the launcher first', len(said) in (0, 1))
+    job.expect('it ends when the grace is over', job.seconds_since_step < 20)
+    job.expect_nobody_left()
+    goes_on_from(folder, 2)
+
+
 def signalled(folder):
     """SIGTERM to one of the processes stops all, and the next start goes on."""
     job = ranks(3, folder, 'signal')
@@ -425,7 +437,7 @@ def no_thread(folder):
 CASES = {function.__name__: function for function in (
     same_on_threads, goes_on, throws, killed, exits, exits_on_threads, exits_quickly, forks, few_open_files,
     returns_early, refused_by_backend, refused_by_constructor, refused_by_no_exception,
-    hangs_on_another_rank, hangs_on_first_rank, hangs_on_threads, interrupted_twice, signalled, ended_by_mpirun, twice, settings_differ, other_size,
+    hangs_on_another_rank, hangs_on_first_rank, hangs_on_threads, interrupted_twice, loses_first_rank, signalled, ended_by_mpirun, twice, settings_differ, other_size,
     built_without_ranks, other_mpi, own_communicator, no_communicator, too_few_threads, other_run_in_folder, storage_not_shared,
     two_hosts, three_hosts, calls_differ, port_in_use, interface, strangers, no_thread)}
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 
 namespace raytrain {
@@ -21,6 +22,11 @@ class Clock {
 
   /// Never goes back; for durations and deadlines.
   [[nodiscard]] virtual auto now() const noexcept -> TimePoint = 0;
+  /// So long from now, but at most a year: a time beyond what the clock can count would be in the past.
+  [[nodiscard]] auto after(std::chrono::milliseconds duration) const noexcept -> TimePoint {
+    constexpr std::chrono::milliseconds year = std::chrono::hours{24 * 365};
+    return now() + std::min(duration, year);
+  }
   /// The time of day; may jump. For timestamps only.
   [[nodiscard]] virtual auto wall_now() const noexcept -> WallTime = 0;
 };

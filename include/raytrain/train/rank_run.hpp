@@ -25,6 +25,7 @@
 #include <raytrain/data/datasets.hpp>
 #include <raytrain/exec/background_thread.hpp>
 #include <raytrain/exec/channel.hpp>
+#include <raytrain/exec/deadline.hpp>
 #include <raytrain/exec/executor.hpp>
 #include <raytrain/launch/host.hpp>
 #include <raytrain/launch/rank_job.hpp>
@@ -141,15 +142,14 @@ class RankFollower {
                 [this](std::string why) { events_.push(Event{Lost{std::move(why)}}); });
     std::optional<StopSignals> signals;
     if (plan_.run.handle_signals) {
-      signals.emplace("training on rank " + std::to_string(job_.rank().value), [this](std::uint32_t times) {
+      signals.emplace(what(), [this](std::uint32_t times) {
         events_.push(Event{Message{StopAsked{job_.rank(), times}}});
       });
     }
     executor_.run(drive());
     leave_job();
     if (lost_) {
-      throw Error{Errc::worker_failed, "training on rank " + std::to_string(job_.rank().value),
-                  "the connection to the controller on rank 0 ended: " + *lost_,
+      throw Error{Errc::worker_failed, what(), lost_text(),
                   "read what rank 0 says; the next start goes on from the last checkpoint"};
     }
     return result_of(*ended_, std::move(history_), job_.size());
@@ -161,10 +161,27 @@ class RankFollower {
   struct Lost {
     std::string why;
   };
-  using Event = std::variant<Message, Lost>;
+  struct WorkerEnded {};
+  using Event = std::variant<Message, Lost, WorkerEnded>;
+
+  [[nodiscard]] auto what() const -> std::string { return "training on rank " + std::to_string(job_.rank().value); }
+  [[nodiscard]] auto lost_text() const -> std::string {
+    return "the connection to the controller on rank 0 ended: " + *lost_;
+  }
 
   auto drive() -> asio::awaitable<void> {
     while (!ended_ && !lost_) {
+      auto event = co_await events_.receive();
+      take(*event);
+    }
+    if (!lost_) co_return;
+    link_.deliver(Message{Stop{true}});
+    bool const returned = co_await finish_by(executor_, plan_.clock.after(plan_.run.stop_grace), wait_for_worker());
+    is_stuck_ = !returned;
+  }
+
+  auto wait_for_worker() -> asio::awaitable<void> {
+    while (works_) {
       auto event = co_await events_.receive();
       take(*event);
     }
@@ -172,6 +189,12 @@ class RankFollower {
 
   void leave_job() noexcept {
     if (!ended_) link_.deliver(Message{Stop{true}});
+    if (is_stuck_) {
+      job_.leave_behind({job_.rank()},
+                        "raytrain: " + what() + " ends without its worker, which did not return: " + lost_text() +
+                            "; this process ends with exit status 75, start it again to go on from the last "
+                            "checkpoint\n");
+    }
     job_.join();
     job_.end();
     writer_.reset();
@@ -180,6 +203,10 @@ class RankFollower {
   void take(Event& event) {
     if (auto* const lost = std::get_if<Lost>(&event)) {
       lost_ = std::move(lost->why);
+      return;
+    }
+    if (std::holds_alternative<WorkerEnded>(event)) {
+      works_ = false;
       return;
     }
     std::visit([this](auto& what) { on(what); }, std::get<Message>(event));
@@ -212,10 +239,12 @@ class RankFollower {
     auto const shared = std::make_shared<RunShared const>(
         RunShared{std::move(begin.name), path, plan_.run.seed, plan_.datasets, plan_.data, plan_.run.checkpoint.mode,
                   std::move(checkpoint), std::move(begin.report_fields), plan_.clock, *store_, *writer_});
-    job_.launch_here([shared, this](Worker worker) { run_worker(std::move(worker), shared, training_); }, link_,
-                     [this](std::string const& text) {
-                       link_.send(Warning{job_.rank(), text});
-                     });
+    auto const work = [shared, this](Worker worker) {
+      run_worker(std::move(worker), shared, training_);
+      events_.push(Event{WorkerEnded{}});
+    };
+    job_.launch_here(work, link_, [this](std::string const& text) { link_.send(Warning{job_.rank(), text}); });
+    works_ = true;
   }
 
   /// What one host wrote last must be what another one reads.
@@ -249,6 +278,8 @@ class RankFollower {
   std::vector<Report> history_;
   std::optional<Ended> ended_;
   std::optional<std::string> lost_;
+  bool works_ = false;     // the worker of this process
+  bool is_stuck_ = false;  // it did not return when the controller was lost
 };
 
 }  // namespace raytrain::detail

@@ -194,10 +194,8 @@ class RunDriver {
 
   auto wait_grace(std::uint64_t armed, bool asked_twice) -> asio::awaitable<void> {
     Timer timer{executor_};
-    constexpr std::chrono::hours longest{24 * 365};  // a time beyond what a clock can count would be in the past
-    auto const most = asked_twice ? at_once : std::chrono::milliseconds{longest};
-    auto const grace = std::min(plan_.run.stop_grace, most);
-    auto const due = co_await timer.wait_until(plan_.clock.now() + grace);
+    auto const grace = asked_twice ? std::min(plan_.run.stop_grace, at_once) : plan_.run.stop_grace;
+    auto const due = co_await timer.wait_until(plan_.clock.after(grace));
     if (due && armed == grace_) events_.push(RunEvent{GraceOver{asked_twice || plan_.ends_processes}});
   }
 
