@@ -36,8 +36,8 @@ enum class BoostingMode : std::uint8_t {
 /// Threads: the worker's own only.
 class BoostingContext : public TrainContext {
  public:
-  /// Runs what all workers do together in the library. One of them that has ended makes it fail on the others, which is
-  /// their stop and no failure of their own.
+  /// Runs what all workers do together in the library. When it fails because another worker has ended, this worker is
+  /// stopped, and has not failed.
   template <class Work>
   auto together(Work const& work) {
     try {
@@ -77,8 +77,8 @@ class BoostingContext : public TrainContext {
     return one_booster_;
   }
 
-  /// Before the library looks at them itself. `attempted`: the call that an error names; `names`: of all features, or
-  /// none. A group operation.
+  /// Compares the workers' features before the library does. `attempted`: the call that an error names; `names`: the
+  /// names of all features, or none. A group operation.
   ///
   /// Errors: `rank_mismatch` when workers have other features.
   void check_features(std::string attempted, std::size_t count, std::vector<std::string> const& names) {
@@ -95,7 +95,7 @@ class BoostingContext : public TrainContext {
   static constexpr auto objective_name = "raytrain_objective";
   static constexpr auto initial_rounds_name = "raytrain_initial_rounds";
 
-  /// `field`: of the parameters that an error names.
+  /// `field`: the parameter that an error names.
   ///
   /// Errors: `invalid_config` for an objective that is not the checkpoint's.
   template <class Booster>

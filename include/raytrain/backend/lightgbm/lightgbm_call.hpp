@@ -25,14 +25,15 @@ namespace raytrain::detail {
   return readable.empty() ? "failed without a message" : readable;
 }
 
-/// What was thrown in a call of LightGBM's back into raytrain, until the call of LightGBM's that it has ended returns.
+/// The exception that left one of raytrain's functions which LightGBM has called. `lightgbm_call` throws it again when
+/// LightGBM returns.
 [[nodiscard]] inline auto lightgbm_thrown() noexcept -> std::exception_ptr& {
   thread_local std::exception_ptr thrown;
   return thrown;
 }
 
-/// Passes on what a function of LightGBM's C API has returned; every one of them goes through here. Errors of its own
-/// LightGBM also prints to standard error, which nothing can keep it from.
+/// Throws when a function of LightGBM's C API has failed; every call of one goes through here. LightGBM also prints its
+/// own errors to standard error, and cannot be kept from it.
 ///
 /// Threads: the one that called the function, since its message is that thread's.
 /// Errors:  what a collective has thrown in it; else `backend` with what LightGBM says of it.

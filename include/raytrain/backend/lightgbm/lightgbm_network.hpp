@@ -52,14 +52,14 @@ class LightGBMNetwork {
  private:
   using Byte = detail::LightGBMExchange::Byte;
 
-  /// The functions that LightGBM calls are told nothing but their arguments.
+  /// This thread's network: LightGBM passes no context to the functions that it calls.
   static auto current() noexcept -> LightGBMNetwork*& {
     thread_local LightGBMNetwork* network = nullptr;
     return network;
   }
 
-  /// An exception ends LightGBM's call: it unwinds LightGBM, which turns it into an error code, behind which
-  /// `lightgbm_call` throws it again. LightGBM exchanges nothing within its parallel regions, from which none may fly.
+  /// Keeps an exception for `lightgbm_call`, since LightGBM turns it into an error code. It may pass through LightGBM,
+  /// which exchanges nothing within its parallel regions.
   template <class Work>
   static void keep_what_is_thrown(Work const& work) {
     try {

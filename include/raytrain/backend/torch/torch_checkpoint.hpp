@@ -157,8 +157,8 @@ void state_from_bytes(BytesView bytes, T& value, std::string_view attempted = "l
 }
 
 /// State that is the same on every rank, for `report`: model.pt, and optimizer.pt and scheduler.pt if there are such.
-/// Rank 0 stores it inside `report`; until then they must live. A scheduler that is no LRScheduler keeps its state to
-/// itself (ReduceLROnPlateauScheduler): its rates come back with the optimizer, its patience begins anew.
+/// Rank 0 stores it inside `report`; until then they must live. `ReduceLROnPlateauScheduler` cannot be stored: see
+/// `TorchStepper`.
 ///
 /// For more than that, fill a draft of your own:
 /// `CheckpointDraft::replicated([&](auto& draft) { draft.add("critic.pt", state_to_bytes(critic)); })`.

@@ -35,9 +35,9 @@ struct DMatrixOptions {
   std::vector<std::string> categorical{};  ///< Of the features, those whose values are categories, from 0 on.
   float missing = std::numeric_limits<float>::quiet_NaN();  ///< Feature value that stands for none.
   int threads = 0;                                          ///< To read the data with; 0: as many as XGBoost likes.
-  /// Keeps what `tree_method` hist needs of numeric features and nothing else, in a fraction of the memory: of each
-  /// value the bin, of as many bins as the booster's `max_bin`. 0: the values. Not with a weight, a group, or
-  /// categories.
+  /// How many bins for each numeric feature; 0: keep the values. The matrix then keeps the bin of each value only, in a
+  /// fraction of the memory. That serves `tree_method` hist alone, with the same `max_bin` of the booster, and without
+  /// weights, groups and categories.
   int max_bin = 0;
 };
 
@@ -81,7 +81,7 @@ class DMatrix {
     return count;
   }
 
-  /// Those that a matrix of this dataset has.
+  /// Names of the features that a matrix of this dataset has.
   ///
   /// Errors: as the constructor for its columns.
   [[nodiscard]] static auto feature_names(Dataset const& data, DMatrixOptions const& options)

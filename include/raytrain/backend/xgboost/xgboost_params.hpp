@@ -18,11 +18,10 @@
 
 namespace raytrain {
 
-/// A loss of one's own: fills in its first and second derivatives by the margins.
+/// A custom loss: computes its first and second derivatives by the margins.
 ///
-/// `labels` are those of this worker's rows. The others have one value for each row, or where there are classes one for
-/// each of them, row by row. What the loss does not fill in is 0. Rows' weights are multiplied in
-/// afterwards.
+/// `labels` has one value for each of this worker's rows. The other spans have one value for each row and class, row by
+/// row. `gradients` and `hessians` begin as zeros, and are multiplied by the rows' weights afterwards.
 using XGBoostObjective = std::function<void(std::span<float const> margins, std::span<float const> labels,
                                             std::span<float> gradients, std::span<float> hessians)>;
 

@@ -77,7 +77,7 @@ class FeatureTable {
   }
 
   [[nodiscard]] auto rows() const noexcept -> std::size_t { return data_.rows(); }
-  /// Those of the features.
+  /// The columns of the features.
   [[nodiscard]] auto columns() const noexcept -> std::span<Column const> { return columns_; }
   /// One for each feature: a column that is no single number a row has several.
   [[nodiscard]] auto names() const noexcept -> std::vector<std::string> const& { return names_; }
@@ -90,7 +90,7 @@ class FeatureTable {
     return row_major<T>(0, rows());
   }
 
-  /// The same of `rows` rows from `from` on.
+  /// As above, for `rows` rows from row `from` on.
   template <class T>
   [[nodiscard]] auto row_major(std::size_t from, std::size_t rows) const -> std::vector<T> {
     auto const width = names_.size();

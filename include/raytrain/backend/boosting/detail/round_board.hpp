@@ -11,7 +11,7 @@
 
 namespace raytrain::detail {
 
-/// What the one worker that boosts tells those of its process that stand by, so that all report the same.
+/// Passes rounds from the one worker that boosts to those of its process that stand by, so that all report the same.
 ///
 /// Threads: `publish` and `end` from the worker that boosts, `wait` from the others.
 class RoundBoard {
@@ -21,7 +21,8 @@ class RoundBoard {
     bool has_checkpoint = false;
   };
 
-  /// Those who wait are woken only for a checkpoint, which needs all of them, so that they cost the others no time.
+  /// Wakes the waiting workers only for a checkpoint, which needs all of them: otherwise they would take time from the
+  /// one that boosts.
   void publish(Round round) {
     auto const wake = round.has_checkpoint;
     {
@@ -32,7 +33,7 @@ class RoundBoard {
     if (wake) changed_.notify_all();
   }
 
-  /// There is no more. `complete`: all rounds were trained; false: a stop or a failure came before.
+  /// Says that no round follows. `complete`: all rounds were trained; false: a stop or a failure came before.
   void end(bool complete) {
     {
       std::lock_guard const lock{mutex_};
@@ -43,14 +44,14 @@ class RoundBoard {
     changed_.notify_all();
   }
 
-  /// The next rounds behind `from`; none at the end.
+  /// Waits for the rounds after `from`; none at the end.
   [[nodiscard]] auto wait(std::size_t from) -> std::vector<Round> {
     std::unique_lock lock{mutex_};
     changed_.wait(lock, [&] { return ready_ > from || ended_; });
     return {rounds_.begin() + static_cast<std::ptrdiff_t>(from), rounds_.begin() + static_cast<std::ptrdiff_t>(ready_)};
   }
 
-  /// Behind the end only.
+  /// Only after the end.
   [[nodiscard]] auto is_complete() -> bool {
     std::lock_guard const lock{mutex_};
     return complete_;

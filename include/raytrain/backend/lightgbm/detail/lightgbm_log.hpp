@@ -12,7 +12,7 @@
 
 namespace raytrain::detail {
 
-/// What LightGBM warns of, each text once for the thread, which LightGBM would print.
+/// Collects LightGBM's warnings instead of printing them, each text once per thread.
 class LightGBMLog {
  public:
   /// Keeps the warnings of this thread from here on.
@@ -20,7 +20,7 @@ class LightGBMLog {
     lightgbm_call(lightgbm::LGBM_RegisterLogCallback(&LightGBMLog::add), "LGBM_RegisterLogCallback");
   }
 
-  /// Those that are new.
+  /// The warnings since the last call.
   [[nodiscard]] static auto take() -> std::vector<std::string> { return std::exchange(log().fresh, {}); }
 
  private:
@@ -49,7 +49,7 @@ class LightGBMLog {
   }
 };
 
-/// Whether a warning is of a parameter that changes nothing: an unknown one, or a second name of one that is given.
+/// Whether a warning says that LightGBM ignores a parameter: an unknown one, or a second name of one that is given.
 [[nodiscard]] inline auto is_unused_parameter(std::string_view warning) -> bool {
   return warning.starts_with("Unknown parameter") || warning.find(" will be ignored.") != std::string_view::npos;
 }

@@ -24,9 +24,9 @@
 
 namespace raytrain::detail {
 
-/// The tracker that XGBoost brings from 2.1 on. It listens at loopback only, behind a relay that lets nobody but the
-/// workers through to it: whoever connects to it and says nothing would hold it up for ever, and whoever sends it
-/// something else than JSON would end it.
+/// The tracker of XGBoost's library from 2.1 on. It listens at loopback only, behind a relay that lets only workers
+/// through. A stranger that connects and sends nothing would block XGBoost's tracker for ever, and one that sends
+/// anything but JSON would end it.
 ///
 /// Threads: every function from any thread, but the destructor from none of the events.
 class LibraryTracker {

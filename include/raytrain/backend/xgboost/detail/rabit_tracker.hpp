@@ -35,8 +35,8 @@
 
 namespace raytrain::detail {
 
-/// Brings the workers of XGBoost 1.7 and 2.0 together, whose library has no tracker: gives them ranks, tells them with
-/// whom to connect, and counts those that have ended.
+/// The tracker of XGBoost 1.7 and 2.0, whose library has none: gives workers their ranks, tells each one its
+/// neighbours, and counts those that have ended.
 ///
 /// Threads: every function from any thread, but `close` and the destructor from none of the events. One thread of its
 ///          own does all the work.

@@ -128,8 +128,8 @@ class TrackerRelay {
     co_await finish_by(executor_, soon, release_all());
   }
 
-  /// Ends the threads that XGBoost leaves behind, with a socket each, in workers that were not brought together or have
-  /// not said goodbye.
+  /// Ends the threads, with a socket each, that XGBoost leaves behind in workers which were not connected with each
+  /// other or have not said goodbye.
   auto release_all() -> asio::awaitable<void> {
     RabitWriter over;
     over.add(std::int32_t{0});
@@ -243,7 +243,7 @@ class TrackerRelay {
     pair.tracker->end_writing();
   }
 
-  /// Magic, and then strings, in the last of which is whom the worker is to connect to.
+  /// Passes on the tracker's answer: a magic number, then strings. The last string names the worker's neighbours.
   auto pass_to_worker(Pair& pair, Scope& both) -> asio::awaitable<void> {
     Bytes buffer(longest_answer);
     bool has_magic = false;
@@ -293,7 +293,7 @@ class TrackerRelay {
     return text;
   }
 
-  /// Where the tracker sees a rank: 127.1.0.0 and on.
+  /// The address from which the tracker sees a rank come: 127.1.0.0 and on.
   static auto address_for(std::size_t rank) -> SocketAddress { return SocketAddress{"tcp:" + host_for(rank) + ":0"}; }
 
   static auto host_for(std::size_t rank) -> std::string {

@@ -14,7 +14,7 @@
 
 namespace raytrain::detail {
 
-/// What a tracker has to say: why the workers cannot be brought together, and who else has come.
+/// Keeps a tracker's error, why it cannot connect the workers, and tells of strangers that have connected to it.
 ///
 /// Threads: the tracker's own; `error` from any.
 class TrackerReport {
@@ -53,7 +53,7 @@ class TrackerReport {
     return {Errc::worker_failed, attempted, "the connection of " + name_of(rank) + ' ' + why};
   }
 
-  /// That the limit is over, of workers of which some are here.
+  /// The error when the time limit is over: names workers that are missing.
   [[nodiscard]] static auto lateness(XGBoostTrackerOptions const& options, std::vector<bool> const& here,
                                      XGBoostWorkerArguments const& arguments) -> Error {
     std::string missing;
