@@ -15,7 +15,7 @@
 
 #include <raytrain/collective/mpi.hpp>
 #include <raytrain/collective/mpi_group.hpp>
-#include <raytrain/collective/purposed_collective.hpp>
+#include <raytrain/collective/tagged_collective.hpp>
 #include <raytrain/collective/worker_collective.hpp>
 #include <raytrain/core/stopped.hpp>
 
@@ -27,9 +27,9 @@ using conformance::refusal;
 using raytrain::MpiCollective;
 using raytrain::MpiGroup;
 using raytrain::MpiOptions;
-using raytrain::PurposedCollective;
 using raytrain::Rank;
 using raytrain::ReduceOp;
+using raytrain::TaggedCollective;
 using raytrain::WorkerCollective;
 using raytrain::WorldSize;
 using namespace std::chrono_literals;
@@ -290,10 +290,10 @@ TEST_CASE_TEMPLATE("ranks of several hosts whose backwards belong to other model
     CAPTURE(alike);
     WorkerCollective collective{
         MpiCollective{std::make_shared<MpiGroup>(MPI_COMM_WORLD, Setup::options(), Setup::pretence())}};
-    PurposedCollective averaging{collective};
+    TaggedCollective averaging{collective};
     std::vector<float> gradients(10);
     auto const backward_of = [&](std::uint16_t model, std::uint32_t backward) {
-      averaging.purpose() = {.model = model, .backward = backward};
+      averaging.tag() = {.model = model, .backward = backward};
       averaging.all_reduce(std::span{gradients}, ReduceOp::average);
     };
     for (std::uint32_t backward = 1; backward <= alike; ++backward) backward_of(1, backward);
