@@ -305,6 +305,16 @@ TEST_CASE("a rank that is killed is lost at once, behind what it has sent") {
   check_contains(why, "its process was killed");
 }
 
+TEST_CASE("of somebody who resets the connection before the end of the handshake nothing is said that is not known") {
+  ServerLog log;
+  ControlServer server{on_loopback(2), log.events()};
+  RawPeer peer{server.addresses().front()};
+  peer.send(BytesView{detail::make_hello(detail::random_nonce(), Rank{0})}.first(8));
+  peer.reset();
+  auto const text = log.wait_for_stranger("left before the end of the handshake");
+  CHECK(text.find("process") == std::string::npos);
+}
+
 TEST_CASE("a rank whose connection is reset is lost, and cannot come back") {
   ServerLog log;
   ControlServer server{on_loopback(2), log.events()};

@@ -29,6 +29,7 @@
 #include <raytrain/exec/socket_address.hpp>
 #include <raytrain/exec/socket_stream.hpp>
 #include <raytrain/exec/timer.hpp>
+#include <raytrain/launch/detail/connection_end.hpp>
 #include <raytrain/launch/detail/control_frames.hpp>
 #include <raytrain/launch/detail/control_outbox.hpp>
 #include <raytrain/launch/detail/handshake.hpp>
@@ -225,16 +226,15 @@ class ControlClient {
                     ? "no address is given"
                     : "no success within " + std::to_string(options_.connect_limit.count()) + " ms at " + outcomes,
                 "see whether the controller still runs and expects this rank, and whether this host may connect to "
-                "that address "
-                "and port"};
+                "that address and port"};
   }
 
   auto serve() -> asio::awaitable<void> {
     Scope talk{executor_};
     Scope heartbeats{executor_};
     talk.spawn(read());
-    talk.spawn(write());
-    heartbeats.spawn(look_after());
+    talk.spawn(outbox_.write_to(*stream_));
+    heartbeats.spawn(watch_heartbeats());
     co_await close_asked_.receive();
 
     closing_ = true;
@@ -255,19 +255,14 @@ class ControlClient {
         auto const count = co_await stream_->read_some(buffer);
         heard_ = now();
         if (count == 0) {
-          why = "ended without a goodbye: the controller's process was killed, crashed or exited";
+          why = detail::without_goodbye("the controller's");
           break;
         }
         frames.feed(BytesView{buffer}.first(count));
         if (take(frames)) why = "was closed by the controller";
       }
-    } catch (std::system_error const& error) {
-      why = "broke (" + error.code().message() +
-            "): the controller's process was killed or crashed, or its host is cut off";
-    } catch (Error const& error) {
-      why = "brought what is no message: " + error.happened();
-    } catch (std::exception const& error) {
-      why = std::string{"cannot be served: "} + error.what();
+    } catch (...) {
+      why = detail::broken_by_exception("the controller's");
     }
     outbox_.close();
     stream_->close();
@@ -284,16 +279,8 @@ class ControlClient {
     return false;
   }
 
-  /// What cannot be written any more is not said here: the reading side sees the end, behind all that came.
-  auto write() -> asio::awaitable<void> {
-    try {
-      co_await outbox_.write_to(*stream_);
-    } catch (std::system_error const&) {
-    }
-  }
-
   /// Sends heartbeats, and ends a connection over which none comes.
-  auto look_after() -> asio::awaitable<void> {
+  auto watch_heartbeats() -> asio::awaitable<void> {
     Timer timer{executor_};
     heard_ = now();
     auto const heartbeat = std::make_shared<Bytes const>(detail::heartbeat_frame());
@@ -304,8 +291,7 @@ class ControlClient {
       // Where this process itself stood still, what the server has sent meanwhile is not read yet.
       if (late > options_.heartbeat_interval) heard_ += late;
       if (now() - heard_ > options_.silence_limit) {
-        silence_ = "brought nothing for more than " + std::to_string(options_.silence_limit.count()) +
-                   " ms: the controller stands still, or its host is cut off";
+        silence_ = detail::silent_for(options_.silence_limit, "the controller's");
         outbox_.close();
         stream_->close();
         co_return;

@@ -29,6 +29,7 @@
 #include <raytrain/exec/socket_listener.hpp>
 #include <raytrain/exec/socket_stream.hpp>
 #include <raytrain/exec/timer.hpp>
+#include <raytrain/launch/detail/connection_end.hpp>
 #include <raytrain/launch/detail/control_frames.hpp>
 #include <raytrain/launch/detail/control_outbox.hpp>
 #include <raytrain/launch/detail/control_session.hpp>
@@ -96,9 +97,9 @@ class ControlServer {
     auto const shown_ip = options_.interface_address.empty() ? this_host().node_ip : options_.interface_address;
     addresses_.push_back("tcp:" + shown_ip + ':' + std::to_string(listeners_.back()->address().port()));
     for (auto rank = options_.first_rank.value; rank < options_.world.value; ++rank) {
-      seats_.push_back(std::make_unique<Seat>(executor_, Rank{rank}));
+      peers_.push_back(std::make_unique<Peer>(executor_, Rank{rank}));
     }
-    free_seats_ = seats_.size();
+    unconnected_ = peers_.size();
     thread_ = std::thread{[this] { executor_.run(serve()); }};
   }
   ControlServer(ControlServer const&) = delete;
@@ -118,13 +119,13 @@ class ControlServer {
                   "rank " + std::to_string(rank.value) + " is none of " + std::to_string(options_.first_rank.value) +
                       " to " + std::to_string(options_.world.value - 1)};
     }
-    push(seat_of(rank), std::make_shared<Bytes const>(encode(message)));
+    push(peer_of(rank), std::make_shared<Bytes const>(encode(message)));
   }
 
   /// `tell` for each rank, encoded once.
   void tell_all(Message const& message) {
     auto const frame = std::make_shared<Bytes const>(encode(message));
-    for (auto& seat : seats_) push(*seat, frame);
+    for (auto& peer : peers_) push(*peer, frame);
   }
 
   /// The same for much at once: waits for each rank while more than 1 MiB does so for it, as before it has connected.
@@ -133,7 +134,7 @@ class ControlServer {
   void tell_all_patiently(Message const& message) {
     auto const frame = std::make_shared<Bytes const>(encode(message));
     auto const limit = std::min(patient_bytes, options_.max_unwritten_bytes / 2);
-    for (auto& seat : seats_) seat->outbox.push_when_below(limit, frame);
+    for (auto& peer : peers_) peer->outbox.push_when_below(limit, frame);
   }
 
   /// Writes what was told, says goodbye to every rank, and ends; at most `flush_limit` are waited for. What ranks send
@@ -185,8 +186,8 @@ class ControlServer {
   };
 
   /// One for each rank.
-  struct Seat {
-    Seat(Executor& executor, Rank rank_) : rank{rank_}, outbox{executor} {}
+  struct Peer {
+    Peer(Executor& executor, Rank rank_) : rank{rank_}, outbox{executor} {}
     Rank rank;
     detail::ControlOutbox outbox;
     Connection* connection = nullptr;
@@ -214,12 +215,12 @@ class ControlServer {
     }
   }
 
-  [[nodiscard]] auto seat_of(Rank rank) -> Seat& { return *seats_[rank.value - options_.first_rank.value]; }
+  [[nodiscard]] auto peer_of(Rank rank) -> Peer& { return *peers_[rank.value - options_.first_rank.value]; }
 
-  void push(Seat& seat, detail::ControlOutbox::Frame frame) {
-    if (!seat.outbox.push(std::move(frame)) || seat.outbox.bytes() <= options_.max_unwritten_bytes) return;
-    seat.outbox.close();
-    overfull_.push(seat.rank);
+  void push(Peer& peer, detail::ControlOutbox::Frame frame) {
+    if (!peer.outbox.push(std::move(frame)) || peer.outbox.bytes() <= options_.max_unwritten_bytes) return;
+    peer.outbox.close();
+    overfull_.push(peer.rank);
   }
 
   [[nodiscard]] auto now() const -> TimePoint { return executor_.clock().now(); }
@@ -228,18 +229,18 @@ class ControlServer {
     Scope connections{executor_};
     Scope housekeeping{executor_};
     for (auto& listener : std::exchange(listeners_, {})) {
-      doors_.spawn(accept_from(std::move(listener), connections));
+      accepting_.spawn(accept_from(std::move(listener), connections));
     }
-    housekeeping.spawn(look_after());
-    while (auto const rank = co_await overfull_.receive()) lose(seat_of(*rank));
+    housekeeping.spawn(watch_heartbeats());
+    while (auto const rank = co_await overfull_.receive()) lose(peer_of(*rank));
 
     closing_ = true;
-    doors_.cancel();
-    co_await doors_.join();
+    accepting_.cancel();
+    co_await accepting_.join();
     housekeeping.cancel();
     co_await housekeeping.join();
     for (auto* const stranger : strangers_) stranger->stream.close();
-    for (auto& seat : seats_) seat->outbox.close();
+    for (auto& peer : peers_) peer->outbox.close();
     auto const deadline = now() + options_.flush_limit;
     co_await finish_by(executor_, deadline, connections.join());
     strangers_told_.tell_rest();
@@ -253,12 +254,12 @@ class ControlServer {
       try {
         stream.emplace(co_await listener->accept());
       } catch (std::system_error const& error) {
-        if (!closing_ && free_seats_ > 0) {
+        if (!closing_ && unconnected_ > 0) {
           strangers_told_.tell(std::string{"a connection cannot be accepted: "} + error.code().message());
         }
       }
       if (stream) {
-        if (strangers_.size() >= options_.max_strangers + free_seats_) evict_stranger();
+        if (strangers_.size() >= options_.max_strangers + unconnected_) drop_stranger();
         connections.spawn(attend(std::move(*stream)));
       } else {
         // Without descriptors the next try would fail as well, and at once.
@@ -269,7 +270,7 @@ class ControlServer {
   }
 
   /// A rank says hello and proves itself at once, so that who has waited longest is the least likely to be one.
-  void evict_stranger() {
+  void drop_stranger() {
     auto const silent =
         std::ranges::find_if(strangers_, [](Connection const* it) { return !it->session.has_challenged(); });
     auto const chosen = silent == strangers_.end() ? strangers_.begin() : silent;
@@ -297,21 +298,15 @@ class ControlServer {
         buffer.resize(connection.session.wanted_bytes());
         auto const count = co_await connection.stream.read_some(buffer);
         if (count == 0) {
-          connection.end(connection.rank ? "ended without a goodbye: its process was killed, crashed or exited"
-                                         : "left before the end of the handshake");
+          connection.end(connection.rank ? detail::without_goodbye("its") : "left before the end of the handshake");
           break;
         }
         if (connection.rank) connection.heard = now();
         connection.session.feed(BytesView{buffer}.first(count));
         co_await take(connection, writer);
       }
-    } catch (std::system_error const& error) {
-      connection.end("broke (" + error.code().message() +
-                     "): its process was killed or crashed, or its host is cut off");
-    } catch (Error const& error) {
-      connection.end("brought what is no message: " + error.happened());
-    } catch (std::exception const& error) {
-      connection.end(std::string{"cannot be served: "} + error.what());
+    } catch (...) {
+      connection.end(connection.rank ? detail::broken_by_exception("its") : detail::handshake_broken_by_exception());
     }
   }
 
@@ -353,29 +348,29 @@ class ControlServer {
   }
 
   auto welcome(Connection& connection, Rank rank, Scope& writer) -> asio::awaitable<void> {
-    auto& seat = seat_of(rank);
-    if (seat.taken) {
+    auto& peer = peer_of(rank);
+    if (peer.taken) {
       detail::Refusal const refusal{
           detail::HandshakeStatus::rank_taken,
           "says that it is rank " + std::to_string(rank.value) +
-              (seat.connection != nullptr ? ", which is connected already" : ", whose connection has ended")};
+              (peer.connection != nullptr ? ", which is connected already" : ", whose connection has ended")};
       co_await refuse(connection, refusal);
       co_return;
     }
     strangers_.remove(&connection);
     connection.rank = rank;
     connection.heard = now();
-    take_seat(seat);
-    seat.connection = &connection;
-    connection.outbox = &seat.outbox;
+    count_connected(peer);
+    peer.connection = &connection;
+    connection.outbox = &peer.outbox;
     auto const answer = connection.session.answer(detail::HandshakeStatus::accepted);
     co_await connection.stream.write(answer);
-    writer.spawn(write(connection, seat.outbox));
+    writer.spawn(peer.outbox.write_to(connection.stream));
   }
 
-  void take_seat(Seat& seat) {
-    seat.taken = true;
-    if (--free_seats_ == 0) doors_.cancel();
+  void count_connected(Peer& peer) {
+    peer.taken = true;
+    if (--unconnected_ == 0) accepting_.cancel();
   }
 
   auto refuse(Connection& connection, detail::Refusal const& refusal) -> asio::awaitable<void> {
@@ -386,21 +381,13 @@ class ControlServer {
     connection.end(refusal.text);
   }
 
-  /// What cannot be written any more is not said here: the reading side sees the end, behind all that was sent.
-  static auto write(Connection& connection, detail::ControlOutbox& outbox) -> asio::awaitable<void> {
-    try {
-      co_await outbox.write_to(connection.stream);
-    } catch (std::system_error const&) {
-    }
-  }
-
   void settle(Connection& connection) {
     if (!connection.rank) {
       strangers_.remove(&connection);
       if (!closing_) strangers_told_.tell(connection.stream.peer() + ' ' + connection.why);
       return;
     }
-    seat_of(*connection.rank).connection = nullptr;
+    peer_of(*connection.rank).connection = nullptr;
     if (!connection.left) tell_lost(*connection.rank, connection.why);
   }
 
@@ -409,19 +396,19 @@ class ControlServer {
   }
 
   /// A rank for which too much waits.
-  void lose(Seat& seat) {
+  void lose(Peer& peer) {
     auto const why = "was given up: more than " + std::to_string(options_.max_unwritten_bytes) +
                      " bytes wait for it, which its process does not read";
-    if (seat.connection != nullptr) {
-      seat.connection->end(why);
-    } else if (!seat.taken) {
-      take_seat(seat);
-      tell_lost(seat.rank, why);
+    if (peer.connection != nullptr) {
+      peer.connection->end(why);
+    } else if (!peer.taken) {
+      count_connected(peer);
+      tell_lost(peer.rank, why);
     }
   }
 
   /// Sends heartbeats, and ends connections that say nothing.
-  auto look_after() -> asio::awaitable<void> {
+  auto watch_heartbeats() -> asio::awaitable<void> {
     Timer timer{executor_};
     auto const heartbeat = std::make_shared<Bytes const>(detail::heartbeat_frame());
     while (true) {
@@ -438,15 +425,14 @@ class ControlServer {
                         std::to_string(options_.handshake_timeout.count()) + " ms");
         }
       }
-      for (auto& seat : seats_) {
-        auto* const connection = seat->connection;
+      for (auto& peer : peers_) {
+        auto* const connection = peer->connection;
         if (connection == nullptr) continue;
         connection->heard += pardon;
         if (!connection->held && now() - connection->heard > options_.silence_limit) {
-          connection->end("brought nothing for more than " + std::to_string(options_.silence_limit.count()) +
-                          " ms: its process stands still, or its host is cut off");
-        } else if (seat->outbox.bytes() == 0) {
-          seat->outbox.push(heartbeat);
+          connection->end(detail::silent_for(options_.silence_limit, "its"));
+        } else if (peer->outbox.bytes() == 0) {
+          peer->outbox.push(heartbeat);
         }
       }
       strangers_told_.tell_rest_if_due(now());
@@ -462,14 +448,14 @@ class ControlServer {
   SystemClock clock_;
   Executor executor_{clock_};
   std::vector<std::string> addresses_;
-  std::vector<std::unique_ptr<Seat>> seats_;
+  std::vector<std::unique_ptr<Peer>> peers_;
   Channel<Rank> overfull_{executor_, 1};  ///< Ranks for which too much waits; closed to end the server.
 
   std::vector<std::unique_ptr<SocketListener>> listeners_;  ///< Until the thread takes them over.
 
   // The thread's own.
-  Scope doors_{executor_};  ///< What accepts connections; cancelled once every seat is taken.
-  std::size_t free_seats_ = 0;
+  Scope accepting_{executor_};  ///< What accepts connections; cancelled once every peer is taken.
+  std::size_t unconnected_ = 0;
   std::list<Connection*> strangers_;  ///< Without a handshake, the oldest first.
   detail::StrangerLog strangers_told_;
   bool closing_ = false;

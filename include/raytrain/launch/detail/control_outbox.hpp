@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <memory>
 #include <mutex>
+#include <system_error>
 #include <utility>
 
 #include <raytrain/core/bytes.hpp>
@@ -56,9 +57,17 @@ class ControlOutbox {
 
   /// Lets frames be written, until the outbox is closed and empty; then says goodbye and writes no more. Once only.
   ///
-  /// Cancel: terminal; throws `std::system_error`.
-  /// Errors: `std::system_error` when the connection breaks.
+  /// A connection that breaks ends it without an error: whoever reads sees that, behind all that came.
+  /// Cancel: terminal.
   [[nodiscard("co_await the result")]] auto write_to(SocketStream& stream) -> asio::awaitable<void> {
+    try {
+      co_await write_all_to(stream);
+    } catch (std::system_error const&) {
+    }
+  }
+
+ private:
+  auto write_all_to(SocketStream& stream) -> asio::awaitable<void> {
     write_here(stream);
     while (auto frame = co_await frames_.receive()) {
       if ((*frame)->size() >= gather_bytes) {
@@ -79,7 +88,6 @@ class ControlOutbox {
     stream.end_writing();
   }
 
- private:
   /// Frames up to this size are written together.
   static constexpr std::size_t gather_bytes = std::size_t{64} << 10U;
   /// A frame that follows another one sooner does not come alone. Writing takes a few microseconds.
