@@ -22,6 +22,7 @@ namespace raytrain {
 struct SharedSetting {
   std::string name;
   std::string value;
+  void serialize(auto& archive) { archive(name, value); }
 };
 
 /// A job of several processes during one `fit()`, as one of them sees it. On rank 0 it launches: its own worker on a

@@ -179,6 +179,13 @@ class MpiRankJob final : public RankJob {
     }
   };
 
+  /// What rank 0's server gives to those that are to connect to it.
+  struct Listening {
+    std::string token;
+    std::vector<std::string> addresses;
+    void serialize(auto& archive) { archive(token, addresses); }
+  };
+
   void open(JobRequest const& request) {
     compare(request.settings);
     place(request.scaling);
@@ -197,14 +204,12 @@ class MpiRankJob final : public RankJob {
   }
 
   void compare(std::vector<SharedSetting> const& settings) {
-    std::vector<std::string> mine;
-    for (auto const& setting : settings) mine.insert(mine.end(), {setting.name, setting.value});
-    auto const first = detail::broadcast_object(*collective_, mine, Rank{0});
+    auto const first = detail::broadcast_object(*collective_, settings, Rank{0});
     std::string problem;
-    for (std::size_t at = 0; at + 1 < mine.size() && problem.empty(); at += 2) {
-      if (at + 1 < first.size() && mine[at] == first[at] && mine[at + 1] == first[at + 1]) continue;
-      problem = mine[at] + " is " + mine[at + 1] + ", and on rank 0 it is " +
-                (at + 1 < first.size() ? first[at + 1] : "missing");
+    for (auto const& [name, value] : settings) {
+      auto const there = std::ranges::find(first, name, &SharedSetting::name);
+      if (!problem.empty() || (there != first.end() && there->value == value)) continue;
+      problem = name + " is " + value + ", and on rank 0 it is " + (there == first.end() ? "missing" : there->value);
     }
     agree(problem, Errc::invalid_config, "comparing this run's settings on all ranks");
   }
@@ -248,23 +253,22 @@ class MpiRankJob final : public RankJob {
 
   void connect() {
     std::string problem;
-    std::vector<std::string> line;  // the token, then addresses
+    Listening listening;
     if (rank() == Rank{0} && size() > WorldSize{1}) {
       try {
         listen();
-        line = server_->addresses();
-        line.insert(line.begin(), server_->token().to_hex());
+        listening = {server_->token().to_hex(), server_->addresses()};
       } catch (std::exception const& error) {
         problem = error.what();
       }
     }
     agree(problem, Errc::io, "listening for the ranks of the job");
-    line = detail::broadcast_object(*collective_, line, Rank{0});
+    listening = detail::broadcast_object(*collective_, listening, Rank{0});
     if (rank() != Rank{0}) {
       try {
-        auto const token = RunToken::from_hex(line.at(0));
-        line.erase(line.begin());
-        client_.emplace(ControlClient::Options{.addresses = std::move(line), .token = token, .rank = rank()},
+        client_.emplace(ControlClient::Options{.addresses = std::move(listening.addresses),
+                                               .token = RunToken::from_hex(listening.token),
+                                               .rank = rank()},
                         ControlClient::Events{[this](Message message) { take(std::move(message)); },
                                               [this](std::string why) { lose_controller(std::move(why)); }});
       } catch (std::exception const& error) {
