@@ -14,7 +14,7 @@
 
 #include <raytrain/checkpoint/detail/archive.hpp>
 #include <raytrain/checkpoint/detail/sealed_json.hpp>
-#include <raytrain/checkpoint/detail/xxh3.hpp>
+#include <raytrain/core/xxh3.hpp>
 #include <raytrain/checkpoint/manifest.hpp>
 
 #include "../support/temporary_folder.hpp"

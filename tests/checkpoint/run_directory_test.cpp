@@ -14,7 +14,7 @@
 
 #include <doctest/doctest.h>
 
-#include <raytrain/checkpoint/detail/xxh3.hpp>
+#include <raytrain/core/xxh3.hpp>
 #include <raytrain/core/bytes.hpp>
 
 #include "../support/child_process.hpp"

@@ -275,9 +275,16 @@ TEST_CASE("a position within an epoch is refused when the seed or the dataset is
         "rows by seed 1, and now of 10 by 2; go on with that seed and dataset, or begin that epoch anew, without a "
         "start");
   check_contains(goes_on({.rows_before = 12}, within), "of 12 rows by seed 0, and now of 10 by 0");
+  auto const digest = numbered(10).digest();
+  CHECK(goes_on({.digest_before = "0123"}, within) ==
+        "invalid_config: BatchOptions::start: 4 samples of epoch 3 are done of a dataset with other columns or values: "
+        "its digest was 0123, and is " +
+            digest + " now; go on with that dataset, or begin that epoch anew, without a start");
+  CHECK(DatasetShard{numbered(10), {.digest_before = digest}}.batches(within).size() == 3);
   auto const at_a_boundary = BatchOptions{.batch_size = 2, .epoch = 3, .start = {3, 0}};
   auto const unshuffled = BatchOptions{.batch_size = 2, .epoch = 3, .shuffle = false, .start = {3, 4}};
   CHECK(DatasetShard{numbered(10), {.seed = 2, .seed_before = 1}}.batches(at_a_boundary).size() == 5);
+  CHECK(DatasetShard{numbered(10), {.digest_before = "0123"}}.batches(at_a_boundary).size() == 5);
   CHECK(DatasetShard{numbered(10), {.seed = 2, .seed_before = 1}}.batches(unshuffled).size() == 3);
   CHECK(DatasetShard{numbered(10), {.seed = 2, .seed_before = 2, .rows_before = 10}}.batches(within).size() == 3);
 }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -30,6 +31,43 @@ auto three_rows() -> Dataset {
                                 {"label", std::vector<std::int64_t>{7, 8, 9}}});
 }
 }  // namespace
+
+TEST_CASE("the digest tells names, types, shapes, values and their order apart, and nothing else") {
+  auto const of = [](std::vector<Column> columns) { return Dataset::from_columns(std::move(columns)).digest(); };
+  std::vector<float> const values{1, 2, 3, 4};
+  auto const digest = of({{"x", values}});
+  CHECK(digest.size() == 32);
+  CHECK(of({{"x", values}}) == digest);
+  CHECK(Dataset::from_columns({{"x", std::vector<float>{1, 2, 3, 4, 5}}}).head(4).digest() == digest);
+  std::set<std::string> const others{of({{"y", values}}),
+                                     of({{"x", std::vector<float>{1, 2, 3, 5}}}),
+                                     of({{"x", std::vector<float>{2, 1, 3, 4}}}),
+                                     of({{"x", values, {2}}}),
+                                     of({{"x", std::vector<double>{1, 2, 3, 4}}}),
+                                     of({{"x", values}, {"y", values}}),
+                                     of({{"y", values}, {"x", values}}),
+                                     Dataset{}.digest()};
+  CHECK(others.size() == 8);
+  CHECK_FALSE(others.contains(digest));
+}
+
+TEST_CASE("of a large column the digest counts its first and its last byte, and evenly spaced pieces between") {
+  std::vector<std::uint8_t> values(1000);
+  auto const of = [&] {
+    return raytrain::detail::content_digest(std::vector<Column>{{"x", values}}, {.pieces = 10, .piece_bytes = 10});
+  };
+  auto const digest = of();
+  std::size_t counted = 0;
+  for (std::size_t at = 0; at < values.size(); ++at) {
+    values[at] = 1;
+    auto const counts = of() != digest;
+    values[at] = 0;
+    if (counts) ++counted;
+    if (at == 0 || at == 110 || at == 999) CHECK(counts);
+    if (at == 10 || at == 989) CHECK_FALSE(counts);
+  }
+  CHECK(counted == 100);
+}
 
 TEST_CASE("a dataset says what it was made from") {
   auto const dataset = three_rows();

@@ -129,6 +129,38 @@ TEST_CASE("another seed or dataset than before the checkpoint is warned of, and 
   CHECK(result.warnings[1] == "goes on from checkpoint_000002, before which dataset 'train' had 8 rows; it has 6 now");
 }
 
+TEST_CASE("another dataset with as many rows is warned of with both digests, and refused within an epoch") {
+  TemporaryFolder const folder;
+  auto const epoch = [](ShardPosition start) {
+    return [start](TrainContext& ctx) {
+      auto shard = ctx.dataset_shard("train");
+      for (auto const& batch : shard.batches({.batch_size = 2, .epoch = start.epoch, .start = start})) {
+        CHECK(batch.size() == 2);
+      }
+      ctx.report(Epoch{0, 0}, ctx.world_rank() == Rank{0} ? draft("x") : CheckpointDraft{});
+    };
+  };
+  auto const before = numbers(8);
+  auto const now = Dataset::from_columns({{"x", std::vector<float>{0, 0, 0, 0, 0, 0, 0, 1}}});
+  auto config = resumed_in(folder, 2);
+  config.datasets = {{"train", before}};
+  MinimalTrainer{epoch({0, 0}), config}.fit();
+  CHECK(MinimalTrainer{epoch({1, 4}), config}.fit().warnings.empty());
+
+  config.datasets = {{"train", now}};
+  contains(
+      message_of([&] {
+        MinimalTrainer{epoch({2, 4}), config}.fit();
+      }),
+      "4 samples of epoch 2 are done of a dataset with other columns or values: its digest was " + before.digest());
+  auto const result = MinimalTrainer{epoch({2, 0}), config}.fit();
+  CHECK(result.state == RunState::finished);
+  CHECK(result.warnings ==
+        std::vector<std::string>{"goes on from checkpoint_000002, before which dataset 'train' had other columns or "
+                                 "values: its digest was " +
+                                 before.digest() + "; it is " + now.digest() + " now"});
+}
+
 TEST_CASE("a start that is refused leaves the run's folder as it was, above all its record") {
   TemporaryFolder const folder;
   auto const config = resumed_in(folder, 1);

@@ -77,7 +77,13 @@ class Checkpoint {
     auto const found = manifest_->dataset_rows->find(name);
     return found == manifest_->dataset_rows->end() ? std::nullopt : std::optional{found->second};
   }
-  /// Of the run that wrote it; 0 if it was never committed.
+  /// `Dataset::digest` of that dataset in the start that wrote it; none if there was no such dataset.
+  [[nodiscard]] auto dataset_digest(std::string const& name) const -> std::optional<std::string> {
+    if (!manifest_->dataset_digests) return std::nullopt;
+    auto const found = manifest_->dataset_digests->find(name);
+    return found == manifest_->dataset_digests->end() ? std::nullopt : std::optional{found->second};
+  }
+  /// Workers of the start that wrote it; 0 if it was never committed.
   [[nodiscard]] auto world_size() const noexcept -> WorldSize { return {manifest_->world_size}; }
   /// Seconds of training until this one, over all starts of the run; 0 if it was never committed.
   [[nodiscard]] auto time_total_s() const noexcept -> double { return manifest_->time_total_s; }

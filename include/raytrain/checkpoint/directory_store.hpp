@@ -45,7 +45,8 @@ struct CommitRequest {
   std::vector<CheckpointRef> parts;                  ///< One of every rank, in any order.
   std::vector<std::uint64_t> training_iterations{};  ///< Of each rank.
   std::uint64_t seed{};
-  std::map<std::string, std::uint64_t> dataset_rows{};  ///< By name.
+  std::map<std::string, std::uint64_t> dataset_rows{};   ///< By name.
+  std::map<std::string, std::string> dataset_digests{};  ///< By name.
 };
 
 /// A committed checkpoint, by its manifest; its files were not looked at.
@@ -397,6 +398,7 @@ inline auto DirectoryStore::commit(CommitRequest const& request) -> Checkpoint {
   manifest.training_iterations = request.training_iterations;
   manifest.seed = request.seed;
   manifest.dataset_rows = request.dataset_rows;
+  manifest.dataset_digests = request.dataset_digests;
   manifest.created_at = detail::utc_now();
   manifest.metrics = request.metrics;
   (void)detail::write_file(files_, merged / detail::manifest_name, bytes_of(detail::write_sealed(manifest)));

@@ -39,10 +39,11 @@ struct Manifest {
   std::uint64_t training_iteration{};
   double time_total_s{};
   std::uint32_t world_size{};
-  std::optional<std::vector<std::uint64_t>> training_iterations;     ///< Of each rank; unset in format 1.
-  std::optional<std::uint64_t> seed;                                 ///< Of that start; unset in format 1.
-  std::optional<std::map<std::string, std::uint64_t>> dataset_rows;  ///< By name; unset in format 1.
-  std::string created_at;                                            ///< UTC.
+  std::optional<std::vector<std::uint64_t>> training_iterations;      ///< Of each rank; unset in format 1.
+  std::optional<std::uint64_t> seed;                                  ///< Of that start; unset in format 1.
+  std::optional<std::map<std::string, std::uint64_t>> dataset_rows;   ///< By name; unset in format 1.
+  std::optional<std::map<std::string, std::string>> dataset_digests;  ///< By name; unset in format 1.
+  std::string created_at;                                             ///< UTC.
   Metrics metrics;
   std::map<std::string, std::string> metadata;
   std::map<std::string, StoredFile> files;  ///< By name, relative to the checkpoint.
@@ -52,8 +53,8 @@ struct Manifest {
   void serialize(A& a) {
     a(CEREAL_NVP(format), CEREAL_NVP(run_id), CEREAL_NVP(number), CEREAL_NVP(generation),
       CEREAL_NVP(training_iteration), CEREAL_NVP(time_total_s), CEREAL_NVP(world_size), CEREAL_NVP(training_iterations),
-      CEREAL_NVP(seed), CEREAL_NVP(dataset_rows), CEREAL_NVP(created_at), CEREAL_NVP(metrics), CEREAL_NVP(metadata),
-      CEREAL_NVP(files));
+      CEREAL_NVP(seed), CEREAL_NVP(dataset_rows), CEREAL_NVP(dataset_digests), CEREAL_NVP(created_at),
+      CEREAL_NVP(metrics), CEREAL_NVP(metadata), CEREAL_NVP(files));
   }
 };
 

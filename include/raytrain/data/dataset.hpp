@@ -16,6 +16,7 @@
 
 #include <raytrain/core/error.hpp>
 #include <raytrain/data/column.hpp>
+#include <raytrain/data/detail/content_digest.hpp>
 #include <raytrain/data/detail/gather_rows.hpp>
 #include <raytrain/data/detail/permutation_cache.hpp>
 #include <raytrain/data/shuffle_key.hpp>
@@ -103,6 +104,14 @@ class Dataset {
     return Dataset{std::move(selected)};
   }
 
+  /// XXH3-128 of names, types, row shapes and values of the columns, in their order, as 32 hexadecimal digits. A
+  /// resumed run knows by it whether it goes on with the same data.
+  ///
+  /// Every byte counts in a column of up to 256 MiB. Of a larger one 4,096 pieces of 64 KiB do, evenly spaced from the
+  /// first byte to the last: a change between them goes unnoticed.
+  /// Cost: 60 ms for 1 GB that counts, so at most 20 ms for a column; computed once for all copies of a dataset.
+  [[nodiscard]] auto digest() const -> std::string const& { return table_->digest.get(columns()); }
+
   /// Every row once, in the order that belongs to `key`; computed once while somebody holds it.
   [[nodiscard]] auto shuffled_rows(ShuffleKey key) const -> std::shared_ptr<std::vector<std::uint64_t> const> {
     return table_->orders.get(key, rows());
@@ -112,6 +121,7 @@ class Dataset {
   struct Table {
     std::vector<Column> columns;
     detail::PermutationCache orders;
+    detail::DigestCache digest;
   };
 
   explicit Dataset(std::vector<Column> columns) {

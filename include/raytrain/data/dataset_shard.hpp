@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include <fmt/format.h>
@@ -49,6 +50,7 @@ struct ShardPlace {
   /// In the start whose checkpoint this one goes on from, where saved positions come from; unset: as now.
   std::optional<std::uint64_t> seed_before{};
   std::optional<std::uint64_t> rows_before{};
+  std::optional<std::string> digest_before{};  ///< `Dataset::digest`.
 };
 
 /// A worker's view of a dataset, with a position. Copies share the position.
@@ -61,7 +63,7 @@ struct ShardPlace {
 class DatasetShard {
  public:
   /// Errors: `invalid_config` when the rank is not below the world size, or there are fewer rows than workers.
-  DatasetShard(Dataset dataset, ShardPlace place) : dataset_{std::move(dataset)}, place_{place} {
+  DatasetShard(Dataset dataset, ShardPlace place) : dataset_{std::move(dataset)}, place_{std::move(place)} {
     if (place_.rank.value >= place_.world_size.value) {
       throw Error{Errc::invalid_config, "DatasetShard",
                   fmt::format("rank {} is not below the world size {}", place_.rank.value, place_.world_size.value),
@@ -144,12 +146,23 @@ class DatasetShard {
     if (options.start.epoch != options.epoch || options.start.samples == 0) return;
     auto const seed = options.shuffle ? place_.seed_before.value_or(place_.seed) : place_.seed;
     auto const rows = place_.rows_before.value_or(dataset_.rows());
-    if (seed == place_.seed && rows == dataset_.rows()) return;
+    if (seed == place_.seed && rows == dataset_.rows()) return check_content(options);
     throw Error{Errc::invalid_config, "BatchOptions::start",
                 fmt::format("{} samples of epoch {} are done in an order that is another one now: of {} rows by seed "
                             "{}, and now of {} by {}",
                             options.start.samples, options.epoch, rows, seed, dataset_.rows(), place_.seed),
                 "go on with that seed and dataset, or begin that epoch anew, without a start"};
+  }
+
+  void check_content(BatchOptions const& options) const {
+    auto const& digest = dataset_.digest();
+    auto const& before = place_.digest_before.value_or(digest);
+    if (before == digest) return;
+    throw Error{Errc::invalid_config, "BatchOptions::start",
+                fmt::format("{} samples of epoch {} are done of a dataset with other columns or values: its digest was "
+                            "{}, and is {} now",
+                            options.start.samples, options.epoch, before, digest),
+                "go on with that dataset, or begin that epoch anew, without a start"};
   }
 
   static auto first_sample(BatchOptions const& options, std::uint64_t total) noexcept -> std::uint64_t {

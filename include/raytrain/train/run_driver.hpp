@@ -96,10 +96,10 @@ class RunDriver {
                         missing + "; it was removed or changed");
     }
     controller_.emplace(launcher_.size(), plan_.run.checkpoint, scored(whole_checkpoints(), plan_.run.checkpoint));
-    // Nothing of the run has changed if it was refused before this.
+    store_.sweep();
+    // A start that was refused before this has changed nothing of the run.
     plan_.directory.record_start();
     if (checkpoint) plan_.directory.record_checkpoint();
-    store_.sweep();
     announce(checkpoint);
     for (auto& text : reasons) warn(std::move(text));
     if (checkpoint) warn_of_other_data(*checkpoint);
@@ -239,10 +239,10 @@ class RunDriver {
     writer_->post([this, commit = std::move(commit)]() mutable {
       try {
         auto const checkpoint = commit.checkpoint;
-        auto const committed =
-            store_.commit({checkpoint, commit.lead.training_iteration, commit.lead.time_total_s, launcher_.size(),
-                           std::move(commit.lead.metrics), std::move(commit.refs),
-                           std::move(commit.training_iterations), plan_.run.seed, rows_of(plan_.datasets)});
+        auto const committed = store_.commit({checkpoint, commit.lead.training_iteration, commit.lead.time_total_s,
+                                              launcher_.size(), std::move(commit.lead.metrics), std::move(commit.refs),
+                                              std::move(commit.training_iterations), plan_.run.seed,
+                                              rows_of(plan_.datasets), digests_of(plan_.datasets)});
         events_.send(RunEvent{CheckpointDurable{checkpoint, committed.number()}});
       } catch (std::exception const& error) {
         events_.send(RunEvent{CheckpointLost{commit.checkpoint, host_.hostname, error.what()}});
@@ -339,6 +339,13 @@ class RunDriver {
       warn(before + "dataset '" + name + "' had " + std::to_string(rows_before) + " rows; it has " +
            std::to_string(rows) + " now");
     }
+    for (auto const& [name, dataset] : plan_.datasets) {
+      if (checkpoint.dataset_rows(name) != dataset.rows()) continue;
+      auto const digest_before = checkpoint.dataset_digest(name).value_or(dataset.digest());
+      if (digest_before == dataset.digest()) continue;
+      warn(before + "dataset '" + name + "' had other columns or values: its digest was " + digest_before + "; it is " +
+           dataset.digest() + " now");
+    }
   }
 
   void warn(std::string text) {
@@ -378,6 +385,12 @@ class RunDriver {
     std::map<std::string, std::uint64_t> rows;
     for (auto const& [name, dataset] : datasets) rows.emplace(name, dataset.rows());
     return rows;
+  }
+
+  [[nodiscard]] static auto digests_of(Datasets const& datasets) -> std::map<std::string, std::string> {
+    std::map<std::string, std::string> digests;
+    for (auto const& [name, dataset] : datasets) digests.emplace(name, dataset.digest());
+    return digests;
   }
 
   [[nodiscard]] static auto names_in(Metrics const& metrics) -> std::vector<std::string> {

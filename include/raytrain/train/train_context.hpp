@@ -128,8 +128,10 @@ class TrainContext {
     if (auto const& checkpoint = run().checkpoint) {
       place.seed_before = checkpoint->seed();
       place.rows_before = checkpoint->dataset_rows(std::string{name});
+      // Each rank may hold other rows of a dataset that is not split; the checkpoint knows rank 0's.
+      if (place.split || place.rank == Rank{0}) place.digest_before = checkpoint->dataset_digest(std::string{name});
     }
-    return {find_dataset(run().datasets, name), place};
+    return {find_dataset(run().datasets, name), std::move(place)};
   }
 
   /// Names of the datasets that there are, in alphabetical order.

@@ -14,7 +14,7 @@
 
 #include <raytrain/checkpoint/detail/file_system.hpp>
 #include <raytrain/checkpoint/detail/io_error.hpp>
-#include <raytrain/checkpoint/detail/xxh3.hpp>
+#include <raytrain/core/xxh3.hpp>
 #include <raytrain/core/bytes.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/file_descriptor.hpp>

@@ -10,7 +10,7 @@
 #include <string_view>
 
 #include <raytrain/checkpoint/detail/read_file.hpp>
-#include <raytrain/checkpoint/detail/xxh3.hpp>
+#include <raytrain/core/xxh3.hpp>
 #include <raytrain/core/bytes.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/message/json.hpp>
