@@ -34,6 +34,7 @@ namespace raytrain::testing {
   reference.checkpoint = 5;
   reference.files = {{"model.pt", 940'000, "00112233445566778899aabbccddeeff"}, {"rank_0001/rng", 8, "ff"}};
   reference.metadata = {{"epoch", "4"}, {"model", "mlp"}};
+  reference.batch_sizes = {{"train", 64}};
 
   Ended ended;
   ended.thrown = Thrown{10, "training 'fashion'", "rank 1: out of range", "start it again"};

@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
@@ -159,6 +160,31 @@ TEST_CASE("another dataset with as many rows is warned of with both digests, and
         std::vector<std::string>{"goes on from checkpoint_000002, before which dataset 'train' had other columns or "
                                  "values: its digest was " +
                                  before.digest() + "; it is " + now.digest() + " now"});
+}
+
+TEST_CASE("another batch size within an epoch is warned of with both, and each row still comes once") {
+  TemporaryFolder const folder;
+  std::atomic<std::size_t> rows = 0;
+  auto const take = [&](BatchOptions options, std::size_t most) {
+    return [&rows, options, most](TrainContext& ctx) {
+      auto shard = ctx.dataset_shard("train");
+      auto const batches = shard.batches(options);
+      for (std::size_t k = 0; k < std::min(most, batches.size()); ++k) rows += batches[k].size();
+      ctx.report(Epoch{0, 0}, ctx.world_rank() == Rank{0} ? draft("x") : CheckpointDraft{});
+    };
+  };
+  auto config = resumed_in(folder, 2);
+  config.datasets = {{"train", numbers(12)}};
+  CHECK(MinimalTrainer{take({.batch_size = 2}, 1), config}.fit().warnings.empty());
+  auto const result = MinimalTrainer{take({.batch_size = 3, .start = {0, 4}}, 2), config}.fit();
+  CHECK(rows == 12);
+  CHECK(result.warnings ==
+        std::vector<std::string>{"goes on within epoch 0 of dataset 'train', of which 4 samples are done in batches of "
+                                 "2; batches are of 3 now: each row still comes once, but in other steps"});
+  CHECK(result.checkpoint()->batch_size("train") == 3);
+  CHECK_FALSE(result.checkpoint()->batch_size("test"));
+  CHECK(MinimalTrainer{take({.batch_size = 3, .start = {0, 4}}, 1), config}.fit().warnings.empty());
+  CHECK(MinimalTrainer{take({.batch_size = 6, .epoch = 1, .start = {1, 0}}, 1), config}.fit().warnings.empty());
 }
 
 TEST_CASE("a start that is refused leaves the run's folder as it was, above all its record") {

@@ -73,15 +73,15 @@ class Checkpoint {
   [[nodiscard]] auto seed() const noexcept -> std::optional<std::uint64_t> { return manifest_->seed; }
   /// Rows of that dataset in the start that wrote it; none if there was no such dataset.
   [[nodiscard]] auto dataset_rows(std::string const& name) const -> std::optional<std::uint64_t> {
-    if (!manifest_->dataset_rows) return std::nullopt;
-    auto const found = manifest_->dataset_rows->find(name);
-    return found == manifest_->dataset_rows->end() ? std::nullopt : std::optional{found->second};
+    return value_of(manifest_->dataset_rows, name);
   }
   /// `Dataset::digest` of that dataset in the start that wrote it; none if there was no such dataset.
   [[nodiscard]] auto dataset_digest(std::string const& name) const -> std::optional<std::string> {
-    if (!manifest_->dataset_digests) return std::nullopt;
-    auto const found = manifest_->dataset_digests->find(name);
-    return found == manifest_->dataset_digests->end() ? std::nullopt : std::optional{found->second};
+    return value_of(manifest_->dataset_digests, name);
+  }
+  /// `BatchOptions::batch_size` by which rank 0 had last taken that dataset; none if it had not.
+  [[nodiscard]] auto batch_size(std::string const& name) const -> std::optional<std::uint64_t> {
+    return value_of(manifest_->batch_sizes, name);
   }
   /// Workers of the start that wrote it; 0 if it was never committed.
   [[nodiscard]] auto world_size() const noexcept -> WorldSize { return {manifest_->world_size}; }
@@ -116,6 +116,14 @@ class Checkpoint {
 
  private:
   explicit Checkpoint(std::filesystem::path path) : path_{std::move(path)} {}
+
+  template <class T>
+  [[nodiscard]] static auto value_of(std::optional<std::map<std::string, T>> const& values, std::string const& name)
+      -> std::optional<T> {
+    if (!values) return std::nullopt;
+    auto const found = values->find(name);
+    return found == values->end() ? std::nullopt : std::optional{found->second};
+  }
 
   [[nodiscard]] auto is_committed() const noexcept -> bool { return manifest_->number > 0; }
 

@@ -399,6 +399,9 @@ inline auto DirectoryStore::commit(CommitRequest const& request) -> Checkpoint {
   manifest.seed = request.seed;
   manifest.dataset_rows = request.dataset_rows;
   manifest.dataset_digests = request.dataset_digests;
+  for (auto const& part : request.parts) {
+    if (part.rank == Rank{0}) manifest.batch_sizes = part.batch_sizes;
+  }
   manifest.created_at = detail::utc_now();
   manifest.metrics = request.metrics;
   (void)detail::write_file(files_, merged / detail::manifest_name, bytes_of(detail::write_sealed(manifest)));

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -50,7 +51,8 @@ struct ShardPlace {
   /// In the start whose checkpoint this one goes on from, where saved positions come from; unset: as now.
   std::optional<std::uint64_t> seed_before{};
   std::optional<std::uint64_t> rows_before{};
-  std::optional<std::string> digest_before{};  ///< `Dataset::digest`.
+  std::optional<std::string> digest_before{};                     ///< `Dataset::digest`.
+  std::function<void(BatchOptions const& options)> on_batches{};  ///< Told of each epoch that is begun.
 };
 
 /// A worker's view of a dataset, with a position. Copies share the position.
@@ -131,6 +133,7 @@ class DatasetShard {
     cut.end -= left % (options.drop_last ? cut.step : world);
     *position_ = std::max(options.start, ShardPosition{options.epoch, cut.begin});
     auto order = options.shuffle && cut.begin < cut.end ? dataset_.shuffled_rows(key(options)) : nullptr;
+    if (place_.on_batches) place_.on_batches(options);
     return {dataset_, cut, std::move(order), position_};
   }
 

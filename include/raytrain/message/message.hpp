@@ -58,6 +58,7 @@ struct CheckpointRef {
   std::uint64_t checkpoint{};  ///< As in `Report::checkpoint`.
   std::vector<FileEntry> files;
   std::map<std::string, std::string> metadata;
+  std::map<std::string, std::uint64_t> batch_sizes{};  ///< By dataset, as this rank took it last.
   friend auto operator==(CheckpointRef const&, CheckpointRef const&) -> bool = default;
 };
 

@@ -4,8 +4,10 @@
 #include <cstdint>
 #include <exception>
 #include <future>
+#include <map>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include <raytrain/checkpoint/checkpoint_draft.hpp>
@@ -34,18 +36,20 @@ class CheckpointStager {
   /// before the draft is made.
   ///
   /// Errors: `io` of the part before; the part at hand is then not written.
-  void stage(CheckpointDraft draft, std::uint64_t checkpoint) {
+  void stage(CheckpointDraft draft, std::uint64_t checkpoint, std::map<std::string, std::uint64_t> batch_sizes) {
     drain();
     if (draft.empty()) {
-      link_.send(CheckpointRef{rank(), checkpoint, {}, draft.metadata()});
+      link_.send(CheckpointRef{rank(), checkpoint, {}, draft.metadata(), std::move(batch_sizes)});
       return;
     }
-    std::packaged_task<void()> task{// Gone before whoever waits for it makes the next one.
-                                    [this, checkpoint, part = std::optional{std::move(draft)}]() mutable {
-                                      auto ref = store_.stage(*part, rank(), checkpoint);
-                                      part.reset();
-                                      link_.send(std::move(ref));
-                                    }};
+    std::packaged_task<void()> task{
+        // Gone before whoever waits for it makes the next one.
+        [this, checkpoint, part = std::optional{std::move(draft)}, batch_sizes = std::move(batch_sizes)]() mutable {
+          auto ref = store_.stage(*part, rank(), checkpoint);
+          part.reset();
+          ref.batch_sizes = std::move(batch_sizes);
+          link_.send(std::move(ref));
+        }};
     writing_ = task.get_future();
     writer_.post([shared = std::make_shared<std::packaged_task<void()>>(std::move(task))] { (*shared)(); });
   }

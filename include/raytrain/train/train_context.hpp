@@ -5,12 +5,15 @@
 #include <concepts>
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
+
+#include <fmt/format.h>
 
 #include <raytrain/checkpoint/checkpoint.hpp>
 #include <raytrain/checkpoint/checkpoint_draft.hpp>
@@ -27,6 +30,7 @@
 #include <raytrain/message/message.hpp>
 #include <raytrain/message/object_bytes.hpp>
 #include <raytrain/message/report_fields.hpp>
+#include <raytrain/train/batch_sizes.hpp>
 #include <raytrain/train/checkpoint_stager.hpp>
 #include <raytrain/train/worker_setup.hpp>
 
@@ -94,7 +98,7 @@ class TrainContext {
     message.checkpoint = checkpoint;
     ++checkpoints_;
     submit(std::move(message));
-    stager_.stage(std::move(draft), checkpoint);
+    stager_.stage(std::move(draft), checkpoint, batch_sizes_->all());
     if (run().checkpoint_mode == CheckpointMode::sync) {
       stager_.drain();
       meet_for_commit();
@@ -131,6 +135,17 @@ class TrainContext {
       // Each rank may hold other rows of a dataset that is not split; the checkpoint knows rank 0's.
       if (place.split || place.rank == Rank{0}) place.digest_before = checkpoint->dataset_digest(std::string{name});
     }
+    place.on_batches = [sizes = batch_sizes_, name = std::string{name}, &link = setup_.link,
+                        before = batch_size_before(name)](BatchOptions const& options) {
+      auto const size = static_cast<std::uint64_t>(options.batch_size);
+      sizes->set(name, size);
+      auto const within = options.start.epoch == options.epoch && options.start.samples > 0;
+      if (!within || before.value_or(size) == size) return;
+      link.send(Warning{
+          Rank{0}, fmt::format("goes on within epoch {} of dataset '{}', of which {} samples are done in batches of "
+                               "{}; batches are of {} now: each row still comes once, but in other steps",
+                               options.epoch, name, options.start.samples, *before, size)});
+    };
     return {find_dataset(run().datasets, name), std::move(place)};
   }
 
@@ -190,6 +205,12 @@ class TrainContext {
  private:
   [[nodiscard]] auto run() const noexcept -> RunShared const& { return *setup_.run; }
   [[nodiscard]] auto placement() const noexcept -> Placement const& { return setup_.link.placement(); }
+
+  // Rank 0 speaks for all.
+  [[nodiscard]] auto batch_size_before(std::string_view dataset) const -> std::optional<std::uint64_t> {
+    if (world_rank() != Rank{0} || !run().checkpoint) return std::nullopt;
+    return run().checkpoint->batch_size(std::string{dataset});
+  }
 
   template <class R>
   auto to_report(R const& metrics) -> Report {
@@ -258,6 +279,7 @@ class TrainContext {
 
   WorkerSetup setup_;
   CheckpointStager stager_;
+  std::shared_ptr<BatchSizes> batch_sizes_ = std::make_shared<BatchSizes>();
   std::thread::id owner_ = std::this_thread::get_id();
   Clock::TimePoint started_;
   Clock::TimePoint last_report_;

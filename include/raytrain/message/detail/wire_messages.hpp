@@ -62,7 +62,7 @@ void serialize(A& archive, Report& m) {
 
 template <detail::WireArchive A>
 void serialize(A& archive, CheckpointRef& m) {
-  archive(m.rank, m.checkpoint, m.files, m.metadata);
+  archive(m.rank, m.checkpoint, m.files, m.metadata, m.batch_sizes);
 }
 
 template <detail::WireArchive A>
