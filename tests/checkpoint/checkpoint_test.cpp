@@ -14,8 +14,8 @@
 
 #include <raytrain/checkpoint/detail/archive.hpp>
 #include <raytrain/checkpoint/detail/sealed_json.hpp>
-#include <raytrain/core/xxh3.hpp>
 #include <raytrain/checkpoint/manifest.hpp>
+#include <raytrain/core/xxh3.hpp>
 
 #include "../support/temporary_folder.hpp"
 #include "../support/thrown_error.hpp"

@@ -17,8 +17,8 @@
 
 #include <doctest/doctest.h>
 
-#include <raytrain/core/xxh3.hpp>
 #include <raytrain/core/bytes.hpp>
+#include <raytrain/core/xxh3.hpp>
 
 #include "../support/child_process.hpp"
 #include "../support/temporary_folder.hpp"

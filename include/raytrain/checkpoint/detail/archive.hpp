@@ -10,9 +10,9 @@
 #include <string_view>
 
 #include <raytrain/checkpoint/detail/file_name.hpp>
-#include <raytrain/core/xxh3.hpp>
 #include <raytrain/core/bytes.hpp>
 #include <raytrain/core/error.hpp>
+#include <raytrain/core/xxh3.hpp>
 
 /// Named files as one run of bytes: a mark, their number, for each the sizes of name and content, name and content, and
 /// the XXH3-128 of all before it, as digits. Integers are little-endian.

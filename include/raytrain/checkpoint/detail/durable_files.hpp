@@ -14,10 +14,10 @@
 
 #include <raytrain/checkpoint/detail/file_system.hpp>
 #include <raytrain/checkpoint/detail/io_error.hpp>
-#include <raytrain/core/xxh3.hpp>
 #include <raytrain/core/bytes.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/file_descriptor.hpp>
+#include <raytrain/core/xxh3.hpp>
 
 /// Steps on disk that throw `Errc::io` when they fail; none of them goes on after a failure.
 namespace raytrain::detail {

@@ -16,10 +16,10 @@
 #include <utility>
 
 #include <raytrain/checkpoint/detail/io_error.hpp>
-#include <raytrain/core/xxh3.hpp>
 #include <raytrain/core/bytes.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/file_descriptor.hpp>
+#include <raytrain/core/xxh3.hpp>
 #include <raytrain/message/message.hpp>
 
 namespace raytrain::detail {

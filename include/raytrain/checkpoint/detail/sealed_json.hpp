@@ -10,9 +10,9 @@
 #include <string_view>
 
 #include <raytrain/checkpoint/detail/read_file.hpp>
-#include <raytrain/core/xxh3.hpp>
 #include <raytrain/core/bytes.hpp>
 #include <raytrain/core/error.hpp>
+#include <raytrain/core/xxh3.hpp>
 #include <raytrain/message/json.hpp>
 
 namespace raytrain::detail {
