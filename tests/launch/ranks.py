@@ -255,6 +255,10 @@ def settings_differ(folder):
     job.expect_all_say(2, 'error', 'rank 1', "TrainerConfig::backend is {'rate', {1}, 1.5}, and on rank 0 it is {'rate', {1}, 0.5}")
     job = ranks(2, folder, 'split')
     job.expect_all_say(2, 'error', 'rank 1', "DataConfig::datasets_to_split is {}, and on rank 0 it is {'train'}")
+    job = ranks(2, folder, 'content')
+    job.expect_all_say(2, 'error', 'rank 1', "the digest of the dataset 'train' is '", "', and on rank 0 it is '")
+    job = ranks(2, folder, 'more')
+    job.expect_all_say(2, 'error', 'rank 1', "TrainerConfig::datasets is 'train', and on rank 0 it is 'train, valid'")
     job.expect('nothing was created', not folder.exists())
 
 

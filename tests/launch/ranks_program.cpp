@@ -242,6 +242,12 @@ auto main(int argc, char** argv) -> int {
   config.backend.refuses = what;
   if (what == "rate" && job) config.backend.rate = 0.5 + job->rank.value;
   if (what == "split" && job && job->rank == Rank{1}) config.data.datasets_to_split.clear();
+  if (what == "content" && job) {
+    config.datasets = {
+        {"train", Dataset::from_columns({{"x", std::vector<float>(8, static_cast<float>(job->rank.value))}})}};
+  }
+  if (what == "more" && job) config.datasets = {{"train", Dataset::from_columns({{"x", std::vector<float>(8)}})}};
+  if (what == "more" && job && job->rank == Rank{0}) config.datasets["valid"] = config.datasets.at("train");
   if (what == "hang" || what == "hang_first") {
     config.run.collective_timeout = std::chrono::seconds{1};
     config.run.stop_grace = std::chrono::milliseconds{300};

@@ -58,6 +58,7 @@ namespace raytrain::detail {
   add("RunConfig::checkpoint.mode", run.checkpoint.mode);
   add("RunConfig::collective_timeout", run.collective_timeout.count());
   settings.push_back({"DataConfig::datasets_to_split", config_text(data.datasets_to_split)});
+  add("TrainerConfig::datasets", dataset_names(datasets));
   for (auto const& [name, dataset] : datasets) {
     add("rows of the dataset '" + name + "'", dataset.rows());
     // What is not split may be each rank's own.
