@@ -7,9 +7,11 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
+#include <csignal>
 #include <cstddef>
 #include <filesystem>
 #include <memory>
@@ -304,4 +306,37 @@ TEST_CASE("work is cancelled when the clock reaches its deadline, and not before
     executor.run(scope.join());
     CHECK(finished == static_cast<int>(seconds == 4));
   }
+}
+
+namespace {
+
+// A connection of which this process closes one end while a forked copy of it lives; what the other end reads then.
+auto read_beside_child(Executor& executor, std::string& outcome) -> asio::awaitable<void> {
+  SocketListener listener{executor, any_port};
+  auto const address = listener.address();
+  std::optional<SocketStream> one;
+  std::optional<SocketStream> other;
+  Scope scope{executor};
+  scope.spawn(connect_only(executor, address, one));
+  scope.spawn(accept_only(listener, other));
+  co_await scope.join();
+  auto const child = ::fork();
+  if (child == 0) {
+    while (true) ::pause();
+  }
+  one->close();
+  auto const deadline = executor.clock().now() + std::chrono::seconds{10};
+  co_await finish_by(executor, deadline, read_one(*other, outcome));
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+}
+
+}  // namespace
+
+TEST_CASE("a connection ends with the process that has it, also when a forked copy of that lives on") {
+  SystemClock clock;
+  Executor executor{clock};
+  std::string outcome;
+  executor.run(read_beside_child(executor, outcome));
+  CHECK(outcome == "0 bytes");
 }

@@ -23,13 +23,15 @@
 #include <asio/write.hpp>
 
 #include <raytrain/core/bytes.hpp>
+#include <raytrain/core/kept_from_forks.hpp>
 #include <raytrain/exec/detail/event.hpp>
 #include <raytrain/exec/executor.hpp>
 #include <raytrain/exec/socket_address.hpp>
 
 namespace raytrain {
 
-/// One end of a connection over TCP or a Unix socket. Programs that this process starts do not inherit it.
+/// One end of a connection over TCP or a Unix socket. Programs that this process starts do not inherit it, nor do
+/// forked copies of it, which would keep it open when this process is gone.
 ///
 /// Threads: the executor's.
 /// Cancel:  terminal, of everything that waits. `close` ends such waits as well, with an error.
@@ -44,6 +46,7 @@ class SocketStream {
       ::setsockopt(descriptor, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     }
     socket_.assign(asio::generic::stream_protocol{domain, 0}, descriptor);
+    kept_ = detail::KeptFromForks{descriptor};
   }
 
   /// Who is at the other end, for people.
@@ -88,6 +91,7 @@ class SocketStream {
 
   /// Idempotent.
   void close() noexcept {
+    kept_ = {};  // first: the number may be given anew at once
     std::error_code ignored;
     socket_.close(ignored);
   }
@@ -113,6 +117,7 @@ class SocketStream {
  private:
   asio::basic_stream_socket<asio::generic::stream_protocol> socket_;
   std::string peer_;
+  detail::KeptFromForks kept_;
 };
 
 }  // namespace raytrain

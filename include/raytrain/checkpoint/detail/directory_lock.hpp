@@ -13,11 +13,11 @@
 #include <string>
 
 #include <raytrain/checkpoint/detail/io_error.hpp>
-#include <raytrain/checkpoint/detail/kept_from_forks.hpp>
 #include <raytrain/checkpoint/detail/read_file.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/file_descriptor.hpp>
 #include <raytrain/core/host_name.hpp>
+#include <raytrain/core/kept_from_forks.hpp>
 
 namespace raytrain::detail {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <raytrain/checkpoint/detail/kept_from_forks.hpp>
+#include <raytrain/core/kept_from_forks.hpp>
 
 #include <sys/stat.h>
 #include <unistd.h>
