@@ -43,7 +43,7 @@ struct CommitRequest {
   WorldSize world_size{};
   Metrics metrics;
   std::vector<CheckpointRef> parts;                  ///< One of every rank, in any order.
-  std::vector<std::uint64_t> training_iterations{};  ///< Of each rank.
+  std::vector<std::uint64_t> training_iterations{};  ///< Reports of each rank.
   std::uint64_t seed{};
   std::map<std::string, std::uint64_t> dataset_rows{};   ///< By name.
   std::map<std::string, std::string> dataset_digests{};  ///< By name.
@@ -321,8 +321,11 @@ inline auto DirectoryStore::merged_files(CommitRequest const& request) -> Parts 
         throw Error{Errc::rank_mismatch, committing(request),
                     fmt::format("rank {} wrote the file '{}' and rank {} wrote '{}'", clash->second.rank.value,
                                 clash->first, part.rank.value, file.name),
-                    "write state that is the same on every rank by CheckpointDraft::replicated, and each rank's own "
-                    "by CheckpointDraft::per_rank"};
+                    file.name.starts_with(detail::rank_name(part.rank) + "/")
+                        ? "of a checkpoint that is reported again, report on one rank only the files that lie in no "
+                          "rank's folder, since each rank adds its own"
+                        : "write state that is the same on every rank by CheckpointDraft::replicated, and each rank's "
+                          "own by CheckpointDraft::per_rank"};
       }
       merged.emplace(file.name, Part{part.rank, &file});
     }
