@@ -39,8 +39,8 @@ struct Manifest {
   std::uint64_t training_iteration{};
   double time_total_s{};
   std::uint32_t world_size{};
-  std::optional<std::vector<std::uint64_t>> training_iterations;      ///< Of each rank; unset in format 1.
-  std::optional<std::uint64_t> seed;                                  ///< Of that start; unset in format 1.
+  std::optional<std::vector<std::uint64_t>> training_iterations;  ///< Reports of each rank; unset in format 1.
+  std::optional<std::uint64_t> seed;  ///< `RunConfig::seed` of that start; unset in format 1.
   std::optional<std::map<std::string, std::uint64_t>> dataset_rows;   ///< By name; unset in format 1.
   std::optional<std::map<std::string, std::string>> dataset_digests;  ///< By name; unset in format 1.
   std::optional<std::map<std::string, std::uint64_t>> batch_sizes;    ///< By dataset, of rank 0; unset in format 1.

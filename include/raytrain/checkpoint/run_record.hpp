@@ -26,7 +26,7 @@ inline constexpr std::string_view checkpoints_folder_name = "checkpoints";
 struct RunIdentity {
   std::string program;
   std::string backend;
-  std::vector<std::string> report_fields;  ///< Of rank 0's first report, in its order; empty before that.
+  std::vector<std::string> report_fields;  ///< Names in rank 0's first report, in its order; empty before it.
   friend auto operator==(RunIdentity const&, RunIdentity const&) -> bool = default;
 
   template <class A>

@@ -9,7 +9,7 @@ namespace raytrain {
 /// The upper half of a `float`: its whole range with 8 significant bits. It stores; `float` computes.
 class BFloat16 {
  public:
-  /// Of no particular value, as a `float` is; `BFloat16{}` is 0.
+  /// Leaves the value indeterminate, as a `float` does; `BFloat16{}` is 0.
   constexpr BFloat16() noexcept = default;
 
   /// The nearest one, of two equally near the even one; above the largest infinity. A NaN stays a NaN.
@@ -17,7 +17,7 @@ class BFloat16 {
     // Both cases are computed and one is selected: without branches a loop becomes vector instructions.
     auto const word = std::bit_cast<std::uint32_t>(value);
     auto const rounded = (word + 0x7fffU + ((word >> 16U) & 1U)) >> 16U;
-    // Of a NaN's fraction all that is set may be in the lower half.
+    // The bits of a NaN's fraction may all lie in the lower half, which is cut off.
     auto const not_a_number = (word >> 16U) | 0x40U;
     bool const is_number = static_cast<std::int32_t>(word & 0x7fff'ffffU) <= 0x7f80'0000;
     bits_ = static_cast<std::uint16_t>(is_number ? rounded : not_a_number);

@@ -10,7 +10,7 @@ namespace raytrain {
 /// A number in IEEE 754's binary16: 5 bits of exponent, 11 significant ones, up to 65504. It stores; `float` computes.
 class Float16 {
  public:
-  /// Of no particular value, as a `float` is; `Float16{}` is 0.
+  /// Leaves the value indeterminate, as a `float` does; `Float16{}` is 0.
   constexpr Float16() noexcept = default;
 
   /// The nearest one, of two equally near the even one; from 65520 on infinity. A NaN stays a NaN.

@@ -26,7 +26,7 @@ using RowShape = std::vector<std::size_t>;
 /// What the rows of a column are.
 struct ColumnFormat {
   std::string name{};                     ///< Not empty.
-  ElementType type = ElementType::uint8;  ///< Of each value.
+  ElementType type = ElementType::uint8;  ///< Type of each value.
   RowShape row_shape{};                   ///< No extent is 0.
 };
 

@@ -43,7 +43,8 @@ struct CsvOptions {
   bool header = true;                       ///< The first line names the columns.
   std::vector<std::string> column_names{};  ///< Instead of the header's; empty: those, or "0", "1" ... without one.
   std::vector<std::string> columns{};       ///< To be kept, in this order; empty: all.
-  /// Of columns that are no float32. A float's field that is empty or one of NA, N/A, null, NaN, nan and ? is a NaN.
+  /// The types of columns that are not float32. A float's field that is empty or one of NA, N/A, null, NaN, nan and ?
+  /// is a NaN.
   std::map<std::string, CsvType, std::less<>> types{};
 };
 

@@ -177,7 +177,7 @@ struct Ended {
 /// To another process than the controller's, before `Ended`: these workers did not return, and their processes end.
 struct LeftBehind {
   std::vector<Rank> ranks;
-  std::string last_word;  ///< Of those processes.
+  std::string last_word;  ///< What those processes print as they end.
   friend auto operator==(LeftBehind const&, LeftBehind const&) -> bool = default;
 };
 

@@ -36,7 +36,7 @@ struct Result {
   Metrics metrics;                          ///< Rank 0's last report, automatic metrics included.
   std::vector<Report> history;              ///< All reports of all ranks in the order of their handling.
   std::vector<Checkpoint> checkpoints;      ///< Those that were kept, oldest first.
-  WorldSize world_size{};                   ///< Of the last start.
+  WorldSize world_size{};                   ///< Workers of the last start.
   std::filesystem::path path;               ///< Folder of the run.
   std::string error;                        ///< Cause of a run that failed; empty otherwise.
   std::vector<std::string> warnings;        ///< Everything that callbacks were warned of.

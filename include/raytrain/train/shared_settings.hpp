@@ -22,7 +22,7 @@
 
 namespace raytrain::detail {
 
-/// Of the program's file: another one for another build.
+/// XXH3 of the program's file, which differs between builds.
 [[nodiscard]] inline auto program_digest() -> std::string {
   try {
     return file_digest("/proc/self/exe");

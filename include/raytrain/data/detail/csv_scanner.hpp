@@ -103,7 +103,7 @@ class CsvScanner {
   State state_ = State::start;
   std::string text_;
   bool follows_return_ = false;
-  bool has_fields_ = false;  ///< Of this line, before the one that is being read.
+  bool has_fields_ = false;  ///< Whether this line has a field before the one that is being read.
   std::uint64_t line_number_ = 1;
   std::uint64_t opened_ = 0;
   std::optional<std::string> problem_;

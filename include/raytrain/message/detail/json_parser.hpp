@@ -37,7 +37,7 @@ class JsonParser {
   }
 
  private:
-  static constexpr int max_depth = 64;  ///< Of our own files none comes near; the stack must not be the limit.
+  static constexpr int max_depth = 64;  ///< Far more than raytrain's files need; protects the stack.
 
   [[nodiscard]] auto value(int depth) -> JsonValue {
     if (depth > max_depth) refuse("it is nested too deeply");
