@@ -87,6 +87,11 @@ def exits_on_threads(folder):
         job.expect('it says why it ends', 'raytrain: the program called exit() during fit()' in job.text)
         job.expect('the exit status is 75', job.status == 75)
         Job(without, folder / what, '', 2).expect_all_say(1, 'result', 'finished')
+    Job(without, folder / 'at_once', '_exit', 2)
+    again = Job(without, folder / 'at_once', '', 2)
+    again.expect_all_say(1, 'result', 'finished')
+    again.expect('the next start says what nobody could say before',
+                 again.lines_with('warning: the start before this one did not come to its end: '))
 
 
 def exits_quickly(folder):

@@ -101,6 +101,9 @@ class RunDriver {
     plan_.directory.record_start();
     if (checkpoint) plan_.directory.record_checkpoint();
     announce(checkpoint);
+    if (plan_.directory.previous_state() == to_string(RunState::running)) {
+      warn("the start before this one did not come to its end: its process was killed, crashed or exited");
+    }
     for (auto& text : reasons) warn(std::move(text));
     if (checkpoint) warn_of_other_data(*checkpoint);
     // Behind what callbacks had to say: a refusal comes before any worker.
