@@ -72,3 +72,16 @@ TEST_CASE("a job may be posted from several threads at once, and none is lost") 
   }
   CHECK(counts == std::vector<int>(4, 500));
 }
+
+TEST_CASE("what is posted for later runs behind the rest, but for the oldest of more than four") {
+  std::vector<int> order;
+  {
+    BackgroundThread background;
+    std::promise<void> gate;
+    background.post([open = gate.get_future().share()] { open.wait(); });
+    for (int number = 0; number < 6; ++number) background.post_later([&order, number] { order.push_back(number); });
+    for (int number = 10; number < 12; ++number) background.post([&order, number] { order.push_back(number); });
+    gate.set_value();
+  }
+  CHECK(order == std::vector{0, 1, 10, 11, 2, 3, 4, 5});
+}

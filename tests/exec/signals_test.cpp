@@ -182,3 +182,30 @@ TEST_CASE(
   CHECK(echoes_after(SIGTERM, 0ns) == 2);
   CHECK(echoes_after(SIGHUP, 1h) == 0);
 }
+
+TEST_CASE("a handler that the program sets while a signal is watched stays when the watching ends") {
+  CountingHandler const counting{SIGUSR1};
+  {
+    SignalWatcher const watcher{{SIGUSR1}};
+    std::signal(SIGUSR1, SIG_IGN);
+  }
+  CHECK(is_handled_by(SIGUSR1, SIG_IGN));
+}
+
+TEST_CASE("while echoes are dropped a call is interrupted as by the program's own handler") {
+  for (auto const flags : {0, SA_RESTART}) {
+    CountingHandler const counting{SIGTERM};
+    struct sigaction own {};
+    own.sa_handler = count_signal;
+    own.sa_flags = flags;
+    sigaction(SIGTERM, &own, nullptr);
+    {
+      SignalWatcher const watcher{{SIGTERM}};
+      SignalWatcher::drop_echoes(SIGTERM, 1h);
+    }
+    struct sigaction left {};
+    sigaction(SIGTERM, nullptr, &left);
+    CHECK((left.sa_flags & SA_RESTART) == flags);
+    SignalWatcher::drop_echoes(SIGTERM, 0ns);
+  }
+}

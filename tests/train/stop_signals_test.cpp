@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <raytrain/train/stop_signals.hpp>
 
+#include <fcntl.h>
 #include <unistd.h>
 
+#include <array>
 #include <chrono>
 #include <csignal>
 #include <cstdint>
@@ -152,4 +154,26 @@ TEST_CASE("the second request ends a process whose callback does not return, whe
     auto const ended = Result::from_path(folder.path() / "r").state == RunState::finished;
     CHECK(ended == (place == "on_finish"));
   }
+}
+
+TEST_CASE("the second request ends a process that nobody reads any more, although it has something to say") {
+  TemporaryFolder const folder;
+  auto const outcome = in_program([&] {
+    (void)train_with(folder, std::make_shared<At>("on_report", [] {
+                       std::array<int, 2> unread{};
+                       if (::pipe(unread.data()) != 0) return;
+                       ::fcntl(unread[1], F_SETFL, O_NONBLOCK);
+                       while (::write(unread[1], "x", 1) == 1) {
+                       }
+                       ::fcntl(unread[1], F_SETFL, 0);
+                       for (auto const stream : {STDOUT_FILENO, STDERR_FILENO}) ::dup2(unread[1], stream);
+                       std::printf("something");
+                       std::raise(SIGINT);
+                       std::raise(SIGINT);
+                       (void)!::write(STDOUT_FILENO, "more", 4);
+                     }));
+    return "returned";
+  });
+  CHECK(outcome.text.empty());
+  CHECK(outcome.exit_code == 75);
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <condition_variable>
+#include <cstddef>
 #include <deque>
 #include <functional>
 #include <mutex>
@@ -12,7 +13,7 @@ namespace raytrain {
 
 /// One thread for work that would block a coroutine, such as writing files. Jobs run in the order of `post`.
 ///
-/// Threads: `post` from any thread, from a job too.
+/// Threads: `post` and `post_later` from any thread, from a job too.
 /// Cancel:  none; the destructor waits until every job has run.
 /// Errors:  a job that throws ends the program: it catches, and sends what happened through a `Channel`.
 class BackgroundThread {
@@ -29,22 +30,32 @@ class BackgroundThread {
     thread_.join();
   }
 
-  void post(std::function<void()> job) {
+  void post(std::function<void()> job) { add(jobs_, std::move(job)); }
+
+  /// A job for which nobody waits: it runs when no other one does. Once more than 4 such jobs wait, the oldest runs
+  /// first, since what is never cleaned up fills a disk.
+  void post_later(std::function<void()> job) { add(later_, std::move(job)); }
+
+ private:
+  using Jobs = std::deque<std::function<void()>>;
+  static constexpr std::size_t most_later = 4;
+
+  void add(Jobs& jobs, std::function<void()> job) {
     {
       std::lock_guard const lock{mutex_};
-      jobs_.push_back(std::move(job));
+      jobs.push_back(std::move(job));
     }
     changed_.notify_one();
   }
 
- private:
   void work() {
     std::unique_lock lock{mutex_};
     while (true) {
-      changed_.wait(lock, [this] { return ending_ || !jobs_.empty(); });
-      if (jobs_.empty()) return;
-      auto job = std::move(jobs_.front());
-      jobs_.pop_front();
+      changed_.wait(lock, [this] { return ending_ || !jobs_.empty() || !later_.empty(); });
+      auto& jobs = jobs_.empty() || later_.size() > most_later ? later_ : jobs_;
+      if (jobs.empty()) return;
+      auto job = std::move(jobs.front());
+      jobs.pop_front();
       lock.unlock();
       job();
       job = nullptr;  // what it holds may post from its destructor
@@ -54,7 +65,8 @@ class BackgroundThread {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<std::function<void()>> jobs_;
+  Jobs jobs_;
+  Jobs later_;
   bool ending_ = false;
   std::thread thread_;  ///< Last: it uses everything above.
 };

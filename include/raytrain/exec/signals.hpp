@@ -19,7 +19,7 @@
 namespace raytrain {
 
 /// Signals of this process as values. While it lives they have no other effect; afterwards they do what they did
-/// before.
+/// before, or what the program has set meanwhile.
 ///
 /// It needs no executor: a signal must also be seen while the executor's thread is kept by somebody else.
 ///

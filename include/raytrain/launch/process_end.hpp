@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <poll.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <climits>
 #include <cstddef>
 #include <cstdio>
 #include <string_view>
@@ -13,18 +16,28 @@ namespace raytrain::detail {
 /// Exit status of a process whose training is not finished; the next start goes on with it (EX_TEMPFAIL of sysexits.h).
 inline constexpr int unfinished_exit_code = 75;
 
-/// Writes what the program has printed, unless a thread that does not return is in the middle of that.
+/// Whether a write of up to 4 KiB would not wait, now or within 100 ms: nobody may read at the other end of a pipe.
+[[nodiscard]] inline auto takes_writing(int file) noexcept -> bool {
+  ::pollfd writable{file, POLLOUT, 0};
+  int ready = 0;
+  do ready = ::poll(&writable, 1, 100);
+  while (ready < 0 && errno == EINTR);
+  return ready > 0 && (writable.revents & POLLOUT) != 0;
+}
+
+/// Writes what the program has printed, unless that would wait for a reader, or for a thread that does not return and
+/// is in the middle of it.
 inline void flush_unless_locked(std::FILE* stream) noexcept {
-  if (::ftrylockfile(stream) != 0) return;
+  if (!takes_writing(::fileno(stream)) || ::ftrylockfile(stream) != 0) return;
   std::fflush(stream);
   ::funlockfile(stream);
 }
 
-/// On stderr, of a process that will end itself: there nobody else could say it.
+/// On stderr, of a process that will end itself: there nobody else could say it. It never waits for a reader.
 inline void say_last_word(std::string_view text) noexcept {
   flush_unless_locked(stdout);
-  while (!text.empty()) {
-    auto const written = ::write(STDERR_FILENO, text.data(), text.size());
+  while (!text.empty() && takes_writing(STDERR_FILENO)) {
+    auto const written = ::write(STDERR_FILENO, text.data(), std::min(text.size(), std::size_t{PIPE_BUF}));
     if (written < 0 && errno == EINTR) continue;
     if (written <= 0) return;
     text.remove_prefix(static_cast<std::size_t>(written));

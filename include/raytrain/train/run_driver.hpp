@@ -254,7 +254,7 @@ class RunDriver {
   }
 
   void carry_out(DeleteCheckpoint const& action) {
-    writer_->post([this, number = action.number] {
+    writer_->post_later([this, number = action.number] {
       try {
         store_.remove(number);
       } catch (std::exception const& error) {

@@ -93,7 +93,7 @@ class StopSignals {
     if (watcher_.closes_within(patience)) return;
     say_last_word("raytrain: " + what_ + " did not end within " + std::to_string(patience.count()) +
                   " s of the second request to stop: a callback, a backend or a disk keeps it; this process ends with "
-                  "exit status 75, start it again to go on from the last checkpoint\n");
+                  "exit status 75, start it again to go on with what is left to do\n");
     end_process();
   }
 

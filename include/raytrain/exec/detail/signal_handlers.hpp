@@ -75,7 +75,17 @@ class SignalHandlers {
     std::lock_guard const lock{mutex_};
     inbox.signals &= ~SignalInbox::bit(signal);
     auto& handled = handled_.at(static_cast<std::size_t>(signal));
-    if (--handled.users == 0 && now_ns() >= handled.echoes_until_ns) sigaction(signal, &handled.before, nullptr);
+    if (--handled.users > 0) return;
+    Action current{};
+    sigaction(signal, nullptr, &current);
+    if (current.sa_handler != &SignalHandlers::on_signal) return;  // the program has set another one meanwhile
+    if (now_ns() >= handled.echoes_until_ns) {
+      sigaction(signal, &handled.before, nullptr);
+    } else if (handled.before.sa_handler != SIG_DFL) {
+      // Calls are interrupted, or not, as by the handler to which the next signal goes.
+      current.sa_flags = handled.before.sa_flags & SA_RESTART;
+      sigaction(signal, &current, nullptr);
+    }
   }
 
   /// For this long, from now on, a signal that nobody watches any more is an echo of one that was taken: Slurm sends
