@@ -197,7 +197,7 @@ class ProgressBar final : public Callback {
   ProgressBarOptions options_;
   bool terminal_;
   std::shared_ptr<Clock> clock_;
-  std::mutex mutex_;  ///< Of everything below, and of the order on `out`.
+  std::mutex mutex_;  ///< Guards everything below, and the order on `out`.
   std::optional<Point> begin_;
   Progress latest_;
   std::string bar_;  ///< The line that is redrawn; empty: none.

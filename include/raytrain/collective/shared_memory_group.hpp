@@ -137,7 +137,7 @@ class SharedMemoryGroup : public detail::HostGroup {
   };
   struct alignas(detail::two_cache_lines) Head {
     Traits traits;
-    std::atomic<std::uint64_t> end;  ///< Of what has been allocated.
+    std::atomic<std::uint64_t> end;  ///< Where the allocated part ends.
   };
 
   static auto random_number() -> std::uint64_t {

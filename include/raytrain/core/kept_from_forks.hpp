@@ -12,7 +12,7 @@
 namespace raytrain::detail {
 
 /// Keeps an open file from processes that are forked while it lives: in them its number stands for /dev/null. A lock
-/// would otherwise be held, and a connection stay open, until the last of them ends. A fork between opening the file and this is not covered.
+/// would otherwise be held, and a connection stay open, until the last of them ends. Not covered: a fork in between.
 ///
 /// Threads: any.
 class KeptFromForks {

@@ -149,7 +149,7 @@ class SocketListener {
   int domain_ = 0;
   int descriptor_number_ = -1;  ///< Owned by `descriptor_`.
   asio::posix::stream_descriptor descriptor_;
-  std::string folder_;  ///< Of a Unix socket; else empty.
+  std::string folder_;  ///< A Unix socket's; else empty.
 };
 
 }  // namespace raytrain

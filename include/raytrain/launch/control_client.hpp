@@ -108,7 +108,7 @@ class ControlClient {
 
   struct Target {
     SocketAddress address;
-    std::string outcome;  ///< Of the last attempt.
+    std::string outcome;  ///< What came of the last attempt.
     bool timed_out = false;
 
     void timeout(std::string text) {

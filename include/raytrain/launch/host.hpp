@@ -127,7 +127,7 @@ namespace detail {
 struct Host {
   std::string hostname;
   std::int64_t pid{};
-  std::string node_ip;  ///< Of the wanted interface, else of the first one, else 127.0.0.1.
+  std::string node_ip;  ///< The wanted interface's, else the first one's, else 127.0.0.1.
 };
 
 /// Asks the system anew at each call.

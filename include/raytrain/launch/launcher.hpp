@@ -24,7 +24,7 @@ struct MessageSink {
 struct WorkerLaunch {
   WorkerMain main;
   MessageSink sink;
-  WaitLimits limits{};  ///< Of the workers' collectives; `on_warning` is called from their threads, as `MessageSink`.
+  WaitLimits limits{};  ///< For the workers' collectives; `on_warning` is called from their threads, as `MessageSink`.
   Begin begin{};        ///< For workers in other processes.
 };
 

@@ -13,7 +13,7 @@ namespace raytrain {
 /// What a launcher gives to each worker.
 struct Worker {
   WorkerLink& link;
-  std::shared_ptr<CollectiveGroup> group;  ///< Of its collective; never null.
+  std::shared_ptr<CollectiveGroup> group;  ///< Its collective's; never null.
   WorkerCollective collective;
 };
 

@@ -23,7 +23,7 @@ struct Placement {
   WorldSize world_size{1};
   Rank local_rank{};  ///< Among the workers of the same host.
   WorldSize local_world_size{1};
-  Rank node_rank{};   ///< Of the host among the hosts.
+  Rank node_rank{};   ///< The host's number among the hosts.
   int cpus = 1;       ///< Threads the worker may use, its own included.
   int host_cpus = 1;  ///< Cores that all workers of the same host may run on together.
 };

@@ -82,7 +82,7 @@ struct CallbackStop {
 
 /// The time since the last `ArmGrace` is over.
 struct GraceOver {
-  bool ends_processes = false;  ///< Of workers that have not returned although they were told to.
+  bool ends_processes = false;  ///< Workers that did not return are ended with their processes.
 };
 
 using RunEvent = std::variant<RunBegins, Message, CheckpointDurable, CheckpointLost, DriverFailed, StopRequest,
@@ -106,7 +106,7 @@ struct CommitCheckpoint {
   std::uint64_t checkpoint{};
   std::vector<CheckpointRef> refs;                 ///< In rank order.
   Report lead;                                     ///< Rank 0's report, whose metrics rank the checkpoint.
-  std::vector<std::uint64_t> training_iterations;  ///< Of every rank's report, in rank order.
+  std::vector<std::uint64_t> training_iterations;  ///< That of each rank's report, in rank order.
 };
 
 /// The retention policy has no more use for a committed checkpoint.

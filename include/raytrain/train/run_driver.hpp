@@ -65,7 +65,7 @@ class RunDriver {
     Datasets datasets;
     Clock& clock;
     Clock::TimePoint called;  ///< When `fit()` was called.
-    bool ends_processes;      ///< Of workers that do not return.
+    bool ends_processes;      ///< Workers that do not return are ended with their processes.
   };
 
   RunDriver(Launcher& launcher, Plan plan)
@@ -379,7 +379,7 @@ class RunDriver {
     }
   }
 
-  // Of the exception that is being handled.
+  // Says what the exception that is being handled says.
   [[nodiscard]] static auto failure_of(Callback const& callback, std::string_view function) -> std::string {
     return "callback " + demangled(typeid(callback)) + ", " + std::string{function} + ": " + current_exception_text();
   }

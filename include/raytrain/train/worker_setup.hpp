@@ -31,7 +31,7 @@ struct RunShared {
   DataConfig data;
   CheckpointMode checkpoint_mode = CheckpointMode::async;
   std::optional<Checkpoint> checkpoint;          ///< The one to go on from.
-  std::vector<std::string> known_report_fields;  ///< Of the run in this directory; empty before its first report.
+  std::vector<std::string> known_report_fields;  ///< Those of the run in this directory; empty before its first report.
   Clock& clock;
   DirectoryStore& store;
   BackgroundThread& writer;  ///< Writes checkpoints, in order.

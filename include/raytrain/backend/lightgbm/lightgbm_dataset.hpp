@@ -33,7 +33,7 @@ struct LightGBMDatasetOptions {
   std::string weight{};                    ///< Column of the rows' weights; empty: all 1.
   std::string group{};                     ///< Column of query ids for ranking: rows of one lie together; empty: none.
   std::vector<std::string> features{};     ///< Empty: all other columns.
-  std::vector<std::string> categorical{};  ///< Of the features, those whose values are categories, from 0 on.
+  std::vector<std::string> categorical{};  ///< Features whose values are categories, from 0 on.
   /// Parameters of LightGBM: those that decide how features are put into bins (`max_bin`), and all others as well.
   std::map<std::string, std::string> params{};
 };

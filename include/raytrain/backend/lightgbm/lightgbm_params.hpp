@@ -24,8 +24,8 @@ struct LightGBMParams {
   std::string objective{"regression"};
   std::vector<std::string> metric{};  ///< On every dataset, in each round; empty: the objective's own.
   std::string boosting{"gbdt"};
-  int num_leaves = 31;  ///< Of a tree, at least 2.
-  int max_depth = -1;   ///< Of a tree; -1: no limit.
+  int num_leaves = 31;  ///< Leaves of a tree, at least 2.
+  int max_depth = -1;   ///< Depth of a tree; -1: no limit.
   double learning_rate = 0.1;
   int min_data_in_leaf = 20;
   double min_sum_hessian_in_leaf = 1e-3;
@@ -41,7 +41,7 @@ struct LightGBMParams {
   /// Ends when the last metric on the last dataset has not become better for that many rounds; 0: never.
   int early_stopping_rounds = 0;
   int checkpoint_frequency = 0;  ///< A checkpoint every so many rounds, and the last one; 0: the last one only.
-  std::filesystem::path initial_model{};  ///< Of a new run, which boosts it further; empty: none.
+  std::filesystem::path initial_model{};  ///< A new run boosts it further; empty: none.
   /// Any other parameter of LightGBM by its name; one that LightGBM does not know is an error.
   std::map<std::string, std::string> params{};
 

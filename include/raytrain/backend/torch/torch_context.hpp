@@ -190,7 +190,7 @@ class TorchContext : public TrainContext {
   static inline std::string const generators_name = "generators.pt";
 
   at::Generator generator_;
-  std::shared_ptr<ShardPosition> taken_ = std::make_shared<ShardPosition>();  ///< Of split datasets, by this worker.
+  std::shared_ptr<ShardPosition> taken_ = std::make_shared<ShardPosition>();  ///< What was taken of split datasets.
   std::vector<std::unique_ptr<detail::GradientAverager>> averagers_;
   std::uint64_t models_ = 0;
 };

@@ -32,7 +32,7 @@ struct DMatrixOptions {
   std::string weight{};                    ///< Column of the rows' weights, the same within a group; empty: all 1.
   std::string group{};                     ///< Column of query ids for ranking: rows of one lie together; empty: none.
   std::vector<std::string> features{};     ///< Empty: all other columns.
-  std::vector<std::string> categorical{};  ///< Of the features, those whose values are categories, from 0 on.
+  std::vector<std::string> categorical{};  ///< Features whose values are categories, from 0 on.
   float missing = std::numeric_limits<float>::quiet_NaN();  ///< Feature value that stands for none.
   int threads = 0;                                          ///< To read the data with; 0: as many as XGBoost likes.
   /// How many bins for each numeric feature; 0: keep the values. The matrix then keeps the bin of each value only, in a

@@ -48,7 +48,7 @@ struct XGBoostParams {
   /// Ends when the last metric on the last dataset has not become better for that many rounds; 0: never.
   int early_stopping_rounds = 0;
   int checkpoint_frequency = 0;  ///< A checkpoint every so many rounds, and the last one; 0: the last one only.
-  std::filesystem::path initial_model{};  ///< Of a new run, which boosts it further; empty: none.
+  std::filesystem::path initial_model{};  ///< A new run boosts it further; empty: none.
   XGBoostObjective custom_objective{};    ///< For the loss of `objective`, which still decides what is predicted.
   /// Any other parameter of XGBoost by its name; one that XGBoost does not know is an error.
   std::map<std::string, std::string> params{};

@@ -24,7 +24,7 @@ inline constexpr std::string_view merged_name = "merged";
 /// What is not, or no longer, a checkpoint.
 struct Leftover {
   std::uint64_t generation{};
-  std::uint64_t number{};  ///< Of a removed checkpoint; of a staged one, which has none yet, its count in that start.
+  std::uint64_t number{};  ///< The removed checkpoint's; for a staged one, which has none, its count in that start.
 };
 
 [[nodiscard]] inline auto checkpoint_name(std::uint64_t number) -> std::string {

@@ -14,7 +14,7 @@ namespace raytrain::detail {
 /// A reduction of arrays in a device's memory, element by element and in the order of the arrays. A kernel's argument:
 /// it is copied to the device as it is.
 struct DeviceReduction {
-  static constexpr std::uint32_t max_arrays = 256;  ///< Of which the places may differ at will.
+  static constexpr std::uint32_t max_arrays = 256;  ///< Whose addresses may differ at will.
 
   ElementType element{};
   ReduceOp op{};

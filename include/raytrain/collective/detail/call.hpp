@@ -30,7 +30,7 @@ enum class Operation : std::uint8_t {
 struct CallTag {
   std::uint16_t model = 0;     ///< From 1, in the order in which the worker has prepared its models.
   std::uint16_t epoch = 0;     ///< Up to where the ranks have taken the data, as this one knows it,
-  std::uint32_t backward = 0;  ///< Of this model, from 1; 0: it is being prepared.
+  std::uint32_t backward = 0;  ///< The model's backward, from 1; 0: it is being prepared.
   std::uint64_t samples = 0;   ///< and how much of that epoch; both 0 if they have not taken any.
   friend auto operator==(CallTag const&, CallTag const&) -> bool = default;
 };

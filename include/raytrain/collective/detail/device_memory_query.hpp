@@ -17,7 +17,7 @@ class DeviceMemoryQuery {
     unsigned kind = 0;
     unsigned is_managed = 0;
     auto const pointer = reinterpret_cast<std::uintptr_t>(address);
-    // Of memory that CUDA knows nothing of, the first one is an error.
+    // For memory that CUDA does not know the first query returns an error.
     if (attribute_of_(&kind, memory_type, pointer) != 0 || kind != device) return false;
     return attribute_of_(&is_managed, managed, pointer) != 0 || is_managed == 0;
   }

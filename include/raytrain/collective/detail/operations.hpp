@@ -23,7 +23,7 @@ struct Task {
   std::span<std::byte const> from{};      ///< What this rank gives; empty where it gives nothing.
   std::span<std::byte> to{};              ///< What it gets; the same memory as `from` where it is in place. Or empty.
   Reducers const* reducers = nullptr;     ///< Where arrays are combined.
-  std::span<std::size_t const> counts{};  ///< Of all_gatherv, by rank.
+  std::span<std::size_t const> counts{};  ///< For all_gatherv: elements that each rank gives.
 };
 
 template <class T>

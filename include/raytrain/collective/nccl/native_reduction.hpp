@@ -27,7 +27,7 @@ struct NativeReduction {
                                                 : ncclSum;
   bool const picks = op == ReduceOp::min || op == ReduceOp::max;
   switch (element) {
-    // Of a number and a NaN, its min and max are the number.
+    // NCCL's min and max of a number and a NaN are the number.
     case ElementType::float32: return picks ? std::nullopt : std::optional{NativeReduction{ncclFloat32, native}};
     case ElementType::float64: return picks ? std::nullopt : std::optional{NativeReduction{ncclFloat64, native}};
     case ElementType::int8: return NativeReduction{ncclInt8, native};

@@ -21,7 +21,7 @@ namespace raytrain {
 struct NcclOptions {
   /// `automatic` leaves to NCCL what it can combine, in its own order; `rank_order` gives the bits of LocalCollective.
   Reduction reduction = Reduction::automatic;
-  WaitLimits limits{};  ///< Of an operation, and of starting the communicator.
+  WaitLimits limits{};  ///< For each operation, and for starting the communicator.
 };
 
 /// What the `NcclCollective`s of one world that live in this process share: one of them as a rule, and all of them

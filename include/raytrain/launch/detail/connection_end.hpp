@@ -23,7 +23,7 @@ namespace raytrain::detail {
          " process stands still, or its host is cut off";
 }
 
-/// Of the exception that is being handled.
+/// Describes the exception that is being handled.
 [[nodiscard]] inline auto broken_by_exception(std::string_view whose) -> std::string {
   try {
     throw;
@@ -37,7 +37,7 @@ namespace raytrain::detail {
   }
 }
 
-/// Of the exception that is being handled, before the other end has proved that it is of this run.
+/// Describes the exception that is being handled, before the other end has proved that it is of this run.
 [[nodiscard]] inline auto handshake_broken_by_exception() -> std::string {
   try {
     throw;

@@ -124,7 +124,7 @@ class ControlOutbox {
   std::condition_variable written_;
   SocketStream* stream_ = nullptr;  ///< Not used once closed.
   Clock::TimePoint last_{};         ///< When a frame came.
-  std::size_t bytes_ = 0;           ///< Of the frames that wait or are being written by `write_to`.
+  std::size_t bytes_ = 0;           ///< In frames that wait or are being written by `write_to`.
   bool closed_ = false;
 };
 

@@ -62,7 +62,7 @@ class ControlSession {
     return begins ? wanted_handshake() - handshake_.size() : read_bytes;
   }
 
-  /// Of a handshake that is not complete.
+  /// What has come of a handshake that is not complete.
   [[nodiscard]] auto received_bytes() const noexcept -> std::size_t { return handshake_.size(); }
 
   /// Whether it has been sent a hello.

@@ -24,9 +24,9 @@ enum class RabitForm { numbers, json };
 struct RabitGreeting {
   std::int32_t rank = -1;   ///< -1: it is to be given one.
   std::int32_t world = -1;  ///< -1: it does not know.
-  std::string task_id{};    ///< Of JSON the whole string that holds it.
+  std::string task_id{};    ///< Where JSON is sent, the whole string that holds it.
   std::string command{};    ///< "start", "recover", "print" or "shutdown"; or JSON.
-  std::string text{};       ///< Of a "print".
+  std::string text{};       ///< What a "print" says.
 };
 
 /// Makes a greeting out of the bytes of a connection, without the socket.
