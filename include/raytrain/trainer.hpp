@@ -111,8 +111,10 @@ class Trainer {
   /// Trains until every worker's function has returned, and gives what was reached.
   ///
   /// A stop (a signal, a callback) ends it early with `Result::state` `aborted`; the next call goes on.
-  /// Errors: `TrainingFailed` when a worker failed; `foreign_run` and `io` from the run's folder, before any worker
-  /// starts.
+  /// Errors: `TrainingFailed` when a worker, a critical callback or the storage failed. Before any worker starts:
+  /// `invalid_config`; `invalid_call` when another process trains in the folder; `foreign_run`, `corrupt_checkpoint`
+  /// and `io` from the folder; `worker_failed` when one cannot be started. On other ranks `worker_failed` also when
+  /// rank 0 is lost.
   auto fit() -> Result {
     SystemClock clock;
     auto const called = clock.now();

@@ -260,11 +260,11 @@ TEST_CASE("a line that is written above the bar leaves the bar below it, and the
   CHECK(screen.text().ends_with("50 %\r\x1b[K"));
 }
 
-TEST_CASE("ProgressBar names the rank that failed, and leaves the cause to the program, which prints it once") {
+TEST_CASE("ProgressBar says that the run has failed, and leaves the cause to the program, which prints it once") {
   Screen const screen;
   ProgressBar bar{{.out = screen.file}};
   bar.on_failure({Rank{1}, "node7", "out of range"});
-  CHECK(screen.text() == "rank 1 failed, which ends the run\n");
+  CHECK(screen.text() == "the run has failed: its error follows at the end\n");
 }
 
 TEST_CASE("in a log ProgressBar writes how far it is after half a minute without a report") {

@@ -36,6 +36,7 @@ OWNERS = {
     r'rapidjson/': ['message'],
     r'(torch|ATen|c10|caffe2)/': ['backend/torch'],
     r'xgboost/': ['backend/xgboost'],
+    r'xxhash\.h': ['core/xxh3.hpp'],
     r'mpi\.h': ['collective/detail/mpi_library.hpp'],
     r'(cuda\w*|driver_types|vector_types)\.h': ['collective/cuda/', 'collective/device.hpp', 'collective/nccl'],
     r'nccl\w*\.h': ['collective/nccl'],

@@ -84,7 +84,7 @@ def exits_on_threads(folder):
     """A training function that calls exit() has not finished its training."""
     for what in ('exit', 'quick_exit'):
         job = Job(without, folder / what, what, 2)
-        job.expect('it says why it ends', 'raytrain: the program called exit() during fit()' in job.text)
+        job.expect('it says why it ends', 'raytrain: the program called exit() before fit() had returned' in job.text)
         job.expect('the exit status is 75', job.status == 75)
         Job(without, folder / what, '', 2).expect_all_say(1, 'result', 'finished')
     Job(without, folder / 'at_once', '_exit', 2)

@@ -51,8 +51,8 @@ struct RunStart {
 /// Threads: one at a time.
 class RunDirectory {
  public:
-  /// Locks the folder, and deletes the run in it if the start is `fresh`. Records nothing before `record_start`: until
-  /// then the start may still be refused, by destroying this, and leaves nothing that was not there before.
+  /// Locks the folder, and deletes the run in it if the start is `fresh`. Records nothing before `record_start`: if
+  /// this is destroyed before, what it has created is removed again; what `fresh` has deleted stays deleted.
   ///
   /// Errors: `invalid_config` when the storage path leads through a file; `foreign_run` for the run of another program
   /// or backend, and for a damaged record; `invalid_call` when another process trains in it; `io` when it cannot be
@@ -97,7 +97,7 @@ class RunDirectory {
 
   /// Records the start as "running", and creates the folder of checkpoints. Durable when it returns.
   ///
-  /// Errors: `io`; the record is then the one before.
+  /// Errors: `io`; the record is then the one before, and after `fresh` there is none.
   void record_start() {
     if (detail::make_directory(*files_, checkpoints_path())) created_.add(checkpoints_path());
     if (is_new_) created_.add(record_path());

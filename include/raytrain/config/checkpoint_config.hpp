@@ -20,7 +20,8 @@ enum class CheckpointMode : std::uint8_t {
 
 /// Which checkpoints stay on disk, and when a report returns.
 struct CheckpointConfig {
-  std::optional<int> num_to_keep{};          ///< The best ones, and the newest beside them; unset: all.
+  /// The best ones, and the newest beside them; unset: all. While the disk is busy about 5 more wait to be deleted.
+  std::optional<int> num_to_keep{};
   std::string score_attribute{};             ///< Metric that ranks checkpoints; empty: the newest rank highest.
   ScoreOrder score_order = ScoreOrder::max;  ///< Whether a high or a low score is kept.
   /// Whether a score that is NaN or infinite ends the run with an error, and its checkpoint is not kept. Else it is

@@ -35,10 +35,11 @@ struct RunConfig {
   /// Above 0. A worker that waits longer for others in a collective ends the run with an error that names them; they
   /// are named in a warning after 10 s.
   std::chrono::milliseconds collective_timeout = std::chrono::minutes{30};
-  /// SIGINT, SIGTERM and SIGHUP request a stop while `fit()` runs, and a second one an end at once: workers that do not
-  /// return within half a second are left behind, and the process ends with exit status 75; so it does when a callback
-  /// keeps `fit()` for 2 s more. A third one does what it did before. SIGTERM or SIGHUP within a second of another
-  /// signal belongs to it, as schedulers send them, also when `fit()` has returned by then.
+  /// While `fit()` runs, SIGINT, SIGTERM or SIGHUP asks for a stop. A second one, to the same process, ends the run at
+  /// once: half a second later workers that have not returned are left behind, and after 2 s the process ends whatever
+  /// keeps it (a callback, a backend, a disk), both with exit status 75. A third one does what it did before `fit()`. A
+  /// signal within a second of a request belongs to it, also when `fit()` has returned by then; only a SIGINT after a
+  /// SIGINT counts.
   bool handle_signals = true;
 
   /// Errors: `invalid_config`, naming the field, its value and what to write instead.

@@ -22,7 +22,7 @@ class Clock {
 
   /// Never goes back; for durations and deadlines.
   [[nodiscard]] virtual auto now() const noexcept -> TimePoint = 0;
-  /// So long from now, but at most a year: a time beyond what the clock can count would be in the past.
+  /// `duration` from now, but at most a year: a sum beyond what the clock can count would lie in the past.
   [[nodiscard]] auto after(std::chrono::milliseconds duration) const noexcept -> TimePoint {
     constexpr std::chrono::milliseconds year = std::chrono::hours{24 * 365};
     return now() + std::min(duration, year);

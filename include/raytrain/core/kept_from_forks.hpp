@@ -12,7 +12,8 @@
 namespace raytrain::detail {
 
 /// Keeps an open file from processes that are forked while it lives: in them its number stands for /dev/null. A lock
-/// would otherwise be held, and a connection stay open, until the last of them ends. Not covered: a fork in between.
+/// would otherwise be held, and a connection stay open, until the last of them ends. Not covered: a fork between
+/// the opening of the file and this.
 ///
 /// Threads: any.
 class KeptFromForks {

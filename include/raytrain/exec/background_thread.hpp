@@ -11,7 +11,7 @@
 
 namespace raytrain {
 
-/// One thread for work that would block a coroutine, such as writing files. Jobs run in the order of `post`.
+/// One thread for work that would block a coroutine, such as writing files. Jobs of `post` run in their order.
 ///
 /// Threads: `post` and `post_later` from any thread, from a job too.
 /// Cancel:  none; the destructor waits until every job has run.
@@ -32,8 +32,8 @@ class BackgroundThread {
 
   void post(std::function<void()> job) { add(jobs_, std::move(job)); }
 
-  /// A job for which nobody waits: it runs when no other one does. Once more than 4 such jobs wait, the oldest runs
-  /// first, since what is never cleaned up fills a disk.
+  /// A job that runs only when no job of `post` waits. When more than 4 of these wait, the oldest runs first: otherwise
+  /// a busy thread would never delete, and the disk would fill.
   void post_later(std::function<void()> job) { add(later_, std::move(job)); }
 
  private:

@@ -23,11 +23,12 @@ namespace raytrain {
 ///
 /// It needs no executor: a signal must also be seen while the executor's thread is kept by somebody else.
 ///
-/// Threads: `next` and `let_go` from one at a time; `close` and `is_closed` from any.
+/// Threads: `next`, `closes_within` and `let_go` from one at a time; `close` from any.
 class SignalWatcher {
  public:
   /// Errors: `invalid_call` for a signal that cannot be caught, and for more than 16 watchers at once.
   explicit SignalWatcher(std::vector<int> const& signals) : inbox_{detail::SignalHandlers::take_inbox()} {
+    signals_.reserve(signals.size());
     if (inbox_ == nullptr) {
       throw Error{Errc::invalid_call, "SignalWatcher",
                   std::to_string(detail::SignalHandlers::inbox_count) + " others watch already in this process",
@@ -81,13 +82,14 @@ class SignalWatcher {
     ::sem_post(&inbox_->wakes);
   }
 
-  /// From now on the signals do what they did before. Idempotent.
+  /// From now on this watcher takes no signal. If no other one does, they do what they did before, but for echoes.
+  /// Idempotent.
   void let_go() {
     for (auto const signal : signals_) detail::SignalHandlers::release(*inbox_, signal);
     signals_.clear();
   }
 
-  /// Drops one of the watched signals for this long, from now on, when this watcher is gone by then.
+  /// For this long, from now on, `signal` has no effect once no watcher has it: it is an echo of one that was taken.
   static void drop_echoes(int signal, std::chrono::nanoseconds duration) {
     detail::SignalHandlers::drop_echoes(signal, duration);
   }

@@ -26,7 +26,7 @@ class ExitGuard {
   static void refuse() noexcept {
     if (living_ == 0 || generation_ != fork_generation()) return;
     say_last_word(
-        "raytrain: the program called exit() during fit(), before that returned: return from the training function or "
+        "raytrain: the program called exit() before fit() had returned: return from the training function or "
         "the callback, or throw; this process ends with exit status 75, start it again to go on with what is left to "
         "do\n");
     end_process();

@@ -11,12 +11,14 @@
 #include <cstdio>
 #include <string_view>
 
+#include <raytrain/core/broken_pipe_guard.hpp>
+
 namespace raytrain::detail {
 
 /// Exit status of a process whose training is not finished; the next start goes on with it (EX_TEMPFAIL of sysexits.h).
 inline constexpr int unfinished_exit_code = 75;
 
-/// Whether a write of up to 4 KiB would not wait, now or within 100 ms: nobody may read at the other end of a pipe.
+/// Whether up to 4 KiB can be written without waiting, now or within 100 ms: a pipe may be full, and nobody read it.
 [[nodiscard]] inline auto takes_writing(int file) noexcept -> bool {
   ::pollfd writable{file, POLLOUT, 0};
   int ready = 0;
@@ -28,13 +30,16 @@ inline constexpr int unfinished_exit_code = 75;
 /// Writes what the program has printed, unless that would wait for a reader, or for a thread that does not return and
 /// is in the middle of it.
 inline void flush_unless_locked(std::FILE* stream) noexcept {
+  BrokenPipeGuard const guard;
   if (!takes_writing(::fileno(stream)) || ::ftrylockfile(stream) != 0) return;
   std::fflush(stream);
   ::funlockfile(stream);
 }
 
-/// On stderr, of a process that will end itself: there nobody else could say it. It never waits for a reader.
+/// On stderr, of a process that will end itself: there nobody else could say it. It gives up where a reader
+/// keeps it waiting for 100 ms.
 inline void say_last_word(std::string_view text) noexcept {
+  BrokenPipeGuard const guard;
   flush_unless_locked(stdout);
   while (!text.empty() && takes_writing(STDERR_FILENO)) {
     auto const written = ::write(STDERR_FILENO, text.data(), std::min(text.size(), std::size_t{PIPE_BUF}));

@@ -329,25 +329,25 @@ class RunDriver {
     call("on_start", [&](Callback& callback) { callback.on_start(info); });
   }
 
-  // Between epochs that is for the user to decide; a position within one is refused by the shard.
+  // Between epochs that is for the user to decide; a position within one is refused by
+  // `DatasetShard::batches`.
   void warn_of_other_data(Checkpoint const& checkpoint) {
     auto const before = "goes on from " + checkpoint.path().filename().string() + ", before which ";
     if (auto const seed = checkpoint.seed().value_or(plan_.run.seed); seed != plan_.run.seed) {
       warn(before + "RunConfig::seed was " + std::to_string(seed) + "; it is " + std::to_string(plan_.run.seed) +
            " now");
     }
-    for (auto const& [name, rows] : rows_of(plan_.datasets)) {
-      auto const rows_before = checkpoint.dataset_rows(name).value_or(rows);
-      if (rows_before == rows) continue;
-      warn(before + "dataset '" + name + "' had " + std::to_string(rows_before) + " rows; it has " +
-           std::to_string(rows) + " now");
-    }
     for (auto const& [name, dataset] : plan_.datasets) {
-      if (checkpoint.dataset_rows(name) != dataset.rows()) continue;
-      auto const digest_before = checkpoint.dataset_digest(name).value_or(dataset.digest());
-      if (digest_before == dataset.digest()) continue;
-      warn(before + "dataset '" + name + "' had other columns or values: its digest was " + digest_before + "; it is " +
-           dataset.digest() + " now");
+      auto const rows = std::uint64_t{dataset.rows()};
+      auto const rows_before = checkpoint.dataset_rows(name);
+      auto const digest_before = checkpoint.dataset_digest(name);
+      if (rows_before && *rows_before != rows) {
+        warn(before + "dataset '" + name + "' had " + std::to_string(*rows_before) + " rows; it has " +
+             std::to_string(rows) + " now");
+      } else if (digest_before && *digest_before != dataset.digest()) {
+        warn(before + "dataset '" + name + "' had other columns or values: its digest was " + *digest_before +
+             "; it is " + dataset.digest() + " now");
+      }
     }
   }
 

@@ -19,8 +19,9 @@ namespace raytrain::detail {
 
 /// How often somebody has asked for a stop, from the signals that came.
 ///
-/// Each SIGINT counts, as somebody presses Ctrl-C. Any other signal within a second of a request belongs to it: Slurm
-/// sends each process two SIGTERM, itself and through srun, and a shell and the kernel send one SIGHUP each.
+/// A signal within a second of a request belongs to it: Slurm sends each process two SIGTERM, itself and through srun,
+/// and a shell and the kernel one SIGHUP each. Only a SIGINT counts when the request has had a SIGINT already:
+/// somebody presses Ctrl-C again.
 class StopCounter {
  public:
   using TimePoint = std::chrono::steady_clock::time_point;
@@ -28,19 +29,19 @@ class StopCounter {
 
   /// The number of the request that `signal` makes at `now`, from 1; 0 when it belongs to the last one.
   [[nodiscard]] auto count(int signal, TimePoint now) -> std::uint32_t {
-    auto const pressed_again = signal == SIGINT && has_sigint_;
+    auto const pressed_again = signal == SIGINT && request_has_sigint_;
     if (times_ > 0 && now < settled_ && !pressed_again) {
-      has_sigint_ = has_sigint_ || signal == SIGINT;
+      request_has_sigint_ = request_has_sigint_ || signal == SIGINT;
       return 0;
     }
-    has_sigint_ = signal == SIGINT;
+    request_has_sigint_ = signal == SIGINT;
     settled_ = now + echo;
     return ++times_;
   }
 
  private:
   std::uint32_t times_ = 0;
-  bool has_sigint_ = false;  // the last request has one
+  bool request_has_sigint_ = false;
   TimePoint settled_{};
 };
 

@@ -54,8 +54,8 @@ class DeviceGroup : public CollectiveGroup {
   friend class DeviceCollective;
 
   /// Waits until every rank's part in the operation with this number, counted from 1, is over: until then others work
-  /// on this rank's memory. Cannot be interrupted; what ranks do that agree on a call takes the device's time and no
-  /// more.
+  /// on this rank's memory. Cannot be interrupted: all ranks have agreed on the call, so it lasts as long as the device
+  /// works.
   void finish(std::uint64_t operation) noexcept {
     auto const goal = operation * size_.value;
     auto finished = finished_.fetch_add(1) + 1;

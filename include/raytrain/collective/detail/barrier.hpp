@@ -44,8 +44,8 @@ struct alignas(two_cache_lines) Slot {
 
   std::atomic<std::uint64_t> arrival{0};  ///< Barriers that its member has entered, twice, + 1 if it knew of a stop.
   Call call{};
-  Place from{};  ///< What the others may read,
-  Place to{};    ///< and write, until the next barrier.
+  Place from{};  ///< What the others may read until the next barrier.
+  Place to{};    ///< Where the others may write until the next barrier.
   alignas(64) std::byte bytes[inline_bytes];
 };
 static_assert(offsetof(Slot, bytes) == 64, "a slot and the beginning of a small array are two cache lines");

@@ -29,9 +29,9 @@ enum class Operation : std::uint8_t {
 /// type begin anew.
 struct CallTag {
   std::uint16_t model = 0;     ///< From 1, in the order in which the worker has prepared its models.
-  std::uint16_t epoch = 0;     ///< Up to where the ranks have taken the data, as this one knows it,
+  std::uint16_t epoch = 0;     ///< The epoch that the ranks' data has reached, as this rank knows it; 0 before any.
   std::uint32_t backward = 0;  ///< The model's backward, from 1; 0: it is being prepared.
-  std::uint64_t samples = 0;   ///< and how much of that epoch; both 0 if they have not taken any.
+  std::uint64_t samples = 0;   ///< Samples taken of that epoch; 0 before any.
   friend auto operator==(CallTag const&, CallTag const&) -> bool = default;
 };
 

@@ -330,7 +330,7 @@ class HostOperations {
         });
   }
 
-  /// What other ranks work on of an array of all ranks.
+  /// Copies what other ranks reduce of an array: all but this rank's own slice.
   void copy_all_but_mine(std::byte* to, std::byte const* from, std::size_t size) const noexcept {
     auto const mine = slice_of(size, me());
     auto const end = mine.begin + mine.size;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <pthread.h>
 #include <semaphore.h>
 #include <signal.h>
 #include <time.h>
@@ -38,6 +39,8 @@ class SignalHandlers {
 
   /// Null when all are taken.
   [[nodiscard]] static auto take_inbox() -> SignalInbox* {
+    [[maybe_unused]] static int const registered =
+        pthread_atfork([] { mutex_.lock(); }, [] { mutex_.unlock(); }, [] { mutex_.unlock(); });
     std::lock_guard const lock{mutex_};
     leave_parent();
     for (auto& inbox : inboxes_) {
@@ -54,21 +57,19 @@ class SignalHandlers {
 
   /// False, with `errno`, when the signal cannot be caught.
   [[nodiscard]] static auto acquire(SignalInbox& inbox, int signal) -> bool {
+    if (signal < 1 || signal >= NSIG) {
+      errno = EINVAL;
+      return false;
+    }
     std::lock_guard const lock{mutex_};
     auto& handled = handled_.at(static_cast<std::size_t>(signal));
-    if (handled.users == 0) {
-      Action current{};
-      Action posting{};
-      posting.sa_handler = &SignalHandlers::on_signal;
-      posting.sa_flags = SA_RESTART;
-      sigemptyset(&posting.sa_mask);
-      if (sigaction(signal, nullptr, &current) != 0) return false;
-      if (current.sa_handler != &SignalHandlers::on_signal) handled.before = current;
-      if (sigaction(signal, &posting, nullptr) != 0) return false;
-    }
-    inbox.signals |= SignalInbox::bit(signal);
-    ++handled.users;
-    return true;
+    inbox.signals |= SignalInbox::bit(signal);  // before the handler is there, which looks for it
+    if (handled.users++ > 0 || install(signal, handled)) return true;
+    auto const error = errno;
+    inbox.signals &= ~SignalInbox::bit(signal);
+    --handled.users;
+    errno = error;
+    return false;
   }
 
   static void release(SignalInbox& inbox, int signal) {
@@ -109,31 +110,55 @@ class SignalHandlers {
     return now.tv_sec * std::int64_t{1'000'000'000} + now.tv_nsec;
   }
 
+  [[nodiscard]] static auto install(int signal, Handled& handled) -> bool {
+    Action current{};
+    Action posting{};
+    posting.sa_handler = &SignalHandlers::on_signal;
+    posting.sa_flags = SA_RESTART;
+    sigemptyset(&posting.sa_mask);
+    if (sigaction(signal, nullptr, &current) != 0) return false;
+    if (current.sa_handler != &SignalHandlers::on_signal) handled.before = current;
+    return sigaction(signal, &posting, nullptr) == 0;
+  }
+
   // The handler: it calls nothing but what a handler may call.
   static void on_signal(int signal) noexcept {
     auto const error = errno;
     auto const& handled = handled_[static_cast<std::size_t>(signal)];
     auto const forked = process_ != ::getpid();
-    if (handled.users > 0 && !forked) {
-      post(signal);
-    } else if (forked || now_ns() >= handled.echoes_until_ns) {
-      sigaction(signal, &handled.before, nullptr);
-      ::raise(signal);
-    }
+    auto const taken = !forked && handled.users > 0 && post(signal);
+    if (!taken && (forked || now_ns() >= handled.echoes_until_ns)) hand_on(signal, handled.before);
     errno = error;
   }
 
-  static void post(int signal) noexcept {
+  static void hand_on(int signal, Action const& before) noexcept {
+    Action current{};
+    sigaction(signal, nullptr, &current);
+    if (current.sa_handler == &SignalHandlers::on_signal) {
+      sigaction(signal, &before, nullptr);
+      ::raise(signal);
+      return;
+    }
+    // A handler that the program has set meanwhile calls the one that it found: it stays, and this one's turn goes on.
+    auto const is_function = before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN;
+    if (is_function && (before.sa_flags & SA_SIGINFO) == 0) before.sa_handler(signal);
+  }
+
+  // False when no inbox is for it.
+  static auto post(int signal) noexcept -> bool {
+    auto taken = false;
     for (auto& inbox : inboxes_) {
       if ((inbox.signals & SignalInbox::bit(signal)) == 0) continue;
       ++inbox.waiting[static_cast<std::size_t>(signal)];
       ::sem_post(&inbox.wakes);
+      taken = true;
     }
+    return taken;
   }
 
   // In a forked child nobody watches what the parent's threads did.
   static void leave_parent() {
-    if (process_.exchange(::getpid()) == ::getpid()) return;
+    if (process_ == ::getpid()) return;
     for (auto& inbox : inboxes_) {
       inbox.signals = 0;
       inbox.taken = false;
@@ -142,6 +167,7 @@ class SignalHandlers {
       handled.users = 0;
       handled.echoes_until_ns = 0;
     }
+    process_ = ::getpid();  // last: from now on the handler looks at these
   }
 
   static inline std::mutex mutex_;

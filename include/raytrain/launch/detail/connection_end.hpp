@@ -34,6 +34,8 @@ namespace raytrain::detail {
     return "brought what is no message: " + error.happened();
   } catch (std::exception const& error) {
     return std::string{"cannot be served: "} + error.what();
+  } catch (...) {
+    return "cannot be served: an exception of unknown type";
   }
 }
 
@@ -45,6 +47,8 @@ namespace raytrain::detail {
     return "left before the end of the handshake (" + error.code().message() + ")";
   } catch (std::exception const& error) {
     return std::string{"failed in the handshake: "} + error.what();
+  } catch (...) {
+    return "failed in the handshake: an exception of unknown type";
   }
 }
 

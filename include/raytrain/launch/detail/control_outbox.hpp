@@ -57,8 +57,8 @@ class ControlOutbox {
 
   /// Lets frames be written, until the outbox is closed and empty; then says goodbye and writes no more. Once only.
   ///
-  /// A connection that breaks ends it without an error: whoever reads sees that, behind all that came.
-  /// Cancel: terminal.
+  /// Ends without an error when the connection breaks: whoever reads sees that, behind all that came.
+  /// Cancel: terminal; ends it without an error, too.
   [[nodiscard("co_await the result")]] auto write_to(SocketStream& stream) -> asio::awaitable<void> {
     try {
       co_await write_all_to(stream);

@@ -8,6 +8,7 @@
 #include <cstdio>
 
 #include <raytrain/collective/mpi_session.hpp>
+#include <raytrain/core/broken_pipe_guard.hpp>
 #include <raytrain/core/fork_generation.hpp>
 #include <raytrain/launch/process_end.hpp>
 
@@ -23,6 +24,7 @@ class RankSession {
   /// just ends.
   ~RankSession() {
     if ((jobs_ == 0 && !abandoned_) || generation_ != fork_generation()) return;
+    BrokenPipeGuard const guard;
     std::fflush(nullptr);
     ::_exit(unfinished_exit_code);
   }
