@@ -209,3 +209,31 @@ TEST_CASE("while echoes are dropped a call is interrupted as by the program's ow
     SignalWatcher::drop_echoes(SIGTERM, 0ns);
   }
 }
+
+namespace {
+
+void (*handler_before)(int) = nullptr;
+void chain(int signal) {
+  count_signal(signal);
+  handler_before(signal);
+}
+
+}  // namespace
+
+TEST_CASE("a handler that the program sets while a signal is watched stays when it calls the one before") {
+  CountingHandler const counting{SIGUSR1};
+  {
+    SignalWatcher const watcher{{SIGUSR1}};
+    handler_before = std::signal(SIGUSR1, chain);
+  }
+  std::raise(SIGUSR1);
+  CHECK(handled == 2);
+  CHECK(is_handled_by(SIGUSR1, chain));
+}
+
+TEST_CASE("numbers that are no signals are refused, and take no room from other watchers") {
+  for (int i = 0; i < 20; ++i) {
+    for (int const signal : {-1, 0, NSIG}) CHECK_THROWS_AS(SignalWatcher{{signal}}, raytrain::Error);
+  }
+  CHECK_NOTHROW(SignalWatcher{{SIGUSR1}});
+}

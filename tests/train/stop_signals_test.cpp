@@ -156,6 +156,25 @@ TEST_CASE("the second request ends a process whose callback does not return, whe
   }
 }
 
+TEST_CASE("the second request ends a process whose reader has gone as it ends any other one") {
+  TemporaryFolder const folder;
+  auto const outcome = in_program([&] {
+    (void)train_with(folder, std::make_shared<At>("on_report", [] {
+                       std::array<int, 2> closed{};
+                       if (::pipe(closed.data()) != 0) return;
+                       ::close(closed[0]);
+                       for (auto const stream : {STDOUT_FILENO, STDERR_FILENO}) ::dup2(closed[1], stream);
+                       std::printf("something");
+                       std::raise(SIGINT);
+                       std::raise(SIGINT);
+                       while (true) ::pause();
+                     }));
+    return "returned";
+  });
+  CHECK(outcome.text.empty());
+  CHECK(outcome.exit_code == 75);
+}
+
 TEST_CASE("the second request ends a process that nobody reads any more, although it has something to say") {
   TemporaryFolder const folder;
   auto const outcome = in_program([&] {
