@@ -229,6 +229,9 @@ TEST_CASE("a handler that the program sets while a signal is watched stays when 
   std::raise(SIGUSR1);
   CHECK(handled == 2);
   CHECK(is_handled_by(SIGUSR1, chain));
+  { SignalWatcher const again{{SIGUSR1}}; }
+  std::raise(SIGUSR1);
+  CHECK(handled == 3);
 }
 
 TEST_CASE("numbers that are no signals are refused, and take no room from other watchers") {

@@ -139,9 +139,10 @@ class SignalHandlers {
       ::raise(signal);
       return;
     }
-    // A handler that the program has set meanwhile calls the one that it found: it stays, and this one's turn goes on.
-    auto const is_function = before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN;
-    if (is_function && (before.sa_flags & SA_SIGINFO) == 0) before.sa_handler(signal);
+    // A handler that the program has set meanwhile calls the one that it found, which is this one: it stays, and the
+    // one before gets its turn. After another watch that may be the same one, which would call itself for ever.
+    if (before.sa_handler == SIG_DFL || before.sa_handler == SIG_IGN || before.sa_handler == current.sa_handler) return;
+    if ((before.sa_flags & SA_SIGINFO) == 0) before.sa_handler(signal);
   }
 
   // False when no inbox is for it.
