@@ -120,7 +120,7 @@ class RunDriver {
     if (launch_error_) {
       outcome_ = FinishRun{RunState::errored, {Failed{Rank{0}, host_.hostname, "no worker could be started"}}};
     }
-    record_state();  // deletions that wait are not worth the record of a run that has ended
+    record_state();  // before what may take long: whoever ends this process meanwhile finds the record true
     end_workers();
     executor_.run(take_late_warnings());
     if (launch_error_) std::rethrow_exception(launch_error_);
@@ -329,8 +329,7 @@ class RunDriver {
     call("on_start", [&](Callback& callback) { callback.on_start(info); });
   }
 
-  // Between epochs that is for the user to decide; a position within one is refused by
-  // `DatasetShard::batches`.
+  // Between epochs that is for the user to decide; `DatasetShard::batches` refuses a position within one.
   void warn_of_other_data(Checkpoint const& checkpoint) {
     auto const before = "goes on from " + checkpoint.path().filename().string() + ", before which ";
     if (auto const seed = checkpoint.seed().value_or(plan_.run.seed); seed != plan_.run.seed) {

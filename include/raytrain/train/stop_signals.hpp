@@ -49,7 +49,9 @@ class StopCounter {
 ///
 /// If it still lives 2 s after the second one, whoever should have ended the run cannot: it says so and ends the
 /// process. A third request finds the handlers from before. A signal that the program ignores, as nohup has it, stays
-/// ignored. Threads: calls on a thread of its own, since a callback or a file system may keep every other one.
+/// ignored.
+///
+/// Threads: calls on a thread of its own, since a callback or a file system may keep every other one.
 class StopSignals {
  public:
   static constexpr std::chrono::seconds patience{2};
