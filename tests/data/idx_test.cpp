@@ -128,7 +128,7 @@ TEST_CASE("a path without a file is refused with the files that are there") {
   check_contains(thrown_error([&] { return read_idx(folder.path() / "none" / "x"); }),
                  "nor is there a folder '" + (folder.path() / "none").string() + "'");
   check_contains(thrown_error([&] { return read_idx(folder.path()); }), "io: read '");
-  check_contains(thrown_error([&] { return read_idx(folder.path()); }), "it is not a file");
+  check_contains(thrown_error([&] { return read_idx(folder.path()); }), "it is a folder");
 }
 
 TEST_CASE("a header that is none of IDX is refused with what it holds") {

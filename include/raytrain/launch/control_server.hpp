@@ -99,7 +99,7 @@ class ControlServer {
     for (auto rank = options_.first_rank.value; rank < options_.world.value; ++rank) {
       peers_.push_back(std::make_unique<Peer>(executor_, Rank{rank}));
     }
-    unconnected_ = peers_.size();
+    awaited_ = peers_.size();
     thread_ = std::thread{[this] { executor_.run(serve()); }};
   }
   ControlServer(ControlServer const&) = delete;
@@ -191,7 +191,7 @@ class ControlServer {
     Rank rank;
     detail::ControlOutbox outbox;
     Connection* connection = nullptr;
-    bool taken = false;  ///< Connected, now or once, or lost.
+    bool awaited = true;  ///< It may still connect: it has not, and is not lost.
   };
 
   void check_options() const {
@@ -254,12 +254,12 @@ class ControlServer {
       try {
         stream.emplace(co_await listener->accept());
       } catch (std::system_error const& error) {
-        if (!closing_ && unconnected_ > 0) {
+        if (!closing_ && awaited_ > 0) {
           strangers_told_.tell(std::string{"a connection cannot be accepted: "} + error.code().message());
         }
       }
       if (stream) {
-        if (strangers_.size() >= options_.max_strangers + unconnected_) drop_stranger();
+        if (strangers_.size() >= options_.max_strangers + awaited_) drop_stranger();
         connections.spawn(attend(std::move(*stream)));
       } else {
         // Without descriptors the next try would fail as well, and at once.
@@ -349,7 +349,7 @@ class ControlServer {
 
   auto welcome(Connection& connection, Rank rank, Scope& writer) -> asio::awaitable<void> {
     auto& peer = peer_of(rank);
-    if (peer.taken) {
+    if (!peer.awaited) {
       detail::Refusal const refusal{
           detail::HandshakeStatus::rank_taken,
           "says that it is rank " + std::to_string(rank.value) +
@@ -360,7 +360,7 @@ class ControlServer {
     strangers_.remove(&connection);
     connection.rank = rank;
     connection.heard = now();
-    count_connected(peer);
+    stop_awaiting(peer);
     peer.connection = &connection;
     connection.outbox = &peer.outbox;
     auto const answer = connection.session.answer(detail::HandshakeStatus::accepted);
@@ -368,9 +368,9 @@ class ControlServer {
     writer.spawn(peer.outbox.write_to(connection.stream));
   }
 
-  void count_connected(Peer& peer) {
-    peer.taken = true;
-    if (--unconnected_ == 0) accepting_.cancel();
+  void stop_awaiting(Peer& peer) {
+    peer.awaited = false;
+    if (--awaited_ == 0) accepting_.cancel();
   }
 
   auto refuse(Connection& connection, detail::Refusal const& refusal) -> asio::awaitable<void> {
@@ -401,8 +401,8 @@ class ControlServer {
                      " bytes wait for it, which its process does not read";
     if (peer.connection != nullptr) {
       peer.connection->end(why);
-    } else if (!peer.taken) {
-      count_connected(peer);
+    } else if (peer.awaited) {
+      stop_awaiting(peer);
       tell_lost(peer.rank, why);
     }
   }
@@ -454,8 +454,8 @@ class ControlServer {
   std::vector<std::unique_ptr<SocketListener>> listeners_;  ///< Until the thread takes them over.
 
   // The thread's own.
-  Scope accepting_{executor_};  ///< What accepts connections; cancelled once every peer is taken.
-  std::size_t unconnected_ = 0;
+  Scope accepting_{executor_};        ///< What accepts connections; cancelled once nobody is awaited.
+  std::size_t awaited_ = 0;           ///< Peers that may still connect.
   std::list<Connection*> strangers_;  ///< Without a handshake, the oldest first.
   detail::StrangerLog strangers_told_;
   bool closing_ = false;

@@ -76,8 +76,7 @@ class MpiRankJob final : public RankJob {
     warnings_->send_to(what.limits.on_warning);
     link_.emplace(placement_, [this, sink](Message message) {
       add_calls(message);
-      check_calls(message);
-      if (has_returned(message)) tell_left(std::get<Finished>(message));
+      if (auto const left = judge_return(message)) tell_left(*left);
       sink->send(std::move(message));
     });
     {
@@ -294,17 +293,15 @@ class MpiRankJob final : public RankJob {
   // Rank 0, on the server's thread ------------------------------------------------------------------------------------
 
   [[nodiscard]] auto hand_on(Rank rank, Message& message) -> bool {
-    check_calls(message);
+    auto const left = judge_return(message);
     auto const ends = std::holds_alternative<Finished>(message) || std::holds_alternative<Failed>(message);
-    std::optional<Finished> returned;
-    if (has_returned(message)) returned = std::get<Finished>(message);
     {
       std::lock_guard const lock{mutex_};
       if (joined_) return true;
       if (sink_ == nullptr || !sink_->try_send(message)) return false;
     }
     if (ends) ended_[rank.value] = true;
-    if (returned) tell_left(*returned);
+    if (left) tell_left(*left);
     return true;
   }
 
@@ -330,11 +327,6 @@ class MpiRankJob final : public RankJob {
 
   // Both sides --------------------------------------------------------------------------------------------------------
 
-  [[nodiscard]] static auto has_returned(Message const& message) -> bool {
-    auto const* const finished = std::get_if<Finished>(&message);
-    return finished != nullptr && !finished->stopped;
-  }
-
   /// On the worker's thread, which sends its last message itself.
   void add_calls(Message& message) const {
     auto* const finished = std::get_if<Finished>(&message);
@@ -344,14 +336,18 @@ class MpiRankJob final : public RankJob {
     finished->calls_digest = calls.digest;
   }
 
-  /// The last calls of ranks of several hosts have been compared by nobody: here they are, on rank 0.
-  void check_calls(Message& message) {
-    if (!has_returned(message)) return;
-    auto const finished = std::get<Finished>(message);
+  /// What the others are to know of a worker that has returned. The last calls of ranks of several hosts have been
+  /// compared by nobody: here they are, on rank 0, and the message becomes a failure where they differ.
+  [[nodiscard]] auto judge_return(Message& message) -> std::optional<Left> {
+    auto const* const returned = std::get_if<Finished>(&message);
+    if (returned == nullptr || returned->stopped) return std::nullopt;
+    auto const finished = *returned;
     std::lock_guard const lock{mutex_};
     if (!first_finished_) first_finished_ = finished;
     auto const& first = *first_finished_;
-    if (first.operations == finished.operations && first.calls_digest == finished.calls_digest) return;
+    if (first.operations == finished.operations && first.calls_digest == finished.calls_digest) {
+      return Left{finished.rank, finished.operations};
+    }
     auto const calls = [](Finished const& of) {
       return "rank " + std::to_string(of.rank.value) + " has called " + std::to_string(of.operations) +
              " collective operations";
@@ -359,10 +355,10 @@ class MpiRankJob final : public RankJob {
     message = Failed{finished.rank, processes_[finished.rank.value].hostname,
                      calls(first) + " and " + calls(finished) + ", which are not the same ones: make every rank call " +
                          "the same operations in the same order, on arrays of one size and type"};
+    return std::nullopt;
   }
 
-  void tell_left(Finished const& finished) {
-    Left const left{finished.rank, finished.operations};
+  void tell_left(Left const& left) {
     leave(left);
     tell_others(Message{left});
   }

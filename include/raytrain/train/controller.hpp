@@ -160,7 +160,7 @@ class Controller {
   // Several processes may have had the same signal, which is one request.
   void on(StopRequest const& request) {
     if (stop_requested_ && request.times > 1) {
-      abort_workers();
+      tell_to_abort();
       act(ArmGrace{true});
     }
     if (std::exchange(signalled_, true)) return;
@@ -275,11 +275,15 @@ class Controller {
   }
 
   void abort_workers() {
-    if (aborting_) return;
-    aborting_ = true;
+    if (tell_to_abort()) act(ArmGrace{});
+  }
+
+  /// False when they were told before.
+  auto tell_to_abort() -> bool {
+    if (std::exchange(aborting_, true)) return false;
     if (!is_terminal(state_)) state_ = RunState::stopping;
     act(TellWorkers{Stop{true}});
-    act(ArmGrace{});
+    return true;
   }
 
   void finish_when_done() {

@@ -227,8 +227,8 @@ class Barrier {
 
   [[nodiscard]] auto all_have_entered() noexcept -> bool {
     auto const slots = slots_of(round_);
-    for (; come_ < slots.size(); ++come_) {
-      auto const arrival = slots[come_].arrival.load();
+    for (; entered_ < slots.size(); ++entered_) {
+      auto const arrival = slots[entered_].arrival.load();
       if (arrival / 2 != round_) return false;
       stop_agreed_ = stop_agreed_ || arrival % 2 != 0;
     }
@@ -240,7 +240,7 @@ class Barrier {
     auto& slot = next_slot();
     slot.call = call;
     ++round_;
-    come_ = 0;
+    entered_ = 0;
     auto const agreed_before = stop_agreed_;
     slot.arrival.store(round_ * 2 + (state_->stop_requested_.load(std::memory_order_relaxed) ? 1 : 0));
     if (all_have_entered()) {
@@ -338,8 +338,8 @@ class Barrier {
   Rank member_;
   WaitLimits limits_;
   std::vector<std::uint32_t> names_;
-  std::uint64_t round_ = 0;  ///< The last barrier that this member entered.
-  std::uint32_t come_ = 0;   ///< Members below have entered it.
+  std::uint64_t round_ = 0;    ///< The last barrier that this member entered.
+  std::uint32_t entered_ = 0;  ///< Members below have entered it.
   bool stop_agreed_ = false;
   bool fell_through_ = false;  ///< That barrier did not complete, and none will any more.
 };

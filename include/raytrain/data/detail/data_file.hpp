@@ -39,7 +39,8 @@ class DataFile {
       throw Error{Errc::not_found, attempt(), "there is no such file; " + neighbours(), "check the path"};
     }
     if (!std::filesystem::is_regular_file(status)) {
-      throw Error{Errc::io, attempt(), "it is not a file", "name a file"};
+      throw Error{Errc::io, attempt(),
+                  std::filesystem::is_directory(status) ? "it is a folder" : "it is not a regular file", "name a file"};
     }
     errno = 0;
     file_.open(path_, std::ios::binary);
