@@ -322,7 +322,7 @@ class MpiRankJob final : public RankJob {
     auto const& process = processes_[rank.value];
     return Failed{rank, process.hostname,
                   "process " + std::to_string(process.pid) + " is lost: " + why +
-                      "; it was killed or has exited, as mpirun or srun and the host's log can tell"};
+                      "; mpirun or srun and the log of its host may say more"};
   }
 
   // Both sides --------------------------------------------------------------------------------------------------------
