@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <fstream>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <sstream>
 #include <string>
@@ -68,8 +69,8 @@ struct At : Callback {
   std::function<void()> act;
 };
 
-auto train_with(TemporaryFolder const& folder, std::shared_ptr<Callback> callback) -> Result {
-  return MinimalTrainer{epochs_up_to(2),
+auto train_with(TemporaryFolder const& folder, std::shared_ptr<Callback> callback, int epochs = 2) -> Result {
+  return MinimalTrainer{epochs_up_to(epochs),
                         {.run = {.name = "r", .storage_path = folder.path()}, .callbacks = {std::move(callback)}}}
       .fit();
 }
@@ -132,16 +133,19 @@ TEST_CASE("a signal that ended no run does what it did before") {
 }
 
 TEST_CASE("a signal while callbacks see the end or the start of a run leaves a record that says how it ended") {
+  auto const never = std::numeric_limits<int>::max();
   for (std::string const place : {"on_start", "on_finish"}) {
     TemporaryFolder const folder;
     auto const outcome = in_program([&] {
-      auto const result = train_with(folder, std::make_shared<At>(place, [] {
-                                       std::raise(SIGTERM);
-                                       std::raise(SIGHUP);
-                                     }));
+      auto const ask_to_stop = [] {
+        std::raise(SIGTERM);
+        std::raise(SIGHUP);
+      };
+      // The request may come to the workers late, and only it shall end a run that has begun.
+      auto const result = train_with(folder, std::make_shared<At>(place, ask_to_stop), place == "on_start" ? never : 2);
       return std::string{to_string(result.state)};
     });
-    auto const expected = place == "on_start" ? "aborted" : "finished";
+    std::string const expected = place == "on_start" ? "aborted" : "finished";
     CHECK(outcome.text == expected);
     CHECK(outcome.exit_code == 0);
     CHECK(std::string{to_string(Result::from_path(folder.path() / "r").state)} == expected);
