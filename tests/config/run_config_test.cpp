@@ -21,6 +21,8 @@ TEST_CASE("unless told otherwise a run is named after its program, lies below ru
   CHECK(config.resume == raytrain::Resume::automatic);
   CHECK(config.seed == 0);
   CHECK(config.stop_grace == std::chrono::seconds{5});
+  CHECK(RunConfig{.stop_grace = {}}.return_grace() == std::chrono::seconds{5});
+  CHECK(RunConfig{.stop_grace = std::chrono::minutes{1}}.return_grace() == std::chrono::minutes{1});
   CHECK(config.handle_signals);
 }
 

@@ -162,7 +162,7 @@ def hangs(folder, what, stuck, command):
                re.search(rf'raytrain: training .* ends without rank {stuck}, which did not return', job.text) and
                re.search(rf'rank {stuck} on \S+: did not return although it was told to', job.text))
     job.expect('the exit status is 75', job.status == 75)
-    job.expect('it ends within 10 s', job.seconds < 10)
+    job.expect('it ends within 20 s', job.seconds < 20)
     job.expect_nobody_left()
 
 

@@ -14,8 +14,10 @@
 #include <limits>
 #include <memory>
 #include <sstream>
+#include <stdexcept>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -174,6 +176,37 @@ TEST_CASE("the second request ends a process whose callback does not return, whe
     auto const ended = Result::from_path(folder.path() / "r").state == RunState::finished;
     CHECK(ended == (place == "on_finish"));
   }
+}
+
+TEST_CASE("a worker that computes until its next collective is not ended with its process, though the grace is 0") {
+  TemporaryFolder const folder;
+  auto const outcome = in_program([&] {
+    MinimalTrainer trainer{
+        [](TrainContext& ctx) {
+          if (ctx.world_rank() == Rank{1}) throw std::runtime_error{"as planned"};
+          while (!ctx.stop_requested()) std::this_thread::yield();
+          auto const until = std::chrono::steady_clock::now() + std::chrono::milliseconds{50};
+          while (std::chrono::steady_clock::now() < until) {
+          }
+          ctx.barrier();
+        },
+        {.scaling = {.num_workers = 2},
+         .run = {.name = "r", .storage_path = folder.path(), .stop_grace = {}, .on_hang = OnHang::exit_process}}};
+    return message_of([&] { trainer.fit(); });
+  });
+  contains(outcome.text, "as planned");
+  CHECK(outcome.exit_code == 0);
+}
+
+TEST_CASE("a stop that is requested when every worker has returned is warned of") {
+  TemporaryFolder const folder;
+  auto const outcome = in_program([&] {
+    auto const result = train_with(folder, std::make_shared<At>("on_finish", [] { std::raise(SIGTERM); }));
+    return std::string{to_string(result.state)} + ": " + result.warnings.at(0);
+  });
+  CHECK(outcome.text ==
+        "finished: a stop was requested when every worker had returned: this run has ended as if nobody had asked, "
+        "and a program that goes on should end");
 }
 
 #ifndef __SANITIZE_THREAD__  // which flushes at _exit() itself, whether anybody reads or not

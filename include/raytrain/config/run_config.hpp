@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
@@ -17,7 +18,7 @@ enum class Resume : std::uint8_t {
   fresh,      ///< Delete that run's record and checkpoints, then start at the beginning. Of links, only the link goes.
 };
 
-/// What `fit()` on threads does with a worker that has not returned when `stop_grace` is over once more.
+/// What `fit()` on threads does with a worker that has not returned when `RunConfig::return_grace` is over.
 enum class OnHang : std::uint8_t {
   wait,          ///< Warns of it, and waits: nothing ends a thread from outside.
   exit_process,  ///< Says so on stderr and ends the process with exit status 75, as it always does on ranks.
@@ -41,6 +42,12 @@ struct RunConfig {
   /// signal within a second of a request belongs to it, also when `fit()` has returned by then; only a SIGINT after a
   /// SIGINT counts.
   bool handle_signals = true;
+
+  /// What workers have to return, from when their collectives throw `Stopped`: as long again, and at least 5 s, since
+  /// they may have to come to one first. On ranks the processes of those that then have not returned are ended.
+  [[nodiscard]] constexpr auto return_grace() const -> std::chrono::milliseconds {
+    return std::max(stop_grace, std::chrono::milliseconds{5000});
+  }
 
   /// Errors: `invalid_config`, naming the field, its value and what to write instead.
   void validate() const {

@@ -11,6 +11,7 @@
 #include <optional>
 #include <string>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include <raytrain/core/error.hpp>
@@ -54,15 +55,19 @@ class SignalWatcher {
     detail::SignalHandlers::give_back(*inbox_);
   }
 
-  /// Waits for the next signal and gives its number; `std::nullopt` once the watcher is closed. Signals that come while
-  /// nobody waits are kept, each kind in order of its own.
+  /// Waits for the next signal and gives its number; `std::nullopt` once the watcher is closed and has given all that
+  /// it took. Signals that come while nobody waits are kept, each kind in order of its own.
   [[nodiscard]] auto next() -> std::optional<int> {
-    while (!closed_) {
+    while (true) {
       if (auto const signal = take()) return signal;
+      if (closed_ && has_let_go_) return std::nullopt;
+      if (closed_) {
+        let_go();
+        continue;
+      }
       while (::sem_wait(&inbox_->wakes) != 0) {
       }
     }
-    return std::nullopt;
   }
 
   /// Waits until the watcher is closed, for at most `duration`; false if it is not.
@@ -76,7 +81,7 @@ class SignalWatcher {
     return closed_;
   }
 
-  /// Ends a `next` that waits, and all later ones. Idempotent.
+  /// Ends a `next` that waits, and all later ones, which let go. Idempotent.
   void close() {
     closed_ = true;
     ::sem_post(&inbox_->wakes);
@@ -85,8 +90,8 @@ class SignalWatcher {
   /// From now on this watcher takes no signal. If no other one does, they do what they did before, but for echoes.
   /// Idempotent.
   void let_go() {
+    if (std::exchange(has_let_go_, true)) return;
     for (auto const signal : signals_) detail::SignalHandlers::release(*inbox_, signal);
-    signals_.clear();
   }
 
   /// For this long, from now on, `signal` has no effect once no watcher has it: it is an echo of one that was taken.
@@ -107,6 +112,7 @@ class SignalWatcher {
 
   detail::SignalInbox* inbox_;
   std::vector<int> signals_;
+  bool has_let_go_ = false;
   std::atomic<bool> closed_{false};
 };
 

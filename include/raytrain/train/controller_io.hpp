@@ -98,7 +98,12 @@ struct TellWorkers {
 
 /// Start the time after which `GraceOver` is due, anew if it runs.
 struct ArmGrace {
-  bool at_once = false;  ///< Somebody asked twice: only what a worker needs that waits in a collective.
+  enum class Until : std::uint8_t {
+    aborted,   ///< Workers may come to their next report.
+    returned,  ///< They were aborted, and may come to their next collective.
+    at_once,   ///< Somebody asked twice: only what a worker needs that waits in a collective.
+  };
+  Until until = Until::aborted;
 };
 
 /// All ranks' parts lie in the staging folder. Answered by `CheckpointDurable` or `CheckpointLost`.

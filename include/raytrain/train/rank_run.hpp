@@ -173,7 +173,7 @@ class RankFollower {
     }
     if (!lost_) co_return;
     link_.deliver(Message{Stop{true}});
-    bool const returned = co_await finish_by(executor_, plan_.clock.after(plan_.run.stop_grace), wait_for_worker());
+    bool const returned = co_await finish_by(executor_, plan_.clock.after(plan_.run.return_grace()), wait_for_worker());
     is_stuck_ = !returned;
   }
 

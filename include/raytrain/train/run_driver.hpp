@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <deque>
@@ -39,6 +40,7 @@
 #include <raytrain/message/report_line.hpp>
 #include <raytrain/train/callback.hpp>
 #include <raytrain/train/controller.hpp>
+#include <raytrain/train/data_identity.hpp>
 #include <raytrain/train/result.hpp>
 #include <raytrain/train/run_history.hpp>
 #include <raytrain/train/stop_signals.hpp>
@@ -80,8 +82,9 @@ class RunDriver {
   auto run(Training const& training) -> Result {
     std::optional<StopSignals> signals;  // until callbacks have seen the end
     if (plan_.run.handle_signals) {
-      signals.emplace("training '" + plan_.directory.name() + "'",
-                      [this](std::uint32_t times) { events_.push(RunEvent{StopRequest{times}}); });
+      signals.emplace("training '" + plan_.directory.name() + "'", [this](std::uint32_t times) {
+        if (!events_.push(RunEvent{StopRequest{times}})) stop_came_late_ = true;
+      });
     }
     std::vector<std::string> reasons;
     auto const checkpoint = store_.newest_valid([&](std::filesystem::path const& path, std::string_view reason) {
@@ -105,7 +108,9 @@ class RunDriver {
       warn("the start before this one did not come to its end: its process was killed, crashed or exited");
     }
     for (auto& text : reasons) warn(std::move(text));
-    if (checkpoint) warn_of_other_data(*checkpoint);
+    if (checkpoint) {
+      for (auto& text : changes_since(*checkpoint, plan_.run.seed, plan_.datasets)) warn(std::move(text));
+    }
     // Behind what callbacks had to say: a refusal comes before any worker.
     events_.push(RunEvent{RunBegins{}});
 
@@ -122,9 +127,16 @@ class RunDriver {
     }
     record_state();  // before what may take long: whoever ends this process meanwhile finds the record true
     end_workers();
-    executor_.run(take_late_warnings());
+    executor_.run(take_late_events());
     if (launch_error_) std::rethrow_exception(launch_error_);
-    return conclude();
+    auto result = conclude();
+    signals.reset();
+    if (stop_came_late_) {
+      result.warnings.emplace_back(
+          "a stop was requested when every worker had returned: this run has ended as if "
+          "nobody had asked, and a program that goes on should end");
+    }
+    return result;
   }
 
  private:
@@ -185,21 +197,33 @@ class RunDriver {
     waiting_ = nullptr;
   }
 
-  // What a deletion after the last event had to say.
-  auto take_late_warnings() -> asio::awaitable<void> {
+  // What a deletion after the last event had to say, and whether somebody asked for a stop.
+  auto take_late_events() -> asio::awaitable<void> {
     events_.close();
     while (auto event = co_await events_.receive()) {
       auto* const message = std::get_if<Message>(&*event);
       auto* const warning = message != nullptr ? std::get_if<Warning>(message) : nullptr;
       if (warning != nullptr) warn(std::move(warning->text));
+      auto const asks = std::holds_alternative<StopRequest>(*event) ||
+                        (message != nullptr && std::holds_alternative<StopAsked>(*message));
+      if (asks) stop_came_late_ = true;
     }
   }
 
-  auto wait_grace(std::uint64_t armed, bool asked_twice) -> asio::awaitable<void> {
+  [[nodiscard]] auto duration_of(ArmGrace::Until until) const -> std::chrono::milliseconds {
+    switch (until) {
+      case ArmGrace::Until::aborted: return plan_.run.stop_grace;
+      case ArmGrace::Until::returned: return plan_.run.return_grace();
+      case ArmGrace::Until::at_once: break;
+    }
+    return at_once;
+  }
+
+  auto wait_grace(std::uint64_t armed, ArmGrace::Until until) -> asio::awaitable<void> {
     Timer timer{executor_};
-    auto const grace = asked_twice ? std::min(plan_.run.stop_grace, at_once) : plan_.run.stop_grace;
-    auto const due = co_await timer.wait_until(plan_.clock.after(grace));
-    if (due && armed == grace_) events_.push(RunEvent{GraceOver{asked_twice || plan_.ends_processes}});
+    auto const due = co_await timer.wait_until(plan_.clock.after(duration_of(until)));
+    auto const ends_processes = until == ArmGrace::Until::at_once || plan_.ends_processes;
+    if (due && armed == grace_) events_.push(RunEvent{GraceOver{ends_processes}});
   }
 
   void perform(std::vector<RunAction>& actions) {
@@ -236,7 +260,7 @@ class RunDriver {
 
   void carry_out(TellWorkers const& tell) { launcher_.tell(tell.message); }
 
-  void carry_out(ArmGrace const& arm) { waiting_->spawn(wait_grace(++grace_, arm.at_once)); }
+  void carry_out(ArmGrace const& arm) { waiting_->spawn(wait_grace(++grace_, arm.until)); }
 
   void carry_out(CommitCheckpoint& commit) {
     writer_->post([this, commit = std::move(commit)]() mutable {
@@ -329,27 +353,6 @@ class RunDriver {
     call("on_start", [&](Callback& callback) { callback.on_start(info); });
   }
 
-  // Between epochs that is for the user to decide; `DatasetShard::batches` refuses a position within one.
-  void warn_of_other_data(Checkpoint const& checkpoint) {
-    auto const before = "goes on from " + checkpoint.path().filename().string() + ", before which ";
-    if (auto const seed = checkpoint.seed().value_or(plan_.run.seed); seed != plan_.run.seed) {
-      warn(before + "RunConfig::seed was " + std::to_string(seed) + "; it is " + std::to_string(plan_.run.seed) +
-           " now");
-    }
-    for (auto const& [name, dataset] : plan_.datasets) {
-      auto const rows = std::uint64_t{dataset.rows()};
-      auto const rows_before = checkpoint.dataset_rows(name);
-      auto const digest_before = checkpoint.dataset_digest(name);
-      if (rows_before && *rows_before != rows) {
-        warn(before + "dataset '" + name + "' had " + std::to_string(*rows_before) + " rows; it has " +
-             std::to_string(rows) + " now");
-      } else if (digest_before && *digest_before != dataset.digest()) {
-        warn(before + "dataset '" + name + "' had other columns or values: its digest was " + *digest_before +
-             "; it is " + dataset.digest() + " now");
-      }
-    }
-  }
-
   void warn(std::string text) {
     warnings_.push_back(text);
     // A callback that cannot take a warning is not warned of: that would not end.
@@ -381,18 +384,6 @@ class RunDriver {
   // Says what the exception that is being handled says.
   [[nodiscard]] static auto failure_of(Callback const& callback, std::string_view function) -> std::string {
     return "callback " + demangled(typeid(callback)) + ", " + std::string{function} + ": " + current_exception_text();
-  }
-
-  [[nodiscard]] static auto rows_of(Datasets const& datasets) -> std::map<std::string, std::uint64_t> {
-    std::map<std::string, std::uint64_t> rows;
-    for (auto const& [name, dataset] : datasets) rows.emplace(name, dataset.rows());
-    return rows;
-  }
-
-  [[nodiscard]] static auto digests_of(Datasets const& datasets) -> std::map<std::string, std::string> {
-    std::map<std::string, std::string> digests;
-    for (auto const& [name, dataset] : datasets) digests.emplace(name, dataset.digest());
-    return digests;
   }
 
   [[nodiscard]] static auto names_in(Metrics const& metrics) -> std::vector<std::string> {
@@ -488,6 +479,7 @@ class RunDriver {
   std::set<std::string> failure_texts_;  // of all of them
   Timings timings_;
   bool reported_ = false;
+  std::atomic<bool> stop_came_late_{false};
   std::optional<FinishRun> outcome_;
   std::exception_ptr launch_error_;
 };
