@@ -69,6 +69,35 @@ void reduce_some(MpiCollective& collective, std::size_t size) {
 
 }  // namespace
 
+TEST_CASE("a group names the ranks that do not come to make it, and warns of them before") {
+  if (ranks() < 2) return;
+  MPI_Comm apart = MPI_COMM_NULL;  // kept: messages stay pending in it
+  MPI_Comm_dup(MPI_COMM_WORLD, &apart);
+  std::string warning;
+  raytrain::WaitLimits const limits{
+      .timeout = 30ms, .warn_after = 10ms, .on_warning = [&](std::string const& text) { warning = text; }};
+  auto const have = others() + (ranks() == 2 ? " has" : " have");
+  if (me() == 0) {
+    CHECK(refusal([&] {
+            MpiGroup{apart, {.limits = limits}};
+          }) == "timed_out: bringing all ranks together on rank 0: " + have +
+                    " not come within 30 ms; look at what is done there instead, or allow more time: "
+                    "RunConfig::collective_timeout, WaitLimits::timeout");
+    CHECK(warning == "rank 0 has waited 10 ms for all ranks to come together: " + have + " not come");
+  }
+  meet();
+  MPI_Comm_dup(MPI_COMM_WORLD, &apart);
+  if (me() == 1) {
+    CHECK(
+        refusal([&] {
+          MpiGroup{apart, {.limits = limits}};
+        })
+            .starts_with("timed_out: bringing all ranks together on rank 1: rank 0 has not come within 30 ms, or waits "
+                         "for others; "));
+  }
+  meet();
+}
+
 TEST_CASE("an abort ends a wait for ranks that do not come, and every later call") {
   if (ranks() < 2) return;
   for (bool const checked : {false, true}) {

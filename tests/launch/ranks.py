@@ -252,6 +252,17 @@ def twice(folder):
     job.expect_all_say(2, 'again result', 'finished', 'nothing left 1')
 
 
+def leaves_before_second_fit(folder):
+    """Ranks that do not come to a second fit() are named by who waits for them, and end with it."""
+    job = ranks(3, folder, 'leave')
+    job.expect_all_say(3, 'result', 'finished')
+    job.expect_all_say(1, 'alone: ', 'bringing all ranks together on rank 0', 'ranks 1 and 2 have not come within 1 s')
+    job.expect_all_say(1, 'error', 'has not come, in an earlier fit()', 'start it again')
+    job.expect('the exit status is 75', job.status == 75)
+    job.expect('it ends within 20 s', job.seconds < 20)
+    job.expect_nobody_left()
+
+
 def settings_differ(folder):
     job = ranks(2, folder, 'seed')
     job.expect_all_say(2, 'error', 'rank 1', 'RunConfig::seed is 1, and on rank 0 it is 0')
@@ -448,7 +459,7 @@ def no_thread(folder):
 CASES = {function.__name__: function for function in (
     same_on_threads, goes_on, throws, killed, exits, exits_on_threads, exits_quickly, forks, few_open_files,
     returns_early, refused_by_backend, refused_by_constructor, refused_by_no_exception,
-    hangs_on_another_rank, hangs_on_first_rank, hangs_on_threads, interrupted_twice, loses_first_rank, signalled, ended_by_mpirun, twice, settings_differ, other_size,
+    hangs_on_another_rank, hangs_on_first_rank, hangs_on_threads, interrupted_twice, loses_first_rank, signalled, ended_by_mpirun, twice, leaves_before_second_fit, settings_differ, other_size,
     built_without_ranks, other_mpi, own_communicator, no_communicator, too_few_threads, other_run_in_folder, storage_not_shared,
     two_hosts, three_hosts, calls_differ, port_in_use, interface, strangers, no_thread)}
 

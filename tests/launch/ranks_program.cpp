@@ -230,6 +230,15 @@ auto digest(Result const& result) -> std::string {
   return line.str();
 }
 
+auto message_of_fit(Trainer<PickyBackend>& trainer) -> std::string {
+  try {
+    (void)trainer.fit();
+  } catch (Error const& error) {
+    return error.what();
+  }
+  return "nothing";
+}
+
 }  // namespace
 
 auto main(int argc, char** argv) -> int {
@@ -253,6 +262,7 @@ auto main(int argc, char** argv) -> int {
     config.run.stop_grace = std::chrono::milliseconds{300};
     config.run.on_hang = OnHang::exit_process;
   }
+  if (what == "leave") config.run.collective_timeout = std::chrono::seconds{1};
   if (arguments.size() > 3) config.backend.where.value = static_cast<std::uint32_t>(std::stoi(arguments[3]));
   if (what == "rank_order") config.scaling.reduction = Reduction::rank_order;
   if (arguments.size() > 2) config.scaling.num_workers = std::stoi(arguments[2]);
@@ -263,7 +273,13 @@ auto main(int argc, char** argv) -> int {
     line << digest(result);
     say(line);
     if (result.state == RunState::aborted) return EX_TEMPFAIL;
-    if (what == "twice") {
+    if (what == "leave" && job && job->rank != Rank{0}) return 0;
+    if (what == "leave") {
+      std::ostringstream alone;
+      alone << "alone: " << message_of_fit(trainer);
+      say(alone);
+    }
+    if (what == "twice" || what == "leave") {
       auto const again = trainer.fit();
       std::ostringstream second;
       second << "again " << digest(again);

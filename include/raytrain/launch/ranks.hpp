@@ -163,7 +163,9 @@ class MpiRankJob final : public RankJob {
 
    private:
     std::mutex mutex_;
-    std::function<void(std::string const&)> to_;
+    std::function<void(std::string const&)> to_ = [](std::string const& text) {
+      detail::say_last_word("raytrain: " + text + '\n');  // nobody is there yet to whom it could be told
+    };
   };
 
   /// A process as the others name it.
@@ -465,7 +467,18 @@ inline void refuse_singleton() {
 
 inline auto open_mpi_rank_job(JobRequest const& request) -> std::unique_ptr<RankJob> {
   refuse_singleton();
-  return std::make_unique<MpiRankJob>(rank_session(), rank_communicator, request);
+  auto& session = rank_session();
+  if (session.is_abandoned()) {
+    throw Error{Errc::invalid_call, "fit() on ranks",
+                "a rank of this job was lost, or has not come, in an earlier fit(): no other one can begin",
+                "let the program end, and start it again"};
+  }
+  try {
+    return std::make_unique<MpiRankJob>(session, rank_communicator, request);
+  } catch (Error const& error) {
+    if (error.code() == Errc::timed_out) session.abandon();
+    throw;
+  }
 }
 
 /// What including this header does.

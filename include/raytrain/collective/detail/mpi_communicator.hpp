@@ -7,7 +7,9 @@
 #include <cstdint>
 #include <string>
 
+#include <raytrain/collective/detail/mpi_arrival.hpp>
 #include <raytrain/collective/detail/mpi_library.hpp>
+#include <raytrain/collective/wait_limits.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/rank.hpp>
 #include <raytrain/core/usable_cores.hpp>
@@ -21,9 +23,12 @@ class MpiCommunicator {
  public:
   /// All ranks of `original` call it, and it waits for them.
   ///
-  /// Errors: `invalid_call` when MPI is not in use, too few threads may use it, or `original` cannot be duplicated.
-  explicit MpiCommunicator(MPI_Comm original) {
+  /// Errors: `invalid_call` when MPI is not in use, too few threads may use it, or `original` cannot be duplicated; as
+  ///         `await_all_ranks`.
+  MpiCommunicator(MPI_Comm original, WaitLimits const& limits) {
     check_usable(original);
+    limits.validate("MpiGroup");
+    await_all_ranks(original, limits);
     check_mpi(MPI_Comm_dup(original, &handle_), "MPI_Comm_dup");
     check_mpi(MPI_Comm_set_errhandler(handle_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
     int number = 0;

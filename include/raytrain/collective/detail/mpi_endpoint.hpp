@@ -40,12 +40,11 @@ namespace raytrain::detail {
 class MpiEndpoint {
  public:
   MpiEndpoint(MPI_Comm original, MpiOptions options, MpiPretence const& pretence)
-      : communicator_{original},
+      : communicator_{original, options.limits},
         duplicate_{communicator_.handle()},
         agreements_{communicator_.handle()},
         options_{std::move(options)},
         pretence_{pretence} {
-    options_.limits.validate("MpiGroup");
     check_mpi(MPI_Comm_set_errhandler(agreements_.handle(), MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
     check_options_agree();
     late_calls_.emplace(communicator_, number_of_group());

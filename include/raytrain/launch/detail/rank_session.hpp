@@ -32,8 +32,9 @@ class RankSession {
   void begin_job() noexcept { ++jobs_; }
   void end_job() noexcept { --jobs_; }
 
-  /// A rank is gone.
+  /// A rank is gone, or does not come.
   void abandon() noexcept { abandoned_ = true; }
+  [[nodiscard]] auto is_abandoned() const noexcept -> bool { return abandoned_; }
 
  private:
   MpiSession mpi_;
