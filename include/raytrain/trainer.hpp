@@ -17,6 +17,7 @@
 #include <raytrain/config/scaling_config.hpp>
 #include <raytrain/core/clock.hpp>
 #include <raytrain/core/error.hpp>
+#include <raytrain/core/standard_streams.hpp>
 #include <raytrain/data/datasets.hpp>
 #include <raytrain/launch/exit_guard.hpp>
 #include <raytrain/launch/job_environment.hpp>
@@ -118,6 +119,7 @@ class Trainer {
   auto fit() -> Result {
     SystemClock clock;
     auto const called = clock.now();
+    detail::open_standard_streams();
     auto const job = runs_on_ranks() ? join_job() : nullptr;
     detail::ExitGuard const exit_guard;
     auto const world = job != nullptr ? job->size() : config_.scaling.world_size();

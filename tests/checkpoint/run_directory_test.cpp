@@ -398,3 +398,16 @@ TEST_CASE("opening a run that is there syncs twice and no more: the new record, 
   (void)started(start_in(folder.path()), files);
   CHECK(syncs == 2);
 }
+
+TEST_CASE("a start whose folder was moved writes nothing into the one that another start makes in its place") {
+  TemporaryFolder const folder;
+  auto moved = started(start_in(folder.path()));
+  auto const path = moved.path();
+  std::filesystem::rename(path, folder.path() / "elsewhere");
+  check_contains(thrown_error([&] { moved.record_checkpoint(); }), "its folder was moved, removed or replaced");
+  auto const other = started(start_in(folder.path()));
+  check_contains(thrown_error([&] { moved.set_state("finished"); }), "leave a run's folder alone while it trains");
+  CHECK(read_run_record(path).state == "running");
+  CHECK(read_run_record(path).run_id == other.run_id());
+  CHECK(read_run_record(folder.path() / "elsewhere").run_id == moved.run_id());
+}

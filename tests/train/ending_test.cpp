@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // How runs end that go wrong: never with a hang, never as a success, and never without the cause.
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <csignal>
 #include <cstdint>
+#include <cstdio>
 #include <exception>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <memory>
 #include <span>
 #include <sstream>
@@ -21,6 +24,7 @@
 
 #include <doctest/doctest.h>
 
+#include "../support/child_process.hpp"
 #include "minimal_run.hpp"
 
 namespace {
@@ -114,7 +118,7 @@ TEST_CASE("a record that cannot be written at the end hides no cause, and callba
                          config};
   auto const text = message_of([&] { trainer.fit(); });
   contains(text, "the cause");
-  contains(text, "run.json");
+  contains(text, "its folder was moved, removed or replaced");
   CHECK(listener->finished);
 }
 
@@ -342,4 +346,58 @@ TEST_CASE("progress without a total is not sent more often than other progress")
                  config}
       .fit();
   CHECK(counter->count < 500);
+}
+
+TEST_CASE("a run whose folder was moved fails, and commits no checkpoint where another start trains now") {
+  TemporaryFolder const folder;
+  auto config = config_in(folder);
+  config.scaling.num_workers = 1;
+  config.run.checkpoint.mode = CheckpointMode::sync;
+  MinimalTrainer trainer{[&](TrainContext& ctx) {
+                           ctx.report(Epoch{0, 0}, draft("mine"));
+                           std::filesystem::rename(ctx.run_path(), folder.path() / "elsewhere");
+                           auto other = config_in(folder);
+                           other.run.checkpoint.mode = CheckpointMode::sync;
+                           CHECK(MinimalTrainer{epochs_up_to(1), other}.fit().state == RunState::finished);
+                           for (auto epoch = 1;; ++epoch) ctx.report(Epoch{epoch, 0}, draft("mine"));
+                         },
+                         config};
+  contains(message_of([&] { trainer.fit(); }), "its folder was moved, removed or replaced");
+  auto const other = Result::from_path(folder.path() / "r");
+  CHECK(other.state == RunState::finished);
+  REQUIRE(other.checkpoints.size() == 1);
+  CHECK(text_in(other.checkpoints.front()) == "0");
+  CHECK(Result::from_path(folder.path() / "elsewhere").checkpoints.size() == 1);
+}
+
+TEST_CASE("what a program prints whose stdout was closed goes into no file of the run") {
+  TemporaryFolder const folder;
+  auto const outcome = in_child([&] {
+    for (auto const stream : {STDIN_FILENO, STDOUT_FILENO}) ::close(stream);
+    MinimalTrainer{[](TrainContext&) {
+                     std::printf("step 1\n");
+                     std::fflush(stdout);
+                   },
+                   config_in(folder)}
+        .fit();
+    return std::string{};
+  });
+  CHECK(outcome.exit_code == 0);
+  for (std::string const name : {".lock", "run.json", "progress.jsonl"}) {
+    std::ifstream file{folder.path() / "r" / name};
+    std::string const text{std::istreambuf_iterator<char>{file}, {}};
+    CAPTURE(name);
+    CHECK(text.find("step 1") == std::string::npos);
+  }
+}
+
+TEST_CASE("a start deletes the checkpoints that one before it left beyond num_to_keep") {
+  TemporaryFolder const folder;
+  auto config = config_in(folder);
+  CHECK(MinimalTrainer{epochs_up_to(4), config}.fit().checkpoints.size() == 4);
+  config.run.checkpoint.num_to_keep = 1;
+  auto const again = MinimalTrainer{epochs_up_to(4), config}.fit();
+  CHECK(again.nothing_left);
+  REQUIRE(again.checkpoints.size() == 1);
+  CHECK(text_in(again.checkpoints.front()) == "3");
 }

@@ -141,6 +141,16 @@ class RunDirectory {
     write_record();
   }
 
+  /// Errors: `io` when the folder was moved, removed or replaced: what is at its path is another start's.
+  ///
+  /// Threads: any.
+  void check_in_place() const {
+    if (lock_->is_at(path_)) return;
+    throw Error{Errc::io, "going on with the run in '" + path_.string() + "'",
+                "its folder was moved, removed or replaced while this start trained in it, and nothing more is written",
+                "leave a run's folder alone while it trains; where it was moved to, the next start can go on"};
+  }
+
   /// Records how the run stands, and why if it failed. Durable when it returns.
   ///
   /// Errors: `io`; the record is then the old or the new one.
@@ -178,7 +188,10 @@ class RunDirectory {
   /// Where `fresh` moves the checkpoints, in one step, before it deletes anything.
   [[nodiscard]] auto trash_path() const -> std::filesystem::path { return path_ / ".trash-checkpoints"; }
 
-  void write_record() { detail::replace_file(*files_, record_path(), detail::write_sealed(record_)); }
+  void write_record() {
+    check_in_place();
+    detail::replace_file(*files_, record_path(), detail::write_sealed(record_));
+  }
 
   void create_directories();
   void open(RunStart start);

@@ -70,6 +70,8 @@ class Controller {
     }
     launched_ = true;
     state_ = RunState::scheduling;
+    // What a start left that was killed before its deletions, or that kept more of them.
+    delete_surplus();
     act(LaunchWorkers{});
   }
 
@@ -119,10 +121,7 @@ class Controller {
     // Callbacks read it, and a worker that knows of it may do with it what it likes.
     act(Notify{durable});
     act(TellWorkers{Committed{durable.checkpoint}});
-    for (auto const number : checkpoints_to_delete(kept_, config_)) {
-      std::erase_if(kept_, [&](auto const& kept) { return kept.number == number; });
-      act(DeleteCheckpoint{number});
-    }
+    delete_surplus();
   }
 
   void on(CheckpointLost& lost) {
@@ -272,6 +271,13 @@ class Controller {
     state_ = RunState::stopping;
     act(Notify{std::move(failed)});
     abort_workers();
+  }
+
+  void delete_surplus() {
+    for (auto const number : checkpoints_to_delete(kept_, config_)) {
+      std::erase_if(kept_, [&](auto const& kept) { return kept.number == number; });
+      act(DeleteCheckpoint{number});
+    }
   }
 
   void abort_workers() {

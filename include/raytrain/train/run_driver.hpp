@@ -105,7 +105,10 @@ class RunDriver {
     if (checkpoint) plan_.directory.record_checkpoint();
     announce(checkpoint);
     if (plan_.directory.previous_state() == to_string(RunState::running)) {
-      warn("the start before this one did not come to its end: its process was killed, crashed or exited");
+      warn(
+          "the start before this one did not come to its end: its process was killed, crashed or exited, or could not "
+          "write "
+          "run.json");
     }
     for (auto& text : reasons) warn(std::move(text));
     if (checkpoint) {
@@ -266,6 +269,7 @@ class RunDriver {
     writer_->post([this, commit = std::move(commit)]() mutable {
       try {
         auto const checkpoint = commit.checkpoint;
+        plan_.directory.check_in_place();
         auto const committed = store_.commit({checkpoint, commit.lead.training_iteration, commit.lead.time_total_s,
                                               launcher_.size(), std::move(commit.lead.metrics), std::move(commit.refs),
                                               std::move(commit.training_iterations), plan_.run.seed,

@@ -49,7 +49,8 @@ namespace raytrain::detail {
   add("the program", program_name());
   add("the program's build (XXH3 of its file)", program_digest());
   add("the backend", backend);
-  add("ScalingConfig::num_workers", scaling.num_workers.value_or(0));
+  auto const workers = scaling.num_workers.value_or(0);
+  settings.push_back({"ScalingConfig::num_workers", workers == 0 ? "not set" : std::to_string(workers)});
   add("ScalingConfig::reduction", scaling.reduction);
   add("RunConfig::name", run.name);
   add("RunConfig::storage_path", run.storage_path.string());

@@ -44,6 +44,14 @@ class DirectoryLock {
     throw io_error("writing", file, problem);
   }
 
+  /// Whether `path` leads to the directory that is locked, and not to one that has taken its place. Threads: any.
+  [[nodiscard]] auto is_at(std::filesystem::path const& path) const -> bool {
+    struct ::stat locked {};
+    struct ::stat found {};
+    return ::fstat(directory_.get(), &locked) == 0 && ::stat(path.c_str(), &found) == 0 &&
+           locked.st_dev == found.st_dev && locked.st_ino == found.st_ino;
+  }
+
   /// Whether the file was not there before. Then its owner may remove it.
   [[nodiscard]] auto is_new() const noexcept -> bool { return is_new_; }
 
