@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A process that begins and ends MPI by itself, which it may do once.
 #include <memory>
-#include <optional>
 
 #include <doctest/doctest.h>
 
@@ -11,7 +10,7 @@
 #include "refusals.hpp"
 
 TEST_CASE("a session begins MPI for any thread and ends it once, and a group may outlive it") {
-  std::optional<raytrain::MpiSession> session{std::in_place};
+  auto session = std::make_unique<raytrain::MpiSession>();
   int level = MPI_THREAD_SINGLE;
   MPI_Query_thread(&level);
   CHECK(level >= MPI_THREAD_SERIALIZED);
