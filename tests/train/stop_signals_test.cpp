@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <cstdint>
@@ -63,6 +64,7 @@ struct At : Callback {
   void on_start(RunInfo const&) override { at("on_start"); }
   void on_report(Report const&, Metrics const&) override { at("on_report"); }
   void on_checkpoint(Checkpoint const&) override { at("on_checkpoint"); }
+  void on_warning(std::string_view) override { at("on_warning"); }
   void on_finish(Result const&) override { at("on_finish"); }
   void at(std::string_view where) const {
     if (where == place) act();
@@ -196,6 +198,40 @@ TEST_CASE("a worker that computes until its next collective is not ended with it
   });
   contains(outcome.text, "as planned");
   CHECK(outcome.exit_code == 0);
+}
+
+TEST_CASE("of two runs in one process that are stopped twice, both record how they ended") {
+  TemporaryFolder const folder;
+  auto const outcome = in_program([&] {
+    std::atomic<int> hanging = 0;
+    std::atomic<int> warnings = 0;  // of the second run
+    std::atomic<bool> first_has_ended = false;
+    auto const hang_in = [&](std::string const& name, std::shared_ptr<Callback> callback) {
+      (void)MinimalTrainer{[&](TrainContext&) {
+                             ++hanging;
+                             while (true) ::pause();
+                           },
+                           {.run = {.name = name, .storage_path = folder.path()}, .callbacks = {std::move(callback)}}}
+          .fit();
+    };
+    std::jthread const first{
+        [&] { hang_in("first", std::make_shared<At>("on_finish", [&] { first_has_ended = true; })); }};
+    std::jthread const second{[&] {
+      hang_in("second", std::make_shared<At>("on_warning", [&] {
+                if (warnings++ == 0) return;  // of the first request
+                while (!first_has_ended) std::this_thread::yield();
+              }));
+    }};
+    while (hanging < 2) std::this_thread::yield();
+    std::raise(SIGINT);
+    while (warnings == 0) std::this_thread::yield();
+    std::raise(SIGINT);
+    return "returned";
+  });
+  CHECK(outcome.exit_code == 75);
+  for (auto const* const name : {"first", "second"}) {
+    CHECK(Result::from_path(folder.path() / name).state == RunState::aborted);
+  }
 }
 
 TEST_CASE("a stop that is requested when every worker has returned is warned of") {

@@ -17,6 +17,7 @@
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/rank.hpp>
 #include <raytrain/launch/detail/worker_thread.hpp>
+#include <raytrain/launch/exit_guard.hpp>
 #include <raytrain/launch/launcher.hpp>
 #include <raytrain/launch/process_end.hpp>
 #include <raytrain/launch/worker.hpp>
@@ -29,7 +30,7 @@ class ThreadLauncher final : public Launcher {
  public:
   explicit ThreadLauncher(ScalingConfig const& scaling) : size_{scaling.world_size()}, cores_{scaling, size_.value} {}
   ~ThreadLauncher() override {
-    if (left_behind_) detail::end_process();
+    if (left_behind_) detail::ExitGuard::end_process_beside_others();
     end_threads();
   }
 
