@@ -50,7 +50,7 @@ class RandomBackend {
   explicit RandomBackend(Config const& config) : config_{config} {}
   void on_start(raytrain::ScalingConfig const&) {}  // caller's thread, before any worker; may throw to refuse
   auto make_context(raytrain::WorkerSetup setup) -> Context { return {std::move(setup), config_}; }  // worker's thread
-  void on_shutdown() noexcept {}  // after the last worker, always
+  void on_shutdown() noexcept {}  // after the last worker, unless the process is ended
 
   struct Params {  // optional: what a ready-made training takes, as Trainer<RandomBackend>{Params{...}, {...}}
     int rounds = 20;

@@ -114,8 +114,8 @@ class Trainer {
   /// A stop (a signal, a callback) ends it early with `Result::state` `aborted`; the next call goes on.
   /// Errors: `TrainingFailed` when a worker, a critical callback or the storage failed. Before any worker starts:
   /// `invalid_config`; `invalid_call` when another process trains in the folder; `foreign_run`, `corrupt_checkpoint`
-  /// and `io` from the folder; `worker_failed` when one cannot be started. On other ranks `worker_failed` also when
-  /// rank 0 is lost.
+  /// and `io` from the folder; `worker_failed` when one cannot be started. On ranks also as `OpenRankJob`, and
+  /// `worker_failed` when rank 0 is lost.
   auto fit() -> Result {
     SystemClock clock;
     auto const called = clock.now();

@@ -234,11 +234,11 @@ TEST_CASE("a stop request asks first, then aborts when the grace is over, then n
   auto const& asked = controller.handle(RunEvent{StopRequest{}});
   CHECK_FALSE(aborts(asked));
   REQUIRE(find<ArmGrace>(asked) != nullptr);
-  CHECK(find<ArmGrace>(asked)->until == ArmGrace::Until::aborted);
+  CHECK(find<ArmGrace>(asked)->grace == ArmGrace::Grace::to_report);
   auto const& over = controller.handle(RunEvent{GraceOver{}});
   CHECK(aborts(over));
   REQUIRE(find<ArmGrace>(over) != nullptr);
-  CHECK(find<ArmGrace>(over)->until == ArmGrace::Until::returned);
+  CHECK(find<ArmGrace>(over)->grace == ArmGrace::Grace::to_return);
   controller.handle(RunEvent{Message{Finished{Rank{0}, true}}});
   auto const* const warning = find_notice<Warning>(controller.handle(RunEvent{GraceOver{}}));
   REQUIRE(warning != nullptr);
@@ -269,7 +269,7 @@ TEST_CASE("a run that is stopped twice is aborted although a worker does not ret
   controller.handle(RunEvent{StopRequest{}});
   auto const* const arm = find<ArmGrace>(controller.handle(RunEvent{StopRequest{2}}));
   REQUIRE(arm != nullptr);
-  CHECK(arm->until == ArmGrace::Until::at_once);
+  CHECK(arm->grace == ArmGrace::Grace::at_once);
   controller.handle(RunEvent{Message{Finished{Rank{0}, true}}});
   auto const& actions = controller.handle(RunEvent{GraceOver{true}});
   auto const* const finish = find<FinishRun>(actions);

@@ -18,7 +18,9 @@ namespace raytrain {
 ///  - `on_start` runs once per `fit()` on the caller's thread, before any worker; it may throw to refuse the run;
 ///  - `make_context` runs on each worker's own thread, at the same time as on the others;
 ///  - a backend may have `call(function)`, which calls the training function and may make its exceptions readable;
-///  - `on_shutdown` runs after every worker has ended, also when `on_start` or a worker failed.
+///  - `on_shutdown` runs after every worker has ended, also when `on_start` or a worker failed; not where workers that
+///  do
+///    not return end the process.
 template <class B>
 concept Backend =
     /// The user's settings of this backend, an aggregate.

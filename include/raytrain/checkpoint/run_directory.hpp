@@ -146,9 +146,10 @@ class RunDirectory {
   /// Threads: any.
   void check_in_place() const {
     if (lock_->is_at(path_)) return;
-    throw Error{Errc::io, "going on with the run in '" + path_.string() + "'",
-                "its folder was moved, removed or replaced while this start trained in it, and nothing more is written",
-                "leave a run's folder alone while it trains; where it was moved to, the next start can go on"};
+    throw Error{
+        Errc::io, "going on with the run in '" + path_.string() + "'",
+        "its folder was moved, removed or replaced while this start trained in it, and nothing more is committed",
+        "leave a run's folder alone while it trains; where it was moved to, the next start can go on"};
   }
 
   /// Records how the run stands, and why if it failed. Durable when it returns.

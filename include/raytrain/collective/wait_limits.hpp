@@ -15,7 +15,7 @@ struct WaitLimits {
   /// they can be known, and the collective is unusable. Above 0.
   std::chrono::milliseconds timeout = std::chrono::minutes{30};
 
-  /// After it `on_warning` is told which ranks have not come, once an operation. 0: never.
+  /// After it `on_warning` is told which ranks have not come, once a barrier of an operation. 0: never.
   std::chrono::milliseconds warn_after = std::chrono::seconds{10};
 
   /// Called on the thread of a rank that waits: of the lowest one that is known to; empty: nobody is told. What it

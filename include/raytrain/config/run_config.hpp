@@ -39,8 +39,8 @@ struct RunConfig {
   /// While `fit()` runs, SIGINT, SIGTERM or SIGHUP asks for a stop. A second one, to the same process, ends the run at
   /// once: half a second later workers that have not returned are left behind, and after 2 s the process ends whatever
   /// keeps it (a callback, a backend, a disk), both with exit status 75. A third one does what it did before `fit()`. A
-  /// signal within a second of a request belongs to it, also when `fit()` has returned by then; only a SIGINT after a
-  /// SIGINT counts.
+  /// signal within a second of a request belongs to it, but for a SIGINT after a SIGINT. When `fit()` has returned, or
+  /// the second request was made, that second is kept for SIGTERM and SIGHUP only.
   bool handle_signals = true;
 
   /// What workers have to return, from when their collectives throw `Stopped`: as long again, and at least 5 s, since

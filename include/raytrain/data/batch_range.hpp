@@ -28,8 +28,8 @@ class BatchRange {
     Rank rank{};
     WorldSize world_size{1};
     std::uint64_t begin{};  ///< First sample.
-    std::uint64_t end{};    ///< One past the last; `end - begin` divides by the world size.
-    std::uint64_t step{1};  ///< Samples of a global batch; divides by the world size.
+    std::uint64_t end{};    ///< One past the last; `end - begin` is a multiple of the world size.
+    std::uint64_t step{1};  ///< Samples of a global batch, a multiple of the world size.
     std::int64_t epoch{};
   };
 

@@ -56,7 +56,8 @@ class SignalWatcher {
   }
 
   /// Waits for the next signal and gives its number; `std::nullopt` once the watcher is closed and has given all that
-  /// it took. Signals that come while nobody waits are kept, each kind in order of its own.
+  /// it took. Signals that come meanwhile are counted for each number; numbers come in the order of the constructor's
+  /// list.
   [[nodiscard]] auto next() -> std::optional<int> {
     while (true) {
       if (auto const signal = take()) return signal;
@@ -65,7 +66,7 @@ class SignalWatcher {
         let_go();
         continue;
       }
-      while (::sem_wait(&inbox_->wakes) != 0) {
+      while (::sem_wait(&inbox_->wake_up) != 0) {
       }
     }
   }
@@ -76,18 +77,19 @@ class SignalWatcher {
     auto const seconds = std::chrono::duration_cast<std::chrono::seconds>(until);
     ::timespec const deadline{seconds.count(), (until - seconds).count()};
     while (!closed_) {
-      if (::sem_clockwait(&inbox_->wakes, CLOCK_MONOTONIC, &deadline) != 0 && errno == ETIMEDOUT) break;
+      if (::sem_clockwait(&inbox_->wake_up, CLOCK_MONOTONIC, &deadline) != 0 && errno == ETIMEDOUT) break;
     }
     return closed_;
   }
 
-  /// Ends a `next` that waits, and all later ones, which let go. Idempotent.
+  /// The `next` that waits, and each later one, gives what was taken, lets the signals go and then gives
+  /// `std::nullopt`. Idempotent.
   void close() {
     closed_ = true;
-    ::sem_post(&inbox_->wakes);
+    ::sem_post(&inbox_->wake_up);
   }
 
-  /// From now on this watcher takes no signal. If no other one does, they do what they did before, but for echoes.
+  /// This watcher takes no more signals. A signal that no other watcher takes does what it did before, but for echoes.
   /// Idempotent.
   void let_go() {
     if (std::exchange(has_let_go_, true)) return;
@@ -102,9 +104,9 @@ class SignalWatcher {
  private:
   [[nodiscard]] auto take() -> std::optional<int> {
     for (auto const signal : signals_) {
-      auto& waiting = inbox_->waiting.at(static_cast<std::size_t>(signal));
-      if (waiting == 0) continue;
-      --waiting;
+      auto& pending = inbox_->pending.at(static_cast<std::size_t>(signal));
+      if (pending == 0) continue;
+      --pending;
       return signal;
     }
     return std::nullopt;

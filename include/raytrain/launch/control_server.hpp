@@ -64,8 +64,8 @@ class ControlServer {
     std::chrono::milliseconds silence_limit{30'000};     ///< A rank that is not heard of for longer is lost.
     std::chrono::milliseconds handshake_timeout{5000};
     std::chrono::milliseconds flush_limit{2000};  ///< For `close`.
-    /// Connections without a handshake, beyond one for each rank that is still expected; one that has said nothing
-    /// makes way first, and among equals the oldest. At least 1.
+    /// Connections without a handshake, beyond one for each rank that is still expected; one without a whole
+    /// hello makes way first, and among equals the oldest. At least 1.
     std::size_t max_strangers = 64;
     std::size_t max_unwritten_bytes = std::size_t{64} << 20U;  ///< A rank for which more waits does not read: lost.
   };
@@ -128,7 +128,7 @@ class ControlServer {
     for (auto& peer : peers_) push(*peer, frame);
   }
 
-  /// The same for much at once: waits for each rank while more than 1 MiB does so for it, as before it has connected.
+  /// As `tell_all`, for much at once: waits while more than 1 MiB is unwritten for a rank, connected or not.
   ///
   /// Threads: not inside an event, which would wait for itself.
   void tell_all_patiently(Message const& message) {
@@ -181,8 +181,8 @@ class ControlServer {
     std::optional<Rank> rank;
     detail::ControlOutbox* outbox = nullptr;  ///< Its rank's.
     bool held = false;                        ///< There is no room for its message, so that nothing is read of it.
-    bool left = false;                        ///< It has said goodbye.
-    std::string why;                          ///< Not empty once it is to end for any other reason.
+    bool said_goodbye = false;
+    std::string why;  ///< Not empty once it is to end for any other reason.
   };
 
   /// One for each rank.
@@ -294,7 +294,7 @@ class ControlServer {
   auto converse(Connection& connection, Scope& writer) -> asio::awaitable<void> {
     Bytes buffer;
     try {
-      while (!connection.left && connection.why.empty()) {
+      while (!connection.said_goodbye && connection.why.empty()) {
         buffer.resize(connection.session.wanted_bytes());
         auto const count = co_await connection.stream.read_some(buffer);
         if (count == 0) {
@@ -328,7 +328,7 @@ class ControlServer {
       } else if (auto const* const refusal = std::get_if<detail::Refusal>(&*event)) {
         co_await refuse(connection, *refusal);
       } else if (std::holds_alternative<detail::Goodbye>(*event)) {
-        connection.left = true;
+        connection.said_goodbye = true;
       }
     }
   }
@@ -388,7 +388,7 @@ class ControlServer {
       return;
     }
     peer_of(*connection.rank).connection = nullptr;
-    if (!connection.left) tell_lost(*connection.rank, connection.why);
+    if (!connection.said_goodbye) tell_lost(*connection.rank, connection.why);
   }
 
   void tell_lost(Rank rank, std::string why) {

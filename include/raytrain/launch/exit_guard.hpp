@@ -25,19 +25,19 @@ class ExitGuard {
   }
   ExitGuard(ExitGuard const&) = delete;
   auto operator=(ExitGuard const&) -> ExitGuard& = delete;
-  ~ExitGuard() { leave(); }
+  ~ExitGuard() { count_down(); }
 
   /// Ends this process on behalf of the `fit()` on this thread. Others, which may have been asked to end as well, first
   /// have a second to record how they end.
   [[noreturn]] static void end_process_beside_others() noexcept {
-    leave();
+    count_down();
     std::unique_lock lock{mutex_};
     changed_.wait_for(lock, std::chrono::seconds{1}, [] { return living_ == 0; });
     end_process();
   }
 
  private:
-  static void leave() noexcept {
+  static void count_down() noexcept {
     std::lock_guard const lock{mutex_};
     --living_;
     changed_.notify_all();

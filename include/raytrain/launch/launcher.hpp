@@ -55,9 +55,9 @@ class Launcher {
   /// Waits until the workers of this process have ended. Nothing reaches the sink of `launch` afterwards.
   virtual void join() noexcept = 0;
 
-  /// In place of `join`, when these workers do not return. Those of them that run in this process use what they were
-  /// given until the process ends: it says `last_word` on stderr, and ends with exit status 75 in the destructor, or in
-  /// `RankJob::end`.
+  /// Replaces `join` when these workers do not return. It writes `last_word` to stderr at once. The process of each
+  /// such worker ends with exit status 75, in the launcher's destructor or in `RankJob::end`; until then its workers
+  /// use what they were given.
   virtual void leave_behind(std::vector<Rank> const& workers, std::string const& last_word) noexcept = 0;
 };
 

@@ -36,7 +36,7 @@ inline void flush_unless_locked(std::FILE* stream) noexcept {
   ::funlockfile(stream);
 }
 
-/// On stderr, of a process that will end itself: there nobody else could say it. It gives up where a reader
+/// Writes to stderr what nobody else can say, mostly of a process that will end itself. It gives up where a reader
 /// keeps it waiting for 100 ms.
 inline void say_last_word(std::string_view text) noexcept {
   BrokenPipeGuard const guard;

@@ -36,7 +36,8 @@ class RankJob : public Launcher {
   /// Where this process's worker stands.
   [[nodiscard]] virtual auto placement() const noexcept -> Placement const& = 0;
 
-  /// Rank 0: `tell` for much at once, for which it waits until the others have read.
+  /// Rank 0: tells the other processes, not this one, of much at once; waits while more than 1 MiB is unwritten for
+  /// one.
   virtual void tell_patiently(Message const& message) = 0;
 
   /// Other ranks: hands on what the controller says, and why nothing more will come if the connection ends too early;
@@ -66,7 +67,8 @@ struct JobRequest {
 
 /// Takes part in the job that this process belongs to. All its processes call it, and each waits for the others.
 ///
-/// Errors: `invalid_config` on all ranks when settings differ; `backend`; `io`, `timed_out`.
+/// Errors: `invalid_config` on all ranks when settings differ; `timed_out` when ranks do not come; `invalid_call` when
+/// one was lost or did not come in an earlier `fit()`; `backend`; `io`.
 using OpenRankJob = std::unique_ptr<RankJob> (*)(JobRequest const& request);
 
 namespace detail {

@@ -111,7 +111,7 @@ class MpiRankJob final : public RankJob {
     tell_others(Message{left});
     {
       std::lock_guard const lock{mutex_};
-      leave(left);
+      note_left_behind(left);
     }
     join();
   }
@@ -338,8 +338,8 @@ class MpiRankJob final : public RankJob {
     finished->calls_digest = calls.digest;
   }
 
-  /// What the others are to know of a worker that has returned. The last calls of ranks of several hosts have been
-  /// compared by nobody: here they are, on rank 0, and the message becomes a failure where they differ.
+  /// Rank 0 compares the calls of each worker that has returned with those of the first one, since between hosts nobody
+  /// has compared the last ones. If they differ, the message becomes a `Failed`; else this is what the others are told.
   [[nodiscard]] auto judge_return(Message& message) -> std::optional<Left> {
     auto const* const returned = std::get_if<Finished>(&message);
     if (returned == nullptr || returned->stopped) return std::nullopt;
@@ -376,7 +376,7 @@ class MpiRankJob final : public RankJob {
   }
 
   // MPI could not end without their processes, nor a process without its worker.
-  void leave(LeftBehind const& left) {
+  void note_left_behind(LeftBehind const& left) {
     session_.abandon();
     if (std::ranges::find(left.ranks, rank()) == left.ranks.end()) return;
     left_behind_ = true;
@@ -385,7 +385,7 @@ class MpiRankJob final : public RankJob {
 
   void take(Message message) {
     std::lock_guard const lock{mutex_};
-    if (auto const* const left = std::get_if<LeftBehind>(&message)) return leave(*left);
+    if (auto const* const left = std::get_if<LeftBehind>(&message)) return note_left_behind(*left);
     told_end_ = told_end_ || std::holds_alternative<Ended>(message);
     if (on_message_) return on_message_(std::move(message));
     early_.push_back(std::move(message));

@@ -13,8 +13,8 @@
 
 namespace raytrain {
 
-/// What the processes of one run know and nobody else does: random, and new for each run. It is never sent over a
-/// connection, only hashes of which it is the key.
+/// What the processes of one run know and nobody else does: random, and new for each run. MPI passes it to the
+/// ranks; over connections of raytrain's own go only hashes of which it is the key.
 class RunToken {
  public:
   static constexpr std::size_t size_bytes = 16;

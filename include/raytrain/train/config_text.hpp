@@ -174,7 +174,8 @@ auto parts_text(Parts const& parts) -> std::string {
 }
 
 /// A config's fields as text, "{true, 0.1, 'cpu'}", by which processes compare theirs. "?" stands for what has no text:
-/// functions, pointers, classes that hide what they hold.
+/// functions, pointers, arrays of C, classes that hide what they hold or have a base, and structs of more than 16
+/// fields. Values that give "?" count as equal.
 template <class T>
 auto config_text(T const& value) -> std::string {
   if constexpr (std::is_enum_v<T>) {

@@ -160,7 +160,7 @@ class Controller {
   void on(StopRequest const& request) {
     if (stop_requested_ && request.times > 1) {
       tell_to_abort();
-      act(ArmGrace{ArmGrace::Until::at_once});
+      act(ArmGrace{ArmGrace::Grace::at_once});
     }
     if (std::exchange(signalled_, true)) return;
     act(Notify{Warning{Rank{0}, "a stop was requested: workers end at their next report; ask again to end at once"}});
@@ -281,7 +281,7 @@ class Controller {
   }
 
   void abort_workers() {
-    if (tell_to_abort()) act(ArmGrace{ArmGrace::Until::returned});
+    if (tell_to_abort()) act(ArmGrace{ArmGrace::Grace::to_return});
   }
 
   /// False when they were told before.

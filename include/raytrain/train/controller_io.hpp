@@ -19,7 +19,7 @@ enum class RunState : std::uint8_t {
   running,       ///< Every worker has started.
   stopping,      ///< Workers were told to end: by request, or since one of them failed.
   finished,      ///< Every training function returned, or a callback said that the run is finished.
-  errored,       ///< A worker failed, or a checkpoint could not be committed.
+  errored,       ///< A worker failed, a critical callback, or what is written for the run.
   aborted,       ///< A stop cut the training short; the next start goes on.
 };
 
@@ -64,7 +64,7 @@ struct CheckpointLost {
   std::string text;
 };
 
-/// Something else that the driver does for the run failed: a callback that is critical.
+/// Something else that the driver does for the run failed: a critical callback, run.json, other fields in a report.
 struct DriverFailed {
   std::string hostname;
   std::string text;
@@ -98,12 +98,12 @@ struct TellWorkers {
 
 /// Start the time after which `GraceOver` is due, anew if it runs.
 struct ArmGrace {
-  enum class Until : std::uint8_t {
-    aborted,   ///< Workers may come to their next report.
-    returned,  ///< They were aborted, and may come to their next collective.
-    at_once,   ///< Somebody asked twice: only what a worker needs that waits in a collective.
+  enum class Grace : std::uint8_t {
+    to_report,  ///< `RunConfig::stop_grace`, to come to the next report.
+    to_return,  ///< `RunConfig::return_grace()`, after the abort.
+    at_once,    ///< 0.5 s, since somebody asked twice.
   };
-  Until until = Until::aborted;
+  Grace grace = Grace::to_report;
 };
 
 /// All ranks' parts lie in the staging folder. Answered by `CheckpointDurable` or `CheckpointLost`.

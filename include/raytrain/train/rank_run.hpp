@@ -74,7 +74,7 @@ namespace raytrain::detail {
   return result;
 }
 
-/// On rank 0: `fit`, and what it gives or throws on every other rank too.
+/// Rank 0 runs `fit`, and sends its result or error to every other rank.
 inline auto lead_ranks(RankJob& job, std::function<Result()> const& fit) -> Result {
   auto const tell = [&](Ended ended, std::vector<Report> const& history) {
     for (auto const& report : history) job.tell_patiently(Message{report});

@@ -213,19 +213,19 @@ class RunDriver {
     }
   }
 
-  [[nodiscard]] auto duration_of(ArmGrace::Until until) const -> std::chrono::milliseconds {
-    switch (until) {
-      case ArmGrace::Until::aborted: return plan_.run.stop_grace;
-      case ArmGrace::Until::returned: return plan_.run.return_grace();
-      case ArmGrace::Until::at_once: break;
+  [[nodiscard]] auto duration_of(ArmGrace::Grace grace) const -> std::chrono::milliseconds {
+    switch (grace) {
+      case ArmGrace::Grace::to_report: return plan_.run.stop_grace;
+      case ArmGrace::Grace::to_return: return plan_.run.return_grace();
+      case ArmGrace::Grace::at_once: break;
     }
     return at_once;
   }
 
-  auto wait_grace(std::uint64_t armed, ArmGrace::Until until) -> asio::awaitable<void> {
+  auto wait_grace(std::uint64_t armed, ArmGrace::Grace grace) -> asio::awaitable<void> {
     Timer timer{executor_};
-    auto const due = co_await timer.wait_until(plan_.clock.after(duration_of(until)));
-    auto const ends_processes = until == ArmGrace::Until::at_once || plan_.ends_processes;
+    auto const due = co_await timer.wait_until(plan_.clock.after(duration_of(grace)));
+    auto const ends_processes = grace == ArmGrace::Grace::at_once || plan_.ends_processes;
     if (due && armed == grace_) events_.push(RunEvent{GraceOver{ends_processes}});
   }
 
@@ -263,7 +263,7 @@ class RunDriver {
 
   void carry_out(TellWorkers const& tell) { launcher_.tell(tell.message); }
 
-  void carry_out(ArmGrace const& arm) { waiting_->spawn(wait_grace(++grace_, arm.until)); }
+  void carry_out(ArmGrace const& arm) { waiting_->spawn(wait_grace(++grace_, arm.grace)); }
 
   void carry_out(CommitCheckpoint& commit) {
     writer_->post([this, commit = std::move(commit)]() mutable {
@@ -284,6 +284,7 @@ class RunDriver {
   void carry_out(DeleteCheckpoint const& action) {
     writer_->post_later([this, number = action.number] {
       try {
+        plan_.directory.check_in_place();
         store_.remove(number);
       } catch (std::exception const& error) {
         events_.send(RunEvent{Message{Warning{Rank{0}, error.what()}}});

@@ -67,8 +67,8 @@ class ChildEnd {
 
 /// Builds the context, runs the training function in it, and returns whether a stop cut it short.
 ///
-/// Other workers learn that this one has ended before its last checkpoint is written: a failure or a stop releases
-/// those that wait for it with `Stopped`, an early return with an error that names it.
+/// The others learn of the end before this worker's last checkpoint is written. After a failure or a stop their waits
+/// throw `Stopped`; after a return their waits for this worker throw an error that names it.
 template <class B, class Train>
 auto run_training(B& backend, Train const& train, WorkerSetup setup) -> bool {
   auto const shared_group = setup.group;

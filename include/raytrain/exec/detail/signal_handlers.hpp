@@ -19,18 +19,20 @@ namespace raytrain::detail {
 
 /// Where the signals of one watcher wait. It outlives the watcher, since a handler may still be about to post.
 struct SignalInbox {
-  SignalInbox() { ::sem_init(&wakes, 0, 0); }
+  SignalInbox() { ::sem_init(&wake_up, 0, 0); }
 
   [[nodiscard]] static auto bit(int signal) noexcept -> std::uint64_t { return std::uint64_t{1} << (signal - 1); }
 
   std::atomic<bool> taken{false};
-  std::atomic<std::uint64_t> signals{0};  ///< One bit for each that it is posted.
-  std::array<std::atomic<std::uint32_t>, NSIG> waiting{};
-  ::sem_t wakes{};
+  std::atomic<std::uint64_t> watched{0};                   ///< One bit for each signal that its watcher takes.
+  std::array<std::atomic<std::uint32_t>, NSIG> pending{};  ///< How often each came that was not taken yet.
+  ::sem_t wake_up{};
 };
 
 /// This process's handlers of watched signals. A watched signal is posted to the inboxes; one that nobody watches any
-/// more does what it did before, but for echoes. In a forked child it does that at once.
+/// more does what it did before, but for echoes. In a forked child it does that at once. Where the program has set a
+/// handler of its own meanwhile that calls this one, only a plain handler from before is called behind it, not one with
+/// SA_SIGINFO.
 ///
 /// Threads: any.
 class SignalHandlers {
@@ -45,9 +47,9 @@ class SignalHandlers {
     leave_parent();
     for (auto& inbox : inboxes_) {
       if (inbox.taken.exchange(true)) continue;
-      while (::sem_trywait(&inbox.wakes) == 0) {
+      while (::sem_trywait(&inbox.wake_up) == 0) {
       }
-      for (auto& waiting : inbox.waiting) waiting = 0;
+      for (auto& pending : inbox.pending) pending = 0;
       return &inbox;
     }
     return nullptr;
@@ -63,10 +65,10 @@ class SignalHandlers {
     }
     std::lock_guard const lock{mutex_};
     auto& handled = handled_.at(static_cast<std::size_t>(signal));
-    inbox.signals |= SignalInbox::bit(signal);  // before the handler is there, which looks for it
+    inbox.watched |= SignalInbox::bit(signal);  // before the handler is there, which looks for it
     if (handled.users++ > 0 || install(signal, handled)) return true;
     auto const error = errno;
-    inbox.signals &= ~SignalInbox::bit(signal);
+    inbox.watched &= ~SignalInbox::bit(signal);
     --handled.users;
     errno = error;
     return false;
@@ -74,7 +76,7 @@ class SignalHandlers {
 
   static void release(SignalInbox& inbox, int signal) {
     std::lock_guard const lock{mutex_};
-    inbox.signals &= ~SignalInbox::bit(signal);
+    inbox.watched &= ~SignalInbox::bit(signal);
     auto& handled = handled_.at(static_cast<std::size_t>(signal));
     if (--handled.users > 0) return;
     Action current{};
@@ -127,11 +129,11 @@ class SignalHandlers {
     auto const& handled = handled_[static_cast<std::size_t>(signal)];
     auto const forked = process_ != ::getpid();
     auto const taken = !forked && handled.users > 0 && post(signal);
-    if (!taken && (forked || now_ns() >= handled.echoes_until_ns)) hand_on(signal, handled.before);
+    if (!taken && (forked || now_ns() >= handled.echoes_until_ns)) call_handler_before(signal, handled.before);
     errno = error;
   }
 
-  static void hand_on(int signal, Action const& before) noexcept {
+  static void call_handler_before(int signal, Action const& before) noexcept {
     Action current{};
     sigaction(signal, nullptr, &current);
     if (current.sa_handler == &SignalHandlers::on_signal) {
@@ -149,9 +151,9 @@ class SignalHandlers {
   static auto post(int signal) noexcept -> bool {
     auto taken = false;
     for (auto& inbox : inboxes_) {
-      if ((inbox.signals & SignalInbox::bit(signal)) == 0) continue;
-      ++inbox.waiting[static_cast<std::size_t>(signal)];
-      ::sem_post(&inbox.wakes);
+      if ((inbox.watched & SignalInbox::bit(signal)) == 0) continue;
+      ++inbox.pending[static_cast<std::size_t>(signal)];
+      ::sem_post(&inbox.wake_up);
       taken = true;
     }
     return taken;
@@ -161,7 +163,7 @@ class SignalHandlers {
   static void leave_parent() {
     if (process_ == ::getpid()) return;
     for (auto& inbox : inboxes_) {
-      inbox.signals = 0;
+      inbox.watched = 0;
       inbox.taken = false;
     }
     for (auto& handled : handled_) {

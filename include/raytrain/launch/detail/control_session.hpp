@@ -65,7 +65,7 @@ class ControlSession {
   /// What has come of a handshake that is not complete.
   [[nodiscard]] auto received_bytes() const noexcept -> std::size_t { return handshake_.size(); }
 
-  /// Whether it has been sent a hello.
+  /// Whether a whole hello, or something else in its place, has come.
   [[nodiscard]] auto has_challenged() const noexcept -> bool { return state_ != State::waiting; }
 
   /// Takes in the stream's next bytes. Call `next` until it has nothing left before feeding more.

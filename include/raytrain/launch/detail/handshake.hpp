@@ -16,16 +16,16 @@
 
 namespace raytrain::detail {
 
-/// With which a connection begins. Four parts of the same form: magic, 16 bytes, protocol version, a number.
-///
-///   client: hello      a nonce, its rank
-///   server: challenge  a nonce, 0
-///   client: proof      a hash of all before, its rank
-///   server: answer     a hash of all before, a status
-///
-/// The run's token is the key of both hashes, so that each end knows that the other has it, and who listens learns
-/// nothing with which to connect. The form is the same in all versions from 2 on, so that ends of different versions
-/// can tell each other of it.
+// A connection begins with a handshake of four parts of one form: magic, 16 bytes, protocol version, a number.
+//
+//   client: hello      a nonce, its rank
+//   server: challenge  a nonce, 0
+//   client: proof      a hash of all before, its rank
+//   server: answer     a hash of all before, a status
+//
+// The run's token is the key of both hashes, so that each end knows that the other has it, and who listens learns
+// nothing with which to connect. The form is the same in all versions from 2 on, so that ends of different versions
+// can tell each other of it.
 inline constexpr std::size_t handshake_bytes = 32;
 inline constexpr std::string_view handshake_magic = "raytrain";
 

@@ -20,8 +20,8 @@ class RankSession {
   RankSession() = default;
   RankSession(RankSession const&) = delete;
   auto operator=(RankSession const&) -> RankSession& = delete;
-  /// The end of MPI is for all ranks to come to. Without one of them, or out of the middle of a training, this process
-  /// just ends.
+  /// MPI_Finalize waits for all ranks. If one is lost, or a training is not finished, this process ends with status 75
+  /// instead.
   ~RankSession() {
     if ((jobs_ == 0 && !abandoned_) || generation_ != fork_generation()) return;
     BrokenPipeGuard const guard;
