@@ -401,3 +401,11 @@ TEST_CASE("a start deletes the checkpoints that one before it left beyond num_to
   REQUIRE(again.checkpoints.size() == 1);
   CHECK(text_in(again.checkpoints.front()) == "3");
 }
+
+TEST_CASE("a cause that several ranks give is said once, with all of them") {
+  CHECK(TrainingFailed::describe({{Rank{0}, "alpha", "the sizes differ"},
+                                  {Rank{2}, "beta", "the sizes differ"},
+                                  {Rank{1}, {}, "out of range"},
+                                  {Rank{0}, "alpha", "the sizes differ"}}) ==
+        "rank 0 on alpha, rank 2 on beta: the sizes differ; rank 1: out of range");
+}
