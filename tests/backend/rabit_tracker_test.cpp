@@ -138,23 +138,34 @@ TEST_CASE("two workers are told their ranks in the order of their task ids, and 
   CHECK(tracking.log.strangers.empty());
 }
 
-TEST_CASE("a worker that brings what cannot be fails the start with its rank, and the others are let go") {
-  std::vector<std::pair<Numbers, std::string>> const defects{
+TEST_CASE("a worker that brings what cannot be, or ends, fails the start with its rank, and the others are let go") {
+  struct Defect {
+    Numbers numbers;
+    std::string text;
+    bool ends_by_reset = false;
+  };
+  std::vector<Defect> const defects{
       {{-1}, "the connection of rank 0 brought -1 where 0 to 1 are allowed"},
       {{2}, "the connection of rank 0 brought 2 where 0 to 1 are allowed"},
       {{1, 2}, "the connection of rank 0 brought 2 where 0 to 1 are allowed"},
       {{0, 5}, "the connection of rank 0 brought 5 where 0 to 0 are allowed"},
       {{0, 0, 65536}, "the connection of rank 0 brought 65536 where 0 to 65535 are allowed"},
-      {{0, 0}, "the connection of rank 0 ended: its process was killed, crashed or gave up"}};
-  for (auto const& [numbers, text] : defects) {
+      {{0}, "the connection of rank 0 ended: its process was killed, crashed or gave up"},
+      {{0}, "the connection of rank 0 ended: its process was killed, crashed or gave up", true}};
+  for (auto const& [numbers, text, ends_by_reset] : defects) {
     CAPTURE(text);
     Tracking tracking{2};
     Worker const other{*tracking.tracker, Rank{1}, "start"};
     {
-      Worker const worker{*tracking.tracker, Rank{0}, "start"};
+      Worker worker{*tracking.tracker, Rank{0}, "start"};
       (void)worker.numbers(7);
       for (auto const number : numbers) worker.say(number);
-      if (text.find("ended") == std::string::npos) CHECK(worker.is_closed());
+      if (text.find("ended") == std::string::npos) {
+        CHECK(worker.is_closed());
+      } else {
+        CHECK(worker.numbers(2) == Numbers{0, 1});  // the tracker reads again now
+        ends_by_reset ? worker.reset() : worker.close();
+      }
     }
     CHECK(other.is_closed());
     CHECK(tracking.log.wait_for_error() == "bringing XGBoost's workers together: " + text);

@@ -143,13 +143,13 @@ class RabitTracker {
   /// A worker has nothing to say before all are here.
   auto watch(std::size_t rank) -> asio::awaitable<void> {
     Bytes buffer(1);
-    std::string why = "ended: its process was killed, crashed or gave up";
+    std::string why = TrackerReport::ended;
     try {
       auto const count = co_await seats_[rank].stream->read_some(buffer);
       if (count > 0) why = "brought something that nobody has asked for";
     } catch (std::system_error const& error) {
       if (error.code().value() == ECANCELED) throw;
-      why = "broke (" + error.code().message() + ")";
+      why = TrackerReport::broken(error.code());
     }
     throw TrackerReport::lost(rank, why);
   }
@@ -201,7 +201,7 @@ class RabitTracker {
       co_await seats_[rank].stream->write(bytes);
     } catch (std::system_error const& error) {
       if (error.code().value() == ECANCELED) throw;
-      throw TrackerReport::lost(rank, "broke (" + error.code().message() + ")");
+      throw TrackerReport::lost(rank, TrackerReport::broken(error.code()));
     }
   }
 
@@ -215,9 +215,9 @@ class RabitTracker {
         count = co_await seats_[rank].stream->read_some(room);
       } catch (std::system_error const& error) {
         if (error.code().value() == ECANCELED) throw;
-        throw TrackerReport::lost(rank, "broke (" + error.code().message() + ")");
+        throw TrackerReport::lost(rank, TrackerReport::broken(error.code()));
       }
-      if (count == 0) throw TrackerReport::lost(rank, "ended: its process was killed, crashed or gave up");
+      if (count == 0) throw TrackerReport::lost(rank, TrackerReport::ended);
       room = room.subspan(count);
     }
     if (number < 0 || number > highest) {

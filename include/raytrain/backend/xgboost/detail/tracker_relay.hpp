@@ -220,7 +220,7 @@ class TrackerRelay {
       }
     } catch (std::system_error const& error) {
       if (error.code().value() == ECANCELED) throw;
-      why = "broke (" + error.code().message() + ")";
+      why = TrackerReport::broken(error.code());
     } catch (Error const& error) {
       why = error.happened();
     }
@@ -234,7 +234,7 @@ class TrackerRelay {
     while (true) {
       auto const count = co_await pair.worker.read_some(buffer);
       if (count == 0 && !seats_[pair.rank].answered) {
-        throw Error{Errc::worker_failed, TrackerReport::attempted, "ended: its process was killed, crashed or gave up"};
+        throw Error{Errc::worker_failed, TrackerReport::attempted, TrackerReport::ended};
       }
       if (count == 0) break;
       auto const words = BytesView{buffer}.first(count);

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cerrno>
 #include <cstddef>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -51,6 +53,14 @@ class TrackerReport {
 
   [[nodiscard]] static auto lost(std::size_t rank, std::string const& why) -> Error {
     return {Errc::worker_failed, attempted, "the connection of " + name_of(rank) + ' ' + why};
+  }
+
+  static constexpr auto ended = "ended: its process was killed, crashed or gave up";
+
+  /// Why a connection is lost. Whether a process that goes leaves an end or a reset depends on what it has not read.
+  [[nodiscard]] static auto broken(std::error_code error) -> std::string {
+    if (error.value() == ECONNRESET || error.value() == EPIPE) return ended;
+    return "broke (" + error.message() + ")";
   }
 
   /// The error when the time limit is over: names workers that are missing.
