@@ -17,6 +17,7 @@
 //   best_of(path)                 a predictor from the best rounds of one that such a predictor has stored.
 #pragma once
 
+#include <atomic>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -277,6 +278,21 @@ TEST_CASE_TEMPLATE_DEFINE("a backend that boosts trees", Library, boosting_confo
     check_contains(text, "as planned");
     CHECK(text.find("rank 0 on") == std::string::npos);
     CHECK(text.find("rank 2 on") == std::string::npos);
+  }
+
+  SUBCASE("begins nothing in the library on any worker once one has failed") {
+    std::atomic<int> before = 0;
+    std::atomic<int> behind = 0;
+    Trainer<typename Library::Backend> trainer{[&](Context& ctx) {
+                                                 ctx.together([&] { ++before; });
+                                                 if (ctx.world_rank() == Rank{1})
+                                                   throw std::runtime_error{"as planned"};
+                                                 ctx.together([&] { ++behind; });
+                                               },
+                                               Runs::config(folder, 3)};
+    check_contains(thrown_error([&] { trainer.fit(); }), "as planned");
+    CHECK(before.load() == 3);
+    CHECK(behind.load() == 0);
   }
 
   SUBCASE("ranks queries, whose rows must lie together") {

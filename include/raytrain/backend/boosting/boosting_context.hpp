@@ -36,10 +36,12 @@ enum class BoostingMode : std::uint8_t {
 /// Threads: the worker's own only.
 class BoostingContext : public TrainContext {
  public:
-  /// Runs what all workers do together in the library. When it fails because another worker has ended, this worker is
-  /// stopped, and has not failed.
+  /// Runs what all workers do together in the library, once all have come here. When it fails because another worker
+  /// has ended, this worker is stopped, and has not failed. A group operation of the workers that boost.
   template <class Work>
   auto together(Work const& work) {
+    // A library can wait for ever for a worker that ends while others are in it: XGBoost since 2.1 does at times.
+    if (!one_booster_) barrier();
     try {
       return work();
     } catch (Error const&) {

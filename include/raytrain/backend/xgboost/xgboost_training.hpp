@@ -105,7 +105,8 @@ class XGBoostTraining {
     check_finite("hessian", hessians);
     weigh(train.weights(), gradients);
     weigh(train.weights(), hessians);
-    booster.boost(round, train, gradients, hessians);
+    // Only where the loss has not thrown on any worker.
+    ctx_.together([&] { booster.boost(round, train, gradients, hessians); });
   }
 
   XGBoostContext& ctx_;
