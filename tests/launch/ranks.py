@@ -263,6 +263,18 @@ def leaves_before_second_fit(folder):
     job.expect_nobody_left()
 
 
+ON_RANK_1 = 'if [ "${PMIX_RANK:-${PMI_RANK:-$OMPI_COMM_WORLD_RANK}}" = 1 ]; then '
+
+
+def comes_never(folder):
+    """MPI waits for ever for a process that does not come to MPI_Init, which is said."""
+    job = WatchedJob(*mpirun, '-n', 3, 'sh', '-c', ON_RANK_1 + 'exec tail -f /dev/null; fi; exec "$@"', 'sh', program, folder,
+                     steps=[('raytrain: rank 0 has waited', 1, send(signal.SIGTERM))])
+    job.expect_all_say(1, 'raytrain: rank 0 has waited 10 s in MPI_Init: not all processes of the job have come to fit()')
+    job.expect('it fails', job.status != 0)
+    job.expect('nothing was created', not folder.exists())
+
+
 def settings_differ(folder):
     job = ranks(2, folder, 'seed')
     job.expect_all_say(2, 'error', 'rank 1', 'RunConfig::seed is 1, and on rank 0 it is 0')
@@ -341,8 +353,7 @@ def storage_not_shared(folder):
         print(f'cannot mount: {tried.text.strip()}')
         sys.exit(SKIPPED)
     # By a shell on each rank, since Open MPI 5.0.7's prterun may crash where ranks start by different words.
-    on_rank_1 = f'if [ "${{PMIX_RANK:-${{PMI_RANK:-$OMPI_COMM_WORLD_RANK}}}}" = 1 ]; then exec {isolated}; fi; shift; exec "$@"'
-    job = Job(*mpirun, '-n', 2, 'sh', '-c', on_rank_1, 'sh', folder, program, folder)
+    job = Job(*mpirun, '-n', 2, 'sh', '-c', f'{ON_RANK_1} exec {isolated}; fi; shift; exec "$@"', 'sh', folder, program, folder)
     job.expect_all_say(2, 'failed', 'rank 1 on ', 'does not see the run\'s folder', 'all hosts share')
 
 
@@ -459,7 +470,8 @@ def no_thread(folder):
 CASES = {function.__name__: function for function in (
     same_on_threads, goes_on, throws, killed, exits, exits_on_threads, exits_quickly, forks, few_open_files,
     returns_early, refused_by_backend, refused_by_constructor, refused_by_no_exception,
-    hangs_on_another_rank, hangs_on_first_rank, hangs_on_threads, interrupted_twice, loses_first_rank, signalled, ended_by_mpirun, twice, leaves_before_second_fit, settings_differ, other_size,
+    hangs_on_another_rank, hangs_on_first_rank, hangs_on_threads, interrupted_twice, loses_first_rank, signalled, ended_by_mpirun,
+    twice, leaves_before_second_fit, comes_never, settings_differ, other_size,
     built_without_ranks, other_mpi, own_communicator, no_communicator, too_few_threads, other_run_in_folder, storage_not_shared,
     two_hosts, three_hosts, calls_differ, port_in_use, interface, strangers, no_thread)}
 

@@ -4,15 +4,49 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
+#include <condition_variable>
 #include <cstdint>
 #include <cstdio>
+#include <mutex>
+#include <stop_token>
+#include <string>
+#include <system_error>
+#include <thread>
 
 #include <raytrain/collective/mpi_session.hpp>
+#include <raytrain/collective/wait_limits.hpp>
 #include <raytrain/core/broken_pipe_guard.hpp>
 #include <raytrain/core/fork_generation.hpp>
+#include <raytrain/launch/job_environment.hpp>
 #include <raytrain/launch/process_end.hpp>
 
 namespace raytrain::detail {
+
+/// Says what a process waits for that is still in MPI_Init after `WaitLimits::warn_after`, which MPI itself does not.
+class StartWatch {
+ public:
+  StartWatch() {
+    auto const job = job_environment();
+    if (!job || job->rank.value > 1) return;  // not all of them: one of these two has come, or both are late
+    try {
+      thread_ = std::jthread{[rank = job->rank](std::stop_token const& is_over) {
+        std::mutex mutex;
+        std::unique_lock lock{mutex};
+        auto const limit = std::chrono::duration_cast<std::chrono::seconds>(WaitLimits{}.warn_after);
+        if (std::condition_variable_any{}.wait_for(lock, is_over, limit, [&] { return is_over.stop_requested(); }))
+          return;
+        say_last_word("raytrain: rank " + std::to_string(rank.value) + " has waited " + std::to_string(limit.count()) +
+                      " s in MPI_Init: not all processes of the job have come to fit(), or MPI cannot connect them\n");
+      }};
+    } catch (std::system_error const&) {
+      return;  // no thread is left; MPI_Init itself will say so, or do without
+    }
+  }
+
+ private:
+  std::jthread thread_;
+};
 
 /// MPI for the life of this process, which begins with its first job.
 class RankSession {
@@ -37,7 +71,12 @@ class RankSession {
   [[nodiscard]] auto is_abandoned() const noexcept -> bool { return abandoned_; }
 
  private:
-  MpiSession mpi_;
+  static auto watched_start() -> MpiSession {
+    StartWatch const watch;
+    return MpiSession{};
+  }
+
+  MpiSession mpi_ = watched_start();
   std::uint32_t generation_ = fork_generation();
   std::atomic<int> jobs_ = 0;
   std::atomic<bool> abandoned_ = false;
