@@ -71,7 +71,9 @@ struct ReadyMade<B> {
 
 /// Trains: runs one function on every worker, and keeps its reports and checkpoints.
 ///
-/// Threads: one at a time. `fit()` may be called again; it then goes on with the run as `RunConfig::resume` says.
+/// Threads: one at a time; on ranks one `fit()` of a process at a time, whichever trainer's.
+///
+/// `fit()` may be called again; it then goes on with the run as `RunConfig::resume` says.
 template <class B>
 class Trainer {
   static_assert(Backend<B>, "raytrain: B does not meet the concept raytrain::Backend; see what is missing below");

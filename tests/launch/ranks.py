@@ -263,6 +263,15 @@ def leaves_before_second_fit(folder):
     job.expect_nobody_left()
 
 
+def inside_another(folder):
+    """Ranks train one thing at a time, and the first one goes on."""
+    job = ranks(2, folder, 'inside')
+    job.expect_all_say(1, 'inside: fit() on ranks: another fit() of this process has not returned; call one after '
+                          'the other')
+    job.expect_all_say(2, 'result', 'finished, 12 reports')
+    job.expect('it ends well', job.status == 0)
+
+
 ON_RANK_1 = 'if [ "${PMIX_RANK:-${PMI_RANK:-$OMPI_COMM_WORLD_RANK}}" = 1 ]; then '
 
 
@@ -471,7 +480,7 @@ CASES = {function.__name__: function for function in (
     same_on_threads, goes_on, throws, killed, exits, exits_on_threads, exits_quickly, forks, few_open_files,
     returns_early, refused_by_backend, refused_by_constructor, refused_by_no_exception,
     hangs_on_another_rank, hangs_on_first_rank, hangs_on_threads, interrupted_twice, loses_first_rank, signalled, ended_by_mpirun,
-    twice, leaves_before_second_fit, comes_never, settings_differ, other_size,
+    twice, leaves_before_second_fit, inside_another, comes_never, settings_differ, other_size,
     built_without_ranks, other_mpi, own_communicator, no_communicator, too_few_threads, other_run_in_folder, storage_not_shared,
     two_hosts, three_hosts, calls_differ, port_in_use, interface, strangers, no_thread)}
 

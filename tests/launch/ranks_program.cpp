@@ -239,6 +239,21 @@ auto message_of_fit(Trainer<PickyBackend>& trainer) -> std::string {
   return "nothing";
 }
 
+// Another fit() on the ranks that this one has.
+class FitInside : public Callback {
+ public:
+  explicit FitInside(TrainerConfig<PickyBackend> config) : config_{std::move(config)} {}
+  void on_start(RunInfo const&) override {
+    Trainer<PickyBackend> trainer{trained(""), config_};
+    std::ostringstream line;
+    line << "inside: " << message_of_fit(trainer);
+    say(line);
+  }
+
+ private:
+  TrainerConfig<PickyBackend> config_;
+};
+
 }  // namespace
 
 auto main(int argc, char** argv) -> int {
@@ -262,7 +277,8 @@ auto main(int argc, char** argv) -> int {
     config.run.stop_grace = std::chrono::milliseconds{300};
     config.run.on_hang = OnHang::exit_process;
   }
-  if (what == "leave") config.run.collective_timeout = std::chrono::seconds{1};
+  if (what == "leave" || what == "inside") config.run.collective_timeout = std::chrono::seconds{1};
+  if (what == "inside") config.callbacks.push_back(std::make_shared<FitInside>(config));
   if (arguments.size() > 3) config.backend.where.value = static_cast<std::uint32_t>(std::stoi(arguments[3]));
   if (what == "rank_order") config.scaling.reduction = Reduction::rank_order;
   if (arguments.size() > 2) config.scaling.num_workers = std::stoi(arguments[2]);

@@ -46,25 +46,18 @@ class MpiRankJob final : public RankJob {
  public:
   /// Errors: as `OpenRankJob`.
   MpiRankJob(detail::RankSession& session, MPI_Comm communicator, JobRequest const& request)
-      : session_{session},
+      : job_{session},
         group_{std::make_shared<MpiGroup>(
             communicator,
             MpiOptions{.reduction = request.scaling.reduction,
                        .limits = {.timeout = request.collective_timeout,
                                   .on_warning = [to = warnings_](std::string const& text) { to->tell(text); }}})},
         collective_{std::in_place, group_} {
-    session_.begin_job();
-    try {
-      open(request);
-    } catch (...) {
-      session_.end_job();
-      throw;
-    }
+    open(request);
   }
   ~MpiRankJob() override {
     end_worker();
     end();
-    session_.end_job();
   }
 
   [[nodiscard]] auto size() const noexcept -> WorldSize override { return group_->size(); }
@@ -308,7 +301,7 @@ class MpiRankJob final : public RankJob {
   }
 
   void lose(Rank rank, std::string const& why) {
-    session_.abandon();
+    job_.session().abandon();
     if (!ended_[rank.value]) push(failure(rank, why));
   }
 
@@ -377,7 +370,7 @@ class MpiRankJob final : public RankJob {
 
   // MPI could not end without their processes, nor a process without its worker.
   void note_left_behind(LeftBehind const& left) {
-    session_.abandon();
+    job_.session().abandon();
     if (std::ranges::find(left.ranks, rank()) == left.ranks.end()) return;
     left_behind_ = true;
     detail::say_last_word(left.last_word);
@@ -395,7 +388,7 @@ class MpiRankJob final : public RankJob {
     std::lock_guard const lock{mutex_};
     if (told_end_) return;
     lost_controller_ = true;
-    session_.abandon();
+    job_.session().abandon();
     if (on_lost_) return on_lost_(std::move(why));
     lost_text_ = std::move(why);
   }
@@ -422,7 +415,7 @@ class MpiRankJob final : public RankJob {
     return left_behind_;
   }
 
-  detail::RankSession& session_;
+  detail::RankSession::Job job_;  ///< Ends last.
   std::shared_ptr<Warnings> warnings_ = std::make_shared<Warnings>();
   std::shared_ptr<MpiGroup> group_;
   std::optional<MpiCollective> collective_;

@@ -17,6 +17,7 @@
 #include <raytrain/collective/mpi_session.hpp>
 #include <raytrain/collective/wait_limits.hpp>
 #include <raytrain/core/broken_pipe_guard.hpp>
+#include <raytrain/core/error.hpp>
 #include <raytrain/core/fork_generation.hpp>
 #include <raytrain/launch/job_environment.hpp>
 #include <raytrain/launch/process_end.hpp>
@@ -57,14 +58,30 @@ class RankSession {
   /// MPI_Finalize waits for all ranks. If one is lost, or a training is not finished, this process ends with status 75
   /// instead.
   ~RankSession() {
-    if ((jobs_ == 0 && !abandoned_) || generation_ != fork_generation()) return;
+    if ((!has_job_ && !abandoned_) || generation_ != fork_generation()) return;
     BrokenPipeGuard const guard;
     std::fflush(nullptr);
     ::_exit(unfinished_exit_code);
   }
 
-  void begin_job() noexcept { ++jobs_; }
-  void end_job() noexcept { --jobs_; }
+  /// The one job that the ranks have at a time.
+  class Job {
+   public:
+    /// Errors: `invalid_call` while there is another one.
+    explicit Job(RankSession& session) : session_{session} {
+      if (!session.has_job_.exchange(true)) return;
+      throw Error{Errc::invalid_call, "fit() on ranks", "another fit() of this process has not returned",
+                  "call one after the other"};
+    }
+    Job(Job const&) = delete;
+    auto operator=(Job const&) -> Job& = delete;
+    ~Job() { session_.has_job_ = false; }
+
+    [[nodiscard]] auto session() const noexcept -> RankSession& { return session_; }
+
+   private:
+    RankSession& session_;
+  };
 
   /// A rank is gone, or does not come.
   void abandon() noexcept { abandoned_ = true; }
@@ -78,7 +95,7 @@ class RankSession {
 
   MpiSession mpi_ = watched_start();
   std::uint32_t generation_ = fork_generation();
-  std::atomic<int> jobs_ = 0;
+  std::atomic<bool> has_job_ = false;
   std::atomic<bool> abandoned_ = false;
 };
 
