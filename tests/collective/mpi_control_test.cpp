@@ -84,6 +84,11 @@ TEST_CASE("a group names the ranks that do not come to make it, and warns of the
                     " not come within 30 ms; look at what is done there instead, or allow more time: "
                     "RunConfig::collective_timeout, WaitLimits::timeout");
     CHECK(warning == "rank 0 has waited 10 ms for all ranks to come together: " + have + " not come");
+    CHECK(refusal([&] {
+            MpiGroup{apart, {.limits = limits}};
+          }) ==
+          "invalid_call: bringing all ranks together on rank 0: they have not come before, and messages of that "
+          "time are under way still; give each group a communicator of its own, by MPI_Comm_dup");
   }
   meet();
   MPI_Comm_dup(MPI_COMM_WORLD, &apart);
