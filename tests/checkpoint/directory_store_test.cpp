@@ -308,17 +308,29 @@ TEST_CASE("a removed checkpoint is gone whole, and removing one that is not ther
                  "not_found: removing checkpoint 1: there is no '");
 }
 
+TEST_CASE("two starts with the same number, of which one has the other's folder, do not touch each other's parts") {
+  TemporaryFolder const folder;
+  DirectoryStore moved{folder.path(), {1, "00000001"}};
+  DirectoryStore store{folder.path(), {1, "00000002"}};
+  auto const part = store.stage(draft_of({{"a", "mine"}}), Rank{0}, 0);
+  (void)moved.stage(draft_of({{"a", "its"}}), Rank{0}, 0);
+  moved.discard(0);
+  auto const committed = store.commit({0, 1, 0.0, WorldSize{1}, {}, {part}});
+  CHECK(text_of(committed.read("a")) == "mine");
+  CHECK(names_below(folder.path()) == Names{"checkpoint_000001"});
+}
+
 TEST_CASE("sweep removes the leftovers of earlier generations and nothing else") {
   TemporaryFolder const folder;
-  for (auto const* name :
-       {".staging-1-0/rank_0000/a", ".staging-2-9/merged/manifest.json", ".trash-2-4/a", ".staging-3-0/a",
-        ".trash-3-1/a", ".staging-4-0/a", "checkpoint_000001/a", "notes.txt", ".staging-x-0/a", ".trash-1/a"}) {
+  for (auto const* name : {".staging-1-0/rank_0000/a", ".staging-2-9/merged/manifest.json", ".trash-2-4/a",
+                           ".staging-3-0/a", ".trash-3-1/a", ".staging-4-0/a", "checkpoint_000001/a", "notes.txt",
+                           ".staging-1-0-0badcafe/a", ".staging-1-0-notes/a", ".staging-x-0/a", ".trash-1/a"}) {
     write_text(folder.path() / name, "x");
   }
   std::filesystem::create_directory_symlink(folder.path() / "checkpoint_000001", folder.path() / ".staging-1-0/link");
   DirectoryStore{folder.path(), 3}.sweep();
-  CHECK(names_below(folder.path()) == Names{".staging-3-0", ".staging-4-0", ".staging-x-0", ".trash-1", ".trash-3-1",
-                                            "checkpoint_000001", "notes.txt"});
+  CHECK(names_below(folder.path()) == Names{".staging-1-0-notes", ".staging-3-0", ".staging-4-0", ".staging-x-0",
+                                            ".trash-1", ".trash-3-1", "checkpoint_000001", "notes.txt"});
   CHECK(names_below(folder.path() / "checkpoint_000001") == Names{"a"});
   DirectoryStore{folder.path() / "nothing", 3}.sweep();
 }

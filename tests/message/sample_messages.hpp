@@ -63,6 +63,7 @@ namespace raytrain::testing {
           Begin{"fashion",
                 "/runs/fashion",
                 3,
+                "0badcafe",
                 "2026-01-02T03:04:05Z",
                 "/runs/fashion/checkpoints/checkpoint_000004",
                 {"loss", "epoch"}},

@@ -183,7 +183,11 @@ TEST_CASE("reports that are gone from progress.jsonl are told of, and a line tha
   auto warnings = warnings_with("");
   REQUIRE(warnings.size() == 1);
   contains(warnings[0], "Result::history is incomplete: in " + progress.string() +
-                            " are 0 of the 1 reports of rank 0 until the checkpoint; it was removed or changed");
+                            " are 0 of the 2 reports until the checkpoint; it was removed or changed");
+  auto const first_line = whole.str().substr(0, whole.str().find('\n') + 1);
+  warnings = warnings_with(first_line);  // of one rank, whichever came first
+  REQUIRE(warnings.size() == 1);
+  contains(warnings[0], " are 1 of the 2 reports until the checkpoint; it was removed or changed");
   warnings = warnings_with("{\"epoch\": 0, \"loss\"; 1.0}\n" + whole.str() + "\x01\n");
   REQUIRE(warnings.size() == 1);
   contains(warnings[0], " are 2 damaged lines; it was");
@@ -368,6 +372,52 @@ TEST_CASE("a run whose folder was moved fails, and commits no checkpoint where a
   REQUIRE(other.checkpoints.size() == 1);
   CHECK(text_in(other.checkpoints.front()) == "0");
   CHECK(Result::from_path(folder.path() / "elsewhere").checkpoints.size() == 1);
+}
+
+TEST_CASE("a run whose folder was moved names no checkpoint as its own, and says nothing of those that went with it") {
+  TemporaryFolder const folder;
+  auto config = config_in(folder);
+  config.run.checkpoint.mode = CheckpointMode::sync;
+  config.scaling.num_workers = 1;
+  for (auto const replaced : {false, true}) {
+    CAPTURE(replaced);
+    MinimalTrainer trainer{[&](TrainContext& ctx) {
+                             ctx.report(Epoch{0, 0}, draft("mine"));
+                             auto const away = folder.path() / (replaced ? "away" : "elsewhere");
+                             std::filesystem::rename(ctx.run_path(), away);
+                             if (replaced) {
+                               std::filesystem::copy(away, ctx.run_path(), std::filesystem::copy_options::recursive);
+                             }
+                             for (auto epoch = 1;; ++epoch) ctx.report(Epoch{epoch, 0}, draft("mine"));
+                           },
+                           config};
+    try {
+      trainer.fit();
+      FAIL("it has not failed");
+    } catch (TrainingFailed const& failed) {
+      CHECK(failed.result().checkpoints.empty());
+      contains(failed.what(), "; it has left no checkpoint in " + (folder.path() / "r").string());
+    }
+    std::filesystem::remove_all(folder.path() / "r");
+  }
+}
+
+TEST_CASE("a run whose progress.jsonl was removed or cut while it trained fails, and says which file it was") {
+  for (auto const cut : {false, true}) {
+    CAPTURE(cut);
+    TemporaryFolder const folder;
+    auto config = config_in(folder);
+    config.scaling.num_workers = 1;
+    MinimalTrainer trainer{[&](TrainContext& ctx) {
+                             ctx.report(Epoch{0, 0});
+                             auto const file = ctx.run_path() / "progress.jsonl";
+                             while (std::filesystem::file_size(file) == 0) std::this_thread::yield();
+                             cut ? std::filesystem::resize_file(file, 0) : void(std::filesystem::remove(file));
+                           },
+                           config};
+    contains(message_of([&] { trainer.fit(); }),
+             "progress.jsonl: it was removed, replaced or cut while lines were added");
+  }
 }
 
 TEST_CASE("what a program prints whose stdout was closed goes into no file of the run") {

@@ -38,6 +38,20 @@ class AppendFile {
     if (last != '\n') write_line("");
   }
 
+  /// Closes the file. Errors: `io` when it was removed, replaced or cut short since it was opened, with lines in it.
+  void finish() {
+    struct stat open {};
+    struct stat found {};
+    auto const lasts = ::fstat(file_.get(), &open) != 0 || !S_ISREG(open.st_mode) ||
+                       (::stat(path_.c_str(), &found) == 0 && open.st_dev == found.st_dev &&
+                        open.st_ino == found.st_ino && static_cast<std::size_t>(open.st_size) >= size_bytes_);
+    file_ = FileDescriptor{};
+    if (lasts) return;
+    throw Error{Errc::io, "completing " + path_.string(),
+                "it was removed, replaced or cut while lines were added to it",
+                "leave it alone while the run trains; what is gone of it is nowhere else"};
+  }
+
   [[nodiscard]] auto empty() const noexcept -> bool { return size_bytes_ == 0; }
 
   /// Errors: `io`; the line may then be incomplete.

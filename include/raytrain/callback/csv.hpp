@@ -51,7 +51,7 @@ class Csv final : public Callback {
     });
   }
 
-  void on_finish(Result const&) override { file_ = AppendFile{}; }
+  void on_finish(Result const&) override { file_.finish(); }
 
  private:
   template <class F>

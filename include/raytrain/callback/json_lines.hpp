@@ -24,7 +24,7 @@ class JsonLines final : public Callback {
 
   void on_report(Report const&, Metrics const& all) override { file_.write_line(to_json(all)); }
 
-  void on_finish(Result const&) override { file_ = AppendFile{}; }
+  void on_finish(Result const&) override { file_.finish(); }
 
   /// A record with holes is no record.
   [[nodiscard]] auto critical() const noexcept -> bool override { return true; }

@@ -69,6 +69,10 @@ class Checkpoint {
     auto const& all = manifest_->training_iterations;
     return all && rank.value < all->size() ? (*all)[rank.value] : training_iteration();
   }
+  /// Reports of each rank that the run's history had until this one; none if it was never committed.
+  [[nodiscard]] auto kept_reports() const noexcept -> std::optional<std::vector<std::uint64_t>> const& {
+    return manifest_->kept_reports;
+  }
   /// `RunConfig::seed` of the start that wrote it; none if it was never committed.
   [[nodiscard]] auto seed() const noexcept -> std::optional<std::uint64_t> { return manifest_->seed; }
   /// Rows of that dataset in the start that wrote it; none if there was no such dataset.

@@ -25,6 +25,7 @@
 #include <raytrain/checkpoint/detail/sealed_json.hpp>
 #include <raytrain/checkpoint/detail/store_names.hpp>
 #include <raytrain/checkpoint/detail/utc_time.hpp>
+#include <raytrain/checkpoint/generation.hpp>
 #include <raytrain/checkpoint/manifest.hpp>
 #include <raytrain/checkpoint/retention.hpp>
 #include <raytrain/config/checkpoint_config.hpp>
@@ -47,6 +48,7 @@ struct CommitRequest {
   std::uint64_t seed{};
   std::map<std::string, std::uint64_t> dataset_rows{};   ///< By name.
   std::map<std::string, std::string> dataset_digests{};  ///< By name.
+  std::vector<std::uint64_t> kept_reports{};             ///< Of each rank, in the run's history until this one.
 };
 
 /// A committed checkpoint, by its manifest; its files were not looked at.
@@ -69,9 +71,12 @@ class DirectoryStore {
  public:
   /// `directory` must exist before anything is staged. Checkpoints of another run than `run_id` are refused; empty:
   /// whoever's is taken.
-  DirectoryStore(std::filesystem::path directory, std::uint64_t generation, std::string run_id = {},
+  DirectoryStore(std::filesystem::path directory, Generation generation, std::string run_id = {},
                  detail::FileSystem& files = detail::system_files())
-      : directory_{std::move(directory)}, generation_{generation}, run_id_{std::move(run_id)}, files_{files} {}
+      : directory_{std::move(directory)},
+        generation_{std::move(generation)},
+        run_id_{std::move(run_id)},
+        files_{files} {}
 
   [[nodiscard]] auto path_of(std::uint64_t number) const -> std::filesystem::path {
     return directory_ / detail::checkpoint_name(number);
@@ -143,7 +148,7 @@ class DirectoryStore {
 
   /// Errors: `not_found` for a number that is not there; `io`. A crash on the way leaves the whole checkpoint or none.
   void remove(std::uint64_t number) {
-    auto const trash = directory_ / detail::trash_name({generation_, number});
+    auto const trash = directory_ / detail::trash_name({generation_.number, number});
     if (detail::type_of(path_of(number)) == std::filesystem::file_type::not_found) {
       throw Error{Errc::not_found, "removing checkpoint " + std::to_string(number),
                   "there is no '" + path_of(number).string() + "'"};
@@ -160,7 +165,7 @@ class DirectoryStore {
   void sweep() {
     for (auto const& name : detail::names_in(directory_)) {
       auto const leftover = detail::parse_leftover(name);
-      if (leftover && leftover->generation < generation_) detail::remove_tree(files_, directory_ / name);
+      if (leftover && leftover->generation < generation_.number) detail::remove_tree(files_, directory_ / name);
     }
   }
 
@@ -173,7 +178,7 @@ class DirectoryStore {
   using Parts = std::map<std::string, Part>;
 
   [[nodiscard]] auto staging(std::uint64_t checkpoint) const -> std::filesystem::path {
-    return directory_ / detail::staging_name({generation_, checkpoint});
+    return directory_ / detail::staging_name({generation_.number, checkpoint}, generation_.id);
   }
 
   [[nodiscard]] auto numbers() const -> std::vector<std::uint64_t> {
@@ -221,7 +226,7 @@ class DirectoryStore {
   void check_staged(CommitRequest const& request, Parts const& parts) const;
 
   std::filesystem::path directory_;
-  std::uint64_t generation_;
+  Generation generation_;
   std::string run_id_;
   std::uint64_t last_number_ = 0;  // never given again, though somebody may have removed that checkpoint
   detail::FileSystem& files_;
@@ -345,7 +350,7 @@ inline void DirectoryStore::check_staged(CommitRequest const& request, Parts con
     }
     throw Error{Errc::invalid_call, attempted,
                 problem ? fmt::format("file '{}' of rank {} was not staged in generation {} of this run", name,
-                                      part.rank.value, generation_)
+                                      part.rank.value, generation_.number)
                         : fmt::format("file '{}' of rank {} has {} bytes instead of the {} that were staged", name,
                                       part.rank.value, size, part.file->size_bytes),
                 "a worker of an earlier start has no say in this one: end it"};
@@ -362,10 +367,10 @@ inline void DirectoryStore::check_still_ours(CommitRequest const& request, std::
       return 0;
     }
   }();
-  if (generation <= generation_) return;
+  if (generation <= generation_.number) return;
   throw Error{Errc::invalid_call, committing(request),
               fmt::format("start {} of this run has committed '{}', and this is start {}", generation,
-                          path_of(newest).string(), generation_),
+                          path_of(newest).string(), generation_.number),
               "train in one process at a time, and leave the file .lock in the run's folder alone"};
 }
 
@@ -394,11 +399,12 @@ inline auto DirectoryStore::commit(CommitRequest const& request) -> Checkpoint {
 
   manifest.number = newest + 1;
   if (!run_id_.empty()) manifest.run_id = run_id_;
-  manifest.generation = generation_;
+  manifest.generation = generation_.number;
   manifest.training_iteration = request.training_iteration;
   manifest.time_total_s = request.time_total_s;
   manifest.world_size = request.world_size.value;
   manifest.training_iterations = request.training_iterations;
+  manifest.kept_reports = request.kept_reports;
   manifest.seed = request.seed;
   manifest.dataset_rows = request.dataset_rows;
   manifest.dataset_digests = request.dataset_digests;

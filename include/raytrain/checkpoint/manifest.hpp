@@ -40,7 +40,8 @@ struct Manifest {
   double time_total_s{};
   std::uint32_t world_size{};
   std::optional<std::vector<std::uint64_t>> training_iterations;  ///< Reports of each rank; unset in format 1.
-  std::optional<std::uint64_t> seed;  ///< `RunConfig::seed` of that start; unset in format 1.
+  std::optional<std::vector<std::uint64_t>> kept_reports;  ///< Of each rank in progress.jsonl; unset in format 1.
+  std::optional<std::uint64_t> seed;                       ///< `RunConfig::seed` of that start; unset in format 1.
   std::optional<std::map<std::string, std::uint64_t>> dataset_rows;   ///< By name; unset in format 1.
   std::optional<std::map<std::string, std::string>> dataset_digests;  ///< By name; unset in format 1.
   std::optional<std::map<std::string, std::uint64_t>> batch_sizes;    ///< By dataset, of rank 0; unset in format 1.
@@ -54,8 +55,8 @@ struct Manifest {
   void serialize(A& a) {
     a(CEREAL_NVP(format), CEREAL_NVP(run_id), CEREAL_NVP(number), CEREAL_NVP(generation),
       CEREAL_NVP(training_iteration), CEREAL_NVP(time_total_s), CEREAL_NVP(world_size), CEREAL_NVP(training_iterations),
-      CEREAL_NVP(seed), CEREAL_NVP(dataset_rows), CEREAL_NVP(dataset_digests), CEREAL_NVP(batch_sizes),
-      CEREAL_NVP(created_at), CEREAL_NVP(metrics), CEREAL_NVP(metadata), CEREAL_NVP(files));
+      CEREAL_NVP(kept_reports), CEREAL_NVP(seed), CEREAL_NVP(dataset_rows), CEREAL_NVP(dataset_digests),
+      CEREAL_NVP(batch_sizes), CEREAL_NVP(created_at), CEREAL_NVP(metrics), CEREAL_NVP(metadata), CEREAL_NVP(files));
   }
 };
 

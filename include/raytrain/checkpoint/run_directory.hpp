@@ -21,6 +21,7 @@
 #include <raytrain/checkpoint/detail/sealed_json.hpp>
 #include <raytrain/checkpoint/detail/store_names.hpp>
 #include <raytrain/checkpoint/detail/utc_time.hpp>
+#include <raytrain/checkpoint/generation.hpp>
 #include <raytrain/checkpoint/run_record.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/host_name.hpp>
@@ -78,6 +79,8 @@ class RunDirectory {
   [[nodiscard]] auto progress_path() const -> std::filesystem::path { return path_ / progress_file_name; }
 
   /// What the manifests of this run's checkpoints name. Stays when the folder is moved, renamed or copied.
+  /// This start, as `DirectoryStore` knows it.
+  [[nodiscard]] auto generation() const -> Generation { return {attempt(), start_id_}; }
   [[nodiscard]] auto run_id() const -> std::string { return record_.run_id.value_or(""); }
   /// Number of this start of the run, from 1. Counts on after `fresh`, unless the record was damaged, so that
   /// it also tells this start's files from those of a worker that the deleted run left running.
@@ -92,7 +95,7 @@ class RunDirectory {
   /// What a worker in another process needs to know of this start, which goes on from `checkpoint`.
   [[nodiscard]] auto begin_with(std::optional<Checkpoint> const& checkpoint) const -> Begin {
     auto const path = checkpoint ? std::optional{checkpoint->path().string()} : std::nullopt;
-    return {name(), path_.string(), attempt(), record_.started_at, path, report_fields()};
+    return {name(), path_.string(), attempt(), start_id_, record_.started_at, path, report_fields()};
   }
 
   /// Records the start as "running", and creates the folder of checkpoints. Durable when it returns.
@@ -208,6 +211,7 @@ class RunDirectory {
   RunRecord record_;
   bool is_new_ = false;  ///< No run.json is there yet.
   std::string previous_state_;
+  std::string start_id_ = fmt::format("{:08x}", std::random_device{}());
   Created created_;  // behind the lock, so that it is taken back while nobody else gets in
 };
 

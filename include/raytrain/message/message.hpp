@@ -136,6 +136,7 @@ struct Begin {
   std::string name;
   std::string run_path;
   std::uint64_t attempt{};
+  std::string start_id;                   ///< Of this start alone, whatever folder takes the place of the run's.
   std::string started_at;                 ///< As in run.json, by which the process knows that it sees the same folder.
   std::optional<std::string> checkpoint;  ///< Path of the one to go on from.
   std::vector<std::string> report_fields;

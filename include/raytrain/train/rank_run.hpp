@@ -230,7 +230,7 @@ class RankFollower {
     writer_.emplace();
     std::filesystem::path const path{begin.run_path};
     check_same_folder(path, begin);
-    store_.emplace(path / checkpoints_folder_name, begin.attempt);
+    store_.emplace(path / checkpoints_folder_name, Generation{begin.attempt, begin.start_id});
     std::optional<Checkpoint> checkpoint;
     if (begin.checkpoint) checkpoint = Checkpoint::from_directory(*begin.checkpoint);
     auto const shared = std::make_shared<RunShared const>(

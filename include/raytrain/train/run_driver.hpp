@@ -75,7 +75,7 @@ class RunDriver {
         plan_{std::move(plan)},
         executor_{plan_.clock},
         events_{executor_, event_capacity},
-        store_{plan_.directory.checkpoints_path(), plan_.directory.attempt(), plan_.directory.run_id()},
+        store_{plan_.directory.checkpoints_path(), plan_.directory.generation(), plan_.directory.run_id()},
         host_{this_host()} {}
 
   /// Trains until every worker has ended. Errors: `TrainingFailed` when one of them failed.
@@ -93,8 +93,7 @@ class RunDriver {
     });
     if (!checkpoint) plan_.directory.check_none_lost();
     history_ = RunHistory::read(plan_.directory.progress_path());
-    if (auto const missing = history_.missing_until(checkpoint ? checkpoint->training_iteration() : 0);
-        !missing.empty()) {
+    if (auto const missing = history_.missing_until(checkpoint); !missing.empty()) {
       reasons.push_back("Result::history is incomplete: in " + plan_.directory.progress_path().string() + " " +
                         missing + "; it was removed or changed");
     }
@@ -266,14 +265,15 @@ class RunDriver {
   void carry_out(ArmGrace const& arm) { waiting_->spawn(wait_grace(++grace_, arm.grace)); }
 
   void carry_out(CommitCheckpoint& commit) {
-    writer_->post([this, commit = std::move(commit)]() mutable {
+    auto kept_reports = history_.counts_until(commit.training_iterations);
+    writer_->post([this, commit = std::move(commit), kept_reports = std::move(kept_reports)]() mutable {
       try {
         auto const checkpoint = commit.checkpoint;
         plan_.directory.check_in_place();
-        auto const committed = store_.commit({checkpoint, commit.lead.training_iteration, commit.lead.time_total_s,
-                                              launcher_.size(), std::move(commit.lead.metrics), std::move(commit.refs),
-                                              std::move(commit.training_iterations), plan_.run.seed,
-                                              rows_of(plan_.datasets), digests_of(plan_.datasets)});
+        auto const committed = store_.commit(
+            {checkpoint, commit.lead.training_iteration, commit.lead.time_total_s, launcher_.size(),
+             std::move(commit.lead.metrics), std::move(commit.refs), std::move(commit.training_iterations),
+             plan_.run.seed, rows_of(plan_.datasets), digests_of(plan_.datasets), std::move(kept_reports)});
         events_.send(RunEvent{CheckpointDurable{checkpoint, committed.number()}});
       } catch (std::exception const& error) {
         events_.send(RunEvent{CheckpointLost{commit.checkpoint, host_.hostname, error.what()}});
@@ -441,6 +441,7 @@ class RunDriver {
     auto result = Result{};
     auto const recorded = outcome_->failures.size();
     attempt([&] {
+      plan_.directory.check_in_place();  // whose checkpoints they are otherwise, nobody knows
       for (auto const& info : whole_checkpoints()) result.checkpoints.push_back(Checkpoint::from_directory(info.path));
     });
     auto const finished_before = plan_.directory.previous_state() == to_string(RunState::finished);

@@ -6,11 +6,13 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include <raytrain/checkpoint/checkpoint.hpp>
 #include <raytrain/checkpoint/run_record.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/metrics.hpp>
@@ -30,13 +32,14 @@ class RunHistory {
   /// `all`: the report's metrics and the automatic ones.
   void add(Report report, Metrics all) {
     if (report.rank == Rank{0}) last_metrics_ = std::move(all);
-    auto& last = last_iteration_[report.rank];
-    if (report.training_iteration <= last) {
-      std::erase_if(reports_, [&](Report const& earlier) {
+    auto& of_rank = ranks_[report.rank];
+    if (report.training_iteration <= of_rank.last_iteration) {
+      of_rank.reports -= std::erase_if(reports_, [&](Report const& earlier) {
         return earlier.rank == report.rank && earlier.training_iteration >= report.training_iteration;
       });
     }
-    last = report.training_iteration;
+    of_rank.last_iteration = report.training_iteration;
+    ++of_rank.reports;
     reports_.push_back(std::move(report));
   }
 
@@ -44,16 +47,40 @@ class RunHistory {
   [[nodiscard]] auto last_metrics() const noexcept -> Metrics const& { return last_metrics_; }
   [[nodiscard]] auto take() noexcept -> std::vector<Report> { return std::move(reports_); }
 
-  /// What of the reports before a start is missing, in words; empty if nothing is. `training_iteration`: that of the
-  /// checkpoint from which it goes on.
-  [[nodiscard]] auto missing_until(std::uint64_t training_iteration) const -> std::string {
-    auto const kept = static_cast<std::uint64_t>(std::ranges::count_if(reports_, [&](Report const& report) {
-      return report.rank == Rank{0} && report.training_iteration <= training_iteration;
-    }));
+  /// How many reports of each rank there are until these training iterations, of which all that came later are there.
+  [[nodiscard]] auto counts_until(std::vector<std::uint64_t> const& training_iterations) const
+      -> std::vector<std::uint64_t> {
+    std::vector<std::uint64_t> counts;
+    for (std::uint32_t rank = 0; rank < training_iterations.size(); ++rank) {
+      auto const known = ranks_.find(Rank{rank});
+      auto const of_rank = known == ranks_.end() ? OfRank{} : known->second;
+      auto const later = of_rank.last_iteration - std::min(of_rank.last_iteration, training_iterations[rank]);
+      counts.push_back(of_rank.reports - std::min(of_rank.reports, later));
+    }
+    return counts;
+  }
+
+  /// What of the reports until the checkpoint from which a start goes on is missing, in words; empty if nothing is.
+  [[nodiscard]] auto missing_until(std::optional<Checkpoint> const& checkpoint) const -> std::string {
+    std::uint64_t there = 0;
+    std::uint64_t due = 0;
+    // Of one by a version that did not record it rank 0's are known.
+    std::vector<std::uint64_t> wanted(checkpoint ? 1 : 0, checkpoint ? checkpoint->training_iteration() : 0);
+    if (checkpoint) wanted = checkpoint->kept_reports().value_or(wanted);
+    std::vector<std::uint64_t> kept(wanted.size());
+    for (auto const& report : reports_) {
+      auto const rank = report.rank;
+      if (rank.value < kept.size() && report.training_iteration <= checkpoint->training_iteration(rank)) {
+        ++kept[rank.value];
+      }
+    }
+    for (std::size_t rank = 0; rank < wanted.size(); ++rank) {
+      there += std::min(kept[rank], wanted[rank]);
+      due += wanted[rank];
+    }
     std::string text;
-    if (kept < training_iteration) {
-      text = "are " + std::to_string(kept) + " of the " + std::to_string(training_iteration) +
-             " reports of rank 0 until the checkpoint";
+    if (there < due) {
+      text = "are " + std::to_string(there) + " of the " + std::to_string(due) + " reports until the checkpoint";
     }
     if (damaged_lines_ > 0) {
       text += (text.empty() ? "are " : ", and ") + std::to_string(damaged_lines_) + " damaged lines";
@@ -83,6 +110,11 @@ class RunHistory {
   }
 
  private:
+  struct OfRank {
+    std::uint64_t last_iteration = 0;
+    std::uint64_t reports = 0;
+  };
+
   // The inverse of all_metrics, but for the worker's host.
   static auto report_in(Metrics const& all) -> Report {
     Report report;
@@ -110,7 +142,7 @@ class RunHistory {
   }
 
   std::vector<Report> reports_;
-  std::map<Rank, std::uint64_t> last_iteration_;
+  std::map<Rank, OfRank> ranks_;
   Metrics last_metrics_;
   std::size_t damaged_lines_ = 0;
 };

@@ -17,7 +17,8 @@ class TrainingFailed : public Error {
  public:
   TrainingFailed(std::vector<Failed> failures, Result result)
       : Error{Errc::worker_failed, "training '" + result.path.filename().string() + "'", describe(failures),
-              result.checkpoints.empty() ? "nothing was checkpointed; TrainingFailed::result() has the reports"
+              result.checkpoints.empty() ? "it has left no checkpoint in " + result.path.string() +
+                                               "; TrainingFailed::result() has the reports"
                                          : "start it again to go on from " + result.checkpoints.back().path().string()},
         failures_{std::move(failures)},
         result_{std::move(result)} {}

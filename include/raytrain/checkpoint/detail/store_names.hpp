@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <charconv>
 #include <cstdint>
 #include <optional>
@@ -12,7 +13,7 @@
 
 #include <raytrain/core/rank.hpp>
 
-/// Names in a directory of checkpoints: checkpoint_000012, and .staging-G-C and .trash-G-N of generation G.
+/// Names in a directory of checkpoints: checkpoint_000012, and .staging-G-C-ID and .trash-G-N of generation G.
 namespace raytrain::detail {
 
 inline constexpr std::string_view checkpoint_prefix = "checkpoint_";
@@ -30,8 +31,8 @@ struct Leftover {
 [[nodiscard]] inline auto checkpoint_name(std::uint64_t number) -> std::string {
   return fmt::format("{}{:06}", checkpoint_prefix, number);
 }
-[[nodiscard]] inline auto staging_name(Leftover leftover) -> std::string {
-  return fmt::format("{}{}-{}", staging_prefix, leftover.generation, leftover.number);
+[[nodiscard]] inline auto staging_name(Leftover leftover, std::string_view id) -> std::string {
+  return fmt::format("{}{}-{}{}{}", staging_prefix, leftover.generation, leftover.number, id.empty() ? "" : "-", id);
 }
 [[nodiscard]] inline auto trash_name(Leftover leftover) -> std::string {
   return fmt::format("{}{}-{}", trash_prefix, leftover.generation, leftover.number);
@@ -57,6 +58,11 @@ inline constexpr std::uint64_t last_checkpoint_number = 999'999'999'999'999;
                                                                                                         : std::nullopt;
 }
 
+/// What tells a start from one with the same number in a folder that has taken the place of its own.
+[[nodiscard]] inline auto is_start_id(std::string_view text) -> bool {
+  return text.size() == 8 && text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+}
+
 [[nodiscard]] inline auto parse_leftover(std::string_view name) -> std::optional<Leftover> {
   for (auto const prefix : {staging_prefix, trash_prefix}) {
     if (!name.starts_with(prefix)) continue;
@@ -64,8 +70,11 @@ inline constexpr std::uint64_t last_checkpoint_number = 999'999'999'999'999;
     auto const dash = numbers.find('-');
     if (dash == std::string_view::npos) return std::nullopt;
     auto const generation = parse_number(numbers.substr(0, dash));
-    auto const number = parse_number(numbers.substr(dash + 1));
-    if (generation && number) return Leftover{*generation, *number};
+    auto const last = numbers.substr(dash + 1);
+    auto const end = prefix == staging_prefix ? std::min(last.find('-'), last.size()) : last.size();
+    auto const id = last.substr(end);
+    auto const number = parse_number(last.substr(0, end));
+    if (generation && number && (id.empty() || is_start_id(id.substr(1)))) return Leftover{*generation, *number};
   }
   return std::nullopt;
 }

@@ -102,7 +102,7 @@ void serialize(A& archive, StopAsked& m) {
 
 template <detail::WireArchive A>
 void serialize(A& archive, Begin& m) {
-  archive(m.name, m.run_path, m.attempt, m.started_at, m.checkpoint, m.report_fields);
+  archive(m.name, m.run_path, m.attempt, m.start_id, m.started_at, m.checkpoint, m.report_fields);
 }
 
 template <detail::WireArchive A>
