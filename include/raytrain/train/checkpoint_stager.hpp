@@ -42,21 +42,27 @@ class CheckpointStager {
       link_.send(CheckpointRef{rank(), checkpoint, {}, draft.metadata(), std::move(batch_sizes)});
       return;
     }
-    std::packaged_task<void()> task{
-        // Gone before whoever waits for it makes the next one.
+    // A failure is a value, so that this thread alone holds the exception in the end, and ends it.
+    std::packaged_task<std::exception_ptr()> task{
         [this, checkpoint, part = std::optional{std::move(draft)}, batch_sizes = std::move(batch_sizes)]() mutable {
-          auto ref = store_.stage(*part, rank(), checkpoint);
-          part.reset();
-          ref.batch_sizes = std::move(batch_sizes);
-          link_.send(std::move(ref));
+          try {
+            auto ref = store_.stage(*part, rank(), checkpoint);
+            part.reset();  // before whoever waits for it makes the next one
+            ref.batch_sizes = std::move(batch_sizes);
+            link_.send(std::move(ref));
+          } catch (...) {
+            return std::current_exception();
+          }
+          return std::exception_ptr{};
         }};
     writing_ = task.get_future();
-    writer_.post([shared = std::make_shared<std::packaged_task<void()>>(std::move(task))] { (*shared)(); });
+    writer_.post([shared = std::make_shared<decltype(task)>(std::move(task))] { (*shared)(); });
   }
 
   /// Waits until nothing is being written. Errors: `io`, once, when a part could not be written.
   void drain() {
-    if (writing_.valid()) writing_.get();
+    if (!writing_.valid()) return;
+    if (auto const failure = writing_.get()) std::rethrow_exception(failure);
   }
 
  private:
@@ -65,7 +71,7 @@ class CheckpointStager {
   DirectoryStore& store_;
   BackgroundThread& writer_;
   WorkerLink& link_;
-  std::future<void> writing_;
+  std::future<std::exception_ptr> writing_;
 };
 
 }  // namespace raytrain
