@@ -10,29 +10,17 @@
 #include <utility>
 
 #include <raytrain/backend/backend.hpp>
-#include <raytrain/callback/json_lines.hpp>
-#include <raytrain/checkpoint/run_directory.hpp>
 #include <raytrain/config/data_config.hpp>
 #include <raytrain/config/run_config.hpp>
 #include <raytrain/config/scaling_config.hpp>
-#include <raytrain/core/clock.hpp>
 #include <raytrain/core/error.hpp>
-#include <raytrain/core/standard_streams.hpp>
 #include <raytrain/data/datasets.hpp>
-#include <raytrain/launch/exit_guard.hpp>
-#include <raytrain/launch/job_environment.hpp>
-#include <raytrain/launch/rank_job.hpp>
-#include <raytrain/launch/threads.hpp>
 #include <raytrain/train/callback.hpp>
 #include <raytrain/train/config_text.hpp>
-#include <raytrain/train/program.hpp>
-#include <raytrain/train/rank_run.hpp>
+#include <raytrain/train/fit.hpp>
 #include <raytrain/train/result.hpp>
-#include <raytrain/train/run_driver.hpp>
-#include <raytrain/train/shared_settings.hpp>
 #include <raytrain/train/training_failed.hpp>
 #include <raytrain/train/worker_runner.hpp>
-#include <raytrain/version.hpp>
 
 namespace raytrain {
 
@@ -119,73 +107,29 @@ class Trainer {
   /// and `io` from the folder; `worker_failed` when one cannot be started. On ranks also as `OpenRankJob`, and
   /// `worker_failed` when rank 0 is lost.
   auto fit() -> Result {
-    SystemClock clock;
-    auto const called = clock.now();
-    detail::open_standard_streams();
-    auto const job = runs_on_ranks() ? join_job() : nullptr;
-    detail::ExitGuard const exit_guard;
-    auto const world = job != nullptr ? job->size() : config_.scaling.world_size();
     std::optional<B> backend;
-    auto const training = [&](WorkerSetup setup) { return detail::run_training(*backend, train_, std::move(setup)); };
-
-    // Whatever may throw once the job is joined happens where the other processes are told of it.
-    auto const prepare = [&] {
-      if (job != nullptr) validate_datasets(config_.datasets, config_.data, world);
-      backend.emplace(config_.backend);
-      backend->on_start(config_.scaling);
-    };
-    auto const follow = [&] {
-      detail::RankFollower follower{
-          *job,
-          {.run = config_.run, .data = config_.data, .datasets = config_.datasets, .clock = clock, .prepare = prepare},
-          training};
-      return follower.run();
-    };
-    // They outlive the launcher: workers that do not return use the driver until the process ends.
-    std::optional<RunDirectory> directory;
-    std::optional<detail::RunDriver> driver;
-    auto const lead = [&](Launcher& launcher) {
-      prepare();
-      directory.emplace(RunStart{.storage_path = config_.run.storage_path,
-                                 .name = config_.run.name.empty() ? detail::program_name() : config_.run.name,
-                                 .program = detail::program_name(),
-                                 .backend = std::string{B::name},
-                                 .fresh = config_.run.resume == Resume::fresh,
-                                 .world_size = world,
-                                 .seed = config_.run.seed,
-                                 .raytrain_version = std::string{version}});
-      auto callbacks = config_.callbacks;
-      callbacks.insert(callbacks.begin(), std::make_shared<JsonLines>());
-      driver.emplace(launcher, detail::RunDriver::Plan{
-                                   .run = config_.run,
-                                   .directory = *directory,
-                                   .callbacks = std::move(callbacks),
-                                   .backend = std::string{B::name},
-                                   .data = config_.data,
-                                   .datasets = config_.datasets,
-                                   .clock = clock,
-                                   .called = called,
-                                   .ends_processes = job != nullptr || config_.run.on_hang == OnHang::exit_process});
-      return driver->run(training);
-    };
-
-    Shutdown const shutdown{backend};
-    if (job != nullptr) {
-      if (job->rank() != Rank{0}) return follow();
-      return detail::lead_ranks(*job, [&] { return lead(*job); });
-    }
-    ThreadLauncher launcher{config_.scaling};
-    return lead(launcher);
+    return detail::fit(
+        {.scaling = config_.scaling,
+         .run = config_.run,
+         .data = config_.data,
+         .datasets = config_.datasets,
+         .callbacks = config_.callbacks,
+         .backend = B::name,
+         .default_launch = B::default_launch,
+         .backend_settings = [&] { return detail::config_text(config_.backend); },
+         .start_backend =
+             [&] {
+               backend.emplace(config_.backend);
+               backend->on_start(config_.scaling);
+             },
+         .shut_backend_down =
+             [&] {
+               if (backend) backend->on_shutdown();
+             },
+         .training = [&](WorkerSetup setup) { return detail::run_training(*backend, train_, std::move(setup)); }});
   }
 
  private:
-  struct Shutdown {
-    std::optional<B>& backend;
-    ~Shutdown() {
-      if (backend) backend->on_shutdown();
-    }
-  };
-
   void validate() const {
     config_.scaling.validate();
     config_.run.validate();
@@ -195,19 +139,6 @@ class Trainer {
       throw Error{Errc::invalid_config, "TrainerConfig::callbacks", "must not hold a null pointer",
                   "write std::make_shared<MyCallback>()"};
     }
-  }
-
-  [[nodiscard]] auto runs_on_ranks() const -> bool {
-    auto const launch = config_.scaling.launch;
-    if (launch != Launch::automatic) return launch == Launch::ranks;
-    auto const environment = job_environment();
-    return (environment && environment->size.value > 1) || B::default_launch == Launch::ranks;
-  }
-
-  [[nodiscard]] auto join_job() const -> std::unique_ptr<RankJob> {
-    auto settings = detail::shared_settings(B::name, config_.scaling, config_.run, config_.data, config_.datasets);
-    settings.push_back({"TrainerConfig::backend", detail::config_text(config_.backend)});
-    return detail::open_rank_job_of_program()({config_.scaling, config_.run.collective_timeout, std::move(settings)});
   }
 
   TrainerConfig<B> config_;
