@@ -10,11 +10,13 @@
 #include <utility>
 
 #include <raytrain/backend/backend.hpp>
+#include <raytrain/callback/json_lines.hpp>
 #include <raytrain/config/data_config.hpp>
 #include <raytrain/config/run_config.hpp>
 #include <raytrain/config/scaling_config.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/data/datasets.hpp>
+#include <raytrain/launch/job_environment.hpp>
 #include <raytrain/train/callback.hpp>
 #include <raytrain/train/config_text.hpp>
 #include <raytrain/train/fit.hpp>
@@ -108,12 +110,14 @@ class Trainer {
   /// `worker_failed` when rank 0 is lost.
   auto fit() -> Result {
     std::optional<B> backend;
+    auto callbacks = config_.callbacks;
+    callbacks.insert(callbacks.begin(), std::make_shared<JsonLines>());
     return detail::fit(
         {.scaling = config_.scaling,
          .run = config_.run,
          .data = config_.data,
          .datasets = config_.datasets,
-         .callbacks = config_.callbacks,
+         .callbacks = callbacks,
          .backend = B::name,
          .default_launch = B::default_launch,
          .backend_settings = [&] { return detail::config_text(config_.backend); },

@@ -14,7 +14,7 @@ import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-PROGRAMS = {'core': ['core_program'], 'torch': ['core_program', 'torch_program'], 'xgboost': ['xgboost_program'],
+PROGRAMS = {'core': ['core_program', 'compiled_program'], 'torch': ['core_program', 'compiled_program', 'torch_program', 'compiled_torch_program'], 'xgboost': ['xgboost_program'],
             'lightgbm': ['lightgbm_program'], 'mpi': ['mpi_program']}
 SKIPPED = 77
 
@@ -42,11 +42,17 @@ def install(build):
     return prefix
 
 
+def package_path(prefix):
+    folders = {file.parent for file in prefix.rglob('raytrain*.pc')}
+    return {'PKG_CONFIG_PATH': ':'.join(str(folder) for folder in folders)}
+
+
 def build_pkg_config(work, prefix, programs, compiler):
-    environment = {'PKG_CONFIG_PATH': str(prefix / 'share/pkgconfig')}
+    environment = package_path(prefix)
     for program in programs:
-        package = {'torch_program': 'raytrain-torch', 'xgboost_program': 'raytrain-xgboost',
-                   'lightgbm_program': 'raytrain-lightgbm', 'mpi_program': 'raytrain-mpi'}.get(program, 'raytrain')
+        package = {'compiled_program': 'raytrain-compiled', 'compiled_torch_program': 'raytrain-torch-compiled', 'torch_program': 'raytrain-torch', 'xgboost_program': 'raytrain-xgboost',
+                   'lightgbm_program': 'raytrain-lightgbm',
+                   'mpi_program': 'raytrain-mpi'}.get(program, 'raytrain')
         flags = run('pkg-config', '--cflags', '--libs', package, folder=work, **environment)
         # As in the README: the shell splits what pkg-config prints.
         run('bash', '-c', f'"$@" -std=c++20 -o {program} {program}.cpp {flags.strip()}', '-', *compiler, folder=work)
@@ -54,7 +60,7 @@ def build_pkg_config(work, prefix, programs, compiler):
 
 
 def build_meson(work, prefix, programs, compiler):
-    environment = {'PKG_CONFIG_PATH': str(prefix / 'share/pkgconfig')} if prefix else {}
+    environment = package_path(prefix) if prefix else {}
     run('meson', 'setup', 'out', '--buildtype=plain', f'-Dprograms={",".join(programs)}', folder=work, **environment)
     run('ninja', '-C', 'out', *programs, folder=work)
     return work / 'out'
@@ -78,7 +84,8 @@ def main(kind, build, what, *compiler):
     else:
         shutil.copytree(HERE / kind, work)
     for program in programs:
-        shutil.copy(HERE / f'{program}.cpp', work)
+        source = {'compiled_program': 'core_program'}.get(program, program.removeprefix('compiled_'))
+        shutil.copy(HERE / f'{source}.cpp', work / f'{program}.cpp')
     if kind == 'meson_subproject':
         (work / 'subprojects').mkdir()
         (work / 'subprojects' / 'raytrain').symlink_to(ROOT)
@@ -88,7 +95,10 @@ def main(kind, build, what, *compiler):
     built = {'pkg_config': build_pkg_config, 'cmake': build_cmake}.get(kind, build_meson)(work, prefix, programs, compiler)
     for program in programs:
         mpirun = [os.environ['MPIRUN'], '-n', 2] if program == 'mpi_program' else []
-        print(program + ':', run(*mpirun, built / program, folder=work).strip())
+        # Programs of one source are two runs, which share no folder.
+        home = work / f'home of {program}'
+        home.mkdir()
+        print(program + ':', run(*mpirun, built / program, folder=home).strip())
     shutil.rmtree(work)
 
 

@@ -12,6 +12,7 @@
 
 #include <raytrain/message/codec.hpp>
 #include <raytrain/message/json.hpp>
+#include <raytrain/message/report_line.hpp>
 
 #include "../support/thrown_error.hpp"
 

@@ -18,7 +18,10 @@
 
 #include <doctest/doctest.h>
 
+#include <raytrain/checkpoint/run_directory.hpp>
+#include <raytrain/checkpoint/run_record.hpp>
 #include <raytrain/launch/threads.hpp>
+#include <raytrain/train/run_driver.hpp>
 
 #include "minimal_run.hpp"
 

@@ -35,22 +35,9 @@ class TorchBackend {
 
   explicit TorchBackend(TorchConfig const& config) : config_{config} {}
 
-  void on_start(ScalingConfig const&) {
-    threads_before_ = at::get_num_threads();
-    if (config_.keep_freed_memory) detail::keep_freed_memory();
-  }
+  void on_start(ScalingConfig const&);
 
-  auto make_context(WorkerSetup setup) const -> TorchContext {
-    auto& link = setup.link;
-    if (link.placement().world_rank == Rank{0}) {
-      for (auto const& advice :
-           {blas_advice(read_blas_facts()), thread_advice(link.placement().local_world_size, link.placement().cpus,
-                                                          static_cast<unsigned>(link.placement().host_cpus))}) {
-        if (advice) link.send(Warning{Rank{0}, *advice});
-      }
-    }
-    return TorchContext{std::move(setup)};
-  }
+  auto make_context(WorkerSetup setup) const -> TorchContext;
 
   /// Calls the training function. What LibTorch throws in it loses the stack of frames that it carries in its text.
   template <class F>
@@ -73,3 +60,7 @@ class TorchBackend {
 static_assert(Backend<TorchBackend>);
 
 }  // namespace raytrain
+
+#ifndef RAYTRAIN_COMPILED_TORCH
+#include <raytrain/backend/torch-inl.hpp>
+#endif

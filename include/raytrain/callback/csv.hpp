@@ -1,21 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <algorithm>
-#include <cstdint>
 #include <filesystem>
-#include <fstream>
 #include <string>
-#include <system_error>
 #include <utility>
-#include <variant>
 #include <vector>
 
-#include <fmt/format.h>
-
 #include <raytrain/callback/append_file.hpp>
-#include <raytrain/checkpoint/run_record.hpp>
-#include <raytrain/core/error.hpp>
 #include <raytrain/train/callback.hpp>
 
 namespace raytrain {
@@ -26,30 +17,10 @@ class Csv final : public Callback {
   /// Empty: progress.csv in the run's folder.
   explicit Csv(std::filesystem::path path = {}) : path_{std::move(path)} {}
 
-  void on_start(RunInfo const& info) override {
-    auto const path = path_.empty() ? info.path / csv_file_name : path_;
-    columns_ = columns_of(path);
-    file_ = AppendFile{path};
-  }
+  void on_start(RunInfo const& info) override;
 
   /// Errors: `invalid_report` for a metric that is not among the columns.
-  void on_report(Report const& report, Metrics const& all) override {
-    if (report.rank != Rank{0}) return;
-    if (columns_.empty()) {
-      for (auto const& entry : all) columns_.push_back(entry.name);
-      write_row([](std::string const& column) { return quoted(column); });
-    }
-    for (auto const& entry : all) {
-      if (std::ranges::find(columns_, entry.name) == columns_.end()) {
-        throw Error{Errc::invalid_report, "writing a report as CSV", "'" + entry.name + "' is not among the columns",
-                    "report the same fields each time, or use JsonLines"};
-      }
-    }
-    write_row([&](std::string const& column) {
-      auto const* const value = all.find(column);
-      return value != nullptr ? text_of(*value) : std::string{};
-    });
-  }
+  void on_report(Report const& report, Metrics const& all) override;
 
   void on_finish(Result const&) override { file_.finish(); }
 
@@ -64,37 +35,12 @@ class Csv final : public Callback {
     file_.write_line(row);
   }
 
-  [[nodiscard]] static auto text_of(MetricValue const& value) -> std::string {
-    if (auto const* const text = std::get_if<std::string>(&value)) return quoted(*text);
-    return std::visit([](auto const& plain) { return fmt::format("{}", plain); }, value);
-  }
+  [[nodiscard]] static auto text_of(MetricValue const& value) -> std::string;
 
-  [[nodiscard]] static auto quoted(std::string const& text) -> std::string {
-    if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
-    std::string result = "\"";
-    for (auto const letter : text) {
-      if (letter == '"') result += '"';
-      result += letter;
-    }
-    return result + '"';
-  }
+  [[nodiscard]] static auto quoted(std::string const& text) -> std::string;
 
   // Names of fields are identifiers, so the header of a table that goes on needs no unquoting.
-  [[nodiscard]] static auto columns_of(std::filesystem::path const& path) -> std::vector<std::string> {
-    std::vector<std::string> columns;
-    std::error_code ignored;
-    // Reading a pipe would wait for a writer for ever.
-    if (!std::filesystem::is_regular_file(path, ignored)) return columns;
-    std::ifstream file{path};
-    std::string header;
-    if (!std::getline(file, header) || header.empty()) return columns;
-    for (std::size_t at = 0; at <= header.size();) {
-      auto const comma = std::min(header.find(',', at), header.size());
-      columns.push_back(header.substr(at, comma - at));
-      at = comma + 1;
-    }
-    return columns;
-  }
+  [[nodiscard]] static auto columns_of(std::filesystem::path const& path) -> std::vector<std::string>;
 
   std::filesystem::path path_;
   std::vector<std::string> columns_;
@@ -102,3 +48,7 @@ class Csv final : public Callback {
 };
 
 }  // namespace raytrain
+
+#ifndef RAYTRAIN_COMPILED
+#include <raytrain/callback/csv-inl.hpp>
+#endif

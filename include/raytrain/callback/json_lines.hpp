@@ -2,11 +2,9 @@
 #pragma once
 
 #include <filesystem>
-#include <string>
 #include <utility>
 
 #include <raytrain/callback/append_file.hpp>
-#include <raytrain/checkpoint/run_record.hpp>
 #include <raytrain/message/json.hpp>
 #include <raytrain/train/callback.hpp>
 
@@ -18,9 +16,7 @@ class JsonLines final : public Callback {
   /// Empty: progress.jsonl in the run's folder.
   explicit JsonLines(std::filesystem::path path = {}) : path_{std::move(path)} {}
 
-  void on_start(RunInfo const& info) override {
-    file_ = AppendFile{path_.empty() ? info.path / progress_file_name : path_};
-  }
+  void on_start(RunInfo const& info) override;
 
   void on_report(Report const&, Metrics const& all) override { file_.write_line(to_json(all)); }
 
@@ -35,3 +31,7 @@ class JsonLines final : public Callback {
 };
 
 }  // namespace raytrain
+
+#ifndef RAYTRAIN_COMPILED
+#include <raytrain/callback/json_lines-inl.hpp>
+#endif

@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <sys/ioctl.h>
-#include <unistd.h>
-
-#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdint>
@@ -15,17 +11,12 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <type_traits>
 #include <utility>
-#include <variant>
 
 #include <fmt/format.h>
 
-#include <raytrain/core/broken_pipe_guard.hpp>
 #include <raytrain/core/clock.hpp>
 #include <raytrain/core/metrics.hpp>
-#include <raytrain/core/rank.hpp>
-#include <raytrain/launch/job_environment.hpp>
 #include <raytrain/train/callback.hpp>
 
 namespace raytrain {
@@ -52,57 +43,19 @@ class ProgressBar final : public Callback {
         clock_{std::move(clock)} {}
 
   /// Writes one line, with the bar moving down. What is printed in any other way lands behind the bar.
-  void write_above(std::string_view line) {
-    std::lock_guard const lock{mutex_};
-    write_line(line);
-  }
+  void write_above(std::string_view line);
 
-  void on_start(RunInfo const& info) override {
-    std::lock_guard const lock{mutex_};
-    begin_.reset();
-    latest_ = Progress{};
-    next_line_ = clock_->now() + log_interval;
-    auto const workers = info.world_size.value == 1 ? "worker" : "workers";
-    auto const from = info.resumed_from ? fmt::format(", goes on after report {} from {}", info.training_iteration,
-                                                      info.resumed_from->path().filename().string())
-                                        : std::string{};
-    bar_ = fmt::format("starting {} {} ...", info.world_size.value, workers);
-    write_line(fmt::format("{}: {} {} of {}{}", info.name, info.world_size.value, workers, info.backend, from));
-  }
+  void on_start(RunInfo const& info) override;
 
-  void on_report(Report const& report, Metrics const&) override {
-    if (report.rank != Rank{0}) return;
-    std::string line =
-        fmt::format("report {:>4}  {:>8}", report.training_iteration, duration_text(report.time_total_s));
-    for (auto const& [name, value] : report.metrics) line += fmt::format("  {} {}", name, value_text(value));
-    std::lock_guard const lock{mutex_};
-    if (!begin_) bar_.clear();
-    next_line_ = clock_->now() + log_interval;
-    write_line(line);
-  }
+  void on_report(Report const& report, Metrics const&) override;
 
-  void on_progress(Progress const& progress) override {
-    std::lock_guard const lock{mutex_};
-    if (!begin_) begin_ = Point{clock_->now(), progress.done};
-    latest_ = progress;
-    if (terminal_) {
-      bar_ = progress_text(width() - 1);
-      put("");
-    } else if (clock_->now() >= next_line_) {
-      next_line_ = clock_->now() + log_interval;
-      write_line(state_text());
-    }
-  }
+  void on_progress(Progress const& progress) override;
 
   void on_warning(std::string_view text) override { write_above(fmt::format("warning: {}", text)); }
 
   void on_failure(Failed const&) override { write_above("the run has failed: its error follows at the end"); }
 
-  void on_finish(Result const&) override {
-    std::lock_guard const lock{mutex_};
-    bar_.clear();
-    put("");
-  }
+  void on_finish(Result const&) override;
 
  private:
   static constexpr std::chrono::seconds log_interval{30};
@@ -113,84 +66,29 @@ class ProgressBar final : public Callback {
   };
 
   // mpirun and srun give a rank a terminal of their own, whatever their output goes to.
-  [[nodiscard]] static auto can_redraw(std::FILE* out) -> bool {
-    auto const* const terminal = std::getenv("TERM");
-    auto const dumb = terminal == nullptr || std::string_view{terminal} == "dumb";
-    return !dumb && !job_environment() && ::isatty(::fileno(out)) == 1;
-  }
+  [[nodiscard]] static auto can_redraw(std::FILE* out) -> bool;
 
   void write_line(std::string_view line) { put(fmt::format("{}\n", line)); }
 
   // The text, then the bar below it.
-  void put(std::string_view text) {
-    if (silent_) return;
-    auto const shown = terminal_ ? fmt::format("\r\x1b[K{}{}", text, bar_) : std::string{text};
-    BrokenPipeGuard const guard;
-    auto const written = std::fwrite(shown.data(), 1, shown.size(), options_.out);
-    silent_ = written != shown.size() || std::fflush(options_.out) != 0;
-  }
+  void put(std::string_view text);
 
-  [[nodiscard]] auto share() const -> double {
-    if (latest_.total == 0) return 0;
-    return std::min(1.0, static_cast<double>(latest_.done) / static_cast<double>(latest_.total));
-  }
+  [[nodiscard]] auto share() const -> double;
 
   // How far, how fast, how long still, and the worker's note.
-  [[nodiscard]] auto state_text() const -> std::string {
-    auto const elapsed = std::chrono::duration<double>{clock_->now() - begin_->time}.count();
-    auto const done = static_cast<double>(latest_.done) - static_cast<double>(begin_->done);
-    auto const rate = elapsed > 0 ? done / elapsed : 0.0;
-    auto const left = static_cast<double>(latest_.total) - static_cast<double>(latest_.done);
-    auto const known = latest_.total > 0;
-    auto text = known ? fmt::format(" {:3.0f} %", 100 * share()) : fmt::format(" {} {}", latest_.done, options_.unit);
-    if (rate > 0) text += fmt::format("  {:.0f} {}/s", rate, options_.unit);
-    if (rate > 0 && known) text += fmt::format("  {} left", duration_text(left / rate));
-    if (!latest_.note.empty()) text += "  " + latest_.note;
-    return text;
-  }
+  [[nodiscard]] auto state_text() const -> std::string;
 
-  [[nodiscard]] auto progress_text(std::size_t room) const -> std::string {
-    auto text = state_text();
-    if (text.size() > room) text.resize(whole_characters(text, room));
-    if (latest_.total == 0) return text;
-    auto const bar = std::min<std::size_t>(30, room - text.size());
-    auto const filled = static_cast<std::size_t>(share() * static_cast<double>(bar));
-    return fmt::format("{:#<{}}{:-<{}}{}", "", filled, "", bar - filled, text);
-  }
+  [[nodiscard]] auto progress_text(std::size_t room) const -> std::string;
 
   // Bytes of UTF-8 text that fit into `room` without half a character.
-  [[nodiscard]] static auto whole_characters(std::string_view text, std::size_t room) -> std::size_t {
-    while (room > 0 && (static_cast<unsigned char>(text[room]) & 0xC0U) == 0x80U) --room;
-    return room;
-  }
+  [[nodiscard]] static auto whole_characters(std::string_view text, std::size_t room) -> std::size_t;
 
-  [[nodiscard]] auto width() const -> std::size_t {
-    winsize size{};
-    auto const known = ::ioctl(::fileno(options_.out), TIOCGWINSZ, &size) == 0 && size.ws_col > 10;
-    return known ? size.ws_col : 80;
-  }
+  [[nodiscard]] auto width() const -> std::size_t;
 
-  [[nodiscard]] static auto duration_text(double seconds) -> std::string {
-    if (!std::isfinite(seconds) || seconds >= 360'000) return "very long";
-    if (seconds < 60) return fmt::format("{:.1f} s", seconds);
-    auto const whole = static_cast<int>(seconds);
-    return whole < 3600 ? fmt::format("{}:{:02} min", whole / 60, whole % 60)
-                        : fmt::format("{}:{:02} h", whole / 3600, whole / 60 % 60);
-  }
+  [[nodiscard]] static auto duration_text(double seconds) -> std::string;
 
   // Five digits, and an exponent only where a number would be too long to read without one.
-  [[nodiscard]] static auto value_text(MetricValue const& value) -> std::string {
-    return std::visit(
-        []<class T>(T const& plain) {
-          if constexpr (std::is_same_v<T, double>) {
-            auto const large = std::abs(plain) >= 99'999.5 && std::abs(plain) < 1e15;
-            return large ? fmt::format("{:.0f}", plain) : fmt::format("{:.5g}", plain);
-          } else {
-            return fmt::format("{}", plain);
-          }
-        },
-        value);
-  }
+  [[nodiscard]] static auto value_text(MetricValue const& value) -> std::string;
 
   ProgressBarOptions options_;
   bool terminal_;
@@ -204,3 +102,7 @@ class ProgressBar final : public Callback {
 };
 
 }  // namespace raytrain
+
+#ifndef RAYTRAIN_COMPILED
+#include <raytrain/callback/progress_bar-inl.hpp>
+#endif

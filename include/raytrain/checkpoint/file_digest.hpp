@@ -4,15 +4,15 @@
 #include <filesystem>
 #include <string>
 
-#include <raytrain/checkpoint/detail/read_file.hpp>
-
 namespace raytrain {
 
 /// XXH3-128 of what a file holds, 32 hexadecimal digits.
 ///
 /// Errors: `io`.
-[[nodiscard]] inline auto file_digest(std::filesystem::path const& path) -> std::string {
-  return detail::xxh3_of_file(path);
-}
+[[nodiscard]] auto file_digest(std::filesystem::path const& path) -> std::string;
 
 }  // namespace raytrain
+
+#ifndef RAYTRAIN_COMPILED
+#include <raytrain/checkpoint/file_digest-inl.hpp>
+#endif

@@ -8,11 +8,8 @@
 #include <string>
 #include <vector>
 
-#include <raytrain/checkpoint/detail/file_name.hpp>
-#include <raytrain/checkpoint/detail/sealed_json.hpp>
-#include <raytrain/core/error.hpp>
 #include <raytrain/core/metrics.hpp>
-#include <raytrain/message/json.hpp>
+#include <raytrain/message/fields.hpp>
 
 namespace raytrain {
 
@@ -63,28 +60,12 @@ struct Manifest {
 namespace detail {
 
 /// Errors: `corrupt_checkpoint` for a manifest that is not as it was written, or that names a file outside; `io`.
-[[nodiscard]] inline auto read_manifest(std::filesystem::path const& directory) -> Manifest {
-  auto const attempted = "reading checkpoint '" + directory.string() + "'";
-  auto const manifest = [&] {
-    try {
-      return read_sealed_file<Manifest>(directory / manifest_name);
-    } catch (Error const& error) {
-      if (error.code() == Errc::io) throw;
-      throw Error{Errc::corrupt_checkpoint, attempted, std::string{manifest_name} + ": " + error.happened(),
-                  error.remedy()};
-    }
-  }();
-  if (manifest.number == 0) {
-    throw Error{Errc::corrupt_checkpoint, attempted, std::string{manifest_name} + ": its number is 0"};
-  }
-  for (auto const& [name, file] : manifest.files) {
-    if (auto const problem = file_name_problem(name)) {
-      throw Error{Errc::corrupt_checkpoint, attempted, "it lists a file '" + shown_name(name) + "', which " + *problem};
-    }
-  }
-  return manifest;
-}
+[[nodiscard]] auto read_manifest(std::filesystem::path const& directory) -> Manifest;
 
 }  // namespace detail
 
 }  // namespace raytrain
+
+#ifndef RAYTRAIN_COMPILED
+#include <raytrain/checkpoint/manifest-inl.hpp>
+#endif

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <algorithm>
 #include <cmath>
-#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -23,26 +21,11 @@ struct ScoredCheckpoint {
 /// The best `num_to_keep` stay: by score, the newer of equals, unset and non-finite scores last; without a score
 /// attribute the newest. The newest of all stays in any case, since a run goes on from it, so that one more than
 /// `num_to_keep` may be kept, as Ray Train does.
-[[nodiscard]] inline auto checkpoints_to_delete(std::vector<ScoredCheckpoint> checkpoints,
-                                                CheckpointConfig const& config) -> std::vector<std::uint64_t> {
-  std::vector<std::uint64_t> numbers;
-  if (!config.num_to_keep) return numbers;
-  auto const rank_of = [&](ScoredCheckpoint const& checkpoint) -> std::optional<double> {
-    if (config.score_attribute.empty() || !checkpoint.score || !std::isfinite(*checkpoint.score)) return std::nullopt;
-    return config.score_order == ScoreOrder::max ? *checkpoint.score : -*checkpoint.score;
-  };
-  // An optional without a value is less than any with one.
-  std::ranges::sort(checkpoints, [&](ScoredCheckpoint const& a, ScoredCheckpoint const& b) {
-    auto const rank_of_a = rank_of(a);
-    auto const rank_of_b = rank_of(b);
-    return rank_of_a == rank_of_b ? a.number > b.number : rank_of_a > rank_of_b;
-  });
-  auto const newest = std::ranges::max_element(checkpoints, {}, &ScoredCheckpoint::number);
-  for (auto place = static_cast<std::size_t>(*config.num_to_keep); place < checkpoints.size(); ++place) {
-    if (checkpoints[place].number != newest->number) numbers.push_back(checkpoints[place].number);
-  }
-  std::ranges::sort(numbers);
-  return numbers;
-}
+[[nodiscard]] auto checkpoints_to_delete(std::vector<ScoredCheckpoint> checkpoints, CheckpointConfig const& config)
+    -> std::vector<std::uint64_t>;
 
 }  // namespace raytrain
+
+#ifndef RAYTRAIN_COMPILED
+#include <raytrain/checkpoint/retention-inl.hpp>
+#endif

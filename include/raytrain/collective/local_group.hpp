@@ -2,18 +2,14 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <memory>
 #include <span>
-#include <utility>
 
 #include <raytrain/collective/detail/barrier.hpp>
-#include <raytrain/collective/detail/group_checks.hpp>
 #include <raytrain/collective/detail/host_group.hpp>
 #include <raytrain/collective/detail/pages.hpp>
 #include <raytrain/collective/wait_limits.hpp>
 #include <raytrain/core/rank.hpp>
-#include <raytrain/core/usable_cores.hpp>
 
 namespace raytrain {
 
@@ -25,9 +21,7 @@ class HostCollective;
 /// The memory of threads: each sees every array where it is.
 struct OneAddressSpace {
   static constexpr bool sees_all = true;
-  static auto place_of(std::span<std::byte const> array) noexcept -> Place {
-    return {reinterpret_cast<std::uintptr_t>(array.data()), Place::Kind::shared};
-  }
+  static auto place_of(std::span<std::byte const> array) noexcept -> Place;
   static auto address(Place place) noexcept -> std::byte* { return reinterpret_cast<std::byte*>(place.offset); }
   static auto stage(Rank, bool) noexcept -> std::span<std::byte> { return {}; }
 };
@@ -38,12 +32,7 @@ struct OneAddressSpace {
 class LocalGroup : public detail::HostGroup {
  public:
   /// Errors: `invalid_call` unless the size is from 1 to `max_size`, and what `WaitLimits::validate` throws.
-  explicit LocalGroup(WorldSize size, WaitLimits limits = {})
-      : HostGroup{"LocalGroup", std::move(limits)},
-        memory_{detail::allocate_pages(
-            detail::BarrierState::bytes_for(detail::checked_size("LocalGroup", size, max_size)))} {
-    barrier_ = &detail::BarrierState::construct(memory_.get(), size, size.value <= usable_core_count(), false);
-  }
+  explicit LocalGroup(WorldSize size, WaitLimits limits = {});
 
  private:
   template <class Group>
@@ -58,3 +47,7 @@ class LocalGroup : public detail::HostGroup {
 };
 
 }  // namespace raytrain
+
+#ifndef RAYTRAIN_COMPILED
+#include <raytrain/collective/local_group-inl.hpp>
+#endif

@@ -1,27 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <atomic>
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <new>
-#include <random>
 #include <span>
-#include <string>
-#include <system_error>
 #include <utility>
 
 #include <raytrain/collective/detail/barrier.hpp>
-#include <raytrain/collective/detail/group_checks.hpp>
 #include <raytrain/collective/detail/host_group.hpp>
 #include <raytrain/collective/detail/shared_file.hpp>
 #include <raytrain/collective/wait_limits.hpp>
-#include <raytrain/core/error.hpp>
 #include <raytrain/core/rank.hpp>
 #include <raytrain/core/usable_cores.hpp>
 
@@ -41,16 +33,10 @@ class SharedMapping {
   SharedMapping(std::shared_ptr<SharedFile> file, std::size_t stages) noexcept
       : file_{std::move(file)}, stages_{stages} {}
 
-  [[nodiscard]] auto place_of(std::span<std::byte const> array) const noexcept -> Place {
-    if (array.empty()) return {};
-    if (!file_->has(array.data())) return {0, Place::Kind::hidden};
-    return {static_cast<std::uint64_t>(array.data() - file_->data()), Place::Kind::shared};
-  }
+  [[nodiscard]] auto place_of(std::span<std::byte const> array) const noexcept -> Place;
   [[nodiscard]] auto address(Place place) const noexcept -> std::byte* { return file_->data() + place.offset; }
 
-  [[nodiscard]] auto stage(Rank owner, bool odd) const noexcept -> std::span<std::byte> {
-    return {file_->data() + stages_ + (owner.value * 2 + (odd ? 1 : 0)) * half_bytes, half_bytes};
-  }
+  [[nodiscard]] auto stage(Rank owner, bool odd) const noexcept -> std::span<std::byte>;
 
   [[nodiscard]] static constexpr auto stage_bytes_for(WorldSize members) noexcept -> std::size_t {
     return members.value * 2 * half_bytes;
@@ -77,42 +63,14 @@ class SharedMemoryGroup : public detail::HostGroup {
   ///
   /// Errors: `invalid_call` unless the size is from 1 to `max_size`, and what `WaitLimits::validate` throws; `io`.
   [[nodiscard]] static auto create(WorldSize size, WaitLimits limits = {}, std::size_t cores = usable_core_count())
-      -> std::shared_ptr<SharedMemoryGroup> {
-    auto const pages = layout(detail::checked_size(name, size, max_size));
-    auto file = detail::SharedFile::create(pages.end);
-    new (file->data()) Head{{magic, file->capacity(), random_number(), size.value}, pages.end};
-    detail::BarrierState::construct(file->data() + pages.barrier, size, size.value <= cores, true);
-    return std::shared_ptr<SharedMemoryGroup>{new SharedMemoryGroup{std::move(file), std::move(limits)}};
-  }
+      -> std::shared_ptr<SharedMemoryGroup>;
 
   /// `descriptor`: what `SharedMemoryGroup::descriptor` gave in this process or the one that started it. It is
   /// duplicated, and can be closed.
   ///
   /// Errors: `invalid_call` when it is not of a group, or of one that another version of raytrain has made, and what
   ///         `WaitLimits::validate` throws; `io`.
-  [[nodiscard]] static auto attach(int descriptor, WaitLimits limits = {}) -> std::shared_ptr<SharedMemoryGroup> {
-    auto const refuse = [](std::string happened) {
-      throw Error{Errc::invalid_call, "attaching a SharedMemoryGroup", std::move(happened),
-                  "pass on what descriptor() gave, to a program built with the same version of raytrain"};
-    };
-    Traits traits;
-    struct stat status {};
-    if (::fstat(descriptor, &status) != 0) {
-      throw Error{Errc::io, "attaching descriptor " + std::to_string(descriptor),
-                  std::error_code{errno, std::generic_category()}.message()};
-    }
-    if (::pread(descriptor, &traits, sizeof traits, 0) != static_cast<::ssize_t>(sizeof traits)) {
-      refuse("the descriptor is not that of a group");
-    }
-    if (traits.magic != magic) refuse("the descriptor is not that of a group of this version");
-    auto const bytes = static_cast<std::size_t>(status.st_size);
-    if (traits.members < 1 || traits.members > max_size || bytes < layout({traits.members}).end ||
-        traits.capacity < bytes) {
-      refuse("the group's memory is damaged");
-    }
-    auto file = detail::SharedFile::attach(descriptor, traits.capacity);
-    return std::shared_ptr<SharedMemoryGroup>{new SharedMemoryGroup{std::move(file), std::move(limits)}};
-  }
+  [[nodiscard]] static auto attach(int descriptor, WaitLimits limits = {}) -> std::shared_ptr<SharedMemoryGroup>;
 
   /// The file that the memory is; programs that this one starts do not get it unless FD_CLOEXEC is taken from it.
   [[nodiscard]] auto descriptor() const noexcept -> int { return file_->descriptor(); }
@@ -140,10 +98,7 @@ class SharedMemoryGroup : public detail::HostGroup {
     std::atomic<std::uint64_t> end;  ///< Where the allocated part ends.
   };
 
-  static auto random_number() -> std::uint64_t {
-    std::random_device device;
-    return std::uniform_int_distribution<std::uint64_t>{}(device);
-  }
+  static auto random_number() -> std::uint64_t;
 
   struct Layout {
     std::size_t barrier;
@@ -156,20 +111,18 @@ class SharedMemoryGroup : public detail::HostGroup {
     return {sizeof(Head), stages, stages + detail::SharedMapping::stage_bytes_for(size)};
   }
 
-  SharedMemoryGroup(std::shared_ptr<detail::SharedFile> file, WaitLimits limits)
-      : HostGroup{name, std::move(limits)}, file_{std::move(file)} {
-    pages_ = layout({head().traits.members});
-    barrier_ = std::launder(reinterpret_cast<detail::BarrierState*>(file_->data() + pages_.barrier));
-  }
+  SharedMemoryGroup(std::shared_ptr<detail::SharedFile> file, WaitLimits limits);
 
   [[nodiscard]] auto head() const noexcept -> Head& { return *std::launder(reinterpret_cast<Head*>(file_->data())); }
   [[nodiscard]] auto memory() const -> Memory { return {file_, pages_.stages}; }
-  [[nodiscard]] auto allocate(std::size_t bytes) -> std::shared_ptr<void> {
-    return detail::SharedFile::allocate(file_, head().end, bytes);
-  }
+  [[nodiscard]] auto allocate(std::size_t bytes) -> std::shared_ptr<void>;
 
   std::shared_ptr<detail::SharedFile> file_;
   Layout pages_{};
 };
 
 }  // namespace raytrain
+
+#ifndef RAYTRAIN_COMPILED
+#include <raytrain/collective/shared_memory_group-inl.hpp>
+#endif

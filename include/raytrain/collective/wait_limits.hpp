@@ -5,8 +5,6 @@
 #include <functional>
 #include <string>
 
-#include <raytrain/core/error.hpp>
-
 namespace raytrain {
 
 /// How long a rank waits for the others in an operation of a `Collective`.
@@ -23,13 +21,7 @@ struct WaitLimits {
   std::function<void(std::string const&)> on_warning{};
 
   /// Errors: `invalid_call`, about `what` has them, for a time out of its range.
-  void validate(char const* what) const {
-    auto const refuse = [&](char const* rule, std::chrono::milliseconds got) {
-      throw Error{Errc::invalid_call, what, std::string{rule} + " (got " + std::to_string(got.count()) + " ms)"};
-    };
-    if (timeout.count() <= 0) refuse("the timeout must be above 0", timeout);
-    if (warn_after.count() < 0) refuse("warn_after must not be below 0", warn_after);
-  }
+  void validate(char const* what) const;
 };
 
 namespace detail {
@@ -46,3 +38,7 @@ void warn(WaitLimits const& limits, Text const& text) noexcept {
 
 }  // namespace detail
 }  // namespace raytrain
+
+#ifndef RAYTRAIN_COMPILED
+#include <raytrain/collective/wait_limits-inl.hpp>
+#endif

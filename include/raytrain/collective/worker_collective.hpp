@@ -40,9 +40,7 @@ class WorkerCollective : public detail::Operations<WorkerCollective> {
   [[nodiscard]] auto size() const noexcept -> WorldSize { return local_ ? local_->size() : other_->size(); }
 
   /// Whether the run was asked to stop, as of this rank's last operation; in a world of one, as of now.
-  [[nodiscard]] auto stop_agreed() const noexcept -> bool {
-    return local_ ? local_->stop_agreed() : other_->stop_agreed();
-  }
+  [[nodiscard]] auto stop_agreed() const noexcept -> bool;
 
   /// Whether arrays are in the memory of the worker's GPU; otherwise they are in the host's.
   [[nodiscard]] auto takes_device_arrays() const noexcept -> bool { return !local_ && other_->takes_device_arrays(); }
@@ -62,10 +60,7 @@ class WorkerCollective : public detail::Operations<WorkerCollective> {
  private:
   friend class detail::Operations<WorkerCollective>;
 
-  void run(detail::Task const& task) {
-    if (local_) return run_task(*local_, task);
-    other_->run(task);
-  }
+  void run(detail::Task const& task);
 
   std::optional<LocalCollective> local_;
   std::unique_ptr<detail::CollectiveModel> other_;
@@ -74,3 +69,7 @@ class WorkerCollective : public detail::Operations<WorkerCollective> {
 static_assert(Collective<WorkerCollective>);
 
 }  // namespace raytrain
+
+#ifndef RAYTRAIN_COMPILED
+#include <raytrain/collective/worker_collective-inl.hpp>
+#endif

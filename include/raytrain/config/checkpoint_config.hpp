@@ -5,8 +5,6 @@
 #include <optional>
 #include <string>
 
-#include <raytrain/core/error.hpp>
-
 namespace raytrain {
 
 /// Which end of a score is the better one.
@@ -30,13 +28,11 @@ struct CheckpointConfig {
   CheckpointMode mode = CheckpointMode::async;
 
   /// Errors: `invalid_config`, naming the field, its value and what to write instead.
-  void validate() const {
-    if (num_to_keep && *num_to_keep < 1) {
-      throw Error{Errc::invalid_config, "CheckpointConfig::num_to_keep",
-                  "must be at least 1 (got " + std::to_string(*num_to_keep) + ")",
-                  "leave it unset to keep every checkpoint"};
-    }
-  }
+  void validate() const;
 };
 
 }  // namespace raytrain
+
+#ifndef RAYTRAIN_COMPILED
+#include <raytrain/config/checkpoint_config-inl.hpp>
+#endif

@@ -4,9 +4,7 @@
 #include <concepts>
 #include <cstdint>
 #include <optional>
-#include <string>
 
-#include <raytrain/core/error.hpp>
 #include <raytrain/core/rank.hpp>
 #include <raytrain/core/reduction.hpp>
 
@@ -52,23 +50,13 @@ struct ScalingConfig {
   bool pin_cpus = false;  ///< Binds worker r to cores r * cpus ... of this process's cores, wrapping around.
 
   /// Errors: `invalid_config`, naming the field, its value and what to write instead.
-  void validate() const {
-    auto const workers = num_workers.value_or(1);
-    if (workers < 1 || workers > max_workers) {
-      throw Error{Errc::invalid_config, "ScalingConfig::num_workers",
-                  "must be from 1 to " + std::to_string(max_workers) + " (got " + std::to_string(workers) + ")",
-                  "write {.scaling = {.num_workers = 1}}"};
-    }
-    if (resources_per_worker.cpus < 0) {
-      throw Error{Errc::invalid_config, "ScalingConfig::resources_per_worker.cpus",
-                  "must not be negative (got " + std::to_string(resources_per_worker.cpus) + ")",
-                  "write 0 for an equal share of the cores"};
-    }
-  }
+  void validate() const;
 
-  [[nodiscard]] auto world_size() const noexcept -> WorldSize {
-    return {static_cast<std::uint32_t>(num_workers.value_or(1))};
-  }
+  [[nodiscard]] auto world_size() const noexcept -> WorldSize;
 };
 
 }  // namespace raytrain
+
+#ifndef RAYTRAIN_COMPILED
+#include <raytrain/config/scaling_config-inl.hpp>
+#endif

@@ -14,12 +14,12 @@ using Bytes = std::vector<std::byte>;
 /// Bytes that somebody else owns.
 using BytesView = std::span<std::byte const>;
 
-[[nodiscard]] inline auto bytes_of(std::string_view text) noexcept -> BytesView {
-  return std::as_bytes(std::span{text.data(), text.size()});
-}
+[[nodiscard]] auto bytes_of(std::string_view text) noexcept -> BytesView;
 
-[[nodiscard]] inline auto text_of(BytesView bytes) noexcept -> std::string_view {
-  return {reinterpret_cast<char const*>(bytes.data()), bytes.size()};
-}
+[[nodiscard]] auto text_of(BytesView bytes) noexcept -> std::string_view;
 
 }  // namespace raytrain
+
+#ifndef RAYTRAIN_COMPILED
+#include <raytrain/core/bytes-inl.hpp>
+#endif

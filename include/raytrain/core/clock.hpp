@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <algorithm>
 #include <chrono>
 
 namespace raytrain {
@@ -23,10 +22,7 @@ class Clock {
   /// Never goes back; for durations and deadlines.
   [[nodiscard]] virtual auto now() const noexcept -> TimePoint = 0;
   /// `duration` from now, but at most a year: a sum beyond what the clock can count would lie in the past.
-  [[nodiscard]] auto after(std::chrono::milliseconds duration) const noexcept -> TimePoint {
-    constexpr std::chrono::milliseconds year = std::chrono::hours{24 * 365};
-    return now() + std::min(duration, year);
-  }
+  [[nodiscard]] auto after(std::chrono::milliseconds duration) const noexcept -> TimePoint;
   /// The time of day; may jump. For timestamps only.
   [[nodiscard]] virtual auto wall_now() const noexcept -> WallTime = 0;
 };
@@ -39,3 +35,7 @@ class SystemClock final : public Clock {
 };
 
 }  // namespace raytrain
+
+#ifndef RAYTRAIN_COMPILED
+#include <raytrain/core/clock-inl.hpp>
+#endif

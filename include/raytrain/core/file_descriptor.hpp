@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <unistd.h>
-
 #include <utility>
 
 namespace raytrain {
@@ -13,13 +11,8 @@ class FileDescriptor {
   FileDescriptor() = default;
   explicit FileDescriptor(int value) noexcept : value_{value} {}
   FileDescriptor(FileDescriptor&& other) noexcept : value_{std::exchange(other.value_, -1)} {}
-  auto operator=(FileDescriptor&& other) noexcept -> FileDescriptor& {
-    std::swap(value_, other.value_);
-    return *this;
-  }
-  ~FileDescriptor() {
-    if (is_open()) ::close(value_);
-  }
+  auto operator=(FileDescriptor&& other) noexcept -> FileDescriptor&;
+  ~FileDescriptor();
 
   [[nodiscard]] auto is_open() const noexcept -> bool { return value_ >= 0; }
   [[nodiscard]] auto get() const noexcept -> int { return value_; }
@@ -29,3 +22,7 @@ class FileDescriptor {
 };
 
 }  // namespace raytrain
+
+#ifndef RAYTRAIN_COMPILED
+#include <raytrain/core/file_descriptor-inl.hpp>
+#endif

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <pthread.h>
-
-#include <atomic>
 #include <cstdint>
 
 namespace raytrain::detail {
@@ -12,10 +9,10 @@ namespace raytrain::detail {
 /// the child has a copy of it, and none of its threads.
 ///
 /// Threads: any.
-[[nodiscard]] inline auto fork_generation() noexcept -> std::uint32_t {
-  static std::atomic<std::uint32_t> generation = 0;
-  [[maybe_unused]] static int const registered = pthread_atfork(nullptr, nullptr, [] { ++generation; });
-  return generation.load(std::memory_order_relaxed);
-}
+[[nodiscard]] auto fork_generation() noexcept -> std::uint32_t;
 
 }  // namespace raytrain::detail
+
+#ifndef RAYTRAIN_COMPILED
+#include <raytrain/core/fork_generation-inl.hpp>
+#endif

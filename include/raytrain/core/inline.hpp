@@ -8,3 +8,10 @@
 #else
 #define RAYTRAIN_INLINE inline
 #endif
+
+/// The same for what needs LibTorch: a library of its own, which is there only where raytrain was built with LibTorch.
+#ifdef RAYTRAIN_COMPILED_TORCH
+#define RAYTRAIN_TORCH_INLINE
+#else
+#define RAYTRAIN_TORCH_INLINE inline
+#endif

@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <fcntl.h>
-#include <pthread.h>
-#include <unistd.h>
-
 #include <mutex>
 #include <set>
 #include <utility>
@@ -19,33 +15,15 @@ namespace raytrain::detail {
 class KeptFromForks {
  public:
   KeptFromForks() = default;
-  explicit KeptFromForks(int file) : file_{file} {
-    [[maybe_unused]] static int const registered = pthread_atfork(&lock, &unlock, &replace_in_child);
-    std::lock_guard const guard{mutex_};
-    files_.insert(file_);
-  }
+  explicit KeptFromForks(int file);
   KeptFromForks(KeptFromForks&& other) noexcept : file_{std::exchange(other.file_, -1)} {}
-  auto operator=(KeptFromForks&& other) noexcept -> KeptFromForks& {
-    std::swap(file_, other.file_);
-    return *this;
-  }
-  ~KeptFromForks() {
-    if (file_ < 0) return;
-    std::lock_guard const guard{mutex_};
-    files_.erase(files_.find(file_));
-  }
+  auto operator=(KeptFromForks&& other) noexcept -> KeptFromForks&;
+  ~KeptFromForks();
 
  private:
   static void lock() { mutex_.lock(); }
   static void unlock() { mutex_.unlock(); }
-  static void replace_in_child() {
-    auto const nothing = ::open("/dev/null", O_RDWR | O_CLOEXEC);
-    for (auto const file : files_) {
-      if (nothing < 0 || ::dup2(nothing, file) < 0) ::close(file);
-    }
-    if (nothing >= 0) ::close(nothing);
-    mutex_.unlock();
-  }
+  static void replace_in_child();
 
   static inline std::mutex mutex_;
   static inline std::multiset<int> files_;  // one number more than once, while what had it is exchanged
@@ -53,3 +31,7 @@ class KeptFromForks {
 };
 
 }  // namespace raytrain::detail
+
+#ifndef RAYTRAIN_COMPILED
+#include <raytrain/core/kept_from_forks-inl.hpp>
+#endif

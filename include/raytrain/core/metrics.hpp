@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <algorithm>
 #include <cmath>
 #include <concepts>
 #include <cstdint>
@@ -37,9 +36,7 @@ class Metrics {
   };
 
   Metrics() = default;
-  Metrics(std::initializer_list<Entry> entries) {
-    for (auto const& entry : entries) set(entry.name, entry.value);
-  }
+  Metrics(std::initializer_list<Entry> entries);
 
   /// Replaces the value of `name`, or appends it.
   ///
@@ -54,41 +51,18 @@ class Metrics {
   }
 
   /// Null if there is no metric of that name.
-  [[nodiscard]] auto find(std::string_view name) const noexcept -> MetricValue const* {
-    auto const* const entry = const_cast<Metrics*>(this)->find_entry(name);
-    return entry != nullptr ? &entry->value : nullptr;
-  }
+  [[nodiscard]] auto find(std::string_view name) const noexcept -> MetricValue const*;
 
   [[nodiscard]] auto contains(std::string_view name) const noexcept -> bool { return find(name) != nullptr; }
 
   /// Errors: `not_found` when there is no such metric, listing those that are there.
-  [[nodiscard]] auto at(std::string_view name) const -> MetricValue const& {
-    if (auto const* const value = find(name)) return *value;
-    throw Error{Errc::not_found, "metric '" + std::string{name} + "'", "is not among the reported ones: " + names(),
-                "name one of them, or add a field to the report"};
-  }
+  [[nodiscard]] auto at(std::string_view name) const -> MetricValue const&;
 
   /// The metric as a number; a bool counts as 0 or 1, and text is nothing.
-  [[nodiscard]] auto number(std::string_view name) const noexcept -> std::optional<double> {
-    auto const* const value = find(name);
-    if (value == nullptr) return std::nullopt;
-    return std::visit(
-        []<class T>(T const& v) -> std::optional<double> {
-          if constexpr (std::convertible_to<T, double>) {
-            return static_cast<double>(v);
-          } else {
-            return std::nullopt;
-          }
-        },
-        *value);
-  }
+  [[nodiscard]] auto number(std::string_view name) const noexcept -> std::optional<double>;
 
   /// "loss, accuracy", or "(none)".
-  [[nodiscard]] auto names() const -> std::string {
-    std::string text;
-    for (auto const& entry : entries_) text += (text.empty() ? "" : ", ") + entry.name;
-    return text.empty() ? "(none)" : text;
-  }
+  [[nodiscard]] auto names() const -> std::string;
 
   void reserve(std::size_t count) { entries_.reserve(count); }
   [[nodiscard]] auto size() const noexcept -> std::size_t { return entries_.size(); }
@@ -99,10 +73,7 @@ class Metrics {
   friend auto operator==(Metrics const&, Metrics const&) -> bool = default;
 
  private:
-  auto find_entry(std::string_view name) noexcept -> Entry* {
-    auto const found = std::ranges::find(entries_, name, &Entry::name);
-    return found == entries_.end() ? nullptr : &*found;
-  }
+  auto find_entry(std::string_view name) noexcept -> Entry*;
 
   template <class T>
   static auto to_value(std::string_view name, T&& value) -> MetricValue {
@@ -131,3 +102,7 @@ class Metrics {
 };
 
 }  // namespace raytrain
+
+#ifndef RAYTRAIN_COMPILED
+#include <raytrain/core/metrics-inl.hpp>
+#endif

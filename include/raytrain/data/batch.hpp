@@ -8,11 +8,7 @@
 #include <span>
 #include <string_view>
 
-#include <fmt/format.h>
-
-#include <raytrain/core/error.hpp>
 #include <raytrain/data/column.hpp>
-#include <raytrain/data/detail/gather_rows.hpp>
 #include <raytrain/data/shard_position.hpp>
 
 namespace raytrain {
@@ -68,21 +64,7 @@ class Batch {
   void gather(std::string_view column, std::span<std::byte> out) const { gather(find_column(columns_, column), out); }
 
   /// The same for one of this batch's `columns()`, looked up once.
-  void gather(Column const& column, std::span<std::byte> out) const {
-    auto const row_bytes = column.row_bytes();
-    if (out.size() != size_ * row_bytes) {
-      throw Error{Errc::invalid_call, fmt::format("gather column '{}'", column.name()),
-                  fmt::format("{} rows of {} bytes are {} bytes, the buffer has {}", size_, row_bytes,
-                              size_ * row_bytes, out.size()),
-                  "size it by Batch::size(): the last batch of an epoch may be smaller"};
-    }
-    auto const* const from = column.bytes().data();
-    if (rows_ == nullptr) {
-      std::memcpy(out.data(), from + first_ * row_bytes, out.size());
-    } else {
-      detail::gather_rows(from, row_bytes, {rows_, size_}, out.data());
-    }
-  }
+  void gather(Column const& column, std::span<std::byte> out) const;
 
  private:
   std::span<Column const> columns_;
@@ -93,3 +75,7 @@ class Batch {
 };
 
 }  // namespace raytrain
+
+#ifndef RAYTRAIN_COMPILED
+#include <raytrain/data/batch-inl.hpp>
+#endif

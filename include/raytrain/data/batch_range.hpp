@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
 #include <memory>
-#include <span>
 #include <utility>
 #include <vector>
 
@@ -41,15 +39,8 @@ class BatchRange {
     Iterator() = default;
     Iterator(BatchRange const* range, std::size_t index) noexcept : range_{range}, index_{index} {}
 
-    [[nodiscard]] auto operator*() const noexcept -> Batch {
-      auto const batch = (*range_)[index_];
-      *range_->position_ = batch.next_position();
-      return batch;
-    }
-    auto operator++() noexcept -> Iterator& {
-      ++index_;
-      return *this;
-    }
+    [[nodiscard]] auto operator*() const noexcept -> Batch;
+    auto operator++() noexcept -> Iterator&;
     void operator++(int) noexcept { ++index_; }
     friend auto operator==(Iterator const& it, std::default_sentinel_t) noexcept -> bool {
       return it.index_ == it.range_->size();
@@ -65,25 +56,14 @@ class BatchRange {
              std::shared_ptr<ShardPosition> position) noexcept
       : dataset_{std::move(dataset)}, cut_{cut}, order_{std::move(order)}, position_{std::move(position)} {}
 
-  [[nodiscard]] auto size() const noexcept -> std::size_t {
-    return static_cast<std::size_t>((cut_.end - cut_.begin + cut_.step - 1) / cut_.step);
-  }
+  [[nodiscard]] auto size() const noexcept -> std::size_t;
   [[nodiscard]] auto empty() const noexcept -> bool { return size() == 0; }
 
   [[nodiscard]] auto begin() const noexcept -> Iterator { return {this, 0}; }
   [[nodiscard]] auto end() const noexcept -> std::default_sentinel_t { return {}; }
 
   /// Batch `index`, below `size()`, without moving the shard's position.
-  [[nodiscard]] auto operator[](std::size_t index) const noexcept -> Batch {
-    auto const global_first = cut_.begin + index * cut_.step;
-    auto const global_size = std::min(cut_.step, cut_.end - global_first);
-    auto const size = static_cast<std::size_t>(global_size / cut_.world_size.value);
-    auto const first = global_first + cut_.rank.value * size;
-    auto const last = index + 1 == this->size();
-    auto const next = last ? ShardPosition{cut_.epoch + 1, 0} : ShardPosition{cut_.epoch, global_first + global_size};
-    if (order_ == nullptr) return {dataset_.columns(), first, size, next};
-    return {dataset_.columns(), std::span{*order_}.subspan(first, size), next};
-  }
+  [[nodiscard]] auto operator[](std::size_t index) const noexcept -> Batch;
 
  private:
   Dataset dataset_;
@@ -93,3 +73,7 @@ class BatchRange {
 };
 
 }  // namespace raytrain
+
+#ifndef RAYTRAIN_COMPILED
+#include <raytrain/data/batch_range-inl.hpp>
+#endif

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <limits>
 #include <memory>
 #include <span>
 #include <string>
@@ -55,20 +54,7 @@ class Column {
   /// `rows` rows that start at `first`, in this machine's byte order, aligned for the element type.
   ///
   /// Errors: `invalid_data` when the name is empty or an extent is 0.
-  Column(ColumnFormat format, std::shared_ptr<std::byte const> first, std::size_t rows)
-      : format_{std::move(format)}, rows_{rows}, data_{std::move(first)} {
-    if (format_.name.empty()) {
-      throw Error{Errc::invalid_data, "column", "its name is empty", "name it, for instance \"label\""};
-    }
-    for (auto const extent : format_.row_shape) {
-      if (extent == 0 || row_values_ > std::numeric_limits<std::size_t>::max() / 8 / extent) {
-        throw Error{Errc::invalid_data, "column '" + format_.name + "'",
-                    "no row can have the shape " + shape_text() + (extent == 0 ? ": it is empty" : ": it is too large"),
-                    "write {} for one value per row"};
-      }
-      row_values_ *= extent;
-    }
-  }
+  Column(ColumnFormat format, std::shared_ptr<std::byte const> first, std::size_t rows);
 
   [[nodiscard]] auto name() const noexcept -> std::string const& { return format_.name; }
   [[nodiscard]] auto type() const noexcept -> ElementType { return format_.type; }
@@ -88,35 +74,19 @@ class Column {
   }
 
   /// Errors: `invalid_data` when the column holds another type, saying which.
-  void check_type(ElementType wanted) const {
-    if (wanted == format_.type) return;
-    throw Error{Errc::invalid_data, fmt::format("column '{}' as {}", format_.name, to_string(wanted)),
-                fmt::format("it holds {} of row shape {}", to_string(format_.type), shape_text()),
-                fmt::format("ask for {}, or convert it before it goes into the dataset", to_string(format_.type))};
-  }
+  void check_type(ElementType wanted) const;
 
   /// The same rows under another name.
-  [[nodiscard]] auto named(std::string name) const -> Column {
-    return {ColumnFormat{std::move(name), format_.type, format_.row_shape}, data_, rows_};
-  }
+  [[nodiscard]] auto named(std::string name) const -> Column;
 
   /// Rows `first` to `last`, the latter not included; both at most `rows()`, in this order.
-  [[nodiscard]] auto slice(std::size_t first, std::size_t last) const -> Column {
-    auto part = *this;
-    part.rows_ = last - first;
-    part.data_ = {data_, data_.get() + first * row_bytes()};
-    return part;
-  }
+  [[nodiscard]] auto slice(std::size_t first, std::size_t last) const -> Column;
 
   /// "image (uint8, 28 x 28)".
-  [[nodiscard]] auto describe() const -> std::string {
-    return fmt::format("{} ({}, {})", format_.name, to_string(format_.type), shape_text());
-  }
+  [[nodiscard]] auto describe() const -> std::string;
 
  private:
-  [[nodiscard]] auto shape_text() const -> std::string {
-    return format_.row_shape.empty() ? "scalar" : fmt::format("{}", fmt::join(format_.row_shape, " x "));
-  }
+  [[nodiscard]] auto shape_text() const -> std::string;
 
   ColumnFormat format_;
   std::size_t row_values_ = 1;
@@ -125,13 +95,10 @@ class Column {
 };
 
 /// Errors: `not_found` when there is no column of that name, listing those that there are.
-[[nodiscard]] inline auto find_column(std::span<Column const> columns, std::string_view name) -> Column const& {
-  auto const found = std::ranges::find(columns, name, &Column::name);
-  if (found != columns.end()) return *found;
-  std::string present;
-  for (auto const& column : columns) present += (present.empty() ? "" : ", ") + column.describe();
-  throw Error{Errc::not_found, fmt::format("column '{}'", name),
-              "is not in the dataset, which has " + (present.empty() ? "none" : present), "name one of them"};
-}
+[[nodiscard]] auto find_column(std::span<Column const> columns, std::string_view name) -> Column const&;
 
 }  // namespace raytrain
+
+#ifndef RAYTRAIN_COMPILED
+#include <raytrain/data/column-inl.hpp>
+#endif

@@ -21,14 +21,7 @@ class BackgroundThread {
   BackgroundThread() : thread_{[this]() noexcept { work(); }} {}
   BackgroundThread(BackgroundThread const&) = delete;
   auto operator=(BackgroundThread const&) -> BackgroundThread& = delete;
-  ~BackgroundThread() {
-    {
-      std::lock_guard const lock{mutex_};
-      ending_ = true;
-    }
-    changed_.notify_one();
-    thread_.join();
-  }
+  ~BackgroundThread();
 
   void post(std::function<void()> job) { add(jobs_, std::move(job)); }
 
@@ -40,28 +33,9 @@ class BackgroundThread {
   using Jobs = std::deque<std::function<void()>>;
   static constexpr std::size_t most_later = 4;
 
-  void add(Jobs& jobs, std::function<void()> job) {
-    {
-      std::lock_guard const lock{mutex_};
-      jobs.push_back(std::move(job));
-    }
-    changed_.notify_one();
-  }
+  void add(Jobs& jobs, std::function<void()> job);
 
-  void work() {
-    std::unique_lock lock{mutex_};
-    while (true) {
-      changed_.wait(lock, [this] { return ending_ || !jobs_.empty() || !later_.empty(); });
-      auto& jobs = jobs_.empty() || later_.size() > most_later ? later_ : jobs_;
-      if (jobs.empty()) return;
-      auto job = std::move(jobs.front());
-      jobs.pop_front();
-      lock.unlock();
-      job();
-      job = nullptr;  // what it holds may post from its destructor
-      lock.lock();
-    }
-  }
+  void work();
 
   std::mutex mutex_;
   std::condition_variable changed_;
@@ -72,3 +46,7 @@ class BackgroundThread {
 };
 
 }  // namespace raytrain
+
+#ifndef RAYTRAIN_COMPILED
+#include <raytrain/exec/background_thread-inl.hpp>
+#endif

@@ -16,7 +16,6 @@
 #include <asio/io_context.hpp>
 
 #include <raytrain/core/clock.hpp>
-#include <raytrain/core/error.hpp>
 #include <raytrain/exec/detail/alarm_clock.hpp>
 
 namespace raytrain {
@@ -61,9 +60,7 @@ class Executor {
 
   /// Starts a coroutine that is cancelled through `slot`, and calls `on_end` with what it threw. For `Scope`.
   void start(asio::awaitable<void> coroutine, asio::cancellation_slot slot,
-             std::function<void(std::exception_ptr)> on_end) {
-    asio::co_spawn(context_, std::move(coroutine), asio::bind_cancellation_slot(slot, std::move(on_end)));
-  }
+             std::function<void(std::exception_ptr)> on_end);
 
  private:
   template <class T>
@@ -72,26 +69,7 @@ class Executor {
     result.emplace(std::move(value));
   }
 
-  void drive(asio::awaitable<void> main) {
-    if (running_.exchange(true)) {
-      throw Error{Errc::invalid_call, "Executor::run", "this executor runs already",
-                  "spawn further coroutines in a Scope"};
-    }
-    std::exception_ptr failure;
-    bool done = false;
-    context_.restart();
-    asio::cancellation_slot const never_cancelled;
-    start(std::move(main), never_cancelled, [&failure, &done](std::exception_ptr thrown) {
-      failure = std::move(thrown);
-      done = true;
-    });
-    while (!done) {
-      context_.run_one();
-      wake_ups_.fetch_add(1, std::memory_order_relaxed);
-    }
-    running_ = false;
-    if (failure) std::rethrow_exception(failure);
-  }
+  void drive(asio::awaitable<void> main);
 
   Clock& clock_;
   detail::AlarmClock* alarm_clock_;
@@ -101,3 +79,7 @@ class Executor {
 };
 
 }  // namespace raytrain
+
+#ifndef RAYTRAIN_COMPILED
+#include <raytrain/exec/executor-inl.hpp>
+#endif

@@ -4,7 +4,6 @@
 #include <cassert>
 #include <exception>
 #include <list>
-#include <system_error>
 #include <utility>
 
 #include <asio/awaitable.hpp>
@@ -30,18 +29,10 @@ class Scope {
   explicit Scope(Executor& executor) : executor_{executor}, child_ended_{executor.context()} {}
   Scope(Scope const&) = delete;
   auto operator=(Scope const&) -> Scope& = delete;
-  ~Scope() {
-    assert(children_.empty() && "a Scope must be joined before it is destroyed");
-    if (!children_.empty()) std::terminate();
-  }
+  ~Scope();
 
   /// Starts a child: at once on the executor's thread, up to where it waits. In a cancelled scope it is not started.
-  void spawn(asio::awaitable<void> child) {
-    if (cancelled_) return;
-    auto const signal = children_.emplace(children_.end());
-    executor_.start(run_child(std::move(child)), signal->slot(),
-                    [this, signal](std::exception_ptr failure) { child_ended(signal, std::move(failure)); });
-  }
+  void spawn(asio::awaitable<void> child);
 
   /// Waits until every child has ended, those too that are spawned meanwhile, and throws what the first failing one
   /// threw.
@@ -58,10 +49,7 @@ class Scope {
   }
 
   /// Idempotent.
-  void cancel() {
-    if (std::exchange(cancelled_, true)) return;
-    for (auto& signal : children_) signal.emit(asio::cancellation_type::terminal);
-  }
+  void cancel();
 
  private:
   using Children = std::list<asio::cancellation_signal>;
@@ -72,24 +60,9 @@ class Scope {
     co_await std::move(child);
   }
 
-  void child_ended(Children::iterator signal, std::exception_ptr failure) {
-    children_.erase(signal);
-    if (failure && !(cancelled_ && is_cancellation(failure))) {
-      if (!failure_) failure_ = std::move(failure);
-      cancel();
-    }
-    if (children_.empty()) child_ended_.notify();
-  }
+  void child_ended(Children::iterator signal, std::exception_ptr failure);
 
-  static auto is_cancellation(std::exception_ptr const& failure) -> bool {
-    try {
-      std::rethrow_exception(failure);
-    } catch (std::system_error const& error) {
-      return error.code() == asio::error::operation_aborted;
-    } catch (...) {
-      return false;
-    }
-  }
+  static auto is_cancellation(std::exception_ptr const& failure) -> bool;
 
   Executor& executor_;
   detail::Event child_ended_;
@@ -99,3 +72,7 @@ class Scope {
 };
 
 }  // namespace raytrain
+
+#ifndef RAYTRAIN_COMPILED
+#include <raytrain/exec/scope-inl.hpp>
+#endif

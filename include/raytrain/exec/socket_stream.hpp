@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <sys/socket.h>
 
 #include <cerrno>
@@ -39,15 +37,7 @@ namespace raytrain {
 class SocketStream {
  public:
   /// Takes over a stream socket that is connected, or that `connect` connects.
-  SocketStream(Executor& executor, int domain, int descriptor, std::string peer)
-      : socket_{executor.context()}, peer_{std::move(peer)} {
-    if (domain == AF_INET) {
-      int const on = 1;  // A message leaves at once instead of waiting for the answer to the one before.
-      ::setsockopt(descriptor, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    }
-    socket_.assign(asio::generic::stream_protocol{domain, 0}, descriptor);
-    kept_ = detail::KeptFromForks{descriptor};
-  }
+  SocketStream(Executor& executor, int domain, int descriptor, std::string peer);
 
   /// Who is at the other end, for people.
   [[nodiscard]] auto peer() const noexcept -> std::string const& { return peer_; }
@@ -78,23 +68,13 @@ class SocketStream {
   /// is broken.
   ///
   /// Threads: any, while none other writes or closes.
-  [[nodiscard]] auto try_write(BytesView bytes) noexcept -> std::size_t {
-    auto const count = ::send(socket_.native_handle(), bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
-    return count > 0 ? static_cast<std::size_t>(count) : 0;
-  }
+  [[nodiscard]] auto try_write(BytesView bytes) noexcept -> std::size_t;
 
   /// The other end reads what has been written, and then an end.
-  void end_writing() noexcept {
-    std::error_code ignored;
-    socket_.shutdown(asio::socket_base::shutdown_send, ignored);
-  }
+  void end_writing() noexcept;
 
   /// Idempotent.
-  void close() noexcept {
-    kept_ = {};  // first: the number may be given anew at once
-    std::error_code ignored;
-    socket_.close(ignored);
-  }
+  void close() noexcept;
 
   /// Has no deadline of its own: see `finish_by`. `from` is the address of this end, port 0 for one that is free.
   [[nodiscard("co_await the result")]] static auto connect(Executor& executor, SocketAddress address,
@@ -121,3 +101,7 @@ class SocketStream {
 };
 
 }  // namespace raytrain
+
+#ifndef RAYTRAIN_COMPILED
+#include <raytrain/exec/socket_stream-inl.hpp>
+#endif

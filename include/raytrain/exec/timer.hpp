@@ -2,9 +2,7 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <optional>
-#include <system_error>
 
 #include <asio/awaitable.hpp>
 #include <asio/steady_timer.hpp>
@@ -45,35 +43,16 @@ class Timer {
   }
 
   /// Ends a wait; without one it has no effect.
-  void cancel() {
-    cancelled_ = true;
-    due_.notify();
-  }
+  void cancel();
 
  private:
   /// What will tell of the deadline, for as long as somebody waits for it.
   class Armed {
    public:
-    Armed(Timer& timer, Clock::TimePoint deadline) : timer_{timer} {
-      std::function<void()> ring = [due = timer.due_] { due.notify(); };
-      if (auto* const clock = timer.executor_.alarm_clock()) {
-        alarm_ = clock->set_alarm(deadline, std::move(ring));
-        return;
-      }
-      timer.timer_.expires_after(deadline - timer.executor_.clock().now());
-      timer.timer_.async_wait([ring = std::move(ring)](std::error_code error) {
-        if (!error) ring();
-      });
-    }
+    Armed(Timer& timer, Clock::TimePoint deadline);
     Armed(Armed const&) = delete;
     auto operator=(Armed const&) -> Armed& = delete;
-    ~Armed() {
-      if (alarm_) {
-        timer_.executor_.alarm_clock()->drop_alarm(*alarm_);
-      } else {
-        timer_.timer_.cancel();
-      }
-    }
+    ~Armed();
 
    private:
     Timer& timer_;
@@ -87,3 +66,7 @@ class Timer {
 };
 
 }  // namespace raytrain
+
+#ifndef RAYTRAIN_COMPILED
+#include <raytrain/exec/timer-inl.hpp>
+#endif

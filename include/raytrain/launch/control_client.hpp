@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
-#include <cstdint>
-#include <exception>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -14,13 +12,10 @@
 #include <string>
 #include <system_error>
 #include <thread>
-#include <utility>
-#include <variant>
 #include <vector>
 
 #include <raytrain/core/bytes.hpp>
 #include <raytrain/core/clock.hpp>
-#include <raytrain/core/error.hpp>
 #include <raytrain/core/rank.hpp>
 #include <raytrain/exec/channel.hpp>
 #include <raytrain/exec/deadline.hpp>
@@ -34,7 +29,6 @@
 #include <raytrain/launch/detail/control_outbox.hpp>
 #include <raytrain/launch/detail/handshake.hpp>
 #include <raytrain/launch/run_token.hpp>
-#include <raytrain/message/codec.hpp>
 #include <raytrain/message/message.hpp>
 
 namespace raytrain {
@@ -68,12 +62,7 @@ class ControlClient {
   /// Errors: `timed_out` or `io`, naming each address and what came of it; `bad_message` for a server of another
   ///         protocol version; `invalid_config` for what is no address, and when the server has no such rank or has
   ///         it already.
-  ControlClient(Options options, Events events) : options_{std::move(options)}, events_{std::move(events)} {
-    for (auto const& text : options_.addresses) targets_.push_back({SocketAddress{text}, {}});
-    std::ranges::stable_partition(targets_, [](Target const& target) { return target.address.is_unix(); });
-    executor_.run(connect());
-    thread_ = std::thread{[this] { executor_.run(serve()); }};
-  }
+  ControlClient(Options options, Events events);
   ControlClient(ControlClient const&) = delete;
   auto operator=(ControlClient const&) -> ControlClient& = delete;
   ~ControlClient() { close(); }
@@ -82,26 +71,13 @@ class ControlClient {
   /// Inside an event it does not wait. Messages arrive in the order in which one thread sent them.
   ///
   /// Errors: as `encode`.
-  auto send(Message const& message) -> bool {
-    auto frame = std::make_shared<Bytes const>(encode(message));
-    if (executor_.runs_here()) return outbox_.push(std::move(frame));
-    return outbox_.push_when_below(options_.max_unwritten_bytes, std::move(frame));
-  }
+  auto send(Message const& message) -> bool;
 
   /// Writes what was sent, says goodbye, and waits until the server has read it all; at most `flush_limit`, after
   /// which the server may have lost this rank. Idempotent.
   ///
   /// Errors: `invalid_call` inside an event, which would wait for itself.
-  void close() {
-    if (executor_.runs_here()) {
-      throw Error{Errc::invalid_call, "ControlClient::close", "called inside an event, for whose end it would wait",
-                  "close it on another thread"};
-    }
-    std::lock_guard const lock{close_mutex_};
-    if (!thread_.joinable()) return;
-    close_asked_.close();
-    thread_.join();
-  }
+  void close();
 
  private:
   using TimePoint = Clock::TimePoint;
@@ -111,10 +87,7 @@ class ControlClient {
     std::string outcome;  ///< What came of the last attempt.
     bool timed_out = false;
 
-    void timeout(std::string text) {
-      outcome = std::move(text);
-      timed_out = true;
-    }
+    void timeout(std::string text);
   };
 
   [[nodiscard]] auto now() const -> TimePoint { return executor_.clock().now(); }
@@ -194,40 +167,11 @@ class ControlClient {
     co_return false;
   }
 
-  void refuse_unless_accepted(detail::HandshakeView const& answer) const {
-    switch (static_cast<detail::HandshakeStatus>(answer.number)) {
-      case detail::HandshakeStatus::accepted: return;
-      case detail::HandshakeStatus::no_such_rank:
-        throw Error{Errc::invalid_config, attempted(), "the controller has no such rank",
-                    "start as many workers as it expects, with ranks from 0"};
-      case detail::HandshakeStatus::rank_taken:
-        throw Error{Errc::invalid_config, attempted(), "the controller has or had a worker of this rank already",
-                    "give each worker a rank of its own, and start it once"};
-      case detail::HandshakeStatus::other_version: break;
-    }
-    throw Error{Errc::bad_message, attempted(),
-                "the controller has protocol version " + std::to_string(answer.version) + ", and this side has " +
-                    std::to_string(protocol_version),
-                "run the same build on every host"};
-  }
+  void refuse_unless_accepted(detail::HandshakeView const& answer) const;
 
-  [[nodiscard]] auto attempted() const -> std::string {
-    return "connecting rank " + std::to_string(options_.rank.value) + " to its controller";
-  }
+  [[nodiscard]] auto attempted() const -> std::string;
 
-  [[noreturn]] void throw_not_connected() const {
-    std::string outcomes;
-    for (auto const& target : targets_) {
-      outcomes += (outcomes.empty() ? "" : ", ") + target.address.text() + " (" + target.outcome + ')';
-    }
-    auto const timed_out = std::ranges::any_of(targets_, &Target::timed_out);
-    throw Error{timed_out ? Errc::timed_out : Errc::io, attempted(),
-                targets_.empty()
-                    ? "no address is given"
-                    : "no success within " + std::to_string(options_.connect_limit.count()) + " ms at " + outcomes,
-                "see whether the controller still runs and expects this rank, and whether this host may connect to "
-                "that address and port"};
-  }
+  [[noreturn]] void throw_not_connected() const;
 
   auto serve() -> asio::awaitable<void> {
     Scope talk{executor_};
@@ -270,14 +214,7 @@ class ControlClient {
   }
 
   /// What has come so far; true after a goodbye.
-  auto take(detail::ControlFrames& frames) -> bool {
-    while (auto item = frames.next()) {
-      if (std::holds_alternative<detail::Goodbye>(*item)) return true;
-      auto* const message = std::get_if<Message>(&*item);
-      if (message != nullptr && !closing_) events_.on_message(std::move(*message));
-    }
-    return false;
-  }
+  auto take(detail::ControlFrames& frames) -> bool;
 
   /// Sends heartbeats, and ends a connection over which none comes.
   auto watch_heartbeats() -> asio::awaitable<void> {
@@ -326,3 +263,7 @@ class ControlClient {
 };
 
 }  // namespace raytrain
+
+#ifndef RAYTRAIN_COMPILED
+#include <raytrain/launch/control_client-inl.hpp>
+#endif

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <exception>
 #include <functional>
 #include <list>
 #include <memory>
@@ -20,7 +18,6 @@
 
 #include <raytrain/core/bytes.hpp>
 #include <raytrain/core/clock.hpp>
-#include <raytrain/core/error.hpp>
 #include <raytrain/core/rank.hpp>
 #include <raytrain/exec/channel.hpp>
 #include <raytrain/exec/deadline.hpp>
@@ -35,9 +32,7 @@
 #include <raytrain/launch/detail/control_session.hpp>
 #include <raytrain/launch/detail/handshake.hpp>
 #include <raytrain/launch/detail/stranger_log.hpp>
-#include <raytrain/launch/host.hpp>
 #include <raytrain/launch/run_token.hpp>
-#include <raytrain/message/codec.hpp>
 #include <raytrain/message/message.hpp>
 
 namespace raytrain {
@@ -84,24 +79,7 @@ class ControlServer {
   /// Listens when it returns.
   ///
   /// Errors: `invalid_config`; `io` when it cannot listen at the address or port.
-  ControlServer(Options options, Events events)
-      : options_{std::move(options)}, events_{std::move(events)}, strangers_told_{events_.on_stranger} {
-    check_options();
-    if (options_.unix_socket_too) {
-      listeners_.push_back(std::make_unique<SocketListener>(executor_));
-      addresses_.push_back(listeners_.back()->address().text());
-    }
-    auto const listen_ip = options_.interface_address.empty() ? "0.0.0.0" : options_.interface_address;
-    SocketAddress const wanted{"tcp:" + listen_ip + ':' + std::to_string(options_.port)};
-    listeners_.push_back(std::make_unique<SocketListener>(executor_, wanted));
-    auto const shown_ip = options_.interface_address.empty() ? this_host().node_ip : options_.interface_address;
-    addresses_.push_back("tcp:" + shown_ip + ':' + std::to_string(listeners_.back()->address().port()));
-    for (auto rank = options_.first_rank.value; rank < options_.world.value; ++rank) {
-      peers_.push_back(std::make_unique<Peer>(executor_, Rank{rank}));
-    }
-    awaited_ = peers_.size();
-    thread_ = std::thread{[this] { executor_.run(serve()); }};
-  }
+  ControlServer(Options options, Events events);
   ControlServer(ControlServer const&) = delete;
   auto operator=(ControlServer const&) -> ControlServer& = delete;
   ~ControlServer() { close(); }
@@ -113,44 +91,21 @@ class ControlServer {
   /// Never waits. Before the rank has connected the message is kept for it; for a lost one it is dropped.
   ///
   /// Errors: `invalid_call` for a rank that does not connect; as `encode`.
-  void tell(Rank rank, Message const& message) {
-    if (rank < options_.first_rank || rank.value >= options_.world.value) {
-      throw Error{Errc::invalid_call, "ControlServer::tell",
-                  "rank " + std::to_string(rank.value) + " is none of " + std::to_string(options_.first_rank.value) +
-                      " to " + std::to_string(options_.world.value - 1)};
-    }
-    push(peer_of(rank), std::make_shared<Bytes const>(encode(message)));
-  }
+  void tell(Rank rank, Message const& message);
 
   /// `tell` for each rank, encoded once.
-  void tell_all(Message const& message) {
-    auto const frame = std::make_shared<Bytes const>(encode(message));
-    for (auto& peer : peers_) push(*peer, frame);
-  }
+  void tell_all(Message const& message);
 
   /// As `tell_all`, for much at once: waits while more than 1 MiB is unwritten for a rank, connected or not.
   ///
   /// Threads: not inside an event, which would wait for itself.
-  void tell_all_patiently(Message const& message) {
-    auto const frame = std::make_shared<Bytes const>(encode(message));
-    auto const limit = std::min(patient_bytes, options_.max_unwritten_bytes / 2);
-    for (auto& peer : peers_) peer->outbox.push_when_below(limit, frame);
-  }
+  void tell_all_patiently(Message const& message);
 
   /// Writes what was told, says goodbye to every rank, and ends; at most `flush_limit` are waited for. What ranks send
   /// meanwhile is dropped. Idempotent.
   ///
   /// Errors: `invalid_call` inside an event, which would wait for itself.
-  void close() {
-    if (executor_.runs_here()) {
-      throw Error{Errc::invalid_call, "ControlServer::close", "called inside an event, for whose end it would wait",
-                  "close it on another thread"};
-    }
-    std::lock_guard const lock{close_mutex_};
-    if (!thread_.joinable()) return;
-    overfull_.close();
-    thread_.join();
-  }
+  void close();
 
  private:
   using TimePoint = Clock::TimePoint;
@@ -163,16 +118,9 @@ class ControlServer {
           retry{executor} {}
 
     /// The first reason counts. Ends whatever the connection waits for.
-    void end(std::string reason) {
-      if (why.empty()) why = std::move(reason);
-      close();
-      retry.cancel();
-    }
+    void end(std::string reason);
 
-    void close() {
-      if (outbox != nullptr) outbox->close();
-      stream.close();
-    }
+    void close();
 
     SocketStream stream;
     detail::ControlSession session;
@@ -194,34 +142,11 @@ class ControlServer {
     bool awaited = true;  ///< It may still connect: it has not, and is not lost.
   };
 
-  void check_options() const {
-    auto const refuse = [](std::string const& field, std::string const& happened) {
-      throw Error{Errc::invalid_config, "ControlServer::Options::" + field, happened};
-    };
-    if (options_.world.value == 0) refuse("world", "must be at least 1 (got 0)");
-    if (options_.first_rank.value >= options_.world.value) {
-      refuse("first_rank", "must be below the world's size, " + std::to_string(options_.world.value) + " (got " +
-                               std::to_string(options_.first_rank.value) + ")");
-    }
-    if (options_.max_strangers == 0) refuse("max_strangers", "must be at least 1 (got 0)");
-    if (options_.heartbeat_interval <= std::chrono::milliseconds{0}) {
-      refuse("heartbeat_interval",
-             "must be positive (got " + std::to_string(options_.heartbeat_interval.count()) + " ms)");
-    }
-    if (options_.silence_limit <= options_.heartbeat_interval) {
-      refuse("silence_limit", "must be longer than heartbeat_interval, " +
-                                  std::to_string(options_.heartbeat_interval.count()) + " ms (got " +
-                                  std::to_string(options_.silence_limit.count()) + " ms)");
-    }
-  }
+  void check_options() const;
 
   [[nodiscard]] auto peer_of(Rank rank) -> Peer& { return *peers_[rank.value - options_.first_rank.value]; }
 
-  void push(Peer& peer, detail::ControlOutbox::Frame frame) {
-    if (!peer.outbox.push(std::move(frame)) || peer.outbox.bytes() <= options_.max_unwritten_bytes) return;
-    peer.outbox.close();
-    overfull_.push(peer.rank);
-  }
+  void push(Peer& peer, detail::ControlOutbox::Frame frame);
 
   [[nodiscard]] auto now() const -> TimePoint { return executor_.clock().now(); }
 
@@ -270,14 +195,7 @@ class ControlServer {
   }
 
   /// A rank says hello and proves itself at once, so that who has waited longest is the least likely to be one.
-  void drop_stranger() {
-    auto const silent =
-        std::ranges::find_if(strangers_, [](Connection const* it) { return !it->session.has_challenged(); });
-    auto const chosen = silent == strangers_.end() ? strangers_.begin() : silent;
-    auto* const connection = *chosen;
-    strangers_.erase(chosen);
-    connection->end("did not end the handshake, and made way for others");
-  }
+  void drop_stranger();
 
   /// One connection from its beginning to its end.
   auto attend(SocketStream stream) -> asio::awaitable<void> {
@@ -333,9 +251,7 @@ class ControlServer {
     }
   }
 
-  auto deliver(Connection& connection, Message& message) -> bool {
-    return closing_ || events_.on_message(*connection.rank, message);
-  }
+  auto deliver(Connection& connection, Message& message) -> bool;
 
   auto deliver_later(Connection& connection, Message& message) -> asio::awaitable<void> {
     connection.held = true;
@@ -368,10 +284,7 @@ class ControlServer {
     writer.spawn(peer.outbox.write_to(connection.stream));
   }
 
-  void stop_awaiting(Peer& peer) {
-    peer.awaited = false;
-    if (--awaited_ == 0) accepting_.cancel();
-  }
+  void stop_awaiting(Peer& peer);
 
   auto refuse(Connection& connection, detail::Refusal const& refusal) -> asio::awaitable<void> {
     if (refusal.answer) {
@@ -381,31 +294,12 @@ class ControlServer {
     connection.end(refusal.text);
   }
 
-  void settle(Connection& connection) {
-    if (!connection.rank) {
-      strangers_.remove(&connection);
-      if (!closing_) strangers_told_.tell(connection.stream.peer() + ' ' + connection.why);
-      return;
-    }
-    peer_of(*connection.rank).connection = nullptr;
-    if (!connection.said_goodbye) tell_lost(*connection.rank, connection.why);
-  }
+  void settle(Connection& connection);
 
-  void tell_lost(Rank rank, std::string why) {
-    if (!closing_ && events_.on_lost) events_.on_lost(rank, "its connection " + std::move(why));
-  }
+  void tell_lost(Rank rank, std::string why);
 
   /// A rank for which too much waits.
-  void lose(Peer& peer) {
-    auto const why = "was given up: more than " + std::to_string(options_.max_unwritten_bytes) +
-                     " bytes wait for it, which its process does not read";
-    if (peer.connection != nullptr) {
-      peer.connection->end(why);
-    } else if (peer.awaited) {
-      stop_awaiting(peer);
-      tell_lost(peer.rank, why);
-    }
-  }
+  void lose(Peer& peer);
 
   /// Sends heartbeats, and ends connections that say nothing.
   auto watch_heartbeats() -> asio::awaitable<void> {
@@ -465,3 +359,7 @@ class ControlServer {
 };
 
 }  // namespace raytrain
+
+#ifndef RAYTRAIN_COMPILED
+#include <raytrain/launch/control_server-inl.hpp>
+#endif

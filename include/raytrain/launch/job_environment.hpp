@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cstdint>
 #include <cstdlib>
 #include <optional>
 #include <string>
@@ -23,33 +22,13 @@ inline constexpr char const* srun_name = "Slurm's srun";
 ///
 /// Source: variables that Open MPI, MPICH (PMI) and Slurm document for what they start. In a batch script Slurm sets
 ///         those of the allocation but not those of a step, so that a program there is no rank.
-[[nodiscard]] inline auto job_environment() -> std::optional<JobEnvironment> {
-  struct Known {
-    char const* rank;
-    char const* size;
-    char const* launcher;
-  };
-  constexpr Known launchers[] = {
-      {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "Open MPI's mpirun"},
-      {"PMI_RANK", "PMI_SIZE", "an MPI launcher (PMI)"},  // before Slurm, by which it may have started its daemons
-      {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", srun_name},
-  };
-  for (auto const& known : launchers) {
-    auto const* const rank = std::getenv(known.rank);
-    auto const* const size = std::getenv(known.size);
-    if (rank == nullptr || size == nullptr) continue;
-    auto const place = std::strtoul(rank, nullptr, 10);
-    auto const count = std::strtoul(size, nullptr, 10);
-    if (count < 1 || count > UINT32_MAX || place >= count) continue;
-    return JobEnvironment{known.launcher, {static_cast<std::uint32_t>(place)}, {static_cast<std::uint32_t>(count)}};
-  }
-  return std::nullopt;
-}
+[[nodiscard]] auto job_environment() -> std::optional<JobEnvironment>;
 
 /// Whether this process is the one to print what `fit()` returns: rank 0 of its job, or of no job.
-[[nodiscard]] inline auto is_first_of_job() -> bool {
-  auto const job = job_environment();
-  return !job || job->rank == Rank{0};
-}
+[[nodiscard]] auto is_first_of_job() -> bool;
 
 }  // namespace raytrain
+
+#ifndef RAYTRAIN_COMPILED
+#include <raytrain/launch/job_environment-inl.hpp>
+#endif

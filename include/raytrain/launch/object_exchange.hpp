@@ -17,9 +17,7 @@
 namespace raytrain::detail {
 
 /// As the collectives carry them.
-inline auto as_elements(Bytes& bytes) noexcept -> std::span<std::uint8_t> {
-  return {reinterpret_cast<std::uint8_t*>(bytes.data()), bytes.size()};
-}
+auto as_elements(Bytes& bytes) noexcept -> std::span<std::uint8_t>;
 
 /// Root's value, on every rank. Two operations: its size, its bytes.
 template <Transferable T, Collective C>
@@ -55,3 +53,7 @@ template <Transferable T, Collective C>
 }
 
 }  // namespace raytrain::detail
+
+#ifndef RAYTRAIN_COMPILED
+#include <raytrain/launch/object_exchange-inl.hpp>
+#endif

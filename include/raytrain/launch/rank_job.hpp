@@ -8,9 +8,7 @@
 #include <vector>
 
 #include <raytrain/config/scaling_config.hpp>
-#include <raytrain/core/error.hpp>
 #include <raytrain/core/rank.hpp>
-#include <raytrain/launch/job_environment.hpp>
 #include <raytrain/launch/launcher.hpp>
 #include <raytrain/launch/worker.hpp>
 #include <raytrain/launch/worker_link.hpp>
@@ -77,17 +75,11 @@ namespace detail {
 inline OpenRankJob open_rank_job = nullptr;
 
 /// Errors: `invalid_config` in a program without it, which would train once for each process of the job.
-[[nodiscard]] inline auto open_rank_job_of_program() -> OpenRankJob {
-  if (open_rank_job != nullptr) return open_rank_job;
-  auto const environment = job_environment();
-  throw Error{Errc::invalid_config, "ScalingConfig::launch",
-              (environment ? "this process is one of " + std::to_string(environment->size.value) + " that " +
-                                 environment->launcher + " has started, and the program"
-                           : std::string{"Launch::ranks is asked for, and the program"}) +
-                  " was built without ranks",
-              "write #include <raytrain/launch/ranks.hpp> beside main and build with pkg-config raytrain-mpi; or "
-              "Launch::threads, to train in each process by itself"};
-}
+[[nodiscard]] auto open_rank_job_of_program() -> OpenRankJob;
 
 }  // namespace detail
 }  // namespace raytrain
+
+#ifndef RAYTRAIN_COMPILED
+#include <raytrain/launch/rank_job-inl.hpp>
+#endif

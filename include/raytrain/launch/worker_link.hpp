@@ -6,13 +6,10 @@
 #include <functional>
 #include <mutex>
 #include <stop_token>
-#include <string>
 #include <utility>
 
-#include <raytrain/core/error.hpp>
 #include <raytrain/core/fork_generation.hpp>
 #include <raytrain/core/rank.hpp>
-#include <raytrain/core/stopped.hpp>
 #include <raytrain/message/message.hpp>
 
 namespace raytrain {
@@ -42,14 +39,7 @@ class WorkerLink {
   /// Waits while the controller is behind; messages arrive in the order in which one thread sent them.
   ///
   /// Errors: `invalid_call` in a process that was forked from the worker's.
-  void send(Message message) {
-    if (is_forked()) {
-      throw Error{Errc::invalid_call, "telling the controller of rank " + std::to_string(placement_.world_rank.value),
-                  "this process was forked from the worker's, and is not the worker",
-                  "report in the worker's own process, and end its children by _exit()"};
-    }
-    send_(std::move(message));
-  }
+  void send(Message message);
 
   /// Whether this process is a child of the worker's, with a copy of its line.
   [[nodiscard]] auto is_forked() const noexcept -> bool { return generation_ != detail::fork_generation(); }
@@ -62,30 +52,10 @@ class WorkerLink {
   /// Returns once this rank's checkpoint number `checkpoint` (from 0) is committed.
   ///
   /// Errors: `Stopped` when the worker is aborted first.
-  void wait_committed(std::uint64_t checkpoint) {
-    std::unique_lock lock{mutex_};
-    changed_.wait(lock, [&] { return committed_ > checkpoint || abort_.stop_requested(); });
-    if (committed_ <= checkpoint) throw Stopped{};
-  }
+  void wait_committed(std::uint64_t checkpoint);
 
   /// For launchers: a `Stop` or a `Committed` from the controller.
-  void deliver(Message const& message) {
-    if (auto const* const stop = std::get_if<Stop>(&message)) {
-      stop_.request_stop();
-      if (stop->abort) {
-        abort_.request_stop();
-        // Taken and left once, so that a waiter is either before its check or inside wait().
-        { std::lock_guard const lock{mutex_}; }
-        changed_.notify_all();
-      }
-    } else if (auto const* const committed = std::get_if<Committed>(&message)) {
-      {
-        std::lock_guard const lock{mutex_};
-        committed_ = committed->checkpoint + 1;
-      }
-      changed_.notify_all();
-    }
-  }
+  void deliver(Message const& message);
 
  private:
   Placement placement_;
@@ -99,3 +69,7 @@ class WorkerLink {
 };
 
 }  // namespace raytrain
+
+#ifndef RAYTRAIN_COMPILED
+#include <raytrain/launch/worker_link-inl.hpp>
+#endif

@@ -16,26 +16,12 @@ namespace raytrain {
 /// "-Infinity"; bytes that are not UTF-8 become U+FFFD.
 ///
 /// Source: proto3's JSON mapping.
-[[nodiscard]] inline auto to_json(Metrics const& metrics) -> std::string {
-  std::string line = "{";
-  for (auto const& [name, value] : metrics) {
-    if (line.size() > 1) line += ", ";
-    detail::append_json_string(line, name);
-    line += ": ";
-    detail::append_json(line, value);
-  }
-  return line + "}";
-}
+[[nodiscard]] auto to_json(Metrics const& metrics) -> std::string;
 
 /// Reads what `to_json` writes: one flat object. The strings "NaN", "Infinity" and "-Infinity" become doubles.
 ///
 /// Errors: `invalid_data`; `what` says in the message what was read, for example a file's path and line.
-[[nodiscard]] inline auto metrics_from_json(std::string_view text, std::string_view what = "metrics") -> Metrics {
-  auto const document = detail::JsonParser{text, what}.parse();
-  Metrics metrics;
-  detail::JsonReader{what}.read(document, metrics);
-  return metrics;
-}
+[[nodiscard]] auto metrics_from_json(std::string_view text, std::string_view what = "metrics") -> Metrics;
 
 /// JSON of several lines, for files that people read, too. `T` is a struct whose `serialize` names its fields with
 /// CEREAL_NVP: bool, integers, floating point, std::string, Metrics, such structs, and std::optional (null),
@@ -61,3 +47,7 @@ template <class T>
 }
 
 }  // namespace raytrain
+
+#ifndef RAYTRAIN_COMPILED
+#include <raytrain/message/json-inl.hpp>
+#endif

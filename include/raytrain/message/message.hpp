@@ -6,7 +6,6 @@
 #include <map>
 #include <optional>
 #include <string>
-#include <type_traits>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -187,16 +186,10 @@ using Message = std::variant<Started, Report, CheckpointRef, Progress, Warning, 
                              StopAsked, Begin, Left, Ended, LeftBehind>;
 
 /// The rank that a message to the controller comes from; none for what only a controller says.
-[[nodiscard]] inline auto sender_of(Message const& message) -> std::optional<Rank> {
-  return std::visit(
-      [](auto const& what) -> std::optional<Rank> {
-        if constexpr (requires { what.rank; } && !std::is_same_v<decltype(what), Left const&>) {
-          return what.rank;
-        } else {
-          return std::nullopt;
-        }
-      },
-      message);
-}
+[[nodiscard]] auto sender_of(Message const& message) -> std::optional<Rank>;
 
 }  // namespace raytrain
+
+#ifndef RAYTRAIN_COMPILED
+#include <raytrain/message/message-inl.hpp>
+#endif

@@ -31,19 +31,10 @@ inline constexpr std::array<std::string_view, 8> automatic_names{
 
 /// The user's metrics, then the automatic ones. `worker` is the message by which the report's worker started.
 /// `timestamp` is in seconds since 1970.
-[[nodiscard]] inline auto all_metrics(Report const& report, Started const& worker) -> Metrics {
-  Metrics all;
-  all.reserve(report.metrics.size() + automatic_metric_names().size());
-  for (auto const& [name, value] : report.metrics) all.set(name, value);
-  all.set("training_iteration", report.training_iteration);
-  all.set("time_this_iter_s", report.time_this_iter_s);
-  all.set("time_total_s", report.time_total_s);
-  all.set("timestamp", detail::seconds(report.timestamp_ns));
-  all.set("hostname", worker.hostname);
-  all.set("pid", worker.pid);
-  all.set("node_ip", worker.node_ip);
-  all.set("world_rank", report.rank.value);
-  return all;
-}
+[[nodiscard]] auto all_metrics(Report const& report, Started const& worker) -> Metrics;
 
 }  // namespace raytrain
+
+#ifndef RAYTRAIN_COMPILED
+#include <raytrain/message/report_line-inl.hpp>
+#endif

@@ -13,67 +13,20 @@ namespace detail {
 /// Length in bytes of the well-formed UTF-8 sequence that `text` begins with; 0 if it begins with none.
 ///
 /// Source: table 3-7 of the Unicode Standard, which excludes overlong forms and surrogates.
-[[nodiscard]] inline auto utf8_sequence_length(std::string_view text) noexcept -> std::size_t {
-  auto const byte = [&](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U; };
-  auto const continues = [&](std::size_t i) { return byte(i) >= 0x80U && byte(i) <= 0xBFU; };
-  auto const lead = byte(0);
-  if (text.empty()) return 0;
-  if (lead < 0x80U) return 1;
-  if (lead >= 0xC2U && lead <= 0xDFU) return continues(1) ? 2 : 0;
-  if (lead >= 0xE0U && lead <= 0xEFU) {
-    auto const lowest = lead == 0xE0U ? 0xA0U : 0x80U;
-    auto const highest = lead == 0xEDU ? 0x9FU : 0xBFU;
-    return byte(1) >= lowest && byte(1) <= highest && continues(2) ? 3 : 0;
-  }
-  if (lead >= 0xF0U && lead <= 0xF4U) {
-    auto const lowest = lead == 0xF0U ? 0x90U : 0x80U;
-    auto const highest = lead == 0xF4U ? 0x8FU : 0xBFU;
-    return byte(1) >= lowest && byte(1) <= highest && continues(2) && continues(3) ? 4 : 0;
-  }
-  return 0;
-}
+[[nodiscard]] auto utf8_sequence_length(std::string_view text) noexcept -> std::size_t;
 
 /// Appends a code point that is no surrogate and at most 10FFFF.
-inline void append_utf8(std::string& text, std::uint32_t code) {
-  auto const lead = [&](std::uint32_t marker, unsigned shift) { text += static_cast<char>(marker | (code >> shift)); };
-  auto const next = [&](unsigned shift) { text += static_cast<char>(0x80U | ((code >> shift) & 0x3FU)); };
-  if (code < 0x80U) {
-    lead(0, 0);
-  } else if (code < 0x800U) {
-    lead(0xC0U, 6), next(0);
-  } else if (code < 0x10000U) {
-    lead(0xE0U, 12), next(6), next(0);
-  } else {
-    lead(0xF0U, 18), next(12), next(6), next(0);
-  }
-}
+void append_utf8(std::string& text, std::uint32_t code);
 
 }  // namespace detail
 
-[[nodiscard]] inline auto is_utf8(std::string_view text) noexcept -> bool {
-  while (!text.empty()) {
-    auto const length = detail::utf8_sequence_length(text);
-    if (length == 0) return false;
-    text.remove_prefix(length);
-  }
-  return true;
-}
+[[nodiscard]] auto is_utf8(std::string_view text) noexcept -> bool;
 
 /// The text, with U+FFFD in place of every byte that is not part of well-formed UTF-8.
-[[nodiscard]] inline auto to_utf8(std::string_view text) -> std::string {
-  std::string valid;
-  valid.reserve(text.size());
-  while (!text.empty()) {
-    auto const length = detail::utf8_sequence_length(text);
-    if (length == 0) {
-      valid += "\xEF\xBF\xBD";
-      text.remove_prefix(1);
-    } else {
-      valid += text.substr(0, length);
-      text.remove_prefix(length);
-    }
-  }
-  return valid;
-}
+[[nodiscard]] auto to_utf8(std::string_view text) -> std::string;
 
 }  // namespace raytrain
+
+#ifndef RAYTRAIN_COMPILED
+#include <raytrain/message/utf8-inl.hpp>
+#endif

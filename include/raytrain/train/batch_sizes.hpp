@@ -13,15 +13,9 @@ namespace raytrain {
 /// Threads: every function from any thread.
 class BatchSizes {
  public:
-  void set(std::string const& dataset, std::uint64_t batch_size) {
-    std::lock_guard const lock{mutex_};
-    sizes_[dataset] = batch_size;
-  }
+  void set(std::string const& dataset, std::uint64_t batch_size);
 
-  [[nodiscard]] auto all() const -> std::map<std::string, std::uint64_t> {
-    std::lock_guard const lock{mutex_};
-    return sizes_;
-  }
+  [[nodiscard]] auto all() const -> std::map<std::string, std::uint64_t>;
 
  private:
   mutable std::mutex mutex_;
@@ -29,3 +23,7 @@ class BatchSizes {
 };
 
 }  // namespace raytrain
+
+#ifndef RAYTRAIN_COMPILED
+#include <raytrain/train/batch_sizes-inl.hpp>
+#endif

@@ -5,10 +5,7 @@
 #include <exception>
 #include <future>
 #include <map>
-#include <memory>
-#include <optional>
 #include <string>
-#include <utility>
 
 #include <raytrain/checkpoint/checkpoint_draft.hpp>
 #include <raytrain/checkpoint/directory_store.hpp>
@@ -28,42 +25,16 @@ class CheckpointStager {
 
   CheckpointStager(CheckpointStager const&) = delete;
   auto operator=(CheckpointStager const&) -> CheckpointStager& = delete;
-  ~CheckpointStager() {
-    if (writing_.valid()) writing_.wait();
-  }
+  ~CheckpointStager();
 
   /// Waits until this worker's part before this one is written. To hold one copy of the state and not two, `drain`
   /// before the draft is made.
   ///
   /// Errors: `io` of the part before; the part at hand is then not written.
-  void stage(CheckpointDraft draft, std::uint64_t checkpoint, std::map<std::string, std::uint64_t> batch_sizes) {
-    drain();
-    if (draft.empty()) {
-      link_.send(CheckpointRef{rank(), checkpoint, {}, draft.metadata(), std::move(batch_sizes)});
-      return;
-    }
-    // A failure is a value, so that this thread alone holds the exception in the end, and ends it.
-    std::packaged_task<std::exception_ptr()> task{
-        [this, checkpoint, part = std::optional{std::move(draft)}, batch_sizes = std::move(batch_sizes)]() mutable {
-          try {
-            auto ref = store_.stage(*part, rank(), checkpoint);
-            part.reset();  // before whoever waits for it makes the next one
-            ref.batch_sizes = std::move(batch_sizes);
-            link_.send(std::move(ref));
-          } catch (...) {
-            return std::current_exception();
-          }
-          return std::exception_ptr{};
-        }};
-    writing_ = task.get_future();
-    writer_.post([shared = std::make_shared<decltype(task)>(std::move(task))] { (*shared)(); });
-  }
+  void stage(CheckpointDraft draft, std::uint64_t checkpoint, std::map<std::string, std::uint64_t> batch_sizes);
 
   /// Waits until nothing is being written. Errors: `io`, once, when a part could not be written.
-  void drain() {
-    if (!writing_.valid()) return;
-    if (auto const failure = writing_.get()) std::rethrow_exception(failure);
-  }
+  void drain();
 
  private:
   [[nodiscard]] auto rank() const noexcept -> Rank { return link_.placement().world_rank; }
@@ -75,3 +46,7 @@ class CheckpointStager {
 };
 
 }  // namespace raytrain
+
+#ifndef RAYTRAIN_COMPILED
+#include <raytrain/train/checkpoint_stager-inl.hpp>
+#endif

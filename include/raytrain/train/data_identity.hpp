@@ -7,47 +7,23 @@
 #include <vector>
 
 #include <raytrain/checkpoint/checkpoint.hpp>
-#include <raytrain/data/dataset.hpp>
 #include <raytrain/data/datasets.hpp>
 
 namespace raytrain::detail {
 
 // What a checkpoint's manifest keeps of the data that it was trained on, by the datasets' names.
 
-[[nodiscard]] inline auto rows_of(Datasets const& datasets) -> std::map<std::string, std::uint64_t> {
-  std::map<std::string, std::uint64_t> rows;
-  for (auto const& [name, dataset] : datasets) rows.emplace(name, dataset.rows());
-  return rows;
-}
+[[nodiscard]] auto rows_of(Datasets const& datasets) -> std::map<std::string, std::uint64_t>;
 
-[[nodiscard]] inline auto digests_of(Datasets const& datasets) -> std::map<std::string, std::string> {
-  std::map<std::string, std::string> digests;
-  for (auto const& [name, dataset] : datasets) digests.emplace(name, dataset.digest());
-  return digests;
-}
+[[nodiscard]] auto digests_of(Datasets const& datasets) -> std::map<std::string, std::string>;
 
 /// A warning for each thing that was another one before the checkpoint: the seed, and rows and contents of datasets.
 /// Between epochs that is for the user to decide; `DatasetShard::batches` refuses a position within one.
-[[nodiscard]] inline auto changes_since(Checkpoint const& checkpoint, std::uint64_t seed, Datasets const& datasets)
-    -> std::vector<std::string> {
-  std::vector<std::string> changes;
-  auto const add = [&, before = "goes on from " + checkpoint.path().filename().string() + ", before which "](
-                       std::string const& change) { changes.push_back(before + change + " now"); };
-  if (auto const seed_before = checkpoint.seed().value_or(seed); seed_before != seed) {
-    add("RunConfig::seed was " + std::to_string(seed_before) + "; it is " + std::to_string(seed));
-  }
-  for (auto const& [name, dataset] : datasets) {
-    auto const rows = std::uint64_t{dataset.rows()};
-    auto const rows_before = checkpoint.dataset_rows(name);
-    auto const digest_before = checkpoint.dataset_digest(name);
-    if (rows_before && *rows_before != rows) {
-      add("dataset '" + name + "' had " + std::to_string(*rows_before) + " rows; it has " + std::to_string(rows));
-    } else if (digest_before && *digest_before != dataset.digest()) {
-      add("dataset '" + name + "' had other columns or values: its digest was " + *digest_before + "; it is " +
-          dataset.digest());
-    }
-  }
-  return changes;
-}
+[[nodiscard]] auto changes_since(Checkpoint const& checkpoint, std::uint64_t seed, Datasets const& datasets)
+    -> std::vector<std::string>;
 
 }  // namespace raytrain::detail
+
+#ifndef RAYTRAIN_COMPILED
+#include <raytrain/train/data_identity-inl.hpp>
+#endif

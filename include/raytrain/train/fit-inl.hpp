@@ -6,7 +6,6 @@
 #include <string>
 #include <utility>
 
-#include <raytrain/callback/json_lines.hpp>
 #include <raytrain/checkpoint/run_directory.hpp>
 #include <raytrain/core/clock.hpp>
 #include <raytrain/core/inline.hpp>
@@ -70,12 +69,10 @@ RAYTRAIN_INLINE auto fit(FitPlan const& plan) -> Result {
                                .world_size = world,
                                .seed = plan.run.seed,
                                .raytrain_version = std::string{version}});
-    auto callbacks = plan.callbacks;
-    callbacks.insert(callbacks.begin(), std::make_shared<JsonLines>());
     driver.emplace(launcher,
                    RunDriver::Plan{.run = plan.run,
                                    .directory = *directory,
-                                   .callbacks = std::move(callbacks),
+                                   .callbacks = plan.callbacks,
                                    .backend = std::string{plan.backend},
                                    .data = plan.data,
                                    .datasets = plan.datasets,

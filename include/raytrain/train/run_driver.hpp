@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -10,12 +9,10 @@
 #include <filesystem>
 #include <functional>
 #include <map>
-#include <memory>
 #include <optional>
 #include <set>
 #include <string>
 #include <string_view>
-#include <typeinfo>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -37,15 +34,10 @@
 #include <raytrain/launch/host.hpp>
 #include <raytrain/launch/launcher.hpp>
 #include <raytrain/message/message.hpp>
-#include <raytrain/message/report_line.hpp>
 #include <raytrain/train/callback.hpp>
 #include <raytrain/train/controller.hpp>
-#include <raytrain/train/data_identity.hpp>
 #include <raytrain/train/result.hpp>
 #include <raytrain/train/run_history.hpp>
-#include <raytrain/train/stop_signals.hpp>
-#include <raytrain/train/training_failed.hpp>
-#include <raytrain/train/worker_runner.hpp>
 #include <raytrain/train/worker_setup.hpp>
 
 namespace raytrain::detail {
@@ -79,106 +71,17 @@ class RunDriver {
         host_{this_host()} {}
 
   /// Trains until every worker has ended. Errors: `TrainingFailed` when one of them failed.
-  auto run(Training const& training) -> Result {
-    std::optional<StopSignals> signals;  // until callbacks have seen the end
-    if (plan_.run.handle_signals) {
-      signals.emplace("training '" + plan_.directory.name() + "'", [this](std::uint32_t times) {
-        if (!events_.push(RunEvent{StopRequest{times}})) stop_came_late_ = true;
-      });
-    }
-    std::vector<std::string> reasons;
-    auto const checkpoint = store_.newest_valid([&](std::filesystem::path const& path, std::string_view reason) {
-      skipped_.push_back(path);
-      reasons.push_back("skipped " + path.string() + ": " + std::string{reason});
-    });
-    if (!checkpoint) plan_.directory.check_none_lost();
-    history_ = RunHistory::read(plan_.directory.progress_path());
-    if (auto const missing = history_.missing_until(checkpoint); !missing.empty()) {
-      reasons.push_back("Result::history is incomplete: in " + plan_.directory.progress_path().string() + " " +
-                        missing + "; it was removed or changed");
-    }
-    controller_.emplace(launcher_.size(), plan_.run.checkpoint, scored(whole_checkpoints(), plan_.run.checkpoint));
-    store_.sweep();
-    // A start that was refused before this has changed nothing of the run.
-    plan_.directory.record_start();
-    if (checkpoint) plan_.directory.record_checkpoint();
-    announce(checkpoint);
-    if (plan_.directory.previous_state() == to_string(RunState::running)) {
-      warn(
-          "the start before this one did not come to its end: its process was killed, crashed or exited, or could not "
-          "write "
-          "run.json");
-    }
-    for (auto& text : reasons) warn(std::move(text));
-    if (checkpoint) {
-      for (auto& text : changes_since(*checkpoint, plan_.run.seed, plan_.datasets)) warn(std::move(text));
-    }
-    // Behind what callbacks had to say: a refusal comes before any worker.
-    events_.push(RunEvent{RunBegins{}});
-
-    auto const shared = std::make_shared<RunShared const>(RunShared{
-        plan_.directory.name(), plan_.directory.path(), plan_.run.seed, plan_.datasets, plan_.data,
-        plan_.run.checkpoint.mode, checkpoint, plan_.directory.report_fields(), plan_.clock, store_, *writer_});
-    launch_ = [this, shared, training] {
-      launcher_.launch({[shared, training](Worker worker) { run_worker(std::move(worker), shared, training); },
-                        sink_of_events(), wait_limits(), plan_.directory.begin_with(shared->checkpoint)});
-    };
-    executor_.run(drive());
-    if (launch_error_) {
-      outcome_ = FinishRun{RunState::errored, {Failed{Rank{0}, host_.hostname, "no worker could be started"}}};
-    }
-    record_state();  // before what may take long: whoever ends this process meanwhile finds the record true
-    end_workers();
-    executor_.run(take_late_events());
-    if (launch_error_) std::rethrow_exception(launch_error_);
-    auto result = conclude();
-    signals.reset();
-    if (stop_came_late_) {
-      result.warnings.emplace_back(
-          "a stop was requested when every worker had returned: this run has ended as if "
-          "nobody had asked, and a program that goes on should end");
-    }
-    return result;
-  }
+  auto run(Training const& training) -> Result;
 
  private:
   static constexpr std::size_t event_capacity = 1024;
   static constexpr std::chrono::milliseconds at_once{500};
 
-  void end_workers() {
-    if (outcome_->left_behind.empty()) {
-      launcher_.join();
-      writer_.reset();
-      return;
-    }
-    std::string ranks;
-    for (auto const rank : outcome_->left_behind) {
-      ranks += (ranks.empty() ? "rank " : ", rank ") + std::to_string(rank.value);
-    }
-    auto const& failures = outcome_->failures;
-    launcher_.leave_behind(
-        outcome_->left_behind,
-        "raytrain: training '" + plan_.directory.name() + "' ends without " + ranks + ", which did not return: " +
-            (failures.empty() ? "a stop was requested" : TrainingFailed::describe(failures)) +
-            "; this process ends with exit status 75, start it again to go on from the last checkpoint\n");
-  }
+  void end_workers();
 
-  [[nodiscard]] auto sink_of_events() -> MessageSink {
-    return {[this](Message message) { events_.send(RunEvent{std::move(message)}); },
-            [this](Message& message) {
-              RunEvent event{std::move(message)};
-              auto const sent = events_.try_send(event);
-              if (!sent) message = std::move(std::get<Message>(event));
-              return sent;
-            },
-            [this](Message message) { events_.push(RunEvent{std::move(message)}); }};
-  }
+  [[nodiscard]] auto sink_of_events() -> MessageSink;
 
-  [[nodiscard]] auto wait_limits() -> WaitLimits {
-    return {.timeout = plan_.run.collective_timeout, .on_warning = [this](std::string const& text) {
-              events_.send(RunEvent{Message{Warning{Rank{0}, text}}});
-            }};
-  }
+  [[nodiscard]] auto wait_limits() -> WaitLimits;
 
   auto drive() -> asio::awaitable<void> {
     Scope waiting{executor_};
@@ -212,14 +115,7 @@ class RunDriver {
     }
   }
 
-  [[nodiscard]] auto duration_of(ArmGrace::Grace grace) const -> std::chrono::milliseconds {
-    switch (grace) {
-      case ArmGrace::Grace::to_report: return plan_.run.stop_grace;
-      case ArmGrace::Grace::to_return: return plan_.run.return_grace();
-      case ArmGrace::Grace::at_once: break;
-    }
-    return at_once;
-  }
+  [[nodiscard]] auto duration_of(ArmGrace::Grace grace) const -> std::chrono::milliseconds;
 
   auto wait_grace(std::uint64_t armed, ArmGrace::Grace grace) -> asio::awaitable<void> {
     Timer timer{executor_};
@@ -228,147 +124,44 @@ class RunDriver {
     if (due && armed == grace_) events_.push(RunEvent{GraceOver{ends_processes}});
   }
 
-  void perform(std::vector<RunAction>& actions) {
-    for (auto& action : actions) {
-      try {
-        std::visit([this](auto& what) { this->carry_out(what); }, action);
-      } catch (std::exception const& error) {
-        fail(error.what());
-      }
-    }
-  }
+  void perform(std::vector<RunAction>& actions);
 
   // The controller judges what failed while its actions were carried out before anything that happened later.
-  void judge_failures() {
-    while (!outcome_ && !failures_.empty()) {
-      DriverFailed failure{host_.hostname, std::move(failures_.front())};
-      failures_.pop_front();
-      perform(controller_->handle(RunEvent{std::move(failure)}));
-    }
-  }
+  void judge_failures();
 
   // Once for each text, since what fails at one report mostly fails at each.
-  void fail(std::string text) {
-    if (failure_texts_.insert(text).second) failures_.push_back(std::move(text));
-  }
+  void fail(std::string text);
 
-  void carry_out(LaunchWorkers const&) {
-    try {
-      launch_();
-    } catch (...) {
-      launch_error_ = std::current_exception();  // no worker runs, so there is nothing to wait for
-    }
-  }
+  void carry_out(LaunchWorkers const&);
 
   void carry_out(TellWorkers const& tell) { launcher_.tell(tell.message); }
 
   void carry_out(ArmGrace const& arm) { waiting_->spawn(wait_grace(++grace_, arm.grace)); }
 
-  void carry_out(CommitCheckpoint& commit) {
-    auto kept_reports = history_.counts_until(commit.training_iterations);
-    writer_->post([this, commit = std::move(commit), kept_reports = std::move(kept_reports)]() mutable {
-      try {
-        auto const checkpoint = commit.checkpoint;
-        plan_.directory.check_in_place();
-        auto const committed = store_.commit(
-            {checkpoint, commit.lead.training_iteration, commit.lead.time_total_s, launcher_.size(),
-             std::move(commit.lead.metrics), std::move(commit.refs), std::move(commit.training_iterations),
-             plan_.run.seed, rows_of(plan_.datasets), digests_of(plan_.datasets), std::move(kept_reports)});
-        events_.send(RunEvent{CheckpointDurable{checkpoint, committed.number()}});
-      } catch (std::exception const& error) {
-        events_.send(RunEvent{CheckpointLost{commit.checkpoint, host_.hostname, error.what()}});
-      }
-    });
-  }
+  void carry_out(CommitCheckpoint& commit);
 
-  void carry_out(DeleteCheckpoint const& action) {
-    writer_->post_later([this, number = action.number] {
-      try {
-        plan_.directory.check_in_place();
-        store_.remove(number);
-      } catch (std::exception const& error) {
-        events_.send(RunEvent{Message{Warning{Rank{0}, error.what()}}});
-      }
-    });
-  }
+  void carry_out(DeleteCheckpoint const& action);
 
-  void carry_out(Notify& notify) {
-    std::visit([this](auto& what) { this->tell_callbacks(what); }, notify.what);
-  }
+  void carry_out(Notify& notify);
 
   void carry_out(FinishRun& finish) { outcome_ = std::move(finish); }
 
-  void tell_callbacks(Started& started) {
-    workers_[started.rank] = std::move(started);
-    if (workers_.size() < launcher_.size().value) return;
-    timings_.to_workers_s = since_call();
-    std::vector<std::string> hosts;
-    for (auto const& [rank, worker] : workers_) {
-      if (std::ranges::find(hosts, worker.hostname) == hosts.end()) hosts.push_back(worker.hostname);
-    }
-    plan_.directory.record_hosts(std::move(hosts));
-  }
+  void tell_callbacks(Started& started);
 
-  void tell_callbacks(Report& report) {
-    if (!reported_) {
-      reported_ = true;
-      timings_.to_first_report_s = since_call();
-    }
-    if (report.rank == Rank{0} && plan_.directory.report_fields().empty()) {
-      plan_.directory.record_report_fields(names_in(report.metrics));
-    }
-    auto all = all_metrics(report, workers_.at(report.rank));
-    call("on_report", [&](Callback& callback) { callback.on_report(report, all); });
-    history_.add(std::move(report), std::move(all));
-  }
+  void tell_callbacks(Report& report);
 
-  void tell_callbacks(CheckpointDurable const& durable) {
-    plan_.directory.record_checkpoint();
-    auto const checkpoint = Checkpoint::from_directory(store_.path_of(durable.number));
-    call("on_checkpoint", [&](Callback& callback) { callback.on_checkpoint(checkpoint); });
-  }
+  void tell_callbacks(CheckpointDurable const& durable);
 
-  void tell_callbacks(Progress const& progress) {
-    call("on_progress", [&](Callback& callback) { callback.on_progress(progress); });
-  }
+  void tell_callbacks(Progress const& progress);
 
   void tell_callbacks(Warning& warning) { warn(std::move(warning.text)); }
 
   // The run fails as it is, and a callback that cannot be told of it would fail again of its own failure.
-  void tell_callbacks(Failed const& failed) {
-    for (auto const& callback : plan_.callbacks) {
-      try {
-        callback->on_failure(failed);
-      } catch (...) {
-        warn(failure_of(*callback, "on_failure"));
-      }
-    }
-  }
+  void tell_callbacks(Failed const& failed);
 
-  void announce(std::optional<Checkpoint> const& checkpoint) {
-    RunInfo const info{plan_.directory.name(),
-                       plan_.directory.path(),
-                       plan_.backend,
-                       launcher_.size(),
-                       plan_.directory.attempt(),
-                       checkpoint ? checkpoint->training_iteration() : 0,
-                       checkpoint,
-                       [this] { events_.push(RunEvent{CallbackStop{false}}); },
-                       [this] { events_.push(RunEvent{CallbackStop{true}}); }};
-    call("on_start", [&](Callback& callback) { callback.on_start(info); });
-  }
+  void announce(std::optional<Checkpoint> const& checkpoint);
 
-  void warn(std::string text) {
-    warnings_.push_back(text);
-    // A callback that cannot take a warning is not warned of: that would not end.
-    for (auto const& callback : plan_.callbacks) {
-      try {
-        callback->on_warning(text);
-      } catch (...) {
-        warnings_.push_back(failure_of(*callback, "on_warning"));
-      }
-    }
-  }
+  void warn(std::string text);
 
   template <class F>
   void call(std::string_view name, F const& function) {
@@ -387,34 +180,16 @@ class RunDriver {
   }
 
   // Says what the exception that is being handled says.
-  [[nodiscard]] static auto failure_of(Callback const& callback, std::string_view function) -> std::string {
-    return "callback " + demangled(typeid(callback)) + ", " + std::string{function} + ": " + current_exception_text();
-  }
+  [[nodiscard]] static auto failure_of(Callback const& callback, std::string_view function) -> std::string;
 
-  [[nodiscard]] static auto names_in(Metrics const& metrics) -> std::vector<std::string> {
-    std::vector<std::string> names;
-    for (auto const& entry : metrics) names.push_back(entry.name);
-    return names;
-  }
+  [[nodiscard]] static auto names_in(Metrics const& metrics) -> std::vector<std::string>;
 
-  [[nodiscard]] auto since_call() const -> double {
-    return std::chrono::duration<double>{plan_.clock.now() - plan_.called}.count();
-  }
+  [[nodiscard]] auto since_call() const -> double;
 
   // Those that this start has not found damaged, which neither are offered nor take the place of one that is kept.
-  [[nodiscard]] auto whole_checkpoints() const -> std::vector<CheckpointInfo> {
-    auto infos = store_.list();
-    std::erase_if(infos,
-                  [&](CheckpointInfo const& info) { return std::ranges::find(skipped_, info.path) != skipped_.end(); });
-    return infos;
-  }
+  [[nodiscard]] auto whole_checkpoints() const -> std::vector<CheckpointInfo>;
 
-  void record_state() {
-    take_late_failures();
-    attempt([this] {
-      plan_.directory.set_state(std::string{to_string(outcome_->state)}, TrainingFailed::describe(outcome_->failures));
-    });
-  }
+  void record_state();
 
   // What fails at the end is one more failure, and hides no other.
   template <class F>
@@ -427,44 +202,11 @@ class RunDriver {
     take_late_failures();
   }
 
-  void take_late_failures() {
-    while (!failures_.empty()) {
-      Failed const failed{Rank{0}, host_.hostname, std::move(failures_.front())};
-      failures_.pop_front();
-      tell_callbacks(failed);
-      outcome_->failures.push_back(failed);
-      outcome_->state = RunState::errored;
-    }
-  }
+  void take_late_failures();
 
-  auto conclude() -> Result {
-    auto result = Result{};
-    auto const recorded = outcome_->failures.size();
-    attempt([&] {
-      plan_.directory.check_in_place();  // whose checkpoints they are otherwise, nobody knows
-      for (auto const& info : whole_checkpoints()) result.checkpoints.push_back(Checkpoint::from_directory(info.path));
-    });
-    auto const finished_before = plan_.directory.previous_state() == to_string(RunState::finished);
-    result.nothing_left = !reported_ && finished_before && outcome_->state == RunState::finished;
-    result.world_size = launcher_.size();
-    result.path = plan_.directory.path();
-    result.metrics = history_.last_metrics();
-    result.history = history_.take();
-    timings_.total_s = since_call();
-    result.timings = timings_;
-    set_outcome_in(result);
-    attempt([&] { call("on_finish", [&](Callback& callback) { callback.on_finish(result); }); });
-    if (outcome_->failures.size() > recorded) record_state();
-    set_outcome_in(result);
-    result.warnings = std::move(warnings_);
-    if (!outcome_->failures.empty()) throw TrainingFailed{std::move(outcome_->failures), std::move(result)};
-    return result;
-  }
+  auto conclude() -> Result;
 
-  void set_outcome_in(Result& result) const {
-    result.state = outcome_->state;
-    result.error = TrainingFailed::describe(outcome_->failures);
-  }
+  void set_outcome_in(Result& result) const;
 
   Launcher& launcher_;
   Plan plan_;
@@ -491,3 +233,7 @@ class RunDriver {
 };
 
 }  // namespace raytrain::detail
+
+#ifndef RAYTRAIN_COMPILED
+#include <raytrain/train/run_driver-inl.hpp>
+#endif

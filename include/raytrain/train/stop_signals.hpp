@@ -13,7 +13,6 @@
 #include <vector>
 
 #include <raytrain/exec/signals.hpp>
-#include <raytrain/launch/process_end.hpp>
 
 namespace raytrain::detail {
 
@@ -28,16 +27,7 @@ class StopCounter {
   static constexpr std::chrono::seconds echo{1};
 
   /// The number of the request that `signal` makes at `now`, from 1; 0 when it belongs to the last one.
-  [[nodiscard]] auto count(int signal, TimePoint now) -> std::uint32_t {
-    auto const pressed_again = signal == SIGINT && request_has_sigint_;
-    if (times_ > 0 && now < settled_ && !pressed_again) {
-      request_has_sigint_ = request_has_sigint_ || signal == SIGINT;
-      return 0;
-    }
-    request_has_sigint_ = signal == SIGINT;
-    settled_ = now + echo;
-    return ++times_;
-  }
+  [[nodiscard]] auto count(int signal, TimePoint now) -> std::uint32_t;
 
  private:
   std::uint32_t times_ = 0;
@@ -63,42 +53,14 @@ class StopSignals {
         }} {}
   StopSignals(StopSignals const&) = delete;
   auto operator=(StopSignals const&) -> StopSignals& = delete;
-  ~StopSignals() {
-    watcher_.close();
-    thread_.join();
-  }
+  ~StopSignals();
 
  private:
   static constexpr std::array all{SIGINT, SIGTERM, SIGHUP};
 
-  [[nodiscard]] static auto heeded() -> std::vector<int> {
-    std::vector<int> signals;
-    for (auto const signal : all) {
-      struct sigaction action {};
-      auto const known = sigaction(signal, nullptr, &action) == 0;
-      if (!known || action.sa_handler != SIG_IGN) signals.push_back(signal);
-    }
-    return signals;
-  }
+  [[nodiscard]] static auto heeded() -> std::vector<int>;
 
-  void watch() {
-    StopCounter counter;
-    for (std::uint32_t times = 0; times < 2;) {
-      auto const signal = watcher_.next();
-      if (!signal) return;
-      auto const counted = counter.count(*signal, std::chrono::steady_clock::now());
-      if (counted == 0) continue;
-      times = counted;
-      for (auto const echoed : {SIGTERM, SIGHUP}) SignalWatcher::drop_echoes(echoed, StopCounter::echo);
-      on_request_(times);
-    }
-    watcher_.let_go();
-    if (watcher_.closes_within(patience)) return;
-    say_last_word("raytrain: " + what_ + " did not end within " + std::to_string(patience.count()) +
-                  " s of the second request to stop: a callback, a backend or a disk keeps it; this process ends with "
-                  "exit status 75, start it again to go on with what is left to do\n");
-    end_process();
-  }
+  void watch();
 
   std::string what_;
   std::function<void(std::uint32_t)> on_request_;
@@ -107,3 +69,7 @@ class StopSignals {
 };
 
 }  // namespace raytrain::detail
+
+#ifndef RAYTRAIN_COMPILED
+#include <raytrain/train/stop_signals-inl.hpp>
+#endif

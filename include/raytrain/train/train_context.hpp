@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <chrono>
 #include <concepts>
 #include <cstdint>
 #include <filesystem>
@@ -13,18 +12,12 @@
 #include <utility>
 #include <vector>
 
-#include <fmt/format.h>
-
 #include <raytrain/checkpoint/checkpoint.hpp>
 #include <raytrain/checkpoint/checkpoint_draft.hpp>
-#include <raytrain/checkpoint/run_record.hpp>
 #include <raytrain/collective/worker_collective.hpp>
 #include <raytrain/core/clock.hpp>
-#include <raytrain/core/error.hpp>
 #include <raytrain/core/rank.hpp>
-#include <raytrain/core/stopped.hpp>
 #include <raytrain/data/dataset_shard.hpp>
-#include <raytrain/data/datasets.hpp>
 #include <raytrain/launch/object_exchange.hpp>
 #include <raytrain/launch/worker_link.hpp>
 #include <raytrain/message/message.hpp>
@@ -41,16 +34,7 @@ namespace raytrain {
 /// Threads: the worker's own only; `report` and `progress` from another one are refused.
 class TrainContext {
  public:
-  explicit TrainContext(WorkerSetup setup)
-      : setup_{std::move(setup)},
-        stager_{setup_.run->store, setup_.run->writer, setup_.link},
-        started_{run().clock.now()},
-        last_report_{started_} {
-    if (auto const& checkpoint = run().checkpoint) {
-      training_iteration_ = checkpoint->training_iteration(world_rank());
-      time_before_s_ = checkpoint->time_total_s();
-    }
-  }
+  explicit TrainContext(WorkerSetup setup);
 
   TrainContext(TrainContext const&) = delete;
   auto operator=(TrainContext const&) -> TrainContext& = delete;
@@ -110,15 +94,7 @@ class TrainContext {
   /// Tells whoever watches how far this worker is between two reports: `done` of `total`, in units of the caller's.
   ///
   /// Cost: a clock reading; one call in 100 ms is sent, and the one that says that all is done, only rank 0's.
-  void progress(std::uint64_t done, std::uint64_t total, std::string_view note = {}) {
-    check_thread("progress");
-    if (world_rank() != Rank{0}) return;
-    auto const now = run().clock.now();
-    auto const complete = total > 0 && done == total;
-    if (!complete && now < next_progress_) return;
-    next_progress_ = now + std::chrono::milliseconds{100};
-    setup_.link.send(Progress{world_rank(), done, total, std::string{note}});
-  }
+  void progress(std::uint64_t done, std::uint64_t total, std::string_view note = {});
 
   /// Says something to the person who runs the program, through the callbacks.
   void warn(std::string text) { setup_.link.send(Warning{world_rank(), std::move(text)}); }
@@ -126,35 +102,10 @@ class TrainContext {
   /// This worker's part of the dataset, or all of it when `DataConfig` does not split it.
   ///
   /// Errors: `not_found`, listing the datasets that there are.
-  [[nodiscard]] auto dataset_shard(std::string_view name) const -> DatasetShard {
-    ShardPlace place{
-        .rank = world_rank(), .world_size = world_size(), .seed = run().seed, .split = is_split(run().data, name)};
-    if (auto const& checkpoint = run().checkpoint) {
-      place.seed_before = checkpoint->seed();
-      place.rows_before = checkpoint->dataset_rows(std::string{name});
-      // Each rank may hold other rows of a dataset that is not split; the checkpoint knows rank 0's.
-      if (place.split || place.rank == Rank{0}) place.digest_before = checkpoint->dataset_digest(std::string{name});
-    }
-    place.on_batches = [sizes = batch_sizes_, name = std::string{name}, &link = setup_.link,
-                        before = batch_size_before(name)](BatchOptions const& options) {
-      auto const size = static_cast<std::uint64_t>(options.batch_size);
-      sizes->set(name, size);
-      auto const within = options.start.epoch == options.epoch && options.start.samples > 0;
-      if (!within || before.value_or(size) == size) return;
-      link.send(Warning{
-          Rank{0}, fmt::format("goes on within epoch {} of dataset '{}', of which {} samples are done in batches of "
-                               "{}; batches are of {} now: each row still comes once, but in other steps",
-                               options.epoch, name, options.start.samples, *before, size)});
-    };
-    return {find_dataset(run().datasets, name), std::move(place)};
-  }
+  [[nodiscard]] auto dataset_shard(std::string_view name) const -> DatasetShard;
 
   /// Names of the datasets that there are, in alphabetical order.
-  [[nodiscard]] auto dataset_names() const -> std::vector<std::string> {
-    std::vector<std::string> names;
-    for (auto const& [name, dataset] : run().datasets) names.push_back(name);
-    return names;
-  }
+  [[nodiscard]] auto dataset_names() const -> std::vector<std::string>;
 
   /// For arrays: all_reduce and the like, and `allocate` for arrays with which they are fastest.
   [[nodiscard]] auto collective() noexcept -> WorkerCollective& { return setup_.collective; }
@@ -183,17 +134,10 @@ class TrainContext {
   ///
   /// All ranks that passed the same collective last get the same answer, so that they may branch on it. Without a
   /// collective in between it becomes true when `RunConfig::stop_grace` is over, or another worker has failed.
-  [[nodiscard]] auto stop_requested() noexcept -> bool {
-    auto const agreed = setup_.collective.stop_agreed();
-    stop_seen_ = stop_seen_ || agreed;
-    return agreed;
-  }
+  [[nodiscard]] auto stop_requested() noexcept -> bool;
 
   /// For the worker's runner: no more reports; whatever is being written is complete, or its error is thrown.
-  void finish() {
-    finished_ = true;
-    stager_.drain();
-  }
+  void finish();
 
   /// For the worker's runner: the training function learned of a stop, and may have ended because of it.
   [[nodiscard]] auto stop_seen() const noexcept -> bool { return stop_seen_; }
@@ -207,10 +151,7 @@ class TrainContext {
   [[nodiscard]] auto placement() const noexcept -> Placement const& { return setup_.link.placement(); }
 
   // Rank 0 speaks for all.
-  [[nodiscard]] auto batch_size_before(std::string_view dataset) const -> std::optional<std::uint64_t> {
-    if (world_rank() != Rank{0} || !run().checkpoint) return std::nullopt;
-    return run().checkpoint->batch_size(std::string{dataset});
-  }
+  [[nodiscard]] auto batch_size_before(std::string_view dataset) const -> std::optional<std::uint64_t>;
 
   template <class R>
   auto to_report(R const& metrics) -> Report {
@@ -234,48 +175,16 @@ class TrainContext {
   }
 
   // Ranks that do not all report a checkpoint would wait for its commit for ever.
-  void meet_for_commit() {
-    try {
-      setup_.collective.barrier();
-    } catch (Error const& error) {
-      throw Error{error.code(), "TrainContext::report with a checkpoint, CheckpointMode::sync", error.happened(),
-                  "call report with a checkpoint equally often on every rank"};
-    }
-  }
+  void meet_for_commit();
 
-  void submit(Report report) {
-    auto const now = run().clock.now();
-    report.rank = world_rank();
-    report.training_iteration = ++training_iteration_;
-    report.time_this_iter_s = std::chrono::duration<double>{now - last_report_}.count();
-    report.time_total_s = time_before_s_ + std::chrono::duration<double>{now - started_}.count();
-    report.timestamp_ns = std::chrono::nanoseconds{run().clock.wall_now().time_since_epoch()}.count();
-    last_report_ = now;
-    setup_.link.send(std::move(report));
-  }
+  void submit(Report report);
 
-  void check_thread(char const* function) const {
-    if (std::this_thread::get_id() != owner_) {
-      throw Error{Errc::invalid_call, std::string{"TrainContext::"} + function,
-                  "was called from another thread than the worker's own", "call it from the training function"};
-    }
-    if (finished_) {
-      throw Error{Errc::invalid_call, std::string{"TrainContext::"} + function,
-                  "was called after the training function had returned", "call it before"};
-    }
-  }
+  void check_thread(char const* function) const;
 
   // The run that a directory holds is known by the fields of rank 0's first report.
-  void check_identity(std::vector<std::string> const& fields) {
-    identity_checked_ = true;
-    if (world_rank() == Rank{0}) check_known_fields(run().known_report_fields, fields, run().run_path);
-  }
+  void check_identity(std::vector<std::string> const& fields);
 
-  void throw_if_stopping() {
-    if (!stop_asked()) return;
-    stop_seen_ = true;
-    throw Stopped{};
-  }
+  void throw_if_stopping();
 
   WorkerSetup setup_;
   CheckpointStager stager_;
@@ -293,3 +202,7 @@ class TrainContext {
 };
 
 }  // namespace raytrain
+
+#ifndef RAYTRAIN_COMPILED
+#include <raytrain/train/train_context-inl.hpp>
+#endif

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -28,27 +27,7 @@ class TrainingFailed : public Error {
   [[nodiscard]] auto result() const noexcept -> Result const& { return result_; }
 
   /// "rank 1 on node7: out of range; rank 0 ...". Ranks that failed alike are named together.
-  [[nodiscard]] static auto describe(std::vector<Failed> const& failures) -> std::string {
-    struct Cause {
-      std::string text;
-      std::vector<std::string> who;
-    };
-    std::vector<Cause> causes;
-    for (auto const& failed : failures) {
-      auto who = "rank " + std::to_string(failed.rank.value);
-      if (!failed.hostname.empty()) who += " on " + failed.hostname;
-      auto cause = std::ranges::find(causes, failed.text, &Cause::text);
-      if (cause == causes.end()) cause = causes.insert(cause, Cause{failed.text, {}});
-      if (std::ranges::find(cause->who, who) == cause->who.end()) cause->who.push_back(std::move(who));
-    }
-    std::string text;
-    for (auto const& cause : causes) {
-      if (!text.empty()) text += "; ";
-      for (auto const& who : cause.who) text += (&who == &cause.who.front() ? "" : ", ") + who;
-      text += ": " + cause.text;
-    }
-    return text;
-  }
+  [[nodiscard]] static auto describe(std::vector<Failed> const& failures) -> std::string;
 
  private:
   std::vector<Failed> failures_;
@@ -56,3 +35,7 @@ class TrainingFailed : public Error {
 };
 
 }  // namespace raytrain
+
+#ifndef RAYTRAIN_COMPILED
+#include <raytrain/train/training_failed-inl.hpp>
+#endif

@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cxxabi.h>
-#include <unistd.h>
-
 #include <cstdlib>
-#include <exception>
 #include <functional>
 #include <memory>
 #include <stop_token>
@@ -14,38 +10,16 @@
 #include <utility>
 
 #include <raytrain/core/stopped.hpp>
-#include <raytrain/launch/host.hpp>
-#include <raytrain/launch/process_end.hpp>
 #include <raytrain/launch/worker.hpp>
-#include <raytrain/message/message.hpp>
 #include <raytrain/train/worker_setup.hpp>
 
 namespace raytrain::detail {
 
 /// Name of a type as one writes it.
-[[nodiscard]] inline auto demangled(std::type_info const& type) -> std::string {
-  auto status = 0;
-  std::unique_ptr<char, decltype(&std::free)> const name{abi::__cxa_demangle(type.name(), nullptr, nullptr, &status),
-                                                         &std::free};
-  return status == 0 ? name.get() : type.name();
-}
+[[nodiscard]] auto demangled(std::type_info const& type) -> std::string;
 
 /// Text of the exception that is being handled, whatever its type.
-[[nodiscard]] inline auto current_exception_text() -> std::string {
-  try {
-    throw;
-  } catch (std::exception const& error) {
-    return error.what();
-  } catch (std::string const& text) {
-    return text;
-  } catch (char const* text) {
-    return text;
-  } catch (...) {
-    auto const* const type = abi::__cxa_current_exception_type();
-    if (type == nullptr) return "an exception of unknown type";
-    return "an exception of type " + demangled(*type);
-  }
-}
+[[nodiscard]] auto current_exception_text() -> std::string;
 
 /// Ends a process that the training function has forked and that comes out of it: the rest is the worker's to do.
 class ChildEnd {
@@ -53,13 +27,7 @@ class ChildEnd {
   explicit ChildEnd(WorkerLink const& link) : link_{link} {}
   ChildEnd(ChildEnd const&) = delete;
   auto operator=(ChildEnd const&) -> ChildEnd& = delete;
-  ~ChildEnd() {
-    if (!link_.is_forked()) return;
-    say_last_word(
-        "raytrain: a process that was forked in the training function has come out of it, and ends; end it there, by "
-        "_exit()\n");
-    ::_exit(EXIT_FAILURE);
-  }
+  ~ChildEnd();
 
  private:
   WorkerLink const& link_;
@@ -105,23 +73,11 @@ auto run_training(B& backend, Train const& train, WorkerSetup setup) -> bool {
 }
 
 /// What a launcher runs on each worker's thread: tells the controller how the worker starts and ends.
-inline void run_worker(Worker worker, std::shared_ptr<RunShared const> const& run,
-                       std::function<bool(WorkerSetup)> const& training) noexcept {
-  auto& link = worker.link;
-  auto const group = worker.group;
-  auto const rank = link.placement().world_rank;
-  auto const host = this_host();
-  std::stop_callback const on_stop{link.stop_asked(), [&] { group->request_stop(); }};
-  std::stop_callback const on_abort{link.aborted(), [&] { group->abort(); }};
-  link.send(Started{rank, host.hostname, host.pid, host.node_ip});
-  try {
-    auto const stopped = training(WorkerSetup{link, run, group, std::move(worker.collective)});
-    link.send(Finished{rank, stopped});
-  } catch (Stopped const&) {
-    link.send(Finished{rank, true});
-  } catch (...) {
-    link.send(Failed{rank, host.hostname, current_exception_text()});
-  }
-}
+void run_worker(Worker worker, std::shared_ptr<RunShared const> const& run,
+                std::function<bool(WorkerSetup)> const& training) noexcept;
 
 }  // namespace raytrain::detail
+
+#ifndef RAYTRAIN_COMPILED
+#include <raytrain/train/worker_runner-inl.hpp>
+#endif

@@ -18,7 +18,6 @@
 #include <raytrain/data/datasets.hpp>
 #include <raytrain/exec/background_thread.hpp>
 #include <raytrain/launch/worker_link.hpp>
-#include <raytrain/message/message.hpp>
 
 namespace raytrain {
 

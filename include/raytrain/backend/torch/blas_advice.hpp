@@ -25,50 +25,13 @@ struct BlasFacts {
 };
 
 /// Asks the processor and the libraries of this process.
-[[nodiscard]] inline auto read_blas_facts() -> BlasFacts {
-  BlasFacts facts;
-#if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) facts.processor = VectorUnit::avx2;
-  if (facts.processor == VectorUnit::avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
-      __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl")) {
-    facts.processor = VectorUnit::avx512;
-  }
-#endif
-  if (auto* const core = reinterpret_cast<char* (*)()>(dlsym(RTLD_DEFAULT, "openblas_get_corename"))) {
-    facts.openblas_core = core();
-    return facts;
-  }
-  // BLIS and ATLAS come under the reference library's file name as well.
-  constexpr std::array other_libraries{"bli_init", "ATL_buildinfo"};
-  if (std::ranges::any_of(other_libraries, [](char const* name) { return dlsym(RTLD_DEFAULT, name) != nullptr; })) {
-    return facts;
-  }
-  Dl_info info{};
-  auto* const sgemm = dlsym(RTLD_DEFAULT, "sgemm_");
-  if (sgemm == nullptr || dladdr(sgemm, &info) == 0 || info.dli_fname == nullptr) return facts;
-  std::error_code ignored;
-  auto const file = std::filesystem::canonical(info.dli_fname, ignored);
-  if (file.filename().string().starts_with("libblas.so")) facts.reference_blas = file;
-  return facts;
-}
+[[nodiscard]] auto read_blas_facts() -> BlasFacts;
 
 /// What to do about a BLAS that runs at a fraction of this machine's speed; nothing when it does not.
-[[nodiscard]] inline auto blas_advice(BlasFacts const& facts) -> std::optional<std::string> {
-  if (!facts.reference_blas.empty()) {
-    return "LibTorch multiplies matrices with the reference BLAS (" + facts.reference_blas.string() +
-           "), 15 to 30 times slower than OpenBLAS; install that: apt-get install libopenblas0-openmp";
-  }
-  constexpr std::array<std::string_view, 7> with_avx2{"haswell",  "zen",        "excavator",     "skylakex",
-                                                      "icelakex", "cooperlake", "sapphirerapids"};
-  auto core = facts.openblas_core;
-  std::ranges::transform(core, core.begin(),
-                         [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
-  if (core.empty() || facts.processor == VectorUnit::other || std::ranges::find(with_avx2, core) != with_avx2.end()) {
-    return std::nullopt;
-  }
-  return "OpenBLAS does not know this processor and runs its " + facts.openblas_core +
-         " kernels at about a third of the speed; before the program starts: export OPENBLAS_CORETYPE=" +
-         (facts.processor == VectorUnit::avx512 ? "SkylakeX" : "Haswell");
-}
+[[nodiscard]] auto blas_advice(BlasFacts const& facts) -> std::optional<std::string>;
 
 }  // namespace raytrain
+
+#ifndef RAYTRAIN_COMPILED_TORCH
+#include <raytrain/backend/torch/blas_advice-inl.hpp>
+#endif

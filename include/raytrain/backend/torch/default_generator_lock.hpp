@@ -21,20 +21,11 @@ namespace raytrain::detail {
 class DefaultGeneratorLock {
  public:
   /// Lets other workers use the generator until `relock`, which restores its state.
-  void unlock() {
-    state_ = default_generator_state();
-    lock_.unlock();
-  }
-  void relock() {
-    lock_.lock();
-    set_default_generator_state(state_);
-  }
+  void unlock();
+  void relock();
 
  private:
-  static auto mutex() -> std::recursive_mutex& {
-    static std::recursive_mutex one_at_a_time;
-    return one_at_a_time;
-  }
+  static auto mutex() -> std::recursive_mutex&;
 
   std::unique_lock<std::recursive_mutex> lock_{mutex()};
   at::Tensor state_;
@@ -51,10 +42,7 @@ class UnlockingCollective : public Operations<UnlockingCollective> {
   [[nodiscard]] auto size() const noexcept -> WorldSize { return collective_->size(); }
   [[nodiscard]] auto stop_agreed() const noexcept -> bool { return collective_->stop_agreed(); }
 
-  void barrier() {
-    Unlocked const unlocked{*lock_};
-    collective_->barrier();
-  }
+  void barrier();
 
   template <Element T>
   [[nodiscard]] auto allocate(std::size_t size) -> Buffer<T> {
@@ -72,10 +60,7 @@ class UnlockingCollective : public Operations<UnlockingCollective> {
     DefaultGeneratorLock& lock;
   };
 
-  void run(Task const& task) {
-    Unlocked const unlocked{*lock_};
-    run_task(*collective_, task);
-  }
+  void run(Task const& task);
 
   WorkerCollective* collective_;
   DefaultGeneratorLock* lock_;
@@ -96,3 +81,7 @@ class UnlockingScope {
 };
 
 }  // namespace raytrain::detail
+
+#ifndef RAYTRAIN_COMPILED_TORCH
+#include <raytrain/backend/torch/default_generator_lock-inl.hpp>
+#endif

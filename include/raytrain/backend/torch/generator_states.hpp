@@ -15,39 +15,18 @@
 namespace raytrain::detail {
 
 /// State of LibTorch's default generator, which all threads of a process share.
-[[nodiscard]] inline auto default_generator_state() -> at::Tensor {
-  auto generator = at::detail::getDefaultCPUGenerator();
-  std::scoped_lock const lock{generator.mutex()};
-  return generator.get_state();
-}
+[[nodiscard]] auto default_generator_state() -> at::Tensor;
 
-inline void set_default_generator_state(at::Tensor const& state) {
-  auto generator = at::detail::getDefaultCPUGenerator();
-  std::scoped_lock const lock{generator.mutex()};
-  generator.set_state(state);
-}
+void set_default_generator_state(at::Tensor const& state);
 
 /// The states of a worker's own generator and of the default one, which are equally long.
-[[nodiscard]] inline auto generators_to_bytes(at::Generator const& own) -> Bytes {
-  Bytes bytes;
-  for (auto const& state : {own.get_state(), default_generator_state()}) {
-    auto const* const first = static_cast<std::byte const*>(state.data_ptr());
-    bytes.insert(bytes.end(), first, first + state.nbytes());
-  }
-  return bytes;
-}
+[[nodiscard]] auto generators_to_bytes(at::Generator const& own) -> Bytes;
 
 /// Errors: `backend` for bytes that `generators_to_bytes` of this LibTorch does not give.
-inline void generators_from_bytes(BytesView bytes, at::Generator& own) {
-  auto const state_in = [](BytesView half) {
-    auto state = torch::empty({static_cast<std::int64_t>(half.size())}, torch::kByte);
-    std::memcpy(state.data_ptr(), half.data(), half.size());
-    return state;
-  };
-  torch_call("loading the states of random numbers", [&] {
-    own.set_state(state_in(bytes.first(bytes.size() / 2)));
-    set_default_generator_state(state_in(bytes.subspan(bytes.size() / 2)));
-  });
-}
+void generators_from_bytes(BytesView bytes, at::Generator& own);
 
 }  // namespace raytrain::detail
+
+#ifndef RAYTRAIN_COMPILED_TORCH
+#include <raytrain/backend/torch/generator_states-inl.hpp>
+#endif

@@ -49,50 +49,19 @@ class GradientAverager {
  public:
   /// `number`: the model's, from 1. `taken`: up to where this worker has taken its data.
   GradientAverager(torch::nn::Module const& module, WorkerCollective& collective, std::uint16_t number,
-                   std::shared_ptr<ShardPosition const> taken, std::function<void(std::string)> warn)
-      : module_{module.weak_from_this()},
-        buffers_{buffers_of(module)},
-        arena_{module, collective, buffers_.size() + digest_size},
-        collective_{collective},
-        number_{number},
-        taken_{std::move(taken)},
-        warn_{std::move(warn)} {
-    // Hooks of the tensors, since those of their autograd nodes do not survive loading a state.
-    for (std::size_t index = 0; index < arena_.size(); ++index) {
-      hooks_.push_back(arena_.parameter(index).register_hook(
-          [this, index](at::Tensor const& gradient) { on_gradient(index, gradient); }));
-    }
-  }
+                   std::shared_ptr<ShardPosition const> taken, std::function<void(std::string)> warn);
 
   GradientAverager(GradientAverager const&) = delete;
   auto operator=(GradientAverager const&) -> GradientAverager& = delete;
-  ~GradientAverager() {
-    for (std::size_t index = 0; index < hooks_.size(); ++index) arena_.parameter(index).remove_hook(hooks_[index]);
-  }
+  ~GradientAverager();
 
   [[nodiscard]] auto is_of(torch::nn::Module const& module) const -> bool { return module_.lock().get() == &module; }
 
   /// Whether nobody else has the model, nor a parameter of it.
-  [[nodiscard]] auto is_unused() const -> bool {
-    if (!module_.expired()) return false;
-    for (std::size_t index = 0; index < arena_.size(); ++index) {
-      if (arena_.parameter(index).use_count() > 1) return false;
-    }
-    return true;
-  }
+  [[nodiscard]] auto is_unused() const -> bool;
 
   /// Errors: `backend`, naming a parameter that was unfrozen or registered since: it would not be averaged.
-  void check_unchanged() const {
-    auto const module = module_.lock();
-    if (module == nullptr) return;
-    for (auto const& item : module->named_parameters()) {
-      if (!item.value().requires_grad() || arena_.has(item.value())) continue;
-      throw Error{Errc::backend, "averaging gradients",
-                  "parameter '" + item.key() + "' wants a gradient since the model was prepared, and would become " +
-                      "another one on each rank",
-                  "call prepare_model() again with this model after such a change"};
-    }
-  }
+  void check_unchanged() const;
 
  private:
   /// Held by the engine until the backward has ended, or has failed before its end.
@@ -107,118 +76,35 @@ class GradientAverager {
     std::uint64_t version = 0;
     void const* memory = nullptr;
 
-    void note() {
-      version = version_of(tensor);
-      memory = tensor.data_ptr();
-    }
+    void note();
     /// One that was replaced has other memory.
-    [[nodiscard]] auto has_changed() const -> bool {
-      return tensor.is_inference() || version_of(tensor) != version || tensor.data_ptr() != memory;
-    }
+    [[nodiscard]] auto has_changed() const -> bool;
   };
 
-  static auto version_of(at::Tensor const& tensor) -> std::uint64_t {
-    return tensor.is_inference() ? 0 : static_cast<std::uint64_t>(tensor._version());
-  }
+  static auto version_of(at::Tensor const& tensor) -> std::uint64_t;
 
-  static auto buffers_of(torch::nn::Module const& module) -> std::vector<Buffer> {
-    std::vector<Buffer> buffers;
-    for (auto const& item : module.named_buffers()) {
-      auto const dot = item.key().rfind('.');
-      buffers.push_back({dot == std::string::npos ? "" : item.key().substr(0, dot), item.value()});
-    }
-    for (auto& buffer : buffers) buffer.note();
-    return buffers;
-  }
+  static auto buffers_of(torch::nn::Module const& module) -> std::vector<Buffer>;
 
   /// Batch normalisation changes its statistics without LibTorch's counting it, and then counts batches.
-  [[nodiscard]] auto is_to_send(Buffer const& buffer) const -> bool {
-    return buffer.tensor.nbytes() < large_tensor_bytes || std::ranges::any_of(buffers_, [&](Buffer const& each) {
-             return each.submodule == buffer.submodule && each.has_changed();
-           });
-  }
+  [[nodiscard]] auto is_to_send(Buffer const& buffer) const -> bool;
 
   /// Bytes, whose sum over all ranks is exact in float.
   static constexpr std::size_t digest_size = 3;
   using Digest = std::array<std::uint8_t, digest_size>;
 
   /// Changes with the first element of any parameter.
-  [[nodiscard]] auto digest() const -> Digest {
-    std::uint64_t digest = 0;
-    for (std::size_t index = 0; index < arena_.size(); ++index) {
-      auto const& parameter = arena_.parameter(index);
-      std::uint64_t bits = 0;
-      if (parameter.numel() > 0) std::memcpy(&bits, parameter.data_ptr(), parameter.element_size());
-      digest = stream_seed(digest, bits);
-    }
-    return {static_cast<std::uint8_t>(digest), static_cast<std::uint8_t>(digest >> 8U),
-            static_cast<std::uint8_t>(digest >> 16U)};
-  }
+  [[nodiscard]] auto digest() const -> Digest;
 
-  void on_gradient(std::size_t index, at::Tensor const& gradient) {
-    if (!gradient.defined() || !is_accumulated(arena_.parameter(index))) return;
-    if (gradient.requires_grad()) {
-      throw Error{
-          Errc::backend, "averaging gradients",
-          "parameter '" + arena_.name(index) +
-              "': backward with create_graph makes a graph, which the average of all ranks would lose",
-          "compute the inner gradients by torch::autograd::grad(..., create_graph), which averages nothing, and "
-          "call backward() without it on the loss that they lead to"};
-    }
-    if (!pending_) {
-      pending_ = true;
-      arena_.begin_backward();
-      torch::autograd::Engine::get_default_engine().queue_callback(
-          [this, pending = std::make_shared<Pending>(pending_)] { on_backward_end(); });
-    }
-    arena_.expect(index, gradient);
-  }
+  void on_gradient(std::size_t index, at::Tensor const& gradient);
 
   /// False when the backward under way is torch::autograd::grad, which hands a gradient over and leaves `grad()` alone.
-  static auto is_accumulated(at::Tensor const& parameter) -> bool {
-    auto const* const tasks = torch::autograd::get_current_graph_task_exec_info();
-    if (tasks == nullptr || tasks->empty()) return true;
-    auto const task = tasks->find(torch::autograd::impl::grad_accumulator(parameter).get());
-    return task == tasks->end() || task->second.needed_;
-  }
+  static auto is_accumulated(at::Tensor const& parameter) -> bool;
 
-  void on_backward_end() {
-    check_unchanged();
-    for (std::size_t i = 0; i < buffers_.size(); ++i) {
-      if (is_to_send(buffers_[i])) arena_.set_number(i, 1);
-    }
-    auto const own = digest();
-    for (std::size_t i = 0; i < own.size(); ++i) arena_.set_number(buffers_.size() + i, own[i]);
-    collective_.tag() = {.model = number_,
-                         .epoch = static_cast<std::uint16_t>(taken_->epoch),
-                         .backward = ++backwards_,
-                         .samples = taken_->samples};
-    arena_.reduce([&](auto values) { collective_.all_reduce(values, ReduceOp::average); });
-    warn_of_drift(own);
-    share_buffers();
-  }
+  void on_backward_end();
 
-  void warn_of_drift(Digest const& own) {
-    if (has_warned_ || collective_.rank() != Rank{0}) return;
-    constexpr double rounding = 1e-4;
-    for (std::size_t i = 0; i < own.size() && !has_warned_; ++i) {
-      has_warned_ = std::abs(arena_.number(buffers_.size() + i) - own[i]) > rounding;
-    }
-    if (!has_warned_) return;
-    warn_("the parameters of model " + std::to_string(number_) + " are not the same on every rank in its backward " +
-          std::to_string(backwards_) +
-          "; change them on every rank alike: as many optimizer steps, also where a backward was left out");
-  }
+  void warn_of_drift(Digest const& own);
 
-  void share_buffers() {
-    std::vector<at::Tensor> sent;
-    for (std::size_t i = 0; i < buffers_.size(); ++i) {
-      if (arena_.number(i) > 0) sent.push_back(buffers_[i].tensor);
-    }
-    if (sent.empty()) return;
-    broadcast_tensors(collective_, sent, Rank{0});
-    for (auto& buffer : buffers_) buffer.note();
-  }
+  void share_buffers();
 
   std::weak_ptr<torch::nn::Module const> module_;
   std::vector<Buffer> buffers_;
@@ -234,3 +120,7 @@ class GradientAverager {
 };
 
 }  // namespace raytrain::detail
+
+#ifndef RAYTRAIN_COMPILED_TORCH
+#include <raytrain/backend/torch/gradient_averager-inl.hpp>
+#endif

@@ -12,16 +12,10 @@
 namespace raytrain {
 
 /// What to do when the workers of one host want more threads than it has cores; nothing when they do not.
-[[nodiscard]] inline auto thread_advice(WorldSize workers, int cpus_per_worker, unsigned cores)
-    -> std::optional<std::string> {
-  auto const threads = static_cast<std::uint64_t>(workers.value) * static_cast<std::uint64_t>(cpus_per_worker);
-  if (cores == 0 || threads <= cores) return std::nullopt;
-  auto const text =
-      fmt::format("{} workers with {} {} each share {} {}, which slows all of them down; ", workers.value,
-                  cpus_per_worker, cpus_per_worker == 1 ? "thread" : "threads", cores, cores == 1 ? "core" : "cores");
-  if (workers.value > cores) return text + fmt::format("write .num_workers = {} or fewer", cores);
-  return text +
-         fmt::format("write .resources_per_worker = {{.cpus = {}}}, or 0 for an equal share", cores / workers.value);
-}
+[[nodiscard]] auto thread_advice(WorldSize workers, int cpus_per_worker, unsigned cores) -> std::optional<std::string>;
 
 }  // namespace raytrain
+
+#ifndef RAYTRAIN_COMPILED_TORCH
+#include <raytrain/backend/torch/thread_advice-inl.hpp>
+#endif

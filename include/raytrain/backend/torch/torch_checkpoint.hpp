@@ -55,22 +55,10 @@ struct TensorFormat {
   at::ScalarType type{};
   friend auto operator==(TensorFormat const&, TensorFormat const&) -> bool = default;
 
-  [[nodiscard]] auto shape() const -> std::string {
-    return fmt::format("{{{}}} {}", fmt::join(sizes, ", "), c10::toString(type));
-  }
+  [[nodiscard]] auto shape() const -> std::string;
 };
 
-[[nodiscard]] inline auto formats_of(torch::nn::Module const& module) -> std::vector<TensorFormat> {
-  std::vector<TensorFormat> formats;
-  auto const add = [&](auto const& items) {
-    for (auto const& item : items) {
-      formats.push_back({item.key(), item.value().sizes().vec(), item.value().scalar_type()});
-    }
-  };
-  add(module.named_parameters());
-  add(module.named_buffers());
-  return formats;
-}
+[[nodiscard]] auto formats_of(torch::nn::Module const& module) -> std::vector<TensorFormat>;
 
 template <class T>
 inline constexpr bool is_scheduler = std::derived_from<T, torch::optim::LRScheduler>;
@@ -189,3 +177,7 @@ void load(Checkpoint const& checkpoint, M& model, T&... stepper) {
 }
 
 }  // namespace raytrain
+
+#ifndef RAYTRAIN_COMPILED_TORCH
+#include <raytrain/backend/torch/torch_checkpoint-inl.hpp>
+#endif

@@ -39,10 +39,7 @@ namespace raytrain {
 /// Threads: the worker's own only. The worker's tensor operations use `cpus()` threads.
 class TorchContext : public TrainContext {
  public:
-  explicit TorchContext(WorkerSetup setup)
-      : TrainContext{std::move(setup)}, generator_{at::detail::createCPUGenerator(worker_seed())} {
-    at::set_num_threads(cpus());
-  }
+  explicit TorchContext(WorkerSetup setup);
 
   /// Builds a model and makes it train with all others: rank 0's parameters and buffers everywhere, gradients averaged
   /// when a backward ends, then buffers those of rank 0 (of 64 KiB and more after a change only). A parameter that no
@@ -102,11 +99,7 @@ class TorchContext : public TrainContext {
   /// This worker's part of the dataset, or all of it when `DataConfig` does not split it.
   ///
   /// Errors: `not_found`, listing the datasets that there are.
-  [[nodiscard]] auto dataset_shard(std::string_view name) const -> TorchShard {
-    auto shard = TrainContext::dataset_shard(name);
-    auto taken = shard.is_split() ? taken_ : nullptr;
-    return TorchShard{std::move(shard), std::move(taken)};
-  }
+  [[nodiscard]] auto dataset_shard(std::string_view name) const -> TorchShard;
 
   /// Fills the model, and the optimizer and the scheduler if there are such, from the checkpoint that the run goes on
   /// from. `generator()` and LibTorch's default generator go on as well, where as many workers saved them; otherwise
@@ -150,42 +143,15 @@ class TorchContext : public TrainContext {
   [[nodiscard]] auto generator() noexcept -> at::Generator& { return generator_; }
 
  private:
-  [[nodiscard]] auto worker_seed() const noexcept -> std::uint64_t {
-    return detail::stream_seed(~seed(), world_rank().value);
-  }
+  [[nodiscard]] auto worker_seed() const noexcept -> std::uint64_t;
 
-  [[nodiscard]] auto generators_path() const -> std::string {
-    return detail::rank_name(world_rank()) + "/" + generators_name;
-  }
+  [[nodiscard]] auto generators_path() const -> std::string;
 
-  void restore_generators() {
-    auto const files = checkpoint()->files();
-    if (std::ranges::find(files, generators_path(), &FileEntry::name) != files.end() &&
-        checkpoint()->world_size() == world_size()) {
-      return detail::generators_from_bytes(checkpoint()->read(generators_path()), generator_);
-    }
-    auto const seed = detail::stream_seed(worker_seed(), checkpoint()->training_iteration());
-    detail::DefaultGeneratorLock const lock;
-    generator_.set_current_seed(seed);
-    torch::manual_seed(seed);
-  }
+  void restore_generators();
 
-  void check_models() const {
-    for (auto const& averager : averagers_) averager->check_unchanged();
-  }
+  void check_models() const;
 
-  void join(torch::nn::Module const& module) {
-    ++models_;
-    if (world_size() == WorldSize{1}) return;
-    std::erase_if(averagers_, [&](auto const& each) { return each->is_of(module) || each->is_unused(); });
-    auto state = module.parameters();
-    for (auto const& buffer : module.buffers()) state.push_back(buffer);
-    auto const number = static_cast<std::uint16_t>(models_);
-    TaggedCollective preparing{collective(), {.model = number}};
-    detail::broadcast_tensors(preparing, state, Rank{0});
-    averagers_.push_back(std::make_unique<detail::GradientAverager>(
-        module, collective(), number, taken_, [this](std::string text) { warn(std::move(text)); }));
-  }
+  void join(torch::nn::Module const& module);
 
   static inline std::string const generators_name = "generators.pt";
 
@@ -196,3 +162,7 @@ class TorchContext : public TrainContext {
 };
 
 }  // namespace raytrain
+
+#ifndef RAYTRAIN_COMPILED_TORCH
+#include <raytrain/backend/torch/torch_context-inl.hpp>
+#endif

@@ -27,15 +27,8 @@ class TorchBatchRange {
     Iterator() = default;
     Iterator(BatchRange::Iterator at, ShardPosition* taken) noexcept : at_{at}, taken_{taken} {}
 
-    [[nodiscard]] auto operator*() const noexcept -> TorchBatch {
-      auto const batch = *at_;
-      if (taken_ != nullptr) *taken_ = batch.next_position();
-      return TorchBatch{batch};
-    }
-    auto operator++() noexcept -> Iterator& {
-      ++at_;
-      return *this;
-    }
+    [[nodiscard]] auto operator*() const noexcept -> TorchBatch;
+    auto operator++() noexcept -> Iterator&;
     void operator++(int) noexcept { ++at_; }
     friend auto operator==(Iterator const& it, std::default_sentinel_t end) noexcept -> bool { return it.at_ == end; }
 
@@ -78,9 +71,7 @@ class TorchShard {
   [[nodiscard]] auto position() const noexcept -> ShardPosition { return shard_.position(); }
 
   /// This worker's batches of one epoch. Errors: as `DatasetShard::batches`.
-  [[nodiscard]] auto batches(BatchOptions const& options) -> TorchBatchRange {
-    return TorchBatchRange{shard_.batches(options), taken_};
-  }
+  [[nodiscard]] auto batches(BatchOptions const& options) -> TorchBatchRange;
 
  private:
   DatasetShard shard_;
@@ -88,3 +79,7 @@ class TorchShard {
 };
 
 }  // namespace raytrain
+
+#ifndef RAYTRAIN_COMPILED_TORCH
+#include <raytrain/backend/torch/torch_shard-inl.hpp>
+#endif

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <fcntl.h>
-#include <sys/stat.h>
 #include <sys/types.h>
 #include <unistd.h>
 
@@ -26,29 +24,20 @@ class FileSystem {
   virtual ~FileSystem() = default;
 
   /// Opens for writing a file that must not be there yet.
-  [[nodiscard]] virtual auto create(std::filesystem::path const& path) -> int {
-    return ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-  }
-  [[nodiscard]] virtual auto write(int file, BytesView bytes) -> ::ssize_t {
-    return ::write(file, bytes.data(), bytes.size());
-  }
+  [[nodiscard]] virtual auto create(std::filesystem::path const& path) -> int;
+  [[nodiscard]] virtual auto write(int file, BytesView bytes) -> ::ssize_t;
   [[nodiscard]] virtual auto sync(int file) -> int { return ::fsync(file); }
-  [[nodiscard]] virtual auto rename(std::filesystem::path const& from, std::filesystem::path const& to) -> int {
-    return std::rename(from.c_str(), to.c_str());
-  }
-  [[nodiscard]] virtual auto make_directory(std::filesystem::path const& path) -> int {
-    return ::mkdir(path.c_str(), 0777);
-  }
+  [[nodiscard]] virtual auto rename(std::filesystem::path const& from, std::filesystem::path const& to) -> int;
+  [[nodiscard]] virtual auto make_directory(std::filesystem::path const& path) -> int;
   [[nodiscard]] virtual auto remove_file(std::filesystem::path const& path) -> int { return ::unlink(path.c_str()); }
-  [[nodiscard]] virtual auto remove_directory(std::filesystem::path const& path) -> int {
-    return ::rmdir(path.c_str());
-  }
+  [[nodiscard]] virtual auto remove_directory(std::filesystem::path const& path) -> int;
 };
 
 /// The operating system's own.
-[[nodiscard]] inline auto system_files() -> FileSystem& {
-  static FileSystem files;
-  return files;
-}
+[[nodiscard]] auto system_files() -> FileSystem&;
 
 }  // namespace raytrain::detail
+
+#ifndef RAYTRAIN_COMPILED
+#include <raytrain/checkpoint/detail/file_system-inl.hpp>
+#endif

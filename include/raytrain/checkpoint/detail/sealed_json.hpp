@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <charconv>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -32,24 +31,10 @@ template <class T>
 }
 
 /// The JSON without its seal; nothing if a byte of it changed.
-[[nodiscard]] inline auto unseal(std::string_view text) -> std::optional<std::string> {
-  constexpr auto seal_bytes = seal_begin.size() + seal_digits + seal_end.size();
-  if (text.size() < seal_bytes) return std::nullopt;
-  auto const body = text.substr(0, text.size() - seal_bytes);
-  auto const expected = std::string{seal_begin} + xxh3_of(bytes_of(body)) + std::string{seal_end};
-  if (text.substr(body.size()) != expected) return std::nullopt;
-  return std::string{body} + "\n}\n";
-}
+[[nodiscard]] auto unseal(std::string_view text) -> std::optional<std::string>;
 
 /// Value of the field "format" of the outermost object; no text in JSON holds a line break, so the line is unique.
-[[nodiscard]] inline auto format_of(std::string_view json) -> std::uint32_t {
-  constexpr std::string_view key = "\n  \"format\": ";
-  std::uint32_t format = 0;
-  if (auto const place = json.find(key); place != std::string_view::npos) {
-    std::from_chars(json.data() + place + key.size(), json.data() + json.size(), format);
-  }
-  return format;
-}
+[[nodiscard]] auto format_of(std::string_view json) -> std::uint32_t;
 
 /// Reads what `write_sealed` writes; `T::newest_format` is the newest value of its field `format` that is understood.
 ///
@@ -78,3 +63,7 @@ template <class T>
 }
 
 }  // namespace raytrain::detail
+
+#ifndef RAYTRAIN_COMPILED
+#include <raytrain/checkpoint/detail/sealed_json-inl.hpp>
+#endif

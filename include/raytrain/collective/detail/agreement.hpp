@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include <raytrain/collective/detail/call.hpp>
@@ -20,22 +19,13 @@ namespace raytrain::detail {
 class Agreement {
  public:
   /// From now on `check_usable` throws this.
-  void break_off(Errc code, std::string why) {
-    code_ = code;
-    since_ = std::move(why);
-  }
+  void break_off(Errc code, std::string why);
 
   /// For what all ranks come to know together.
-  [[noreturn]] void end_by(Error const& error) {
-    break_off(error.code(), error.happened());
-    throw error;
-  }
+  [[noreturn]] void end_by(Error const& error);
 
   /// Errors: after `break_off` its own, after a `check` that threw `rank_mismatch`.
-  void check_usable(Call const& call, Rank rank) const {
-    if (since_.empty()) return;
-    throw unusable_error(code_, since_, rank, call);
-  }
+  void check_usable(Call const& call, Rank rank) const;
 
   /// `calls` are all ranks', the same on every rank, and `counts` what this one called all_gatherv with, or empty.
   /// `exchange(mine, all)` is an all_gather of numbers; all ranks call it, or none.
@@ -67,3 +57,7 @@ class Agreement {
 };
 
 }  // namespace raytrain::detail
+
+#ifndef RAYTRAIN_COMPILED
+#include <raytrain/collective/detail/agreement-inl.hpp>
+#endif

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <functional>
 #include <numeric>
 #include <span>
@@ -20,11 +19,7 @@ class ArgumentChecks {
  public:
   constexpr ArgumentChecks(Rank rank, WorldSize size) noexcept : rank_{rank}, size_{size} {}
 
-  void check_root(Rank root, Call const& call) const {
-    if (root.value < size_.value) return;
-    throw Error{Errc::invalid_call, attempted(call),
-                "root must be below " + std::to_string(size_.value) + " (got " + std::to_string(root.value) + ")"};
-  }
+  void check_root(Rank root, Call const& call) const;
 
   template <Element T>
   void check_array(std::span<T const> array, Call const& call, char const* name) const {
@@ -33,11 +28,7 @@ class ArgumentChecks {
                 std::string{name} + " must point to " + std::to_string(array.size()) + " elements (got null)"};
   }
 
-  [[noreturn]] void refuse_device_memory(Call const& call, char const* name) const {
-    throw Error{Errc::invalid_call, attempted(call),
-                std::string{name} + " must be in the host's memory (got memory of a GPU)",
-                "copy it to the host, or use NcclCollective or DeviceCollective"};
-  }
+  [[noreturn]] void refuse_device_memory(Call const& call, char const* name) const;
 
   template <Element T>
   void check_parts(std::span<T const> mine, std::span<T const> all, Call const& call) const {
@@ -84,9 +75,7 @@ class ArgumentChecks {
   }
 
  private:
-  [[nodiscard]] auto attempted(Call const& call) const -> std::string {
-    return to_string(call) + " on rank " + std::to_string(rank_.value);
-  }
+  [[nodiscard]] auto attempted(Call const& call) const -> std::string;
 
   /// `begin`: where `mine` is in `all` if it lies there.
   template <Element T>
@@ -106,3 +95,7 @@ class ArgumentChecks {
 };
 
 }  // namespace raytrain::detail
+
+#ifndef RAYTRAIN_COMPILED
+#include <raytrain/collective/detail/argument_checks-inl.hpp>
+#endif

@@ -1,20 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <new>
 #include <span>
 #include <thread>
-#include <utility>
 #include <vector>
 
 #include <raytrain/collective/detail/call.hpp>
-#include <raytrain/collective/detail/call_errors.hpp>
-#include <raytrain/collective/detail/futex.hpp>
 #include <raytrain/collective/wait_limits.hpp>
 #include <raytrain/core/rank.hpp>
 
@@ -63,11 +58,7 @@ class BarrierState {
   ///
   /// `spins`: every member has a core of its own. `can_be_killed`: members are processes, so that nobody may rely on
   /// one that has entered a barrier to enter the next.
-  static auto construct(void* memory, WorldSize members, bool spins, bool can_be_killed) -> BarrierState& {
-    auto* const state = new (memory) BarrierState{members, spins, can_be_killed};
-    for (auto& slot : std::span{state->first_slot(), std::size_t{2} * members.value}) new (&slot) Slot;
-    return *state;
-  }
+  static auto construct(void* memory, WorldSize members, bool spins, bool can_be_killed) -> BarrierState&;
 
   [[nodiscard]] auto members() const noexcept -> WorldSize { return {members_}; }
 
@@ -97,25 +88,13 @@ class BarrierState {
   BarrierState(WorldSize members, bool spins, bool can_be_killed) noexcept
       : members_{members.value}, spins_{spins}, can_be_killed_{can_be_killed} {}
 
-  [[nodiscard]] auto first_slot() noexcept -> Slot* {
-    return reinterpret_cast<Slot*>(reinterpret_cast<std::byte*>(this) + sizeof *this);
-  }
+  [[nodiscard]] auto first_slot() noexcept -> Slot*;
 
-  void close(std::uint32_t why) noexcept {
-    closed_.fetch_or(why);
-    wake();
-  }
+  void close(std::uint32_t why) noexcept;
 
-  void close_for(Rank member, std::atomic<std::uint32_t>& first, std::uint32_t why) noexcept {
-    auto expected = nobody;
-    first.compare_exchange_strong(expected, member.value);
-    close(why);
-  }
+  void close_for(Rank member, std::atomic<std::uint32_t>& first, std::uint32_t why) noexcept;
 
-  void wake() noexcept {
-    epoch_.fetch_add(1);
-    if (sleepers_.load() != 0) wake_all(epoch_);
-  }
+  void wake() noexcept;
 
   // Written seldom and read in every barrier.
   alignas(two_cache_lines) std::uint32_t const members_;
@@ -152,11 +131,7 @@ class Barrier {
   };
 
   /// `names`: as which ranks the members are to be named, if they are only some of a world's.
-  Barrier(BarrierState& state, Rank member, WaitLimits limits, std::vector<std::uint32_t> names = {})
-      : state_{&state}, member_{member}, limits_{std::move(limits)}, names_{std::move(names)} {
-    for (std::uint64_t const round : {0U, 1U})
-      round_ = std::max(round_, slots_of(round)[member.value].arrival.load() / 2);
-  }
+  Barrier(BarrierState& state, Rank member, WaitLimits limits, std::vector<std::uint32_t> names = {});
 
   [[nodiscard]] auto limits() const noexcept -> WaitLimits const& { return limits_; }
   [[nodiscard]] auto state() const noexcept -> BarrierState& { return *state_; }
@@ -164,9 +139,7 @@ class Barrier {
 
   /// The member's own, to be filled before it enters the next barrier. After one that did not complete it stays
   /// that one's: some may still read what was shown before.
-  [[nodiscard]] auto next_slot() noexcept -> Slot& {
-    return slots_of(fell_through_ ? round_ : round_ + 1)[member_.value];
-  }
+  [[nodiscard]] auto next_slot() noexcept -> Slot&;
 
   /// What everybody has shown in the last barrier, by rank, until the member enters the next one.
   [[nodiscard]] auto slots() const noexcept -> std::span<Slot const> { return slots_of(round_); }
@@ -176,29 +149,16 @@ class Barrier {
 
   /// The same for members that have worked on each other's memory. Threads of one process wait whatever happens, since
   /// each will enter, and nobody may free memory before.
-  [[nodiscard]] auto finish(Call const& call) -> Outcome {
-    return arrive(call, state_->can_be_killed_ ? BarrierState::closing : 0);
-  }
+  [[nodiscard]] auto finish(Call const& call) -> Outcome;
 
   /// Whether `request_stop` came before the last barrier was complete: the same for all members until the next one.
   /// A single member needs no barrier; and after `abort` there are none, so that everybody may know at once.
-  [[nodiscard]] auto stop_agreed() const noexcept -> bool {
-    return stop_agreed_ || (state_->closed_.load() & BarrierState::aborted) != 0 ||
-           (state_->members_ == 1 && state_->stop_requested_.load());
-  }
+  [[nodiscard]] auto stop_agreed() const noexcept -> bool;
 
-  [[nodiscard]] auto name_of(Rank member) const noexcept -> Rank {
-    return names_.empty() ? member : Rank{names_[member.value]};
-  }
+  [[nodiscard]] auto name_of(Rank member) const noexcept -> Rank;
 
   /// Names of those who have not entered the last barrier that this member entered.
-  [[nodiscard]] auto missing() const -> std::vector<std::uint32_t> {
-    std::vector<std::uint32_t> missing;
-    for (std::uint32_t rank = 0; rank < state_->members_; ++rank) {
-      if (!has_entered(rank)) missing.push_back(name_of({rank}).value);
-    }
-    return missing;
-  }
+  [[nodiscard]] auto missing() const -> std::vector<std::uint32_t>;
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -208,103 +168,24 @@ class Barrier {
   /// A core that is given away may be gone for milliseconds.
   static constexpr std::chrono::microseconds keep_core_time{50};
 
-  static void relax() noexcept {
-#if defined(__x86_64__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    asm volatile("yield");
-#endif
-  }
+  static void relax() noexcept;
 
   /// Two sets in turn: a member that is already in the next barrier may not disturb one that still reads this one's.
-  [[nodiscard]] auto slots_of(std::uint64_t round) const noexcept -> std::span<Slot> {
-    return {state_->first_slot() + round % 2 * state_->members_, state_->members_};
-  }
+  [[nodiscard]] auto slots_of(std::uint64_t round) const noexcept -> std::span<Slot>;
 
-  [[nodiscard]] auto has_entered(std::uint32_t rank) const noexcept -> bool {
-    return slots_of(round_)[rank].arrival.load() / 2 == round_;
-  }
+  [[nodiscard]] auto has_entered(std::uint32_t rank) const noexcept -> bool;
 
-  [[nodiscard]] auto all_have_entered() noexcept -> bool {
-    auto const slots = slots_of(round_);
-    for (; entered_ < slots.size(); ++entered_) {
-      auto const arrival = slots[entered_].arrival.load();
-      if (arrival / 2 != round_) return false;
-      stop_agreed_ = stop_agreed_ || arrival % 2 != 0;
-    }
-    return true;
-  }
+  [[nodiscard]] auto all_have_entered() noexcept -> bool;
 
-  auto arrive(Call const& call, std::uint32_t interrupts) -> Outcome {
-    if (auto const closed = state_->closed_.load() & interrupts; closed != 0) return reason(closed);
-    auto& slot = next_slot();
-    slot.call = call;
-    ++round_;
-    entered_ = 0;
-    auto const agreed_before = stop_agreed_;
-    slot.arrival.store(round_ * 2 + (state_->stop_requested_.load(std::memory_order_relaxed) ? 1 : 0));
-    if (all_have_entered()) {
-      if (state_->sleepers_.load() != 0) state_->wake();
-    } else {
-      wait(interrupts);
-    }
-    if (auto const closed = state_->closed_.load() & interrupts; closed != 0 && !completes()) {
-      stop_agreed_ = agreed_before;
-      fell_through_ = true;
-      return reason(closed);
-    }
-    // The next one's arrival is then in this core's cache. Nobody reads that slot: all have entered this barrier.
-    __builtin_prefetch(&next_slot(), 1);
-    return Outcome::completed;
-  }
+  auto arrive(Call const& call, std::uint32_t interrupts) -> Outcome;
 
   /// Decides for everybody, once.
-  auto completes() noexcept -> bool {
-    auto known = state_->fate_.load();
-    while (known / 2 < round_) {
-      auto const decision = round_ * 2 + (all_have_entered() ? 1 : 0);
-      if (state_->fate_.compare_exchange_weak(known, decision)) return decision % 2 != 0;
-    }
-    // Who is beyond this barrier has seen it complete.
-    auto const completed = known / 2 > round_ || known % 2 != 0;
-    if (completed) (void)all_have_entered();  // and knows who asked for a stop
-    return completed;
-  }
+  auto completes() noexcept -> bool;
 
   /// Returns when all have come, or when one of `interrupts` has.
-  void wait(std::uint32_t interrupts) {
-    auto const over = [&] { return all_have_entered() || (state_->closed_.load() & interrupts) != 0; };
-    if (state_->spins_ && spin(over)) return;
-    state_->sleepers_.fetch_add(1);
-    auto const began = Clock::now();
-    bool warned = limits_.warn_after.count() == 0 || !limits_.on_warning;
-    for (;;) {
-      auto const epoch = state_->epoch_.load();
-      if (over()) break;
-      auto const waited = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - began);
-      if (interrupts != 0 && waited >= limits_.timeout) {
-        state_->time_out(member_);
-        continue;
-      }
-      if (!warned && waited >= limits_.warn_after) {
-        warned = true;
-        warn_of_missing();
-        continue;
-      }
-      auto const wake_up = warned ? limits_.timeout : std::min(limits_.timeout, limits_.warn_after);
-      sleep_while(state_->epoch_, epoch,
-                  std::clamp<std::chrono::milliseconds>(wake_up - waited, shortest_nap, longest_nap));
-    }
-    state_->sleepers_.fetch_sub(1);
-  }
+  void wait(std::uint32_t interrupts);
 
-  void warn_of_missing() const {
-    for (std::uint32_t rank = 0; rank < member_.value; ++rank) {
-      if (has_entered(rank)) return;  // and will say it
-    }
-    auto const& slot = slots_of(round_)[member_.value];
-    warn(limits_, [&] { return late_warning(missing(), limits_.warn_after, name_of(member_), slot.call); });
-  }
+  void warn_of_missing() const;
 
   template <class Condition>
   static auto spin(Condition const& over) noexcept -> bool {
@@ -325,11 +206,7 @@ class Barrier {
     }
   }
 
-  static auto reason(std::uint32_t closed) noexcept -> Outcome {
-    if ((closed & BarrierState::aborted) != 0) return Outcome::aborted;
-    if ((closed & BarrierState::broken) != 0) return Outcome::broken;
-    return (closed & BarrierState::timed_out) != 0 ? Outcome::timed_out : Outcome::ended;
-  }
+  static auto reason(std::uint32_t closed) noexcept -> Outcome;
 
   static constexpr std::chrono::milliseconds shortest_nap{1};
   static constexpr std::chrono::milliseconds longest_nap{3'600'000};
@@ -345,3 +222,7 @@ class Barrier {
 };
 
 }  // namespace raytrain::detail
+
+#ifndef RAYTRAIN_COMPILED
+#include <raytrain/collective/detail/barrier-inl.hpp>
+#endif

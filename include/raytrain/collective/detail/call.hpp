@@ -70,35 +70,15 @@ struct Call {
 }
 
 /// " for backward 3 of model 1 (after 96 samples of epoch 0)"; empty for a call of the caller's own.
-[[nodiscard]] inline auto to_string(CallTag const& tag) -> std::string {
-  if (tag == CallTag{}) return {};
-  auto const model = " model " + std::to_string(tag.model);
-  if (tag.backward == 0) return " to prepare" + model;
-  return " for backward " + std::to_string(tag.backward) + " of" + model + " (after " + std::to_string(tag.samples) +
-         " samples of epoch " + std::to_string(tag.epoch) + ")";
-}
+[[nodiscard]] auto to_string(CallTag const& tag) -> std::string;
 
-[[nodiscard]] inline auto operation_text(Call const& call) -> std::string {
-  auto const array = std::to_string(call.count) + " x " + std::string{to_string(call.element)};
-  auto const op = std::string{to_string(call.op)};
-  auto const root = "root " + std::to_string(call.root.value);
-  switch (call.operation) {
-    case Operation::barrier: return "barrier()";
-    case Operation::all_reduce: return "all_reduce(" + array + ", " + op + ")";
-    case Operation::broadcast: return "broadcast(" + array + ", " + root + ")";
-    case Operation::all_gather: return "all_gather(" + array + ")";
-    case Operation::reduce_scatter: return "reduce_scatter(" + array + ", " + op + ")";
-    case Operation::reduce: return "reduce(" + array + ", " + op + ", " + root + ")";
-    case Operation::gather: return "gather(" + array + ", " + root + ")";
-    case Operation::scatter: return "scatter(" + array + ", " + root + ")";
-    case Operation::all_gatherv: return "all_gatherv(" + array + ")";
-  }
-  return "unknown";
-}
+[[nodiscard]] auto operation_text(Call const& call) -> std::string;
 
 /// "all_reduce(1000 x float32, sum)", "broadcast(10 x int32, root 1) to prepare model 2", "barrier()".
-[[nodiscard]] inline auto to_string(Call const& call) -> std::string {
-  return operation_text(call) + to_string(call.tag);
-}
+[[nodiscard]] auto to_string(Call const& call) -> std::string;
 
 }  // namespace raytrain::detail
+
+#ifndef RAYTRAIN_COMPILED
+#include <raytrain/collective/detail/call-inl.hpp>
+#endif

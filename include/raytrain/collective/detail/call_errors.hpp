@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -22,76 +21,37 @@ struct CallWithCounts {
 };
 
 /// The call, with that of the counts in which it differs from the other call.
-[[nodiscard]] inline auto describe(CallWithCounts const& mine, CallWithCounts const& other) -> std::string {
-  auto text = to_string(mine.call);
-  bool const both_gather = mine.call.operation == other.call.operation && mine.counts.empty() && other.counts.empty();
-  if (both_gather && mine.call.counts_digest != other.call.counts_digest) return text + " with counts of its own";
-  auto const [own, others] = std::ranges::mismatch(mine.counts, other.counts);
-  if (own == mine.counts.end() || others == other.counts.end()) return text;
-  return text + " of which rank " + std::to_string(own - mine.counts.begin()) + " sends " + std::to_string(*own);
-}
+[[nodiscard]] auto describe(CallWithCounts const& mine, CallWithCounts const& other) -> std::string;
 
 /// What all ranks are told when `rank` is the first that calls something else than rank 0, or `first_rank`.
-[[nodiscard]] inline auto mismatch_error(CallWithCounts const& first, Rank rank, CallWithCounts const& other,
-                                         Rank first_rank = {}) -> Error {
-  auto const* const remedy =
-      first.call.tag == other.call.tag
-          ? "make every rank call the same operations in the same order, on arrays of one size and type"
-          : "make every rank run the same backwards in the same order, on as many batches";
-  return {Errc::rank_mismatch, "collective call",
-          "rank " + std::to_string(first_rank.value) + " calls " + describe(first, other) + ", but rank " +
-              std::to_string(rank.value) + " calls " + describe(other, first),
-          remedy};
-}
+[[nodiscard]] auto mismatch_error(CallWithCounts const& first, Rank rank, CallWithCounts const& other,
+                                  Rank first_rank = {}) -> Error;
 
 /// What all ranks are told whose groups were made in different ways; `option` is where.
-[[nodiscard]] inline auto options_error(char const* group, std::string const& option) -> Error {
-  return {Errc::rank_mismatch, group, "the ranks disagree about " + option, "give it the same value on every rank"};
-}
+[[nodiscard]] auto options_error(char const* group, std::string const& option) -> Error;
 
 /// What a rank is told that would wait for one whose training function has ended.
-[[nodiscard]] inline auto ended_error(Rank ended, Rank waiting, Call const& call) -> Error {
-  return {Errc::rank_mismatch, "collective call",
-          "rank " + std::to_string(ended.value) + " has ended while rank " + std::to_string(waiting.value) +
-              " waits in " + to_string(call),
-          "make every rank call the same operations, as often"};
-}
+[[nodiscard]] auto ended_error(Rank ended, Rank waiting, Call const& call) -> Error;
 
 /// "30 s", "1500 ms".
-[[nodiscard]] inline auto time_text(std::chrono::milliseconds time) -> std::string {
-  auto const count = time.count();
-  return count % 1000 == 0 && count > 0 ? std::to_string(count / 1000) + " s" : std::to_string(count) + " ms";
-}
+[[nodiscard]] auto time_text(std::chrono::milliseconds time) -> std::string;
 
 /// "rank 1", "ranks 1 and 2", "ranks 1, 2 and 3".
-[[nodiscard]] inline auto ranks_text(std::vector<std::uint32_t> const& ranks) -> std::string {
-  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
-  for (std::size_t i = 0; i < ranks.size(); ++i) {
-    if (i > 0) text += i + 1 == ranks.size() ? " and " : ", ";
-    text += std::to_string(ranks[i]);
-  }
-  return text;
-}
+[[nodiscard]] auto ranks_text(std::vector<std::uint32_t> const& ranks) -> std::string;
 
 /// What a rank is told that has waited in vain.
-[[nodiscard]] inline auto late_error(std::vector<std::uint32_t> const& missing, std::chrono::milliseconds timeout,
-                                     Rank waiting, Call const& call) -> Error {
-  return {Errc::timed_out, to_string(call) + " on rank " + std::to_string(waiting.value),
-          ranks_text(missing) + (missing.size() == 1 ? " has" : " have") + " not come within " + time_text(timeout),
-          "look at what is done there instead, or allow more time: RunConfig::collective_timeout, WaitLimits::timeout"};
-}
+[[nodiscard]] auto late_error(std::vector<std::uint32_t> const& missing, std::chrono::milliseconds timeout,
+                              Rank waiting, Call const& call) -> Error;
 
 /// What is said before that.
-[[nodiscard]] inline auto late_warning(std::vector<std::uint32_t> const& missing, std::chrono::milliseconds waited,
-                                       Rank waiting, Call const& call) -> std::string {
-  return "rank " + std::to_string(waiting.value) + " has waited " + time_text(waited) + " in " + to_string(call) +
-         " for " + (missing.empty() ? "the others" : ranks_text(missing));
-}
+[[nodiscard]] auto late_warning(std::vector<std::uint32_t> const& missing, std::chrono::milliseconds waited,
+                                Rank waiting, Call const& call) -> std::string;
 
 /// What a rank is told in every call after an error.
-[[nodiscard]] inline auto unusable_error(Errc code, std::string const& happened, Rank rank, Call const& call) -> Error {
-  return {code, to_string(call) + " on rank " + std::to_string(rank.value), "the group is unusable since " + happened,
-          "let the error end the training function"};
-}
+[[nodiscard]] auto unusable_error(Errc code, std::string const& happened, Rank rank, Call const& call) -> Error;
 
 }  // namespace raytrain::detail
+
+#ifndef RAYTRAIN_COMPILED
+#include <raytrain/collective/detail/call_errors-inl.hpp>
+#endif

@@ -1,17 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <span>
 #include <utility>
 
 #include <raytrain/collective/collective.hpp>
-#include <raytrain/collective/detail/call.hpp>
 #include <raytrain/collective/detail/operations.hpp>
-#include <raytrain/core/element_type.hpp>
 #include <raytrain/core/rank.hpp>
 
 namespace raytrain::detail {

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <dlfcn.h>
-
 #include <cstdint>
 
 namespace raytrain::detail {
@@ -11,16 +9,7 @@ namespace raytrain::detail {
 /// it by the time of the first question; otherwise there is none of that memory.
 class DeviceMemoryQuery {
  public:
-  [[nodiscard]] auto is_on_device(void const* address) noexcept -> bool {
-    if (!has_looked_) look_for_driver();
-    if (attribute_of_ == nullptr || address == nullptr) return false;
-    unsigned kind = 0;
-    unsigned is_managed = 0;
-    auto const pointer = reinterpret_cast<std::uintptr_t>(address);
-    // For memory that CUDA does not know the first query returns an error.
-    if (attribute_of_(&kind, memory_type, pointer) != 0 || kind != device) return false;
-    return attribute_of_(&is_managed, managed, pointer) != 0 || is_managed == 0;
-  }
+  [[nodiscard]] auto is_on_device(void const* address) noexcept -> bool;
 
  private:
   // cuPointerGetAttribute, and of its CUpointer_attribute and CUmemorytype those that matter: CUDA Driver API.
@@ -29,15 +18,14 @@ class DeviceMemoryQuery {
   static constexpr int managed = 8;
   static constexpr unsigned device = 2;
 
-  void look_for_driver() noexcept {
-    has_looked_ = true;
-    auto* const library = ::dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
-    if (library == nullptr) return;
-    attribute_of_ = reinterpret_cast<AttributeOf>(::dlsym(library, "cuPointerGetAttribute"));
-  }
+  void look_for_driver() noexcept;
 
   bool has_looked_ = false;
   AttributeOf attribute_of_ = nullptr;
 };
 
 }  // namespace raytrain::detail
+
+#ifndef RAYTRAIN_COMPILED
+#include <raytrain/collective/detail/device_memory_query-inl.hpp>
+#endif

@@ -13,11 +13,7 @@ namespace raytrain::detail {
 
 // What groups and the places in them are refused for; `name` is the class. Errors: `invalid_call`.
 
-inline auto checked_size(char const* name, WorldSize size, std::uint32_t largest) -> WorldSize {
-  if (size.value >= 1 && size.value <= largest) return size;
-  throw Error{Errc::invalid_call, name,
-              "needs from 1 to " + std::to_string(largest) + " workers (got " + std::to_string(size.value) + ")"};
-}
+auto checked_size(char const* name, WorldSize size, std::uint32_t largest) -> WorldSize;
 
 template <class Group>
 auto checked_group(char const* name, std::shared_ptr<Group> group) -> std::shared_ptr<Group> {
@@ -36,3 +32,7 @@ auto checked_group(char const* name, std::shared_ptr<Group> group, Rank rank) ->
 }
 
 }  // namespace raytrain::detail
+
+#ifndef RAYTRAIN_COMPILED
+#include <raytrain/collective/detail/group_checks-inl.hpp>
+#endif

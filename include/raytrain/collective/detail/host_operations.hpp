@@ -17,7 +17,6 @@
 #include <raytrain/collective/detail/call_errors.hpp>
 #include <raytrain/collective/detail/operations.hpp>
 #include <raytrain/collective/detail/reduce.hpp>
-#include <raytrain/collective/reduce_op.hpp>
 #include <raytrain/collective/wait_limits.hpp>
 #include <raytrain/core/element_type.hpp>
 #include <raytrain/core/error.hpp>

@@ -4,7 +4,6 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <thread>
 
 namespace raytrain::detail {
 
@@ -19,21 +18,7 @@ class Patience {
         awake_time_{std::chrono::milliseconds{2} + std::chrono::nanoseconds{bytes * 10}} {}
 
   /// Returns for how long it has waited; 0 as long as that is not worth a look at the clock.
-  auto pause() -> std::chrono::nanoseconds {
-    if (++looks_ % looks_a_turn_ != 0 && waited_ <= awake_time_) [[likely]]
-      return waited_;
-    auto const now = Clock::now();
-    if (begin_ == Clock::time_point{}) begin_ = now - std::chrono::nanoseconds{1};
-    waited_ = now - begin_;
-    if (waited_ > awake_time_) {
-      // The system adds 50 us to both.
-      std::this_thread::sleep_for(waited_ < awake_time_ + long_time ? std::chrono::microseconds{20}
-                                                                    : std::chrono::microseconds{1000});
-    } else if (waited_ >= keep_core_time_) {
-      std::this_thread::yield();
-    }
-    return waited_;
-  }
+  auto pause() -> std::chrono::nanoseconds;
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -48,3 +33,7 @@ class Patience {
 };
 
 }  // namespace raytrain::detail
+
+#ifndef RAYTRAIN_COMPILED
+#include <raytrain/collective/detail/patience-inl.hpp>
+#endif

@@ -12,7 +12,6 @@
 
 #include <raytrain/collective/detail/combine.hpp>
 #include <raytrain/collective/reduce_op.hpp>
-#include <raytrain/core/bfloat16.hpp>
 #include <raytrain/core/element_type.hpp>
 #include <raytrain/core/float16.hpp>
 
@@ -21,37 +20,16 @@ namespace raytrain::detail {
 inline constexpr std::size_t cache_line_bytes = 64;
 
 #if defined(__x86_64__)
-[[nodiscard]] inline auto has_avx2() noexcept -> bool {
-  static bool const has = __builtin_cpu_supports("avx2") != 0;
-  return has;
-}
+[[nodiscard]] auto has_avx2() noexcept -> bool;
 
 typedef short EightShorts __attribute__((vector_size(16)));
 typedef float EightFloats __attribute__((vector_size(32)));
 
 // Every processor with AVX2 has F16C, which does in one step what takes some twenty otherwise. The bits are the same.
 
-[[gnu::target("avx2,f16c")]] inline void widen_with_f16c(Float16 const* from, float* to, std::size_t count) noexcept {
-  std::size_t begin = 0;
-  for (; begin + 8 <= count; begin += 8) {
-    EightShorts narrow;
-    std::memcpy(&narrow, from + begin, sizeof narrow);
-    EightFloats const wide = __builtin_ia32_vcvtph2ps256(narrow);
-    std::memcpy(to + begin, &wide, sizeof wide);
-  }
-  for (; begin < count; ++begin) to[begin] = static_cast<float>(from[begin]);
-}
+[[gnu::target("avx2,f16c")]] void widen_with_f16c(Float16 const* from, float* to, std::size_t count) noexcept;
 
-[[gnu::target("avx2,f16c")]] inline void narrow_with_f16c(float const* from, Float16* to, std::size_t count) noexcept {
-  std::size_t begin = 0;
-  for (; begin + 8 <= count; begin += 8) {
-    EightFloats wide;
-    std::memcpy(&wide, from + begin, sizeof wide);
-    EightShorts const narrow = __builtin_ia32_vcvtps2ph256(wide, 0);  // to the nearest, of two the even one
-    std::memcpy(static_cast<void*>(to + begin), &narrow, sizeof narrow);
-  }
-  for (; begin < count; ++begin) to[begin] = Float16{from[begin]};
-}
+[[gnu::target("avx2,f16c")]] void narrow_with_f16c(float const* from, Float16* to, std::size_t count) noexcept;
 
 template <class Pass, class... Arguments>
 [[gnu::target("avx2,prfchw")]] void run_with_avx2(Arguments... arguments) noexcept {
@@ -195,14 +173,8 @@ void convert(From const* from, To* to, std::size_t count) noexcept {
 }
 
 #if defined(__x86_64__)
-inline void convert(Float16 const* from, float* to, std::size_t count) noexcept {
-  if (!has_avx2()) return run_vectorized<ForEach<Convert>>(from, to, count);
-  widen_with_f16c(from, to, count);
-}
-inline void convert(float const* from, Float16* to, std::size_t count) noexcept {
-  if (!has_avx2()) return run_vectorized<ForEach<Convert>>(from, to, count);
-  narrow_with_f16c(from, to, count);
-}
+void convert(Float16 const* from, float* to, std::size_t count) noexcept;
+void convert(float const* from, Float16* to, std::size_t count) noexcept;
 #endif
 
 /// The array of each rank, by a function that must outlive this.
@@ -316,3 +288,7 @@ struct Reducers {
 };
 
 }  // namespace raytrain::detail
+
+#ifndef RAYTRAIN_COMPILED
+#include <raytrain/collective/detail/reduce-inl.hpp>
+#endif

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <bit>
 #include <cstddef>
-#include <cstdint>
 #include <cstring>
 #include <span>
 
@@ -24,14 +22,10 @@ void big_endian_to_native(std::span<std::byte> bytes) noexcept {
 }
 
 /// Turns values that were stored with the highest byte first into this machine's.
-inline void big_endian_to_native(std::span<std::byte> bytes, ElementType type) noexcept {
-  if constexpr (std::endian::native == std::endian::big) return;
-  switch (size_bytes(type)) {
-    case 2: return big_endian_to_native<std::uint16_t>(bytes);
-    case 4: return big_endian_to_native<std::uint32_t>(bytes);
-    case 8: return big_endian_to_native<std::uint64_t>(bytes);
-    default: return;
-  }
-}
+void big_endian_to_native(std::span<std::byte> bytes, ElementType type) noexcept;
 
 }  // namespace raytrain::detail
+
+#ifndef RAYTRAIN_COMPILED
+#include <raytrain/data/detail/big_endian-inl.hpp>
+#endif

@@ -6,10 +6,6 @@
 #include <span>
 #include <string>
 
-#include <fmt/format.h>
-
-#include <raytrain/core/bytes.hpp>
-#include <raytrain/core/xxh3.hpp>
 #include <raytrain/data/column.hpp>
 
 namespace raytrain::detail {
@@ -22,32 +18,14 @@ struct DigestSample {
 };
 
 /// XXH3-128 of the columns' names, types, row shapes and values, as 32 hexadecimal digits.
-[[nodiscard]] inline auto content_digest(std::span<Column const> columns, DigestSample sample = {}) -> std::string {
-  Xxh3 hash;
-  for (auto const& column : columns) {
-    hash.update(bytes_of(fmt::format("{} {}\n", column.describe(), column.rows())));
-    auto const bytes = column.bytes();
-    if (bytes.size() <= sample.pieces * sample.piece_bytes) {
-      hash.update(bytes);
-      continue;
-    }
-    auto const last = bytes.size() - sample.piece_bytes;
-    for (std::size_t piece = 0; piece < sample.pieces; ++piece) {
-      hash.update(bytes.subspan(last * piece / (sample.pieces - 1), sample.piece_bytes));
-    }
-  }
-  return hash.hex();
-}
+[[nodiscard]] auto content_digest(std::span<Column const> columns, DigestSample sample = {}) -> std::string;
 
 /// The digest of columns that never change, computed once.
 ///
 /// Threads: any; who asks for it while it is computed waits for it.
 class DigestCache {
  public:
-  [[nodiscard]] auto get(std::span<Column const> columns) const -> std::string const& {
-    std::call_once(once_, [&] { digest_ = content_digest(columns); });
-    return digest_;
-  }
+  [[nodiscard]] auto get(std::span<Column const> columns) const -> std::string const&;
 
  private:
   mutable std::once_flag once_;
@@ -55,3 +33,7 @@ class DigestCache {
 };
 
 }  // namespace raytrain::detail
+
+#ifndef RAYTRAIN_COMPILED
+#include <raytrain/data/detail/content_digest-inl.hpp>
+#endif

@@ -5,8 +5,6 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <numeric>
-#include <utility>
 #include <vector>
 
 #include <raytrain/data/shuffle_key.hpp>
@@ -74,12 +72,10 @@ class Xoshiro256PlusPlus {
 /// 0 ... `rows` - 1, each once. The same bits with every compiler and standard library; stored positions rely on it.
 ///
 /// Source: R. Durstenfeld, "Algorithm 235: random permutation", Communications of the ACM 7(7), 1964.
-[[nodiscard]] inline auto permutation(ShuffleKey key, std::size_t rows) -> std::vector<std::uint64_t> {
-  std::vector<std::uint64_t> order(rows);
-  std::iota(order.begin(), order.end(), std::uint64_t{0});
-  Xoshiro256PlusPlus random{key};
-  for (std::size_t i = 0; i + 1 < rows; ++i) std::swap(order[i], order[i + random.below(rows - i)]);
-  return order;
-}
+[[nodiscard]] auto permutation(ShuffleKey key, std::size_t rows) -> std::vector<std::uint64_t>;
 
 }  // namespace raytrain::detail
+
+#ifndef RAYTRAIN_COMPILED
+#include <raytrain/data/detail/permutation-inl.hpp>
+#endif

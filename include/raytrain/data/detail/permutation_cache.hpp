@@ -8,7 +8,6 @@
 #include <mutex>
 #include <vector>
 
-#include <raytrain/data/detail/permutation.hpp>
 #include <raytrain/data/shuffle_key.hpp>
 
 namespace raytrain::detail {
@@ -19,16 +18,7 @@ namespace raytrain::detail {
 class PermutationCache {
  public:
   /// `rows` is the same in every call.
-  [[nodiscard]] auto get(ShuffleKey key, std::size_t rows) const -> std::shared_ptr<std::vector<std::uint64_t> const> {
-    std::lock_guard const lock{mutex_};
-    if (auto const known = orders_.find(key); known != orders_.end()) {
-      if (auto order = known->second.lock()) return order;
-    }
-    std::erase_if(orders_, [](auto const& entry) { return entry.second.expired(); });
-    auto order = std::make_shared<std::vector<std::uint64_t> const>(permutation(key, rows));
-    orders_[key] = order;
-    return order;
-  }
+  [[nodiscard]] auto get(ShuffleKey key, std::size_t rows) const -> std::shared_ptr<std::vector<std::uint64_t> const>;
 
  private:
   mutable std::mutex mutex_;
@@ -36,3 +26,7 @@ class PermutationCache {
 };
 
 }  // namespace raytrain::detail
+
+#ifndef RAYTRAIN_COMPILED
+#include <raytrain/data/detail/permutation_cache-inl.hpp>
+#endif

@@ -49,11 +49,7 @@ class Event {
   [[nodiscard]] auto has_sleeper() const noexcept -> bool { return static_cast<bool>(sleeper_->resume); }
 
   /// A cancelled coroutine is told only once, so that a wait that begins afterwards would never end.
-  static void throw_if_cancelled(asio::cancellation_state const& state) {
-    if (state.cancelled() != asio::cancellation_type::none) {
-      throw std::system_error{std::error_code{asio::error::operation_aborted}};
-    }
-  }
+  static void throw_if_cancelled(asio::cancellation_state const& state);
 
  private:
   struct Sleeper {
@@ -81,14 +77,14 @@ class Event {
   };
 
   /// Never inside the caller: it may hold a lock, or be about to be destroyed by the coroutine that it wakes.
-  void resume_later(std::error_code error) const {
-    asio::post(context_, [sleeper = sleeper_, error] {
-      if (auto const resume = std::exchange(sleeper->resume, nullptr)) resume(error);
-    });
-  }
+  void resume_later(std::error_code error) const;
 
   asio::io_context& context_;
   std::shared_ptr<Sleeper> sleeper_ = std::make_shared<Sleeper>();
 };
 
 }  // namespace raytrain::detail
+
+#ifndef RAYTRAIN_COMPILED
+#include <raytrain/exec/detail/event-inl.hpp>
+#endif

@@ -6,7 +6,6 @@
 #include <variant>
 
 #include <raytrain/core/bytes.hpp>
-#include <raytrain/message/codec.hpp>
 #include <raytrain/message/frame.hpp>
 #include <raytrain/message/message.hpp>
 
@@ -20,13 +19,9 @@ struct Goodbye {};
 
 inline constexpr std::byte goodbye_byte{0xFF};
 
-[[nodiscard]] inline auto heartbeat_frame() -> Bytes { return Bytes(frame_header_bytes); }
+[[nodiscard]] auto heartbeat_frame() -> Bytes;
 
-[[nodiscard]] inline auto goodbye_frame() -> Bytes {
-  Bytes frame(frame_header_bytes + 1, goodbye_byte);
-  write_frame_header(frame, 1);
-  return frame;
-}
+[[nodiscard]] auto goodbye_frame() -> Bytes;
 
 /// What comes over a connection after the handshake.
 using ControlItem = std::variant<Heartbeat, Goodbye, Message>;
@@ -39,16 +34,14 @@ class ControlFrames {
   /// Call `next` until it has nothing left before feeding more.
   void feed(BytesView chunk) { decoder_.feed(chunk); }
 
-  [[nodiscard]] auto next() -> std::optional<ControlItem> {
-    auto const payload = decoder_.next();
-    if (!payload) return std::nullopt;
-    if (payload->empty()) return Heartbeat{};
-    if (payload->size() == 1 && payload->front() == goodbye_byte) return Goodbye{};
-    return decode(*payload);
-  }
+  [[nodiscard]] auto next() -> std::optional<ControlItem>;
 
  private:
   FrameDecoder decoder_;
 };
 
 }  // namespace raytrain::detail
+
+#ifndef RAYTRAIN_COMPILED
+#include <raytrain/launch/detail/control_frames-inl.hpp>
+#endif

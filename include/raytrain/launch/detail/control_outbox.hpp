@@ -7,7 +7,6 @@
 #include <memory>
 #include <mutex>
 #include <system_error>
-#include <utility>
 
 #include <raytrain/core/bytes.hpp>
 #include <raytrain/core/clock.hpp>
@@ -29,31 +28,16 @@ class ControlOutbox {
   explicit ControlOutbox(Executor& executor) : clock_{executor.clock()}, frames_{executor, 1} {}
 
   /// Never waits; false once it is closed.
-  auto push(Frame frame) -> bool {
-    std::lock_guard const lock{mutex_};
-    return add(std::move(frame));
-  }
+  auto push(Frame frame) -> bool;
 
   /// Waits while more than `limit_bytes` are not written; false once it is closed.
-  auto push_when_below(std::size_t limit_bytes, Frame frame) -> bool {
-    std::unique_lock lock{mutex_};
-    written_.wait(lock, [&] { return closed_ || bytes_ <= limit_bytes; });
-    return add(std::move(frame));
-  }
+  auto push_when_below(std::size_t limit_bytes, Frame frame) -> bool;
 
   /// How many bytes are not written yet.
-  [[nodiscard]] auto bytes() -> std::size_t {
-    std::lock_guard const lock{mutex_};
-    return bytes_;
-  }
+  [[nodiscard]] auto bytes() -> std::size_t;
 
   /// Nothing more is accepted; what waits is still written. Idempotent.
-  void close() {
-    std::lock_guard const lock{mutex_};
-    closed_ = true;
-    frames_.close();
-    written_.notify_all();
-  }
+  void close();
 
   /// Lets frames be written, until the outbox is closed and empty; then says goodbye and writes no more. Once only.
   ///
@@ -93,30 +77,11 @@ class ControlOutbox {
   /// A frame that follows another one sooner does not come alone. Writing takes a few microseconds.
   static constexpr std::chrono::microseconds close_together{10};
 
-  void write_here(SocketStream& stream) {
-    std::lock_guard const lock{mutex_};
-    stream_ = &stream;
-  }
+  void write_here(SocketStream& stream);
 
-  auto add(Frame frame) -> bool {
-    if (closed_) return false;
-    auto const now = clock_.now();
-    auto const since_last = now - std::exchange(last_, now);
-    if (since_last >= close_together && bytes_ == 0 && stream_ != nullptr) {
-      auto const written = stream_->try_write(*frame);
-      if (written == frame->size()) return true;
-      auto const rest = BytesView{*frame}.subspan(written);
-      frame = std::make_shared<Bytes const>(rest.begin(), rest.end());
-    }
-    bytes_ += frame->size();
-    return frames_.push(std::move(frame));
-  }
+  auto add(Frame frame) -> bool;
 
-  void count_written(std::size_t count) {
-    std::lock_guard const lock{mutex_};
-    bytes_ -= count;
-    written_.notify_all();
-  }
+  void count_written(std::size_t count);
 
   Clock& clock_;
   Channel<Frame> frames_;
@@ -129,3 +94,7 @@ class ControlOutbox {
 };
 
 }  // namespace raytrain::detail
+
+#ifndef RAYTRAIN_COMPILED
+#include <raytrain/launch/detail/control_outbox-inl.hpp>
+#endif

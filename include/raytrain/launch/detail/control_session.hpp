@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <algorithm>
 #include <cassert>
 #include <cstddef>
-#include <cstdint>
 #include <optional>
 #include <string>
-#include <utility>
 #include <variant>
 
 #include <raytrain/core/bytes.hpp>
@@ -15,7 +12,6 @@
 #include <raytrain/launch/detail/control_frames.hpp>
 #include <raytrain/launch/detail/handshake.hpp>
 #include <raytrain/launch/run_token.hpp>
-#include <raytrain/message/codec.hpp>
 
 namespace raytrain::detail {
 
@@ -52,15 +48,10 @@ class ControlSession {
     WorldSize world{1};
   };
 
-  ControlSession(Expected expected, Nonce const& nonce) : expected_{expected} {
-    begin_.challenge = make_challenge(nonce);
-  }
+  ControlSession(Expected expected, Nonce const& nonce);
 
   /// The most bytes that `feed` takes.
-  [[nodiscard]] auto wanted_bytes() const noexcept -> std::size_t {
-    auto const begins = state_ == State::waiting || state_ == State::challenged;
-    return begins ? wanted_handshake() - handshake_.size() : read_bytes;
-  }
+  [[nodiscard]] auto wanted_bytes() const noexcept -> std::size_t;
 
   /// What has come of a handshake that is not complete.
   [[nodiscard]] auto received_bytes() const noexcept -> std::size_t { return handshake_.size(); }
@@ -71,71 +62,27 @@ class ControlSession {
   /// Takes in the stream's next bytes. Call `next` until it has nothing left before feeding more.
   ///
   /// Errors: `bad_message` for a length that no frame may have.
-  void feed(BytesView chunk) {
-    if (state_ == State::ended) return;
-    assert(chunk.size() <= wanted_bytes());
-    if (state_ == State::greeted) return frames_.feed(chunk);
-    handshake_.insert(handshake_.end(), chunk.begin(), chunk.end());
-  }
+  void feed(BytesView chunk);
 
   /// The next event that is complete; nothing if more bytes are needed for it.
   ///
   /// Errors: `bad_message` for a frame that is no message.
-  [[nodiscard]] auto next() -> std::optional<Event> {
-    if (state_ == State::ended) return std::nullopt;
-    if (state_ != State::greeted) return next_of_handshake();
-    auto item = frames_.next();
-    if (!item) return std::nullopt;
-    if (std::holds_alternative<Goodbye>(*item)) state_ = State::ended;
-    return std::visit([](auto& it) { return Event{std::move(it)}; }, *item);
-  }
+  [[nodiscard]] auto next() -> std::optional<Event>;
 
   /// To be sent to who has proved that it knows the token.
-  [[nodiscard]] auto answer(HandshakeStatus status) const -> Handshake {
-    return begin_.answer(expected_.token, status);
-  }
+  [[nodiscard]] auto answer(HandshakeStatus status) const -> Handshake;
 
  private:
   enum class State { waiting, challenged, greeted, ended };
   static constexpr std::size_t read_bytes = std::size_t{64} << 10U;
 
-  [[nodiscard]] auto wanted_handshake() const noexcept -> std::size_t {
-    return state_ == State::waiting ? handshake_bytes : max_handshake_bytes;
-  }
+  [[nodiscard]] auto wanted_handshake() const noexcept -> std::size_t;
 
-  auto next_of_handshake() -> std::optional<Event> {
-    auto const part = BytesView{handshake_}.subspan(wanted_handshake() - handshake_bytes);
-    auto const text = text_of(part);
-    if (!handshake_magic.starts_with(text.substr(0, handshake_magic.size()))) {
-      return refuse(std::nullopt, "sent something else than raytrain's handshake");
-    }
-    if (part.size() < handshake_bytes) return std::nullopt;
-    if (state_ == State::challenged) return judge(HandshakeView{part});
-    std::ranges::copy(part, begin_.hello.begin());
-    state_ = State::challenged;
-    return Challenge{begin_.challenge};
-  }
+  auto next_of_handshake() -> std::optional<Event>;
 
-  auto judge(HandshakeView const& shown) -> Event {
-    // Before all else: who does not know the token has nothing looked at and learns nothing.
-    if (!begin_.is_proof(expected_.token, shown)) return refuse(std::nullopt, "does not know the run's token");
-    if (shown.version != protocol_version) {
-      return refuse(HandshakeStatus::other_version, "has protocol version " + std::to_string(shown.version) +
-                                                        ", and this side has " + std::to_string(protocol_version));
-    }
-    if (shown.number < expected_.first.value || shown.number >= expected_.world.value) {
-      return refuse(HandshakeStatus::no_such_rank, "says that it is rank " + std::to_string(shown.number) +
-                                                       ", and ranks " + std::to_string(expected_.first.value) + " to " +
-                                                       std::to_string(expected_.world.value - 1) + " are expected");
-    }
-    state_ = State::greeted;
-    return Hello{Rank{shown.number}};
-  }
+  auto judge(HandshakeView const& shown) -> Event;
 
-  auto refuse(std::optional<HandshakeStatus> answer, std::string text) -> Event {
-    state_ = State::ended;
-    return Refusal{answer, std::move(text)};
-  }
+  auto refuse(std::optional<HandshakeStatus> answer, std::string text) -> Event;
 
   Expected expected_;
   State state_ = State::waiting;
@@ -145,3 +92,7 @@ class ControlSession {
 };
 
 }  // namespace raytrain::detail
+
+#ifndef RAYTRAIN_COMPILED
+#include <raytrain/launch/detail/control_session-inl.hpp>
+#endif

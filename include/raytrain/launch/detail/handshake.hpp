@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -9,7 +8,6 @@
 
 #include <raytrain/core/bytes.hpp>
 #include <raytrain/core/rank.hpp>
-#include <raytrain/launch/detail/random_bytes.hpp>
 #include <raytrain/launch/detail/sip_hash.hpp>
 #include <raytrain/launch/run_token.hpp>
 #include <raytrain/message/codec.hpp>
@@ -35,7 +33,7 @@ using Handshake = std::array<std::byte, handshake_bytes>;
 using Nonce = std::array<std::byte, 16>;
 static_assert(sizeof(Nonce) == sizeof(SipHash));
 
-[[nodiscard]] inline auto random_nonce() -> Nonce { return random_bytes<sizeof(Nonce)>(); }
+[[nodiscard]] auto random_nonce() -> Nonce;
 
 /// A server's answer to a client that has proved that it knows the token; nobody else gets one.
 enum class HandshakeStatus : std::uint32_t { accepted, other_version, no_such_rank, rank_taken };
@@ -54,24 +52,11 @@ struct HandshakeView {
   std::uint32_t number;  ///< A client's rank, or a server's status.
 
  private:
-  static auto number_at(BytesView bytes, std::size_t place) -> std::uint32_t {
-    std::uint32_t number = 0;
-    for (std::size_t i = 0; i < 4; ++i) number |= std::to_integer<std::uint32_t>(bytes[place + i]) << (8 * i);
-    return number;
-  }
+  static auto number_at(BytesView bytes, std::size_t place) -> std::uint32_t;
 };
 
-[[nodiscard]] inline auto make_handshake(BytesView secret, std::uint32_t number,
-                                         std::uint32_t version = protocol_version) -> Handshake {
-  Handshake handshake{};
-  auto const magic = bytes_of(handshake_magic);
-  auto at = std::copy(magic.begin(), magic.end(), handshake.begin());
-  at = std::copy(secret.begin(), secret.end(), at);
-  for (std::uint32_t const value : {version, number}) {
-    for (unsigned i = 0; i < 4; ++i) *at++ = static_cast<std::byte>(value >> (8 * i));
-  }
-  return handshake;
-}
+[[nodiscard]] auto make_handshake(BytesView secret, std::uint32_t number, std::uint32_t version = protocol_version)
+    -> Handshake;
 
 /// What both ends know of a connection before one of them proves anything.
 struct HandshakeBegin {
@@ -79,43 +64,26 @@ struct HandshakeBegin {
   Handshake challenge{};
 
   /// The client's proof, for whatever rank and version its hello names.
-  [[nodiscard]] auto proof(RunToken const& token) const -> Handshake {
-    HandshakeView const said{hello};
-    return make_handshake(hash(token, Prover::client, said.version, said.number), said.number, said.version);
-  }
-  [[nodiscard]] auto is_proof(RunToken const& token, HandshakeView const& shown) const -> bool {
-    return shown.magic == handshake_magic &&
-           RunToken::same(shown.secret, hash(token, Prover::client, shown.version, shown.number));
-  }
+  [[nodiscard]] auto proof(RunToken const& token) const -> Handshake;
+  [[nodiscard]] auto is_proof(RunToken const& token, HandshakeView const& shown) const -> bool;
 
-  [[nodiscard]] auto answer(RunToken const& token, HandshakeStatus status) const -> Handshake {
-    auto const number = static_cast<std::uint32_t>(status);
-    return make_handshake(hash(token, Prover::server, protocol_version, number), number);
-  }
-  [[nodiscard]] auto is_answer(RunToken const& token, HandshakeView const& shown) const -> bool {
-    return shown.magic == handshake_magic &&
-           RunToken::same(shown.secret, hash(token, Prover::server, shown.version, shown.number));
-  }
+  [[nodiscard]] auto answer(RunToken const& token, HandshakeStatus status) const -> Handshake;
+  [[nodiscard]] auto is_answer(RunToken const& token, HandshakeView const& shown) const -> bool;
 
  private:
   /// Part of what is hashed, so that nobody passes off an end's own proof as the other's.
   enum class Prover : std::uint32_t { client = 1, server };
 
   [[nodiscard]] auto hash(RunToken const& token, Prover prover, std::uint32_t version, std::uint32_t number) const
-      -> SipHash {
-    std::array<std::byte, 3 * handshake_bytes> all{};
-    auto const rest = make_handshake(Nonce{static_cast<std::byte>(prover)}, number, version);
-    auto at = std::ranges::copy(hello, all.begin()).out;
-    at = std::ranges::copy(challenge, at).out;
-    std::ranges::copy(rest, at);
-    return sip_hash(token.key(), all);
-  }
+      -> SipHash;
 };
 
-[[nodiscard]] inline auto make_hello(Nonce const& nonce, Rank rank) -> Handshake {
-  return make_handshake(nonce, rank.value);
-}
+[[nodiscard]] auto make_hello(Nonce const& nonce, Rank rank) -> Handshake;
 
-[[nodiscard]] inline auto make_challenge(Nonce const& nonce) -> Handshake { return make_handshake(nonce, 0); }
+[[nodiscard]] auto make_challenge(Nonce const& nonce) -> Handshake;
 
 }  // namespace raytrain::detail
+
+#ifndef RAYTRAIN_COMPILED
+#include <raytrain/launch/detail/handshake-inl.hpp>
+#endif

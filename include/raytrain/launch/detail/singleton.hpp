@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdlib>
-#include <string>
 
 #include <raytrain/core/error.hpp>
 #include <raytrain/launch/job_environment.hpp>
@@ -10,19 +9,13 @@
 namespace raytrain::detail {
 
 /// Whether whoever started this process has said to MPI where it finds the others: PMIx, PMI-1 or PMI-2.
-[[nodiscard]] inline auto mpi_is_told_of_job() -> bool {
-  for (auto const* const name : {"PMIX_RANK", "PMIX_NAMESPACE", "PMI_RANK", "PMI_FD"}) {
-    if (std::getenv(name) != nullptr) return true;
-  }
-  return false;
-}
+[[nodiscard]] auto mpi_is_told_of_job() -> bool;
 
 /// For a process that is one of several and would be a job of its own to MPI, so that each would train by itself.
-[[nodiscard]] inline auto alone_in_mpi(JobEnvironment const& job) -> Error {
-  return {Errc::invalid_config, "joining the job of " + job.launcher,
-          "it has started " + std::to_string(job.size.value) + " processes, and to MPI this one is a job of its own",
-          job.launcher == srun_name ? "write srun --mpi=pmix, or what srun --mpi=list has for the MPI of this program"
-                                    : "start it by the mpirun of the MPI that it was built with"};
-}
+[[nodiscard]] auto alone_in_mpi(JobEnvironment const& job) -> Error;
 
 }  // namespace raytrain::detail
+
+#ifndef RAYTRAIN_COMPILED
+#include <raytrain/launch/detail/singleton-inl.hpp>
+#endif

@@ -18,36 +18,18 @@ class StrangerLog {
  public:
   explicit StrangerLog(std::function<void(std::string)> tell) : tell_{std::move(tell)} {}
 
-  void tell(std::string text) {
-    if (told_ < told_singly) {
-      ++told_;
-      say(std::move(text));
-      return;
-    }
-    ++untold_;
-    last_ = std::move(text);
-  }
+  void tell(std::string text);
 
   /// At most once in ten seconds.
-  void tell_rest_if_due(Clock::TimePoint now) {
-    if (now < next_) return;
-    if (untold_ > 0) next_ = now + pause;
-    tell_rest();
-  }
+  void tell_rest_if_due(Clock::TimePoint now);
 
-  void tell_rest() {
-    if (untold_ == 0) return;
-    say("of " + std::to_string(untold_) + " more the last one: " + last_);
-    untold_ = 0;
-  }
+  void tell_rest();
 
  private:
   static constexpr std::size_t told_singly = 8;
   static constexpr std::chrono::seconds pause{10};
 
-  void say(std::string text) const {
-    if (tell_) tell_(std::move(text));
-  }
+  void say(std::string text) const;
 
   std::function<void(std::string)> tell_;
   std::size_t told_ = 0;
@@ -57,3 +39,7 @@ class StrangerLog {
 };
 
 }  // namespace raytrain::detail
+
+#ifndef RAYTRAIN_COMPILED
+#include <raytrain/launch/detail/stranger_log-inl.hpp>
+#endif

@@ -11,26 +11,16 @@
 #include <string>
 #include <string_view>
 #include <utility>
-#include <variant>
 #include <vector>
 
-#include <raytrain/core/error.hpp>
 #include <raytrain/core/metrics.hpp>
-#include <raytrain/message/detail/fields.hpp>
-#include <raytrain/message/detail/json_parser.hpp>
-#include <raytrain/message/detail/json_text.hpp>
 #include <raytrain/message/detail/json_value.hpp>
-#include <raytrain/message/message.hpp>
+#include <raytrain/message/fields.hpp>
 
 namespace raytrain::detail {
 
 /// "NaN", "Infinity" and "-Infinity" as doubles.
-[[nodiscard]] inline auto special_number(std::string_view text) -> std::optional<double> {
-  if (text == "NaN") return std::numeric_limits<double>::quiet_NaN();
-  if (text == "Infinity") return std::numeric_limits<double>::infinity();
-  if (text == "-Infinity") return -std::numeric_limits<double>::infinity();
-  return std::nullopt;
-}
+[[nodiscard]] auto special_number(std::string_view text) -> std::optional<double>;
 
 /// Reads one JSON value into an object of known type, and knows where in the document it is.
 class JsonReader {
@@ -69,16 +59,7 @@ class JsonReader {
 
   void read(JsonValue const& json, std::string& value) { value = expect<std::string>(json, "text"); }
 
-  void read(JsonValue const& json, Metrics& metrics) {
-    auto const& object = expect<JsonObject>(json, "an object");
-    if (object.size() > max_metrics) refuse(json, "an object of at most " + std::to_string(max_metrics) + " metrics");
-    metrics = {};
-    metrics.reserve(object.size());
-    for (auto const& member : object) {
-      if (metrics.contains(member.name)) refuse_field(member.name, "appears twice");
-      within(member.name, [&] { metrics.set(member.name, metric(member.value)); });
-    }
-  }
+  void read(JsonValue const& json, Metrics& metrics);
 
   template <class T>
   void read(JsonValue const& json, std::optional<T>& value) {
@@ -132,13 +113,7 @@ class JsonReader {
       }
     }
 
-    void refuse_others() const {
-      for (auto const& member : object_) {
-        if (std::ranges::find(known_, &member) != known_.end()) continue;
-        auto const twice = std::ranges::count(object_, member.name, &JsonMember::name) > 1;
-        reader_.refuse_field(member.name, twice ? "appears twice" : "is not known");
-      }
-    }
+    void refuse_others() const;
 
    private:
     JsonReader& reader_;
@@ -153,15 +128,7 @@ class JsonReader {
     return *value;
   }
 
-  [[nodiscard]] auto metric(JsonValue const& json) const -> MetricValue {
-    if (auto const* const text = json.get_if<std::string>()) {
-      if (auto const special = special_number(*text)) return *special;
-      return *text;
-    }
-    if (auto const* const flag = json.get_if<bool>()) return *flag;
-    if (auto const* const integer = json.get_if<std::int64_t>()) return *integer;
-    return expect<double>(json, "a number of 64 bits, text, true or false");
-  }
+  [[nodiscard]] auto metric(JsonValue const& json) const -> MetricValue;
 
   template <class Body>
   void within(std::string_view name, Body&& body) {
@@ -172,40 +139,18 @@ class JsonReader {
     path_.resize(length);
   }
 
-  [[noreturn]] void refuse(JsonValue const& json, std::string const& expected) const {
-    auto const subject = path_.empty() ? "it" : "'" + path_ + "'";
-    refuse_json(what_, subject + " must be " + expected + " (got " + shown(json) + ")");
-  }
+  [[noreturn]] void refuse(JsonValue const& json, std::string const& expected) const;
 
-  [[noreturn]] void refuse_field(std::string_view name, std::string_view problem) const {
-    refuse_json(what_,
-                "field '" + path_ + (path_.empty() ? "" : ".") + std::string{name} + "' " + std::string{problem});
-  }
+  [[noreturn]] void refuse_field(std::string_view name, std::string_view problem) const;
 
-  [[nodiscard]] static auto shown(JsonValue const& json) -> std::string {
-    return std::visit(
-        []<class T>(T const& value) -> std::string {
-          if constexpr (std::same_as<T, JsonObject>) {
-            return "an object of " + std::to_string(value.size());
-          } else if constexpr (std::same_as<T, JsonArray>) {
-            return "an array of " + std::to_string(value.size());
-          } else if constexpr (std::same_as<T, std::string>) {
-            return '"' + value.substr(0, 100) + '"';
-          } else if constexpr (std::same_as<T, bool>) {
-            return value ? "true" : "false";
-          } else if constexpr (std::same_as<T, std::nullptr_t>) {
-            return "null";
-          } else {
-            std::string number;
-            append_json_number(number, value);
-            return number;
-          }
-        },
-        json.value);
-  }
+  [[nodiscard]] static auto shown(JsonValue const& json) -> std::string;
 
   std::string_view what_;
   std::string path_;
 };
 
 }  // namespace raytrain::detail
+
+#ifndef RAYTRAIN_COMPILED
+#include <raytrain/message/detail/json_reader-inl.hpp>
+#endif

@@ -7,31 +7,16 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <type_traits>
 #include <utility>
-#include <variant>
 #include <vector>
 
-#include <raytrain/core/error.hpp>
 #include <raytrain/core/metrics.hpp>
-#include <raytrain/message/detail/fields.hpp>
 #include <raytrain/message/detail/json_text.hpp>
+#include <raytrain/message/fields.hpp>
 
 namespace raytrain::detail {
 
-inline void append_json(std::string& out, MetricValue const& value) {
-  std::visit(
-      [&]<class T>(T const& v) {
-        if constexpr (std::same_as<T, bool>) {
-          out += v ? "true" : "false";
-        } else if constexpr (std::same_as<T, std::string>) {
-          append_json_string(out, v);
-        } else {
-          append_json_number(out, v);
-        }
-      },
-      value);
-}
+void append_json(std::string& out, MetricValue const& value);
 
 /// Writes a struct as JSON of several lines, two spaces a level.
 class JsonWriter : public FieldVisitor<JsonWriter> {
@@ -51,20 +36,8 @@ class JsonWriter : public FieldVisitor<JsonWriter> {
   void write(std::integral auto value) { append_json_number(out_, value); }
   /// A float is written as the double that equals it.
   void write(std::floating_point auto value) { append_json_number(out_, static_cast<double>(value)); }
-  void write(std::string const& value) {
-    check_text(value);
-    append_json_string(out_, value);
-  }
-  void write(Metrics const& metrics) {
-    nested('{', '}', [&] {
-      for (auto const& [name, value] : metrics) {
-        next_line();
-        append_json_string(out_, name);
-        out_ += ": ";
-        append_json(out_, value);
-      }
-    });
-  }
+  void write(std::string const& value);
+  void write(Metrics const& metrics);
   template <class T>
   void write(std::optional<T> const& value) {
     if (value) {
@@ -107,22 +80,11 @@ class JsonWriter : public FieldVisitor<JsonWriter> {
     out_ += close;
   }
 
-  void next_line() {
-    if (!empty_) out_ += ',';
-    empty_ = false;
-    new_line();
-  }
+  void next_line();
 
-  void new_line() {
-    out_ += '\n';
-    out_.append(2 * depth_, ' ');
-  }
+  void new_line();
 
-  static void check_text(std::string_view text) {
-    if (is_utf8(text)) return;
-    throw Error{Errc::invalid_data, "writing JSON", "'" + to_utf8(text) + "' is not UTF-8",
-                "replace the bytes that are not by raytrain::to_utf8, or rename the file"};
-  }
+  static void check_text(std::string_view text);
 
   std::string out_;
   std::size_t depth_ = 0;
@@ -130,3 +92,7 @@ class JsonWriter : public FieldVisitor<JsonWriter> {
 };
 
 }  // namespace raytrain::detail
+
+#ifndef RAYTRAIN_COMPILED
+#include <raytrain/message/detail/json_writer-inl.hpp>
+#endif

@@ -11,9 +11,8 @@
 #include <variant>
 #include <vector>
 
-#include <raytrain/core/error.hpp>
 #include <raytrain/core/metrics.hpp>
-#include <raytrain/message/detail/fields.hpp>
+#include <raytrain/message/fields.hpp>
 
 namespace raytrain::detail {
 
@@ -137,11 +136,13 @@ class MetricsReader : public ReportVisitor<MetricsReader> {
   }
 
  private:
-  [[noreturn]] static void refuse(std::string_view name, std::string const& expected) {
-    throw Error{Errc::invalid_report, "metric '" + std::string{name} + "'", "must be " + expected};
-  }
+  [[noreturn]] static void refuse(std::string_view name, std::string const& expected);
 
   Metrics const& metrics_;
 };
 
 }  // namespace raytrain::detail
+
+#ifndef RAYTRAIN_COMPILED
+#include <raytrain/message/detail/report_visitors-inl.hpp>
+#endif

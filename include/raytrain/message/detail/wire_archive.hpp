@@ -10,20 +10,16 @@
 #include <limits>
 #include <string>
 #include <type_traits>
-#include <utility>
 #include <vector>
 
 #include <cereal/cereal.hpp>
 
 #include <raytrain/core/bytes.hpp>
-#include <raytrain/core/error.hpp>
 
 namespace raytrain::detail {
 
 /// Refuses bytes that are not a message.
-[[noreturn]] inline void refuse_message(std::string happened, std::string remedy = {}) {
-  throw Error{Errc::bad_message, "decoding a message", std::move(happened), std::move(remedy)};
-}
+[[noreturn]] void refuse_message(std::string happened, std::string remedy = {});
 
 /// Bytes in the order of the wire, little end first, from or to that of this machine.
 template <std::size_t N>
@@ -49,9 +45,7 @@ class WireOutput : public cereal::OutputArchive<WireOutput, cereal::AllowEmptyCl
 
  private:
   // Where it is inlined, g++ 12 takes the growing of an empty vector for an overflow, and warns users of it.
-  [[gnu::noinline]] void append(std::byte const* data, std::size_t size_bytes) {
-    out_.insert(out_.end(), data, data + size_bytes);
-  }
+  [[gnu::noinline]] void append(std::byte const* data, std::size_t size_bytes);
 
   Bytes& out_;
 };
@@ -80,22 +74,9 @@ class WireInput : public cereal::InputArchive<WireInput, cereal::AllowEmptyClass
   }
 
   /// Number of elements that follow, each of at least one byte.
-  [[nodiscard]] auto count() -> std::size_t {
-    auto const count = number<std::uint64_t>();
-    if (count > left()) {
-      refuse_message("a size is " + std::to_string(count) + " where " + std::to_string(left()) + " bytes are left");
-    }
-    return static_cast<std::size_t>(count);
-  }
+  [[nodiscard]] auto count() -> std::size_t;
 
-  void bytes(void* data, std::size_t size_bytes) {
-    if (size_bytes > left()) {
-      refuse_message("it ends where " + std::to_string(size_bytes) + " more bytes should be (" +
-                     std::to_string(left()) + " are left)");
-    }
-    std::copy_n(in_.begin(), size_bytes, static_cast<std::byte*>(data));
-    in_ = in_.subspan(size_bytes);
-  }
+  void bytes(void* data, std::size_t size_bytes);
 
  private:
   BytesView in_;
@@ -152,3 +133,7 @@ void load(WireInput& archive, std::vector<T>& values) {
 }  // namespace raytrain::detail
 
 CEREAL_SETUP_ARCHIVE_TRAITS(raytrain::detail::WireInput, raytrain::detail::WireOutput)
+
+#ifndef RAYTRAIN_COMPILED
+#include <raytrain/message/detail/wire_archive-inl.hpp>
+#endif

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <string>
-
 #include <cereal/types/map.hpp>
 #include <cereal/types/optional.hpp>
 #include <cereal/types/string.hpp>
@@ -22,28 +20,9 @@ void serialize(A& archive, Rank& rank) {
   archive(rank.value);
 }
 
-inline void save(detail::WireOutput& archive, Metrics const& metrics) {
-  if (metrics.size() > max_metrics) {
-    throw Error{Errc::invalid_report, "sending a report",
-                "it has " + std::to_string(metrics.size()) + " metrics, more than " + std::to_string(max_metrics),
-                "report fewer, or write them to a file of your own"};
-  }
-  archive(cereal::make_size_tag(static_cast<cereal::size_type>(metrics.size())));
-  for (auto const& [name, value] : metrics) archive(name, value);
-}
+void save(detail::WireOutput& archive, Metrics const& metrics);
 
-inline void load(detail::WireInput& archive, Metrics& metrics) {
-  auto const count = archive.count();
-  if (count > max_metrics) detail::refuse_message("it has " + std::to_string(count) + " metrics");
-  metrics = {};
-  for (std::size_t i = 0; i < count; ++i) {
-    std::string name;
-    MetricValue value;
-    archive(name, value);
-    if (metrics.contains(name)) detail::refuse_message("metric '" + name + "' is there twice");
-    metrics.set(name, std::move(value));
-  }
-}
+void load(detail::WireInput& archive, Metrics& metrics);
 
 template <detail::WireArchive A>
 void serialize(A& archive, FileEntry& m) {
@@ -127,3 +106,7 @@ void serialize(A& archive, LeftBehind& m) {
 }
 
 }  // namespace raytrain
+
+#ifndef RAYTRAIN_COMPILED
+#include <raytrain/message/detail/wire_messages-inl.hpp>
+#endif

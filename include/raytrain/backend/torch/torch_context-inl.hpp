@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <concepts>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <raytrain/backend/torch/default_generator_lock.hpp>
+#include <raytrain/backend/torch/generator_states.hpp>
+#include <raytrain/backend/torch/gradient_averager.hpp>
+#include <raytrain/backend/torch/learning_rates.hpp>
+#include <raytrain/backend/torch/tensor_broadcast.hpp>
+#include <raytrain/backend/torch/torch_checkpoint.hpp>
+#include <raytrain/backend/torch/torch_context.hpp>
+#include <raytrain/backend/torch/torch_module.hpp>
+#include <raytrain/backend/torch/torch_seed.hpp>
+#include <raytrain/backend/torch/torch_shard.hpp>
+#include <raytrain/checkpoint/checkpoint_draft.hpp>
+#include <raytrain/collective/tagged_collective.hpp>
+#include <raytrain/core/inline.hpp>
+#include <raytrain/core/rank.hpp>
+#include <raytrain/data/shard_position.hpp>
+#include <raytrain/train/train_context.hpp>
+#include <raytrain/train/worker_setup.hpp>
+
+namespace raytrain {
+
+RAYTRAIN_TORCH_INLINE TorchContext::TorchContext(WorkerSetup setup)
+    : TrainContext{std::move(setup)}, generator_{at::detail::createCPUGenerator(worker_seed())} {
+  at::set_num_threads(cpus());
+}
+
+RAYTRAIN_TORCH_INLINE auto TorchContext::dataset_shard(std::string_view name) const -> TorchShard {
+  auto shard = TrainContext::dataset_shard(name);
+  auto taken = shard.is_split() ? taken_ : nullptr;
+  return TorchShard{std::move(shard), std::move(taken)};
+}
+
+RAYTRAIN_TORCH_INLINE auto TorchContext::worker_seed() const noexcept -> std::uint64_t {
+  return detail::stream_seed(~seed(), world_rank().value);
+}
+
+RAYTRAIN_TORCH_INLINE auto TorchContext::generators_path() const -> std::string {
+  return rank_folder_name(world_rank()) + "/" + generators_name;
+}
+
+RAYTRAIN_TORCH_INLINE void TorchContext::restore_generators() {
+  auto const files = checkpoint()->files();
+  if (std::ranges::find(files, generators_path(), &FileEntry::name) != files.end() &&
+      checkpoint()->world_size() == world_size()) {
+    return detail::generators_from_bytes(checkpoint()->read(generators_path()), generator_);
+  }
+  auto const seed = detail::stream_seed(worker_seed(), checkpoint()->training_iteration());
+  detail::DefaultGeneratorLock const lock;
+  generator_.set_current_seed(seed);
+  torch::manual_seed(seed);
+}
+
+RAYTRAIN_TORCH_INLINE void TorchContext::check_models() const {
+  for (auto const& averager : averagers_) averager->check_unchanged();
+}
+
+RAYTRAIN_TORCH_INLINE void TorchContext::join(torch::nn::Module const& module) {
+  ++models_;
+  if (world_size() == WorldSize{1}) return;
+  std::erase_if(averagers_, [&](auto const& each) { return each->is_of(module) || each->is_unused(); });
+  auto state = module.parameters();
+  for (auto const& buffer : module.buffers()) state.push_back(buffer);
+  auto const number = static_cast<std::uint16_t>(models_);
+  TaggedCollective preparing{collective(), {.model = number}};
+  detail::broadcast_tensors(preparing, state, Rank{0});
+  averagers_.push_back(std::make_unique<detail::GradientAverager>(module, collective(), number, taken_,
+                                                                  [this](std::string text) { warn(std::move(text)); }));
+}
+
+}  // namespace raytrain

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <iterator>
+#include <memory>
+#include <utility>
+
+#include <raytrain/backend/torch/torch_batch.hpp>
+#include <raytrain/backend/torch/torch_shard.hpp>
+#include <raytrain/core/inline.hpp>
+#include <raytrain/data/batch_range.hpp>
+#include <raytrain/data/dataset.hpp>
+#include <raytrain/data/dataset_shard.hpp>
+#include <raytrain/data/shard_position.hpp>
+
+namespace raytrain {
+
+RAYTRAIN_TORCH_INLINE auto TorchBatchRange::Iterator::operator*() const noexcept -> TorchBatch {
+  auto const batch = *at_;
+  if (taken_ != nullptr) *taken_ = batch.next_position();
+  return TorchBatch{batch};
+}
+
+RAYTRAIN_TORCH_INLINE auto TorchBatchRange::Iterator::operator++() noexcept -> Iterator& {
+  ++at_;
+  return *this;
+}
+
+RAYTRAIN_TORCH_INLINE auto TorchShard::batches(BatchOptions const& options) -> TorchBatchRange {
+  return TorchBatchRange{shard_.batches(options), taken_};
+}
+
+}  // namespace raytrain

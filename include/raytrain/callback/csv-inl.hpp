@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <system_error>
+#include <variant>
+#include <vector>
+
+#include <raytrain/callback/append_file.hpp>
+#include <raytrain/callback/csv.hpp>
+#include <raytrain/checkpoint/run_record.hpp>
+#include <raytrain/core/error.hpp>
+#include <raytrain/core/inline.hpp>
+#include <raytrain/train/callback.hpp>
+
+namespace raytrain {
+
+RAYTRAIN_INLINE void Csv::on_start(RunInfo const& info) {
+  auto const path = path_.empty() ? info.path / csv_file_name : path_;
+  columns_ = columns_of(path);
+  file_ = AppendFile{path};
+}
+
+RAYTRAIN_INLINE void Csv::on_report(Report const& report, Metrics const& all) {
+  if (report.rank != Rank{0}) return;
+  if (columns_.empty()) {
+    for (auto const& entry : all) columns_.push_back(entry.name);
+    write_row([](std::string const& column) { return quoted(column); });
+  }
+  for (auto const& entry : all) {
+    if (std::ranges::find(columns_, entry.name) == columns_.end()) {
+      throw Error{Errc::invalid_report, "writing a report as CSV", "'" + entry.name + "' is not among the columns",
+                  "report the same fields each time, or use JsonLines"};
+    }
+  }
+  write_row([&](std::string const& column) {
+    auto const* const value = all.find(column);
+    return value != nullptr ? text_of(*value) : std::string{};
+  });
+}
+
+RAYTRAIN_INLINE auto Csv::text_of(MetricValue const& value) -> std::string {
+  if (auto const* const text = std::get_if<std::string>(&value)) return quoted(*text);
+  return std::visit([](auto const& plain) { return fmt::format("{}", plain); }, value);
+}
+
+RAYTRAIN_INLINE auto Csv::quoted(std::string const& text) -> std::string {
+  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
+  std::string result = "\"";
+  for (auto const letter : text) {
+    if (letter == '"') result += '"';
+    result += letter;
+  }
+  return result + '"';
+}
+
+RAYTRAIN_INLINE auto Csv::columns_of(std::filesystem::path const& path) -> std::vector<std::string> {
+  std::vector<std::string> columns;
+  std::error_code ignored;
+  // Reading a pipe would wait for a writer for ever.
+  if (!std::filesystem::is_regular_file(path, ignored)) return columns;
+  std::ifstream file{path};
+  std::string header;
+  if (!std::getline(file, header) || header.empty()) return columns;
+  for (std::size_t at = 0; at <= header.size();) {
+    auto const comma = std::min(header.find(',', at), header.size());
+    columns.push_back(header.substr(at, comma - at));
+    at = comma + 1;
+  }
+  return columns;
+}
+
+}  // namespace raytrain

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include <raytrain/checkpoint/checkpoint.hpp>
+#include <raytrain/checkpoint/checkpoint_draft.hpp>
+#include <raytrain/checkpoint/detail/file_name.hpp>
+#include <raytrain/core/bytes.hpp>
+#include <raytrain/core/error.hpp>
+#include <raytrain/core/inline.hpp>
+#include <raytrain/core/rank.hpp>
+#include <raytrain/message/utf8.hpp>
+
+namespace raytrain {
+
+RAYTRAIN_INLINE CheckpointDraft::CheckpointDraft(Checkpoint const& checkpoint) : metadata_{checkpoint.metadata()} {
+  for (auto const& file : checkpoint.files()) add(file.name, checkpoint.read(file.name));
+}
+
+RAYTRAIN_INLINE auto CheckpointDraft::from_directory(std::filesystem::path const& directory) -> CheckpointDraft {
+  return CheckpointDraft{Checkpoint::from_directory(directory)};
+}
+
+RAYTRAIN_INLINE auto CheckpointDraft::replicated(Fill fill) -> CheckpointDraft {
+  CheckpointDraft draft;
+  draft.fill_ = std::move(fill);
+  return draft;
+}
+
+RAYTRAIN_INLINE auto CheckpointDraft::add(std::string name, Bytes content) -> CheckpointDraft& {
+  check_name(name);
+  files_.emplace(std::move(name), std::make_shared<Bytes const>(std::move(content)));
+  return *this;
+}
+
+RAYTRAIN_INLINE auto CheckpointDraft::add(std::string name, std::string_view text) -> CheckpointDraft& {
+  auto const bytes = bytes_of(text);
+  return add(std::move(name), Bytes{bytes.begin(), bytes.end()});
+}
+
+RAYTRAIN_INLINE auto CheckpointDraft::set_metadata(std::string key, std::string value) -> CheckpointDraft& {
+  if (!is_utf8(key) || !is_utf8(value)) {
+    throw Error{Errc::invalid_report, "CheckpointDraft::set_metadata", "'" + to_utf8(key) + "' is not UTF-8 text",
+                "add bytes as a file"};
+  }
+  metadata_.insert_or_assign(std::move(key), std::move(value));
+  return *this;
+}
+
+RAYTRAIN_INLINE auto CheckpointDraft::per_rank() -> CheckpointDraft& {
+  per_rank_ = true;
+  return *this;
+}
+
+RAYTRAIN_INLINE void CheckpointDraft::materialize(Rank rank) {
+  auto const fill = std::exchange(fill_, nullptr);
+  if (fill && rank == Rank{0}) fill(*this);
+}
+
+RAYTRAIN_INLINE void CheckpointDraft::check_name(std::string const& name) const {
+  auto const refuse = [&](std::string const& happened) {
+    throw Error{Errc::invalid_report, "adding the file '" + detail::shown_name(name) + "' to a checkpoint", happened,
+                "name it relative to the checkpoint, like 'model.pt' or 'model/weights.bin'"};
+  };
+  if (auto const problem = detail::file_name_problem(name)) refuse("its name " + *problem);
+  if (auto const* const clash = detail::find_clash(files_, name)) {
+    refuse(clash->first == name ? "it was added before"
+                                : "'" + clash->first + "' was added before, and one is a folder of the other");
+  }
+}
+
+RAYTRAIN_INLINE auto rank_folder_name(Rank rank) -> std::string { return fmt::format("rank_{:04}", rank.value); }
+
+}  // namespace raytrain

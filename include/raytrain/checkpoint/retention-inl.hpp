@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include <raytrain/checkpoint/retention.hpp>
+#include <raytrain/config/checkpoint_config.hpp>
+#include <raytrain/core/inline.hpp>
+
+namespace raytrain {
+
+RAYTRAIN_INLINE auto checkpoints_to_delete(std::vector<ScoredCheckpoint> checkpoints, CheckpointConfig const& config)
+    -> std::vector<std::uint64_t> {
+  std::vector<std::uint64_t> numbers;
+  if (!config.num_to_keep) return numbers;
+  auto const rank_of = [&](ScoredCheckpoint const& checkpoint) -> std::optional<double> {
+    if (config.score_attribute.empty() || !checkpoint.score || !std::isfinite(*checkpoint.score)) return std::nullopt;
+    return config.score_order == ScoreOrder::max ? *checkpoint.score : -*checkpoint.score;
+  };
+  // An optional without a value is less than any with one.
+  std::ranges::sort(checkpoints, [&](ScoredCheckpoint const& a, ScoredCheckpoint const& b) {
+    auto const rank_of_a = rank_of(a);
+    auto const rank_of_b = rank_of(b);
+    return rank_of_a == rank_of_b ? a.number > b.number : rank_of_a > rank_of_b;
+  });
+  auto const newest = std::ranges::max_element(checkpoints, {}, &ScoredCheckpoint::number);
+  for (auto place = static_cast<std::size_t>(*config.num_to_keep); place < checkpoints.size(); ++place) {
+    if (checkpoints[place].number != newest->number) numbers.push_back(checkpoints[place].number);
+  }
+  std::ranges::sort(numbers);
+  return numbers;
+}
+
+}  // namespace raytrain

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <raytrain/checkpoint/detail/read_file.hpp>
+#include <raytrain/checkpoint/detail/sealed_json.hpp>
+#include <raytrain/checkpoint/run_record.hpp>
+#include <raytrain/core/bytes.hpp>
+#include <raytrain/core/error.hpp>
+#include <raytrain/core/inline.hpp>
+
+namespace raytrain {
+
+RAYTRAIN_INLINE auto to_string(RunIdentity const& identity) -> std::string {
+  std::string fields;
+  for (auto const& field : identity.report_fields) fields += (fields.empty() ? " " : ", ") + field;
+  return "program '" + identity.program + "', backend '" + identity.backend + "', report fields" +
+         (fields.empty() ? " not known yet" : fields);
+}
+
+RAYTRAIN_INLINE auto read_run_record(std::filesystem::path const& run_path) -> RunRecord {
+  auto const path = run_path / run_record_name;
+  if (detail::type_of(path) == std::filesystem::file_type::not_found) {
+    throw Error{Errc::not_found, "reading the run in '" + run_path.string() + "'", "there is no run.json in it",
+                "name the folder of a run, <storage_path>/<name>"};
+  }
+  try {
+    return detail::read_sealed_file<RunRecord>(path);
+  } catch (Error const& error) {
+    if (error.code() == Errc::io) throw;
+    throw Error{Errc::foreign_run, "reading '" + path.string() + "'", error.happened(),
+                "choose another RunConfig::name; or remove that file to go on from the checkpoints beside it, if they "
+                "are this program's; or start anew by RunConfig::resume = Resume::fresh"};
+  }
+}
+
+RAYTRAIN_INLINE auto read_progress(std::filesystem::path const& progress_file) -> std::string {
+  if (detail::type_of(progress_file) == std::filesystem::file_type::not_found) return {};
+  return std::string{text_of(detail::read_file(progress_file))};
+}
+
+RAYTRAIN_INLINE void check_known_fields(std::vector<std::string> const& known, std::vector<std::string> const& fields,
+                                        std::filesystem::path const& run_path) {
+  if (known.empty() || known == fields) return;
+  auto const joined = [](std::vector<std::string> const& names) {
+    std::string text;
+    for (auto const& name : names) text += (text.empty() ? "" : ", ") + name;
+    return text.empty() ? std::string{"none"} : text;
+  };
+  throw Error{Errc::foreign_run, "reporting to the run in '" + run_path.string() + "'",
+              "it has the report fields " + joined(known) + ", and this report has " + joined(fields),
+              "choose another RunConfig::name, or start anew by RunConfig::resume = Resume::fresh"};
+}
+
+}  // namespace raytrain

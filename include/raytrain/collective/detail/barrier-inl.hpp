@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <new>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include <raytrain/collective/detail/barrier.hpp>
+#include <raytrain/collective/detail/call.hpp>
+#include <raytrain/collective/detail/call_errors.hpp>
+#include <raytrain/collective/detail/futex.hpp>
+#include <raytrain/collective/wait_limits.hpp>
+#include <raytrain/core/inline.hpp>
+#include <raytrain/core/rank.hpp>
+
+namespace raytrain::detail {
+
+RAYTRAIN_INLINE auto BarrierState::construct(void* memory, WorldSize members, bool spins, bool can_be_killed)
+    -> BarrierState& {
+  auto* const state = new (memory) BarrierState{members, spins, can_be_killed};
+  for (auto& slot : std::span{state->first_slot(), std::size_t{2} * members.value}) new (&slot) Slot;
+  return *state;
+}
+
+RAYTRAIN_INLINE auto BarrierState::first_slot() noexcept -> Slot* {
+  return reinterpret_cast<Slot*>(reinterpret_cast<std::byte*>(this) + sizeof *this);
+}
+
+RAYTRAIN_INLINE void BarrierState::close(std::uint32_t why) noexcept {
+  closed_.fetch_or(why);
+  wake();
+}
+
+RAYTRAIN_INLINE void BarrierState::close_for(Rank member, std::atomic<std::uint32_t>& first,
+                                             std::uint32_t why) noexcept {
+  auto expected = nobody;
+  first.compare_exchange_strong(expected, member.value);
+  close(why);
+}
+
+RAYTRAIN_INLINE void BarrierState::wake() noexcept {
+  epoch_.fetch_add(1);
+  if (sleepers_.load() != 0) wake_all(epoch_);
+}
+
+RAYTRAIN_INLINE Barrier::Barrier(BarrierState& state, Rank member, WaitLimits limits, std::vector<std::uint32_t> names)
+    : state_{&state}, member_{member}, limits_{std::move(limits)}, names_{std::move(names)} {
+  for (std::uint64_t const round : {0U, 1U})
+    round_ = std::max(round_, slots_of(round)[member.value].arrival.load() / 2);
+}
+
+RAYTRAIN_INLINE auto Barrier::next_slot() noexcept -> Slot& {
+  return slots_of(fell_through_ ? round_ : round_ + 1)[member_.value];
+}
+
+RAYTRAIN_INLINE auto Barrier::finish(Call const& call) -> Outcome {
+  return arrive(call, state_->can_be_killed_ ? BarrierState::closing : 0);
+}
+
+RAYTRAIN_INLINE auto Barrier::stop_agreed() const noexcept -> bool {
+  return stop_agreed_ || (state_->closed_.load() & BarrierState::aborted) != 0 ||
+         (state_->members_ == 1 && state_->stop_requested_.load());
+}
+
+RAYTRAIN_INLINE auto Barrier::name_of(Rank member) const noexcept -> Rank {
+  return names_.empty() ? member : Rank{names_[member.value]};
+}
+
+RAYTRAIN_INLINE auto Barrier::missing() const -> std::vector<std::uint32_t> {
+  std::vector<std::uint32_t> missing;
+  for (std::uint32_t rank = 0; rank < state_->members_; ++rank) {
+    if (!has_entered(rank)) missing.push_back(name_of({rank}).value);
+  }
+  return missing;
+}
+
+RAYTRAIN_INLINE void Barrier::relax() noexcept {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+RAYTRAIN_INLINE auto Barrier::slots_of(std::uint64_t round) const noexcept -> std::span<Slot> {
+  return {state_->first_slot() + round % 2 * state_->members_, state_->members_};
+}
+
+RAYTRAIN_INLINE auto Barrier::has_entered(std::uint32_t rank) const noexcept -> bool {
+  return slots_of(round_)[rank].arrival.load() / 2 == round_;
+}
+
+RAYTRAIN_INLINE auto Barrier::all_have_entered() noexcept -> bool {
+  auto const slots = slots_of(round_);
+  for (; entered_ < slots.size(); ++entered_) {
+    auto const arrival = slots[entered_].arrival.load();
+    if (arrival / 2 != round_) return false;
+    stop_agreed_ = stop_agreed_ || arrival % 2 != 0;
+  }
+  return true;
+}
+
+RAYTRAIN_INLINE auto Barrier::arrive(Call const& call, std::uint32_t interrupts) -> Outcome {
+  if (auto const closed = state_->closed_.load() & interrupts; closed != 0) return reason(closed);
+  auto& slot = next_slot();
+  slot.call = call;
+  ++round_;
+  entered_ = 0;
+  auto const agreed_before = stop_agreed_;
+  slot.arrival.store(round_ * 2 + (state_->stop_requested_.load(std::memory_order_relaxed) ? 1 : 0));
+  if (all_have_entered()) {
+    if (state_->sleepers_.load() != 0) state_->wake();
+  } else {
+    wait(interrupts);
+  }
+  if (auto const closed = state_->closed_.load() & interrupts; closed != 0 && !completes()) {
+    stop_agreed_ = agreed_before;
+    fell_through_ = true;
+    return reason(closed);
+  }
+  // The next one's arrival is then in this core's cache. Nobody reads that slot: all have entered this barrier.
+  __builtin_prefetch(&next_slot(), 1);
+  return Outcome::completed;
+}
+
+RAYTRAIN_INLINE auto Barrier::completes() noexcept -> bool {
+  auto known = state_->fate_.load();
+  while (known / 2 < round_) {
+    auto const decision = round_ * 2 + (all_have_entered() ? 1 : 0);
+    if (state_->fate_.compare_exchange_weak(known, decision)) return decision % 2 != 0;
+  }
+  // Who is beyond this barrier has seen it complete.
+  auto const completed = known / 2 > round_ || known % 2 != 0;
+  if (completed) (void)all_have_entered();  // and knows who asked for a stop
+  return completed;
+}
+
+RAYTRAIN_INLINE void Barrier::wait(std::uint32_t interrupts) {
+  auto const over = [&] { return all_have_entered() || (state_->closed_.load() & interrupts) != 0; };
+  if (state_->spins_ && spin(over)) return;
+  state_->sleepers_.fetch_add(1);
+  auto const began = Clock::now();
+  bool warned = limits_.warn_after.count() == 0 || !limits_.on_warning;
+  for (;;) {
+    auto const epoch = state_->epoch_.load();
+    if (over()) break;
+    auto const waited = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - began);
+    if (interrupts != 0 && waited >= limits_.timeout) {
+      state_->time_out(member_);
+      continue;
+    }
+    if (!warned && waited >= limits_.warn_after) {
+      warned = true;
+      warn_of_missing();
+      continue;
+    }
+    auto const wake_up = warned ? limits_.timeout : std::min(limits_.timeout, limits_.warn_after);
+    sleep_while(state_->epoch_, epoch,
+                std::clamp<std::chrono::milliseconds>(wake_up - waited, shortest_nap, longest_nap));
+  }
+  state_->sleepers_.fetch_sub(1);
+}
+
+RAYTRAIN_INLINE void Barrier::warn_of_missing() const {
+  for (std::uint32_t rank = 0; rank < member_.value; ++rank) {
+    if (has_entered(rank)) return;  // and will say it
+  }
+  auto const& slot = slots_of(round_)[member_.value];
+  warn(limits_, [&] { return late_warning(missing(), limits_.warn_after, name_of(member_), slot.call); });
+}
+
+RAYTRAIN_INLINE auto Barrier::reason(std::uint32_t closed) noexcept -> Outcome {
+  if ((closed & BarrierState::aborted) != 0) return Outcome::aborted;
+  if ((closed & BarrierState::broken) != 0) return Outcome::broken;
+  return (closed & BarrierState::timed_out) != 0 ? Outcome::timed_out : Outcome::ended;
+}
+
+}  // namespace raytrain::detail

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <new>
+#include <random>
+#include <span>
+#include <string>
+#include <system_error>
+#include <utility>
+
+#include <raytrain/collective/detail/barrier.hpp>
+#include <raytrain/collective/detail/group_checks.hpp>
+#include <raytrain/collective/detail/host_group.hpp>
+#include <raytrain/collective/detail/shared_file.hpp>
+#include <raytrain/collective/shared_memory_group.hpp>
+#include <raytrain/collective/wait_limits.hpp>
+#include <raytrain/core/error.hpp>
+#include <raytrain/core/inline.hpp>
+#include <raytrain/core/rank.hpp>
+
+namespace raytrain::detail {
+
+RAYTRAIN_INLINE auto SharedMapping::place_of(std::span<std::byte const> array) const noexcept -> Place {
+  if (array.empty()) return {};
+  if (!file_->has(array.data())) return {0, Place::Kind::hidden};
+  return {static_cast<std::uint64_t>(array.data() - file_->data()), Place::Kind::shared};
+}
+
+RAYTRAIN_INLINE auto SharedMapping::stage(Rank owner, bool odd) const noexcept -> std::span<std::byte> {
+  return {file_->data() + stages_ + (owner.value * 2 + (odd ? 1 : 0)) * half_bytes, half_bytes};
+}
+
+}  // namespace raytrain::detail
+
+namespace raytrain {
+
+RAYTRAIN_INLINE auto SharedMemoryGroup::create(WorldSize size, WaitLimits limits, std::size_t cores)
+    -> std::shared_ptr<SharedMemoryGroup> {
+  auto const pages = layout(detail::checked_size(name, size, max_size));
+  auto file = detail::SharedFile::create(pages.end);
+  new (file->data()) Head{{magic, file->capacity(), random_number(), size.value}, pages.end};
+  detail::BarrierState::construct(file->data() + pages.barrier, size, size.value <= cores, true);
+  return std::shared_ptr<SharedMemoryGroup>{new SharedMemoryGroup{std::move(file), std::move(limits)}};
+}
+
+RAYTRAIN_INLINE auto SharedMemoryGroup::attach(int descriptor, WaitLimits limits)
+    -> std::shared_ptr<SharedMemoryGroup> {
+  auto const refuse = [](std::string happened) {
+    throw Error{Errc::invalid_call, "attaching a SharedMemoryGroup", std::move(happened),
+                "pass on what descriptor() gave, to a program built with the same version of raytrain"};
+  };
+  Traits traits;
+  struct stat status {};
+  if (::fstat(descriptor, &status) != 0) {
+    throw Error{Errc::io, "attaching descriptor " + std::to_string(descriptor),
+                std::error_code{errno, std::generic_category()}.message()};
+  }
+  if (::pread(descriptor, &traits, sizeof traits, 0) != static_cast<::ssize_t>(sizeof traits)) {
+    refuse("the descriptor is not that of a group");
+  }
+  if (traits.magic != magic) refuse("the descriptor is not that of a group of this version");
+  auto const bytes = static_cast<std::size_t>(status.st_size);
+  if (traits.members < 1 || traits.members > max_size || bytes < layout({traits.members}).end ||
+      traits.capacity < bytes) {
+    refuse("the group's memory is damaged");
+  }
+  auto file = detail::SharedFile::attach(descriptor, traits.capacity);
+  return std::shared_ptr<SharedMemoryGroup>{new SharedMemoryGroup{std::move(file), std::move(limits)}};
+}
+
+RAYTRAIN_INLINE auto SharedMemoryGroup::random_number() -> std::uint64_t {
+  std::random_device device;
+  return std::uniform_int_distribution<std::uint64_t>{}(device);
+}
+
+RAYTRAIN_INLINE SharedMemoryGroup::SharedMemoryGroup(std::shared_ptr<detail::SharedFile> file, WaitLimits limits)
+    : HostGroup{name, std::move(limits)}, file_{std::move(file)} {
+  pages_ = layout({head().traits.members});
+  barrier_ = std::launder(reinterpret_cast<detail::BarrierState*>(file_->data() + pages_.barrier));
+}
+
+RAYTRAIN_INLINE auto SharedMemoryGroup::allocate(std::size_t bytes) -> std::shared_ptr<void> {
+  return detail::SharedFile::allocate(file_, head().end, bytes);
+}
+
+}  // namespace raytrain

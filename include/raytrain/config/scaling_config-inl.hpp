@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include <raytrain/config/scaling_config.hpp>
+#include <raytrain/core/error.hpp>
+#include <raytrain/core/inline.hpp>
+#include <raytrain/core/rank.hpp>
+
+namespace raytrain {
+
+RAYTRAIN_INLINE void ScalingConfig::validate() const {
+  auto const workers = num_workers.value_or(1);
+  if (workers < 1 || workers > max_workers) {
+    throw Error{Errc::invalid_config, "ScalingConfig::num_workers",
+                "must be from 1 to " + std::to_string(max_workers) + " (got " + std::to_string(workers) + ")",
+                "write {.scaling = {.num_workers = 1}}"};
+  }
+  if (resources_per_worker.cpus < 0) {
+    throw Error{Errc::invalid_config, "ScalingConfig::resources_per_worker.cpus",
+                "must not be negative (got " + std::to_string(resources_per_worker.cpus) + ")",
+                "write 0 for an equal share of the cores"};
+  }
+}
+
+RAYTRAIN_INLINE auto ScalingConfig::world_size() const noexcept -> WorldSize {
+  return {static_cast<std::uint32_t>(num_workers.value_or(1))};
+}
+
+}  // namespace raytrain

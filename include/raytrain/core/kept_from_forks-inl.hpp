@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <unistd.h>
+
+#include <mutex>
+#include <set>
+#include <utility>
+
+#include <raytrain/core/inline.hpp>
+#include <raytrain/core/kept_from_forks.hpp>
+
+namespace raytrain::detail {
+
+RAYTRAIN_INLINE KeptFromForks::KeptFromForks(int file) : file_{file} {
+  [[maybe_unused]] static int const registered = pthread_atfork(&lock, &unlock, &replace_in_child);
+  std::lock_guard const guard{mutex_};
+  files_.insert(file_);
+}
+
+RAYTRAIN_INLINE auto KeptFromForks::operator=(KeptFromForks&& other) noexcept -> KeptFromForks& {
+  std::swap(file_, other.file_);
+  return *this;
+}
+
+RAYTRAIN_INLINE KeptFromForks::~KeptFromForks() {
+  if (file_ < 0) return;
+  std::lock_guard const guard{mutex_};
+  files_.erase(files_.find(file_));
+}
+
+RAYTRAIN_INLINE void KeptFromForks::replace_in_child() {
+  auto const nothing = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+  for (auto const file : files_) {
+    if (nothing < 0 || ::dup2(nothing, file) < 0) ::close(file);
+  }
+  if (nothing >= 0) ::close(nothing);
+  mutex_.unlock();
+}
+
+}  // namespace raytrain::detail

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <concepts>
+#include <initializer_list>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include <raytrain/core/error.hpp>
+#include <raytrain/core/inline.hpp>
+#include <raytrain/core/metrics.hpp>
+
+namespace raytrain {
+
+RAYTRAIN_INLINE Metrics::Metrics(std::initializer_list<Entry> entries) {
+  for (auto const& entry : entries) set(entry.name, entry.value);
+}
+
+RAYTRAIN_INLINE auto Metrics::find(std::string_view name) const noexcept -> MetricValue const* {
+  auto const* const entry = const_cast<Metrics*>(this)->find_entry(name);
+  return entry != nullptr ? &entry->value : nullptr;
+}
+
+RAYTRAIN_INLINE auto Metrics::at(std::string_view name) const -> MetricValue const& {
+  if (auto const* const value = find(name)) return *value;
+  throw Error{Errc::not_found, "metric '" + std::string{name} + "'", "is not among the reported ones: " + names(),
+              "name one of them, or add a field to the report"};
+}
+
+RAYTRAIN_INLINE auto Metrics::number(std::string_view name) const noexcept -> std::optional<double> {
+  auto const* const value = find(name);
+  if (value == nullptr) return std::nullopt;
+  return std::visit(
+      []<class T>(T const& v) -> std::optional<double> {
+        if constexpr (std::convertible_to<T, double>) {
+          return static_cast<double>(v);
+        } else {
+          return std::nullopt;
+        }
+      },
+      *value);
+}
+
+RAYTRAIN_INLINE auto Metrics::names() const -> std::string {
+  std::string text;
+  for (auto const& entry : entries_) text += (text.empty() ? "" : ", ") + entry.name;
+  return text.empty() ? "(none)" : text;
+}
+
+RAYTRAIN_INLINE auto Metrics::find_entry(std::string_view name) noexcept -> Entry* {
+  auto const found = std::ranges::find(entries_, name, &Entry::name);
+  return found == entries_.end() ? nullptr : &*found;
+}
+
+}  // namespace raytrain

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <span>
+
+#include <raytrain/core/inline.hpp>
+#include <raytrain/core/rank.hpp>
+#include <raytrain/data/batch.hpp>
+#include <raytrain/data/batch_range.hpp>
+#include <raytrain/data/dataset.hpp>
+#include <raytrain/data/shard_position.hpp>
+
+namespace raytrain {
+
+RAYTRAIN_INLINE auto BatchRange::Iterator::operator*() const noexcept -> Batch {
+  auto const batch = (*range_)[index_];
+  *range_->position_ = batch.next_position();
+  return batch;
+}
+
+RAYTRAIN_INLINE auto BatchRange::Iterator::operator++() noexcept -> Iterator& {
+  ++index_;
+  return *this;
+}
+
+RAYTRAIN_INLINE auto BatchRange::size() const noexcept -> std::size_t {
+  return static_cast<std::size_t>((cut_.end - cut_.begin + cut_.step - 1) / cut_.step);
+}
+
+RAYTRAIN_INLINE auto BatchRange::operator[](std::size_t index) const noexcept -> Batch {
+  auto const global_first = cut_.begin + index * cut_.step;
+  auto const global_size = std::min(cut_.step, cut_.end - global_first);
+  auto const size = static_cast<std::size_t>(global_size / cut_.world_size.value);
+  auto const first = global_first + cut_.rank.value * size;
+  auto const last = index + 1 == this->size();
+  auto const next = last ? ShardPosition{cut_.epoch + 1, 0} : ShardPosition{cut_.epoch, global_first + global_size};
+  if (order_ == nullptr) return {dataset_.columns(), first, size, next};
+  return {dataset_.columns(), std::span{*order_}.subspan(first, size), next};
+}
+
+}  // namespace raytrain

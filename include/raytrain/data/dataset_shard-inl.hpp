@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include <raytrain/core/error.hpp>
+#include <raytrain/core/inline.hpp>
+#include <raytrain/core/rank.hpp>
+#include <raytrain/data/batch_range.hpp>
+#include <raytrain/data/dataset.hpp>
+#include <raytrain/data/dataset_shard.hpp>
+#include <raytrain/data/shard_position.hpp>
+#include <raytrain/data/shuffle_key.hpp>
+
+namespace raytrain {
+
+RAYTRAIN_INLINE void BatchOptions::validate() const {
+  if (batch_size < 1) {
+    throw Error{Errc::invalid_config, "BatchOptions::batch_size",
+                fmt::format("must be at least 1 (got {})", batch_size), "write {.batch_size = 256}"};
+  }
+  if (epoch < 0) {
+    throw Error{Errc::invalid_config, "BatchOptions::epoch", fmt::format("must not be negative (got {})", epoch),
+                "count epochs from 0"};
+  }
+}
+
+RAYTRAIN_INLINE DatasetShard::DatasetShard(Dataset dataset, ShardPlace place)
+    : dataset_{std::move(dataset)}, place_{std::move(place)} {
+  if (place_.rank.value >= place_.world_size.value) {
+    throw Error{Errc::invalid_config, "DatasetShard",
+                fmt::format("rank {} is not below the world size {}", place_.rank.value, place_.world_size.value),
+                "count ranks from 0"};
+  }
+  if (rows() == 0) {
+    throw Error{Errc::invalid_config, "DatasetShard",
+                fmt::format("{} rows leave nothing for each of {} workers", dataset_.rows(), workers().value),
+                "use fewer workers or more rows"};
+  }
+}
+
+RAYTRAIN_INLINE auto DatasetShard::part() const -> Dataset {
+  auto const total = std::uint64_t{dataset_.rows()};
+  auto const bound = [&](std::uint64_t rank) { return static_cast<std::size_t>(total * rank / workers().value); };
+  auto const rank = place_.split ? std::uint64_t{place_.rank.value} : 0;
+  return dataset_.split_at(bound(rank + 1)).first.split_at(bound(rank)).second;
+}
+
+RAYTRAIN_INLINE auto DatasetShard::batches(BatchOptions const& options) -> BatchRange {
+  options.validate();
+  auto const world = std::uint64_t{workers().value};
+  auto const total = std::uint64_t{dataset_.rows()};
+  auto const share = std::uint64_t{rows()};
+  auto const batch_size = std::min(static_cast<std::uint64_t>(options.batch_size), share);
+  if (options.drop_last && batch_size < static_cast<std::uint64_t>(options.batch_size)) {
+    throw Error{Errc::invalid_config, "BatchOptions::batch_size",
+                fmt::format("{} rows over {} workers give {} each: with drop_last, batches of {} leave nothing", total,
+                            world, share, options.batch_size),
+                fmt::format("write at most {}, or .drop_last = false", share)};
+  }
+  if (options.start.samples > total) {
+    throw Error{
+        Errc::invalid_config, "BatchOptions::start",
+        fmt::format("{} samples are already done, but the dataset has only {} rows", options.start.samples, total),
+        "use the dataset that the position was taken from"};
+  }
+  check_order(options);
+  BatchRange::Cut cut{.rank = place_.split ? place_.rank : Rank{0},
+                      .world_size = workers(),
+                      .begin = first_sample(options, total),
+                      .end = total,
+                      .step = batch_size * world,
+                      .epoch = options.epoch};
+  auto const left = cut.end - cut.begin;
+  cut.end -= left % (options.drop_last ? cut.step : world);
+  *position_ = std::max(options.start, ShardPosition{options.epoch, cut.begin});
+  auto order = options.shuffle && cut.begin < cut.end ? dataset_.shuffled_rows(key(options)) : nullptr;
+  if (place_.on_batches) place_.on_batches(options);
+  return {dataset_, cut, std::move(order), position_};
+}
+
+RAYTRAIN_INLINE auto DatasetShard::key(BatchOptions const& options) const noexcept -> ShuffleKey {
+  return {place_.seed, static_cast<std::uint64_t>(options.epoch)};
+}
+
+RAYTRAIN_INLINE void DatasetShard::check_order(BatchOptions const& options) const {
+  if (options.start.epoch != options.epoch || options.start.samples == 0) return;
+  auto const seed = options.shuffle ? place_.seed_before.value_or(place_.seed) : place_.seed;
+  auto const rows = place_.rows_before.value_or(dataset_.rows());
+  if (seed == place_.seed && rows == dataset_.rows()) return check_content(options);
+  throw Error{Errc::invalid_config, "BatchOptions::start",
+              fmt::format("{} samples of epoch {} are done in an order that is another one now: of {} rows by seed "
+                          "{}, and now of {} by {}",
+                          options.start.samples, options.epoch, rows, seed, dataset_.rows(), place_.seed),
+              "go on with that seed and dataset, or begin that epoch anew, without a start"};
+}
+
+RAYTRAIN_INLINE void DatasetShard::check_content(BatchOptions const& options) const {
+  auto const& digest = dataset_.digest();
+  auto const& before = place_.digest_before.value_or(digest);
+  if (before == digest) return;
+  throw Error{Errc::invalid_config, "BatchOptions::start",
+              fmt::format("{} samples of epoch {} are done of a dataset with other columns or values: its digest was "
+                          "{}, and is {} now",
+                          options.start.samples, options.epoch, before, digest),
+              "go on with that dataset, or begin that epoch anew, without a start"};
+}
+
+RAYTRAIN_INLINE auto DatasetShard::first_sample(BatchOptions const& options, std::uint64_t total) noexcept
+    -> std::uint64_t {
+  if (options.start.epoch < options.epoch) return 0;
+  return options.start.epoch > options.epoch ? total : options.start.samples;
+}
+
+}  // namespace raytrain

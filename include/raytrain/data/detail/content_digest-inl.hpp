@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <fmt/format.h>
+
+#include <cstddef>
+#include <mutex>
+#include <span>
+#include <string>
+
+#include <raytrain/core/bytes.hpp>
+#include <raytrain/core/inline.hpp>
+#include <raytrain/core/xxh3.hpp>
+#include <raytrain/data/column.hpp>
+#include <raytrain/data/detail/content_digest.hpp>
+
+namespace raytrain::detail {
+
+RAYTRAIN_INLINE auto content_digest(std::span<Column const> columns, DigestSample sample) -> std::string {
+  Xxh3 hash;
+  for (auto const& column : columns) {
+    hash.update(bytes_of(fmt::format("{} {}\n", column.describe(), column.rows())));
+    auto const bytes = column.bytes();
+    if (bytes.size() <= sample.pieces * sample.piece_bytes) {
+      hash.update(bytes);
+      continue;
+    }
+    auto const last = bytes.size() - sample.piece_bytes;
+    for (std::size_t piece = 0; piece < sample.pieces; ++piece) {
+      hash.update(bytes.subspan(last * piece / (sample.pieces - 1), sample.piece_bytes));
+    }
+  }
+  return hash.hex();
+}
+
+RAYTRAIN_INLINE auto DigestCache::get(std::span<Column const> columns) const -> std::string const& {
+  std::call_once(once_, [&] { digest_ = content_digest(columns); });
+  return digest_;
+}
+
+}  // namespace raytrain::detail

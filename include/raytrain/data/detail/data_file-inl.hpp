@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <zlib.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <new>
+#include <span>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include <raytrain/core/error.hpp>
+#include <raytrain/core/inline.hpp>
+#include <raytrain/data/detail/data_file.hpp>
+
+namespace raytrain::detail {
+
+RAYTRAIN_INLINE DataFile::DataFile(std::filesystem::path path) : path_{std::move(path)} {
+  std::error_code ignored;
+  auto const status = std::filesystem::status(path_, ignored);
+  if (!std::filesystem::exists(status)) {
+    throw Error{Errc::not_found, attempt(), "there is no such file; " + neighbours(), "check the path"};
+  }
+  if (!std::filesystem::is_regular_file(status)) {
+    throw Error{Errc::io, attempt(),
+                std::filesystem::is_directory(status) ? "it is a folder" : "it is not a regular file", "name a file"};
+  }
+  errno = 0;
+  file_.open(path_, std::ios::binary);
+  if (!file_) throw Error{Errc::io, attempt(), std::strerror(errno), "check its permissions"};
+  disk_bytes_ = std::filesystem::file_size(path_);
+  refill();
+  gzip_ = available() >= 2 && input_[0] == gzip_magic[0] && input_[1] == gzip_magic[1];
+  if (gzip_ && ::inflateInit2(&stream_, gzip_window_bits) != Z_OK) throw std::bad_alloc{};
+}
+
+RAYTRAIN_INLINE DataFile::~DataFile() {
+  if (gzip_) ::inflateEnd(&stream_);
+}
+
+RAYTRAIN_INLINE auto DataFile::skip_rest() -> std::uint64_t {
+  std::vector<std::byte> piece(input_bytes);
+  std::uint64_t total = 0;
+  while (auto const got = read(piece)) total += got;
+  return total;
+}
+
+RAYTRAIN_INLINE auto DataFile::may_hold(std::uint64_t bytes) -> bool {
+  if (!gzip_) return bytes == disk_bytes_;
+  if (bytes / 1032 > disk_bytes_) return false;
+  std::array<unsigned char, 4> tail{};
+  std::ifstream file{path_, std::ios::binary};
+  file.seekg(-4, std::ios::end);
+  file.read(reinterpret_cast<char*>(tail.data()), tail.size());
+  auto const size = tail[0] | (tail[1] << 8U) | (tail[2] << 16U) | (std::uint32_t{tail[3]} << 24U);
+  return file && size == static_cast<std::uint32_t>(bytes);
+}
+
+RAYTRAIN_INLINE auto DataFile::neighbours() const -> std::string {
+  auto const folder = path_.has_parent_path() ? path_.parent_path() : std::filesystem::path{"."};
+  std::vector<std::string> names;
+  std::error_code error;
+  for (auto const& entry : std::filesystem::directory_iterator{folder, error}) {
+    names.push_back(entry.path().filename().string());
+  }
+  if (error) return "nor is there a folder '" + folder.string() + "'";
+  std::ranges::sort(names);
+  constexpr std::size_t shown = 10;
+  auto const more = names.size() > shown ? fmt::format(" and {} more", names.size() - shown) : "";
+  names.resize(std::min(names.size(), shown));
+  return names.empty() ? "its folder is empty" : fmt::format("its folder has {}{}", fmt::join(names, ", "), more);
+}
+
+RAYTRAIN_INLINE void DataFile::refill() {
+  read_bytes_ += stream_.avail_in = static_cast<uInt>(from_disk(std::as_writable_bytes(std::span{input_})));
+  stream_.next_in = input_.data();
+}
+
+RAYTRAIN_INLINE auto DataFile::from_disk(std::span<std::byte> out) -> std::size_t {
+  errno = 0;
+  file_.read(reinterpret_cast<char*>(out.data()), static_cast<std::streamsize>(out.size()));
+  if (file_.bad()) throw Error{Errc::io, attempt(), std::strerror(errno)};
+  return static_cast<std::size_t>(file_.gcount());
+}
+
+RAYTRAIN_INLINE auto DataFile::copy(std::span<std::byte> out) -> std::size_t {
+  auto const buffered = std::min(available(), out.size());
+  std::memcpy(out.data(), stream_.next_in, buffered);
+  stream_.next_in += buffered;
+  stream_.avail_in -= static_cast<uInt>(buffered);
+  return buffered + (buffered < out.size() ? from_disk(out.subspan(buffered)) : 0);
+}
+
+RAYTRAIN_INLINE auto DataFile::inflate(std::span<std::byte> out) -> std::size_t {
+  std::size_t got = 0;
+  while (got < out.size() && !ended_) {
+    if (available() == 0) refill();
+    auto const wanted = static_cast<uInt>(std::min<std::size_t>(out.size() - got, std::numeric_limits<uInt>::max()));
+    stream_.next_out = reinterpret_cast<Bytef*>(out.data() + got);
+    stream_.avail_out = wanted;
+    auto const used_up = available() == 0;
+    auto const code = ::inflate(&stream_, Z_NO_FLUSH);
+    got += wanted - stream_.avail_out;
+    if (code == Z_STREAM_END) {
+      begin_next_member();
+    } else if (code == Z_MEM_ERROR) {
+      throw std::bad_alloc{};
+    } else if (code != Z_OK && code != Z_BUF_ERROR) {
+      throw Error{Errc::invalid_data, attempt(),
+                  fmt::format("its compressed data is damaged at byte {} of {}: {}", used_bytes(), disk_bytes_,
+                              stream_.msg != nullptr ? stream_.msg : "unknown error"),
+                  "fetch the file again"};
+    } else if (used_up && stream_.avail_out == wanted) {
+      throw Error{Errc::invalid_data, attempt(),
+                  fmt::format("its compressed data ends early, after {} bytes", disk_bytes_), "fetch the file again"};
+    }
+  }
+  return got;
+}
+
+RAYTRAIN_INLINE void DataFile::begin_next_member() {
+  if (available() == 0) refill();
+  ended_ = available() == 0;
+  if (ended_) return;
+  if (*stream_.next_in != gzip_magic[0]) {
+    throw Error{Errc::invalid_data, attempt(),
+                fmt::format("{} bytes follow its compressed data", disk_bytes_ - used_bytes()), "fetch the file again"};
+  }
+  ::inflateReset(&stream_);
+}
+
+}  // namespace raytrain::detail

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <pthread.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+
+#include <raytrain/core/inline.hpp>
+#include <raytrain/exec/detail/signal_handlers.hpp>
+
+namespace raytrain::detail {
+
+RAYTRAIN_INLINE auto SignalHandlers::take_inbox() -> SignalInbox* {
+  [[maybe_unused]] static int const registered =
+      pthread_atfork([] { mutex_.lock(); }, [] { mutex_.unlock(); }, [] { mutex_.unlock(); });
+  std::lock_guard const lock{mutex_};
+  leave_parent();
+  for (auto& inbox : inboxes_) {
+    if (inbox.taken.exchange(true)) continue;
+    while (::sem_trywait(&inbox.wake_up) == 0) {
+    }
+    for (auto& pending : inbox.pending) pending = 0;
+    return &inbox;
+  }
+  return nullptr;
+}
+
+RAYTRAIN_INLINE auto SignalHandlers::acquire(SignalInbox& inbox, int signal) -> bool {
+  if (signal < 1 || signal >= NSIG) {
+    errno = EINVAL;
+    return false;
+  }
+  std::lock_guard const lock{mutex_};
+  auto& handled = handled_.at(static_cast<std::size_t>(signal));
+  inbox.watched |= SignalInbox::bit(signal);  // before the handler is there, which looks for it
+  if (handled.users++ > 0 || install(signal, handled)) return true;
+  auto const error = errno;
+  inbox.watched &= ~SignalInbox::bit(signal);
+  --handled.users;
+  errno = error;
+  return false;
+}
+
+RAYTRAIN_INLINE void SignalHandlers::release(SignalInbox& inbox, int signal) {
+  std::lock_guard const lock{mutex_};
+  inbox.watched &= ~SignalInbox::bit(signal);
+  auto& handled = handled_.at(static_cast<std::size_t>(signal));
+  if (--handled.users > 0) return;
+  Action current{};
+  sigaction(signal, nullptr, &current);
+  if (current.sa_handler != &SignalHandlers::on_signal) return;  // the program has set another one meanwhile
+  if (now_ns() >= handled.echoes_until_ns) {
+    sigaction(signal, &handled.before, nullptr);
+  } else if (handled.before.sa_handler != SIG_DFL) {
+    // Calls are interrupted, or not, as by the handler to which the next signal goes.
+    current.sa_flags = handled.before.sa_flags & SA_RESTART;
+    sigaction(signal, &current, nullptr);
+  }
+}
+
+RAYTRAIN_INLINE void SignalHandlers::drop_echoes(int signal, std::chrono::nanoseconds duration) {
+  handled_.at(static_cast<std::size_t>(signal)).echoes_until_ns = now_ns() + duration.count();
+}
+
+RAYTRAIN_INLINE auto SignalHandlers::now_ns() noexcept -> std::int64_t {
+  ::timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  return now.tv_sec * std::int64_t{1'000'000'000} + now.tv_nsec;
+}
+
+RAYTRAIN_INLINE auto SignalHandlers::install(int signal, Handled& handled) -> bool {
+  Action current{};
+  Action posting{};
+  posting.sa_handler = &SignalHandlers::on_signal;
+  posting.sa_flags = SA_RESTART;
+  sigemptyset(&posting.sa_mask);
+  if (sigaction(signal, nullptr, &current) != 0) return false;
+  if (current.sa_handler != &SignalHandlers::on_signal) handled.before = current;
+  return sigaction(signal, &posting, nullptr) == 0;
+}
+
+RAYTRAIN_INLINE void SignalHandlers::on_signal(int signal) noexcept {
+  auto const error = errno;
+  auto const& handled = handled_[static_cast<std::size_t>(signal)];
+  auto const forked = process_ != ::getpid();
+  auto const taken = !forked && handled.users > 0 && post(signal);
+  if (!taken && (forked || now_ns() >= handled.echoes_until_ns)) call_handler_before(signal, handled.before);
+  errno = error;
+}
+
+RAYTRAIN_INLINE void SignalHandlers::call_handler_before(int signal, Action const& before) noexcept {
+  Action current{};
+  sigaction(signal, nullptr, &current);
+  if (current.sa_handler == &SignalHandlers::on_signal) {
+    sigaction(signal, &before, nullptr);
+    ::raise(signal);
+    return;
+  }
+  // A handler that the program has set meanwhile calls the one that it found, which is this one: it stays, and the
+  // one before gets its turn. After another watch that may be the same one, which would call itself for ever.
+  if (before.sa_handler == SIG_DFL || before.sa_handler == SIG_IGN || before.sa_handler == current.sa_handler) return;
+  if ((before.sa_flags & SA_SIGINFO) == 0) before.sa_handler(signal);
+}
+
+RAYTRAIN_INLINE auto SignalHandlers::post(int signal) noexcept -> bool {
+  auto taken = false;
+  for (auto& inbox : inboxes_) {
+    if ((inbox.watched & SignalInbox::bit(signal)) == 0) continue;
+    ++inbox.pending[static_cast<std::size_t>(signal)];
+    ::sem_post(&inbox.wake_up);
+    taken = true;
+  }
+  return taken;
+}
+
+RAYTRAIN_INLINE void SignalHandlers::leave_parent() {
+  if (process_ == ::getpid()) return;
+  for (auto& inbox : inboxes_) {
+    inbox.watched = 0;
+    inbox.taken = false;
+  }
+  for (auto& handled : handled_) {
+    handled.users = 0;
+    handled.echoes_until_ns = 0;
+  }
+  process_ = ::getpid();  // last: from now on the handler looks at these
+}
+
+}  // namespace raytrain::detail

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <raytrain/config/scaling_config.hpp>
+#include <raytrain/core/inline.hpp>
+#include <raytrain/core/rank.hpp>
+#include <raytrain/core/usable_cores.hpp>
+#include <raytrain/launch/detail/worker_thread.hpp>
+#include <raytrain/launch/worker_link.hpp>
+
+namespace raytrain::detail {
+
+RAYTRAIN_INLINE WorkerCores::WorkerCores(ScalingConfig const& scaling, std::uint32_t sharers)
+    : pin_{scaling.pin_cpus}, cores_{usable_cores()} {
+  auto const share = static_cast<int>(usable_core_count() / sharers);
+  cpus_ = scaling.resources_per_worker.cpus > 0 ? scaling.resources_per_worker.cpus : std::max(1, share);
+}
+
+RAYTRAIN_INLINE void WorkerCores::take(Placement const& placement) const {
+  pthread_setname_np(pthread_self(), ("worker-" + std::to_string(placement.world_rank.value)).c_str());
+  if (!pin_) return;
+  std::vector<int> own;
+  auto const first = placement.local_rank.value * static_cast<std::size_t>(cpus_);
+  for (std::size_t cpu = 0; cpu < static_cast<std::size_t>(cpus_); ++cpu) {
+    own.push_back(cores_[(first + cpu) % cores_.size()]);
+  }
+  bind_to_cores(own);
+}
+
+}  // namespace raytrain::detail

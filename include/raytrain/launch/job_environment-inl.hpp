@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <cstdlib>
+#include <optional>
+
+#include <raytrain/core/inline.hpp>
+#include <raytrain/core/rank.hpp>
+#include <raytrain/launch/job_environment.hpp>
+
+namespace raytrain {
+
+RAYTRAIN_INLINE auto job_environment() -> std::optional<JobEnvironment> {
+  struct Known {
+    char const* rank;
+    char const* size;
+    char const* launcher;
+  };
+  constexpr Known launchers[] = {
+      {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "Open MPI's mpirun"},
+      {"PMI_RANK", "PMI_SIZE", "an MPI launcher (PMI)"},  // before Slurm, by which it may have started its daemons
+      {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", srun_name},
+  };
+  for (auto const& known : launchers) {
+    auto const* const rank = std::getenv(known.rank);
+    auto const* const size = std::getenv(known.size);
+    if (rank == nullptr || size == nullptr) continue;
+    auto const place = std::strtoul(rank, nullptr, 10);
+    auto const count = std::strtoul(size, nullptr, 10);
+    if (count < 1 || count > UINT32_MAX || place >= count) continue;
+    return JobEnvironment{known.launcher, {static_cast<std::uint32_t>(place)}, {static_cast<std::uint32_t>(count)}};
+  }
+  return std::nullopt;
+}
+
+RAYTRAIN_INLINE auto is_first_of_job() -> bool {
+  auto const job = job_environment();
+  return !job || job->rank == Rank{0};
+}
+
+}  // namespace raytrain

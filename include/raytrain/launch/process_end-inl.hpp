@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+#include <cstddef>
+#include <cstdio>
+#include <string_view>
+
+#include <raytrain/core/broken_pipe_guard.hpp>
+#include <raytrain/core/inline.hpp>
+#include <raytrain/launch/process_end.hpp>
+
+namespace raytrain::detail {
+
+RAYTRAIN_INLINE auto takes_writing(int file) noexcept -> bool {
+  ::pollfd writable{file, POLLOUT, 0};
+  int ready = 0;
+  do ready = ::poll(&writable, 1, 100);
+  while (ready < 0 && errno == EINTR);
+  return ready > 0 && (writable.revents & POLLOUT) != 0;
+}
+
+RAYTRAIN_INLINE void flush_unless_locked(std::FILE* stream) noexcept {
+  BrokenPipeGuard const guard;
+  if (!takes_writing(::fileno(stream)) || ::ftrylockfile(stream) != 0) return;
+  std::fflush(stream);
+  ::funlockfile(stream);
+}
+
+RAYTRAIN_INLINE void say_last_word(std::string_view text) noexcept {
+  BrokenPipeGuard const guard;
+  flush_unless_locked(stdout);
+  while (!text.empty() && takes_writing(STDERR_FILENO)) {
+    auto const written = ::write(STDERR_FILENO, text.data(), std::min(text.size(), std::size_t{PIPE_BUF}));
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return;
+    text.remove_prefix(static_cast<std::size_t>(written));
+  }
+}
+
+RAYTRAIN_INLINE void end_process() noexcept {
+  flush_unless_locked(stdout);
+  flush_unless_locked(stderr);
+  ::_exit(unfinished_exit_code);
+}
+
+}  // namespace raytrain::detail

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include <raytrain/collective/local.hpp>
+#include <raytrain/core/error.hpp>
+#include <raytrain/core/inline.hpp>
+#include <raytrain/core/rank.hpp>
+#include <raytrain/launch/detail/worker_thread.hpp>
+#include <raytrain/launch/exit_guard.hpp>
+#include <raytrain/launch/launcher.hpp>
+#include <raytrain/launch/process_end.hpp>
+#include <raytrain/launch/threads.hpp>
+#include <raytrain/launch/worker.hpp>
+#include <raytrain/launch/worker_link.hpp>
+
+namespace raytrain {
+
+RAYTRAIN_INLINE ThreadLauncher::~ThreadLauncher() {
+  if (left_behind_) detail::ExitGuard::end_process_beside_others();
+  end_threads();
+}
+
+RAYTRAIN_INLINE void ThreadLauncher::launch(WorkerLaunch what) {
+  auto const group = std::make_shared<LocalGroup>(size_, std::move(what.limits));
+  links_.clear();
+  for (std::uint32_t rank = 0; rank < size_.value; ++rank) {
+    Placement const placement{
+        Rank{rank}, size_, Rank{rank}, size_, Rank{0}, cores_.cpus(), static_cast<int>(cores_.cores().size())};
+    links_.push_back(std::make_unique<WorkerLink>(placement, what.sink.send));
+  }
+  // Nobody runs before all threads exist, so that a thread that cannot be made leaves no worker behind.
+  auto const gate = std::make_shared<Gate>();
+  try {
+    for (auto const& link : links_) {
+      threads_.emplace_back([this, gate, main = what.main, group, worker = link.get()] {
+        gate->open.wait(Gate::closed);
+        if (gate->open == Gate::cancelled) return;
+        cores_.take(worker->placement());
+        main(Worker{*worker, group, LocalCollective{group, worker->placement().world_rank}});
+      });
+    }
+  } catch (std::system_error const& error) {
+    auto const started = threads_.size();
+    gate->set(Gate::cancelled);
+    end_threads();
+    throw Error{Errc::worker_failed, "starting " + std::to_string(size_.value) + " worker threads",
+                "the system gave " + std::to_string(started) + " of them (" + error.what() + ")",
+                "lower ScalingConfig::num_workers or raise the limit on processes (ulimit -u)"};
+  } catch (...) {
+    gate->set(Gate::cancelled);
+    end_threads();
+    throw;
+  }
+  gate->set(Gate::opened);
+}
+
+RAYTRAIN_INLINE void ThreadLauncher::tell(Message const& message) {
+  for (auto const& link : links_) link->deliver(message);
+}
+
+RAYTRAIN_INLINE void ThreadLauncher::leave_behind(std::vector<Rank> const&, std::string const& last_word) noexcept {
+  left_behind_ = true;
+  detail::say_last_word(last_word);
+}
+
+RAYTRAIN_INLINE void ThreadLauncher::Gate::set(State state) {
+  open = state;
+  open.notify_all();
+}
+
+}  // namespace raytrain

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <stop_token>
+#include <string>
+#include <utility>
+
+#include <raytrain/core/error.hpp>
+#include <raytrain/core/inline.hpp>
+#include <raytrain/core/rank.hpp>
+#include <raytrain/core/stopped.hpp>
+#include <raytrain/launch/worker_link.hpp>
+#include <raytrain/message/message.hpp>
+
+namespace raytrain {
+
+RAYTRAIN_INLINE void WorkerLink::send(Message message) {
+  if (is_forked()) {
+    throw Error{Errc::invalid_call, "telling the controller of rank " + std::to_string(placement_.world_rank.value),
+                "this process was forked from the worker's, and is not the worker",
+                "report in the worker's own process, and end its children by _exit()"};
+  }
+  send_(std::move(message));
+}
+
+RAYTRAIN_INLINE void WorkerLink::wait_committed(std::uint64_t checkpoint) {
+  std::unique_lock lock{mutex_};
+  changed_.wait(lock, [&] { return committed_ > checkpoint || abort_.stop_requested(); });
+  if (committed_ <= checkpoint) throw Stopped{};
+}
+
+RAYTRAIN_INLINE void WorkerLink::deliver(Message const& message) {
+  if (auto const* const stop = std::get_if<Stop>(&message)) {
+    stop_.request_stop();
+    if (stop->abort) {
+      abort_.request_stop();
+      // Taken and left once, so that a waiter is either before its check or inside wait().
+      { std::lock_guard const lock{mutex_}; }
+      changed_.notify_all();
+    }
+  } else if (auto const* const committed = std::get_if<Committed>(&message)) {
+    {
+      std::lock_guard const lock{mutex_};
+      committed_ = committed->checkpoint + 1;
+    }
+    changed_.notify_all();
+  }
+}
+
+}  // namespace raytrain

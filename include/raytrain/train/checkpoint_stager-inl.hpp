@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <exception>
+#include <future>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include <raytrain/checkpoint/checkpoint_draft.hpp>
+#include <raytrain/checkpoint/directory_store.hpp>
+#include <raytrain/core/inline.hpp>
+#include <raytrain/exec/background_thread.hpp>
+#include <raytrain/launch/worker_link.hpp>
+#include <raytrain/train/checkpoint_stager.hpp>
+
+namespace raytrain {
+
+RAYTRAIN_INLINE CheckpointStager::~CheckpointStager() {
+  if (writing_.valid()) writing_.wait();
+}
+
+RAYTRAIN_INLINE void CheckpointStager::stage(CheckpointDraft draft, std::uint64_t checkpoint,
+                                             std::map<std::string, std::uint64_t> batch_sizes) {
+  drain();
+  if (draft.empty()) {
+    link_.send(CheckpointRef{rank(), checkpoint, {}, draft.metadata(), std::move(batch_sizes)});
+    return;
+  }
+  // A failure is a value, so that this thread alone holds the exception in the end, and ends it.
+  std::packaged_task<std::exception_ptr()> task{
+      [this, checkpoint, part = std::optional{std::move(draft)}, batch_sizes = std::move(batch_sizes)]() mutable {
+        try {
+          auto ref = store_.stage(*part, rank(), checkpoint);
+          part.reset();  // before whoever waits for it makes the next one
+          ref.batch_sizes = std::move(batch_sizes);
+          link_.send(std::move(ref));
+        } catch (...) {
+          return std::current_exception();
+        }
+        return std::exception_ptr{};
+      }};
+  writing_ = task.get_future();
+  writer_.post([shared = std::make_shared<decltype(task)>(std::move(task))] { (*shared)(); });
+}
+
+RAYTRAIN_INLINE void CheckpointStager::drain() {
+  if (!writing_.valid()) return;
+  if (auto const failure = writing_.get()) std::rethrow_exception(failure);
+}
+
+}  // namespace raytrain

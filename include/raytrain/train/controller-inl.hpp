@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <raytrain/checkpoint/retention.hpp>
+#include <raytrain/config/checkpoint_config.hpp>
+#include <raytrain/core/inline.hpp>
+#include <raytrain/core/metrics.hpp>
+#include <raytrain/core/rank.hpp>
+#include <raytrain/message/message.hpp>
+#include <raytrain/train/controller.hpp>
+#include <raytrain/train/controller_io.hpp>
+
+namespace raytrain {
+
+RAYTRAIN_INLINE auto Controller::handle(RunEvent event) -> std::vector<RunAction>& {
+  actions_.clear();
+  if (!is_terminal(state_)) {
+    std::visit([this](auto& what) { on(what); }, event);
+    finish_when_done();
+  }
+  return actions_;
+}
+
+RAYTRAIN_INLINE void Controller::on(RunBegins const&) {
+  if (stop_requested_) {
+    state_ = RunState::stopping;
+    return;
+  }
+  launched_ = true;
+  state_ = RunState::scheduling;
+  // What a start left that was killed before its deletions, or that kept more of them.
+  delete_surplus();
+  act(LaunchWorkers{});
+}
+
+RAYTRAIN_INLINE void Controller::on(Message& message) {
+  std::visit([this](auto& what) { on(what); }, message);
+}
+
+RAYTRAIN_INLINE void Controller::on(Started& started) {
+  auto& worker = workers_.at(started.rank.value);
+  worker.started = true;
+  worker.hostname = started.hostname;
+  if (state_ == RunState::scheduling && std::ranges::all_of(workers_, &Worker::started)) state_ = RunState::running;
+  act(Notify{std::move(started)});
+}
+
+RAYTRAIN_INLINE void Controller::on(Report& report) {
+  auto const rank = report.rank;
+  if (report.checkpoint) {
+    auto& worker = workers_.at(rank.value);
+    worker.checkpoints = *report.checkpoint + 1;
+    auto& pending = pending_[*report.checkpoint];
+    pending.training_iterations.resize(workers_.size());
+    pending.training_iterations.at(rank.value) = report.training_iteration;
+    if (rank == Rank{0} && check_score(report)) pending.lead = report;
+    refuse_missing_checkpoints();
+  }
+  act(Notify{std::move(report)});
+}
+
+RAYTRAIN_INLINE void Controller::on(CheckpointRef& ref) {
+  auto const number = ref.checkpoint;
+  auto const found = pending_.try_emplace(number).first;
+  auto& pending = found->second;
+  pending.refs.push_back(std::move(ref));
+  // Each rank sends its report before the part that belongs to it, so rank 0's report is there by now.
+  if (pending.refs.size() < workers_.size() || !pending.lead) return;
+  std::ranges::sort(pending.refs, {}, &CheckpointRef::rank);
+  scores_[number] = score_of(pending.lead->metrics);
+  act(CommitCheckpoint{number, std::move(pending.refs), std::move(*pending.lead),
+                       std::move(pending.training_iterations)});
+  pending_.erase(found);
+}
+
+RAYTRAIN_INLINE void Controller::on(CheckpointDurable& durable) {
+  kept_.push_back({durable.number, scores_.at(durable.checkpoint)});
+  scores_.erase(durable.checkpoint);
+  // Callbacks read it, and a worker that knows of it may do with it what it likes.
+  act(Notify{durable});
+  act(TellWorkers{Committed{durable.checkpoint}});
+  delete_surplus();
+}
+
+RAYTRAIN_INLINE void Controller::on(CheckpointLost& lost) {
+  scores_.erase(lost.checkpoint);
+  fail(Failed{Rank{0}, std::move(lost.hostname), std::move(lost.text)});
+}
+
+RAYTRAIN_INLINE void Controller::on(Failed& failed) {
+  end_worker(failed.rank);
+  fail(std::move(failed));
+}
+
+RAYTRAIN_INLINE void Controller::on(Finished& finished) {
+  cut_short_ = cut_short_ || finished.stopped;
+  end_worker(finished.rank);
+  refuse_missing_checkpoints();
+}
+
+RAYTRAIN_INLINE void Controller::on(StopRequest const& request) {
+  if (stop_requested_ && request.times > 1) {
+    tell_to_abort();
+    act(ArmGrace{ArmGrace::Grace::at_once});
+  }
+  if (std::exchange(signalled_, true)) return;
+  act(Notify{Warning{Rank{0}, "a stop was requested: workers end at their next report; ask again to end at once"}});
+  ask_to_stop();
+  arm_grace();
+}
+
+RAYTRAIN_INLINE void Controller::on(CallbackStop const& stop) {
+  if (stop.finished && !std::exchange(finished_early_, true)) {
+    act(Notify{Warning{Rank{0}, "a callback says that the run is finished: workers end at their next report"}});
+  } else if (!stop_requested_) {
+    act(Notify{Warning{Rank{0}, "a callback asked for a stop: workers end at their next report"}});
+  }
+  ask_to_stop();
+  if (!stop.finished) arm_grace();
+}
+
+RAYTRAIN_INLINE void Controller::on(GraceOver const& over) {
+  auto const first_time = !aborting_;
+  abort_workers();
+  if (first_time) return;
+  if (over.ends_processes) return leave_behind();
+  act(Notify{
+      Warning{Rank{0}, "still waiting for " + unfinished() + " to return; a thread cannot be ended from outside"}});
+}
+
+RAYTRAIN_INLINE void Controller::leave_behind() {
+  cut_short_ = true;
+  for (auto& worker : workers_) {
+    if (worker.ended) continue;
+    worker.ended = true;
+    auto const rank = rank_of(worker);
+    left_behind_.push_back(rank);
+    std::string const what =
+        "did not return although it was told to, and its process is ended: it computes or waits "
+        "outside of raytrain";
+    if (failures_.empty()) {
+      act(Notify{Warning{Rank{0}, "rank " + std::to_string(rank.value) + ' ' + what}});
+    } else {
+      failures_.emplace_back(rank, worker.hostname, what);
+      act(Notify{failures_.back()});
+    }
+  }
+}
+
+RAYTRAIN_INLINE void Controller::ask_to_stop() {
+  if (std::exchange(stop_requested_, true)) return;
+  if (state_ == RunState::scheduling || state_ == RunState::running) state_ = RunState::stopping;
+  act(TellWorkers{Stop{false}});
+}
+
+RAYTRAIN_INLINE void Controller::arm_grace() {
+  if (!std::exchange(grace_armed_, true)) act(ArmGrace{});
+}
+
+RAYTRAIN_INLINE void Controller::refuse_missing_checkpoints() {
+  if (!failures_.empty() || stop_requested_) return;
+  auto const most = std::ranges::max_element(workers_, {}, &Worker::checkpoints);
+  for (auto const& worker : workers_) {
+    if (!worker.ended || worker.checkpoints >= most->checkpoints) continue;
+    fail(Failed{rank_of(worker),
+                {},
+                "reporting checkpoints: rank " + std::to_string(rank_of(worker).value) + " returned after " +
+                    std::to_string(worker.checkpoints) + " of them, rank " + std::to_string(rank_of(*most).value) +
+                    " has reported " + std::to_string(most->checkpoints) +
+                    "; call report with a checkpoint equally often on every rank"});
+    return;
+  }
+}
+
+RAYTRAIN_INLINE auto Controller::check_score(Report const& report) -> bool {
+  if (config_.score_attribute.empty()) return true;
+  auto const score = report.metrics.number(config_.score_attribute);
+  if (score && std::isfinite(*score)) return true;
+  if (!score) {
+    fail(Failed{report.rank,
+                {},
+                "CheckpointConfig::score_attribute: no number of the name '" + config_.score_attribute +
+                    "' is in the report; there are " + report.metrics.names() + "; name one of them"});
+    return false;
+  }
+  auto const happened = "CheckpointConfig::score_attribute: '" + config_.score_attribute + "' is " +
+                        std::to_string(*score) + " in report " + std::to_string(report.training_iteration);
+  if (config_.fail_on_non_finite_score) {
+    fail(Failed{report.rank, {}, happened + ", whose checkpoint is not kept; lower the learning rate, for instance"});
+    return false;
+  }
+  if (!std::exchange(warned_of_score_, true)) {
+    act(Notify{Warning{Rank{0}, happened + ": its checkpoint is never the best; fail_on_non_finite_score = true ends a "
+                                           "run there"}});
+  }
+  return true;
+}
+
+RAYTRAIN_INLINE auto Controller::score_of(Metrics const& metrics) const -> std::optional<double> {
+  return config_.score_attribute.empty() ? std::nullopt : metrics.number(config_.score_attribute);
+}
+
+RAYTRAIN_INLINE void Controller::fail(Failed failed) {
+  failures_.push_back(failed);
+  state_ = RunState::stopping;
+  act(Notify{std::move(failed)});
+  abort_workers();
+}
+
+RAYTRAIN_INLINE void Controller::delete_surplus() {
+  for (auto const number : checkpoints_to_delete(kept_, config_)) {
+    std::erase_if(kept_, [&](auto const& kept) { return kept.number == number; });
+    act(DeleteCheckpoint{number});
+  }
+}
+
+RAYTRAIN_INLINE void Controller::abort_workers() {
+  if (tell_to_abort()) act(ArmGrace{ArmGrace::Grace::to_return});
+}
+
+RAYTRAIN_INLINE auto Controller::tell_to_abort() -> bool {
+  if (std::exchange(aborting_, true)) return false;
+  if (!is_terminal(state_)) state_ = RunState::stopping;
+  act(TellWorkers{Stop{true}});
+  return true;
+}
+
+RAYTRAIN_INLINE void Controller::finish_when_done() {
+  if (state_ == RunState::initializing || !scores_.empty()) return;
+  if (launched_ && !std::ranges::all_of(workers_, &Worker::ended)) return;
+  auto const complete = left_behind_.empty() && (finished_early_ || (launched_ && !cut_short_));
+  state_ = !failures_.empty() ? RunState::errored : complete ? RunState::finished : RunState::aborted;
+  act(FinishRun{state_, std::move(failures_), std::move(left_behind_)});
+}
+
+RAYTRAIN_INLINE auto Controller::rank_of(Worker const& worker) const -> Rank {
+  return {static_cast<std::uint32_t>(&worker - workers_.data())};
+}
+
+RAYTRAIN_INLINE auto Controller::unfinished() const -> std::string {
+  std::string ranks;
+  for (auto const& worker : workers_) {
+    if (!worker.ended) ranks += (ranks.empty() ? "rank " : ", rank ") + std::to_string(rank_of(worker).value);
+  }
+  return ranks;
+}
+
+}  // namespace raytrain

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <raytrain/checkpoint/checkpoint.hpp>
+#include <raytrain/checkpoint/run_record.hpp>
+#include <raytrain/config/run_config.hpp>
+#include <raytrain/core/error.hpp>
+#include <raytrain/core/inline.hpp>
+#include <raytrain/exec/channel.hpp>
+#include <raytrain/exec/executor.hpp>
+#include <raytrain/launch/host.hpp>
+#include <raytrain/launch/rank_job.hpp>
+#include <raytrain/launch/worker_link.hpp>
+#include <raytrain/message/message.hpp>
+#include <raytrain/train/controller_io.hpp>
+#include <raytrain/train/rank_run.hpp>
+#include <raytrain/train/result.hpp>
+#include <raytrain/train/stop_signals.hpp>
+#include <raytrain/train/training_failed.hpp>
+#include <raytrain/train/worker_runner.hpp>
+#include <raytrain/train/worker_setup.hpp>
+
+namespace raytrain::detail {
+
+RAYTRAIN_INLINE auto ended_with(Result const& result) -> Ended {
+  Ended ended;
+  ended.state = static_cast<std::uint8_t>(result.state);
+  ended.metrics = result.metrics;
+  ended.path = result.path.string();
+  ended.error = result.error;
+  for (auto const& checkpoint : result.checkpoints) ended.checkpoints.push_back(checkpoint.path().string());
+  ended.warnings = result.warnings;
+  ended.nothing_left = result.nothing_left;
+  ended.timings = {result.timings.to_workers_s, result.timings.to_first_report_s, result.timings.total_s};
+  return ended;
+}
+
+RAYTRAIN_INLINE auto result_of(Ended& ended, std::vector<Report> history, WorldSize world_size) -> Result {
+  if (ended.thrown && ended.failures.empty()) {
+    auto& thrown = *ended.thrown;
+    throw Error{static_cast<Errc>(thrown.code), std::move(thrown.attempted), std::move(thrown.happened),
+                std::move(thrown.remedy)};
+  }
+  Result result;
+  result.state = static_cast<RunState>(ended.state);
+  result.metrics = std::move(ended.metrics);
+  result.history = std::move(history);
+  for (auto const& path : ended.checkpoints) result.checkpoints.push_back(Checkpoint::from_directory(path));
+  result.world_size = world_size;
+  result.path = ended.path;
+  result.error = std::move(ended.error);
+  result.warnings = std::move(ended.warnings);
+  result.nothing_left = ended.nothing_left;
+  ended.timings.resize(3);
+  result.timings = {ended.timings[0], ended.timings[1], ended.timings[2]};
+  if (!ended.failures.empty()) throw TrainingFailed{std::move(ended.failures), std::move(result)};
+  return result;
+}
+
+RAYTRAIN_INLINE auto lead_ranks(RankJob& job, std::function<Result()> const& fit) -> Result {
+  auto const tell = [&](Ended ended, std::vector<Report> const& history) {
+    for (auto const& report : history) job.tell_patiently(Message{report});
+    job.tell_patiently(Message{std::move(ended)});
+    job.end();
+  };
+  auto const thrown_by = [](Error const& error) {
+    return Thrown{static_cast<std::int32_t>(error.code()), error.attempted(), error.happened(), error.remedy()};
+  };
+  try {
+    auto result = fit();
+    tell(ended_with(result), result.history);
+    return result;
+  } catch (TrainingFailed const& failed) {
+    auto ended = ended_with(failed.result());
+    ended.failures = failed.failures();
+    ended.thrown = thrown_by(failed);
+    tell(std::move(ended), failed.result().history);
+    throw;
+  } catch (Error const& error) {
+    Ended ended;
+    ended.thrown = thrown_by(error);
+    tell(std::move(ended), {});
+    throw;
+  } catch (...) {
+    Ended ended;
+    ended.thrown =
+        Thrown{static_cast<std::int32_t>(Errc::worker_failed), "fit() on rank 0", current_exception_text(), {}};
+    tell(std::move(ended), {});
+    throw;
+  }
+}
+
+RAYTRAIN_INLINE auto RankFollower::run() -> Result {
+  job_.follow([this](Message message) { events_.push(Event{std::move(message)}); },
+              [this](std::string why) { events_.push(Event{Lost{std::move(why)}}); });
+  std::optional<StopSignals> signals;
+  if (plan_.run.handle_signals) {
+    signals.emplace(what(), [this](std::uint32_t times) {
+      events_.push(Event{Message{StopAsked{job_.rank(), times}}});
+    });
+  }
+  executor_.run(drive());
+  leave_job();
+  if (lost_) {
+    throw Error{Errc::worker_failed, what(), lost_text(),
+                "read what rank 0 says; the next start goes on from the last checkpoint"};
+  }
+  return result_of(*ended_, std::move(history_), job_.size());
+}
+
+RAYTRAIN_INLINE auto RankFollower::lost_text() const -> std::string {
+  return "the connection to the controller on rank 0 ended: " + *lost_;
+}
+
+RAYTRAIN_INLINE void RankFollower::leave_job() noexcept {
+  if (!ended_) link_.deliver(Message{Stop{true}});
+  if (is_stuck_) {
+    job_.leave_behind({job_.rank()},
+                      "raytrain: " + what() + " ends without its worker, which did not return: " + lost_text() +
+                          "; this process ends with exit status 75, start it again to go on from the last "
+                          "checkpoint\n");
+  }
+  job_.join();
+  job_.end();
+  writer_.reset();
+}
+
+RAYTRAIN_INLINE void RankFollower::take(Event& event) {
+  if (auto* const lost = std::get_if<Lost>(&event)) {
+    lost_ = std::move(lost->why);
+    return;
+  }
+  if (std::holds_alternative<WorkerEnded>(event)) {
+    works_ = false;
+    return;
+  }
+  std::visit([this](auto& what) { on(what); }, std::get<Message>(event));
+}
+
+RAYTRAIN_INLINE void RankFollower::on(Begin& begin) {
+  try {
+    launch(begin);
+  } catch (...) {
+    (void)job_.send(Failed{job_.rank(), this_host().hostname, current_exception_text()});
+  }
+}
+
+RAYTRAIN_INLINE void RankFollower::launch(Begin& begin) {
+  plan_.prepare();
+  writer_.emplace();
+  std::filesystem::path const path{begin.run_path};
+  check_same_folder(path, begin);
+  store_.emplace(path / checkpoints_folder_name, Generation{begin.attempt, begin.start_id});
+  std::optional<Checkpoint> checkpoint;
+  if (begin.checkpoint) checkpoint = Checkpoint::from_directory(*begin.checkpoint);
+  auto const shared = std::make_shared<RunShared const>(
+      RunShared{std::move(begin.name), path, plan_.run.seed, plan_.datasets, plan_.data, plan_.run.checkpoint.mode,
+                std::move(checkpoint), std::move(begin.report_fields), plan_.clock, *store_, *writer_});
+  auto const work = [shared, this](Worker worker) {
+    run_worker(std::move(worker), shared, training_);
+    events_.push(Event{WorkerEnded{}});
+  };
+  job_.launch_here(work, link_, [this](std::string const& text) { link_.send(Warning{job_.rank(), text}); });
+  works_ = true;
+}
+
+RAYTRAIN_INLINE void RankFollower::check_same_folder(std::filesystem::path const& path, Begin const& begin) {
+  auto const refuse = [&](std::string const& happened) {
+    throw Error{Errc::invalid_config, "RunConfig::storage_path",
+                "host " + this_host().hostname + " does not see the run's folder '" + path.string() +
+                    "' as rank 0 does: " + happened,
+                "name a folder that all hosts share, on NFS or the like"};
+  };
+  try {
+    auto const record = read_run_record(path);
+    if (record.attempts != begin.attempt || record.started_at != begin.started_at) {
+      refuse("its run.json is of start " + std::to_string(record.attempts) + " at " + record.started_at +
+             ", and rank 0 wrote that of start " + std::to_string(begin.attempt) + " at " + begin.started_at);
+    }
+  } catch (Error const& error) {
+    if (error.code() == Errc::invalid_config) throw;
+    refuse(error.happened());
+  }
+}
+
+}  // namespace raytrain::detail

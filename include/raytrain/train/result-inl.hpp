@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <raytrain/checkpoint/checkpoint.hpp>
+#include <raytrain/checkpoint/directory_store.hpp>
+#include <raytrain/checkpoint/run_record.hpp>
+#include <raytrain/config/checkpoint_config.hpp>
+#include <raytrain/core/error.hpp>
+#include <raytrain/core/inline.hpp>
+#include <raytrain/core/metrics.hpp>
+#include <raytrain/core/rank.hpp>
+#include <raytrain/message/message.hpp>
+#include <raytrain/train/controller_io.hpp>
+#include <raytrain/train/result.hpp>
+#include <raytrain/train/run_history.hpp>
+
+namespace raytrain {
+
+RAYTRAIN_INLINE auto Result::checkpoint() const -> std::optional<Checkpoint> {
+  return checkpoints.empty() ? std::nullopt : std::optional{checkpoints.back()};
+}
+
+RAYTRAIN_INLINE auto Result::best_checkpoint(std::string_view metric, ScoreOrder order) const
+    -> std::optional<Checkpoint> {
+  Checkpoint const* best = nullptr;
+  auto best_score = 0.0;
+  for (auto const& candidate : checkpoints) {
+    auto const score = candidate.metrics().number(metric);
+    if (!score || !std::isfinite(*score)) continue;
+    auto const better = best == nullptr || (order == ScoreOrder::max ? *score >= best_score : *score <= best_score);
+    if (!better) continue;
+    best = &candidate;
+    best_score = *score;
+  }
+  if (best != nullptr) return *best;
+  if (checkpoints.empty()) return std::nullopt;
+  throw Error{Errc::not_found, "Result::best_checkpoint(\"" + std::string{metric} + "\")",
+              "no checkpoint has a finite number of that name; there are " + checkpoints.back().metrics().names(),
+              "name one of them"};
+}
+
+RAYTRAIN_INLINE auto Result::last_reports() const -> std::vector<Report> {
+  std::vector<Report> last;
+  for (auto const& record : history) {
+    if (record.rank.value >= world_size.value) continue;
+    auto const place = std::ranges::lower_bound(last, record.rank, {}, &Report::rank);
+    if (place != last.end() && place->rank == record.rank) {
+      *place = record;
+    } else {
+      last.insert(place, record);
+    }
+  }
+  return last;
+}
+
+RAYTRAIN_INLINE auto Result::from_path(std::filesystem::path const& run_path) -> Result {
+  auto const record = read_run_record(run_path);
+  Result result;
+  result.world_size = WorldSize{record.world_size};
+  result.path = run_path;
+  result.state = run_state_from(record.state);
+  result.error = record.error;
+  auto history = RunHistory::read(run_path / progress_file_name);
+  result.metrics = history.last_metrics();
+  result.history = history.take();
+  DirectoryStore const store{run_path / checkpoints_folder_name, record.attempts, record.run_id.value_or("")};
+  for (auto const& info : store.list()) result.checkpoints.push_back(Checkpoint::from_directory(info.path));
+  return result;
+}
+
+}  // namespace raytrain

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <raytrain/checkpoint/checkpoint.hpp>
+#include <raytrain/checkpoint/run_record.hpp>
+#include <raytrain/collective/worker_collective.hpp>
+#include <raytrain/core/clock.hpp>
+#include <raytrain/core/error.hpp>
+#include <raytrain/core/inline.hpp>
+#include <raytrain/core/rank.hpp>
+#include <raytrain/core/stopped.hpp>
+#include <raytrain/data/dataset_shard.hpp>
+#include <raytrain/data/datasets.hpp>
+#include <raytrain/launch/worker_link.hpp>
+#include <raytrain/message/message.hpp>
+#include <raytrain/train/checkpoint_stager.hpp>
+#include <raytrain/train/train_context.hpp>
+#include <raytrain/train/worker_setup.hpp>
+
+namespace raytrain {
+
+RAYTRAIN_INLINE TrainContext::TrainContext(WorkerSetup setup)
+    : setup_{std::move(setup)},
+      stager_{setup_.run->store, setup_.run->writer, setup_.link},
+      started_{run().clock.now()},
+      last_report_{started_} {
+  if (auto const& checkpoint = run().checkpoint) {
+    training_iteration_ = checkpoint->training_iteration(world_rank());
+    time_before_s_ = checkpoint->time_total_s();
+  }
+}
+
+RAYTRAIN_INLINE void TrainContext::progress(std::uint64_t done, std::uint64_t total, std::string_view note) {
+  check_thread("progress");
+  if (world_rank() != Rank{0}) return;
+  auto const now = run().clock.now();
+  auto const complete = total > 0 && done == total;
+  if (!complete && now < next_progress_) return;
+  next_progress_ = now + std::chrono::milliseconds{100};
+  setup_.link.send(Progress{world_rank(), done, total, std::string{note}});
+}
+
+RAYTRAIN_INLINE auto TrainContext::dataset_shard(std::string_view name) const -> DatasetShard {
+  ShardPlace place{
+      .rank = world_rank(), .world_size = world_size(), .seed = run().seed, .split = is_split(run().data, name)};
+  if (auto const& checkpoint = run().checkpoint) {
+    place.seed_before = checkpoint->seed();
+    place.rows_before = checkpoint->dataset_rows(std::string{name});
+    // Each rank may hold other rows of a dataset that is not split; the checkpoint knows rank 0's.
+    if (place.split || place.rank == Rank{0}) place.digest_before = checkpoint->dataset_digest(std::string{name});
+  }
+  place.on_batches = [sizes = batch_sizes_, name = std::string{name}, &link = setup_.link,
+                      before = batch_size_before(name)](BatchOptions const& options) {
+    auto const size = static_cast<std::uint64_t>(options.batch_size);
+    sizes->set(name, size);
+    auto const within = options.start.epoch == options.epoch && options.start.samples > 0;
+    if (!within || before.value_or(size) == size) return;
+    link.send(Warning{Rank{0},
+                      fmt::format("goes on within epoch {} of dataset '{}', of which {} samples are done in batches of "
+                                  "{}; batches are of {} now: each row still comes once, but in other steps",
+                                  options.epoch, name, options.start.samples, *before, size)});
+  };
+  return {find_dataset(run().datasets, name), std::move(place)};
+}
+
+RAYTRAIN_INLINE auto TrainContext::dataset_names() const -> std::vector<std::string> {
+  std::vector<std::string> names;
+  for (auto const& [name, dataset] : run().datasets) names.push_back(name);
+  return names;
+}
+
+RAYTRAIN_INLINE auto TrainContext::stop_requested() noexcept -> bool {
+  auto const agreed = setup_.collective.stop_agreed();
+  stop_seen_ = stop_seen_ || agreed;
+  return agreed;
+}
+
+RAYTRAIN_INLINE void TrainContext::finish() {
+  finished_ = true;
+  stager_.drain();
+}
+
+RAYTRAIN_INLINE auto TrainContext::batch_size_before(std::string_view dataset) const -> std::optional<std::uint64_t> {
+  if (world_rank() != Rank{0} || !run().checkpoint) return std::nullopt;
+  return run().checkpoint->batch_size(std::string{dataset});
+}
+
+RAYTRAIN_INLINE void TrainContext::meet_for_commit() {
+  try {
+    setup_.collective.barrier();
+  } catch (Error const& error) {
+    throw Error{error.code(), "TrainContext::report with a checkpoint, CheckpointMode::sync", error.happened(),
+                "call report with a checkpoint equally often on every rank"};
+  }
+}
+
+RAYTRAIN_INLINE void TrainContext::submit(Report report) {
+  auto const now = run().clock.now();
+  report.rank = world_rank();
+  report.training_iteration = ++training_iteration_;
+  report.time_this_iter_s = std::chrono::duration<double>{now - last_report_}.count();
+  report.time_total_s = time_before_s_ + std::chrono::duration<double>{now - started_}.count();
+  report.timestamp_ns = std::chrono::nanoseconds{run().clock.wall_now().time_since_epoch()}.count();
+  last_report_ = now;
+  setup_.link.send(std::move(report));
+}
+
+RAYTRAIN_INLINE void TrainContext::check_thread(char const* function) const {
+  if (std::this_thread::get_id() != owner_) {
+    throw Error{Errc::invalid_call, std::string{"TrainContext::"} + function,
+                "was called from another thread than the worker's own", "call it from the training function"};
+  }
+  if (finished_) {
+    throw Error{Errc::invalid_call, std::string{"TrainContext::"} + function,
+                "was called after the training function had returned", "call it before"};
+  }
+}
+
+RAYTRAIN_INLINE void TrainContext::check_identity(std::vector<std::string> const& fields) {
+  identity_checked_ = true;
+  if (world_rank() == Rank{0}) check_known_fields(run().known_report_fields, fields, run().run_path);
+}
+
+RAYTRAIN_INLINE void TrainContext::throw_if_stopping() {
+  if (!stop_asked()) return;
+  stop_seen_ = true;
+  throw Stopped{};
+}
+
+}  // namespace raytrain
