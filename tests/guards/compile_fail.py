@@ -23,7 +23,8 @@ def problem(tool, case):
     flags = tool.flags_for('torch' if 'raytrain/backend/torch' in text else 'core')
     if flags is None:
         return 'skipped'
-    flags = [*flags, '-I', str(guard.ROOT / 'include')]
+    # The errors are those of declarations, which the compiler reads faster alone.
+    flags = [*flags, '-DRAYTRAIN_COMPILED', '-I', str(guard.ROOT / 'include')]
     status, said = tool.compile(flags, case)
     if status != 0:
         return f'the control does not compile:\n{said}'

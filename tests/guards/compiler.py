@@ -60,8 +60,9 @@ def each(function, items):
 
 
 def headers(root, guard):
-    """The public headers and what each needs: 'core', 'torch', 'xgboost', 'mpi' or 'nccl'."""
-    return [(path.relative_to('include'), need_of(path)) for path in guard.files(root, 'include', endings=['.hpp'])]
+    """The headers that declare, and what each needs: 'core', 'torch', 'xgboost', 'mpi' or 'nccl'."""
+    return [(path.relative_to('include'), need_of(path)) for path in guard.files(root, 'include', endings=['.hpp'])
+            if not path.name.endswith('-inl.hpp') and 'impl' not in path.parts]
 
 
 def need_of(path):

@@ -33,7 +33,7 @@ def check(root):
                 yield f'{path}: lacks #pragma once'
             if len(text) > LONGEST:
                 yield f'{path}: {len(text)} lines; split it (at most {LONGEST})'
-        if path.suffix in ('.hpp', '.cpp') and not re.fullmatch(r'[a-z0-9_]+', path.stem):
+        if path.suffix in ('.hpp', '.cpp') and not re.fullmatch(r'[a-z0-9_]+(-inl)?', path.stem):
             yield f'{path}: file names are snake_case'
 
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A translation unit that includes every header links with another one like it: nothing in a header lacks its inline."""
+"""A translation unit that includes every header links with another one like it, so nothing in a header lacks its inline;
+and with the library, so nothing in a declaration defines."""
 import pathlib
 import subprocess
 import sys
@@ -14,23 +15,32 @@ def checker(tool):
         headers = [header for header, need in compiler.headers(root, guard) if tool.flags_for(need)]
         text = ''.join(f'#include <{header}>\n' for header in headers)
         flags = [*tool.everything, '-I', str(root / 'include')]
+        library = '#include <raytrain/impl/src.hpp>\n' if (root / 'include/raytrain/impl/src.hpp').exists() else ''
         with tempfile.TemporaryDirectory() as folder:
             folder = pathlib.Path(folder)
-            # One that is linked twice stands for two of the same text, of which each would take a minute.
-            status, said = tool.compile(flags, folder / 'all.cpp', text, folder / 'all.o')
-            if status != 0:
-                yield f'all headers together do not compile:\n{said}'
-                return
             linker = [word for word in tool.core if not word.endswith('ccache')][0]
-            done = subprocess.run([linker, '-r', 'all.o', 'all.o', '-o', 'both.o'], cwd=folder, text=True,
-                                  capture_output=True, check=False)
-            if done.returncode != 0:
-                yield f'two translation units do not link:\n{done.stderr}'
+
+            def linked(what, flags, *texts):
+                for number, text in enumerate(texts):
+                    status, said = tool.compile(flags, folder / f'{what}{number}.cpp', text, folder / f'{number}.o')
+                    if status != 0:
+                        yield f'all headers {what} do not compile:\n{said}'
+                        return
+                # One that is linked twice stands for two of the same text, of which each would take a minute.
+                done = subprocess.run([linker, '-r', '0.o', f'{len(texts) - 1}.o', '-o', 'both.o'], cwd=folder, text=True,
+                                      capture_output=True, check=False)
+                if done.returncode != 0:
+                    yield f'two translation units {what} do not link:\n{done.stderr}'
+
+            yield from linked('alone', flags, text)
+            yield from linked('with the library', [*flags, '-DRAYTRAIN_COMPILED'], text, text + library)
     return check
 
 
 GOOD = {'include/raytrain/core/a.hpp': '#pragma once\ninline int a() { return 1; }\ninline int value = 1;\n'}
 DEFECTS = {
+    'a function of the library without inline': {
+        'include/raytrain/core/b.hpp': '#pragma once\n#ifdef RAYTRAIN_COMPILED\nint b() { return 1; }\n#endif\n'},
     'a function without inline': {'include/raytrain/core/b.hpp': '#pragma once\nint b() { return 1; }\n'},
     'a variable without inline': {'include/raytrain/core/b.hpp': '#pragma once\nint counter = 0;\n'},
     'two headers that disagree': {'include/raytrain/core/b.hpp': '#pragma once\ninline double a() { return 1; }\n'},

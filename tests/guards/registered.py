@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every source file of tests/, examples/ and benchmarks/ is named in a meson.build, so none is forgotten."""
+"""Nothing is forgotten: a meson.build names every source file of tests/, examples/ and benchmarks/, and the definitions of
+each header are in its header, for programs of headers alone, and in the library."""
 import sys
 
 import guard
@@ -17,10 +18,29 @@ def check(root):
                  for folder, text in builds.items() if folder in path.parents for ending in ('.cpp', '')]
         if not any(named):
             yield f'{path}: no meson.build compiles it'
+    yield from definitions(root)
 
 
-GOOD = {'tests/core/meson.build': "files('a_test.cpp')\n", 'tests/core/a_test.cpp': ''}
-DEFECTS = {'a test that nobody compiles': {'tests/core/b_test.cpp': ''}}
+def definitions(root):
+    for path in guard.files(root, 'include', endings=['-inl.hpp']):
+        header = root / str(path).replace('-inl.hpp', '.hpp')
+        name = path.relative_to('include')
+        inclusion = f'#include <{name}>'
+        needs_torch = str(name).startswith('raytrain/backend/torch')
+        macro = 'RAYTRAIN_COMPILED_TORCH' if needs_torch else 'RAYTRAIN_COMPILED'
+        library = root / 'include/raytrain/impl' / ('torch.hpp' if needs_torch else f'{name.parts[1]}.hpp')
+        if f'#ifndef {macro}\n{inclusion}\n#endif\n' not in (header.read_text() if header.exists() else ''):
+            yield f'{path}: its header does not end with "#ifndef {macro}", "{inclusion}", "#endif"'
+        if inclusion not in (library.read_text() if library.exists() else ''):
+            yield f'{path}: {library.relative_to(root)} does not include it'
+
+
+INCLUDED = '#ifndef RAYTRAIN_COMPILED\n#include <raytrain/core/a-inl.hpp>\n#endif\n'
+GOOD = {'include/raytrain/core/a-inl.hpp': '', 'include/raytrain/core/a.hpp': INCLUDED,
+        'include/raytrain/impl/core.hpp': '#include <raytrain/core/a-inl.hpp>\n', 'tests/core/meson.build': "files('a_test.cpp')\n", 'tests/core/a_test.cpp': ''}
+DEFECTS = {'a test that nobody compiles': {'tests/core/b_test.cpp': ''},
+           'definitions that are in no program': {'include/raytrain/core/a.hpp': ''},
+           'definitions that are not in the library': {'include/raytrain/impl/core.hpp': ''}}
 
 if __name__ == '__main__':
     sys.exit(guard.main(check, GOOD, DEFECTS))
