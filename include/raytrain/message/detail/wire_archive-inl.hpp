@@ -19,10 +19,6 @@ RAYTRAIN_INLINE void refuse_message(std::string happened, std::string remedy) {
   throw Error{Errc::bad_message, "decoding a message", std::move(happened), std::move(remedy)};
 }
 
-RAYTRAIN_INLINE void WireOutput::append(std::byte const* data, std::size_t size_bytes) {
-  out_.insert(out_.end(), data, data + size_bytes);
-}
-
 RAYTRAIN_INLINE auto WireInput::count() -> std::size_t {
   auto const count = number<std::uint64_t>();
   if (count > left()) {

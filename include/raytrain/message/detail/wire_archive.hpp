@@ -45,7 +45,9 @@ class WireOutput : public cereal::OutputArchive<WireOutput, cereal::AllowEmptyCl
 
  private:
   // Where it is inlined, g++ 12 takes the growing of an empty vector for an overflow, and warns users of it.
-  [[gnu::noinline]] void append(std::byte const* data, std::size_t size_bytes);
+  [[gnu::noinline]] void append(std::byte const* data, std::size_t size_bytes) {
+    out_.insert(out_.end(), data, data + size_bytes);
+  }
 
   Bytes& out_;
 };
