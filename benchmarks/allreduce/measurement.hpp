@@ -16,8 +16,8 @@
 #include <vector>
 
 #include <raytrain/collective/buffer.hpp>
-#include <raytrain/collective/collective.hpp>
 #include <raytrain/collective/detail/pages.hpp>
+#include <raytrain/collective/reduce_op.hpp>
 #include <raytrain/core/bfloat16.hpp>
 #include <raytrain/core/element_type.hpp>
 #include <raytrain/core/float16.hpp>
@@ -265,7 +265,9 @@ auto measure_type(C& collective, Options const& options, std::size_t bytes) -> R
   if (is(ElementType::int32)) return measure<std::int32_t>(collective, options, bytes);
   if (is(ElementType::int64)) return measure<std::int64_t>(collective, options, bytes);
   if (is(ElementType::uint8)) return measure<std::uint8_t>(collective, options, bytes);
-  if constexpr (raytrain::CollectiveOn<C, raytrain::Float16>) {
+  if constexpr (requires(std::span<raytrain::Float16> halves) {
+                  collective.all_reduce(halves, raytrain::ReduceOp::sum);
+                }) {
     if (is(ElementType::float16)) return measure<raytrain::Float16>(collective, options, bytes);
     if (is(ElementType::bfloat16)) return measure<raytrain::BFloat16>(collective, options, bytes);
   }

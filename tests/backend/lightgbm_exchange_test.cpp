@@ -8,7 +8,6 @@
 #include <cstring>
 #include <map>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -16,8 +15,8 @@
 #include <raytrain/backend/lightgbm/lightgbm_booster.hpp>
 #include <raytrain/backend/lightgbm/lightgbm_dataset.hpp>
 #include <raytrain/backend/lightgbm/lightgbm_network.hpp>
+#include <raytrain/collective/collective.hpp>
 #include <raytrain/collective/detail/call.hpp>
-#include <raytrain/collective/detail/operations.hpp>
 
 #include "../collective/local_world.hpp"
 #include "boosting_samples.hpp"
@@ -29,28 +28,21 @@ using detail::Operation;
 using Counts = std::map<Operation, int>;
 
 /// Counts a rank's operations.
-class CountingCollective : public detail::Operations<CountingCollective> {
+class CountingCollective final : public Collective {
  public:
-  CountingCollective(LocalCollective inside, Counts& counts) : inside_{std::move(inside)}, counts_{&counts} {}
+  CountingCollective(Collective& inside, Counts& counts) : inside_{inside}, counts_{counts} {}
 
-  [[nodiscard]] auto rank() const noexcept -> Rank { return inside_.rank(); }
-  [[nodiscard]] auto size() const noexcept -> WorldSize { return inside_.size(); }
-  [[nodiscard]] auto stop_agreed() const noexcept -> bool { return inside_.stop_agreed(); }
-  void barrier() { inside_.barrier(); }
-  template <Element T>
-  [[nodiscard]] auto allocate(std::size_t size) -> Buffer<T> {
-    return inside_.template allocate<T>(size);
+  [[nodiscard]] auto rank() const noexcept -> Rank override { return inside_.rank(); }
+  [[nodiscard]] auto size() const noexcept -> WorldSize override { return inside_.size(); }
+  [[nodiscard]] auto stop_agreed() const noexcept -> bool override { return inside_.stop_agreed(); }
+  [[nodiscard]] auto start(Task const& task) -> Pending override {
+    ++counts_[task.call.operation];
+    return inside_.start(task);
   }
 
  private:
-  friend class detail::Operations<CountingCollective>;
-  void run(detail::Task const& task) {
-    ++(*counts_)[task.call.operation];
-    run_task(inside_, task);
-  }
-
-  LocalCollective inside_;
-  Counts* counts_;
+  Collective& inside_;
+  Counts& counts_;
 };
 
 /// Replaces each value of `to` by what `combine` makes of it and of that of `from`.
@@ -81,7 +73,7 @@ auto operations_of(Make const& make) -> Counts {
   std::array<Counts, ranks> operations;
   LocalWorld::run({ranks}, [&](LocalCollective& local) {
     auto const me = local.rank().value;
-    WorkerCollective collective{CountingCollective{std::move(local), operations[me]}};
+    CountingCollective collective{local, operations[me]};
     detail::LightGBMExchange exchange{collective};
     std::array<std::int32_t, ranks> starts{};
     std::array<std::int32_t, ranks> lengths{};
@@ -136,7 +128,7 @@ TEST_CASE("LightGBM adds up its histograms by reduce_scatter, one for each, and 
   std::array<std::string, ranks> models;
   LocalWorld::run({ranks}, [&](LocalCollective& local) {
     auto const me = local.rank().value;
-    WorkerCollective collective{CountingCollective{std::move(local), operations[me]}};
+    CountingCollective collective{local, operations[me]};
     LightGBMNetwork const network{collective};
     std::map<std::string, std::string> const params{
         {"objective", "binary"},   {"num_machines", "3"}, {"tree_learner", "data"},   {"num_leaves", "8"},

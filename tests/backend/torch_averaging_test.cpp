@@ -10,8 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include <raytrain/collective/buffer.hpp>
-#include <raytrain/collective/detail/operations.hpp>
+#include <raytrain/collective/collective.hpp>
 #include <raytrain/collective/local.hpp>
 #include <raytrain/data/dataset.hpp>
 
@@ -48,38 +47,34 @@ struct Asked {
 };
 
 /// A collective that notes what it is asked.
-class NotingCollective : public raytrain::detail::Operations<NotingCollective> {
+class NotingCollective final : public Collective {
  public:
-  NotingCollective(LocalCollective inner, Asked& asked) : inner_{std::move(inner)}, asked_{&asked} {}
+  NotingCollective(Collective& inner, Asked& asked) : inner_{inner}, asked_{asked} {}
 
-  [[nodiscard]] auto rank() const noexcept -> Rank { return inner_.rank(); }
-  [[nodiscard]] auto size() const noexcept -> WorldSize { return inner_.size(); }
-  [[nodiscard]] auto stop_agreed() const noexcept -> bool { return inner_.stop_agreed(); }
-  void barrier() { inner_.barrier(); }
-  template <Element T>
-  [[nodiscard]] auto allocate(std::size_t size) -> Buffer<T> {
-    auto buffer = inner_.allocate<T>(size);
-    asked_->own.emplace_back(reinterpret_cast<std::byte const*>(buffer.data()), size * sizeof(T));
-    return buffer;
+  [[nodiscard]] auto rank() const noexcept -> Rank override { return inner_.rank(); }
+  [[nodiscard]] auto size() const noexcept -> WorldSize override { return inner_.size(); }
+  [[nodiscard]] auto stop_agreed() const noexcept -> bool override { return inner_.stop_agreed(); }
+  [[nodiscard]] auto allocate_zeros(std::size_t size_bytes) -> std::shared_ptr<void> override {
+    auto memory = inner_.allocate_zeros(size_bytes);
+    asked_.own.emplace_back(static_cast<std::byte const*>(memory.get()), size_bytes);
+    return memory;
+  }
+  [[nodiscard]] auto start(Task const& task) -> Pending override {
+    bool const sums = task.call.operation == Operation::all_reduce;
+    asked_.calls.push_back((sums ? "all_reduce " : "broadcast ") + std::to_string(task.to.size()));
+    if (sums) {
+      bool is_own = false;
+      for (auto const& [begin, size] : asked_.own) {
+        is_own = is_own || (task.from.data() >= begin && task.from.data() + task.from.size() <= begin + size);
+      }
+      asked_.all_reduced_own = asked_.all_reduced_own && is_own;
+    }
+    return inner_.start(task);
   }
 
  private:
-  friend class raytrain::detail::Operations<NotingCollective>;
-  void run(raytrain::detail::Task const& task) {
-    bool const sums = task.call.operation == raytrain::detail::Operation::all_reduce;
-    asked_->calls.push_back((sums ? "all_reduce " : "broadcast ") + std::to_string(task.to.size()));
-    if (sums) {
-      bool is_own = false;
-      for (auto const& [begin, size] : asked_->own) {
-        is_own = is_own || (task.from.data() >= begin && task.from.data() + task.from.size() <= begin + size);
-      }
-      asked_->all_reduced_own = asked_->all_reduced_own && is_own;
-    }
-    run_task(inner_, task);
-  }
-
-  LocalCollective inner_;
-  Asked* asked_;
+  Collective& inner_;
+  Asked& asked_;
 };
 
 void check_says(std::string const& text, std::string const& part) {
@@ -371,7 +366,8 @@ TEST_CASE("a large buffer is sent after a backward only when a rank has changed 
   for (std::uint32_t rank = 0; rank < 2; ++rank) {
     workers.emplace_back([&, rank] {
       Asked asked;
-      WorkerCollective collective{NotingCollective{LocalCollective{group, Rank{rank}}, asked}};
+      LocalCollective local{group, Rank{rank}};
+      NotingCollective collective{local, asked};
       auto const module = std::make_shared<Buffered>();
       raytrain::detail::GradientAverager const averager{*module, collective, 1, std::make_shared<ShardPosition>(),
                                                         [](std::string const&) {}};

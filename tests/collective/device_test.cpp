@@ -12,7 +12,6 @@
 
 #include <doctest/doctest.h>
 
-#include <raytrain/collective/worker_collective.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/rank.hpp>
 #include <raytrain/core/stopped.hpp>
@@ -58,7 +57,7 @@ void reduce_some(DeviceCollective& collective) {
 TEST_CASE("a worker's collective can be one of a shared device, with arrays on it alone") {
   auto const group = std::make_shared<DeviceGroup>(WorldSize{2});
   gpu_world::rethrow_first(gpu_world::outcomes(*group, [&](Rank rank) {
-    raytrain::WorkerCollective collective{DeviceCollective{group, rank}};
+    DeviceCollective collective{group, rank};
     auto const buffer = collective.allocate<float>(3);
     float value = static_cast<float>(rank.value + 1);
     REQUIRE(cudaMemcpy(&buffer[2], &value, sizeof value, cudaMemcpyDefault) == cudaSuccess);

@@ -14,7 +14,6 @@
 #include <numeric>
 #include <span>
 #include <thread>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -23,8 +22,6 @@
 #include <raytrain/collective/collective.hpp>
 #include <raytrain/collective/device.hpp>
 #include <raytrain/collective/nccl.hpp>
-#include <raytrain/collective/reduce_op.hpp>
-#include <raytrain/core/element_type.hpp>
 #include <raytrain/core/rank.hpp>
 
 namespace gpu_world {
@@ -86,67 +83,27 @@ class Mirror {
 
 /// A collective of device arrays, as one of host arrays.
 template <class C>
-class OnHost {
+class OnHost final : public raytrain::Collective {
  public:
   explicit OnHost(C collective) : collective_{std::move(collective)} {}
 
-  [[nodiscard]] auto rank() const noexcept { return collective_.rank(); }
-  [[nodiscard]] auto size() const noexcept { return collective_.size(); }
-  [[nodiscard]] auto stop_agreed() const noexcept { return collective_.stop_agreed(); }
-  void barrier() { collective_.barrier(); }
+  [[nodiscard]] auto rank() const noexcept -> raytrain::Rank override { return collective_.rank(); }
+  [[nodiscard]] auto size() const noexcept -> raytrain::WorldSize override { return collective_.size(); }
+  [[nodiscard]] auto stop_agreed() const noexcept -> bool override { return collective_.stop_agreed(); }
 
-  template <raytrain::Element T>
-  void all_reduce(std::span<T> values, raytrain::ReduceOp op) {
-    in_place(values, [&](std::span<T> array) { collective_.all_reduce(array, op); });
-  }
-  template <raytrain::Element T>
-  void broadcast(std::span<T> values, raytrain::Rank root) {
-    in_place(values, [&](std::span<T> array) { collective_.broadcast(array, root); });
-  }
-  template <raytrain::Element T>
-  void reduce(std::span<T> values, raytrain::ReduceOp op, raytrain::Rank root) {
-    in_place(values, [&](std::span<T> array) { collective_.reduce(array, op, root); });
-  }
-  template <raytrain::Element T>
-  void all_gather(std::span<std::type_identity_t<T> const> mine, std::span<T> all) {
-    apart(mine, all, [&](std::span<T const> from, std::span<T> to) { collective_.all_gather(from, to); });
-  }
-  template <raytrain::Element T>
-  void reduce_scatter(std::span<std::type_identity_t<T> const> all, std::span<T> mine, raytrain::ReduceOp op) {
-    apart(all, mine, [&](std::span<T const> from, std::span<T> to) { collective_.reduce_scatter(from, to, op); });
-  }
-  template <raytrain::Element T>
-  void gather(std::span<std::type_identity_t<T> const> mine, std::span<T> all, raytrain::Rank root) {
-    apart(mine, all, [&](std::span<T const> from, std::span<T> to) { collective_.gather(from, to, root); });
-  }
-  template <raytrain::Element T>
-  void scatter(std::span<std::type_identity_t<T> const> all, std::span<T> mine, raytrain::Rank root) {
-    apart(all, mine, [&](std::span<T const> from, std::span<T> to) { collective_.scatter(from, to, root); });
-  }
-  template <raytrain::Element T>
-  void all_gatherv(std::span<std::type_identity_t<T> const> mine, std::span<T> all,
-                   std::span<std::size_t const> counts) {
-    apart(mine, all, [&](std::span<T const> from, std::span<T> to) { collective_.all_gatherv(from, to, counts); });
+  [[nodiscard]] auto start(Task const& task) -> Pending override {
+    Mirror const mirror{{task.from, task.to}};
+    auto on_device = task;
+    on_device.from = mirror(task.from);
+    on_device.to = mirror(task.to);
+    collective_.start(on_device).wait();
+    mirror.fetch(task.to);
+    return {};
   }
 
  private:
-  template <class T, class Call>
-  void in_place(std::span<T> values, Call const& call) {
-    Mirror const mirror{{std::as_bytes(values)}};
-    call(mirror(values));
-    mirror.fetch(values);
-  }
-  template <class T, class Call>
-  void apart(std::span<T const> from, std::span<T> to, Call const& call) {
-    Mirror const mirror{{std::as_bytes(from), std::as_bytes(to)}};
-    call(mirror(from), mirror(to));
-    mirror.fetch(to);
-  }
-
   C collective_;
 };
-
-static_assert(raytrain::CollectiveOn<OnHost<raytrain::DeviceCollective>, float>);
 
 /// Calls `work(rank)` as every rank, on its own thread; what it threw, by rank. A rank that ends leaves.
 template <class Group, class Work>

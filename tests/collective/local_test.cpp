@@ -27,6 +27,7 @@
 
 #include "../support/random_seed.hpp"
 #include "conformance.hpp"
+#include "duplicates.hpp"
 #include "local_world.hpp"
 #include "refusals.hpp"
 
@@ -41,6 +42,7 @@ using raytrain::testing::random_seed;
 TEST_CASE_TEMPLATE_INVOKE(collective_conformance, LocalWorld);
 TEST_CASE_TEMPLATE_INVOKE(collective_mismatches, LocalWorld);
 TEST_CASE_TEMPLATE_INVOKE(collective_invalid_calls, LocalWorld);
+TEST_CASE_TEMPLATE_INVOKE(collective_duplicates, LocalWorld);
 
 namespace {
 
@@ -302,4 +304,43 @@ TEST_CASE("an allocated array is zero, reaches from a cache line to its end, and
   }
   LocalCollective collective{std::make_shared<LocalGroup>(WorldSize{1}), Rank{0}};
   CHECK_THROWS_AS((void)collective.allocate<double>(~std::size_t{0} / 4), std::bad_alloc);
+}
+
+TEST_CASE("what a group is told, its duplicates are told as well, also those of duplicates and of later") {
+  using Told = std::vector<std::string>;
+  auto const told_of = [](auto const& tell) {
+    auto const group = std::make_shared<LocalGroup>(WorldSize{2});
+    Told told(2);
+    LocalWorld::outcomes(group, [&](LocalCollective& collective) {
+      auto const duplicate = collective.duplicate()->duplicate();
+      collective.barrier();
+      auto const is_told = collective.rank() == Rank{1};
+      told[collective.rank().value] = conformance::refusal([&] {
+        if (!is_told) return tell(*group);
+        try {
+          duplicate->barrier();
+        } catch (raytrain::Stopped const&) {
+          throw raytrain::Error{raytrain::Errc::worker_failed, "Stopped", {}};
+        }
+      });
+    });
+    return told[1];
+  };
+  CHECK(told_of([](LocalGroup& group) { group.abort(); }) == "worker_failed: Stopped: ");
+  CHECK(
+      told_of([](LocalGroup& group) { group.leave(Rank{0}); }) ==
+      "rank_mismatch: collective call: rank 0 has ended while rank 1 waits in barrier(); make every rank call the same "
+      "operations, as often");
+
+  auto const group = std::make_shared<LocalGroup>(WorldSize{2});
+  LocalWorld::outcomes(group, [&](LocalCollective& collective) {
+    auto const early = collective.duplicate();
+    collective.barrier();
+    group->request_stop();
+    early->barrier();
+    CHECK(early->stop_agreed());
+    auto const late = early->duplicate();
+    late->barrier();
+    CHECK(late->stop_agreed());
+  });
 }

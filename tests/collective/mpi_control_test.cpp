@@ -16,7 +16,6 @@
 #include <raytrain/collective/mpi.hpp>
 #include <raytrain/collective/mpi_group.hpp>
 #include <raytrain/collective/tagged_collective.hpp>
-#include <raytrain/collective/worker_collective.hpp>
 #include <raytrain/core/stopped.hpp>
 
 #include "conformance.hpp"
@@ -30,7 +29,6 @@ using raytrain::MpiOptions;
 using raytrain::Rank;
 using raytrain::ReduceOp;
 using raytrain::TaggedCollective;
-using raytrain::WorkerCollective;
 using raytrain::WorldSize;
 using namespace std::chrono_literals;
 
@@ -328,8 +326,7 @@ TEST_CASE_TEMPLATE("ranks of several hosts whose backwards belong to other model
   bool const is_of_first_hosts = me() < ranks() / 2;
   for (std::uint32_t const alike : {0, 40}) {
     CAPTURE(alike);
-    WorkerCollective collective{
-        MpiCollective{std::make_shared<MpiGroup>(MPI_COMM_WORLD, Setup::options(), Setup::pretence())}};
+    MpiCollective collective{std::make_shared<MpiGroup>(MPI_COMM_WORLD, Setup::options(), Setup::pretence())};
     TaggedCollective averaging{collective};
     std::vector<float> gradients(10);
     auto const backward_of = [&](std::uint16_t model, std::uint32_t backward) {

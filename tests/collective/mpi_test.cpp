@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 
 #include "conformance.hpp"
+#include "duplicates.hpp"
 #include "mpi_world.hpp"
 #include "refusals.hpp"
 
@@ -13,4 +14,6 @@ TEST_CASE_TEMPLATE_INVOKE(collective_conformance, MpiWorld<InSharedMemory>, MpiW
                           MpiWorld<InPieces>);
 TEST_CASE_TEMPLATE_INVOKE(collective_mismatches, MpiWorld<InSharedMemory>, MpiWorld<CallsChecked>);
 TEST_CASE_TEMPLATE_INVOKE(collective_invalid_calls, MpiWorld<InSharedMemory>, MpiWorld<OnOneHost>,
+                          MpiWorld<CallsChecked>);
+TEST_CASE_TEMPLATE_INVOKE(collective_duplicates, MpiWorld<InSharedMemory>, MpiWorld<OnHostsOfTwo>,
                           MpiWorld<CallsChecked>);

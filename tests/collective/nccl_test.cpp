@@ -17,7 +17,6 @@
 #include <doctest/doctest.h>
 
 #include <raytrain/collective/collective_group.hpp>
-#include <raytrain/collective/worker_collective.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/rank.hpp>
 #include <raytrain/core/stopped.hpp>
@@ -231,7 +230,7 @@ TEST_CASE("a worker's collective can be one of NCCL, with arrays on the device a
   gpu_world::rethrow_first(gpu_world::outcomes(*group, [&](Rank rank) {
     auto const device = static_cast<int>(rank.value);
     REQUIRE(cudaSetDevice(device) == cudaSuccess);
-    raytrain::WorkerCollective collective{NcclCollective{group, rank, {.device = device}}};
+    NcclCollective collective{group, rank, {.device = device}};
     CHECK(collective.takes_device_arrays());
     auto const buffer = collective.allocate<float>(10);
     float value = static_cast<float>(rank.value + 1);

@@ -32,6 +32,7 @@
 
 #include "../support/temporary_folder.hpp"
 #include "conformance.hpp"
+#include "duplicates.hpp"
 #include "refusals.hpp"
 #include "shared_world.hpp"
 
@@ -45,6 +46,7 @@ using raytrain::WorldSize;
 TEST_CASE_TEMPLATE_INVOKE(collective_conformance, SharedWorld, AllocatingWorld<false>, AllocatingWorld<true>);
 TEST_CASE_TEMPLATE_INVOKE(collective_mismatches, SharedWorld);
 TEST_CASE_TEMPLATE_INVOKE(collective_invalid_calls, SharedWorld);
+TEST_CASE_TEMPLATE_INVOKE(collective_duplicates, SharedWorld);
 
 namespace {
 

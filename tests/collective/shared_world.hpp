@@ -18,7 +18,7 @@
 #include <doctest/doctest.h>
 
 #include <raytrain/collective/buffer.hpp>
-#include <raytrain/collective/detail/operations.hpp>
+#include <raytrain/collective/collective.hpp>
 #include <raytrain/collective/detail/pages.hpp>
 #include <raytrain/collective/reduce_op.hpp>
 #include <raytrain/collective/shared_memory.hpp>
@@ -86,24 +86,25 @@ struct SharedWorld {
 
 /// Hands on arrays in copies that it allocates where all see them, on all ranks or only on those with an odd number.
 template <bool odd_only>
-class Allocating : public raytrain::detail::Operations<Allocating<odd_only>> {
+class Allocating final : public raytrain::Collective {
  public:
   explicit Allocating(raytrain::SharedMemoryCollective& collective) noexcept : collective_{collective} {}
 
-  [[nodiscard]] auto rank() const noexcept -> raytrain::Rank { return collective_.rank(); }
-  [[nodiscard]] auto size() const noexcept -> raytrain::WorldSize { return collective_.size(); }
-  void barrier() { collective_.barrier(); }
+  [[nodiscard]] auto rank() const noexcept -> raytrain::Rank override { return collective_.rank(); }
+  [[nodiscard]] auto size() const noexcept -> raytrain::WorldSize override { return collective_.size(); }
+  [[nodiscard]] auto stop_agreed() const noexcept -> bool override { return collective_.stop_agreed(); }
 
-  void run(raytrain::detail::Task const& task) {
+  [[nodiscard]] auto start(Task const& task) -> Pending override {
     bool const in_place = task.from.data() == task.to.data() && task.from.size() == task.to.size();
     auto const to = copy_of(task.to);
     auto const from = copy_of(task.from);
     auto handed_on = task;
     handed_on.to = std::as_writable_bytes(to.span());
     handed_on.from = std::as_bytes(in_place ? to.span() : from.span());
-    run_task(collective_, handed_on);
+    collective_.start(handed_on).wait();
     if (!in_place && from.size() > 0) CHECK(std::memcmp(from.data(), task.from.data(), from.size()) == 0);
     if (to.size() > 0) std::memcpy(task.to.data(), to.data(), to.size());
+    return {};
   }
 
  private:

@@ -1,58 +1,52 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <concepts>
 #include <cstddef>
-#include <cstdint>
+#include <memory>
 #include <span>
+#include <type_traits>
+#include <utility>
 
 #include <raytrain/collective/buffer.hpp>
+#include <raytrain/collective/detail/argument_checks.hpp>
+#include <raytrain/collective/detail/call.hpp>
+#include <raytrain/collective/detail/device_memory_query.hpp>
+#include <raytrain/collective/detail/pages.hpp>
+#include <raytrain/collective/detail/reduce.hpp>
+#include <raytrain/collective/detail/task.hpp>
 #include <raytrain/collective/reduce_op.hpp>
-#include <raytrain/core/bfloat16.hpp>
-#include <raytrain/core/float16.hpp>
+#include <raytrain/core/element_type.hpp>
 #include <raytrain/core/rank.hpp>
 
 namespace raytrain {
 
 namespace detail {
 
-struct Task;
+template <class T>
+inline constexpr bool is_span = false;
+template <class T, std::size_t extent>
+inline constexpr bool is_span<std::span<T, extent>> = true;
+
+/// An array of elements that knows its size, and is no span: a std::vector, a std::array, a Buffer.
+template <class A>
+concept Array = !is_span<std::remove_const_t<A>> && requires(A & array) {
+  requires Element<typename decltype(std::span{array})::element_type>;
+};
+
+template <Array A>
+[[nodiscard]] constexpr auto span_of(A& array) noexcept {
+  return std::span<typename decltype(std::span{array})::element_type>{array};
+}
+template <Array A>
+using ElementOf = typename decltype(span_of(std::declval<A&>()))::element_type;
 
 }  // namespace detail
 
-/// The operations of a `Collective` on arrays of `T`.
-template <class C, class T>
-concept CollectiveOn = requires(C& collective, std::span<T> values, std::span<T const> view, ReduceOp op, Rank root,
-                                std::span<std::size_t const> counts) {
-  /// In place; `values` is as long on every rank.
-  { collective.all_reduce(values, op) } -> std::same_as<void>;
-
-  /// Root's values, on every rank.
-  { collective.broadcast(values, root) } -> std::same_as<void>;
-
-  /// (mine, all): every rank's array, one after the other in rank order.
-  { collective.all_gather(view, values) } -> std::same_as<void>;
-
-  /// (all, mine): the rank's own part of the reduced array.
-  { collective.reduce_scatter(view, values, op) } -> std::same_as<void>;
-
-  /// In place on root; elsewhere `values`, as long on every rank, stays as it is.
-  { collective.reduce(values, op, root) } -> std::same_as<void>;
-
-  /// (mine, all, root): every rank's array, one after the other in rank order, on root; elsewhere `all` is ignored.
-  { collective.gather(view, values, root) } -> std::same_as<void>;
-
-  /// (all, mine, root): the rank's own part of root's array; elsewhere `all` is ignored.
-  { collective.scatter(view, values, root) } -> std::same_as<void>;
-
-  /// (mine, all, counts): as all_gather, where each rank sends as many elements as `counts` says, equal on every rank.
-  { collective.all_gatherv(view, values, counts) } -> std::same_as<void>;
-};
-
-/// How one worker exchanges arrays with the others of its world.
+/// How one worker exchanges arrays with the others of its world. In the place of each span there may be an array that
+/// knows its size: a std::vector, a std::array, a Buffer.
 ///
-/// What the compiler cannot check, every model promises:
-///  - an operation returns when this worker may use its arrays again, and values are combined in rank order, so that
+/// A model derives from it and performs a `Task` in `start`. What the compiler cannot check, every model promises:
+///  - an operation is over when this worker may use its arrays again, and values are combined in rank order, so that
 ///    equal inputs give equal bits, unless its `Reduction` allows for another one; those of `Float16` and `BFloat16` in
 ///    float, rounded once at the end;
 ///  - ranks that call different operations, or with another size, type, op, root or counts, all get the same
@@ -61,35 +55,243 @@ concept CollectiveOn = requires(C& collective, std::span<T> values, std::span<T 
 ///  - a call throws `Stopped` when the run is aborted, `Error{Errc::rank_mismatch}` when it would wait for a worker
 ///    that has ended, and `Error{Errc::timed_out}` when it has waited as long as its `WaitLimits` say, if it has any;
 ///  - `stop_agreed` changes only within an operation, and then on every rank in the same one.
+/// `testing/collective_conformance.hpp` tries a model for that.
 ///
-/// Threads: one worker's thread; the others have models of their own.
-template <class C>
-concept Collective = std::movable<C> &&
-    requires(C& collective, C const& view, std::size_t size, detail::Task const& task) {
+/// Threads: one worker's thread; the others have collectives of their own.
+/// Errors:  every operation: as above, `invalid_call` for a null array with a size, for one in a GPU's memory unless
+/// the
+///          model says that it takes those, or for what the operation names; the collective stays usable after the
+///          latter.
+class Collective {
+ public:
+  using Operation = detail::Operation;
+  using Call = detail::Call;
+  using Task = detail::Task;
+  using Pending = detail::Pending;
+
+  virtual ~Collective() = default;
+
   /// Fixed from construction on.
-  { view.rank() }
-  noexcept->std::same_as<Rank>;
-  { view.size() }
-  noexcept->std::same_as<WorldSize>;
+  [[nodiscard]] virtual auto rank() const noexcept -> Rank = 0;
+  [[nodiscard]] virtual auto size() const noexcept -> WorldSize = 0;
 
-  { collective.barrier() } -> std::same_as<void>;
+  /// Whether somebody asked the run to stop, as all ranks know since their last common operation; in a world of one, as
+  /// of now.
+  [[nodiscard]] virtual auto stop_agreed() const noexcept -> bool = 0;
 
-  /// Whether somebody asked the run to stop, as all ranks know since their last common operation.
-  { view.stop_agreed() }
-  noexcept->std::same_as<bool>;
+  /// Whether arrays are in the memory of the worker's GPU; otherwise they are in the host's.
+  [[nodiscard]] virtual auto takes_device_arrays() const noexcept -> bool { return false; }
 
-  /// Zeros, in memory with which operations are fastest.
-  { collective.template allocate<std::uint8_t>(size) } -> std::same_as<Buffer<std::uint8_t>>;
+  /// Starts an operation whose arguments have been checked, and lets a model that cannot do so go through with it.
+  /// Ranks start their operations in one order.
+  [[nodiscard]] virtual auto start(Task const& task) -> Pending = 0;
 
-  /// An operation whose arguments have been checked: what a worker's collective hands on. Of `detail::Operations`.
-  { run_task(collective, task) } -> std::same_as<void>;
+  /// An array of `size` zeros, with which operations are fastest. Each rank allocates as it likes, without the others.
+  ///
+  /// Errors: `std::bad_alloc`.
+  template <Element T>
+  [[nodiscard]] auto allocate(std::size_t size) -> Buffer<T> {
+    return {allocate_zeros(detail::array_bytes<T>(size)), size};
+  }
 
-  requires CollectiveOn<C, float> && CollectiveOn<C, double>;
-  requires CollectiveOn<C, std::int8_t> && CollectiveOn<C, std::int16_t>;
-  requires CollectiveOn<C, std::int32_t> && CollectiveOn<C, std::int64_t>;
-  requires CollectiveOn<C, std::uint8_t> && CollectiveOn<C, std::uint16_t>;
-  requires CollectiveOn<C, std::uint32_t> && CollectiveOn<C, std::uint64_t>;
-  requires CollectiveOn<C, Float16> && CollectiveOn<C, BFloat16>;
+  /// `allocate`, without a type.
+  [[nodiscard]] virtual auto allocate_zeros(std::size_t size_bytes) -> std::shared_ptr<void> {
+    return detail::allocate_pages(size_bytes);
+  }
+
+  /// A collective of the same ranks whose operations meet none of this one's: for another thread of each worker. All
+  /// ranks call it, as an operation. What the group of this one is told from outside, that of the duplicate is told
+  /// too.
+  ///
+  /// Errors: `invalid_call` for a model that cannot be duplicated.
+  [[nodiscard]] virtual auto duplicate() -> std::unique_ptr<Collective>;
+
+  /// Returns when all ranks have called it.
+  void barrier() { start({}).wait(); }
+
+  /// Replaces every rank's `values` by their reduction, in rank order (r0 + r1 + r2 ...) unless the model's `Reduction`
+  /// says otherwise: the same bits on every rank and on every run, but for which NaN a NaN is.
+  template <Element T>
+  void all_reduce(std::span<T> values, ReduceOp op) {
+    auto const call = call_of<T>(Operation::all_reduce, values.size(), op);
+    check_array<T>(values, call, "values");
+    perform<T>(call, values, values, &detail::Reducers::of<T>());
+  }
+
+  /// Replaces every rank's `values` by root's.
+  ///
+  /// Errors: `invalid_call` when there is no rank `root`.
+  template <Element T>
+  void broadcast(std::span<T> values, Rank root) {
+    auto const call = call_of<T>(Operation::broadcast, values.size(), {}, root);
+    check_array<T>(values, call, "values");
+    checks().check_root(root, call);
+    perform<T>(call, is(root) ? values : std::span<T>{}, values);
+  }
+
+  /// Fills `all` with every rank's `mine`, in rank order. `mine` is as long on every rank; it may be its own part of
+  /// `all`, and otherwise lies outside.
+  ///
+  /// Errors: `invalid_call` unless `all` has world size times the elements of `mine`, and for any other overlap.
+  template <Element T>
+  void all_gather(std::span<std::type_identity_t<T> const> mine, std::span<T> all) {
+    auto const call = call_of<T>(Operation::all_gather, mine.size());
+    check_parts<T>(mine, all, call);
+    perform<T>(call, mine, all);
+  }
+
+  /// Reduces every rank's `all` as `all_reduce` does, of which this rank gets the part number `rank()` in `mine`.
+  /// `mine` is as long on every rank; it may be that part of `all`, and otherwise lies outside.
+  ///
+  /// Errors: `invalid_call` unless `all` has world size times the elements of `mine`, and for any other overlap.
+  template <Element T>
+  void reduce_scatter(std::span<std::type_identity_t<T> const> all, std::span<T> mine, ReduceOp op) {
+    auto const call = call_of<T>(Operation::reduce_scatter, mine.size(), op);
+    check_parts<T>(mine, all, call);
+    perform<T>(call, all, mine, &detail::Reducers::of<T>());
+  }
+
+  /// Replaces root's `values` by the reduction of all ranks'; in rank order it has the bits that `all_reduce` gives.
+  /// The other ranks' stay as they are.
+  ///
+  /// Errors: `invalid_call` when there is no rank `root`.
+  template <Element T>
+  void reduce(std::span<T> values, ReduceOp op, Rank root) {
+    auto const call = call_of<T>(Operation::reduce, values.size(), op, root);
+    check_array<T>(values, call, "values");
+    checks().check_root(root, call);
+    perform<T>(call, values, is(root) ? values : std::span<T>{}, &detail::Reducers::of<T>());
+  }
+
+  /// Fills root's `all` with every rank's `mine`, in rank order. `mine` is as long on every rank; on root it may be its
+  /// own part of `all`, and otherwise lies outside. On the other ranks `all` is not looked at.
+  ///
+  /// Errors: `invalid_call` when there is no rank `root`; on root unless `all` has world size times the elements of
+  ///         `mine`, and for any other overlap.
+  template <Element T>
+  void gather(std::span<std::type_identity_t<T> const> mine, std::span<T> all, Rank root) {
+    auto const call = call_of<T>(Operation::gather, mine.size(), {}, root);
+    checks().check_root(root, call);
+    if (is(root)) {
+      check_parts<T>(mine, all, call);
+    } else {
+      check_array<T>(mine, call, "mine");
+    }
+    perform<T>(call, mine, is(root) ? all : std::span<T>{});
+  }
+
+  /// Fills `mine` with the part number `rank()` of root's `all`. `mine` is as long on every rank; on root it may be
+  /// that part of `all`, and otherwise lies outside. On the other ranks `all` is not looked at.
+  ///
+  /// Errors: `invalid_call` when there is no rank `root`; on root unless `all` has world size times the elements of
+  ///         `mine`, and for any other overlap.
+  template <Element T>
+  void scatter(std::span<std::type_identity_t<T> const> all, std::span<T> mine, Rank root) {
+    auto const call = call_of<T>(Operation::scatter, mine.size(), {}, root);
+    checks().check_root(root, call);
+    if (is(root)) {
+      check_parts<T>(mine, all, call);
+    } else {
+      check_array<T>(mine, call, "mine");
+    }
+    perform<T>(call, is(root) ? all : std::span<T const>{}, mine);
+  }
+
+  /// Fills `all` with every rank's `mine`, in rank order, of which rank r's has `counts[r]` elements: the same `counts`
+  /// on every rank. `mine` may be its own part of `all`, and otherwise lies outside.
+  ///
+  /// Errors: `invalid_call` unless there is a count for each rank, `mine` has its own and `all` their sum, and for any
+  ///         other overlap.
+  template <Element T>
+  void all_gatherv(std::span<std::type_identity_t<T> const> mine, std::span<T> all,
+                   std::span<std::size_t const> counts) {
+    auto call = call_of<T>(Operation::all_gatherv, all.size());
+    checks().template check_counts<T>(mine, all, counts, call);
+    check_memory(mine.data(), call, "mine");
+    check_memory(all.data(), call, "all");
+    call.counts_digest = detail::digest_of(counts);
+    perform<T>(call, mine, all, nullptr, counts);
+  }
+
+  template <detail::Array A>
+  void all_reduce(A& values, ReduceOp op) {
+    all_reduce(detail::span_of(values), op);
+  }
+  template <detail::Array A>
+  void broadcast(A& values, Rank root) {
+    broadcast(detail::span_of(values), root);
+  }
+  template <detail::Array A>
+  void all_gather(std::span<detail::ElementOf<A> const> mine, A& all) {
+    all_gather(mine, detail::span_of(all));
+  }
+  template <detail::Array A>
+  void reduce_scatter(std::span<detail::ElementOf<A> const> all, A& mine, ReduceOp op) {
+    reduce_scatter(all, detail::span_of(mine), op);
+  }
+  template <detail::Array A>
+  void reduce(A& values, ReduceOp op, Rank root) {
+    reduce(detail::span_of(values), op, root);
+  }
+  template <detail::Array A>
+  void gather(std::span<detail::ElementOf<A> const> mine, A& all, Rank root) {
+    gather(mine, detail::span_of(all), root);
+  }
+  template <detail::Array A>
+  void scatter(std::span<detail::ElementOf<A> const> all, A& mine, Rank root) {
+    scatter(all, detail::span_of(mine), root);
+  }
+  template <detail::Array A>
+  void all_gatherv(std::span<detail::ElementOf<A> const> mine, A& all, std::span<std::size_t const> counts) {
+    all_gatherv(mine, detail::span_of(all), counts);
+  }
+
+ protected:
+  Collective() = default;
+  Collective(Collective const&) = default;
+  Collective(Collective&&) = default;
+  auto operator=(Collective const&) -> Collective& = default;
+  auto operator=(Collective&&) -> Collective& = default;
+
+ private:
+  template <Element T>
+  void perform(Call const& call, std::span<T const> from, std::span<T> to, detail::Reducers const* reducers = nullptr,
+               std::span<std::size_t const> counts = {}) {
+    start({call, std::as_bytes(from), std::as_writable_bytes(to), reducers, counts}).wait();
+  }
+
+  template <Element T>
+  static auto call_of(Operation operation, std::size_t count, ReduceOp op = {}, Rank root = {}) noexcept {
+    return Call{operation, element_type<T>, op, root, count};
+  }
+
+  template <Element T>
+  void check_array(std::span<T const> array, Call const& call, char const* name) {
+    checks().template check_array<T>(array, call, name);
+    check_memory(array.data(), call, name);
+  }
+
+  template <Element T>
+  void check_parts(std::span<T const> mine, std::span<T const> all, Call const& call) {
+    checks().template check_parts<T>(mine, all, call);
+    check_memory(mine.data(), call, "mine");
+    check_memory(all.data(), call, "all");
+  }
+
+  void check_memory(void const* array, Call const& call, char const* name) {
+    if (takes_device_arrays()) return;
+    if (device_memory_.is_on_device(array)) [[unlikely]]
+      checks().refuse_device_memory(call, name);
+  }
+
+  [[nodiscard]] auto checks() const noexcept -> detail::ArgumentChecks { return {rank(), size()}; }
+  [[nodiscard]] auto is(Rank root) const noexcept -> bool { return rank() == root; }
+
+  detail::DeviceMemoryQuery device_memory_;
 };
 
 }  // namespace raytrain
+
+#ifndef RAYTRAIN_COMPILED
+#include <raytrain/collective/collective-inl.hpp>
+#endif

@@ -1,31 +1,61 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
 #include <raytrain/core/rank.hpp>
 
 namespace raytrain {
 
-/// What the collectives of a world are told from outside their operations, whichever model they are.
+/// What the collectives of a world are told from outside their operations, whichever model they are. What a group is
+/// told, its duplicates are told as well.
 ///
 /// Threads: every function from any thread.
 class CollectiveGroup {
  public:
+  CollectiveGroup(CollectiveGroup const&) = delete;
+  auto operator=(CollectiveGroup const&) -> CollectiveGroup& = delete;
   virtual ~CollectiveGroup() = default;
 
   [[nodiscard]] virtual auto size() const noexcept -> WorldSize = 0;
 
-  /// Makes `stop_agreed` true on every rank, from the same operation on.
-  virtual void request_stop() noexcept = 0;
+  /// Makes `stop_agreed` true on every rank, from the same operation on: one in which not all ranks have arrived yet.
+  void request_stop() noexcept;
 
   /// Makes ranks that wait for others, and all later calls, throw `Stopped`.
-  virtual void abort() noexcept = 0;
+  void abort() noexcept;
 
   /// A worker's function has ended: ranks that wait for it throw `Error{Errc::rank_mismatch}`. After `abort` they throw
   /// `Stopped`; so a worker that fails aborts before it leaves.
-  virtual void leave(Rank rank) noexcept = 0;
+  void leave(Rank rank) noexcept;
 
  protected:
   CollectiveGroup() = default;
+
+  /// From now on `duplicate` is told what this group is told, and now what it has been told.
+  void adopt(std::shared_ptr<CollectiveGroup> const& duplicate);
+
+ private:
+  /// The same for this group alone.
+  virtual void do_request_stop() noexcept = 0;
+  virtual void do_abort() noexcept = 0;
+  virtual void do_leave(Rank rank) noexcept = 0;
+
+  template <class Tell>
+  void tell_duplicates(Tell const& tell) noexcept;
+
+  std::mutex mutex_;
+  bool stop_requested_ = false;
+  bool aborted_ = false;
+  std::optional<Rank> first_left_;
+  std::vector<std::weak_ptr<CollectiveGroup>> duplicates_;
 };
 
 }  // namespace raytrain
+
+#ifndef RAYTRAIN_COMPILED
+#include <raytrain/collective/collective_group-inl.hpp>
+#endif

@@ -14,7 +14,6 @@
 #include <utility>
 #include <vector>
 
-#include <raytrain/collective/buffer.hpp>
 #include <raytrain/collective/collective.hpp>
 #include <raytrain/collective/cuda/cuda_error.hpp>
 #include <raytrain/collective/cuda/device_group.hpp>
@@ -23,9 +22,9 @@
 #include <raytrain/collective/detail/call.hpp>
 #include <raytrain/collective/detail/call_errors.hpp>
 #include <raytrain/collective/detail/group_checks.hpp>
-#include <raytrain/collective/detail/operations.hpp>
 #include <raytrain/collective/detail/pages.hpp>
 #include <raytrain/collective/detail/patience.hpp>
+#include <raytrain/collective/detail/task.hpp>
 #include <raytrain/collective/local.hpp>
 #include <raytrain/core/element_type.hpp>
 #include <raytrain/core/error.hpp>
@@ -47,10 +46,8 @@ namespace raytrain {
 ///          `WaitLimits` says, `Stopped` after `DeviceGroup::abort`.
 /// Cost:    a wait for the others before, and one for the device and the others after; all_reduce reads and writes
 ///          world size * sizeof(T) bytes of device memory an element.
-class DeviceCollective : public detail::Operations<DeviceCollective> {
+class DeviceCollective final : public Collective {
  public:
-  static constexpr auto takes_device_arrays() noexcept -> bool { return true; }
-
   /// `stream`: where this rank's arrays are computed; see `DevicePlace`.
   ///
   /// Errors: `invalid_call` when there is no group, or no such rank in it; `backend` when CUDA reports an error.
@@ -61,31 +58,33 @@ class DeviceCollective : public detail::Operations<DeviceCollective> {
         ready_{group_->device()} {}
   DeviceCollective(DeviceCollective&&) noexcept = default;
   auto operator=(DeviceCollective&&) noexcept -> DeviceCollective& = default;
-  ~DeviceCollective() = default;
+  ~DeviceCollective() override = default;
 
-  [[nodiscard]] auto rank() const noexcept -> Rank { return local_.rank(); }
-  [[nodiscard]] auto size() const noexcept -> WorldSize { return local_.size(); }
+  [[nodiscard]] auto rank() const noexcept -> Rank override { return local_.rank(); }
+  [[nodiscard]] auto size() const noexcept -> WorldSize override { return local_.size(); }
 
   /// Whether `DeviceGroup::request_stop` was called, as of this rank's last operation; in a world of one, as of now.
-  [[nodiscard]] auto stop_agreed() const noexcept -> bool { return local_.stop_agreed(); }
+  [[nodiscard]] auto stop_agreed() const noexcept -> bool override { return local_.stop_agreed(); }
 
-  /// Returns when all ranks have called it.
-  void barrier() { (void)open({}, {}); }
+  [[nodiscard]] auto takes_device_arrays() const noexcept -> bool override { return true; }
 
-  /// An array of `size` zeros in the device's memory, which the host cannot read by itself.
+  [[nodiscard]] auto start(Task const& task) -> Pending override {
+    perform(task.call, task.from.empty() ? nullptr : task.from.data(), task.to.empty() ? nullptr : task.to.data(),
+            task.counts);
+    return {};
+  }
+
+  /// In the device's memory, which the host cannot read by itself.
   ///
   /// Errors: `std::bad_alloc`; `backend` when CUDA reports an error.
-  template <Element T>
-  [[nodiscard]] auto allocate(std::size_t size) -> Buffer<T> {
-    return {detail::allocate_on_device(group_->device(), detail::array_bytes<T>(size), stream_), size};
+  [[nodiscard]] auto allocate_zeros(std::size_t size_bytes) -> std::shared_ptr<void> override {
+    return detail::allocate_on_device(group_->device(), size_bytes, stream_);
   }
 
  private:
-  friend class detail::Operations<DeviceCollective>;
-
   /// What a rank shows to the others.
   struct Notice {
-    detail::Call call;
+    Call call;
     std::byte const* from;
     std::byte* to;
     cudaEvent_t ready;  ///< From then on its arrays may be touched.
@@ -93,12 +92,8 @@ class DeviceCollective : public detail::Operations<DeviceCollective> {
   static_assert(std::is_trivially_copyable_v<Notice>);
   using Notices = std::span<Notice const>;
 
-  void run(detail::Task const& task) {
-    perform(task.call, task.from.empty() ? nullptr : task.from.data(), task.to.empty() ? nullptr : task.to.data(),
-            task.counts);
-  }
-
-  void perform(detail::Call const& call, std::byte const* from, std::byte* to, std::span<std::size_t const> counts) {
+  void perform(Call const& call, std::byte const* from, std::byte* to, std::span<std::size_t const> counts) {
+    if (call.operation == Operation::barrier) return (void)open({call, {}, {}, {}}, {});
     detail::DeviceScope const scope{group_->device()};
     auto const names = detail::array_names(call.operation);
     if (from != nullptr) detail::check_on_device(from, group_->device(), call, rank(), names.from);
@@ -122,14 +117,14 @@ class DeviceCollective : public detail::Operations<DeviceCollective> {
     if (group_->aborted_.load()) throw Stopped{};
     if (!failure_.empty()) throw detail::unusable_error(Errc::backend, failure_, rank(), notice.call);
     notices_.resize(size().value);
-    announce(local_, notice.call, counts, notice, std::span{notices_});
+    local_.announce(notice.call, counts, notice, std::span{notices_});
     return notices_;
   }
 
   /// Ranks that agree on a call work on each other's memory: whatever happens to one, it says so and waits for the
   /// others.
   template <class Work>
-  void work_and_finish(detail::Call const& call, Work const& work) {
+  void work_and_finish(Call const& call, Work const& work) {
     std::exception_ptr thrown;
     try {
       work();
@@ -144,26 +139,27 @@ class DeviceCollective : public detail::Operations<DeviceCollective> {
     throw Error{Errc::backend, on_rank(call), failure_};
   }
 
-  [[nodiscard]] auto on_rank(detail::Call const& call) const -> std::string {
+  [[nodiscard]] auto on_rank(Call const& call) const -> std::string {
     return to_string(call) + " on rank " + std::to_string(rank().value);
   }
 
   /// Whether this rank has something to put on the device: a reduction as a whole is done by one.
-  [[nodiscard]] auto works(detail::Call const& call) const noexcept -> bool {
-    if (call.operation == detail::Operation::all_reduce) return rank() == Rank{0};
-    if (call.operation == detail::Operation::reduce) return rank() == call.root;
+  [[nodiscard]] auto works(Call const& call) const noexcept -> bool {
+    if (call.operation == Operation::all_reduce) return rank() == Rank{0};
+    if (call.operation == Operation::reduce) return rank() == call.root;
     return true;
   }
 
   void work(Notices notices, std::span<std::size_t const> counts) {
-    using enum detail::Operation;
+    using enum Operation;
     auto const& own = notices[rank().value];
     auto const& call = own.call;
     auto const& root = notices[call.root.value];
     auto const size_each = call.count * size_bytes(call.element);
     auto const own_part = rank().value * size_each;
     switch (call.operation) {
-      case barrier: break;
+      case barrier:
+      case duplicate: break;
       case all_reduce: return reduce_all(notices, 0, nullptr);
       case reduce: return reduce_all(notices, 0, own.to);
       case reduce_scatter: return reduce_all(notices, own_part, own.to);
@@ -214,7 +210,5 @@ class DeviceCollective : public detail::Operations<DeviceCollective> {
   std::string failure_;  ///< What made the group unusable.
   std::vector<Notice> notices_;
 };
-
-static_assert(Collective<DeviceCollective>);
 
 }  // namespace raytrain

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <raytrain/collective/collective.hpp>
 #include <raytrain/collective/detail/host_collective.hpp>
 #include <raytrain/collective/local_group.hpp>
 
@@ -9,7 +8,5 @@ namespace raytrain {
 
 /// One worker's place in a `LocalGroup`: exchanges arrays with the group's other threads, in memory they all see.
 using LocalCollective = detail::HostCollective<LocalGroup>;
-
-static_assert(Collective<LocalCollective>);
 
 }  // namespace raytrain

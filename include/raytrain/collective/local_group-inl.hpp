@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
 #include <utility>
 
+#include <raytrain/collective/collective.hpp>
 #include <raytrain/collective/detail/barrier.hpp>
 #include <raytrain/collective/detail/group_checks.hpp>
 #include <raytrain/collective/detail/host_group.hpp>
@@ -32,6 +34,17 @@ RAYTRAIN_INLINE LocalGroup::LocalGroup(WorldSize size, WaitLimits limits)
       memory_{
           detail::allocate_pages(detail::BarrierState::bytes_for(detail::checked_size("LocalGroup", size, max_size)))} {
   barrier_ = &detail::BarrierState::construct(memory_.get(), size, size.value <= usable_core_count(), false);
+}
+
+RAYTRAIN_INLINE auto LocalGroup::duplicate(Collective& ranks) -> std::shared_ptr<LocalGroup> {
+  std::array<std::uint64_t, 1> where{};
+  if (ranks.rank() == Rank{0}) {
+    auto const& made = given_.emplace_back(std::make_shared<LocalGroup>(size(), limits_));
+    adopt(made);
+    where[0] = reinterpret_cast<std::uintptr_t>(&made);
+  }
+  ranks.broadcast(where, Rank{0});
+  return *reinterpret_cast<std::shared_ptr<LocalGroup> const*>(where[0]);
 }
 
 }  // namespace raytrain

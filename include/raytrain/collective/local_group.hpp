@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstddef>
+#include <list>
 #include <memory>
 #include <span>
 
+#include <raytrain/collective/collective.hpp>
 #include <raytrain/collective/detail/barrier.hpp>
 #include <raytrain/collective/detail/host_group.hpp>
 #include <raytrain/collective/detail/pages.hpp>
@@ -43,7 +45,11 @@ class LocalGroup : public detail::HostGroup {
   static auto memory() noexcept -> Memory { return {}; }
   static auto allocate(std::size_t bytes) -> std::shared_ptr<void> { return detail::allocate_pages(bytes); }
 
+  /// A group of the same ranks, which all call it.
+  [[nodiscard]] auto duplicate(Collective& ranks) -> std::shared_ptr<LocalGroup>;
+
   std::shared_ptr<void> memory_;
+  std::list<std::shared_ptr<LocalGroup>> given_;  ///< Duplicates, on the way to all ranks.
 };
 
 }  // namespace raytrain

@@ -7,15 +7,14 @@
 #include <optional>
 #include <utility>
 
-#include <raytrain/collective/buffer.hpp>
 #include <raytrain/collective/collective.hpp>
 #include <raytrain/collective/detail/call.hpp>
 #include <raytrain/collective/detail/group_checks.hpp>
 #include <raytrain/collective/detail/mpi_endpoint.hpp>
 #include <raytrain/collective/detail/mpi_reduction.hpp>
 #include <raytrain/collective/detail/mpi_transfer.hpp>
-#include <raytrain/collective/detail/operations.hpp>
 #include <raytrain/collective/detail/pages.hpp>
+#include <raytrain/collective/detail/task.hpp>
 #include <raytrain/collective/mpi_group.hpp>
 #include <raytrain/collective/reduce_op.hpp>
 #include <raytrain/collective/shared_memory.hpp>
@@ -39,7 +38,7 @@ namespace raytrain {
 ///          every call fails.
 /// Cost:    on one host that of `SharedMemoryCollective`. On several, all_reduce of what MPI can combine sends an array
 ///          once a host, unless in `Reduction::rank_order`; everything else goes by MPI between all ranks.
-class MpiCollective : public detail::Operations<MpiCollective> {
+class MpiCollective final : public Collective {
  public:
   /// Errors: `invalid_call` when there is no group.
   explicit MpiCollective(std::shared_ptr<MpiGroup> group)
@@ -48,43 +47,40 @@ class MpiCollective : public detail::Operations<MpiCollective> {
     if (hosts.memory() != nullptr) host_.emplace(hosts.memory(), hosts.rank(), hosts.ranks_here());
   }
 
-  [[nodiscard]] auto rank() const noexcept -> Rank { return group_->rank(); }
-  [[nodiscard]] auto size() const noexcept -> WorldSize { return group_->size(); }
+  [[nodiscard]] auto rank() const noexcept -> Rank override { return group_->rank(); }
+  [[nodiscard]] auto size() const noexcept -> WorldSize override { return group_->size(); }
 
   /// Whether `MpiGroup::request_stop` was called on any rank, as of the last operation in which ranks agreed about it;
   /// in a world of one, as of now.
-  [[nodiscard]] auto stop_agreed() const noexcept -> bool {
+  [[nodiscard]] auto stop_agreed() const noexcept -> bool override {
     return is_on_one_host() ? host_->stop_agreed() : group_->endpoint_.stop_agreed();
   }
 
-  /// Returns when all ranks have called it.
-  void barrier() {
-    if (is_on_one_host()) return host_->barrier();
-    // Agreeing about a request to stop takes a message of every rank, which is a barrier.
-    group_->endpoint_.operate({}, {}, [] {});
+  [[nodiscard]] auto start(Task const& task) -> Pending override {
+    if (is_on_one_host()) return host_->start(task);
+    operate(task);
+    return {};
   }
 
-  /// An array of `size` zeros, with which operations are fastest: in memory that the ranks of this host share, if they
-  /// do. Each rank allocates as it likes, without the others.
-  ///
-  /// Errors: `std::bad_alloc`.
-  template <Element T>
-  [[nodiscard]] auto allocate(std::size_t size) -> Buffer<T> {
-    if (host_) return host_->template allocate<T>(size);
-    return {detail::allocate_pages(detail::array_bytes<T>(size)), size};
+  /// Its group begins with all of `MpiGroup`'s work, some milliseconds.
+  [[nodiscard]] auto duplicate() -> std::unique_ptr<Collective> override {
+    start({{Operation::duplicate}}).wait();
+    return std::make_unique<MpiCollective>(group_->duplicate());
+  }
+
+  /// In memory that the ranks of this host share, if they do.
+  [[nodiscard]] auto allocate_zeros(std::size_t size_bytes) -> std::shared_ptr<void> override {
+    return host_ ? host_->allocate_zeros(size_bytes) : detail::allocate_pages(size_bytes);
   }
 
  private:
-  friend class detail::Operations<MpiCollective>;
-
   [[nodiscard]] auto is_on_one_host() const noexcept -> bool { return group_->endpoint_.is_on_one_host(); }
 
-  void run(detail::Task const& task) {
-    if (is_on_one_host()) return run_task(*host_, task);
+  void operate(Task const& task) {
     auto& mpi = group_->endpoint_;
     mpi.operate(task.call, task.counts, [&] {
       if (size() == WorldSize{1}) return copy(task);
-      if (host_ && task.call.operation == detail::Operation::all_reduce && !mpi.combines_in_rank_order() &&
+      if (host_ && task.call.operation == Operation::all_reduce && !mpi.combines_in_rank_order() &&
           detail::mpi_combines(task.call.element, task.call.op)) {
         return all_reduce_by_hosts(task);
       }
@@ -94,48 +90,47 @@ class MpiCollective : public detail::Operations<MpiCollective> {
 
   /// The ranks of each host reduce, their first ones do so with each other, and hand the result around: each array
   /// crosses the network once a host.
-  void all_reduce_by_hosts(detail::Task const& task) {
+  void all_reduce_by_hosts(Task const& task) {
     bool const leads = host_->rank() == Rank{0};
     auto here = task;
-    here.call.operation = detail::Operation::reduce;
+    here.call.operation = Operation::reduce;
     if (here.call.op == ReduceOp::average) here.call.op = ReduceOp::sum;
     if (!leads) here.to = {};
-    run_task(*host_, here);
+    host_->start(here).wait();
     auto& mpi = group_->endpoint_;
     if (leads) detail::all_reduce_in_place(mpi, mpi.hosts().leaders(), task);
-    here.call.operation = detail::Operation::broadcast;
+    here.call.operation = Operation::broadcast;
     here.call.op = {};
     here.to = task.to;
     if (!leads) here.from = {};
-    run_task(*host_, here);
+    host_->start(here).wait();
   }
 
-  static void copy(detail::Task const& task) noexcept {
+  static void copy(Task const& task) noexcept {
     if (task.to.data() != task.from.data() && !task.from.empty()) {
       std::memcpy(task.to.data(), task.from.data(), task.from.size());
     }
   }
 
-  static void exchange(detail::MpiEndpoint& mpi, detail::Task const& task) {
+  static void exchange(detail::MpiEndpoint& mpi, Task const& task) {
     detail::MpiTransfer const transfer{mpi, task};
     detail::MpiReduction const reduction{mpi, task};
     switch (task.call.operation) {
-      case detail::Operation::barrier: return;
-      case detail::Operation::all_reduce: return reduction.all_reduce();
-      case detail::Operation::broadcast: return transfer.broadcast();
-      case detail::Operation::all_gather: return transfer.all_gather();
-      case detail::Operation::reduce_scatter: return reduction.reduce_scatter();
-      case detail::Operation::reduce: return reduction.reduce();
-      case detail::Operation::gather: return transfer.gather();
-      case detail::Operation::scatter: return transfer.scatter();
-      case detail::Operation::all_gatherv: return transfer.all_gatherv();
+      case Operation::barrier:  // agreeing about a request to stop takes a message of every rank
+      case Operation::duplicate: return;
+      case Operation::all_reduce: return reduction.all_reduce();
+      case Operation::broadcast: return transfer.broadcast();
+      case Operation::all_gather: return transfer.all_gather();
+      case Operation::reduce_scatter: return reduction.reduce_scatter();
+      case Operation::reduce: return reduction.reduce();
+      case Operation::gather: return transfer.gather();
+      case Operation::scatter: return transfer.scatter();
+      case Operation::all_gatherv: return transfer.all_gatherv();
     }
   }
 
   std::shared_ptr<MpiGroup> group_;
   std::optional<SharedMemoryCollective> host_;  ///< This rank's place among those of its host, if they share memory.
 };
-
-static_assert(Collective<MpiCollective>);
 
 }  // namespace raytrain

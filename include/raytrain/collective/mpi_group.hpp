@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string_view>
 #include <utility>
 
@@ -19,6 +20,16 @@ namespace raytrain {
 /// It duplicates the communicator, so nothing else that goes on in the original disturbs it. MPI must stay in use until
 /// the group is gone, which is for all ranks to let go of, and initialised for MPI_THREAD_SERIALIZED at least, and for
 /// MPI_THREAD_MULTIPLE when another thread uses MPI at the same time, be it for another group.
+///
+/// `request_stop` on any rank makes `MpiCollective::stop_agreed` true on every rank. Where arrays travel by MPI, they
+/// agree in barriers, when 1 MiB has been exchanged since the last time, and after about a millisecond of operations,
+/// at the latest after 32; in each one when calls are checked.
+///
+/// `abort` makes this rank, and those that it shares memory with, throw `Stopped` within 100 ms when they wait for
+/// others, and in every later call; the other ranks are told in their own processes. MPI cannot take back what it has
+/// begun. An operation that was waited in stays pending, and MPI may still write to the caller's arrays while the
+/// process uses MPI for anything, MPI_Finalize included: keep them until then. When calls are checked, a rank that
+/// waits for others has not given its arrays to MPI yet.
 ///
 /// Threads: constructor and destructor where the worker uses MPI; every function from any thread, none of which uses
 /// MPI.
@@ -48,25 +59,15 @@ class MpiGroup : public CollectiveGroup {
     return endpoint_.hosts().memory() != nullptr ? "shared memory, and MPI between hosts" : "MPI";
   }
 
-  /// Makes `MpiCollective::stop_agreed` true on every rank, from the same operation on, whichever ranks it is called
-  /// on. Where arrays travel by MPI, they agree in barriers, when 1 MiB has been exchanged since the last time, and
-  /// after about a millisecond of operations, at the latest after 32; in each one when calls are checked.
-  void request_stop() noexcept override { endpoint_.request_stop(); }
-
-  /// Makes this rank, and those that it shares memory with, throw `Stopped` within 100 ms when they wait for others,
-  /// and in every later call; the other ranks are told in their own processes.
-  ///
-  /// MPI cannot take back what it has begun. An operation that was waited in stays pending, and MPI may still write to
-  /// the caller's arrays while the process uses MPI for anything, MPI_Finalize included: keep them until then. When
-  /// calls are checked, a rank that waits for others has not given its arrays to MPI yet.
-  void abort() noexcept override { endpoint_.abort(); }
-
-  /// As `leave(rank, 0)`.
-  void leave(Rank rank) noexcept override { endpoint_.leave(rank, 0); }
+  using CollectiveGroup::leave;
 
   /// Another rank's training function has ended after so many operations between hosts: one that it has not called is
-  /// `Error{Errc::rank_mismatch}`.
-  void leave(Rank rank, std::uint64_t operations) noexcept { endpoint_.leave(rank, operations); }
+  /// `Error{Errc::rank_mismatch}`. Duplicates are told where all ranks share memory; elsewhere nobody counts their
+  /// operations, and a wait for that rank ends as `WaitLimits` say.
+  void leave(Rank rank, std::uint64_t operations) noexcept {
+    if (endpoint_.is_on_one_host()) return leave(rank);
+    endpoint_.leave(rank, operations);
+  }
 
   /// What this rank has called between hosts: how many operations, and a number that is another one for other calls.
   /// Both are 0 where arrays travel through memory that all ranks share, which compares each call.
@@ -83,6 +84,17 @@ class MpiGroup : public CollectiveGroup {
 
  private:
   friend class MpiCollective;
+
+  void do_request_stop() noexcept override { endpoint_.request_stop(); }
+  void do_abort() noexcept override { endpoint_.abort(); }
+  void do_leave(Rank rank) noexcept override { endpoint_.leave(rank, 0); }
+
+  /// A group of the same ranks, with the same options. All ranks call it, on the worker's thread.
+  [[nodiscard]] auto duplicate() -> std::shared_ptr<MpiGroup> {
+    auto made = std::make_shared<MpiGroup>(endpoint_.handle(), endpoint_.options(), endpoint_.pretence());
+    adopt(made);
+    return made;
+  }
 
   detail::MpiEndpoint endpoint_;
 };

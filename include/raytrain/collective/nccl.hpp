@@ -17,7 +17,6 @@
 #include <utility>
 #include <vector>
 
-#include <raytrain/collective/buffer.hpp>
 #include <raytrain/collective/collective.hpp>
 #include <raytrain/collective/cuda/cuda_error.hpp>
 #include <raytrain/collective/cuda/device_memory.hpp>
@@ -25,9 +24,9 @@
 #include <raytrain/collective/detail/agreement.hpp>
 #include <raytrain/collective/detail/call.hpp>
 #include <raytrain/collective/detail/group_checks.hpp>
-#include <raytrain/collective/detail/operations.hpp>
 #include <raytrain/collective/detail/pages.hpp>
 #include <raytrain/collective/detail/patience.hpp>
+#include <raytrain/collective/detail/task.hpp>
 #include <raytrain/collective/nccl/native_reduction.hpp>
 #include <raytrain/collective/nccl/nccl_communicator.hpp>
 #include <raytrain/collective/nccl/nccl_error.hpp>
@@ -62,10 +61,8 @@ namespace raytrain {
 /// Cost:    the comparison, two latencies of the network; then NCCL's. Parts in rank order carry as many bytes as an
 ///          all_reduce by a ring, 2 * (ranks - 1) / ranks of the array, but between hosts once for each rank instead of
 ///          once for each host; they need a second array's memory.
-class NcclCollective : public detail::Operations<NcclCollective> {
+class NcclCollective final : public Collective {
  public:
-  static constexpr auto takes_device_arrays() noexcept -> bool { return true; }
-
   /// Returns when all ranks have come. A rank per GPU: NCCL takes none twice.
   ///
   /// Errors: `invalid_call` when there is no group, no such rank in it or no such device; `backend` where there is no
@@ -91,36 +88,35 @@ class NcclCollective : public detail::Operations<NcclCollective> {
   }
   NcclCollective(NcclCollective&&) noexcept = default;
   auto operator=(NcclCollective&&) noexcept -> NcclCollective& = default;
-  ~NcclCollective() {
+  ~NcclCollective() override {
     if (group_ != nullptr && group_->aborted_.load()) communicator_.abort();
   }
 
-  [[nodiscard]] auto rank() const noexcept -> Rank { return rank_; }
-  [[nodiscard]] auto size() const noexcept -> WorldSize { return group_->size(); }
+  [[nodiscard]] auto rank() const noexcept -> Rank override { return rank_; }
+  [[nodiscard]] auto size() const noexcept -> WorldSize override { return group_->size(); }
 
   /// Whether `NcclGroup::request_stop` was called on any rank, as of the last operation.
-  [[nodiscard]] auto stop_agreed() const noexcept -> bool { return stop_agreed_; }
+  [[nodiscard]] auto stop_agreed() const noexcept -> bool override { return stop_agreed_; }
 
-  /// Returns when all ranks have called it.
-  void barrier() {
-    detail::DeviceScope const scope{place_.device};
-    agree({}, {});
+  [[nodiscard]] auto takes_device_arrays() const noexcept -> bool override { return true; }
+
+  [[nodiscard]] auto start(Task const& task) -> Pending override {
+    perform(task.call, task.from.empty() ? nullptr : task.from.data(), task.to.empty() ? nullptr : task.to.data(),
+            task.counts);
+    return {};
   }
 
-  /// An array of `size` zeros in the device's memory, which the host cannot read by itself.
+  /// In the device's memory, which the host cannot read by itself.
   ///
   /// Errors: `std::bad_alloc`; `backend` when CUDA reports an error.
-  template <Element T>
-  [[nodiscard]] auto allocate(std::size_t size) -> Buffer<T> {
-    return {detail::allocate_on_device(place_.device, detail::array_bytes<T>(size), place_.stream), size};
+  [[nodiscard]] auto allocate_zeros(std::size_t size_bytes) -> std::shared_ptr<void> override {
+    return detail::allocate_on_device(place_.device, size_bytes, place_.stream);
   }
 
  private:
-  friend class detail::Operations<NcclCollective>;
-
   /// What a rank shows to the others.
   struct Notice {
-    detail::Call call;
+    Call call;
     std::uint32_t wants_stop;
     Reduction reduction;
   };
@@ -145,12 +141,7 @@ class NcclCollective : public detail::Operations<NcclCollective> {
     return group;
   }
 
-  void run(detail::Task const& task) {
-    perform(task.call, task.from.empty() ? nullptr : task.from.data(), task.to.empty() ? nullptr : task.to.data(),
-            task.counts);
-  }
-
-  void perform(detail::Call const& call, std::byte const* from, std::byte* to, std::span<std::size_t const> counts) {
+  void perform(Call const& call, std::byte const* from, std::byte* to, std::span<std::size_t const> counts) {
     detail::DeviceScope const scope{place_.device};
     auto const names = detail::array_names(call.operation);
     if (from != nullptr) detail::check_on_device(from, place_.device, call, rank_, names.from);
@@ -216,7 +207,7 @@ class NcclCollective : public detail::Operations<NcclCollective> {
   }
 
   /// Until the device has done what is on the stream.
-  void await_stream(detail::Call const& call) {
+  void await_stream(Call const& call) {
     auto const attempted = on_rank(to_string(call));
     done_.record(place_.stream);
     // In this order: after an error of NCCL its kernels may never end.
@@ -225,7 +216,7 @@ class NcclCollective : public detail::Operations<NcclCollective> {
 
   /// Calls NCCL, and waits until what it does is on the stream.
   template <class Enqueue>
-  void enqueue(detail::Call const& call, Enqueue const& enqueue_on) {
+  void enqueue(Call const& call, Enqueue const& enqueue_on) {
     auto const attempted = on_rank(to_string(call));
     detail::check_nccl(enqueue_on(communicator_.get()), attempted);
     await(to_string(call), [&] { return communicator_.is_ready(attempted); });
@@ -233,7 +224,7 @@ class NcclCollective : public detail::Operations<NcclCollective> {
 
   /// The same for several calls that wait for each other: `calls(add)`, where `add` takes the result of each.
   template <class Calls>
-  void enqueue_together(detail::Call const& call, Calls const& calls) {
+  void enqueue_together(Call const& call, Calls const& calls) {
     enqueue(call, [&](ncclComm_t) {
       auto worst = ncclGroupStart();
       calls([&](ncclResult_t result) {
@@ -247,7 +238,7 @@ class NcclCollective : public detail::Operations<NcclCollective> {
 
   // Agreeing ----------------------------------------------------------------------------------------------------------
 
-  void agree(detail::Call const& call, std::span<std::size_t const> counts) {
+  void agree(Call const& call, std::span<std::size_t const> counts) {
     if (group_->aborted_.load()) {
       communicator_.abort();
       throw Stopped{};
@@ -274,7 +265,7 @@ class NcclCollective : public detail::Operations<NcclCollective> {
 
   /// An all_gather of arrays on the host.
   template <class T>
-  void exchange(detail::Call const& call, std::span<T const> mine, std::span<T> all) {
+  void exchange(Call const& call, std::span<T const> mine, std::span<T> all) {
     auto* const sent = notices_on_host_.at_least(mine.size_bytes() + all.size_bytes());
     auto* const received = sent + mine.size_bytes();
     auto* const gathered = notices_on_device_.at_least(all.size_bytes());
@@ -291,8 +282,8 @@ class NcclCollective : public detail::Operations<NcclCollective> {
 
   // Working -----------------------------------------------------------------------------------------------------------
 
-  void work(detail::Call const& call, std::byte const* from, std::byte* to, std::span<std::size_t const> counts) {
-    using enum detail::Operation;
+  void work(Call const& call, std::byte const* from, std::byte* to, std::span<std::size_t const> counts) {
+    using enum Operation;
     auto const bytes = call.count * size_bytes(call.element);
     auto const stream = place_.stream;
     bool const is_root = rank_ == call.root;
@@ -305,7 +296,8 @@ class NcclCollective : public detail::Operations<NcclCollective> {
     auto const [type, op] = native.value_or(detail::NativeReduction{});
     auto const even = [=](std::uint32_t rank) { return Piece{rank * bytes, bytes}; };
     switch (call.operation) {
-      case barrier: break;
+      case barrier:
+      case duplicate: break;
       case broadcast:
         return enqueue(call,
                        [&](ncclComm_t comm) { return ncclBroadcast(to, to, bytes, ncclUint8, root, comm, stream); });
@@ -341,7 +333,7 @@ class NcclCollective : public detail::Operations<NcclCollective> {
   }
 
   /// What makes an average of a sum.
-  void divide(detail::Call const& call, std::byte* values) {
+  void divide(Call const& call, std::byte* values) {
     if (call.op != ReduceOp::average) return;
     detail::DeviceReduction reduction{
         .element = call.element, .op = call.op, .arrays = 1, .divisor = size().value, .count = call.count};
@@ -350,7 +342,7 @@ class NcclCollective : public detail::Operations<NcclCollective> {
   }
 
   /// All_reduce or reduce: each rank gets its piece of everybody's array, combines them, and hands the result on.
-  void reduce_in_rank_order(detail::Call const& call, std::byte const* from, std::byte* to) {
+  void reduce_in_rank_order(Call const& call, std::byte const* from, std::byte* to) {
     auto const element = size_bytes(call.element);
     // Every piece begins where a GPU can read 16 bytes at once, if the array does.
     auto const size_each = rounded_up((call.count * element + size().value - 1) / size().value);
@@ -362,7 +354,7 @@ class NcclCollective : public detail::Operations<NcclCollective> {
     auto* const pieces = exchange_pieces(call, from, piece_of);
     auto* const result = to != nullptr ? to + own.begin : pieces + rank_.value * rounded_up(own.size);
     combine(call, own.size / element, rounded_up(own.size), result);
-    if (call.operation == detail::Operation::reduce) return collect(call, result, to, piece_of);
+    if (call.operation == Operation::reduce) return collect(call, result, to, piece_of);
     std::vector<Piece> all;
     for (std::uint32_t rank = 0; rank < size().value; ++rank) all.push_back(piece_of(rank));
     gather_pieces(call, result, to, all);
@@ -371,7 +363,7 @@ class NcclCollective : public detail::Operations<NcclCollective> {
   /// Sends every rank its piece of `from`, and returns where this rank's pieces of all ranks' arrays are: in rank
   /// order, each `rounded_up` bytes after the one before.
   template <class PieceOf>
-  auto exchange_pieces(detail::Call const& call, std::byte const* from, PieceOf const& piece_of) -> std::byte* {
+  auto exchange_pieces(Call const& call, std::byte const* from, PieceOf const& piece_of) -> std::byte* {
     auto const own = piece_of(rank_.value);
     auto const stride = rounded_up(own.size);
     auto* const pieces = reserve(call, rounded_up(piece_of(0).size) * size().value);
@@ -389,7 +381,7 @@ class NcclCollective : public detail::Operations<NcclCollective> {
   ///
   /// CUDA may wait for every device of the process when it gives memory or takes it back. So no rank goes on to a
   /// kernel that waits for others before all ranks of the process have theirs.
-  auto reserve(detail::Call const& call, std::size_t bytes) -> std::byte* {
+  auto reserve(Call const& call, std::size_t bytes) -> std::byte* {
     if (bytes > reserved_bytes_) {
       (void)pieces_.at_least(bytes);
       reserved_bytes_ = bytes;
@@ -400,7 +392,7 @@ class NcclCollective : public detail::Operations<NcclCollective> {
   }
 
   /// The pieces that `exchange_pieces` left, into one.
-  void combine(detail::Call const& call, std::size_t count, std::size_t size_each, std::byte* to) {
+  void combine(Call const& call, std::size_t count, std::size_t size_each, std::byte* to) {
     if (count == 0) return;
     detail::DeviceReduction reduction{
         .element = call.element, .op = call.op, .arrays = size().value, .divisor = size().value, .count = count};
@@ -412,7 +404,7 @@ class NcclCollective : public detail::Operations<NcclCollective> {
 
   /// Root gets the other ranks' pieces into their places.
   template <class PieceOf>
-  void collect(detail::Call const& call, std::byte const* mine, std::byte* to, PieceOf const& piece_of) {
+  void collect(Call const& call, std::byte const* mine, std::byte* to, PieceOf const& piece_of) {
     enqueue_together(call, [&](auto const& add) {
       if (rank_ == call.root) {
         for_others([&](std::uint32_t rank) {
@@ -425,7 +417,7 @@ class NcclCollective : public detail::Operations<NcclCollective> {
   }
 
   /// Every rank gets every rank's piece into its place.
-  void gather_pieces(detail::Call const& call, std::byte const* mine, std::byte* to, std::span<Piece const> pieces) {
+  void gather_pieces(Call const& call, std::byte const* mine, std::byte* to, std::span<Piece const> pieces) {
     auto const own = pieces[rank_.value];
     bool const even = std::ranges::all_of(pieces, [&](Piece const& piece) { return piece.size == own.size; });
     if (even) {
@@ -493,7 +485,5 @@ class NcclCollective : public detail::Operations<NcclCollective> {
   detail::DeviceBuffer pieces_;
   detail::NcclCommunicator communicator_;  // Last: it ends while the memory is there that it works on.
 };
-
-static_assert(Collective<NcclCollective>);
 
 }  // namespace raytrain

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <raytrain/collective/collective.hpp>
 #include <raytrain/collective/detail/host_collective.hpp>
 #include <raytrain/collective/shared_memory_group.hpp>
 
@@ -11,7 +10,5 @@ namespace raytrain {
 /// all see. Arrays from `allocate` are in that memory; others go through it, which takes longer: by how much depends on
 /// their size and the machine, from nothing to 4 times, as `benchmarks/run allreduce` shows.
 using SharedMemoryCollective = detail::HostCollective<SharedMemoryGroup>;
-
-static_assert(Collective<SharedMemoryCollective>);
 
 }  // namespace raytrain

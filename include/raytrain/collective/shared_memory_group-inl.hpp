@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
@@ -15,6 +16,7 @@
 #include <system_error>
 #include <utility>
 
+#include <raytrain/collective/collective.hpp>
 #include <raytrain/collective/detail/barrier.hpp>
 #include <raytrain/collective/detail/group_checks.hpp>
 #include <raytrain/collective/detail/host_group.hpp>
@@ -47,7 +49,7 @@ RAYTRAIN_INLINE auto SharedMemoryGroup::create(WorldSize size, WaitLimits limits
   auto file = detail::SharedFile::create(pages.end);
   new (file->data()) Head{{magic, file->capacity(), random_number(), size.value}, pages.end};
   detail::BarrierState::construct(file->data() + pages.barrier, size, size.value <= cores, true);
-  return std::shared_ptr<SharedMemoryGroup>{new SharedMemoryGroup{std::move(file), std::move(limits)}};
+  return std::shared_ptr<SharedMemoryGroup>{new SharedMemoryGroup{std::move(file), pages, std::move(limits)}};
 }
 
 RAYTRAIN_INLINE auto SharedMemoryGroup::attach(int descriptor, WaitLimits limits)
@@ -72,7 +74,8 @@ RAYTRAIN_INLINE auto SharedMemoryGroup::attach(int descriptor, WaitLimits limits
     refuse("the group's memory is damaged");
   }
   auto file = detail::SharedFile::attach(descriptor, traits.capacity);
-  return std::shared_ptr<SharedMemoryGroup>{new SharedMemoryGroup{std::move(file), std::move(limits)}};
+  return std::shared_ptr<SharedMemoryGroup>{
+      new SharedMemoryGroup{std::move(file), layout({traits.members}), std::move(limits)}};
 }
 
 RAYTRAIN_INLINE auto SharedMemoryGroup::random_number() -> std::uint64_t {
@@ -80,10 +83,23 @@ RAYTRAIN_INLINE auto SharedMemoryGroup::random_number() -> std::uint64_t {
   return std::uniform_int_distribution<std::uint64_t>{}(device);
 }
 
-RAYTRAIN_INLINE SharedMemoryGroup::SharedMemoryGroup(std::shared_ptr<detail::SharedFile> file, WaitLimits limits)
-    : HostGroup{name, std::move(limits)}, file_{std::move(file)} {
-  pages_ = layout({head().traits.members});
+RAYTRAIN_INLINE SharedMemoryGroup::SharedMemoryGroup(std::shared_ptr<detail::SharedFile> file, Layout pages,
+                                                     WaitLimits limits)
+    : HostGroup{name, std::move(limits)}, file_{std::move(file)}, pages_{pages} {
   barrier_ = std::launder(reinterpret_cast<detail::BarrierState*>(file_->data() + pages_.barrier));
+}
+
+RAYTRAIN_INLINE auto SharedMemoryGroup::duplicate(Collective& ranks) -> std::shared_ptr<SharedMemoryGroup> {
+  std::array<std::uint64_t, 1> where{};
+  if (ranks.rank() == Rank{0}) {
+    where[0] = file_->reserve(head().end, layout(size(), 0).end);
+    detail::BarrierState::construct(file_->data() + where[0], size(), barrier_->spins(), true);
+  }
+  ranks.broadcast(where, Rank{0});
+  std::shared_ptr<SharedMemoryGroup> made{
+      new SharedMemoryGroup{file_, layout(size(), static_cast<std::size_t>(where[0])), limits_}};
+  adopt(made);
+  return made;
 }
 
 RAYTRAIN_INLINE auto SharedMemoryGroup::allocate(std::size_t bytes) -> std::shared_ptr<void> {

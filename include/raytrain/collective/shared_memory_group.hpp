@@ -10,6 +10,7 @@
 #include <span>
 #include <utility>
 
+#include <raytrain/collective/collective.hpp>
 #include <raytrain/collective/detail/barrier.hpp>
 #include <raytrain/collective/detail/host_group.hpp>
 #include <raytrain/collective/detail/shared_file.hpp>
@@ -105,13 +106,18 @@ class SharedMemoryGroup : public detail::HostGroup {
     std::size_t stages;
     std::size_t end;
   };
-  static constexpr auto layout(WorldSize size) noexcept -> Layout {
+  /// Of a group whose barrier begins there.
+  static constexpr auto layout(WorldSize size, std::size_t barrier = sizeof(Head)) noexcept -> Layout {
     auto const in_pages = [](std::size_t bytes) { return (bytes + 4095) / 4096 * 4096; };
-    auto const stages = in_pages(sizeof(Head) + detail::BarrierState::bytes_for(size));
-    return {sizeof(Head), stages, stages + detail::SharedMapping::stage_bytes_for(size)};
+    auto const stages = in_pages(barrier + detail::BarrierState::bytes_for(size));
+    return {barrier, stages, stages + detail::SharedMapping::stage_bytes_for(size)};
   }
 
-  SharedMemoryGroup(std::shared_ptr<detail::SharedFile> file, WaitLimits limits);
+  /// `pages`: where in the file.
+  SharedMemoryGroup(std::shared_ptr<detail::SharedFile> file, Layout pages, WaitLimits limits);
+
+  /// A group of the same ranks, in the same memory; all of them call it. Its part of the memory stays this group's.
+  [[nodiscard]] auto duplicate(Collective& ranks) -> std::shared_ptr<SharedMemoryGroup>;
 
   [[nodiscard]] auto head() const noexcept -> Head& { return *std::launder(reinterpret_cast<Head*>(file_->data())); }
   [[nodiscard]] auto memory() const -> Memory { return {file_, pages_.stages}; }

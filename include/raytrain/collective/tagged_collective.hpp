@@ -1,37 +1,45 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
+#include <memory>
+
+#include <raytrain/collective/collective.hpp>
 #include <raytrain/collective/detail/call.hpp>
-#include <raytrain/collective/detail/operations.hpp>
-#include <raytrain/collective/worker_collective.hpp>
 #include <raytrain/core/rank.hpp>
 
 namespace raytrain {
 
-/// A worker's collective that puts a `detail::CallTag` on every call, so that ranks compare the tag with the rest of
+/// Another one's collective that puts a `detail::CallTag` on every call, so that ranks compare the tag with the rest of
 /// it.
 ///
-/// Threads, Errors: as `WorkerCollective`, which must live as long.
-class TaggedCollective : public detail::Operations<TaggedCollective> {
+/// Threads, Errors: as the other one, which must live as long.
+class TaggedCollective final : public Collective {
  public:
-  explicit TaggedCollective(WorkerCollective& collective, detail::CallTag tag = {}) noexcept
+  explicit TaggedCollective(Collective& collective, detail::CallTag tag = {}) noexcept
       : collective_{collective}, tag_{tag} {}
 
-  [[nodiscard]] auto rank() const noexcept -> Rank { return collective_.rank(); }
-  [[nodiscard]] auto size() const noexcept -> WorldSize { return collective_.size(); }
+  [[nodiscard]] auto rank() const noexcept -> Rank override { return collective_.rank(); }
+  [[nodiscard]] auto size() const noexcept -> WorldSize override { return collective_.size(); }
+  [[nodiscard]] auto stop_agreed() const noexcept -> bool override { return collective_.stop_agreed(); }
+  [[nodiscard]] auto takes_device_arrays() const noexcept -> bool override { return collective_.takes_device_arrays(); }
+  [[nodiscard]] auto allocate_zeros(std::size_t size_bytes) -> std::shared_ptr<void> override {
+    return collective_.allocate_zeros(size_bytes);
+  }
+
+  [[nodiscard]] auto duplicate() -> std::unique_ptr<Collective> override { return collective_.duplicate(); }
+
+  [[nodiscard]] auto start(Task const& task) -> Pending override {
+    auto tagged = task;
+    tagged.call.tag = tag_;
+    return collective_.start(tagged);
+  }
 
   /// The tag of the calls that follow.
   [[nodiscard]] auto tag() noexcept -> detail::CallTag& { return tag_; }
 
  private:
-  friend class detail::Operations<TaggedCollective>;
-
-  void run(detail::Task task) {
-    task.call.tag = tag_;
-    run_task(collective_, task);
-  }
-
-  WorkerCollective& collective_;
+  Collective& collective_;
   detail::CallTag tag_;
 };
 

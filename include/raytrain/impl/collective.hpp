@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <raytrain/collective/collective-inl.hpp>
+#include <raytrain/collective/collective_group-inl.hpp>
 #include <raytrain/collective/detail/agreement-inl.hpp>
 #include <raytrain/collective/detail/argument_checks-inl.hpp>
 #include <raytrain/collective/detail/barrier-inl.hpp>
@@ -17,4 +19,3 @@
 #include <raytrain/collective/local_group-inl.hpp>
 #include <raytrain/collective/shared_memory_group-inl.hpp>
 #include <raytrain/collective/wait_limits-inl.hpp>
-#include <raytrain/collective/worker_collective-inl.hpp>

@@ -20,8 +20,8 @@ namespace raytrain::detail {
 auto as_elements(Bytes& bytes) noexcept -> std::span<std::uint8_t>;
 
 /// Root's value, on every rank. Two operations: its size, its bytes.
-template <Transferable T, Collective C>
-[[nodiscard]] auto broadcast_object(C& collective, T value, Rank root) -> T {
+template <Transferable T>
+[[nodiscard]] auto broadcast_object(Collective& collective, T value, Rank root) -> T {
   bool const is_root = collective.rank() == root;
   Bytes bytes;
   if (is_root) bytes = to_bytes(value);
@@ -33,8 +33,8 @@ template <Transferable T, Collective C>
 }
 
 /// Every rank's value, in rank order. Two operations: their sizes, their bytes.
-template <Transferable T, Collective C>
-[[nodiscard]] auto all_gather_objects(C& collective, T const& value) -> std::vector<T> {
+template <Transferable T>
+[[nodiscard]] auto all_gather_objects(Collective& collective, T const& value) -> std::vector<T> {
   auto mine = to_bytes(value);
   std::array<std::uint64_t, 1> const size{mine.size()};
   std::vector<std::uint64_t> sizes(collective.size().value);

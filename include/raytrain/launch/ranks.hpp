@@ -19,7 +19,6 @@
 #include <vector>
 
 #include <raytrain/collective/mpi.hpp>
-#include <raytrain/collective/worker_collective.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/rank.hpp>
 #include <raytrain/core/usable_cores.hpp>
@@ -52,7 +51,7 @@ class MpiRankJob final : public RankJob {
             MpiOptions{.reduction = request.scaling.reduction,
                        .limits = {.timeout = request.collective_timeout,
                                   .on_warning = [to = warnings_](std::string const& text) { to->tell(text); }}})},
-        collective_{std::in_place, group_} {
+        collective_{std::make_unique<MpiCollective>(group_)} {
     open(request);
   }
   ~MpiRankJob() override {
@@ -397,7 +396,7 @@ class MpiRankJob final : public RankJob {
     try {
       worker_ = std::jthread{[this, main = std::move(main), &link] {
         cores_->take(placement_);
-        main(Worker{link, group_, WorkerCollective{std::move(*collective_)}});
+        main(Worker{link, group_, std::move(collective_)});
       }};
     } catch (std::system_error const& error) {
       throw Error{Errc::worker_failed, "starting the worker of rank " + std::to_string(rank().value),
@@ -418,7 +417,7 @@ class MpiRankJob final : public RankJob {
   detail::RankSession::Job job_;  ///< Ends last.
   std::shared_ptr<Warnings> warnings_ = std::make_shared<Warnings>();
   std::shared_ptr<MpiGroup> group_;
-  std::optional<MpiCollective> collective_;
+  std::unique_ptr<Collective> collective_;
   std::vector<Process> processes_;
   std::optional<detail::WorkerCores> cores_;
   Placement placement_;

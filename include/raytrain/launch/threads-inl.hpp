@@ -44,7 +44,7 @@ RAYTRAIN_INLINE void ThreadLauncher::launch(WorkerLaunch what) {
         gate->open.wait(Gate::closed);
         if (gate->open == Gate::cancelled) return;
         cores_.take(worker->placement());
-        main(Worker{*worker, group, LocalCollective{group, worker->placement().world_rank}});
+        main(Worker{*worker, group, std::make_unique<LocalCollective>(group, worker->placement().world_rank)});
       });
     }
   } catch (std::system_error const& error) {

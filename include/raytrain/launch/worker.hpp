@@ -4,8 +4,8 @@
 #include <functional>
 #include <memory>
 
+#include <raytrain/collective/collective.hpp>
 #include <raytrain/collective/collective_group.hpp>
-#include <raytrain/collective/worker_collective.hpp>
 #include <raytrain/launch/worker_link.hpp>
 
 namespace raytrain {
@@ -14,7 +14,7 @@ namespace raytrain {
 struct Worker {
   WorkerLink& link;
   std::shared_ptr<CollectiveGroup> group;  ///< Its collective's; never null.
-  WorkerCollective collective;
+  std::unique_ptr<Collective> collective;  ///< Never null.
 };
 
 /// What every worker runs, on its own thread. Must not throw: a failure is a `Failed` message.

@@ -15,7 +15,7 @@
 
 #include <raytrain/checkpoint/checkpoint.hpp>
 #include <raytrain/checkpoint/run_record.hpp>
-#include <raytrain/collective/worker_collective.hpp>
+#include <raytrain/collective/collective.hpp>
 #include <raytrain/core/clock.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/inline.hpp>
@@ -82,7 +82,7 @@ RAYTRAIN_INLINE auto TrainContext::dataset_names() const -> std::vector<std::str
 }
 
 RAYTRAIN_INLINE auto TrainContext::stop_requested() noexcept -> bool {
-  auto const agreed = setup_.collective.stop_agreed();
+  auto const agreed = setup_.collective->stop_agreed();
   stop_seen_ = stop_seen_ || agreed;
   return agreed;
 }
@@ -99,7 +99,7 @@ RAYTRAIN_INLINE auto TrainContext::batch_size_before(std::string_view dataset) c
 
 RAYTRAIN_INLINE void TrainContext::meet_for_commit() {
   try {
-    setup_.collective.barrier();
+    setup_.collective->barrier();
   } catch (Error const& error) {
     throw Error{error.code(), "TrainContext::report with a checkpoint, CheckpointMode::sync", error.happened(),
                 "call report with a checkpoint equally often on every rank"};

@@ -14,7 +14,7 @@
 
 #include <raytrain/checkpoint/checkpoint.hpp>
 #include <raytrain/checkpoint/checkpoint_draft.hpp>
-#include <raytrain/collective/worker_collective.hpp>
+#include <raytrain/collective/collective.hpp>
 #include <raytrain/core/clock.hpp>
 #include <raytrain/core/rank.hpp>
 #include <raytrain/data/dataset_shard.hpp>
@@ -108,10 +108,10 @@ class TrainContext {
   [[nodiscard]] auto dataset_names() const -> std::vector<std::string>;
 
   /// For arrays: all_reduce and the like, and `allocate` for arrays with which they are fastest.
-  [[nodiscard]] auto collective() noexcept -> WorkerCollective& { return setup_.collective; }
+  [[nodiscard]] auto collective() noexcept -> Collective& { return *setup_.collective; }
 
   /// Returns once every worker is here. Errors: `Stopped` when the run is aborted meanwhile.
-  void barrier() { setup_.collective.barrier(); }
+  void barrier() { setup_.collective->barrier(); }
 
   /// Root's value, on every worker: numbers, strings, vectors, structs with a `serialize` function, and whatever else
   /// cereal can carry. For small things; `collective().broadcast` is for arrays.
@@ -119,7 +119,7 @@ class TrainContext {
   /// Errors: as `Collective`; `bad_message` when workers call it with different types.
   template <Transferable T>
   [[nodiscard]] auto broadcast(T value, Rank root = Rank{0}) -> T {
-    return detail::broadcast_object(setup_.collective, std::move(value), root);
+    return detail::broadcast_object(*setup_.collective, std::move(value), root);
   }
 
   /// Every worker's value, in rank order: anything that `broadcast` takes.
@@ -127,7 +127,7 @@ class TrainContext {
   /// Errors: as `broadcast`.
   template <Transferable T>
   [[nodiscard]] auto all_gather(T const& value) -> std::vector<T> {
-    return detail::all_gather_objects(setup_.collective, value);
+    return detail::all_gather_objects(*setup_.collective, value);
   }
 
   /// Whether the training function should end soon, on its own terms: it may still use collectives, and report.

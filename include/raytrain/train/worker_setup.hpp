@@ -10,8 +10,8 @@
 
 #include <raytrain/checkpoint/checkpoint.hpp>
 #include <raytrain/checkpoint/directory_store.hpp>
+#include <raytrain/collective/collective.hpp>
 #include <raytrain/collective/collective_group.hpp>
-#include <raytrain/collective/worker_collective.hpp>
 #include <raytrain/config/checkpoint_config.hpp>
 #include <raytrain/config/data_config.hpp>
 #include <raytrain/core/clock.hpp>
@@ -41,7 +41,7 @@ struct WorkerSetup {
   WorkerLink& link;
   std::shared_ptr<RunShared const> run;
   std::shared_ptr<CollectiveGroup> group;
-  WorkerCollective collective;
+  std::unique_ptr<Collective> collective;  ///< Never null.
 };
 
 }  // namespace raytrain

@@ -10,7 +10,7 @@
 #include <raytrain/backend/lightgbm/detail/lightgbm_library.hpp>
 #include <raytrain/backend/lightgbm/detail/lightgbm_log.hpp>
 #include <raytrain/backend/lightgbm/lightgbm_call.hpp>
-#include <raytrain/collective/worker_collective.hpp>
+#include <raytrain/collective/collective.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/rank.hpp>
 
@@ -28,7 +28,7 @@ class LightGBMNetwork {
   /// `collective` outlives it.
   ///
   /// Errors: `invalid_call` when the thread has one already.
-  explicit LightGBMNetwork(WorkerCollective& collective) : exchange_{collective} {
+  explicit LightGBMNetwork(Collective& collective) : exchange_{collective} {
     if (current() != nullptr) {
       throw Error{Errc::invalid_call, "LightGBMNetwork", "this thread has a network already", "keep one at a time"};
     }

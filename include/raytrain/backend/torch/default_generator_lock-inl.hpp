@@ -3,17 +3,13 @@
 
 #include <torch/torch.h>
 
-#include <cstddef>
 #include <mutex>
-#include <utility>
+#include <ranges>
+#include <vector>
 
 #include <raytrain/backend/torch/default_generator_lock.hpp>
 #include <raytrain/backend/torch/generator_states.hpp>
-#include <raytrain/collective/buffer.hpp>
-#include <raytrain/collective/worker_collective.hpp>
-#include <raytrain/core/element_type.hpp>
 #include <raytrain/core/inline.hpp>
-#include <raytrain/core/rank.hpp>
 
 namespace raytrain::detail {
 
@@ -32,14 +28,22 @@ RAYTRAIN_TORCH_INLINE auto DefaultGeneratorLock::mutex() -> std::recursive_mutex
   return one_at_a_time;
 }
 
-RAYTRAIN_TORCH_INLINE void UnlockingCollective::barrier() {
-  Unlocked const unlocked{*lock_};
-  collective_->barrier();
-}
-
-RAYTRAIN_TORCH_INLINE void UnlockingCollective::run(Task const& task) {
-  Unlocked const unlocked{*lock_};
-  run_task(*collective_, task);
+RAYTRAIN_TORCH_INLINE auto UnlockingCollective::start(Task const& task) -> Pending {
+  if (held_.empty()) [[likely]]
+    return collective_->start(task);
+  struct Unlocked {
+    explicit Unlocked(std::vector<DefaultGeneratorLock*> const& held) : locks{held} {
+      for (auto* const lock : std::views::reverse(locks)) lock->unlock();
+    }
+    Unlocked(Unlocked const&) = delete;
+    auto operator=(Unlocked const&) -> Unlocked& = delete;
+    ~Unlocked() {
+      for (auto* const lock : locks) lock->relock();
+    }
+    std::vector<DefaultGeneratorLock*> const& locks;
+  } const unlocked{held_};
+  collective_->start(task).wait();
+  return {};
 }
 
 }  // namespace raytrain::detail

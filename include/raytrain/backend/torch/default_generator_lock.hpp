@@ -4,13 +4,13 @@
 #include <torch/torch.h>
 
 #include <cstddef>
+#include <memory>
 #include <mutex>
 #include <utility>
+#include <vector>
 
 #include <raytrain/backend/torch/generator_states.hpp>
-#include <raytrain/collective/buffer.hpp>
-#include <raytrain/collective/worker_collective.hpp>
-#include <raytrain/core/element_type.hpp>
+#include <raytrain/collective/collective.hpp>
 #include <raytrain/core/rank.hpp>
 
 namespace raytrain::detail {
@@ -31,53 +31,46 @@ class DefaultGeneratorLock {
   at::Tensor state_;
 };
 
-/// A worker's collective that unlocks the generator during each operation: the other workers of the process must lock
-/// it themselves before they can join the operation.
-class UnlockingCollective : public Operations<UnlockingCollective> {
+/// A worker's collective that unlocks the generator during each operation, as long as there is an `UnlockingScope`: the
+/// other workers of the process must lock it themselves before they can join the operation.
+class UnlockingCollective final : public Collective {
  public:
-  UnlockingCollective(WorkerCollective& collective, DefaultGeneratorLock& lock) noexcept
-      : collective_{&collective}, lock_{&lock} {}
+  /// `collective`: never null.
+  explicit UnlockingCollective(std::unique_ptr<Collective> collective) noexcept : collective_{std::move(collective)} {}
 
-  [[nodiscard]] auto rank() const noexcept -> Rank { return collective_->rank(); }
-  [[nodiscard]] auto size() const noexcept -> WorldSize { return collective_->size(); }
-  [[nodiscard]] auto stop_agreed() const noexcept -> bool { return collective_->stop_agreed(); }
-
-  void barrier();
-
-  template <Element T>
-  [[nodiscard]] auto allocate(std::size_t size) -> Buffer<T> {
-    return collective_->template allocate<T>(size);
+  [[nodiscard]] auto rank() const noexcept -> Rank override { return collective_->rank(); }
+  [[nodiscard]] auto size() const noexcept -> WorldSize override { return collective_->size(); }
+  [[nodiscard]] auto stop_agreed() const noexcept -> bool override { return collective_->stop_agreed(); }
+  [[nodiscard]] auto takes_device_arrays() const noexcept -> bool override {
+    return collective_->takes_device_arrays();
+  }
+  [[nodiscard]] auto allocate_zeros(std::size_t size_bytes) -> std::shared_ptr<void> override {
+    return collective_->allocate_zeros(size_bytes);
   }
 
+  [[nodiscard]] auto duplicate() -> std::unique_ptr<Collective> override { return collective_->duplicate(); }
+
+  [[nodiscard]] auto start(Task const& task) -> Pending override;
+
  private:
-  friend class Operations<UnlockingCollective>;
+  friend class UnlockingScope;
 
-  struct Unlocked {
-    explicit Unlocked(DefaultGeneratorLock& held) : lock{held} { lock.unlock(); }
-    Unlocked(Unlocked const&) = delete;
-    auto operator=(Unlocked const&) -> Unlocked& = delete;
-    ~Unlocked() { lock.relock(); }
-    DefaultGeneratorLock& lock;
-  };
-
-  void run(Task const& task);
-
-  WorkerCollective* collective_;
-  DefaultGeneratorLock* lock_;
+  std::unique_ptr<Collective> collective_;
+  std::vector<DefaultGeneratorLock*> held_;  ///< Those of the scopes that there are, the innermost one last.
 };
 
-/// Makes `collective` unlock the generator during its operations, until the scope ends.
+/// Makes `collective` unlock the generator during its operations, until the scope ends. Scopes may be nested.
 class UnlockingScope {
  public:
-  UnlockingScope(WorkerCollective& collective, DefaultGeneratorLock& lock)
-      : outer_{collective}, inner_{std::exchange(collective, WorkerCollective{UnlockingCollective{inner_, lock}})} {}
+  UnlockingScope(UnlockingCollective& collective, DefaultGeneratorLock& lock) : collective_{collective} {
+    collective_.held_.push_back(&lock);
+  }
   UnlockingScope(UnlockingScope const&) = delete;
   auto operator=(UnlockingScope const&) -> UnlockingScope& = delete;
-  ~UnlockingScope() { outer_ = std::move(inner_); }
+  ~UnlockingScope() { collective_.held_.pop_back(); }
 
  private:
-  WorkerCollective& outer_;
-  WorkerCollective inner_;
+  UnlockingCollective& collective_;
 };
 
 }  // namespace raytrain::detail

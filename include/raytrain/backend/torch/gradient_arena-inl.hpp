@@ -15,13 +15,13 @@
 #include <vector>
 
 #include <raytrain/backend/torch/gradient_arena.hpp>
-#include <raytrain/collective/worker_collective.hpp>
+#include <raytrain/collective/collective.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/inline.hpp>
 
 namespace raytrain::detail {
 
-RAYTRAIN_TORCH_INLINE GradientArena::GradientArena(torch::nn::Module const& module, WorkerCollective& collective,
+RAYTRAIN_TORCH_INLINE GradientArena::GradientArena(torch::nn::Module const& module, Collective& collective,
                                                    std::size_t numbers)
     : numbers_(numbers) {
   for (auto const& item : module.named_parameters()) {
@@ -63,7 +63,7 @@ RAYTRAIN_TORCH_INLINE auto GradientArena::make_slot(std::string const& name, at:
   return {name, parameter, {}, {}, {}};
 }
 
-RAYTRAIN_TORCH_INLINE void GradientArena::lay_out(at::ScalarType type, WorkerCollective& collective) {
+RAYTRAIN_TORCH_INLINE void GradientArena::lay_out(at::ScalarType type, Collective& collective) {
   auto const line = alignment_bytes / static_cast<std::int64_t>(c10::elementSize(type));
   auto const rounded = [&](std::int64_t count) { return (count + line - 1) / line * line; };
   std::int64_t values = 0;

@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include <raytrain/collective/worker_collective.hpp>
+#include <raytrain/collective/collective.hpp>
 #include <raytrain/core/error.hpp>
 
 namespace raytrain::detail {
@@ -33,7 +33,7 @@ namespace raytrain::detail {
 class GradientArena {
  public:
   /// Errors: `backend` for a parameter that is not on the CPU or neither float nor double, with its name.
-  GradientArena(torch::nn::Module const& module, WorkerCollective& collective, std::size_t numbers);
+  GradientArena(torch::nn::Module const& module, Collective& collective, std::size_t numbers);
 
   GradientArena(GradientArena const&) = delete;
   auto operator=(GradientArena const&) -> GradientArena& = delete;
@@ -116,7 +116,7 @@ class GradientArena {
 
   // Memory comes from the collective, with which ranks that are processes need not copy it for each other. It is
   // aligned as LibTorch's kernels like it.
-  void lay_out(at::ScalarType type, WorkerCollective& collective);
+  void lay_out(at::ScalarType type, Collective& collective);
 
   // It has the strides of its parameter, as autograd wants. It is no autograd view, since zero_grad() could not detach
   // one.

@@ -21,9 +21,9 @@
 #include <raytrain/backend/torch/gradient_averager.hpp>
 #include <raytrain/backend/torch/tensor_broadcast.hpp>
 #include <raytrain/backend/torch/torch_seed.hpp>
+#include <raytrain/collective/collective.hpp>
 #include <raytrain/collective/reduce_op.hpp>
 #include <raytrain/collective/tagged_collective.hpp>
-#include <raytrain/collective/worker_collective.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/inline.hpp>
 #include <raytrain/core/rank.hpp>
@@ -31,7 +31,7 @@
 
 namespace raytrain::detail {
 
-RAYTRAIN_TORCH_INLINE GradientAverager::GradientAverager(torch::nn::Module const& module, WorkerCollective& collective,
+RAYTRAIN_TORCH_INLINE GradientAverager::GradientAverager(torch::nn::Module const& module, Collective& collective,
                                                          std::uint16_t number,
                                                          std::shared_ptr<ShardPosition const> taken,
                                                          std::function<void(std::string)> warn)

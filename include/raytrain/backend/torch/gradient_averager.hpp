@@ -20,9 +20,9 @@
 #include <raytrain/backend/torch/gradient_arena.hpp>
 #include <raytrain/backend/torch/tensor_broadcast.hpp>
 #include <raytrain/backend/torch/torch_seed.hpp>
+#include <raytrain/collective/collective.hpp>
 #include <raytrain/collective/reduce_op.hpp>
 #include <raytrain/collective/tagged_collective.hpp>
-#include <raytrain/collective/worker_collective.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/rank.hpp>
 #include <raytrain/data/shard_position.hpp>
@@ -48,7 +48,7 @@ namespace raytrain::detail {
 class GradientAverager {
  public:
   /// `number`: the model's, from 1. `taken`: up to where this worker has taken its data.
-  GradientAverager(torch::nn::Module const& module, WorkerCollective& collective, std::uint16_t number,
+  GradientAverager(torch::nn::Module const& module, Collective& collective, std::uint16_t number,
                    std::shared_ptr<ShardPosition const> taken, std::function<void(std::string)> warn);
 
   GradientAverager(GradientAverager const&) = delete;

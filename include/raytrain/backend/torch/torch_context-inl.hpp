@@ -36,7 +36,13 @@
 namespace raytrain {
 
 RAYTRAIN_TORCH_INLINE TorchContext::TorchContext(WorkerSetup setup)
-    : TrainContext{std::move(setup)}, generator_{at::detail::createCPUGenerator(worker_seed())} {
+    : TorchContext{std::make_unique<detail::UnlockingCollective>(std::move(setup.collective)), std::move(setup)} {}
+
+RAYTRAIN_TORCH_INLINE TorchContext::TorchContext(std::unique_ptr<detail::UnlockingCollective> collective,
+                                                 WorkerSetup setup)
+    : TrainContext{{setup.link, std::move(setup.run), std::move(setup.group), std::move(collective)}},
+      unlocking_{static_cast<detail::UnlockingCollective*>(&TrainContext::collective())},
+      generator_{at::detail::createCPUGenerator(worker_seed())} {
   at::set_num_threads(cpus());
 }
 

@@ -60,7 +60,7 @@ class TorchContext : public TrainContext {
   [[nodiscard]] auto prepare_model(F make) {
     auto model = [&] {
       detail::DefaultGeneratorLock lock;
-      detail::UnlockingScope const unlocking{collective(), lock};
+      detail::UnlockingScope const unlocking{*unlocking_, lock};
       torch::manual_seed(models_ == 0 ? seed() : detail::stream_seed(seed(), models_));
       auto built = hold_module(make);
       torch::manual_seed(worker_seed());
@@ -143,6 +143,8 @@ class TorchContext : public TrainContext {
   [[nodiscard]] auto generator() noexcept -> at::Generator& { return generator_; }
 
  private:
+  TorchContext(std::unique_ptr<detail::UnlockingCollective> collective, WorkerSetup setup);
+
   [[nodiscard]] auto worker_seed() const noexcept -> std::uint64_t;
 
   [[nodiscard]] auto generators_path() const -> std::string;
@@ -155,6 +157,7 @@ class TorchContext : public TrainContext {
 
   static inline std::string const generators_name = "generators.pt";
 
+  detail::UnlockingCollective* unlocking_;  ///< What `collective()` is.
   at::Generator generator_;
   std::shared_ptr<ShardPosition> taken_ = std::make_shared<ShardPosition>();  ///< What was taken of split datasets.
   std::vector<std::unique_ptr<detail::GradientAverager>> averagers_;

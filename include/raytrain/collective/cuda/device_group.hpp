@@ -38,20 +38,15 @@ class DeviceGroup : public CollectiveGroup {
   [[nodiscard]] auto size() const noexcept -> WorldSize override { return size_; }
   [[nodiscard]] auto device() const noexcept -> int { return device_; }
 
-  /// As `LocalGroup::request_stop`.
-  void request_stop() noexcept override { local_->request_stop(); }
+ private:
+  friend class DeviceCollective;
 
-  /// As `LocalGroup::abort`.
-  void abort() noexcept override {
+  void do_request_stop() noexcept override { local_->request_stop(); }
+  void do_abort() noexcept override {
     aborted_.store(true);
     local_->abort();
   }
-
-  /// As `LocalGroup::leave`.
-  void leave(Rank rank) noexcept override { local_->leave(rank); }
-
- private:
-  friend class DeviceCollective;
+  void do_leave(Rank rank) noexcept override { local_->leave(rank); }
 
   /// Waits until every rank's part in the operation with this number, counted from 1, is over: until then others work
   /// on this rank's memory. Cannot be interrupted: all ranks have agreed on the call, so it lasts as long as the device

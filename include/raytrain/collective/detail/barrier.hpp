@@ -61,6 +61,7 @@ class BarrierState {
   static auto construct(void* memory, WorldSize members, bool spins, bool can_be_killed) -> BarrierState&;
 
   [[nodiscard]] auto members() const noexcept -> WorldSize { return {members_}; }
+  [[nodiscard]] auto spins() const noexcept -> bool { return spins_; }
 
   void abort() noexcept { close(aborted); }
   void break_up() noexcept { close(broken); }
@@ -156,6 +157,7 @@ class Barrier {
   [[nodiscard]] auto stop_agreed() const noexcept -> bool;
 
   [[nodiscard]] auto name_of(Rank member) const noexcept -> Rank;
+  [[nodiscard]] auto names() const noexcept -> std::vector<std::uint32_t> const& { return names_; }
 
   /// Names of those who have not entered the last barrier that this member entered.
   [[nodiscard]] auto missing() const -> std::vector<std::uint32_t>;

@@ -33,6 +33,7 @@ RAYTRAIN_INLINE auto operation_text(Call const& call) -> std::string {
     case Operation::gather: return "gather(" + array + ", " + root + ")";
     case Operation::scatter: return "scatter(" + array + ", " + root + ")";
     case Operation::all_gatherv: return "all_gatherv(" + array + ")";
+    case Operation::duplicate: return "duplicate()";
   }
   return "unknown";
 }

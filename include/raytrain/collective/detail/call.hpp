@@ -22,6 +22,7 @@ enum class Operation : std::uint8_t {
   gather,
   scatter,
   all_gatherv,
+  duplicate,
 };
 
 /// The identity of a call that a library makes, not the caller's code: ranks compare it, so that those which are out of

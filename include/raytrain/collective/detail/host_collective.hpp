@@ -8,15 +8,18 @@
 #include <utility>
 #include <vector>
 
-#include <raytrain/collective/buffer.hpp>
+#include <raytrain/collective/collective.hpp>
+#include <raytrain/collective/detail/call.hpp>
 #include <raytrain/collective/detail/group_checks.hpp>
 #include <raytrain/collective/detail/host_operations.hpp>
-#include <raytrain/collective/detail/operations.hpp>
-#include <raytrain/collective/detail/pages.hpp>
-#include <raytrain/core/element_type.hpp>
+#include <raytrain/collective/detail/task.hpp>
 #include <raytrain/core/rank.hpp>
 
-namespace raytrain::detail {
+namespace raytrain {
+
+class DeviceCollective;
+
+namespace detail {
 
 /// One rank's place in a group of ranks that share memory.
 ///
@@ -31,7 +34,7 @@ namespace raytrain::detail {
 ///       no bytes. An array that only its owner sees takes as many again on the way to the others, and back.
 /// Threads: one at a time, the worker's.
 template <class Group>
-class HostCollective : public Operations<HostCollective<Group>> {
+class HostCollective final : public Collective {
  public:
   /// `names`: as which ranks errors and warnings name the group's, if they are only some of a world's. Of a rank there
   /// may be one collective at a time.
@@ -42,39 +45,41 @@ class HostCollective : public Operations<HostCollective<Group>> {
         host_{*group_->barrier_, rank, group_->limits_, group_->memory(), std::move(names)} {}
   HostCollective(HostCollective&&) noexcept = default;
   auto operator=(HostCollective&&) noexcept -> HostCollective& = default;
-  ~HostCollective() = default;
+  ~HostCollective() override = default;
 
-  [[nodiscard]] auto rank() const noexcept -> Rank { return host_.rank(); }
-  [[nodiscard]] auto size() const noexcept -> WorldSize { return host_.size(); }
+  [[nodiscard]] auto rank() const noexcept -> Rank override { return host_.rank(); }
+  [[nodiscard]] auto size() const noexcept -> WorldSize override { return host_.size(); }
 
   /// Whether the group's `request_stop` was called, as of this rank's last operation; in a world of one, as of now.
-  [[nodiscard]] auto stop_agreed() const noexcept -> bool { return host_.stop_agreed(); }
+  [[nodiscard]] auto stop_agreed() const noexcept -> bool override { return host_.stop_agreed(); }
 
-  /// Returns when all ranks have called it.
-  void barrier() { host_.barrier(); }
+  [[nodiscard]] auto start(Task const& task) -> Pending override {
+    host_.run(task);
+    return {};
+  }
 
-  /// An array of `size` zeros of this rank's that all ranks see, with which operations are fastest. Each rank allocates
-  /// as it likes, without the others.
-  ///
-  /// Errors: `std::bad_alloc`.
-  template <Element T>
-  [[nodiscard]] auto allocate(std::size_t size) -> Buffer<T> {
-    return {group_->allocate(array_bytes<T>(size)), size};
+  [[nodiscard]] auto duplicate() -> std::unique_ptr<Collective> override {
+    start({{Operation::duplicate}}).wait();
+    return std::make_unique<HostCollective>(group_->duplicate(*this), rank(), host_.names());
+  }
+
+  /// In memory that all ranks see.
+  [[nodiscard]] auto allocate_zeros(std::size_t size_bytes) -> std::shared_ptr<void> override {
+    return group_->allocate(size_bytes);
   }
 
  private:
-  friend class Operations<HostCollective>;
+  friend class raytrain::DeviceCollective;
 
+  /// `HostOperations::announce`
   template <class Notice>
-  friend void announce(HostCollective& collective, Call const& call, std::span<std::size_t const> counts,
-                       Notice const& mine, std::span<Notice> all) {
-    collective.host_.announce(call, counts, mine, all);
+  void announce(Call const& call, std::span<std::size_t const> counts, Notice const& mine, std::span<Notice> all) {
+    host_.announce(call, counts, mine, all);
   }
-
-  void run(Task const& task) { host_.run(task); }
 
   std::shared_ptr<Group> group_;
   HostOperations<typename Group::Memory> host_;
 };
 
-}  // namespace raytrain::detail
+}  // namespace detail
+}  // namespace raytrain

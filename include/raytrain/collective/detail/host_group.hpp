@@ -11,33 +11,19 @@
 
 namespace raytrain::detail {
 
-/// What the groups of ranks that share memory have in common: what the ranks are told from outside.
+/// What the groups of ranks that share memory have in common. After `abort` what all ranks are at work on ends first if
+/// they are threads; of processes one may be gone, so that arrays in shared memory may be half done, and written to
+/// until each rank has thrown.
 ///
 /// Threads: every function from any thread; where ranks are processes, of any of them.
 class HostGroup : public CollectiveGroup {
  public:
   static constexpr std::uint32_t max_size = BarrierState::max_members;
 
-  HostGroup(HostGroup const&) = delete;
-  auto operator=(HostGroup const&) -> HostGroup& = delete;
-
   [[nodiscard]] auto size() const noexcept -> WorldSize override { return barrier_->members(); }
-
-  /// Makes the collectives' `stop_agreed` true on every rank, from the same operation on: one in which not all ranks
-  /// have arrived yet.
-  void request_stop() noexcept override { barrier_->request_stop(); }
-
-  /// Makes ranks that wait for others, and all later calls, throw `Stopped`. What all ranks are at work on ends first
-  /// if they are threads; of processes one may be gone, so that arrays in shared memory may be half done, and written
-  /// to until each rank has thrown.
-  void abort() noexcept override { barrier_->abort(); }
 
   /// Whether something has closed the group's barrier: an abort, an error, a worker's end.
   [[nodiscard]] auto is_closed() const noexcept -> bool { return barrier_->is_closed(); }
-
-  /// A worker's function has ended: ranks that wait for it, and all later calls, throw `Error{Errc::rank_mismatch}`.
-  /// After `abort` they throw `Stopped`; so a worker that fails aborts before it leaves.
-  void leave(Rank rank) noexcept override { barrier_->end(rank); }
 
  protected:
   HostGroup(char const* name, WaitLimits limits) : limits_{std::move(limits)} { limits_.validate(name); }
@@ -45,6 +31,11 @@ class HostGroup : public CollectiveGroup {
 
   WaitLimits limits_;
   BarrierState* barrier_ = nullptr;
+
+ private:
+  void do_request_stop() noexcept override { barrier_->request_stop(); }
+  void do_abort() noexcept override { barrier_->abort(); }
+  void do_leave(Rank rank) noexcept override { barrier_->end(rank); }
 };
 
 }  // namespace raytrain::detail

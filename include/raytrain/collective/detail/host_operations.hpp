@@ -15,8 +15,8 @@
 #include <raytrain/collective/detail/barrier.hpp>
 #include <raytrain/collective/detail/call.hpp>
 #include <raytrain/collective/detail/call_errors.hpp>
-#include <raytrain/collective/detail/operations.hpp>
 #include <raytrain/collective/detail/reduce.hpp>
+#include <raytrain/collective/detail/task.hpp>
 #include <raytrain/collective/wait_limits.hpp>
 #include <raytrain/core/element_type.hpp>
 #include <raytrain/core/error.hpp>
@@ -51,11 +51,7 @@ class HostOperations {
   [[nodiscard]] auto rank() const noexcept -> Rank { return barrier_.member(); }
   [[nodiscard]] auto size() const noexcept -> WorldSize { return barrier_.state().members(); }
   [[nodiscard]] auto stop_agreed() const noexcept -> bool { return barrier_.stop_agreed(); }
-
-  void barrier() {
-    enter({});
-    check_agreement({});
-  }
+  [[nodiscard]] auto names() const noexcept -> std::vector<std::uint32_t> const& { return barrier_.names(); }
 
   /// Shows all ranks what each has to say about `call`, which they then perform by other means.
   ///
@@ -76,7 +72,8 @@ class HostOperations {
       return copy(task.to.data(), task.from.data(), task.to.size());
     }
     switch (task.call.operation) {
-      case Operation::barrier: return barrier();
+      case Operation::barrier:
+      case Operation::duplicate: enter(task.call); return check_agreement({});
       case Operation::all_reduce:
       case Operation::reduce: return reduce(task);
       case Operation::reduce_scatter: return reduce_scatter(task);

@@ -60,6 +60,8 @@ class MpiEndpoint {
   [[nodiscard]] auto size() const noexcept -> WorldSize { return communicator_.size(); }
   [[nodiscard]] auto handle() const noexcept -> MPI_Comm { return communicator_.handle(); }
   [[nodiscard]] auto duplicate() const noexcept -> MPI_Comm { return duplicate_.handle(); }
+  [[nodiscard]] auto options() const noexcept -> MpiOptions const& { return options_; }
+  [[nodiscard]] auto pretence() const noexcept -> MpiPretence const& { return pretence_; }
   [[nodiscard]] auto largest_count() const noexcept -> std::size_t { return pretence_.largest_count; }
   [[nodiscard]] auto combines_in_rank_order() const noexcept -> bool {
     return options_.reduction == Reduction::rank_order ||
@@ -246,7 +248,8 @@ class MpiEndpoint {
     if (options_.check_calls) return compare_calls(counts);
     ++operations_;
     bytes_ += call.count * size_bytes(call.element);
-    if (call.operation == Operation::barrier || operations_ >= agreement_interval_ || bytes_ >= large_bytes) {
+    if (call.operation == Operation::barrier || call.operation == Operation::duplicate ||
+        operations_ >= agreement_interval_ || bytes_ >= large_bytes) {
       agree();
     }
   }

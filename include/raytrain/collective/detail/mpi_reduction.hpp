@@ -10,8 +10,8 @@
 #include <raytrain/collective/detail/mpi_endpoint.hpp>
 #include <raytrain/collective/detail/mpi_library.hpp>
 #include <raytrain/collective/detail/mpi_transfer.hpp>
-#include <raytrain/collective/detail/operations.hpp>
 #include <raytrain/collective/detail/reduce.hpp>
+#include <raytrain/collective/detail/task.hpp>
 #include <raytrain/collective/reduce_op.hpp>
 #include <raytrain/core/element_type.hpp>
 

@@ -12,7 +12,7 @@
 #include <raytrain/collective/detail/mpi_block_type.hpp>
 #include <raytrain/collective/detail/mpi_endpoint.hpp>
 #include <raytrain/collective/detail/mpi_library.hpp>
-#include <raytrain/collective/detail/operations.hpp>
+#include <raytrain/collective/detail/task.hpp>
 #include <raytrain/core/element_type.hpp>
 
 namespace raytrain::detail {

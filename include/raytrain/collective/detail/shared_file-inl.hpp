@@ -62,7 +62,7 @@ RAYTRAIN_INLINE auto SharedFile::allocate(std::shared_ptr<SharedFile> const& fil
                                           std::size_t bytes) -> std::shared_ptr<void> {
   if (bytes == 0) return nullptr;
   if (bytes > file->capacity_) throw std::bad_alloc{};
-  auto const rounded = (bytes + page_bytes - 1) / page_bytes * page_bytes;
+  auto const rounded = in_pages(bytes);
   auto const begin = file->take(rounded, end);
   auto const give_back = [file, begin, rounded, owner = ::getpid()](void*) {
     if (owner == ::getpid()) file->give_back(begin, rounded);

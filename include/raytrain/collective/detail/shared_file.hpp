@@ -51,8 +51,19 @@ class SharedFile {
   [[nodiscard]] static auto allocate(std::shared_ptr<SharedFile> const& file, std::atomic<std::uint64_t>& end,
                                      std::size_t bytes) -> std::shared_ptr<void>;
 
+  /// Zeros as `allocate` gives them, for as long as there is the file; where they begin.
+  ///
+  /// Errors: `std::bad_alloc`.
+  [[nodiscard]] auto reserve(std::atomic<std::uint64_t>& end, std::size_t bytes) -> std::size_t {
+    return take(in_pages(bytes), end);
+  }
+
  private:
   static constexpr std::size_t page_bytes = 4096;
+
+  static constexpr auto in_pages(std::size_t bytes) noexcept -> std::size_t {
+    return (bytes + page_bytes - 1) / page_bytes * page_bytes;
+  }
 
   [[noreturn]] static void fail(std::string attempted);
 

@@ -27,6 +27,11 @@ struct NcclOptions {
 /// What the `NcclCollective`s of one world that live in this process share: one of them as a rule, and all of them
 /// where the ranks are threads. Through it the launcher stops them.
 ///
+/// `request_stop` reaches the ranks of the whole world; `abort` and `leave` those of this process. Ranks that wait
+/// abort their communicators within some milliseconds of an `abort`; an operation that is stopped so may have ended on
+/// another rank. Ranks of other processes wait until theirs are aborted, NCCL reports the loss, or
+/// `WaitLimits::timeout` is over.
+///
 /// Threads: every function from any thread.
 class NcclGroup : public CollectiveGroup {
  public:
@@ -47,26 +52,18 @@ class NcclGroup : public CollectiveGroup {
     return {static_cast<std::uint32_t>(members_.size())};
   }
 
-  /// Makes `NcclCollective::stop_agreed` true on every rank of the world, from the same operation on.
-  void request_stop() noexcept override { stop_requested_.store(true); }
+ private:
+  friend class NcclCollective;
+  static constexpr std::uint32_t nobody = ~0U;
 
-  /// Makes ranks of this process that wait, and all their later calls, throw `Stopped`; they abort their communicators
-  /// within some milliseconds. An operation that is stopped so may have ended on another rank. Ranks of other processes
-  /// wait until theirs are aborted, NCCL reports the loss, or `WaitLimits::timeout` is over.
-  void abort() noexcept override { aborted_.store(true); }
-
-  /// A worker's function has ended: ranks of this process that wait for it, and all their later calls, throw
-  /// `Error{Errc::rank_mismatch}`. Those of other processes cannot know. A worker that fails aborts before it leaves.
-  void leave(Rank rank) noexcept override {
+  void do_request_stop() noexcept override { stop_requested_.store(true); }
+  void do_abort() noexcept override { aborted_.store(true); }
+  void do_leave(Rank rank) noexcept override {
     if (rank.value >= members_.size()) return;
     members_[rank.value].ended.store(true);
     auto expected = nobody;
     first_ended_.compare_exchange_strong(expected, rank.value);
   }
-
- private:
-  friend class NcclCollective;
-  static constexpr std::uint32_t nobody = ~0U;
 
   struct Member {
     std::atomic<bool> here{false};  ///< It is one of this process.

@@ -12,8 +12,8 @@
 
 #include <raytrain/backend/lightgbm/detail/lightgbm_library.hpp>
 #include <raytrain/collective/buffer.hpp>
+#include <raytrain/collective/collective.hpp>
 #include <raytrain/collective/reduce_op.hpp>
-#include <raytrain/collective/worker_collective.hpp>
 #include <raytrain/core/rank.hpp>
 
 namespace raytrain::detail {
@@ -32,7 +32,7 @@ class LightGBMExchange {
   };
 
   /// `collective` outlives it.
-  explicit LightGBMExchange(WorkerCollective& collective) : collective_{collective} {}
+  explicit LightGBMExchange(Collective& collective) : collective_{collective} {}
 
   /// Blocks lie one behind the other. `mine` may lie anywhere in `output`.
   void all_gather(std::span<Byte const> mine, std::span<std::int32_t const> lengths, Byte* output) {
@@ -102,7 +102,7 @@ class LightGBMExchange {
     }
   }
 
-  WorkerCollective& collective_;
+  Collective& collective_;
   Buffer<Byte> parts_;
   std::vector<Byte> scratch_;
 };

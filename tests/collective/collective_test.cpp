@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <raytrain/collective/worker_collective.hpp>
+#include <raytrain/collective/collective.hpp>
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
+#include <future>
 #include <memory>
 #include <span>
+#include <string>
 #include <thread>
 #include <type_traits>
 #include <utility>
@@ -17,6 +20,8 @@
 #include <raytrain/collective/shared_memory.hpp>
 #include <raytrain/collective/tagged_collective.hpp>
 
+#include "conformance.hpp"
+#include "local_world.hpp"
 #include "refusals.hpp"
 
 namespace {
@@ -25,19 +30,18 @@ using namespace raytrain;
 
 constexpr std::uint32_t ranks = 3;
 
-// Runs `work` as each rank of a group, with collectives of the kind that `wrap` makes of it.
+// Runs `work` as each rank of a group, with the collective that `wrap` makes of it.
 template <class Group, class Wrap, class Work>
 void on_all_ranks(std::shared_ptr<Group> const& group, Wrap const& wrap, Work const& work) {
   std::vector<std::jthread> threads;
   for (std::uint32_t rank = 0; rank < ranks; ++rank) {
     threads.emplace_back([&, rank] {
-      WorkerCollective collective{wrap(group, Rank{rank})};
+      auto collective = wrap(group, Rank{rank});
       work(collective);
     });
   }
 }
 
-// A model that only a virtual call reaches.
 auto shared(std::shared_ptr<SharedMemoryGroup> group, Rank rank) -> SharedMemoryCollective {
   return SharedMemoryCollective{std::move(group), rank};
 }
@@ -57,7 +61,7 @@ auto number(T value) -> double {
 }
 
 template <Element T>
-void check_operations(WorkerCollective& collective) {
+void check_operations(Collective& collective) {
   auto const me = collective.rank().value;
   auto const buffer = collective.allocate<T>(ranks);
   for (std::uint32_t i = 0; i < ranks; ++i) buffer[i] = value<T>(i + me);
@@ -80,12 +84,88 @@ void check_operations(WorkerCollective& collective) {
   collective.barrier();
 }
 
+/// A model of the user's own, which performs what is started on a thread of its own.
+class Deferred final : public Collective {
+ public:
+  explicit Deferred(Collective& inside) : inside_{inside} {}
+
+  [[nodiscard]] auto rank() const noexcept -> Rank override { return inside_.rank(); }
+  [[nodiscard]] auto size() const noexcept -> WorldSize override { return inside_.size(); }
+  [[nodiscard]] auto stop_agreed() const noexcept -> bool override { return inside_.stop_agreed(); }
+
+  [[nodiscard]] auto start(Task const& task) -> Pending override {
+    return Pending{
+        std::make_unique<Work>(std::async(std::launch::async, [this, task] { inside_.start(task).wait(); }))};
+  }
+
+ private:
+  struct Work final : Pending::Work {
+    explicit Work(std::future<void> begun) : result{std::move(begun)} {}
+    void wait() override { result.get(); }
+    std::future<void> result;
+  };
+
+  Collective& inside_;
+};
+
+struct DeferredWorld : LocalWorld {
+  static auto crowd() -> std::uint32_t { return 8; }
+  template <class Work>
+  static void run(WorldSize size, Work const& work) {
+    LocalWorld::run(size, [&](Collective& inside) {
+      Deferred collective{inside};
+      work(collective);
+    });
+  }
+};
+
 }  // namespace
 
-TEST_CASE_TEMPLATE("a worker's collective does for every type what its model does", T, float, double, std::int8_t,
+TEST_CASE_TEMPLATE_INVOKE(collective_conformance, DeferredWorld);
+TEST_CASE_TEMPLATE_INVOKE(collective_mismatches, DeferredWorld);
+TEST_CASE_TEMPLATE_INVOKE(collective_invalid_calls, DeferredWorld);
+
+TEST_CASE("a rank does something else while an operation that it has started goes on") {
+  LocalWorld::run({2}, [](Collective& inside) {
+    Deferred collective{inside};
+    std::array<float, 1> values{static_cast<float>(collective.rank().value)};
+    auto pending = collective.start(
+        {{Collective::Operation::broadcast, ElementType::float32, {}, Rank{1}, 1},
+         collective.rank() == Rank{1} ? std::as_bytes(std::span{values}) : std::span<std::byte const>{},
+         std::as_writable_bytes(std::span{values})});
+    std::vector<float> meanwhile{1};
+    pending.wait();
+    CHECK(values[0] == 1);
+    collective.all_reduce(meanwhile, ReduceOp::sum);
+    CHECK(meanwhile[0] == 2);
+  });
+}
+
+TEST_CASE("what was started and never waited for has ended when its arrays may go, and its error comes again") {
+  auto const group = std::make_shared<LocalGroup>(WorldSize{2});
+  auto const told = LocalWorld::outcomes(group, [](Collective& inside) {
+    Deferred collective{inside};
+    {
+      std::vector<float> values(inside.rank().value + 1);
+      auto const pending =
+          collective.start({{Collective::Operation::broadcast, ElementType::float32, {}, Rank{0}, values.size()},
+                            std::as_bytes(std::span{values}),
+                            std::as_writable_bytes(std::span{values})});
+    }
+    collective.barrier();
+  });
+  for (auto const& thrown : told) {
+    REQUIRE(thrown);
+    CHECK(conformance::refusal([&] { std::rethrow_exception(thrown); })
+              .find("the group is unusable since rank 0 calls broadcast(1 x float32, root 0), but rank 1 calls "
+                    "broadcast(2 x float32, root 0)") != std::string::npos);
+  }
+}
+
+TEST_CASE_TEMPLATE("a collective is used without knowing its model, for every type", T, float, double, std::int8_t,
                    std::int16_t, std::int32_t, std::int64_t, std::uint8_t, std::uint16_t, std::uint32_t, std::uint64_t,
                    Float16, BFloat16) {
-  on_all_ranks(SharedMemoryGroup::create(WorldSize{ranks}), shared, [](WorkerCollective& collective) {
+  on_all_ranks(SharedMemoryGroup::create(WorldSize{ranks}), shared, [](Collective& collective) {
     CHECK(collective.size() == WorldSize{ranks});
     check_operations<T>(collective);
   });
@@ -97,7 +177,7 @@ TEST_CASE("arrays that know their size are as good as spans of them, in every op
       [](auto group, Rank rank) {
         return LocalCollective{group, rank};
       },
-      [](WorkerCollective& collective) {
+      [](Collective& collective) {
         auto const me = static_cast<float>(collective.rank().value);
         Rank const root{1};
         bool const is_root = collective.rank() == root;
@@ -130,9 +210,9 @@ TEST_CASE("arrays that know their size are as good as spans of them, in every op
       });
 }
 
-TEST_CASE("a worker's collective stops when its model does") {
+TEST_CASE("a collective stops when its group does") {
   auto const check = [](auto const& group, auto const& wrap) {
-    on_all_ranks(group, wrap, [&](WorkerCollective& collective) {
+    on_all_ranks(group, wrap, [&](Collective& collective) {
       CHECK_FALSE(collective.stop_agreed());
       if (collective.rank() == Rank{0}) group->request_stop();
       while (!collective.stop_agreed()) collective.barrier();
@@ -147,7 +227,7 @@ TEST_CASE("a worker's collective stops when its model does") {
 }
 
 TEST_CASE("operations of one size with different tags are refused, and the error names both") {
-  auto const tagged_calls = [](WorkerCollective& collective) {
+  auto const tagged_calls = [](Collective& collective) {
     TaggedCollective tagged{collective, {.model = 1}};
     auto const buffer = collective.allocate<float>(1000);
     tagged.broadcast(buffer.span(), Rank{0});
@@ -169,4 +249,13 @@ TEST_CASE("operations of one size with different tags are refused, and the error
       },
       tagged_calls);
   on_all_ranks(SharedMemoryGroup::create(WorldSize{ranks}), shared, tagged_calls);
+}
+
+TEST_CASE("a model without duplicates refuses to make one, and the error names those that have them") {
+  LocalWorld::run({1}, [](Collective& inside) {
+    Deferred collective{inside};
+    CHECK(conformance::refusal([&] { (void)collective.duplicate(); }) ==
+          "invalid_call: Collective::duplicate: this model of a collective has no duplicates; use one that has them: "
+          "LocalCollective, SharedMemoryCollective or MpiCollective");
+  });
 }

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include <raytrain/collective/collective_group.hpp>
+#include <raytrain/core/inline.hpp>
+#include <raytrain/core/rank.hpp>
+
+namespace raytrain {
+
+RAYTRAIN_INLINE void CollectiveGroup::request_stop() noexcept {
+  do_request_stop();
+  std::scoped_lock const lock{mutex_};
+  stop_requested_ = true;
+  tell_duplicates([](CollectiveGroup& duplicate) { duplicate.request_stop(); });
+}
+
+RAYTRAIN_INLINE void CollectiveGroup::abort() noexcept {
+  do_abort();
+  std::scoped_lock const lock{mutex_};
+  aborted_ = true;
+  tell_duplicates([](CollectiveGroup& duplicate) { duplicate.abort(); });
+}
+
+RAYTRAIN_INLINE void CollectiveGroup::leave(Rank rank) noexcept {
+  do_leave(rank);
+  std::scoped_lock const lock{mutex_};
+  if (!first_left_) first_left_ = rank;
+  tell_duplicates([rank](CollectiveGroup& duplicate) { duplicate.leave(rank); });
+}
+
+RAYTRAIN_INLINE void CollectiveGroup::adopt(std::shared_ptr<CollectiveGroup> const& duplicate) {
+  std::scoped_lock const lock{mutex_};
+  std::erase_if(duplicates_, [](auto const& each) { return each.expired(); });
+  duplicates_.emplace_back(duplicate);
+  if (stop_requested_) duplicate->request_stop();
+  if (aborted_) duplicate->abort();
+  if (first_left_) duplicate->leave(*first_left_);
+}
+
+template <class Tell>
+void CollectiveGroup::tell_duplicates(Tell const& tell) noexcept {
+  for (auto const& each : duplicates_) {
+    if (auto const duplicate = each.lock()) tell(*duplicate);
+  }
+}
+
+}  // namespace raytrain
