@@ -3,6 +3,7 @@
 #include <raytrain/backend/xgboost/detail/rabit_links.hpp>
 #include <raytrain/backend/xgboost/detail/rabit_tracker.hpp>
 #include <raytrain/backend/xgboost/detail/rabit_wire.hpp>
+#include <raytrain/testing/random_seed.hpp>
 
 #include <chrono>
 #include <cstdint>
@@ -15,7 +16,6 @@
 
 #include <doctest/doctest.h>
 
-#include "../support/random_seed.hpp"
 #include "../support/thrown_error.hpp"
 #include "tracker_ends.hpp"
 

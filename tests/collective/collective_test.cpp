@@ -19,10 +19,10 @@
 #include <raytrain/collective/local.hpp>
 #include <raytrain/collective/shared_memory.hpp>
 #include <raytrain/collective/tagged_collective.hpp>
+#include <raytrain/testing/collective_conformance.hpp>
+#include <raytrain/testing/collective_refusals.hpp>
 
-#include "conformance.hpp"
 #include "local_world.hpp"
-#include "refusals.hpp"
 
 namespace {
 
@@ -156,7 +156,7 @@ TEST_CASE("what was started and never waited for has ended when its arrays may g
   });
   for (auto const& thrown : told) {
     REQUIRE(thrown);
-    CHECK(conformance::refusal([&] { std::rethrow_exception(thrown); })
+    CHECK(raytrain::testing::refusal([&] { std::rethrow_exception(thrown); })
               .find("the group is unusable since rank 0 calls broadcast(1 x float32, root 0), but rank 1 calls "
                     "broadcast(2 x float32, root 0)") != std::string::npos);
   }
@@ -236,7 +236,7 @@ TEST_CASE("operations of one size with different tags are refused, and the error
                     .backward = 7,
                     .samples = 640};
     CHECK(
-        conformance::refusal([&] { tagged.all_reduce(buffer.span(), ReduceOp::average); }) ==
+        raytrain::testing::refusal([&] { tagged.all_reduce(buffer.span(), ReduceOp::average); }) ==
         "rank_mismatch: collective call: rank 0 calls all_reduce(1000 x float32, average) for backward 7 of model 1 "
         "(after 640 samples of epoch 3), but rank 2 calls all_reduce(1000 x float32, average) for backward 7 of model "
         "2 (after 640 samples of epoch 3); make every rank run the same backwards in the same order, on as many "
@@ -254,7 +254,7 @@ TEST_CASE("operations of one size with different tags are refused, and the error
 TEST_CASE("a model without duplicates refuses to make one, and the error names those that have them") {
   LocalWorld::run({1}, [](Collective& inside) {
     Deferred collective{inside};
-    CHECK(conformance::refusal([&] { (void)collective.duplicate(); }) ==
+    CHECK(raytrain::testing::refusal([&] { (void)collective.duplicate(); }) ==
           "invalid_call: Collective::duplicate: this model of a collective has no duplicates; use one that has them: "
           "LocalCollective, SharedMemoryCollective or MpiCollective");
   });

@@ -14,13 +14,12 @@
 #include <raytrain/collective/local_group.hpp>
 #include <raytrain/collective/reduce_op.hpp>
 #include <raytrain/core/rank.hpp>
+#include <raytrain/testing/collective_refusals.hpp>
 
-#include "refusals.hpp"
-
-using conformance::refusal;
 using raytrain::LocalCollective;
 using raytrain::Rank;
 using raytrain::ReduceOp;
+using raytrain::testing::refusal;
 
 TEST_CASE("a collective of the host refuses an array in a GPU's memory, and takes what both can use") {
   auto const group = std::make_shared<raytrain::LocalGroup>(raytrain::WorldSize{1});

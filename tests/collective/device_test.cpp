@@ -15,17 +15,17 @@
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/rank.hpp>
 #include <raytrain/core/stopped.hpp>
+#include <raytrain/testing/collective_refusals.hpp>
 
 #include "fake_gpu.hpp"
 #include "gpu_world.hpp"
-#include "refusals.hpp"
 
-using conformance::refusal;
 using raytrain::DeviceCollective;
 using raytrain::DeviceGroup;
 using raytrain::Rank;
 using raytrain::ReduceOp;
 using raytrain::WorldSize;
+using raytrain::testing::refusal;
 
 namespace {
 

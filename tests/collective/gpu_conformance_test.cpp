@@ -3,10 +3,10 @@
 #include <doctest/doctest.h>
 
 #include <raytrain/collective/nccl.hpp>
+#include <raytrain/testing/collective_conformance.hpp>
+#include <raytrain/testing/collective_refusals.hpp>
 
-#include "conformance.hpp"
 #include "gpu_world.hpp"
-#include "refusals.hpp"
 
 using InOrder = NcclWorld<raytrain::Reduction::rank_order>;
 using Automatic = NcclWorld<raytrain::Reduction::automatic>;

@@ -15,17 +15,17 @@
 #include <raytrain/collective/nccl.hpp>
 #include <raytrain/core/rank.hpp>
 #include <raytrain/core/stopped.hpp>
+#include <raytrain/testing/collective_conformance.hpp>
+#include <raytrain/testing/collective_refusals.hpp>
 
-#include "conformance.hpp"
 #include "gpu_world.hpp"
-#include "refusals.hpp"
 
-using conformance::refusal;
 using raytrain::NcclCollective;
 using raytrain::NcclGroup;
 using raytrain::NcclId;
 using raytrain::Rank;
 using raytrain::ReduceOp;
+using raytrain::testing::refusal;
 
 TEST_CASE_TEMPLATE_INVOKE(collective_conformance, DeviceWorld);
 TEST_CASE_TEMPLATE_INVOKE(collective_mismatches, DeviceWorld);

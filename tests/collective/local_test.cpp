@@ -24,20 +24,20 @@
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/rank.hpp>
 #include <raytrain/core/stopped.hpp>
+#include <raytrain/testing/collective_conformance.hpp>
+#include <raytrain/testing/collective_duplicates.hpp>
+#include <raytrain/testing/collective_refusals.hpp>
+#include <raytrain/testing/random_seed.hpp>
 
-#include "../support/random_seed.hpp"
-#include "conformance.hpp"
-#include "duplicates.hpp"
 #include "local_world.hpp"
-#include "refusals.hpp"
 
-using conformance::refusal;
 using raytrain::LocalCollective;
 using raytrain::LocalGroup;
 using raytrain::Rank;
 using raytrain::ReduceOp;
 using raytrain::WorldSize;
 using raytrain::testing::random_seed;
+using raytrain::testing::refusal;
 
 TEST_CASE_TEMPLATE_INVOKE(collective_conformance, LocalWorld);
 TEST_CASE_TEMPLATE_INVOKE(collective_mismatches, LocalWorld);
@@ -96,7 +96,7 @@ TEST_CASE("ranks that expect different counts of the last of 600 ranks are told 
         LocalCollective collective{group, Rank{rank}};
         std::vector<std::size_t> counts(crowd);
         counts[crowd - 1] = rank < 300 ? 1 : 2;
-        told[rank] = refusal([&] { conformance::all_gatherv(counts)(collective); });
+        told[rank] = refusal([&] { raytrain::testing::all_gatherv(counts)(collective); });
       });
     }
   }
@@ -315,7 +315,7 @@ TEST_CASE("what a group is told, its duplicates are told as well, also those of 
       auto const duplicate = collective.duplicate()->duplicate();
       collective.barrier();
       auto const is_told = collective.rank() == Rank{1};
-      told[collective.rank().value] = conformance::refusal([&] {
+      told[collective.rank().value] = raytrain::testing::refusal([&] {
         if (!is_told) return tell(*group);
         try {
           duplicate->barrier();

@@ -16,12 +16,13 @@
 #include <raytrain/collective/mpi_group.hpp>
 #include <raytrain/core/rank.hpp>
 #include <raytrain/core/reduction.hpp>
+#include <raytrain/testing/collective_conformance.hpp>
 
-#include "conformance.hpp"
 #include "local_world.hpp"
 #include "mpi_world.hpp"
 
-using namespace conformance;
+using namespace raytrain;
+using namespace raytrain::testing;
 
 namespace {
 

@@ -17,12 +17,11 @@
 #include <raytrain/collective/mpi_group.hpp>
 #include <raytrain/collective/tagged_collective.hpp>
 #include <raytrain/core/stopped.hpp>
+#include <raytrain/testing/collective_conformance.hpp>
+#include <raytrain/testing/collective_refusals.hpp>
 
-#include "conformance.hpp"
 #include "mpi_world.hpp"
-#include "refusals.hpp"
 
-using conformance::refusal;
 using raytrain::MpiCollective;
 using raytrain::MpiGroup;
 using raytrain::MpiOptions;
@@ -30,6 +29,7 @@ using raytrain::Rank;
 using raytrain::ReduceOp;
 using raytrain::TaggedCollective;
 using raytrain::WorldSize;
+using raytrain::testing::refusal;
 using namespace std::chrono_literals;
 
 namespace {
@@ -285,12 +285,13 @@ struct Differing {
 
 auto differing_calls() -> std::vector<Differing> {
   auto const last = std::to_string(ranks() - 1);
-  return {{conformance::all_reduce(1, ReduceOp::sum), conformance::all_reduce<std::int32_t>(1, ReduceOp::sum),
-           "calls all_reduce(1 x float32, sum), but rank " + last + " calls all_reduce(1 x int32, sum)"},
-          {conformance::broadcast(3, Rank{0}), conformance::broadcast(3, Rank{1}),
-           "calls broadcast(3 x float32, root 0), but rank " + last + " calls broadcast(3 x float32, root 1)"},
-          {conformance::all_reduce(100, ReduceOp::sum), conformance::all_reduce(100, ReduceOp::max),
-           "calls all_reduce(100 x float32, sum), but rank " + last + " calls all_reduce(100 x float32, max)"}};
+  return {
+      {raytrain::testing::all_reduce(1, ReduceOp::sum), raytrain::testing::all_reduce<std::int32_t>(1, ReduceOp::sum),
+       "calls all_reduce(1 x float32, sum), but rank " + last + " calls all_reduce(1 x int32, sum)"},
+      {raytrain::testing::broadcast(3, Rank{0}), raytrain::testing::broadcast(3, Rank{1}),
+       "calls broadcast(3 x float32, root 0), but rank " + last + " calls broadcast(3 x float32, root 1)"},
+      {raytrain::testing::all_reduce(100, ReduceOp::sum), raytrain::testing::all_reduce(100, ReduceOp::max),
+       "calls all_reduce(100 x float32, sum), but rank " + last + " calls all_reduce(100 x float32, max)"}};
 }
 
 }  // namespace

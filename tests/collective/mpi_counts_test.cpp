@@ -8,11 +8,12 @@
 #include <doctest/doctest.h>
 
 #include <raytrain/collective/mpi.hpp>
+#include <raytrain/testing/collective_conformance.hpp>
 
-#include "conformance.hpp"
 #include "mpi_world.hpp"
 
-using namespace conformance;
+using namespace raytrain;
+using namespace raytrain::testing;
 
 namespace {
 
@@ -101,18 +102,18 @@ int MPI_Ialltoallv(void const* from, int const* sent, int const* sent_begins, MP
 TEST_CASE_TEMPLATE("MPI is never given more elements at a time than it is allowed", Setup, InPieces,
                    InPiecesOnManyHosts) {
   if (!MpiWorld<Setup>::has({2})) return;
-  using Operation = std::size_t (*)(raytrain::MpiCollective&);
+  using Operation = std::size_t (*)(Collective&);
   Operation const operations[] = {
-      [](auto& collective) { return wrong_in_all_reduce<std::int32_t>(collective, 1, 20'011, ReduceOp::sum); },
-      [](auto& collective) { return wrong_in_all_reduce<double>(collective, 2, 20'011, ReduceOp::max); },
-      [](auto& collective) { return wrong_in_reduce<std::int64_t>(collective, 3, 20'011, ReduceOp::sum, {1}); },
-      [](auto& collective) { return wrong_in_reduce<double>(collective, 4, 20'011, ReduceOp::min, {1}); },
-      [](auto& collective) { return wrong_in_reduce_scatter<float>(collective, 5, 5'011, ReduceOp::sum, false); },
-      [](auto& collective) { return wrong_in_broadcast<float>(collective, 6, 20'011, {1}); },
-      [](auto& collective) { return wrong_in_all_gather<float>(collective, 7, 5'011, true); },
-      [](auto& collective) { return wrong_in_all_gatherv<float>(collective, 8, 5'011, false); },
-      [](auto& collective) { return wrong_in_gather<float>(collective, 9, 5'011, {1}, false); },
-      [](auto& collective) { return wrong_in_scatter<float>(collective, 10, 5'011, {1}, false); },
+      [](Collective& collective) { return wrong_in_all_reduce<std::int32_t>(collective, 1, 20'011, ReduceOp::sum); },
+      [](Collective& collective) { return wrong_in_all_reduce<double>(collective, 2, 20'011, ReduceOp::max); },
+      [](Collective& collective) { return wrong_in_reduce<std::int64_t>(collective, 3, 20'011, ReduceOp::sum, {1}); },
+      [](Collective& collective) { return wrong_in_reduce<double>(collective, 4, 20'011, ReduceOp::min, {1}); },
+      [](Collective& collective) { return wrong_in_reduce_scatter<float>(collective, 5, 5'011, ReduceOp::sum, false); },
+      [](Collective& collective) { return wrong_in_broadcast<float>(collective, 6, 20'011, {1}); },
+      [](Collective& collective) { return wrong_in_all_gather<float>(collective, 7, 5'011, true); },
+      [](Collective& collective) { return wrong_in_all_gatherv<float>(collective, 8, 5'011, false); },
+      [](Collective& collective) { return wrong_in_gather<float>(collective, 9, 5'011, {1}, false); },
+      [](Collective& collective) { return wrong_in_scatter<float>(collective, 10, 5'011, {1}, false); },
   };
   for (auto const& operation : operations) {
     CAPTURE(&operation - operations);

@@ -6,8 +6,7 @@
 
 #include <raytrain/collective/mpi.hpp>
 #include <raytrain/collective/mpi_session.hpp>
-
-#include "refusals.hpp"
+#include <raytrain/testing/collective_refusals.hpp>
 
 TEST_CASE("a session begins MPI for any thread and ends it once, and a group may outlive it") {
   auto session = std::make_unique<raytrain::MpiSession>();
@@ -25,7 +24,7 @@ TEST_CASE("a session begins MPI for any thread and ends it once, and a group may
   session.reset();
   MPI_Finalized(&finalized);
   CHECK(finalized != 0);
-  CHECK(conformance::refusal([] { raytrain::MpiSession{}; }) ==
+  CHECK(raytrain::testing::refusal([] { raytrain::MpiSession{}; }) ==
         "backend: MPI_Init_thread: MPI was ended before, and begins only once; "
         "keep one raytrain::MpiSession for the whole program");
 }

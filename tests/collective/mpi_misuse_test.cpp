@@ -7,11 +7,10 @@
 
 #include <raytrain/collective/mpi.hpp>
 #include <raytrain/collective/mpi_session.hpp>
+#include <raytrain/testing/collective_refusals.hpp>
 
-#include "refusals.hpp"
-
-using conformance::refusal;
 using raytrain::MpiGroup;
+using raytrain::testing::refusal;
 
 TEST_CASE("a group is refused before MPI is initialised, when threads may not use it, and after its end") {
   CHECK(refusal([] { MpiGroup{MPI_COMM_WORLD}; }) ==

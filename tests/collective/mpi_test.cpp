@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs as 1, 2 and 4 ranks.
 #include <raytrain/collective/mpi.hpp>
+#include <raytrain/testing/collective_conformance.hpp>
+#include <raytrain/testing/collective_duplicates.hpp>
+#include <raytrain/testing/collective_refusals.hpp>
 
 #include <doctest/doctest.h>
 
-#include "conformance.hpp"
-#include "duplicates.hpp"
 #include "mpi_world.hpp"
-#include "refusals.hpp"
 
 TEST_CASE_TEMPLATE_INVOKE(collective_conformance, MpiWorld<InSharedMemory>, MpiWorld<RankOrderOnHostsOfTwo>,
                           MpiWorld<OnOneHost>, MpiWorld<CallsChecked>, MpiWorld<RankOrderOnManyHosts>,

@@ -9,15 +9,14 @@
 
 #include <raytrain/collective/device.hpp>
 #include <raytrain/core/rank.hpp>
+#include <raytrain/testing/collective_refusals.hpp>
 
-#include "refusals.hpp"
-
-using conformance::refusal;
 using raytrain::NcclCollective;
 using raytrain::NcclGroup;
 using raytrain::NcclId;
 using raytrain::Rank;
 using raytrain::WorldSize;
+using raytrain::testing::refusal;
 
 namespace {
 

@@ -20,13 +20,12 @@
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/rank.hpp>
 #include <raytrain/core/stopped.hpp>
+#include <raytrain/testing/collective_conformance.hpp>
+#include <raytrain/testing/collective_refusals.hpp>
 
-#include "conformance.hpp"
 #include "fake_gpu.hpp"
 #include "gpu_world.hpp"
-#include "refusals.hpp"
 
-using conformance::refusal;
 using raytrain::NcclCollective;
 using raytrain::NcclGroup;
 using raytrain::NcclId;
@@ -35,6 +34,7 @@ using raytrain::Rank;
 using raytrain::ReduceOp;
 using raytrain::Reduction;
 using raytrain::WorldSize;
+using raytrain::testing::refusal;
 
 namespace {
 
@@ -379,7 +379,7 @@ TEST_CASE("in rank order the bits do not depend on NCCL; left to it they are its
 TEST_CASE("what NCCL would round in another way, or lacks, is not left to it") {
   using raytrain::ElementType;
   using raytrain::detail::native_reduction;
-  for (auto const op : conformance::all_ops) {
+  for (auto const op : raytrain::testing::all_ops) {
     bool const picks = op == ReduceOp::min || op == ReduceOp::max;
     for (auto const type : {ElementType::float32, ElementType::float64})
       CHECK(native_reduction(type, op).has_value() == !picks);

@@ -16,9 +16,8 @@
 #include <raytrain/collective/reduce_op.hpp>
 #include <raytrain/core/bfloat16.hpp>
 #include <raytrain/core/float16.hpp>
-
-#include "../support/random_seed.hpp"
-#include "conformance.hpp"
+#include <raytrain/testing/collective_conformance.hpp>
+#include <raytrain/testing/random_seed.hpp>
 
 using raytrain::ReduceOp;
 using raytrain::detail::reduce_blocks;
@@ -43,15 +42,15 @@ void with_op(ReduceOp op, Work const& work) {
 // The conformance suite sees only what this processor chooses.
 TEST_CASE("two arrays give the same bits with any vectors, and as the blocks of many arrays do") {
   auto const seed = raytrain::testing::random_seed();
-  conformance::for_types<float, double, std::int8_t, std::int16_t, std::int32_t, std::int64_t, std::uint8_t,
-                         std::uint16_t, std::uint32_t, std::uint64_t>([&]<class T>(std::type_identity<T>) {
-    for (auto const op : conformance::all_ops) {
+  raytrain::testing::for_types<float, double, std::int8_t, std::int16_t, std::int32_t, std::int64_t, std::uint8_t,
+                               std::uint16_t, std::uint32_t, std::uint64_t>([&]<class T>(std::type_identity<T>) {
+    for (auto const op : raytrain::testing::all_ops) {
       for (std::size_t const size : {0U, 1U, 63U, 64U, 65U, 5000U}) {
         std::vector<T> first(size);
         std::vector<T> second(size);
         for (std::size_t i = 0; i < size; ++i) {
-          first[i] = conformance::value_at<T>(seed, 0, i);
-          second[i] = conformance::value_at<T>(seed, 1, i);
+          first[i] = raytrain::testing::value_at<T>(seed, 0, i);
+          second[i] = raytrain::testing::value_at<T>(seed, 1, i);
           if constexpr (std::is_floating_point_v<T>) {
             if (i % 7 == 3) second[i] = std::numeric_limits<T>::quiet_NaN();
           }

@@ -29,19 +29,19 @@
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/rank.hpp>
 #include <raytrain/core/stopped.hpp>
+#include <raytrain/testing/collective_conformance.hpp>
+#include <raytrain/testing/collective_duplicates.hpp>
+#include <raytrain/testing/collective_refusals.hpp>
 
 #include "../support/temporary_folder.hpp"
-#include "conformance.hpp"
-#include "duplicates.hpp"
-#include "refusals.hpp"
 #include "shared_world.hpp"
 
-using conformance::refusal;
 using raytrain::Rank;
 using raytrain::ReduceOp;
 using raytrain::SharedMemoryCollective;
 using raytrain::SharedMemoryGroup;
 using raytrain::WorldSize;
+using raytrain::testing::refusal;
 
 TEST_CASE_TEMPLATE_INVOKE(collective_conformance, SharedWorld, AllocatingWorld<false>, AllocatingWorld<true>);
 TEST_CASE_TEMPLATE_INVOKE(collective_mismatches, SharedWorld);

@@ -20,9 +20,9 @@
 #include <raytrain/collective/shared_memory_group.hpp>
 #include <raytrain/core/rank.hpp>
 #include <raytrain/core/stopped.hpp>
+#include <raytrain/testing/collective_conformance.hpp>
+#include <raytrain/testing/random_seed.hpp>
 
-#include "../support/random_seed.hpp"
-#include "conformance.hpp"
 #include "local_world.hpp"
 #include "shared_world.hpp"
 
@@ -49,7 +49,7 @@ auto operate(C& collective, std::uint64_t seed, int count) -> Outcome {
   std::mt19937_64 random{seed};
   try {
     for (; outcome.operations < static_cast<std::uint64_t>(count); ++outcome.operations) {
-      outcome.wrong += conformance::wrong_in_random_operation(collective, random, 100'000);
+      outcome.wrong += raytrain::testing::wrong_in_random_operation(collective, random, 100'000);
     }
   } catch (raytrain::Stopped const&) {
     outcome.stopped = true;

@@ -13,8 +13,7 @@
 
 #include <raytrain/core/bfloat16.hpp>
 #include <raytrain/core/element_type.hpp>
-
-#include "../support/random_seed.hpp"
+#include <raytrain/testing/random_seed.hpp>
 
 using raytrain::BFloat16;
 using raytrain::ElementType;

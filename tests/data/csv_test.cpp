@@ -13,7 +13,8 @@
 
 #include <doctest/doctest.h>
 
-#include "../support/random_seed.hpp"
+#include <raytrain/testing/random_seed.hpp>
+
 #include "../support/temporary_folder.hpp"
 #include "../support/thrown_error.hpp"
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <raytrain/data/detail/permutation.hpp>
 #include <raytrain/data/detail/permutation_cache.hpp>
+#include <raytrain/testing/random_seed.hpp>
 
 #include <algorithm>
 #include <array>
@@ -11,8 +12,6 @@
 #include <vector>
 
 #include <doctest/doctest.h>
-
-#include "../support/random_seed.hpp"
 
 using raytrain::ShuffleKey;
 using raytrain::detail::permutation;

@@ -22,8 +22,7 @@
 #include <raytrain/core/error.hpp>
 #include <raytrain/exec/executor.hpp>
 #include <raytrain/exec/scope.hpp>
-
-#include "../support/random_seed.hpp"
+#include <raytrain/testing/random_seed.hpp>
 
 using raytrain::testing::random_seed;
 

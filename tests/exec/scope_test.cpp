@@ -24,8 +24,7 @@
 #include <raytrain/core/clock.hpp>
 #include <raytrain/exec/channel.hpp>
 #include <raytrain/exec/executor.hpp>
-
-#include "../support/random_seed.hpp"
+#include <raytrain/testing/random_seed.hpp>
 
 using raytrain::testing::random_seed;
 

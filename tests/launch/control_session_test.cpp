@@ -17,10 +17,10 @@
 #include <raytrain/launch/detail/handshake.hpp>
 #include <raytrain/launch/run_token.hpp>
 #include <raytrain/message/codec.hpp>
+#include <raytrain/testing/random_seed.hpp>
 
 #include "../fuzz/session_properties.hpp"
 #include "../message/sample_messages.hpp"
-#include "../support/random_seed.hpp"
 #include "../support/thrown_error.hpp"
 
 using namespace raytrain;

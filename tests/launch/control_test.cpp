@@ -22,8 +22,8 @@
 
 #include <raytrain/core/error.hpp>
 #include <raytrain/message/codec.hpp>
+#include <raytrain/testing/random_seed.hpp>
 
-#include "../support/random_seed.hpp"
 #include "../support/thrown_error.hpp"
 #include "control_ends.hpp"
 

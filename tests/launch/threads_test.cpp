@@ -18,6 +18,7 @@
 
 #include <doctest/doctest.h>
 
+#include <raytrain/core/stopped.hpp>
 #include <raytrain/core/usable_cores.hpp>
 #include <raytrain/launch/host.hpp>
 

@@ -9,7 +9,8 @@
 
 #include <doctest/doctest.h>
 
-#include "../support/random_seed.hpp"
+#include <raytrain/testing/random_seed.hpp>
+
 #include "../support/thrown_error.hpp"
 
 using namespace raytrain;

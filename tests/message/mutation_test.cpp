@@ -9,9 +9,10 @@
 
 #include <doctest/doctest.h>
 
+#include <raytrain/testing/random_seed.hpp>
+
 #include "../fuzz/properties.hpp"
 #include "../fuzz/seeds.hpp"
-#include "../support/random_seed.hpp"
 
 using namespace raytrain;
 

@@ -16,7 +16,7 @@
 
 #include <doctest/doctest.h>
 
-#include "../support/random_seed.hpp"
+#include <raytrain/testing/random_seed.hpp>
 
 using raytrain::testing::random_seed;
 

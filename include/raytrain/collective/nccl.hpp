@@ -253,11 +253,16 @@ class NcclCollective final : public Collective {
     // In rank order or not, they would wait for each other in different calls of NCCL.
     if (!std::ranges::all_of(notices_, [&](Notice const& each) { return each.reduction == notices_[0].reduction; }))
       agreement_.end_by(detail::options_error("NcclGroup", "NcclOptions::reduction"));
-    calls_.clear();
-    for (auto const& notice : notices_) calls_.push_back(notice.call);
-    agreement_.check(calls_, counts, [&](std::span<std::size_t const> mine, std::span<std::size_t> all) {
-      guarded([&] { exchange(call, mine, all); });
-    });
+    auto const call_of = [&](std::uint32_t rank) -> Call const& { return notices_[rank].call; };
+    if (auto const odd = detail::Agreement::odd_one(size(), call_of)) {
+      agreement_.end_by(detail::Agreement::mismatch(call_of(0), *odd, call_of(odd->value), [&](Rank of) {
+        std::vector<std::size_t> mine(size().value);
+        std::ranges::copy(counts, mine.begin());
+        std::vector<std::size_t> all(mine.size() * mine.size());
+        guarded([&] { exchange(call, std::span<std::size_t const>{mine}, std::span{all}); });
+        return std::vector(all.begin() + of.value * mine.size(), all.begin() + (of.value + 1) * mine.size());
+      }));
+    }
     // Not before they agree: a rank that is told of a difference must not stop as if it had been asked to.
     stop_agreed_ =
         stop_agreed_ || std::ranges::any_of(notices_, [](Notice const& each) { return each.wants_stop != 0; });
@@ -476,7 +481,6 @@ class NcclCollective final : public Collective {
   std::uint64_t warned_ = ~std::uint64_t{0};
   detail::Agreement agreement_;
   std::vector<Notice> notices_;
-  std::vector<detail::Call> calls_;
   detail::DeviceEvent done_;
   std::uint64_t growths_ = 0;
   std::size_t reserved_bytes_ = 0;

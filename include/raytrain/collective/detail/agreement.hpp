@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
-#include <span>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,40 +15,45 @@
 
 namespace raytrain::detail {
 
-/// For a model whose ranks show each other their calls: whether these agree, and what it says when they do not.
+/// For a model whose ranks show each other their calls: whether these agree, what it says when they do not, and why the
+/// ranks cannot work together any more.
+///
+/// Threads: the worker's.
 class Agreement {
  public:
-  /// From now on `check_usable` throws this.
+  /// The first rank that calls something else than rank 0. `call_of(number)`: what the rank of that number calls.
+  template <class CallOf>
+  [[nodiscard]] static auto odd_one(WorldSize ranks, CallOf const& call_of) -> std::optional<Rank> {
+    auto const& first = call_of(0);
+    for (std::uint32_t other = 1; other < ranks.value; ++other) {
+      if (call_of(other) != first) [[unlikely]]
+        return Rank{other};
+    }
+    return std::nullopt;
+  }
+
+  /// What all ranks are told then. `counts_of(rank)`: what that rank calls all_gatherv with; all ranks call it, or
+  /// none.
+  template <class CountsOf>
+  [[nodiscard]] static auto mismatch(Call const& first, Rank odd, Call const& second, CountsOf const& counts_of)
+      -> Error {
+    std::array<std::vector<std::size_t>, 2> counts;
+    if (first.operation == Operation::all_gatherv && second.operation == Operation::all_gatherv)
+      counts = {counts_of(Rank{0}), counts_of(odd)};
+    return mismatch_error({first, counts[0]}, odd, {second, counts[1]});
+  }
+
+  /// From now on `check_usable` throws this. The first reason counts.
   void break_off(Errc code, std::string why);
 
   /// For what all ranks come to know together.
   [[noreturn]] void end_by(Error const& error);
 
-  /// Errors: after `break_off` its own, after a `check` that threw `rank_mismatch`.
-  void check_usable(Call const& call, Rank rank) const;
+  [[nodiscard]] auto is_usable() const noexcept -> bool { return since_.empty(); }
 
-  /// `calls` are all ranks', the same on every rank, and `counts` what this one called all_gatherv with, or empty.
-  /// `exchange(mine, all)` is an all_gather of numbers; all ranks call it, or none.
-  ///
-  /// Errors: `rank_mismatch` on every rank alike unless all calls are equal.
-  template <class Exchange>
-  void check(std::span<Call const> calls, std::span<std::size_t const> counts, Exchange const& exchange) {
-    auto const odd = static_cast<std::size_t>(
-        std::ranges::find_if(calls, [&](Call const& call) { return call != calls[0]; }) - calls.begin());
-    if (odd == calls.size()) return;
-    CallWithCounts first{calls[0]};
-    CallWithCounts second{calls[odd]};
-    std::vector<std::size_t> all;
-    if (first.call.operation == Operation::all_gatherv && second.call.operation == Operation::all_gatherv) {
-      auto const ranks = calls.size();
-      std::vector<std::size_t> mine(ranks);
-      std::ranges::copy(counts, mine.begin());
-      all.resize(ranks * ranks);
-      exchange(std::span<std::size_t const>{mine}, std::span<std::size_t>{all});
-      first.counts = std::span{all}.first(ranks);
-      second.counts = std::span{all}.subspan(odd * ranks, ranks);
-    }
-    end_by(mismatch_error(first, Rank{static_cast<std::uint32_t>(odd)}, second));
+  /// Errors: after `break_off` its own.
+  void check_usable(Call const& call, Rank rank) const {
+    if (!is_usable()) throw unusable_error(code_, since_, rank, call);
   }
 
  private:

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include <raytrain/collective/detail/agreement.hpp>
 #include <raytrain/collective/detail/barrier.hpp>
 #include <raytrain/collective/detail/call.hpp>
 #include <raytrain/collective/detail/call_errors.hpp>
@@ -141,33 +142,23 @@ class HostOperations {
   }
 
   void check_agreement(std::span<std::size_t const> counts) {
-    auto const slots = barrier_.slots();
-    for (std::uint32_t other = 1; other < slots.size(); ++other) {
-      if (slots[other].call != slots[0].call) [[unlikely]]
-        disagree(other, counts);
-    }
+    auto const call_of = [slots = barrier_.slots()](std::uint32_t rank) -> Call const& { return slots[rank].call; };
+    if (auto const odd = Agreement::odd_one(size(), call_of)) [[unlikely]]
+      disagree(*odd, counts);
   }
 
-  /// Every rank finds the same pair, so all of them throw the same error.
-  [[noreturn]] void disagree(std::uint32_t other, std::span<std::size_t const> counts) {
-    std::array<CallWithCounts, 2> calls{CallWithCounts{barrier_.slots()[0].call},
-                                        CallWithCounts{barrier_.slots()[other].call}};
-    std::array<std::vector<std::size_t>, 2> counts_by_call;
-    if (calls[0].call.operation == Operation::all_gatherv && calls[1].call.operation == Operation::all_gatherv) {
-      counts_by_call = exchange_counts({0, other}, counts);
-      for (std::size_t i = 0; i < calls.size(); ++i) calls[i].counts = counts_by_call[i];
-    }
-    auto const error = mismatch_error(calls[0], Rank{other}, calls[1]);
-    mismatch_ = error.happened();
+  /// Every rank finds the same one, so all of them throw the same error.
+  [[noreturn]] void disagree(Rank odd, std::span<std::size_t const> counts) {
+    auto const first = barrier_.slots()[0].call;
+    auto const second = barrier_.slots()[odd.value].call;
+    auto const error = Agreement::mismatch(first, odd, second, [&](Rank of) { return counts_of(of, counts); });
     barrier_.state().break_up();
-    throw error;
+    agreement_.end_by(error);
   }
 
-  /// The counts of two ranks. All ranks come here, and show theirs as far as slots have room for them, again and again.
-  auto exchange_counts(std::array<std::uint32_t, 2> const& of, std::span<std::size_t const> counts)
-      -> std::array<std::vector<std::size_t>, 2> {
-    std::array<std::vector<std::size_t>, 2> result{std::vector<std::size_t>(ranks()),
-                                                   std::vector<std::size_t>(ranks())};
+  /// The counts of one rank. All ranks come here, and show theirs as far as slots have room for them, again and again.
+  auto counts_of(Rank of, std::span<std::size_t const> counts) -> std::vector<std::size_t> {
+    std::vector<std::size_t> result(ranks());
     auto const call = barrier_.slots()[0].call;
     constexpr auto room = Slot::inline_bytes / sizeof(std::size_t);
     for (std::size_t begin = 0; begin < ranks(); begin += room) {
@@ -175,8 +166,7 @@ class HostOperations {
       // A rank that calls something else has none to show.
       if (!counts.empty()) std::memcpy(barrier_.next_slot().bytes, counts.data() + begin, bytes);
       close(call);
-      for (std::size_t i = 0; i < of.size(); ++i)
-        std::memcpy(result[i].data() + begin, barrier_.slots()[of[i]].bytes, bytes);
+      std::memcpy(result.data() + begin, barrier_.slots()[of.value].bytes, bytes);
     }
     return result;
   }
@@ -186,7 +176,7 @@ class HostOperations {
     auto const me = barrier_.name_of(rank());
     switch (outcome) {
       case Barrier::Outcome::ended: throw ended_error(barrier_.name_of(state.first_ended()), me, call);
-      case Barrier::Outcome::broken: throw unusable_error(Errc::rank_mismatch, mismatch_, me, call);
+      case Barrier::Outcome::broken: agreement_.check_usable(call, me); throw Stopped{};
       case Barrier::Outcome::timed_out: {
         auto const missing = barrier_.missing();
         auto const& timeout = barrier_.limits().timeout;
@@ -448,8 +438,8 @@ class HostOperations {
 
   Barrier barrier_;
   Memory memory_;
-  std::string mismatch_;  ///< What made the group unusable.
-  bool odd_ = false;      ///< Which of its two stages each rank uses: on all ranks the same one.
+  Agreement agreement_;
+  bool odd_ = false;  ///< Which of its two stages each rank uses: on all ranks the same one.
 };
 
 }  // namespace raytrain::detail

@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include <raytrain/collective/detail/agreement.hpp>
 #include <raytrain/collective/detail/call.hpp>
 #include <raytrain/collective/detail/call_errors.hpp>
 #include <raytrain/collective/detail/call_history.hpp>
@@ -110,10 +111,10 @@ class MpiEndpoint {
       abort();  // perhaps it was the ranks of this host that were told
       throw;
     } catch (Error const& error) {
-      if (unusable_.empty()) break_up(error.code(), error.happened());
+      if (agreement_.is_usable()) break_up(error.code(), error.happened());
       throw;
     } catch (...) {
-      if (unusable_.empty()) break_up(Errc::backend, "an exception ended " + to_string(call_));
+      if (agreement_.is_usable()) break_up(Errc::backend, "an exception ended " + to_string(call_));
       throw;
     }
   }
@@ -159,7 +160,7 @@ class MpiEndpoint {
     std::vector<CallHistory> histories;
     std::vector<Header> headers;
     std::vector<MPI_Request> requests;
-    std::array<std::vector<std::size_t>, 2> sent_counts;
+    std::vector<std::size_t> sent_counts;
   };
 
   /// Which of the others has ended after the fewest operations.
@@ -220,16 +221,10 @@ class MpiEndpoint {
 
   [[nodiscard]] auto me() const -> std::string { return "rank " + std::to_string(rank().value); }
 
-  void set_unusable(Errc code, std::string const& happened) {
-    unusable_ = happened;
-    unusable_code_ = code;
-  }
-
   void refuse() const {
     if (aborted_.load()) throw Stopped{};
-    if (unusable_.empty()) return;
     if (found_ended_) throw ended_error(*found_ended_, rank(), call_);
-    throw unusable_error(unusable_code_, unusable_, rank(), call_);
+    agreement_.check_usable(call_, rank());
   }
 
   // One operation ---------------------------------------------------------------------------------------------------
@@ -239,7 +234,7 @@ class MpiEndpoint {
     warned_ = false;
     has_told_ = false;
     abort_seen_.reset();
-    if (!unusable_.empty() || has_news_.load(std::memory_order_relaxed)) [[unlikely]]
+    if (!agreement_.is_usable() || has_news_.load(std::memory_order_relaxed)) [[unlikely]]
       refuse();
     if (size() == WorldSize{1}) return;
     calls_.add(call);
@@ -264,7 +259,7 @@ class MpiEndpoint {
     // The others of this host wait for this rank, unless they are told the same.
     if (auto const& memory = hosts_->memory(); memory != nullptr && !memory->is_closed()) memory->abort();
     if (buffers_ != nullptr) keep_for_ever(std::move(buffers_));
-    if (unusable_.empty()) set_unusable(code, happened);
+    agreement_.break_off(code, happened);
   }
 
   // Agreement about what was called, and about a request to stop ------------------------------------------------------
@@ -303,16 +298,11 @@ class MpiEndpoint {
                             request);
     });
     for (std::uint32_t other = 1; other < size().value; ++other) {
-      if (auto const error = CallHistory::mismatch({0}, histories[0], {other}, histories[other])) end_by(*error);
+      if (auto const error = CallHistory::mismatch({0}, histories[0], {other}, histories[other]))
+        agreement_.end_by(*error);
     }
-    end_by({Errc::rank_mismatch, "collective call", "the ranks do not call the same operations",
-            "make every rank call the same operations, as often"});
-  }
-
-  /// For an error that all ranks come to know, when nothing is pending.
-  [[noreturn]] void end_by(Error const& error) {
-    set_unusable(error.code(), error.happened());
-    throw error;
+    agreement_.end_by({Errc::rank_mismatch, "collective call", "the ranks do not call the same operations",
+                       "make every rank call the same operations, as often"});
   }
 
   // Waiting -----------------------------------------------------------------------------------------------------------
@@ -423,27 +413,17 @@ class MpiEndpoint {
       return over == requests.size();
     });
     compares_ = false;
-    for (std::uint32_t other = 1; other < ranks; ++other) {
-      if (headers[other].call != headers[0].call) throw_mismatch({other}, counts);
+    auto const call_of = [&](std::uint32_t number) -> Call const& { return headers[number].call; };
+    if (auto const odd = Agreement::odd_one(size(), call_of)) {
+      agreement_.end_by(Agreement::mismatch(call_of(0), *odd, call_of(odd->value),
+                                            [&](Rank of) { return broadcast_counts(of, counts); }));
     }
     stop_agreed_ = stop_agreed_ || std::ranges::any_of(headers, [](auto const& header) { return header.stop != 0; });
   }
 
-  /// All ranks come here with the same `other`.
-  [[noreturn]] void throw_mismatch(Rank other, std::span<std::size_t const> counts) {
-    CallWithCounts first{buffers_->headers[0].call};
-    CallWithCounts second{buffers_->headers[other.value].call};
-    if (first.call.operation == Operation::all_gatherv && second.call.operation == Operation::all_gatherv) {
-      first.counts = broadcast_counts(0, Rank{0}, counts);
-      second.counts = broadcast_counts(1, other, counts);
-    }
-    end_by(mismatch_error(first, other, second));
-  }
-
-  auto broadcast_counts(std::size_t number, Rank from, std::span<std::size_t const> counts)
-      -> std::span<std::size_t const> {
+  auto broadcast_counts(Rank from, std::span<std::size_t const> counts) -> std::vector<std::size_t> {
     static_assert(sizeof(std::size_t) == sizeof(std::uint64_t));
-    auto& sent = buffers_->sent_counts[number];
+    auto& sent = buffers_->sent_counts;
     sent.assign(size().value, 0);
     if (rank() == from) sent.assign(counts.begin(), counts.end());
     perform("MPI_Ibcast", 0, [&](MPI_Request* request) {
@@ -476,8 +456,7 @@ class MpiEndpoint {
   bool compares_ = false;
   bool has_told_ = false;
   std::optional<Rank> found_ended_;
-  std::string unusable_;
-  Errc unusable_code_{};
+  Agreement agreement_;
 
   bool stop_agreed_ = false;
   Clock::time_point agreed_at_{};

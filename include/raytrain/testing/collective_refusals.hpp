@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every model of `Collective` must refuse, written once, for worlds as in conformance.hpp.
+// What every model of `Collective` must refuse, written once, for worlds as in collective_conformance.hpp.
 #pragma once
 
 #include <algorithm>
@@ -17,13 +17,14 @@
 
 #include <doctest/doctest.h>
 
+#include <raytrain/collective/collective.hpp>
 #include <raytrain/collective/reduce_op.hpp>
 #include <raytrain/core/bfloat16.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/float16.hpp>
 #include <raytrain/core/rank.hpp>
 
-namespace conformance {
+namespace raytrain::testing {
 
 /// What the error thrown by `call` says, with its code in front; "nothing" when there is none.
 template <class Call>
@@ -37,53 +38,53 @@ auto refusal(Call const& call) -> std::string {
 }
 
 template <class T = float>
-auto all_reduce(std::size_t size, raytrain::ReduceOp op) {
-  return [=](auto& collective) {
+auto all_reduce(std::size_t size, ReduceOp op) {
+  return [=](Collective& collective) {
     std::vector<T> values(size);
     collective.all_reduce(std::span<T>{values}, op);
   };
 }
 
-inline auto broadcast(std::size_t size, raytrain::Rank root) {
-  return [=](auto& collective) {
+inline auto broadcast(std::size_t size, Rank root) {
+  return [=](Collective& collective) {
     std::vector<float> values(size);
     collective.broadcast(std::span<float>{values}, root);
   };
 }
 
 inline auto all_gather(std::size_t size) {
-  return [=](auto& collective) {
+  return [=](Collective& collective) {
     std::vector<float> const mine(size);
     std::vector<float> all(size * collective.size().value);
     collective.all_gather(std::span<float const>{mine}, std::span<float>{all});
   };
 }
 
-inline auto reduce_scatter(std::size_t size, raytrain::ReduceOp op) {
-  return [=](auto& collective) {
+inline auto reduce_scatter(std::size_t size, ReduceOp op) {
+  return [=](Collective& collective) {
     std::vector<float> mine(size);
     std::vector<float> const all(size * collective.size().value);
     collective.reduce_scatter(std::span<float const>{all}, std::span<float>{mine}, op);
   };
 }
 
-inline auto reduce(std::size_t size, raytrain::ReduceOp op, raytrain::Rank root) {
-  return [=](auto& collective) {
+inline auto reduce(std::size_t size, ReduceOp op, Rank root) {
+  return [=](Collective& collective) {
     std::vector<float> values(size);
     collective.reduce(std::span<float>{values}, op, root);
   };
 }
 
-inline auto gather(std::size_t size, raytrain::Rank root) {
-  return [=](auto& collective) {
+inline auto gather(std::size_t size, Rank root) {
+  return [=](Collective& collective) {
     std::vector<float> const mine(size);
     std::vector<float> all(size * collective.size().value);
     collective.gather(std::span<float const>{mine}, std::span<float>{all}, root);
   };
 }
 
-inline auto scatter(std::size_t size, raytrain::Rank root) {
-  return [=](auto& collective) {
+inline auto scatter(std::size_t size, Rank root) {
+  return [=](Collective& collective) {
     std::vector<float> mine(size);
     std::vector<float> const all(size * collective.size().value);
     collective.scatter(std::span<float const>{all}, std::span<float>{mine}, root);
@@ -91,7 +92,7 @@ inline auto scatter(std::size_t size, raytrain::Rank root) {
 }
 
 inline auto all_gatherv(std::vector<std::size_t> const& counts) {
-  return [=](auto& collective) {
+  return [=](Collective& collective) {
     // Of its own, so that it is gone as soon as the call returns.
     auto const own_counts = counts;
     std::vector<float> const mine(counts[collective.rank().value]);
@@ -102,14 +103,14 @@ inline auto all_gatherv(std::vector<std::size_t> const& counts) {
 }
 
 inline auto barrier() {
-  return [](auto& collective) { collective.barrier(); };
+  return [](Collective& collective) { collective.barrier(); };
 }
 
 /// Of 4 ranks, 2 and 3 call something else. What each rank is told, and then when it tries again.
 template <class World, class Usual, class Odd>
 auto told_by_rank(Usual const& usual, Odd const& odd) -> std::array<std::vector<std::string>, 2> {
   std::array<std::vector<std::string>, 2> told{std::vector<std::string>(4), std::vector<std::string>(4)};
-  World::run({4}, [&](auto& collective) {
+  World::run({4}, [&](Collective& collective) {
     auto const rank = collective.rank().value;
     told[0][rank] = refusal([&] { rank < 2 ? usual(collective) : odd(collective); });
     told[1][rank] = refusal([&] { collective.barrier(); });
@@ -131,12 +132,12 @@ void check_mismatch(Usual const& usual, std::string const& usual_text, Odd const
   }
 }
 
-}  // namespace conformance
+}  // namespace raytrain::testing
 
 TEST_CASE_TEMPLATE_DEFINE("a collective tells all ranks of both sides, and works no more, when", World,
                           collective_mismatches) {
-  using namespace conformance;
-  using raytrain::ReduceOp;
+  using namespace raytrain;
+  using namespace raytrain::testing;
   auto const sum = ReduceOp::sum;
   if (!World::has({4})) return;
 
@@ -191,10 +192,10 @@ TEST_CASE_TEMPLATE_DEFINE("a collective tells all ranks of both sides, and works
                           "all_gather(1 x float32)");
   }
   SUBCASE("types of one size differ in how they store a number") {
-    check_mismatch<World>(all_reduce<raytrain::Float16>(5, sum), "all_reduce(5 x float16, sum)",
-                          all_reduce<raytrain::BFloat16>(5, sum), "all_reduce(5 x bfloat16, sum)");
+    check_mismatch<World>(all_reduce<Float16>(5, sum), "all_reduce(5 x float16, sum)", all_reduce<BFloat16>(5, sum),
+                          "all_reduce(5 x bfloat16, sum)");
     check_mismatch<World>(all_reduce<std::uint16_t>(5000, sum), "all_reduce(5000 x uint16, sum)",
-                          all_reduce<raytrain::Float16>(5000, sum), "all_reduce(5000 x float16, sum)");
+                          all_reduce<Float16>(5000, sum), "all_reduce(5000 x float16, sum)");
   }
   SUBCASE("ops differ") {
     check_mismatch<World>(all_reduce(5, ReduceOp::average), "all_reduce(5 x float32, average)", all_reduce(5, sum),
@@ -212,14 +213,13 @@ TEST_CASE_TEMPLATE_DEFINE("a collective tells all ranks of both sides, and works
 
 TEST_CASE_TEMPLATE_DEFINE("a collective refuses an array that cannot be right, and can be used after it", World,
                           collective_invalid_calls) {
-  using namespace conformance;
-  using raytrain::Rank;
-  using raytrain::ReduceOp;
+  using namespace raytrain;
+  using namespace raytrain::testing;
   auto const sum = ReduceOp::sum;
   if (!World::has({2})) return;
   std::vector<std::map<std::string, std::string>> told(2);
 
-  World::run({2}, [&](auto& collective) {
+  World::run({2}, [&](Collective& collective) {
     std::vector<float> memory(10);
     std::span<float> const values{memory};
     std::span<float> const null{static_cast<float*>(nullptr), 3};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a duplicate of a `Collective` must do, written once, for worlds as in conformance.hpp.
+// What a duplicate of a `Collective` must do, written once, for worlds as in collective_conformance.hpp.
 #pragma once
 
 #include <cstdint>
@@ -10,20 +10,19 @@
 
 #include <doctest/doctest.h>
 
+#include <raytrain/collective/collective.hpp>
 #include <raytrain/collective/reduce_op.hpp>
 #include <raytrain/core/rank.hpp>
-
-#include "refusals.hpp"
+#include <raytrain/testing/collective_refusals.hpp>
 
 TEST_CASE_TEMPLATE_DEFINE("a duplicate of a collective", World, collective_duplicates) {
-  using namespace conformance;
-  using raytrain::Rank;
-  using raytrain::ReduceOp;
+  using namespace raytrain;
+  using namespace raytrain::testing;
 
   SUBCASE("has the same ranks, and operations that meet none of the other's") {
     for (auto const size : World::sizes()) {
       if (!World::has({size})) continue;
-      World::run({size}, [&](auto& collective) {
+      World::run({size}, [&](Collective& collective) {
         auto const duplicate = collective.duplicate();
         CHECK(duplicate->rank() == collective.rank());
         CHECK(duplicate->size() == collective.size());
@@ -47,7 +46,7 @@ TEST_CASE_TEMPLATE_DEFINE("a duplicate of a collective", World, collective_dupli
   SUBCASE("is refused to ranks that do not all make it, by an error on each") {
     if (!World::has({2})) return;
     std::map<std::uint32_t, std::string> told{{0, {}}, {1, {}}};
-    World::run({2}, [&](auto& collective) {
+    World::run({2}, [&](Collective& collective) {
       auto const rank = collective.rank().value;
       told[rank] = refusal([&] {
         if (rank == 0) return (void)collective.duplicate();

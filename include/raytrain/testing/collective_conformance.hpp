@@ -27,27 +27,21 @@
 
 #include <doctest/doctest.h>
 
+#include <raytrain/collective/collective.hpp>
 #include <raytrain/collective/reduce_op.hpp>
 #include <raytrain/core/bfloat16.hpp>
 #include <raytrain/core/float16.hpp>
 #include <raytrain/core/rank.hpp>
+#include <raytrain/testing/random_seed.hpp>
 
-#include "../support/random_seed.hpp"
-
-using raytrain::testing::random_seed;
-
-namespace conformance {
-
-using raytrain::Rank;
-using raytrain::ReduceOp;
-using raytrain::WorldSize;
+namespace raytrain::testing {
 
 inline constexpr ReduceOp all_ops[] = {ReduceOp::sum, ReduceOp::average, ReduceOp::min, ReduceOp::max,
                                        ReduceOp::product};
 
 /// What stores 16 bits and is reduced in float.
 template <class T>
-concept StoredIn16Bits = std::same_as<T, raytrain::Float16> || std::same_as<T, raytrain::BFloat16>;
+concept StoredIn16Bits = std::same_as<T, Float16> || std::same_as<T, BFloat16>;
 
 /// The value of an element, as a function of where it is: any rank can say what another one has.
 template <class T>
@@ -133,8 +127,8 @@ auto wrong_bits(std::span<T const> array, Expected const& expected) -> std::size
   return wrong;
 }
 
-template <class T, class C>
-auto wrong_in_all_reduce(C& collective, std::uint64_t seed, std::size_t size, ReduceOp op) -> std::size_t {
+template <class T>
+auto wrong_in_all_reduce(Collective& collective, std::uint64_t seed, std::size_t size, ReduceOp op) -> std::size_t {
   auto const rank = collective.rank();
   auto array = filled<T>(size, rank, [&](std::size_t i) { return value_at<T>(seed, rank.value, i); });
   collective.all_reduce(array.span(), op);
@@ -142,8 +136,8 @@ auto wrong_in_all_reduce(C& collective, std::uint64_t seed, std::size_t size, Re
                        [&](std::size_t i) { return expected_at<T>(seed, collective.size().value, i, op); });
 }
 
-template <class T, class C>
-auto wrong_in_broadcast(C& collective, std::uint64_t seed, std::size_t size, Rank root) -> std::size_t {
+template <class T>
+auto wrong_in_broadcast(Collective& collective, std::uint64_t seed, std::size_t size, Rank root) -> std::size_t {
   auto const rank = collective.rank();
   auto array = filled<T>(size, rank, [&](std::size_t i) { return value_at<T>(seed, rank.value, i); });
   collective.broadcast(array.span(), root);
@@ -151,8 +145,8 @@ auto wrong_in_broadcast(C& collective, std::uint64_t seed, std::size_t size, Ran
 }
 
 /// `in_place`: what a rank sends lies where it will be in the result.
-template <class T, class C>
-auto wrong_in_all_gather(C& collective, std::uint64_t seed, std::size_t size, bool in_place) -> std::size_t {
+template <class T>
+auto wrong_in_all_gather(Collective& collective, std::uint64_t seed, std::size_t size, bool in_place) -> std::size_t {
   auto const rank = collective.rank();
   auto mine = filled<T>(size, rank, [&](std::size_t i) { return value_at<T>(seed, rank.value, i); });
   Array<T> all{size * collective.size().value, rank};
@@ -162,8 +156,8 @@ auto wrong_in_all_gather(C& collective, std::uint64_t seed, std::size_t size, bo
   return wrong_bits<T>(all.span(), [&](std::size_t i) { return value_at<T>(seed, i / size, i % size); });
 }
 
-template <class T, class C>
-auto wrong_in_reduce_scatter(C& collective, std::uint64_t seed, std::size_t size, ReduceOp op, bool in_place)
+template <class T>
+auto wrong_in_reduce_scatter(Collective& collective, std::uint64_t seed, std::size_t size, ReduceOp op, bool in_place)
     -> std::size_t {
   auto const rank = collective.rank();
   auto const ranks = collective.size().value;
@@ -174,8 +168,9 @@ auto wrong_in_reduce_scatter(C& collective, std::uint64_t seed, std::size_t size
   return wrong_bits<T>(mine, [&](std::size_t i) { return expected_at<T>(seed, ranks, rank.value * size + i, op); });
 }
 
-template <class T, class C>
-auto wrong_in_reduce(C& collective, std::uint64_t seed, std::size_t size, ReduceOp op, Rank root) -> std::size_t {
+template <class T>
+auto wrong_in_reduce(Collective& collective, std::uint64_t seed, std::size_t size, ReduceOp op, Rank root)
+    -> std::size_t {
   auto const rank = collective.rank();
   auto array = filled<T>(size, rank, [&](std::size_t i) { return value_at<T>(seed, rank.value, i); });
   collective.reduce(array.span(), op, root);
@@ -185,8 +180,9 @@ auto wrong_in_reduce(C& collective, std::uint64_t seed, std::size_t size, Reduce
 }
 
 /// `in_place`: as for all_gather. Other ranks than root give an array of some other size, which must stay as it is.
-template <class T, class C>
-auto wrong_in_gather(C& collective, std::uint64_t seed, std::size_t size, Rank root, bool in_place) -> std::size_t {
+template <class T>
+auto wrong_in_gather(Collective& collective, std::uint64_t seed, std::size_t size, Rank root, bool in_place)
+    -> std::size_t {
   auto const rank = collective.rank();
   bool const is_root = rank == root;
   auto mine = filled<T>(size, rank, [&](std::size_t i) { return value_at<T>(seed, rank.value, i); });
@@ -201,8 +197,9 @@ auto wrong_in_gather(C& collective, std::uint64_t seed, std::size_t size, Rank r
 }
 
 /// The same the other way round.
-template <class T, class C>
-auto wrong_in_scatter(C& collective, std::uint64_t seed, std::size_t size, Rank root, bool in_place) -> std::size_t {
+template <class T>
+auto wrong_in_scatter(Collective& collective, std::uint64_t seed, std::size_t size, Rank root, bool in_place)
+    -> std::size_t {
   auto const rank = collective.rank();
   bool const is_root = rank == root;
   auto const value = [&](std::size_t i) { return value_at<T>(seed, rank.value, i); };
@@ -215,8 +212,9 @@ auto wrong_in_scatter(C& collective, std::uint64_t seed, std::size_t size, Rank 
 }
 
 /// `in_place`: as for all_gather. No rank sends more than `largest`; some send nothing.
-template <class T, class C>
-auto wrong_in_all_gatherv(C& collective, std::uint64_t seed, std::size_t largest, bool in_place) -> std::size_t {
+template <class T>
+auto wrong_in_all_gatherv(Collective& collective, std::uint64_t seed, std::size_t largest, bool in_place)
+    -> std::size_t {
   auto const rank = collective.rank();
   std::vector<std::size_t> counts;
   std::vector<std::pair<std::size_t, std::size_t>> sent_by_at;  // of each element of the result: rank, index
@@ -246,7 +244,7 @@ void for_types(Work const& work) {
 template <class Work>
 void for_all_types(Work const& work) {
   for_types<float, double, std::int8_t, std::int16_t, std::int32_t, std::int64_t, std::uint8_t, std::uint16_t,
-            std::uint32_t, std::uint64_t, raytrain::Float16, raytrain::BFloat16>(work);
+            std::uint32_t, std::uint64_t, Float16, BFloat16>(work);
 }
 
 /// Runs `work(collective)`, which counts wrong elements, as every rank of a world, and gives them by rank; 0 for ranks
@@ -254,13 +252,13 @@ void for_all_types(Work const& work) {
 template <class World, class Work>
 auto wrong_by_rank(WorldSize size, Work const& work) -> std::vector<std::size_t> {
   std::vector<std::size_t> wrong(size.value);
-  World::run(size, [&](auto& collective) { wrong[collective.rank().value] = work(collective); });
+  World::run(size, [&](Collective& collective) { wrong[collective.rank().value] = work(collective); });
   return wrong;
 }
 
 /// An operation that follows from `random`, which is in the same state on every rank.
-template <class C>
-auto wrong_in_random_operation(C& collective, std::mt19937_64& random, std::size_t largest) -> std::size_t {
+inline auto wrong_in_random_operation(Collective& collective, std::mt19937_64& random, std::size_t largest)
+    -> std::size_t {
   auto const seed = random();
   auto const size = random() % 8 == 0 ? random() % (largest + 1) : random() % 150;
   auto const op = all_ops[random() % std::size(all_ops)];
@@ -284,8 +282,8 @@ auto wrong_in_random_operation(C& collective, std::mt19937_64& random, std::size
   switch (random() % 5) {
     case 0: apply(std::type_identity<float>{}); break;
     case 1: apply(std::type_identity<double>{}); break;
-    case 2: apply(std::type_identity<raytrain::Float16>{}); break;
-    case 3: apply(std::type_identity<raytrain::BFloat16>{}); break;
+    case 2: apply(std::type_identity<Float16>{}); break;
+    case 3: apply(std::type_identity<BFloat16>{}); break;
     default: apply(std::type_identity<std::int16_t>{}); break;
   }
   return wrong;
@@ -303,22 +301,23 @@ void check_none_wrong(Work const& work) {
 /// The same for `work.operator()<T>(collective)`, one element type after the other.
 template <class World, class Work>
 void check_none_wrong_of_any_type(Work const& work) {
-  check_none_wrong<World>([&](auto& collective) {
+  check_none_wrong<World>([&](Collective& collective) {
     std::size_t wrong = 0;
     for_all_types([&]<class T>(std::type_identity<T>) { wrong += work.template operator()<T>(collective); });
     return wrong;
   });
 }
 
-}  // namespace conformance
+}  // namespace raytrain::testing
 
 TEST_CASE_TEMPLATE_DEFINE("a collective", World, collective_conformance) {
-  using namespace conformance;
+  using namespace raytrain;
+  using namespace raytrain::testing;
   constexpr std::size_t sizes[] = {0, 1, 3, 32, 33, 64, 65, 1000, 5001, 20011};
   constexpr std::size_t few_sizes[] = {0, 1, 3, 65, 5001};
 
   SUBCASE("reduces every type with every op to the bits of a serial loop in rank order") {
-    check_none_wrong_of_any_type<World>([&]<class T>(auto& collective) {
+    check_none_wrong_of_any_type<World>([&]<class T>(Collective& collective) {
       std::size_t wrong = 0;
       for (auto const op : all_ops) {
         for (auto const size : sizes) wrong += wrong_in_all_reduce<T>(collective, size + 1, size, op);
@@ -327,7 +326,7 @@ TEST_CASE_TEMPLATE_DEFINE("a collective", World, collective_conformance) {
     });
   }
   SUBCASE("gives every rank its part of the reduction of every type with every op, in place and apart") {
-    check_none_wrong_of_any_type<World>([&]<class T>(auto& collective) {
+    check_none_wrong_of_any_type<World>([&]<class T>(Collective& collective) {
       std::size_t wrong = 0;
       for (auto const op : all_ops) {
         for (std::size_t const size : {0, 1, 9, 65, 3001}) {
@@ -339,7 +338,7 @@ TEST_CASE_TEMPLATE_DEFINE("a collective", World, collective_conformance) {
     });
   }
   SUBCASE("hands every root's values of every type to all") {
-    check_none_wrong_of_any_type<World>([&]<class T>(auto& collective) {
+    check_none_wrong_of_any_type<World>([&]<class T>(Collective& collective) {
       std::size_t wrong = 0;
       for (std::uint32_t root = 0; root < collective.size().value; ++root) {
         for (auto const size : sizes) wrong += wrong_in_broadcast<T>(collective, size + root, size, {root});
@@ -348,7 +347,7 @@ TEST_CASE_TEMPLATE_DEFINE("a collective", World, collective_conformance) {
     });
   }
   SUBCASE("gathers every rank's values of every type in rank order, in place and apart") {
-    check_none_wrong_of_any_type<World>([&]<class T>(auto& collective) {
+    check_none_wrong_of_any_type<World>([&]<class T>(Collective& collective) {
       std::size_t wrong = 0;
       for (auto const size : sizes) {
         wrong += wrong_in_all_gather<T>(collective, size + 5, size, false);
@@ -358,7 +357,7 @@ TEST_CASE_TEMPLATE_DEFINE("a collective", World, collective_conformance) {
     });
   }
   SUBCASE("reduces on every root and changes nothing elsewhere, whatever the type and op") {
-    check_none_wrong_of_any_type<World>([&]<class T>(auto& collective) {
+    check_none_wrong_of_any_type<World>([&]<class T>(Collective& collective) {
       std::size_t wrong = 0;
       for (auto const op : all_ops) {
         for (auto const size : few_sizes) {
@@ -371,7 +370,7 @@ TEST_CASE_TEMPLATE_DEFINE("a collective", World, collective_conformance) {
     });
   }
   SUBCASE("gathers on every root and scatters from it, in place and apart, with any array elsewhere") {
-    check_none_wrong_of_any_type<World>([&]<class T>(auto& collective) {
+    check_none_wrong_of_any_type<World>([&]<class T>(Collective& collective) {
       std::size_t wrong = 0;
       for (auto const size : few_sizes) {
         for (std::uint32_t root = 0; root < collective.size().value; ++root) {
@@ -385,7 +384,7 @@ TEST_CASE_TEMPLATE_DEFINE("a collective", World, collective_conformance) {
     });
   }
   SUBCASE("gathers arrays of different lengths in rank order, some of them empty") {
-    check_none_wrong_of_any_type<World>([&]<class T>(auto& collective) {
+    check_none_wrong_of_any_type<World>([&]<class T>(Collective& collective) {
       std::size_t wrong = 0;
       for (std::size_t i = 0; i < std::size(sizes); ++i) {
         wrong += wrong_in_all_gatherv<T>(collective, 2 * i, sizes[i], false);
@@ -395,10 +394,10 @@ TEST_CASE_TEMPLATE_DEFINE("a collective", World, collective_conformance) {
     });
   }
   SUBCASE("makes a NaN of any rank the result, and gives a zero the sign that IEEE arithmetic gives it") {
-    check_none_wrong<World>([&](auto& collective) {
+    check_none_wrong<World>([&](Collective& collective) {
       auto const ranks = collective.size().value;
       std::size_t wrong = 0;
-      for_types<float, double, raytrain::Float16, raytrain::BFloat16>([&]<class T>(std::type_identity<T>) {
+      for_types<float, double, Float16, BFloat16>([&]<class T>(std::type_identity<T>) {
         for (std::uint32_t from = 0; from < ranks; ++from) {
           for (auto const op : all_ops) {
             std::vector<T> values(100, T{-0.0F});
@@ -414,11 +413,11 @@ TEST_CASE_TEMPLATE_DEFINE("a collective", World, collective_conformance) {
     });
   }
   SUBCASE("adds values of 16 bits in float and rounds once, so that none is lost and no sum on the way is too large") {
-    check_none_wrong<World>([&](auto& collective) {
+    check_none_wrong<World>([&](Collective& collective) {
       std::size_t wrong = 0;
-      for_types<raytrain::Float16, raytrain::BFloat16>([&]<class T>(std::type_identity<T>) {
+      for_types<Float16, BFloat16>([&]<class T>(std::type_identity<T>) {
         // From this number on, the next integer is half way to the next value.
-        float const large = std::same_as<T, raytrain::Float16> ? 2048 : 256;
+        float const large = std::same_as<T, Float16> ? 2048 : 256;
         std::vector<float> const by_rank[] = {{large, 1, 1, 60000, 60000, -60000, -60000},
                                               {60000, 60000, -60000, -60000, large, 1, 1}};
         for (auto const& parts : by_rank) {
@@ -437,7 +436,7 @@ TEST_CASE_TEMPLATE_DEFINE("a collective", World, collective_conformance) {
   }
   SUBCASE("does not mix up operations that follow each other at once, whatever their sizes and types") {
     auto const seed = random_seed();
-    check_none_wrong<World>([&](auto& collective) {
+    check_none_wrong<World>([&](Collective& collective) {
       std::mt19937_64 random{seed};
       std::size_t wrong = 0;
       for (int i = 0; i < 300; ++i) wrong += wrong_in_random_operation(collective, random, 30'000);
@@ -449,7 +448,7 @@ TEST_CASE_TEMPLATE_DEFINE("a collective", World, collective_conformance) {
     std::map<std::uint32_t, std::vector<std::vector<float>>> first_run;
     for (auto const ranks : World::sizes()) first_run[ranks].resize(ranks);
     for (int run = 0; run < 5; ++run) {
-      check_none_wrong<World>([&](auto& collective) {
+      check_none_wrong<World>([&](Collective& collective) {
         auto const rank = collective.rank();
         auto const ranks = collective.size().value;
         auto array = filled<float>(size, rank, [&](std::size_t i) { return value_at<float>(7, rank.value, i); });
@@ -465,7 +464,7 @@ TEST_CASE_TEMPLATE_DEFINE("a collective", World, collective_conformance) {
   SUBCASE("works with many more workers than cores") {
     auto const seed = random_seed();
     auto const ranks = World::crowd();
-    CHECK(wrong_by_rank<World>({ranks}, [&](auto& collective) {
+    CHECK(wrong_by_rank<World>({ranks}, [&](Collective& collective) {
             std::mt19937_64 random{seed};
             std::size_t wrong = 0;
             for (int i = 0; i < 30; ++i) wrong += wrong_in_random_operation(collective, random, 1'000);
