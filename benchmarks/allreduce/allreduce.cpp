@@ -12,7 +12,6 @@
 #include <CLI/CLI.hpp>
 
 #include <raytrain/collective/local.hpp>
-#include <raytrain/collective/local_group.hpp>
 #include <raytrain/core/usable_cores.hpp>
 
 #include "cores.hpp"

@@ -17,7 +17,6 @@
 #include <fmt/format.h>
 
 #include <raytrain/collective/buffer.hpp>
-#include <raytrain/collective/detail/pages.hpp>
 #include <raytrain/collective/reduce_op.hpp>
 #include <raytrain/core/rank.hpp>
 

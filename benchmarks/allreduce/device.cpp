@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-#include <raytrain/collective/cuda/cuda_error.hpp>
+#include <raytrain/collective/cuda/device_memory.hpp>
 #include <raytrain/collective/cuda/device_reduction.hpp>
 #include <raytrain/collective/device.hpp>
 #include <raytrain/core/rank.hpp>

@@ -16,7 +16,6 @@
 #include <vector>
 
 #include <raytrain/collective/buffer.hpp>
-#include <raytrain/collective/detail/pages.hpp>
 #include <raytrain/collective/reduce_op.hpp>
 #include <raytrain/core/bfloat16.hpp>
 #include <raytrain/core/element_type.hpp>

@@ -17,7 +17,6 @@
 #include <fmt/format.h>
 
 #include <raytrain/collective/mpi.hpp>
-#include <raytrain/collective/mpi_group.hpp>
 #include <raytrain/collective/mpi_session.hpp>
 #include <raytrain/collective/reduce_op.hpp>
 

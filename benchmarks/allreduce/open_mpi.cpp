@@ -10,7 +10,6 @@
 #include <CLI/CLI.hpp>
 
 #include <raytrain/collective/mpi.hpp>
-#include <raytrain/collective/mpi_group.hpp>
 #include <raytrain/collective/mpi_session.hpp>
 #include <raytrain/core/rank.hpp>
 

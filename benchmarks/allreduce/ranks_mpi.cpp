@@ -5,7 +5,6 @@
 #include <string>
 
 #include <raytrain/collective/mpi.hpp>
-#include <raytrain/collective/mpi_group.hpp>
 #include <raytrain/collective/mpi_options.hpp>
 #include <raytrain/collective/mpi_session.hpp>
 #include <raytrain/core/rank.hpp>

@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 
 #include <raytrain/backend/mpi/communicator.hpp>
-#include <raytrain/collective/mpi_group.hpp>
+#include <raytrain/collective/mpi.hpp>
 
 #include "mpi.hpp"
 

@@ -29,8 +29,8 @@ struct Attributes {
 };
 
 // The round that is the last one; -1 when there is none among these.
-auto last_round(std::vector<double> const& values, int patience, Attributes& model) -> int {
-  EarlyStopping stopping{patience};
+auto last_round(std::vector<double> const& values, int backoff, Attributes& model) -> int {
+  EarlyStopping stopping{backoff};
   stopping.restore(model);
   for (int round = 0; round < static_cast<int>(values.size()); ++round) {
     if (stopping.ends(round, {"valid-auc", values[static_cast<std::size_t>(round)]}, model)) return round;

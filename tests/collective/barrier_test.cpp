@@ -15,8 +15,8 @@
 
 #include <doctest/doctest.h>
 
+#include <raytrain/collective/buffer.hpp>
 #include <raytrain/collective/detail/call.hpp>
-#include <raytrain/collective/detail/pages.hpp>
 #include <raytrain/collective/wait_limits.hpp>
 #include <raytrain/core/rank.hpp>
 

@@ -11,7 +11,6 @@
 
 #include <doctest/doctest.h>
 
-#include <raytrain/collective/local_group.hpp>
 #include <raytrain/collective/reduce_op.hpp>
 #include <raytrain/core/rank.hpp>
 #include <raytrain/testing/collective_refusals.hpp>

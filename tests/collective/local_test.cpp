@@ -20,7 +20,6 @@
 
 #include <doctest/doctest.h>
 
-#include <raytrain/collective/local_group.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/rank.hpp>
 #include <raytrain/core/stopped.hpp>

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include <raytrain/collective/local.hpp>
-#include <raytrain/collective/local_group.hpp>
 #include <raytrain/core/rank.hpp>
 
 /// A world of threads, for tests that are written for any kind of world.

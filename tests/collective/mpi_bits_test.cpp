@@ -13,7 +13,6 @@
 #include <doctest/doctest.h>
 
 #include <raytrain/collective/mpi.hpp>
-#include <raytrain/collective/mpi_group.hpp>
 #include <raytrain/core/rank.hpp>
 #include <raytrain/core/reduction.hpp>
 #include <raytrain/testing/collective_conformance.hpp>

@@ -14,7 +14,6 @@
 #include <doctest/doctest.h>
 
 #include <raytrain/collective/mpi.hpp>
-#include <raytrain/collective/mpi_group.hpp>
 #include <raytrain/collective/tagged_collective.hpp>
 #include <raytrain/core/stopped.hpp>
 #include <raytrain/testing/collective_conformance.hpp>

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include <raytrain/collective/mpi.hpp>
-#include <raytrain/collective/mpi_group.hpp>
 #include <raytrain/collective/mpi_options.hpp>
 #include <raytrain/core/rank.hpp>
 

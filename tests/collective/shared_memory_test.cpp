@@ -25,7 +25,6 @@
 #include <doctest/doctest.h>
 
 #include <raytrain/collective/reduce_op.hpp>
-#include <raytrain/collective/shared_memory_group.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/rank.hpp>
 #include <raytrain/core/stopped.hpp>

@@ -19,10 +19,8 @@
 
 #include <raytrain/collective/buffer.hpp>
 #include <raytrain/collective/collective.hpp>
-#include <raytrain/collective/detail/pages.hpp>
 #include <raytrain/collective/reduce_op.hpp>
 #include <raytrain/collective/shared_memory.hpp>
-#include <raytrain/collective/shared_memory_group.hpp>
 #include <raytrain/core/rank.hpp>
 
 /// The processes of a test program that runs as several: all run the same tests, in the same order.

@@ -16,8 +16,8 @@
 
 #include <doctest/doctest.h>
 
-#include <raytrain/collective/local_group.hpp>
-#include <raytrain/collective/shared_memory_group.hpp>
+#include <raytrain/collective/local.hpp>
+#include <raytrain/collective/shared_memory.hpp>
 #include <raytrain/core/rank.hpp>
 #include <raytrain/core/stopped.hpp>
 #include <raytrain/testing/collective_conformance.hpp>

@@ -33,7 +33,7 @@
 namespace raytrain::testing {
 
 /// For what comes at once unless something is wrong.
-inline constexpr std::chrono::seconds patience{100};
+inline constexpr std::chrono::seconds backoff{100};
 
 /// Values that one thread writes down and another waits for.
 class Watched {
@@ -50,7 +50,7 @@ class Watched {
   template <class Holds>
   void wait(Holds const& holds) {
     std::unique_lock lock{mutex_};
-    REQUIRE(changed_.wait_for(lock, patience, holds));
+    REQUIRE(changed_.wait_for(lock, backoff, holds));
   }
 
   template <class Look>
@@ -148,7 +148,7 @@ struct ClientLog : Watched {
   return {.addresses = server.addresses(), .token = server.token(), .rank = rank};
 }
 
-/// A connection without manners. Reads and writes fail after `patience`.
+/// A connection without manners. Reads and writes fail after `backoff`.
 class RawPeer {
  public:
   explicit RawPeer(std::string_view address) {
@@ -189,7 +189,7 @@ class RawPeer {
     return bytes;
   }
 
-  /// Whether the other end has closed, with `patience` to do so; what it has sent is skipped.
+  /// Whether the other end has closed, with `backoff` to do so; what it has sent is skipped.
   [[nodiscard]] auto is_closed() const -> bool {
     while (read(1024).size() == 1024) {
     }
@@ -251,7 +251,7 @@ class RawPeer {
 
  private:
   void limit() const {
-    timeval const limit{patience.count(), 0};
+    timeval const limit{backoff.count(), 0};
     ::setsockopt(descriptor_, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
     ::setsockopt(descriptor_, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
   }

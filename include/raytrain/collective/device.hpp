@@ -3,35 +3,95 @@
 
 #include <cuda_runtime_api.h>
 
+#include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <exception>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
+#include <raytrain/collective/buffer.hpp>
 #include <raytrain/collective/collective.hpp>
-#include <raytrain/collective/cuda/cuda_error.hpp>
-#include <raytrain/collective/cuda/device_group.hpp>
+#include <raytrain/collective/collective_group.hpp>
 #include <raytrain/collective/cuda/device_memory.hpp>
 #include <raytrain/collective/cuda/device_reduction.hpp>
+#include <raytrain/collective/detail/agreement.hpp>
+#include <raytrain/collective/detail/backoff.hpp>
 #include <raytrain/collective/detail/call.hpp>
-#include <raytrain/collective/detail/call_errors.hpp>
-#include <raytrain/collective/detail/group_checks.hpp>
-#include <raytrain/collective/detail/pages.hpp>
-#include <raytrain/collective/detail/patience.hpp>
 #include <raytrain/collective/detail/task.hpp>
 #include <raytrain/collective/local.hpp>
+#include <raytrain/collective/wait_limits.hpp>
 #include <raytrain/core/element_type.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/rank.hpp>
 #include <raytrain/core/stopped.hpp>
 
 namespace raytrain {
+
+/// The world of workers that are threads of this process and share one GPU: what their `DeviceCollective`s share.
+///
+/// Threads: every function from any thread.
+class DeviceGroup : public CollectiveGroup {
+ public:
+  static constexpr std::uint32_t max_size = std::min(LocalGroup::max_size, detail::DeviceReduction::max_arrays);
+
+  /// Errors: `invalid_call` unless the size is from 1 to `max_size` and there is such a device; `backend` where there
+  ///         is no GPU or no driver; what `WaitLimits::validate` throws.
+  explicit DeviceGroup(WorldSize size, int device = 0, WaitLimits limits = {})
+      : size_{detail::checked_size("DeviceGroup", size, max_size)}, device_{device} {
+    detail::check_device(device, "DeviceGroup on device " + std::to_string(device));
+    limits.validate("DeviceGroup");
+    local_ = std::make_shared<LocalGroup>(size, std::move(limits));
+  }
+
+  [[nodiscard]] auto size() const noexcept -> WorldSize override { return size_; }
+  [[nodiscard]] auto device() const noexcept -> int { return device_; }
+
+ private:
+  friend class DeviceCollective;
+
+  void do_request_stop() noexcept override { local_->request_stop(); }
+  void do_abort() noexcept override {
+    aborted_.store(true);
+    local_->abort();
+  }
+  void do_leave(Rank rank) noexcept override { local_->leave(rank); }
+
+  /// Waits until every rank's part in the operation with this number, counted from 1, is over: until then others work
+  /// on this rank's memory. Cannot be interrupted: all ranks have agreed on the call, so it lasts as long as the device
+  /// works.
+  void finish(std::uint64_t operation) noexcept {
+    auto const goal = operation * size_.value;
+    auto finished = finished_.fetch_add(1) + 1;
+    if (finished == goal) finished_.notify_all();
+    for (; finished < goal; finished = finished_.load()) finished_.wait(finished);
+  }
+
+  /// To be called before `finish`, so that every rank sees it after that.
+  void fail(std::string const& why) {
+    std::scoped_lock const lock{failure_mutex_};
+    if (failure_.empty()) failure_ = why;
+  }
+  [[nodiscard]] auto failure() -> std::string {
+    std::scoped_lock const lock{failure_mutex_};
+    return failure_;
+  }
+
+  WorldSize size_;
+  int device_;
+  std::shared_ptr<LocalGroup> local_;
+  std::atomic<bool> aborted_{false};
+  std::atomic<std::uint64_t> finished_{0};
+  std::mutex failure_mutex_;
+  std::string failure_;
+};
 
 /// One worker's place in a `DeviceGroup`: exchanges arrays with the group's other threads, all in one GPU's memory.
 ///
@@ -108,7 +168,7 @@ class DeviceCollective final : public Collective {
       work(notices, counts);
       ready_.record(stream_);
       auto const attempted = on_rank(call);
-      for (detail::Patience patience; !ready_.is_over(attempted);) patience.pause();
+      for (detail::Backoff backoff; !ready_.is_over(attempted);) backoff.pause();
     });
   }
 

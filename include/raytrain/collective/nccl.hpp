@@ -17,21 +17,18 @@
 #include <utility>
 #include <vector>
 
+#include <raytrain/collective/buffer.hpp>
 #include <raytrain/collective/collective.hpp>
-#include <raytrain/collective/cuda/cuda_error.hpp>
+#include <raytrain/collective/collective_group.hpp>
 #include <raytrain/collective/cuda/device_memory.hpp>
 #include <raytrain/collective/cuda/device_reduction.hpp>
 #include <raytrain/collective/detail/agreement.hpp>
+#include <raytrain/collective/detail/backoff.hpp>
 #include <raytrain/collective/detail/call.hpp>
-#include <raytrain/collective/detail/group_checks.hpp>
-#include <raytrain/collective/detail/pages.hpp>
-#include <raytrain/collective/detail/patience.hpp>
 #include <raytrain/collective/detail/task.hpp>
 #include <raytrain/collective/nccl/native_reduction.hpp>
 #include <raytrain/collective/nccl/nccl_communicator.hpp>
-#include <raytrain/collective/nccl/nccl_error.hpp>
 #include <raytrain/collective/nccl/nccl_group.hpp>
-#include <raytrain/collective/nccl/nccl_id.hpp>
 #include <raytrain/collective/wait_limits.hpp>
 #include <raytrain/core/element_type.hpp>
 #include <raytrain/core/error.hpp>
@@ -180,8 +177,8 @@ class NcclCollective final : public Collective {
   void await(std::string const& what, Done const& done) {
     auto const& limits = group_->options_.limits;
     auto const operation = entered_;
-    detail::Patience patience;
-    for (std::chrono::nanoseconds waited{0};; waited = patience.pause()) {
+    detail::Backoff backoff;
+    for (std::chrono::nanoseconds waited{0};; waited = backoff.pause()) {
       if (group_->aborted_.load()) throw Stopped{};
       if (done()) return;
       if (auto const ended = group_->ended_before(operation)) {

@@ -15,7 +15,7 @@
 
 #include <raytrain/backend/boosting/detail/round_board.hpp>
 #include <raytrain/checkpoint/checkpoint_draft.hpp>
-#include <raytrain/collective/local_group.hpp>
+#include <raytrain/collective/local.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/rank.hpp>
 #include <raytrain/core/stopped.hpp>

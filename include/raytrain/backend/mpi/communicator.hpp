@@ -3,7 +3,7 @@
 
 #include <raytrain/backend/mpi/mpi_context.hpp>
 #include <raytrain/collective/collective_group.hpp>
-#include <raytrain/collective/mpi_group.hpp>
+#include <raytrain/collective/mpi.hpp>
 #include <raytrain/core/error.hpp>
 
 namespace raytrain {

@@ -1,14 +1,106 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <raytrain/collective/detail/agreement.hpp>
+#include <raytrain/collective/detail/call.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/inline.hpp>
+#include <raytrain/core/rank.hpp>
 
 namespace raytrain::detail {
+
+RAYTRAIN_INLINE auto describe(CallWithCounts const& mine, CallWithCounts const& other) -> std::string {
+  auto text = to_string(mine.call);
+  bool const both_gather = mine.call.operation == other.call.operation && mine.counts.empty() && other.counts.empty();
+  if (both_gather && mine.call.counts_digest != other.call.counts_digest) return text + " with counts of its own";
+  auto const [own, others] = std::ranges::mismatch(mine.counts, other.counts);
+  if (own == mine.counts.end() || others == other.counts.end()) return text;
+  return text + " of which rank " + std::to_string(own - mine.counts.begin()) + " sends " + std::to_string(*own);
+}
+
+RAYTRAIN_INLINE auto mismatch_error(CallWithCounts const& first, Rank rank, CallWithCounts const& other,
+                                    Rank first_rank) -> Error {
+  auto const* const remedy =
+      first.call.tag == other.call.tag
+          ? "make every rank call the same operations in the same order, on arrays of one size and type"
+          : "make every rank run the same backwards in the same order, on as many batches";
+  return {Errc::rank_mismatch, "collective call",
+          "rank " + std::to_string(first_rank.value) + " calls " + describe(first, other) + ", but rank " +
+              std::to_string(rank.value) + " calls " + describe(other, first),
+          remedy};
+}
+
+RAYTRAIN_INLINE auto options_error(char const* group, std::string const& option) -> Error {
+  return {Errc::rank_mismatch, group, "the ranks disagree about " + option, "give it the same value on every rank"};
+}
+
+RAYTRAIN_INLINE auto ended_error(Rank ended, Rank waiting, Call const& call) -> Error {
+  return {Errc::rank_mismatch, "collective call",
+          "rank " + std::to_string(ended.value) + " has ended while rank " + std::to_string(waiting.value) +
+              " waits in " + to_string(call),
+          "make every rank call the same operations, as often"};
+}
+
+RAYTRAIN_INLINE auto time_text(std::chrono::milliseconds time) -> std::string {
+  auto const count = time.count();
+  return count % 1000 == 0 && count > 0 ? std::to_string(count / 1000) + " s" : std::to_string(count) + " ms";
+}
+
+RAYTRAIN_INLINE auto ranks_text(std::vector<std::uint32_t> const& ranks) -> std::string {
+  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    if (i > 0) text += i + 1 == ranks.size() ? " and " : ", ";
+    text += std::to_string(ranks[i]);
+  }
+  return text;
+}
+
+RAYTRAIN_INLINE auto late_error(std::vector<std::uint32_t> const& missing, std::chrono::milliseconds timeout,
+                                Rank waiting, Call const& call) -> Error {
+  return {Errc::timed_out, to_string(call) + " on rank " + std::to_string(waiting.value),
+          ranks_text(missing) + (missing.size() == 1 ? " has" : " have") + " not come within " + time_text(timeout),
+          "look at what is done there instead, or allow more time: RunConfig::collective_timeout, WaitLimits::timeout"};
+}
+
+RAYTRAIN_INLINE auto late_warning(std::vector<std::uint32_t> const& missing, std::chrono::milliseconds waited,
+                                  Rank waiting, Call const& call) -> std::string {
+  return "rank " + std::to_string(waiting.value) + " has waited " + time_text(waited) + " in " + to_string(call) +
+         " for " + (missing.empty() ? "the others" : ranks_text(missing));
+}
+
+RAYTRAIN_INLINE auto unusable_error(Errc code, std::string const& happened, Rank rank, Call const& call) -> Error {
+  return {code, to_string(call) + " on rank " + std::to_string(rank.value), "the group is unusable since " + happened,
+          "let the error end the training function"};
+}
+
+RAYTRAIN_INLINE void CallHistory::add(Call const& call) noexcept {
+  last_[operations_ % kept] = call;
+  ++operations_;
+  digest_ = mix(digest_, digest_of(call));
+}
+
+RAYTRAIN_INLINE auto CallHistory::mismatch(Rank rank, CallHistory const& mine, Rank other_rank,
+                                           CallHistory const& other) -> std::optional<Error> {
+  auto const end = std::min(mine.operations_, other.operations_);
+  auto const most = std::max(mine.operations_, other.operations_);
+  for (auto number = most > kept ? most - kept : 0; number < end; ++number) {
+    auto const& call = mine.last_[number % kept];
+    auto const& other_call = other.last_[number % kept];
+    if (call != other_call) return mismatch_error({call}, other_rank, {other_call}, rank);
+  }
+  return std::nullopt;
+}
 
 RAYTRAIN_INLINE void Agreement::break_off(Errc code, std::string why) {
   if (!is_usable()) return;

@@ -2,18 +2,78 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include <raytrain/collective/detail/call.hpp>
-#include <raytrain/collective/detail/call_errors.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/rank.hpp>
 
 namespace raytrain::detail {
+
+/// What a rank calls; `counts` are those of all_gatherv by rank, or empty.
+struct CallWithCounts {
+  Call call;
+  std::span<std::size_t const> counts{};
+};
+
+/// The call, with that of the counts in which it differs from the other call.
+[[nodiscard]] auto describe(CallWithCounts const& mine, CallWithCounts const& other) -> std::string;
+
+/// What all ranks are told when `rank` is the first that calls something else than rank 0, or `first_rank`.
+[[nodiscard]] auto mismatch_error(CallWithCounts const& first, Rank rank, CallWithCounts const& other,
+                                  Rank first_rank = {}) -> Error;
+
+/// What all ranks are told whose groups were made in different ways; `option` is where.
+[[nodiscard]] auto options_error(char const* group, std::string const& option) -> Error;
+
+/// What a rank is told that would wait for one whose training function has ended.
+[[nodiscard]] auto ended_error(Rank ended, Rank waiting, Call const& call) -> Error;
+
+/// "30 s", "1500 ms".
+[[nodiscard]] auto time_text(std::chrono::milliseconds time) -> std::string;
+
+/// "rank 1", "ranks 1 and 2", "ranks 1, 2 and 3".
+[[nodiscard]] auto ranks_text(std::vector<std::uint32_t> const& ranks) -> std::string;
+
+/// What a rank is told that has waited in vain.
+[[nodiscard]] auto late_error(std::vector<std::uint32_t> const& missing, std::chrono::milliseconds timeout,
+                              Rank waiting, Call const& call) -> Error;
+
+/// What is said before that.
+[[nodiscard]] auto late_warning(std::vector<std::uint32_t> const& missing, std::chrono::milliseconds waited,
+                                Rank waiting, Call const& call) -> std::string;
+
+/// What a rank is told in every call after an error.
+[[nodiscard]] auto unusable_error(Errc code, std::string const& happened, Rank rank, Call const& call) -> Error;
+
+/// What a rank has called so far: how many operations, a digest of all of them, and the last ones.
+class CallHistory {
+ public:
+  static constexpr std::uint64_t kept = 32;
+
+  void add(Call const& call) noexcept;
+
+  [[nodiscard]] auto operations() const noexcept -> std::uint64_t { return operations_; }
+
+  /// Another one for another sequence of calls, as good as always.
+  [[nodiscard]] auto digest() const noexcept -> std::uint64_t { return digest_; }
+
+  /// What the ranks are told, if these two have called something else for their n-th time. Of calls that one of them
+  /// does not keep any more nothing is known.
+  [[nodiscard]] static auto mismatch(Rank rank, CallHistory const& mine, Rank other_rank, CallHistory const& other)
+      -> std::optional<Error>;
+
+ private:
+  std::uint64_t operations_ = 0;
+  std::uint64_t digest_ = 0;
+  std::array<Call, kept> last_{};
+};
 
 /// For a model whose ranks show each other their calls: whether these agree, what it says when they do not, and why the
 /// ranks cannot work together any more.

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <dlfcn.h>
+
+#include <cstdint>
 #include <string>
 
 #include <raytrain/collective/detail/argument_checks.hpp>
@@ -10,6 +13,24 @@
 #include <raytrain/core/rank.hpp>
 
 namespace raytrain::detail {
+
+RAYTRAIN_INLINE auto DeviceMemoryQuery::is_on_device(void const* address) noexcept -> bool {
+  if (!has_looked_) look_for_driver();
+  if (attribute_of_ == nullptr || address == nullptr) return false;
+  unsigned kind = 0;
+  unsigned is_managed = 0;
+  auto const pointer = reinterpret_cast<std::uintptr_t>(address);
+  // For memory that CUDA does not know the first query returns an error.
+  if (attribute_of_(&kind, memory_type, pointer) != 0 || kind != device) return false;
+  return attribute_of_(&is_managed, managed, pointer) != 0 || is_managed == 0;
+}
+
+RAYTRAIN_INLINE void DeviceMemoryQuery::look_for_driver() noexcept {
+  has_looked_ = true;
+  auto* const library = ::dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
+  if (library == nullptr) return;
+  attribute_of_ = reinterpret_cast<AttributeOf>(::dlsym(library, "cuPointerGetAttribute"));
+}
 
 RAYTRAIN_INLINE void ArgumentChecks::check_root(Rank root, Call const& call) const {
   if (root.value < size_.value) return;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <numeric>
 #include <span>
@@ -13,6 +14,25 @@
 #include <raytrain/core/rank.hpp>
 
 namespace raytrain::detail {
+
+/// Tells memory of a GPU from memory of the host, which no address shows. It asks CUDA's driver, if this program uses
+/// it by the time of the first question; otherwise there is none of that memory.
+class DeviceMemoryQuery {
+ public:
+  [[nodiscard]] auto is_on_device(void const* address) noexcept -> bool;
+
+ private:
+  // cuPointerGetAttribute, and of its CUpointer_attribute and CUmemorytype those that matter: CUDA Driver API.
+  using AttributeOf = int (*)(void* result, int attribute, std::uintptr_t pointer);
+  static constexpr int memory_type = 2;
+  static constexpr int managed = 8;
+  static constexpr unsigned device = 2;
+
+  void look_for_driver() noexcept;
+
+  bool has_looked_ = false;
+  AttributeOf attribute_of_ = nullptr;
+};
 
 /// What one rank can see to be wrong with its own arguments of a `Collective`'s operation: `invalid_call`.
 class ArgumentChecks {

@@ -1,25 +1,41 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <ctime>
+#include <limits>
 #include <new>
 #include <span>
 #include <utility>
 #include <vector>
 
+#include <raytrain/collective/detail/agreement.hpp>
 #include <raytrain/collective/detail/barrier.hpp>
 #include <raytrain/collective/detail/call.hpp>
-#include <raytrain/collective/detail/call_errors.hpp>
-#include <raytrain/collective/detail/futex.hpp>
 #include <raytrain/collective/wait_limits.hpp>
 #include <raytrain/core/inline.hpp>
 #include <raytrain/core/rank.hpp>
 
 namespace raytrain::detail {
+
+RAYTRAIN_INLINE void sleep_while(std::atomic<std::uint32_t>& word, std::uint32_t value,
+                                 std::chrono::nanoseconds time) noexcept {
+  auto const seconds = std::chrono::floor<std::chrono::seconds>(time);
+  timespec const timeout{static_cast<std::time_t>(seconds.count()), static_cast<long>((time - seconds).count())};
+  ::syscall(SYS_futex, &word, FUTEX_WAIT, value, &timeout, nullptr, 0);
+}
+
+RAYTRAIN_INLINE void wake_all(std::atomic<std::uint32_t>& word) noexcept {
+  ::syscall(SYS_futex, &word, FUTEX_WAKE, std::numeric_limits<int>::max(), nullptr, nullptr, 0);
+}
 
 RAYTRAIN_INLINE auto BarrierState::construct(void* memory, WorldSize members, bool spins, bool can_be_killed)
     -> BarrierState& {

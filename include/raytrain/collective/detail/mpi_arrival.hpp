@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include <raytrain/collective/detail/call_errors.hpp>
+#include <raytrain/collective/detail/agreement.hpp>
+#include <raytrain/collective/detail/backoff.hpp>
 #include <raytrain/collective/detail/mpi_library.hpp>
-#include <raytrain/collective/detail/patience.hpp>
 #include <raytrain/collective/wait_limits.hpp>
 #include <raytrain/core/error.hpp>
 
@@ -86,7 +86,7 @@ inline void await_all_ranks(MPI_Comm original, WaitLimits const& limits) {
     return ranks_text(ranks) + (ranks.size() == 1 ? " has" : " have") + " not come";
   };
   auto const or_waits = std::string{rank == 0 ? "" : ", or waits for others"};
-  Patience patience{false};
+  Backoff backoff{false};
   for (bool warned = false;;) {
     std::erase_if(awaited, [](Awaited& it) {
       int has_come = 0;
@@ -94,7 +94,7 @@ inline void await_all_ranks(MPI_Comm original, WaitLimits const& limits) {
       return has_come != 0;
     });
     if (awaited.empty()) break;
-    auto const waited = patience.pause();
+    auto const waited = backoff.pause();
     if (waited >= limits.timeout) {
       SpentCommunicators::add(original);
       throw Error{Errc::timed_out, attempted, names() + " within " + time_text(limits.timeout) + or_waits,

@@ -17,15 +17,12 @@
 #include <vector>
 
 #include <raytrain/collective/detail/agreement.hpp>
+#include <raytrain/collective/detail/backoff.hpp>
 #include <raytrain/collective/detail/call.hpp>
-#include <raytrain/collective/detail/call_errors.hpp>
-#include <raytrain/collective/detail/call_history.hpp>
 #include <raytrain/collective/detail/mpi_communicator.hpp>
-#include <raytrain/collective/detail/mpi_duplicate.hpp>
 #include <raytrain/collective/detail/mpi_hosts.hpp>
 #include <raytrain/collective/detail/mpi_late_calls.hpp>
 #include <raytrain/collective/detail/mpi_library.hpp>
-#include <raytrain/collective/detail/patience.hpp>
 #include <raytrain/collective/mpi_options.hpp>
 #include <raytrain/collective/wait_limits.hpp>
 #include <raytrain/core/element_type.hpp>
@@ -309,9 +306,9 @@ class MpiEndpoint {
 
   template <class Over>
   void wait(std::size_t bytes, Over const& over) {
-    Patience patience{has_core_, bytes};
+    Backoff backoff{has_core_, bytes};
     while (!over()) {
-      auto const waited = patience.pause();
+      auto const waited = backoff.pause();
       if (waited.count() != 0 || has_news_.load(std::memory_order_relaxed)) [[unlikely]]
         think_again(waited);
     }

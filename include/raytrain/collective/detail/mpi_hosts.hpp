@@ -15,7 +15,7 @@
 #include <raytrain/collective/detail/mpi_communicator.hpp>
 #include <raytrain/collective/detail/mpi_library.hpp>
 #include <raytrain/collective/mpi_options.hpp>
-#include <raytrain/collective/shared_memory_group.hpp>
+#include <raytrain/collective/shared_memory.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/rank.hpp>
 

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include <raytrain/collective/detail/call_history.hpp>
+#include <raytrain/collective/detail/agreement.hpp>
 #include <raytrain/collective/detail/mpi_communicator.hpp>
 #include <raytrain/collective/detail/mpi_library.hpp>
 #include <raytrain/core/error.hpp>

@@ -6,7 +6,6 @@
 #include <cstdint>
 
 #include <raytrain/collective/detail/call.hpp>
-#include <raytrain/collective/detail/mpi_block_type.hpp>
 #include <raytrain/collective/detail/mpi_endpoint.hpp>
 #include <raytrain/collective/detail/mpi_library.hpp>
 #include <raytrain/collective/detail/mpi_transfer.hpp>

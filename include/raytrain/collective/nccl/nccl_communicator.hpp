@@ -3,12 +3,101 @@
 
 #include <nccl.h>
 
+#include <array>
 #include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
 #include <string>
 #include <utility>
 
-#include <raytrain/collective/detail/patience.hpp>
-#include <raytrain/collective/nccl/nccl_error.hpp>
+#include <raytrain/collective/detail/backoff.hpp>
+#include <raytrain/core/error.hpp>
+
+static_assert(NCCL_VERSION_CODE >= NCCL_VERSION(2, 18, 0), "raytrain needs NCCL 2.18 or newer");
+
+namespace raytrain::detail {
+
+[[nodiscard]] inline auto name_of(ncclResult_t result) -> std::string {
+  switch (result) {
+    case ncclSuccess: return "ncclSuccess";
+    case ncclUnhandledCudaError: return "ncclUnhandledCudaError";
+    case ncclSystemError: return "ncclSystemError";
+    case ncclInternalError: return "ncclInternalError";
+    case ncclInvalidArgument: return "ncclInvalidArgument";
+    case ncclInvalidUsage: return "ncclInvalidUsage";
+    case ncclRemoteError: return "ncclRemoteError";
+    case ncclInProgress: return "ncclInProgress";
+    default: return "NCCL's error " + std::to_string(static_cast<int>(result));
+  }
+}
+
+[[nodiscard]] inline auto remedy_of(ncclResult_t result) -> std::string {
+  switch (result) {
+    case ncclRemoteError: return "look at what ended or cut off another rank; restart from the last checkpoint";
+    case ncclInvalidUsage: return "give every rank a GPU of its own (workers that share one: DeviceCollective)";
+    default: return "set NCCL_DEBUG=WARN and run again to see what NCCL found";
+  }
+}
+
+/// Every return code of NCCL passes here. `attempted` says what it was needed for. One that says that an operation of
+/// a non-blocking communicator goes on is no error.
+///
+/// Errors: `backend`, with what NCCL says about its last error.
+inline void check_nccl(ncclResult_t result, std::string const& attempted) {
+  if (result == ncclSuccess || result == ncclInProgress) return;
+  auto happened = name_of(result) + " (" + ncclGetErrorString(result) + ")";
+  auto const* const last = ncclGetLastError(nullptr);
+  if (last != nullptr && *last != '\0') happened += std::string{": "} + last;
+  throw Error{Errc::backend, attempted, happened, remedy_of(result)};
+}
+
+}  // namespace raytrain::detail
+
+namespace raytrain {
+
+/// What the ranks of one NCCL world have in common. One rank creates it and hands its bytes to the others by any means:
+///
+///   NcclId id;
+///   if (rank == Rank{0}) id = NcclId::create();
+///   collective.broadcast(id.bytes(), Rank{0});
+class NcclId {
+ public:
+  static constexpr std::size_t size_bytes = NCCL_UNIQUE_ID_BYTES;
+
+  /// Zeros, which is nobody's: to receive into.
+  NcclId() = default;
+
+  /// Another one each time. Opens the socket through which the ranks find each other, on the interface that
+  /// NCCL_SOCKET_IFNAME names; needs no GPU.
+  ///
+  /// Errors: `backend` when NCCL finds no network interface.
+  [[nodiscard]] static auto create() -> NcclId {
+    ncclUniqueId made{};
+    detail::check_nccl(ncclGetUniqueId(&made), "NcclId::create");
+    NcclId id;
+    std::memcpy(id.bytes_.data(), made.internal, size_bytes);
+    return id;
+  }
+
+  [[nodiscard]] auto bytes() noexcept -> std::span<std::uint8_t> { return bytes_; }
+  [[nodiscard]] auto bytes() const noexcept -> std::span<std::uint8_t const> { return bytes_; }
+
+  [[nodiscard]] auto native() const noexcept -> ncclUniqueId {
+    ncclUniqueId id{};
+    std::memcpy(id.internal, bytes_.data(), size_bytes);
+    return id;
+  }
+
+  friend auto operator==(NcclId const&, NcclId const&) -> bool = default;
+
+ private:
+  static_assert(sizeof(ncclUniqueId) == size_bytes);
+  std::array<std::uint8_t, size_bytes> bytes_{};
+};
+
+}  // namespace raytrain
 
 namespace raytrain::detail {
 
@@ -57,9 +146,9 @@ class NcclCommunicator {
   void finalize() noexcept {
     if (comm_ == nullptr) return;
     auto state = ncclCommFinalize(comm_);
-    Patience patience;
+    Backoff backoff;
     for (std::chrono::nanoseconds waited{0}; state == ncclInProgress && waited < finalize_limit;) {
-      waited = patience.pause();
+      waited = backoff.pause();
       if (ncclCommGetAsyncError(comm_, &state) != ncclSuccess) break;
     }
     if (state != ncclSuccess) return abort();

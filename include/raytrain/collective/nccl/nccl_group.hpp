@@ -10,7 +10,7 @@
 #include <vector>
 
 #include <raytrain/collective/collective_group.hpp>
-#include <raytrain/collective/nccl/nccl_id.hpp>
+#include <raytrain/collective/nccl/nccl_communicator.hpp>
 #include <raytrain/collective/wait_limits.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/rank.hpp>

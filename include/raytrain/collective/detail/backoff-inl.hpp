@@ -4,12 +4,12 @@
 #include <chrono>
 #include <thread>
 
-#include <raytrain/collective/detail/patience.hpp>
+#include <raytrain/collective/detail/backoff.hpp>
 #include <raytrain/core/inline.hpp>
 
 namespace raytrain::detail {
 
-RAYTRAIN_INLINE auto Patience::pause() -> std::chrono::nanoseconds {
+RAYTRAIN_INLINE auto Backoff::pause() -> std::chrono::nanoseconds {
   if (++looks_ % looks_a_turn_ != 0 && waited_ <= awake_time_) [[likely]]
     return waited_;
   auto const now = Clock::now();

@@ -7,7 +7,7 @@
 #include <memory>
 #include <new>
 
-#include <raytrain/collective/detail/pages.hpp>
+#include <raytrain/collective/buffer.hpp>
 #include <raytrain/core/inline.hpp>
 
 namespace raytrain::detail {

@@ -8,12 +8,12 @@
 #include <span>
 #include <utility>
 
+#include <raytrain/collective/buffer.hpp>
 #include <raytrain/collective/collective.hpp>
+#include <raytrain/collective/collective_group.hpp>
 #include <raytrain/collective/detail/barrier.hpp>
-#include <raytrain/collective/detail/group_checks.hpp>
-#include <raytrain/collective/detail/host_group.hpp>
-#include <raytrain/collective/detail/pages.hpp>
-#include <raytrain/collective/local_group.hpp>
+#include <raytrain/collective/detail/host_collective.hpp>
+#include <raytrain/collective/local.hpp>
 #include <raytrain/collective/wait_limits.hpp>
 #include <raytrain/core/inline.hpp>
 #include <raytrain/core/rank.hpp>

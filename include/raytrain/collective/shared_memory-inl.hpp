@@ -17,11 +17,11 @@
 #include <utility>
 
 #include <raytrain/collective/collective.hpp>
+#include <raytrain/collective/collective_group.hpp>
 #include <raytrain/collective/detail/barrier.hpp>
-#include <raytrain/collective/detail/group_checks.hpp>
-#include <raytrain/collective/detail/host_group.hpp>
+#include <raytrain/collective/detail/host_collective.hpp>
 #include <raytrain/collective/detail/shared_file.hpp>
-#include <raytrain/collective/shared_memory_group.hpp>
+#include <raytrain/collective/shared_memory.hpp>
 #include <raytrain/collective/wait_limits.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/inline.hpp>

@@ -9,9 +9,9 @@ namespace raytrain::detail {
 
 /// What a rank does between two looks at something pending: nothing at first, then it gives its core away, then it
 /// sleeps. MPI goes on with a transfer only while somebody looks, so the more bytes, the later both.
-class Patience {
+class Backoff {
  public:
-  explicit Patience(bool has_core = true, std::size_t bytes = 0) noexcept
+  explicit Backoff(bool has_core = true, std::size_t bytes = 0) noexcept
       : looks_a_turn_{has_core ? 64U : 4U},
         keep_core_time_{has_core ? std::chrono::microseconds{50} + std::chrono::nanoseconds{bytes}
                                  : std::chrono::nanoseconds{0}},
@@ -35,5 +35,5 @@ class Patience {
 }  // namespace raytrain::detail
 
 #ifndef RAYTRAIN_COMPILED
-#include <raytrain/collective/detail/patience-inl.hpp>
+#include <raytrain/collective/detail/backoff-inl.hpp>
 #endif
