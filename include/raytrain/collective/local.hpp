@@ -54,6 +54,10 @@ using LocalCollective = detail::HostCollective<LocalGroup>;
 
 }  // namespace raytrain
 
+#ifdef RAYTRAIN_COMPILED
+extern template class raytrain::detail::HostCollective<raytrain::LocalGroup>;
+#endif
+
 #ifndef RAYTRAIN_COMPILED
 #include <raytrain/collective/local-inl.hpp>
 #endif

@@ -131,6 +131,10 @@ using SharedMemoryCollective = detail::HostCollective<SharedMemoryGroup>;
 
 }  // namespace raytrain
 
+#ifdef RAYTRAIN_COMPILED
+extern template class raytrain::detail::HostCollective<raytrain::SharedMemoryGroup>;
+#endif
+
 #ifndef RAYTRAIN_COMPILED
 #include <raytrain/collective/shared_memory-inl.hpp>
 #endif

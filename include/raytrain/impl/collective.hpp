@@ -14,3 +14,7 @@
 #include <raytrain/collective/local-inl.hpp>
 #include <raytrain/collective/shared_memory-inl.hpp>
 #include <raytrain/collective/wait_limits-inl.hpp>
+
+// As a whole, so that what a small operation calls is inlined.
+template class raytrain::detail::HostCollective<raytrain::LocalGroup>;
+template class raytrain::detail::HostCollective<raytrain::SharedMemoryGroup>;
