@@ -18,9 +18,9 @@
 #include <vector>
 
 #include <raytrain/collective/buffer.hpp>
-#include <raytrain/collective/collective.hpp>
 #include <raytrain/collective/collective_group.hpp>
 #include <raytrain/collective/cuda/device_memory.hpp>
+#include <raytrain/collective/cuda/device_model.hpp>
 #include <raytrain/collective/cuda/device_reduction.hpp>
 #include <raytrain/collective/detail/agreement.hpp>
 #include <raytrain/collective/detail/backoff.hpp>
@@ -106,15 +106,15 @@ class DeviceGroup : public CollectiveGroup {
 ///          `WaitLimits` says, `Stopped` after `DeviceGroup::abort`.
 /// Cost:    a wait for the others before, and one for the device and the others after; all_reduce reads and writes
 ///          world size * sizeof(T) bytes of device memory an element.
-class DeviceCollective final : public Collective {
+class DeviceCollective final : public detail::DeviceModel {
  public:
   /// `stream`: where this rank's arrays are computed; see `DevicePlace`.
   ///
   /// Errors: `invalid_call` when there is no group, or no such rank in it; `backend` when CUDA reports an error.
   DeviceCollective(std::shared_ptr<DeviceGroup> group, Rank rank, cudaStream_t stream = nullptr)
-      : group_{detail::checked_group("DeviceCollective", std::move(group))},
+      : DeviceModel{{detail::checked_group("DeviceCollective", group)->device(), stream}},
+        group_{std::move(group)},
         local_{group_->local_, rank},
-        stream_{stream},
         ready_{group_->device()} {}
   DeviceCollective(DeviceCollective&&) noexcept = default;
   auto operator=(DeviceCollective&&) noexcept -> DeviceCollective& = default;
@@ -125,21 +125,6 @@ class DeviceCollective final : public Collective {
 
   /// Whether `DeviceGroup::request_stop` was called, as of this rank's last operation; in a world of one, as of now.
   [[nodiscard]] auto stop_agreed() const noexcept -> bool override { return local_.stop_agreed(); }
-
-  [[nodiscard]] auto takes_device_arrays() const noexcept -> bool override { return true; }
-
-  [[nodiscard]] auto start(Task const& task) -> Pending override {
-    perform(task.call, task.from.empty() ? nullptr : task.from.data(), task.to.empty() ? nullptr : task.to.data(),
-            task.counts);
-    return {};
-  }
-
-  /// In the device's memory, which the host cannot read by itself.
-  ///
-  /// Errors: `std::bad_alloc`; `backend` when CUDA reports an error.
-  [[nodiscard]] auto allocate_zeros(std::size_t size_bytes) -> std::shared_ptr<void> override {
-    return detail::allocate_on_device(group_->device(), size_bytes, stream_);
-  }
 
  private:
   /// What a rank shows to the others.
@@ -152,21 +137,17 @@ class DeviceCollective final : public Collective {
   static_assert(std::is_trivially_copyable_v<Notice>);
   using Notices = std::span<Notice const>;
 
-  void perform(Call const& call, std::byte const* from, std::byte* to, std::span<std::size_t const> counts) {
+  void perform(Call const& call, std::byte const* from, std::byte* to, std::span<std::size_t const> counts) override {
     if (call.operation == Operation::barrier) return (void)open({call, {}, {}, {}}, {});
-    detail::DeviceScope const scope{group_->device()};
-    auto const names = detail::array_names(call.operation);
-    if (from != nullptr) detail::check_on_device(from, group_->device(), call, rank(), names.from);
-    if (to != nullptr && to != from) detail::check_on_device(to, group_->device(), call, rank(), names.to);
-    ready_.record(stream_);
+    ready_.record(place().stream);
     auto const notices = open({call, from, to, ready_.get()}, counts);
     if (call.count == 0) return;
     work_and_finish(call, [&] {
       if (!works(call)) return;
       for (auto const& notice : notices)
-        detail::check_cuda(cudaStreamWaitEvent(stream_, notice.ready, 0), "cudaStreamWaitEvent");
+        detail::check_cuda(cudaStreamWaitEvent(place().stream, notice.ready, 0), "cudaStreamWaitEvent");
       work(notices, counts);
-      ready_.record(stream_);
+      ready_.record(place().stream);
       auto const attempted = on_rank(call);
       for (detail::Backoff backoff; !ready_.is_over(attempted);) backoff.pause();
     });
@@ -254,17 +235,16 @@ class DeviceCollective final : public Collective {
       auto const* const array = target == nullptr ? notices[from].to : notices[from].from;
       reduction.table[from] = const_cast<std::byte*>(array + begin_bytes);
     }
-    detail::check_cuda(detail::reduce_on_device(reduction, stream_), on_rank(call));
+    detail::check_cuda(detail::reduce_on_device(reduction, place().stream), on_rank(call));
   }
 
   void copy(std::byte* to, std::byte const* from, std::size_t bytes) {
     if (to == from || bytes == 0) return;
-    detail::check_cuda(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream_), "cudaMemcpyAsync");
+    detail::check_cuda(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, place().stream), "cudaMemcpyAsync");
   }
 
   std::shared_ptr<DeviceGroup> group_;
   LocalCollective local_;
-  cudaStream_t stream_;
   detail::DeviceEvent ready_;
   std::uint64_t operations_ = 0;
   std::string failure_;  ///< What made the group unusable.

@@ -18,9 +18,9 @@
 #include <vector>
 
 #include <raytrain/collective/buffer.hpp>
-#include <raytrain/collective/collective.hpp>
 #include <raytrain/collective/collective_group.hpp>
 #include <raytrain/collective/cuda/device_memory.hpp>
+#include <raytrain/collective/cuda/device_model.hpp>
 #include <raytrain/collective/cuda/device_reduction.hpp>
 #include <raytrain/collective/detail/agreement.hpp>
 #include <raytrain/collective/detail/backoff.hpp>
@@ -58,17 +58,17 @@ namespace raytrain {
 /// Cost:    the comparison, two latencies of the network; then NCCL's. Parts in rank order carry as many bytes as an
 ///          all_reduce by a ring, 2 * (ranks - 1) / ranks of the array, but between hosts once for each rank instead of
 ///          once for each host; they need a second array's memory.
-class NcclCollective final : public Collective {
+class NcclCollective final : public detail::DeviceModel {
  public:
   /// Returns when all ranks have come. A rank per GPU: NCCL takes none twice.
   ///
   /// Errors: `invalid_call` when there is no group, no such rank in it or no such device; `backend` where there is no
   ///         GPU or no driver; as an operation while it waits for the others.
   NcclCollective(std::shared_ptr<NcclGroup> group, Rank rank, DevicePlace place = {})
-      : group_{checked(std::move(group), rank, place)}, rank_{rank}, place_{place}, done_{place.device} {
-    detail::DeviceScope const scope{place_.device};
+      : DeviceModel{place}, group_{checked(std::move(group), rank, place)}, rank_{rank}, done_{place.device} {
+    detail::DeviceScope const scope{place.device};
     group_->members_[rank_.value].here.store(true);
-    auto const what = "NcclCollective on device " + std::to_string(place_.device);
+    auto const what = "NcclCollective on device " + std::to_string(place.device);
     auto const attempted = on_rank(what);
     detail::check_cuda(detail::load_kernels(), attempted);
     // To have it before any rank of this process has a kernel that waits for others: see `reserve`.
@@ -94,21 +94,6 @@ class NcclCollective final : public Collective {
 
   /// Whether `NcclGroup::request_stop` was called on any rank, as of the last operation.
   [[nodiscard]] auto stop_agreed() const noexcept -> bool override { return stop_agreed_; }
-
-  [[nodiscard]] auto takes_device_arrays() const noexcept -> bool override { return true; }
-
-  [[nodiscard]] auto start(Task const& task) -> Pending override {
-    perform(task.call, task.from.empty() ? nullptr : task.from.data(), task.to.empty() ? nullptr : task.to.data(),
-            task.counts);
-    return {};
-  }
-
-  /// In the device's memory, which the host cannot read by itself.
-  ///
-  /// Errors: `std::bad_alloc`; `backend` when CUDA reports an error.
-  [[nodiscard]] auto allocate_zeros(std::size_t size_bytes) -> std::shared_ptr<void> override {
-    return detail::allocate_on_device(place_.device, size_bytes, place_.stream);
-  }
 
  private:
   /// What a rank shows to the others.
@@ -138,11 +123,7 @@ class NcclCollective final : public Collective {
     return group;
   }
 
-  void perform(Call const& call, std::byte const* from, std::byte* to, std::span<std::size_t const> counts) {
-    detail::DeviceScope const scope{place_.device};
-    auto const names = detail::array_names(call.operation);
-    if (from != nullptr) detail::check_on_device(from, place_.device, call, rank_, names.from);
-    if (to != nullptr && to != from) detail::check_on_device(to, place_.device, call, rank_, names.to);
+  void perform(Call const& call, std::byte const* from, std::byte* to, std::span<std::size_t const> counts) override {
     agree(call, counts);
     if (call.count == 0) return;
     guarded([&] {
@@ -206,7 +187,7 @@ class NcclCollective final : public Collective {
   /// Until the device has done what is on the stream.
   void await_stream(Call const& call) {
     auto const attempted = on_rank(to_string(call));
-    done_.record(place_.stream);
+    done_.record(place().stream);
     // In this order: after an error of NCCL its kernels may never end.
     await(to_string(call), [&] { return communicator_.is_ready(attempted) && done_.is_over(attempted); });
   }
@@ -275,7 +256,7 @@ class NcclCollective final : public Collective {
     std::memcpy(sent, mine.data(), mine.size_bytes());
     copy(own, sent, mine.size_bytes());
     enqueue(call, [&](ncclComm_t comm) {
-      return ncclAllGather(own, gathered, mine.size_bytes(), ncclUint8, comm, place_.stream);
+      return ncclAllGather(own, gathered, mine.size_bytes(), ncclUint8, comm, place().stream);
     });
     copy(received, gathered, all.size_bytes());
     await_stream(call);
@@ -287,7 +268,7 @@ class NcclCollective final : public Collective {
   void work(Call const& call, std::byte const* from, std::byte* to, std::span<std::size_t const> counts) {
     using enum Operation;
     auto const bytes = call.count * size_bytes(call.element);
-    auto const stream = place_.stream;
+    auto const stream = place().stream;
     bool const is_root = rank_ == call.root;
     auto const root = static_cast<int>(call.root.value);
     auto const native = group_->options_.reduction == Reduction::rank_order
@@ -340,7 +321,7 @@ class NcclCollective final : public Collective {
     detail::DeviceReduction reduction{
         .element = call.element, .op = call.op, .arrays = 1, .divisor = size().value, .count = call.count};
     reduction.table[0] = values;
-    detail::check_cuda(detail::reduce_on_device(reduction, place_.stream), on_rank(to_string(call)));
+    detail::check_cuda(detail::reduce_on_device(reduction, place().stream), on_rank(to_string(call)));
   }
 
   /// All_reduce or reduce: each rank gets its piece of everybody's array, combines them, and hands the result on.
@@ -401,7 +382,7 @@ class NcclCollective final : public Collective {
     reduction.target = to;
     reduction.stride_bytes = rounded_up(size_each);
     reduction.table[0] = pieces_.at_least(0);
-    detail::check_cuda(detail::reduce_on_device(reduction, place_.stream), on_rank(to_string(call)));
+    detail::check_cuda(detail::reduce_on_device(reduction, place().stream), on_rank(to_string(call)));
   }
 
   /// Root gets the other ranks' pieces into their places.
@@ -424,7 +405,7 @@ class NcclCollective final : public Collective {
     bool const even = std::ranges::all_of(pieces, [&](Piece const& piece) { return piece.size == own.size; });
     if (even) {
       return enqueue(
-          call, [&](ncclComm_t comm) { return ncclAllGather(mine, to, own.size, ncclUint8, comm, place_.stream); });
+          call, [&](ncclComm_t comm) { return ncclAllGather(mine, to, own.size, ncclUint8, comm, place().stream); });
     }
     copy(to + own.begin, mine, own.size);
     enqueue_together(call, [&](auto const& add) {
@@ -458,21 +439,20 @@ class NcclCollective final : public Collective {
 
   auto send(std::byte const* array, Piece piece, std::uint32_t to) -> ncclResult_t {
     return ncclSend(array + piece.begin, piece.size, ncclUint8, static_cast<int>(to), communicator_.get(),
-                    place_.stream);
+                    place().stream);
   }
   auto receive(std::byte* array, Piece piece, std::uint32_t from) -> ncclResult_t {
     return ncclRecv(array + piece.begin, piece.size, ncclUint8, static_cast<int>(from), communicator_.get(),
-                    place_.stream);
+                    place().stream);
   }
 
   void copy(std::byte* to, std::byte const* from, std::size_t bytes) {
     if (to == from || bytes == 0) return;
-    detail::check_cuda(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, place_.stream), "cudaMemcpyAsync");
+    detail::check_cuda(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, place().stream), "cudaMemcpyAsync");
   }
 
   std::shared_ptr<NcclGroup> group_;
   Rank rank_;
-  DevicePlace place_;
   bool stop_agreed_ = false;
   std::uint64_t entered_ = 0;
   std::uint64_t warned_ = ~std::uint64_t{0};
