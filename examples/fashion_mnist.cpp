@@ -5,14 +5,12 @@
 #include <chrono>
 #include <cstdint>
 #include <exception>
-#include <filesystem>
 #include <future>
 #include <memory>
 #include <span>
 #include <string>
 
 #include <fmt/format.h>
-#include <CLI/CLI.hpp>
 
 #include <raytrain/backend/torch.hpp>
 #include <raytrain/callback/progress_bar.hpp>
@@ -20,21 +18,9 @@
 
 #include "fashion_mnist/data.hpp"
 #include "fashion_mnist/networks.hpp"
+#include "fashion_mnist/options.hpp"
 
 namespace {
-
-struct Options {
-  std::filesystem::path data = fashion_mnist_folder;
-  std::string model = "mlp";
-  std::int64_t samples = 60'000;
-  int workers = 0;
-  int epochs = 10;
-  std::int64_t batch_size = 64;
-  double learning_rate = 1e-3;
-  std::uint64_t seed = 0;
-  std::filesystem::path storage = "runs";
-  bool fresh = false;
-};
 
 struct Epoch {
   int epoch = 0;
@@ -154,35 +140,8 @@ auto run(Options const& options) -> int {
 
 }  // namespace
 
-/// What CLI11 says itself of a number out of range names the largest one that there is.
-auto between(double least, double most) -> CLI::Validator {
-  return {[=](std::string const& text) {
-            auto const value = std::strtod(text.c_str(), nullptr);
-            auto const right = value >= least && value <= most;
-            return right ? std::string{} : fmt::format("must be from {} to {} (got {})", least, most, text);
-          },
-          ""};
-}
-
 auto main(int argc, char** argv) -> int {
-  Options options;
-  CLI::App app{"Trains a network on Fashion-MNIST. Run again, it goes on from its newest checkpoint."};
-  app.option_defaults()->always_capture_default();
-  app.add_option("--data", options.data, "folder with the four files of Fashion-MNIST, gzip");
-  app.add_option("--model", options.model,
-                 "conv uses dropout, whose random numbers all threads share: not reproducible")
-      ->check(CLI::IsMember({"mlp", "conv", "resnet18"}));
-  app.add_option("--samples", options.samples, "training images to use, the first ones")->check(between(1, 1e6));
-  app.add_option("--workers", options.workers,
-                 "threads that train together, ScalingConfig::num_workers; 0: 2, or the ranks of the job")
-      ->check(between(0, 4096));
-  app.add_option("--epochs", options.epochs, "passes over the training images")->check(between(1, 1e6));
-  app.add_option("--batch-size", options.batch_size, "images per worker and step")->check(between(1, 1e6));
-  app.add_option("--learning-rate", options.learning_rate, "of Adam")->check(between(1e-12, 1e3));
-  app.add_option("--seed", options.seed, "everything random follows from it: RunConfig::seed")->check(between(0, 1e15));
-  app.add_option("--storage", options.storage, "folder for the run's reports and checkpoints: RunConfig::storage_path");
-  app.add_flag("--fresh", options.fresh, "delete the run that is there, and start anew: Resume::fresh");
-  CLI11_PARSE(app, argc, argv);
+  auto const options = options_of(argc, argv);
   try {
     return run(options);
   } catch (std::exception const& error) {

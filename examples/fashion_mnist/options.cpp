@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// Apart from the training, which is compiled sooner without the parser's headers.
+#include "options.hpp"
+
+#include <cstdlib>
+#include <string>
+
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+
+namespace {
+
+/// What CLI11 says itself of a number out of range names the largest one that there is.
+auto between(double least, double most) -> CLI::Validator {
+  return {[=](std::string const& text) {
+            auto const value = std::strtod(text.c_str(), nullptr);
+            auto const right = value >= least && value <= most;
+            return right ? std::string{} : fmt::format("must be from {} to {} (got {})", least, most, text);
+          },
+          ""};
+}
+
+}  // namespace
+
+auto options_of(int argc, char** argv) -> Options {
+  Options options;
+  CLI::App app{"Trains a network on Fashion-MNIST. Run again, it goes on from its newest checkpoint."};
+  app.option_defaults()->always_capture_default();
+  app.add_option("--data", options.data, "folder with the four files of Fashion-MNIST, gzip");
+  app.add_option("--model", options.model,
+                 "conv uses dropout, whose random numbers all threads share: not reproducible")
+      ->check(CLI::IsMember({"mlp", "conv", "resnet18"}));
+  app.add_option("--samples", options.samples, "training images to use, the first ones")->check(between(1, 1e6));
+  app.add_option("--workers", options.workers,
+                 "threads that train together, ScalingConfig::num_workers; 0: 2, or the ranks of the job")
+      ->check(between(0, 4096));
+  app.add_option("--epochs", options.epochs, "passes over the training images")->check(between(1, 1e6));
+  app.add_option("--batch-size", options.batch_size, "images per worker and step")->check(between(1, 1e6));
+  app.add_option("--learning-rate", options.learning_rate, "of Adam")->check(between(1e-12, 1e3));
+  app.add_option("--seed", options.seed, "everything random follows from it: RunConfig::seed")->check(between(0, 1e15));
+  app.add_option("--storage", options.storage, "folder for the run's reports and checkpoints: RunConfig::storage_path");
+  app.add_flag("--fresh", options.fresh, "delete the run that is there, and start anew: Resume::fresh");
+  try {
+    app.parse(argc, argv);
+  } catch (CLI::ParseError const& end) {
+    std::exit(app.exit(end));
+  }
+  return options;
+}
