@@ -71,7 +71,7 @@ class Answering {
   Answering(bool tcp, int to_workers)
       : server_{ControlServer::Options{
                     .world = WorldSize{workers}, .interface_address = "127.0.0.1", .unix_socket_too = !tcp},
-                ControlServer::Events{[this](Rank rank, Message& message) { return take(rank, message); },
+                ControlServer::Events{[this](Rank rank, WorkerMessage& message) { return take(rank, message); },
                                       [](Rank, std::string const& why) { fail(why); },
                                       [](std::string const& text) { fail(text); }}} {
     auto const line = server_.addresses().front() + '\n' + server_.token().to_hex() + '\n';
@@ -83,12 +83,12 @@ class Answering {
     if (::write(to, text.data(), text.size()) != static_cast<ssize_t>(text.size())) fail("the pipe is broken");
   }
 
-  auto take(Rank rank, Message& message) -> bool {
+  auto take(Rank rank, WorkerMessage& message) -> bool {
     auto const* const came = std::get_if<Report>(&message);
     if (came == nullptr || came->rank != rank || came->training_iteration != ++last_[rank.value]) {
       fail("a report was lost or overtaken");
     }
-    if (came->checkpoint) server_.tell(rank, Message{Committed{*came->checkpoint}});
+    if (came->checkpoint) server_.tell(rank, Committed{*came->checkpoint});
     return true;
   }
 
@@ -121,7 +121,7 @@ class Worker {
       : rank_{rank},
         raw_{raw},
         client_{ControlClient::Options{.addresses = {address}, .token = token, .rank = rank},
-                ControlClient::Events{[this](Message message) { take(message); },
+                ControlClient::Events{[this](ControllerMessage message) { take(message); },
                                       [](std::string const& why) { fail(why); }}} {}
   Worker(Worker const&) = delete;
   auto operator=(Worker const&) -> Worker& = delete;
@@ -173,7 +173,7 @@ class Worker {
   }
 
   void raw_stream(int count) {
-    RawTask const task{encode(Message{report(rank_, 1)}).size(), answer_bytes(), static_cast<std::uint64_t>(count), 0};
+    RawTask const task{encode(report(rank_, 1)).size(), answer_bytes(), static_cast<std::uint64_t>(count), 0};
     write_all(raw_, reinterpret_cast<std::byte const*>(&task), sizeof task);
     std::vector<std::byte> message(task.message_bytes);
     for (int i = 0; i < count; ++i) write_all(raw_, message.data(), message.size());
@@ -182,23 +182,26 @@ class Worker {
 
   [[nodiscard]] auto message_bytes() const -> std::size_t {
     auto asking = report(rank_, 1);
-    asking.checkpoint = 1;
-    return encode(Message{asking}).size();
+    asking.checkpoint = CheckpointOrdinal{1};
+    return encode(asking).size();
   }
-  [[nodiscard]] static auto answer_bytes() -> std::size_t { return encode(Message{Committed{1}}).size(); }
+  [[nodiscard]] static auto answer_bytes() -> std::size_t { return encode(Committed{CheckpointOrdinal{1}}).size(); }
 
  private:
-  auto send(bool wants_answer) -> std::uint64_t {
+  auto send(bool wants_answer) -> CheckpointOrdinal {
     auto made = report(rank_, ++iteration_);
-    auto const number = asked_;
-    if (wants_answer) made.checkpoint = asked_++;
-    if (!client_.send(Message{std::move(made)})) throw std::runtime_error{"the connection has ended"};
-    return number;
+    auto const asked = asked_;
+    if (wants_answer) {
+      made.checkpoint = asked;
+      ++asked_.value;
+    }
+    if (!client_.send(std::move(made))) throw std::runtime_error{"the connection has ended"};
+    return asked;
   }
 
   // On the client's thread.
-  void take(Message const& message) {
-    if (std::get<Committed>(message).checkpoint != answered_++) fail("an answer was lost or overtaken");
+  void take(ControllerMessage const& message) {
+    if (std::get<Committed>(message).checkpoint.value != answered_++) fail("an answer was lost or overtaken");
     link_.deliver(message);
     if (left_.load() == 0) return;
     auto const now = now_ns();
@@ -214,7 +217,7 @@ class Worker {
   int raw_;
   WorkerLink link_{Placement{}, nullptr};
   std::uint64_t iteration_ = 0;
-  std::uint64_t asked_ = 0;
+  CheckpointOrdinal asked_{};
   std::uint64_t answered_ = 0;  ///< The client's thread only.
   std::atomic<int> left_{0};
   std::int64_t started_ns_ = 0;

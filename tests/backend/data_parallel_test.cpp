@@ -270,7 +270,7 @@ TEST_CASE("a worker that fails ends the others inside backward, and its own text
   } catch (TrainingFailed const& failed) {
     REQUIRE(failed.failures().size() == 1);
     CHECK(failed.failures()[0].rank == Rank{1});
-    CHECK(failed.failures()[0].text == "no such row");
+    CHECK(failed.failures()[0].text() == "no such row");
   }
 }
 

@@ -76,7 +76,7 @@ auto failure_of(TrainTorch const& first, TrainTorch const& second) -> std::strin
   try {
     run_in(folder.path(), {}, second);
   } catch (TrainingFailed const& failed) {
-    return failed.failures().front().text;
+    return failed.failures().front().text();
   }
   FAIL("must fail");
   return {};

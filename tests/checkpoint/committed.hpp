@@ -23,7 +23,7 @@ inline auto commit(raytrain::DirectoryStore& store, std::vector<raytrain::Checkp
   auto const world = static_cast<std::uint32_t>(drafts.size());
   CommitRequest request{checkpoint, checkpoint + 1, 2.5, WorldSize{world}, {{"loss", 0.5}}, {}};
   for (std::uint32_t rank = 0; rank < world; ++rank) {
-    request.parts.push_back(store.stage(drafts[rank], Rank{rank}, checkpoint));
+    request.parts.push_back(store.stage(drafts[rank], Rank{rank}, CheckpointOrdinal{checkpoint}));
   }
   return store.commit(request);
 }

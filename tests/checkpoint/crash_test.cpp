@@ -88,7 +88,7 @@ TEST_CASE("a process killed before any step of a commit or a removal leaves the 
       DirectoryStore store{folder.path(), 2, {}, files};
       commit_new(store);
       write_text(folder.path().string() + ".committed", "");
-      store.remove(1);
+      store.remove(CheckpointNumber{1});
       return std::string{"done"};
     });
     auto const is_promised = std::filesystem::remove(folder.path().string() + ".committed");
@@ -129,7 +129,7 @@ TEST_CASE("power that fails before any step of them does so too, whatever the di
   commit_new(store);
   is_promised = true;
   check_all();
-  store.remove(1);
+  store.remove(CheckpointNumber{1});
   check_all();
   CHECK(steps > 40);
 }

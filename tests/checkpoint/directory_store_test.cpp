@@ -39,9 +39,9 @@ auto request_for(std::vector<CheckpointRef> parts, std::uint32_t world) -> Commi
 TEST_CASE("a checkpoint whose report has a NaN is whole, and offered to the next start") {
   TemporaryFolder const folder;
   DirectoryStore store{folder.path(), 1};
-  auto const part = store.stage(draft_of({{"model", "m"}}), Rank{0}, 0);
+  auto const part = store.stage(draft_of({{"model", "m"}}), Rank{0}, CheckpointOrdinal{0});
   auto const nan = std::numeric_limits<double>::quiet_NaN();
-  auto const made = store.commit({0, 1, 0.0, WorldSize{1}, {{"loss", nan}}, {part}});
+  auto const made = store.commit({CheckpointOrdinal{0}, 1, 0.0, WorldSize{1}, {{"loss", nan}}, {part}});
   Skipped skipped;
   auto const found = newest(store, &skipped);
   REQUIRE(found);
@@ -53,13 +53,13 @@ TEST_CASE("a checkpoint whose report has a NaN is whole, and offered to the next
 TEST_CASE("what is staged is not a checkpoint until it is committed, and then leaves nothing beside it") {
   TemporaryFolder const folder;
   DirectoryStore store{folder.path(), 3};
-  auto const part = store.stage(draft_of({{"a", "x"}}), Rank{0}, 7);
+  auto const part = store.stage(draft_of({{"a", "x"}}), Rank{0}, CheckpointOrdinal{7});
   CHECK(part.files.size() == 1);
   CHECK(names_below(folder.path()) == Names{".staging-3-7"});
   CHECK(names_below(folder.path() / ".staging-3-7") == Names{"rank_0000"});
   CHECK(store.list().empty());
   CHECK_FALSE(newest(store));
-  CHECK(store.commit({7, 1, 0.0, WorldSize{1}, {}, {part}}).number() == 1);
+  CHECK(store.commit({CheckpointOrdinal{7}, 1, 0.0, WorldSize{1}, {}, {part}}).number() == 1);
   CHECK(names_below(folder.path()) == Names{"checkpoint_000001"});
   CHECK(names_below(folder.path() / "checkpoint_000001") == Names{"a", "manifest.json"});
 }
@@ -91,7 +91,7 @@ TEST_CASE("a number is one more than the highest that is there, valid or not, an
   DirectoryStore store{folder.path(), 1};
   CHECK(commit(store, {draft_of({{"a", "1"}})}).number() == 1);
   CHECK(commit(store, {draft_of({{"a", "2"}})}, 1).number() == 2);
-  store.remove(1);
+  store.remove(CheckpointNumber{1});
   CHECK(commit(store, {draft_of({{"a", "3"}})}, 2).number() == 3);
   write_text(folder.path() / "checkpoint_999999/broken", "");
   CHECK(commit(store, {draft_of({{"a", "4"}})}, 3).path().filename() == "checkpoint_1000000");
@@ -103,7 +103,7 @@ TEST_CASE("a number is one more than the highest that is there, valid or not, an
   }
   CHECK(commit(store, {draft_of({{"a", "5"}})}, 4).number() == 1000001);
   CHECK(store.list().size() == 4);
-  CHECK(store.list().back().number == 1000001);
+  CHECK(store.list().back().number.value == 1000001);
 }
 
 TEST_CASE(
@@ -135,7 +135,7 @@ TEST_CASE("the same file from two ranks is an error that names the file and both
                  "rank 0 wrote the file 'rank_0001/x' and rank 1 wrote 'rank_0001/x'; of a checkpoint that is "
                  "reported again, report on one rank only the files that lie in no rank's folder");
   CHECK(store.list().empty());
-  store.discard(0);
+  store.discard(CheckpointOrdinal{0});
   CHECK(names_below(folder.path()).empty());
 }
 
@@ -173,11 +173,11 @@ TEST_CASE("a part that another generation staged is refused") {
   TemporaryFolder const folder;
   DirectoryStore before{folder.path(), 1};
   DirectoryStore now{folder.path(), 2};
-  auto const stale = before.stage(draft_of({{"a", "old"}}), Rank{0}, 0);
+  auto const stale = before.stage(draft_of({{"a", "old"}}), Rank{0}, CheckpointOrdinal{0});
   check_contains(thrown_error([&] { return now.commit(request_for({stale}, 1)); }),
                  "invalid_call: committing checkpoint 1 of this start: file 'a' of rank 0 was not staged in generation "
                  "2 of this run");
-  (void)now.stage(draft_of({{"a", "newer"}}), Rank{0}, 0);
+  (void)now.stage(draft_of({{"a", "newer"}}), Rank{0}, CheckpointOrdinal{0});
   check_contains(thrown_error([&] { return now.commit(request_for({stale}, 1)); }),
                  "file 'a' of rank 0 has 5 bytes instead of the 3 that were staged");
   CHECK(now.list().empty());
@@ -193,7 +193,8 @@ TEST_CASE("a start whose run a later one has taken over, for want of a lock, com
                    return commit(before, {draft_of({{"a", "3"}})}, 1);
                  }),
                  "invalid_call: committing checkpoint 2 of this start: start 2 of this run has committed '" +
-                     now.path_of(2).string() + "', and this is start 1; train in one process at a time");
+                     now.path_of(CheckpointNumber{2}).string() +
+                     "', and this is start 1; train in one process at a time");
   CHECK(commit(now, {draft_of({{"a", "4"}})}, 2).number() == 3);
 }
 
@@ -213,13 +214,13 @@ TEST_CASE("a draft that is not materialized, or a name that is too long below it
   TemporaryFolder const folder;
   DirectoryStore store{folder.path(), 1};
   auto const replicated = CheckpointDraft::replicated([](CheckpointDraft&) {});
-  check_contains(thrown_error([&] { return store.stage(replicated, Rank{0}, 0); }),
+  check_contains(thrown_error([&] { return store.stage(replicated, Rank{0}, CheckpointOrdinal{0}); }),
                  "call CheckpointDraft::materialize first");
   std::string name(200, 'a');
   while (name.size() < 1020) name += "/" + std::string(200, 'b');
   name.resize(1020);
   check_contains(thrown_error([&] {
-                   return store.stage(draft_of({{name, ""}}).per_rank(), Rank{0}, 0);
+                   return store.stage(draft_of({{name, ""}}).per_rank(), Rank{0}, CheckpointOrdinal{0});
                  }),
                  "is longer than 1024 bytes; shorten it");
   CHECK(names_below(folder.path() / ".staging-1-0").empty());
@@ -228,8 +229,9 @@ TEST_CASE("a draft that is not materialized, or a name that is too long below it
 TEST_CASE("staging the same part again replaces it") {
   TemporaryFolder const folder;
   DirectoryStore store{folder.path(), 1};
-  (void)store.stage(draft_of({{"old", "x"}, {"a/b", "x"}}), Rank{0}, 0);
-  auto const checkpoint = store.commit(request_for({store.stage(draft_of({{"a", "y"}}), Rank{0}, 0)}, 1));
+  (void)store.stage(draft_of({{"old", "x"}, {"a/b", "x"}}), Rank{0}, CheckpointOrdinal{0});
+  auto const checkpoint =
+      store.commit(request_for({store.stage(draft_of({{"a", "y"}}), Rank{0}, CheckpointOrdinal{0})}, 1));
   CHECK(checkpoint.files().size() == 1);
   CHECK(text_in(checkpoint, "a") == "y");
 }
@@ -242,7 +244,8 @@ TEST_CASE("ranks may stage at the same time") {
   std::vector<std::jthread> ranks;
   for (std::uint32_t rank = 0; rank < world; ++rank) {
     ranks.emplace_back([&, rank] {
-      parts[rank] = store.stage(draft_of({{"a", std::string(3000, 'a')}, {"d/b", "b"}}).per_rank(), Rank{rank}, 0);
+      parts[rank] = store.stage(draft_of({{"a", std::string(3000, 'a')}, {"d/b", "b"}}).per_rank(), Rank{rank},
+                                CheckpointOrdinal{0});
     });
   }
   ranks.clear();
@@ -255,14 +258,16 @@ TEST_CASE("newest_valid passes over what is damaged, newest first, and says why 
   TemporaryFolder const folder;
   DirectoryStore store{folder.path(), 1};
   for (std::uint64_t i = 0; i < 7; ++i) commit(store, {draft_of({{"a", std::to_string(i)}})}, i);
-  auto const file = [&](std::uint64_t number, std::string const& name) { return store.path_of(number) / name; };
+  auto const file = [&](std::uint64_t number, std::string const& name) {
+    return store.path_of(CheckpointNumber{number}) / name;
+  };
   write_text(file(7, "a"), "X");
   std::filesystem::remove(file(6, "a"));
   write_text(file(5, "manifest.json"), read_text(file(4, "manifest.json")));
   std::filesystem::remove(file(4, "manifest.json"));
   write_text(file(3, "manifest.json"), "{}");
-  std::filesystem::remove_all(store.path_of(2));
-  write_text(store.path_of(2), "a file");
+  std::filesystem::remove_all(store.path_of(CheckpointNumber{2}));
+  write_text(store.path_of(CheckpointNumber{2}), "a file");
   Skipped skipped;
   auto const found = newest(store, &skipped);
   REQUIRE(found);
@@ -278,9 +283,9 @@ TEST_CASE("newest_valid passes over what is damaged, newest first, and says why 
   CHECK(skipped[0].first == "checkpoint_000007");
   auto const infos = store.list();
   REQUIRE(infos.size() == 3);
-  CHECK(infos[0].number == 1);
-  CHECK(infos[1].number == 6);
-  CHECK(infos[2].number == 7);
+  CHECK(infos[0].number.value == 1);
+  CHECK(infos[1].number.value == 6);
+  CHECK(infos[2].number.value == 7);
   CHECK(infos[2].metrics.number("loss") == 0.5);
   CHECK(infos[2].training_iteration == 7);
 }
@@ -292,17 +297,17 @@ TEST_CASE("scored takes the attribute's number, and nothing where there is none"
   CHECK(result[0].score == 0.5);
   CHECK_FALSE(result[1].score);
   CHECK_FALSE(result[2].score);
-  CHECK(result[2].number == 3);
+  CHECK(result[2].number.value == 3);
 }
 
 TEST_CASE("a removed checkpoint is gone whole, and removing one that is not there is an error") {
   TemporaryFolder const folder;
   DirectoryStore store{folder.path(), 1};
   commit(store, {draft_of({{"a/b", "x"}})});
-  store.remove(1);
+  store.remove(CheckpointNumber{1});
   CHECK(names_below(folder.path()).empty());
   check_contains(thrown_error([&] {
-                   store.remove(1);
+                   store.remove(CheckpointNumber{1});
                    return 0;
                  }),
                  "not_found: removing checkpoint 1: there is no '");
@@ -312,10 +317,10 @@ TEST_CASE("two starts with the same number, of which one has the other's folder,
   TemporaryFolder const folder;
   DirectoryStore moved{folder.path(), {1, "00000001"}};
   DirectoryStore store{folder.path(), {1, "00000002"}};
-  auto const part = store.stage(draft_of({{"a", "mine"}}), Rank{0}, 0);
-  (void)moved.stage(draft_of({{"a", "its"}}), Rank{0}, 0);
-  moved.discard(0);
-  auto const committed = store.commit({0, 1, 0.0, WorldSize{1}, {}, {part}});
+  auto const part = store.stage(draft_of({{"a", "mine"}}), Rank{0}, CheckpointOrdinal{0});
+  (void)moved.stage(draft_of({{"a", "its"}}), Rank{0}, CheckpointOrdinal{0});
+  moved.discard(CheckpointOrdinal{0});
+  auto const committed = store.commit({CheckpointOrdinal{0}, 1, 0.0, WorldSize{1}, {}, {part}});
   CHECK(text_of(committed.read("a")) == "mine");
   CHECK(names_below(folder.path()) == Names{"checkpoint_000001"});
 }
@@ -342,15 +347,15 @@ TEST_CASE("of a link in a leftover's or a checkpoint's place the link goes, and 
   std::filesystem::create_directory(checkpoints);
   DirectoryStore store{checkpoints, 2};
   commit(store, {draft_of({{"a", "archived"}})});
-  std::filesystem::rename(store.path_of(1), archive);
-  std::filesystem::create_directory_symlink(archive, store.path_of(1));
+  std::filesystem::rename(store.path_of(CheckpointNumber{1}), archive);
+  std::filesystem::create_directory_symlink(archive, store.path_of(CheckpointNumber{1}));
   std::filesystem::create_directory_symlink(archive, checkpoints / ".staging-1-0");
   std::filesystem::create_directory_symlink(archive, checkpoints / ".trash-1-7");
   std::filesystem::create_directory_symlink(archive, checkpoints / ".trash-2-1");  // where remove() moves it
   store.sweep();
   CHECK(names_below(checkpoints) == Names{".trash-2-1", "checkpoint_000001"});
   CHECK(newest(store));
-  store.remove(1);
+  store.remove(CheckpointNumber{1});
   CHECK(names_below(checkpoints).empty());
   CHECK(Checkpoint::from_directory(archive).number() == 1);
   CHECK(read_text(archive / "a") == "archived");
@@ -415,7 +420,7 @@ TEST_CASE("whatever step of a commit fails is an error with path, cause and reme
       REQUIRE(found);
       CHECK(found->number() == 1);
       CHECK(skipped.empty());
-      store.discard(0);
+      store.discard(CheckpointOrdinal{0});
       CHECK(names_below(folder.path()) == Names{"checkpoint_000001"});
     }
   }
@@ -429,14 +434,17 @@ TEST_CASE("a file that takes no bytes and names no cause is an error, not an end
   TemporaryFolder const folder;
   FullFiles files;
   DirectoryStore store{folder.path(), 1, {}, files};
-  check_contains(thrown_error([&] { return store.stage(draft_of({{"a", "x"}}), Rank{0}, 0); }), "free space there");
+  check_contains(thrown_error([&] {
+                   return store.stage(draft_of({{"a", "x"}}), Rank{0}, CheckpointOrdinal{0});
+                 }),
+                 "free space there");
 }
 
 TEST_CASE("staging into a directory that was removed is an error that says so") {
   TemporaryFolder const folder;
   DirectoryStore store{folder.path() / "gone", 1};
   check_contains(thrown_error([&] {
-                   return store.stage(draft_of({{"a", "x"}}), Rank{0}, 0);
+                   return store.stage(draft_of({{"a", "x"}}), Rank{0}, CheckpointOrdinal{0});
                  }),
                  "it was removed or renamed");
 }

@@ -109,7 +109,7 @@ TEST_CASE("a disk that fills up in the middle of a checkpoint costs that checkpo
               "No space left on device", "/model'", "CheckpointConfig::num_to_keep");
           if (!problem.empty()) return problem;
           if (!names_below(disk / ".staging-1-1").empty()) return "the part is still there";
-          store.discard(1);
+          store.discard(CheckpointOrdinal{1});
           if (text_in(newest(store).value(), "model") != "small") return "the old checkpoint is lost";
           if (commit(store, {draft_of({{"model", "fits"}})}, 2).number() != 2) return "the next one has another number";
           return {};
@@ -120,15 +120,15 @@ TEST_CASE("a disk that fills up between staging and commit costs that checkpoint
   CHECK(on_small_disk([](std::filesystem::path const& disk) -> std::string {
           DirectoryStore store{disk, 1};
           commit(store, {draft_of({{"model", "old"}})});
-          auto const part = store.stage(draft_of({{"model", "new"}}), Rank{0}, 1);
+          auto const part = store.stage(draft_of({{"model", "new"}}), Rank{0}, CheckpointOrdinal{1});
           fill(disk);
           auto const problem = lacks(
               [&] {
-                store.commit({1, 2, 0, WorldSize{1}, {}, {part}});
+                store.commit({CheckpointOrdinal{1}, 2, 0, WorldSize{1}, {}, {part}});
               },
               "No space left on device", "manifest.json'");
           if (!problem.empty()) return problem;
-          store.discard(1);
+          store.discard(CheckpointOrdinal{1});
           return store.list().size() == 1 && text_in(newest(store).value(), "model") == "old" ? ""
                                                                                               : "the old one is lost";
         }) == "");

@@ -85,12 +85,13 @@ TEST_CASE("a checkpoint that the disk does not give now is an error that says ho
                                                {"manifest.json", "manifest.json", "Too many levels of symbolic"}}) {
     TemporaryFolder const folder;
     auto const store = two_in(folder.path());
-    replace_by_link(store.path_of(2) / file, target);
+    replace_by_link(store.path_of(CheckpointNumber{2}) / file, target);
     Skipped skipped;
     auto const text = thrown_error([&] { return newest(store, &skipped); });
     CHECK(text.starts_with("io: "));
     check_contains(text, cause);
-    check_contains(text, "; or move '" + store.path_of(2).string() + "' elsewhere to go on without it");
+    check_contains(text,
+                   "; or move '" + store.path_of(CheckpointNumber{2}).string() + "' elsewhere to go on without it");
     CHECK(skipped.empty());
   }
 }
@@ -99,7 +100,7 @@ TEST_CASE("a checkpoint that this user may not read is an error, and no older on
   TemporaryFolder const folder;
   std::filesystem::permissions(folder.path(), std::filesystem::perms{0755});
   auto const store = two_in(folder.path());
-  std::filesystem::permissions(store.path_of(2), std::filesystem::perms{0700});
+  std::filesystem::permissions(store.path_of(CheckpointNumber{2}), std::filesystem::perms{0700});
   auto const outcome = in_child([&] {
     // Rights do not bind root, and bind others only to what is root's.
     if (::geteuid() != 0 || ::setuid(65534) != 0) return std::string{"skipped: only root can become another user"};
@@ -117,7 +118,7 @@ TEST_CASE("a checkpoint that this user may not read is an error, and no older on
 TEST_CASE("a start that may open no more files says so, and takes no checkpoint for damaged") {
   TemporaryFolder const folder;
   auto const store = two_in(folder.path());
-  std::filesystem::remove(store.path_of(2) / "a");
+  std::filesystem::remove(store.path_of(CheckpointNumber{2}) / "a");
   ::rlimit before{};
   REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
   auto const text = thrown_error([&] {
@@ -135,8 +136,8 @@ TEST_CASE("a start that may open no more files says so, and takes no checkpoint 
 TEST_CASE("where there are checkpoints and all are damaged, the run does not begin anew by itself") {
   TemporaryFolder const folder;
   auto const store = two_in(folder.path());
-  write_text(store.path_of(1) / "a", "X");
-  std::filesystem::remove(store.path_of(2) / "manifest.json");
+  write_text(store.path_of(CheckpointNumber{1}) / "a", "X");
+  std::filesystem::remove(store.path_of(CheckpointNumber{2}) / "manifest.json");
   Skipped skipped;
   auto const text = thrown_error([&] { return newest(store, &skipped); });
   check_contains(text, "corrupt_checkpoint: looking for a checkpoint to go on from in '" + folder.path().string() +
@@ -153,7 +154,7 @@ TEST_CASE("a run that had checkpoints by its record misses them when all are gon
     auto store = store_of(directory);
     commit(store, {draft_of({{"a", "x"}})});
     directory.record_checkpoint();
-    store.remove(1);
+    store.remove(CheckpointNumber{1});
   }
   for (auto start = 0; start < 2; ++start) {
     auto const directory = started(start_in(folder.path()));
@@ -175,14 +176,15 @@ TEST_CASE("a checkpoint that was copied in from another run is refused with both
   commit(store, {draft_of({{"a", "mine"}})});
   commit(other_store, {draft_of({{"a", "other"}})});
   commit(other_store, {draft_of({{"a", "other"}})}, 1);
-  std::filesystem::copy(other_store.path_of(2), store.path_of(2));
+  std::filesystem::copy(other_store.path_of(CheckpointNumber{2}), store.path_of(CheckpointNumber{2}));
   auto const text = thrown_error([&] { return newest(store); });
-  check_contains(text, "foreign_run: reading checkpoint '" + store.path_of(2).string() + "': it belongs to the run '" +
-                           other.run_id() + "', and this is the run '" + mine.run_id() + "'");
+  check_contains(text, "foreign_run: reading checkpoint '" + store.path_of(CheckpointNumber{2}).string() +
+                           "': it belongs to the run '" + other.run_id() + "', and this is the run '" + mine.run_id() +
+                           "'");
   check_contains(text, "load it by Checkpoint::from_directory");
   CHECK(store.list().size() == 1);
-  CHECK(Checkpoint::from_directory(store.path_of(2)).run_id() == other.run_id());
-  std::filesystem::rename(store.path_of(2), folder.path() / "elsewhere");
+  CHECK(Checkpoint::from_directory(store.path_of(CheckpointNumber{2})).run_id() == other.run_id());
+  std::filesystem::rename(store.path_of(CheckpointNumber{2}), folder.path() / "elsewhere");
   CHECK(newest(store)->number() == 1);
 }
 
@@ -231,7 +233,7 @@ TEST_CASE("a pipe in place of a file keeps no start waiting") {
     std::filesystem::remove_all(folder.path() / "store");
     std::filesystem::create_directory(folder.path() / "store");
     auto const store = two_in(folder.path() / "store");
-    replace_by_pipe(store.path_of(2) / file);
+    replace_by_pipe(store.path_of(CheckpointNumber{2}) / file);
     auto const outcome = in_child([&] {
       ::alarm(60);
       Skipped skipped;
@@ -252,7 +254,7 @@ TEST_CASE("a pipe in place of a file keeps no start waiting") {
 TEST_CASE("a manifest or a record that claims a terabyte is damaged, and no memory is asked for it") {
   TemporaryFolder const folder;
   auto const store = two_in(folder.path());
-  enlarge(store.path_of(2) / "manifest.json");
+  enlarge(store.path_of(CheckpointNumber{2}) / "manifest.json");
   Skipped skipped;
   CHECK(newest(store, &skipped)->number() == 1);
   REQUIRE(skipped.size() == 1);

@@ -37,14 +37,23 @@ template <class Call>
 
 inline auto payload_of(Bytes const& frame) -> BytesView { return BytesView{frame}.subspan(frame_header_bytes); }
 
-/// True if the payload is a message.
-inline auto check_decode(BytesView payload) -> bool {
-  auto const message = unless_refused(Errc::bad_message, [&] { return decode(payload); });
+/// True if the payload is a message of the direction.
+template <class M>
+auto check_decode_of(BytesView payload) -> bool {
+  auto const message = unless_refused(Errc::bad_message, [&] { return decode<M>(payload); });
   if (!message) return false;
   auto const frame = encode(*message);
   // Compared as bytes, because a NaN does not equal itself.
-  require(encode(decode(payload_of(frame))) == frame, "a decoded message is the same after another round");
+  require(encode(decode<M>(payload_of(frame))) == frame, "a decoded message is the same after another round");
   return true;
+}
+
+/// True if the payload is a message.
+inline auto check_decode(BytesView payload) -> bool {
+  auto const is_of_worker = check_decode_of<WorkerMessage>(payload);
+  auto const is_of_controller = check_decode_of<ControllerMessage>(payload);
+  require(!(is_of_worker && is_of_controller), "a message has one direction");
+  return is_of_worker || is_of_controller;
 }
 
 /// The payloads in a stream that comes in chunks of `chunk_bytes`, and whether it was refused.

@@ -13,10 +13,17 @@
 
 namespace raytrain::testing {
 
+/// Messages of both directions.
+[[nodiscard]] inline auto sample_frames() -> std::vector<Bytes> {
+  std::vector<Bytes> frames;
+  for (auto const& message : worker_messages()) frames.push_back(encode(message));
+  for (auto const& message : controller_messages()) frames.push_back(encode(message));
+  return frames;
+}
+
 [[nodiscard]] inline auto payload_seeds() -> std::vector<Bytes> {
   std::vector<Bytes> seeds;
-  for (auto const& message : sample_messages()) {
-    auto const frame = encode(message);
+  for (auto const& frame : sample_frames()) {
     auto const payload = payload_of(frame);
     seeds.emplace_back(payload.begin(), payload.end());
   }
@@ -25,12 +32,9 @@ namespace raytrain::testing {
 
 /// Each frame, and all of them behind one another.
 [[nodiscard]] inline auto stream_seeds() -> std::vector<Bytes> {
-  std::vector<Bytes> seeds;
+  auto seeds = sample_frames();
   Bytes all;
-  for (auto const& message : sample_messages()) {
-    seeds.push_back(encode(message));
-    all.insert(all.end(), seeds.back().begin(), seeds.back().end());
-  }
+  for (auto const& frame : seeds) all.insert(all.end(), frame.begin(), frame.end());
   seeds.push_back(std::move(all));
   return seeds;
 }

@@ -44,7 +44,7 @@ inline constexpr detail::Nonce fuzzed_nonce{std::byte{0xA5}};
   auto stream = handshake_of(detail::make_hello(detail::Nonce{std::byte{0x5A}}, Rank{2}));
   auto const add = [&stream](Bytes const& frame) { stream.insert(stream.end(), frame.begin(), frame.end()); };
   add(detail::heartbeat_frame());
-  for (auto const& message : sample_messages()) add(encode(message));
+  for (auto const& message : worker_messages()) add(encode(message));
   add(detail::goodbye_frame());
   return stream;
 }
@@ -57,7 +57,7 @@ inline constexpr detail::Nonce fuzzed_nonce{std::byte{0xA5}};
   }
   if (std::holds_alternative<detail::Heartbeat>(event)) return "heartbeat";
   if (std::holds_alternative<detail::Goodbye>(event)) return "goodbye";
-  auto const frame = encode(std::get<Message>(event));
+  auto const frame = encode(std::get<WorkerMessage>(event));
   return "message " + std::string{text_of(frame)};
 }
 

@@ -66,14 +66,14 @@ class Watched {
 
 /// What a server says.
 struct ServerLog : Watched {
-  std::map<Rank, std::vector<Message>> messages;
+  std::map<Rank, std::vector<WorkerMessage>> messages;
   std::vector<std::pair<Rank, std::string>> lost;
   std::vector<std::string> strangers;
   std::map<Rank, bool> full;  ///< Ranks whose messages find no room.
   int refusals = 0;
 
   auto events() -> ControlServer::Events {
-    return {[this](Rank rank, Message& message) {
+    return {[this](Rank rank, WorkerMessage& message) {
               bool taken = true;
               change([&] {
                 taken = !full[rank];
@@ -89,7 +89,7 @@ struct ServerLog : Watched {
             [this](std::string text) { change([&] { strangers.push_back(std::move(text)); }); }};
   }
 
-  auto wait_for_messages(Rank rank, std::size_t count) -> std::vector<Message> {
+  auto wait_for_messages(Rank rank, std::size_t count) -> std::vector<WorkerMessage> {
     wait([&] { return messages[rank].size() >= count; });
     return look([&] { return messages[rank]; });
   }
@@ -114,15 +114,15 @@ struct ServerLog : Watched {
 
 /// What a client says.
 struct ClientLog : Watched {
-  std::vector<Message> messages;
+  std::vector<ControllerMessage> messages;
   std::vector<std::string> lost;
 
   auto events() -> ControlClient::Events {
-    return {[this](Message message) { change([&] { messages.push_back(std::move(message)); }); },
+    return {[this](ControllerMessage message) { change([&] { messages.push_back(std::move(message)); }); },
             [this](std::string why) { change([&] { lost.push_back(std::move(why)); }); }};
   }
 
-  auto wait_for_messages(std::size_t count) -> std::vector<Message> {
+  auto wait_for_messages(std::size_t count) -> std::vector<ControllerMessage> {
     wait([&] { return messages.size() >= count; });
     return look([&] { return messages; });
   }
@@ -134,7 +134,7 @@ struct ClientLog : Watched {
 
 /// Of a client that is told nothing.
 [[nodiscard]] inline auto no_events() -> ControlClient::Events {
-  return {[](Message const&) {}, [](std::string const&) {}};
+  return {[](ControllerMessage const&) {}, [](std::string const&) {}};
 }
 
 [[nodiscard]] inline auto on_loopback(std::uint32_t world) -> ControlServer::Options {

@@ -54,7 +54,7 @@ TEST_CASE("a session greets, brings every message and a goodbye, in chunks of an
   auto const stream = good_session();
   for (int round = 0; round < 200; ++round) {
     auto const events = events_of(stream, [&] { return 1 + random() % (1U << (random() % 12)); });
-    auto const expected = 4 + sample_messages().size();
+    auto const expected = 4 + worker_messages().size();
     REQUIRE(events.size() == expected);
     CHECK(events[0] == "challenge");
     CHECK(events[1] == "hello 2");
@@ -81,7 +81,7 @@ TEST_CASE("a client that knows the token is answered why it is none of the ranks
   detail::Nonce const nonce{};
   auto const last_event = [](Bytes const& stream) { return events_of(stream, [] { return std::size_t{7}; }).back(); };
   CHECK(last_event(handshake_of(detail::make_handshake(nonce, 2, 99))) ==
-        "refused and answered: has protocol version 99, and this side has 2");
+        "refused and answered: has protocol version 99, and this side has 3");
   for (std::uint32_t const rank : {0U, 4U, 4'000'000'000U}) {
     CHECK(last_event(handshake_of(detail::make_hello(nonce, Rank{rank}))) ==
           "refused and answered: says that it is rank " + std::to_string(rank) + ", and ranks 1 to 3 are expected");

@@ -43,16 +43,31 @@ auto only(std::vector<std::string> addresses, bool unix_socket) -> std::vector<s
 }
 
 /// The `number`th message of a rank, with a text whose length follows from it.
-auto numbered(Rank rank, std::uint64_t number, std::size_t text_bytes = 0) -> Message {
+auto numbered(Rank rank, std::uint64_t number, std::size_t text_bytes = 0) -> WorkerMessage {
   return Progress{rank, number, 0, std::string(text_bytes, 'x')};
 }
 
-void check_numbered(std::vector<Message> const& messages, Rank rank, std::size_t count) {
+/// The `number`th one to it.
+auto numbered_answer(Rank rank, std::uint64_t number, std::size_t text_bytes = 0) -> ControllerMessage {
+  return LeftBehind{{rank, Rank{static_cast<std::uint32_t>(number)}}, std::string(text_bytes, 'x')};
+}
+
+void check_numbered(std::vector<WorkerMessage> const& messages, Rank rank, std::size_t count) {
   CHECK(messages.size() == count);
   bool in_order = true;
   for (std::size_t i = 0; i < messages.size(); ++i) {
     auto const& progress = std::get<Progress>(messages[i]);
     in_order = in_order && progress.rank == rank && progress.done == i;
+  }
+  CHECK(in_order);
+}
+
+void check_numbered(std::vector<ControllerMessage> const& messages, Rank rank, std::size_t count) {
+  CHECK(messages.size() == count);
+  bool in_order = true;
+  for (std::size_t i = 0; i < messages.size(); ++i) {
+    std::vector<Rank> const expected{rank, Rank{static_cast<std::uint32_t>(i)}};
+    in_order = in_order && std::get<LeftBehind>(messages[i]).ranks == expected;
   }
   CHECK(in_order);
 }
@@ -82,11 +97,11 @@ TEST_CASE("messages of eight clients arrive whole and in order, and so does what
         }
         check_numbered(told[rank].wait_for_messages(count), Rank{rank}, count);
         client.close();
-        CHECK_FALSE(client.send(Stop{}));
+        CHECK_FALSE(client.send(Finished{}));
       });
     }
     for (std::size_t i = 0; i < count; ++i) {
-      for (std::uint32_t rank = 0; rank < world; ++rank) server.tell(Rank{rank}, numbered(Rank{rank}, i));
+      for (std::uint32_t rank = 0; rank < world; ++rank) server.tell(Rank{rank}, numbered_answer(Rank{rank}, i));
     }
     for (auto& worker : workers) worker.join();
     for (std::uint32_t rank = 0; rank < world; ++rank) {
@@ -103,19 +118,25 @@ TEST_CASE("the largest messages and many small ones pass in both directions") {
   ControlServer server{on_loopback(1), log.events()};
   ClientLog told;
   ControlClient client{client_of(server, Rank{0}), told.events()};
-  Message const large = Failed{Rank{0}, "host", std::string((std::size_t{15} << 20U), 'y')};
+  std::string const text((std::size_t{15} << 20U), 'y');
+  WorkerMessage const large = Warning{Rank{0}, text};
+  ControllerMessage const large_answer = LeftBehind{{}, text};
   std::size_t const small = 20'000;
   CHECK(client.send(large));
-  server.tell_all(large);
+  server.tell_all(large_answer);
   for (std::size_t i = 0; i < small; ++i) {
     CHECK(client.send(Progress{Rank{0}, i, small, {}}));
-    server.tell_all(Progress{Rank{0}, i, small, {}});
+    server.tell_all(Left{Rank{0}, i});
   }
   auto const to_server = log.wait_for_messages(Rank{0}, small + 1);
   auto const to_client = told.wait_for_messages(small + 1);
-  CHECK(to_server == to_client);
+  CHECK(to_server.size() == to_client.size());
   CHECK((to_server.front() == large));
-  CHECK((to_server.back() == Message{Progress{Rank{0}, small - 1, small, {}}}));
+  CHECK((to_client.front() == large_answer));
+  for (std::size_t i = 0; i < small; ++i) {
+    REQUIRE((to_server[i + 1] == WorkerMessage{Progress{Rank{0}, i, small, {}}}));
+    REQUIRE((to_client[i + 1] == ControllerMessage{Left{Rank{0}, i}}));
+  }
 }
 
 TEST_CASE("while there is no room for a rank's messages it waits, is not lost, and others go on") {
@@ -156,10 +177,10 @@ TEST_CASE("while there is no room for a rank's messages it waits, is not lost, a
 TEST_CASE("what is told before a rank connects reaches it afterwards, before what is told later") {
   ServerLog log;
   ControlServer server{on_loopback(2), log.events()};
-  for (std::size_t i = 0; i < 3; ++i) server.tell(Rank{1}, numbered(Rank{1}, i));
+  for (std::size_t i = 0; i < 3; ++i) server.tell(Rank{1}, numbered_answer(Rank{1}, i));
   ClientLog told;
   ControlClient client{client_of(server, Rank{1}), told.events()};
-  server.tell(Rank{1}, numbered(Rank{1}, 3));
+  server.tell(Rank{1}, numbered_answer(Rank{1}, 3));
   check_numbered(told.wait_for_messages(4), Rank{1}, 4);
   check_contains(thrown_error([&] { server.tell(Rank{2}, Stop{}); }),
                  "invalid_call: ControlServer::tell: rank 2 is none of 0 to 1");
@@ -203,8 +224,8 @@ TEST_CASE("a rank that lives in the server's own process has no seat that anothe
   std::vector<ClientLog> told(3);
   ControlClient one{client_of(server, Rank{1}), told[1].events()};
   ControlClient other{client_of(server, Rank{2}), told[2].events()};
-  server.tell_all(numbered(Rank{0}, 0));
-  server.tell(Rank{2}, numbered(Rank{0}, 1));
+  server.tell_all(numbered_answer(Rank{0}, 0));
+  server.tell(Rank{2}, numbered_answer(Rank{0}, 1));
   check_numbered(told[1].wait_for_messages(1), Rank{0}, 1);
   check_numbered(told[2].wait_for_messages(2), Rank{0}, 2);
 }
@@ -216,12 +237,12 @@ TEST_CASE("close writes what was told and sent before, and neither end takes the
     ControlServer server{on_loopback(1), log.events()};
     ClientLog told;
     ControlClient client{client_of(server, Rank{0}), told.events()};
-    for (std::size_t i = 0; i < count; ++i) server.tell_all(numbered(Rank{0}, i, 1000));
+    for (std::size_t i = 0; i < count; ++i) server.tell_all(numbered_answer(Rank{0}, i, 1000));
     server.close();
     server.close();
     check_numbered(told.wait_for_messages(count), Rank{0}, count);
     CHECK(told.wait_for_loss() == "the connection was closed by the controller");
-    CHECK_FALSE(client.send(Stop{}));
+    CHECK_FALSE(client.send(Finished{}));
     server.tell_all(Stop{});
   }
   ControlServer server{on_loopback(1), log.events()};
@@ -244,13 +265,13 @@ TEST_CASE("close inside an event is refused, at both ends") {
   ServerLog log;
   ClientLog told;
   auto server_events = log.events();
-  server_events.on_message = [&](Rank, Message& message) {
+  server_events.on_message = [&](Rank, WorkerMessage&) {
     at_server = thrown_error([&] { the_server->close(); });
-    the_server->tell(Rank{0}, message);
+    the_server->tell(Rank{0}, Stop{});
     return true;
   };
   auto client_events = told.events();
-  client_events.on_message = [&, next = client_events.on_message](Message message) {
+  client_events.on_message = [&, next = client_events.on_message](ControllerMessage message) {
     at_client = thrown_error([&] { the_client->close(); });
     next(std::move(message));
   };
@@ -360,7 +381,7 @@ TEST_CASE("a rank that does not read is lost once too much waits for it, connect
   ControlServer server{options, log.events()};
   RawPeer peer{server.addresses().front()};
   peer.shake_hands(server.token(), Rank{0});
-  Message const large = Warning{Rank{0}, std::string(std::size_t{256} << 10U, 'z')};
+  ControllerMessage const large = LeftBehind{{}, std::string(std::size_t{256} << 10U, 'z')};
   for (int i = 0; i < 200 && log.losses() == 0; ++i) server.tell(Rank{0}, large);
   auto const expected =
       "its connection was given up: more than 1048576 bytes wait for it, which its process does not read";
@@ -378,7 +399,7 @@ TEST_CASE("a rank that reads may be told far more than may wait") {
   ClientLog told;
   ControlClient client{client_of(server, Rank{0}), told.events()};
   for (std::size_t i = 0; i < 40; ++i) {
-    server.tell(Rank{0}, numbered(Rank{0}, i, std::size_t{256} << 10U));
+    server.tell(Rank{0}, numbered_answer(Rank{0}, i, std::size_t{256} << 10U));
     told.wait_for_messages(i + 1);
   }
   check_numbered(told.wait_for_messages(40), Rank{0}, 40);
@@ -397,7 +418,7 @@ TEST_CASE("ranks that are told patiently are not given up, however much it is") 
   ControlClient other{client_of(server, Rank{2}), second.events()};
   std::size_t const count = 200;
   for (std::size_t i = 0; i < count; ++i) {
-    server.tell_all_patiently(numbered(Rank{0}, i, std::size_t{256} << 10U));
+    server.tell_all_patiently(numbered_answer(Rank{0}, i, std::size_t{256} << 10U));
   }
   check_numbered(first.wait_for_messages(count), Rank{0}, count);
   check_numbered(second.wait_for_messages(count), Rank{0}, count);
@@ -413,7 +434,7 @@ TEST_CASE("who waits to tell a rank goes on once it is lost") {
   peer.shake_hands(server.token(), Rank{0});
   std::thread teller{[&] {
     for (std::size_t i = 0; log.losses() == 0; ++i) {
-      server.tell_all_patiently(numbered(Rank{0}, i, std::size_t{256} << 10U));
+      server.tell_all_patiently(numbered_answer(Rank{0}, i, std::size_t{256} << 10U));
     }
   }};
   (void)peer.read(1);
@@ -427,11 +448,11 @@ TEST_CASE("a rank that sends what is no message is lost with the decoder's words
   ControlServer server{on_loopback(3), log.events()};
   std::vector<std::pair<Bytes, std::string>> const rubbish{
       {{std::byte{2}, std::byte{0}, std::byte{0}, std::byte{0}, std::byte{protocol_version}, std::byte{77}},
-       "its connection brought what is no message: its kind is 77, and there are 14"},
+       "its connection brought what is no message: its kind is 77, which a controller sends"},
       {{std::byte{0xFF}, std::byte{0xFF}, std::byte{0xFF}, std::byte{0xFF}},
        "its connection brought what is no message: its length is 4294967295 bytes, more than 16777216"},
       {{std::byte{1}, std::byte{0}, std::byte{0}, std::byte{0}, std::byte{0x11}},
-       "its connection brought what is no message: it has protocol version 17, and this side has 2"}};
+       "its connection brought what is no message: it has protocol version 17, and this side has 3"}};
   for (std::size_t i = 0; i < rubbish.size(); ++i) {
     Rank const rank{static_cast<std::uint32_t>(i)};
     RawPeer peer{server.addresses().front()};
@@ -447,21 +468,44 @@ TEST_CASE("a rank that sends what is no message is lost with the decoder's words
 
 TEST_CASE("a rank that speaks for another one, or as the controller, is lost and not heard") {
   ServerLog log;
-  std::vector<Message> const wrong{Warning{Rank{9}, "as another"}, Finished{Rank{0}, false}, Stop{true}, Left{Rank{3}}};
-  ControlServer server{on_loopback(4), log.events()};
+  auto const as_another = "its connection brought a message that is not its rank's own";
+  std::vector<std::pair<Bytes, std::string>> const wrong{
+      {encode(Warning{Rank{9}, "as another"}), as_another},
+      {encode(Finished{Rank{0}, false}), as_another},
+      {encode(Failed{ErrorInfo{Errc::io, "", "as nobody"}}), as_another},
+      {encode(Stop{true}), "its connection brought what is no message: its kind is 64, which a controller sends"},
+      {encode(Left{Rank{4}}), "its connection brought what is no message: its kind is 67, which a controller sends"}};
+  ControlServer server{on_loopback(5), log.events()};
   for (std::size_t i = 0; i < wrong.size(); ++i) {
     Rank const rank{static_cast<std::uint32_t>(i)};
     RawPeer peer{server.addresses().front()};
     peer.shake_hands(server.token(), rank);
     peer.send(encode(Warning{rank, "as itself"}));
-    peer.send(encode(wrong[i]));
+    peer.send(wrong[i].first);
     peer.send(encode(Warning{rank, "afterwards"}));
     CHECK(peer.is_closed());
     log.wait([&] { return log.lost.size() == i + 1; });
     CHECK(log.lost.back().first == rank);
-    CHECK(log.lost.back().second == "its connection brought a message that is not its rank's own");
+    CHECK(log.lost.back().second == wrong[i].second);
     CHECK(log.wait_for_messages(rank, 1).size() == 1);
   }
+}
+
+TEST_CASE("a client that is told what only workers say has lost its controller, and does not hear it") {
+  RunToken const token = RunToken::random();
+  RawListener listener;
+  std::thread controller{[&] {
+    auto peer = listener.accept();
+    peer.accept_hands(token);
+    peer.send(encode(Stop{}));
+    peer.send(encode(Finished{Rank{0}, false}));
+    CHECK(peer.is_closed());
+  }};
+  ClientLog told;
+  ControlClient client{{.addresses = {listener.address()}, .token = token}, told.events()};
+  check_contains(told.wait_for_loss(), "brought what is no message: its kind is 6, which a worker sends");
+  CHECK((told.wait_for_messages(1) == std::vector<ControllerMessage>{Stop{}}));
+  controller.join();
 }
 
 TEST_CASE("a client whose controller is gone or silent says so, and sends nothing more") {
@@ -471,7 +515,7 @@ TEST_CASE("a client whose controller is gone or silent says so, and sends nothin
     std::thread controller{[&] {
       auto peer = listener.accept();
       peer.accept_hands(token);
-      peer.send(encode(Committed{7}));
+      peer.send(encode(Committed{CheckpointOrdinal{7}}));
       if (silent) CHECK(peer.is_closed());
     }};
     ClientLog told;
@@ -482,8 +526,8 @@ TEST_CASE("a client whose controller is gone or silent says so, and sends nothin
     auto const why = told.wait_for_loss();
     check_contains(why, silent ? "the connection brought nothing for more than 200 ms" : "the connection ");
     if (!silent) CHECK(why.find("brought") == std::string::npos);
-    CHECK_FALSE(client.send(Stop{}));
-    CHECK((told.wait_for_messages(1) == std::vector<Message>{Committed{7}}));
+    CHECK_FALSE(client.send(Finished{}));
+    CHECK((told.wait_for_messages(1) == std::vector<ControllerMessage>{Committed{CheckpointOrdinal{7}}}));
     controller.join();
   }
 }
@@ -501,7 +545,7 @@ TEST_CASE("send waits while too much is not written, and goes on with false when
   }};
   ClientLog told;
   ControlClient client{{.addresses = {listener.address()}, .token = token}, told.events()};
-  Message const large = Warning{Rank{0}, std::string(std::size_t{64} << 10U, 'w')};
+  WorkerMessage const large = Warning{Rank{0}, std::string(std::size_t{64} << 10U, 'w')};
   int accepted = 0;
   while (client.send(large) && accepted < 1000) {
     ++accepted;

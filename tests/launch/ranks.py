@@ -52,6 +52,18 @@ def throws(folder):
     goes_on_from(folder, 3)
 
 
+def keeps_causes(folder):
+    """A program on any rank tells a full disk from a bug, and a worker's fault from the controller's."""
+    job = ranks(3, folder / 'bug', 'throw')
+    job.expect_all_say(3, 'failed', 'failures: exception of rank 1 [|as planned|]')
+    job = ranks(3, folder / 'worker', 'full_disk')
+    job.expect_all_say(3, 'failed', "rank 1 on ", "write 'model': No space left on device; make room",
+                       "failures: io of rank 1 [write 'model'|No space left on device|make room]")
+    job = ranks(2, folder / 'log', 'full_log')
+    line = job.expect_all_say(2, 'failed', 'the controller on ', 'writing /dev/full', 'failures: io of no rank [callback ')
+    job.expect('no worker is blamed', 'of rank' not in line and 'rank 0 on' not in line)
+
+
 def dies(folder, what, *statuses):
     job = ranks(3, folder, what)
     failed = job.lines_with('failed')
@@ -477,7 +489,7 @@ def no_thread(folder):
 
 
 CASES = {function.__name__: function for function in (
-    same_on_threads, goes_on, throws, killed, exits, exits_on_threads, exits_quickly, forks, few_open_files,
+    same_on_threads, goes_on, throws, keeps_causes, killed, exits, exits_on_threads, exits_quickly, forks, few_open_files,
     returns_early, refused_by_backend, refused_by_constructor, refused_by_no_exception,
     hangs_on_another_rank, hangs_on_first_rank, hangs_on_threads, interrupted_twice, loses_first_rank, signalled, ended_by_mpirun,
     twice, leaves_before_second_fit, inside_another, comes_never, settings_differ, other_size,

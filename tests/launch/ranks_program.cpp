@@ -25,6 +25,7 @@
 
 #include <cereal/cereal.hpp>
 
+#include <raytrain/callback/json_lines.hpp>
 #include <raytrain/testing/minimal_backend.hpp>
 #include <raytrain/trainer.hpp>
 
@@ -93,6 +94,7 @@ auto step(TrainContext& ctx, std::vector<float>& values) -> float {
 void go_wrong(TrainContext const& ctx, std::string const& what, int epoch) {
   if (epoch != 3 || ctx.world_rank() != (what == "hang_first" ? Rank{0} : Rank{1}) || ctx.checkpoint()) return;
   if (what == "throw") throw std::runtime_error{"as planned"};
+  if (what == "full_disk") throw Error{Errc::io, "write 'model'", "No space left on device", "make room"};
   if (what == "kill") std::raise(SIGKILL);
   if (what == "abort") std::abort();
   if (what == "exit") std::exit(0);
@@ -230,6 +232,17 @@ auto digest(Result const& result) -> std::string {
   return line.str();
 }
 
+auto digest(std::vector<ErrorInfo> const& failures) -> std::string {
+  std::ostringstream line;
+  line << "failures:";
+  for (auto const& error : failures) {
+    line << ' ' << to_string(error.code) << " of "
+         << (error.rank ? "rank " + std::to_string(error.rank->value) : std::string{"no rank"}) << " ["
+         << error.attempted << '|' << error.happened << '|' << error.remedy << ']';
+  }
+  return line.str();
+}
+
 auto message_of_fit(Trainer<PickyBackend>& trainer) -> std::string {
   try {
     (void)trainer.fit();
@@ -278,6 +291,7 @@ auto main(int argc, char** argv) -> int {
     config.run.on_hang = OnHang::exit_process;
   }
   if (what == "leave" || what == "inside") config.run.collective_timeout = std::chrono::seconds{1};
+  if (what == "full_log") config.callbacks.push_back(std::make_shared<JsonLines>("/dev/full"));
   if (what == "inside") config.callbacks.push_back(std::make_shared<FitInside>(config));
   if (arguments.size() > 3) config.backend.where.value = static_cast<std::uint32_t>(std::stoi(arguments[3]));
   if (what == "rank_order") config.scaling.reduction = Reduction::rank_order;
@@ -303,7 +317,7 @@ auto main(int argc, char** argv) -> int {
     }
   } catch (TrainingFailed const& failed) {
     std::ostringstream line;
-    line << "failed: " << failed.what() << "; " << digest(failed.result());
+    line << "failed: " << failed.what() << "; " << digest(failed.result()) << "; " << digest(failed.failures());
     say(line);
     return 1;
   } catch (std::exception const& error) {

@@ -28,10 +28,10 @@ using namespace raytrain;
 
 struct Inbox {
   std::mutex mutex;
-  std::vector<Message> messages;
+  std::vector<WorkerMessage> messages;
 
   auto sink() -> MessageSink {
-    return {[this](Message message) {
+    return {[this](WorkerMessage message) {
       std::lock_guard const lock{mutex};
       messages.push_back(std::move(message));
     }};
@@ -124,24 +124,24 @@ TEST_CASE("a stop reaches every worker, and only an abort ends a wait for a comm
   std::atomic<int> stopped = 0;
   launcher.launch({[&](Worker const& worker) {
                      auto& link = worker.link;
-                     link.wait_committed(0);
+                     link.wait_committed(CheckpointOrdinal{0});
                      ++committed;
                      waiting.count_down();
                      try {
-                       link.wait_committed(1);
+                       link.wait_committed(CheckpointOrdinal{1});
                      } catch (Stopped const&) {
-                       CHECK(link.stop_asked().stop_requested());
+                       CHECK(link.stop_token().stop_requested());
                        CHECK(link.aborted().stop_requested());
                        ++stopped;
                      }
                    },
                    inbox.sink()});
-  launcher.tell(Message{Committed{0}});
+  launcher.tell(Committed{CheckpointOrdinal{0}});
   waiting.wait();
-  launcher.tell(Message{Stop{false}});
+  launcher.tell(Stop{false});
   CHECK(stopped == 0);
-  launcher.tell(Message{Stop{true}});
-  launcher.tell(Message{Stop{true}});
+  launcher.tell(Stop{true});
+  launcher.tell(Stop{true});
   launcher.join();
   CHECK(committed == 2);
   CHECK(stopped == 2);

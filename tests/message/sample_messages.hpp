@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <limits>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -11,8 +12,8 @@
 
 namespace raytrain::testing {
 
-/// Messages of every kind, with no field at its default but where it is left out on purpose.
-[[nodiscard]] inline auto sample_messages() -> std::vector<Message> {
+/// Messages of every kind that workers send, with no field at its default but where it is left out on purpose.
+[[nodiscard]] inline auto worker_messages() -> std::vector<WorkerMessage> {
   Report report;
   report.rank = Rank{3};
   report.training_iteration = 12;
@@ -26,19 +27,47 @@ namespace raytrain::testing {
                      "n\xC3\xB6"
                      "de"}};
   Report with_checkpoint = report;
-  with_checkpoint.checkpoint = 5;
+  with_checkpoint.checkpoint = CheckpointOrdinal{5};
   with_checkpoint.metrics.set("infinite", std::numeric_limits<double>::infinity());
 
   CheckpointRef reference;
   reference.rank = Rank{1};
-  reference.checkpoint = 5;
+  reference.checkpoint = CheckpointOrdinal{5};
   reference.files = {{"model.pt", 940'000, "00112233445566778899aabbccddeeff"}, {"rank_0001/rng", 8, "ff"}};
   reference.metadata = {{"epoch", "4"}, {"model", "mlp"}};
   reference.batch_sizes = {{"train", 64}};
 
+  auto full_disk =
+      ErrorInfo{Errc::io, "staging", "no space left", "make room"}.with_place(Rank{1}, std::string{"zero\0byte", 9});
+  Finished of_second_attempt{Rank{1}, false};
+  of_second_attempt.attempt = Attempt{2};
+
+  return {Started{Rank{2}, "node-7", 4711, "10.0.0.7"},
+          report,
+          with_checkpoint,
+          reference,
+          CheckpointRef{},
+          Progress{Rank{1}, 640, 60'000, "epoch 3"},
+          Warning{Rank{0}, "reference BLAS"},
+          Failed{std::move(full_disk)},
+          Failed{},
+          Finished{Rank{1}, true},
+          of_second_attempt,
+          StopRequest{Rank{2}, 1}};
+}
+
+/// Messages of every kind that a controller sends, likewise.
+[[nodiscard]] inline auto controller_messages() -> std::vector<ControllerMessage> {
+  Recorded recorded;
+  recorded.report.rank = Rank{1};
+  recorded.report.checkpoint = CheckpointOrdinal{3};
+  recorded.report.metrics = {{"loss", 0.5}};
+  recorded.report.attempt = Attempt{2};
+
+  auto const out_of_range = ErrorInfo{Errc::exception, "", "out of range"}.with_place(Rank{1}, "node-7");
   Ended ended;
-  ended.thrown = Thrown{10, "training 'fashion'", "rank 1: out of range", "start it again"};
-  ended.failures = {Failed{Rank{1}, "node-7", "out of range"}};
+  ended.thrown = ErrorInfo{Errc::worker_failed, "training 'fashion'", "rank 1: out of range", "start it again"};
+  ended.failures = {out_of_range, ErrorInfo{}};
   ended.state = 6;
   ended.metrics = {{"loss", 0.5}};
   ended.path = "/runs/fashion";
@@ -48,18 +77,9 @@ namespace raytrain::testing {
   ended.nothing_left = true;
   ended.timings = {0.5, 1.5, 2.5};
 
-  return {Started{Rank{2}, "node-7", 4711, "10.0.0.7"},
-          report,
-          with_checkpoint,
-          reference,
-          CheckpointRef{},
-          Progress{Rank{1}, 640, 60'000, "epoch 3"},
-          Warning{Rank{0}, "reference BLAS"},
-          Failed{Rank{1}, "node-7", std::string{"zero\0byte", 9}},
-          Finished{Rank{1}, true},
-          Stop{true},
-          Committed{5},
-          StopAsked{Rank{2}, 1},
+  return {Stop{true},
+          Stop{true, Attempt{2}},
+          Committed{CheckpointOrdinal{5}},
           Begin{"fashion",
                 "/runs/fashion",
                 3,
@@ -69,6 +89,7 @@ namespace raytrain::testing {
                 {"loss", "epoch"}},
           Begin{},
           Left{Rank{1}, 7},
+          recorded,
           ended,
           Ended{},
           LeftBehind{{Rank{0}, Rank{3}}, "rank 3 does not return"}};

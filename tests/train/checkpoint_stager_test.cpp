@@ -31,12 +31,12 @@ TEST_CASE("the exception of a part that could not be written ends in the worker 
   TemporaryFolder const folder;
   DirectoryStore store{folder.path(), Generation{1}};
   BackgroundThread writer;
-  WorkerLink link{{}, [](Message const&) { throw Refused{}; }};
+  WorkerLink link{{}, [](WorkerMessage const&) { throw Refused{}; }};
   CheckpointStager stager{store, writer, link};
   for (std::uint64_t checkpoint = 0; checkpoint < 200; ++checkpoint) {
     CAPTURE(checkpoint);
     CheckpointDraft draft;
-    stager.stage(draft.add("model", "weights"), checkpoint, {});
+    stager.stage(draft.add("model", "weights"), CheckpointOrdinal{checkpoint}, {});
     CHECK_THROWS_AS(stager.drain(), Refused);
     REQUIRE(ended_by.load() == std::this_thread::get_id());
   }

@@ -27,25 +27,31 @@ using namespace raytrain;
 auto start(Controller& controller, std::uint32_t world) -> void {
   controller.handle(RunEvent{RunBegins{}});
   for (std::uint32_t rank = 0; rank < world; ++rank) {
-    controller.handle(RunEvent{Message{Started{Rank{rank}, "node", 1, "127.0.0.1"}}});
+    controller.handle(RunEvent{WorkerMessage{Started{Rank{rank}, "node", 1, "127.0.0.1"}}});
   }
 }
+
+auto failure(std::optional<Rank> rank, std::string text) -> Failed {
+  return Failed{ErrorInfo{Errc::exception, {}, std::move(text)}.with_place(rank, "node")};
+}
+
+auto stop_request(std::uint32_t times = 1) -> RunEvent { return RunEvent{WorkerMessage{StopRequest{Rank{0}, times}}}; }
 
 auto report(Rank rank, std::uint64_t iteration, std::optional<std::uint64_t> checkpoint = {}, Metrics metrics = {})
     -> RunEvent {
   Report what;
   what.rank = rank;
   what.training_iteration = iteration;
-  what.checkpoint = checkpoint;
+  if (checkpoint) what.checkpoint = CheckpointOrdinal{*checkpoint};
   what.metrics = std::move(metrics);
-  return RunEvent{Message{std::move(what)}};
+  return RunEvent{WorkerMessage{std::move(what)}};
 }
 
 auto part(Rank rank, std::uint64_t checkpoint) -> RunEvent {
   CheckpointRef what;
   what.rank = rank;
-  what.checkpoint = checkpoint;
-  return RunEvent{Message{std::move(what)}};
+  what.checkpoint = CheckpointOrdinal{checkpoint};
+  return RunEvent{WorkerMessage{std::move(what)}};
 }
 
 template <class A>
@@ -68,7 +74,7 @@ auto find_notice(std::vector<RunAction> const& actions) -> N const* {
 
 auto is_abort(RunAction const& action) -> bool {
   auto const* const tell = std::get_if<TellWorkers>(&action);
-  return tell != nullptr && tell->message == Message{Stop{true}};
+  return tell != nullptr && tell->message == ControllerMessage{Stop{true}};
 }
 
 auto aborts(std::vector<RunAction> const& actions) -> bool { return std::ranges::any_of(actions, is_abort); }
@@ -79,15 +85,52 @@ TEST_CASE("a run is scheduling until the last worker has started") {
   Controller controller{WorldSize{2}, {}, {}};
   CHECK(controller.state() == RunState::initializing);
   CHECK(find<LaunchWorkers>(controller.handle(RunEvent{RunBegins{}})) != nullptr);
-  controller.handle(RunEvent{Message{Started{Rank{1}, "node", 1, "127.0.0.1"}}});
+  controller.handle(RunEvent{WorkerMessage{Started{Rank{1}, "node", 1, "127.0.0.1"}}});
   CHECK(controller.state() == RunState::scheduling);
-  controller.handle(RunEvent{Message{Started{Rank{0}, "node", 1, "127.0.0.1"}}});
+  controller.handle(RunEvent{WorkerMessage{Started{Rank{0}, "node", 1, "127.0.0.1"}}});
   CHECK(controller.state() == RunState::running);
+}
+
+TEST_CASE(
+    "what a worker of another attempt says changes nothing, and workers are told in the controller's own attempt") {
+  Controller controller{WorldSize{1}, {}, {}, Attempt{2}};
+  controller.handle(RunEvent{RunBegins{}});
+  auto const say = [&](auto message, Attempt attempt) -> std::vector<RunAction> const& {
+    message.attempt = attempt;
+    return controller.handle(RunEvent{WorkerMessage{std::move(message)}});
+  };
+  for (auto const other : {Attempt{1}, Attempt{3}}) {
+    CHECK(say(Started{Rank{0}, "node", 1, "127.0.0.1"}, other).empty());
+    CHECK(say(failure(Rank{0}, "late"), other).empty());
+    CHECK(say(Finished{Rank{0}, false}, other).empty());
+    CHECK(say(StopRequest{Rank{0}, 1}, other).empty());
+    CHECK(controller.state() == RunState::scheduling);
+  }
+  say(Started{Rank{0}, "node", 1, "127.0.0.1"}, Attempt{2});
+  CHECK(controller.state() == RunState::running);
+  auto const* const tell = find<TellWorkers>(say(StopRequest{Rank{0}, 1}, Attempt{2}));
+  REQUIRE(tell != nullptr);
+  CHECK(tell->message == ControllerMessage{Stop{false, Attempt{2}}});
+  CHECK(find<FinishRun>(say(Finished{Rank{0}, false}, Attempt{2})) != nullptr);
+}
+
+TEST_CASE("a failure keeps its code, and one of what the controller does has no rank and ends no worker") {
+  Controller controller{WorldSize{1}, {}, {}};
+  start(controller, 1);
+  auto full_disk = ErrorInfo{Errc::io, "writing run.json", "No space left on device"}.with_place({}, "node");
+  auto const& actions = controller.handle(RunEvent{WorkerMessage{Failed{full_disk}}});
+  CHECK(aborts(actions));
+  REQUIRE(find_notice<ErrorInfo>(actions) != nullptr);
+  CHECK(*find_notice<ErrorInfo>(actions) == full_disk);
+  CHECK(find<FinishRun>(actions) == nullptr);  // rank 0 has not ended
+  auto const* const finish = find<FinishRun>(controller.handle(RunEvent{WorkerMessage{Finished{Rank{0}, true}}}));
+  REQUIRE(finish != nullptr);
+  CHECK(finish->failures == std::vector<ErrorInfo>{full_disk});
 }
 
 TEST_CASE("a run that is refused before it begins starts no worker and fails") {
   Controller controller{WorldSize{2}, {}, {}};
-  auto const& actions = controller.handle(RunEvent{DriverFailed{"node", "no server"}});
+  auto const& actions = controller.handle(RunEvent{WorkerMessage{failure({}, "no server")}});
   REQUIRE(find<FinishRun>(actions) != nullptr);
   CHECK(find<FinishRun>(actions)->state == RunState::errored);
   CHECK(controller.handle(RunEvent{RunBegins{}}).empty());
@@ -96,7 +139,7 @@ TEST_CASE("a run that is refused before it begins starts no worker and fails") {
 TEST_CASE("a run that is stopped before it begins starts no worker and is aborted") {
   for (std::uint32_t requests = 1; requests <= 2; ++requests) {
     Controller controller{WorldSize{2}, {}, {}};
-    for (std::uint32_t times = 1; times <= requests; ++times) controller.handle(RunEvent{StopRequest{times}});
+    for (std::uint32_t times = 1; times <= requests; ++times) controller.handle(stop_request(times));
     auto const& actions = controller.handle(RunEvent{RunBegins{}});
     CHECK(find<LaunchWorkers>(actions) == nullptr);
     CHECK(controller.state() == RunState::aborted);
@@ -106,12 +149,12 @@ TEST_CASE("a run that is stopped before it begins starts no worker and is aborte
 TEST_CASE("a run is finished when the last worker has, and ignores what comes after") {
   Controller controller{WorldSize{2}, {}, {}};
   start(controller, 2);
-  CHECK(find<FinishRun>(controller.handle(RunEvent{Message{Finished{Rank{0}, false}}})) == nullptr);
-  auto const& actions = controller.handle(RunEvent{Message{Finished{Rank{1}, false}}});
+  CHECK(find<FinishRun>(controller.handle(RunEvent{WorkerMessage{Finished{Rank{0}, false}}})) == nullptr);
+  auto const& actions = controller.handle(RunEvent{WorkerMessage{Finished{Rank{1}, false}}});
   REQUIRE(find<FinishRun>(actions) != nullptr);
   CHECK(find<FinishRun>(actions)->state == RunState::finished);
   CHECK(controller.handle(report(Rank{0}, 1)).empty());
-  CHECK(controller.handle(RunEvent{StopRequest{}}).empty());
+  CHECK(controller.handle(stop_request()).empty());
 }
 
 TEST_CASE("a checkpoint is committed when every rank's part has arrived, with the parts in rank order") {
@@ -132,9 +175,9 @@ TEST_CASE("a run does not end before a commit that is under way has") {
   start(controller, 1);
   controller.handle(report(Rank{0}, 1, 0));
   controller.handle(part(Rank{0}, 0));
-  CHECK(find<FinishRun>(controller.handle(RunEvent{Message{Finished{Rank{0}, false}}})) == nullptr);
-  auto const& actions = controller.handle(RunEvent{CheckpointDurable{0, 7}});
-  CHECK(find_notice<CheckpointDurable>(actions)->number == 7);
+  CHECK(find<FinishRun>(controller.handle(RunEvent{WorkerMessage{Finished{Rank{0}, false}}})) == nullptr);
+  auto const& actions = controller.handle(RunEvent{CheckpointDurable{CheckpointOrdinal{0}, CheckpointNumber{7}}});
+  CHECK(find_notice<CheckpointDurable>(actions)->number == CheckpointNumber{7});
   CHECK(find<FinishRun>(actions) != nullptr);
 }
 
@@ -143,59 +186,64 @@ TEST_CASE("a checkpoint that could not be committed makes the run fail with the 
   start(controller, 1);
   controller.handle(report(Rank{0}, 1, 0));
   controller.handle(part(Rank{0}, 0));
-  controller.handle(RunEvent{Message{Finished{Rank{0}, false}}});
-  auto const& actions = controller.handle(RunEvent{CheckpointLost{0, "node", "no space left"}});
+  controller.handle(RunEvent{WorkerMessage{Finished{Rank{0}, false}}});
+  auto const& actions =
+      controller.handle(RunEvent{CheckpointLost{CheckpointOrdinal{0}, failure({}, "no space left").error}});
   REQUIRE(find<FinishRun>(actions) != nullptr);
   CHECK(find<FinishRun>(actions)->state == RunState::errored);
-  CHECK(find<FinishRun>(actions)->failures.at(0).text == "no space left");
+  CHECK(find<FinishRun>(actions)->failures.at(0).text() == "no space left");
 }
 
 TEST_CASE("retention deletes what is not among the best, and never the newest") {
-  Controller controller{WorldSize{1}, {.num_to_keep = 1, .score_attribute = "accuracy"}, {{3, 0.9}}};
+  Controller controller{WorldSize{1}, {.num_to_keep = 1, .score_attribute = "accuracy"}, {{CheckpointNumber{3}, 0.9}}};
   start(controller, 1);
   controller.handle(report(Rank{0}, 1, 0, {{"accuracy", 0.5}}));
   controller.handle(part(Rank{0}, 0));
-  CHECK(find<DeleteCheckpoint>(controller.handle(RunEvent{CheckpointDurable{0, 4}})) == nullptr);
+  CHECK(find<DeleteCheckpoint>(
+            controller.handle(RunEvent{CheckpointDurable{CheckpointOrdinal{0}, CheckpointNumber{4}}})) == nullptr);
   controller.handle(report(Rank{0}, 2, 1, {{"accuracy", 0.6}}));
   controller.handle(part(Rank{0}, 1));
-  auto const* const deleted = find<DeleteCheckpoint>(controller.handle(RunEvent{CheckpointDurable{1, 5}}));
+  auto const* const deleted =
+      find<DeleteCheckpoint>(controller.handle(RunEvent{CheckpointDurable{CheckpointOrdinal{1}, CheckpointNumber{5}}}));
   REQUIRE(deleted != nullptr);
-  CHECK(deleted->number == 4);
+  CHECK(deleted->number == CheckpointNumber{4});
 }
 
 TEST_CASE("a score attribute that no report has fails the run at the first checkpoint, and lists what there is") {
   Controller controller{WorldSize{1}, {.score_attribute = "acc"}, {}};
   start(controller, 1);
   auto const& actions = controller.handle(report(Rank{0}, 1, 0, {{"loss", 0.5}, {"accuracy", 0.5}}));
-  auto const* const failed = find_notice<Failed>(actions);
+  auto const* const failed = find_notice<ErrorInfo>(actions);
   REQUIRE(failed != nullptr);
-  CHECK(failed->text.find("'acc' is in the report; there are loss, accuracy") != std::string::npos);
+  CHECK(failed->text().find("'acc' is in the report; there are loss, accuracy") != std::string::npos);
   CHECK(aborts(actions));
 }
 
 TEST_CASE("a score that is not finite is warned of once, and its checkpoint is kept but never the best") {
   constexpr auto infinity = std::numeric_limits<double>::infinity();
-  Controller controller{WorldSize{1}, {.num_to_keep = 1, .score_attribute = "loss"}, {{3, 0.9}}};
+  Controller controller{WorldSize{1}, {.num_to_keep = 1, .score_attribute = "loss"}, {{CheckpointNumber{3}, 0.9}}};
   start(controller, 1);
   auto const* const warning = find_notice<Warning>(controller.handle(report(Rank{0}, 1, 0, {{"loss", infinity}})));
   REQUIRE(warning != nullptr);
   CHECK(warning->text.find("'loss' is inf in report 1: its checkpoint is never the best") != std::string::npos);
   CHECK(find<CommitCheckpoint>(controller.handle(part(Rank{0}, 0))) != nullptr);
-  CHECK(find<DeleteCheckpoint>(controller.handle(RunEvent{CheckpointDurable{0, 4}})) == nullptr);
+  CHECK(find<DeleteCheckpoint>(
+            controller.handle(RunEvent{CheckpointDurable{CheckpointOrdinal{0}, CheckpointNumber{4}}})) == nullptr);
   CHECK(find_notice<Warning>(controller.handle(report(Rank{0}, 2, 1, {{"loss", infinity}}))) == nullptr);
   controller.handle(part(Rank{0}, 1));
-  auto const* const deleted = find<DeleteCheckpoint>(controller.handle(RunEvent{CheckpointDurable{1, 5}}));
+  auto const* const deleted =
+      find<DeleteCheckpoint>(controller.handle(RunEvent{CheckpointDurable{CheckpointOrdinal{1}, CheckpointNumber{5}}}));
   REQUIRE(deleted != nullptr);
-  CHECK(deleted->number == 4);
+  CHECK(deleted->number == CheckpointNumber{4});
 }
 
 TEST_CASE("a score that is not finite ends the run where that is asked for, and its checkpoint is not committed") {
   Controller controller{WorldSize{1}, {.score_attribute = "loss", .fail_on_non_finite_score = true}, {}};
   start(controller, 1);
   auto const& actions = controller.handle(report(Rank{0}, 1, 0, {{"loss", std::nan("")}}));
-  auto const* const failed = find_notice<Failed>(actions);
+  auto const* const failed = find_notice<ErrorInfo>(actions);
   REQUIRE(failed != nullptr);
-  CHECK(failed->text.find("'loss' is nan in report 1, whose checkpoint is not kept") != std::string::npos);
+  CHECK(failed->text().find("'loss' is nan in report 1, whose checkpoint is not kept") != std::string::npos);
   CHECK(aborts(actions));
   CHECK(find<CommitCheckpoint>(controller.handle(part(Rank{0}, 0))) == nullptr);
 }
@@ -203,10 +251,10 @@ TEST_CASE("a score that is not finite ends the run where that is asked for, and 
 TEST_CASE("the first failure is the cause, and the others are stopped") {
   Controller controller{WorldSize{3}, {}, {}};
   start(controller, 3);
-  CHECK(aborts(controller.handle(RunEvent{Message{Failed{Rank{1}, "node", "out of range"}}})));
+  CHECK(aborts(controller.handle(RunEvent{WorkerMessage{failure(Rank{1}, "out of range")}})));
   CHECK(controller.state() == RunState::stopping);
-  CHECK_FALSE(aborts(controller.handle(RunEvent{Message{Failed{Rank{2}, "node", "second"}}})));
-  auto const& actions = controller.handle(RunEvent{Message{Finished{Rank{0}, true}}});
+  CHECK_FALSE(aborts(controller.handle(RunEvent{WorkerMessage{failure(Rank{2}, "second")}})));
+  auto const& actions = controller.handle(RunEvent{WorkerMessage{Finished{Rank{0}, true}}});
   REQUIRE(find<FinishRun>(actions) != nullptr);
   CHECK(find<FinishRun>(actions)->state == RunState::errored);
   CHECK(find<FinishRun>(actions)->failures.at(0).rank == Rank{1});
@@ -218,20 +266,20 @@ TEST_CASE("a rank that returns without a checkpoint that another has reported is
     CAPTURE(ends_first);
     Controller controller{WorldSize{2}, {}, {}};
     start(controller, 2);
-    std::vector<RunEvent> events{report(Rank{0}, 1, 0), RunEvent{Message{Finished{Rank{1}, false}}}};
+    std::vector<RunEvent> events{report(Rank{0}, 1, 0), RunEvent{WorkerMessage{Finished{Rank{1}, false}}}};
     if (ends_first) std::ranges::reverse(events);
     controller.handle(events[0]);
-    auto const* const failed = find_notice<Failed>(controller.handle(events[1]));
+    auto const* const failed = find_notice<ErrorInfo>(controller.handle(events[1]));
     REQUIRE(failed != nullptr);
     CHECK(failed->rank == Rank{1});
-    CHECK(failed->text.find("rank 1 returned after 0 of them, rank 0 has reported 1") != std::string::npos);
+    CHECK(failed->text().find("rank 1 returned after 0 of them, rank 0 has reported 1") != std::string::npos);
   }
 }
 
 TEST_CASE("a stop request asks first, then aborts when the grace is over, then names who does not return") {
   Controller controller{WorldSize{2}, {}, {}};
   start(controller, 2);
-  auto const& asked = controller.handle(RunEvent{StopRequest{}});
+  auto const& asked = controller.handle(stop_request());
   CHECK_FALSE(aborts(asked));
   REQUIRE(find<ArmGrace>(asked) != nullptr);
   CHECK(find<ArmGrace>(asked)->grace == ArmGrace::Grace::to_report);
@@ -239,38 +287,38 @@ TEST_CASE("a stop request asks first, then aborts when the grace is over, then n
   CHECK(aborts(over));
   REQUIRE(find<ArmGrace>(over) != nullptr);
   CHECK(find<ArmGrace>(over)->grace == ArmGrace::Grace::to_return);
-  controller.handle(RunEvent{Message{Finished{Rank{0}, true}}});
+  controller.handle(RunEvent{WorkerMessage{Finished{Rank{0}, true}}});
   auto const* const warning = find_notice<Warning>(controller.handle(RunEvent{GraceOver{}}));
   REQUIRE(warning != nullptr);
   CHECK(warning->text.find("still waiting for rank 1 to return") != std::string::npos);
-  auto const& ended = controller.handle(RunEvent{Message{Finished{Rank{1}, true}}});
+  auto const& ended = controller.handle(RunEvent{WorkerMessage{Finished{Rank{1}, true}}});
   CHECK(find<FinishRun>(ended)->state == RunState::aborted);
 }
 
 TEST_CASE("workers that do not return end a run whose processes may end, and are failures of one that has failed") {
   Controller controller{WorldSize{2}, {}, {}};
   start(controller, 2);
-  controller.handle(RunEvent{Message{Failed{Rank{0}, "node", "the cause"}}});
+  controller.handle(RunEvent{WorkerMessage{failure(Rank{0}, "the cause")}});
   auto const& actions = controller.handle(RunEvent{GraceOver{true}});
-  CHECK(find_notice<Failed>(actions)->text.find("did not return although it was told to") != std::string::npos);
+  CHECK(find_notice<ErrorInfo>(actions)->text().find("did not return although it was told to") != std::string::npos);
   auto const* const finish = find<FinishRun>(actions);
   REQUIRE(finish != nullptr);
   CHECK(finish->state == RunState::errored);
   CHECK(finish->left_behind == std::vector<Rank>{Rank{1}});
   REQUIRE(finish->failures.size() == 2);
-  CHECK(finish->failures[0].text == "the cause");
+  CHECK(finish->failures[0].text() == "the cause");
   CHECK(finish->failures[1].rank == Rank{1});
-  CHECK(finish->failures[1].hostname == "node");
+  CHECK(finish->failures[1].host == "node");
 }
 
 TEST_CASE("a run that is stopped twice is aborted although a worker does not return") {
   Controller controller{WorldSize{2}, {}, {}};
   start(controller, 2);
-  controller.handle(RunEvent{StopRequest{}});
-  auto const* const arm = find<ArmGrace>(controller.handle(RunEvent{StopRequest{2}}));
+  controller.handle(stop_request());
+  auto const* const arm = find<ArmGrace>(controller.handle(stop_request(2)));
   REQUIRE(arm != nullptr);
   CHECK(arm->grace == ArmGrace::Grace::at_once);
-  controller.handle(RunEvent{Message{Finished{Rank{0}, true}}});
+  controller.handle(RunEvent{WorkerMessage{Finished{Rank{0}, true}}});
   auto const& actions = controller.handle(RunEvent{GraceOver{true}});
   auto const* const finish = find<FinishRun>(actions);
   REQUIRE(finish != nullptr);
@@ -282,17 +330,17 @@ TEST_CASE("a run that is stopped twice is aborted although a worker does not ret
 TEST_CASE("a second stop request aborts at once") {
   Controller controller{WorldSize{1}, {}, {}};
   start(controller, 1);
-  CHECK_FALSE(aborts(controller.handle(RunEvent{StopRequest{}})));
-  CHECK(aborts(controller.handle(RunEvent{StopRequest{2}})));
+  CHECK_FALSE(aborts(controller.handle(stop_request())));
+  CHECK(aborts(controller.handle(stop_request(2))));
 }
 
 TEST_CASE("a signal that every process gets is one request to stop, and a process that gets two aborts") {
   Controller controller{WorldSize{2}, {}, {}};
   start(controller, 2);
-  CHECK_FALSE(aborts(controller.handle(RunEvent{Message{StopAsked{Rank{1}, 1}}})));
+  CHECK_FALSE(aborts(controller.handle(RunEvent{WorkerMessage{StopRequest{Rank{1}, 1}}})));
   CHECK(controller.stop_requested());
-  CHECK(controller.handle(RunEvent{StopRequest{1}}).empty());
-  CHECK(aborts(controller.handle(RunEvent{Message{StopAsked{Rank{1}, 2}}})));
+  CHECK(controller.handle(stop_request(1)).empty());
+  CHECK(aborts(controller.handle(RunEvent{WorkerMessage{StopRequest{Rank{1}, 2}}})));
 }
 
 TEST_CASE(
@@ -311,22 +359,23 @@ TEST_CASE("a signal after a callback's request is a first one, and says how to e
   Controller controller{WorldSize{1}, {}, {}};
   start(controller, 1);
   controller.handle(RunEvent{CallbackStop{false}});
-  auto const& signalled = controller.handle(RunEvent{StopRequest{}});
+  auto const& signalled = controller.handle(stop_request());
   CHECK_FALSE(aborts(signalled));
   REQUIRE(find_notice<Warning>(signalled) != nullptr);
   CHECK(find_notice<Warning>(signalled)->text.find("ask again to end at once") != std::string::npos);
-  CHECK(aborts(controller.handle(RunEvent{StopRequest{2}})));
+  CHECK(aborts(controller.handle(stop_request(2))));
 }
 
 TEST_CASE("a run that a callback finishes early takes its time, and ends as finished although workers were stopped") {
   Controller controller{WorldSize{2}, {}, {}};
   start(controller, 2);
   auto const& asked = controller.handle(RunEvent{CallbackStop{true}});
-  CHECK(find<TellWorkers>(asked)->message == Message{Stop{false}});
+  CHECK(find<TellWorkers>(asked)->message == ControllerMessage{Stop{false}});
   CHECK(find<ArmGrace>(asked) == nullptr);
   CHECK(controller.handle(RunEvent{CallbackStop{true}}).empty());
-  controller.handle(RunEvent{Message{Finished{Rank{0}, true}}});
-  CHECK(find<FinishRun>(controller.handle(RunEvent{Message{Finished{Rank{1}, true}}}))->state == RunState::finished);
+  controller.handle(RunEvent{WorkerMessage{Finished{Rank{0}, true}}});
+  CHECK(find<FinishRun>(controller.handle(RunEvent{WorkerMessage{Finished{Rank{1}, true}}}))->state ==
+        RunState::finished);
 }
 
 TEST_CASE("a run that a callback finishes before it begins starts no worker and is finished") {
@@ -340,7 +389,7 @@ TEST_CASE("a run that a callback finishes early has not finished if a worker is 
   Controller controller{WorldSize{1}, {}, {}};
   start(controller, 1);
   controller.handle(RunEvent{CallbackStop{true}});
-  controller.handle(RunEvent{StopRequest{2}});
+  controller.handle(stop_request(2));
   CHECK(find<FinishRun>(controller.handle(RunEvent{GraceOver{true}}))->state == RunState::aborted);
 }
 
@@ -348,15 +397,16 @@ TEST_CASE("a run that a callback finishes early has failed if a worker then fail
   Controller controller{WorldSize{1}, {}, {}};
   start(controller, 1);
   controller.handle(RunEvent{CallbackStop{true}});
-  auto const& ended = controller.handle(RunEvent{Message{Failed{Rank{0}, "node", "out of range"}}});
+  auto const& ended = controller.handle(RunEvent{WorkerMessage{failure(Rank{0}, "out of range")}});
   CHECK(find<FinishRun>(ended)->state == RunState::errored);
 }
 
 TEST_CASE("a run whose workers all returned before they saw the stop is finished, not aborted") {
   Controller controller{WorldSize{1}, {}, {}};
   start(controller, 1);
-  controller.handle(RunEvent{StopRequest{}});
-  CHECK(find<FinishRun>(controller.handle(RunEvent{Message{Finished{Rank{0}, false}}}))->state == RunState::finished);
+  controller.handle(stop_request());
+  CHECK(find<FinishRun>(controller.handle(RunEvent{WorkerMessage{Finished{Rank{0}, false}}}))->state ==
+        RunState::finished);
 }
 
 namespace {
@@ -374,17 +424,17 @@ class RandomWalk {
     while (!finished_) {
       auto const choice = pick(0, 19);
       if (choice == 0 && pick(0, 9) == 0) {
-        deliver(RunEvent{StopRequest{}});
+        deliver(stop_request());
       } else if (choice == 2 && pick(0, 20) == 0) {
         finished_early_ = pick(0, 1) == 0 || finished_early_;
         deliver(RunEvent{CallbackStop{finished_early_}});
       } else if (choice == 1 && pick(0, 40) == 0) {
-        deliver(RunEvent{DriverFailed{"node", "a critical callback"}});
+        deliver(RunEvent{WorkerMessage{failure({}, "a critical callback")}});
       } else if (choice < 4 && !commits_.empty()) {
         auto const checkpoint = commits_.front();
         commits_.pop_front();
-        deliver(pick(0, 30) == 0 ? RunEvent{CheckpointLost{checkpoint, "node", "disk"}}
-                                 : RunEvent{CheckpointDurable{checkpoint, ++number_}});
+        deliver(pick(0, 30) == 0 ? RunEvent{CheckpointLost{checkpoint, failure({}, "disk").error}}
+                                 : RunEvent{CheckpointDurable{checkpoint, CheckpointNumber{++number_}}});
       } else if (grace_ && pick(0, 9) == 0) {
         grace_ = false;
         deliver(RunEvent{GraceOver{}});
@@ -402,8 +452,8 @@ class RandomWalk {
     CHECK(launches_ == 1);
     CHECK(commits_.empty());
     CHECK(sent_ == notified_);
-    CHECK(controller_.handle(RunEvent{StopRequest{}}).empty());
-    CHECK(controller_.handle(RunEvent{CheckpointDurable{99, 99}}).empty());
+    CHECK(controller_.handle(stop_request()).empty());
+    CHECK(controller_.handle(RunEvent{CheckpointDurable{CheckpointOrdinal{99}, CheckpointNumber{99}}}).empty());
   }
 
  private:
@@ -411,18 +461,18 @@ class RandomWalk {
     return std::uniform_int_distribution<std::uint32_t>{low, high}(random_);
   }
 
-  auto stream(Rank rank, std::uint32_t checkpoints) -> std::deque<Message> {
-    std::deque<Message> messages;
+  auto stream(Rank rank, std::uint32_t checkpoints) -> std::deque<WorkerMessage> {
+    std::deque<WorkerMessage> messages;
     messages.emplace_back(Started{rank, "node", 1, "127.0.0.1"});
     std::uint64_t iteration = 0;
     for (std::uint64_t checkpoint = 0; checkpoint < checkpoints; ++checkpoint) {
       for (auto plain = pick(0, 2); plain > 0; --plain) {
-        messages.push_back(std::get<Message>(report(rank, ++iteration)));
+        messages.push_back(std::get<WorkerMessage>(report(rank, ++iteration)));
       }
-      messages.push_back(std::get<Message>(report(rank, ++iteration, checkpoint)));
-      messages.push_back(std::get<Message>(part(rank, checkpoint)));
+      messages.push_back(std::get<WorkerMessage>(report(rank, ++iteration, checkpoint)));
+      messages.push_back(std::get<WorkerMessage>(part(rank, checkpoint)));
       if (pick(0, 20) == 0) {
-        messages.emplace_back(Failed{rank, "node", "chance"});
+        messages.emplace_back(failure(rank, "chance"));
         return messages;
       }
     }
@@ -450,7 +500,7 @@ class RandomWalk {
         CHECK(is_terminal(finish->state));
         CHECK((finish->state == RunState::errored) == !finish->failures.empty());
         std::vector<std::string> texts;
-        for (auto const& failed : finish->failures) texts.push_back(failed.text);
+        for (auto const& failed : finish->failures) texts.push_back(failed.text());
         CHECK(texts == failures_);
         CHECK_FALSE((finished_early_ && finish->state == RunState::aborted));
       }
@@ -458,18 +508,17 @@ class RandomWalk {
   }
 
   void note_failure(RunEvent const& event) {
-    if (auto const* const lost = std::get_if<CheckpointLost>(&event)) failures_.push_back(lost->text);
-    if (auto const* const failed = std::get_if<DriverFailed>(&event)) failures_.push_back(failed->text);
-    auto const* const message = std::get_if<Message>(&event);
+    if (auto const* const lost = std::get_if<CheckpointLost>(&event)) failures_.push_back(lost->error.text());
+    auto const* const message = std::get_if<WorkerMessage>(&event);
     auto const* const failed = message != nullptr ? std::get_if<Failed>(message) : nullptr;
-    if (failed != nullptr) failures_.push_back(failed->text);
+    if (failed != nullptr) failures_.push_back(failed->error.text());
   }
 
   std::mt19937_64 random_;
   std::uint32_t world_;
   Controller controller_;
-  std::map<std::uint32_t, std::deque<Message>> streams_;
-  std::deque<std::uint64_t> commits_;
+  std::map<std::uint32_t, std::deque<WorkerMessage>> streams_;
+  std::deque<CheckpointOrdinal> commits_;
   std::map<Rank, std::vector<std::uint64_t>> sent_;
   std::map<Rank, std::vector<std::uint64_t>> notified_;
   std::vector<std::string> failures_;  // that were delivered

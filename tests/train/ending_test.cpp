@@ -453,9 +453,13 @@ TEST_CASE("a start deletes the checkpoints that one before it left beyond num_to
 }
 
 TEST_CASE("a cause that several ranks give is said once, with all of them") {
-  CHECK(TrainingFailed::describe({{Rank{0}, "alpha", "the sizes differ"},
-                                  {Rank{2}, "beta", "the sizes differ"},
-                                  {Rank{1}, {}, "out of range"},
-                                  {Rank{0}, "alpha", "the sizes differ"}}) ==
+  auto const failure = [](std::optional<Rank> rank, std::string const& host, std::string const& text) {
+    return ErrorInfo{Errc::exception, {}, text}.with_place(rank, host);
+  };
+  CHECK(TrainingFailed::describe({failure(Rank{0}, "alpha", "the sizes differ"),
+                                  failure(Rank{2}, "beta", "the sizes differ"), failure(Rank{1}, {}, "out of range"),
+                                  failure(Rank{0}, "alpha", "the sizes differ")}) ==
         "rank 0 on alpha, rank 2 on beta: the sizes differ; rank 1: out of range");
+  CHECK(TrainingFailed::describe({failure({}, "alpha", "no space left"), failure({}, {}, "no server")}) ==
+        "the controller on alpha: no space left; the controller: no server");
 }

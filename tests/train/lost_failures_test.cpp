@@ -11,6 +11,7 @@
 #include <doctest/doctest.h>
 
 #include <raytrain/callback/json_lines.hpp>
+#include <raytrain/launch/host.hpp>
 
 #include "minimal_run.hpp"
 
@@ -28,8 +29,8 @@ class Failing : public Callback {
   void on_report(Report const&, Metrics const&) override { fail_in("on_report"); }
   void on_checkpoint(Checkpoint const&) override { fail_in("on_checkpoint"); }
   void on_warning(std::string_view text) override { warnings.emplace_back(text); }
-  void on_failure(Failed const& failed) override {
-    failures.push_back(failed.text);
+  void on_failure(ErrorInfo const& error) override {
+    failures.push_back(error.text());
     fail_in("on_failure");
   }
   void on_finish(Result const&) override { fail_in("on_finish"); }
@@ -51,9 +52,17 @@ class Failing : public Callback {
 
 TEST_CASE("a critical callback that fails at the last report makes the run fail, which says which callback and where") {
   TemporaryFolder const folder;
-  auto const text = message_of([&] {
+  std::string text;
+  try {
     MinimalTrainer{epochs_up_to(1), run_with(folder, {std::make_shared<JsonLines>("/dev/full")})}.fit();
-  });
+  } catch (TrainingFailed const& failed) {
+    text = failed.what();
+    REQUIRE(failed.failures().size() == 1);
+    CHECK(failed.failures().front().code == Errc::io);
+    CHECK_FALSE(failed.failures().front().rank);  // no worker is to blame
+    CHECK(failed.failures().front().host == this_host().hostname);
+  }
+  contains(text, "the controller on " + this_host().hostname + ": callback ");
   contains(text, "callback raytrain::JsonLines, on_report: writing /dev/full: No space left on device");
   contains(Result::from_path(folder.path() / "r").error, "/dev/full");
   CHECK(Result::from_path(folder.path() / "r").state == RunState::errored);

@@ -49,7 +49,7 @@ class SpreadThreads : public Launcher {
   explicit SpreadThreads(ScalingConfig const& scaling) : threads_{scaling} {}
   [[nodiscard]] auto size() const noexcept -> WorldSize override { return threads_.size(); }
   void launch(WorkerLaunch what) override {
-    what.sink.send = [send = std::move(what.sink.send)](Message message) {
+    what.sink.send = [send = std::move(what.sink.send)](WorkerMessage message) {
       if (auto* const started = std::get_if<Started>(&message)) {
         started->hostname = "node" + std::to_string(started->rank.value / 2);
       }
@@ -57,7 +57,7 @@ class SpreadThreads : public Launcher {
     };
     threads_.launch(std::move(what));
   }
-  void tell(Message const& message) override { threads_.tell(message); }
+  void tell(ControllerMessage const& message) override { threads_.tell(message); }
   void join() noexcept override { threads_.join(); }
   void leave_behind(std::vector<Rank> const& workers, std::string const& last_word) noexcept override {
     threads_.leave_behind(workers, last_word);

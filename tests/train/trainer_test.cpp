@@ -21,6 +21,8 @@
 #include <doctest/doctest.h>
 #include <cereal/cereal.hpp>
 
+#include <raytrain/launch/host.hpp>
+
 #include "minimal_run.hpp"
 
 namespace {
@@ -166,12 +168,41 @@ TEST_CASE("a failing worker makes fit() throw with its rank and text, the others
   } catch (TrainingFailed const& failed) {
     REQUIRE(failed.failures().size() == 1);
     CHECK(failed.failures().front().rank == Rank{1});
+    CHECK(failed.failures().front().code == Errc::exception);
+    CHECK(failed.failures().front().happened == "index 9");
+    CHECK(failed.failures().front().host == this_host().hostname);
     contains(failed.what(), "rank 1 on ");
     contains(failed.what(), "index 9");
     contains(failed.what(), "start it again to go on from");
     CHECK(failed.result().state == RunState::errored);
     CHECK(failed.result().history.size() == 3);
     CHECK(failed.result().checkpoints.size() == 1);
+  }
+}
+
+TEST_CASE(
+    "a worker's Error comes out of fit() with its code and its parts, so that a program tells a full disk from a bug") {
+  TemporaryFolder const folder;
+  for (auto const disk_is_full : {true, false}) {
+    MinimalTrainer trainer{[&](TrainContext&) {
+                             if (disk_is_full)
+                               throw Error{Errc::io, "write 'model'", "No space left on device", "make room"};
+                             throw std::logic_error{"write 'model': a bug"};
+                           },
+                           {.run = {.name = "r", .storage_path = folder.path()}}};
+    try {
+      trainer.fit();
+      FAIL("must throw");
+    } catch (TrainingFailed const& failed) {
+      REQUIRE(failed.failures().size() == 1);
+      auto const& error = failed.failures().front();
+      CHECK(error.code == (disk_is_full ? Errc::io : Errc::exception));
+      CHECK(error.attempted == (disk_is_full ? "write 'model'" : ""));
+      CHECK(error.happened == (disk_is_full ? "No space left on device" : "write 'model': a bug"));
+      CHECK(error.remedy == (disk_is_full ? "make room" : ""));
+      CHECK(error.rank == Rank{0});
+      contains(failed.result().error, error.text());
+    }
   }
 }
 
@@ -396,7 +427,7 @@ struct Recorder : Callback {
     calls += "checkpoint ";
   }
   void on_progress(Progress const&) override { ++progress; }
-  void on_failure(Failed const&) override { calls += "failure "; }
+  void on_failure(ErrorInfo const&) override { calls += "failure "; }
   void on_warning(std::string_view) override { calls += "warning "; }
   void on_finish(Result const&) override { calls += "finish"; }
 

@@ -53,7 +53,7 @@ class ProgressBar final : public Callback {
 
   void on_warning(std::string_view text) override { write_above(fmt::format("warning: {}", text)); }
 
-  void on_failure(Failed const&) override { write_above("the run has failed: its error follows at the end"); }
+  void on_failure(ErrorInfo const&) override { write_above("the run has failed: its error follows at the end"); }
 
   void on_finish(Result const&) override;
 

@@ -39,8 +39,8 @@
 
 namespace raytrain {
 
-RAYTRAIN_INLINE auto DirectoryStore::path_of(std::uint64_t number) const -> std::filesystem::path {
-  return directory_ / detail::checkpoint_name(number);
+RAYTRAIN_INLINE auto DirectoryStore::path_of(CheckpointNumber number) const -> std::filesystem::path {
+  return directory_ / detail::checkpoint_name(number.value);
 }
 
 RAYTRAIN_INLINE auto DirectoryStore::list() const -> std::vector<CheckpointInfo> {
@@ -73,7 +73,7 @@ RAYTRAIN_INLINE auto DirectoryStore::newest_valid(
       }
       auto const reason = error.code() == Errc::corrupt_checkpoint ? error.happened() : std::string{error.what()};
       on_skipped(path_of(*number), reason);
-      if (newest.empty()) newest = detail::checkpoint_name(*number) + ": " + reason;
+      if (newest.empty()) newest = detail::checkpoint_name(number->value) + ": " + reason;
     }
   }
   if (candidates.empty()) return std::nullopt;
@@ -82,10 +82,10 @@ RAYTRAIN_INLINE auto DirectoryStore::newest_valid(
               "copy one there that is whole, or start anew by RunConfig::resume = Resume::fresh"};
 }
 
-RAYTRAIN_INLINE void DirectoryStore::remove(std::uint64_t number) {
-  auto const trash = directory_ / detail::trash_name({generation_.number, number});
+RAYTRAIN_INLINE void DirectoryStore::remove(CheckpointNumber number) {
+  auto const trash = directory_ / detail::trash_name({generation_.number, number.value});
   if (detail::type_of(path_of(number)) == std::filesystem::file_type::not_found) {
-    throw Error{Errc::not_found, "removing checkpoint " + std::to_string(number),
+    throw Error{Errc::not_found, "removing checkpoint " + std::to_string(number.value),
                 "there is no '" + path_of(number).string() + "'"};
   }
   detail::remove_tree(files_, trash);
@@ -101,20 +101,20 @@ RAYTRAIN_INLINE void DirectoryStore::sweep() {
   }
 }
 
-RAYTRAIN_INLINE auto DirectoryStore::staging(std::uint64_t checkpoint) const -> std::filesystem::path {
-  return directory_ / detail::staging_name({generation_.number, checkpoint}, generation_.id);
+RAYTRAIN_INLINE auto DirectoryStore::staging(CheckpointOrdinal checkpoint) const -> std::filesystem::path {
+  return directory_ / detail::staging_name({generation_.number, checkpoint.value}, generation_.id);
 }
 
-RAYTRAIN_INLINE auto DirectoryStore::numbers() const -> std::vector<std::uint64_t> {
-  std::vector<std::uint64_t> numbers;
+RAYTRAIN_INLINE auto DirectoryStore::numbers() const -> std::vector<CheckpointNumber> {
+  std::vector<CheckpointNumber> numbers;
   for (auto const& name : detail::names_in(directory_)) {
-    if (auto const number = detail::parse_checkpoint(name)) numbers.push_back(*number);
+    if (auto const number = detail::parse_checkpoint(name)) numbers.push_back(CheckpointNumber{*number});
   }
   std::ranges::sort(numbers);
   return numbers;
 }
 
-RAYTRAIN_INLINE auto DirectoryStore::open(std::uint64_t number) const -> Checkpoint {
+RAYTRAIN_INLINE auto DirectoryStore::open(CheckpointNumber number) const -> Checkpoint {
   auto checkpoint = Checkpoint::from_directory(path_of(number));
   auto const attempted = "reading checkpoint '" + path_of(number).string() + "'";
   if (!run_id_.empty() && !checkpoint.run_id().empty() && checkpoint.run_id() != run_id_) {
@@ -122,7 +122,7 @@ RAYTRAIN_INLINE auto DirectoryStore::open(std::uint64_t number) const -> Checkpo
                 "it belongs to the run '" + checkpoint.run_id() + "', and this is the run '" + run_id_ + "'",
                 "to begin with its state, load it by Checkpoint::from_directory in the training function"};
   }
-  if (checkpoint.number() == number) return checkpoint;
+  if (checkpoint.number() == number.value) return checkpoint;
   throw Error{Errc::corrupt_checkpoint, attempted,
               checkpoint.number() == 0 ? "manifest.json is missing"
                                        : "manifest.json is that of checkpoint " + std::to_string(checkpoint.number())};
@@ -139,7 +139,7 @@ RAYTRAIN_INLINE void DirectoryStore::make_folders(std::filesystem::path const& r
 }
 
 RAYTRAIN_INLINE auto DirectoryStore::committing(CommitRequest const& request) -> std::string {
-  return fmt::format("committing checkpoint {} of this start", request.checkpoint + 1);
+  return fmt::format("committing checkpoint {} of this start", request.checkpoint.value + 1);
 }
 
 RAYTRAIN_INLINE auto scored(std::vector<CheckpointInfo> const& infos, CheckpointConfig const& config)
@@ -149,10 +149,10 @@ RAYTRAIN_INLINE auto scored(std::vector<CheckpointInfo> const& infos, Checkpoint
   return checkpoints;
 }
 
-RAYTRAIN_INLINE auto DirectoryStore::stage(CheckpointDraft const& draft, Rank rank, std::uint64_t checkpoint)
+RAYTRAIN_INLINE auto DirectoryStore::stage(CheckpointDraft const& draft, Rank rank, CheckpointOrdinal checkpoint)
     -> CheckpointRef {
   auto const attempted =
-      fmt::format("staging rank {}'s part of checkpoint {} of this start", rank.value, checkpoint + 1);
+      fmt::format("staging rank {}'s part of checkpoint {} of this start", rank.value, checkpoint.value + 1);
   if (!draft.is_materialized()) {
     throw Error{Errc::invalid_call, attempted, "the draft is a replicated one whose files are not made yet",
                 "call CheckpointDraft::materialize first"};
@@ -190,7 +190,7 @@ RAYTRAIN_INLINE void DirectoryStore::check_ranks(CommitRequest const& request) {
   for (auto const& part : request.parts) {
     if (part.checkpoint != request.checkpoint) {
       throw Error{Errc::rank_mismatch, attempted,
-                  fmt::format("rank {}'s part belongs to checkpoint {}", part.rank.value, part.checkpoint + 1)};
+                  fmt::format("rank {}'s part belongs to checkpoint {}", part.rank.value, part.checkpoint.value + 1)};
     }
     if (part.rank.value >= parts.size()) {
       throw Error{Errc::rank_mismatch, attempted,
@@ -268,7 +268,7 @@ RAYTRAIN_INLINE void DirectoryStore::check_staged(CommitRequest const& request, 
   }
 }
 
-RAYTRAIN_INLINE void DirectoryStore::check_still_ours(CommitRequest const& request, std::uint64_t newest) const {
+RAYTRAIN_INLINE void DirectoryStore::check_still_ours(CommitRequest const& request, CheckpointNumber newest) const {
   if (run_id_.empty() || newest <= last_number_) return;
   auto const generation = [&]() -> std::uint64_t {
     try {
@@ -286,7 +286,7 @@ RAYTRAIN_INLINE void DirectoryStore::check_still_ours(CommitRequest const& reque
 
 RAYTRAIN_INLINE auto DirectoryStore::commit(CommitRequest const& request) -> Checkpoint {
   auto const existing = numbers();
-  auto const newest = std::max(existing.empty() ? 0 : existing.back(), last_number_);
+  auto const newest = std::max(existing.empty() ? CheckpointNumber{} : existing.back(), last_number_);
   check_still_ours(request, newest);
   check_ranks(request);
   auto const parts = merged_files(request);
@@ -307,7 +307,7 @@ RAYTRAIN_INLINE auto DirectoryStore::commit(CommitRequest const& request) -> Che
     manifest.files.emplace(name, StoredFile{part.file->size_bytes, part.file->xxh3});
   }
 
-  manifest.number = newest + 1;
+  manifest.number = newest.value + 1;
   if (!run_id_.empty()) manifest.run_id = run_id_;
   manifest.generation = generation_.number;
   manifest.training_iteration = request.training_iteration;
@@ -327,7 +327,7 @@ RAYTRAIN_INLINE auto DirectoryStore::commit(CommitRequest const& request) -> Che
   for (auto const& folder : folders) detail::sync_directory(files_, merged / folder);
   detail::sync_directory(files_, merged);
 
-  auto const path = path_of(manifest.number);
+  auto const path = path_of(CheckpointNumber{manifest.number});
   detail::rename(files_, merged, path);
   try {
     detail::sync_directory(files_, directory_);
@@ -335,7 +335,7 @@ RAYTRAIN_INLINE auto DirectoryStore::commit(CommitRequest const& request) -> Che
     (void)files_.rename(path, merged);
     throw;
   }
-  last_number_ = manifest.number;
+  last_number_ = CheckpointNumber{manifest.number};
   discard(request.checkpoint);
   return Checkpoint::from_directory(path);
 }

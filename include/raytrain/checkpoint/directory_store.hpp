@@ -19,6 +19,7 @@
 #include <raytrain/checkpoint/generation.hpp>
 #include <raytrain/checkpoint/retention.hpp>
 #include <raytrain/config/checkpoint_config.hpp>
+#include <raytrain/core/checkpoint_number.hpp>
 #include <raytrain/core/metrics.hpp>
 #include <raytrain/core/rank.hpp>
 #include <raytrain/message/message.hpp>
@@ -27,7 +28,7 @@ namespace raytrain {
 
 /// What a checkpoint that all ranks have staged is committed with.
 struct CommitRequest {
-  std::uint64_t checkpoint{};  ///< As in `Report::checkpoint`.
+  CheckpointOrdinal checkpoint{};  ///< As in `Report::checkpoint`.
   std::uint64_t training_iteration{};
   double time_total_s{};
   WorldSize world_size{};
@@ -42,7 +43,7 @@ struct CommitRequest {
 
 /// A committed checkpoint, by its manifest; its files were not looked at.
 struct CheckpointInfo {
-  std::uint64_t number{};
+  CheckpointNumber number{};
   std::filesystem::path path;
   std::uint64_t training_iteration{};
   Metrics metrics;
@@ -67,13 +68,13 @@ class DirectoryStore {
         run_id_{std::move(run_id)},
         files_{files} {}
 
-  [[nodiscard]] auto path_of(std::uint64_t number) const -> std::filesystem::path;
+  [[nodiscard]] auto path_of(CheckpointNumber number) const -> std::filesystem::path;
 
   /// Writes one rank's part durably, and hashes it on the way.
   ///
   /// Errors: `io`, and then nothing of the part is left; `invalid_report` for a name that is too long below the rank's
   /// folder; `invalid_call` for a draft that is not materialized.
-  auto stage(CheckpointDraft const& draft, Rank rank, std::uint64_t checkpoint) -> CheckpointRef;
+  auto stage(CheckpointDraft const& draft, Rank rank, CheckpointOrdinal checkpoint) -> CheckpointRef;
 
   /// Makes one checkpoint of what all ranks have staged; it is durable when this returns.
   ///
@@ -84,7 +85,7 @@ class DirectoryStore {
   auto commit(CommitRequest const& request) -> Checkpoint;
 
   /// Forgets what was staged of a checkpoint. What cannot be removed is left to a later generation's `sweep`.
-  void discard(std::uint64_t checkpoint) { detail::try_remove_tree(files_, staging(checkpoint)); }
+  void discard(CheckpointOrdinal checkpoint) { detail::try_remove_tree(files_, staging(checkpoint)); }
 
   /// Committed checkpoints by number, without those whose manifest is damaged or of another run: `newest_valid` tells
   /// of them.
@@ -101,7 +102,7 @@ class DirectoryStore {
       -> std::optional<Checkpoint>;
 
   /// Errors: `not_found` for a number that is not there; `io`. A crash on the way leaves the whole checkpoint or none.
-  void remove(std::uint64_t number);
+  void remove(CheckpointNumber number);
 
   /// Removes what crashes left behind in earlier generations.
   ///
@@ -116,16 +117,16 @@ class DirectoryStore {
   };
   using Parts = std::map<std::string, Part>;
 
-  [[nodiscard]] auto staging(std::uint64_t checkpoint) const -> std::filesystem::path;
+  [[nodiscard]] auto staging(CheckpointOrdinal checkpoint) const -> std::filesystem::path;
 
-  [[nodiscard]] auto numbers() const -> std::vector<std::uint64_t>;
+  [[nodiscard]] auto numbers() const -> std::vector<CheckpointNumber>;
 
-  [[nodiscard]] auto open(std::uint64_t number) const -> Checkpoint;
+  [[nodiscard]] auto open(CheckpointNumber number) const -> Checkpoint;
 
   // Makes the folders that lead from `root` to a file, each once.
   void make_folders(std::filesystem::path const& root, std::string const& name, std::set<std::string>& made);
 
-  void check_still_ours(CommitRequest const& request, std::uint64_t newest) const;
+  void check_still_ours(CommitRequest const& request, CheckpointNumber newest) const;
   // Its number in the store, counted over all starts, is known only in the end.
   static auto committing(CommitRequest const& request) -> std::string;
   static void check_ranks(CommitRequest const& request);
@@ -136,7 +137,7 @@ class DirectoryStore {
   std::filesystem::path directory_;
   Generation generation_;
   std::string run_id_;
-  std::uint64_t last_number_ = 0;  // never given again, though somebody may have removed that checkpoint
+  CheckpointNumber last_number_{};  // never given again, though somebody may have removed that checkpoint
   detail::FileSystem& files_;
 };
 

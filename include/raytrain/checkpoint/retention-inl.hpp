@@ -15,8 +15,8 @@
 namespace raytrain {
 
 RAYTRAIN_INLINE auto checkpoints_to_delete(std::vector<ScoredCheckpoint> checkpoints, CheckpointConfig const& config)
-    -> std::vector<std::uint64_t> {
-  std::vector<std::uint64_t> numbers;
+    -> std::vector<CheckpointNumber> {
+  std::vector<CheckpointNumber> numbers;
   if (!config.num_to_keep) return numbers;
   auto const rank_of = [&](ScoredCheckpoint const& checkpoint) -> std::optional<double> {
     if (config.score_attribute.empty() || !checkpoint.score || !std::isfinite(*checkpoint.score)) return std::nullopt;

@@ -7,12 +7,13 @@
 #include <vector>
 
 #include <raytrain/config/checkpoint_config.hpp>
+#include <raytrain/core/checkpoint_number.hpp>
 
 namespace raytrain {
 
 /// What retention knows of a committed checkpoint.
 struct ScoredCheckpoint {
-  std::uint64_t number{};       ///< The newest has the highest.
+  CheckpointNumber number{};    ///< The newest has the highest.
   std::optional<double> score;  ///< Value of `CheckpointConfig::score_attribute`; unset if there is none.
 };
 
@@ -22,7 +23,7 @@ struct ScoredCheckpoint {
 /// attribute the newest. The newest of all stays in any case, since a run goes on from it, so that one more than
 /// `num_to_keep` may be kept, as Ray Train does.
 [[nodiscard]] auto checkpoints_to_delete(std::vector<ScoredCheckpoint> checkpoints, CheckpointConfig const& config)
-    -> std::vector<std::uint64_t>;
+    -> std::vector<CheckpointNumber>;
 
 }  // namespace raytrain
 

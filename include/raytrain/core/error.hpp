@@ -24,6 +24,7 @@ enum class Errc : std::uint16_t {
   bad_message = 11,        ///< Bytes that are not a message of this protocol version.
   backend = 12,            ///< A library underneath (LibTorch, MPI, ...) reported an error.
   timed_out = 13,          ///< Something did not come within the time that the configuration allows for it.
+  exception = 14,          ///< An exception that is no `Error`: of the training function, a callback or a library.
 };
 
 /// Name of a code as it is written in this header, for logs.
@@ -42,6 +43,7 @@ enum class Errc : std::uint16_t {
     case Errc::bad_message: return "bad_message";
     case Errc::backend: return "backend";
     case Errc::timed_out: return "timed_out";
+    case Errc::exception: return "exception";
   }
   return "unknown";
 }

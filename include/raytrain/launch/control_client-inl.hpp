@@ -37,7 +37,7 @@ RAYTRAIN_INLINE ControlClient::ControlClient(Options options, Events events)
   thread_ = std::thread{[this] { executor_.run(serve()); }};
 }
 
-RAYTRAIN_INLINE auto ControlClient::send(Message const& message) -> bool {
+RAYTRAIN_INLINE auto ControlClient::send(WorkerMessage const& message) -> bool {
   auto frame = std::make_shared<Bytes const>(encode(message));
   if (executor_.runs_here()) return outbox_.push(std::move(frame));
   return outbox_.push_when_below(options_.max_unwritten_bytes, std::move(frame));
@@ -94,10 +94,10 @@ RAYTRAIN_INLINE void ControlClient::throw_not_connected() const {
               "that address and port"};
 }
 
-RAYTRAIN_INLINE auto ControlClient::take(detail::ControlFrames& frames) -> bool {
+RAYTRAIN_INLINE auto ControlClient::take(detail::ControlFrames<ControllerMessage>& frames) -> bool {
   while (auto item = frames.next()) {
     if (std::holds_alternative<detail::Goodbye>(*item)) return true;
-    auto* const message = std::get_if<Message>(&*item);
+    auto* const message = std::get_if<ControllerMessage>(&*item);
     if (message != nullptr && !closing_) events_.on_message(std::move(*message));
   }
   return false;

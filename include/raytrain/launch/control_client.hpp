@@ -52,7 +52,7 @@ class ControlClient {
 
   /// They must neither wait nor throw. None comes after `close` has begun to write the last messages.
   struct Events {
-    std::function<void(Message)> on_message;
+    std::function<void(ControllerMessage)> on_message;
     /// Once, behind all messages, also when the server closes in order. The text says "the connection ...".
     std::function<void(std::string)> on_lost;
   };
@@ -71,7 +71,7 @@ class ControlClient {
   /// Inside an event it does not wait. Messages arrive in the order in which one thread sent them.
   ///
   /// Errors: as `encode`.
-  auto send(Message const& message) -> bool;
+  auto send(WorkerMessage const& message) -> bool;
 
   /// Writes what was sent, says goodbye, and waits until the server has read it all; at most `flush_limit`, after
   /// which the server may have lost this rank. Idempotent.
@@ -193,7 +193,7 @@ class ControlClient {
   auto read() -> asio::awaitable<void> {
     std::string why;
     Bytes buffer(read_bytes);
-    detail::ControlFrames frames;
+    detail::ControlFrames<ControllerMessage> frames;
     try {
       while (why.empty()) {
         auto const count = co_await stream_->read_some(buffer);
@@ -214,7 +214,7 @@ class ControlClient {
   }
 
   /// What has come so far; true after a goodbye.
-  auto take(detail::ControlFrames& frames) -> bool;
+  auto take(detail::ControlFrames<ControllerMessage>& frames) -> bool;
 
   /// Sends heartbeats, and ends a connection over which none comes.
   auto watch_heartbeats() -> asio::awaitable<void> {

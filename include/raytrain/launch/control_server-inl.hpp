@@ -52,7 +52,7 @@ RAYTRAIN_INLINE ControlServer::ControlServer(Options options, Events events)
   thread_ = std::thread{[this] { executor_.run(serve()); }};
 }
 
-RAYTRAIN_INLINE void ControlServer::tell(Rank rank, Message const& message) {
+RAYTRAIN_INLINE void ControlServer::tell(Rank rank, ControllerMessage const& message) {
   if (rank < options_.first_rank || rank.value >= options_.world.value) {
     throw Error{Errc::invalid_call, "ControlServer::tell",
                 "rank " + std::to_string(rank.value) + " is none of " + std::to_string(options_.first_rank.value) +
@@ -61,12 +61,12 @@ RAYTRAIN_INLINE void ControlServer::tell(Rank rank, Message const& message) {
   push(peer_of(rank), std::make_shared<Bytes const>(encode(message)));
 }
 
-RAYTRAIN_INLINE void ControlServer::tell_all(Message const& message) {
+RAYTRAIN_INLINE void ControlServer::tell_all(ControllerMessage const& message) {
   auto const frame = std::make_shared<Bytes const>(encode(message));
   for (auto& peer : peers_) push(*peer, frame);
 }
 
-RAYTRAIN_INLINE void ControlServer::tell_all_patiently(Message const& message) {
+RAYTRAIN_INLINE void ControlServer::tell_all_patiently(ControllerMessage const& message) {
   auto const frame = std::make_shared<Bytes const>(encode(message));
   auto const limit = std::min(patient_bytes, options_.max_unwritten_bytes / 2);
   for (auto& peer : peers_) peer->outbox.push_when_below(limit, frame);
@@ -130,7 +130,7 @@ RAYTRAIN_INLINE void ControlServer::drop_stranger() {
   connection->end("did not end the handshake, and made way for others");
 }
 
-RAYTRAIN_INLINE auto ControlServer::deliver(Connection& connection, Message& message) -> bool {
+RAYTRAIN_INLINE auto ControlServer::deliver(Connection& connection, WorkerMessage& message) -> bool {
   return closing_ || events_.on_message(*connection.rank, message);
 }
 

@@ -69,7 +69,7 @@ class ControlServer {
   struct Events {
     /// False for "no room": it is called again a millisecond later with the same message, and meanwhile nothing more is
     /// read of that rank. Messages of one rank come in the order in which it sent them.
-    std::function<bool(Rank, Message&)> on_message;
+    std::function<bool(Rank, WorkerMessage&)> on_message;
     /// Once for each rank, behind all its messages. The text says "its connection ...".
     std::function<void(Rank, std::string)> on_lost;
     /// Somebody connected who is no rank of this run: at first a text for each, then a count now and then.
@@ -91,15 +91,15 @@ class ControlServer {
   /// Never waits. Before the rank has connected the message is kept for it; for a lost one it is dropped.
   ///
   /// Errors: `invalid_call` for a rank that does not connect; as `encode`.
-  void tell(Rank rank, Message const& message);
+  void tell(Rank rank, ControllerMessage const& message);
 
   /// `tell` for each rank, encoded once.
-  void tell_all(Message const& message);
+  void tell_all(ControllerMessage const& message);
 
   /// As `tell_all`, for much at once: waits while more than 1 MiB is unwritten for a rank, connected or not.
   ///
   /// Threads: not inside an event, which would wait for itself.
-  void tell_all_patiently(Message const& message);
+  void tell_all_patiently(ControllerMessage const& message);
 
   /// Writes what was told, says goodbye to every rank, and ends; at most `flush_limit` are waited for. What ranks send
   /// meanwhile is dropped. Idempotent.
@@ -233,7 +233,7 @@ class ControlServer {
     while (connection.why.empty()) {
       auto event = connection.session.next();
       if (!event) co_return;
-      if (auto* const message = std::get_if<Message>(&*event)) {
+      if (auto* const message = std::get_if<WorkerMessage>(&*event)) {
         if (sender_of(*message) != connection.rank) {
           connection.end("brought a message that is not its rank's own");
           co_return;
@@ -251,9 +251,9 @@ class ControlServer {
     }
   }
 
-  auto deliver(Connection& connection, Message& message) -> bool;
+  auto deliver(Connection& connection, WorkerMessage& message) -> bool;
 
-  auto deliver_later(Connection& connection, Message& message) -> asio::awaitable<void> {
+  auto deliver_later(Connection& connection, WorkerMessage& message) -> asio::awaitable<void> {
     connection.held = true;
     do {
       auto const later = now() + retry_pause;

@@ -14,10 +14,10 @@ namespace raytrain {
 
 /// Takes the messages of all workers, from any thread, until `Launcher::join` has returned.
 struct MessageSink {
-  std::function<void(Message)> send;  ///< Waits while the controller is behind.
+  std::function<void(WorkerMessage)> send;  ///< Waits while the controller is behind.
   /// Never waits: false while the controller is behind, and then nothing is taken.
-  std::function<bool(Message&)> try_send = {};
-  std::function<void(Message)> push = {};  ///< Never waits, for the few messages that nobody can keep.
+  std::function<bool(WorkerMessage&)> try_send = {};
+  std::function<void(WorkerMessage)> push = {};  ///< Never waits, for the few messages that nobody can keep.
 };
 
 /// What a launcher starts on every worker, and what it needs for it.
@@ -50,7 +50,7 @@ class Launcher {
   virtual void launch(WorkerLaunch what) = 0;
 
   /// Reaches every worker that has not ended, and never waits for one.
-  virtual void tell(Message const& message) = 0;
+  virtual void tell(ControllerMessage const& message) = 0;
 
   /// Waits until the workers of this process have ended. Nothing reaches the sink of `launch` afterwards.
   virtual void join() noexcept = 0;

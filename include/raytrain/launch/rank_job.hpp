@@ -36,15 +36,15 @@ class RankJob : public Launcher {
 
   /// Rank 0: tells the other processes, not this one, of much at once; waits while more than 1 MiB is unwritten for
   /// one.
-  virtual void tell_patiently(Message const& message) = 0;
+  virtual void tell_patiently(ControllerMessage const& message) = 0;
 
   /// Other ranks: hands on what the controller says, and why nothing more will come if the connection ends too early;
   /// from a thread of the job's.
-  virtual void follow(std::function<void(Message)> on_message, std::function<void(std::string)> on_lost) = 0;
+  virtual void follow(std::function<void(ControllerMessage)> on_message, std::function<void(std::string)> on_lost) = 0;
 
   /// Other ranks: to the controller, from any thread; waits while much is on its way. False once the connection is
   /// gone.
-  virtual auto send(Message message) -> bool = 0;
+  virtual auto send(WorkerMessage message) -> bool = 0;
 
   /// Other ranks: runs the one worker of this process on a thread of its own. `join` waits for it.
   virtual void launch_here(WorkerMain main, WorkerLink& link, std::function<void(std::string const&)> on_warning) = 0;

@@ -20,6 +20,7 @@
 
 #include <raytrain/collective/mpi.hpp>
 #include <raytrain/core/error.hpp>
+#include <raytrain/core/error_info.hpp>
 #include <raytrain/core/rank.hpp>
 #include <raytrain/core/usable_cores.hpp>
 #include <raytrain/launch/control_client.hpp>
@@ -66,7 +67,7 @@ class MpiRankJob final : public RankJob {
   void launch(WorkerLaunch what) override {
     auto const sink = std::make_shared<MessageSink const>(std::move(what.sink));
     warnings_->send_to(what.limits.on_warning);
-    link_.emplace(placement_, [this, sink](Message message) {
+    link_.emplace(placement_, [this, sink](WorkerMessage message) {
       add_calls(message);
       if (auto const left = judge_return(message)) tell_left(*left);
       sink->send(std::move(message));
@@ -78,15 +79,15 @@ class MpiRankJob final : public RankJob {
     }
     // The others must not begin without the worker of this process, for which they would wait.
     start_worker(std::move(what.main), *link_);
-    tell_others(Message{std::move(what.begin)});
+    tell_others(std::move(what.begin));
   }
 
-  void tell(Message const& message) override {
+  void tell(ControllerMessage const& message) override {
     if (link_) link_->deliver(message);
     tell_others(message);
   }
 
-  void tell_patiently(Message const& message) override {
+  void tell_patiently(ControllerMessage const& message) override {
     if (server_) server_->tell_all_patiently(message);
   }
 
@@ -100,7 +101,7 @@ class MpiRankJob final : public RankJob {
 
   void leave_behind(std::vector<Rank> const& workers, std::string const& last_word) noexcept override {
     LeftBehind const left{workers, last_word};
-    tell_others(Message{left});
+    tell_others(left);
     {
       std::lock_guard const lock{mutex_};
       note_left_behind(left);
@@ -108,7 +109,7 @@ class MpiRankJob final : public RankJob {
     join();
   }
 
-  void follow(std::function<void(Message)> on_message, std::function<void(std::string)> on_lost) override {
+  void follow(std::function<void(ControllerMessage)> on_message, std::function<void(std::string)> on_lost) override {
     std::lock_guard const lock{mutex_};
     for (auto& message : std::exchange(early_, {})) on_message(std::move(message));
     if (lost_text_) on_lost(*lost_text_);
@@ -116,7 +117,7 @@ class MpiRankJob final : public RankJob {
     on_lost_ = std::move(on_lost);
   }
 
-  auto send(Message message) -> bool override {
+  auto send(WorkerMessage message) -> bool override {
     add_calls(message);
     return client_->send(message);
   }
@@ -131,7 +132,8 @@ class MpiRankJob final : public RankJob {
   void end() noexcept override {
     if (server_) server_->close();
     if (client_) {
-      if (!is_over()) (void)client_->send(Failed{rank(), this_host().hostname, "its process has left fit() too early"});
+      if (!is_over())
+        (void)client_->send(failure_of(rank(), {Errc::worker_failed, {}, "its process has left fit() too early"}));
       client_->close();
     }
     if (is_left_behind()) detail::end_process();
@@ -262,7 +264,7 @@ class MpiRankJob final : public RankJob {
         client_.emplace(ControlClient::Options{.addresses = std::move(listening.addresses),
                                                .token = RunToken::from_hex(listening.token),
                                                .rank = rank()},
-                        ControlClient::Events{[this](Message message) { take(std::move(message)); },
+                        ControlClient::Events{[this](ControllerMessage message) { take(std::move(message)); },
                                               [this](std::string why) { lose_controller(std::move(why)); }});
       } catch (std::exception const& error) {
         problem = error.what();
@@ -277,7 +279,7 @@ class MpiRankJob final : public RankJob {
     options.interface_address = control_address(placement_.local_world_size == size());
     options.unix_socket_too = placement_.local_world_size > WorldSize{1};
     server_.emplace(std::move(options),
-                    ControlServer::Events{[this](Rank rank, Message& message) { return hand_on(rank, message); },
+                    ControlServer::Events{[this](Rank rank, WorkerMessage& message) { return hand_on(rank, message); },
                                           [this](Rank rank, std::string why) { lose(rank, why); },
                                           [this](std::string text) {
                                             push(Warning{Rank{0}, std::move(text)});
@@ -286,7 +288,7 @@ class MpiRankJob final : public RankJob {
 
   // Rank 0, on the server's thread ------------------------------------------------------------------------------------
 
-  [[nodiscard]] auto hand_on(Rank rank, Message& message) -> bool {
+  [[nodiscard]] auto hand_on(Rank rank, WorkerMessage& message) -> bool {
     auto const left = judge_return(message);
     auto const ends = std::holds_alternative<Finished>(message) || std::holds_alternative<Failed>(message);
     {
@@ -301,28 +303,32 @@ class MpiRankJob final : public RankJob {
 
   void lose(Rank rank, std::string const& why) {
     job_.session().abandon();
-    if (!ended_[rank.value]) push(failure(rank, why));
+    if (!ended_[rank.value]) push(loss(rank, why));
   }
 
   /// To the controller, without waiting for it, since the connections of all ranks wait meanwhile.
-  void push(Message message) {
+  void push(WorkerMessage message) {
     std::lock_guard const lock{mutex_};
     if (joined_) return;
     if (sink_ != nullptr) return sink_->push(std::move(message));
     kept_.push_back(std::move(message));
   }
 
-  [[nodiscard]] auto failure(Rank rank, std::string const& why) const -> Message {
-    auto const& process = processes_[rank.value];
-    return Failed{rank, process.hostname,
-                  "process " + std::to_string(process.pid) + " is lost: " + why +
-                      "; mpirun or srun and the log of its host may say more"};
+  [[nodiscard]] auto loss(Rank rank, std::string const& why) const -> Failed {
+    return failure_of(rank, {Errc::worker_failed,
+                             {},
+                             "process " + std::to_string(processes_[rank.value].pid) + " is lost: " + why,
+                             "mpirun or srun and the log of its host may say more"});
   }
 
   // Both sides --------------------------------------------------------------------------------------------------------
 
+  [[nodiscard]] auto failure_of(Rank rank, ErrorInfo error) const -> Failed {
+    return Failed{std::move(error).with_place(rank, processes_[rank.value].hostname)};
+  }
+
   /// On the worker's thread, which sends its last message itself.
-  void add_calls(Message& message) const {
+  void add_calls(WorkerMessage& message) const {
     auto* const finished = std::get_if<Finished>(&message);
     if (finished == nullptr) return;
     auto const calls = group_->calls_made();
@@ -332,7 +338,7 @@ class MpiRankJob final : public RankJob {
 
   /// Rank 0 compares the calls of each worker that has returned with those of the first one, since between hosts nobody
   /// has compared the last ones. If they differ, the message becomes a `Failed`; else this is what the others are told.
-  [[nodiscard]] auto judge_return(Message& message) -> std::optional<Left> {
+  [[nodiscard]] auto judge_return(WorkerMessage& message) -> std::optional<Left> {
     auto const* const returned = std::get_if<Finished>(&message);
     if (returned == nullptr || returned->stopped) return std::nullopt;
     auto const finished = *returned;
@@ -346,18 +352,20 @@ class MpiRankJob final : public RankJob {
       return "rank " + std::to_string(of.rank.value) + " has called " + std::to_string(of.operations) +
              " collective operations";
     };
-    message = Failed{finished.rank, processes_[finished.rank.value].hostname,
-                     calls(first) + " and " + calls(finished) + ", which are not the same ones: make every rank call " +
-                         "the same operations in the same order, on arrays of one size and type"};
+    message = failure_of(
+        finished.rank, {Errc::rank_mismatch,
+                        {},
+                        calls(first) + " and " + calls(finished) + ", which are not the same ones",
+                        "make every rank call the same operations in the same order, on arrays of one size and type"});
     return std::nullopt;
   }
 
   void tell_left(Left const& left) {
     leave(left);
-    tell_others(Message{left});
+    tell_others(left);
   }
 
-  void tell_others(Message const& message) {
+  void tell_others(ControllerMessage const& message) {
     if (server_) server_->tell_all(message);
   }
 
@@ -375,7 +383,7 @@ class MpiRankJob final : public RankJob {
     detail::say_last_word(left.last_word);
   }
 
-  void take(Message message) {
+  void take(ControllerMessage message) {
     std::lock_guard const lock{mutex_};
     if (auto const* const left = std::get_if<LeftBehind>(&message)) return note_left_behind(*left);
     told_end_ = told_end_ || std::holds_alternative<Ended>(message);
@@ -425,11 +433,11 @@ class MpiRankJob final : public RankJob {
   std::shared_ptr<MessageSink const> sink_;
   bool joined_ = false;
   std::optional<Finished> first_finished_;
-  std::vector<Message> kept_;  ///< For the controller, which does not take messages yet.
+  std::vector<WorkerMessage> kept_;  ///< For the controller, which does not take messages yet.
   std::vector<char> ended_ = std::vector<char>(group_->size().value);  ///< The server's thread only.
-  std::function<void(Message)> on_message_;
+  std::function<void(ControllerMessage)> on_message_;
   std::function<void(std::string)> on_lost_;
-  std::vector<Message> early_;
+  std::vector<ControllerMessage> early_;
   std::optional<std::string> lost_text_;
   bool told_end_ = false;
   bool lost_controller_ = false;

@@ -62,7 +62,7 @@ RAYTRAIN_INLINE void ThreadLauncher::launch(WorkerLaunch what) {
   gate->set(Gate::opened);
 }
 
-RAYTRAIN_INLINE void ThreadLauncher::tell(Message const& message) {
+RAYTRAIN_INLINE void ThreadLauncher::tell(ControllerMessage const& message) {
   for (auto const& link : links_) link->deliver(message);
 }
 

@@ -25,7 +25,7 @@ class ThreadLauncher final : public Launcher {
 
   void launch(WorkerLaunch what) override;
 
-  void tell(Message const& message) override;
+  void tell(ControllerMessage const& message) override;
 
   void join() noexcept override { end_threads(); }
 

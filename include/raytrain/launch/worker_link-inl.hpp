@@ -18,7 +18,7 @@
 
 namespace raytrain {
 
-RAYTRAIN_INLINE void WorkerLink::send(Message message) {
+RAYTRAIN_INLINE void WorkerLink::send(WorkerMessage message) {
   if (is_forked()) {
     throw Error{Errc::invalid_call, "telling the controller of rank " + std::to_string(placement_.world_rank.value),
                 "this process was forked from the worker's, and is not the worker",
@@ -27,13 +27,13 @@ RAYTRAIN_INLINE void WorkerLink::send(Message message) {
   send_(std::move(message));
 }
 
-RAYTRAIN_INLINE void WorkerLink::wait_committed(std::uint64_t checkpoint) {
+RAYTRAIN_INLINE void WorkerLink::wait_committed(CheckpointOrdinal checkpoint) {
   std::unique_lock lock{mutex_};
-  changed_.wait(lock, [&] { return committed_ > checkpoint || abort_.stop_requested(); });
-  if (committed_ <= checkpoint) throw Stopped{};
+  changed_.wait(lock, [&] { return committed_ > checkpoint.value || abort_.stop_requested(); });
+  if (committed_ <= checkpoint.value) throw Stopped{};
 }
 
-RAYTRAIN_INLINE void WorkerLink::deliver(Message const& message) {
+RAYTRAIN_INLINE void WorkerLink::deliver(ControllerMessage const& message) {
   if (auto const* const stop = std::get_if<Stop>(&message)) {
     stop_.request_stop();
     if (stop->abort) {
@@ -45,7 +45,7 @@ RAYTRAIN_INLINE void WorkerLink::deliver(Message const& message) {
   } else if (auto const* const committed = std::get_if<Committed>(&message)) {
     {
       std::lock_guard const lock{mutex_};
-      committed_ = committed->checkpoint + 1;
+      committed_ = committed->checkpoint.value + 1;
     }
     changed_.notify_all();
   }

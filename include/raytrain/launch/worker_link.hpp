@@ -8,6 +8,7 @@
 #include <stop_token>
 #include <utility>
 
+#include <raytrain/core/checkpoint_number.hpp>
 #include <raytrain/core/fork_generation.hpp>
 #include <raytrain/core/rank.hpp>
 #include <raytrain/message/message.hpp>
@@ -30,7 +31,7 @@ struct Placement {
 /// Threads: every function from any thread.
 class WorkerLink {
  public:
-  using Send = std::function<void(Message)>;
+  using Send = std::function<void(WorkerMessage)>;
 
   WorkerLink(Placement placement, Send send) : placement_{placement}, send_{std::move(send)} {}
 
@@ -39,23 +40,23 @@ class WorkerLink {
   /// Waits while the controller is behind; messages arrive in the order in which one thread sent them.
   ///
   /// Errors: `invalid_call` in a process that was forked from the worker's.
-  void send(Message message);
+  void send(WorkerMessage message);
 
   /// Whether this process is a child of the worker's, with a copy of its line.
   [[nodiscard]] auto is_forked() const noexcept -> bool { return generation_ != detail::fork_generation(); }
 
   /// Fires when the worker should end soon.
-  [[nodiscard]] auto stop_asked() const noexcept -> std::stop_token { return stop_.get_token(); }
-  /// Fires when the worker must end at its next call that waits; `stop_asked` has fired before.
+  [[nodiscard]] auto stop_token() const noexcept -> std::stop_token { return stop_.get_token(); }
+  /// Fires when the worker must end at its next call that waits; `stop_token` has fired before.
   [[nodiscard]] auto aborted() const noexcept -> std::stop_token { return abort_.get_token(); }
 
-  /// Returns once this rank's checkpoint number `checkpoint` (from 0) is committed.
+  /// Returns once this rank's checkpoint is committed.
   ///
   /// Errors: `Stopped` when the worker is aborted first.
-  void wait_committed(std::uint64_t checkpoint);
+  void wait_committed(CheckpointOrdinal checkpoint);
 
   /// For launchers: a `Stop` or a `Committed` from the controller.
-  void deliver(Message const& message);
+  void deliver(ControllerMessage const& message);
 
  private:
   Placement placement_;

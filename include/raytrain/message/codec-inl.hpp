@@ -19,51 +19,97 @@ namespace raytrain {
 
 namespace detail {
 
-template <std::size_t... I>
-void load_alternative(WireInput& archive, std::size_t index, Message& message, std::index_sequence<I...>) {
-  ((I == index ? archive(message.emplace<I>()) : archive), ...);
-}
+/// What distinguishes the directions on the wire.
+template <class M>
+struct Direction;
 
-}  // namespace detail
+template <>
+struct Direction<WorkerMessage> {
+  static constexpr std::uint8_t first_kind = 0;
+  static constexpr auto other_sender = "a controller";
+};
 
-RAYTRAIN_INLINE auto encode(Message const& message) -> Bytes {
+template <>
+struct Direction<ControllerMessage> {
+  static constexpr std::uint8_t first_kind = first_controller_kind;
+  static constexpr auto other_sender = "a worker";
+};
+
+template <class M>
+[[nodiscard]] auto encode_one(M const& message) -> Bytes {
   Bytes frame(frame_header_bytes);
-  detail::WireOutput archive{frame};
+  WireOutput archive{frame};
   archive.number(protocol_version);
-  archive.number(static_cast<std::uint8_t>(message.index()));
-  std::visit([&](auto const& m) { archive(m); }, message);
+  archive.number(static_cast<std::uint8_t>(Direction<M>::first_kind + message.index()));
+  std::visit([&](auto const& m) { archive(m.attempt, m); }, message);
   auto const size_bytes = frame.size() - frame_header_bytes;
   if (size_bytes > max_frame_bytes) {
     throw Error{Errc::bad_message, "encoding a message",
                 "it takes " + std::to_string(size_bytes) + " bytes, more than " + std::to_string(max_frame_bytes),
                 "put what is large into a checkpoint's files"};
   }
-  detail::write_frame_header(frame, static_cast<std::uint32_t>(size_bytes));
+  write_frame_header(frame, static_cast<std::uint32_t>(size_bytes));
   return frame;
 }
 
-RAYTRAIN_INLINE auto decode(BytesView payload) -> Message {
-  if (payload.size() > max_frame_bytes) detail::refuse_message(std::to_string(payload.size()) + " bytes are too many");
-  detail::WireInput archive{payload};
+template <class M, std::size_t... I>
+void load_alternative(WireInput& archive, std::size_t index, M& message, std::index_sequence<I...>) {
+  auto const load = [&archive](auto& m) { archive(m.attempt, m); };
+  ((I == index ? load(message.template emplace<I>()) : void()), ...);
+}
+
+template <class M>
+[[nodiscard]] auto kind_index(std::uint8_t kind) -> std::size_t {
+  constexpr auto is_of_other = [](std::uint8_t k) {
+    return (k >= first_controller_kind) != (Direction<M>::first_kind > 0);
+  };
+  constexpr auto count = std::variant_size_v<M>;
+  auto const index = static_cast<std::size_t>(kind % first_controller_kind);
+  auto const is_known = kind < 2 * first_controller_kind;
+  if (is_known && is_of_other(kind)) {
+    refuse_message("its kind is " + std::to_string(kind) + ", which " + Direction<M>::other_sender + " sends");
+  }
+  if (!is_known || index >= count) {
+    refuse_message("its kind is " + std::to_string(kind) + ", and there are " + std::to_string(count));
+  }
+  return index;
+}
+
+template <class M>
+[[nodiscard]] auto decode_one(BytesView payload) -> M {
+  if (payload.size() > max_frame_bytes) refuse_message(std::to_string(payload.size()) + " bytes are too many");
+  WireInput archive{payload};
   auto const version = archive.number<std::uint8_t>();
   if (version != protocol_version) {
-    detail::refuse_message("it has protocol version " + std::to_string(version) + ", and this side has " +
-                               std::to_string(protocol_version),
-                           "run the same build on every host");
+    refuse_message("it has protocol version " + std::to_string(version) + ", and this side has " +
+                       std::to_string(protocol_version),
+                   "run the same build on every host");
   }
-  auto const index = archive.number<std::uint8_t>();
-  if (index >= std::variant_size_v<Message>) {
-    detail::refuse_message("its kind is " + std::to_string(index) + ", and there are " +
-                           std::to_string(std::variant_size_v<Message>));
-  }
-  Message message;
+  auto const index = kind_index<M>(archive.number<std::uint8_t>());
+  M message;
   try {
-    detail::load_alternative(archive, index, message, std::make_index_sequence<std::variant_size_v<Message>>{});
+    load_alternative(archive, index, message, std::make_index_sequence<std::variant_size_v<M>>{});
   } catch (cereal::Exception const& error) {
-    detail::refuse_message(error.what());
+    refuse_message(error.what());
   }
-  if (archive.left() != 0) detail::refuse_message(std::to_string(archive.left()) + " bytes follow its end");
+  if (archive.left() != 0) refuse_message(std::to_string(archive.left()) + " bytes follow its end");
   return message;
+}
+
+}  // namespace detail
+
+RAYTRAIN_INLINE auto encode(WorkerMessage const& message) -> Bytes { return detail::encode_one(message); }
+
+RAYTRAIN_INLINE auto encode(ControllerMessage const& message) -> Bytes { return detail::encode_one(message); }
+
+template <>
+RAYTRAIN_INLINE auto decode<WorkerMessage>(BytesView payload) -> WorkerMessage {
+  return detail::decode_one<WorkerMessage>(payload);
+}
+
+template <>
+RAYTRAIN_INLINE auto decode<ControllerMessage>(BytesView payload) -> ControllerMessage {
+  return detail::decode_one<ControllerMessage>(payload);
 }
 
 }  // namespace raytrain

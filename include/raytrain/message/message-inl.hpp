@@ -2,7 +2,6 @@
 #pragma once
 
 #include <optional>
-#include <type_traits>
 #include <variant>
 
 #include <raytrain/core/inline.hpp>
@@ -11,16 +10,20 @@
 
 namespace raytrain {
 
-RAYTRAIN_INLINE auto sender_of(Message const& message) -> std::optional<Rank> {
+RAYTRAIN_INLINE auto sender_of(WorkerMessage const& message) -> std::optional<Rank> {
   return std::visit(
       [](auto const& what) -> std::optional<Rank> {
-        if constexpr (requires { what.rank; } && !std::is_same_v<decltype(what), Left const&>) {
-          return what.rank;
+        if constexpr (requires { what.error; }) {
+          return what.error.rank;
         } else {
-          return std::nullopt;
+          return what.rank;
         }
       },
       message);
+}
+
+RAYTRAIN_INLINE auto attempt_of(WorkerMessage const& message) -> Attempt {
+  return std::visit([](auto const& what) { return what.attempt; }, message);
 }
 
 }  // namespace raytrain

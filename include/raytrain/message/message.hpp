@@ -10,6 +10,9 @@
 #include <variant>
 #include <vector>
 
+#include <raytrain/core/attempt.hpp>
+#include <raytrain/core/checkpoint_number.hpp>
+#include <raytrain/core/error_info.hpp>
 #include <raytrain/core/metrics.hpp>
 #include <raytrain/core/rank.hpp>
 
@@ -36,6 +39,7 @@ struct Started {
   std::string hostname;
   std::int64_t pid{};
   std::string node_ip;
+  Attempt attempt{};
   friend auto operator==(Started const&, Started const&) -> bool = default;
 };
 
@@ -45,19 +49,21 @@ struct Report {
   std::uint64_t training_iteration{};  ///< Reports of this rank so far, this one included; goes on after a resume.
   double time_this_iter_s{};
   double time_total_s{};
-  std::int64_t timestamp_ns{};              ///< Time of day, nanoseconds since 1970.
-  std::optional<std::uint64_t> checkpoint;  ///< Number among this rank's reports with a checkpoint, from 0.
-  Metrics metrics;                          ///< The user's own.
+  std::int64_t timestamp_ns{};                  ///< Time of day, nanoseconds since 1970.
+  std::optional<CheckpointOrdinal> checkpoint;  ///< Of the one that comes with it.
+  Metrics metrics;                              ///< The user's own.
+  Attempt attempt{};
   friend auto operator==(Report const&, Report const&) -> bool = default;
 };
 
 /// A rank's part of a checkpoint lies in the staging folder, complete and synced.
 struct CheckpointRef {
   Rank rank{};
-  std::uint64_t checkpoint{};  ///< As in `Report::checkpoint`.
+  CheckpointOrdinal checkpoint{};  ///< As in `Report::checkpoint`.
   std::vector<FileEntry> files;
   std::map<std::string, std::string> metadata;
   std::map<std::string, std::uint64_t> batch_sizes{};  ///< By dataset, as this rank took it last.
+  Attempt attempt{};
   friend auto operator==(CheckpointRef const&, CheckpointRef const&) -> bool = default;
 };
 
@@ -71,6 +77,7 @@ struct Progress {
   std::uint64_t done{};
   std::uint64_t total{};
   std::string note;
+  Attempt attempt{};
   friend auto operator==(Progress const&, Progress const&) -> bool = default;
 };
 
@@ -81,18 +88,18 @@ struct Warning {
 
   Rank rank{};
   std::string text;
+  Attempt attempt{};
   friend auto operator==(Warning const&, Warning const&) -> bool = default;
 };
 
-/// A worker ended by an exception, or its part of a checkpoint could not be written. Its last message.
+/// A worker ended by an exception, or its part of a checkpoint could not be written: its last message. Without a rank
+/// it is what the controller does for the run that failed.
 struct Failed {
   Failed() = default;
-  Failed(Rank rank_, std::string hostname_, std::string text_)
-      : rank{rank_}, hostname{std::move(hostname_)}, text{std::move(text_)} {}
+  explicit Failed(ErrorInfo error_) : error{std::move(error_)} {}
 
-  Rank rank{};
-  std::string hostname;
-  std::string text;
+  ErrorInfo error;
+  Attempt attempt{};
   friend auto operator==(Failed const&, Failed const&) -> bool = default;
 };
 
@@ -105,40 +112,46 @@ struct Finished {
   bool stopped{};
   std::uint64_t operations{};    ///< Collective ones that it has called, and a digest of them, where
   std::uint64_t calls_digest{};  ///< they are not compared while it runs; the same on all ranks.
+  Attempt attempt{};
   friend auto operator==(Finished const&, Finished const&) -> bool = default;
+};
+
+/// Somebody asks the run to stop by a signal to this rank's process, for the `times`-th time; asked twice by one
+/// process, it ends without grace.
+struct StopRequest {
+  StopRequest() = default;
+  StopRequest(Rank rank_, std::uint32_t times_) : rank{rank_}, times{times_} {}
+
+  Rank rank{};
+  std::uint32_t times = 1;
+  Attempt attempt{};
+  friend auto operator==(StopRequest const&, StopRequest const&) -> bool = default;
 };
 
 /// To a worker: end soon (`abort` false), or at the next call that waits (`abort` true).
 struct Stop {
   bool abort{};
+  Attempt attempt{};
   friend auto operator==(Stop const&, Stop const&) -> bool = default;
 };
 
 /// To a worker: a checkpoint is committed.
 struct Committed {
-  std::uint64_t checkpoint{};  ///< As in `Report::checkpoint`.
+  CheckpointOrdinal checkpoint{};  ///< As in `Report::checkpoint`.
+  Attempt attempt{};
   friend auto operator==(Committed const&, Committed const&) -> bool = default;
-};
-
-/// A worker's process was asked to stop, by a signal: for the `times`-th time.
-struct StopAsked {
-  StopAsked() = default;
-  StopAsked(Rank rank_, std::uint32_t times_) : rank{rank_}, times{times_} {}
-
-  Rank rank{};
-  std::uint32_t times{};
-  friend auto operator==(StopAsked const&, StopAsked const&) -> bool = default;
 };
 
 /// To another process than the controller's: the run in which its worker begins.
 struct Begin {
   std::string name;
   std::string run_path;
-  std::uint64_t attempt{};
+  std::uint64_t start{};                  ///< Number of this start in the run's folder.
   std::string start_id;                   ///< Of this start alone, whatever folder takes the place of the run's.
   std::string started_at;                 ///< As in run.json, by which the process knows that it sees the same folder.
   std::optional<std::string> checkpoint;  ///< Path of the one to go on from.
   std::vector<std::string> report_fields;
+  Attempt attempt{};
   friend auto operator==(Begin const&, Begin const&) -> bool = default;
 };
 
@@ -146,23 +159,21 @@ struct Begin {
 struct Left {
   Rank rank{};
   std::uint64_t operations{};  ///< As in `Finished`.
+  Attempt attempt{};
   friend auto operator==(Left const&, Left const&) -> bool = default;
 };
 
-/// What `fit()` throws on every rank.
-struct Thrown {
-  std::int32_t code{};
-  std::string attempted;
-  std::string happened;
-  std::string remedy;
-  friend auto operator==(Thrown const&, Thrown const&) -> bool = default;
+/// To another process than the controller's, before `Ended`: a report of the run's history.
+struct Recorded {
+  Report report;
+  Attempt attempt{};
+  friend auto operator==(Recorded const&, Recorded const&) -> bool = default;
 };
 
-/// To another process than the controller's: what `fit()` gives on every rank. The last message; before it come the
-/// reports of the run's history.
+/// To another process than the controller's: what `fit()` gives on every rank. The last message.
 struct Ended {
-  std::optional<Thrown> thrown;  ///< Without failures of workers it is no `TrainingFailed`.
-  std::vector<Failed> failures;
+  std::optional<ErrorInfo> thrown;  ///< Without failures of workers it is no `TrainingFailed`.
+  std::vector<ErrorInfo> failures;
   std::uint8_t state{};
   Metrics metrics;
   std::string path;
@@ -171,6 +182,7 @@ struct Ended {
   std::vector<std::string> warnings;
   bool nothing_left{};
   std::vector<double> timings;
+  Attempt attempt{};
   friend auto operator==(Ended const&, Ended const&) -> bool = default;
 };
 
@@ -178,15 +190,20 @@ struct Ended {
 struct LeftBehind {
   std::vector<Rank> ranks;
   std::string last_word;  ///< What those processes print as they end.
+  Attempt attempt{};
   friend auto operator==(LeftBehind const&, LeftBehind const&) -> bool = default;
 };
 
-/// Everything that a controller and its workers tell each other. The order is part of the protocol.
-using Message = std::variant<Started, Report, CheckpointRef, Progress, Warning, Failed, Finished, Stop, Committed,
-                             StopAsked, Begin, Left, Ended, LeftBehind>;
+/// Everything that workers and their processes tell the controller. The order is part of the protocol.
+using WorkerMessage = std::variant<Started, Report, CheckpointRef, Progress, Warning, Failed, Finished, StopRequest>;
 
-/// The rank that a message to the controller comes from; none for what only a controller says.
-[[nodiscard]] auto sender_of(Message const& message) -> std::optional<Rank>;
+/// Everything that the controller tells workers and their processes. The order is part of the protocol.
+using ControllerMessage = std::variant<Stop, Committed, Begin, Left, Recorded, Ended, LeftBehind>;
+
+/// The rank that the message comes from; none for a failure that is no rank's.
+[[nodiscard]] auto sender_of(WorkerMessage const& message) -> std::optional<Rank>;
+
+[[nodiscard]] auto attempt_of(WorkerMessage const& message) -> Attempt;
 
 }  // namespace raytrain
 

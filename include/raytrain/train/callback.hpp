@@ -11,6 +11,7 @@
 #include <vector>
 
 #include <raytrain/checkpoint/checkpoint.hpp>
+#include <raytrain/core/error_info.hpp>
 #include <raytrain/core/metrics.hpp>
 #include <raytrain/core/rank.hpp>
 #include <raytrain/message/message.hpp>
@@ -55,7 +56,8 @@ class Callback {
   /// A checkpoint is committed: it survives whatever happens afterwards.
   virtual void on_checkpoint(Checkpoint const&) {}
   virtual void on_warning(std::string_view /*text*/) {}
-  virtual void on_failure(Failed const&) {}
+  /// Of a worker, or without a rank of what is done for the run.
+  virtual void on_failure(ErrorInfo const&) {}
   /// The run has ended, also when it failed or was stopped; not called when no worker could be started. Nothing comes
   /// after it but the warning or failure of an `on_finish` that throws.
   virtual void on_finish(Result const&) {}

@@ -12,6 +12,7 @@
 
 #include <raytrain/checkpoint/checkpoint_draft.hpp>
 #include <raytrain/checkpoint/directory_store.hpp>
+#include <raytrain/core/checkpoint_number.hpp>
 #include <raytrain/core/inline.hpp>
 #include <raytrain/exec/background_thread.hpp>
 #include <raytrain/launch/worker_link.hpp>
@@ -23,7 +24,7 @@ RAYTRAIN_INLINE CheckpointStager::~CheckpointStager() {
   if (writing_.valid()) writing_.wait();
 }
 
-RAYTRAIN_INLINE void CheckpointStager::stage(CheckpointDraft draft, std::uint64_t checkpoint,
+RAYTRAIN_INLINE void CheckpointStager::stage(CheckpointDraft draft, CheckpointOrdinal checkpoint,
                                              std::map<std::string, std::uint64_t> batch_sizes) {
   drain();
   if (draft.empty()) {

@@ -9,6 +9,7 @@
 
 #include <raytrain/checkpoint/checkpoint_draft.hpp>
 #include <raytrain/checkpoint/directory_store.hpp>
+#include <raytrain/core/checkpoint_number.hpp>
 #include <raytrain/core/rank.hpp>
 #include <raytrain/exec/background_thread.hpp>
 #include <raytrain/launch/worker_link.hpp>
@@ -31,7 +32,7 @@ class CheckpointStager {
   /// before the draft is made.
   ///
   /// Errors: `io` of the part before; the part at hand is then not written.
-  void stage(CheckpointDraft draft, std::uint64_t checkpoint, std::map<std::string, std::uint64_t> batch_sizes);
+  void stage(CheckpointDraft draft, CheckpointOrdinal checkpoint, std::map<std::string, std::uint64_t> batch_sizes);
 
   /// Waits until nothing is being written. Errors: `io`, once, when a part could not be written.
   void drain();

@@ -13,6 +13,8 @@
 
 #include <raytrain/checkpoint/retention.hpp>
 #include <raytrain/config/checkpoint_config.hpp>
+#include <raytrain/core/error.hpp>
+#include <raytrain/core/error_info.hpp>
 #include <raytrain/core/inline.hpp>
 #include <raytrain/core/metrics.hpp>
 #include <raytrain/core/rank.hpp>
@@ -43,7 +45,8 @@ RAYTRAIN_INLINE void Controller::on(RunBegins const&) {
   act(LaunchWorkers{});
 }
 
-RAYTRAIN_INLINE void Controller::on(Message& message) {
+RAYTRAIN_INLINE void Controller::on(WorkerMessage& message) {
+  if (attempt_of(message) != attempt_) return;
   std::visit([this](auto& what) { on(what); }, message);
 }
 
@@ -59,7 +62,7 @@ RAYTRAIN_INLINE void Controller::on(Report& report) {
   auto const rank = report.rank;
   if (report.checkpoint) {
     auto& worker = workers_.at(rank.value);
-    worker.checkpoints = *report.checkpoint + 1;
+    worker.checkpoints = report.checkpoint->value + 1;
     auto& pending = pending_[*report.checkpoint];
     pending.training_iterations.resize(workers_.size());
     pending.training_iterations.at(rank.value) = report.training_iteration;
@@ -88,18 +91,18 @@ RAYTRAIN_INLINE void Controller::on(CheckpointDurable& durable) {
   scores_.erase(durable.checkpoint);
   // Callbacks read it, and a worker that knows of it may do with it what it likes.
   act(Notify{durable});
-  act(TellWorkers{Committed{durable.checkpoint}});
+  tell(Committed{durable.checkpoint});
   delete_surplus();
 }
 
 RAYTRAIN_INLINE void Controller::on(CheckpointLost& lost) {
   scores_.erase(lost.checkpoint);
-  fail(Failed{Rank{0}, std::move(lost.hostname), std::move(lost.text)});
+  fail(std::move(lost.error));
 }
 
 RAYTRAIN_INLINE void Controller::on(Failed& failed) {
-  end_worker(failed.rank);
-  fail(std::move(failed));
+  if (failed.error.rank) end_worker(*failed.error.rank);
+  fail(std::move(failed.error));
 }
 
 RAYTRAIN_INLINE void Controller::on(Finished& finished) {
@@ -151,8 +154,7 @@ RAYTRAIN_INLINE void Controller::leave_behind() {
     if (failures_.empty()) {
       act(Notify{Warning{Rank{0}, "rank " + std::to_string(rank.value) + ' ' + what}});
     } else {
-      failures_.emplace_back(rank, worker.hostname, what);
-      act(Notify{failures_.back()});
+      note(ErrorInfo{Errc::timed_out, {}, what}.with_place(rank, worker.hostname));
     }
   }
 }
@@ -160,7 +162,7 @@ RAYTRAIN_INLINE void Controller::leave_behind() {
 RAYTRAIN_INLINE void Controller::ask_to_stop() {
   if (std::exchange(stop_requested_, true)) return;
   if (state_ == RunState::scheduling || state_ == RunState::running) state_ = RunState::stopping;
-  act(TellWorkers{Stop{false}});
+  tell(Stop{false});
 }
 
 RAYTRAIN_INLINE void Controller::arm_grace() {
@@ -172,36 +174,39 @@ RAYTRAIN_INLINE void Controller::refuse_missing_checkpoints() {
   auto const most = std::ranges::max_element(workers_, {}, &Worker::checkpoints);
   for (auto const& worker : workers_) {
     if (!worker.ended || worker.checkpoints >= most->checkpoints) continue;
-    fail(Failed{rank_of(worker),
-                {},
-                "reporting checkpoints: rank " + std::to_string(rank_of(worker).value) + " returned after " +
-                    std::to_string(worker.checkpoints) + " of them, rank " + std::to_string(rank_of(*most).value) +
-                    " has reported " + std::to_string(most->checkpoints) +
-                    "; call report with a checkpoint equally often on every rank"});
+    ErrorInfo error{Errc::rank_mismatch, "reporting checkpoints",
+                    "rank " + std::to_string(rank_of(worker).value) + " returned after " +
+                        std::to_string(worker.checkpoints) + " of them, rank " + std::to_string(rank_of(*most).value) +
+                        " has reported " + std::to_string(most->checkpoints),
+                    "call report with a checkpoint equally often on every rank"};
+    fail(std::move(error).with_place(rank_of(worker), {}));
     return;
   }
 }
 
 RAYTRAIN_INLINE auto Controller::check_score(Report const& report) -> bool {
   if (config_.score_attribute.empty()) return true;
+  auto const refuse = [&](std::string happened, std::string remedy) {
+    ErrorInfo error{Errc::invalid_report, "CheckpointConfig::score_attribute", std::move(happened), std::move(remedy)};
+    fail(std::move(error).with_place(report.rank, {}));
+    return false;
+  };
   auto const score = report.metrics.number(config_.score_attribute);
   if (score && std::isfinite(*score)) return true;
   if (!score) {
-    fail(Failed{report.rank,
-                {},
-                "CheckpointConfig::score_attribute: no number of the name '" + config_.score_attribute +
-                    "' is in the report; there are " + report.metrics.names() + "; name one of them"});
-    return false;
+    return refuse(
+        "no number of the name '" + config_.score_attribute + "' is in the report; there are " + report.metrics.names(),
+        "name one of them");
   }
-  auto const happened = "CheckpointConfig::score_attribute: '" + config_.score_attribute + "' is " +
-                        std::to_string(*score) + " in report " + std::to_string(report.training_iteration);
+  auto const happened = "'" + config_.score_attribute + "' is " + std::to_string(*score) + " in report " +
+                        std::to_string(report.training_iteration);
   if (config_.fail_on_non_finite_score) {
-    fail(Failed{report.rank, {}, happened + ", whose checkpoint is not kept; lower the learning rate, for instance"});
-    return false;
+    return refuse(happened + ", whose checkpoint is not kept", "lower the learning rate, for instance");
   }
   if (!std::exchange(warned_of_score_, true)) {
-    act(Notify{Warning{Rank{0}, happened + ": its checkpoint is never the best; fail_on_non_finite_score = true ends a "
-                                           "run there"}});
+    act(Notify{Warning{Rank{0}, "CheckpointConfig::score_attribute: " + happened +
+                                    ": its checkpoint is never the best; fail_on_non_finite_score = true ends a "
+                                    "run there"}});
   }
   return true;
 }
@@ -210,11 +215,15 @@ RAYTRAIN_INLINE auto Controller::score_of(Metrics const& metrics) const -> std::
   return config_.score_attribute.empty() ? std::nullopt : metrics.number(config_.score_attribute);
 }
 
-RAYTRAIN_INLINE void Controller::fail(Failed failed) {
-  failures_.push_back(failed);
+RAYTRAIN_INLINE void Controller::fail(ErrorInfo error) {
   state_ = RunState::stopping;
-  act(Notify{std::move(failed)});
+  note(std::move(error));
   abort_workers();
+}
+
+RAYTRAIN_INLINE void Controller::note(ErrorInfo error) {
+  failures_.push_back(error);
+  act(Notify{std::move(error)});
 }
 
 RAYTRAIN_INLINE void Controller::delete_surplus() {
@@ -231,7 +240,7 @@ RAYTRAIN_INLINE void Controller::abort_workers() {
 RAYTRAIN_INLINE auto Controller::tell_to_abort() -> bool {
   if (std::exchange(aborting_, true)) return false;
   if (!is_terminal(state_)) state_ = RunState::stopping;
-  act(TellWorkers{Stop{true}});
+  tell(Stop{true});
   return true;
 }
 

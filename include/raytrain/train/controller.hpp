@@ -12,6 +12,9 @@
 
 #include <raytrain/checkpoint/retention.hpp>
 #include <raytrain/config/checkpoint_config.hpp>
+#include <raytrain/core/attempt.hpp>
+#include <raytrain/core/checkpoint_number.hpp>
+#include <raytrain/core/error_info.hpp>
 #include <raytrain/core/metrics.hpp>
 #include <raytrain/core/rank.hpp>
 #include <raytrain/message/message.hpp>
@@ -29,8 +32,8 @@ namespace raytrain {
 class Controller {
  public:
   /// `kept`: the checkpoints that lie in the store.
-  Controller(WorldSize world, CheckpointConfig config, std::vector<ScoredCheckpoint> kept)
-      : workers_(world.value), config_{std::move(config)}, kept_{std::move(kept)} {}
+  Controller(WorldSize world, CheckpointConfig config, std::vector<ScoredCheckpoint> kept, Attempt attempt = {})
+      : attempt_{attempt}, workers_(world.value), config_{std::move(config)}, kept_{std::move(kept)} {}
 
   [[nodiscard]] auto state() const noexcept -> RunState { return state_; }
   [[nodiscard]] auto stop_requested() const noexcept -> bool { return stop_requested_; }
@@ -56,7 +59,8 @@ class Controller {
   // What was refused or stopped before it began starts no worker.
   void on(RunBegins const&);
 
-  void on(Message& message);
+  // What a worker of another attempt says is no news of this one.
+  void on(WorkerMessage& message);
 
   void on(Started& started);
 
@@ -68,8 +72,6 @@ class Controller {
 
   void on(CheckpointLost& lost);
 
-  void on(DriverFailed& failed) { fail(Failed{Rank{0}, std::move(failed.hostname), std::move(failed.text)}); }
-
   void on(Progress& progress) { act(Notify{std::move(progress)}); }
 
   void on(Warning& warning) { act(Notify{std::move(warning)}); }
@@ -77,16 +79,6 @@ class Controller {
   void on(Failed& failed);
 
   void on(Finished& finished);
-
-  // Words to workers, which no worker says.
-  void on(Stop const&) {}
-  void on(Committed const&) {}
-  void on(Begin const&) {}
-  void on(Left const&) {}
-  void on(Ended const&) {}
-  void on(LeftBehind const&) {}
-
-  void on(StopAsked const& asked) { on(StopRequest{asked.times}); }
 
   // Several processes may have had the same signal, which is one request.
   void on(StopRequest const& request);
@@ -113,7 +105,17 @@ class Controller {
 
   void end_worker(Rank rank) { workers_.at(rank.value).ended = true; }
 
-  void fail(Failed failed);
+  void fail(ErrorInfo error);
+
+  /// Says it to the callbacks, and keeps it.
+  void note(ErrorInfo error);
+
+  /// Tells workers, in this attempt's name.
+  template <class Word>
+  void tell(Word word) {
+    word.attempt = attempt_;
+    act(TellWorkers{std::move(word)});
+  }
 
   void delete_surplus();
 
@@ -134,12 +136,13 @@ class Controller {
   }
 
   RunState state_ = RunState::initializing;
+  Attempt attempt_;
   std::vector<Worker> workers_;
-  std::map<std::uint64_t, Pending> pending_;
-  std::vector<Failed> failures_;
+  std::map<CheckpointOrdinal, Pending> pending_;
+  std::vector<ErrorInfo> failures_;
   std::vector<Rank> left_behind_;
   std::vector<RunAction> actions_;
-  std::map<std::uint64_t, std::optional<double>> scores_;  // of the checkpoints that are being committed
+  std::map<CheckpointOrdinal, std::optional<double>> scores_;  // of the checkpoints that are being committed
   CheckpointConfig config_;
   std::vector<ScoredCheckpoint> kept_;
   bool launched_ = false;

@@ -7,6 +7,8 @@
 #include <variant>
 #include <vector>
 
+#include <raytrain/core/checkpoint_number.hpp>
+#include <raytrain/core/error_info.hpp>
 #include <raytrain/core/rank.hpp>
 #include <raytrain/message/message.hpp>
 
@@ -46,33 +48,21 @@ enum class RunState : std::uint8_t {
   return RunState::errored;
 }
 
-// Events: what happened. A worker's `Message` is one too.
+// Events: what happened. A `WorkerMessage` is one too.
 
 /// The driver is ready.
 struct RunBegins {};
 
 /// A checkpoint lies committed in the store.
 struct CheckpointDurable {
-  std::uint64_t checkpoint{};  ///< As in `Report::checkpoint`.
-  std::uint64_t number{};      ///< In the store.
+  CheckpointOrdinal checkpoint{};  ///< As in `Report::checkpoint`.
+  CheckpointNumber number{};       ///< In the store.
 };
 
 /// A checkpoint whose parts had arrived could not be committed.
 struct CheckpointLost {
-  std::uint64_t checkpoint{};
-  std::string hostname;
-  std::string text;
-};
-
-/// Something else that the driver does for the run failed: a critical callback, run.json, other fields in a report.
-struct DriverFailed {
-  std::string hostname;
-  std::string text;
-};
-
-/// A signal asks the run to end; asked twice by one process, it ends without grace.
-struct StopRequest {
-  std::uint32_t times = 1;  ///< So often by now.
+  CheckpointOrdinal checkpoint{};
+  ErrorInfo error;
 };
 
 /// A callback asks the run to end, as often as it likes.
@@ -85,15 +75,14 @@ struct GraceOver {
   bool ends_processes = false;  ///< Workers that did not return are ended with their processes.
 };
 
-using RunEvent = std::variant<RunBegins, Message, CheckpointDurable, CheckpointLost, DriverFailed, StopRequest,
-                              CallbackStop, GraceOver>;
+using RunEvent = std::variant<RunBegins, WorkerMessage, CheckpointDurable, CheckpointLost, CallbackStop, GraceOver>;
 
 // Actions: what to do now.
 
 struct LaunchWorkers {};
 
 struct TellWorkers {
-  Message message;
+  ControllerMessage message;
 };
 
 /// Start the time after which `GraceOver` is due, anew if it runs.
@@ -108,7 +97,7 @@ struct ArmGrace {
 
 /// All ranks' parts lie in the staging folder. Answered by `CheckpointDurable` or `CheckpointLost`.
 struct CommitCheckpoint {
-  std::uint64_t checkpoint{};
+  CheckpointOrdinal checkpoint{};
   std::vector<CheckpointRef> refs;                 ///< In rank order.
   Report lead;                                     ///< Rank 0's report, whose metrics rank the checkpoint.
   std::vector<std::uint64_t> training_iterations;  ///< That of each rank's report, in rank order.
@@ -116,18 +105,18 @@ struct CommitCheckpoint {
 
 /// The retention policy has no more use for a committed checkpoint.
 struct DeleteCheckpoint {
-  std::uint64_t number{};  ///< In the store.
+  CheckpointNumber number{};  ///< In the store.
 };
 
 /// Something that callbacks are told.
 struct Notify {
-  std::variant<Started, Report, CheckpointDurable, Progress, Warning, Failed> what;
+  std::variant<Started, Report, CheckpointDurable, Progress, Warning, ErrorInfo> what;
 };
 
 /// The last action: a terminal state is reached. `failures` in the order of arrival, the first one is the cause.
 struct FinishRun {
   RunState state{};
-  std::vector<Failed> failures;
+  std::vector<ErrorInfo> failures;
   std::vector<Rank> left_behind{};  ///< Workers that have not returned: their processes end.
 };
 

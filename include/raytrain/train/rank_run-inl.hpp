@@ -15,6 +15,7 @@
 #include <raytrain/checkpoint/run_record.hpp>
 #include <raytrain/config/run_config.hpp>
 #include <raytrain/core/error.hpp>
+#include <raytrain/core/error_info.hpp>
 #include <raytrain/core/inline.hpp>
 #include <raytrain/exec/channel.hpp>
 #include <raytrain/exec/executor.hpp>
@@ -48,8 +49,7 @@ RAYTRAIN_INLINE auto ended_with(Result const& result) -> Ended {
 RAYTRAIN_INLINE auto result_of(Ended& ended, std::vector<Report> history, WorldSize world_size) -> Result {
   if (ended.thrown && ended.failures.empty()) {
     auto& thrown = *ended.thrown;
-    throw Error{static_cast<Errc>(thrown.code), std::move(thrown.attempted), std::move(thrown.happened),
-                std::move(thrown.remedy)};
+    throw Error{thrown.code, std::move(thrown.attempted), std::move(thrown.happened), std::move(thrown.remedy)};
   }
   Result result;
   result.state = static_cast<RunState>(ended.state);
@@ -69,12 +69,9 @@ RAYTRAIN_INLINE auto result_of(Ended& ended, std::vector<Report> history, WorldS
 
 RAYTRAIN_INLINE auto lead_ranks(RankJob& job, std::function<Result()> const& fit) -> Result {
   auto const tell = [&](Ended ended, std::vector<Report> const& history) {
-    for (auto const& report : history) job.tell_patiently(Message{report});
-    job.tell_patiently(Message{std::move(ended)});
+    for (auto const& report : history) job.tell_patiently(Recorded{report});
+    job.tell_patiently(std::move(ended));
     job.end();
-  };
-  auto const thrown_by = [](Error const& error) {
-    return Thrown{static_cast<std::int32_t>(error.code()), error.attempted(), error.happened(), error.remedy()};
   };
   try {
     auto result = fit();
@@ -83,31 +80,28 @@ RAYTRAIN_INLINE auto lead_ranks(RankJob& job, std::function<Result()> const& fit
   } catch (TrainingFailed const& failed) {
     auto ended = ended_with(failed.result());
     ended.failures = failed.failures();
-    ended.thrown = thrown_by(failed);
+    ended.thrown = ErrorInfo{failed};
     tell(std::move(ended), failed.result().history);
     throw;
   } catch (Error const& error) {
     Ended ended;
-    ended.thrown = thrown_by(error);
+    ended.thrown = ErrorInfo{error};
     tell(std::move(ended), {});
     throw;
   } catch (...) {
     Ended ended;
-    ended.thrown =
-        Thrown{static_cast<std::int32_t>(Errc::worker_failed), "fit() on rank 0", current_exception_text(), {}};
+    ended.thrown = ErrorInfo{Errc::exception, "fit() on rank 0", current_exception_text()};
     tell(std::move(ended), {});
     throw;
   }
 }
 
 RAYTRAIN_INLINE auto RankFollower::run() -> Result {
-  job_.follow([this](Message message) { events_.push(Event{std::move(message)}); },
+  job_.follow([this](ControllerMessage message) { events_.push(Event{std::move(message)}); },
               [this](std::string why) { events_.push(Event{Lost{std::move(why)}}); });
   std::optional<StopSignals> signals;
   if (plan_.run.handle_signals) {
-    signals.emplace(what(), [this](std::uint32_t times) {
-      events_.push(Event{Message{StopAsked{job_.rank(), times}}});
-    });
+    signals.emplace(what(), [this](std::uint32_t times) { events_.push(Event{StopRequest{job_.rank(), times}}); });
   }
   executor_.run(drive());
   leave_job();
@@ -123,7 +117,7 @@ RAYTRAIN_INLINE auto RankFollower::lost_text() const -> std::string {
 }
 
 RAYTRAIN_INLINE void RankFollower::leave_job() noexcept {
-  if (!ended_) link_.deliver(Message{Stop{true}});
+  if (!ended_) link_.deliver(Stop{true});
   if (is_stuck_) {
     job_.leave_behind({job_.rank()},
                       "raytrain: " + what() + " ends without its worker, which did not return: " + lost_text() +
@@ -144,14 +138,18 @@ RAYTRAIN_INLINE void RankFollower::take(Event& event) {
     works_ = false;
     return;
   }
-  std::visit([this](auto& what) { on(what); }, std::get<Message>(event));
+  if (auto const* const request = std::get_if<StopRequest>(&event)) {
+    (void)job_.send(*request);  // this process was asked
+    return;
+  }
+  std::visit([this](auto& what) { on(what); }, std::get<ControllerMessage>(event));
 }
 
 RAYTRAIN_INLINE void RankFollower::on(Begin& begin) {
   try {
     launch(begin);
   } catch (...) {
-    (void)job_.send(Failed{job_.rank(), this_host().hostname, current_exception_text()});
+    (void)job_.send(Failed{current_error().with_place(job_.rank(), this_host().hostname)});
   }
 }
 
@@ -160,7 +158,7 @@ RAYTRAIN_INLINE void RankFollower::launch(Begin& begin) {
   writer_.emplace();
   std::filesystem::path const path{begin.run_path};
   check_same_folder(path, begin);
-  store_.emplace(path / checkpoints_folder_name, Generation{begin.attempt, begin.start_id});
+  store_.emplace(path / checkpoints_folder_name, Generation{begin.start, begin.start_id});
   std::optional<Checkpoint> checkpoint;
   if (begin.checkpoint) checkpoint = Checkpoint::from_directory(*begin.checkpoint);
   auto const shared = std::make_shared<RunShared const>(
@@ -183,9 +181,9 @@ RAYTRAIN_INLINE void RankFollower::check_same_folder(std::filesystem::path const
   };
   try {
     auto const record = read_run_record(path);
-    if (record.attempts != begin.attempt || record.started_at != begin.started_at) {
+    if (record.attempts != begin.start || record.started_at != begin.started_at) {
       refuse("its run.json is of start " + std::to_string(record.attempts) + " at " + record.started_at +
-             ", and rank 0 wrote that of start " + std::to_string(begin.attempt) + " at " + begin.started_at);
+             ", and rank 0 wrote that of start " + std::to_string(begin.start) + " at " + begin.started_at);
     }
   } catch (Error const& error) {
     if (error.code() == Errc::invalid_config) throw;

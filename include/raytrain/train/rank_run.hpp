@@ -54,7 +54,7 @@ class RankFollower {
         training_{std::move(training)},
         executor_{plan_.clock},
         events_{executor_, event_capacity},
-        link_{job.placement(), [this](Message message) { (void)job_.send(std::move(message)); }} {}
+        link_{job.placement(), [this](WorkerMessage message) { (void)job_.send(std::move(message)); }} {}
 
   RankFollower(RankFollower const&) = delete;
   auto operator=(RankFollower const&) -> RankFollower& = delete;
@@ -70,7 +70,7 @@ class RankFollower {
     std::string why;
   };
   struct WorkerEnded {};
-  using Event = std::variant<Message, Lost, WorkerEnded>;
+  using Event = std::variant<ControllerMessage, StopRequest, Lost, WorkerEnded>;
 
   [[nodiscard]] auto what() const -> std::string { return "training on rank " + std::to_string(job_.rank().value); }
   [[nodiscard]] auto lost_text() const -> std::string;
@@ -81,7 +81,7 @@ class RankFollower {
       take(*event);
     }
     if (!lost_) co_return;
-    link_.deliver(Message{Stop{true}});
+    link_.deliver(Stop{true});
     bool const returned = co_await finish_by(executor_, plan_.clock.after(plan_.run.return_grace()), wait_for_worker());
     is_stuck_ = !returned;
   }
@@ -98,14 +98,12 @@ class RankFollower {
   void take(Event& event);
 
   void on(Begin& begin);
-  void on(Stop const& stop) { link_.deliver(Message{stop}); }
-  void on(Committed const& committed) { link_.deliver(Message{committed}); }
+  void on(Stop const& stop) { link_.deliver(stop); }
+  void on(Committed const& committed) { link_.deliver(committed); }
   void on(Left const& left) { job_.leave(left); }
-  void on(StopAsked const& asked) { (void)job_.send(asked); }  // this process was asked
-  void on(Report& report) { history_.push_back(std::move(report)); }
+  void on(Recorded& recorded) { history_.push_back(std::move(recorded.report)); }
   void on(Ended& ended) { ended_ = std::move(ended); }
-  template <class Other>
-  void on(Other const&) {}  // what workers say
+  void on(LeftBehind const&) {}  // the job has taken it
 
   void launch(Begin& begin);
 

@@ -25,6 +25,8 @@
 #include <raytrain/collective/wait_limits.hpp>
 #include <raytrain/config/run_config.hpp>
 #include <raytrain/core/clock.hpp>
+#include <raytrain/core/error.hpp>
+#include <raytrain/core/error_info.hpp>
 #include <raytrain/core/inline.hpp>
 #include <raytrain/core/metrics.hpp>
 #include <raytrain/core/rank.hpp>
@@ -52,7 +54,7 @@ RAYTRAIN_INLINE auto RunDriver::run(Training const& training) -> Result {
   std::optional<StopSignals> signals;  // until callbacks have seen the end
   if (plan_.run.handle_signals) {
     signals.emplace("training '" + plan_.directory.name() + "'", [this](std::uint32_t times) {
-      if (!events_.push(RunEvent{StopRequest{times}})) stop_came_late_ = true;
+      if (!events_.push(RunEvent{WorkerMessage{StopRequest{Rank{0}, times}}})) stop_came_late_ = true;
     });
   }
   std::vector<std::string> reasons;
@@ -94,7 +96,8 @@ RAYTRAIN_INLINE auto RunDriver::run(Training const& training) -> Result {
   };
   executor_.run(drive());
   if (launch_error_) {
-    outcome_ = FinishRun{RunState::errored, {Failed{Rank{0}, host_.hostname, "no worker could be started"}}};
+    ErrorInfo error{Errc::worker_failed, {}, "no worker could be started"};
+    outcome_ = FinishRun{RunState::errored, {std::move(error).with_place({}, host_.hostname)}};
   }
   record_state();  // before what may take long: whoever ends this process meanwhile finds the record true
   end_workers();
@@ -129,19 +132,19 @@ RAYTRAIN_INLINE void RunDriver::end_workers() {
 }
 
 RAYTRAIN_INLINE auto RunDriver::sink_of_events() -> MessageSink {
-  return {[this](Message message) { events_.send(RunEvent{std::move(message)}); },
-          [this](Message& message) {
+  return {[this](WorkerMessage message) { events_.send(RunEvent{std::move(message)}); },
+          [this](WorkerMessage& message) {
             RunEvent event{std::move(message)};
             auto const sent = events_.try_send(event);
-            if (!sent) message = std::move(std::get<Message>(event));
+            if (!sent) message = std::move(std::get<WorkerMessage>(event));
             return sent;
           },
-          [this](Message message) { events_.push(RunEvent{std::move(message)}); }};
+          [this](WorkerMessage message) { events_.push(RunEvent{std::move(message)}); }};
 }
 
 RAYTRAIN_INLINE auto RunDriver::wait_limits() -> WaitLimits {
   return {.timeout = plan_.run.collective_timeout, .on_warning = [this](std::string const& text) {
-            events_.send(RunEvent{Message{Warning{Rank{0}, text}}});
+            events_.send(RunEvent{WorkerMessage{Warning{Rank{0}, text}}});
           }};
 }
 
@@ -158,22 +161,23 @@ RAYTRAIN_INLINE void RunDriver::perform(std::vector<RunAction>& actions) {
   for (auto& action : actions) {
     try {
       std::visit([this](auto& what) { this->carry_out(what); }, action);
-    } catch (std::exception const& error) {
-      fail(error.what());
+    } catch (std::exception const&) {
+      fail(current_error());
     }
   }
 }
 
 RAYTRAIN_INLINE void RunDriver::judge_failures() {
   while (!outcome_ && !failures_.empty()) {
-    DriverFailed failure{host_.hostname, std::move(failures_.front())};
+    Failed failed{std::move(failures_.front())};
     failures_.pop_front();
-    perform(controller_->handle(RunEvent{std::move(failure)}));
+    perform(controller_->handle(RunEvent{WorkerMessage{std::move(failed)}}));
   }
 }
 
-RAYTRAIN_INLINE void RunDriver::fail(std::string text) {
-  if (failure_texts_.insert(text).second) failures_.push_back(std::move(text));
+RAYTRAIN_INLINE void RunDriver::fail(ErrorInfo error) {
+  if (!failure_texts_.insert(error.text()).second) return;
+  failures_.push_back(std::move(error).with_place({}, host_.hostname));
 }
 
 RAYTRAIN_INLINE void RunDriver::carry_out(LaunchWorkers const&) {
@@ -194,9 +198,9 @@ RAYTRAIN_INLINE void RunDriver::carry_out(CommitCheckpoint& commit) {
           store_.commit({checkpoint, commit.lead.training_iteration, commit.lead.time_total_s, launcher_.size(),
                          std::move(commit.lead.metrics), std::move(commit.refs), std::move(commit.training_iterations),
                          plan_.run.seed, rows_of(plan_.datasets), digests_of(plan_.datasets), std::move(kept_reports)});
-      events_.send(RunEvent{CheckpointDurable{checkpoint, committed.number()}});
-    } catch (std::exception const& error) {
-      events_.send(RunEvent{CheckpointLost{commit.checkpoint, host_.hostname, error.what()}});
+      events_.send(RunEvent{CheckpointDurable{checkpoint, CheckpointNumber{committed.number()}}});
+    } catch (std::exception const&) {
+      events_.send(RunEvent{CheckpointLost{commit.checkpoint, current_error().with_place({}, host_.hostname)}});
     }
   });
 }
@@ -207,7 +211,7 @@ RAYTRAIN_INLINE void RunDriver::carry_out(DeleteCheckpoint const& action) {
       plan_.directory.check_in_place();
       store_.remove(number);
     } catch (std::exception const& error) {
-      events_.send(RunEvent{Message{Warning{Rank{0}, error.what()}}});
+      events_.send(RunEvent{WorkerMessage{Warning{Rank{0}, error.what()}}});
     }
   });
 }
@@ -250,12 +254,12 @@ RAYTRAIN_INLINE void RunDriver::tell_callbacks(Progress const& progress) {
   call("on_progress", [&](Callback& callback) { callback.on_progress(progress); });
 }
 
-RAYTRAIN_INLINE void RunDriver::tell_callbacks(Failed const& failed) {
+RAYTRAIN_INLINE void RunDriver::tell_callbacks(ErrorInfo const& error) {
   for (auto const& callback : plan_.callbacks) {
     try {
-      callback->on_failure(failed);
+      callback->on_failure(error);
     } catch (...) {
-      warn(failure_of(*callback, "on_failure"));
+      warn(failure_of(*callback, "on_failure").text());
     }
   }
 }
@@ -280,13 +284,16 @@ RAYTRAIN_INLINE void RunDriver::warn(std::string text) {
     try {
       callback->on_warning(text);
     } catch (...) {
-      warnings_.push_back(failure_of(*callback, "on_warning"));
+      warnings_.push_back(failure_of(*callback, "on_warning").text());
     }
   }
 }
 
-RAYTRAIN_INLINE auto RunDriver::failure_of(Callback const& callback, std::string_view function) -> std::string {
-  return "callback " + demangled(typeid(callback)) + ", " + std::string{function} + ": " + current_exception_text();
+RAYTRAIN_INLINE auto RunDriver::failure_of(Callback const& callback, std::string_view function) -> ErrorInfo {
+  auto error = current_error();
+  auto const inside = error.attempted.empty() ? std::string{} : ": " + error.attempted;
+  error.attempted = "callback " + demangled(typeid(callback)) + ", " + std::string{function} + inside;
+  return error;
 }
 
 RAYTRAIN_INLINE auto RunDriver::names_in(Metrics const& metrics) -> std::vector<std::string> {
@@ -315,10 +322,10 @@ RAYTRAIN_INLINE void RunDriver::record_state() {
 
 RAYTRAIN_INLINE void RunDriver::take_late_failures() {
   while (!failures_.empty()) {
-    Failed const failed{Rank{0}, host_.hostname, std::move(failures_.front())};
+    auto error = std::move(failures_.front());
     failures_.pop_front();
-    tell_callbacks(failed);
-    outcome_->failures.push_back(failed);
+    tell_callbacks(error);
+    outcome_->failures.push_back(std::move(error));
     outcome_->state = RunState::errored;
   }
 }

@@ -23,6 +23,7 @@
 #include <raytrain/collective/wait_limits.hpp>
 #include <raytrain/config/run_config.hpp>
 #include <raytrain/core/clock.hpp>
+#include <raytrain/core/error_info.hpp>
 #include <raytrain/core/metrics.hpp>
 #include <raytrain/core/rank.hpp>
 #include <raytrain/data/datasets.hpp>
@@ -38,6 +39,7 @@
 #include <raytrain/train/controller.hpp>
 #include <raytrain/train/result.hpp>
 #include <raytrain/train/run_history.hpp>
+#include <raytrain/train/worker_runner.hpp>
 #include <raytrain/train/worker_setup.hpp>
 
 namespace raytrain::detail {
@@ -106,12 +108,10 @@ class RunDriver {
   auto take_late_events() -> asio::awaitable<void> {
     events_.close();
     while (auto event = co_await events_.receive()) {
-      auto* const message = std::get_if<Message>(&*event);
+      auto* const message = std::get_if<WorkerMessage>(&*event);
       auto* const warning = message != nullptr ? std::get_if<Warning>(message) : nullptr;
       if (warning != nullptr) warn(std::move(warning->text));
-      auto const asks = std::holds_alternative<StopRequest>(*event) ||
-                        (message != nullptr && std::holds_alternative<StopAsked>(*message));
-      if (asks) stop_came_late_ = true;
+      if (message != nullptr && std::holds_alternative<StopRequest>(*message)) stop_came_late_ = true;
     }
   }
 
@@ -130,7 +130,7 @@ class RunDriver {
   void judge_failures();
 
   // Once for each text, since what fails at one report mostly fails at each.
-  void fail(std::string text);
+  void fail(ErrorInfo error);
 
   void carry_out(LaunchWorkers const&);
 
@@ -157,7 +157,7 @@ class RunDriver {
   void tell_callbacks(Warning& warning) { warn(std::move(warning.text)); }
 
   // The run fails as it is, and a callback that cannot be told of it would fail again of its own failure.
-  void tell_callbacks(Failed const& failed);
+  void tell_callbacks(ErrorInfo const& error);
 
   void announce(std::optional<Checkpoint> const& checkpoint);
 
@@ -169,18 +169,18 @@ class RunDriver {
       try {
         function(*callback);
       } catch (...) {
-        auto text = failure_of(*callback, name);
+        auto error = failure_of(*callback, name);
         if (callback->critical()) {
-          fail(std::move(text));
+          fail(std::move(error));
         } else {
-          warn(std::move(text));
+          warn(error.text());
         }
       }
     }
   }
 
-  // Says what the exception that is being handled says.
-  [[nodiscard]] static auto failure_of(Callback const& callback, std::string_view function) -> std::string;
+  // The exception that is being handled.
+  [[nodiscard]] static auto failure_of(Callback const& callback, std::string_view function) -> ErrorInfo;
 
   [[nodiscard]] static auto names_in(Metrics const& metrics) -> std::vector<std::string>;
 
@@ -196,8 +196,8 @@ class RunDriver {
   void attempt(F const& function) {
     try {
       function();
-    } catch (std::exception const& error) {
-      fail(error.what());
+    } catch (std::exception const&) {
+      fail(current_error());
     }
     take_late_failures();
   }
@@ -223,7 +223,7 @@ class RunDriver {
   RunHistory history_;
   std::vector<std::filesystem::path> skipped_;
   std::vector<std::string> warnings_;
-  std::deque<std::string> failures_;     // of the driver, not judged yet
+  std::deque<ErrorInfo> failures_;       // of the driver, not judged yet
   std::set<std::string> failure_texts_;  // of all of them
   Timings timings_;
   bool reported_ = false;

@@ -83,7 +83,7 @@ RAYTRAIN_INLINE auto TrainContext::dataset_names() const -> std::vector<std::str
 
 RAYTRAIN_INLINE auto TrainContext::stop_requested() noexcept -> bool {
   auto const agreed = setup_.collective->stop_agreed();
-  stop_seen_ = stop_seen_ || agreed;
+  knew_of_stop_ = knew_of_stop_ || agreed;
   return agreed;
 }
 
@@ -134,8 +134,8 @@ RAYTRAIN_INLINE void TrainContext::check_identity(std::vector<std::string> const
 }
 
 RAYTRAIN_INLINE void TrainContext::throw_if_stopping() {
-  if (!stop_asked()) return;
-  stop_seen_ = true;
+  if (!told_to_stop()) return;
+  knew_of_stop_ = true;
   throw Stopped{};
 }
 

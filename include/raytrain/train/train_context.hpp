@@ -15,6 +15,7 @@
 #include <raytrain/checkpoint/checkpoint.hpp>
 #include <raytrain/checkpoint/checkpoint_draft.hpp>
 #include <raytrain/collective/collective.hpp>
+#include <raytrain/core/checkpoint_number.hpp>
 #include <raytrain/core/clock.hpp>
 #include <raytrain/core/rank.hpp>
 #include <raytrain/data/dataset_shard.hpp>
@@ -80,7 +81,7 @@ class TrainContext {
     stager_.drain();  // before there is a second copy of the state
     draft.materialize(world_rank());
     message.checkpoint = checkpoint;
-    ++checkpoints_;
+    ++checkpoints_.value;
     submit(std::move(message));
     stager_.stage(std::move(draft), checkpoint, batch_sizes_->all());
     if (run().checkpoint_mode == CheckpointMode::sync) {
@@ -140,11 +141,11 @@ class TrainContext {
   void finish();
 
   /// For the worker's runner: the training function learned of a stop, and may have ended because of it.
-  [[nodiscard]] auto stop_seen() const noexcept -> bool { return stop_seen_; }
+  [[nodiscard]] auto knew_of_stop() const noexcept -> bool { return knew_of_stop_; }
 
  protected:
   /// Whether this worker was told to stop, others perhaps not yet.
-  [[nodiscard]] auto stop_asked() const noexcept -> bool { return setup_.link.stop_asked().stop_requested(); }
+  [[nodiscard]] auto told_to_stop() const noexcept -> bool { return setup_.link.stop_token().stop_requested(); }
 
  private:
   [[nodiscard]] auto run() const noexcept -> RunShared const& { return *setup_.run; }
@@ -195,9 +196,9 @@ class TrainContext {
   Clock::TimePoint next_progress_{};
   double time_before_s_ = 0;
   std::uint64_t training_iteration_ = 0;
-  std::uint64_t checkpoints_ = 0;
+  CheckpointOrdinal checkpoints_{};  // of the next one
   bool identity_checked_ = false;
-  bool stop_seen_ = false;
+  bool knew_of_stop_ = false;
   bool finished_ = false;
 };
 

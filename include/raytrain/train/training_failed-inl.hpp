@@ -6,23 +6,24 @@
 #include <utility>
 #include <vector>
 
+#include <raytrain/core/error_info.hpp>
 #include <raytrain/core/inline.hpp>
-#include <raytrain/message/message.hpp>
 #include <raytrain/train/training_failed.hpp>
 
 namespace raytrain {
 
-RAYTRAIN_INLINE auto TrainingFailed::describe(std::vector<Failed> const& failures) -> std::string {
+RAYTRAIN_INLINE auto TrainingFailed::describe(std::vector<ErrorInfo> const& failures) -> std::string {
   struct Cause {
     std::string text;
     std::vector<std::string> who;
   };
   std::vector<Cause> causes;
-  for (auto const& failed : failures) {
-    auto who = "rank " + std::to_string(failed.rank.value);
-    if (!failed.hostname.empty()) who += " on " + failed.hostname;
-    auto cause = std::ranges::find(causes, failed.text, &Cause::text);
-    if (cause == causes.end()) cause = causes.insert(cause, Cause{failed.text, {}});
+  for (auto const& error : failures) {
+    auto who = error.rank ? "rank " + std::to_string(error.rank->value) : std::string{"the controller"};
+    if (!error.host.empty()) who += " on " + error.host;
+    auto const what = error.text();
+    auto cause = std::ranges::find(causes, what, &Cause::text);
+    if (cause == causes.end()) cause = causes.insert(cause, Cause{what, {}});
     if (std::ranges::find(cause->who, who) == cause->who.end()) cause->who.push_back(std::move(who));
   }
   std::string text;

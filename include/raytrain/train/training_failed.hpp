@@ -6,7 +6,7 @@
 #include <vector>
 
 #include <raytrain/core/error.hpp>
-#include <raytrain/message/message.hpp>
+#include <raytrain/core/error_info.hpp>
 #include <raytrain/train/result.hpp>
 
 namespace raytrain {
@@ -14,7 +14,7 @@ namespace raytrain {
 /// Thrown by `fit()` when a worker failed: every rank's cause, and what was reached until then.
 class TrainingFailed : public Error {
  public:
-  TrainingFailed(std::vector<Failed> failures, Result result)
+  TrainingFailed(std::vector<ErrorInfo> failures, Result result)
       : Error{Errc::worker_failed, "training '" + result.path.filename().string() + "'", describe(failures),
               result.checkpoints.empty() ? "it has left no checkpoint in " + result.path.string() +
                                                "; TrainingFailed::result() has the reports"
@@ -22,15 +22,17 @@ class TrainingFailed : public Error {
         failures_{std::move(failures)},
         result_{std::move(result)} {}
 
-  /// In the order of their arrival: the first one is the cause.
-  [[nodiscard]] auto failures() const noexcept -> std::vector<Failed> const& { return failures_; }
+  /// In the order of their arrival: the first one is the cause. One without a rank is no worker's: the run's own disk,
+  /// a critical callback.
+  [[nodiscard]] auto failures() const noexcept -> std::vector<ErrorInfo> const& { return failures_; }
   [[nodiscard]] auto result() const noexcept -> Result const& { return result_; }
 
-  /// "rank 1 on node7: out of range; rank 0 ...". Ranks that failed alike are named together.
-  [[nodiscard]] static auto describe(std::vector<Failed> const& failures) -> std::string;
+  /// "rank 1 on node7: out of range; rank 0 ...". Ranks that failed alike are named together; what is no rank's is
+  /// that of "the controller on node7".
+  [[nodiscard]] static auto describe(std::vector<ErrorInfo> const& failures) -> std::string;
 
  private:
-  std::vector<Failed> failures_;
+  std::vector<ErrorInfo> failures_;
   Result result_;
 };
 

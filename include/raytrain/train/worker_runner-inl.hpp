@@ -13,6 +13,8 @@
 #include <typeinfo>
 #include <utility>
 
+#include <raytrain/core/error.hpp>
+#include <raytrain/core/error_info.hpp>
 #include <raytrain/core/inline.hpp>
 #include <raytrain/core/stopped.hpp>
 #include <raytrain/launch/host.hpp>
@@ -47,6 +49,16 @@ RAYTRAIN_INLINE auto current_exception_text() -> std::string {
   }
 }
 
+RAYTRAIN_INLINE auto current_error() -> ErrorInfo {
+  try {
+    throw;
+  } catch (Error const& error) {
+    return ErrorInfo{error};
+  } catch (...) {
+    return {Errc::exception, {}, current_exception_text()};
+  }
+}
+
 RAYTRAIN_INLINE ChildEnd::~ChildEnd() {
   if (!link_.is_forked()) return;
   say_last_word(
@@ -61,7 +73,7 @@ RAYTRAIN_INLINE void run_worker(Worker worker, std::shared_ptr<RunShared const> 
   auto const group = worker.group;
   auto const rank = link.placement().world_rank;
   auto const host = this_host();
-  std::stop_callback const on_stop{link.stop_asked(), [&] { group->request_stop(); }};
+  std::stop_callback const on_stop{link.stop_token(), [&] { group->request_stop(); }};
   std::stop_callback const on_abort{link.aborted(), [&] { group->abort(); }};
   link.send(Started{rank, host.hostname, host.pid, host.node_ip});
   try {
@@ -70,7 +82,7 @@ RAYTRAIN_INLINE void run_worker(Worker worker, std::shared_ptr<RunShared const> 
   } catch (Stopped const&) {
     link.send(Finished{rank, true});
   } catch (...) {
-    link.send(Failed{rank, host.hostname, current_exception_text()});
+    link.send(Failed{current_error().with_place(rank, host.hostname)});
   }
 }
 

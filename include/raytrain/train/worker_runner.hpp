@@ -9,6 +9,7 @@
 #include <typeinfo>
 #include <utility>
 
+#include <raytrain/core/error_info.hpp>
 #include <raytrain/core/stopped.hpp>
 #include <raytrain/launch/worker.hpp>
 #include <raytrain/train/worker_setup.hpp>
@@ -20,6 +21,9 @@ namespace raytrain::detail {
 
 /// Text of the exception that is being handled, whatever its type.
 [[nodiscard]] auto current_exception_text() -> std::string;
+
+/// The exception that is being handled, of no place; one that is no `Error` has its text as what happened.
+[[nodiscard]] auto current_error() -> ErrorInfo;
 
 /// Ends a process that the training function has forked and that comes out of it: the rest is the worker's to do.
 class ChildEnd {
@@ -65,7 +69,7 @@ auto run_training(B& backend, Train const& train, WorkerSetup setup) -> bool {
       throw;
     }
     context.finish();
-    return stopped || context.stop_seen() || link.aborted().stop_requested();
+    return stopped || context.knew_of_stop() || link.aborted().stop_requested();
   } catch (...) {
     group.abort();
     throw;

@@ -57,7 +57,7 @@ class BoostingContext : public TrainContext {
 
   /// Whether the run is to stop, the same on all workers that boost. A group operation of these.
   [[nodiscard]] auto agree_on_stop() -> bool {
-    if (one_booster_) return stop_asked();
+    if (one_booster_) return told_to_stop();
     barrier();
     return stop_requested();
   }

@@ -6,8 +6,8 @@
 #include <variant>
 
 #include <raytrain/core/bytes.hpp>
+#include <raytrain/message/codec.hpp>
 #include <raytrain/message/frame.hpp>
-#include <raytrain/message/message.hpp>
 
 namespace raytrain::detail {
 
@@ -23,18 +23,25 @@ inline constexpr std::byte goodbye_byte{0xFF};
 
 [[nodiscard]] auto goodbye_frame() -> Bytes;
 
-/// What comes over a connection after the handshake.
-using ControlItem = std::variant<Heartbeat, Goodbye, Message>;
-
-/// Cuts a connection's bytes, which come in chunks of any size, into what they mean.
+/// Cuts a connection's bytes, which come in chunks of any size, into what they mean. `M` is what the other end says.
 ///
 /// Errors: `bad_message`, from `feed` as from `next`, after which there is nothing more.
+template <class M>
 class ControlFrames {
  public:
+  /// What comes over a connection after the handshake.
+  using Item = std::variant<Heartbeat, Goodbye, M>;
+
   /// Call `next` until it has nothing left before feeding more.
   void feed(BytesView chunk) { decoder_.feed(chunk); }
 
-  [[nodiscard]] auto next() -> std::optional<ControlItem>;
+  [[nodiscard]] auto next() -> std::optional<Item> {
+    auto const payload = decoder_.next();
+    if (!payload) return std::nullopt;
+    if (payload->empty()) return Heartbeat{};
+    if (payload->size() == 1 && payload->front() == goodbye_byte) return Goodbye{};
+    return decode<M>(*payload);
+  }
 
  private:
   FrameDecoder decoder_;

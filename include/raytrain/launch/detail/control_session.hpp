@@ -12,6 +12,7 @@
 #include <raytrain/launch/detail/control_frames.hpp>
 #include <raytrain/launch/detail/handshake.hpp>
 #include <raytrain/launch/run_token.hpp>
+#include <raytrain/message/message.hpp>
 
 namespace raytrain::detail {
 
@@ -36,7 +37,7 @@ struct Refusal {
 /// Before the token is proved it holds at most `max_handshake_bytes` bytes and looks at nothing else.
 class ControlSession {
  public:
-  using Event = std::variant<Challenge, Hello, Refusal, Heartbeat, Goodbye, Message>;
+  using Event = std::variant<Challenge, Hello, Refusal, Heartbeat, Goodbye, WorkerMessage>;
 
   /// A hello and a proof.
   static constexpr std::size_t max_handshake_bytes = 2 * handshake_bytes;
@@ -88,7 +89,7 @@ class ControlSession {
   State state_ = State::waiting;
   Bytes handshake_;
   HandshakeBegin begin_;
-  ControlFrames frames_;
+  ControlFrames<WorkerMessage> frames_;
 };
 
 }  // namespace raytrain::detail

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include <cereal/types/map.hpp>
@@ -8,6 +9,8 @@
 #include <cereal/types/string.hpp>
 #include <cereal/types/variant.hpp>
 
+#include <raytrain/core/error.hpp>
+#include <raytrain/core/error_info.hpp>
 #include <raytrain/core/inline.hpp>
 #include <raytrain/core/metrics.hpp>
 #include <raytrain/message/detail/wire_archive.hpp>
@@ -15,6 +18,17 @@
 #include <raytrain/message/message.hpp>
 
 namespace raytrain {
+
+RAYTRAIN_INLINE void save(detail::WireOutput& archive, ErrorInfo const& error) {
+  archive(static_cast<std::uint16_t>(error.code), error.attempted, error.happened, error.remedy, error.rank,
+          error.host);
+}
+
+RAYTRAIN_INLINE void load(detail::WireInput& archive, ErrorInfo& error) {
+  std::uint16_t code = 0;
+  archive(code, error.attempted, error.happened, error.remedy, error.rank, error.host);
+  error.code = static_cast<Errc>(code);
+}
 
 RAYTRAIN_INLINE void save(detail::WireOutput& archive, Metrics const& metrics) {
   if (metrics.size() > max_metrics) {

@@ -6,6 +6,9 @@
 #include <cereal/types/string.hpp>
 #include <cereal/types/variant.hpp>
 
+#include <raytrain/core/attempt.hpp>
+#include <raytrain/core/checkpoint_number.hpp>
+#include <raytrain/core/error_info.hpp>
 #include <raytrain/core/metrics.hpp>
 #include <raytrain/core/rank.hpp>
 #include <raytrain/message/detail/wire_archive.hpp>
@@ -13,12 +16,27 @@
 
 namespace raytrain {
 
-// The order of fields is part of the protocol. In this namespace for argument-dependent lookup.
+// The order of fields is part of the protocol; a message's attempt comes before them, by `encode`. In this namespace
+// for argument-dependent lookup.
 
 template <detail::WireArchive A>
 void serialize(A& archive, Rank& rank) {
   archive(rank.value);
 }
+
+template <detail::WireArchive A>
+void serialize(A& archive, Attempt& attempt) {
+  archive(attempt.value);
+}
+
+template <detail::WireArchive A>
+void serialize(A& archive, CheckpointOrdinal& checkpoint) {
+  archive(checkpoint.value);
+}
+
+void save(detail::WireOutput& archive, ErrorInfo const& error);
+
+void load(detail::WireInput& archive, ErrorInfo& error);
 
 void save(detail::WireOutput& archive, Metrics const& metrics);
 
@@ -56,7 +74,7 @@ void serialize(A& archive, Warning& m) {
 
 template <detail::WireArchive A>
 void serialize(A& archive, Failed& m) {
-  archive(m.rank, m.hostname, m.text);
+  archive(m.error);
 }
 
 template <detail::WireArchive A>
@@ -75,13 +93,13 @@ void serialize(A& archive, Committed& m) {
 }
 
 template <detail::WireArchive A>
-void serialize(A& archive, StopAsked& m) {
+void serialize(A& archive, StopRequest& m) {
   archive(m.rank, m.times);
 }
 
 template <detail::WireArchive A>
 void serialize(A& archive, Begin& m) {
-  archive(m.name, m.run_path, m.attempt, m.start_id, m.started_at, m.checkpoint, m.report_fields);
+  archive(m.name, m.run_path, m.start, m.start_id, m.started_at, m.checkpoint, m.report_fields);
 }
 
 template <detail::WireArchive A>
@@ -90,8 +108,8 @@ void serialize(A& archive, Left& m) {
 }
 
 template <detail::WireArchive A>
-void serialize(A& archive, Thrown& m) {
-  archive(m.code, m.attempted, m.happened, m.remedy);
+void serialize(A& archive, Recorded& m) {
+  archive(m.report, m.report.attempt);
 }
 
 template <detail::WireArchive A>
