@@ -6,7 +6,8 @@
 
 namespace raytrain {
 
-/// Which start of its workers a run's message belongs to, from 1 within one `fit()`.
+/// Which launch of the workers a run's message belongs to, from 1 within one `fit()`, which has one so far. The start
+/// of the run in its folder is another number, `RunInfo::attempt`.
 struct Attempt {
   std::uint64_t value = 1;
   friend constexpr auto operator<=>(Attempt, Attempt) = default;
