@@ -116,3 +116,21 @@ TEST_CASE("a backend's shutdown runs when the training or its start fails") {
   CHECK(calls == std::vector<std::string>{"start", "shutdown"});
   CHECK_FALSE(std::filesystem::exists(folder.path() / "s"));
 }
+
+TEST_CASE("the context of every backend replicates, averages, sums and compares arrays and numbers") {
+  TemporaryFolder const folder;
+  Trainer<testing::MinimalBackend>{[](TrainContext& ctx) {
+                                     auto const rank = static_cast<int>(ctx.world_rank().value);
+                                     std::vector<int> values{rank, 7};
+                                     ctx.replicate(values, Rank{2});
+                                     CHECK(values == std::vector<int>{2, 7});
+                                     std::vector<float> gradient{static_cast<float>(rank)};
+                                     ctx.average(gradient);
+                                     CHECK(gradient == std::vector<float>{1});
+                                     CHECK(ctx.sum(rank) == 3);
+                                     CHECK(ctx.min(rank) == 0);
+                                     CHECK(ctx.max(0.5 * rank) == 1.0);
+                                   },
+                                   {.scaling = {.num_workers = 3}, .run = {.name = "r", .storage_path = folder.path()}}}
+      .fit();
+}

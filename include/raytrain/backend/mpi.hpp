@@ -6,9 +6,9 @@
 
 #include <raytrain/backend/backend.hpp>
 #include <raytrain/backend/mpi/array_checkpoint.hpp>
-#include <raytrain/backend/mpi/element_array.hpp>
 #include <raytrain/backend/mpi/mpi_context.hpp>
 #include <raytrain/config/scaling_config.hpp>
+#include <raytrain/core/element_array.hpp>
 #include <raytrain/train/worker_setup.hpp>
 
 namespace raytrain {

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -15,8 +16,11 @@
 #include <raytrain/checkpoint/checkpoint.hpp>
 #include <raytrain/checkpoint/checkpoint_draft.hpp>
 #include <raytrain/collective/collective.hpp>
+#include <raytrain/collective/reduce_op.hpp>
 #include <raytrain/core/checkpoint_number.hpp>
 #include <raytrain/core/clock.hpp>
+#include <raytrain/core/element_array.hpp>
+#include <raytrain/core/element_type.hpp>
 #include <raytrain/core/rank.hpp>
 #include <raytrain/data/dataset_shard.hpp>
 #include <raytrain/launch/object_exchange.hpp>
@@ -131,6 +135,57 @@ class TrainContext {
     return detail::all_gather_objects(*setup_.collective, value);
   }
 
+  /// Gives every rank root's values: parameters before the first step.
+  ///
+  /// Like those below, which of a number return the result, it changes an array in place, and is a group operation: all
+  /// get the same bits.
+  /// Errors: as `Collective`; `rank_mismatch` when another rank's array has another size or type.
+  template <MutableElementArray R>
+  void replicate(R&& values, Rank root = Rank{0}) {
+    collective().broadcast(detail::span_of(values), root);
+  }
+
+  /// The mean over all ranks: gradients after every step, where all ranks have equally many samples. Integers round
+  /// toward zero.
+  template <MutableElementArray R>
+  void average(R&& values) {
+    collective().all_reduce(detail::span_of(values), ReduceOp::average);
+  }
+  template <Element T>
+  [[nodiscard]] auto average(T value) -> T {
+    return reduced(value, ReduceOp::average);
+  }
+
+  /// Integers wrap around.
+  template <MutableElementArray R>
+  void sum(R&& values) {
+    collective().all_reduce(detail::span_of(values), ReduceOp::sum);
+  }
+  template <Element T>
+  [[nodiscard]] auto sum(T value) -> T {
+    return reduced(value, ReduceOp::sum);
+  }
+
+  /// A NaN on any rank is the result.
+  template <MutableElementArray R>
+  void min(R&& values) {
+    collective().all_reduce(detail::span_of(values), ReduceOp::min);
+  }
+  template <Element T>
+  [[nodiscard]] auto min(T value) -> T {
+    return reduced(value, ReduceOp::min);
+  }
+
+  /// A NaN on any rank is the result.
+  template <MutableElementArray R>
+  void max(R&& values) {
+    collective().all_reduce(detail::span_of(values), ReduceOp::max);
+  }
+  template <Element T>
+  [[nodiscard]] auto max(T value) -> T {
+    return reduced(value, ReduceOp::max);
+  }
+
   /// Whether the training function should end soon, on its own terms: it may still use collectives, and report.
   ///
   /// All ranks that passed the same collective last get the same answer, so that they may branch on it. Without a
@@ -150,6 +205,12 @@ class TrainContext {
  private:
   [[nodiscard]] auto run() const noexcept -> RunShared const& { return *setup_.run; }
   [[nodiscard]] auto placement() const noexcept -> Placement const& { return setup_.link.placement(); }
+
+  template <Element T>
+  auto reduced(T value, ReduceOp op) -> T {
+    collective().all_reduce(std::span<T>{&value, 1}, op);
+    return value;
+  }
 
   // Rank 0 speaks for all.
   [[nodiscard]] auto batch_size_before(std::string_view dataset) const -> std::optional<std::uint64_t>;
