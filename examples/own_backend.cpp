@@ -61,11 +61,12 @@ class RandomBackend {
     }
   };
   static void train(Context& ctx, Params const& params);
+  static auto trains_in_one_worker(Config const&) -> bool { return false; }  // on threads, too, every worker trains
 
  private:
   Config config_;
 };
-static_assert(raytrain::Backend<RandomBackend>);
+static_assert(raytrain::ReadyMadeBackend<RandomBackend>);
 
 struct Round {
   double pi = 0;

@@ -107,10 +107,11 @@ auto train(Options const& options) -> job::Figures {
 /// every other block, so that both kinds are of one training.
 auto cost_of_reports(Options const& options) -> double {
   constexpr int block_rounds = 10;
+  auto settings = config(options);
+  settings.scaling = {.num_workers = 1, .resources_per_worker = {.cpus = workers}};
   auto const boosted = params(options);
   std::vector<double> blocks_s;
   Trainer trainer{[&](raytrain::XGBoostContext& ctx) {
-                    if (!ctx.choose_one_booster() || ctx.world_rank() != raytrain::Rank{0}) return;
                     auto const matrix = ctx.dmatrix("train", {.label = boosted.label, .max_bin = boosted.max_bin});
                     auto booster = ctx.booster(boosted, {&matrix});
                     auto begin_s = job::now_s();
@@ -126,7 +127,7 @@ auto cost_of_reports(Options const& options) -> double {
                       begin_s = end_s;
                     }
                   },
-                  config(options)};
+                  std::move(settings)};
   auto const result = trainer.fit();
   if (result.history.size() != blocks_s.size() / 2 * block_rounds) throw std::runtime_error{"reports are missing"};
   // Against the silent blocks on both sides of it, since rounds become faster as trees become smaller.

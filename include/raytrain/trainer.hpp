@@ -48,7 +48,6 @@ template <class B>
 struct ReadyMade {
   class Params {
     Params() = default;
-    void validate() const {}
   };
 };
 template <class B>
@@ -56,6 +55,16 @@ requires requires { typename B::Params; }
 struct ReadyMade<B> {
   using Params = typename B::Params;
 };
+
+/// Calls a training function as the backend wants it called.
+template <class B, class Training>
+void call_training(B& backend, Training const& training) {
+  if constexpr (CallingBackend<B>) {
+    backend.call(training);
+  } else {
+    training();
+  }
+}
 
 }  // namespace detail
 
@@ -96,8 +105,13 @@ class Trainer {
   /// The backend's ready-made training with these parameters; for a backend that has one, as `XGBoostBackend`.
   explicit Trainer(typename detail::ReadyMade<B>::Params params, TrainerConfig<B> config = {})
       : config_{std::move(config)} {
-    params.validate();
-    train_ = [params = std::move(params)](Context& context) { B::train(context, params); };
+    static_assert(ReadyMadeBackend<B>,
+                  "raytrain: B has Params and does not meet the concept raytrain::ReadyMadeBackend");
+    if constexpr (ReadyMadeBackend<B>) {
+      params.validate();
+      train_ = [params = std::move(params)](Context& context) { B::train(context, params); };
+      one_worker_on_threads_ = B::trains_in_one_worker(config_.backend);
+    }
     validate();
   }
 
@@ -112,25 +126,31 @@ class Trainer {
     std::optional<B> backend;
     auto callbacks = config_.callbacks;
     callbacks.insert(callbacks.begin(), std::make_shared<JsonLines>());
-    return detail::fit(
-        {.scaling = config_.scaling,
-         .run = config_.run,
-         .data = config_.data,
-         .datasets = config_.datasets,
-         .callbacks = callbacks,
-         .backend = B::name,
-         .default_launch = B::default_launch,
-         .backend_settings = [&] { return detail::config_text(config_.backend); },
-         .start_backend =
-             [&] {
-               backend.emplace(config_.backend);
-               backend->on_start(config_.scaling);
-             },
-         .shut_backend_down =
-             [&] {
-               if (backend) backend->on_shutdown();
-             },
-         .training = [&](WorkerSetup setup) { return detail::run_training(*backend, train_, std::move(setup)); }});
+    return detail::fit({.scaling = config_.scaling,
+                        .run = config_.run,
+                        .data = config_.data,
+                        .datasets = config_.datasets,
+                        .callbacks = callbacks,
+                        .backend = B::name,
+                        .default_launch = B::default_launch,
+                        .one_worker_on_threads = one_worker_on_threads_,
+                        .backend_settings = [&] { return detail::config_text(config_.backend); },
+                        .start_backend =
+                            [&](ScalingConfig const& scaling) {
+                              backend.emplace(config_.backend);
+                              backend->on_start(scaling);
+                            },
+                        .shut_backend_down =
+                            [&] {
+                              if (backend) backend->on_shutdown();
+                            },
+                        .training =
+                            [&](WorkerSetup setup) {
+                              auto const train = [&](Context& context) {
+                                detail::call_training(*backend, [&] { train_(context); });
+                              };
+                              return detail::run_training(*backend, train, std::move(setup));
+                            }});
   }
 
  private:
@@ -147,6 +167,7 @@ class Trainer {
 
   TrainerConfig<B> config_;
   std::function<void(Context&)> train_;
+  bool one_worker_on_threads_ = false;
 };
 
 }  // namespace raytrain

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <raytrain/backend/backend.hpp>
 
+#include <algorithm>
 #include <filesystem>
+#include <mutex>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -71,6 +73,115 @@ static_assert(Backend<Whole> && !Backend<ConfigIsNoAggregate> && !Backend<Contex
               !Backend<NotMadeFromConfig> && !Backend<NameIsANumber> && !Backend<LaunchIsText> &&
               !Backend<OnStartTakesNothing> && !Backend<ContextByReference> && !Backend<ShutdownMayThrow>);
 
+// The same for what a backend may have.
+struct Calling : Whole {
+  using Whole::Whole;
+  void call(auto const& training) const { training(); }
+};
+struct CallTakesNothing : Whole {
+  using Whole::Whole;
+  void call() const {}
+};
+struct CallReturnsText : Whole {
+  using Whole::Whole;
+  auto call(auto const&) const -> std::string { return {}; }
+};
+struct CallingNoBackend {
+  void call(auto const& training) const { training(); }
+};
+static_assert(CallingBackend<Calling> && !CallingBackend<Whole> && !CallingBackend<CallTakesNothing> &&
+              !CallingBackend<CallReturnsText> && !CallingBackend<CallingNoBackend>);
+
+struct ReadyMade : Whole {
+  using Whole::Whole;
+  struct Params {
+    void validate() const {}
+  };
+  static void train(Context&, Params const&) {}
+  static auto trains_in_one_worker(Config const&) -> bool { return true; }
+};
+struct ParamsCannotBeCopied : ReadyMade {
+  using ReadyMade::ReadyMade;
+  struct Params : ReadyMade::Params {
+    Params(Params const&) = delete;
+  };
+};
+struct ParamsNotValidated : ReadyMade {
+  using ReadyMade::ReadyMade;
+  struct Params {};
+  static void train(Context&, Params const&) {}
+};
+struct ValidateReturnsBool : ReadyMade {
+  using ReadyMade::ReadyMade;
+  struct Params : ReadyMade::Params {
+    auto validate() const -> bool { return true; }
+  };
+};
+struct TrainTakesNoParams : ReadyMade {
+  using ReadyMade::ReadyMade;
+  static void train(Context&) {}
+};
+struct TrainIsNotStatic : ReadyMade {
+  using ReadyMade::ReadyMade;
+  void train(Context&, Params const&) {}
+};
+struct TrainReturnsBool : ReadyMade {
+  using ReadyMade::ReadyMade;
+  static auto train(Context&, Params const&) -> bool { return true; }
+};
+struct DoesNotSayHowManyTrain : Whole {
+  using Whole::Whole;
+  using Params = ReadyMade::Params;
+  static void train(Context&, Params const&) {}
+};
+struct SaysHowManyTrainInANumber : ReadyMade {
+  using ReadyMade::ReadyMade;
+  static auto trains_in_one_worker(Config const&) -> int { return 1; }
+};
+struct ReadyMadeButNoBackend : ReadyMade {
+  using ReadyMade::ReadyMade;
+  static constexpr int name = 1;
+};
+static_assert(ReadyMadeBackend<ReadyMade> && !ReadyMadeBackend<Whole> && !ReadyMadeBackend<ParamsCannotBeCopied> &&
+              !ReadyMadeBackend<ParamsNotValidated> && !ReadyMadeBackend<ValidateReturnsBool> &&
+              !ReadyMadeBackend<TrainTakesNoParams> && !ReadyMadeBackend<TrainIsNotStatic> &&
+              !ReadyMadeBackend<TrainReturnsBool> && !ReadyMadeBackend<DoesNotSayHowManyTrain> &&
+              !ReadyMadeBackend<SaysHowManyTrainInANumber> && !ReadyMadeBackend<ReadyMadeButNoBackend>);
+
+/// What each worker of a training had, and what `on_start` was told.
+struct Seen {
+  std::mutex mutex;
+  std::vector<std::string> workers;
+  std::string started;
+};
+Seen* seen = nullptr;
+
+struct InOneWorker : testing::MinimalBackend {
+  struct Config {
+    bool one = true;
+  };
+  struct Params {
+    void validate() const {}
+  };
+  explicit InOneWorker(Config const&) : MinimalBackend{{}} {}
+  void on_start(ScalingConfig const& scaling) {
+    seen->started =
+        std::to_string(scaling.world_size().value) + " x " + std::to_string(scaling.resources_per_worker.cpus);
+  }
+  static void train(TrainContext& ctx, Params const&) {
+    std::lock_guard const lock{seen->mutex};
+    seen->workers.push_back("rank " + std::to_string(ctx.world_rank().value) + " of " +
+                            std::to_string(ctx.world_size().value) + " with " + std::to_string(ctx.cpus()));
+  }
+  static auto trains_in_one_worker(Config const& config) -> bool { return config.one; }
+};
+
+auto in_one_worker(TemporaryFolder const& folder, bool one) -> TrainerConfig<InOneWorker> {
+  return {.scaling = {.num_workers = 3, .resources_per_worker = {.cpus = 2}},
+          .run = {.name = "r", .storage_path = folder.path()},
+          .backend = {.one = one}};
+}
+
 std::vector<std::string> calls;
 
 struct Recording : testing::MinimalBackend {
@@ -115,6 +226,25 @@ TEST_CASE("a backend's shutdown runs when the training or its start fails") {
   CHECK_THROWS_WITH_AS(refused.fit(), "starting: no device; plug one in", Error);
   CHECK(calls == std::vector<std::string>{"start", "shutdown"});
   CHECK_FALSE(std::filesystem::exists(folder.path() / "s"));
+}
+
+TEST_CASE(
+    "a ready-made training for one worker has the cores of all on threads, and a function of the user's has all") {
+  for (int const training : {0, 1, 2}) {
+    CAPTURE(training);
+    TemporaryFolder const folder;
+    Seen here;
+    seen = &here;
+    auto const with = in_one_worker(folder, training != 1);
+    auto trainer = training == 2 ? Trainer<InOneWorker>{[](TrainContext& ctx) { InOneWorker::train(ctx, {}); }, with}
+                                 : Trainer<InOneWorker>{InOneWorker::Params{}, with};
+    trainer.fit();
+    std::ranges::sort(here.workers);
+    CHECK(here.started == (training == 0 ? "1 x 6" : "3 x 2"));
+    CHECK(here.workers ==
+          (training == 0 ? std::vector<std::string>{"rank 0 of 1 with 6"}
+                         : std::vector<std::string>{"rank 0 of 3 with 2", "rank 1 of 3 with 2", "rank 2 of 3 with 2"}));
+  }
 }
 
 TEST_CASE("the context of every backend replicates, averages, sums and compares arrays and numbers") {

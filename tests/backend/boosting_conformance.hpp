@@ -113,8 +113,8 @@ TEST_CASE_TEMPLATE_DEFINE("a backend that boosts trees", Library, boosting_confo
       TemporaryFolder const own;
       auto const result = Runs::fit(params, Runs::config(own, workers));
       CHECK(Runs::model_of(result) == expected);
-      CHECK(result.history.size() == static_cast<std::size_t>(rounds * workers));  // each worker reports
-      CHECK(result.last_reports().size() == static_cast<std::size_t>(workers));
+      CHECK(result.history.size() == static_cast<std::size_t>(rounds));  // the one worker that there is reports
+      CHECK(result.last_reports().size() == 1);
     }
   }
 
@@ -155,6 +155,15 @@ TEST_CASE_TEMPLATE_DEFINE("a backend that boosts trees", Library, boosting_confo
       CHECK(result.metrics.number("round") == 99);
       CHECK(Runs::model_of(result) == Runs::model_of(many, 2, mode));
     }
+  }
+
+  SUBCASE("goes on with another number of workers, to the same model") {
+    auto half = params;
+    Library::rounds(half) = rounds / 2;
+    (void)Runs::fit(half, Runs::config(folder, 3));
+    auto const result = Runs::fit(params, Runs::config(folder, 2));
+    CHECK(result.metrics.number("round") == rounds - 1);
+    CHECK(Runs::model_of(result) == Runs::model_of(params, 1));
   }
 
   SUBCASE("draws other columns after each resume than it has begun with") {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <raytrain/backend/xgboost.hpp>
 
+#include <algorithm>
 #include <cstddef>
-#include <set>
+#include <string>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -11,29 +12,41 @@
 #include <raytrain/trainer.hpp>
 
 #include "../support/temporary_folder.hpp"
+#include "boosting_samples.hpp"
 
 namespace {
 
 using namespace raytrain;
 
-TEST_CASE("the worker that boosts with the threads of all has the cores of all, though each is bound to its own") {
+/// A loss that notes on which cores the worker that calls it may run.
+auto noting(std::vector<std::vector<int>>& cores) -> XGBoostParams {
+  return {.label = "target",
+          .num_boost_round = 1,
+          .custom_objective = [&cores](auto const& margins, auto const& labels, auto gradients, auto hessians) {
+            cores.push_back(usable_cores());
+            for (std::size_t i = 0; i < margins.size(); ++i) {
+              gradients[i] = margins[i] - labels[i];
+              hessians[i] = 1;
+            }
+          }};
+}
+
+TEST_CASE("the worker that boosts with the threads of all has the cores of all, where workers are bound to cores") {
   raytrain::testing::TemporaryFolder const folder;
   auto const of_process = usable_cores();
-  std::vector<std::vector<int>> before(2);
-  std::vector<std::vector<int>> after(2);
-  Trainer<XGBoostBackend> trainer{[&](XGBoostContext& ctx) {
-                                    auto const rank = ctx.world_rank().value;
-                                    before[rank] = usable_cores();
-                                    CHECK(ctx.choose_one_booster());
-                                    after[rank] = usable_cores();
-                                  },
-                                  {.scaling = {.num_workers = 2, .resources_per_worker = {.cpus = 1}, .pin_cpus = true},
-                                   .run = {.name = "r", .storage_path = folder.path()}}};
-  trainer.fit();
-  CHECK(before[0] == std::vector<int>{of_process[0]});
-  CHECK(before[1] == std::vector<int>{of_process[1 % of_process.size()]});
-  CHECK(std::set<int>(after[0].begin(), after[0].end()) == std::set<int>{before[0][0], before[1][0]});
-  CHECK(after[1] == before[1]);
+  for (int const workers : {1, 2}) {
+    std::vector<std::vector<int>> cores;
+    Trainer<XGBoostBackend> trainer{
+        noting(cores),
+        {.scaling = {.num_workers = workers, .resources_per_worker = {.cpus = 1}, .pin_cpus = true},
+         .run = {.name = "r" + std::to_string(workers), .storage_path = folder.path()},
+         .datasets = {{"train", testing::sample(100, 1)}}}};
+    trainer.fit();
+    REQUIRE(cores.size() == 1);
+    auto const count = std::min(of_process.size(), static_cast<std::size_t>(workers));
+    CHECK(cores[0] == std::vector<int>(of_process.begin(), of_process.begin() + static_cast<std::ptrdiff_t>(count)));
+  }
+  CHECK(usable_cores() == of_process);
 }
 
 }  // namespace

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <memory>
 #include <string_view>
 #include <utility>
 
 #include <raytrain/backend/backend.hpp>
-#include <raytrain/backend/boosting/detail/round_board.hpp>
 #include <raytrain/backend/lightgbm/lightgbm_context.hpp>
 #include <raytrain/backend/lightgbm/lightgbm_params.hpp>
 #include <raytrain/backend/lightgbm/lightgbm_training.hpp>
@@ -28,18 +26,19 @@ class LightGBMBackend {
   static constexpr std::string_view name = "lightgbm";
   static constexpr Launch default_launch = Launch::threads;
 
-  explicit LightGBMBackend(Config const& config) : mode_{config.mode} {}
+  explicit LightGBMBackend(Config const&) {}
 
   void on_start(ScalingConfig const&) {}
-  auto make_context(WorkerSetup setup) -> Context { return Context{std::move(setup), mode_, board_}; }
+  auto make_context(WorkerSetup setup) -> Context { return Context{std::move(setup)}; }
   void on_shutdown() noexcept {}
 
   /// The ready-made training.
   static void train(LightGBMContext& ctx, LightGBMParams const& params) { lightgbm_train(ctx, params); }
 
- private:
-  LightGBMMode mode_;
-  std::shared_ptr<detail::RoundBoard> board_ = std::make_shared<detail::RoundBoard>();
+  /// On threads one booster with the rows and the cores of all, unless the settings say otherwise.
+  static auto trains_in_one_worker(Config const& config) -> bool { return config.mode != BoostingMode::distributed; }
 };
+
+static_assert(ReadyMadeBackend<LightGBMBackend>);
 
 }  // namespace raytrain

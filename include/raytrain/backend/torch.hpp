@@ -57,7 +57,7 @@ class TorchBackend {
   int threads_before_ = 1;
 };
 
-static_assert(Backend<TorchBackend>);
+static_assert(CallingBackend<TorchBackend>);
 
 }  // namespace raytrain
 

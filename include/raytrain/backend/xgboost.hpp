@@ -27,7 +27,7 @@ class XGBoostBackend {
   static constexpr std::string_view name = "xgboost";
   static constexpr Launch default_launch = Launch::threads;
 
-  explicit XGBoostBackend(Config const& config) { shared_->mode = config.mode; }
+  explicit XGBoostBackend(Config const&) {}
 
   void on_start(ScalingConfig const&) {}
   auto make_context(WorkerSetup setup) -> Context { return Context{std::move(setup), shared_}; }
@@ -36,8 +36,13 @@ class XGBoostBackend {
   /// The ready-made training.
   static void train(XGBoostContext& ctx, XGBoostParams const& params) { xgboost_train(ctx, params); }
 
+  /// On threads one booster with the rows and the cores of all, unless the settings say otherwise.
+  static auto trains_in_one_worker(Config const& config) -> bool { return config.mode != BoostingMode::distributed; }
+
  private:
   std::shared_ptr<detail::XGBoostShared> shared_ = std::make_shared<detail::XGBoostShared>();
 };
+
+static_assert(ReadyMadeBackend<XGBoostBackend>);
 
 }  // namespace raytrain

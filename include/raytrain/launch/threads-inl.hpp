@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <raytrain/collective/local.hpp>
+#include <raytrain/config/scaling_config.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/inline.hpp>
 #include <raytrain/core/rank.hpp>
@@ -69,6 +70,13 @@ RAYTRAIN_INLINE void ThreadLauncher::tell(ControllerMessage const& message) {
 RAYTRAIN_INLINE void ThreadLauncher::leave_behind(std::vector<Rank> const&, std::string const& last_word) noexcept {
   left_behind_ = true;
   detail::say_last_word(last_word);
+}
+
+RAYTRAIN_INLINE auto in_one_thread(ScalingConfig scaling) -> ScalingConfig {
+  auto const workers = scaling.world_size().value;
+  scaling.resources_per_worker.cpus = detail::WorkerCores{scaling, workers}.cpus() * static_cast<int>(workers);
+  scaling.num_workers = 1;
+  return scaling;
 }
 
 RAYTRAIN_INLINE void ThreadLauncher::Gate::set(State state) {

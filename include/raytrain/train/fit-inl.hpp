@@ -7,6 +7,7 @@
 #include <utility>
 
 #include <raytrain/checkpoint/run_directory.hpp>
+#include <raytrain/config/scaling_config.hpp>
 #include <raytrain/core/clock.hpp>
 #include <raytrain/core/inline.hpp>
 #include <raytrain/core/standard_streams.hpp>
@@ -42,12 +43,13 @@ RAYTRAIN_INLINE auto fit(FitPlan const& plan) -> Result {
   open_standard_streams();
   auto const job = runs_on_ranks(plan) ? join_job(plan) : nullptr;
   ExitGuard const exit_guard;
-  auto const world = job != nullptr ? job->size() : plan.scaling.world_size();
+  auto const scaling = job == nullptr && plan.one_worker_on_threads ? in_one_thread(plan.scaling) : plan.scaling;
+  auto const world = job != nullptr ? job->size() : scaling.world_size();
 
   // Whatever may throw once the job is joined happens where the other processes are told of it.
   auto const prepare = [&] {
     if (job != nullptr) validate_datasets(plan.datasets, plan.data, world);
-    plan.start_backend();
+    plan.start_backend(scaling);
   };
   auto const follow = [&] {
     RankFollower follower{
@@ -90,7 +92,7 @@ RAYTRAIN_INLINE auto fit(FitPlan const& plan) -> Result {
     if (job->rank() != Rank{0}) return follow();
     return lead_ranks(*job, [&] { return lead(*job); });
   }
-  ThreadLauncher launcher{plan.scaling};
+  ThreadLauncher launcher{scaling};
   return lead(launcher);
 }
 

@@ -22,12 +22,13 @@ struct FitPlan {
   DataConfig const& data;
   Datasets const& datasets;
   Callbacks const& callbacks;
-  std::string_view backend;                       ///< Its name.
-  Launch default_launch;                          ///< The backend's.
-  std::function<std::string()> backend_settings;  ///< As text, which ranks compare.
-  std::function<void()> start_backend;            ///< Makes the backend, before any worker runs.
-  std::function<void()> shut_backend_down;        ///< Does nothing when it was not made.
-  std::function<bool(WorkerSetup)> training;      ///< What each worker runs: whether a stop cut it short.
+  std::string_view backend;                                 ///< Its name.
+  Launch default_launch;                                    ///< The backend's.
+  bool one_worker_on_threads;                               ///< It has the cores of all that the settings ask for.
+  std::function<std::string()> backend_settings;            ///< As text, which ranks compare.
+  std::function<void(ScalingConfig const&)> start_backend;  ///< Makes the backend, before any worker runs.
+  std::function<void()> shut_backend_down;                  ///< Does nothing when it was not made.
+  std::function<bool(WorkerSetup)> training;                ///< What each worker runs: whether a stop cut it short.
 };
 
 /// Errors: as `Trainer::fit`.

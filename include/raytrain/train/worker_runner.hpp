@@ -51,14 +51,9 @@ auto run_training(B& backend, Train const& train, WorkerSetup setup) -> bool {
     typename B::Context context = backend.make_context(std::move(setup));
     auto stopped = false;
     try {
-      auto const training = [&] {
+      {
         ChildEnd const child_end{link};
         train(context);
-      };
-      if constexpr (requires { backend.call(training); }) {
-        backend.call(training);
-      } else {
-        training();
       }
       group.leave(rank);
     } catch (Stopped const&) {

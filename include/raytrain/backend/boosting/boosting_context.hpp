@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -13,21 +12,18 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <raytrain/backend/boosting/detail/round_board.hpp>
 #include <raytrain/checkpoint/checkpoint_draft.hpp>
-#include <raytrain/collective/local.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/rank.hpp>
 #include <raytrain/core/stopped.hpp>
-#include <raytrain/core/usable_cores.hpp>
 #include <raytrain/train/train_context.hpp>
 #include <raytrain/train/worker_setup.hpp>
 
 namespace raytrain {
 
-/// How the ready-made training uses several workers of one process.
+/// How the ready-made training uses several workers.
 enum class BoostingMode : std::uint8_t {
-  automatic,    ///< On threads one booster, on ranks distributed.
+  automatic,    ///< On threads one worker boosts with the rows and the cores of all, on ranks distributed.
   distributed,  ///< Each worker boosts on its own rows, and they add up histograms through the library's network.
 };
 
@@ -37,11 +33,11 @@ enum class BoostingMode : std::uint8_t {
 class BoostingContext : public TrainContext {
  public:
   /// Runs what all workers do together in the library, once all have come here. When it fails because another worker
-  /// has ended, this worker is stopped, and has not failed. A group operation of the workers that boost.
+  /// has ended, this worker is stopped, and has not failed. A group operation.
   template <class Work>
   auto together(Work const& work) {
     // A library can wait for ever for a worker that ends while others are in it: XGBoost since 2.1 does at times.
-    if (!one_booster_) barrier();
+    barrier();
     try {
       return work();
     } catch (Error const&) {
@@ -51,33 +47,16 @@ class BoostingContext : public TrainContext {
   }
 
   /// Threads that the library may use in this worker.
-  [[nodiscard]] auto threads() const noexcept -> int {
-    return one_booster_ ? cpus() * static_cast<int>(world_size().value) : cpus();
-  }
+  [[nodiscard]] auto threads() const noexcept -> int { return cpus(); }
 
-  /// Whether the run is to stop, the same on all workers that boost. A group operation of these.
+  /// Whether the run is to stop, the same on all workers. A group operation.
   [[nodiscard]] auto agree_on_stop() -> bool {
-    if (one_booster_) return told_to_stop();
     barrier();
     return stop_requested();
   }
 
-  /// For the ready-made training.
-  [[nodiscard]] auto board() const noexcept -> detail::RoundBoard& { return *board_; }
-
  protected:
-  BoostingContext(WorkerSetup setup, std::shared_ptr<detail::RoundBoard> board)
-      : BoostingContext{dynamic_cast<LocalGroup*>(setup.group.get()) != nullptr, std::move(setup), std::move(board)} {}
-
-  /// Whether the first worker boosts with the rows and the threads of all.
-  [[nodiscard]] auto is_one_booster() const noexcept -> bool { return one_booster_; }
-
-  /// Decides for one booster where that can be: on threads, with several workers. A group operation.
-  auto decide_on_one_booster(BoostingMode mode) -> bool {
-    one_booster_ = on_threads_ && world_size().value > 1 && mode != BoostingMode::distributed;
-    if (one_booster_) take_cores_of_all();
-    return one_booster_;
-  }
+  explicit BoostingContext(WorkerSetup setup) : TrainContext{std::move(setup)} {}
 
   /// Compares the workers' features before the library does. `attempted`: the call that an error names; `names`: the
   /// names of all features, or none. A group operation.
@@ -114,23 +93,6 @@ class BoostingContext : public TrainContext {
     auto const rounds = booster.attribute(initial_rounds_name);
     return rounds.empty() ? 0 : std::stoi(rounds);
   }
-
- private:
-  BoostingContext(bool on_threads, WorkerSetup setup, std::shared_ptr<detail::RoundBoard> board)
-      : TrainContext{std::move(setup)}, on_threads_{on_threads}, board_{std::move(board)} {}
-
-  /// The threads that the library starts run where this one may, which can be bound to cores of its own.
-  void take_cores_of_all() {
-    std::vector<int> cores;
-    for (auto const& of_worker : all_gather(usable_cores())) {
-      cores.insert(cores.end(), of_worker.begin(), of_worker.end());
-    }
-    if (world_rank() == Rank{0}) bind_to_cores(cores);
-  }
-
-  bool on_threads_;
-  bool one_booster_ = false;
-  std::shared_ptr<detail::RoundBoard> board_;
 };
 
 }  // namespace raytrain

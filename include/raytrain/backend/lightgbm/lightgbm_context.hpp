@@ -19,7 +19,6 @@
 
 #include <raytrain/backend/boosting/boosting_context.hpp>
 #include <raytrain/backend/boosting/detail/model_file.hpp>
-#include <raytrain/backend/boosting/detail/round_board.hpp>
 #include <raytrain/backend/boosting/predictions.hpp>
 #include <raytrain/backend/lightgbm/detail/lightgbm_log.hpp>
 #include <raytrain/backend/lightgbm/lightgbm_booster.hpp>
@@ -32,7 +31,7 @@
 
 namespace raytrain {
 
-/// How the ready-made training uses several workers of one process.
+/// How the ready-made training uses several workers.
 using LightGBMMode = BoostingMode;
 
 /// What a training function of `LightGBMBackend` receives.
@@ -40,22 +39,17 @@ using LightGBMMode = BoostingMode;
 /// Threads: the worker's own only.
 class LightGBMContext : public BoostingContext {
  public:
-  LightGBMContext(WorkerSetup setup, LightGBMMode mode, std::shared_ptr<detail::RoundBoard> board)
-      : BoostingContext{std::move(setup), std::move(board)}, mode_{mode} {}
+  explicit LightGBMContext(WorkerSetup setup) : BoostingContext{std::move(setup)} {}
 
   /// Makes LightGBM's workers known to each other, so that what they do with a `LightGBMDataset` and a
   /// `LightGBMBooster` is done by all of them together. The first of `dataset` and `booster` does it, too.
   void connect() {
-    if (network_ || is_one_booster() || world_size() == WorldSize{1}) return;
+    if (network_ || world_size() == WorldSize{1}) return;
     network_ = std::make_unique<LightGBMNetwork>(collective());
   }
 
-  /// From here on the first worker boosts with the rows and the threads of all, and the others stand by. False where
-  /// that cannot be: on ranks, in a world of one, and where the settings say otherwise. A group operation.
-  [[nodiscard]] auto choose_one_booster() -> bool { return !network_ && decide_on_one_booster(mode_); }
-
   /// This worker's rows of a dataset: a part of "train" and of what else `DataConfig` splits, or all; with the margins
-  /// of the model that the training goes on from. A group operation of the workers that boost.
+  /// of the model that the training goes on from. A group operation.
   ///
   /// `reference`: the dataset that the model trains on, for one that it is evaluated on.
   /// Errors: `not_found`, listing the datasets that there are; as `LightGBMDataset`; `rank_mismatch` when workers have
@@ -63,8 +57,7 @@ class LightGBMContext : public BoostingContext {
   [[nodiscard]] auto dataset(std::string_view name, LightGBMParams const& params,
                              LightGBMDataset const* reference = nullptr) -> LightGBMDataset {
     connect();
-    auto const shard = dataset_shard(name);
-    auto const rows = is_one_booster() ? shard.dataset() : shard.part();
+    auto const rows = dataset_shard(name).part();
     LightGBMDatasetOptions const options{.label = params.label,
                                          .weight = params.weight,
                                          .group = params.group,
@@ -101,8 +94,7 @@ class LightGBMContext : public BoostingContext {
   }
 
   /// Each metric on each dataset, over all workers: where a dataset is split the mean by their rows' weights, which is
-  /// exact for means over rows and for "rmse", and close for "auc" and for what goes by queries. A group operation of
-  /// the workers that boost.
+  /// exact for means over rows and for "rmse", and close for "auc" and for what goes by queries. A group operation.
   [[nodiscard]] auto evaluate(LightGBMBooster const& booster) -> std::vector<Evaluation> {
     auto evaluations = booster.evaluate();
     if (!network_ || evaluations.empty()) return evaluations;
@@ -198,7 +190,6 @@ class LightGBMContext : public BoostingContext {
     return &*start_;
   }
 
-  LightGBMMode mode_;
   std::unique_ptr<LightGBMNetwork> network_;
   std::optional<LightGBMBooster> start_;
 };

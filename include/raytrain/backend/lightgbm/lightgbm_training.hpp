@@ -32,27 +32,24 @@ namespace detail {
 /// Errors: as `LightGBMContext::dataset` and `booster`; `invalid_data` for labels that the objective cannot have.
 inline void lightgbm_train(LightGBMContext& ctx, LightGBMParams const& params) {
   params.validate();
-  detail::boost_or_stand_by(ctx, [&](auto const& tell) {
-    auto const train = ctx.dataset("train", params);
-    detail::check_labels(train.labels(), detail::label_rule(params));
-    std::list<LightGBMDataset> others;
-    LightGBMBooster::Datasets named;
-    for (auto const& name : ctx.dataset_names()) {
-      if (name == "train") continue;
-      named.emplace_back(name, &others.emplace_back(ctx.dataset(name, params, &train)));
-    }
-    auto booster = ctx.booster(params, train, named);
-    detail::boost_rounds(
-        ctx, booster,
-        {ctx.initial_rounds(booster) + params.num_iterations, params.early_stopping_rounds,
-         params.checkpoint_frequency},
-        [&](int) {
-          auto const learns = booster.update();
-          ctx.check_log();
-          return learns;
-        },
-        [&](int) { return ctx.evaluate(booster); }, tell);
-  });
+  auto const train = ctx.dataset("train", params);
+  detail::check_labels(train.labels(), detail::label_rule(params));
+  std::list<LightGBMDataset> others;
+  LightGBMBooster::Datasets named;
+  for (auto const& name : ctx.dataset_names()) {
+    if (name == "train") continue;
+    named.emplace_back(name, &others.emplace_back(ctx.dataset(name, params, &train)));
+  }
+  auto booster = ctx.booster(params, train, named);
+  detail::boost_rounds(
+      ctx, booster,
+      {ctx.initial_rounds(booster) + params.num_iterations, params.early_stopping_rounds, params.checkpoint_frequency},
+      [&](int) {
+        auto const learns = booster.update();
+        ctx.check_log();
+        return learns;
+      },
+      [&](int) { return ctx.evaluate(booster); });
 }
 
 }  // namespace raytrain

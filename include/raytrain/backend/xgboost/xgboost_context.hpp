@@ -16,7 +16,6 @@
 
 #include <raytrain/backend/boosting/boosting_context.hpp>
 #include <raytrain/backend/boosting/detail/model_file.hpp>
-#include <raytrain/backend/boosting/detail/round_board.hpp>
 #include <raytrain/backend/xgboost/booster.hpp>
 #include <raytrain/backend/xgboost/csr_rows.hpp>
 #include <raytrain/backend/xgboost/detail/xgboost_log.hpp>
@@ -33,15 +32,13 @@
 
 namespace raytrain {
 
-/// How the ready-made training uses several workers of one process.
+/// How the ready-made training uses several workers.
 using XGBoostMode = BoostingMode;
 
 namespace detail {
 
 /// What the workers of one process share during one `fit()`.
 struct XGBoostShared {
-  XGBoostMode mode = XGBoostMode::automatic;
-  RoundBoard board;
   std::optional<XGBoostTracker> tracker;  ///< Made by rank 0's worker; ends with the run.
 };
 
@@ -65,14 +62,14 @@ inline void load(Checkpoint const& checkpoint, Booster& booster) { booster.load(
 class XGBoostContext : public BoostingContext {
  public:
   XGBoostContext(WorkerSetup setup, std::shared_ptr<detail::XGBoostShared> shared)
-      : BoostingContext{std::move(setup), {shared, &shared->board}}, shared_{std::move(shared)} {}
+      : BoostingContext{std::move(setup)}, shared_{std::move(shared)} {}
 
   /// Makes XGBoost's workers known to each other, so that what they do with a `DMatrix` and a `Booster` is done by all
   /// of them together. The first of `dmatrix` and `booster` does it, too. A group operation.
   ///
   /// Errors: as `XGBoostTracker` and `XGBoostCommunicator`.
   void connect() {
-    if (communicator_ || is_one_booster() || world_size() == WorldSize{1}) return;
+    if (communicator_ || world_size() == WorldSize{1}) return;
     XGBoostWorkerArguments arguments;
     if (world_rank() == Rank{0}) {
       auto& tracker = shared_->tracker.emplace(XGBoostTracker::Options{
@@ -83,20 +80,15 @@ class XGBoostContext : public BoostingContext {
     together([&] { communicator_.emplace(arguments, world_rank()); });
   }
 
-  /// From here on the first worker boosts with the rows and the threads of all, and the others stand by. False where
-  /// that cannot be: on ranks, in a world of one, and where the settings say otherwise. A group operation.
-  [[nodiscard]] auto choose_one_booster() -> bool { return !communicator_ && decide_on_one_booster(shared_->mode); }
-
-  /// This worker's rows of a dataset: a part of "train" and of what else `DataConfig` splits, or all. A group operation
-  /// of the workers that boost.
+  /// This worker's rows of a dataset: a part of "train" and of what else `DataConfig` splits, or all. A group
+  /// operation.
   ///
   /// Errors: `not_found`, listing the datasets that there are; as `DMatrix`; `rank_mismatch` when workers have other
   ///         features.
   [[nodiscard]] auto dmatrix(std::string_view dataset, DMatrixOptions options = {}) -> DMatrix {
     connect();
-    auto const shard = dataset_shard(dataset);
+    auto const rows = dataset_shard(dataset).part();
     if (options.threads == 0) options.threads = threads();
-    auto const rows = is_one_booster() ? shard.dataset() : shard.part();
     auto const names = DMatrix::feature_names(rows, options);
     if (communicator_) {
       check_features(fmt::format("XGBoostContext::dmatrix(\"{}\")", dataset), names.size(), names);
@@ -104,7 +96,7 @@ class XGBoostContext : public BoostingContext {
     return together([&] { return DMatrix{rows, options}; });
   }
 
-  /// Rows of this worker's own. A group operation of the workers that boost.
+  /// Rows of this worker's own. A group operation.
   ///
   /// Errors: as `DMatrix`; `rank_mismatch` when workers have other features.
   [[nodiscard]] auto dmatrix(CsrRows const& rows) -> DMatrix {

@@ -30,7 +30,7 @@ namespace detail {
   return {kind, params.num_class, "XGBoostParams", params.objective, params.label};
 }
 
-/// One worker's part of boosting, or all of it where one boosts for all.
+/// One worker's part of boosting.
 class XGBoostTraining {
  public:
   XGBoostTraining(XGBoostContext& ctx, XGBoostParams const& params) : ctx_{ctx}, params_{params} {
@@ -41,9 +41,7 @@ class XGBoostTraining {
     check_labels(matrices_.front().labels(), label_rule(params));
   }
 
-  /// `tell`: of each round, to the workers that stand by.
-  template <class Tell>
-  void run(Tell const& tell) {
+  void run() {
     std::vector<DMatrix const*> all;
     std::vector<std::pair<std::string, DMatrix const*>> named;
     auto name = names_.begin();
@@ -60,7 +58,7 @@ class XGBoostTraining {
           boost(booster, round);
           return true;
         },
-        [&](int round) { return booster.evaluate(round, named); }, tell);
+        [&](int round) { return booster.evaluate(round, named); });
   }
 
  private:
@@ -123,7 +121,7 @@ class XGBoostTraining {
 /// Errors: as `XGBoostContext::dmatrix` and `booster`; `invalid_data` for labels that the objective cannot have.
 inline void xgboost_train(XGBoostContext& ctx, XGBoostParams const& params) {
   params.validate();
-  detail::boost_or_stand_by(ctx, [&](auto const& tell) { detail::XGBoostTraining{ctx, params}.run(tell); });
+  detail::XGBoostTraining{ctx, params}.run();
 }
 
 }  // namespace raytrain

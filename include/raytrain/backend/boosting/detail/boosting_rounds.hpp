@@ -9,8 +9,6 @@
 
 #include <raytrain/backend/boosting/boosting_context.hpp>
 #include <raytrain/backend/boosting/detail/early_stopping.hpp>
-#include <raytrain/backend/boosting/detail/round_board.hpp>
-#include <raytrain/checkpoint/checkpoint_draft.hpp>
 #include <raytrain/core/metrics.hpp>
 #include <raytrain/core/rank.hpp>
 #include <raytrain/core/stopped.hpp>
@@ -37,10 +35,10 @@ inline void report_and_go_on(BoostingContext& ctx, Metrics const& metrics) {
 /// Boosts a model round by round, evaluates and reports it, and keeps it in checkpoints by `save(booster)`.
 ///
 /// `boost(round)`: false when the library finds nothing more to learn. `evaluate(round)`: every metric on every
-/// dataset. `tell`: of each round, to the workers that stand by.
-template <class Booster, class Boost, class Evaluate, class Tell>
+/// dataset.
+template <class Booster, class Boost, class Evaluate>
 void boost_rounds(BoostingContext& ctx, Booster& booster, RoundPlan const& plan, Boost const& boost,
-                  Evaluate const& evaluate, Tell const& tell) {
+                  Evaluate const& evaluate) {
   EarlyStopping stopping{plan.early_stopping_rounds};
   bool warned = false;
   stopping.restore(booster);
@@ -61,7 +59,6 @@ void boost_rounds(BoostingContext& ctx, Booster& booster, RoundPlan const& plan,
     auto const stop = ctx.agree_on_stop();
     Metrics metrics{{"round", std::int64_t{round}}};
     for (auto const& evaluation : evaluations) metrics.set(evaluation.name, evaluation.value);
-    tell(metrics, last || due || stop);
     if (last || due || stop) {
       ctx.report(metrics, save(booster));
     } else {
@@ -69,38 +66,6 @@ void boost_rounds(BoostingContext& ctx, Booster& booster, RoundPlan const& plan,
     }
     if (last || stop) return;
   }
-}
-
-/// Runs `boost(tell)` on every worker, or on the first one alone, while the others stand by and report what it tells.
-///
-/// Errors: `Stopped` on those that stand by when the first one has not come to its end.
-template <class Context, class Boost>
-void boost_or_stand_by(Context& ctx, Boost const& boost) {
-  if (!ctx.choose_one_booster()) return boost([](Metrics const&, bool) {});
-
-  auto& board = ctx.board();
-  if (ctx.world_rank() == Rank{0}) {
-    struct End {
-      RoundBoard& board;
-      bool complete = false;
-      ~End() { board.end(complete); }
-    } end{board};
-    boost([&](Metrics const& metrics, bool has_checkpoint) { board.publish({metrics, has_checkpoint}); });
-    end.complete = true;
-    return;
-  }
-  std::size_t next = 0;
-  for (auto rounds = board.wait(next); !rounds.empty(); rounds = board.wait(next)) {
-    for (auto const& round : rounds) {
-      if (round.has_checkpoint) {
-        ctx.report(round.metrics, CheckpointDraft::replicated([](CheckpointDraft&) {}));
-      } else {
-        report_and_go_on(ctx, round.metrics);
-      }
-    }
-    next += rounds.size();
-  }
-  if (!board.is_complete()) throw Stopped{};
 }
 
 }  // namespace raytrain::detail
