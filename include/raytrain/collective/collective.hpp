@@ -3,9 +3,9 @@
 
 #include <cstddef>
 #include <memory>
+#include <ranges>
 #include <span>
 #include <type_traits>
-#include <utility>
 
 #include <raytrain/collective/buffer.hpp>
 #include <raytrain/collective/detail/argument_checks.hpp>
@@ -13,6 +13,7 @@
 #include <raytrain/collective/detail/reduce.hpp>
 #include <raytrain/collective/detail/task.hpp>
 #include <raytrain/collective/reduce_op.hpp>
+#include <raytrain/core/element_array.hpp>
 #include <raytrain/core/element_type.hpp>
 #include <raytrain/core/rank.hpp>
 
@@ -26,17 +27,8 @@ template <class T, std::size_t extent>
 inline constexpr bool is_span<std::span<T, extent>> = true;
 
 /// An array of elements that knows its size, and is no span: a std::vector, a std::array, a Buffer.
-template <class A>
-concept Array = !is_span<std::remove_const_t<A>> && requires(A & array) {
-  requires Element<typename decltype(std::span{array})::element_type>;
-};
-
-template <Array A>
-[[nodiscard]] constexpr auto span_of(A& array) noexcept {
-  return std::span<typename decltype(std::span{array})::element_type>{array};
-}
-template <Array A>
-using ElementOf = typename decltype(span_of(std::declval<A&>()))::element_type;
+template <class R>
+concept Array = MutableElementArray<R> && !is_span<std::remove_cvref_t<R>>;
 
 }  // namespace detail
 
@@ -211,36 +203,36 @@ class Collective {
     perform<T>(call, mine, all, nullptr, counts);
   }
 
-  template <detail::Array A>
-  void all_reduce(A& values, ReduceOp op) {
+  template <detail::Array R>
+  void all_reduce(R&& values, ReduceOp op) {
     all_reduce(detail::span_of(values), op);
   }
-  template <detail::Array A>
-  void broadcast(A& values, Rank root) {
+  template <detail::Array R>
+  void broadcast(R&& values, Rank root) {
     broadcast(detail::span_of(values), root);
   }
-  template <detail::Array A>
-  void all_gather(std::span<detail::ElementOf<A> const> mine, A& all) {
+  template <detail::Array R>
+  void all_gather(std::span<std::ranges::range_value_t<R> const> mine, R&& all) {
     all_gather(mine, detail::span_of(all));
   }
-  template <detail::Array A>
-  void reduce_scatter(std::span<detail::ElementOf<A> const> all, A& mine, ReduceOp op) {
+  template <detail::Array R>
+  void reduce_scatter(std::span<std::ranges::range_value_t<R> const> all, R&& mine, ReduceOp op) {
     reduce_scatter(all, detail::span_of(mine), op);
   }
-  template <detail::Array A>
-  void reduce(A& values, ReduceOp op, Rank root) {
+  template <detail::Array R>
+  void reduce(R&& values, ReduceOp op, Rank root) {
     reduce(detail::span_of(values), op, root);
   }
-  template <detail::Array A>
-  void gather(std::span<detail::ElementOf<A> const> mine, A& all, Rank root) {
+  template <detail::Array R>
+  void gather(std::span<std::ranges::range_value_t<R> const> mine, R&& all, Rank root) {
     gather(mine, detail::span_of(all), root);
   }
-  template <detail::Array A>
-  void scatter(std::span<detail::ElementOf<A> const> all, A& mine, Rank root) {
+  template <detail::Array R>
+  void scatter(std::span<std::ranges::range_value_t<R> const> all, R&& mine, Rank root) {
     scatter(all, detail::span_of(mine), root);
   }
-  template <detail::Array A>
-  void all_gatherv(std::span<detail::ElementOf<A> const> mine, A& all, std::span<std::size_t const> counts) {
+  template <detail::Array R>
+  void all_gatherv(std::span<std::ranges::range_value_t<R> const> mine, R&& all, std::span<std::size_t const> counts) {
     all_gatherv(mine, detail::span_of(all), counts);
   }
 
