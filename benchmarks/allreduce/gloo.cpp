@@ -41,6 +41,7 @@ class Gloo {
   void barrier() { group_->barrier()->wait(); }
 
   template <class T>
+  requires std::is_arithmetic_v<T>  // it has no tensors of raytrain's halves
   void all_reduce(std::span<T> values, raytrain::ReduceOp op) {
     std::vector<torch::Tensor> tensors{tensor_of(values)};
     c10d::AllreduceOptions options;
