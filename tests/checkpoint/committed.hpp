@@ -21,7 +21,7 @@ inline auto commit(raytrain::DirectoryStore& store, std::vector<raytrain::Checkp
                    std::uint64_t checkpoint = 0) -> raytrain::Checkpoint {
   using namespace raytrain;
   auto const world = static_cast<std::uint32_t>(drafts.size());
-  CommitRequest request{checkpoint, checkpoint + 1, 2.5, WorldSize{world}, {{"loss", 0.5}}, {}};
+  CommitRequest request{{checkpoint}, checkpoint + 1, 2.5, WorldSize{world}, {{"loss", 0.5}}, {}};
   for (std::uint32_t rank = 0; rank < world; ++rank) {
     request.parts.push_back(store.stage(drafts[rank], Rank{rank}, CheckpointOrdinal{checkpoint}));
   }

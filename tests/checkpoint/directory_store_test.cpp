@@ -31,7 +31,7 @@ namespace {
 using Names = std::vector<std::string>;
 
 auto request_for(std::vector<CheckpointRef> parts, std::uint32_t world) -> CommitRequest {
-  return {0, 1, 0.0, WorldSize{world}, {}, std::move(parts)};
+  return {{0}, 1, 0.0, WorldSize{world}, {}, std::move(parts)};
 }
 
 }  // namespace
@@ -80,7 +80,7 @@ TEST_CASE("ranks without files need not stage, and a checkpoint may hold metadat
   TemporaryFolder const folder;
   DirectoryStore store{folder.path(), 1};
   auto const checkpoint = store.commit(request_for(
-      {CheckpointRef{Rank{1}, 0, {}, {{"a", "1"}}}, CheckpointRef{Rank{0}, 0, {}, {{"b", "2"}, {"a", "1"}}}}, 2));
+      {CheckpointRef{Rank{1}, {0}, {}, {{"a", "1"}}}, CheckpointRef{Rank{0}, {0}, {}, {{"b", "2"}, {"a", "1"}}}}, 2));
   CHECK(checkpoint.files().empty());
   CHECK(checkpoint.metadata().size() == 2);
   CHECK(names_below(folder.path()) == Names{"checkpoint_000001"});
@@ -156,7 +156,7 @@ TEST_CASE("a rank that is missing, there twice, unknown or at another checkpoint
   TemporaryFolder const folder;
   DirectoryStore store{folder.path(), 1};
   auto const part = [](std::uint32_t rank, std::uint64_t checkpoint = 0) {
-    return CheckpointRef{Rank{rank}, checkpoint, {}, {}};
+    return CheckpointRef{Rank{rank}, {checkpoint}, {}, {}};
   };
   auto const refusal = [&](std::vector<CheckpointRef> parts) {
     return thrown_error([&] { return store.commit(request_for(std::move(parts), 2)); });
@@ -204,7 +204,7 @@ TEST_CASE("a part cannot move files from outside its staging folder") {
   std::filesystem::create_directory(folder.path() / "c");
   write_text(folder.path() / "secret", "s");
   for (auto const* name : {"../../../secret", "/etc/passwd", "manifest.json", ""}) {
-    CheckpointRef const part{Rank{0}, 0, {{name, 1, ""}}, {}};
+    CheckpointRef const part{Rank{0}, {0}, {{name, 1, ""}}, {}};
     check_contains(thrown_error([&] { return store.commit(request_for({part}, 1)); }), "rank 0 names a file '");
   }
   CHECK(read_text(folder.path() / "secret") == "s");
@@ -291,7 +291,8 @@ TEST_CASE("newest_valid passes over what is damaged, newest first, and says why 
 }
 
 TEST_CASE("scored takes the attribute's number, and nothing where there is none") {
-  std::vector<CheckpointInfo> const infos{{1, {}, 1, {{"loss", 0.5}}}, {2, {}, 2, {{"loss", "text"}}}, {3, {}, 3, {}}};
+  std::vector<CheckpointInfo> const infos{
+      {{1}, {}, 1, {{"loss", 0.5}}}, {{2}, {}, 2, {{"loss", "text"}}}, {{3}, {}, 3, {}}};
   auto const result = scored(infos, {.score_attribute = "loss"});
   REQUIRE(result.size() == 3);
   CHECK(result[0].score == 0.5);

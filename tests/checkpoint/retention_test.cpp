@@ -21,16 +21,17 @@ constexpr auto not_a_number = std::numeric_limits<double>::quiet_NaN();
 }  // namespace
 
 TEST_CASE("without num_to_keep every checkpoint stays") {
-  CHECK(checkpoints_to_delete({{1, {}}, {2, {}}, {3, {}}}, {}).empty());
+  CHECK(checkpoints_to_delete({{{1}, {}}, {{2}, {}}, {{3}, {}}}, {}).empty());
   CHECK(checkpoints_to_delete({}, {.num_to_keep = 1}).empty());
 }
 
 TEST_CASE("without a score attribute the newest stay, even if there are scores") {
-  CHECK(checkpoints_to_delete({{4, 9.0}, {2, 1.0}, {3, {}}, {1, 5.0}}, {.num_to_keep = 2}) == Numbers{{1}, {2}});
+  CHECK(checkpoints_to_delete({{{4}, 9.0}, {{2}, 1.0}, {{3}, {}}, {{1}, 5.0}}, {.num_to_keep = 2}) ==
+        Numbers{{1}, {2}});
 }
 
 TEST_CASE("the best stay by the order that is asked for, and the newest beside them") {
-  std::vector<ScoredCheckpoint> const all{{1, 0.9}, {2, 0.1}, {3, 0.8}, {4, 0.5}};
+  std::vector<ScoredCheckpoint> const all{{{1}, 0.9}, {{2}, 0.1}, {{3}, 0.8}, {{4}, 0.5}};
   CHECK(checkpoints_to_delete(all, {.num_to_keep = 2, .score_attribute = "a"}) == Numbers{{2}});
   CHECK(checkpoints_to_delete(all, {.num_to_keep = 1, .score_attribute = "a"}) == Numbers{{2}, {3}});
   CHECK(checkpoints_to_delete(all, {.num_to_keep = 1, .score_attribute = "a", .score_order = ScoreOrder::min}) ==
@@ -38,17 +39,17 @@ TEST_CASE("the best stay by the order that is asked for, and the newest beside t
 }
 
 TEST_CASE("among equal scores the newer one stays") {
-  CHECK(checkpoints_to_delete({{1, 0.5}, {2, 0.5}, {3, 0.1}}, {.num_to_keep = 1, .score_attribute = "a"}) ==
+  CHECK(checkpoints_to_delete({{{1}, 0.5}, {{2}, 0.5}, {{3}, 0.1}}, {.num_to_keep = 1, .score_attribute = "a"}) ==
         Numbers{{1}});
 }
 
 TEST_CASE("a score that is missing or not finite is the worst of all, in either order") {
   for (auto const order : {ScoreOrder::max, ScoreOrder::min}) {
     CheckpointConfig const config{.num_to_keep = 2, .score_attribute = "a", .score_order = order};
-    CHECK(checkpoints_to_delete({{1, not_a_number}, {2, -1e300}, {3, {}}, {4, 1e300}, {5, not_a_number}}, config) ==
-          Numbers{{1}, {3}});
+    CHECK(checkpoints_to_delete({{{1}, not_a_number}, {{2}, -1e300}, {{3}, {}}, {{4}, 1e300}, {{5}, not_a_number}},
+                                config) == Numbers{{1}, {3}});
     auto const infinity = std::numeric_limits<double>::infinity();
-    CHECK(checkpoints_to_delete({{1, 0.5}, {2, infinity}, {3, -infinity}, {4, -0.5}, {5, {}}}, config) ==
+    CHECK(checkpoints_to_delete({{{1}, 0.5}, {{2}, infinity}, {{3}, -infinity}, {{4}, -0.5}, {{5}, {}}}, config) ==
           Numbers{{2}, {3}});
   }
 }
