@@ -88,7 +88,7 @@ void fit(std::string const& folder, int workers, std::shared_ptr<Watcher> const&
        .run = {.name = "report", .storage_path = folder, .resume = raytrain::Resume::fresh},
        .callbacks = {watcher}}};
   auto const result = trainer.fit();
-  if (static_cast<std::int64_t>(result.history.size()) != watcher->seen()) {
+  if (static_cast<std::int64_t>(result.all_reports().size()) != watcher->seen()) {
     throw std::runtime_error{"the result holds another number of reports than the callback saw"};
   }
 }

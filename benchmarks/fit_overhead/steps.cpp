@@ -137,7 +137,7 @@ auto in_fit(Options const& options, std::int64_t iterations) -> double {
        .run = {.name = "steps", .storage_path = options.folder, .resume = raytrain::Resume::fresh}}};
   auto const result = trainer.fit();
   auto const expected = options.report ? static_cast<std::size_t>(options.steps) * workers : 0;
-  if (result.history.size() != expected) throw std::runtime_error{"reports were lost"};
+  if (result.all_reports().size() != expected) throw std::runtime_error{"reports were lost"};
   return step_s;
 }
 

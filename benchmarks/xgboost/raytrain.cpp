@@ -129,7 +129,8 @@ auto cost_of_reports(Options const& options) -> double {
                   },
                   std::move(settings)};
   auto const result = trainer.fit();
-  if (result.history.size() != blocks_s.size() / 2 * block_rounds) throw std::runtime_error{"reports are missing"};
+  if (result.all_reports().size() != blocks_s.size() / 2 * block_rounds)
+    throw std::runtime_error{"reports are missing"};
   // Against the silent blocks on both sides of it, since rounds become faster as trees become smaller.
   std::vector<double> percent;
   for (std::size_t i = 1; i + 1 < blocks_s.size(); i += 2) {

@@ -10,7 +10,6 @@
 #include <utility>
 
 #include <raytrain/backend/backend.hpp>
-#include <raytrain/callback/json_lines.hpp>
 #include <raytrain/config/data_config.hpp>
 #include <raytrain/config/run_config.hpp>
 #include <raytrain/config/scaling_config.hpp>
@@ -120,17 +119,15 @@ class Trainer {
   /// A stop (a signal, a callback) ends it early with `Result::state` `aborted`; the next call goes on.
   /// Errors: `TrainingFailed` when a worker, a critical callback or the storage failed. Before any worker starts:
   /// `invalid_config`; `invalid_call` when another process trains in the folder; `foreign_run`, `corrupt_checkpoint`
-  /// and `io` from the folder; `worker_failed` when one cannot be started. On ranks also as `OpenRankJob`, and
+  /// and `io` from the folder; `worker_failed` when one cannot be started. On ranks also as `RankJob`, and
   /// `worker_failed` when rank 0 is lost.
   auto fit() -> Result {
     std::optional<B> backend;
-    auto callbacks = config_.callbacks;
-    callbacks.insert(callbacks.begin(), std::make_shared<JsonLines>());
     return detail::fit({.scaling = config_.scaling,
                         .run = config_.run,
                         .data = config_.data,
                         .datasets = config_.datasets,
-                        .callbacks = callbacks,
+                        .callbacks = config_.callbacks,
                         .backend = B::name,
                         .default_launch = B::default_launch,
                         .one_worker_on_threads = one_worker_on_threads_,

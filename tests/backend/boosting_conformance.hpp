@@ -114,7 +114,7 @@ TEST_CASE_TEMPLATE_DEFINE("a backend that boosts trees", Library, boosting_confo
       auto const result = Runs::fit(params, Runs::config(own, workers));
       CHECK(Runs::model_of(result) == expected);
       CHECK(result.history.size() == static_cast<std::size_t>(rounds));  // the one worker that there is reports
-      CHECK(result.last_reports().size() == 1);
+      CHECK(result.last_reports.size() == 1);
     }
   }
 

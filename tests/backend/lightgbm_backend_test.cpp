@@ -50,7 +50,7 @@ TEST_CASE("metrics of a dataset that is split are those of all its rows") {
     squares += difference * difference;
     distances += std::abs(difference);
   }
-  for (auto const& report : result.last_reports()) {
+  for (auto const& report : result.last_reports) {
     CHECK(*report.metrics.number("train-rmse") == doctest::Approx(std::sqrt(squares / 1000)).epsilon(1e-6));
     CHECK(*report.metrics.number("train-l1") == doctest::Approx(distances / 1000).epsilon(1e-6));
   }

@@ -19,7 +19,6 @@
 
 #include <doctest/doctest.h>
 
-#include <raytrain/callback/append_file.hpp>
 #include <raytrain/callback/csv.hpp>
 #include <raytrain/callback/json_lines.hpp>
 #include <raytrain/callback/progress_bar.hpp>
@@ -27,6 +26,7 @@
 #include <raytrain/message/report_line.hpp>
 #include <raytrain/message/utf8.hpp>
 #include <raytrain/testing/manual_clock.hpp>
+#include <raytrain/train/append_file.hpp>
 
 #include "../support/child_process.hpp"
 #include "../support/temporary_folder.hpp"
@@ -98,13 +98,13 @@ class Variable {
 TEST_CASE("JsonLines writes one object a line for every rank, and goes on in the same file") {
   TemporaryFolder const folder;
   for (std::uint64_t start = 0; start < 2; ++start) {
-    JsonLines lines;
+    JsonLines lines{folder.path() / "all.jsonl"};
     lines.on_start(info_for(folder.path()));
     tell(lines, Rank{0}, start + 1, {{"loss", 0.5}});
     tell(lines, Rank{1}, start + 1, {{"loss", std::numeric_limits<double>::infinity()}});
     lines.on_finish({});
   }
-  std::istringstream file{content(folder.path() / "progress.jsonl")};
+  std::istringstream file{content(folder.path() / "all.jsonl")};
   auto count = 0;
   for (std::string line; std::getline(file, line); ++count) {
     auto const metrics = metrics_from_json(line);

@@ -39,8 +39,8 @@ void train_half(std::string const& storage, int world_rank, MPI_Comm communicato
       {.run = {.name = "half_" + std::to_string(world_rank % 2), .storage_path = storage}}};
   auto const result = trainer.fit();
   std::ostringstream line;
-  line << "result " << result.path.filename().string() << ": " << result.history.size() << " reports, ranks add up to "
-       << result.metrics.number("world_ranks").value_or(-1);
+  line << "result " << result.path.filename().string() << ": " << result.all_reports().size()
+       << " reports, ranks add up to " << result.metrics.number("world_ranks").value_or(-1);
   say(line);
 }
 

@@ -406,43 +406,6 @@ TEST_CASE("a rank that reads may be told far more than may wait") {
   CHECK(log.losses() == 0);
 }
 
-TEST_CASE("ranks that are told patiently are not given up, however much it is") {
-  auto options = on_loopback(3);
-  options.first_rank = Rank{1};
-  options.max_unwritten_bytes = std::size_t{1} << 20U;
-  ServerLog log;
-  ControlServer server{options, log.events()};
-  ClientLog first;
-  ClientLog second;
-  ControlClient one{client_of(server, Rank{1}), first.events()};
-  ControlClient other{client_of(server, Rank{2}), second.events()};
-  std::size_t const count = 200;
-  for (std::size_t i = 0; i < count; ++i) {
-    server.tell_all_patiently(numbered_answer(Rank{0}, i, std::size_t{256} << 10U));
-  }
-  check_numbered(first.wait_for_messages(count), Rank{0}, count);
-  check_numbered(second.wait_for_messages(count), Rank{0}, count);
-  CHECK(log.losses() == 0);
-}
-
-TEST_CASE("who waits to tell a rank goes on once it is lost") {
-  auto options = on_loopback(1);
-  options.max_unwritten_bytes = std::size_t{1} << 20U;
-  ServerLog log;
-  ControlServer server{options, log.events()};
-  RawPeer peer{server.addresses().front()};
-  peer.shake_hands(server.token(), Rank{0});
-  std::thread teller{[&] {
-    for (std::size_t i = 0; log.losses() == 0; ++i) {
-      server.tell_all_patiently(numbered_answer(Rank{0}, i, std::size_t{256} << 10U));
-    }
-  }};
-  (void)peer.read(1);
-  peer.reset();
-  teller.join();
-  CHECK(log.wait_for_loss().first == Rank{0});
-}
-
 TEST_CASE("a rank that sends what is no message is lost with the decoder's words") {
   ServerLog log;
   ControlServer server{on_loopback(3), log.events()};

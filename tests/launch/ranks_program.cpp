@@ -225,7 +225,7 @@ class PickyBackend : public testing::MinimalBackend {
 
 auto digest(Result const& result) -> std::string {
   std::ostringstream line;
-  line << "result " << to_string(result.state) << ", " << result.history.size() << " reports, "
+  line << "result " << to_string(result.state) << ", " << result.all_reports().size() << " reports, "
        << result.checkpoints.size() << " checkpoints, sum " << std::hexfloat
        << result.metrics.number("sum").value_or(-1) << ", " << result.warnings.size() << " warnings, nothing left "
        << result.nothing_left << ", in " << result.path.filename().string();
@@ -235,10 +235,14 @@ auto digest(Result const& result) -> std::string {
 auto digest(std::vector<ErrorInfo> const& failures) -> std::string {
   std::ostringstream line;
   line << "failures:";
+  // mpirun cuts lines of more than 2 KiB, so that what several ranks say alike is said once.
+  std::string said;
   for (auto const& error : failures) {
     line << ' ' << to_string(error.code) << " of "
-         << (error.rank ? "rank " + std::to_string(error.rank->value) : std::string{"no rank"}) << " ["
-         << error.attempted << '|' << error.happened << '|' << error.remedy << ']';
+         << (error.rank ? "rank " + std::to_string(error.rank->value) : std::string{"no rank"});
+    auto text = " [" + error.attempted + '|' + error.happened + '|' + error.remedy + ']';
+    if (text != said) line << text;
+    said = std::move(text);
   }
   return line.str();
 }

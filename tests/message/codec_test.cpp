@@ -167,7 +167,7 @@ TEST_CASE("another protocol version is refused, and the message says both and wh
 TEST_CASE("a kind of message that does not exist is refused with its number") {
   CHECK(refusal(forged(8, {})) == "bad_message: decoding a message: its kind is 8, and there are 8");
   CHECK(refusal<ControllerMessage>(forged(71, {})) ==
-        "bad_message: decoding a message: its kind is 71, and there are 7");
+        "bad_message: decoding a message: its kind is 71, and there are 6");
   for (std::uint8_t const kind : {128, 192, 255}) {
     auto const expected = "its kind is " + std::to_string(kind) + ", and there are ";
     CHECK(refusal(forged(kind, {})).find(expected) != std::string::npos);

@@ -58,12 +58,6 @@ namespace raytrain::testing {
 
 /// Messages of every kind that a controller sends, likewise.
 [[nodiscard]] inline auto controller_messages() -> std::vector<ControllerMessage> {
-  Recorded recorded;
-  recorded.report.rank = Rank{1};
-  recorded.report.checkpoint = CheckpointOrdinal{3};
-  recorded.report.metrics = {{"loss", 0.5}};
-  recorded.report.attempt = Attempt{2};
-
   auto const out_of_range = ErrorInfo{Errc::exception, "", "out of range"}.with_place(Rank{1}, "node-7");
   Ended ended;
   ended.thrown = ErrorInfo{Errc::worker_failed, "training 'fashion'", "rank 1: out of range", "start it again"};
@@ -89,7 +83,7 @@ namespace raytrain::testing {
                 {"loss", "epoch"}},
           Begin{},
           Left{Rank{1}, 7},
-          recorded,
+
           ended,
           Ended{},
           LeftBehind{{Rank{0}, Rank{3}}, "rank 3 does not return"}};

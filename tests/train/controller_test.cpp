@@ -114,6 +114,47 @@ TEST_CASE(
   CHECK(find<FinishRun>(say(Finished{Rank{0}, false}, Attempt{2})) != nullptr);
 }
 
+TEST_CASE(
+    "a worker that has called other operations than the first one to return fails, and the others are told of it") {
+  auto const finished = [](std::uint32_t rank, std::uint64_t operations, std::uint64_t digest) {
+    Finished what{Rank{rank}, false};
+    what.operations = operations;
+    what.calls_digest = digest;
+    return RunEvent{WorkerMessage{what}};
+  };
+  for (auto const& [operations, digest] : {std::pair<std::uint64_t, std::uint64_t>{4, 9}, {3, 8}}) {
+    Controller controller{WorldSize{3}, {}, {}};
+    start(controller, 3);
+    auto const* const tell = find<TellWorkers>(controller.handle(finished(2, 3, 9)));
+    REQUIRE(tell != nullptr);
+    auto const* const left = std::get_if<Left>(&tell->message);
+    REQUIRE(left != nullptr);
+    CHECK(left->rank == Rank{2});
+    CHECK(left->operations == 3);
+    auto const& actions = controller.handle(finished(0, operations, digest));
+    CHECK(aborts(actions));
+    auto const* const failure = find_notice<ErrorInfo>(actions);
+    REQUIRE(failure != nullptr);
+    CHECK(failure->text().find("rank 2 has called 3 collective operations and rank 0 has called " +
+                               std::to_string(operations) + " collective operations, which are not the same ones") !=
+          std::string::npos);
+    CHECK(failure->rank == Rank{0});
+    CHECK(failure->host == "node");
+    CHECK(controller.handle(finished(1, 3, 9)).back().index() == RunAction{FinishRun{}}.index());
+  }
+}
+
+TEST_CASE("what a worker had called that a stop cut short is compared with nobody's") {
+  Controller controller{WorldSize{2}, {}, {}};
+  start(controller, 2);
+  CHECK(find<TellWorkers>(controller.handle(RunEvent{WorkerMessage{Finished{Rank{1}, true}}})) == nullptr);
+  Finished other{Rank{0}, false};
+  other.operations = 7;
+  auto const* const finish = find<FinishRun>(controller.handle(RunEvent{WorkerMessage{other}}));
+  REQUIRE(finish != nullptr);
+  CHECK(finish->failures.empty());
+}
+
 TEST_CASE("a failure keeps its code, and one of what the controller does has no rank and ends no worker") {
   Controller controller{WorldSize{1}, {}, {}};
   start(controller, 1);

@@ -145,12 +145,25 @@ TEST_CASE("a training function that swallows the stop has not finished") {
   CHECK(trainer.fit().state == RunState::aborted);
 }
 
+TEST_CASE("a signal to stop ends no process whose run has ended and whose fit() has not returned") {
+  TemporaryFolder const folder;
+  struct StopsLate : testing::MinimalBackend {
+    using MinimalBackend::MinimalBackend;
+    void on_shutdown() noexcept { std::raise(SIGTERM); }
+  };
+  Trainer<StopsLate> trainer{[](TrainContext& ctx) {
+                               ctx.report(Epoch{0, 0.5});
+                             },
+                             {.run = {.name = "r", .storage_path = folder.path()}}};
+  CHECK(trainer.fit().state == RunState::finished);
+}
+
 TEST_CASE("reports from before are kept when the record was lost and the run goes on") {
   TemporaryFolder const folder;
   MinimalTrainer{epochs_up_to(3), config_in(folder)}.fit();
   std::filesystem::remove(folder.path() / "r/run.json");
   auto const result = MinimalTrainer{epochs_up_to(3), config_in(folder)}.fit();
-  CHECK(result.history.size() == 6);
+  CHECK(result.all_reports().size() == 6);
   CHECK(result.metrics.number("epoch") == 2);
 }
 
@@ -166,7 +179,7 @@ TEST_CASE("a line of progress.jsonl with numbers that no report has is left out"
     changed.replace(begin, line.find_first_of(",}", begin) - begin, "9.5e18");
     std::ofstream{path, std::ios::app} << changed << "\n";
   }
-  CHECK(Result::from_path(folder.path() / "r").history.size() == 2);
+  CHECK(Result::from_path(folder.path() / "r").all_reports().size() == 2);
 }
 
 TEST_CASE("reports that are gone from progress.jsonl are told of, and a line that a crash cut short is not") {

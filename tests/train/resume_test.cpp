@@ -88,19 +88,21 @@ TEST_CASE("a start that goes on loses no report of any rank, although the ranks 
   MinimalTrainer{uneven_epochs(0, 3), resumed_in(folder, 3)}.fit();
   auto const result = MinimalTrainer{uneven_epochs(3, 6), resumed_in(folder, 3)}.fit();
   std::vector<int> reports(3);
-  for (auto const& report : result.history) ++reports.at(report.rank.value);
+  for (auto const& report : result.all_reports()) ++reports.at(report.rank.value);
   CHECK(reports == std::vector{6, 12, 18});
-  CHECK(result.last_reports().back().training_iteration == 18);
-  CHECK(Result::from_path(result.path).history.size() == 36);
+  CHECK(result.last_reports.back().training_iteration == 18);
+  CHECK(result.history.size() == 6);
+  CHECK(Result::from_path(result.path).history.size() == 6);
+  CHECK(Result::from_path(result.path).last_reports.size() == 3);
 }
 
 TEST_CASE("last_reports has the ranks of the last start only") {
   TemporaryFolder const folder;
   MinimalTrainer{epochs_up_to(2), resumed_in(folder, 4)}.fit();
   auto const result = MinimalTrainer{epochs_up_to(4), resumed_in(folder, 2)}.fit();
-  CHECK(result.last_reports().size() == 2);
-  CHECK(result.history.size() == 12);
-  CHECK(Result::from_path(result.path).last_reports().size() == 2);
+  CHECK(result.last_reports.size() == 2);
+  CHECK(result.all_reports().size() == 12);
+  CHECK(Result::from_path(result.path).last_reports.size() == 2);
 }
 
 TEST_CASE("another seed or dataset than before the checkpoint is warned of, and refused within an epoch") {

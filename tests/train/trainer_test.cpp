@@ -65,8 +65,9 @@ TEST_CASE("fit() keeps the reports of all ranks, and rank 0's last one leads") {
     CHECK(result.metrics.number("epoch") == 2);
     CHECK(result.metrics.number("training_iteration") == 3);
     CHECK(result.metrics.number("world_rank") == 0);
-    CHECK(result.history.size() == static_cast<std::size_t>(3 * workers));
-    CHECK(result.last_reports().size() == static_cast<std::size_t>(workers));
+    CHECK(result.history.size() == 3);
+    CHECK(result.all_reports().size() == static_cast<std::size_t>(3 * workers));
+    CHECK(result.last_reports.size() == static_cast<std::size_t>(workers));
     CHECK(result.checkpoints.size() == 3);
     CHECK(text_in(*result.checkpoint()) == "2");
     CHECK(text_in(*result.best_checkpoint("loss", ScoreOrder::max)) == "0");
@@ -175,7 +176,7 @@ TEST_CASE("a failing worker makes fit() throw with its rank and text, the others
     contains(failed.what(), "index 9");
     contains(failed.what(), "start it again to go on from");
     CHECK(failed.result().state == RunState::errored);
-    CHECK(failed.result().history.size() == 3);
+    CHECK(failed.result().all_reports().size() == 3);
     CHECK(failed.result().checkpoints.size() == 1);
   }
 }
@@ -232,11 +233,13 @@ TEST_CASE("a second fit() goes on from the newest checkpoint, and a finished run
   auto const second = MinimalTrainer{epochs_up_to(5), config()}.fit();
   CHECK(second.metrics.number("epoch") == 4);
   CHECK(second.metrics.number("training_iteration") == 5);
-  CHECK(second.history.size() == 10);
+  CHECK(second.history.size() == 5);
+  CHECK(second.all_reports().size() == 10);
   auto const third = MinimalTrainer{epochs_up_to(5), config()}.fit();
   CHECK(third.nothing_left);
   CHECK(third.metrics.number("epoch") == 4);
-  CHECK(third.history.size() == 10);
+  CHECK(third.history.size() == 5);
+  CHECK(third.all_reports().size() == 10);
   CHECK(third.checkpoints.size() == 5);
 }
 

@@ -11,11 +11,11 @@
 #include <variant>
 #include <vector>
 
-#include <raytrain/callback/append_file.hpp>
 #include <raytrain/callback/csv.hpp>
 #include <raytrain/checkpoint/run_record.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/inline.hpp>
+#include <raytrain/train/append_file.hpp>
 #include <raytrain/train/callback.hpp>
 
 namespace raytrain {

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include <raytrain/callback/append_file.hpp>
+#include <raytrain/train/append_file.hpp>
 #include <raytrain/train/callback.hpp>
 
 namespace raytrain {

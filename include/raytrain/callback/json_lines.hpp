@@ -4,19 +4,21 @@
 #include <filesystem>
 #include <utility>
 
-#include <raytrain/callback/append_file.hpp>
+#include <raytrain/core/metrics.hpp>
 #include <raytrain/message/json.hpp>
+#include <raytrain/message/message.hpp>
+#include <raytrain/train/append_file.hpp>
 #include <raytrain/train/callback.hpp>
+#include <raytrain/train/result.hpp>
 
 namespace raytrain {
 
-/// Appends every report of every rank to a file, one JSON object a line. `fit()` does so to progress.jsonl.
+/// Appends every report of every rank to a file, one JSON object a line, as `fit()` itself does to progress.jsonl.
 class JsonLines final : public Callback {
  public:
-  /// Empty: progress.jsonl in the run's folder.
-  explicit JsonLines(std::filesystem::path path = {}) : path_{std::move(path)} {}
+  explicit JsonLines(std::filesystem::path path) : path_{std::move(path)} {}
 
-  void on_start(RunInfo const& info) override;
+  void on_start(RunInfo const&) override { file_ = AppendFile{path_}; }
 
   void on_report(Report const&, Metrics const& all) override { file_.write_line(to_json(all)); }
 
@@ -31,7 +33,3 @@ class JsonLines final : public Callback {
 };
 
 }  // namespace raytrain
-
-#ifndef RAYTRAIN_COMPILED
-#include <raytrain/callback/json_lines-inl.hpp>
-#endif

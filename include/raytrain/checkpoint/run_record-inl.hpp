@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <filesystem>
+#include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <raytrain/checkpoint/detail/read_file.hpp>
@@ -37,9 +40,23 @@ RAYTRAIN_INLINE auto read_run_record(std::filesystem::path const& run_path) -> R
   }
 }
 
-RAYTRAIN_INLINE auto read_progress(std::filesystem::path const& progress_file) -> std::string {
-  if (detail::type_of(progress_file) == std::filesystem::file_type::not_found) return {};
-  return std::string{text_of(detail::read_file(progress_file))};
+RAYTRAIN_INLINE void for_each_progress_line(std::filesystem::path const& progress_file,
+                                            std::function<void(std::string_view)> const& on_line) {
+  if (detail::type_of(progress_file) == std::filesystem::file_type::not_found) return;
+  detail::InputFile file{progress_file};
+  Bytes block(std::size_t{1} << 16U);
+  std::string begun;  // a line of which the end is in the next block
+  for (auto count = file.read(block); count > 0; count = file.read(block)) {
+    auto rest = text_of(BytesView{block}.first(count));
+    for (auto end = rest.find('\n'); end != std::string_view::npos; end = rest.find('\n')) {
+      begun += rest.substr(0, end);
+      on_line(begun);
+      begun.clear();
+      rest.remove_prefix(end + 1);
+    }
+    begun += rest;
+  }
+  if (!begun.empty()) on_line(begun);
 }
 
 RAYTRAIN_INLINE void check_known_fields(std::vector<std::string> const& known, std::vector<std::string> const& fields,

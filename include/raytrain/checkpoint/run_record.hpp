@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -66,8 +67,9 @@ struct RunRecord {
 /// `io`.
 [[nodiscard]] auto read_run_record(std::filesystem::path const& run_path) -> RunRecord;
 
-/// Text of progress.jsonl; none when there is no such file. Errors: `io`.
-[[nodiscard]] auto read_progress(std::filesystem::path const& progress_file) -> std::string;
+/// Calls `on_line` for each line of progress.jsonl, without its end; never when there is no such file. Errors: `io`.
+void for_each_progress_line(std::filesystem::path const& progress_file,
+                            std::function<void(std::string_view)> const& on_line);
 
 /// Compares the fields of a report with those that the run in a folder is known by; no `known` ones are none yet.
 ///

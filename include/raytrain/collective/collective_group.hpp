@@ -34,7 +34,20 @@ class CollectiveGroup {
 
   /// A worker's function has ended: ranks that wait for it throw `Error{Errc::rank_mismatch}`. After `abort` they throw
   /// `Stopped`; so a worker that fails aborts before it leaves.
-  void leave(Rank rank) noexcept;
+  ///
+  /// `operations`: what `calls_made` said on that rank in the end; duplicates are told only where that is 0.
+  void leave(Rank rank, std::uint64_t operations = 0) noexcept;
+
+  /// What this process's rank has called where calls are not compared while it runs: how many operations, and a number
+  /// that is another one for other calls. Both are 0 where each call is compared.
+  struct CallsMade {
+    std::uint64_t operations = 0;
+    std::uint64_t digest = 0;
+    friend auto operator==(CallsMade const&, CallsMade const&) -> bool = default;
+  };
+
+  /// Threads: the worker's.
+  [[nodiscard]] virtual auto calls_made() const noexcept -> CallsMade { return {}; }
 
  protected:
   CollectiveGroup() = default;
@@ -46,7 +59,7 @@ class CollectiveGroup {
   /// The same for this group alone.
   virtual void do_request_stop() noexcept = 0;
   virtual void do_abort() noexcept = 0;
-  virtual void do_leave(Rank rank) noexcept = 0;
+  virtual void do_leave(Rank rank, std::uint64_t operations) noexcept = 0;
 
   template <class Tell>
   void tell_duplicates(Tell const& tell) noexcept;

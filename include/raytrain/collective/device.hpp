@@ -62,7 +62,7 @@ class DeviceGroup : public CollectiveGroup {
     aborted_.store(true);
     local_->abort();
   }
-  void do_leave(Rank rank) noexcept override { local_->leave(rank); }
+  void do_leave(Rank rank, std::uint64_t) noexcept override { local_->leave(rank); }
 
   /// Waits until every rank's part in the operation with this number, counted from 1, is over: until then others work
   /// on this rank's memory. Cannot be interrupted: all ranks have agreed on the call, so it lasts as long as the device

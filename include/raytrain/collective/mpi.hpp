@@ -71,26 +71,8 @@ class MpiGroup : public CollectiveGroup {
     return endpoint_.hosts().memory() != nullptr ? "shared memory, and MPI between hosts" : "MPI";
   }
 
-  using CollectiveGroup::leave;
-
-  /// Another rank's training function has ended after so many operations between hosts: one that it has not called is
-  /// `Error{Errc::rank_mismatch}`. Duplicates are told where all ranks share memory; elsewhere nobody counts their
-  /// operations, and a wait for that rank ends as `WaitLimits` say.
-  void leave(Rank rank, std::uint64_t operations) noexcept {
-    if (endpoint_.is_on_one_host()) return leave(rank);
-    endpoint_.leave(rank, operations);
-  }
-
-  /// What this rank has called between hosts: how many operations, and a number that is another one for other calls.
-  /// Both are 0 where arrays travel through memory that all ranks share, which compares each call.
-  ///
-  /// Threads: the worker's.
-  struct CallsMade {
-    std::uint64_t operations = 0;
-    std::uint64_t digest = 0;
-    friend auto operator==(CallsMade const&, CallsMade const&) -> bool = default;
-  };
-  [[nodiscard]] auto calls_made() const noexcept -> CallsMade {
+  /// Between hosts only: on one host each call is compared.
+  [[nodiscard]] auto calls_made() const noexcept -> CallsMade override {
     return {endpoint_.calls().operations(), endpoint_.calls().digest()};
   }
 
@@ -99,7 +81,7 @@ class MpiGroup : public CollectiveGroup {
 
   void do_request_stop() noexcept override { endpoint_.request_stop(); }
   void do_abort() noexcept override { endpoint_.abort(); }
-  void do_leave(Rank rank) noexcept override { endpoint_.leave(rank, 0); }
+  void do_leave(Rank rank, std::uint64_t operations) noexcept override { endpoint_.leave(rank, operations); }
 
   /// A group of the same ranks, with the same options. All ranks call it, on the worker's thread.
   [[nodiscard]] auto duplicate() -> std::shared_ptr<MpiGroup> {

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <raytrain/callback/append_file-inl.hpp>
 #include <raytrain/callback/csv-inl.hpp>
-#include <raytrain/callback/json_lines-inl.hpp>
 #include <raytrain/callback/progress_bar-inl.hpp>

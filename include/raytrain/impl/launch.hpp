@@ -17,6 +17,8 @@
 #include <raytrain/launch/object_exchange-inl.hpp>
 #include <raytrain/launch/process_end-inl.hpp>
 #include <raytrain/launch/rank_job-inl.hpp>
+#include <raytrain/launch/rank_leader-inl.hpp>
+#include <raytrain/launch/rank_seat-inl.hpp>
 #include <raytrain/launch/run_token-inl.hpp>
 #include <raytrain/launch/threads-inl.hpp>
 #include <raytrain/launch/worker_link-inl.hpp>

@@ -66,12 +66,6 @@ RAYTRAIN_INLINE void ControlServer::tell_all(ControllerMessage const& message) {
   for (auto& peer : peers_) push(*peer, frame);
 }
 
-RAYTRAIN_INLINE void ControlServer::tell_all_patiently(ControllerMessage const& message) {
-  auto const frame = std::make_shared<Bytes const>(encode(message));
-  auto const limit = std::min(patient_bytes, options_.max_unwritten_bytes / 2);
-  for (auto& peer : peers_) peer->outbox.push_when_below(limit, frame);
-}
-
 RAYTRAIN_INLINE void ControlServer::close() {
   if (executor_.runs_here()) {
     throw Error{Errc::invalid_call, "ControlServer::close", "called inside an event, for whose end it would wait",

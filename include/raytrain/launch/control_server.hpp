@@ -96,11 +96,6 @@ class ControlServer {
   /// `tell` for each rank, encoded once.
   void tell_all(ControllerMessage const& message);
 
-  /// As `tell_all`, for much at once: waits while more than 1 MiB is unwritten for a rank, connected or not.
-  ///
-  /// Threads: not inside an event, which would wait for itself.
-  void tell_all_patiently(ControllerMessage const& message);
-
   /// Writes what was told, says goodbye to every rank, and ends; at most `flush_limit` are waited for. What ranks send
   /// meanwhile is dropped. Idempotent.
   ///
@@ -333,7 +328,6 @@ class ControlServer {
     }
   }
 
-  static constexpr std::size_t patient_bytes = std::size_t{1} << 20U;
   static constexpr std::chrono::milliseconds retry_pause{1};
   static constexpr std::chrono::milliseconds accept_pause{100};
 

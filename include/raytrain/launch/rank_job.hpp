@@ -1,15 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
+#include <raytrain/collective/collective.hpp>
+#include <raytrain/collective/collective_group.hpp>
 #include <raytrain/config/scaling_config.hpp>
+#include <raytrain/core/error.hpp>
+#include <raytrain/core/error_info.hpp>
 #include <raytrain/core/rank.hpp>
-#include <raytrain/launch/launcher.hpp>
+#include <raytrain/launch/detail/worker_thread.hpp>
+#include <raytrain/launch/object_exchange.hpp>
 #include <raytrain/launch/worker.hpp>
 #include <raytrain/launch/worker_link.hpp>
 #include <raytrain/message/message.hpp>
@@ -23,39 +33,6 @@ struct SharedSetting {
   void serialize(auto& archive) { archive(name, value); }
 };
 
-/// A job of several processes during one `fit()`, as one of them sees it. On rank 0 it launches: its own worker on a
-/// thread, the others by a word to their processes.
-///
-/// Threads: everything from the thread that calls `fit()`, unless it says otherwise.
-class RankJob : public Launcher {
- public:
-  [[nodiscard]] virtual auto rank() const noexcept -> Rank = 0;
-
-  /// Where this process's worker stands.
-  [[nodiscard]] virtual auto placement() const noexcept -> Placement const& = 0;
-
-  /// Rank 0: tells the other processes, not this one, of much at once; waits while more than 1 MiB is unwritten for
-  /// one.
-  virtual void tell_patiently(ControllerMessage const& message) = 0;
-
-  /// Other ranks: hands on what the controller says, and why nothing more will come if the connection ends too early;
-  /// from a thread of the job's.
-  virtual void follow(std::function<void(ControllerMessage)> on_message, std::function<void(std::string)> on_lost) = 0;
-
-  /// Other ranks: to the controller, from any thread; waits while much is on its way. False once the connection is
-  /// gone.
-  virtual auto send(WorkerMessage message) -> bool = 0;
-
-  /// Other ranks: runs the one worker of this process on a thread of its own. `join` waits for it.
-  virtual void launch_here(WorkerMain main, WorkerLink& link, std::function<void(std::string const&)> on_warning) = 0;
-
-  /// Other ranks: another one's training function has ended. From any thread.
-  virtual void leave(Left const& left) noexcept = 0;
-
-  /// The last call: ends the connections in order.
-  virtual void end() noexcept = 0;
-};
-
 /// What a process brings to a job.
 struct JobRequest {
   ScalingConfig scaling{};
@@ -63,21 +40,154 @@ struct JobRequest {
   std::vector<SharedSetting> settings{};
 };
 
-/// Takes part in the job that this process belongs to. All its processes call it, and each waits for the others.
+/// The ranks of a job during one `fit()`, as one of them has come together with the others.
+struct RankWorld {
+  RankWorld() = default;
+  RankWorld(RankWorld const&) = delete;
+  auto operator=(RankWorld const&) -> RankWorld& = delete;
+  virtual ~RankWorld() = default;
+
+  /// The lowest rank of this rank's host.
+  [[nodiscard]] virtual auto first_rank_of_host() const noexcept -> Rank = 0;
+
+  /// A rank is lost, or does not come: this process will not wait for it when it ends.
+  virtual void abandon() noexcept = 0;
+
+  std::shared_ptr<CollectiveGroup> group;
+  std::unique_ptr<Collective> collective;
+};
+
+/// Comes together with the other ranks of the job that this process belongs to; the collective's warnings go to
+/// `on_warning`, from any thread.
 ///
-/// Errors: `invalid_config` on all ranks when settings differ; `timed_out` when ranks do not come; `invalid_call` when
-/// one was lost or did not come in an earlier `fit()`; `backend`; `io`.
-using OpenRankJob = std::unique_ptr<RankJob> (*)(JobRequest const& request);
+/// Errors: `timed_out` when ranks do not come; `invalid_call` when one was lost or did not come in an earlier `fit()`;
+///         `backend`.
+using MeetRanks = std::unique_ptr<RankWorld> (*)(JobRequest const& request,
+                                                 std::function<void(std::string const&)> on_warning);
 
 namespace detail {
 
 /// Null in a program without <raytrain/launch/ranks.hpp>.
-inline OpenRankJob open_rank_job = nullptr;
+inline MeetRanks meet_ranks = nullptr;
 
 /// Errors: `invalid_config` in a program without it, which would train once for each process of the job.
-[[nodiscard]] auto open_rank_job_of_program() -> OpenRankJob;
+[[nodiscard]] auto meet_ranks_of_program() -> MeetRanks;
+
+/// Where texts of a collective go, which is made before anybody takes them: to stderr, until somebody does.
+class WarningRelay {
+ public:
+  void send_to(std::function<void(std::string const&)> to);
+  void tell(std::string const& text);
+
+ private:
+  std::mutex mutex_;
+  std::function<void(std::string const&)> to_;
+  bool is_taken_ = false;
+};
+
+/// A process of a job, as the others name it.
+struct RankProcess {
+  std::string hostname;
+  std::int64_t pid = 0;
+  std::uint32_t first_here = 0;  ///< Lowest rank of its host.
+  std::vector<int> cores;
+  void serialize(auto& archive) { archive(hostname, pid, first_here, cores); }
+};
+
+/// Where the other ranks find the controller.
+struct ControllerAddress {
+  std::string token;
+  std::vector<std::string> addresses;
+  void serialize(auto& archive) { archive(token, addresses); }
+};
 
 }  // namespace detail
+
+/// This process's part in a job of several during one `fit()`, and the one worker that it runs. All processes of the
+/// job have one; rank 0's then has a `RankLeader`, each other one a `RankSeat`.
+///
+/// Threads: everything from the thread that calls `fit()`, unless it says otherwise.
+class RankJob {
+ public:
+  /// Each process waits for the others.
+  ///
+  /// Errors: `invalid_config` on all ranks when settings differ, or their number is another one than is asked for; as
+  ///         `MeetRanks`.
+  explicit RankJob(JobRequest const& request);
+  RankJob(RankJob const&) = delete;
+  auto operator=(RankJob const&) -> RankJob& = delete;
+  ~RankJob() {
+    end_worker();
+    end();
+  }
+
+  [[nodiscard]] auto size() const noexcept -> WorldSize { return placement_.world_size; }
+  [[nodiscard]] auto rank() const noexcept -> Rank { return placement_.world_rank; }
+
+  /// Where this process's worker stands.
+  [[nodiscard]] auto placement() const noexcept -> Placement const& { return placement_; }
+
+  [[nodiscard]] auto process_of(Rank rank) const -> detail::RankProcess const& { return processes_.at(rank.value); }
+
+  /// The error in the name of that rank, on its host.
+  [[nodiscard]] auto failure_of(Rank rank, ErrorInfo error) const -> Failed;
+
+  // Before the worker starts, on all ranks in the same order:
+
+  /// One rank's problem is all ranks' error; none where all give an empty text.
+  void agree(std::string const& problem, Errc code, std::string const& attempted);
+
+  /// Rank 0's value.
+  template <Transferable T>
+  [[nodiscard]] auto broadcast(T value) -> T {
+    return together([&] { return detail::broadcast_object(*world_->collective, std::move(value), Rank{0}); });
+  }
+
+  /// Runs the worker of this process on a thread of its own. Its collective's warnings go to `on_warning`.
+  ///
+  /// Errors: `worker_failed` when the system gives no thread.
+  void start_worker(WorkerMain main, WorkerLink& link, std::function<void(std::string const&)> on_warning);
+
+  /// Waits until the worker has ended, if there is one and it was not left behind. Nobody is warned afterwards.
+  void end_worker() noexcept;
+
+  /// A rank's training function has ended after so many operations, as `CollectiveGroup::leave`. From any thread.
+  void leave(Left const& left) noexcept { world_->group->leave(left.rank, left.operations); }
+
+  /// A rank is lost, as `RankWorld::abandon`. From any thread.
+  void abandon() noexcept { world_->abandon(); }
+
+  /// These workers do not return. If this process's is among them, it says its last word now. From any thread.
+  void leave_behind(LeftBehind const& left) noexcept;
+
+  /// The last call: ends the process with exit status 75 if its worker was left behind.
+  void end() noexcept;
+
+ private:
+  /// What ranks do together: when one does not come, none can be waited for any more.
+  template <class F>
+  auto together(F const& exchange) {
+    try {
+      return exchange();
+    } catch (Error const& error) {
+      if (error.code() == Errc::timed_out) abandon();
+      throw;
+    }
+  }
+
+  void compare(std::vector<SharedSetting> const& settings);
+  void place(ScalingConfig const& scaling);
+  [[nodiscard]] auto size_problem(ScalingConfig const& scaling) const -> std::string;
+
+  std::shared_ptr<detail::WarningRelay> warnings_ = std::make_shared<detail::WarningRelay>();
+  std::unique_ptr<RankWorld> world_;
+  std::vector<detail::RankProcess> processes_;
+  std::optional<detail::WorkerCores> cores_;
+  Placement placement_;
+  std::atomic<bool> left_behind_ = false;  ///< This process's worker.
+  std::jthread worker_;
+};
+
 }  // namespace raytrain
 
 #ifndef RAYTRAIN_COMPILED

@@ -163,13 +163,6 @@ struct Left {
   friend auto operator==(Left const&, Left const&) -> bool = default;
 };
 
-/// To another process than the controller's, before `Ended`: a report of the run's history.
-struct Recorded {
-  Report report;
-  Attempt attempt{};
-  friend auto operator==(Recorded const&, Recorded const&) -> bool = default;
-};
-
 /// To another process than the controller's: what `fit()` gives on every rank. The last message.
 struct Ended {
   std::optional<ErrorInfo> thrown;  ///< Without failures of workers it is no `TrainingFailed`.
@@ -198,7 +191,7 @@ struct LeftBehind {
 using WorkerMessage = std::variant<Started, Report, CheckpointRef, Progress, Warning, Failed, Finished, StopRequest>;
 
 /// Everything that the controller tells workers and their processes. The order is part of the protocol.
-using ControllerMessage = std::variant<Stop, Committed, Begin, Left, Recorded, Ended, LeftBehind>;
+using ControllerMessage = std::variant<Stop, Committed, Begin, Left, Ended, LeftBehind>;
 
 /// The rank that the message comes from; none for a failure that is no rank's.
 [[nodiscard]] auto sender_of(WorkerMessage const& message) -> std::optional<Rank>;

@@ -108,7 +108,29 @@ RAYTRAIN_INLINE void Controller::on(Failed& failed) {
 RAYTRAIN_INLINE void Controller::on(Finished& finished) {
   cut_short_ = cut_short_ || finished.stopped;
   end_worker(finished.rank);
+  if (!finished.stopped && check_calls(finished)) {
+    Left left;
+    left.rank = finished.rank;
+    left.operations = finished.operations;
+    tell(left);
+  }
   refuse_missing_checkpoints();
+}
+
+RAYTRAIN_INLINE auto Controller::check_calls(Finished const& finished) -> bool {
+  if (!first_returned_) first_returned_ = finished;
+  auto const& first = *first_returned_;
+  if (first.operations == finished.operations && first.calls_digest == finished.calls_digest) return true;
+  auto const calls = [](Finished const& of) {
+    return "rank " + std::to_string(of.rank.value) + " has called " + std::to_string(of.operations) +
+           " collective operations";
+  };
+  ErrorInfo error{Errc::rank_mismatch,
+                  {},
+                  calls(first) + " and " + calls(finished) + ", which are not the same ones",
+                  "make every rank call the same operations in the same order, on arrays of one size and type"};
+  fail(std::move(error).with_place(finished.rank, workers_.at(finished.rank.value).hostname));
+  return false;
 }
 
 RAYTRAIN_INLINE void Controller::on(StopRequest const& request) {

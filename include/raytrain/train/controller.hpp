@@ -80,6 +80,9 @@ class Controller {
 
   void on(Finished& finished);
 
+  // Between hosts nobody has compared the last calls of the ranks: whether they are those of the first one to return.
+  auto check_calls(Finished const& finished) -> bool;
+
   // Several processes may have had the same signal, which is one request.
   void on(StopRequest const& request);
 
@@ -145,6 +148,7 @@ class Controller {
   std::map<CheckpointOrdinal, std::optional<double>> scores_;  // of the checkpoints that are being committed
   CheckpointConfig config_;
   std::vector<ScoredCheckpoint> kept_;
+  std::optional<Finished> first_returned_;
   bool launched_ = false;
   bool stop_requested_ = false;
   bool signalled_ = false;       // a signal was among the requests

@@ -3,10 +3,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <filesystem>
+#include <map>
 #include <optional>
+#include <ranges>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <raytrain/checkpoint/checkpoint.hpp>
@@ -47,18 +51,21 @@ RAYTRAIN_INLINE auto Result::best_checkpoint(std::string_view metric, ScoreOrder
               "name one of them"};
 }
 
-RAYTRAIN_INLINE auto Result::last_reports() const -> std::vector<Report> {
-  std::vector<Report> last;
-  for (auto const& record : history) {
-    if (record.rank.value >= world_size.value) continue;
-    auto const place = std::ranges::lower_bound(last, record.rank, {}, &Report::rank);
-    if (place != last.end() && place->rank == record.rank) {
-      *place = record;
-    } else {
-      last.insert(place, record);
-    }
+RAYTRAIN_INLINE auto Result::all_reports() const -> std::vector<Report> {
+  std::vector<Report> reports;
+  if (path.empty()) return reports;  // a run that came to no folder
+  for_each_report(path / progress_file_name,
+                  [&](Report report, Metrics const&) { reports.push_back(std::move(report)); });
+  std::map<Rank, std::uint64_t> repeated_from;
+  std::vector<Report> last_first;
+  for (auto& report : std::views::reverse(reports)) {
+    auto const [first, is_last] = repeated_from.try_emplace(report.rank, report.training_iteration);
+    if (!is_last && report.training_iteration >= first->second) continue;
+    first->second = report.training_iteration;
+    last_first.push_back(std::move(report));
   }
-  return last;
+  std::ranges::reverse(last_first);
+  return last_first;
 }
 
 RAYTRAIN_INLINE auto Result::from_path(std::filesystem::path const& run_path) -> Result {
@@ -68,9 +75,7 @@ RAYTRAIN_INLINE auto Result::from_path(std::filesystem::path const& run_path) ->
   result.path = run_path;
   result.state = run_state_from(record.state);
   result.error = record.error;
-  auto history = RunHistory::read(run_path / progress_file_name);
-  result.metrics = history.last_metrics();
-  result.history = history.take();
+  RunHistory::read(run_path / progress_file_name).move_to(result);
   DirectoryStore const store{run_path / checkpoints_folder_name, record.attempts, record.run_id.value_or("")};
   for (auto const& info : store.list()) result.checkpoints.push_back(Checkpoint::from_directory(info.path));
   return result;

@@ -28,7 +28,8 @@ struct Timings {
 struct Result {
   RunState state = RunState::initializing;  ///< `finished`, `aborted` (stopped; the next start goes on) or `errored`.
   Metrics metrics;                          ///< Rank 0's last report, automatic metrics included.
-  std::vector<Report> history;              ///< All reports of all ranks in the order of their handling.
+  std::vector<Report> history;              ///< Rank 0's reports, at most the last 100,000.
+  std::vector<Report> last_reports;         ///< Of every rank that reported and that the last start had, in rank order.
   std::vector<Checkpoint> checkpoints;      ///< Those that were kept, oldest first.
   WorldSize world_size{};                   ///< Workers of the last start.
   std::filesystem::path path;               ///< Folder of the run.
@@ -46,8 +47,11 @@ struct Result {
   /// Errors: `not_found` when checkpoints are kept and none has such a value, listing their metrics.
   [[nodiscard]] auto best_checkpoint(std::string_view metric, ScoreOrder order) const -> std::optional<Checkpoint>;
 
-  /// Last report of every rank that reported and that the last start had, in rank order.
-  [[nodiscard]] auto last_reports() const -> std::vector<Report>;
+  /// Reads the reports of all ranks from the run's folder, in the order of their handling, without those that a later
+  /// start has repeated.
+  ///
+  /// Errors: `io`.
+  [[nodiscard]] auto all_reports() const -> std::vector<Report>;
 
   /// Reads a finished, stopped or broken run back from its folder. Warnings and timings are not stored.
   ///

@@ -35,8 +35,11 @@
 #include <raytrain/exec/executor.hpp>
 #include <raytrain/launch/host.hpp>
 #include <raytrain/launch/launcher.hpp>
+#include <raytrain/launch/process_end.hpp>
+#include <raytrain/message/json.hpp>
 #include <raytrain/message/message.hpp>
 #include <raytrain/message/report_line.hpp>
+#include <raytrain/train/append_file.hpp>
 #include <raytrain/train/callback.hpp>
 #include <raytrain/train/controller.hpp>
 #include <raytrain/train/data_identity.hpp>
@@ -50,10 +53,16 @@
 
 namespace raytrain::detail {
 
+RAYTRAIN_INLINE RunDriver::~RunDriver() {
+  signals_.reset();
+  if (!stop_came_late_ || told_of_late_stop_) return;
+  say_last_word("raytrain: a stop was requested when training '" + plan_.directory.name() +
+                "' had ended: a program that goes on should end\n");
+}
+
 RAYTRAIN_INLINE auto RunDriver::run(Training const& training) -> Result {
-  std::optional<StopSignals> signals;  // until callbacks have seen the end
   if (plan_.run.handle_signals) {
-    signals.emplace("training '" + plan_.directory.name() + "'", [this](std::uint32_t times) {
+    signals_.emplace("training '" + plan_.directory.name() + "'", [this](std::uint32_t times) {
       if (!events_.push(RunEvent{WorkerMessage{StopRequest{Rank{0}, times}}})) stop_came_late_ = true;
     });
   }
@@ -73,6 +82,11 @@ RAYTRAIN_INLINE auto RunDriver::run(Training const& training) -> Result {
   // A start that was refused before this has changed nothing of the run.
   plan_.directory.record_start();
   if (checkpoint) plan_.directory.record_checkpoint();
+  try {
+    log_ = AppendFile{plan_.directory.progress_path()};
+  } catch (std::exception const&) {
+    fail(current_error());
+  }
   announce(checkpoint);
   if (plan_.directory.previous_state() == to_string(RunState::running)) {
     warn(
@@ -104,8 +118,8 @@ RAYTRAIN_INLINE auto RunDriver::run(Training const& training) -> Result {
   executor_.run(take_late_events());
   if (launch_error_) std::rethrow_exception(launch_error_);
   auto result = conclude();
-  signals.reset();
   if (stop_came_late_) {
+    told_of_late_stop_ = true;
     result.warnings.emplace_back(
         "a stop was requested when every worker had returned: this run has ended as if "
         "nobody had asked, and a program that goes on should end");
@@ -240,6 +254,7 @@ RAYTRAIN_INLINE void RunDriver::tell_callbacks(Report& report) {
     plan_.directory.record_report_fields(names_in(report.metrics));
   }
   auto all = all_metrics(report, workers_.at(report.rank));
+  log(all);
   call("on_report", [&](Callback& callback) { callback.on_report(report, all); });
   history_.add(std::move(report), std::move(all));
 }
@@ -261,6 +276,14 @@ RAYTRAIN_INLINE void RunDriver::tell_callbacks(ErrorInfo const& error) {
     } catch (...) {
       warn(failure_of(*callback, "on_failure").text());
     }
+  }
+}
+
+RAYTRAIN_INLINE void RunDriver::log(Metrics const& all) {
+  try {
+    log_.write_line(to_json(all));
+  } catch (std::exception const&) {
+    fail(current_error());
   }
 }
 
@@ -341,10 +364,10 @@ RAYTRAIN_INLINE auto RunDriver::conclude() -> Result {
   result.nothing_left = !reported_ && finished_before && outcome_->state == RunState::finished;
   result.world_size = launcher_.size();
   result.path = plan_.directory.path();
-  result.metrics = history_.last_metrics();
-  result.history = history_.take();
+  history_.move_to(result);
   timings_.total_s = since_call();
   result.timings = timings_;
+  attempt([&] { log_.finish(); });
   set_outcome_in(result);
   attempt([&] { call("on_finish", [&](Callback& callback) { callback.on_finish(result); }); });
   if (outcome_->failures.size() > recorded) record_state();

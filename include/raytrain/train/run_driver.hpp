@@ -35,10 +35,12 @@
 #include <raytrain/launch/host.hpp>
 #include <raytrain/launch/launcher.hpp>
 #include <raytrain/message/message.hpp>
+#include <raytrain/train/append_file.hpp>
 #include <raytrain/train/callback.hpp>
 #include <raytrain/train/controller.hpp>
 #include <raytrain/train/result.hpp>
 #include <raytrain/train/run_history.hpp>
+#include <raytrain/train/stop_signals.hpp>
 #include <raytrain/train/worker_runner.hpp>
 #include <raytrain/train/worker_setup.hpp>
 
@@ -71,6 +73,10 @@ class RunDriver {
         events_{executor_, event_capacity},
         store_{plan_.directory.checkpoints_path(), plan_.directory.generation(), plan_.directory.run_id()},
         host_{this_host()} {}
+  RunDriver(RunDriver const&) = delete;
+  auto operator=(RunDriver const&) -> RunDriver& = delete;
+  /// Until then a signal to stop is heeded: the launcher may end, and the backend, after `run`.
+  ~RunDriver();
 
   /// Trains until every worker has ended. Errors: `TrainingFailed` when one of them failed.
   auto run(Training const& training) -> Result;
@@ -159,6 +165,9 @@ class RunDriver {
   // The run fails as it is, and a callback that cannot be told of it would fail again of its own failure.
   void tell_callbacks(ErrorInfo const& error);
 
+  // A record with holes is no record.
+  void log(Metrics const& all);
+
   void announce(std::optional<Checkpoint> const& checkpoint);
 
   void warn(std::string text);
@@ -220,6 +229,7 @@ class RunDriver {
   Scope* waiting_ = nullptr;
   std::uint64_t grace_ = 0;
   std::map<Rank, Started> workers_;
+  AppendFile log_;  // progress.jsonl
   RunHistory history_;
   std::vector<std::filesystem::path> skipped_;
   std::vector<std::string> warnings_;
@@ -228,8 +238,10 @@ class RunDriver {
   Timings timings_;
   bool reported_ = false;
   std::atomic<bool> stop_came_late_{false};
+  bool told_of_late_stop_ = false;
   std::optional<FinishRun> outcome_;
   std::exception_ptr launch_error_;
+  std::optional<StopSignals> signals_;  // last: it uses what is above
 };
 
 }  // namespace raytrain::detail

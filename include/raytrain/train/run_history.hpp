@@ -3,60 +3,77 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
-#include <string_view>
-#include <utility>
 #include <vector>
 
 #include <raytrain/checkpoint/checkpoint.hpp>
 #include <raytrain/core/metrics.hpp>
 #include <raytrain/core/rank.hpp>
 #include <raytrain/message/message.hpp>
+#include <raytrain/train/result.hpp>
 
 namespace raytrain {
 
-/// All reports of a run over all its starts, in the order of their handling.
+/// Calls `on_report` for every report in a progress.jsonl, in the order of their handling, with all its metrics; never
+/// when there is no such file. Returns how many lines could not be read, but for a last one that a crash cut short.
+///
+/// Errors: `io`.
+auto for_each_report(std::filesystem::path const& progress_file,
+                     std::function<void(Report report, Metrics all)> const& on_report) -> std::size_t;
+
+/// The reports of a run over all its starts, as far as they are kept in memory: rank 0's, and the last one of every
+/// other rank. All of them are in progress.jsonl.
 ///
 /// A start that goes on from a checkpoint repeats what came after it: a rank's report supersedes that rank's earlier
 /// ones of the same or a later training iteration.
 class RunHistory {
  public:
+  /// Of rank 0; beyond them the oldest are dropped.
+  static constexpr std::size_t max_reports = 100'000;
+
   /// `all`: the report's metrics and the automatic ones.
   void add(Report report, Metrics all);
 
-  /// All metrics of rank 0's last report; empty if there was none.
-  [[nodiscard]] auto last_metrics() const noexcept -> Metrics const& { return last_metrics_; }
-  [[nodiscard]] auto take() noexcept -> std::vector<Report> { return std::move(reports_); }
+  /// Gives a result its metrics and reports; those of ranks from `Result::world_size` on are left out.
+  void move_to(Result& result) noexcept;
 
-  /// How many reports of each rank there are until these training iterations, of which all that came later are there.
+  /// How many reports of each rank there are until these training iterations.
   [[nodiscard]] auto counts_until(std::vector<std::uint64_t> const& training_iterations) const
       -> std::vector<std::uint64_t>;
 
   /// What of the reports until the checkpoint from which a start goes on is missing, in words; empty if nothing is.
   [[nodiscard]] auto missing_until(std::optional<Checkpoint> const& checkpoint) const -> std::string;
 
-  /// Reads progress.jsonl; none when there is no such file. A line that cannot be read is left out.
-  ///
-  /// Errors: `io`.
+  /// Errors: as `for_each_report`.
   [[nodiscard]] static auto read(std::filesystem::path const& progress_file) -> RunHistory;
 
  private:
-  struct OfRank {
-    std::uint64_t last_iteration = 0;
-    std::uint64_t reports = 0;
+  /// A set of training iterations, to which ever higher ones are added.
+  class Iterations {
+   public:
+    /// The same and all later ones are removed first.
+    void add(std::uint64_t iteration);
+    [[nodiscard]] auto count_until(std::uint64_t iteration) const -> std::uint64_t;
+
+   private:
+    struct Range {
+      std::uint64_t first;
+      std::uint64_t last;
+    };
+    std::vector<Range> ranges_;  ///< In ascending order: one, unless reports are missing.
   };
 
-  // The inverse of all_metrics, but for the worker's host.
-  static auto report_in(Metrics const& all) -> Report;
+  struct OfRank {
+    Iterations iterations;
+    Report last;
+  };
 
-  static constexpr double longest_s = 9e9;  // of which the nanoseconds fit into 64 bits
-
-  static auto number(Metrics const& metrics, std::string_view name, double limit) -> double;
-
-  std::vector<Report> reports_;
+  std::deque<Report> reports_;  // rank 0's
   std::map<Rank, OfRank> ranks_;
   Metrics last_metrics_;
   std::size_t damaged_lines_ = 0;

@@ -78,7 +78,11 @@ RAYTRAIN_INLINE void run_worker(Worker worker, std::shared_ptr<RunShared const> 
   link.send(Started{rank, host.hostname, host.pid, host.node_ip});
   try {
     auto const stopped = training(WorkerSetup{link, run, group, std::move(worker.collective)});
-    link.send(Finished{rank, stopped});
+    Finished finished{rank, stopped};
+    auto const calls = group->calls_made();
+    finished.operations = calls.operations;
+    finished.calls_digest = calls.digest;
+    link.send(std::move(finished));
   } catch (Stopped const&) {
     link.send(Finished{rank, true});
   } catch (...) {

@@ -47,7 +47,7 @@ class HostGroup : public CollectiveGroup {
  private:
   void do_request_stop() noexcept override { barrier_->request_stop(); }
   void do_abort() noexcept override { barrier_->abort(); }
-  void do_leave(Rank rank) noexcept override { barrier_->end(rank); }
+  void do_leave(Rank rank, std::uint64_t) noexcept override { barrier_->end(rank); }
 };
 
 /// One rank's place in a group of ranks that share memory.

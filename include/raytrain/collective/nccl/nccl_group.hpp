@@ -58,7 +58,7 @@ class NcclGroup : public CollectiveGroup {
 
   void do_request_stop() noexcept override { stop_requested_.store(true); }
   void do_abort() noexcept override { aborted_.store(true); }
-  void do_leave(Rank rank) noexcept override {
+  void do_leave(Rank rank, std::uint64_t) noexcept override {
     if (rank.value >= members_.size()) return;
     members_[rank.value].ended.store(true);
     auto expected = nobody;

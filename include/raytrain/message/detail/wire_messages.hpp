@@ -108,11 +108,6 @@ void serialize(A& archive, Left& m) {
 }
 
 template <detail::WireArchive A>
-void serialize(A& archive, Recorded& m) {
-  archive(m.report, m.report.attempt);
-}
-
-template <detail::WireArchive A>
 void serialize(A& archive, Ended& m) {
   archive(m.thrown, m.failures, m.state, m.metrics, m.path, m.error, m.checkpoints, m.warnings, m.nothing_left,
           m.timings);

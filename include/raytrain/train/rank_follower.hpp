@@ -19,6 +19,7 @@
 #include <raytrain/exec/deadline.hpp>
 #include <raytrain/exec/executor.hpp>
 #include <raytrain/launch/rank_job.hpp>
+#include <raytrain/launch/rank_seat.hpp>
 #include <raytrain/launch/worker_link.hpp>
 #include <raytrain/message/message.hpp>
 #include <raytrain/train/result.hpp>
@@ -26,16 +27,7 @@
 
 namespace raytrain::detail {
 
-/// What `fit()` gives on rank 0, for the others.
-[[nodiscard]] auto ended_with(Result const& result) -> Ended;
-
-/// The inverse, with the history that came before it. Errors: what `fit()` threw on rank 0.
-[[nodiscard]] auto result_of(Ended& ended, std::vector<Report> history, WorldSize world_size) -> Result;
-
-/// Rank 0 runs `fit`, and sends its result or error to every other rank.
-auto lead_ranks(RankJob& job, std::function<Result()> const& fit) -> Result;
-
-/// On every other rank: one `fit()` of which the controller lives in another process.
+/// One `fit()` of which the controller lives in another process: on every rank but 0.
 ///
 /// Threads: the caller's of `fit()`, on which the executor runs until the controller has said how the run ended.
 class RankFollower {
@@ -48,13 +40,8 @@ class RankFollower {
     std::function<void()> prepare;  ///< Before the worker; may throw to refuse the run.
   };
 
-  RankFollower(RankJob& job, Plan plan, std::function<bool(WorkerSetup)> training)
-      : job_{job},
-        plan_{std::move(plan)},
-        training_{std::move(training)},
-        executor_{plan_.clock},
-        events_{executor_, event_capacity},
-        link_{job.placement(), [this](WorkerMessage message) { (void)job_.send(std::move(message)); }} {}
+  /// Errors: as `RankSeat`.
+  RankFollower(RankJob& job, Plan plan, std::function<bool(WorkerSetup)> training);
 
   RankFollower(RankFollower const&) = delete;
   auto operator=(RankFollower const&) -> RankFollower& = delete;
@@ -101,9 +88,8 @@ class RankFollower {
   void on(Stop const& stop) { link_.deliver(stop); }
   void on(Committed const& committed) { link_.deliver(committed); }
   void on(Left const& left) { job_.leave(left); }
-  void on(Recorded& recorded) { history_.push_back(std::move(recorded.report)); }
   void on(Ended& ended) { ended_ = std::move(ended); }
-  void on(LeftBehind const&) {}  // the job has taken it
+  void on(LeftBehind const&) {}  // the seat has taken it
 
   void launch(Begin& begin);
 
@@ -115,10 +101,10 @@ class RankFollower {
   std::function<bool(WorkerSetup)> training_;
   Executor executor_;
   Channel<Event> events_;
+  RankSeat seat_;
   WorkerLink link_;
   std::optional<DirectoryStore> store_;
   std::optional<BackgroundThread> writer_;
-  std::vector<Report> history_;
   std::optional<Ended> ended_;
   std::optional<std::string> lost_;
   bool works_ = false;     // the worker of this process
@@ -128,5 +114,5 @@ class RankFollower {
 }  // namespace raytrain::detail
 
 #ifndef RAYTRAIN_COMPILED
-#include <raytrain/train/rank_run-inl.hpp>
+#include <raytrain/train/rank_follower-inl.hpp>
 #endif

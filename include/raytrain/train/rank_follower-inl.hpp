@@ -21,84 +21,30 @@
 #include <raytrain/exec/executor.hpp>
 #include <raytrain/launch/host.hpp>
 #include <raytrain/launch/rank_job.hpp>
+#include <raytrain/launch/rank_seat.hpp>
 #include <raytrain/launch/worker_link.hpp>
 #include <raytrain/message/message.hpp>
-#include <raytrain/train/controller_io.hpp>
-#include <raytrain/train/rank_run.hpp>
+#include <raytrain/train/rank_follower.hpp>
+#include <raytrain/train/rank_result.hpp>
 #include <raytrain/train/result.hpp>
 #include <raytrain/train/stop_signals.hpp>
-#include <raytrain/train/training_failed.hpp>
 #include <raytrain/train/worker_runner.hpp>
 #include <raytrain/train/worker_setup.hpp>
 
 namespace raytrain::detail {
 
-RAYTRAIN_INLINE auto ended_with(Result const& result) -> Ended {
-  Ended ended;
-  ended.state = static_cast<std::uint8_t>(result.state);
-  ended.metrics = result.metrics;
-  ended.path = result.path.string();
-  ended.error = result.error;
-  for (auto const& checkpoint : result.checkpoints) ended.checkpoints.push_back(checkpoint.path().string());
-  ended.warnings = result.warnings;
-  ended.nothing_left = result.nothing_left;
-  ended.timings = {result.timings.to_workers_s, result.timings.to_first_report_s, result.timings.total_s};
-  return ended;
-}
-
-RAYTRAIN_INLINE auto result_of(Ended& ended, std::vector<Report> history, WorldSize world_size) -> Result {
-  if (ended.thrown && ended.failures.empty()) {
-    auto& thrown = *ended.thrown;
-    throw Error{thrown.code, std::move(thrown.attempted), std::move(thrown.happened), std::move(thrown.remedy)};
-  }
-  Result result;
-  result.state = static_cast<RunState>(ended.state);
-  result.metrics = std::move(ended.metrics);
-  result.history = std::move(history);
-  for (auto const& path : ended.checkpoints) result.checkpoints.push_back(Checkpoint::from_directory(path));
-  result.world_size = world_size;
-  result.path = ended.path;
-  result.error = std::move(ended.error);
-  result.warnings = std::move(ended.warnings);
-  result.nothing_left = ended.nothing_left;
-  ended.timings.resize(3);
-  result.timings = {ended.timings[0], ended.timings[1], ended.timings[2]};
-  if (!ended.failures.empty()) throw TrainingFailed{std::move(ended.failures), std::move(result)};
-  return result;
-}
-
-RAYTRAIN_INLINE auto lead_ranks(RankJob& job, std::function<Result()> const& fit) -> Result {
-  auto const tell = [&](Ended ended, std::vector<Report> const& history) {
-    for (auto const& report : history) job.tell_patiently(Recorded{report});
-    job.tell_patiently(std::move(ended));
-    job.end();
-  };
-  try {
-    auto result = fit();
-    tell(ended_with(result), result.history);
-    return result;
-  } catch (TrainingFailed const& failed) {
-    auto ended = ended_with(failed.result());
-    ended.failures = failed.failures();
-    ended.thrown = ErrorInfo{failed};
-    tell(std::move(ended), failed.result().history);
-    throw;
-  } catch (Error const& error) {
-    Ended ended;
-    ended.thrown = ErrorInfo{error};
-    tell(std::move(ended), {});
-    throw;
-  } catch (...) {
-    Ended ended;
-    ended.thrown = ErrorInfo{Errc::exception, "fit() on rank 0", current_exception_text()};
-    tell(std::move(ended), {});
-    throw;
-  }
-}
+RAYTRAIN_INLINE RankFollower::RankFollower(RankJob& job, Plan plan, std::function<bool(WorkerSetup)> training)
+    : job_{job},
+      plan_{std::move(plan)},
+      training_{std::move(training)},
+      executor_{plan_.clock},
+      events_{executor_, event_capacity},
+      seat_{job,
+            {.on_message = [this](ControllerMessage message) { events_.push(Event{std::move(message)}); },
+             .on_lost = [this](std::string why) { events_.push(Event{Lost{std::move(why)}}); }}},
+      link_{job.placement(), [this](WorkerMessage message) { (void)seat_.send(message); }} {}
 
 RAYTRAIN_INLINE auto RankFollower::run() -> Result {
-  job_.follow([this](ControllerMessage message) { events_.push(Event{std::move(message)}); },
-              [this](std::string why) { events_.push(Event{Lost{std::move(why)}}); });
   std::optional<StopSignals> signals;
   if (plan_.run.handle_signals) {
     signals.emplace(what(), [this](std::uint32_t times) { events_.push(Event{StopRequest{job_.rank(), times}}); });
@@ -109,7 +55,7 @@ RAYTRAIN_INLINE auto RankFollower::run() -> Result {
     throw Error{Errc::worker_failed, what(), lost_text(),
                 "read what rank 0 says; the next start goes on from the last checkpoint"};
   }
-  return result_of(*ended_, std::move(history_), job_.size());
+  return result_of(*ended_, job_.size());
 }
 
 RAYTRAIN_INLINE auto RankFollower::lost_text() const -> std::string {
@@ -119,13 +65,13 @@ RAYTRAIN_INLINE auto RankFollower::lost_text() const -> std::string {
 RAYTRAIN_INLINE void RankFollower::leave_job() noexcept {
   if (!ended_) link_.deliver(Stop{true});
   if (is_stuck_) {
-    job_.leave_behind({job_.rank()},
-                      "raytrain: " + what() + " ends without its worker, which did not return: " + lost_text() +
-                          "; this process ends with exit status 75, start it again to go on from the last "
-                          "checkpoint\n");
+    job_.leave_behind({{job_.rank()},
+                       "raytrain: " + what() + " ends without its worker, which did not return: " + lost_text() +
+                           "; this process ends with exit status 75, start it again to go on from the last "
+                           "checkpoint\n"});
   }
-  job_.join();
-  job_.end();
+  job_.end_worker();
+  seat_.end();
   writer_.reset();
 }
 
@@ -139,7 +85,7 @@ RAYTRAIN_INLINE void RankFollower::take(Event& event) {
     return;
   }
   if (auto const* const request = std::get_if<StopRequest>(&event)) {
-    (void)job_.send(*request);  // this process was asked
+    (void)seat_.send(*request);  // this process was asked
     return;
   }
   std::visit([this](auto& what) { on(what); }, std::get<ControllerMessage>(event));
@@ -149,7 +95,7 @@ RAYTRAIN_INLINE void RankFollower::on(Begin& begin) {
   try {
     launch(begin);
   } catch (...) {
-    (void)job_.send(Failed{current_error().with_place(job_.rank(), this_host().hostname)});
+    (void)seat_.send(Failed{current_error().with_place(job_.rank(), this_host().hostname)});
   }
 }
 
@@ -168,7 +114,7 @@ RAYTRAIN_INLINE void RankFollower::launch(Begin& begin) {
     run_worker(std::move(worker), shared, training_);
     events_.push(Event{WorkerEnded{}});
   };
-  job_.launch_here(work, link_, [this](std::string const& text) { link_.send(Warning{job_.rank(), text}); });
+  job_.start_worker(work, link_, [this](std::string const& text) { link_.send(Warning{job_.rank(), text}); });
   works_ = true;
 }
 

@@ -12,10 +12,10 @@
 #include <string_view>
 #include <utility>
 
-#include <raytrain/callback/append_file.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/file_descriptor.hpp>
 #include <raytrain/core/inline.hpp>
+#include <raytrain/train/append_file.hpp>
 
 namespace raytrain {
 

@@ -43,5 +43,5 @@ class AppendFile {
 }  // namespace raytrain
 
 #ifndef RAYTRAIN_COMPILED
-#include <raytrain/callback/append_file-inl.hpp>
+#include <raytrain/train/append_file-inl.hpp>
 #endif

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <raytrain/core/error.hpp>
+#include <raytrain/core/inline.hpp>
+#include <raytrain/core/rank.hpp>
+#include <raytrain/launch/control_server.hpp>
+#include <raytrain/launch/host.hpp>
+#include <raytrain/launch/launcher.hpp>
+#include <raytrain/launch/rank_job.hpp>
+#include <raytrain/launch/rank_leader.hpp>
+#include <raytrain/message/message.hpp>
+
+namespace raytrain {
+
+RAYTRAIN_INLINE RankLeader::RankLeader(RankJob& job) : job_{job}, ended_(job.size().value) {
+  std::string problem;
+  detail::ControllerAddress address;
+  if (size() > WorldSize{1}) {
+    try {
+      listen();
+      address = {server_->token().to_hex(), server_->addresses()};
+    } catch (std::exception const& error) {
+      problem = error.what();
+    }
+  }
+  job_.agree(problem, Errc::io, "listening for the ranks of the job");
+  (void)job_.broadcast(std::move(address));
+  job_.agree({}, Errc::io, "connecting to the controller on rank 0");
+}
+
+RAYTRAIN_INLINE RankLeader::~RankLeader() {
+  job_.end_worker();
+  end();
+}
+
+RAYTRAIN_INLINE void RankLeader::launch(WorkerLaunch what) {
+  auto const sink = std::make_shared<MessageSink const>(std::move(what.sink));
+  link_.emplace(job_.placement(), sink->send);
+  {
+    std::scoped_lock const lock{mutex_};
+    sink_ = sink;
+    for (auto& message : std::exchange(kept_, {})) sink->push(std::move(message));
+  }
+  // The others must not begin without the worker of this process, for which they would wait.
+  job_.start_worker(std::move(what.main), *link_, std::move(what.limits.on_warning));
+  tell_others(std::move(what.begin));
+}
+
+RAYTRAIN_INLINE void RankLeader::tell(ControllerMessage const& message) {
+  if (auto const* const left = std::get_if<Left>(&message)) job_.leave(*left);
+  if (link_) link_->deliver(message);
+  tell_others(message);
+}
+
+RAYTRAIN_INLINE void RankLeader::join() noexcept {
+  job_.end_worker();
+  std::scoped_lock const lock{mutex_};
+  joined_ = true;
+  sink_ = nullptr;
+}
+
+RAYTRAIN_INLINE void RankLeader::leave_behind(std::vector<Rank> const& workers, std::string const& last_word) noexcept {
+  LeftBehind const left{workers, last_word};
+  tell_others(left);
+  job_.leave_behind(left);
+  join();
+}
+
+RAYTRAIN_INLINE void RankLeader::end() noexcept {
+  if (server_) server_->close();
+  job_.end();
+}
+
+RAYTRAIN_INLINE void RankLeader::listen() {
+  auto const& placement = job_.placement();
+  ControlServer::Options options{.world = size(), .first_rank = Rank{1}};
+  options.port = wanted_port();
+  options.interface_address = control_address(placement.local_world_size == size());
+  options.unix_socket_too = placement.local_world_size > WorldSize{1};
+  server_.emplace(std::move(options),
+                  ControlServer::Events{[this](Rank rank, WorkerMessage& message) { return hand_on(rank, message); },
+                                        [this](Rank rank, std::string why) { lose(rank, why); },
+                                        [this](std::string text) {
+                                          push(Warning{Rank{0}, std::move(text)});
+                                        }});
+}
+
+RAYTRAIN_INLINE void RankLeader::tell_others(ControllerMessage const& message) {
+  if (server_) server_->tell_all(message);
+}
+
+RAYTRAIN_INLINE auto RankLeader::hand_on(Rank rank, WorkerMessage& message) -> bool {
+  auto const ends = std::holds_alternative<Finished>(message) || std::holds_alternative<Failed>(message);
+  {
+    std::scoped_lock const lock{mutex_};
+    if (joined_) return true;
+    if (sink_ == nullptr || !sink_->try_send(message)) return false;
+  }
+  if (ends) ended_[rank.value] = 1;
+  return true;
+}
+
+RAYTRAIN_INLINE void RankLeader::lose(Rank rank, std::string const& why) {
+  job_.abandon();
+  if (ended_[rank.value] != 0) return;
+  push(job_.failure_of(rank, {Errc::worker_failed,
+                              {},
+                              "process " + std::to_string(job_.process_of(rank).pid) + " is lost: " + why,
+                              "mpirun or srun and the log of its host may say more"}));
+}
+
+RAYTRAIN_INLINE void RankLeader::push(WorkerMessage message) {
+  std::scoped_lock const lock{mutex_};
+  if (joined_) return;
+  if (sink_ != nullptr) return sink_->push(std::move(message));
+  kept_.push_back(std::move(message));
+}
+
+}  // namespace raytrain

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <exception>
+#include <string>
+#include <utility>
+#include <variant>
+
+#include <raytrain/core/error.hpp>
+#include <raytrain/core/inline.hpp>
+#include <raytrain/launch/control_client.hpp>
+#include <raytrain/launch/rank_job.hpp>
+#include <raytrain/launch/rank_seat.hpp>
+#include <raytrain/launch/run_token.hpp>
+#include <raytrain/message/message.hpp>
+
+namespace raytrain {
+
+RAYTRAIN_INLINE RankSeat::RankSeat(RankJob& job, Events events) : job_{job}, events_{std::move(events)} {
+  job_.agree({}, Errc::io, "listening for the ranks of the job");
+  auto address = job_.broadcast(detail::ControllerAddress{});
+  std::string problem;
+  try {
+    client_.emplace(
+        ControlClient::Options{
+            .addresses = std::move(address.addresses), .token = RunToken::from_hex(address.token), .rank = job_.rank()},
+        ControlClient::Events{[this](ControllerMessage message) { take(std::move(message)); },
+                              [this](std::string why) { lose(std::move(why)); }});
+  } catch (std::exception const& error) {
+    problem = error.what();
+  }
+  job_.agree(problem, Errc::io, "connecting to the controller on rank 0");
+}
+
+RAYTRAIN_INLINE void RankSeat::end() noexcept {
+  if (!is_over_)
+    (void)send(job_.failure_of(job_.rank(), {Errc::worker_failed, {}, "its process has left fit() too early"}));
+  client_->close();
+  job_.end();
+}
+
+RAYTRAIN_INLINE void RankSeat::take(ControllerMessage message) {
+  if (auto const* const left = std::get_if<LeftBehind>(&message)) return job_.leave_behind(*left);
+  if (std::holds_alternative<Ended>(message)) is_over_ = true;
+  events_.on_message(std::move(message));
+}
+
+RAYTRAIN_INLINE void RankSeat::lose(std::string why) {
+  if (is_over_.exchange(true)) return;
+  job_.abandon();
+  events_.on_lost(std::move(why));
+}
+
+}  // namespace raytrain

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include <raytrain/launch/control_client.hpp>
+#include <raytrain/launch/rank_job.hpp>
+#include <raytrain/message/message.hpp>
+
+namespace raytrain {
+
+/// Another rank of a job than 0: its line to the controller there.
+///
+/// Threads: everything from the thread that calls `fit()`, unless it says otherwise.
+class RankSeat {
+ public:
+  /// Called from a thread of the seat's; none comes after `end` has returned.
+  struct Events {
+    std::function<void(ControllerMessage)> on_message;
+    /// Once, if the connection ends before the controller has said how the run ended.
+    std::function<void(std::string why)> on_lost;
+  };
+
+  /// Rank 0 makes its `RankLeader` meanwhile. Errors: as there.
+  RankSeat(RankJob& job, Events events);
+  RankSeat(RankSeat const&) = delete;
+  auto operator=(RankSeat const&) -> RankSeat& = delete;
+  ~RankSeat() { end(); }
+
+  /// To the controller, from any thread; waits while much is on its way. False once the connection is gone.
+  auto send(WorkerMessage const& message) -> bool { return client_->send(message); }
+
+  /// The last call: ends the connection in order, and tells the controller if the run was not over.
+  void end() noexcept;
+
+ private:
+  void take(ControllerMessage message);
+  void lose(std::string why);
+
+  RankJob& job_;
+  Events events_;
+  std::atomic<bool> is_over_ = false;  ///< The controller has said how the run ended, or is gone: nobody waits.
+  std::optional<ControlClient> client_;
+};
+
+}  // namespace raytrain
+
+#ifndef RAYTRAIN_COMPILED
+#include <raytrain/launch/rank_seat-inl.hpp>
+#endif

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <utility>
+
+#include <raytrain/checkpoint/checkpoint.hpp>
+#include <raytrain/checkpoint/run_record.hpp>
+#include <raytrain/core/error.hpp>
+#include <raytrain/core/error_info.hpp>
+#include <raytrain/core/inline.hpp>
+#include <raytrain/core/rank.hpp>
+#include <raytrain/launch/rank_leader.hpp>
+#include <raytrain/message/message.hpp>
+#include <raytrain/train/controller_io.hpp>
+#include <raytrain/train/rank_result.hpp>
+#include <raytrain/train/result.hpp>
+#include <raytrain/train/run_history.hpp>
+#include <raytrain/train/training_failed.hpp>
+#include <raytrain/train/worker_runner.hpp>
+
+namespace raytrain::detail {
+
+RAYTRAIN_INLINE auto ended_with(Result const& result) -> Ended {
+  Ended ended;
+  ended.state = static_cast<std::uint8_t>(result.state);
+  ended.metrics = result.metrics;
+  ended.path = result.path.string();
+  ended.error = result.error;
+  for (auto const& checkpoint : result.checkpoints) ended.checkpoints.push_back(checkpoint.path().string());
+  ended.warnings = result.warnings;
+  ended.nothing_left = result.nothing_left;
+  ended.timings = {result.timings.to_workers_s, result.timings.to_first_report_s, result.timings.total_s};
+  return ended;
+}
+
+RAYTRAIN_INLINE auto result_of(Ended& ended, WorldSize world_size) -> Result {
+  if (ended.thrown && ended.failures.empty()) {
+    auto& thrown = *ended.thrown;
+    throw Error{thrown.code, std::move(thrown.attempted), std::move(thrown.happened), std::move(thrown.remedy)};
+  }
+  Result result;
+  result.state = static_cast<RunState>(ended.state);
+  result.metrics = std::move(ended.metrics);
+  for (auto const& path : ended.checkpoints) result.checkpoints.push_back(Checkpoint::from_directory(path));
+  result.world_size = world_size;
+  result.path = ended.path;
+  result.error = std::move(ended.error);
+  result.warnings = std::move(ended.warnings);
+  result.nothing_left = ended.nothing_left;
+  ended.timings.resize(3);
+  result.timings = {ended.timings[0], ended.timings[1], ended.timings[2]};
+  try {
+    if (!result.path.empty()) RunHistory::read(result.path / progress_file_name).move_to(result);
+  } catch (Error const& error) {
+    result.warnings.push_back("Result::history is empty on this rank: " + std::string{error.what()});
+  }
+  if (!ended.failures.empty()) throw TrainingFailed{std::move(ended.failures), std::move(result)};
+  return result;
+}
+
+RAYTRAIN_INLINE auto lead_ranks(RankLeader& leader, std::function<Result()> const& fit) -> Result {
+  auto const end = [&](Ended ended) {
+    leader.tell(std::move(ended));
+    leader.end();
+  };
+  try {
+    auto result = fit();
+    end(ended_with(result));
+    return result;
+  } catch (TrainingFailed const& failed) {
+    auto ended = ended_with(failed.result());
+    ended.failures = failed.failures();
+    ended.thrown = ErrorInfo{failed};
+    end(std::move(ended));
+    throw;
+  } catch (Error const& error) {
+    Ended ended;
+    ended.thrown = ErrorInfo{error};
+    end(std::move(ended));
+    throw;
+  } catch (...) {
+    Ended ended;
+    ended.thrown = ErrorInfo{Errc::exception, "fit() on rank 0", current_exception_text()};
+    end(std::move(ended));
+    throw;
+  }
+}
+
+}  // namespace raytrain::detail
