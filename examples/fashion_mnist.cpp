@@ -89,7 +89,6 @@ void train(raytrain::TorchContext& ctx, Options const& options) {
 void print_table(raytrain::Result const& result) {
   fmt::print("\n{:>6} {:>9} {:>10} {:>10}\n", "epoch", "loss", "accuracy", "samples/s");
   for (auto const& report : result.history) {
-    if (report.rank != raytrain::Rank{0}) continue;
     auto const epoch = raytrain::metrics_cast<Epoch>(report.metrics);
     fmt::print("{:>6} {:>9.4f} {:>8.2f} % {:>10.0f}\n", epoch.epoch, epoch.loss, 100 * epoch.accuracy,
                epoch.samples_per_s);

@@ -193,7 +193,6 @@ void train(raytrain::MpiContext& ctx, Options const& options) {
 auto problem_of(raytrain::Result const& result, std::size_t clusters) -> std::string {
   std::map<int, double> inertia;
   for (auto const& report : result.history) {
-    if (report.rank != raytrain::Rank{0}) continue;
     auto const iteration = raytrain::metrics_cast<Iteration>(report.metrics);
     inertia[iteration.iteration] = iteration.inertia;
   }

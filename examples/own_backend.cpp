@@ -90,7 +90,6 @@ auto main() -> int {
   auto const result = trainer.fit();
   auto mean = 0.0, rounds = 0.0;
   for (auto const& report : result.history) {
-    if (report.rank != raytrain::Rank{0}) continue;
     mean += raytrain::metrics_cast<Round>(report.metrics).pi;
     ++rounds;
   }

@@ -94,9 +94,7 @@ auto train(Options const& options) -> job::Figures {
   figures.whole_s = job::now_s() - begin_s;
   figures.exchange_s = exchange_s() - first_round->exchange_until_then_s();
   std::vector<double> ends_s;
-  for (auto const& report : result.history) {
-    if (report.rank == raytrain::Rank{0}) ends_s.push_back(report.time_total_s);
-  }
+  for (auto const& report : result.history) ends_s.push_back(report.time_total_s);
   if (ends_s.size() != static_cast<std::size_t>(options.rounds)) throw std::runtime_error{"reports are missing"};
   figures.after_first_s = ends_s.back() - ends_s.front();
   figures.loss = result.metrics.number(fmt::format("train-{}", job::metric)).value();

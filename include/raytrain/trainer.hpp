@@ -3,7 +3,6 @@
 
 #include <concepts>
 #include <functional>
-#include <memory>
 #include <optional>
 #include <string>
 #include <type_traits>

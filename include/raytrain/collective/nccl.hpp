@@ -26,6 +26,7 @@
 #include <raytrain/collective/detail/backoff.hpp>
 #include <raytrain/collective/detail/call.hpp>
 #include <raytrain/collective/detail/task.hpp>
+#include <raytrain/collective/detail/waiting.hpp>
 #include <raytrain/collective/nccl/native_reduction.hpp>
 #include <raytrain/collective/nccl/nccl_communicator.hpp>
 #include <raytrain/collective/nccl/nccl_group.hpp>
@@ -166,20 +167,14 @@ class NcclCollective final : public detail::DeviceModel {
         // It may have been on the way to the end when it was asked, and whoever aborts leaves after that.
         if (group_->aborted_.load()) throw Stopped{};
         if (done()) return;
-        throw Error{Errc::rank_mismatch, "collective call",
-                    "rank " + std::to_string(ended->value) + " has ended while rank " + std::to_string(rank_.value) +
-                        " waits in " + what,
-                    "make every rank call the same operations, as often"};
+        throw detail::ended_error(*ended, rank_, what);
       }
-      if (waited > limits.timeout) {
-        throw Error{Errc::timed_out, on_rank(what),
-                    "waited " + std::to_string(limits.timeout.count()) + " ms for " + group_->missing_in(operation),
-                    "look at what keeps the others, or raise WaitLimits::timeout"};
+      if (waiting_.is_too_long(waited)) {
+        throw detail::late_error(group_->missing_in(operation), limits.timeout, rank_, what);
       }
-      if (limits.on_warning && limits.warn_after.count() > 0 && waited > limits.warn_after && warned_ != operation &&
-          group_->is_lowest_in(operation, rank_)) {
-        warned_ = operation;
-        detail::warn(limits, [&] { return on_rank(what) + " waits for " + group_->missing_in(operation); });
+      if (waiting_.is_to_warn(waited) && group_->is_lowest_in(operation, rank_)) {
+        waiting_.warn(
+            [&] { return detail::late_warning(group_->missing_in(operation), limits.warn_after, rank_, what); });
       }
     }
   }
@@ -224,6 +219,7 @@ class NcclCollective final : public detail::DeviceModel {
     agreement_.check_usable(call, rank_);
     guarded([&] {
       group_->members_[rank_.value].operations.store(++entered_);
+      waiting_ = detail::Waiting{group_->options_.limits};
       Notice const notice{call, group_->stop_requested_.load() ? 1U : 0U, group_->options_.reduction};
       notices_.resize(size().value);
       exchange(call, std::span{&notice, 1}, std::span{notices_});
@@ -455,7 +451,7 @@ class NcclCollective final : public detail::DeviceModel {
   Rank rank_;
   bool stop_agreed_ = false;
   std::uint64_t entered_ = 0;
-  std::uint64_t warned_ = ~std::uint64_t{0};
+  detail::Waiting waiting_{group_->options_.limits};  // in the operation that was entered last
   detail::Agreement agreement_;
   std::vector<Notice> notices_;
   detail::DeviceEvent done_;

@@ -24,19 +24,6 @@ struct WaitLimits {
   void validate(char const* what) const;
 };
 
-namespace detail {
-
-/// Gives `text()` to `on_warning`. An exception would end an operation in which others use this rank's memory.
-template <class Text>
-void warn(WaitLimits const& limits, Text const& text) noexcept {
-  try {
-    limits.on_warning(text());
-  } catch (...) {
-    return;
-  }
-}
-
-}  // namespace detail
 }  // namespace raytrain
 
 #ifndef RAYTRAIN_COMPILED

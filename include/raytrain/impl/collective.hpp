@@ -11,6 +11,7 @@
 #include <raytrain/collective/detail/call-inl.hpp>
 #include <raytrain/collective/detail/reduce-inl.hpp>
 #include <raytrain/collective/detail/shared_file-inl.hpp>
+#include <raytrain/collective/detail/waiting-inl.hpp>
 #include <raytrain/collective/local-inl.hpp>
 #include <raytrain/collective/shared_memory-inl.hpp>
 #include <raytrain/collective/wait_limits-inl.hpp>

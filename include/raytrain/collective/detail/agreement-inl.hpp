@@ -45,40 +45,6 @@ RAYTRAIN_INLINE auto options_error(char const* group, std::string const& option)
   return {Errc::rank_mismatch, group, "the ranks disagree about " + option, "give it the same value on every rank"};
 }
 
-RAYTRAIN_INLINE auto ended_error(Rank ended, Rank waiting, Call const& call) -> Error {
-  return {Errc::rank_mismatch, "collective call",
-          "rank " + std::to_string(ended.value) + " has ended while rank " + std::to_string(waiting.value) +
-              " waits in " + to_string(call),
-          "make every rank call the same operations, as often"};
-}
-
-RAYTRAIN_INLINE auto time_text(std::chrono::milliseconds time) -> std::string {
-  auto const count = time.count();
-  return count % 1000 == 0 && count > 0 ? std::to_string(count / 1000) + " s" : std::to_string(count) + " ms";
-}
-
-RAYTRAIN_INLINE auto ranks_text(std::vector<std::uint32_t> const& ranks) -> std::string {
-  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
-  for (std::size_t i = 0; i < ranks.size(); ++i) {
-    if (i > 0) text += i + 1 == ranks.size() ? " and " : ", ";
-    text += std::to_string(ranks[i]);
-  }
-  return text;
-}
-
-RAYTRAIN_INLINE auto late_error(std::vector<std::uint32_t> const& missing, std::chrono::milliseconds timeout,
-                                Rank waiting, Call const& call) -> Error {
-  return {Errc::timed_out, to_string(call) + " on rank " + std::to_string(waiting.value),
-          ranks_text(missing) + (missing.size() == 1 ? " has" : " have") + " not come within " + time_text(timeout),
-          "look at what is done there instead, or allow more time: RunConfig::collective_timeout, WaitLimits::timeout"};
-}
-
-RAYTRAIN_INLINE auto late_warning(std::vector<std::uint32_t> const& missing, std::chrono::milliseconds waited,
-                                  Rank waiting, Call const& call) -> std::string {
-  return "rank " + std::to_string(waiting.value) + " has waited " + time_text(waited) + " in " + to_string(call) +
-         " for " + (missing.empty() ? "the others" : ranks_text(missing));
-}
-
 RAYTRAIN_INLINE auto unusable_error(Errc code, std::string const& happened, Rank rank, Call const& call) -> Error {
   return {code, to_string(call) + " on rank " + std::to_string(rank.value), "the group is unusable since " + happened,
           "let the error end the training function"};

@@ -32,23 +32,6 @@ struct CallWithCounts {
 /// What all ranks are told whose groups were made in different ways; `option` is where.
 [[nodiscard]] auto options_error(char const* group, std::string const& option) -> Error;
 
-/// What a rank is told that would wait for one whose training function has ended.
-[[nodiscard]] auto ended_error(Rank ended, Rank waiting, Call const& call) -> Error;
-
-/// "30 s", "1500 ms".
-[[nodiscard]] auto time_text(std::chrono::milliseconds time) -> std::string;
-
-/// "rank 1", "ranks 1 and 2", "ranks 1, 2 and 3".
-[[nodiscard]] auto ranks_text(std::vector<std::uint32_t> const& ranks) -> std::string;
-
-/// What a rank is told that has waited in vain.
-[[nodiscard]] auto late_error(std::vector<std::uint32_t> const& missing, std::chrono::milliseconds timeout,
-                              Rank waiting, Call const& call) -> Error;
-
-/// What is said before that.
-[[nodiscard]] auto late_warning(std::vector<std::uint32_t> const& missing, std::chrono::milliseconds waited,
-                                Rank waiting, Call const& call) -> std::string;
-
 /// What a rank is told in every call after an error.
 [[nodiscard]] auto unusable_error(Errc code, std::string const& happened, Rank rank, Call const& call) -> Error;
 

@@ -17,9 +17,9 @@
 #include <utility>
 #include <vector>
 
-#include <raytrain/collective/detail/agreement.hpp>
 #include <raytrain/collective/detail/barrier.hpp>
 #include <raytrain/collective/detail/call.hpp>
+#include <raytrain/collective/detail/waiting.hpp>
 #include <raytrain/collective/wait_limits.hpp>
 #include <raytrain/core/inline.hpp>
 #include <raytrain/core/rank.hpp>
@@ -162,33 +162,31 @@ RAYTRAIN_INLINE void Barrier::wait(std::uint32_t interrupts) {
   if (state_->spins_ && spin(over)) return;
   state_->sleepers_.fetch_add(1);
   auto const began = Clock::now();
-  bool warned = limits_.warn_after.count() == 0 || !limits_.on_warning;
+  Waiting waiting{limits_};
   for (;;) {
     auto const epoch = state_->epoch_.load();
     if (over()) break;
-    auto const waited = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - began);
-    if (interrupts != 0 && waited >= limits_.timeout) {
+    auto const waited = Clock::now() - began;
+    if (interrupts != 0 && waiting.is_too_long(waited)) {
       state_->time_out(member_);
       continue;
     }
-    if (!warned && waited >= limits_.warn_after) {
-      warned = true;
-      warn_of_missing();
+    if (waiting.is_to_warn(waited)) {
+      warn_of_missing(waiting);
       continue;
     }
-    auto const wake_up = warned ? limits_.timeout : std::min(limits_.timeout, limits_.warn_after);
     sleep_while(state_->epoch_, epoch,
-                std::clamp<std::chrono::milliseconds>(wake_up - waited, shortest_nap, longest_nap));
+                std::clamp<Waiting::Duration>(waiting.time_left(waited), shortest_nap, longest_nap));
   }
   state_->sleepers_.fetch_sub(1);
 }
 
-RAYTRAIN_INLINE void Barrier::warn_of_missing() const {
+RAYTRAIN_INLINE void Barrier::warn_of_missing(Waiting& waiting) const {
   for (std::uint32_t rank = 0; rank < member_.value; ++rank) {
-    if (has_entered(rank)) return;  // and will say it
+    if (has_entered(rank)) return waiting.warn_no_more();  // and will say it
   }
   auto const& slot = slots_of(round_)[member_.value];
-  warn(limits_, [&] { return late_warning(missing(), limits_.warn_after, name_of(member_), slot.call); });
+  waiting.warn([&] { return late_warning(missing(), limits_.warn_after, name_of(member_), to_string(slot.call)); });
 }
 
 RAYTRAIN_INLINE auto Barrier::reason(std::uint32_t closed) noexcept -> Outcome {

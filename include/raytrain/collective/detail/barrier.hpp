@@ -13,6 +13,7 @@
 #include <vector>
 
 #include <raytrain/collective/detail/call.hpp>
+#include <raytrain/collective/detail/waiting.hpp>
 #include <raytrain/collective/wait_limits.hpp>
 #include <raytrain/core/rank.hpp>
 
@@ -198,7 +199,7 @@ class Barrier {
   /// Returns when all have come, or when one of `interrupts` has.
   void wait(std::uint32_t interrupts);
 
-  void warn_of_missing() const;
+  void warn_of_missing(Waiting& waiting) const;
 
   template <class Condition>
   static auto spin(Condition const& over) noexcept -> bool {

@@ -17,6 +17,7 @@
 #include <raytrain/collective/detail/call.hpp>
 #include <raytrain/collective/detail/reduce.hpp>
 #include <raytrain/collective/detail/task.hpp>
+#include <raytrain/collective/detail/waiting.hpp>
 #include <raytrain/collective/wait_limits.hpp>
 #include <raytrain/core/element_type.hpp>
 #include <raytrain/core/error.hpp>
@@ -174,12 +175,12 @@ class HostOperations {
     auto const& state = barrier_.state();
     auto const me = barrier_.name_of(rank());
     switch (outcome) {
-      case Barrier::Outcome::ended: throw ended_error(barrier_.name_of(state.first_ended()), me, call);
+      case Barrier::Outcome::ended: throw ended_error(barrier_.name_of(state.first_ended()), me, to_string(call));
       case Barrier::Outcome::broken: agreement_.check_usable(call, me); throw Stopped{};
       case Barrier::Outcome::timed_out: {
         auto const missing = barrier_.missing();
         auto const& timeout = barrier_.limits().timeout;
-        if (!missing.empty()) throw late_error(missing, timeout, me, call);
+        if (!missing.empty()) throw late_error(missing, timeout, me, to_string(call));
         auto const first = std::to_string(barrier_.name_of(state.first_timed_out()).value);
         throw unusable_error(Errc::timed_out, "rank " + first + " waited in vain for " + time_text(timeout), me, call);
       }

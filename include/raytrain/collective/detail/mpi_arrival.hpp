@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include <raytrain/collective/detail/agreement.hpp>
 #include <raytrain/collective/detail/backoff.hpp>
 #include <raytrain/collective/detail/mpi_library.hpp>
+#include <raytrain/collective/detail/waiting.hpp>
 #include <raytrain/collective/wait_limits.hpp>
 #include <raytrain/core/error.hpp>
 
@@ -87,7 +87,7 @@ inline void await_all_ranks(MPI_Comm original, WaitLimits const& limits) {
   };
   auto const or_waits = std::string{rank == 0 ? "" : ", or waits for others"};
   Backoff backoff{false};
-  for (bool warned = false;;) {
+  for (Waiting waiting{limits};;) {
     std::erase_if(awaited, [](Awaited& it) {
       int has_come = 0;
       check_mpi(MPI_Test(&it.request, &has_come, MPI_STATUS_IGNORE), "MPI_Test");
@@ -95,15 +95,14 @@ inline void await_all_ranks(MPI_Comm original, WaitLimits const& limits) {
     });
     if (awaited.empty()) break;
     auto const waited = backoff.pause();
-    if (waited >= limits.timeout) {
+    if (waiting.is_too_long(waited)) {
       SpentCommunicators::add(original);
       throw Error{Errc::timed_out, attempted, names() + " within " + time_text(limits.timeout) + or_waits,
                   "look at what is done there instead, or allow more time: RunConfig::collective_timeout, "
                   "WaitLimits::timeout"};
     }
-    if (warned || limits.warn_after.count() == 0 || waited < limits.warn_after || !limits.on_warning) continue;
-    warned = true;
-    warn(limits, [&] {
+    if (!waiting.is_to_warn(waited)) continue;
+    waiting.warn([&] {
       return who + " has waited " + time_text(limits.warn_after) + " for all ranks to come together: " + names() +
              or_waits;
     });

@@ -23,6 +23,7 @@
 #include <raytrain/collective/detail/mpi_hosts.hpp>
 #include <raytrain/collective/detail/mpi_late_calls.hpp>
 #include <raytrain/collective/detail/mpi_library.hpp>
+#include <raytrain/collective/detail/waiting.hpp>
 #include <raytrain/collective/mpi_options.hpp>
 #include <raytrain/collective/wait_limits.hpp>
 #include <raytrain/core/element_type.hpp>
@@ -220,7 +221,7 @@ class MpiEndpoint {
 
   void refuse() const {
     if (aborted_.load()) throw Stopped{};
-    if (found_ended_) throw ended_error(*found_ended_, rank(), call_);
+    if (found_ended_) throw ended_error(*found_ended_, rank(), to_string(call_));
     agreement_.check_usable(call_, rank());
   }
 
@@ -228,7 +229,7 @@ class MpiEndpoint {
 
   void begin(Call const& call, std::span<std::size_t const> counts) {
     call_ = call;
-    warned_ = false;
+    waiting_ = Waiting{options_.limits};
     has_told_ = false;
     abort_seen_.reset();
     if (!agreement_.is_usable() || has_news_.load(std::memory_order_relaxed)) [[unlikely]]
@@ -326,10 +327,9 @@ class MpiEndpoint {
       }
       refuse_without_ended();
     }
-    auto const& limits = options_.limits;
-    if (!options_.check_calls && waited >= std::min(late_time, limits.timeout / 2)) compare_late_calls();
-    if (waited >= limits.warn_after && limits.warn_after.count() > 0 && !warned_) warn_of_missing();
-    if (waited >= limits.timeout) time_out();
+    if (!options_.check_calls && waited >= std::min(late_time, options_.limits.timeout / 2)) compare_late_calls();
+    if (waiting_.is_to_warn(waited)) warn_of_missing();
+    if (waiting_.is_too_long(waited)) time_out();
   }
 
   /// A rank that has ended has done its part in what it called, and will come to nothing else.
@@ -339,7 +339,7 @@ class MpiEndpoint {
       if (!ended_ || ended_->operations >= calls_.operations()) return;
       found_ended_ = ended_->rank;
     }
-    auto const error = ended_error(*found_ended_, rank(), call_);
+    auto const error = ended_error(*found_ended_, rank(), to_string(call_));
     break_up(error.code(), error.happened());
     throw error;
   }
@@ -353,12 +353,11 @@ class MpiEndpoint {
   }
 
   void warn_of_missing() {
-    warned_ = true;
     auto const missing = missing_ranks();
     bool const speaks = missing.empty() || rank().value == 0 ||
                         (missing.size() >= rank().value && missing[rank().value - 1] == rank().value - 1);
-    if (!options_.limits.on_warning || !speaks) return;
-    warn(options_.limits, [&] { return late_warning(missing, options_.limits.warn_after, rank(), call_); });
+    if (!speaks) return waiting_.warn_no_more();
+    waiting_.warn([&] { return late_warning(missing, options_.limits.warn_after, rank(), to_string(call_)); });
   }
 
   [[noreturn]] void time_out() {
@@ -367,7 +366,7 @@ class MpiEndpoint {
         missing.empty() ? Error{Errc::timed_out, to_string(call_) + " on " + me(),
                                 "every rank has come, but not every array within " + time_text(options_.limits.timeout),
                                 "look for a rank that has died and for a network that is cut"}
-                        : late_error(missing, options_.limits.timeout, rank(), call_);
+                        : late_error(missing, options_.limits.timeout, rank(), to_string(call_));
     break_up(error.code(), error.happened());
     throw error;
   }
@@ -448,7 +447,7 @@ class MpiEndpoint {
 
   Call call_{};
   CallHistory calls_;
-  bool warned_ = false;
+  Waiting waiting_{options_.limits};
   std::optional<Clock::time_point> abort_seen_;
   bool compares_ = false;
   bool has_told_ = false;

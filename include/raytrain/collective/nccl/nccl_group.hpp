@@ -88,14 +88,13 @@ class NcclGroup : public CollectiveGroup {
         members_, [=](Member const& member) { return member.here.load() && member.growths.load() < growths; });
   }
 
-  /// "rank 1, rank 2": those who have not entered the operation, as far as this process knows.
-  [[nodiscard]] auto missing_in(std::uint64_t operation) const -> std::string {
-    std::string text;
+  /// Those who have not entered the operation, as far as this process knows; NCCL names none of others.
+  [[nodiscard]] auto missing_in(std::uint64_t operation) const -> std::vector<std::uint32_t> {
+    std::vector<std::uint32_t> missing;
     for (std::uint32_t rank = 0; rank < members_.size(); ++rank) {
-      if (!members_[rank].here.load() || !lacks(rank, operation)) continue;
-      text += (text.empty() ? "rank " : ", rank ") + std::to_string(rank);
+      if (members_[rank].here.load() && lacks(rank, operation)) missing.push_back(rank);
     }
-    return text.empty() ? "ranks of other processes, which NCCL does not name" : text;
+    return missing;
   }
 
   /// Whether a rank is the lowest of this process that has entered the operation: the one that warns.

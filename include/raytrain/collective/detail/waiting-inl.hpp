@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <raytrain/collective/detail/waiting.hpp>
+#include <raytrain/core/error.hpp>
+#include <raytrain/core/inline.hpp>
+#include <raytrain/core/rank.hpp>
+
+namespace raytrain::detail {
+
+RAYTRAIN_INLINE auto time_text(std::chrono::milliseconds time) -> std::string {
+  auto const count = time.count();
+  return count % 1000 == 0 && count > 0 ? std::to_string(count / 1000) + " s" : std::to_string(count) + " ms";
+}
+
+RAYTRAIN_INLINE auto ranks_text(std::vector<std::uint32_t> const& ranks) -> std::string {
+  if (ranks.empty()) return "the others";
+  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    if (i > 0) text += i + 1 == ranks.size() ? " and " : ", ";
+    text += std::to_string(ranks[i]);
+  }
+  return text;
+}
+
+RAYTRAIN_INLINE auto ended_error(Rank ended, Rank waiting, std::string const& what) -> Error {
+  return {Errc::rank_mismatch, "collective call",
+          "rank " + std::to_string(ended.value) + " has ended while rank " + std::to_string(waiting.value) +
+              " waits in " + what,
+          "make every rank call the same operations, as often"};
+}
+
+RAYTRAIN_INLINE auto late_error(std::vector<std::uint32_t> const& missing, std::chrono::milliseconds timeout,
+                                Rank waiting, std::string const& what) -> Error {
+  return {Errc::timed_out, what + " on rank " + std::to_string(waiting.value),
+          ranks_text(missing) + (missing.size() == 1 ? " has" : " have") + " not come within " + time_text(timeout),
+          "look at what is done there instead, or allow more time: RunConfig::collective_timeout, WaitLimits::timeout"};
+}
+
+RAYTRAIN_INLINE auto late_warning(std::vector<std::uint32_t> const& missing, std::chrono::milliseconds waited,
+                                  Rank waiting, std::string const& what) -> std::string {
+  return "rank " + std::to_string(waiting.value) + " has waited " + time_text(waited) + " in " + what + " for " +
+         ranks_text(missing);
+}
+
+}  // namespace raytrain::detail

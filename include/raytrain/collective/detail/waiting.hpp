@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <raytrain/collective/wait_limits.hpp>
+#include <raytrain/core/error.hpp>
+#include <raytrain/core/rank.hpp>
+
+namespace raytrain::detail {
+
+/// One wait of a rank for others, by the same rules in every model. Reasons to give up, the first that holds: an abort,
+/// a rank that has ended, the limit. Who waits for `warn_after` warns once, if nobody below it waits as well.
+class Waiting {
+ public:
+  using Duration = std::chrono::nanoseconds;
+
+  explicit Waiting(WaitLimits const& limits) noexcept
+      : limits_{&limits}, warns_{limits.warn_after.count() > 0 && limits.on_warning != nullptr} {}
+
+  [[nodiscard]] auto is_too_long(Duration waited) const noexcept -> bool { return waited >= limits_->timeout; }
+
+  /// Whether a warning is due that was not given yet.
+  [[nodiscard]] auto is_to_warn(Duration waited) const noexcept -> bool {
+    return warns_ && waited >= limits_->warn_after;
+  }
+
+  /// Gives `text()` to `on_warning`, once. An exception would end an operation in which others use this rank's memory.
+  template <class Text>
+  void warn(Text const& text) noexcept {
+    warns_ = false;
+    try {
+      limits_->on_warning(text());
+    } catch (...) {
+      return;
+    }
+  }
+
+  /// For another rank, which warns instead.
+  void warn_no_more() noexcept { warns_ = false; }
+
+  /// Until the next of the two is due.
+  [[nodiscard]] auto time_left(Duration waited) const noexcept -> Duration {
+    Duration const timeout = limits_->timeout;
+    return (warns_ ? std::min<Duration>(timeout, limits_->warn_after) : timeout) - waited;
+  }
+
+ private:
+  WaitLimits const* limits_;
+  bool warns_;
+};
+
+/// "30 s", "1500 ms".
+[[nodiscard]] auto time_text(std::chrono::milliseconds time) -> std::string;
+
+/// "rank 1", "ranks 1 and 2", "ranks 1, 2 and 3"; of none "the others".
+[[nodiscard]] auto ranks_text(std::vector<std::uint32_t> const& ranks) -> std::string;
+
+// What a rank is told that waits in `what`, a call of an operation mostly. `missing`: the ranks that have not come;
+// none where they are not known.
+
+/// One of them has ended.
+[[nodiscard]] auto ended_error(Rank ended, Rank waiting, std::string const& what) -> Error;
+
+/// It has waited in vain.
+[[nodiscard]] auto late_error(std::vector<std::uint32_t> const& missing, std::chrono::milliseconds timeout,
+                              Rank waiting, std::string const& what) -> Error;
+
+/// It has waited for `WaitLimits::warn_after`.
+[[nodiscard]] auto late_warning(std::vector<std::uint32_t> const& missing, std::chrono::milliseconds waited,
+                                Rank waiting, std::string const& what) -> std::string;
+
+}  // namespace raytrain::detail
+
+#ifndef RAYTRAIN_COMPILED
+#include <raytrain/collective/detail/waiting-inl.hpp>
+#endif
