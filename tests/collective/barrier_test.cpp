@@ -25,6 +25,7 @@ using raytrain::WaitLimits;
 using raytrain::WorldSize;
 using raytrain::detail::Barrier;
 using raytrain::detail::BarrierState;
+using raytrain::detail::Waiting;
 using Outcome = raytrain::detail::Barrier::Outcome;
 
 namespace {
@@ -236,4 +237,18 @@ TEST_CASE("a member whose warning fails waits on, since the others count on it")
                                    throw std::runtime_error{"nobody can be told"};
                                  }});
   CHECK(member.enter({}) == Outcome::completed);
+}
+
+TEST_CASE("a limit of any size is compared with a wait as it is") {
+  WaitLimits limits{.timeout = std::chrono::milliseconds::max(),
+                    .warn_after = std::chrono::milliseconds::max(),
+                    .on_warning = [](std::string const&) {}};
+  Waiting const endless{limits};
+  CHECK_FALSE(endless.is_too_long(std::chrono::hours{1}));
+  CHECK_FALSE(endless.is_to_warn(std::chrono::hours{1}));
+  CHECK(endless.time_left(std::chrono::hours{1}) > std::chrono::hours{1});
+  limits.timeout = std::chrono::milliseconds{30};
+  Waiting const short_one{limits};
+  CHECK_FALSE(short_one.is_too_long(std::chrono::microseconds{29'999}));
+  CHECK(short_one.is_too_long(std::chrono::milliseconds{30}));
 }

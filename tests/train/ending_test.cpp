@@ -145,19 +145,6 @@ TEST_CASE("a training function that swallows the stop has not finished") {
   CHECK(trainer.fit().state == RunState::aborted);
 }
 
-TEST_CASE("a signal to stop ends no process whose run has ended and whose fit() has not returned") {
-  TemporaryFolder const folder;
-  struct StopsLate : testing::MinimalBackend {
-    using MinimalBackend::MinimalBackend;
-    void on_shutdown() noexcept { std::raise(SIGTERM); }
-  };
-  Trainer<StopsLate> trainer{[](TrainContext& ctx) {
-                               ctx.report(Epoch{0, 0.5});
-                             },
-                             {.run = {.name = "r", .storage_path = folder.path()}}};
-  CHECK(trainer.fit().state == RunState::finished);
-}
-
 TEST_CASE("reports from before are kept when the record was lost and the run goes on") {
   TemporaryFolder const folder;
   MinimalTrainer{epochs_up_to(3), config_in(folder)}.fit();

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
+#include <filesystem>
 #include <functional>
 #include <string>
 #include <utility>
@@ -36,6 +38,20 @@ RAYTRAIN_INLINE auto ended_with(Result const& result) -> Ended {
   return ended;
 }
 
+/// The reports, from the run's folder; a warning where they cannot be read.
+RAYTRAIN_INLINE void read_history(Result& result) {
+  auto const progress_file = result.path / progress_file_name;
+  auto const say_missing = [&](std::string const& why) {
+    result.warnings.push_back("Result::history is empty on this rank: " + why);
+  };
+  try {
+    if (!std::filesystem::exists(progress_file)) return say_missing("there is no " + progress_file.string());
+    RunHistory::read(progress_file).move_to(result);
+  } catch (std::exception const& error) {
+    say_missing(error.what());
+  }
+}
+
 RAYTRAIN_INLINE auto result_of(Ended& ended, WorldSize world_size) -> Result {
   if (ended.thrown && ended.failures.empty()) {
     auto& thrown = *ended.thrown;
@@ -43,7 +59,6 @@ RAYTRAIN_INLINE auto result_of(Ended& ended, WorldSize world_size) -> Result {
   }
   Result result;
   result.state = static_cast<RunState>(ended.state);
-  result.metrics = std::move(ended.metrics);
   for (auto const& path : ended.checkpoints) result.checkpoints.push_back(Checkpoint::from_directory(path));
   result.world_size = world_size;
   result.path = ended.path;
@@ -52,11 +67,8 @@ RAYTRAIN_INLINE auto result_of(Ended& ended, WorldSize world_size) -> Result {
   result.nothing_left = ended.nothing_left;
   ended.timings.resize(3);
   result.timings = {ended.timings[0], ended.timings[1], ended.timings[2]};
-  try {
-    if (!result.path.empty()) RunHistory::read(result.path / progress_file_name).move_to(result);
-  } catch (Error const& error) {
-    result.warnings.push_back("Result::history is empty on this rank: " + std::string{error.what()});
-  }
+  if (!ended.metrics.empty()) read_history(result);
+  result.metrics = std::move(ended.metrics);
   if (!ended.failures.empty()) throw TrainingFailed{std::move(ended.failures), std::move(result)};
   return result;
 }

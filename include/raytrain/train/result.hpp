@@ -48,7 +48,8 @@ struct Result {
   [[nodiscard]] auto best_checkpoint(std::string_view metric, ScoreOrder order) const -> std::optional<Checkpoint>;
 
   /// Reads the reports of all ranks from the run's folder, in the order of their handling, without those that a later
-  /// start has repeated.
+  /// start has repeated. None when the file progress.jsonl is gone. What is read back has no `Report::checkpoint`, as
+  /// the reports of earlier starts and those on other ranks of a job than 0.
   ///
   /// Errors: `io`.
   [[nodiscard]] auto all_reports() const -> std::vector<Report>;

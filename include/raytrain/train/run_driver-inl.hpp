@@ -35,7 +35,6 @@
 #include <raytrain/exec/executor.hpp>
 #include <raytrain/launch/host.hpp>
 #include <raytrain/launch/launcher.hpp>
-#include <raytrain/launch/process_end.hpp>
 #include <raytrain/message/json.hpp>
 #include <raytrain/message/message.hpp>
 #include <raytrain/message/report_line.hpp>
@@ -53,16 +52,10 @@
 
 namespace raytrain::detail {
 
-RAYTRAIN_INLINE RunDriver::~RunDriver() {
-  signals_.reset();
-  if (!stop_came_late_ || told_of_late_stop_) return;
-  say_last_word("raytrain: a stop was requested when training '" + plan_.directory.name() +
-                "' had ended: a program that goes on should end\n");
-}
-
 RAYTRAIN_INLINE auto RunDriver::run(Training const& training) -> Result {
+  std::optional<StopSignals> signals;  // until callbacks have seen the end
   if (plan_.run.handle_signals) {
-    signals_.emplace("training '" + plan_.directory.name() + "'", [this](std::uint32_t times) {
+    signals.emplace("training '" + plan_.directory.name() + "'", [this](std::uint32_t times) {
       if (!events_.push(RunEvent{WorkerMessage{StopRequest{Rank{0}, times}}})) stop_came_late_ = true;
     });
   }
@@ -118,8 +111,8 @@ RAYTRAIN_INLINE auto RunDriver::run(Training const& training) -> Result {
   executor_.run(take_late_events());
   if (launch_error_) std::rethrow_exception(launch_error_);
   auto result = conclude();
+  signals.reset();
   if (stop_came_late_) {
-    told_of_late_stop_ = true;
     result.warnings.emplace_back(
         "a stop was requested when every worker had returned: this run has ended as if "
         "nobody had asked, and a program that goes on should end");

@@ -40,7 +40,6 @@
 #include <raytrain/train/controller.hpp>
 #include <raytrain/train/result.hpp>
 #include <raytrain/train/run_history.hpp>
-#include <raytrain/train/stop_signals.hpp>
 #include <raytrain/train/worker_runner.hpp>
 #include <raytrain/train/worker_setup.hpp>
 
@@ -73,11 +72,6 @@ class RunDriver {
         events_{executor_, event_capacity},
         store_{plan_.directory.checkpoints_path(), plan_.directory.generation(), plan_.directory.run_id()},
         host_{this_host()} {}
-  RunDriver(RunDriver const&) = delete;
-  auto operator=(RunDriver const&) -> RunDriver& = delete;
-  /// Until then a signal to stop is heeded: the launcher may end, and the backend, after `run`.
-  ~RunDriver();
-
   /// Trains until every worker has ended. Errors: `TrainingFailed` when one of them failed.
   auto run(Training const& training) -> Result;
 
@@ -238,10 +232,8 @@ class RunDriver {
   Timings timings_;
   bool reported_ = false;
   std::atomic<bool> stop_came_late_{false};
-  bool told_of_late_stop_ = false;
   std::optional<FinishRun> outcome_;
   std::exception_ptr launch_error_;
-  std::optional<StopSignals> signals_;  // last: it uses what is above
 };
 
 }  // namespace raytrain::detail

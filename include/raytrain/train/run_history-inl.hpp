@@ -85,7 +85,7 @@ RAYTRAIN_INLINE void RunHistory::add(Report report, Metrics all) {
   if (reports_.size() > max_reports) reports_.pop_front();
 }
 
-RAYTRAIN_INLINE void RunHistory::move_to(Result& result) noexcept {
+RAYTRAIN_INLINE void RunHistory::move_to(Result& result) {
   result.metrics = std::move(last_metrics_);
   result.history.assign(std::move_iterator{reports_.begin()}, std::move_iterator{reports_.end()});
   result.last_reports.clear();

@@ -40,7 +40,7 @@ class RunHistory {
   void add(Report report, Metrics all);
 
   /// Gives a result its metrics and reports; those of ranks from `Result::world_size` on are left out.
-  void move_to(Result& result) noexcept;
+  void move_to(Result& result);
 
   /// How many reports of each rank there are until these training iterations.
   [[nodiscard]] auto counts_until(std::vector<std::uint64_t> const& training_iterations) const

@@ -175,8 +175,7 @@ RAYTRAIN_INLINE void Barrier::wait(std::uint32_t interrupts) {
       warn_of_missing(waiting);
       continue;
     }
-    sleep_while(state_->epoch_, epoch,
-                std::clamp<Waiting::Duration>(waiting.time_left(waited), shortest_nap, longest_nap));
+    sleep_while(state_->epoch_, epoch, std::clamp(waiting.time_left(waited), shortest_nap, longest_nap));
   }
   state_->sleepers_.fetch_sub(1);
 }

@@ -13,20 +13,22 @@
 
 namespace raytrain::detail {
 
-/// One wait of a rank for others, by the same rules in every model. Reasons to give up, the first that holds: an abort,
-/// a rank that has ended, the limit. Who waits for `warn_after` warns once, if nobody below it waits as well.
+/// One wait of a rank for others: when its limits are over, by the same rules in every model. The lowest rank that is
+/// known to wait warns, once; where nobody knows who waits, each one does.
 class Waiting {
  public:
-  using Duration = std::chrono::nanoseconds;
+  using Milliseconds = std::chrono::milliseconds;  // of which limits of any size can be compared
 
   explicit Waiting(WaitLimits const& limits) noexcept
       : limits_{&limits}, warns_{limits.warn_after.count() > 0 && limits.on_warning != nullptr} {}
 
-  [[nodiscard]] auto is_too_long(Duration waited) const noexcept -> bool { return waited >= limits_->timeout; }
+  [[nodiscard]] auto is_too_long(std::chrono::nanoseconds waited) const noexcept -> bool {
+    return std::chrono::floor<Milliseconds>(waited) >= limits_->timeout;
+  }
 
   /// Whether a warning is due that was not given yet.
-  [[nodiscard]] auto is_to_warn(Duration waited) const noexcept -> bool {
-    return warns_ && waited >= limits_->warn_after;
+  [[nodiscard]] auto is_to_warn(std::chrono::nanoseconds waited) const noexcept -> bool {
+    return warns_ && std::chrono::floor<Milliseconds>(waited) >= limits_->warn_after;
   }
 
   /// Gives `text()` to `on_warning`, once. An exception would end an operation in which others use this rank's memory.
@@ -44,9 +46,9 @@ class Waiting {
   void warn_no_more() noexcept { warns_ = false; }
 
   /// Until the next of the two is due.
-  [[nodiscard]] auto time_left(Duration waited) const noexcept -> Duration {
-    Duration const timeout = limits_->timeout;
-    return (warns_ ? std::min<Duration>(timeout, limits_->warn_after) : timeout) - waited;
+  [[nodiscard]] auto time_left(std::chrono::nanoseconds waited) const noexcept -> Milliseconds {
+    auto const timeout = limits_->timeout;
+    return (warns_ ? std::min(timeout, limits_->warn_after) : timeout) - std::chrono::floor<Milliseconds>(waited);
   }
 
  private:
