@@ -15,9 +15,10 @@
 #include <raytrain/core/metrics.hpp>
 #include <raytrain/core/rank.hpp>
 #include <raytrain/message/message.hpp>
-#include <raytrain/train/result.hpp>
 
 namespace raytrain {
+
+struct Result;
 
 /// Calls `on_report` for every report in a progress.jsonl, in the order of their handling, with all its metrics; never
 /// when there is no such file. Returns how many lines could not be read, but for a last one that a crash cut short.
