@@ -235,7 +235,7 @@ auto digest(Result const& result) -> std::string {
 auto digest(std::vector<ErrorInfo> const& failures) -> std::string {
   std::ostringstream line;
   line << "failures:";
-  // mpirun cuts lines of more than 2 KiB, so that what several ranks say alike is said once.
+  // mpirun passes on 1 KiB at a time, and what other ranks say may come between: lines are shorter than that.
   std::string said;
   for (auto const& error : failures) {
     line << ' ' << to_string(error.code) << " of "
@@ -321,7 +321,9 @@ auto main(int argc, char** argv) -> int {
     }
   } catch (TrainingFailed const& failed) {
     std::ostringstream line;
-    line << "failed: " << failed.what() << "; " << digest(failed.result()) << "; " << digest(failed.failures());
+    line << "failed: " << failed.what() << "; " << digest(failed.result());
+    say(line);
+    line.str(digest(failed.failures()));
     say(line);
     return 1;
   } catch (std::exception const& error) {
