@@ -17,7 +17,7 @@
 #include <raytrain/checkpoint/directory_store.hpp>
 
 /// Stages `drafts`, one of each rank, and commits them as the run's `checkpoint`-th.
-inline auto commit(raytrain::DirectoryStore& store, std::vector<raytrain::CheckpointDraft> const& drafts,
+inline auto commit(raytrain::CheckpointStore& store, std::vector<raytrain::CheckpointDraft> const& drafts,
                    std::uint64_t checkpoint = 0) -> raytrain::Checkpoint {
   using namespace raytrain;
   auto const world = static_cast<std::uint32_t>(drafts.size());
@@ -36,12 +36,13 @@ inline auto draft_of(std::map<std::string, std::string> const& files) -> raytrai
 
 using Skipped = std::vector<std::pair<std::string, std::string>>;
 
-/// The newest valid checkpoint; what was skipped on the way, by folder name, goes into `skipped`.
-[[nodiscard]] inline auto newest(raytrain::DirectoryStore const& store, Skipped* skipped = nullptr)
+/// The newest valid checkpoint; what was skipped on the way, by the last part of where it lies, goes into `skipped`.
+[[nodiscard]] inline auto newest(raytrain::CheckpointStore const& store, Skipped* skipped = nullptr)
     -> std::optional<raytrain::Checkpoint> {
-  return store.newest_valid([&](std::filesystem::path const& path, std::string_view reason) {
-    if (skipped != nullptr) skipped->emplace_back(path.filename().string(), reason);
-  });
+  return store.newest_valid(
+      [&](raytrain::CheckpointNumber, std::filesystem::path const& location, std::string_view reason) {
+        if (skipped != nullptr) skipped->emplace_back(location.filename().string(), reason);
+      });
 }
 
 [[nodiscard]] inline auto text_in(raytrain::Checkpoint const& checkpoint, std::string_view name) -> std::string {

@@ -191,7 +191,7 @@ TEST_CASE("a fresh start that is cut short leaves the run that was there whole, 
   auto const live = folder.path() / "live";
   {
     auto directory = started(start_of(live));
-    commit_old(directory.checkpoints_path());
+    commit_old(directory.path() / "checkpoints");
     write_text(directory.progress_path(), "{}\n");
     write_text(directory.path() / "notes.txt", "mine");
     directory.set_state("finished");
@@ -208,8 +208,7 @@ TEST_CASE("a fresh start that is cut short leaves the run that was there whole, 
       if (variant > 1) files.lose_power(left, random);
       {
         auto const directory = started(start_of(left));
-        DirectoryStore const store{directory.checkpoints_path(), directory.attempt()};
-        auto const found = newest(store);
+        auto const found = newest(directory.store());
         REQUIRE(found.has_value() == (directory.previous_state() == "finished"));
         REQUIRE(found.has_value() == std::filesystem::exists(directory.progress_path()));
         if (found) REQUIRE(contents_of(*found) == old_files);

@@ -14,6 +14,8 @@
 
 #include <doctest/doctest.h>
 
+#include <raytrain/checkpoint/retention.hpp>
+
 #include "../support/temporary_folder.hpp"
 #include "../support/thrown_error.hpp"
 #include "committed.hpp"
@@ -103,7 +105,7 @@ TEST_CASE("a number is one more than the highest that is there, valid or not, an
   }
   CHECK(commit(store, {draft_of({{"a", "5"}})}, 4).number() == 1000001);
   CHECK(store.list().size() == 4);
-  CHECK(store.list().back().number.value == 1000001);
+  CHECK(store.list().back().number() == 1000001);
 }
 
 TEST_CASE(
@@ -281,24 +283,13 @@ TEST_CASE("newest_valid passes over what is damaged, newest first, and says why 
   CHECK(skipped[4].second == "manifest.json: its bytes are not those that were written");
   check_contains(skipped[5].second, "it is not a directory");
   CHECK(skipped[0].first == "checkpoint_000007");
-  auto const infos = store.list();
-  REQUIRE(infos.size() == 3);
-  CHECK(infos[0].number.value == 1);
-  CHECK(infos[1].number.value == 6);
-  CHECK(infos[2].number.value == 7);
-  CHECK(infos[2].metrics.number("loss") == 0.5);
-  CHECK(infos[2].training_iteration == 7);
-}
-
-TEST_CASE("scored takes the attribute's number, and nothing where there is none") {
-  std::vector<CheckpointInfo> const infos{
-      {{1}, {}, 1, {{"loss", 0.5}}}, {{2}, {}, 2, {{"loss", "text"}}}, {{3}, {}, 3, {}}};
-  auto const result = scored(infos, {.score_attribute = "loss"});
-  REQUIRE(result.size() == 3);
-  CHECK(result[0].score == 0.5);
-  CHECK_FALSE(result[1].score);
-  CHECK_FALSE(result[2].score);
-  CHECK(result[2].number.value == 3);
+  auto const listed = store.list();
+  REQUIRE(listed.size() == 3);
+  CHECK(listed[0].number() == 1);
+  CHECK(listed[1].number() == 6);
+  CHECK(listed[2].number() == 7);
+  CHECK(listed[2].metrics().number("loss") == 0.5);
+  CHECK(listed[2].training_iteration() == 7);
 }
 
 TEST_CASE("a removed checkpoint is gone whole, and removing one that is not there is an error") {
@@ -448,4 +439,21 @@ TEST_CASE("staging into a directory that was removed is an error that says so") 
                    return store.stage(draft_of({{"a", "x"}}), Rank{0}, CheckpointOrdinal{0});
                  }),
                  "it was removed or renamed");
+}
+
+TEST_CASE("scored takes the attribute's number, and nothing where there is none") {
+  TemporaryFolder const folder;
+  DirectoryStore store{folder.path(), 1};
+  auto checkpoint = std::uint64_t{0};
+  for (auto const& metrics : {Metrics{{"loss", 0.5}}, Metrics{{"loss", "text"}}, Metrics{}}) {
+    CheckpointOrdinal const ordinal{checkpoint++};
+    auto const part = store.stage(draft_of({{"a", "x"}}), Rank{0}, ordinal);
+    (void)store.commit({ordinal, ordinal.value + 1, 0.0, WorldSize{1}, metrics, {part}});
+  }
+  auto const result = scored(store.list(), {.score_attribute = "loss"});
+  REQUIRE(result.size() == 3);
+  CHECK(result[0].score == 0.5);
+  CHECK_FALSE(result[1].score);
+  CHECK_FALSE(result[2].score);
+  CHECK(result[2].number.value == 3);
 }

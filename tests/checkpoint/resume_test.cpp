@@ -35,16 +35,16 @@ using namespace raytrain;
 
 namespace {
 
-auto store_of(RunDirectory const& directory) -> DirectoryStore {
-  return {directory.checkpoints_path(), directory.attempt(), directory.run_id()};
+// Two checkpoints in a store of their own; the newer one has an empty file.
+auto two_in(std::filesystem::path const& folder) -> std::unique_ptr<DirectoryStore> {
+  auto store = std::make_unique<DirectoryStore>(folder, 1);
+  commit(*store, {draft_of({{"a", "old"}})});
+  commit(*store, {draft_of({{"a", "new"}, {"empty", ""}})}, 1);
+  return store;
 }
 
-// Two checkpoints in a store of their own; the newer one has an empty file.
-auto two_in(std::filesystem::path const& folder) -> DirectoryStore {
-  DirectoryStore store{folder, 1};
-  commit(store, {draft_of({{"a", "old"}})});
-  commit(store, {draft_of({{"a", "new"}, {"empty", ""}})}, 1);
-  return store;
+auto second_in(CheckpointStore const& store) -> std::filesystem::path {
+  return store.files_of(CheckpointNumber{2})->directory();
 }
 
 // Rewrites a file of ours without some of its lines, with a seal that fits.
@@ -84,14 +84,14 @@ TEST_CASE("a checkpoint that the disk does not give now is an error that says ho
                                                {"a", "a", "Too many levels of symbolic links"},
                                                {"manifest.json", "manifest.json", "Too many levels of symbolic"}}) {
     TemporaryFolder const folder;
-    auto const store = two_in(folder.path());
-    replace_by_link(store.path_of(CheckpointNumber{2}) / file, target);
+    auto const owned = two_in(folder.path());
+    auto const& store = *owned;
+    replace_by_link(second_in(store) / file, target);
     Skipped skipped;
     auto const text = thrown_error([&] { return newest(store, &skipped); });
     CHECK(text.starts_with("io: "));
     check_contains(text, cause);
-    check_contains(text,
-                   "; or move '" + store.path_of(CheckpointNumber{2}).string() + "' elsewhere to go on without it");
+    check_contains(text, "; or move '" + second_in(store).string() + "' elsewhere to go on without it");
     CHECK(skipped.empty());
   }
 }
@@ -99,8 +99,9 @@ TEST_CASE("a checkpoint that the disk does not give now is an error that says ho
 TEST_CASE("a checkpoint that this user may not read is an error, and no older one takes its place") {
   TemporaryFolder const folder;
   std::filesystem::permissions(folder.path(), std::filesystem::perms{0755});
-  auto const store = two_in(folder.path());
-  std::filesystem::permissions(store.path_of(CheckpointNumber{2}), std::filesystem::perms{0700});
+  auto const owned = two_in(folder.path());
+  auto const& store = *owned;
+  std::filesystem::permissions(second_in(store), std::filesystem::perms{0700});
   auto const outcome = in_child([&] {
     // Rights do not bind root, and bind others only to what is root's.
     if (::geteuid() != 0 || ::setuid(65534) != 0) return std::string{"skipped: only root can become another user"};
@@ -117,12 +118,13 @@ TEST_CASE("a checkpoint that this user may not read is an error, and no older on
 #ifndef __SANITIZE_ADDRESS__  // beside which the check of virtual calls opens a pipe for each
 TEST_CASE("a start that may open no more files says so, and takes no checkpoint for damaged") {
   TemporaryFolder const folder;
-  auto const store = two_in(folder.path());
-  std::filesystem::remove(store.path_of(CheckpointNumber{2}) / "a");
+  auto const owned = two_in(folder.path());
+  auto const& store = *owned;
+  std::filesystem::remove(second_in(store) / "a");
   ::rlimit before{};
   REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
   auto const text = thrown_error([&] {
-    return store.newest_valid([&](std::filesystem::path const&, std::string_view) {
+    return store.newest_valid([&](CheckpointNumber, std::string const&, std::string_view) {
       ::rlimit const none{0, before.rlim_max};
       (void)::setrlimit(RLIMIT_NOFILE, &none);
     });
@@ -135,13 +137,14 @@ TEST_CASE("a start that may open no more files says so, and takes no checkpoint 
 
 TEST_CASE("where there are checkpoints and all are damaged, the run does not begin anew by itself") {
   TemporaryFolder const folder;
-  auto const store = two_in(folder.path());
+  auto const owned = two_in(folder.path());
+  auto const& store = *owned;
   write_text(store.path_of(CheckpointNumber{1}) / "a", "X");
-  std::filesystem::remove(store.path_of(CheckpointNumber{2}) / "manifest.json");
+  std::filesystem::remove(second_in(store) / "manifest.json");
   Skipped skipped;
   auto const text = thrown_error([&] { return newest(store, &skipped); });
   check_contains(text, "corrupt_checkpoint: looking for a checkpoint to go on from in '" + folder.path().string() +
-                           "': there are 2, and each is damaged; checkpoint_000002: manifest.json is missing; copy "
+                           "': there are 2, and each is damaged; checkpoint 2: manifest.json is missing; copy "
                            "one there that is whole, or start anew by RunConfig::resume = Resume::fresh");
   CHECK(skipped.size() == 2);
 }
@@ -151,18 +154,18 @@ TEST_CASE("a run that had checkpoints by its record misses them when all are gon
   {
     auto directory = started(start_in(folder.path()));
     directory.check_none_lost();
-    auto store = store_of(directory);
+    auto& store = directory.store();
     commit(store, {draft_of({{"a", "x"}})});
     directory.record_checkpoint();
     store.remove(CheckpointNumber{1});
   }
   for (auto start = 0; start < 2; ++start) {
     auto const directory = started(start_in(folder.path()));
-    CHECK_FALSE(newest(store_of(directory)));
+    CHECK_FALSE(newest(directory.store()));
     check_contains(thrown_error([&] { return directory.check_none_lost(), 0; }),
                    "corrupt_checkpoint: going on with the run in '" + directory.path().string() +
                        "': it had checkpoints by its run.json, and there are none in '" +
-                       directory.checkpoints_path().string() + "'; copy one back there, or start anew");
+                       (directory.path() / "checkpoints").string() + "'; copy one back there, or start anew");
   }
   started(fresh_in(folder.path())).check_none_lost();
 }
@@ -171,20 +174,19 @@ TEST_CASE("a checkpoint that was copied in from another run is refused with both
   TemporaryFolder const folder;
   auto const mine = started(start_in(folder.path() / "mine"));
   auto const other = started(start_in(folder.path() / "other"));
-  auto store = store_of(mine);
-  auto other_store = store_of(other);
+  auto& store = mine.store();
+  auto& other_store = other.store();
   commit(store, {draft_of({{"a", "mine"}})});
   commit(other_store, {draft_of({{"a", "other"}})});
   commit(other_store, {draft_of({{"a", "other"}})}, 1);
-  std::filesystem::copy(other_store.path_of(CheckpointNumber{2}), store.path_of(CheckpointNumber{2}));
+  std::filesystem::copy(second_in(other_store), second_in(store));
   auto const text = thrown_error([&] { return newest(store); });
-  check_contains(text, "foreign_run: reading checkpoint '" + store.path_of(CheckpointNumber{2}).string() +
-                           "': it belongs to the run '" + other.run_id() + "', and this is the run '" + mine.run_id() +
-                           "'");
+  check_contains(text, "foreign_run: reading checkpoint '" + second_in(store).string() + "': it belongs to the run '" +
+                           other.run_id() + "', and this is the run '" + mine.run_id() + "'");
   check_contains(text, "load it by Checkpoint::from_directory");
   CHECK(store.list().size() == 1);
-  CHECK(Checkpoint::from_directory(store.path_of(CheckpointNumber{2})).run_id() == other.run_id());
-  std::filesystem::rename(store.path_of(CheckpointNumber{2}), folder.path() / "elsewhere");
+  CHECK(Checkpoint::from_directory(second_in(store)).run_id() == other.run_id());
+  std::filesystem::rename(second_in(store), folder.path() / "elsewhere");
   CHECK(newest(store)->number() == 1);
 }
 
@@ -192,7 +194,7 @@ TEST_CASE("a run's checkpoints stay its own when its folder is renamed or copied
   TemporaryFolder const folder;
   {
     auto directory = started(start_in(folder.path() / "a"));
-    auto store = store_of(directory);
+    auto& store = directory.store();
     commit(store, {draft_of({{"a", "x"}})});
   }
   std::filesystem::rename(folder.path() / "a/run", folder.path() / "a/best");
@@ -203,7 +205,7 @@ TEST_CASE("a run's checkpoints stay its own when its folder is renamed or copied
     start.name = "best";
     auto const directory = started(start);
     CHECK(directory.attempt() == 2);  // or the next part would be one of the start that is over
-    auto store = store_of(directory);
+    auto& store = directory.store();
     CHECK(newest(store));
     CHECK(commit(store, {draft_of({{"a", "y"}})}).number() == 2);
   }
@@ -213,13 +215,13 @@ TEST_CASE("what a raytrain wrote that named no runs is read, and goes on") {
   TemporaryFolder const folder;
   {
     auto directory = started(start_in(folder.path()));
-    auto store = store_of(directory);
+    auto& store = directory.store();
     take_away(commit(store, {draft_of({{"a", "x"}})}).path() / "manifest.json", {"run_id"});
   }
   take_away(folder.path() / "run/run.json", {"run_id", "has_checkpoints"});
   auto const directory = started(start_in(folder.path()));
   CHECK(directory.attempt() == 2);
-  auto store = store_of(directory);
+  auto& store = directory.store();
   auto const found = newest(store);
   REQUIRE(found);
   CHECK(found->run_id().empty());
@@ -232,8 +234,9 @@ TEST_CASE("a pipe in place of a file keeps no start waiting") {
   for (auto const* file : {"a", "manifest.json"}) {
     std::filesystem::remove_all(folder.path() / "store");
     std::filesystem::create_directory(folder.path() / "store");
-    auto const store = two_in(folder.path() / "store");
-    replace_by_pipe(store.path_of(CheckpointNumber{2}) / file);
+    auto const owned = two_in(folder.path() / "store");
+    auto const& store = *owned;
+    replace_by_pipe(second_in(store) / file);
     auto const outcome = in_child([&] {
       ::alarm(60);
       Skipped skipped;
@@ -253,8 +256,9 @@ TEST_CASE("a pipe in place of a file keeps no start waiting") {
 
 TEST_CASE("a manifest or a record that claims a terabyte is damaged, and no memory is asked for it") {
   TemporaryFolder const folder;
-  auto const store = two_in(folder.path());
-  enlarge(store.path_of(CheckpointNumber{2}) / "manifest.json");
+  auto const owned = two_in(folder.path());
+  auto const& store = *owned;
+  enlarge(second_in(store) / "manifest.json");
   Skipped skipped;
   CHECK(newest(store, &skipped)->number() == 1);
   REQUIRE(skipped.size() == 1);

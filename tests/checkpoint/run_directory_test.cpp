@@ -55,7 +55,7 @@ TEST_CASE("a first start creates the folder and records who started what") {
   CHECK(directory.report_fields().empty());
   CHECK(directory.progress_path() == folder.path() / "deep/runs/run/progress.jsonl");
   CHECK(names_below(directory.path()) == Names{".lock", "checkpoints", "run.json"});
-  CHECK(names_below(directory.checkpoints_path()).empty());
+  CHECK(names_below(directory.path() / "checkpoints").empty());
   auto const record = read_run_record(directory.path());
   CHECK(record.identity.program == "fashion");
   CHECK(record.identity.backend == "torch");
@@ -138,8 +138,8 @@ TEST_CASE("Resume::fresh removes what raytrain owns, counts on, and leaves the r
     auto directory = started(start_in(folder.path()));
     directory.record_report_fields({"epoch"});
     directory.set_state("finished");
-    write_text(directory.checkpoints_path() / "checkpoint_000001/model", "m");
-    write_text(directory.checkpoints_path() / ".staging-1-0/rank_0000/x", "s");
+    write_text(directory.path() / "checkpoints" / "checkpoint_000001/model", "m");
+    write_text(directory.path() / "checkpoints" / ".staging-1-0/rank_0000/x", "s");
     write_text(directory.progress_path(), "{}\n");
     write_text(directory.path() / "progress.csv", "a\n");
     write_text(directory.path() / "events/tensorboard", "mine");
@@ -151,7 +151,7 @@ TEST_CASE("Resume::fresh removes what raytrain owns, counts on, and leaves the r
   CHECK(directory.previous_state().empty());
   CHECK(directory.report_fields().empty());
   CHECK(names_below(directory.path()) == Names{".lock", "checkpoints", "events", "run.json"});
-  CHECK(names_below(directory.checkpoints_path()).empty());
+  CHECK(names_below(directory.path() / "checkpoints").empty());
   CHECK(read_run_record(directory.path()).identity.program == "another");
 }
 
@@ -164,7 +164,7 @@ TEST_CASE("Resume::fresh deletes nothing when the checkpoints' folder holds some
   TemporaryFolder const folder;
   write_text(folder.path() / "run/checkpoints/best.pt", "mine");
   write_text(folder.path() / "run/checkpoints/checkpoint_000001/a", "a");
-  check_contains(opening_error(fresh_in(folder.path())), "foreign_run: deleting the run in '");
+  check_contains(opening_error(fresh_in(folder.path())), "foreign_run: deleting the checkpoints in '");
   check_contains(opening_error(fresh_in(folder.path())), "/best.pt' is not raytrain's; move it elsewhere");
   CHECK(names_below(folder.path() / "run") == Names{"checkpoints"});
   CHECK(names_below(folder.path() / "run/checkpoints") == Names{"best.pt", "checkpoint_000001"});
@@ -193,8 +193,8 @@ TEST_CASE("a link to checkpoints that leads nowhere is an error at the start, an
   std::filesystem::remove(checkpoints);
   std::filesystem::create_directory_symlink(folder.path() / "not mounted", checkpoints);
   check_contains(opening_error(start_in(folder.path())),
-                 "io: opening the run in '" + (folder.path() / "run").string() + "': '" + checkpoints.string() +
-                     "' is a link that leads to no folder; mount or create the folder");
+                 "io: opening the store of checkpoints '" + checkpoints.string() +
+                     "': it is a link that leads to no folder; mount or create the folder");
   CHECK(read_run_record(folder.path() / "run").attempts == 1);
   CHECK(started(fresh_in(folder.path())).attempt() == 2);
   CHECK(std::filesystem::symlink_status(checkpoints).type() == std::filesystem::file_type::directory);
@@ -208,7 +208,7 @@ TEST_CASE("a file where the checkpoints' folder would be is an error at every st
   std::filesystem::remove(checkpoints);
   write_text(checkpoints, "mine");
   for (auto const& start : {start_in(folder.path()), fresh_in(folder.path())}) {
-    check_contains(opening_error(start), checkpoints.string() + "' is not a folder; move it elsewhere");
+    check_contains(opening_error(start), checkpoints.string() + "': it is not a folder; move it elsewhere");
   }
   CHECK(read_text(checkpoints) == "mine");
   CHECK(read_run_record(folder.path() / "run").attempts == 1);
@@ -216,7 +216,7 @@ TEST_CASE("a file where the checkpoints' folder would be is an error at every st
 
 TEST_CASE("Resume::fresh deletes nothing when a folder lies where a file of the run would be") {
   TemporaryFolder const folder;
-  write_text(started(start_in(folder.path())).checkpoints_path() / "checkpoint_000001/a", "a");
+  write_text(started(start_in(folder.path())).path() / "checkpoints" / "checkpoint_000001/a", "a");
   for (auto const* name : {"progress.jsonl", "progress.csv"}) {
     auto const place = folder.path() / "run" / name;
     std::filesystem::create_directory(place);
@@ -273,7 +273,7 @@ TEST_CASE("a folder whose record is gone is taken up again, with its checkpoints
   write_text(folder.path() / "run/checkpoints/checkpoint_000004/a", "a");
   auto const directory = started(start_in(folder.path()));
   CHECK(directory.attempt() == 1);
-  CHECK(names_below(directory.checkpoints_path()) == Names{"checkpoint_000004"});
+  CHECK(names_below(directory.path() / "checkpoints") == Names{"checkpoint_000004"});
 }
 
 TEST_CASE("the record of a newer version is refused as such") {

@@ -44,6 +44,18 @@ def goes_on(folder):
     again.expect_all_say(2, 'result', 'nothing left 1')
 
 
+def own_store(folder):
+    """The checkpoints of a program that brings its store lie in it; the next start finds them, on all ranks."""
+    job = ranks(2, folder, 'own_store')
+    job.expect_all_say(2, 'result', 'finished, 12 reports, 6 checkpoints', '0 warnings')
+    job.expect('they lie there alone', (folder / 'big disk/ranks/checkpoint_000006').is_dir() and
+               not (folder / 'ranks/checkpoints').exists())
+    shutil.rmtree(folder / 'big disk/ranks/checkpoint_000006')
+    again = ranks(2, folder, 'own_store')
+    again.expect_all_say(2, 'result', 'finished, 12 reports, 6 checkpoints')
+    again.expect('epoch 5 is trained again', (folder / 'big disk/ranks/checkpoint_000006').is_dir())
+
+
 def throws(folder):
     job = ranks(3, folder, 'throw')
     job.expect_all_say(3, 'failed', 'rank 1 on ', 'as planned', 'start it again to go on from', 'errored')
@@ -307,6 +319,8 @@ def settings_differ(folder):
     job.expect_all_say(2, 'error', 'rank 1', "DataConfig::datasets_to_split is {}, and on rank 0 it is {'train'}")
     job = ranks(2, folder, 'content')
     job.expect_all_say(2, 'error', 'rank 1', "the digest of the dataset 'train' is '", "', and on rank 0 it is '")
+    job = ranks(2, folder, 'stores_differ')
+    job.expect_all_say(2, 'error', 'rank 1', "RunConfig::checkpoint.store is 'set', and on rank 0 it is 'not set'")
     job = ranks(2, folder, 'more')
     job.expect_all_say(2, 'error', 'rank 1', "TrainerConfig::datasets is 'train', and on rank 0 it is 'train, valid'")
     job.expect('nothing was created', not folder.exists())
@@ -490,7 +504,7 @@ def no_thread(folder):
 
 
 CASES = {function.__name__: function for function in (
-    same_on_threads, goes_on, throws, keeps_causes, killed, exits, exits_on_threads, exits_quickly, forks, few_open_files,
+    same_on_threads, goes_on, own_store, throws, keeps_causes, killed, exits, exits_on_threads, exits_quickly, forks, few_open_files,
     returns_early, refused_by_backend, refused_by_constructor, refused_by_no_exception,
     hangs_on_another_rank, hangs_on_first_rank, hangs_on_threads, interrupted_twice, loses_first_rank, signalled, ended_by_mpirun,
     twice, leaves_before_second_fit, inside_another, comes_never, settings_differ, other_size,

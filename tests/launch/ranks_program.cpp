@@ -13,6 +13,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <filesystem>
 #include <iomanip>
 #include <iostream>
 #include <memory>
@@ -26,6 +27,7 @@
 #include <cereal/cereal.hpp>
 
 #include <raytrain/callback/json_lines.hpp>
+#include <raytrain/checkpoint/directory_store.hpp>
 #include <raytrain/testing/minimal_backend.hpp>
 #include <raytrain/trainer.hpp>
 
@@ -298,6 +300,12 @@ auto main(int argc, char** argv) -> int {
   if (what == "full_log") config.callbacks.push_back(std::make_shared<JsonLines>("/dev/full"));
   if (what == "inside") config.callbacks.push_back(std::make_shared<FitInside>(config));
   if (arguments.size() > 3) config.backend.where.value = static_cast<std::uint32_t>(std::stoi(arguments[3]));
+  // All but rank 0, if only they are to have it.
+  if (what == "own_store" || (what == "stores_differ" && job && job->rank != Rank{0})) {
+    config.run.checkpoint.store = [](std::filesystem::path const& run_path) {
+      return std::make_shared<DirectoryStore>(run_path.parent_path() / "big disk" / run_path.filename());
+    };
+  }
   if (what == "rank_order") config.scaling.reduction = Reduction::rank_order;
   if (arguments.size() > 2) config.scaling.num_workers = std::stoi(arguments[2]);
   try {

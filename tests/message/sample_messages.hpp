@@ -66,7 +66,7 @@ namespace raytrain::testing {
   ended.metrics = {{"loss", 0.5}};
   ended.path = "/runs/fashion";
   ended.error = "rank 1: out of range";
-  ended.checkpoints = {"/runs/fashion/checkpoints/checkpoint_000004"};
+  ended.checkpoints = {CheckpointNumber{4}};
   ended.warnings = {"reference BLAS"};
   ended.nothing_left = true;
   ended.timings = {0.5, 1.5, 2.5};
@@ -76,10 +76,11 @@ namespace raytrain::testing {
           Committed{CheckpointOrdinal{5}},
           Begin{"fashion",
                 "/runs/fashion",
+                "fashion 2026-01-02T03:04:05Z 01234567",
                 3,
                 "0badcafe",
                 "2026-01-02T03:04:05Z",
-                "/runs/fashion/checkpoints/checkpoint_000004",
+                CheckpointNumber{4},
                 {"loss", "epoch"}},
           Begin{},
           Left{Rank{1}, 7},

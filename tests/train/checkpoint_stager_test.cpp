@@ -8,6 +8,8 @@
 
 #include <doctest/doctest.h>
 
+#include <raytrain/checkpoint/directory_store.hpp>
+
 #include "../support/temporary_folder.hpp"
 
 using raytrain::testing::TemporaryFolder;

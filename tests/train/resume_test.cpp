@@ -131,8 +131,8 @@ TEST_CASE("another seed or dataset than before the checkpoint is warned of, and 
   auto const result = MinimalTrainer{epochs(2, false), config}.fit();
   CHECK(result.state == RunState::finished);
   REQUIRE(result.warnings.size() == 2);
-  CHECK(result.warnings[0] == "goes on from checkpoint_000002, before which RunConfig::seed was 1; it is 2 now");
-  CHECK(result.warnings[1] == "goes on from checkpoint_000002, before which dataset 'train' had 8 rows; it has 6 now");
+  CHECK(result.warnings[0] == "goes on from checkpoint 2, before which RunConfig::seed was 1; it is 2 now");
+  CHECK(result.warnings[1] == "goes on from checkpoint 2, before which dataset 'train' had 8 rows; it has 6 now");
 }
 
 TEST_CASE("another dataset with as many rows is warned of with both digests, and refused within an epoch") {
@@ -162,7 +162,7 @@ TEST_CASE("another dataset with as many rows is warned of with both digests, and
   auto const result = MinimalTrainer{epoch({2, 0}), config}.fit();
   CHECK(result.state == RunState::finished);
   CHECK(result.warnings ==
-        std::vector<std::string>{"goes on from checkpoint_000002, before which dataset 'train' had other columns or "
+        std::vector<std::string>{"goes on from checkpoint 2, before which dataset 'train' had other columns or "
                                  "values: its digest was " +
                                  before.digest() + "; it is " + now.digest() + " now"});
 }

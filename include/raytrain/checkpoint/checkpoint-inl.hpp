@@ -14,28 +14,40 @@
 #include <vector>
 
 #include <raytrain/checkpoint/checkpoint.hpp>
+#include <raytrain/checkpoint/checkpoint_files.hpp>
 #include <raytrain/checkpoint/detail/archive.hpp>
+#include <raytrain/checkpoint/detail/directory_files.hpp>
 #include <raytrain/checkpoint/detail/durable_files.hpp>
 #include <raytrain/checkpoint/detail/file_name.hpp>
 #include <raytrain/checkpoint/detail/file_system.hpp>
 #include <raytrain/checkpoint/detail/io_error.hpp>
-#include <raytrain/checkpoint/detail/read_file.hpp>
 #include <raytrain/checkpoint/manifest.hpp>
 #include <raytrain/core/bytes.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/inline.hpp>
 #include <raytrain/core/rank.hpp>
+#include <raytrain/core/xxh3.hpp>
 #include <raytrain/message/message.hpp>
 
 namespace raytrain {
 
-RAYTRAIN_INLINE auto Checkpoint::from_directory(std::filesystem::path const& directory) -> Checkpoint {
-  Checkpoint checkpoint{std::filesystem::absolute(directory).lexically_normal()};
-  checkpoint.check_directory();
-  if (checkpoint.is_file(detail::manifest_name)) {
-    checkpoint.manifest_ = std::make_shared<Manifest const>(detail::read_manifest(checkpoint.path_));
+RAYTRAIN_INLINE Checkpoint::Checkpoint(std::shared_ptr<CheckpointFiles const> files) : files_{std::move(files)} {
+  files_->check_there();
+  if (files_->size_of(std::string{detail::manifest_name})) {
+    manifest_ = std::make_shared<Manifest const>(detail::read_manifest(*files_));
   }
-  return checkpoint;
+}
+
+RAYTRAIN_INLINE auto Checkpoint::from_directory(std::filesystem::path const& directory) -> Checkpoint {
+  auto path = std::filesystem::absolute(directory).lexically_normal();
+  return Checkpoint{std::make_shared<detail::DirectoryFiles const>(std::move(path))};
+}
+
+RAYTRAIN_INLINE auto Checkpoint::path() const -> std::filesystem::path const& {
+  if (auto const& directory = files_->directory(); !directory.empty()) return directory;
+  throw Error{
+      Errc::invalid_call, "Checkpoint::path()", "'" + location() + "' lies in no directory of this machine",
+      "write it to one by Checkpoint::from_bytes(checkpoint.to_bytes(), directory), or read its files by read()"};
 }
 
 RAYTRAIN_INLINE auto Checkpoint::training_iteration(Rank rank) const noexcept -> std::uint64_t {
@@ -63,63 +75,30 @@ RAYTRAIN_INLINE auto Checkpoint::metadata() const noexcept -> std::map<std::stri
   return manifest_->metadata;
 }
 
-RAYTRAIN_INLINE void Checkpoint::check_directory() const {
-  auto const type = detail::type_of(path_);
-  if (type == std::filesystem::file_type::directory) return;
-  throw Error{Errc::not_found, attempted(),
-              type == std::filesystem::file_type::not_found ? "there is no such directory" : "it is not a directory",
-              "if it was there before, it was moved, removed, or beyond CheckpointConfig::num_to_keep"};
-}
-
-RAYTRAIN_INLINE auto Checkpoint::is_file(std::string_view name) const -> bool {
-  auto const type = detail::type_of(path_ / name);
-  if (type == std::filesystem::file_type::not_found) return false;
-  if (type != std::filesystem::file_type::regular) refuse(std::string{name}, "is not a regular file");
-  return true;
-}
-
-RAYTRAIN_INLINE void Checkpoint::refuse(std::string const& name, std::string const& happened) const {
-  check_directory();
-  throw Error{Errc::corrupt_checkpoint, attempted(), "file '" + name + "' " + happened,
-              "go on from an older checkpoint, or copy this one again from where it came"};
-}
-
 RAYTRAIN_INLINE void Checkpoint::check_manifest() const {
   std::string const name{detail::manifest_name};
-  if (!is_file(name)) refuse(name, "is missing");
-  if (detail::read_manifest(path_) != *manifest_) refuse(name, "is not the one that was read before");
+  if (!files_->size_of(name)) files_->refuse(name, "is missing");
+  if (detail::read_manifest(*files_) != *manifest_) files_->refuse(name, "is not the one that was read before");
 }
 
 RAYTRAIN_INLINE void Checkpoint::check_size(std::string const& name, StoredFile const& stored) const {
-  if (!is_file(name)) refuse(name, "is missing");
-  auto const size = detail::InputFile{path_ / name}.size_bytes();
-  if (size != stored.size_bytes) {
-    refuse(name, "has " + std::to_string(size) + " bytes instead of " + std::to_string(stored.size_bytes));
+  auto const size = files_->size_of(name);
+  if (!size) files_->refuse(name, "is missing");
+  if (*size != stored.size_bytes) {
+    files_->refuse(name, "has " + std::to_string(*size) + " bytes instead of " + std::to_string(stored.size_bytes));
   }
 }
 
 RAYTRAIN_INLINE void Checkpoint::check_hash(std::string const& name, StoredFile const& stored,
                                             std::string const& hash) const {
-  if (hash != stored.xxh3)
-    refuse(name, "has other bytes than were written (XXH3 " + hash + " instead of " + stored.xxh3 + ")");
+  if (hash == stored.xxh3) return;
+  files_->refuse(name, "has other bytes than were written (XXH3 " + hash + " instead of " + stored.xxh3 + ")");
 }
 
 RAYTRAIN_INLINE auto Checkpoint::files() const -> std::vector<FileEntry> {
+  if (!is_committed()) return files_->list();
   std::vector<FileEntry> files;
-  if (is_committed()) {
-    for (auto const& [name, stored] : manifest_->files) files.push_back({name, stored.size_bytes, stored.xxh3});
-    return files;
-  }
-  check_directory();
-  try {
-    for (auto const& entry : std::filesystem::recursive_directory_iterator{path_}) {
-      if (!entry.is_regular_file()) continue;
-      files.push_back({entry.path().lexically_relative(path_).generic_string(), entry.file_size(), {}});
-    }
-  } catch (std::filesystem::filesystem_error const& error) {
-    throw detail::io_error("listing", path_, error.code().value());
-  }
-  std::ranges::sort(files, {}, &FileEntry::name);
+  for (auto const& [name, stored] : manifest_->files) files.push_back({name, stored.size_bytes, stored.xxh3});
   return files;
 }
 
@@ -129,24 +108,24 @@ RAYTRAIN_INLINE auto Checkpoint::read(std::string_view name) const -> Bytes {
   if (entry == entries.end()) {
     std::string names;
     for (auto const& other : entries) names += (names.empty() ? "" : ", ") + other.name;
-    throw Error{Errc::not_found, attempted(), "it has no file '" + std::string{name} + "'",
+    throw Error{Errc::not_found, files_->attempted(), "it has no file '" + std::string{name} + "'",
                 "it has " + (names.empty() ? "none" : names)};
   }
-  if (!is_committed()) return detail::read_file(path_ / entry->name);
+  if (!is_committed()) return files_->read(entry->name);
   StoredFile const stored{entry->size_bytes, entry->xxh3};
   check_size(entry->name, stored);
-  auto content = detail::read_file(path_ / entry->name);
+  auto content = files_->read(entry->name);
   check_hash(entry->name, stored, detail::xxh3_of(content));
   return content;
 }
 
 RAYTRAIN_INLINE void Checkpoint::verify() const {
-  check_directory();
+  files_->check_there();
   if (!is_committed()) return;
   check_manifest();
   for (auto const& [name, stored] : manifest_->files) {
     check_size(name, stored);
-    check_hash(name, stored, detail::xxh3_of_file(path_ / name));
+    check_hash(name, stored, files_->xxh3_of(name));
   }
 }
 
@@ -156,11 +135,10 @@ RAYTRAIN_INLINE auto Checkpoint::to_bytes() const -> Bytes {
   std::string const manifest{detail::manifest_name};
   if (is_committed()) {
     check_manifest();
-    sizes[manifest] = detail::InputFile{path_ / manifest}.size_bytes();
+    sizes[manifest] = files_->size_of(manifest).value_or(0);
   }
-  return detail::write_archive(sizes, [&](std::string const& name) {
-    return name == manifest ? detail::read_file(path_ / manifest) : read(name);
-  });
+  return detail::write_archive(
+      sizes, [&](std::string const& name) { return name == manifest ? files_->read(manifest) : read(name); });
 }
 
 RAYTRAIN_INLINE auto Checkpoint::from_bytes(BytesView bytes, std::filesystem::path const& directory) -> Checkpoint {

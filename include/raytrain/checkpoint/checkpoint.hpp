@@ -8,9 +8,9 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
+#include <raytrain/checkpoint/checkpoint_files.hpp>
 #include <raytrain/checkpoint/manifest.hpp>
 #include <raytrain/core/bytes.hpp>
 #include <raytrain/core/metrics.hpp>
@@ -19,14 +19,20 @@
 
 namespace raytrain {
 
-/// A directory that holds a state of training, by value: copies name the same directory, and none of them owns it.
+/// A state of training in a store, mostly a directory, by value: copies name the same one, and none of them owns it.
 ///
-/// A committed one has a manifest, by which every read is verified. One that a user filled has none: then there are no
-/// numbers, metrics and metadata, and whatever lies in it is taken as it is.
+/// A committed one has a manifest, by which every read is verified. A directory that a user filled has none: then there
+/// are no numbers, metrics and metadata, and whatever lies in it is taken as it is.
 ///
 /// Threads: every function from any thread.
 class Checkpoint {
  public:
+  /// The one whose files these are; for those who write a `CheckpointStore`.
+  ///
+  /// Errors: `not_found` when it is not there; `corrupt_checkpoint` when its manifest is not as it was written; `io`
+  /// when it cannot be read.
+  explicit Checkpoint(std::shared_ptr<CheckpointFiles const> files);
+
   /// Errors: `not_found` without such a directory; `corrupt_checkpoint` when its manifest is not as it was written;
   /// `io` when it cannot be read.
   [[nodiscard]] static auto from_directory(std::filesystem::path const& directory) -> Checkpoint;
@@ -36,9 +42,14 @@ class Checkpoint {
   /// Errors: `corrupt_checkpoint` for bytes that are not such, before anything is created; `io`.
   [[nodiscard]] static auto from_bytes(BytesView bytes, std::filesystem::path const& directory) -> Checkpoint;
 
-  [[nodiscard]] auto path() const noexcept -> std::filesystem::path const& { return path_; }
+  /// Where it lies, as people are told: its directory, or an address in the store that has it.
+  [[nodiscard]] auto location() const -> std::string { return files_->location(); }
+  /// The directory that it is.
+  ///
+  /// Errors: `invalid_call` for one that lies in no directory of this machine.
+  [[nodiscard]] auto path() const -> std::filesystem::path const&;
   /// The same as `path`, under Ray Train's name.
-  [[nodiscard]] auto as_directory() const noexcept -> std::filesystem::path const& { return path_; }
+  [[nodiscard]] auto as_directory() const -> std::filesystem::path const& { return path(); }
 
   /// Position among the run's checkpoints, from 1; 0 if it was never committed.
   [[nodiscard]] auto number() const noexcept -> std::uint64_t { return manifest_->number; }
@@ -71,7 +82,7 @@ class Checkpoint {
 
   /// In the order of their names, without the manifest; of one that was never committed without checksums.
   ///
-  /// Errors: `not_found` when the directory has vanished.
+  /// Errors: `not_found` when it has vanished.
   [[nodiscard]] auto files() const -> std::vector<FileEntry>;
 
   /// Content of one file, verified.
@@ -81,7 +92,7 @@ class Checkpoint {
 
   /// Returns if every file is as it was committed; of one that was never committed, if it is there.
   ///
-  /// Errors: `corrupt_checkpoint`, naming the first bad file; `not_found` when the directory has vanished; `io`.
+  /// Errors: `corrupt_checkpoint`, naming the first bad file; `not_found` when it has vanished; `io`.
   /// Cost: reads every file.
   void verify() const;
 
@@ -91,8 +102,6 @@ class Checkpoint {
   [[nodiscard]] auto to_bytes() const -> Bytes;
 
  private:
-  explicit Checkpoint(std::filesystem::path path) : path_{std::move(path)} {}
-
   template <class T>
   [[nodiscard]] static auto value_of(std::optional<std::map<std::string, T>> const& values, std::string const& name)
       -> std::optional<T> {
@@ -103,23 +112,14 @@ class Checkpoint {
 
   [[nodiscard]] auto is_committed() const noexcept -> bool { return manifest_->number > 0; }
 
-  [[nodiscard]] auto attempted() const -> std::string { return "reading checkpoint '" + path_.string() + "'"; }
-
-  void check_directory() const;
-
-  /// False when nothing is there. Errors: `corrupt_checkpoint` when it is something else; `io`.
-  [[nodiscard]] auto is_file(std::string_view name) const -> bool;
-
-  [[noreturn]] void refuse(std::string const& name, std::string const& happened) const;
-
   void check_manifest() const;
 
   void check_size(std::string const& name, StoredFile const& stored) const;
 
   void check_hash(std::string const& name, StoredFile const& stored, std::string const& hash) const;
 
-  std::filesystem::path path_;
-  std::shared_ptr<Manifest const> manifest_ = std::make_shared<Manifest const>();  ///< Number 0: none on disk.
+  std::shared_ptr<CheckpointFiles const> files_;                                   // never null
+  std::shared_ptr<Manifest const> manifest_ = std::make_shared<Manifest const>();  // number 0: it has none
 };
 
 }  // namespace raytrain

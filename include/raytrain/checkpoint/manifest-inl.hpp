@@ -1,35 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <filesystem>
-#include <optional>
 #include <string>
 
+#include <fmt/format.h>
+
+#include <raytrain/checkpoint/checkpoint_files.hpp>
 #include <raytrain/checkpoint/detail/file_name.hpp>
 #include <raytrain/checkpoint/detail/sealed_json.hpp>
 #include <raytrain/checkpoint/manifest.hpp>
+#include <raytrain/core/bytes.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/inline.hpp>
 
 namespace raytrain::detail {
 
-RAYTRAIN_INLINE auto read_manifest(std::filesystem::path const& directory) -> Manifest {
-  auto const attempted = "reading checkpoint '" + directory.string() + "'";
-  auto const manifest = [&] {
-    try {
-      return read_sealed_file<Manifest>(directory / manifest_name);
-    } catch (Error const& error) {
-      if (error.code() == Errc::io) throw;
-      throw Error{Errc::corrupt_checkpoint, attempted, std::string{manifest_name} + ": " + error.happened(),
-                  error.remedy()};
-    }
-  }();
-  if (manifest.number == 0) {
-    throw Error{Errc::corrupt_checkpoint, attempted, std::string{manifest_name} + ": its number is 0"};
+RAYTRAIN_INLINE auto read_manifest(CheckpointFiles const& files) -> Manifest {
+  std::string const file{manifest_name};
+  auto const refuse = [&](std::string const& happened, std::string const& remedy = {}) {
+    throw Error{Errc::corrupt_checkpoint, files.attempted(), file + ": " + happened, remedy};
+  };
+  if (auto const size = files.size_of(file).value_or(0); size > most_sealed_bytes) {
+    refuse(fmt::format("it has {} bytes, and at most {} can be", size, most_sealed_bytes));
   }
-  for (auto const& [name, file] : manifest.files) {
+  Manifest manifest;
+  try {
+    manifest = read_sealed<Manifest>(text_of(files.read(file)), file);
+  } catch (Error const& error) {
+    if (error.code() == Errc::io) throw;
+    refuse(error.happened(), error.remedy());
+  }
+  if (manifest.number == 0) refuse("its number is 0");
+  for (auto const& [name, stored] : manifest.files) {
     if (auto const problem = file_name_problem(name)) {
-      throw Error{Errc::corrupt_checkpoint, attempted, "it lists a file '" + shown_name(name) + "', which " + *problem};
+      throw Error{Errc::corrupt_checkpoint, files.attempted(),
+                  "it lists a file '" + shown_name(name) + "', which " + *problem};
     }
   }
   return manifest;

@@ -2,12 +2,12 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include <raytrain/checkpoint/checkpoint_files.hpp>
 #include <raytrain/core/metrics.hpp>
 #include <raytrain/message/fields.hpp>
 
@@ -60,7 +60,7 @@ struct Manifest {
 namespace detail {
 
 /// Errors: `corrupt_checkpoint` for a manifest that is not as it was written, or that names a file outside; `io`.
-[[nodiscard]] auto read_manifest(std::filesystem::path const& directory) -> Manifest;
+[[nodiscard]] auto read_manifest(CheckpointFiles const& files) -> Manifest;
 
 }  // namespace detail
 

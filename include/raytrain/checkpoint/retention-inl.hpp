@@ -8,11 +8,21 @@
 #include <optional>
 #include <vector>
 
+#include <raytrain/checkpoint/checkpoint.hpp>
 #include <raytrain/checkpoint/retention.hpp>
 #include <raytrain/config/checkpoint_config.hpp>
 #include <raytrain/core/inline.hpp>
 
 namespace raytrain {
+
+RAYTRAIN_INLINE auto scored(std::vector<Checkpoint> const& checkpoints, CheckpointConfig const& config)
+    -> std::vector<ScoredCheckpoint> {
+  std::vector<ScoredCheckpoint> all;
+  for (auto const& checkpoint : checkpoints) {
+    all.push_back({CheckpointNumber{checkpoint.number()}, checkpoint.metrics().number(config.score_attribute)});
+  }
+  return all;
+}
 
 RAYTRAIN_INLINE auto checkpoints_to_delete(std::vector<ScoredCheckpoint> checkpoints, CheckpointConfig const& config)
     -> std::vector<CheckpointNumber> {

@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include <raytrain/checkpoint/checkpoint.hpp>
 #include <raytrain/config/checkpoint_config.hpp>
 #include <raytrain/core/checkpoint_number.hpp>
 
@@ -16,6 +17,9 @@ struct ScoredCheckpoint {
   CheckpointNumber number{};    ///< The newest has the highest.
   std::optional<double> score;  ///< Value of `CheckpointConfig::score_attribute`; unset if there is none.
 };
+
+[[nodiscard]] auto scored(std::vector<Checkpoint> const& checkpoints, CheckpointConfig const& config)
+    -> std::vector<ScoredCheckpoint>;
 
 /// Numbers of the checkpoints that may go, oldest first; `checkpoints` in any order.
 ///

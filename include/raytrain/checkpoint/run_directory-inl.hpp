@@ -3,14 +3,12 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <random>
+#include <ranges>
 #include <string>
-#include <string_view>
-#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -18,10 +16,10 @@
 #include <raytrain/checkpoint/detail/directory_lock.hpp>
 #include <raytrain/checkpoint/detail/durable_files.hpp>
 #include <raytrain/checkpoint/detail/file_system.hpp>
-#include <raytrain/checkpoint/detail/io_error.hpp>
+#include <raytrain/checkpoint/detail/read_file.hpp>
 #include <raytrain/checkpoint/detail/sealed_json.hpp>
-#include <raytrain/checkpoint/detail/store_names.hpp>
 #include <raytrain/checkpoint/detail/utc_time.hpp>
+#include <raytrain/checkpoint/directory_store.hpp>
 #include <raytrain/checkpoint/run_directory.hpp>
 #include <raytrain/checkpoint/run_record.hpp>
 #include <raytrain/core/error.hpp>
@@ -33,10 +31,19 @@
 
 namespace raytrain {
 
+RAYTRAIN_INLINE auto open_store(MakeCheckpointStore const& make, std::filesystem::path const& run_path,
+                                detail::FileSystem& files) -> std::shared_ptr<CheckpointStore> {
+  if (!make) return std::make_shared<DirectoryStore>(run_path / checkpoints_folder_name, files);
+  if (auto store = make(run_path)) return store;
+  throw Error{Errc::invalid_config, "CheckpointConfig::store",
+              "made no store for the run in '" + run_path.string() + "'",
+              "return a std::shared_ptr to one, or leave it unset for a directory in the run's folder"};
+}
+
 RAYTRAIN_INLINE RunDirectory::RunDirectory(RunStart start, detail::FileSystem& files)
     : path_{std::filesystem::absolute(start.storage_path / start.name).lexically_normal()},
       files_{&files},
-      created_{files} {
+      store_{open_store(start.make_store, path_, files)} {
   if (start.name.empty()) {
     throw Error{Errc::invalid_config, "RunConfig::name", "must not be empty", "name the run"};
   }
@@ -50,13 +57,13 @@ RAYTRAIN_INLINE auto RunDirectory::report_fields() const noexcept -> std::vector
 }
 
 RAYTRAIN_INLINE auto RunDirectory::begin_with(std::optional<Checkpoint> const& checkpoint) const -> Begin {
-  auto const path = checkpoint ? std::optional{checkpoint->path().string()} : std::nullopt;
-  return {name(), path_.string(), attempt(), start_id_, record_.started_at, path, report_fields()};
+  auto const number = checkpoint ? std::optional{CheckpointNumber{checkpoint->number()}} : std::nullopt;
+  return {name(), path_.string(), run_id(), attempt(), start_id_, record_.started_at, number, report_fields()};
 }
 
 RAYTRAIN_INLINE void RunDirectory::record_start() {
-  if (detail::make_directory(*files_, checkpoints_path())) created_.add(checkpoints_path());
-  if (is_new_) created_.add(record_path());
+  if (store_->create()) created_.add([store = store_] { store->clear(); });
+  if (is_new_) created_.add([files = files_, path = record_path()] { (void)files->remove_file(path); });
   write_record();
   created_.keep();
 }
@@ -77,7 +84,7 @@ RAYTRAIN_INLINE void RunDirectory::record_checkpoint() {
 RAYTRAIN_INLINE void RunDirectory::check_none_lost() const {
   if (!record_.has_checkpoints.value_or(false)) return;
   throw Error{Errc::corrupt_checkpoint, "going on with the run in '" + path_.string() + "'",
-              "it had checkpoints by its run.json, and there are none in '" + checkpoints_path().string() + "'",
+              "it had checkpoints by its run.json, and there are none in '" + store_->location() + "'",
               "copy one back there, or start anew by RunConfig::resume = Resume::fresh"};
 }
 
@@ -100,15 +107,13 @@ RAYTRAIN_INLINE void RunDirectory::set_state(std::string state, std::string erro
   write_record();
 }
 
-RAYTRAIN_INLINE auto RunDirectory::Created::operator=(Created&& other) noexcept -> Created& {
-  std::swap(files_, other.files_);
-  std::swap(paths_, other.paths_);
-  return *this;
-}
-
 RAYTRAIN_INLINE RunDirectory::Created::~Created() {
-  for (auto path = paths_.rbegin(); path != paths_.rend(); ++path) {
-    if (files_->remove_file(*path) != 0) (void)files_->remove_directory(*path);
+  for (auto step = steps_.rbegin(); step != steps_.rend(); ++step) {
+    try {
+      (*step)();
+    } catch (...) {
+      continue;  // what made the start fail is to be told
+    }
   }
 }
 
@@ -118,31 +123,23 @@ RAYTRAIN_INLINE void RunDirectory::write_record() {
 }
 
 RAYTRAIN_INLINE void RunDirectory::create_directories() {
-  std::vector<std::filesystem::path> missing;
-  auto existing = path_;
-  std::error_code problem;
-  auto type = std::filesystem::status(existing, problem).type();
-  while (type == std::filesystem::file_type::not_found && existing.has_relative_path()) {
-    missing.push_back(existing);
-    existing = existing.parent_path();
-    type = std::filesystem::status(existing, problem).type();
-  }
-  if (type == std::filesystem::file_type::none) throw detail::io_error("looking at", existing, problem.value());
-  if (type != std::filesystem::file_type::directory) {
+  auto const missing = detail::missing_directories(path_);
+  auto const existing = missing.empty() ? path_ : missing.front().parent_path();
+  if (detail::type_of(existing) != std::filesystem::file_type::directory) {
     throw Error{Errc::invalid_config, "RunConfig::storage_path", "'" + existing.string() + "' is not a folder",
                 "name a folder, or one that can be created"};
   }
-  for (auto path = missing.rbegin(); path != missing.rend(); ++path) {
-    if (!detail::make_directory(*files_, *path)) continue;
-    created_.add(*path);
-    detail::sync_directory(*files_, path->parent_path());
+  for (auto const& path : missing) {
+    if (!detail::make_directory(*files_, path)) continue;
+    created_.add([files = files_, path] { (void)files->remove_directory(path); });
+    detail::sync_directory(*files_, path.parent_path());
   }
 }
 
 RAYTRAIN_INLINE void RunDirectory::open(RunStart start) {
   auto const lock_path = path_ / ".lock";
   lock_.emplace(lock_path);
-  if (lock_->is_new()) created_.add(lock_path);
+  if (lock_->is_new()) created_.add([files = files_, lock_path] { (void)files->remove_file(lock_path); });
 
   std::optional<RunRecord> found;
   try {
@@ -151,10 +148,13 @@ RAYTRAIN_INLINE void RunDirectory::open(RunStart start) {
     auto const is_damaged = error.code() == Errc::foreign_run;
     if (error.code() != Errc::not_found && !(is_damaged && start.fresh)) throw;
   }
-  check_checkpoints_folder(start.fresh);
-  if (start.fresh) check_only_ours();
-  // That folder is there when a crash came into the way of deleting a run.
-  auto const deletes = start.fresh || detail::link_type_of(trash_path()) != std::filesystem::file_type::not_found;
+  if (start.fresh) {
+    check_only_ours();
+  } else {
+    store_->check_usable();
+  }
+  // That file is there when a crash came into the way of deleting a run.
+  auto const deletes = start.fresh || detail::link_type_of(deleting_path()) != std::filesystem::file_type::not_found;
   if (found && !deletes) {
     check_identity(*found, start);
     record_ = *found;
@@ -177,18 +177,16 @@ RAYTRAIN_INLINE void RunDirectory::open(RunStart start) {
   }
   record_.format = RunRecord::newest_format;
   is_new_ = !found;
-  if (deletes) delete_run(start.fresh);
+  if (deletes) delete_run();
+  store_->begin(generation(), run_id());
 }
 
+// The record was lost or removed: this is the run that the checkpoints name, so that it can go on from them.
 RAYTRAIN_INLINE void RunDirectory::adopt_checkpoints() {
-  std::vector<std::uint64_t> numbers;
-  for (auto const& name : detail::names_in(checkpoints_path())) {
-    if (auto const number = detail::parse_checkpoint(name)) numbers.push_back(*number);
-  }
-  std::ranges::sort(numbers, std::ranges::greater{});
-  for (auto const number : numbers) {
+  auto const numbers = store_->numbers();
+  for (auto const number : std::views::reverse(numbers)) {
     try {
-      auto const checkpoint = Checkpoint::from_directory(checkpoints_path() / detail::checkpoint_name(number));
+      auto const checkpoint = store_->open(number);
       if (checkpoint.run_id().empty()) continue;
       record_.run_id = checkpoint.run_id();
       record_.attempts = checkpoint.generation();
@@ -207,24 +205,8 @@ RAYTRAIN_INLINE void RunDirectory::check_identity(RunRecord const& found, RunSta
               "choose another RunConfig::name, or delete that run by RunConfig::resume = Resume::fresh"};
 }
 
-RAYTRAIN_INLINE void RunDirectory::check_checkpoints_folder(bool fresh) const {
-  auto const path = checkpoints_path();
-  auto const is_link = detail::link_type_of(path) == std::filesystem::file_type::symlink;
-  auto const type = detail::type_of(path);
-  if (type == std::filesystem::file_type::directory) return;
-  if (type == std::filesystem::file_type::not_found && (!is_link || fresh)) return;
-  throw Error{Errc::io, "opening the run in '" + path_.string() + "'",
-              "'" + path.string() + "' is " + (is_link ? "a link that leads to no folder" : "not a folder"),
-              is_link ? "mount or create the folder it leads to, or remove the link" : "move it elsewhere"};
-}
-
 RAYTRAIN_INLINE void RunDirectory::check_only_ours() const {
-  for (auto const& name : detail::names_in(checkpoints_path())) {
-    if (detail::parse_checkpoint(name) || detail::parse_leftover(name)) continue;
-    throw Error{Errc::foreign_run, "deleting the run in '" + path_.string() + "' (Resume::fresh)",
-                "'" + (checkpoints_path() / name).string() + "' is not raytrain's",
-                "move it elsewhere, or choose another RunConfig::name"};
-  }
+  store_->check_clearable();
   for (auto const name : {progress_file_name, csv_file_name}) {
     if (detail::link_type_of(path_ / name) != std::filesystem::file_type::directory) continue;
     throw Error{Errc::foreign_run, "deleting the run in '" + path_.string() + "' (Resume::fresh)",
@@ -232,21 +214,19 @@ RAYTRAIN_INLINE void RunDirectory::check_only_ours() const {
   }
 }
 
-RAYTRAIN_INLINE void RunDirectory::delete_run(bool fresh) {
-  auto const trash = trash_path();
-  if (fresh) {
-    if (detail::link_type_of(checkpoints_path()) == std::filesystem::file_type::not_found) {
-      (void)detail::make_directory(*files_, trash);
-    } else {
-      detail::remove_tree(*files_, trash);
-      detail::rename(*files_, checkpoints_path(), trash);
-    }
+// From the first step on, which is a file that says so, the run is as good as deleted: a later start completes what is
+// left to do.
+RAYTRAIN_INLINE void RunDirectory::delete_run() {
+  if (detail::link_type_of(deleting_path()) == std::filesystem::file_type::not_found) {
+    (void)detail::write_file(*files_, deleting_path(), {});
     detail::sync_directory(*files_, path_);
   }
+  store_->clear();
   for (auto const name : {progress_file_name, csv_file_name, run_record_name}) {
     detail::remove_file(*files_, path_ / name);
   }
-  detail::remove_tree(*files_, trash);
+  detail::sync_directory(*files_, path_);
+  detail::remove_file(*files_, deleting_path());
 }
 
 }  // namespace raytrain

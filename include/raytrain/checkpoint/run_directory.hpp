@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
+#include <memory>
 #include <optional>
 #include <random>
 #include <string>
@@ -12,10 +14,12 @@
 #include <fmt/format.h>
 
 #include <raytrain/checkpoint/checkpoint.hpp>
+#include <raytrain/checkpoint/checkpoint_store.hpp>
 #include <raytrain/checkpoint/detail/directory_lock.hpp>
 #include <raytrain/checkpoint/detail/file_system.hpp>
 #include <raytrain/checkpoint/generation.hpp>
 #include <raytrain/checkpoint/run_record.hpp>
+#include <raytrain/config/checkpoint_config.hpp>
 #include <raytrain/core/rank.hpp>
 #include <raytrain/message/message.hpp>
 
@@ -32,7 +36,14 @@ struct RunStart {
   std::uint64_t seed = 0;
   std::string raytrain_version{};
   std::vector<std::string> hosts{};  ///< Where its workers run; empty: this host.
+  MakeCheckpointStore make_store{};  ///< As `CheckpointConfig::store`.
 };
+
+/// The store of the run in a folder: what the settings make, or else the directory checkpoints/ in it.
+///
+/// Errors: `invalid_config` when they make none, and what they throw.
+[[nodiscard]] auto open_store(MakeCheckpointStore const& make, std::filesystem::path const& run_path,
+                              detail::FileSystem& files = detail::system_files()) -> std::shared_ptr<CheckpointStore>;
 
 /// The folder of a run while this process trains in it: <storage_path>/<name>/.
 ///
@@ -55,12 +66,13 @@ class RunDirectory {
 
   [[nodiscard]] auto path() const noexcept -> std::filesystem::path const& { return path_; }
   [[nodiscard]] auto name() const -> std::string { return path_.filename().string(); }
-  [[nodiscard]] auto checkpoints_path() const -> std::filesystem::path { return path_ / checkpoints_folder_name; }
+  /// Where its checkpoints lie; it has begun this start.
+  [[nodiscard]] auto store() const noexcept -> CheckpointStore& { return *store_; }
   [[nodiscard]] auto progress_path() const -> std::filesystem::path { return path_ / progress_file_name; }
 
-  /// What the manifests of this run's checkpoints name. Stays when the folder is moved, renamed or copied.
-  /// This start, as `DirectoryStore` knows it.
+  /// This start, as its store knows it.
   [[nodiscard]] auto generation() const -> Generation { return {attempt(), start_id_}; }
+  /// What the manifests of this run's checkpoints name. Stays when the folder is moved, renamed or copied.
   [[nodiscard]] auto run_id() const -> std::string { return record_.run_id.value_or(""); }
   /// Number of this start of the run, from 1. Counts on after `fresh`, unless the record was damaged, so that
   /// it also tells this start's files from those of a worker that the deleted run left running.
@@ -73,7 +85,7 @@ class RunDirectory {
   /// What a worker in another process needs to know of this start, which goes on from `checkpoint`.
   [[nodiscard]] auto begin_with(std::optional<Checkpoint> const& checkpoint) const -> Begin;
 
-  /// Records the start as "running", and creates the folder of checkpoints. Durable when it returns.
+  /// Records the start as "running", and creates the store of checkpoints. Durable when it returns.
   ///
   /// Errors: `io`; the record is then the one before, and after `fresh` there is none.
   void record_start();
@@ -107,37 +119,39 @@ class RunDirectory {
   void set_state(std::string state, std::string error = {});
 
  private:
-  /// Takes back what a start has created, unless it is told to keep it.
+  /// Takes back what a start has created, the last first, unless it is told to keep it.
   class Created {
    public:
-    explicit Created(detail::FileSystem& files) noexcept : files_{&files} {}
-    Created(Created&& other) noexcept : files_{other.files_}, paths_{std::exchange(other.paths_, {})} {}
-    auto operator=(Created&& other) noexcept -> Created&;
+    Created() = default;
+    Created(Created&& other) noexcept : steps_{std::exchange(other.steps_, {})} {}
+    auto operator=(Created&& other) noexcept -> Created& {
+      std::swap(steps_, other.steps_);
+      return *this;
+    }
     ~Created();
-    void add(std::filesystem::path path) { paths_.push_back(std::move(path)); }
-    void keep() noexcept { paths_.clear(); }
+    void add(std::function<void()> take_back) { steps_.push_back(std::move(take_back)); }
+    void keep() noexcept { steps_.clear(); }
 
    private:
-    detail::FileSystem* files_;
-    std::vector<std::filesystem::path> paths_;
+    std::vector<std::function<void()>> steps_;
   };
 
   [[nodiscard]] auto record_path() const -> std::filesystem::path { return path_ / run_record_name; }
-  /// Where `fresh` moves the checkpoints, in one step, before it deletes anything.
-  [[nodiscard]] auto trash_path() const -> std::filesystem::path { return path_ / ".trash-checkpoints"; }
+  /// Says that the run is being deleted.
+  [[nodiscard]] auto deleting_path() const -> std::filesystem::path { return path_ / ".deleting"; }
 
   void write_record();
 
   void create_directories();
   void open(RunStart start);
   void check_identity(RunRecord const& found, RunStart const& start) const;
-  void check_checkpoints_folder(bool fresh) const;
   void check_only_ours() const;
   void adopt_checkpoints();
-  void delete_run(bool fresh);
+  void delete_run();
 
   std::filesystem::path path_;
   detail::FileSystem* files_;
+  std::shared_ptr<CheckpointStore> store_;  // never null
   std::optional<detail::DirectoryLock> lock_;
   RunRecord record_;
   bool is_new_ = false;  ///< No run.json is there yet.
@@ -145,12 +159,6 @@ class RunDirectory {
   std::string start_id_ = fmt::format("{:08x}", std::random_device{}());
   Created created_;  // behind the lock, so that it is taken back while nobody else gets in
 };
-
-// The record was lost or removed: this is the run that the checkpoints name, so that it can go on from them.
-
-// A link to a folder will do; `fresh` takes away any link, and leaves alone what it leads to.
-
-// From the one rename on the run is as good as deleted: a later start completes what is left to do.
 
 }  // namespace raytrain
 

@@ -2,6 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -16,7 +19,12 @@ enum class CheckpointMode : std::uint8_t {
   sync,   ///< After the checkpoint is committed.
 };
 
-/// Which checkpoints stay on disk, and when a report returns.
+class CheckpointStore;
+
+/// Makes the store of the run in a folder, in each process of the job. What it throws ends `fit()`.
+using MakeCheckpointStore = std::function<std::shared_ptr<CheckpointStore>(std::filesystem::path const& run_path)>;
+
+/// Which checkpoints stay, where they lie, and when a report returns.
 struct CheckpointConfig {
   /// The best ones, and the newest beside them; unset: all. While the disk is busy about 5 more wait to be deleted.
   std::optional<int> num_to_keep{};
@@ -26,6 +34,8 @@ struct CheckpointConfig {
   /// warned of; such a checkpoint is never the best.
   bool fail_on_non_finite_score = false;
   CheckpointMode mode = CheckpointMode::async;
+  /// Unset: a `DirectoryStore` in the run's folder. The same in every process: they must see the same checkpoints.
+  MakeCheckpointStore store{};
 
   /// Errors: `invalid_config`, naming the field, its value and what to write instead.
   void validate() const;

@@ -3,7 +3,10 @@
 
 #include <raytrain/checkpoint/checkpoint-inl.hpp>
 #include <raytrain/checkpoint/checkpoint_draft-inl.hpp>
+#include <raytrain/checkpoint/checkpoint_files-inl.hpp>
+#include <raytrain/checkpoint/checkpoint_store-inl.hpp>
 #include <raytrain/checkpoint/detail/archive-inl.hpp>
+#include <raytrain/checkpoint/detail/directory_files-inl.hpp>
 #include <raytrain/checkpoint/detail/directory_lock-inl.hpp>
 #include <raytrain/checkpoint/detail/durable_files-inl.hpp>
 #include <raytrain/checkpoint/detail/file_name-inl.hpp>

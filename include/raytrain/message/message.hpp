@@ -146,10 +146,11 @@ struct Committed {
 struct Begin {
   std::string name;
   std::string run_path;
-  std::uint64_t start{};                  ///< Number of this start in the run's folder.
-  std::string start_id;                   ///< Of this start alone, whatever folder takes the place of the run's.
-  std::string started_at;                 ///< As in run.json, by which the process knows that it sees the same folder.
-  std::optional<std::string> checkpoint;  ///< Path of the one to go on from.
+  std::string run_id;
+  std::uint64_t start{};   ///< Number of this start in the run's folder.
+  std::string start_id;    ///< Of this start alone, whatever folder takes the place of the run's.
+  std::string started_at;  ///< As in run.json, by which the process knows that it sees the same folder.
+  std::optional<CheckpointNumber> checkpoint;  ///< The one to go on from.
   std::vector<std::string> report_fields;
   Attempt attempt{};
   friend auto operator==(Begin const&, Begin const&) -> bool = default;
@@ -171,7 +172,7 @@ struct Ended {
   Metrics metrics;
   std::string path;
   std::string error;
-  std::vector<std::string> checkpoints;  ///< Paths.
+  std::vector<CheckpointNumber> checkpoints;
   std::vector<std::string> warnings;
   bool nothing_left{};
   std::vector<double> timings;

@@ -11,7 +11,7 @@
 #include <utility>
 
 #include <raytrain/checkpoint/checkpoint_draft.hpp>
-#include <raytrain/checkpoint/directory_store.hpp>
+#include <raytrain/checkpoint/checkpoint_store.hpp>
 #include <raytrain/core/checkpoint_number.hpp>
 #include <raytrain/core/inline.hpp>
 #include <raytrain/exec/background_thread.hpp>

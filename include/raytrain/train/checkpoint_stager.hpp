@@ -8,7 +8,7 @@
 #include <string>
 
 #include <raytrain/checkpoint/checkpoint_draft.hpp>
-#include <raytrain/checkpoint/directory_store.hpp>
+#include <raytrain/checkpoint/checkpoint_store.hpp>
 #include <raytrain/core/checkpoint_number.hpp>
 #include <raytrain/core/rank.hpp>
 #include <raytrain/exec/background_thread.hpp>
@@ -21,7 +21,7 @@ namespace raytrain {
 /// Threads: the worker's.
 class CheckpointStager {
  public:
-  CheckpointStager(DirectoryStore& store, BackgroundThread& writer, WorkerLink& link)
+  CheckpointStager(CheckpointStore& store, BackgroundThread& writer, WorkerLink& link)
       : store_{store}, writer_{writer}, link_{link} {}
 
   CheckpointStager(CheckpointStager const&) = delete;
@@ -40,7 +40,7 @@ class CheckpointStager {
  private:
   [[nodiscard]] auto rank() const noexcept -> Rank { return link_.placement().world_rank; }
 
-  DirectoryStore& store_;
+  CheckpointStore& store_;
   BackgroundThread& writer_;
   WorkerLink& link_;
   std::future<std::exception_ptr> writing_;

@@ -52,7 +52,8 @@ class Lead {
                                 .fresh = plan_.run.resume == Resume::fresh,
                                 .world_size = launcher.size(),
                                 .seed = plan_.run.seed,
-                                .raytrain_version = std::string{version}});
+                                .raytrain_version = std::string{version},
+                                .make_store = plan_.run.checkpoint.store});
     driver_.emplace(launcher, RunDriver::Plan{.run = plan_.run,
                                               .directory = *directory_,
                                               .callbacks = plan_.callbacks,

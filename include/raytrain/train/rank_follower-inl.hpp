@@ -12,6 +12,9 @@
 #include <vector>
 
 #include <raytrain/checkpoint/checkpoint.hpp>
+#include <raytrain/checkpoint/checkpoint_store.hpp>
+#include <raytrain/checkpoint/generation.hpp>
+#include <raytrain/checkpoint/run_directory.hpp>
 #include <raytrain/checkpoint/run_record.hpp>
 #include <raytrain/config/run_config.hpp>
 #include <raytrain/core/error.hpp>
@@ -55,7 +58,7 @@ RAYTRAIN_INLINE auto RankFollower::run() -> Result {
     throw Error{Errc::worker_failed, what(), lost_text(),
                 "read what rank 0 says; the next start goes on from the last checkpoint"};
   }
-  return result_of(*ended_, job_.size());
+  return result_of(*ended_, job_.size(), store_.get());
 }
 
 RAYTRAIN_INLINE auto RankFollower::lost_text() const -> std::string {
@@ -104,9 +107,10 @@ RAYTRAIN_INLINE void RankFollower::launch(Begin& begin) {
   writer_.emplace();
   std::filesystem::path const path{begin.run_path};
   check_same_folder(path, begin);
-  store_.emplace(path / checkpoints_folder_name, Generation{begin.start, begin.start_id});
+  store_ = open_store(plan_.run.checkpoint.store, path);
+  store_->begin(Generation{begin.start, begin.start_id}, begin.run_id);
   std::optional<Checkpoint> checkpoint;
-  if (begin.checkpoint) checkpoint = Checkpoint::from_directory(*begin.checkpoint);
+  if (begin.checkpoint) checkpoint = store_->open(*begin.checkpoint);
   auto const shared = std::make_shared<RunShared const>(
       RunShared{std::move(begin.name), path, plan_.run.seed, plan_.datasets, plan_.data, plan_.run.checkpoint.mode,
                 std::move(checkpoint), std::move(begin.report_fields), plan_.clock, *store_, *writer_});

@@ -3,13 +3,14 @@
 
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 #include <variant>
 #include <vector>
 
-#include <raytrain/checkpoint/directory_store.hpp>
+#include <raytrain/checkpoint/checkpoint_store.hpp>
 #include <raytrain/config/data_config.hpp>
 #include <raytrain/config/run_config.hpp>
 #include <raytrain/core/clock.hpp>
@@ -103,7 +104,7 @@ class RankFollower {
   Channel<Event> events_;
   RankSeat seat_;
   WorkerLink link_;
-  std::optional<DirectoryStore> store_;
+  std::shared_ptr<CheckpointStore> store_;  // none before its worker begins
   std::optional<BackgroundThread> writer_;
   std::optional<Ended> ended_;
   std::optional<std::string> lost_;

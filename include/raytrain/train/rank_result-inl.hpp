@@ -7,9 +7,11 @@
 #include <functional>
 #include <string>
 #include <utility>
+#include <vector>
 
-#include <raytrain/checkpoint/checkpoint.hpp>
+#include <raytrain/checkpoint/checkpoint_store.hpp>
 #include <raytrain/checkpoint/run_record.hpp>
+#include <raytrain/core/checkpoint_number.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/error_info.hpp>
 #include <raytrain/core/inline.hpp>
@@ -31,7 +33,7 @@ RAYTRAIN_INLINE auto ended_with(Result const& result) -> Ended {
   ended.metrics = result.metrics;
   ended.path = result.path.string();
   ended.error = result.error;
-  for (auto const& checkpoint : result.checkpoints) ended.checkpoints.push_back(checkpoint.path().string());
+  for (auto const& checkpoint : result.checkpoints) ended.checkpoints.push_back({checkpoint.number()});
   ended.warnings = result.warnings;
   ended.nothing_left = result.nothing_left;
   ended.timings = {result.timings.to_workers_s, result.timings.to_first_report_s, result.timings.total_s};
@@ -52,18 +54,31 @@ RAYTRAIN_INLINE void read_history(Result& result) {
   }
 }
 
-RAYTRAIN_INLINE auto result_of(Ended& ended, WorldSize world_size) -> Result {
+/// From the store as this process sees it; a warning where one cannot be opened.
+RAYTRAIN_INLINE void open_checkpoints(Result& result, CheckpointStore const* store,
+                                      std::vector<CheckpointNumber> const& numbers) {
+  if (store == nullptr) return;  // its worker never began
+  for (auto const number : numbers) {
+    try {
+      result.checkpoints.push_back(store->open(number));
+    } catch (Error const& error) {
+      result.warnings.push_back("Result::checkpoints lacks one on this rank: " + std::string{error.what()});
+    }
+  }
+}
+
+RAYTRAIN_INLINE auto result_of(Ended& ended, WorldSize world_size, CheckpointStore const* store) -> Result {
   if (ended.thrown && ended.failures.empty()) {
     auto& thrown = *ended.thrown;
     throw Error{thrown.code, std::move(thrown.attempted), std::move(thrown.happened), std::move(thrown.remedy)};
   }
   Result result;
   result.state = static_cast<RunState>(ended.state);
-  for (auto const& path : ended.checkpoints) result.checkpoints.push_back(Checkpoint::from_directory(path));
   result.world_size = world_size;
   result.path = ended.path;
   result.error = std::move(ended.error);
   result.warnings = std::move(ended.warnings);
+  open_checkpoints(result, store, ended.checkpoints);
   result.nothing_left = ended.nothing_left;
   ended.timings.resize(3);
   result.timings = {ended.timings[0], ended.timings[1], ended.timings[2]};

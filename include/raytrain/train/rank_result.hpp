@@ -3,6 +3,7 @@
 
 #include <functional>
 
+#include <raytrain/checkpoint/checkpoint_store.hpp>
 #include <raytrain/core/rank.hpp>
 #include <raytrain/launch/rank_leader.hpp>
 #include <raytrain/message/message.hpp>
@@ -13,8 +14,8 @@ namespace raytrain::detail {
 /// What `fit()` gives on rank 0, for the others, which read the history from the run's folder.
 [[nodiscard]] auto ended_with(Result const& result) -> Ended;
 
-/// The inverse. Errors: what `fit()` threw on rank 0.
-[[nodiscard]] auto result_of(Ended& ended, WorldSize world_size) -> Result;
+/// The inverse; checkpoints are opened in this process's `store`, if it has one. Errors: what `fit()` threw on rank 0.
+[[nodiscard]] auto result_of(Ended& ended, WorldSize world_size, CheckpointStore const* store) -> Result;
 
 /// Rank 0 runs `fit`, and sends its result or error to every other rank.
 auto lead_ranks(RankLeader& leader, std::function<Result()> const& fit) -> Result;

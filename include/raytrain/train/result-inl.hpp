@@ -14,7 +14,8 @@
 #include <vector>
 
 #include <raytrain/checkpoint/checkpoint.hpp>
-#include <raytrain/checkpoint/directory_store.hpp>
+#include <raytrain/checkpoint/checkpoint_store.hpp>
+#include <raytrain/checkpoint/run_directory.hpp>
 #include <raytrain/checkpoint/run_record.hpp>
 #include <raytrain/config/checkpoint_config.hpp>
 #include <raytrain/core/error.hpp>
@@ -68,7 +69,8 @@ RAYTRAIN_INLINE auto Result::all_reports() const -> std::vector<Report> {
   return last_first;
 }
 
-RAYTRAIN_INLINE auto Result::from_path(std::filesystem::path const& run_path) -> Result {
+RAYTRAIN_INLINE auto Result::from_path(std::filesystem::path const& run_path, MakeCheckpointStore const& make_store)
+    -> Result {
   auto const record = read_run_record(run_path);
   Result result;
   result.world_size = WorldSize{record.world_size};
@@ -76,8 +78,9 @@ RAYTRAIN_INLINE auto Result::from_path(std::filesystem::path const& run_path) ->
   result.state = run_state_from(record.state);
   result.error = record.error;
   RunHistory::read(run_path / progress_file_name).move_to(result);
-  DirectoryStore const store{run_path / checkpoints_folder_name, record.attempts, record.run_id.value_or("")};
-  for (auto const& info : store.list()) result.checkpoints.push_back(Checkpoint::from_directory(info.path));
+  auto const store = open_store(make_store, run_path);
+  store->begin(record.attempts, record.run_id.value_or(""));
+  result.checkpoints = store->list();
   return result;
 }
 

@@ -54,10 +54,12 @@ struct Result {
   /// Errors: `io`.
   [[nodiscard]] auto all_reports() const -> std::vector<Report>;
 
-  /// Reads a finished, stopped or broken run back from its folder. Warnings and timings are not stored.
+  /// Reads a finished, stopped or broken run back from its folder. Warnings and timings are not stored. `make_store`:
+  /// as `CheckpointConfig::store` of the run.
   ///
   /// Errors: `not_found` when the folder holds no run.
-  [[nodiscard]] static auto from_path(std::filesystem::path const& run_path) -> Result;
+  [[nodiscard]] static auto from_path(std::filesystem::path const& run_path, MakeCheckpointStore const& make_store = {})
+      -> Result;
 };
 
 }  // namespace raytrain

@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <deque>
 #include <exception>
-#include <filesystem>
 #include <functional>
 #include <map>
 #include <memory>
@@ -20,7 +19,8 @@
 #include <vector>
 
 #include <raytrain/checkpoint/checkpoint.hpp>
-#include <raytrain/checkpoint/directory_store.hpp>
+#include <raytrain/checkpoint/checkpoint_store.hpp>
+#include <raytrain/checkpoint/retention.hpp>
 #include <raytrain/checkpoint/run_directory.hpp>
 #include <raytrain/collective/wait_limits.hpp>
 #include <raytrain/config/run_config.hpp>
@@ -60,10 +60,11 @@ RAYTRAIN_INLINE auto RunDriver::run(Training const& training) -> Result {
     });
   }
   std::vector<std::string> reasons;
-  auto const checkpoint = store_.newest_valid([&](std::filesystem::path const& path, std::string_view reason) {
-    skipped_.push_back(path);
-    reasons.push_back("skipped " + path.string() + ": " + std::string{reason});
-  });
+  auto const checkpoint =
+      store_.newest_valid([&](CheckpointNumber number, std::string const& location, std::string_view reason) {
+        skipped_.insert(number);
+        reasons.push_back("skipped " + location + ": " + std::string{reason});
+      });
   if (!checkpoint) plan_.directory.check_none_lost();
   history_ = RunHistory::read(plan_.directory.progress_path());
   if (auto const missing = history_.missing_until(checkpoint); !missing.empty()) {
@@ -254,7 +255,7 @@ RAYTRAIN_INLINE void RunDriver::tell_callbacks(Report& report) {
 
 RAYTRAIN_INLINE void RunDriver::tell_callbacks(CheckpointDurable const& durable) {
   plan_.directory.record_checkpoint();
-  auto const checkpoint = Checkpoint::from_directory(store_.path_of(durable.number));
+  auto const checkpoint = store_.open(durable.number);
   call("on_checkpoint", [&](Callback& callback) { callback.on_checkpoint(checkpoint); });
 }
 
@@ -322,11 +323,11 @@ RAYTRAIN_INLINE auto RunDriver::since_call() const -> double {
   return std::chrono::duration<double>{plan_.clock.now() - plan_.called}.count();
 }
 
-RAYTRAIN_INLINE auto RunDriver::whole_checkpoints() const -> std::vector<CheckpointInfo> {
-  auto infos = store_.list();
-  std::erase_if(infos,
-                [&](CheckpointInfo const& info) { return std::ranges::find(skipped_, info.path) != skipped_.end(); });
-  return infos;
+RAYTRAIN_INLINE auto RunDriver::whole_checkpoints() const -> std::vector<Checkpoint> {
+  auto checkpoints = store_.list();
+  std::erase_if(checkpoints,
+                [&](Checkpoint const& checkpoint) { return skipped_.contains(CheckpointNumber{checkpoint.number()}); });
+  return checkpoints;
 }
 
 RAYTRAIN_INLINE void RunDriver::record_state() {
@@ -351,7 +352,7 @@ RAYTRAIN_INLINE auto RunDriver::conclude() -> Result {
   auto const recorded = outcome_->failures.size();
   attempt([&] {
     plan_.directory.check_in_place();  // whose checkpoints they are otherwise, nobody knows
-    for (auto const& info : whole_checkpoints()) result.checkpoints.push_back(Checkpoint::from_directory(info.path));
+    result.checkpoints = whole_checkpoints();
   });
   auto const finished_before = plan_.directory.previous_state() == to_string(RunState::finished);
   result.nothing_left = !reported_ && finished_before && outcome_->state == RunState::finished;

@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <deque>
 #include <exception>
-#include <filesystem>
 #include <functional>
 #include <map>
 #include <optional>
@@ -18,10 +17,11 @@
 #include <vector>
 
 #include <raytrain/checkpoint/checkpoint.hpp>
-#include <raytrain/checkpoint/directory_store.hpp>
+#include <raytrain/checkpoint/checkpoint_store.hpp>
 #include <raytrain/checkpoint/run_directory.hpp>
 #include <raytrain/collective/wait_limits.hpp>
 #include <raytrain/config/run_config.hpp>
+#include <raytrain/core/checkpoint_number.hpp>
 #include <raytrain/core/clock.hpp>
 #include <raytrain/core/error_info.hpp>
 #include <raytrain/core/metrics.hpp>
@@ -70,7 +70,7 @@ class RunDriver {
         plan_{std::move(plan)},
         executor_{plan_.clock},
         events_{executor_, event_capacity},
-        store_{plan_.directory.checkpoints_path(), plan_.directory.generation(), plan_.directory.run_id()},
+        store_{plan_.directory.store()},
         host_{this_host()} {}
   /// Trains until every worker has ended. Errors: `TrainingFailed` when one of them failed.
   auto run(Training const& training) -> Result;
@@ -190,7 +190,7 @@ class RunDriver {
   [[nodiscard]] auto since_call() const -> double;
 
   // Those that this start has not found damaged, which neither are offered nor take the place of one that is kept.
-  [[nodiscard]] auto whole_checkpoints() const -> std::vector<CheckpointInfo>;
+  [[nodiscard]] auto whole_checkpoints() const -> std::vector<Checkpoint>;
 
   void record_state();
 
@@ -215,7 +215,7 @@ class RunDriver {
   Plan plan_;
   Executor executor_;
   Channel<RunEvent> events_;
-  DirectoryStore store_;
+  CheckpointStore& store_;
   Host host_;
   std::optional<BackgroundThread> writer_{std::in_place};
   std::optional<Controller> controller_;
@@ -225,7 +225,7 @@ class RunDriver {
   std::map<Rank, Started> workers_;
   AppendFile log_;  // progress.jsonl
   RunHistory history_;
-  std::vector<std::filesystem::path> skipped_;
+  std::set<CheckpointNumber> skipped_;
   std::vector<std::string> warnings_;
   std::deque<ErrorInfo> failures_;       // of the driver, not judged yet
   std::set<std::string> failure_texts_;  // of all of them

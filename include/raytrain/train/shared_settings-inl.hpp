@@ -53,6 +53,7 @@ RAYTRAIN_INLINE auto shared_settings(std::string_view backend, ScalingConfig con
   add("RunConfig::seed", run.seed);
   add("RunConfig::resume", run.resume);
   add("RunConfig::checkpoint.mode", run.checkpoint.mode);
+  add("RunConfig::checkpoint.store", run.checkpoint.store ? "set" : "not set");
   add("RunConfig::collective_timeout", run.collective_timeout.count());
   settings.push_back({"DataConfig::datasets_to_split", config_text(data.datasets_to_split)});
   add("TrainerConfig::datasets", dataset_names(datasets));

@@ -18,7 +18,7 @@ class TrainingFailed : public Error {
       : Error{Errc::worker_failed, "training '" + result.path.filename().string() + "'", describe(failures),
               result.checkpoints.empty() ? "it has left no checkpoint in " + result.path.string() +
                                                "; TrainingFailed::result() has the reports"
-                                         : "start it again to go on from " + result.checkpoints.back().path().string()},
+                                         : "start it again to go on from " + result.checkpoints.back().location()},
         failures_{std::move(failures)},
         result_{std::move(result)} {}
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include <raytrain/checkpoint/checkpoint.hpp>
-#include <raytrain/checkpoint/directory_store.hpp>
+#include <raytrain/checkpoint/checkpoint_store.hpp>
 #include <raytrain/collective/collective.hpp>
 #include <raytrain/collective/collective_group.hpp>
 #include <raytrain/config/checkpoint_config.hpp>
@@ -32,7 +32,7 @@ struct RunShared {
   std::optional<Checkpoint> checkpoint;          ///< The one to go on from.
   std::vector<std::string> known_report_fields;  ///< Those of the run in this directory; empty before its first report.
   Clock& clock;
-  DirectoryStore& store;
+  CheckpointStore& store;
   BackgroundThread& writer;  ///< Writes checkpoints, in order.
 };
 

@@ -119,7 +119,7 @@ inline void load(Checkpoint const& checkpoint, std::initializer_list<NamedArray>
     auto const header = detail::npy_header(array.type(), array.size());
     auto const to = array.bytes();
     if (!text_of(content).starts_with(header) || content.size() != header.size() + to.size()) {
-      throw Error{Errc::invalid_call, "loading " + (checkpoint.path() / array.file()).string(),
+      throw Error{Errc::invalid_call, "loading " + checkpoint.location() + "/" + array.file(),
                   fmt::format("it holds {}, and the array takes {}", detail::npy_description(text_of(content)),
                               detail::npy_description(header)),
                   "give an array as it was when it was saved, or start a new run"};

@@ -170,7 +170,7 @@ void load(Checkpoint const& checkpoint, M& model, T&... stepper) {
                 "raytrain: load() takes a model, at most one optimizer and at most one scheduler");
   auto const fill = [&]<class S>(S& value) {
     auto const* const name = detail::file_name<S>;
-    state_from_bytes(checkpoint.read(name), value, "loading " + (checkpoint.path() / name).string());
+    state_from_bytes(checkpoint.read(name), value, "loading " + checkpoint.location() + "/" + name);
   };
   fill(model);
   (fill(stepper), ...);

@@ -68,6 +68,16 @@ RAYTRAIN_INLINE auto make_directory(FileSystem& files, std::filesystem::path con
   return false;
 }
 
+RAYTRAIN_INLINE auto missing_directories(std::filesystem::path directory) -> std::vector<std::filesystem::path> {
+  std::vector<std::filesystem::path> missing;
+  while (type_of(directory) == std::filesystem::file_type::not_found && directory.has_relative_path()) {
+    missing.push_back(directory);
+    directory = directory.parent_path();
+  }
+  std::ranges::reverse(missing);
+  return missing;
+}
+
 RAYTRAIN_INLINE void remove_file(FileSystem& files, std::filesystem::path const& path) {
   if (files.remove_file(path) != 0 && errno != ENOENT) throw io_error("removing", path, errno);
 }

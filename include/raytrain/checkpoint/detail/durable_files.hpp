@@ -27,6 +27,11 @@ void rename(FileSystem& files, std::filesystem::path const& from, std::filesyste
 /// False if it was there already.
 auto make_directory(FileSystem& files, std::filesystem::path const& directory) -> bool;
 
+/// Those among a directory and the ones above it that are not there, the outermost first.
+///
+/// Errors: `io` when the system cannot say.
+[[nodiscard]] auto missing_directories(std::filesystem::path directory) -> std::vector<std::filesystem::path>;
+
 void remove_file(FileSystem& files, std::filesystem::path const& path);
 
 /// Names of what lies in a directory; none when it is not there.

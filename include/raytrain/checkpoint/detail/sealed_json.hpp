@@ -54,11 +54,13 @@ template <class T>
   return read_json<T>(*json, what);
 }
 
+/// No more are read from a file: a checkpoint of two million files has them. A sparse file claims any size.
+inline constexpr std::uint64_t most_sealed_bytes = 256U << 20U;
+
 /// The same from a file. Errors: `io`, too.
 template <class T>
 [[nodiscard]] auto read_sealed_file(std::filesystem::path const& path) -> T {
-  constexpr std::uint64_t most_bytes = 256U << 20U;  // a checkpoint of two million files; a sparse file claims any size
-  auto const text = read_file(path, most_bytes);
+  auto const text = read_file(path, most_sealed_bytes);
   return read_sealed<T>(text_of(text), path.filename().string());
 }
 

@@ -34,6 +34,11 @@ void serialize(A& archive, CheckpointOrdinal& checkpoint) {
   archive(checkpoint.value);
 }
 
+template <detail::WireArchive A>
+void serialize(A& archive, CheckpointNumber& checkpoint) {
+  archive(checkpoint.value);
+}
+
 void save(detail::WireOutput& archive, ErrorInfo const& error);
 
 void load(detail::WireInput& archive, ErrorInfo& error);
@@ -99,7 +104,7 @@ void serialize(A& archive, StopRequest& m) {
 
 template <detail::WireArchive A>
 void serialize(A& archive, Begin& m) {
-  archive(m.name, m.run_path, m.start, m.start_id, m.started_at, m.checkpoint, m.report_fields);
+  archive(m.name, m.run_path, m.run_id, m.start, m.start_id, m.started_at, m.checkpoint, m.report_fields);
 }
 
 template <detail::WireArchive A>

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include <raytrain/checkpoint/checkpoint.hpp>
+#include <raytrain/checkpoint/checkpoint_draft.hpp>
+#include <raytrain/checkpoint/checkpoint_store.hpp>
+#include <raytrain/checkpoint/detail/file_name.hpp>
+#include <raytrain/checkpoint/detail/sealed_json.hpp>
+#include <raytrain/checkpoint/detail/utc_time.hpp>
+#include <raytrain/checkpoint/generation.hpp>
+#include <raytrain/checkpoint/manifest.hpp>
+#include <raytrain/core/checkpoint_number.hpp>
+#include <raytrain/core/error.hpp>
+#include <raytrain/core/inline.hpp>
+#include <raytrain/core/rank.hpp>
+#include <raytrain/message/message.hpp>
+
+namespace raytrain {
+
+RAYTRAIN_INLINE void CheckpointStore::begin(Generation generation, std::string run_id) {
+  generation_ = std::move(generation);
+  run_id_ = std::move(run_id);
+}
+
+RAYTRAIN_INLINE auto CheckpointStore::stage(CheckpointDraft const& draft, Rank rank, CheckpointOrdinal checkpoint)
+    -> CheckpointRef {
+  auto const attempted =
+      fmt::format("staging rank {}'s part of checkpoint {} of this start", rank.value, checkpoint.value + 1);
+  if (!draft.is_materialized()) {
+    throw Error{Errc::invalid_call, attempted, "the draft is a replicated one whose files are not made yet",
+                "call CheckpointDraft::materialize first"};
+  }
+  std::map<std::string, CheckpointDraft::Content> files;
+  for (auto const& [short_name, content] : draft.files()) {
+    auto name = draft.is_per_rank() ? rank_folder_name(rank) + "/" + short_name : short_name;
+    if (auto const problem = detail::file_name_problem(name)) {
+      throw Error{Errc::invalid_report, attempted, "the file name '" + detail::shown_name(name) + "' " + *problem,
+                  "shorten it"};
+    }
+    files.emplace(std::move(name), content);
+  }
+  auto const checksums = write_part({checkpoint, rank}, files);
+  CheckpointRef ref{rank, checkpoint, {}, draft.metadata()};
+  for (auto const& [name, content] : files) ref.files.push_back({name, content->size(), checksums.at(name)});
+  return ref;
+}
+
+RAYTRAIN_INLINE auto CheckpointStore::commit(CommitRequest const& request) -> Checkpoint {
+  auto const existing = numbers();
+  auto const newest = std::max(existing.empty() ? CheckpointNumber{} : existing.back(), last_number_);
+  check_still_ours(request, newest);
+  check_ranks(request);
+  CheckpointNumber const number{newest.value + 1};
+  auto files = merged_files(request);
+  auto manifest = detail::write_sealed(manifest_of(request, number, files));
+  publish({request.checkpoint, number, std::move(files), std::move(manifest)});
+  last_number_ = number;
+  discard(request.checkpoint);
+  return Checkpoint{files_of(number)};
+}
+
+RAYTRAIN_INLINE auto CheckpointStore::open(CheckpointNumber number) const -> Checkpoint {
+  auto const files = files_of(number);
+  Checkpoint checkpoint{files};
+  if (!run_id_.empty() && !checkpoint.run_id().empty() && checkpoint.run_id() != run_id_) {
+    throw Error{Errc::foreign_run, files->attempted(),
+                "it belongs to the run '" + checkpoint.run_id() + "', and this is the run '" + run_id_ + "'",
+                "to begin with its state, load it by Checkpoint::from_directory in the training function"};
+  }
+  if (checkpoint.number() == number.value) return checkpoint;
+  throw Error{Errc::corrupt_checkpoint, files->attempted(),
+              checkpoint.number() == 0 ? "manifest.json is missing"
+                                       : "manifest.json is that of checkpoint " + std::to_string(checkpoint.number())};
+}
+
+RAYTRAIN_INLINE auto CheckpointStore::list() const -> std::vector<Checkpoint> {
+  std::vector<Checkpoint> checkpoints;
+  for (auto const number : numbers()) {
+    try {
+      checkpoints.push_back(open(number));
+    } catch (Error const&) {
+      continue;
+    }
+  }
+  return checkpoints;
+}
+
+RAYTRAIN_INLINE auto CheckpointStore::newest_valid(
+    std::function<void(CheckpointNumber number, std::string const& location, std::string_view reason)> const&
+        on_skipped) const -> std::optional<Checkpoint> {
+  auto const candidates = numbers();
+  std::string newest;
+  for (auto number = candidates.rbegin(); number != candidates.rend(); ++number) {
+    try {
+      auto checkpoint = open(*number);
+      checkpoint.verify();
+      return checkpoint;
+    } catch (Error const& error) {
+      auto const place = files_of(*number)->location();
+      if (error.code() != Errc::corrupt_checkpoint && error.code() != Errc::not_found) {
+        throw Error{error.code(), error.attempted(), error.happened(),
+                    error.remedy() + "; or move '" + place + "' elsewhere to go on without it"};
+      }
+      auto const reason = error.code() == Errc::corrupt_checkpoint ? error.happened() : std::string{error.what()};
+      on_skipped(*number, place, reason);
+      if (newest.empty()) newest = fmt::format("checkpoint {}: {}", number->value, reason);
+    }
+  }
+  if (candidates.empty()) return std::nullopt;
+  throw Error{Errc::corrupt_checkpoint, "looking for a checkpoint to go on from in '" + location() + "'",
+              fmt::format("there are {}, and each is damaged; {}", candidates.size(), newest),
+              "copy one there that is whole, or start anew by RunConfig::resume = Resume::fresh"};
+}
+
+// Its number in the store, counted over all starts, is known only in the end.
+RAYTRAIN_INLINE auto CheckpointStore::committing(CheckpointOrdinal checkpoint) -> std::string {
+  return fmt::format("committing checkpoint {} of this start", checkpoint.value + 1);
+}
+
+// A lock can be lost: its file removed, or a file system of a network without locks.
+RAYTRAIN_INLINE void CheckpointStore::check_still_ours(CommitRequest const& request, CheckpointNumber newest) const {
+  if (run_id_.empty() || newest <= last_number_) return;
+  auto const generation = [&]() -> std::uint64_t {
+    try {
+      return open(newest).generation();
+    } catch (Error const&) {
+      return 0;
+    }
+  }();
+  if (generation <= generation_.number) return;
+  throw Error{Errc::invalid_call, committing(request.checkpoint),
+              fmt::format("start {} of this run has committed '{}', and this is start {}", generation,
+                          files_of(newest)->location(), generation_.number),
+              "train in one process at a time, and leave the file .lock in the run's folder alone"};
+}
+
+RAYTRAIN_INLINE void CheckpointStore::check_ranks(CommitRequest const& request) {
+  auto const attempted = committing(request.checkpoint);
+  std::vector<int> parts(request.world_size.value);
+  for (auto const& part : request.parts) {
+    if (part.checkpoint != request.checkpoint) {
+      throw Error{Errc::rank_mismatch, attempted,
+                  fmt::format("rank {}'s part belongs to checkpoint {}", part.rank.value, part.checkpoint.value + 1)};
+    }
+    if (part.rank.value >= parts.size()) {
+      throw Error{Errc::rank_mismatch, attempted,
+                  fmt::format("there is a part of rank {} in a world of {}", part.rank.value, parts.size())};
+    }
+    ++parts[part.rank.value];
+  }
+  for (std::size_t rank = 0; rank < parts.size(); ++rank) {
+    if (parts[rank] == 1) continue;
+    throw Error{Errc::rank_mismatch, attempted,
+                fmt::format("rank {} gave {} parts of it instead of one", rank, parts[rank]),
+                "call report with a checkpoint equally often on every rank"};
+  }
+}
+
+RAYTRAIN_INLINE auto CheckpointStore::merged_metadata(CommitRequest const& request)
+    -> std::map<std::string, std::string> {
+  std::map<std::string, std::string> merged;
+  std::map<std::string, Rank> set_by;
+  for (auto const& part : request.parts) {
+    for (auto const& [key, value] : part.metadata) {
+      auto const [entry, is_new] = merged.emplace(key, value);
+      auto const first = set_by.emplace(key, part.rank).first->second;
+      if (is_new || entry->second == value) continue;
+      throw Error{Errc::rank_mismatch, committing(request.checkpoint),
+                  fmt::format("metadata '{}' is '{}' on rank {} and '{}' on rank {}", key, entry->second, first.value,
+                              value, part.rank.value),
+                  "set it on one rank, or to the same value on all"};
+    }
+  }
+  return merged;
+}
+
+RAYTRAIN_INLINE auto CheckpointStore::merged_files(CommitRequest const& request) -> Files {
+  Files merged;
+  for (auto const& part : request.parts) {
+    for (auto const& file : part.files) {
+      if (auto const problem = detail::file_name_problem(file.name)) {
+        throw Error{Errc::invalid_report, committing(request.checkpoint),
+                    fmt::format("rank {} names a file '{}', which {}", part.rank.value, detail::shown_name(file.name),
+                                *problem)};
+      }
+      if (auto const* const clash = detail::find_clash(merged, file.name)) {
+        throw Error{Errc::rank_mismatch, committing(request.checkpoint),
+                    fmt::format("rank {} wrote the file '{}' and rank {} wrote '{}'", clash->second.rank.value,
+                                clash->first, part.rank.value, file.name),
+                    file.name.starts_with(rank_folder_name(part.rank) + "/")
+                        ? "of a checkpoint that is reported again, report on one rank only the files that lie in no "
+                          "rank's folder, since each rank adds its own"
+                        : "write state that is the same on every rank by CheckpointDraft::replicated, and each rank's "
+                          "own by CheckpointDraft::per_rank"};
+      }
+      merged.emplace(file.name, StagedFile{part.rank, file.size_bytes, file.xxh3});
+    }
+  }
+  return merged;
+}
+
+RAYTRAIN_INLINE auto CheckpointStore::manifest_of(CommitRequest const& request, CheckpointNumber number,
+                                                  Files const& files) const -> Manifest {
+  Manifest manifest;
+  manifest.metadata = merged_metadata(request);
+  for (auto const& [name, file] : files) manifest.files.emplace(name, StoredFile{file.size_bytes, file.xxh3});
+  manifest.number = number.value;
+  if (!run_id_.empty()) manifest.run_id = run_id_;
+  manifest.generation = generation_.number;
+  manifest.training_iteration = request.training_iteration;
+  manifest.time_total_s = request.time_total_s;
+  manifest.world_size = request.world_size.value;
+  manifest.training_iterations = request.training_iterations;
+  manifest.kept_reports = request.kept_reports;
+  manifest.seed = request.seed;
+  manifest.dataset_rows = request.dataset_rows;
+  manifest.dataset_digests = request.dataset_digests;
+  for (auto const& part : request.parts) {
+    if (part.rank == Rank{0}) manifest.batch_sizes = part.batch_sizes;
+  }
+  manifest.created_at = detail::utc_now();
+  manifest.metrics = request.metrics;
+  return manifest;
+}
+
+}  // namespace raytrain
