@@ -150,9 +150,9 @@ TEST_CASE("a process killed before any step of a start or a change of state leav
     auto const record = read_run_record(folder.path() / "run");
     Names const states{"aborted", "running", "finished"};
     REQUIRE(std::ranges::find(states, record.state) != states.end());
-    REQUIRE(record.attempts == (record.state == "aborted" ? 1 : 2));
+    REQUIRE(record.starts == (record.state == "aborted" ? 1 : 2));
     REQUIRE((record.state != "finished" || record.identity.report_fields == Names{"loss"}));
-    REQUIRE(started(start_of(folder.path())).attempt() == record.attempts + 1);
+    REQUIRE(started(start_of(folder.path())).start().number == record.starts + 1);
     if (outcome.exit_code == 0) {
       REQUIRE(record.state == "finished");
       break;
@@ -174,7 +174,7 @@ TEST_CASE("a first start that returned survives a failing power, and one that di
       REQUIRE((!is_promised || read_run_record(left / "deep/er/run").state == "running"));
       REQUIRE((!is_promised || std::filesystem::is_directory(left / "deep/er/run/checkpoints")));
       auto const attempt = std::filesystem::exists(left / "deep/er/run/run.json") ? 2 : 1;
-      REQUIRE(started(start_of(left / "deep/er")).attempt() == attempt);
+      REQUIRE(started(start_of(left / "deep/er")).start().number == attempt);
       std::filesystem::remove_all(left);
     }
   };

@@ -171,13 +171,13 @@ TEST_CASE("a rank that is missing, there twice, unknown or at another checkpoint
   CHECK(names_below(folder.path()).empty());
 }
 
-TEST_CASE("a part that another generation staged is refused") {
+TEST_CASE("a part that another start staged is refused") {
   TemporaryFolder const folder;
   DirectoryStore before{folder.path(), 1};
   DirectoryStore now{folder.path(), 2};
   auto const stale = before.stage(draft_of({{"a", "old"}}), Rank{0}, CheckpointOrdinal{0});
   check_contains(thrown_error([&] { return now.commit(request_for({stale}, 1)); }),
-                 "invalid_call: committing checkpoint 1 of this start: file 'a' of rank 0 was not staged in generation "
+                 "invalid_call: committing checkpoint 1 of this start: file 'a' of rank 0 was not staged by start "
                  "2 of this run");
   (void)now.stage(draft_of({{"a", "newer"}}), Rank{0}, CheckpointOrdinal{0});
   check_contains(thrown_error([&] { return now.commit(request_for({stale}, 1)); }),
@@ -317,7 +317,7 @@ TEST_CASE("two starts with the same number, of which one has the other's folder,
   CHECK(names_below(folder.path()) == Names{"checkpoint_000001"});
 }
 
-TEST_CASE("sweep removes the leftovers of earlier generations and nothing else") {
+TEST_CASE("sweep removes the leftovers of earlier starts and nothing else") {
   TemporaryFolder const folder;
   for (auto const* name : {".staging-1-0/rank_0000/a", ".staging-2-9/merged/manifest.json", ".trash-2-4/a",
                            ".staging-3-0/a", ".trash-3-1/a", ".staging-4-0/a", "checkpoint_000001/a", "notes.txt",

@@ -204,7 +204,7 @@ TEST_CASE("a run's checkpoints stay its own when its folder is renamed or copied
     auto start = start_in(folder.path() / storage);
     start.name = "best";
     auto const directory = started(start);
-    CHECK(directory.attempt() == 2);  // or the next part would be one of the start that is over
+    CHECK(directory.start().number == 2);  // or the next part would be one of the start that is over
     auto& store = directory.store();
     CHECK(newest(store));
     CHECK(commit(store, {draft_of({{"a", "y"}})}).number() == 2);
@@ -220,7 +220,7 @@ TEST_CASE("what a raytrain wrote that named no runs is read, and goes on") {
   }
   take_away(folder.path() / "run/run.json", {"run_id", "has_checkpoints"});
   auto const directory = started(start_in(folder.path()));
-  CHECK(directory.attempt() == 2);
+  CHECK(directory.start().number == 2);
   auto& store = directory.store();
   auto const found = newest(store);
   REQUIRE(found);
@@ -249,7 +249,7 @@ TEST_CASE("a pipe in place of a file keeps no start waiting") {
   replace_by_pipe(folder.path() / "run/run.json");
   auto const outcome = in_child([&] {
     ::alarm(60);
-    return std::to_string(started(start_in(folder.path())).attempt());
+    return std::to_string(started(start_in(folder.path())).start().number);
   });
   check_contains(outcome.text, "run.json': it is not a regular file");
 }
@@ -265,6 +265,6 @@ TEST_CASE("a manifest or a record that claims a terabyte is damaged, and no memo
   check_contains(skipped[0].second, "manifest.json: it has 1099511627776 bytes, and at most 268435456 can be");
   (void)started(start_in(folder.path()));
   enlarge(folder.path() / "run/run.json");
-  check_contains(thrown_error([&] { return started(start_in(folder.path())).attempt(); }),
+  check_contains(thrown_error([&] { return started(start_in(folder.path())).start().number; }),
                  "foreign_run: reading '" + (folder.path() / "run/run.json").string() + "': it has 1099511627776");
 }

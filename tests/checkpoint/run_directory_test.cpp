@@ -35,7 +35,7 @@ namespace {
 using Names = std::vector<std::string>;
 
 auto opening_error(RunStart const& start) -> std::string {
-  return thrown_error([&] { return started(start).attempt(); });
+  return thrown_error([&] { return started(start).start().number; });
 }
 
 }  // namespace
@@ -50,7 +50,7 @@ TEST_CASE("a first start creates the folder and records who started what") {
   auto const directory = started(start);
   CHECK(directory.path() == folder.path() / "deep/runs/run");
   CHECK(directory.name() == "run");
-  CHECK(directory.attempt() == 1);
+  CHECK(directory.start().number == 1);
   CHECK(directory.previous_state().empty());
   CHECK(directory.report_fields().empty());
   CHECK(directory.progress_path() == folder.path() / "deep/runs/run/progress.jsonl");
@@ -60,7 +60,7 @@ TEST_CASE("a first start creates the folder and records who started what") {
   CHECK(record.identity.program == "fashion");
   CHECK(record.identity.backend == "torch");
   CHECK(record.state == "running");
-  CHECK(record.attempts == 1);
+  CHECK(record.starts == 1);
   CHECK(record.world_size == 4);
   CHECK(record.seed == 18446744073709551615U);
   CHECK(record.raytrain_version == "0.1.0");
@@ -77,7 +77,7 @@ TEST_CASE("a later start counts on, and knows how the one before ended and what 
     CHECK(read_run_record(directory.path()).error == "rank 1: \xEF\xBF\xBD lost");
   }
   auto const directory = started(start_in(folder.path()));
-  CHECK(directory.attempt() == 2);
+  CHECK(directory.start().number == 2);
   CHECK(directory.previous_state() == "errored");
   CHECK(directory.report_fields() == Names{"epoch", "loss"});
   auto const record = read_run_record(directory.path());
@@ -92,7 +92,7 @@ TEST_CASE("workers, seed and storage path may change between starts") {
   auto start = start_in(folder.path() / "b");
   start.world_size = WorldSize{8};
   start.seed = 7;
-  CHECK(started(start).attempt() == 2);
+  CHECK(started(start).start().number == 2);
 }
 
 TEST_CASE("the run of another program or backend is refused with both identities, and stays as it was") {
@@ -147,7 +147,7 @@ TEST_CASE("Resume::fresh removes what raytrain owns, counts on, and leaves the r
   auto start = fresh_in(folder.path());
   start.program = "another";
   auto const directory = started(start);
-  CHECK(directory.attempt() == 2);
+  CHECK(directory.start().number == 2);
   CHECK(directory.previous_state().empty());
   CHECK(directory.report_fields().empty());
   CHECK(names_below(directory.path()) == Names{".lock", "checkpoints", "events", "run.json"});
@@ -157,7 +157,7 @@ TEST_CASE("Resume::fresh removes what raytrain owns, counts on, and leaves the r
 
 TEST_CASE("Resume::fresh where nothing is starts at the beginning") {
   TemporaryFolder const folder;
-  CHECK(started(fresh_in(folder.path())).attempt() == 1);
+  CHECK(started(fresh_in(folder.path())).start().number == 1);
 }
 
 TEST_CASE("Resume::fresh deletes nothing when the checkpoints' folder holds something that is not raytrain's") {
@@ -179,9 +179,9 @@ TEST_CASE(
   auto const checkpoints = folder.path() / "run/checkpoints";
   std::filesystem::remove(checkpoints);
   std::filesystem::create_directory_symlink(disk, checkpoints);
-  CHECK(started(fresh_in(folder.path())).attempt() == 2);
+  CHECK(started(fresh_in(folder.path())).start().number == 2);
   CHECK(names_below(checkpoints).empty());
-  CHECK(started(start_in(folder.path())).attempt() == 3);
+  CHECK(started(start_in(folder.path())).start().number == 3);
   CHECK(names_below(folder.path() / "run") == Names{".lock", "checkpoints", "run.json"});
   CHECK(read_text(disk / "checkpoint_000001/model") == "m");
 }
@@ -195,8 +195,8 @@ TEST_CASE("a link to checkpoints that leads nowhere is an error at the start, an
   check_contains(opening_error(start_in(folder.path())),
                  "io: opening the store of checkpoints '" + checkpoints.string() +
                      "': it is a link that leads to no folder; mount or create the folder");
-  CHECK(read_run_record(folder.path() / "run").attempts == 1);
-  CHECK(started(fresh_in(folder.path())).attempt() == 2);
+  CHECK(read_run_record(folder.path() / "run").starts == 1);
+  CHECK(started(fresh_in(folder.path())).start().number == 2);
   CHECK(std::filesystem::symlink_status(checkpoints).type() == std::filesystem::file_type::directory);
   CHECK(names_below(folder.path() / "run") == Names{".lock", "checkpoints", "run.json"});
 }
@@ -211,7 +211,7 @@ TEST_CASE("a file where the checkpoints' folder would be is an error at every st
     check_contains(opening_error(start), checkpoints.string() + "': it is not a folder; move it elsewhere");
   }
   CHECK(read_text(checkpoints) == "mine");
-  CHECK(read_run_record(folder.path() / "run").attempts == 1);
+  CHECK(read_run_record(folder.path() / "run").starts == 1);
 }
 
 TEST_CASE("Resume::fresh deletes nothing when a folder lies where a file of the run would be") {
@@ -243,7 +243,7 @@ TEST_CASE("a lock that is no regular file is named as such, with what to do, and
   check();
   std::filesystem::create_directory(lock);
   check();
-  CHECK(started(start_in(folder.path())).attempt() == 2);
+  CHECK(started(start_in(folder.path())).start().number == 2);
 }
 
 TEST_CASE("a record with any byte changed or cut off is refused, with what can be done about it") {
@@ -265,14 +265,14 @@ TEST_CASE("a record with any byte changed or cut off is refused, with what can b
   }
   check_refused(std::string(whole.size(), '\0'));
   check_contains(opening_error(start_in(folder.path())), "or remove that file to go on from the checkpoints beside it");
-  CHECK(started(fresh_in(folder.path())).attempt() == 1);
+  CHECK(started(fresh_in(folder.path())).start().number == 1);
 }
 
 TEST_CASE("a folder whose record is gone is taken up again, with its checkpoints") {
   TemporaryFolder const folder;
   write_text(folder.path() / "run/checkpoints/checkpoint_000004/a", "a");
   auto const directory = started(start_in(folder.path()));
-  CHECK(directory.attempt() == 1);
+  CHECK(directory.start().number == 1);
   CHECK(names_below(directory.path() / "checkpoints") == Names{"checkpoint_000004"});
 }
 
@@ -307,9 +307,9 @@ TEST_CASE("a folder is one process's at a time: the second one is told whose, an
     check_contains(opening_error(start_in(folder.path())), here);
     CHECK(names_below(folder.path() / "run") == Names{".lock", "checkpoints", "run.json"});
   }
-  auto const child = in_child([&] { return std::to_string(started(start_in(folder.path())).attempt()); });
+  auto const child = in_child([&] { return std::to_string(started(start_in(folder.path())).start().number); });
   CHECK(child.text == "2");
-  CHECK(started(start_in(folder.path())).attempt() == 3);
+  CHECK(started(start_in(folder.path())).start().number == 3);
 }
 
 TEST_CASE("a run stays one process's although somebody removes the file that says so, or puts another in its place") {

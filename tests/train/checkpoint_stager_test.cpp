@@ -31,7 +31,7 @@ struct Refused : std::exception {
 
 TEST_CASE("the exception of a part that could not be written ends in the worker that it was thrown to") {
   TemporaryFolder const folder;
-  DirectoryStore store{folder.path(), Generation{1}};
+  DirectoryStore store{folder.path(), StartId{1}};
   BackgroundThread writer;
   WorkerLink link{{}, [](WorkerMessage const&) { throw Refused{}; }};
   CheckpointStager stager{store, writer, link};

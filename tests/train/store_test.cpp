@@ -90,7 +90,7 @@ TEST_CASE("a run whose record is lost goes on from what its store has") {
   auto const result = MinimalTrainer{epochs_up_to(3), config}.fit();
   CHECK(texts_in(result) == Texts{"0", "1", "2"});
   CHECK(result.checkpoint()->run_id() == before.checkpoint()->run_id());
-  CHECK(result.checkpoint()->generation() == 2);
+  CHECK(result.checkpoint()->start() == 2);
 }
 
 TEST_CASE("a run that is told of no store anymore, or of none at all, says so and trains nothing") {
@@ -132,7 +132,7 @@ TEST_CASE("a store that cannot be read or prepared refuses the start, and the ru
     CHECK(Result::from_path(before.path).state == RunState::finished);
     auto const after = MinimalTrainer{epochs_up_to(2), config_in(folder, {})}.fit();
     CHECK(texts_in(after) == Texts{"0", "1"});
-    CHECK(after.checkpoint()->generation() == 2);
+    CHECK(after.checkpoint()->start() == 2);
   }
 }
 

@@ -57,7 +57,7 @@ class Checkpoint {
   /// record it.
   [[nodiscard]] auto run_id() const -> std::string { return manifest_->run_id.value_or(""); }
   /// Number of the start that wrote it, from 1; 0 if it was never committed.
-  [[nodiscard]] auto generation() const noexcept -> std::uint64_t { return manifest_->generation; }
+  [[nodiscard]] auto start() const noexcept -> std::uint64_t { return manifest_->start; }
   /// Rank 0's reports until this one; 0 if it was never committed.
   [[nodiscard]] auto training_iteration() const noexcept -> std::uint64_t { return manifest_->training_iteration; }
   /// That rank's reports until this one; rank 0's if there was no such rank.

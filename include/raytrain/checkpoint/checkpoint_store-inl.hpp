@@ -20,8 +20,8 @@
 #include <raytrain/checkpoint/detail/file_name.hpp>
 #include <raytrain/checkpoint/detail/sealed_json.hpp>
 #include <raytrain/checkpoint/detail/utc_time.hpp>
-#include <raytrain/checkpoint/generation.hpp>
 #include <raytrain/checkpoint/manifest.hpp>
+#include <raytrain/checkpoint/start_id.hpp>
 #include <raytrain/core/checkpoint_number.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/inline.hpp>
@@ -30,8 +30,8 @@
 
 namespace raytrain {
 
-RAYTRAIN_INLINE void CheckpointStore::begin(Generation generation, std::string run_id) {
-  generation_ = std::move(generation);
+RAYTRAIN_INLINE void CheckpointStore::begin(StartId start, std::string run_id) {
+  start_ = std::move(start);
   run_id_ = std::move(run_id);
 }
 
@@ -133,17 +133,17 @@ RAYTRAIN_INLINE auto CheckpointStore::committing(CheckpointOrdinal checkpoint) -
 // A lock can be lost: its file removed, or a file system of a network without locks.
 RAYTRAIN_INLINE void CheckpointStore::check_still_ours(CommitRequest const& request, CheckpointNumber newest) const {
   if (run_id_.empty() || newest <= last_number_) return;
-  auto const generation = [&]() -> std::uint64_t {
+  auto const start = [&]() -> std::uint64_t {
     try {
-      return open(newest).generation();
+      return open(newest).start();
     } catch (Error const&) {
       return 0;
     }
   }();
-  if (generation <= generation_.number) return;
+  if (start <= start_.number) return;
   throw Error{Errc::invalid_call, committing(request.checkpoint),
-              fmt::format("start {} of this run has committed '{}', and this is start {}", generation,
-                          files_of(newest)->location(), generation_.number),
+              fmt::format("start {} of this run has committed '{}', and this is start {}", start,
+                          files_of(newest)->location(), start_.number),
               "train in one process at a time, and leave the file .lock in the run's folder alone"};
 }
 
@@ -219,7 +219,7 @@ RAYTRAIN_INLINE auto CheckpointStore::manifest_of(CommitRequest const& request, 
   for (auto const& [name, file] : files) manifest.files.emplace(name, StoredFile{file.size_bytes, file.xxh3});
   manifest.number = number.value;
   if (!run_id_.empty()) manifest.run_id = run_id_;
-  manifest.generation = generation_.number;
+  manifest.start = start_.number;
   manifest.training_iteration = request.training_iteration;
   manifest.time_total_s = request.time_total_s;
   manifest.world_size = request.world_size.value;

@@ -13,7 +13,7 @@
 #include <raytrain/checkpoint/checkpoint.hpp>
 #include <raytrain/checkpoint/checkpoint_draft.hpp>
 #include <raytrain/checkpoint/checkpoint_files.hpp>
-#include <raytrain/checkpoint/generation.hpp>
+#include <raytrain/checkpoint/start_id.hpp>
 #include <raytrain/core/checkpoint_number.hpp>
 #include <raytrain/core/metrics.hpp>
 #include <raytrain/core/rank.hpp>
@@ -61,8 +61,7 @@ struct StagedCheckpoint {
 ///
 /// Workers stage their parts where no reader takes them for a checkpoint; the controller commits what all have staged
 /// in one step, once everything in it is durable. So a crash at any time leaves whole checkpoints and leftovers that
-/// `sweep` removes, and nothing in between. A part that was staged in an earlier generation, which is an earlier start
-/// of the run, is not seen.
+/// `sweep` removes, and nothing in between. A part that an earlier start of the run has staged is not seen.
 ///
 /// A model of this class, `DirectoryStore` for one, keeps bytes under names: it overrides the functions of the second
 /// half. What is compared, counted and recorded is the same in every store, and done here. Each process of a job has
@@ -80,7 +79,7 @@ class CheckpointStore {
 
   /// Makes what follows that start's. Checkpoints of another run than `run_id` are refused from here on; empty:
   /// whoever's is taken.
-  virtual void begin(Generation generation, std::string run_id);
+  virtual void begin(StartId start, std::string run_id);
 
   /// Writes one rank's part durably.
   ///
@@ -91,8 +90,8 @@ class CheckpointStore {
   /// Makes one checkpoint of what all ranks have staged; it is durable when this returns.
   ///
   /// Errors: `rank_mismatch` for two ranks that wrote the same file or set a metadata key to different values, and for
-  /// a rank without a part, naming them; `invalid_call` for a part that this generation did not stage, and when a later
-  /// generation has committed; `io`. After an error no checkpoint was added, and its parts are good for nothing but
+  /// a rank without a part, naming them; `invalid_call` for a part that this start has not staged, and when a later
+  /// start has committed; `io`. After an error no checkpoint was added, and its parts are good for nothing but
   /// `discard`.
   auto commit(CommitRequest const& request) -> Checkpoint;
 
@@ -136,7 +135,7 @@ class CheckpointStore {
   /// Makes a checkpoint of staged files and a manifest. Before it returns readers see nothing of it; afterwards it is
   /// whole and durable under its number, which was never used.
   ///
-  /// Errors: `invalid_call` for a file that this generation has not staged, or not of that size; `io`. Then there is no
+  /// Errors: `invalid_call` for a file that this start has not staged, or not of that size; `io`. Then there is no
   /// checkpoint of that number.
   virtual void publish(StagedCheckpoint const& staged) = 0;
 
@@ -146,7 +145,7 @@ class CheckpointStore {
   /// Errors: `not_found` for a number that is not there; `io`. A crash on the way leaves the whole checkpoint or none.
   virtual void remove(CheckpointNumber number) = 0;
 
-  /// Removes what crashes left behind in earlier generations, and nothing else.
+  /// Removes what crashes of earlier starts left behind, and nothing else.
   ///
   /// Errors: `io`.
   virtual void sweep() = 0;
@@ -169,7 +168,7 @@ class CheckpointStore {
   virtual void clear() = 0;
 
  protected:
-  [[nodiscard]] auto generation() const noexcept -> Generation const& { return generation_; }
+  [[nodiscard]] auto start() const noexcept -> StartId const& { return start_; }
 
   /// "committing checkpoint 3 of this start"
   [[nodiscard]] static auto committing(CheckpointOrdinal checkpoint) -> std::string;
@@ -184,7 +183,7 @@ class CheckpointStore {
   [[nodiscard]] auto manifest_of(CommitRequest const& request, CheckpointNumber number, Files const& files) const
       -> Manifest;
 
-  Generation generation_{0};
+  StartId start_{0};
   std::string run_id_;
   CheckpointNumber last_number_{};  // never given again, though somebody may have removed that checkpoint
 };

@@ -36,7 +36,7 @@ RAYTRAIN_INLINE auto DirectoryStore::path_of(CheckpointNumber number) const -> s
 }
 
 RAYTRAIN_INLINE auto DirectoryStore::staging(CheckpointOrdinal checkpoint) const -> std::filesystem::path {
-  return directory_ / detail::staging_name({generation().number, checkpoint.value}, generation().id);
+  return directory_ / detail::staging_name({start().number, checkpoint.value}, start().id);
 }
 
 RAYTRAIN_INLINE auto DirectoryStore::numbers() const -> std::vector<CheckpointNumber> {
@@ -58,7 +58,7 @@ RAYTRAIN_INLINE auto DirectoryStore::write_part(StagedPart const& part,
   auto const folder = staging(part.checkpoint) / rank_folder_name(part.rank);
   (void)detail::make_directory(files_, folder.parent_path());
   if (!detail::make_directory(files_, folder)) {
-    // Left by a run whose record was lost, so that generations began anew.
+    // Left by a run whose record was lost, so that starts were counted anew.
     detail::remove_tree(files_, folder);
     (void)detail::make_directory(files_, folder);
   }
@@ -113,8 +113,8 @@ RAYTRAIN_INLINE void DirectoryStore::check_staged(StagedCheckpoint const& staged
       throw detail::io_error("reading the size of", path, problem.value());
     }
     throw Error{Errc::invalid_call, committing(staged.checkpoint),
-                problem ? fmt::format("file '{}' of rank {} was not staged in generation {} of this run", name,
-                                      file.rank.value, generation().number)
+                problem ? fmt::format("file '{}' of rank {} was not staged by start {} of this run", name,
+                                      file.rank.value, start().number)
                         : fmt::format("file '{}' of rank {} has {} bytes instead of the {} that were staged", name,
                                       file.rank.value, size, file.size_bytes),
                 "a worker of an earlier start has no say in this one: end it"};
@@ -136,7 +136,7 @@ RAYTRAIN_INLINE void DirectoryStore::discard(CheckpointOrdinal checkpoint) {
 }
 
 RAYTRAIN_INLINE void DirectoryStore::remove(CheckpointNumber number) {
-  auto const trash = directory_ / detail::trash_name({generation().number, number.value});
+  auto const trash = directory_ / detail::trash_name({start().number, number.value});
   if (detail::type_of(path_of(number)) == std::filesystem::file_type::not_found) {
     throw Error{Errc::not_found, "removing checkpoint " + std::to_string(number.value),
                 "there is no '" + path_of(number).string() + "'"};
@@ -150,7 +150,7 @@ RAYTRAIN_INLINE void DirectoryStore::remove(CheckpointNumber number) {
 RAYTRAIN_INLINE void DirectoryStore::sweep() {
   for (auto const& name : detail::names_in(directory_)) {
     auto const leftover = detail::parse_leftover(name);
-    if (leftover && leftover->generation < generation().number) detail::remove_tree(files_, directory_ / name);
+    if (leftover && leftover->start < start().number) detail::remove_tree(files_, directory_ / name);
   }
 }
 

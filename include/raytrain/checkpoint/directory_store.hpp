@@ -13,7 +13,7 @@
 #include <raytrain/checkpoint/checkpoint_files.hpp>
 #include <raytrain/checkpoint/checkpoint_store.hpp>
 #include <raytrain/checkpoint/detail/file_system.hpp>
-#include <raytrain/checkpoint/generation.hpp>
+#include <raytrain/checkpoint/start_id.hpp>
 #include <raytrain/core/checkpoint_number.hpp>
 
 namespace raytrain {
@@ -27,10 +27,10 @@ class DirectoryStore : public CheckpointStore {
   explicit DirectoryStore(std::filesystem::path const& directory, detail::FileSystem& files = detail::system_files())
       : directory_{std::filesystem::absolute(directory).lexically_normal()}, files_{files} {}
   /// One that has begun.
-  DirectoryStore(std::filesystem::path const& directory, Generation generation, std::string run_id = {},
+  DirectoryStore(std::filesystem::path const& directory, StartId start, std::string run_id = {},
                  detail::FileSystem& files = detail::system_files())
       : DirectoryStore{directory, files} {
-    DirectoryStore::begin(std::move(generation), std::move(run_id));
+    DirectoryStore::begin(std::move(start), std::move(run_id));
   }
 
   [[nodiscard]] auto path_of(CheckpointNumber number) const -> std::filesystem::path;

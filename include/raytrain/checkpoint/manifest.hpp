@@ -32,7 +32,7 @@ struct Manifest {
   std::uint32_t format = newest_format;
   std::optional<std::string> run_id;  ///< The run that wrote it; unset in format 1.
   std::uint64_t number{};
-  std::uint64_t generation{};  ///< The start of the run that wrote it.
+  std::uint64_t start{};  ///< Number of the start that wrote it.
   std::uint64_t training_iteration{};
   double time_total_s{};
   std::uint32_t world_size{};
@@ -50,7 +50,7 @@ struct Manifest {
 
   template <class A>
   void serialize(A& a) {
-    a(CEREAL_NVP(format), CEREAL_NVP(run_id), CEREAL_NVP(number), CEREAL_NVP(generation),
+    a(CEREAL_NVP(format), CEREAL_NVP(run_id), CEREAL_NVP(number), cereal::make_nvp("generation", start),
       CEREAL_NVP(training_iteration), CEREAL_NVP(time_total_s), CEREAL_NVP(world_size), CEREAL_NVP(training_iterations),
       CEREAL_NVP(kept_reports), CEREAL_NVP(seed), CEREAL_NVP(dataset_rows), CEREAL_NVP(dataset_digests),
       CEREAL_NVP(batch_sizes), CEREAL_NVP(created_at), CEREAL_NVP(metrics), CEREAL_NVP(metadata), CEREAL_NVP(files));

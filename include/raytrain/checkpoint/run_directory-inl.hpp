@@ -58,7 +58,7 @@ RAYTRAIN_INLINE auto RunDirectory::report_fields() const noexcept -> std::vector
 
 RAYTRAIN_INLINE auto RunDirectory::begin_with(std::optional<Checkpoint> const& checkpoint) const -> Begin {
   auto const number = checkpoint ? std::optional{CheckpointNumber{checkpoint->number()}} : std::nullopt;
-  return {name(), path_.string(), run_id(), attempt(), start_id_, record_.started_at, number, report_fields()};
+  return {name(), path_.string(), run_id(), record_.starts, start_id_, record_.started_at, number, report_fields()};
 }
 
 RAYTRAIN_INLINE void RunDirectory::record_start() {
@@ -160,9 +160,9 @@ RAYTRAIN_INLINE void RunDirectory::open(RunStart start) {
     record_ = *found;
     previous_state_ = found->state;
   }
-  if (found) record_.attempts = found->attempts;
+  if (found) record_.starts = found->starts;
   if (!found && !deletes) adopt_checkpoints();
-  ++record_.attempts;
+  ++record_.starts;
   record_.identity.program = std::move(start.program);
   record_.identity.backend = std::move(start.backend);
   record_.state = "running";
@@ -178,7 +178,7 @@ RAYTRAIN_INLINE void RunDirectory::open(RunStart start) {
   record_.format = RunRecord::newest_format;
   is_new_ = !found;
   if (deletes) delete_run();
-  store_->begin(generation(), run_id());
+  store_->begin(this->start(), run_id());
 }
 
 // The record was lost or removed: this is the run that the checkpoints name, so that it can go on from them.
@@ -189,7 +189,7 @@ RAYTRAIN_INLINE void RunDirectory::adopt_checkpoints() {
       auto const checkpoint = store_->open(number);
       if (checkpoint.run_id().empty()) continue;
       record_.run_id = checkpoint.run_id();
-      record_.attempts = checkpoint.generation();
+      record_.starts = checkpoint.start();
       return;
     } catch (Error const& error) {
       if (error.code() == Errc::io) throw;

@@ -17,8 +17,8 @@
 #include <raytrain/checkpoint/checkpoint_store.hpp>
 #include <raytrain/checkpoint/detail/directory_lock.hpp>
 #include <raytrain/checkpoint/detail/file_system.hpp>
-#include <raytrain/checkpoint/generation.hpp>
 #include <raytrain/checkpoint/run_record.hpp>
+#include <raytrain/checkpoint/start_id.hpp>
 #include <raytrain/config/checkpoint_config.hpp>
 #include <raytrain/core/rank.hpp>
 #include <raytrain/message/message.hpp>
@@ -70,13 +70,11 @@ class RunDirectory {
   [[nodiscard]] auto store() const noexcept -> CheckpointStore& { return *store_; }
   [[nodiscard]] auto progress_path() const -> std::filesystem::path { return path_ / progress_file_name; }
 
-  /// This start, as its store knows it.
-  [[nodiscard]] auto generation() const -> Generation { return {attempt(), start_id_}; }
+  /// This start. Its number counts on after `fresh`, unless the record was damaged, so that it also tells this start's
+  /// files from those of a worker that the deleted run left running.
+  [[nodiscard]] auto start() const -> StartId { return {record_.starts, start_id_}; }
   /// What the manifests of this run's checkpoints name. Stays when the folder is moved, renamed or copied.
   [[nodiscard]] auto run_id() const -> std::string { return record_.run_id.value_or(""); }
-  /// Number of this start of the run, from 1. Counts on after `fresh`, unless the record was damaged, so that
-  /// it also tells this start's files from those of a worker that the deleted run left running.
-  [[nodiscard]] auto attempt() const noexcept -> std::uint64_t { return record_.attempts; }
   /// State in which the start before this one left the run; empty if there was none, or `fresh`.
   [[nodiscard]] auto previous_state() const noexcept -> std::string const& { return previous_state_; }
   /// Empty before the run's first report.

@@ -44,9 +44,9 @@ struct RunRecord {
   std::optional<std::string> run_id;    ///< What its checkpoints name; unset in format 1.
   std::optional<bool> has_checkpoints;  ///< One was committed; unset in format 1.
   RunIdentity identity;
-  std::string state;         ///< "running" from a start on; then what `RunDirectory::set_state` was told.
-  std::string error;         ///< Why the last start ended, if it failed.
-  std::uint64_t attempts{};  ///< Starts so far.
+  std::string state;       ///< "running" from a start on; then what `RunDirectory::set_state` was told.
+  std::string error;       ///< Why the last start ended, if it failed.
+  std::uint64_t starts{};  ///< So far.
   std::uint32_t world_size{};
   std::uint64_t seed{};
   std::vector<std::string> hosts;
@@ -56,8 +56,8 @@ struct RunRecord {
   template <class A>
   void serialize(A& a) {
     a(CEREAL_NVP(format), CEREAL_NVP(raytrain_version), CEREAL_NVP(run_id), CEREAL_NVP(has_checkpoints),
-      CEREAL_NVP(identity), CEREAL_NVP(state), CEREAL_NVP(error), CEREAL_NVP(attempts), CEREAL_NVP(world_size),
-      CEREAL_NVP(seed), CEREAL_NVP(hosts), CEREAL_NVP(started_at));
+      CEREAL_NVP(identity), CEREAL_NVP(state), CEREAL_NVP(error), cereal::make_nvp("attempts", starts),
+      CEREAL_NVP(world_size), CEREAL_NVP(seed), CEREAL_NVP(hosts), CEREAL_NVP(started_at));
   }
 };
 

@@ -91,9 +91,9 @@ TEST_CASE_TEMPLATE_DEFINE("a store of checkpoints", Place, checkpoint_store_conf
   using namespace raytrain;
   using namespace raytrain::testing;
   Place place;
-  auto const start = [&](Generation generation, std::string run_id = "run") {
+  auto const start = [&](StartId id, std::string run_id = "run") {
     std::unique_ptr<CheckpointStore> store = place.store();
-    store->begin(std::move(generation), std::move(run_id));
+    store->begin(std::move(id), std::move(run_id));
     store->check_usable();
     (void)store->create();
     return store;
@@ -124,7 +124,7 @@ TEST_CASE_TEMPLATE_DEFINE("a store of checkpoints", Place, checkpoint_store_conf
     CHECK(texts_of(found) == expected);
     CHECK(found.location() == made.location());
     CHECK(found.metrics().number("loss") == 0.5);
-    CHECK(found.generation() == 1);
+    CHECK(found.start() == 1);
     CHECK(found.run_id() == "run");
     CHECK(texts_of(start(2)->list().at(0)) == expected);
   }

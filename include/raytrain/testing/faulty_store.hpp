@@ -12,7 +12,7 @@
 #include <raytrain/checkpoint/checkpoint_draft.hpp>
 #include <raytrain/checkpoint/checkpoint_files.hpp>
 #include <raytrain/checkpoint/checkpoint_store.hpp>
-#include <raytrain/checkpoint/generation.hpp>
+#include <raytrain/checkpoint/start_id.hpp>
 #include <raytrain/core/checkpoint_number.hpp>
 
 namespace raytrain::testing {
@@ -27,9 +27,9 @@ class FaultyStore final : public CheckpointStore {
   FaultyStore(std::shared_ptr<CheckpointStore> store, Before before)
       : store_{std::move(store)}, before_{std::move(before)} {}
 
-  void begin(Generation generation, std::string run_id) override {
-    store_->begin(generation, run_id);
-    CheckpointStore::begin(std::move(generation), std::move(run_id));
+  void begin(StartId start, std::string run_id) override {
+    store_->begin(start, run_id);
+    CheckpointStore::begin(std::move(start), std::move(run_id));
   }
 
   [[nodiscard]] auto location() const -> std::string override { return store_->location(); }

@@ -98,7 +98,7 @@ class MemoryStore final : public CheckpointStore {
 
   void sweep() override {
     std::lock_guard const lock{memory_->mutex};
-    std::erase_if(memory_->staged, [this](auto const& entry) { return entry.first.start < generation().number; });
+    std::erase_if(memory_->staged, [this](auto const& entry) { return entry.first.start < start().number; });
   }
 
   void clear() override {
@@ -149,7 +149,7 @@ class MemoryStore final : public CheckpointStore {
   };
 
   [[nodiscard]] auto staging(CheckpointOrdinal checkpoint) const -> Memory::Staging {
-    return {generation().number, generation().id, checkpoint};
+    return {start().number, start().id, checkpoint};
   }
 
   std::shared_ptr<Memory> memory_;

@@ -25,7 +25,7 @@ struct RunInfo {
   std::filesystem::path path;
   std::string backend;
   WorldSize world_size{};
-  std::uint64_t attempt{};                 ///< Number of this start in the folder, from 1; `Resume::fresh` counts on.
+  std::uint64_t start{};                   ///< Number of this start in the folder, from 1; `Resume::fresh` counts on.
   std::uint64_t training_iteration{};      ///< Rank 0's reports before this start.
   std::optional<Checkpoint> resumed_from;  ///< None at the beginning.
   /// Ends the run as a first signal would, `aborted`, so that the next start goes on. From any thread, until

@@ -13,9 +13,9 @@
 
 #include <raytrain/checkpoint/checkpoint.hpp>
 #include <raytrain/checkpoint/checkpoint_store.hpp>
-#include <raytrain/checkpoint/generation.hpp>
 #include <raytrain/checkpoint/run_directory.hpp>
 #include <raytrain/checkpoint/run_record.hpp>
+#include <raytrain/checkpoint/start_id.hpp>
 #include <raytrain/config/run_config.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/error_info.hpp>
@@ -108,7 +108,7 @@ RAYTRAIN_INLINE void RankFollower::launch(Begin& begin) {
   std::filesystem::path const path{begin.run_path};
   check_same_folder(path, begin);
   store_ = open_store(plan_.run.checkpoint.store, path);
-  store_->begin(Generation{begin.start, begin.start_id}, begin.run_id);
+  store_->begin(StartId{begin.start, begin.start_id}, begin.run_id);
   std::optional<Checkpoint> checkpoint;
   if (begin.checkpoint) checkpoint = store_->open(*begin.checkpoint);
   auto const shared = std::make_shared<RunShared const>(
@@ -131,8 +131,8 @@ RAYTRAIN_INLINE void RankFollower::check_same_folder(std::filesystem::path const
   };
   try {
     auto const record = read_run_record(path);
-    if (record.attempts != begin.start || record.started_at != begin.started_at) {
-      refuse("its run.json is of start " + std::to_string(record.attempts) + " at " + record.started_at +
+    if (record.starts != begin.start || record.started_at != begin.started_at) {
+      refuse("its run.json is of start " + std::to_string(record.starts) + " at " + record.started_at +
              ", and rank 0 wrote that of start " + std::to_string(begin.start) + " at " + begin.started_at);
     }
   } catch (Error const& error) {

@@ -79,7 +79,7 @@ RAYTRAIN_INLINE auto Result::from_path(std::filesystem::path const& run_path, Ma
   result.error = record.error;
   RunHistory::read(run_path / progress_file_name).move_to(result);
   auto const store = open_store(make_store, run_path);
-  store->begin(record.attempts, record.run_id.value_or(""));
+  store->begin(record.starts, record.run_id.value_or(""));
   result.checkpoints = store->list();
   return result;
 }

@@ -286,7 +286,7 @@ RAYTRAIN_INLINE void RunDriver::announce(std::optional<Checkpoint> const& checkp
                      plan_.directory.path(),
                      plan_.backend,
                      launcher_.size(),
-                     plan_.directory.attempt(),
+                     plan_.directory.start().number,
                      checkpoint ? checkpoint->training_iteration() : 0,
                      checkpoint,
                      [this] { events_.push(RunEvent{CallbackStop{false}}); },

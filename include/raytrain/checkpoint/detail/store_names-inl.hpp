@@ -22,11 +22,11 @@ RAYTRAIN_INLINE auto checkpoint_name(std::uint64_t number) -> std::string {
 }
 
 RAYTRAIN_INLINE auto staging_name(Leftover leftover, std::string_view id) -> std::string {
-  return fmt::format("{}{}-{}{}{}", staging_prefix, leftover.generation, leftover.number, id.empty() ? "" : "-", id);
+  return fmt::format("{}{}-{}{}{}", staging_prefix, leftover.start, leftover.number, id.empty() ? "" : "-", id);
 }
 
 RAYTRAIN_INLINE auto trash_name(Leftover leftover) -> std::string {
-  return fmt::format("{}{}-{}", trash_prefix, leftover.generation, leftover.number);
+  return fmt::format("{}{}-{}", trash_prefix, leftover.start, leftover.number);
 }
 
 RAYTRAIN_INLINE auto parse_number(std::string_view digits) -> std::optional<std::uint64_t> {
@@ -53,12 +53,12 @@ RAYTRAIN_INLINE auto parse_leftover(std::string_view name) -> std::optional<Left
     auto const numbers = name.substr(prefix.size());
     auto const dash = numbers.find('-');
     if (dash == std::string_view::npos) return std::nullopt;
-    auto const generation = parse_number(numbers.substr(0, dash));
+    auto const start = parse_number(numbers.substr(0, dash));
     auto const last = numbers.substr(dash + 1);
     auto const end = prefix == staging_prefix ? std::min(last.find('-'), last.size()) : last.size();
     auto const id = last.substr(end);
     auto const number = parse_number(last.substr(0, end));
-    if (generation && number && (id.empty() || is_start_id(id.substr(1)))) return Leftover{*generation, *number};
+    if (start && number && (id.empty() || is_start_id(id.substr(1)))) return Leftover{*start, *number};
   }
   return std::nullopt;
 }

@@ -8,7 +8,7 @@
 
 #include <raytrain/core/rank.hpp>
 
-/// Names in a directory of checkpoints: checkpoint_000012, and .staging-G-C-ID and .trash-G-N of generation G.
+/// Names in a directory of checkpoints: checkpoint_000012, and .staging-S-C-ID and .trash-S-N of start S.
 namespace raytrain::detail {
 
 inline constexpr std::string_view checkpoint_prefix = "checkpoint_";
@@ -19,7 +19,7 @@ inline constexpr std::string_view merged_name = "merged";
 
 /// What is not, or no longer, a checkpoint.
 struct Leftover {
-  std::uint64_t generation{};
+  std::uint64_t start{};
   std::uint64_t number{};  ///< The removed checkpoint's; for a staged one, which has none, its count in that start.
 };
 

@@ -8,10 +8,10 @@
 namespace raytrain {
 
 /// One start of a run, the same on all its ranks.
-struct Generation {
-  Generation(std::uint64_t start)  // NOLINT(google-explicit-constructor): a number will do where no folder is moved
+struct StartId {
+  StartId(std::uint64_t start)  // NOLINT(google-explicit-constructor): a number will do where no folder is moved
       : number{start} {}
-  Generation(std::uint64_t start, std::string start_id) : number{start}, id{std::move(start_id)} {}
+  StartId(std::uint64_t start, std::string start_id) : number{start}, id{std::move(start_id)} {}
 
   std::uint64_t number;  ///< From 1.
   /// Eight hexadecimal digits of this start alone: another one with the same number may train in a folder that has
