@@ -3,7 +3,6 @@
 #include <sysexits.h>
 
 #include <chrono>
-#include <cstdint>
 #include <exception>
 #include <future>
 #include <memory>

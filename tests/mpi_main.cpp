@@ -4,7 +4,6 @@
 // jobs of one rank each.
 #define DOCTEST_CONFIG_IMPLEMENT
 #include <cstdint>
-#include <cstdio>
 #include <cstdlib>
 #include <iostream>
 #include <random>

@@ -4,7 +4,6 @@
 // interrupt. All sides alternate in one job, since less than 100 ns are looked for. Rank 0 prints one JSON object:
 // nanoseconds of all by size in bytes.
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdio>

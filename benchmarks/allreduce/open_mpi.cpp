@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sums of float arrays by MPI_Allreduce, as a program in plain MPI calls it, in turns with MpiCollective on arrays that
 // it allocates and on those of the program. Started by mpirun.
-#include <cstddef>
 #include <cstdio>
 #include <memory>
 #include <span>

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <exception>
 #include <functional>
-#include <string>
 #include <vector>
 
 #include <fmt/format.h>

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <cstdint>
 #include <cstdio>
 #include <memory>
 #include <string>
@@ -7,7 +6,6 @@
 #include <raytrain/collective/mpi.hpp>
 #include <raytrain/collective/mpi_options.hpp>
 #include <raytrain/collective/mpi_session.hpp>
-#include <raytrain/core/rank.hpp>
 #include <raytrain/core/reduction.hpp>
 
 #include "program.hpp"

@@ -15,10 +15,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
-#include <functional>
 #include <list>
-#include <memory>
-#include <optional>
 #include <stdexcept>
 #include <string>
 #include <thread>

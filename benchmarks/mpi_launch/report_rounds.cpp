@@ -18,7 +18,6 @@
 #include <exception>
 #include <map>
 #include <memory>
-#include <span>
 #include <stdexcept>
 #include <thread>
 

@@ -4,7 +4,6 @@
 #include <concepts>
 #include <functional>
 #include <optional>
-#include <string>
 #include <type_traits>
 #include <utility>
 

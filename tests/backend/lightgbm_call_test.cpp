@@ -2,7 +2,6 @@
 #include <raytrain/backend/lightgbm/lightgbm_call.hpp>
 
 #include <stdexcept>
-#include <string>
 
 #include <doctest/doctest.h>
 

@@ -8,7 +8,6 @@
 #include <cstring>
 #include <map>
 #include <string>
-#include <vector>
 
 #include <doctest/doctest.h>
 

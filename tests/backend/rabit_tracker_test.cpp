@@ -8,10 +8,8 @@
 #include <chrono>
 #include <cstdint>
 #include <cstring>
-#include <memory>
 #include <random>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include <doctest/doctest.h>

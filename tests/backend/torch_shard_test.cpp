@@ -2,7 +2,6 @@
 #include <raytrain/backend/torch/torch_shard.hpp>
 
 #include <cstdint>
-#include <string>
 #include <vector>
 
 #include "torch_run.hpp"

@@ -2,14 +2,11 @@
 // What users get wrong, and what they are told.
 #include <raytrain/backend/xgboost.hpp>
 
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>

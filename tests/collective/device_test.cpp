@@ -12,7 +12,6 @@
 
 #include <doctest/doctest.h>
 
-#include <raytrain/core/error.hpp>
 #include <raytrain/core/rank.hpp>
 #include <raytrain/core/stopped.hpp>
 #include <raytrain/testing/collective_refusals.hpp>

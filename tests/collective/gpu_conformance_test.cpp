@@ -2,7 +2,6 @@
 // What models of `Collective` on GPUs have to do like all others, with the CUDA and NCCL of fake_gpu.hpp.
 #include <doctest/doctest.h>
 
-#include <raytrain/collective/nccl.hpp>
 #include <raytrain/testing/collective_conformance.hpp>
 #include <raytrain/testing/collective_refusals.hpp>
 

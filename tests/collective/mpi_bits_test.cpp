@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // What sums over MPI are, bit by bit where that is promised.
-#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>

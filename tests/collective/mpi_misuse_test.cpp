@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // A process that begins and ends MPI by itself, which it may do once.
-#include <memory>
-#include <optional>
 
 #include <doctest/doctest.h>
 

@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <cstddef>
-#include <functional>
 #include <latch>
 #include <memory>
 #include <span>

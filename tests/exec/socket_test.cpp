@@ -20,7 +20,6 @@
 #include <string>
 #include <system_error>
 #include <utility>
-#include <vector>
 
 #include <doctest/doctest.h>
 #include <asio/awaitable.hpp>

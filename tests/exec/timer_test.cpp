@@ -2,9 +2,7 @@
 #include <raytrain/exec/timer.hpp>
 
 #include <chrono>
-#include <optional>
 #include <string>
-#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>

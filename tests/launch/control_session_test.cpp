@@ -5,11 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <random>
-#include <set>
 #include <string>
-#include <string_view>
-#include <variant>
-#include <vector>
 
 #include <doctest/doctest.h>
 

@@ -6,7 +6,6 @@
 #include <sysexits.h>
 #include <unistd.h>
 
-#include <array>
 #include <chrono>
 #include <csignal>
 #include <cstdint>
@@ -14,7 +13,6 @@
 #include <cstring>
 #include <exception>
 #include <filesystem>
-#include <iomanip>
 #include <iostream>
 #include <memory>
 #include <span>

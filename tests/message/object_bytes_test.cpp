@@ -5,7 +5,6 @@
 #include <map>
 #include <mutex>
 #include <string>
-#include <utility>
 #include <variant>
 #include <vector>
 

@@ -5,7 +5,6 @@
 #include <limits>
 #include <string>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include <raytrain/message/message.hpp>

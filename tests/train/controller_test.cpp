@@ -2,7 +2,6 @@
 #include <raytrain/train/controller.hpp>
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <deque>
 #include <limits>

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs whose checkpoints lie in a store of the program's own, and stores that fail.
 #include <filesystem>
-#include <functional>
-#include <map>
 #include <memory>
 #include <string>
 #include <string_view>

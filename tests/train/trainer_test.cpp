@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
-#include <latch>
 #include <limits>
 #include <map>
 #include <memory>

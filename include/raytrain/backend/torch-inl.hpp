@@ -4,9 +4,6 @@
 #include <c10/util/Exception.h>
 #include <torch/torch.h>
 
-#include <stdexcept>
-#include <string>
-#include <string_view>
 #include <utility>
 
 #include <raytrain/backend/backend.hpp>

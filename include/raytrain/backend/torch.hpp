@@ -5,9 +5,7 @@
 #include <torch/torch.h>
 
 #include <stdexcept>
-#include <string>
 #include <string_view>
-#include <utility>
 
 #include <raytrain/backend/backend.hpp>
 #include <raytrain/backend/torch/blas_advice.hpp>

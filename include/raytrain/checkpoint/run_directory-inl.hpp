@@ -25,7 +25,6 @@
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/host_name.hpp>
 #include <raytrain/core/inline.hpp>
-#include <raytrain/core/rank.hpp>
 #include <raytrain/message/message.hpp>
 #include <raytrain/message/utf8.hpp>
 

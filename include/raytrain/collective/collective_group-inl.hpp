@@ -5,7 +5,6 @@
 #include <memory>
 #include <mutex>
 #include <string>
-#include <vector>
 
 #include <raytrain/collective/collective_group.hpp>
 #include <raytrain/core/error.hpp>

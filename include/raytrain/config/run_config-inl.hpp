@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <chrono>
-#include <filesystem>
 #include <string>
 
 #include <raytrain/config/checkpoint_config.hpp>

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <csignal>
-#include <ctime>
 
 namespace raytrain {
 

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <mutex>
-#include <set>
 #include <utility>
 
 #include <raytrain/core/inline.hpp>

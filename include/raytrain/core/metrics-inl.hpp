@@ -2,14 +2,12 @@
 #pragma once
 
 #include <algorithm>
-#include <cmath>
 #include <concepts>
 #include <initializer_list>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
-#include <vector>
 
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/inline.hpp>

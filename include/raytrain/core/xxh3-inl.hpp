@@ -3,7 +3,6 @@
 
 #include <xxhash.h>
 
-#include <memory>
 #include <new>
 #include <string>
 

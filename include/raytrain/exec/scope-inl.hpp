@@ -3,7 +3,6 @@
 
 #include <cassert>
 #include <exception>
-#include <list>
 #include <system_error>
 #include <utility>
 

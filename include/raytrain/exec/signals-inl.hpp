@@ -4,7 +4,6 @@
 #include <semaphore.h>
 #include <time.h>
 
-#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <cstddef>

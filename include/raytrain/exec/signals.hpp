@@ -2,7 +2,6 @@
 #pragma once
 
 #include <atomic>
-#include <cerrno>
 #include <chrono>
 #include <optional>
 #include <vector>

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <functional>
-#include <optional>
 #include <system_error>
 
 #include <asio/steady_timer.hpp>

@@ -3,15 +3,11 @@
 
 #include <algorithm>
 #include <chrono>
-#include <functional>
-#include <list>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
-#include <vector>
 
 #include <raytrain/core/bytes.hpp>
 #include <raytrain/core/error.hpp>

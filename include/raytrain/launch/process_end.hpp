@@ -3,8 +3,6 @@
 
 #include <poll.h>
 
-#include <cerrno>
-#include <climits>
 #include <cstdio>
 #include <string_view>
 

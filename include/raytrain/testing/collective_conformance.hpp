@@ -20,7 +20,6 @@
 #include <map>
 #include <random>
 #include <span>
-#include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>

@@ -6,10 +6,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <exception>
-#include <functional>
 #include <map>
-#include <mutex>
 #include <numeric>
 #include <span>
 #include <string>

@@ -8,7 +8,6 @@
 #include <string>
 #include <utility>
 #include <variant>
-#include <vector>
 
 #include <raytrain/checkpoint/checkpoint_store.hpp>
 #include <raytrain/config/data_config.hpp>

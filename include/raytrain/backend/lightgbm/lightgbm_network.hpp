@@ -12,7 +12,6 @@
 #include <raytrain/backend/lightgbm/lightgbm_call.hpp>
 #include <raytrain/collective/collective.hpp>
 #include <raytrain/core/error.hpp>
-#include <raytrain/core/rank.hpp>
 
 namespace raytrain {
 

@@ -2,8 +2,6 @@
 #pragma once
 
 #include <list>
-#include <string>
-#include <vector>
 
 #include <raytrain/backend/boosting/detail/boosting_rounds.hpp>
 #include <raytrain/backend/boosting/detail/label_check.hpp>

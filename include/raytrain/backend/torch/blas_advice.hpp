@@ -3,14 +3,10 @@
 
 #include <dlfcn.h>
 
-#include <algorithm>
-#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
-#include <string_view>
-#include <system_error>
 
 namespace raytrain {
 

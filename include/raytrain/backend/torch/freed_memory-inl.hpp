@@ -3,7 +3,6 @@
 
 #include <malloc.h>
 
-#include <cstdlib>
 #include <limits>
 
 #include <raytrain/backend/torch/freed_memory.hpp>

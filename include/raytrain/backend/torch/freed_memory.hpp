@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cstdlib>
-
 #if defined(__GLIBC__)
 #include <malloc.h>
 
-#include <limits>
 #endif
 
 namespace raytrain::detail {

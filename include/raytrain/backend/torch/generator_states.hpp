@@ -4,12 +4,6 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <torch/torch.h>
 
-#include <cstddef>
-#include <cstdint>
-#include <cstring>
-#include <mutex>
-
-#include <raytrain/backend/torch/torch_call.hpp>
 #include <raytrain/core/bytes.hpp>
 
 namespace raytrain::detail {

@@ -7,12 +7,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <memory>
-#include <span>
 #include <string>
-#include <unordered_set>
 #include <utility>
-#include <vector>
 
 #include <raytrain/backend/torch/gradient_arena.hpp>
 #include <raytrain/collective/collective.hpp>

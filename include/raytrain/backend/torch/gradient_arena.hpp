@@ -3,10 +3,8 @@
 
 #include <torch/torch.h>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <memory>
 #include <span>
 #include <string>
@@ -15,7 +13,6 @@
 #include <vector>
 
 #include <raytrain/collective/collective.hpp>
-#include <raytrain/core/error.hpp>
 
 namespace raytrain::detail {
 

@@ -5,12 +5,9 @@
 #include <torch/csrc/autograd/graph_task.h>
 #include <torch/torch.h>
 
-#include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <functional>
 #include <memory>
 #include <string>
@@ -24,7 +21,6 @@
 #include <raytrain/collective/reduce_op.hpp>
 #include <raytrain/collective/tagged_collective.hpp>
 #include <raytrain/core/error.hpp>
-#include <raytrain/core/rank.hpp>
 #include <raytrain/data/shard_position.hpp>
 
 namespace raytrain::detail {

@@ -3,8 +3,6 @@
 
 #include <torch/torch.h>
 
-#include <cstddef>
-#include <string>
 #include <vector>
 
 namespace raytrain::detail {

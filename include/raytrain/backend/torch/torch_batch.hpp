@@ -3,11 +3,8 @@
 
 #include <torch/torch.h>
 
-#include <cstddef>
 #include <cstdint>
-#include <span>
 #include <string_view>
-#include <vector>
 
 #include <raytrain/core/element_type.hpp>
 #include <raytrain/core/error.hpp>

@@ -5,23 +5,13 @@
 #include <fmt/ranges.h>
 #include <torch/torch.h>
 
-#include <concepts>
-#include <cstddef>
-#include <cstdint>
-#include <functional>
-#include <memory>
 #include <string>
-#include <string_view>
 #include <vector>
 
-#include <raytrain/backend/torch/learning_rates.hpp>
 #include <raytrain/backend/torch/torch_call.hpp>
 #include <raytrain/backend/torch/torch_checkpoint.hpp>
-#include <raytrain/backend/torch/torch_module.hpp>
 #include <raytrain/checkpoint/checkpoint.hpp>
 #include <raytrain/checkpoint/checkpoint_draft.hpp>
-#include <raytrain/core/bytes.hpp>
-#include <raytrain/core/error.hpp>
 #include <raytrain/core/inline.hpp>
 
 namespace raytrain::detail {

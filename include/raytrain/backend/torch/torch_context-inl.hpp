@@ -7,18 +7,15 @@
 #include <torch/torch.h>
 
 #include <algorithm>
-#include <concepts>
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 #include <raytrain/backend/torch/default_generator_lock.hpp>
 #include <raytrain/backend/torch/generator_states.hpp>
 #include <raytrain/backend/torch/gradient_averager.hpp>
-#include <raytrain/backend/torch/learning_rates.hpp>
 #include <raytrain/backend/torch/tensor_broadcast.hpp>
 #include <raytrain/backend/torch/torch_checkpoint.hpp>
 #include <raytrain/backend/torch/torch_context.hpp>

@@ -5,7 +5,6 @@
 #include <torch/torch.h>
 
 #include <algorithm>
-#include <concepts>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -26,7 +25,6 @@
 #include <raytrain/backend/torch/torch_seed.hpp>
 #include <raytrain/backend/torch/torch_shard.hpp>
 #include <raytrain/checkpoint/checkpoint_draft.hpp>
-#include <raytrain/collective/tagged_collective.hpp>
 #include <raytrain/core/rank.hpp>
 #include <raytrain/data/shard_position.hpp>
 #include <raytrain/train/train_context.hpp>

@@ -1,18 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cstddef>
-#include <iterator>
-#include <memory>
-#include <utility>
-
 #include <raytrain/backend/torch/torch_batch.hpp>
 #include <raytrain/backend/torch/torch_shard.hpp>
 #include <raytrain/core/inline.hpp>
 #include <raytrain/data/batch_range.hpp>
-#include <raytrain/data/dataset.hpp>
 #include <raytrain/data/dataset_shard.hpp>
-#include <raytrain/data/shard_position.hpp>
 
 namespace raytrain {
 

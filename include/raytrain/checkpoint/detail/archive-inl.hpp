@@ -4,9 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <optional>
 #include <string>
-#include <string_view>
 
 #include <raytrain/checkpoint/detail/archive.hpp>
 #include <raytrain/checkpoint/detail/file_name.hpp>

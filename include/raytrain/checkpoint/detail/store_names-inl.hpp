@@ -13,7 +13,6 @@
 
 #include <raytrain/checkpoint/detail/store_names.hpp>
 #include <raytrain/core/inline.hpp>
-#include <raytrain/core/rank.hpp>
 
 namespace raytrain::detail {
 

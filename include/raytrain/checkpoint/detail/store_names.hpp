@@ -6,8 +6,6 @@
 #include <string>
 #include <string_view>
 
-#include <raytrain/core/rank.hpp>
-
 /// Names in a directory of checkpoints: checkpoint_000012, and .staging-S-C-ID and .trash-S-N of start S.
 namespace raytrain::detail {
 

@@ -2,15 +2,9 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
-#include <chrono>
-#include <cstddef>
-#include <cstdint>
 #include <optional>
-#include <span>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include <raytrain/collective/detail/agreement.hpp>
 #include <raytrain/collective/detail/call.hpp>

@@ -4,14 +4,12 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <utility>
 #include <vector>
 
 #include <raytrain/collective/detail/agreement.hpp>
 #include <raytrain/collective/detail/mpi_communicator.hpp>
 #include <raytrain/collective/detail/mpi_library.hpp>
 #include <raytrain/core/error.hpp>
-#include <raytrain/core/rank.hpp>
 
 namespace raytrain::detail {
 

@@ -2,9 +2,7 @@
 #pragma once
 
 #include <algorithm>
-#include <concepts>
 #include <cstddef>
-#include <cstdint>
 #include <cstring>
 #include <span>
 

@@ -4,7 +4,6 @@
 #include <fcntl.h>
 
 #include <atomic>
-#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <map>

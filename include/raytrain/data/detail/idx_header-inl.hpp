@@ -8,10 +8,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <optional>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include <raytrain/core/element_type.hpp>
 #include <raytrain/core/error.hpp>

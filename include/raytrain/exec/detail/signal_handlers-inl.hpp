@@ -7,8 +7,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <array>
-#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <cstddef>

@@ -5,7 +5,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <string_view>
 
 #include <raytrain/core/bytes.hpp>
 #include <raytrain/core/inline.hpp>

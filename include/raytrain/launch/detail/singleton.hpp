@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cstdlib>
-
 #include <raytrain/core/error.hpp>
 #include <raytrain/launch/job_environment.hpp>
 

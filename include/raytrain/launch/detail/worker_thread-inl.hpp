@@ -11,7 +11,6 @@
 
 #include <raytrain/config/scaling_config.hpp>
 #include <raytrain/core/inline.hpp>
-#include <raytrain/core/rank.hpp>
 #include <raytrain/core/usable_cores.hpp>
 #include <raytrain/launch/detail/worker_thread.hpp>
 #include <raytrain/launch/worker_link.hpp>

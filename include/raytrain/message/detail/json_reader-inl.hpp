@@ -10,7 +10,6 @@
 #include <string>
 #include <string_view>
 #include <variant>
-#include <vector>
 
 #include <raytrain/core/inline.hpp>
 #include <raytrain/core/metrics.hpp>

@@ -3,7 +3,6 @@
 
 #include <array>
 #include <charconv>
-#include <cmath>
 #include <concepts>
 #include <string>
 #include <string_view>

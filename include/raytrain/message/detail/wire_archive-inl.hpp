@@ -6,9 +6,7 @@
 #include <cstdint>
 #include <string>
 #include <utility>
-#include <vector>
 
-#include <raytrain/core/bytes.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/inline.hpp>
 #include <raytrain/message/detail/wire_archive.hpp>

@@ -14,7 +14,6 @@
 #include <raytrain/collective/buffer.hpp>
 #include <raytrain/collective/collective.hpp>
 #include <raytrain/collective/reduce_op.hpp>
-#include <raytrain/core/rank.hpp>
 
 namespace raytrain::detail {
 
