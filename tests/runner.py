@@ -357,7 +357,7 @@ def current_libtorch():
         if not fetched(site.parent, 'The wheel of the current LibTorch', command):
             return Count(skipped=1)
     say('LibTorch ' + (prefix / 'version.py').read_text().split("__version__ = '")[-1].split("'")[0])
-    folder = configure('torch-current/build', f'-Dtorch={prefix}', '-Dbenchmarks=disabled', '-Dmpi=disabled')
+    folder = configure('torch-current/build', f'-Dtorch={prefix}', '-Dbenchmarks=disabled', '-Dmpi=disabled', '-Doptimization=0')
     theirs = ('example linear_regression', 'example fashion_mnist', 'doctor')
     tests = [test for test in tests_of(folder) if 'torch' in test.suites or test.name.startswith(theirs)]
     return build_and_run(folder, tests, slower=3)
@@ -378,7 +378,8 @@ def current_xgboost():
             return Count(skipped=1)
         (prefix / 'include').symlink_to(home / 'unpacked' / 'usr' / 'include')
     say('XGBoost ' + (prefix / 'VERSION').read_text().strip())
-    folder = configure('xgboost-current/build', f'-Dxgboost={prefix}', '-Dtorch=disabled', '-Dbenchmarks=disabled', '-Dmpi=disabled')
+    folder = configure('xgboost-current/build', f'-Dxgboost={prefix}', '-Dtorch=disabled', '-Dbenchmarks=disabled', '-Dmpi=disabled',
+                       '-Doptimization=0')
     return build_and_run(folder, tests_of(folder, ['xgboost', 'python']), slower=3)
 
 
