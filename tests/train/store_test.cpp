@@ -120,6 +120,23 @@ TEST_CASE("a store that cannot be written to ends the run with its own words, an
   }
 }
 
+TEST_CASE("a store that throws what is no exception ends the run with its type, or is warned of") {
+  TemporaryFolder const folder;
+  std::string failing = "publish";
+  auto config = config_in(folder, [&](std::filesystem::path const& run_path) {
+    return std::make_shared<FaultyStore>(std::make_shared<DirectoryStore>(run_path / "checkpoints"),
+                                         [&](std::string_view step) {
+                                           if (step == failing) throw 42;
+                                         });
+  });
+  contains(message_of([&] { MinimalTrainer{epochs_up_to(1), config}.fit(); }), "an exception of type int");
+  failing = "remove";
+  config.run.checkpoint.num_to_keep = 1;
+  auto const result = MinimalTrainer{epochs_up_to(2), config}.fit();
+  REQUIRE(result.warnings.size() == 1);
+  contains(result.warnings[0], "an exception of type int");
+}
+
 TEST_CASE("a store that cannot be read or prepared refuses the start, and the run stays as it was") {
   for (std::string const step : {"check_usable", "numbers", "files_of", "sweep", "create"}) {
     CAPTURE(step);

@@ -203,7 +203,7 @@ RAYTRAIN_INLINE void RunDriver::carry_out(CommitCheckpoint& commit) {
                          std::move(commit.lead.metrics), std::move(commit.refs), std::move(commit.training_iterations),
                          plan_.run.seed, rows_of(plan_.datasets), digests_of(plan_.datasets), std::move(kept_reports)});
       events_.send(RunEvent{CheckpointDurable{checkpoint, CheckpointNumber{committed.number()}}});
-    } catch (std::exception const&) {
+    } catch (...) {
       events_.send(RunEvent{CheckpointLost{commit.checkpoint, current_error().with_place({}, host_.hostname)}});
     }
   });
@@ -214,8 +214,8 @@ RAYTRAIN_INLINE void RunDriver::carry_out(DeleteCheckpoint const& action) {
     try {
       plan_.directory.check_in_place();
       store_.remove(number);
-    } catch (std::exception const& error) {
-      events_.send(RunEvent{WorkerMessage{Warning{Rank{0}, error.what()}}});
+    } catch (...) {
+      events_.send(RunEvent{WorkerMessage{Warning{Rank{0}, current_error().text()}}});
     }
   });
 }
