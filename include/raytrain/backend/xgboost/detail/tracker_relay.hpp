@@ -101,7 +101,9 @@ class TrackerRelay {
   auto serve() -> asio::awaitable<void> {
     Scope work{executor_};
     Scope pairs{executor_};
+    Scope goodbyes{executor_};
     pairs_ = &pairs;
+    goodbyes_ = &goodbyes;
     work.spawn(door_.serve());
     work.spawn(look_at_limit());
     co_await end_.receive();
@@ -109,6 +111,9 @@ class TrackerRelay {
     co_await work.join();
     pairs.cancel();
     co_await pairs.join();
+    // XGBoost's tracker that is freed while it takes a goodbye goes on listening, at nothing, for its whole limit.
+    auto const soon = executor_.clock().now() + release_limit;
+    co_await finish_by(executor_, soon, goodbyes.join());
     co_await release_in_time();
   }
 
@@ -199,7 +204,9 @@ class TrackerRelay {
       return report_.tell_stranger(TrackerReport::name_of(rank) + " asks for " + greeting.command +
                                    ", which this tracker does not pass on");
     }
-    pairs_->spawn(relay(rank, std::move(greeting), std::move(stream), command == Command::start));
+    auto const starts = command == Command::start;
+    auto* const scope = starts ? pairs_ : goodbyes_;
+    scope->spawn(relay(rank, std::move(greeting), std::move(stream), starts));
   }
 
   auto relay(std::size_t rank, RabitGreeting greeting, SocketStream stream, bool starts) -> asio::awaitable<void> {
@@ -358,7 +365,8 @@ class TrackerRelay {
   // The thread's own.
   std::vector<Seat> seats_;
   Channel<bool> gathered_{executor_, 1};
-  Scope* pairs_ = nullptr;
+  Scope* pairs_ = nullptr;     ///< Connections of workers that start.
+  Scope* goodbyes_ = nullptr;  ///< Those of workers that end.
   std::optional<Error> fault_;
   Phase phase_ = Phase::gathering;
   std::size_t answered_ = 0;
