@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#if defined(__GLIBC__)
-#include <malloc.h>
-
-#endif
-
 namespace raytrain::detail {
 
 /// From now on freed memory stays with the process instead of going back to the system. glibc only.
