@@ -21,7 +21,7 @@ STANDARD = {
     'cerrno': r'\b(errno|E[A-Z]{2,}\d?)\b',
     'charconv': r'\b(from_chars|to_chars)\b',
     'chrono': r'\b(chrono|\d+(ms|us|ns|s|h|min))\b',
-    'climits': r'\b\w+_(MAX|MIN)\b',
+    'climits': r'\b(\w+_(MAX|MIN)|PIPE_BUF)\b',
     'cmath': r'\b(sqrt|pow|exp|log\w*|abs|fabs|ldexp|frexp|isnan|isfinite|isinf|floor|ceil|round|lround|llround|sin|cos|tanh|fma|nextafter|'
              r'signbit|hypot|trunc|fmod|copysign|rint|modf|cbrt|expm1)\b',
     'compare': r'<=>|\b\w+_ordering\b',
