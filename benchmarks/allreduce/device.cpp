@@ -17,8 +17,8 @@
 #include <utility>
 #include <vector>
 
+#include <raytrain/collective/cuda/detail/device_reduction.hpp>
 #include <raytrain/collective/cuda/device_memory.hpp>
-#include <raytrain/collective/cuda/device_reduction.hpp>
 #include <raytrain/collective/device.hpp>
 #include <raytrain/core/rank.hpp>
 

@@ -5,7 +5,7 @@
 #include <ATen/Parallel.h>
 #include <torch/version.h>
 
-#include <raytrain/backend/torch/blas_advice.hpp>
+#include <raytrain/backend/torch/cpu_advice.hpp>
 
 #include "blas.hpp"
 

@@ -15,11 +15,11 @@
 #include <raytrain/data/datasets.hpp>
 #include <raytrain/launch/job_environment.hpp>
 #include <raytrain/train/callback.hpp>
-#include <raytrain/train/config_text.hpp>
-#include <raytrain/train/fit.hpp>
+#include <raytrain/train/detail/config_text.hpp>
+#include <raytrain/train/detail/fit.hpp>
+#include <raytrain/train/detail/worker_runner.hpp>
 #include <raytrain/train/result.hpp>
 #include <raytrain/train/training_failed.hpp>
-#include <raytrain/train/worker_runner.hpp>
 
 namespace raytrain {
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <raytrain/backend/torch/blas_advice.hpp>
-#include <raytrain/backend/torch/thread_advice.hpp>
+#include <raytrain/backend/torch/cpu_advice.hpp>
 
 #include <string>
 

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <raytrain/backend/lightgbm/lightgbm_call.hpp>
+#include <raytrain/backend/lightgbm/detail/lightgbm_library.hpp>
 
 #include <stdexcept>
 
 #include <doctest/doctest.h>
 
 #include <raytrain/backend/lightgbm/detail/lightgbm_library.hpp>
-#include <raytrain/backend/lightgbm/detail/lightgbm_log.hpp>
 
 #include "../support/thrown_error.hpp"
 

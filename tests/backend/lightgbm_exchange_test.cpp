@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <raytrain/backend/lightgbm/detail/lightgbm_exchange.hpp>
+#include <raytrain/backend/lightgbm/lightgbm_network.hpp>
 
 #include <algorithm>
 #include <array>
@@ -15,7 +15,7 @@
 #include <raytrain/backend/lightgbm/lightgbm_dataset.hpp>
 #include <raytrain/backend/lightgbm/lightgbm_network.hpp>
 #include <raytrain/collective/collective.hpp>
-#include <raytrain/collective/detail/call.hpp>
+#include <raytrain/collective/detail/task.hpp>
 
 #include "../collective/local_world.hpp"
 #include "boosting_samples.hpp"

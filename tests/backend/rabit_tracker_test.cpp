@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // The tracker for XGBoost 1.7 and 2.0 without XGBoost: whoever connects to it, byte by byte.
-#include <raytrain/backend/xgboost/detail/rabit_links.hpp>
 #include <raytrain/backend/xgboost/detail/rabit_tracker.hpp>
 #include <raytrain/backend/xgboost/detail/rabit_wire.hpp>
 #include <raytrain/testing/random_seed.hpp>

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include <raytrain/backend/xgboost/xgboost_tracker_options.hpp>
-#include <raytrain/backend/xgboost/xgboost_worker_arguments.hpp>
 
 #include "../launch/control_ends.hpp"
 

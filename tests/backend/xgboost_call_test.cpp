@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <raytrain/backend/xgboost/xgboost_call.hpp>
+#include <raytrain/backend/xgboost/detail/xgboost_library.hpp>
 
 #include <string>
 

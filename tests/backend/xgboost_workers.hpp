@@ -18,7 +18,7 @@
 
 #include <doctest/doctest.h>
 
-#include <raytrain/backend/xgboost/xgboost_call.hpp>
+#include <raytrain/backend/xgboost/detail/xgboost_library.hpp>
 #include <raytrain/backend/xgboost/xgboost_communicator.hpp>
 #include <raytrain/backend/xgboost/xgboost_tracker.hpp>
 

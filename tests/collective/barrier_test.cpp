@@ -16,7 +16,7 @@
 #include <doctest/doctest.h>
 
 #include <raytrain/collective/buffer.hpp>
-#include <raytrain/collective/detail/call.hpp>
+#include <raytrain/collective/detail/task.hpp>
 #include <raytrain/collective/wait_limits.hpp>
 #include <raytrain/core/rank.hpp>
 

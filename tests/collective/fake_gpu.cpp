@@ -16,8 +16,8 @@
 #include <utility>
 #include <vector>
 
-#include <raytrain/collective/cuda/device_reduction.hpp>
-#include <raytrain/collective/cuda/reduce_elements.hpp>
+#include <raytrain/collective/cuda/detail/device_reduction.hpp>
+#include <raytrain/collective/cuda/detail/reduce_elements.hpp>
 #include <raytrain/collective/detail/combine.hpp>
 
 // What a handle points to --------------------------------------------------------------------------------------------

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <raytrain/data/detail/permutation.hpp>
-#include <raytrain/data/detail/permutation_cache.hpp>
 #include <raytrain/testing/random_seed.hpp>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <raytrain/train/config_text.hpp>
+#include <raytrain/train/detail/config_text.hpp>
 
 #include <any>
 #include <array>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <raytrain/train/stop_signals.hpp>
+#include <raytrain/train/detail/stop_signals.hpp>
 
 #include <fcntl.h>
 #include <unistd.h>

@@ -8,10 +8,8 @@
 
 #include <raytrain/backend/backend.hpp>
 #include <raytrain/backend/torch.hpp>
-#include <raytrain/backend/torch/blas_advice.hpp>
-#include <raytrain/backend/torch/freed_memory.hpp>
-#include <raytrain/backend/torch/thread_advice.hpp>
-#include <raytrain/backend/torch/torch_config.hpp>
+#include <raytrain/backend/torch/cpu_advice.hpp>
+#include <raytrain/backend/torch/detail/freed_memory.hpp>
 #include <raytrain/backend/torch/torch_context.hpp>
 #include <raytrain/config/scaling_config.hpp>
 #include <raytrain/core/inline.hpp>

@@ -8,16 +8,21 @@
 #include <string_view>
 
 #include <raytrain/backend/backend.hpp>
-#include <raytrain/backend/torch/blas_advice.hpp>
-#include <raytrain/backend/torch/freed_memory.hpp>
-#include <raytrain/backend/torch/thread_advice.hpp>
-#include <raytrain/backend/torch/torch_config.hpp>
+#include <raytrain/backend/torch/cpu_advice.hpp>
+#include <raytrain/backend/torch/detail/freed_memory.hpp>
 #include <raytrain/backend/torch/torch_context.hpp>
 #include <raytrain/config/scaling_config.hpp>
 #include <raytrain/core/rank.hpp>
 #include <raytrain/train/worker_setup.hpp>
 
 namespace raytrain {
+
+/// Settings of `TorchBackend`.
+struct TorchConfig {
+  /// Freed memory stays with the process for the next tensors (glibc only, from `fit()` on and for good). Otherwise
+  /// pages go back to the system and are cleared anew at every step, which took a quarter of the time of a small MLP.
+  bool keep_freed_memory = true;
+};
 
 /// LibTorch trains: models, gradients and batches are its own.
 ///

@@ -20,7 +20,6 @@
 #include <raytrain/checkpoint/detail/durable_files.hpp>
 #include <raytrain/checkpoint/detail/file_name.hpp>
 #include <raytrain/checkpoint/detail/file_system.hpp>
-#include <raytrain/checkpoint/detail/io_error.hpp>
 #include <raytrain/checkpoint/detail/read_file.hpp>
 #include <raytrain/checkpoint/detail/store_names.hpp>
 #include <raytrain/checkpoint/directory_store.hpp>

@@ -9,7 +9,6 @@
 
 #include <raytrain/collective/buffer.hpp>
 #include <raytrain/collective/detail/argument_checks.hpp>
-#include <raytrain/collective/detail/call.hpp>
 #include <raytrain/collective/detail/reduce.hpp>
 #include <raytrain/collective/detail/task.hpp>
 #include <raytrain/collective/reduce_op.hpp>

@@ -12,7 +12,6 @@
 #include <raytrain/collective/buffer.hpp>
 #include <raytrain/collective/collective.hpp>
 #include <raytrain/collective/collective_group.hpp>
-#include <raytrain/collective/detail/call.hpp>
 #include <raytrain/collective/detail/mpi_endpoint.hpp>
 #include <raytrain/collective/detail/mpi_library.hpp>
 #include <raytrain/collective/detail/mpi_reduction.hpp>

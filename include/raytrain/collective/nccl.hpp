@@ -19,15 +19,12 @@
 
 #include <raytrain/collective/buffer.hpp>
 #include <raytrain/collective/collective_group.hpp>
+#include <raytrain/collective/cuda/detail/device_model.hpp>
+#include <raytrain/collective/cuda/detail/device_reduction.hpp>
 #include <raytrain/collective/cuda/device_memory.hpp>
-#include <raytrain/collective/cuda/device_model.hpp>
-#include <raytrain/collective/cuda/device_reduction.hpp>
 #include <raytrain/collective/detail/agreement.hpp>
-#include <raytrain/collective/detail/backoff.hpp>
-#include <raytrain/collective/detail/call.hpp>
 #include <raytrain/collective/detail/task.hpp>
 #include <raytrain/collective/detail/waiting.hpp>
-#include <raytrain/collective/nccl/native_reduction.hpp>
 #include <raytrain/collective/nccl/nccl_communicator.hpp>
 #include <raytrain/collective/nccl/nccl_group.hpp>
 #include <raytrain/collective/wait_limits.hpp>

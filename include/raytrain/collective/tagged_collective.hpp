@@ -5,7 +5,7 @@
 #include <memory>
 
 #include <raytrain/collective/collective.hpp>
-#include <raytrain/collective/detail/call.hpp>
+#include <raytrain/collective/detail/task.hpp>
 #include <raytrain/core/rank.hpp>
 
 namespace raytrain {

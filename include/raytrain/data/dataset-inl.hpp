@@ -19,7 +19,7 @@
 #include <raytrain/data/column.hpp>
 #include <raytrain/data/dataset.hpp>
 #include <raytrain/data/detail/gather_rows.hpp>
-#include <raytrain/data/detail/permutation_cache.hpp>
+#include <raytrain/data/detail/permutation.hpp>
 #include <raytrain/data/shuffle_key.hpp>
 
 namespace raytrain {

@@ -13,7 +13,7 @@
 
 #include <raytrain/data/column.hpp>
 #include <raytrain/data/detail/content_digest.hpp>
-#include <raytrain/data/detail/permutation_cache.hpp>
+#include <raytrain/data/detail/permutation.hpp>
 #include <raytrain/data/shuffle_key.hpp>
 
 namespace raytrain {

@@ -15,7 +15,6 @@
 #include <raytrain/core/inline.hpp>
 #include <raytrain/data/column.hpp>
 #include <raytrain/data/dataset.hpp>
-#include <raytrain/data/detail/big_endian.hpp>
 #include <raytrain/data/detail/data_file.hpp>
 #include <raytrain/data/detail/idx_header.hpp>
 #include <raytrain/data/idx.hpp>

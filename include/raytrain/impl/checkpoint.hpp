@@ -11,7 +11,6 @@
 #include <raytrain/checkpoint/detail/durable_files-inl.hpp>
 #include <raytrain/checkpoint/detail/file_name-inl.hpp>
 #include <raytrain/checkpoint/detail/file_system-inl.hpp>
-#include <raytrain/checkpoint/detail/io_error-inl.hpp>
 #include <raytrain/checkpoint/detail/read_file-inl.hpp>
 #include <raytrain/checkpoint/detail/sealed_json-inl.hpp>
 #include <raytrain/checkpoint/detail/store_names-inl.hpp>

@@ -6,11 +6,10 @@
 #include <raytrain/collective/collective_group-inl.hpp>
 #include <raytrain/collective/detail/agreement-inl.hpp>
 #include <raytrain/collective/detail/argument_checks-inl.hpp>
-#include <raytrain/collective/detail/backoff-inl.hpp>
 #include <raytrain/collective/detail/barrier-inl.hpp>
-#include <raytrain/collective/detail/call-inl.hpp>
 #include <raytrain/collective/detail/reduce-inl.hpp>
 #include <raytrain/collective/detail/shared_file-inl.hpp>
+#include <raytrain/collective/detail/task-inl.hpp>
 #include <raytrain/collective/detail/waiting-inl.hpp>
 #include <raytrain/collective/local-inl.hpp>
 #include <raytrain/collective/shared_memory-inl.hpp>

@@ -8,11 +8,9 @@
 #include <raytrain/data/dataset-inl.hpp>
 #include <raytrain/data/dataset_shard-inl.hpp>
 #include <raytrain/data/datasets-inl.hpp>
-#include <raytrain/data/detail/big_endian-inl.hpp>
 #include <raytrain/data/detail/content_digest-inl.hpp>
 #include <raytrain/data/detail/data_file-inl.hpp>
 #include <raytrain/data/detail/gather_rows-inl.hpp>
 #include <raytrain/data/detail/idx_header-inl.hpp>
 #include <raytrain/data/detail/permutation-inl.hpp>
-#include <raytrain/data/detail/permutation_cache-inl.hpp>
 #include <raytrain/data/idx-inl.hpp>

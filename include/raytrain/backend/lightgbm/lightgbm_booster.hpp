@@ -15,8 +15,6 @@
 
 #include <raytrain/backend/boosting/predictions.hpp>
 #include <raytrain/backend/lightgbm/detail/lightgbm_library.hpp>
-#include <raytrain/backend/lightgbm/detail/lightgbm_log.hpp>
-#include <raytrain/backend/lightgbm/lightgbm_call.hpp>
 #include <raytrain/backend/lightgbm/lightgbm_dataset.hpp>
 #include <raytrain/checkpoint/checkpoint.hpp>
 #include <raytrain/checkpoint/checkpoint_draft.hpp>

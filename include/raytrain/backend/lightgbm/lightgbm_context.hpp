@@ -20,7 +20,7 @@
 #include <raytrain/backend/boosting/boosting_context.hpp>
 #include <raytrain/backend/boosting/detail/model_file.hpp>
 #include <raytrain/backend/boosting/predictions.hpp>
-#include <raytrain/backend/lightgbm/detail/lightgbm_log.hpp>
+#include <raytrain/backend/lightgbm/detail/lightgbm_library.hpp>
 #include <raytrain/backend/lightgbm/lightgbm_booster.hpp>
 #include <raytrain/backend/lightgbm/lightgbm_dataset.hpp>
 #include <raytrain/backend/lightgbm/lightgbm_network.hpp>

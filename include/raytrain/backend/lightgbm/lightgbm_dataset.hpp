@@ -18,8 +18,6 @@
 
 #include <raytrain/backend/boosting/detail/feature_table.hpp>
 #include <raytrain/backend/lightgbm/detail/lightgbm_library.hpp>
-#include <raytrain/backend/lightgbm/detail/lightgbm_log.hpp>
-#include <raytrain/backend/lightgbm/lightgbm_call.hpp>
 #include <raytrain/core/element_type.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/data/dataset.hpp>

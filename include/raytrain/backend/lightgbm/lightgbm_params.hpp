@@ -10,7 +10,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <raytrain/backend/boosting/detail/param_checks.hpp>
+#include <raytrain/backend/boosting/detail/input_checks.hpp>
 
 namespace raytrain {
 

@@ -4,7 +4,7 @@
 #include <list>
 
 #include <raytrain/backend/boosting/detail/boosting_rounds.hpp>
-#include <raytrain/backend/boosting/detail/label_check.hpp>
+#include <raytrain/backend/boosting/detail/input_checks.hpp>
 #include <raytrain/backend/lightgbm/lightgbm_booster.hpp>
 #include <raytrain/backend/lightgbm/lightgbm_context.hpp>
 #include <raytrain/backend/lightgbm/lightgbm_dataset.hpp>

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include <raytrain/backend/torch/torch_call.hpp>
+#include <raytrain/backend/torch/detail/torch_call.hpp>
 #include <raytrain/backend/torch/torch_checkpoint.hpp>
 #include <raytrain/checkpoint/checkpoint.hpp>
 #include <raytrain/checkpoint/checkpoint_draft.hpp>

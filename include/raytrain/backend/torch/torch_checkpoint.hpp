@@ -14,8 +14,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <raytrain/backend/torch/learning_rates.hpp>
-#include <raytrain/backend/torch/torch_call.hpp>
+#include <raytrain/backend/torch/detail/learning_rates.hpp>
+#include <raytrain/backend/torch/detail/torch_call.hpp>
 #include <raytrain/backend/torch/torch_module.hpp>
 #include <raytrain/checkpoint/checkpoint.hpp>
 #include <raytrain/checkpoint/checkpoint_draft.hpp>

@@ -13,14 +13,12 @@
 #include <string_view>
 #include <utility>
 
-#include <raytrain/backend/torch/default_generator_lock.hpp>
-#include <raytrain/backend/torch/generator_states.hpp>
-#include <raytrain/backend/torch/gradient_averager.hpp>
-#include <raytrain/backend/torch/tensor_broadcast.hpp>
+#include <raytrain/backend/torch/detail/generators.hpp>
+#include <raytrain/backend/torch/detail/gradient_averager.hpp>
+#include <raytrain/backend/torch/detail/tensor_broadcast.hpp>
 #include <raytrain/backend/torch/torch_checkpoint.hpp>
 #include <raytrain/backend/torch/torch_context.hpp>
 #include <raytrain/backend/torch/torch_module.hpp>
-#include <raytrain/backend/torch/torch_seed.hpp>
 #include <raytrain/backend/torch/torch_shard.hpp>
 #include <raytrain/checkpoint/checkpoint_draft.hpp>
 #include <raytrain/collective/tagged_collective.hpp>

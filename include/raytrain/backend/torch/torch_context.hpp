@@ -15,14 +15,12 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <raytrain/backend/torch/default_generator_lock.hpp>
-#include <raytrain/backend/torch/generator_states.hpp>
-#include <raytrain/backend/torch/gradient_averager.hpp>
-#include <raytrain/backend/torch/learning_rates.hpp>
-#include <raytrain/backend/torch/tensor_broadcast.hpp>
+#include <raytrain/backend/torch/detail/generators.hpp>
+#include <raytrain/backend/torch/detail/gradient_averager.hpp>
+#include <raytrain/backend/torch/detail/learning_rates.hpp>
+#include <raytrain/backend/torch/detail/tensor_broadcast.hpp>
 #include <raytrain/backend/torch/torch_checkpoint.hpp>
 #include <raytrain/backend/torch/torch_module.hpp>
-#include <raytrain/backend/torch/torch_seed.hpp>
 #include <raytrain/backend/torch/torch_shard.hpp>
 #include <raytrain/checkpoint/checkpoint_draft.hpp>
 #include <raytrain/core/rank.hpp>

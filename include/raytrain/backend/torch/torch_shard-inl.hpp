@@ -1,13 +1,56 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <raytrain/backend/torch/torch_batch.hpp>
+#include <torch/torch.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
 #include <raytrain/backend/torch/torch_shard.hpp>
+#include <raytrain/core/element_type.hpp>
+#include <raytrain/core/error.hpp>
 #include <raytrain/core/inline.hpp>
+#include <raytrain/data/batch.hpp>
 #include <raytrain/data/batch_range.hpp>
+#include <raytrain/data/column.hpp>
 #include <raytrain/data/dataset_shard.hpp>
 
+namespace raytrain::detail {
+
+RAYTRAIN_TORCH_INLINE auto torch_type(Column const& column) -> at::ScalarType {
+  switch (column.type()) {
+    case ElementType::float32: return at::ScalarType::Float;
+    case ElementType::float64: return at::ScalarType::Double;
+    case ElementType::int8: return at::ScalarType::Char;
+    case ElementType::int16: return at::ScalarType::Short;
+    case ElementType::int32: return at::ScalarType::Int;
+    case ElementType::int64: return at::ScalarType::Long;
+    case ElementType::uint8: return at::ScalarType::Byte;
+    case ElementType::float16: return at::ScalarType::Half;
+    case ElementType::bfloat16: return at::ScalarType::BFloat16;
+    case ElementType::uint16:
+    case ElementType::uint32:
+    case ElementType::uint64: break;
+  }
+  throw Error{Errc::invalid_data, "a tensor of column " + column.describe(), "LibTorch has no tensors of that type",
+              "store it in the next larger signed type"};
+}
+
+}  // namespace raytrain::detail
+
 namespace raytrain {
+
+RAYTRAIN_TORCH_INLINE auto TorchBatch::operator[](std::string_view column) const -> torch::Tensor {
+  auto const& source = find_column(rows_.columns(), column);
+  std::vector<std::int64_t> shape{size()};
+  for (auto const extent : source.row_shape()) shape.push_back(static_cast<std::int64_t>(extent));
+  auto tensor = torch::empty(shape, detail::torch_type(source));
+  rows_.gather(source, std::span{static_cast<std::byte*>(tensor.data_ptr()), tensor.nbytes()});
+  return tensor;
+}
 
 RAYTRAIN_TORCH_INLINE auto TorchBatchRange::Iterator::operator*() const noexcept -> TorchBatch {
   auto const batch = *at_;

@@ -19,8 +19,8 @@
 #include <raytrain/backend/boosting/predictions.hpp>
 #include <raytrain/backend/xgboost/detail/array_interface.hpp>
 #include <raytrain/backend/xgboost/detail/model_version.hpp>
+#include <raytrain/backend/xgboost/detail/xgboost_library.hpp>
 #include <raytrain/backend/xgboost/dmatrix.hpp>
-#include <raytrain/backend/xgboost/xgboost_call.hpp>
 #include <raytrain/core/bytes.hpp>
 #include <raytrain/core/error.hpp>
 

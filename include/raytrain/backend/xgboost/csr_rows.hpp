@@ -14,7 +14,7 @@
 #include <xgboost/c_api.h>
 
 #include <raytrain/backend/xgboost/detail/array_interface.hpp>
-#include <raytrain/backend/xgboost/xgboost_call.hpp>
+#include <raytrain/backend/xgboost/detail/xgboost_library.hpp>
 #include <raytrain/core/error.hpp>
 
 namespace raytrain {

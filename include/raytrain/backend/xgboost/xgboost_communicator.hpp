@@ -8,8 +8,8 @@
 #include <string>
 #include <utility>
 
-#include <raytrain/backend/xgboost/xgboost_call.hpp>
-#include <raytrain/backend/xgboost/xgboost_worker_arguments.hpp>
+#include <raytrain/backend/xgboost/detail/xgboost_library.hpp>
+#include <raytrain/backend/xgboost/xgboost_tracker_options.hpp>
 #include <raytrain/core/broken_pipe_guard.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/rank.hpp>

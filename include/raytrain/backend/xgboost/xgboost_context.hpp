@@ -17,12 +17,12 @@
 #include <raytrain/backend/boosting/detail/model_file.hpp>
 #include <raytrain/backend/xgboost/booster.hpp>
 #include <raytrain/backend/xgboost/csr_rows.hpp>
-#include <raytrain/backend/xgboost/detail/xgboost_log.hpp>
+#include <raytrain/backend/xgboost/detail/xgboost_library.hpp>
 #include <raytrain/backend/xgboost/dmatrix.hpp>
 #include <raytrain/backend/xgboost/xgboost_communicator.hpp>
 #include <raytrain/backend/xgboost/xgboost_params.hpp>
 #include <raytrain/backend/xgboost/xgboost_tracker.hpp>
-#include <raytrain/backend/xgboost/xgboost_worker_arguments.hpp>
+#include <raytrain/backend/xgboost/xgboost_tracker_options.hpp>
 #include <raytrain/checkpoint/checkpoint_draft.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/rank.hpp>

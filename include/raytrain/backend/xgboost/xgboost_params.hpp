@@ -13,7 +13,7 @@
 
 #include <fmt/format.h>
 
-#include <raytrain/backend/boosting/detail/param_checks.hpp>
+#include <raytrain/backend/boosting/detail/input_checks.hpp>
 
 namespace raytrain {
 

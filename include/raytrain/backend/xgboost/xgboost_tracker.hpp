@@ -10,7 +10,6 @@
 #include <utility>
 
 #include <raytrain/backend/xgboost/xgboost_tracker_options.hpp>
-#include <raytrain/backend/xgboost/xgboost_worker_arguments.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/launch/run_token.hpp>
 #if XGBOOST_VER_MAJOR > 2 || (XGBOOST_VER_MAJOR == 2 && XGBOOST_VER_MINOR >= 1)

@@ -13,7 +13,7 @@
 #include <fmt/format.h>
 
 #include <raytrain/backend/boosting/detail/boosting_rounds.hpp>
-#include <raytrain/backend/boosting/detail/label_check.hpp>
+#include <raytrain/backend/boosting/detail/input_checks.hpp>
 #include <raytrain/backend/xgboost/booster.hpp>
 #include <raytrain/backend/xgboost/dmatrix.hpp>
 #include <raytrain/backend/xgboost/xgboost_context.hpp>

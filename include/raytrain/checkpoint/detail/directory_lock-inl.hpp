@@ -13,7 +13,7 @@
 #include <string>
 
 #include <raytrain/checkpoint/detail/directory_lock.hpp>
-#include <raytrain/checkpoint/detail/io_error.hpp>
+#include <raytrain/checkpoint/detail/file_system.hpp>
 #include <raytrain/checkpoint/detail/read_file.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/file_descriptor.hpp>

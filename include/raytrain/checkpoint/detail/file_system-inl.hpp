@@ -6,14 +6,44 @@
 #include <sys/types.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdio>
 #include <filesystem>
+#include <string>
+#include <system_error>
 
 #include <raytrain/checkpoint/detail/file_system.hpp>
 #include <raytrain/core/bytes.hpp>
+#include <raytrain/core/error.hpp>
 #include <raytrain/core/inline.hpp>
 
 namespace raytrain::detail {
+
+RAYTRAIN_INLINE auto io_remedy(int error_number) -> std::string {
+  switch (error_number) {
+    case ENOSPC:
+    case EDQUOT:
+      return "free space there, keep fewer checkpoints (CheckpointConfig::num_to_keep), or choose a "
+             "RunConfig::storage_path on another disk";
+    case EROFS: return "it is mounted read-only: choose a RunConfig::storage_path that can be written to";
+    case EACCES:
+    case EPERM: return "give this user the right to read and write there, or choose another RunConfig::storage_path";
+    case ENOENT: return "it was removed or renamed: leave a run's folder alone while the run uses it";
+    case EIO: return "the disk itself reports a fault: look at the system's log, and move the run to another disk";
+    case ESTALE: return "the file server has lost sight of it: see that its disk is mounted, and start again";
+    case EMFILE:
+    case ENFILE: return "too many files are open: raise the limit (ulimit -n)";
+    default: return "see that the path lies on a disk that works and that this user may write to";
+  }
+}
+
+RAYTRAIN_INLINE auto io_error(std::string const& attempted, std::filesystem::path const& path, int error_number)
+    -> Error {
+  return Error{
+      Errc::io, attempted + " '" + path.string() + "'",
+      "failed: " + std::generic_category().message(error_number) + " (errno " + std::to_string(error_number) + ")",
+      io_remedy(error_number)};
+}
 
 RAYTRAIN_INLINE auto FileSystem::create(std::filesystem::path const& path) -> int {
   return ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);

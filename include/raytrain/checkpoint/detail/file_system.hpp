@@ -6,10 +6,17 @@
 
 #include <cstdio>
 #include <filesystem>
+#include <string>
 
 #include <raytrain/core/bytes.hpp>
+#include <raytrain/core/error.hpp>
 
 namespace raytrain::detail {
+
+[[nodiscard]] auto io_remedy(int error_number) -> std::string;
+
+/// The error for a system call on `path` that failed and left `error_number` in errno.
+[[nodiscard]] auto io_error(std::string const& attempted, std::filesystem::path const& path, int error_number) -> Error;
 
 /// The system calls that change what is on disk. Tests put one in its place that fails or dies at a given step.
 ///

@@ -14,7 +14,7 @@
 #include <system_error>
 #include <utility>
 
-#include <raytrain/checkpoint/detail/io_error.hpp>
+#include <raytrain/checkpoint/detail/file_system.hpp>
 #include <raytrain/checkpoint/detail/read_file.hpp>
 #include <raytrain/core/bytes.hpp>
 #include <raytrain/core/error.hpp>

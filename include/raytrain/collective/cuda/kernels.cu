@@ -6,8 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include <raytrain/collective/cuda/device_reduction.hpp>
-#include <raytrain/collective/cuda/reduce_elements.hpp>
+#include <raytrain/collective/cuda/detail/device_reduction.hpp>
+#include <raytrain/collective/cuda/detail/reduce_elements.hpp>
 
 namespace raytrain::detail {
 

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include <raytrain/collective/detail/agreement.hpp>
-#include <raytrain/collective/detail/call.hpp>
+#include <raytrain/collective/detail/task.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/inline.hpp>
 #include <raytrain/core/rank.hpp>

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include <raytrain/collective/detail/call.hpp>
+#include <raytrain/collective/detail/task.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/rank.hpp>
 

@@ -7,7 +7,7 @@
 #include <string>
 
 #include <raytrain/collective/detail/argument_checks.hpp>
-#include <raytrain/collective/detail/call.hpp>
+#include <raytrain/collective/detail/task.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/inline.hpp>
 #include <raytrain/core/rank.hpp>

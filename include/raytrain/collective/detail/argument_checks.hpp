@@ -8,7 +8,7 @@
 #include <span>
 #include <string>
 
-#include <raytrain/collective/detail/call.hpp>
+#include <raytrain/collective/detail/task.hpp>
 #include <raytrain/core/element_type.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/rank.hpp>

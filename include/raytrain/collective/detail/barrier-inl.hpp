@@ -18,7 +18,7 @@
 #include <vector>
 
 #include <raytrain/collective/detail/barrier.hpp>
-#include <raytrain/collective/detail/call.hpp>
+#include <raytrain/collective/detail/task.hpp>
 #include <raytrain/collective/detail/waiting.hpp>
 #include <raytrain/collective/wait_limits.hpp>
 #include <raytrain/core/inline.hpp>

@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include <raytrain/collective/detail/call.hpp>
+#include <raytrain/collective/detail/task.hpp>
 #include <raytrain/collective/detail/waiting.hpp>
 #include <raytrain/collective/wait_limits.hpp>
 #include <raytrain/core/rank.hpp>

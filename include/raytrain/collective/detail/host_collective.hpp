@@ -11,7 +11,6 @@
 #include <raytrain/collective/collective.hpp>
 #include <raytrain/collective/collective_group.hpp>
 #include <raytrain/collective/detail/barrier.hpp>
-#include <raytrain/collective/detail/call.hpp>
 #include <raytrain/collective/detail/host_operations.hpp>
 #include <raytrain/collective/detail/task.hpp>
 #include <raytrain/collective/wait_limits.hpp>

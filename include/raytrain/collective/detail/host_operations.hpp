@@ -14,7 +14,6 @@
 
 #include <raytrain/collective/detail/agreement.hpp>
 #include <raytrain/collective/detail/barrier.hpp>
-#include <raytrain/collective/detail/call.hpp>
 #include <raytrain/collective/detail/reduce.hpp>
 #include <raytrain/collective/detail/task.hpp>
 #include <raytrain/collective/detail/waiting.hpp>

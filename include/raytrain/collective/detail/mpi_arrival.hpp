@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include <raytrain/collective/detail/backoff.hpp>
 #include <raytrain/collective/detail/mpi_library.hpp>
 #include <raytrain/collective/detail/waiting.hpp>
 #include <raytrain/collective/wait_limits.hpp>

@@ -17,12 +17,11 @@
 #include <vector>
 
 #include <raytrain/collective/detail/agreement.hpp>
-#include <raytrain/collective/detail/backoff.hpp>
-#include <raytrain/collective/detail/call.hpp>
 #include <raytrain/collective/detail/mpi_communicator.hpp>
 #include <raytrain/collective/detail/mpi_hosts.hpp>
 #include <raytrain/collective/detail/mpi_late_calls.hpp>
 #include <raytrain/collective/detail/mpi_library.hpp>
+#include <raytrain/collective/detail/task.hpp>
 #include <raytrain/collective/detail/waiting.hpp>
 #include <raytrain/collective/mpi_options.hpp>
 #include <raytrain/collective/wait_limits.hpp>

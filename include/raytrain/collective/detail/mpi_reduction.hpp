@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 
-#include <raytrain/collective/detail/call.hpp>
 #include <raytrain/collective/detail/mpi_endpoint.hpp>
 #include <raytrain/collective/detail/mpi_library.hpp>
 #include <raytrain/collective/detail/mpi_transfer.hpp>

@@ -6,7 +6,6 @@
 #include <cstring>
 #include <span>
 
-#include <raytrain/collective/detail/call.hpp>
 #include <raytrain/collective/detail/mpi_endpoint.hpp>
 #include <raytrain/collective/detail/mpi_library.hpp>
 #include <raytrain/collective/detail/task.hpp>

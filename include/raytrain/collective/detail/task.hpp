@@ -2,14 +2,84 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <utility>
 
-#include <raytrain/collective/detail/call.hpp>
 #include <raytrain/collective/detail/reduce.hpp>
+#include <raytrain/collective/reduce_op.hpp>
+#include <raytrain/core/element_type.hpp>
+#include <raytrain/core/rank.hpp>
 
 namespace raytrain::detail {
+
+enum class Operation : std::uint8_t {
+  barrier,
+  all_reduce,
+  broadcast,
+  all_gather,
+  reduce_scatter,
+  reduce,
+  gather,
+  scatter,
+  all_gatherv,
+  duplicate,
+};
+
+/// The identity of a call that a library makes, not the caller's code: ranks compare it, so that those which are out of
+/// step get an error although their arrays fit. All zero for a call of the caller's own. Numbers that grow beyond their
+/// type begin anew.
+struct CallTag {
+  std::uint16_t model = 0;     ///< From 1, in the order in which the worker has prepared its models.
+  std::uint16_t epoch = 0;     ///< The epoch that the ranks' data has reached, as this rank knows it; 0 before any.
+  std::uint32_t backward = 0;  ///< The model's backward, from 1; 0: it is being prepared.
+  std::uint64_t samples = 0;   ///< Samples taken of that epoch; 0 before any.
+  friend auto operator==(CallTag const&, CallTag const&) -> bool = default;
+};
+
+/// What must be equal on every rank of an operation. Fields that the operation has no use for keep their defaults.
+struct Call {
+  Operation operation = Operation::barrier;
+  ElementType element{};
+  ReduceOp op{};
+  Rank root{};
+  std::uint64_t count = 0;  ///< Elements of the array that is as long on every rank: for all_gather, what a rank sends.
+  std::uint64_t counts_digest = 0;  ///< For all_gatherv: `digest_of` the counts by rank.
+  CallTag tag{};
+  friend auto operator==(Call const&, Call const&) -> bool = default;
+};
+
+[[nodiscard]] constexpr auto mix(std::uint64_t digest, std::uint64_t number) noexcept -> std::uint64_t {
+  digest = (digest ^ number) * 0x9E37'79B9'7F4A'7C15U;
+  return digest ^ digest >> 32U;
+}
+
+/// Another one for other counts, as good as always.
+[[nodiscard]] constexpr auto digest_of(std::span<std::size_t const> counts) noexcept -> std::uint64_t {
+  std::uint64_t digest = 0;
+  for (auto const count : counts) digest = mix(digest, count);
+  return digest;
+}
+
+/// Another one for another call, as good as always; 0 for none.
+[[nodiscard]] constexpr auto digest_of(Call const& call) noexcept -> std::uint64_t {
+  auto const kind = std::uint64_t{1} << 56U | static_cast<std::uint64_t>(call.operation) << 48U |
+                    static_cast<std::uint64_t>(call.element) << 40U | static_cast<std::uint64_t>(call.op) << 32U |
+                    call.root.value;
+  auto const& tag = call.tag;
+  auto const backward = std::uint64_t{tag.model} << 48U | std::uint64_t{tag.epoch} << 32U | tag.backward;
+  return mix(mix(mix(mix(mix(0, kind), call.count), call.counts_digest), backward), tag.samples);
+}
+
+/// " for backward 3 of model 1 (after 96 samples of epoch 0)"; empty for a call of the caller's own.
+[[nodiscard]] auto to_string(CallTag const& tag) -> std::string;
+
+[[nodiscard]] auto operation_text(Call const& call) -> std::string;
+
+/// "all_reduce(1000 x float32, sum)", "broadcast(10 x int32, root 1) to prepare model 2", "barrier()".
+[[nodiscard]] auto to_string(Call const& call) -> std::string;
 
 /// One rank's part in an operation: its arguments have been checked, the other ranks' have not. What the elements of
 /// its arrays are, only `call` knows, so that what performs it is compiled once for all types.
@@ -68,3 +138,7 @@ class Pending {
 };
 
 }  // namespace raytrain::detail
+
+#ifndef RAYTRAIN_COMPILED
+#include <raytrain/collective/detail/task-inl.hpp>
+#endif

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <raytrain/collective/detail/waiting.hpp>
@@ -13,6 +14,22 @@
 #include <raytrain/core/rank.hpp>
 
 namespace raytrain::detail {
+
+RAYTRAIN_INLINE auto Backoff::pause() -> std::chrono::nanoseconds {
+  if (++looks_ % looks_a_turn_ != 0 && waited_ <= awake_time_) [[likely]]
+    return waited_;
+  auto const now = Clock::now();
+  if (begin_ == Clock::time_point{}) begin_ = now - std::chrono::nanoseconds{1};
+  waited_ = now - begin_;
+  if (waited_ > awake_time_) {
+    // The system adds 50 us to both.
+    std::this_thread::sleep_for(waited_ < awake_time_ + long_time ? std::chrono::microseconds{20}
+                                                                  : std::chrono::microseconds{1000});
+  } else if (waited_ >= keep_core_time_) {
+    std::this_thread::yield();
+  }
+  return waited_;
+}
 
 RAYTRAIN_INLINE auto time_text(std::chrono::milliseconds time) -> std::string {
   auto const count = time.count();

@@ -3,6 +3,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <mutex>
 #include <numeric>
 #include <utility>
 #include <vector>
@@ -18,6 +20,18 @@ RAYTRAIN_INLINE auto permutation(ShuffleKey key, std::size_t rows) -> std::vecto
   std::iota(order.begin(), order.end(), std::uint64_t{0});
   Xoshiro256PlusPlus random{key};
   for (std::size_t i = 0; i + 1 < rows; ++i) std::swap(order[i], order[i + random.below(rows - i)]);
+  return order;
+}
+
+RAYTRAIN_INLINE auto PermutationCache::get(ShuffleKey key, std::size_t rows) const
+    -> std::shared_ptr<std::vector<std::uint64_t> const> {
+  std::lock_guard const lock{mutex_};
+  if (auto const known = orders_.find(key); known != orders_.end()) {
+    if (auto order = known->second.lock()) return order;
+  }
+  std::erase_if(orders_, [](auto const& entry) { return entry.second.expired(); });
+  auto order = std::make_shared<std::vector<std::uint64_t> const>(permutation(key, rows));
+  orders_[key] = order;
   return order;
 }
 

@@ -11,7 +11,6 @@
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/inline.hpp>
 #include <raytrain/message/detail/json_parser.hpp>
-#include <raytrain/message/detail/json_value.hpp>
 #include <raytrain/message/utf8.hpp>
 
 namespace raytrain::detail {

@@ -16,7 +16,6 @@
 #include <raytrain/message/detail/json_parser.hpp>
 #include <raytrain/message/detail/json_reader.hpp>
 #include <raytrain/message/detail/json_text.hpp>
-#include <raytrain/message/detail/json_value.hpp>
 #include <raytrain/message/message.hpp>
 
 namespace raytrain::detail {

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include <raytrain/core/metrics.hpp>
-#include <raytrain/message/detail/json_value.hpp>
+#include <raytrain/message/detail/json_parser.hpp>
 #include <raytrain/message/fields.hpp>
 
 namespace raytrain::detail {

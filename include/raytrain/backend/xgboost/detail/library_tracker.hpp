@@ -14,9 +14,8 @@
 #include <utility>
 
 #include <raytrain/backend/xgboost/detail/tracker_relay.hpp>
-#include <raytrain/backend/xgboost/xgboost_call.hpp>
+#include <raytrain/backend/xgboost/detail/xgboost_library.hpp>
 #include <raytrain/backend/xgboost/xgboost_tracker_options.hpp>
-#include <raytrain/backend/xgboost/xgboost_worker_arguments.hpp>
 #include <raytrain/core/broken_pipe_guard.hpp>
 #include <raytrain/core/error.hpp>
 
@@ -33,7 +32,7 @@ class LibraryTracker {
  public:
   /// Listens when it returns.
   ///
-  /// Errors: as `RabitDoor`'s; `backend`.
+  /// Errors: as `RabitListener`'s; `backend`.
   LibraryTracker(XGBoostTrackerOptions const& options, XGBoostTrackerEvents events, std::string secret)
       : tracker_{options}, relay_{options, std::move(events), std::move(secret), tracker_.port()} {}
 

@@ -8,6 +8,7 @@
 #include <iterator>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -16,12 +17,10 @@
 #include <utility>
 #include <vector>
 
-#include <raytrain/backend/xgboost/detail/rabit_door.hpp>
-#include <raytrain/backend/xgboost/detail/rabit_links.hpp>
+#include <raytrain/backend/xgboost/detail/rabit_listener.hpp>
 #include <raytrain/backend/xgboost/detail/rabit_wire.hpp>
 #include <raytrain/backend/xgboost/detail/tracker_report.hpp>
 #include <raytrain/backend/xgboost/xgboost_tracker_options.hpp>
-#include <raytrain/backend/xgboost/xgboost_worker_arguments.hpp>
 #include <raytrain/core/bytes.hpp>
 #include <raytrain/core/clock.hpp>
 #include <raytrain/core/error.hpp>
@@ -35,6 +34,36 @@
 
 namespace raytrain::detail {
 
+/// The workers to which one of XGBoost 1.7 or 2.0 connects: its neighbours in a binary tree, along which XGBoost sums
+/// small arrays, and in a ring in rank order, along which it sums large ones.
+struct RabitLinks {
+  std::int32_t parent = -1;            ///< -1 for the tree's root.
+  std::vector<std::int32_t> tree{};    ///< Parent and children.
+  std::int32_t previous = -1;          ///< In the ring; -1 where it is alone.
+  std::int32_t next = -1;              ///< In the ring; -1 where it is alone.
+  std::set<std::int32_t> everybody{};  ///< All of these.
+};
+
+[[nodiscard]] inline auto rabit_links(Rank rank, WorldSize world) -> RabitLinks {
+  auto const own = static_cast<std::int32_t>(rank.value);
+  auto const size = static_cast<std::int32_t>(world.value);
+  RabitLinks links;
+  if (own > 0) {
+    links.parent = (own - 1) / 2;
+    links.tree.push_back(links.parent);
+  }
+  for (auto const child : {2 * own + 1, 2 * own + 2}) {
+    if (child < size) links.tree.push_back(child);
+  }
+  links.everybody.insert(links.tree.begin(), links.tree.end());
+  if (size > 1) {
+    links.previous = (own + size - 1) % size;
+    links.next = (own + 1) % size;
+    links.everybody.insert({links.previous, links.next});
+  }
+  return links;
+}
+
 /// The tracker of XGBoost 1.7 and 2.0, whose library has none: gives workers their ranks, tells each one its
 /// neighbours, and counts those that have ended.
 ///
@@ -45,16 +74,17 @@ class RabitTracker {
  public:
   /// Listens when it returns.
   ///
-  /// Errors: as `RabitDoor`'s.
+  /// Errors: as `RabitListener`'s.
   RabitTracker(XGBoostTrackerOptions options, XGBoostTrackerEvents events, std::string secret)
       : options_{std::move(options)},
         report_{std::move(events)},
-        door_{executor_,
-              {RabitForm::numbers, options_.address, options_.greeting_timeout, options_.max_strangers},
-              [this](RabitGreeting greeting, SocketStream stream) { welcome(std::move(greeting), std::move(stream)); },
-              [this](std::string text) { report_.tell_stranger(std::move(text)); }},
-        arguments_{options_.address, door_.port(), options_.world.value, std::move(secret)},
-        seats_(options_.world.value) {
+        listener_{
+            executor_,
+            {RabitForm::numbers, options_.address, options_.greeting_timeout, options_.max_strangers},
+            [this](RabitGreeting greeting, SocketStream stream) { welcome(std::move(greeting), std::move(stream)); },
+            [this](std::string text) { report_.tell_stranger(std::move(text)); }},
+        arguments_{options_.address, listener_.port(), options_.world.value, std::move(secret)},
+        workers_(options_.world.value) {
     thread_ = std::thread{[this] { executor_.run(serve()); }};
   }
   RabitTracker(RabitTracker const&) = delete;
@@ -78,7 +108,7 @@ class RabitTracker {
   enum class Phase { gathering, linking, running, failed };
 
   /// One for each rank.
-  struct Seat {
+  struct Worker {
     std::optional<SocketStream> stream{};  ///< Until it is connected with the others.
     std::string host{};
     std::int32_t port = 0;    ///< Where it waits for others to connect; 0 before.
@@ -91,12 +121,12 @@ class RabitTracker {
 
   auto serve() -> asio::awaitable<void> {
     Scope work{executor_};
-    work.spawn(door_.serve());
+    work.spawn(listener_.serve());
     work.spawn(bring_together());
     co_await end_.receive();
     work.cancel();
     co_await work.join();
-    for (auto& seat : seats_) seat.stream.reset();
+    for (auto& worker : workers_) worker.stream.reset();
   }
 
   auto bring_together() -> asio::awaitable<void> {
@@ -116,7 +146,7 @@ class RabitTracker {
   auto gather_and_link() -> asio::awaitable<void> {
     co_await gather();
     phase_ = Phase::linking;
-    for (std::size_t rank = 0; rank < seats_.size(); ++rank) co_await link(rank);
+    for (std::size_t rank = 0; rank < workers_.size(); ++rank) co_await link(rank);
     phase_ = Phase::running;
   }
 
@@ -145,7 +175,7 @@ class RabitTracker {
     Bytes buffer(1);
     std::string why = TrackerReport::ended;
     try {
-      auto const count = co_await seats_[rank].stream->read_some(buffer);
+      auto const count = co_await workers_[rank].stream->read_some(buffer);
       if (count > 0) why = "brought something that nobody has asked for";
     } catch (std::system_error const& error) {
       if (error.code().value() == ECANCELED) throw;
@@ -156,10 +186,10 @@ class RabitTracker {
 
   /// Ranks are connected one after the other, each with those before it.
   auto link(std::size_t rank) -> asio::awaitable<void> {
-    auto& seat = seats_[rank];
+    auto& worker = workers_[rank];
     auto const links = rabit_links(Rank{static_cast<std::uint32_t>(rank)}, options_.world);
     RabitWriter place;
-    place.add(static_cast<std::int32_t>(rank)).add(links.parent).add(static_cast<std::int32_t>(seats_.size()));
+    place.add(static_cast<std::int32_t>(rank)).add(links.parent).add(static_cast<std::int32_t>(workers_.size()));
     place.add(static_cast<std::int32_t>(links.tree.size()));
     for (auto const neighbour : links.tree) place.add(neighbour);
     place.add(links.previous).add(links.next);
@@ -171,7 +201,7 @@ class RabitTracker {
       auto missing = links.everybody;
       auto const good = co_await read_number(rank, static_cast<std::int32_t>(missing.size()));
       for (std::int32_t i = 0; i < good; ++i) {
-        auto const peer = co_await read_number(rank, static_cast<std::int32_t>(seats_.size()) - 1);
+        auto const peer = co_await read_number(rank, static_cast<std::int32_t>(workers_.size()) - 1);
         missing.erase(peer);
       }
       auto const before = missing.lower_bound(static_cast<std::int32_t>(rank));
@@ -179,26 +209,26 @@ class RabitTracker {
       RabitWriter peers;
       peers.add(connects).add(static_cast<std::int32_t>(missing.size()) - connects);
       for (auto peer = missing.begin(); peer != before; ++peer) {
-        auto const& other = seats_[static_cast<std::size_t>(*peer)];
+        auto const& other = workers_[static_cast<std::size_t>(*peer)];
         peers.add(std::string_view{other.host}).add(other.port).add(*peer);
       }
       co_await write(rank, peers.bytes());
       failures = co_await read_number(rank, connects);
     }
-    seat.port = co_await read_number(rank, highest_port);
+    worker.port = co_await read_number(rank, highest_port);
     for (auto const peer : links.everybody) {
       if (static_cast<std::size_t>(peer) < rank) {
-        --seats_[static_cast<std::size_t>(peer)].awaited;
+        --workers_[static_cast<std::size_t>(peer)].awaited;
       } else {
-        ++seat.awaited;
+        ++worker.awaited;
       }
     }
-    seat.stream.reset();
+    worker.stream.reset();
   }
 
   auto write(std::size_t rank, BytesView bytes) -> asio::awaitable<void> {
     try {
-      co_await seats_[rank].stream->write(bytes);
+      co_await workers_[rank].stream->write(bytes);
     } catch (std::system_error const& error) {
       if (error.code().value() == ECANCELED) throw;
       throw TrackerReport::lost(rank, TrackerReport::broken(error.code()));
@@ -212,7 +242,7 @@ class RabitTracker {
     while (!room.empty()) {
       std::size_t count = 0;
       try {
-        count = co_await seats_[rank].stream->read_some(room);
+        count = co_await workers_[rank].stream->read_some(room);
       } catch (std::system_error const& error) {
         if (error.code().value() == ECANCELED) throw;
         throw TrackerReport::lost(rank, TrackerReport::broken(error.code()));
@@ -229,9 +259,9 @@ class RabitTracker {
 
   /// Ends the wait of workers for others that will not connect to them any more.
   auto release_all() -> asio::awaitable<void> {
-    for (auto const& seat : seats_) {
-      if (seat.port == 0 || seat.awaited == 0) continue;
-      SocketAddress const address{"tcp:" + seat.host + ':' + std::to_string(seat.port)};
+    for (auto const& worker : workers_) {
+      if (worker.port == 0 || worker.awaited == 0) continue;
+      SocketAddress const address{"tcp:" + worker.host + ':' + std::to_string(worker.port)};
       try {
         auto stream = co_await SocketStream::connect(executor_, address);
         stream.close();
@@ -250,16 +280,16 @@ class RabitTracker {
     } else if (greeting.command == "shutdown") {
       take_leave(rank);
     } else if (greeting.command == "start") {
-      take_seat(rank, greeting, std::move(stream));
+      admit(rank, greeting, std::move(stream));
     } else {
       report_.tell_stranger(TrackerReport::name_of(rank) + " asks for '" + greeting.command +
                             "', which this tracker does not know");
     }
   }
 
-  void take_seat(std::size_t rank, RabitGreeting const& greeting, SocketStream stream) {
-    auto& seat = seats_[rank];
-    auto const size = static_cast<std::int32_t>(seats_.size());
+  void admit(std::size_t rank, RabitGreeting const& greeting, SocketStream stream) {
+    auto& worker = workers_[rank];
+    auto const size = static_cast<std::int32_t>(workers_.size());
     if (phase_ != Phase::gathering) {
       return report_.tell_stranger(TrackerReport::name_of(rank) + (phase_ == Phase::failed
                                                                        ? " comes after the start has failed"
@@ -272,32 +302,32 @@ class RabitTracker {
       gathered_.push(true);
       return;
     }
-    if (seat.taken)
+    if (worker.taken)
       return report_.tell_stranger(TrackerReport::name_of(rank) +
                                    " comes a second time, and the first one keeps the place");
     // "tcp:10.0.0.5:41234"
     auto const& peer = stream.peer();
-    seat.host = peer.substr(4, peer.rfind(':') - 4);
-    seat.stream.emplace(std::move(stream));
-    seat.taken = true;
+    worker.host = peer.substr(4, peer.rfind(':') - 4);
+    worker.stream.emplace(std::move(stream));
+    worker.taken = true;
     waiting_->spawn(watch(rank));
-    if (++here_ == seats_.size()) gathered_.push(true);
+    if (++here_ == workers_.size()) gathered_.push(true);
   }
 
   void take_leave(std::size_t rank) {
-    if (phase_ != Phase::running || std::exchange(seats_[rank].ended, true)) return;
-    if (++gone_ == seats_.size()) end_.close();
+    if (phase_ != Phase::running || std::exchange(workers_[rank].ended, true)) return;
+    if (++gone_ == workers_.size()) end_.close();
   }
 
   void fail(Error const& error) {
     phase_ = Phase::failed;
-    for (auto& seat : seats_) seat.stream.reset();
+    for (auto& worker : workers_) worker.stream.reset();
     report_.tell_error(error);
   }
 
   [[nodiscard]] auto lateness() const -> Error {
     std::vector<bool> here;
-    for (auto const& seat : seats_) here.push_back(seat.taken);
+    for (auto const& worker : workers_) here.push_back(worker.taken);
     return TrackerReport::lateness(options_, here, arguments_);
   }
 
@@ -309,12 +339,12 @@ class RabitTracker {
   TrackerReport report_;
   SystemClock clock_;
   Executor executor_{clock_};
-  RabitDoor door_;
+  RabitListener listener_;
   XGBoostWorkerArguments const arguments_;
   Channel<bool> end_{executor_, 1};  ///< Brings nothing; closed to end the tracker.
 
   // The thread's own.
-  std::vector<Seat> seats_;
+  std::vector<Worker> workers_;
   Channel<bool> gathered_{executor_, 1};
   Scope* waiting_ = nullptr;  ///< While workers are gathered.
   std::optional<Error> fault_;

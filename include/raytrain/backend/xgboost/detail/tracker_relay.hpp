@@ -16,11 +16,10 @@
 #include <utility>
 #include <vector>
 
-#include <raytrain/backend/xgboost/detail/rabit_door.hpp>
+#include <raytrain/backend/xgboost/detail/rabit_listener.hpp>
 #include <raytrain/backend/xgboost/detail/rabit_wire.hpp>
 #include <raytrain/backend/xgboost/detail/tracker_report.hpp>
 #include <raytrain/backend/xgboost/xgboost_tracker_options.hpp>
-#include <raytrain/backend/xgboost/xgboost_worker_arguments.hpp>
 #include <raytrain/core/bytes.hpp>
 #include <raytrain/core/clock.hpp>
 #include <raytrain/core/error.hpp>
@@ -45,18 +44,19 @@ class TrackerRelay {
  public:
   /// Listens when it returns.
   ///
-  /// Errors: as `RabitDoor`'s.
+  /// Errors: as `RabitListener`'s.
   TrackerRelay(XGBoostTrackerOptions options, XGBoostTrackerEvents events, std::string secret,
                std::uint16_t tracker_port)
       : options_{std::move(options)},
         report_{std::move(events)},
         tracker_{"tcp:127.0.0.1:" + std::to_string(tracker_port)},
-        door_{executor_,
-              {RabitForm::json, options_.address, options_.greeting_timeout, options_.max_strangers},
-              [this](RabitGreeting greeting, SocketStream stream) { welcome(std::move(greeting), std::move(stream)); },
-              [this](std::string text) { report_.tell_stranger(std::move(text)); }},
-        arguments_{options_.address, door_.port(), options_.world.value, std::move(secret)},
-        seats_(options_.world.value) {
+        listener_{
+            executor_,
+            {RabitForm::json, options_.address, options_.greeting_timeout, options_.max_strangers},
+            [this](RabitGreeting greeting, SocketStream stream) { welcome(std::move(greeting), std::move(stream)); },
+            [this](std::string text) { report_.tell_stranger(std::move(text)); }},
+        arguments_{options_.address, listener_.port(), options_.world.value, std::move(secret)},
+        workers_(options_.world.value) {
     thread_ = std::thread{[this] { executor_.run(serve()); }};
   }
   TrackerRelay(TrackerRelay const&) = delete;
@@ -81,7 +81,7 @@ class TrackerRelay {
   enum class Command { none, start, shutdown, error, print };  ///< As XGBoost numbers them.
 
   /// One for each rank.
-  struct Seat {
+  struct Worker {
     std::string host{};
     std::string error_port{};  ///< Where its library waits to be told of errors, or that it is over.
     bool taken = false;
@@ -104,7 +104,7 @@ class TrackerRelay {
     Scope goodbyes{executor_};
     pairs_ = &pairs;
     goodbyes_ = &goodbyes;
-    work.spawn(door_.serve());
+    work.spawn(listener_.serve());
     work.spawn(look_at_limit());
     co_await end_.receive();
     work.cancel();
@@ -138,11 +138,11 @@ class TrackerRelay {
   auto release_all() -> asio::awaitable<void> {
     RabitWriter over;
     over.add(std::int32_t{0});
-    for (auto& seat : seats_) {
-      auto const port = std::exchange(seat.error_port, {});
-      if (port.empty() || seat.ended) continue;
+    for (auto& worker : workers_) {
+      auto const port = std::exchange(worker.error_port, {});
+      if (port.empty() || worker.ended) continue;
       try {
-        SocketAddress const address{"tcp:" + seat.host + ':' + port};
+        SocketAddress const address{"tcp:" + worker.host + ':' + port};
         auto stream = co_await SocketStream::connect(executor_, address);
         co_await stream.write(over.bytes());
       } catch (std::system_error const& error) {
@@ -168,7 +168,7 @@ class TrackerRelay {
 
   [[nodiscard]] auto lateness() const -> Error {
     std::vector<bool> here;
-    for (auto const& seat : seats_) here.push_back(seat.taken);
+    for (auto const& worker : workers_) here.push_back(worker.taken);
     return TrackerReport::lateness(options_, here, arguments_);
   }
 
@@ -183,20 +183,20 @@ class TrackerRelay {
     if (!found) return report_.tell_stranger(stream.peer() + " is no worker of this run");
     auto const rank = std::size_t{found->value};
     auto const command = command_of(greeting.command);
-    auto& seat = seats_[rank];
+    auto& worker = workers_[rank];
     if (command == Command::shutdown) {
-      if (phase_ != Phase::running || std::exchange(seat.ended, true)) return;
+      if (phase_ != Phase::running || std::exchange(worker.ended, true)) return;
     } else if (command == Command::start) {
-      if (phase_ != Phase::gathering || seat.taken) {
+      if (phase_ != Phase::gathering || worker.taken) {
         return report_.tell_stranger(TrackerReport::name_of(rank) +
                                      (phase_ == Phase::failed
                                           ? " comes after the start has failed"
                                           : " comes a second time, and the first one keeps the place"));
       }
       auto const& peer = stream.peer();
-      seat.host = peer.substr(4, peer.rfind(':') - 4);
-      seat.error_port = number_of(greeting.command, "error_port");
-      seat.taken = true;
+      worker.host = peer.substr(4, peer.rfind(':') - 4);
+      worker.error_port = number_of(greeting.command, "error_port");
+      worker.taken = true;
     } else if (command == Command::print) {
       return report_.tell_print(std::string{value_of(greeting.command, "msg")});
     } else {
@@ -231,8 +231,8 @@ class TrackerRelay {
     } catch (Error const& error) {
       why = error.happened();
     }
-    if (starts && !seats_[rank].answered) lose(rank, why.empty() ? "was closed by XGBoost's tracker" : why);
-    if (!starts && ++gone_ == seats_.size()) end_.close();
+    if (starts && !workers_[rank].answered) lose(rank, why.empty() ? "was closed by XGBoost's tracker" : why);
+    if (!starts && ++gone_ == workers_.size()) end_.close();
   }
 
   /// The rest of what the worker says. When it leaves before it was answered, it is lost.
@@ -240,7 +240,7 @@ class TrackerRelay {
     Bytes buffer(longest_answer);
     while (true) {
       auto const count = co_await pair.worker.read_some(buffer);
-      if (count == 0 && !seats_[pair.rank].answered) {
+      if (count == 0 && !workers_[pair.rank].answered) {
         throw Error{Errc::worker_failed, TrackerReport::attempted, TrackerReport::ended};
       }
       if (count == 0) break;
@@ -259,7 +259,7 @@ class TrackerRelay {
       if (count == 0) break;
       pair.answer.insert(pair.answer.end(), buffer.begin(), buffer.begin() + static_cast<std::ptrdiff_t>(count));
       if (!has_magic && pair.answer.size() >= number_bytes) {
-        // The worker has it from the door.
+        // The worker has it from the listener.
         pair.answer.erase(pair.answer.begin(), pair.answer.begin() + number_bytes);
         has_magic = true;
       }
@@ -282,8 +282,8 @@ class TrackerRelay {
   }
 
   void answered(std::size_t rank) {
-    if (std::exchange(seats_[rank].answered, true)) return;
-    if (++answered_ == seats_.size()) gathered_.push(true);
+    if (std::exchange(workers_[rank].answered, true)) return;
+    if (++answered_ == workers_.size()) gathered_.push(true);
   }
 
   static auto take_string(Pair& pair) -> std::optional<std::string> {
@@ -312,9 +312,9 @@ class TrackerRelay {
   [[nodiscard]] auto with_real_host(std::string text) const -> std::string {
     auto const host = value_of(text, "host");
     if (host.empty()) return text;
-    for (std::size_t rank = 0; rank < seats_.size(); ++rank) {
+    for (std::size_t rank = 0; rank < workers_.size(); ++rank) {
       if (host_for(rank) != host) continue;
-      return text.replace(static_cast<std::size_t>(host.data() - text.data()), host.size(), seats_[rank].host);
+      return text.replace(static_cast<std::size_t>(host.data() - text.data()), host.size(), workers_[rank].host);
     }
     throw Error{Errc::bad_message, TrackerReport::attempted,
                 "was answered by XGBoost's tracker with the host of nobody, " + std::string{host}};
@@ -358,12 +358,12 @@ class TrackerRelay {
   SocketAddress const tracker_;
   SystemClock clock_;
   Executor executor_{clock_};
-  RabitDoor door_;
+  RabitListener listener_;
   XGBoostWorkerArguments const arguments_;
   Channel<bool> end_{executor_, 1};  ///< Brings nothing; closed to end the relay.
 
   // The thread's own.
-  std::vector<Seat> seats_;
+  std::vector<Worker> workers_;
   Channel<bool> gathered_{executor_, 1};
   Scope* pairs_ = nullptr;     ///< Connections of workers that start.
   Scope* goodbyes_ = nullptr;  ///< Those of workers that end.

@@ -11,7 +11,6 @@
 #include <vector>
 
 #include <raytrain/backend/xgboost/xgboost_tracker_options.hpp>
-#include <raytrain/backend/xgboost/xgboost_worker_arguments.hpp>
 #include <raytrain/core/error.hpp>
 
 namespace raytrain::detail {

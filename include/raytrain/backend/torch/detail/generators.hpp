@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <torch/torch.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include <raytrain/collective/collective.hpp>
+#include <raytrain/core/bytes.hpp>
+#include <raytrain/core/rank.hpp>
+
+namespace raytrain::detail {
+
+/// A seed that is unrelated to those of other `stream`s of the same run.
+///
+/// Source: the mixing function of SplitMix64 (G. L. Steele, D. Lea, C. H. Flood, OOPSLA 2014).
+[[nodiscard]] constexpr auto stream_seed(std::uint64_t seed, std::uint64_t stream) noexcept -> std::uint64_t {
+  auto mixed = seed + 0x9e3779b97f4a7c15 * (stream + 1);
+  mixed = (mixed ^ (mixed >> 30)) * 0xbf58476d1ce4e5b9;
+  mixed = (mixed ^ (mixed >> 27)) * 0x94d049bb133111eb;
+  return mixed ^ (mixed >> 31);
+}
+
+/// State of LibTorch's default generator, which all threads of a process share.
+[[nodiscard]] auto default_generator_state() -> at::Tensor;
+
+void set_default_generator_state(at::Tensor const& state);
+
+/// The states of a worker's own generator and of the default one, which are equally long.
+[[nodiscard]] auto generators_to_bytes(at::Generator const& own) -> Bytes;
+
+/// Errors: `backend` for bytes that `generators_to_bytes` of this LibTorch does not give.
+void generators_from_bytes(BytesView bytes, at::Generator& own);
+
+/// Locks LibTorch's default generator, which all threads of the process share, until it is destroyed.
+///
+/// Threads: the worker's, which may hold several.
+class DefaultGeneratorLock {
+ public:
+  /// Lets other workers use the generator until `relock`, which restores its state.
+  void unlock();
+  void relock();
+
+ private:
+  static auto mutex() -> std::recursive_mutex&;
+
+  std::unique_lock<std::recursive_mutex> lock_{mutex()};
+  at::Tensor state_;
+};
+
+/// A worker's collective that unlocks the generator during each operation, as long as there is an `UnlockingScope`: the
+/// other workers of the process must lock it themselves before they can join the operation.
+class UnlockingCollective final : public Collective {
+ public:
+  /// `collective`: never null.
+  explicit UnlockingCollective(std::unique_ptr<Collective> collective) noexcept : collective_{std::move(collective)} {}
+
+  [[nodiscard]] auto rank() const noexcept -> Rank override { return collective_->rank(); }
+  [[nodiscard]] auto size() const noexcept -> WorldSize override { return collective_->size(); }
+  [[nodiscard]] auto stop_agreed() const noexcept -> bool override { return collective_->stop_agreed(); }
+  [[nodiscard]] auto takes_device_arrays() const noexcept -> bool override {
+    return collective_->takes_device_arrays();
+  }
+  [[nodiscard]] auto allocate_zeros(std::size_t size_bytes) -> std::shared_ptr<void> override {
+    return collective_->allocate_zeros(size_bytes);
+  }
+
+  [[nodiscard]] auto duplicate() -> std::unique_ptr<Collective> override { return collective_->duplicate(); }
+
+  [[nodiscard]] auto start(Task const& task) -> Pending override;
+
+ private:
+  friend class UnlockingScope;
+
+  std::unique_ptr<Collective> collective_;
+  std::vector<DefaultGeneratorLock*> held_;  ///< Those of the scopes that there are, the innermost one last.
+};
+
+/// Makes `collective` unlock the generator during its operations, until the scope ends. Scopes may be nested.
+class UnlockingScope {
+ public:
+  UnlockingScope(UnlockingCollective& collective, DefaultGeneratorLock& lock) : collective_{collective} {
+    collective_.held_.push_back(&lock);
+  }
+  UnlockingScope(UnlockingScope const&) = delete;
+  auto operator=(UnlockingScope const&) -> UnlockingScope& = delete;
+  ~UnlockingScope() { collective_.held_.pop_back(); }
+
+ private:
+  UnlockingCollective& collective_;
+};
+
+}  // namespace raytrain::detail
+
+#ifndef RAYTRAIN_COMPILED_TORCH
+#include <raytrain/backend/torch/detail/generators-inl.hpp>
+#endif

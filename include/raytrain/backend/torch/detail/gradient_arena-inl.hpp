@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include <raytrain/backend/torch/detail/gradient_arena.hpp>
+#include <raytrain/collective/collective.hpp>
+#include <raytrain/core/error.hpp>
+#include <raytrain/core/inline.hpp>
+
+namespace raytrain::detail {
+
+RAYTRAIN_TORCH_INLINE GradientArena::GradientArena(torch::nn::Module const& module, Collective& collective,
+                                                   std::size_t numbers)
+    : numbers_(numbers) {
+  for (auto const& item : module.named_parameters()) {
+    auto const& parameter = item.value();
+    if (!parameter.requires_grad() || !known_.insert(parameter.unsafeGetTensorImpl()).second) continue;
+    slots_.push_back(make_slot(item.key(), parameter));
+  }
+  for (auto const type : {torch::kFloat, torch::kDouble}) lay_out(type, collective);
+}
+
+RAYTRAIN_TORCH_INLINE auto GradientArena::has(at::Tensor const& parameter) const -> bool {
+  return known_.contains(parameter.unsafeGetTensorImpl());
+}
+
+RAYTRAIN_TORCH_INLINE void GradientArena::begin_backward() {
+  for (auto const& slot : slots_) set(slot.mark, 0);
+  for (auto const& number : numbers_) set(number, 0);
+}
+
+RAYTRAIN_TORCH_INLINE void GradientArena::expect(std::size_t index, at::Tensor const& gradient) {
+  auto& slot = slots_[index];
+  check_fits(slot, gradient);
+  if (!slot.parameter.grad().defined()) {
+    torch::NoGradGuard const no_grad;
+    leave_to_keeper(slot);
+    slot.parameter.mutable_grad() = slot.view.zero_();
+  }
+  set(slot.mark, 1);
+}
+
+RAYTRAIN_TORCH_INLINE auto GradientArena::make_slot(std::string const& name, at::Tensor const& parameter) -> Slot {
+  auto const type = parameter.scalar_type();
+  if (!parameter.device().is_cpu() || (type != torch::kFloat && type != torch::kDouble)) {
+    throw Error{Errc::backend, "preparing a model",
+                "parameter '" + name + "' is " + c10::toString(type) + " on " + parameter.device().str() +
+                    "; gradients are averaged in float and double on the CPU",
+                "convert it, or freeze it with requires_grad_(false)"};
+  }
+  return {name, parameter, {}, {}, {}};
+}
+
+RAYTRAIN_TORCH_INLINE void GradientArena::lay_out(at::ScalarType type, Collective& collective) {
+  auto const line = alignment_bytes / static_cast<std::int64_t>(c10::elementSize(type));
+  auto const rounded = [&](std::int64_t count) { return (count + line - 1) / line * line; };
+  std::int64_t values = 0;
+  std::int64_t parameters = 0;
+  for (auto const& slot : slots_) {
+    if (slot.parameter.scalar_type() != type) continue;
+    values += rounded(slot.parameter.numel());
+    ++parameters;
+  }
+  if (parameters == 0) return;
+
+  auto const numbers = flats_.empty() ? numbers_.size() : 0;
+  auto const size = static_cast<std::size_t>(values + parameters) + numbers;
+  auto memory = with_element(type, [&]<class T>(T) { return collective.allocate<T>(size).release(); });
+  auto* at = static_cast<std::byte*>(memory.get());
+  auto* mark = at + values * static_cast<std::int64_t>(c10::elementSize(type));
+  auto const next_mark = [&] { return Mark{type, std::exchange(mark, mark + c10::elementSize(type))}; };
+  for (auto& slot : slots_) {
+    if (slot.parameter.scalar_type() != type) continue;
+    slot.place = {memory, at};
+    slot.view = make_view(slot);
+    slot.mark = next_mark();
+    at += rounded(slot.parameter.numel()) * static_cast<std::int64_t>(c10::elementSize(type));
+  }
+  if (flats_.empty()) std::ranges::generate(numbers_, next_mark);
+  flats_.push_back({type, std::move(memory), size});
+}
+
+RAYTRAIN_TORCH_INLINE auto GradientArena::make_view(Slot const& slot) -> at::Tensor {
+  auto const& parameter = slot.parameter;
+  auto const keep_alive = [place = slot.place](void*) {};
+  auto const options = torch::TensorOptions{}.dtype(parameter.scalar_type());
+  if (parameter.is_non_overlapping_and_dense()) {
+    return torch::from_blob(slot.place.get(), parameter.sizes(), parameter.strides(), keep_alive, options);
+  }
+  return torch::from_blob(slot.place.get(), parameter.sizes(), keep_alive, options);
+}
+
+RAYTRAIN_TORCH_INLINE void GradientArena::leave_to_keeper(Slot& slot) {
+  auto const& storage = slot.view.storage();
+  if (slot.view.use_count() == 1 && storage.use_count() == 1) return;
+  auto own = c10::GetAllocator(c10::kCPU)->allocate(storage.nbytes());
+  if (storage.nbytes() > 0) std::memcpy(own.get(), slot.place.get(), storage.nbytes());
+  (void)storage.set_data_ptr(std::move(own));  // all that refer to it follow
+  slot.view = make_view(slot);
+}
+
+RAYTRAIN_TORCH_INLINE void GradientArena::check_fits(Slot const& slot, at::Tensor const& gradient) {
+  if (gradient.sizes() != slot.view.sizes() || gradient.scalar_type() != slot.view.scalar_type()) {
+    throw Error{Errc::backend, "averaging gradients",
+                "parameter '" + slot.name + "' has another shape or type than when the model was prepared",
+                "change a model before prepare_model()"};
+  }
+}
+
+RAYTRAIN_TORCH_INLINE auto GradientArena::value(Mark const& mark) -> double {
+  return with_element(mark.type, [&]<class T>(T) -> double { return *static_cast<T*>(mark.at); });
+}
+
+RAYTRAIN_TORCH_INLINE void GradientArena::set(Mark const& mark, int value) {
+  with_element(mark.type, [&]<class T>(T) { *static_cast<T*>(mark.at) = static_cast<T>(value); });
+}
+
+}  // namespace raytrain::detail

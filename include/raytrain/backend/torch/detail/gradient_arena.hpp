@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <torch/torch.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include <raytrain/collective/collective.hpp>
+
+namespace raytrain::detail {
+
+/// Holds the gradients of one model in one flat array per element type, so that one reduction serves all of them.
+///
+/// Before a backward computes a parameter's gradient, the arena places that gradient in the array, whatever `zero_grad`
+/// did; then autograd adds to it in place. After the gradients follows one mark per parameter, reduced with them:
+/// whether any rank had a gradient for it. A parameter that no rank used keeps no gradient, and optimizers pass over it
+/// as in one process. After the marks follow the caller's numbers.
+///
+/// A gradient that somebody keeps beyond `zero_grad(true)` keeps its values, as in one process: it gets memory of its
+/// own before its place is used again.
+///
+/// Threads: the worker's. The memory lives as long as a gradient in it does.
+class GradientArena {
+ public:
+  /// Errors: `backend` for a parameter that is not on the CPU or neither float nor double, with its name.
+  GradientArena(torch::nn::Module const& module, Collective& collective, std::size_t numbers);
+
+  GradientArena(GradientArena const&) = delete;
+  auto operator=(GradientArena const&) -> GradientArena& = delete;
+
+  /// Parameters that want a gradient.
+  [[nodiscard]] auto size() const noexcept -> std::size_t { return slots_.size(); }
+  [[nodiscard]] auto parameter(std::size_t index) const -> at::Tensor const& { return slots_[index].parameter; }
+  [[nodiscard]] auto name(std::size_t index) const -> std::string const& { return slots_[index].name; }
+  [[nodiscard]] auto has(at::Tensor const& parameter) const -> bool;
+
+  /// Forgets which parameters were used, and the numbers.
+  void begin_backward();
+
+  /// After `reduce`: the numbers of all ranks, reduced.
+  [[nodiscard]] auto number(std::size_t index) const -> double { return value(numbers_[index]); }
+  void set_number(std::size_t index, int value) { set(numbers_[index], value); }
+
+  /// Prepares the place where autograd is about to add `gradient` to the parameter's.
+  ///
+  /// Errors: `backend` when its shape or type is not the one that the parameter had.
+  void expect(std::size_t index, at::Tensor const& gradient);
+
+  /// Calls `reduce` with the array of each element type in use, a span of float or double. A parameter without a
+  /// gradient contributes zeros, and gains a gradient if another rank had one.
+  ///
+  /// Errors: `backend` for a gradient that the program has put in place and that does not fit.
+  template <class Reduce>
+  void reduce(Reduce const& reduce) {
+    torch::NoGradGuard const no_grad;
+    for (auto& slot : slots_) {
+      auto& gradient = slot.parameter.mutable_grad();
+      if (!gradient.defined()) {
+        leave_to_keeper(slot);
+        slot.view.zero_();
+      } else if (!gradient.is_same(slot.view)) {
+        check_fits(slot, gradient);
+        leave_to_keeper(slot);
+        slot.view.copy_(gradient);
+        gradient = slot.view;
+      }
+    }
+    for (auto const& flat : flats_) {
+      with_element(flat.type, [&]<class T>(T) { reduce(std::span<T>{static_cast<T*>(flat.memory.get()), flat.size}); });
+    }
+    for (auto const& slot : slots_) {
+      auto& gradient = slot.parameter.mutable_grad();
+      if (!gradient.defined() && value(slot.mark) > 0) gradient = slot.view;
+    }
+  }
+
+ private:
+  struct Flat {
+    at::ScalarType type{};
+    std::shared_ptr<void> memory;
+    std::size_t size = 0;
+  };
+
+  struct Mark {
+    at::ScalarType type{};
+    void* at = nullptr;
+  };
+
+  struct Slot {
+    std::string name;
+    at::Tensor parameter;
+    std::shared_ptr<void> place;  ///< In the array, all of which it keeps alive.
+    at::Tensor view;
+    Mark mark;
+  };
+
+  /// A cache line, so that no two gradients share one.
+  static constexpr std::int64_t alignment_bytes = 64;
+
+  template <class F>
+  static auto with_element(at::ScalarType type, F const& function) {
+    return type == torch::kDouble ? function(double{}) : function(float{});
+  }
+
+  static auto make_slot(std::string const& name, at::Tensor const& parameter) -> Slot;
+
+  // Memory comes from the collective, with which ranks that are processes need not copy it for each other. It is
+  // aligned as LibTorch's kernels like it.
+  void lay_out(at::ScalarType type, Collective& collective);
+
+  // It has the strides of its parameter, as autograd wants. It is no autograd view, since zero_grad() could not detach
+  // one.
+  static auto make_view(Slot const& slot) -> at::Tensor;
+
+  /// Moves a gradient that somebody keeps to memory of its own, before its place is used for the next one.
+  static void leave_to_keeper(Slot& slot);
+
+  static void check_fits(Slot const& slot, at::Tensor const& gradient);
+
+  static auto value(Mark const& mark) -> double;
+
+  static void set(Mark const& mark, int value);
+
+  std::vector<Slot> slots_;
+  std::vector<Flat> flats_;
+  std::vector<Mark> numbers_;
+  std::unordered_set<c10::TensorImpl const*> known_;
+};
+
+}  // namespace raytrain::detail
+
+#ifndef RAYTRAIN_COMPILED_TORCH
+#include <raytrain/backend/torch/detail/gradient_arena-inl.hpp>
+#endif

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <torch/csrc/autograd/engine.h>
+#include <torch/csrc/autograd/graph_task.h>
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <raytrain/backend/torch/detail/generators.hpp>
+#include <raytrain/backend/torch/detail/gradient_arena.hpp>
+#include <raytrain/backend/torch/detail/gradient_averager.hpp>
+#include <raytrain/backend/torch/detail/tensor_broadcast.hpp>
+#include <raytrain/collective/collective.hpp>
+#include <raytrain/collective/reduce_op.hpp>
+#include <raytrain/collective/tagged_collective.hpp>
+#include <raytrain/core/error.hpp>
+#include <raytrain/core/inline.hpp>
+#include <raytrain/core/rank.hpp>
+#include <raytrain/data/shard_position.hpp>
+
+namespace raytrain::detail {
+
+RAYTRAIN_TORCH_INLINE GradientAverager::GradientAverager(torch::nn::Module const& module, Collective& collective,
+                                                         std::uint16_t number,
+                                                         std::shared_ptr<ShardPosition const> taken,
+                                                         std::function<void(std::string)> warn)
+    : module_{module.weak_from_this()},
+      buffers_{buffers_of(module)},
+      arena_{module, collective, buffers_.size() + digest_size},
+      collective_{collective},
+      number_{number},
+      taken_{std::move(taken)},
+      warn_{std::move(warn)} {
+  // Hooks of the tensors, since those of their autograd nodes do not survive loading a state.
+  for (std::size_t index = 0; index < arena_.size(); ++index) {
+    hooks_.push_back(arena_.parameter(index).register_hook(
+        [this, index](at::Tensor const& gradient) { on_gradient(index, gradient); }));
+  }
+}
+
+RAYTRAIN_TORCH_INLINE GradientAverager::~GradientAverager() {
+  for (std::size_t index = 0; index < hooks_.size(); ++index) arena_.parameter(index).remove_hook(hooks_[index]);
+}
+
+RAYTRAIN_TORCH_INLINE auto GradientAverager::is_unused() const -> bool {
+  if (!module_.expired()) return false;
+  for (std::size_t index = 0; index < arena_.size(); ++index) {
+    if (arena_.parameter(index).use_count() > 1) return false;
+  }
+  return true;
+}
+
+RAYTRAIN_TORCH_INLINE void GradientAverager::check_unchanged() const {
+  auto const module = module_.lock();
+  if (module == nullptr) return;
+  for (auto const& item : module->named_parameters()) {
+    if (!item.value().requires_grad() || arena_.has(item.value())) continue;
+    throw Error{Errc::backend, "averaging gradients",
+                "parameter '" + item.key() + "' wants a gradient since the model was prepared, and would become " +
+                    "another one on each rank",
+                "call prepare_model() again with this model after such a change"};
+  }
+}
+
+RAYTRAIN_TORCH_INLINE void GradientAverager::Buffer::note() {
+  version = version_of(tensor);
+  memory = tensor.data_ptr();
+}
+
+RAYTRAIN_TORCH_INLINE auto GradientAverager::Buffer::has_changed() const -> bool {
+  return tensor.is_inference() || version_of(tensor) != version || tensor.data_ptr() != memory;
+}
+
+RAYTRAIN_TORCH_INLINE auto GradientAverager::version_of(at::Tensor const& tensor) -> std::uint64_t {
+  return tensor.is_inference() ? 0 : static_cast<std::uint64_t>(tensor._version());
+}
+
+RAYTRAIN_TORCH_INLINE auto GradientAverager::buffers_of(torch::nn::Module const& module) -> std::vector<Buffer> {
+  std::vector<Buffer> buffers;
+  for (auto const& item : module.named_buffers()) {
+    auto const dot = item.key().rfind('.');
+    buffers.push_back({dot == std::string::npos ? "" : item.key().substr(0, dot), item.value()});
+  }
+  for (auto& buffer : buffers) buffer.note();
+  return buffers;
+}
+
+RAYTRAIN_TORCH_INLINE auto GradientAverager::is_to_send(Buffer const& buffer) const -> bool {
+  return buffer.tensor.nbytes() < large_tensor_bytes || std::ranges::any_of(buffers_, [&](Buffer const& each) {
+           return each.submodule == buffer.submodule && each.has_changed();
+         });
+}
+
+RAYTRAIN_TORCH_INLINE auto GradientAverager::digest() const -> Digest {
+  std::uint64_t digest = 0;
+  for (std::size_t index = 0; index < arena_.size(); ++index) {
+    auto const& parameter = arena_.parameter(index);
+    std::uint64_t bits = 0;
+    if (parameter.numel() > 0) std::memcpy(&bits, parameter.data_ptr(), parameter.element_size());
+    digest = stream_seed(digest, bits);
+  }
+  return {static_cast<std::uint8_t>(digest), static_cast<std::uint8_t>(digest >> 8U),
+          static_cast<std::uint8_t>(digest >> 16U)};
+}
+
+RAYTRAIN_TORCH_INLINE void GradientAverager::on_gradient(std::size_t index, at::Tensor const& gradient) {
+  if (!gradient.defined() || !is_accumulated(arena_.parameter(index))) return;
+  if (gradient.requires_grad()) {
+    throw Error{Errc::backend, "averaging gradients",
+                "parameter '" + arena_.name(index) +
+                    "': backward with create_graph makes a graph, which the average of all ranks would lose",
+                "compute the inner gradients by torch::autograd::grad(..., create_graph), which averages nothing, and "
+                "call backward() without it on the loss that they lead to"};
+  }
+  if (!pending_) {
+    pending_ = true;
+    arena_.begin_backward();
+    torch::autograd::Engine::get_default_engine().queue_callback(
+        [this, pending = std::make_shared<Pending>(pending_)] { on_backward_end(); });
+  }
+  arena_.expect(index, gradient);
+}
+
+RAYTRAIN_TORCH_INLINE auto GradientAverager::is_accumulated(at::Tensor const& parameter) -> bool {
+  auto const* const tasks = torch::autograd::get_current_graph_task_exec_info();
+  if (tasks == nullptr || tasks->empty()) return true;
+  auto const task = tasks->find(torch::autograd::impl::grad_accumulator(parameter).get());
+  return task == tasks->end() || task->second.needed_;
+}
+
+RAYTRAIN_TORCH_INLINE void GradientAverager::on_backward_end() {
+  check_unchanged();
+  for (std::size_t i = 0; i < buffers_.size(); ++i) {
+    if (is_to_send(buffers_[i])) arena_.set_number(i, 1);
+  }
+  auto const own = digest();
+  for (std::size_t i = 0; i < own.size(); ++i) arena_.set_number(buffers_.size() + i, own[i]);
+  collective_.tag() = {.model = number_,
+                       .epoch = static_cast<std::uint16_t>(taken_->epoch),
+                       .backward = ++backwards_,
+                       .samples = taken_->samples};
+  arena_.reduce([&](auto values) { collective_.all_reduce(values, ReduceOp::average); });
+  warn_of_drift(own);
+  share_buffers();
+}
+
+RAYTRAIN_TORCH_INLINE void GradientAverager::warn_of_drift(Digest const& own) {
+  if (has_warned_ || collective_.rank() != Rank{0}) return;
+  constexpr double rounding = 1e-4;
+  for (std::size_t i = 0; i < own.size() && !has_warned_; ++i) {
+    has_warned_ = std::abs(arena_.number(buffers_.size() + i) - own[i]) > rounding;
+  }
+  if (!has_warned_) return;
+  warn_("the parameters of model " + std::to_string(number_) + " are not the same on every rank in its backward " +
+        std::to_string(backwards_) +
+        "; change them on every rank alike: as many optimizer steps, also where a backward was left out");
+}
+
+RAYTRAIN_TORCH_INLINE void GradientAverager::share_buffers() {
+  std::vector<at::Tensor> sent;
+  for (std::size_t i = 0; i < buffers_.size(); ++i) {
+    if (arena_.number(i) > 0) sent.push_back(buffers_[i].tensor);
+  }
+  if (sent.empty()) return;
+  broadcast_tensors(collective_, sent, Rank{0});
+  for (auto& buffer : buffers_) buffer.note();
+}
+
+}  // namespace raytrain::detail

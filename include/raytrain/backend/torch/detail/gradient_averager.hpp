@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <torch/csrc/autograd/engine.h>
+#include <torch/csrc/autograd/graph_task.h>
+#include <torch/torch.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <raytrain/backend/torch/detail/generators.hpp>
+#include <raytrain/backend/torch/detail/gradient_arena.hpp>
+#include <raytrain/backend/torch/detail/tensor_broadcast.hpp>
+#include <raytrain/collective/collective.hpp>
+#include <raytrain/collective/reduce_op.hpp>
+#include <raytrain/collective/tagged_collective.hpp>
+#include <raytrain/core/error.hpp>
+#include <raytrain/data/shard_position.hpp>
+
+namespace raytrain::detail {
+
+/// Averages a model's gradients over all ranks when a backward through it ends. Then it sends rank 0's buffers (running
+/// statistics and the like) to all ranks. It sends a buffer of 64 KiB and more only when LibTorch counts a change of
+/// it, or of another buffer of its submodule, on any rank.
+///
+/// Gradients accumulate as in one process: averages are the same on every rank, and so are their sums. The results of
+/// `torch::autograd::grad` are not averaged.
+///
+/// Each averaging names its model and its number, and how far this rank is in the data (the epoch modulo 65536). The
+/// collective compares these between ranks.
+///
+/// A digest of the parameters is averaged too. Rank 0 warns once when the ranks' digests differ. That is no error,
+/// since processors of different kinds may round differently.
+///
+/// Threads: the worker's, which on the CPU is also the one that runs the backward.
+/// Errors:  `backward()` throws what the collective throws: `rank_mismatch` on every rank when ranks are out of step,
+///          and `backend` for `create_graph` and as `check_unchanged`.
+class GradientAverager {
+ public:
+  /// `number`: the model's, from 1. `taken`: up to where this worker has taken its data.
+  GradientAverager(torch::nn::Module const& module, Collective& collective, std::uint16_t number,
+                   std::shared_ptr<ShardPosition const> taken, std::function<void(std::string)> warn);
+
+  GradientAverager(GradientAverager const&) = delete;
+  auto operator=(GradientAverager const&) -> GradientAverager& = delete;
+  ~GradientAverager();
+
+  [[nodiscard]] auto is_of(torch::nn::Module const& module) const -> bool { return module_.lock().get() == &module; }
+
+  /// Whether nobody else has the model, nor a parameter of it.
+  [[nodiscard]] auto is_unused() const -> bool;
+
+  /// Errors: `backend`, naming a parameter that was unfrozen or registered since: it would not be averaged.
+  void check_unchanged() const;
+
+ private:
+  /// Held by the engine until the backward has ended, or has failed before its end.
+  struct Pending {
+    bool& flag;
+    ~Pending() { flag = false; }
+  };
+
+  struct Buffer {
+    std::string submodule;
+    at::Tensor tensor;
+    std::uint64_t version = 0;
+    void const* memory = nullptr;
+
+    void note();
+    /// One that was replaced has other memory.
+    [[nodiscard]] auto has_changed() const -> bool;
+  };
+
+  static auto version_of(at::Tensor const& tensor) -> std::uint64_t;
+
+  static auto buffers_of(torch::nn::Module const& module) -> std::vector<Buffer>;
+
+  /// Batch normalisation changes its statistics without LibTorch's counting it, and then counts batches.
+  [[nodiscard]] auto is_to_send(Buffer const& buffer) const -> bool;
+
+  /// Bytes, whose sum over all ranks is exact in float.
+  static constexpr std::size_t digest_size = 3;
+  using Digest = std::array<std::uint8_t, digest_size>;
+
+  /// Changes with the first element of any parameter.
+  [[nodiscard]] auto digest() const -> Digest;
+
+  void on_gradient(std::size_t index, at::Tensor const& gradient);
+
+  /// False when the backward under way is torch::autograd::grad, which hands a gradient over and leaves `grad()` alone.
+  static auto is_accumulated(at::Tensor const& parameter) -> bool;
+
+  void on_backward_end();
+
+  void warn_of_drift(Digest const& own);
+
+  void share_buffers();
+
+  std::weak_ptr<torch::nn::Module const> module_;
+  std::vector<Buffer> buffers_;
+  GradientArena arena_;
+  TaggedCollective collective_;
+  std::uint16_t number_;
+  std::shared_ptr<ShardPosition const> taken_;
+  std::function<void(std::string)> warn_;
+  std::uint32_t backwards_ = 0;
+  bool has_warned_ = false;
+  std::vector<unsigned> hooks_;
+  bool pending_ = false;
+};
+
+}  // namespace raytrain::detail
+
+#ifndef RAYTRAIN_COMPILED_TORCH
+#include <raytrain/backend/torch/detail/gradient_averager-inl.hpp>
+#endif

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include <raytrain/checkpoint/checkpoint.hpp>
+#include <raytrain/data/datasets.hpp>
+
+namespace raytrain::detail {
+
+// What a checkpoint's manifest keeps of the data that it was trained on, by the datasets' names.
+
+[[nodiscard]] auto rows_of(Datasets const& datasets) -> std::map<std::string, std::uint64_t>;
+
+[[nodiscard]] auto digests_of(Datasets const& datasets) -> std::map<std::string, std::string>;
+
+/// A warning for each thing that was another one before the checkpoint: the seed, and rows and contents of datasets.
+/// Between epochs that is for the user to decide; `DatasetShard::batches` refuses a position within one.
+[[nodiscard]] auto changes_since(Checkpoint const& checkpoint, std::uint64_t seed, Datasets const& datasets)
+    -> std::vector<std::string>;
+
+}  // namespace raytrain::detail
+
+#ifndef RAYTRAIN_COMPILED
+#include <raytrain/train/detail/data_identity-inl.hpp>
+#endif

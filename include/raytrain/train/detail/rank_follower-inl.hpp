@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+
+#include <raytrain/checkpoint/checkpoint.hpp>
+#include <raytrain/checkpoint/checkpoint_store.hpp>
+#include <raytrain/checkpoint/run_directory.hpp>
+#include <raytrain/checkpoint/run_record.hpp>
+#include <raytrain/checkpoint/start_id.hpp>
+#include <raytrain/config/run_config.hpp>
+#include <raytrain/core/error.hpp>
+#include <raytrain/core/error_info.hpp>
+#include <raytrain/core/inline.hpp>
+#include <raytrain/exec/channel.hpp>
+#include <raytrain/exec/executor.hpp>
+#include <raytrain/launch/host.hpp>
+#include <raytrain/launch/rank_job.hpp>
+#include <raytrain/launch/rank_seat.hpp>
+#include <raytrain/launch/worker_link.hpp>
+#include <raytrain/message/message.hpp>
+#include <raytrain/train/detail/rank_follower.hpp>
+#include <raytrain/train/detail/rank_result.hpp>
+#include <raytrain/train/detail/stop_signals.hpp>
+#include <raytrain/train/detail/worker_runner.hpp>
+#include <raytrain/train/result.hpp>
+#include <raytrain/train/worker_setup.hpp>
+
+namespace raytrain::detail {
+
+RAYTRAIN_INLINE RankFollower::RankFollower(RankJob& job, Plan plan, std::function<bool(WorkerSetup)> training)
+    : job_{job},
+      plan_{std::move(plan)},
+      training_{std::move(training)},
+      executor_{plan_.clock},
+      events_{executor_, event_capacity},
+      seat_{job,
+            {.on_message = [this](ControllerMessage message) { events_.push(Event{std::move(message)}); },
+             .on_lost = [this](std::string why) { events_.push(Event{Lost{std::move(why)}}); }}},
+      link_{job.placement(), [this](WorkerMessage message) { (void)seat_.send(message); }} {}
+
+RAYTRAIN_INLINE auto RankFollower::run() -> Result {
+  std::optional<StopSignals> signals;
+  if (plan_.run.handle_signals) {
+    signals.emplace(what(), [this](std::uint32_t times) { events_.push(Event{StopRequest{job_.rank(), times}}); });
+  }
+  executor_.run(drive());
+  leave_job();
+  if (lost_) {
+    throw Error{Errc::worker_failed, what(), lost_text(),
+                "read what rank 0 says; the next start goes on from the last checkpoint"};
+  }
+  return result_of(*ended_, job_.size(), store_.get());
+}
+
+RAYTRAIN_INLINE auto RankFollower::lost_text() const -> std::string {
+  return "the connection to the controller on rank 0 ended: " + *lost_;
+}
+
+RAYTRAIN_INLINE void RankFollower::leave_job() noexcept {
+  if (!ended_) link_.deliver(Stop{true});
+  if (is_stuck_) {
+    job_.leave_behind({{job_.rank()},
+                       "raytrain: " + what() + " ends without its worker, which did not return: " + lost_text() +
+                           "; this process ends with exit status 75, start it again to go on from the last "
+                           "checkpoint\n"});
+  }
+  job_.end_worker();
+  seat_.end();
+  writer_.reset();
+}
+
+RAYTRAIN_INLINE void RankFollower::take(Event& event) {
+  if (auto* const lost = std::get_if<Lost>(&event)) {
+    lost_ = std::move(lost->why);
+    return;
+  }
+  if (std::holds_alternative<WorkerEnded>(event)) {
+    works_ = false;
+    return;
+  }
+  if (auto const* const request = std::get_if<StopRequest>(&event)) {
+    (void)seat_.send(*request);  // this process was asked
+    return;
+  }
+  std::visit([this](auto& what) { on(what); }, std::get<ControllerMessage>(event));
+}
+
+RAYTRAIN_INLINE void RankFollower::on(Begin& begin) {
+  try {
+    launch(begin);
+  } catch (...) {
+    (void)seat_.send(Failed{current_error().with_place(job_.rank(), this_host().hostname)});
+  }
+}
+
+RAYTRAIN_INLINE void RankFollower::launch(Begin& begin) {
+  plan_.prepare();
+  writer_.emplace();
+  std::filesystem::path const path{begin.run_path};
+  check_same_folder(path, begin);
+  store_ = open_store(plan_.run.checkpoint.store, path);
+  store_->begin(StartId{begin.start, begin.start_id}, begin.run_id);
+  std::optional<Checkpoint> checkpoint;
+  if (begin.checkpoint) checkpoint = store_->open(*begin.checkpoint);
+  auto const shared = std::make_shared<RunShared const>(
+      RunShared{std::move(begin.name), path, plan_.run.seed, plan_.datasets, plan_.data, plan_.run.checkpoint.mode,
+                std::move(checkpoint), std::move(begin.report_fields), plan_.clock, *store_, *writer_});
+  auto const work = [shared, this](Worker worker) {
+    run_worker(std::move(worker), shared, training_);
+    events_.push(Event{WorkerEnded{}});
+  };
+  job_.start_worker(work, link_, [this](std::string const& text) { link_.send(Warning{job_.rank(), text}); });
+  works_ = true;
+}
+
+RAYTRAIN_INLINE void RankFollower::check_same_folder(std::filesystem::path const& path, Begin const& begin) {
+  auto const refuse = [&](std::string const& happened) {
+    throw Error{Errc::invalid_config, "RunConfig::storage_path",
+                "host " + this_host().hostname + " does not see the run's folder '" + path.string() +
+                    "' as rank 0 does: " + happened,
+                "name a folder that all hosts share, on NFS or the like"};
+  };
+  try {
+    auto const record = read_run_record(path);
+    if (record.starts != begin.start || record.started_at != begin.started_at) {
+      refuse("its run.json is of start " + std::to_string(record.starts) + " at " + record.started_at +
+             ", and rank 0 wrote that of start " + std::to_string(begin.start) + " at " + begin.started_at);
+    }
+  } catch (Error const& error) {
+    if (error.code() == Errc::invalid_config) throw;
+    refuse(error.happened());
+  }
+}
+
+}  // namespace raytrain::detail

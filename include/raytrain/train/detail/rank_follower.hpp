@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+
+#include <raytrain/checkpoint/checkpoint_store.hpp>
+#include <raytrain/config/data_config.hpp>
+#include <raytrain/config/run_config.hpp>
+#include <raytrain/core/clock.hpp>
+#include <raytrain/data/datasets.hpp>
+#include <raytrain/exec/background_thread.hpp>
+#include <raytrain/exec/channel.hpp>
+#include <raytrain/exec/deadline.hpp>
+#include <raytrain/exec/executor.hpp>
+#include <raytrain/launch/rank_job.hpp>
+#include <raytrain/launch/rank_seat.hpp>
+#include <raytrain/launch/worker_link.hpp>
+#include <raytrain/message/message.hpp>
+#include <raytrain/train/result.hpp>
+#include <raytrain/train/worker_setup.hpp>
+
+namespace raytrain::detail {
+
+/// One `fit()` of which the controller lives in another process: on every rank but 0.
+///
+/// Threads: the caller's of `fit()`, on which the executor runs until the controller has said how the run ended.
+class RankFollower {
+ public:
+  struct Plan {
+    RunConfig const& run;
+    DataConfig const& data;
+    Datasets const& datasets;
+    Clock& clock;
+    std::function<void()> prepare;  ///< Before the worker; may throw to refuse the run.
+  };
+
+  /// Errors: as `RankSeat`.
+  RankFollower(RankJob& job, Plan plan, std::function<bool(WorkerSetup)> training);
+
+  RankFollower(RankFollower const&) = delete;
+  auto operator=(RankFollower const&) -> RankFollower& = delete;
+  ~RankFollower() { leave_job(); }
+
+  /// Errors: as `Trainer::fit` on rank 0; `worker_failed` when the controller is lost.
+  auto run() -> Result;
+
+ private:
+  static constexpr std::size_t event_capacity = 1024;
+
+  struct Lost {
+    std::string why;
+  };
+  struct WorkerEnded {};
+  using Event = std::variant<ControllerMessage, StopRequest, Lost, WorkerEnded>;
+
+  [[nodiscard]] auto what() const -> std::string { return "training on rank " + std::to_string(job_.rank().value); }
+  [[nodiscard]] auto lost_text() const -> std::string;
+
+  auto drive() -> asio::awaitable<void> {
+    while (!ended_ && !lost_) {
+      auto event = co_await events_.receive();
+      take(*event);
+    }
+    if (!lost_) co_return;
+    link_.deliver(Stop{true});
+    bool const returned = co_await finish_by(executor_, plan_.clock.after(plan_.run.return_grace()), wait_for_worker());
+    is_stuck_ = !returned;
+  }
+
+  auto wait_for_worker() -> asio::awaitable<void> {
+    while (works_) {
+      auto event = co_await events_.receive();
+      take(*event);
+    }
+  }
+
+  void leave_job() noexcept;
+
+  void take(Event& event);
+
+  void on(Begin& begin);
+  void on(Stop const& stop) { link_.deliver(stop); }
+  void on(Committed const& committed) { link_.deliver(committed); }
+  void on(Left const& left) { job_.leave(left); }
+  void on(Ended& ended) { ended_ = std::move(ended); }
+  void on(LeftBehind const&) {}  // the seat has taken it
+
+  void launch(Begin& begin);
+
+  /// What one host wrote last must be what another one reads.
+  static void check_same_folder(std::filesystem::path const& path, Begin const& begin);
+
+  RankJob& job_;
+  Plan plan_;
+  std::function<bool(WorkerSetup)> training_;
+  Executor executor_;
+  Channel<Event> events_;
+  RankSeat seat_;
+  WorkerLink link_;
+  std::shared_ptr<CheckpointStore> store_;  // none before its worker begins
+  std::optional<BackgroundThread> writer_;
+  std::optional<Ended> ended_;
+  std::optional<std::string> lost_;
+  bool works_ = false;     // the worker of this process
+  bool is_stuck_ = false;  // it did not return when the controller was lost
+};
+
+}  // namespace raytrain::detail
+
+#ifndef RAYTRAIN_COMPILED
+#include <raytrain/train/detail/rank_follower-inl.hpp>
+#endif

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <exception>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <raytrain/checkpoint/checkpoint_store.hpp>
+#include <raytrain/checkpoint/run_record.hpp>
+#include <raytrain/core/checkpoint_number.hpp>
+#include <raytrain/core/error.hpp>
+#include <raytrain/core/error_info.hpp>
+#include <raytrain/core/inline.hpp>
+#include <raytrain/core/rank.hpp>
+#include <raytrain/launch/rank_leader.hpp>
+#include <raytrain/message/message.hpp>
+#include <raytrain/train/controller_io.hpp>
+#include <raytrain/train/detail/rank_result.hpp>
+#include <raytrain/train/detail/worker_runner.hpp>
+#include <raytrain/train/result.hpp>
+#include <raytrain/train/run_history.hpp>
+#include <raytrain/train/training_failed.hpp>
+
+namespace raytrain::detail {
+
+RAYTRAIN_INLINE auto ended_with(Result const& result) -> Ended {
+  Ended ended;
+  ended.state = static_cast<std::uint8_t>(result.state);
+  ended.metrics = result.metrics;
+  ended.path = result.path.string();
+  ended.error = result.error;
+  for (auto const& checkpoint : result.checkpoints) ended.checkpoints.push_back({checkpoint.number()});
+  ended.warnings = result.warnings;
+  ended.nothing_left = result.nothing_left;
+  ended.timings = {result.timings.to_workers_s, result.timings.to_first_report_s, result.timings.total_s};
+  return ended;
+}
+
+/// The reports, from the run's folder; a warning where they cannot be read.
+RAYTRAIN_INLINE void read_history(Result& result) {
+  auto const progress_file = result.path / progress_file_name;
+  auto const say_missing = [&](std::string const& why) {
+    result.warnings.push_back("Result::history is empty on this rank: " + why);
+  };
+  try {
+    if (!std::filesystem::exists(progress_file)) return say_missing("there is no " + progress_file.string());
+    RunHistory::read(progress_file).move_to(result);
+  } catch (std::exception const& error) {
+    say_missing(error.what());
+  }
+}
+
+/// From the store as this process sees it; a warning where one cannot be opened.
+RAYTRAIN_INLINE void open_checkpoints(Result& result, CheckpointStore const* store,
+                                      std::vector<CheckpointNumber> const& numbers) {
+  if (store == nullptr) return;  // its worker never began
+  for (auto const number : numbers) {
+    try {
+      result.checkpoints.push_back(store->open(number));
+    } catch (Error const& error) {
+      result.warnings.push_back("Result::checkpoints lacks one on this rank: " + std::string{error.what()});
+    }
+  }
+}
+
+RAYTRAIN_INLINE auto result_of(Ended& ended, WorldSize world_size, CheckpointStore const* store) -> Result {
+  if (ended.thrown && ended.failures.empty()) {
+    auto& thrown = *ended.thrown;
+    throw Error{thrown.code, std::move(thrown.attempted), std::move(thrown.happened), std::move(thrown.remedy)};
+  }
+  Result result;
+  result.state = static_cast<RunState>(ended.state);
+  result.world_size = world_size;
+  result.path = ended.path;
+  result.error = std::move(ended.error);
+  result.warnings = std::move(ended.warnings);
+  open_checkpoints(result, store, ended.checkpoints);
+  result.nothing_left = ended.nothing_left;
+  ended.timings.resize(3);
+  result.timings = {ended.timings[0], ended.timings[1], ended.timings[2]};
+  if (!ended.metrics.empty()) read_history(result);
+  result.metrics = std::move(ended.metrics);
+  if (!ended.failures.empty()) throw TrainingFailed{std::move(ended.failures), std::move(result)};
+  return result;
+}
+
+RAYTRAIN_INLINE auto lead_ranks(RankLeader& leader, std::function<Result()> const& fit) -> Result {
+  auto const end = [&](Ended ended) {
+    leader.tell(std::move(ended));
+    leader.end();
+  };
+  try {
+    auto result = fit();
+    end(ended_with(result));
+    return result;
+  } catch (TrainingFailed const& failed) {
+    auto ended = ended_with(failed.result());
+    ended.failures = failed.failures();
+    ended.thrown = ErrorInfo{failed};
+    end(std::move(ended));
+    throw;
+  } catch (Error const& error) {
+    Ended ended;
+    ended.thrown = ErrorInfo{error};
+    end(std::move(ended));
+    throw;
+  } catch (...) {
+    Ended ended;
+    ended.thrown = ErrorInfo{Errc::exception, "fit() on rank 0", current_exception_text()};
+    end(std::move(ended));
+    throw;
+  }
+}
+
+}  // namespace raytrain::detail

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+
+#include <raytrain/checkpoint/checkpoint_store.hpp>
+#include <raytrain/core/rank.hpp>
+#include <raytrain/launch/rank_leader.hpp>
+#include <raytrain/message/message.hpp>
+#include <raytrain/train/result.hpp>
+
+namespace raytrain::detail {
+
+/// What `fit()` gives on rank 0, for the others, which read the history from the run's folder.
+[[nodiscard]] auto ended_with(Result const& result) -> Ended;
+
+/// The inverse; checkpoints are opened in this process's `store`, if it has one. Errors: what `fit()` threw on rank 0.
+[[nodiscard]] auto result_of(Ended& ended, WorldSize world_size, CheckpointStore const* store) -> Result;
+
+/// Rank 0 runs `fit`, and sends its result or error to every other rank.
+auto lead_ranks(RankLeader& leader, std::function<Result()> const& fit) -> Result;
+
+}  // namespace raytrain::detail
+
+#ifndef RAYTRAIN_COMPILED
+#include <raytrain/train/detail/rank_result-inl.hpp>
+#endif

@@ -1,0 +1,375 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <raytrain/checkpoint/checkpoint.hpp>
+#include <raytrain/checkpoint/checkpoint_store.hpp>
+#include <raytrain/checkpoint/retention.hpp>
+#include <raytrain/checkpoint/run_directory.hpp>
+#include <raytrain/collective/wait_limits.hpp>
+#include <raytrain/config/run_config.hpp>
+#include <raytrain/core/clock.hpp>
+#include <raytrain/core/error.hpp>
+#include <raytrain/core/error_info.hpp>
+#include <raytrain/core/inline.hpp>
+#include <raytrain/core/metrics.hpp>
+#include <raytrain/core/rank.hpp>
+#include <raytrain/exec/background_thread.hpp>
+#include <raytrain/exec/channel.hpp>
+#include <raytrain/exec/executor.hpp>
+#include <raytrain/launch/host.hpp>
+#include <raytrain/launch/launcher.hpp>
+#include <raytrain/message/json.hpp>
+#include <raytrain/message/message.hpp>
+#include <raytrain/message/report_line.hpp>
+#include <raytrain/train/append_file.hpp>
+#include <raytrain/train/callback.hpp>
+#include <raytrain/train/controller.hpp>
+#include <raytrain/train/detail/data_identity.hpp>
+#include <raytrain/train/detail/run_driver.hpp>
+#include <raytrain/train/detail/stop_signals.hpp>
+#include <raytrain/train/detail/worker_runner.hpp>
+#include <raytrain/train/result.hpp>
+#include <raytrain/train/run_history.hpp>
+#include <raytrain/train/training_failed.hpp>
+#include <raytrain/train/worker_setup.hpp>
+
+namespace raytrain::detail {
+
+RAYTRAIN_INLINE auto RunDriver::run(Training const& training) -> Result {
+  std::optional<StopSignals> signals;  // until callbacks have seen the end
+  if (plan_.run.handle_signals) {
+    signals.emplace("training '" + plan_.directory.name() + "'", [this](std::uint32_t times) {
+      if (!events_.push(RunEvent{WorkerMessage{StopRequest{Rank{0}, times}}})) stop_came_late_ = true;
+    });
+  }
+  std::vector<std::string> reasons;
+  auto const checkpoint =
+      store_.newest_valid([&](CheckpointNumber number, std::string const& location, std::string_view reason) {
+        skipped_.insert(number);
+        reasons.push_back("skipped " + location + ": " + std::string{reason});
+      });
+  if (!checkpoint) plan_.directory.check_none_lost();
+  history_ = RunHistory::read(plan_.directory.progress_path());
+  if (auto const missing = history_.missing_until(checkpoint); !missing.empty()) {
+    reasons.push_back("Result::history is incomplete: in " + plan_.directory.progress_path().string() + " " + missing +
+                      "; it was removed or changed");
+  }
+  controller_.emplace(launcher_.size(), plan_.run.checkpoint, scored(whole_checkpoints(), plan_.run.checkpoint));
+  store_.sweep();
+  // A start that was refused before this has changed nothing of the run.
+  plan_.directory.record_start();
+  if (checkpoint) plan_.directory.record_checkpoint();
+  try {
+    log_ = AppendFile{plan_.directory.progress_path()};
+  } catch (std::exception const&) {
+    fail(current_error());
+  }
+  announce(checkpoint);
+  if (plan_.directory.previous_state() == to_string(RunState::running)) {
+    warn(
+        "the start before this one did not come to its end: its process was killed, crashed or exited, or could not "
+        "write "
+        "run.json");
+  }
+  for (auto& text : reasons) warn(std::move(text));
+  if (checkpoint) {
+    for (auto& text : changes_since(*checkpoint, plan_.run.seed, plan_.datasets)) warn(std::move(text));
+  }
+  // Behind what callbacks had to say: a refusal comes before any worker.
+  events_.push(RunEvent{RunBegins{}});
+
+  auto const shared = std::make_shared<RunShared const>(
+      RunShared{plan_.directory.name(), plan_.directory.path(), plan_.run.seed, plan_.datasets, plan_.data,
+                plan_.run.checkpoint.mode, checkpoint, plan_.directory.report_fields(), plan_.clock, store_, *writer_});
+  launch_ = [this, shared, training] {
+    launcher_.launch({[shared, training](Worker worker) { run_worker(std::move(worker), shared, training); },
+                      sink_of_events(), wait_limits(), plan_.directory.begin_with(shared->checkpoint)});
+  };
+  executor_.run(drive());
+  if (launch_error_) {
+    ErrorInfo error{Errc::worker_failed, {}, "no worker could be started"};
+    outcome_ = FinishRun{RunState::errored, {std::move(error).with_place({}, host_.hostname)}};
+  }
+  record_state();  // before what may take long: whoever ends this process meanwhile finds the record true
+  end_workers();
+  executor_.run(take_late_events());
+  if (launch_error_) std::rethrow_exception(launch_error_);
+  auto result = conclude();
+  signals.reset();
+  if (stop_came_late_) {
+    result.warnings.emplace_back(
+        "a stop was requested when every worker had returned: this run has ended as if "
+        "nobody had asked, and a program that goes on should end");
+  }
+  return result;
+}
+
+RAYTRAIN_INLINE void RunDriver::end_workers() {
+  if (outcome_->left_behind.empty()) {
+    launcher_.join();
+    writer_.reset();
+    return;
+  }
+  std::string ranks;
+  for (auto const rank : outcome_->left_behind) {
+    ranks += (ranks.empty() ? "rank " : ", rank ") + std::to_string(rank.value);
+  }
+  auto const& failures = outcome_->failures;
+  launcher_.leave_behind(
+      outcome_->left_behind,
+      "raytrain: training '" + plan_.directory.name() + "' ends without " + ranks + ", which did not return: " +
+          (failures.empty() ? "a stop was requested" : TrainingFailed::describe(failures)) +
+          "; this process ends with exit status 75, start it again to go on from the last checkpoint\n");
+}
+
+RAYTRAIN_INLINE auto RunDriver::sink_of_events() -> MessageSink {
+  return {[this](WorkerMessage message) { events_.send(RunEvent{std::move(message)}); },
+          [this](WorkerMessage& message) {
+            RunEvent event{std::move(message)};
+            auto const sent = events_.try_send(event);
+            if (!sent) message = std::move(std::get<WorkerMessage>(event));
+            return sent;
+          },
+          [this](WorkerMessage message) { events_.push(RunEvent{std::move(message)}); }};
+}
+
+RAYTRAIN_INLINE auto RunDriver::wait_limits() -> WaitLimits {
+  return {.timeout = plan_.run.collective_timeout, .on_warning = [this](std::string const& text) {
+            events_.send(RunEvent{WorkerMessage{Warning{Rank{0}, text}}});
+          }};
+}
+
+RAYTRAIN_INLINE auto RunDriver::duration_of(ArmGrace::Grace grace) const -> std::chrono::milliseconds {
+  switch (grace) {
+    case ArmGrace::Grace::to_report: return plan_.run.stop_grace;
+    case ArmGrace::Grace::to_return: return plan_.run.return_grace();
+    case ArmGrace::Grace::at_once: break;
+  }
+  return at_once;
+}
+
+RAYTRAIN_INLINE void RunDriver::perform(std::vector<RunAction>& actions) {
+  for (auto& action : actions) {
+    try {
+      std::visit([this](auto& what) { this->carry_out(what); }, action);
+    } catch (std::exception const&) {
+      fail(current_error());
+    }
+  }
+}
+
+RAYTRAIN_INLINE void RunDriver::judge_failures() {
+  while (!outcome_ && !failures_.empty()) {
+    Failed failed{std::move(failures_.front())};
+    failures_.pop_front();
+    perform(controller_->handle(RunEvent{WorkerMessage{std::move(failed)}}));
+  }
+}
+
+RAYTRAIN_INLINE void RunDriver::fail(ErrorInfo error) {
+  if (!failure_texts_.insert(error.text()).second) return;
+  failures_.push_back(std::move(error).with_place({}, host_.hostname));
+}
+
+RAYTRAIN_INLINE void RunDriver::carry_out(LaunchWorkers const&) {
+  try {
+    launch_();
+  } catch (...) {
+    launch_error_ = std::current_exception();  // no worker runs, so there is nothing to wait for
+  }
+}
+
+RAYTRAIN_INLINE void RunDriver::carry_out(CommitCheckpoint& commit) {
+  auto kept_reports = history_.counts_until(commit.training_iterations);
+  writer_->post([this, commit = std::move(commit), kept_reports = std::move(kept_reports)]() mutable {
+    try {
+      auto const checkpoint = commit.checkpoint;
+      plan_.directory.check_in_place();
+      auto const committed =
+          store_.commit({checkpoint, commit.lead.training_iteration, commit.lead.time_total_s, launcher_.size(),
+                         std::move(commit.lead.metrics), std::move(commit.refs), std::move(commit.training_iterations),
+                         plan_.run.seed, rows_of(plan_.datasets), digests_of(plan_.datasets), std::move(kept_reports)});
+      events_.send(RunEvent{CheckpointDurable{checkpoint, CheckpointNumber{committed.number()}}});
+    } catch (...) {
+      events_.send(RunEvent{CheckpointLost{commit.checkpoint, current_error().with_place({}, host_.hostname)}});
+    }
+  });
+}
+
+RAYTRAIN_INLINE void RunDriver::carry_out(DeleteCheckpoint const& action) {
+  writer_->post_later([this, number = action.number] {
+    try {
+      plan_.directory.check_in_place();
+      store_.remove(number);
+    } catch (...) {
+      events_.send(RunEvent{WorkerMessage{Warning{Rank{0}, current_error().text()}}});
+    }
+  });
+}
+
+RAYTRAIN_INLINE void RunDriver::carry_out(Notify& notify) {
+  std::visit([this](auto& what) { this->tell_callbacks(what); }, notify.what);
+}
+
+RAYTRAIN_INLINE void RunDriver::tell_callbacks(Started& started) {
+  workers_[started.rank] = std::move(started);
+  if (workers_.size() < launcher_.size().value) return;
+  timings_.to_workers_s = since_call();
+  std::vector<std::string> hosts;
+  for (auto const& [rank, worker] : workers_) {
+    if (std::ranges::find(hosts, worker.hostname) == hosts.end()) hosts.push_back(worker.hostname);
+  }
+  plan_.directory.record_hosts(std::move(hosts));
+}
+
+RAYTRAIN_INLINE void RunDriver::tell_callbacks(Report& report) {
+  if (!reported_) {
+    reported_ = true;
+    timings_.to_first_report_s = since_call();
+  }
+  if (report.rank == Rank{0} && plan_.directory.report_fields().empty()) {
+    plan_.directory.record_report_fields(names_in(report.metrics));
+  }
+  auto all = all_metrics(report, workers_.at(report.rank));
+  log(all);
+  call("on_report", [&](Callback& callback) { callback.on_report(report, all); });
+  history_.add(std::move(report), std::move(all));
+}
+
+RAYTRAIN_INLINE void RunDriver::tell_callbacks(CheckpointDurable const& durable) {
+  plan_.directory.record_checkpoint();
+  auto const checkpoint = store_.open(durable.number);
+  call("on_checkpoint", [&](Callback& callback) { callback.on_checkpoint(checkpoint); });
+}
+
+RAYTRAIN_INLINE void RunDriver::tell_callbacks(Progress const& progress) {
+  call("on_progress", [&](Callback& callback) { callback.on_progress(progress); });
+}
+
+RAYTRAIN_INLINE void RunDriver::tell_callbacks(ErrorInfo const& error) {
+  for (auto const& callback : plan_.callbacks) {
+    try {
+      callback->on_failure(error);
+    } catch (...) {
+      warn(failure_of(*callback, "on_failure").text());
+    }
+  }
+}
+
+RAYTRAIN_INLINE void RunDriver::log(Metrics const& all) {
+  try {
+    log_.write_line(to_json(all));
+  } catch (std::exception const&) {
+    fail(current_error());
+  }
+}
+
+RAYTRAIN_INLINE void RunDriver::announce(std::optional<Checkpoint> const& checkpoint) {
+  RunInfo const info{plan_.directory.name(),
+                     plan_.directory.path(),
+                     plan_.backend,
+                     launcher_.size(),
+                     plan_.directory.start().number,
+                     checkpoint ? checkpoint->training_iteration() : 0,
+                     checkpoint,
+                     [this] { events_.push(RunEvent{CallbackStop{false}}); },
+                     [this] { events_.push(RunEvent{CallbackStop{true}}); }};
+  call("on_start", [&](Callback& callback) { callback.on_start(info); });
+}
+
+RAYTRAIN_INLINE void RunDriver::warn(std::string text) {
+  warnings_.push_back(text);
+  // A callback that cannot take a warning is not warned of: that would not end.
+  for (auto const& callback : plan_.callbacks) {
+    try {
+      callback->on_warning(text);
+    } catch (...) {
+      warnings_.push_back(failure_of(*callback, "on_warning").text());
+    }
+  }
+}
+
+RAYTRAIN_INLINE auto RunDriver::failure_of(Callback const& callback, std::string_view function) -> ErrorInfo {
+  auto error = current_error();
+  auto const inside = error.attempted.empty() ? std::string{} : ": " + error.attempted;
+  error.attempted = "callback " + demangled(typeid(callback)) + ", " + std::string{function} + inside;
+  return error;
+}
+
+RAYTRAIN_INLINE auto RunDriver::names_in(Metrics const& metrics) -> std::vector<std::string> {
+  std::vector<std::string> names;
+  for (auto const& entry : metrics) names.push_back(entry.name);
+  return names;
+}
+
+RAYTRAIN_INLINE auto RunDriver::since_call() const -> double {
+  return std::chrono::duration<double>{plan_.clock.now() - plan_.called}.count();
+}
+
+RAYTRAIN_INLINE auto RunDriver::whole_checkpoints() const -> std::vector<Checkpoint> {
+  auto checkpoints = store_.list();
+  std::erase_if(checkpoints,
+                [&](Checkpoint const& checkpoint) { return skipped_.contains(CheckpointNumber{checkpoint.number()}); });
+  return checkpoints;
+}
+
+RAYTRAIN_INLINE void RunDriver::record_state() {
+  take_late_failures();
+  attempt([this] {
+    plan_.directory.set_state(std::string{to_string(outcome_->state)}, TrainingFailed::describe(outcome_->failures));
+  });
+}
+
+RAYTRAIN_INLINE void RunDriver::take_late_failures() {
+  while (!failures_.empty()) {
+    auto error = std::move(failures_.front());
+    failures_.pop_front();
+    tell_callbacks(error);
+    outcome_->failures.push_back(std::move(error));
+    outcome_->state = RunState::errored;
+  }
+}
+
+RAYTRAIN_INLINE auto RunDriver::conclude() -> Result {
+  auto result = Result{};
+  auto const recorded = outcome_->failures.size();
+  attempt([&] {
+    plan_.directory.check_in_place();  // whose checkpoints they are otherwise, nobody knows
+    result.checkpoints = whole_checkpoints();
+  });
+  auto const finished_before = plan_.directory.previous_state() == to_string(RunState::finished);
+  result.nothing_left = !reported_ && finished_before && outcome_->state == RunState::finished;
+  result.world_size = launcher_.size();
+  result.path = plan_.directory.path();
+  history_.move_to(result);
+  timings_.total_s = since_call();
+  result.timings = timings_;
+  attempt([&] { log_.finish(); });
+  set_outcome_in(result);
+  attempt([&] { call("on_finish", [&](Callback& callback) { callback.on_finish(result); }); });
+  if (outcome_->failures.size() > recorded) record_state();
+  set_outcome_in(result);
+  result.warnings = std::move(warnings_);
+  if (!outcome_->failures.empty()) throw TrainingFailed{std::move(outcome_->failures), std::move(result)};
+  return result;
+}
+
+RAYTRAIN_INLINE void RunDriver::set_outcome_in(Result& result) const {
+  result.state = outcome_->state;
+  result.error = TrainingFailed::describe(outcome_->failures);
+}
+
+}  // namespace raytrain::detail

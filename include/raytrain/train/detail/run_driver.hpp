@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <raytrain/checkpoint/checkpoint.hpp>
+#include <raytrain/checkpoint/checkpoint_store.hpp>
+#include <raytrain/checkpoint/run_directory.hpp>
+#include <raytrain/collective/wait_limits.hpp>
+#include <raytrain/config/run_config.hpp>
+#include <raytrain/core/checkpoint_number.hpp>
+#include <raytrain/core/clock.hpp>
+#include <raytrain/core/error_info.hpp>
+#include <raytrain/core/metrics.hpp>
+#include <raytrain/core/rank.hpp>
+#include <raytrain/data/datasets.hpp>
+#include <raytrain/exec/background_thread.hpp>
+#include <raytrain/exec/channel.hpp>
+#include <raytrain/exec/executor.hpp>
+#include <raytrain/exec/scope.hpp>
+#include <raytrain/exec/timer.hpp>
+#include <raytrain/launch/host.hpp>
+#include <raytrain/launch/launcher.hpp>
+#include <raytrain/message/message.hpp>
+#include <raytrain/train/append_file.hpp>
+#include <raytrain/train/callback.hpp>
+#include <raytrain/train/controller.hpp>
+#include <raytrain/train/detail/worker_runner.hpp>
+#include <raytrain/train/result.hpp>
+#include <raytrain/train/run_history.hpp>
+#include <raytrain/train/worker_setup.hpp>
+
+namespace raytrain::detail {
+
+/// Drives a `Controller` live: feeds it the workers' messages, signals, timers and finished file work, and carries
+/// out its actions. One object per `fit()`.
+///
+/// Threads: the caller's of `fit()`, on which the executor runs until the last worker has ended.
+class RunDriver {
+ public:
+  using Training = std::function<bool(WorkerSetup)>;
+
+  struct Plan {
+    RunConfig const& run;
+    RunDirectory& directory;
+    Callbacks callbacks;
+    std::string backend;
+    DataConfig data;
+    Datasets datasets;
+    Clock& clock;
+    Clock::TimePoint called;  ///< When `fit()` was called.
+    bool ends_processes;      ///< Workers that do not return are ended with their processes.
+  };
+
+  RunDriver(Launcher& launcher, Plan plan)
+      : launcher_{launcher},
+        plan_{std::move(plan)},
+        executor_{plan_.clock},
+        events_{executor_, event_capacity},
+        store_{plan_.directory.store()},
+        host_{this_host()} {}
+  /// Trains until every worker has ended. Errors: `TrainingFailed` when one of them failed.
+  auto run(Training const& training) -> Result;
+
+ private:
+  static constexpr std::size_t event_capacity = 1024;
+  static constexpr std::chrono::milliseconds at_once{500};
+
+  void end_workers();
+
+  [[nodiscard]] auto sink_of_events() -> MessageSink;
+
+  [[nodiscard]] auto wait_limits() -> WaitLimits;
+
+  auto drive() -> asio::awaitable<void> {
+    Scope waiting{executor_};
+    waiting_ = &waiting;
+    judge_failures();
+    while (!outcome_ && !launch_error_) {
+      auto event = co_await events_.receive();
+      perform(controller_->handle(std::move(*event)));
+      judge_failures();
+    }
+    waiting.cancel();
+    try {
+      co_await waiting.join();
+    } catch (std::exception const& error) {
+      // The workers have ended: what failed beside them takes nothing from what they reached.
+      warn("waiting for the end of the grace: " + std::string{error.what()});
+    }
+    waiting_ = nullptr;
+  }
+
+  // What a deletion after the last event had to say, and whether somebody asked for a stop.
+  auto take_late_events() -> asio::awaitable<void> {
+    events_.close();
+    while (auto event = co_await events_.receive()) {
+      auto* const message = std::get_if<WorkerMessage>(&*event);
+      auto* const warning = message != nullptr ? std::get_if<Warning>(message) : nullptr;
+      if (warning != nullptr) warn(std::move(warning->text));
+      if (message != nullptr && std::holds_alternative<StopRequest>(*message)) stop_came_late_ = true;
+    }
+  }
+
+  [[nodiscard]] auto duration_of(ArmGrace::Grace grace) const -> std::chrono::milliseconds;
+
+  auto wait_grace(std::uint64_t armed, ArmGrace::Grace grace) -> asio::awaitable<void> {
+    Timer timer{executor_};
+    auto const due = co_await timer.wait_until(plan_.clock.after(duration_of(grace)));
+    auto const ends_processes = grace == ArmGrace::Grace::at_once || plan_.ends_processes;
+    if (due && armed == grace_) events_.push(RunEvent{GraceOver{ends_processes}});
+  }
+
+  void perform(std::vector<RunAction>& actions);
+
+  // The controller judges what failed while its actions were carried out before anything that happened later.
+  void judge_failures();
+
+  // Once for each text, since what fails at one report mostly fails at each.
+  void fail(ErrorInfo error);
+
+  void carry_out(LaunchWorkers const&);
+
+  void carry_out(TellWorkers const& tell) { launcher_.tell(tell.message); }
+
+  void carry_out(ArmGrace const& arm) { waiting_->spawn(wait_grace(++grace_, arm.grace)); }
+
+  void carry_out(CommitCheckpoint& commit);
+
+  void carry_out(DeleteCheckpoint const& action);
+
+  void carry_out(Notify& notify);
+
+  void carry_out(FinishRun& finish) { outcome_ = std::move(finish); }
+
+  void tell_callbacks(Started& started);
+
+  void tell_callbacks(Report& report);
+
+  void tell_callbacks(CheckpointDurable const& durable);
+
+  void tell_callbacks(Progress const& progress);
+
+  void tell_callbacks(Warning& warning) { warn(std::move(warning.text)); }
+
+  // The run fails as it is, and a callback that cannot be told of it would fail again of its own failure.
+  void tell_callbacks(ErrorInfo const& error);
+
+  // A record with holes is no record.
+  void log(Metrics const& all);
+
+  void announce(std::optional<Checkpoint> const& checkpoint);
+
+  void warn(std::string text);
+
+  template <class F>
+  void call(std::string_view name, F const& function) {
+    for (auto const& callback : plan_.callbacks) {
+      try {
+        function(*callback);
+      } catch (...) {
+        auto error = failure_of(*callback, name);
+        if (callback->critical()) {
+          fail(std::move(error));
+        } else {
+          warn(error.text());
+        }
+      }
+    }
+  }
+
+  // The exception that is being handled.
+  [[nodiscard]] static auto failure_of(Callback const& callback, std::string_view function) -> ErrorInfo;
+
+  [[nodiscard]] static auto names_in(Metrics const& metrics) -> std::vector<std::string>;
+
+  [[nodiscard]] auto since_call() const -> double;
+
+  // Those that this start has not found damaged, which neither are offered nor take the place of one that is kept.
+  [[nodiscard]] auto whole_checkpoints() const -> std::vector<Checkpoint>;
+
+  void record_state();
+
+  // What fails at the end is one more failure, and hides no other.
+  template <class F>
+  void attempt(F const& function) {
+    try {
+      function();
+    } catch (std::exception const&) {
+      fail(current_error());
+    }
+    take_late_failures();
+  }
+
+  void take_late_failures();
+
+  auto conclude() -> Result;
+
+  void set_outcome_in(Result& result) const;
+
+  Launcher& launcher_;
+  Plan plan_;
+  Executor executor_;
+  Channel<RunEvent> events_;
+  CheckpointStore& store_;
+  Host host_;
+  std::optional<BackgroundThread> writer_{std::in_place};
+  std::optional<Controller> controller_;
+  std::function<void()> launch_;
+  Scope* waiting_ = nullptr;
+  std::uint64_t grace_ = 0;
+  std::map<Rank, Started> workers_;
+  AppendFile log_;  // progress.jsonl
+  RunHistory history_;
+  std::set<CheckpointNumber> skipped_;
+  std::vector<std::string> warnings_;
+  std::deque<ErrorInfo> failures_;       // of the driver, not judged yet
+  std::set<std::string> failure_texts_;  // of all of them
+  Timings timings_;
+  bool reported_ = false;
+  std::atomic<bool> stop_came_late_{false};
+  std::optional<FinishRun> outcome_;
+  std::exception_ptr launch_error_;
+};
+
+}  // namespace raytrain::detail
+
+#ifndef RAYTRAIN_COMPILED
+#include <raytrain/train/detail/run_driver-inl.hpp>
+#endif

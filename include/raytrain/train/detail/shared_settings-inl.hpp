@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include <raytrain/checkpoint/file_digest.hpp>
+#include <raytrain/config/data_config.hpp>
+#include <raytrain/config/run_config.hpp>
+#include <raytrain/config/scaling_config.hpp>
+#include <raytrain/core/error.hpp>
+#include <raytrain/core/inline.hpp>
+#include <raytrain/data/datasets.hpp>
+#include <raytrain/launch/rank_job.hpp>
+#include <raytrain/train/detail/config_text.hpp>
+#include <raytrain/train/detail/program.hpp>
+#include <raytrain/train/detail/shared_settings.hpp>
+#include <raytrain/version.hpp>
+
+namespace raytrain::detail {
+
+RAYTRAIN_INLINE auto program_digest() -> std::string {
+  try {
+    return file_digest("/proc/self/exe");
+  } catch (Error const&) {
+    return "unknown";
+  }
+}
+
+RAYTRAIN_INLINE auto shared_settings(std::string_view backend, ScalingConfig const& scaling, RunConfig const& run,
+                                     DataConfig const& data, Datasets const& datasets) -> std::vector<SharedSetting> {
+  std::vector<SharedSetting> settings;
+  auto const add = [&](std::string name, auto const& value) {
+    if constexpr (std::is_enum_v<std::remove_cvref_t<decltype(value)>>) {
+      settings.push_back({std::move(name), std::to_string(static_cast<int>(value))});
+    } else if constexpr (std::is_arithmetic_v<std::remove_cvref_t<decltype(value)>>) {
+      settings.push_back({std::move(name), std::to_string(value)});
+    } else {
+      settings.push_back({std::move(name), "'" + std::string{value} + "'"});
+    }
+  };
+  add("raytrain's version", version);
+  add("the program", program_name());
+  add("the program's build (XXH3 of its file)", program_digest());
+  add("the backend", backend);
+  auto const workers = scaling.num_workers.value_or(0);
+  settings.push_back({"ScalingConfig::num_workers", workers == 0 ? "not set" : std::to_string(workers)});
+  add("ScalingConfig::reduction", scaling.reduction);
+  add("RunConfig::name", run.name);
+  add("RunConfig::storage_path", run.storage_path.string());
+  add("RunConfig::seed", run.seed);
+  add("RunConfig::resume", run.resume);
+  add("RunConfig::checkpoint.mode", run.checkpoint.mode);
+  add("RunConfig::checkpoint.store", run.checkpoint.store ? "set" : "not set");
+  add("RunConfig::collective_timeout", run.collective_timeout.count());
+  settings.push_back({"DataConfig::datasets_to_split", config_text(data.datasets_to_split)});
+  add("TrainerConfig::datasets", dataset_names(datasets));
+  for (auto const& [name, dataset] : datasets) {
+    add("rows of the dataset '" + name + "'", dataset.rows());
+    // What is not split may be each rank's own.
+    if (is_split(data, name)) add("the digest of the dataset '" + name + "'", dataset.digest());
+  }
+  return settings;
+}
+
+}  // namespace raytrain::detail

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <signal.h>
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <raytrain/core/inline.hpp>
+#include <raytrain/exec/signals.hpp>
+#include <raytrain/launch/process_end.hpp>
+#include <raytrain/train/detail/stop_signals.hpp>
+
+namespace raytrain::detail {
+
+RAYTRAIN_INLINE auto StopCounter::count(int signal, TimePoint now) -> std::uint32_t {
+  auto const pressed_again = signal == SIGINT && request_has_sigint_;
+  if (times_ > 0 && now < settled_ && !pressed_again) {
+    request_has_sigint_ = request_has_sigint_ || signal == SIGINT;
+    return 0;
+  }
+  request_has_sigint_ = signal == SIGINT;
+  settled_ = now + echo;
+  return ++times_;
+}
+
+RAYTRAIN_INLINE StopSignals::~StopSignals() {
+  watcher_.close();
+  thread_.join();
+}
+
+RAYTRAIN_INLINE auto StopSignals::heeded() -> std::vector<int> {
+  std::vector<int> signals;
+  for (auto const signal : all) {
+    struct sigaction action {};
+    auto const known = sigaction(signal, nullptr, &action) == 0;
+    if (!known || action.sa_handler != SIG_IGN) signals.push_back(signal);
+  }
+  return signals;
+}
+
+RAYTRAIN_INLINE void StopSignals::watch() {
+  StopCounter counter;
+  for (std::uint32_t times = 0; times < 2;) {
+    auto const signal = watcher_.next();
+    if (!signal) return;
+    auto const counted = counter.count(*signal, std::chrono::steady_clock::now());
+    if (counted == 0) continue;
+    times = counted;
+    for (auto const echoed : {SIGTERM, SIGHUP}) SignalWatcher::drop_echoes(echoed, StopCounter::echo);
+    on_request_(times);
+  }
+  watcher_.let_go();
+  if (watcher_.closes_within(backoff)) return;
+  say_last_word("raytrain: " + what_ + " did not end within " + std::to_string(backoff.count()) +
+                " s of the second request to stop: a callback, a backend or a disk keeps it; this process ends with "
+                "exit status 75, start it again to go on with what is left to do\n");
+  end_process();
+}
+
+}  // namespace raytrain::detail

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cxxabi.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <stop_token>
+#include <string>
+#include <typeinfo>
+#include <utility>
+
+#include <raytrain/core/error.hpp>
+#include <raytrain/core/error_info.hpp>
+#include <raytrain/core/inline.hpp>
+#include <raytrain/core/stopped.hpp>
+#include <raytrain/launch/host.hpp>
+#include <raytrain/launch/process_end.hpp>
+#include <raytrain/launch/worker.hpp>
+#include <raytrain/message/message.hpp>
+#include <raytrain/train/detail/worker_runner.hpp>
+#include <raytrain/train/worker_setup.hpp>
+
+namespace raytrain::detail {
+
+RAYTRAIN_INLINE auto demangled(std::type_info const& type) -> std::string {
+  auto status = 0;
+  std::unique_ptr<char, decltype(&std::free)> const name{abi::__cxa_demangle(type.name(), nullptr, nullptr, &status),
+                                                         &std::free};
+  return status == 0 ? name.get() : type.name();
+}
+
+RAYTRAIN_INLINE auto current_exception_text() -> std::string {
+  try {
+    throw;
+  } catch (std::exception const& error) {
+    return error.what();
+  } catch (std::string const& text) {
+    return text;
+  } catch (char const* text) {
+    return text;
+  } catch (...) {
+    auto const* const type = abi::__cxa_current_exception_type();
+    if (type == nullptr) return "an exception of unknown type";
+    return "an exception of type " + demangled(*type);
+  }
+}
+
+RAYTRAIN_INLINE auto current_error() -> ErrorInfo {
+  try {
+    throw;
+  } catch (Error const& error) {
+    return ErrorInfo{error};
+  } catch (...) {
+    return {Errc::exception, {}, current_exception_text()};
+  }
+}
+
+RAYTRAIN_INLINE ChildEnd::~ChildEnd() {
+  if (!link_.is_forked()) return;
+  say_last_word(
+      "raytrain: a process that was forked in the training function has come out of it, and ends; end it there, by "
+      "_exit()\n");
+  ::_exit(EXIT_FAILURE);
+}
+
+RAYTRAIN_INLINE void run_worker(Worker worker, std::shared_ptr<RunShared const> const& run,
+                                std::function<bool(WorkerSetup)> const& training) noexcept {
+  auto& link = worker.link;
+  auto const group = worker.group;
+  auto const rank = link.placement().world_rank;
+  auto const host = this_host();
+  std::stop_callback const on_stop{link.stop_token(), [&] { group->request_stop(); }};
+  std::stop_callback const on_abort{link.aborted(), [&] { group->abort(); }};
+  link.send(Started{rank, host.hostname, host.pid, host.node_ip});
+  try {
+    auto const stopped = training(WorkerSetup{link, run, group, std::move(worker.collective)});
+    Finished finished{rank, stopped};
+    auto const calls = group->calls_made();
+    finished.operations = calls.operations;
+    finished.calls_digest = calls.digest;
+    link.send(std::move(finished));
+  } catch (Stopped const&) {
+    link.send(Finished{rank, true});
+  } catch (...) {
+    link.send(Failed{current_error().with_place(rank, host.hostname)});
+  }
+}
+
+}  // namespace raytrain::detail
