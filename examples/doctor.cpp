@@ -12,7 +12,7 @@
 #include <CLI/CLI.hpp>
 
 #include <raytrain/backend/mpi.hpp>
-#include <raytrain/core/host_name.hpp>
+#include <raytrain/core/process.hpp>
 #include <raytrain/launch/host.hpp>
 #include <raytrain/launch/job_environment.hpp>
 #include <raytrain/trainer.hpp>

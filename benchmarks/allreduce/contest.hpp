@@ -18,7 +18,7 @@
 
 #include <raytrain/collective/buffer.hpp>
 #include <raytrain/collective/reduce_op.hpp>
-#include <raytrain/core/rank.hpp>
+#include <raytrain/core/identifiers.hpp>
 
 #include "measurement.hpp"
 #include "options.hpp"

@@ -20,7 +20,7 @@
 #include <raytrain/collective/cuda/detail/device_reduction.hpp>
 #include <raytrain/collective/cuda/device_memory.hpp>
 #include <raytrain/collective/device.hpp>
-#include <raytrain/core/rank.hpp>
+#include <raytrain/core/identifiers.hpp>
 
 namespace {
 

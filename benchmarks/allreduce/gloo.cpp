@@ -18,7 +18,7 @@
 #include <CLI/CLI.hpp>
 
 #include <raytrain/collective/reduce_op.hpp>
-#include <raytrain/core/rank.hpp>
+#include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/usable_cores.hpp>
 
 #include "cores.hpp"

@@ -16,7 +16,6 @@
 
 #include <raytrain/collective/buffer.hpp>
 #include <raytrain/collective/reduce_op.hpp>
-#include <raytrain/core/bfloat16.hpp>
 #include <raytrain/core/element_type.hpp>
 #include <raytrain/core/float16.hpp>
 

@@ -10,7 +10,7 @@
 
 #include <raytrain/collective/mpi.hpp>
 #include <raytrain/collective/mpi_session.hpp>
-#include <raytrain/core/rank.hpp>
+#include <raytrain/core/identifiers.hpp>
 
 #include "contest.hpp"
 #include "options.hpp"

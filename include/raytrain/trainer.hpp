@@ -19,7 +19,6 @@
 #include <raytrain/train/detail/fit.hpp>
 #include <raytrain/train/detail/worker_runner.hpp>
 #include <raytrain/train/result.hpp>
-#include <raytrain/train/training_failed.hpp>
 
 namespace raytrain {
 

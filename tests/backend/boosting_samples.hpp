@@ -9,8 +9,8 @@
 #include <vector>
 
 #include <raytrain/backend/boosting/boosting_context.hpp>
+#include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/metrics.hpp>
-#include <raytrain/core/rank.hpp>
 #include <raytrain/data/dataset.hpp>
 #include <raytrain/message/message.hpp>
 #include <raytrain/train/callback.hpp>

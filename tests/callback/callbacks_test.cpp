@@ -22,7 +22,7 @@
 #include <raytrain/callback/csv.hpp>
 #include <raytrain/callback/json_lines.hpp>
 #include <raytrain/callback/progress_bar.hpp>
-#include <raytrain/core/broken_pipe_guard.hpp>
+#include <raytrain/core/process.hpp>
 #include <raytrain/message/report_line.hpp>
 #include <raytrain/message/utf8.hpp>
 #include <raytrain/testing/manual_clock.hpp>

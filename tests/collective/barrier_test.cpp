@@ -18,7 +18,7 @@
 #include <raytrain/collective/buffer.hpp>
 #include <raytrain/collective/detail/task.hpp>
 #include <raytrain/collective/wait_limits.hpp>
-#include <raytrain/core/rank.hpp>
+#include <raytrain/core/identifiers.hpp>
 
 using raytrain::Rank;
 using raytrain::WaitLimits;

@@ -12,7 +12,7 @@
 #include <doctest/doctest.h>
 
 #include <raytrain/collective/reduce_op.hpp>
-#include <raytrain/core/rank.hpp>
+#include <raytrain/core/identifiers.hpp>
 #include <raytrain/testing/collective_refusals.hpp>
 
 using raytrain::LocalCollective;

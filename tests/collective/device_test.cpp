@@ -12,8 +12,8 @@
 
 #include <doctest/doctest.h>
 
-#include <raytrain/core/rank.hpp>
-#include <raytrain/core/stopped.hpp>
+#include <raytrain/core/error.hpp>
+#include <raytrain/core/identifiers.hpp>
 #include <raytrain/testing/collective_refusals.hpp>
 
 #include "fake_gpu.hpp"

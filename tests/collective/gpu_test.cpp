@@ -13,8 +13,8 @@
 
 #include <raytrain/collective/device.hpp>
 #include <raytrain/collective/nccl.hpp>
-#include <raytrain/core/rank.hpp>
-#include <raytrain/core/stopped.hpp>
+#include <raytrain/core/error.hpp>
+#include <raytrain/core/identifiers.hpp>
 #include <raytrain/testing/collective_conformance.hpp>
 #include <raytrain/testing/collective_refusals.hpp>
 

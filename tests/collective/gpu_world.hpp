@@ -22,7 +22,7 @@
 #include <raytrain/collective/collective.hpp>
 #include <raytrain/collective/device.hpp>
 #include <raytrain/collective/nccl.hpp>
-#include <raytrain/core/rank.hpp>
+#include <raytrain/core/identifiers.hpp>
 
 namespace gpu_world {
 

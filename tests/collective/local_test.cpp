@@ -21,8 +21,7 @@
 #include <doctest/doctest.h>
 
 #include <raytrain/core/error.hpp>
-#include <raytrain/core/rank.hpp>
-#include <raytrain/core/stopped.hpp>
+#include <raytrain/core/identifiers.hpp>
 #include <raytrain/testing/collective_conformance.hpp>
 #include <raytrain/testing/collective_duplicates.hpp>
 #include <raytrain/testing/collective_refusals.hpp>

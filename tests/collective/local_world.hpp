@@ -9,7 +9,7 @@
 #include <vector>
 
 #include <raytrain/collective/local.hpp>
-#include <raytrain/core/rank.hpp>
+#include <raytrain/core/identifiers.hpp>
 
 /// A world of threads, for tests that are written for any kind of world.
 struct LocalWorld {

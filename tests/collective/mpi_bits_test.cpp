@@ -12,7 +12,7 @@
 #include <doctest/doctest.h>
 
 #include <raytrain/collective/mpi.hpp>
-#include <raytrain/core/rank.hpp>
+#include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/reduction.hpp>
 #include <raytrain/testing/collective_conformance.hpp>
 

@@ -15,7 +15,7 @@
 
 #include <raytrain/collective/mpi.hpp>
 #include <raytrain/collective/tagged_collective.hpp>
-#include <raytrain/core/stopped.hpp>
+#include <raytrain/core/error.hpp>
 #include <raytrain/testing/collective_conformance.hpp>
 #include <raytrain/testing/collective_refusals.hpp>
 

@@ -8,7 +8,7 @@
 
 #include <raytrain/collective/mpi.hpp>
 #include <raytrain/collective/mpi_options.hpp>
-#include <raytrain/core/rank.hpp>
+#include <raytrain/core/identifiers.hpp>
 
 /// The first ranks of this process's MPI job, without those from `size` on.
 class FirstRanks {

@@ -8,7 +8,7 @@
 #include <doctest/doctest.h>
 
 #include <raytrain/collective/device.hpp>
-#include <raytrain/core/rank.hpp>
+#include <raytrain/core/identifiers.hpp>
 #include <raytrain/testing/collective_refusals.hpp>
 
 using raytrain::NcclCollective;

@@ -16,8 +16,7 @@
 
 #include <raytrain/collective/collective_group.hpp>
 #include <raytrain/core/error.hpp>
-#include <raytrain/core/rank.hpp>
-#include <raytrain/core/stopped.hpp>
+#include <raytrain/core/identifiers.hpp>
 #include <raytrain/testing/collective_conformance.hpp>
 #include <raytrain/testing/collective_refusals.hpp>
 

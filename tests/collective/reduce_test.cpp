@@ -14,7 +14,6 @@
 #include <doctest/doctest.h>
 
 #include <raytrain/collective/reduce_op.hpp>
-#include <raytrain/core/bfloat16.hpp>
 #include <raytrain/core/float16.hpp>
 #include <raytrain/testing/collective_conformance.hpp>
 #include <raytrain/testing/random_seed.hpp>

@@ -23,8 +23,8 @@
 #include <doctest/doctest.h>
 
 #include <raytrain/collective/reduce_op.hpp>
-#include <raytrain/core/rank.hpp>
-#include <raytrain/core/stopped.hpp>
+#include <raytrain/core/error.hpp>
+#include <raytrain/core/identifiers.hpp>
 #include <raytrain/testing/collective_conformance.hpp>
 #include <raytrain/testing/collective_duplicates.hpp>
 #include <raytrain/testing/collective_refusals.hpp>

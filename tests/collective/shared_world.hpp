@@ -21,7 +21,7 @@
 #include <raytrain/collective/collective.hpp>
 #include <raytrain/collective/reduce_op.hpp>
 #include <raytrain/collective/shared_memory.hpp>
-#include <raytrain/core/rank.hpp>
+#include <raytrain/core/identifiers.hpp>
 
 /// The processes of a test program that runs as several: all run the same tests, in the same order.
 class Siblings {

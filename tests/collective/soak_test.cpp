@@ -17,8 +17,8 @@
 
 #include <raytrain/collective/local.hpp>
 #include <raytrain/collective/shared_memory.hpp>
-#include <raytrain/core/rank.hpp>
-#include <raytrain/core/stopped.hpp>
+#include <raytrain/core/error.hpp>
+#include <raytrain/core/identifiers.hpp>
 #include <raytrain/testing/collective_conformance.hpp>
 #include <raytrain/testing/random_seed.hpp>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // expect-error: could not convert|no known conversion
-#include <raytrain/core/checkpoint_number.hpp>
+#include <raytrain/core/identifiers.hpp>
 
 void remove(raytrain::CheckpointNumber);
 void ok() { remove(raytrain::CheckpointNumber{12}); }

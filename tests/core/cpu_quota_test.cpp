@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <raytrain/core/detail/cpu_quota.hpp>
+#include <raytrain/core/usable_cores.hpp>
 
 #include <filesystem>
 #include <fstream>

@@ -9,7 +9,7 @@
 
 #include <doctest/doctest.h>
 
-#include <raytrain/core/stopped.hpp>
+#include <raytrain/core/error.hpp>
 
 using raytrain::Errc;
 using raytrain::Error;

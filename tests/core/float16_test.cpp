@@ -11,8 +11,8 @@
 
 #include <doctest/doctest.h>
 
-#include <raytrain/core/bfloat16.hpp>
 #include <raytrain/core/element_type.hpp>
+#include <raytrain/core/float16.hpp>
 #include <raytrain/testing/random_seed.hpp>
 
 using raytrain::BFloat16;

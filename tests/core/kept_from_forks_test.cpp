@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <raytrain/core/kept_from_forks.hpp>
+#include <raytrain/core/file_descriptor.hpp>
 
 #include <sys/stat.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <raytrain/core/rank.hpp>
+#include <raytrain/core/identifiers.hpp>
 
 #include <concepts>
 #include <type_traits>

@@ -12,7 +12,6 @@
 
 #include <doctest/doctest.h>
 
-#include <raytrain/core/bfloat16.hpp>
 #include <raytrain/core/float16.hpp>
 
 #include "../support/thrown_error.hpp"

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <raytrain/exec/socket_address.hpp>
-#include <raytrain/exec/socket_listener.hpp>
-#include <raytrain/exec/socket_stream.hpp>
+#include <raytrain/exec/sockets.hpp>
 
 #include <fcntl.h>
 #include <netinet/in.h>

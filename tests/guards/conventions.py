@@ -38,7 +38,7 @@ def check(root):
 
 
 HEADER = f'// {LICENCE}\n#pragma once\n'
-GOOD = {'include/raytrain/core/rank.hpp': HEADER, 'tests/core/rank_test.cpp': f'// {LICENCE}\n', 'README.md': 'text\n'}
+GOOD = {'include/raytrain/core/identifiers.hpp': HEADER, 'tests/core/rank_test.cpp': f'// {LICENCE}\n', 'README.md': 'text\n'}
 DEFECTS = {
     'no licence': {'include/raytrain/core/a.hpp': '#pragma once\n'},
     'no #pragma once': {'include/raytrain/core/a.hpp': f'// {LICENCE}\n'},

@@ -86,8 +86,8 @@ def arrow(where, inside, layer, target):
 
 
 GOOD = {
-    'include/raytrain/core/rank.hpp': '#include <vector>\n',
-    'include/raytrain/exec/executor.hpp': '#include <asio/awaitable.hpp>\n#include <raytrain/core/rank.hpp>\n',
+    'include/raytrain/core/identifiers.hpp': '#include <vector>\n',
+    'include/raytrain/exec/executor.hpp': '#include <asio/awaitable.hpp>\n#include <raytrain/core/identifiers.hpp>\n',
     'include/raytrain/trainer.hpp': '#include <raytrain/backend/backend.hpp>\n',
     'include/raytrain/testing/double.hpp': '#include <raytrain/trainer.hpp>\n',
 }

@@ -150,15 +150,15 @@ def check(root):
 
 HEADER = '#pragma once\nnamespace raytrain {\nstruct Rank { int value; };\nauto first() -> Rank;\n}\n'
 GOOD = {
-    'include/raytrain/core/rank.hpp': HEADER,
-    'include/raytrain/core/rank-inl.hpp': '#include <raytrain/core/rank.hpp>\nauto raytrain::first() -> Rank { return {}; }\n',
-    'include/raytrain/core/all.hpp': '#pragma once\n#include <raytrain/core/rank.hpp>\n',
+    'include/raytrain/core/identifiers.hpp': HEADER,
+    'include/raytrain/core/identifiers-inl.hpp': '#include <raytrain/core/identifiers.hpp>\nauto raytrain::first() -> Rank { return {}; }\n',
+    'include/raytrain/core/all.hpp': '#pragma once\n#include <raytrain/core/identifiers.hpp>\n',
     'include/raytrain/core/world.hpp': '#include <vector>\n#include <raytrain/core/all.hpp>\nusing Ranks = std::vector<raytrain::Rank>;\n',
 }
 DEFECTS = {
     'a header of the standard library for nothing': {'include/raytrain/core/a.hpp': '#include <map>\nstruct A {};  // no map\n'},
-    'a header of ours for nothing': {'include/raytrain/core/a.hpp': '#include <raytrain/core/rank.hpp>\nstruct A {};\n'},
-    'a header of ours for a word in a text': {'include/raytrain/core/a.hpp': '#include <raytrain/core/rank.hpp>\nauto a = "Rank";\n'},
+    'a header of ours for nothing': {'include/raytrain/core/a.hpp': '#include <raytrain/core/identifiers.hpp>\nstruct A {};\n'},
+    'a header of ours for a word in a text': {'include/raytrain/core/a.hpp': '#include <raytrain/core/identifiers.hpp>\nauto a = "Rank";\n'},
 }
 
 if __name__ == '__main__':

@@ -23,7 +23,7 @@
 #include <doctest/doctest.h>
 
 #include <raytrain/core/bytes.hpp>
-#include <raytrain/exec/socket_address.hpp>
+#include <raytrain/exec/sockets.hpp>
 #include <raytrain/launch/control_client.hpp>
 #include <raytrain/launch/control_server.hpp>
 #include <raytrain/launch/detail/handshake.hpp>

@@ -15,7 +15,7 @@
 #include <raytrain/core/bytes.hpp>
 #include <raytrain/exec/executor.hpp>
 #include <raytrain/exec/scope.hpp>
-#include <raytrain/exec/socket_stream.hpp>
+#include <raytrain/exec/sockets.hpp>
 #include <raytrain/launch/detail/control_frames.hpp>
 #include <raytrain/testing/manual_clock.hpp>
 

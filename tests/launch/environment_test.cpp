@@ -8,8 +8,8 @@
 
 #include <doctest/doctest.h>
 
-#include <raytrain/launch/detail/singleton.hpp>
 #include <raytrain/launch/host.hpp>
+#include <raytrain/launch/job_environment.hpp>
 #include <raytrain/launch/rank_job.hpp>
 
 #include "../support/thrown_error.hpp"

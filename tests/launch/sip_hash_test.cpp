@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <raytrain/launch/detail/sip_hash.hpp>
+#include <raytrain/launch/detail/handshake.hpp>
 
 #include <array>
 #include <cstddef>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <raytrain/launch/threads.hpp>
+#include <raytrain/launch/thread_launcher.hpp>
 
 #include <pthread.h>
 #include <sched.h>
@@ -18,7 +18,7 @@
 
 #include <doctest/doctest.h>
 
-#include <raytrain/core/stopped.hpp>
+#include <raytrain/core/error.hpp>
 #include <raytrain/core/usable_cores.hpp>
 #include <raytrain/launch/host.hpp>
 

@@ -18,7 +18,7 @@
 
 #include <raytrain/checkpoint/run_directory.hpp>
 #include <raytrain/checkpoint/run_record.hpp>
-#include <raytrain/launch/threads.hpp>
+#include <raytrain/launch/thread_launcher.hpp>
 #include <raytrain/train/detail/run_driver.hpp>
 
 #include "minimal_run.hpp"

@@ -8,7 +8,7 @@
 #include <raytrain/backend/mpi/array_checkpoint.hpp>
 #include <raytrain/backend/mpi/mpi_context.hpp>
 #include <raytrain/config/scaling_config.hpp>
-#include <raytrain/core/element_array.hpp>
+#include <raytrain/core/element_type.hpp>
 #include <raytrain/train/worker_setup.hpp>
 
 namespace raytrain {

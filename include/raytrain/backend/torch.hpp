@@ -9,11 +9,19 @@
 
 #include <raytrain/backend/backend.hpp>
 #include <raytrain/backend/torch/cpu_advice.hpp>
-#include <raytrain/backend/torch/detail/freed_memory.hpp>
 #include <raytrain/backend/torch/torch_context.hpp>
 #include <raytrain/config/scaling_config.hpp>
-#include <raytrain/core/rank.hpp>
+#include <raytrain/core/identifiers.hpp>
 #include <raytrain/train/worker_setup.hpp>
+
+namespace raytrain::detail {
+
+/// From now on freed memory stays with the process instead of going back to the system. glibc only.
+///
+/// By default every freed block above 128 KiB may be unmapped; mapped again it costs a page fault per 4 KiB.
+void keep_freed_memory() noexcept;
+
+}  // namespace raytrain::detail
 
 namespace raytrain {
 

@@ -17,11 +17,11 @@
 #include <variant>
 
 #include <raytrain/callback/progress_bar.hpp>
-#include <raytrain/core/broken_pipe_guard.hpp>
 #include <raytrain/core/clock.hpp>
+#include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/inline.hpp>
 #include <raytrain/core/metrics.hpp>
-#include <raytrain/core/rank.hpp>
+#include <raytrain/core/process.hpp>
 #include <raytrain/launch/job_environment.hpp>
 #include <raytrain/train/callback.hpp>
 

@@ -18,13 +18,13 @@
 #include <raytrain/checkpoint/detail/archive.hpp>
 #include <raytrain/checkpoint/detail/directory_files.hpp>
 #include <raytrain/checkpoint/detail/durable_files.hpp>
-#include <raytrain/checkpoint/detail/file_name.hpp>
+#include <raytrain/checkpoint/detail/file_names.hpp>
 #include <raytrain/checkpoint/detail/file_system.hpp>
 #include <raytrain/checkpoint/manifest.hpp>
 #include <raytrain/core/bytes.hpp>
 #include <raytrain/core/error.hpp>
+#include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/inline.hpp>
-#include <raytrain/core/rank.hpp>
 #include <raytrain/core/xxh3.hpp>
 #include <raytrain/message/message.hpp>
 

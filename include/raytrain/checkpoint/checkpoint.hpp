@@ -13,8 +13,8 @@
 #include <raytrain/checkpoint/checkpoint_files.hpp>
 #include <raytrain/checkpoint/manifest.hpp>
 #include <raytrain/core/bytes.hpp>
+#include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/metrics.hpp>
-#include <raytrain/core/rank.hpp>
 #include <raytrain/message/message.hpp>
 
 namespace raytrain {

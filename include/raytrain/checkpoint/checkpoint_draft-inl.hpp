@@ -11,11 +11,11 @@
 
 #include <raytrain/checkpoint/checkpoint.hpp>
 #include <raytrain/checkpoint/checkpoint_draft.hpp>
-#include <raytrain/checkpoint/detail/file_name.hpp>
+#include <raytrain/checkpoint/detail/file_names.hpp>
 #include <raytrain/core/bytes.hpp>
 #include <raytrain/core/error.hpp>
+#include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/inline.hpp>
-#include <raytrain/core/rank.hpp>
 #include <raytrain/message/utf8.hpp>
 
 namespace raytrain {

@@ -10,7 +10,7 @@
 
 #include <raytrain/checkpoint/checkpoint.hpp>
 #include <raytrain/core/bytes.hpp>
-#include <raytrain/core/rank.hpp>
+#include <raytrain/core/identifiers.hpp>
 
 namespace raytrain {
 

@@ -17,15 +17,13 @@
 #include <raytrain/checkpoint/checkpoint.hpp>
 #include <raytrain/checkpoint/checkpoint_draft.hpp>
 #include <raytrain/checkpoint/checkpoint_store.hpp>
-#include <raytrain/checkpoint/detail/file_name.hpp>
+#include <raytrain/checkpoint/detail/file_names.hpp>
 #include <raytrain/checkpoint/detail/sealed_json.hpp>
 #include <raytrain/checkpoint/detail/utc_time.hpp>
 #include <raytrain/checkpoint/manifest.hpp>
-#include <raytrain/checkpoint/start_id.hpp>
-#include <raytrain/core/checkpoint_number.hpp>
 #include <raytrain/core/error.hpp>
+#include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/inline.hpp>
-#include <raytrain/core/rank.hpp>
 #include <raytrain/message/message.hpp>
 
 namespace raytrain {

@@ -13,10 +13,8 @@
 #include <raytrain/checkpoint/checkpoint.hpp>
 #include <raytrain/checkpoint/checkpoint_draft.hpp>
 #include <raytrain/checkpoint/checkpoint_files.hpp>
-#include <raytrain/checkpoint/start_id.hpp>
-#include <raytrain/core/checkpoint_number.hpp>
+#include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/metrics.hpp>
-#include <raytrain/core/rank.hpp>
 #include <raytrain/message/message.hpp>
 
 namespace raytrain {

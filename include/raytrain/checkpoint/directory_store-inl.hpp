@@ -18,14 +18,13 @@
 #include <raytrain/checkpoint/checkpoint_store.hpp>
 #include <raytrain/checkpoint/detail/directory_files.hpp>
 #include <raytrain/checkpoint/detail/durable_files.hpp>
-#include <raytrain/checkpoint/detail/file_name.hpp>
+#include <raytrain/checkpoint/detail/file_names.hpp>
 #include <raytrain/checkpoint/detail/file_system.hpp>
 #include <raytrain/checkpoint/detail/read_file.hpp>
-#include <raytrain/checkpoint/detail/store_names.hpp>
 #include <raytrain/checkpoint/directory_store.hpp>
 #include <raytrain/core/bytes.hpp>
-#include <raytrain/core/checkpoint_number.hpp>
 #include <raytrain/core/error.hpp>
+#include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/inline.hpp>
 
 namespace raytrain {

@@ -13,8 +13,7 @@
 #include <raytrain/checkpoint/checkpoint_files.hpp>
 #include <raytrain/checkpoint/checkpoint_store.hpp>
 #include <raytrain/checkpoint/detail/file_system.hpp>
-#include <raytrain/checkpoint/start_id.hpp>
-#include <raytrain/core/checkpoint_number.hpp>
+#include <raytrain/core/identifiers.hpp>
 
 namespace raytrain {
 

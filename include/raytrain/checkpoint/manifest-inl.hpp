@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include <raytrain/checkpoint/checkpoint_files.hpp>
-#include <raytrain/checkpoint/detail/file_name.hpp>
+#include <raytrain/checkpoint/detail/file_names.hpp>
 #include <raytrain/checkpoint/detail/sealed_json.hpp>
 #include <raytrain/checkpoint/manifest.hpp>
 #include <raytrain/core/bytes.hpp>

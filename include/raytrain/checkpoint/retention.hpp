@@ -6,7 +6,7 @@
 
 #include <raytrain/checkpoint/checkpoint.hpp>
 #include <raytrain/config/checkpoint_config.hpp>
-#include <raytrain/core/checkpoint_number.hpp>
+#include <raytrain/core/identifiers.hpp>
 
 namespace raytrain {
 

@@ -23,8 +23,8 @@
 #include <raytrain/checkpoint/run_directory.hpp>
 #include <raytrain/checkpoint/run_record.hpp>
 #include <raytrain/core/error.hpp>
-#include <raytrain/core/host_name.hpp>
 #include <raytrain/core/inline.hpp>
+#include <raytrain/core/process.hpp>
 #include <raytrain/message/message.hpp>
 #include <raytrain/message/utf8.hpp>
 

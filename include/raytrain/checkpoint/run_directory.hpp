@@ -18,9 +18,8 @@
 #include <raytrain/checkpoint/detail/directory_lock.hpp>
 #include <raytrain/checkpoint/detail/file_system.hpp>
 #include <raytrain/checkpoint/run_record.hpp>
-#include <raytrain/checkpoint/start_id.hpp>
 #include <raytrain/config/checkpoint_config.hpp>
-#include <raytrain/core/rank.hpp>
+#include <raytrain/core/identifiers.hpp>
 #include <raytrain/message/message.hpp>
 
 namespace raytrain {

@@ -12,9 +12,8 @@
 #include <raytrain/collective/detail/reduce.hpp>
 #include <raytrain/collective/detail/task.hpp>
 #include <raytrain/collective/reduce_op.hpp>
-#include <raytrain/core/element_array.hpp>
 #include <raytrain/core/element_type.hpp>
-#include <raytrain/core/rank.hpp>
+#include <raytrain/core/identifiers.hpp>
 
 namespace raytrain {
 

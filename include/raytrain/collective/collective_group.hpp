@@ -10,7 +10,7 @@
 #include <vector>
 
 #include <raytrain/core/error.hpp>
-#include <raytrain/core/rank.hpp>
+#include <raytrain/core/identifiers.hpp>
 
 namespace raytrain {
 

@@ -15,8 +15,8 @@
 #include <raytrain/collective/detail/host_collective.hpp>
 #include <raytrain/collective/local.hpp>
 #include <raytrain/collective/wait_limits.hpp>
+#include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/inline.hpp>
-#include <raytrain/core/rank.hpp>
 #include <raytrain/core/usable_cores.hpp>
 
 namespace raytrain::detail {

@@ -11,7 +11,7 @@
 #include <raytrain/collective/detail/barrier.hpp>
 #include <raytrain/collective/detail/host_collective.hpp>
 #include <raytrain/collective/wait_limits.hpp>
-#include <raytrain/core/rank.hpp>
+#include <raytrain/core/identifiers.hpp>
 
 namespace raytrain {
 

@@ -6,7 +6,7 @@
 
 #include <raytrain/collective/detail/mpi_library.hpp>
 #include <raytrain/core/error.hpp>
-#include <raytrain/core/fork_generation.hpp>
+#include <raytrain/core/file_descriptor.hpp>
 
 namespace raytrain {
 

@@ -30,9 +30,8 @@
 #include <raytrain/collective/wait_limits.hpp>
 #include <raytrain/core/element_type.hpp>
 #include <raytrain/core/error.hpp>
-#include <raytrain/core/rank.hpp>
+#include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/reduction.hpp>
-#include <raytrain/core/stopped.hpp>
 
 namespace raytrain {
 

@@ -24,8 +24,8 @@
 #include <raytrain/collective/shared_memory.hpp>
 #include <raytrain/collective/wait_limits.hpp>
 #include <raytrain/core/error.hpp>
+#include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/inline.hpp>
-#include <raytrain/core/rank.hpp>
 
 namespace raytrain::detail {
 

@@ -14,7 +14,7 @@
 #include <raytrain/collective/detail/host_collective.hpp>
 #include <raytrain/collective/detail/shared_file.hpp>
 #include <raytrain/collective/wait_limits.hpp>
-#include <raytrain/core/rank.hpp>
+#include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/usable_cores.hpp>
 
 namespace raytrain {

@@ -6,7 +6,7 @@
 
 #include <raytrain/collective/collective.hpp>
 #include <raytrain/collective/detail/task.hpp>
-#include <raytrain/core/rank.hpp>
+#include <raytrain/core/identifiers.hpp>
 
 namespace raytrain {
 

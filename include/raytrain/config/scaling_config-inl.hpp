@@ -6,8 +6,8 @@
 
 #include <raytrain/config/scaling_config.hpp>
 #include <raytrain/core/error.hpp>
+#include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/inline.hpp>
-#include <raytrain/core/rank.hpp>
 
 namespace raytrain {
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <optional>
 
-#include <raytrain/core/rank.hpp>
+#include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/reduction.hpp>
 
 namespace raytrain {

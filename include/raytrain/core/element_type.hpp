@@ -4,9 +4,11 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <ranges>
+#include <span>
 #include <string_view>
+#include <type_traits>
 
-#include <raytrain/core/bfloat16.hpp>
 #include <raytrain/core/float16.hpp>
 
 namespace raytrain {
@@ -114,4 +116,23 @@ void with_element_type(ElementType type, Work const& work) {
   }
 }
 
+/// Numbers that lie one behind the other and outlive the call: a vector, a `std::array` or a `Buffer` with a name, or a
+/// span.
+template <class R>
+concept ElementArray = std::ranges::contiguous_range<R> && std::ranges::sized_range<R> &&
+    std::ranges::borrowed_range<R> && Element<std::ranges::range_value_t<R>>;
+
+/// One whose numbers may be changed.
+template <class R>
+concept MutableElementArray = ElementArray<R> &&
+    std::same_as<std::ranges::range_reference_t<R>, std::add_lvalue_reference_t<std::ranges::range_value_t<R>>>;
+
+namespace detail {
+
+template <MutableElementArray R>
+[[nodiscard]] auto span_of(R&& values) -> std::span<std::ranges::range_value_t<R>> {
+  return {std::ranges::data(values), std::ranges::size(values)};
+}
+
+}  // namespace detail
 }  // namespace raytrain

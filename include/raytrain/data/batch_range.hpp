@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include <raytrain/core/rank.hpp>
+#include <raytrain/core/identifiers.hpp>
 #include <raytrain/data/batch.hpp>
 #include <raytrain/data/dataset.hpp>
 #include <raytrain/data/shard_position.hpp>

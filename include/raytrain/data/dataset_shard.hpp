@@ -8,7 +8,7 @@
 #include <optional>
 #include <string>
 
-#include <raytrain/core/rank.hpp>
+#include <raytrain/core/identifiers.hpp>
 #include <raytrain/data/batch_range.hpp>
 #include <raytrain/data/dataset.hpp>
 #include <raytrain/data/shard_position.hpp>

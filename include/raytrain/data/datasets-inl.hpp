@@ -9,8 +9,8 @@
 
 #include <raytrain/config/data_config.hpp>
 #include <raytrain/core/error.hpp>
+#include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/inline.hpp>
-#include <raytrain/core/rank.hpp>
 #include <raytrain/data/dataset.hpp>
 #include <raytrain/data/datasets.hpp>
 

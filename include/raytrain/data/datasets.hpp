@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include <raytrain/config/data_config.hpp>
-#include <raytrain/core/rank.hpp>
+#include <raytrain/core/identifiers.hpp>
 #include <raytrain/data/dataset.hpp>
 
 namespace raytrain {

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <atomic>
-#include <exception>
-#include <functional>
-#include <utility>
-
 #include <asio/awaitable.hpp>
 #include <asio/bind_cancellation_slot.hpp>
 #include <asio/cancellation_signal.hpp>
 #include <asio/co_spawn.hpp>
 #include <asio/io_context.hpp>
+
+#include <atomic>
+#include <exception>
+#include <functional>
+#include <utility>
 
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/inline.hpp>

@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <asio/awaitable.hpp>
+#include <asio/bind_cancellation_slot.hpp>
+#include <asio/cancellation_signal.hpp>
+#include <asio/co_spawn.hpp>
+#include <asio/io_context.hpp>
+
 #include <atomic>
 #include <cstdint>
 #include <exception>
@@ -9,14 +15,24 @@
 #include <type_traits>
 #include <utility>
 
-#include <asio/awaitable.hpp>
-#include <asio/bind_cancellation_slot.hpp>
-#include <asio/cancellation_signal.hpp>
-#include <asio/co_spawn.hpp>
-#include <asio/io_context.hpp>
-
 #include <raytrain/core/clock.hpp>
-#include <raytrain/exec/detail/alarm_clock.hpp>
+
+namespace raytrain::detail {
+
+/// A clock that moves only when somebody moves it, and therefore has to say itself when a time is reached.
+///
+/// Threads: every function from any thread.
+class AlarmClock : public Clock {
+ public:
+  /// Calls `ring` once: when the clock is moved to `time` or beyond, on the thread that moves it, or at once if it is
+  /// there already. `ring` must not call this clock.
+  [[nodiscard]] virtual auto set_alarm(TimePoint time, std::function<void()> ring) -> std::uint64_t = 0;
+
+  /// Afterwards that alarm does not ring and is not ringing.
+  virtual void drop_alarm(std::uint64_t alarm) noexcept = 0;
+};
+
+}  // namespace raytrain::detail
 
 namespace raytrain {
 

@@ -9,11 +9,10 @@
 #include <raytrain/checkpoint/detail/directory_files-inl.hpp>
 #include <raytrain/checkpoint/detail/directory_lock-inl.hpp>
 #include <raytrain/checkpoint/detail/durable_files-inl.hpp>
-#include <raytrain/checkpoint/detail/file_name-inl.hpp>
+#include <raytrain/checkpoint/detail/file_names-inl.hpp>
 #include <raytrain/checkpoint/detail/file_system-inl.hpp>
 #include <raytrain/checkpoint/detail/read_file-inl.hpp>
 #include <raytrain/checkpoint/detail/sealed_json-inl.hpp>
-#include <raytrain/checkpoint/detail/store_names-inl.hpp>
 #include <raytrain/checkpoint/detail/utc_time-inl.hpp>
 #include <raytrain/checkpoint/directory_store-inl.hpp>
 #include <raytrain/checkpoint/file_digest-inl.hpp>

@@ -7,7 +7,5 @@
 #include <raytrain/exec/executor-inl.hpp>
 #include <raytrain/exec/scope-inl.hpp>
 #include <raytrain/exec/signals-inl.hpp>
-#include <raytrain/exec/socket_address-inl.hpp>
-#include <raytrain/exec/socket_listener-inl.hpp>
-#include <raytrain/exec/socket_stream-inl.hpp>
+#include <raytrain/exec/sockets-inl.hpp>
 #include <raytrain/exec/timer-inl.hpp>

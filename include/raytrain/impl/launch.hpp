@@ -3,15 +3,12 @@
 
 #include <raytrain/launch/control_client-inl.hpp>
 #include <raytrain/launch/control_server-inl.hpp>
-#include <raytrain/launch/detail/connection_end-inl.hpp>
 #include <raytrain/launch/detail/control_frames-inl.hpp>
 #include <raytrain/launch/detail/control_outbox-inl.hpp>
 #include <raytrain/launch/detail/control_session-inl.hpp>
 #include <raytrain/launch/detail/handshake-inl.hpp>
-#include <raytrain/launch/detail/singleton-inl.hpp>
 #include <raytrain/launch/detail/stranger_log-inl.hpp>
-#include <raytrain/launch/detail/worker_thread-inl.hpp>
-#include <raytrain/launch/exit_guard-inl.hpp>
+#include <raytrain/launch/detail/worker_cores-inl.hpp>
 #include <raytrain/launch/host-inl.hpp>
 #include <raytrain/launch/job_environment-inl.hpp>
 #include <raytrain/launch/object_exchange-inl.hpp>
@@ -20,5 +17,5 @@
 #include <raytrain/launch/rank_leader-inl.hpp>
 #include <raytrain/launch/rank_seat-inl.hpp>
 #include <raytrain/launch/run_token-inl.hpp>
-#include <raytrain/launch/threads-inl.hpp>
+#include <raytrain/launch/thread_launcher-inl.hpp>
 #include <raytrain/launch/worker_link-inl.hpp>

@@ -3,11 +3,9 @@
 
 #include <raytrain/backend/torch-inl.hpp>
 #include <raytrain/backend/torch/cpu_advice-inl.hpp>
-#include <raytrain/backend/torch/detail/freed_memory-inl.hpp>
 #include <raytrain/backend/torch/detail/generators-inl.hpp>
 #include <raytrain/backend/torch/detail/gradient_arena-inl.hpp>
 #include <raytrain/backend/torch/detail/gradient_averager-inl.hpp>
-#include <raytrain/backend/torch/detail/learning_rates-inl.hpp>
 #include <raytrain/backend/torch/torch_checkpoint-inl.hpp>
 #include <raytrain/backend/torch/torch_context-inl.hpp>
 #include <raytrain/backend/torch/torch_shard-inl.hpp>

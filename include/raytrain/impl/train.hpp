@@ -5,16 +5,13 @@
 #include <raytrain/train/batch_sizes-inl.hpp>
 #include <raytrain/train/checkpoint_stager-inl.hpp>
 #include <raytrain/train/controller-inl.hpp>
-#include <raytrain/train/detail/data_identity-inl.hpp>
 #include <raytrain/train/detail/fit-inl.hpp>
-#include <raytrain/train/detail/program-inl.hpp>
 #include <raytrain/train/detail/rank_follower-inl.hpp>
 #include <raytrain/train/detail/rank_result-inl.hpp>
 #include <raytrain/train/detail/run_driver-inl.hpp>
-#include <raytrain/train/detail/shared_settings-inl.hpp>
+#include <raytrain/train/detail/run_identity-inl.hpp>
 #include <raytrain/train/detail/stop_signals-inl.hpp>
 #include <raytrain/train/detail/worker_runner-inl.hpp>
 #include <raytrain/train/result-inl.hpp>
 #include <raytrain/train/run_history-inl.hpp>
 #include <raytrain/train/train_context-inl.hpp>
-#include <raytrain/train/training_failed-inl.hpp>

@@ -14,7 +14,7 @@
 #include <raytrain/core/inline.hpp>
 #include <raytrain/exec/channel.hpp>
 #include <raytrain/exec/executor.hpp>
-#include <raytrain/exec/socket_address.hpp>
+#include <raytrain/exec/sockets.hpp>
 #include <raytrain/launch/control_client.hpp>
 #include <raytrain/launch/detail/control_frames.hpp>
 #include <raytrain/launch/detail/control_outbox.hpp>

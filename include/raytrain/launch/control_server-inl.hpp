@@ -11,13 +11,12 @@
 
 #include <raytrain/core/bytes.hpp>
 #include <raytrain/core/error.hpp>
+#include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/inline.hpp>
-#include <raytrain/core/rank.hpp>
 #include <raytrain/exec/channel.hpp>
 #include <raytrain/exec/executor.hpp>
 #include <raytrain/exec/scope.hpp>
-#include <raytrain/exec/socket_listener.hpp>
-#include <raytrain/exec/socket_stream.hpp>
+#include <raytrain/exec/sockets.hpp>
 #include <raytrain/exec/timer.hpp>
 #include <raytrain/launch/control_server.hpp>
 #include <raytrain/launch/detail/control_outbox.hpp>

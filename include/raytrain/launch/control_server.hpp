@@ -18,15 +18,13 @@
 
 #include <raytrain/core/bytes.hpp>
 #include <raytrain/core/clock.hpp>
-#include <raytrain/core/rank.hpp>
+#include <raytrain/core/identifiers.hpp>
 #include <raytrain/exec/channel.hpp>
 #include <raytrain/exec/deadline.hpp>
 #include <raytrain/exec/executor.hpp>
 #include <raytrain/exec/scope.hpp>
-#include <raytrain/exec/socket_listener.hpp>
-#include <raytrain/exec/socket_stream.hpp>
+#include <raytrain/exec/sockets.hpp>
 #include <raytrain/exec/timer.hpp>
-#include <raytrain/launch/detail/connection_end.hpp>
 #include <raytrain/launch/detail/control_frames.hpp>
 #include <raytrain/launch/detail/control_outbox.hpp>
 #include <raytrain/launch/detail/control_session.hpp>

@@ -18,8 +18,8 @@
 #include <vector>
 
 #include <raytrain/core/error.hpp>
-#include <raytrain/core/host_name.hpp>
 #include <raytrain/core/inline.hpp>
+#include <raytrain/core/process.hpp>
 #include <raytrain/launch/host.hpp>
 
 namespace raytrain {

@@ -2,15 +2,28 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include <raytrain/collective/collective.hpp>
+#include <raytrain/collective/collective_group.hpp>
 #include <raytrain/collective/wait_limits.hpp>
-#include <raytrain/core/rank.hpp>
-#include <raytrain/launch/worker.hpp>
+#include <raytrain/core/identifiers.hpp>
+#include <raytrain/launch/worker_link.hpp>
 #include <raytrain/message/message.hpp>
 
 namespace raytrain {
+
+/// What a launcher gives to each worker.
+struct Worker {
+  WorkerLink& link;
+  std::shared_ptr<CollectiveGroup> group;  ///< Its collective's; never null.
+  std::unique_ptr<Collective> collective;  ///< Never null.
+};
+
+/// What every worker runs, on its own thread. Must not throw: a failure is a `Failed` message.
+using WorkerMain = std::function<void(Worker)>;
 
 /// Takes the messages of all workers, from any thread, until `Launcher::join` has returned.
 struct MessageSink {

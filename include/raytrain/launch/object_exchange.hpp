@@ -11,7 +11,7 @@
 
 #include <raytrain/collective/collective.hpp>
 #include <raytrain/core/bytes.hpp>
-#include <raytrain/core/rank.hpp>
+#include <raytrain/core/identifiers.hpp>
 #include <raytrain/message/object_bytes.hpp>
 
 namespace raytrain::detail {

@@ -14,16 +14,15 @@
 
 #include <raytrain/config/scaling_config.hpp>
 #include <raytrain/core/error.hpp>
-#include <raytrain/core/error_info.hpp>
+#include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/inline.hpp>
-#include <raytrain/core/rank.hpp>
 #include <raytrain/core/usable_cores.hpp>
 #include <raytrain/launch/host.hpp>
 #include <raytrain/launch/job_environment.hpp>
+#include <raytrain/launch/launcher.hpp>
 #include <raytrain/launch/object_exchange.hpp>
 #include <raytrain/launch/process_end.hpp>
 #include <raytrain/launch/rank_job.hpp>
-#include <raytrain/launch/worker.hpp>
 #include <raytrain/launch/worker_link.hpp>
 #include <raytrain/message/message.hpp>
 

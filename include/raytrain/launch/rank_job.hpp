@@ -16,11 +16,10 @@
 #include <raytrain/collective/collective_group.hpp>
 #include <raytrain/config/scaling_config.hpp>
 #include <raytrain/core/error.hpp>
-#include <raytrain/core/error_info.hpp>
-#include <raytrain/core/rank.hpp>
-#include <raytrain/launch/detail/worker_thread.hpp>
+#include <raytrain/core/identifiers.hpp>
+#include <raytrain/launch/detail/worker_cores.hpp>
+#include <raytrain/launch/launcher.hpp>
 #include <raytrain/launch/object_exchange.hpp>
-#include <raytrain/launch/worker.hpp>
 #include <raytrain/launch/worker_link.hpp>
 #include <raytrain/message/message.hpp>
 

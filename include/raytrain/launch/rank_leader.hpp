@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include <raytrain/core/rank.hpp>
+#include <raytrain/core/identifiers.hpp>
 #include <raytrain/launch/control_server.hpp>
 #include <raytrain/launch/launcher.hpp>
 #include <raytrain/launch/rank_job.hpp>

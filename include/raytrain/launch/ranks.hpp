@@ -10,9 +10,8 @@
 
 #include <raytrain/collective/mpi.hpp>
 #include <raytrain/core/error.hpp>
-#include <raytrain/core/rank.hpp>
+#include <raytrain/core/identifiers.hpp>
 #include <raytrain/launch/detail/rank_session.hpp>
-#include <raytrain/launch/detail/singleton.hpp>
 #include <raytrain/launch/job_environment.hpp>
 #include <raytrain/launch/rank_communicator.hpp>
 #include <raytrain/launch/rank_job.hpp>

@@ -8,7 +8,6 @@
 
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/inline.hpp>
-#include <raytrain/core/stopped.hpp>
 #include <raytrain/launch/worker_link.hpp>
 #include <raytrain/message/message.hpp>
 

@@ -8,9 +8,8 @@
 #include <stop_token>
 #include <utility>
 
-#include <raytrain/core/checkpoint_number.hpp>
-#include <raytrain/core/fork_generation.hpp>
-#include <raytrain/core/rank.hpp>
+#include <raytrain/core/file_descriptor.hpp>
+#include <raytrain/core/identifiers.hpp>
 #include <raytrain/message/message.hpp>
 
 namespace raytrain {

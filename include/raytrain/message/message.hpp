@@ -10,11 +10,9 @@
 #include <variant>
 #include <vector>
 
-#include <raytrain/core/attempt.hpp>
-#include <raytrain/core/checkpoint_number.hpp>
-#include <raytrain/core/error_info.hpp>
+#include <raytrain/core/error.hpp>
+#include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/metrics.hpp>
-#include <raytrain/core/rank.hpp>
 
 namespace raytrain {
 

@@ -22,9 +22,8 @@
 #include <raytrain/checkpoint/checkpoint_draft.hpp>
 #include <raytrain/checkpoint/checkpoint_store.hpp>
 #include <raytrain/core/bytes.hpp>
-#include <raytrain/core/checkpoint_number.hpp>
 #include <raytrain/core/error.hpp>
-#include <raytrain/core/rank.hpp>
+#include <raytrain/core/identifiers.hpp>
 #include <raytrain/message/message.hpp>
 
 namespace raytrain::testing {

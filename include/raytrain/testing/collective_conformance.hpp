@@ -28,9 +28,8 @@
 
 #include <raytrain/collective/collective.hpp>
 #include <raytrain/collective/reduce_op.hpp>
-#include <raytrain/core/bfloat16.hpp>
 #include <raytrain/core/float16.hpp>
-#include <raytrain/core/rank.hpp>
+#include <raytrain/core/identifiers.hpp>
 #include <raytrain/testing/random_seed.hpp>
 
 namespace raytrain::testing {

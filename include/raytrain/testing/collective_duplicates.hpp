@@ -12,7 +12,7 @@
 
 #include <raytrain/collective/collective.hpp>
 #include <raytrain/collective/reduce_op.hpp>
-#include <raytrain/core/rank.hpp>
+#include <raytrain/core/identifiers.hpp>
 #include <raytrain/testing/collective_refusals.hpp>
 
 TEST_CASE_TEMPLATE_DEFINE("a duplicate of a collective", World, collective_duplicates) {

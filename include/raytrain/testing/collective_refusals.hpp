@@ -16,10 +16,9 @@
 
 #include <raytrain/collective/collective.hpp>
 #include <raytrain/collective/reduce_op.hpp>
-#include <raytrain/core/bfloat16.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/float16.hpp>
-#include <raytrain/core/rank.hpp>
+#include <raytrain/core/identifiers.hpp>
 
 namespace raytrain::testing {
 

@@ -11,7 +11,7 @@
 
 #include <raytrain/core/clock.hpp>
 #include <raytrain/core/error.hpp>
-#include <raytrain/exec/detail/alarm_clock.hpp>
+#include <raytrain/exec/executor.hpp>
 
 namespace raytrain::testing {
 

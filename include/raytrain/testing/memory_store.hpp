@@ -14,11 +14,10 @@
 #include <raytrain/checkpoint/checkpoint_draft.hpp>
 #include <raytrain/checkpoint/checkpoint_files.hpp>
 #include <raytrain/checkpoint/checkpoint_store.hpp>
-#include <raytrain/checkpoint/detail/file_name.hpp>
+#include <raytrain/checkpoint/detail/file_names.hpp>
 #include <raytrain/core/bytes.hpp>
-#include <raytrain/core/checkpoint_number.hpp>
 #include <raytrain/core/error.hpp>
-#include <raytrain/core/rank.hpp>
+#include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/xxh3.hpp>
 #include <raytrain/message/message.hpp>
 

@@ -11,9 +11,9 @@
 #include <vector>
 
 #include <raytrain/checkpoint/checkpoint.hpp>
-#include <raytrain/core/error_info.hpp>
+#include <raytrain/core/error.hpp>
+#include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/metrics.hpp>
-#include <raytrain/core/rank.hpp>
 #include <raytrain/message/message.hpp>
 #include <raytrain/train/result.hpp>
 

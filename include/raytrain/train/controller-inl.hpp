@@ -13,13 +13,12 @@
 #include <raytrain/checkpoint/retention.hpp>
 #include <raytrain/config/checkpoint_config.hpp>
 #include <raytrain/core/error.hpp>
-#include <raytrain/core/error_info.hpp>
+#include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/inline.hpp>
 #include <raytrain/core/metrics.hpp>
-#include <raytrain/core/rank.hpp>
 #include <raytrain/message/message.hpp>
 #include <raytrain/train/controller.hpp>
-#include <raytrain/train/controller_io.hpp>
+#include <raytrain/train/controller_events.hpp>
 
 namespace raytrain {
 

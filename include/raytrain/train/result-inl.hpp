@@ -19,15 +19,38 @@
 #include <raytrain/checkpoint/run_record.hpp>
 #include <raytrain/config/checkpoint_config.hpp>
 #include <raytrain/core/error.hpp>
+#include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/inline.hpp>
 #include <raytrain/core/metrics.hpp>
-#include <raytrain/core/rank.hpp>
 #include <raytrain/message/message.hpp>
-#include <raytrain/train/controller_io.hpp>
+#include <raytrain/train/controller_events.hpp>
 #include <raytrain/train/result.hpp>
 #include <raytrain/train/run_history.hpp>
 
 namespace raytrain {
+
+RAYTRAIN_INLINE auto TrainingFailed::describe(std::vector<ErrorInfo> const& failures) -> std::string {
+  struct Cause {
+    std::string text;
+    std::vector<std::string> who;
+  };
+  std::vector<Cause> causes;
+  for (auto const& error : failures) {
+    auto who = error.rank ? "rank " + std::to_string(error.rank->value) : std::string{"the controller"};
+    if (!error.host.empty()) who += " on " + error.host;
+    auto const what = error.text();
+    auto cause = std::ranges::find(causes, what, &Cause::text);
+    if (cause == causes.end()) cause = causes.insert(cause, Cause{what, {}});
+    if (std::ranges::find(cause->who, who) == cause->who.end()) cause->who.push_back(std::move(who));
+  }
+  std::string text;
+  for (auto const& cause : causes) {
+    if (!text.empty()) text += "; ";
+    for (auto const& who : cause.who) text += (&who == &cause.who.front() ? "" : ", ") + who;
+    text += ": " + cause.text;
+  }
+  return text;
+}
 
 RAYTRAIN_INLINE auto Result::checkpoint() const -> std::optional<Checkpoint> {
   return checkpoints.empty() ? std::nullopt : std::optional{checkpoints.back()};

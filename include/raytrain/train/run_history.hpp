@@ -12,8 +12,8 @@
 #include <vector>
 
 #include <raytrain/checkpoint/checkpoint.hpp>
+#include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/metrics.hpp>
-#include <raytrain/core/rank.hpp>
 #include <raytrain/message/message.hpp>
 
 namespace raytrain {

@@ -17,9 +17,8 @@
 #include <raytrain/collective/collective.hpp>
 #include <raytrain/core/clock.hpp>
 #include <raytrain/core/error.hpp>
+#include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/inline.hpp>
-#include <raytrain/core/rank.hpp>
-#include <raytrain/core/stopped.hpp>
 #include <raytrain/data/dataset_shard.hpp>
 #include <raytrain/data/datasets.hpp>
 #include <raytrain/launch/worker_link.hpp>

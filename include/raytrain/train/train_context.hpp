@@ -17,11 +17,9 @@
 #include <raytrain/checkpoint/checkpoint_draft.hpp>
 #include <raytrain/collective/collective.hpp>
 #include <raytrain/collective/reduce_op.hpp>
-#include <raytrain/core/checkpoint_number.hpp>
 #include <raytrain/core/clock.hpp>
-#include <raytrain/core/element_array.hpp>
 #include <raytrain/core/element_type.hpp>
-#include <raytrain/core/rank.hpp>
+#include <raytrain/core/identifiers.hpp>
 #include <raytrain/data/dataset_shard.hpp>
 #include <raytrain/launch/object_exchange.hpp>
 #include <raytrain/launch/worker_link.hpp>

@@ -13,7 +13,6 @@
 
 #include <raytrain/checkpoint/checkpoint_draft.hpp>
 #include <raytrain/core/error.hpp>
-#include <raytrain/core/stopped.hpp>
 #include <raytrain/train/train_context.hpp>
 #include <raytrain/train/worker_setup.hpp>
 

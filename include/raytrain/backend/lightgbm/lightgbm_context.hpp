@@ -26,7 +26,7 @@
 #include <raytrain/backend/lightgbm/lightgbm_network.hpp>
 #include <raytrain/backend/lightgbm/lightgbm_params.hpp>
 #include <raytrain/core/error.hpp>
-#include <raytrain/core/rank.hpp>
+#include <raytrain/core/identifiers.hpp>
 #include <raytrain/train/worker_setup.hpp>
 
 namespace raytrain {

@@ -14,8 +14,8 @@
 #include <system_error>
 
 #include <raytrain/backend/torch/cpu_advice.hpp>
+#include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/inline.hpp>
-#include <raytrain/core/rank.hpp>
 
 namespace raytrain {
 

@@ -9,7 +9,7 @@
 #include <optional>
 #include <string>
 
-#include <raytrain/core/rank.hpp>
+#include <raytrain/core/identifiers.hpp>
 
 namespace raytrain {
 

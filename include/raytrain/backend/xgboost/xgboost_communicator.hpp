@@ -10,9 +10,9 @@
 
 #include <raytrain/backend/xgboost/detail/xgboost_library.hpp>
 #include <raytrain/backend/xgboost/xgboost_tracker_options.hpp>
-#include <raytrain/core/broken_pipe_guard.hpp>
 #include <raytrain/core/error.hpp>
-#include <raytrain/core/rank.hpp>
+#include <raytrain/core/identifiers.hpp>
+#include <raytrain/core/process.hpp>
 
 namespace raytrain {
 

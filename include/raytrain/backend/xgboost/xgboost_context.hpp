@@ -25,7 +25,7 @@
 #include <raytrain/backend/xgboost/xgboost_tracker_options.hpp>
 #include <raytrain/checkpoint/checkpoint_draft.hpp>
 #include <raytrain/core/error.hpp>
-#include <raytrain/core/rank.hpp>
+#include <raytrain/core/identifiers.hpp>
 #include <raytrain/launch/host.hpp>
 #include <raytrain/train/worker_setup.hpp>
 

@@ -12,7 +12,7 @@
 
 #include <raytrain/core/bytes.hpp>
 #include <raytrain/core/error.hpp>
-#include <raytrain/core/rank.hpp>
+#include <raytrain/core/identifiers.hpp>
 #include <raytrain/launch/run_token.hpp>
 
 namespace raytrain {

@@ -7,7 +7,7 @@
 #include <string>
 
 #include <raytrain/checkpoint/detail/archive.hpp>
-#include <raytrain/checkpoint/detail/file_name.hpp>
+#include <raytrain/checkpoint/detail/file_names.hpp>
 #include <raytrain/core/bytes.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/inline.hpp>

@@ -17,9 +17,8 @@
 #include <raytrain/checkpoint/detail/read_file.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/file_descriptor.hpp>
-#include <raytrain/core/host_name.hpp>
 #include <raytrain/core/inline.hpp>
-#include <raytrain/core/kept_from_forks.hpp>
+#include <raytrain/core/process.hpp>
 
 namespace raytrain::detail {
 

@@ -5,7 +5,6 @@
 #include <string>
 
 #include <raytrain/core/file_descriptor.hpp>
-#include <raytrain/core/kept_from_forks.hpp>
 
 namespace raytrain::detail {
 

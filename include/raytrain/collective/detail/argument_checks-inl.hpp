@@ -9,8 +9,8 @@
 #include <raytrain/collective/detail/argument_checks.hpp>
 #include <raytrain/collective/detail/task.hpp>
 #include <raytrain/core/error.hpp>
+#include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/inline.hpp>
-#include <raytrain/core/rank.hpp>
 
 namespace raytrain::detail {
 

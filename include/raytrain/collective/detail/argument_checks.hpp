@@ -11,7 +11,7 @@
 #include <raytrain/collective/detail/task.hpp>
 #include <raytrain/core/element_type.hpp>
 #include <raytrain/core/error.hpp>
-#include <raytrain/core/rank.hpp>
+#include <raytrain/core/identifiers.hpp>
 
 namespace raytrain::detail {
 

@@ -20,8 +20,7 @@
 #include <raytrain/collective/wait_limits.hpp>
 #include <raytrain/core/element_type.hpp>
 #include <raytrain/core/error.hpp>
-#include <raytrain/core/rank.hpp>
-#include <raytrain/core/stopped.hpp>
+#include <raytrain/core/identifiers.hpp>
 
 namespace raytrain::detail {
 

@@ -17,7 +17,7 @@
 #include <raytrain/collective/mpi_options.hpp>
 #include <raytrain/collective/shared_memory.hpp>
 #include <raytrain/core/error.hpp>
-#include <raytrain/core/rank.hpp>
+#include <raytrain/core/identifiers.hpp>
 
 namespace raytrain::detail {
 

@@ -10,8 +10,8 @@
 
 #include <raytrain/collective/detail/waiting.hpp>
 #include <raytrain/core/error.hpp>
+#include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/inline.hpp>
-#include <raytrain/core/rank.hpp>
 
 namespace raytrain::detail {
 

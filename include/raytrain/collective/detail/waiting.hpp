@@ -10,7 +10,7 @@
 
 #include <raytrain/collective/wait_limits.hpp>
 #include <raytrain/core/error.hpp>
-#include <raytrain/core/rank.hpp>
+#include <raytrain/core/identifiers.hpp>
 
 namespace raytrain::detail {
 

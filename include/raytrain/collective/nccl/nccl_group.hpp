@@ -12,7 +12,7 @@
 #include <raytrain/collective/nccl/nccl_communicator.hpp>
 #include <raytrain/collective/wait_limits.hpp>
 #include <raytrain/core/error.hpp>
-#include <raytrain/core/rank.hpp>
+#include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/reduction.hpp>
 
 namespace raytrain {

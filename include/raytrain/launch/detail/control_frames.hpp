@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <variant>
 
 #include <raytrain/core/bytes.hpp>
@@ -46,6 +49,19 @@ class ControlFrames {
  private:
   FrameDecoder decoder_;
 };
+
+// Why a connection has ended, in words that follow "the connection". `whose` process is at its other end: "its" or "the
+// controller's".
+
+[[nodiscard]] auto without_goodbye(std::string_view whose) -> std::string;
+
+[[nodiscard]] auto silent_for(std::chrono::milliseconds limit, std::string_view whose) -> std::string;
+
+/// Describes the exception that is being handled.
+[[nodiscard]] auto broken_by_exception(std::string_view whose) -> std::string;
+
+/// Describes the exception that is being handled, before the other end has proved that it is of this run.
+[[nodiscard]] auto handshake_broken_by_exception() -> std::string;
 
 }  // namespace raytrain::detail
 

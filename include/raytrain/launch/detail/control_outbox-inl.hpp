@@ -10,7 +10,7 @@
 #include <raytrain/core/clock.hpp>
 #include <raytrain/core/inline.hpp>
 #include <raytrain/exec/channel.hpp>
-#include <raytrain/exec/socket_stream.hpp>
+#include <raytrain/exec/sockets.hpp>
 #include <raytrain/launch/detail/control_outbox.hpp>
 
 namespace raytrain::detail {

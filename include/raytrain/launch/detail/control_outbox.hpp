@@ -12,7 +12,7 @@
 #include <raytrain/core/clock.hpp>
 #include <raytrain/exec/channel.hpp>
 #include <raytrain/exec/executor.hpp>
-#include <raytrain/exec/socket_stream.hpp>
+#include <raytrain/exec/sockets.hpp>
 #include <raytrain/launch/detail/control_frames.hpp>
 
 namespace raytrain::detail {

@@ -10,8 +10,8 @@
 #include <variant>
 
 #include <raytrain/core/bytes.hpp>
+#include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/inline.hpp>
-#include <raytrain/core/rank.hpp>
 #include <raytrain/launch/detail/control_frames.hpp>
 #include <raytrain/launch/detail/control_session.hpp>
 #include <raytrain/launch/detail/handshake.hpp>

@@ -7,7 +7,7 @@
 #include <variant>
 
 #include <raytrain/core/bytes.hpp>
-#include <raytrain/core/rank.hpp>
+#include <raytrain/core/identifiers.hpp>
 #include <raytrain/launch/detail/control_frames.hpp>
 #include <raytrain/launch/detail/handshake.hpp>
 #include <raytrain/launch/run_token.hpp>

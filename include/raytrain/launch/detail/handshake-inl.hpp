@@ -7,11 +7,9 @@
 #include <cstdint>
 
 #include <raytrain/core/bytes.hpp>
+#include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/inline.hpp>
-#include <raytrain/core/rank.hpp>
 #include <raytrain/launch/detail/handshake.hpp>
-#include <raytrain/launch/detail/random_bytes.hpp>
-#include <raytrain/launch/detail/sip_hash.hpp>
 #include <raytrain/launch/run_token.hpp>
 #include <raytrain/message/codec.hpp>
 

@@ -16,9 +16,9 @@
 
 #include <raytrain/collective/mpi_session.hpp>
 #include <raytrain/collective/wait_limits.hpp>
-#include <raytrain/core/broken_pipe_guard.hpp>
 #include <raytrain/core/error.hpp>
-#include <raytrain/core/fork_generation.hpp>
+#include <raytrain/core/file_descriptor.hpp>
+#include <raytrain/core/process.hpp>
 #include <raytrain/launch/job_environment.hpp>
 #include <raytrain/launch/process_end.hpp>
 

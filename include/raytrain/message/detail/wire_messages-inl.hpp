@@ -10,7 +10,6 @@
 #include <cereal/types/variant.hpp>
 
 #include <raytrain/core/error.hpp>
-#include <raytrain/core/error_info.hpp>
 #include <raytrain/core/inline.hpp>
 #include <raytrain/core/metrics.hpp>
 #include <raytrain/message/detail/wire_archive.hpp>

@@ -6,11 +6,9 @@
 #include <cereal/types/string.hpp>
 #include <cereal/types/variant.hpp>
 
-#include <raytrain/core/attempt.hpp>
-#include <raytrain/core/checkpoint_number.hpp>
-#include <raytrain/core/error_info.hpp>
+#include <raytrain/core/error.hpp>
+#include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/metrics.hpp>
-#include <raytrain/core/rank.hpp>
 #include <raytrain/message/detail/wire_archive.hpp>
 #include <raytrain/message/message.hpp>
 

@@ -8,22 +8,21 @@
 #include <raytrain/checkpoint/run_directory.hpp>
 #include <raytrain/config/scaling_config.hpp>
 #include <raytrain/core/clock.hpp>
+#include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/inline.hpp>
-#include <raytrain/core/rank.hpp>
-#include <raytrain/core/standard_streams.hpp>
+#include <raytrain/core/process.hpp>
 #include <raytrain/data/datasets.hpp>
-#include <raytrain/launch/exit_guard.hpp>
 #include <raytrain/launch/job_environment.hpp>
 #include <raytrain/launch/launcher.hpp>
+#include <raytrain/launch/process_end.hpp>
 #include <raytrain/launch/rank_job.hpp>
 #include <raytrain/launch/rank_leader.hpp>
-#include <raytrain/launch/threads.hpp>
+#include <raytrain/launch/thread_launcher.hpp>
 #include <raytrain/train/detail/fit.hpp>
-#include <raytrain/train/detail/program.hpp>
 #include <raytrain/train/detail/rank_follower.hpp>
 #include <raytrain/train/detail/rank_result.hpp>
 #include <raytrain/train/detail/run_driver.hpp>
-#include <raytrain/train/detail/shared_settings.hpp>
+#include <raytrain/train/detail/run_identity.hpp>
 #include <raytrain/train/result.hpp>
 #include <raytrain/version.hpp>
 

@@ -14,10 +14,9 @@
 #include <raytrain/checkpoint/checkpoint_store.hpp>
 #include <raytrain/checkpoint/run_directory.hpp>
 #include <raytrain/checkpoint/run_record.hpp>
-#include <raytrain/checkpoint/start_id.hpp>
 #include <raytrain/config/run_config.hpp>
 #include <raytrain/core/error.hpp>
-#include <raytrain/core/error_info.hpp>
+#include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/inline.hpp>
 #include <raytrain/exec/channel.hpp>
 #include <raytrain/exec/executor.hpp>

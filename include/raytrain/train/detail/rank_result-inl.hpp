@@ -11,19 +11,16 @@
 
 #include <raytrain/checkpoint/checkpoint_store.hpp>
 #include <raytrain/checkpoint/run_record.hpp>
-#include <raytrain/core/checkpoint_number.hpp>
 #include <raytrain/core/error.hpp>
-#include <raytrain/core/error_info.hpp>
+#include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/inline.hpp>
-#include <raytrain/core/rank.hpp>
 #include <raytrain/launch/rank_leader.hpp>
 #include <raytrain/message/message.hpp>
-#include <raytrain/train/controller_io.hpp>
+#include <raytrain/train/controller_events.hpp>
 #include <raytrain/train/detail/rank_result.hpp>
 #include <raytrain/train/detail/worker_runner.hpp>
 #include <raytrain/train/result.hpp>
 #include <raytrain/train/run_history.hpp>
-#include <raytrain/train/training_failed.hpp>
 
 namespace raytrain::detail {
 

@@ -4,7 +4,7 @@
 #include <functional>
 
 #include <raytrain/checkpoint/checkpoint_store.hpp>
-#include <raytrain/core/rank.hpp>
+#include <raytrain/core/identifiers.hpp>
 #include <raytrain/launch/rank_leader.hpp>
 #include <raytrain/message/message.hpp>
 #include <raytrain/train/result.hpp>

@@ -22,10 +22,9 @@
 #include <raytrain/config/run_config.hpp>
 #include <raytrain/core/clock.hpp>
 #include <raytrain/core/error.hpp>
-#include <raytrain/core/error_info.hpp>
+#include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/inline.hpp>
 #include <raytrain/core/metrics.hpp>
-#include <raytrain/core/rank.hpp>
 #include <raytrain/exec/background_thread.hpp>
 #include <raytrain/exec/channel.hpp>
 #include <raytrain/exec/executor.hpp>
@@ -37,13 +36,12 @@
 #include <raytrain/train/append_file.hpp>
 #include <raytrain/train/callback.hpp>
 #include <raytrain/train/controller.hpp>
-#include <raytrain/train/detail/data_identity.hpp>
 #include <raytrain/train/detail/run_driver.hpp>
+#include <raytrain/train/detail/run_identity.hpp>
 #include <raytrain/train/detail/stop_signals.hpp>
 #include <raytrain/train/detail/worker_runner.hpp>
 #include <raytrain/train/result.hpp>
 #include <raytrain/train/run_history.hpp>
-#include <raytrain/train/training_failed.hpp>
 #include <raytrain/train/worker_setup.hpp>
 
 namespace raytrain::detail {

@@ -21,11 +21,10 @@
 #include <raytrain/checkpoint/run_directory.hpp>
 #include <raytrain/collective/wait_limits.hpp>
 #include <raytrain/config/run_config.hpp>
-#include <raytrain/core/checkpoint_number.hpp>
 #include <raytrain/core/clock.hpp>
-#include <raytrain/core/error_info.hpp>
+#include <raytrain/core/error.hpp>
+#include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/metrics.hpp>
-#include <raytrain/core/rank.hpp>
 #include <raytrain/data/datasets.hpp>
 #include <raytrain/exec/background_thread.hpp>
 #include <raytrain/exec/channel.hpp>

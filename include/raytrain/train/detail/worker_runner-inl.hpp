@@ -14,12 +14,10 @@
 #include <utility>
 
 #include <raytrain/core/error.hpp>
-#include <raytrain/core/error_info.hpp>
 #include <raytrain/core/inline.hpp>
-#include <raytrain/core/stopped.hpp>
 #include <raytrain/launch/host.hpp>
+#include <raytrain/launch/launcher.hpp>
 #include <raytrain/launch/process_end.hpp>
-#include <raytrain/launch/worker.hpp>
 #include <raytrain/message/message.hpp>
 #include <raytrain/train/detail/worker_runner.hpp>
 #include <raytrain/train/worker_setup.hpp>

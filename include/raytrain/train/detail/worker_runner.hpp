@@ -9,9 +9,8 @@
 #include <typeinfo>
 #include <utility>
 
-#include <raytrain/core/error_info.hpp>
-#include <raytrain/core/stopped.hpp>
-#include <raytrain/launch/worker.hpp>
+#include <raytrain/core/error.hpp>
+#include <raytrain/launch/launcher.hpp>
 #include <raytrain/train/worker_setup.hpp>
 
 namespace raytrain::detail {

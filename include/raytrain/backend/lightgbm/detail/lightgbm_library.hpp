@@ -81,6 +81,38 @@ auto LGBM_BoosterFree(void* booster) -> int;
 
 namespace raytrain::detail {
 
+/// What LightGBM has to say, in one line: without the place in its sources, "at FILE, line 12 .".
+[[nodiscard]] inline auto readable_lightgbm_text(std::string_view text) -> std::string {
+  std::string readable{text};
+  std::ranges::replace(readable, '\n', ' ');
+  auto const line = readable.rfind(", line ");
+  auto const place = line == std::string::npos ? line : readable.rfind(" at ", line);
+  if (place != std::string::npos && readable.find_first_not_of("0123456789 .", line + 7) == std::string::npos) {
+    readable.resize(place);
+  }
+  readable.resize(readable.find_last_not_of(' ') + 1);
+  return readable.empty() ? "failed without a message" : readable;
+}
+
+/// The exception that left one of raytrain's functions which LightGBM has called. `lightgbm_call` throws it again when
+/// LightGBM returns.
+[[nodiscard]] inline auto lightgbm_thrown() noexcept -> std::exception_ptr& {
+  thread_local std::exception_ptr thrown;
+  return thrown;
+}
+
+/// Throws when a function of LightGBM's C API has failed; every call of one goes through here. LightGBM also prints its
+/// own errors to standard error, and cannot be kept from it.
+///
+/// Threads: the one that called the function, since its message is that thread's.
+/// Errors:  what a collective has thrown in it; else `backend` with what LightGBM says of it.
+inline void lightgbm_call(int status, std::string_view function, std::string remedy = {}) {
+  if (status == 0) return;
+  if (auto const thrown = std::exchange(lightgbm_thrown(), nullptr)) std::rethrow_exception(thrown);
+  throw Error{Errc::backend, std::string{function}, readable_lightgbm_text(lightgbm::LGBM_GetLastError()),
+              std::move(remedy)};
+}
+
 /// Collects LightGBM's warnings instead of printing them, each text once per thread.
 class LightGBMLog {
  public:
@@ -121,38 +153,6 @@ class LightGBMLog {
 /// Whether a warning says that LightGBM ignores a parameter: an unknown one, or a second name of one that is given.
 [[nodiscard]] inline auto is_unused_parameter(std::string_view warning) -> bool {
   return warning.starts_with("Unknown parameter") || warning.find(" will be ignored.") != std::string_view::npos;
-}
-
-/// What LightGBM has to say, in one line: without the place in its sources, "at FILE, line 12 .".
-[[nodiscard]] inline auto readable_lightgbm_text(std::string_view text) -> std::string {
-  std::string readable{text};
-  std::ranges::replace(readable, '\n', ' ');
-  auto const line = readable.rfind(", line ");
-  auto const place = line == std::string::npos ? line : readable.rfind(" at ", line);
-  if (place != std::string::npos && readable.find_first_not_of("0123456789 .", line + 7) == std::string::npos) {
-    readable.resize(place);
-  }
-  readable.resize(readable.find_last_not_of(' ') + 1);
-  return readable.empty() ? "failed without a message" : readable;
-}
-
-/// The exception that left one of raytrain's functions which LightGBM has called. `lightgbm_call` throws it again when
-/// LightGBM returns.
-[[nodiscard]] inline auto lightgbm_thrown() noexcept -> std::exception_ptr& {
-  thread_local std::exception_ptr thrown;
-  return thrown;
-}
-
-/// Throws when a function of LightGBM's C API has failed; every call of one goes through here. LightGBM also prints its
-/// own errors to standard error, and cannot be kept from it.
-///
-/// Threads: the one that called the function, since its message is that thread's.
-/// Errors:  what a collective has thrown in it; else `backend` with what LightGBM says of it.
-inline void lightgbm_call(int status, std::string_view function, std::string remedy = {}) {
-  if (status == 0) return;
-  if (auto const thrown = std::exchange(lightgbm_thrown(), nullptr)) std::rethrow_exception(thrown);
-  throw Error{Errc::backend, std::string{function}, readable_lightgbm_text(lightgbm::LGBM_GetLastError()),
-              std::move(remedy)};
 }
 
 }  // namespace raytrain::detail

@@ -13,7 +13,7 @@
 
 #include <raytrain/collective/collective.hpp>
 #include <raytrain/core/bytes.hpp>
-#include <raytrain/core/rank.hpp>
+#include <raytrain/core/identifiers.hpp>
 
 namespace raytrain::detail {
 

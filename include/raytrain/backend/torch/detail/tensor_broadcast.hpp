@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include <raytrain/core/rank.hpp>
+#include <raytrain/core/identifiers.hpp>
 
 namespace raytrain::detail {
 

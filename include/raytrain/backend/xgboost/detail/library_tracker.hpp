@@ -16,8 +16,8 @@
 #include <raytrain/backend/xgboost/detail/tracker_relay.hpp>
 #include <raytrain/backend/xgboost/detail/xgboost_library.hpp>
 #include <raytrain/backend/xgboost/xgboost_tracker_options.hpp>
-#include <raytrain/core/broken_pipe_guard.hpp>
 #include <raytrain/core/error.hpp>
+#include <raytrain/core/process.hpp>
 
 #if XGBOOST_VER_MAJOR > 2 || (XGBOOST_VER_MAJOR == 2 && XGBOOST_VER_MINOR >= 1)
 

@@ -24,13 +24,12 @@
 #include <raytrain/core/bytes.hpp>
 #include <raytrain/core/clock.hpp>
 #include <raytrain/core/error.hpp>
-#include <raytrain/core/rank.hpp>
+#include <raytrain/core/identifiers.hpp>
 #include <raytrain/exec/channel.hpp>
 #include <raytrain/exec/deadline.hpp>
 #include <raytrain/exec/executor.hpp>
 #include <raytrain/exec/scope.hpp>
-#include <raytrain/exec/socket_address.hpp>
-#include <raytrain/exec/socket_stream.hpp>
+#include <raytrain/exec/sockets.hpp>
 
 namespace raytrain::detail {
 

@@ -27,8 +27,7 @@
 #include <raytrain/exec/deadline.hpp>
 #include <raytrain/exec/executor.hpp>
 #include <raytrain/exec/scope.hpp>
-#include <raytrain/exec/socket_address.hpp>
-#include <raytrain/exec/socket_stream.hpp>
+#include <raytrain/exec/sockets.hpp>
 
 namespace raytrain::detail {
 

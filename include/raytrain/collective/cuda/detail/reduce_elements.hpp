@@ -11,7 +11,6 @@
 #include <raytrain/collective/cuda/detail/device_reduction.hpp>
 #include <raytrain/collective/detail/combine.hpp>
 #include <raytrain/collective/reduce_op.hpp>
-#include <raytrain/core/bfloat16.hpp>
 #include <raytrain/core/element_type.hpp>
 #include <raytrain/core/float16.hpp>
 

@@ -7,9 +7,8 @@
 #include <variant>
 #include <vector>
 
-#include <raytrain/core/checkpoint_number.hpp>
-#include <raytrain/core/error_info.hpp>
-#include <raytrain/core/rank.hpp>
+#include <raytrain/core/error.hpp>
+#include <raytrain/core/identifiers.hpp>
 #include <raytrain/message/message.hpp>
 
 namespace raytrain {

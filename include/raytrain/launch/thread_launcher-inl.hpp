@@ -11,14 +11,12 @@
 #include <raytrain/collective/local.hpp>
 #include <raytrain/config/scaling_config.hpp>
 #include <raytrain/core/error.hpp>
+#include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/inline.hpp>
-#include <raytrain/core/rank.hpp>
-#include <raytrain/launch/detail/worker_thread.hpp>
-#include <raytrain/launch/exit_guard.hpp>
+#include <raytrain/launch/detail/worker_cores.hpp>
 #include <raytrain/launch/launcher.hpp>
 #include <raytrain/launch/process_end.hpp>
-#include <raytrain/launch/threads.hpp>
-#include <raytrain/launch/worker.hpp>
+#include <raytrain/launch/thread_launcher.hpp>
 #include <raytrain/launch/worker_link.hpp>
 
 namespace raytrain {

@@ -12,7 +12,7 @@
 #include <raytrain/config/scaling_config.hpp>
 #include <raytrain/core/inline.hpp>
 #include <raytrain/core/usable_cores.hpp>
-#include <raytrain/launch/detail/worker_thread.hpp>
+#include <raytrain/launch/detail/worker_cores.hpp>
 #include <raytrain/launch/worker_link.hpp>
 
 namespace raytrain::detail {

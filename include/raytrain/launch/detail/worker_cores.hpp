@@ -32,5 +32,5 @@ class WorkerCores {
 }  // namespace raytrain::detail
 
 #ifndef RAYTRAIN_COMPILED
-#include <raytrain/launch/detail/worker_thread-inl.hpp>
+#include <raytrain/launch/detail/worker_cores-inl.hpp>
 #endif

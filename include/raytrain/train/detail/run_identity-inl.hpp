@@ -1,11 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <type_traits>
 #include <vector>
 
+#include <raytrain/checkpoint/checkpoint.hpp>
 #include <raytrain/checkpoint/file_digest.hpp>
 #include <raytrain/config/data_config.hpp>
 #include <raytrain/config/run_config.hpp>
@@ -15,11 +22,20 @@
 #include <raytrain/data/datasets.hpp>
 #include <raytrain/launch/rank_job.hpp>
 #include <raytrain/train/detail/config_text.hpp>
-#include <raytrain/train/detail/program.hpp>
-#include <raytrain/train/detail/shared_settings.hpp>
+#include <raytrain/train/detail/run_identity.hpp>
 #include <raytrain/version.hpp>
 
 namespace raytrain::detail {
+
+RAYTRAIN_INLINE auto program_name() -> std::string {
+  std::error_code ignored;
+  auto const path = std::filesystem::read_symlink("/proc/self/exe", ignored);
+  auto name = path.empty() ? std::string{"program"} : path.filename().string();
+  // What the system appends once the program was built anew while it runs.
+  constexpr std::string_view deleted = " (deleted)";
+  if (name.ends_with(deleted)) name.resize(name.size() - deleted.size());
+  return name;
+}
 
 RAYTRAIN_INLINE auto program_digest() -> std::string {
   try {
@@ -63,6 +79,40 @@ RAYTRAIN_INLINE auto shared_settings(std::string_view backend, ScalingConfig con
     if (is_split(data, name)) add("the digest of the dataset '" + name + "'", dataset.digest());
   }
   return settings;
+}
+
+RAYTRAIN_INLINE auto rows_of(Datasets const& datasets) -> std::map<std::string, std::uint64_t> {
+  std::map<std::string, std::uint64_t> rows;
+  for (auto const& [name, dataset] : datasets) rows.emplace(name, dataset.rows());
+  return rows;
+}
+
+RAYTRAIN_INLINE auto digests_of(Datasets const& datasets) -> std::map<std::string, std::string> {
+  std::map<std::string, std::string> digests;
+  for (auto const& [name, dataset] : datasets) digests.emplace(name, dataset.digest());
+  return digests;
+}
+
+RAYTRAIN_INLINE auto changes_since(Checkpoint const& checkpoint, std::uint64_t seed, Datasets const& datasets)
+    -> std::vector<std::string> {
+  std::vector<std::string> changes;
+  auto const add = [&, before = fmt::format("goes on from checkpoint {}, before which ", checkpoint.number())](
+                       std::string const& change) { changes.push_back(before + change + " now"); };
+  if (auto const seed_before = checkpoint.seed().value_or(seed); seed_before != seed) {
+    add("RunConfig::seed was " + std::to_string(seed_before) + "; it is " + std::to_string(seed));
+  }
+  for (auto const& [name, dataset] : datasets) {
+    auto const rows = std::uint64_t{dataset.rows()};
+    auto const rows_before = checkpoint.dataset_rows(name);
+    auto const digest_before = checkpoint.dataset_digest(name);
+    if (rows_before && *rows_before != rows) {
+      add("dataset '" + name + "' had " + std::to_string(*rows_before) + " rows; it has " + std::to_string(rows));
+    } else if (digest_before && *digest_before != dataset.digest()) {
+      add("dataset '" + name + "' had other columns or values: its digest was " + *digest_before + "; it is " +
+          dataset.digest());
+    }
+  }
+  return changes;
 }
 
 }  // namespace raytrain::detail

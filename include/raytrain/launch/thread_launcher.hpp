@@ -8,8 +8,8 @@
 #include <vector>
 
 #include <raytrain/config/scaling_config.hpp>
-#include <raytrain/core/rank.hpp>
-#include <raytrain/launch/detail/worker_thread.hpp>
+#include <raytrain/core/identifiers.hpp>
+#include <raytrain/launch/detail/worker_cores.hpp>
 #include <raytrain/launch/launcher.hpp>
 #include <raytrain/launch/worker_link.hpp>
 
@@ -54,5 +54,5 @@ class ThreadLauncher final : public Launcher {
 }  // namespace raytrain
 
 #ifndef RAYTRAIN_COMPILED
-#include <raytrain/launch/threads-inl.hpp>
+#include <raytrain/launch/thread_launcher-inl.hpp>
 #endif

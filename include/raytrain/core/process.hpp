@@ -2,6 +2,22 @@
 #pragma once
 
 #include <csignal>
+#include <string>
+
+namespace raytrain {
+
+/// What this machine calls itself; "localhost" when it cannot say.
+[[nodiscard]] auto host_name() -> std::string;
+
+}  // namespace raytrain
+
+namespace raytrain::detail {
+
+/// Opens /dev/null in place of stdin, stdout or stderr if the program was started without it. Otherwise the next file
+/// that is opened takes its number, and what the program prints goes into that file.
+void open_standard_streams() noexcept;
+
+}  // namespace raytrain::detail
 
 namespace raytrain {
 
@@ -24,5 +40,5 @@ class BrokenPipeGuard {
 }  // namespace raytrain
 
 #ifndef RAYTRAIN_COMPILED
-#include <raytrain/core/broken_pipe_guard-inl.hpp>
+#include <raytrain/core/process-inl.hpp>
 #endif

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <string>
+#include <utility>
+
+namespace raytrain {
+
+/// Position of a worker in its world, counted from 0.
+struct Rank {
+  std::uint32_t value{};
+  friend constexpr auto operator<=>(Rank, Rank) = default;
+};
+
+/// Number of workers that train together; at least 1 in a running world.
+struct WorldSize {
+  std::uint32_t value{};
+  friend constexpr auto operator<=>(WorldSize, WorldSize) = default;
+};
+
+/// Which launch of the workers a run's message belongs to, from 1 within one `fit()`, which has one so far. The start
+/// of the run in its folder is another number, `RunInfo::attempt`.
+struct Attempt {
+  std::uint64_t value = 1;
+  friend constexpr auto operator<=>(Attempt, Attempt) = default;
+};
+
+/// Position of a checkpoint among those that a rank has reported since its start, counted from 0.
+struct CheckpointOrdinal {
+  std::uint64_t value{};
+  friend constexpr auto operator<=>(CheckpointOrdinal, CheckpointOrdinal) = default;
+};
+
+/// Number of a checkpoint in its store, from 1: 12 for checkpoint_000012.
+struct CheckpointNumber {
+  std::uint64_t value{};
+  friend constexpr auto operator<=>(CheckpointNumber, CheckpointNumber) = default;
+};
+
+/// One start of a run, the same on all its ranks.
+struct StartId {
+  StartId(std::uint64_t start)  // NOLINT(google-explicit-constructor): a number will do where no folder is moved
+      : number{start} {}
+  StartId(std::uint64_t start, std::string start_id) : number{start}, id{std::move(start_id)} {}
+
+  std::uint64_t number;  ///< From 1.
+  /// Eight hexadecimal digits of this start alone: another one with the same number may train in a folder that has
+  /// taken the place of its own.
+  std::string id{};
+};
+
+}  // namespace raytrain
