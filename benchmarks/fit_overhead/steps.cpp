@@ -97,11 +97,11 @@ class Exchange {
   }
 
  private:
-  struct alignas(128) Place {
+  struct alignas(128) ArrayLocation {
     std::atomic<std::int64_t> round{0};
     std::array<float, 2> values{};
   };
-  std::array<Place, workers> places_;
+  std::array<ArrayLocation, workers> places_;
 };
 
 auto by_hand(Options const& options, std::int64_t iterations) -> double {

@@ -10,7 +10,7 @@ namespace {
 
 using namespace raytrain;
 
-auto shard_of(Dataset dataset) -> TorchShard { return TorchShard{DatasetShard{std::move(dataset), ShardPlace{}}}; }
+auto shard_of(Dataset dataset) -> TorchShard { return TorchShard{DatasetShard{std::move(dataset), ShardOptions{}}}; }
 
 }  // namespace
 

@@ -263,7 +263,7 @@ TEST_CASE("a line that is written above the bar leaves the bar below it, and the
 TEST_CASE("ProgressBar says that the run has failed, and leaves the cause to the program, which prints it once") {
   Screen const screen;
   ProgressBar bar{{.out = screen.file}};
-  bar.on_failure(ErrorInfo{Errc::exception, {}, "out of range"}.with_place(Rank{1}, "node7"));
+  bar.on_failure(ErrorInfo{Errc::exception, {}, "out of range"}.with_origin(Rank{1}, "node7"));
   CHECK(screen.text() == "the run has failed: its error follows at the end\n");
 }
 

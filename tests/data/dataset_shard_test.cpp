@@ -23,7 +23,7 @@ using raytrain::BatchRange;
 using raytrain::Dataset;
 using raytrain::DatasetShard;
 using raytrain::Rank;
-using raytrain::ShardPlace;
+using raytrain::ShardOptions;
 using raytrain::ShardPosition;
 using raytrain::WorldSize;
 using raytrain::testing::check_contains;
@@ -267,7 +267,7 @@ TEST_CASE("the parts of all ranks are the dataset as it lies, none copied, and n
 }
 
 TEST_CASE("a position within an epoch is refused when the seed or the dataset is another one than where it was taken") {
-  auto const goes_on = [](ShardPlace place, BatchOptions const& options) {
+  auto const goes_on = [](ShardOptions place, BatchOptions const& options) {
     return thrown_error([&] { return DatasetShard{numbered(10), place}.batches(options).size(); });
   };
   BatchOptions const within{.batch_size = 2, .epoch = 3, .start = {3, 4}};

@@ -125,7 +125,7 @@ TEST_CASE("the largest messages and many small ones pass in both directions") {
   server.tell_all(large_answer);
   for (std::size_t i = 0; i < small; ++i) {
     CHECK(client.send(Progress{Rank{0}, i, small, {}}));
-    server.tell_all(Left{Rank{0}, i});
+    server.tell_all(RankReturned{Rank{0}, i});
   }
   auto const to_server = log.wait_for_messages(Rank{0}, small + 1);
   auto const to_client = told.wait_for_messages(small + 1);
@@ -134,7 +134,7 @@ TEST_CASE("the largest messages and many small ones pass in both directions") {
   CHECK((to_client.front() == large_answer));
   for (std::size_t i = 0; i < small; ++i) {
     REQUIRE((to_server[i + 1] == WorkerMessage{Progress{Rank{0}, i, small, {}}}));
-    REQUIRE((to_client[i + 1] == ControllerMessage{Left{Rank{0}, i}}));
+    REQUIRE((to_client[i + 1] == ControllerMessage{RankReturned{Rank{0}, i}}));
   }
 }
 
@@ -436,7 +436,8 @@ TEST_CASE("a rank that speaks for another one, or as the controller, is lost and
       {encode(Finished{Rank{0}, false}), as_another},
       {encode(Failed{ErrorInfo{Errc::io, "", "as nobody"}}), as_another},
       {encode(Stop{true}), "its connection brought what is no message: its kind is 64, which a controller sends"},
-      {encode(Left{Rank{4}}), "its connection brought what is no message: its kind is 67, which a controller sends"}};
+      {encode(RankReturned{Rank{4}}),
+       "its connection brought what is no message: its kind is 67, which a controller sends"}};
   ControlServer server{on_loopback(5), log.events()};
   for (std::size_t i = 0; i < wrong.size(); ++i) {
     Rank const rank{static_cast<std::uint32_t>(i)};

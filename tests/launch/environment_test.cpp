@@ -92,7 +92,7 @@ TEST_CASE("what is no place in a job is none") {
 
 TEST_CASE("a program without ranks refuses a job of many, and says what to include") {
   RankEnvironment const environment{{{"PMI_RANK", "0"}, {"PMI_SIZE", "3"}}};
-  auto const error = testing::thrown_error([] { (void)detail::meet_ranks_of_program(); });
+  auto const error = testing::thrown_error([] { (void)detail::rendezvous_of_program(); });
   testing::check_contains(error,
                           "invalid_config: ScalingConfig::launch: this process is one of 3 that an MPI launcher "
                           "(PMI) has started, and the program was built without ranks; write #include "

@@ -37,7 +37,7 @@ namespace raytrain::testing {
   reference.batch_sizes = {{"train", 64}};
 
   auto full_disk =
-      ErrorInfo{Errc::io, "staging", "no space left", "make room"}.with_place(Rank{1}, std::string{"zero\0byte", 9});
+      ErrorInfo{Errc::io, "staging", "no space left", "make room"}.with_origin(Rank{1}, std::string{"zero\0byte", 9});
   Finished of_second_attempt{Rank{1}, false};
   of_second_attempt.attempt = Attempt{2};
 
@@ -57,7 +57,7 @@ namespace raytrain::testing {
 
 /// Messages of every kind that a controller sends, likewise.
 [[nodiscard]] inline auto controller_messages() -> std::vector<ControllerMessage> {
-  auto const out_of_range = ErrorInfo{Errc::exception, "", "out of range"}.with_place(Rank{1}, "node-7");
+  auto const out_of_range = ErrorInfo{Errc::exception, "", "out of range"}.with_origin(Rank{1}, "node-7");
   Ended ended;
   ended.thrown = ErrorInfo{Errc::worker_failed, "training 'fashion'", "rank 1: out of range", "start it again"};
   ended.failures = {out_of_range, ErrorInfo{}};
@@ -82,7 +82,7 @@ namespace raytrain::testing {
                 CheckpointNumber{4},
                 {"loss", "epoch"}},
           Begin{},
-          Left{Rank{1}, 7},
+          RankReturned{Rank{1}, 7},
 
           ended,
           Ended{},

@@ -31,7 +31,7 @@ auto start(Controller& controller, std::uint32_t world) -> void {
 }
 
 auto failure(std::optional<Rank> rank, std::string text) -> Failed {
-  return Failed{ErrorInfo{Errc::exception, {}, std::move(text)}.with_place(rank, "node")};
+  return Failed{ErrorInfo{Errc::exception, {}, std::move(text)}.with_origin(rank, "node")};
 }
 
 auto stop_request(std::uint32_t times = 1) -> RunEvent { return RunEvent{WorkerMessage{StopRequest{Rank{0}, times}}}; }
@@ -126,7 +126,7 @@ TEST_CASE(
     start(controller, 3);
     auto const* const tell = find<TellWorkers>(controller.handle(finished(2, 3, 9)));
     REQUIRE(tell != nullptr);
-    auto const* const left = std::get_if<Left>(&tell->message);
+    auto const* const left = std::get_if<RankReturned>(&tell->message);
     REQUIRE(left != nullptr);
     CHECK(left->rank == Rank{2});
     CHECK(left->operations == 3);
@@ -157,7 +157,7 @@ TEST_CASE("what a worker had called that a stop cut short is compared with nobod
 TEST_CASE("a failure keeps its code, and one of what the controller does has no rank and ends no worker") {
   Controller controller{WorldSize{1}, {}, {}};
   start(controller, 1);
-  auto full_disk = ErrorInfo{Errc::io, "writing run.json", "No space left on device"}.with_place({}, "node");
+  auto full_disk = ErrorInfo{Errc::io, "writing run.json", "No space left on device"}.with_origin({}, "node");
   auto const& actions = controller.handle(RunEvent{WorkerMessage{Failed{full_disk}}});
   CHECK(aborts(actions));
   REQUIRE(find_notice<ErrorInfo>(actions) != nullptr);

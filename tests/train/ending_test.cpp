@@ -454,7 +454,7 @@ TEST_CASE("a start deletes the checkpoints that one before it left beyond num_to
 
 TEST_CASE("a cause that several ranks give is said once, with all of them") {
   auto const failure = [](std::optional<Rank> rank, std::string const& host, std::string const& text) {
-    return ErrorInfo{Errc::exception, {}, text}.with_place(rank, host);
+    return ErrorInfo{Errc::exception, {}, text}.with_origin(rank, host);
   };
   CHECK(TrainingFailed::describe({failure(Rank{0}, "alpha", "the sizes differ"),
                                   failure(Rank{2}, "beta", "the sizes differ"), failure(Rank{1}, {}, "out of range"),

@@ -57,8 +57,8 @@ class SpreadThreads : public Launcher {
   }
   void tell(ControllerMessage const& message) override { threads_.tell(message); }
   void join() noexcept override { threads_.join(); }
-  void leave_behind(std::vector<Rank> const& workers, std::string const& last_word) noexcept override {
-    threads_.leave_behind(workers, last_word);
+  void leave_behind(std::vector<Rank> const& workers, std::string const& exit_text) noexcept override {
+    threads_.leave_behind(workers, exit_text);
   }
 
  private:

@@ -39,7 +39,7 @@ RAYTRAIN_INLINE auto DirectoryStore::staging(CheckpointOrdinal checkpoint) const
 
 RAYTRAIN_INLINE auto DirectoryStore::numbers() const -> std::vector<CheckpointNumber> {
   std::vector<CheckpointNumber> numbers;
-  for (auto const& name : detail::names_in(directory_)) {
+  for (auto const& name : detail::entries_in(directory_)) {
     if (auto const number = detail::parse_checkpoint(name)) numbers.push_back(CheckpointNumber{*number});
   }
   std::ranges::sort(numbers);
@@ -146,7 +146,7 @@ RAYTRAIN_INLINE void DirectoryStore::remove(CheckpointNumber number) {
 }
 
 RAYTRAIN_INLINE void DirectoryStore::sweep() {
-  for (auto const& name : detail::names_in(directory_)) {
+  for (auto const& name : detail::entries_in(directory_)) {
     auto const leftover = detail::parse_leftover(name);
     if (leftover && leftover->start < start().number) detail::remove_tree(files_, directory_ / name);
   }
@@ -166,7 +166,7 @@ RAYTRAIN_INLINE void DirectoryStore::check_usable() const {
 RAYTRAIN_INLINE void DirectoryStore::check_clearable() const {
   if (detail::link_type_of(directory_) == std::filesystem::file_type::symlink) return;
   check_usable();
-  for (auto const& name : detail::names_in(directory_)) {
+  for (auto const& name : detail::entries_in(directory_)) {
     if (detail::parse_checkpoint(name) || detail::parse_leftover(name)) continue;
     throw Error{Errc::foreign_run, "deleting the checkpoints in '" + directory_.string() + "' (Resume::fresh)",
                 "'" + (directory_ / name).string() + "' is not raytrain's",

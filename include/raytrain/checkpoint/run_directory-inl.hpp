@@ -55,7 +55,7 @@ RAYTRAIN_INLINE auto RunDirectory::report_fields() const noexcept -> std::vector
   return record_.identity.report_fields;
 }
 
-RAYTRAIN_INLINE auto RunDirectory::begin_with(std::optional<Checkpoint> const& checkpoint) const -> Begin {
+RAYTRAIN_INLINE auto RunDirectory::begin_message(std::optional<Checkpoint> const& checkpoint) const -> Begin {
   auto const number = checkpoint ? std::optional{CheckpointNumber{checkpoint->number()}} : std::nullopt;
   return {name(), path_.string(), run_id(), record_.starts, start_id_, record_.started_at, number, report_fields()};
 }

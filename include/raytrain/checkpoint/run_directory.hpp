@@ -80,7 +80,7 @@ class RunDirectory {
   [[nodiscard]] auto report_fields() const noexcept -> std::vector<std::string> const&;
 
   /// What a worker in another process needs to know of this start, which goes on from `checkpoint`.
-  [[nodiscard]] auto begin_with(std::optional<Checkpoint> const& checkpoint) const -> Begin;
+  [[nodiscard]] auto begin_message(std::optional<Checkpoint> const& checkpoint) const -> Begin;
 
   /// Records the start as "running", and creates the store of checkpoints. Durable when it returns.
   ///

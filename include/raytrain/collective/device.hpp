@@ -105,7 +105,7 @@ class DeviceGroup : public CollectiveGroup {
 ///          world size * sizeof(T) bytes of device memory an element.
 class DeviceCollective final : public detail::DeviceModel {
  public:
-  /// `stream`: where this rank's arrays are computed; see `DevicePlace`.
+  /// `stream`: where this rank's arrays are computed; see `DeviceStream`.
   ///
   /// Errors: `invalid_call` when there is no group, or no such rank in it; `backend` when CUDA reports an error.
   DeviceCollective(std::shared_ptr<DeviceGroup> group, Rank rank, cudaStream_t stream = nullptr)
@@ -125,38 +125,38 @@ class DeviceCollective final : public detail::DeviceModel {
 
  private:
   /// What a rank shows to the others.
-  struct Notice {
+  struct CallHeader {
     Call call;
     std::byte const* from;
     std::byte* to;
     cudaEvent_t ready;  ///< From then on its arrays may be touched.
   };
-  static_assert(std::is_trivially_copyable_v<Notice>);
-  using Notices = std::span<Notice const>;
+  static_assert(std::is_trivially_copyable_v<CallHeader>);
+  using Headers = std::span<CallHeader const>;
 
   void perform(Call const& call, std::byte const* from, std::byte* to, std::span<std::size_t const> counts) override {
     if (call.operation == Operation::barrier) return (void)open({call, {}, {}, {}}, {});
-    ready_.record(place().stream);
-    auto const notices = open({call, from, to, ready_.get()}, counts);
+    ready_.record(stream().stream);
+    auto const headers = open({call, from, to, ready_.get()}, counts);
     if (call.count == 0) return;
     work_and_finish(call, [&] {
       if (!works(call)) return;
-      for (auto const& notice : notices)
-        detail::check_cuda(cudaStreamWaitEvent(place().stream, notice.ready, 0), "cudaStreamWaitEvent");
-      work(notices, counts);
-      ready_.record(place().stream);
+      for (auto const& header : headers)
+        detail::check_cuda(cudaStreamWaitEvent(stream().stream, header.ready, 0), "cudaStreamWaitEvent");
+      work(headers, counts);
+      ready_.record(stream().stream);
       auto const attempted = on_rank(call);
       for (detail::Backoff backoff; !ready_.is_over(attempted);) backoff.pause();
     });
   }
 
-  /// All ranks' notices, once they have shown them and call the same.
-  auto open(Notice const& notice, std::span<std::size_t const> counts) -> Notices {
+  /// All ranks' headers, once they have shown them and call the same.
+  auto open(CallHeader const& header, std::span<std::size_t const> counts) -> Headers {
     if (group_->aborted_.load()) throw Stopped{};
-    if (!failure_.empty()) throw detail::unusable_error(Errc::backend, failure_, rank(), notice.call);
-    notices_.resize(size().value);
-    local_.announce(notice.call, counts, notice, std::span{notices_});
-    return notices_;
+    if (!failure_.empty()) throw detail::unusable_error(Errc::backend, failure_, rank(), header.call);
+    headers_.resize(size().value);
+    local_.exchange_headers(header.call, counts, header, std::span{headers_});
+    return headers_;
   }
 
   /// Ranks that agree on a call work on each other's memory: whatever happens to one, it says so and waits for the
@@ -188,31 +188,31 @@ class DeviceCollective final : public detail::DeviceModel {
     return true;
   }
 
-  void work(Notices notices, std::span<std::size_t const> counts) {
+  void work(Headers headers, std::span<std::size_t const> counts) {
     using enum Operation;
-    auto const& own = notices[rank().value];
+    auto const& own = headers[rank().value];
     auto const& call = own.call;
-    auto const& root = notices[call.root.value];
+    auto const& root = headers[call.root.value];
     auto const size_each = call.count * size_bytes(call.element);
     auto const own_part = rank().value * size_each;
     switch (call.operation) {
       case barrier:
       case duplicate: break;
-      case all_reduce: return reduce_all(notices, 0, nullptr);
-      case reduce: return reduce_all(notices, 0, own.to);
-      case reduce_scatter: return reduce_all(notices, own_part, own.to);
+      case all_reduce: return reduce_all(headers, 0, nullptr);
+      case reduce: return reduce_all(headers, 0, own.to);
+      case reduce_scatter: return reduce_all(headers, own_part, own.to);
       case broadcast: return copy(own.to, root.from, size_each);
       case gather: return copy(root.to + own_part, own.from, size_each);
       case scatter: return copy(own.to, root.from + own_part, size_each);
       case all_gather:
-        for (std::size_t from = 0; from < notices.size(); ++from)
-          copy(own.to + from * size_each, notices[from].from, size_each);
+        for (std::size_t from = 0; from < headers.size(); ++from)
+          copy(own.to + from * size_each, headers[from].from, size_each);
         break;
       case all_gatherv: {
         auto* part = own.to;
-        for (std::size_t from = 0; from < notices.size(); ++from) {
+        for (std::size_t from = 0; from < headers.size(); ++from) {
           auto const part_bytes = counts[from] * size_bytes(call.element);
-          copy(part, notices[from].from, part_bytes);
+          copy(part, headers[from].from, part_bytes);
           part += part_bytes;
         }
       }
@@ -220,24 +220,24 @@ class DeviceCollective final : public detail::DeviceModel {
   }
 
   /// Reduces all ranks' arrays from `begin_bytes` on, into `target`, or into each of them where it is null.
-  void reduce_all(Notices notices, std::size_t begin_bytes, std::byte* target) {
-    auto const& call = notices[0].call;
-    auto const ranks = static_cast<std::uint32_t>(notices.size());
+  void reduce_all(Headers headers, std::size_t begin_bytes, std::byte* target) {
+    auto const& call = headers[0].call;
+    auto const ranks = static_cast<std::uint32_t>(headers.size());
     if (ranks == 1 && target == nullptr) return;
     detail::DeviceReduction reduction{
         .element = call.element, .op = call.op, .arrays = ranks, .divisor = ranks, .count = call.count};
     reduction.target = target;
     for (std::uint32_t from = 0; from < ranks; ++from) {
       // All ranks' arrays become the result in all_reduce alone, which gets them to be written to.
-      auto const* const array = target == nullptr ? notices[from].to : notices[from].from;
+      auto const* const array = target == nullptr ? headers[from].to : headers[from].from;
       reduction.table[from] = const_cast<std::byte*>(array + begin_bytes);
     }
-    detail::check_cuda(detail::reduce_on_device(reduction, place().stream), on_rank(call));
+    detail::check_cuda(detail::reduce_on_device(reduction, stream().stream), on_rank(call));
   }
 
   void copy(std::byte* to, std::byte const* from, std::size_t bytes) {
     if (to == from || bytes == 0) return;
-    detail::check_cuda(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, place().stream), "cudaMemcpyAsync");
+    detail::check_cuda(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream().stream), "cudaMemcpyAsync");
   }
 
   std::shared_ptr<DeviceGroup> group_;
@@ -245,7 +245,7 @@ class DeviceCollective final : public detail::DeviceModel {
   detail::DeviceEvent ready_;
   std::uint64_t operations_ = 0;
   std::string failure_;  ///< What made the group unusable.
-  std::vector<Notice> notices_;
+  std::vector<CallHeader> headers_;
 };
 
 }  // namespace raytrain

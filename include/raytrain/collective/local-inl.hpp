@@ -12,7 +12,7 @@
 #include <raytrain/collective/collective.hpp>
 #include <raytrain/collective/collective_group.hpp>
 #include <raytrain/collective/detail/barrier.hpp>
-#include <raytrain/collective/detail/host_collective.hpp>
+#include <raytrain/collective/detail/barrier_collective.hpp>
 #include <raytrain/collective/local.hpp>
 #include <raytrain/collective/wait_limits.hpp>
 #include <raytrain/core/identifiers.hpp>
@@ -21,8 +21,8 @@
 
 namespace raytrain::detail {
 
-RAYTRAIN_INLINE auto OneAddressSpace::place_of(std::span<std::byte const> array) noexcept -> Place {
-  return {reinterpret_cast<std::uintptr_t>(array.data()), Place::Kind::shared};
+RAYTRAIN_INLINE auto OneAddressSpace::location_of(std::span<std::byte const> array) noexcept -> ArrayLocation {
+  return {reinterpret_cast<std::uintptr_t>(array.data()), ArrayLocation::Kind::shared};
 }
 
 }  // namespace raytrain::detail
@@ -30,7 +30,7 @@ RAYTRAIN_INLINE auto OneAddressSpace::place_of(std::span<std::byte const> array)
 namespace raytrain {
 
 RAYTRAIN_INLINE LocalGroup::LocalGroup(WorldSize size, WaitLimits limits)
-    : HostGroup{"LocalGroup", std::move(limits)},
+    : BarrierGroup{"LocalGroup", std::move(limits)},
       memory_{
           detail::allocate_pages(detail::BarrierState::bytes_for(detail::checked_size("LocalGroup", size, max_size)))} {
   barrier_ = &detail::BarrierState::construct(memory_.get(), size, size.value <= usable_core_count(), false);

@@ -9,7 +9,7 @@
 #include <raytrain/collective/buffer.hpp>
 #include <raytrain/collective/collective.hpp>
 #include <raytrain/collective/detail/barrier.hpp>
-#include <raytrain/collective/detail/host_collective.hpp>
+#include <raytrain/collective/detail/barrier_collective.hpp>
 #include <raytrain/collective/wait_limits.hpp>
 #include <raytrain/core/identifiers.hpp>
 
@@ -20,22 +20,22 @@ namespace detail {
 /// The memory of threads: each sees every array where it is.
 struct OneAddressSpace {
   static constexpr bool sees_all = true;
-  static auto place_of(std::span<std::byte const> array) noexcept -> Place;
-  static auto address(Place place) noexcept -> std::byte* { return reinterpret_cast<std::byte*>(place.offset); }
-  static auto stage(Rank, bool) noexcept -> std::span<std::byte> { return {}; }
+  static auto location_of(std::span<std::byte const> array) noexcept -> ArrayLocation;
+  static auto address(ArrayLocation place) noexcept -> std::byte* { return reinterpret_cast<std::byte*>(place.offset); }
+  static auto bounce_buffer(Rank, bool) noexcept -> std::span<std::byte> { return {}; }
 };
 
 }  // namespace detail
 
 /// The world of workers that are threads of this process: what their `LocalCollective`s share.
-class LocalGroup : public detail::HostGroup {
+class LocalGroup : public detail::BarrierGroup {
  public:
   /// Errors: `invalid_call` unless the size is from 1 to `max_size`, and what `WaitLimits::validate` throws.
   explicit LocalGroup(WorldSize size, WaitLimits limits = {});
 
  private:
   template <class Group>
-  friend class detail::HostCollective;
+  friend class detail::BarrierCollective;
   using Memory = detail::OneAddressSpace;
   static constexpr char const* collective_name = "LocalCollective";
 
@@ -50,12 +50,12 @@ class LocalGroup : public detail::HostGroup {
 };
 
 /// One worker's place in a `LocalGroup`: exchanges arrays with the group's other threads, in memory they all see.
-using LocalCollective = detail::HostCollective<LocalGroup>;
+using LocalCollective = detail::BarrierCollective<LocalGroup>;
 
 }  // namespace raytrain
 
 #ifdef RAYTRAIN_COMPILED
-extern template class raytrain::detail::HostCollective<raytrain::LocalGroup>;
+extern template class raytrain::detail::BarrierCollective<raytrain::LocalGroup>;
 #endif
 
 #ifndef RAYTRAIN_COMPILED

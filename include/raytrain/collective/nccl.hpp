@@ -61,7 +61,7 @@ class NcclCollective final : public detail::DeviceModel {
   ///
   /// Errors: `invalid_call` when there is no group, no such rank in it or no such device; `backend` where there is no
   ///         GPU or no driver; as an operation while it waits for the others.
-  NcclCollective(std::shared_ptr<NcclGroup> group, Rank rank, DevicePlace place = {})
+  NcclCollective(std::shared_ptr<NcclGroup> group, Rank rank, DeviceStream place = {})
       : DeviceModel{place}, group_{checked(std::move(group), rank, place)}, rank_{rank}, done_{place.device} {
     detail::DeviceScope const scope{place.device};
     group_->members_[rank_.value].here.store(true);
@@ -70,9 +70,9 @@ class NcclCollective final : public detail::DeviceModel {
     detail::check_cuda(detail::load_kernels(), attempted);
     // To have it before any rank of this process has a kernel that waits for others: see `reserve`.
     auto const largest_bytes =
-        std::max(sizeof(Notice), std::min(std::size_t{size().value}, std::size_t{64}) * sizeof(std::size_t));
-    (void)notices_on_host_.at_least((size().value + std::size_t{1}) * largest_bytes);
-    (void)notices_on_device_.at_least(size().value * largest_bytes);
+        std::max(sizeof(CallHeader), std::min(std::size_t{size().value}, std::size_t{64}) * sizeof(std::size_t));
+    (void)headers_on_host_.at_least((size().value + std::size_t{1}) * largest_bytes);
+    (void)headers_on_device_.at_least(size().value * largest_bytes);
     guarded([&] {
       if (group_->aborted_.load()) throw Stopped{};
       communicator_.start(static_cast<int>(size().value), group_->id_.native(), static_cast<int>(rank_.value),
@@ -94,12 +94,12 @@ class NcclCollective final : public detail::DeviceModel {
 
  private:
   /// What a rank shows to the others.
-  struct Notice {
+  struct CallHeader {
     Call call;
     std::uint32_t wants_stop;
     Reduction reduction;
   };
-  static_assert(std::is_trivially_copyable_v<Notice>);
+  static_assert(std::is_trivially_copyable_v<CallHeader>);
 
   /// A piece of an array, in bytes.
   struct Piece {
@@ -107,7 +107,7 @@ class NcclCollective final : public detail::DeviceModel {
     std::size_t size;
   };
 
-  static auto checked(std::shared_ptr<NcclGroup> group, Rank rank, DevicePlace const& place)
+  static auto checked(std::shared_ptr<NcclGroup> group, Rank rank, DeviceStream const& place)
       -> std::shared_ptr<NcclGroup> {
     group = detail::checked_group("NcclCollective", std::move(group), rank);
     detail::check_device(place.device, "NcclCollective on device " + std::to_string(place.device));
@@ -121,7 +121,7 @@ class NcclCollective final : public detail::DeviceModel {
   }
 
   void perform(Call const& call, std::byte const* from, std::byte* to, std::span<std::size_t const> counts) override {
-    agree(call, counts);
+    compare_calls(call, counts);
     if (call.count == 0) return;
     guarded([&] {
       work(call, from, to, counts);
@@ -138,7 +138,7 @@ class NcclCollective final : public detail::DeviceModel {
       work();
     } catch (Error const& error) {
       communicator_.abort();
-      agreement_.break_off(error.code(), error.attempted() + ": " + error.happened());
+      agreement_.make_unusable(error.code(), error.attempted() + ": " + error.happened());
       throw;
     } catch (...) {
       communicator_.abort();
@@ -178,7 +178,7 @@ class NcclCollective final : public detail::DeviceModel {
   /// Until the device has done what is on the stream.
   void await_stream(Call const& call) {
     auto const attempted = on_rank(to_string(call));
-    done_.record(place().stream);
+    done_.record(stream().stream);
     // In this order: after an error of NCCL its kernels may never end.
     await(to_string(call), [&] { return communicator_.is_ready(attempted) && done_.is_over(attempted); });
   }
@@ -207,7 +207,7 @@ class NcclCollective final : public detail::DeviceModel {
 
   // Agreeing ----------------------------------------------------------------------------------------------------------
 
-  void agree(Call const& call, std::span<std::size_t const> counts) {
+  void compare_calls(Call const& call, std::span<std::size_t const> counts) {
     if (group_->aborted_.load()) {
       communicator_.abort();
       throw Stopped{};
@@ -216,15 +216,15 @@ class NcclCollective final : public detail::DeviceModel {
     guarded([&] {
       group_->members_[rank_.value].operations.store(++entered_);
       waiting_ = detail::Waiting{group_->options_.limits};
-      Notice const notice{call, group_->stop_requested_.load() ? 1U : 0U, group_->options_.reduction};
-      notices_.resize(size().value);
-      exchange(call, std::span{&notice, 1}, std::span{notices_});
+      CallHeader const header{call, group_->stop_requested_.load() ? 1U : 0U, group_->options_.reduction};
+      headers_.resize(size().value);
+      exchange(call, std::span{&header, 1}, std::span{headers_});
     });
     // In rank order or not, they would wait for each other in different calls of NCCL.
-    if (!std::ranges::all_of(notices_, [&](Notice const& each) { return each.reduction == notices_[0].reduction; }))
+    if (!std::ranges::all_of(headers_, [&](CallHeader const& each) { return each.reduction == headers_[0].reduction; }))
       agreement_.end_by(detail::options_error("NcclGroup", "NcclOptions::reduction"));
-    auto const call_of = [&](std::uint32_t rank) -> Call const& { return notices_[rank].call; };
-    if (auto const odd = detail::Agreement::odd_one(size(), call_of)) {
+    auto const call_of = [&](std::uint32_t rank) -> Call const& { return headers_[rank].call; };
+    if (auto const odd = detail::Agreement::first_mismatch(size(), call_of)) {
       agreement_.end_by(detail::Agreement::mismatch(call_of(0), *odd, call_of(odd->value), [&](Rank of) {
         std::vector<std::size_t> mine(size().value);
         std::ranges::copy(counts, mine.begin());
@@ -235,20 +235,20 @@ class NcclCollective final : public detail::DeviceModel {
     }
     // Not before they agree: a rank that is told of a difference must not stop as if it had been asked to.
     stop_agreed_ =
-        stop_agreed_ || std::ranges::any_of(notices_, [](Notice const& each) { return each.wants_stop != 0; });
+        stop_agreed_ || std::ranges::any_of(headers_, [](CallHeader const& each) { return each.wants_stop != 0; });
   }
 
   /// An all_gather of arrays on the host.
   template <class T>
   void exchange(Call const& call, std::span<T const> mine, std::span<T> all) {
-    auto* const sent = notices_on_host_.at_least(mine.size_bytes() + all.size_bytes());
+    auto* const sent = headers_on_host_.at_least(mine.size_bytes() + all.size_bytes());
     auto* const received = sent + mine.size_bytes();
-    auto* const gathered = notices_on_device_.at_least(all.size_bytes());
+    auto* const gathered = headers_on_device_.at_least(all.size_bytes());
     auto* const own = gathered + rank_.value * mine.size_bytes();
     std::memcpy(sent, mine.data(), mine.size_bytes());
     copy(own, sent, mine.size_bytes());
     enqueue(call, [&](ncclComm_t comm) {
-      return ncclAllGather(own, gathered, mine.size_bytes(), ncclUint8, comm, place().stream);
+      return ncclAllGather(own, gathered, mine.size_bytes(), ncclUint8, comm, stream().stream);
     });
     copy(received, gathered, all.size_bytes());
     await_stream(call);
@@ -260,7 +260,7 @@ class NcclCollective final : public detail::DeviceModel {
   void work(Call const& call, std::byte const* from, std::byte* to, std::span<std::size_t const> counts) {
     using enum Operation;
     auto const bytes = call.count * size_bytes(call.element);
-    auto const stream = place().stream;
+    auto const stream = stream().stream;
     bool const is_root = rank_ == call.root;
     auto const root = static_cast<int>(call.root.value);
     auto const native = group_->options_.reduction == Reduction::rank_order
@@ -313,7 +313,7 @@ class NcclCollective final : public detail::DeviceModel {
     detail::DeviceReduction reduction{
         .element = call.element, .op = call.op, .arrays = 1, .divisor = size().value, .count = call.count};
     reduction.table[0] = values;
-    detail::check_cuda(detail::reduce_on_device(reduction, place().stream), on_rank(to_string(call)));
+    detail::check_cuda(detail::reduce_on_device(reduction, stream().stream), on_rank(to_string(call)));
   }
 
   /// All_reduce or reduce: each rank gets its piece of everybody's array, combines them, and hands the result on.
@@ -374,7 +374,7 @@ class NcclCollective final : public detail::DeviceModel {
     reduction.target = to;
     reduction.stride_bytes = rounded_up(size_each);
     reduction.table[0] = pieces_.at_least(0);
-    detail::check_cuda(detail::reduce_on_device(reduction, place().stream), on_rank(to_string(call)));
+    detail::check_cuda(detail::reduce_on_device(reduction, stream().stream), on_rank(to_string(call)));
   }
 
   /// Root gets the other ranks' pieces into their places.
@@ -397,7 +397,7 @@ class NcclCollective final : public detail::DeviceModel {
     bool const even = std::ranges::all_of(pieces, [&](Piece const& piece) { return piece.size == own.size; });
     if (even) {
       return enqueue(
-          call, [&](ncclComm_t comm) { return ncclAllGather(mine, to, own.size, ncclUint8, comm, place().stream); });
+          call, [&](ncclComm_t comm) { return ncclAllGather(mine, to, own.size, ncclUint8, comm, stream().stream); });
     }
     copy(to + own.begin, mine, own.size);
     enqueue_together(call, [&](auto const& add) {
@@ -431,16 +431,16 @@ class NcclCollective final : public detail::DeviceModel {
 
   auto send(std::byte const* array, Piece piece, std::uint32_t to) -> ncclResult_t {
     return ncclSend(array + piece.begin, piece.size, ncclUint8, static_cast<int>(to), communicator_.get(),
-                    place().stream);
+                    stream().stream);
   }
   auto receive(std::byte* array, Piece piece, std::uint32_t from) -> ncclResult_t {
     return ncclRecv(array + piece.begin, piece.size, ncclUint8, static_cast<int>(from), communicator_.get(),
-                    place().stream);
+                    stream().stream);
   }
 
   void copy(std::byte* to, std::byte const* from, std::size_t bytes) {
     if (to == from || bytes == 0) return;
-    detail::check_cuda(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, place().stream), "cudaMemcpyAsync");
+    detail::check_cuda(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream().stream), "cudaMemcpyAsync");
   }
 
   std::shared_ptr<NcclGroup> group_;
@@ -449,12 +449,12 @@ class NcclCollective final : public detail::DeviceModel {
   std::uint64_t entered_ = 0;
   detail::Waiting waiting_{group_->options_.limits};  // in the operation that was entered last
   detail::Agreement agreement_;
-  std::vector<Notice> notices_;
+  std::vector<CallHeader> headers_;
   detail::DeviceEvent done_;
   std::uint64_t growths_ = 0;
   std::size_t reserved_bytes_ = 0;
-  detail::PinnedBuffer notices_on_host_;
-  detail::DeviceBuffer notices_on_device_;
+  detail::PinnedBuffer headers_on_host_;
+  detail::DeviceBuffer headers_on_device_;
   detail::DeviceBuffer pieces_;
   detail::NcclCommunicator communicator_;  // Last: it ends while the memory is there that it works on.
 };

@@ -19,7 +19,7 @@
 #include <raytrain/collective/collective.hpp>
 #include <raytrain/collective/collective_group.hpp>
 #include <raytrain/collective/detail/barrier.hpp>
-#include <raytrain/collective/detail/host_collective.hpp>
+#include <raytrain/collective/detail/barrier_collective.hpp>
 #include <raytrain/collective/detail/shared_file.hpp>
 #include <raytrain/collective/shared_memory.hpp>
 #include <raytrain/collective/wait_limits.hpp>
@@ -29,14 +29,14 @@
 
 namespace raytrain::detail {
 
-RAYTRAIN_INLINE auto SharedMapping::place_of(std::span<std::byte const> array) const noexcept -> Place {
+RAYTRAIN_INLINE auto SharedMapping::location_of(std::span<std::byte const> array) const noexcept -> ArrayLocation {
   if (array.empty()) return {};
-  if (!file_->has(array.data())) return {0, Place::Kind::hidden};
-  return {static_cast<std::uint64_t>(array.data() - file_->data()), Place::Kind::shared};
+  if (!file_->has(array.data())) return {0, ArrayLocation::Kind::hidden};
+  return {static_cast<std::uint64_t>(array.data() - file_->data()), ArrayLocation::Kind::shared};
 }
 
-RAYTRAIN_INLINE auto SharedMapping::stage(Rank owner, bool odd) const noexcept -> std::span<std::byte> {
-  return {file_->data() + stages_ + (owner.value * 2 + (odd ? 1 : 0)) * half_bytes, half_bytes};
+RAYTRAIN_INLINE auto SharedMapping::bounce_buffer(Rank owner, bool odd) const noexcept -> std::span<std::byte> {
+  return {file_->data() + buffers_ + (owner.value * 2 + (odd ? 1 : 0)) * half_bytes, half_bytes};
 }
 
 }  // namespace raytrain::detail
@@ -85,7 +85,7 @@ RAYTRAIN_INLINE auto SharedMemoryGroup::random_number() -> std::uint64_t {
 
 RAYTRAIN_INLINE SharedMemoryGroup::SharedMemoryGroup(std::shared_ptr<detail::SharedFile> file, Layout pages,
                                                      WaitLimits limits)
-    : HostGroup{name, std::move(limits)}, file_{std::move(file)}, pages_{pages} {
+    : BarrierGroup{name, std::move(limits)}, file_{std::move(file)}, pages_{pages} {
   barrier_ = std::launder(reinterpret_cast<detail::BarrierState*>(file_->data() + pages_.barrier));
 }
 

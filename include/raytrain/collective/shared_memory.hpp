@@ -11,7 +11,7 @@
 
 #include <raytrain/collective/collective.hpp>
 #include <raytrain/collective/detail/barrier.hpp>
-#include <raytrain/collective/detail/host_collective.hpp>
+#include <raytrain/collective/detail/barrier_collective.hpp>
 #include <raytrain/collective/detail/shared_file.hpp>
 #include <raytrain/collective/wait_limits.hpp>
 #include <raytrain/core/identifiers.hpp>
@@ -21,21 +21,21 @@ namespace raytrain {
 
 namespace detail {
 
-/// The memory of processes that map one file: the ranks' stages, and arrays that were allocated in it. What it holds
-/// is found by its offset, since each process has the file at another address.
+/// The memory of processes that map one file: the ranks' bounce buffers, and arrays that were allocated in it. What it
+/// holds is found by its offset, since each process has the file at another address.
 class SharedMapping {
  public:
   static constexpr bool sees_all = false;
 
-  SharedMapping(std::shared_ptr<SharedFile> file, std::size_t stages) noexcept
-      : file_{std::move(file)}, stages_{stages} {}
+  SharedMapping(std::shared_ptr<SharedFile> file, std::size_t buffers) noexcept
+      : file_{std::move(file)}, buffers_{buffers} {}
 
-  [[nodiscard]] auto place_of(std::span<std::byte const> array) const noexcept -> Place;
-  [[nodiscard]] auto address(Place place) const noexcept -> std::byte* { return file_->data() + place.offset; }
+  [[nodiscard]] auto location_of(std::span<std::byte const> array) const noexcept -> ArrayLocation;
+  [[nodiscard]] auto address(ArrayLocation place) const noexcept -> std::byte* { return file_->data() + place.offset; }
 
-  [[nodiscard]] auto stage(Rank owner, bool odd) const noexcept -> std::span<std::byte>;
+  [[nodiscard]] auto bounce_buffer(Rank owner, bool odd) const noexcept -> std::span<std::byte>;
 
-  [[nodiscard]] static constexpr auto stage_bytes_for(WorldSize members) noexcept -> std::size_t {
+  [[nodiscard]] static constexpr auto buffer_bytes_for(WorldSize members) noexcept -> std::size_t {
     return members.value * 2 * half_bytes;
   }
 
@@ -44,7 +44,7 @@ class SharedMapping {
   static constexpr std::size_t half_bytes = std::size_t{128} << 10U;
 
   std::shared_ptr<SharedFile> file_;
-  std::size_t stages_;
+  std::size_t buffers_;
 };
 
 }  // namespace detail
@@ -53,7 +53,7 @@ class SharedMapping {
 /// name and is gone with the last process that has it, however that one ends.
 ///
 /// A process that is killed does not tell: whoever started it calls `abort`, and may do so at any time.
-class SharedMemoryGroup : public detail::HostGroup {
+class SharedMemoryGroup : public detail::BarrierGroup {
  public:
   /// For this process and those that it forks, or that `attach` its `descriptor`. `cores`: on which all ranks together
   /// may run; with fewer than ranks, who waits gives its core away at once.
@@ -77,7 +77,7 @@ class SharedMemoryGroup : public detail::HostGroup {
 
  private:
   template <class Group>
-  friend class detail::HostCollective;
+  friend class detail::BarrierCollective;
   using Memory = detail::SharedMapping;
   static constexpr char const* name = "SharedMemoryGroup";
   static constexpr char const* collective_name = "SharedMemoryCollective";
@@ -99,14 +99,14 @@ class SharedMemoryGroup : public detail::HostGroup {
 
   struct Layout {
     std::size_t barrier;
-    std::size_t stages;
+    std::size_t buffers;
     std::size_t end;
   };
   /// Of a group whose barrier begins there.
   static constexpr auto layout(WorldSize size, std::size_t barrier = sizeof(Head)) noexcept -> Layout {
     auto const in_pages = [](std::size_t bytes) { return (bytes + 4095) / 4096 * 4096; };
-    auto const stages = in_pages(barrier + detail::BarrierState::bytes_for(size));
-    return {barrier, stages, stages + detail::SharedMapping::stage_bytes_for(size)};
+    auto const buffers = in_pages(barrier + detail::BarrierState::bytes_for(size));
+    return {barrier, buffers, buffers + detail::SharedMapping::buffer_bytes_for(size)};
   }
 
   /// `pages`: where in the file.
@@ -116,7 +116,7 @@ class SharedMemoryGroup : public detail::HostGroup {
   [[nodiscard]] auto duplicate(Collective& ranks) -> std::shared_ptr<SharedMemoryGroup>;
 
   [[nodiscard]] auto head() const noexcept -> Head& { return *std::launder(reinterpret_cast<Head*>(file_->data())); }
-  [[nodiscard]] auto memory() const -> Memory { return {file_, pages_.stages}; }
+  [[nodiscard]] auto memory() const -> Memory { return {file_, pages_.buffers}; }
   [[nodiscard]] auto allocate(std::size_t bytes) -> std::shared_ptr<void>;
 
   std::shared_ptr<detail::SharedFile> file_;
@@ -126,12 +126,12 @@ class SharedMemoryGroup : public detail::HostGroup {
 /// One worker's place in a `SharedMemoryGroup`: exchanges arrays with the group's other processes, through memory they
 /// all see. Arrays from `allocate` are in that memory; others go through it, which takes longer: by how much depends on
 /// their size and the machine, from nothing to 4 times, as `benchmarks/run allreduce` shows.
-using SharedMemoryCollective = detail::HostCollective<SharedMemoryGroup>;
+using SharedMemoryCollective = detail::BarrierCollective<SharedMemoryGroup>;
 
 }  // namespace raytrain
 
 #ifdef RAYTRAIN_COMPILED
-extern template class raytrain::detail::HostCollective<raytrain::SharedMemoryGroup>;
+extern template class raytrain::detail::BarrierCollective<raytrain::SharedMemoryGroup>;
 #endif
 
 #ifndef RAYTRAIN_COMPILED

@@ -83,7 +83,7 @@ struct ErrorInfo {
   explicit ErrorInfo(Error const& error)
       : ErrorInfo{error.code(), error.attempted(), error.happened(), error.remedy()} {}
 
-  [[nodiscard]] auto with_place(std::optional<Rank> rank_, std::string host_) && -> ErrorInfo {
+  [[nodiscard]] auto with_origin(std::optional<Rank> rank_, std::string host_) && -> ErrorInfo {
     rank = rank_;
     host = std::move(host_);
     return std::move(*this);

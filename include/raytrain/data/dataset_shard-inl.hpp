@@ -30,7 +30,7 @@ RAYTRAIN_INLINE void BatchOptions::validate() const {
   }
 }
 
-RAYTRAIN_INLINE DatasetShard::DatasetShard(Dataset dataset, ShardPlace place)
+RAYTRAIN_INLINE DatasetShard::DatasetShard(Dataset dataset, ShardOptions place)
     : dataset_{std::move(dataset)}, place_{std::move(place)} {
   if (place_.rank.value >= place_.world_size.value) {
     throw Error{Errc::invalid_config, "DatasetShard",

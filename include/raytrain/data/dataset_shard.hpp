@@ -29,7 +29,7 @@ struct BatchOptions {
 };
 
 /// A worker's place among those that train on a dataset.
-struct ShardPlace {
+struct ShardOptions {
   Rank rank{};
   WorldSize world_size{1};
   std::uint64_t seed = 0;  ///< The same on every worker.
@@ -51,7 +51,7 @@ struct ShardPlace {
 class DatasetShard {
  public:
   /// Errors: `invalid_config` when the rank is not below the world size, or there are fewer rows than workers.
-  DatasetShard(Dataset dataset, ShardPlace place);
+  DatasetShard(Dataset dataset, ShardOptions place);
 
   /// Samples that this worker takes in an epoch; the same number on every worker.
   [[nodiscard]] auto rows() const noexcept -> std::size_t { return dataset_.rows() / workers().value; }
@@ -89,7 +89,7 @@ class DatasetShard {
   static auto first_sample(BatchOptions const& options, std::uint64_t total) noexcept -> std::uint64_t;
 
   Dataset dataset_;
-  ShardPlace place_;
+  ShardOptions place_;
   std::shared_ptr<ShardPosition> position_ = std::make_shared<ShardPosition>();
 };
 

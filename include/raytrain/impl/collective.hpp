@@ -16,5 +16,5 @@
 #include <raytrain/collective/wait_limits-inl.hpp>
 
 // As a whole, so that what a small operation calls is inlined.
-template class raytrain::detail::HostCollective<raytrain::LocalGroup>;
-template class raytrain::detail::HostCollective<raytrain::SharedMemoryGroup>;
+template class raytrain::detail::BarrierCollective<raytrain::LocalGroup>;
+template class raytrain::detail::BarrierCollective<raytrain::SharedMemoryGroup>;

@@ -7,7 +7,7 @@
 #include <raytrain/launch/detail/control_outbox-inl.hpp>
 #include <raytrain/launch/detail/control_session-inl.hpp>
 #include <raytrain/launch/detail/handshake-inl.hpp>
-#include <raytrain/launch/detail/stranger_log-inl.hpp>
+#include <raytrain/launch/detail/rejected_log-inl.hpp>
 #include <raytrain/launch/detail/worker_cores-inl.hpp>
 #include <raytrain/launch/host-inl.hpp>
 #include <raytrain/launch/job_environment-inl.hpp>

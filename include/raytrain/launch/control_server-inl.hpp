@@ -21,7 +21,7 @@
 #include <raytrain/launch/control_server.hpp>
 #include <raytrain/launch/detail/control_outbox.hpp>
 #include <raytrain/launch/detail/control_session.hpp>
-#include <raytrain/launch/detail/stranger_log.hpp>
+#include <raytrain/launch/detail/rejected_log.hpp>
 #include <raytrain/launch/host.hpp>
 #include <raytrain/message/codec.hpp>
 #include <raytrain/message/message.hpp>
@@ -110,7 +110,7 @@ RAYTRAIN_INLINE void ControlServer::push(Peer& peer, detail::ControlOutbox::Fram
   overfull_.push(peer.rank);
 }
 
-RAYTRAIN_INLINE void ControlServer::drop_stranger() {
+RAYTRAIN_INLINE void ControlServer::drop_unauthenticated() {
   auto const silent =
       std::ranges::find_if(strangers_, [](Connection const* it) { return !it->session.has_challenged(); });
   auto const chosen = silent == strangers_.end() ? strangers_.begin() : silent;
@@ -128,7 +128,7 @@ RAYTRAIN_INLINE void ControlServer::stop_awaiting(Peer& peer) {
   if (--awaited_ == 0) accepting_.cancel();
 }
 
-RAYTRAIN_INLINE void ControlServer::settle(Connection& connection) {
+RAYTRAIN_INLINE void ControlServer::finish_connection(Connection& connection) {
   if (!connection.rank) {
     strangers_.remove(&connection);
     if (!closing_) strangers_told_.tell(connection.stream.peer() + ' ' + connection.why);

@@ -29,7 +29,7 @@
 #include <raytrain/launch/detail/control_outbox.hpp>
 #include <raytrain/launch/detail/control_session.hpp>
 #include <raytrain/launch/detail/handshake.hpp>
-#include <raytrain/launch/detail/stranger_log.hpp>
+#include <raytrain/launch/detail/rejected_log.hpp>
 #include <raytrain/launch/run_token.hpp>
 #include <raytrain/message/message.hpp>
 
@@ -177,8 +177,8 @@ class ControlServer {
         }
       }
       if (stream) {
-        if (strangers_.size() >= options_.max_strangers + awaited_) drop_stranger();
-        connections.spawn(attend(std::move(*stream)));
+        if (strangers_.size() >= options_.max_strangers + awaited_) drop_unauthenticated();
+        connections.spawn(serve_connection(std::move(*stream)));
       } else {
         // Without descriptors the next try would fail as well, and at once.
         auto const later = now() + accept_pause;
@@ -188,21 +188,21 @@ class ControlServer {
   }
 
   /// A rank says hello and proves itself at once, so that who has waited longest is the least likely to be one.
-  void drop_stranger();
+  void drop_unauthenticated();
 
   /// One connection from its beginning to its end.
-  auto attend(SocketStream stream) -> asio::awaitable<void> {
+  auto serve_connection(SocketStream stream) -> asio::awaitable<void> {
     Connection connection{executor_, std::move(stream), options_, now()};
     strangers_.push_back(&connection);
     Scope writer{executor_};
-    co_await converse(connection, writer);
+    co_await read_messages(connection, writer);
     connection.close();
     writer.cancel();
-    settle(connection);
+    finish_connection(connection);
     co_await writer.join();
   }
 
-  auto converse(Connection& connection, Scope& writer) -> asio::awaitable<void> {
+  auto read_messages(Connection& connection, Scope& writer) -> asio::awaitable<void> {
     Bytes buffer;
     try {
       while (!connection.said_goodbye && connection.why.empty()) {
@@ -235,7 +235,7 @@ class ControlServer {
       } else if (auto const* const challenge = std::get_if<detail::Challenge>(&*event)) {
         co_await connection.stream.write(challenge->handshake);
       } else if (auto const* const hello = std::get_if<detail::Hello>(&*event)) {
-        co_await welcome(connection, hello->rank, writer);
+        co_await admit_rank(connection, hello->rank, writer);
       } else if (auto const* const refusal = std::get_if<detail::Refusal>(&*event)) {
         co_await refuse(connection, *refusal);
       } else if (std::holds_alternative<detail::Goodbye>(*event)) {
@@ -256,7 +256,7 @@ class ControlServer {
     connection.heard = now();
   }
 
-  auto welcome(Connection& connection, Rank rank, Scope& writer) -> asio::awaitable<void> {
+  auto admit_rank(Connection& connection, Rank rank, Scope& writer) -> asio::awaitable<void> {
     auto& peer = peer_of(rank);
     if (!peer.awaited) {
       detail::Refusal const refusal{
@@ -287,7 +287,7 @@ class ControlServer {
     connection.end(refusal.text);
   }
 
-  void settle(Connection& connection);
+  void finish_connection(Connection& connection);
 
   void tell_lost(Rank rank, std::string why);
 
@@ -303,9 +303,9 @@ class ControlServer {
       co_await timer.wait_until(due);
       // Where this process itself stood still, what others have sent meanwhile is not read yet.
       auto const late = now() - due;
-      auto const pardon = late > options_.heartbeat_interval ? late : Clock::Duration{0};
+      auto const stall = late > options_.heartbeat_interval ? late : Clock::Duration{0};
       for (auto* const stranger : strangers_) {
-        stranger->heard += pardon;
+        stranger->heard += stall;
         if (now() - stranger->heard > options_.handshake_timeout) {
           stranger->end("sent " + std::to_string(stranger->session.received_bytes()) + " of the handshake's " +
                         std::to_string(detail::ControlSession::max_handshake_bytes) + " bytes in " +
@@ -315,7 +315,7 @@ class ControlServer {
       for (auto& peer : peers_) {
         auto* const connection = peer->connection;
         if (connection == nullptr) continue;
-        connection->heard += pardon;
+        connection->heard += stall;
         if (!connection->held && now() - connection->heard > options_.silence_limit) {
           connection->end(detail::silent_for(options_.silence_limit, "its"));
         } else if (peer->outbox.bytes() == 0) {
@@ -343,7 +343,7 @@ class ControlServer {
   Scope accepting_{executor_};        ///< What accepts connections; cancelled once nobody is awaited.
   std::size_t awaited_ = 0;           ///< Peers that may still connect.
   std::list<Connection*> strangers_;  ///< Without a handshake, the oldest first.
-  detail::StrangerLog strangers_told_;
+  detail::RejectedLog strangers_told_;
   bool closing_ = false;
 
   std::mutex close_mutex_;

@@ -68,10 +68,10 @@ class Launcher {
   /// Waits until the workers of this process have ended. Nothing reaches the sink of `launch` afterwards.
   virtual void join() noexcept = 0;
 
-  /// Replaces `join` when these workers do not return. It writes `last_word` to stderr at once. The process of each
+  /// Replaces `join` when these workers do not return. It writes `exit_text` to stderr at once. The process of each
   /// such worker ends with exit status 75, in the launcher's destructor or in `RankJob::end`; until then its workers
   /// use what they were given.
-  virtual void leave_behind(std::vector<Rank> const& workers, std::string const& last_word) noexcept = 0;
+  virtual void leave_behind(std::vector<Rank> const& workers, std::string const& exit_text) noexcept = 0;
 };
 
 }  // namespace raytrain

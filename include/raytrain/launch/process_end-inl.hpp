@@ -36,7 +36,7 @@ RAYTRAIN_INLINE void flush_unless_locked(std::FILE* stream) noexcept {
   ::funlockfile(stream);
 }
 
-RAYTRAIN_INLINE void say_last_word(std::string_view text) noexcept {
+RAYTRAIN_INLINE void write_stderr(std::string_view text) noexcept {
   BrokenPipeGuard const guard;
   flush_unless_locked(stdout);
   while (!text.empty() && takes_writing(STDERR_FILENO)) {
@@ -75,7 +75,7 @@ RAYTRAIN_INLINE void ExitGuard::count_down() noexcept {
 
 RAYTRAIN_INLINE void ExitGuard::refuse() noexcept {
   if (living_ == 0 || generation_ != fork_generation()) return;
-  say_last_word(
+  write_stderr(
       "raytrain: the program called exit() before fit() had returned: return from the training function or "
       "the callback, or throw; this process ends with exit status 75, start it again to go on with what is left to "
       "do\n");

@@ -24,7 +24,7 @@ void flush_unless_locked(std::FILE* stream) noexcept;
 
 /// Writes to stderr what nobody else can say, mostly of a process that will end itself. It gives up where a reader
 /// keeps it waiting for 100 ms.
-void say_last_word(std::string_view text) noexcept;
+void write_stderr(std::string_view text) noexcept;
 
 /// Ends this process, whatever its other threads do: no destructors, no handlers.
 [[noreturn]] void end_process() noexcept;

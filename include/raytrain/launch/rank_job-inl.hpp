@@ -28,8 +28,8 @@
 
 namespace raytrain::detail {
 
-RAYTRAIN_INLINE auto meet_ranks_of_program() -> MeetRanks {
-  if (meet_ranks != nullptr) return meet_ranks;
+RAYTRAIN_INLINE auto rendezvous_of_program() -> Rendezvous {
+  if (rendezvous != nullptr) return rendezvous;
   auto const environment = job_environment();
   throw Error{Errc::invalid_config, "ScalingConfig::launch",
               (environment ? "this process is one of " + std::to_string(environment->size.value) + " that " +
@@ -51,7 +51,7 @@ RAYTRAIN_INLINE void WarningRelay::tell(std::string const& text) {
     std::scoped_lock const lock{mutex_};
     return std::pair{to_, is_taken_};
   }();
-  if (!is_taken) say_last_word("raytrain: " + text + '\n');
+  if (!is_taken) write_stderr("raytrain: " + text + '\n');
   if (to) to(text);
 }
 
@@ -60,17 +60,17 @@ RAYTRAIN_INLINE void WarningRelay::tell(std::string const& text) {
 namespace raytrain {
 
 RAYTRAIN_INLINE RankJob::RankJob(JobRequest const& request)
-    : world_{detail::meet_ranks_of_program()(request, [to = warnings_](std::string const& text) { to->tell(text); })} {
+    : world_{detail::rendezvous_of_program()(request, [to = warnings_](std::string const& text) { to->tell(text); })} {
   compare(request.settings);
   place(request.scaling);
-  agree(size_problem(request.scaling), Errc::invalid_config, "ScalingConfig::num_workers");
+  fail_together(size_problem(request.scaling), Errc::invalid_config, "ScalingConfig::num_workers");
 }
 
 RAYTRAIN_INLINE auto RankJob::failure_of(Rank rank, ErrorInfo error) const -> Failed {
-  return Failed{std::move(error).with_place(rank, process_of(rank).hostname)};
+  return Failed{std::move(error).with_origin(rank, process_of(rank).hostname)};
 }
 
-RAYTRAIN_INLINE void RankJob::agree(std::string const& problem, Errc code, std::string const& attempted) {
+RAYTRAIN_INLINE void RankJob::fail_together(std::string const& problem, Errc code, std::string const& attempted) {
   auto const problems = together([&] { return detail::all_gather_objects(*world_->collective, problem); });
   for (std::uint32_t rank = 0; rank < problems.size(); ++rank) {
     if (problems[rank].empty()) continue;
@@ -104,7 +104,7 @@ RAYTRAIN_INLINE void RankJob::leave_behind(LeftBehind const& left) noexcept {
   abandon();
   if (std::ranges::find(left.ranks, rank()) == left.ranks.end()) return;
   left_behind_ = true;
-  detail::say_last_word(left.last_word);
+  detail::write_stderr(left.exit_text);
 }
 
 RAYTRAIN_INLINE void RankJob::end() noexcept {
@@ -119,7 +119,7 @@ RAYTRAIN_INLINE void RankJob::compare(std::vector<SharedSetting> const& settings
     if (!problem.empty() || (there != first.end() && there->value == value)) continue;
     problem = name + " is " + value + ", and on rank 0 it is " + (there == first.end() ? "missing" : there->value);
   }
-  agree(problem, Errc::invalid_config, "comparing this run's settings on all ranks");
+  fail_together(problem, Errc::invalid_config, "comparing this run's settings on all ranks");
 }
 
 RAYTRAIN_INLINE void RankJob::place(ScalingConfig const& scaling) {

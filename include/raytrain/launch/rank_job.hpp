@@ -61,16 +61,16 @@ struct RankWorld {
 ///
 /// Errors: `timed_out` when ranks do not come; `invalid_call` when one was lost or did not come in an earlier `fit()`;
 ///         `backend`.
-using MeetRanks = std::unique_ptr<RankWorld> (*)(JobRequest const& request,
-                                                 std::function<void(std::string const&)> on_warning);
+using Rendezvous = std::unique_ptr<RankWorld> (*)(JobRequest const& request,
+                                                  std::function<void(std::string const&)> on_warning);
 
 namespace detail {
 
 /// Null in a program without <raytrain/launch/ranks.hpp>.
-inline MeetRanks meet_ranks = nullptr;
+inline Rendezvous rendezvous = nullptr;
 
 /// Errors: `invalid_config` in a program without it, which would train once for each process of the job.
-[[nodiscard]] auto meet_ranks_of_program() -> MeetRanks;
+[[nodiscard]] auto rendezvous_of_program() -> Rendezvous;
 
 /// Where texts of a collective go, which is made before anybody takes them: to stderr, until somebody does.
 class WarningRelay {
@@ -111,7 +111,7 @@ class RankJob {
   /// Each process waits for the others.
   ///
   /// Errors: `invalid_config` on all ranks when settings differ, or their number is another one than is asked for; as
-  ///         `MeetRanks`.
+  ///         `Rendezvous`.
   explicit RankJob(JobRequest const& request);
   RankJob(RankJob const&) = delete;
   auto operator=(RankJob const&) -> RankJob& = delete;
@@ -134,7 +134,7 @@ class RankJob {
   // Before the worker starts, on all ranks in the same order:
 
   /// One rank's problem is all ranks' error; none where all give an empty text.
-  void agree(std::string const& problem, Errc code, std::string const& attempted);
+  void fail_together(std::string const& problem, Errc code, std::string const& attempted);
 
   /// Rank 0's value.
   template <Transferable T>
@@ -151,7 +151,7 @@ class RankJob {
   void end_worker() noexcept;
 
   /// A rank's training function has ended after so many operations, as `CollectiveGroup::leave`. From any thread.
-  void leave(Left const& left) noexcept { world_->group->leave(left.rank, left.operations); }
+  void leave(RankReturned const& left) noexcept { world_->group->leave(left.rank, left.operations); }
 
   /// A rank is lost, as `RankWorld::abandon`. From any thread.
   void abandon() noexcept { world_->abandon(); }

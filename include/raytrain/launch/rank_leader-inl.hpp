@@ -32,9 +32,9 @@ RAYTRAIN_INLINE RankLeader::RankLeader(RankJob& job) : job_{job}, ended_(job.siz
       problem = error.what();
     }
   }
-  job_.agree(problem, Errc::io, "listening for the ranks of the job");
+  job_.fail_together(problem, Errc::io, "listening for the ranks of the job");
   (void)job_.broadcast(std::move(address));
-  job_.agree({}, Errc::io, "connecting to the controller on rank 0");
+  job_.fail_together({}, Errc::io, "connecting to the controller on rank 0");
 }
 
 RAYTRAIN_INLINE RankLeader::~RankLeader() {
@@ -56,7 +56,7 @@ RAYTRAIN_INLINE void RankLeader::launch(WorkerLaunch what) {
 }
 
 RAYTRAIN_INLINE void RankLeader::tell(ControllerMessage const& message) {
-  if (auto const* const left = std::get_if<Left>(&message)) job_.leave(*left);
+  if (auto const* const left = std::get_if<RankReturned>(&message)) job_.leave(*left);
   if (link_) link_->deliver(message);
   tell_others(message);
 }
@@ -68,8 +68,8 @@ RAYTRAIN_INLINE void RankLeader::join() noexcept {
   sink_ = nullptr;
 }
 
-RAYTRAIN_INLINE void RankLeader::leave_behind(std::vector<Rank> const& workers, std::string const& last_word) noexcept {
-  LeftBehind const left{workers, last_word};
+RAYTRAIN_INLINE void RankLeader::leave_behind(std::vector<Rank> const& workers, std::string const& exit_text) noexcept {
+  LeftBehind const left{workers, exit_text};
   tell_others(left);
   job_.leave_behind(left);
   join();

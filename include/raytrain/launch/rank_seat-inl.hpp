@@ -17,7 +17,7 @@
 namespace raytrain {
 
 RAYTRAIN_INLINE RankSeat::RankSeat(RankJob& job, Events events) : job_{job}, events_{std::move(events)} {
-  job_.agree({}, Errc::io, "listening for the ranks of the job");
+  job_.fail_together({}, Errc::io, "listening for the ranks of the job");
   auto address = job_.broadcast(detail::ControllerAddress{});
   std::string problem;
   try {
@@ -29,7 +29,7 @@ RAYTRAIN_INLINE RankSeat::RankSeat(RankJob& job, Events events) : job_{job}, eve
   } catch (std::exception const& error) {
     problem = error.what();
   }
-  job_.agree(problem, Errc::io, "connecting to the controller on rank 0");
+  job_.fail_together(problem, Errc::io, "connecting to the controller on rank 0");
 }
 
 RAYTRAIN_INLINE void RankSeat::end() noexcept {

@@ -21,7 +21,7 @@ namespace raytrain {
 /// The ranks of an MPI communicator as workers.
 class MpiRanks final : public RankWorld {
  public:
-  /// Errors: as `MeetRanks`.
+  /// Errors: as `Rendezvous`.
   MpiRanks(detail::RankSession& session, MPI_Comm communicator, MpiOptions options)
       : job_{session}, group_{std::make_shared<MpiGroup>(communicator, std::move(options))} {
     group = group_;
@@ -58,7 +58,7 @@ inline void refuse_singleton() {
   if (size == 1) throw alone_in_mpi(*job);
 }
 
-inline auto meet_mpi_ranks(JobRequest const& request, std::function<void(std::string const&)> on_warning)
+inline auto mpi_rendezvous(JobRequest const& request, std::function<void(std::string const&)> on_warning)
     -> std::unique_ptr<RankWorld> {
   refuse_singleton();
   auto& session = rank_session();
@@ -78,7 +78,7 @@ inline auto meet_mpi_ranks(JobRequest const& request, std::function<void(std::st
 }
 
 /// What including this header does.
-inline bool const ranks_are_known = (meet_ranks = &meet_mpi_ranks, true);
+inline bool const ranks_are_known = (rendezvous = &mpi_rendezvous, true);
 
 }  // namespace detail
 }  // namespace raytrain

@@ -35,38 +35,38 @@ RAYTRAIN_INLINE void ThreadLauncher::launch(WorkerLaunch what) {
     links_.push_back(std::make_unique<WorkerLink>(placement, what.sink.send));
   }
   // Nobody runs before all threads exist, so that a thread that cannot be made leaves no worker behind.
-  auto const gate = std::make_shared<Gate>();
+  auto const latch = std::make_shared<StartLatch>();
   try {
     for (auto const& link : links_) {
-      threads_.emplace_back([this, gate, main = what.main, group, worker = link.get()] {
-        gate->open.wait(Gate::closed);
-        if (gate->open == Gate::cancelled) return;
+      threads_.emplace_back([this, latch, main = what.main, group, worker = link.get()] {
+        latch->open.wait(StartLatch::closed);
+        if (latch->open == StartLatch::cancelled) return;
         cores_.take(worker->placement());
         main(Worker{*worker, group, std::make_unique<LocalCollective>(group, worker->placement().world_rank)});
       });
     }
   } catch (std::system_error const& error) {
     auto const started = threads_.size();
-    gate->set(Gate::cancelled);
+    latch->set(StartLatch::cancelled);
     end_threads();
     throw Error{Errc::worker_failed, "starting " + std::to_string(size_.value) + " worker threads",
                 "the system gave " + std::to_string(started) + " of them (" + error.what() + ")",
                 "lower ScalingConfig::num_workers or raise the limit on processes (ulimit -u)"};
   } catch (...) {
-    gate->set(Gate::cancelled);
+    latch->set(StartLatch::cancelled);
     end_threads();
     throw;
   }
-  gate->set(Gate::opened);
+  latch->set(StartLatch::opened);
 }
 
 RAYTRAIN_INLINE void ThreadLauncher::tell(ControllerMessage const& message) {
   for (auto const& link : links_) link->deliver(message);
 }
 
-RAYTRAIN_INLINE void ThreadLauncher::leave_behind(std::vector<Rank> const&, std::string const& last_word) noexcept {
+RAYTRAIN_INLINE void ThreadLauncher::leave_behind(std::vector<Rank> const&, std::string const& exit_text) noexcept {
   left_behind_ = true;
-  detail::say_last_word(last_word);
+  detail::write_stderr(exit_text);
 }
 
 RAYTRAIN_INLINE auto in_one_thread(ScalingConfig scaling) -> ScalingConfig {
@@ -76,7 +76,7 @@ RAYTRAIN_INLINE auto in_one_thread(ScalingConfig scaling) -> ScalingConfig {
   return scaling;
 }
 
-RAYTRAIN_INLINE void ThreadLauncher::Gate::set(State state) {
+RAYTRAIN_INLINE void ThreadLauncher::StartLatch::set(State state) {
   open = state;
   open.notify_all();
 }

@@ -29,10 +29,10 @@ class ThreadLauncher final : public Launcher {
 
   void join() noexcept override { end_threads(); }
 
-  void leave_behind(std::vector<Rank> const&, std::string const& last_word) noexcept override;
+  void leave_behind(std::vector<Rank> const&, std::string const& exit_text) noexcept override;
 
  private:
-  struct Gate {
+  struct StartLatch {
     enum State : int { closed, opened, cancelled };
     std::atomic<int> open = closed;
 

@@ -155,11 +155,11 @@ struct Begin {
 };
 
 /// To another process than that of the rank: the rank's training function has returned.
-struct Left {
+struct RankReturned {
   Rank rank{};
   std::uint64_t operations{};  ///< As in `Finished`.
   Attempt attempt{};
-  friend auto operator==(Left const&, Left const&) -> bool = default;
+  friend auto operator==(RankReturned const&, RankReturned const&) -> bool = default;
 };
 
 /// To another process than the controller's: what `fit()` gives on every rank. The last message.
@@ -181,7 +181,7 @@ struct Ended {
 /// To another process than the controller's, before `Ended`: these workers did not return, and their processes end.
 struct LeftBehind {
   std::vector<Rank> ranks;
-  std::string last_word;  ///< What those processes print as they end.
+  std::string exit_text;  ///< What those processes print as they end.
   Attempt attempt{};
   friend auto operator==(LeftBehind const&, LeftBehind const&) -> bool = default;
 };
@@ -190,7 +190,7 @@ struct LeftBehind {
 using WorkerMessage = std::variant<Started, Report, CheckpointRef, Progress, Warning, Failed, Finished, StopRequest>;
 
 /// Everything that the controller tells workers and their processes. The order is part of the protocol.
-using ControllerMessage = std::variant<Stop, Committed, Begin, Left, Ended, LeftBehind>;
+using ControllerMessage = std::variant<Stop, Committed, Begin, RankReturned, Ended, LeftBehind>;
 
 /// The rank that the message comes from; none for a failure that is no rank's.
 [[nodiscard]] auto sender_of(WorkerMessage const& message) -> std::optional<Rank>;

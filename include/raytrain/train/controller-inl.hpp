@@ -107,7 +107,7 @@ RAYTRAIN_INLINE void Controller::on(Finished& finished) {
   cut_short_ = cut_short_ || finished.stopped;
   end_worker(finished.rank);
   if (!finished.stopped && check_calls(finished)) {
-    Left left;
+    RankReturned left;
     left.rank = finished.rank;
     left.operations = finished.operations;
     tell(left);
@@ -127,7 +127,7 @@ RAYTRAIN_INLINE auto Controller::check_calls(Finished const& finished) -> bool {
                   {},
                   calls(first) + " and " + calls(finished) + ", which are not the same ones",
                   "make every rank call the same operations in the same order, on arrays of one size and type"};
-  fail(std::move(error).with_place(finished.rank, workers_.at(finished.rank.value).hostname));
+  fail(std::move(error).with_origin(finished.rank, workers_.at(finished.rank.value).hostname));
   return false;
 }
 
@@ -174,7 +174,7 @@ RAYTRAIN_INLINE void Controller::leave_behind() {
     if (failures_.empty()) {
       act(Notify{Warning{Rank{0}, "rank " + std::to_string(rank.value) + ' ' + what}});
     } else {
-      note(ErrorInfo{Errc::timed_out, {}, what}.with_place(rank, worker.hostname));
+      note(ErrorInfo{Errc::timed_out, {}, what}.with_origin(rank, worker.hostname));
     }
   }
 }
@@ -199,7 +199,7 @@ RAYTRAIN_INLINE void Controller::refuse_missing_checkpoints() {
                         std::to_string(worker.checkpoints) + " of them, rank " + std::to_string(rank_of(*most).value) +
                         " has reported " + std::to_string(most->checkpoints),
                     "call report with a checkpoint equally often on every rank"};
-    fail(std::move(error).with_place(rank_of(worker), {}));
+    fail(std::move(error).with_origin(rank_of(worker), {}));
     return;
   }
 }
@@ -208,7 +208,7 @@ RAYTRAIN_INLINE auto Controller::check_score(Report const& report) -> bool {
   if (config_.score_attribute.empty()) return true;
   auto const refuse = [&](std::string happened, std::string remedy) {
     ErrorInfo error{Errc::invalid_report, "CheckpointConfig::score_attribute", std::move(happened), std::move(remedy)};
-    fail(std::move(error).with_place(report.rank, {}));
+    fail(std::move(error).with_origin(report.rank, {}));
     return false;
   };
   auto const score = report.metrics.number(config_.score_attribute);

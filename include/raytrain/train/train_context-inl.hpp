@@ -51,7 +51,7 @@ RAYTRAIN_INLINE void TrainContext::progress(std::uint64_t done, std::uint64_t to
 }
 
 RAYTRAIN_INLINE auto TrainContext::dataset_shard(std::string_view name) const -> DatasetShard {
-  ShardPlace place{
+  ShardOptions place{
       .rank = world_rank(), .world_size = world_size(), .seed = run().seed, .split = is_split(run().data, name)};
   if (auto const& checkpoint = run().checkpoint) {
     place.seed_before = checkpoint->seed();
@@ -95,7 +95,7 @@ RAYTRAIN_INLINE auto TrainContext::batch_size_before(std::string_view dataset) c
   return run().checkpoint->batch_size(std::string{dataset});
 }
 
-RAYTRAIN_INLINE void TrainContext::meet_for_commit() {
+RAYTRAIN_INLINE void TrainContext::barrier_before_commit() {
   try {
     setup_.collective->barrier();
   } catch (Error const& error) {

@@ -88,7 +88,7 @@ class TrainContext {
     stager_.stage(std::move(draft), checkpoint, batch_sizes_->all());
     if (run().checkpoint_mode == CheckpointMode::sync) {
       stager_.drain();
-      meet_for_commit();
+      barrier_before_commit();
       setup_.link.wait_committed(checkpoint);
     }
     throw_if_stopping();
@@ -235,7 +235,7 @@ class TrainContext {
   }
 
   // Ranks that do not all report a checkpoint would wait for its commit for ever.
-  void meet_for_commit();
+  void barrier_before_commit();
 
   void submit(Report report);
 

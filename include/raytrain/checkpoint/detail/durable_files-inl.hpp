@@ -82,7 +82,7 @@ RAYTRAIN_INLINE void remove_file(FileSystem& files, std::filesystem::path const&
   if (files.remove_file(path) != 0 && errno != ENOENT) throw io_error("removing", path, errno);
 }
 
-RAYTRAIN_INLINE auto names_in(std::filesystem::path const& directory) -> std::vector<std::string> {
+RAYTRAIN_INLINE auto entries_in(std::filesystem::path const& directory) -> std::vector<std::string> {
   std::vector<std::string> names;
   std::error_code problem;
   for (std::filesystem::directory_iterator entry{directory, problem}, end; !problem && entry != end;
@@ -99,7 +99,7 @@ RAYTRAIN_INLINE void remove_tree(FileSystem& files, std::filesystem::path const&
     remove_file(files, directory);
     return;
   }
-  for (auto const& name : names_in(directory)) {
+  for (auto const& name : entries_in(directory)) {
     auto const path = directory / name;
     if (std::filesystem::symlink_status(path, ignored).type() == std::filesystem::file_type::directory) {
       remove_tree(files, path);

@@ -34,7 +34,7 @@ auto make_directory(FileSystem& files, std::filesystem::path const& directory) -
 void remove_file(FileSystem& files, std::filesystem::path const& path);
 
 /// Names of what lies in a directory; none when it is not there.
-[[nodiscard]] auto names_in(std::filesystem::path const& directory) -> std::vector<std::string>;
+[[nodiscard]] auto entries_in(std::filesystem::path const& directory) -> std::vector<std::string>;
 
 /// Removes a directory and all in it; one that is not there is fine. Of a link, here or below, the link alone goes.
 void remove_tree(FileSystem& files, std::filesystem::path const& directory);

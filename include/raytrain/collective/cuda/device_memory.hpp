@@ -50,7 +50,7 @@ inline void check_cuda(cudaError_t result, std::string const& attempted) {
 namespace raytrain {
 
 /// Where a rank's arrays lie, and in which order with other work on them.
-struct DevicePlace {
+struct DeviceStream {
   int device = 0;  ///< As CUDA counts those that CUDA_VISIBLE_DEVICES leaves visible.
 
   /// Operations wait for what was put on it before; when they return, nothing of theirs is left on it. Null: the

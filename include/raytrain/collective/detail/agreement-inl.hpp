@@ -62,14 +62,14 @@ RAYTRAIN_INLINE auto CallHistory::mismatch(Rank rank, CallHistory const& mine, R
   return std::nullopt;
 }
 
-RAYTRAIN_INLINE void Agreement::break_off(Errc code, std::string why) {
+RAYTRAIN_INLINE void Agreement::make_unusable(Errc code, std::string why) {
   if (!is_usable()) return;
   code_ = code;
   since_ = std::move(why);
 }
 
 RAYTRAIN_INLINE void Agreement::end_by(Error const& error) {
-  break_off(error.code(), error.happened());
+  make_unusable(error.code(), error.happened());
   throw error;
 }
 

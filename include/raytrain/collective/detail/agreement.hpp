@@ -65,7 +65,7 @@ class Agreement {
  public:
   /// The first rank that calls something else than rank 0. `call_of(number)`: what the rank of that number calls.
   template <class CallOf>
-  [[nodiscard]] static auto odd_one(WorldSize ranks, CallOf const& call_of) -> std::optional<Rank> {
+  [[nodiscard]] static auto first_mismatch(WorldSize ranks, CallOf const& call_of) -> std::optional<Rank> {
     auto const& first = call_of(0);
     for (std::uint32_t other = 1; other < ranks.value; ++other) {
       if (call_of(other) != first) [[unlikely]]
@@ -86,14 +86,14 @@ class Agreement {
   }
 
   /// From now on `check_usable` throws this. The first reason counts.
-  void break_off(Errc code, std::string why);
+  void make_unusable(Errc code, std::string why);
 
   /// For what all ranks come to know together.
   [[noreturn]] void end_by(Error const& error);
 
   [[nodiscard]] auto is_usable() const noexcept -> bool { return since_.empty(); }
 
-  /// Errors: after `break_off` its own.
+  /// Errors: after `make_unusable` its own.
   void check_usable(Call const& call, Rank rank) const {
     if (!is_usable()) throw unusable_error(code_, since_, rank, call);
   }

@@ -65,8 +65,9 @@ RAYTRAIN_INLINE void BarrierState::wake() noexcept {
   if (sleepers_.load() != 0) wake_all(epoch_);
 }
 
-RAYTRAIN_INLINE Barrier::Barrier(BarrierState& state, Rank member, WaitLimits limits, std::vector<std::uint32_t> names)
-    : state_{&state}, member_{member}, limits_{std::move(limits)}, names_{std::move(names)} {
+RAYTRAIN_INLINE Barrier::Barrier(BarrierState& state, Rank member, WaitLimits limits,
+                                 std::vector<std::uint32_t> world_ranks)
+    : state_{&state}, member_{member}, limits_{std::move(limits)}, world_ranks_{std::move(world_ranks)} {
   for (std::uint64_t const round : {0U, 1U})
     round_ = std::max(round_, slots_of(round)[member.value].arrival.load() / 2);
 }
@@ -84,14 +85,14 @@ RAYTRAIN_INLINE auto Barrier::stop_agreed() const noexcept -> bool {
          (state_->members_ == 1 && state_->stop_requested_.load());
 }
 
-RAYTRAIN_INLINE auto Barrier::name_of(Rank member) const noexcept -> Rank {
-  return names_.empty() ? member : Rank{names_[member.value]};
+RAYTRAIN_INLINE auto Barrier::world_rank_of(Rank member) const noexcept -> Rank {
+  return world_ranks_.empty() ? member : Rank{world_ranks_[member.value]};
 }
 
 RAYTRAIN_INLINE auto Barrier::missing() const -> std::vector<std::uint32_t> {
   std::vector<std::uint32_t> missing;
   for (std::uint32_t rank = 0; rank < state_->members_; ++rank) {
-    if (!has_entered(rank)) missing.push_back(name_of({rank}).value);
+    if (!has_entered(rank)) missing.push_back(world_rank_of({rank}).value);
   }
   return missing;
 }
@@ -185,7 +186,8 @@ RAYTRAIN_INLINE void Barrier::warn_of_missing(Waiting& waiting) const {
     if (has_entered(rank)) return waiting.warn_no_more();  // and will say it
   }
   auto const& slot = slots_of(round_)[member_.value];
-  waiting.warn([&] { return late_warning(missing(), limits_.warn_after, name_of(member_), to_string(slot.call)); });
+  waiting.warn(
+      [&] { return late_warning(missing(), limits_.warn_after, world_rank_of(member_), to_string(slot.call)); });
 }
 
 RAYTRAIN_INLINE auto Barrier::reason(std::uint32_t closed) noexcept -> Outcome {

@@ -31,15 +31,15 @@ void wake_all(std::atomic<std::uint32_t>& word) noexcept;
 inline constexpr std::size_t two_cache_lines = 128;
 
 /// Where an array is, for whoever shares the memory that it is in.
-struct Place {
+struct ArrayLocation {
   enum class Kind : std::uint8_t {
     nothing,  ///< There is no array.
     shared,
     hidden,  ///< In memory that only its owner sees.
   };
 
-  Place() = default;
-  Place(std::uint64_t at, Kind of) noexcept : offset{at}, kind{of} {}
+  ArrayLocation() = default;
+  ArrayLocation(std::uint64_t at, Kind of) noexcept : offset{at}, kind{of} {}
 
   std::uint64_t offset : 62 = 0;
   Kind kind : 2 = Kind::nothing;
@@ -51,8 +51,8 @@ struct alignas(two_cache_lines) Slot {
 
   std::atomic<std::uint64_t> arrival{0};  ///< Barriers that its member has entered, twice, + 1 if it knew of a stop.
   Call call{};
-  Place from{};  ///< What the others may read until the next barrier.
-  Place to{};    ///< Where the others may write until the next barrier.
+  ArrayLocation from{};  ///< What the others may read until the next barrier.
+  ArrayLocation to{};    ///< Where the others may write until the next barrier.
   alignas(64) std::byte bytes[inline_bytes];
 };
 static_assert(offsetof(Slot, bytes) == 64, "a slot and the beginning of a small array are two cache lines");
@@ -143,8 +143,8 @@ class Barrier {
     ended,      ///< A member will not enter any more: `first_ended`.
   };
 
-  /// `names`: as which ranks the members are to be named, if they are only some of a world's.
-  Barrier(BarrierState& state, Rank member, WaitLimits limits, std::vector<std::uint32_t> names = {});
+  /// `world_ranks`: the members' ranks in the world, where they are only some of it.
+  Barrier(BarrierState& state, Rank member, WaitLimits limits, std::vector<std::uint32_t> world_ranks = {});
 
   [[nodiscard]] auto limits() const noexcept -> WaitLimits const& { return limits_; }
   [[nodiscard]] auto state() const noexcept -> BarrierState& { return *state_; }
@@ -168,8 +168,8 @@ class Barrier {
   /// A single member needs no barrier; and after `abort` there are none, so that everybody may know at once.
   [[nodiscard]] auto stop_agreed() const noexcept -> bool;
 
-  [[nodiscard]] auto name_of(Rank member) const noexcept -> Rank;
-  [[nodiscard]] auto names() const noexcept -> std::vector<std::uint32_t> const& { return names_; }
+  [[nodiscard]] auto world_rank_of(Rank member) const noexcept -> Rank;
+  [[nodiscard]] auto world_ranks() const noexcept -> std::vector<std::uint32_t> const& { return world_ranks_; }
 
   /// Names of those who have not entered the last barrier that this member entered.
   [[nodiscard]] auto missing() const -> std::vector<std::uint32_t>;
@@ -228,7 +228,7 @@ class Barrier {
   BarrierState* state_;
   Rank member_;
   WaitLimits limits_;
-  std::vector<std::uint32_t> names_;
+  std::vector<std::uint32_t> world_ranks_;
   std::uint64_t round_ = 0;    ///< The last barrier that this member entered.
   std::uint32_t entered_ = 0;  ///< Members below have entered it.
   bool stop_agreed_ = false;

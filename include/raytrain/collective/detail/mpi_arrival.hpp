@@ -45,7 +45,7 @@ class SpentCommunicators {
 /// Errors: `timed_out`, on rank 0 with the names of those that have not come; from then on `invalid_call`, since
 /// messages
 ///         are pending in `original`.
-inline void await_all_ranks(MPI_Comm original, WaitLimits const& limits) {
+inline void barrier_with_limits(MPI_Comm original, WaitLimits const& limits) {
   constexpr int tag = 32'749;  // every MPI has tags up to 32,767
   int rank = 0;
   int size = 1;

@@ -53,11 +53,11 @@ class MpiCommunicator {
   /// All ranks of `original` call it, and it waits for them.
   ///
   /// Errors: `invalid_call` when MPI is not in use, too few threads may use it, or `original` cannot be duplicated; as
-  ///         `await_all_ranks`.
+  ///         `barrier_with_limits`.
   MpiCommunicator(MPI_Comm original, WaitLimits const& limits) {
     check_usable(original);
     limits.validate("MpiGroup");
-    await_all_ranks(original, limits);
+    barrier_with_limits(original, limits);
     check_mpi(MPI_Comm_dup(original, &handle_), "MPI_Comm_dup");
     check_mpi(MPI_Comm_set_errhandler(handle_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
     int number = 0;

@@ -39,14 +39,14 @@ class MpiEndpoint {
   MpiEndpoint(MPI_Comm original, MpiOptions options, MpiPretence const& pretence)
       : communicator_{original, options.limits},
         duplicate_{communicator_.handle()},
-        agreements_{communicator_.handle()},
+        control_communicator_{communicator_.handle()},
         options_{std::move(options)},
         pretence_{pretence} {
-    check_mpi(MPI_Comm_set_errhandler(agreements_.handle(), MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+    check_mpi(MPI_Comm_set_errhandler(control_communicator_.handle(), MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
     check_options_agree();
     late_calls_.emplace(communicator_, number_of_group());
     hosts_.emplace(communicator_, options_, pretence_);
-    agreed_at_ = Clock::now();
+    compared_at_ = Clock::now();
   }
   MpiEndpoint(MpiEndpoint const&) = delete;
   auto operator=(MpiEndpoint const&) -> MpiEndpoint& = delete;
@@ -241,7 +241,7 @@ class MpiEndpoint {
     bytes_ += call.count * size_bytes(call.element);
     if (call.operation == Operation::barrier || call.operation == Operation::duplicate ||
         operations_ >= agreement_interval_ || bytes_ >= large_bytes) {
-      agree();
+      compare_calls();
     }
   }
 
@@ -250,12 +250,12 @@ class MpiEndpoint {
   void break_up(Errc code, std::string const& happened) noexcept {
     communicator_.abandon();
     duplicate_.abandon();
-    agreements_.abandon();
+    control_communicator_.abandon();
     hosts_->abandon();
     // The others of this host wait for this rank, unless they are told the same.
     if (auto const& memory = hosts_->memory(); memory != nullptr && !memory->is_closed()) memory->abort();
     if (buffers_ != nullptr) keep_for_ever(std::move(buffers_));
-    agreement_.break_off(code, happened);
+    agreement_.make_unusable(code, happened);
   }
 
   // Agreement about what was called, and about a request to stop ------------------------------------------------------
@@ -263,14 +263,14 @@ class MpiEndpoint {
   /// The number of operations until the next one follows from what all ranks know and call, so that ranks that have
   /// called the same come here together. It comes before arrays move, through a communicator of its own, in which
   /// ranks that have not see no other operation.
-  void agree() {
-    auto const elapsed = std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - agreed_at_);
+  void compare_calls() {
+    auto const elapsed = std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - compared_at_);
     auto const digest = static_cast<std::int64_t>(calls_.digest());
     auto& agreement = buffers_->agreement;
     agreement = {stop_requested_.load() ? 1 : 0, elapsed.count(), digest, ~digest};
     perform("MPI_Iallreduce", 0, [&](MPI_Request* request) {
       return MPI_Iallreduce(MPI_IN_PLACE, agreement.data(), static_cast<int>(agreement.size()), MPI_INT64_T, MPI_MAX,
-                            agreements_.handle(), request);
+                            control_communicator_.handle(), request);
     });
     auto const [stop, longest, largest_digest, smallest_digest] = agreement;
     if (largest_digest != ~smallest_digest) [[unlikely]]
@@ -280,7 +280,7 @@ class MpiEndpoint {
                                                    1, largest_interval);
     operations_ = 0;
     bytes_ = 0;
-    agreed_at_ = Clock::now();
+    compared_at_ = Clock::now();
   }
 
   /// All ranks come here.
@@ -290,8 +290,8 @@ class MpiEndpoint {
     histories[rank().value] = calls_;
     constexpr int bytes = sizeof(CallHistory);
     perform("MPI_Iallgather", 0, [&](MPI_Request* request) {
-      return MPI_Iallgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, histories.data(), bytes, MPI_BYTE, agreements_.handle(),
-                            request);
+      return MPI_Iallgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, histories.data(), bytes, MPI_BYTE,
+                            control_communicator_.handle(), request);
     });
     for (std::uint32_t other = 1; other < size().value; ++other) {
       if (auto const error = CallHistory::mismatch({0}, histories[0], {other}, histories[other]))
@@ -408,7 +408,7 @@ class MpiEndpoint {
     });
     compares_ = false;
     auto const call_of = [&](std::uint32_t number) -> Call const& { return headers[number].call; };
-    if (auto const odd = Agreement::odd_one(size(), call_of)) {
+    if (auto const odd = Agreement::first_mismatch(size(), call_of)) {
       agreement_.end_by(Agreement::mismatch(call_of(0), *odd, call_of(odd->value),
                                             [&](Rank of) { return broadcast_counts(of, counts); }));
     }
@@ -429,7 +429,7 @@ class MpiEndpoint {
 
   MpiCommunicator communicator_;
   MpiDuplicate duplicate_;
-  MpiDuplicate agreements_;
+  MpiDuplicate control_communicator_;
   MpiOptions options_;
   MpiPretence pretence_;
   std::optional<MpiLateCalls> late_calls_;
@@ -453,7 +453,7 @@ class MpiEndpoint {
   Agreement agreement_;
 
   bool stop_agreed_ = false;
-  Clock::time_point agreed_at_{};
+  Clock::time_point compared_at_{};
   std::int64_t operations_ = 0;
   std::uint64_t bytes_ = 0;
   std::int64_t agreement_interval_ = 1;

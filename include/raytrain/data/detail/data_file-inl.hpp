@@ -31,15 +31,15 @@ RAYTRAIN_INLINE DataFile::DataFile(std::filesystem::path path) : path_{std::move
   std::error_code ignored;
   auto const status = std::filesystem::status(path_, ignored);
   if (!std::filesystem::exists(status)) {
-    throw Error{Errc::not_found, attempt(), "there is no such file; " + neighbours(), "check the path"};
+    throw Error{Errc::not_found, attempted(), "there is no such file; " + neighbours(), "check the path"};
   }
   if (!std::filesystem::is_regular_file(status)) {
-    throw Error{Errc::io, attempt(),
+    throw Error{Errc::io, attempted(),
                 std::filesystem::is_directory(status) ? "it is a folder" : "it is not a regular file", "name a file"};
   }
   errno = 0;
   file_.open(path_, std::ios::binary);
-  if (!file_) throw Error{Errc::io, attempt(), std::strerror(errno), "check its permissions"};
+  if (!file_) throw Error{Errc::io, attempted(), std::strerror(errno), "check its permissions"};
   disk_bytes_ = std::filesystem::file_size(path_);
   refill();
   gzip_ = available() >= 2 && input_[0] == gzip_magic[0] && input_[1] == gzip_magic[1];
@@ -91,7 +91,7 @@ RAYTRAIN_INLINE void DataFile::refill() {
 RAYTRAIN_INLINE auto DataFile::from_disk(std::span<std::byte> out) -> std::size_t {
   errno = 0;
   file_.read(reinterpret_cast<char*>(out.data()), static_cast<std::streamsize>(out.size()));
-  if (file_.bad()) throw Error{Errc::io, attempt(), std::strerror(errno)};
+  if (file_.bad()) throw Error{Errc::io, attempted(), std::strerror(errno)};
   return static_cast<std::size_t>(file_.gcount());
 }
 
@@ -118,12 +118,12 @@ RAYTRAIN_INLINE auto DataFile::inflate(std::span<std::byte> out) -> std::size_t 
     } else if (code == Z_MEM_ERROR) {
       throw std::bad_alloc{};
     } else if (code != Z_OK && code != Z_BUF_ERROR) {
-      throw Error{Errc::invalid_data, attempt(),
+      throw Error{Errc::invalid_data, attempted(),
                   fmt::format("its compressed data is damaged at byte {} of {}: {}", used_bytes(), disk_bytes_,
                               stream_.msg != nullptr ? stream_.msg : "unknown error"),
                   "fetch the file again"};
     } else if (used_up && stream_.avail_out == wanted) {
-      throw Error{Errc::invalid_data, attempt(),
+      throw Error{Errc::invalid_data, attempted(),
                   fmt::format("its compressed data ends early, after {} bytes", disk_bytes_), "fetch the file again"};
     }
   }
@@ -135,7 +135,7 @@ RAYTRAIN_INLINE void DataFile::begin_next_member() {
   ended_ = available() == 0;
   if (ended_) return;
   if (*stream_.next_in != gzip_magic[0]) {
-    throw Error{Errc::invalid_data, attempt(),
+    throw Error{Errc::invalid_data, attempted(),
                 fmt::format("{} bytes follow its compressed data", disk_bytes_ - used_bytes()), "fetch the file again"};
   }
   ::inflateReset(&stream_);

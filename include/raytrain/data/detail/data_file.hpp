@@ -52,7 +52,7 @@ class DataFile {
   static constexpr std::array<unsigned char, 2> gzip_magic{0x1f, 0x8b};
   static constexpr int gzip_window_bits = 15 + 16;  // the largest window; 16 asks for gzip's header and checksum
 
-  [[nodiscard]] auto attempt() const -> std::string { return fmt::format("read '{}'", path_.string()); }
+  [[nodiscard]] auto attempted() const -> std::string { return fmt::format("read '{}'", path_.string()); }
 
   [[nodiscard]] auto neighbours() const -> std::string;
 

@@ -25,9 +25,9 @@
 namespace raytrain::detail {
 
 /// Says what a process waits for that is still in MPI_Init after `WaitLimits::warn_after`, which MPI itself does not.
-class StartWatch {
+class StartWatchdog {
  public:
-  StartWatch() {
+  StartWatchdog() {
     auto const job = job_environment();
     if (!job || job->rank.value > 1) return;  // not all of them: one of these two has come, or both are late
     try {
@@ -37,8 +37,8 @@ class StartWatch {
         auto const limit = std::chrono::duration_cast<std::chrono::seconds>(WaitLimits{}.warn_after);
         if (std::condition_variable_any{}.wait_for(lock, is_over, limit, [&] { return is_over.stop_requested(); }))
           return;
-        say_last_word("raytrain: rank " + std::to_string(rank.value) + " has waited " + std::to_string(limit.count()) +
-                      " s in MPI_Init: not all processes of the job have come to fit(), or MPI cannot connect them\n");
+        write_stderr("raytrain: rank " + std::to_string(rank.value) + " has waited " + std::to_string(limit.count()) +
+                     " s in MPI_Init: not all processes of the job have come to fit(), or MPI cannot connect them\n");
       }};
     } catch (std::system_error const&) {
       return;  // no thread is left; MPI_Init itself will say so, or do without
@@ -89,7 +89,7 @@ class RankSession {
 
  private:
   static auto watched_start() -> MpiSession {
-    StartWatch const watch;
+    StartWatchdog const watch;
     return MpiSession{};
   }
 

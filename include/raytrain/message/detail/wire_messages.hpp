@@ -106,7 +106,7 @@ void serialize(A& archive, Begin& m) {
 }
 
 template <detail::WireArchive A>
-void serialize(A& archive, Left& m) {
+void serialize(A& archive, RankReturned& m) {
   archive(m.rank, m.operations);
 }
 
@@ -118,7 +118,7 @@ void serialize(A& archive, Ended& m) {
 
 template <detail::WireArchive A>
 void serialize(A& archive, LeftBehind& m) {
-  archive(m.ranks, m.last_word);
+  archive(m.ranks, m.exit_text);
 }
 
 }  // namespace raytrain

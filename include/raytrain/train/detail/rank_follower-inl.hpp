@@ -96,7 +96,7 @@ RAYTRAIN_INLINE void RankFollower::on(Begin& begin) {
   try {
     launch(begin);
   } catch (...) {
-    (void)seat_.send(Failed{current_error().with_place(job_.rank(), this_host().hostname)});
+    (void)seat_.send(Failed{current_error().with_origin(job_.rank(), this_host().hostname)});
   }
 }
 

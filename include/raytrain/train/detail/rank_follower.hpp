@@ -87,7 +87,7 @@ class RankFollower {
   void on(Begin& begin);
   void on(Stop const& stop) { link_.deliver(stop); }
   void on(Committed const& committed) { link_.deliver(committed); }
-  void on(Left const& left) { job_.leave(left); }
+  void on(RankReturned const& left) { job_.leave(left); }
   void on(Ended& ended) { ended_ = std::move(ended); }
   void on(LeftBehind const&) {}  // the seat has taken it
 

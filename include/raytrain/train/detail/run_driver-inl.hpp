@@ -94,12 +94,12 @@ RAYTRAIN_INLINE auto RunDriver::run(Training const& training) -> Result {
                 plan_.run.checkpoint.mode, checkpoint, plan_.directory.report_fields(), plan_.clock, store_, *writer_});
   launch_ = [this, shared, training] {
     launcher_.launch({[shared, training](Worker worker) { run_worker(std::move(worker), shared, training); },
-                      sink_of_events(), wait_limits(), plan_.directory.begin_with(shared->checkpoint)});
+                      sink_of_events(), wait_limits(), plan_.directory.begin_message(shared->checkpoint)});
   };
   executor_.run(drive());
   if (launch_error_) {
     ErrorInfo error{Errc::worker_failed, {}, "no worker could be started"};
-    outcome_ = FinishRun{RunState::errored, {std::move(error).with_place({}, host_.hostname)}};
+    outcome_ = FinishRun{RunState::errored, {std::move(error).with_origin({}, host_.hostname)}};
   }
   record_state();  // before what may take long: whoever ends this process meanwhile finds the record true
   end_workers();
@@ -169,7 +169,7 @@ RAYTRAIN_INLINE void RunDriver::perform(std::vector<RunAction>& actions) {
   }
 }
 
-RAYTRAIN_INLINE void RunDriver::judge_failures() {
+RAYTRAIN_INLINE void RunDriver::report_own_failures() {
   while (!outcome_ && !failures_.empty()) {
     Failed failed{std::move(failures_.front())};
     failures_.pop_front();
@@ -179,7 +179,7 @@ RAYTRAIN_INLINE void RunDriver::judge_failures() {
 
 RAYTRAIN_INLINE void RunDriver::fail(ErrorInfo error) {
   if (!failure_texts_.insert(error.text()).second) return;
-  failures_.push_back(std::move(error).with_place({}, host_.hostname));
+  failures_.push_back(std::move(error).with_origin({}, host_.hostname));
 }
 
 RAYTRAIN_INLINE void RunDriver::carry_out(LaunchWorkers const&) {
@@ -202,7 +202,7 @@ RAYTRAIN_INLINE void RunDriver::carry_out(CommitCheckpoint& commit) {
                          plan_.run.seed, rows_of(plan_.datasets), digests_of(plan_.datasets), std::move(kept_reports)});
       events_.send(RunEvent{CheckpointDurable{checkpoint, CheckpointNumber{committed.number()}}});
     } catch (...) {
-      events_.send(RunEvent{CheckpointLost{commit.checkpoint, current_error().with_place({}, host_.hostname)}});
+      events_.send(RunEvent{CheckpointLost{commit.checkpoint, current_error().with_origin({}, host_.hostname)}});
     }
   });
 }
@@ -326,7 +326,7 @@ RAYTRAIN_INLINE auto RunDriver::whole_checkpoints() const -> std::vector<Checkpo
 
 RAYTRAIN_INLINE void RunDriver::record_state() {
   take_late_failures();
-  attempt([this] {
+  collecting_failures([this] {
     plan_.directory.set_state(std::string{to_string(outcome_->state)}, TrainingFailed::describe(outcome_->failures));
   });
 }
@@ -344,7 +344,7 @@ RAYTRAIN_INLINE void RunDriver::take_late_failures() {
 RAYTRAIN_INLINE auto RunDriver::conclude() -> Result {
   auto result = Result{};
   auto const recorded = outcome_->failures.size();
-  attempt([&] {
+  collecting_failures([&] {
     plan_.directory.check_in_place();  // whose checkpoints they are otherwise, nobody knows
     result.checkpoints = whole_checkpoints();
   });
@@ -355,9 +355,9 @@ RAYTRAIN_INLINE auto RunDriver::conclude() -> Result {
   history_.move_to(result);
   timings_.total_s = since_call();
   result.timings = timings_;
-  attempt([&] { log_.finish(); });
+  collecting_failures([&] { log_.finish(); });
   set_outcome_in(result);
-  attempt([&] { call("on_finish", [&](Callback& callback) { callback.on_finish(result); }); });
+  collecting_failures([&] { call("on_finish", [&](Callback& callback) { callback.on_finish(result); }); });
   if (outcome_->failures.size() > recorded) record_state();
   set_outcome_in(result);
   result.warnings = std::move(warnings_);

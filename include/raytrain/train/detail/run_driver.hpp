@@ -87,11 +87,11 @@ class RunDriver {
   auto drive() -> asio::awaitable<void> {
     Scope waiting{executor_};
     waiting_ = &waiting;
-    judge_failures();
+    report_own_failures();
     while (!outcome_ && !launch_error_) {
       auto event = co_await events_.receive();
       perform(controller_->handle(std::move(*event)));
-      judge_failures();
+      report_own_failures();
     }
     waiting.cancel();
     try {
@@ -126,7 +126,7 @@ class RunDriver {
   void perform(std::vector<RunAction>& actions);
 
   // The controller judges what failed while its actions were carried out before anything that happened later.
-  void judge_failures();
+  void report_own_failures();
 
   // Once for each text, since what fails at one report mostly fails at each.
   void fail(ErrorInfo error);
@@ -195,7 +195,7 @@ class RunDriver {
 
   // What fails at the end is one more failure, and hides no other.
   template <class F>
-  void attempt(F const& function) {
+  void collecting_failures(F const& function) {
     try {
       function();
     } catch (std::exception const&) {

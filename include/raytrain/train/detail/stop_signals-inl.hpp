@@ -53,10 +53,10 @@ RAYTRAIN_INLINE void StopSignals::watch() {
     on_request_(times);
   }
   watcher_.let_go();
-  if (watcher_.closes_within(backoff)) return;
-  say_last_word("raytrain: " + what_ + " did not end within " + std::to_string(backoff.count()) +
-                " s of the second request to stop: a callback, a backend or a disk keeps it; this process ends with "
-                "exit status 75, start it again to go on with what is left to do\n");
+  if (watcher_.closes_within(forced_exit_delay)) return;
+  write_stderr("raytrain: " + what_ + " did not end within " + std::to_string(forced_exit_delay.count()) +
+               " s of the second request to stop: a callback, a backend or a disk keeps it; this process ends with "
+               "exit status 75, start it again to go on with what is left to do\n");
   end_process();
 }
 

@@ -44,7 +44,7 @@ class StopCounter {
 /// Threads: calls on a thread of its own, since a callback or a file system may keep every other one.
 class StopSignals {
  public:
-  static constexpr std::chrono::seconds backoff{2};
+  static constexpr std::chrono::seconds forced_exit_delay{2};
 
   /// `what` is asked to stop: a name for the last word.
   StopSignals(std::string what, std::function<void(std::uint32_t)> on_request)

@@ -59,7 +59,7 @@ RAYTRAIN_INLINE auto current_error() -> ErrorInfo {
 
 RAYTRAIN_INLINE ChildEnd::~ChildEnd() {
   if (!link_.is_forked()) return;
-  say_last_word(
+  write_stderr(
       "raytrain: a process that was forked in the training function has come out of it, and ends; end it there, by "
       "_exit()\n");
   ::_exit(EXIT_FAILURE);
@@ -84,7 +84,7 @@ RAYTRAIN_INLINE void run_worker(Worker worker, std::shared_ptr<RunShared const> 
   } catch (Stopped const&) {
     link.send(Finished{rank, true});
   } catch (...) {
-    link.send(Failed{current_error().with_place(rank, host.hostname)});
+    link.send(Failed{current_error().with_origin(rank, host.hostname)});
   }
 }
 

@@ -121,14 +121,14 @@ class RabitTracker {
   auto serve() -> asio::awaitable<void> {
     Scope work{executor_};
     work.spawn(listener_.serve());
-    work.spawn(bring_together());
+    work.spawn(rendezvous());
     co_await end_.receive();
     work.cancel();
     co_await work.join();
     for (auto& worker : workers_) worker.stream.reset();
   }
 
-  auto bring_together() -> asio::awaitable<void> {
+  auto rendezvous() -> asio::awaitable<void> {
     auto const deadline = now() + options_.start_limit;
     try {
       bool const in_time = co_await finish_by(executor_, deadline, gather_and_link());

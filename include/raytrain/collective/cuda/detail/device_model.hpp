@@ -35,18 +35,18 @@ class DeviceModel : public Collective {
   }
 
  protected:
-  explicit DeviceModel(DevicePlace place) noexcept : place_{place} {}
+  explicit DeviceModel(DeviceStream place) noexcept : place_{place} {}
   DeviceModel(DeviceModel&&) noexcept = default;
   auto operator=(DeviceModel&&) noexcept -> DeviceModel& = default;
   ~DeviceModel() override = default;
 
-  [[nodiscard]] auto place() const noexcept -> DevicePlace const& { return place_; }
+  [[nodiscard]] auto stream() const noexcept -> DeviceStream const& { return place_; }
 
  private:
   /// With the device as the thread's own. Null: this rank gives nothing, or gets nothing.
   virtual void perform(Call const& call, std::byte const* from, std::byte* to, std::span<std::size_t const> counts) = 0;
 
-  DevicePlace place_;
+  DeviceStream place_;
 };
 
 }  // namespace raytrain::detail

@@ -30,34 +30,38 @@ namespace raytrain::detail {
 ///  - inlined: small ones are copied into the slot with which a rank enters a barrier, and read from there;
 ///  - direct: where all ranks' arrays are in memory that all see, the ranks work on each other's arrays, and
 ///    enter a second barrier before anybody uses them again;
-///  - staged: otherwise they go through `Memory`'s stage piece by piece, of which each rank has two halves for pieces
+///  - buffered: otherwise they go through `Memory`'s bounce buffers piece by piece, of which each rank has two halves
+///  for pieces
 ///    in turn; one barrier a piece, since who enters it has done with the piece before.
 ///
 /// `Memory` knows where arrays are:
 ///     static constexpr bool sees_all;                          // every array of every rank
-///     auto place_of(std::span<std::byte const>) -> Place;      // of this rank
-///     auto address(Place) -> std::byte*;                       // of any rank's, if it is shared
+///     auto location_of(std::span<std::byte const>) -> ArrayLocation;      // of this rank
+///     auto address(ArrayLocation) -> std::byte*;                       // of any rank's, if it is shared
 /// and two halves, equally long, or empty if it sees all, of what `owner` shows of its array and gets of the result:
-///     auto stage(Rank owner, bool odd) -> std::span<std::byte>;
+///     auto bounce_buffer(Rank owner, bool odd) -> std::span<std::byte>;
 template <class Memory>
-class HostOperations {
+class BarrierOperations {
  public:
-  /// `names`: see `Barrier`.
-  HostOperations(BarrierState& barrier, Rank rank, WaitLimits limits, Memory memory,
-                 std::vector<std::uint32_t> names = {})
-      : barrier_{barrier, rank, std::move(limits), std::move(names)}, memory_{std::move(memory)} {}
+  /// `world_ranks`: see `Barrier`.
+  BarrierOperations(BarrierState& barrier, Rank rank, WaitLimits limits, Memory memory,
+                    std::vector<std::uint32_t> world_ranks = {})
+      : barrier_{barrier, rank, std::move(limits), std::move(world_ranks)}, memory_{std::move(memory)} {}
 
   [[nodiscard]] auto rank() const noexcept -> Rank { return barrier_.member(); }
   [[nodiscard]] auto size() const noexcept -> WorldSize { return barrier_.state().members(); }
   [[nodiscard]] auto stop_agreed() const noexcept -> bool { return barrier_.stop_agreed(); }
-  [[nodiscard]] auto names() const noexcept -> std::vector<std::uint32_t> const& { return barrier_.names(); }
+  [[nodiscard]] auto world_ranks() const noexcept -> std::vector<std::uint32_t> const& {
+    return barrier_.world_ranks();
+  }
 
   /// Shows all ranks what each has to say about `call`, which they then perform by other means.
   ///
   /// Errors: as `run`.
-  template <class Notice>
-  void announce(Call const& call, std::span<std::size_t const> counts, Notice const& mine, std::span<Notice> all) {
-    static_assert(std::is_trivially_copyable_v<Notice> && sizeof(Notice) <= Slot::inline_bytes);
+  template <class Header>
+  void exchange_headers(Call const& call, std::span<std::size_t const> counts, Header const& mine,
+                        std::span<Header> all) {
+    static_assert(std::is_trivially_copyable_v<Header> && sizeof(Header) <= Slot::inline_bytes);
     std::memcpy(barrier_.next_slot().bytes, &mine, sizeof mine);
     enter(call);
     check_agreement(counts);
@@ -85,7 +89,7 @@ class HostOperations {
   }
 
  private:
-  enum class Way : std::uint8_t { inlined, direct, staged };
+  enum class Way : std::uint8_t { inlined, direct, buffered };
 
   /// A part of an array, in bytes, as everything here.
   struct Range {
@@ -104,19 +108,19 @@ class HostOperations {
   }
 
   /// Enters the barrier that begins an operation. `largest_bytes`: of what a rank gives, on whichever rank it is
-  /// largest; the same number on all. `stage` puts the first piece of this rank's array on its stage.
-  template <class Stage>
-  auto open(Task const& task, std::size_t largest_bytes, Stage const& stage) -> Way {
+  /// largest; the same number on all. `fill` puts the first piece of this rank's array into its bounce buffer.
+  template <class Fill>
+  auto open(Task const& task, std::size_t largest_bytes, Fill const& fill) -> Way {
     auto& slot = barrier_.next_slot();
     bool const inlined = is_inlined(largest_bytes);
     if (inlined) {
       if (!task.from.empty()) std::memcpy(slot.bytes, task.from.data(), task.from.size());
     } else {
-      slot.from = memory_.place_of(task.from);
-      slot.to = memory_.place_of(task.to);
+      slot.from = memory_.location_of(task.from);
+      slot.to = memory_.location_of(task.to);
       if constexpr (!Memory::sees_all) {
         odd_ = !odd_;
-        if (slot.from.kind == Place::Kind::hidden) stage();
+        if (slot.from.kind == ArrayLocation::Kind::hidden) fill();
       }
     }
     enter(task.call);
@@ -124,7 +128,8 @@ class HostOperations {
     if (inlined) return Way::inlined;
     if constexpr (!Memory::sees_all) {
       for (auto const& each : barrier_.slots()) {
-        if (each.from.kind == Place::Kind::hidden || each.to.kind == Place::Kind::hidden) return Way::staged;
+        if (each.from.kind == ArrayLocation::Kind::hidden || each.to.kind == ArrayLocation::Kind::hidden)
+          return Way::buffered;
       }
     }
     return Way::direct;
@@ -141,7 +146,7 @@ class HostOperations {
 
   void check_agreement(std::span<std::size_t const> counts) {
     auto const call_of = [slots = barrier_.slots()](std::uint32_t rank) -> Call const& { return slots[rank].call; };
-    if (auto const odd = Agreement::odd_one(size(), call_of)) [[unlikely]]
+    if (auto const odd = Agreement::first_mismatch(size(), call_of)) [[unlikely]]
       disagree(*odd, counts);
   }
 
@@ -171,15 +176,15 @@ class HostOperations {
 
   [[noreturn]] void refuse(Barrier::Outcome outcome, Call const& call) const {
     auto const& state = barrier_.state();
-    auto const me = barrier_.name_of(rank());
+    auto const me = barrier_.world_rank_of(rank());
     switch (outcome) {
-      case Barrier::Outcome::ended: throw ended_error(barrier_.name_of(state.first_ended()), me, to_string(call));
+      case Barrier::Outcome::ended: throw ended_error(barrier_.world_rank_of(state.first_ended()), me, to_string(call));
       case Barrier::Outcome::broken: agreement_.check_usable(call, me); throw Stopped{};
       case Barrier::Outcome::timed_out: {
         auto const missing = barrier_.missing();
         auto const& timeout = barrier_.limits().timeout;
         if (!missing.empty()) throw late_error(missing, timeout, me, to_string(call));
-        auto const first = std::to_string(barrier_.name_of(state.first_timed_out()).value);
+        auto const first = std::to_string(barrier_.world_rank_of(state.first_timed_out()).value);
         throw unusable_error(Errc::timed_out, "rank " + first + " waited in vain for " + time_text(timeout), me, call);
       }
       default: throw Stopped{};
@@ -212,40 +217,40 @@ class HostOperations {
 
   // Pieces ------------------------------------------------------------------------------------------------------------
 
-  [[nodiscard]] auto stage(std::uint32_t rank, bool odd) const noexcept -> std::byte* {
-    return memory_.stage(Rank{rank}, odd).data();
+  [[nodiscard]] auto bounce_buffer(std::uint32_t rank, bool odd) const noexcept -> std::byte* {
+    return memory_.bounce_buffer(Rank{rank}, odd).data();
   }
 
   /// Whether only `rank` sees its array.
   [[nodiscard]] auto is_hidden(std::uint32_t rank) const noexcept -> bool {
-    return barrier_.slots()[rank].from.kind == Place::Kind::hidden;
+    return barrier_.slots()[rank].from.kind == ArrayLocation::Kind::hidden;
   }
 
-  /// What a stage has room for, if it is to hold `arrays` pieces of one size: whole elements.
+  /// What a bounce buffer has room for, if it is to hold `arrays` pieces of one size: whole elements.
   [[nodiscard]] auto piece_size(Task const& task, std::uint32_t arrays = 1) const noexcept -> std::size_t {
     auto const element = size_bytes(task.call.element);
-    return memory_.stage(Rank{0}, false).size() / element / arrays * element;
+    return memory_.bounce_buffer(Rank{0}, false).size() / element / arrays * element;
   }
 
-  /// Where a piece of `rank`'s array can be read: `begin` bytes from its beginning, if it is not on the stage
-  /// `staged_begin` bytes from its.
-  [[nodiscard]] auto piece_of(std::uint32_t rank, std::size_t begin, std::size_t staged_begin = 0) const noexcept
+  /// Where a piece of `rank`'s array can be read: `begin` bytes from its beginning, if it is not in the bounce buffer,
+  /// `buffer_begin` bytes from its.
+  [[nodiscard]] auto piece_of(std::uint32_t rank, std::size_t begin, std::size_t buffer_begin = 0) const noexcept
       -> std::byte const* {
-    return is_hidden(rank) ? stage(rank, odd_) + staged_begin : source(Way::staged, rank) + begin;
+    return is_hidden(rank) ? bounce_buffer(rank, odd_) + buffer_begin : source(Way::buffered, rank) + begin;
   }
 
-  /// Takes an array of `size` bytes, whose first piece has been staged, piece by piece: calls `work(range)` when a
-  /// piece is on the stages, and `after(range)` when all ranks have worked on it and the next one is on the other
-  /// stages.
-  template <class Stage, class Work, class After>
-  void in_pieces(Call const& call, std::size_t size, std::size_t piece, Stage const& stage, Work const& work,
+  /// Takes an array of `size` bytes, whose first piece is in the bounce buffers, piece by piece: calls `work(range)`
+  /// when a piece is in the bounce buffers, and `after(range)` when all ranks have worked on it and the next one is in
+  /// the other halves.
+  template <class Fill, class Work, class After>
+  void in_pieces(Call const& call, std::size_t size, std::size_t piece, Fill const& fill, Work const& work,
                  After const& after) {
     if constexpr (!Memory::sees_all) {
       auto const range_at = [&](std::size_t begin) { return Range{begin, std::min(piece, size - begin)}; };
       for (std::size_t begin = 0; begin < size; begin += piece) {
         work(range_at(begin));
         odd_ = !odd_;
-        if (is_hidden(me()) && begin + piece < size) stage(range_at(begin + piece));
+        if (is_hidden(me()) && begin + piece < size) fill(range_at(begin + piece));
         auto const& shown = barrier_.slots()[me()];
         barrier_.next_slot().from = shown.from;
         barrier_.next_slot().to = shown.to;
@@ -268,10 +273,10 @@ class HostOperations {
   void reduce(Task const& task) {
     auto const size = task.from.size();
     auto const piece = piece_size(task);
-    auto const stage_piece = [&](Range range) {
-      copy_all_but_mine(stage(me(), odd_), task.from.data() + range.begin, range.size);
+    auto const fill_piece = [&](Range range) {
+      copy_all_but_mine(bounce_buffer(me(), odd_), task.from.data() + range.begin, range.size);
     };
-    auto const way = open(task, size, [&] { stage_piece({0, std::min(piece, size)}); });
+    auto const way = open(task, size, [&] { fill_piece({0, std::min(piece, size)}); });
     if (way == Way::inlined) {
       if (!task.to.empty()) {
         reduce_to(
@@ -291,18 +296,19 @@ class HostOperations {
       return close(task.call);
     }
     in_pieces(
-        task.call, size, piece, stage_piece,
+        task.call, size, piece, fill_piece,
         [&](Range range) {
           auto const mine = slice_of(range.size, me());
           auto const begin = range.begin + mine.begin;
           auto const from = [&](std::uint32_t rank) {
             return rank == me() ? task.from.data() + begin : piece_of(rank, begin, mine.begin);
           };
-          // The result goes to where the slice was staged: cache lines move to the rank that reduces them, and back. By
-          // way of other lines it took 3 to 5 times as long on hosts that are slow to write what another core has read.
+          // The result goes to where the slice was buffered: cache lines move to the rank that reduces them, and back.
+          // By way of other lines it took 3 to 5 times as long on hosts that are slow to write what another core has
+          // read.
           auto const to = [&](std::uint32_t rank) {
             if (rank == me()) return task.to.data() + begin;
-            return is_hidden(rank) ? stage(rank, odd_) + mine.begin : target(rank) + begin;
+            return is_hidden(rank) ? bounce_buffer(rank, odd_) + mine.begin : target(rank) + begin;
           };
           if (task.call.operation == Operation::reduce)
             return reduce_to(task, mine.size, from, std::array{to(task.call.root.value)});
@@ -310,7 +316,7 @@ class HostOperations {
         },
         [&](Range range) {
           if (is_hidden(me()) && !task.to.empty())
-            copy_all_but_mine(task.to.data() + range.begin, stage(me(), !odd_), range.size);
+            copy_all_but_mine(task.to.data() + range.begin, bounce_buffer(me(), !odd_), range.size);
         });
   }
 
@@ -325,16 +331,16 @@ class HostOperations {
   void reduce_scatter(Task const& task) {
     auto const size = task.to.size();
     auto const piece = piece_size(task, ranks());
-    auto const stage_piece = [&](Range range) { stage_parts(task.from, size, piece, range); };
-    auto const way = open(task, task.from.size(), [&] { stage_piece({0, std::min(piece, size)}); });
-    if (way != Way::staged) {
+    auto const fill_piece = [&](Range range) { buffer_parts(task.from, size, piece, range); };
+    auto const way = open(task, task.from.size(), [&] { fill_piece({0, std::min(piece, size)}); });
+    if (way != Way::buffered) {
       reduce_to(
           task, size, [&](std::uint32_t rank) { return source(way, rank) + me() * size; }, std::array{task.to.data()});
       if (way == Way::direct) close(task.call);
       return;
     }
     in_pieces(
-        task.call, size, piece, stage_piece,
+        task.call, size, piece, fill_piece,
         [&](Range range) {
           auto const begin = me() * size + range.begin;
           auto const from = [&](std::uint32_t rank) {
@@ -349,15 +355,17 @@ class HostOperations {
     auto const root = task.call.root.value;
     auto const size = task.to.size();
     auto const piece = piece_size(task);
-    auto const stage_piece = [&](Range range) { copy(stage(me(), odd_), task.from.data() + range.begin, range.size); };
-    auto const way = open(task, size, [&] { stage_piece({0, std::min(piece, size)}); });
-    if (way != Way::staged) {
+    auto const fill_piece = [&](Range range) {
+      copy(bounce_buffer(me(), odd_), task.from.data() + range.begin, range.size);
+    };
+    auto const way = open(task, size, [&] { fill_piece({0, std::min(piece, size)}); });
+    if (way != Way::buffered) {
       if (me() != root) copy(task.to.data(), source(way, root), size);
       if (way == Way::direct) close(task.call);
       return;
     }
     in_pieces(
-        task.call, size, piece, stage_piece,
+        task.call, size, piece, fill_piece,
         [&](Range range) {
           if (me() != root) copy(task.to.data() + range.begin, piece_of(root, range.begin), range.size);
         },
@@ -368,15 +376,15 @@ class HostOperations {
     auto const root = task.call.root.value;
     auto const size = task.to.size();
     auto const piece = piece_size(task, ranks());
-    auto const stage_piece = [&](Range range) { stage_parts(task.from, size, piece, range); };
-    auto const way = open(task, size * ranks(), [&] { stage_piece({0, std::min(piece, size)}); });
-    if (way != Way::staged) {
+    auto const fill_piece = [&](Range range) { buffer_parts(task.from, size, piece, range); };
+    auto const way = open(task, size * ranks(), [&] { fill_piece({0, std::min(piece, size)}); });
+    if (way != Way::buffered) {
       copy(task.to.data(), source(way, root) + me() * size, size);
       if (way == Way::direct) close(task.call);
       return;
     }
     in_pieces(
-        task.call, size, piece, stage_piece,
+        task.call, size, piece, fill_piece,
         [&](Range range) {
           auto const begin = me() * size + range.begin;
           copy(task.to.data() + range.begin,
@@ -386,10 +394,10 @@ class HostOperations {
   }
 
   /// The parts of a piece that other ranks will read, `piece` bytes apart.
-  void stage_parts(std::span<std::byte const> from, std::size_t size, std::size_t piece, Range range) const noexcept {
+  void buffer_parts(std::span<std::byte const> from, std::size_t size, std::size_t piece, Range range) const noexcept {
     for (std::uint32_t rank = 0; rank < ranks(); ++rank) {
       if (rank == me()) continue;
-      copy(stage(me(), odd_) + rank * piece, from.data() + rank * size + range.begin, range.size);
+      copy(bounce_buffer(me(), odd_) + rank * piece, from.data() + rank * size + range.begin, range.size);
     }
   }
 
@@ -405,11 +413,11 @@ class HostOperations {
       auto const begin = std::min(range.begin, size);
       return Range{begin, std::min(range.size, size - begin)};
     };
-    auto const stage_piece = [&](Range range) {
+    auto const fill_piece = [&](Range range) {
       auto const part = part_of(range, task.from.size());
-      copy(stage(me(), odd_), task.from.data() + part.begin, part.size);
+      copy(bounce_buffer(me(), odd_), task.from.data() + part.begin, part.size);
     };
-    auto const way = open(task, largest, [&] { stage_piece({0, std::min<std::size_t>(piece, largest)}); });
+    auto const way = open(task, largest, [&] { fill_piece({0, std::min<std::size_t>(piece, largest)}); });
     auto const copy_all = [&](Range range, auto const& from) {
       if (task.to.empty()) return;
       auto* to = task.to.data();
@@ -418,9 +426,9 @@ class HostOperations {
         copy(to + part.begin, rank == me() ? task.from.data() + part.begin : from(rank, part.begin), part.size);
       }
     };
-    if (way == Way::staged) {
+    if (way == Way::buffered) {
       return in_pieces(
-          task.call, largest, piece, stage_piece,
+          task.call, largest, piece, fill_piece,
           [&](Range range) {
             copy_all(range, [&](std::uint32_t rank, std::size_t begin) { return piece_of(rank, begin); });
           },
@@ -437,7 +445,7 @@ class HostOperations {
   Barrier barrier_;
   Memory memory_;
   Agreement agreement_;
-  bool odd_ = false;  ///< Which of its two stages each rank uses: on all ranks the same one.
+  bool odd_ = false;  ///< Which half of its bounce buffer each rank uses: on all ranks the same one.
 };
 
 }  // namespace raytrain::detail

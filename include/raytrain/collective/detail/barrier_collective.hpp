@@ -11,7 +11,7 @@
 #include <raytrain/collective/collective.hpp>
 #include <raytrain/collective/collective_group.hpp>
 #include <raytrain/collective/detail/barrier.hpp>
-#include <raytrain/collective/detail/host_operations.hpp>
+#include <raytrain/collective/detail/barrier_operations.hpp>
 #include <raytrain/collective/detail/task.hpp>
 #include <raytrain/collective/wait_limits.hpp>
 #include <raytrain/core/identifiers.hpp>
@@ -27,7 +27,7 @@ namespace detail {
 /// until each rank has thrown.
 ///
 /// Threads: every function from any thread; where ranks are processes, of any of them.
-class HostGroup : public CollectiveGroup {
+class BarrierGroup : public CollectiveGroup {
  public:
   static constexpr std::uint32_t max_size = BarrierState::max_members;
 
@@ -37,8 +37,8 @@ class HostGroup : public CollectiveGroup {
   [[nodiscard]] auto is_closed() const noexcept -> bool { return barrier_->is_closed(); }
 
  protected:
-  HostGroup(char const* name, WaitLimits limits) : limits_{std::move(limits)} { limits_.validate(name); }
-  ~HostGroup() override = default;
+  BarrierGroup(char const* name, WaitLimits limits) : limits_{std::move(limits)} { limits_.validate(name); }
+  ~BarrierGroup() override = default;
 
   WaitLimits limits_;
   BarrierState* barrier_ = nullptr;
@@ -62,33 +62,33 @@ class HostGroup : public CollectiveGroup {
 ///       no bytes. An array that only its owner sees takes as many again on the way to the others, and back.
 /// Threads: one at a time, the worker's.
 template <class Group>
-class HostCollective final : public Collective {
+class BarrierCollective final : public Collective {
  public:
-  /// `names`: as which ranks errors and warnings name the group's, if they are only some of a world's. Of a rank there
-  /// may be one collective at a time.
+  /// `world_ranks`: as which ranks errors and warnings name the group's, if they are only some of a world's. Of a rank
+  /// there may be one collective at a time.
   ///
   /// Errors: `invalid_call` when there is no group, or no such rank in it.
-  HostCollective(std::shared_ptr<Group> group, Rank rank, std::vector<std::uint32_t> names = {})
+  BarrierCollective(std::shared_ptr<Group> group, Rank rank, std::vector<std::uint32_t> world_ranks = {})
       : group_{checked_group(Group::collective_name, std::move(group), rank)},
-        host_{*group_->barrier_, rank, group_->limits_, group_->memory(), std::move(names)} {}
-  HostCollective(HostCollective&&) noexcept = default;
-  auto operator=(HostCollective&&) noexcept -> HostCollective& = default;
-  ~HostCollective() override = default;
+        operations_{*group_->barrier_, rank, group_->limits_, group_->memory(), std::move(world_ranks)} {}
+  BarrierCollective(BarrierCollective&&) noexcept = default;
+  auto operator=(BarrierCollective&&) noexcept -> BarrierCollective& = default;
+  ~BarrierCollective() override = default;
 
-  [[nodiscard]] auto rank() const noexcept -> Rank override { return host_.rank(); }
-  [[nodiscard]] auto size() const noexcept -> WorldSize override { return host_.size(); }
+  [[nodiscard]] auto rank() const noexcept -> Rank override { return operations_.rank(); }
+  [[nodiscard]] auto size() const noexcept -> WorldSize override { return operations_.size(); }
 
   /// Whether the group's `request_stop` was called, as of this rank's last operation; in a world of one, as of now.
-  [[nodiscard]] auto stop_agreed() const noexcept -> bool override { return host_.stop_agreed(); }
+  [[nodiscard]] auto stop_agreed() const noexcept -> bool override { return operations_.stop_agreed(); }
 
   [[nodiscard]] auto start(Task const& task) -> Pending override {
-    host_.run(task);
+    operations_.run(task);
     return {};
   }
 
   [[nodiscard]] auto duplicate() -> std::unique_ptr<Collective> override {
     start({{Operation::duplicate}}).wait();
-    return std::make_unique<HostCollective>(group_->duplicate(*this), rank(), host_.names());
+    return std::make_unique<BarrierCollective>(group_->duplicate(*this), rank(), operations_.world_ranks());
   }
 
   /// In memory that all ranks see.
@@ -99,14 +99,15 @@ class HostCollective final : public Collective {
  private:
   friend class raytrain::DeviceCollective;
 
-  /// `HostOperations::announce`
-  template <class Notice>
-  void announce(Call const& call, std::span<std::size_t const> counts, Notice const& mine, std::span<Notice> all) {
-    host_.announce(call, counts, mine, all);
+  /// `BarrierOperations::exchange_headers`
+  template <class Header>
+  void exchange_headers(Call const& call, std::span<std::size_t const> counts, Header const& mine,
+                        std::span<Header> all) {
+    operations_.exchange_headers(call, counts, mine, all);
   }
 
   std::shared_ptr<Group> group_;
-  HostOperations<typename Group::Memory> host_;
+  BarrierOperations<typename Group::Memory> operations_;
 };
 
 }  // namespace detail

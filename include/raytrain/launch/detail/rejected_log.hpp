@@ -14,9 +14,9 @@ namespace raytrain::detail {
 /// Tells of the first strangers one by one and then of how many there were, since a port scan brings thousands.
 ///
 /// Threads: one.
-class StrangerLog {
+class RejectedLog {
  public:
-  explicit StrangerLog(std::function<void(std::string)> tell) : tell_{std::move(tell)} {}
+  explicit RejectedLog(std::function<void(std::string)> tell) : tell_{std::move(tell)} {}
 
   void tell(std::string text);
 
@@ -41,5 +41,5 @@ class StrangerLog {
 }  // namespace raytrain::detail
 
 #ifndef RAYTRAIN_COMPILED
-#include <raytrain/launch/detail/stranger_log-inl.hpp>
+#include <raytrain/launch/detail/rejected_log-inl.hpp>
 #endif
