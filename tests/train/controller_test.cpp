@@ -207,7 +207,7 @@ TEST_CASE("a checkpoint is committed when every rank's part has arrived, with th
   REQUIRE(commit != nullptr);
   REQUIRE(commit->refs.size() == 2);
   CHECK(commit->refs[0].rank == Rank{0});
-  CHECK(commit->lead.rank == Rank{0});
+  CHECK(commit->rank_0_report.rank == Rank{0});
 }
 
 TEST_CASE("a run does not end before a commit that is under way has") {

@@ -78,6 +78,7 @@ class Checkpoint {
   [[nodiscard]] auto time_total_s() const noexcept -> double { return manifest_->time_total_s; }
   /// Rank 0's report that came with it; empty if it was never committed.
   [[nodiscard]] auto metrics() const noexcept -> Metrics const& { return manifest_->metrics; }
+  /// What the ranks gave by `CheckpointDraft::set_metadata`, together.
   [[nodiscard]] auto metadata() const noexcept -> std::map<std::string, std::string> const&;
 
   /// In the order of their names, without the manifest; of one that was never committed without checksums.

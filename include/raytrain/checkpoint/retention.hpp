@@ -16,6 +16,7 @@ struct ScoredCheckpoint {
   std::optional<double> score;  ///< Value of `CheckpointConfig::score_attribute`; unset if there is none.
 };
 
+/// Number and score of each checkpoint, in the same order.
 [[nodiscard]] auto scored(std::vector<Checkpoint> const& checkpoints, CheckpointConfig const& config)
     -> std::vector<ScoredCheckpoint>;
 

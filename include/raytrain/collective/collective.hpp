@@ -47,9 +47,8 @@ concept Array = MutableElementArray<R> && !is_span<std::remove_cvref_t<R>>;
 ///
 /// Threads: one worker's thread; the others have collectives of their own.
 /// Errors:  every operation: as above, `invalid_call` for a null array with a size, for one in a GPU's memory unless
-/// the
-///          model says that it takes those, or for what the operation names; the collective stays usable after the
-///          latter.
+///          the model says that it takes those, or for what the operation names; the collective stays usable after
+///          the latter.
 class Collective {
  public:
   using Operation = detail::Operation;
@@ -67,11 +66,11 @@ class Collective {
   /// of now.
   [[nodiscard]] virtual auto stop_agreed() const noexcept -> bool = 0;
 
-  /// Whether arrays are in the memory of the worker's GPU; otherwise they are in the host's.
+  /// Whether arrays are in the memory of the worker's GPU; otherwise they are in CPU memory.
   [[nodiscard]] virtual auto takes_device_arrays() const noexcept -> bool { return false; }
 
-  /// Starts an operation whose arguments have been checked, and lets a model that cannot do so go through with it.
-  /// Ranks start their operations in one order.
+  /// Starts an operation whose arguments have been checked. A model without asynchronous operations completes it here
+  /// and returns an empty `Pending`. All ranks start the same operations in the same order.
   [[nodiscard]] virtual auto start(Task const& task) -> Pending = 0;
 
   /// An array of `size` zeros, with which operations are fastest. Each rank allocates as it likes, without the others.

@@ -26,7 +26,8 @@ using MakeCheckpointStore = std::function<std::shared_ptr<CheckpointStore>(std::
 
 /// Which checkpoints stay, where they lie, and when a report returns.
 struct CheckpointConfig {
-  /// The best ones, and the newest beside them; unset: all. While the disk is busy about 5 more wait to be deleted.
+  /// At least 1. So many of the best ones stay, and the newest beside them; unset: all. While the disk is busy about 5
+  /// more wait to be deleted.
   std::optional<int> num_to_keep{};
   std::string score_attribute{};             ///< Metric that ranks checkpoints; empty: the newest rank highest.
   ScoreOrder score_order = ScoreOrder::max;  ///< Whether a high or a low score is kept.

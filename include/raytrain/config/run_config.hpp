@@ -35,11 +35,15 @@ struct RunConfig {
   /// Above 0. A worker that waits longer for others in a collective ends the run with an error that names them; they
   /// are named in a warning after 10 s.
   std::chrono::milliseconds collective_timeout = std::chrono::minutes{30};
-  /// While `fit()` runs, SIGINT, SIGTERM or SIGHUP asks for a stop. A second one, to the same process, ends the run at
-  /// once: half a second later workers that have not returned are left behind, and after 2 s the process ends whatever
-  /// keeps it (a callback, a backend, a disk), both with exit status 75. A third one does what it did before `fit()`. A
-  /// signal within a second of a request belongs to it, but for a SIGINT after a SIGINT. When `fit()` has returned, or
-  /// the second request was made, that second is kept for SIGTERM and SIGHUP only.
+  /// What SIGINT, SIGTERM and SIGHUP do while `fit()` runs:
+  ///  - the first one asks for a stop;
+  ///  - the second one, to the same process, ends the run at once: after 0.5 s workers that have not returned are left
+  ///    behind, and after 2 s the process ends whatever keeps it (a callback, a backend, a disk). Both end it with exit
+  ///    status 75;
+  ///  - the third one does what it did before `fit()`.
+  /// A signal within a second of a request counts as that request, since schedulers send several; but a SIGINT after a
+  /// SIGINT is a new one. After the second request, and when `fit()` has returned, this goes for SIGTERM and SIGHUP
+  /// only.
   bool handle_signals = true;
 
   /// What workers have to return, from when their collectives throw `Stopped`: as long again, and at least 5 s, since

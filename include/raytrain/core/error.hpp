@@ -98,7 +98,7 @@ struct ErrorInfo {
   std::string attempted;     ///< Empty where nobody has said it, as of most exceptions that are no `Error`.
   std::string happened;      ///< The whole text of an exception that is no `Error`.
   std::string remedy;        ///< Empty when there is nothing that the reader could do.
-  std::optional<Rank> rank;  ///< None: no worker's, but of what the controller does for the run.
+  std::optional<Rank> rank;  ///< Unset: the controller's own work failed.
   std::string host;          ///< Empty where it is not known.
   friend auto operator==(ErrorInfo const&, ErrorInfo const&) -> bool = default;
 };

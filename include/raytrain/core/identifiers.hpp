@@ -21,7 +21,7 @@ struct WorldSize {
 };
 
 /// Which launch of the workers a run's message belongs to, from 1 within one `fit()`, which has one so far. The start
-/// of the run in its folder is another number, `RunInfo::attempt`.
+/// of the run in its folder is another number, `RunInfo::start`.
 struct Attempt {
   std::uint64_t value = 1;
   friend constexpr auto operator<=>(Attempt, Attempt) = default;

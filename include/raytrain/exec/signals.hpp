@@ -40,7 +40,8 @@ class SignalWatcher {
   /// Idempotent.
   void let_go();
 
-  /// For this long, from now on, `signal` has no effect once no watcher has it: it is an echo of one that was taken.
+  /// For this long, from now on, `signal` has no effect once no watcher has it: a second copy of a signal that was
+  /// handled, as Slurm sends them, must not end the process.
   static void drop_echoes(int signal, std::chrono::nanoseconds duration);
 
  private:

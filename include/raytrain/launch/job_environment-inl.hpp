@@ -11,24 +11,6 @@
 #include <raytrain/core/inline.hpp>
 #include <raytrain/launch/job_environment.hpp>
 
-namespace raytrain::detail {
-
-RAYTRAIN_INLINE auto mpi_is_told_of_job() -> bool {
-  for (auto const* const name : {"PMIX_RANK", "PMIX_NAMESPACE", "PMI_RANK", "PMI_FD"}) {
-    if (std::getenv(name) != nullptr) return true;
-  }
-  return false;
-}
-
-RAYTRAIN_INLINE auto alone_in_mpi(JobEnvironment const& job) -> Error {
-  return {Errc::invalid_config, "joining the job of " + job.launcher,
-          "it has started " + std::to_string(job.size.value) + " processes, and to MPI this one is a job of its own",
-          job.launcher == srun_name ? "write srun --mpi=pmix, or what srun --mpi=list has for the MPI of this program"
-                                    : "start it by the mpirun of the MPI that it was built with"};
-}
-
-}  // namespace raytrain::detail
-
 namespace raytrain {
 
 RAYTRAIN_INLINE auto job_environment() -> std::optional<JobEnvironment> {
@@ -46,10 +28,10 @@ RAYTRAIN_INLINE auto job_environment() -> std::optional<JobEnvironment> {
     auto const* const rank = std::getenv(known.rank);
     auto const* const size = std::getenv(known.size);
     if (rank == nullptr || size == nullptr) continue;
-    auto const place = std::strtoul(rank, nullptr, 10);
+    auto const number = std::strtoul(rank, nullptr, 10);
     auto const count = std::strtoul(size, nullptr, 10);
-    if (count < 1 || count > UINT32_MAX || place >= count) continue;
-    return JobEnvironment{known.launcher, {static_cast<std::uint32_t>(place)}, {static_cast<std::uint32_t>(count)}};
+    if (count < 1 || count > UINT32_MAX || number >= count) continue;
+    return JobEnvironment{known.launcher, {static_cast<std::uint32_t>(number)}, {static_cast<std::uint32_t>(count)}};
   }
   return std::nullopt;
 }
@@ -60,3 +42,21 @@ RAYTRAIN_INLINE auto is_first_of_job() -> bool {
 }
 
 }  // namespace raytrain
+
+namespace raytrain::detail {
+
+RAYTRAIN_INLINE auto mpi_is_told_of_job() -> bool {
+  for (auto const* const name : {"PMIX_RANK", "PMIX_NAMESPACE", "PMI_RANK", "PMI_FD"}) {
+    if (std::getenv(name) != nullptr) return true;
+  }
+  return false;
+}
+
+RAYTRAIN_INLINE auto alone_in_mpi(JobEnvironment const& job) -> Error {
+  return {Errc::invalid_config, "joining the job of " + job.launcher,
+          "it has started " + std::to_string(job.size.value) + " processes, and to MPI this one is a job of its own",
+          job.launcher == srun_name ? "write srun --mpi=pmix, or what srun --mpi=list has for the MPI of this program"
+                                    : "start it by the mpirun of the MPI that it was built with"};
+}
+
+}  // namespace raytrain::detail

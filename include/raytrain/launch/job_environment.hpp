@@ -7,16 +7,6 @@
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/identifiers.hpp>
 
-namespace raytrain::detail {
-
-/// Whether whoever started this process has said to MPI where it finds the others: PMIx, PMI-1 or PMI-2.
-[[nodiscard]] auto mpi_is_told_of_job() -> bool;
-
-/// For a process that is one of several and would be a job of its own to MPI, so that each would train by itself.
-[[nodiscard]] auto alone_in_mpi(JobEnvironment const& job) -> Error;
-
-}  // namespace raytrain::detail
-
 namespace raytrain {
 
 /// A job of several processes of which this one is a rank, as its launcher says through the environment.
@@ -38,6 +28,16 @@ inline constexpr char const* srun_name = "Slurm's srun";
 [[nodiscard]] auto is_first_of_job() -> bool;
 
 }  // namespace raytrain
+
+namespace raytrain::detail {
+
+/// Whether whoever started this process has said to MPI where it finds the others: PMIx, PMI-1 or PMI-2.
+[[nodiscard]] auto mpi_is_told_of_job() -> bool;
+
+/// For a process that is one of several and would be a job of its own to MPI, so that each would train by itself.
+[[nodiscard]] auto alone_in_mpi(JobEnvironment const& job) -> Error;
+
+}  // namespace raytrain::detail
 
 #ifndef RAYTRAIN_COMPILED
 #include <raytrain/launch/job_environment-inl.hpp>

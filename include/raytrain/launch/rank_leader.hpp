@@ -16,8 +16,8 @@
 
 namespace raytrain {
 
-/// Rank 0 of a job: launches its own worker on a thread, and the others by a word to their processes. What they and the
-/// controller tell each other goes through sockets.
+/// Rank 0 of a job: launches its own worker on a thread, and the others by a `Begin` message to their processes. What
+/// they and the controller tell each other goes through sockets.
 class RankLeader final : public Launcher {
  public:
   /// Each other rank makes its `RankSeat` meanwhile.

@@ -8,7 +8,6 @@
 #include <raytrain/core/bytes.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/inline.hpp>
-#include <raytrain/launch/detail/handshake.hpp>
 #include <raytrain/launch/run_token.hpp>
 
 namespace raytrain {

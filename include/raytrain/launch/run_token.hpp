@@ -1,15 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <sys/random.h>
+
 #include <array>
+#include <cerrno>
 #include <cstddef>
 #include <span>
 #include <string>
 #include <string_view>
+#include <system_error>
 
 #include <raytrain/core/bytes.hpp>
+#include <raytrain/core/error.hpp>
 
 namespace raytrain {
+
+namespace detail {
+
+/// Fit for secrets. Errors: `io` when the operating system has none.
+template <std::size_t size>
+[[nodiscard]] auto random_bytes() -> std::array<std::byte, size> {
+  std::array<std::byte, size> bytes{};
+  for (std::size_t filled = 0; filled < size;) {
+    auto const count = ::getrandom(bytes.data() + filled, size - filled, 0);
+    if (count > 0) {
+      filled += static_cast<std::size_t>(count);
+    } else if (errno != EINTR) {
+      std::error_code const error{errno, std::generic_category()};
+      throw Error{Errc::io, "making a secret for the run", "getrandom: " + error.message()};
+    }
+  }
+  return bytes;
+}
+
+}  // namespace detail
 
 /// What the processes of one run know and nobody else does: random, and new for each run. MPI passes it to the
 /// ranks; over connections of raytrain's own go only hashes of which it is the key.

@@ -54,7 +54,7 @@ struct Report {
   friend auto operator==(Report const&, Report const&) -> bool = default;
 };
 
-/// A rank's part of a checkpoint lies in the staging folder, complete and synced.
+/// A rank has staged its part of a checkpoint, complete and durable.
 struct CheckpointRef {
   Rank rank{};
   CheckpointOrdinal checkpoint{};  ///< As in `Report::checkpoint`.
@@ -91,7 +91,7 @@ struct Warning {
 };
 
 /// A worker ended by an exception, or its part of a checkpoint could not be written: its last message. Without a rank
-/// it is what the controller does for the run that failed.
+/// the controller's own work failed: a commit, the log, a critical callback.
 struct Failed {
   Failed() = default;
   explicit Failed(ErrorInfo error_) : error{std::move(error_)} {}
@@ -108,8 +108,8 @@ struct Finished {
 
   Rank rank{};
   bool stopped{};
-  std::uint64_t operations{};    ///< Collective ones that it has called, and a digest of them, where
-  std::uint64_t calls_digest{};  ///< they are not compared while it runs; the same on all ranks.
+  std::uint64_t operations{};    ///< Collective operations that this rank called; 0 where each call is compared.
+  std::uint64_t calls_digest{};  ///< Of these calls, equal on ranks that called the same; 0 likewise.
   Attempt attempt{};
   friend auto operator==(Finished const&, Finished const&) -> bool = default;
 };
@@ -164,7 +164,7 @@ struct RankReturned {
 
 /// To another process than the controller's: what `fit()` gives on every rank. The last message.
 struct Ended {
-  std::optional<ErrorInfo> thrown;  ///< Without failures of workers it is no `TrainingFailed`.
+  std::optional<ErrorInfo> thrown;  ///< What `fit()` threw on rank 0; with `failures` it is a `TrainingFailed`.
   std::vector<ErrorInfo> failures;
   std::uint8_t state{};
   Metrics metrics;

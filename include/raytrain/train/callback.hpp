@@ -49,14 +49,17 @@ class Callback {
   auto operator=(Callback const&) -> Callback& = delete;
   virtual ~Callback() = default;
 
+  /// The workers are about to be launched.
   virtual void on_start(RunInfo const&) {}
-  /// Every rank's; `all` holds the user's metrics and the automatic ones.
+  /// Each report of each rank. `all`: its metrics and the automatic ones (`automatic_metric_names`).
   virtual void on_report(Report const&, Metrics const& /*all*/) {}
+  /// How far rank 0 is between two reports; at most one in 100 ms.
   virtual void on_progress(Progress const&) {}
   /// A checkpoint is committed: it survives whatever happens afterwards.
   virtual void on_checkpoint(Checkpoint const&) {}
+  /// Something that a person should know, and that lets the run go on.
   virtual void on_warning(std::string_view /*text*/) {}
-  /// Of a worker, or without a rank of what is done for the run.
+  /// A worker failed, or without `ErrorInfo::rank` the controller's own work.
   virtual void on_failure(ErrorInfo const&) {}
   /// The run has ended, also when it failed or was stopped; not called when no worker could be started. Nothing comes
   /// after it but the warning or failure of an `on_finish` that throws.

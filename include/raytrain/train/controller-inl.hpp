@@ -64,7 +64,7 @@ RAYTRAIN_INLINE void Controller::on(Report& report) {
     auto& pending = pending_[*report.checkpoint];
     pending.training_iterations.resize(workers_.size());
     pending.training_iterations.at(rank.value) = report.training_iteration;
-    if (rank == Rank{0} && check_score(report)) pending.lead = report;
+    if (rank == Rank{0} && check_score(report)) pending.rank_0_report = report;
     refuse_missing_checkpoints();
   }
   act(Notify{std::move(report)});
@@ -76,10 +76,10 @@ RAYTRAIN_INLINE void Controller::on(CheckpointRef& ref) {
   auto& pending = found->second;
   pending.refs.push_back(std::move(ref));
   // Each rank sends its report before the part that belongs to it, so rank 0's report is there by now.
-  if (pending.refs.size() < workers_.size() || !pending.lead) return;
+  if (pending.refs.size() < workers_.size() || !pending.rank_0_report) return;
   std::ranges::sort(pending.refs, {}, &CheckpointRef::rank);
-  scores_[number] = score_of(pending.lead->metrics);
-  act(CommitCheckpoint{number, std::move(pending.refs), std::move(*pending.lead),
+  scores_[number] = score_of(pending.rank_0_report->metrics);
+  act(CommitCheckpoint{number, std::move(pending.refs), std::move(*pending.rank_0_report),
                        std::move(pending.training_iterations)});
   pending_.erase(found);
 }

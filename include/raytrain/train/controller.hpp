@@ -49,14 +49,14 @@ class Controller {
   // A checkpoint of which some ranks' parts have arrived.
   struct Pending {
     std::vector<CheckpointRef> refs;
-    std::optional<Report> lead;  // rank 0's report
+    std::optional<Report> rank_0_report;
     std::vector<std::uint64_t> training_iterations;
   };
 
-  // What was refused or stopped before it began starts no worker.
+  // Launches no worker if a stop was requested before.
   void on(RunBegins const&);
 
-  // What a worker of another attempt says is no news of this one.
+  // Ignores messages of another attempt.
   void on(WorkerMessage& message);
 
   void on(Started& started);
@@ -80,15 +80,15 @@ class Controller {
   // Between hosts nobody has compared the last calls of the ranks: whether they are those of the first one to return.
   auto check_calls(Finished const& finished) -> bool;
 
-  // Several processes may have had the same signal, which is one request.
+  // A signal may reach several processes of the job: all of that is one request.
   void on(StopRequest const& request);
 
-  // A run that has reached what it was started for is in no hurry.
+  // Arms no grace when the run is finished: workers may take as long as they like.
   void on(CallbackStop const& stop);
 
   void on(GraceOver const& over);
 
-  // A hang is a failure of what has failed; of what was stopped, the person who did that is told.
+  // Gives up workers that did not return: a failure of a run that has failed, otherwise a warning.
   void leave_behind();
 
   void ask_to_stop();
@@ -111,10 +111,10 @@ class Controller {
   void note(ErrorInfo error);
 
   /// Tells workers, in this attempt's name.
-  template <class Word>
-  void tell(Word word) {
-    word.attempt = attempt_;
-    act(TellWorkers{std::move(word)});
+  template <class Message>
+  void tell(Message message) {
+    message.attempt = attempt_;
+    act(TellWorkers{std::move(message)});
   }
 
   void delete_surplus();

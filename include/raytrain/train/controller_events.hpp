@@ -94,11 +94,11 @@ struct ArmGrace {
   Grace grace = Grace::to_report;
 };
 
-/// All ranks' parts lie in the staging folder. Answered by `CheckpointDurable` or `CheckpointLost`.
+/// All ranks have staged their parts of a checkpoint. Answered by `CheckpointDurable` or `CheckpointLost`.
 struct CommitCheckpoint {
   CheckpointOrdinal checkpoint{};
   std::vector<CheckpointRef> refs;                 ///< In rank order.
-  Report lead;                                     ///< Rank 0's report, whose metrics rank the checkpoint.
+  Report rank_0_report;                            ///< Its metrics give the checkpoint its score.
   std::vector<std::uint64_t> training_iterations;  ///< That of each rank's report, in rank order.
 };
 
@@ -107,7 +107,7 @@ struct DeleteCheckpoint {
   CheckpointNumber number{};  ///< In the store.
 };
 
-/// Something that callbacks are told.
+/// Something for the driver to record, and to tell callbacks where they have a function for it.
 struct Notify {
   std::variant<Started, Report, CheckpointDurable, Progress, Warning, ErrorInfo> what;
 };

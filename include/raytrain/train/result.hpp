@@ -18,31 +18,6 @@
 
 namespace raytrain {
 
-/// Thrown by `fit()` when a worker failed: every rank's cause, and what was reached until then.
-class TrainingFailed : public Error {
- public:
-  TrainingFailed(std::vector<ErrorInfo> failures, Result result)
-      : Error{Errc::worker_failed, "training '" + result.path.filename().string() + "'", describe(failures),
-              result.checkpoints.empty() ? "it has left no checkpoint in " + result.path.string() +
-                                               "; TrainingFailed::result() has the reports"
-                                         : "start it again to go on from " + result.checkpoints.back().location()},
-        failures_{std::move(failures)},
-        result_{std::move(result)} {}
-
-  /// In the order of their arrival: the first one is the cause. One without a rank is no worker's: the run's own disk,
-  /// a critical callback.
-  [[nodiscard]] auto failures() const noexcept -> std::vector<ErrorInfo> const& { return failures_; }
-  [[nodiscard]] auto result() const noexcept -> Result const& { return result_; }
-
-  /// "rank 1 on node7: out of range; rank 0 ...". Ranks that failed alike are named together; what is no rank's is
-  /// that of "the controller on node7".
-  [[nodiscard]] static auto describe(std::vector<ErrorInfo> const& failures) -> std::string;
-
- private:
-  std::vector<ErrorInfo> failures_;
-  Result result_;
-};
-
 /// How long the parts of one `fit()` took, in seconds.
 struct Timings {
   double to_workers_s = 0;       ///< From the call until every worker had started.
@@ -86,6 +61,31 @@ struct Result {
   /// Errors: `not_found` when the folder holds no run.
   [[nodiscard]] static auto from_path(std::filesystem::path const& run_path, MakeCheckpointStore const& make_store = {})
       -> Result;
+};
+
+/// Thrown by `fit()` when a worker failed: every rank's cause, and what was reached until then.
+class TrainingFailed : public Error {
+ public:
+  TrainingFailed(std::vector<ErrorInfo> failures, Result result)
+      : Error{Errc::worker_failed, "training '" + result.path.filename().string() + "'", describe(failures),
+              result.checkpoints.empty() ? "it has left no checkpoint in " + result.path.string() +
+                                               "; TrainingFailed::result() has the reports"
+                                         : "start it again to go on from " + result.checkpoints.back().location()},
+        failures_{std::move(failures)},
+        result_{std::move(result)} {}
+
+  /// In the order of their arrival: the first one is the cause. One without a rank is no worker's: the run's own disk,
+  /// a critical callback.
+  [[nodiscard]] auto failures() const noexcept -> std::vector<ErrorInfo> const& { return failures_; }
+  [[nodiscard]] auto result() const noexcept -> Result const& { return result_; }
+
+  /// "rank 1 on node7: out of range; rank 0 ...". Ranks that failed alike are named together; what is no rank's is
+  /// that of "the controller on node7".
+  [[nodiscard]] static auto describe(std::vector<ErrorInfo> const& failures) -> std::string;
+
+ private:
+  std::vector<ErrorInfo> failures_;
+  Result result_;
 };
 
 }  // namespace raytrain

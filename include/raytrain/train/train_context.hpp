@@ -42,15 +42,22 @@ class TrainContext {
   TrainContext(TrainContext const&) = delete;
   auto operator=(TrainContext const&) -> TrainContext& = delete;
 
+  /// This worker's number in the run, from 0.
   [[nodiscard]] auto world_rank() const noexcept -> Rank { return placement().world_rank; }
+  /// Workers of the run.
   [[nodiscard]] auto world_size() const noexcept -> WorldSize { return placement().world_size; }
+  /// This worker's number among those of its host, from 0.
   [[nodiscard]] auto local_rank() const noexcept -> Rank { return placement().local_rank; }
+  /// Workers of this host.
   [[nodiscard]] auto local_world_size() const noexcept -> WorldSize { return placement().local_world_size; }
+  /// The host's number among those of the run, from 0.
   [[nodiscard]] auto node_rank() const noexcept -> Rank { return placement().node_rank; }
   /// Threads that this worker may use, its own included.
   [[nodiscard]] auto cpus() const noexcept -> int { return placement().cpus; }
 
+  /// `RunConfig::seed`.
   [[nodiscard]] auto seed() const noexcept -> std::uint64_t { return run().seed; }
+  /// `RunConfig::name`, or the program's where that is empty.
   [[nodiscard]] auto experiment_name() const noexcept -> std::string const& { return run().experiment_name; }
   /// Folder of this run. Files of the user's own are welcome in it, but for the names that raytrain uses.
   [[nodiscard]] auto run_path() const noexcept -> std::filesystem::path const& { return run().run_path; }
@@ -96,10 +103,11 @@ class TrainContext {
 
   /// Tells whoever watches how far this worker is between two reports: `done` of `total`, in units of the caller's.
   ///
-  /// Cost: a clock reading; one call in 100 ms is sent, and the one that says that all is done, only rank 0's.
+  /// Errors: `invalid_call` from another thread, or when the training function has returned.
+  /// Cost:   a clock reading; one call in 100 ms is sent, and the one that says that all is done, only rank 0's.
   void progress(std::uint64_t done, std::uint64_t total, std::string_view note = {});
 
-  /// Says something to the person who runs the program, through the callbacks.
+  /// Says something to the person who runs the program, through the callbacks. From any thread.
   void warn(std::string text) { setup_.link.send(Warning{world_rank(), std::move(text)}); }
 
   /// This worker's part of the dataset, or all of it when `DataConfig` does not split it.
@@ -113,7 +121,7 @@ class TrainContext {
   /// For arrays: all_reduce and the like, and `allocate` for arrays with which they are fastest.
   [[nodiscard]] auto collective() noexcept -> Collective& { return *setup_.collective; }
 
-  /// Returns once every worker is here. Errors: `Stopped` when the run is aborted meanwhile.
+  /// Returns once every worker is here. Errors: as `Collective`.
   void barrier() { setup_.collective->barrier(); }
 
   /// Root's value, on every worker: numbers, strings, vectors, structs with a `serialize` function, and whatever else

@@ -43,7 +43,7 @@ class CallHistory {
 
   [[nodiscard]] auto operations() const noexcept -> std::uint64_t { return operations_; }
 
-  /// Another one for another sequence of calls, as good as always.
+  /// A 64-bit hash of the calls and their order: equal for other calls only by chance.
   [[nodiscard]] auto digest() const noexcept -> std::uint64_t { return digest_; }
 
   /// What the ranks are told, if these two have called something else for their n-th time. Of calls that one of them

@@ -43,8 +43,7 @@ class SpentCommunicators {
 /// Rank 0 hears of each one, by messages without content, and then tells all.
 ///
 /// Errors: `timed_out`, on rank 0 with the names of those that have not come; from then on `invalid_call`, since
-/// messages
-///         are pending in `original`.
+///         messages are pending in `original`.
 inline void barrier_with_limits(MPI_Comm original, WaitLimits const& limits) {
   constexpr int tag = 32'749;  // every MPI has tags up to 32,767
   int rank = 0;

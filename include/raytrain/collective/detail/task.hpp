@@ -56,14 +56,14 @@ struct Call {
   return digest ^ digest >> 32U;
 }
 
-/// Another one for other counts, as good as always.
+/// A 64-bit hash: equal for other counts only by chance.
 [[nodiscard]] constexpr auto digest_of(std::span<std::size_t const> counts) noexcept -> std::uint64_t {
   std::uint64_t digest = 0;
   for (auto const count : counts) digest = mix(digest, count);
   return digest;
 }
 
-/// Another one for another call, as good as always; 0 for none.
+/// A 64-bit hash: equal for another call only by chance. 0 stands for no call.
 [[nodiscard]] constexpr auto digest_of(Call const& call) noexcept -> std::uint64_t {
   auto const kind = std::uint64_t{1} << 56U | static_cast<std::uint64_t>(call.operation) << 48U |
                     static_cast<std::uint64_t>(call.element) << 40U | static_cast<std::uint64_t>(call.op) << 32U |

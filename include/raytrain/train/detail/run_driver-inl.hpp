@@ -196,10 +196,10 @@ RAYTRAIN_INLINE void RunDriver::carry_out(CommitCheckpoint& commit) {
     try {
       auto const checkpoint = commit.checkpoint;
       plan_.directory.check_in_place();
-      auto const committed =
-          store_.commit({checkpoint, commit.lead.training_iteration, commit.lead.time_total_s, launcher_.size(),
-                         std::move(commit.lead.metrics), std::move(commit.refs), std::move(commit.training_iterations),
-                         plan_.run.seed, rows_of(plan_.datasets), digests_of(plan_.datasets), std::move(kept_reports)});
+      auto const committed = store_.commit(
+          {checkpoint, commit.rank_0_report.training_iteration, commit.rank_0_report.time_total_s, launcher_.size(),
+           std::move(commit.rank_0_report.metrics), std::move(commit.refs), std::move(commit.training_iterations),
+           plan_.run.seed, rows_of(plan_.datasets), digests_of(plan_.datasets), std::move(kept_reports)});
       events_.send(RunEvent{CheckpointDurable{checkpoint, CheckpointNumber{committed.number()}}});
     } catch (...) {
       events_.send(RunEvent{CheckpointLost{commit.checkpoint, current_error().with_origin({}, host_.hostname)}});

@@ -155,10 +155,10 @@ class RunDriver {
 
   void tell_callbacks(Warning& warning) { warn(std::move(warning.text)); }
 
-  // The run fails as it is, and a callback that cannot be told of it would fail again of its own failure.
+  // Without the rules of `call`: a callback that fails while it is told of a failure would be told of that one.
   void tell_callbacks(ErrorInfo const& error);
 
-  // A record with holes is no record.
+  // Fails the run if a line cannot be written.
   void log(Metrics const& all);
 
   void announce(std::optional<Checkpoint> const& checkpoint);
@@ -188,7 +188,7 @@ class RunDriver {
 
   [[nodiscard]] auto since_call() const -> double;
 
-  // Those that this start has not found damaged, which neither are offered nor take the place of one that is kept.
+  // Without those that this start has found damaged.
   [[nodiscard]] auto whole_checkpoints() const -> std::vector<Checkpoint>;
 
   void record_state();
