@@ -260,7 +260,7 @@ class NcclCollective final : public detail::DeviceModel {
   void work(Call const& call, std::byte const* from, std::byte* to, std::span<std::size_t const> counts) {
     using enum Operation;
     auto const bytes = call.count * size_bytes(call.element);
-    auto const stream = stream().stream;
+    auto* const queue = stream().stream;
     bool const is_root = rank_ == call.root;
     auto const root = static_cast<int>(call.root.value);
     auto const native = group_->options_.reduction == Reduction::rank_order
@@ -275,9 +275,9 @@ class NcclCollective final : public detail::DeviceModel {
       case duplicate: break;
       case broadcast:
         return enqueue(call,
-                       [&](ncclComm_t comm) { return ncclBroadcast(to, to, bytes, ncclUint8, root, comm, stream); });
+                       [&](ncclComm_t comm) { return ncclBroadcast(to, to, bytes, ncclUint8, root, comm, queue); });
       case all_gather:
-        return enqueue(call, [&](ncclComm_t comm) { return ncclAllGather(from, to, bytes, ncclUint8, comm, stream); });
+        return enqueue(call, [&](ncclComm_t comm) { return ncclAllGather(from, to, bytes, ncclUint8, comm, queue); });
       case all_gatherv: return gather_pieces(call, from, to, pieces_of(counts, size_bytes(call.element)));
       case gather:
         if (is_root) copy(to + rank_.value * bytes, from, bytes);
@@ -285,16 +285,16 @@ class NcclCollective final : public detail::DeviceModel {
       case scatter:
         if (is_root) copy(to, from + rank_.value * bytes, bytes);
         return enqueue_together(call, [&](auto const& add) {
-          if (!is_root) return add(ncclRecv(to, bytes, ncclUint8, root, communicator_.get(), stream));
+          if (!is_root) return add(ncclRecv(to, bytes, ncclUint8, root, communicator_.get(), queue));
           for_others([&](std::uint32_t rank) { add(send(from, even(rank), rank)); });
         });
       case all_reduce:
         if (!is_native) return reduce_in_rank_order(call, from, to);
-        enqueue(call, [&](ncclComm_t comm) { return ncclAllReduce(from, to, call.count, type, op, comm, stream); });
+        enqueue(call, [&](ncclComm_t comm) { return ncclAllReduce(from, to, call.count, type, op, comm, queue); });
         return divide(call, to);
       case reduce:
         if (!is_native) return reduce_in_rank_order(call, from, to);
-        enqueue(call, [&](ncclComm_t comm) { return ncclReduce(from, to, call.count, type, op, root, comm, stream); });
+        enqueue(call, [&](ncclComm_t comm) { return ncclReduce(from, to, call.count, type, op, root, comm, queue); });
         if (is_root) divide(call, to);
         return;
       case reduce_scatter:
@@ -302,7 +302,7 @@ class NcclCollective final : public detail::DeviceModel {
           exchange_pieces(call, from, even);
           return combine(call, call.count, bytes, to);
         }
-        enqueue(call, [&](ncclComm_t comm) { return ncclReduceScatter(from, to, call.count, type, op, comm, stream); });
+        enqueue(call, [&](ncclComm_t comm) { return ncclReduceScatter(from, to, call.count, type, op, comm, queue); });
         return divide(call, to);
     }
   }
