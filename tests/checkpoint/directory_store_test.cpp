@@ -184,6 +184,18 @@ TEST_CASE("a part that another start staged is refused") {
   CHECK(now.list().empty());
 }
 
+TEST_CASE("a start beside which another one with its number trains, in a copy of its folder, commits nothing more") {
+  TemporaryFolder const folder;
+  DirectoryStore one{folder.path(), 2, "run"};
+  DirectoryStore other{folder.path(), 2, "run"};
+  commit(one, {draft_of({{"a", "1"}})});
+  check_contains(thrown_error([&] {
+                   return commit(other, {draft_of({{"a", "2"}})});
+                 }),
+                 "and this is another start 2");
+  CHECK(one.list().size() == 1);
+}
+
 TEST_CASE("a start whose run a later one has taken over, for want of a lock, commits nothing more") {
   TemporaryFolder const folder;
   DirectoryStore before{folder.path(), 1, "run"};

@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs whose checkpoints lie in a store of the program's own, and stores that fail.
+#include <atomic>
 #include <filesystem>
+#include <fstream>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include <doctest/doctest.h>
 
 #include <raytrain/checkpoint/checkpoint_store.hpp>
 #include <raytrain/checkpoint/directory_store.hpp>
+#include <raytrain/checkpoint/run_record.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/testing/faulty_store.hpp>
 #include <raytrain/testing/memory_store.hpp>
@@ -183,4 +187,115 @@ TEST_CASE("a store that cannot be cleared keeps nothing of a run that Resume::fr
   CHECK(texts_in(result) == Texts{"0"});
   CHECK(result.history.size() == 1);
   CHECK(result.checkpoint()->number() == 1);
+}
+
+TEST_CASE("more failing deletions than there is room for messages end with a warning each") {
+  TemporaryFolder const folder;
+  auto const memory = std::make_shared<MemoryStore::Memory>();
+  auto config = config_in(folder, in_memory(memory));
+  config.scaling.num_workers = 1;
+  constexpr int checkpoints = 1100;  // above the 1024 messages that are taken in advance
+  MinimalTrainer{epochs_up_to(checkpoints), config}.fit();
+  config.run.checkpoint.num_to_keep = 1;
+  config.run.checkpoint.store = [memory](std::filesystem::path const& run_path) {
+    return std::make_shared<FaultyStore>(std::make_shared<MemoryStore>(memory), [run_path](std::string_view step) {
+      if (step != "remove") return;
+      // Until all workers have returned, after which nobody takes messages.
+      while (raytrain::read_run_record(run_path).state == "running") std::this_thread::yield();
+      throw Error{Errc::io, "removing", "the line is dead"};
+    });
+  };
+  auto const result = MinimalTrainer{epochs_up_to(checkpoints), config}.fit();
+  CHECK(result.state == RunState::finished);
+  CHECK(result.warnings.size() == checkpoints - 1);
+}
+
+TEST_CASE("what is no exception, thrown while a run reads its store, is a failure of that run") {
+  struct Case {
+    std::string step;  // after the only commit
+    int times;
+  };
+  for (auto const& [failing, times] : {Case{"files_of", 2}, Case{"numbers", 1}}) {
+    CAPTURE(failing);
+    TemporaryFolder const folder;
+    std::atomic<int> count = -1;
+    auto const config = config_in(folder, [&, failing = failing, times = times](std::filesystem::path const& run_path) {
+      return std::make_shared<FaultyStore>(std::make_shared<DirectoryStore>(run_path / "checkpoints"),
+                                           [&, failing, times](std::string_view step) {
+                                             if (step == "publish") count = 0;
+                                             if (step == failing && count >= 0 && ++count >= times) throw 42;
+                                           });
+    });
+    contains(message_of([&] { MinimalTrainer{epochs_up_to(1), config}.fit(); }), "an exception of type int");
+    CHECK(Result::from_path(folder.path() / "run").state == RunState::errored);
+  }
+}
+
+TEST_CASE("a deletion that did not come to its end goes on only where nothing else would be deleted, and is told of") {
+  TemporaryFolder const folder;
+  auto config = config_in(folder, {});
+  auto const path = MinimalTrainer{epochs_up_to(2), config}.fit().path;
+  config.run.resume = Resume::fresh;
+  config.run.checkpoint.store = failing_at("clear");
+  contains(message_of([&] { MinimalTrainer{epochs_up_to(3), config}.fit(); }), "step clear");
+  contains(message_of([&] { (void)Result::from_path(path); }), "Resume::fresh has begun to delete this run");
+  config.run.resume = Resume::automatic;
+  config.run.checkpoint.store = {};
+  std::ofstream{path / "checkpoints" / "notes.txt"} << "mine";
+  contains(message_of([&] { MinimalTrainer{epochs_up_to(3), config}.fit(); }), "notes.txt");
+  CHECK(std::filesystem::exists(path / "checkpoints" / "notes.txt"));
+  std::filesystem::remove(path / "checkpoints" / "notes.txt");
+  auto const result = MinimalTrainer{epochs_up_to(1), config}.fit();
+  REQUIRE(result.warnings.size() == 1);
+  contains(result.warnings[0], "an earlier start was to delete this run (Resume::fresh)");
+}
+
+TEST_CASE("two runs that are given one store are kept apart") {
+  TemporaryFolder const folder;
+  auto const memory = std::make_shared<MemoryStore::Memory>();
+  MinimalTrainer{epochs_up_to(2), config_in(folder, in_memory(memory))}.fit();
+  auto other = config_in(folder, in_memory(memory));
+  other.run.name = "other";
+  contains(message_of([&] { MinimalTrainer{epochs_up_to(3), other}.fit(); }), "'memory/2' belongs to the run 'run ");
+  CHECK(memory->checkpoints.size() == 2);
+  CHECK_FALSE(std::filesystem::exists(folder.path() / "other"));
+}
+
+TEST_CASE("a store that cannot be read in the end, or is not named, is no run without checkpoints") {
+  TemporaryFolder const folder;
+  auto const memory = std::make_shared<MemoryStore::Memory>();
+  auto const path = MinimalTrainer{epochs_up_to(2), config_in(folder, in_memory(memory))}.fit().path;
+  auto const unnamed = Result::from_path(path);
+  REQUIRE(unnamed.warnings.size() == 1);
+  contains(unnamed.warnings[0], "name the store that it trained with");
+  auto const unreadable = [&](std::filesystem::path const&) {
+    return std::make_shared<FaultyStore>(std::make_shared<MemoryStore>(memory), [](std::string_view step) {
+      if (step == "files_of") throw Error{Errc::io, "reading", "the line is dead"};
+    });
+  };
+  contains(message_of([&] { (void)Result::from_path(path, unreadable); }), "the line is dead");
+}
+
+TEST_CASE("a store that is made once and given twice is refused") {
+  TemporaryFolder const folder;
+  auto const store = std::make_shared<MemoryStore>(std::make_shared<MemoryStore::Memory>());
+  auto const config = config_in(folder, [&](std::filesystem::path const&) { return store; });
+  MinimalTrainer{epochs_up_to(1), config}.fit();
+  contains(message_of([&] {
+             MinimalTrainer{epochs_up_to(2), config}.fit();
+           }),
+           "let CheckpointConfig::store make a new store each time");
+}
+
+TEST_CASE("Result::from_path tells a store the path that the run has told it, however it is written") {
+  TemporaryFolder const folder;
+  std::vector<std::filesystem::path> paths;
+  auto const config = config_in(folder, [&](std::filesystem::path const& run_path) {
+    paths.push_back(run_path);
+    return std::make_shared<DirectoryStore>(run_path / "checkpoints");
+  });
+  auto const path = MinimalTrainer{epochs_up_to(1), config}.fit().path;
+  CHECK(Result::from_path(path / "", config.run.checkpoint.store).checkpoints.size() == 1);
+  CHECK(Result::from_path(path / "checkpoints" / "..", config.run.checkpoint.store).checkpoints.size() == 1);
+  for (auto const& told : paths) CHECK(told == path);
 }

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -16,6 +17,7 @@
 
 #include <raytrain/checkpoint/checkpoint.hpp>
 #include <raytrain/checkpoint/checkpoint_draft.hpp>
+#include <raytrain/checkpoint/checkpoint_files.hpp>
 #include <raytrain/checkpoint/checkpoint_store.hpp>
 #include <raytrain/checkpoint/detail/file_names.hpp>
 #include <raytrain/checkpoint/detail/sealed_json.hpp>
@@ -24,11 +26,16 @@
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/inline.hpp>
+#include <raytrain/core/xxh3.hpp>
 #include <raytrain/message/message.hpp>
 
 namespace raytrain {
 
 RAYTRAIN_INLINE void CheckpointStore::begin(StartId start, std::string run_id) {
+  if (std::exchange(has_begun_, true)) {
+    throw Error{Errc::invalid_call, "CheckpointStore::begin", "this store has begun with another start already",
+                "let CheckpointConfig::store make a new store each time that it is called"};
+  }
   start_ = std::move(start);
   run_id_ = std::move(run_id);
 }
@@ -52,12 +59,20 @@ RAYTRAIN_INLINE auto CheckpointStore::stage(CheckpointDraft const& draft, Rank r
   }
   auto const checksums = write_part({checkpoint, rank}, files);
   CheckpointRef ref{rank, checkpoint, {}, draft.metadata()};
-  for (auto const& [name, content] : files) ref.files.push_back({name, content->size(), checksums.at(name)});
+  for (auto const& [name, content] : files) {
+    auto const checksum = checksums.find(name);
+    if (checksum == checksums.end() || !detail::is_xxh3_hex(checksum->second)) {
+      throw Error{Errc::invalid_call, attempted,
+                  "the store gave no checksum of '" + name + "' that is 32 hexadecimal digits in small letters",
+                  "mend its CheckpointStore::write_part"};
+    }
+    ref.files.push_back({name, content->size(), checksum->second});
+  }
   return ref;
 }
 
 RAYTRAIN_INLINE auto CheckpointStore::commit(CommitRequest const& request) -> Checkpoint {
-  auto const existing = numbers();
+  auto const existing = sorted_numbers();
   auto const newest = std::max(existing.empty() ? CheckpointNumber{} : existing.back(), last_number_);
   check_still_ours(request, newest);
   check_ranks(request);
@@ -66,12 +81,16 @@ RAYTRAIN_INLINE auto CheckpointStore::commit(CommitRequest const& request) -> Ch
   auto manifest = detail::write_sealed(manifest_of(request, number, files));
   publish({request.checkpoint, number, std::move(files), std::move(manifest)});
   last_number_ = number;
-  discard(request.checkpoint);
-  return Checkpoint{files_of(number)};
+  try {
+    discard(request.checkpoint);
+  } catch (...) {
+    // It is committed; `sweep` removes what is left.
+  }
+  return Checkpoint{checked_files(number)};
 }
 
 RAYTRAIN_INLINE auto CheckpointStore::open(CheckpointNumber number) const -> Checkpoint {
-  auto const files = files_of(number);
+  auto const files = checked_files(number);
   Checkpoint checkpoint{files};
   if (!run_id_.empty() && !checkpoint.run_id().empty() && checkpoint.run_id() != run_id_) {
     throw Error{Errc::foreign_run, files->attempted(),
@@ -86,11 +105,11 @@ RAYTRAIN_INLINE auto CheckpointStore::open(CheckpointNumber number) const -> Che
 
 RAYTRAIN_INLINE auto CheckpointStore::list() const -> std::vector<Checkpoint> {
   std::vector<Checkpoint> checkpoints;
-  for (auto const number : numbers()) {
+  for (auto const number : sorted_numbers()) {
     try {
       checkpoints.push_back(open(number));
-    } catch (Error const&) {
-      continue;
+    } catch (Error const& error) {
+      if (error.code() == Errc::io) throw;
     }
   }
   return checkpoints;
@@ -99,7 +118,7 @@ RAYTRAIN_INLINE auto CheckpointStore::list() const -> std::vector<Checkpoint> {
 RAYTRAIN_INLINE auto CheckpointStore::newest_valid(
     std::function<void(CheckpointNumber number, std::string const& location, std::string_view reason)> const&
         on_skipped) const -> std::optional<Checkpoint> {
-  auto const candidates = numbers();
+  auto const candidates = sorted_numbers();
   std::string newest;
   for (auto number = candidates.rbegin(); number != candidates.rend(); ++number) {
     try {
@@ -107,7 +126,7 @@ RAYTRAIN_INLINE auto CheckpointStore::newest_valid(
       checkpoint.verify();
       return checkpoint;
     } catch (Error const& error) {
-      auto const place = files_of(*number)->location();
+      auto const place = checked_files(*number)->location();
       if (error.code() != Errc::corrupt_checkpoint && error.code() != Errc::not_found) {
         throw Error{error.code(), error.attempted(), error.happened(),
                     error.remedy() + "; or move '" + place + "' elsewhere to go on without it"};
@@ -123,6 +142,20 @@ RAYTRAIN_INLINE auto CheckpointStore::newest_valid(
               "copy one there that is whole, or start anew by RunConfig::resume = Resume::fresh"};
 }
 
+RAYTRAIN_INLINE auto CheckpointStore::checked_files(CheckpointNumber number) const
+    -> std::shared_ptr<CheckpointFiles const> {
+  if (auto files = files_of(number)) return files;
+  throw Error{Errc::invalid_call, fmt::format("opening checkpoint {} in '{}'", number.value, location()),
+              "CheckpointStore::files_of gave a null pointer", "let it give an object for every number"};
+}
+
+RAYTRAIN_INLINE auto CheckpointStore::sorted_numbers() const -> std::vector<CheckpointNumber> {
+  auto all = numbers();
+  std::ranges::sort(all);
+  all.erase(std::ranges::unique(all).begin(), all.end());
+  return all;
+}
+
 // Its number in the store, counted over all starts, is known only in the end.
 RAYTRAIN_INLINE auto CheckpointStore::committing(CheckpointOrdinal checkpoint) -> std::string {
   return fmt::format("committing checkpoint {} of this start", checkpoint.value + 1);
@@ -134,14 +167,15 @@ RAYTRAIN_INLINE void CheckpointStore::check_still_ours(CommitRequest const& requ
   auto const start = [&]() -> std::uint64_t {
     try {
       return open(newest).start();
-    } catch (Error const&) {
+    } catch (Error const& error) {
+      if (error.code() == Errc::foreign_run) throw;
       return 0;
     }
   }();
-  if (start <= start_.number) return;
+  if (start < start_.number) return;
   throw Error{Errc::invalid_call, committing(request.checkpoint),
-              fmt::format("start {} of this run has committed '{}', and this is start {}", start,
-                          files_of(newest)->location(), start_.number),
+              fmt::format("start {} of this run has committed '{}', and this is {}start {}", start,
+                          checked_files(newest)->location(), start == start_.number ? "another " : "", start_.number),
               "train in one process at a time, and leave the file .lock in the run's folder alone"};
 }
 

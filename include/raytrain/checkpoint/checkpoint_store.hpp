@@ -76,7 +76,10 @@ class CheckpointStore {
   virtual ~CheckpointStore() = default;
 
   /// Makes what follows that start's. Checkpoints of another run than `run_id` are refused from here on; empty:
-  /// whoever's is taken.
+  /// whoever's is taken. Before it only `location`, `numbers`, `files_of`, `check_usable`, `check_clearable` and
+  /// `clear` are called.
+  ///
+  /// Errors: `invalid_call` for a second time.
   virtual void begin(StartId start, std::string run_id);
 
   /// Writes one rank's part durably.
@@ -97,7 +100,10 @@ class CheckpointStore {
   /// another run; `io`.
   [[nodiscard]] auto open(CheckpointNumber number) const -> Checkpoint;
 
-  /// Committed checkpoints, oldest first, without those that `open` refuses: `newest_valid` tells of them.
+  /// Committed checkpoints, oldest first, without those that are damaged or another run's: `newest_valid` tells of
+  /// them.
+  ///
+  /// Errors: `io`.
   [[nodiscard]] auto list() const -> std::vector<Checkpoint>;
 
   /// The newest checkpoint of which every byte is as it was written; none if there are none at all.
@@ -120,7 +126,7 @@ class CheckpointStore {
   /// Errors: `io`.
   [[nodiscard]] virtual auto numbers() const -> std::vector<CheckpointNumber> = 0;
 
-  /// To read that checkpoint by, be it there or not.
+  /// To read that checkpoint by, be it there or not; never null. It may outlive the store.
   [[nodiscard]] virtual auto files_of(CheckpointNumber number) const -> std::shared_ptr<CheckpointFiles const> = 0;
 
   /// Writes the files of one part durably, in place of an earlier one of the same name, and returns their checksums
@@ -148,13 +154,15 @@ class CheckpointStore {
   /// Errors: `io`.
   virtual void sweep() = 0;
 
-  /// Called at every start before anything is changed: throws where the store cannot be used as it is.
+  /// Called at a start before anything is changed, unless that deletes the run: throws where the store cannot be used
+  /// as it is.
   virtual void check_usable() const {}
 
   /// Called before `clear`: throws where that would delete something else than checkpoints. Errors: `foreign_run`.
   virtual void check_clearable() const {}
 
-  /// Makes the store ready to take parts. Returns whether there was none before; then `clear` takes it back.
+  /// Makes the store ready to take parts. Returns whether there was none before: if the start fails then, `clear` takes
+  /// it back.
   ///
   /// Errors: `io`.
   virtual auto create() -> bool { return false; }
@@ -174,6 +182,9 @@ class CheckpointStore {
  private:
   using Files = std::map<std::string, StagedFile>;
 
+  [[nodiscard]] auto checked_files(CheckpointNumber number) const -> std::shared_ptr<CheckpointFiles const>;
+  [[nodiscard]] auto sorted_numbers() const -> std::vector<CheckpointNumber>;
+
   void check_still_ours(CommitRequest const& request, CheckpointNumber newest) const;
   static void check_ranks(CommitRequest const& request);
   [[nodiscard]] static auto merged_metadata(CommitRequest const& request) -> std::map<std::string, std::string>;
@@ -181,6 +192,7 @@ class CheckpointStore {
   [[nodiscard]] auto manifest_of(CommitRequest const& request, CheckpointNumber number, Files const& files) const
       -> Manifest;
 
+  bool has_begun_ = false;
   StartId start_{0};
   std::string run_id_;
   CheckpointNumber last_number_{};  // never given again, though somebody may have removed that checkpoint

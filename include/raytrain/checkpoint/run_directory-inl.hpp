@@ -147,20 +147,21 @@ RAYTRAIN_INLINE void RunDirectory::open(RunStart start) {
     auto const is_damaged = error.code() == Errc::foreign_run;
     if (error.code() != Errc::not_found && !(is_damaged && start.fresh)) throw;
   }
-  if (start.fresh) {
+  // That file is there when something came into the way of deleting a run.
+  completes_deletion_ = detail::link_type_of(deleting_path()) != std::filesystem::file_type::not_found;
+  auto const deletes = start.fresh || completes_deletion_;
+  if (deletes) {
     check_only_ours();
   } else {
     store_->check_usable();
   }
-  // That file is there when a crash came into the way of deleting a run.
-  auto const deletes = start.fresh || detail::link_type_of(deleting_path()) != std::filesystem::file_type::not_found;
   if (found && !deletes) {
     check_identity(*found, start);
     record_ = *found;
     previous_state_ = found->state;
   }
   if (found) record_.starts = found->starts;
-  if (!found && !deletes) adopt_checkpoints();
+  if (!found && !deletes) adopt_checkpoints(start.name);
   ++record_.starts;
   record_.identity.program = std::move(start.program);
   record_.identity.backend = std::move(start.backend);
@@ -180,18 +181,26 @@ RAYTRAIN_INLINE void RunDirectory::open(RunStart start) {
   store_->begin(this->start(), run_id());
 }
 
-// The record was lost or removed: this is the run that the checkpoints name, so that it can go on from them.
-RAYTRAIN_INLINE void RunDirectory::adopt_checkpoints() {
+// There is no record. Where it was lost, this is the run that the checkpoints name, and can go on from them. The run
+// has another name where two runs are given one store.
+RAYTRAIN_INLINE void RunDirectory::adopt_checkpoints(std::string const& name) {
   auto const numbers = store_->numbers();
   for (auto const number : std::views::reverse(numbers)) {
     try {
       auto const checkpoint = store_->open(number);
       if (checkpoint.run_id().empty()) continue;
+      if (!checkpoint.run_id().starts_with(to_utf8(name) + ' ')) {
+        throw Error{Errc::foreign_run, "opening the run in '" + path_.string() + "'",
+                    "'" + checkpoint.location() + "' belongs to the run '" + checkpoint.run_id() +
+                        "', and no run.json here says that this is that run",
+                    "give each run a store of its own, as CheckpointConfig::store is told the run's path; or copy that "
+                    "run's run.json here"};
+      }
       record_.run_id = checkpoint.run_id();
       record_.starts = checkpoint.start();
       return;
     } catch (Error const& error) {
-      if (error.code() == Errc::io) throw;
+      if (error.code() == Errc::io || error.code() == Errc::foreign_run) throw;
     }
   }
 }

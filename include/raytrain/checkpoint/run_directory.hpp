@@ -76,6 +76,8 @@ class RunDirectory {
   [[nodiscard]] auto run_id() const -> std::string { return record_.run_id.value_or(""); }
   /// State in which the start before this one left the run; empty if there was none, or `fresh`.
   [[nodiscard]] auto previous_state() const noexcept -> std::string const& { return previous_state_; }
+  /// Whether this start has deleted a run that an earlier start with `fresh` had not deleted to the end.
+  [[nodiscard]] auto completes_deletion() const noexcept -> bool { return completes_deletion_; }
   /// Empty before the run's first report.
   [[nodiscard]] auto report_fields() const noexcept -> std::vector<std::string> const&;
 
@@ -135,7 +137,7 @@ class RunDirectory {
 
   [[nodiscard]] auto record_path() const -> std::filesystem::path { return path_ / run_record_name; }
   /// Says that the run is being deleted.
-  [[nodiscard]] auto deleting_path() const -> std::filesystem::path { return path_ / ".deleting"; }
+  [[nodiscard]] auto deleting_path() const -> std::filesystem::path { return path_ / deleting_file_name; }
 
   void write_record();
 
@@ -143,7 +145,7 @@ class RunDirectory {
   void open(RunStart start);
   void check_identity(RunRecord const& found, RunStart const& start) const;
   void check_only_ours() const;
-  void adopt_checkpoints();
+  void adopt_checkpoints(std::string const& name);
   void delete_run();
 
   std::filesystem::path path_;
@@ -151,6 +153,7 @@ class RunDirectory {
   std::shared_ptr<CheckpointStore> store_;  // never null
   std::optional<detail::DirectoryLock> lock_;
   RunRecord record_;
+  bool completes_deletion_ = false;
   bool is_new_ = false;  ///< No run.json is there yet.
   std::string previous_state_;
   std::string start_id_ = fmt::format("{:08x}", std::random_device{}());

@@ -17,6 +17,8 @@ namespace raytrain {
 inline constexpr std::string_view run_record_name = "run.json";
 inline constexpr std::string_view progress_file_name = "progress.jsonl";
 inline constexpr std::string_view csv_file_name = "progress.csv";
+/// In the folder of a run that `Resume::fresh` has begun to delete.
+inline constexpr std::string_view deleting_file_name = ".deleting";
 inline constexpr std::string_view checkpoints_folder_name = "checkpoints";
 
 /// Whose run a folder holds. All three must be the same for one start to go on from another.

@@ -5,6 +5,7 @@
 
 #include <new>
 #include <string>
+#include <string_view>
 
 #include <raytrain/core/bytes.hpp>
 #include <raytrain/core/inline.hpp>
@@ -22,6 +23,11 @@ RAYTRAIN_INLINE auto xxh3_hex(XXH128_hash_t hash) -> std::string {
     text += digits[byte & 15U];
   }
   return text;
+}
+
+RAYTRAIN_INLINE auto is_xxh3_hex(std::string_view text) noexcept -> bool {
+  return text.size() == 2 * sizeof(XXH128_canonical_t) &&
+         text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
 }
 
 RAYTRAIN_INLINE auto xxh3_of(BytesView bytes) -> std::string {

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include <xxhash.h>
 
@@ -12,6 +13,9 @@ namespace raytrain::detail {
 
 /// The digits that `xxh128sum` prints.
 [[nodiscard]] auto xxh3_hex(XXH128_hash_t hash) -> std::string;
+
+/// Whether a text is what `xxh3_hex` gives: 32 hexadecimal digits, in small letters.
+[[nodiscard]] auto is_xxh3_hex(std::string_view text) noexcept -> bool;
 
 /// XXH3-128 of the whole, as 32 hexadecimal digits.
 ///

@@ -81,7 +81,8 @@ class MemoryStore final : public CheckpointStore {
       }
       files.emplace(name, found->second);
     }
-    memory_->checkpoints.emplace(staged.number, std::move(files));
+    if (memory_->checkpoints.emplace(staged.number, std::move(files)).second) return;
+    throw Error{Errc::io, committing(staged.checkpoint), "number " + std::to_string(staged.number.value) + " is taken"};
   }
 
   void discard(CheckpointOrdinal checkpoint) override {

@@ -95,15 +95,25 @@ RAYTRAIN_INLINE auto Result::all_reports() const -> std::vector<Report> {
 RAYTRAIN_INLINE auto Result::from_path(std::filesystem::path const& run_path, MakeCheckpointStore const& make_store)
     -> Result {
   auto const record = read_run_record(run_path);
+  if (std::filesystem::exists(run_path / deleting_file_name)) {
+    throw Error{Errc::not_found, "Result::from_path('" + run_path.string() + "')",
+                "Resume::fresh has begun to delete this run", "start it again"};
+  }
   Result result;
   result.world_size = WorldSize{record.world_size};
   result.path = run_path;
   result.state = run_state_from(record.state);
   result.error = record.error;
   RunHistory::read(run_path / progress_file_name).move_to(result);
-  auto const store = open_store(make_store, run_path);
+  // As a run names its folder, so that a store which is found by the path is the same one.
+  auto const path = std::filesystem::absolute(run_path / "").lexically_normal().parent_path();
+  auto const store = open_store(make_store, path);
   store->begin(record.starts, record.run_id.value_or(""));
   result.checkpoints = store->list();
+  if (result.checkpoints.empty() && record.has_checkpoints.value_or(false)) {
+    result.warnings.push_back("by its run.json this run has checkpoints, and there are none in '" + store->location() +
+                              "': name the store that it trained with, as CheckpointConfig::store makes it");
+  }
   return result;
 }
 

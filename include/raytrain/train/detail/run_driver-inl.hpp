@@ -82,6 +82,11 @@ RAYTRAIN_INLINE auto RunDriver::run(Training const& training) -> Result {
         "write "
         "run.json");
   }
+  if (plan_.directory.completes_deletion() && plan_.run.resume != Resume::fresh) {
+    warn(
+        "an earlier start was to delete this run (Resume::fresh) and did not come to the end of it: this one has, and "
+        "begins anew");
+  }
   for (auto& text : reasons) warn(std::move(text));
   if (checkpoint) {
     for (auto& text : changes_since(*checkpoint, plan_.run.seed, plan_.datasets)) warn(std::move(text));
@@ -163,7 +168,7 @@ RAYTRAIN_INLINE void RunDriver::perform(std::vector<RunAction>& actions) {
   for (auto& action : actions) {
     try {
       std::visit([this](auto& what) { this->carry_out(what); }, action);
-    } catch (std::exception const&) {
+    } catch (...) {
       fail(current_error());
     }
   }
@@ -213,7 +218,8 @@ RAYTRAIN_INLINE void RunDriver::carry_out(DeleteCheckpoint const& action) {
       plan_.directory.check_in_place();
       store_.remove(number);
     } catch (...) {
-      events_.send(RunEvent{WorkerMessage{Warning{Rank{0}, current_error().text()}}});
+      // Without waiting for room: at the end of a run nobody takes events before all of them are here.
+      events_.push(RunEvent{WorkerMessage{Warning{Rank{0}, current_error().text()}}});
     }
   });
 }

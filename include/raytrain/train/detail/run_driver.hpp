@@ -198,7 +198,7 @@ class RunDriver {
   void collecting_failures(F const& function) {
     try {
       function();
-    } catch (std::exception const&) {
+    } catch (...) {
       fail(current_error());
     }
     take_late_failures();
