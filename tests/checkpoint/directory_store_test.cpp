@@ -189,10 +189,7 @@ TEST_CASE("a start beside which another one with its number trains, in a copy of
   DirectoryStore one{folder.path(), 2, "run"};
   DirectoryStore other{folder.path(), 2, "run"};
   commit(one, {draft_of({{"a", "1"}})});
-  check_contains(thrown_error([&] {
-                   return commit(other, {draft_of({{"a", "2"}})});
-                 }),
-                 "and this is another start 2");
+  check_contains(thrown_error([&] { return commit(other, {draft_of({{"a", "2"}})}); }), "and this is another start 2");
   CHECK(one.list().size() == 1);
 }
 
