@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <raytrain/collective/local.hpp>
 #include <raytrain/launch/thread_launcher.hpp>
 
 #include <pthread.h>
@@ -41,7 +42,7 @@ struct Inbox {
 }  // namespace
 
 TEST_CASE("every worker runs once, on a thread of its own that is named after its rank") {
-  ThreadLauncher launcher{{.num_workers = 3}};
+  ThreadLauncher launcher{{.num_workers = 3}, raytrain::local_collectives};
   Inbox inbox;
   std::mutex mutex;
   std::set<std::thread::id> threads;
@@ -62,7 +63,7 @@ TEST_CASE("every worker runs once, on a thread of its own that is named after it
 
 TEST_CASE("workers of one process are placed on one node, and share its cores equally") {
   auto const cores = usable_core_count();
-  ThreadLauncher launcher{{.num_workers = 2}};
+  ThreadLauncher launcher{{.num_workers = 2}, raytrain::local_collectives};
   Inbox inbox;
   std::mutex mutex;
   std::vector<Placement> placements;
@@ -89,7 +90,8 @@ TEST_CASE("a pinned worker runs on as many cores as it may use, and an unpinned 
   auto const cores = usable_cores();
   for (auto const pin : {false, true}) {
     CAPTURE(pin);
-    ThreadLauncher launcher{{.num_workers = 1, .resources_per_worker = {.cpus = 1}, .pin_cpus = pin}};
+    ThreadLauncher launcher{{.num_workers = 1, .resources_per_worker = {.cpus = 1}, .pin_cpus = pin},
+                            raytrain::local_collectives};
     Inbox inbox;
     std::vector<int> allowed;
     launcher.launch({[&](Worker const&) { allowed = usable_cores(); }, inbox.sink()});
@@ -99,7 +101,7 @@ TEST_CASE("a pinned worker runs on as many cores as it may use, and an unpinned 
 }
 
 TEST_CASE("a worker's messages arrive in the order in which it sent them") {
-  ThreadLauncher launcher{{.num_workers = 4}};
+  ThreadLauncher launcher{{.num_workers = 4}, raytrain::local_collectives};
   Inbox inbox;
   launcher.launch({[](Worker const& worker) {
                      auto& link = worker.link;
@@ -117,7 +119,7 @@ TEST_CASE("a worker's messages arrive in the order in which it sent them") {
 }
 
 TEST_CASE("a stop reaches every worker, and only an abort ends a wait for a commit") {
-  ThreadLauncher launcher{{.num_workers = 2}};
+  ThreadLauncher launcher{{.num_workers = 2}, raytrain::local_collectives};
   Inbox inbox;
   std::latch waiting{2};
   std::atomic<int> committed = 0;
@@ -148,7 +150,7 @@ TEST_CASE("a stop reaches every worker, and only an abort ends a wait for a comm
 }
 
 TEST_CASE("a launcher launches again once it has joined") {
-  ThreadLauncher launcher{{.num_workers = 2}};
+  ThreadLauncher launcher{{.num_workers = 2}, raytrain::local_collectives};
   Inbox inbox;
   std::atomic<int> runs = 0;
   for (auto i = 0; i < 3; ++i) {
@@ -179,7 +181,7 @@ TEST_CASE("a launch that runs out of memory half way starts no worker and does n
       void operator()(Worker const&) const { ++ran; }
     };
     Inbox inbox;
-    ThreadLauncher launcher{{.num_workers = 4}};
+    ThreadLauncher launcher{{.num_workers = 4}, raytrain::local_collectives};
     auto const left = std::make_shared<int>(1000);
     WorkerMain const main{Main{ran, left}};
     *left = allowed;

@@ -18,6 +18,7 @@
 
 #include <raytrain/checkpoint/run_directory.hpp>
 #include <raytrain/checkpoint/run_record.hpp>
+#include <raytrain/collective/local.hpp>
 #include <raytrain/launch/thread_launcher.hpp>
 #include <raytrain/train/detail/run_driver.hpp>
 
@@ -44,7 +45,7 @@ auto uneven_epochs(int from, int to) {
 // Threads that say to be on other hosts, two on each.
 class SpreadThreads : public Launcher {
  public:
-  explicit SpreadThreads(ScalingConfig const& scaling) : threads_{scaling} {}
+  explicit SpreadThreads(ScalingConfig const& scaling) : threads_{scaling, raytrain::local_collectives} {}
   [[nodiscard]] auto size() const noexcept -> WorldSize override { return threads_.size(); }
   void launch(WorkerLaunch what) override {
     what.sink.send = [send = std::move(what.sink.send)](WorkerMessage message) {

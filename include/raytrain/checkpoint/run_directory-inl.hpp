@@ -57,7 +57,14 @@ RAYTRAIN_INLINE auto RunDirectory::report_fields() const noexcept -> std::vector
 
 RAYTRAIN_INLINE auto RunDirectory::begin_message(std::optional<Checkpoint> const& checkpoint) const -> Begin {
   auto const number = checkpoint ? std::optional{CheckpointNumber{checkpoint->number()}} : std::nullopt;
-  return {name(), path_.string(), run_id(), record_.starts, start_id_, record_.started_at, number, report_fields()};
+  return {.name = name(),
+          .run_path = path_.string(),
+          .run_id = run_id(),
+          .start = record_.starts,
+          .start_id = start_id_,
+          .started_at = record_.started_at,
+          .checkpoint = number,
+          .report_fields = report_fields()};
 }
 
 RAYTRAIN_INLINE void RunDirectory::record_start() {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -69,6 +70,14 @@ class CollectiveGroup {
   bool aborted_ = false;
   std::optional<Rank> first_left_;
   std::vector<std::weak_ptr<CollectiveGroup>> duplicates_;
+};
+
+class Collective;
+
+/// A world of workers in one process: their group, and what makes each worker's collective, on its own thread.
+struct Collectives {
+  std::shared_ptr<CollectiveGroup> group;
+  std::function<std::unique_ptr<Collective>(Rank)> collective_of;
 };
 
 }  // namespace raytrain

@@ -47,4 +47,9 @@ RAYTRAIN_INLINE auto LocalGroup::duplicate(Collective& ranks) -> std::shared_ptr
   return *reinterpret_cast<std::shared_ptr<LocalGroup> const*>(where[0]);
 }
 
+RAYTRAIN_INLINE auto local_collectives(WorldSize size, WaitLimits limits) -> Collectives {
+  auto const group = std::make_shared<LocalGroup>(size, std::move(limits));
+  return {group, [group](Rank rank) { return std::make_unique<LocalCollective>(group, rank); }};
+}
+
 }  // namespace raytrain

@@ -52,6 +52,9 @@ class LocalGroup : public detail::BarrierGroup {
 /// One worker's place in a `LocalGroup`: exchanges arrays with the group's other threads, in memory they all see.
 using LocalCollective = detail::BarrierCollective<LocalGroup>;
 
+/// A new `LocalGroup`, and a `LocalCollective` for each rank. Errors: as `LocalGroup`.
+[[nodiscard]] auto local_collectives(WorldSize size, WaitLimits limits) -> Collectives;
+
 }  // namespace raytrain
 
 #ifdef RAYTRAIN_COMPILED

@@ -8,7 +8,6 @@
 #include <utility>
 #include <vector>
 
-#include <raytrain/collective/local.hpp>
 #include <raytrain/config/scaling_config.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/identifiers.hpp>
@@ -27,22 +26,27 @@ RAYTRAIN_INLINE ThreadLauncher::~ThreadLauncher() {
 }
 
 RAYTRAIN_INLINE void ThreadLauncher::launch(WorkerLaunch what) {
-  auto const group = std::make_shared<LocalGroup>(size_, std::move(what.limits));
+  auto const collectives = make_collectives_(size_, std::move(what.limits));
   links_.clear();
   for (std::uint32_t rank = 0; rank < size_.value; ++rank) {
-    Placement const placement{
-        Rank{rank}, size_, Rank{rank}, size_, Rank{0}, cores_.cpus(), static_cast<int>(cores_.cores().size())};
+    Placement const placement{.world_rank = Rank{rank},
+                              .world_size = size_,
+                              .local_rank = Rank{rank},
+                              .local_world_size = size_,
+                              .node_rank = Rank{0},
+                              .cpus = cores_.cpus(),
+                              .host_cpus = static_cast<int>(cores_.cores().size())};
     links_.push_back(std::make_unique<WorkerLink>(placement, what.sink.send));
   }
   // Nobody runs before all threads exist, so that a thread that cannot be made leaves no worker behind.
   auto const latch = std::make_shared<StartLatch>();
   try {
     for (auto const& link : links_) {
-      threads_.emplace_back([this, latch, main = what.main, group, worker = link.get()] {
+      threads_.emplace_back([this, latch, main = what.main, collectives, worker = link.get()] {
         latch->open.wait(StartLatch::closed);
         if (latch->open == StartLatch::cancelled) return;
         cores_.take(worker->placement());
-        main(Worker{*worker, group, std::make_unique<LocalCollective>(group, worker->placement().world_rank)});
+        main(Worker{*worker, collectives.group, collectives.collective_of(worker->placement().world_rank)});
       });
     }
   } catch (std::system_error const& error) {

@@ -2,11 +2,15 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
+#include <raytrain/collective/collective_group.hpp>
+#include <raytrain/collective/wait_limits.hpp>
 #include <raytrain/config/scaling_config.hpp>
 #include <raytrain/core/identifiers.hpp>
 #include <raytrain/launch/detail/worker_cores.hpp>
@@ -15,10 +19,13 @@
 
 namespace raytrain {
 
-/// Workers are threads of this process.
+/// Workers are threads of this process, which exchange arrays by `make_collectives`.
 class ThreadLauncher final : public Launcher {
  public:
-  explicit ThreadLauncher(ScalingConfig const& scaling) : size_{scaling.world_size()}, cores_{scaling, size_.value} {}
+  using MakeCollectives = std::function<Collectives(WorldSize, WaitLimits)>;
+
+  ThreadLauncher(ScalingConfig const& scaling, MakeCollectives make_collectives)
+      : size_{scaling.world_size()}, cores_{scaling, size_.value}, make_collectives_{std::move(make_collectives)} {}
   ~ThreadLauncher() override;
 
   [[nodiscard]] auto size() const noexcept -> WorldSize override { return size_; }
@@ -43,6 +50,7 @@ class ThreadLauncher final : public Launcher {
 
   WorldSize size_;
   detail::WorkerCores cores_;
+  MakeCollectives make_collectives_;
   std::vector<std::unique_ptr<WorkerLink>> links_;  // outlive the threads: declared before them
   std::vector<std::jthread> threads_;
   bool left_behind_ = false;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include <raytrain/checkpoint/run_directory.hpp>
+#include <raytrain/collective/local.hpp>
 #include <raytrain/config/scaling_config.hpp>
 #include <raytrain/core/clock.hpp>
 #include <raytrain/core/identifiers.hpp>
@@ -91,7 +92,7 @@ RAYTRAIN_INLINE auto fit_on_threads(FitPlan const& plan, Clock& clock) -> Result
   ExitGuard const exit_guard;
   auto const scaling = plan.one_worker_on_threads ? in_one_thread(plan.scaling) : plan.scaling;
   BackendInUse const backend{plan};
-  ThreadLauncher launcher{scaling};
+  ThreadLauncher launcher{scaling, local_collectives};
   plan.start_backend(scaling);
   return lead.run(launcher, plan.run.on_hang == OnHang::exit_process);
 }

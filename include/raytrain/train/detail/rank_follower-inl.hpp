@@ -109,9 +109,17 @@ RAYTRAIN_INLINE void RankFollower::launch(Begin& begin) {
   store_->begin(StartId{begin.start, begin.start_id}, begin.run_id);
   std::optional<Checkpoint> checkpoint;
   if (begin.checkpoint) checkpoint = store_->open(*begin.checkpoint);
-  auto const shared = std::make_shared<RunShared const>(
-      RunShared{std::move(begin.name), path, plan_.run.seed, plan_.datasets, plan_.data, plan_.run.checkpoint.mode,
-                std::move(checkpoint), std::move(begin.report_fields), plan_.clock, *store_, *writer_});
+  auto const shared = std::make_shared<RunShared const>(RunShared{.experiment_name = std::move(begin.name),
+                                                                  .run_path = path,
+                                                                  .seed = plan_.run.seed,
+                                                                  .datasets = plan_.datasets,
+                                                                  .data = plan_.data,
+                                                                  .checkpoint_mode = plan_.run.checkpoint.mode,
+                                                                  .checkpoint = std::move(checkpoint),
+                                                                  .known_report_fields = std::move(begin.report_fields),
+                                                                  .clock = plan_.clock,
+                                                                  .store = *store_,
+                                                                  .writer = *writer_});
   auto const work = [shared, this](Worker worker) {
     run_worker(std::move(worker), shared, training_);
     events_.push(Event{WorkerEnded{}});

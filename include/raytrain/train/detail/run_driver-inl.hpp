@@ -94,12 +94,23 @@ RAYTRAIN_INLINE auto RunDriver::run(Training const& training) -> Result {
   // Behind what callbacks had to say: a refusal comes before any worker.
   events_.push(RunEvent{RunBegins{}});
 
-  auto const shared = std::make_shared<RunShared const>(
-      RunShared{plan_.directory.name(), plan_.directory.path(), plan_.run.seed, plan_.datasets, plan_.data,
-                plan_.run.checkpoint.mode, checkpoint, plan_.directory.report_fields(), plan_.clock, store_, *writer_});
+  auto const shared =
+      std::make_shared<RunShared const>(RunShared{.experiment_name = plan_.directory.name(),
+                                                  .run_path = plan_.directory.path(),
+                                                  .seed = plan_.run.seed,
+                                                  .datasets = plan_.datasets,
+                                                  .data = plan_.data,
+                                                  .checkpoint_mode = plan_.run.checkpoint.mode,
+                                                  .checkpoint = checkpoint,
+                                                  .known_report_fields = plan_.directory.report_fields(),
+                                                  .clock = plan_.clock,
+                                                  .store = store_,
+                                                  .writer = *writer_});
   launch_ = [this, shared, training] {
-    launcher_.launch({[shared, training](Worker worker) { run_worker(std::move(worker), shared, training); },
-                      sink_of_events(), wait_limits(), plan_.directory.begin_message(shared->checkpoint)});
+    launcher_.launch({.main = [shared, training](Worker worker) { run_worker(std::move(worker), shared, training); },
+                      .sink = sink_of_events(),
+                      .limits = wait_limits(),
+                      .begin = plan_.directory.begin_message(shared->checkpoint)});
   };
   executor_.run(drive());
   if (launch_error_) {
@@ -201,10 +212,17 @@ RAYTRAIN_INLINE void RunDriver::carry_out(CommitCheckpoint& commit) {
     try {
       auto const checkpoint = commit.checkpoint;
       plan_.directory.check_in_place();
-      auto const committed = store_.commit(
-          {checkpoint, commit.rank_0_report.training_iteration, commit.rank_0_report.time_total_s, launcher_.size(),
-           std::move(commit.rank_0_report.metrics), std::move(commit.refs), std::move(commit.training_iterations),
-           plan_.run.seed, rows_of(plan_.datasets), digests_of(plan_.datasets), std::move(kept_reports)});
+      auto const committed = store_.commit({.checkpoint = checkpoint,
+                                            .training_iteration = commit.rank_0_report.training_iteration,
+                                            .time_total_s = commit.rank_0_report.time_total_s,
+                                            .world_size = launcher_.size(),
+                                            .metrics = std::move(commit.rank_0_report.metrics),
+                                            .parts = std::move(commit.refs),
+                                            .training_iterations = std::move(commit.training_iterations),
+                                            .seed = plan_.run.seed,
+                                            .dataset_rows = rows_of(plan_.datasets),
+                                            .dataset_digests = digests_of(plan_.datasets),
+                                            .kept_reports = std::move(kept_reports)});
       events_.send(RunEvent{CheckpointDurable{checkpoint, CheckpointNumber{committed.number()}}});
     } catch (...) {
       events_.send(RunEvent{CheckpointLost{commit.checkpoint, current_error().with_origin({}, host_.hostname)}});
@@ -282,15 +300,15 @@ RAYTRAIN_INLINE void RunDriver::log(Metrics const& all) {
 }
 
 RAYTRAIN_INLINE void RunDriver::announce(std::optional<Checkpoint> const& checkpoint) {
-  RunInfo const info{plan_.directory.name(),
-                     plan_.directory.path(),
-                     plan_.backend,
-                     launcher_.size(),
-                     plan_.directory.start().number,
-                     checkpoint ? checkpoint->training_iteration() : 0,
-                     checkpoint,
-                     [this] { events_.push(RunEvent{CallbackStop{false}}); },
-                     [this] { events_.push(RunEvent{CallbackStop{true}}); }};
+  RunInfo const info{.name = plan_.directory.name(),
+                     .path = plan_.directory.path(),
+                     .backend = plan_.backend,
+                     .world_size = launcher_.size(),
+                     .start = plan_.directory.start().number,
+                     .training_iteration = checkpoint ? checkpoint->training_iteration() : 0,
+                     .resumed_from = checkpoint,
+                     .request_stop = [this] { events_.push(RunEvent{CallbackStop{false}}); },
+                     .finish_early = [this] { events_.push(RunEvent{CallbackStop{true}}); }};
   call("on_start", [&](Callback& callback) { callback.on_start(info); });
 }
 
