@@ -168,7 +168,7 @@ RAYTRAIN_INLINE void RunDirectory::open(RunStart start) {
     previous_state_ = found->state;
   }
   if (found) record_.starts = found->starts;
-  if (!found && !deletes) adopt_checkpoints(start.name);
+  if (!found && !deletes) adopt_checkpoints(start);
   ++record_.starts;
   record_.identity.program = std::move(start.program);
   record_.identity.backend = std::move(start.backend);
@@ -190,13 +190,13 @@ RAYTRAIN_INLINE void RunDirectory::open(RunStart start) {
 
 // There is no record. Where it was lost, this is the run that the checkpoints name, and can go on from them. The run
 // has another name where two runs are given one store.
-RAYTRAIN_INLINE void RunDirectory::adopt_checkpoints(std::string const& name) {
+RAYTRAIN_INLINE void RunDirectory::adopt_checkpoints(RunStart const& start) {
   auto const numbers = store_->numbers();
   for (auto const number : std::views::reverse(numbers)) {
     try {
       auto const checkpoint = store_->open(number);
       if (checkpoint.run_id().empty()) continue;
-      if (!checkpoint.run_id().starts_with(to_utf8(name) + ' ')) {
+      if (start.make_store != nullptr && !checkpoint.run_id().starts_with(to_utf8(start.name) + ' ')) {
         throw Error{Errc::foreign_run, "opening the run in '" + path_.string() + "'",
                     "'" + checkpoint.location() + "' belongs to the run '" + checkpoint.run_id() +
                         "', and no run.json here says that this is that run",

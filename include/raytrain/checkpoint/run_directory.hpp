@@ -145,7 +145,7 @@ class RunDirectory {
   void open(RunStart start);
   void check_identity(RunRecord const& found, RunStart const& start) const;
   void check_only_ours() const;
-  void adopt_checkpoints(std::string const& name);
+  void adopt_checkpoints(RunStart const& start);
   void delete_run();
 
   std::filesystem::path path_;
