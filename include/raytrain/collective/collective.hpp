@@ -86,7 +86,7 @@ class Collective {
     return detail::allocate_pages(size_bytes);
   }
 
-  /// A collective of the same ranks whose operations meet none of this one's: for another thread of each worker. All
+  /// A collective of the same ranks whose operations do not mix with this one's: for another thread of each worker. All
   /// ranks call it, as an operation. What the group of this one is told from outside, that of the duplicate is told
   /// too.
   ///

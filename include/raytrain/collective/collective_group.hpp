@@ -84,7 +84,7 @@ struct Collectives {
 
 namespace raytrain::detail {
 
-// What groups and the places in them are refused for; `name` is the class. Errors: `invalid_call`.
+// Checks of the arguments of groups and collectives; `name` is the class. Errors: `invalid_call`.
 
 auto checked_size(char const* name, WorldSize size, std::uint32_t largest) -> WorldSize;
 

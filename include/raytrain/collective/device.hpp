@@ -90,7 +90,7 @@ class DeviceGroup : public CollectiveGroup {
   std::string failure_;
 };
 
-/// One worker's place in a `DeviceGroup`: exchanges arrays with the group's other threads, all in one GPU's memory.
+/// One worker's side of a `DeviceGroup`: exchanges arrays with the group's other threads, all in one GPU's memory.
 ///
 /// For several workers on one GPU, which NCCL refuses. `all_reduce` is one kernel over all ranks' arrays, in rank order
 /// and with the bits that `LocalCollective` gives but for which NaN a NaN is; the other operations are copies on the

@@ -49,7 +49,7 @@ class LocalGroup : public detail::BarrierGroup {
   std::list<std::shared_ptr<LocalGroup>> given_;  ///< Duplicates, on the way to all ranks.
 };
 
-/// One worker's place in a `LocalGroup`: exchanges arrays with the group's other threads, in memory they all see.
+/// One worker's side of a `LocalGroup`: exchanges arrays with the group's other threads, in memory they all see.
 using LocalCollective = detail::BarrierCollective<LocalGroup>;
 
 /// A new `LocalGroup`, and a `LocalCollective` for each rank. Errors: as `LocalGroup`.

@@ -60,8 +60,8 @@ class MpiGroup : public CollectiveGroup {
   /// The lowest rank of this rank's host: the same on all ranks of a host, another one on each host.
   [[nodiscard]] auto first_rank_of_host() const noexcept -> Rank { return endpoint_.first_rank_here(); }
 
-  /// A communicator with the same ranks for MPI calls of the program's own, which meet none of raytrain's. It belongs
-  /// to the group, and its errors end the job unless MPI_Comm_set_errhandler is told otherwise.
+  /// A communicator with the same ranks for MPI calls of the program's own, which do not mix with raytrain's. It
+  /// belongs to the group, and its errors end the job unless MPI_Comm_set_errhandler is told otherwise.
   [[nodiscard]] auto communicator() const noexcept -> MPI_Comm { return endpoint_.duplicate(); }
 
   /// How arrays travel: "memory that all ranks share", "shared memory, and MPI between hosts" or "MPI".
@@ -92,7 +92,7 @@ class MpiGroup : public CollectiveGroup {
   detail::MpiEndpoint endpoint_;
 };
 
-/// This process's place in an `MpiGroup`: exchanges arrays with the other ranks of an MPI job, on one host or many.
+/// This process's side of an `MpiGroup`: exchanges arrays with the other ranks of an MPI job, on one host or many.
 ///
 /// On one host, and with `Reduction::rank_order` on any, the result has the bits of `LocalCollective`'s. Otherwise
 /// sums, averages and products of `float` and `double` follow MPI's order in all_reduce and reduce, and these two may
@@ -198,7 +198,7 @@ class MpiCollective final : public Collective {
   }
 
   std::shared_ptr<MpiGroup> group_;
-  std::optional<SharedMemoryCollective> host_;  ///< This rank's place among those of its host, if they share memory.
+  std::optional<SharedMemoryCollective> host_;  ///< With the ranks of this host, if they share memory.
 };
 
 }  // namespace raytrain

@@ -35,7 +35,7 @@
 
 namespace raytrain {
 
-/// One worker's place in a world of GPUs, each with one rank: exchanges arrays in device memory through NCCL.
+/// One worker's side of a world of GPUs, each with one rank: exchanges arrays in device memory through NCCL.
 ///
 /// Every operation begins with a small all_gather in which the ranks compare their calls; so ranks that differ are
 /// told, in other processes as well, and nothing of the operation has happened. Which order values are combined in:

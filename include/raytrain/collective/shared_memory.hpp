@@ -123,7 +123,7 @@ class SharedMemoryGroup : public detail::BarrierGroup {
   Layout pages_{};
 };
 
-/// One worker's place in a `SharedMemoryGroup`: exchanges arrays with the group's other processes, through memory they
+/// One worker's side of a `SharedMemoryGroup`: exchanges arrays with the group's other processes, through memory they
 /// all see. Arrays from `allocate` are in that memory; others go through it, which takes longer: by how much depends on
 /// their size and the machine, from nothing to 4 times, as `benchmarks/run allreduce` shows.
 using SharedMemoryCollective = detail::BarrierCollective<SharedMemoryGroup>;

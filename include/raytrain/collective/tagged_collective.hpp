@@ -10,7 +10,7 @@
 
 namespace raytrain {
 
-/// Another one's collective that puts a `detail::CallTag` on every call, so that ranks compare the tag with the rest of
+/// Wraps another collective and puts a `detail::CallTag` on every call, so that ranks compare the tag with the rest of
 /// it.
 ///
 /// Threads, Errors: as the other one, which must live as long.

@@ -28,7 +28,7 @@ struct BatchOptions {
   void validate() const;
 };
 
-/// A worker's place among those that train on a dataset.
+/// Which part of a dataset is a worker's, and how it is shuffled.
 struct ShardOptions {
   Rank rank{};
   WorldSize world_size{1};

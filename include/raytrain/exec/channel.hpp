@@ -19,7 +19,7 @@ namespace raytrain {
 
 /// Messages from many threads to one coroutine. None is dropped, and those of one thread stay in order.
 ///
-/// The consumer takes all waiting messages at once and works through them, so that producers seldom meet it at the
+/// The consumer takes all waiting messages at once and works through them, so that producers seldom find it at the
 /// lock. At most `capacity` messages wait; those that the consumer took at its last look do not count.
 ///
 /// Threads: `receive` and `try_receive` from the executor's; everything else from any. It may be destroyed as soon as

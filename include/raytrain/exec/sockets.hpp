@@ -138,9 +138,9 @@ class SocketStream {
   detail::KeptFromForks kept_;
 };
 
-/// A place where others connect to: a TCP port, or a Unix socket in a folder of its own that only this user may enter.
-/// Destruction removes socket and folder, which a process that is killed leaves behind. Programs that this process
-/// starts do not inherit it; a forked copy of this process ends by `_exit`, or it would remove them.
+/// An endpoint that others connect to: a TCP port, or a Unix socket in a folder of its own that only this user may
+/// enter. Destruction removes socket and folder, which a process that is killed leaves behind. Programs that this
+/// process starts do not inherit it; a forked copy of this process ends by `_exit`, or it would remove them.
 ///
 /// Threads: the executor's; also any one thread while the executor does not run.
 /// Cancel:  terminal, of `accept`.

@@ -31,7 +31,7 @@
 
 namespace raytrain {
 
-/// A worker process's end of the line to its controller, which has a `ControlServer`.
+/// A worker process's end of the connection to its controller, which has a `ControlServer`.
 ///
 /// Threads: every function from any thread, but `close` and the destructor from none of the events. After the
 ///          constructor one thread of its own does all the work and calls the events; `send` writes what it can itself.

@@ -41,7 +41,7 @@ struct WorkerLaunch {
   Begin begin{};        ///< For workers in other processes.
 };
 
-/// Where workers run, and the line on which they talk to the controller.
+/// Where workers run, and the connection by which they and the controller tell each other things.
 ///
 /// Threads: everything from the controller's.
 class Launcher {

@@ -39,7 +39,7 @@ struct JobRequest {
   std::vector<SharedSetting> settings{};
 };
 
-/// The ranks of a job during one `fit()`, as one of them has come together with the others.
+/// The ranks of a job during one `fit()`, as one of them sees them after the rendezvous.
 struct RankWorld {
   RankWorld() = default;
   RankWorld(RankWorld const&) = delete;

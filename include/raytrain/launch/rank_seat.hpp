@@ -12,7 +12,7 @@
 
 namespace raytrain {
 
-/// Another rank of a job than 0: its line to the controller there.
+/// Another rank of a job than 0: its connection to the controller there.
 ///
 /// Threads: everything from the thread that calls `fit()`, unless it says otherwise.
 class RankSeat {

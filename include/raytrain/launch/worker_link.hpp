@@ -25,7 +25,7 @@ struct Placement {
   int host_cpus = 1;  ///< Cores that all workers of the same host may run on together.
 };
 
-/// A worker's line to its controller, and the controller's last words to the worker.
+/// A worker's connection to its controller, and what the controller has told the worker last.
 ///
 /// Threads: every function from any thread.
 class WorkerLink {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every model of `CheckpointStore` must do, written once. A test program names the places that its stores are in:
+// What every model of `CheckpointStore` must do, written once. A test program names the `Place`s that its stores are
+// in:
 //   TEST_CASE_TEMPLATE_INVOKE(checkpoint_store_conformance, MyPlace);
 // A place is default-constructible, empty at first, and has
 //   store()               a std::unique_ptr to a new store there, as a process that starts makes it;

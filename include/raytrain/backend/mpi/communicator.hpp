@@ -14,8 +14,8 @@ struct GroupOfContext {
 };
 }  // namespace detail
 
-/// The workers as an MPI communicator, for MPI calls of the program's own, which meet none of raytrain's: a duplicate,
-/// with the workers' ranks. It belongs to the training and ends with it; each call gives the same one.
+/// The workers as an MPI communicator, for MPI calls of the program's own, which do not mix with raytrain's: a
+/// duplicate, with the workers' ranks. It belongs to the training and ends with it; each call gives the same one.
 ///
 /// An MPI call that waits for a rank which does not come waits until mpirun ends the job, unlike one of
 /// `ctx.collective()`. Errors in it end the job, unless MPI_Comm_set_errhandler is told otherwise.

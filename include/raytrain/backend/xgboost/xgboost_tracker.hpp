@@ -29,7 +29,7 @@ using TrackerOfVersion = RabitTracker;
 
 }  // namespace detail
 
-/// Where the workers of XGBoost meet: it lives beside the controller for one attempt of a run, and is gone with it.
+/// The rendezvous of XGBoost's workers: it runs in the controller's process, for one `fit()`.
 ///
 /// Threads: every function from any thread, but the destructor from none of the events.
 class XGBoostTracker {

@@ -49,7 +49,7 @@ class BarrierGroup : public CollectiveGroup {
   void do_leave(Rank rank, std::uint64_t) noexcept override { barrier_->end(rank); }
 };
 
-/// One rank's place in a group of ranks that share memory.
+/// One rank's side of a group of ranks that share memory.
 ///
 /// Small arrays are copied into the group, which costs one wait for the others; with larger ones the ranks work on each
 /// other's arrays and wait a second time, until all are done, or they send them piece by piece through memory that all

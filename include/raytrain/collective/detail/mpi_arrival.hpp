@@ -12,7 +12,7 @@
 
 namespace raytrain::detail {
 
-/// Marks communicators in which messages of an attempt to come together are still on their way.
+/// Marks communicators in which messages of a failed `barrier_with_limits` are still pending.
 class SpentCommunicators {
  public:
   [[nodiscard]] static auto contain(MPI_Comm communicator) -> bool {

@@ -69,7 +69,7 @@ class MpiHosts {
 
   /// Null where memory is not shared.
   [[nodiscard]] auto memory() const noexcept -> std::shared_ptr<SharedMemoryGroup> const& { return memory_; }
-  /// This rank's place in it.
+  /// This rank's number in it.
   [[nodiscard]] auto rank() const noexcept -> Rank { return rank_; }
   /// The first ranks of all hosts, on such a rank, where there are several hosts that share memory.
   [[nodiscard]] auto leaders() const noexcept -> MPI_Comm { return leaders_; }
