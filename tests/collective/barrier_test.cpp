@@ -34,7 +34,7 @@ class State {
  public:
   explicit State(std::uint32_t members, bool can_be_killed = false)
       : memory_{raytrain::detail::allocate_pages(BarrierState::bytes_for({members}))},
-        state_{BarrierState::construct(memory_.get(), {members}, false, can_be_killed)} {}
+        state_{BarrierState::construct(memory_.get(), {.count = {members}, .can_be_killed = can_be_killed})} {}
 
   auto operator->() noexcept -> BarrierState* { return &state_; }
   auto member(std::uint32_t rank, WaitLimits limits = {}) -> Barrier { return {state_, Rank{rank}, limits}; }

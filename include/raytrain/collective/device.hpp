@@ -153,7 +153,7 @@ class DeviceCollective final : public detail::DeviceModel {
   /// All ranks' headers, once they have shown them and call the same.
   auto open(CallHeader const& header, std::span<std::size_t const> counts) -> Headers {
     if (group_->aborted_.load()) throw Stopped{};
-    if (!failure_.empty()) throw detail::unusable_error(Errc::backend, failure_, rank(), header.call);
+    if (!failure_.empty()) throw detail::unusable_error(Errc::backend, failure_, {rank(), header.call});
     headers_.resize(size().value);
     local_.exchange_headers(header.call, counts, header, std::span{headers_});
     return headers_;

@@ -33,7 +33,8 @@ RAYTRAIN_INLINE LocalGroup::LocalGroup(WorldSize size, WaitLimits limits)
     : BarrierGroup{"LocalGroup", std::move(limits)},
       memory_{
           detail::allocate_pages(detail::BarrierState::bytes_for(detail::checked_size("LocalGroup", size, max_size)))} {
-  barrier_ = &detail::BarrierState::construct(memory_.get(), size, size.value <= usable_core_count(), false);
+  barrier_ =
+      &detail::BarrierState::construct(memory_.get(), {.count = size, .spin = size.value <= usable_core_count()});
 }
 
 RAYTRAIN_INLINE auto LocalGroup::duplicate(Collective& ranks) -> std::shared_ptr<LocalGroup> {

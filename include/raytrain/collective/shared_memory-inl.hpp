@@ -48,7 +48,8 @@ RAYTRAIN_INLINE auto SharedMemoryGroup::create(WorldSize size, WaitLimits limits
   auto const pages = layout(detail::checked_size(name, size, max_size));
   auto file = detail::SharedFile::create(pages.end);
   new (file->data()) Head{{magic, file->capacity(), random_number(), size.value}, pages.end};
-  detail::BarrierState::construct(file->data() + pages.barrier, size, size.value <= cores, true);
+  detail::BarrierState::construct(file->data() + pages.barrier,
+                                  {.count = size, .spin = size.value <= cores, .can_be_killed = true});
   return std::shared_ptr<SharedMemoryGroup>{new SharedMemoryGroup{std::move(file), pages, std::move(limits)}};
 }
 
@@ -93,7 +94,8 @@ RAYTRAIN_INLINE auto SharedMemoryGroup::duplicate(Collective& ranks) -> std::sha
   std::array<std::uint64_t, 1> where{};
   if (ranks.rank() == Rank{0}) {
     where[0] = file_->reserve(head().end, layout(size(), 0).end);
-    detail::BarrierState::construct(file_->data() + where[0], size(), barrier_->spins(), true);
+    detail::BarrierState::construct(file_->data() + where[0],
+                                    {.count = size(), .spin = barrier_->spins(), .can_be_killed = true});
   }
   ranks.broadcast(where, Rank{0});
   std::shared_ptr<SharedMemoryGroup> made{

@@ -14,7 +14,7 @@
 
 namespace raytrain::detail {
 
-RAYTRAIN_INLINE auto describe(CallWithCounts const& mine, CallWithCounts const& other) -> std::string {
+RAYTRAIN_INLINE auto describe(RankCall const& mine, RankCall const& other) -> std::string {
   auto text = to_string(mine.call);
   bool const both_gather = mine.call.operation == other.call.operation && mine.counts.empty() && other.counts.empty();
   if (both_gather && mine.call.counts_digest != other.call.counts_digest) return text + " with counts of its own";
@@ -23,15 +23,14 @@ RAYTRAIN_INLINE auto describe(CallWithCounts const& mine, CallWithCounts const& 
   return text + " of which rank " + std::to_string(own - mine.counts.begin()) + " sends " + std::to_string(*own);
 }
 
-RAYTRAIN_INLINE auto mismatch_error(CallWithCounts const& first, Rank rank, CallWithCounts const& other,
-                                    Rank first_rank) -> Error {
+RAYTRAIN_INLINE auto mismatch_error(RankCall const& first, RankCall const& other) -> Error {
   auto const* const remedy =
       first.call.tag == other.call.tag
           ? "make every rank call the same operations in the same order, on arrays of one size and type"
           : "make every rank run the same backwards in the same order, on as many batches";
   return {Errc::rank_mismatch, "collective call",
-          "rank " + std::to_string(first_rank.value) + " calls " + describe(first, other) + ", but rank " +
-              std::to_string(rank.value) + " calls " + describe(other, first),
+          "rank " + std::to_string(first.rank.value) + " calls " + describe(first, other) + ", but rank " +
+              std::to_string(other.rank.value) + " calls " + describe(other, first),
           remedy};
 }
 
@@ -39,9 +38,9 @@ RAYTRAIN_INLINE auto options_error(char const* group, std::string const& option)
   return {Errc::rank_mismatch, group, "the ranks disagree about " + option, "give it the same value on every rank"};
 }
 
-RAYTRAIN_INLINE auto unusable_error(Errc code, std::string const& happened, Rank rank, Call const& call) -> Error {
-  return {code, to_string(call) + " on rank " + std::to_string(rank.value), "the group is unusable since " + happened,
-          "let the error end the training function"};
+RAYTRAIN_INLINE auto unusable_error(Errc code, std::string const& happened, RankCall const& call) -> Error {
+  return {code, to_string(call.call) + " on rank " + std::to_string(call.rank.value),
+          "the group is unusable since " + happened, "let the error end the training function"};
 }
 
 RAYTRAIN_INLINE void CallHistory::add(Call const& call) noexcept {
@@ -50,14 +49,13 @@ RAYTRAIN_INLINE void CallHistory::add(Call const& call) noexcept {
   digest_ = mix(digest_, digest_of(call));
 }
 
-RAYTRAIN_INLINE auto CallHistory::mismatch(Rank rank, CallHistory const& mine, Rank other_rank,
-                                           CallHistory const& other) -> std::optional<Error> {
-  auto const end = std::min(mine.operations_, other.operations_);
-  auto const most = std::max(mine.operations_, other.operations_);
+RAYTRAIN_INLINE auto CallHistory::mismatch(RankCalls const& first, RankCalls const& other) -> std::optional<Error> {
+  auto const end = std::min(first.calls.operations_, other.calls.operations_);
+  auto const most = std::max(first.calls.operations_, other.calls.operations_);
   for (auto number = most > kept ? most - kept : 0; number < end; ++number) {
-    auto const& call = mine.last_[number % kept];
-    auto const& other_call = other.last_[number % kept];
-    if (call != other_call) return mismatch_error({call}, other_rank, {other_call}, rank);
+    auto const& call = first.calls.last_[number % kept];
+    auto const& other_call = other.calls.last_[number % kept];
+    if (call != other_call) return mismatch_error({first.rank, call}, {other.rank, other_call});
   }
   return std::nullopt;
 }

@@ -16,23 +16,25 @@
 namespace raytrain::detail {
 
 /// What a rank calls; `counts` are those of all_gatherv by rank, or empty.
-struct CallWithCounts {
+struct RankCall {
+  Rank rank;
   Call call;
   std::span<std::size_t const> counts{};
 };
 
 /// The call, with that of the counts in which it differs from the other call.
-[[nodiscard]] auto describe(CallWithCounts const& mine, CallWithCounts const& other) -> std::string;
+[[nodiscard]] auto describe(RankCall const& mine, RankCall const& other) -> std::string;
 
-/// What all ranks are told when `rank` is the first that calls something else than rank 0, or `first_rank`.
-[[nodiscard]] auto mismatch_error(CallWithCounts const& first, Rank rank, CallWithCounts const& other,
-                                  Rank first_rank = {}) -> Error;
+/// What all ranks are told when `other` is the first call that differs from `first`.
+[[nodiscard]] auto mismatch_error(RankCall const& first, RankCall const& other) -> Error;
 
 /// What all ranks are told whose groups were made in different ways; `option` is where.
 [[nodiscard]] auto options_error(char const* group, std::string const& option) -> Error;
 
 /// What a rank is told in every call after an error.
-[[nodiscard]] auto unusable_error(Errc code, std::string const& happened, Rank rank, Call const& call) -> Error;
+[[nodiscard]] auto unusable_error(Errc code, std::string const& happened, RankCall const& call) -> Error;
+
+struct RankCalls;
 
 /// What a rank has called so far: how many operations, a digest of all of them, and the last ones.
 class CallHistory {
@@ -48,13 +50,17 @@ class CallHistory {
 
   /// What the ranks are told, if these two have called something else for their n-th time. Of calls that one of them
   /// does not keep any more nothing is known.
-  [[nodiscard]] static auto mismatch(Rank rank, CallHistory const& mine, Rank other_rank, CallHistory const& other)
-      -> std::optional<Error>;
+  [[nodiscard]] static auto mismatch(RankCalls const& first, RankCalls const& other) -> std::optional<Error>;
 
  private:
   std::uint64_t operations_ = 0;
   std::uint64_t digest_ = 0;
   std::array<Call, kept> last_{};
+};
+
+struct RankCalls {
+  Rank rank;
+  CallHistory const& calls;
 };
 
 /// For a model whose ranks show each other their calls: whether these agree, what it says when they do not, and why the
@@ -82,7 +88,7 @@ class Agreement {
     std::array<std::vector<std::size_t>, 2> counts;
     if (first.operation == Operation::all_gatherv && second.operation == Operation::all_gatherv)
       counts = {counts_of(Rank{0}), counts_of(odd)};
-    return mismatch_error({first, counts[0]}, odd, {second, counts[1]});
+    return mismatch_error({Rank{0}, first, counts[0]}, {odd, second, counts[1]});
   }
 
   /// From now on `check_usable` throws this. The first reason counts.
@@ -95,7 +101,7 @@ class Agreement {
 
   /// Errors: after `make_unusable` its own.
   void check_usable(Call const& call, Rank rank) const {
-    if (!is_usable()) throw unusable_error(code_, since_, rank, call);
+    if (!is_usable()) throw unusable_error(code_, since_, {rank, call});
   }
 
  private:

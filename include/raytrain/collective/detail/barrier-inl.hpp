@@ -37,10 +37,9 @@ RAYTRAIN_INLINE void wake_all(std::atomic<std::uint32_t>& word) noexcept {
   ::syscall(SYS_futex, &word, FUTEX_WAKE, std::numeric_limits<int>::max(), nullptr, nullptr, 0);
 }
 
-RAYTRAIN_INLINE auto BarrierState::construct(void* memory, WorldSize members, bool spins, bool can_be_killed)
-    -> BarrierState& {
-  auto* const state = new (memory) BarrierState{members, spins, can_be_killed};
-  for (auto& slot : std::span{state->first_slot(), std::size_t{2} * members.value}) new (&slot) Slot;
+RAYTRAIN_INLINE auto BarrierState::construct(void* memory, Members members) -> BarrierState& {
+  auto* const state = new (memory) BarrierState{members};
+  for (auto& slot : std::span{state->first_slot(), std::size_t{2} * members.count.value}) new (&slot) Slot;
   return *state;
 }
 
@@ -186,8 +185,9 @@ RAYTRAIN_INLINE void Barrier::warn_of_missing(Waiting& waiting) const {
     if (has_entered(rank)) return waiting.warn_no_more();  // and will say it
   }
   auto const& slot = slots_of(round_)[member_.value];
-  waiting.warn(
-      [&] { return late_warning(missing(), limits_.warn_after, world_rank_of(member_), to_string(slot.call)); });
+  waiting.warn([&] {
+    return late_warning({missing(), limits_.warn_after}, world_rank_of(member_), to_string(slot.call));
+  });
 }
 
 RAYTRAIN_INLINE auto Barrier::reason(std::uint32_t closed) noexcept -> Outcome {

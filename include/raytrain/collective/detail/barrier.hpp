@@ -66,11 +66,14 @@ class BarrierState {
     return sizeof(BarrierState) + std::size_t{2} * members.value * sizeof(Slot);
   }
 
+  struct Members {
+    WorldSize count{1};
+    bool spin = false;           ///< Each has a core of its own.
+    bool can_be_killed = false;  ///< They are processes: one that has entered a barrier may not enter the next.
+  };
+
   /// In `memory` of `bytes_for` bytes, which is aligned as a slot.
-  ///
-  /// `spins`: every member has a core of its own. `can_be_killed`: members are processes, so that nobody may rely on
-  /// one that has entered a barrier to enter the next.
-  static auto construct(void* memory, WorldSize members, bool spins, bool can_be_killed) -> BarrierState&;
+  static auto construct(void* memory, Members members) -> BarrierState&;
 
   [[nodiscard]] auto members() const noexcept -> WorldSize { return {members_}; }
   [[nodiscard]] auto spins() const noexcept -> bool { return spins_; }
@@ -98,8 +101,8 @@ class BarrierState {
   static constexpr std::uint32_t closing = aborted | broken | timed_out | ended;
   static constexpr std::uint32_t nobody = ~0U;
 
-  BarrierState(WorldSize members, bool spins, bool can_be_killed) noexcept
-      : members_{members.value}, spins_{spins}, can_be_killed_{can_be_killed} {}
+  explicit BarrierState(Members members) noexcept
+      : members_{members.count.value}, spins_{members.spin}, can_be_killed_{members.can_be_killed} {}
 
   [[nodiscard]] auto first_slot() noexcept -> Slot*;
 

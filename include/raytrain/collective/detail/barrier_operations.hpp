@@ -183,9 +183,10 @@ class BarrierOperations {
       case Barrier::Outcome::timed_out: {
         auto const missing = barrier_.missing();
         auto const& timeout = barrier_.limits().timeout;
-        if (!missing.empty()) throw late_error(missing, timeout, me, to_string(call));
+        if (!missing.empty()) throw late_error({missing, timeout}, me, to_string(call));
         auto const first = std::to_string(barrier_.world_rank_of(state.first_timed_out()).value);
-        throw unusable_error(Errc::timed_out, "rank " + first + " waited in vain for " + time_text(timeout), me, call);
+        throw unusable_error(Errc::timed_out, "rank " + first + " waited in vain for " + time_text(timeout),
+                             {me, call});
       }
       default: throw Stopped{};
     }

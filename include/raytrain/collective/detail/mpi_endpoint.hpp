@@ -294,7 +294,7 @@ class MpiEndpoint {
                             control_communicator_.handle(), request);
     });
     for (std::uint32_t other = 1; other < size().value; ++other) {
-      if (auto const error = CallHistory::mismatch({0}, histories[0], {other}, histories[other]))
+      if (auto const error = CallHistory::mismatch({{0}, histories[0]}, {{other}, histories[other]}))
         agreement_.end_by(*error);
     }
     agreement_.end_by({Errc::rank_mismatch, "collective call", "the ranks do not call the same operations",
@@ -355,7 +355,7 @@ class MpiEndpoint {
     bool const speaks = missing.empty() || rank().value == 0 ||
                         (missing.size() >= rank().value && missing[rank().value - 1] == rank().value - 1);
     if (!speaks) return waiting_.warn_no_more();
-    waiting_.warn([&] { return late_warning(missing, options_.limits.warn_after, rank(), to_string(call_)); });
+    waiting_.warn([&] { return late_warning({missing, options_.limits.warn_after}, rank(), to_string(call_)); });
   }
 
   [[noreturn]] void time_out() {
@@ -364,7 +364,7 @@ class MpiEndpoint {
         missing.empty() ? Error{Errc::timed_out, to_string(call_) + " on " + me(),
                                 "every rank has come, but not every array within " + time_text(options_.limits.timeout),
                                 "look for a rank that has died and for a network that is cut"}
-                        : late_error(missing, options_.limits.timeout, rank(), to_string(call_));
+                        : late_error({missing, options_.limits.timeout}, rank(), to_string(call_));
     break_up(error.code(), error.happened());
     throw error;
   }

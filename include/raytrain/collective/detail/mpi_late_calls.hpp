@@ -59,8 +59,8 @@ class MpiLateCalls {
       auto const from = static_cast<std::uint32_t>(status.MPI_SOURCE);
       seen_[from] = message.calls.operations();
       bool const is_lower = from < ranks_.rank().value;
-      auto error = is_lower ? CallHistory::mismatch({from}, message.calls, ranks_.rank(), mine)
-                            : CallHistory::mismatch(ranks_.rank(), mine, {from}, message.calls);
+      auto error = is_lower ? CallHistory::mismatch({{from}, message.calls}, {ranks_.rank(), mine})
+                            : CallHistory::mismatch({ranks_.rank(), mine}, {{from}, message.calls});
       if (error) return error;
     }
   }

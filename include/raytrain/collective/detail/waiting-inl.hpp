@@ -53,17 +53,16 @@ RAYTRAIN_INLINE auto ended_error(Rank ended, Rank waiting, std::string const& wh
           "make every rank call the same operations, as often"};
 }
 
-RAYTRAIN_INLINE auto late_error(std::vector<std::uint32_t> const& missing, std::chrono::milliseconds timeout,
-                                Rank waiting, std::string const& what) -> Error {
+RAYTRAIN_INLINE auto late_error(LateRanks const& late, Rank waiting, std::string const& what) -> Error {
   return {Errc::timed_out, what + " on rank " + std::to_string(waiting.value),
-          ranks_text(missing) + (missing.size() == 1 ? " has" : " have") + " not come within " + time_text(timeout),
+          ranks_text(late.missing) + (late.missing.size() == 1 ? " has" : " have") + " not come within " +
+              time_text(late.waited),
           "look at what is done there instead, or allow more time: RunConfig::collective_timeout, WaitLimits::timeout"};
 }
 
-RAYTRAIN_INLINE auto late_warning(std::vector<std::uint32_t> const& missing, std::chrono::milliseconds waited,
-                                  Rank waiting, std::string const& what) -> std::string {
-  return "rank " + std::to_string(waiting.value) + " has waited " + time_text(waited) + " in " + what + " for " +
-         ranks_text(missing);
+RAYTRAIN_INLINE auto late_warning(LateRanks const& late, Rank waiting, std::string const& what) -> std::string {
+  return "rank " + std::to_string(waiting.value) + " has waited " + time_text(late.waited) + " in " + what + " for " +
+         ranks_text(late.missing);
 }
 
 }  // namespace raytrain::detail

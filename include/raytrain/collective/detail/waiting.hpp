@@ -88,19 +88,22 @@ class Waiting {
 /// "rank 1", "ranks 1 and 2", "ranks 1, 2 and 3"; of none "the others".
 [[nodiscard]] auto ranks_text(std::vector<std::uint32_t> const& ranks) -> std::string;
 
-// What a rank is told that waits in `what`, a call of an operation mostly. `missing`: the ranks that have not come;
-// none where they are not known.
+/// Ranks that others wait for.
+struct LateRanks {
+  std::vector<std::uint32_t> missing;  ///< Empty where they are not known.
+  std::chrono::milliseconds waited;
+};
+
+// What a rank is told that waits in `what`, a call of an operation mostly.
 
 /// One of them has ended.
 [[nodiscard]] auto ended_error(Rank ended, Rank waiting, std::string const& what) -> Error;
 
 /// It has waited in vain.
-[[nodiscard]] auto late_error(std::vector<std::uint32_t> const& missing, std::chrono::milliseconds timeout,
-                              Rank waiting, std::string const& what) -> Error;
+[[nodiscard]] auto late_error(LateRanks const& late, Rank waiting, std::string const& what) -> Error;
 
 /// It has waited for `WaitLimits::warn_after`.
-[[nodiscard]] auto late_warning(std::vector<std::uint32_t> const& missing, std::chrono::milliseconds waited,
-                                Rank waiting, std::string const& what) -> std::string;
+[[nodiscard]] auto late_warning(LateRanks const& late, Rank waiting, std::string const& what) -> std::string;
 
 }  // namespace raytrain::detail
 

@@ -3,7 +3,6 @@
 
 #include <optional>
 #include <string>
-#include <utility>
 
 #include <raytrain/checkpoint/run_directory.hpp>
 #include <raytrain/collective/local.hpp>
@@ -82,9 +81,7 @@ RAYTRAIN_INLINE auto runs_on_ranks(FitPlan const& plan) -> bool {
 }
 
 RAYTRAIN_INLINE auto job_request(FitPlan const& plan) -> JobRequest {
-  auto settings = shared_settings(plan.backend, plan.scaling, plan.run, plan.data, plan.datasets);
-  settings.push_back({"TrainerConfig::backend", plan.backend_settings()});
-  return {plan.scaling, plan.run.collective_timeout, std::move(settings)};
+  return {plan.scaling, plan.run.collective_timeout, shared_settings(plan)};
 }
 
 RAYTRAIN_INLINE auto fit_on_threads(FitPlan const& plan, Clock& clock) -> Result {

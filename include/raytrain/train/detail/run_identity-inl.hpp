@@ -22,6 +22,7 @@
 #include <raytrain/data/datasets.hpp>
 #include <raytrain/launch/rank_job.hpp>
 #include <raytrain/train/detail/config_text.hpp>
+#include <raytrain/train/detail/fit.hpp>
 #include <raytrain/train/detail/run_identity.hpp>
 #include <raytrain/version.hpp>
 
@@ -45,8 +46,8 @@ RAYTRAIN_INLINE auto program_digest() -> std::string {
   }
 }
 
-RAYTRAIN_INLINE auto shared_settings(std::string_view backend, ScalingConfig const& scaling, RunConfig const& run,
-                                     DataConfig const& data, Datasets const& datasets) -> std::vector<SharedSetting> {
+RAYTRAIN_INLINE auto shared_settings(FitPlan const& plan) -> std::vector<SharedSetting> {
+  auto const& run = plan.run;
   std::vector<SharedSetting> settings;
   auto const add = [&](std::string name, auto const& value) {
     if constexpr (std::is_enum_v<std::remove_cvref_t<decltype(value)>>) {
@@ -60,10 +61,10 @@ RAYTRAIN_INLINE auto shared_settings(std::string_view backend, ScalingConfig con
   add("raytrain's version", version);
   add("the program", program_name());
   add("the program's build (XXH3 of its file)", program_digest());
-  add("the backend", backend);
-  auto const workers = scaling.num_workers.value_or(0);
+  add("the backend", plan.backend);
+  auto const workers = plan.scaling.num_workers.value_or(0);
   settings.push_back({"ScalingConfig::num_workers", workers == 0 ? "not set" : std::to_string(workers)});
-  add("ScalingConfig::reduction", scaling.reduction);
+  add("ScalingConfig::reduction", plan.scaling.reduction);
   add("RunConfig::name", run.name);
   add("RunConfig::storage_path", run.storage_path.string());
   add("RunConfig::seed", run.seed);
@@ -71,13 +72,14 @@ RAYTRAIN_INLINE auto shared_settings(std::string_view backend, ScalingConfig con
   add("RunConfig::checkpoint.mode", run.checkpoint.mode);
   add("RunConfig::checkpoint.store", run.checkpoint.store ? "set" : "not set");
   add("RunConfig::collective_timeout", run.collective_timeout.count());
-  settings.push_back({"DataConfig::datasets_to_split", config_text(data.datasets_to_split)});
-  add("TrainerConfig::datasets", dataset_names(datasets));
-  for (auto const& [name, dataset] : datasets) {
+  settings.push_back({"DataConfig::datasets_to_split", config_text(plan.data.datasets_to_split)});
+  add("TrainerConfig::datasets", dataset_names(plan.datasets));
+  for (auto const& [name, dataset] : plan.datasets) {
     add("rows of the dataset '" + name + "'", dataset.rows());
     // What is not split may be each rank's own.
-    if (is_split(data, name)) add("the digest of the dataset '" + name + "'", dataset.digest());
+    if (is_split(plan.data, name)) add("the digest of the dataset '" + name + "'", dataset.digest());
   }
+  settings.push_back({"TrainerConfig::backend", plan.backend_settings()});
   return settings;
 }
 

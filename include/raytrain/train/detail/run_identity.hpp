@@ -4,17 +4,16 @@
 #include <cstdint>
 #include <map>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include <raytrain/checkpoint/checkpoint.hpp>
-#include <raytrain/config/data_config.hpp>
 #include <raytrain/config/run_config.hpp>
-#include <raytrain/config/scaling_config.hpp>
 #include <raytrain/data/datasets.hpp>
 #include <raytrain/launch/rank_job.hpp>
 
 namespace raytrain::detail {
+
+struct FitPlan;
 
 /// Name of the running program, the same for every way of starting it.
 [[nodiscard]] auto program_name() -> std::string;
@@ -23,8 +22,7 @@ namespace raytrain::detail {
 [[nodiscard]] auto program_digest() -> std::string;
 
 /// What must be the same in all processes of a job, whose parts of one training would not fit together otherwise.
-[[nodiscard]] auto shared_settings(std::string_view backend, ScalingConfig const& scaling, RunConfig const& run,
-                                   DataConfig const& data, Datasets const& datasets) -> std::vector<SharedSetting>;
+[[nodiscard]] auto shared_settings(FitPlan const& plan) -> std::vector<SharedSetting>;
 
 // What a checkpoint's manifest keeps of the data that it was trained on, by the datasets' names.
 
