@@ -25,7 +25,7 @@ inline auto commit(raytrain::CheckpointStore& store, std::vector<raytrain::Check
   for (std::uint32_t rank = 0; rank < world; ++rank) {
     request.parts.push_back(store.stage(drafts[rank], Rank{rank}, CheckpointOrdinal{checkpoint}));
   }
-  return store.commit(request);
+  return store.open(store.commit(request));
 }
 
 inline auto draft_of(std::map<std::string, std::string> const& files) -> raytrain::CheckpointDraft {

@@ -42,7 +42,7 @@ TEST_CASE("a checkpoint whose report has a NaN is whole, and offered to the next
   DirectoryStore store{folder.path(), 1};
   auto const part = store.stage(draft_of({{"model", "m"}}), Rank{0}, CheckpointOrdinal{0});
   auto const nan = std::numeric_limits<double>::quiet_NaN();
-  auto const made = store.commit({CheckpointOrdinal{0}, 1, 0.0, WorldSize{1}, {{"loss", nan}}, {part}});
+  auto const made = store.open(store.commit({CheckpointOrdinal{0}, 1, 0.0, WorldSize{1}, {{"loss", nan}}, {part}}));
   Skipped skipped;
   auto const found = newest(store, &skipped);
   REQUIRE(found);
@@ -60,7 +60,7 @@ TEST_CASE("what is staged is not a checkpoint until it is committed, and then le
   CHECK(names_below(folder.path() / ".staging-3-7") == Names{"rank_0000"});
   CHECK(store.list().empty());
   CHECK_FALSE(newest(store));
-  CHECK(store.commit({CheckpointOrdinal{7}, 1, 0.0, WorldSize{1}, {}, {part}}).number() == 1);
+  CHECK(store.commit({CheckpointOrdinal{7}, 1, 0.0, WorldSize{1}, {}, {part}}) == CheckpointNumber{1});
   CHECK(names_below(folder.path()) == Names{"checkpoint_000001"});
   CHECK(names_below(folder.path() / "checkpoint_000001") == Names{"a", "manifest.json"});
 }
@@ -80,8 +80,8 @@ TEST_CASE("the parts of all ranks make one checkpoint, and per_rank keeps the sa
 TEST_CASE("ranks without files need not stage, and a checkpoint may hold metadata alone") {
   TemporaryFolder const folder;
   DirectoryStore store{folder.path(), 1};
-  auto const checkpoint = store.commit(request_for(
-      {CheckpointRef{Rank{1}, {0}, {}, {{"a", "1"}}}, CheckpointRef{Rank{0}, {0}, {}, {{"b", "2"}, {"a", "1"}}}}, 2));
+  auto const checkpoint = store.open(store.commit(request_for(
+      {CheckpointRef{Rank{1}, {0}, {}, {{"a", "1"}}}, CheckpointRef{Rank{0}, {0}, {}, {{"b", "2"}, {"a", "1"}}}}, 2)));
   CHECK(checkpoint.files().empty());
   CHECK(checkpoint.metadata().size() == 2);
   CHECK(names_below(folder.path()) == Names{"checkpoint_000001"});
@@ -241,7 +241,7 @@ TEST_CASE("staging the same part again replaces it") {
   DirectoryStore store{folder.path(), 1};
   (void)store.stage(draft_of({{"old", "x"}, {"a/b", "x"}}), Rank{0}, CheckpointOrdinal{0});
   auto const checkpoint =
-      store.commit(request_for({store.stage(draft_of({{"a", "y"}}), Rank{0}, CheckpointOrdinal{0})}, 1));
+      store.open(store.commit(request_for({store.stage(draft_of({{"a", "y"}}), Rank{0}, CheckpointOrdinal{0})}, 1)));
   CHECK(checkpoint.files().size() == 1);
   CHECK(text_in(checkpoint, "a") == "y");
 }
@@ -259,7 +259,7 @@ TEST_CASE("ranks may stage at the same time") {
     });
   }
   ranks.clear();
-  auto const checkpoint = store.commit(request_for(parts, world));
+  auto const checkpoint = store.open(store.commit(request_for(parts, world)));
   CHECK(checkpoint.files().size() == 8);
   checkpoint.verify();
 }
@@ -320,7 +320,7 @@ TEST_CASE("two starts with the same number, of which one has the other's folder,
   auto const part = store.stage(draft_of({{"a", "mine"}}), Rank{0}, CheckpointOrdinal{0});
   (void)moved.stage(draft_of({{"a", "its"}}), Rank{0}, CheckpointOrdinal{0});
   moved.discard(CheckpointOrdinal{0});
-  auto const committed = store.commit({CheckpointOrdinal{0}, 1, 0.0, WorldSize{1}, {}, {part}});
+  auto const committed = store.open(store.commit({CheckpointOrdinal{0}, 1, 0.0, WorldSize{1}, {}, {part}}));
   CHECK(text_of(committed.read("a")) == "mine");
   CHECK(names_below(folder.path()) == Names{"checkpoint_000001"});
 }

@@ -71,7 +71,7 @@ RAYTRAIN_INLINE auto CheckpointStore::stage(CheckpointDraft const& draft, Rank r
   return ref;
 }
 
-RAYTRAIN_INLINE auto CheckpointStore::commit(CommitRequest const& request) -> Checkpoint {
+RAYTRAIN_INLINE auto CheckpointStore::commit(CommitRequest const& request) -> CheckpointNumber {
   auto const existing = sorted_numbers();
   auto const newest = std::max(existing.empty() ? CheckpointNumber{} : existing.back(), last_number_);
   check_still_ours(request, newest);
@@ -86,7 +86,7 @@ RAYTRAIN_INLINE auto CheckpointStore::commit(CommitRequest const& request) -> Ch
   } catch (...) {
     // It is committed; `sweep` removes what is left.
   }
-  return Checkpoint{checked_files(number)};
+  return number;
 }
 
 RAYTRAIN_INLINE auto CheckpointStore::open(CheckpointNumber number) const -> Checkpoint {

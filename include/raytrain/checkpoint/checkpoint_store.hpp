@@ -88,13 +88,13 @@ class CheckpointStore {
   /// folder; `invalid_call` for a draft that is not materialized.
   auto stage(CheckpointDraft const& draft, Rank rank, CheckpointOrdinal checkpoint) -> CheckpointRef;
 
-  /// Makes one checkpoint of what all ranks have staged; it is durable when this returns.
+  /// Makes one checkpoint of what all ranks have staged; it is durable when this returns its number in the store.
   ///
   /// Errors: `rank_mismatch` for two ranks that wrote the same file or set a metadata key to different values, and for
   /// a rank without a part, naming them; `invalid_call` for a part that this start has not staged, and when a later
   /// start has committed; `io`. After an error no checkpoint was added, and its parts are good for nothing but
   /// `discard`.
-  auto commit(CommitRequest const& request) -> Checkpoint;
+  auto commit(CommitRequest const& request) -> CheckpointNumber;
 
   /// Errors: `not_found`; `corrupt_checkpoint` when its manifest is damaged or another one's; `foreign_run` for one of
   /// another run; `io`.

@@ -105,7 +105,7 @@ class DeviceGroup : public CollectiveGroup {
 ///          world size * sizeof(T) bytes of device memory an element.
 class DeviceCollective final : public detail::DeviceModel {
  public:
-  /// `stream`: where this rank's arrays are computed; see `DeviceStream`.
+  /// `stream`: the CUDA stream in which this rank computes its arrays; see `DeviceStream`.
   ///
   /// Errors: `invalid_call` when there is no group, or no such rank in it; `backend` when CUDA reports an error.
   DeviceCollective(std::shared_ptr<DeviceGroup> group, Rank rank, cudaStream_t stream = nullptr)

@@ -61,11 +61,11 @@ class NcclCollective final : public detail::DeviceModel {
   ///
   /// Errors: `invalid_call` when there is no group, no such rank in it or no such device; `backend` where there is no
   ///         GPU or no driver; as an operation while it waits for the others.
-  NcclCollective(std::shared_ptr<NcclGroup> group, Rank rank, DeviceStream place = {})
-      : DeviceModel{place}, group_{checked(std::move(group), rank, place)}, rank_{rank}, done_{place.device} {
-    detail::DeviceScope const scope{place.device};
+  NcclCollective(std::shared_ptr<NcclGroup> group, Rank rank, DeviceStream stream = {})
+      : DeviceModel{stream}, group_{checked(std::move(group), rank, stream)}, rank_{rank}, done_{stream.device} {
+    detail::DeviceScope const scope{stream.device};
     group_->members_[rank_.value].here.store(true);
-    auto const what = "NcclCollective on device " + std::to_string(place.device);
+    auto const what = "NcclCollective on device " + std::to_string(stream.device);
     auto const attempted = on_rank(what);
     detail::check_cuda(detail::load_kernels(), attempted);
     // To have it before any rank of this process has a kernel that waits for others: see `reserve`.
@@ -107,10 +107,10 @@ class NcclCollective final : public detail::DeviceModel {
     std::size_t size;
   };
 
-  static auto checked(std::shared_ptr<NcclGroup> group, Rank rank, DeviceStream const& place)
+  static auto checked(std::shared_ptr<NcclGroup> group, Rank rank, DeviceStream const& stream)
       -> std::shared_ptr<NcclGroup> {
     group = detail::checked_group("NcclCollective", std::move(group), rank);
-    detail::check_device(place.device, "NcclCollective on device " + std::to_string(place.device));
+    detail::check_device(stream.device, "NcclCollective on device " + std::to_string(stream.device));
     int version = 0;
     detail::check_nccl(ncclGetVersion(&version), "ncclGetVersion");
     if (version < NCCL_VERSION(2, 18, 0)) {

@@ -30,11 +30,11 @@ RAYTRAIN_INLINE void BatchOptions::validate() const {
   }
 }
 
-RAYTRAIN_INLINE DatasetShard::DatasetShard(Dataset dataset, ShardOptions place)
-    : dataset_{std::move(dataset)}, place_{std::move(place)} {
-  if (place_.rank.value >= place_.world_size.value) {
+RAYTRAIN_INLINE DatasetShard::DatasetShard(Dataset dataset, ShardOptions shard)
+    : dataset_{std::move(dataset)}, shard_{std::move(shard)} {
+  if (shard_.rank.value >= shard_.world_size.value) {
     throw Error{Errc::invalid_config, "DatasetShard",
-                fmt::format("rank {} is not below the world size {}", place_.rank.value, place_.world_size.value),
+                fmt::format("rank {} is not below the world size {}", shard_.rank.value, shard_.world_size.value),
                 "count ranks from 0"};
   }
   if (rows() == 0) {
@@ -47,7 +47,7 @@ RAYTRAIN_INLINE DatasetShard::DatasetShard(Dataset dataset, ShardOptions place)
 RAYTRAIN_INLINE auto DatasetShard::part() const -> Dataset {
   auto const total = std::uint64_t{dataset_.rows()};
   auto const bound = [&](std::uint64_t rank) { return static_cast<std::size_t>(total * rank / workers().value); };
-  auto const rank = place_.split ? std::uint64_t{place_.rank.value} : 0;
+  auto const rank = shard_.split ? std::uint64_t{shard_.rank.value} : 0;
   return dataset_.split_at(bound(rank + 1)).first.split_at(bound(rank)).second;
 }
 
@@ -70,7 +70,7 @@ RAYTRAIN_INLINE auto DatasetShard::batches(BatchOptions const& options) -> Batch
         "use the dataset that the position was taken from"};
   }
   check_order(options);
-  BatchRange::Cut cut{.rank = place_.split ? place_.rank : Rank{0},
+  BatchRange::Cut cut{.rank = shard_.split ? shard_.rank : Rank{0},
                       .world_size = workers(),
                       .begin = first_sample(options, total),
                       .end = total,
@@ -80,29 +80,29 @@ RAYTRAIN_INLINE auto DatasetShard::batches(BatchOptions const& options) -> Batch
   cut.end -= left % (options.drop_last ? cut.step : world);
   *position_ = std::max(options.start, ShardPosition{options.epoch, cut.begin});
   auto order = options.shuffle && cut.begin < cut.end ? dataset_.shuffled_rows(key(options)) : nullptr;
-  if (place_.on_batches) place_.on_batches(options);
+  if (shard_.on_batches) shard_.on_batches(options);
   return {dataset_, cut, std::move(order), position_};
 }
 
 RAYTRAIN_INLINE auto DatasetShard::key(BatchOptions const& options) const noexcept -> ShuffleKey {
-  return {place_.seed, static_cast<std::uint64_t>(options.epoch)};
+  return {shard_.seed, static_cast<std::uint64_t>(options.epoch)};
 }
 
 RAYTRAIN_INLINE void DatasetShard::check_order(BatchOptions const& options) const {
   if (options.start.epoch != options.epoch || options.start.samples == 0) return;
-  auto const seed = options.shuffle ? place_.seed_before.value_or(place_.seed) : place_.seed;
-  auto const rows = place_.rows_before.value_or(dataset_.rows());
-  if (seed == place_.seed && rows == dataset_.rows()) return check_content(options);
+  auto const seed = options.shuffle ? shard_.seed_before.value_or(shard_.seed) : shard_.seed;
+  auto const rows = shard_.rows_before.value_or(dataset_.rows());
+  if (seed == shard_.seed && rows == dataset_.rows()) return check_content(options);
   throw Error{Errc::invalid_config, "BatchOptions::start",
               fmt::format("{} samples of epoch {} are done in an order that is another one now: of {} rows by seed "
                           "{}, and now of {} by {}",
-                          options.start.samples, options.epoch, rows, seed, dataset_.rows(), place_.seed),
+                          options.start.samples, options.epoch, rows, seed, dataset_.rows(), shard_.seed),
               "go on with that seed and dataset, or begin that epoch anew, without a start"};
 }
 
 RAYTRAIN_INLINE void DatasetShard::check_content(BatchOptions const& options) const {
   auto const& digest = dataset_.digest();
-  auto const& before = place_.digest_before.value_or(digest);
+  auto const& before = shard_.digest_before.value_or(digest);
   if (before == digest) return;
   throw Error{Errc::invalid_config, "BatchOptions::start",
               fmt::format("{} samples of epoch {} are done of a dataset with other columns or values: its digest was "

@@ -51,7 +51,7 @@ struct ShardOptions {
 class DatasetShard {
  public:
   /// Errors: `invalid_config` when the rank is not below the world size, or there are fewer rows than workers.
-  DatasetShard(Dataset dataset, ShardOptions place);
+  DatasetShard(Dataset dataset, ShardOptions shard);
 
   /// Samples that this worker takes in an epoch; the same number on every worker.
   [[nodiscard]] auto rows() const noexcept -> std::size_t { return dataset_.rows() / workers().value; }
@@ -59,7 +59,7 @@ class DatasetShard {
   [[nodiscard]] auto dataset() const noexcept -> Dataset const& { return dataset_; }
 
   /// Whether each worker has a part of the dataset, not all of it.
-  [[nodiscard]] auto is_split() const noexcept -> bool { return place_.split; }
+  [[nodiscard]] auto is_split() const noexcept -> bool { return shard_.split; }
 
   /// This worker's rows as they lie in the dataset, without copying them: for what trains on all rows at once. Together
   /// the workers have each row once, so that some have one more than others.
@@ -77,7 +77,7 @@ class DatasetShard {
   [[nodiscard]] auto batches(BatchOptions const& options) -> BatchRange;
 
  private:
-  [[nodiscard]] auto workers() const noexcept -> WorldSize { return place_.split ? place_.world_size : WorldSize{1}; }
+  [[nodiscard]] auto workers() const noexcept -> WorldSize { return shard_.split ? shard_.world_size : WorldSize{1}; }
 
   [[nodiscard]] auto key(BatchOptions const& options) const noexcept -> ShuffleKey;
 
@@ -89,7 +89,7 @@ class DatasetShard {
   static auto first_sample(BatchOptions const& options, std::uint64_t total) noexcept -> std::uint64_t;
 
   Dataset dataset_;
-  ShardOptions place_;
+  ShardOptions shard_;
   std::shared_ptr<ShardPosition> position_ = std::make_shared<ShardPosition>();
 };
 

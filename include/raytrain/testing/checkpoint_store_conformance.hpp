@@ -57,7 +57,7 @@ inline auto commit_parts(CheckpointStore& store, std::vector<CheckpointRef> part
   request.world_size = WorldSize{static_cast<std::uint32_t>(parts.size())};
   request.metrics = {{"loss", 0.5}};
   request.parts = std::move(parts);
-  return store.commit(request);
+  return store.open(store.commit(request));
 }
 
 /// Stages and commits what one rank has.

@@ -51,15 +51,15 @@ RAYTRAIN_INLINE void TrainContext::progress(std::uint64_t done, std::uint64_t to
 }
 
 RAYTRAIN_INLINE auto TrainContext::dataset_shard(std::string_view name) const -> DatasetShard {
-  ShardOptions place{
+  ShardOptions shard{
       .rank = world_rank(), .world_size = world_size(), .seed = run().seed, .split = is_split(run().data, name)};
   if (auto const& checkpoint = run().checkpoint) {
-    place.seed_before = checkpoint->seed();
-    place.rows_before = checkpoint->dataset_rows(std::string{name});
+    shard.seed_before = checkpoint->seed();
+    shard.rows_before = checkpoint->dataset_rows(std::string{name});
     // Each rank may hold other rows of a dataset that is not split; the checkpoint knows rank 0's.
-    if (place.split || place.rank == Rank{0}) place.digest_before = checkpoint->dataset_digest(std::string{name});
+    if (shard.split || shard.rank == Rank{0}) shard.digest_before = checkpoint->dataset_digest(std::string{name});
   }
-  place.on_batches = [sizes = batch_sizes_, name = std::string{name}, &link = setup_.link,
+  shard.on_batches = [sizes = batch_sizes_, name = std::string{name}, &link = setup_.link,
                       before = batch_size_before(name)](BatchOptions const& options) {
     auto const size = static_cast<std::uint64_t>(options.batch_size);
     sizes->set(name, size);
@@ -70,7 +70,7 @@ RAYTRAIN_INLINE auto TrainContext::dataset_shard(std::string_view name) const ->
                                   "{}; batches are of {} now: each row still comes once, but in other steps",
                                   options.epoch, name, options.start.samples, *before, size)});
   };
-  return {find_dataset(run().datasets, name), std::move(place)};
+  return {find_dataset(run().datasets, name), std::move(shard)};
 }
 
 RAYTRAIN_INLINE auto TrainContext::dataset_names() const -> std::vector<std::string> {

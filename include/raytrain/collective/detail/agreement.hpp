@@ -58,6 +58,7 @@ class CallHistory {
   std::array<Call, kept> last_{};
 };
 
+/// What is told about two ranks that called different things: the calls of one of them.
 struct RankCalls {
   Rank rank;
   CallHistory const& calls;

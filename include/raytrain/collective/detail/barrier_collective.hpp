@@ -64,8 +64,8 @@ class BarrierGroup : public CollectiveGroup {
 template <class Group>
 class BarrierCollective final : public Collective {
  public:
-  /// `world_ranks`: as which ranks errors and warnings name the group's, if they are only some of a world's. Of a rank
-  /// there may be one collective at a time.
+  /// `world_ranks`: the ranks in the world of this group's ranks, in order, by which errors and warnings name them;
+  /// empty where the group is the whole world. A rank has one collective of a group at a time.
   ///
   /// Errors: `invalid_call` when there is no group, or no such rank in it.
   BarrierCollective(std::shared_ptr<Group> group, Rank rank, std::vector<std::uint32_t> world_ranks = {})

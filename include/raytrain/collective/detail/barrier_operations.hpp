@@ -30,16 +30,16 @@ namespace raytrain::detail {
 ///  - inlined: small ones are copied into the slot with which a rank enters a barrier, and read from there;
 ///  - direct: where all ranks' arrays are in memory that all see, the ranks work on each other's arrays, and
 ///    enter a second barrier before anybody uses them again;
-///  - buffered: otherwise they go through `Memory`'s bounce buffers piece by piece, of which each rank has two halves
-///  for pieces
-///    in turn; one barrier a piece, since who enters it has done with the piece before.
+///  - buffered: otherwise they go piece by piece through `Memory`'s bounce buffers. Each rank has two halves, one for
+///    even and one for odd pieces, so that one barrier a piece is enough: who enters it has done with the piece before.
 ///
 /// `Memory` knows where arrays are:
-///     static constexpr bool sees_all;                          // every array of every rank
-///     auto location_of(std::span<std::byte const>) -> ArrayLocation;      // of this rank
-///     auto address(ArrayLocation) -> std::byte*;                       // of any rank's, if it is shared
-/// and two halves, equally long, or empty if it sees all, of what `owner` shows of its array and gets of the result:
+///     static constexpr bool sees_all;                                 // whether every rank sees every array
+///     auto location_of(std::span<std::byte const>) -> ArrayLocation;  // of an array of this rank
+///     auto address(ArrayLocation) -> std::byte*;                      // of an array that is shared, of any rank
 ///     auto bounce_buffer(Rank owner, bool odd) -> std::span<std::byte>;
+/// Through its bounce buffer `owner` shows a piece of its array, and gets a piece of the result. The halves are equally
+/// long; they are empty where `sees_all`.
 template <class Memory>
 class BarrierOperations {
  public:
@@ -97,6 +97,21 @@ class BarrierOperations {
     std::size_t size;
   };
 
+  /// An array of `size` bytes that goes through the bounce buffers in pieces of `piece_size` bytes, the last one
+  /// shorter. `fill(range)` puts what other ranks read of that piece of this rank's array into its bounce buffer.
+  template <class Fill>
+  struct Pieces {
+    std::size_t size;
+    std::size_t piece_size;
+    Fill fill;
+
+    [[nodiscard]] auto at(std::size_t begin) const noexcept -> Range {
+      return {begin, std::min(piece_size, size - begin)};
+    }
+  };
+  template <class Fill>
+  Pieces(std::size_t, std::size_t, Fill) -> Pieces<Fill>;
+
   [[nodiscard]] auto ranks() const noexcept -> std::uint32_t { return size().value; }
   [[nodiscard]] auto me() const noexcept -> std::uint32_t { return rank().value; }
 
@@ -108,9 +123,9 @@ class BarrierOperations {
   }
 
   /// Enters the barrier that begins an operation. `largest_bytes`: of what a rank gives, on whichever rank it is
-  /// largest; the same number on all. `fill` puts the first piece of this rank's array into its bounce buffer.
+  /// largest; the same number on all.
   template <class Fill>
-  auto open(Task const& task, std::size_t largest_bytes, Fill const& fill) -> Way {
+  auto open(Task const& task, std::size_t largest_bytes, Pieces<Fill> const& pieces) -> Way {
     auto& slot = barrier_.next_slot();
     bool const inlined = is_inlined(largest_bytes);
     if (inlined) {
@@ -120,7 +135,7 @@ class BarrierOperations {
       slot.to = memory_.location_of(task.to);
       if constexpr (!Memory::sees_all) {
         odd_ = !odd_;
-        if (slot.from.kind == ArrayLocation::Kind::hidden) fill();
+        if (slot.from.kind == ArrayLocation::Kind::hidden) pieces.fill(pieces.at(0));
       }
     }
     enter(task.call);
@@ -233,32 +248,47 @@ class BarrierOperations {
     return memory_.bounce_buffer(Rank{0}, false).size() / element / arrays * element;
   }
 
-  /// Where a piece of `rank`'s array can be read: `begin` bytes from its beginning, if it is not in the bounce buffer,
-  /// `buffer_begin` bytes from its.
+  /// Where to read the piece of `rank`'s array that begins `begin` bytes after the array does: in the array itself, or,
+  /// if only `rank` sees that, `buffer_begin` bytes after the beginning of its bounce buffer.
   [[nodiscard]] auto piece_of(std::uint32_t rank, std::size_t begin, std::size_t buffer_begin = 0) const noexcept
       -> std::byte const* {
     return is_hidden(rank) ? bounce_buffer(rank, odd_) + buffer_begin : source(Way::buffered, rank) + begin;
   }
 
-  /// Takes an array of `size` bytes, whose first piece is in the bounce buffers, piece by piece: calls `work(range)`
-  /// when a piece is in the bounce buffers, and `after(range)` when all ranks have worked on it and the next one is in
-  /// the other halves.
+  /// Takes an array, whose first piece is in the bounce buffers, piece by piece: calls `work(range)` when a piece is in
+  /// the bounce buffers, and `after(range)` when all ranks have worked on it and the next one is in the other halves.
   template <class Fill, class Work, class After>
-  void in_pieces(Call const& call, std::size_t size, std::size_t piece, Fill const& fill, Work const& work,
-                 After const& after) {
+  void in_pieces(Call const& call, Pieces<Fill> const& pieces, Work const& work, After const& after) {
     if constexpr (!Memory::sees_all) {
-      auto const range_at = [&](std::size_t begin) { return Range{begin, std::min(piece, size - begin)}; };
-      for (std::size_t begin = 0; begin < size; begin += piece) {
-        work(range_at(begin));
+      for (std::size_t begin = 0; begin < pieces.size; begin += pieces.piece_size) {
+        work(pieces.at(begin));
         odd_ = !odd_;
-        if (is_hidden(me()) && begin + piece < size) fill(range_at(begin + piece));
+        auto const next = begin + pieces.piece_size;
+        if (is_hidden(me()) && next < pieces.size) pieces.fill(pieces.at(next));
         auto const& shown = barrier_.slots()[me()];
         barrier_.next_slot().from = shown.from;
         barrier_.next_slot().to = shown.to;
         close(call);
-        after(range_at(begin));
+        after(pieces.at(begin));
       }
     }
+  }
+
+  template <class Fill, class Work>
+  void in_pieces(Call const& call, Pieces<Fill> const& pieces, Work const& work) {
+    in_pieces(call, pieces, work, [](Range) {});
+  }
+
+  /// Arrays of one part for each rank, of `part_size` bytes. A piece is a piece of every part, `piece_size` bytes apart
+  /// in the bounce buffers; those that other ranks will read are put there.
+  [[nodiscard]] auto pieces_of_parts(Task const& task, std::size_t part_size) const noexcept {
+    auto const piece = piece_size(task, ranks());
+    return Pieces{part_size, piece, [this, from = task.from.data(), part_size, piece](Range range) {
+                    for (std::uint32_t rank = 0; rank < ranks(); ++rank) {
+                      if (rank == me()) continue;
+                      copy(bounce_buffer(me(), odd_) + rank * piece, from + rank * part_size + range.begin, range.size);
+                    }
+                  }};
   }
 
   // Operations --------------------------------------------------------------------------------------------------------
@@ -273,11 +303,10 @@ class BarrierOperations {
   /// all_reduce, and reduce, whose result only root gets.
   void reduce(Task const& task) {
     auto const size = task.from.size();
-    auto const piece = piece_size(task);
-    auto const fill_piece = [&](Range range) {
-      copy_all_but_mine(bounce_buffer(me(), odd_), task.from.data() + range.begin, range.size);
-    };
-    auto const way = open(task, size, [&] { fill_piece({0, std::min(piece, size)}); });
+    Pieces const pieces{size, piece_size(task), [&](Range range) {
+                          copy_all_but_mine(bounce_buffer(me(), odd_), task.from.data() + range.begin, range.size);
+                        }};
+    auto const way = open(task, size, pieces);
     if (way == Way::inlined) {
       if (!task.to.empty()) {
         reduce_to(
@@ -297,7 +326,7 @@ class BarrierOperations {
       return close(task.call);
     }
     in_pieces(
-        task.call, size, piece, fill_piece,
+        task.call, pieces,
         [&](Range range) {
           auto const mine = slice_of(range.size, me());
           auto const begin = range.begin + mine.begin;
@@ -331,75 +360,55 @@ class BarrierOperations {
 
   void reduce_scatter(Task const& task) {
     auto const size = task.to.size();
-    auto const piece = piece_size(task, ranks());
-    auto const fill_piece = [&](Range range) { buffer_parts(task.from, size, piece, range); };
-    auto const way = open(task, task.from.size(), [&] { fill_piece({0, std::min(piece, size)}); });
+    auto const pieces = pieces_of_parts(task, size);
+    auto const way = open(task, task.from.size(), pieces);
     if (way != Way::buffered) {
       reduce_to(
           task, size, [&](std::uint32_t rank) { return source(way, rank) + me() * size; }, std::array{task.to.data()});
       if (way == Way::direct) close(task.call);
       return;
     }
-    in_pieces(
-        task.call, size, piece, fill_piece,
-        [&](Range range) {
-          auto const begin = me() * size + range.begin;
-          auto const from = [&](std::uint32_t rank) {
-            return rank == me() ? task.from.data() + begin : piece_of(rank, begin, me() * piece);
-          };
-          reduce_to(task, range.size, from, std::array{task.to.data() + range.begin});
-        },
-        [](Range) {});
+    in_pieces(task.call, pieces, [&](Range range) {
+      auto const begin = me() * size + range.begin;
+      auto const from = [&](std::uint32_t rank) {
+        return rank == me() ? task.from.data() + begin : piece_of(rank, begin, me() * pieces.piece_size);
+      };
+      reduce_to(task, range.size, from, std::array{task.to.data() + range.begin});
+    });
   }
 
   void broadcast(Task const& task) {
     auto const root = task.call.root.value;
     auto const size = task.to.size();
-    auto const piece = piece_size(task);
-    auto const fill_piece = [&](Range range) {
-      copy(bounce_buffer(me(), odd_), task.from.data() + range.begin, range.size);
-    };
-    auto const way = open(task, size, [&] { fill_piece({0, std::min(piece, size)}); });
+    Pieces const pieces{size, piece_size(task), [&](Range range) {
+                          copy(bounce_buffer(me(), odd_), task.from.data() + range.begin, range.size);
+                        }};
+    auto const way = open(task, size, pieces);
     if (way != Way::buffered) {
       if (me() != root) copy(task.to.data(), source(way, root), size);
       if (way == Way::direct) close(task.call);
       return;
     }
-    in_pieces(
-        task.call, size, piece, fill_piece,
-        [&](Range range) {
-          if (me() != root) copy(task.to.data() + range.begin, piece_of(root, range.begin), range.size);
-        },
-        [](Range) {});
+    in_pieces(task.call, pieces, [&](Range range) {
+      if (me() != root) copy(task.to.data() + range.begin, piece_of(root, range.begin), range.size);
+    });
   }
 
   void scatter(Task const& task) {
     auto const root = task.call.root.value;
     auto const size = task.to.size();
-    auto const piece = piece_size(task, ranks());
-    auto const fill_piece = [&](Range range) { buffer_parts(task.from, size, piece, range); };
-    auto const way = open(task, size * ranks(), [&] { fill_piece({0, std::min(piece, size)}); });
+    auto const pieces = pieces_of_parts(task, size);
+    auto const way = open(task, size * ranks(), pieces);
     if (way != Way::buffered) {
       copy(task.to.data(), source(way, root) + me() * size, size);
       if (way == Way::direct) close(task.call);
       return;
     }
-    in_pieces(
-        task.call, size, piece, fill_piece,
-        [&](Range range) {
-          auto const begin = me() * size + range.begin;
-          copy(task.to.data() + range.begin,
-               me() == root ? task.from.data() + begin : piece_of(root, begin, me() * piece), range.size);
-        },
-        [](Range) {});
-  }
-
-  /// The parts of a piece that other ranks will read, `piece` bytes apart.
-  void buffer_parts(std::span<std::byte const> from, std::size_t size, std::size_t piece, Range range) const noexcept {
-    for (std::uint32_t rank = 0; rank < ranks(); ++rank) {
-      if (rank == me()) continue;
-      copy(bounce_buffer(me(), odd_) + rank * piece, from.data() + rank * size + range.begin, range.size);
-    }
+    in_pieces(task.call, pieces, [&](Range range) {
+      auto const begin = me() * size + range.begin;
+      copy(task.to.data() + range.begin,
+           me() == root ? task.from.data() + begin : piece_of(root, begin, me() * pieces.piece_size), range.size);
+    });
   }
 
   /// gather, whose result only root gets, all_gather and all_gatherv.
@@ -409,16 +418,15 @@ class BarrierOperations {
       return element * (task.counts.empty() ? task.call.count : task.counts[rank]);
     };
     auto const largest = element * (task.counts.empty() ? task.call.count : *std::ranges::max_element(task.counts));
-    auto const piece = piece_size(task);
     auto const part_of = [](Range range, std::size_t size) {
       auto const begin = std::min(range.begin, size);
       return Range{begin, std::min(range.size, size - begin)};
     };
-    auto const fill_piece = [&](Range range) {
-      auto const part = part_of(range, task.from.size());
-      copy(bounce_buffer(me(), odd_), task.from.data() + part.begin, part.size);
-    };
-    auto const way = open(task, largest, [&] { fill_piece({0, std::min<std::size_t>(piece, largest)}); });
+    Pieces const pieces{static_cast<std::size_t>(largest), piece_size(task), [&](Range range) {
+                          auto const part = part_of(range, task.from.size());
+                          copy(bounce_buffer(me(), odd_), task.from.data() + part.begin, part.size);
+                        }};
+    auto const way = open(task, largest, pieces);
     auto const copy_all = [&](Range range, auto const& from) {
       if (task.to.empty()) return;
       auto* to = task.to.data();
@@ -428,12 +436,9 @@ class BarrierOperations {
       }
     };
     if (way == Way::buffered) {
-      return in_pieces(
-          task.call, largest, piece, fill_piece,
-          [&](Range range) {
-            copy_all(range, [&](std::uint32_t rank, std::size_t begin) { return piece_of(rank, begin); });
-          },
-          [](Range) {});
+      return in_pieces(task.call, pieces, [&](Range range) {
+        copy_all(range, [&](std::uint32_t rank, std::size_t begin) { return piece_of(rank, begin); });
+      });
     }
     if (way == Way::direct && task.call.operation == Operation::gather) {
       copy(target(task.call.root.value) + me() * task.from.size(), task.from.data(), task.from.size());

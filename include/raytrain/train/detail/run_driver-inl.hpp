@@ -212,18 +212,18 @@ RAYTRAIN_INLINE void RunDriver::carry_out(CommitCheckpoint& commit) {
     try {
       auto const checkpoint = commit.checkpoint;
       plan_.directory.check_in_place();
-      auto const committed = store_.commit({.checkpoint = checkpoint,
-                                            .training_iteration = commit.rank_0_report.training_iteration,
-                                            .time_total_s = commit.rank_0_report.time_total_s,
-                                            .world_size = launcher_.size(),
-                                            .metrics = std::move(commit.rank_0_report.metrics),
-                                            .parts = std::move(commit.refs),
-                                            .training_iterations = std::move(commit.training_iterations),
-                                            .seed = plan_.run.seed,
-                                            .dataset_rows = rows_of(plan_.datasets),
-                                            .dataset_digests = digests_of(plan_.datasets),
-                                            .kept_reports = std::move(kept_reports)});
-      events_.send(RunEvent{CheckpointDurable{checkpoint, CheckpointNumber{committed.number()}}});
+      auto const number = store_.commit({.checkpoint = checkpoint,
+                                         .training_iteration = commit.rank_0_report.training_iteration,
+                                         .time_total_s = commit.rank_0_report.time_total_s,
+                                         .world_size = launcher_.size(),
+                                         .metrics = std::move(commit.rank_0_report.metrics),
+                                         .parts = std::move(commit.refs),
+                                         .training_iterations = std::move(commit.training_iterations),
+                                         .seed = plan_.run.seed,
+                                         .dataset_rows = rows_of(plan_.datasets),
+                                         .dataset_digests = digests_of(plan_.datasets),
+                                         .kept_reports = std::move(kept_reports)});
+      events_.send(RunEvent{CheckpointDurable{checkpoint, number}});
     } catch (...) {
       events_.send(RunEvent{CheckpointLost{commit.checkpoint, current_error().with_origin({}, host_.hostname)}});
     }

@@ -20,33 +20,33 @@ class DeviceModel : public Collective {
   ///
   /// Errors: `std::bad_alloc`; `backend` when CUDA reports an error.
   [[nodiscard]] auto allocate_zeros(std::size_t size_bytes) -> std::shared_ptr<void> final {
-    return allocate_on_device(place_.device, size_bytes, place_.stream);
+    return allocate_on_device(stream_.device, size_bytes, stream_.stream);
   }
 
   [[nodiscard]] auto start(Task const& task) -> Pending final {
-    DeviceScope const scope{place_.device};
+    DeviceScope const scope{stream_.device};
     auto const names = array_names(task.call.operation);
     auto const* const from = task.from.empty() ? nullptr : task.from.data();
     auto* const to = task.to.empty() ? nullptr : task.to.data();
-    if (from != nullptr) check_on_device(from, place_.device, task.call, rank(), names.from);
-    if (to != nullptr && to != from) check_on_device(to, place_.device, task.call, rank(), names.to);
+    if (from != nullptr) check_on_device(from, stream_.device, task.call, rank(), names.from);
+    if (to != nullptr && to != from) check_on_device(to, stream_.device, task.call, rank(), names.to);
     perform(task.call, from, to, task.counts);
     return {};
   }
 
  protected:
-  explicit DeviceModel(DeviceStream place) noexcept : place_{place} {}
+  explicit DeviceModel(DeviceStream stream) noexcept : stream_{stream} {}
   DeviceModel(DeviceModel&&) noexcept = default;
   auto operator=(DeviceModel&&) noexcept -> DeviceModel& = default;
   ~DeviceModel() override = default;
 
-  [[nodiscard]] auto stream() const noexcept -> DeviceStream const& { return place_; }
+  [[nodiscard]] auto stream() const noexcept -> DeviceStream const& { return stream_; }
 
  private:
   /// With the device as the thread's own. Null: this rank gives nothing, or gets nothing.
   virtual void perform(Call const& call, std::byte const* from, std::byte* to, std::span<std::size_t const> counts) = 0;
 
-  DeviceStream place_;
+  DeviceStream stream_;
 };
 
 }  // namespace raytrain::detail
