@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <raytrain/collective/detail/reduce-inl.hpp>
 #include <raytrain/collective/detail/reduce.hpp>
 
 #include <bit>
