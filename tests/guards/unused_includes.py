@@ -42,6 +42,8 @@ STANDARD = {
     'exception': r'\b(exception\w*|current_exception|rethrow_exception|make_exception_ptr|terminate|uncaught_exceptions|set_terminate|'
                  r'nested_exception|throw_with_nested)\b',
     'filesystem': r'\bfilesystem\b',
+    'fmt/format.h': r'\b(fmt::|FMT_)',
+    'fmt/ranges.h': r'\bfmt::join\b',
     'fstream': r'\b(if|of|f)stream\b',
     'functional': r'\b(function|hash|less|greater|plus|minus|multiplies|invoke|bind|ref|cref|reference_wrapper|equal_to|identity|not_fn|'
                   r'bind_front|bit_\w+|logical_\w+|move_only_function)\b',

@@ -11,7 +11,6 @@
 #include <vector>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <raytrain/core/bytes.hpp>
 #include <raytrain/core/element_type.hpp>

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <dlfcn.h>
-#include <fmt/format.h>
 
 #include <cstdint>
 #include <filesystem>

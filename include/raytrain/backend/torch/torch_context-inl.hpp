@@ -67,6 +67,15 @@ RAYTRAIN_TORCH_INLINE void TorchContext::restore_generators() {
   torch::manual_seed(seed);
 }
 
+RAYTRAIN_TORCH_INLINE void TorchContext::compare_rates(std::vector<double> const& before,
+                                                       std::vector<double> const& restored) {
+  if (before == restored || world_rank() != Rank{0}) return;
+  warn(
+      fmt::format("the optimizer goes on with the learning rate {} of the checkpoint instead of {}; to train with "
+                  "another one, set it after restore()",
+                  fmt::join(restored, ", "), fmt::join(before, ", ")));
+}
+
 RAYTRAIN_TORCH_INLINE void TorchContext::check_models() const {
   for (auto const& averager : averagers_) averager->check_unchanged();
 }

@@ -12,9 +12,6 @@
 #include <utility>
 #include <vector>
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include <raytrain/backend/torch/detail/generators.hpp>
 #include <raytrain/backend/torch/detail/gradient_averager.hpp>
 #include <raytrain/backend/torch/detail/tensor_broadcast.hpp>
@@ -118,12 +115,7 @@ class TorchContext : public TrainContext {
     };
     auto const before = rates();
     load(*checkpoint(), model, stepper...);
-    if (!has_scheduler && before != rates() && world_rank() == Rank{0}) {
-      warn(
-          fmt::format("the optimizer goes on with the learning rate {} of the checkpoint instead of {}; to train with "
-                      "another one, set it after restore()",
-                      fmt::join(rates(), ", "), fmt::join(before, ", ")));
-    }
+    if (!has_scheduler) compare_rates(before, rates());
     restore_generators();
     auto const epoch = checkpoint()->metrics().number("epoch");
     return epoch ? static_cast<int>(*epoch) + 1 : static_cast<int>(checkpoint()->training_iteration());
@@ -145,6 +137,9 @@ class TorchContext : public TrainContext {
   [[nodiscard]] auto generators_path() const -> std::string;
 
   void restore_generators();
+
+  /// Warns of learning rates that a checkpoint has replaced by others.
+  void compare_rates(std::vector<double> const& before, std::vector<double> const& restored);
 
   void check_models() const;
 
