@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every public header compiles alone, and twice in a row, without a warning; what needs LibTorch, XGBoost, MPI or NCCL where
-that is. Those with definitions apart do so with them, the others beside the compiled library, which parses faster: their own
-text is the same."""
+"""Every public header compiles alone, and twice in a row, without a warning, beside the compiled library; and what it defines
+apart does, with nothing of what other headers define apart. What needs LibTorch, XGBoost, MPI or NCCL does where that is.
+
+Then definitions that follow their header, as without the library, can only miss what is read later: so none includes, from
+whichever header a program begins with, one of which the declarations are not over."""
 import pathlib
 import re
 import sys
@@ -20,15 +22,14 @@ COMPILED = ['-DRAYTRAIN_COMPILED', '-DRAYTRAIN_COMPILED_TORCH']
 def checker(tool):
     def check(root):
         headers = compiler.headers(root, guard)
-        text = {str(header): (root / 'include' / header).read_text() for header, _ in headers}
+        text = {str(path.relative_to('include')): (root / path).read_text() for path in guard.files(root, 'include', endings=['.hpp'])}
         for header, need in headers:
             if need == 'torch' and TORCH_NAME.search(text[str(header)]) and not includes_torch(text, str(header)):
                 yield f'{header}: uses LibTorch and does not include it'
+        yield from early_definitions(text)
         with tempfile.TemporaryDirectory() as folder:
             needs = [need for _, need in headers]
             flags = {need: tool.flags_for(need) for need in needs}
-            defined_apart = {str(path.relative_to('include')).replace('-inl.hpp', '.hpp')
-                             for path in guard.files(root, 'include', endings=['-inl.hpp'])}
             if flags.get('torch') and needs.count('torch') > 1:
                 flags['torch'] = with_libtorch_read(tool, pathlib.Path(folder))
 
@@ -36,15 +37,41 @@ def checker(tool):
                 header, need = item
                 if flags[need] is None:
                     return None
-                how = [] if str(header) in defined_apart else COMPILED
                 source = pathlib.Path(folder) / str(header).replace('/', '_').replace('.hpp', '.cpp')
-                twice = f'#include <{header}>\n#include <{header}>\n'
-                return header, *tool.compile([*flags[need], *how, '-I', str(root / 'include')], source, twice)
+                both = ''.join(f'#include <{name}>\n' for name in (str(header), definitions_of(str(header))) if name in text)
+                return header, *tool.compile([*flags[need], *COMPILED, '-I', str(root / 'include')], source, both + both)
 
             for result in compiler.each(compile_one, headers):
                 if result and (result[1] != 0 or result[2]):
                     yield f'{result[0]}: does not compile alone, twice, without a warning:\n{result[2]}'
     return check
+
+
+def definitions_of(header):
+    return header.replace('.hpp', '-inl.hpp')
+
+
+def early_definitions(text):
+    """Where what a header defines apart includes one that is still being read, and is not read again."""
+    includes = {header: [name for name in INCLUDE.findall(content) if name in text] for header, content in text.items()}
+    found = set()
+
+    def read(header, seen, being_read):
+        seen.add(header)
+        being_read.add(header)
+        for name in includes[header]:
+            if name == definitions_of(header):
+                being_read.discard(header)  # its declarations come first
+            if name in being_read:
+                found.add(f'{header}: includes {name}, which includes it before its own declarations')
+            elif name not in seen:
+                read(name, seen, being_read)
+        being_read.discard(header)
+
+    for header in text:
+        if not header.endswith('-inl.hpp') and '/impl/' not in header:
+            read(header, set(), set())
+    return sorted(found)
 
 
 def includes_torch(text, header, seen=None):
@@ -68,6 +95,13 @@ GOOD = {'include/raytrain/core/a.hpp': '#pragma once\nstruct A {};\n'}
 DEFECTS = {
     'a header that needs another one before it': {'include/raytrain/core/b.hpp': '#pragma once\ninline A* b = nullptr;\n'},
     'a header that is not its own guard': {'include/raytrain/core/b.hpp': 'struct B {};\n'},
+    'a definition that needs another header before it': {
+        'include/raytrain/core/b.hpp': '#pragma once\nint b();\n',
+        'include/raytrain/core/b-inl.hpp': '#pragma once\n#include <raytrain/core/b.hpp>\nint b() { A a; return sizeof a; }\n'},
+    'a definition before what it needs': {
+        'include/raytrain/core/b.hpp': '#pragma once\nint b();\n#ifndef RAYTRAIN_COMPILED\n#include <raytrain/core/b-inl.hpp>\n#endif\n',
+        'include/raytrain/core/b-inl.hpp': '#pragma once\n#include <raytrain/core/b.hpp>\n#include <raytrain/core/c.hpp>\n',
+        'include/raytrain/core/c.hpp': '#pragma once\n#include <raytrain/core/b.hpp>\nstruct C {};\n'},
     'a header that warns': {'include/raytrain/core/b.hpp': '#pragma once\ninline int f() { int unused; return 1; }\n'},
 }
 
