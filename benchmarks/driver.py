@@ -13,7 +13,7 @@ A benchmark is a folder benchmarks/NAME/ with
 
     def run(context):
         ours, twin = [], []
-        for _ in range(context.rounds):            # 5, or 3 with --quick: both sides in every round
+        for _ in range(context.rounds):            # 5, 3 with --quick, 1 with --check: both sides in every round
             ours.append(context.program('ours', '--steps', 100)['step_us'])
             twin.append(context.program('by_hand', '--steps', 100)['step_us'])
         context.row('10 ms steps', 'overhead in %', [100 * (o / t - 1) for o, t in zip(ours, twin)],
@@ -21,7 +21,7 @@ A benchmark is a folder benchmarks/NAME/ with
         context.row('10 ms steps', 'step in us', ours)   # without a goal: for orientation
 
 Context:
-  build, rounds, quick            the build folder, the number of rounds, whether --quick was given
+  build, rounds, quick            the build folder, the number of rounds, whether --quick or --check was given
   program(name, *args, env={})    runs build/benchmarks/NAME/name, the JSON object that it printed; stops on a failure
   command(*args, env={})          the same for any command
   text(*args, env={})             what any command printed
@@ -44,6 +44,7 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BUILD = ROOT / 'build'
+ROUNDS, QUICK_ROUNDS = 5, 3
 
 
 class Failed(Exception):
@@ -51,9 +52,9 @@ class Failed(Exception):
 
 
 class Context:
-    def __init__(self, name, quick, folder, versions):
-        self.name, self.quick, self.folder, self.versions = name, quick, folder, versions
-        self.build, self.rounds, self.rows = BUILD, 3 if quick else 5, []
+    def __init__(self, name, rounds, folder, versions):
+        self.name, self.rounds, self.folder, self.versions = name, rounds, folder, versions
+        self.build, self.quick, self.rows = BUILD, rounds < ROUNDS, []
 
     def program(self, name, *arguments, env=None):
         return self.command(BUILD / 'benchmarks' / self.name / name, *arguments, env=env)
@@ -159,18 +160,18 @@ def load_benchmark(name):
     return module
 
 
-def run_benchmark(name, quick):
+def run_benchmark(name, rounds):
     print(f'== {name}: {load_benchmark(name).describe()}', flush=True)
     build(targets_of(name))
     machine, versions = host(), versions_of_host()
     with tempfile.TemporaryDirectory() as folder:
-        context = Context(name, quick, folder, versions)
+        context = Context(name, rounds, folder, versions)
         load_benchmark(name).run(context)
     print(', '.join(f'{key} {value:.3g}' if isinstance(value, float) else f'{key} {value}' for key, value in machine.items()))
     print(', '.join(f'{key} {value}' for key, value in versions.items()) + '\n')
     table(context.rows)
     out = BUILD / 'benchmarks' / f'{name}.json'
-    out.write_text(json.dumps({'benchmark': name, 'quick': quick, 'host': machine, 'versions': versions,
+    out.write_text(json.dumps({'benchmark': name, 'quick': context.quick, 'host': machine, 'versions': versions,
                                'rows': context.rows}, indent=1) + '\n')
     print(f'\nwritten to {out}\n', flush=True)
 
@@ -180,6 +181,7 @@ def main():
     names = sorted(path.parent.name for path in (ROOT / 'benchmarks').glob('*/benchmark.py'))
     parser = argparse.ArgumentParser(prog='benchmarks/run')
     parser.add_argument('--quick', action='store_true', help='fewer rounds: at most a minute per benchmark')
+    parser.add_argument('--check', action='store_true', help='one round, to see that it runs: the figures say little')
     parser.add_argument('names', nargs='*', metavar='NAME', help='benchmarks to run, or all; none: list them')
     options = parser.parse_args()
     if not options.names:
@@ -191,10 +193,11 @@ def main():
         if name not in names:
             print(f"There is no benchmark '{name}'. There are: {', '.join(names)}", file=sys.stderr)
             return 2
+    rounds = 1 if options.check else QUICK_ROUNDS if options.quick else ROUNDS
     status = 0
     for name in wanted:
         try:
-            run_benchmark(name, options.quick)
+            run_benchmark(name, rounds)
         except Failed as failure:
             print(f'{name} failed: {failure}', file=sys.stderr, flush=True)
             status = 1

@@ -454,7 +454,7 @@ def fuzzing(seconds):
 def benchmarks():
     total = Count()
     for benchmark in sorted((ROOT / 'benchmarks').glob('*/benchmark.py')):
-        status, said = run([ROOT / 'benchmarks' / 'run', '--quick', benchmark.parent.name])
+        status, said = run([ROOT / 'benchmarks' / 'run', '--check', benchmark.parent.name])
         if status != 0:
             say(said)
         total += Count(passed=int(status == 0), failed=int(status != 0))
