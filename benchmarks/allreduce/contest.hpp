@@ -15,6 +15,7 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <raytrain/collective/buffer.hpp>
 #include <raytrain/collective/reduce_op.hpp>

@@ -141,6 +141,8 @@ def check(root):
         gathers = re.fullmatch(r'include/raytrain/(backend/)?\w+\.hpp', file)
         if file.startswith('tests/') and headers and headers[0].startswith('raytrain/'):
             headers.pop(0)  # what is tested comes first, to show that it compiles alone
+        if 'fmt/ranges.h' not in headers and re.search(STANDARD['fmt/ranges.h'], code):
+            yield f'{file}: uses fmt::join, which newer versions of fmt have in <fmt/ranges.h> only'
         for header in headers:
             if header in STANDARD and not re.search(STANDARD[header], code):
                 yield f'{file}: uses nothing of <{header}>'
@@ -160,6 +162,8 @@ GOOD = {
 DEFECTS = {
     'a header of the standard library for nothing': {'include/raytrain/core/a.hpp': '#include <map>\nstruct A {};  // no map\n'},
     'a header of ours for nothing': {'include/raytrain/core/a.hpp': '#include <raytrain/core/identifiers.hpp>\nstruct A {};\n'},
+    'a header that only newer versions of fmt need is missing': {
+        'include/raytrain/core/a.hpp': '#include <fmt/format.h>\nauto a = fmt::join("", "");\n'},
     'a header of ours for a word in a text': {'include/raytrain/core/a.hpp': '#include <raytrain/core/identifiers.hpp>\nauto a = "Rank";\n'},
 }
 
