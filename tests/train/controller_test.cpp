@@ -91,26 +91,158 @@ TEST_CASE("a run is scheduling until the last worker has started") {
 }
 
 TEST_CASE(
-    "what a worker of another attempt says changes nothing, and workers are told in the controller's own attempt") {
-  Controller controller{WorldSize{1}, {}, {}, Attempt{2}};
-  controller.handle(RunEvent{RunBegins{}});
+    "what a worker of another attempt says of itself changes nothing, and workers are told in the controller's own "
+    "attempt") {
+  Controller controller{WorldSize{1}, {.failure = {.max_failures = 1}}, {}};
+  start(controller, 1);
+  controller.handle(RunEvent{WorkerMessage{failure(Rank{0}, "out of range")}});
+  controller.handle(RunEvent{RestartDue{}});
   auto const say = [&](auto message, Attempt attempt) -> std::vector<RunAction> const& {
     message.attempt = attempt;
     return controller.handle(RunEvent{WorkerMessage{std::move(message)}});
   };
   for (auto const other : {Attempt{1}, Attempt{3}}) {
     CHECK(say(Started{Rank{0}, "node", 1, "127.0.0.1"}, other).empty());
+    CHECK(say(std::get<Report>(std::get<WorkerMessage>(report(Rank{0}, 1))), other).empty());
+    CHECK(say(std::get<CheckpointRef>(std::get<WorkerMessage>(part(Rank{0}, 0))), other).empty());
+    CHECK(say(Progress{Rank{0}, 1, 2, {}}, other).empty());
     CHECK(say(failure(Rank{0}, "late"), other).empty());
     CHECK(say(Finished{Rank{0}, false}, other).empty());
-    CHECK(say(StopRequest{Rank{0}, 1}, other).empty());
     CHECK(controller.state() == RunState::scheduling);
   }
   say(Started{Rank{0}, "node", 1, "127.0.0.1"}, Attempt{2});
   CHECK(controller.state() == RunState::running);
-  auto const* const tell = find<TellWorkers>(say(StopRequest{Rank{0}, 1}, Attempt{2}));
+  auto const* const tell = find<TellWorkers>(say(StopRequest{Rank{0}, 1}, Attempt{1}));
   REQUIRE(tell != nullptr);
   CHECK(tell->message == ControllerMessage{Stop{false, Attempt{2}}});
   CHECK(find<FinishRun>(say(Finished{Rank{0}, false}, Attempt{2})) != nullptr);
+}
+
+TEST_CASE("workers are started again once all have ended and every commit is done, as often as max_failures says") {
+  Controller controller{WorldSize{2}, {.failure = {.max_failures = 1}}, {}};
+  start(controller, 2);
+  for (std::uint32_t rank = 0; rank < 2; ++rank) controller.handle(report(Rank{rank}, 1, 0));
+  controller.handle(part(Rank{0}, 0));
+  CHECK(find<CommitCheckpoint>(controller.handle(part(Rank{1}, 0))) != nullptr);
+  controller.handle(report(Rank{0}, 2, 1));
+  CHECK(aborts(controller.handle(RunEvent{WorkerMessage{failure(Rank{1}, "out of range")}})));
+  CHECK(find<RestartWorkers>(controller.handle(RunEvent{WorkerMessage{Finished{Rank{0}, true}}})) == nullptr);
+  auto const& durable = controller.handle(RunEvent{CheckpointDurable{CheckpointOrdinal{0}, CheckpointNumber{1}}});
+  auto const* const again = find<RestartWorkers>(durable);
+  REQUIRE(again != nullptr);
+  CHECK(controller.state() == RunState::restarting);
+  REQUIRE(again->failures.size() == 1);
+  CHECK(again->failures[0].text() == "out of range");
+  CHECK(again->unfinished == std::vector{CheckpointOrdinal{1}});
+  CHECK(again->wait <= FailureConfig{}.backoff);
+
+  auto const* const launch = find<LaunchWorkers>(controller.handle(RunEvent{RestartDue{1}}));
+  REQUIRE(launch != nullptr);
+  CHECK(launch->attempt == Attempt{2});
+  CHECK(launch->first_checkpoint == CheckpointOrdinal{2});
+  auto late = failure(Rank{1}, "again");
+  late.attempt = Attempt{2};
+  controller.handle(RunEvent{WorkerMessage{late}});
+  Finished ended{Rank{0}, true};
+  ended.attempt = Attempt{2};
+  auto const& actions = controller.handle(RunEvent{WorkerMessage{ended}});
+  REQUIRE(find_notice<Warning>(actions) != nullptr);
+  CHECK(find_notice<Warning>(actions)->text == "the workers are not started again: FailureConfig::max_failures is 1");
+  REQUIRE(find<FinishRun>(actions) != nullptr);
+  CHECK(find<FinishRun>(actions)->state == RunState::errored);
+  REQUIRE(find<FinishRun>(actions)->failures.size() == 1);
+  CHECK(find<FinishRun>(actions)->failures[0].text() == "again");
+}
+
+TEST_CASE("errors that would come again, and those of no worker, end a run that may fail any number of times") {
+  auto const last_actions = [](Failed failed) {
+    Controller controller{WorldSize{1}, {.failure = {.max_failures = -1}}, {}};
+    start(controller, 1);
+    auto const of_worker = failed.error.rank.has_value();
+    auto actions = controller.handle(RunEvent{WorkerMessage{std::move(failed)}});
+    if (!of_worker) actions = controller.handle(RunEvent{WorkerMessage{Finished{Rank{0}, true}}});
+    return actions;
+  };
+  for (auto const code :
+       {Errc::invalid_config, Errc::invalid_call, Errc::invalid_report, Errc::foreign_run, Errc::not_retryable}) {
+    CAPTURE(to_string(code));
+    auto const actions = last_actions(Failed{ErrorInfo{code, {}, "wrong"}.with_origin(Rank{0}, "node")});
+    CHECK(find<RestartWorkers>(actions) == nullptr);
+    CHECK(find<FinishRun>(actions) != nullptr);
+    CHECK(find_notice<Warning>(actions)->text.find(to_string(code)) != std::string::npos);
+  }
+  auto const actions = last_actions(failure({}, "a critical callback"));
+  CHECK(find<FinishRun>(actions) != nullptr);
+  CHECK(find_notice<Warning>(actions)->text.find("what has failed is not a worker") != std::string::npos);
+  CHECK(find<RestartWorkers>(last_actions(failure(Rank{0}, "out of range"))) != nullptr);
+}
+
+TEST_CASE("the same error at the same step for the third time in a row ends the run, and at another step it does not") {
+  for (auto const moves : {false, true}) {
+    CAPTURE(moves);
+    Controller controller{WorldSize{1}, {.failure = {.max_failures = -1}}, {}};
+    controller.handle(RunEvent{RunBegins{4}});
+    std::vector<RunAction> actions;
+    for (std::uint64_t attempt = 1; attempt <= 3; ++attempt) {
+      CAPTURE(attempt);
+      CHECK(controller.state() == RunState::scheduling);
+      if (moves) {
+        auto event = report(Rank{0}, 4 + attempt);
+        std::get<Report>(std::get<WorkerMessage>(event)).attempt = Attempt{attempt};
+        controller.handle(std::move(event));
+      }
+      auto failed = failure(Rank{0}, "out of range");
+      failed.attempt = Attempt{attempt};
+      actions = controller.handle(RunEvent{WorkerMessage{std::move(failed)}});
+      controller.handle(RunEvent{RestartDue{4}});
+    }
+    CHECK((find<RestartWorkers>(actions) != nullptr) == moves);
+    if (moves) continue;
+    CHECK(find_notice<Warning>(actions)->text.find("the same error has come 3 times in a row, each time after report 4 "
+                                                   "of rank 0") != std::string::npos);
+    CHECK(find<FinishRun>(actions) != nullptr);
+  }
+}
+
+TEST_CASE("a stop while workers wait to be started again ends the run as aborted, and one before it as failed") {
+  Controller controller{WorldSize{1}, {.failure = {.max_failures = 3}}, {}};
+  start(controller, 1);
+  CHECK(find<RestartWorkers>(controller.handle(RunEvent{WorkerMessage{failure(Rank{0}, "x")}})) != nullptr);
+  auto const* const finish = find<FinishRun>(controller.handle(stop_request()));
+  REQUIRE(finish != nullptr);
+  CHECK(finish->state == RunState::aborted);
+  CHECK(finish->failures.empty());
+  CHECK(controller.handle(RunEvent{RestartDue{}}).empty());
+
+  Controller stopped{WorldSize{1}, {.failure = {.max_failures = 3}}, {}};
+  start(stopped, 1);
+  stopped.handle(stop_request());
+  auto const* const failed = find<FinishRun>(stopped.handle(RunEvent{WorkerMessage{failure(Rank{0}, "x")}}));
+  REQUIRE(failed != nullptr);
+  CHECK(failed->state == RunState::errored);
+}
+
+TEST_CASE("workers that cannot be launched again end the run by what hindered them") {
+  Controller controller{WorldSize{2}, {.failure = {.max_failures = 3}}, {}};
+  start(controller, 2);
+  controller.handle(RunEvent{WorkerMessage{failure(Rank{0}, "x")}});
+  controller.handle(RunEvent{WorkerMessage{Finished{Rank{1}, true}}});
+  controller.handle(RunEvent{RestartDue{}});
+  auto const& actions = controller.handle(RunEvent{LaunchFailed{failure({}, "no thread").error}});
+  auto const* const finish = find<FinishRun>(actions);
+  REQUIRE(finish != nullptr);
+  CHECK(finish->state == RunState::errored);
+  REQUIRE(finish->failures.size() == 1);
+  CHECK(finish->failures[0].text() == "no thread");
+}
+
+TEST_CASE("a worker that does not return is not started again") {
+  Controller controller{WorldSize{2}, {.failure = {.max_failures = 3}}, {}};
+  start(controller, 2);
+  controller.handle(RunEvent{WorkerMessage{failure(Rank{0}, "the cause")}});
+  auto const* const finish = find<FinishRun>(controller.handle(RunEvent{GraceOver{true}}));
+  REQUIRE(finish != nullptr);
+  CHECK(finish->left_behind == std::vector<Rank>{Rank{1}});
 }
 
 TEST_CASE(
@@ -235,7 +367,8 @@ TEST_CASE("a checkpoint that could not be committed makes the run fail with the 
 }
 
 TEST_CASE("retention deletes what is not among the best, and never the newest") {
-  Controller controller{WorldSize{1}, {.num_to_keep = 1, .score_attribute = "accuracy"}, {{CheckpointNumber{3}, 0.9}}};
+  Controller controller{
+      WorldSize{1}, {.checkpoint = {.num_to_keep = 1, .score_attribute = "accuracy"}}, {{CheckpointNumber{3}, 0.9}}};
   start(controller, 1);
   controller.handle(report(Rank{0}, 1, 0, {{"accuracy", 0.5}}));
   controller.handle(part(Rank{0}, 0));
@@ -250,7 +383,7 @@ TEST_CASE("retention deletes what is not among the best, and never the newest") 
 }
 
 TEST_CASE("a score attribute that no report has fails the run at the first checkpoint, and lists what there is") {
-  Controller controller{WorldSize{1}, {.score_attribute = "acc"}, {}};
+  Controller controller{WorldSize{1}, {.checkpoint = {.score_attribute = "acc"}}, {}};
   start(controller, 1);
   auto const& actions = controller.handle(report(Rank{0}, 1, 0, {{"loss", 0.5}, {"accuracy", 0.5}}));
   auto const* const failed = find_notice<ErrorInfo>(actions);
@@ -261,7 +394,8 @@ TEST_CASE("a score attribute that no report has fails the run at the first check
 
 TEST_CASE("a score that is not finite is warned of once, and its checkpoint is kept but never the best") {
   constexpr auto infinity = std::numeric_limits<double>::infinity();
-  Controller controller{WorldSize{1}, {.num_to_keep = 1, .score_attribute = "loss"}, {{CheckpointNumber{3}, 0.9}}};
+  Controller controller{
+      WorldSize{1}, {.checkpoint = {.num_to_keep = 1, .score_attribute = "loss"}}, {{CheckpointNumber{3}, 0.9}}};
   start(controller, 1);
   auto const* const warning = find_notice<Warning>(controller.handle(report(Rank{0}, 1, 0, {{"loss", infinity}})));
   REQUIRE(warning != nullptr);
@@ -278,7 +412,8 @@ TEST_CASE("a score that is not finite is warned of once, and its checkpoint is k
 }
 
 TEST_CASE("a score that is not finite ends the run where that is asked for, and its checkpoint is not committed") {
-  Controller controller{WorldSize{1}, {.score_attribute = "loss", .fail_on_non_finite_score = true}, {}};
+  Controller controller{
+      WorldSize{1}, {.checkpoint = {.score_attribute = "loss", .fail_on_non_finite_score = true}}, {}};
   start(controller, 1);
   auto const& actions = controller.handle(report(Rank{0}, 1, 0, {{"loss", std::nan("")}}));
   auto const* const failed = find_notice<ErrorInfo>(actions);
@@ -454,10 +589,10 @@ namespace {
 // Workers that send a random but possible stream of messages, merged at random; the walk carries out the actions.
 class RandomWalk {
  public:
-  explicit RandomWalk(std::uint64_t seed) : random_{seed}, world_{pick(1, 5)}, controller_{WorldSize{world_}, {}, {}} {
-    auto const checkpoints = pick(0, 3);
-    for (std::uint32_t rank = 0; rank < world_; ++rank) streams_[rank] = stream(Rank{rank}, checkpoints);
-  }
+  explicit RandomWalk(std::uint64_t seed)
+      : random_{seed},
+        world_{pick(1, 5)},
+        controller_{WorldSize{world_}, {.failure = {.max_failures = static_cast<int>(pick(0, 4)) - 1}}, {}} {}
 
   void run() {
     deliver(RunEvent{RunBegins{}});
@@ -477,7 +612,12 @@ class RandomWalk {
                                  : RunEvent{CheckpointDurable{checkpoint, CheckpointNumber{++number_}}});
       } else if (grace_ && pick(0, 9) == 0) {
         grace_ = false;
-        deliver(RunEvent{GraceOver{}});
+        if (restarting_) CHECK(controller_.handle(RunEvent{GraceOver{true}}).empty());
+        if (!restarting_) deliver(RunEvent{GraceOver{}});
+      } else if (restarting_) {
+        if (pick(0, 9) == 0) deliver(RunEvent{RestartDue{}});
+      } else if (attempt_ > Attempt{1} && pick(0, 30) == 0) {
+        deliver_late();
       } else {
         auto& messages = streams_[pick(0, world_ - 1)];
         if (messages.empty()) continue;
@@ -489,7 +629,7 @@ class RandomWalk {
       }
     }
     CHECK(is_terminal(controller_.state()));
-    CHECK(launches_ == 1);
+    CHECK(launches_ == attempt_.value - (restarting_ ? 1 : 0));
     CHECK(commits_.empty());
     CHECK(sent_ == notified_);
     CHECK(controller_.handle(stop_request()).empty());
@@ -501,11 +641,52 @@ class RandomWalk {
     return std::uniform_int_distribution<std::uint32_t>{low, high}(random_);
   }
 
-  auto stream(Rank rank, std::uint32_t checkpoints) -> std::deque<WorkerMessage> {
+  // What a worker of the attempt before still says when this one runs.
+  void deliver_late() {
+    std::vector<WorkerMessage> late{Started{Rank{0}, "node", 1, "127.0.0.1"}, Finished{Rank{0}, true},
+                                    failure(Rank{0}, "late"), std::get<WorkerMessage>(report(Rank{0}, 1000, 0)),
+                                    std::get<WorkerMessage>(part(Rank{0}, 0))};
+    auto& message = late[pick(0, 4)];
+    std::visit([this](auto& what) { what.attempt = Attempt{attempt_.value - 1}; }, message);
+    CHECK(controller_.handle(RunEvent{std::move(message)}).empty());
+  }
+
+  void launch(LaunchWorkers const& launch) {
+    restarting_ = false;
+    grace_ = false;
+    ++launches_;
+    CHECK(launch.attempt == attempt_);
+    CHECK(launch.first_checkpoint >= first_checkpoint_);
+    first_checkpoint_ = launch.first_checkpoint;
+    auto const checkpoints = pick(0, 3);
+    for (std::uint32_t rank = 0; rank < world_; ++rank) {
+      streams_[rank] = stream(Rank{rank}, first_checkpoint_.value + checkpoints);
+      for (auto& message : streams_[rank]) {
+        std::visit([this](auto& what) { what.attempt = attempt_; }, message);
+      }
+    }
+  }
+
+  void restart(RestartWorkers const& restart) {
+    CHECK(std::ranges::all_of(streams_, [](auto const& stream) { return stream.second.empty(); }));
+    CHECK(commits_.empty());
+    check_failures(restart.failures);
+    failures_.clear();
+    restarting_ = true;
+    ++attempt_.value;
+  }
+
+  void check_failures(std::vector<ErrorInfo> const& failures) const {
+    std::vector<std::string> texts;
+    for (auto const& failed : failures) texts.push_back(failed.text());
+    CHECK(texts == failures_);
+  }
+
+  auto stream(Rank rank, std::uint64_t checkpoints) -> std::deque<WorkerMessage> {
     std::deque<WorkerMessage> messages;
     messages.emplace_back(Started{rank, "node", 1, "127.0.0.1"});
     std::uint64_t iteration = 0;
-    for (std::uint64_t checkpoint = 0; checkpoint < checkpoints; ++checkpoint) {
+    for (auto checkpoint = first_checkpoint_.value; checkpoint < checkpoints; ++checkpoint) {
       for (auto plain = pick(0, 2); plain > 0; --plain) {
         messages.push_back(std::get<WorkerMessage>(report(rank, ++iteration)));
       }
@@ -524,7 +705,8 @@ class RandomWalk {
     note_failure(event);
     for (auto& action : controller_.handle(std::move(event))) {
       CHECK_FALSE(finished_);
-      if (std::holds_alternative<LaunchWorkers>(action)) ++launches_;
+      if (auto const* const what = std::get_if<LaunchWorkers>(&action)) launch(*what);
+      if (auto const* const what = std::get_if<RestartWorkers>(&action)) restart(*what);
       if (std::holds_alternative<ArmGrace>(action)) grace_ = true;
       if (auto const* const commit = std::get_if<CommitCheckpoint>(&action)) {
         CHECK(commit->refs.size() == world_);
@@ -539,9 +721,7 @@ class RandomWalk {
         finished_ = true;
         CHECK(is_terminal(finish->state));
         CHECK((finish->state == RunState::errored) == !finish->failures.empty());
-        std::vector<std::string> texts;
-        for (auto const& failed : finish->failures) texts.push_back(failed.text());
-        CHECK(texts == failures_);
+        check_failures(finish->failures);
         CHECK_FALSE((finished_early_ && finish->state == RunState::aborted));
       }
     }
@@ -563,7 +743,10 @@ class RandomWalk {
   std::map<Rank, std::vector<std::uint64_t>> notified_;
   std::vector<std::string> failures_;  // that were delivered
   std::uint64_t number_ = 0;
-  int launches_ = 0;
+  Attempt attempt_;
+  CheckpointOrdinal first_checkpoint_;
+  std::uint64_t launches_ = 0;
+  bool restarting_ = false;
   bool grace_ = false;
   bool finished_early_ = false;
   bool finished_ = false;

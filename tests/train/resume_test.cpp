@@ -237,7 +237,8 @@ TEST_CASE("run.json names the hosts of all workers, each once and in rank order"
                             .datasets = {},
                             .clock = clock,
                             .called = clock.now(),
-                            .ends_processes = false}};
+                            .ends_processes = false,
+                            .restart_backend = [] {}}};
   driver.run([](WorkerSetup) { return false; });
   CHECK(read_run_record(folder.path() / "r").hosts == std::vector<std::string>{"node0", "node1"});
 }

@@ -29,6 +29,7 @@ RAYTRAIN_INLINE void RunConfig::validate() const {
                 "write std::chrono::hours{24} to wait as good as for ever"};
   }
   checkpoint.validate();
+  failure.validate();
 }
 
 }  // namespace raytrain

@@ -8,6 +8,7 @@
 #include <string>
 
 #include <raytrain/config/checkpoint_config.hpp>
+#include <raytrain/config/failure_config.hpp>
 
 namespace raytrain {
 
@@ -28,6 +29,7 @@ struct RunConfig {
   std::string name{};                          ///< Folder below `storage_path`; empty: the program's name.
   std::filesystem::path storage_path{"runs"};  ///< Created when missing.
   CheckpointConfig checkpoint{};
+  FailureConfig failure{};
   Resume resume = Resume::automatic;
   std::uint64_t seed = 0;                      ///< Everything random in a run follows from it.
   std::chrono::milliseconds stop_grace{5000};  ///< From a stop request until collectives throw `Stopped`; not negative.

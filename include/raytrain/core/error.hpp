@@ -29,6 +29,7 @@ enum class Errc : std::uint16_t {
   backend = 12,            ///< A library underneath (LibTorch, MPI, ...) reported an error.
   timed_out = 13,          ///< Something did not come within the time that the configuration allows for it.
   exception = 14,          ///< An exception that is no `Error`: of the training function, a callback or a library.
+  not_retryable = 15,      ///< `NotRetryable`: starting the workers again would not help.
 };
 
 /// Name of a code as it is written in this header, for logs.
@@ -48,6 +49,7 @@ enum class Errc : std::uint16_t {
     case Errc::backend: return "backend";
     case Errc::timed_out: return "timed_out";
     case Errc::exception: return "exception";
+    case Errc::not_retryable: return "not_retryable";
   }
   return "unknown";
 }
@@ -73,6 +75,14 @@ class Error : public std::runtime_error {
   std::string attempted_;
   std::string happened_;
   std::string remedy_;
+};
+
+/// What a training function throws where starting the workers again would not help: it ends the run whatever
+/// `FailureConfig::max_failures` says.
+class NotRetryable : public Error {
+ public:
+  NotRetryable(std::string attempted, std::string happened, std::string remedy = {})
+      : Error{Errc::not_retryable, std::move(attempted), std::move(happened), std::move(remedy)} {}
 };
 
 /// What went wrong and where, as a value: the parts of an `Error`, or of another exception.

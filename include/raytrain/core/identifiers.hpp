@@ -20,14 +20,15 @@ struct WorldSize {
   friend constexpr auto operator<=>(WorldSize, WorldSize) = default;
 };
 
-/// Which launch of the workers a run's message belongs to, from 1 within one `fit()`, which has one so far. The start
-/// of the run in its folder is another number, `RunInfo::start`.
+/// Which launch of the workers within one `fit()`, from 1: another one follows when a worker fails, as `FailureConfig`
+/// says. The start of the run in its folder is another number, `RunInfo::start`.
 struct Attempt {
   std::uint64_t value = 1;
   friend constexpr auto operator<=>(Attempt, Attempt) = default;
 };
 
-/// Position of a checkpoint among those that a rank has reported since its start, counted from 0.
+/// Position of a checkpoint among those that a rank has reported in one `fit()`, counted from 0. The attempts go on
+/// counting, so that what one has left is not taken for the next one's.
 struct CheckpointOrdinal {
   std::uint64_t value{};
   friend constexpr auto operator<=>(CheckpointOrdinal, CheckpointOrdinal) = default;

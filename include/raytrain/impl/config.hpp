@@ -2,5 +2,6 @@
 #pragma once
 
 #include <raytrain/config/checkpoint_config-inl.hpp>
+#include <raytrain/config/failure_config-inl.hpp>
 #include <raytrain/config/run_config-inl.hpp>
 #include <raytrain/config/scaling_config-inl.hpp>

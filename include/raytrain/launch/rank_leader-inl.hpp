@@ -44,7 +44,7 @@ RAYTRAIN_INLINE RankLeader::~RankLeader() {
 
 RAYTRAIN_INLINE void RankLeader::launch(WorkerLaunch what) {
   auto const sink = std::make_shared<MessageSink const>(std::move(what.sink));
-  link_.emplace(job_.placement(), sink->send);
+  link_.emplace(job_.placement(), sink->send, what.begin.attempt);
   {
     std::scoped_lock const lock{mutex_};
     sink_ = sink;

@@ -5,6 +5,7 @@
 #include <stop_token>
 #include <string>
 #include <utility>
+#include <variant>
 
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/inline.hpp>
@@ -19,6 +20,7 @@ RAYTRAIN_INLINE void WorkerLink::send(WorkerMessage message) {
                 "this process was forked from the worker's, and is not the worker",
                 "report in the worker's own process, and end its children by _exit()"};
   }
+  std::visit([this](auto& what) { what.attempt = attempt_; }, message);
   send_(std::move(message));
 }
 

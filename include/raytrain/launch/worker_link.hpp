@@ -32,9 +32,13 @@ class WorkerLink {
  public:
   using Send = std::function<void(WorkerMessage)>;
 
-  WorkerLink(Placement placement, Send send) : placement_{placement}, send_{std::move(send)} {}
+  WorkerLink(Placement placement, Send send, Attempt attempt = {})
+      : placement_{placement}, attempt_{attempt}, send_{std::move(send)} {}
 
   [[nodiscard]] auto placement() const noexcept -> Placement const& { return placement_; }
+
+  /// In whose name the worker's messages are.
+  [[nodiscard]] auto attempt() const noexcept -> Attempt { return attempt_; }
 
   /// Waits while the controller is behind; messages arrive in the order in which one thread sent them.
   ///
@@ -59,6 +63,7 @@ class WorkerLink {
 
  private:
   Placement placement_;
+  Attempt attempt_;
   Send send_;
   std::uint32_t generation_ = detail::fork_generation();
   std::stop_source stop_;

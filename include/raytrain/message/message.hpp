@@ -150,6 +150,7 @@ struct Begin {
   std::string started_at;  ///< As in run.json, by which the process knows that it sees the same folder.
   std::optional<CheckpointNumber> checkpoint;  ///< The one to go on from.
   std::vector<std::string> report_fields;
+  CheckpointOrdinal first_checkpoint{};  ///< The workers' next one; those before it are of earlier attempts.
   Attempt attempt{};
   friend auto operator==(Begin const&, Begin const&) -> bool = default;
 };
@@ -160,6 +161,23 @@ struct RankReturned {
   std::uint64_t operations{};  ///< As in `Finished`.
   Attempt attempt{};
   friend auto operator==(RankReturned const&, RankReturned const&) -> bool = default;
+};
+
+/// One launch of the workers within a `fit()`, from which they have ended.
+struct AttemptInfo {
+  Attempt attempt{};
+  std::uint64_t first_iteration{};    ///< Rank 0's reports before it.
+  std::uint64_t last_iteration{};     ///< Rank 0's last report, `first_iteration` without any.
+  double total_s{};                   ///< From the launch until all workers had ended.
+  std::vector<ErrorInfo> failures{};  ///< In the order of their arrival, the first one is the cause; empty without any.
+
+  // Of one that another one has followed:
+
+  /// Rank 0's reports that the next attempt repeats: those after the checkpoint that it goes on from.
+  std::uint64_t lost_reports{};
+  /// From that checkpoint's report, or from this attempt's launch if it is older, until the next launch.
+  double lost_s{};
+  friend auto operator==(AttemptInfo const&, AttemptInfo const&) -> bool = default;
 };
 
 /// To another process than the controller's: what `fit()` gives on every rank. The last message.
@@ -174,6 +192,7 @@ struct Ended {
   std::vector<std::string> warnings;
   bool nothing_left{};
   std::vector<double> timings;
+  std::vector<AttemptInfo> attempts;
   Attempt attempt{};
   friend auto operator==(Ended const&, Ended const&) -> bool = default;
 };

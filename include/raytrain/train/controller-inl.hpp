@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdint>
 #include <optional>
+#include <random>
 #include <string>
 #include <utility>
 #include <variant>
@@ -31,20 +32,40 @@ RAYTRAIN_INLINE auto Controller::handle(RunEvent event) -> std::vector<RunAction
   return actions_;
 }
 
-RAYTRAIN_INLINE void Controller::on(RunBegins const&) {
+RAYTRAIN_INLINE void Controller::on(RunBegins const& begins) {
   if (stop_requested_) {
     state_ = RunState::stopping;
     return;
   }
-  launched_ = true;
-  state_ = RunState::scheduling;
   // What a start left that was killed before its deletions, or that kept more of them.
   delete_surplus();
-  act(LaunchWorkers{});
+  launch(begins.training_iteration);
+}
+
+RAYTRAIN_INLINE void Controller::on(RestartDue const& due) {
+  if (state_ == RunState::restarting) launch(due.training_iteration);
+}
+
+RAYTRAIN_INLINE void Controller::on(LaunchFailed& failed) {
+  for (auto& worker : workers_) worker.ended = true;
+  fail(std::move(failed.error));
+}
+
+RAYTRAIN_INLINE void Controller::launch(std::uint64_t training_iteration) {
+  launched_ = true;
+  aborting_ = false;
+  cut_short_ = false;
+  state_ = RunState::scheduling;
+  Worker const worker{.hostname = {}, .checkpoints = first_checkpoint_.value, .training_iteration = training_iteration};
+  workers_.assign(workers_.size(), worker);
+  act(LaunchWorkers{attempt_, first_checkpoint_});
 }
 
 RAYTRAIN_INLINE void Controller::on(WorkerMessage& message) {
-  if (attempt_of(message) != attempt_) return;
+  auto const* const failed = std::get_if<Failed>(&message);
+  auto const of_no_attempt = std::holds_alternative<StopRequest>(message) || std::holds_alternative<Warning>(message) ||
+                             (failed != nullptr && !failed->error.rank);
+  if (!of_no_attempt && attempt_of(message) != attempt_) return;
   std::visit([this](auto& what) { on(what); }, message);
 }
 
@@ -58,6 +79,7 @@ RAYTRAIN_INLINE void Controller::on(Started& started) {
 
 RAYTRAIN_INLINE void Controller::on(Report& report) {
   auto const rank = report.rank;
+  workers_.at(rank.value).training_iteration = report.training_iteration;
   if (report.checkpoint) {
     auto& worker = workers_.at(rank.value);
     worker.checkpoints = report.checkpoint->value + 1;
@@ -85,6 +107,7 @@ RAYTRAIN_INLINE void Controller::on(CheckpointRef& ref) {
 }
 
 RAYTRAIN_INLINE void Controller::on(CheckpointDurable& durable) {
+  failed_since_checkpoint_ = 0;
   kept_.push_back({durable.number, scores_.at(durable.checkpoint)});
   scores_.erase(durable.checkpoint);
   // Callbacks read it, and a worker that knows of it may do with it what it likes.
@@ -153,6 +176,7 @@ RAYTRAIN_INLINE void Controller::on(CallbackStop const& stop) {
 }
 
 RAYTRAIN_INLINE void Controller::on(GraceOver const& over) {
+  if (state_ == RunState::restarting) return;  // of the attempt that has ended
   auto const first_time = !aborting_;
   abort_workers();
   if (first_time) return;
@@ -196,8 +220,9 @@ RAYTRAIN_INLINE void Controller::refuse_missing_checkpoints() {
     if (!worker.ended || worker.checkpoints >= most->checkpoints) continue;
     ErrorInfo error{Errc::rank_mismatch, "reporting checkpoints",
                     "rank " + std::to_string(rank_of(worker).value) + " returned after " +
-                        std::to_string(worker.checkpoints) + " of them, rank " + std::to_string(rank_of(*most).value) +
-                        " has reported " + std::to_string(most->checkpoints),
+                        std::to_string(worker.checkpoints - first_checkpoint_.value) + " of them, rank " +
+                        std::to_string(rank_of(*most).value) + " has reported " +
+                        std::to_string(most->checkpoints - first_checkpoint_.value),
                     "call report with a checkpoint equally often on every rank"};
     fail(std::move(error).with_origin(rank_of(worker), {}));
     return;
@@ -205,22 +230,22 @@ RAYTRAIN_INLINE void Controller::refuse_missing_checkpoints() {
 }
 
 RAYTRAIN_INLINE auto Controller::check_score(Report const& report) -> bool {
-  if (config_.score_attribute.empty()) return true;
+  if (policy_.checkpoint.score_attribute.empty()) return true;
   auto const refuse = [&](std::string happened, std::string remedy) {
     ErrorInfo error{Errc::invalid_report, "CheckpointConfig::score_attribute", std::move(happened), std::move(remedy)};
     fail(std::move(error).with_origin(report.rank, {}));
     return false;
   };
-  auto const score = report.metrics.number(config_.score_attribute);
+  auto const score = report.metrics.number(policy_.checkpoint.score_attribute);
   if (score && std::isfinite(*score)) return true;
   if (!score) {
-    return refuse(
-        "no number of the name '" + config_.score_attribute + "' is in the report; there are " + report.metrics.names(),
-        "name one of them");
+    return refuse("no number of the name '" + policy_.checkpoint.score_attribute + "' is in the report; there are " +
+                      report.metrics.names(),
+                  "name one of them");
   }
-  auto const happened = "'" + config_.score_attribute + "' is " + std::to_string(*score) + " in report " +
+  auto const happened = "'" + policy_.checkpoint.score_attribute + "' is " + std::to_string(*score) + " in report " +
                         std::to_string(report.training_iteration);
-  if (config_.fail_on_non_finite_score) {
+  if (policy_.checkpoint.fail_on_non_finite_score) {
     return refuse(happened + ", whose checkpoint is not kept", "lower the learning rate, for instance");
   }
   if (!std::exchange(warned_of_score_, true)) {
@@ -232,7 +257,7 @@ RAYTRAIN_INLINE auto Controller::check_score(Report const& report) -> bool {
 }
 
 RAYTRAIN_INLINE auto Controller::score_of(Metrics const& metrics) const -> std::optional<double> {
-  return config_.score_attribute.empty() ? std::nullopt : metrics.number(config_.score_attribute);
+  return policy_.checkpoint.score_attribute.empty() ? std::nullopt : metrics.number(policy_.checkpoint.score_attribute);
 }
 
 RAYTRAIN_INLINE void Controller::fail(ErrorInfo error) {
@@ -247,7 +272,7 @@ RAYTRAIN_INLINE void Controller::note(ErrorInfo error) {
 }
 
 RAYTRAIN_INLINE void Controller::delete_surplus() {
-  for (auto const number : checkpoints_to_delete(kept_, config_)) {
+  for (auto const number : checkpoints_to_delete(kept_, policy_.checkpoint)) {
     std::erase_if(kept_, [&](auto const& kept) { return kept.number == number; });
     act(DeleteCheckpoint{number});
   }
@@ -264,9 +289,71 @@ RAYTRAIN_INLINE auto Controller::tell_to_abort() -> bool {
   return true;
 }
 
+RAYTRAIN_INLINE auto Controller::cause() const -> Cause {
+  auto const& first = failures_.front();
+  return {first.rank, first.text(), first.rank ? workers_.at(first.rank->value).training_iteration : 0};
+}
+
+RAYTRAIN_INLINE auto Controller::reason_to_end() const -> std::string {
+  auto const most = policy_.failure.max_failures;
+  for (auto const& failure : failures_) {
+    if (!failure.rank) return "what has failed is not a worker";
+    switch (failure.code) {
+      case Errc::invalid_config:
+      case Errc::invalid_call:
+      case Errc::invalid_report:
+      case Errc::foreign_run:
+      case Errc::not_retryable:
+        return "an error of the kind " + std::string{to_string(failure.code)} + " would come again";
+      default: break;
+    }
+  }
+  if (alike_ + 1 >= attempts_alike && last_cause_ == cause()) {
+    return "the same error has come " + std::to_string(attempts_alike) + " times in a row, each time after report " +
+           std::to_string(last_cause_->training_iteration) + " of rank " + std::to_string(last_cause_->rank->value);
+  }
+  if (most >= 0 && failed_ >= static_cast<std::uint32_t>(most)) {
+    return "FailureConfig::max_failures is " + std::to_string(most);
+  }
+  return {};
+}
+
+RAYTRAIN_INLINE void Controller::restart() {
+  auto const now = cause();
+  alike_ = last_cause_ == now ? alike_ + 1 : 1;
+  last_cause_ = now;
+  ++failed_;
+  ++failed_since_checkpoint_;
+  ++attempt_.value;
+  state_ = RunState::restarting;
+  for (auto const& worker : workers_) first_checkpoint_.value = std::max(first_checkpoint_.value, worker.checkpoints);
+  std::mt19937_64 random{policy_.seed + failed_};
+  RestartWorkers again;
+  again.failures = std::exchange(failures_, {});
+  for (auto const& [checkpoint, parts] : pending_) again.unfinished.push_back(checkpoint);
+  again.wait = policy_.failure.backoff_after(failed_since_checkpoint_, random());
+  act(std::move(again));
+  pending_.clear();
+  first_returned_.reset();
+  cut_short_ = true;  // until they are started again
+}
+
 RAYTRAIN_INLINE void Controller::finish_when_done() {
   if (state_ == RunState::initializing || !scores_.empty()) return;
+  if (state_ == RunState::restarting) {
+    if (stop_requested_) finish();
+    return;
+  }
   if (launched_ && !std::ranges::all_of(workers_, &Worker::ended)) return;
+  if (failures_.empty() || stop_requested_ || !left_behind_.empty() || policy_.failure.max_failures == 0)
+    return finish();
+  auto const reason = reason_to_end();
+  if (reason.empty()) return restart();
+  act(Notify{Warning{Rank{0}, "the workers are not started again: " + reason}});
+  finish();
+}
+
+RAYTRAIN_INLINE void Controller::finish() {
   auto const complete = left_behind_.empty() && (finished_early_ || (launched_ && !cut_short_));
   state_ = !failures_.empty() ? RunState::errored : complete ? RunState::finished : RunState::aborted;
   act(FinishRun{state_, std::move(failures_), std::move(left_behind_)});

@@ -11,6 +11,7 @@
 
 #include <raytrain/checkpoint/retention.hpp>
 #include <raytrain/config/checkpoint_config.hpp>
+#include <raytrain/config/failure_config.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/metrics.hpp>
@@ -18,6 +19,13 @@
 #include <raytrain/train/controller_events.hpp>
 
 namespace raytrain {
+
+/// By which settings a `Controller` decides.
+struct RunPolicy {
+  CheckpointConfig checkpoint{};
+  FailureConfig failure{};
+  std::uint64_t seed = 0;  ///< Of what is random in the time before workers are started again.
+};
 
 /// Decides what a run does next: events in, actions out.
 ///
@@ -29,8 +37,8 @@ namespace raytrain {
 class Controller {
  public:
   /// `kept`: the checkpoints that lie in the store.
-  Controller(WorldSize world, CheckpointConfig config, std::vector<ScoredCheckpoint> kept, Attempt attempt = {})
-      : attempt_{attempt}, workers_(world.value), config_{std::move(config)}, kept_{std::move(kept)} {}
+  Controller(WorldSize world, RunPolicy policy, std::vector<ScoredCheckpoint> kept)
+      : workers_(world.value), policy_{std::move(policy)}, kept_{std::move(kept)} {}
 
   [[nodiscard]] auto state() const noexcept -> RunState { return state_; }
   [[nodiscard]] auto stop_requested() const noexcept -> bool { return stop_requested_; }
@@ -39,11 +47,22 @@ class Controller {
   auto handle(RunEvent event) -> std::vector<RunAction>&;
 
  private:
+  static constexpr std::uint32_t attempts_alike = 3;  // so many in a row, and no other one follows
+
   struct Worker {
     std::string hostname;
     bool started = false;
     bool ended = false;
-    std::uint64_t checkpoints = 0;  // reports with a checkpoint so far
+    std::uint64_t checkpoints = 0;         // reports with a checkpoint so far
+    std::uint64_t training_iteration = 0;  // of its last report
+  };
+
+  // By what an attempt has failed, and how far it had come.
+  struct Cause {
+    std::optional<Rank> rank;
+    std::string text;
+    std::uint64_t training_iteration{};
+    friend auto operator==(Cause const&, Cause const&) -> bool = default;
   };
 
   // A checkpoint of which some ranks' parts have arrived.
@@ -54,9 +73,13 @@ class Controller {
   };
 
   // Launches no worker if a stop was requested before.
-  void on(RunBegins const&);
+  void on(RunBegins const& begins);
 
-  // Ignores messages of another attempt.
+  void on(RestartDue const& due);
+
+  void on(LaunchFailed& failed);
+
+  // Ignores what workers of another attempt say of themselves.
   void on(WorkerMessage& message);
 
   void on(Started& started);
@@ -110,6 +133,15 @@ class Controller {
   /// Says it to the callbacks, and keeps it.
   void note(ErrorInfo error);
 
+  void launch(std::uint64_t training_iteration);
+
+  // Why the workers that have failed are not started again; empty where they are.
+  [[nodiscard]] auto reason_to_end() const -> std::string;
+
+  void restart();
+
+  [[nodiscard]] auto cause() const -> Cause;
+
   /// Tells workers, in this attempt's name.
   template <class Message>
   void tell(Message message) {
@@ -126,6 +158,8 @@ class Controller {
 
   void finish_when_done();
 
+  void finish();
+
   [[nodiscard]] auto rank_of(Worker const& worker) const -> Rank;
 
   [[nodiscard]] auto unfinished() const -> std::string;
@@ -139,12 +173,17 @@ class Controller {
   Attempt attempt_;
   std::vector<Worker> workers_;
   std::map<CheckpointOrdinal, Pending> pending_;
+  CheckpointOrdinal first_checkpoint_;  // of this attempt
   std::vector<ErrorInfo> failures_;
   std::vector<Rank> left_behind_;
   std::vector<RunAction> actions_;
   std::map<CheckpointOrdinal, std::optional<double>> scores_;  // of the checkpoints that are being committed
-  CheckpointConfig config_;
+  RunPolicy policy_;
   std::vector<ScoredCheckpoint> kept_;
+  std::optional<Cause> last_cause_;            // of the attempt before this one
+  std::uint32_t alike_ = 0;                    // attempts in a row that failed by it
+  std::uint32_t failed_ = 0;                   // attempts
+  std::uint32_t failed_since_checkpoint_ = 0;  // in a row
   std::optional<Finished> first_returned_;
   bool launched_ = false;
   bool stop_requested_ = false;
@@ -152,7 +191,7 @@ class Controller {
   bool finished_early_ = false;  // a callback said that the run is finished
   bool grace_armed_ = false;
   bool warned_of_score_ = false;
-  bool aborting_ = false;
+  bool aborting_ = false;   // this attempt's workers were told to
   bool cut_short_ = false;  // a worker ended because of a stop
 };
 

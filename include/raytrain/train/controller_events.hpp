@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -18,6 +19,7 @@ enum class RunState : std::uint8_t {
   initializing,  ///< Nothing was launched.
   scheduling,    ///< Workers are being started.
   running,       ///< Every worker has started.
+  restarting,    ///< Workers have failed and ended, and will be started again.
   stopping,      ///< Workers were told to end: by request, or since one of them failed.
   finished,      ///< Every training function returned, or a callback said that the run is finished.
   errored,       ///< A worker failed, a critical callback, or what is written for the run.
@@ -31,6 +33,7 @@ enum class RunState : std::uint8_t {
     case RunState::initializing: return "initializing";
     case RunState::scheduling: return "scheduling";
     case RunState::running: return "running";
+    case RunState::restarting: return "restarting";
     case RunState::stopping: return "stopping";
     case RunState::finished: return "finished";
     case RunState::errored: return "errored";
@@ -50,7 +53,19 @@ enum class RunState : std::uint8_t {
 // Events: what happened. A `WorkerMessage` is one too.
 
 /// The driver is ready.
-struct RunBegins {};
+struct RunBegins {
+  std::uint64_t training_iteration{};  ///< Rank 0's last report before the checkpoint that workers go on from.
+};
+
+/// The time of a `RestartWorkers` is over, and the checkpoint to go on from is found.
+struct RestartDue {
+  std::uint64_t training_iteration{};  ///< As in `RunBegins`.
+};
+
+/// Of the workers of another attempt than the first none could be launched, and none runs.
+struct LaunchFailed {
+  ErrorInfo error;
+};
 
 /// A checkpoint lies committed in the store.
 struct CheckpointDurable {
@@ -74,11 +89,22 @@ struct GraceOver {
   bool ends_processes = false;  ///< Workers that did not return are ended with their processes.
 };
 
-using RunEvent = std::variant<RunBegins, WorkerMessage, CheckpointDurable, CheckpointLost, CallbackStop, GraceOver>;
+using RunEvent = std::variant<RunBegins, RestartDue, LaunchFailed, WorkerMessage, CheckpointDurable, CheckpointLost,
+                              CallbackStop, GraceOver>;
 
 // Actions: what to do now.
 
-struct LaunchWorkers {};
+struct LaunchWorkers {
+  Attempt attempt{};
+  CheckpointOrdinal first_checkpoint{};  ///< The workers' next one; those before it are of earlier attempts.
+};
+
+/// The workers have failed, and all have ended: wait, then answer with `RestartDue`. Voids an `ArmGrace`.
+struct RestartWorkers {
+  std::vector<ErrorInfo> failures;              ///< In the order of their arrival: the first one is the cause.
+  std::vector<CheckpointOrdinal> unfinished{};  ///< Checkpoints of which not all parts have come, to be discarded.
+  std::chrono::milliseconds wait{};
+};
 
 struct TellWorkers {
   ControllerMessage message;
@@ -119,7 +145,7 @@ struct FinishRun {
   std::vector<Rank> left_behind{};  ///< Workers that have not returned: their processes end.
 };
 
-using RunAction =
-    std::variant<LaunchWorkers, TellWorkers, ArmGrace, CommitCheckpoint, DeleteCheckpoint, Notify, FinishRun>;
+using RunAction = std::variant<LaunchWorkers, RestartWorkers, TellWorkers, ArmGrace, CommitCheckpoint, DeleteCheckpoint,
+                               Notify, FinishRun>;
 
 }  // namespace raytrain

@@ -36,6 +36,7 @@ struct Result {
   std::filesystem::path path;               ///< Folder of the run.
   std::string error;                        ///< Cause of a run that failed; empty otherwise.
   std::vector<std::string> warnings;        ///< Everything that callbacks were warned of.
+  std::vector<AttemptInfo> attempts;        ///< Of this `fit()`: one, and one more for each time that workers failed.
   bool nothing_left = false;                ///< The run had finished before, and nothing was left to train.
   Timings timings;
 
@@ -55,8 +56,8 @@ struct Result {
   /// Errors: `io`.
   [[nodiscard]] auto all_reports() const -> std::vector<Report>;
 
-  /// Reads a finished, stopped or broken run back from its folder. Warnings and timings are not stored. `make_store`:
-  /// as `CheckpointConfig::store` of the run.
+  /// Reads a finished, stopped or broken run back from its folder. Warnings, attempts and timings are not stored.
+  /// `make_store`: as `CheckpointConfig::store` of the run.
   ///
   /// Errors: `not_found` when the folder holds no run.
   [[nodiscard]] static auto from_path(std::filesystem::path const& run_path, MakeCheckpointStore const& make_store = {})

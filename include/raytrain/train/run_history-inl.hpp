@@ -62,6 +62,7 @@ RAYTRAIN_INLINE auto for_each_report(std::filesystem::path const& progress_file,
   for_each_progress_line(progress_file, [&](std::string_view line) {
     try {
       auto all = metrics_from_json(line);
+      if (all.number("failed_attempt") && !all.number("time_total_s")) return;  // of a restart, for people
       auto report = detail::report_in(all);
       on_report(std::move(report), std::move(all));
     } catch (Error const&) {

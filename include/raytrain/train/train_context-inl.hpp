@@ -33,7 +33,8 @@ RAYTRAIN_INLINE TrainContext::TrainContext(WorkerSetup setup)
     : setup_{std::move(setup)},
       stager_{setup_.run->store, setup_.run->writer, setup_.link},
       started_{run().clock.now()},
-      last_report_{started_} {
+      last_report_{started_},
+      checkpoints_{run().first_checkpoint} {
   if (auto const& checkpoint = run().checkpoint) {
     training_iteration_ = checkpoint->training_iteration(world_rank());
     time_before_s_ = checkpoint->time_total_s();

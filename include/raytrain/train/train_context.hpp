@@ -65,6 +65,9 @@ class TrainContext {
   /// The checkpoint from which this run goes on, the same on every rank; none at the beginning.
   [[nodiscard]] auto checkpoint() const noexcept -> std::optional<Checkpoint> const& { return run().checkpoint; }
 
+  /// Above 1 when a worker has failed in this `fit()` and all were started again, as `FailureConfig` says.
+  [[nodiscard]] auto attempt() const noexcept -> Attempt { return setup_.link.attempt(); }
+
   /// Sends metrics to the controller, without waiting for it unless some thousand messages are on their way: a struct
   /// that names its fields, or `Metrics` whose names only the run knows.
   ///
@@ -263,7 +266,7 @@ class TrainContext {
   Clock::TimePoint next_progress_{};
   double time_before_s_ = 0;
   std::uint64_t training_iteration_ = 0;
-  CheckpointOrdinal checkpoints_{};  // of the next one
+  CheckpointOrdinal checkpoints_;  // of the next one
   bool identity_checked_ = false;
   bool knew_of_stop_ = false;
   bool finished_ = false;

@@ -102,7 +102,8 @@ void serialize(A& archive, StopRequest& m) {
 
 template <detail::WireArchive A>
 void serialize(A& archive, Begin& m) {
-  archive(m.name, m.run_path, m.run_id, m.start, m.start_id, m.started_at, m.checkpoint, m.report_fields);
+  archive(m.name, m.run_path, m.run_id, m.start, m.start_id, m.started_at, m.checkpoint, m.report_fields,
+          m.first_checkpoint);
 }
 
 template <detail::WireArchive A>
@@ -111,9 +112,14 @@ void serialize(A& archive, RankReturned& m) {
 }
 
 template <detail::WireArchive A>
+void serialize(A& archive, AttemptInfo& m) {
+  archive(m.attempt, m.first_iteration, m.last_iteration, m.total_s, m.failures, m.lost_reports, m.lost_s);
+}
+
+template <detail::WireArchive A>
 void serialize(A& archive, Ended& m) {
   archive(m.thrown, m.failures, m.state, m.metrics, m.path, m.error, m.checkpoints, m.warnings, m.nothing_left,
-          m.timings);
+          m.timings, m.attempts);
 }
 
 template <detail::WireArchive A>

@@ -43,7 +43,8 @@ class Lead {
  public:
   Lead(FitPlan const& plan, Clock& clock) : plan_{plan}, clock_{clock}, called_{clock.now()} {}
 
-  auto run(Launcher& launcher, bool ends_processes) -> Result {
+  /// `scaling`: what the backend is started with.
+  auto run(Launcher& launcher, ScalingConfig const& scaling, bool ends_processes) -> Result {
     directory_.emplace(RunStart{.storage_path = plan_.run.storage_path,
                                 .name = plan_.run.name.empty() ? program_name() : plan_.run.name,
                                 .program = program_name(),
@@ -61,7 +62,11 @@ class Lead {
                                               .datasets = plan_.datasets,
                                               .clock = clock_,
                                               .called = called_,
-                                              .ends_processes = ends_processes});
+                                              .ends_processes = ends_processes,
+                                              .restart_backend = [this, scaling] {
+                                                plan_.shut_backend_down();
+                                                plan_.start_backend(scaling);
+                                              }});
     return driver_->run(plan_.training);
   }
 
@@ -91,7 +96,7 @@ RAYTRAIN_INLINE auto fit_on_threads(FitPlan const& plan, Clock& clock) -> Result
   BackendInUse const backend{plan};
   ThreadLauncher launcher{scaling, local_collectives};
   plan.start_backend(scaling);
-  return lead.run(launcher, plan.run.on_hang == OnHang::exit_process);
+  return lead.run(launcher, scaling, plan.run.on_hang == OnHang::exit_process);
 }
 
 RAYTRAIN_INLINE auto fit_on_ranks(FitPlan const& plan, Clock& clock) -> Result {
@@ -114,7 +119,7 @@ RAYTRAIN_INLINE auto fit_on_ranks(FitPlan const& plan, Clock& clock) -> Result {
   RankLeader leader{job};
   return lead_ranks(leader, [&] {
     prepare();
-    return lead.run(leader, true);
+    return lead.run(leader, plan.scaling, true);
   });
 }
 

@@ -5,7 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <exception>
-#include <functional>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <string>
@@ -53,19 +53,20 @@ RAYTRAIN_INLINE auto RunDriver::run(Training const& training) -> Result {
       if (!events_.push(RunEvent{WorkerMessage{StopRequest{Rank{0}, times}}})) stop_came_late_ = true;
     });
   }
-  std::vector<std::string> reasons;
-  auto const checkpoint =
-      store_.newest_valid([&](CheckpointNumber number, std::string const& location, std::string_view reason) {
-        skipped_.insert(number);
-        reasons.push_back("skipped " + location + ": " + std::string{reason});
-      });
+  training_ = training;
+  resumed_from_ = newest_checkpoint();
+  auto const& checkpoint = resumed_from_;
+  auto reasons = std::exchange(skipped_texts_, {});
   if (!checkpoint) plan_.directory.check_none_lost();
   history_ = RunHistory::read(plan_.directory.progress_path());
   if (auto const missing = history_.missing_until(checkpoint); !missing.empty()) {
     reasons.push_back("Result::history is incomplete: in " + plan_.directory.progress_path().string() + " " + missing +
                       "; it was removed or changed");
   }
-  controller_.emplace(launcher_.size(), plan_.run.checkpoint, scored(whole_checkpoints(), plan_.run.checkpoint));
+  controller_.emplace(
+      launcher_.size(),
+      RunPolicy{.checkpoint = plan_.run.checkpoint, .failure = plan_.run.failure, .seed = plan_.run.seed},
+      scored(whole_checkpoints(), plan_.run.checkpoint));
   store_.sweep();
   // A start that was refused before this has changed nothing of the run.
   plan_.directory.record_start();
@@ -92,26 +93,8 @@ RAYTRAIN_INLINE auto RunDriver::run(Training const& training) -> Result {
     for (auto& text : changes_since(*checkpoint, plan_.run.seed, plan_.datasets)) warn(std::move(text));
   }
   // Behind what callbacks had to say: a refusal comes before any worker.
-  events_.push(RunEvent{RunBegins{}});
+  events_.push(RunEvent{RunBegins{checkpoint ? checkpoint->training_iteration() : 0}});
 
-  auto const shared =
-      std::make_shared<RunShared const>(RunShared{.experiment_name = plan_.directory.name(),
-                                                  .run_path = plan_.directory.path(),
-                                                  .seed = plan_.run.seed,
-                                                  .datasets = plan_.datasets,
-                                                  .data = plan_.data,
-                                                  .checkpoint_mode = plan_.run.checkpoint.mode,
-                                                  .checkpoint = checkpoint,
-                                                  .known_report_fields = plan_.directory.report_fields(),
-                                                  .clock = plan_.clock,
-                                                  .store = store_,
-                                                  .writer = *writer_});
-  launch_ = [this, shared, training] {
-    launcher_.launch({.main = [shared, training](Worker worker) { run_worker(std::move(worker), shared, training); },
-                      .sink = sink_of_events(),
-                      .limits = wait_limits(),
-                      .begin = plan_.directory.begin_message(shared->checkpoint)});
-  };
   executor_.run(drive());
   if (launch_error_) {
     ErrorInfo error{Errc::worker_failed, {}, "no worker could be started"};
@@ -198,12 +181,90 @@ RAYTRAIN_INLINE void RunDriver::fail(ErrorInfo error) {
   failures_.push_back(std::move(error).with_origin({}, host_.hostname));
 }
 
-RAYTRAIN_INLINE void RunDriver::carry_out(LaunchWorkers const&) {
+RAYTRAIN_INLINE void RunDriver::carry_out(LaunchWorkers const& action) {
+  auto const first = action.attempt == Attempt{};
   try {
-    launch_();
+    if (!first) {
+      tell_of_restart();
+      plan_.restart_backend();
+    }
+    launch(action);
   } catch (...) {
-    launch_error_ = std::current_exception();  // no worker runs, so there is nothing to wait for
+    // No worker runs, so there is nothing to wait for.
+    if (first) {
+      launch_error_ = std::current_exception();
+    } else {
+      events_.push(RunEvent{LaunchFailed{current_error().with_origin({}, host_.hostname)}});
+    }
   }
+}
+
+RAYTRAIN_INLINE void RunDriver::launch(LaunchWorkers const& action) {
+  auto const shared =
+      std::make_shared<RunShared const>(RunShared{.experiment_name = plan_.directory.name(),
+                                                  .run_path = plan_.directory.path(),
+                                                  .seed = plan_.run.seed,
+                                                  .datasets = plan_.datasets,
+                                                  .data = plan_.data,
+                                                  .checkpoint_mode = plan_.run.checkpoint.mode,
+                                                  .checkpoint = resumed_from_,
+                                                  .first_checkpoint = action.first_checkpoint,
+                                                  .known_report_fields = plan_.directory.report_fields(),
+                                                  .clock = plan_.clock,
+                                                  .store = store_,
+                                                  .writer = *writer_});
+  auto begin = plan_.directory.begin_message(resumed_from_);
+  begin.attempt = action.attempt;
+  begin.first_checkpoint = action.first_checkpoint;
+  auto const iteration = resumed_from_ ? resumed_from_->training_iteration() : 0;
+  attempts_.push_back({.attempt = action.attempt, .first_iteration = iteration, .last_iteration = iteration});
+  launched_ = saved_ = plan_.clock.now();
+  workers_.clear();
+  reported_checkpoints_.clear();
+  auto const main = [shared, training = training_](Worker worker) { run_worker(std::move(worker), shared, training); };
+  launcher_.launch({.main = main, .sink = sink_of_events(), .limits = wait_limits(), .begin = std::move(begin)});
+}
+
+RAYTRAIN_INLINE void RunDriver::carry_out(RestartWorkers& restart) {
+  ++grace_;
+  launcher_.join();
+  attempts_.back().failures = std::move(restart.failures);
+  attempts_.back().total_s = seconds_since(launched_);
+  waiting_->spawn(wait_backoff(std::move(restart)));
+}
+
+RAYTRAIN_INLINE auto RunDriver::newest_checkpoint() -> std::optional<Checkpoint> {
+  return store_.newest_valid([&](CheckpointNumber number, std::string const& location, std::string_view reason) {
+    if (skipped_.insert(number).second) skipped_texts_.push_back("skipped " + location + ": " + std::string{reason});
+  });
+}
+
+RAYTRAIN_INLINE void RunDriver::look_for_checkpoint(std::vector<CheckpointOrdinal> const& unfinished) {
+  try {
+    plan_.directory.check_in_place();
+    for (auto const checkpoint : unfinished) store_.discard(checkpoint);
+    resumed_from_ = newest_checkpoint();
+    events_.push(RunEvent{RestartDue{resumed_from_ ? resumed_from_->training_iteration() : 0}});
+  } catch (...) {
+    events_.push(RunEvent{LaunchFailed{current_error().with_origin({}, host_.hostname)}});
+  }
+}
+
+RAYTRAIN_INLINE void RunDriver::tell_of_restart() {
+  for (auto& text : std::exchange(skipped_texts_, {})) warn(std::move(text));
+  auto& failed = attempts_.back();
+  auto const iteration = resumed_from_ ? resumed_from_->training_iteration() : 0;
+  failed.lost_reports = failed.last_iteration - std::min(failed.last_iteration, iteration);
+  failed.lost_s = seconds_since(saved_);
+  Metrics line;
+  line.set("failed_attempt", static_cast<std::int64_t>(failed.attempt.value));
+  line.set("error", TrainingFailed::describe(failed.failures));
+  line.set("training_iteration", static_cast<std::int64_t>(iteration));
+  line.set("lost_reports", static_cast<std::int64_t>(failed.lost_reports));
+  line.set("lost_s", failed.lost_s);
+  line.set("timestamp", std::chrono::duration<double>{plan_.clock.wall_now().time_since_epoch()}.count());
+  log(line);
+  call("on_restart", [&](Callback& callback) { callback.on_restart(failed, resumed_from_); });
 }
 
 RAYTRAIN_INLINE void RunDriver::carry_out(CommitCheckpoint& commit) {
@@ -267,12 +328,21 @@ RAYTRAIN_INLINE void RunDriver::tell_callbacks(Report& report) {
   }
   auto all = all_metrics(report, workers_.at(report.rank));
   log(all);
+  if (report.rank == Rank{0}) {
+    attempts_.back().last_iteration = report.training_iteration;
+    if (report.checkpoint) reported_checkpoints_[*report.checkpoint] = plan_.clock.now();
+  }
   call("on_report", [&](Callback& callback) { callback.on_report(report, all); });
   history_.add(std::move(report), std::move(all));
 }
 
 RAYTRAIN_INLINE void RunDriver::tell_callbacks(CheckpointDurable const& durable) {
   plan_.directory.record_checkpoint();
+  auto const reported = reported_checkpoints_.find(durable.checkpoint);
+  if (reported != reported_checkpoints_.end()) {
+    saved_ = reported->second;
+    reported_checkpoints_.erase(reported_checkpoints_.begin(), std::next(reported));
+  }
   auto const checkpoint = store_.open(durable.number);
   call("on_checkpoint", [&](Callback& callback) { callback.on_checkpoint(checkpoint); });
 }
@@ -337,8 +407,8 @@ RAYTRAIN_INLINE auto RunDriver::names_in(Metrics const& metrics) -> std::vector<
   return names;
 }
 
-RAYTRAIN_INLINE auto RunDriver::since_call() const -> double {
-  return std::chrono::duration<double>{plan_.clock.now() - plan_.called}.count();
+RAYTRAIN_INLINE auto RunDriver::seconds_since(Clock::TimePoint time) const -> double {
+  return std::chrono::duration<double>{plan_.clock.now() - time}.count();
 }
 
 RAYTRAIN_INLINE auto RunDriver::whole_checkpoints() const -> std::vector<Checkpoint> {
@@ -377,6 +447,11 @@ RAYTRAIN_INLINE auto RunDriver::conclude() -> Result {
   result.world_size = launcher_.size();
   result.path = plan_.directory.path();
   history_.move_to(result);
+  if (!attempts_.empty() && attempts_.back().failures.empty()) {
+    attempts_.back().failures = outcome_->failures;
+    attempts_.back().total_s = seconds_since(launched_);
+  }
+  result.attempts = std::move(attempts_);
   timings_.total_s = since_call();
   result.timings = timings_;
   collecting_failures([&] { log_.finish(); });

@@ -60,8 +60,9 @@ class RunDriver {
     DataConfig data;
     Datasets datasets;
     Clock& clock;
-    Clock::TimePoint called;  ///< When `fit()` was called.
-    bool ends_processes;      ///< Workers that do not return are ended with their processes.
+    Clock::TimePoint called;                ///< When `fit()` was called.
+    bool ends_processes;                    ///< Workers that do not return are ended with their processes.
+    std::function<void()> restart_backend;  ///< Before workers are launched again; may throw.
   };
 
   RunDriver(Launcher& launcher, Plan plan)
@@ -131,7 +132,28 @@ class RunDriver {
   // Once for each text, since what fails at one report mostly fails at each.
   void fail(ErrorInfo error);
 
-  void carry_out(LaunchWorkers const&);
+  void carry_out(LaunchWorkers const& launch);
+
+  void carry_out(RestartWorkers& restart);
+
+  auto wait_backoff(RestartWorkers restart) -> asio::awaitable<void> {
+    Timer timer{executor_};
+    auto const due = co_await timer.wait_until(plan_.clock.after(restart.wait));
+    if (due) writer_->post([this, unfinished = std::move(restart.unfinished)] { look_for_checkpoint(unfinished); });
+  }
+
+  // On the thread of commits and deletions: the parts that workers have left are discarded, and the newest checkpoint
+  // is the one to go on from.
+  void look_for_checkpoint(std::vector<CheckpointOrdinal> const& unfinished);
+
+  [[nodiscard]] auto newest_checkpoint() -> std::optional<Checkpoint>;
+
+  void launch(LaunchWorkers const& action);
+
+  // Says to callbacks and in progress.jsonl what the attempt before has cost.
+  void tell_of_restart();
+
+  [[nodiscard]] auto seconds_since(Clock::TimePoint time) const -> double;
 
   void carry_out(TellWorkers const& tell) { launcher_.tell(tell.message); }
 
@@ -186,7 +208,7 @@ class RunDriver {
 
   [[nodiscard]] static auto names_in(Metrics const& metrics) -> std::vector<std::string>;
 
-  [[nodiscard]] auto since_call() const -> double;
+  [[nodiscard]] auto since_call() const -> double { return seconds_since(plan_.called); }
 
   // Without those that this start has found damaged.
   [[nodiscard]] auto whole_checkpoints() const -> std::vector<Checkpoint>;
@@ -218,13 +240,19 @@ class RunDriver {
   Host host_;
   std::optional<BackgroundThread> writer_{std::in_place};
   std::optional<Controller> controller_;
-  std::function<void()> launch_;
+  Training training_;
+  std::optional<Checkpoint> resumed_from_;  // the checkpoint that the attempt goes on from
+  std::vector<AttemptInfo> attempts_;       // the last one is the present one
+  Clock::TimePoint launched_{};
+  Clock::TimePoint saved_{};  // what came later an attempt after this one repeats
+  std::map<CheckpointOrdinal, Clock::TimePoint> reported_checkpoints_;  // of rank 0, in this attempt
   Scope* waiting_ = nullptr;
   std::uint64_t grace_ = 0;
   std::map<Rank, Started> workers_;
   AppendFile log_;  // progress.jsonl
   RunHistory history_;
   std::set<CheckpointNumber> skipped_;
+  std::vector<std::string> skipped_texts_;  // those that nobody was told of
   std::vector<std::string> warnings_;
   std::deque<ErrorInfo> failures_;       // of the driver, not judged yet
   std::set<std::string> failure_texts_;  // of all of them

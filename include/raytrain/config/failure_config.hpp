@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+
+namespace raytrain {
+
+/// What follows when a worker fails: whether all workers are started again, and after which time.
+///
+/// They go on from the newest checkpoint, or begin anew where there is none. A failure is what one or more workers
+/// throw until all have ended. Never started again is a run that was stopped, one whose own disk or critical callback
+/// failed, one of which a worker threw `NotRetryable` or an `Error` with one of the codes `invalid_config`,
+/// `invalid_call`, `invalid_report` and `foreign_run`, and one that has failed three times in a row by the same error
+/// at the same step.
+struct FailureConfig {
+  int max_failures = 0;  ///< So many failures of one `fit()` are followed by another attempt; -1: any number.
+  /// The time before the second attempt, not negative. It doubles with each failure after which no new checkpoint came,
+  /// up to `max_backoff`, and is shortened by up to a half, by random, so that many runs do not come back at once.
+  std::chrono::milliseconds backoff{10};
+  std::chrono::milliseconds max_backoff{30'000};  ///< Not below `backoff`.
+
+  /// Errors: `invalid_config`, naming the field, its value and what to write instead.
+  void validate() const;
+
+  /// The time to wait after `failures` of them in a row, from 1, without a new checkpoint between; `random` decides by
+  /// how much it is shortened.
+  [[nodiscard]] auto backoff_after(std::uint32_t failures, std::uint64_t random) const -> std::chrono::milliseconds;
+};
+
+}  // namespace raytrain
+
+#ifndef RAYTRAIN_COMPILED
+#include <raytrain/config/failure_config-inl.hpp>
+#endif
