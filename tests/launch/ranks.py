@@ -64,6 +64,32 @@ def throws(folder):
     goes_on_from(folder, 3)
 
 
+def restarts(folder):
+    """Workers are started again in the same processes, which all say the same of it, and reach what undisturbed ones do."""
+    for count in (1, 2, 4):
+        whole = ranks(count, folder / f'whole {count}').expect_all_say(count, 'result', 'finished', '1 attempts')
+        job = ranks(count, folder / f'ranks {count}', 'restart')
+        attempts = '1 attempts' if count == 1 else '2 attempts'
+        result = job.expect_all_say(count, 'result', 'finished', f'{6 * count} reports, 6 checkpoints', attempts, '0 warnings')
+        sums = [re.search(r'sum \S+', line)[0] for line in (result, whole)]
+        job.expect(f'it reaches what undisturbed workers reach, {sums}', sums[0] == sums[1])
+        job.expect('no process is another one', len(set(re.findall(r'process (\d+)$', job.text, re.MULTILINE))) == count)
+        job.expect('it ends well', job.status == 0)
+        job.expect_nobody_left()
+    threads = Job(without, folder / 'threads', 'restart', 4)
+    threads.expect(f'threads say {result}', threads.lines_with('result') == [result.replace('whole', 'ranks')])
+    dies(folder / 'killed', 'restart_kill', 137, 9)
+
+
+def restarts_on_hosts(folder):
+    """Between hosts MPI may still write to what a worker had, so that another one must wait for the next start."""
+    job = on_hosts(TWO_HOSTS, folder / 'hosts', 'restart')
+    job.expect_all_say(4, 'failed', 'rank 1 on ', 'as planned')
+    job.expect('it says why', 'the workers are not started again: a process of the job is lost, or has' in job.text)
+    again = on_hosts(TWO_HOSTS, folder / 'hosts')
+    again.expect_all_say(4, 'result', 'finished')
+
+
 def keeps_causes(folder):
     """A program on any rank tells a full disk from a bug, and a worker's fault from the controller's."""
     job = ranks(3, folder / 'bug', 'throw')
@@ -504,7 +530,7 @@ def no_thread(folder):
 
 
 CASES = {function.__name__: function for function in (
-    same_on_threads, goes_on, own_store, throws, keeps_causes, killed, exits, exits_on_threads, exits_quickly, forks, few_open_files,
+    same_on_threads, goes_on, own_store, throws, restarts, restarts_on_hosts, keeps_causes, killed, exits, exits_on_threads, exits_quickly, forks, few_open_files,
     returns_early, refused_by_backend, refused_by_constructor, refused_by_no_exception,
     hangs_on_another_rank, hangs_on_first_rank, hangs_on_threads, interrupted_twice, loses_first_rank, signalled, ended_by_mpirun,
     twice, leaves_before_second_fit, inside_another, comes_never, settings_differ, other_size,

@@ -93,9 +93,9 @@ auto step(TrainContext& ctx, std::vector<float>& values) -> float {
 
 void go_wrong(TrainContext const& ctx, std::string const& what, int epoch) {
   if (epoch != 3 || ctx.world_rank() != (what == "hang_first" ? Rank{0} : Rank{1}) || ctx.checkpoint()) return;
-  if (what == "throw") throw std::runtime_error{"as planned"};
+  if (what == "throw" || what == "restart") throw std::runtime_error{"as planned"};
   if (what == "full_disk") throw Error{Errc::io, "write 'model'", "No space left on device", "make room"};
-  if (what == "kill") std::raise(SIGKILL);
+  if (what == "kill" || what == "restart_kill") std::raise(SIGKILL);
   if (what == "abort") std::abort();
   if (what == "exit") std::exit(0);
   if (what == "quick_exit") std::quick_exit(0);
@@ -228,7 +228,7 @@ auto digest(Result const& result) -> std::string {
   line << "result " << to_string(result.state) << ", " << result.all_reports().size() << " reports, "
        << result.checkpoints.size() << " checkpoints, sum " << std::hexfloat
        << result.metrics.number("sum").value_or(-1) << ", " << result.warnings.size() << " warnings, nothing left "
-       << result.nothing_left << ", in " << result.path.filename().string();
+       << result.nothing_left << ", " << result.attempts.size() << " attempts, in " << result.path.filename().string();
   return line.str();
 }
 
@@ -294,6 +294,7 @@ auto main(int argc, char** argv) -> int {
     config.run.stop_grace = std::chrono::milliseconds{300};
     config.run.on_hang = OnHang::exit_process;
   }
+  if (what == "restart" || what == "restart_kill") config.run.failure.max_failures = 1;
   if (what == "leave" || what == "inside") config.run.collective_timeout = std::chrono::seconds{1};
   if (what == "full_log") config.callbacks.push_back(std::make_shared<JsonLines>("/dev/full"));
   if (what == "inside") config.callbacks.push_back(std::make_shared<FitInside>(config));

@@ -75,6 +75,11 @@ class MpiGroup : public CollectiveGroup {
     return {endpoint_.calls().operations(), endpoint_.calls().digest()};
   }
 
+  /// Between hosts only: in shared memory each rank writes to its own arrays.
+  [[nodiscard]] auto has_pending() const noexcept -> bool override {
+    return !endpoint_.is_on_one_host() && !endpoint_.is_usable();
+  }
+
  private:
   friend class MpiCollective;
 

@@ -60,10 +60,40 @@ RAYTRAIN_INLINE void WarningRelay::tell(std::string const& text) {
 namespace raytrain {
 
 RAYTRAIN_INLINE RankJob::RankJob(JobRequest const& request)
-    : world_{detail::rendezvous_of_program()(request, [to = warnings_](std::string const& text) { to->tell(text); })} {
+    : scaling_{request.scaling}, collective_timeout_{request.collective_timeout}, world_{come_together()} {
   compare(request.settings);
   place(request.scaling);
   fail_together(size_problem(request.scaling), Errc::invalid_config, "ScalingConfig::num_workers");
+}
+
+RAYTRAIN_INLINE auto RankJob::come_together() const -> std::unique_ptr<RankWorld> {
+  return detail::rendezvous_of_program()({.scaling = scaling_, .collective_timeout = collective_timeout_},
+                                         [to = warnings_](std::string const& text) { to->tell(text); });
+}
+
+RAYTRAIN_INLINE void RankJob::renew() {
+  // The process has one at a time.
+  std::unique_ptr<RankWorld> spent;
+  {
+    std::scoped_lock const lock{world_mutex_};
+    spent = std::move(world_);
+  }
+  spent.reset();
+  auto made = come_together();
+  std::scoped_lock const lock{world_mutex_};
+  world_ = std::move(made);
+  if (abandoned_) world_->abandon();
+}
+
+RAYTRAIN_INLINE void RankJob::leave(RankReturned const& left) noexcept {
+  std::scoped_lock const lock{world_mutex_};
+  if (world_ != nullptr) world_->group->leave(left.rank, left.operations);
+}
+
+RAYTRAIN_INLINE void RankJob::abandon() noexcept {
+  std::scoped_lock const lock{world_mutex_};
+  abandoned_ = true;
+  if (world_ != nullptr) world_->abandon();
 }
 
 RAYTRAIN_INLINE auto RankJob::failure_of(Rank rank, ErrorInfo error) const -> Failed {

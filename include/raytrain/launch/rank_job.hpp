@@ -142,6 +142,11 @@ class RankJob {
     return together([&] { return detail::broadcast_object(*world_->collective, std::move(value), Rank{0}); });
   }
 
+  /// Comes together with the other ranks once more, for another worker of each, when those before have ended.
+  ///
+  /// Errors: as `Rendezvous`.
+  void renew();
+
   /// Runs the worker of this process on a thread of its own. Its collective's warnings go to `on_warning`.
   ///
   /// Errors: `worker_failed` when the system gives no thread.
@@ -151,10 +156,10 @@ class RankJob {
   void end_worker() noexcept;
 
   /// A rank's training function has ended after so many operations, as `CollectiveGroup::leave`. From any thread.
-  void leave(RankReturned const& left) noexcept { world_->group->leave(left.rank, left.operations); }
+  void leave(RankReturned const& left) noexcept;
 
   /// A rank is lost, as `RankWorld::abandon`. From any thread.
-  void abandon() noexcept { world_->abandon(); }
+  void abandon() noexcept;
 
   /// These workers do not return. If this process's is among them, it says its last word now. From any thread.
   void leave_behind(LeftBehind const& left) noexcept;
@@ -174,11 +179,16 @@ class RankJob {
     }
   }
 
+  [[nodiscard]] auto come_together() const -> std::unique_ptr<RankWorld>;
   void compare(std::vector<SharedSetting> const& settings);
   void place(ScalingConfig const& scaling);
   [[nodiscard]] auto size_problem(ScalingConfig const& scaling) const -> std::string;
 
   std::shared_ptr<detail::WarningRelay> warnings_ = std::make_shared<detail::WarningRelay>();
+  ScalingConfig scaling_;
+  std::chrono::milliseconds collective_timeout_;
+  std::mutex world_mutex_;  ///< What other threads do with the world, and its replacement.
+  bool abandoned_ = false;
   std::unique_ptr<RankWorld> world_;
   std::vector<detail::RankProcess> processes_;
   std::optional<detail::WorkerCores> cores_;

@@ -21,7 +21,7 @@
 
 namespace raytrain {
 
-RAYTRAIN_INLINE RankLeader::RankLeader(RankJob& job) : job_{job}, ended_(job.size().value) {
+RAYTRAIN_INLINE RankLeader::RankLeader(RankJob& job) : job_{job}, ended_in_(job.size().value) {
   std::string problem;
   detail::ControllerAddress address;
   if (size() > WorldSize{1}) {
@@ -44,6 +44,14 @@ RAYTRAIN_INLINE RankLeader::~RankLeader() {
 
 RAYTRAIN_INLINE void RankLeader::launch(WorkerLaunch what) {
   auto const sink = std::make_shared<MessageSink const>(std::move(what.sink));
+  auto const again = what.begin.attempt > Attempt{};
+  attempt_ = what.begin.attempt.value;
+  if (again) {
+    // They make the new group together.
+    job_.end_worker();
+    tell_others(what.begin);
+    job_.renew();
+  }
   link_.emplace(job_.placement(), sink->send, what.begin.attempt);
   {
     std::scoped_lock const lock{mutex_};
@@ -52,7 +60,7 @@ RAYTRAIN_INLINE void RankLeader::launch(WorkerLaunch what) {
   }
   // The others must not begin without the worker of this process, for which they would wait.
   job_.start_worker(std::move(what.main), *link_, std::move(what.limits.on_warning));
-  tell_others(std::move(what.begin));
+  if (!again) tell_others(std::move(what.begin));
 }
 
 RAYTRAIN_INLINE void RankLeader::tell(ControllerMessage const& message) {
@@ -100,22 +108,27 @@ RAYTRAIN_INLINE void RankLeader::tell_others(ControllerMessage const& message) {
 
 RAYTRAIN_INLINE auto RankLeader::hand_on(Rank rank, WorkerMessage& message) -> bool {
   auto const ends = std::holds_alternative<Finished>(message) || std::holds_alternative<Failed>(message);
+  auto const attempt_of_message = attempt_of(message).value;
   {
     std::scoped_lock const lock{mutex_};
     if (joined_) return true;
     if (sink_ == nullptr || !sink_->try_send(message)) return false;
   }
-  if (ends) ended_[rank.value] = 1;
+  if (ends) ended_in_[rank.value] = attempt_of_message;
   return true;
 }
 
 RAYTRAIN_INLINE void RankLeader::lose(Rank rank, std::string const& why) {
   job_.abandon();
-  if (ended_[rank.value] != 0) return;
-  push(job_.failure_of(rank, {Errc::worker_failed,
-                              {},
-                              "process " + std::to_string(job_.process_of(rank).pid) + " is lost: " + why,
-                              "mpirun or srun and the log of its host may say more"}));
+  auto const attempt = attempt_.load();
+  if (ended_in_[rank.value] == attempt) return;
+  auto failed = job_.failure_of(rank, {Errc::worker_failed,
+                                       {},
+                                       "process " + std::to_string(job_.process_of(rank).pid) + " is lost: " + why,
+                                       "mpirun or srun and the log of its host may say more"});
+  failed.process_is_spent = true;
+  failed.attempt = Attempt{attempt};
+  push(std::move(failed));
 }
 
 RAYTRAIN_INLINE void RankLeader::push(WorkerMessage message) {

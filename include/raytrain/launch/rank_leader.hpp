@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -51,7 +53,8 @@ class RankLeader final : public Launcher {
   std::shared_ptr<MessageSink const> sink_;  ///< Null before `launch`, and after `join`.
   bool joined_ = false;
   std::vector<WorkerMessage> kept_;  ///< For the controller, which does not take messages yet.
-  std::vector<char> ended_;          ///< By rank; the server's thread only.
+  std::atomic<std::uint64_t> attempt_ = 1;
+  std::vector<std::uint64_t> ended_in_;  ///< By rank, the last attempt that it has ended; the server's thread only.
   std::optional<WorkerLink> link_;
   std::optional<ControlServer> server_;  ///< None in a job of one.
 };

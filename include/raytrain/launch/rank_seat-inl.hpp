@@ -33,8 +33,12 @@ RAYTRAIN_INLINE RankSeat::RankSeat(RankJob& job, Events events) : job_{job}, eve
 }
 
 RAYTRAIN_INLINE void RankSeat::end() noexcept {
-  if (!is_over_)
-    (void)send(job_.failure_of(job_.rank(), {Errc::worker_failed, {}, "its process has left fit() too early"}));
+  if (!is_over_) {
+    auto failed = job_.failure_of(job_.rank(), {Errc::worker_failed, {}, "its process has left fit() too early"});
+    failed.process_is_spent = true;
+    failed.attempt = Attempt{attempt_.load()};
+    (void)send(failed);
+  }
   client_->close();
   job_.end();
 }
@@ -42,6 +46,7 @@ RAYTRAIN_INLINE void RankSeat::end() noexcept {
 RAYTRAIN_INLINE void RankSeat::take(ControllerMessage message) {
   if (auto const* const left = std::get_if<LeftBehind>(&message)) return job_.leave_behind(*left);
   if (std::holds_alternative<Ended>(message)) is_over_ = true;
+  if (auto const* const begin = std::get_if<Begin>(&message)) attempt_ = begin->attempt.value;
   events_.on_message(std::move(message));
 }
 

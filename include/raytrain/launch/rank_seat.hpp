@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
@@ -42,6 +43,7 @@ class RankSeat {
 
   RankJob& job_;
   Events events_;
+  std::atomic<std::uint64_t> attempt_ = 1;
   std::atomic<bool> is_over_ = false;  ///< The controller has said how the run ended, or is gone: nobody waits.
   std::optional<ControlClient> client_;
 };

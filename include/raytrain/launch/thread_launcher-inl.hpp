@@ -27,6 +27,7 @@ RAYTRAIN_INLINE ThreadLauncher::~ThreadLauncher() {
 
 RAYTRAIN_INLINE void ThreadLauncher::launch(WorkerLaunch what) {
   auto const collectives = make_collectives_(size_, std::move(what.limits));
+  end_threads();
   links_.clear();
   for (std::uint32_t rank = 0; rank < size_.value; ++rank) {
     Placement const placement{.world_rank = Rank{rank},

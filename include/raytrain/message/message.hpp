@@ -97,6 +97,7 @@ struct Failed {
   explicit Failed(ErrorInfo error_) : error{std::move(error_)} {}
 
   ErrorInfo error;
+  bool process_is_spent{};  ///< No other worker can run in the process: it is lost, or as `CollectiveGroup::has_pending`.
   Attempt attempt{};
   friend auto operator==(Failed const&, Failed const&) -> bool = default;
 };
@@ -110,6 +111,7 @@ struct Finished {
   bool stopped{};
   std::uint64_t operations{};    ///< Collective operations that this rank called; 0 where each call is compared.
   std::uint64_t calls_digest{};  ///< Of these calls, equal on ranks that called the same; 0 likewise.
+  bool process_is_spent{};       ///< As in `Failed`.
   Attempt attempt{};
   friend auto operator==(Finished const&, Finished const&) -> bool = default;
 };

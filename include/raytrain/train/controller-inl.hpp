@@ -123,11 +123,13 @@ RAYTRAIN_INLINE void Controller::on(CheckpointLost& lost) {
 
 RAYTRAIN_INLINE void Controller::on(Failed& failed) {
   if (failed.error.rank) end_worker(*failed.error.rank);
+  process_is_spent_ = process_is_spent_ || failed.process_is_spent;
   fail(std::move(failed.error));
 }
 
 RAYTRAIN_INLINE void Controller::on(Finished& finished) {
   cut_short_ = cut_short_ || finished.stopped;
+  process_is_spent_ = process_is_spent_ || finished.process_is_spent;
   end_worker(finished.rank);
   if (!finished.stopped && check_calls(finished)) {
     RankReturned left;
@@ -296,6 +298,10 @@ RAYTRAIN_INLINE auto Controller::cause() const -> Cause {
 
 RAYTRAIN_INLINE auto Controller::reason_to_end() const -> std::string {
   auto const most = policy_.failure.max_failures;
+  if (process_is_spent_) {
+    return "a process of the job is lost, or has an operation between hosts that MPI cannot take back; the next start "
+           "goes on from the last checkpoint";
+  }
   for (auto const& failure : failures_) {
     if (!failure.rank) return "what has failed is not a worker";
     switch (failure.code) {

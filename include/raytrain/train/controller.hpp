@@ -192,7 +192,8 @@ class Controller {
   bool grace_armed_ = false;
   bool warned_of_score_ = false;
   bool aborting_ = false;   // this attempt's workers were told to
-  bool cut_short_ = false;  // a worker ended because of a stop
+  bool cut_short_ = false;         // a worker ended because of a stop
+  bool process_is_spent_ = false;  // one in which no other worker can run
 };
 
 }  // namespace raytrain

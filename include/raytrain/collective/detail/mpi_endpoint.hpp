@@ -72,6 +72,9 @@ class MpiEndpoint {
     return hosts_->memory() != nullptr && hosts_->memory()->size() == size();
   }
 
+  /// Only on the worker's thread: whether no operation has failed.
+  [[nodiscard]] auto is_usable() const noexcept -> bool { return agreement_.is_usable(); }
+
   void abort() noexcept {
     if (auto const& memory = hosts_->memory()) memory->abort();
     duplicate_.abandon();

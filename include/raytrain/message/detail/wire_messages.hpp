@@ -77,12 +77,12 @@ void serialize(A& archive, Warning& m) {
 
 template <detail::WireArchive A>
 void serialize(A& archive, Failed& m) {
-  archive(m.error);
+  archive(m.error, m.process_is_spent);
 }
 
 template <detail::WireArchive A>
 void serialize(A& archive, Finished& m) {
-  archive(m.rank, m.stopped, m.operations, m.calls_digest);
+  archive(m.rank, m.stopped, m.operations, m.calls_digest, m.process_is_spent);
 }
 
 template <detail::WireArchive A>

@@ -107,6 +107,7 @@ RAYTRAIN_INLINE auto fit_on_ranks(FitPlan const& plan, Clock& clock) -> Result {
   // What this process may find wrong once the job is joined, the others are told of.
   auto const prepare = [&] {
     validate_datasets(plan.datasets, plan.data, job.size());
+    plan.shut_backend_down();  // of the attempt before
     plan.start_backend(plan.scaling);
   };
   if (job.rank() != Rank{0}) {

@@ -42,8 +42,9 @@ RAYTRAIN_INLINE RankFollower::RankFollower(RankJob& job, Plan plan, std::functio
       events_{executor_, event_capacity},
       seat_{job,
             {.on_message = [this](ControllerMessage message) { events_.push(Event{std::move(message)}); },
-             .on_lost = [this](std::string why) { events_.push(Event{Lost{std::move(why)}}); }}},
-      link_{job.placement(), [this](WorkerMessage message) { (void)seat_.send(message); }} {}
+             .on_lost = [this](std::string why) { events_.push(Event{Lost{std::move(why)}}); }}} {
+  connect_worker(Attempt{});
+}
 
 RAYTRAIN_INLINE auto RankFollower::run() -> Result {
   std::optional<StopSignals> signals;
@@ -64,7 +65,7 @@ RAYTRAIN_INLINE auto RankFollower::lost_text() const -> std::string {
 }
 
 RAYTRAIN_INLINE void RankFollower::leave_job() noexcept {
-  if (!ended_) link_.deliver(Stop{true});
+  if (!ended_) link_->deliver(Stop{true});
   if (is_stuck_) {
     job_.leave_behind({{job_.rank()},
                        "raytrain: " + what() + " ends without its worker, which did not return: " + lost_text() +
@@ -81,8 +82,8 @@ RAYTRAIN_INLINE void RankFollower::take(Event& event) {
     lost_ = std::move(lost->why);
     return;
   }
-  if (std::holds_alternative<WorkerEnded>(event)) {
-    works_ = false;
+  if (auto const* const worker = std::get_if<WorkerEnded>(&event)) {
+    if (worker->attempt == link_->attempt()) works_ = false;
     return;
   }
   if (auto const* const request = std::get_if<StopRequest>(&event)) {
@@ -96,35 +97,53 @@ RAYTRAIN_INLINE void RankFollower::on(Begin& begin) {
   try {
     launch(begin);
   } catch (...) {
-    (void)seat_.send(Failed{current_error().with_origin(job_.rank(), this_host().hostname)});
+    Failed failed{current_error().with_origin(job_.rank(), this_host().hostname)};
+    failed.attempt = begin.attempt;
+    (void)seat_.send(failed);
   }
 }
 
-RAYTRAIN_INLINE void RankFollower::launch(Begin& begin) {
-  plan_.prepare();
-  writer_.emplace();
+RAYTRAIN_INLINE void RankFollower::connect_worker(Attempt attempt) {
+  link_.emplace(
+      job_.placement(), [this](WorkerMessage message) { (void)seat_.send(message); }, attempt);
+}
+
+RAYTRAIN_INLINE void RankFollower::open_run(Begin const& begin) {
   std::filesystem::path const path{begin.run_path};
   check_same_folder(path, begin);
+  if (store_ != nullptr) return;
+  writer_.emplace();
   store_ = open_store(plan_.run.checkpoint.store, path);
   store_->begin(StartId{begin.start, begin.start_id}, begin.run_id);
+}
+
+RAYTRAIN_INLINE void RankFollower::launch(Begin& begin) {
+  if (begin.attempt > Attempt{}) {
+    job_.end_worker();
+    connect_worker(begin.attempt);
+    job_.renew();
+  }
+  plan_.prepare();
+  open_run(begin);
   std::optional<Checkpoint> checkpoint;
   if (begin.checkpoint) checkpoint = store_->open(*begin.checkpoint);
   auto const shared = std::make_shared<RunShared const>(RunShared{.experiment_name = std::move(begin.name),
-                                                                  .run_path = path,
+                                                                  .run_path = begin.run_path,
                                                                   .seed = plan_.run.seed,
                                                                   .datasets = plan_.datasets,
                                                                   .data = plan_.data,
                                                                   .checkpoint_mode = plan_.run.checkpoint.mode,
                                                                   .checkpoint = std::move(checkpoint),
+                                                                  .first_checkpoint = begin.first_checkpoint,
                                                                   .known_report_fields = std::move(begin.report_fields),
                                                                   .clock = plan_.clock,
                                                                   .store = *store_,
                                                                   .writer = *writer_});
-  auto const work = [shared, this](Worker worker) {
+  auto const work = [shared, this, attempt = begin.attempt](Worker worker) {
     run_worker(std::move(worker), shared, training_);
-    events_.push(Event{WorkerEnded{}});
+    events_.push(Event{WorkerEnded{attempt}});
   };
-  job_.start_worker(work, link_, [this](std::string const& text) { link_.send(Warning{job_.rank(), text}); });
+  job_.start_worker(work, *link_, [this](std::string const& text) { link_->send(Warning{job_.rank(), text}); });
   works_ = true;
 }
 

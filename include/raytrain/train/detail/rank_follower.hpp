@@ -56,7 +56,9 @@ class RankFollower {
   struct Lost {
     std::string why;
   };
-  struct WorkerEnded {};
+  struct WorkerEnded {
+    Attempt attempt;
+  };
   using Event = std::variant<ControllerMessage, StopRequest, Lost, WorkerEnded>;
 
   [[nodiscard]] auto what() const -> std::string { return "training on rank " + std::to_string(job_.rank().value); }
@@ -68,7 +70,7 @@ class RankFollower {
       take(*event);
     }
     if (!lost_) co_return;
-    link_.deliver(Stop{true});
+    link_->deliver(Stop{true});
     bool const returned = co_await finish_by(executor_, plan_.clock.after(plan_.run.return_grace()), wait_for_worker());
     is_stuck_ = !returned;
   }
@@ -85,11 +87,15 @@ class RankFollower {
   void take(Event& event);
 
   void on(Begin& begin);
-  void on(Stop const& stop) { link_.deliver(stop); }
-  void on(Committed const& committed) { link_.deliver(committed); }
+  void on(Stop const& stop) { link_->deliver(stop); }
+  void on(Committed const& committed) { link_->deliver(committed); }
   void on(RankReturned const& left) { job_.leave(left); }
   void on(Ended& ended) { ended_ = std::move(ended); }
   void on(LeftBehind const&) {}  // the seat has taken it
+
+  void connect_worker(Attempt attempt);
+
+  void open_run(Begin const& begin);
 
   void launch(Begin& begin);
 
@@ -102,7 +108,7 @@ class RankFollower {
   Executor executor_;
   Channel<Event> events_;
   RankSeat seat_;
-  WorkerLink link_;
+  std::optional<WorkerLink> link_;  // of the present attempt
   std::shared_ptr<CheckpointStore> store_;  // none before its worker begins
   std::optional<BackgroundThread> writer_;
   std::optional<Ended> ended_;

@@ -227,7 +227,6 @@ RAYTRAIN_INLINE void RunDriver::launch(LaunchWorkers const& action) {
 
 RAYTRAIN_INLINE void RunDriver::carry_out(RestartWorkers& restart) {
   ++grace_;
-  launcher_.join();
   attempts_.back().failures = std::move(restart.failures);
   attempts_.back().total_s = seconds_since(launched_);
   waiting_->spawn(wait_backoff(std::move(restart)));

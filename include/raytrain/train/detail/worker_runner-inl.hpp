@@ -80,11 +80,16 @@ RAYTRAIN_INLINE void run_worker(Worker worker, std::shared_ptr<RunShared const> 
     auto const calls = group->calls_made();
     finished.operations = calls.operations;
     finished.calls_digest = calls.digest;
+    finished.process_is_spent = group->has_pending();
     link.send(std::move(finished));
   } catch (Stopped const&) {
-    link.send(Finished{rank, true});
+    Finished finished{rank, true};
+    finished.process_is_spent = group->has_pending();
+    link.send(std::move(finished));
   } catch (...) {
-    link.send(Failed{current_error().with_origin(rank, host.hostname)});
+    Failed failed{current_error().with_origin(rank, host.hostname)};
+    failed.process_is_spent = group->has_pending();
+    link.send(std::move(failed));
   }
 }
 
