@@ -113,6 +113,7 @@ auto run(Options const& options) -> int {
        .run = {.name = "fashion_mnist_" + options.model,
                .storage_path = options.storage,
                .checkpoint = {.num_to_keep = 2, .score_attribute = "accuracy"},
+               .failure = {.max_failures = options.max_failures},
                .resume = options.fresh ? raytrain::Resume::fresh : raytrain::Resume::automatic,
                .seed = options.seed},
        .datasets = {{"train", training.head(samples)}, {"test", test.get()}},

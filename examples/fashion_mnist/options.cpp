@@ -38,6 +38,9 @@ auto options_of(int argc, char** argv) -> Options {
   app.add_option("--batch-size", options.batch_size, "images per worker and step")->check(between(1, 1e6));
   app.add_option("--learning-rate", options.learning_rate, "of Adam")->check(between(1e-12, 1e3));
   app.add_option("--seed", options.seed, "everything random follows from it: RunConfig::seed")->check(between(0, 1e15));
+  app.add_option("--max-failures", options.max_failures,
+                 "so often workers are started again after one has failed; -1: always: FailureConfig::max_failures")
+      ->check(between(-1, 1e6));
   app.add_option("--storage", options.storage, "folder for the run's reports and checkpoints: RunConfig::storage_path");
   app.add_flag("--fresh", options.fresh, "delete the run that is there, and start anew: Resume::fresh");
   try {

@@ -16,6 +16,7 @@ struct Options {
   std::int64_t batch_size = 64;
   double learning_rate = 1e-3;
   std::uint64_t seed = 0;
+  int max_failures = 0;
   std::filesystem::path storage = "runs";
   bool fresh = false;
 };

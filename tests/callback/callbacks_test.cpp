@@ -260,11 +260,22 @@ TEST_CASE("a line that is written above the bar leaves the bar below it, and the
   CHECK(screen.text().ends_with("50 %\r\x1b[K"));
 }
 
-TEST_CASE("ProgressBar says that the run has failed, and leaves the cause to the program, which prints it once") {
+TEST_CASE("ProgressBar says who has failed, and leaves the cause to the program, which prints it once") {
   Screen const screen;
   ProgressBar bar{{.out = screen.file}};
   bar.on_failure(ErrorInfo{Errc::exception, {}, "out of range"}.with_origin(Rank{1}, "node7"));
-  CHECK(screen.text() == "the run has failed: its error follows at the end\n");
+  bar.on_failure(ErrorInfo{Errc::io, {}, "the disk is full"});
+  CHECK(screen.text() == "rank 1 has failed\nthe run has failed\n");
+}
+
+TEST_CASE("ProgressBar says why workers are started again, from where, and what they repeat") {
+  Screen const screen;
+  ProgressBar bar{{.out = screen.file}};
+  AttemptInfo failed{.attempt = Attempt{2}, .lost_reports = 3};
+  failed.failures.push_back(ErrorInfo{Errc::exception, {}, "out of range"}.with_origin(Rank{1}, "node7"));
+  bar.on_restart(failed, std::nullopt);
+  CHECK(screen.text() ==
+        "attempt 3 begins anew (3 reports to repeat), since attempt 2 has failed: rank 1 on node7: out of range\n");
 }
 
 TEST_CASE("in a log ProgressBar writes how far it is after half a minute without a report") {

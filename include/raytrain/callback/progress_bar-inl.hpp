@@ -68,6 +68,23 @@ RAYTRAIN_INLINE void ProgressBar::on_progress(Progress const& progress) {
   }
 }
 
+RAYTRAIN_INLINE void ProgressBar::on_failure(ErrorInfo const& error) {
+  write_above(error.rank ? fmt::format("rank {} has failed", error.rank->value) : "the run has failed");
+}
+
+RAYTRAIN_INLINE void ProgressBar::on_restart(AttemptInfo const& failed, std::optional<Checkpoint> const& resumed_from) {
+  auto const from = resumed_from ? fmt::format("goes on after report {} from checkpoint {}",
+                                               resumed_from->training_iteration(), resumed_from->number())
+                                 : std::string{"begins anew"};
+  std::lock_guard const lock{mutex_};
+  begin_.reset();
+  latest_ = Progress{};
+  bar_ = fmt::format("starting attempt {} ...", failed.attempt.value + 1);
+  write_line(fmt::format("attempt {} {} ({} reports to repeat), since attempt {} has failed: {}",
+                         failed.attempt.value + 1, from, failed.lost_reports, failed.attempt.value,
+                         TrainingFailed::describe(failed.failures)));
+}
+
 RAYTRAIN_INLINE void ProgressBar::on_finish(Result const&) {
   std::lock_guard const lock{mutex_};
   bar_.clear();

@@ -31,7 +31,8 @@ struct ProgressBarOptions {
 /// Shows rank 0's way through the training: on a terminal a bar with speed and time left, redrawn in place; in a log
 /// one plain line per report, and one each half minute between reports.
 ///
-/// At a failure it says only that there is one. The cause is in what `fit()` throws, which the program prints.
+/// At a failure it says only that there is one. The cause follows when workers are started again; else it is in what
+/// `fit()` throws, which the program prints.
 /// When nobody reads the output any more (a closed pipe, a full disk), the bar falls silent and the training goes on.
 /// Threads: `write_above` from any thread, at any time.
 class ProgressBar final : public Callback {
@@ -52,7 +53,9 @@ class ProgressBar final : public Callback {
 
   void on_warning(std::string_view text) override { write_above(fmt::format("warning: {}", text)); }
 
-  void on_failure(ErrorInfo const&) override { write_above("the run has failed: its error follows at the end"); }
+  void on_failure(ErrorInfo const& error) override;
+
+  void on_restart(AttemptInfo const& failed, std::optional<Checkpoint> const& resumed_from) override;
 
   void on_finish(Result const&) override;
 

@@ -1,0 +1,101 @@
+// Trains while its own workers fail again and again, and compares the result with an undisturbed training's, bit for
+// bit. Run ./examples/run survive, with --ranks 2 as well, and expect a line for each failure and "the same bits" at
+// the end.
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <numeric>
+#include <optional>
+#include <random>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+
+#include <raytrain/backend/mpi.hpp>
+#include <raytrain/launch/job_environment.hpp>
+#include <raytrain/trainer.hpp>
+
+struct Options {
+  std::uint64_t seed = 1;
+  int failures = 5;
+  int epochs = 60;
+  int workers = 2;
+};
+
+struct Epoch {
+  int epoch = 0;
+  double error = 0;
+  void serialize(auto& a) { a(CEREAL_NVP(epoch), CEREAL_NVP(error)); }
+};
+
+struct TimeLine : raytrain::Callback {
+  void on_restart(raytrain::AttemptInfo const& failed, std::optional<raytrain::Checkpoint> const& from) override {
+    auto const after =
+        from ? fmt::format("after report {}", from->training_iteration()) : std::string{"at the beginning"};
+    fmt::print("attempt {} failed after {:5.1f} ms by {}; the next one goes on {}, {} reports and {:.1f} ms are lost\n",
+               failed.attempt.value, 1e3 * failed.total_s, raytrain::TrainingFailed::describe(failed.failures), after,
+               failed.lost_reports, 1e3 * failed.lost_s);
+  }
+};
+
+// Fits a plane to points that each worker makes of its rank. `failures` of the attempts end by an exception.
+auto fit(Options const& options, std::string const& name, int failures) -> std::vector<float> {
+  auto const train = [=](raytrain::MpiContext& ctx) {
+    auto const attempt = ctx.attempt().value;
+    std::mt19937_64 chance{options.seed + attempt}, points{ctx.world_rank().value};  // the same chance on every worker
+    auto const epochs_to_go = 1 + chance() % 10;
+    auto const victim = chance() % ctx.world_size().value;
+    std::vector<float> weights(3);
+    auto const first = ctx.restore({{"weights", weights}});
+    for (auto epoch = first; epoch < options.epochs; ++epoch) {
+      std::vector<float> gradient(3);
+      points.seed(static_cast<std::uint64_t>(epoch) * ctx.world_size().value + ctx.world_rank().value);
+      auto error = 0.0;
+      for (int i = 0; i < 1000; ++i) {
+        std::array const point{static_cast<float>(points() % 100) / 100, static_cast<float>(points() % 100) / 100,
+                               1.0F};
+        auto const z = 3 * point[0] - 2 * point[1] + 0.5F;
+        auto const off = std::inner_product(point.begin(), point.end(), weights.begin(), -z);
+        for (std::size_t k = 0; k < 3; ++k) gradient[k] += off * point[k] / 1000;
+        error += off * off;
+      }
+      if (attempt <= static_cast<std::uint64_t>(failures) && ctx.world_rank().value == victim &&
+          epoch - first == static_cast<int>(epochs_to_go)) {
+        throw std::runtime_error{fmt::format("planned at epoch {}", epoch)};
+      }
+      ctx.average(gradient);
+      for (std::size_t k = 0; k < 3; ++k) weights[k] -= gradient[k];
+      ctx.report(Epoch{epoch, ctx.average(error)}, raytrain::save({{"weights", weights}}));
+    }
+  };
+  raytrain::TrainerConfig<raytrain::MpiBackend> config{
+      .run = {.name = name, .failure = {.max_failures = failures}, .resume = raytrain::Resume::fresh},
+      .callbacks = {std::make_shared<TimeLine>()}};
+  if (!raytrain::job_environment()) config.scaling.num_workers = options.workers;  // threads; a job has its ranks
+  auto const result = raytrain::Trainer<raytrain::MpiBackend>{train, config}.fit();
+  if (result.attempts.size() != static_cast<std::size_t>(failures) + 1) throw std::runtime_error{"raise --epochs"};
+  std::vector<float> weights(3);
+  raytrain::load(result.checkpoint().value(), {{"weights", weights}});
+  return weights;
+}
+
+int main(int argc, char** argv) {
+  Options options;
+  CLI::App app{"Trains while its own workers fail, and compares the result with an undisturbed training's."};
+  app.option_defaults()->always_capture_default();
+  app.add_option("--seed", options.seed, "who fails, and when, follows from it")->check(CLI::Range(0, 1'000'000));
+  app.add_option("--failures", options.failures, "FailureConfig::max_failures")->check(CLI::Range(0, 1000));
+  app.add_option("--epochs", options.epochs, "of both trainings")->check(CLI::Range(1, 1'000'000));
+  app.add_option("--workers", options.workers, "threads, where there are no ranks")->check(CLI::Range(1, 4096));
+  CLI11_PARSE(app, argc, argv);
+  auto const disturbed = fit(options, "survive", options.failures), whole = fit(options, "survive-undisturbed", 0);
+  if (raytrain::is_first_of_job()) {
+    fmt::print("z = {:.3f} x + {:.3f} y + {:.3f}, {}\n", disturbed[0], disturbed[1], disturbed[2],
+               disturbed == whole ? "the same bits as without a failure" : "not what it is without a failure");
+  }
+  return disturbed == whole ? 0 : 1;
+}
