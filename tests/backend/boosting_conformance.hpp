@@ -157,6 +157,26 @@ TEST_CASE_TEMPLATE_DEFINE("a backend that boosts trees", Library, boosting_confo
     }
   }
 
+  SUBCASE("boosts again in the same fit() when a worker has failed in the middle of a round") {
+    for (auto const mode : {BoostingMode::automatic, BoostingMode::distributed}) {
+      TemporaryFolder const own;
+      auto with = Runs::config(own, 2, mode);
+      with.run.failure = {.max_failures = 1};
+      Trainer<typename Library::Backend> trainer{
+          [&](Context& ctx) {
+            (void)Library::boost(ctx, params, [&](int round) {
+              if (round == rounds / 2 && ctx.attempt() == Attempt{1} && ctx.world_rank() == Rank{0}) {
+                throw std::runtime_error{"as planned"};
+              }
+            });
+          },
+          with};
+      auto const result = trainer.fit();
+      CHECK(result.state == RunState::finished);
+      CHECK(result.attempts.size() == 2);
+    }
+  }
+
   SUBCASE("goes on with another number of workers, to the same model") {
     auto half = params;
     Library::rounds(half) = rounds / 2;

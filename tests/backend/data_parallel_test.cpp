@@ -274,6 +274,40 @@ TEST_CASE("a worker that fails ends the others inside backward, and its own text
   }
 }
 
+TEST_CASE("workers that failed in the middle and were started again reach the bits of undisturbed ones") {
+  std::vector<Tensors> reached;
+  for (auto const fails : {false, true}) {
+    TemporaryFolder const folder;
+    Tensors parameters;
+    auto const train = [&](TorchContext& ctx) {
+      auto model = ctx.prepare_model([] { return Mlp{}; });
+      torch::optim::Adam optimizer{model->parameters(), 1e-3};
+      auto shard = ctx.dataset_shard("train");
+      for (auto epoch = ctx.restore(model, optimizer); epoch < 4; ++epoch) {
+        for (auto batch : shard.batches({.batch_size = 64, .epoch = epoch})) {
+          optimizer.zero_grad();
+          auto const images = batch["image"].to(torch::kFloat) / 255;
+          torch::nn::functional::cross_entropy(model(images), batch["label"].to(torch::kLong)).backward();
+          optimizer.step();
+          if (fails && ctx.attempt() == Attempt{1} && epoch == 2 && ctx.world_rank() == Rank{1}) {
+            throw std::out_of_range{"no such row"};
+          }
+        }
+        ctx.report(Epoch{epoch, 0}, save(model, optimizer));
+      }
+      if (ctx.world_rank() == Rank{0}) parameters = copies(model->parameters());
+    };
+    Trainer<TorchBackend> trainer{
+        train,
+        {.scaling = {.num_workers = 2},
+         .run = {.name = "run", .storage_path = folder.path(), .failure = {.max_failures = 1}},
+         .datasets = {{"train", small_images(512)}}}};
+    CHECK(trainer.fit().attempts.size() == (fails ? 2U : 1U));
+    reached.push_back(parameters);
+  }
+  CHECK(same_bits(reached[0], reached[1]));
+}
+
 TEST_CASE("gradients that cannot be averaged are refused, naming the parameter") {
   auto const half = [](TorchContext& ctx) {
     auto model = torch::nn::Linear{2, 2};

@@ -40,6 +40,10 @@ namespace raytrain::testing {
       ErrorInfo{Errc::io, "staging", "no space left", "make room"}.with_origin(Rank{1}, std::string{"zero\0byte", 9});
   Finished of_second_attempt{Rank{1}, false};
   of_second_attempt.attempt = Attempt{2};
+  Finished spent{Rank{1}, true};
+  spent.process_is_spent = true;
+  Failed lost{ErrorInfo{Errc::worker_failed, "", "process 12 is lost"}.with_origin(Rank{3}, "node-7")};
+  lost.process_is_spent = true;
 
   return {Started{Rank{2}, "node-7", 4711, "10.0.0.7"},
           report,
@@ -52,6 +56,8 @@ namespace raytrain::testing {
           Failed{},
           Finished{Rank{1}, true},
           of_second_attempt,
+          spent,
+          lost,
           StopRequest{Rank{2}, 1}};
 }
 
@@ -69,6 +75,9 @@ namespace raytrain::testing {
   ended.warnings = {"reference BLAS"};
   ended.nothing_left = true;
   ended.timings = {0.5, 1.5, 2.5};
+  ended.attempts = {{.attempt = Attempt{1}, .first_iteration = 3, .last_iteration = 9, .total_s = 1.5},
+                    {.attempt = Attempt{2}, .lost_reports = 4, .lost_s = 0.25}};
+  ended.attempts[0].failures = {out_of_range};
 
   return {Stop{true},
           Stop{true, Attempt{2}},
@@ -80,7 +89,9 @@ namespace raytrain::testing {
                 "0badcafe",
                 "2026-01-02T03:04:05Z",
                 CheckpointNumber{4},
-                {"loss", "epoch"}},
+                {"loss", "epoch"},
+                CheckpointOrdinal{7},
+                Attempt{2}},
           Begin{},
           RankReturned{Rank{1}, 7},
 
