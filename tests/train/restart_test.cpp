@@ -2,12 +2,10 @@
 // Workers that fail and are started again within one fit().
 #include <raytrain/trainer.hpp>
 
-#include <atomic>
 #include <chrono>
 #include <filesystem>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -17,8 +15,6 @@
 #include <doctest/doctest.h>
 
 #include <raytrain/core/error.hpp>
-#include <raytrain/testing/faulty_store.hpp>
-#include <raytrain/testing/memory_store.hpp>
 
 #include "minimal_run.hpp"
 

@@ -50,8 +50,8 @@ class CollectiveGroup {
   /// Threads: the worker's.
   [[nodiscard]] virtual auto calls_made() const noexcept -> CallsMade { return {}; }
 
-  /// Whether an operation was given up that cannot be taken back, and may still write to arrays that this process's rank
-  /// has handed over: then they must stay until the process ends, and no other worker runs in it.
+  /// Whether an operation was given up that cannot be taken back, and may still write to arrays that this process's
+  /// rank has handed over: then they must stay until the process ends, and no other worker runs in it.
   ///
   /// Threads: the worker's.
   [[nodiscard]] virtual auto has_pending() const noexcept -> bool { return false; }

@@ -97,7 +97,8 @@ struct Failed {
   explicit Failed(ErrorInfo error_) : error{std::move(error_)} {}
 
   ErrorInfo error;
-  bool process_is_spent{};  ///< No other worker can run in the process: it is lost, or as `CollectiveGroup::has_pending`.
+  bool process_is_spent{};  ///< No other worker can run in the process: it is lost, or as
+                            ///< `CollectiveGroup::has_pending`.
   Attempt attempt{};
   friend auto operator==(Failed const&, Failed const&) -> bool = default;
 };

@@ -108,7 +108,7 @@ class RankFollower {
   Executor executor_;
   Channel<Event> events_;
   RankSeat seat_;
-  std::optional<WorkerLink> link_;  // of the present attempt
+  std::optional<WorkerLink> link_;          // of the present attempt
   std::shared_ptr<CheckpointStore> store_;  // none before its worker begins
   std::optional<BackgroundThread> writer_;
   std::optional<Ended> ended_;
