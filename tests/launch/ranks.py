@@ -68,7 +68,7 @@ def restarts(folder):
     """Workers are started again in the same processes, which all say the same of it, and reach what undisturbed ones do."""
     for count in (1, 2, 4):
         whole = ranks(count, folder / f'whole {count}').expect_all_say(count, 'result', 'finished', '1 attempts')
-        job = ranks(count, folder / f'ranks {count}', 'restart')
+        job = ranks(count, folder / f'ranks {count}', 'throw', count, 1, 1)
         attempts = '1 attempts' if count == 1 else '2 attempts'
         result = job.expect_all_say(count, 'result', 'finished', f'{6 * count} reports, 6 checkpoints', attempts, '0 warnings')
         sums = [re.search(r'sum \S+', line)[0] for line in (result, whole)]
@@ -76,14 +76,19 @@ def restarts(folder):
         job.expect('no process is another one', len(set(re.findall(r'process (\d+)$', job.text, re.MULTILINE))) == count)
         job.expect('it ends well', job.status == 0)
         job.expect_nobody_left()
-    threads = Job(without, folder / 'threads', 'restart', 4)
+    threads = Job(without, folder / 'threads', 'throw', 4, 1, 1)
     threads.expect(f'threads say {result}', threads.lines_with('result') == [result.replace('whole', 'ranks')])
-    dies(folder / 'killed', 'restart_kill', 137, 9)
+    dies(folder / 'killed', 'kill', 137, 9, max_failures=1)
+    for where in (0, 1):
+        job = ranks(3, folder / f'refused {where}', 'refuse', 3, where, -1)
+        job.expect('the same error ends it at last', 'no such device here' in job.text and job.status in (1, 2))
+        job.expect('it ends within 10 s', job.seconds < 10)
+        job.expect_nobody_left()
 
 
 def restarts_on_hosts(folder):
     """Between hosts MPI may still write to what a worker had, so that another one must wait for the next start."""
-    job = on_hosts(TWO_HOSTS, folder / 'hosts', 'restart')
+    job = on_hosts(TWO_HOSTS, folder / 'hosts', 'throw', 4, 1, 1)
     job.expect_all_say(4, 'failed', 'rank 1 on ', 'as planned')
     job.expect('it says why', 'the workers are not started again: a process of the job is lost, or has' in job.text)
     again = on_hosts(TWO_HOSTS, folder / 'hosts')
@@ -103,8 +108,8 @@ def keeps_causes(folder):
     job.expect('no worker is blamed', 'of rank' not in causes and 'rank 0 on' not in line)
 
 
-def dies(folder, what, *statuses):
-    job = ranks(3, folder, what)
+def dies(folder, what, *statuses, max_failures=0):
+    job = ranks(3, folder, what, 3, 1, max_failures)
     failed = job.lines_with('failed')
     job.expect('the others say why, or are ended by the launcher first', len(failed) in (0, 1, 2))
     for line in failed:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A training that ranks.py starts by mpirun, or on threads, and that goes wrong where it is told to:
-//   ranks_program STORAGE [WHAT [WORKERS [RANK]]]
+//   ranks_program STORAGE [WHAT [WORKERS [RANK [MAX_FAILURES]]]]
 #include <pthread.h>
 #include <sys/wait.h>
 #include <sysexits.h>
@@ -93,9 +93,9 @@ auto step(TrainContext& ctx, std::vector<float>& values) -> float {
 
 void go_wrong(TrainContext const& ctx, std::string const& what, int epoch) {
   if (epoch != 3 || ctx.world_rank() != (what == "hang_first" ? Rank{0} : Rank{1}) || ctx.checkpoint()) return;
-  if (what == "throw" || what == "restart") throw std::runtime_error{"as planned"};
+  if (what == "throw") throw std::runtime_error{"as planned"};
   if (what == "full_disk") throw Error{Errc::io, "write 'model'", "No space left on device", "make room"};
-  if (what == "kill" || what == "restart_kill") std::raise(SIGKILL);
+  if (what == "kill") std::raise(SIGKILL);
   if (what == "abort") std::abort();
   if (what == "exit") std::exit(0);
   if (what == "quick_exit") std::quick_exit(0);
@@ -294,7 +294,7 @@ auto main(int argc, char** argv) -> int {
     config.run.stop_grace = std::chrono::milliseconds{300};
     config.run.on_hang = OnHang::exit_process;
   }
-  if (what == "restart" || what == "restart_kill") config.run.failure.max_failures = 1;
+  if (arguments.size() > 4) config.run.failure.max_failures = std::stoi(arguments[4]);
   if (what == "leave" || what == "inside") config.run.collective_timeout = std::chrono::seconds{1};
   if (what == "full_log") config.callbacks.push_back(std::make_shared<JsonLines>("/dev/full"));
   if (what == "inside") config.callbacks.push_back(std::make_shared<FitInside>(config));

@@ -49,6 +49,7 @@ RAYTRAIN_INLINE void RankLeader::launch(WorkerLaunch what) {
   if (again) {
     // They make the new group together.
     job_.end_worker();
+    check_nobody_lost();
     tell_others(what.begin);
     job_.renew();
   }
@@ -121,14 +122,24 @@ RAYTRAIN_INLINE auto RankLeader::hand_on(Rank rank, WorkerMessage& message) -> b
 RAYTRAIN_INLINE void RankLeader::lose(Rank rank, std::string const& why) {
   job_.abandon();
   auto const attempt = attempt_.load();
+  auto const text = "process " + std::to_string(job_.process_of(rank).pid) + " is lost: " + why;
+  {
+    std::scoped_lock const lock{mutex_};
+    if (lost_.empty()) lost_ = "rank " + std::to_string(rank.value) + ": " + text;
+  }
   if (ended_in_[rank.value] == attempt) return;
-  auto failed = job_.failure_of(rank, {Errc::worker_failed,
-                                       {},
-                                       "process " + std::to_string(job_.process_of(rank).pid) + " is lost: " + why,
-                                       "mpirun or srun and the log of its host may say more"});
+  auto failed =
+      job_.failure_of(rank, {Errc::worker_failed, {}, text, "mpirun or srun and the log of its host may say more"});
   failed.process_is_spent = true;
   failed.attempt = Attempt{attempt};
   push(std::move(failed));
+}
+
+RAYTRAIN_INLINE void RankLeader::check_nobody_lost() {
+  std::scoped_lock const lock{mutex_};
+  if (lost_.empty()) return;
+  throw Error{Errc::worker_failed, "starting the workers again", lost_,
+              "the next start goes on from the last checkpoint"};
 }
 
 RAYTRAIN_INLINE void RankLeader::push(WorkerMessage message) {

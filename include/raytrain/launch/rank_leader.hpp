@@ -41,6 +41,8 @@ class RankLeader final : public Launcher {
  private:
   void listen();
   void tell_others(ControllerMessage const& message);
+  /// Errors: `worker_failed` where a process is lost, for which the others would wait.
+  void check_nobody_lost();
 
   // On the server's thread:
   [[nodiscard]] auto hand_on(Rank rank, WorkerMessage& message) -> bool;
@@ -52,6 +54,7 @@ class RankLeader final : public Launcher {
   std::mutex mutex_;
   std::shared_ptr<MessageSink const> sink_;  ///< Null before `launch`, and after `join`.
   bool joined_ = false;
+  std::string lost_;                 ///< What is known of the first process that is; empty before.
   std::vector<WorkerMessage> kept_;  ///< For the controller, which does not take messages yet.
   std::atomic<std::uint64_t> attempt_ = 1;
   std::vector<std::uint64_t> ended_in_;  ///< By rank, the last attempt that it has ended; the server's thread only.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -27,6 +28,8 @@ struct Timings {
 
 /// What a run reached.
 struct Result {
+  static constexpr std::size_t max_attempts = 1000;
+
   RunState state = RunState::initializing;  ///< `finished`, `aborted` (stopped; the next start goes on) or `errored`.
   Metrics metrics;                          ///< Rank 0's last report, automatic metrics included.
   std::vector<Report> history;              ///< Rank 0's reports, at most the last 100,000.
@@ -36,8 +39,10 @@ struct Result {
   std::filesystem::path path;               ///< Folder of the run.
   std::string error;                        ///< Cause of a run that failed; empty otherwise.
   std::vector<std::string> warnings;        ///< Everything that callbacks were warned of.
-  std::vector<AttemptInfo> attempts;        ///< Of this `fit()`: one, and one more for each time that workers failed.
-  bool nothing_left = false;                ///< The run had finished before, and nothing was left to train.
+  /// Of this `fit()`: one, and one more for each time that workers failed and were started again; at most the last
+  /// 1000.
+  std::vector<AttemptInfo> attempts;
+  bool nothing_left = false;  ///< The run had finished before, and nothing was left to train.
   Timings timings;
 
   /// Newest checkpoint.

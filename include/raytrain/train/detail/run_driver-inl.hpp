@@ -217,6 +217,7 @@ RAYTRAIN_INLINE void RunDriver::launch(LaunchWorkers const& action) {
   begin.attempt = action.attempt;
   begin.first_checkpoint = action.first_checkpoint;
   auto const iteration = resumed_from_ ? resumed_from_->training_iteration() : 0;
+  if (attempts_.size() == Result::max_attempts) attempts_.erase(attempts_.begin());
   attempts_.push_back({.attempt = action.attempt, .first_iteration = iteration, .last_iteration = iteration});
   launched_ = saved_ = plan_.clock.now();
   workers_.clear();
@@ -309,7 +310,7 @@ RAYTRAIN_INLINE void RunDriver::carry_out(Notify& notify) {
 RAYTRAIN_INLINE void RunDriver::tell_callbacks(Started& started) {
   workers_[started.rank] = std::move(started);
   if (workers_.size() < launcher_.size().value) return;
-  timings_.to_workers_s = since_call();
+  if (attempts_.back().attempt == Attempt{}) timings_.to_workers_s = since_call();
   std::vector<std::string> hosts;
   for (auto const& [rank, worker] : workers_) {
     if (std::ranges::find(hosts, worker.hostname) == hosts.end()) hosts.push_back(worker.hostname);
