@@ -105,6 +105,17 @@ def throws(storage):
     expect_goes_on(job, storage, 3)
 
 
+def restarts(storage):
+    """Ranks boost on in their processes when one has thrown, to the model that nothing disturbs."""
+    job = ranks(3, storage, 'restart')
+    when_wrong(job)
+    job.expect('all ranks end well', len(job.lines_with('result finished')) == 3 and job.status == 0)
+    expect_nothing_left(job)
+    whole = storage.with_name('whole')
+    expect_finished(ranks(3, whole), 12)
+    job.expect('both have the same model', last_model(storage) == last_model(whole) != b'')
+
+
 def killed(storage):
     job = ranks(3, storage, 'kill')
     begin = when_wrong(job)
@@ -126,7 +137,7 @@ def signalled(storage):
     expect_nothing_left(job)
 
 
-CASES = {function.__name__: function for function in (models, two_hosts, throws, killed, signalled)}
+CASES = {function.__name__: function for function in (models, two_hosts, throws, restarts, killed, signalled)}
 
 scratch = pathlib.Path(tempfile.mkdtemp())
 try:

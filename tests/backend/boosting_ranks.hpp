@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What programs that boosting_on_ranks.py starts by mpirun say, and how they go wrong where they are told to:
-//   PROGRAM STORAGE [models | throw | kill | signal]
+//   PROGRAM STORAGE [models | throw | restart | kill | signal]
 #pragma once
 
 #include <sys/socket.h>
@@ -68,7 +68,7 @@ inline void begin_round(std::string const& what) {
   }
   if (round != 3 || own_rank() != Rank{1} || what.empty()) return;
   say("goes wrong");
-  if (what == "throw") throw std::runtime_error{"as planned"};
+  if (what == "throw" || what == "restart") throw std::runtime_error{"as planned"};
   if (what == "kill") std::raise(SIGKILL);
   if (what == "signal") ::kill(::getpid(), SIGTERM);
 }
@@ -79,9 +79,10 @@ inline void store_model(std::filesystem::path const& folder, Rank rank, std::str
 }
 
 template <class Backend>
-[[nodiscard]] auto ranks_config(std::filesystem::path const& storage) -> TrainerConfig<Backend> {
+[[nodiscard]] auto ranks_config(std::filesystem::path const& storage, std::string const& what)
+    -> TrainerConfig<Backend> {
   return {.scaling = {.resources_per_worker = {.cpus = 1}},
-          .run = {.name = "ranks", .storage_path = storage},
+          .run = {.name = "ranks", .storage_path = storage, .failure = {.max_failures = what == "restart" ? 1 : 0}},
           .datasets = {{"train", sample(3000, 1)}, {"valid", sample(1000, 2)}}};
 }
 

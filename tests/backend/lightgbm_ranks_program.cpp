@@ -29,7 +29,7 @@ void train_and_store(LightGBMContext& ctx, std::filesystem::path const& folder, 
 
 auto fitted(std::filesystem::path const& storage, std::string const& what) -> Result {
   return Trainer<LightGBMBackend>{[=](LightGBMContext& ctx) { train_and_store(ctx, storage, what); },
-                                  ranks_config<LightGBMBackend>(storage)}
+                                  ranks_config<LightGBMBackend>(storage, what)}
       .fit();
 }
 

@@ -40,7 +40,7 @@ void train_and_store(XGBoostContext& ctx, std::filesystem::path const& folder) {
 }
 
 auto fitted(std::filesystem::path const& storage, std::string const& what) -> Result {
-  auto const with = ranks_config<XGBoostBackend>(storage);
+  auto const with = ranks_config<XGBoostBackend>(storage, what);
   if (what == "models") {
     return XGBoostTrainer{[storage](XGBoostContext& ctx) { train_and_store(ctx, storage); }, with}.fit();
   }
