@@ -22,6 +22,7 @@
 #include <raytrain/testing/collective_conformance.hpp>
 #include <raytrain/testing/collective_refusals.hpp>
 
+#include "../support/thrown_error.hpp"
 #include "local_world.hpp"
 
 namespace {
@@ -258,4 +259,21 @@ TEST_CASE("a model without duplicates refuses to make one, and the error names t
           "invalid_call: Collective::duplicate: this model of a collective has no duplicates; use one that has them: "
           "LocalCollective, SharedMemoryCollective or MpiCollective");
   });
+}
+
+TEST_CASE("a model whose rank is outside of its size is refused by what would read that rank's part") {
+  class Outside final : public Collective {
+   public:
+    [[nodiscard]] auto rank() const noexcept -> Rank override { return {1}; }
+    [[nodiscard]] auto size() const noexcept -> WorldSize override { return {1}; }
+    [[nodiscard]] auto stop_agreed() const noexcept -> bool override { return false; }
+    [[nodiscard]] auto start(Task const&) -> Pending override { return {}; }
+  };
+  Outside collective;
+  std::vector<int> const mine(2);
+  std::vector<int> all(2);
+  std::vector<std::size_t> const counts{2};
+  CHECK(testing::thrown_error([&] { collective.all_gatherv(mine, all, counts); })
+            .find("Collective::rank() must be below size() "
+                  "(got 1 and 1)") != std::string::npos);
 }

@@ -24,13 +24,13 @@ TEST_CASE("the numbers and names of error codes are those that earlier versions 
       {4, "invalid_call"},       {5, "not_found"},    {6, "io"},
       {7, "corrupt_checkpoint"}, {8, "foreign_run"},  {9, "rank_mismatch"},
       {10, "worker_failed"},     {11, "bad_message"}, {12, "backend"},
-      {13, "timed_out"},         {14, "exception"}};
+      {13, "timed_out"},         {14, "exception"},   {15, "not_retryable"}};
   for (auto const& [number, name] : stored) CHECK(to_string(static_cast<Errc>(number)) == name);
 }
 
 TEST_CASE("a number that no code has is called unknown") {
   CHECK(to_string(Errc{0}) == "unknown");
-  CHECK(to_string(Errc{15}) == "unknown");
+  CHECK(to_string(Errc{16}) == "unknown");
 }
 
 TEST_CASE("an error says what was attempted, what happened and what to do, in this order") {

@@ -68,6 +68,7 @@ class CountStarts : public Callback {
   }
   void on_warning(std::string_view text) override {
     std::ostringstream line;
+    if (text.size() > 1000) return;
     line << "warning: " << text;
     say(line);
   }
@@ -91,8 +92,10 @@ auto step(TrainContext& ctx, std::vector<float>& values) -> float {
   while (true) ::pause();
 }
 
-void go_wrong(TrainContext const& ctx, std::string const& what, int epoch) {
+void go_wrong(TrainContext& ctx, std::string const& what, int epoch) {
   if (epoch != 3 || ctx.world_rank() != (what == "hang_first" ? Rank{0} : Rank{1}) || ctx.checkpoint()) return;
+  if (what == "long_error") throw std::runtime_error{std::string(50'000'000, 'x')};
+  for (int i = 0; what == "warnings" && i < 9'000; ++i) ctx.warn(std::string(2'500, 'w'));
   if (what == "throw") throw std::runtime_error{"as planned"};
   if (what == "full_disk") throw Error{Errc::io, "write 'model'", "No space left on device", "make room"};
   if (what == "kill") std::raise(SIGKILL);
@@ -223,6 +226,11 @@ class PickyBackend : public testing::MinimalBackend {
   Config config_;
 };
 
+// mpirun passes on 1 KiB at a time.
+auto brief(std::string const& text) -> std::string {
+  return text.size() < 2000 ? text : text.substr(0, 300) + text.substr(text.size() - 300);
+}
+
 auto digest(Result const& result) -> std::string {
   std::ostringstream line;
   line << "result " << to_string(result.state) << ", " << result.all_reports().size() << " reports, "
@@ -240,7 +248,7 @@ auto digest(std::vector<ErrorInfo> const& failures) -> std::string {
   for (auto const& error : failures) {
     line << ' ' << to_string(error.code) << " of "
          << (error.rank ? "rank " + std::to_string(error.rank->value) : std::string{"no rank"});
-    auto text = " [" + error.attempted + '|' + error.happened + '|' + error.remedy + ']';
+    auto text = " [" + error.attempted + '|' + brief(error.happened) + '|' + error.remedy + ']';
     if (text != said) line << text;
     said = std::move(text);
   }
@@ -328,7 +336,7 @@ auto main(int argc, char** argv) -> int {
     }
   } catch (TrainingFailed const& failed) {
     std::ostringstream line;
-    line << "failed: " << failed.what() << "; " << digest(failed.result());
+    line << "failed: " << brief(failed.what()) << "; " << digest(failed.result());
     say(line);
     line.str(digest(failed.failures()));
     say(line);

@@ -12,6 +12,7 @@
 #include <exception>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <memory>
 #include <span>
@@ -462,4 +463,74 @@ TEST_CASE("a cause that several ranks give is said once, with all of them") {
         "rank 0 on alpha, rank 2 on beta: the sizes differ; rank 1: out of range");
   CHECK(TrainingFailed::describe({failure({}, "alpha", "no space left"), failure({}, {}, "no server")}) ==
         "the controller on alpha: no space left; the controller: no server");
+}
+
+TEST_CASE("an exception without a text is told by its type, and a text of any length is shortened and says so") {
+  struct Textless : std::exception {
+    [[nodiscard]] auto what() const noexcept -> char const* override { return nullptr; }
+  };
+  auto const failing_by = [](std::function<void()> const& fails) {
+    TemporaryFolder const folder;
+    MinimalTrainer trainer{[fails](TrainContext& ctx) {
+                             if (ctx.world_rank() == Rank{1}) fails();
+                           },
+                           config_in(folder)};
+    return message_of([&] { trainer.fit(); });
+  };
+  contains(failing_by([] { throw Textless{}; }), "an exception without text, of type ");
+  contains(failing_by([] { throw Textless{}; }), "Textless");
+  contains(failing_by([] { throw std::runtime_error{""}; }), "an exception without text, of type std::runtime_error");
+  contains(failing_by([] { throw static_cast<char const*>(nullptr); }), "a null pointer to a text");
+  auto const text = failing_by([] { throw std::runtime_error{std::string(50'000'000, 'x')}; });
+  CHECK(text.size() < 100'000);
+  contains(text, "x ... (49934464 bytes more)");
+}
+
+TEST_CASE("on_finish sees the warnings of the run, and a stop that comes at a failed run's end is one of its result") {
+  struct AtEnd : Callback {
+    void on_finish(Result const& result) override {
+      warnings = result.warnings;
+      std::raise(SIGTERM);
+    }
+    std::vector<std::string> warnings;
+  };
+  TemporaryFolder const folder;
+  auto config = config_in(folder);
+  auto const at_end = std::make_shared<AtEnd>();
+  config.callbacks = {at_end};
+  MinimalTrainer trainer{[](TrainContext& ctx) {
+                           ctx.warn("careful");
+                           throw std::runtime_error{"the cause"};
+                         },
+                         config};
+  try {
+    trainer.fit();
+    FAIL("did not throw");
+  } catch (TrainingFailed const& failed) {
+    auto const& warnings = failed.result().warnings;
+    REQUIRE_FALSE(warnings.empty());
+    contains(warnings.back(), "a stop was requested when every worker had returned");
+    CHECK(std::ranges::count(at_end->warnings, "careful") > 0);
+    CHECK(at_end->warnings.size() + 1 == warnings.size());
+  }
+}
+
+TEST_CASE("a training function that throws Stopped although nobody has asked for a stop is warned of") {
+  TemporaryFolder const folder;
+  MinimalTrainer trainer{[](TrainContext&) { throw Stopped{}; }, config_in(folder)};
+  auto const result = trainer.fit();
+  CHECK(result.state == RunState::aborted);
+  REQUIRE(result.warnings.size() == 1);
+  contains(result.warnings[0], " has thrown Stopped, though nobody had asked for a stop");
+}
+
+TEST_CASE("of any number of warnings a result holds the first ones, and how many more there were") {
+  TemporaryFolder const folder;
+  MinimalTrainer trainer{[](TrainContext& ctx) {
+                           for (int i = 0; i < 6000; ++i) ctx.warn("careful");
+                         },
+                         config_in(folder)};
+  auto const warnings = trainer.fit().warnings;
+  REQUIRE(warnings.size() == 10'001);
+  CHECK(warnings.back() == "and 2000 more warnings");
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs whose checkpoints lie in a store of the program's own, and stores that fail.
 #include <atomic>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -294,4 +295,48 @@ TEST_CASE("Result::from_path tells a store the path that the run has told it, ho
   CHECK(Result::from_path(path / "", config.run.checkpoint.store).checkpoints.size() == 1);
   CHECK(Result::from_path(path / "checkpoints" / "..", config.run.checkpoint.store).checkpoints.size() == 1);
   for (auto const& told : paths) CHECK(told == path);
+}
+
+namespace {
+
+// Does what it is asked for, and says that it has failed.
+class Doubting final : public MemoryStore {
+ public:
+  using MemoryStore::MemoryStore;
+  void publish(StagedCheckpoint const& staged) override {
+    MemoryStore::publish(staged);
+    if (staged.number == CheckpointNumber{1}) throw Error{Errc::io, "publishing", "no answer came"};
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a store that publishes and throws is named as the cause of what follows, and not another start") {
+  auto const memory = std::make_shared<MemoryStore::Memory>();
+  Doubting store{memory};
+  store.begin(StartId{1, "0badcafe"}, "a run");
+  auto const commit = [&](std::uint64_t ordinal) {
+    auto part = draft("text");
+    part.materialize(Rank{0});
+    CommitRequest request;
+    request.checkpoint = CheckpointOrdinal{ordinal};
+    request.world_size = WorldSize{1};
+    request.parts.push_back(store.stage(part, Rank{0}, CheckpointOrdinal{ordinal}));
+    request.training_iterations = {ordinal + 1};
+    return message_of([&] { (void)store.commit(request); });
+  };
+  contains(commit(0), "no answer came");
+  contains(commit(1), "is there, although publishing it has thrown; mend CheckpointStore::publish");
+}
+
+TEST_CASE("a store that throws Stopped fails the run, and is no stop of it") {
+  TemporaryFolder const folder;
+  auto const store = [](std::filesystem::path const& run_path) {
+    return std::make_shared<FaultyStore>(std::make_shared<DirectoryStore>(run_path / "checkpoints"),
+                                         [](std::string_view step) {
+                                           if (step == "write_part") throw Stopped{};
+                                         });
+  };
+  MinimalTrainer trainer{epochs_up_to(3), config_in(folder, store)};
+  contains(message_of([&] { trainer.fit(); }), "the store has thrown Stopped, which is for collectives");
 }

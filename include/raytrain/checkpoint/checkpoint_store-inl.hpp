@@ -79,6 +79,7 @@ RAYTRAIN_INLINE auto CheckpointStore::commit(CommitRequest const& request) -> Ch
   CheckpointNumber const number{newest.value + 1};
   auto files = merged_files(request);
   auto manifest = detail::write_sealed(manifest_of(request, number, files));
+  attempted_ = number;
   publish({request.checkpoint, number, std::move(files), std::move(manifest)});
   last_number_ = number;
   try {
@@ -173,6 +174,12 @@ RAYTRAIN_INLINE void CheckpointStore::check_still_ours(CommitRequest const& requ
     }
   }();
   if (start < start_.number) return;
+  if (start == start_.number && newest == attempted_) {
+    throw Error{
+        Errc::invalid_call, committing(request.checkpoint),
+        fmt::format("'{}' is there, although publishing it has thrown", checked_files(newest)->location()),
+        "mend CheckpointStore::publish, which throws where there is no checkpoint; the next start goes on from it"};
+  }
   throw Error{Errc::invalid_call, committing(request.checkpoint),
               fmt::format("start {} of this run has committed '{}', and this is {}start {}", start,
                           checked_files(newest)->location(), start == start_.number ? "another " : "", start_.number),

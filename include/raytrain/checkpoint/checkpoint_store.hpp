@@ -195,6 +195,7 @@ class CheckpointStore {
   bool has_begun_ = false;
   StartId start_{0};
   std::string run_id_;
+  CheckpointNumber attempted_{};    // the last one that was to be published
   CheckpointNumber last_number_{};  // never given again, though somebody may have removed that checkpoint
 };
 

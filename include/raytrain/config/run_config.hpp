@@ -37,7 +37,7 @@ struct RunConfig {
   /// Above 0. A worker that waits longer for others in a collective ends the run with an error that names them; they
   /// are named in a warning after 10 s.
   std::chrono::milliseconds collective_timeout = std::chrono::minutes{30};
-  /// What SIGINT, SIGTERM and SIGHUP do while `fit()` runs:
+  /// What SIGINT, SIGTERM and SIGHUP do while `fit()` runs, from before `Callback::on_start` until after `on_finish`:
   ///  - the first one asks for a stop;
   ///  - the second one, to the same process, ends the run at once: after 0.5 s workers that have not returned are left
   ///    behind, and after 2 s the process ends whatever keeps it (a callback, a backend, a disk). Both end it with exit

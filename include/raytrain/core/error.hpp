@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <optional>
@@ -85,6 +86,14 @@ class NotRetryable : public Error {
       : Error{Errc::not_retryable, std::move(attempted), std::move(happened), std::move(remedy)} {}
 };
 
+/// The text, or its beginning and how many bytes of it are left out.
+[[nodiscard]] inline auto shortened(std::string text, std::size_t most_bytes) -> std::string {
+  if (text.size() <= most_bytes) return text;
+  auto const left_out = text.size() - most_bytes;
+  text.resize(most_bytes);
+  return std::move(text) + " ... (" + std::to_string(left_out) + " bytes more)";
+}
+
 /// What went wrong and where, as a value: the parts of an `Error`, or of another exception.
 struct ErrorInfo {
   ErrorInfo() = default;
@@ -96,6 +105,12 @@ struct ErrorInfo {
   [[nodiscard]] auto with_origin(std::optional<Rank> rank_, std::string host_) && -> ErrorInfo {
     rank = rank_;
     host = std::move(host_);
+    return std::move(*this);
+  }
+
+  /// With parts of at most so many bytes each.
+  [[nodiscard]] auto with_short_texts(std::size_t most_bytes) && -> ErrorInfo {
+    for (auto* const part : {&attempted, &happened, &remedy}) *part = shortened(std::move(*part), most_bytes);
     return std::move(*this);
   }
 

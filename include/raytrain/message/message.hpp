@@ -196,6 +196,7 @@ struct Ended {
   bool nothing_left{};
   std::vector<double> timings;
   std::vector<AttemptInfo> attempts;
+  bool is_shortened{};  ///< What made the message too large is left out; metrics are in progress.jsonl.
   Attempt attempt{};
   friend auto operator==(Ended const&, Ended const&) -> bool = default;
 };

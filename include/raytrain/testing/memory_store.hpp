@@ -24,7 +24,7 @@
 namespace raytrain::testing {
 
 /// A store in this process's memory: a model of `CheckpointStore` without a file system, to test by and to read.
-class MemoryStore final : public CheckpointStore {
+class MemoryStore : public CheckpointStore {
  public:
   using Files = std::map<std::string, CheckpointDraft::Content>;
 

@@ -12,6 +12,7 @@
 
 #include <raytrain/checkpoint/checkpoint_draft.hpp>
 #include <raytrain/checkpoint/checkpoint_store.hpp>
+#include <raytrain/core/error.hpp>
 #include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/inline.hpp>
 #include <raytrain/exec/background_thread.hpp>
@@ -39,6 +40,10 @@ RAYTRAIN_INLINE void CheckpointStager::stage(CheckpointDraft draft, CheckpointOr
           part.reset();  // before whoever waits for it makes the next one
           ref.batch_sizes = std::move(batch_sizes);
           link_.send(std::move(ref));
+        } catch (Stopped const&) {  // which would be taken for a stop of the run
+          return std::make_exception_ptr(Error{Errc::invalid_call, "staging a checkpoint",
+                                               "the store has thrown Stopped, which is for collectives",
+                                               "mend its CheckpointStore::write_part"});
         } catch (...) {
           return std::current_exception();
         }

@@ -53,6 +53,7 @@ RAYTRAIN_INLINE void Controller::on(LaunchFailed& failed) {
 
 RAYTRAIN_INLINE void Controller::launch(std::uint64_t training_iteration) {
   launched_ = true;
+  first_stopped_.reset();
   aborting_ = false;
   cut_short_ = false;
   state_ = RunState::scheduling;
@@ -129,6 +130,7 @@ RAYTRAIN_INLINE void Controller::on(Failed& failed) {
 
 RAYTRAIN_INLINE void Controller::on(Finished& finished) {
   cut_short_ = cut_short_ || finished.stopped;
+  if (finished.stopped && !first_stopped_) first_stopped_ = finished.rank;
   process_is_spent_ = process_is_spent_ || finished.process_is_spent;
   end_worker(finished.rank);
   if (!finished.stopped && check_calls(finished)) {
@@ -362,6 +364,10 @@ RAYTRAIN_INLINE void Controller::finish_when_done() {
 RAYTRAIN_INLINE void Controller::finish() {
   auto const complete = left_behind_.empty() && (finished_early_ || (launched_ && !cut_short_));
   state_ = !failures_.empty() ? RunState::errored : complete ? RunState::finished : RunState::aborted;
+  if (state_ == RunState::aborted && !stop_requested_ && first_stopped_) {
+    act(Notify{Warning{Rank{0}, "the run is aborted, since rank " + std::to_string(first_stopped_->value) +
+                                    " has thrown Stopped, though nobody had asked for a stop"}});
+  }
   act(FinishRun{state_, std::move(failures_), std::move(left_behind_)});
 }
 

@@ -191,8 +191,9 @@ class Controller {
   bool finished_early_ = false;  // a callback said that the run is finished
   bool grace_armed_ = false;
   bool warned_of_score_ = false;
-  bool aborting_ = false;          // this attempt's workers were told to
-  bool cut_short_ = false;         // a worker ended because of a stop
+  bool aborting_ = false;   // this attempt's workers were told to
+  bool cut_short_ = false;  // a worker ended because of a stop
+  std::optional<Rank> first_stopped_;
   bool process_is_spent_ = false;  // one in which no other worker can run
 };
 

@@ -38,7 +38,7 @@ struct Result {
   WorldSize world_size{};                   ///< Workers of the last start.
   std::filesystem::path path;               ///< Folder of the run.
   std::string error;                        ///< Cause of a run that failed; empty otherwise.
-  std::vector<std::string> warnings;        ///< Everything that callbacks were warned of.
+  std::vector<std::string> warnings;        ///< What callbacks were warned of: the first 10,000.
   /// Of this `fit()`: one, and one more for each time that workers failed and were started again; at most the last
   /// 1000.
   std::vector<AttemptInfo> attempts;

@@ -75,6 +75,11 @@ class ArgumentChecks {
                   "counts must have " + std::to_string(ranks) + " elements, one for each rank (got " +
                       std::to_string(counts.size()) + ")"};
     }
+    if (rank_.value >= ranks) {
+      throw Error{Errc::invalid_call, attempted(call),
+                  "Collective::rank() must be below size() (got " + std::to_string(rank_.value) + " and " +
+                      std::to_string(ranks) + ")"};
+    }
     auto const own = counts[rank_.value];
     if (mine.size() != own) {
       throw Error{Errc::invalid_call, attempted(call),

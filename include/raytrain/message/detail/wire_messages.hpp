@@ -119,7 +119,7 @@ void serialize(A& archive, AttemptInfo& m) {
 template <detail::WireArchive A>
 void serialize(A& archive, Ended& m) {
   archive(m.thrown, m.failures, m.state, m.metrics, m.path, m.error, m.checkpoints, m.warnings, m.nothing_left,
-          m.timings, m.attempts);
+          m.timings, m.attempts, m.is_shortened);
 }
 
 template <detail::WireArchive A>

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <filesystem>
 #include <functional>
+#include <iterator>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,6 +17,7 @@
 #include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/inline.hpp>
 #include <raytrain/launch/rank_leader.hpp>
+#include <raytrain/message/codec.hpp>
 #include <raytrain/message/message.hpp>
 #include <raytrain/train/controller_events.hpp>
 #include <raytrain/train/detail/rank_result.hpp>
@@ -36,6 +39,45 @@ RAYTRAIN_INLINE auto ended_with(Result const& result) -> Ended {
   ended.timings = {result.timings.to_workers_s, result.timings.to_first_report_s, result.timings.total_s};
   ended.attempts = result.attempts;
   return ended;
+}
+
+RAYTRAIN_INLINE auto fits(Ended const& ended) -> bool {
+  try {
+    (void)encode(ControllerMessage{ended});
+    return true;
+  } catch (Error const&) {
+    return false;
+  }
+}
+
+/// Leaves out what one message cannot hold, and says so.
+RAYTRAIN_INLINE void shorten(Ended& ended) {
+  if (fits(ended)) return;
+  constexpr std::size_t most_bytes = 1 << 10U;
+  constexpr std::ptrdiff_t most = 100;
+  auto const keep_last = [](auto& all) {
+    if (std::ssize(all) > most) all.erase(all.begin(), all.end() - most);
+  };
+  auto const shorten_all = [](std::vector<ErrorInfo>& failures) {
+    if (std::ssize(failures) > most) failures.resize(most);
+    for (auto& failure : failures) failure = std::move(failure).with_short_texts(most_bytes);
+  };
+  ended.is_shortened = true;
+  auto const warnings = ended.warnings.size();
+  keep_last(ended.warnings);
+  for (auto& warning : ended.warnings) warning = shortened(std::move(warning), most_bytes);
+  ended.warnings.push_back(
+      "this rank's result is shortened, since all of it was more than a message holds: rank 0 has " +
+      std::to_string(warnings) + " warnings, and longer texts");
+  keep_last(ended.attempts);
+  for (auto& attempt : ended.attempts) {
+    if (!attempt.failures.empty()) attempt.failures.resize(1);
+    shorten_all(attempt.failures);
+  }
+  shorten_all(ended.failures);
+  if (ended.thrown) ended.thrown = std::move(*ended.thrown).with_short_texts(most_bytes);
+  ended.error = shortened(std::move(ended.error), most_bytes);
+  if (!fits(ended)) ended.metrics = {};
 }
 
 /// The reports, from the run's folder; a warning where they cannot be read.
@@ -81,14 +123,15 @@ RAYTRAIN_INLINE auto result_of(Ended& ended, WorldSize world_size, CheckpointSto
   result.nothing_left = ended.nothing_left;
   ended.timings.resize(3);
   result.timings = {ended.timings[0], ended.timings[1], ended.timings[2]};
-  if (!ended.metrics.empty()) read_history(result);
-  result.metrics = std::move(ended.metrics);
+  if (!ended.metrics.empty() || ended.is_shortened) read_history(result);
+  if (!ended.metrics.empty()) result.metrics = std::move(ended.metrics);
   if (!ended.failures.empty()) throw TrainingFailed{std::move(ended.failures), std::move(result)};
   return result;
 }
 
 RAYTRAIN_INLINE auto lead_ranks(RankLeader& leader, std::function<Result()> const& fit) -> Result {
   auto const end = [&](Ended ended) {
+    shorten(ended);
     leader.tell(std::move(ended));
     leader.end();
   };

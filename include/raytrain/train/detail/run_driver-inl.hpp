@@ -104,14 +104,7 @@ RAYTRAIN_INLINE auto RunDriver::run(Training const& training) -> Result {
   end_workers();
   executor_.run(take_late_events());
   if (launch_error_) std::rethrow_exception(launch_error_);
-  auto result = conclude();
-  signals.reset();
-  if (stop_came_late_) {
-    result.warnings.emplace_back(
-        "a stop was requested when every worker had returned: this run has ended as if "
-        "nobody had asked, and a program that goes on should end");
-  }
-  return result;
+  return conclude(signals);
 }
 
 RAYTRAIN_INLINE void RunDriver::end_workers() {
@@ -382,14 +375,28 @@ RAYTRAIN_INLINE void RunDriver::announce(std::optional<Checkpoint> const& checkp
   call("on_start", [&](Callback& callback) { callback.on_start(info); });
 }
 
+RAYTRAIN_INLINE void RunDriver::keep_warning(std::string text) {
+  if (warnings_.size() < max_warnings) {
+    warnings_.push_back(std::move(text));
+  } else {
+    ++more_warnings_;
+  }
+}
+
+RAYTRAIN_INLINE auto RunDriver::all_warnings() const -> std::vector<std::string> {
+  auto all = warnings_;
+  if (more_warnings_ > 0) all.push_back("and " + std::to_string(more_warnings_) + " more warnings");
+  return all;
+}
+
 RAYTRAIN_INLINE void RunDriver::warn(std::string text) {
-  warnings_.push_back(text);
+  keep_warning(text);
   // A callback that cannot take a warning is not warned of: that would not end.
   for (auto const& callback : plan_.callbacks) {
     try {
       callback->on_warning(text);
     } catch (...) {
-      warnings_.push_back(failure_of(*callback, "on_warning").text());
+      keep_warning(failure_of(*callback, "on_warning").text());
     }
   }
 }
@@ -435,7 +442,7 @@ RAYTRAIN_INLINE void RunDriver::take_late_failures() {
   }
 }
 
-RAYTRAIN_INLINE auto RunDriver::conclude() -> Result {
+RAYTRAIN_INLINE auto RunDriver::conclude(std::optional<StopSignals>& signals) -> Result {
   auto result = Result{};
   auto const recorded = outcome_->failures.size();
   collecting_failures([&] {
@@ -456,10 +463,17 @@ RAYTRAIN_INLINE auto RunDriver::conclude() -> Result {
   result.timings = timings_;
   collecting_failures([&] { log_.finish(); });
   set_outcome_in(result);
+  result.warnings = all_warnings();
   collecting_failures([&] { call("on_finish", [&](Callback& callback) { callback.on_finish(result); }); });
   if (outcome_->failures.size() > recorded) record_state();
   set_outcome_in(result);
-  result.warnings = std::move(warnings_);
+  signals.reset();
+  result.warnings = all_warnings();
+  if (stop_came_late_) {
+    result.warnings.emplace_back(
+        "a stop was requested when every worker had returned: this run has ended as if "
+        "nobody had asked, and a program that goes on should end");
+  }
   if (!outcome_->failures.empty()) throw TrainingFailed{std::move(outcome_->failures), std::move(result)};
   return result;
 }

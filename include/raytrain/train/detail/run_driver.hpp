@@ -37,6 +37,7 @@
 #include <raytrain/train/append_file.hpp>
 #include <raytrain/train/callback.hpp>
 #include <raytrain/train/controller.hpp>
+#include <raytrain/train/detail/stop_signals.hpp>
 #include <raytrain/train/detail/worker_runner.hpp>
 #include <raytrain/train/result.hpp>
 #include <raytrain/train/run_history.hpp>
@@ -187,6 +188,10 @@ class RunDriver {
 
   void warn(std::string text);
 
+  void keep_warning(std::string text);
+
+  [[nodiscard]] auto all_warnings() const -> std::vector<std::string>;
+
   template <class F>
   void call(std::string_view name, F const& function) {
     for (auto const& callback : plan_.callbacks) {
@@ -228,7 +233,8 @@ class RunDriver {
 
   void take_late_failures();
 
-  auto conclude() -> Result;
+  // Watches for signals until callbacks have seen the end.
+  auto conclude(std::optional<StopSignals>& signals) -> Result;
 
   void set_outcome_in(Result& result) const;
 
@@ -253,7 +259,10 @@ class RunDriver {
   RunHistory history_;
   std::set<CheckpointNumber> skipped_;
   std::vector<std::string> skipped_texts_;  // those that nobody was told of
+  static constexpr std::size_t max_warnings = 10'000;
+
   std::vector<std::string> warnings_;
+  std::size_t more_warnings_ = 0;        // beyond them
   std::deque<ErrorInfo> failures_;       // of the driver, not judged yet
   std::set<std::string> failure_texts_;  // of all of them
   Timings timings_;

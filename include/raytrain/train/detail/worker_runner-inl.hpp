@@ -4,6 +4,7 @@
 #include <cxxabi.h>
 #include <unistd.h>
 
+#include <cstddef>
 #include <cstdlib>
 #include <exception>
 #include <functional>
@@ -35,11 +36,13 @@ RAYTRAIN_INLINE auto current_exception_text() -> std::string {
   try {
     throw;
   } catch (std::exception const& error) {
-    return error.what();
+    auto const* const text = error.what();
+    if (text != nullptr && *text != 0) return text;
+    return "an exception without text, of type " + demangled(typeid(error));
   } catch (std::string const& text) {
     return text;
   } catch (char const* text) {
-    return text;
+    return text == nullptr ? "a null pointer to a text" : text;
   } catch (...) {
     auto const* const type = abi::__cxa_current_exception_type();
     if (type == nullptr) return "an exception of unknown type";
@@ -48,12 +51,13 @@ RAYTRAIN_INLINE auto current_exception_text() -> std::string {
 }
 
 RAYTRAIN_INLINE auto current_error() -> ErrorInfo {
+  constexpr std::size_t most_bytes = 64 << 10U;  // of a part, so that it fits into any message
   try {
     throw;
   } catch (Error const& error) {
-    return ErrorInfo{error};
+    return ErrorInfo{error}.with_short_texts(most_bytes);
   } catch (...) {
-    return {Errc::exception, {}, current_exception_text()};
+    return ErrorInfo{Errc::exception, {}, current_exception_text()}.with_short_texts(most_bytes);
   }
 }
 

@@ -21,7 +21,8 @@ namespace raytrain::detail {
 /// Text of the exception that is being handled, whatever its type.
 [[nodiscard]] auto current_exception_text() -> std::string;
 
-/// The exception that is being handled, without rank and host; one that is no `Error` has its text as what happened.
+/// The exception that is being handled, without rank and host; one that is no `Error` has its text as what happened. Of
+/// each part at most 64 KiB.
 [[nodiscard]] auto current_error() -> ErrorInfo;
 
 /// Ends a process that the training function has forked and that comes out of it: the rest is the worker's to do.
