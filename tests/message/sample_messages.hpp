@@ -78,6 +78,7 @@ namespace raytrain::testing {
   ended.attempts = {{.attempt = Attempt{1}, .first_iteration = 3, .last_iteration = 9, .total_s = 1.5},
                     {.attempt = Attempt{2}, .lost_reports = 4, .lost_s = 0.25}};
   ended.attempts[0].failures = {out_of_range};
+  ended.is_shortened = true;
 
   return {Stop{true},
           Stop{true, Attempt{2}},

@@ -54,10 +54,10 @@ class RankLeader final : public Launcher {
   std::mutex mutex_;
   std::shared_ptr<MessageSink const> sink_;  ///< Null before `launch`, and after `join`.
   bool joined_ = false;
-  std::string lost_;                 ///< What is known of the first process that is; empty before.
-  std::vector<WorkerMessage> kept_;  ///< For the controller, which does not take messages yet.
-  std::atomic<std::uint64_t> attempt_ = 1;
-  std::vector<std::uint64_t> ended_in_;  ///< By rank, the last attempt that it has ended; the server's thread only.
+  std::string lost_;                        ///< What is known of the first process that is; empty before.
+  std::vector<WorkerMessage> kept_;         ///< For the controller, which does not take messages yet.
+  std::atomic<std::uint64_t> attempt_ = 1;  ///< That of the last `launch`.
+  std::vector<std::uint64_t> ended_in_;     ///< By rank, the last attempt that it has ended; the server's thread only.
   std::optional<WorkerLink> link_;
   std::optional<ControlServer> server_;  ///< None in a job of one.
 };

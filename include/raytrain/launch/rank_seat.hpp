@@ -43,8 +43,8 @@ class RankSeat {
 
   RankJob& job_;
   Events events_;
-  std::atomic<std::uint64_t> attempt_ = 1;
-  std::atomic<bool> is_over_ = false;  ///< The controller has said how the run ended, or is gone: nobody waits.
+  std::atomic<std::uint64_t> attempt_ = 1;  ///< That of the controller's last `Begin`.
+  std::atomic<bool> is_over_ = false;       ///< The controller has said how the run ended, or is gone: nobody waits.
   std::optional<ControlClient> client_;
 };
 

@@ -79,6 +79,7 @@ class RunDriver {
  private:
   static constexpr std::size_t event_capacity = 1024;
   static constexpr std::chrono::milliseconds at_once{500};
+  static constexpr std::size_t max_warnings = 10'000;
 
   void end_workers();
 
@@ -259,8 +260,6 @@ class RunDriver {
   RunHistory history_;
   std::set<CheckpointNumber> skipped_;
   std::vector<std::string> skipped_texts_;  // those that nobody was told of
-  static constexpr std::size_t max_warnings = 10'000;
-
   std::vector<std::string> warnings_;
   std::size_t more_warnings_ = 0;        // beyond them
   std::deque<ErrorInfo> failures_;       // of the driver, not judged yet
