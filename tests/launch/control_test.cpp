@@ -3,6 +3,7 @@
 #include <raytrain/launch/control_server.hpp>
 
 #include <signal.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -110,6 +111,71 @@ TEST_CASE("messages of eight clients arrive whole and in order, and so does what
     CHECK(log.lost.empty());
     CHECK(log.strangers.empty());
   }
+}
+
+namespace {
+
+/// The ends of a new connection: the server's and a process's.
+auto connected_pair() -> std::pair<int, int> {
+  int ends[2];
+  REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0);
+  return {ends[0], ends[1]};
+}
+
+auto client_with(ControlServer const& server, Rank rank, int descriptor) -> ControlClient::Options {
+  ControlClient::Options options{.token = server.token()};
+  options.descriptor = descriptor;
+  options.rank = rank;
+  return options;
+}
+
+}  // namespace
+
+TEST_CASE("a server that does not listen adopts connections, and another one for a rank that is lost") {
+  ServerLog log;
+  ControlServer server{{.world = WorldSize{2}, .listens = false}, log.events()};
+  CHECK(server.addresses().empty());
+  server.tell(Rank{1}, numbered_answer(Rank{1}, 0));
+  for (std::size_t life = 0; life < 3; ++life) {
+    CAPTURE(life);
+    auto const [here, there] = connected_pair();
+    server.adopt(Rank{1}, here);
+    server.tell(Rank{1}, numbered_answer(Rank{1}, life + 10));
+    ClientLog told;
+    auto client = std::make_unique<ControlClient>(client_with(server, Rank{1}, there), told.events());
+    CHECK(client->send(numbered(Rank{1}, life, 10)));
+    // What was told before belongs to the process before.
+    auto const expected = std::vector<ControllerMessage>{numbered_answer(Rank{1}, life + 10)};
+    CHECK(told.wait_for_messages(1) == expected);
+    log.wait_for_messages(Rank{1}, life + 1);
+    check_contains(thrown_error([&] { server.adopt(Rank{1}, connected_pair().first); }),
+                   "invalid_call: ControlServer::adopt: rank 1 is connected already");
+    ::shutdown(there, SHUT_RDWR);
+    log.wait([&] { return log.lost.size() == life + 1; });
+    told.wait_for_loss();
+    client.reset();
+  }
+  CHECK(log.strangers.empty());
+}
+
+TEST_CASE("a rank is lost whose adopted connection ends before its handshake, or is another rank's") {
+  ServerLog log;
+  ControlServer server{{.world = WorldSize{3}, .listens = false}, log.events()};
+  auto const [here, there] = connected_pair();
+  server.adopt(Rank{1}, here);
+  ::close(there);
+  CHECK(log.wait_for_loss() == std::pair{Rank{1}, std::string{"its connection left before the end of the handshake"}});
+  auto const [second, other] = connected_pair();
+  server.adopt(Rank{2}, second);
+  check_contains(thrown_error([&, other = other] {
+                   ControlClient{client_with(server, Rank{0}, other), no_events()};
+                 }),
+                 "invalid_config: connecting rank 0 to its controller: the controller has no such rank");
+  log.wait([&] { return log.lost.size() == 2; });
+  CHECK(log.lost[1] == std::pair{Rank{2}, std::string{"its connection says that it is rank 0"}});
+  server.close();
+  check_contains(thrown_error([&] { server.adopt(Rank{1}, connected_pair().first); }),
+                 "invalid_call: ControlServer::adopt: the server is closed");
 }
 
 TEST_CASE("the largest messages and many small ones pass in both directions") {
@@ -414,7 +480,7 @@ TEST_CASE("a rank that sends what is no message is lost with the decoder's words
       {{std::byte{0xFF}, std::byte{0xFF}, std::byte{0xFF}, std::byte{0xFF}},
        "its connection brought what is no message: its length is 4294967295 bytes, more than 16777216"},
       {{std::byte{1}, std::byte{0}, std::byte{0}, std::byte{0}, std::byte{0x11}},
-       "its connection brought what is no message: it has protocol version 17, and this side has 5"}};
+       "its connection brought what is no message: it has protocol version 17, and this side has 6"}};
   for (std::size_t i = 0; i < rubbish.size(); ++i) {
     Rank const rank{static_cast<std::uint32_t>(i)};
     RawPeer peer{server.addresses().front()};

@@ -26,8 +26,9 @@ namespace raytrain {
 
 RAYTRAIN_INLINE ControlClient::ControlClient(Options options, Events events)
     : options_{std::move(options)}, events_{std::move(events)} {
+  if (options_.descriptor >= 0) targets_.push_back({{}, {}});
   for (auto const& text : options_.addresses) targets_.push_back({SocketAddress{text}, {}});
-  std::ranges::stable_partition(targets_, [](Target const& target) { return target.address.is_unix(); });
+  std::ranges::stable_partition(targets_, [](Target const& it) { return !it.address || it.address->is_unix(); });
   executor_.run(connect());
   thread_ = std::thread{[this] { executor_.run(serve()); }};
 }
@@ -78,7 +79,8 @@ RAYTRAIN_INLINE auto ControlClient::attempted() const -> std::string {
 RAYTRAIN_INLINE void ControlClient::throw_not_connected() const {
   std::string outcomes;
   for (auto const& target : targets_) {
-    outcomes += (outcomes.empty() ? "" : ", ") + target.address.text() + " (" + target.outcome + ')';
+    outcomes += (outcomes.empty() ? "" : ", ") + (target.address ? target.address->text() : "its descriptor") + " (" +
+                target.outcome + ')';
   }
   auto const timed_out = std::ranges::any_of(targets_, &Target::timed_out);
   throw Error{timed_out ? Errc::timed_out : Errc::io, attempted(),

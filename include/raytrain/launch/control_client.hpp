@@ -39,7 +39,8 @@ class ControlClient {
  public:
   struct Options {
     std::vector<std::string> addresses{};  ///< `ControlServer::addresses`; Unix sockets are tried first.
-    RunToken token;                        ///< No default: the server's.
+    int descriptor = -1;  ///< Instead of addresses: the other end of what `ControlServer::adopt` was given.
+    RunToken token;       ///< No default: the server's.
     Rank rank{};
     std::chrono::milliseconds connect_limit{30'000};
     std::chrono::milliseconds heartbeat_interval{1000};
@@ -81,8 +82,8 @@ class ControlClient {
   using TimePoint = Clock::TimePoint;
 
   struct Target {
-    SocketAddress address;
-    std::string outcome;  ///< What came of the last attempt.
+    std::optional<SocketAddress> address;  ///< None: `Options::descriptor`.
+    std::string outcome;                   ///< What came of the last attempt.
     bool timed_out = false;
 
     void timeout(std::string text);
@@ -99,7 +100,7 @@ class ControlClient {
         if (stream_) co_return;
       }
       auto const again = now() + pause;
-      if (targets_.empty() || again >= deadline) throw_not_connected();
+      if (targets_.empty() || options_.descriptor >= 0 || again >= deadline) throw_not_connected();
       co_await timer.wait_until(again);
     }
   }
@@ -125,7 +126,11 @@ class ControlClient {
   }
 
   auto open(Target const& target) -> asio::awaitable<void> {
-    stream_.emplace(co_await SocketStream::connect(executor_, target.address));
+    if (target.address) {
+      stream_.emplace(co_await SocketStream::connect(executor_, *target.address));
+    } else {
+      stream_.emplace(executor_, AF_UNIX, options_.descriptor, "the controller");
+    }
   }
 
   auto greet(Target& target, bool& accepted) -> asio::awaitable<void> {

@@ -35,11 +35,13 @@ RAYTRAIN_INLINE ControlServer::ControlServer(Options options, Events events)
     listeners_.push_back(std::make_unique<SocketListener>(executor_));
     addresses_.push_back(listeners_.back()->address().text());
   }
-  auto const listen_ip = options_.interface_address.empty() ? "0.0.0.0" : options_.interface_address;
-  SocketAddress const wanted{"tcp:" + listen_ip + ':' + std::to_string(options_.port)};
-  listeners_.push_back(std::make_unique<SocketListener>(executor_, wanted));
-  auto const shown_ip = options_.interface_address.empty() ? this_host().node_ip : options_.interface_address;
-  addresses_.push_back("tcp:" + shown_ip + ':' + std::to_string(listeners_.back()->address().port()));
+  if (options_.listens) {
+    auto const listen_ip = options_.interface_address.empty() ? "0.0.0.0" : options_.interface_address;
+    SocketAddress const wanted{"tcp:" + listen_ip + ':' + std::to_string(options_.port)};
+    listeners_.push_back(std::make_unique<SocketListener>(executor_, wanted));
+    auto const shown_ip = options_.interface_address.empty() ? this_host().node_ip : options_.interface_address;
+    addresses_.push_back("tcp:" + shown_ip + ':' + std::to_string(listeners_.back()->address().port()));
+  }
   for (auto rank = options_.first_rank.value; rank < options_.world.value; ++rank) {
     peers_.push_back(std::make_unique<Peer>(executor_, Rank{rank}));
   }
@@ -47,13 +49,41 @@ RAYTRAIN_INLINE ControlServer::ControlServer(Options options, Events events)
   thread_ = std::thread{[this] { executor_.run(serve()); }};
 }
 
+RAYTRAIN_INLINE void ControlServer::check_rank(char const* function, Rank rank) const {
+  if (rank >= options_.first_rank && rank.value < options_.world.value) return;
+  throw Error{Errc::invalid_call, std::string{"ControlServer::"} + function,
+              "rank " + std::to_string(rank.value) + " is none of " + std::to_string(options_.first_rank.value) +
+                  " to " + std::to_string(options_.world.value - 1)};
+}
+
 RAYTRAIN_INLINE void ControlServer::tell(Rank rank, ControllerMessage const& message) {
-  if (rank < options_.first_rank || rank.value >= options_.world.value) {
-    throw Error{Errc::invalid_call, "ControlServer::tell",
-                "rank " + std::to_string(rank.value) + " is none of " + std::to_string(options_.first_rank.value) +
-                    " to " + std::to_string(options_.world.value - 1)};
+  check_rank("tell", rank);
+  push(*peer_of(rank), std::make_shared<Bytes const>(encode(message)));
+}
+
+RAYTRAIN_INLINE void ControlServer::adopt(Rank rank, int descriptor) {
+  check_rank("adopt", rank);
+  std::promise<void> done;
+  if (!requests_.push({rank, descriptor, &done})) {
+    ::close(descriptor);
+    throw Error{Errc::invalid_call, "ControlServer::adopt", "the server is closed"};
   }
-  push(peer_of(rank), std::make_shared<Bytes const>(encode(message)));
+  done.get_future().get();
+}
+
+RAYTRAIN_INLINE void ControlServer::take_over(Request const& request, Scope& connections) {
+  auto& peer = peer_of(request.rank);
+  SocketStream stream{executor_, AF_UNIX, request.adopted, "the process of rank " + std::to_string(request.rank.value)};
+  if (peer->connection != nullptr) {
+    request.done->set_exception(
+        std::make_exception_ptr(Error{Errc::invalid_call, "ControlServer::adopt",
+                                      "rank " + std::to_string(request.rank.value) + " is connected already"}));
+    return;
+  }
+  if (!peer->awaited) ++awaited_;
+  replaced_.push_back(std::exchange(peer, std::make_unique<Peer>(executor_, request.rank)));
+  connections.spawn(serve_connection(std::move(stream), request.rank));
+  request.done->set_value();
 }
 
 RAYTRAIN_INLINE void ControlServer::tell_all(ControllerMessage const& message) {
@@ -68,7 +98,7 @@ RAYTRAIN_INLINE void ControlServer::close() {
   }
   std::lock_guard const lock{close_mutex_};
   if (!thread_.joinable()) return;
-  overfull_.close();
+  requests_.close();
   thread_.join();
 }
 
@@ -107,7 +137,7 @@ RAYTRAIN_INLINE void ControlServer::check_options() const {
 RAYTRAIN_INLINE void ControlServer::push(Peer& peer, detail::ControlOutbox::Frame frame) {
   if (!peer.outbox.push(std::move(frame)) || peer.outbox.bytes() <= options_.max_unwritten_bytes) return;
   peer.outbox.close();
-  overfull_.push(peer.rank);
+  requests_.push({peer.rank});
 }
 
 RAYTRAIN_INLINE void ControlServer::drop_unauthenticated() {
@@ -131,10 +161,15 @@ RAYTRAIN_INLINE void ControlServer::stop_awaiting(Peer& peer) {
 RAYTRAIN_INLINE void ControlServer::finish_connection(Connection& connection) {
   if (!connection.rank) {
     strangers_.remove(&connection);
-    if (!closing_) strangers_told_.tell(connection.stream.peer() + ' ' + connection.why);
+    if (connection.adopted_as) {
+      stop_awaiting(*peer_of(*connection.adopted_as));
+      tell_lost(*connection.adopted_as, connection.why);
+    } else if (!closing_) {
+      strangers_told_.tell(connection.stream.peer() + ' ' + connection.why);
+    }
     return;
   }
-  peer_of(*connection.rank).connection = nullptr;
+  peer_of(*connection.rank)->connection = nullptr;
   if (!connection.said_goodbye) tell_lost(*connection.rank, connection.why);
 }
 

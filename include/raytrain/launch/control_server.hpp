@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <future>
 #include <list>
 #include <memory>
 #include <mutex>
@@ -37,10 +38,10 @@ namespace raytrain {
 
 /// The controller's end of the lines to the processes of its workers, which connect by `ControlClient`.
 ///
-/// Each rank connects once. It is lost when its connection ends without a goodbye, when nothing is heard of it for too
-/// long, when it sends what is no message, and when it does not read; a rank that never connects is not noticed here.
-/// Whoever connects without the run's token is closed again, whatever it sends. Once every rank has connected nobody
-/// can any more.
+/// Each rank connects once, unless `adopt` is told of another process for it. It is lost when its connection ends
+/// without a goodbye, when nothing is heard of it for too long, when it sends what is no message, and when it does not
+/// read; a rank that never connects is not noticed here. Whoever connects without the run's token is closed again,
+/// whatever it sends. Once every rank has connected nobody can any more.
 ///
 /// Threads: every function from any thread, but `close` and the destructor from none of the events. One thread of its
 ///          own does all the work and calls the events; `tell` writes what it can itself.
@@ -50,6 +51,7 @@ class ControlServer {
     WorldSize world{1};
     Rank first_rank{};  ///< The ranks from here on connect; those below live in the server's own process.
     RunToken token = RunToken::random();
+    bool listens = true;                                 ///< Otherwise connections come by `adopt` alone.
     std::string interface_address{};                     ///< IPv4 address to listen at; empty: all of this host.
     std::uint16_t port = 0;                              ///< 0: one that is free.
     bool unix_socket_too = false;                        ///< Faster for ranks of this host.
@@ -94,6 +96,13 @@ class ControlServer {
   /// `tell` for each rank, encoded once.
   void tell_all(ControllerMessage const& message);
 
+  /// Awaits a process as this rank that has the other end of a connected Unix socket, for as long as it takes. What is
+  /// told from now on is for this process. The rank is lost, too, when the connection ends before the handshake does.
+  ///
+  /// `descriptor` is the server's from now on, whatever happens.
+  /// Threads: that of `tell`. Errors: `invalid_call` while the rank is connected, and after `close`.
+  void adopt(Rank rank, int descriptor);
+
   /// Writes what was told, says goodbye to every rank, and ends; at most `flush_limit` are waited for. What ranks send
   /// meanwhile is dropped. Idempotent.
   ///
@@ -120,6 +129,7 @@ class ControlServer {
     TimePoint heard;  ///< Last time that bytes came; before the handshake, when it was accepted.
     Timer retry;
     std::optional<Rank> rank;
+    std::optional<Rank> adopted_as;           ///< Only this rank may come by it.
     detail::ControlOutbox* outbox = nullptr;  ///< Its rank's.
     bool held = false;                        ///< There is no room for its message, so that nothing is read of it.
     bool said_goodbye = false;
@@ -135,9 +145,20 @@ class ControlServer {
     bool awaited = true;  ///< It may still connect: it has not, and is not lost.
   };
 
+  /// What other threads want of the server's.
+  struct Request {
+    Rank rank;
+    int adopted = -1;  ///< The descriptor of its connection. Otherwise too much waits for the rank.
+    std::promise<void>* done = nullptr;
+  };
+
   void check_options() const;
 
-  [[nodiscard]] auto peer_of(Rank rank) -> Peer& { return *peers_[rank.value - options_.first_rank.value]; }
+  [[nodiscard]] auto peer_of(Rank rank) -> std::unique_ptr<Peer>& {
+    return peers_[rank.value - options_.first_rank.value];
+  }
+
+  void check_rank(char const* function, Rank rank) const;
 
   void push(Peer& peer, detail::ControlOutbox::Frame frame);
 
@@ -150,7 +171,13 @@ class ControlServer {
       accepting_.spawn(accept_from(std::move(listener), connections));
     }
     housekeeping.spawn(watch_heartbeats());
-    while (auto const rank = co_await overfull_.receive()) lose(peer_of(*rank));
+    while (auto const request = co_await requests_.receive()) {
+      if (request->adopted < 0) {
+        lose(*peer_of(request->rank));
+      } else {
+        take_over(*request, connections);
+      }
+    }
 
     closing_ = true;
     accepting_.cancel();
@@ -191,8 +218,9 @@ class ControlServer {
   void drop_unauthenticated();
 
   /// One connection from its beginning to its end.
-  auto serve_connection(SocketStream stream) -> asio::awaitable<void> {
+  auto serve_connection(SocketStream stream, std::optional<Rank> adopted_as = {}) -> asio::awaitable<void> {
     Connection connection{executor_, std::move(stream), options_, now()};
+    connection.adopted_as = adopted_as;
     strangers_.push_back(&connection);
     Scope writer{executor_};
     co_await read_messages(connection, writer);
@@ -257,7 +285,13 @@ class ControlServer {
   }
 
   auto admit_rank(Connection& connection, Rank rank, Scope& writer) -> asio::awaitable<void> {
-    auto& peer = peer_of(rank);
+    auto& peer = *peer_of(rank);
+    if (connection.adopted_as.value_or(rank) != rank) {
+      detail::Refusal const refusal{detail::HandshakeStatus::no_such_rank,
+                                    "says that it is rank " + std::to_string(rank.value)};
+      co_await refuse(connection, refusal);
+      co_return;
+    }
     if (!peer.awaited) {
       detail::Refusal const refusal{
           detail::HandshakeStatus::rank_taken,
@@ -294,6 +328,8 @@ class ControlServer {
   /// A rank for which too much waits.
   void lose(Peer& peer);
 
+  void take_over(Request const& request, Scope& connections);
+
   /// Sends heartbeats, and ends connections that say nothing.
   auto watch_heartbeats() -> asio::awaitable<void> {
     Timer timer{executor_};
@@ -306,7 +342,7 @@ class ControlServer {
       auto const stall = late > options_.heartbeat_interval ? late : Clock::Duration{0};
       for (auto* const stranger : strangers_) {
         stranger->heard += stall;
-        if (now() - stranger->heard > options_.handshake_timeout) {
+        if (!stranger->adopted_as && now() - stranger->heard > options_.handshake_timeout) {
           stranger->end("sent " + std::to_string(stranger->session.received_bytes()) + " of the handshake's " +
                         std::to_string(detail::ControlSession::max_handshake_bytes) + " bytes in " +
                         std::to_string(options_.handshake_timeout.count()) + " ms");
@@ -335,14 +371,15 @@ class ControlServer {
   Executor executor_{clock_};
   std::vector<std::string> addresses_;
   std::vector<std::unique_ptr<Peer>> peers_;
-  Channel<Rank> overfull_{executor_, 1};  ///< Ranks for which too much waits; closed to end the server.
+  Channel<Request> requests_{executor_, 1};  ///< Closed to end the server.
 
   std::vector<std::unique_ptr<SocketListener>> listeners_;  ///< Until the thread takes them over.
 
   // The thread's own.
-  Scope accepting_{executor_};        ///< What accepts connections; cancelled once nobody is awaited.
-  std::size_t awaited_ = 0;           ///< Peers that may still connect.
-  std::list<Connection*> strangers_;  ///< Without a handshake, the oldest first.
+  Scope accepting_{executor_};                   ///< What accepts connections; cancelled once nobody is awaited.
+  std::size_t awaited_ = 0;                      ///< Peers that may still connect.
+  std::list<Connection*> strangers_;             ///< Without a handshake, the oldest first.
+  std::vector<std::unique_ptr<Peer>> replaced_;  ///< Whose connection may still be ending.
   detail::RejectedLog strangers_told_;
   bool closing_ = false;
 
