@@ -14,6 +14,7 @@
 #include <raytrain/core/error.hpp>
 #include <raytrain/data/datasets.hpp>
 #include <raytrain/launch/job_environment.hpp>
+#include <raytrain/launch/worker_process.hpp>
 #include <raytrain/train/callback.hpp>
 #include <raytrain/train/detail/config_text.hpp>
 #include <raytrain/train/detail/fit.hpp>

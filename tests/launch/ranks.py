@@ -404,6 +404,12 @@ def no_communicator(folder):
     job.expect('nothing was created', not folder.exists())
 
 
+def processes_in_a_job(folder):
+    job = Job(*mpirun, '-x', 'RAYTRAIN_TEST_PROCESSES=1', '-n', 2, program, folder)
+    job.expect_all_say(2, 'error', 'Launch::processes is asked for in one of 2 processes', 'write Launch::ranks')
+    job.expect('nobody trains', not (folder / 'ranks').exists())
+
+
 def too_few_threads(folder):
     job = Job(*mpirun, '-n', 2, with_mpi, folder, 'single')
     job.expect_all_say(2, 'error', 'needs MPI_THREAD_SERIALIZED', 'initialised with MPI_THREAD_SINGLE')
@@ -556,7 +562,8 @@ CASES = {function.__name__: function for function in (
     hangs_on_another_rank, hangs_on_first_rank, hangs_on_threads, interrupted_twice, loses_first_rank, signalled, ended_by_mpirun,
     twice, leaves_before_second_fit, inside_another, comes_never, settings_differ, other_size,
     built_without_ranks, other_mpi, own_communicator, no_communicator, too_few_threads, other_run_in_folder, storage_not_shared,
-    two_hosts, three_hosts, calls_differ, port_in_use, interface, strangers, no_thread)}
+    two_hosts, three_hosts, calls_differ, port_in_use, interface, strangers, no_thread,
+    processes_in_a_job)}
 
 scratch = pathlib.Path(tempfile.mkdtemp())
 try:

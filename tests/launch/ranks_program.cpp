@@ -19,6 +19,7 @@
 #include <sstream>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -279,6 +280,20 @@ class FitInside : public Callback {
   TrainerConfig<PickyBackend> config_;
 };
 
+// In a worker process of its own.
+void go_wrong_before_fit(std::string const& what, TrainerConfig<PickyBackend>& config) {
+  auto const is_rank_1 = std::string_view{std::getenv("RANK")} == "1";
+  if (what == "seed") config.run.seed = 7;
+  if (what == "exits_early" && is_rank_1) std::exit(3);
+  if (what == "crashes_early" && is_rank_1) std::abort();
+  if (what == "threads_first" && is_rank_1) config.scaling.launch = Launch::threads;
+  if (what != "never_comes" || !is_rank_1) return;
+  std::ostringstream line;
+  line << "rank 1 waits in main, process " << ::getpid();
+  say(line);
+  wait_outside_of_raytrain();
+}
+
 }  // namespace
 
 auto main(int argc, char** argv) -> int {
@@ -314,6 +329,8 @@ auto main(int argc, char** argv) -> int {
     };
   }
   if (what == "rank_order") config.scaling.reduction = Reduction::rank_order;
+  if (std::getenv("RAYTRAIN_TEST_PROCESSES") != nullptr) config.scaling.launch = Launch::processes;
+  if (is_worker_process()) go_wrong_before_fit(what, config);
   if (arguments.size() > 2) config.scaling.num_workers = std::stoi(arguments[2]);
   try {
     Trainer<PickyBackend> trainer{trained(what), config};

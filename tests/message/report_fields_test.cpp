@@ -9,7 +9,6 @@
 
 #include <doctest/doctest.h>
 
-#include <raytrain/message/codec.hpp>
 #include <raytrain/message/json.hpp>
 #include <raytrain/message/report_line.hpp>
 

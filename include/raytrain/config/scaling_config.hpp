@@ -32,6 +32,7 @@ enum class Launch : std::uint8_t {
   automatic,  ///< `ranks` in a job of several processes, else the backend's default.
   threads,    ///< Threads of this process.
   ranks,      ///< The ranks of the MPI job that this process is part of; needs <raytrain/launch/ranks.hpp>.
+  processes,  ///< Processes of this host, each this program started again, as `is_worker_process` has it.
 };
 
 /// What one worker may use.

@@ -6,6 +6,7 @@
 #include <raytrain/train/checkpoint_stager-inl.hpp>
 #include <raytrain/train/controller-inl.hpp>
 #include <raytrain/train/detail/fit-inl.hpp>
+#include <raytrain/train/detail/process_fit-inl.hpp>
 #include <raytrain/train/detail/rank_follower-inl.hpp>
 #include <raytrain/train/detail/rank_result-inl.hpp>
 #include <raytrain/train/detail/run_driver-inl.hpp>

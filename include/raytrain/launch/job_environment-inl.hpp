@@ -10,6 +10,7 @@
 #include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/inline.hpp>
 #include <raytrain/launch/job_environment.hpp>
+#include <raytrain/launch/worker_process.hpp>
 
 namespace raytrain {
 
@@ -38,7 +39,7 @@ RAYTRAIN_INLINE auto job_environment() -> std::optional<JobEnvironment> {
 
 RAYTRAIN_INLINE auto is_first_of_job() -> bool {
   auto const job = job_environment();
-  return !job || job->rank == Rank{0};
+  return !is_worker_process() && (!job || job->rank == Rank{0});
 }
 
 }  // namespace raytrain

@@ -24,7 +24,7 @@ inline constexpr char const* srun_name = "Slurm's srun";
 ///         those of the allocation but not those of a step, so that a program there is no rank.
 [[nodiscard]] auto job_environment() -> std::optional<JobEnvironment>;
 
-/// Whether this process is the one to print what `fit()` returns: rank 0 of its job, or of no job.
+/// Whether this process is the one to print what `fit()` returns: rank 0 of its job, or of no job, and no worker's.
 [[nodiscard]] auto is_first_of_job() -> bool;
 
 }  // namespace raytrain

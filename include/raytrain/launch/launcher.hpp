@@ -55,11 +55,15 @@ class Launcher {
   /// Fixed from construction on.
   [[nodiscard]] virtual auto size() const noexcept -> WorldSize = 0;
 
+  /// Whether a process that was left behind, or is lost, costs no more than its worker: the next `launch` starts
+  /// another one.
+  [[nodiscard]] virtual auto replaces_processes() const noexcept -> bool { return false; }
+
   /// Starts the workers of this process and tells other processes to start theirs, `size()` in all, each on one
   /// operating system thread for its whole life; returns without waiting for any of them. Each worker's messages reach
   /// the sink in the order in which it sent them. A worker that another process cannot start fails as a message.
-  /// Called again for another attempt, once each worker of the one before has sent its last message, as long as nothing
-  /// was left behind.
+  /// Called again for another attempt, once each worker of the one before has sent its last message or was left behind;
+  /// that only where the launcher replaces processes.
   ///
   /// Errors: `worker_failed` when this process cannot start one; then no worker runs, here or elsewhere.
   virtual void launch(WorkerLaunch what) = 0;

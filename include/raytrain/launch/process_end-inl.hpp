@@ -47,10 +47,10 @@ RAYTRAIN_INLINE void write_stderr(std::string_view text) noexcept {
   }
 }
 
-RAYTRAIN_INLINE void end_process() noexcept {
+RAYTRAIN_INLINE void end_process(int status) noexcept {
   flush_unless_locked(stdout);
   flush_unless_locked(stderr);
-  ::_exit(unfinished_exit_code);
+  ::_exit(status);
 }
 
 RAYTRAIN_INLINE ExitGuard::ExitGuard() {

@@ -27,7 +27,7 @@ void flush_unless_locked(std::FILE* stream) noexcept;
 void write_stderr(std::string_view text) noexcept;
 
 /// Ends this process, whatever its other threads do: no destructors, no handlers.
-[[noreturn]] void end_process() noexcept;
+[[noreturn]] void end_process(int status = unfinished_exit_code) noexcept;
 
 /// One for each `fit()` of this process. While one lives, exit() and quick_exit() end the process with a status that
 /// does not say that all went well.

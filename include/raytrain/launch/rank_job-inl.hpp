@@ -3,12 +3,8 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <functional>
-#include <mutex>
 #include <set>
 #include <string>
-#include <system_error>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -40,19 +36,14 @@ RAYTRAIN_INLINE auto rendezvous_of_program() -> Rendezvous {
               "Launch::threads, to train in each process by itself"};
 }
 
-RAYTRAIN_INLINE void WarningRelay::send_to(std::function<void(std::string const&)> to) {
-  std::scoped_lock const lock{mutex_};
-  to_ = std::move(to);
-  is_taken_ = true;
-}
-
-RAYTRAIN_INLINE void WarningRelay::tell(std::string const& text) {
-  auto const [to, is_taken] = [this] {
-    std::scoped_lock const lock{mutex_};
-    return std::pair{to_, is_taken_};
-  }();
-  if (!is_taken) write_stderr("raytrain: " + text + '\n');
-  if (to) to(text);
+RAYTRAIN_INLINE auto difference_of(std::vector<SharedSetting> const& here, std::vector<SharedSetting> const& there,
+                                   std::string const& where) -> std::string {
+  for (auto const& [name, value] : here) {
+    auto const other = std::ranges::find(there, name, &SharedSetting::name);
+    if (other != there.end() && other->value == value) continue;
+    return name + " is " + value + ", and " + where + " it is " + (other == there.end() ? "missing" : other->value);
+  }
+  return {};
 }
 
 }  // namespace raytrain::detail
@@ -60,7 +51,8 @@ RAYTRAIN_INLINE void WarningRelay::tell(std::string const& text) {
 namespace raytrain {
 
 RAYTRAIN_INLINE RankJob::RankJob(JobRequest const& request)
-    : scaling_{request.scaling}, collective_timeout_{request.collective_timeout}, world_{come_together()} {
+    : scaling_{request.scaling}, collective_timeout_{request.collective_timeout} {
+  world_ = come_together();
   compare(request.settings);
   place(request.scaling);
   fail_together(size_problem(request.scaling), Errc::invalid_config, "ScalingConfig::num_workers");
@@ -68,32 +60,11 @@ RAYTRAIN_INLINE RankJob::RankJob(JobRequest const& request)
 
 RAYTRAIN_INLINE auto RankJob::come_together() const -> std::unique_ptr<RankWorld> {
   return detail::rendezvous_of_program()({.scaling = scaling_, .collective_timeout = collective_timeout_},
-                                         [to = warnings_](std::string const& text) { to->tell(text); });
+                                         on_warning());
 }
 
-RAYTRAIN_INLINE void RankJob::renew() {
-  // The process has one at a time.
-  std::unique_ptr<RankWorld> spent;
-  {
-    std::scoped_lock const lock{world_mutex_};
-    spent = std::move(world_);
-  }
-  spent.reset();
-  auto made = come_together();
-  std::scoped_lock const lock{world_mutex_};
-  world_ = std::move(made);
-  if (abandoned_) world_->abandon();
-}
-
-RAYTRAIN_INLINE void RankJob::leave(RankReturned const& left) noexcept {
-  std::scoped_lock const lock{world_mutex_};
-  if (world_ != nullptr) world_->group->leave(left.rank, left.operations);
-}
-
-RAYTRAIN_INLINE void RankJob::abandon() noexcept {
-  std::scoped_lock const lock{world_mutex_};
-  abandoned_ = true;
-  if (world_ != nullptr) world_->abandon();
+RAYTRAIN_INLINE void RankJob::prepare(Begin const& begin) {
+  if (begin.attempt > Attempt{}) renew_world([this] { return come_together(); });
 }
 
 RAYTRAIN_INLINE auto RankJob::failure_of(Rank rank, ErrorInfo error) const -> Failed {
@@ -109,46 +80,9 @@ RAYTRAIN_INLINE void RankJob::fail_together(std::string const& problem, Errc cod
   }
 }
 
-RAYTRAIN_INLINE void RankJob::start_worker(WorkerMain main, WorkerLink& link,
-                                           std::function<void(std::string const&)> on_warning) {
-  warnings_->send_to(std::move(on_warning));
-  try {
-    worker_ = std::jthread{[this, main = std::move(main), &link] {
-      cores_->take(placement_);
-      main(Worker{link, world_->group, std::move(world_->collective)});
-    }};
-  } catch (std::system_error const& error) {
-    throw Error{Errc::worker_failed, "starting the worker of rank " + std::to_string(rank().value),
-                std::string{"the system gave no thread ("} + error.what() + ")",
-                "raise the limit on processes (ulimit -u)"};
-  }
-}
-
-RAYTRAIN_INLINE void RankJob::end_worker() noexcept {
-  if (!left_behind_ && worker_.joinable()) worker_.join();
-  warnings_->send_to(nullptr);
-}
-
-RAYTRAIN_INLINE void RankJob::leave_behind(LeftBehind const& left) noexcept {
-  // MPI could not end without their processes, nor a process without its worker.
-  abandon();
-  if (std::ranges::find(left.ranks, rank()) == left.ranks.end()) return;
-  left_behind_ = true;
-  detail::write_stderr(left.exit_text);
-}
-
-RAYTRAIN_INLINE void RankJob::end() noexcept {
-  if (left_behind_) detail::end_process();
-}
-
 RAYTRAIN_INLINE void RankJob::compare(std::vector<SharedSetting> const& settings) {
   auto const first = broadcast(settings);
-  std::string problem;
-  for (auto const& [name, value] : settings) {
-    auto const there = std::ranges::find(first, name, &SharedSetting::name);
-    if (!problem.empty() || (there != first.end() && there->value == value)) continue;
-    problem = name + " is " + value + ", and on rank 0 it is " + (there == first.end() ? "missing" : there->value);
-  }
+  auto const problem = detail::difference_of(settings, first, "on rank 0");
   fail_together(problem, Errc::invalid_config, "comparing this run's settings on all ranks");
 }
 

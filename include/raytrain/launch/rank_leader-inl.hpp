@@ -21,7 +21,7 @@
 
 namespace raytrain {
 
-RAYTRAIN_INLINE RankLeader::RankLeader(RankJob& job) : job_{job}, ended_in_(job.size().value) {
+RAYTRAIN_INLINE RankLeader::RankLeader(RankJob& job) : job_{job}, workers_{job.size()} {
   std::string problem;
   detail::ControllerAddress address;
   if (size() > WorldSize{1}) {
@@ -45,20 +45,15 @@ RAYTRAIN_INLINE RankLeader::~RankLeader() {
 RAYTRAIN_INLINE void RankLeader::launch(WorkerLaunch what) {
   auto const sink = std::make_shared<MessageSink const>(std::move(what.sink));
   auto const again = what.begin.attempt > Attempt{};
-  attempt_ = what.begin.attempt.value;
+  workers_.open(sink, what.begin.attempt);
   if (again) {
     // They make the new group together.
     job_.end_worker();
     check_nobody_lost();
     tell_others(what.begin);
-    job_.renew();
+    job_.prepare(what.begin);
   }
   link_.emplace(job_.placement(), sink->send, what.begin.attempt);
-  {
-    std::scoped_lock const lock{mutex_};
-    sink_ = sink;
-    for (auto& message : std::exchange(kept_, {})) sink->push(std::move(message));
-  }
   // The others must not begin without the worker of this process, for which they would wait.
   job_.start_worker(std::move(what.main), *link_, std::move(what.limits.on_warning));
   if (!again) tell_others(std::move(what.begin));
@@ -72,9 +67,7 @@ RAYTRAIN_INLINE void RankLeader::tell(ControllerMessage const& message) {
 
 RAYTRAIN_INLINE void RankLeader::join() noexcept {
   job_.end_worker();
-  std::scoped_lock const lock{mutex_};
-  joined_ = true;
-  sink_ = nullptr;
+  workers_.close();
 }
 
 RAYTRAIN_INLINE void RankLeader::leave_behind(std::vector<Rank> const& workers, std::string const& exit_text) noexcept {
@@ -95,44 +88,32 @@ RAYTRAIN_INLINE void RankLeader::listen() {
   options.port = wanted_port();
   options.interface_address = control_address(placement.local_world_size == size());
   options.unix_socket_too = placement.local_world_size > WorldSize{1};
-  server_.emplace(std::move(options),
-                  ControlServer::Events{[this](Rank rank, WorkerMessage& message) { return hand_on(rank, message); },
-                                        [this](Rank rank, std::string why) { lose(rank, why); },
-                                        [this](std::string text) {
-                                          push(Warning{Rank{0}, std::move(text)});
-                                        }});
+  server_.emplace(std::move(options), ControlServer::Events{[this](Rank rank, WorkerMessage& message) {
+                                                              return workers_.hand_on(rank, message);
+                                                            },
+                                                            [this](Rank rank, std::string why) { lose(rank, why); },
+                                                            [this](std::string text) {
+                                                              workers_.push(Warning{Rank{0}, std::move(text)});
+                                                            }});
 }
 
 RAYTRAIN_INLINE void RankLeader::tell_others(ControllerMessage const& message) {
   if (server_) server_->tell_all(message);
 }
 
-RAYTRAIN_INLINE auto RankLeader::hand_on(Rank rank, WorkerMessage& message) -> bool {
-  auto const ends = std::holds_alternative<Finished>(message) || std::holds_alternative<Failed>(message);
-  auto const attempt_of_message = attempt_of(message).value;
-  {
-    std::scoped_lock const lock{mutex_};
-    if (joined_) return true;
-    if (sink_ == nullptr || !sink_->try_send(message)) return false;
-  }
-  if (ends) ended_in_[rank.value] = attempt_of_message;
-  return true;
-}
-
 RAYTRAIN_INLINE void RankLeader::lose(Rank rank, std::string const& why) {
   job_.abandon();
-  auto const attempt = attempt_.load();
   auto const text = "process " + std::to_string(job_.process_of(rank).pid) + " is lost: " + why;
   {
     std::scoped_lock const lock{mutex_};
     if (lost_.empty()) lost_ = "rank " + std::to_string(rank.value) + ": " + text;
   }
-  if (ended_in_[rank.value] == attempt) return;
+  if (workers_.has_ended(rank)) return;
   auto failed =
       job_.failure_of(rank, {Errc::worker_failed, {}, text, "mpirun or srun and the log of its host may say more"});
   failed.process_is_spent = true;
-  failed.attempt = Attempt{attempt};
-  push(std::move(failed));
+  failed.attempt = workers_.attempt();
+  workers_.push(std::move(failed));
 }
 
 RAYTRAIN_INLINE void RankLeader::check_nobody_lost() {
@@ -140,13 +121,6 @@ RAYTRAIN_INLINE void RankLeader::check_nobody_lost() {
   if (lost_.empty()) return;
   throw Error{Errc::worker_failed, "starting the workers again", lost_,
               "the next start goes on from the last checkpoint"};
-}
-
-RAYTRAIN_INLINE void RankLeader::push(WorkerMessage message) {
-  std::scoped_lock const lock{mutex_};
-  if (joined_) return;
-  if (sink_ != nullptr) return sink_->push(std::move(message));
-  kept_.push_back(std::move(message));
 }
 
 }  // namespace raytrain

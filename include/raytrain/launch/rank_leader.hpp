@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <atomic>
-#include <cstdint>
-#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -13,6 +10,7 @@
 #include <raytrain/launch/control_server.hpp>
 #include <raytrain/launch/launcher.hpp>
 #include <raytrain/launch/rank_job.hpp>
+#include <raytrain/launch/remote_workers.hpp>
 #include <raytrain/launch/worker_link.hpp>
 #include <raytrain/message/message.hpp>
 
@@ -45,19 +43,12 @@ class RankLeader final : public Launcher {
   void check_nobody_lost();
 
   // On the server's thread:
-  [[nodiscard]] auto hand_on(Rank rank, WorkerMessage& message) -> bool;
   void lose(Rank rank, std::string const& why);
-  /// To the controller, without waiting for it, since the connections of all ranks wait meanwhile.
-  void push(WorkerMessage message);
 
   RankJob& job_;
+  detail::RemoteWorkers workers_;
   std::mutex mutex_;
-  std::shared_ptr<MessageSink const> sink_;  ///< Null before `launch`, and after `join`.
-  bool joined_ = false;
-  std::string lost_;                        ///< What is known of the first process that is; empty before.
-  std::vector<WorkerMessage> kept_;         ///< For the controller, which does not take messages yet.
-  std::atomic<std::uint64_t> attempt_ = 1;  ///< That of the last `launch`.
-  std::vector<std::uint64_t> ended_in_;     ///< By rank, the last attempt that it has ended; the server's thread only.
+  std::string lost_;  ///< What is known of the first process that is; empty before.
   std::optional<WorkerLink> link_;
   std::optional<ControlServer> server_;  ///< None in a job of one.
 };

@@ -17,29 +17,38 @@
 namespace raytrain {
 
 RAYTRAIN_INLINE RankSeat::RankSeat(RankJob& job, Events events) : job_{job}, events_{std::move(events)} {
-  job_.fail_together({}, Errc::io, "listening for the ranks of the job");
-  auto address = job_.broadcast(detail::ControllerAddress{});
+  job.fail_together({}, Errc::io, "listening for the ranks of the job");
+  auto address = job.broadcast(detail::ControllerAddress{});
   std::string problem;
   try {
-    client_.emplace(
-        ControlClient::Options{
-            .addresses = std::move(address.addresses), .token = RunToken::from_hex(address.token), .rank = job_.rank()},
-        ControlClient::Events{[this](ControllerMessage message) { take(std::move(message)); },
-                              [this](std::string why) { lose(std::move(why)); }});
+    connect(
+        {.addresses = std::move(address.addresses), .token = RunToken::from_hex(address.token), .rank = job_.rank()});
   } catch (std::exception const& error) {
     problem = error.what();
   }
-  job_.fail_together(problem, Errc::io, "connecting to the controller on rank 0");
+  job.fail_together(problem, Errc::io, "connecting to the controller on rank 0");
+}
+
+RAYTRAIN_INLINE RankSeat::RankSeat(Job& job, ControlClient::Options options, Events events)
+    : job_{job}, events_{std::move(events)} {
+  connect(std::move(options));
+}
+
+RAYTRAIN_INLINE void RankSeat::connect(ControlClient::Options options) {
+  client_.emplace(std::move(options),
+                  ControlClient::Events{[this](ControllerMessage message) { take(std::move(message)); },
+                                        [this](std::string why) { lose(std::move(why)); }});
 }
 
 RAYTRAIN_INLINE void RankSeat::end() noexcept {
   if (!is_over_) {
-    auto failed = job_.failure_of(job_.rank(), {Errc::worker_failed, {}, "its process has left fit() too early"});
+    ErrorInfo error{Errc::worker_failed, {}, "its process has left fit() too early"};
+    Failed failed{std::move(error).with_origin(job_.rank(), host_name())};
     failed.process_is_spent = true;
     failed.attempt = Attempt{attempt_.load()};
     (void)send(failed);
   }
-  client_->close();
+  if (client_) client_->close();
   job_.end();
 }
 

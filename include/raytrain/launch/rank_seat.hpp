@@ -8,12 +8,13 @@
 #include <string>
 
 #include <raytrain/launch/control_client.hpp>
+#include <raytrain/launch/job.hpp>
 #include <raytrain/launch/rank_job.hpp>
 #include <raytrain/message/message.hpp>
 
 namespace raytrain {
 
-/// Another rank of a job than 0: its connection to the controller there.
+/// The connection of a job's process to the controller, which lives in another one.
 ///
 /// Threads: everything from the thread that calls `fit()`, unless it says otherwise.
 class RankSeat {
@@ -25,8 +26,10 @@ class RankSeat {
     std::function<void(std::string why)> on_lost;
   };
 
-  /// Rank 0 makes its `RankLeader` meanwhile. Errors: as there.
+  /// On another rank than 0, which makes its `RankLeader` meanwhile. Errors: as there.
   RankSeat(RankJob& job, Events events);
+  /// Errors: as `ControlClient`.
+  RankSeat(Job& job, ControlClient::Options options, Events events);
   RankSeat(RankSeat const&) = delete;
   auto operator=(RankSeat const&) -> RankSeat& = delete;
   ~RankSeat() { end(); }
@@ -38,10 +41,11 @@ class RankSeat {
   void end() noexcept;
 
  private:
+  void connect(ControlClient::Options options);
   void take(ControllerMessage message);
   void lose(std::string why);
 
-  RankJob& job_;
+  Job& job_;
   Events events_;
   std::atomic<std::uint64_t> attempt_ = 1;  ///< That of the controller's last `Begin`.
   std::atomic<bool> is_over_ = false;       ///< The controller has said how the run ended, or is gone: nobody waits.

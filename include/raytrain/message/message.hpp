@@ -143,6 +143,14 @@ struct Committed {
   friend auto operator==(Committed const&, Committed const&) -> bool = default;
 };
 
+/// A setting that must be the same in all processes of a job.
+struct SharedSetting {
+  std::string name;
+  std::string value;
+  void serialize(auto& archive) { archive(name, value); }
+  friend auto operator==(SharedSetting const&, SharedSetting const&) -> bool = default;
+};
+
 /// To another process than the controller's: the run in which its worker begins.
 struct Begin {
   std::string name;
@@ -153,7 +161,10 @@ struct Begin {
   std::string started_at;  ///< As in run.json, by which the process knows that it sees the same folder.
   std::optional<CheckpointNumber> checkpoint;  ///< The one to go on from.
   std::vector<std::string> report_fields;
-  CheckpointOrdinal first_checkpoint{};  ///< The workers' next one; those before it are of earlier attempts.
+  CheckpointOrdinal first_checkpoint{};   ///< The workers' next one; those before it are of earlier attempts.
+  std::vector<SharedSetting> settings{};  ///< Of `Launch::processes` alone, and so is what follows.
+  std::string group{};                    ///< The file in which the workers share memory.
+  std::uint64_t group_id{};
   Attempt attempt{};
   friend auto operator==(Begin const&, Begin const&) -> bool = default;
 };

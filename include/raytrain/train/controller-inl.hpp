@@ -338,6 +338,7 @@ RAYTRAIN_INLINE void Controller::restart() {
   std::mt19937_64 random{policy_.seed + failed_};
   RestartWorkers again;
   again.failures = std::exchange(failures_, {});
+  again.left_behind = std::exchange(left_behind_, {});
   for (auto const& [checkpoint, parts] : pending_) again.unfinished.push_back(checkpoint);
   again.wait = policy_.failure.backoff_after(failed_since_checkpoint_, random());
   act(std::move(again));
@@ -353,8 +354,8 @@ RAYTRAIN_INLINE void Controller::finish_when_done() {
     return;
   }
   if (launched_ && !std::ranges::all_of(workers_, &Worker::ended)) return;
-  if (failures_.empty() || stop_requested_ || !left_behind_.empty() || policy_.failure.max_failures == 0)
-    return finish();
+  auto const leaves_process = !left_behind_.empty() && !policy_.replaces_processes;
+  if (failures_.empty() || stop_requested_ || leaves_process || policy_.failure.max_failures == 0) return finish();
   auto const reason = reason_to_end();
   if (reason.empty()) return restart();
   act(Notify{Warning{Rank{0}, "the workers are not started again: " + reason}});

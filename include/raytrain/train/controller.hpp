@@ -24,7 +24,8 @@ namespace raytrain {
 struct RunPolicy {
   CheckpointConfig checkpoint{};
   FailureConfig failure{};
-  std::uint64_t seed = 0;  ///< Of what is random in the time before workers are started again.
+  std::uint64_t seed = 0;           ///< Of what is random in the time before workers are started again.
+  bool replaces_processes = false;  ///< As `Launcher::replaces_processes`.
 };
 
 /// Decides what a run does next: events in, actions out.

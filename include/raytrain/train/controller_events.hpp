@@ -104,6 +104,7 @@ struct RestartWorkers {
   std::vector<ErrorInfo> failures;              ///< In the order of their arrival: the first one is the cause.
   std::vector<CheckpointOrdinal> unfinished{};  ///< Checkpoints of which not all parts have come, to be discarded.
   std::chrono::milliseconds wait{};
+  std::vector<Rank> left_behind{};  ///< Workers that have not returned, whose processes are to be replaced.
 };
 
 struct TellWorkers {

@@ -103,7 +103,7 @@ void serialize(A& archive, StopRequest& m) {
 template <detail::WireArchive A>
 void serialize(A& archive, Begin& m) {
   archive(m.name, m.run_path, m.run_id, m.start, m.start_id, m.started_at, m.checkpoint, m.report_fields,
-          m.first_checkpoint);
+          m.first_checkpoint, m.settings, m.group, m.group_id);
 }
 
 template <detail::WireArchive A>

@@ -1,13 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdlib>
+#include <exception>
+#include <functional>
+#include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
+#include <raytrain/checkpoint/checkpoint_store.hpp>
 #include <raytrain/checkpoint/run_directory.hpp>
 #include <raytrain/collective/local.hpp>
 #include <raytrain/config/scaling_config.hpp>
 #include <raytrain/core/clock.hpp>
+#include <raytrain/core/error.hpp>
 #include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/inline.hpp>
 #include <raytrain/core/process.hpp>
@@ -15,10 +22,16 @@
 #include <raytrain/launch/job_environment.hpp>
 #include <raytrain/launch/launcher.hpp>
 #include <raytrain/launch/process_end.hpp>
+#include <raytrain/launch/process_job.hpp>
+#include <raytrain/launch/process_launcher.hpp>
 #include <raytrain/launch/rank_job.hpp>
 #include <raytrain/launch/rank_leader.hpp>
+#include <raytrain/launch/rank_seat.hpp>
+#include <raytrain/launch/run_token.hpp>
 #include <raytrain/launch/thread_launcher.hpp>
+#include <raytrain/launch/worker_process.hpp>
 #include <raytrain/train/detail/fit.hpp>
+#include <raytrain/train/detail/process_fit.hpp>
 #include <raytrain/train/detail/rank_follower.hpp>
 #include <raytrain/train/detail/rank_result.hpp>
 #include <raytrain/train/detail/run_driver.hpp>
@@ -43,8 +56,8 @@ class Lead {
  public:
   Lead(FitPlan const& plan, Clock& clock) : plan_{plan}, clock_{clock}, called_{clock.now()} {}
 
-  /// `scaling`: what the backend is started with.
-  auto run(Launcher& launcher, ScalingConfig const& scaling, bool ends_processes) -> Result {
+  /// `restart_backend` where this process has workers, before they are launched again.
+  auto run(Launcher& launcher, bool ends_processes, std::function<void()> restart_backend) -> Result {
     directory_.emplace(RunStart{.storage_path = plan_.run.storage_path,
                                 .name = plan_.run.name.empty() ? program_name() : plan_.run.name,
                                 .program = program_name(),
@@ -63,10 +76,7 @@ class Lead {
                                               .clock = clock_,
                                               .called = called_,
                                               .ends_processes = ends_processes,
-                                              .restart_backend = [this, scaling] {
-                                                plan_.shut_backend_down();
-                                                plan_.start_backend(scaling);
-                                              }});
+                                              .restart_backend = std::move(restart_backend)});
     return driver_->run(plan_.training);
   }
 
@@ -89,6 +99,11 @@ RAYTRAIN_INLINE auto job_request(FitPlan const& plan) -> JobRequest {
   return {plan.scaling, plan.run.collective_timeout, shared_settings(plan)};
 }
 
+RAYTRAIN_INLINE void restart_backend(FitPlan const& plan, ScalingConfig const& scaling) {
+  plan.shut_backend_down();
+  plan.start_backend(scaling);
+}
+
 RAYTRAIN_INLINE auto fit_on_threads(FitPlan const& plan, Clock& clock) -> Result {
   Lead lead{plan, clock};
   ExitGuard const exit_guard;
@@ -96,7 +111,7 @@ RAYTRAIN_INLINE auto fit_on_threads(FitPlan const& plan, Clock& clock) -> Result
   BackendInUse const backend{plan};
   ThreadLauncher launcher{scaling, local_collectives};
   plan.start_backend(scaling);
-  return lead.run(launcher, scaling, plan.run.on_hang == OnHang::exit_process);
+  return lead.run(launcher, plan.run.on_hang == OnHang::exit_process, [&] { restart_backend(plan, scaling); });
 }
 
 RAYTRAIN_INLINE auto fit_on_ranks(FitPlan const& plan, Clock& clock) -> Result {
@@ -107,26 +122,108 @@ RAYTRAIN_INLINE auto fit_on_ranks(FitPlan const& plan, Clock& clock) -> Result {
   // What this process may find wrong once the job is joined, the others are told of.
   auto const prepare = [&] {
     validate_datasets(plan.datasets, plan.data, job.size());
-    plan.shut_backend_down();  // of the attempt before
-    plan.start_backend(plan.scaling);
+    restart_backend(plan, plan.scaling);
   };
   if (job.rank() != Rank{0}) {
-    RankFollower follower{
-        job,
-        {.run = plan.run, .data = plan.data, .datasets = plan.datasets, .clock = clock, .prepare = prepare},
-        plan.training};
+    auto const connect = [&](RankSeat::Events events) { return std::make_unique<RankSeat>(job, std::move(events)); };
+    RankFollower follower{job,
+                          {.run = plan.run,
+                           .data = plan.data,
+                           .datasets = plan.datasets,
+                           .clock = clock,
+                           .prepare = prepare,
+                           .connect = connect},
+                          plan.training};
     return follower.run();
   }
   RankLeader leader{job};
-  return lead_ranks(leader, [&] {
+  auto const end = [&](Ended ended) {
+    leader.tell(std::move(ended));
+    leader.end();
+  };
+  return fit_for_others(end, [&] {
     prepare();
-    return lead.run(leader, plan.scaling, true);
+    return lead.run(leader, true, [&] { restart_backend(plan, plan.scaling); });
   });
+}
+
+/// In the program that a person has started.
+RAYTRAIN_INLINE auto fit_on_processes(FitPlan const& plan, Clock& clock) -> Result {
+  if (auto const job = job_environment(); job && job->size > WorldSize{1}) {
+    throw Error{Errc::invalid_config, "ScalingConfig::launch",
+                "Launch::processes is asked for in one of " + std::to_string(job->size.value) + " processes that " +
+                    job->launcher + " has started, each of which would train by itself",
+                "start the program by itself, or write Launch::ranks"};
+  }
+  ProcessFit const call;
+  Lead lead{plan, clock};
+  std::optional<ProcessLauncher> launcher;
+  ExitGuard const exit_guard;
+  auto const end = [&](Ended ended) {
+    call.keep(ended);
+    if (!launcher) return;
+    launcher->tell(std::move(ended));
+    launcher->end();
+  };
+  return fit_for_others(end, [&] {
+    launcher.emplace(ProcessLauncher::Options{
+        .scaling = plan.scaling, .settings = shared_settings(plan), .fit = call.number(), .results = call.results()});
+    return lead.run(*launcher, true, [] {});
+  });
+}
+
+/// Ends the process, unless the call of `fit()` is one before that which it was started for.
+RAYTRAIN_INLINE auto fit_in_worker_process(FitPlan const& plan, WorkerStart const& start, Clock& clock) -> Result {
+  ProcessFit const call;
+  if (auto ended = call.result(start)) {
+    std::shared_ptr<CheckpointStore> store;
+    if (!ended->path.empty()) store = open_store(plan.run.checkpoint.store, ended->path);
+    return result_of(*ended, plan.scaling.world_size(), store.get());
+  }
+  auto status = unfinished_exit_code;
+  try {
+    ProcessJob job{start,
+                   {.scaling = plan.scaling,
+                    .collective_timeout = plan.run.collective_timeout,
+                    .settings = shared_settings(plan)}};
+    ExitGuard const exit_guard;
+    BackendInUse const backend{plan};
+    RankFollower follower{job,
+                          {.run = plan.run,
+                           .data = plan.data,
+                           .datasets = plan.datasets,
+                           .clock = clock,
+                           .prepare = [&] { restart_backend(plan, plan.scaling); },
+                           .connect =
+                               [&](RankSeat::Events events) {
+                                 ControlClient::Options options{.token = RunToken::from_hex(start.token)};
+                                 options.descriptor = start.connection;
+                                 options.rank = start.rank;
+                                 return std::make_unique<RankSeat>(job, std::move(options), std::move(events));
+                               }},
+                          plan.training};
+    follower.run_to_end();
+    status = EXIT_SUCCESS;
+  } catch (std::exception const& error) {
+    write_stderr("raytrain: the worker process of rank " + std::to_string(start.rank.value) + " ends: " + error.what() +
+                 '\n');
+  }
+  end_process(status);
 }
 
 RAYTRAIN_INLINE auto fit(FitPlan const& plan) -> Result {
   open_standard_streams();
   SystemClock clock;
+  auto const& start = worker_start();
+  if (plan.scaling.launch == Launch::processes) {
+    return start ? fit_in_worker_process(plan, *start, clock) : fit_on_processes(plan, clock);
+  }
+  if (start && !ProcessFit::is_running()) {
+    throw Error{Errc::invalid_call, "fit()",
+                "this process was started for a worker of another fit(), with Launch::processes, and would train here "
+                "what the program itself trains",
+                "call fit() here only where is_worker_process() is false"};
+  }
   return runs_on_ranks(plan) ? fit_on_ranks(plan, clock) : fit_on_threads(plan, clock);
 }
 

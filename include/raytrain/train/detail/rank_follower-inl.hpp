@@ -21,7 +21,7 @@
 #include <raytrain/exec/channel.hpp>
 #include <raytrain/exec/executor.hpp>
 #include <raytrain/launch/host.hpp>
-#include <raytrain/launch/rank_job.hpp>
+#include <raytrain/launch/job.hpp>
 #include <raytrain/launch/rank_seat.hpp>
 #include <raytrain/launch/worker_link.hpp>
 #include <raytrain/message/message.hpp>
@@ -34,19 +34,18 @@
 
 namespace raytrain::detail {
 
-RAYTRAIN_INLINE RankFollower::RankFollower(RankJob& job, Plan plan, std::function<bool(WorkerSetup)> training)
+RAYTRAIN_INLINE RankFollower::RankFollower(Job& job, Plan plan, std::function<bool(WorkerSetup)> training)
     : job_{job},
       plan_{std::move(plan)},
       training_{std::move(training)},
       executor_{plan_.clock},
       events_{executor_, event_capacity},
-      seat_{job,
-            {.on_message = [this](ControllerMessage message) { events_.push(Event{std::move(message)}); },
-             .on_lost = [this](std::string why) { events_.push(Event{Lost{std::move(why)}}); }}} {
+      seat_{plan_.connect({.on_message = [this](ControllerMessage message) { events_.push(Event{std::move(message)}); },
+                           .on_lost = [this](std::string why) { events_.push(Event{Lost{std::move(why)}}); }})} {
   connect_worker(Attempt{});
 }
 
-RAYTRAIN_INLINE auto RankFollower::run() -> Result {
+RAYTRAIN_INLINE void RankFollower::run_to_end() {
   std::optional<StopSignals> signals;
   if (plan_.run.handle_signals) {
     signals.emplace(what(), [this](std::uint32_t times) { events_.push(Event{StopRequest{job_.rank(), times}}); });
@@ -57,6 +56,10 @@ RAYTRAIN_INLINE auto RankFollower::run() -> Result {
     throw Error{Errc::worker_failed, what(), lost_text(),
                 "read what rank 0 says; the next start goes on from the last checkpoint"};
   }
+}
+
+RAYTRAIN_INLINE auto RankFollower::run() -> Result {
+  run_to_end();
   return result_of(*ended_, job_.size(), store_.get());
 }
 
@@ -73,7 +76,7 @@ RAYTRAIN_INLINE void RankFollower::leave_job() noexcept {
                            "checkpoint\n"});
   }
   job_.end_worker();
-  seat_.end();
+  seat_->end();
   writer_.reset();
 }
 
@@ -87,7 +90,7 @@ RAYTRAIN_INLINE void RankFollower::take(Event& event) {
     return;
   }
   if (auto const* const request = std::get_if<StopRequest>(&event)) {
-    (void)seat_.send(*request);  // this process was asked
+    (void)seat_->send(*request);  // this process was asked
     return;
   }
   std::visit([this](auto& what) { on(what); }, std::get<ControllerMessage>(event));
@@ -99,13 +102,13 @@ RAYTRAIN_INLINE void RankFollower::on(Begin& begin) {
   } catch (...) {
     Failed failed{current_error().with_origin(job_.rank(), this_host().hostname)};
     failed.attempt = begin.attempt;
-    (void)seat_.send(failed);
+    (void)seat_->send(failed);
   }
 }
 
 RAYTRAIN_INLINE void RankFollower::connect_worker(Attempt attempt) {
   link_.emplace(
-      job_.placement(), [this](WorkerMessage message) { (void)seat_.send(message); }, attempt);
+      job_.placement(), [this](WorkerMessage message) { (void)seat_->send(message); }, attempt);
 }
 
 RAYTRAIN_INLINE void RankFollower::open_run(Begin const& begin) {
@@ -121,8 +124,8 @@ RAYTRAIN_INLINE void RankFollower::launch(Begin& begin) {
   if (begin.attempt > Attempt{}) {
     job_.end_worker();
     connect_worker(begin.attempt);
-    job_.renew();
   }
+  job_.prepare(begin);
   plan_.prepare();
   open_run(begin);
   std::optional<Checkpoint> checkpoint;

@@ -18,7 +18,7 @@
 #include <raytrain/exec/channel.hpp>
 #include <raytrain/exec/deadline.hpp>
 #include <raytrain/exec/executor.hpp>
-#include <raytrain/launch/rank_job.hpp>
+#include <raytrain/launch/job.hpp>
 #include <raytrain/launch/rank_seat.hpp>
 #include <raytrain/launch/worker_link.hpp>
 #include <raytrain/message/message.hpp>
@@ -27,7 +27,7 @@
 
 namespace raytrain::detail {
 
-/// One `fit()` of which the controller lives in another process: on every rank but 0.
+/// One `fit()` of which the controller lives in another process: on every rank but 0, and in worker processes.
 ///
 /// Threads: the caller's of `fit()`, on which the executor runs until the controller has said how the run ended.
 class RankFollower {
@@ -38,10 +38,11 @@ class RankFollower {
     Datasets const& datasets;
     Clock& clock;
     std::function<void()> prepare;  ///< Before the worker; may throw to refuse the run.
+    std::function<std::unique_ptr<RankSeat>(RankSeat::Events)> connect;  ///< To the controller.
   };
 
-  /// Errors: as `RankSeat`.
-  RankFollower(RankJob& job, Plan plan, std::function<bool(WorkerSetup)> training);
+  /// Errors: as `Plan::connect`.
+  RankFollower(Job& job, Plan plan, std::function<bool(WorkerSetup)> training);
 
   RankFollower(RankFollower const&) = delete;
   auto operator=(RankFollower const&) -> RankFollower& = delete;
@@ -49,6 +50,9 @@ class RankFollower {
 
   /// Errors: as `Trainer::fit` on rank 0; `worker_failed` when the controller is lost.
   auto run() -> Result;
+
+  /// As `run`, for a process that has no use for the result.
+  void run_to_end();
 
  private:
   static constexpr std::size_t event_capacity = 1024;
@@ -102,12 +106,12 @@ class RankFollower {
   /// What one host wrote last must be what another one reads.
   static void check_same_folder(std::filesystem::path const& path, Begin const& begin);
 
-  RankJob& job_;
+  Job& job_;
   Plan plan_;
   std::function<bool(WorkerSetup)> training_;
   Executor executor_;
   Channel<Event> events_;
-  RankSeat seat_;
+  std::unique_ptr<RankSeat> seat_;
   std::optional<WorkerLink> link_;          // of the present attempt
   std::shared_ptr<CheckpointStore> store_;  // none before its worker begins
   std::optional<BackgroundThread> writer_;

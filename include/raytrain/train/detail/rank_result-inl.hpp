@@ -16,7 +16,6 @@
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/inline.hpp>
-#include <raytrain/launch/rank_leader.hpp>
 #include <raytrain/message/codec.hpp>
 #include <raytrain/message/message.hpp>
 #include <raytrain/train/controller_events.hpp>
@@ -129,11 +128,11 @@ RAYTRAIN_INLINE auto result_of(Ended& ended, WorldSize world_size, CheckpointSto
   return result;
 }
 
-RAYTRAIN_INLINE auto lead_ranks(RankLeader& leader, std::function<Result()> const& fit) -> Result {
+RAYTRAIN_INLINE auto fit_for_others(std::function<void(Ended)> const& end_with, std::function<Result()> const& fit)
+    -> Result {
   auto const end = [&](Ended ended) {
     shorten(ended);
-    leader.tell(std::move(ended));
-    leader.end();
+    end_with(std::move(ended));
   };
   try {
     auto result = fit();

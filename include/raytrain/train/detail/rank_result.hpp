@@ -5,7 +5,6 @@
 
 #include <raytrain/checkpoint/checkpoint_store.hpp>
 #include <raytrain/core/identifiers.hpp>
-#include <raytrain/launch/rank_leader.hpp>
 #include <raytrain/message/message.hpp>
 #include <raytrain/train/result.hpp>
 
@@ -17,8 +16,8 @@ namespace raytrain::detail {
 /// The inverse; checkpoints are opened in this process's `store`, if it has one. Errors: what `fit()` threw on rank 0.
 [[nodiscard]] auto result_of(Ended& ended, WorldSize world_size, CheckpointStore const* store) -> Result;
 
-/// Rank 0 runs `fit`, and sends its result or error to every other rank.
-auto lead_ranks(RankLeader& leader, std::function<Result()> const& fit) -> Result;
+/// Runs `fit`; its result or error goes to `end` first, which other processes are to have.
+auto fit_for_others(std::function<void(Ended)> const& end, std::function<Result()> const& fit) -> Result;
 
 }  // namespace raytrain::detail
 

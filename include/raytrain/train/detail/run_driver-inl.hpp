@@ -63,10 +63,12 @@ RAYTRAIN_INLINE auto RunDriver::run(Training const& training) -> Result {
     reasons.push_back("Result::history is incomplete: in " + plan_.directory.progress_path().string() + " " + missing +
                       "; it was removed or changed");
   }
-  controller_.emplace(
-      launcher_.size(),
-      RunPolicy{.checkpoint = plan_.run.checkpoint, .failure = plan_.run.failure, .seed = plan_.run.seed},
-      scored(whole_checkpoints(), plan_.run.checkpoint));
+  controller_.emplace(launcher_.size(),
+                      RunPolicy{.checkpoint = plan_.run.checkpoint,
+                                .failure = plan_.run.failure,
+                                .seed = plan_.run.seed,
+                                .replaces_processes = launcher_.replaces_processes()},
+                      scored(whole_checkpoints(), plan_.run.checkpoint));
   store_.sweep();
   // A start that was refused before this has changed nothing of the run.
   plan_.directory.record_start();
@@ -123,6 +125,9 @@ RAYTRAIN_INLINE void RunDriver::end_workers() {
       "raytrain: training '" + plan_.directory.name() + "' ends without " + ranks + ", which did not return: " +
           (failures.empty() ? "a stop was requested" : TrainingFailed::describe(failures)) +
           "; this process ends with exit status 75, start it again to go on from the last checkpoint\n");
+  if (!launcher_.replaces_processes()) return;
+  launcher_.join();
+  writer_.reset();
 }
 
 RAYTRAIN_INLINE auto RunDriver::sink_of_events() -> MessageSink {
@@ -221,6 +226,7 @@ RAYTRAIN_INLINE void RunDriver::launch(LaunchWorkers const& action) {
 
 RAYTRAIN_INLINE void RunDriver::carry_out(RestartWorkers& restart) {
   ++grace_;
+  if (!restart.left_behind.empty()) launcher_.leave_behind(restart.left_behind, {});
   attempts_.back().failures = std::move(restart.failures);
   attempts_.back().total_s = seconds_since(launched_);
   waiting_->spawn(wait_backoff(std::move(restart)));

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <fstream>
+#include <functional>
+#include <iterator>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include <raytrain/core/error.hpp>
+#include <raytrain/core/file_descriptor.hpp>
+#include <raytrain/core/inline.hpp>
+#include <raytrain/launch/child_process.hpp>
+
+namespace raytrain::detail {
+
+/// Those of this process, each with a null behind it.
+RAYTRAIN_INLINE auto program_arguments() -> std::vector<std::string> {
+  std::ifstream file{"/proc/self/cmdline", std::ios::binary};
+  std::string const all{std::istreambuf_iterator<char>{file}, {}};
+  std::vector<std::string> arguments;
+  for (std::size_t begin = 0; begin < all.size();) {
+    auto const end = std::min(all.find('\0', begin), all.size());
+    arguments.push_back(all.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return arguments;
+}
+
+/// This process's environment, with these variables instead of its own.
+RAYTRAIN_INLINE auto environment_with(std::vector<std::string> variables) -> std::vector<std::string> {
+  auto const name_of = [](std::string_view variable) { return variable.substr(0, variable.find('=')); };
+  auto const count = variables.size();
+  for (auto** variable = environ; *variable != nullptr; ++variable) {
+    auto const is_replaced = std::any_of(variables.begin(), variables.begin() + static_cast<std::ptrdiff_t>(count),
+                                         [&](auto const& it) { return name_of(it) == name_of(*variable); });
+    if (!is_replaced) variables.emplace_back(*variable);
+  }
+  return variables;
+}
+
+RAYTRAIN_INLINE auto pointers_to(std::vector<std::string>& texts) -> std::vector<char*> {
+  std::vector<char*> pointers;
+  for (auto& text : texts) pointers.push_back(text.data());
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+[[noreturn]] RAYTRAIN_INLINE void fail_to_start(int error, char const* what) {
+  throw Error{
+      Errc::worker_failed, "starting a worker process",
+      std::string{what} + ": " + std::error_code{error, std::generic_category()}.message(),
+      "lower ScalingConfig::num_workers, or raise the limit on processes (ulimit -u) or open files (ulimit -n)"};
+}
+
+RAYTRAIN_INLINE auto exit_text(::siginfo_t const& info) -> std::string {
+  if (info.si_code == 0) return "has ended, and this program does not learn how: it ignores SIGCHLD";
+  if (info.si_code == CLD_EXITED) return "exited with status " + std::to_string(info.si_status);
+  auto const* const name = ::sigdescr_np(info.si_status);
+  auto text = "was ended by signal " + std::to_string(info.si_status) + " (" + (name == nullptr ? "?" : name) + ')';
+  if (info.si_status == SIGKILL) text += ", as the system does where memory is short";
+  return text;
+}
+
+RAYTRAIN_INLINE ChildProcess::ChildProcess(Options options)
+    : pid_{start(options)}, watcher_{[this, on_exit = std::move(options.on_exit)] { watch(on_exit); }} {}
+
+RAYTRAIN_INLINE ChildProcess::~ChildProcess() {
+  kill();
+  wait();
+}
+
+RAYTRAIN_INLINE void ChildProcess::kill() noexcept {
+  std::scoped_lock const lock{mutex_};
+  if (!has_ended_) ::kill(pid_, SIGKILL);
+}
+
+RAYTRAIN_INLINE void ChildProcess::wait() {
+  if (watcher_.joinable()) watcher_.join();
+}
+
+RAYTRAIN_INLINE auto ChildProcess::start(Options const& options) -> ::pid_t {
+  // All that needs memory or locks, before the fork: another thread may hold them, and is not there in the child.
+  auto arguments = program_arguments();
+  auto variables = environment_with(options.variables);
+  auto const argv = pointers_to(arguments);
+  auto const envp = pointers_to(variables);
+  auto const parent = ::getpid();
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) fail_to_start(errno, "pipe");
+  FileDescriptor const told{ends[0]};
+  FileDescriptor tells{ends[1]};
+
+  auto const pid = ::fork();
+  if (pid < 0) fail_to_start(errno, "fork");
+  if (pid == 0) {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (::getppid() != parent) ::_exit(1);
+    for (auto const ignored : {SIGINT, SIGTERM, SIGHUP}) ::signal(ignored, SIG_IGN);
+    ::sigset_t none;
+    ::sigemptyset(&none);
+    ::sigprocmask(SIG_SETMASK, &none, nullptr);
+    auto const nothing = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (nothing >= 0) ::dup2(nothing, STDIN_FILENO);
+    for (auto const file : options.descriptors) ::fcntl(file, F_SETFD, 0);
+    ::execve("/proc/self/exe", argv.data(), envp.data());
+    auto const error = errno;
+    [[maybe_unused]] auto const written = ::write(tells.get(), &error, sizeof error);
+    ::_exit(127);
+  }
+  tells = FileDescriptor{};
+  int error = 0;
+  ::ssize_t count = 0;
+  do count = ::read(told.get(), &error, sizeof error);
+  while (count < 0 && errno == EINTR);
+  if (count <= 0) return pid;  // closed by the new program
+  while (::waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
+  }
+  fail_to_start(error, "execve of /proc/self/exe");
+}
+
+RAYTRAIN_INLINE void ChildProcess::watch(std::function<void(std::string)> const& on_exit) noexcept {
+  ::siginfo_t info{};
+  while (::waitid(P_PID, static_cast<::id_t>(pid_), &info, WEXITED | WNOWAIT) != 0 && errno == EINTR) {
+  }
+  {
+    std::scoped_lock const lock{mutex_};
+    has_ended_ = true;
+    while (::waitid(P_PID, static_cast<::id_t>(pid_), &info, WEXITED) != 0 && errno == EINTR) {
+    }
+  }
+  on_exit(exit_text(info));
+}
+
+}  // namespace raytrain::detail

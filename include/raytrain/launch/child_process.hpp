@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <sys/types.h>
+
+#include <functional>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace raytrain::detail {
+
+/// This program, started again with the same arguments in the same folder, and killed with this object. It is killed,
+/// too, when the thread that has made it ends, or the whole process.
+///
+/// Threads: any.
+class ChildProcess {
+ public:
+  struct Options {
+    std::vector<std::string> variables{};  ///< NAME=VALUE, beside those of this process's environment or instead.
+    std::vector<int> descriptors{};        ///< Those that it inherits, beside stdout and stderr.
+    /// Once, from a thread of this object's: how it ended, as "exited with status 1".
+    std::function<void(std::string)> on_exit{};
+  };
+
+  /// Its stdin is empty. It ignores SIGINT, SIGTERM and SIGHUP, which a terminal sends to all processes that a command
+  /// has started: who has started it is asked to stop, and tells it.
+  ///
+  /// Errors: `worker_failed` when the system has no process for it.
+  explicit ChildProcess(Options options);
+  ChildProcess(ChildProcess const&) = delete;
+  auto operator=(ChildProcess const&) -> ChildProcess& = delete;
+  ~ChildProcess();
+
+  [[nodiscard]] auto pid() const noexcept -> ::pid_t { return pid_; }
+
+  /// SIGKILL, if it has not ended.
+  void kill() noexcept;
+
+  /// Waits until it has ended, and `on_exit` returned.
+  void wait();
+
+ private:
+  [[nodiscard]] static auto start(Options const& options) -> ::pid_t;
+
+  void watch(std::function<void(std::string)> const& on_exit) noexcept;
+
+  ::pid_t pid_;
+  std::mutex mutex_;
+  bool has_ended_ = false;  ///< Its number may be another process's.
+  std::thread watcher_;
+};
+
+}  // namespace raytrain::detail
+
+#ifndef RAYTRAIN_COMPILED
+#include <raytrain/launch/child_process-inl.hpp>
+#endif

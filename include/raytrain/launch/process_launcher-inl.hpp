@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <raytrain/collective/shared_memory.hpp>
+#include <raytrain/core/error.hpp>
+#include <raytrain/core/file_descriptor.hpp>
+#include <raytrain/core/identifiers.hpp>
+#include <raytrain/core/inline.hpp>
+#include <raytrain/core/process.hpp>
+#include <raytrain/launch/child_process.hpp>
+#include <raytrain/launch/control_server.hpp>
+#include <raytrain/launch/detail/control_frames.hpp>
+#include <raytrain/launch/launcher.hpp>
+#include <raytrain/launch/process_launcher.hpp>
+#include <raytrain/launch/worker_process.hpp>
+#include <raytrain/message/message.hpp>
+
+namespace raytrain {
+
+RAYTRAIN_INLINE ProcessLauncher::ProcessLauncher(Options options)
+    : options_{std::move(options)},
+      size_{options_.scaling.world_size()},
+      workers_{size_},
+      processes_(size_.value),
+      server_{
+          ControlServer::Options{.world = size_, .listens = false},
+          ControlServer::Events{[this](Rank rank, WorkerMessage& message) { return workers_.hand_on(rank, message); },
+                                [this](Rank rank, std::string const& why) { disconnected(rank, why); },
+                                {}}} {}
+
+RAYTRAIN_INLINE ProcessLauncher::~ProcessLauncher() {
+  workers_.close();
+  // Outside of the lock, since each waits for the end of `exited`.
+  std::vector<std::unique_ptr<detail::ChildProcess>> children;
+  std::unique_lock lock{mutex_};
+  for (auto& process : processes_) children.push_back(std::move(process.child));
+  lock.unlock();
+}
+
+RAYTRAIN_INLINE void ProcessLauncher::launch(WorkerLaunch what) {
+  group_ = SharedMemoryGroup::create(size_);
+  workers_.open(std::make_shared<MessageSink const>(std::move(what.sink)), what.begin.attempt);
+  try {
+    for (std::uint32_t rank = 0; rank < size_.value; ++rank) {
+      if (has_no_process(Rank{rank})) start_process(Rank{rank});
+    }
+  } catch (...) {
+    for (std::uint32_t rank = 0; rank < size_.value; ++rank) kill(Rank{rank});
+    throw;
+  }
+  what.begin.settings = options_.settings;
+  what.begin.group = "/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(group_->descriptor());
+  what.begin.group_id = group_->id();
+  server_.tell_all(what.begin);
+}
+
+RAYTRAIN_INLINE auto ProcessLauncher::has_no_process(Rank rank) -> bool {
+  constexpr std::chrono::seconds limit{10};
+  std::unique_lock lock{mutex_};
+  auto& process = processes_[rank.value];
+  if (process.child == nullptr) return true;
+  if (!process.is_disconnected && !process.exit && !process.is_given_up) return false;
+  process.is_given_up = true;
+  auto const has_ended = [&] { return process.is_disconnected && process.exit.has_value(); };
+  if (changed_.wait_for(lock, limit, has_ended)) return true;
+  throw Error{Errc::worker_failed, "starting another process for rank " + std::to_string(rank.value),
+              "process " + std::to_string(process.child->pid()) + " does not end, though it was killed",
+              "see with ps what it waits for: a file system may not answer"};
+}
+
+RAYTRAIN_INLINE void ProcessLauncher::start_process(Rank rank) {
+  int ends[2];
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
+    throw Error{Errc::worker_failed, "starting the process of rank " + std::to_string(rank.value),
+                "socketpair: " + std::error_code{errno, std::generic_category()}.message(),
+                "raise the limit on open files (ulimit -n)"};
+  }
+  FileDescriptor const others{ends[1]};
+  server_.adopt(rank, ends[0]);
+  detail::WorkerStart const start{.rank = rank,
+                                  .size = size_,
+                                  .fit = options_.fit,
+                                  .supervisor = ::getpid(),
+                                  .connection = others.get(),
+                                  .results = options_.results,
+                                  .token = server_.token().to_hex()};
+  auto const number = std::to_string(rank.value);
+  auto const count = std::to_string(size_.value);
+  Process before;  // ends outside of the lock
+  {
+    std::scoped_lock const lock{mutex_};
+    before = std::exchange(processes_[rank.value], {});
+    processes_[rank.value].is_disconnected = false;
+  }
+  auto child = std::make_unique<detail::ChildProcess>(detail::ChildProcess::Options{
+      .variables = {std::string{detail::WorkerStart::variable} + '=' + start.text(), "RANK=" + number,
+                    "LOCAL_RANK=" + number, "WORLD_SIZE=" + count, "LOCAL_WORLD_SIZE=" + count},
+      .descriptors = {start.connection, start.results},
+      .on_exit = [this, rank](std::string how) { exited(rank, std::move(how)); }});
+  std::scoped_lock const lock{mutex_};
+  processes_[rank.value].child = std::move(child);
+}
+
+RAYTRAIN_INLINE void ProcessLauncher::kill(Rank rank) noexcept {
+  std::scoped_lock const lock{mutex_};
+  auto& process = processes_[rank.value];
+  process.is_given_up = true;
+  if (process.child != nullptr) process.child->kill();
+}
+
+RAYTRAIN_INLINE void ProcessLauncher::tell(ControllerMessage const& message) {
+  server_.tell_all(message);
+  auto const* const stop = std::get_if<Stop>(&message);
+  if (stop != nullptr && !stop->abort) stop_before_they_start();
+}
+
+RAYTRAIN_INLINE void ProcessLauncher::stop_before_they_start() {
+  for (std::uint32_t rank = 0; rank < size_.value; ++rank) {
+    if (workers_.has_started(Rank{rank})) continue;
+    kill(Rank{rank});
+    group_->abort();  // others may wait for it
+    Finished finished{Rank{rank}, true};
+    finished.attempt = workers_.attempt();
+    workers_.push(std::move(finished));
+  }
+}
+
+RAYTRAIN_INLINE void ProcessLauncher::leave_behind(std::vector<Rank> const& workers, std::string const&) noexcept {
+  for (auto const rank : workers) kill(rank);
+}
+
+RAYTRAIN_INLINE void ProcessLauncher::end() noexcept {
+  constexpr std::chrono::seconds limit{10};
+  server_.close();
+  std::unique_lock lock{mutex_};
+  changed_.wait_for(lock, limit, [this] {
+    return std::ranges::all_of(processes_, [](Process const& it) { return it.child == nullptr || it.exit; });
+  });
+}
+
+RAYTRAIN_INLINE void ProcessLauncher::disconnected(Rank rank, std::string const& why) {
+  std::unique_lock lock{mutex_};
+  auto& process = processes_[rank.value];
+  process.is_disconnected = true;
+  if (process.exit) return tell_of_end(rank, std::move(lock));
+  process.is_silent = why.ends_with(detail::silent_for(ControlServer::Options{}.silence_limit, "its"));
+  // Without it the process can do nothing that counts. One that is ending keeps the status that it has.
+  if (process.child != nullptr) process.child->kill();
+}
+
+RAYTRAIN_INLINE void ProcessLauncher::exited(Rank rank, std::string how) {
+  std::unique_lock lock{mutex_};
+  auto& process = processes_[rank.value];
+  process.exit = std::move(how);
+  if (process.is_disconnected) return tell_of_end(rank, std::move(lock));
+  changed_.notify_all();
+}
+
+RAYTRAIN_INLINE void ProcessLauncher::tell_of_end(Rank rank, std::unique_lock<std::mutex> lock) {
+  auto const& process = processes_[rank.value];
+  auto const is_told = !process.is_given_up && !workers_.has_ended(rank);
+  auto const pid = process.child == nullptr ? 0 : process.child->pid();
+  auto text = "its process" + (pid == 0 ? "" : ' ' + std::to_string(pid)) + ' ' + *process.exit;
+  if (process.is_silent) text += ": this program has killed it, having heard nothing of it for too long";
+  if (!workers_.has_started(rank)) text += ", before it had begun to train";
+  changed_.notify_all();
+  lock.unlock();
+  if (!is_told) return;
+  ErrorInfo error{Errc::worker_failed, {}, std::move(text), "what it has printed may say more"};
+  Failed failed{std::move(error).with_origin(rank, host_name())};
+  failed.attempt = workers_.attempt();
+  workers_.push(std::move(failed));
+}
+
+}  // namespace raytrain

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <raytrain/collective/shared_memory.hpp>
+#include <raytrain/config/scaling_config.hpp>
+#include <raytrain/core/file_descriptor.hpp>
+#include <raytrain/core/identifiers.hpp>
+#include <raytrain/launch/child_process.hpp>
+#include <raytrain/launch/control_server.hpp>
+#include <raytrain/launch/launcher.hpp>
+#include <raytrain/launch/remote_workers.hpp>
+#include <raytrain/message/message.hpp>
+
+namespace raytrain {
+
+/// Workers are processes of this host, each this program started again, which exchange arrays through shared memory.
+/// This process, their supervisor, has none itself. One that is lost costs a worker: the next `launch` starts another
+/// process in its place, and those that are there run on.
+class ProcessLauncher final : public Launcher {
+ public:
+  struct Options {
+    ScalingConfig scaling{};
+    std::vector<SharedSetting> settings{};  ///< That all processes must share.
+    std::uint32_t fit = 1;                  ///< As in `detail::WorkerStart`.
+    int results = -1;                       ///< Likewise.
+  };
+
+  explicit ProcessLauncher(Options options);
+  /// Kills what is left of the processes.
+  ~ProcessLauncher() override;
+
+  [[nodiscard]] auto size() const noexcept -> WorldSize override { return size_; }
+  [[nodiscard]] auto replaces_processes() const noexcept -> bool override { return true; }
+
+  void launch(WorkerLaunch what) override;
+  void tell(ControllerMessage const& message) override;
+  void join() noexcept override { workers_.close(); }
+
+  /// Kills these processes.
+  void leave_behind(std::vector<Rank> const& workers, std::string const& exit_text) noexcept override;
+
+  /// The last call: ends the connections in order, and waits for the processes to end.
+  void end() noexcept;
+
+ private:
+  /// One rank's process, and what is known of its end.
+  struct Process {
+    std::unique_ptr<detail::ChildProcess> child;
+    bool is_disconnected = true;
+    bool is_silent = false;           ///< For so long that it was killed.
+    std::optional<std::string> exit;  ///< How it ended itself.
+    bool is_given_up = false;         ///< By this launcher, so that nobody is told of its end.
+  };
+
+  /// Waits for the end of the rank's process if that has begun; true when there is none.
+  [[nodiscard]] auto has_no_process(Rank rank) -> bool;
+  void start_process(Rank rank);
+  void kill(Rank rank) noexcept;
+  /// Those that have not come to `fit()` yet are not waited for.
+  void stop_before_they_start();
+
+  // From other threads:
+  void disconnected(Rank rank, std::string const& why);
+  void exited(Rank rank, std::string how);
+  /// Tells the controller, once both its connection and the process itself have ended.
+  void tell_of_end(Rank rank, std::unique_lock<std::mutex> lock);
+
+  Options options_;
+  WorldSize size_;
+  detail::RemoteWorkers workers_;
+  std::shared_ptr<SharedMemoryGroup> group_;  ///< Of the last launch.
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<Process> processes_;  ///< By rank.
+  ControlServer server_;
+};
+
+}  // namespace raytrain
+
+#ifndef RAYTRAIN_COMPILED
+#include <raytrain/launch/process_launcher-inl.hpp>
+#endif

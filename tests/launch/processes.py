@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Trains in processes of this host, and looks at what the program and its workers say:
+
+  processes.py CASE PROGRAM
+"""
+import os
+import pathlib
+import re
+import resource
+import shutil
+import signal
+import sys
+import tempfile
+
+from job import Job, WatchedJob
+
+case, program = sys.argv[1:]
+os.environ['RAYTRAIN_TEST_PROCESSES'] = '1'
+
+
+def train(folder, what='', workers=3, rank=1, max_failures=0, **options):
+    return Job(program, folder, what, workers, rank, max_failures, **options)
+
+
+def on_threads(folder, workers):
+    environment = {name: value for name, value in os.environ.items() if name != 'RAYTRAIN_TEST_PROCESSES'}
+    return Job(program, folder / 'threads', '', workers, env=environment).lines_with('result')[0]
+
+
+def sum_of(line):
+    return re.search(r'sum \S+', line)[0]
+
+
+def processes_of(job, rank):
+    """Those that have trained as this rank, in their order."""
+    return re.findall(rf'^rank {rank} of .* process (\d+)$', job.text, re.MULTILINE)
+
+
+def same_on_threads(folder):
+    """The parameters are bit for bit those of as many threads, and main goes on in one process alone."""
+    for workers in (1, 2, 4):
+        job = train(folder / str(workers), workers=workers)
+        result = job.expect_all_say(1, 'result', 'finished', '0 warnings', '1 attempts')
+        threads = on_threads(folder / f'as {workers}', workers)
+        job.expect(f'threads say {threads}', result == threads)
+        for rank in range(workers):
+            job.expect(f'rank {rank} is placed', job.lines_with(f'rank {rank} of {workers}, local {rank} of {workers}, node 0'))
+        job.expect('each has a process', len({processes_of(job, rank)[0] for rank in range(workers)}) == workers)
+        job.expect('callbacks are called in one process', len(job.lines_with('callback')) == 1)
+        job.expect('it ends well', job.status == 0)
+        job.expect_nobody_left()
+
+
+def goes_on(folder):
+    train(folder, 'throw').expect_all_say(1, 'failed', 'rank 1 on ', 'as planned', 'start it again to go on from', 'errored')
+    train(folder).expect_all_say(1, 'result', 'finished', 'nothing left 0')
+    train(folder).expect_all_say(1, 'result', 'finished', 'nothing left 1')
+
+
+def replaces(folder, what, *parts):
+    """A lost process costs a worker: the others go on in theirs, to the bits of an undisturbed run."""
+    whole = on_threads(folder, 3)
+    job = train(folder, what, max_failures=1)
+    result = job.expect_all_say(1, 'result', 'finished', '18 reports, 6 checkpoints', '2 attempts')
+    job.expect(f'it reaches {sum_of(whole)}', sum_of(result) == sum_of(whole))
+    for rank in range(3):
+        job.expect(f'rank {rank} has trained twice', len(processes_of(job, rank)) == 2)
+        job.expect(f'rank {rank} has another process where it was lost',
+                   len(set(processes_of(job, rank))) == (2 if rank == 1 and parts else 1))
+    job.expect('it ends well', job.status == 0)
+    job.expect_nobody_left()
+    lost = train(folder / 'lost', what).expect_all_say(1, 'failed', 'rank 1 on ', *parts)
+    log = (folder / 'ranks/progress.jsonl').read_text()
+    for part in parts:
+        job.expect(f'progress.jsonl says "{part}", as it does: {lost}', part in log)
+
+
+def thrown(folder):
+    replaces(folder, 'throw')
+
+
+def killed(folder):
+    replaces(folder, 'kill', 'its process ', 'was ended by signal 9 (Killed)')
+
+
+def aborts(folder):
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    replaces(folder, 'abort', 'its process ', 'was ended by signal 6 (Aborted)')
+
+
+def exits(folder):
+    replaces(folder, '_exit', 'its process ', 'exited with status 0')
+
+
+def exits_in_order(folder):
+    replaces(folder, 'exit', 'its process ', 'exited with status 75')
+
+
+def hangs(folder):
+    """A worker that does not return when it is told to loses its process, not the run."""
+    job = train(folder, 'hang', max_failures=1)
+    job.expect_all_say(1, 'result', 'finished', '2 attempts')
+    job.expect('it has another process', len(set(processes_of(job, 1))) == 2)
+    job.expect_nobody_left()
+
+
+def refuses(folder, what, *parts):
+    job = train(folder, what)
+    job.expect_all_say(1, 'failed', *parts)
+    job.expect('it fails', job.status == 1)
+    job.expect_nobody_left()
+
+
+def exits_early(folder):
+    refuses(folder, 'exits_early', 'rank 1 on ', 'exited with status 3, before it had begun to train')
+
+
+def crashes_early(folder):
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    refuses(folder, 'crashes_early', 'rank 1 on ', 'was ended by signal 6 (Aborted), before it had begun to train')
+
+
+def settings_differ(folder):
+    refuses(folder, 'seed', 'RunConfig::seed is 7, and in the program that has started it it is 0', 'let main come to the same fit()')
+
+
+def other_fit_first(folder):
+    job = train(folder, 'threads_first')
+    job.expect('it names the way out', 'call fit() here only where is_worker_process() is false' in job.text)
+    job.expect_all_say(1, 'failed', 'rank 1 on ', 'exited with status 2, before it had begun to train')
+
+
+def twice(folder):
+    """The processes of the second call come past the first one, which gives there what it has given."""
+    job = train(folder, 'twice')
+    first = job.expect_all_say(4, 'result', 'finished')
+    job.expect_all_say(1, 'again ' + first.replace('nothing left 0', 'nothing left 1'))
+    for rank in range(3):
+        job.expect(f'rank {rank} has trained twice', len(set(processes_of(job, rank))) == 2)
+    job.expect_nobody_left()
+
+
+def interrupted(folder):
+    job = WatchedJob(program, folder, 'wait', 3, steps=[('rank 1 waits', 1, lambda process, _: process.send_signal(signal.SIGINT))])
+    job.expect_all_say(1, 'result', 'aborted')
+    job.expect('it ends with status 75', job.status == 75)
+    job.expect_nobody_left()
+    train(folder, 'wait').expect_all_say(1, 'result', 'finished')
+
+
+def interrupted_twice(folder):
+    """Although every worker computes."""
+    def interrupt(process, _):
+        process.send_signal(signal.SIGINT)
+    job = WatchedJob(program, folder, 'compute', 3, steps=[('rank', 6, interrupt), ('warning: a stop was requested', 1, interrupt)])
+    job.expect_all_say(1, 'result', 'aborted')
+    job.expect('it ends soon', job.seconds_since_step < 5)
+    job.expect('it ends with status 75', job.status == 75)
+    job.expect_nobody_left()
+
+
+def interrupted_before_fit(folder):
+    """Nobody waits for a worker that has not come."""
+    job = WatchedJob(program, folder, 'never_comes', 3,
+                     steps=[('rank 1 waits in main', 1, lambda process, _: process.send_signal(signal.SIGINT))])
+    job.expect_all_say(1, 'result', 'aborted')
+    job.expect('it ends soon', job.seconds_since_step < 5)
+    job.expect_nobody_left()
+
+
+def supervisor_killed(folder):
+    """No process is left behind by a program that is killed, and the next one goes on."""
+    job = WatchedJob(program, folder, 'compute', 3, steps=[('rank', 6, lambda process, _: process.kill())])
+    job.expect('it is killed', job.status == -signal.SIGKILL)
+    job.expect_nobody_left()
+    train(folder).expect_all_say(1, 'result', 'finished', '1 attempts')
+
+
+def few_open_files(folder):
+    resource.setrlimit(resource.RLIMIT_NOFILE, (24, 24))
+    job = train(folder, workers=30)
+    job.expect('it says what it lacks', 'raise the limit on' in job.text and 'Too many open files' in job.text)
+    job.expect('it fails', job.status in (1, 2))
+
+
+folder = pathlib.Path(tempfile.mkdtemp(prefix='raytrain-processes-'))
+try:
+    globals()[case](folder)
+finally:
+    shutil.rmtree(folder)
