@@ -109,7 +109,8 @@ auto run(Options const& options) -> int {
   raytrain::Trainer<raytrain::TorchBackend> trainer{
       train,
       options,
-      {.scaling = {.num_workers = workers},
+      {.scaling = {.num_workers = workers,
+                   .launch = options.processes ? raytrain::Launch::processes : raytrain::Launch::automatic},
        .run = {.name = "fashion_mnist_" + options.model,
                .storage_path = options.storage,
                .checkpoint = {.num_to_keep = 2, .score_attribute = "accuracy"},

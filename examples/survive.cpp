@@ -1,9 +1,10 @@
 // Trains while its own workers fail again and again, and compares the result with an undisturbed training's, bit for
-// bit. Run ./examples/run survive, with --ranks 2 as well, and expect a line for each failure and "the same bits" at
-// the end.
+// bit. Run ./examples/run survive, with --processes or --ranks 2 as well, and expect a line for each failure and "the
+// same bits" at the end.
 #include <sysexits.h>
 
 #include <array>
+#include <csignal>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -28,6 +29,7 @@ struct Options {
   int failures = 5;
   int epochs = 60;
   int workers = 2;
+  bool processes = false;
 };
 
 struct Epoch {
@@ -71,6 +73,8 @@ auto fit(Options const& options, std::string const& name, int failures) -> std::
       }
       if (attempt <= static_cast<std::uint64_t>(failures) && ctx.world_rank().value == victim &&
           epoch - first == static_cast<int>(epochs_to_go)) {
+        constexpr std::array ends{0, SIGKILL, SIGABRT, SIGSTOP};
+        if (auto const signal = ends[options.processes ? chance() % ends.size() : 0]; signal != 0) std::raise(signal);
         throw std::runtime_error{fmt::format("planned at epoch {}", epoch)};
       }
       ctx.average(gradient);
@@ -83,7 +87,8 @@ auto fit(Options const& options, std::string const& name, int failures) -> std::
                                                                .failure = {.max_failures = failures},
                                                                .resume = raytrain::Resume::fresh},
                                                        .callbacks = {std::make_shared<TimeLine>()}};
-  if (!raytrain::job_environment()) config.scaling.num_workers = options.workers;  // threads; a job has its ranks
+  if (!raytrain::job_environment()) config.scaling.num_workers = options.workers;  // a job has its ranks
+  if (options.processes) config.scaling.launch = raytrain::Launch::processes;
   auto const result = raytrain::Trainer<raytrain::MpiBackend>{train, config}.fit();
   if (result.state == raytrain::RunState::aborted) throw Interrupted{};
   if (result.attempts.size() <= static_cast<std::size_t>(failures)) {
@@ -102,7 +107,9 @@ int main(int argc, char** argv) {
   app.add_option("--seed", options.seed, "who fails, and when, follows from it")->check(CLI::Range(0, 1'000'000));
   app.add_option("--failures", options.failures, "FailureConfig::max_failures")->check(CLI::Range(0, 1000));
   app.add_option("--epochs", options.epochs, "of both trainings")->check(CLI::Range(1, 1'000'000));
-  app.add_option("--workers", options.workers, "threads, where there are no ranks")->check(CLI::Range(1, 4096));
+  app.add_option("--workers", options.workers, "threads or processes, where there are no ranks")
+      ->check(CLI::Range(1, 4096));
+  app.add_flag("--processes", options.processes, "workers are processes: they are killed, crash and are stopped, too");
   CLI11_PARSE(app, argc, argv);
   try {
     auto const disturbed = fit(options, "survive", options.failures), whole = fit(options, "survive-undisturbed", 0);

@@ -17,6 +17,7 @@ struct Options {
   double learning_rate = 1e-3;
   std::uint64_t seed = 0;
   int max_failures = 0;
+  bool processes = false;
   std::filesystem::path storage = "runs";
   bool fresh = false;
 };

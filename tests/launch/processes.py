@@ -104,6 +104,19 @@ def hangs(folder):
     job.expect_nobody_left()
 
 
+def stopped(folder):
+    """A process that stands still is noticed, and costs a worker."""
+    def stop(_, said):
+        os.kill(int(re.findall(r'^rank 1 .* process (\d+)$', said, re.MULTILINE)[-1]), signal.SIGSTOP)
+
+    job = WatchedJob(program, folder, 'wait_once', 3, 1, 1, steps=[('rank 1 waits', 1, stop)])
+    job.expect_all_say(1, 'result', 'finished', '2 attempts')
+    job.expect('it is noticed soon', job.seconds_since_step < 5)
+    job.expect('it has another process', len(set(processes_of(job, 1))) == 2)
+    job.expect('progress.jsonl says why', 'was killed, since a signal (SIGSTOP) had stopped it' in (folder / 'ranks/progress.jsonl').read_text())
+    job.expect_nobody_left()
+
+
 def refuses(folder, what, *parts):
     job = train(folder, what)
     job.expect_all_say(1, 'failed', *parts)

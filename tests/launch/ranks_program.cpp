@@ -150,7 +150,7 @@ void compute(TrainContext const& ctx, std::string const& what, int epoch) {
 
 // The ranks of a first start wait for a stop, and each says that it was told.
 auto stopped_by_others(TrainContext& ctx, std::string const& what, int epoch) -> bool {
-  if (what != "wait" || epoch != 3 || ctx.checkpoint()) return false;
+  if (!what.starts_with("wait") || epoch != 3 || ctx.checkpoint()) return false;
   std::ostringstream waits;
   waits << "rank " << ctx.world_rank().value << " waits";
   say(waits);

@@ -83,6 +83,14 @@ RAYTRAIN_INLINE ChildProcess::~ChildProcess() {
   wait();
 }
 
+RAYTRAIN_INLINE auto ChildProcess::is_stopped() const -> bool {
+  std::ifstream file{"/proc/" + std::to_string(pid_) + "/stat"};
+  std::string line;
+  std::getline(file, line);
+  auto const state = line.rfind(") ");  // behind the name, which may hold anything
+  return state != std::string::npos && line.compare(state + 2, 1, "T") == 0;
+}
+
 RAYTRAIN_INLINE void ChildProcess::kill() noexcept {
   std::scoped_lock const lock{mutex_};
   if (!has_ended_) ::kill(pid_, SIGKILL);

@@ -35,6 +35,9 @@ class ChildProcess {
 
   [[nodiscard]] auto pid() const noexcept -> ::pid_t { return pid_; }
 
+  /// Whether a signal (SIGSTOP) has stopped it, and none has let it go on.
+  [[nodiscard]] auto is_stopped() const -> bool;
+
   /// SIGKILL, if it has not ended.
   void kill() noexcept;
 

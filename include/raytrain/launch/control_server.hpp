@@ -57,6 +57,7 @@ class ControlServer {
     bool unix_socket_too = false;                        ///< Faster for ranks of this host.
     std::chrono::milliseconds heartbeat_interval{1000};  ///< Also how often the limits below are looked at.
     std::chrono::milliseconds silence_limit{30'000};     ///< A rank that is not heard of for longer is lost.
+    std::chrono::milliseconds stopped_limit{30'000};     ///< As that, for one that `Events::is_stopped`.
     std::chrono::milliseconds handshake_timeout{5000};
     std::chrono::milliseconds flush_limit{2000};  ///< For `close`.
     /// Connections without a handshake, beyond one for each rank that is still expected; one without a whole
@@ -74,6 +75,8 @@ class ControlServer {
     std::function<void(Rank, std::string)> on_lost;
     /// Somebody connected who is no rank of this run: at first a text for each, then a count now and then.
     std::function<void(std::string)> on_stranger;
+    /// Whether a rank that is not heard of cannot say anything, since its process is stopped (SIGSTOP).
+    std::function<bool(Rank)> is_stopped = {};
   };
 
   /// Listens when it returns.
@@ -352,8 +355,11 @@ class ControlServer {
         auto* const connection = peer->connection;
         if (connection == nullptr) continue;
         connection->heard += stall;
-        if (!connection->held && now() - connection->heard > options_.silence_limit) {
+        auto const silence = connection->held ? Clock::Duration{0} : now() - connection->heard;
+        if (silence > options_.silence_limit) {
           connection->end(detail::silent_for(options_.silence_limit, "its"));
+        } else if (silence > options_.stopped_limit && events_.is_stopped && events_.is_stopped(peer->rank)) {
+          connection->end(detail::stopped_for(options_.stopped_limit));
         } else if (peer->outbox.bytes() == 0) {
           peer->outbox.push(heartbeat);
         }

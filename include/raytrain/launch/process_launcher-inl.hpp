@@ -37,11 +37,15 @@ RAYTRAIN_INLINE ProcessLauncher::ProcessLauncher(Options options)
       size_{options_.scaling.world_size()},
       workers_{size_},
       processes_(size_.value),
-      server_{
-          ControlServer::Options{.world = size_, .listens = false},
-          ControlServer::Events{[this](Rank rank, WorkerMessage& message) { return workers_.hand_on(rank, message); },
-                                [this](Rank rank, std::string const& why) { disconnected(rank, why); },
-                                {}}} {}
+      server_{ControlServer::Options{.world = size_,
+                                     .listens = false,
+                                     .heartbeat_interval = detail::WorkerStart::heartbeat_interval,
+                                     .stopped_limit = 2 * detail::WorkerStart::heartbeat_interval},
+              ControlServer::Events{
+                  .on_message = [this](Rank rank, WorkerMessage& message) { return workers_.hand_on(rank, message); },
+                  .on_lost = [this](Rank rank, std::string const& why) { disconnected(rank, why); },
+                  .on_stranger = {},
+                  .is_stopped = [this](Rank rank) { return is_stopped(rank); }}} {}
 
 RAYTRAIN_INLINE ProcessLauncher::~ProcessLauncher() {
   workers_.close();
@@ -153,12 +157,22 @@ RAYTRAIN_INLINE void ProcessLauncher::end() noexcept {
   });
 }
 
+RAYTRAIN_INLINE auto ProcessLauncher::is_stopped(Rank rank) -> bool {
+  std::scoped_lock const lock{mutex_};
+  auto& process = processes_[rank.value];
+  if (process.child == nullptr || !process.child->is_stopped()) return false;
+  process.given_up = "a signal (SIGSTOP) had stopped it";
+  return true;
+}
+
 RAYTRAIN_INLINE void ProcessLauncher::disconnected(Rank rank, std::string const& why) {
   std::unique_lock lock{mutex_};
   auto& process = processes_[rank.value];
   process.is_disconnected = true;
   if (process.exit) return tell_of_end(rank, std::move(lock));
-  process.is_silent = why.ends_with(detail::silent_for(ControlServer::Options{}.silence_limit, "its"));
+  auto const limit = ControlServer::Options{}.silence_limit;
+  if (why.ends_with(detail::silent_for(limit, "its")))
+    process.given_up = "it had said nothing for " + std::to_string(limit.count()) + " ms";
   // Without it the process can do nothing that counts. One that is ending keeps the status that it has.
   if (process.child != nullptr) process.child->kill();
 }
@@ -175,8 +189,8 @@ RAYTRAIN_INLINE void ProcessLauncher::tell_of_end(Rank rank, std::unique_lock<st
   auto const& process = processes_[rank.value];
   auto const is_told = !process.is_given_up && !workers_.has_ended(rank);
   auto const pid = process.child == nullptr ? 0 : process.child->pid();
-  auto text = "its process" + (pid == 0 ? "" : ' ' + std::to_string(pid)) + ' ' + *process.exit;
-  if (process.is_silent) text += ": this program has killed it, having heard nothing of it for too long";
+  auto text = "its process" + (pid == 0 ? "" : ' ' + std::to_string(pid)) + ' ' +
+              (process.given_up.empty() ? *process.exit : "was killed, since " + process.given_up);
   if (!workers_.has_started(rank)) text += ", before it had begun to train";
   changed_.notify_all();
   lock.unlock();

@@ -55,7 +55,7 @@ class ProcessLauncher final : public Launcher {
   struct Process {
     std::unique_ptr<detail::ChildProcess> child;
     bool is_disconnected = true;
-    bool is_silent = false;           ///< For so long that it was killed.
+    std::string given_up;             ///< Why it was killed while it lived; empty where it was not.
     std::optional<std::string> exit;  ///< How it ended itself.
     bool is_given_up = false;         ///< By this launcher, so that nobody is told of its end.
   };
@@ -68,6 +68,7 @@ class ProcessLauncher final : public Launcher {
   void stop_before_they_start();
 
   // From other threads:
+  [[nodiscard]] auto is_stopped(Rank rank) -> bool;
   void disconnected(Rank rank, std::string const& why);
   void exited(Rank rank, std::string how);
   /// Tells the controller, once both its connection and the process itself have ended.

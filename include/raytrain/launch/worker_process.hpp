@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -25,6 +26,9 @@ struct WorkerStart {
   int connection = -1;        ///< Its end of the connection to the controller.
   int results = -1;           ///< A file with what the calls of `fit()` before have given.
   std::string token;
+
+  /// Of both ends of the connection.
+  static constexpr std::chrono::milliseconds heartbeat_interval{250};
 
   static constexpr char const* variable = "RAYTRAIN_WORKER";
 

@@ -57,6 +57,8 @@ class ControlFrames {
 
 [[nodiscard]] auto silent_for(std::chrono::milliseconds limit, std::string_view whose) -> std::string;
 
+[[nodiscard]] auto stopped_for(std::chrono::milliseconds limit) -> std::string;
+
 /// Describes the exception that is being handled.
 [[nodiscard]] auto broken_by_exception(std::string_view whose) -> std::string;
 

@@ -199,6 +199,7 @@ RAYTRAIN_INLINE auto fit_in_worker_process(FitPlan const& plan, WorkerStart cons
                                  ControlClient::Options options{.token = RunToken::from_hex(start.token)};
                                  options.descriptor = start.connection;
                                  options.rank = start.rank;
+                                 options.heartbeat_interval = WorkerStart::heartbeat_interval;
                                  return std::make_unique<RankSeat>(job, std::move(options), std::move(events));
                                }},
                           plan.training};
