@@ -28,6 +28,9 @@ TEST_CASE("settings for failures that cannot be are refused with their value") {
   CHECK(thrown_error([] { FailureConfig{.backoff = milliseconds{-1}}.validate(); }) ==
         "invalid_config: FailureConfig::backoff: must not be negative (got -1 ms); write 0 to start workers again at "
         "once");
+  CHECK(thrown_error([] { FailureConfig{.hang_timeout = milliseconds{-1}}.validate(); }) ==
+        "invalid_config: FailureConfig::hang_timeout: must be 0 or at least 500 ms (got -1 ms); write some times the "
+        "longest step; 0 lets workers compute for as long as they like");
   CHECK(thrown_error([] { FailureConfig{.max_backoff = milliseconds{9}}.validate(); }) ==
         "invalid_config: FailureConfig::max_backoff: must not be below FailureConfig::backoff (got 9 ms and 10 ms); "
         "write the longest time to wait");

@@ -105,7 +105,7 @@ void go_wrong(TrainContext& ctx, std::string const& what, int epoch) {
   if (what == "quick_exit") std::quick_exit(0);
   if (what == "_exit") ::_exit(0);
   if (what == "signal") ::kill(::getpid(), SIGTERM);
-  if (what == "hang" || what == "hang_first") wait_outside_of_raytrain();
+  if (what == "hang" || what == "hang_first" || what == "endless") wait_outside_of_raytrain();
 }
 
 // What children of a worker do must not be taken for the worker's doing; true in one that is to return.
@@ -317,6 +317,7 @@ auto main(int argc, char** argv) -> int {
     config.run.stop_grace = std::chrono::milliseconds{300};
     config.run.on_hang = OnHang::exit_process;
   }
+  if (what == "endless") config.run.failure.hang_timeout = std::chrono::seconds{1};
   if (arguments.size() > 4) config.run.failure.max_failures = std::stoi(arguments[4]);
   if (what == "leave" || what == "inside") config.run.collective_timeout = std::chrono::seconds{1};
   if (what == "full_log") config.callbacks.push_back(std::make_shared<JsonLines>("/dev/full"));

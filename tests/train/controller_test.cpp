@@ -500,6 +500,27 @@ TEST_CASE("workers that do not return are started again where their processes ca
   CHECK(find<LaunchWorkers>(controller.handle(RunEvent{RestartDue{}})) != nullptr);
 }
 
+TEST_CASE("workers that say nothing fail by the first of them, unless they have ended or are of another attempt") {
+  Controller controller{WorldSize{3}, {.failure = {.max_failures = 1, .hang_timeout = std::chrono::seconds{2}}}, {}};
+  start(controller, 3);
+  controller.handle(RunEvent{WorkerMessage{Finished{Rank{0}, false}}});
+  WorkersSilent silent;
+  silent.ranks = {Rank{0}};
+  CHECK(controller.handle(RunEvent{silent}).empty());
+  silent.ranks = {Rank{0}, Rank{2}, Rank{1}};
+  silent.attempt = Attempt{2};
+  CHECK(controller.handle(RunEvent{silent}).empty());
+  silent.attempt = Attempt{1};
+  auto const& actions = controller.handle(RunEvent{silent});
+  CHECK(aborts(actions));
+  auto const* const error = find_notice<ErrorInfo>(actions);
+  REQUIRE(error != nullptr);
+  CHECK(error->rank == Rank{2});
+  CHECK(error->happened ==
+        "it has neither reported nor shown progress for 2000 ms, and meanwhile rank 1 neither, maybe waiting for it");
+  CHECK(controller.handle(RunEvent{silent}).empty());
+}
+
 TEST_CASE("a run that is stopped twice is aborted although a worker does not return") {
   Controller controller{WorldSize{2}, {}, {}};
   start(controller, 2);
@@ -622,6 +643,11 @@ class RandomWalk {
         deliver(RunEvent{CallbackStop{finished_early_}});
       } else if (choice == 1 && pick(0, 40) == 0) {
         deliver(RunEvent{WorkerMessage{failure({}, "a critical callback")}});
+      } else if (choice == 3 && pick(0, 40) == 0) {
+        WorkersSilent silent;
+        silent.attempt.value = attempt_.value - (attempt_ > Attempt{1} ? pick(0, 1) : 0);
+        silent.ranks = {Rank{pick(0, world_ - 1)}};
+        deliver(RunEvent{std::move(silent)});
       } else if (choice < 4 && !commits_.empty()) {
         auto const checkpoint = commits_.front();
         commits_.pop_front();

@@ -29,6 +29,12 @@ RAYTRAIN_INLINE void FailureConfig::validate() const {
                     std::to_string(backoff.count()) + " ms)",
                 "write the longest time to wait"};
   }
+  if (hang_timeout.count() != 0 && hang_timeout < shortest_hang_timeout) {
+    throw Error{Errc::invalid_config, "FailureConfig::hang_timeout",
+                "must be 0 or at least " + std::to_string(shortest_hang_timeout.count()) + " ms (got " +
+                    std::to_string(hang_timeout.count()) + " ms)",
+                "write some times the longest step; 0 lets workers compute for as long as they like"};
+  }
 }
 
 RAYTRAIN_INLINE auto FailureConfig::backoff_after(std::uint32_t failures, std::uint64_t random) const

@@ -14,11 +14,19 @@ namespace raytrain {
 /// `invalid_call`, `invalid_report` and `foreign_run`, and one that has failed three times in a row by the same error
 /// at the same step.
 struct FailureConfig {
+  /// Progress is sent at most every 100 ms, and workers share their cores with others.
+  static constexpr std::chrono::milliseconds shortest_hang_timeout{500};
+
   int max_failures = 0;  ///< So many failures of one `fit()` are followed by another attempt; -1: any number.
   /// The time before the second attempt, not negative. It doubles with each failure after which no new checkpoint came,
   /// up to `max_backoff`, and is shortened by up to a half, by random, so that many runs do not come back at once.
   std::chrono::milliseconds backoff{10};
   std::chrono::milliseconds max_backoff{30'000};  ///< Not below `backoff`.
+  /// A worker that neither calls `report` nor `progress` for so long has failed: it computes without an end, or waits
+  /// for something. 0: never, as workers wait for each other no longer than `RunConfig::collective_timeout` anyway. One
+  /// that does not return afterwards is ended with its process, where it has one of its own; else as
+  /// `RunConfig::on_hang`.
+  std::chrono::milliseconds hang_timeout{0};
 
   /// Errors: `invalid_config`, naming the field, its value and what to write instead.
   void validate() const;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <iterator>
 #include <optional>
 #include <random>
 #include <string>
@@ -68,6 +69,25 @@ RAYTRAIN_INLINE void Controller::on(WorkerMessage& message) {
                              (failed != nullptr && !failed->error.rank);
   if (!of_no_attempt && attempt_of(message) != attempt_) return;
   std::visit([this](auto& what) { on(what); }, message);
+}
+
+RAYTRAIN_INLINE void Controller::on(WorkersSilent const& silent) {
+  if (silent.attempt != attempt_ || aborting_ || state_ == RunState::restarting) return;
+  std::vector<Rank> ranks;
+  std::ranges::copy_if(silent.ranks, std::back_inserter(ranks),
+                       [this](Rank rank) { return !workers_.at(rank.value).ended; });
+  if (ranks.empty()) return;
+  std::string others;
+  for (auto const rank : ranks) {
+    if (rank != ranks.front()) others += (others.empty() ? "rank " : ", rank ") + std::to_string(rank.value);
+  }
+  ErrorInfo error{Errc::timed_out,
+                  {},
+                  "it has neither reported nor shown progress for " +
+                      std::to_string(policy_.failure.hang_timeout.count()) + " ms" +
+                      (others.empty() ? "" : ", and meanwhile " + others + " neither, maybe waiting for it"),
+                  "raise FailureConfig::hang_timeout, or call progress() between two reports"};
+  fail(std::move(error).with_origin(ranks.front(), workers_.at(ranks.front().value).hostname));
 }
 
 RAYTRAIN_INLINE void Controller::on(Started& started) {

@@ -83,6 +83,8 @@ class Controller {
   // Ignores what workers of another attempt say of themselves.
   void on(WorkerMessage& message);
 
+  void on(WorkersSilent const& silent);
+
   void on(Started& started);
 
   void on(Report& report);

@@ -67,6 +67,12 @@ struct LaunchFailed {
   ErrorInfo error;
 };
 
+/// Workers of this attempt have said nothing for `FailureConfig::hang_timeout`.
+struct WorkersSilent {
+  Attempt attempt{};
+  std::vector<Rank> ranks;  ///< The one that was heard of first comes first.
+};
+
 /// A checkpoint lies committed in the store.
 struct CheckpointDurable {
   CheckpointOrdinal checkpoint{};  ///< As in `Report::checkpoint`.
@@ -89,8 +95,8 @@ struct GraceOver {
   bool ends_processes = false;  ///< Workers that did not return are ended with their processes.
 };
 
-using RunEvent = std::variant<RunBegins, RestartDue, LaunchFailed, WorkerMessage, CheckpointDurable, CheckpointLost,
-                              CallbackStop, GraceOver>;
+using RunEvent = std::variant<RunBegins, RestartDue, LaunchFailed, WorkerMessage, WorkersSilent, CheckpointDurable,
+                              CheckpointLost, CallbackStop, GraceOver>;
 
 // Actions: what to do now.
 

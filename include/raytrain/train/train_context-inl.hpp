@@ -43,7 +43,7 @@ RAYTRAIN_INLINE TrainContext::TrainContext(WorkerSetup setup)
 
 RAYTRAIN_INLINE void TrainContext::progress(std::uint64_t done, std::uint64_t total, std::string_view note) {
   check_thread("progress");
-  if (world_rank() != Rank{0}) return;
+  if (world_rank() != Rank{0} && !run().is_watched) return;
   auto const now = run().clock.now();
   auto const complete = total > 0 && done == total;
   if (!complete && now < next_progress_) return;

@@ -107,7 +107,8 @@ class TrainContext {
   /// Tells whoever watches how far this worker is between two reports: `done` of `total`, in units of the caller's.
   ///
   /// Errors: `invalid_call` from another thread, or when the training function has returned.
-  /// Cost:   a clock reading; one call in 100 ms is sent, and the one that says that all is done, only rank 0's.
+  /// Cost:   a clock reading; one call in 100 ms is sent, and the one that says that all is done. Callbacks
+  ///         are told of rank 0's; other ranks send theirs where `FailureConfig::hang_timeout` is set.
   void progress(std::uint64_t done, std::uint64_t total, std::string_view note = {});
 
   /// Says something to the person who runs the program, through the callbacks. From any thread.

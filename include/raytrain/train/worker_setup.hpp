@@ -31,6 +31,7 @@ struct RunShared {
   CheckpointMode checkpoint_mode = CheckpointMode::async;
   std::optional<Checkpoint> checkpoint;          ///< The one to go on from.
   CheckpointOrdinal first_checkpoint{};          ///< As in `Begin`.
+  bool is_watched = false;                       ///< `FailureConfig::hang_timeout` is set.
   std::vector<std::string> known_report_fields;  ///< Those of the run in this directory; empty before its first report.
   Clock& clock;
   CheckpointStore& store;

@@ -126,6 +126,24 @@ class RunDriver {
     if (due && armed == grace_) events_.push(RunEvent{GraceOver{ends_processes}});
   }
 
+  // For as long as the attempt lasts.
+  auto watch_progress(Attempt attempt) -> asio::awaitable<void> {
+    Timer timer{executor_};
+    auto const limit = plan_.run.failure.hang_timeout;
+    while (attempts_.back().attempt == attempt) {
+      auto due = plan_.clock.after(limit);
+      for (auto const& [rank, heard] : heard_) due = std::min(due, heard + limit);
+      auto const over = co_await timer.wait_until(due);
+      if (!over) co_return;
+      tell_of_silent_workers(attempt);
+    }
+  }
+
+  void tell_of_silent_workers(Attempt attempt);
+
+  // Of a worker; only where somebody wants to know.
+  void note_sign_of_life(Rank rank);
+
   void perform(std::vector<RunAction>& actions);
 
   // The controller judges what failed while its actions were carried out before anything that happened later.
@@ -256,7 +274,8 @@ class RunDriver {
   Scope* waiting_ = nullptr;
   std::uint64_t grace_ = 0;
   std::map<Rank, Started> workers_;
-  AppendFile log_;  // progress.jsonl
+  std::map<Rank, Clock::TimePoint> heard_;  // when workers of this attempt have said something last
+  AppendFile log_;                          // progress.jsonl
   RunHistory history_;
   std::set<CheckpointNumber> skipped_;
   std::vector<std::string> skipped_texts_;  // those that nobody was told of

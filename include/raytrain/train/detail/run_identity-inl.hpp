@@ -70,6 +70,7 @@ RAYTRAIN_INLINE auto shared_settings(FitPlan const& plan) -> std::vector<SharedS
   add("RunConfig::seed", run.seed);
   add("RunConfig::resume", run.resume);
   add("RunConfig::failure.max_failures", run.failure.max_failures);
+  add("RunConfig::failure.hang_timeout", run.failure.hang_timeout.count());
   add("RunConfig::checkpoint.mode", run.checkpoint.mode);
   add("RunConfig::checkpoint.store", run.checkpoint.store ? "set" : "not set");
   add("RunConfig::collective_timeout", run.collective_timeout.count());
