@@ -69,6 +69,9 @@ struct LaunchFailed {
 
 /// Workers of this attempt have said nothing for `FailureConfig::hang_timeout`.
 struct WorkersSilent {
+  WorkersSilent() = default;
+  WorkersSilent(Attempt attempt_, std::vector<Rank> ranks_) : attempt{attempt_}, ranks{std::move(ranks_)} {}
+
   Attempt attempt{};
   std::vector<Rank> ranks;  ///< The one that was heard of first comes first.
 };

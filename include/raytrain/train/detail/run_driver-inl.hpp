@@ -156,26 +156,6 @@ RAYTRAIN_INLINE auto RunDriver::duration_of(ArmGrace::Grace grace) const -> std:
   return at_once;
 }
 
-RAYTRAIN_INLINE void RunDriver::note_sign_of_life(Rank rank) {
-  if (plan_.run.failure.hang_timeout.count() > 0) heard_[rank] = plan_.clock.now();
-}
-
-RAYTRAIN_INLINE void RunDriver::tell_of_silent_workers(Attempt attempt) {
-  std::vector<std::pair<Clock::TimePoint, Rank>> silent;
-  auto const latest = plan_.clock.now() - plan_.run.failure.hang_timeout;
-  std::erase_if(heard_, [&](auto const& worker) {
-    auto const& [rank, heard] = worker;
-    if (heard <= latest) silent.emplace_back(heard, rank);
-    return heard <= latest;
-  });
-  if (silent.empty()) return;
-  std::ranges::sort(silent);
-  WorkersSilent event;
-  event.attempt = attempt;
-  for (auto const& [heard, rank] : silent) event.ranks.push_back(rank);
-  events_.push(RunEvent{std::move(event)});
-}
-
 RAYTRAIN_INLINE void RunDriver::perform(std::vector<RunAction>& actions) {
   for (auto& action : actions) {
     try {
@@ -240,7 +220,7 @@ RAYTRAIN_INLINE void RunDriver::launch(LaunchWorkers const& action) {
   attempts_.push_back({.attempt = action.attempt, .first_iteration = iteration, .last_iteration = iteration});
   launched_ = saved_ = plan_.clock.now();
   workers_.clear();
-  heard_.clear();
+  signs_of_life_.clear();
   reported_checkpoints_.clear();
   if (plan_.run.failure.hang_timeout.count() > 0) waiting_->spawn(watch_progress(action.attempt));
   auto const main = [shared, training = training_](Worker worker) { run_worker(std::move(worker), shared, training); };
@@ -330,7 +310,7 @@ RAYTRAIN_INLINE void RunDriver::carry_out(Notify& notify) {
 }
 
 RAYTRAIN_INLINE void RunDriver::tell_callbacks(Started& started) {
-  note_sign_of_life(started.rank);
+  signs_of_life_.note(started.rank, plan_.clock.now());
   workers_[started.rank] = std::move(started);
   if (workers_.size() < launcher_.size().value) return;
   if (attempts_.back().attempt == Attempt{}) timings_.to_workers_s = since_call();
@@ -349,7 +329,7 @@ RAYTRAIN_INLINE void RunDriver::tell_callbacks(Report& report) {
   if (report.rank == Rank{0} && plan_.directory.report_fields().empty()) {
     plan_.directory.record_report_fields(names_in(report.metrics));
   }
-  note_sign_of_life(report.rank);
+  signs_of_life_.note(report.rank, plan_.clock.now());
   auto all = all_metrics(report, workers_.at(report.rank));
   log(all);
   if (report.rank == Rank{0}) {
@@ -372,7 +352,7 @@ RAYTRAIN_INLINE void RunDriver::tell_callbacks(CheckpointDurable const& durable)
 }
 
 RAYTRAIN_INLINE void RunDriver::tell_callbacks(Progress const& progress) {
-  note_sign_of_life(progress.rank);
+  signs_of_life_.note(progress.rank, plan_.clock.now());
   if (progress.rank != Rank{0}) return;
   call("on_progress", [&](Callback& callback) { callback.on_progress(progress); });
 }

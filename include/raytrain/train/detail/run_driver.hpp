@@ -37,6 +37,7 @@
 #include <raytrain/train/append_file.hpp>
 #include <raytrain/train/callback.hpp>
 #include <raytrain/train/controller.hpp>
+#include <raytrain/train/detail/signs_of_life.hpp>
 #include <raytrain/train/detail/stop_signals.hpp>
 #include <raytrain/train/detail/worker_runner.hpp>
 #include <raytrain/train/result.hpp>
@@ -131,18 +132,12 @@ class RunDriver {
     Timer timer{executor_};
     auto const limit = plan_.run.failure.hang_timeout;
     while (attempts_.back().attempt == attempt) {
-      auto due = plan_.clock.after(limit);
-      for (auto const& [rank, heard] : heard_) due = std::min(due, heard + limit);
-      auto const over = co_await timer.wait_until(due);
+      auto const over = co_await timer.wait_until(signs_of_life_.next_due(limit, plan_.clock.after(limit)));
       if (!over) co_return;
-      tell_of_silent_workers(attempt);
+      auto silent = signs_of_life_.take_silent_since(plan_.clock.now() - limit);
+      if (!silent.empty()) events_.push(RunEvent{WorkersSilent{attempt, std::move(silent)}});
     }
   }
-
-  void tell_of_silent_workers(Attempt attempt);
-
-  // Of a worker; only where somebody wants to know.
-  void note_sign_of_life(Rank rank);
 
   void perform(std::vector<RunAction>& actions);
 
@@ -274,8 +269,8 @@ class RunDriver {
   Scope* waiting_ = nullptr;
   std::uint64_t grace_ = 0;
   std::map<Rank, Started> workers_;
-  std::map<Rank, Clock::TimePoint> heard_;  // when workers of this attempt have said something last
-  AppendFile log_;                          // progress.jsonl
+  SignsOfLife signs_of_life_;
+  AppendFile log_;  // progress.jsonl
   RunHistory history_;
   std::set<CheckpointNumber> skipped_;
   std::vector<std::string> skipped_texts_;  // those that nobody was told of
