@@ -34,6 +34,7 @@ struct Options {
   int workers = 0;
   int rounds = 20;
   bool distributed = false;
+  bool processes = false;
   std::uint64_t seed = 0;
   std::filesystem::path storage = "runs";
   std::filesystem::path model;
@@ -77,7 +78,8 @@ auto train_with(typename Backend::Params const& params, Options const& options) 
   auto const workers = options.workers > 0 ? options.workers : job ? static_cast<int>(job->size.value) : 2;
   raytrain::Trainer<Backend> trainer{
       params,
-      {.scaling = {.num_workers = workers},
+      {.scaling = {.num_workers = workers,
+                   .launch = options.processes ? raytrain::Launch::processes : raytrain::Launch::automatic},
        .run = {.name = options.backend == "xgboost" ? "breast_cancer" : "breast_cancer_" + options.backend,
                .storage_path = options.storage,
                .resume = options.fresh ? raytrain::Resume::fresh : raytrain::Resume::automatic,
@@ -148,6 +150,7 @@ auto main(int argc, char** argv) -> int {
       ->check(CLI::NonNegativeNumber);
   app.add_option("--rounds", options.rounds, "trees to be grown, one in each")->check(CLI::PositiveNumber);
   app.add_flag("--distributed", options.distributed, "threads, too, add up histograms over the network, as ranks do");
+  app.add_flag("--processes", options.processes, "workers are processes of this host, which work together as ranks do");
   app.add_option("--seed", options.seed, "of the rows that are held out");
   app.add_option("--storage", options.storage, "folder for the run's reports and checkpoints: RunConfig::storage_path");
   app.add_option(

@@ -327,7 +327,8 @@ def headers_alone():
 
 def address_sanitizer():
     folder = sanitized('asan', 'address,undefined', '-Dcpp_args=-g1 -fno-sanitize-recover=all')
-    tests = [test for test in tests_of(folder) if test.suites & {'unit', 'processes', 'xgboost', 'lightgbm'} or test.name == 'example linear_regression']
+    tests = [test for test in tests_of(folder) if test.suites & {'unit', 'xgboost', 'lightgbm'} or test.suites == {'processes'} or
+             test.name == 'example linear_regression']
     return build_and_run(folder, tests, slower=5)
 
 
