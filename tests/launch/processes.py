@@ -172,6 +172,19 @@ def interrupted(folder):
     train(folder, 'wait').expect_all_say(1, 'result', 'finished')
 
 
+def stopped_before_launch(folder):
+    job = train(folder, 'stop_at_once')
+    job.expect_all_say(1, 'result', 'aborted', '0 reports')
+    job.expect('nobody trains', not job.lines_with('rank '))
+
+
+def no_thread(folder):
+    """A process that cannot be watched does not run."""
+    job = train(folder, 'no_thread')
+    job.expect_all_say(1, 'error', 'starting a worker process: a thread that waits for its end', 'ulimit -u')
+    job.expect('nobody trains', not job.lines_with('rank '))
+
+
 def interrupted_twice(folder):
     """Although every worker computes."""
     def interrupt(process, _):

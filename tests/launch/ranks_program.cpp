@@ -59,10 +59,11 @@ void refuse_threads() {
 
 class CountStarts : public Callback {
  public:
-  explicit CountStarts(bool refuses_threads) : refuses_threads_{refuses_threads} {}
+  explicit CountStarts(std::string what) : what_{std::move(what)} {}
 
-  void on_start(RunInfo const&) override {
-    if (refuses_threads_) refuse_threads();
+  void on_start(RunInfo const& info) override {
+    if (what_ == "no_thread") refuse_threads();
+    if (what_ == "stop_at_once") info.request_stop();
     std::ostringstream line;
     line << "callback in process " << getpid();
     say(line);
@@ -75,7 +76,7 @@ class CountStarts : public Callback {
   }
 
  private:
-  bool refuses_threads_;
+  std::string what_;
 };
 
 // Sums whose bits depend on the order in which the ranks are added.
@@ -300,7 +301,7 @@ auto main(int argc, char** argv) -> int {
   std::vector<std::string> const arguments(argv + 1, argv + argc);
   auto const what = arguments.size() > 1 ? arguments[1] : std::string{};
   TrainerConfig<PickyBackend> config{.run = {.name = "ranks", .storage_path = arguments.at(0)},
-                                     .callbacks = {std::make_shared<CountStarts>(what == "no_thread")}};
+                                     .callbacks = {std::make_shared<CountStarts>(what)}};
   auto const job = job_environment();
   if (what == "seed" && job) config.run.seed = job->rank.value;
   config.backend.refuses = what;

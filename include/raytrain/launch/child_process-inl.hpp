@@ -66,6 +66,11 @@ RAYTRAIN_INLINE auto pointers_to(std::vector<std::string>& texts) -> std::vector
       "lower ScalingConfig::num_workers, or raise the limit on processes (ulimit -u) or open files (ulimit -n)"};
 }
 
+RAYTRAIN_INLINE void reap(::pid_t pid) noexcept {
+  while (::waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
+  }
+}
+
 RAYTRAIN_INLINE auto exit_text(::siginfo_t const& info) -> std::string {
   if (info.si_code == 0) return "has ended, and this program does not learn how: it ignores SIGCHLD";
   if (info.si_code == CLD_EXITED) return "exited with status " + std::to_string(info.si_status);
@@ -75,8 +80,15 @@ RAYTRAIN_INLINE auto exit_text(::siginfo_t const& info) -> std::string {
   return text;
 }
 
-RAYTRAIN_INLINE ChildProcess::ChildProcess(Options options)
-    : pid_{start(options)}, watcher_{[this, on_exit = std::move(options.on_exit)] { watch(on_exit); }} {}
+RAYTRAIN_INLINE ChildProcess::ChildProcess(Options options) : pid_{start(options)} {
+  try {
+    watcher_ = std::thread{[this, on_exit = std::move(options.on_exit)] { watch(on_exit); }};
+  } catch (std::system_error const& error) {
+    ::kill(pid_, SIGKILL);
+    reap(pid_);
+    fail_to_start(error.code().value(), "a thread that waits for its end");
+  }
+}
 
 RAYTRAIN_INLINE ChildProcess::~ChildProcess() {
   kill();
@@ -135,8 +147,7 @@ RAYTRAIN_INLINE auto ChildProcess::start(Options const& options) -> ::pid_t {
   do count = ::read(told.get(), &error, sizeof error);
   while (count < 0 && errno == EINTR);
   if (count <= 0) return pid;  // closed by the new program
-  while (::waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
-  }
+  reap(pid);
   fail_to_start(error, "execve of /proc/self/exe");
 }
 

@@ -134,6 +134,7 @@ RAYTRAIN_INLINE void ProcessLauncher::tell(ControllerMessage const& message) {
 }
 
 RAYTRAIN_INLINE void ProcessLauncher::stop_before_they_start() {
+  if (group_ == nullptr) return;  // nothing was launched
   for (std::uint32_t rank = 0; rank < size_.value; ++rank) {
     if (workers_.has_started(Rank{rank})) continue;
     kill(Rank{rank});

@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: Apache-2.0
+GOALS = {('threads', 'throw'): ('an exception, threads', None, 50), ('processes', 'throw'): ('an exception, processes', None, 50),
+         ('processes', 'kill'): ('a killed process', 10, 500), ('processes', 'stop'): ('a process stopped by SIGSTOP', 1000, 1500)}
+
+
+def describe():
+    return 'from the failure of one of two workers to the next step of both (G9), against a shell that starts a program again'
+
+
+def run(context):
+    programs = context.build / 'benchmarks' / context.name
+    turns = {how: [] for how in GOALS}
+    by_hand = []
+    for number in range(context.rounds):
+        for how, figures in turns.items():
+            figures.append(context.program('recovery_raytrain', *how, '_'.join([*how, str(number)])))
+        by_hand.append(context.command('bash', '-c', 'until "$0" "$1"; do :; done', programs / 'recovery_by_hand',
+                                       f'by_hand_{number}')['step_ms'])
+    for how, (case, noticed_ms, step_ms) in GOALS.items():
+        figures = turns[how]
+        context.row(case, 'noticed after ms', [each['noticed_ms'] for each in figures], goal=noticed_ms, direction='lower')
+        context.row(case, 'next step after ms', [each['step_ms'] for each in figures], goal=step_ms, direction='lower')
+        context.row(case, 'steps done again', [each['lost_reports'] for each in figures], direction='lower')
+    context.row('a killed program, started again by a shell', 'next step after ms', by_hand, direction='lower')

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// From the failure of one of two workers until both have done the next step.
+// Arguments: threads or processes; throw, kill or stop; folder for the run.
+#include <signal.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <exception>
+#include <memory>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <cereal/cereal.hpp>
+
+#include <raytrain/testing/minimal_backend.hpp>
+#include <raytrain/trainer.hpp>
+
+#include "moments.hpp"
+
+namespace {
+
+struct Epoch {
+  int epoch = 0;
+  void serialize(auto& a) { a(CEREAL_NVP(epoch)); }
+};
+
+struct Noticed : raytrain::Callback {
+  explicit Noticed(Moments moments) : moments_{std::move(moments)} {}
+  void on_failure(raytrain::ErrorInfo const&) override { moments_.note("noticed"); }
+
+ private:
+  Moments moments_;
+};
+
+void fail(std::string const& fault) {
+  if (fault == "kill") ::raise(SIGKILL);
+  if (fault == "stop") ::raise(SIGSTOP);
+  if (fault == "throw") throw std::runtime_error{"as planned"};
+}
+
+auto training(std::string const& fault, Moments const& moments) {
+  return [fault, moments](raytrain::TrainContext& ctx) {
+    std::vector<float> values(1 << 16, 1.0F);
+    auto first = 0;
+    if (auto const& checkpoint = ctx.checkpoint()) {
+      auto const bytes = checkpoint->read("values");
+      std::memcpy(values.data(), bytes.data(), bytes.size());
+      first = static_cast<int>(*checkpoint->metrics().number("epoch")) + 1;
+    }
+    for (auto epoch = first; epoch < epochs; ++epoch) {
+      auto const before = ctx.attempt() == raytrain::Attempt{};
+      if (before && epoch == last_epoch_before && ctx.world_rank() == raytrain::Rank{1}) {
+        moments.note("failed");
+        fail(fault);
+      }
+      ctx.collective().all_reduce(std::span{values}, raytrain::ReduceOp::average);
+      if (!before && epoch == first && ctx.world_rank() == raytrain::Rank{0}) moments.note("step");
+      for (auto& value : values) value += 1;
+      ctx.report(Epoch{epoch}, raytrain::CheckpointDraft::replicated([&](raytrain::CheckpointDraft& draft) {
+                   auto const bytes = std::as_bytes(std::span{values});
+                   draft.add("values", raytrain::Bytes{bytes.begin(), bytes.end()});
+                 }));
+    }
+    auto const right = std::ranges::all_of(values, [](float value) { return value == 1.0F + epochs; });
+    if (!right) throw raytrain::NotRetryable{"training", "the values are not those of an undisturbed one", {}};
+  };
+}
+
+}  // namespace
+
+auto main(int argc, char** argv) -> int try {
+  if (argc != 4) throw std::invalid_argument{"usage: raytrain threads|processes throw|kill|stop FOLDER"};
+  Moments const moments{std::string{argv[3]} + ".moments"};
+  auto const launch = std::string{argv[1]} == "threads" ? raytrain::Launch::threads : raytrain::Launch::processes;
+  raytrain::Trainer<raytrain::testing::MinimalBackend> trainer{
+      training(argv[2], moments),
+      {.scaling = {.num_workers = 2, .launch = launch},
+       .run = {.name = "run",
+               .storage_path = argv[3],
+               .checkpoint = {.num_to_keep = 2},
+               .failure = {.max_failures = 1, .backoff = std::chrono::milliseconds{0}}},
+       .callbacks = {std::make_shared<Noticed>(moments)}}};
+  auto const result = trainer.fit();
+  if (result.state != raytrain::RunState::finished || result.attempts.size() != 2) {
+    throw std::runtime_error{"the run has not failed once and then finished"};
+  }
+  std::printf("{\"noticed_ms\": %.4f, \"step_ms\": %.4f, \"lost_reports\": %lu}\n",
+              moments.ms_between("failed", "noticed"), moments.ms_between("failed", "step"),
+              static_cast<unsigned long>(result.attempts[0].lost_reports));
+  return 0;
+} catch (std::exception const& error) {
+  std::fprintf(stderr, "raytrain: %s\n", error.what());
+  return 1;
+}
