@@ -37,7 +37,9 @@ class State {
         state_{BarrierState::construct(memory_.get(), {.count = {members}, .can_be_killed = can_be_killed})} {}
 
   auto operator->() noexcept -> BarrierState* { return &state_; }
-  auto member(std::uint32_t rank, WaitLimits limits = {}) -> Barrier { return {state_, Rank{rank}, limits}; }
+  auto member(std::uint32_t rank, WaitLimits limits = {}) -> Barrier {
+    return {state_, {.rank = {rank}, .limits = limits}};
+  }
 
  private:
   std::shared_ptr<void> memory_;

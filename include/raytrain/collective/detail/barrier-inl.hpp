@@ -20,7 +20,6 @@
 #include <raytrain/collective/detail/barrier.hpp>
 #include <raytrain/collective/detail/task.hpp>
 #include <raytrain/collective/detail/waiting.hpp>
-#include <raytrain/collective/wait_limits.hpp>
 #include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/inline.hpp>
 
@@ -64,15 +63,14 @@ RAYTRAIN_INLINE void BarrierState::wake() noexcept {
   if (sleepers_.load() != 0) wake_all(epoch_);
 }
 
-RAYTRAIN_INLINE Barrier::Barrier(BarrierState& state, Rank member, WaitLimits limits,
-                                 std::vector<std::uint32_t> world_ranks)
-    : state_{&state}, member_{member}, limits_{std::move(limits)}, world_ranks_{std::move(world_ranks)} {
+RAYTRAIN_INLINE Barrier::Barrier(BarrierState& state, BarrierMember member)
+    : state_{&state}, member_{std::move(member)} {
   for (std::uint64_t const round : {0U, 1U})
-    round_ = std::max(round_, slots_of(round)[member.value].arrival.load() / 2);
+    round_ = std::max(round_, slots_of(round)[member_.rank.value].arrival.load() / 2);
 }
 
 RAYTRAIN_INLINE auto Barrier::next_slot() noexcept -> Slot& {
-  return slots_of(fell_through_ ? round_ : round_ + 1)[member_.value];
+  return slots_of(fell_through_ ? round_ : round_ + 1)[member_.rank.value];
 }
 
 RAYTRAIN_INLINE auto Barrier::finish(Call const& call) -> Outcome {
@@ -85,7 +83,7 @@ RAYTRAIN_INLINE auto Barrier::stop_agreed() const noexcept -> bool {
 }
 
 RAYTRAIN_INLINE auto Barrier::world_rank_of(Rank member) const noexcept -> Rank {
-  return world_ranks_.empty() ? member : Rank{world_ranks_[member.value]};
+  return member_.world_ranks.empty() ? member : Rank{member_.world_ranks[member.value]};
 }
 
 RAYTRAIN_INLINE auto Barrier::missing() const -> std::vector<std::uint32_t> {
@@ -162,13 +160,13 @@ RAYTRAIN_INLINE void Barrier::wait(std::uint32_t interrupts) {
   if (state_->spins_ && spin(over)) return;
   state_->sleepers_.fetch_add(1);
   auto const began = Clock::now();
-  Waiting waiting{limits_};
+  Waiting waiting{member_.limits};
   for (;;) {
     auto const epoch = state_->epoch_.load();
     if (over()) break;
     auto const waited = Clock::now() - began;
     if (interrupts != 0 && waiting.is_too_long(waited)) {
-      state_->time_out(member_);
+      state_->time_out(member_.rank);
       continue;
     }
     if (waiting.is_to_warn(waited)) {
@@ -181,12 +179,12 @@ RAYTRAIN_INLINE void Barrier::wait(std::uint32_t interrupts) {
 }
 
 RAYTRAIN_INLINE void Barrier::warn_of_missing(Waiting& waiting) const {
-  for (std::uint32_t rank = 0; rank < member_.value; ++rank) {
+  for (std::uint32_t rank = 0; rank < member_.rank.value; ++rank) {
     if (has_entered(rank)) return waiting.warn_no_more();  // and will say it
   }
-  auto const& slot = slots_of(round_)[member_.value];
+  auto const& slot = slots_of(round_)[member_.rank.value];
   waiting.warn([&] {
-    return late_warning({missing(), limits_.warn_after}, world_rank_of(member_), to_string(slot.call));
+    return late_warning({missing(), member_.limits.warn_after}, world_rank_of(member_.rank), to_string(slot.call));
   });
 }
 

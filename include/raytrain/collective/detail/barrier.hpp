@@ -127,6 +127,14 @@ class BarrierState {
   std::atomic<std::uint32_t> epoch_{0};  ///< Another one whenever sleepers should look again.
 };
 
+/// Who takes part in a barrier, and how it waits.
+struct BarrierMember {
+  Rank rank;
+  WaitLimits limits{};
+  /// The ranks in the world of all members, in order; empty where they are the whole world.
+  std::vector<std::uint32_t> world_ranks{};
+};
+
 /// One member's side of a barrier that all members enter again and again; each time it completes for all of them or for
 /// none.
 ///
@@ -146,12 +154,10 @@ class Barrier {
     ended,      ///< A member will not enter any more: `first_ended`.
   };
 
-  /// `world_ranks`: the members' ranks in the world, where they are only some of it.
-  Barrier(BarrierState& state, Rank member, WaitLimits limits, std::vector<std::uint32_t> world_ranks = {});
+  Barrier(BarrierState& state, BarrierMember member);
 
-  [[nodiscard]] auto limits() const noexcept -> WaitLimits const& { return limits_; }
   [[nodiscard]] auto state() const noexcept -> BarrierState& { return *state_; }
-  [[nodiscard]] auto member() const noexcept -> Rank { return member_; }
+  [[nodiscard]] auto member() const noexcept -> BarrierMember const& { return member_; }
 
   /// The member's own, to be filled before it enters the next barrier. After one that did not complete it stays
   /// that one's: some may still read what was shown before.
@@ -172,7 +178,6 @@ class Barrier {
   [[nodiscard]] auto stop_agreed() const noexcept -> bool;
 
   [[nodiscard]] auto world_rank_of(Rank member) const noexcept -> Rank;
-  [[nodiscard]] auto world_ranks() const noexcept -> std::vector<std::uint32_t> const& { return world_ranks_; }
 
   /// Names of those who have not entered the last barrier that this member entered.
   [[nodiscard]] auto missing() const -> std::vector<std::uint32_t>;
@@ -229,9 +234,7 @@ class Barrier {
   static constexpr std::chrono::milliseconds longest_nap{3'600'000};
 
   BarrierState* state_;
-  Rank member_;
-  WaitLimits limits_;
-  std::vector<std::uint32_t> world_ranks_;
+  BarrierMember member_;
   std::uint64_t round_ = 0;    ///< The last barrier that this member entered.
   std::uint32_t entered_ = 0;  ///< Members below have entered it.
   bool stop_agreed_ = false;

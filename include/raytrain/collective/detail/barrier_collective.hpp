@@ -70,7 +70,9 @@ class BarrierCollective final : public Collective {
   /// Errors: `invalid_call` when there is no group, or no such rank in it.
   BarrierCollective(std::shared_ptr<Group> group, Rank rank, std::vector<std::uint32_t> world_ranks = {})
       : group_{checked_group(Group::collective_name, std::move(group), rank)},
-        operations_{*group_->barrier_, rank, group_->limits_, group_->memory(), std::move(world_ranks)} {}
+        operations_{*group_->barrier_,
+                    {.rank = rank, .limits = group_->limits_, .world_ranks = std::move(world_ranks)},
+                    group_->memory()} {}
   BarrierCollective(BarrierCollective&&) noexcept = default;
   auto operator=(BarrierCollective&&) noexcept -> BarrierCollective& = default;
   ~BarrierCollective() override = default;

@@ -17,7 +17,6 @@
 #include <raytrain/collective/detail/reduce.hpp>
 #include <raytrain/collective/detail/task.hpp>
 #include <raytrain/collective/detail/waiting.hpp>
-#include <raytrain/collective/wait_limits.hpp>
 #include <raytrain/core/element_type.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/identifiers.hpp>
@@ -43,16 +42,14 @@ namespace raytrain::detail {
 template <class Memory>
 class BarrierOperations {
  public:
-  /// `world_ranks`: see `Barrier`.
-  BarrierOperations(BarrierState& barrier, Rank rank, WaitLimits limits, Memory memory,
-                    std::vector<std::uint32_t> world_ranks = {})
-      : barrier_{barrier, rank, std::move(limits), std::move(world_ranks)}, memory_{std::move(memory)} {}
+  BarrierOperations(BarrierState& barrier, BarrierMember member, Memory memory)
+      : barrier_{barrier, std::move(member)}, memory_{std::move(memory)} {}
 
-  [[nodiscard]] auto rank() const noexcept -> Rank { return barrier_.member(); }
+  [[nodiscard]] auto rank() const noexcept -> Rank { return barrier_.member().rank; }
   [[nodiscard]] auto size() const noexcept -> WorldSize { return barrier_.state().members(); }
   [[nodiscard]] auto stop_agreed() const noexcept -> bool { return barrier_.stop_agreed(); }
   [[nodiscard]] auto world_ranks() const noexcept -> std::vector<std::uint32_t> const& {
-    return barrier_.world_ranks();
+    return barrier_.member().world_ranks;
   }
 
   /// Shows all ranks what each has to say about `call`, which they then perform by other means.
@@ -197,7 +194,7 @@ class BarrierOperations {
       case Barrier::Outcome::broken: agreement_.check_usable(call, me); throw Stopped{};
       case Barrier::Outcome::timed_out: {
         auto const missing = barrier_.missing();
-        auto const& timeout = barrier_.limits().timeout;
+        auto const& timeout = barrier_.member().limits.timeout;
         if (!missing.empty()) throw late_error({missing, timeout}, me, to_string(call));
         auto const first = std::to_string(barrier_.world_rank_of(state.first_timed_out()).value);
         throw unusable_error(Errc::timed_out, "rank " + first + " waited in vain for " + time_text(timeout),
