@@ -102,7 +102,7 @@ class Collective {
   void all_reduce(std::span<T> values, ReduceOp op) {
     auto const call = call_of<T>(Operation::all_reduce, values.size(), op);
     check_array<T>(values, call, "values");
-    perform<T>(call, values, values, &detail::Reducers::of<T>());
+    perform_reduction<T>(call, values, values);
   }
 
   /// Replaces every rank's `values` by root's.
@@ -135,7 +135,7 @@ class Collective {
   void reduce_scatter(std::span<std::type_identity_t<T> const> all, std::span<T> mine, ReduceOp op) {
     auto const call = call_of<T>(Operation::reduce_scatter, mine.size(), op);
     check_parts<T>(mine, all, call);
-    perform<T>(call, all, mine, &detail::Reducers::of<T>());
+    perform_reduction<T>(call, all, mine);
   }
 
   /// Replaces root's `values` by the reduction of all ranks'; in rank order it has the bits that `all_reduce` gives.
@@ -147,7 +147,7 @@ class Collective {
     auto const call = call_of<T>(Operation::reduce, values.size(), op, root);
     check_array<T>(values, call, "values");
     checks().check_root(root, call);
-    perform<T>(call, values, is(root) ? values : std::span<T>{}, &detail::Reducers::of<T>());
+    perform_reduction<T>(call, values, is(root) ? values : std::span<T>{});
   }
 
   /// Fills root's `all` with every rank's `mine`, in rank order. `mine` is as long on every rank; on root it may be its
@@ -197,7 +197,7 @@ class Collective {
     check_memory(mine.data(), call, "mine");
     check_memory(all.data(), call, "all");
     call.counts_digest = detail::digest_of(counts);
-    perform<T>(call, mine, all, nullptr, counts);
+    start({.call = call, .from = std::as_bytes(mine), .to = std::as_writable_bytes(all), .counts = counts}).wait();
   }
 
   template <detail::Array R>
@@ -242,9 +242,14 @@ class Collective {
 
  private:
   template <Element T>
-  void perform(Call const& call, std::span<T const> from, std::span<T> to, detail::Reducers const* reducers = nullptr,
-               std::span<std::size_t const> counts = {}) {
-    start({call, std::as_bytes(from), std::as_writable_bytes(to), reducers, counts}).wait();
+  void perform(Call const& call, std::span<T const> from, std::span<T> to) {
+    start({.call = call, .from = std::as_bytes(from), .to = std::as_writable_bytes(to)}).wait();
+  }
+
+  template <Element T>
+  void perform_reduction(Call const& call, std::span<T const> from, std::span<T> to) {
+    auto const& reducers = detail::Reducers::of<T>();
+    start({.call = call, .from = std::as_bytes(from), .to = std::as_writable_bytes(to), .reducers = &reducers}).wait();
   }
 
   template <Element T>
