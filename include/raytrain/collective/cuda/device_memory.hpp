@@ -11,7 +11,6 @@
 
 #include <raytrain/collective/detail/task.hpp>
 #include <raytrain/core/error.hpp>
-#include <raytrain/core/identifiers.hpp>
 
 namespace raytrain::detail {
 
@@ -198,20 +197,6 @@ struct ArrayNames {
     case Operation::scatter: return {"all", "mine"};
     default: return {"values", "values"};
   }
-}
-
-/// Errors: `invalid_call` unless the array lies in the device's memory, or in managed memory.
-inline void check_on_device(void const* array, int device, Call const& call, Rank rank, char const* name) {
-  auto const attempted = to_string(call) + " on rank " + std::to_string(rank.value);
-  cudaPointerAttributes found{};
-  check_cuda(cudaPointerGetAttributes(&found, array), attempted);
-  if (found.type == cudaMemoryTypeManaged || (found.type == cudaMemoryTypeDevice && found.device == device)) return;
-  bool const on_host = found.type != cudaMemoryTypeDevice;
-  throw Error{Errc::invalid_call, attempted,
-              std::string{name} + " must lie in the memory of device " + std::to_string(device) + " (got memory of " +
-                  (on_host ? "the host)" : "device " + std::to_string(found.device) + ")"),
-              on_host ? "copy it there by cudaMemcpy, or use LocalCollective for arrays of the host"
-                      : "give the collective the device of its arrays"};
 }
 
 }  // namespace detail

@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cuda_runtime_api.h>
+
 #include <cstddef>
 #include <memory>
 #include <span>
+#include <string>
 
 #include <raytrain/collective/collective.hpp>
 #include <raytrain/collective/cuda/device_memory.hpp>
 #include <raytrain/collective/detail/task.hpp>
+#include <raytrain/core/error.hpp>
 
 namespace raytrain::detail {
 
@@ -28,8 +32,8 @@ class DeviceModel : public Collective {
     auto const names = array_names(task.call.operation);
     auto const* const from = task.from.empty() ? nullptr : task.from.data();
     auto* const to = task.to.empty() ? nullptr : task.to.data();
-    if (from != nullptr) check_on_device(from, stream_.device, task.call, rank(), names.from);
-    if (to != nullptr && to != from) check_on_device(to, stream_.device, task.call, rank(), names.to);
+    if (from != nullptr) check_on_device(from, names.from, task.call);
+    if (to != nullptr && to != from) check_on_device(to, names.to, task.call);
     perform(task.call, from, to, task.counts);
     return {};
   }
@@ -45,6 +49,21 @@ class DeviceModel : public Collective {
  private:
   /// With the device as the thread's own. Null: this rank gives nothing, or gets nothing.
   virtual void perform(Call const& call, std::byte const* from, std::byte* to, std::span<std::size_t const> counts) = 0;
+
+  /// Errors: `invalid_call` unless the array lies in the device's memory, or in managed memory.
+  void check_on_device(void const* array, char const* name, Call const& call) const {
+    auto const attempted = to_string(call) + " on rank " + std::to_string(rank().value);
+    auto const device = stream_.device;
+    cudaPointerAttributes found{};
+    check_cuda(cudaPointerGetAttributes(&found, array), attempted);
+    if (found.type == cudaMemoryTypeManaged || (found.type == cudaMemoryTypeDevice && found.device == device)) return;
+    bool const on_host = found.type != cudaMemoryTypeDevice;
+    throw Error{Errc::invalid_call, attempted,
+                std::string{name} + " must lie in the memory of device " + std::to_string(device) + " (got memory of " +
+                    (on_host ? "the host)" : "device " + std::to_string(found.device) + ")"),
+                on_host ? "copy it there by cudaMemcpy, or use LocalCollective for arrays of the host"
+                        : "give the collective the device of its arrays"};
+  }
 
   DeviceStream stream_;
 };
