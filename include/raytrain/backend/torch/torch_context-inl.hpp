@@ -89,8 +89,9 @@ RAYTRAIN_TORCH_INLINE void TorchContext::join(torch::nn::Module const& module) {
   auto const number = static_cast<std::uint16_t>(models_);
   TaggedCollective preparing{collective(), {.model = number}};
   detail::broadcast_tensors(preparing, state, Rank{0});
-  averagers_.push_back(std::make_unique<detail::GradientAverager>(module, collective(), number, taken_,
-                                                                  [this](std::string text) { warn(std::move(text)); }));
+  detail::GradientAverager::Worker worker{
+      .collective = collective(), .taken = taken_, .warn = [this](std::string text) { warn(std::move(text)); }};
+  averagers_.push_back(std::make_unique<detail::GradientAverager>(module, number, std::move(worker)));
 }
 
 }  // namespace raytrain

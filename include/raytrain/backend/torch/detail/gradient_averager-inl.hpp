@@ -10,7 +10,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -30,17 +29,15 @@
 
 namespace raytrain::detail {
 
-RAYTRAIN_TORCH_INLINE GradientAverager::GradientAverager(torch::nn::Module const& module, Collective& collective,
-                                                         std::uint16_t number,
-                                                         std::shared_ptr<ShardPosition const> taken,
-                                                         std::function<void(std::string)> warn)
+RAYTRAIN_TORCH_INLINE GradientAverager::GradientAverager(torch::nn::Module const& module, std::uint16_t number,
+                                                         Worker worker)
     : module_{module.weak_from_this()},
       buffers_{buffers_of(module)},
-      arena_{module, collective, buffers_.size() + digest_size},
-      collective_{collective},
+      arena_{module, worker.collective, buffers_.size() + digest_size},
+      collective_{worker.collective},
       number_{number},
-      taken_{std::move(taken)},
-      warn_{std::move(warn)} {
+      taken_{std::move(worker.taken)},
+      warn_{std::move(worker.warn)} {
   // Hooks of the tensors, since those of their autograd nodes do not survive loading a state.
   for (std::size_t index = 0; index < arena_.size(); ++index) {
     hooks_.push_back(arena_.parameter(index).register_hook(

@@ -43,9 +43,15 @@ namespace raytrain::detail {
 ///          and `backend` for `create_graph` and as `check_unchanged`.
 class GradientAverager {
  public:
-  /// `number`: the model's, from 1. `taken`: up to where this worker has taken its data.
-  GradientAverager(torch::nn::Module const& module, Collective& collective, std::uint16_t number,
-                   std::shared_ptr<ShardPosition const> taken, std::function<void(std::string)> warn);
+  /// The worker that trains the model.
+  struct Worker {
+    Collective& collective;
+    std::shared_ptr<ShardPosition const> taken;  ///< Up to where it has taken its data.
+    std::function<void(std::string)> warn;
+  };
+
+  /// `number`: the model's, from 1.
+  GradientAverager(torch::nn::Module const& module, std::uint16_t number, Worker worker);
 
   GradientAverager(GradientAverager const&) = delete;
   auto operator=(GradientAverager const&) -> GradientAverager& = delete;
