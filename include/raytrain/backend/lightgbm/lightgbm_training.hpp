@@ -39,15 +39,17 @@ inline void lightgbm_train(LightGBMContext& ctx, LightGBMParams const& params) {
     named.emplace_back(name, &others.emplace_back(ctx.dataset(name, params, &train)));
   }
   auto booster = ctx.booster(params, train, named);
-  detail::boost_rounds(
-      ctx, booster,
-      {ctx.initial_rounds(booster) + params.num_iterations, params.early_stopping_rounds, params.checkpoint_frequency},
-      [&](int) {
-        auto const learns = booster.update();
-        ctx.check_log();
-        return learns;
-      },
-      [&](int) { return ctx.evaluate(booster); });
+  auto const boost = [&](int) {
+    auto const learns = booster.update();
+    ctx.check_log();
+    return learns;
+  };
+  detail::boost_rounds(ctx, booster,
+                       {.end = ctx.initial_rounds(booster) + params.num_iterations,
+                        .early_stopping_rounds = params.early_stopping_rounds,
+                        .checkpoint_frequency = params.checkpoint_frequency,
+                        .boost = boost,
+                        .evaluate = [&](int) { return ctx.evaluate(booster); }});
 }
 
 }  // namespace raytrain

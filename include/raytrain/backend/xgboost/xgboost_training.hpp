@@ -50,15 +50,16 @@ class XGBoostTraining {
       named.emplace_back(*name++, &matrix);
     }
     auto booster = ctx_.booster(params_, all);
-    boost_rounds(
-        ctx_, booster,
-        {ctx_.initial_rounds(booster) + params_.num_boost_round, params_.early_stopping_rounds,
-         params_.checkpoint_frequency},
-        [&](int round) {
-          boost(booster, round);
-          return true;
-        },
-        [&](int round) { return booster.evaluate(round, named); });
+    auto const boost_one = [&](int round) {
+      boost(booster, round);
+      return true;
+    };
+    boost_rounds(ctx_, booster,
+                 {.end = ctx_.initial_rounds(booster) + params_.num_boost_round,
+                  .early_stopping_rounds = params_.early_stopping_rounds,
+                  .checkpoint_frequency = params_.checkpoint_frequency,
+                  .boost = boost_one,
+                  .evaluate = [&](int round) { return booster.evaluate(round, named); }});
   }
 
  private:

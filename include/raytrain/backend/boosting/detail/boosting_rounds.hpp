@@ -3,22 +3,27 @@
 
 #include <cmath>
 #include <cstdint>
+#include <functional>
+#include <vector>
 
 #include <fmt/format.h>
 
 #include <raytrain/backend/boosting/boosting_context.hpp>
 #include <raytrain/backend/boosting/detail/early_stopping.hpp>
+#include <raytrain/backend/boosting/predictions.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/metrics.hpp>
 
 namespace raytrain::detail {
 
-/// How far the ready-made training goes.
+/// What the ready-made training does in a round, given its number, and how far it goes.
 struct RoundPlan {
   int end;  ///< One past the number of the last round.
   int early_stopping_rounds;
   int checkpoint_frequency;
+  std::function<bool(int)> boost;                        ///< False when the library finds nothing more to learn.
+  std::function<std::vector<Evaluation>(int)> evaluate;  ///< Every metric on every dataset.
 };
 
 /// Reports a round without a checkpoint. A stop that comes meanwhile ends the training with the next round, on which
@@ -32,19 +37,15 @@ inline void report_and_go_on(BoostingContext& ctx, Metrics const& metrics) {
 }
 
 /// Boosts a model round by round, evaluates and reports it, and keeps it in checkpoints by `save(booster)`.
-///
-/// `boost(round)`: false when the library finds nothing more to learn. `evaluate(round)`: every metric on every
-/// dataset.
-template <class Booster, class Boost, class Evaluate>
-void boost_rounds(BoostingContext& ctx, Booster& booster, RoundPlan const& plan, Boost const& boost,
-                  Evaluate const& evaluate) {
+template <class Booster>
+void boost_rounds(BoostingContext& ctx, Booster& booster, RoundPlan const& plan) {
   EarlyStopping stopping{plan.early_stopping_rounds};
   bool warned = false;
   stopping.restore(booster);
   if (stopping.is_over(booster.rounds() - 1)) return;
   for (int round = booster.rounds(); round < plan.end; ++round) {
-    auto const learns = ctx.together([&] { return boost(round); });
-    auto const evaluations = ctx.together([&] { return evaluate(round); });
+    auto const learns = ctx.together([&] { return plan.boost(round); });
+    auto const evaluations = ctx.together([&] { return plan.evaluate(round); });
     auto const stops = !evaluations.empty() && stopping.ends(round, evaluations.back(), booster);
     if (!warned && plan.early_stopping_rounds > 0 && !evaluations.empty() && std::isnan(evaluations.back().value)) {
       warned = true;
