@@ -115,6 +115,14 @@ def computes_for_ever(folder):
     job.expect_nobody_left()
 
 
+def crashes_each_time(folder):
+    """The same end at the same step ends a run that would start workers again for ever."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    job = train(folder, 'abort_always', max_failures=-1)
+    job.expect_all_say(1, 'failed', 'its process was ended by signal 6 (Aborted)', '3 attempts')
+    job.expect('it says why', 'the same error has come 3 times in a row' in job.text)
+
+
 def stopped(folder):
     """A process that stands still is noticed, and costs a worker."""
     def stop(_, said):
@@ -136,12 +144,12 @@ def refuses(folder, what, *parts):
 
 
 def exits_early(folder):
-    refuses(folder, 'exits_early', 'rank 1 on ', 'exited with status 3, before it had begun to train')
+    refuses(folder, 'exits_early', 'rank 1 on ', 'exited with status 3, before it had begun to train in this attempt')
 
 
 def crashes_early(folder):
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    refuses(folder, 'crashes_early', 'rank 1 on ', 'was ended by signal 6 (Aborted), before it had begun to train')
+    refuses(folder, 'crashes_early', 'rank 1 on ', 'was ended by signal 6 (Aborted), before it had begun to train in this attempt')
 
 
 def settings_differ(folder):
@@ -151,7 +159,7 @@ def settings_differ(folder):
 def other_fit_first(folder):
     job = train(folder, 'threads_first')
     job.expect('it names the way out', 'call fit() here only where is_worker_process() is false' in job.text)
-    job.expect_all_say(1, 'failed', 'rank 1 on ', 'exited with status 2, before it had begun to train')
+    job.expect_all_say(1, 'failed', 'rank 1 on ', 'exited with status 2, before it had begun to train in this attempt')
 
 
 def twice(folder):
@@ -211,6 +219,16 @@ def supervisor_killed(folder):
     job.expect('it is killed', job.status == -signal.SIGKILL)
     job.expect_nobody_left()
     train(folder).expect_all_say(1, 'result', 'finished', '1 attempts')
+
+
+def loses_little(folder):
+    """Workers do not run away from the commits of their checkpoints, with which they would be lost."""
+    job = WatchedJob(program, folder, 'signal', 3, steps=[('900 reports', 1, lambda process, _: process.kill())])
+    job.expect('it is killed', job.status == -signal.SIGKILL)
+    lines = (folder / 'ranks/progress.jsonl').read_text().splitlines()
+    reported = max(int(found[1]) for line in lines if (found := re.search(r'"training_iteration": ?(\d+)', line)))
+    committed = max(int(path.name[-6:]) for path in (folder / 'ranks/checkpoints').glob('checkpoint_??????'))
+    job.expect(f'of {reported} steps {committed} are committed', reported >= 300 and reported - committed <= 9)
 
 
 def few_open_files(folder):

@@ -68,6 +68,9 @@ class CountStarts : public Callback {
     line << "callback in process " << getpid();
     say(line);
   }
+  void on_report(Report const&, Metrics const&) override {
+    if (++reports_ == 900) std::cout << "900 reports\n" << std::flush;
+  }
   void on_warning(std::string_view text) override {
     std::ostringstream line;
     if (text.size() > 1000) return;
@@ -77,6 +80,7 @@ class CountStarts : public Callback {
 
  private:
   std::string what_;
+  int reports_ = 0;
 };
 
 // Sums whose bits depend on the order in which the ranks are added.
@@ -95,6 +99,7 @@ auto step(TrainContext& ctx, std::vector<float>& values) -> float {
 }
 
 void go_wrong(TrainContext& ctx, std::string const& what, int epoch) {
+  if (what == "abort_always" && epoch == 3 && ctx.world_rank() == Rank{1}) std::abort();
   if (epoch != 3 || ctx.world_rank() != (what == "hang_first" ? Rank{0} : Rank{1}) || ctx.checkpoint()) return;
   if (what == "long_error") throw std::runtime_error{std::string(50'000'000, 'x')};
   for (int i = 0; what == "warnings" && i < 9'000; ++i) ctx.warn(std::string(2'500, 'w'));

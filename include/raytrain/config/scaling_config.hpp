@@ -32,7 +32,9 @@ enum class Launch : std::uint8_t {
   automatic,  ///< `ranks` in a job of several processes, else the backend's default.
   threads,    ///< Threads of this process.
   ranks,      ///< The ranks of the MPI job that this process is part of; needs <raytrain/launch/ranks.hpp>.
-  processes,  ///< Processes of this host, each this program started again, as `is_worker_process` has it.
+  /// Processes of this host, each this program started again, in the folder and with the environment that it has when
+  /// `fit()` is called. What they run is said at `is_worker_process`.
+  processes,
 };
 
 /// What one worker may use.

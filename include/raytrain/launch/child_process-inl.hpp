@@ -76,7 +76,7 @@ RAYTRAIN_INLINE auto exit_text(::siginfo_t const& info) -> std::string {
   if (info.si_code == CLD_EXITED) return "exited with status " + std::to_string(info.si_status);
   auto const* const name = ::sigdescr_np(info.si_status);
   auto text = "was ended by signal " + std::to_string(info.si_status) + " (" + (name == nullptr ? "?" : name) + ')';
-  if (info.si_status == SIGKILL) text += ", as the system does where memory is short";
+  if (info.si_status == SIGKILL) text += ": by somebody, or by the system where memory is short";
   return text;
 }
 

@@ -188,15 +188,20 @@ RAYTRAIN_INLINE void ProcessLauncher::exited(Rank rank, std::string how) {
 
 RAYTRAIN_INLINE void ProcessLauncher::tell_of_end(Rank rank, std::unique_lock<std::mutex> lock) {
   auto const& process = processes_[rank.value];
-  auto const is_told = !process.is_given_up && !workers_.has_ended(rank);
+  auto const is_given_up = process.is_given_up;
   auto const pid = process.child == nullptr ? 0 : process.child->pid();
-  auto text = "its process" + (pid == 0 ? "" : ' ' + std::to_string(pid)) + ' ' +
-              (process.given_up.empty() ? *process.exit : "was killed, since " + process.given_up);
-  if (!workers_.has_started(rank)) text += ", before it had begun to train";
+  auto text = "its process " + (process.given_up.empty() ? *process.exit : "was killed, since " + process.given_up);
+  if (!workers_.has_started(rank)) text += ", before it had begun to train in this attempt";
   changed_.notify_all();
   lock.unlock();
-  if (!is_told) return;
-  ErrorInfo error{Errc::worker_failed, {}, std::move(text), "what it has printed may say more"};
+  if (is_given_up) return;
+  if (workers_.has_ended(rank)) {
+    workers_.push(
+        Warning{rank, "rank " + std::to_string(rank.value) + ", which had no more to do in this attempt: " + text});
+    return;
+  }
+  ErrorInfo error{
+      Errc::worker_failed, {}, std::move(text), "what process " + std::to_string(pid) + " has printed may say more"};
   Failed failed{std::move(error).with_origin(rank, host_name())};
   failed.attempt = workers_.attempt();
   workers_.push(std::move(failed));

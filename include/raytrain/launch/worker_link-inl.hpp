@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <mutex>
 #include <stop_token>
 #include <string>
@@ -28,6 +29,11 @@ RAYTRAIN_INLINE void WorkerLink::wait_committed(CheckpointOrdinal checkpoint) {
   std::unique_lock lock{mutex_};
   changed_.wait(lock, [&] { return committed_ > checkpoint.value || abort_.stop_requested(); });
   if (committed_ <= checkpoint.value) throw Stopped{};
+}
+
+RAYTRAIN_INLINE void WorkerLink::wait_committed_for(CheckpointOrdinal checkpoint, std::chrono::milliseconds limit) {
+  std::unique_lock lock{mutex_};
+  changed_.wait_for(lock, limit, [&] { return committed_ > checkpoint.value || abort_.stop_requested(); });
 }
 
 RAYTRAIN_INLINE void WorkerLink::deliver(ControllerMessage const& message) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
@@ -57,6 +58,9 @@ class WorkerLink {
   ///
   /// Errors: `Stopped` when the worker is aborted first.
   void wait_committed(CheckpointOrdinal checkpoint);
+
+  /// The same, and also returns when the worker is aborted, or the time is over.
+  void wait_committed_for(CheckpointOrdinal checkpoint, std::chrono::milliseconds limit);
 
   /// For launchers: a `Stop` or a `Committed` from the controller.
   void deliver(ControllerMessage const& message);

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <errno.h>
 #include <fcntl.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -38,6 +40,7 @@ RAYTRAIN_INLINE auto take_worker_start() -> std::optional<WorkerStart> {
   ::unsetenv(WorkerStart::variable);
   if (!start || start->supervisor != ::getppid()) return std::nullopt;
   for (auto const file : {start->connection, start->results}) ::fcntl(file, F_SETFD, FD_CLOEXEC);
+  ::prctl(PR_SET_NAME, program_invocation_short_name);  // the system calls it "exe", by what was executed
   return start;
 }
 

@@ -315,7 +315,9 @@ RAYTRAIN_INLINE auto Controller::tell_to_abort() -> bool {
 
 RAYTRAIN_INLINE auto Controller::cause() const -> Cause {
   auto const& first = failures_.front();
-  return {first.rank, first.text(), first.rank ? workers_.at(first.rank->value).training_iteration : 0};
+  // The remedy may name what differs each time, as a process.
+  return {first.rank, first.attempted + ": " + first.happened,
+          first.rank ? workers_.at(first.rank->value).training_iteration : 0};
 }
 
 RAYTRAIN_INLINE auto Controller::reason_to_end() const -> std::string {

@@ -96,6 +96,12 @@ RAYTRAIN_INLINE auto TrainContext::batch_size_before(std::string_view dataset) c
   return run().checkpoint->batch_size(std::string{dataset});
 }
 
+RAYTRAIN_INLINE void TrainContext::wait_for_earlier_commits() {
+  constexpr std::uint64_t most_uncommitted = 8;
+  if (checkpoints_.value < run().first_checkpoint.value + most_uncommitted) return;
+  setup_.link.wait_committed_for({checkpoints_.value - most_uncommitted}, std::chrono::seconds{1});
+}
+
 RAYTRAIN_INLINE void TrainContext::barrier_before_commit() {
   try {
     setup_.collective->barrier();

@@ -83,13 +83,15 @@ class TrainContext {
   /// Sends metrics and this rank's part of a checkpoint. A group operation: every rank calls it equally often.
   ///
   /// Returns when the state is copied, or after the commit with `CheckpointMode::sync`. Waits for this worker's part
-  /// before it, if that is still being written.
+  /// before it, if that is still being written, and up to 1 s for the commit of the 8th before it: who reports faster
+  /// than checkpoints are committed does not run away from them.
   /// Errors: as without a checkpoint; `io` when this or the part before it could not be written; with `sync`
   ///         `rank_mismatch` when another rank calls something else meanwhile.
   template <class R>
   void report(R const& metrics, CheckpointDraft draft) {
     auto message = to_report(metrics);
     auto const checkpoint = checkpoints_;
+    wait_for_earlier_commits();
     stager_.drain();  // before there is a second copy of the state
     draft.materialize(world_rank());
     message.checkpoint = checkpoint;
@@ -245,6 +247,10 @@ class TrainContext {
     }
     return report;
   }
+
+  // What is reported and not committed is lost with the controller's process, and all of it is handled before a failure
+  // or a stop. The time is limited, since ranks that do not all report a checkpoint would wait for ever.
+  void wait_for_earlier_commits();
 
   // Ranks that do not all report a checkpoint would wait for its commit for ever.
   void barrier_before_commit();

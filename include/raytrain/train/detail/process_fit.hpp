@@ -11,7 +11,8 @@
 namespace raytrain::detail {
 
 /// One call of `fit()` with `Launch::processes`. A program may make several, one after the other, and the worker
-/// processes of a later one come past the earlier ones: there these calls give what they have given in the program.
+/// processes of a later one come past the earlier ones: there these calls give what they have given in the program, but
+/// for the history and the checkpoints, which they read from the run's folder as it is then.
 class ProcessFit {
  public:
   /// Errors: `invalid_call` while another one of this process has not returned, and inside a worker.

@@ -54,7 +54,7 @@ RAYTRAIN_INLINE void RankFollower::run_to_end() {
   leave_job();
   if (lost_) {
     throw Error{Errc::worker_failed, what(), lost_text(),
-                "read what rank 0 says; the next start goes on from the last checkpoint"};
+                "read what its process says; the next start goes on from the last checkpoint"};
   }
 }
 
