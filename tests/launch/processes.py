@@ -115,6 +115,12 @@ def computes_for_ever(folder):
     job.expect_nobody_left()
 
 
+def starts_slowly(folder):
+    """Who waits for a process that is still being started does not hang, whatever FailureConfig::hang_timeout."""
+    job = train(folder, 'slow_start', max_failures=1)
+    job.expect_all_say(1, 'result', 'finished', '2 attempts')
+
+
 def crashes_each_time(folder):
     """The same end at the same step ends a run that would start workers again for ever."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

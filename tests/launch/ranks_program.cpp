@@ -20,6 +20,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -105,7 +106,7 @@ void go_wrong(TrainContext& ctx, std::string const& what, int epoch) {
   for (int i = 0; what == "warnings" && i < 9'000; ++i) ctx.warn(std::string(2'500, 'w'));
   if (what == "throw") throw std::runtime_error{"as planned"};
   if (what == "full_disk") throw Error{Errc::io, "write 'model'", "No space left on device", "make room"};
-  if (what == "kill") std::raise(SIGKILL);
+  if (what == "kill" || what == "slow_start") std::raise(SIGKILL);
   if (what == "abort") std::abort();
   if (what == "exit") std::exit(0);
   if (what == "quick_exit") std::quick_exit(0);
@@ -290,6 +291,8 @@ class FitInside : public Callback {
 void go_wrong_before_fit(std::string const& what, TrainerConfig<PickyBackend>& config) {
   auto const is_rank_1 = std::string_view{std::getenv("RANK")} == "1";
   if (what == "seed") config.run.seed = 7;
+  auto const loaded = std::chrono::steady_clock::now() + std::chrono::milliseconds{what == "slow_start" ? 1500 : 0};
+  while (is_rank_1 && std::chrono::steady_clock::now() < loaded) std::this_thread::yield();
   if (what == "exits_early" && is_rank_1) std::exit(3);
   if (what == "crashes_early" && is_rank_1) std::abort();
   if (what == "threads_first" && is_rank_1) config.scaling.launch = Launch::threads;
@@ -323,7 +326,7 @@ auto main(int argc, char** argv) -> int {
     config.run.stop_grace = std::chrono::milliseconds{300};
     config.run.on_hang = OnHang::exit_process;
   }
-  if (what == "endless") config.run.failure.hang_timeout = std::chrono::seconds{1};
+  if (what == "endless" || what == "slow_start") config.run.failure.hang_timeout = std::chrono::seconds{1};
   if (arguments.size() > 4) config.run.failure.max_failures = std::stoi(arguments[4]);
   if (what == "leave" || what == "inside") config.run.collective_timeout = std::chrono::seconds{1};
   if (what == "full_log") config.callbacks.push_back(std::make_shared<JsonLines>("/dev/full"));

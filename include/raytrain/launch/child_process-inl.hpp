@@ -27,7 +27,7 @@
 
 namespace raytrain::detail {
 
-/// Those of this process, each with a null behind it.
+/// This process's own, from /proc/self/cmdline, where a null ends each.
 RAYTRAIN_INLINE auto program_arguments() -> std::vector<std::string> {
   std::ifstream file{"/proc/self/cmdline", std::ios::binary};
   std::string const all{std::istreambuf_iterator<char>{file}, {}};
@@ -72,7 +72,8 @@ RAYTRAIN_INLINE void reap(::pid_t pid) noexcept {
 }
 
 RAYTRAIN_INLINE auto exit_text(::siginfo_t const& info) -> std::string {
-  if (info.si_code == 0) return "has ended, and this program does not learn how: it ignores SIGCHLD";
+  if (info.si_code == 0)
+    return "has ended, and this program does not learn how: it ignores SIGCHLD, or waits for all children";
   if (info.si_code == CLD_EXITED) return "exited with status " + std::to_string(info.si_status);
   auto const* const name = ::sigdescr_np(info.si_status);
   auto text = "was ended by signal " + std::to_string(info.si_status) + " (" + (name == nullptr ? "?" : name) + ')';

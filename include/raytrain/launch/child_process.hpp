@@ -19,7 +19,7 @@ class ChildProcess {
  public:
   struct Options {
     std::vector<std::string> variables{};  ///< NAME=VALUE, beside those of this process's environment or instead.
-    std::vector<int> descriptors{};        ///< Those that it inherits, beside stdout and stderr.
+    std::vector<int> descriptors{};        ///< It inherits them, as all without FD_CLOEXEC.
     /// Once, from a thread of this object's: how it ended, as "exited with status 1".
     std::function<void(std::string)> on_exit{};
   };

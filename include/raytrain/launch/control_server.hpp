@@ -71,7 +71,8 @@ class ControlServer {
     /// False for "no room": it is called again a millisecond later with the same message, and meanwhile nothing more is
     /// read of that rank. Messages of one rank come in the order in which it sent them.
     std::function<bool(Rank, WorkerMessage&)> on_message;
-    /// Once for each rank, behind all its messages. The text says "its connection ...".
+    /// Once for each process that comes, or was adopted, as a rank and ends without a goodbye, behind all its messages.
+    /// The text says "its connection ...".
     std::function<void(Rank, std::string)> on_lost;
     /// Somebody connected who is no rank of this run: at first a text for each, then a count now and then.
     std::function<void(std::string)> on_stranger;
@@ -333,6 +334,10 @@ class ControlServer {
 
   void take_over(Request const& request, Scope& connections);
 
+  [[nodiscard]] auto is_stopped(Rank rank, Clock::Duration silence) const -> bool {
+    return silence > options_.stopped_limit && events_.is_stopped && events_.is_stopped(rank);
+  }
+
   /// Sends heartbeats, and ends connections that say nothing.
   auto watch_heartbeats() -> asio::awaitable<void> {
     Timer timer{executor_};
@@ -345,6 +350,9 @@ class ControlServer {
       auto const stall = late > options_.heartbeat_interval ? late : Clock::Duration{0};
       for (auto* const stranger : strangers_) {
         stranger->heard += stall;
+        if (stranger->adopted_as && is_stopped(*stranger->adopted_as, now() - stranger->heard)) {
+          stranger->end(detail::stopped_for(options_.stopped_limit));
+        }
         if (!stranger->adopted_as && now() - stranger->heard > options_.handshake_timeout) {
           stranger->end("sent " + std::to_string(stranger->session.received_bytes()) + " of the handshake's " +
                         std::to_string(detail::ControlSession::max_handshake_bytes) + " bytes in " +
@@ -358,7 +366,7 @@ class ControlServer {
         auto const silence = connection->held ? Clock::Duration{0} : now() - connection->heard;
         if (silence > options_.silence_limit) {
           connection->end(detail::silent_for(options_.silence_limit, "its"));
-        } else if (silence > options_.stopped_limit && events_.is_stopped && events_.is_stopped(peer->rank)) {
+        } else if (is_stopped(peer->rank, silence)) {
           connection->end(detail::stopped_for(options_.stopped_limit));
         } else if (peer->outbox.bytes() == 0) {
           peer->outbox.push(heartbeat);

@@ -60,7 +60,7 @@ class Job {
  public:
   Job(Job const&) = delete;
   auto operator=(Job const&) -> Job& = delete;
-  /// The worker has ended.
+  /// Call `end_worker` before.
   virtual ~Job() = default;
 
   [[nodiscard]] auto size() const noexcept -> WorldSize { return placement_.world_size; }

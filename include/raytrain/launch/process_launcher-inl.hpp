@@ -24,7 +24,6 @@
 #include <raytrain/core/process.hpp>
 #include <raytrain/launch/child_process.hpp>
 #include <raytrain/launch/control_server.hpp>
-#include <raytrain/launch/detail/control_frames.hpp>
 #include <raytrain/launch/launcher.hpp>
 #include <raytrain/launch/process_launcher.hpp>
 #include <raytrain/launch/worker_process.hpp>
@@ -78,8 +77,11 @@ RAYTRAIN_INLINE auto ProcessLauncher::has_no_process(Rank rank) -> bool {
   std::unique_lock lock{mutex_};
   auto& process = processes_[rank.value];
   if (process.child == nullptr) return true;
-  if (!process.is_disconnected && !process.exit && !process.is_given_up) return false;
-  process.is_given_up = true;
+  if (!process.is_disconnected && !process.exit && !process.end_is_wanted) {
+    process.attempt = workers_.attempt();
+    return false;
+  }
+  process.end_is_wanted = true;
   auto const has_ended = [&] { return process.is_disconnected && process.exit.has_value(); };
   if (changed_.wait_for(lock, limit, has_ended)) return true;
   throw Error{Errc::worker_failed, "starting another process for rank " + std::to_string(rank.value),
@@ -110,6 +112,7 @@ RAYTRAIN_INLINE void ProcessLauncher::start_process(Rank rank) {
     std::scoped_lock const lock{mutex_};
     before = std::exchange(processes_[rank.value], {});
     processes_[rank.value].is_disconnected = false;
+    processes_[rank.value].attempt = workers_.attempt();
   }
   auto child = std::make_unique<detail::ChildProcess>(detail::ChildProcess::Options{
       .variables = {std::string{detail::WorkerStart::variable} + '=' + start.text(), "RANK=" + number,
@@ -123,7 +126,7 @@ RAYTRAIN_INLINE void ProcessLauncher::start_process(Rank rank) {
 RAYTRAIN_INLINE void ProcessLauncher::kill(Rank rank) noexcept {
   std::scoped_lock const lock{mutex_};
   auto& process = processes_[rank.value];
-  process.is_given_up = true;
+  process.end_is_wanted = true;
   if (process.child != nullptr) process.child->kill();
 }
 
@@ -162,7 +165,7 @@ RAYTRAIN_INLINE auto ProcessLauncher::is_stopped(Rank rank) -> bool {
   std::scoped_lock const lock{mutex_};
   auto& process = processes_[rank.value];
   if (process.child == nullptr || !process.child->is_stopped()) return false;
-  process.given_up = "a signal (SIGSTOP) had stopped it";
+  process.kill_reason = "a signal (SIGSTOP) had stopped it";
   return true;
 }
 
@@ -171,9 +174,9 @@ RAYTRAIN_INLINE void ProcessLauncher::disconnected(Rank rank, std::string const&
   auto& process = processes_[rank.value];
   process.is_disconnected = true;
   if (process.exit) return tell_of_end(rank, std::move(lock));
-  auto const limit = ControlServer::Options{}.silence_limit;
-  if (why.ends_with(detail::silent_for(limit, "its")))
-    process.given_up = "it had said nothing for " + std::to_string(limit.count()) + " ms";
+  for (auto const* const reason : {"its connection was given up: ", "its connection brought "}) {
+    if (process.kill_reason.empty() && why.starts_with(reason)) process.kill_reason = why;
+  }
   // Without it the process can do nothing that counts. One that is ending keeps the status that it has.
   if (process.child != nullptr) process.child->kill();
 }
@@ -188,22 +191,24 @@ RAYTRAIN_INLINE void ProcessLauncher::exited(Rank rank, std::string how) {
 
 RAYTRAIN_INLINE void ProcessLauncher::tell_of_end(Rank rank, std::unique_lock<std::mutex> lock) {
   auto const& process = processes_[rank.value];
-  auto const is_given_up = process.is_given_up;
+  auto const is_killed = !process.kill_reason.empty() && process.exit->find("signal 9 ") != std::string::npos;
+  auto text = "its process " + (is_killed ? "was killed, since " + process.kill_reason : *process.exit);
+  auto const attempt = process.attempt;
+  auto const is_missed = attempt == workers_.attempt() && !workers_.has_ended(rank);
+  auto const is_told = !process.end_is_wanted;
   auto const pid = process.child == nullptr ? 0 : process.child->pid();
-  auto text = "its process " + (process.given_up.empty() ? *process.exit : "was killed, since " + process.given_up);
-  if (!workers_.has_started(rank)) text += ", before it had begun to train in this attempt";
+  if (is_missed && !workers_.has_started(rank)) text += ", before it had begun to train in this attempt";
   changed_.notify_all();
   lock.unlock();
-  if (is_given_up) return;
-  if (workers_.has_ended(rank)) {
-    workers_.push(
-        Warning{rank, "rank " + std::to_string(rank.value) + ", which had no more to do in this attempt: " + text});
+  if (!is_told) return;
+  if (!is_missed) {
+    workers_.push(Warning{rank, "rank " + std::to_string(rank.value) + ", which had no more to do: " + text});
     return;
   }
   ErrorInfo error{
       Errc::worker_failed, {}, std::move(text), "what process " + std::to_string(pid) + " has printed may say more"};
   Failed failed{std::move(error).with_origin(rank, host_name())};
-  failed.attempt = workers_.attempt();
+  failed.attempt = attempt;
   workers_.push(std::move(failed));
 }
 

@@ -55,12 +55,13 @@ class ProcessLauncher final : public Launcher {
   struct Process {
     std::unique_ptr<detail::ChildProcess> child;
     bool is_disconnected = true;
-    std::string given_up;             ///< Why it was killed while it lived; empty where it was not.
-    std::optional<std::string> exit;  ///< How it ended itself.
-    bool is_given_up = false;         ///< By this launcher, so that nobody is told of its end.
+    std::string kill_reason;          ///< Why this launcher has killed it of its own accord; empty where it has not.
+    std::optional<std::string> exit;  ///< How it ended; none while it runs.
+    bool end_is_wanted = false;       ///< It was given up, or another one takes its place: nobody is told of its end.
+    Attempt attempt{0};               ///< In which it takes part.
   };
 
-  /// Waits for the end of the rank's process if that has begun; true when there is none.
+  /// True when the rank has no process. If its process is ending, waits for that first.
   [[nodiscard]] auto has_no_process(Rank rank) -> bool;
   void start_process(Rank rank);
   void kill(Rank rank) noexcept;

@@ -34,9 +34,9 @@ RAYTRAIN_INLINE auto RemoteWorkers::hand_on(Rank rank, WorkerMessage& message) -
   {
     std::scoped_lock const lock{mutex_};
     if (closed_) return true;
+    if (starts) started_in_[rank.value] = attempt_of_message;
     if (sink_ == nullptr || !sink_->try_send(message)) return false;
   }
-  if (starts) started_in_[rank.value] = attempt_of_message;
   if (ends) ended_in_[rank.value] = attempt_of_message;
   return true;
 }

@@ -38,8 +38,7 @@ struct WorkerStart {
   [[nodiscard]] static auto parse(std::string const& text) -> std::optional<WorkerStart>;
 };
 
-/// Of this process. The variable is gone from its environment, so that no program that it starts takes it for its own,
-/// and it dies with its supervisor.
+/// Of this process. The variable is gone from its environment, so that no program that it starts takes it for its own.
 [[nodiscard]] auto worker_start() -> std::optional<WorkerStart> const&;
 
 }  // namespace detail

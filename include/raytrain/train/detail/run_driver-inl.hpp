@@ -310,9 +310,10 @@ RAYTRAIN_INLINE void RunDriver::carry_out(Notify& notify) {
 }
 
 RAYTRAIN_INLINE void RunDriver::tell_callbacks(Started& started) {
-  signs_of_life_.note(started.rank, plan_.clock.now());
   workers_[started.rank] = std::move(started);
   if (workers_.size() < launcher_.size().value) return;
+  // Those that began before waited for the last one, whose process may have been started later.
+  for (auto const& [rank, worker] : workers_) signs_of_life_.note(rank, plan_.clock.now());
   if (attempts_.back().attempt == Attempt{}) timings_.to_workers_s = since_call();
   std::vector<std::string> hosts;
   for (auto const& [rank, worker] : workers_) {
@@ -329,7 +330,7 @@ RAYTRAIN_INLINE void RunDriver::tell_callbacks(Report& report) {
   if (report.rank == Rank{0} && plan_.directory.report_fields().empty()) {
     plan_.directory.record_report_fields(names_in(report.metrics));
   }
-  signs_of_life_.note(report.rank, plan_.clock.now());
+  if (all_work()) signs_of_life_.note(report.rank, plan_.clock.now());
   auto all = all_metrics(report, workers_.at(report.rank));
   log(all);
   if (report.rank == Rank{0}) {
@@ -352,7 +353,7 @@ RAYTRAIN_INLINE void RunDriver::tell_callbacks(CheckpointDurable const& durable)
 }
 
 RAYTRAIN_INLINE void RunDriver::tell_callbacks(Progress const& progress) {
-  signs_of_life_.note(progress.rank, plan_.clock.now());
+  if (all_work()) signs_of_life_.note(progress.rank, plan_.clock.now());
   if (progress.rank != Rank{0}) return;
   call("on_progress", [&](Callback& callback) { callback.on_progress(progress); });
 }

@@ -139,6 +139,9 @@ class RunDriver {
     }
   }
 
+  // Every worker of this attempt has begun.
+  [[nodiscard]] auto all_work() const -> bool { return workers_.size() == launcher_.size().value; }
+
   void perform(std::vector<RunAction>& actions);
 
   // The controller judges what failed while its actions were carried out before anything that happened later.
