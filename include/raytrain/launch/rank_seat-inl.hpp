@@ -8,6 +8,7 @@
 
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/inline.hpp>
+#include <raytrain/core/process.hpp>
 #include <raytrain/launch/control_client.hpp>
 #include <raytrain/launch/rank_job.hpp>
 #include <raytrain/launch/rank_seat.hpp>
