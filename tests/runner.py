@@ -329,6 +329,8 @@ def address_sanitizer():
     folder = sanitized('asan', 'address,undefined', '-Dcpp_args=-g1 -fno-sanitize-recover=all')
     tests = [test for test in tests_of(folder) if test.suites & {'unit', 'xgboost', 'lightgbm'} or test.suites == {'processes'} or
              test.name == 'example linear_regression']
+    # The sanitizer takes an exception for a damaged one where it gets no descriptor to look at it.
+    tests = [test for test in tests if test.name != 'processes few_open_files']
     return build_and_run(folder, tests, slower=5)
 
 
