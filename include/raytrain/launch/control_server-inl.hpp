@@ -63,27 +63,27 @@ RAYTRAIN_INLINE void ControlServer::tell(Rank rank, ControllerMessage const& mes
 
 RAYTRAIN_INLINE void ControlServer::adopt(Rank rank, int descriptor) {
   check_rank("adopt", rank);
-  std::promise<void> done;
+  std::promise<bool> done;
   if (!requests_.push({rank, descriptor, &done})) {
     ::close(descriptor);
     throw Error{Errc::invalid_call, "ControlServer::adopt", "the server is closed"};
   }
-  done.get_future().get();
+  if (done.get_future().get()) return;
+  throw Error{Errc::invalid_call, "ControlServer::adopt",
+              "rank " + std::to_string(rank.value) + " is connected already"};
 }
 
 RAYTRAIN_INLINE void ControlServer::take_over(Request const& request, Scope& connections) {
   auto& peer = peer_of(request.rank);
   SocketStream stream{executor_, AF_UNIX, request.adopted, "the process of rank " + std::to_string(request.rank.value)};
   if (peer->connection != nullptr) {
-    request.done->set_exception(
-        std::make_exception_ptr(Error{Errc::invalid_call, "ControlServer::adopt",
-                                      "rank " + std::to_string(request.rank.value) + " is connected already"}));
+    request.done->set_value(false);
     return;
   }
   if (!peer->awaited) ++awaited_;
   replaced_.push_back(std::exchange(peer, std::make_unique<Peer>(executor_, request.rank)));
   connections.spawn(serve_connection(std::move(stream), request.rank));
-  request.done->set_value();
+  request.done->set_value(true);
 }
 
 RAYTRAIN_INLINE void ControlServer::tell_all(ControllerMessage const& message) {
