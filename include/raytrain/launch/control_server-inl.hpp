@@ -63,12 +63,12 @@ RAYTRAIN_INLINE void ControlServer::tell(Rank rank, ControllerMessage const& mes
 
 RAYTRAIN_INLINE void ControlServer::adopt(Rank rank, int descriptor) {
   check_rank("adopt", rank);
-  std::promise<bool> done;
-  if (!requests_.push({rank, descriptor, &done})) {
+  auto const done = std::make_shared<std::promise<bool>>();
+  if (!requests_.push({rank, descriptor, done})) {
     ::close(descriptor);
     throw Error{Errc::invalid_call, "ControlServer::adopt", "the server is closed"};
   }
-  if (done.get_future().get()) return;
+  if (done->get_future().get()) return;
   throw Error{Errc::invalid_call, "ControlServer::adopt",
               "rank " + std::to_string(rank.value) + " is connected already"};
 }

@@ -152,8 +152,8 @@ class ControlServer {
   /// What other threads want of the server's.
   struct Request {
     Rank rank;
-    int adopted = -1;                    ///< The descriptor of its connection. Otherwise too much waits for the rank.
-    std::promise<bool>* done = nullptr;  ///< Whether it was taken.
+    int adopted = -1;  ///< The descriptor of its connection. Otherwise too much waits for the rank.
+    std::shared_ptr<std::promise<bool>> done{};  ///< Whether it was taken.
   };
 
   void check_options() const;
