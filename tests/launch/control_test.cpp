@@ -178,6 +178,26 @@ TEST_CASE("a rank is lost whose adopted connection ends before its handshake, or
                  "invalid_call: ControlServer::adopt: the server is closed");
 }
 
+TEST_CASE("a rank for which too much waits before its handshake is lost once, and another process may come") {
+  ServerLog log;
+  ControlServer server{{.world = WorldSize{2}, .listens = false, .max_unwritten_bytes = 1000}, log.events()};
+  auto const [here, there] = connected_pair();
+  server.adopt(Rank{1}, here);
+  server.tell(Rank{1}, numbered_answer(Rank{1}, 0, 2000));
+  auto const [rank, why] = log.wait_for_loss();
+  CHECK(rank == Rank{1});
+  check_contains(why, "more than 1000 bytes wait for it");
+  ::close(there);
+  auto const [second, other] = connected_pair();
+  server.adopt(Rank{1}, second);
+  ClientLog told;
+  ControlClient client{client_with(server, Rank{1}, other), told.events()};
+  CHECK(client.send(numbered(Rank{1}, 0)));
+  log.wait_for_messages(Rank{1}, 1);
+  CHECK(log.losses() == 1);
+  client.close();
+}
+
 TEST_CASE("the largest messages and many small ones pass in both directions") {
   ServerLog log;
   ControlServer server{on_loopback(1), log.events()};

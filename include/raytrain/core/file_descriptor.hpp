@@ -20,6 +20,9 @@ class FileDescriptor {
   [[nodiscard]] auto is_open() const noexcept -> bool { return value_ >= 0; }
   [[nodiscard]] auto get() const noexcept -> int { return value_; }
 
+  /// It is the caller's from now on.
+  [[nodiscard]] auto release() noexcept -> int { return std::exchange(value_, -1); }
+
  private:
   int value_ = -1;
 };

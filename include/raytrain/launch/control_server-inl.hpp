@@ -11,6 +11,7 @@
 
 #include <raytrain/core/bytes.hpp>
 #include <raytrain/core/error.hpp>
+#include <raytrain/core/file_descriptor.hpp>
 #include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/inline.hpp>
 #include <raytrain/exec/channel.hpp>
@@ -62,12 +63,13 @@ RAYTRAIN_INLINE void ControlServer::tell(Rank rank, ControllerMessage const& mes
 }
 
 RAYTRAIN_INLINE void ControlServer::adopt(Rank rank, int descriptor) {
+  FileDescriptor taken{descriptor};
   check_rank("adopt", rank);
   auto const done = std::make_shared<std::promise<bool>>();
   if (!requests_.push({rank, descriptor, done})) {
-    ::close(descriptor);
     throw Error{Errc::invalid_call, "ControlServer::adopt", "the server is closed"};
   }
+  (void)taken.release();
   if (done->get_future().get()) return;
   throw Error{Errc::invalid_call, "ControlServer::adopt",
               "rank " + std::to_string(rank.value) + " is connected already"};
@@ -180,8 +182,12 @@ RAYTRAIN_INLINE void ControlServer::tell_lost(Rank rank, std::string why) {
 RAYTRAIN_INLINE void ControlServer::lose(Peer& peer) {
   auto const why = "was given up: more than " + std::to_string(options_.max_unwritten_bytes) +
                    " bytes wait for it, which its process does not read";
+  auto const adopted =
+      std::ranges::find_if(strangers_, [&](Connection const* it) { return it->adopted_as == peer.rank; });
   if (peer.connection != nullptr) {
     peer.connection->end(why);
+  } else if (adopted != strangers_.end()) {
+    (*adopted)->end(why);  // by which the rank is lost
   } else if (peer.awaited) {
     stop_awaiting(peer);
     tell_lost(peer.rank, why);
