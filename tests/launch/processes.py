@@ -75,27 +75,6 @@ def replaces(folder, what, *parts):
         job.expect(f'progress.jsonl says "{part}", as it does: {lost}', part in log)
 
 
-def thrown(folder):
-    replaces(folder, 'throw')
-
-
-def killed(folder):
-    replaces(folder, 'kill', 'its process ', 'was ended by signal 9 (Killed)')
-
-
-def aborts(folder):
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    replaces(folder, 'abort', 'its process ', 'was ended by signal 6 (Aborted)')
-
-
-def exits(folder):
-    replaces(folder, '_exit', 'its process ', 'exited with status 0')
-
-
-def exits_in_order(folder):
-    replaces(folder, 'exit', 'its process ', 'exited with status 75')
-
-
 def hangs(folder):
     """A worker that does not return when it is told to loses its process, not the run."""
     job = train(folder, 'hang', max_failures=1)
@@ -123,7 +102,6 @@ def starts_slowly(folder):
 
 def crashes_each_time(folder):
     """The same end at the same step ends a run that would start workers again for ever."""
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     job = train(folder, 'abort_always', max_failures=-1)
     job.expect_all_say(1, 'failed', 'its process was ended by signal 6 (Aborted)', '3 attempts')
     job.expect('it says why', 'the same error has come 3 times in a row' in job.text)
@@ -147,19 +125,6 @@ def refuses(folder, what, *parts):
     job.expect_all_say(1, 'failed', *parts)
     job.expect('it fails', job.status == 1)
     job.expect_nobody_left()
-
-
-def exits_early(folder):
-    refuses(folder, 'exits_early', 'rank 1 on ', 'exited with status 3, before it had begun to train in this attempt')
-
-
-def crashes_early(folder):
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    refuses(folder, 'crashes_early', 'rank 1 on ', 'was ended by signal 6 (Aborted), before it had begun to train in this attempt')
-
-
-def settings_differ(folder):
-    refuses(folder, 'seed', 'RunConfig::seed is 7, and in the program that has started it it is 0', 'let main come to the same fit()')
 
 
 def other_fit_first(folder):
@@ -244,8 +209,28 @@ def few_open_files(folder):
     job.expect('it fails', job.status in (1, 2))
 
 
+# What the program is told to do, and what the end of the process then is called; of an exception nothing, since none ends.
+REPLACED = {
+    'thrown': ('throw',),
+    'killed': ('kill', 'its process ', 'was ended by signal 9 (Killed)'),
+    'aborts': ('abort', 'its process ', 'was ended by signal 6 (Aborted)'),
+    'exits': ('_exit', 'its process ', 'exited with status 0'),
+    'exits_in_order': ('exit', 'its process ', 'exited with status 75'),
+}
+REFUSED = {
+    'exits_early': ('exits_early', 'rank 1 on ', 'exited with status 3, before it had begun to train in this attempt'),
+    'crashes_early': ('crashes_early', 'rank 1 on ', 'was ended by signal 6 (Aborted), before it had begun to train in this attempt'),
+    'settings_differ': ('seed', 'RunConfig::seed is 7, and in the program that has started it it is 0', 'let main come to the same fit()'),
+}
+
+resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 folder = pathlib.Path(tempfile.mkdtemp(prefix='raytrain-processes-'))
 try:
-    globals()[case](folder)
+    if case in REPLACED:
+        replaces(folder, *REPLACED[case])
+    elif case in REFUSED:
+        refuses(folder, *REFUSED[case])
+    else:
+        globals()[case](folder)
 finally:
     shutil.rmtree(folder)
