@@ -104,6 +104,11 @@ RAYTRAIN_INLINE void restart_backend(FitPlan const& plan, ScalingConfig const& s
   plan.start_backend(scaling);
 }
 
+/// Of a process whose controller lives in another one.
+RAYTRAIN_INLINE auto follower_plan(FitPlan const& plan, Clock& clock) -> RankFollower::Plan {
+  return {.run = plan.run, .data = plan.data, .datasets = plan.datasets, .clock = clock, .prepare = {}, .connect = {}};
+}
+
 RAYTRAIN_INLINE auto fit_on_threads(FitPlan const& plan, Clock& clock) -> Result {
   Lead lead{plan, clock};
   ExitGuard const exit_guard;
@@ -125,15 +130,10 @@ RAYTRAIN_INLINE auto fit_on_ranks(FitPlan const& plan, Clock& clock) -> Result {
     restart_backend(plan, plan.scaling);
   };
   if (job.rank() != Rank{0}) {
-    auto const connect = [&](RankSeat::Events events) { return std::make_unique<RankSeat>(job, std::move(events)); };
-    RankFollower follower{job,
-                          {.run = plan.run,
-                           .data = plan.data,
-                           .datasets = plan.datasets,
-                           .clock = clock,
-                           .prepare = prepare,
-                           .connect = connect},
-                          plan.training};
+    auto following = follower_plan(plan, clock);
+    following.prepare = prepare;
+    following.connect = [&](RankSeat::Events events) { return std::make_unique<RankSeat>(job, std::move(events)); };
+    RankFollower follower{job, std::move(following), plan.training};
     return follower.run();
   }
   RankLeader leader{job};
@@ -188,21 +188,16 @@ RAYTRAIN_INLINE auto fit_in_worker_process(FitPlan const& plan, WorkerStart cons
                     .settings = shared_settings(plan)}};
     ExitGuard const exit_guard;
     BackendInUse const backend{plan};
-    RankFollower follower{job,
-                          {.run = plan.run,
-                           .data = plan.data,
-                           .datasets = plan.datasets,
-                           .clock = clock,
-                           .prepare = [&] { restart_backend(plan, plan.scaling); },
-                           .connect =
-                               [&](RankSeat::Events events) {
-                                 ControlClient::Options options{.token = RunToken::from_hex(start.token)};
-                                 options.descriptor = start.connection;
-                                 options.rank = start.rank;
-                                 options.heartbeat_interval = WorkerStart::heartbeat_interval;
-                                 return std::make_unique<RankSeat>(job, std::move(options), std::move(events));
-                               }},
-                          plan.training};
+    auto following = follower_plan(plan, clock);
+    following.prepare = [&] { restart_backend(plan, plan.scaling); };
+    following.connect = [&](RankSeat::Events events) {
+      ControlClient::Options options{.token = RunToken::from_hex(start.token)};
+      options.descriptor = start.connection;
+      options.rank = start.rank;
+      options.heartbeat_interval = WorkerStart::heartbeat_interval;
+      return std::make_unique<RankSeat>(job, std::move(options), std::move(events));
+    };
+    RankFollower follower{job, std::move(following), plan.training};
     follower.run_to_end();
     status = EXIT_SUCCESS;
   } catch (std::exception const& error) {
