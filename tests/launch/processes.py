@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trains in processes of this host, and looks at what the program and its workers say:
+"""Trains in processes of this host, or in ranks of jobs that the program starts, and looks at what the program and its
+workers say:
 
-  processes.py CASE PROGRAM
+  processes.py CASE PROGRAM [mpirun]
 """
 import os
 import pathlib
@@ -14,8 +15,9 @@ import tempfile
 
 from job import Job, WatchedJob
 
-case, program = sys.argv[1:]
-os.environ['RAYTRAIN_TEST_PROCESSES'] = '1'
+case, program, *launch = sys.argv[1:]
+is_job = launch == ['mpirun']
+os.environ['RAYTRAIN_TEST_LAUNCH'] = 'mpirun' if is_job else 'processes'
 
 
 def train(folder, what='', workers=3, rank=1, max_failures=0, **options):
@@ -23,7 +25,7 @@ def train(folder, what='', workers=3, rank=1, max_failures=0, **options):
 
 
 def on_threads(folder, workers):
-    environment = {name: value for name, value in os.environ.items() if name != 'RAYTRAIN_TEST_PROCESSES'}
+    environment = {name: value for name, value in os.environ.items() if name != 'RAYTRAIN_TEST_LAUNCH'}
     return Job(program, folder / 'threads', '', workers, env=environment).lines_with('result')[0]
 
 

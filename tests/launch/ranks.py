@@ -405,7 +405,7 @@ def no_communicator(folder):
 
 
 def processes_in_a_job(folder):
-    job = Job(*mpirun, '-x', 'RAYTRAIN_TEST_PROCESSES=1', '-n', 2, program, folder)
+    job = Job(*mpirun, '-x', 'RAYTRAIN_TEST_LAUNCH=processes', '-n', 2, program, folder)
     said = job.lines_with('error: ScalingConfig::launch: Launch::processes is asked for in one of 2 processes')
     job.expect('it says so, on both unless mpirun ends one with the other', len(said) in (1, 2))
     job.expect('it says what to write', all(line.endswith('or write Launch::ranks') for line in said))

@@ -14,6 +14,7 @@
 #include <exception>
 #include <filesystem>
 #include <iostream>
+#include <iterator>
 #include <memory>
 #include <span>
 #include <sstream>
@@ -289,7 +290,8 @@ class FitInside : public Callback {
 
 // In a worker process of its own.
 void go_wrong_before_fit(std::string const& what, TrainerConfig<PickyBackend>& config) {
-  auto const is_rank_1 = std::string_view{std::getenv("RANK")} == "1";
+  auto const job = job_environment();
+  auto const is_rank_1 = job ? job->rank == Rank{1} : std::string_view{std::getenv("RANK")} == "1";
   if (what == "seed") config.run.seed = 7;
   auto const loaded = std::chrono::steady_clock::now() + std::chrono::milliseconds{what == "slow_start" ? 1500 : 0};
   while (is_rank_1 && std::chrono::steady_clock::now() < loaded) std::this_thread::yield();
@@ -339,7 +341,13 @@ auto main(int argc, char** argv) -> int {
     };
   }
   if (what == "rank_order") config.scaling.reduction = Reduction::rank_order;
-  if (std::getenv("RAYTRAIN_TEST_PROCESSES") != nullptr) config.scaling.launch = Launch::processes;
+  if (auto const* const launch = std::getenv("RAYTRAIN_TEST_LAUNCH"); launch != nullptr) {
+    config.scaling.launch = std::string_view{launch} == "mpirun" ? Launch::mpirun : Launch::processes;
+  }
+  if (auto const* const command = std::getenv("RAYTRAIN_TEST_COMMAND"); command != nullptr) {
+    std::istringstream words{command};
+    config.scaling.job_command = {std::istream_iterator<std::string>{words}, {}};
+  }
   if (is_worker_process()) go_wrong_before_fit(what, config);
   if (arguments.size() > 2) config.scaling.num_workers = std::stoi(arguments[2]);
   try {

@@ -4,6 +4,8 @@
 #include <concepts>
 #include <cstdint>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/reduction.hpp>
@@ -35,6 +37,10 @@ enum class Launch : std::uint8_t {
   /// Processes of this host, each this program started again, in the folder and with the environment that it has when
   /// `fit()` is called. What they run is said at `is_worker_process`.
   processes,
+  /// This process becomes the supervisor of an MPI job: it starts itself again as the ranks of one, by
+  /// `ScalingConfig::job_command`, and starts another job when a process of that one is lost. Needs
+  /// <raytrain/launch/ranks.hpp>; what the ranks run is said at `is_worker_process`.
+  mpirun,
 };
 
 /// What one worker may use.
@@ -51,6 +57,11 @@ struct ScalingConfig {
   Resources resources_per_worker{};
   Reduction reduction = Reduction::automatic;  ///< Between hosts; on one host values are combined in rank order.
   bool pin_cpus = false;  ///< Binds worker r to cores r * cpus ... of this process's cores, wrapping around.
+
+  /// What starts a job for `Launch::mpirun`, before `-n N PROGRAM ARGUMENTS`: {"mpirun", "--hostfile", "hosts.txt"},
+  /// {"srun", "--mpi=pmix"}. A program without a slash is looked for in PATH. Hosts see the run's folder and the
+  /// program under the same names.
+  std::vector<std::string> job_command = {"mpirun"};
 
   /// Errors: `invalid_config`, naming the field, its value and what to write instead.
   void validate() const;

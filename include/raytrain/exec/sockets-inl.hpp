@@ -93,6 +93,13 @@ RAYTRAIN_INLINE SocketStream::SocketStream(Executor& executor, int domain, int d
   kept_ = detail::KeptFromForks{descriptor};
 }
 
+RAYTRAIN_INLINE auto SocketStream::peer_process() -> ::pid_t {
+  ::ucred who{};
+  ::socklen_t size = sizeof who;
+  if (::getsockopt(socket_.native_handle(), SOL_SOCKET, SO_PEERCRED, &who, &size) != 0) return 0;
+  return who.pid;
+}
+
 RAYTRAIN_INLINE auto SocketStream::try_write(BytesView bytes) noexcept -> std::size_t {
   auto const count = ::send(socket_.native_handle(), bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
   return count > 0 ? static_cast<std::size_t>(count) : 0;

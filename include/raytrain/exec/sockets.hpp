@@ -4,6 +4,7 @@
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <sys/socket.h>
+#include <sys/types.h>
 #include <asio/awaitable.hpp>
 #include <asio/basic_stream_socket.hpp>
 #include <asio/buffer.hpp>
@@ -79,6 +80,10 @@ class SocketStream {
 
   /// Who is at the other end, for people.
   [[nodiscard]] auto peer() const noexcept -> std::string const& { return peer_; }
+
+  /// The process that has connected from the other end of a Unix socket; 0 for any other socket, and for a process
+  /// that this one cannot see.
+  [[nodiscard]] auto peer_process() -> ::pid_t;
 
   /// Waits for at least one byte; 0 when the other end writes no more.
   [[nodiscard("co_await the result")]] auto read_some(std::span<std::byte> room) -> asio::awaitable<std::size_t> {

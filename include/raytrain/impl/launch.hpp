@@ -20,8 +20,11 @@
 #include <raytrain/launch/rank_job-inl.hpp>
 #include <raytrain/launch/rank_leader-inl.hpp>
 #include <raytrain/launch/rank_seat-inl.hpp>
+#include <raytrain/launch/rank_start-inl.hpp>
+#include <raytrain/launch/rank_supervisor-inl.hpp>
 #include <raytrain/launch/remote_workers-inl.hpp>
 #include <raytrain/launch/run_token-inl.hpp>
+#include <raytrain/launch/supervised_job-inl.hpp>
 #include <raytrain/launch/thread_launcher-inl.hpp>
 #include <raytrain/launch/worker_link-inl.hpp>
 #include <raytrain/launch/worker_process-inl.hpp>

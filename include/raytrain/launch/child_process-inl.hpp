@@ -27,7 +27,7 @@
 
 namespace raytrain::detail {
 
-/// This process's own, from /proc/self/cmdline, where a null ends each.
+// A null ends each.
 RAYTRAIN_INLINE auto program_arguments() -> std::vector<std::string> {
   std::ifstream file{"/proc/self/cmdline", std::ios::binary};
   std::string const all{std::istreambuf_iterator<char>{file}, {}};
@@ -59,10 +59,10 @@ RAYTRAIN_INLINE auto pointers_to(std::vector<std::string>& texts) -> std::vector
   return pointers;
 }
 
-[[noreturn]] RAYTRAIN_INLINE void fail_to_start(int error, char const* what) {
+[[noreturn]] RAYTRAIN_INLINE void fail_to_start(int error, std::string const& what) {
   throw Error{
       Errc::worker_failed, "starting a worker process",
-      std::string{what} + ": " + std::error_code{error, std::generic_category()}.message(),
+      what + ": " + std::error_code{error, std::generic_category()}.message(),
       "lower ScalingConfig::num_workers, or raise the limit on processes (ulimit -u) or open files (ulimit -n)"};
 }
 
@@ -96,17 +96,17 @@ RAYTRAIN_INLINE ChildProcess::~ChildProcess() {
   wait();
 }
 
-RAYTRAIN_INLINE auto ChildProcess::is_stopped() const -> bool {
-  std::ifstream file{"/proc/" + std::to_string(pid_) + "/stat"};
+RAYTRAIN_INLINE auto is_stopped(::pid_t process) -> bool {
+  std::ifstream file{"/proc/" + std::to_string(process) + "/stat"};
   std::string line;
   std::getline(file, line);
   auto const state = line.rfind(") ");  // behind the name, which may hold anything
   return state != std::string::npos && line.compare(state + 2, 1, "T") == 0;
 }
 
-RAYTRAIN_INLINE void ChildProcess::kill() noexcept {
+RAYTRAIN_INLINE void ChildProcess::kill(int signal) noexcept {
   std::scoped_lock const lock{mutex_};
-  if (!has_ended_) ::kill(pid_, SIGKILL);
+  if (!has_ended_) ::kill(pid_, signal);
 }
 
 RAYTRAIN_INLINE void ChildProcess::wait() {
@@ -115,7 +115,8 @@ RAYTRAIN_INLINE void ChildProcess::wait() {
 
 RAYTRAIN_INLINE auto ChildProcess::start(Options const& options) -> ::pid_t {
   // All that needs memory or locks, before the fork: another thread may hold them, and is not there in the child.
-  auto arguments = program_arguments();
+  auto const is_program = options.command.empty();
+  auto arguments = is_program ? program_arguments() : options.command;
   auto variables = environment_with(options.variables);
   auto const argv = pointers_to(arguments);
   auto const envp = pointers_to(variables);
@@ -128,16 +129,21 @@ RAYTRAIN_INLINE auto ChildProcess::start(Options const& options) -> ::pid_t {
   auto const pid = ::fork();
   if (pid < 0) fail_to_start(errno, "fork");
   if (pid == 0) {
-    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    ::prctl(PR_SET_PDEATHSIG, options.signal_of_death);
     if (::getppid() != parent) ::_exit(1);
-    for (auto const ignored : {SIGINT, SIGTERM, SIGHUP}) ::signal(ignored, SIG_IGN);
+    if (options.has_own_group) ::setpgid(0, 0);
+    for (auto const signal : {SIGINT, SIGTERM, SIGHUP}) ::signal(signal, is_program ? SIG_IGN : SIG_DFL);
     ::sigset_t none;
     ::sigemptyset(&none);
     ::sigprocmask(SIG_SETMASK, &none, nullptr);
     auto const nothing = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (nothing >= 0) ::dup2(nothing, STDIN_FILENO);
     for (auto const file : options.descriptors) ::fcntl(file, F_SETFD, 0);
-    ::execve("/proc/self/exe", argv.data(), envp.data());
+    if (is_program) {
+      ::execve("/proc/self/exe", argv.data(), envp.data());
+    } else {
+      ::execvpe(argv.front(), argv.data(), envp.data());
+    }
     auto const error = errno;
     [[maybe_unused]] auto const written = ::write(tells.get(), &error, sizeof error);
     ::_exit(127);
@@ -149,7 +155,7 @@ RAYTRAIN_INLINE auto ChildProcess::start(Options const& options) -> ::pid_t {
   while (count < 0 && errno == EINTR);
   if (count <= 0) return pid;  // closed by the new program
   reap(pid);
-  fail_to_start(error, "execve of /proc/self/exe");
+  fail_to_start(error, "execve of " + (is_program ? "/proc/self/exe" : options.command.front()));
 }
 
 RAYTRAIN_INLINE void ChildProcess::watch(std::function<void(std::string)> const& on_exit) noexcept {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <signal.h>
 #include <sys/types.h>
 
 #include <functional>
@@ -11,21 +12,30 @@
 
 namespace raytrain::detail {
 
-/// This program, started again with the same arguments in the same folder, and killed with this object. It is killed,
+/// Of this process: its own, from /proc/self/cmdline.
+[[nodiscard]] auto program_arguments() -> std::vector<std::string>;
+
+/// Whether a signal (SIGSTOP) has stopped a process of this host, and none has let it go on.
+[[nodiscard]] auto is_stopped(::pid_t process) -> bool;
+
+/// A program that this process has started in its own folder, and that is killed with this object. It is sent a signal,
 /// too, when the thread that has made it ends, or the whole process.
 ///
 /// Threads: any.
 class ChildProcess {
  public:
   struct Options {
+    std::vector<std::string> command{};    ///< Looked for in PATH; empty: this program again, with the same arguments.
+    int signal_of_death = SIGKILL;         ///< Sent to it when its maker ends.
+    bool has_own_group = false;            ///< What a terminal sends to all processes of a command is not for it.
     std::vector<std::string> variables{};  ///< NAME=VALUE, beside those of this process's environment or instead.
     std::vector<int> descriptors{};        ///< It inherits them, as all without FD_CLOEXEC.
     /// Once, from a thread of this object's: how it ended, as "exited with status 1".
     std::function<void(std::string)> on_exit{};
   };
 
-  /// Its stdin is empty. It ignores SIGINT, SIGTERM and SIGHUP, which a terminal sends to all processes that a command
-  /// has started: who has started it is asked to stop, and tells it.
+  /// Its stdin is empty. This program again ignores SIGINT, SIGTERM and SIGHUP, which a terminal sends to all processes
+  /// that a command has started: who has started it is asked to stop, and tells it.
   ///
   /// Errors: `worker_failed` when the system has no process for it.
   explicit ChildProcess(Options options);
@@ -35,11 +45,10 @@ class ChildProcess {
 
   [[nodiscard]] auto pid() const noexcept -> ::pid_t { return pid_; }
 
-  /// Whether a signal (SIGSTOP) has stopped it, and none has let it go on.
-  [[nodiscard]] auto is_stopped() const -> bool;
+  [[nodiscard]] auto is_stopped() const -> bool { return detail::is_stopped(pid_); }
 
-  /// SIGKILL, if it has not ended.
-  void kill() noexcept;
+  /// If it has not ended.
+  void kill(int signal = SIGKILL) noexcept;
 
   /// Waits until it has ended, and `on_exit` returned.
   void wait();

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <sys/types.h>
+
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -78,6 +80,8 @@ class ControlServer {
     std::function<void(std::string)> on_stranger;
     /// Whether a rank that is not heard of cannot say anything, since its process is stopped (SIGSTOP).
     std::function<bool(Rank)> is_stopped = {};
+    /// A rank has connected, before its first message; its process, where a Unix socket tells it, else 0.
+    std::function<void(Rank, ::pid_t)> on_connected = {};
   };
 
   /// Listens when it returns.
@@ -310,6 +314,7 @@ class ControlServer {
     stop_awaiting(peer);
     peer.connection = &connection;
     connection.outbox = &peer.outbox;
+    if (events_.on_connected) events_.on_connected(rank, connection.stream.peer_process());
     auto const answer = connection.session.answer(detail::HandshakeStatus::accepted);
     co_await connection.stream.write(answer);
     writer.spawn(peer.outbox.write_to(connection.stream));

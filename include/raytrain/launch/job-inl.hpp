@@ -79,7 +79,8 @@ RAYTRAIN_INLINE void Job::start_worker(WorkerMain main, WorkerLink& link,
 }
 
 RAYTRAIN_INLINE void Job::end_worker() noexcept {
-  if (!left_behind_ && worker_.joinable()) worker_.join();
+  if (!worker_.joinable()) return;
+  if (!left_behind_) worker_.join();
   warnings_->send_to(nullptr);
 }
 

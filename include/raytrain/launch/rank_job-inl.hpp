@@ -30,7 +30,7 @@ RAYTRAIN_INLINE auto rendezvous_of_program() -> Rendezvous {
   throw Error{Errc::invalid_config, "ScalingConfig::launch",
               (environment ? "this process is one of " + std::to_string(environment->size.value) + " that " +
                                  environment->launcher + " has started, and the program"
-                           : std::string{"Launch::ranks is asked for, and the program"}) +
+                           : std::string{"ranks are asked for, and the program"}) +
                   " was built without ranks",
               "write #include <raytrain/launch/ranks.hpp> beside main and build with pkg-config raytrain-mpi; or "
               "Launch::threads, to train in each process by itself"};
@@ -50,21 +50,32 @@ RAYTRAIN_INLINE auto difference_of(std::vector<SharedSetting> const& here, std::
 
 namespace raytrain {
 
-RAYTRAIN_INLINE RankJob::RankJob(JobRequest const& request)
-    : scaling_{request.scaling}, collective_timeout_{request.collective_timeout} {
-  world_ = come_together();
-  compare(request.settings);
-  place(request.scaling);
-  fail_together(size_problem(request.scaling), Errc::invalid_config, "ScalingConfig::num_workers");
+RAYTRAIN_INLINE RankJob::RankJob(JobRequest request) : request_{std::move(request)} {
+  renew_world([this] { return come_together(); });
+  join(detail::difference_of(request_.settings, broadcast(request_.settings), "on rank 0"));
+}
+
+RAYTRAIN_INLINE RankJob::RankJob(JobRequest request, JobEnvironment const& environment) : request_{std::move(request)} {
+  placement_ = {.world_rank = environment.rank, .world_size = environment.size};
+}
+
+RAYTRAIN_INLINE void RankJob::join(std::string const& problem) {
+  fail_together(problem, Errc::invalid_config, "comparing this run's settings on all ranks");
+  place();
+  fail_together(size_problem(), Errc::invalid_config, "ScalingConfig::num_workers");
 }
 
 RAYTRAIN_INLINE auto RankJob::come_together() const -> std::unique_ptr<RankWorld> {
-  return detail::rendezvous_of_program()({.scaling = scaling_, .collective_timeout = collective_timeout_},
-                                         on_warning());
+  return detail::rendezvous_of_program()(request_, on_warning());
 }
 
 RAYTRAIN_INLINE void RankJob::prepare(Begin const& begin) {
-  if (begin.attempt > Attempt{}) renew_world([this] { return come_together(); });
+  if (processes_.empty()) {
+    renew_world([this] { return come_together(); });
+    join(detail::difference_of(request_.settings, begin.settings, "in the program that has started the job"));
+  } else if (begin.attempt > Attempt{}) {
+    renew_world([this] { return come_together(); });
+  }
 }
 
 RAYTRAIN_INLINE auto RankJob::failure_of(Rank rank, ErrorInfo error) const -> Failed {
@@ -80,13 +91,7 @@ RAYTRAIN_INLINE void RankJob::fail_together(std::string const& problem, Errc cod
   }
 }
 
-RAYTRAIN_INLINE void RankJob::compare(std::vector<SharedSetting> const& settings) {
-  auto const first = broadcast(settings);
-  auto const problem = detail::difference_of(settings, first, "on rank 0");
-  fail_together(problem, Errc::invalid_config, "comparing this run's settings on all ranks");
-}
-
-RAYTRAIN_INLINE void RankJob::place(ScalingConfig const& scaling) {
+RAYTRAIN_INLINE void RankJob::place() {
   auto const me = world_->collective->rank();
   auto const host = this_host();
   auto const first_here = world_->first_rank_of_host().value;
@@ -110,7 +115,7 @@ RAYTRAIN_INLINE void RankJob::place(ScalingConfig const& scaling) {
     cores.insert(process.cores.begin(), process.cores.end());
     if (std::ranges::find_first_of(process.cores, mine) != process.cores.end()) ++sharers;
   }
-  cores_.emplace(scaling, std::max(sharers, 1U));
+  cores_.emplace(request_.scaling, std::max(sharers, 1U));
   placement_ = {.world_rank = me,
                 .world_size = world_->collective->size(),
                 .local_rank = Rank{local_rank},
@@ -120,8 +125,8 @@ RAYTRAIN_INLINE void RankJob::place(ScalingConfig const& scaling) {
                 .host_cpus = static_cast<int>(cores.size())};
 }
 
-RAYTRAIN_INLINE auto RankJob::size_problem(ScalingConfig const& scaling) const -> std::string {
-  auto const wanted = scaling.num_workers.value_or(size().value);
+RAYTRAIN_INLINE auto RankJob::size_problem() const -> std::string {
+  auto const wanted = request_.scaling.num_workers.value_or(size().value);
   if (wanted == size().value) return {};
   return "is " + std::to_string(wanted) + ", and the job has " + std::to_string(size().value) +
          " ranks: leave it unset, or start as many";

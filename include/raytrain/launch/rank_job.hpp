@@ -15,6 +15,7 @@
 #include <raytrain/core/identifiers.hpp>
 #include <raytrain/launch/detail/worker_cores.hpp>
 #include <raytrain/launch/job.hpp>
+#include <raytrain/launch/job_environment.hpp>
 #include <raytrain/launch/launcher.hpp>
 #include <raytrain/launch/object_exchange.hpp>
 #include <raytrain/launch/worker_link.hpp>
@@ -41,6 +42,9 @@ namespace detail {
 
 /// Null in a program without <raytrain/launch/ranks.hpp>.
 inline Rendezvous rendezvous = nullptr;
+
+/// Ends MPI in a process that a supervisor has started, whose `main` does not go on. Null likewise.
+inline void (*finalize_ranks)() noexcept = nullptr;
 
 /// Errors: `invalid_config` in a program without it, which would train once for each process of the job.
 [[nodiscard]] auto rendezvous_of_program() -> Rendezvous;
@@ -73,7 +77,10 @@ class RankJob final : public Job {
   ///
   /// Errors: `invalid_config` on all ranks when settings differ, or their number is another one than is asked for; as
   ///         `Rendezvous`.
-  explicit RankJob(JobRequest const& request);
+  explicit RankJob(JobRequest request);
+  /// Of a job that a supervisor has started, whose settings come with its first `Begin`. The processes wait for each
+  /// other in `prepare`, with the errors of the other constructor.
+  RankJob(JobRequest request, JobEnvironment const& environment);
   ~RankJob() override {
     end_worker();
     end();
@@ -84,7 +91,7 @@ class RankJob final : public Job {
   /// The error in the name of that rank, on its host.
   [[nodiscard]] auto failure_of(Rank rank, ErrorInfo error) const -> Failed;
 
-  /// Of the first attempt the constructor has done it.
+  /// Of the first attempt a job without a supervisor has done it.
   void prepare(Begin const& begin) override;
 
   // Before the first worker starts, on all ranks in the same order:
@@ -110,13 +117,13 @@ class RankJob final : public Job {
     }
   }
 
+  /// For the first time.
+  void join(std::string const& problem);
   [[nodiscard]] auto come_together() const -> std::unique_ptr<RankWorld>;
-  void compare(std::vector<SharedSetting> const& settings);
-  void place(ScalingConfig const& scaling);
-  [[nodiscard]] auto size_problem(ScalingConfig const& scaling) const -> std::string;
+  void place();
+  [[nodiscard]] auto size_problem() const -> std::string;
 
-  ScalingConfig scaling_;
-  std::chrono::milliseconds collective_timeout_;
+  JobRequest request_;
   std::vector<detail::RankProcess> processes_;
 };
 

@@ -12,6 +12,7 @@
 #include <string>
 
 #include <raytrain/core/inline.hpp>
+#include <raytrain/launch/rank_start.hpp>
 #include <raytrain/launch/worker_process.hpp>
 
 namespace raytrain::detail {
@@ -56,6 +57,8 @@ RAYTRAIN_INLINE auto worker_start() -> std::optional<WorkerStart> const& {
 
 namespace raytrain {
 
-RAYTRAIN_INLINE auto is_worker_process() noexcept -> bool { return detail::worker_start().has_value(); }
+RAYTRAIN_INLINE auto is_worker_process() noexcept -> bool {
+  return detail::worker_start().has_value() || detail::rank_start_file().has_value();
+}
 
 }  // namespace raytrain

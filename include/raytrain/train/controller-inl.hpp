@@ -322,7 +322,7 @@ RAYTRAIN_INLINE auto Controller::cause() const -> Cause {
 
 RAYTRAIN_INLINE auto Controller::reason_to_end() const -> std::string {
   auto const most = policy_.failure.max_failures;
-  if (process_is_spent_) {
+  if (process_is_spent_ && !policy_.replaces_processes) {
     return "a process of the job is lost, or has an operation between hosts that MPI cannot take back; the next start "
            "goes on from the last checkpoint";
   }

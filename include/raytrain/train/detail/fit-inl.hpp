@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <fcntl.h>
+
+#include <cstdint>
 #include <cstdlib>
 #include <exception>
 #include <functional>
@@ -15,10 +18,13 @@
 #include <raytrain/config/scaling_config.hpp>
 #include <raytrain/core/clock.hpp>
 #include <raytrain/core/error.hpp>
+#include <raytrain/core/file_descriptor.hpp>
 #include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/inline.hpp>
 #include <raytrain/core/process.hpp>
 #include <raytrain/data/datasets.hpp>
+#include <raytrain/launch/control_client.hpp>
+#include <raytrain/launch/job.hpp>
 #include <raytrain/launch/job_environment.hpp>
 #include <raytrain/launch/launcher.hpp>
 #include <raytrain/launch/process_end.hpp>
@@ -27,6 +33,8 @@
 #include <raytrain/launch/rank_job.hpp>
 #include <raytrain/launch/rank_leader.hpp>
 #include <raytrain/launch/rank_seat.hpp>
+#include <raytrain/launch/rank_start.hpp>
+#include <raytrain/launch/rank_supervisor.hpp>
 #include <raytrain/launch/run_token.hpp>
 #include <raytrain/launch/thread_launcher.hpp>
 #include <raytrain/launch/worker_process.hpp>
@@ -147,17 +155,19 @@ RAYTRAIN_INLINE auto fit_on_ranks(FitPlan const& plan, Clock& clock) -> Result {
   });
 }
 
-/// In the program that a person has started.
-RAYTRAIN_INLINE auto fit_on_processes(FitPlan const& plan, Clock& clock) -> Result {
+/// In the program that a person has started, which has no worker itself.
+template <class Supervisor>
+auto fit_as_supervisor(FitPlan const& plan, Clock& clock) -> Result {
   if (auto const job = job_environment(); job && job->size > WorldSize{1}) {
     throw Error{Errc::invalid_config, "ScalingConfig::launch",
-                "Launch::processes is asked for in one of " + std::to_string(job->size.value) + " processes that " +
+                "Launch::" + std::string{plan.scaling.launch == Launch::mpirun ? "mpirun" : "processes"} +
+                    " is asked for in one of " + std::to_string(job->size.value) + " processes that " +
                     job->launcher + " has started, each of which would train by itself",
                 "start the program by itself, or write Launch::ranks"};
   }
   ProcessFit const call;
   Lead lead{plan, clock};
-  std::optional<ProcessLauncher> launcher;
+  std::optional<Supervisor> launcher;
   ExitGuard const exit_guard;
   auto const end = [&](Ended ended) {
     call.keep(ended);
@@ -166,58 +176,103 @@ RAYTRAIN_INLINE auto fit_on_processes(FitPlan const& plan, Clock& clock) -> Resu
     launcher->end();
   };
   return fit_for_others(end, [&] {
-    launcher.emplace(ProcessLauncher::Options{
+    launcher.emplace(typename Supervisor::Options{
         .scaling = plan.scaling, .settings = shared_settings(plan), .fit = call.number(), .results = call.results()});
     return lead.run(*launcher, true, [] {});
   });
 }
 
+/// A process that a supervisor has started, as one of its workers.
+struct SupervisedWorker {
+  std::uint32_t fit = 1;              ///< As in `WorkerStart`.
+  int results = -1;                   ///< Likewise.
+  ControlClient::Options connection;  ///< To the supervisor.
+  std::function<std::unique_ptr<Job>()> join{};
+  std::function<void()> leave = [] {};  ///< When all has gone well, after the job is gone.
+};
+
 /// Ends the process, unless the call of `fit()` is one before that which it was started for.
-RAYTRAIN_INLINE auto fit_in_worker_process(FitPlan const& plan, WorkerStart const& start, Clock& clock) -> Result {
+RAYTRAIN_INLINE auto fit_under_supervisor(FitPlan const& plan, SupervisedWorker const& worker, Clock& clock) -> Result {
   ProcessFit const call;
-  if (auto ended = call.result(start)) {
+  if (auto ended = call.result(worker.fit, worker.results)) {
     std::shared_ptr<CheckpointStore> store;
     if (!ended->path.empty()) store = open_store(plan.run.checkpoint.store, ended->path);
     return result_of(*ended, plan.scaling.world_size(), store.get());
   }
   auto status = unfinished_exit_code;
   try {
-    ProcessJob job{start,
-                   {.scaling = plan.scaling,
-                    .collective_timeout = plan.run.collective_timeout,
-                    .settings = shared_settings(plan)}};
+    auto const job = worker.join();
     ExitGuard const exit_guard;
     BackendInUse const backend{plan};
     auto following = follower_plan(plan, clock);
     following.prepare = [&] { restart_backend(plan, plan.scaling); };
     following.connect = [&](RankSeat::Events events) {
-      ControlClient::Options options{.token = RunToken::from_hex(start.token)};
-      options.descriptor = start.connection;
-      options.rank = start.rank;
-      options.heartbeat_interval = WorkerStart::heartbeat_interval;
-      return std::make_unique<RankSeat>(job, std::move(options), std::move(events));
+      return std::make_unique<RankSeat>(*job, worker.connection, std::move(events));
     };
-    RankFollower follower{job, std::move(following), plan.training};
+    RankFollower follower{*job, std::move(following), plan.training};
     follower.run_to_end();
     status = EXIT_SUCCESS;
   } catch (std::exception const& error) {
-    write_stderr("raytrain: the worker process of rank " + std::to_string(start.rank.value) + " ends: " + error.what() +
-                 '\n');
+    write_stderr("raytrain: the worker process of rank " + std::to_string(worker.connection.rank.value) +
+                 " ends: " + error.what() + '\n');
   }
+  if (status == EXIT_SUCCESS) worker.leave();
   end_process(status);
+}
+
+RAYTRAIN_INLINE auto connection_to_supervisor(std::string const& token, Rank rank) -> ControlClient::Options {
+  ControlClient::Options options{.token = RunToken::from_hex(token)};
+  options.rank = rank;
+  options.heartbeat_interval = WorkerStart::heartbeat_interval;
+  return options;
+}
+
+RAYTRAIN_INLINE auto fit_in_worker_process(FitPlan const& plan, WorkerStart const& start, Clock& clock) -> Result {
+  SupervisedWorker worker{
+      .fit = start.fit, .results = start.results, .connection = connection_to_supervisor(start.token, start.rank)};
+  worker.connection.descriptor = start.connection;
+  worker.join = [&] {
+    return std::make_unique<ProcessJob>(start, ProcessJob::Options{.scaling = plan.scaling,
+                                                                   .collective_timeout = plan.run.collective_timeout,
+                                                                   .settings = shared_settings(plan)});
+  };
+  return fit_under_supervisor(plan, worker, clock);
+}
+
+RAYTRAIN_INLINE auto fit_in_supervised_rank(FitPlan const& plan, std::string const& start_file, Clock& clock)
+    -> Result {
+  auto const start = RankStart::read(start_file);
+  auto const environment = job_environment();
+  if (!environment) {
+    throw Error{Errc::invalid_config, "joining the job of a supervisor",
+                "the launcher of this process says nothing of a job in its environment",
+                "let ScalingConfig::job_command start mpirun of Open MPI or MPICH, or srun"};
+  }
+  FileDescriptor const results{start.results.empty() ? -1 : ::open(start.results.c_str(), O_RDONLY | O_CLOEXEC)};
+  SupervisedWorker worker{.fit = start.fit,
+                          .results = results.get(),
+                          .connection = connection_to_supervisor(start.token, environment->rank)};
+  worker.connection.addresses = start.addresses;
+  worker.join = [&] { return std::make_unique<RankJob>(job_request(plan), *environment); };
+  worker.leave = [] { finalize_ranks(); };
+  return fit_under_supervisor(plan, worker, clock);
 }
 
 RAYTRAIN_INLINE auto fit(FitPlan const& plan) -> Result {
   open_standard_streams();
   SystemClock clock;
-  auto const& start = worker_start();
-  if (plan.scaling.launch == Launch::processes) {
-    return start ? fit_in_worker_process(plan, *start, clock) : fit_on_processes(plan, clock);
+  auto const launch = plan.scaling.launch;
+  if (launch == Launch::mpirun) (void)rendezvous_of_program();
+  if (launch == Launch::processes || launch == Launch::mpirun) {
+    if (auto const& start = worker_start()) return fit_in_worker_process(plan, *start, clock);
+    if (auto const& start_file = rank_start_file()) return fit_in_supervised_rank(plan, *start_file, clock);
+    return launch == Launch::mpirun ? fit_as_supervisor<RankSupervisor>(plan, clock)
+                                    : fit_as_supervisor<ProcessLauncher>(plan, clock);
   }
-  if (start && !ProcessFit::is_running()) {
+  if (is_worker_process() && !ProcessFit::is_running()) {
     throw Error{Errc::invalid_call, "fit()",
-                "this process was started for a worker of another fit(), with Launch::processes, and would train here "
-                "what the program itself trains",
+                "this process was started for a worker of another fit(), with Launch::processes or Launch::mpirun, and "
+                "would train here what the program itself trains",
                 "call fit() here only where is_worker_process() is false"};
   }
   return runs_on_ranks(plan) ? fit_on_ranks(plan, clock) : fit_on_threads(plan, clock);

@@ -48,7 +48,7 @@ RAYTRAIN_INLINE ProcessFit::ProcessFit() {
     number_ = ++fits.count;
     return;
   }
-  throw Error{Errc::invalid_call, "fit() with Launch::processes", "another one of this process has not returned",
+  throw Error{Errc::invalid_call, "fit() with a supervisor", "another one of this process has not returned",
               is_worker_process() ? "train with Launch::threads inside a worker" : "call one after the other"};
 }
 
@@ -69,14 +69,14 @@ RAYTRAIN_INLINE void ProcessFit::keep(Ended const& ended) const {
   if (count != static_cast<::ssize_t>(frame.size())) fail_with_results("keeping", "there is no memory for them");
 }
 
-RAYTRAIN_INLINE auto ProcessFit::result(WorkerStart const& start) const -> std::optional<Ended> {
-  if (number_ == start.fit) return std::nullopt;
+RAYTRAIN_INLINE auto ProcessFit::result(std::uint32_t fit, int results) const -> std::optional<Ended> {
+  if (number_ == fit) return std::nullopt;
   FrameDecoder frames;
   std::array<std::byte, std::size_t{64} << 10U> room{};
   std::uint32_t number = 0;
   ::off_t read = 0;
   while (true) {
-    auto const count = ::pread(start.results, room.data(), room.size(), read);
+    auto const count = ::pread(results, room.data(), room.size(), read);
     if (count <= 0) break;
     read += count;
     frames.feed(BytesView{room}.first(static_cast<std::size_t>(count)));
@@ -84,9 +84,9 @@ RAYTRAIN_INLINE auto ProcessFit::result(WorkerStart const& start) const -> std::
       if (++number == number_) return std::get<Ended>(decode<ControllerMessage>(*payload));
     }
   }
-  throw Error{Errc::invalid_call, "fit() with Launch::processes",
+  throw Error{Errc::invalid_call, "fit() with a supervisor",
               "this worker process has come to call " + std::to_string(number_) + ", and is started for call " +
-                  std::to_string(start.fit),
+                  std::to_string(fit),
               "let main make the same calls of fit() in each worker process as in the program itself"};
 }
 

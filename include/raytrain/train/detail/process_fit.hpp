@@ -5,12 +5,11 @@
 #include <optional>
 
 #include <raytrain/core/file_descriptor.hpp>
-#include <raytrain/launch/worker_process.hpp>
 #include <raytrain/message/message.hpp>
 
 namespace raytrain::detail {
 
-/// One call of `fit()` with `Launch::processes`. A program may make several, one after the other, and the worker
+/// One call of `fit()` in a program with a supervisor (`Launch::processes`, `Launch::mpirun`). A program may make several, one after the other, and the worker
 /// processes of a later one come past the earlier ones: there these calls give what they have given in the program, but
 /// for the history and the checkpoints, which they read from the run's folder as it is then.
 class ProcessFit {
@@ -32,8 +31,9 @@ class ProcessFit {
   /// In the program: what this call gives.
   void keep(Ended const& ended) const;
 
-  /// In a worker process: what this call has given; none when it is the one that the process is for.
-  [[nodiscard]] auto result(WorkerStart const& start) const -> std::optional<Ended>;
+  /// In a worker process, which is for that `fit`: what this call has given, as the file `results` says; none when it is
+  /// the one that the process is for.
+  [[nodiscard]] auto result(std::uint32_t fit, int results) const -> std::optional<Ended>;
 
  private:
   std::uint32_t number_ = 0;

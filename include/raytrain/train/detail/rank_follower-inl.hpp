@@ -121,11 +121,9 @@ RAYTRAIN_INLINE void RankFollower::open_run(Begin const& begin) {
 }
 
 RAYTRAIN_INLINE void RankFollower::launch(Begin& begin) {
-  if (begin.attempt > Attempt{}) {
-    job_.end_worker();
-    connect_worker(begin.attempt);
-  }
+  job_.end_worker();
   job_.prepare(begin);
+  connect_worker(begin.attempt);  // only now it is known where the worker stands
   plan_.prepare();
   open_run(begin);
   std::optional<Checkpoint> checkpoint;

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <system_error>
+#include <thread>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <raytrain/core/error.hpp>
+#include <raytrain/core/identifiers.hpp>
+#include <raytrain/core/inline.hpp>
+#include <raytrain/launch/launcher.hpp>
+#include <raytrain/launch/rank_supervisor.hpp>
+#include <raytrain/launch/supervised_job.hpp>
+#include <raytrain/message/message.hpp>
+
+namespace raytrain {
+
+RAYTRAIN_INLINE RankSupervisor::RankSupervisor(Options options)
+    : options_{std::move(options)}, size_{options_.scaling.world_size()}, workers_{size_}, hosts_(size_.value) {}
+
+RAYTRAIN_INLINE RankSupervisor::~RankSupervisor() {
+  workers_.close();
+  give_job_up();
+}
+
+RAYTRAIN_INLINE void RankSupervisor::launch(WorkerLaunch what) {
+  workers_.open(std::make_shared<MessageSink const>(std::move(what.sink)), what.begin.attempt);
+  auto const is_spent = [this] {
+    std::scoped_lock const lock{mutex_};
+    return job_is_spent_;
+  }();
+  if (is_spent) give_job_up();
+  if (job_ == nullptr) start_job(what.begin.run_path);
+  what.begin.settings = options_.settings;
+  job_->tell(what.begin);
+}
+
+RAYTRAIN_INLINE void RankSupervisor::start_job(std::string const& folder) {
+  {
+    std::scoped_lock const lock{mutex_};
+    job_is_spent_ = failure_is_told_ = false;
+  }
+  job_ = std::make_unique<SupervisedJob>(
+      SupervisedJob::Options{.command = options_.scaling.job_command,
+                             .size = size_,
+                             .folder = folder,
+                             .fit = options_.fit,
+                             .results = options_.results},
+      SupervisedJob::Events{
+          .on_message = [this](Rank rank, WorkerMessage& message) { return take(rank, message); },
+          .on_lost = [this](Rank rank, std::string text) { lose(rank, std::move(text)); },
+          .on_stranger = [this](std::string text) { workers_.push(Warning{Rank{0}, std::move(text)}); }});
+}
+
+RAYTRAIN_INLINE void RankSupervisor::give_job_up() noexcept {
+  if (job_ == nullptr) return;
+  job_->give_up();
+  ending_ = {};
+  std::shared_ptr<SupervisedJob> spent{std::move(job_)};
+  try {
+    ending_ = std::jthread{[spent]() mutable { spent.reset(); }};
+  } catch (std::system_error const&) {
+    // no thread is left: it ends here, in its time
+  }
+}
+
+RAYTRAIN_INLINE void RankSupervisor::tell(ControllerMessage const& message) {
+  if (job_ != nullptr) job_->tell(message);
+}
+
+RAYTRAIN_INLINE void RankSupervisor::leave_behind(std::vector<Rank> const&, std::string const&) noexcept {
+  give_job_up();
+}
+
+RAYTRAIN_INLINE void RankSupervisor::end() noexcept {
+  if (job_ != nullptr) job_->end();
+  give_job_up();
+  ending_ = {};
+}
+
+RAYTRAIN_INLINE auto RankSupervisor::take(Rank rank, WorkerMessage& message) -> bool {
+  auto spends = false;
+  std::unique_lock lock{mutex_};
+  if (auto const* const started = std::get_if<Started>(&message)) hosts_[rank.value] = started->hostname;
+  if (auto const* const failed = std::get_if<Failed>(&message)) {
+    // One that has not begun to train may have left the others in the middle of what they begin together.
+    spends = failed->process_is_spent || !workers_.has_started(rank);
+  } else if (auto const* const finished = std::get_if<Finished>(&message)) {
+    spends = finished->process_is_spent;
+  }
+  if (spends) job_is_spent_ = true;
+  lock.unlock();
+  return workers_.hand_on(rank, message);
+}
+
+RAYTRAIN_INLINE void RankSupervisor::lose(Rank rank, std::string text) {
+  auto const attempt = workers_.attempt();
+  auto const has_ended = workers_.has_ended(rank);
+  std::string host;
+  bool is_first = false;
+  bool was_told = false;
+  {
+    std::scoped_lock const lock{mutex_};
+    host = hosts_[rank.value];
+    is_first = !std::exchange(job_is_spent_, true);
+    was_told = has_ended ? failure_is_told_ : std::exchange(failure_is_told_, true);
+  }
+  if (has_ended) {
+    if (!is_first) return;
+    text = "rank " + std::to_string(rank.value) + ", which had no more to do: " + text;
+    return workers_.push(Warning{rank, std::move(text)});
+  }
+  if (was_told) {
+    Finished finished{rank, true};
+    finished.attempt = attempt;
+    return workers_.push(std::move(finished));
+  }
+  ErrorInfo error{Errc::worker_failed, {}, std::move(text), "what " + options_.scaling.job_command.front() +
+                                                                " has printed may say more"};
+  Failed failed{std::move(error).with_origin(rank, std::move(host))};
+  failed.attempt = attempt;
+  workers_.push(std::move(failed));
+}
+
+}  // namespace raytrain

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <raytrain/config/scaling_config.hpp>
+#include <raytrain/core/identifiers.hpp>
+#include <raytrain/launch/launcher.hpp>
+#include <raytrain/launch/remote_workers.hpp>
+#include <raytrain/launch/supervised_job.hpp>
+#include <raytrain/message/message.hpp>
+
+namespace raytrain {
+
+/// Workers are the ranks of an MPI job that this process starts; it is no rank of it. Once a rank's process is lost, the
+/// next `launch` starts another job, since MPI does not go on without it; until then all attempts are of the same one.
+class RankSupervisor final : public Launcher {
+ public:
+  struct Options {
+    ScalingConfig scaling{};
+    std::vector<SharedSetting> settings{};  ///< That all processes must share.
+    std::uint32_t fit = 1;                  ///< As in `detail::RankStart`.
+    int results = -1;                       ///< As in `detail::WorkerStart`.
+  };
+
+  explicit RankSupervisor(Options options);
+  /// Kills what is left of the job.
+  ~RankSupervisor() override;
+
+  [[nodiscard]] auto size() const noexcept -> WorldSize override { return size_; }
+  [[nodiscard]] auto replaces_processes() const noexcept -> bool override { return true; }
+
+  void launch(WorkerLaunch what) override;
+  void tell(ControllerMessage const& message) override;
+  void join() noexcept override { workers_.close(); }
+
+  /// Gives the whole job up.
+  void leave_behind(std::vector<Rank> const& workers, std::string const& exit_text) noexcept override;
+
+  /// The last call: ends the connections in order, and waits for the job to end.
+  void end() noexcept;
+
+ private:
+  void start_job(std::string const& folder);
+  void give_job_up() noexcept;
+
+  // From other threads:
+  [[nodiscard]] auto take(Rank rank, WorkerMessage& message) -> bool;
+  void lose(Rank rank, std::string text);
+
+  Options options_;
+  WorldSize size_;
+  detail::RemoteWorkers workers_;
+  std::mutex mutex_;
+  bool job_is_spent_ = false;       ///< No other attempt can run in it.
+  bool failure_is_told_ = false;    ///< The ranks that are lost after the first one are lost by it.
+  std::vector<std::string> hosts_;  ///< By rank, as far as they are known.
+  std::jthread ending_;             ///< Of the job before, while this one begins.
+  std::unique_ptr<SupervisedJob> job_;
+};
+
+}  // namespace raytrain
+
+#ifndef RAYTRAIN_COMPILED
+#include <raytrain/launch/rank_supervisor-inl.hpp>
+#endif

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <sys/types.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <raytrain/core/file_descriptor.hpp>
+#include <raytrain/core/identifiers.hpp>
+#include <raytrain/launch/child_process.hpp>
+#include <raytrain/launch/control_server.hpp>
+#include <raytrain/message/message.hpp>
+
+namespace raytrain {
+
+/// An MPI job that this process has started, in which this program runs as each rank, and the connections to its ranks.
+/// It ends with this object, which is made anew for another job.
+///
+/// Threads: everything from one, unless it says otherwise.
+class SupervisedJob {
+ public:
+  struct Options {
+    std::vector<std::string> command;  ///< As `ScalingConfig::job_command`.
+    WorldSize size{1};
+    std::filesystem::path folder;  ///< Which all hosts see.
+    std::uint32_t fit = 1;         ///< As in `detail::RankStart`.
+    int results = -1;              ///< As in `detail::WorkerStart`.
+  };
+
+  /// From threads of this object's; they must neither wait nor throw.
+  struct Events {
+    /// As `ControlServer::Events::on_message`.
+    std::function<bool(Rank, WorkerMessage&)> on_message;
+    /// Once for each rank that does not come, or that comes and ends before `end`. The text begins with "its process".
+    std::function<void(Rank, std::string)> on_lost;
+    std::function<void(std::string)> on_stranger;
+  };
+
+  /// Errors: `worker_failed` when the system does not start the command; `io`; as `ControlServer`.
+  SupervisedJob(Options options, Events events);
+  SupervisedJob(SupervisedJob const&) = delete;
+  auto operator=(SupervisedJob const&) -> SupervisedJob& = delete;
+  /// Kills what is left of the job.
+  ~SupervisedJob();
+
+  /// As `ControlServer::tell_all`.
+  void tell(ControllerMessage const& message) { server_.tell_all(message); }
+
+  /// Ends the connections in order, and waits for the ranks to end by themselves; at most ten seconds.
+  void end() noexcept;
+
+  /// Nothing of it counts any more: no event comes, and its ranks on this host are killed. Its other processes end by
+  /// themselves, as this object does, which takes two seconds.
+  void give_up() noexcept;
+
+ private:
+  /// What is known of a rank's process.
+  struct Process {
+    FileDescriptor handle;  ///< Of a process of this host, which it names whatever becomes of its number.
+    ::pid_t pid = 0;
+    bool has_connected = false;
+    bool is_lost = false;
+    bool is_stopped = false;
+  };
+
+  void write_start();
+  [[nodiscard]] auto command() const -> std::vector<std::string>;
+
+  // From other threads:
+  void connected(Rank rank, ::pid_t pid);
+  [[nodiscard]] auto is_stopped(Rank rank) -> bool;
+  void disconnected(Rank rank, std::string const& why);
+  void exited(std::string const& how);
+
+  Options options_;
+  Events events_;
+  std::filesystem::path start_file_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<Process> processes_;  ///< By rank.
+  bool has_exited_ = false;         ///< The command.
+  bool is_given_up_ = false;
+  ControlServer server_;
+  std::optional<detail::ChildProcess> command_;
+};
+
+}  // namespace raytrain
+
+#ifndef RAYTRAIN_COMPILED
+#include <raytrain/launch/supervised_job-inl.hpp>
+#endif
