@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A job that a test starts, and what it expects of it."""
+import os
 import pathlib
 import re
+import select
 import signal
 import subprocess
 import sys
@@ -13,6 +15,15 @@ SKIPPED = 77
 # What runs in the background of a shell, or by nohup, ignores some of these, and so would what it starts.
 for number in (signal.SIGINT, signal.SIGHUP):
     signal.signal(number, signal.SIG_DFL)
+
+
+def wait_for_end(pid, limit):
+    try:
+        process = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    select.select([process], [], [], max(limit, 0))
+    os.close(process)
 
 
 class Output:
@@ -38,8 +49,11 @@ class Output:
             self.expect(f'they say "{part}"', part in lines[0])
         return lines[0]
 
-    def expect_nobody_left(self):
+    def expect_nobody_left(self, limit=0):
+        """At most so many seconds from now."""
+        end = time.monotonic() + limit
         for pid in re.findall(r'^rank .* process (\d+)$', self.text, re.MULTILINE):
+            wait_for_end(int(pid), end - time.monotonic())
             path = pathlib.Path(f'/proc/{pid}/stat')
             state = path.read_text().rpartition(') ')[2][0] if path.exists() else 'gone'
             self.expect(f'process {pid} has ended (it is {state})', state in ('gone', 'Z', 'X'))

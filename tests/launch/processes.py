@@ -67,8 +67,8 @@ def replaces(folder, what, *parts):
     job.expect(f'it reaches {sum_of(whole)}', sum_of(result) == sum_of(whole))
     for rank in range(3):
         job.expect(f'rank {rank} has trained twice', len(processes_of(job, rank)) == 2)
-        job.expect(f'rank {rank} has another process where it was lost',
-                   len(set(processes_of(job, rank))) == (2 if rank == 1 and parts else 1))
+        is_replaced = parts and (is_job or rank == 1)  # a job has all its processes or none
+        job.expect(f'rank {rank} has another process where one was lost', len(set(processes_of(job, rank))) == (2 if is_replaced else 1))
     job.expect('it ends well', job.status == 0)
     job.expect_nobody_left()
     lost = train(folder / 'lost', what).expect_all_say(1, 'failed', 'rank 1 on ', *parts)
@@ -105,7 +105,7 @@ def starts_slowly(folder):
 def crashes_each_time(folder):
     """The same end at the same step ends a run that would start workers again for ever."""
     job = train(folder, 'abort_always', max_failures=-1)
-    job.expect_all_say(1, 'failed', 'its process was ended by signal 6 (Aborted)', '3 attempts')
+    job.expect_all_say(1, 'failed', 'its process is lost' if is_job else 'its process was ended by signal 6 (Aborted)', '3 attempts')
     job.expect('it says why', 'the same error has come 3 times in a row' in job.text)
 
 
@@ -118,7 +118,8 @@ def stopped(folder):
     job.expect_all_say(1, 'result', 'finished', '2 attempts')
     job.expect('it is noticed soon', job.seconds_since_step < 5)
     job.expect('it has another process', len(set(processes_of(job, 1))) == 2)
-    job.expect('progress.jsonl says why', 'was killed, since a signal (SIGSTOP) had stopped it' in (folder / 'ranks/progress.jsonl').read_text())
+    why = 'stands still, since a signal (SIGSTOP) has stopped it' if is_job else 'was killed, since a signal (SIGSTOP) had stopped it'
+    job.expect('progress.jsonl says why', why in (folder / 'ranks/progress.jsonl').read_text())
     job.expect_nobody_left()
 
 
@@ -132,7 +133,8 @@ def refuses(folder, what, *parts):
 def other_fit_first(folder):
     job = train(folder, 'threads_first')
     job.expect('it names the way out', 'call fit() here only where is_worker_process() is false' in job.text)
-    job.expect_all_say(1, 'failed', 'rank 1 on ', 'exited with status 2, before it had begun to train in this attempt')
+    why = 'its process has not come to fit()' if is_job else 'exited with status 2, before it had begun to train in this attempt'
+    job.expect_all_say(1, 'failed', 'rank 1', why)
 
 
 def twice(folder):
@@ -162,7 +164,8 @@ def stopped_before_launch(folder):
 def no_thread(folder):
     """A process that cannot be watched does not run."""
     job = train(folder, 'no_thread')
-    job.expect_all_say(1, 'error', 'starting a worker process: a thread that waits for its end', 'ulimit -u')
+    what = 'the thread of the controller' if is_job else 'a worker process: a thread that waits for its end'
+    job.expect_all_say(1, 'error', 'starting ' + what, 'ulimit -u')
     job.expect('nobody trains', not job.lines_with('rank '))
 
 
@@ -190,7 +193,7 @@ def supervisor_killed(folder):
     """No process is left behind by a program that is killed, and the next one goes on."""
     job = WatchedJob(program, folder, 'compute', 3, steps=[('rank', 6, lambda process, _: process.kill())])
     job.expect('it is killed', job.status == -signal.SIGKILL)
-    job.expect_nobody_left()
+    job.expect_nobody_left(10 if is_job else 0)
     train(folder).expect_all_say(1, 'result', 'finished', '1 attempts')
 
 
@@ -202,6 +205,41 @@ def loses_little(folder):
     reported = max(int(found[1]) for line in lines if (found := re.search(r'"training_iteration": ?(\d+)', line)))
     committed = max(int(path.name[-6:]) for path in (folder / 'ranks/checkpoints').glob('checkpoint_??????'))
     job.expect(f'of {reported} steps {committed} are committed', reported >= 300 and reported - committed <= 9)
+
+
+def launcher_killed(folder):
+    """mpirun itself."""
+    def kill(_, said):
+        rank = re.search(r'^rank 1 .* process (\d+)$', said, re.MULTILINE)[1]
+        os.kill(int(pathlib.Path(f'/proc/{rank}/stat').read_text().rpartition(') ')[2].split()[1]), signal.SIGKILL)
+
+    job = WatchedJob(program, folder, 'wait_once', 3, 1, 1, steps=[('rank 1 waits', 1, kill)])
+    result = job.expect_all_say(1, 'result', 'finished', '2 attempts')
+    job.expect('it is noticed soon', job.seconds_since_step < 5)
+    whole = on_threads(folder, 3)
+    job.expect(f'it reaches {sum_of(whole)}', sum_of(result) == sum_of(whole))
+    job.expect('progress.jsonl says why', 'mpirun was ended by signal 9' in (folder / 'ranks/progress.jsonl').read_text())
+    job.expect_nobody_left()
+
+
+def no_launcher(folder):
+    os.environ['RAYTRAIN_TEST_COMMAND'] = 'no_such_mpirun --with options'
+    job = train(folder)
+    job.expect_all_say(1, 'error', 'starting a worker process: execve of no_such_mpirun: No such file or directory')
+    job.expect('it is refused', job.status == 2)
+
+
+def refused_by_launcher(folder):
+    os.environ['RAYTRAIN_TEST_COMMAND'] = 'mpirun --no-such-option'
+    train(folder).expect_all_say(1, 'failed', 'rank 0', 'its process has not come to fit(): mpirun exited with status ')
+
+
+def inside_mpirun(folder):
+    job = Job('mpirun', '-n', 2, program, folder)
+    lines = job.lines_with('error')
+    job.expect('each is refused', len(lines) == 2)
+    job.expect('it says why', 'Launch::mpirun is asked for in one of 2 processes' in lines[0])
+    job.expect('nobody trains', not job.lines_with('rank '))
 
 
 def few_open_files(folder):
@@ -224,6 +262,13 @@ REFUSED = {
     'crashes_early': ('crashes_early', 'rank 1 on ', 'was ended by signal 6 (Aborted), before it had begun to train in this attempt'),
     'settings_differ': ('seed', 'RunConfig::seed is 7, and in the program that has started it it is 0', 'let main come to the same fit()'),
 }
+
+if is_job:
+    for crash in ('killed', 'aborts', 'exits', 'exits_in_order'):
+        REPLACED[crash] = (REPLACED[crash][0], 'its process is lost: its connection ')
+    for early in ('exits_early', 'crashes_early'):
+        REFUSED[early] = (early, 'rank 1', 'its process has not come to fit(): mpirun exited with status ')
+    REFUSED['settings_differ'] = ('seed', 'RunConfig::seed is 7, and in the program that has started the job it is 0')
 
 resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 folder = pathlib.Path(tempfile.mkdtemp(prefix='raytrain-processes-'))

@@ -47,7 +47,12 @@ RAYTRAIN_INLINE ControlServer::ControlServer(Options options, Events events)
     peers_.push_back(std::make_unique<Peer>(executor_, Rank{rank}));
   }
   awaited_ = peers_.size();
-  thread_ = std::thread{[this] { executor_.run(serve()); }};
+  try {
+    thread_ = std::thread{[this] { executor_.run(serve()); }};
+  } catch (std::system_error const& error) {
+    throw Error{Errc::worker_failed, "starting the thread of the controller's connections", error.code().message(),
+                "raise the limit on processes (ulimit -u)"};
+  }
 }
 
 RAYTRAIN_INLINE void ControlServer::check_rank(char const* function, Rank rank) const {

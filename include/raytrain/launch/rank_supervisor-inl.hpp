@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -53,7 +54,7 @@ RAYTRAIN_INLINE void RankSupervisor::start_job(std::string const& folder) {
                              .results = options_.results},
       SupervisedJob::Events{
           .on_message = [this](Rank rank, WorkerMessage& message) { return take(rank, message); },
-          .on_lost = [this](Rank rank, std::string text) { lose(rank, std::move(text)); },
+          .on_lost = [this](Rank rank, ::pid_t pid, std::string text) { lose(rank, pid, std::move(text)); },
           .on_stranger = [this](std::string text) { workers_.push(Warning{Rank{0}, std::move(text)}); }});
 }
 
@@ -70,7 +71,13 @@ RAYTRAIN_INLINE void RankSupervisor::give_job_up() noexcept {
 }
 
 RAYTRAIN_INLINE void RankSupervisor::tell(ControllerMessage const& message) {
-  if (job_ != nullptr) job_->tell(message);
+  if (job_ == nullptr) return;
+  job_->tell(message);
+  auto const* const stop = std::get_if<Stop>(&message);
+  if (stop == nullptr || stop->abort || job_->is_complete()) return;
+  // Those that have not come to `fit()` yet are not waited for, nor those that wait for them.
+  give_job_up();
+  for (std::uint32_t rank = 0; rank < size_.value; ++rank) end_worker(Rank{rank});
 }
 
 RAYTRAIN_INLINE void RankSupervisor::leave_behind(std::vector<Rank> const&, std::string const&) noexcept {
@@ -98,8 +105,7 @@ RAYTRAIN_INLINE auto RankSupervisor::take(Rank rank, WorkerMessage& message) -> 
   return workers_.hand_on(rank, message);
 }
 
-RAYTRAIN_INLINE void RankSupervisor::lose(Rank rank, std::string text) {
-  auto const attempt = workers_.attempt();
+RAYTRAIN_INLINE void RankSupervisor::lose(Rank rank, ::pid_t pid, std::string text) {
   auto const has_ended = workers_.has_ended(rank);
   std::string host;
   bool is_first = false;
@@ -115,16 +121,21 @@ RAYTRAIN_INLINE void RankSupervisor::lose(Rank rank, std::string text) {
     text = "rank " + std::to_string(rank.value) + ", which had no more to do: " + text;
     return workers_.push(Warning{rank, std::move(text)});
   }
-  if (was_told) {
-    Finished finished{rank, true};
-    finished.attempt = attempt;
-    return workers_.push(std::move(finished));
-  }
-  ErrorInfo error{Errc::worker_failed, {}, std::move(text), "what " + options_.scaling.job_command.front() +
-                                                                " has printed may say more"};
+  if (was_told) return end_worker(rank);
+  auto const process = pid == 0 ? std::string{} : " and process " + std::to_string(pid);
+  ErrorInfo error{Errc::worker_failed,
+                  {},
+                  std::move(text),
+                  "what " + options_.scaling.job_command.front() + process + " have printed may say more"};
   Failed failed{std::move(error).with_origin(rank, std::move(host))};
-  failed.attempt = attempt;
+  failed.attempt = workers_.attempt();
   workers_.push(std::move(failed));
+}
+
+RAYTRAIN_INLINE void RankSupervisor::end_worker(Rank rank) {
+  Finished finished{rank, true};
+  finished.attempt = workers_.attempt();
+  workers_.push(std::move(finished));
 }
 
 }  // namespace raytrain

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -51,7 +53,9 @@ class RankSupervisor final : public Launcher {
 
   // From other threads:
   [[nodiscard]] auto take(Rank rank, WorkerMessage& message) -> bool;
-  void lose(Rank rank, std::string text);
+  void lose(Rank rank, ::pid_t pid, std::string text);
+  /// Its worker ends, by no fault of its own.
+  void end_worker(Rank rank);
 
   Options options_;
   WorldSize size_;

@@ -107,25 +107,36 @@ RAYTRAIN_INLINE auto SupervisedJob::command() const -> std::vector<std::string> 
 
 RAYTRAIN_INLINE void SupervisedJob::end() noexcept {
   constexpr std::chrono::seconds limit{10};
-  {
-    std::scoped_lock const lock{mutex_};
-    if (!std::ranges::all_of(processes_, [](Process const& it) { return it.has_connected && !it.is_lost; })) return;
-    is_given_up_ = true;
-  }
-  server_.close();
   std::unique_lock lock{mutex_};
+  auto const is_whole = std::ranges::all_of(processes_, [](auto const& it) { return it.has_connected && it.lost.empty(); });
+  if (std::exchange(is_over_, true) || !is_whole) return;
+  lock.unlock();
+  server_.close();
+  lock.lock();
   changed_.wait_for(lock, limit, [this] { return has_exited_; });
 }
 
 RAYTRAIN_INLINE void SupervisedJob::give_up() noexcept {
   std::scoped_lock const lock{mutex_};
-  is_given_up_ = true;
-  if (has_exited_) return;
+  is_over_ = true;
+  if (std::exchange(is_killed_, true)) return;
+  auto knows = false;
   for (auto const& process : processes_) {
-    if (process.handle.is_open()) ::syscall(SYS_pidfd_send_signal, process.handle.get(), SIGKILL, nullptr, 0);
+    if (!process.lost.empty()) knows = true;
+    if (!process.handle.is_open()) continue;
+    knows = ::syscall(SYS_pidfd_send_signal, process.handle.get(), SIGKILL, nullptr, 0) == 0 || knows;
   }
-  // It ends the others, and removes what it has written.
-  if (command_) command_->kill(SIGTERM);
+  // The launcher ends the others, and removes what it has written. Open MPI's crashes if it is told while it does so.
+  if (!knows && command_) command_->kill(SIGTERM);
+}
+
+RAYTRAIN_INLINE auto SupervisedJob::is_complete() -> bool {
+  std::scoped_lock const lock{mutex_};
+  return all_have_come();
+}
+
+RAYTRAIN_INLINE auto SupervisedJob::all_have_come() const -> bool {
+  return std::ranges::all_of(processes_, &Process::has_connected);
 }
 
 RAYTRAIN_INLINE void SupervisedJob::connected(Rank rank, ::pid_t pid) {
@@ -145,32 +156,41 @@ RAYTRAIN_INLINE auto SupervisedJob::is_stopped(Rank rank) -> bool {
 }
 
 RAYTRAIN_INLINE void SupervisedJob::disconnected(Rank rank, std::string const& why) {
-  std::string text = "its process";
-  {
-    std::scoped_lock const lock{mutex_};
-    auto& process = processes_[rank.value];
-    if (is_given_up_ || std::exchange(process.is_lost, true)) return;
-    if (process.pid != 0) text += ' ' + std::to_string(process.pid);
-    text += process.is_stopped ? " stands still, since a signal (SIGSTOP) has stopped it" : " is lost: " + why;
-  }
-  events_.on_lost(rank, std::move(text));
+  std::unique_lock lock{mutex_};
+  auto& process = processes_[rank.value];
+  if (is_over_ || !process.lost.empty()) return;
+  process.lost = process.is_stopped ? "its process stands still, since a signal (SIGSTOP) has stopped it"
+                                    : "its process is lost: " + why;
+  auto const text = process.lost;
+  auto const pid = process.pid;
+  auto const waits = !all_have_come() && !has_exited_ && !process.is_stopped;
+  lock.unlock();
+  if (!waits) events_.on_lost(rank, pid, text);
 }
 
 RAYTRAIN_INLINE void SupervisedJob::exited(std::string const& how) {
-  std::vector<Rank> missing;
+  struct Lost {
+    Rank rank;
+    ::pid_t pid;
+    std::string why;
+  };
+  std::vector<Lost> lost;
   {
     std::scoped_lock const lock{mutex_};
     has_exited_ = true;
-    for (std::uint32_t rank = 0; rank < options_.size.value; ++rank) {
+    auto const were_told = all_have_come();
+    auto const what = options_.command.front() + ' ' + how;
+    for (std::uint32_t rank = 0; rank < options_.size.value && !is_over_; ++rank) {
       auto& process = processes_[rank];
-      if (is_given_up_ || process.has_connected || std::exchange(process.is_lost, true)) continue;
-      missing.push_back(Rank{rank});
+      if (!process.lost.empty() && were_told) continue;
+      if (!process.has_connected) process.lost = "its process has not come to fit(): " + what;
+      if (process.lost.empty()) process.lost = "its process is lost: " + what;
+      lost.push_back({Rank{rank}, process.pid, process.lost});
     }
   }
   changed_.notify_all();
-  for (auto const rank : missing) {
-    events_.on_lost(rank, "its process has not come to fit(): " + options_.command.front() + ' ' + how);
-  }
+  std::ranges::stable_partition(lost, [](Lost const& it) { return it.pid == 0; });
+  for (auto const& [rank, pid, why] : lost) events_.on_lost(rank, pid, why);
 }
 
 }  // namespace raytrain

@@ -40,8 +40,10 @@ class SupervisedJob {
   struct Events {
     /// As `ControlServer::Events::on_message`.
     std::function<bool(Rank, WorkerMessage&)> on_message;
-    /// Once for each rank that does not come, or that comes and ends before `end`. The text begins with "its process".
-    std::function<void(Rank, std::string)> on_lost;
+    /// Once for each rank that does not come, or that comes and ends before `end`, with the number of its process where
+    /// that is known. The text begins with "its process". While ranks have not come, the launcher of the job may end
+    /// the others for their sake: then the missing ones are told first, when it has ended.
+    std::function<void(Rank, ::pid_t, std::string)> on_lost;
     std::function<void(std::string)> on_stranger;
   };
 
@@ -59,8 +61,11 @@ class SupervisedJob {
   void end() noexcept;
 
   /// Nothing of it counts any more: no event comes, and its ranks on this host are killed. Its other processes end by
-  /// themselves, as this object does, which takes two seconds.
+  /// themselves, and then this object can, which takes two seconds.
   void give_up() noexcept;
+
+  /// Whether each rank has come to `fit()`. From any thread.
+  [[nodiscard]] auto is_complete() -> bool;
 
  private:
   /// What is known of a rank's process.
@@ -68,8 +73,8 @@ class SupervisedJob {
     FileDescriptor handle;  ///< Of a process of this host, which it names whatever becomes of its number.
     ::pid_t pid = 0;
     bool has_connected = false;
-    bool is_lost = false;
     bool is_stopped = false;
+    std::string lost;  ///< Why it is; empty before.
   };
 
   void write_start();
@@ -80,6 +85,7 @@ class SupervisedJob {
   [[nodiscard]] auto is_stopped(Rank rank) -> bool;
   void disconnected(Rank rank, std::string const& why);
   void exited(std::string const& how);
+  [[nodiscard]] auto all_have_come() const -> bool;
 
   Options options_;
   Events events_;
@@ -88,7 +94,8 @@ class SupervisedJob {
   std::condition_variable changed_;
   std::vector<Process> processes_;  ///< By rank.
   bool has_exited_ = false;         ///< The command.
-  bool is_given_up_ = false;
+  bool is_over_ = false;            ///< Nobody is told anything any more.
+  bool is_killed_ = false;
   ControlServer server_;
   std::optional<detail::ChildProcess> command_;
 };

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <fcntl.h>
+#include <signal.h>
 
 #include <cstdint>
 #include <cstdlib>
@@ -253,6 +254,8 @@ RAYTRAIN_INLINE auto fit_in_supervised_rank(FitPlan const& plan, std::string con
                           .results = results.get(),
                           .connection = connection_to_supervisor(start.token, environment->rank)};
   worker.connection.addresses = start.addresses;
+  // The launcher of the job sends them to all ranks when it ends the job for one of them. The supervisor is asked to stop.
+  for (auto const ignored : {SIGINT, SIGTERM, SIGHUP}) ::signal(ignored, SIG_IGN);
   worker.join = [&] { return std::make_unique<RankJob>(job_request(plan), *environment); };
   worker.leave = [] { finalize_ranks(); };
   return fit_under_supervisor(plan, worker, clock);
