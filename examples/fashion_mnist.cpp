@@ -103,14 +103,19 @@ auto run(Options const& options) -> int {
   auto test = std::async(std::launch::async, [&] { return read_fashion_mnist(options.data, "t10k"); });
   auto const training = read_fashion_mnist(options.data, "train");
   auto const job = raytrain::job_environment();
-  auto const workers = options.workers > 0 ? options.workers : job ? static_cast<int>(job->size.value) : 2;
+  auto const workers = options.ranks > 0     ? options.ranks
+                       : options.workers > 0 ? options.workers
+                       : job                 ? static_cast<int>(job->size.value)
+                                             : 2;
   auto const samples = std::min(static_cast<std::size_t>(options.samples), training.rows());
 
   raytrain::Trainer<raytrain::TorchBackend> trainer{
       train,
       options,
       {.scaling = {.num_workers = workers,
-                   .launch = options.processes ? raytrain::Launch::processes : raytrain::Launch::automatic},
+                   .launch = options.processes   ? raytrain::Launch::processes
+                             : options.ranks > 0 ? raytrain::Launch::mpirun
+                                                 : raytrain::Launch::automatic},
        .run = {.name = "fashion_mnist_" + options.model,
                .storage_path = options.storage,
                .checkpoint = {.num_to_keep = 2, .score_attribute = "accuracy"},

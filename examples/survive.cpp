@@ -30,6 +30,7 @@ struct Options {
   int epochs = 60;
   int workers = 2;
   bool processes = false;
+  int ranks = 0;
 };
 
 struct Epoch {
@@ -74,7 +75,8 @@ auto fit(Options const& options, std::string const& name, int failures) -> std::
       if (attempt <= static_cast<std::uint64_t>(failures) && ctx.world_rank().value == victim &&
           epoch - first == static_cast<int>(epochs_to_go)) {
         constexpr std::array ends{0, SIGKILL, SIGABRT, SIGSTOP};
-        if (auto const signal = ends[options.processes ? chance() % ends.size() : 0]; signal != 0) std::raise(signal);
+        if (auto const signal = ends[options.processes || options.ranks > 0 ? chance() % ends.size() : 0]; signal != 0)
+          std::raise(signal);
         throw std::runtime_error{fmt::format("planned at epoch {}", epoch)};
       }
       ctx.average(gradient);
@@ -87,8 +89,13 @@ auto fit(Options const& options, std::string const& name, int failures) -> std::
                                                                .failure = {.max_failures = failures},
                                                                .resume = raytrain::Resume::fresh},
                                                        .callbacks = {std::make_shared<TimeLine>()}};
-  if (!raytrain::job_environment()) config.scaling.num_workers = options.workers;  // a job has its ranks
+  if (!raytrain::job_environment() || raytrain::is_worker_process())
+    config.scaling.num_workers = options.workers;  // a job has its ranks
   if (options.processes) config.scaling.launch = raytrain::Launch::processes;
+  if (options.ranks > 0) {
+    config.scaling.launch = raytrain::Launch::mpirun;
+    config.scaling.num_workers = options.ranks;
+  }
   auto const result = raytrain::Trainer<raytrain::MpiBackend>{train, config}.fit();
   if (result.state == raytrain::RunState::aborted) throw Interrupted{};
   if (result.attempts.size() <= static_cast<std::size_t>(failures)) {
@@ -109,7 +116,11 @@ int main(int argc, char** argv) {
   app.add_option("--epochs", options.epochs, "of both trainings")->check(CLI::Range(1, 1'000'000));
   app.add_option("--workers", options.workers, "threads or processes, where there are no ranks")
       ->check(CLI::Range(1, 4096));
-  app.add_flag("--processes", options.processes, "workers are processes: they are killed, crash and are stopped, too");
+  auto* const processes = app.add_flag("--processes", options.processes,
+                                       "workers are processes: they are killed, crash and are stopped, too");
+  app.add_option("--ranks", options.ranks, "workers are so many ranks of MPI jobs that this program starts, likewise")
+      ->check(CLI::Range(0, 4096))
+      ->excludes(processes);
   CLI11_PARSE(app, argc, argv);
   try {
     auto const disturbed = fit(options, "survive", options.failures), whole = fit(options, "survive-undisturbed", 0);

@@ -40,6 +40,9 @@ auto options_of(int argc, char** argv) -> Options {
   app.add_option("--seed", options.seed, "everything random follows from it: RunConfig::seed")->check(between(0, 1e15));
   app.add_flag("--processes", options.processes,
                "workers are processes of this host: a crash costs one of them, not the program");
+  app.add_option("--ranks", options.ranks,
+                 "workers are so many ranks of an MPI job that this program starts, and starts again when one is lost")
+      ->check(between(0, 4096));
   app.add_option("--max-failures", options.max_failures,
                  "so often workers are started again after one has failed; -1: always: FailureConfig::max_failures")
       ->check(between(-1, 1e6));

@@ -18,6 +18,7 @@ struct Options {
   std::uint64_t seed = 0;
   int max_failures = 0;
   bool processes = false;
+  int ranks = 0;
   std::filesystem::path storage = "runs";
   bool fresh = false;
 };

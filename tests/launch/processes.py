@@ -218,20 +218,25 @@ def launcher_killed(folder):
     job.expect('it is noticed soon', job.seconds_since_step < 5)
     whole = on_threads(folder, 3)
     job.expect(f'it reaches {sum_of(whole)}', sum_of(result) == sum_of(whole))
-    job.expect('progress.jsonl says why', 'mpirun was ended by signal 9' in (folder / 'ranks/progress.jsonl').read_text())
+    job.expect('progress.jsonl says why', 'mpirun exited with status 137' in (folder / 'ranks/progress.jsonl').read_text())
     job.expect_nobody_left()
 
 
 def no_launcher(folder):
     os.environ['RAYTRAIN_TEST_COMMAND'] = 'no_such_mpirun --with options'
     job = train(folder)
-    job.expect_all_say(1, 'error', 'starting a worker process: execve of no_such_mpirun: No such file or directory')
-    job.expect('it is refused', job.status == 2)
+    job.expect_all_say(1, 'failed', 'no_such_mpirun exited with status 127, as where there is no such program')
+    job.expect('it fails', job.status == 1)
 
 
 def refused_by_launcher(folder):
     os.environ['RAYTRAIN_TEST_COMMAND'] = 'mpirun --no-such-option'
     train(folder).expect_all_say(1, 'failed', 'rank 0', 'its process has not come to fit(): mpirun exited with status ')
+
+
+def without_ranks(folder):
+    job = Job(pathlib.Path(program).parent / 'program_without_ranks', folder)
+    job.expect_all_say(1, 'error', 'the program was built without ranks', '#include <raytrain/launch/ranks.hpp>')
 
 
 def inside_mpirun(folder):

@@ -81,7 +81,8 @@ RAYTRAIN_INLINE auto exit_text(::siginfo_t const& info) -> std::string {
   return text;
 }
 
-RAYTRAIN_INLINE ChildProcess::ChildProcess(Options options) : pid_{start(options)} {
+RAYTRAIN_INLINE ChildProcess::ChildProcess(Options options)
+    : pid_{start(options)}, has_own_group_{options.has_own_group} {
   try {
     watcher_ = std::thread{[this, on_exit = std::move(options.on_exit)] { watch(on_exit); }};
   } catch (std::system_error const& error) {
@@ -106,7 +107,7 @@ RAYTRAIN_INLINE auto is_stopped(::pid_t process) -> bool {
 
 RAYTRAIN_INLINE void ChildProcess::kill(int signal) noexcept {
   std::scoped_lock const lock{mutex_};
-  if (!has_ended_) ::kill(pid_, signal);
+  if (!has_ended_) ::kill(signal == SIGKILL && has_own_group_ ? -pid_ : pid_, signal);
 }
 
 RAYTRAIN_INLINE void ChildProcess::wait() {

@@ -47,7 +47,7 @@ class ChildProcess {
 
   [[nodiscard]] auto is_stopped() const -> bool { return detail::is_stopped(pid_); }
 
-  /// If it has not ended.
+  /// If it has not ended. A SIGKILL goes to its whole group, if it has its own.
   void kill(int signal = SIGKILL) noexcept;
 
   /// Waits until it has ended, and `on_exit` returned.
@@ -59,6 +59,7 @@ class ChildProcess {
   void watch(std::function<void(std::string)> const& on_exit) noexcept;
 
   ::pid_t pid_;
+  bool has_own_group_;
   std::mutex mutex_;
   bool has_ended_ = false;  ///< Its number may be another process's.
   std::thread watcher_;

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <cstdint>
+#include <future>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <system_error>
-#include <thread>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -55,16 +56,20 @@ RAYTRAIN_INLINE void RankSupervisor::start_job(std::string const& folder) {
       SupervisedJob::Events{
           .on_message = [this](Rank rank, WorkerMessage& message) { return take(rank, message); },
           .on_lost = [this](Rank rank, ::pid_t pid, std::string text) { lose(rank, pid, std::move(text)); },
-          .on_stranger = [this](std::string text) { workers_.push(Warning{Rank{0}, std::move(text)}); }});
+          .on_stranger =
+              [this](std::string text) {
+                workers_.push(Warning{Rank{0}, std::move(text)});
+              }});
 }
 
 RAYTRAIN_INLINE void RankSupervisor::give_job_up() noexcept {
   if (job_ == nullptr) return;
   job_->give_up();
-  ending_ = {};
+  std::erase_if(ending_,
+                [](auto const& it) { return it.wait_for(std::chrono::seconds{0}) == std::future_status::ready; });
   std::shared_ptr<SupervisedJob> spent{std::move(job_)};
   try {
-    ending_ = std::jthread{[spent]() mutable { spent.reset(); }};
+    ending_.push_back(std::async(std::launch::async, [spent]() mutable { spent.reset(); }));
   } catch (std::system_error const&) {
     // no thread is left: it ends here, in its time
   }
@@ -87,7 +92,7 @@ RAYTRAIN_INLINE void RankSupervisor::leave_behind(std::vector<Rank> const&, std:
 RAYTRAIN_INLINE void RankSupervisor::end() noexcept {
   if (job_ != nullptr) job_->end();
   give_job_up();
-  ending_ = {};
+  ending_.clear();
 }
 
 RAYTRAIN_INLINE auto RankSupervisor::take(Rank rank, WorkerMessage& message) -> bool {

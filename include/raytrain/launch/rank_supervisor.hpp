@@ -4,10 +4,10 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <future>
 #include <memory>
 #include <mutex>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include <raytrain/config/scaling_config.hpp>
@@ -19,8 +19,9 @@
 
 namespace raytrain {
 
-/// Workers are the ranks of an MPI job that this process starts; it is no rank of it. Once a rank's process is lost, the
-/// next `launch` starts another job, since MPI does not go on without it; until then all attempts are of the same one.
+/// Workers are the ranks of an MPI job that this process starts; it is no rank of it. Once a rank's process is lost,
+/// the next `launch` starts another job, since MPI does not go on without it; until then all attempts are of the same
+/// one.
 class RankSupervisor final : public Launcher {
  public:
   struct Options {
@@ -64,8 +65,8 @@ class RankSupervisor final : public Launcher {
   bool job_is_spent_ = false;       ///< No other attempt can run in it.
   bool failure_is_told_ = false;    ///< The ranks that are lost after the first one are lost by it.
   std::vector<std::string> hosts_;  ///< By rank, as far as they are known.
-  std::jthread ending_;             ///< Of the job before, while this one begins.
   std::unique_ptr<SupervisedJob> job_;
+  std::vector<std::future<void>> ending_;  ///< Of the jobs before, while this one runs.
 };
 
 }  // namespace raytrain

@@ -87,17 +87,24 @@ RAYTRAIN_INLINE void SupervisedJob::write_start() {
 }
 
 RAYTRAIN_INLINE auto SupervisedJob::command() const -> std::vector<std::string> {
-  auto words = options_.command;
+  // The system may tell the child of a process that is killed more than once that it is, for each of its threads, and
+  // Open MPI's launcher leaves the ranks behind when it is told twice. So a shell hands it on once.
+  std::vector<std::string> words{"sh", "-c",
+                                 "trap 'trap \"\" TERM; told=1; kill $!' TERM; \"$@\" & wait $!; status=$?\n"
+                                 "[ -z \"$told\" ] || { wait $!; status=$?; }; exit $status",
+                                 "sh"};
+  words.insert(words.end(), options_.command.begin(), options_.command.end());
   std::error_code error;
   auto const program = std::filesystem::read_symlink("/proc/self/exe", error);
   if (error) {
-    throw Error{Errc::worker_failed, "starting " + words.front(),
+    throw Error{Errc::worker_failed, "starting " + options_.command.front(),
                 "the system does not say which program this process runs: " + error.message()};
   }
   // env, since there is no option for a variable that all launchers of jobs know.
-  for (auto const& word : {std::string{"-n"}, std::to_string(options_.size.value), std::string{"env"},
-                           std::string{detail::RankStart::variable} + '=' + std::filesystem::absolute(start_file_).string(),
-                           program.string()}) {
+  for (auto const& word :
+       {std::string{"-n"}, std::to_string(options_.size.value), std::string{"env"},
+        std::string{detail::RankStart::variable} + '=' + std::filesystem::absolute(start_file_).string(),
+        program.string()}) {
     words.push_back(word);
   }
   auto const arguments = detail::program_arguments();
@@ -108,7 +115,8 @@ RAYTRAIN_INLINE auto SupervisedJob::command() const -> std::vector<std::string> 
 RAYTRAIN_INLINE void SupervisedJob::end() noexcept {
   constexpr std::chrono::seconds limit{10};
   std::unique_lock lock{mutex_};
-  auto const is_whole = std::ranges::all_of(processes_, [](auto const& it) { return it.has_connected && it.lost.empty(); });
+  auto const is_whole =
+      std::ranges::all_of(processes_, [](auto const& it) { return it.has_connected && it.lost.empty(); });
   if (std::exchange(is_over_, true) || !is_whole) return;
   lock.unlock();
   server_.close();
@@ -179,7 +187,8 @@ RAYTRAIN_INLINE void SupervisedJob::exited(std::string const& how) {
     std::scoped_lock const lock{mutex_};
     has_exited_ = true;
     auto const were_told = all_have_come();
-    auto const what = options_.command.front() + ' ' + how;
+    auto const is_missing = how.ends_with(" 127");  // by the shell's convention
+    auto const what = options_.command.front() + ' ' + how + (is_missing ? ", as where there is no such program" : "");
     for (std::uint32_t rank = 0; rank < options_.size.value && !is_over_; ++rank) {
       auto& process = processes_[rank];
       if (!process.lost.empty() && were_told) continue;

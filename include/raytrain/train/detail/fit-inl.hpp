@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <signal.h>
 
+#include <chrono>
 #include <cstdint>
 #include <cstdlib>
 #include <exception>
@@ -11,6 +12,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include <raytrain/checkpoint/checkpoint_store.hpp>
@@ -162,8 +164,8 @@ auto fit_as_supervisor(FitPlan const& plan, Clock& clock) -> Result {
   if (auto const job = job_environment(); job && job->size > WorldSize{1}) {
     throw Error{Errc::invalid_config, "ScalingConfig::launch",
                 "Launch::" + std::string{plan.scaling.launch == Launch::mpirun ? "mpirun" : "processes"} +
-                    " is asked for in one of " + std::to_string(job->size.value) + " processes that " +
-                    job->launcher + " has started, each of which would train by itself",
+                    " is asked for in one of " + std::to_string(job->size.value) + " processes that " + job->launcher +
+                    " has started, each of which would train by itself",
                 "start the program by itself, or write Launch::ranks"};
   }
   ProcessFit const call;
@@ -189,6 +191,7 @@ struct SupervisedWorker {
   int results = -1;                   ///< Likewise.
   ControlClient::Options connection;  ///< To the supervisor.
   std::function<std::unique_ptr<Job>()> join{};
+  std::chrono::seconds linger{};        ///< After an error, before the process ends.
   std::function<void()> leave = [] {};  ///< When all has gone well, after the job is gone.
 };
 
@@ -217,7 +220,11 @@ RAYTRAIN_INLINE auto fit_under_supervisor(FitPlan const& plan, SupervisedWorker 
     write_stderr("raytrain: the worker process of rank " + std::to_string(worker.connection.rank.value) +
                  " ends: " + error.what() + '\n');
   }
-  if (status == EXIT_SUCCESS) worker.leave();
+  if (status == EXIT_SUCCESS) {
+    worker.leave();
+  } else {
+    std::this_thread::sleep_for(worker.linger);
+  }
   end_process(status);
 }
 
@@ -254,8 +261,12 @@ RAYTRAIN_INLINE auto fit_in_supervised_rank(FitPlan const& plan, std::string con
                           .results = results.get(),
                           .connection = connection_to_supervisor(start.token, environment->rank)};
   worker.connection.addresses = start.addresses;
-  // The launcher of the job sends them to all ranks when it ends the job for one of them. The supervisor is asked to stop.
+  // The launcher of the job sends them to all ranks when it ends the job for one of them. The supervisor is asked to
+  // stop.
   for (auto const ignored : {SIGINT, SIGTERM, SIGHUP}) ::signal(ignored, SIG_IGN);
+  // With its supervisor's end the launcher of the job is told to end. Open MPI's crashes if ranks end by themselves
+  // meanwhile.
+  worker.linger = std::chrono::seconds{2};
   worker.join = [&] { return std::make_unique<RankJob>(job_request(plan), *environment); };
   worker.leave = [] { finalize_ranks(); };
   return fit_under_supervisor(plan, worker, clock);
