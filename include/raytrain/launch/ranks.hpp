@@ -78,8 +78,8 @@ inline auto mpi_rendezvous(JobRequest const& request, std::function<void(std::st
 }
 
 /// What including this header does.
-inline bool const ranks_are_known =
-    (rendezvous = &mpi_rendezvous, finalize_ranks = [] () noexcept { rank_session().finalize(); }, true);
+inline bool const ranks_are_known = (
+    rendezvous = &mpi_rendezvous, finalize_ranks = []() noexcept { rank_session().finalize(); }, true);
 
 }  // namespace detail
 }  // namespace raytrain

@@ -3,9 +3,7 @@
 
 #include <sys/types.h>
 
-#include <atomic>
 #include <condition_variable>
-#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <functional>

@@ -10,9 +10,9 @@
 
 namespace raytrain {
 
-/// Whether this process was started by raytrain, for one worker of `Launch::processes` or `Launch::mpirun`. It runs `main` from its
-/// beginning, as far as the `fit()` that it was started for, and ends there: what `main` does before `fit()` happens in
-/// each such process, what comes behind it only in the program that a person has started.
+/// Whether this process was started by raytrain, for one worker of `Launch::processes` or `Launch::mpirun`. It runs
+/// `main` from its beginning, as far as the `fit()` that it was started for, and ends there: what `main` does before
+/// `fit()` happens in each such process, what comes behind it only in the program that a person has started.
 [[nodiscard]] auto is_worker_process() noexcept -> bool;
 
 namespace detail {

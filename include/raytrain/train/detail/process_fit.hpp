@@ -9,9 +9,10 @@
 
 namespace raytrain::detail {
 
-/// One call of `fit()` in a program with a supervisor (`Launch::processes`, `Launch::mpirun`). A program may make several, one after the other, and the worker
-/// processes of a later one come past the earlier ones: there these calls give what they have given in the program, but
-/// for the history and the checkpoints, which they read from the run's folder as it is then.
+/// One call of `fit()` in a program with a supervisor (`Launch::processes`, `Launch::mpirun`). A program may make
+/// several, one after the other, and the worker processes of a later one come past the earlier ones: there these calls
+/// give what they have given in the program, but for the history and the checkpoints, which they read from the run's
+/// folder as it is then.
 class ProcessFit {
  public:
   /// Errors: `invalid_call` while another one of this process has not returned, and inside a worker.
@@ -31,8 +32,8 @@ class ProcessFit {
   /// In the program: what this call gives.
   void keep(Ended const& ended) const;
 
-  /// In a worker process, which is for that `fit`: what this call has given, as the file `results` says; none when it is
-  /// the one that the process is for.
+  /// In a worker process, which is for that `fit`: what this call has given, as the file `results` says; none when it
+  /// is the one that the process is for.
   [[nodiscard]] auto result(std::uint32_t fit, int results) const -> std::optional<Ended>;
 
  private:
