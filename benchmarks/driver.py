@@ -25,6 +25,7 @@ Context:
   program(name, *args, env={})    runs build/benchmarks/NAME/name, the JSON object that it printed; stops on a failure
   command(*args, env={})          the same for any command
   text(*args, env={})             what any command printed
+  mpirun_env()                    variables for a command that is mpirun, or that starts one
   make(*targets)                  builds what else the benchmark runs, by ninja's names
   folder                          a temporary folder, the working directory of the programs; removed at the end
   row(case, metric, values, goal=None, direction='higher')
@@ -74,6 +75,12 @@ class Context:
             return json.loads(printed)
         except ValueError:
             raise Failed(f'{" ".join(map(str, arguments))}: its output is not a JSON object\n{printed}') from None
+
+    @staticmethod
+    def mpirun_env():
+        """What lets mpirun start more ranks than there are cores."""
+        lines = (BUILD.parent / 'mpirun.env').read_text().splitlines()
+        return dict(line.split('=', 1) for line in lines if not line.startswith('#'))
 
     def make(self, *targets):
         build(list(targets))

@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-import pathlib
 import statistics
 import time
 
@@ -28,7 +27,6 @@ SETTINGS = {
 QUICK_SETTINGS = 2  # of each twin, those that are best most often
 TRIALS, QUICK_TRIALS = 5, 2  # of each setting, in turns
 
-ROOT = pathlib.Path(__file__).parents[2]
 
 
 def describe():
@@ -42,12 +40,10 @@ def run(context):
     def job(program, model, steps, arguments=(), env=None):
         return context.program(program, model, steps, time.monotonic(), *arguments, env=env)
 
-    mpirun_env = dict(line.split('=', 1) for line in (ROOT / 'mpirun.env').read_text().splitlines()
-                      if not line.startswith('#'))
     ranks_program = context.build / 'benchmarks/main_job/ranks'  # is there where MPI is
 
     def on_ranks(model, steps):
-        return context.command('mpirun', '-n', WORKERS, ranks_program, model, steps, time.monotonic(), env=mpirun_env)
+        return context.command('mpirun', '-n', WORKERS, ranks_program, model, steps, time.monotonic(), env=context.mpirun_env())
 
     # Each twin gets the settings that are best here.
     def best_setting(twin, model):

@@ -20,13 +20,11 @@ def run(context):
     if not (context.build / 'benchmarks' / context.name / 'first_step').exists():
         raise SystemExit('mpi_launch needs libopenmpi-dev and openmpi-bin: '
                          'apt-get install --no-install-recommends libopenmpi-dev openmpi-bin')
-    environment = dict(line.split('=', 1) for line in (context.build.parent / 'mpirun.env').read_text().splitlines()
-                       if not line.startswith('#'))
     context.versions['mpirun'] = context.text('mpirun', '--version').splitlines()[0]
 
     def mpirun(ranks, name, *arguments):
         return context.command('mpirun', '-n', ranks, context.build / 'benchmarks' / context.name / name, *arguments,
-                               env=environment)
+                               env=context.mpirun_env())
 
     first_step(context, mpirun)
     line(context)

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 GOALS = {('threads', 'throw'): ('an exception, threads', None, 50), ('processes', 'throw'): ('an exception, processes', None, 50),
-         ('processes', 'kill'): ('a killed process', 10, 500), ('processes', 'stop'): ('a process stopped by SIGSTOP', 1000, 1500)}
+         ('processes', 'kill'): ('a killed process', 10, 500), ('processes', 'stop'): ('a process stopped by SIGSTOP', 1000, 1500),
+         ('mpirun', 'throw'): ('an exception, supervised ranks', None, 50), ('mpirun', 'kill'): ('a killed rank, supervised', 10, 1000),
+         ('mpirun', 'stop'): ('a rank stopped by SIGSTOP, supervised', 1000, 2000)}
 
 
 def describe():
@@ -9,16 +11,22 @@ def describe():
 
 def run(context):
     programs = context.build / 'benchmarks' / context.name
-    turns = {how: [] for how in GOALS}
-    by_hand = []
+    has_ranks = (programs / 'recovery_by_hand_ranks').exists()
+    turns = {how: [] for how in GOALS if has_ranks or how[0] != 'mpirun'}
+    by_hand, by_hand_ranks = [], []
     for number in range(context.rounds):
         for how, figures in turns.items():
-            figures.append(context.program('recovery_raytrain', *how, '_'.join([*how, str(number)])))
+            figures.append(context.program('recovery_raytrain', *how, '_'.join([*how, str(number)]), env=context.mpirun_env()))
         by_hand.append(context.command('bash', '-c', 'until "$0" "$1"; do :; done', programs / 'recovery_by_hand',
                                        f'by_hand_{number}')['step_ms'])
-    for how, (case, noticed_ms, step_ms) in GOALS.items():
-        figures = turns[how]
+        if has_ranks:
+            by_hand_ranks.append(context.command('bash', '-c', 'until mpirun -n 2 "$0" "$1"; do :; done', programs / 'recovery_by_hand_ranks',
+                                                 f'by_hand_ranks_{number}', env=context.mpirun_env())['step_ms'])
+    for how, figures in turns.items():
+        case, noticed_ms, step_ms = GOALS[how]
         context.row(case, 'noticed after ms', [each['noticed_ms'] for each in figures], goal=noticed_ms, direction='lower')
         context.row(case, 'next step after ms', [each['step_ms'] for each in figures], goal=step_ms, direction='lower')
         context.row(case, 'steps done again', [each['lost_reports'] for each in figures], direction='lower')
     context.row('a killed program, started again by a shell', 'next step after ms', by_hand, direction='lower')
+    if has_ranks:
+        context.row('a killed rank of a plain MPI program, started again by a shell', 'next step after ms', by_hand_ranks, direction='lower')

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // From the failure of one of two workers until both have done the next step.
-// Arguments: threads or processes; throw, kill or stop; folder for the run.
+// Arguments: threads, processes or mpirun; throw, kill or stop; folder for the run.
 #include <signal.h>
 
 #include <algorithm>
@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstring>
 #include <exception>
+#include <map>
 #include <memory>
 #include <span>
 #include <stdexcept>
@@ -74,12 +75,14 @@ auto training(std::string const& fault, Moments const& moments) {
 }  // namespace
 
 auto main(int argc, char** argv) -> int try {
-  if (argc != 4) throw std::invalid_argument{"usage: raytrain threads|processes throw|kill|stop FOLDER"};
+  if (argc != 4) throw std::invalid_argument{"usage: raytrain threads|processes|mpirun throw|kill|stop FOLDER"};
   Moments const moments{std::string{argv[3]} + ".moments"};
-  auto const launch = std::string{argv[1]} == "threads" ? raytrain::Launch::threads : raytrain::Launch::processes;
+  std::map<std::string, raytrain::Launch> const launches{{"threads", raytrain::Launch::threads},
+                                                         {"processes", raytrain::Launch::processes},
+                                                         {"mpirun", raytrain::Launch::mpirun}};
   raytrain::Trainer<raytrain::testing::MinimalBackend> trainer{
       training(argv[2], moments),
-      {.scaling = {.num_workers = 2, .launch = launch},
+      {.scaling = {.num_workers = 2, .launch = launches.at(argv[1])},
        .run = {.name = "run",
                .storage_path = argv[3],
                .checkpoint = {.num_to_keep = 2},
