@@ -53,6 +53,12 @@ TEST_CASE("a worker count out of range is refused with the number that was writt
 }
 
 TEST_CASE("a negative number of cores is refused, and the message says what to write") {
+  CHECK(thrown_error([] { ScalingConfig{.start_timeout = std::chrono::seconds{-1}}.validate(); }) ==
+        "invalid_config: ScalingConfig::start_timeout: must not be negative (got -1000 ms); write 0 for as long as it "
+        "takes");
+  CHECK(thrown_error([] { ScalingConfig{.job_command = {}}.validate(); }) ==
+        "invalid_config: ScalingConfig::job_command: must name a program (got none); write {.scaling = {.job_command = "
+        "{\"mpirun\"}}}");
   CHECK(thrown_error([] { ScalingConfig{.resources_per_worker = {.cpus = -2}}.validate(); }) ==
         "invalid_config: ScalingConfig::resources_per_worker.cpus: must not be negative (got -2); write 0 for an equal "
         "share of the cores");

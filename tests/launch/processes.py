@@ -155,6 +155,13 @@ def interrupted(folder):
     train(folder, 'wait').expect_all_say(1, 'result', 'finished')
 
 
+def never_comes(folder):
+    """ScalingConfig::start_timeout ends the wait for a worker that does not come to fit()."""
+    job = train(folder, 'never_comes_late')
+    job.expect_all_say(1, 'failed', 'rank 1', 'it has not begun to train within 1000 ms', 'ScalingConfig::start_timeout')
+    job.expect_nobody_left()
+
+
 def stopped_before_launch(folder):
     job = train(folder, 'stop_at_once')
     job.expect_all_say(1, 'result', 'aborted', '0 reports')

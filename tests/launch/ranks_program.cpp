@@ -298,7 +298,7 @@ void go_wrong_before_fit(std::string const& what, TrainerConfig<PickyBackend>& c
   if (what == "exits_early" && is_rank_1) std::exit(3);
   if (what == "crashes_early" && is_rank_1) std::abort();
   if (what == "threads_first" && is_rank_1) config.scaling.launch = Launch::threads;
-  if (what != "never_comes" || !is_rank_1) return;
+  if (!what.starts_with("never_comes") || !is_rank_1) return;
   std::ostringstream line;
   line << "rank 1 waits in main, process " << ::getpid();
   say(line);
@@ -328,6 +328,7 @@ auto main(int argc, char** argv) -> int {
     config.run.stop_grace = std::chrono::milliseconds{300};
     config.run.on_hang = OnHang::exit_process;
   }
+  if (what == "never_comes_late") config.scaling.start_timeout = std::chrono::seconds{1};
   if (what == "endless" || what == "slow_start") config.run.failure.hang_timeout = std::chrono::seconds{1};
   if (arguments.size() > 4) config.run.failure.max_failures = std::stoi(arguments[4]);
   if (what == "leave" || what == "inside") config.run.collective_timeout = std::chrono::seconds{1};

@@ -521,6 +521,25 @@ TEST_CASE("workers that say nothing fail by the first of them, unless they have 
   CHECK(controller.handle(RunEvent{silent}).empty());
 }
 
+TEST_CASE("workers that have not begun when they are due fail, unless they are of another attempt") {
+  Controller controller{WorldSize{3}, {}, {}};
+  controller.handle(RunEvent{RunBegins{}});
+  controller.handle(RunEvent{WorkerMessage{Started{Rank{1}, "alpha", 1, "10.0.0.1"}}});
+  CHECK(controller.handle(RunEvent{StartIsDue{Attempt{2}, std::chrono::seconds{60}}}).empty());
+  auto const& actions = controller.handle(RunEvent{StartIsDue{Attempt{1}, std::chrono::seconds{60}}});
+  CHECK(aborts(actions));
+  std::vector<Rank> late;
+  for (auto const& action : actions) {
+    auto const* const notify = std::get_if<Notify>(&action);
+    auto const* const error = notify == nullptr ? nullptr : std::get_if<ErrorInfo>(&notify->what);
+    if (error == nullptr) continue;
+    CHECK(error->happened == "it has not begun to train within 60000 ms");
+    late.push_back(error->rank.value());
+  }
+  CHECK(late == std::vector<Rank>{Rank{0}, Rank{2}});
+  CHECK(controller.handle(RunEvent{StartIsDue{Attempt{1}, std::chrono::seconds{60}}}).empty());
+}
+
 TEST_CASE("a run that is stopped twice is aborted although a worker does not return") {
   Controller controller{WorldSize{2}, {}, {}};
   start(controller, 2);

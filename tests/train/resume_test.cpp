@@ -238,6 +238,7 @@ TEST_CASE("run.json names the hosts of all workers, each once and in rank order"
                             .clock = clock,
                             .called = clock.now(),
                             .ends_processes = false,
+                            .start_timeout = std::chrono::milliseconds{0},
                             .restart_backend = [] {}}};
   driver.run([](WorkerSetup) { return false; });
   CHECK(read_run_record(folder.path() / "r").hosts == std::vector<std::string>{"node0", "node1"});

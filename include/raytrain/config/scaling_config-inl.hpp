@@ -23,6 +23,11 @@ RAYTRAIN_INLINE void ScalingConfig::validate() const {
                 "must not be negative (got " + std::to_string(resources_per_worker.cpus) + ")",
                 "write 0 for an equal share of the cores"};
   }
+  if (start_timeout.count() < 0) {
+    throw Error{Errc::invalid_config, "ScalingConfig::start_timeout",
+                "must not be negative (got " + std::to_string(start_timeout.count()) + " ms)",
+                "write 0 for as long as it takes"};
+  }
   if (job_command.empty() || job_command.front().empty()) {
     throw Error{Errc::invalid_config, "ScalingConfig::job_command", "must name a program (got none)",
                 "write {.scaling = {.job_command = {\"mpirun\"}}}"};

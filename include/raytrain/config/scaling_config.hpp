@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <concepts>
 #include <cstdint>
 #include <optional>
@@ -62,6 +63,11 @@ struct ScalingConfig {
   /// {"srun", "--mpi=pmix"}. A program without a slash is looked for in PATH. Hosts see the run's folder and the
   /// program under the same names.
   std::vector<std::string> job_command = {"mpirun"};
+
+  /// With `Launch::processes` and `Launch::mpirun`: how long workers may take until they train, from each start of
+  /// them, with what `main` does before `fit()` and a wait in the queue of srun. Then those that have not come have
+  /// failed. 0: any time.
+  std::chrono::milliseconds start_timeout = std::chrono::minutes{30};
 
   /// Errors: `invalid_config`, naming the field, its value and what to write instead.
   void validate() const;

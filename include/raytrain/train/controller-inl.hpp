@@ -71,6 +71,18 @@ RAYTRAIN_INLINE void Controller::on(WorkerMessage& message) {
   std::visit([this](auto& what) { on(what); }, message);
 }
 
+RAYTRAIN_INLINE void Controller::on(StartIsDue const& due) {
+  if (due.attempt != attempt_ || aborting_ || state_ == RunState::restarting) return;
+  for (auto const& worker : workers_) {
+    if (worker.started || worker.ended) continue;
+    ErrorInfo error{Errc::timed_out,
+                    {},
+                    "it has not begun to train within " + std::to_string(due.limit.count()) + " ms",
+                    "see what keeps its process before fit(); raise ScalingConfig::start_timeout where that is right"};
+    fail(std::move(error).with_origin(rank_of(worker), worker.hostname));
+  }
+}
+
 RAYTRAIN_INLINE void Controller::on(WorkersSilent const& silent) {
   if (silent.attempt != attempt_ || aborting_ || state_ == RunState::restarting) return;
   std::vector<Rank> ranks;

@@ -85,6 +85,8 @@ class Controller {
 
   void on(WorkersSilent const& silent);
 
+  void on(StartIsDue const& due);
+
   void on(Started& started);
 
   void on(Report& report);

@@ -76,6 +76,12 @@ struct WorkersSilent {
   std::vector<Rank> ranks;  ///< The one that was heard of first comes first.
 };
 
+/// So long after the launch of this attempt, workers that have not sent their first message count as failed.
+struct StartIsDue {
+  Attempt attempt{};
+  std::chrono::milliseconds limit{};
+};
+
 /// A checkpoint lies committed in the store.
 struct CheckpointDurable {
   CheckpointOrdinal checkpoint{};  ///< As in `Report::checkpoint`.
@@ -98,8 +104,8 @@ struct GraceOver {
   bool ends_processes = false;  ///< Workers that did not return are ended with their processes.
 };
 
-using RunEvent = std::variant<RunBegins, RestartDue, LaunchFailed, WorkerMessage, WorkersSilent, CheckpointDurable,
-                              CheckpointLost, CallbackStop, GraceOver>;
+using RunEvent = std::variant<RunBegins, RestartDue, LaunchFailed, WorkerMessage, WorkersSilent, StartIsDue,
+                              CheckpointDurable, CheckpointLost, CallbackStop, GraceOver>;
 
 // Actions: what to do now.
 

@@ -78,16 +78,19 @@ class Lead {
                                 .seed = plan_.run.seed,
                                 .raytrain_version = std::string{version},
                                 .make_store = plan_.run.checkpoint.store});
-    driver_.emplace(launcher, RunDriver::Plan{.run = plan_.run,
-                                              .directory = *directory_,
-                                              .callbacks = plan_.callbacks,
-                                              .backend = std::string{plan_.backend},
-                                              .data = plan_.data,
-                                              .datasets = plan_.datasets,
-                                              .clock = clock_,
-                                              .called = called_,
-                                              .ends_processes = ends_processes,
-                                              .restart_backend = std::move(restart_backend)});
+    driver_.emplace(launcher,
+                    RunDriver::Plan{.run = plan_.run,
+                                    .directory = *directory_,
+                                    .callbacks = plan_.callbacks,
+                                    .backend = std::string{plan_.backend},
+                                    .data = plan_.data,
+                                    .datasets = plan_.datasets,
+                                    .clock = clock_,
+                                    .called = called_,
+                                    .ends_processes = ends_processes,
+                                    .start_timeout = launcher.replaces_processes() ? plan_.scaling.start_timeout
+                                                                                   : std::chrono::milliseconds{0},
+                                    .restart_backend = std::move(restart_backend)});
     return driver_->run(plan_.training);
   }
 

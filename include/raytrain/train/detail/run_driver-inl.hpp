@@ -222,7 +222,7 @@ RAYTRAIN_INLINE void RunDriver::launch(LaunchWorkers const& action) {
   workers_.clear();
   signs_of_life_.clear();
   reported_checkpoints_.clear();
-  if (plan_.run.failure.hang_timeout.count() > 0) waiting_->spawn(watch_progress(action.attempt));
+  watch(action.attempt);
   auto const main = [shared, training = training_](Worker worker) { run_worker(std::move(worker), shared, training); };
   launcher_.launch({.main = main, .sink = sink_of_events(), .limits = wait_limits(), .begin = std::move(begin)});
 }

@@ -62,9 +62,10 @@ class RunDriver {
     DataConfig data;
     Datasets datasets;
     Clock& clock;
-    Clock::TimePoint called;                ///< When `fit()` was called.
-    bool ends_processes;                    ///< Workers that do not return are ended with their processes.
-    std::function<void()> restart_backend;  ///< Before workers are launched again; may throw.
+    Clock::TimePoint called;                  ///< When `fit()` was called.
+    bool ends_processes;                      ///< Workers that do not return are ended with their processes.
+    std::chrono::milliseconds start_timeout;  ///< As in `ScalingConfig`; 0: none.
+    std::function<void()> restart_backend;    ///< Before workers are launched again; may throw.
   };
 
   RunDriver(Launcher& launcher, Plan plan)
@@ -137,6 +138,18 @@ class RunDriver {
       auto silent = signs_of_life_.take_silent_since(plan_.clock.now() - limit);
       if (!silent.empty()) events_.push(RunEvent{WorkersSilent{attempt, std::move(silent)}});
     }
+  }
+
+  // Until all work, or are late.
+  auto watch_start(Attempt attempt) -> asio::awaitable<void> {
+    Timer timer{executor_};
+    auto const over = co_await timer.wait_until(plan_.clock.after(plan_.start_timeout));
+    if (over && !all_work()) events_.push(RunEvent{StartIsDue{attempt, plan_.start_timeout}});
+  }
+
+  void watch(Attempt attempt) {
+    if (plan_.run.failure.hang_timeout.count() > 0) waiting_->spawn(watch_progress(attempt));
+    if (plan_.start_timeout.count() > 0) waiting_->spawn(watch_start(attempt));
   }
 
   // Every worker of this attempt has begun.
