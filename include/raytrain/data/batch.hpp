@@ -17,9 +17,14 @@ namespace raytrain {
 /// Threads: every function from any thread.
 class Batch {
  public:
-  /// Rows that lie one behind the other, from `first` on.
-  Batch(std::span<Column const> columns, std::uint64_t first, std::size_t size, ShardPosition next) noexcept
-      : columns_{columns}, first_{first}, size_{size}, next_{next} {}
+  /// Rows that lie one behind the other.
+  struct Block {
+    std::uint64_t first;
+    std::size_t size;
+  };
+
+  Batch(std::span<Column const> columns, Block rows, ShardPosition next) noexcept
+      : columns_{columns}, first_{rows.first}, size_{rows.size}, next_{next} {}
 
   /// Rows in any order.
   Batch(std::span<Column const> columns, std::span<std::uint64_t const> rows, ShardPosition next) noexcept
