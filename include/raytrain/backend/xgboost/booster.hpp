@@ -86,7 +86,7 @@ class Booster {
     }
 #if XGBOOST_VER_MAJOR > 2 || (XGBOOST_VER_MAJOR == 2 && XGBOOST_VER_MINOR >= 1)
     auto const array = [&](std::span<float> values) {
-      return detail::array_interface(values.data(), "<f4", rows, values.size() / rows);
+      return detail::array_interface(values.data(), "<f4", {rows, values.size() / rows});
     };
     detail::xgboost_call(
         XGBoosterTrainOneIter(handle(), train.handle(), round, array(gradients).c_str(), array(hessians).c_str()),

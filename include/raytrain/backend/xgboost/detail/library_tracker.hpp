@@ -34,7 +34,7 @@ class LibraryTracker {
   ///
   /// Errors: as `RabitListener`'s; `backend`.
   LibraryTracker(XGBoostTrackerOptions const& options, XGBoostTrackerEvents events, std::string secret)
-      : tracker_{options}, relay_{options, std::move(events), std::move(secret), tracker_.port()} {}
+      : tracker_{options}, relay_{options, std::move(events), {tracker_.port(), std::move(secret)}} {}
 
   [[nodiscard]] auto arguments() const noexcept -> XGBoostWorkerArguments const& { return relay_.arguments(); }
 

@@ -77,11 +77,11 @@ class RabitTracker {
   RabitTracker(XGBoostTrackerOptions options, XGBoostTrackerEvents events, std::string secret)
       : options_{std::move(options)},
         report_{std::move(events)},
-        listener_{
-            executor_,
-            {RabitForm::numbers, options_.address, options_.greeting_timeout, options_.max_strangers},
-            [this](RabitGreeting greeting, SocketStream stream) { welcome(std::move(greeting), std::move(stream)); },
-            [this](std::string text) { report_.tell_stranger(std::move(text)); }},
+        listener_{executor_,
+                  {RabitForm::numbers, options_.address, options_.greeting_timeout, options_.max_strangers},
+                  {.on_greeting = [this](RabitGreeting greeting,
+                                         SocketStream stream) { welcome(std::move(greeting), std::move(stream)); },
+                   .on_stranger = [this](std::string text) { report_.tell_stranger(std::move(text)); }}},
         arguments_{options_.address, listener_.port(), options_.world.value, std::move(secret)},
         workers_(options_.world.value) {
     thread_ = std::thread{[this] { executor_.run(serve()); }};
