@@ -33,7 +33,7 @@ class Batch {
   /// At least 1.
   [[nodiscard]] auto size() const noexcept -> std::size_t { return size_; }
 
-  /// Number of the dataset's row at place `i` of the batch, `i` below `size()`.
+  /// Number of the dataset's row that is the batch's `i`-th one, `i` below `size()`.
   [[nodiscard]] auto row(std::size_t i) const noexcept -> std::uint64_t { return rows_ ? rows_[i] : first_ + i; }
 
   /// Where the epoch goes on after this batch: the next epoch's beginning if it is the last.

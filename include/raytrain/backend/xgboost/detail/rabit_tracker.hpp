@@ -187,12 +187,12 @@ class RabitTracker {
   auto link(std::size_t rank) -> asio::awaitable<void> {
     auto& worker = workers_[rank];
     auto const links = rabit_links(Rank{static_cast<std::uint32_t>(rank)}, options_.world);
-    RabitWriter place;
-    place.add(static_cast<std::int32_t>(rank)).add(links.parent).add(static_cast<std::int32_t>(workers_.size()));
-    place.add(static_cast<std::int32_t>(links.tree.size()));
-    for (auto const neighbour : links.tree) place.add(neighbour);
-    place.add(links.previous).add(links.next);
-    co_await write(rank, place.bytes());
+    RabitWriter answer;
+    answer.add(static_cast<std::int32_t>(rank)).add(links.parent).add(static_cast<std::int32_t>(workers_.size()));
+    answer.add(static_cast<std::int32_t>(links.tree.size()));
+    for (auto const neighbour : links.tree) answer.add(neighbour);
+    answer.add(links.previous).add(links.next);
+    co_await write(rank, answer.bytes());
 
     std::int32_t failures = 1;
     for (int attempt = 0; failures != 0; ++attempt) {

@@ -327,9 +327,9 @@ class TrackerRelay {
   /// The text of a name in JSON as XGBoost writes it, without escapes; empty where there is none.
   static auto value_of(std::string_view json, std::string_view name) -> std::string_view {
     auto const key = '"' + std::string{name} + '"';
-    auto const place = json.find(key);
-    if (place == std::string_view::npos) return {};
-    auto const begin = json.find('"', place + key.size());
+    auto const at = json.find(key);
+    if (at == std::string_view::npos) return {};
+    auto const begin = json.find('"', at + key.size());
     if (begin == std::string_view::npos) return {};
     auto const end = json.find('"', begin + 1);
     return end == std::string_view::npos ? std::string_view{} : json.substr(begin + 1, end - begin - 1);
@@ -338,9 +338,9 @@ class TrackerRelay {
   /// The digits that follow a name in JSON; empty where there are none.
   static auto number_of(std::string_view json, std::string_view name) -> std::string {
     auto const key = '"' + std::string{name} + '"';
-    auto const place = json.find(key);
-    if (place == std::string_view::npos) return {};
-    auto const begin = json.find_first_not_of(": ", place + key.size());
+    auto const at = json.find(key);
+    if (at == std::string_view::npos) return {};
+    auto const begin = json.find_first_not_of(": ", at + key.size());
     if (begin == std::string_view::npos) return {};
     auto const end = std::min(json.find_first_not_of("0123456789", begin), json.size());
     return std::string{json.substr(begin, end - begin)};
