@@ -83,8 +83,10 @@ auto operations_of(Make const& make) -> Counts {
     std::array<T, all> input{};
     for (std::size_t i = 0; i < all; ++i) input[i] = make(i, me);
     std::array<T, all> output{};
-    exchange.reduce_scatter(reinterpret_cast<std::uint8_t const*>(input.data()), sizeof(T), {starts, lengths},
-                            reinterpret_cast<std::uint8_t*>(output.data()), &reduce<T, combine>);
+    exchange.reduce_scatter({starts, lengths}, {.input = reinterpret_cast<std::uint8_t const*>(input.data()),
+                                                .output = reinterpret_cast<std::uint8_t*>(output.data()),
+                                                .type_bytes = sizeof(T),
+                                                .reducer = &reduce<T, combine>});
     for (std::size_t i = 0; i < counts[me]; ++i) {
       auto const at = static_cast<std::size_t>(starts[me]) / sizeof(T) + i;
       auto expected = make(at, 0);

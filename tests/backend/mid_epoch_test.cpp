@@ -16,7 +16,7 @@
 
 namespace {
 
-struct Place {
+struct Position {
   std::int64_t epoch = 0;
   std::uint64_t samples = 0;  // of that epoch, done by all workers together
   void serialize(auto& a) { a(CEREAL_NVP(epoch), CEREAL_NVP(samples)); }
@@ -27,8 +27,8 @@ void train(raytrain::MpiContext& ctx) {
   raytrain::ShardPosition next;
   if (auto const checkpoint = ctx.checkpoint()) {
     raytrain::load(*checkpoint, {{"sum", sum}});
-    auto const place = raytrain::metrics_cast<Place>(checkpoint->metrics());
-    next = {place.epoch, place.samples};
+    auto const position = raytrain::metrics_cast<Position>(checkpoint->metrics());
+    next = {position.epoch, position.samples};
   }
   auto shard = ctx.dataset_shard("train");
   for (auto epoch = next.epoch; epoch < 3; ++epoch) {
@@ -37,7 +37,7 @@ void train(raytrain::MpiContext& ctx) {
       batch.gather<float>("x", x);
       sum[0] += ctx.sum(std::reduce(x.begin(), x.end()));
       next = shard.position();
-      ctx.report(Place{next.epoch, next.samples}, raytrain::save({{"sum", sum}}));
+      ctx.report(Position{next.epoch, next.samples}, raytrain::save({{"sum", sum}}));
     }
   }
 }
@@ -72,8 +72,8 @@ TEST_CASE(
     config.scaling.num_workers = workers;
     auto const stopped = fit(true);
     CHECK(stopped.state == raytrain::RunState::aborted);
-    auto const place = raytrain::metrics_cast<Place>(stopped.checkpoint().value().metrics());
-    auto const done = place.epoch * 64 + static_cast<std::int64_t>(place.samples);
+    auto const position = raytrain::metrics_cast<Position>(stopped.checkpoint().value().metrics());
+    auto const done = position.epoch * 64 + static_cast<std::int64_t>(position.samples);
     CHECK(done > done_before);
     done_before = done;
   }

@@ -148,7 +148,7 @@ TEST_CASE("what goes wrong while a batch is made is the error that arrives") {
         [&](std::size_t first) {
           if (first > 0) throw Error{Errc::io, "reading the second batch", "went wrong"};
           ++asked;
-          return detail::array_interface(rows.data(), "<f4", 5, width);
+          return detail::array_interface(rows.data(), "<f4", {5, width});
         },
         R"({"missing": NaN, "max_bin": 8})");
   });

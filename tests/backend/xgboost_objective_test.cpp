@@ -165,11 +165,15 @@ TEST_CASE("derivatives that are not one of each for each row and class are refus
                            auto booster = ctx.booster(parameters(), {&train});
                            std::vector<float> few(2999);
                            std::vector<float> enough(3000);
-                           check_contains(thrown_error([&] { booster.boost(0, train, enough, few); }),
+                           check_contains(thrown_error([&] {
+                                            booster.boost(0, train, {enough, few});
+                                          }),
                                           "Booster::boost: there are 3000 gradients and 2999 hessians for 3000 rows");
-                           check_contains(thrown_error([&] { booster.boost(0, train, few, few); }),
+                           check_contains(thrown_error([&] {
+                                            booster.boost(0, train, {few, few});
+                                          }),
                                           "there are 2999 gradients and 2999 hessians for 3000 rows");
-                           booster.boost(0, train, enough, enough);
+                           booster.boost(0, train, {enough, enough});
                            CHECK(booster.rounds() == 1);
                          },
                          config(folder, 1)};

@@ -85,7 +85,8 @@ TEST_CASE("a process killed before any step of a commit or a removal leaves the 
     commit_old(folder.path());
     auto const outcome = in_child([&] {
       DyingFiles files{step};
-      DirectoryStore store{folder.path(), 2, {}, files};
+      DirectoryStore store{folder.path(), files};
+      store.begin(2, {});
       commit_new(store);
       write_text(folder.path().string() + ".committed", "");
       store.remove(CheckpointNumber{1});
@@ -125,7 +126,8 @@ TEST_CASE("power that fails before any step of them does so too, whatever the di
     ++steps;
   };
   files.before = check_all;
-  DirectoryStore store{live, 2, {}, files};
+  DirectoryStore store{live, files};
+  store.begin(2, {});
   commit_new(store);
   is_promised = true;
   check_all();

@@ -365,7 +365,8 @@ TEST_CASE("writes that take a few bytes at a time lose nothing") {
   TemporaryFolder const folder;
   FaultyFiles files;
   files.write_bytes = 7;
-  DirectoryStore store{folder.path(), 1, {}, files};
+  DirectoryStore store{folder.path(), files};
+  store.begin(1, {});
   std::string const text(1000, 'x');
   auto const checkpoint = commit(store, {draft_of({{"a", text}})});
   CHECK(text_in(checkpoint, "a") == text);
@@ -378,7 +379,8 @@ TEST_CASE("a call that a signal interrupts is made again") {
   files.before = [&](std::string const& step) {
     return (step == "write" || step == "sync") && ++calls[step] % 2 == 1 ? EINTR : 0;
   };
-  DirectoryStore store{folder.path(), 1, {}, files};
+  DirectoryStore store{folder.path(), files};
+  store.begin(1, {});
   auto const checkpoint = commit(store, {draft_of({{"a", "x"}, {"folder/b", "y"}})});
   checkpoint.verify();
   CHECK(text_in(checkpoint, "folder/b") == "y");
@@ -400,7 +402,8 @@ TEST_CASE("whatever step of a commit fails is an error with path, cause and reme
         if (name.starts_with("remove")) return 0;
         return left-- == 0 ? problem : 0;
       };
-      DirectoryStore store{folder.path(), 2, {}, files};
+      DirectoryStore store{folder.path(), files};
+      store.begin(2, {});
       CAPTURE(step);
       CAPTURE(problem);
       std::string text;
@@ -433,7 +436,8 @@ TEST_CASE("a file that takes no bytes and names no cause is an error, not an end
   };
   TemporaryFolder const folder;
   FullFiles files;
-  DirectoryStore store{folder.path(), 1, {}, files};
+  DirectoryStore store{folder.path(), files};
+  store.begin(1, {});
   check_contains(thrown_error([&] {
                    return store.stage(draft_of({{"a", "x"}}), Rank{0}, CheckpointOrdinal{0});
                  }),

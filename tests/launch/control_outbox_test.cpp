@@ -39,7 +39,7 @@ struct Ends {
   Executor executor{clock};
   ControlOutbox outbox{executor};
   std::array<int, 2> sockets = connected();
-  SocketStream stream{executor, AF_UNIX, sockets[0], "peer"};
+  SocketStream stream{executor, sockets[0], "peer"};
   RawPeer peer{sockets[1]};
 
   static auto connected() -> std::array<int, 2> {

@@ -151,7 +151,7 @@ RAYTRAIN_INLINE auto Checkpoint::from_bytes(BytesView bytes, std::filesystem::pa
   }
   auto& disk = detail::system_files();
   // What a failure leaves lies where a link leads, not in the link.
-  auto const place = is_there ? std::filesystem::canonical(directory, ignored) : directory;
+  auto const folder = is_there ? std::filesystem::canonical(directory, ignored) : directory;
   try {
     std::filesystem::create_directories(directory);
     for (auto const& [name, content] : contents) {
@@ -163,10 +163,10 @@ RAYTRAIN_INLINE auto Checkpoint::from_bytes(BytesView bytes, std::filesystem::pa
     checkpoint.verify();
     return checkpoint;
   } catch (std::filesystem::filesystem_error const& error) {
-    detail::try_remove_tree(disk, place);
+    detail::try_remove_tree(disk, folder);
     throw detail::io_error("creating", error.path1(), error.code().value());
   } catch (...) {
-    detail::try_remove_tree(disk, place);
+    detail::try_remove_tree(disk, folder);
     throw;
   }
 }

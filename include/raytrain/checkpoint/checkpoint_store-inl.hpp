@@ -127,13 +127,13 @@ RAYTRAIN_INLINE auto CheckpointStore::newest_valid(
       checkpoint.verify();
       return checkpoint;
     } catch (Error const& error) {
-      auto const place = checked_files(*number)->location();
+      auto const where = checked_files(*number)->location();
       if (error.code() != Errc::corrupt_checkpoint && error.code() != Errc::not_found) {
         throw Error{error.code(), error.attempted(), error.happened(),
-                    error.remedy() + "; or move '" + place + "' elsewhere to go on without it"};
+                    error.remedy() + "; or move '" + where + "' elsewhere to go on without it"};
       }
       auto const reason = error.code() == Errc::corrupt_checkpoint ? error.happened() : std::string{error.what()};
-      on_skipped(*number, place, reason);
+      on_skipped(*number, where, reason);
       if (newest.empty()) newest = fmt::format("checkpoint {}: {}", number->value, reason);
     }
   }

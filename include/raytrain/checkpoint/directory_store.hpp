@@ -26,9 +26,8 @@ class DirectoryStore : public CheckpointStore {
   explicit DirectoryStore(std::filesystem::path const& directory, detail::FileSystem& files = detail::system_files())
       : directory_{std::filesystem::absolute(directory).lexically_normal()}, files_{files} {}
   /// One that has begun.
-  DirectoryStore(std::filesystem::path const& directory, StartId start, std::string run_id = {},
-                 detail::FileSystem& files = detail::system_files())
-      : DirectoryStore{directory, files} {
+  DirectoryStore(std::filesystem::path const& directory, StartId start, std::string run_id = {})
+      : DirectoryStore{directory} {
     DirectoryStore::begin(std::move(start), std::move(run_id));
   }
 

@@ -38,8 +38,8 @@ RAYTRAIN_INLINE auto checkpoints_to_delete(std::vector<ScoredCheckpoint> checkpo
     return rank_of_a == rank_of_b ? a.number > b.number : rank_of_a > rank_of_b;
   });
   auto const newest = std::ranges::max_element(checkpoints, {}, &ScoredCheckpoint::number);
-  for (auto place = static_cast<std::size_t>(*config.num_to_keep); place < checkpoints.size(); ++place) {
-    if (checkpoints[place].number != newest->number) numbers.push_back(checkpoints[place].number);
+  for (auto index = static_cast<std::size_t>(*config.num_to_keep); index < checkpoints.size(); ++index) {
+    if (checkpoints[index].number != newest->number) numbers.push_back(checkpoints[index].number);
   }
   std::ranges::sort(numbers);
   return numbers;

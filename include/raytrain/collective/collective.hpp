@@ -100,7 +100,7 @@ class Collective {
   /// says otherwise: the same bits on every rank and on every run, but for which NaN a NaN is.
   template <Element T>
   void all_reduce(std::span<T> values, ReduceOp op) {
-    auto const call = call_of<T>(Operation::all_reduce, values.size(), op);
+    Call const call{.operation = Operation::all_reduce, .element = element_type<T>, .op = op, .count = values.size()};
     check_array<T>(values, call, "values");
     perform_reduction<T>(call, values, values);
   }
@@ -110,9 +110,10 @@ class Collective {
   /// Errors: `invalid_call` when there is no rank `root`.
   template <Element T>
   void broadcast(std::span<T> values, Rank root) {
-    auto const call = call_of<T>(Operation::broadcast, values.size(), {}, root);
+    Call const call{
+        .operation = Operation::broadcast, .element = element_type<T>, .root = root, .count = values.size()};
     check_array<T>(values, call, "values");
-    checks().check_root(root, call);
+    checks(call).check_root(root);
     perform<T>(call, is(root) ? values : std::span<T>{}, values);
   }
 
@@ -122,7 +123,7 @@ class Collective {
   /// Errors: `invalid_call` unless `all` has world size times the elements of `mine`, and for any other overlap.
   template <Element T>
   void all_gather(std::span<std::type_identity_t<T> const> mine, std::span<T> all) {
-    auto const call = call_of<T>(Operation::all_gather, mine.size());
+    Call const call{.operation = Operation::all_gather, .element = element_type<T>, .count = mine.size()};
     check_parts<T>(mine, all, call);
     perform<T>(call, mine, all);
   }
@@ -133,7 +134,7 @@ class Collective {
   /// Errors: `invalid_call` unless `all` has world size times the elements of `mine`, and for any other overlap.
   template <Element T>
   void reduce_scatter(std::span<std::type_identity_t<T> const> all, std::span<T> mine, ReduceOp op) {
-    auto const call = call_of<T>(Operation::reduce_scatter, mine.size(), op);
+    Call const call{.operation = Operation::reduce_scatter, .element = element_type<T>, .op = op, .count = mine.size()};
     check_parts<T>(mine, all, call);
     perform_reduction<T>(call, all, mine);
   }
@@ -144,9 +145,10 @@ class Collective {
   /// Errors: `invalid_call` when there is no rank `root`.
   template <Element T>
   void reduce(std::span<T> values, ReduceOp op, Rank root) {
-    auto const call = call_of<T>(Operation::reduce, values.size(), op, root);
+    Call const call{
+        .operation = Operation::reduce, .element = element_type<T>, .op = op, .root = root, .count = values.size()};
     check_array<T>(values, call, "values");
-    checks().check_root(root, call);
+    checks(call).check_root(root);
     perform_reduction<T>(call, values, is(root) ? values : std::span<T>{});
   }
 
@@ -157,8 +159,8 @@ class Collective {
   ///         `mine`, and for any other overlap.
   template <Element T>
   void gather(std::span<std::type_identity_t<T> const> mine, std::span<T> all, Rank root) {
-    auto const call = call_of<T>(Operation::gather, mine.size(), {}, root);
-    checks().check_root(root, call);
+    Call const call{.operation = Operation::gather, .element = element_type<T>, .root = root, .count = mine.size()};
+    checks(call).check_root(root);
     if (is(root)) {
       check_parts<T>(mine, all, call);
     } else {
@@ -174,8 +176,8 @@ class Collective {
   ///         `mine`, and for any other overlap.
   template <Element T>
   void scatter(std::span<std::type_identity_t<T> const> all, std::span<T> mine, Rank root) {
-    auto const call = call_of<T>(Operation::scatter, mine.size(), {}, root);
-    checks().check_root(root, call);
+    Call const call{.operation = Operation::scatter, .element = element_type<T>, .root = root, .count = mine.size()};
+    checks(call).check_root(root);
     if (is(root)) {
       check_parts<T>(mine, all, call);
     } else {
@@ -192,8 +194,8 @@ class Collective {
   template <Element T>
   void all_gatherv(std::span<std::type_identity_t<T> const> mine, std::span<T> all,
                    std::span<std::size_t const> counts) {
-    auto call = call_of<T>(Operation::all_gatherv, all.size());
-    checks().template check_counts<T>(mine, all, counts, call);
+    Call call{.operation = Operation::all_gatherv, .element = element_type<T>, .count = all.size()};
+    checks(call).template check_counts<T>(mine, all, counts);
     check_memory(mine.data(), call, "mine");
     check_memory(all.data(), call, "all");
     call.counts_digest = detail::digest_of(counts);
@@ -253,19 +255,14 @@ class Collective {
   }
 
   template <Element T>
-  static auto call_of(Operation operation, std::size_t count, ReduceOp op = {}, Rank root = {}) noexcept {
-    return Call{operation, element_type<T>, op, root, count};
-  }
-
-  template <Element T>
   void check_array(std::span<T const> array, Call const& call, char const* name) {
-    checks().template check_array<T>(array, call, name);
+    checks(call).template check_array<T>(array, name);
     check_memory(array.data(), call, name);
   }
 
   template <Element T>
   void check_parts(std::span<T const> mine, std::span<T const> all, Call const& call) {
-    checks().template check_parts<T>(mine, all, call);
+    checks(call).template check_parts<T>(mine, all);
     check_memory(mine.data(), call, "mine");
     check_memory(all.data(), call, "all");
   }
@@ -273,10 +270,12 @@ class Collective {
   void check_memory(void const* array, Call const& call, char const* name) {
     if (takes_device_arrays()) return;
     if (device_memory_.is_on_device(array)) [[unlikely]]
-      checks().refuse_device_memory(call, name);
+      checks(call).refuse_device_memory(name);
   }
 
-  [[nodiscard]] auto checks() const noexcept -> detail::ArgumentChecks { return {rank(), size()}; }
+  [[nodiscard]] auto checks(Call const& call) const noexcept -> detail::ArgumentChecks {
+    return {rank(), size(), call};
+  }
   [[nodiscard]] auto is(Rank root) const noexcept -> bool { return rank() == root; }
 
   detail::DeviceMemoryQuery device_memory_;

@@ -134,28 +134,29 @@ class DeviceCollective final : public detail::DeviceModel {
   static_assert(std::is_trivially_copyable_v<CallHeader>);
   using Headers = std::span<CallHeader const>;
 
-  void perform(Call const& call, std::byte const* from, std::byte* to, std::span<std::size_t const> counts) override {
-    if (call.operation == Operation::barrier) return (void)open({call, {}, {}, {}}, {});
+  void perform(Task const& task) override {
+    auto const& call = task.call;
+    if (call.operation == Operation::barrier) return (void)open(task, nullptr);
     ready_.record(stream().stream);
-    auto const headers = open({call, from, to, ready_.get()}, counts);
+    auto const headers = open(task, ready_.get());
     if (call.count == 0) return;
     work_and_finish(call, [&] {
       if (!works(call)) return;
       for (auto const& header : headers)
         detail::check_cuda(cudaStreamWaitEvent(stream().stream, header.ready, 0), "cudaStreamWaitEvent");
-      work(headers, counts);
+      work(headers, task.counts);
       ready_.record(stream().stream);
       auto const attempted = on_rank(call);
       for (detail::Backoff backoff; !ready_.is_over(attempted);) backoff.pause();
     });
   }
 
-  /// All ranks' headers, once they have shown them and call the same.
-  auto open(CallHeader const& header, std::span<std::size_t const> counts) -> Headers {
+  /// All ranks' headers, once they have shown them and call the same. `ready`: null in a barrier.
+  auto open(Task const& task, cudaEvent_t ready) -> Headers {
     if (group_->aborted_.load()) throw Stopped{};
-    if (!failure_.empty()) throw detail::unusable_error(Errc::backend, failure_, {rank(), header.call});
+    if (!failure_.empty()) throw detail::unusable_error(Errc::backend, failure_, {rank(), task.call});
     headers_.resize(size().value);
-    local_.exchange_headers(header.call, counts, header, std::span{headers_});
+    local_.exchange_headers(task, CallHeader{task.call, task.from.data(), task.to.data(), ready}, std::span{headers_});
     return headers_;
   }
 

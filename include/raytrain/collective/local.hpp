@@ -21,7 +21,9 @@ namespace detail {
 struct OneAddressSpace {
   static constexpr bool sees_all = true;
   static auto location_of(std::span<std::byte const> array) noexcept -> ArrayLocation;
-  static auto address(ArrayLocation place) noexcept -> std::byte* { return reinterpret_cast<std::byte*>(place.offset); }
+  static auto address(ArrayLocation location) noexcept -> std::byte* {
+    return reinterpret_cast<std::byte*>(location.offset);
+  }
   static auto bounce_buffer(Rank, bool) noexcept -> std::span<std::byte> { return {}; }
 };
 

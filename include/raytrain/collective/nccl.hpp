@@ -75,8 +75,7 @@ class NcclCollective final : public detail::DeviceModel {
     (void)headers_on_device_.at_least(size().value * largest_bytes);
     guarded([&] {
       if (group_->aborted_.load()) throw Stopped{};
-      communicator_.start(static_cast<int>(size().value), group_->id_.native(), static_cast<int>(rank_.value),
-                          attempted);
+      communicator_.start(group_->id_.native(), {.rank = rank_, .size = size()}, attempted);
       await(what, [&] { return communicator_.is_ready(attempted); });
     });
   }
@@ -107,6 +106,12 @@ class NcclCollective final : public detail::DeviceModel {
     std::size_t size;
   };
 
+  /// Where this rank's own piece is, and the array that all ranks' pieces make.
+  struct Way {
+    std::byte const* mine;
+    std::byte* to;
+  };
+
   static auto checked(std::shared_ptr<NcclGroup> group, Rank rank, DeviceStream const& stream)
       -> std::shared_ptr<NcclGroup> {
     group = detail::checked_group("NcclCollective", std::move(group), rank);
@@ -120,12 +125,12 @@ class NcclCollective final : public detail::DeviceModel {
     return group;
   }
 
-  void perform(Call const& call, std::byte const* from, std::byte* to, std::span<std::size_t const> counts) override {
-    compare_calls(call, counts);
-    if (call.count == 0) return;
+  void perform(Task const& task) override {
+    compare_calls(task.call, task.counts);
+    if (task.call.count == 0) return;
     guarded([&] {
-      work(call, from, to, counts);
-      await_stream(call);
+      work(task);
+      await_stream(task.call);
     });
   }
 
@@ -226,7 +231,7 @@ class NcclCollective final : public detail::DeviceModel {
       agreement_.end_by(detail::options_error("NcclGroup", "NcclOptions::reduction"));
     auto const call_of = [&](std::uint32_t rank) -> Call const& { return headers_[rank].call; };
     if (auto const odd = detail::Agreement::first_mismatch(size(), call_of)) {
-      agreement_.end_by(detail::Agreement::mismatch(call_of(0), *odd, call_of(odd->value), [&](Rank of) {
+      agreement_.end_by(detail::Agreement::mismatch({Rank{0}, call_of(0)}, {*odd, call_of(odd->value)}, [&](Rank of) {
         std::vector<std::size_t> mine(size().value);
         std::ranges::copy(counts, mine.begin());
         std::vector<std::size_t> all(mine.size() * mine.size());
@@ -258,8 +263,11 @@ class NcclCollective final : public detail::DeviceModel {
 
   // Working -----------------------------------------------------------------------------------------------------------
 
-  void work(Call const& call, std::byte const* from, std::byte* to, std::span<std::size_t const> counts) {
+  void work(Task const& task) {
     using enum Operation;
+    auto const& call = task.call;
+    auto const* const from = task.from.data();
+    auto* const to = task.to.data();
     auto const bytes = call.count * size_bytes(call.element);
     auto* const queue = stream().stream;
     bool const is_root = rank_ == call.root;
@@ -279,10 +287,10 @@ class NcclCollective final : public detail::DeviceModel {
                        [&](ncclComm_t comm) { return ncclBroadcast(to, to, bytes, ncclUint8, root, comm, queue); });
       case all_gather:
         return enqueue(call, [&](ncclComm_t comm) { return ncclAllGather(from, to, bytes, ncclUint8, comm, queue); });
-      case all_gatherv: return gather_pieces(call, from, to, pieces_of(counts, size_bytes(call.element)));
+      case all_gatherv: return gather_pieces(call, {from, to}, pieces_of(task.counts, size_bytes(call.element)));
       case gather:
         if (is_root) copy(to + rank_.value * bytes, from, bytes);
-        return collect(call, from, to, even);
+        return collect(call, {from, to}, even);
       case scatter:
         if (is_root) copy(to, from + rank_.value * bytes, bytes);
         return enqueue_together(call, [&](auto const& add) {
@@ -301,7 +309,7 @@ class NcclCollective final : public detail::DeviceModel {
       case reduce_scatter:
         if (!is_native) {
           exchange_pieces(call, from, even);
-          return combine(call, call.count, bytes, to);
+          return combine(call, bytes, to);
         }
         enqueue(call, [&](ncclComm_t comm) { return ncclReduceScatter(from, to, call.count, type, op, comm, queue); });
         return divide(call, to);
@@ -329,11 +337,11 @@ class NcclCollective final : public detail::DeviceModel {
     auto const own = piece_of(rank_.value);
     auto* const pieces = exchange_pieces(call, from, piece_of);
     auto* const result = to != nullptr ? to + own.begin : pieces + rank_.value * rounded_up(own.size);
-    combine(call, own.size / element, rounded_up(own.size), result);
-    if (call.operation == Operation::reduce) return collect(call, result, to, piece_of);
+    combine(call, own.size, result);
+    if (call.operation == Operation::reduce) return collect(call, {result, to}, piece_of);
     std::vector<Piece> all;
     for (std::uint32_t rank = 0; rank < size().value; ++rank) all.push_back(piece_of(rank));
-    gather_pieces(call, result, to, all);
+    gather_pieces(call, {result, to}, all);
   }
 
   /// Sends every rank its piece of `from`, and returns where this rank's pieces of all ranks' arrays are: in rank
@@ -367,44 +375,48 @@ class NcclCollective final : public detail::DeviceModel {
     return pieces_.at_least(bytes);
   }
 
-  /// The pieces that `exchange_pieces` left, into one.
-  void combine(Call const& call, std::size_t count, std::size_t size_each, std::byte* to) {
-    if (count == 0) return;
-    detail::DeviceReduction reduction{
-        .element = call.element, .op = call.op, .arrays = size().value, .divisor = size().value, .count = count};
+  /// The pieces that `exchange_pieces` left, each of so many bytes, into one.
+  void combine(Call const& call, std::size_t piece_bytes, std::byte* to) {
+    if (piece_bytes == 0) return;
+    detail::DeviceReduction reduction{.element = call.element,
+                                      .op = call.op,
+                                      .arrays = size().value,
+                                      .divisor = size().value,
+                                      .count = piece_bytes / size_bytes(call.element)};
     reduction.target = to;
-    reduction.stride_bytes = rounded_up(size_each);
+    reduction.stride_bytes = rounded_up(piece_bytes);
     reduction.table[0] = pieces_.at_least(0);
     detail::check_cuda(detail::reduce_on_device(reduction, stream().stream), on_rank(to_string(call)));
   }
 
   /// Root gets the other ranks' pieces into their places.
   template <class PieceOf>
-  void collect(Call const& call, std::byte const* mine, std::byte* to, PieceOf const& piece_of) {
+  void collect(Call const& call, Way way, PieceOf const& piece_of) {
     enqueue_together(call, [&](auto const& add) {
       if (rank_ == call.root) {
         for_others([&](std::uint32_t rank) {
-          if (piece_of(rank).size > 0) add(receive(to, piece_of(rank), rank));
+          if (piece_of(rank).size > 0) add(receive(way.to, piece_of(rank), rank));
         });
       } else if (auto const own = piece_of(rank_.value); own.size > 0) {
-        add(send(mine, {0, own.size}, call.root.value));
+        add(send(way.mine, {0, own.size}, call.root.value));
       }
     });
   }
 
   /// Every rank gets every rank's piece into its place.
-  void gather_pieces(Call const& call, std::byte const* mine, std::byte* to, std::span<Piece const> pieces) {
+  void gather_pieces(Call const& call, Way way, std::span<Piece const> pieces) {
     auto const own = pieces[rank_.value];
     bool const even = std::ranges::all_of(pieces, [&](Piece const& piece) { return piece.size == own.size; });
     if (even) {
-      return enqueue(
-          call, [&](ncclComm_t comm) { return ncclAllGather(mine, to, own.size, ncclUint8, comm, stream().stream); });
+      return enqueue(call, [&](ncclComm_t comm) {
+        return ncclAllGather(way.mine, way.to, own.size, ncclUint8, comm, stream().stream);
+      });
     }
-    copy(to + own.begin, mine, own.size);
+    copy(way.to + own.begin, way.mine, own.size);
     enqueue_together(call, [&](auto const& add) {
       for_others([&](std::uint32_t rank) {
-        if (own.size > 0) add(send(mine, {0, own.size}, rank));
-        if (pieces[rank].size > 0) add(receive(to, pieces[rank], rank));
+        if (own.size > 0) add(send(way.mine, {0, own.size}, rank));
+        if (pieces[rank].size > 0) add(receive(way.to, pieces[rank], rank));
       });
     });
   }

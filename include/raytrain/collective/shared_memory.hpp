@@ -31,7 +31,9 @@ class SharedMapping {
       : file_{std::move(file)}, buffers_{buffers} {}
 
   [[nodiscard]] auto location_of(std::span<std::byte const> array) const noexcept -> ArrayLocation;
-  [[nodiscard]] auto address(ArrayLocation place) const noexcept -> std::byte* { return file_->data() + place.offset; }
+  [[nodiscard]] auto address(ArrayLocation location) const noexcept -> std::byte* {
+    return file_->data() + location.offset;
+  }
 
   [[nodiscard]] auto bounce_buffer(Rank owner, bool odd) const noexcept -> std::span<std::byte>;
 

@@ -23,11 +23,10 @@ RAYTRAIN_INLINE void Batch::gather(Column const& column, std::span<std::byte> ou
                             out.size()),
                 "size it by Batch::size(): the last batch of an epoch may be smaller"};
   }
-  auto const* const from = column.bytes().data();
   if (rows_ == nullptr) {
-    std::memcpy(out.data(), from + first_ * row_bytes, out.size());
+    std::memcpy(out.data(), column.bytes().data() + first_ * row_bytes, out.size());
   } else {
-    detail::gather_rows(from, row_bytes, {rows_, size_}, out.data());
+    detail::gather_rows(column, {rows_, size_}, out.data());
   }
 }
 

@@ -17,9 +17,14 @@ namespace raytrain {
 /// Threads: every function from any thread.
 class Batch {
  public:
-  /// Rows that lie one behind the other, from `first` on.
-  Batch(std::span<Column const> columns, std::uint64_t first, std::size_t size, ShardPosition next) noexcept
-      : columns_{columns}, first_{first}, size_{size}, next_{next} {}
+  /// Rows that lie one behind the other.
+  struct Block {
+    std::uint64_t first;
+    std::size_t size;
+  };
+
+  Batch(std::span<Column const> columns, Block rows, ShardPosition next) noexcept
+      : columns_{columns}, first_{rows.first}, size_{rows.size}, next_{next} {}
 
   /// Rows in any order.
   Batch(std::span<Column const> columns, std::span<std::uint64_t const> rows, ShardPosition next) noexcept
@@ -28,7 +33,7 @@ class Batch {
   /// At least 1.
   [[nodiscard]] auto size() const noexcept -> std::size_t { return size_; }
 
-  /// Number of the dataset's row at place `i` of the batch, `i` below `size()`.
+  /// Number of the dataset's row that is the batch's `i`-th one, `i` below `size()`.
   [[nodiscard]] auto row(std::size_t i) const noexcept -> std::uint64_t { return rows_ ? rows_[i] : first_ + i; }
 
   /// Where the epoch goes on after this batch: the next epoch's beginning if it is the last.

@@ -35,8 +35,8 @@ RAYTRAIN_INLINE auto BatchRange::operator[](std::size_t index) const noexcept ->
   auto const first = global_first + cut_.rank.value * size;
   auto const last = index + 1 == this->size();
   auto const next = last ? ShardPosition{cut_.epoch + 1, 0} : ShardPosition{cut_.epoch, global_first + global_size};
-  if (order_ == nullptr) return {dataset_.columns(), first, size, next};
-  return {dataset_.columns(), std::span{*order_}.subspan(first, size), next};
+  if (cut_.order == nullptr) return {dataset_.columns(), Batch::Block{first, size}, next};
+  return {dataset_.columns(), std::span{*cut_.order}.subspan(first, size), next};
 }
 
 }  // namespace raytrain

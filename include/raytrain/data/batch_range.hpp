@@ -29,6 +29,7 @@ class BatchRange {
     std::uint64_t end{};    ///< One past the last; `end - begin` is a multiple of the world size.
     std::uint64_t step{1};  ///< Samples of a global batch, a multiple of the world size.
     std::int64_t epoch{};
+    std::shared_ptr<std::vector<std::uint64_t> const> order{};  ///< Null: rows as they lie.
   };
 
   class Iterator {
@@ -51,10 +52,9 @@ class BatchRange {
     std::size_t index_ = 0;
   };
 
-  /// `order` is null for rows as they lie; `position` follows the batches as they are handed out.
-  BatchRange(Dataset dataset, Cut cut, std::shared_ptr<std::vector<std::uint64_t> const> order,
-             std::shared_ptr<ShardPosition> position) noexcept
-      : dataset_{std::move(dataset)}, cut_{cut}, order_{std::move(order)}, position_{std::move(position)} {}
+  /// `position` follows the batches as they are handed out.
+  BatchRange(Dataset dataset, Cut cut, std::shared_ptr<ShardPosition> position) noexcept
+      : dataset_{std::move(dataset)}, cut_{std::move(cut)}, position_{std::move(position)} {}
 
   [[nodiscard]] auto size() const noexcept -> std::size_t;
   [[nodiscard]] auto empty() const noexcept -> bool { return size() == 0; }
@@ -68,7 +68,6 @@ class BatchRange {
  private:
   Dataset dataset_;
   Cut cut_;
-  std::shared_ptr<std::vector<std::uint64_t> const> order_;
   std::shared_ptr<ShardPosition> position_;
 };
 

@@ -99,23 +99,23 @@ RAYTRAIN_INLINE void CsvTable::refuse(std::string happened, std::string remedy) 
 
 RAYTRAIN_INLINE void CsvTable::begin(std::vector<std::string> const& names) {
   begun_ = true;
-  std::unordered_map<std::string_view, std::size_t> places;
+  std::unordered_map<std::string_view, std::size_t> columns_by_name;
   for (auto const& name : names) {
-    if (!places.emplace(name, places.size()).second) {
+    if (!columns_by_name.emplace(name, columns_by_name.size()).second) {
       refuse(fmt::format("two columns are named '{}'", name), "give all of them a name by CsvOptions::column_names");
     }
   }
   auto const& kept = options_.columns.empty() ? names : options_.columns;
   slots_.assign(names.size(), left_out);
   for (auto const& name : kept) {
-    auto const found = places.find(name);
-    if (found == places.end()) not_there("columns", name, names);
+    auto const found = columns_by_name.find(name);
+    if (found == columns_by_name.end()) not_there("columns", name, names);
     auto const type = options_.types.find(name);
     slots_[found->second] = columns_.size();
     columns_.emplace_back(name, type == options_.types.end() ? CsvType::float32 : type->second);
   }
   for (auto const& [name, type] : options_.types) {
-    if (!places.contains(name)) not_there("types", name, names);
+    if (!columns_by_name.contains(name)) not_there("types", name, names);
   }
 }
 

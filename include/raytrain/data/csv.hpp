@@ -122,10 +122,9 @@ class CsvTable {
 /// The numbers of a CSV file, plain or gzip, one column for each of its own.
 ///
 /// Lines end with a line feed, a carriage return, or both. A number too small for its column is 0.
-/// Errors: `not_found` for a file or a column that is not there, listing those that are; `io`; `invalid_data` for a
-/// line
-///         with more or fewer fields than columns, a field that is no number, two columns of one name, and no rows,
-///         with the line.
+/// Errors: `not_found` for a file or a column that is not there, listing those that are; `io`; `invalid_data`, with the
+///         line, for one with more or fewer fields than columns, a field that is no number, two columns of one name,
+///         and no rows.
 /// Source: RFC 4180 for quoted fields.
 [[nodiscard]] auto read_csv(std::filesystem::path const& path, CsvOptions const& options = {}) -> Dataset;
 

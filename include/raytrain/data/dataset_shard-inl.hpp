@@ -79,9 +79,9 @@ RAYTRAIN_INLINE auto DatasetShard::batches(BatchOptions const& options) -> Batch
   auto const left = cut.end - cut.begin;
   cut.end -= left % (options.drop_last ? cut.step : world);
   *position_ = std::max(options.start, ShardPosition{options.epoch, cut.begin});
-  auto order = options.shuffle && cut.begin < cut.end ? dataset_.shuffled_rows(key(options)) : nullptr;
+  if (options.shuffle && cut.begin < cut.end) cut.order = dataset_.shuffled_rows(key(options));
   if (shard_.on_batches) shard_.on_batches(options);
-  return {dataset_, cut, std::move(order), position_};
+  return {dataset_, std::move(cut), position_};
 }
 
 RAYTRAIN_INLINE auto DatasetShard::key(BatchOptions const& options) const noexcept -> ShuffleKey {

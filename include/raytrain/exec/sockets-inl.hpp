@@ -83,8 +83,11 @@ RAYTRAIN_INLINE auto SocketAddress::text() const -> std::string {
   return std::string{"tcp:"} + ip.data() + ':' + std::to_string(port());
 }
 
-RAYTRAIN_INLINE SocketStream::SocketStream(Executor& executor, int domain, int descriptor, std::string peer)
+RAYTRAIN_INLINE SocketStream::SocketStream(Executor& executor, int descriptor, std::string peer)
     : socket_{executor.context()}, peer_{std::move(peer)} {
+  int domain = AF_UNSPEC;
+  socklen_t size_bytes = sizeof domain;
+  ::getsockopt(descriptor, SOL_SOCKET, SO_DOMAIN, &domain, &size_bytes);
   if (domain == AF_INET) {
     int const on = 1;  // A message leaves at once instead of waiting for the answer to the one before.
     ::setsockopt(descriptor, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
@@ -140,8 +143,7 @@ RAYTRAIN_INLINE auto SocketListener::address() const -> SocketAddress {
 }
 
 RAYTRAIN_INLINE void SocketListener::listen_at(SocketAddress const& address) {
-  domain_ = address.data()->sa_family;
-  descriptor_number_ = ::socket(domain_, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  descriptor_number_ = ::socket(address.data()->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (descriptor_number_ < 0) refuse(address);
   descriptor_.assign(descriptor_number_);
   int const on = 1;

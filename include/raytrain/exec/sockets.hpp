@@ -76,7 +76,7 @@ class SocketAddress {
 class SocketStream {
  public:
   /// Takes over a stream socket that is connected, or that `connect` connects.
-  SocketStream(Executor& executor, int domain, int descriptor, std::string peer);
+  SocketStream(Executor& executor, int descriptor, std::string peer);
 
   /// Who is at the other end, for people.
   [[nodiscard]] auto peer() const noexcept -> std::string const& { return peer_; }
@@ -125,10 +125,9 @@ class SocketStream {
       -> asio::awaitable<SocketStream> {
     auto const state = co_await asio::this_coro::cancellation_state;
     detail::Event::throw_if_cancelled(state);
-    int const domain = address.data()->sa_family;
-    int const descriptor = ::socket(domain, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int const descriptor = ::socket(address.data()->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (descriptor < 0) throw std::system_error{errno, std::generic_category()};
-    SocketStream stream{executor, domain, descriptor, address.text()};
+    SocketStream stream{executor, descriptor, address.text()};
     if (from && ::bind(descriptor, from->data(), from->size_bytes()) != 0) {
       throw std::system_error{errno, std::generic_category()};
     }
@@ -183,7 +182,7 @@ class SocketListener {
       // Not by Asio, which leaves a moment in which another thread's child inherits the descriptor.
       int const accepted = ::accept4(descriptor_number_, reinterpret_cast<sockaddr*>(&from), &size_bytes, SOCK_CLOEXEC);
       if (accepted >= 0) {
-        SocketStream stream{executor_, domain_, accepted, peer_text(accepted, from, size_bytes)};
+        SocketStream stream{executor_, accepted, peer_text(accepted, from, size_bytes)};
         co_return std::move(stream);
       }
       auto const error = errno;
@@ -209,7 +208,6 @@ class SocketListener {
   static auto peer_text(int descriptor, sockaddr_storage const& from, socklen_t size_bytes) -> std::string;
 
   Executor& executor_;
-  int domain_ = 0;
   int descriptor_number_ = -1;  ///< Owned by `descriptor_`.
   asio::posix::stream_descriptor descriptor_;
   std::string folder_;  ///< A Unix socket's; else empty.

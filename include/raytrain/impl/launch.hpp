@@ -9,6 +9,7 @@
 #include <raytrain/launch/detail/control_session-inl.hpp>
 #include <raytrain/launch/detail/handshake-inl.hpp>
 #include <raytrain/launch/detail/rejected_log-inl.hpp>
+#include <raytrain/launch/detail/remote_workers-inl.hpp>
 #include <raytrain/launch/detail/worker_cores-inl.hpp>
 #include <raytrain/launch/host-inl.hpp>
 #include <raytrain/launch/job-inl.hpp>
@@ -22,7 +23,6 @@
 #include <raytrain/launch/rank_seat-inl.hpp>
 #include <raytrain/launch/rank_start-inl.hpp>
 #include <raytrain/launch/rank_supervisor-inl.hpp>
-#include <raytrain/launch/remote_workers-inl.hpp>
 #include <raytrain/launch/run_token-inl.hpp>
 #include <raytrain/launch/supervised_job-inl.hpp>
 #include <raytrain/launch/thread_launcher-inl.hpp>

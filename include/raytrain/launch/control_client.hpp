@@ -129,7 +129,7 @@ class ControlClient {
     if (target.address) {
       stream_.emplace(co_await SocketStream::connect(executor_, *target.address));
     } else {
-      stream_.emplace(executor_, AF_UNIX, options_.descriptor, "the controller");
+      stream_.emplace(executor_, options_.descriptor, "the controller");
     }
   }
 

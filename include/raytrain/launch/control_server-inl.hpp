@@ -82,7 +82,7 @@ RAYTRAIN_INLINE void ControlServer::adopt(Rank rank, int descriptor) {
 
 RAYTRAIN_INLINE void ControlServer::take_over(Request const& request, Scope& connections) {
   auto& peer = peer_of(request.rank);
-  SocketStream stream{executor_, AF_UNIX, request.adopted, "the process of rank " + std::to_string(request.rank.value)};
+  SocketStream stream{executor_, request.adopted, "the process of rank " + std::to_string(request.rank.value)};
   if (peer->connection != nullptr) {
     request.done->set_value(false);
     return;

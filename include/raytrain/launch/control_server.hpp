@@ -121,11 +121,11 @@ class ControlServer {
   using TimePoint = Clock::TimePoint;
 
   struct Connection {
-    Connection(Executor& executor, SocketStream stream_, Options const& options, TimePoint now)
+    Connection(ControlServer& server, SocketStream stream_)
         : stream{std::move(stream_)},
-          session{{options.token, options.first_rank, options.world}, detail::random_nonce()},
-          heard{now},
-          retry{executor} {}
+          session{{server.options_.token, server.options_.first_rank, server.options_.world}, detail::random_nonce()},
+          heard{server.now()},
+          retry{server.executor_} {}
 
     /// The first reason counts. Ends whatever the connection waits for.
     void end(std::string reason);
@@ -227,7 +227,7 @@ class ControlServer {
 
   /// One connection from its beginning to its end.
   auto serve_connection(SocketStream stream, std::optional<Rank> adopted_as = {}) -> asio::awaitable<void> {
-    Connection connection{executor_, std::move(stream), options_, now()};
+    Connection connection{*this, std::move(stream)};
     connection.adopted_as = adopted_as;
     strangers_.push_back(&connection);
     Scope writer{executor_};

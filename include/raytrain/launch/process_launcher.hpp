@@ -15,8 +15,8 @@
 #include <raytrain/core/identifiers.hpp>
 #include <raytrain/launch/child_process.hpp>
 #include <raytrain/launch/control_server.hpp>
+#include <raytrain/launch/detail/remote_workers.hpp>
 #include <raytrain/launch/launcher.hpp>
-#include <raytrain/launch/remote_workers.hpp>
 #include <raytrain/message/message.hpp>
 
 namespace raytrain {

@@ -8,9 +8,9 @@
 
 #include <raytrain/core/identifiers.hpp>
 #include <raytrain/launch/control_server.hpp>
+#include <raytrain/launch/detail/remote_workers.hpp>
 #include <raytrain/launch/launcher.hpp>
 #include <raytrain/launch/rank_job.hpp>
-#include <raytrain/launch/remote_workers.hpp>
 #include <raytrain/launch/worker_link.hpp>
 #include <raytrain/message/message.hpp>
 

@@ -12,8 +12,8 @@
 
 #include <raytrain/config/scaling_config.hpp>
 #include <raytrain/core/identifiers.hpp>
+#include <raytrain/launch/detail/remote_workers.hpp>
 #include <raytrain/launch/launcher.hpp>
-#include <raytrain/launch/remote_workers.hpp>
 #include <raytrain/launch/supervised_job.hpp>
 #include <raytrain/message/message.hpp>
 

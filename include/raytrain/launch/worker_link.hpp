@@ -46,7 +46,7 @@ class WorkerLink {
   /// Errors: `invalid_call` in a process that was forked from the worker's.
   void send(WorkerMessage message);
 
-  /// Whether this process is a child of the worker's, with a copy of its line.
+  /// Whether this process was forked from the worker's, and has a copy of this link.
   [[nodiscard]] auto is_forked() const noexcept -> bool { return generation_ != detail::fork_generation(); }
 
   /// Fires when the worker should end soon.

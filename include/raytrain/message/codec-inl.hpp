@@ -52,10 +52,13 @@ template <class M>
   return frame;
 }
 
-template <class M, std::size_t... I>
-void load_alternative(WireInput& archive, std::size_t index, M& message, std::index_sequence<I...>) {
+template <class M>
+void load_alternative(WireInput& archive, std::size_t index, M& message) {
   auto const load = [&archive](auto& m) { archive(m.attempt, m); };
-  ((I == index ? load(message.template emplace<I>()) : void()), ...);
+  [&]<std::size_t... I>(std::index_sequence<I...>) {
+    ((I == index ? load(message.template emplace<I>()) : void()), ...);
+  }
+  (std::make_index_sequence<std::variant_size_v<M>>{});
 }
 
 template <class M>
@@ -88,7 +91,7 @@ template <class M>
   auto const index = kind_index<M>(archive.number<std::uint8_t>());
   M message;
   try {
-    load_alternative(archive, index, message, std::make_index_sequence<std::variant_size_v<M>>{});
+    load_alternative(archive, index, message);
   } catch (cereal::Exception const& error) {
     refuse_message(error.what());
   }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every model of `CheckpointStore` must do, written once. A test program names the `Place`s that its stores are
+// What every model of `CheckpointStore` must do, written once. A test program names the `Storage`s that its stores are
 // in:
-//   TEST_CASE_TEMPLATE_INVOKE(checkpoint_store_conformance, MyPlace);
-// A place is default-constructible, empty at first, and has
+//   TEST_CASE_TEMPLATE_INVOKE(checkpoint_store_conformance, MyStorage);
+// A storage is default-constructible, empty at first, and has
 //   store()               a std::unique_ptr to a new store there, as a process that starts makes it;
 //   damage(number, name)  changes a byte of that file of a checkpoint, behind the stores' backs.
 #pragma once
@@ -87,12 +87,12 @@ inline auto newest_numbers(CheckpointStore const& store) -> std::string {
 
 }  // namespace raytrain::testing
 
-TEST_CASE_TEMPLATE_DEFINE("a store of checkpoints", Place, checkpoint_store_conformance) {
+TEST_CASE_TEMPLATE_DEFINE("a store of checkpoints", Storage, checkpoint_store_conformance) {
   using namespace raytrain;
   using namespace raytrain::testing;
-  Place place;
+  Storage storage;
   auto const start = [&](StartId id, std::string run_id = "run") {
-    std::unique_ptr<CheckpointStore> store = place.store();
+    std::unique_ptr<CheckpointStore> store = storage.store();
     store->begin(std::move(id), std::move(run_id));
     store->check_usable();
     (void)store->create();
@@ -198,17 +198,17 @@ TEST_CASE_TEMPLATE_DEFINE("a store of checkpoints", Place, checkpoint_store_conf
   SUBCASE("takes damage for damage, and goes on from the one before") {
     auto const store = start(1);
     for (std::uint64_t i = 0; i < 4; ++i) (void)commit_texts(*store, some, {i});
-    place.damage(CheckpointNumber{4}, "model");
-    place.damage(CheckpointNumber{3}, "manifest.json");
+    storage.damage(CheckpointNumber{4}, "model");
+    storage.damage(CheckpointNumber{3}, "manifest.json");
     CHECK(newest_numbers(*store) == "4 3 2");
     CHECK(error_code_of([&] { store->open(CheckpointNumber{4}).verify(); }) == "corrupt_checkpoint");
     CHECK(error_code_of([&] { (void)store->open(CheckpointNumber{4}).read("model"); }) == "corrupt_checkpoint");
     CHECK(error_code_of([&] { (void)store->open(CheckpointNumber{3}); }) == "corrupt_checkpoint");
     CHECK(store->list().size() == 3);
     CHECK(commit_texts(*store, some, {4}).number() == 5);
-    place.damage(CheckpointNumber{1}, "a/b");
-    place.damage(CheckpointNumber{2}, "a/b");
-    place.damage(CheckpointNumber{5}, "a/b");
+    storage.damage(CheckpointNumber{1}, "a/b");
+    storage.damage(CheckpointNumber{2}, "a/b");
+    storage.damage(CheckpointNumber{5}, "a/b");
     CHECK(error_code_of([&] { (void)newest_numbers(*store); }) == "corrupt_checkpoint");
   }
 

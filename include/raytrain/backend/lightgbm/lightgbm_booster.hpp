@@ -27,8 +27,9 @@ namespace raytrain {
 /// Name of LightGBM's model in a checkpoint.
 inline constexpr std::string_view lightgbm_file_name = "booster.txt";
 
-/// Which rounds of a model LightGBM predicts with, and on how many threads.
+/// What LightGBM predicts, with which rounds of a model, and on how many threads.
 struct LightGBMPrediction {
+  PredictionType type = PredictionType::value;
   int threads = 0;  ///< 0: as many as LightGBM likes.
   int rounds = 0;   ///< The first ones; 0: all.
 };
@@ -142,17 +143,16 @@ class LightGBMBooster {
   ///
   /// Errors: as `LightGBMDataset`; `backend` for another number of features than the model has.
   [[nodiscard]] auto predict(Dataset const& data, LightGBMDatasetOptions const& options = {},
-                             PredictionType type = PredictionType::value, LightGBMPrediction with = {}) const
-      -> Predictions {
+                             LightGBMPrediction how = {}) const -> Predictions {
     auto const rows = data.rows();
-    auto const values = predict_exactly(data, options, type, with);
+    auto const values = predict_exactly(data, options, how);
     Predictions predictions{.values = {values.begin(), values.end()}, .shape = {rows}};
     auto const each = values.size() / rows;
     auto const width = static_cast<std::size_t>(features()) + 1;
-    if (type == PredictionType::contributions) {
+    if (how.type == PredictionType::contributions) {
       if (each > width) predictions.shape.push_back(each / width);
       predictions.shape.push_back(width);
-    } else if (type == PredictionType::leaf || each > 1) {
+    } else if (how.type == PredictionType::leaf || each > 1) {
       predictions.shape.push_back(each);
     }
     return predictions;
@@ -161,7 +161,7 @@ class LightGBMBooster {
   /// The margins of all rows for the first class, then for the next one, for `LightGBMDataset::set_initial_scores`.
   [[nodiscard]] auto margins(Dataset const& data, LightGBMDatasetOptions const& options, int threads = 0) const
       -> std::vector<double> {
-    auto const by_row = predict_exactly(data, options, PredictionType::margin, {.threads = threads});
+    auto const by_row = predict_exactly(data, options, {.type = PredictionType::margin, .threads = threads});
     auto const rows = data.rows();
     auto const count = by_row.size() / rows;
     std::vector<double> by_class(by_row.size());
@@ -252,19 +252,19 @@ class LightGBMBooster {
   }
 
   /// Row by row, in doubles.
-  [[nodiscard]] auto predict_exactly(Dataset const& data, LightGBMDatasetOptions const& options, PredictionType type,
-                                     LightGBMPrediction with) const -> std::vector<double> {
-    auto const kind = type_of(type);
+  [[nodiscard]] auto predict_exactly(Dataset const& data, LightGBMDatasetOptions const& options,
+                                     LightGBMPrediction how) const -> std::vector<double> {
+    auto const kind = type_of(how.type);
     detail::LightGBMMatrix const matrix{data, options};
     std::int64_t size = 0;
     detail::lightgbm_call(
-        detail::lightgbm::LGBM_BoosterCalcNumPredict(handle(), matrix.rows(), kind, 0, with.rounds, &size),
+        detail::lightgbm::LGBM_BoosterCalcNumPredict(handle(), matrix.rows(), kind, 0, how.rounds, &size),
         "LGBM_BoosterCalcNumPredict");
     std::vector<double> values(static_cast<std::size_t>(size));
-    auto const parameters = fmt::format("verbosity=0 num_threads={}", with.threads);
+    auto const parameters = fmt::format("verbosity=0 num_threads={}", how.threads);
     detail::lightgbm_call(detail::lightgbm::LGBM_BoosterPredictForMat(
                               handle(), matrix.data(), matrix.type(), matrix.rows(), matrix.features(), 1, kind, 0,
-                              with.rounds, parameters.c_str(), &size, values.data()),
+                              how.rounds, parameters.c_str(), &size, values.data()),
                           "LGBM_BoosterPredictForMat");
     values.resize(static_cast<std::size_t>(size));
     return values;

@@ -10,6 +10,7 @@
 #include <numeric>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -132,9 +133,7 @@ class LightGBMDataset {
   [[nodiscard]] auto total_weight() const noexcept -> double { return total_weight_; }
 
   /// The margins from which boosting goes on: those of all rows for the first class, then for the next one.
-  void set_initial_scores(std::span<double const> scores) {
-    set_field("init_score", scores.data(), scores.size(), detail::lightgbm::float64);
-  }
+  void set_initial_scores(std::span<double const> scores) { set_field<double>("init_score", scores); }
 
  private:
   struct Free {
@@ -160,13 +159,12 @@ class LightGBMDataset {
         "LGBM_DatasetCreateFromMat");
     handle_.reset(made);
     name_features();
-    using detail::lightgbm::float32;
-    if (!labels_.empty()) set_field("label", labels_.data(), labels_.size(), float32);
+    if (!labels_.empty()) set_field<float>("label", labels_);
     auto const weights = matrix.table().weights();
     total_weight_ = weights.empty() ? static_cast<double>(rows_) : std::accumulate(weights.begin(), weights.end(), 0.0);
-    if (!weights.empty()) set_field("weight", weights.data(), weights.size(), float32);
+    if (!weights.empty()) set_field<float>("weight", weights);
     auto const groups = matrix.table().group_sizes();
-    if (!groups.empty()) set_field("group", groups.data(), groups.size(), detail::lightgbm::int32);
+    if (!groups.empty()) set_field<std::uint32_t>("group", groups);
   }
 
   void name_features() {
@@ -180,14 +178,20 @@ class LightGBMDataset {
         "LGBM_DatasetSetFeatureNames", "rename the dataset's columns");
   }
 
-  void set_field(char const* field, void const* values, std::size_t count, int type) {
-    if (count > static_cast<std::size_t>(std::numeric_limits<int>::max())) {
+  template <class T>
+  static constexpr int field_type = std::is_same_v<T, float>    ? detail::lightgbm::float32
+                                    : std::is_same_v<T, double> ? detail::lightgbm::float64
+                                                                : detail::lightgbm::int32;
+
+  template <class T>
+  void set_field(char const* field, std::span<T const> values) {
+    if (values.size() > static_cast<std::size_t>(std::numeric_limits<int>::max())) {
       throw Error{Errc::invalid_data, fmt::format("setting LightGBM's field {}", field),
-                  fmt::format("{} values are more than LightGBM can count", count), "use more workers"};
+                  fmt::format("{} values are more than LightGBM can count", values.size()), "use more workers"};
     }
-    detail::lightgbm_call(
-        detail::lightgbm::LGBM_DatasetSetField(handle(), field, values, static_cast<int>(count), type),
-        fmt::format("setting LightGBM's field {}", field));
+    detail::lightgbm_call(detail::lightgbm::LGBM_DatasetSetField(handle(), field, values.data(),
+                                                                 static_cast<int>(values.size()), field_type<T>),
+                          fmt::format("setting LightGBM's field {}", field));
   }
 
   std::size_t rows_;

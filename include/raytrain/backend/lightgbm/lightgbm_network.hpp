@@ -32,6 +32,14 @@ class LightGBMExchange {
     std::span<std::int32_t const> lengths;
   };
 
+  /// What LightGBM asks of a reduction: `reducer` combines elements of `type_bytes` bytes.
+  struct Reduction {
+    Byte const* input;
+    Byte* output;
+    int type_bytes;
+    lightgbm::Reducer reducer;
+  };
+
   /// `collective` outlives it.
   explicit LightGBMExchange(Collective& collective) : collective_{collective} {}
 
@@ -47,24 +55,24 @@ class LightGBMExchange {
   }
 
   /// Each rank gets its own block of all ranks' inputs, reduced in the collective's order.
-  void reduce_scatter(Byte const* input, int type_bytes, Blocks blocks, Byte* output, lightgbm::Reducer reducer) {
+  void reduce_scatter(Blocks blocks, Reduction const& what) {
     if (std::ranges::max(blocks.lengths) == 0) return;
-    if (adds<double>(reducer, type_bytes)) return add<double>(input, blocks, output);
-    if (adds<std::uint64_t>(reducer, type_bytes)) return add<std::uint64_t>(input, blocks, output);
-    if (adds<std::uint32_t>(reducer, type_bytes)) return add<std::uint32_t>(input, blocks, output);
-    reduce_otherwise(input, type_bytes, blocks, output, reducer);
+    if (adds<double>(what)) return add<double>(what.input, blocks, what.output);
+    if (adds<std::uint64_t>(what)) return add<std::uint64_t>(what.input, blocks, what.output);
+    if (adds<std::uint32_t>(what)) return add<std::uint32_t>(what.input, blocks, what.output);
+    reduce_otherwise(blocks, what);
   }
 
  private:
   /// LightGBM does not say what a reducer does, so it is tried. Histograms are sums of doubles, or of integers into
   /// which gradients have been packed.
   template <class T>
-  static auto adds(lightgbm::Reducer reducer, int type_bytes) -> bool {
-    if (type_bytes != static_cast<int>(sizeof(T))) return false;
+  static auto adds(Reduction const& what) -> bool {
+    if (what.type_bytes != static_cast<int>(sizeof(T))) return false;
     std::array<T, 2> const from{T{3}, static_cast<T>(-2)};
     std::array<T, 2> to{T{40}, T{7}};
     std::array<T, 2> const sums{from[0] + to[0], from[1] + to[1]};
-    reducer(reinterpret_cast<char const*>(from.data()), reinterpret_cast<char*>(to.data()), type_bytes, sizeof to);
+    what.reducer(reinterpret_cast<char const*>(from.data()), reinterpret_cast<char*>(to.data()), sizeof(T), sizeof to);
     return to == sums;
   }
 
@@ -87,19 +95,19 @@ class LightGBMExchange {
   }
 
   /// Calls LightGBM's reducer on the arrays of all ranks. They are small: only histograms are large.
-  void reduce_otherwise(Byte const* input, int type_bytes, Blocks blocks, Byte* output, lightgbm::Reducer reducer) {
+  void reduce_otherwise(Blocks blocks, Reduction const& what) {
     auto const own = collective_.rank().value;
     std::size_t size = 0;
     for (std::size_t rank = 0; rank < blocks.lengths.size(); ++rank) {
       size = std::max(size, static_cast<std::size_t>(blocks.starts[rank] + blocks.lengths[rank]));
     }
     scratch_.resize(size * blocks.lengths.size());
-    collective_.all_gather(std::span{input, size}, std::span{scratch_});
+    collective_.all_gather(std::span{what.input, size}, std::span{scratch_});
     auto const* const first = scratch_.data() + blocks.starts[own];
-    std::copy_n(first, blocks.lengths[own], output);
+    std::copy_n(first, blocks.lengths[own], what.output);
     for (std::size_t rank = 1; rank < blocks.lengths.size() && blocks.lengths[own] > 0; ++rank) {
-      reducer(reinterpret_cast<char const*>(first + rank * size), reinterpret_cast<char*>(output), type_bytes,
-              blocks.lengths[own]);
+      what.reducer(reinterpret_cast<char const*>(first + rank * size), reinterpret_cast<char*>(what.output),
+                   what.type_bytes, blocks.lengths[own]);
     }
   }
 
@@ -179,7 +187,8 @@ class LightGBMNetwork {
                                 detail::lightgbm::Reducer const& reducer) {
     keep_what_is_thrown([&] {
       current()->exchange_.reduce_scatter(
-          bytes(input), type_bytes, {{starts, starts + blocks}, {lengths, lengths + blocks}}, bytes(output), reducer);
+          {{starts, starts + blocks}, {lengths, lengths + blocks}},
+          {.input = bytes(input), .output = bytes(output), .type_bytes = type_bytes, .reducer = reducer});
     });
   }
 

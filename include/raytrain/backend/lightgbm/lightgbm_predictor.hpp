@@ -42,8 +42,10 @@ class LightGBMPredictor {
   ///         interactions, which LightGBM does not compute.
   [[nodiscard]] auto predict(Dataset const& data, LightGBMDatasetOptions const& options = {},
                              PredictionType type = PredictionType::value) const -> Predictions {
+    auto how = predict_by_;
+    how.type = type;
     std::lock_guard const lock{mutex_};
-    return booster_.predict(data, options, type, predict_by_);
+    return booster_.predict(data, options, how);
   }
 
   /// `kind`: "split" or "gain".

@@ -74,9 +74,16 @@ class Booster {
     detail::xgboost_call(XGBoosterUpdateOneIter(handle(), round, train.handle()), "XGBoosterUpdateOneIter");
   }
 
-  /// One more round by gradients and hessians of the caller's own: one for each row of this worker, or where there are
-  /// classes one for each of them, row by row.
-  void boost([[maybe_unused]] int round, DMatrix const& train, std::span<float> gradients, std::span<float> hessians) {
+  /// Of a loss by the margins: one for each row of this worker, or where there are classes one for each of them, row by
+  /// row.
+  struct Derivatives {
+    std::span<float> gradients;
+    std::span<float> hessians;
+  };
+
+  /// One more round by derivatives of the caller's own.
+  void boost([[maybe_unused]] int round, DMatrix const& train, Derivatives of_loss) {
+    auto const [gradients, hessians] = of_loss;
     auto const rows = train.rows();
     if (gradients.size() != hessians.size() || gradients.empty() || gradients.size() % rows != 0) {
       throw Error{
@@ -86,7 +93,7 @@ class Booster {
     }
 #if XGBOOST_VER_MAJOR > 2 || (XGBOOST_VER_MAJOR == 2 && XGBOOST_VER_MINOR >= 1)
     auto const array = [&](std::span<float> values) {
-      return detail::array_interface(values.data(), "<f4", rows, values.size() / rows);
+      return detail::array_interface(values.data(), "<f4", {rows, values.size() / rows});
     };
     detail::xgboost_call(
         XGBoosterTrainOneIter(handle(), train.handle(), round, array(gradients).c_str(), array(hessians).c_str()),

@@ -75,9 +75,9 @@ namespace detail {
   rows.validate();
   DMatrixHandle made = nullptr;
   xgboost_call(
-      XGDMatrixCreateFromCSR(array_interface(rows.indptr.data(), "<u8", rows.indptr.size()).c_str(),
-                             array_interface(rows.indices.data(), "<u4", rows.indices.size()).c_str(),
-                             array_interface(rows.values.data(), "<f4", rows.values.size()).c_str(), rows.columns,
+      XGDMatrixCreateFromCSR(array_interface(rows.indptr.data(), "<u8", {rows.indptr.size()}).c_str(),
+                             array_interface(rows.indices.data(), "<u4", {rows.indices.size()}).c_str(),
+                             array_interface(rows.values.data(), "<f4", {rows.values.size()}).c_str(), rows.columns,
                              fmt::format(R"({{"missing": NaN, "nthread": {}}})", threads).c_str(), &made),
       "XGDMatrixCreateFromCSR");
   return made;

@@ -189,7 +189,7 @@ class DMatrix {
     auto const& first = table.columns().front();
     auto const type = detail::array_interface_type(first.type());
     if (table.columns().size() > 1 || !type) return std::nullopt;
-    return detail::array_interface(first.bytes().data(), *type, table.rows(), first.row_values());
+    return detail::array_interface(first.bytes().data(), *type, {table.rows(), first.row_values()});
   }
 
   void read_features(detail::FeatureTable const& table, DMatrixOptions const& options) {
@@ -198,7 +198,7 @@ class DMatrix {
     auto array = column_as_it_is(table);
     if (!array) {
       values = table.row_major<float>();
-      array = detail::array_interface(values.data(), "<f4", table.rows(), names_.size());
+      array = detail::array_interface(values.data(), "<f4", {table.rows(), names_.size()});
     }
     DMatrixHandle made = nullptr;
     detail::xgboost_call(XGDMatrixCreateFromDense(array->c_str(), config(options).c_str(), &made),
@@ -222,7 +222,7 @@ class DMatrix {
       if (whole) return *whole;
       auto const count = std::min(most, table.rows() - first);
       values = table.row_major<float>(first, count);
-      return detail::array_interface(values.data(), "<f4", count, names_.size());
+      return detail::array_interface(values.data(), "<f4", {count, names_.size()});
     };
     handle_.reset(detail::new_quantile_matrix({table.rows(), most}, batch, config(options)));
   }
@@ -242,13 +242,13 @@ class DMatrix {
   }
 
   void set_info(char const* field, std::span<float const> values) {
-    auto const array = detail::array_interface(values.data(), "<f4", values.size());
+    auto const array = detail::array_interface(values.data(), "<f4", {values.size()});
     detail::xgboost_call(XGDMatrixSetInfoFromInterface(handle(), field, array.c_str()),
                          "XGDMatrixSetInfoFromInterface");
   }
 
   void set_groups(std::span<std::uint32_t const> sizes) {
-    auto const array = detail::array_interface(sizes.data(), "<u4", sizes.size());
+    auto const array = detail::array_interface(sizes.data(), "<u4", {sizes.size()});
     detail::xgboost_call(XGDMatrixSetInfoFromInterface(handle(), "group", array.c_str()),
                          "XGDMatrixSetInfoFromInterface");
   }

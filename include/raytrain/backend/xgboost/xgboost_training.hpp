@@ -105,7 +105,7 @@ class XGBoostTraining {
     weigh(train.weights(), gradients);
     weigh(train.weights(), hessians);
     // Only where the loss has not thrown on any worker.
-    ctx_.together([&] { booster.boost(round, train, gradients, hessians); });
+    ctx_.together([&] { booster.boost(round, train, {gradients, hessians}); });
   }
 
   XGBoostContext& ctx_;

@@ -26,8 +26,8 @@ RAYTRAIN_INLINE auto unseal(std::string_view text) -> std::optional<std::string>
 RAYTRAIN_INLINE auto format_of(std::string_view json) -> std::uint32_t {
   constexpr std::string_view key = "\n  \"format\": ";
   std::uint32_t format = 0;
-  if (auto const place = json.find(key); place != std::string_view::npos) {
-    std::from_chars(json.data() + place + key.size(), json.data() + json.size(), format);
+  if (auto const at = json.find(key); at != std::string_view::npos) {
+    std::from_chars(json.data() + at + key.size(), json.data() + json.size(), format);
   }
   return format;
 }

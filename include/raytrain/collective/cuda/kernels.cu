@@ -24,8 +24,8 @@ __global__ void __launch_bounds__(block_size) reduce_kernel(__grid_constant__ De
 
 auto is_aligned(DeviceReduction const& reduction) noexcept -> bool {
   auto bits = reinterpret_cast<std::uintptr_t>(reduction.target) | reduction.stride_bytes;
-  auto const places = reduction.stride_bytes == 0 ? reduction.arrays : 1;
-  for (std::uint32_t i = 0; i < places; ++i) bits |= reinterpret_cast<std::uintptr_t>(reduction.table[i]);
+  auto const pointers = reduction.stride_bytes == 0 ? reduction.arrays : 1;
+  for (std::uint32_t i = 0; i < pointers; ++i) bits |= reinterpret_cast<std::uintptr_t>(reduction.table[i]);
   return bits % 16 == 0;
 }
 

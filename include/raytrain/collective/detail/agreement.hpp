@@ -84,12 +84,12 @@ class Agreement {
   /// What all ranks are told then. `counts_of(rank)`: what that rank calls all_gatherv with; all ranks call it, or
   /// none.
   template <class CountsOf>
-  [[nodiscard]] static auto mismatch(Call const& first, Rank odd, Call const& second, CountsOf const& counts_of)
-      -> Error {
-    std::array<std::vector<std::size_t>, 2> counts;
-    if (first.operation == Operation::all_gatherv && second.operation == Operation::all_gatherv)
-      counts = {counts_of(Rank{0}), counts_of(odd)};
-    return mismatch_error({Rank{0}, first, counts[0]}, {odd, second, counts[1]});
+  [[nodiscard]] static auto mismatch(RankCall const& first, RankCall const& other, CountsOf const& counts_of) -> Error {
+    if (first.call.operation != Operation::all_gatherv || other.call.operation != Operation::all_gatherv)
+      return mismatch_error(first, other);
+    std::vector<std::size_t> const counts = counts_of(first.rank);
+    std::vector<std::size_t> const other_counts = counts_of(other.rank);
+    return mismatch_error({first.rank, first.call, counts}, {other.rank, other.call, other_counts});
   }
 
   /// From now on `check_usable` throws this. The first reason counts.

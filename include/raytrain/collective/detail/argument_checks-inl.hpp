@@ -32,20 +32,20 @@ RAYTRAIN_INLINE void DeviceMemoryQuery::look_for_driver() noexcept {
   attribute_of_ = reinterpret_cast<AttributeOf>(::dlsym(library, "cuPointerGetAttribute"));
 }
 
-RAYTRAIN_INLINE void ArgumentChecks::check_root(Rank root, Call const& call) const {
+RAYTRAIN_INLINE void ArgumentChecks::check_root(Rank root) const {
   if (root.value < size_.value) return;
-  throw Error{Errc::invalid_call, attempted(call),
+  throw Error{Errc::invalid_call, attempted(),
               "root must be below " + std::to_string(size_.value) + " (got " + std::to_string(root.value) + ")"};
 }
 
-RAYTRAIN_INLINE void ArgumentChecks::refuse_device_memory(Call const& call, char const* name) const {
-  throw Error{Errc::invalid_call, attempted(call),
+RAYTRAIN_INLINE void ArgumentChecks::refuse_device_memory(char const* name) const {
+  throw Error{Errc::invalid_call, attempted(),
               std::string{name} + " must be in the host's memory (got memory of a GPU)",
               "copy it to the host, or use NcclCollective or DeviceCollective"};
 }
 
-RAYTRAIN_INLINE auto ArgumentChecks::attempted(Call const& call) const -> std::string {
-  return to_string(call) + " on rank " + std::to_string(rank_.value);
+RAYTRAIN_INLINE auto ArgumentChecks::attempted() const -> std::string {
+  return to_string(call_) + " on rank " + std::to_string(rank_.value);
 }
 
 }  // namespace raytrain::detail

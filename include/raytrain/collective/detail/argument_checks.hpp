@@ -34,55 +34,55 @@ class DeviceMemoryQuery {
   AttributeOf attribute_of_ = nullptr;
 };
 
-/// What one rank can see to be wrong with its own arguments of a `Collective`'s operation: `invalid_call`.
+/// What one rank can see to be wrong with its own arguments of a call, which must outlive this: `invalid_call`.
 class ArgumentChecks {
  public:
-  constexpr ArgumentChecks(Rank rank, WorldSize size) noexcept : rank_{rank}, size_{size} {}
+  constexpr ArgumentChecks(Rank rank, WorldSize size, Call const& call) noexcept
+      : rank_{rank}, size_{size}, call_{call} {}
 
-  void check_root(Rank root, Call const& call) const;
+  void check_root(Rank root) const;
 
   template <Element T>
-  void check_array(std::span<T const> array, Call const& call, char const* name) const {
+  void check_array(std::span<T const> array, char const* name) const {
     if (array.data() != nullptr || array.empty()) return;
-    throw Error{Errc::invalid_call, attempted(call),
+    throw Error{Errc::invalid_call, attempted(),
                 std::string{name} + " must point to " + std::to_string(array.size()) + " elements (got null)"};
   }
 
-  [[noreturn]] void refuse_device_memory(Call const& call, char const* name) const;
+  [[noreturn]] void refuse_device_memory(char const* name) const;
 
   template <Element T>
-  void check_parts(std::span<T const> mine, std::span<T const> all, Call const& call) const {
-    check_array(mine, call, "mine");
-    check_array(all, call, "all");
+  void check_parts(std::span<T const> mine, std::span<T const> all) const {
+    check_array(mine, "mine");
+    check_array(all, "all");
     if (all.size() != mine.size() * size_.value) {
-      throw Error{Errc::invalid_call, attempted(call),
+      throw Error{Errc::invalid_call, attempted(),
                   "all must have " + std::to_string(size_.value) + " x " + std::to_string(mine.size()) +
                       " elements (got " + std::to_string(all.size()) + ")",
                   "give it room for the part of every rank"};
     }
-    check_overlap(mine, all, rank_.value * mine.size(), call);
+    check_overlap(mine, all, rank_.value * mine.size());
   }
 
   template <Element T>
-  void check_counts(std::span<T const> mine, std::span<T const> all, std::span<std::size_t const> counts,
-                    Call const& call) const {
-    check_array(counts, call, "counts");
-    check_array(mine, call, "mine");
-    check_array(all, call, "all");
+  void check_counts(std::span<T const> mine, std::span<T const> all, std::span<std::size_t const> counts) const {
+    check_array(counts, "counts");
+    check_array(mine, "mine");
+    check_array(all, "all");
     auto const ranks = std::size_t{size_.value};
     if (counts.size() != ranks) {
-      throw Error{Errc::invalid_call, attempted(call),
+      throw Error{Errc::invalid_call, attempted(),
                   "counts must have " + std::to_string(ranks) + " elements, one for each rank (got " +
                       std::to_string(counts.size()) + ")"};
     }
     if (rank_.value >= ranks) {
-      throw Error{Errc::invalid_call, attempted(call),
+      throw Error{Errc::invalid_call, attempted(),
                   "Collective::rank() must be below size() (got " + std::to_string(rank_.value) + " and " +
                       std::to_string(ranks) + ")"};
     }
     auto const own = counts[rank_.value];
     if (mine.size() != own) {
-      throw Error{Errc::invalid_call, attempted(call),
+      throw Error{Errc::invalid_call, attempted(),
                   "mine must have counts[" + std::to_string(rank_.value) + "] = " + std::to_string(own) +
                       " elements (got " + std::to_string(mine.size()) + ")"};
     }
@@ -92,24 +92,24 @@ class ArgumentChecks {
     };
     auto const sum = std::accumulate(counts.begin(), counts.end(), std::size_t{0}, add);
     if (all.size() != sum) {
-      throw Error{Errc::invalid_call, attempted(call),
+      throw Error{Errc::invalid_call, attempted(),
                   "all must have as many elements as the counts add up to, " + std::to_string(sum) + " (got " +
                       std::to_string(all.size()) + ")"};
     }
-    check_overlap(mine, all, std::accumulate(counts.begin(), counts.begin() + rank_.value, std::size_t{0}), call);
+    check_overlap(mine, all, std::accumulate(counts.begin(), counts.begin() + rank_.value, std::size_t{0}));
   }
 
  private:
-  [[nodiscard]] auto attempted(Call const& call) const -> std::string;
+  [[nodiscard]] auto attempted() const -> std::string;
 
   /// `begin`: where `mine` is in `all` if it lies there.
   template <Element T>
-  void check_overlap(std::span<T const> mine, std::span<T const> all, std::size_t begin, Call const& call) const {
+  void check_overlap(std::span<T const> mine, std::span<T const> all, std::size_t begin) const {
     std::less<> const before;
     bool const apart =
         mine.empty() || !before(mine.data(), all.data() + all.size()) || !before(all.data(), mine.data() + mine.size());
     if (!apart && mine.data() != all.data() + begin) {
-      throw Error{Errc::invalid_call, attempted(call),
+      throw Error{Errc::invalid_call, attempted(),
                   "mine must lie outside of all, or be its part number " + std::to_string(rank_.value) +
                       " (got another overlap)"};
     }
@@ -117,6 +117,7 @@ class ArgumentChecks {
 
   Rank rank_;
   WorldSize size_;
+  Call const& call_;
 };
 
 }  // namespace raytrain::detail

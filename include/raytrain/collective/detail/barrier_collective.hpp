@@ -103,9 +103,8 @@ class BarrierCollective final : public Collective {
 
   /// `BarrierOperations::exchange_headers`
   template <class Header>
-  void exchange_headers(Call const& call, std::span<std::size_t const> counts, Header const& mine,
-                        std::span<Header> all) {
-    operations_.exchange_headers(call, counts, mine, all);
+  void exchange_headers(Task const& task, Header const& mine, std::span<Header> all) {
+    operations_.exchange_headers(task, mine, all);
   }
 
   std::shared_ptr<Group> group_;

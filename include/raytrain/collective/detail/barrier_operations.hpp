@@ -2,7 +2,6 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -52,16 +51,16 @@ class BarrierOperations {
     return barrier_.member().world_ranks;
   }
 
-  /// Shows all ranks what each has to say about `call`, which they then perform by other means.
+  /// Shows all ranks what each has to say about a call, which they then perform by other means: `mine` becomes
+  /// `all[rank]`. The task's arrays are not looked at.
   ///
   /// Errors: as `run`.
   template <class Header>
-  void exchange_headers(Call const& call, std::span<std::size_t const> counts, Header const& mine,
-                        std::span<Header> all) {
+  void exchange_headers(Task const& task, Header const& mine, std::span<Header> all) {
     static_assert(std::is_trivially_copyable_v<Header> && sizeof(Header) <= Slot::inline_bytes);
     std::memcpy(barrier_.next_slot().bytes, &mine, sizeof mine);
-    enter(call);
-    check_agreement(counts);
+    enter(task.call);
+    check_agreement(task.counts);
     for (std::uint32_t rank = 0; rank < ranks(); ++rank)
       std::memcpy(&all[rank], barrier_.slots()[rank].bytes, sizeof mine);
   }
@@ -96,18 +95,25 @@ class BarrierOperations {
 
   /// An array of `size` bytes that goes through the bounce buffers in pieces of `piece_size` bytes, the last one
   /// shorter. `fill(range)` puts what other ranks read of that piece of this rank's array into its bounce buffer.
-  template <class Fill>
+  /// `empty(range)` takes the result out of there, once all ranks have worked on the piece and the next one is in the
+  /// other halves.
+  template <class Fill, class Empty>
   struct Pieces {
     std::size_t size;
     std::size_t piece_size;
     Fill fill;
+    Empty empty;
 
     [[nodiscard]] auto at(std::size_t begin) const noexcept -> Range {
       return {begin, std::min(piece_size, size - begin)};
     }
   };
-  template <class Fill>
-  Pieces(std::size_t, std::size_t, Fill) -> Pieces<Fill>;
+  template <class Fill, class Empty>
+  Pieces(std::size_t, std::size_t, Fill, Empty) -> Pieces<Fill, Empty>;
+
+  struct Nothing {
+    void operator()(Range) const noexcept {}
+  };
 
   [[nodiscard]] auto ranks() const noexcept -> std::uint32_t { return size().value; }
   [[nodiscard]] auto me() const noexcept -> std::uint32_t { return rank().value; }
@@ -121,8 +127,8 @@ class BarrierOperations {
 
   /// Enters the barrier that begins an operation. `largest_bytes`: of what a rank gives, on whichever rank it is
   /// largest; the same number on all.
-  template <class Fill>
-  auto open(Task const& task, std::size_t largest_bytes, Pieces<Fill> const& pieces) -> Way {
+  template <class Fill, class Empty>
+  auto open(Task const& task, std::size_t largest_bytes, Pieces<Fill, Empty> const& pieces) -> Way {
     auto& slot = barrier_.next_slot();
     bool const inlined = is_inlined(largest_bytes);
     if (inlined) {
@@ -166,7 +172,8 @@ class BarrierOperations {
   [[noreturn]] void disagree(Rank odd, std::span<std::size_t const> counts) {
     auto const first = barrier_.slots()[0].call;
     auto const second = barrier_.slots()[odd.value].call;
-    auto const error = Agreement::mismatch(first, odd, second, [&](Rank of) { return counts_of(of, counts); });
+    auto const error =
+        Agreement::mismatch({Rank{0}, first}, {odd, second}, [&](Rank of) { return counts_of(of, counts); });
     barrier_.state().break_up();
     agreement_.end_by(error);
   }
@@ -253,9 +260,9 @@ class BarrierOperations {
   }
 
   /// Takes an array, whose first piece is in the bounce buffers, piece by piece: calls `work(range)` when a piece is in
-  /// the bounce buffers, and `after(range)` when all ranks have worked on it and the next one is in the other halves.
-  template <class Fill, class Work, class After>
-  void in_pieces(Call const& call, Pieces<Fill> const& pieces, Work const& work, After const& after) {
+  /// the bounce buffers.
+  template <class Fill, class Empty, class Work>
+  void in_pieces(Call const& call, Pieces<Fill, Empty> const& pieces, Work const& work) {
     if constexpr (!Memory::sees_all) {
       for (std::size_t begin = 0; begin < pieces.size; begin += pieces.piece_size) {
         work(pieces.at(begin));
@@ -266,48 +273,48 @@ class BarrierOperations {
         barrier_.next_slot().from = shown.from;
         barrier_.next_slot().to = shown.to;
         close(call);
-        after(pieces.at(begin));
+        pieces.empty(pieces.at(begin));
       }
     }
-  }
-
-  template <class Fill, class Work>
-  void in_pieces(Call const& call, Pieces<Fill> const& pieces, Work const& work) {
-    in_pieces(call, pieces, work, [](Range) {});
   }
 
   /// Arrays of one part for each rank, of `part_size` bytes. A piece is a piece of every part, `piece_size` bytes apart
   /// in the bounce buffers; those that other ranks will read are put there.
   [[nodiscard]] auto pieces_of_parts(Task const& task, std::size_t part_size) const noexcept {
     auto const piece = piece_size(task, ranks());
-    return Pieces{part_size, piece, [this, from = task.from.data(), part_size, piece](Range range) {
+    return Pieces{part_size, piece,
+                  [this, from = task.from.data(), part_size, piece](Range range) {
                     for (std::uint32_t rank = 0; rank < ranks(); ++rank) {
                       if (rank == me()) continue;
                       copy(bounce_buffer(me(), odd_) + rank * piece, from + rank * part_size + range.begin, range.size);
                     }
-                  }};
+                  },
+                  Nothing{}};
   }
 
   // Operations --------------------------------------------------------------------------------------------------------
 
-  /// Combines the arrays `source(rank)` of all ranks into the `targets`.
-  template <class Source, std::size_t n>
-  void reduce_to(Task const& task, std::size_t size, Source const& source, std::array<std::byte*, n> const& targets) {
-    auto const target = [&](std::uint32_t number) { return targets[number]; };
-    (*task.reducers)[task.call.op]({ranks(), me(), source}, size, {n, target});
+  /// Combines the arrays `source(rank)` of all ranks into the target.
+  template <class Source>
+  void reduce_to(Task const& task, std::span<std::byte> target, Source const& source) {
+    auto const only = [&](std::uint32_t) { return target.data(); };
+    (*task.reducers)[task.call.op]({ranks(), me(), source}, target.size(), {1, only});
   }
 
   /// all_reduce, and reduce, whose result only root gets.
   void reduce(Task const& task) {
     auto const size = task.from.size();
-    Pieces const pieces{size, piece_size(task), [&](Range range) {
-                          copy_all_but_mine(bounce_buffer(me(), odd_), task.from.data() + range.begin, range.size);
-                        }};
+    Pieces const pieces{
+        size, piece_size(task),
+        [&](Range range) { copy_all_but_mine(bounce_buffer(me(), odd_), task.from.data() + range.begin, range.size); },
+        [&](Range range) {
+          if (is_hidden(me()) && !task.to.empty())
+            copy_all_but_mine(task.to.data() + range.begin, bounce_buffer(me(), !odd_), range.size);
+        }};
     auto const way = open(task, size, pieces);
     if (way == Way::inlined) {
       if (!task.to.empty()) {
-        reduce_to(
-            task, size, [&](std::uint32_t rank) { return source(way, rank); }, std::array{task.to.data()});
+        reduce_to(task, task.to, [&](std::uint32_t rank) { return source(way, rank); });
       }
       return;
     }
@@ -315,36 +322,29 @@ class BarrierOperations {
       auto const slice = slice_of(size, me());
       auto const from = [&](std::uint32_t rank) { return source(way, rank) + slice.begin; };
       if (task.call.operation == Operation::reduce) {
-        reduce_to(task, slice.size, from, std::array{target(task.call.root.value) + slice.begin});
+        reduce_to(task, {target(task.call.root.value) + slice.begin, slice.size}, from);
       } else {
         auto const to = [&](std::uint32_t rank) { return target(rank) + slice.begin; };
         (*task.reducers)[task.call.op]({ranks(), me(), from}, slice.size, {ranks(), to});
       }
       return close(task.call);
     }
-    in_pieces(
-        task.call, pieces,
-        [&](Range range) {
-          auto const mine = slice_of(range.size, me());
-          auto const begin = range.begin + mine.begin;
-          auto const from = [&](std::uint32_t rank) {
-            return rank == me() ? task.from.data() + begin : piece_of(rank, begin, mine.begin);
-          };
-          // The result goes to where the slice was buffered: cache lines move to the rank that reduces them, and back.
-          // By way of other lines it took 3 to 5 times as long on hosts that are slow to write what another core has
-          // read.
-          auto const to = [&](std::uint32_t rank) {
-            if (rank == me()) return task.to.data() + begin;
-            return is_hidden(rank) ? bounce_buffer(rank, odd_) + mine.begin : target(rank) + begin;
-          };
-          if (task.call.operation == Operation::reduce)
-            return reduce_to(task, mine.size, from, std::array{to(task.call.root.value)});
-          (*task.reducers)[task.call.op]({ranks(), me(), from}, mine.size, {ranks(), to});
-        },
-        [&](Range range) {
-          if (is_hidden(me()) && !task.to.empty())
-            copy_all_but_mine(task.to.data() + range.begin, bounce_buffer(me(), !odd_), range.size);
-        });
+    in_pieces(task.call, pieces, [&](Range range) {
+      auto const mine = slice_of(range.size, me());
+      auto const begin = range.begin + mine.begin;
+      auto const from = [&](std::uint32_t rank) {
+        return rank == me() ? task.from.data() + begin : piece_of(rank, begin, mine.begin);
+      };
+      // The result goes to where the slice was buffered: cache lines move to the rank that reduces them, and back.
+      // By way of other lines it took 3 to 5 times as long on hosts that are slow to write what another core has
+      // read.
+      auto const to = [&](std::uint32_t rank) {
+        if (rank == me()) return task.to.data() + begin;
+        return is_hidden(rank) ? bounce_buffer(rank, odd_) + mine.begin : target(rank) + begin;
+      };
+      if (task.call.operation == Operation::reduce) return reduce_to(task, {to(task.call.root.value), mine.size}, from);
+      (*task.reducers)[task.call.op]({ranks(), me(), from}, mine.size, {ranks(), to});
+    });
   }
 
   /// Copies what other ranks reduce of an array: all but this rank's own slice.
@@ -360,8 +360,7 @@ class BarrierOperations {
     auto const pieces = pieces_of_parts(task, size);
     auto const way = open(task, task.from.size(), pieces);
     if (way != Way::buffered) {
-      reduce_to(
-          task, size, [&](std::uint32_t rank) { return source(way, rank) + me() * size; }, std::array{task.to.data()});
+      reduce_to(task, task.to, [&](std::uint32_t rank) { return source(way, rank) + me() * size; });
       if (way == Way::direct) close(task.call);
       return;
     }
@@ -370,16 +369,16 @@ class BarrierOperations {
       auto const from = [&](std::uint32_t rank) {
         return rank == me() ? task.from.data() + begin : piece_of(rank, begin, me() * pieces.piece_size);
       };
-      reduce_to(task, range.size, from, std::array{task.to.data() + range.begin});
+      reduce_to(task, task.to.subspan(range.begin, range.size), from);
     });
   }
 
   void broadcast(Task const& task) {
     auto const root = task.call.root.value;
     auto const size = task.to.size();
-    Pieces const pieces{size, piece_size(task), [&](Range range) {
-                          copy(bounce_buffer(me(), odd_), task.from.data() + range.begin, range.size);
-                        }};
+    Pieces const pieces{
+        size, piece_size(task),
+        [&](Range range) { copy(bounce_buffer(me(), odd_), task.from.data() + range.begin, range.size); }, Nothing{}};
     auto const way = open(task, size, pieces);
     if (way != Way::buffered) {
       if (me() != root) copy(task.to.data(), source(way, root), size);
@@ -419,10 +418,12 @@ class BarrierOperations {
       auto const begin = std::min(range.begin, size);
       return Range{begin, std::min(range.size, size - begin)};
     };
-    Pieces const pieces{static_cast<std::size_t>(largest), piece_size(task), [&](Range range) {
+    Pieces const pieces{static_cast<std::size_t>(largest), piece_size(task),
+                        [&](Range range) {
                           auto const part = part_of(range, task.from.size());
                           copy(bounce_buffer(me(), odd_), task.from.data() + part.begin, part.size);
-                        }};
+                        },
+                        Nothing{}};
     auto const way = open(task, largest, pieces);
     auto const copy_all = [&](Range range, auto const& from) {
       if (task.to.empty()) return;

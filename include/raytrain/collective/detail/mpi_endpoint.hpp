@@ -412,7 +412,7 @@ class MpiEndpoint {
     compares_ = false;
     auto const call_of = [&](std::uint32_t number) -> Call const& { return headers[number].call; };
     if (auto const odd = Agreement::first_mismatch(size(), call_of)) {
-      agreement_.end_by(Agreement::mismatch(call_of(0), *odd, call_of(odd->value),
+      agreement_.end_by(Agreement::mismatch({Rank{0}, call_of(0)}, {*odd, call_of(odd->value)},
                                             [&](Rank of) { return broadcast_counts(of, counts); }));
     }
     stop_agreed_ = stop_agreed_ || std::ranges::any_of(headers, [](auto const& header) { return header.stop != 0; });

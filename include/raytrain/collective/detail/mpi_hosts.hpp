@@ -46,7 +46,7 @@ class MpiHosts {
     ranks_here_.resize(static_cast<std::size_t>(size));
     auto const own = all.rank().value;
     check_mpi(MPI_Allgather(&own, 1, MPI_UINT32_T, ranks_here_.data(), 1, MPI_UINT32_T, host), "MPI_Allgather");
-    memory_ = share_memory(host, {static_cast<std::uint32_t>(size)}, options.limits, all.cores_here());
+    memory_ = share_memory(host, options.limits, all.cores_here());
     check_mpi(MPI_Comm_free(&host), "MPI_Comm_free");
 
     // Memory that only one rank has is of no use.
@@ -96,14 +96,16 @@ class MpiHosts {
   };
 
   /// The memory, on all ranks of the host or on none.
-  static auto share_memory(MPI_Comm host, WorldSize size, WaitLimits const& limits, std::size_t cores)
+  static auto share_memory(MPI_Comm host, WaitLimits const& limits, std::size_t cores)
       -> std::shared_ptr<SharedMemoryGroup> {
     int rank = 0;
+    int size = 1;
     check_mpi(MPI_Comm_rank(host, &rank), "MPI_Comm_rank");
+    check_mpi(MPI_Comm_size(host, &size), "MPI_Comm_size");
     std::shared_ptr<SharedMemoryGroup> memory;
     Where where;
     if (rank == 0) {
-      memory = create(size, limits, cores);
+      memory = create({static_cast<std::uint32_t>(size)}, limits, cores);
       if (memory != nullptr) where = {::getpid(), memory->descriptor(), memory->id()};
     }
     check_mpi(MPI_Bcast(&where, sizeof where, MPI_BYTE, 0, host), "MPI_Bcast");

@@ -129,7 +129,7 @@ class MpiReduction : MpiTransfer {
     auto const size = task_.call.count;
     auto const part = std::min(largest_part(size), std::max<std::size_t>(block_size() / ranks(), 1));
     in_chunks(size, part, [&](std::size_t begin, std::size_t count) {
-      MpiBlockType const blocks{type(), element_bytes_, count, size};
+      MpiBlockType const blocks{task_.call.element, count, size};
       auto* const all = mpi_.scratch(0, count * ranks() * element_bytes_);
       perform("MPI_Ialltoall", count * ranks(), [&](MPI_Request* request) {
         return MPI_Ialltoall(at(task_.from, begin), blocks.count(), blocks.type(), all, integer(count), type(),

@@ -17,6 +17,7 @@
 #include <raytrain/collective/reduce_op.hpp>
 #include <raytrain/core/element_type.hpp>
 #include <raytrain/core/error.hpp>
+#include <raytrain/core/identifiers.hpp>
 
 namespace raytrain::detail {
 
@@ -148,6 +149,11 @@ namespace raytrain::detail {
 /// Threads: one at a time.
 class NcclCommunicator {
  public:
+  struct Member {
+    Rank rank;
+    WorldSize size;
+  };
+
   NcclCommunicator() = default;
   NcclCommunicator(NcclCommunicator&& other) noexcept : comm_{std::exchange(other.comm_, nullptr)} {}
   auto operator=(NcclCommunicator&& other) noexcept -> NcclCommunicator& {
@@ -157,9 +163,11 @@ class NcclCommunicator {
   ~NcclCommunicator() { finalize(); }
 
   /// On the current device. `is_ready` says when it may be used.
-  void start(int ranks, ncclUniqueId const& id, int rank, std::string const& attempted) {
+  void start(ncclUniqueId const& id, Member member, std::string const& attempted) {
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;
+    auto const ranks = static_cast<int>(member.size.value);
+    auto const rank = static_cast<int>(member.rank.value);
     check_nccl(ncclCommInitRankConfig(&comm_, ranks, id, rank, &config), attempted);
   }
 

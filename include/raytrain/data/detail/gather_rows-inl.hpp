@@ -8,12 +8,14 @@
 #include <span>
 
 #include <raytrain/core/inline.hpp>
+#include <raytrain/data/column.hpp>
 #include <raytrain/data/detail/gather_rows.hpp>
 
 namespace raytrain::detail {
 
-RAYTRAIN_INLINE void gather_rows(std::byte const* from, std::size_t row_bytes, std::span<std::uint64_t const> rows,
-                                 std::byte* to) noexcept {
+RAYTRAIN_INLINE void gather_rows(Column const& column, std::span<std::uint64_t const> rows, std::byte* to) noexcept {
+  auto const* const from = column.bytes().data();
+  auto const row_bytes = column.row_bytes();
   switch (row_bytes) {
     case 1: return gather_fixed_rows<1>(from, rows, to);
     case 2: return gather_fixed_rows<2>(from, rows, to);

@@ -6,6 +6,8 @@
 #include <cstring>
 #include <span>
 
+#include <raytrain/data/column.hpp>
+
 namespace raytrain::detail {
 
 /// Rows whose size the compiler knows: one load and one store each.
@@ -17,9 +19,8 @@ void gather_fixed_rows(std::byte const* from, std::span<std::uint64_t const> row
   }
 }
 
-/// Copies row `rows[i]` of `from` to place i of `to`.
-void gather_rows(std::byte const* from, std::size_t row_bytes, std::span<std::uint64_t const> rows,
-                 std::byte* to) noexcept;
+/// Copies the column's row `rows[i]` to `to`, as its i-th one.
+void gather_rows(Column const& column, std::span<std::uint64_t const> rows, std::byte* to) noexcept;
 
 }  // namespace raytrain::detail
 

@@ -36,28 +36,27 @@ RAYTRAIN_INLINE auto make_handshake(BytesView secret, std::uint32_t number, std:
 
 RAYTRAIN_INLINE auto HandshakeBegin::proof(RunToken const& token) const -> Handshake {
   HandshakeView const said{hello};
-  return make_handshake(hash(token, Prover::client, said.version, said.number), said.number, said.version);
+  return make_handshake(hash(token, Prover::client, {said.version, said.number}), said.number, said.version);
 }
 
 RAYTRAIN_INLINE auto HandshakeBegin::is_proof(RunToken const& token, HandshakeView const& shown) const -> bool {
   return shown.magic == handshake_magic &&
-         RunToken::same(shown.secret, hash(token, Prover::client, shown.version, shown.number));
+         RunToken::same(shown.secret, hash(token, Prover::client, {shown.version, shown.number}));
 }
 
 RAYTRAIN_INLINE auto HandshakeBegin::answer(RunToken const& token, HandshakeStatus status) const -> Handshake {
   auto const number = static_cast<std::uint32_t>(status);
-  return make_handshake(hash(token, Prover::server, protocol_version, number), number);
+  return make_handshake(hash(token, Prover::server, {protocol_version, number}), number);
 }
 
 RAYTRAIN_INLINE auto HandshakeBegin::is_answer(RunToken const& token, HandshakeView const& shown) const -> bool {
   return shown.magic == handshake_magic &&
-         RunToken::same(shown.secret, hash(token, Prover::server, shown.version, shown.number));
+         RunToken::same(shown.secret, hash(token, Prover::server, {shown.version, shown.number}));
 }
 
-RAYTRAIN_INLINE auto HandshakeBegin::hash(RunToken const& token, Prover prover, std::uint32_t version,
-                                          std::uint32_t number) const -> SipHash {
+RAYTRAIN_INLINE auto HandshakeBegin::hash(RunToken const& token, Prover prover, Claim claim) const -> SipHash {
   std::array<std::byte, 3 * handshake_bytes> all{};
-  auto const rest = make_handshake(Nonce{static_cast<std::byte>(prover)}, number, version);
+  auto const rest = make_handshake(Nonce{static_cast<std::byte>(prover)}, claim.number, claim.version);
   auto at = std::ranges::copy(hello, all.begin()).out;
   at = std::ranges::copy(challenge, at).out;
   std::ranges::copy(rest, at);

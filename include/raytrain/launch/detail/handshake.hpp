@@ -132,8 +132,13 @@ struct HandshakeBegin {
   /// Part of what is hashed, so that nobody passes off an end's own proof as the other's.
   enum class Prover : std::uint32_t { client = 1, server };
 
-  [[nodiscard]] auto hash(RunToken const& token, Prover prover, std::uint32_t version, std::uint32_t number) const
-      -> SipHash;
+  /// What an end says of itself beside the proof.
+  struct Claim {
+    std::uint32_t version;
+    std::uint32_t number;
+  };
+
+  [[nodiscard]] auto hash(RunToken const& token, Prover prover, Claim claim) const -> SipHash;
 };
 
 [[nodiscard]] auto make_hello(Nonce const& nonce, Rank rank) -> Handshake;

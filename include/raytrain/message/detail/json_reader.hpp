@@ -81,9 +81,9 @@ class JsonReader {
   void read(JsonValue const& json, std::map<std::string, T>& values) {
     values.clear();
     for (auto const& member : expect<JsonObject>(json, "an object")) {
-      auto const [place, is_new] = values.try_emplace(member.name);
+      auto const [entry, is_new] = values.try_emplace(member.name);
       if (!is_new) refuse_field(member.name, "appears twice");
-      within(member.name, [&, &value = place->second] { read(member.value, value); });
+      within(member.name, [&, &value = entry->second] { read(member.value, value); });
     }
   }
 

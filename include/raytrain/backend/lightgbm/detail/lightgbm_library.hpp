@@ -86,9 +86,9 @@ namespace raytrain::detail {
   std::string readable{text};
   std::ranges::replace(readable, '\n', ' ');
   auto const line = readable.rfind(", line ");
-  auto const place = line == std::string::npos ? line : readable.rfind(" at ", line);
-  if (place != std::string::npos && readable.find_first_not_of("0123456789 .", line + 7) == std::string::npos) {
-    readable.resize(place);
+  auto const end = line == std::string::npos ? line : readable.rfind(" at ", line);
+  if (end != std::string::npos && readable.find_first_not_of("0123456789 .", line + 7) == std::string::npos) {
+    readable.resize(end);
   }
   readable.resize(readable.find_last_not_of(' ') + 1);
   return readable.empty() ? "failed without a message" : readable;

@@ -79,7 +79,7 @@ RAYTRAIN_TORCH_INLINE void GradientArena::lay_out(at::ScalarType type, Collectiv
   auto const next_mark = [&] { return Mark{type, std::exchange(mark, mark + c10::elementSize(type))}; };
   for (auto& slot : slots_) {
     if (slot.parameter.scalar_type() != type) continue;
-    slot.place = {memory, at};
+    slot.memory = {memory, at};
     slot.view = make_view(slot);
     slot.mark = next_mark();
     at += rounded(slot.parameter.numel()) * static_cast<std::int64_t>(c10::elementSize(type));
@@ -90,19 +90,19 @@ RAYTRAIN_TORCH_INLINE void GradientArena::lay_out(at::ScalarType type, Collectiv
 
 RAYTRAIN_TORCH_INLINE auto GradientArena::make_view(Slot const& slot) -> at::Tensor {
   auto const& parameter = slot.parameter;
-  auto const keep_alive = [place = slot.place](void*) {};
+  auto const keep_alive = [part = slot.memory](void*) {};
   auto const options = torch::TensorOptions{}.dtype(parameter.scalar_type());
   if (parameter.is_non_overlapping_and_dense()) {
-    return torch::from_blob(slot.place.get(), parameter.sizes(), parameter.strides(), keep_alive, options);
+    return torch::from_blob(slot.memory.get(), parameter.sizes(), parameter.strides(), keep_alive, options);
   }
-  return torch::from_blob(slot.place.get(), parameter.sizes(), keep_alive, options);
+  return torch::from_blob(slot.memory.get(), parameter.sizes(), keep_alive, options);
 }
 
 RAYTRAIN_TORCH_INLINE void GradientArena::leave_to_keeper(Slot& slot) {
   auto const& storage = slot.view.storage();
   if (slot.view.use_count() == 1 && storage.use_count() == 1) return;
   auto own = c10::GetAllocator(c10::kCPU)->allocate(storage.nbytes());
-  if (storage.nbytes() > 0) std::memcpy(own.get(), slot.place.get(), storage.nbytes());
+  if (storage.nbytes() > 0) std::memcpy(own.get(), slot.memory.get(), storage.nbytes());
   (void)storage.set_data_ptr(std::move(own));  // all that refer to it follow
   slot.view = make_view(slot);
 }

@@ -24,7 +24,7 @@ namespace raytrain::detail {
 /// as in one process. After the marks follow the caller's numbers.
 ///
 /// A gradient that somebody keeps beyond `zero_grad(true)` keeps its values, as in one process: it gets memory of its
-/// own before its place is used again.
+/// own before its part of the array is used again.
 ///
 /// Threads: the worker's. The memory lives as long as a gradient in it does.
 class GradientArena {
@@ -48,7 +48,7 @@ class GradientArena {
   [[nodiscard]] auto number(std::size_t index) const -> double { return value(numbers_[index]); }
   void set_number(std::size_t index, int value) { set(numbers_[index], value); }
 
-  /// Prepares the place where autograd is about to add `gradient` to the parameter's.
+  /// Prepares the part of the array to which autograd is about to add `gradient` to the parameter's.
   ///
   /// Errors: `backend` when its shape or type is not the one that the parameter had.
   void expect(std::size_t index, at::Tensor const& gradient);
@@ -96,7 +96,7 @@ class GradientArena {
   struct Slot {
     std::string name;
     at::Tensor parameter;
-    std::shared_ptr<void> place;  ///< In the array, all of which it keeps alive.
+    std::shared_ptr<void> memory;  ///< In the array, all of which it keeps alive.
     at::Tensor view;
     Mark mark;
   };
@@ -119,7 +119,7 @@ class GradientArena {
   // one.
   static auto make_view(Slot const& slot) -> at::Tensor;
 
-  /// Moves a gradient that somebody keeps to memory of its own, before its place is used for the next one.
+  /// Moves a gradient that somebody keeps to memory of its own, before its part of the array is used for the next one.
   static void leave_to_keeper(Slot& slot);
 
   static void check_fits(Slot const& slot, at::Tensor const& gradient);

@@ -33,14 +33,19 @@ namespace raytrain::detail {
   return std::nullopt;
 }
 
-/// Memory as XGBoost is told of it: `columns` 0 for a vector.
+struct ArrayShape {
+  std::size_t rows;
+  std::size_t columns = 0;  ///< 0: a vector.
+};
+
+/// Memory as XGBoost is told of it.
 ///
 /// Source: NumPy's array interface protocol, version 3, of which XGBoost reads these keys.
-[[nodiscard]] inline auto array_interface(void const* data, std::string_view type, std::size_t rows,
-                                          std::size_t columns = 0) -> std::string {
-  auto const shape = columns == 0 ? fmt::format("[{}]", rows) : fmt::format("[{}, {}]", rows, columns);
+[[nodiscard]] inline auto array_interface(void const* data, std::string_view type, ArrayShape shape) -> std::string {
+  auto const sizes =
+      shape.columns == 0 ? fmt::format("[{}]", shape.rows) : fmt::format("[{}, {}]", shape.rows, shape.columns);
   return fmt::format(R"({{"data": [{}, true], "shape": {}, "typestr": "{}", "version": 3, "strides": null}})",
-                     reinterpret_cast<std::uintptr_t>(data), shape, type);
+                     reinterpret_cast<std::uintptr_t>(data), sizes, type);
 }
 
 }  // namespace raytrain::detail

@@ -34,7 +34,7 @@ class LibraryTracker {
   ///
   /// Errors: as `RabitListener`'s; `backend`.
   LibraryTracker(XGBoostTrackerOptions const& options, XGBoostTrackerEvents events, std::string secret)
-      : tracker_{options}, relay_{options, std::move(events), std::move(secret), tracker_.port()} {}
+      : tracker_{options}, relay_{options, std::move(events), {tracker_.port(), std::move(secret)}} {}
 
   [[nodiscard]] auto arguments() const noexcept -> XGBoostWorkerArguments const& { return relay_.arguments(); }
 
@@ -73,9 +73,9 @@ class LibraryTracker {
    private:
     void read_port(std::string_view arguments) {
       constexpr std::string_view key = R"("dmlc_tracker_port")";
-      auto const place = arguments.find_first_of("0123456789", std::min(arguments.find(key), arguments.size()));
-      if (place != std::string_view::npos) {
-        std::from_chars(arguments.data() + place, arguments.data() + arguments.size(), port_);
+      auto const digits = arguments.find_first_of("0123456789", std::min(arguments.find(key), arguments.size()));
+      if (digits != std::string_view::npos) {
+        std::from_chars(arguments.data() + digits, arguments.data() + arguments.size(), port_);
       }
       if (port_ == 0) {
         throw Error{Errc::backend, "XGTrackerWorkerArgs", "no port is in " + std::string{arguments}};

@@ -38,15 +38,14 @@ class RabitListener {
     std::chrono::milliseconds greeting_timeout{5000};
     std::size_t max_silent = 64;
   };
-  using OnGreeting = std::function<void(RabitGreeting, SocketStream)>;
-  using OnStranger = std::function<void(std::string)>;
+  struct Events {
+    std::function<void(RabitGreeting, SocketStream)> on_greeting;
+    std::function<void(std::string)> on_stranger;
+  };
 
   /// Errors: `io` when it cannot listen at the address; `invalid_config` for what is no IPv4 address.
-  RabitListener(Executor& executor, Options options, OnGreeting on_greeting, OnStranger on_stranger)
-      : executor_{executor},
-        options_{std::move(options)},
-        on_greeting_{std::move(on_greeting)},
-        on_stranger_{std::move(on_stranger)} {
+  RabitListener(Executor& executor, Options options, Events events)
+      : executor_{executor}, options_{std::move(options)}, events_{std::move(events)} {
     SocketAddress const wanted{"tcp:" + options_.address + ":0"};
     listener_.emplace(executor_, wanted);
     port_ = listener_->address().port();
@@ -98,7 +97,7 @@ class RabitListener {
         stream.emplace(co_await listener_->accept());
       } catch (std::system_error const& error) {
         if (is_cancellation(error)) throw;
-        on_stranger_("a connection cannot be accepted: " + error.code().message());
+        events_.on_stranger("a connection cannot be accepted: " + error.code().message());
       }
       if (stream) {
         if (silent_.size() >= options_.max_silent) evict_oldest();
@@ -142,9 +141,9 @@ class RabitListener {
       }
     }
     if (why.empty()) {
-      on_greeting_(std::move(connection.decoder.greeting()), std::move(connection.stream));
+      events_.on_greeting(std::move(connection.decoder.greeting()), std::move(connection.stream));
     } else {
-      on_stranger_(connection.stream.peer() + ' ' + why);
+      events_.on_stranger(connection.stream.peer() + ' ' + why);
     }
   }
 
@@ -171,8 +170,7 @@ class RabitListener {
 
   Executor& executor_;
   Options const options_;
-  OnGreeting const on_greeting_;
-  OnStranger const on_stranger_;
+  Events const events_;
   std::optional<SocketListener> listener_;
   std::uint16_t port_ = 0;
   std::list<Connection*> silent_;  ///< Without a greeting, the oldest first.

@@ -77,11 +77,11 @@ class RabitTracker {
   RabitTracker(XGBoostTrackerOptions options, XGBoostTrackerEvents events, std::string secret)
       : options_{std::move(options)},
         report_{std::move(events)},
-        listener_{
-            executor_,
-            {RabitForm::numbers, options_.address, options_.greeting_timeout, options_.max_strangers},
-            [this](RabitGreeting greeting, SocketStream stream) { welcome(std::move(greeting), std::move(stream)); },
-            [this](std::string text) { report_.tell_stranger(std::move(text)); }},
+        listener_{executor_,
+                  {RabitForm::numbers, options_.address, options_.greeting_timeout, options_.max_strangers},
+                  {.on_greeting = [this](RabitGreeting greeting,
+                                         SocketStream stream) { welcome(std::move(greeting), std::move(stream)); },
+                   .on_stranger = [this](std::string text) { report_.tell_stranger(std::move(text)); }}},
         arguments_{options_.address, listener_.port(), options_.world.value, std::move(secret)},
         workers_(options_.world.value) {
     thread_ = std::thread{[this] { executor_.run(serve()); }};
@@ -187,12 +187,12 @@ class RabitTracker {
   auto link(std::size_t rank) -> asio::awaitable<void> {
     auto& worker = workers_[rank];
     auto const links = rabit_links(Rank{static_cast<std::uint32_t>(rank)}, options_.world);
-    RabitWriter place;
-    place.add(static_cast<std::int32_t>(rank)).add(links.parent).add(static_cast<std::int32_t>(workers_.size()));
-    place.add(static_cast<std::int32_t>(links.tree.size()));
-    for (auto const neighbour : links.tree) place.add(neighbour);
-    place.add(links.previous).add(links.next);
-    co_await write(rank, place.bytes());
+    RabitWriter answer;
+    answer.add(static_cast<std::int32_t>(rank)).add(links.parent).add(static_cast<std::int32_t>(workers_.size()));
+    answer.add(static_cast<std::int32_t>(links.tree.size()));
+    for (auto const neighbour : links.tree) answer.add(neighbour);
+    answer.add(links.previous).add(links.next);
+    co_await write(rank, answer.bytes());
 
     std::int32_t failures = 1;
     for (int attempt = 0; failures != 0; ++attempt) {

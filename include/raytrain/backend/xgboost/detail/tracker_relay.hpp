@@ -41,20 +41,25 @@ namespace raytrain::detail {
 /// Source:  XGBoost's src/collective/protocol.h.
 class TrackerRelay {
  public:
+  /// XGBoost's tracker, on this host.
+  struct Tracker {
+    std::uint16_t port;
+    std::string secret;  ///< What workers say to be let through.
+  };
+
   /// Listens when it returns.
   ///
   /// Errors: as `RabitListener`'s.
-  TrackerRelay(XGBoostTrackerOptions options, XGBoostTrackerEvents events, std::string secret,
-               std::uint16_t tracker_port)
+  TrackerRelay(XGBoostTrackerOptions options, XGBoostTrackerEvents events, Tracker tracker)
       : options_{std::move(options)},
         report_{std::move(events)},
-        tracker_{"tcp:127.0.0.1:" + std::to_string(tracker_port)},
-        listener_{
-            executor_,
-            {RabitForm::json, options_.address, options_.greeting_timeout, options_.max_strangers},
-            [this](RabitGreeting greeting, SocketStream stream) { welcome(std::move(greeting), std::move(stream)); },
-            [this](std::string text) { report_.tell_stranger(std::move(text)); }},
-        arguments_{options_.address, listener_.port(), options_.world.value, std::move(secret)},
+        tracker_{"tcp:127.0.0.1:" + std::to_string(tracker.port)},
+        listener_{executor_,
+                  {RabitForm::json, options_.address, options_.greeting_timeout, options_.max_strangers},
+                  {.on_greeting = [this](RabitGreeting greeting,
+                                         SocketStream stream) { welcome(std::move(greeting), std::move(stream)); },
+                   .on_stranger = [this](std::string text) { report_.tell_stranger(std::move(text)); }}},
+        arguments_{options_.address, listener_.port(), options_.world.value, std::move(tracker.secret)},
         workers_(options_.world.value) {
     thread_ = std::thread{[this] { executor_.run(serve()); }};
   }
@@ -203,12 +208,12 @@ class TrackerRelay {
       return report_.tell_stranger(TrackerReport::name_of(rank) + " asks for " + greeting.command +
                                    ", which this tracker does not pass on");
     }
-    auto const starts = command == Command::start;
-    auto* const scope = starts ? pairs_ : goodbyes_;
-    scope->spawn(relay(rank, std::move(greeting), std::move(stream), starts));
+    auto* const scope = command == Command::start ? pairs_ : goodbyes_;
+    scope->spawn(relay(rank, std::move(greeting), std::move(stream)));
   }
 
-  auto relay(std::size_t rank, RabitGreeting greeting, SocketStream stream, bool starts) -> asio::awaitable<void> {
+  auto relay(std::size_t rank, RabitGreeting greeting, SocketStream stream) -> asio::awaitable<void> {
+    bool const starts = command_of(greeting.command) == Command::start;
     Pair pair{rank, std::move(stream)};
     std::string why;
     try {
@@ -322,9 +327,9 @@ class TrackerRelay {
   /// The text of a name in JSON as XGBoost writes it, without escapes; empty where there is none.
   static auto value_of(std::string_view json, std::string_view name) -> std::string_view {
     auto const key = '"' + std::string{name} + '"';
-    auto const place = json.find(key);
-    if (place == std::string_view::npos) return {};
-    auto const begin = json.find('"', place + key.size());
+    auto const at = json.find(key);
+    if (at == std::string_view::npos) return {};
+    auto const begin = json.find('"', at + key.size());
     if (begin == std::string_view::npos) return {};
     auto const end = json.find('"', begin + 1);
     return end == std::string_view::npos ? std::string_view{} : json.substr(begin + 1, end - begin - 1);
@@ -333,9 +338,9 @@ class TrackerRelay {
   /// The digits that follow a name in JSON; empty where there are none.
   static auto number_of(std::string_view json, std::string_view name) -> std::string {
     auto const key = '"' + std::string{name} + '"';
-    auto const place = json.find(key);
-    if (place == std::string_view::npos) return {};
-    auto const begin = json.find_first_not_of(": ", place + key.size());
+    auto const at = json.find(key);
+    if (at == std::string_view::npos) return {};
+    auto const begin = json.find_first_not_of(": ", at + key.size());
     if (begin == std::string_view::npos) return {};
     auto const end = std::min(json.find_first_not_of("0123456789", begin), json.size());
     return std::string{json.substr(begin, end - begin)};

@@ -5,7 +5,6 @@
 
 #include <cstddef>
 #include <memory>
-#include <span>
 #include <string>
 
 #include <raytrain/collective/collective.hpp>
@@ -30,11 +29,9 @@ class DeviceModel : public Collective {
   [[nodiscard]] auto start(Task const& task) -> Pending final {
     DeviceScope const scope{stream_.device};
     auto const names = array_names(task.call.operation);
-    auto const* const from = task.from.empty() ? nullptr : task.from.data();
-    auto* const to = task.to.empty() ? nullptr : task.to.data();
-    if (from != nullptr) check_on_device(from, names.from, task.call);
-    if (to != nullptr && to != from) check_on_device(to, names.to, task.call);
-    perform(task.call, from, to, task.counts);
+    if (!task.from.empty()) check_on_device(task.from.data(), names.from, task.call);
+    if (!task.to.empty() && task.to.data() != task.from.data()) check_on_device(task.to.data(), names.to, task.call);
+    perform(task);
     return {};
   }
 
@@ -47,8 +44,8 @@ class DeviceModel : public Collective {
   [[nodiscard]] auto stream() const noexcept -> DeviceStream const& { return stream_; }
 
  private:
-  /// With the device as the thread's own. Null: this rank gives nothing, or gets nothing.
-  virtual void perform(Call const& call, std::byte const* from, std::byte* to, std::span<std::size_t const> counts) = 0;
+  /// With the device as the thread's own.
+  virtual void perform(Task const& task) = 0;
 
   /// Errors: `invalid_call` unless the array lies in the device's memory, or in managed memory.
   void check_on_device(void const* array, char const* name, Call const& call) const {

@@ -8,8 +8,8 @@
 
 #include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/inline.hpp>
+#include <raytrain/launch/detail/remote_workers.hpp>
 #include <raytrain/launch/launcher.hpp>
-#include <raytrain/launch/remote_workers.hpp>
 #include <raytrain/message/message.hpp>
 
 namespace raytrain::detail {

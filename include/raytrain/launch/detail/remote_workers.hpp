@@ -56,5 +56,5 @@ class RemoteWorkers {
 }  // namespace raytrain::detail
 
 #ifndef RAYTRAIN_COMPILED
-#include <raytrain/launch/remote_workers-inl.hpp>
+#include <raytrain/launch/detail/remote_workers-inl.hpp>
 #endif
