@@ -44,6 +44,26 @@ def goes_on(folder):
     again.expect_all_say(2, 'result', 'nothing left 1')
 
 
+def begins_from_other_run(folder):
+    """Every rank begins with the other run's checkpoint, and all have the same one."""
+    ranks(2, folder)
+    job = ranks(2, folder, 'begin_elsewhere')
+    job.expect_all_say(2, 'error', 'rank 1', 'RunConfig::resume_from_checkpoint is ', 'checkpoint 2 of the run',
+                       ", and on rank 0 it is '", 'checkpoint 4 of the run')
+    job.expect('nothing was created', not (folder / 'tuned').exists())
+    job = ranks(2, folder, 'begin_there')
+    job.expect_all_say(2, 'begins after epoch 3, with epoch 0')
+    job.expect_all_say(2, 'result', 'finished', '4 reports, 2 checkpoints', '0 warnings')
+    again = ranks(2, folder, 'begin_there')
+    again.expect_all_say(2, 'result', 'finished', '4 reports, 2 checkpoints', 'nothing left 1')
+    again.expect('it goes on from its own', not again.lines_with('begins after'))
+    shutil.rmtree(folder / 'tuned')
+    shutil.rmtree(folder / 'ranks')
+    job = ranks(2, folder, 'begin_there')
+    job.expect_all_say(2, 'error', 'RunConfig::resume_from_checkpoint', 'checkpoint_000004')
+    job.expect('nobody trains', not job.lines_with('rank '))
+
+
 def own_store(folder):
     """The checkpoints of a program that brings its store lie in it; the next start finds them, on all ranks."""
     job = ranks(2, folder, 'own_store')
@@ -559,7 +579,7 @@ def no_thread(folder):
 
 
 CASES = {function.__name__: function for function in (
-    same_on_threads, goes_on, own_store, throws, restarts, restarts_on_hosts, large_results, keeps_causes, killed, exits, exits_on_threads, exits_quickly, forks, few_open_files,
+    same_on_threads, goes_on, begins_from_other_run, own_store, throws, restarts, restarts_on_hosts, large_results, keeps_causes, killed, exits, exits_on_threads, exits_quickly, forks, few_open_files,
     returns_early, refused_by_backend, refused_by_constructor, refused_by_no_exception,
     hangs_on_another_rank, hangs_on_first_rank, hangs_on_threads, interrupted_twice, loses_first_rank, signalled, ended_by_mpirun,
     twice, leaves_before_second_fit, inside_another, comes_never, settings_differ, other_size,

@@ -176,6 +176,12 @@ auto trained(std::string const& what) {
          << ctx.local_rank().value << " of " << ctx.local_world_size().value << ", node " << ctx.node_rank().value
          << ", process " << getpid();
     say(line);
+    if (ctx.begins_from_other_run()) {
+      std::ostringstream begins;
+      begins << "begins after epoch " << *ctx.checkpoint()->metrics().number("epoch") << ", with epoch "
+             << ctx.first_epoch();
+      say(begins);
+    }
     std::vector<float> values(1000);
     int first = 0;
     if (ctx.checkpoint()) {
@@ -339,6 +345,13 @@ auto main(int argc, char** argv) -> int {
     config.run.checkpoint.store = [](std::filesystem::path const& run_path) {
       return std::make_shared<DirectoryStore>(run_path.parent_path() / "big disk" / run_path.filename());
     };
+  }
+  if (what.starts_with("begin_")) {
+    config.run.name = "tuned";
+    // On one rank another one, if it is told to.
+    auto const differs = what == "begin_elsewhere" && job && job->rank == Rank{1};
+    config.run.resume_from_checkpoint = std::filesystem::path{arguments.at(0)} / "ranks/checkpoints" /
+                                        (differs ? "checkpoint_000002" : "checkpoint_000004");
   }
   if (what == "rank_order") config.scaling.reduction = Reduction::rank_order;
   if (auto const* const launch = std::getenv("RAYTRAIN_TEST_LAUNCH"); launch != nullptr) {
