@@ -74,6 +74,11 @@ def begins_from_other_run(folder):
     job.expect('nobody trains', not job.lines_with('rank '))
 
 
+def environment(folder):
+    job = train(folder, 'environment')
+    job.expect('each has its own', sorted(job.lines_with('environment')) == [f'environment {rank} 3 {rank} 3' for rank in range(3)])
+
+
 def replaces(folder, what, *parts):
     """A lost process costs a worker: the others go on in theirs, to the bits of an undisturbed run."""
     whole = on_threads(folder, 3)
