@@ -52,6 +52,9 @@ class Callback {
 
   /// The workers are about to be launched.
   virtual void on_start(RunInfo const&) {}
+  /// A worker has started: where, as which process, and in which attempt. Of each attempt each worker once, before its
+  /// reports; not of one that ends before.
+  virtual void on_worker_start(Started const&) {}
   /// Each report of each rank. `all`: its metrics and the automatic ones (`automatic_metric_names`).
   virtual void on_report(Report const&, Metrics const& /*all*/) {}
   /// How far rank 0 is between two reports; at most one in 100 ms.

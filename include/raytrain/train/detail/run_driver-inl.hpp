@@ -305,7 +305,8 @@ RAYTRAIN_INLINE void RunDriver::carry_out(Notify& notify) {
 }
 
 RAYTRAIN_INLINE void RunDriver::tell_callbacks(Started& started) {
-  workers_[started.rank] = std::move(started);
+  workers_[started.rank] = started;
+  call("on_worker_start", [&](Callback& callback) { callback.on_worker_start(started); });
   if (workers_.size() < launcher_.size().value) return;
   // Those that began before waited for the last one, whose process may have been started later.
   for (auto const& [rank, worker] : workers_) signs_of_life_.note(rank, plan_.clock.now());
