@@ -10,7 +10,6 @@
 #include <exception>
 #include <filesystem>
 #include <stdexcept>
-#include <vector>
 
 #include "checkpoint.hpp"
 #include "moments.hpp"

@@ -261,6 +261,33 @@ TEST_CASE_TEMPLATE_DEFINE("a backend that boosts trees", Library, boosting_confo
     check_contains(Runs::refused(further, Runs::config(TemporaryFolder{}, 1)), "there is no such file; name a model");
   }
 
+  SUBCASE("boosts another run's model further by as many rounds as are asked for, and stops it early anew") {
+    auto early = Library::parameters(500);
+    Library::rate(early) = 1;
+    early.early_stopping_rounds = 5;
+    auto const base = Runs::fit(early, Runs::config(folder, 1));
+    auto const last = *base.metrics.number("round");
+    TemporaryFolder const own;
+    auto with = Runs::config(own, 1);
+    with.run.resume_from_checkpoint = base.checkpoint().value();
+    auto const further = Runs::fit(early, with);
+    CHECK(further.history.front().metrics.number("round") == last + 1);
+    CHECK(further.history.size() > 5);
+    CHECK(Runs::fit(early, with).nothing_left);
+
+    TemporaryFolder const whole;
+    TemporaryFolder const half;
+    TemporaryFolder const tuned;
+    with = Runs::config(tuned, 1);
+    with.run.resume_from_checkpoint = Runs::fit(Library::parameters(5), Runs::config(half, 1)).checkpoint().value();
+    auto const result = Runs::fit(Library::parameters(5), with);
+    CHECK(result.metrics.number("round") == 9);
+    CHECK(result.history.size() == 5);
+    CHECK(*result.metrics.number("valid-" + loss) ==
+          doctest::Approx(*Runs::fit(params, Runs::config(whole, 1)).metrics.number("valid-" + loss)));
+    CHECK(Runs::fit(Library::parameters(5), with).nothing_left);
+  }
+
   SUBCASE("gives contributions that add up to the margin, a leaf in each tree, and the importance of features") {
     auto const result = Runs::fit(params, Runs::config(folder, 1));
     Predictor const predictor{result.checkpoint().value()};

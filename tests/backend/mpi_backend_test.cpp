@@ -138,6 +138,27 @@ TEST_CASE("arrays are restored from the newest checkpoint, with the epoch to beg
   });
 }
 
+TEST_CASE("a run that begins with another run's arrays begins at epoch 0, and then goes on from its own") {
+  TemporaryFolder const folder;
+  TemporaryFolder const other;
+  std::vector<float> values{7, 8};
+  auto const base = run_in(other, 1, [&](MpiContext& ctx) {
+    for (auto epoch = 0; epoch < 3; ++epoch) ctx.report(Epoch{epoch}, save({{"values", values}}));
+  });
+  for (auto const expected : {0, 1}) {
+    Train const train = [&](MpiContext& ctx) {
+      std::vector<float> mine(2);
+      CHECK(ctx.restore({{"values", mine}}) == expected);
+      CHECK(mine == values);
+      ctx.report(Epoch{expected}, save({{"values", values}}));
+    };
+    Trainer<MpiBackend>{
+        train,
+        {.run = {.name = "run", .storage_path = folder.path(), .resume_from_checkpoint = base.checkpoint().value()}}}
+        .fit();
+  }
+}
+
 TEST_CASE("without a metric named epoch, as many reports as there were are done") {
   TemporaryFolder const folder;
   std::vector<float> values(2);

@@ -136,6 +136,44 @@ TEST_CASE("restore gives 0 at the beginning, else the epoch after the checkpoint
   CHECK(begins == std::vector{0, 8});
 }
 
+TEST_CASE("of another run's checkpoint restore takes the model alone, from epoch 0; of the own one then everything") {
+  TemporaryFolder const folder;
+  TemporaryFolder const other;
+  std::vector<double> rates;
+  std::vector<std::size_t> moments;
+  std::vector<int> begins;
+  std::vector<Tensors> models;
+  std::vector<float> drawn;
+  auto const train = [&](double rate) {
+    return [&, rate](TorchContext& ctx) {
+      auto model = ctx.prepare_model([] { return Net{}; });
+      torch::optim::Adam optimizer{model->parameters(), rate};
+      begins.push_back(ctx.restore(model, optimizer));
+      rates.push_back(raytrain::detail::learning_rates(optimizer).at(0));
+      moments.push_back(optimizer.state().size());
+      models.push_back(copies(model->parameters()));
+      drawn.push_back(torch::rand({1}, ctx.generator()).template item<float>());
+      model(torch::ones({2, 64})).sum().backward();
+      optimizer.step();
+      models.push_back(copies(model->parameters()));
+      ctx.report(Epoch{begins.back(), 0.5}, save(model, optimizer));
+    };
+  };
+  auto const base = run_in(other.path(), {.workers = 1}, train(0.5));
+  RunSetup const tuned{.workers = 1, .begins_with = base.checkpoint().value()};
+  auto const first = run_in(folder.path(), tuned, train(0.25));
+  run_in(folder.path(), tuned, train(0.125));
+  CHECK(begins == std::vector{0, 0, 1});
+  CHECK(rates == std::vector{0.5, 0.25, 0.25});
+  CHECK(moments[1] == 0);
+  CHECK(moments[2] > 0);
+  CHECK(same_bits(models[2], models[1]));
+  CHECK(same_bits(models[4], models[3]));
+  CHECK(drawn[1] == drawn[0]);  // by the seed, as at the beginning of any run
+  CHECK(drawn[2] != drawn[1]);
+  CHECK(warnings_with(first, "learning rate") == 0);
+}
+
 TEST_CASE("restore counts reports when they have no epoch") {
   TemporaryFolder const folder;
   int begin = -1;

@@ -36,6 +36,7 @@ struct RunSetup {
   std::uint64_t seed = 1;
   raytrain::Datasets datasets{};
   int cpus = 0;
+  raytrain::CheckpointSource begins_with{};
 };
 
 using TrainTorch = std::function<void(raytrain::TorchContext&)>;
@@ -46,7 +47,11 @@ inline auto run_in(std::filesystem::path const& folder, RunSetup const& setup, T
   raytrain::Trainer<raytrain::TorchBackend> trainer{
       train,
       {.scaling = {.num_workers = setup.workers, .resources_per_worker = {.cpus = setup.cpus}},
-       .run = {.name = "run", .storage_path = folder, .seed = setup.seed, .handle_signals = false},
+       .run = {.name = "run",
+               .storage_path = folder,
+               .resume_from_checkpoint = setup.begins_with,
+               .seed = setup.seed,
+               .handle_signals = false},
        .datasets = setup.datasets}};
   return trainer.fit();
 }

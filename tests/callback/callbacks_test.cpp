@@ -229,6 +229,15 @@ TEST_CASE("a run that goes on says from where") {
   CHECK(screen.text().find("goes on after report 5 from tmp") != std::string::npos);
 }
 
+TEST_CASE("a run that begins with another run's checkpoint says where that lies") {
+  Screen const screen;
+  ProgressBar bar{{.out = screen.file}};
+  auto info = info_for("fashion");
+  info.begins_from = Checkpoint::from_directory("/tmp");
+  bar.on_start(info);
+  CHECK(screen.text().find(", begins from /tmp\n") != std::string::npos);
+}
+
 TEST_CASE("a terminal shows that workers are starting until the first progress or report") {
   Screen const screen;
   ProgressBar bar{{.out = screen.file, .terminal = true}};

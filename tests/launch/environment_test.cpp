@@ -11,6 +11,7 @@
 #include <raytrain/launch/host.hpp>
 #include <raytrain/launch/job_environment.hpp>
 #include <raytrain/launch/rank_job.hpp>
+#include <raytrain/launch/rank_variables.hpp>
 
 #include "../support/thrown_error.hpp"
 
@@ -22,9 +23,10 @@ using namespace raytrain;
 class RankEnvironment {
  public:
   explicit RankEnvironment(std::map<std::string, std::string> const& variables) {
-    for (auto const* const name : {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMI_RANK", "PMI_SIZE",
-                                   "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS", "PMIX_RANK",
-                                   "PMIX_NAMESPACE", "PMI_FD", "RAYTRAIN_INTERFACE", "RAYTRAIN_PORT"}) {
+    for (auto const* const name :
+         {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMI_RANK", "PMI_SIZE", "SLURM_PROCID",
+          "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS", "PMIX_RANK", "PMIX_NAMESPACE", "PMI_FD", "RAYTRAIN_INTERFACE",
+          "RAYTRAIN_PORT", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "RAYTRAIN_SET_RANK"}) {
       if (auto const* const value = std::getenv(name)) before_[name] = value;
       unsetenv(name);
       names_.emplace_back(name);
@@ -97,6 +99,54 @@ TEST_CASE("a program without ranks refuses a job of many, and says what to inclu
                           "invalid_config: ScalingConfig::launch: this process is one of 3 that an MPI launcher "
                           "(PMI) has started, and the program was built without ranks; write #include "
                           "<raytrain/launch/ranks.hpp> beside main");
+}
+
+TEST_CASE("one of several processes of torchrun knows that it is one, with and without local ranks") {
+  for (auto const& more : {std::map<std::string, std::string>{}, {{"LOCAL_RANK", "1"}, {"LOCAL_WORLD_SIZE", "2"}}}) {
+    auto variables = more;
+    variables.insert({{"RANK", "3"}, {"WORLD_SIZE", "4"}});
+    RankEnvironment const environment{variables};
+    auto const job = job_environment();
+    REQUIRE(job.has_value());
+    CHECK(job->launcher == torchrun_name);
+    CHECK(job->rank == Rank{3});
+    CHECK(job->size == WorldSize{4});
+    CHECK_FALSE(is_first_of_job());
+    testing::check_contains(testing::thrown_error([] { (void)detail::rendezvous_of_program(); }),
+                            "invalid_config: fit(): by RANK and WORLD_SIZE this process is one of 4 that torchrun, or "
+                            "a script in its way, has started, and raytrain does not know how to join them: each would "
+                            "train by itself; start the program by mpirun or srun; or once, with Launch::processes");
+  }
+}
+
+TEST_CASE("RANK and WORLD_SIZE of one process, of a rank of MPI, or of a worker of raytrain's are no job of torchrun") {
+  std::map<std::string, std::string> const others[] = {
+      {{"RANK", "0"}, {"WORLD_SIZE", "1"}},
+      {{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"PMIX_RANK", "0"}},
+      {{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"RAYTRAIN_SET_RANK", "0/2"}},
+      {{"RANK", "2"}},
+      {{"RANK", "2"}, {"WORLD_SIZE", "2"}},
+  };
+  for (auto const& variables : others) {
+    RankEnvironment const environment{variables};
+    CHECK_FALSE(job_environment().has_value());
+  }
+  // A torchrun within such a worker.
+  RankEnvironment const environment{{{"RANK", "3"}, {"WORLD_SIZE", "4"}, {"RAYTRAIN_SET_RANK", "0/2"}}};
+  CHECK(job_environment().has_value());
+}
+
+TEST_CASE("a worker's place is set as torchrun sets it, in place of another one") {
+  RankEnvironment const environment{{{"RANK", "7"}, {"LOCAL_RANK", "1"}}};
+  detail::set_rank_variables({.world_rank = Rank{5},
+                              .world_size = WorldSize{8},
+                              .local_rank = Rank{1},
+                              .local_world_size = WorldSize{4},
+                              .node_rank = Rank{1}});
+  std::map<std::string, std::string> const expected{
+      {"RANK", "5"}, {"WORLD_SIZE", "8"}, {"LOCAL_RANK", "1"}, {"LOCAL_WORLD_SIZE", "4"}, {"RAYTRAIN_SET_RANK", "5/8"}};
+  for (auto const& [name, value] : expected) CHECK(std::getenv(name.c_str()) == value);
+  CHECK_FALSE(job_environment().has_value());
 }
 
 TEST_CASE("a process that MPI takes for a job of its own is told how to start it") {

@@ -59,6 +59,26 @@ def goes_on(folder):
     train(folder).expect_all_say(1, 'result', 'finished', 'nothing left 1')
 
 
+def begins_from_other_run(folder):
+    train(folder)
+    job = train(folder, 'begin_there')
+    job.expect_all_say(3, 'begins after epoch 3, with epoch 0')
+    job.expect_all_say(1, 'result', 'finished', '6 reports, 2 checkpoints', '0 warnings')
+    again = train(folder, 'begin_there')
+    again.expect_all_say(1, 'result', 'finished', 'nothing left 1')
+    again.expect('it goes on from its own', not again.lines_with('begins after'))
+    shutil.rmtree(folder / 'tuned')
+    shutil.rmtree(folder / 'ranks')
+    job = train(folder, 'begin_there')
+    job.expect_all_say(1, 'error', 'RunConfig::resume_from_checkpoint', 'checkpoint_000004')
+    job.expect('nobody trains', not job.lines_with('rank '))
+
+
+def environment(folder):
+    job = train(folder, 'environment')
+    job.expect('each has its own', sorted(job.lines_with('environment')) == [f'environment {rank} 3 {rank} 3' for rank in range(3)])
+
+
 def replaces(folder, what, *parts):
     """A lost process costs a worker: the others go on in theirs, to the bits of an undisturbed run."""
     whole = on_threads(folder, 3)

@@ -44,6 +44,44 @@ def goes_on(folder):
     again.expect_all_say(2, 'result', 'nothing left 1')
 
 
+def begins_from_other_run(folder):
+    """Every rank begins with the other run's checkpoint, and all have the same one."""
+    ranks(2, folder)
+    job = ranks(2, folder, 'begin_elsewhere')
+    job.expect_all_say(2, 'error', 'rank 1', 'RunConfig::resume_from_checkpoint is ', 'checkpoint 2 of the run',
+                       ", and on rank 0 it is '", 'checkpoint 4 of the run')
+    job.expect('nothing was created', not (folder / 'tuned').exists())
+    job = ranks(2, folder, 'begin_there')
+    job.expect_all_say(2, 'begins after epoch 3, with epoch 0')
+    job.expect_all_say(2, 'result', 'finished', '4 reports, 2 checkpoints', '0 warnings')
+    again = ranks(2, folder, 'begin_there')
+    again.expect_all_say(2, 'result', 'finished', '4 reports, 2 checkpoints', 'nothing left 1')
+    again.expect('it goes on from its own', not again.lines_with('begins after'))
+    shutil.rmtree(folder / 'tuned')
+    shutil.rmtree(folder / 'ranks')
+    job = ranks(2, folder, 'begin_there')
+    job.expect_all_say(2, 'error', 'RunConfig::resume_from_checkpoint', 'checkpoint_000004')
+    job.expect('nobody trains', not job.lines_with('rank '))
+
+
+def environment(folder):
+    """Every rank is told its place as torchrun tells it."""
+    job = ranks(2, folder, 'environment')
+    job.expect('each has its own', sorted(job.lines_with('environment')) == ['environment 0 2 0 2', 'environment 1 2 1 2'])
+    job.expect_all_say(2, 'result', 'finished')
+
+
+def torchrun(folder):
+    """One of several processes that do not know of each other does not train by itself, unless it is told to."""
+    for one in (program, without):
+        job = Job('env', 'RANK=0', 'WORLD_SIZE=2', 'LOCAL_RANK=0', one, folder)
+        job.expect_all_say(1, 'error', 'by RANK and WORLD_SIZE this process is one of 2 that torchrun', 'start the program by mpirun')
+        job = Job('env', 'RAYTRAIN_TEST_LAUNCH=processes', 'RANK=0', 'WORLD_SIZE=2', one, folder)
+        job.expect_all_say(1, 'error', 'Launch::processes is asked for in one of 2 processes that torchrun')
+        job.expect('nothing was created', not folder.exists())
+    Job('env', 'RAYTRAIN_TEST_LAUNCH=threads', 'RANK=0', 'WORLD_SIZE=2', without, folder).expect_all_say(1, 'result', 'finished')
+
+
 def own_store(folder):
     """The checkpoints of a program that brings its store lie in it; the next start finds them, on all ranks."""
     job = ranks(2, folder, 'own_store')
@@ -559,7 +597,7 @@ def no_thread(folder):
 
 
 CASES = {function.__name__: function for function in (
-    same_on_threads, goes_on, own_store, throws, restarts, restarts_on_hosts, large_results, keeps_causes, killed, exits, exits_on_threads, exits_quickly, forks, few_open_files,
+    same_on_threads, goes_on, begins_from_other_run, environment, torchrun, own_store, throws, restarts, restarts_on_hosts, large_results, keeps_causes, killed, exits, exits_on_threads, exits_quickly, forks, few_open_files,
     returns_early, refused_by_backend, refused_by_constructor, refused_by_no_exception,
     hangs_on_another_rank, hangs_on_first_rank, hangs_on_threads, interrupted_twice, loses_first_rank, signalled, ended_by_mpirun,
     twice, leaves_before_second_fit, inside_another, comes_never, settings_differ, other_size,

@@ -176,6 +176,21 @@ auto trained(std::string const& what) {
          << ctx.local_rank().value << " of " << ctx.local_world_size().value << ", node " << ctx.node_rank().value
          << ", process " << getpid();
     say(line);
+    if (what == "environment") {
+      std::ostringstream said;
+      said << "environment";
+      for (auto const* const name : {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"}) {
+        auto const* const value = std::getenv(name);
+        said << ' ' << (value == nullptr ? "none" : value);
+      }
+      say(said);
+    }
+    if (ctx.begins_from_other_run()) {
+      std::ostringstream begins;
+      begins << "begins after epoch " << *ctx.checkpoint()->metrics().number("epoch") << ", with epoch "
+             << ctx.first_epoch();
+      say(begins);
+    }
     std::vector<float> values(1000);
     int first = 0;
     if (ctx.checkpoint()) {
@@ -341,9 +356,18 @@ auto main(int argc, char** argv) -> int {
       return std::make_shared<DirectoryStore>(run_path.parent_path() / "big disk" / run_path.filename());
     };
   }
+  if (what.starts_with("begin_")) {
+    config.run.name = "tuned";
+    // On one rank another one, if it is told to.
+    auto const differs = what == "begin_elsewhere" && job && job->rank == Rank{1};
+    config.run.resume_from_checkpoint = std::filesystem::path{arguments.at(0)} / "ranks/checkpoints" /
+                                        (differs ? "checkpoint_000002" : "checkpoint_000004");
+  }
   if (what == "rank_order") config.scaling.reduction = Reduction::rank_order;
   if (auto const* const launch = std::getenv("RAYTRAIN_TEST_LAUNCH"); launch != nullptr) {
-    config.scaling.launch = std::string_view{launch} == "mpirun" ? Launch::mpirun : Launch::processes;
+    config.scaling.launch = std::string_view{launch} == "mpirun"    ? Launch::mpirun
+                            : std::string_view{launch} == "threads" ? Launch::threads
+                                                                    : Launch::processes;
   }
   if (auto const* const command = std::getenv("RAYTRAIN_TEST_COMMAND"); command != nullptr) {
     std::istringstream words{command};

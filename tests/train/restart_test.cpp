@@ -2,20 +2,26 @@
 // Workers that fail and are started again within one fit().
 #include <raytrain/trainer.hpp>
 
+#include <unistd.h>
+
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
 
 #include <raytrain/core/error.hpp>
+#include <raytrain/core/process.hpp>
 
 #include "minimal_run.hpp"
 
@@ -51,14 +57,24 @@ class Watch final : public Callback {
  public:
   void on_start(RunInfo const&) override { ++starts; }
   void on_failure(ErrorInfo const& error) override { failures.push_back(error.happened); }
+  void on_worker_start(Started const& worker) override {
+    workers.push_back(worker);
+    CHECK(std::this_thread::get_id() == owner);
+  }
+  void on_report(Report const& report, Metrics const&) override {
+    auto const started = [&](Started const& it) { return it.rank == report.rank && it.attempt == report.attempt; };
+    CHECK(std::ranges::count_if(workers, started) == 1);
+  }
   void on_restart(AttemptInfo const& failed, std::optional<Checkpoint> const& resumed_from) override {
     attempts.push_back(failed);
     goes_on_after.push_back(resumed_from ? text_in(*resumed_from) : "nothing");
   }
   void on_finish(Result const&) override { ++ends; }
 
+  std::thread::id owner = std::this_thread::get_id();
   int starts = 0;
   int ends = 0;
+  std::vector<Started> workers;
   std::vector<std::string> failures;
   std::vector<AttemptInfo> attempts;
   std::vector<std::string> goes_on_after;
@@ -94,6 +110,33 @@ TEST_CASE("a worker that says nothing for too long has failed, and one that show
   CHECK(cause.code == Errc::timed_out);
   contains(cause.happened, "neither reported nor shown progress for 1000 ms");
   CHECK(result.attempts[0].last_iteration == 1);
+}
+
+TEST_CASE("callbacks are told of each worker's start in each attempt, before its reports, on the thread of fit()") {
+  TemporaryFolder const folder;
+  auto const watch = std::make_shared<Watch>();
+  auto config = config_that_restarts(folder, 1);
+  config.callbacks = {watch};
+  auto const result = MinimalTrainer{epochs_disturbed_by(3,
+                                                         [](TrainContext& ctx, int epoch) {
+                                                           if (ctx.attempt() == Attempt{1} && epoch == 1 &&
+                                                               ctx.world_rank() == Rank{1}) {
+                                                             throw std::runtime_error{"as planned"};
+                                                           }
+                                                         }),
+                                     config}
+                          .fit();
+  REQUIRE(result.attempts.size() == 2);
+  auto const size = result.world_size.value;
+  CHECK(watch->workers.size() == 2 * size);
+  std::set<std::pair<Attempt, Rank>> all;
+  for (auto const& worker : watch->workers) {
+    all.emplace(worker.attempt, worker.rank);
+    CHECK(worker.hostname == host_name());
+    CHECK(worker.pid == ::getpid());
+  }
+  CHECK(all.size() == 2 * size);
+  CHECK(result.warnings.empty());
 }
 
 TEST_CASE("workers go on from the newest checkpoint when one of them has thrown, and reach what undisturbed ones do") {

@@ -10,6 +10,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <mutex>
 #include <string>
 #include <string_view>
@@ -38,9 +39,13 @@ RAYTRAIN_INLINE void ProgressBar::on_start(RunInfo const& info) {
   latest_ = Progress{};
   next_line_ = clock_->now() + log_interval;
   auto const workers = info.world_size.value == 1 ? "worker" : "workers";
-  auto const from = info.resumed_from ? fmt::format(", goes on after report {} from {}", info.training_iteration,
-                                                    info.resumed_from->path().filename().string())
-                                      : std::string{};
+  std::string from;
+  if (info.resumed_from) {
+    from = fmt::format(", goes on after report {} from {}", info.training_iteration,
+                       std::filesystem::path{info.resumed_from->location()}.filename().string());
+  } else if (info.begins_from) {
+    from = ", begins from " + info.begins_from->location();
+  }
   bar_ = fmt::format("starting {} {} ...", info.world_size.value, workers);
   write_line(fmt::format("{}: {} {} of {}{}", info.name, info.world_size.value, workers, info.backend, from));
 }

@@ -9,6 +9,7 @@
 #include <random>
 #include <ranges>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -158,7 +159,7 @@ RAYTRAIN_INLINE void RunDirectory::open(RunStart start) {
   completes_deletion_ = detail::link_type_of(deleting_path()) != std::filesystem::file_type::not_found;
   auto const deletes = start.fresh || completes_deletion_;
   if (deletes) {
-    check_only_ours();
+    check_only_ours(start.begins_from);
   } else {
     store_->check_usable();
   }
@@ -220,7 +221,17 @@ RAYTRAIN_INLINE void RunDirectory::check_identity(RunRecord const& found, RunSta
               "choose another RunConfig::name, or delete that run by RunConfig::resume = Resume::fresh"};
 }
 
-RAYTRAIN_INLINE void RunDirectory::check_only_ours() const {
+RAYTRAIN_INLINE void RunDirectory::check_only_ours(std::string const& begins_from) const {
+  auto const without_links = [](std::filesystem::path const& path) {
+    std::error_code ignored;
+    return std::filesystem::weakly_canonical(path, ignored).string() + '/';
+  };
+  for (auto const& place : {path_.string(), store_->location()}) {
+    if (begins_from.empty() || !without_links(begins_from).starts_with(without_links(place))) continue;
+    throw Error{Errc::invalid_config, "deleting the run in '" + path_.string() + "' (Resume::fresh)",
+                "RunConfig::resume_from_checkpoint names '" + begins_from + "', which would be deleted with it",
+                "choose another RunConfig::name for the run that begins there"};
+  }
   store_->check_clearable();
   for (auto const name : {progress_file_name, csv_file_name}) {
     if (detail::link_type_of(path_ / name) != std::filesystem::file_type::directory) continue;

@@ -36,6 +36,7 @@ struct RunStart {
   std::string raytrain_version{};
   std::vector<std::string> hosts{};  ///< Where its workers run; empty: this host.
   MakeCheckpointStore make_store{};  ///< As `CheckpointConfig::store`.
+  std::string begins_from{};         ///< Where the checkpoint lies that it may need, and must not delete.
 };
 
 /// The store of the run in a folder: what the settings make, or else the directory checkpoints/ in it.
@@ -144,7 +145,7 @@ class RunDirectory {
   void create_directories();
   void open(RunStart start);
   void check_identity(RunRecord const& found, RunStart const& start) const;
-  void check_only_ours() const;
+  void check_only_ours(std::string const& begins_from) const;
   void adopt_checkpoints(RunStart const& start);
   void delete_run();
 

@@ -8,6 +8,7 @@
 #include <string>
 
 #include <raytrain/config/checkpoint_config.hpp>
+#include <raytrain/config/checkpoint_source.hpp>
 #include <raytrain/config/failure_config.hpp>
 
 namespace raytrain {
@@ -31,6 +32,8 @@ struct RunConfig {
   CheckpointConfig checkpoint{};
   FailureConfig failure{};
   Resume resume = Resume::automatic;
+  /// Another run's checkpoint, with which the workers begin while this run has none of its own: fine-tuning.
+  CheckpointSource resume_from_checkpoint{};
   std::uint64_t seed = 0;                      ///< Everything random in a run follows from it.
   std::chrono::milliseconds stop_grace{5000};  ///< From a stop request until collectives throw `Stopped`; not negative.
   OnHang on_hang = OnHang::wait;

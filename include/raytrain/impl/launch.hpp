@@ -23,6 +23,7 @@
 #include <raytrain/launch/rank_seat-inl.hpp>
 #include <raytrain/launch/rank_start-inl.hpp>
 #include <raytrain/launch/rank_supervisor-inl.hpp>
+#include <raytrain/launch/rank_variables-inl.hpp>
 #include <raytrain/launch/run_token-inl.hpp>
 #include <raytrain/launch/supervised_job-inl.hpp>
 #include <raytrain/launch/thread_launcher-inl.hpp>

@@ -9,6 +9,7 @@
 #include <raytrain/train/detail/process_fit-inl.hpp>
 #include <raytrain/train/detail/rank_follower-inl.hpp>
 #include <raytrain/train/detail/rank_result-inl.hpp>
+#include <raytrain/train/detail/resume_point-inl.hpp>
 #include <raytrain/train/detail/run_driver-inl.hpp>
 #include <raytrain/train/detail/run_identity-inl.hpp>
 #include <raytrain/train/detail/stop_signals-inl.hpp>

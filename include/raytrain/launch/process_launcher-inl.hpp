@@ -26,6 +26,7 @@
 #include <raytrain/launch/control_server.hpp>
 #include <raytrain/launch/launcher.hpp>
 #include <raytrain/launch/process_launcher.hpp>
+#include <raytrain/launch/rank_variables.hpp>
 #include <raytrain/launch/worker_process.hpp>
 #include <raytrain/message/message.hpp>
 
@@ -105,8 +106,9 @@ RAYTRAIN_INLINE void ProcessLauncher::start_process(Rank rank) {
                                   .connection = others.get(),
                                   .results = options_.results,
                                   .token = server_.token().to_hex()};
-  auto const number = std::to_string(rank.value);
-  auto const count = std::to_string(size_.value);
+  auto variables =
+      detail::rank_variables({.world_rank = rank, .world_size = size_, .local_rank = rank, .local_world_size = size_});
+  variables.push_back(std::string{detail::WorkerStart::variable} + '=' + start.text());
   Process before;  // ends outside of the lock
   {
     std::scoped_lock const lock{mutex_};
@@ -114,11 +116,10 @@ RAYTRAIN_INLINE void ProcessLauncher::start_process(Rank rank) {
     processes_[rank.value].is_disconnected = false;
     processes_[rank.value].attempt = workers_.attempt();
   }
-  auto child = std::make_unique<detail::ChildProcess>(detail::ChildProcess::Options{
-      .variables = {std::string{detail::WorkerStart::variable} + '=' + start.text(), "RANK=" + number,
-                    "LOCAL_RANK=" + number, "WORLD_SIZE=" + count, "LOCAL_WORLD_SIZE=" + count},
-      .descriptors = {start.connection, start.results},
-      .on_exit = [this, rank](std::string how) { exited(rank, std::move(how)); }});
+  auto child = std::make_unique<detail::ChildProcess>(
+      detail::ChildProcess::Options{.variables = std::move(variables),
+                                    .descriptors = {start.connection, start.results},
+                                    .on_exit = [this, rank](std::string how) { exited(rank, std::move(how)); }});
   std::scoped_lock const lock{mutex_};
   processes_[rank.value].child = std::move(child);
 }

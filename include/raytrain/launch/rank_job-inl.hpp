@@ -19,14 +19,16 @@
 #include <raytrain/launch/object_exchange.hpp>
 #include <raytrain/launch/process_end.hpp>
 #include <raytrain/launch/rank_job.hpp>
+#include <raytrain/launch/rank_variables.hpp>
 #include <raytrain/launch/worker_link.hpp>
 #include <raytrain/message/message.hpp>
 
 namespace raytrain::detail {
 
 RAYTRAIN_INLINE auto rendezvous_of_program() -> Rendezvous {
-  if (rendezvous != nullptr) return rendezvous;
   auto const environment = job_environment();
+  if (environment && environment->launcher == torchrun_name) throw started_by_torchrun(*environment);
+  if (rendezvous != nullptr) return rendezvous;
   throw Error{Errc::invalid_config, "ScalingConfig::launch",
               (environment ? "this process is one of " + std::to_string(environment->size.value) + " that " +
                                  environment->launcher + " has started, and the program"
@@ -123,6 +125,7 @@ RAYTRAIN_INLINE void RankJob::place() {
                 .node_rank = Rank{node},
                 .cpus = cores_->cpus(),
                 .host_cpus = static_cast<int>(cores.size())};
+  detail::set_rank_variables(placement_);
 }
 
 RAYTRAIN_INLINE auto RankJob::size_problem() const -> std::string {

@@ -28,6 +28,7 @@ struct RunInfo {
   std::uint64_t start{};                   ///< Number of this start in the folder, from 1; `Resume::fresh` counts on.
   std::uint64_t training_iteration{};      ///< Rank 0's reports before this start.
   std::optional<Checkpoint> resumed_from;  ///< None at the beginning.
+  std::optional<Checkpoint> begins_from;   ///< Another run's, at the beginning: `RunConfig::resume_from_checkpoint`.
   /// Ends the run as a first signal would, `aborted`, so that the next start goes on. From any thread, until
   /// `on_finish`, and as often as you like.
   std::function<void()> request_stop;
@@ -51,6 +52,9 @@ class Callback {
 
   /// The workers are about to be launched.
   virtual void on_start(RunInfo const&) {}
+  /// A worker has started: where, as which process, and in which attempt. Of each attempt each worker once, before its
+  /// reports; not of one that ends before.
+  virtual void on_worker_start(Started const&) {}
   /// Each report of each rank. `all`: its metrics and the automatic ones (`automatic_metric_names`).
   virtual void on_report(Report const&, Metrics const& /*all*/) {}
   /// How far rank 0 is between two reports; at most one in 100 ms.
@@ -61,7 +65,8 @@ class Callback {
   virtual void on_warning(std::string_view /*text*/) {}
   /// A worker failed, or without `ErrorInfo::rank` the controller's own work.
   virtual void on_failure(ErrorInfo const&) {}
-  /// After a failure the workers are about to be launched again. `failed`: the attempt before.
+  /// After a failure the workers are about to be launched again. `failed`: the attempt before. `resumed_from`: none
+  /// where they begin anew, as at the beginning.
   virtual void on_restart(AttemptInfo const& /*failed*/, std::optional<Checkpoint> const& /*resumed_from*/) {}
   /// The run has ended, also when it failed or was stopped; not called when no worker could be started. Nothing comes
   /// after it but the warning or failure of an `on_finish` that throws.

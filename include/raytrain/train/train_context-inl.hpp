@@ -35,10 +35,16 @@ RAYTRAIN_INLINE TrainContext::TrainContext(WorkerSetup setup)
       started_{run().clock.now()},
       last_report_{started_},
       checkpoints_{run().first_checkpoint} {
-  if (auto const& checkpoint = run().checkpoint) {
+  if (auto const& checkpoint = run().checkpoint; checkpoint && !run().begins_from_other_run) {
     training_iteration_ = checkpoint->training_iteration(world_rank());
     time_before_s_ = checkpoint->time_total_s();
   }
+}
+
+RAYTRAIN_INLINE auto TrainContext::first_epoch() const -> int {
+  if (!checkpoint() || begins_from_other_run()) return 0;
+  auto const epoch = checkpoint()->metrics().number("epoch");
+  return epoch ? static_cast<int>(*epoch) + 1 : static_cast<int>(checkpoint()->training_iteration());
 }
 
 RAYTRAIN_INLINE void TrainContext::progress(std::uint64_t done, std::uint64_t total, std::string_view note) {

@@ -62,8 +62,14 @@ class TrainContext {
   /// Folder of this run. Files of the user's own are welcome in it, but for the names that raytrain uses.
   [[nodiscard]] auto run_path() const noexcept -> std::filesystem::path const& { return run().run_path; }
 
-  /// The checkpoint from which this run goes on, the same on every rank; none at the beginning.
+  /// The checkpoint from which this run goes on, the same on every rank. At the beginning it is the one of
+  /// `RunConfig::resume_from_checkpoint`, or none.
   [[nodiscard]] auto checkpoint() const noexcept -> std::optional<Checkpoint> const& { return run().checkpoint; }
+  /// Whether `checkpoint()` is that of another run, with which this one begins.
+  [[nodiscard]] auto begins_from_other_run() const noexcept -> bool { return run().begins_from_other_run; }
+  /// The epoch to begin with: 0 without a checkpoint, or with another run's; otherwise the one after the metric "epoch"
+  /// of its report, or as many as there were reports when that has none.
+  [[nodiscard]] auto first_epoch() const -> int;
 
   /// Above 1 when a worker has failed in this `fit()` and all were started again, as `FailureConfig` says.
   [[nodiscard]] auto attempt() const noexcept -> Attempt { return setup_.link.attempt(); }

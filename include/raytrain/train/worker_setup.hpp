@@ -30,6 +30,7 @@ struct RunShared {
   DataConfig data;
   CheckpointMode checkpoint_mode = CheckpointMode::async;
   std::optional<Checkpoint> checkpoint;          ///< The one to go on from.
+  bool begins_from_other_run = false;            ///< It is that of `RunConfig::resume_from_checkpoint`.
   CheckpointOrdinal first_checkpoint{};          ///< As in `Begin`.
   bool is_watched = false;                       ///< `FailureConfig::hang_timeout` is set.
   std::vector<std::string> known_report_fields;  ///< Those of the run in this directory; empty before its first report.

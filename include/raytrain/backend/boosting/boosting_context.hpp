@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <raytrain/backend/boosting/detail/early_stopping.hpp>
 #include <raytrain/checkpoint/checkpoint_draft.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/train/train_context.hpp>
@@ -83,6 +84,13 @@ class BoostingContext : public TrainContext {
     throw Error{Errc::invalid_config, std::move(field),
                 fmt::format("is '{}', and the checkpoint's model was trained for '{}'", objective, before),
                 "choose another RunConfig::name, or start anew by RunConfig::resume = Resume::fresh"};
+  }
+
+  /// Of a model that comes from another run: this one's rounds are counted, and stopped early, from here on.
+  template <class Booster>
+  static void note_initial_rounds(Booster& booster) {
+    booster.set_attribute(initial_rounds_name, std::to_string(booster.rounds()));
+    for (auto const* const name : {detail::best_round_name, detail::best_score_name}) booster.set_attribute(name, "");
   }
 
   template <class Booster>

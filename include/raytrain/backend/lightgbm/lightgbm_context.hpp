@@ -170,6 +170,7 @@ class LightGBMContext : public BoostingContext {
       if (checkpoint()) {
         start_.emplace(*checkpoint());
         check_objective(*start_, "LightGBMParams::objective", params.objective);
+        if (begins_from_other_run()) note_initial_rounds(*start_);
       } else if (!params.initial_model.empty()) {
         start_.emplace(detail::read_model_file(params.initial_model, "LightGBM"));
         start_->set_attribute(initial_rounds_name, std::to_string(start_->rounds()));

@@ -26,15 +26,12 @@ class MpiContext : public TrainContext {
   explicit MpiContext(WorkerSetup setup) : MpiContext{setup.group, std::move(setup)} {}
 
   /// Fills the arrays from the checkpoint that the run goes on from, in which `save` has put them: no group operation.
-  /// Returns the epoch to begin with: 0 without a checkpoint, otherwise the one after the report's metric "epoch", or
-  /// as many as there were reports when it has none.
+  /// Returns `first_epoch()`, the epoch to begin with: 0 also with the arrays of another run's checkpoint.
   ///
   /// Errors: as `load`.
   [[nodiscard]] auto restore(std::initializer_list<NamedArray> arrays) -> int {
-    if (!checkpoint()) return 0;
-    load(*checkpoint(), arrays);
-    auto const epoch = checkpoint()->metrics().number("epoch");
-    return epoch ? static_cast<int>(*epoch) + 1 : static_cast<int>(checkpoint()->training_iteration());
+    if (checkpoint()) load(*checkpoint(), arrays);
+    return first_epoch();
   }
 
  private:

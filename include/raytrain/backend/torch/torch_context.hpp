@@ -95,8 +95,11 @@ class TorchContext : public TrainContext {
 
   /// Fills the model, and the optimizer and the scheduler if there are such, from the checkpoint that the run goes on
   /// from. `generator()` and LibTorch's default generator go on as well, where as many workers saved them; otherwise
-  /// they begin with other numbers than before. Returns the epoch to begin with: 0 without a checkpoint, otherwise the
-  /// one after the report's metric "epoch", or as many as there were reports when it has none.
+  /// they begin with other numbers than before. Returns `first_epoch()`, the epoch to begin with.
+  ///
+  /// Of another run's checkpoint (`RunConfig::resume_from_checkpoint`) it takes the model alone, and returns 0:
+  /// optimizer, scheduler and random numbers begin as they were made, with this run's learning rate.
+  /// `load(*ctx.checkpoint(), model, optimizer)` takes more.
   ///
   /// Call it when all models are prepared. An optimizer's rates become those of the checkpoint; without a scheduler
   /// there is a warning if they were others. `ReduceLROnPlateauScheduler` cannot be restored: see `TorchStepper`.
@@ -104,6 +107,10 @@ class TorchContext : public TrainContext {
   template <TorchModule M, TorchStepper... T>
   [[nodiscard]] auto restore(M& model, T&... stepper) -> int {
     if (!checkpoint()) return 0;
+    if (begins_from_other_run()) {
+      load(*checkpoint(), model);
+      return 0;
+    }
     constexpr bool has_scheduler = (false || ... || detail::is_scheduler<T>);
     auto const rates = [&] {
       std::vector<double> all;
@@ -117,8 +124,7 @@ class TorchContext : public TrainContext {
     load(*checkpoint(), model, stepper...);
     if (!has_scheduler) compare_rates(before, rates());
     restore_generators();
-    auto const epoch = checkpoint()->metrics().number("epoch");
-    return epoch ? static_cast<int>(*epoch) + 1 : static_cast<int>(checkpoint()->training_iteration());
+    return first_epoch();
   }
 
   /// Where this worker's tensors belong.

@@ -115,7 +115,7 @@ class XGBoostContext : public BoostingContext {
     return together([&] { return new_booster(params, matrices); });
   }
 
-  /// Rounds that `XGBoostParams::initial_model` brought into the model.
+  /// Rounds that `XGBoostParams::initial_model`, or another run's checkpoint, brought into the model.
   [[nodiscard]] static auto initial_rounds(Booster const& booster) -> int { return noted_initial_rounds(booster); }
 
  private:
@@ -135,6 +135,7 @@ class XGBoostContext : public BoostingContext {
       load(*checkpoint(), booster);
       begun = booster.rounds();
       check_objective(booster, "XGBoostParams::objective", params.objective);
+      if (begins_from_other_run()) note_initial_rounds(booster);
     } else if (!params.initial_model.empty()) {
       booster.load(detail::read_model_file(params.initial_model, "XGBoost"));
       begun = booster.rounds();

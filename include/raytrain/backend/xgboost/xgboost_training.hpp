@@ -72,9 +72,12 @@ class XGBoostTraining {
     names_.push_back(name);
   }
 
-  /// Bins follow from how the rows are divided among workers, and a checkpoint's trees split between those of its own.
+  /// Bins follow from the rows, and from how they are divided among workers; a checkpoint's trees split between those
+  /// of its own.
   [[nodiscard]] auto bins() const -> int {
-    auto const other_bins = ctx_.checkpoint() && ctx_.checkpoint()->world_size() != ctx_.world_size();
+    auto const& checkpoint = ctx_.checkpoint();
+    auto const other_bins =
+        checkpoint && (ctx_.begins_from_other_run() || checkpoint->world_size() != ctx_.world_size());
     return params_.needs_bins_only() && !other_bins ? params_.max_bin : 0;
   }
 

@@ -45,6 +45,7 @@
 #include <raytrain/train/detail/process_fit.hpp>
 #include <raytrain/train/detail/rank_follower.hpp>
 #include <raytrain/train/detail/rank_result.hpp>
+#include <raytrain/train/detail/resume_point.hpp>
 #include <raytrain/train/detail/run_driver.hpp>
 #include <raytrain/train/detail/run_identity.hpp>
 #include <raytrain/train/result.hpp>
@@ -69,6 +70,8 @@ class Lead {
 
   /// `restart_backend` where this process has workers, before they are launched again.
   auto run(Launcher& launcher, bool ends_processes, std::function<void()> restart_backend) -> Result {
+    // Before what may delete a run.
+    if (plan_.run.resume == Resume::fresh) (void)verified_source(plan_.run.resume_from_checkpoint);
     directory_.emplace(RunStart{.storage_path = plan_.run.storage_path,
                                 .name = plan_.run.name.empty() ? program_name() : plan_.run.name,
                                 .program = program_name(),
@@ -77,7 +80,8 @@ class Lead {
                                 .world_size = launcher.size(),
                                 .seed = plan_.run.seed,
                                 .raytrain_version = std::string{version},
-                                .make_store = plan_.run.checkpoint.store});
+                                .make_store = plan_.run.checkpoint.store,
+                                .begins_from = location_of(plan_.run.resume_from_checkpoint)});
     driver_.emplace(launcher,
                     RunDriver::Plan{.run = plan_.run,
                                     .directory = *directory_,

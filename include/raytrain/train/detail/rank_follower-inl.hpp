@@ -27,6 +27,7 @@
 #include <raytrain/message/message.hpp>
 #include <raytrain/train/detail/rank_follower.hpp>
 #include <raytrain/train/detail/rank_result.hpp>
+#include <raytrain/train/detail/resume_point.hpp>
 #include <raytrain/train/detail/stop_signals.hpp>
 #include <raytrain/train/detail/worker_runner.hpp>
 #include <raytrain/train/result.hpp>
@@ -126,8 +127,8 @@ RAYTRAIN_INLINE void RankFollower::launch(Begin& begin) {
   connect_worker(begin.attempt);  // only now it is known where the worker stands
   plan_.prepare();
   open_run(begin);
-  std::optional<Checkpoint> checkpoint;
-  if (begin.checkpoint) checkpoint = store_->open(*begin.checkpoint);
+  auto checkpoint = begin.checkpoint ? store_->open(*begin.checkpoint) : open_source(plan_.run.resume_from_checkpoint);
+  auto const begins_from_other_run = checkpoint && !begin.checkpoint;
   auto const shared =
       std::make_shared<RunShared const>(RunShared{.experiment_name = std::move(begin.name),
                                                   .run_path = begin.run_path,
@@ -136,6 +137,7 @@ RAYTRAIN_INLINE void RankFollower::launch(Begin& begin) {
                                                   .data = plan_.data,
                                                   .checkpoint_mode = plan_.run.checkpoint.mode,
                                                   .checkpoint = std::move(checkpoint),
+                                                  .begins_from_other_run = begins_from_other_run,
                                                   .first_checkpoint = begin.first_checkpoint,
                                                   .is_watched = plan_.run.failure.hang_timeout.count() > 0,
                                                   .known_report_fields = std::move(begin.report_fields),

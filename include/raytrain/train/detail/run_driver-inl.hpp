@@ -54,9 +54,9 @@ RAYTRAIN_INLINE auto RunDriver::run(Training const& training) -> Result {
     });
   }
   training_ = training;
-  resumed_from_ = newest_checkpoint();
-  auto const& checkpoint = resumed_from_;
-  auto reasons = std::exchange(skipped_texts_, {});
+  resume_point_.find();
+  auto const& checkpoint = resume_point_.own();
+  auto reasons = resume_point_.take_warnings();
   if (!checkpoint) plan_.directory.check_none_lost();
   history_ = RunHistory::read(plan_.directory.progress_path());
   if (auto const missing = history_.missing_until(checkpoint); !missing.empty()) {
@@ -68,7 +68,7 @@ RAYTRAIN_INLINE auto RunDriver::run(Training const& training) -> Result {
                                 .failure = plan_.run.failure,
                                 .seed = plan_.run.seed,
                                 .replaces_processes = launcher_.replaces_processes()},
-                      scored(whole_checkpoints(), plan_.run.checkpoint));
+                      scored(resume_point_.whole_checkpoints(), plan_.run.checkpoint));
   store_.sweep();
   // A start that was refused before this has changed nothing of the run.
   plan_.directory.record_start();
@@ -78,7 +78,7 @@ RAYTRAIN_INLINE auto RunDriver::run(Training const& training) -> Result {
   } catch (std::exception const&) {
     fail(current_error());
   }
-  announce(checkpoint);
+  announce();
   if (plan_.directory.previous_state() == to_string(RunState::running)) {
     warn(
         "the start before this one did not come to its end: its process was killed, crashed or exited, or could not "
@@ -95,7 +95,7 @@ RAYTRAIN_INLINE auto RunDriver::run(Training const& training) -> Result {
     for (auto& text : changes_since(*checkpoint, plan_.run.seed, plan_.datasets)) warn(std::move(text));
   }
   // Behind what callbacks had to say: a refusal comes before any worker.
-  events_.push(RunEvent{RunBegins{checkpoint ? checkpoint->training_iteration() : 0}});
+  events_.push(RunEvent{RunBegins{resume_point_.training_iteration()}});
 
   executor_.run(drive());
   if (launch_error_) {
@@ -205,17 +205,18 @@ RAYTRAIN_INLINE void RunDriver::launch(LaunchWorkers const& action) {
                                                   .datasets = plan_.datasets,
                                                   .data = plan_.data,
                                                   .checkpoint_mode = plan_.run.checkpoint.mode,
-                                                  .checkpoint = resumed_from_,
+                                                  .checkpoint = resume_point_.checkpoint(),
+                                                  .begins_from_other_run = resume_point_.other().has_value(),
                                                   .first_checkpoint = action.first_checkpoint,
                                                   .is_watched = plan_.run.failure.hang_timeout.count() > 0,
                                                   .known_report_fields = plan_.directory.report_fields(),
                                                   .clock = plan_.clock,
                                                   .store = store_,
                                                   .writer = *writer_});
-  auto begin = plan_.directory.begin_message(resumed_from_);
+  auto begin = plan_.directory.begin_message(resume_point_.own());
   begin.attempt = action.attempt;
   begin.first_checkpoint = action.first_checkpoint;
-  auto const iteration = resumed_from_ ? resumed_from_->training_iteration() : 0;
+  auto const iteration = resume_point_.training_iteration();
   if (attempts_.size() == Result::max_attempts) attempts_.erase(attempts_.begin());
   attempts_.push_back({.attempt = action.attempt, .first_iteration = iteration, .last_iteration = iteration});
   launched_ = saved_ = plan_.clock.now();
@@ -235,27 +236,21 @@ RAYTRAIN_INLINE void RunDriver::carry_out(RestartWorkers& restart) {
   waiting_->spawn(wait_backoff(std::move(restart)));
 }
 
-RAYTRAIN_INLINE auto RunDriver::newest_checkpoint() -> std::optional<Checkpoint> {
-  return store_.newest_valid([&](CheckpointNumber number, std::string const& location, std::string_view reason) {
-    if (skipped_.insert(number).second) skipped_texts_.push_back("skipped " + location + ": " + std::string{reason});
-  });
-}
-
 RAYTRAIN_INLINE void RunDriver::look_for_checkpoint(std::vector<CheckpointOrdinal> const& unfinished) {
   try {
     plan_.directory.check_in_place();
     for (auto const checkpoint : unfinished) store_.discard(checkpoint);
-    resumed_from_ = newest_checkpoint();
-    events_.push(RunEvent{RestartDue{resumed_from_ ? resumed_from_->training_iteration() : 0}});
+    resume_point_.find();
+    events_.push(RunEvent{RestartDue{resume_point_.training_iteration()}});
   } catch (...) {
     events_.push(RunEvent{LaunchFailed{current_error().with_origin({}, host_.hostname)}});
   }
 }
 
 RAYTRAIN_INLINE void RunDriver::tell_of_restart() {
-  for (auto& text : std::exchange(skipped_texts_, {})) warn(std::move(text));
+  for (auto& text : resume_point_.take_warnings()) warn(std::move(text));
   auto& failed = attempts_.back();
-  auto const iteration = resumed_from_ ? resumed_from_->training_iteration() : 0;
+  auto const iteration = resume_point_.training_iteration();
   failed.lost_reports = failed.last_iteration - std::min(failed.last_iteration, iteration);
   failed.lost_s = seconds_since(saved_);
   Metrics line;
@@ -266,7 +261,7 @@ RAYTRAIN_INLINE void RunDriver::tell_of_restart() {
   line.set("lost_s", failed.lost_s);
   line.set("timestamp", std::chrono::duration<double>{plan_.clock.wall_now().time_since_epoch()}.count());
   log(line);
-  call("on_restart", [&](Callback& callback) { callback.on_restart(failed, resumed_from_); });
+  call("on_restart", [&](Callback& callback) { callback.on_restart(failed, resume_point_.own()); });
 }
 
 RAYTRAIN_INLINE void RunDriver::carry_out(CommitCheckpoint& commit) {
@@ -310,7 +305,8 @@ RAYTRAIN_INLINE void RunDriver::carry_out(Notify& notify) {
 }
 
 RAYTRAIN_INLINE void RunDriver::tell_callbacks(Started& started) {
-  workers_[started.rank] = std::move(started);
+  workers_[started.rank] = started;
+  call("on_worker_start", [&](Callback& callback) { callback.on_worker_start(started); });
   if (workers_.size() < launcher_.size().value) return;
   // Those that began before waited for the last one, whose process may have been started later.
   for (auto const& [rank, worker] : workers_) signs_of_life_.note(rank, plan_.clock.now());
@@ -376,14 +372,15 @@ RAYTRAIN_INLINE void RunDriver::log(Metrics const& all) {
   }
 }
 
-RAYTRAIN_INLINE void RunDriver::announce(std::optional<Checkpoint> const& checkpoint) {
+RAYTRAIN_INLINE void RunDriver::announce() {
   RunInfo const info{.name = plan_.directory.name(),
                      .path = plan_.directory.path(),
                      .backend = plan_.backend,
                      .world_size = launcher_.size(),
                      .start = plan_.directory.start().number,
-                     .training_iteration = checkpoint ? checkpoint->training_iteration() : 0,
-                     .resumed_from = checkpoint,
+                     .training_iteration = resume_point_.training_iteration(),
+                     .resumed_from = resume_point_.own(),
+                     .begins_from = resume_point_.other(),
                      .request_stop = [this] { events_.push(RunEvent{CallbackStop{false}}); },
                      .finish_early = [this] { events_.push(RunEvent{CallbackStop{true}}); }};
   call("on_start", [&](Callback& callback) { callback.on_start(info); });
@@ -432,13 +429,6 @@ RAYTRAIN_INLINE auto RunDriver::seconds_since(Clock::TimePoint time) const -> do
   return std::chrono::duration<double>{plan_.clock.now() - time}.count();
 }
 
-RAYTRAIN_INLINE auto RunDriver::whole_checkpoints() const -> std::vector<Checkpoint> {
-  auto checkpoints = store_.list();
-  std::erase_if(checkpoints,
-                [&](Checkpoint const& checkpoint) { return skipped_.contains(CheckpointNumber{checkpoint.number()}); });
-  return checkpoints;
-}
-
 RAYTRAIN_INLINE void RunDriver::record_state() {
   take_late_failures();
   collecting_failures([this] {
@@ -461,7 +451,7 @@ RAYTRAIN_INLINE auto RunDriver::conclude(std::optional<StopSignals>& signals) ->
   auto const recorded = outcome_->failures.size();
   collecting_failures([&] {
     plan_.directory.check_in_place();  // whose checkpoints they are otherwise, nobody knows
-    result.checkpoints = whole_checkpoints();
+    result.checkpoints = resume_point_.whole_checkpoints();
   });
   auto const finished_before = plan_.directory.previous_state() == to_string(RunState::finished);
   result.nothing_left = !reported_ && finished_before && outcome_->state == RunState::finished;

@@ -37,6 +37,7 @@
 #include <raytrain/train/append_file.hpp>
 #include <raytrain/train/callback.hpp>
 #include <raytrain/train/controller.hpp>
+#include <raytrain/train/detail/resume_point.hpp>
 #include <raytrain/train/detail/signs_of_life.hpp>
 #include <raytrain/train/detail/stop_signals.hpp>
 #include <raytrain/train/detail/worker_runner.hpp>
@@ -74,6 +75,7 @@ class RunDriver {
         executor_{plan_.clock},
         events_{executor_, event_capacity},
         store_{plan_.directory.store()},
+        resume_point_{store_, plan_.run.resume_from_checkpoint},
         host_{this_host()} {}
   /// Trains until every worker has ended. Errors: `TrainingFailed` when one of them failed.
   auto run(Training const& training) -> Result;
@@ -177,8 +179,6 @@ class RunDriver {
   // is the one to go on from.
   void look_for_checkpoint(std::vector<CheckpointOrdinal> const& unfinished);
 
-  [[nodiscard]] auto newest_checkpoint() -> std::optional<Checkpoint>;
-
   void launch(LaunchWorkers const& action);
 
   // Says to callbacks and in progress.jsonl what the attempt before has cost.
@@ -214,7 +214,7 @@ class RunDriver {
   // Fails the run if a line cannot be written.
   void log(Metrics const& all);
 
-  void announce(std::optional<Checkpoint> const& checkpoint);
+  void announce();
 
   void warn(std::string text);
 
@@ -245,9 +245,6 @@ class RunDriver {
 
   [[nodiscard]] auto since_call() const -> double { return seconds_since(plan_.called); }
 
-  // Without those that this start has found damaged.
-  [[nodiscard]] auto whole_checkpoints() const -> std::vector<Checkpoint>;
-
   void record_state();
 
   // What fails at the end is one more failure, and hides no other.
@@ -273,12 +270,12 @@ class RunDriver {
   Executor executor_;
   Channel<RunEvent> events_;
   CheckpointStore& store_;
+  ResumePoint resume_point_;  // of the attempt
   Host host_;
   std::optional<BackgroundThread> writer_{std::in_place};
   std::optional<Controller> controller_;
   Training training_;
-  std::optional<Checkpoint> resumed_from_;  // the checkpoint that the attempt goes on from
-  std::vector<AttemptInfo> attempts_;       // the last one is the present one
+  std::vector<AttemptInfo> attempts_;  // the last one is the present one
   Clock::TimePoint launched_{};
   Clock::TimePoint saved_{};  // what came later an attempt after this one repeats
   std::map<CheckpointOrdinal, Clock::TimePoint> reported_checkpoints_;  // of rank 0, in this attempt
@@ -288,8 +285,6 @@ class RunDriver {
   SignsOfLife signs_of_life_;
   AppendFile log_;  // progress.jsonl
   RunHistory history_;
-  std::set<CheckpointNumber> skipped_;
-  std::vector<std::string> skipped_texts_;  // those that nobody was told of
   std::vector<std::string> warnings_;
   std::size_t more_warnings_ = 0;        // beyond them
   std::deque<ErrorInfo> failures_;       // of the driver, not judged yet

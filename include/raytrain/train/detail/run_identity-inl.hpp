@@ -23,6 +23,7 @@
 #include <raytrain/launch/rank_job.hpp>
 #include <raytrain/train/detail/config_text.hpp>
 #include <raytrain/train/detail/fit.hpp>
+#include <raytrain/train/detail/resume_point.hpp>
 #include <raytrain/train/detail/run_identity.hpp>
 #include <raytrain/version.hpp>
 
@@ -69,6 +70,7 @@ RAYTRAIN_INLINE auto shared_settings(FitPlan const& plan) -> std::vector<SharedS
   add("RunConfig::storage_path", run.storage_path.string());
   add("RunConfig::seed", run.seed);
   add("RunConfig::resume", run.resume);
+  settings.push_back({"RunConfig::resume_from_checkpoint", source_text(run.resume_from_checkpoint)});
   add("RunConfig::failure.max_failures", run.failure.max_failures);
   add("RunConfig::failure.hang_timeout", run.failure.hang_timeout.count());
   add("RunConfig::checkpoint.mode", run.checkpoint.mode);
