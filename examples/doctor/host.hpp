@@ -125,6 +125,7 @@ inline void examine_environment(Findings& findings) {
   std::vector<std::string> settings;
   for (auto const* const* at = environ; *at != nullptr; ++at) {
     std::string_view const setting{*at};
+    if (setting.starts_with("RAYTRAIN_SET_RANK=")) continue;  // by raytrain itself, another one on each rank
     if (std::ranges::any_of(prefixes, [&](auto prefix) { return setting.starts_with(prefix); })) {
       settings.emplace_back(setting);
     }

@@ -249,10 +249,53 @@ def launcher_killed(folder):
     job.expect_nobody_left()
 
 
+def terminated_together(folder):
+    """As an init system ends a service: it signals each of its processes."""
+    def terminate(process, said):
+        everybody = {process.pid, *map(int, re.findall(r'^rank .* process (\d+)$', said, re.MULTILINE))}
+        while more := {child for pid in everybody for child in children_of(pid)} - everybody:
+            everybody |= more
+        for pid in everybody:
+            os.kill(pid, signal.SIGTERM)
+
+    job = WatchedJob(program, folder, 'wait', 3, steps=[('rank', 6, terminate)])
+    job.expect_all_say(1, 'result', 'aborted')
+    job.expect('it ends with status 75', job.status == 75)
+    job.expect_nobody_left()
+
+
+def children_of(pid):
+    return map(int, pathlib.Path(f'/proc/{pid}/task/{pid}/children').read_text().split())
+
+
+def program_replaced(folder):
+    """While it runs another file takes the program's place: the next job runs that one."""
+    copy = folder / 'program'
+    shutil.copy(program, copy)
+
+    def replace_and_kill(_, said):
+        copy.unlink()
+        shutil.copy(program, copy)
+        os.kill(int(re.search(r'^rank 1 .* process (\d+)$', said, re.MULTILINE)[1]), signal.SIGKILL)
+
+    job = WatchedJob(copy, folder, 'wait_once', 3, 1, 1, steps=[('rank 1 waits', 1, replace_and_kill)])
+    job.expect_all_say(1, 'result', 'finished', '2 attempts')
+
+
+def colon(folder):
+    job = train(folder, ':')
+    job.expect_all_say(1, 'error', "an argument of this program is ':', by which mpirun would begin the next program of its job")
+
+
+def alone_in_mpirun(folder):
+    job = Job('mpirun', '-n', 1, program, folder)
+    job.expect_all_say(1, 'error', 'Launch::mpirun is asked for in a process that is a rank of an MPI job itself')
+
+
 def no_launcher(folder):
     os.environ['RAYTRAIN_TEST_COMMAND'] = 'no_such_mpirun --with options'
     job = train(folder)
-    job.expect_all_say(1, 'failed', 'no_such_mpirun exited with status 127, as where there is no such program')
+    job.expect_all_say(1, 'failed', 'no_such_mpirun exited with status 127, as where it or this program is not there')
     job.expect('it fails', job.status == 1)
 
 

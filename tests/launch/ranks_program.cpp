@@ -306,7 +306,8 @@ class FitInside : public Callback {
 // In a worker process of its own.
 void go_wrong_before_fit(std::string const& what, TrainerConfig<PickyBackend>& config) {
   auto const job = job_environment();
-  auto const is_rank_1 = job ? job->rank == Rank{1} : std::string_view{std::getenv("RANK")} == "1";
+  auto const* const number = std::getenv("RANK");
+  auto const is_rank_1 = job ? job->rank == Rank{1} : number != nullptr && std::string_view{number} == "1";
   if (what == "seed") config.run.seed = 7;
   auto const loaded = std::chrono::steady_clock::now() + std::chrono::milliseconds{what == "slow_start" ? 1500 : 0};
   while (is_rank_1 && std::chrono::steady_clock::now() < loaded) std::this_thread::yield();

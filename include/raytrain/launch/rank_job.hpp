@@ -46,6 +46,9 @@ inline Rendezvous rendezvous = nullptr;
 /// Ends MPI in a process that a supervisor has started, whose `main` does not go on. Null likewise.
 inline void (*finalize_ranks)() noexcept = nullptr;
 
+/// Whether this process is in MPI now. Null likewise.
+inline bool (*mpi_has_begun)() noexcept = nullptr;
+
 /// Errors: `invalid_config` in a program without it, which would train once for each process of the job.
 [[nodiscard]] auto rendezvous_of_program() -> Rendezvous;
 

@@ -79,7 +79,12 @@ RAYTRAIN_INLINE void RankSupervisor::tell(ControllerMessage const& message) {
   if (job_ == nullptr) return;
   job_->tell(message);
   auto const* const stop = std::get_if<Stop>(&message);
-  if (stop == nullptr || stop->abort || job_->is_complete()) return;
+  if (stop == nullptr || stop->abort) return;
+  {
+    std::scoped_lock const lock{mutex_};
+    is_stopping_ = true;
+  }
+  if (job_->is_complete()) return;
   // Those that have not come to `fit()` yet are not waited for, nor those that wait for them.
   give_job_up();
   for (std::uint32_t rank = 0; rank < size_.value; ++rank) end_worker(Rank{rank});
@@ -114,11 +119,13 @@ RAYTRAIN_INLINE void RankSupervisor::lose(Rank rank, ::pid_t pid, std::string te
   auto const has_ended = workers_.has_ended(rank);
   std::string host;
   bool is_first = false;
+  bool is_stopping = false;
   bool was_told = false;
   {
     std::scoped_lock const lock{mutex_};
     host = hosts_[rank.value];
     is_first = !std::exchange(job_is_spent_, true);
+    is_stopping = is_stopping_;
     was_told = has_ended ? failure_is_told_ : std::exchange(failure_is_told_, true);
   }
   if (has_ended) {
@@ -127,11 +134,16 @@ RAYTRAIN_INLINE void RankSupervisor::lose(Rank rank, ::pid_t pid, std::string te
     return workers_.push(Warning{rank, std::move(text)});
   }
   if (was_told) return end_worker(rank);
-  auto const process = pid == 0 ? std::string{} : " and process " + std::to_string(pid);
+  if (is_stopping) {
+    // Who has asked for the stop may have told the whole job.
+    workers_.push(Warning{rank, "rank " + std::to_string(rank.value) + ", which was told to stop: " + std::move(text)});
+    return end_worker(rank);
+  }
+  auto const process = pid == 0 ? std::string{} : " or process " + std::to_string(pid);
   ErrorInfo error{Errc::worker_failed,
                   {},
                   std::move(text),
-                  "what " + options_.scaling.job_command.front() + process + " have printed may say more"};
+                  "what " + options_.scaling.job_command.front() + process + " has printed may say more"};
   Failed failed{std::move(error).with_origin(rank, std::move(host))};
   failed.attempt = workers_.attempt();
   workers_.push(std::move(failed));

@@ -62,6 +62,7 @@ class RankSupervisor final : public Launcher {
   WorldSize size_;
   detail::RemoteWorkers workers_;
   std::mutex mutex_;
+  bool is_stopping_ = false;        ///< The workers were told to stop.
   bool job_is_spent_ = false;       ///< No other attempt can run in it.
   bool failure_is_told_ = false;    ///< The ranks that are lost after the first one are lost by it.
   std::vector<std::string> hosts_;  ///< By rank, as far as they are known.

@@ -77,9 +77,21 @@ inline auto mpi_rendezvous(JobRequest const& request, std::function<void(std::st
   }
 }
 
+/// Whether this process is in MPI now.
+inline auto is_begun() noexcept -> bool {
+  int initialized = 0;
+  int finalized = 0;
+  return MPI_Initialized(&initialized) == MPI_SUCCESS && MPI_Finalized(&finalized) == MPI_SUCCESS && initialized != 0 &&
+         finalized == 0;
+}
+
+inline void finalize_if_begun() noexcept {
+  if (is_begun()) rank_session().finalize();
+}
+
 /// What including this header does.
-inline bool const ranks_are_known = (
-    rendezvous = &mpi_rendezvous, finalize_ranks = []() noexcept { rank_session().finalize(); }, true);
+inline bool const ranks_are_known =
+    (rendezvous = &mpi_rendezvous, finalize_ranks = &finalize_if_begun, mpi_has_begun = &is_begun, true);
 
 }  // namespace detail
 }  // namespace raytrain

@@ -13,6 +13,7 @@
 #include <fstream>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -26,6 +27,24 @@
 #include <raytrain/launch/supervised_job.hpp>
 #include <raytrain/launch/worker_process.hpp>
 #include <raytrain/message/message.hpp>
+
+namespace raytrain::detail {
+
+/// Where this process's program lies, also when another file has taken its place meanwhile.
+RAYTRAIN_INLINE auto this_program() -> std::string const& {
+  static auto const path = [] {
+    std::error_code error;
+    auto text = std::filesystem::read_symlink("/proc/self/exe", error).string();
+    constexpr std::string_view gone{" (deleted)"};
+    if (text.ends_with(gone)) text.resize(text.size() - gone.size());
+    if (!error) return text;
+    throw Error{Errc::worker_failed, "starting a job",
+                "the system does not say which program this process runs: " + error.message()};
+  }();
+  return path;
+}
+
+}  // namespace raytrain::detail
 
 namespace raytrain {
 
@@ -47,7 +66,7 @@ RAYTRAIN_INLINE SupervisedJob::SupervisedJob(Options options, Events events)
                   .on_connected = [this](Rank rank, ::pid_t pid) { connected(rank, pid); }}} {
   write_start();
   command_.emplace(detail::ChildProcess::Options{.command = command(),
-                                                 .signal_of_death = SIGTERM,
+                                                 .signal_of_death = SIGUSR1,
                                                  .has_own_group = true,
                                                  .on_exit = [this](std::string const& how) { exited(how); }});
 }
@@ -55,23 +74,30 @@ RAYTRAIN_INLINE SupervisedJob::SupervisedJob(Options options, Events events)
 RAYTRAIN_INLINE SupervisedJob::~SupervisedJob() {
   constexpr std::chrono::seconds limit{5};
   give_up();
-  server_.close();
-  {
-    std::unique_lock lock{mutex_};
-    changed_.wait_for(lock, limit, [this] { return has_exited_; });
-  }
+  std::unique_lock lock{mutex_};
+  changed_.wait_for(lock, limit, [this] { return has_exited_; });
+  lock.unlock();
   command_.reset();
+}
+
+RAYTRAIN_INLINE SupervisedJob::StartFile::~StartFile() {
   std::error_code ignored;
-  std::filesystem::remove(start_file_, ignored);
-  std::filesystem::remove(start_file_.string() + ".results", ignored);
+  std::filesystem::remove(path, ignored);
+  std::filesystem::remove(results(), ignored);
 }
 
 RAYTRAIN_INLINE void SupervisedJob::write_start() {
-  start_file_ = options_.folder / (".ranks-" + server_.token().to_hex().substr(0, 8));
+  std::string const prefix{".ranks-"};
+  for (auto const& entry : std::filesystem::directory_iterator{options_.folder}) {
+    // A supervisor that was killed has left it.
+    std::error_code ignored;
+    if (entry.path().filename().string().starts_with(prefix)) std::filesystem::remove(entry.path(), ignored);
+  }
+  start_.path = std::filesystem::absolute(options_.folder / (prefix + server_.token().to_hex().substr(0, 8)));
   detail::RankStart start{
       .fit = options_.fit, .token = server_.token().to_hex(), .addresses = server_.addresses(), .results = {}};
   if (options_.fit > 1) {
-    start.results = start_file_.string() + ".results";
+    start.results = start_.results();
     std::ofstream results{start.results, std::ios::binary};
     std::array<char, std::size_t{64} << 10U> room{};
     for (::off_t read = 0;;) {
@@ -82,37 +108,36 @@ RAYTRAIN_INLINE void SupervisedJob::write_start() {
     }
     if (!results.flush()) throw Error{Errc::io, "writing '" + start.results + "'", "the file system took no more"};
   }
-  start.write(start_file_);
+  start.write(start_.path);
 }
 
 RAYTRAIN_INLINE auto SupervisedJob::command() const -> std::vector<std::string> {
   // The system may tell the child of a process that is killed more than once that it is, for each of its threads, and
-  // Open MPI's launcher leaves the ranks behind when it is told twice. So a shell hands it on once.
+  // Open MPI's launcher leaves the ranks behind when it is told to end twice. So a shell hands it on once.
   std::vector<std::string> words{"sh", "-c",
-                                 "trap 'trap \"\" TERM; told=1; kill $!' TERM; \"$@\" & wait $!; status=$?\n"
-                                 "[ -z \"$told\" ] || { wait $!; status=$?; }; exit $status",
+                                 "trap 'trap \"\" USR1; kill $!' USR1; trap : TERM; \"$@\" &\n"
+                                 "while :; do wait $!; status=$?; kill -0 $! 2>/dev/null || break; done; exit $status",
                                  "sh"};
   words.insert(words.end(), options_.command.begin(), options_.command.end());
-  std::error_code error;
-  auto const program = std::filesystem::read_symlink("/proc/self/exe", error);
-  if (error) {
-    throw Error{Errc::worker_failed, "starting " + options_.command.front(),
-                "the system does not say which program this process runs: " + error.message()};
-  }
   // env, since there is no option for a variable that all launchers of jobs know.
   for (auto const& word :
        {std::string{"-n"}, std::to_string(options_.size.value), std::string{"env"},
-        std::string{detail::RankStart::variable} + '=' + std::filesystem::absolute(start_file_).string(),
-        program.string()}) {
+        std::string{detail::RankStart::variable} + '=' + start_.path.string(), detail::this_program()}) {
     words.push_back(word);
   }
   auto const arguments = detail::program_arguments();
+  if (std::ranges::find(arguments, ":") != arguments.end()) {
+    throw Error{Errc::invalid_config, "Launch::mpirun",
+                "an argument of this program is ':', by which mpirun would begin the next program of its job",
+                "give the program what it needs in another form"};
+  }
   words.insert(words.end(), arguments.begin() + (arguments.empty() ? 0 : 1), arguments.end());
   return words;
 }
 
 RAYTRAIN_INLINE void SupervisedJob::end() noexcept {
-  constexpr std::chrono::seconds limit{10};
+  constexpr std::chrono::milliseconds limit{10'000};
+  constexpr std::chrono::milliseconds step{500};
   std::unique_lock lock{mutex_};
   auto const is_whole =
       std::ranges::all_of(processes_, [](auto const& it) { return it.has_connected && it.lost.empty(); });
@@ -120,10 +145,19 @@ RAYTRAIN_INLINE void SupervisedJob::end() noexcept {
   lock.unlock();
   server_.close();
   lock.lock();
-  changed_.wait_for(lock, limit, [this] { return has_exited_; });
+  auto const stands_still = [](Process const& it) { return it.pid != 0 && detail::is_stopped(it.pid); };
+  for (auto waited = step; waited <= limit && !has_exited_; waited += step) {
+    changed_.wait_for(lock, step, [this] { return has_exited_; });
+    if (std::ranges::any_of(processes_, stands_still)) return;
+  }
 }
 
 RAYTRAIN_INLINE void SupervisedJob::give_up() noexcept {
+  kill();
+  server_.close();
+}
+
+RAYTRAIN_INLINE void SupervisedJob::kill() noexcept {
   std::scoped_lock const lock{mutex_};
   is_over_ = true;
   if (std::exchange(is_killed_, true)) return;
@@ -134,7 +168,7 @@ RAYTRAIN_INLINE void SupervisedJob::give_up() noexcept {
     knows = ::syscall(SYS_pidfd_send_signal, process.handle.get(), SIGKILL, nullptr, 0) == 0 || knows;
   }
   // The launcher ends the others, and removes what it has written. Open MPI's crashes if it is told while it does so.
-  if (!knows && command_) command_->kill(SIGTERM);
+  if (!knows && command_) command_->kill(SIGUSR1);
 }
 
 RAYTRAIN_INLINE auto SupervisedJob::is_complete() -> bool {
@@ -187,7 +221,8 @@ RAYTRAIN_INLINE void SupervisedJob::exited(std::string const& how) {
     has_exited_ = true;
     auto const were_told = all_have_come();
     auto const is_missing = how.ends_with(" 127");  // by the shell's convention
-    auto const what = options_.command.front() + ' ' + how + (is_missing ? ", as where there is no such program" : "");
+    auto const what =
+        options_.command.front() + ' ' + how + (is_missing ? ", as where it or this program is not there" : "");
     for (std::uint32_t rank = 0; rank < options_.size.value && !is_over_; ++rank) {
       auto& process = processes_[rank];
       if (!process.lost.empty() && were_told) continue;

@@ -75,8 +75,21 @@ class SupervisedJob {
     std::string lost;  ///< Why it is; empty before.
   };
 
+  /// What the ranks read, as long as this object lives.
+  struct StartFile {
+    StartFile() = default;
+    StartFile(StartFile const&) = delete;
+    auto operator=(StartFile const&) -> StartFile& = delete;
+    ~StartFile();
+
+    [[nodiscard]] auto results() const -> std::filesystem::path { return path.string() + ".results"; }
+
+    std::filesystem::path path{};
+  };
+
   void write_start();
   [[nodiscard]] auto command() const -> std::vector<std::string>;
+  void kill() noexcept;
 
   // From other threads:
   void connected(Rank rank, ::pid_t pid);
@@ -87,7 +100,7 @@ class SupervisedJob {
 
   Options options_;
   Events events_;
-  std::filesystem::path start_file_;
+  StartFile start_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<Process> processes_;  ///< By rank.

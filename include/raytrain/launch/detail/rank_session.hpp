@@ -85,8 +85,7 @@ class RankSession {
 
   /// Waits for all ranks, whoever has begun MPI; not where one is lost. Nothing of this session is used afterwards.
   void finalize() noexcept {
-    int finalized = 0;
-    if (!abandoned_ && MPI_Finalized(&finalized) == MPI_SUCCESS && finalized == 0) MPI_Finalize();
+    if (!abandoned_) MPI_Finalize();
   }
 
   /// A rank is gone, or does not come.

@@ -165,16 +165,35 @@ RAYTRAIN_INLINE auto fit_on_ranks(FitPlan const& plan, Clock& clock) -> Result {
   });
 }
 
+/// Errors: `invalid_config` in a process that cannot start others.
+RAYTRAIN_INLINE void check_supervisor(Launch launch) {
+  auto const refuse = [&](std::string const& happened, std::string const& remedy) {
+    throw Error{
+        Errc::invalid_config, "ScalingConfig::launch",
+        "Launch::" + std::string{launch == Launch::mpirun ? "mpirun" : "processes"} + " is asked for in " + happened,
+        remedy};
+  };
+  auto const job = job_environment();
+  if (job && job->size > WorldSize{1}) {
+    refuse("one of " + std::to_string(job->size.value) + " processes that " + job->launcher +
+               " has started, each of which would train by itself",
+           "start the program by itself, or write Launch::ranks");
+  }
+  if (launch != Launch::mpirun) return;
+  if (mpi_is_told_of_job()) {
+    refuse("a process that is a rank of an MPI job itself, in which mpirun starts no other",
+           "start the program by itself, or write Launch::ranks");
+  }
+  if (mpi_has_begun()) {
+    refuse("a process that has called MPI_Init, in which mpirun starts no job",
+           "call MPI_Init only where is_worker_process() is true, or leave it to raytrain");
+  }
+}
+
 /// In the program that a person has started, which has no worker itself.
 template <class Supervisor>
 auto fit_as_supervisor(FitPlan const& plan, Clock& clock) -> Result {
-  if (auto const job = job_environment(); job && job->size > WorldSize{1}) {
-    throw Error{Errc::invalid_config, "ScalingConfig::launch",
-                "Launch::" + std::string{plan.scaling.launch == Launch::mpirun ? "mpirun" : "processes"} +
-                    " is asked for in one of " + std::to_string(job->size.value) + " processes that " + job->launcher +
-                    " has started, each of which would train by itself",
-                "start the program by itself, or write Launch::ranks"};
-  }
+  check_supervisor(plan.scaling.launch);
   ProcessFit const call;
   Lead lead{plan, clock};
   std::optional<Supervisor> launcher;
