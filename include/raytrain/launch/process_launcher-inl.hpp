@@ -32,7 +32,7 @@
 
 namespace raytrain {
 
-RAYTRAIN_INLINE ProcessLauncher::ProcessLauncher(Options options)
+RAYTRAIN_INLINE ProcessLauncher::ProcessLauncher(SupervisorOptions options)
     : options_{std::move(options)},
       size_{options_.scaling.world_size()},
       workers_{size_},

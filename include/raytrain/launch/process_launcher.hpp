@@ -2,7 +2,6 @@
 #pragma once
 
 #include <condition_variable>
-#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -26,14 +25,7 @@ namespace raytrain {
 /// process in its place, and those that are there run on.
 class ProcessLauncher final : public Launcher {
  public:
-  struct Options {
-    ScalingConfig scaling{};
-    std::vector<SharedSetting> settings{};  ///< That all processes must share.
-    std::uint32_t fit = 1;                  ///< As in `detail::WorkerStart`.
-    int results = -1;                       ///< Likewise.
-  };
-
-  explicit ProcessLauncher(Options options);
+  explicit ProcessLauncher(SupervisorOptions options);
   /// Kills what is left of the processes.
   ~ProcessLauncher() override;
 
@@ -75,7 +67,7 @@ class ProcessLauncher final : public Launcher {
   /// Tells the controller, once both its connection and the process itself have ended.
   void tell_of_end(Rank rank, std::unique_lock<std::mutex> lock);
 
-  Options options_;
+  SupervisorOptions options_;
   WorldSize size_;
   detail::RemoteWorkers workers_;
   std::shared_ptr<SharedMemoryGroup> group_;  ///< Of the last launch.

@@ -3,7 +3,6 @@
 
 #include <sys/types.h>
 
-#include <cstdint>
 #include <future>
 #include <memory>
 #include <mutex>
@@ -24,14 +23,7 @@ namespace raytrain {
 /// one.
 class RankSupervisor final : public Launcher {
  public:
-  struct Options {
-    ScalingConfig scaling{};
-    std::vector<SharedSetting> settings{};  ///< That all processes must share.
-    std::uint32_t fit = 1;                  ///< As in `detail::RankStart`.
-    int results = -1;                       ///< As in `detail::WorkerStart`.
-  };
-
-  explicit RankSupervisor(Options options);
+  explicit RankSupervisor(SupervisorOptions options);
   /// Kills what is left of the job.
   ~RankSupervisor() override;
 
@@ -58,7 +50,7 @@ class RankSupervisor final : public Launcher {
   /// Its worker ends, by no fault of its own.
   void end_worker(Rank rank);
 
-  Options options_;
+  SupervisorOptions options_;
   WorldSize size_;
   detail::RemoteWorkers workers_;
   std::mutex mutex_;

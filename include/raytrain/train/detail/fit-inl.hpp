@@ -180,13 +180,13 @@ RAYTRAIN_INLINE void check_supervisor(Launch launch) {
            "start the program by itself, or write Launch::ranks");
   }
   if (launch != Launch::mpirun) return;
-  if (mpi_is_told_of_job()) {
-    refuse("a process that is a rank of an MPI job itself, in which mpirun starts no other",
-           "start the program by itself, or write Launch::ranks");
-  }
   if (mpi_has_begun()) {
     refuse("a process that has called MPI_Init, in which mpirun starts no job",
            "call MPI_Init only where is_worker_process() is true, or leave it to raytrain");
+  }
+  if (mpi_is_told_of_job()) {
+    refuse("a process that is a rank of an MPI job itself, in which mpirun starts no other",
+           "start the program by itself, or write Launch::ranks");
   }
 }
 
@@ -205,7 +205,7 @@ auto fit_as_supervisor(FitPlan const& plan, Clock& clock) -> Result {
     launcher->end();
   };
   return fit_for_others(end, [&] {
-    launcher.emplace(typename Supervisor::Options{
+    launcher.emplace(SupervisorOptions{
         .scaling = plan.scaling, .settings = shared_settings(plan), .fit = call.number(), .results = call.results()});
     return lead.run(*launcher, true, [] {});
   });
