@@ -340,7 +340,7 @@ REFUSED = {
 
 if is_job:
     for crash in ('killed', 'aborts', 'exits', 'exits_in_order'):
-        REPLACED[crash] = (REPLACED[crash][0], 'its process is lost: its connection ')
+        REPLACED[crash] = (REPLACED[crash][0], 'its process is lost: it was killed, crashed or exited')
     for early in ('exits_early', 'crashes_early'):
         REFUSED[early] = (early, 'rank 1', 'its process has not come to fit(): mpirun exited with status ')
     REFUSED['settings_differ'] = ('seed', 'RunConfig::seed is 7, and in the program that has started the job it is 0')

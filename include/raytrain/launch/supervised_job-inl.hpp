@@ -200,8 +200,15 @@ RAYTRAIN_INLINE void SupervisedJob::disconnected(Rank rank, std::string const& w
   std::unique_lock lock{mutex_};
   auto& process = processes_[rank.value];
   if (is_over_ || !process.lost.empty()) return;
-  process.lost = process.is_stopped ? "its process stands still, since a signal (SIGSTOP) has stopped it"
-                                    : "its process is lost: " + why;
+  if (process.is_stopped) {
+    process.lost = "its process stands still, since a signal (SIGSTOP) has stopped it";
+  } else {
+    // On this host the end of a connection is that of its process. How it was noticed is a matter of chance, and the
+    // same cause is to read the same.
+    auto const has_ended =
+        process.pid != 0 && (why.starts_with("its connection ended") || why.starts_with("its connection broke"));
+    process.lost = "its process is lost: " + (has_ended ? "it was killed, crashed or exited" : why);
+  }
   auto const text = process.lost;
   auto const pid = process.pid;
   auto const waits = !all_have_come() && !has_exited_ && !process.is_stopped;
