@@ -38,11 +38,13 @@ auto options_of(int argc, char** argv) -> Options {
   app.add_option("--batch-size", options.batch_size, "images per worker and step")->check(between(1, 1e6));
   app.add_option("--learning-rate", options.learning_rate, "of Adam")->check(between(1e-12, 1e3));
   app.add_option("--seed", options.seed, "everything random follows from it: RunConfig::seed")->check(between(0, 1e15));
-  app.add_flag("--processes", options.processes,
-               "workers are processes of this host: a crash costs one of them, not the program");
+  auto* const processes =
+      app.add_flag("--processes", options.processes,
+                   "workers are processes of this host: a crash costs one of them, not the program");
   app.add_option("--ranks", options.ranks,
-                 "workers are so many ranks of an MPI job that this program starts, and starts again when one is lost")
-      ->check(between(0, 4096));
+                 "workers are so many ranks of an MPI job that this program starts, and starts again by --max-failures")
+      ->check(between(0, 4096))
+      ->excludes(processes);
   app.add_option("--max-failures", options.max_failures,
                  "so often workers are started again after one has failed; -1: always: FailureConfig::max_failures")
       ->check(between(-1, 1e6));

@@ -114,7 +114,7 @@ TEST_CASE("one of several processes of torchrun knows that it is one, with and w
     CHECK_FALSE(is_first_of_job());
     testing::check_contains(testing::thrown_error([] { (void)detail::rendezvous_of_program(); }),
                             "invalid_config: fit(): by RANK and WORLD_SIZE this process is one of 4 that torchrun, or "
-                            "a script in its way, has started, and raytrain does not know how to join them: each would "
+                            "a script like it, has started, and raytrain does not know how to join them: each would "
                             "train by itself; start the program by mpirun or srun; or once, with Launch::processes");
   }
 }

@@ -10,6 +10,7 @@ import re
 import resource
 import shutil
 import signal
+import socket
 import sys
 import tempfile
 
@@ -153,6 +154,7 @@ def refuses(folder, what, *parts):
 def other_fit_first(folder):
     job = train(folder, 'threads_first')
     job.expect('it names the way out', 'call fit() here only where is_worker_process() is false' in job.text)
+    job.expect('the process says it itself', 'raytrain: a worker process cannot join: ' in job.text)
     why = 'its process has not come to fit()' if is_job else 'exited with status 2, before it had begun to train in this attempt'
     job.expect_all_say(1, 'failed', 'rank 1', why)
 
@@ -290,6 +292,19 @@ def colon(folder):
 def alone_in_mpirun(folder):
     job = Job('mpirun', '-n', 1, program, folder)
     job.expect_all_say(1, 'error', 'Launch::mpirun is asked for in a process that is a rank of an MPI job itself')
+
+
+def port_in_use(folder):
+    """Nothing of the user's is touched."""
+    (folder / '.results').write_text('mine')
+    with socket.socket() as taken:
+        taken.bind(('0.0.0.0', 0))
+        taken.listen()
+        os.environ['RAYTRAIN_PORT'] = str(taken.getsockname()[1])
+        job = Job(pathlib.Path(program).absolute(), folder, cwd=folder)
+    job.expect_all_say(1, 'error', 'Address already in use')
+    job.expect('it leaves the file of another', (folder / '.results').read_text() == 'mine')
+    job.expect('nothing is left in the folder of the run', not list((folder / 'ranks').glob('.ranks-*')))
 
 
 def no_launcher(folder):

@@ -13,7 +13,7 @@
 
 namespace raytrain {
 
-/// How many workers train. Unset: 1 on threads, and as many as the job has on ranks.
+/// How many workers train. Unset: on ranks as many as the job has, else 1.
 class WorkerCount {
  public:
   constexpr WorkerCount() = default;
@@ -59,7 +59,8 @@ struct ScalingConfig {
   Reduction reduction = Reduction::automatic;  ///< Between hosts; on one host values are combined in rank order.
   bool pin_cpus = false;  ///< Binds worker r to cores r * cpus ... of this process's cores, wrapping around.
 
-  /// What starts a job for `Launch::mpirun`, before `-n N PROGRAM ARGUMENTS`: {"mpirun", "--hostfile", "hosts.txt"},
+  /// What starts a job for `Launch::mpirun`, before `-n N` and this program with its arguments: {"mpirun",
+  /// "--hostfile", "hosts.txt"},
   /// {"srun", "--mpi=pmix"}. A program without a slash is looked for in PATH. Hosts see the run's folder and the
   /// program under the same names.
   std::vector<std::string> job_command = {"mpirun"};

@@ -134,6 +134,10 @@ RAYTRAIN_INLINE auto ChildProcess::start(Options const& options) -> ::pid_t {
     if (::getppid() != parent) ::_exit(1);
     if (options.has_own_group) ::setpgid(0, 0);
     for (auto const signal : {SIGINT, SIGTERM, SIGHUP}) ::signal(signal, is_program ? SIG_IGN : SIG_DFL);
+    // A shell cannot take what it was born to ignore.
+    for (auto const signal : {SIGUSR1, SIGCHLD}) {
+      if (!is_program) ::signal(signal, SIG_DFL);
+    }
     ::sigset_t none;
     ::sigemptyset(&none);
     ::sigprocmask(SIG_SETMASK, &none, nullptr);

@@ -26,7 +26,7 @@ class ChildProcess {
  public:
   struct Options {
     std::vector<std::string> command{};    ///< Looked for in PATH; empty: this program again, with the same arguments.
-    int signal_of_death = SIGKILL;         ///< Sent to it when its maker ends.
+    int signal_of_death = SIGKILL;         ///< Sent to it alone when its maker ends, maybe more than once.
     bool has_own_group = false;            ///< What a terminal sends to all processes of a command is not for it.
     std::vector<std::string> variables{};  ///< NAME=VALUE, beside those of this process's environment or instead.
     std::vector<int> descriptors{};        ///< It inherits them, as all without FD_CLOEXEC.

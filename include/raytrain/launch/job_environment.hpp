@@ -18,13 +18,12 @@ struct JobEnvironment {
 
 inline constexpr char const* srun_name = "Slurm's srun";
 /// Who sets RANK and WORLD_SIZE alone: nobody then says how such processes find each other.
-inline constexpr char const* torchrun_name = "torchrun, or a script in its way,";
+inline constexpr char const* torchrun_name = "torchrun, or a script like it,";
 
-/// None for a program that was started by itself, and in a worker process.
+/// None for a program that was started by itself, and in a worker process of `Launch::processes`.
 ///
 /// Source: variables that Open MPI, MPICH (PMI), Slurm and torchrun document for what they start. In a batch script
-/// Slurm
-///         sets those of the allocation but not those of a step, so that a program there is no rank. RANK and
+///         Slurm sets those of the allocation but not those of a step, so that a program there is no rank. RANK and
 ///         WORLD_SIZE that raytrain has set are those of a worker, whatever it starts.
 [[nodiscard]] auto job_environment() -> std::optional<JobEnvironment>;
 

@@ -86,7 +86,7 @@ class Launcher {
 
   /// These workers do not return. Where processes are replaced, theirs are killed at once, nothing is written, and
   /// `join` follows in the end. Otherwise this replaces `join`: it writes `exit_text` to stderr at once. The process of
-  /// each such worker ends with exit status 75, in the launcher's destructor or in `RankJob::end`; until then its
+  /// each such worker ends with exit status 75, in the launcher's destructor or in `Job::end`; until then its
   /// workers use what they were given.
   virtual void leave_behind(std::vector<Rank> const& workers, std::string const& exit_text) noexcept = 0;
 };

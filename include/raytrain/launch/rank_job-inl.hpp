@@ -34,8 +34,9 @@ RAYTRAIN_INLINE auto rendezvous_of_program() -> Rendezvous {
                                  environment->launcher + " has started, and the program"
                            : std::string{"ranks are asked for, and the program"}) +
                   " was built without ranks",
-              "write #include <raytrain/launch/ranks.hpp> beside main and build with pkg-config raytrain-mpi; or "
-              "Launch::threads, to train in each process by itself"};
+              "write #include <raytrain/launch/ranks.hpp> beside main and build with pkg-config raytrain-mpi; or " +
+                  std::string{environment ? "Launch::threads, to train in each process by itself"
+                                          : "Launch::processes, which needs no MPI"}};
 }
 
 RAYTRAIN_INLINE auto difference_of(std::vector<SharedSetting> const& here, std::vector<SharedSetting> const& there,

@@ -94,7 +94,7 @@ class RankJob final : public Job {
   /// The error in the name of that rank, on its host.
   [[nodiscard]] auto failure_of(Rank rank, ErrorInfo error) const -> Failed;
 
-  /// Of the first attempt a job without a supervisor has done it.
+  /// Nothing for the first attempt of a job without a supervisor, whose constructor has done it.
   void prepare(Begin const& begin) override;
 
   // Before the first worker starts, on all ranks in the same order:

@@ -22,15 +22,20 @@
 
 namespace raytrain::detail {
 
+RAYTRAIN_INLINE void write_privately(std::filesystem::path const& path, std::string const& text) {
+  FileDescriptor const file{::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR)};
+  auto const count = file.is_open() ? ::write(file.get(), text.data(), text.size()) : -1;
+  if (count == static_cast<::ssize_t>(text.size())) return;
+  throw Error{
+      Errc::io, "writing '" + path.string() + "', which the ranks of a job read",
+      count < 0 ? std::error_code{errno, std::generic_category()}.message() : "the file system took a part of it"};
+}
+
 RAYTRAIN_INLINE void RankStart::write(std::filesystem::path const& path) const {
   std::ostringstream out;
   out << fit << '\n' << token << '\n' << results << '\n';
   for (auto const& address : addresses) out << address << '\n';
-  auto const text = std::move(out).str();
-  FileDescriptor const file{::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR)};
-  if (file.is_open() && ::write(file.get(), text.data(), text.size()) == static_cast<::ssize_t>(text.size())) return;
-  throw Error{Errc::io, "writing '" + path.string() + "', which tells the ranks of a job of this process",
-              std::error_code{errno, std::generic_category()}.message()};
+  write_privately(path, std::move(out).str());
 }
 
 RAYTRAIN_INLINE auto RankStart::read(std::filesystem::path const& path) -> RankStart {

@@ -9,6 +9,9 @@
 
 namespace raytrain::detail {
 
+/// Makes a file that this user alone can read. Errors: `io`.
+void write_privately(std::filesystem::path const& path, std::string const& text);
+
 /// What the ranks of a job are told that a supervisor has started (`Launch::mpirun`): in a file, since no launcher of
 /// jobs hands on every variable to every host, and other users of a host may read a command.
 struct RankStart {
@@ -18,7 +21,7 @@ struct RankStart {
   std::string results{};                 ///< A file with what the calls of `fit()` before have given; empty: none.
 
   /// Names the file.
-  static constexpr char const* variable = "RAYTRAIN_RANK";
+  static constexpr char const* variable = "RAYTRAIN_RANK_START";
 
   /// Makes the file, which this user alone can read. Errors: `io`.
   void write(std::filesystem::path const& path) const;

@@ -3,11 +3,11 @@
 
 #include <chrono>
 #include <cstdint>
+#include <exception>
 #include <future>
 #include <memory>
 #include <mutex>
 #include <string>
-#include <system_error>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -31,9 +31,11 @@ RAYTRAIN_INLINE RankSupervisor::~RankSupervisor() {
 }
 
 RAYTRAIN_INLINE void RankSupervisor::launch(WorkerLaunch what) {
-  workers_.open(std::make_shared<MessageSink const>(std::move(what.sink)), what.begin.attempt);
-  auto const is_spent = [this] {
+  auto const sink = std::make_shared<MessageSink const>(std::move(what.sink));
+  auto const is_spent = [&] {
+    // A rank that is lost meanwhile is so in this attempt, or the job is known to be spent.
     std::scoped_lock const lock{mutex_};
+    workers_.open(sink, what.begin.attempt);
     return job_is_spent_;
   }();
   if (is_spent) give_job_up();
@@ -43,19 +45,23 @@ RAYTRAIN_INLINE void RankSupervisor::launch(WorkerLaunch what) {
 }
 
 RAYTRAIN_INLINE void RankSupervisor::start_job(std::string const& folder) {
+  std::uint64_t number = 0;
   {
     std::scoped_lock const lock{mutex_};
     job_is_spent_ = failure_is_told_ = false;
+    hosts_.assign(size_.value, {});
+    number = ++job_number_;
   }
-  job_ = std::make_unique<SupervisedJob>(
+  job_ = std::make_shared<SupervisedJob>(
       SupervisedJob::Options{.command = options_.scaling.job_command,
                              .size = size_,
                              .folder = folder,
                              .fit = options_.fit,
                              .results = options_.results},
       SupervisedJob::Events{
-          .on_message = [this](Rank rank, WorkerMessage& message) { return take(rank, message); },
-          .on_lost = [this](Rank rank, ::pid_t pid, std::string text) { lose(rank, pid, std::move(text)); },
+          .on_message = [this, number](Rank rank, WorkerMessage& message) { return take(number, rank, message); },
+          .on_lost = [this, number](Rank rank, ::pid_t pid,
+                                    std::string text) { lose(number, rank, pid, std::move(text)); },
           .on_stranger =
               [this](std::string text) {
                 workers_.push(Warning{Rank{0}, std::move(text)});
@@ -67,11 +73,15 @@ RAYTRAIN_INLINE void RankSupervisor::give_job_up() noexcept {
   job_->give_up();
   std::erase_if(ending_,
                 [](auto const& it) { return it.wait_for(std::chrono::seconds{0}) == std::future_status::ready; });
-  std::shared_ptr<SupervisedJob> spent{std::move(job_)};
+  auto spent = std::exchange(job_, nullptr);
+  {
+    std::scoped_lock const lock{mutex_};
+    ++job_number_;
+  }
   try {
-    ending_.push_back(std::async(std::launch::async, [spent]() mutable { spent.reset(); }));
-  } catch (std::system_error const&) {
-    // no thread is left: it ends here, in its time
+    ending_.push_back(std::async(std::launch::async, [spent = std::move(spent)]() mutable { spent.reset(); }));
+  } catch (std::exception const&) {
+    // no thread is left: it has ended here, in its time
   }
 }
 
@@ -100,9 +110,10 @@ RAYTRAIN_INLINE void RankSupervisor::end() noexcept {
   ending_.clear();
 }
 
-RAYTRAIN_INLINE auto RankSupervisor::take(Rank rank, WorkerMessage& message) -> bool {
+RAYTRAIN_INLINE auto RankSupervisor::take(std::uint64_t job, Rank rank, WorkerMessage& message) -> bool {
   auto spends = false;
   std::unique_lock lock{mutex_};
+  if (job != job_number_) return true;
   if (auto const* const started = std::get_if<Started>(&message)) hosts_[rank.value] = started->hostname;
   if (auto const* const failed = std::get_if<Failed>(&message)) {
     // One that has not begun to train may have left the others in the middle of what they begin together.
@@ -115,14 +126,18 @@ RAYTRAIN_INLINE auto RankSupervisor::take(Rank rank, WorkerMessage& message) -> 
   return workers_.hand_on(rank, message);
 }
 
-RAYTRAIN_INLINE void RankSupervisor::lose(Rank rank, ::pid_t pid, std::string text) {
-  auto const has_ended = workers_.has_ended(rank);
+RAYTRAIN_INLINE void RankSupervisor::lose(std::uint64_t job, Rank rank, ::pid_t pid, std::string text) {
   std::string host;
   bool is_first = false;
   bool is_stopping = false;
   bool was_told = false;
+  bool has_ended = false;
+  Attempt attempt;
   {
     std::scoped_lock const lock{mutex_};
+    if (job != job_number_) return;
+    attempt = workers_.attempt();
+    has_ended = workers_.has_ended(rank);
     host = hosts_[rank.value];
     is_first = !std::exchange(job_is_spent_, true);
     is_stopping = is_stopping_;
@@ -145,7 +160,7 @@ RAYTRAIN_INLINE void RankSupervisor::lose(Rank rank, ::pid_t pid, std::string te
                   std::move(text),
                   "what " + options_.scaling.job_command.front() + process + " has printed may say more"};
   Failed failed{std::move(error).with_origin(rank, std::move(host))};
-  failed.attempt = workers_.attempt();
+  failed.attempt = attempt;
   workers_.push(std::move(failed));
 }
 

@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <future>
 #include <memory>
 #include <mutex>
@@ -45,8 +46,8 @@ class RankSupervisor final : public Launcher {
   void give_job_up() noexcept;
 
   // From other threads:
-  [[nodiscard]] auto take(Rank rank, WorkerMessage& message) -> bool;
-  void lose(Rank rank, ::pid_t pid, std::string text);
+  [[nodiscard]] auto take(std::uint64_t job, Rank rank, WorkerMessage& message) -> bool;
+  void lose(std::uint64_t job, Rank rank, ::pid_t pid, std::string text);
   /// Its worker ends, by no fault of its own.
   void end_worker(Rank rank);
 
@@ -55,10 +56,11 @@ class RankSupervisor final : public Launcher {
   detail::RemoteWorkers workers_;
   std::mutex mutex_;
   bool is_stopping_ = false;        ///< The workers were told to stop.
+  std::uint64_t job_number_ = 0;    ///< What earlier ones have to say does not count.
   bool job_is_spent_ = false;       ///< No other attempt can run in it.
   bool failure_is_told_ = false;    ///< The ranks that are lost after the first one are lost by it.
   std::vector<std::string> hosts_;  ///< By rank, as far as they are known.
-  std::unique_ptr<SupervisedJob> job_;
+  std::shared_ptr<SupervisedJob> job_;
   std::vector<std::future<void>> ending_;  ///< Of the jobs before, while this one runs.
 };
 

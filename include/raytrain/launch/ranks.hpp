@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Including this header beside `main` gives a program `Launch::ranks`: under mpirun or srun, the workers of a training
-/// are the ranks of the MPI job. It may have a source file of its own, since it takes long to compile.
+/// Including this header beside `main` gives a program `Launch::ranks`, and `Launch::mpirun`, which starts them: under
+/// mpirun or srun, the workers of a training are the ranks of the MPI job. It may have a source file of its own, since
+/// it takes long to compile.
 #pragma once
 
 #include <functional>

@@ -6,11 +6,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <chrono>
-#include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <mutex>
 #include <string>
 #include <string_view>
@@ -24,6 +24,7 @@
 #include <raytrain/launch/child_process.hpp>
 #include <raytrain/launch/host.hpp>
 #include <raytrain/launch/rank_start.hpp>
+#include <raytrain/launch/run_token.hpp>
 #include <raytrain/launch/supervised_job.hpp>
 #include <raytrain/launch/worker_process.hpp>
 #include <raytrain/message/message.hpp>
@@ -81,6 +82,7 @@ RAYTRAIN_INLINE SupervisedJob::~SupervisedJob() {
 }
 
 RAYTRAIN_INLINE SupervisedJob::StartFile::~StartFile() {
+  if (path.empty()) return;
   std::error_code ignored;
   std::filesystem::remove(path, ignored);
   std::filesystem::remove(results(), ignored);
@@ -88,25 +90,18 @@ RAYTRAIN_INLINE SupervisedJob::StartFile::~StartFile() {
 
 RAYTRAIN_INLINE void SupervisedJob::write_start() {
   std::string const prefix{".ranks-"};
-  for (auto const& entry : std::filesystem::directory_iterator{options_.folder}) {
+  std::error_code ignored;
+  for (auto const& entry : std::filesystem::directory_iterator{options_.folder, ignored}) {
     // A supervisor that was killed has left it.
-    std::error_code ignored;
     if (entry.path().filename().string().starts_with(prefix)) std::filesystem::remove(entry.path(), ignored);
   }
-  start_.path = std::filesystem::absolute(options_.folder / (prefix + server_.token().to_hex().substr(0, 8)));
+  start_.path = std::filesystem::absolute(options_.folder / (prefix + RunToken::random().to_hex().substr(0, 8)));
   detail::RankStart start{
       .fit = options_.fit, .token = server_.token().to_hex(), .addresses = server_.addresses(), .results = {}};
   if (options_.fit > 1) {
     start.results = start_.results();
-    std::ofstream results{start.results, std::ios::binary};
-    std::array<char, std::size_t{64} << 10U> room{};
-    for (::off_t read = 0;;) {
-      auto const count = ::pread(options_.results, room.data(), room.size(), read);
-      if (count <= 0) break;
-      read += count;
-      results.write(room.data(), count);
-    }
-    if (!results.flush()) throw Error{Errc::io, "writing '" + start.results + "'", "the file system took no more"};
+    std::ifstream results{"/proc/self/fd/" + std::to_string(options_.results), std::ios::binary};
+    detail::write_privately(start.results, std::string{std::istreambuf_iterator<char>{results}, {}});
   }
   start.write(start_.path);
 }
@@ -115,7 +110,7 @@ RAYTRAIN_INLINE auto SupervisedJob::command() const -> std::vector<std::string> 
   // The system may tell the child of a process that is killed more than once that it is, for each of its threads, and
   // Open MPI's launcher leaves the ranks behind when it is told to end twice. So a shell hands it on once.
   std::vector<std::string> words{"sh", "-c",
-                                 "trap 'trap \"\" USR1; kill $!' USR1; trap : TERM; \"$@\" &\n"
+                                 "trap 'trap \"\" USR1; kill $!' USR1; trap : TERM INT HUP; \"$@\" &\n"
                                  "while :; do wait $!; status=$?; kill -0 $! 2>/dev/null || break; done; exit $status",
                                  "sh"};
   words.insert(words.end(), options_.command.begin(), options_.command.end());
@@ -163,7 +158,7 @@ RAYTRAIN_INLINE void SupervisedJob::kill() noexcept {
   if (std::exchange(is_killed_, true)) return;
   auto knows = false;
   for (auto const& process : processes_) {
-    if (!process.lost.empty()) knows = true;
+    knows = knows || process.is_gone;
     if (!process.handle.is_open()) continue;
     knows = ::syscall(SYS_pidfd_send_signal, process.handle.get(), SIGKILL, nullptr, 0) == 0 || knows;
   }
@@ -180,13 +175,33 @@ RAYTRAIN_INLINE auto SupervisedJob::all_have_come() const -> bool {
   return std::ranges::all_of(processes_, &Process::has_connected);
 }
 
+RAYTRAIN_INLINE auto SupervisedJob::take_lost() -> std::vector<Lost> {
+  std::vector<Lost> lost;
+  for (std::uint32_t rank = 0; rank < options_.size.value && !is_over_; ++rank) {
+    auto& process = processes_[rank];
+    if (process.lost.empty() || std::exchange(process.is_told, true)) continue;
+    lost.push_back({Rank{rank}, process.pid, process.lost});
+  }
+  std::ranges::stable_partition(lost, [this](Lost const& it) { return !processes_[it.rank.value].has_connected; });
+  return lost;
+}
+
+RAYTRAIN_INLINE void SupervisedJob::tell(std::vector<Lost> const& lost) {
+  for (auto const& [rank, pid, why] : lost) events_.on_lost(rank, pid, why);
+}
+
 RAYTRAIN_INLINE void SupervisedJob::connected(Rank rank, ::pid_t pid) {
-  std::scoped_lock const lock{mutex_};
+  std::unique_lock lock{mutex_};
   auto& process = processes_[rank.value];
   process.has_connected = true;
-  if (pid <= 0) return;
-  process.pid = pid;
-  process.handle = FileDescriptor{static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))};
+  if (pid > 0) {
+    process.pid = pid;
+    process.handle = FileDescriptor{static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))};
+  }
+  if (!all_have_come()) return;
+  auto const lost = take_lost();
+  lock.unlock();
+  tell(lost);
 }
 
 RAYTRAIN_INLINE auto SupervisedJob::is_stopped(Rank rank) -> bool {
@@ -200,47 +215,35 @@ RAYTRAIN_INLINE void SupervisedJob::disconnected(Rank rank, std::string const& w
   std::unique_lock lock{mutex_};
   auto& process = processes_[rank.value];
   if (is_over_ || !process.lost.empty()) return;
+  process.is_gone = why.starts_with("its connection ended") || why.starts_with("its connection broke");
   if (process.is_stopped) {
     process.lost = "its process stands still, since a signal (SIGSTOP) has stopped it";
   } else {
     // On this host the end of a connection is that of its process. How it was noticed is a matter of chance, and the
     // same cause is to read the same.
-    auto const has_ended =
-        process.pid != 0 && (why.starts_with("its connection ended") || why.starts_with("its connection broke"));
+    auto const has_ended = process.is_gone && process.pid != 0;
     process.lost = "its process is lost: " + (has_ended ? "it was killed, crashed or exited" : why);
   }
-  auto const text = process.lost;
-  auto const pid = process.pid;
-  auto const waits = !all_have_come() && !has_exited_ && !process.is_stopped;
+  if (!all_have_come() && !has_exited_ && !process.is_stopped) return;
+  auto const lost = take_lost();
   lock.unlock();
-  if (!waits) events_.on_lost(rank, pid, text);
+  tell(lost);
 }
 
 RAYTRAIN_INLINE void SupervisedJob::exited(std::string const& how) {
-  struct Lost {
-    Rank rank;
-    ::pid_t pid;
-    std::string why;
-  };
-  std::vector<Lost> lost;
-  {
-    std::scoped_lock const lock{mutex_};
-    has_exited_ = true;
-    auto const were_told = all_have_come();
-    auto const is_missing = how.ends_with(" 127");  // by the shell's convention
-    auto const what =
-        options_.command.front() + ' ' + how + (is_missing ? ", as where it or this program is not there" : "");
-    for (std::uint32_t rank = 0; rank < options_.size.value && !is_over_; ++rank) {
-      auto& process = processes_[rank];
-      if (!process.lost.empty() && were_told) continue;
-      if (!process.has_connected) process.lost = "its process has not come to fit(): " + what;
-      if (process.lost.empty()) process.lost = "its process is lost: " + what;
-      lost.push_back({Rank{rank}, process.pid, process.lost});
-    }
+  std::unique_lock lock{mutex_};
+  has_exited_ = true;
+  auto const is_missing = how.ends_with(" 127");  // by the shell's convention
+  auto const what =
+      options_.command.front() + ' ' + how + (is_missing ? ", as where it or this program is not there" : "");
+  for (auto& process : processes_) {
+    if (!process.lost.empty()) continue;
+    process.lost = (process.has_connected ? "its process is lost: " : "its process has not come to fit(): ") + what;
   }
+  auto const lost = take_lost();
   changed_.notify_all();
-  std::ranges::stable_partition(lost, [](Lost const& it) { return it.pid == 0; });
-  for (auto const& [rank, pid, why] : lost) events_.on_lost(rank, pid, why);
+  lock.unlock();
+  tell(lost);
 }
 
 }  // namespace raytrain

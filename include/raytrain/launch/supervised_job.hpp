@@ -40,7 +40,8 @@ class SupervisedJob {
     std::function<bool(Rank, WorkerMessage&)> on_message;
     /// Once for each rank that does not come, or that comes and ends before `end`, with the number of its process where
     /// that is known. The text begins with "its process". While ranks have not come, the launcher of the job may end
-    /// the others for their sake: then the missing ones are told first, when it has ended.
+    /// the others for their sake. So who is lost meanwhile is told when all have come, or when the launcher has ended,
+    /// and the missing ones first.
     std::function<void(Rank, ::pid_t, std::string)> on_lost;
     std::function<void(std::string)> on_stranger;
   };
@@ -59,7 +60,7 @@ class SupervisedJob {
   void end() noexcept;
 
   /// Nothing of it counts any more: no event comes, and its ranks on this host are killed. Its other processes end by
-  /// themselves, and then this object can, which takes two seconds.
+  /// themselves, and then this object can: mostly after two seconds, at most after seven.
   void give_up() noexcept;
 
   /// Whether each rank has come to `fit()`. From any thread.
@@ -72,7 +73,15 @@ class SupervisedJob {
     ::pid_t pid = 0;
     bool has_connected = false;
     bool is_stopped = false;
-    std::string lost;  ///< Why it is; empty before.
+    bool is_gone = false;  ///< The launcher of the job has seen it end, or will.
+    std::string lost;      ///< Why it is; empty before.
+    bool is_told = false;  ///< That it is lost.
+  };
+
+  struct Lost {
+    Rank rank;
+    ::pid_t pid;
+    std::string why;
   };
 
   /// What the ranks read, as long as this object lives.
@@ -97,6 +106,9 @@ class SupervisedJob {
   void disconnected(Rank rank, std::string const& why);
   void exited(std::string const& how);
   [[nodiscard]] auto all_have_come() const -> bool;
+  /// Those that nobody was told of, the ones that never came first.
+  [[nodiscard]] auto take_lost() -> std::vector<Lost>;
+  void tell(std::vector<Lost> const& lost);
 
   Options options_;
   Events events_;

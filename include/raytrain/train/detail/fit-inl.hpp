@@ -298,9 +298,7 @@ RAYTRAIN_INLINE auto fit_in_supervised_rank(FitPlan const& plan, std::string con
   return fit_under_supervisor(plan, worker, clock);
 }
 
-RAYTRAIN_INLINE auto fit(FitPlan const& plan) -> Result {
-  open_standard_streams();
-  SystemClock clock;
+RAYTRAIN_INLINE auto fit_here(FitPlan const& plan, Clock& clock) -> Result {
   auto const launch = plan.scaling.launch;
   if (launch == Launch::mpirun) (void)rendezvous_of_program();
   if (launch == Launch::processes || launch == Launch::mpirun) {
@@ -316,6 +314,19 @@ RAYTRAIN_INLINE auto fit(FitPlan const& plan) -> Result {
                 "call fit() here only where is_worker_process() is false"};
   }
   return runs_on_ranks(plan) ? fit_on_ranks(plan, clock) : fit_on_threads(plan, clock);
+}
+
+RAYTRAIN_INLINE auto fit(FitPlan const& plan) -> Result {
+  open_standard_streams();
+  SystemClock clock;
+  auto const is_first_in_worker = is_worker_process() && !ProcessFit::is_running();
+  try {
+    return fit_here(plan, clock);
+  } catch (std::exception const& error) {
+    // The main function of such a process mostly prints nothing, since the program that has started it does.
+    if (is_first_in_worker) write_stderr(std::string{"raytrain: a worker process cannot join: "} + error.what() + '\n');
+    throw;
+  }
 }
 
 }  // namespace raytrain::detail
