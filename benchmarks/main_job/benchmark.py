@@ -28,7 +28,6 @@ QUICK_SETTINGS = 2  # of each twin, those that are best most often
 TRIALS, QUICK_TRIALS = 5, 2  # of each setting, in turns
 
 
-
 def describe():
     return 'training on Fashion-MNIST as a whole, against plain LibTorch and two processes over Gloo (G0)'
 

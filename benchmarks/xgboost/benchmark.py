@@ -42,7 +42,7 @@ def trainings(context, storage):
 
     def raytrain(rows, rounds, held, training, environment=None, launch=()):
         program = context.build / 'benchmarks/xgboost/raytrain'
-        return context.command(*launch, program, rows, rounds, held, training, f'{storage}/{next(folders)}', env=context.mpirun_env())
+        return context.command(*launch, program, rows, rounds, held, training, f'{storage}/{next(folders)}', env=environment)
 
     for rows, rounds in (QUICK_ROUNDS if context.quick else ROUNDS).items():
         threads(context, raytrain, rows, rounds)
@@ -77,7 +77,7 @@ def threads(context, raytrain, rows, rounds):
     case = f'{rows} rows, {WORKERS} threads'
 
     def native(matrix, environment=None, rounds=rounds):
-        return context.program('native', rows, rounds, WORKERS, matrix, env=context.mpirun_env())
+        return context.program('native', rows, rounds, WORKERS, matrix, env=environment)
 
     environments = list(ENVIRONMENTS.items())[:QUICK_ENVIRONMENTS if context.quick else None]
     trials = {(matrix, name): native(matrix, environment, rounds // 2)['rounds_per_s']
@@ -115,6 +115,7 @@ def reports(context, raytrain, rows):
 def processes(context, raytrain, rows, rounds):
     case = f'{rows} rows, {WORKERS} processes'
     mpirun = ['mpirun', '-n', WORKERS]
+    environment = context.mpirun_env()
 
     def native(how, matrix='quantile'):
         return context.command(sys.executable, '-B', pathlib.Path(__file__).parent / 'processes.py', WORKERS, how,
