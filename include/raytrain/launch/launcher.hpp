@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -10,7 +9,6 @@
 #include <raytrain/collective/collective.hpp>
 #include <raytrain/collective/collective_group.hpp>
 #include <raytrain/collective/wait_limits.hpp>
-#include <raytrain/config/scaling_config.hpp>
 #include <raytrain/core/identifiers.hpp>
 #include <raytrain/launch/worker_link.hpp>
 #include <raytrain/message/message.hpp>
@@ -41,14 +39,6 @@ struct WorkerLaunch {
   MessageSink sink;
   WaitLimits limits{};  ///< For the workers' collectives; `on_warning` is called from their threads, as `MessageSink`.
   Begin begin{};        ///< For workers in other processes.
-};
-
-/// What a launcher is given that starts the processes of its workers.
-struct SupervisorOptions {
-  ScalingConfig scaling{};
-  std::vector<SharedSetting> settings{};  ///< That all processes must share.
-  std::uint32_t fit = 1;                  ///< Which `fit()` of the program with a supervisor it is, from 1.
-  int results = -1;                       ///< A file with what the calls of `fit()` before have given.
 };
 
 /// Where workers run, and the connection by which they and the controller tell each other things.

@@ -33,9 +33,7 @@
 namespace raytrain {
 
 RAYTRAIN_INLINE ProcessLauncher::ProcessLauncher(SupervisorOptions options)
-    : options_{std::move(options)},
-      size_{options_.scaling.world_size()},
-      workers_{size_},
+    : Supervisor{std::move(options)},
       processes_(size_.value),
       server_{ControlServer::Options{.world = size_,
                                      .listens = false,

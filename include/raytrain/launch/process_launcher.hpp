@@ -16,6 +16,7 @@
 #include <raytrain/launch/control_server.hpp>
 #include <raytrain/launch/detail/remote_workers.hpp>
 #include <raytrain/launch/launcher.hpp>
+#include <raytrain/launch/supervisor.hpp>
 #include <raytrain/message/message.hpp>
 
 namespace raytrain {
@@ -23,24 +24,19 @@ namespace raytrain {
 /// Workers are processes of this host, each this program started again, which exchange arrays through shared memory.
 /// This process, their supervisor, has none itself. One that is lost costs a worker: the next `launch` starts another
 /// process in its place, and those that are there run on.
-class ProcessLauncher final : public Launcher {
+class ProcessLauncher final : public Supervisor {
  public:
   explicit ProcessLauncher(SupervisorOptions options);
   /// Kills what is left of the processes.
   ~ProcessLauncher() override;
 
-  [[nodiscard]] auto size() const noexcept -> WorldSize override { return size_; }
-  [[nodiscard]] auto replaces_processes() const noexcept -> bool override { return true; }
-
   void launch(WorkerLaunch what) override;
   void tell(ControllerMessage const& message) override;
-  void join() noexcept override { workers_.close(); }
 
   /// Kills these processes.
   void leave_behind(std::vector<Rank> const& workers, std::string const& exit_text) noexcept override;
 
-  /// The last call: ends the connections in order, and waits for the processes to end.
-  void end() noexcept;
+  void end() noexcept override;
 
  private:
   /// One rank's process, and what is known of its end.
@@ -67,9 +63,6 @@ class ProcessLauncher final : public Launcher {
   /// Tells the controller, once both its connection and the process itself have ended.
   void tell_of_end(Rank rank, std::unique_lock<std::mutex> lock);
 
-  SupervisorOptions options_;
-  WorldSize size_;
-  detail::RemoteWorkers workers_;
   std::shared_ptr<SharedMemoryGroup> group_;  ///< Of the last launch.
   std::mutex mutex_;
   std::condition_variable changed_;

@@ -22,8 +22,7 @@
 
 namespace raytrain {
 
-RAYTRAIN_INLINE RankSupervisor::RankSupervisor(SupervisorOptions options)
-    : options_{std::move(options)}, size_{options_.scaling.world_size()}, workers_{size_}, hosts_(size_.value) {}
+RAYTRAIN_INLINE RankSupervisor::RankSupervisor(SupervisorOptions options) : Supervisor{std::move(options)} {}
 
 RAYTRAIN_INLINE RankSupervisor::~RankSupervisor() {
   workers_.close();

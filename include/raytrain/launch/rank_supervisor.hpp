@@ -15,6 +15,7 @@
 #include <raytrain/launch/detail/remote_workers.hpp>
 #include <raytrain/launch/launcher.hpp>
 #include <raytrain/launch/supervised_job.hpp>
+#include <raytrain/launch/supervisor.hpp>
 #include <raytrain/message/message.hpp>
 
 namespace raytrain {
@@ -22,24 +23,19 @@ namespace raytrain {
 /// Workers are the ranks of an MPI job that this process starts; it is no rank of it. Once a rank's process is lost,
 /// the next `launch` starts another job, since MPI does not go on without it; until then all attempts are of the same
 /// one.
-class RankSupervisor final : public Launcher {
+class RankSupervisor final : public Supervisor {
  public:
   explicit RankSupervisor(SupervisorOptions options);
   /// Kills what is left of the job.
   ~RankSupervisor() override;
 
-  [[nodiscard]] auto size() const noexcept -> WorldSize override { return size_; }
-  [[nodiscard]] auto replaces_processes() const noexcept -> bool override { return true; }
-
   void launch(WorkerLaunch what) override;
   void tell(ControllerMessage const& message) override;
-  void join() noexcept override { workers_.close(); }
 
   /// Gives the whole job up.
   void leave_behind(std::vector<Rank> const& workers, std::string const& exit_text) noexcept override;
 
-  /// The last call: ends the connections in order, and waits for the job to end.
-  void end() noexcept;
+  void end() noexcept override;
 
  private:
   void start_job(std::string const& folder);
@@ -51,9 +47,6 @@ class RankSupervisor final : public Launcher {
   /// Its worker ends, by no fault of its own.
   void end_worker(Rank rank);
 
-  SupervisorOptions options_;
-  WorldSize size_;
-  detail::RemoteWorkers workers_;
   std::mutex mutex_;
   bool is_stopping_ = false;        ///< The workers were told to stop.
   std::uint64_t job_number_ = 0;    ///< What earlier ones have to say does not count.

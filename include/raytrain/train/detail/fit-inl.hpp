@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <signal.h>
 
+#include <cerrno>
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
@@ -12,6 +13,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -191,12 +193,12 @@ RAYTRAIN_INLINE void check_supervisor(Launch launch) {
 }
 
 /// In the program that a person has started, which has no worker itself.
-template <class Supervisor>
+template <class Model>
 auto fit_as_supervisor(FitPlan const& plan, Clock& clock) -> Result {
   check_supervisor(plan.scaling.launch);
   ProcessFit const call;
   Lead lead{plan, clock};
-  std::optional<Supervisor> launcher;
+  std::optional<Model> launcher;
   ExitGuard const exit_guard;
   auto const end = [&](Ended ended) {
     call.keep(ended);
@@ -283,6 +285,12 @@ RAYTRAIN_INLINE auto fit_in_supervised_rank(FitPlan const& plan, std::string con
                 "let ScalingConfig::job_command start mpirun of Open MPI or MPICH, or srun"};
   }
   FileDescriptor const results{start.results.empty() ? -1 : ::open(start.results.c_str(), O_RDONLY | O_CLOEXEC)};
+  if (!start.results.empty() && !results.is_open()) {
+    throw Error{
+        Errc::io, "joining the job of a supervisor",
+        "'" + start.results + "' cannot be opened: " + std::error_code{errno, std::generic_category()}.message(),
+        "let RunConfig::storage_path name a folder that all hosts share"};
+  }
   SupervisedWorker worker{.fit = start.fit,
                           .results = results.get(),
                           .connection = connection_to_supervisor(start.token, environment->rank)};
