@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every command in README.md and CONTRIBUTING.md does what the text says: those of ```sh blocks are run, one after the
-other, in a folder that looks like a clone, unless COVERED names what runs them.
+other, in a folder that looks like a clone, unless COVERED names what runs them. What they name in /tmp lies in a folder of
+the test, so that who follows the documents after it does not find their runs finished.
 
 Commands inside the text, `./tests/run --all`, are held to the same.
 """
@@ -71,7 +72,7 @@ def check(root):
 
 def run(clone, where, command):
     try:
-        result = subprocess.run(['bash', '-ec', command], cwd=clone, text=True, stdin=subprocess.DEVNULL,
+        result = subprocess.run(['bash', '-ec', command.replace('/tmp/', f'{clone.parent}/')], cwd=clone, text=True, stdin=subprocess.DEVNULL,
                                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=SECONDS, check=False)
     except subprocess.TimeoutExpired:
         yield f'{where}: {command}: has not ended after {SECONDS} s'
