@@ -83,17 +83,17 @@ TEST_CASE("a message of the wrong direction is refused, and the refusal says who
   }
 }
 
-TEST_CASE("the bytes of protocol version 6 are these") {
-  CHECK(protocol_version == 6);
+TEST_CASE("the bytes of protocol version 7 are these") {
+  CHECK(protocol_version == 7);
   CHECK(hex(encode(Stop{true})) ==
         "0b000000"
-        "06"
+        "07"
         "40"
         "0100000000000000"
         "01");
   CHECK(hex(encode(Progress{Rank{258}, 1, 2, "ab"})) ==
         "28000000"
-        "06"
+        "07"
         "03"
         "0100000000000000"
         "02010000"
@@ -107,14 +107,15 @@ TEST_CASE("the bytes of protocol version 6 are these") {
   report.checkpoint = CheckpointOrdinal{2};
   report.metrics = {{"a", 2.0}};
   CHECK(hex(encode(report)) ==
-        "54000000"
-        "06"
+        "5c000000"
+        "07"
         "01"
         "0100000000000000"
         "00000000"
         "0000000000000000"
         "0000000000000000"
         "000000000000f03f"
+        "0000000000000000"
         "ffffffffffffffff"
         "00"
         "0200000000000000"
@@ -160,12 +161,12 @@ TEST_CASE("another protocol version is refused, and the message says both and wh
   auto payload = payload_of(Stop{true});
   payload[0] = std::byte{2};
   CHECK(refusal<ControllerMessage>(payload) ==
-        "bad_message: decoding a message: it has protocol version 2, and this side has 6; run the same build on every "
+        "bad_message: decoding a message: it has protocol version 2, and this side has 7; run the same build on every "
         "host");
 }
 
 TEST_CASE("a kind of message that does not exist is refused with its number") {
-  CHECK(refusal(forged(8, {})) == "bad_message: decoding a message: its kind is 8, and there are 8");
+  CHECK(refusal(forged(9, {})) == "bad_message: decoding a message: its kind is 9, and there are 9");
   CHECK(refusal<ControllerMessage>(forged(71, {})) ==
         "bad_message: decoding a message: its kind is 71, and there are 6");
   for (std::uint8_t const kind : {128, 192, 255}) {
@@ -228,7 +229,7 @@ TEST_CASE("a report with more metrics than are read back is not sent") {
 
 TEST_CASE("more metrics than a report may have are refused before the first is read") {
   Bytes payload = forged(1, {});
-  payload.resize(payload.size() + 36);
+  payload.resize(payload.size() + 44);
   payload.push_back(std::byte{1});  // no checkpoint
   for (auto const byte : {1, 16, 0, 0, 0, 0, 0, 0}) payload.push_back(static_cast<std::byte>(byte));
   payload.resize(payload.size() + 5000);

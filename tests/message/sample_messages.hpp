@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <chrono>
 #include <limits>
 #include <string>
 #include <utility>
@@ -17,6 +18,7 @@ namespace raytrain::testing {
   report.rank = Rank{3};
   report.training_iteration = 12;
   report.time_this_iter_s = 0.25;
+  report.time_waiting_s = 0.125;
   report.time_total_s = 3.5;
   report.timestamp_ns = 1'700'000'000'123'456'789;
   report.metrics = {{"loss", 0.1},
@@ -42,6 +44,9 @@ namespace raytrain::testing {
   of_second_attempt.attempt = Attempt{2};
   Finished spent{Rank{1}, true};
   spent.process_is_spent = true;
+  Silent silent{Rank{1}, std::chrono::milliseconds{1500}};
+  silent.waits = true;
+  silent.doing = "it computes";
   Failed lost{ErrorInfo{Errc::worker_failed, "", "process 12 is lost"}.with_origin(Rank{3}, "node-7")};
   lost.process_is_spent = true;
 
@@ -58,7 +63,8 @@ namespace raytrain::testing {
           of_second_attempt,
           spent,
           lost,
-          StopRequest{Rank{2}, 1}};
+          StopRequest{Rank{2}, 1},
+          silent};
 }
 
 /// Messages of every kind that a controller sends, likewise.

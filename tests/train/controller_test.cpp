@@ -500,25 +500,85 @@ TEST_CASE("workers that do not return are started again where their processes ca
   CHECK(find<LaunchWorkers>(controller.handle(RunEvent{RestartDue{}})) != nullptr);
 }
 
-TEST_CASE("workers that say nothing fail by the first of them, unless they have ended or are of another attempt") {
-  Controller controller{WorldSize{3}, {.failure = {.max_failures = 1, .hang_timeout = std::chrono::seconds{2}}}, {}};
-  start(controller, 3);
-  controller.handle(RunEvent{WorkerMessage{Finished{Rank{0}, false}}});
-  WorkersSilent silent;
-  silent.ranks = {Rank{0}};
-  CHECK(controller.handle(RunEvent{silent}).empty());
-  silent.ranks = {Rank{0}, Rank{2}, Rank{1}};
-  silent.attempt = Attempt{2};
-  CHECK(controller.handle(RunEvent{silent}).empty());
+namespace {
+
+auto silence(Rank rank, bool waits = false) -> RunEvent {
+  Silent silent{rank, std::chrono::seconds{2}};
+  silent.waits = waits;
+  silent.doing = "it computes";
   silent.attempt = Attempt{1};
-  auto const& actions = controller.handle(RunEvent{silent});
+  return RunEvent{WorkerMessage{silent}};
+}
+
+}  // namespace
+
+TEST_CASE("a worker that shows no sign of life fails, unless it waits for another one, or not all have begun") {
+  Controller controller{WorldSize{3}, {.failure = {.max_failures = 1, .hang_timeout = std::chrono::seconds{2}}}, {}};
+  controller.handle(RunEvent{RunBegins{}});
+  CHECK(controller.handle(silence(Rank{0})).empty());
+  for (std::uint32_t rank = 0; rank < 3; ++rank)
+    controller.handle(RunEvent{WorkerMessage{Started{Rank{rank}, "node", 1, "127.0.0.1"}}});
+  CHECK(controller.handle(silence(Rank{0}, true)).empty());
+  auto of_another_attempt = silence(Rank{1});
+  std::get<Silent>(std::get<WorkerMessage>(of_another_attempt)).attempt = Attempt{2};
+  CHECK(controller.handle(of_another_attempt).empty());
+  auto const& actions = controller.handle(silence(Rank{1}));
   CHECK(aborts(actions));
   auto const* const error = find_notice<ErrorInfo>(actions);
   REQUIRE(error != nullptr);
-  CHECK(error->rank == Rank{2});
-  CHECK(error->happened ==
-        "it has neither reported nor shown progress for 2000 ms, and meanwhile rank 1 neither, maybe waiting for it");
-  CHECK(controller.handle(RunEvent{silent}).empty());
+  CHECK(error->rank == Rank{1});
+  CHECK(error->host == "node");
+  CHECK(error->code == Errc::timed_out);
+  CHECK(error->happened == "it has shown no sign of life for 2000 ms: it computes");
+  CHECK(controller.handle(silence(Rank{1})).empty());
+}
+
+TEST_CASE("workers that all wait for each other fail, once the last one says so without a report between") {
+  Controller controller{WorldSize{3}, {.failure = {.max_failures = 1}}, {}};
+  start(controller, 3);
+  controller.handle(RunEvent{WorkerMessage{Finished{Rank{2}, false}}});
+  CHECK(controller.handle(silence(Rank{0}, true)).empty());
+  controller.handle(report(Rank{0}, 1));
+  CHECK(controller.handle(silence(Rank{1}, true)).empty());
+  auto const& actions = controller.handle(silence(Rank{0}, true));
+  CHECK(aborts(actions));
+  CHECK(find_notice<ErrorInfo>(actions)->happened ==
+        "it has shown no sign of life for 2000 ms: it waits for others in a collective, as all do, and it computes");
+}
+
+TEST_CASE("a straggler is told in a warning, anew in each attempt") {
+  Controller controller{WorldSize{2}, {.failure = {.max_failures = 1}}, {}};
+  start(controller, 2);
+  auto const warnings_of = [&](Attempt attempt) {
+    std::vector<std::string> texts;
+    for (std::uint64_t iteration = 1; iteration <= 4; ++iteration) {
+      for (std::uint32_t rank = 0; rank < 2; ++rank) {
+        auto slow = std::get<Report>(std::get<WorkerMessage>(report(Rank{rank}, iteration)));
+        slow.attempt = attempt;
+        slow.time_this_iter_s = 3;
+        slow.time_waiting_s = rank == 0 ? 2 : 0;
+        auto const& actions = controller.handle(RunEvent{WorkerMessage{slow}});
+        if (auto const* const warning = find_notice<Warning>(actions)) texts.push_back(warning->text);
+      }
+    }
+    return texts;
+  };
+  for (auto const attempt : {Attempt{1}, Attempt{2}}) {
+    auto const warnings = warnings_of(attempt);
+    REQUIRE(warnings.size() == 1);
+    CHECK(warnings[0].starts_with("rank 1 on host node takes 3.0 times as long as the others"));
+    for (std::uint32_t rank = 0; rank < 2; ++rank) {
+      auto failed = failure(Rank{rank}, "out of range");
+      failed.attempt = attempt;
+      controller.handle(RunEvent{WorkerMessage{failed}});
+    }
+    controller.handle(RunEvent{RestartDue{}});
+    for (std::uint32_t rank = 0; rank < 2; ++rank) {
+      Started started{Rank{rank}, "node", 1, "127.0.0.1"};
+      started.attempt = Attempt{2};
+      controller.handle(RunEvent{WorkerMessage{started}});
+    }
+  }
 }
 
 TEST_CASE("workers that have not begun when they are due fail, unless they are of another attempt") {
@@ -663,10 +723,10 @@ class RandomWalk {
       } else if (choice == 1 && pick(0, 40) == 0) {
         deliver(RunEvent{WorkerMessage{failure({}, "a critical callback")}});
       } else if (choice == 3 && pick(0, 40) == 0) {
-        WorkersSilent silent;
+        Silent silent{Rank{pick(0, world_ - 1)}, std::chrono::seconds{1}};
         silent.attempt.value = attempt_.value - (attempt_ > Attempt{1} ? pick(0, 1) : 0);
-        silent.ranks = {Rank{pick(0, world_ - 1)}};
-        deliver(RunEvent{std::move(silent)});
+        silent.waits = pick(0, 1) == 0;
+        deliver(RunEvent{WorkerMessage{std::move(silent)}});
       } else if (choice < 4 && !commits_.empty()) {
         auto const checkpoint = commits_.front();
         commits_.pop_front();

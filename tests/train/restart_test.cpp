@@ -82,36 +82,6 @@ class Watch final : public Callback {
 
 }  // namespace
 
-TEST_CASE("a worker that says nothing for too long has failed, and one that shows progress has not") {
-  TemporaryFolder const folder;
-  auto config = config_that_restarts(folder, 1);
-  config.run.failure.hang_timeout = std::chrono::seconds{1};
-  auto const start = std::chrono::steady_clock::now();
-  std::atomic<int> hangs = 0;
-  MinimalTrainer trainer{
-      epochs_disturbed_by(3,
-                          [&](TrainContext& ctx, int epoch) {
-                            // Longer than allowed, but not silent.
-                            while (epoch == 0 && ctx.attempt() == Attempt{} &&
-                                   std::chrono::steady_clock::now() - start < std::chrono::milliseconds{1200}) {
-                              ctx.progress(1, 2);
-                            }
-                            if (epoch != 1 || ctx.attempt() != Attempt{}) return;
-                            if (ctx.world_rank() == Rank{0}) return;
-                            ++hangs;
-                            while (!ctx.stop_requested()) std::this_thread::yield();
-                          }),
-      config};
-  auto const result = trainer.fit();
-  CHECK(result.state == RunState::finished);
-  CHECK(hangs == 1);
-  REQUIRE(result.attempts.size() == 2);
-  auto const& cause = result.attempts[0].failures.at(0);
-  CHECK(cause.code == Errc::timed_out);
-  contains(cause.happened, "neither reported nor shown progress for 1000 ms");
-  CHECK(result.attempts[0].last_iteration == 1);
-}
-
 TEST_CASE("callbacks are told of each worker's start in each attempt, before its reports, on the thread of fit()") {
   TemporaryFolder const folder;
   auto const watch = std::make_shared<Watch>();

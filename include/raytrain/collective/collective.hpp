@@ -14,6 +14,7 @@
 #include <raytrain/collective/reduce_op.hpp>
 #include <raytrain/core/element_type.hpp>
 #include <raytrain/core/identifiers.hpp>
+#include <raytrain/core/signs_of_life.hpp>
 
 namespace raytrain {
 
@@ -94,7 +95,7 @@ class Collective {
   [[nodiscard]] virtual auto duplicate() -> std::unique_ptr<Collective>;
 
   /// Returns when all ranks have called it.
-  void barrier() { start({}).wait(); }
+  void barrier() { run({}); }
 
   /// Replaces every rank's `values` by their reduction, in rank order (r0 + r1 + r2 ...) unless the model's `Reduction`
   /// says otherwise: the same bits on every rank and on every run, but for which NaN a NaN is.
@@ -199,7 +200,7 @@ class Collective {
     check_memory(mine.data(), call, "mine");
     check_memory(all.data(), call, "all");
     call.counts_digest = detail::digest_of(counts);
-    start({.call = call, .from = std::as_bytes(mine), .to = std::as_writable_bytes(all), .counts = counts}).wait();
+    run({.call = call, .from = std::as_bytes(mine), .to = std::as_writable_bytes(all), .counts = counts});
   }
 
   template <detail::Array R>
@@ -243,15 +244,20 @@ class Collective {
   auto operator=(Collective&&) -> Collective& = default;
 
  private:
+  void run(Task const& task) {
+    start(task).wait();
+    SignsOfLife::beat_here();
+  }
+
   template <Element T>
   void perform(Call const& call, std::span<T const> from, std::span<T> to) {
-    start({.call = call, .from = std::as_bytes(from), .to = std::as_writable_bytes(to)}).wait();
+    run({.call = call, .from = std::as_bytes(from), .to = std::as_writable_bytes(to)});
   }
 
   template <Element T>
   void perform_reduction(Call const& call, std::span<T const> from, std::span<T> to) {
     auto const& reducers = detail::Reducers::of<T>();
-    start({.call = call, .from = std::as_bytes(from), .to = std::as_writable_bytes(to), .reducers = &reducers}).wait();
+    run({.call = call, .from = std::as_bytes(from), .to = std::as_writable_bytes(to), .reducers = &reducers});
   }
 
   template <Element T>

@@ -6,6 +6,7 @@
 #include <span>
 
 #include <raytrain/core/inline.hpp>
+#include <raytrain/core/signs_of_life.hpp>
 #include <raytrain/data/batch.hpp>
 #include <raytrain/data/batch_range.hpp>
 #include <raytrain/data/dataset.hpp>
@@ -20,6 +21,7 @@ RAYTRAIN_INLINE auto BatchRange::Iterator::operator*() const noexcept -> Batch {
 }
 
 RAYTRAIN_INLINE auto BatchRange::Iterator::operator++() noexcept -> Iterator& {
+  SignsOfLife::beat_here();
   ++index_;
   return *this;
 }

@@ -3,8 +3,11 @@
 
 #include <raytrain/core/bytes-inl.hpp>
 #include <raytrain/core/clock-inl.hpp>
+#include <raytrain/core/demangled-inl.hpp>
 #include <raytrain/core/file_descriptor-inl.hpp>
 #include <raytrain/core/metrics-inl.hpp>
 #include <raytrain/core/process-inl.hpp>
+#include <raytrain/core/signs_of_life-inl.hpp>
+#include <raytrain/core/thread_state-inl.hpp>
 #include <raytrain/core/usable_cores-inl.hpp>
 #include <raytrain/core/xxh3-inl.hpp>

@@ -11,6 +11,7 @@
 #include <raytrain/launch/detail/rejected_log-inl.hpp>
 #include <raytrain/launch/detail/remote_workers-inl.hpp>
 #include <raytrain/launch/detail/worker_cores-inl.hpp>
+#include <raytrain/launch/hang_watch-inl.hpp>
 #include <raytrain/launch/host-inl.hpp>
 #include <raytrain/launch/job-inl.hpp>
 #include <raytrain/launch/job_environment-inl.hpp>

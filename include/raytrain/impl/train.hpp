@@ -16,4 +16,5 @@
 #include <raytrain/train/detail/worker_runner-inl.hpp>
 #include <raytrain/train/result-inl.hpp>
 #include <raytrain/train/run_history-inl.hpp>
+#include <raytrain/train/straggler_watch-inl.hpp>
 #include <raytrain/train/train_context-inl.hpp>

@@ -11,6 +11,7 @@
 
 #include <raytrain/core/file_descriptor.hpp>
 #include <raytrain/core/identifiers.hpp>
+#include <raytrain/core/signs_of_life.hpp>
 #include <raytrain/message/message.hpp>
 
 namespace raytrain {
@@ -62,6 +63,9 @@ class WorkerLink {
   /// The same, and also returns when the worker is aborted, or the time is over.
   void wait_committed_for(CheckpointOrdinal checkpoint, std::chrono::milliseconds limit);
 
+  /// The worker's; it outlives all who look at them.
+  [[nodiscard]] auto signs_of_life() noexcept -> SignsOfLife& { return signs_of_life_; }
+
   /// For launchers: a `Stop` or a `Committed` from the controller.
   void deliver(ControllerMessage const& message);
 
@@ -74,6 +78,7 @@ class WorkerLink {
   std::stop_source abort_;
   std::mutex mutex_;
   std::condition_variable changed_;
+  SignsOfLife signs_of_life_;
   std::uint64_t committed_ = 0;  // checkpoints of this rank that are committed
 };
 

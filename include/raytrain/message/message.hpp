@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -47,6 +48,7 @@ struct Report {
   std::uint64_t training_iteration{};  ///< Reports of this rank so far, this one included; goes on after a resume.
   double time_this_iter_s{};
   double time_total_s{};
+  double time_waiting_s{};                      ///< Of `time_this_iter_s` that for other workers, in collectives.
   std::int64_t timestamp_ns{};                  ///< Time of day, nanoseconds since 1970.
   std::optional<CheckpointOrdinal> checkpoint;  ///< Of the one that comes with it.
   Metrics metrics;                              ///< The user's own.
@@ -88,6 +90,19 @@ struct Warning {
   std::string text;
   Attempt attempt{};
   friend auto operator==(Warning const&, Warning const&) -> bool = default;
+};
+
+/// A worker has shown no sign of life for `FailureConfig::hang_timeout`.
+struct Silent {
+  Silent() = default;
+  Silent(Rank rank_, std::chrono::milliseconds silence) : rank{rank_}, silent_ms{silence.count()} {}
+
+  Rank rank{};
+  std::int64_t silent_ms{};
+  bool waits{};         ///< For other workers, in a collective: they keep it.
+  std::string doing{};  ///< What the system says that its thread does, and where.
+  Attempt attempt{};
+  friend auto operator==(Silent const&, Silent const&) -> bool = default;
 };
 
 /// A worker ended by an exception, or its part of a checkpoint could not be written: its last message. Without a rank
@@ -221,7 +236,8 @@ struct LeftBehind {
 };
 
 /// Everything that workers and their processes tell the controller. The order is part of the protocol.
-using WorkerMessage = std::variant<Started, Report, CheckpointRef, Progress, Warning, Failed, Finished, StopRequest>;
+using WorkerMessage =
+    std::variant<Started, Report, CheckpointRef, Progress, Warning, Failed, Finished, StopRequest, Silent>;
 
 /// Everything that the controller tells workers and their processes. The order is part of the protocol.
 using ControllerMessage = std::variant<Stop, Committed, Begin, RankReturned, Ended, LeftBehind>;

@@ -60,6 +60,7 @@ RAYTRAIN_INLINE void Controller::launch(std::uint64_t training_iteration) {
   state_ = RunState::scheduling;
   Worker const worker{.hostname = {}, .checkpoints = first_checkpoint_.value, .training_iteration = training_iteration};
   workers_.assign(workers_.size(), worker);
+  stragglers_ = StragglerWatch{WorldSize{static_cast<std::uint32_t>(workers_.size())}};
   act(LaunchWorkers{attempt_, first_checkpoint_});
 }
 
@@ -83,23 +84,24 @@ RAYTRAIN_INLINE void Controller::on(StartIsDue const& due) {
   }
 }
 
-RAYTRAIN_INLINE void Controller::on(WorkersSilent const& silent) {
-  if (silent.attempt != attempt_ || aborting_ || state_ == RunState::restarting) return;
-  std::vector<Rank> ranks;
-  std::ranges::copy_if(silent.ranks, std::back_inserter(ranks),
-                       [this](Rank rank) { return !workers_.at(rank.value).ended; });
-  if (ranks.empty()) return;
-  std::string others;
-  for (auto const rank : ranks) {
-    if (rank != ranks.front()) others += (others.empty() ? "rank " : ", rank ") + std::to_string(rank.value);
-  }
+RAYTRAIN_INLINE void Controller::on(Silent& silent) {
+  if (aborting_ || state_ != RunState::running) return;
+  auto& worker = workers_.at(silent.rank.value);
+  worker.waits_in_vain = silent.waits;
+  auto const may_go_on = [](Worker const& other) { return !other.ended && !other.waits_in_vain; };
+  if (silent.waits && std::ranges::any_of(workers_, may_go_on)) return;
   ErrorInfo error{Errc::timed_out,
                   {},
-                  "it has neither reported nor shown progress for " +
-                      std::to_string(policy_.failure.hang_timeout.count()) + " ms" +
-                      (others.empty() ? "" : ", and meanwhile " + others + " neither, maybe waiting for it"),
-                  "raise FailureConfig::hang_timeout, or call progress() between two reports"};
-  fail(std::move(error).with_origin(ranks.front(), workers_.at(ranks.front().value).hostname));
+                  "it has shown no sign of life for " + std::to_string(silent.silent_ms) + " ms: " +
+                      (silent.waits ? "it waits for others in a collective, as all do, and " : "") + silent.doing,
+                  "raise FailureConfig::hang_timeout, or call heartbeat() in long work, or announce it by expect()"};
+  fail(std::move(error).with_origin(silent.rank, worker.hostname));
+}
+
+RAYTRAIN_INLINE void Controller::warn_of_straggler(Report const& report) {
+  auto const straggler = stragglers_.note(report);
+  if (!straggler) return;
+  act(Notify{Warning{straggler->rank, straggler->text(workers_.at(straggler->rank.value).hostname)}});
 }
 
 RAYTRAIN_INLINE void Controller::on(Started& started) {
@@ -113,6 +115,8 @@ RAYTRAIN_INLINE void Controller::on(Started& started) {
 RAYTRAIN_INLINE void Controller::on(Report& report) {
   auto const rank = report.rank;
   workers_.at(rank.value).training_iteration = report.training_iteration;
+  workers_.at(rank.value).waits_in_vain = false;
+  warn_of_straggler(report);
   if (report.checkpoint) {
     auto& worker = workers_.at(rank.value);
     worker.checkpoints = report.checkpoint->value + 1;

@@ -17,6 +17,7 @@
 #include <raytrain/core/metrics.hpp>
 #include <raytrain/message/message.hpp>
 #include <raytrain/train/controller_events.hpp>
+#include <raytrain/train/straggler_watch.hpp>
 
 namespace raytrain {
 
@@ -54,6 +55,7 @@ class Controller {
     std::string hostname;
     bool started = false;
     bool ended = false;
+    bool waits_in_vain = false;            // for others, for as long as `FailureConfig::hang_timeout`
     std::uint64_t checkpoints = 0;         // reports with a checkpoint so far
     std::uint64_t training_iteration = 0;  // of its last report
   };
@@ -83,7 +85,8 @@ class Controller {
   // Ignores what workers of another attempt say of themselves.
   void on(WorkerMessage& message);
 
-  void on(WorkersSilent const& silent);
+  // Who waits for another one is not the one that hangs, unless all do.
+  void on(Silent& silent);
 
   void on(StartIsDue const& due);
 
@@ -98,6 +101,8 @@ class Controller {
   void on(CheckpointLost& lost);
 
   void on(Progress& progress) { act(Notify{std::move(progress)}); }
+
+  void warn_of_straggler(Report const& report);
 
   void on(Warning& warning) { act(Notify{std::move(warning)}); }
 
@@ -179,6 +184,7 @@ class Controller {
   std::vector<Worker> workers_;
   std::map<CheckpointOrdinal, Pending> pending_;
   CheckpointOrdinal first_checkpoint_;  // of this attempt
+  StragglerWatch stragglers_{WorldSize{static_cast<std::uint32_t>(workers_.size())}};
   std::vector<ErrorInfo> failures_;
   std::vector<Rank> left_behind_;
   std::vector<RunAction> actions_;

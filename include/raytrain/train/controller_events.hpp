@@ -67,15 +67,6 @@ struct LaunchFailed {
   ErrorInfo error;
 };
 
-/// Workers of this attempt have said nothing for `FailureConfig::hang_timeout`.
-struct WorkersSilent {
-  WorkersSilent() = default;
-  WorkersSilent(Attempt attempt_, std::vector<Rank> ranks_) : attempt{attempt_}, ranks{std::move(ranks_)} {}
-
-  Attempt attempt{};
-  std::vector<Rank> ranks;  ///< The one that was heard of first comes first.
-};
-
 /// So long after the launch of this attempt, workers that have not sent their first message count as failed.
 struct StartIsDue {
   Attempt attempt{};
@@ -104,8 +95,8 @@ struct GraceOver {
   bool ends_processes = false;  ///< Workers that did not return are ended with their processes.
 };
 
-using RunEvent = std::variant<RunBegins, RestartDue, LaunchFailed, WorkerMessage, WorkersSilent, StartIsDue,
-                              CheckpointDurable, CheckpointLost, CallbackStop, GraceOver>;
+using RunEvent = std::variant<RunBegins, RestartDue, LaunchFailed, WorkerMessage, StartIsDue, CheckpointDurable,
+                              CheckpointLost, CallbackStop, GraceOver>;
 
 // Actions: what to do now.
 

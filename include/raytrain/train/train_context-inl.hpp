@@ -49,7 +49,8 @@ RAYTRAIN_INLINE auto TrainContext::first_epoch() const -> int {
 
 RAYTRAIN_INLINE void TrainContext::progress(std::uint64_t done, std::uint64_t total, std::string_view note) {
   check_thread("progress");
-  if (world_rank() != Rank{0} && !run().is_watched) return;
+  heartbeat();
+  if (world_rank() != Rank{0}) return;
   auto const now = run().clock.now();
   auto const complete = total > 0 && done == total;
   if (!complete && now < next_progress_) return;
@@ -94,6 +95,7 @@ RAYTRAIN_INLINE auto TrainContext::stop_requested() noexcept -> bool {
 
 RAYTRAIN_INLINE void TrainContext::finish() {
   finished_ = true;
+  SignsOfLife::During const saves{SignsOfLife::Activity::saves};
   stager_.drain();
 }
 
@@ -125,6 +127,9 @@ RAYTRAIN_INLINE void TrainContext::submit(Report report) {
   report.time_total_s = time_before_s_ + std::chrono::duration<double>{now - started_}.count();
   report.timestamp_ns = std::chrono::nanoseconds{run().clock.wall_now().time_since_epoch()}.count();
   last_report_ = now;
+  auto const waited = setup_.link.signs_of_life().waited();
+  report.time_waiting_s = std::chrono::duration<double>{waited - std::exchange(waited_before_, waited)}.count();
+  heartbeat();
   setup_.link.send(std::move(report));
 }
 

@@ -20,6 +20,7 @@
 #include <raytrain/core/clock.hpp>
 #include <raytrain/core/element_type.hpp>
 #include <raytrain/core/identifiers.hpp>
+#include <raytrain/core/signs_of_life.hpp>
 #include <raytrain/data/dataset_shard.hpp>
 #include <raytrain/launch/object_exchange.hpp>
 #include <raytrain/launch/worker_link.hpp>
@@ -95,6 +96,7 @@ class TrainContext {
   ///         `rank_mismatch` when another rank calls something else meanwhile.
   template <class R>
   void report(R const& metrics, CheckpointDraft draft) {
+    SignsOfLife::During const saves{SignsOfLife::Activity::saves};
     auto message = to_report(metrics);
     auto const checkpoint = checkpoints_;
     wait_for_earlier_commits();
@@ -116,8 +118,18 @@ class TrainContext {
   ///
   /// Errors: `invalid_call` from another thread, or when the training function has returned.
   /// Cost:   a clock reading; one call in 100 ms is sent, and the one that says that all is done. Callbacks
-  ///         are told of rank 0's; other ranks send theirs where `FailureConfig::hang_timeout` is set.
+  ///         are told of rank 0's, and other ranks send none.
   void progress(std::uint64_t done, std::uint64_t total, std::string_view note = {});
+
+  /// Shows that this worker goes on: within long work that neither takes batches of a dataset, nor calls a collective,
+  /// `report` or `progress`, which all show it as well. From any thread. Cost: some nanoseconds.
+  void heartbeat() noexcept { setup_.link.signs_of_life().beat(); }
+
+  /// Announces that this worker may show nothing for so long from now: an evaluation by another library, a download. It
+  /// is not taken for one that hangs before; 0 takes it back. From any thread.
+  void expect(std::chrono::milliseconds silence) {
+    setup_.link.signs_of_life().expect_silence_until(SignsOfLife::Clock::now() + silence);
+  }
 
   /// Says something to the person who runs the program, through the callbacks. From any thread.
   void warn(std::string text) { setup_.link.send(Warning{world_rank(), std::move(text)}); }
@@ -277,6 +289,7 @@ class TrainContext {
   Clock::TimePoint started_;
   Clock::TimePoint last_report_;
   Clock::TimePoint next_progress_{};
+  std::chrono::nanoseconds waited_before_{0};  // until the last report
   double time_before_s_ = 0;
   std::uint64_t training_iteration_ = 0;
   CheckpointOrdinal checkpoints_;  // of the next one

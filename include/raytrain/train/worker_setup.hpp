@@ -17,6 +17,7 @@
 #include <raytrain/core/clock.hpp>
 #include <raytrain/data/datasets.hpp>
 #include <raytrain/exec/background_thread.hpp>
+#include <raytrain/launch/hang_watch.hpp>
 #include <raytrain/launch/worker_link.hpp>
 
 namespace raytrain {
@@ -32,11 +33,11 @@ struct RunShared {
   std::optional<Checkpoint> checkpoint;          ///< The one to go on from.
   bool begins_from_other_run = false;            ///< It is that of `RunConfig::resume_from_checkpoint`.
   CheckpointOrdinal first_checkpoint{};          ///< As in `Begin`.
-  bool is_watched = false;                       ///< `FailureConfig::hang_timeout` is set.
   std::vector<std::string> known_report_fields;  ///< Those of the run in this directory; empty before its first report.
   Clock& clock;
   CheckpointStore& store;
   BackgroundThread& writer;  ///< Writes checkpoints, in order.
+  HangWatch& hang_watch;     ///< Of all workers of the process.
 };
 
 /// What a worker's context is made of; handed to `Backend::make_context` on the worker's own thread.

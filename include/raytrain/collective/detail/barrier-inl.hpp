@@ -22,6 +22,7 @@
 #include <raytrain/collective/detail/waiting.hpp>
 #include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/inline.hpp>
+#include <raytrain/core/signs_of_life.hpp>
 
 namespace raytrain::detail {
 
@@ -157,6 +158,8 @@ RAYTRAIN_INLINE auto Barrier::completes() noexcept -> bool {
 
 RAYTRAIN_INLINE void Barrier::wait(std::uint32_t interrupts) {
   auto const over = [&] { return all_have_entered() || (state_->closed_.load() & interrupts) != 0; };
+  if (state_->spins_ && look_some_times(over)) return;
+  SignsOfLife::During const waits{SignsOfLife::Activity::waits};
   if (state_->spins_ && spin(over)) return;
   state_->sleepers_.fetch_add(1);
   auto const began = Clock::now();

@@ -210,17 +210,18 @@ class Barrier {
   void warn_of_missing(Waiting& waiting) const;
 
   template <class Condition>
+  static auto look_some_times(Condition const& over) noexcept -> bool {
+    for (int i = 0; i < 64; ++i) {
+      if (over()) return true;
+      relax();
+    }
+    return false;
+  }
+
+  template <class Condition>
   static auto spin(Condition const& over) noexcept -> bool {
-    auto const try_some_times = [&] {
-      for (int i = 0; i < 64; ++i) {
-        if (over()) return true;
-        relax();
-      }
-      return false;
-    };
-    if (try_some_times()) return true;
     for (auto const begin = Clock::now();;) {
-      if (try_some_times()) return true;
+      if (look_some_times(over)) return true;
       auto const waited = Clock::now() - begin;
       if (waited > spin_time) return false;
       // On a busy machine the one who is missing may have been put on this very core.

@@ -12,6 +12,7 @@
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/inline.hpp>
+#include <raytrain/core/signs_of_life.hpp>
 
 namespace raytrain::detail {
 
@@ -19,7 +20,10 @@ RAYTRAIN_INLINE auto Backoff::pause() -> std::chrono::nanoseconds {
   if (++looks_ % looks_a_turn_ != 0 && waited_ <= awake_time_) [[likely]]
     return waited_;
   auto const now = Clock::now();
-  if (begin_ == Clock::time_point{}) begin_ = now - std::chrono::nanoseconds{1};
+  if (begin_ == Clock::time_point{}) {
+    begin_ = now - std::chrono::nanoseconds{1};
+    waits_.emplace(SignsOfLife::Activity::waits);
+  }
   waited_ = now - begin_;
   if (waited_ > awake_time_) {
     // The system adds 50 us to both.

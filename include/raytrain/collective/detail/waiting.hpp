@@ -5,12 +5,14 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include <raytrain/collective/wait_limits.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/identifiers.hpp>
+#include <raytrain/core/signs_of_life.hpp>
 
 namespace raytrain::detail {
 
@@ -37,6 +39,7 @@ class Backoff {
   std::chrono::nanoseconds awake_time_;
   Clock::time_point begin_{};
   std::chrono::nanoseconds waited_{0};
+  std::optional<SignsOfLife::During> waits_;  // once it is worth a look at the clock
 };
 
 /// One wait of a rank for others: when its limits are over, by the same rules in every model. The lowest rank that is

@@ -57,7 +57,8 @@ void serialize(A& archive, Started& m) {
 
 template <detail::WireArchive A>
 void serialize(A& archive, Report& m) {
-  archive(m.rank, m.training_iteration, m.time_this_iter_s, m.time_total_s, m.timestamp_ns, m.checkpoint, m.metrics);
+  archive(m.rank, m.training_iteration, m.time_this_iter_s, m.time_total_s, m.time_waiting_s, m.timestamp_ns,
+          m.checkpoint, m.metrics);
 }
 
 template <detail::WireArchive A>
@@ -98,6 +99,11 @@ void serialize(A& archive, Committed& m) {
 template <detail::WireArchive A>
 void serialize(A& archive, StopRequest& m) {
   archive(m.rank, m.times);
+}
+
+template <detail::WireArchive A>
+void serialize(A& archive, Silent& m) {
+  archive(m.rank, m.silent_ms, m.waits, m.doing);
 }
 
 template <detail::WireArchive A>

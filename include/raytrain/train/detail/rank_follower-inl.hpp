@@ -129,21 +129,20 @@ RAYTRAIN_INLINE void RankFollower::launch(Begin& begin) {
   open_run(begin);
   auto checkpoint = begin.checkpoint ? store_->open(*begin.checkpoint) : open_source(plan_.run.resume_from_checkpoint);
   auto const begins_from_other_run = checkpoint && !begin.checkpoint;
-  auto const shared =
-      std::make_shared<RunShared const>(RunShared{.experiment_name = std::move(begin.name),
-                                                  .run_path = begin.run_path,
-                                                  .seed = plan_.run.seed,
-                                                  .datasets = plan_.datasets,
-                                                  .data = plan_.data,
-                                                  .checkpoint_mode = plan_.run.checkpoint.mode,
-                                                  .checkpoint = std::move(checkpoint),
-                                                  .begins_from_other_run = begins_from_other_run,
-                                                  .first_checkpoint = begin.first_checkpoint,
-                                                  .is_watched = plan_.run.failure.hang_timeout.count() > 0,
-                                                  .known_report_fields = std::move(begin.report_fields),
-                                                  .clock = plan_.clock,
-                                                  .store = *store_,
-                                                  .writer = *writer_});
+  auto const shared = std::make_shared<RunShared const>(RunShared{.experiment_name = std::move(begin.name),
+                                                                  .run_path = begin.run_path,
+                                                                  .seed = plan_.run.seed,
+                                                                  .datasets = plan_.datasets,
+                                                                  .data = plan_.data,
+                                                                  .checkpoint_mode = plan_.run.checkpoint.mode,
+                                                                  .checkpoint = std::move(checkpoint),
+                                                                  .begins_from_other_run = begins_from_other_run,
+                                                                  .first_checkpoint = begin.first_checkpoint,
+                                                                  .known_report_fields = std::move(begin.report_fields),
+                                                                  .clock = plan_.clock,
+                                                                  .store = *store_,
+                                                                  .writer = *writer_,
+                                                                  .hang_watch = hang_watch_});
   auto const work = [shared, this, attempt = begin.attempt](Worker worker) {
     run_worker(std::move(worker), shared, training_);
     events_.push(Event{WorkerEnded{attempt}});

@@ -18,6 +18,7 @@
 #include <raytrain/exec/channel.hpp>
 #include <raytrain/exec/deadline.hpp>
 #include <raytrain/exec/executor.hpp>
+#include <raytrain/launch/hang_watch.hpp>
 #include <raytrain/launch/job.hpp>
 #include <raytrain/launch/rank_seat.hpp>
 #include <raytrain/launch/worker_link.hpp>
@@ -115,6 +116,7 @@ class RankFollower {
   std::optional<WorkerLink> link_;          // of the present attempt
   std::shared_ptr<CheckpointStore> store_;  // none before its worker begins
   std::optional<BackgroundThread> writer_;
+  HangWatch hang_watch_{plan_.run.failure.hang_timeout};
   std::optional<Ended> ended_;
   std::optional<std::string> lost_;
   bool works_ = false;     // the worker of this process

@@ -21,6 +21,7 @@
 #include <raytrain/collective/wait_limits.hpp>
 #include <raytrain/config/run_config.hpp>
 #include <raytrain/core/clock.hpp>
+#include <raytrain/core/demangled.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/inline.hpp>
@@ -208,11 +209,11 @@ RAYTRAIN_INLINE void RunDriver::launch(LaunchWorkers const& action) {
                                                   .checkpoint = resume_point_.checkpoint(),
                                                   .begins_from_other_run = resume_point_.other().has_value(),
                                                   .first_checkpoint = action.first_checkpoint,
-                                                  .is_watched = plan_.run.failure.hang_timeout.count() > 0,
                                                   .known_report_fields = plan_.directory.report_fields(),
                                                   .clock = plan_.clock,
                                                   .store = store_,
-                                                  .writer = *writer_});
+                                                  .writer = *writer_,
+                                                  .hang_watch = hang_watch_});
   auto begin = plan_.directory.begin_message(resume_point_.own());
   begin.attempt = action.attempt;
   begin.first_checkpoint = action.first_checkpoint;
@@ -221,11 +222,16 @@ RAYTRAIN_INLINE void RunDriver::launch(LaunchWorkers const& action) {
   attempts_.push_back({.attempt = action.attempt, .first_iteration = iteration, .last_iteration = iteration});
   launched_ = saved_ = plan_.clock.now();
   workers_.clear();
-  signs_of_life_.clear();
   reported_checkpoints_.clear();
   watch(action.attempt);
   auto const main = [shared, training = training_](Worker worker) { run_worker(std::move(worker), shared, training); };
   launcher_.launch({.main = main, .sink = sink_of_events(), .limits = wait_limits(), .begin = std::move(begin)});
+}
+
+RAYTRAIN_INLINE auto RunDriver::waited_for_start(RunEvent const& event) const -> bool {
+  auto const* const message = std::get_if<WorkerMessage>(&event);
+  if (message == nullptr || !std::holds_alternative<Silent>(*message)) return false;
+  return !all_work() || plan_.clock.now() - all_began_ < plan_.run.failure.hang_timeout;
 }
 
 RAYTRAIN_INLINE void RunDriver::carry_out(RestartWorkers& restart) {
@@ -309,7 +315,7 @@ RAYTRAIN_INLINE void RunDriver::tell_callbacks(Started& started) {
   call("on_worker_start", [&](Callback& callback) { callback.on_worker_start(started); });
   if (workers_.size() < launcher_.size().value) return;
   // Those that began before waited for the last one, whose process may have been started later.
-  for (auto const& [rank, worker] : workers_) signs_of_life_.note(rank, plan_.clock.now());
+  all_began_ = plan_.clock.now();
   if (attempts_.back().attempt == Attempt{}) timings_.to_workers_s = since_call();
   std::vector<std::string> hosts;
   for (auto const& [rank, worker] : workers_) {
@@ -326,7 +332,6 @@ RAYTRAIN_INLINE void RunDriver::tell_callbacks(Report& report) {
   if (report.rank == Rank{0} && plan_.directory.report_fields().empty()) {
     plan_.directory.record_report_fields(names_in(report.metrics));
   }
-  if (all_work()) signs_of_life_.note(report.rank, plan_.clock.now());
   auto all = all_metrics(report, workers_.at(report.rank));
   log(all);
   if (report.rank == Rank{0}) {
@@ -349,7 +354,6 @@ RAYTRAIN_INLINE void RunDriver::tell_callbacks(CheckpointDurable const& durable)
 }
 
 RAYTRAIN_INLINE void RunDriver::tell_callbacks(Progress const& progress) {
-  if (all_work()) signs_of_life_.note(progress.rank, plan_.clock.now());
   if (progress.rank != Rank{0}) return;
   call("on_progress", [&](Callback& callback) { callback.on_progress(progress); });
 }
@@ -415,7 +419,7 @@ RAYTRAIN_INLINE void RunDriver::warn(std::string text) {
 RAYTRAIN_INLINE auto RunDriver::failure_of(Callback const& callback, std::string_view function) -> ErrorInfo {
   auto error = current_error();
   auto const inside = error.attempted.empty() ? std::string{} : ": " + error.attempted;
-  error.attempted = "callback " + demangled(typeid(callback)) + ", " + std::string{function} + inside;
+  error.attempted = "callback " + demangled(typeid(callback).name()) + ", " + std::string{function} + inside;
   return error;
 }
 

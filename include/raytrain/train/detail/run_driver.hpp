@@ -31,6 +31,7 @@
 #include <raytrain/exec/executor.hpp>
 #include <raytrain/exec/scope.hpp>
 #include <raytrain/exec/timer.hpp>
+#include <raytrain/launch/hang_watch.hpp>
 #include <raytrain/launch/host.hpp>
 #include <raytrain/launch/launcher.hpp>
 #include <raytrain/message/message.hpp>
@@ -38,7 +39,6 @@
 #include <raytrain/train/callback.hpp>
 #include <raytrain/train/controller.hpp>
 #include <raytrain/train/detail/resume_point.hpp>
-#include <raytrain/train/detail/signs_of_life.hpp>
 #include <raytrain/train/detail/stop_signals.hpp>
 #include <raytrain/train/detail/worker_runner.hpp>
 #include <raytrain/train/result.hpp>
@@ -97,7 +97,7 @@ class RunDriver {
     report_own_failures();
     while (!outcome_ && !launch_error_) {
       auto event = co_await events_.receive();
-      perform(controller_->handle(std::move(*event)));
+      if (!waited_for_start(*event)) perform(controller_->handle(std::move(*event)));
       report_own_failures();
     }
     waiting.cancel();
@@ -130,18 +130,6 @@ class RunDriver {
     if (due && armed == grace_) events_.push(RunEvent{GraceOver{ends_processes}});
   }
 
-  // For as long as the attempt lasts.
-  auto watch_progress(Attempt attempt) -> asio::awaitable<void> {
-    Timer timer{executor_};
-    auto const limit = plan_.run.failure.hang_timeout;
-    while (attempts_.back().attempt == attempt) {
-      auto const over = co_await timer.wait_until(signs_of_life_.next_due(limit, plan_.clock.after(limit)));
-      if (!over) co_return;
-      auto silent = signs_of_life_.take_silent_since(plan_.clock.now() - limit);
-      if (!silent.empty()) events_.push(RunEvent{WorkersSilent{attempt, std::move(silent)}});
-    }
-  }
-
   // Until all work, or are late.
   auto watch_start(Attempt attempt) -> asio::awaitable<void> {
     Timer timer{executor_};
@@ -150,9 +138,11 @@ class RunDriver {
   }
 
   void watch(Attempt attempt) {
-    if (plan_.run.failure.hang_timeout.count() > 0) waiting_->spawn(watch_progress(attempt));
     if (plan_.start_timeout.count() > 0) waiting_->spawn(watch_start(attempt));
   }
+
+  // Whether it tells of silence that has to do with workers that began later.
+  [[nodiscard]] auto waited_for_start(RunEvent const& event) const -> bool;
 
   // Every worker of this attempt has begun.
   [[nodiscard]] auto all_work() const -> bool { return workers_.size() == launcher_.size().value; }
@@ -273,6 +263,7 @@ class RunDriver {
   ResumePoint resume_point_;  // of the attempt
   Host host_;
   std::optional<BackgroundThread> writer_{std::in_place};
+  HangWatch hang_watch_{plan_.run.failure.hang_timeout};
   std::optional<Controller> controller_;
   Training training_;
   std::vector<AttemptInfo> attempts_;  // the last one is the present one
@@ -282,8 +273,8 @@ class RunDriver {
   Scope* waiting_ = nullptr;
   std::uint64_t grace_ = 0;
   std::map<Rank, Started> workers_;
-  SignsOfLife signs_of_life_;
-  AppendFile log_;  // progress.jsonl
+  Clock::TimePoint all_began_{};  // of this attempt
+  AppendFile log_;                // progress.jsonl
   RunHistory history_;
   std::vector<std::string> warnings_;
   std::size_t more_warnings_ = 0;        // beyond them

@@ -14,8 +14,10 @@
 #include <typeinfo>
 #include <utility>
 
+#include <raytrain/core/demangled.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/inline.hpp>
+#include <raytrain/launch/hang_watch.hpp>
 #include <raytrain/launch/host.hpp>
 #include <raytrain/launch/launcher.hpp>
 #include <raytrain/launch/process_end.hpp>
@@ -25,20 +27,13 @@
 
 namespace raytrain::detail {
 
-RAYTRAIN_INLINE auto demangled(std::type_info const& type) -> std::string {
-  auto status = 0;
-  std::unique_ptr<char, decltype(&std::free)> const name{abi::__cxa_demangle(type.name(), nullptr, nullptr, &status),
-                                                         &std::free};
-  return status == 0 ? name.get() : type.name();
-}
-
 RAYTRAIN_INLINE auto current_exception_text() -> std::string {
   try {
     throw;
   } catch (std::exception const& error) {
     auto const* const text = error.what();
     if (text != nullptr && *text != 0) return text;
-    return "an exception without text, of type " + demangled(typeid(error));
+    return "an exception without text, of type " + demangled(typeid(error).name());
   } catch (std::string const& text) {
     return text;
   } catch (char const* text) {
@@ -46,7 +41,7 @@ RAYTRAIN_INLINE auto current_exception_text() -> std::string {
   } catch (...) {
     auto const* const type = abi::__cxa_current_exception_type();
     if (type == nullptr) return "an exception of unknown type";
-    return "an exception of type " + demangled(*type);
+    return "an exception of type " + demangled(type->name());
   }
 }
 
@@ -79,7 +74,10 @@ RAYTRAIN_INLINE void run_worker(Worker worker, std::shared_ptr<RunShared const> 
   std::stop_callback const on_abort{link.aborted(), [&] { group->abort(); }};
   link.send(Started{rank, host.hostname, host.pid, host.node_ip});
   try {
-    auto const stopped = training(WorkerSetup{link, run, group, std::move(worker.collective)});
+    auto const stopped = [&] {
+      HangWatch::Watched const watched{run->hang_watch, link};
+      return training(WorkerSetup{link, run, group, std::move(worker.collective)});
+    }();
     Finished finished{rank, stopped};
     auto const calls = group->calls_made();
     finished.operations = calls.operations;

@@ -15,9 +15,6 @@
 
 namespace raytrain::detail {
 
-/// Name of a type as one writes it.
-[[nodiscard]] auto demangled(std::type_info const& type) -> std::string;
-
 /// Text of the exception that is being handled, whatever its type.
 [[nodiscard]] auto current_exception_text() -> std::string;
 

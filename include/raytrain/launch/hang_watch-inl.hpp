@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <iterator>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include <raytrain/core/inline.hpp>
+#include <raytrain/core/signs_of_life.hpp>
+#include <raytrain/core/thread_state.hpp>
+#include <raytrain/launch/hang_watch.hpp>
+#include <raytrain/launch/worker_link.hpp>
+#include <raytrain/message/message.hpp>
+
+namespace raytrain {
+
+RAYTRAIN_INLINE auto Silence::look(SignsOfLife const& signs, SignsOfLife::Clock::time_point now) noexcept -> Verdict {
+  auto const works = signs.activity() == SignsOfLife::Activity::own_work;
+  if (auto const beats = signs.beats(); beats != beats_ || signs.expects_silence(now)) {
+    if (beats != beats_ && signs_ < fewest_signs) ++signs_;
+    beats_ = beats;
+    longest_ = std::max(longest_, std::exchange(working_, 0));
+    silent_ = 0;
+    return Verdict::none;
+  }
+  ++silent_;
+  if (limit_ > 0 && silent_ % limit_ == 0) return Verdict::over;
+  if (!works) return Verdict::none;
+  ++working_;
+  auto const unusual = std::max(fewest_looks, unusual_factor * longest_);
+  return signs_ == fewest_signs && working_ == unusual ? Verdict::unusual : Verdict::none;
+}
+
+RAYTRAIN_INLINE HangWatch::Watched::Watched(HangWatch& watch, WorkerLink& link)
+    : owner_{link.signs_of_life()}, watch_{watch} {
+  std::scoped_lock const lock{watch_.mutex_};
+  if (!watch_.thread_.joinable()) watch_.thread_ = std::thread{[&watch] { watch.look_until_the_end(); }};
+  watch_.entries_.push_back({link, Silence{watch_.limit_}});
+  entry_ = std::prev(watch_.entries_.end());
+}
+
+RAYTRAIN_INLINE HangWatch::Watched::~Watched() {
+  std::scoped_lock const lock{watch_.mutex_};
+  watch_.entries_.erase(entry_);
+}
+
+RAYTRAIN_INLINE HangWatch::~HangWatch() {
+  {
+    std::scoped_lock const lock{mutex_};
+    ending_ = true;
+  }
+  changed_.notify_all();
+  if (thread_.joinable()) thread_.join();
+}
+
+RAYTRAIN_INLINE void HangWatch::look_until_the_end() {
+  std::unique_lock lock{mutex_};
+  while (!changed_.wait_for(lock, Silence::period, [this] { return ending_; })) {
+    for (auto& entry : entries_) look_at(entry);
+  }
+}
+
+RAYTRAIN_INLINE void HangWatch::look_at(Entry& entry) {
+  auto const& signs = entry.link.signs_of_life();
+  auto const verdict = entry.silence.look(signs, SignsOfLife::Clock::now());
+  if (verdict == Silence::Verdict::none) return;
+  auto const rank = entry.link.placement().world_rank;
+  auto doing = thread_activity(signs.thread());
+  if (verdict == Silence::Verdict::unusual) {
+    entry.link.send(Warning{rank, "rank " + std::to_string(rank.value) + " has shown no sign of life for " +
+                                      std::to_string(entry.silence.length().count()) +
+                                      " ms, much longer than ever before: " + doing +
+                                      "; if that is right, heartbeat() shows that it goes on, and expect() announces "
+                                      "long work"});
+    return;
+  }
+  Silent silent{rank, entry.silence.length()};
+  silent.waits = signs.activity() == SignsOfLife::Activity::waits;
+  if (signs.activity() == SignsOfLife::Activity::saves) doing = "it saves a checkpoint, and " + doing;
+  if (auto const stack = thread_stack(signs.thread()); !stack.empty()) doing += ", " + stack;
+  silent.doing = std::move(doing);
+  entry.link.send(std::move(silent));
+}
+
+}  // namespace raytrain

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <raytrain/launch/hang_watch.hpp>
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <variant>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <raytrain/core/signs_of_life.hpp>
+#include <raytrain/launch/worker_link.hpp>
+#include <raytrain/message/message.hpp>
+
+using namespace raytrain;
+using std::chrono::milliseconds;
+using Verdict = Silence::Verdict;
+using Activity = SignsOfLife::Activity;
+
+namespace {
+
+// A worker that is looked at as often as a case likes, with the time that passes.
+class Looked {
+ public:
+  explicit Looked(milliseconds limit = {}) : silence_{limit} {}
+
+  auto look() -> Verdict { return silence_.look(signs, now += Silence::period); }
+
+  // The looks until the first verdict, which is to be this one; 0 when it does not come within 1000.
+  auto looks_until(Verdict expected) -> int {
+    for (int looks = 1; looks <= 1000; ++looks) {
+      auto const verdict = look();
+      if (verdict != Verdict::none) return verdict == expected ? looks : 0;
+    }
+    return 0;
+  }
+
+  void work(int steps, int looks_a_step = 1) {
+    for (int step = 0; step < steps; ++step) {
+      signs.beat();
+      for (int look_no = 0; look_no < looks_a_step; ++look_no) CHECK(look() == Verdict::none);
+    }
+  }
+
+  SignsOfLife signs;
+  SignsOfLife::Owner owner{signs};
+  SignsOfLife::Clock::time_point now{};
+
+ private:
+  Silence silence_;
+};
+
+// What workers have sent.
+class Sent {
+ public:
+  void add(WorkerMessage message) {
+    {
+      std::scoped_lock const lock{mutex_};
+      messages_.push_back(std::move(message));
+    }
+    changed_.notify_all();
+  }
+
+  template <class M>
+  auto wait_for() -> M {
+    std::unique_lock lock{mutex_};
+    M found;
+    auto const is_there = [&] {
+      for (auto const& message : messages_) {
+        if (auto const* const what = std::get_if<M>(&message)) found = *what;
+        if (std::holds_alternative<M>(message)) return true;
+      }
+      return false;
+    };
+    REQUIRE(changed_.wait_for(lock, std::chrono::seconds{60}, is_there));
+    return found;
+  }
+
+  auto count() -> std::size_t {
+    std::scoped_lock const lock{mutex_};
+    return messages_.size();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<WorkerMessage> messages_;
+};
+
+auto contains(std::string const& text, std::string const& part) -> bool { return text.find(part) != std::string::npos; }
+
+}  // namespace
+
+TEST_CASE("silence is unusual from 0.9 s on, once, and only when it is known what is usual") {
+  Looked beginner;
+  beginner.work(19);
+  CHECK(beginner.looks_until(Verdict::unusual) == 0);
+  Looked worker;
+  worker.work(20);
+  CHECK(worker.looks_until(Verdict::unusual) == 9);
+  for (int i = 0; i < 11; ++i) CHECK(worker.look() == Verdict::none);
+  worker.work(1);
+  CHECK(worker.looks_until(Verdict::unusual) == 200);
+}
+
+TEST_CASE("silence is unusual at ten times the longest so far") {
+  Looked worker;
+  worker.work(19, 3);
+  worker.work(1, 4);  // its sign, and three looks without another one
+  worker.work(1);
+  CHECK(worker.looks_until(Verdict::unusual) == 30);
+}
+
+TEST_CASE("silence of a worker that waits for others, saves or has announced it is not unusual") {
+  for (auto const activity : {Activity::waits, Activity::saves}) {
+    Looked worker;
+    worker.work(20);
+    SignsOfLife::During const during{activity};
+    CHECK(worker.looks_until(Verdict::unusual) == 0);
+  }
+  Looked worker;
+  worker.work(20);
+  worker.signs.expect_silence_until(worker.now + std::chrono::seconds{5});
+  for (int i = 0; i < 49; ++i) CHECK(worker.look() == Verdict::none);
+  CHECK(worker.looks_until(Verdict::unusual) == 9);  // from the end of what it has announced on
+}
+
+TEST_CASE("silence is over at each multiple of its limit, whatever the worker does, unless it was announced") {
+  for (auto const activity : {Activity::own_work, Activity::waits, Activity::saves}) {
+    Looked worker{milliseconds{500}};
+    SignsOfLife::During const during{activity};
+    CHECK(worker.looks_until(Verdict::over) == 5);
+    CHECK(worker.looks_until(Verdict::over) == 5);
+    worker.signs.beat();
+    CHECK(worker.look() == Verdict::none);
+    CHECK(worker.looks_until(Verdict::over) == 5);
+    worker.signs.expect_silence_until(worker.now + std::chrono::seconds{1});
+    for (int i = 0; i < 9; ++i) CHECK(worker.look() == Verdict::none);
+    CHECK(worker.looks_until(Verdict::over) == 5);
+    worker.signs.expect_silence_until(worker.now);  // takes it back
+    CHECK(worker.looks_until(Verdict::over) == 5);
+  }
+}
+
+TEST_CASE("time waited for others is summed up, and other threads' waits are nobody's") {
+  SignsOfLife signs;
+  {
+    SignsOfLife::Owner const owner{signs};
+    { SignsOfLife::During const saves{Activity::saves}; }
+    CHECK(signs.waited().count() == 0);
+    {
+      SignsOfLife::During const saves{Activity::saves};
+      SignsOfLife::During const waits{Activity::waits};
+      CHECK(signs.activity() == Activity::waits);
+    }
+    CHECK(signs.activity() == Activity::own_work);
+    CHECK(signs.waited().count() > 0);
+  }
+  auto const waited = signs.waited();
+  auto const beats = signs.beats();
+  { SignsOfLife::During const waits{Activity::waits}; }
+  SignsOfLife::beat_here();
+  CHECK(signs.waited() == waited);
+  CHECK(signs.beats() == beats);
+}
+
+TEST_CASE("a worker that computes without an end says so, first as a warning, and where it is") {
+  Sent sent;
+  WorkerLink link{{.world_rank = Rank{2}, .world_size = WorldSize{3}},
+                  [&](WorkerMessage message) { sent.add(std::move(message)); },
+                  Attempt{4}};
+  HangWatch watch{milliseconds{2000}};
+  std::atomic<bool> ending = false;
+  std::thread worker{[&] {
+    HangWatch::Watched const watched{watch, link};
+    auto const works_until = SignsOfLife::Clock::now() + milliseconds{2500};
+    while (SignsOfLife::Clock::now() < works_until) SignsOfLife::beat_here();
+    while (!ending) continue;
+  }};
+  auto const warning = sent.wait_for<Warning>();
+  CAPTURE(warning.text);
+  CHECK(warning.rank == Rank{2});
+  CHECK(warning.text.starts_with("rank 2 has shown no sign of life for "));
+  CHECK(contains(warning.text, " ms, much longer than ever before: it computes; "));
+  auto const silent = sent.wait_for<Silent>();
+  CAPTURE(silent.doing);
+  CHECK(silent.rank == Rank{2});
+  CHECK(silent.attempt == Attempt{4});
+  CHECK(silent.silent_ms == 2000);
+  CHECK_FALSE(silent.waits);
+  CHECK(silent.doing.starts_with("it computes"));
+  ending = true;
+  worker.join();
+  auto const count = sent.count();
+  CHECK(count == 2);
+}
+
+TEST_CASE("a worker that waits for others says that, and that it saves, where it does") {
+  for (auto const activity : {Activity::waits, Activity::saves}) {
+    Sent sent;
+    WorkerLink link{{}, [&](WorkerMessage message) { sent.add(std::move(message)); }};
+    HangWatch watch{milliseconds{500}};
+    std::mutex mutex;
+    std::condition_variable changed;
+    auto ending = false;
+    std::thread worker{[&] {
+      HangWatch::Watched const watched{watch, link};
+      SignsOfLife::During const during{activity};
+      std::unique_lock lock{mutex};
+      changed.wait(lock, [&] { return ending; });
+    }};
+    auto const silent = sent.wait_for<Silent>();
+    {
+      std::scoped_lock const lock{mutex};
+      ending = true;
+    }
+    changed.notify_all();
+    worker.join();
+    CAPTURE(silent.doing);
+    CHECK(silent.waits == (activity == Activity::waits));
+    CHECK(contains(silent.doing, "it waits for a lock or another thread"));
+    CHECK(silent.doing.starts_with("it saves a checkpoint, and ") == (activity == Activity::saves));
+  }
+}
