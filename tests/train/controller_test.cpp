@@ -533,6 +533,22 @@ TEST_CASE("a worker that shows no sign of life fails, unless it waits for anothe
   CHECK(controller.handle(silence(Rank{1})).empty());
 }
 
+TEST_CASE("a worker that hangs is left behind at once where its process is replaced, unless it waits for others") {
+  Controller controller{WorldSize{2}, {.failure = {.max_failures = 1}, .replaces_processes = true}, {}};
+  start(controller, 2);
+  controller.handle(silence(Rank{1}));
+  auto const& actions = controller.handle(RunEvent{WorkerMessage{Finished{Rank{0}, true}}});
+  auto const* const restart = find<RestartWorkers>(actions);
+  REQUIRE(restart != nullptr);
+  CHECK(restart->left_behind == std::vector<Rank>{Rank{1}});
+  CHECK(restart->failures.size() == 1);
+  for (auto const replaces : {true, false}) {
+    Controller other{WorldSize{1}, {.failure = {.max_failures = 1}, .replaces_processes = replaces}, {}};
+    start(other, 1);
+    CHECK(find<RestartWorkers>(other.handle(silence(Rank{0}, replaces))) == nullptr);
+  }
+}
+
 TEST_CASE("workers that all wait for each other fail, once the last one says so without a report between") {
   Controller controller{WorldSize{3}, {.failure = {.max_failures = 1}}, {}};
   start(controller, 3);

@@ -14,7 +14,7 @@ namespace raytrain {
 /// `invalid_call`, `invalid_report` and `foreign_run`, and one that has failed three times in a row by the same error
 /// at the same step.
 struct FailureConfig {
-  /// Progress is sent at most every 100 ms, and workers share their cores with others.
+  /// Workers are looked at every 100 ms, and share their cores with others.
   static constexpr std::chrono::milliseconds shortest_hang_timeout{500};
 
   int max_failures = 0;  ///< So many failures of one `fit()` are followed by another attempt; -1: any number.
@@ -22,10 +22,12 @@ struct FailureConfig {
   /// up to `max_backoff`, and is shortened by up to a half, by random, so that many runs do not come back at once.
   std::chrono::milliseconds backoff{10};
   std::chrono::milliseconds max_backoff{30'000};  ///< Not below `backoff`.
-  /// A worker that neither calls `report` nor `progress` for so long has failed: it computes without an end, or waits
-  /// for something. 0: never, as workers wait for each other no longer than `RunConfig::collective_timeout` anyway. One
-  /// that does not return afterwards is ended with its process, where it has one of its own; else as
-  /// `RunConfig::on_hang`.
+  /// A worker that shows no sign of life for so long has failed; the error says what its thread does, and where. Signs
+  /// are reports, batches, collectives, `progress` and `heartbeat`; `TrainContext::expect` announces longer work. Who
+  /// waits for another worker in a collective is not to blame. 0: never, as workers wait for each other no longer than
+  /// `RunConfig::collective_timeout` anyway; a warning tells of a silence 10 times as long as any before, from 0.9 s on.
+  /// Where the worker has a process of its own, that is ended at once; else one that does not return is treated as
+  /// `RunConfig::on_hang` says.
   std::chrono::milliseconds hang_timeout{0};
 
   /// Errors: `invalid_config`, naming the field, its value and what to write instead.

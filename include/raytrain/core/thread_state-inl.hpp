@@ -168,6 +168,7 @@ RAYTRAIN_INLINE auto thread_stack(pid_t thread) -> std::string {
   std::string text;
   for (auto* const frame : frames.first(std::min(frames.size(), most_frames))) {
     auto const name = detail::frame_text(frame);
+    if (name.find("raytrain::detail::run_training<") != std::string::npos) break;  // which has called what users write
     if (name.empty()) continue;
     text += (text.empty() ? "in " : ", called by ") + name;
   }

@@ -96,6 +96,10 @@ RAYTRAIN_INLINE void Controller::on(Silent& silent) {
                       (silent.waits ? "it waits for others in a collective, as all do, and " : "") + silent.doing,
                   "raise FailureConfig::hang_timeout, or call heartbeat() in long work, or announce it by expect()"};
   fail(std::move(error).with_origin(silent.rank, worker.hostname));
+  if (silent.waits || !policy_.replaces_processes) return;
+  // It would not return either when it is told to: the others need not wait for it.
+  end_worker(silent.rank);
+  left_behind_.push_back(silent.rank);
 }
 
 RAYTRAIN_INLINE void Controller::warn_of_straggler(Report const& report) {
