@@ -32,8 +32,8 @@ inline constexpr bool library_tracks = XGBOOST_VER_MAJOR > 2 || (XGBOOST_VER_MAJ
   return static_cast<std::size_t>(count) - 1;  // the listing's own
 }
 
-/// Whether there are as few again, or fewer: XGBoost's own threads, from 2.1 on, close theirs a moment later, also those that were still
-/// open when `before` was counted.
+/// Whether there are as few again, or fewer: XGBoost's own threads, from 2.1 on, close theirs a moment later, also
+/// those that were still open when `before` was counted.
 [[nodiscard]] inline auto descriptors_return_to(std::size_t before) -> bool {
   auto const deadline = std::chrono::steady_clock::now() + std::chrono::seconds{10};
   while (open_descriptors() > before) {

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <csignal>
+#include <ctime>
 #include <functional>
 #include <mutex>
 #include <string>
@@ -85,7 +86,8 @@ TEST_CASE("what a thread does is told apart: it computes, waits for a lock, slee
   }
   {
     BusyThread const sleeps{[](std::atomic<bool> const& ending) {
-      while (!ending) std::this_thread::sleep_for(std::chrono::milliseconds{100});
+      timespec const time{.tv_sec = 0, .tv_nsec = 100'000'000};
+      while (!ending) ::clock_nanosleep(CLOCK_MONOTONIC, 0, &time, nullptr);
     }};
     CHECK(sleeps.comes_to("it sleeps"));
   }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cstdint>
 #include <chrono>
+#include <cstdint>
 #include <limits>
 #include <string>
 #include <utility>

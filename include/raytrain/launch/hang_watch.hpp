@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <list>
 #include <mutex>
-#include <string>
 #include <thread>
 
 #include <raytrain/core/signs_of_life.hpp>

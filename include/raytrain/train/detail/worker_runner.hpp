@@ -6,7 +6,6 @@
 #include <memory>
 #include <stop_token>
 #include <string>
-#include <typeinfo>
 #include <utility>
 
 #include <raytrain/core/error.hpp>
