@@ -95,14 +95,14 @@ auto contains(std::string const& text, std::string const& part) -> bool { return
 
 }  // namespace
 
-TEST_CASE("silence is unusual from 0.9 s on, once, and only when it is known what is usual") {
+TEST_CASE("silence is unusual from 0.8 s on, once, and only when it is known what is usual") {
   Looked beginner;
   beginner.work(19);
   CHECK(beginner.looks_until(Verdict::unusual) == 0);
   Looked worker;
   worker.work(20);
-  CHECK(worker.looks_until(Verdict::unusual) == 9);
-  for (int i = 0; i < 11; ++i) CHECK(worker.look() == Verdict::none);
+  CHECK(worker.looks_until(Verdict::unusual) == 8);
+  for (int i = 0; i < 12; ++i) CHECK(worker.look() == Verdict::none);
   worker.work(1);
   CHECK(worker.looks_until(Verdict::unusual) == 200);
 }
@@ -126,7 +126,7 @@ TEST_CASE("silence of a worker that waits for others, saves or has announced it 
   worker.work(20);
   worker.signs.expect_silence_until(worker.now + std::chrono::seconds{5});
   for (int i = 0; i < 49; ++i) CHECK(worker.look() == Verdict::none);
-  CHECK(worker.looks_until(Verdict::unusual) == 9);  // from the end of what it has announced on
+  CHECK(worker.looks_until(Verdict::unusual) == 8);  // from the end of what it has announced on
 }
 
 TEST_CASE("silence is over at each multiple of its limit, whatever the worker does, unless it was announced") {

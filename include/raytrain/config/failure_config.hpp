@@ -25,7 +25,7 @@ struct FailureConfig {
   /// A worker that shows no sign of life for so long has failed; the error says what its thread does, and where. Signs
   /// are reports, batches, collectives, `progress` and `heartbeat`; `TrainContext::expect` announces longer work. Who
   /// waits for another worker in a collective is not to blame. 0: never, as workers wait for each other no longer than
-  /// `RunConfig::collective_timeout` anyway; a warning tells of a silence 10 times as long as any before, from 0.9 s
+  /// `RunConfig::collective_timeout` anyway; a warning tells of a silence 10 times as long as any before, from 0.8 s
   /// on. Where the worker has a process of its own, that is ended at once; else one that does not return is treated as
   /// `RunConfig::on_hang` says.
   std::chrono::milliseconds hang_timeout{0};

@@ -23,7 +23,7 @@ class Silence {
 
   enum class Verdict : std::uint8_t {
     none,
-    unusual,  ///< In its own work it is silent for 10 times as long as ever before, and for 0.9 s.
+    unusual,  ///< In its own work it is silent for 10 times as long as ever before, and for 0.8 s.
     over,     ///< It has been silent for `limit`, or for a multiple of it.
   };
 
@@ -39,7 +39,7 @@ class Silence {
  private:
   static constexpr std::chrono::milliseconds shortest{1};
   static constexpr std::uint32_t fewest_signs = 20;  // before anything is known of what is usual
-  static constexpr std::int64_t fewest_looks = 9;
+  static constexpr std::int64_t fewest_looks = 8;
   static constexpr std::int64_t unusual_factor = 10;
 
   // All but the first two are numbers of looks.
