@@ -26,8 +26,8 @@
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/inline.hpp>
 #include <raytrain/core/process.hpp>
+#include <raytrain/core/utf8.hpp>
 #include <raytrain/message/message.hpp>
-#include <raytrain/message/utf8.hpp>
 
 namespace raytrain {
 
