@@ -75,6 +75,14 @@ def begins_from_other_run(folder):
     job.expect('nobody trains', not job.lines_with('rank '))
 
 
+def metadata(folder):
+    """All have what the program has that started them, though each process names another."""
+    job = train(folder, 'metadata')
+    number = job.lines_with('callback')[0].split()[-1]
+    job.expect_all_say(3, f'metadata {number}')
+    job.expect_all_say(1, f'kept metadata {number}, in {number}, by {number}')
+
+
 def environment(folder):
     job = train(folder, 'environment')
     job.expect('each has its own', sorted(job.lines_with('environment')) == [f'environment {rank} 3 {rank} 3' for rank in range(3)])

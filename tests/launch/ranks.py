@@ -64,6 +64,14 @@ def begins_from_other_run(folder):
     job.expect('nobody trains', not job.lines_with('rank '))
 
 
+def metadata(folder):
+    """All have what rank 0 has, though each names another."""
+    job = ranks(2, folder, 'metadata')
+    number = job.lines_with('callback')[0].split()[-1]
+    job.expect_all_say(2, f'metadata {number}')
+    job.expect_all_say(2, f'kept metadata {number}, in {number}, by {number}')
+
+
 def environment(folder):
     """Every rank is told its place as torchrun tells it."""
     job = ranks(2, folder, 'environment')
@@ -597,7 +605,7 @@ def no_thread(folder):
 
 
 CASES = {function.__name__: function for function in (
-    same_on_threads, goes_on, begins_from_other_run, environment, torchrun, own_store, throws, restarts, restarts_on_hosts, large_results, keeps_causes, killed, exits, exits_on_threads, exits_quickly, forks, few_open_files,
+    same_on_threads, goes_on, begins_from_other_run, metadata, environment, torchrun, own_store, throws, restarts, restarts_on_hosts, large_results, keeps_causes, killed, exits, exits_on_threads, exits_quickly, forks, few_open_files,
     returns_early, refused_by_backend, refused_by_constructor, refused_by_no_exception,
     hangs_on_another_rank, hangs_on_first_rank, hangs_on_threads, interrupted_twice, loses_first_rank, signalled, ended_by_mpirun,
     twice, leaves_before_second_fit, inside_another, comes_never, settings_differ, other_size,

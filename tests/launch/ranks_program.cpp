@@ -176,6 +176,11 @@ auto trained(std::string const& what) {
          << ctx.local_rank().value << " of " << ctx.local_world_size().value << ", node " << ctx.node_rank().value
          << ", process " << getpid();
     say(line);
+    if (what == "metadata") {
+      std::ostringstream said;
+      said << "metadata " << ctx.metadata().at("process");
+      say(said);
+    }
     if (what == "environment") {
       std::ostringstream said;
       said << "environment";
@@ -331,6 +336,7 @@ auto main(int argc, char** argv) -> int {
   auto const job = job_environment();
   if (what == "seed" && job) config.run.seed = job->rank.value;
   config.backend.refuses = what;
+  if (what == "metadata") config.run.metadata = {{"process", std::to_string(::getpid())}};
   if (what == "rate" && job) config.backend.rate = 0.5 + job->rank.value;
   if (what == "split" && job && job->rank == Rank{1}) config.data.datasets_to_split.clear();
   if (what == "content" && job) {
@@ -382,6 +388,13 @@ auto main(int argc, char** argv) -> int {
     std::ostringstream line;
     line << digest(result);
     say(line);
+    if (what == "metadata") {
+      std::ostringstream said;
+      said << "kept metadata " << result.metadata.at("process") << ", in "
+           << Result::from_path(result.path).metadata.at("process") << ", by "
+           << result.checkpoint()->run_metadata().at("process");
+      say(said);
+    }
     if (result.state == RunState::aborted) return EX_TEMPFAIL;
     if (what == "leave" && job && job->rank != Rank{0}) return 0;
     if (what == "leave") {

@@ -81,6 +81,7 @@ class Lead {
                                 .fresh = plan_.run.resume == Resume::fresh,
                                 .world_size = launcher.size(),
                                 .seed = plan_.run.seed,
+                                .metadata = plan_.run.metadata,
                                 .raytrain_version = std::string{version},
                                 .make_store = plan_.run.checkpoint.store,
                                 .begins_from = location_of(plan_.run.resume_from_checkpoint)});
