@@ -81,6 +81,26 @@ TEST_CASE("metadata without a key, that is no text, or that is too large is refu
                          "65537); write what is larger to a file"));
 }
 
+TEST_CASE("variables that no process can have, or that are each process's own, are refused by their names") {
+  auto const refusal = [](std::string name, std::string value = {}) {
+    return thrown_error([&] { RunConfig{.env = {{std::move(name), std::move(value)}}}.validate(); });
+  };
+  CHECK(refusal("A=B") ==
+        "invalid_config: RunConfig::env: must have names of letters, digits and '_' that begin with no digit (got "
+        "'A=B'); write {.env = {{\"NAME\", \"value\"}}}");
+  for (auto const* const name : {"", "1A", "A B", "A-B", "\xC3\xA4"}) {
+    CHECK(refusal(name).find("(got '" + std::string{name} + "')") != std::string::npos);
+  }
+  CHECK(refusal(std::string{"A\0B", 3}).find("(got 'A?B')") != std::string::npos);
+  for (auto const* const name : {"RAYTRAIN_PORT", "RANK", "LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "PMIX_RANK"}) {
+    CHECK(refusal(name).starts_with("invalid_config: RunConfig::env: must not have '" + std::string{name} +
+                                    "', by which raytrain and MPI tell each process its own; leave it out"));
+  }
+  CHECK(refusal("A", std::string{"x\0y", 3}) ==
+        "invalid_config: RunConfig::env: must have no byte 0 in a value ('A' has one); encode bytes as text");
+  RunConfig{.env = {{"_a1", "any = text\n"}, {"RANKS", ""}, {"OMPI_MCA_btl", "tcp,self"}}}.validate();
+}
+
 TEST_CASE("a run refuses what its checkpoints refuse") {
   CHECK(thrown_error([] {
           RunConfig{.checkpoint = {.num_to_keep = 0}}.validate();

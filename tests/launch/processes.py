@@ -83,6 +83,14 @@ def metadata(folder):
     job.expect_all_say(1, f'kept metadata {number}, in {number}, by {number}')
 
 
+def env(folder):
+    """Workers have the variables before their libraries are loaded, and whoever lists the processes does not see them."""
+    job = train(folder, 'env')
+    job.expect_all_say(3, 'env fast, it\'s $HOME, "a" \\ `b`, /of/workers, hidden')
+    job.expect_all_say(1, 'main keeps none')
+    job.expect('nothing is left in the folder of the run', not list((folder / 'ranks').glob('.ranks-*')))
+
+
 def environment(folder):
     job = train(folder, 'environment')
     job.expect('each has its own', sorted(job.lines_with('environment')) == [f'environment {rank} 3 {rank} 3' for rank in range(3)])

@@ -72,6 +72,17 @@ def metadata(folder):
     job.expect_all_say(2, f'kept metadata {number}, in {number}, by {number}')
 
 
+def env(folder):
+    """The environment of ranks, and of threads, is not raytrain's to set."""
+    job = ranks(2, folder, 'env')
+    job.expect_all_say(2, 'error', "RunConfig::env: sets 'HOME' for processes that raytrain starts, and the ranks of this job were "
+                       'started by another program', 'mpirun -x HOME=..., srun --export=ALL,HOME=...; or write Launch::mpirun')
+    threads = Job(program, folder, 'env', 2)
+    threads.expect_all_say(1, 'error', 'RunConfig::env', 'threads have the environment of their program',
+                           'HOME=... ./program; or write Launch::processes')
+    job.expect('nothing was created', not folder.exists())
+
+
 def environment(folder):
     """Every rank is told its place as torchrun tells it."""
     job = ranks(2, folder, 'environment')
@@ -605,7 +616,7 @@ def no_thread(folder):
 
 
 CASES = {function.__name__: function for function in (
-    same_on_threads, goes_on, begins_from_other_run, metadata, environment, torchrun, own_store, throws, restarts, restarts_on_hosts, large_results, keeps_causes, killed, exits, exits_on_threads, exits_quickly, forks, few_open_files,
+    same_on_threads, goes_on, begins_from_other_run, metadata, env, environment, torchrun, own_store, throws, restarts, restarts_on_hosts, large_results, keeps_causes, killed, exits, exits_on_threads, exits_quickly, forks, few_open_files,
     returns_early, refused_by_backend, refused_by_constructor, refused_by_no_exception,
     hangs_on_another_rank, hangs_on_first_rank, hangs_on_threads, interrupted_twice, loses_first_rank, signalled, ended_by_mpirun,
     twice, leaves_before_second_fit, inside_another, comes_never, settings_differ, other_size,

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
+#include <cctype>
 #include <cstddef>
+#include <iterator>
 #include <map>
 #include <string>
+#include <string_view>
 
 #include <raytrain/config/checkpoint_config.hpp>
 #include <raytrain/config/run_config.hpp>
@@ -33,6 +37,38 @@ RAYTRAIN_INLINE void validate_metadata(std::map<std::string, std::string> const&
   }
 }
 
+RAYTRAIN_INLINE auto is_each_workers_own(std::string_view variable) -> bool {
+  for (auto const* const prefix : {"RAYTRAIN_", "OMPI_COMM_WORLD_", "PMI_"}) {
+    if (variable.starts_with(prefix)) return true;
+  }
+  constexpr std::string_view names[] = {"RANK",      "LOCAL_RANK",     "WORLD_SIZE",  "LOCAL_WORLD_SIZE",
+                                        "PMIX_RANK", "PMIX_NAMESPACE", "SLURM_PROCID"};
+  return std::ranges::find(names, variable) != std::end(names);
+}
+
+RAYTRAIN_INLINE void validate_env(std::map<std::string, std::string> const& env) {
+  auto const refuse = [](std::string const& happened, std::string const& remedy) {
+    throw Error{Errc::invalid_config, "RunConfig::env", happened, remedy};
+  };
+  auto const is_part = [](unsigned char byte) { return byte < 0x80U && (std::isalnum(byte) != 0 || byte == '_'); };
+  for (auto const& [name, value] : env) {
+    if (name.empty() || std::isdigit(static_cast<unsigned char>(name.front())) != 0 ||
+        !std::ranges::all_of(name, is_part)) {
+      auto shown = to_utf8(name);
+      std::ranges::replace(shown, '\0', '?');
+      refuse("must have names of letters, digits and '_' that begin with no digit (got '" + shown + "')",
+             "write {.env = {{\"NAME\", \"value\"}}}");
+    }
+    if (is_each_workers_own(name)) {
+      refuse("must not have '" + name + "', by which raytrain and MPI tell each process its own",
+             "leave it out; what is to go for the whole program, set in the environment in which it is started");
+    }
+    if (value.find('\0') != std::string::npos) {
+      refuse("must have no byte 0 in a value ('" + name + "' has one)", "encode bytes as text");
+    }
+  }
+}
+
 }  // namespace raytrain::detail
 
 namespace raytrain {
@@ -56,6 +92,7 @@ RAYTRAIN_INLINE void RunConfig::validate() const {
                 "write std::chrono::hours{24} to wait as good as for ever"};
   }
   detail::validate_metadata(metadata);
+  detail::validate_env(env);
   checkpoint.validate();
   failure.validate();
 }

@@ -43,6 +43,11 @@ struct RunConfig {
   /// part in training, so processes of a job need not agree: what counts is rank 0's, or with `Launch::processes` and
   /// `Launch::mpirun` the program's that has started them. A later start in the same folder may have another one.
   std::map<std::string, std::string> metadata{};
+  /// Environment variables, by their names, of the processes that `Launch::processes` and `Launch::mpirun` start, on
+  /// all hosts and of each attempt. They have them as they start, before the libraries that look at them are loaded.
+  /// Values are not to be seen in the list of a host's processes. The program itself and mpirun or srun keep what they
+  /// have. Refused where raytrain starts no process, since the environment of one that runs cannot be changed safely.
+  std::map<std::string, std::string> env{};
   std::uint64_t seed = 0;                      ///< Everything random in a run follows from it.
   std::chrono::milliseconds stop_grace{5000};  ///< From a stop request until collectives throw `Stopped`; not negative.
   OnHang on_hang = OnHang::wait;

@@ -36,7 +36,7 @@ enum class Launch : std::uint8_t {
   threads,    ///< Threads of this process.
   ranks,      ///< The ranks of the MPI job that this process is part of; needs <raytrain/launch/ranks.hpp>.
   /// Processes of this host, each this program started again, in the folder and with the environment that it has when
-  /// `fit()` is called. What they run is said at `is_worker_process`.
+  /// `fit()` is called, and with `RunConfig::env`. What they run is said at `is_worker_process`.
   processes,
   /// This process becomes the supervisor of an MPI job: it starts itself again as the ranks of one, by
   /// `ScalingConfig::job_command`, and starts another job when a process of that one is lost. Needs

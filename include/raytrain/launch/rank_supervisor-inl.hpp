@@ -55,6 +55,7 @@ RAYTRAIN_INLINE void RankSupervisor::start_job(std::string const& folder) {
       SupervisedJob::Options{.command = options_.scaling.job_command,
                              .size = size_,
                              .folder = folder,
+                             .env = options_.env,
                              .fit = options_.fit,
                              .results = options_.results},
       SupervisedJob::Events{
