@@ -15,7 +15,7 @@ import sys
 import tempfile
 import threading
 
-from job import SKIPPED, Job, WatchedJob
+from job import SKIPPED, Job, WatchedJob, job_on_hosts
 
 case, program, without, with_mpi, *mpirun = sys.argv[1:]
 
@@ -506,12 +506,7 @@ def storage_not_shared(folder):
 
 
 def on_hosts(places, *arguments, **environment):
-    job = Job('env', *(f'{name}={value}' for name, value in environment.items()), sys.executable, '-B',
-              pathlib.Path(__file__).parent.parent / 'collective' / 'hosts.py', places, mpirun[0], program, *arguments)
-    if job.status == SKIPPED:
-        print(job.text.strip())
-        sys.exit(SKIPPED)
-    return job
+    return job_on_hosts(places, mpirun[0], program, *arguments, **environment)
 
 
 TWO_HOSTS = 'alpha:2,beta:2'

@@ -352,6 +352,8 @@ auto main(int argc, char** argv) -> int {
   auto const job = job_environment();
   if (what == "seed" && job) config.run.seed = job->rank.value;
   config.backend.refuses = what;
+  if (what == "pack") config.scaling.placement_strategy = PlacementStrategy::pack;
+  if (what == "spread") config.scaling.placement_strategy = PlacementStrategy::spread;
   if (what == "env") {
     config.run.env = {{"TEST_LIBRARY", "fast"}, {"TEST_TEXT", "it's $HOME, \"a\" \\ `b`"}, {"HOME", "/of/workers"}};
   }

@@ -44,6 +44,13 @@ enum class Launch : std::uint8_t {
   mpirun,
 };
 
+/// Over which hosts `Launch::mpirun` places its ranks.
+enum class PlacementStrategy : std::uint8_t {
+  automatic,  ///< As mpirun or srun does unless it is told.
+  pack,       ///< On as few hosts as have room for them, ranks that follow each other on one.
+  spread,     ///< On all hosts in turn: rank 0 on the first, rank 1 on the second.
+};
+
 /// What one worker may use.
 struct Resources {
   int cpus = 0;  ///< Threads the framework may use in a worker; 0: an equal share of this process's cores, at least 1.
@@ -64,6 +71,11 @@ struct ScalingConfig {
   /// {"srun", "--mpi=pmix"}. A program without a slash is looked for in PATH. Hosts see the run's folder and the
   /// program under the same names.
   std::vector<std::string> job_command = {"mpirun"};
+
+  /// Of the hosts that `job_command` names, or that the allocation of Slurm's has in which the program is. Refused for
+  /// other programs than Open MPI's mpirun and srun, whose options belong into `job_command`; where raytrain starts no
+  /// job of several hosts `spread` is refused, and on `Launch::ranks` both are.
+  PlacementStrategy placement_strategy = PlacementStrategy::automatic;
 
   /// With `Launch::processes` and `Launch::mpirun`: how long workers may take until they train, from each start of
   /// them, with what `main` does before `fit()` and a wait in the queue of srun. Then those that have not come have

@@ -23,6 +23,7 @@
 #include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/inline.hpp>
 #include <raytrain/launch/child_process.hpp>
+#include <raytrain/launch/detail/shell_text.hpp>
 #include <raytrain/launch/host.hpp>
 #include <raytrain/launch/rank_start.hpp>
 #include <raytrain/launch/run_token.hpp>
@@ -49,11 +50,7 @@ RAYTRAIN_INLINE auto this_program() -> std::string const& {
 /// What a shell reads to have these variables.
 RAYTRAIN_INLINE auto exports_of(std::map<std::string, std::string> const& env) -> std::string {
   std::string text;
-  for (auto const& [name, value] : env) {
-    text += "export " + name + "='";
-    for (auto const byte : value) text += byte == '\'' ? "'\\''" : std::string(1, byte);
-    text += "'\n";
-  }
+  for (auto const& [name, value] : env) text += "export " + name + '=' + shell_word(value) + '\n';
   return text;
 }
 

@@ -32,6 +32,7 @@
 #include <raytrain/launch/job.hpp>
 #include <raytrain/launch/job_environment.hpp>
 #include <raytrain/launch/launcher.hpp>
+#include <raytrain/launch/placement_options.hpp>
 #include <raytrain/launch/process_end.hpp>
 #include <raytrain/launch/process_job.hpp>
 #include <raytrain/launch/process_launcher.hpp>
@@ -330,8 +331,9 @@ RAYTRAIN_INLINE auto fit_here(FitPlan const& plan, Clock& clock) -> Result {
   if (launch == Launch::processes || launch == Launch::mpirun) {
     if (auto const& start = worker_start()) return fit_in_worker_process(plan, *start, clock);
     if (auto const& start_file = rank_start_file()) return fit_in_supervised_rank(plan, *start_file, clock);
-    return launch == Launch::mpirun ? fit_as_supervisor<RankSupervisor>(plan, clock)
-                                    : fit_as_supervisor<ProcessLauncher>(plan, clock);
+    if (launch == Launch::mpirun) return fit_as_supervisor<RankSupervisor>(plan, clock);
+    check_placement(plan.scaling, false);
+    return fit_as_supervisor<ProcessLauncher>(plan, clock);
   }
   if (is_worker_process() && !ProcessFit::is_running()) {
     throw Error{Errc::invalid_call, "fit()",
@@ -341,6 +343,7 @@ RAYTRAIN_INLINE auto fit_here(FitPlan const& plan, Clock& clock) -> Result {
   }
   auto const on_ranks = runs_on_ranks(plan);
   check_env(plan.run, on_ranks);
+  check_placement(plan.scaling, on_ranks);
   return on_ranks ? fit_on_ranks(plan, clock) : fit_on_threads(plan, clock);
 }
 
