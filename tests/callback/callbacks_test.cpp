@@ -23,8 +23,8 @@
 #include <raytrain/callback/json_lines.hpp>
 #include <raytrain/callback/progress_bar.hpp>
 #include <raytrain/core/process.hpp>
+#include <raytrain/core/utf8.hpp>
 #include <raytrain/message/report_line.hpp>
-#include <raytrain/message/utf8.hpp>
 #include <raytrain/testing/manual_clock.hpp>
 #include <raytrain/train/append_file.hpp>
 

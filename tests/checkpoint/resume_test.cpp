@@ -55,7 +55,7 @@ void take_away(std::filesystem::path const& file, std::vector<std::string> const
     REQUIRE(at != std::string::npos);
     text.erase(at, text.find('\n', at + 1) - at);
   }
-  text.replace(text.find("\"format\": 2"), 11, "\"format\": 1");
+  text.replace(text.find("\"format\": 3"), 11, "\"format\": 1");
   write_text(file, text + ",\n  \"xxh3\": \"" + detail::xxh3_of(bytes_of(text)) + "\"\n}\n");
 }
 
@@ -215,15 +215,16 @@ TEST_CASE("what a raytrain wrote that named no runs is read, and goes on") {
   {
     auto directory = started(start_in(folder.path()));
     auto& store = directory.store();
-    take_away(commit(store, {draft_of({{"a", "x"}})}).path() / "manifest.json", {"run_id"});
+    take_away(commit(store, {draft_of({{"a", "x"}})}).path() / "manifest.json", {"run_id", "run_metadata"});
   }
-  take_away(folder.path() / "run/run.json", {"run_id", "has_checkpoints"});
+  take_away(folder.path() / "run/run.json", {"run_id", "has_checkpoints", "metadata"});
   auto const directory = started(start_in(folder.path()));
   CHECK(directory.start().number == 2);
   auto& store = directory.store();
   auto const found = newest(store);
   REQUIRE(found);
   CHECK(found->run_id().empty());
+  CHECK(found->run_metadata().empty());
   CHECK(commit(store, {draft_of({{"a", "y"}})}).run_id() == directory.run_id());
   CHECK(store.list().size() == 2);
 }

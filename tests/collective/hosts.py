@@ -5,6 +5,7 @@
 
 The hosts are namespaces of this machine with names of their own. All of it, files and processes included, is inside of
 namespaces that go away with the process that made them, however it ends. Skipped where it is not allowed to make them.
+With RAYTRAIN_TEST_LAUNCH=mpirun the program starts that job itself, from the first host.
 """
 import os
 import pathlib
@@ -102,7 +103,12 @@ def inside(places, mpirun, program):
     ranks = {name: int(count) for name, count in (place.split(':') for place in places.split(','))}
     agent = make_hosts([*ranks], folder)
     all_ranks = str(sum(ranks.values()))
-    command = [mpirun, *options(mpirun, places, agent, folder), '-n', all_ranks, *program]
+    launcher = [mpirun, *options(mpirun, places, agent, folder)]
+    supervised = os.environ.get('RAYTRAIN_TEST_LAUNCH') == 'mpirun'
+    if supervised:
+        launcher += ['-x', 'RAYTRAIN_TEST_LAUNCH']
+        os.environ['RAYTRAIN_TEST_COMMAND'] = ' '.join(str(word) for word in launcher)
+    command = program if supervised else [*launcher, '-n', all_ranks, *program]
     # UCX would use the memory that the hosts have in common after all.
     environment = {**os.environ, 'RAYTRAIN_TEST_RANKS': all_ranks, 'TMPDIR': str(folder),
                    'UCX_TLS': 'tcp,self', 'UCX_NET_DEVICES': 'wire'}

@@ -2,6 +2,9 @@
 #include <raytrain/config/run_config.hpp>
 
 #include <chrono>
+#include <map>
+#include <string>
+#include <utility>
 
 #include <doctest/doctest.h>
 
@@ -59,6 +62,43 @@ TEST_CASE("a time limit for collectives that no worker can keep is refused with 
   CHECK(thrown_error([] { RunConfig{.collective_timeout = std::chrono::milliseconds{0}}.validate(); }) ==
         "invalid_config: RunConfig::collective_timeout: must be above 0 (got 0 ms); write std::chrono::hours{24} to "
         "wait as good as for ever");
+}
+
+TEST_CASE("metadata without a key, that is no text, or that is too large is refused with what is wrong of it") {
+  auto const refusal = [](std::map<std::string, std::string> metadata) {
+    return thrown_error([&] { RunConfig{.metadata = std::move(metadata)}.validate(); });
+  };
+  CHECK(refusal({{"", "mlp"}}) ==
+        "invalid_config: RunConfig::metadata: must not have an empty key (got one with the value 'mlp'); name it");
+  CHECK(refusal({{"weights", "\xFF\x01"}})
+            .starts_with("invalid_config: RunConfig::metadata: must be UTF-8 text "
+                         "('weights' is not); encode bytes as text, "));
+  CHECK(refusal({{"k\x80", ""}}).find("('k\xEF\xBF\xBD' is not)") != std::string::npos);
+  auto const most = RunConfig::max_metadata_bytes;
+  RunConfig{.metadata = {{"a", std::string(most - 1, 'x')}}}.validate();
+  CHECK(refusal({{"a", std::string(most - 1, 'x')}, {"b", ""}})
+            .starts_with("invalid_config: RunConfig::metadata: must have at most 65536 bytes of keys and values (got "
+                         "65537); write what is larger to a file"));
+}
+
+TEST_CASE("variables that no process can have, or that are each process's own, are refused by their names") {
+  auto const refusal = [](std::string name, std::string value = {}) {
+    return thrown_error([&] { RunConfig{.env = {{std::move(name), std::move(value)}}}.validate(); });
+  };
+  CHECK(refusal("A=B") ==
+        "invalid_config: RunConfig::env: must have names of letters, digits and '_' that begin with no digit (got "
+        "'A=B'); write {.env = {{\"NAME\", \"value\"}}}");
+  for (auto const* const name : {"", "1A", "A B", "A-B", "\xC3\xA4"}) {
+    CHECK(refusal(name).find("(got '" + std::string{name} + "')") != std::string::npos);
+  }
+  CHECK(refusal(std::string{"A\0B", 3}).find("(got 'A?B')") != std::string::npos);
+  for (auto const* const name : {"RAYTRAIN_PORT", "RANK", "LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "PMIX_RANK"}) {
+    CHECK(refusal(name).starts_with("invalid_config: RunConfig::env: must not have '" + std::string{name} +
+                                    "', by which raytrain and MPI tell each process its own; leave it out"));
+  }
+  CHECK(refusal("A", std::string{"x\0y", 3}) ==
+        "invalid_config: RunConfig::env: must have no byte 0 in a value ('A' has one); encode bytes as text");
+  RunConfig{.env = {{"_a1", "any = text\n"}, {"RANKS", ""}, {"OMPI_MCA_btl", "tcp,self"}}}.validate();
 }
 
 TEST_CASE("a run refuses what its checkpoints refuse") {

@@ -92,3 +92,13 @@ class Job(Output):
         done = subprocess.run([str(word) for word in command], text=True, stdin=subprocess.DEVNULL,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=100, check=False, **options)
         super().__init__(done.stdout, done.returncode, time.monotonic() - start)
+
+
+def job_on_hosts(places, mpirun, *command, **environment):
+    """What hosts.py runs there; where there can be no hosts the test is skipped."""
+    hosts = pathlib.Path(__file__).parent.parent / 'collective' / 'hosts.py'
+    job = Job(sys.executable, '-B', hosts, places, mpirun, *command, env={**os.environ, **environment})
+    if job.status == SKIPPED:
+        print(job.text.strip())
+        sys.exit(SKIPPED)
+    return job

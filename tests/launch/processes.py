@@ -14,7 +14,7 @@ import socket
 import sys
 import tempfile
 
-from job import Job, WatchedJob
+from job import SKIPPED, Job, WatchedJob, job_on_hosts
 
 case, program, *launch = sys.argv[1:]
 is_job = launch == ['mpirun']
@@ -73,6 +73,22 @@ def begins_from_other_run(folder):
     job = train(folder, 'begin_there')
     job.expect_all_say(1, 'error', 'RunConfig::resume_from_checkpoint', 'checkpoint_000004')
     job.expect('nobody trains', not job.lines_with('rank '))
+
+
+def metadata(folder):
+    """All have what the program has that started them, though each process names another."""
+    job = train(folder, 'metadata')
+    number = job.lines_with('callback')[0].split()[-1]
+    job.expect_all_say(3, f'metadata {number}')
+    job.expect_all_say(1, f'kept metadata {number}, in {number}, by {number}')
+
+
+def env(folder):
+    """Workers have the variables before their libraries are loaded, and whoever lists the processes does not see them."""
+    job = train(folder, 'env')
+    job.expect_all_say(3, 'env fast, it\'s $HOME, "a" \\ `b`, /of/workers, hidden')
+    job.expect_all_say(1, 'main keeps none')
+    job.expect('nothing is left in the folder of the run', not list((folder / 'ranks').glob('.ranks-*')))
 
 
 def environment(folder):
@@ -317,6 +333,61 @@ def no_launcher(folder):
 def refused_by_launcher(folder):
     os.environ['RAYTRAIN_TEST_COMMAND'] = 'mpirun --no-such-option'
     train(folder).expect_all_say(1, 'failed', 'rank 0', 'its process has not come to fit(): mpirun exited with status ')
+
+
+def env_on_hosts(folder):
+    """Also on a host that mpirun reaches through a daemon."""
+    job = job_on_hosts('alpha:1,beta:1', shutil.which('mpirun'), program, folder, 'env', 2)
+    job.expect_all_say(2, 'env fast, it\'s $HOME, "a" \\ `b`, /of/workers, hidden')
+    job.expect('they are on two hosts', job.lines_with('rank 1 of 2, local 0 of 1, node 1'))
+
+
+def needs_open_mpi():
+    if 'Open MPI' not in Job('mpirun', '--version').text:
+        print('needs the mpirun of Open MPI')
+        sys.exit(SKIPPED)
+
+
+def expect_placed(job, size, nodes):
+    for rank, node in enumerate(nodes):
+        job.expect(f'rank {rank} is on host {node}', re.search(rf'^rank {rank} of {size}, local . of ., node {node},', job.text, re.MULTILINE))
+
+
+def placement(folder):
+    """Open MPI's mpirun fills one host before the next, or takes them in turn."""
+    needs_open_mpi()
+    for what, nodes in {'pack': [0, 0, 0], 'spread': [0, 1, 0]}.items():
+        job = job_on_hosts('alpha:3,beta:3', shutil.which('mpirun'), program, folder / what, what, 3)
+        expect_placed(job, 3, nodes)
+        job.expect_all_say(1, 'result', 'finished')
+
+
+def placement_of_slurm(folder):
+    """In an allocation srun does so, too."""
+    os.environ['RAYTRAIN_TEST_COMMAND'] = 'srun --mpi=pmix'
+    for what, nodes in {'pack': [0, 0, 0], 'spread': [0, 1, 0]}.items():
+        job = Job('salloc', '-N2', '-n8', program, folder / what, what, 3)
+        expect_placed(job, 3, nodes)
+        job.expect_all_say(1, 'result', 'finished')
+    train(folder / 'queue', 'spread').expect_all_say(
+        1, 'error', 'ScalingConfig::placement_strategy: Slurm itself chooses the hosts of a job', 'by salloc or sbatch')
+
+
+def placement_refused(folder):
+    """Where raytrain cannot see to it nothing starts."""
+    needs_open_mpi()
+    for command, *parts in (('env mpirun', "'env' is neither srun nor Open MPI's mpirun", '-ppn 1'),
+                            (f'{folder}/mpirun', "mpirun' is neither srun nor Open MPI's mpirun"),
+                            ('mpirun --map-by slot:PE=2', "ScalingConfig::job_command places the ranks already, by '--map-by'"),
+                            ('srun -mblock', "places the ranks already, by '-mblock'")):
+        os.environ['RAYTRAIN_TEST_COMMAND'] = command
+        train(folder, 'spread').expect_all_say(1, 'error', 'ScalingConfig::placement_strategy: ', *parts)
+    one_host = {**os.environ, 'RAYTRAIN_TEST_LAUNCH': 'processes'}
+    train(folder, 'spread', env=one_host).expect_all_say(1, 'error', 'all workers are on this host', 'write Launch::mpirun')
+    job = Job('mpirun', '-n', 2, program, folder, 'pack', env={name: value for name, value in os.environ.items() if name != 'RAYTRAIN_TEST_LAUNCH'})
+    job.expect_all_say(2, 'error', 'what has started this job has placed its ranks', '--map-by node', '--distribution=cyclic')
+    job.expect('nothing was created', not (folder / 'ranks').exists())
+    train(folder / 'packed', 'pack', env=one_host).expect_all_say(1, 'result', 'finished')
 
 
 def without_ranks(folder):

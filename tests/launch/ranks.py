@@ -15,7 +15,7 @@ import sys
 import tempfile
 import threading
 
-from job import SKIPPED, Job, WatchedJob
+from job import SKIPPED, Job, WatchedJob, job_on_hosts
 
 case, program, without, with_mpi, *mpirun = sys.argv[1:]
 
@@ -62,6 +62,25 @@ def begins_from_other_run(folder):
     job = ranks(2, folder, 'begin_there')
     job.expect_all_say(2, 'error', 'RunConfig::resume_from_checkpoint', 'checkpoint_000004')
     job.expect('nobody trains', not job.lines_with('rank '))
+
+
+def metadata(folder):
+    """All have what rank 0 has, though each names another."""
+    job = ranks(2, folder, 'metadata')
+    number = job.lines_with('callback')[0].split()[-1]
+    job.expect_all_say(2, f'metadata {number}')
+    job.expect_all_say(2, f'kept metadata {number}, in {number}, by {number}')
+
+
+def env(folder):
+    """The environment of ranks, and of threads, is not raytrain's to set."""
+    job = ranks(2, folder, 'env')
+    job.expect_all_say(2, 'error', "RunConfig::env: sets 'HOME' for processes that raytrain starts, and the ranks of this job were "
+                       'started by another program', 'mpirun -x HOME=..., srun --export=ALL,HOME=...; or write Launch::mpirun')
+    threads = Job(program, folder, 'env', 2)
+    threads.expect_all_say(1, 'error', 'RunConfig::env', 'threads have the environment of their program',
+                           'HOME=... ./program; or write Launch::processes')
+    job.expect('nothing was created', not folder.exists())
 
 
 def environment(folder):
@@ -487,12 +506,7 @@ def storage_not_shared(folder):
 
 
 def on_hosts(places, *arguments, **environment):
-    job = Job('env', *(f'{name}={value}' for name, value in environment.items()), sys.executable, '-B',
-              pathlib.Path(__file__).parent.parent / 'collective' / 'hosts.py', places, mpirun[0], program, *arguments)
-    if job.status == SKIPPED:
-        print(job.text.strip())
-        sys.exit(SKIPPED)
-    return job
+    return job_on_hosts(places, mpirun[0], program, *arguments, **environment)
 
 
 TWO_HOSTS = 'alpha:2,beta:2'
@@ -597,7 +611,7 @@ def no_thread(folder):
 
 
 CASES = {function.__name__: function for function in (
-    same_on_threads, goes_on, begins_from_other_run, environment, torchrun, own_store, throws, restarts, restarts_on_hosts, large_results, keeps_causes, killed, exits, exits_on_threads, exits_quickly, forks, few_open_files,
+    same_on_threads, goes_on, begins_from_other_run, metadata, env, environment, torchrun, own_store, throws, restarts, restarts_on_hosts, large_results, keeps_causes, killed, exits, exits_on_threads, exits_quickly, forks, few_open_files,
     returns_early, refused_by_backend, refused_by_constructor, refused_by_no_exception,
     hangs_on_another_rank, hangs_on_first_rank, hangs_on_threads, interrupted_twice, loses_first_rank, signalled, ended_by_mpirun,
     twice, leaves_before_second_fit, inside_another, comes_never, settings_differ, other_size,

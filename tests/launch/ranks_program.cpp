@@ -13,6 +13,7 @@
 #include <cstring>
 #include <exception>
 #include <filesystem>
+#include <fstream>
 #include <iostream>
 #include <iterator>
 #include <memory>
@@ -169,6 +170,14 @@ auto stopped_by_others(TrainContext& ctx, std::string const& what, int epoch) ->
   return true;
 }
 
+auto variable(char const* name) -> std::string {
+  auto const* const value = std::getenv(name);
+  return value == nullptr ? "none" : value;
+}
+
+// Before main, as libraries look at theirs.
+std::string const loaded_with = variable("TEST_LIBRARY");
+
 auto trained(std::string const& what) {
   return [what](TrainContext& ctx) {
     std::ostringstream line;
@@ -176,12 +185,24 @@ auto trained(std::string const& what) {
          << ctx.local_rank().value << " of " << ctx.local_world_size().value << ", node " << ctx.node_rank().value
          << ", process " << getpid();
     say(line);
+    if (what == "metadata") {
+      std::ostringstream said;
+      said << "metadata " << ctx.metadata().at("process");
+      say(said);
+    }
+    if (what == "env") {
+      std::ostringstream said;
+      std::ifstream command{"/proc/" + std::to_string(::getppid()) + "/cmdline", std::ios::binary};
+      std::string const words{std::istreambuf_iterator<char>{command}, {}};
+      said << "env " << loaded_with << ", " << variable("TEST_TEXT") << ", " << variable("HOME") << ", "
+           << (words.find("/of/workers") == std::string::npos ? "hidden" : "shown");
+      say(said);
+    }
     if (what == "environment") {
       std::ostringstream said;
       said << "environment";
       for (auto const* const name : {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"}) {
-        auto const* const value = std::getenv(name);
-        said << ' ' << (value == nullptr ? "none" : value);
+        said << ' ' << variable(name);
       }
       say(said);
     }
@@ -331,6 +352,12 @@ auto main(int argc, char** argv) -> int {
   auto const job = job_environment();
   if (what == "seed" && job) config.run.seed = job->rank.value;
   config.backend.refuses = what;
+  if (what == "pack") config.scaling.placement_strategy = PlacementStrategy::pack;
+  if (what == "spread") config.scaling.placement_strategy = PlacementStrategy::spread;
+  if (what == "env") {
+    config.run.env = {{"TEST_LIBRARY", "fast"}, {"TEST_TEXT", "it's $HOME, \"a\" \\ `b`"}, {"HOME", "/of/workers"}};
+  }
+  if (what == "metadata") config.run.metadata = {{"process", std::to_string(::getpid())}};
   if (what == "rate" && job) config.backend.rate = 0.5 + job->rank.value;
   if (what == "split" && job && job->rank == Rank{1}) config.data.datasets_to_split.clear();
   if (what == "content" && job) {
@@ -382,6 +409,18 @@ auto main(int argc, char** argv) -> int {
     std::ostringstream line;
     line << digest(result);
     say(line);
+    if (what == "metadata") {
+      std::ostringstream said;
+      said << "kept metadata " << result.metadata.at("process") << ", in "
+           << Result::from_path(result.path).metadata.at("process") << ", by "
+           << result.checkpoint()->run_metadata().at("process");
+      say(said);
+    }
+    if (what == "env") {
+      std::ostringstream said;
+      said << "main keeps " << variable("TEST_LIBRARY");
+      say(said);
+    }
     if (result.state == RunState::aborted) return EX_TEMPFAIL;
     if (what == "leave" && job && job->rank != Rank{0}) return 0;
     if (what == "leave") {

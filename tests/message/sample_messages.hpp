@@ -84,6 +84,7 @@ namespace raytrain::testing {
   ended.attempts = {{.attempt = Attempt{1}, .first_iteration = 3, .last_iteration = 9, .total_s = 1.5},
                     {.attempt = Attempt{2}, .lost_reports = 4, .lost_s = 0.25}};
   ended.attempts[0].failures = {out_of_range};
+  ended.metadata = {{"note", "second try"}};
   ended.is_shortened = true;
 
   return {Stop{true},
@@ -97,6 +98,7 @@ namespace raytrain::testing {
                 "2026-01-02T03:04:05Z",
                 CheckpointNumber{4},
                 {"loss", "epoch"},
+                {{"note", "second try"}},
                 CheckpointOrdinal{7},
                 {{"the seed", "7"}, {"the backend", "'mpi'"}},
                 "/proc/12/fd/3",

@@ -74,6 +74,10 @@ RAYTRAIN_INLINE auto Checkpoint::metadata() const noexcept -> std::map<std::stri
   return manifest_->metadata;
 }
 
+RAYTRAIN_INLINE auto Checkpoint::run_metadata() const -> std::map<std::string, std::string> {
+  return manifest_->run_metadata.value_or(std::map<std::string, std::string>{});
+}
+
 RAYTRAIN_INLINE void Checkpoint::check_manifest() const {
   std::string const name{detail::manifest_name};
   if (!files_->size_of(name)) files_->refuse(name, "is missing");

@@ -80,6 +80,8 @@ class Checkpoint {
   [[nodiscard]] auto metrics() const noexcept -> Metrics const& { return manifest_->metrics; }
   /// What the ranks gave by `CheckpointDraft::set_metadata`, together.
   [[nodiscard]] auto metadata() const noexcept -> std::map<std::string, std::string> const&;
+  /// `RunConfig::metadata` of the start that wrote it; empty if it was never committed.
+  [[nodiscard]] auto run_metadata() const -> std::map<std::string, std::string>;
 
   /// In the order of their names, without the manifest; of one that was never committed without checksums.
   ///

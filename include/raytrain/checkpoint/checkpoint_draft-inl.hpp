@@ -16,7 +16,7 @@
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/inline.hpp>
-#include <raytrain/message/utf8.hpp>
+#include <raytrain/core/utf8.hpp>
 
 namespace raytrain {
 

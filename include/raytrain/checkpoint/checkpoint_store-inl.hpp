@@ -264,6 +264,7 @@ RAYTRAIN_INLINE auto CheckpointStore::manifest_of(CommitRequest const& request, 
   manifest.world_size = request.world_size.value;
   manifest.training_iterations = request.training_iterations;
   manifest.kept_reports = request.kept_reports;
+  manifest.run_metadata = request.run_metadata;
   manifest.seed = request.seed;
   manifest.dataset_rows = request.dataset_rows;
   manifest.dataset_digests = request.dataset_digests;

@@ -32,6 +32,7 @@ struct CommitRequest {
   std::map<std::string, std::uint64_t> dataset_rows{};   ///< By name.
   std::map<std::string, std::string> dataset_digests{};  ///< By name.
   std::vector<std::uint64_t> kept_reports{};             ///< Of each rank, in the run's history until this one.
+  std::map<std::string, std::string> run_metadata{};     ///< As `RunConfig::metadata`.
 };
 
 /// One rank's part of a checkpoint, while it is staged.

@@ -27,7 +27,7 @@ struct StoredFile {
 
 /// What a committed checkpoint says of itself in manifest.json, the file that is written last.
 struct Manifest {
-  static constexpr std::uint32_t newest_format = 2;
+  static constexpr std::uint32_t newest_format = 3;
 
   std::uint32_t format = newest_format;
   std::optional<std::string> run_id;  ///< The run that wrote it; unset in format 1.
@@ -45,7 +45,8 @@ struct Manifest {
   std::string created_at;                                             ///< UTC.
   Metrics metrics;
   std::map<std::string, std::string> metadata;
-  std::map<std::string, StoredFile> files;  ///< By name, relative to the checkpoint.
+  std::optional<std::map<std::string, std::string>> run_metadata;  ///< `RunConfig::metadata`; unset before format 3.
+  std::map<std::string, StoredFile> files;                         ///< By name, relative to the checkpoint.
   friend auto operator==(Manifest const&, Manifest const&) -> bool = default;
 
   template <class A>
@@ -53,7 +54,8 @@ struct Manifest {
     a(CEREAL_NVP(format), CEREAL_NVP(run_id), CEREAL_NVP(number), cereal::make_nvp("generation", start),
       CEREAL_NVP(training_iteration), CEREAL_NVP(time_total_s), CEREAL_NVP(world_size), CEREAL_NVP(training_iterations),
       CEREAL_NVP(kept_reports), CEREAL_NVP(seed), CEREAL_NVP(dataset_rows), CEREAL_NVP(dataset_digests),
-      CEREAL_NVP(batch_sizes), CEREAL_NVP(created_at), CEREAL_NVP(metrics), CEREAL_NVP(metadata), CEREAL_NVP(files));
+      CEREAL_NVP(batch_sizes), CEREAL_NVP(created_at), CEREAL_NVP(metrics), CEREAL_NVP(metadata),
+      CEREAL_NVP(run_metadata), CEREAL_NVP(files));
   }
 };
 

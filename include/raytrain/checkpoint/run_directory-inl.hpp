@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <optional>
 #include <random>
@@ -26,8 +27,8 @@
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/inline.hpp>
 #include <raytrain/core/process.hpp>
+#include <raytrain/core/utf8.hpp>
 #include <raytrain/message/message.hpp>
-#include <raytrain/message/utf8.hpp>
 
 namespace raytrain {
 
@@ -65,7 +66,8 @@ RAYTRAIN_INLINE auto RunDirectory::begin_message(std::optional<Checkpoint> const
           .start_id = start_id_,
           .started_at = record_.started_at,
           .checkpoint = number,
-          .report_fields = report_fields()};
+          .report_fields = report_fields(),
+          .metadata = record_.metadata.value_or(std::map<std::string, std::string>{})};
 }
 
 RAYTRAIN_INLINE void RunDirectory::record_start() {
@@ -177,6 +179,7 @@ RAYTRAIN_INLINE void RunDirectory::open(RunStart start) {
   record_.error.clear();
   record_.world_size = start.world_size.value;
   record_.seed = start.seed;
+  record_.metadata = std::move(start.metadata);
   record_.raytrain_version = std::move(start.raytrain_version);
   record_.hosts = start.hosts.empty() ? std::vector{host_name()} : std::move(start.hosts);
   record_.started_at = detail::utc_now();

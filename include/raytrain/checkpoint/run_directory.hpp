@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <random>
@@ -33,6 +34,7 @@ struct RunStart {
   bool fresh = false;  ///< Delete the run that is there, whoever's it is.
   WorldSize world_size{1};
   std::uint64_t seed = 0;
+  std::map<std::string, std::string> metadata{};  ///< As `RunConfig::metadata`.
   std::string raytrain_version{};
   std::vector<std::string> hosts{};  ///< Where its workers run; empty: this host.
   MakeCheckpointStore make_store{};  ///< As `CheckpointConfig::store`.

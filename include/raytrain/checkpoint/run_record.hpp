@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -39,7 +40,7 @@ struct RunIdentity {
 
 /// Content of run.json.
 struct RunRecord {
-  static constexpr std::uint32_t newest_format = 2;
+  static constexpr std::uint32_t newest_format = 3;
 
   std::uint32_t format = newest_format;
   std::string raytrain_version;
@@ -51,6 +52,7 @@ struct RunRecord {
   std::uint64_t starts{};  ///< So far.
   std::uint32_t world_size{};
   std::uint64_t seed{};
+  std::optional<std::map<std::string, std::string>> metadata;  ///< Of the last start; unset before format 3.
   std::vector<std::string> hosts;
   std::string started_at;  ///< The last start, UTC.
   friend auto operator==(RunRecord const&, RunRecord const&) -> bool = default;
@@ -59,7 +61,7 @@ struct RunRecord {
   void serialize(A& a) {
     a(CEREAL_NVP(format), CEREAL_NVP(raytrain_version), CEREAL_NVP(run_id), CEREAL_NVP(has_checkpoints),
       CEREAL_NVP(identity), CEREAL_NVP(state), CEREAL_NVP(error), cereal::make_nvp("attempts", starts),
-      CEREAL_NVP(world_size), CEREAL_NVP(seed), CEREAL_NVP(hosts), CEREAL_NVP(started_at));
+      CEREAL_NVP(world_size), CEREAL_NVP(seed), CEREAL_NVP(metadata), CEREAL_NVP(hosts), CEREAL_NVP(started_at));
   }
 };
 

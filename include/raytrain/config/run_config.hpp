@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <string>
 
 #include <raytrain/config/checkpoint_config.hpp>
@@ -27,6 +29,8 @@ enum class OnHang : std::uint8_t {
 
 /// Where a run lives on disk, and how it starts and stops.
 struct RunConfig {
+  static constexpr std::size_t max_metadata_bytes = 64 << 10U;  ///< Of all keys and values together.
+
   std::string name{};                          ///< Folder below `storage_path`; empty: the program's name.
   std::filesystem::path storage_path{"runs"};  ///< Created when missing.
   CheckpointConfig checkpoint{};
@@ -34,6 +38,16 @@ struct RunConfig {
   Resume resume = Resume::automatic;
   /// Another run's checkpoint, with which the workers begin while this run has none of its own: fine-tuning.
   CheckpointSource resume_from_checkpoint{};
+  /// Whatever is worth knowing of the run later: the data's version, the commit, a note. UTF-8 text by keys that are
+  /// not empty. Workers see it, and so do callbacks, run.json, `Result` and the manifest of each checkpoint. It has no
+  /// part in training, so processes of a job need not agree: what counts is rank 0's, or with `Launch::processes` and
+  /// `Launch::mpirun` the program's that has started them. A later start in the same folder may have another one.
+  std::map<std::string, std::string> metadata{};
+  /// Environment variables, by their names, of the processes that `Launch::processes` and `Launch::mpirun` start, on
+  /// all hosts and of each attempt. They have them as they start, before the libraries that look at them are loaded.
+  /// Values are not to be seen in the list of a host's processes. The program itself and mpirun or srun keep what they
+  /// have. Refused where raytrain starts no process, since the environment of one that runs cannot be changed safely.
+  std::map<std::string, std::string> env{};
   std::uint64_t seed = 0;                      ///< Everything random in a run follows from it.
   std::chrono::milliseconds stop_grace{5000};  ///< From a stop request until collectives throw `Stopped`; not negative.
   OnHang on_hang = OnHang::wait;

@@ -36,12 +36,19 @@ enum class Launch : std::uint8_t {
   threads,    ///< Threads of this process.
   ranks,      ///< The ranks of the MPI job that this process is part of; needs <raytrain/launch/ranks.hpp>.
   /// Processes of this host, each this program started again, in the folder and with the environment that it has when
-  /// `fit()` is called. What they run is said at `is_worker_process`.
+  /// `fit()` is called, and with `RunConfig::env`. What they run is said at `is_worker_process`.
   processes,
   /// This process becomes the supervisor of an MPI job: it starts itself again as the ranks of one, by
   /// `ScalingConfig::job_command`, and starts another job when a process of that one is lost. Needs
   /// <raytrain/launch/ranks.hpp>; what the ranks run is said at `is_worker_process`.
   mpirun,
+};
+
+/// Over which hosts `Launch::mpirun` places its ranks.
+enum class PlacementStrategy : std::uint8_t {
+  automatic,  ///< As mpirun or srun does unless it is told.
+  pack,       ///< On as few hosts as have room for them, ranks that follow each other on one.
+  spread,     ///< On all hosts in turn: rank 0 on the first, rank 1 on the second.
 };
 
 /// What one worker may use.
@@ -64,6 +71,11 @@ struct ScalingConfig {
   /// {"srun", "--mpi=pmix"}. A program without a slash is looked for in PATH. Hosts see the run's folder and the
   /// program under the same names.
   std::vector<std::string> job_command = {"mpirun"};
+
+  /// Of the hosts that `job_command` names, or that the allocation of Slurm's has in which the program is. Refused for
+  /// other programs than Open MPI's mpirun and srun, whose options belong into `job_command`; where raytrain starts no
+  /// job of several hosts `spread` is refused, and on `Launch::ranks` both are.
+  PlacementStrategy placement_strategy = PlacementStrategy::automatic;
 
   /// With `Launch::processes` and `Launch::mpirun`: how long workers may take until they train, from each start of
   /// them, with what `main` does before `fit()` and a wait in the queue of srun. Then those that have not come have

@@ -10,4 +10,5 @@
 #include <raytrain/core/signs_of_life-inl.hpp>
 #include <raytrain/core/thread_state-inl.hpp>
 #include <raytrain/core/usable_cores-inl.hpp>
+#include <raytrain/core/utf8-inl.hpp>
 #include <raytrain/core/xxh3-inl.hpp>

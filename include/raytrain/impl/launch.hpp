@@ -10,12 +10,14 @@
 #include <raytrain/launch/detail/handshake-inl.hpp>
 #include <raytrain/launch/detail/rejected_log-inl.hpp>
 #include <raytrain/launch/detail/remote_workers-inl.hpp>
+#include <raytrain/launch/detail/shell_text-inl.hpp>
 #include <raytrain/launch/detail/worker_cores-inl.hpp>
 #include <raytrain/launch/hang_watch-inl.hpp>
 #include <raytrain/launch/host-inl.hpp>
 #include <raytrain/launch/job-inl.hpp>
 #include <raytrain/launch/job_environment-inl.hpp>
 #include <raytrain/launch/object_exchange-inl.hpp>
+#include <raytrain/launch/placement_options-inl.hpp>
 #include <raytrain/launch/process_end-inl.hpp>
 #include <raytrain/launch/process_job-inl.hpp>
 #include <raytrain/launch/process_launcher-inl.hpp>

@@ -14,4 +14,3 @@
 #include <raytrain/message/message-inl.hpp>
 #include <raytrain/message/report_fields-inl.hpp>
 #include <raytrain/message/report_line-inl.hpp>
-#include <raytrain/message/utf8-inl.hpp>

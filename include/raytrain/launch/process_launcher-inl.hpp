@@ -107,6 +107,7 @@ RAYTRAIN_INLINE void ProcessLauncher::start_process(Rank rank) {
   auto variables =
       detail::rank_variables({.world_rank = rank, .world_size = size_, .local_rank = rank, .local_world_size = size_});
   variables.push_back(std::string{detail::WorkerStart::variable} + '=' + start.text());
+  for (auto const& [name, value] : options_.env) variables.push_back(name + '=' + value);
   Process before;  // ends outside of the lock
   {
     std::scoped_lock const lock{mutex_};

@@ -16,13 +16,18 @@
 #include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/inline.hpp>
 #include <raytrain/launch/launcher.hpp>
+#include <raytrain/launch/placement_options.hpp>
 #include <raytrain/launch/rank_supervisor.hpp>
 #include <raytrain/launch/supervised_job.hpp>
 #include <raytrain/message/message.hpp>
 
 namespace raytrain {
 
-RAYTRAIN_INLINE RankSupervisor::RankSupervisor(SupervisorOptions options) : Supervisor{std::move(options)} {}
+RAYTRAIN_INLINE RankSupervisor::RankSupervisor(SupervisorOptions options) : Supervisor{std::move(options)} {
+  for (auto& word : detail::placement_options(options_.scaling)) {
+    options_.scaling.job_command.push_back(std::move(word));
+  }
+}
 
 RAYTRAIN_INLINE RankSupervisor::~RankSupervisor() {
   workers_.close();
@@ -55,6 +60,7 @@ RAYTRAIN_INLINE void RankSupervisor::start_job(std::string const& folder) {
       SupervisedJob::Options{.command = options_.scaling.job_command,
                              .size = size_,
                              .folder = folder,
+                             .env = options_.env,
                              .fit = options_.fit,
                              .results = options_.results},
       SupervisedJob::Events{

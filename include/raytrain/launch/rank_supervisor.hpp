@@ -25,6 +25,7 @@ namespace raytrain {
 /// one.
 class RankSupervisor final : public Supervisor {
  public:
+  /// Errors: as `placement_options`.
   explicit RankSupervisor(SupervisorOptions options);
   /// Kills what is left of the job.
   ~RankSupervisor() override;

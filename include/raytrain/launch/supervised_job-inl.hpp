@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <mutex>
 #include <string>
 #include <string_view>
@@ -22,6 +23,7 @@
 #include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/inline.hpp>
 #include <raytrain/launch/child_process.hpp>
+#include <raytrain/launch/detail/shell_text.hpp>
 #include <raytrain/launch/host.hpp>
 #include <raytrain/launch/rank_start.hpp>
 #include <raytrain/launch/run_token.hpp>
@@ -43,6 +45,13 @@ RAYTRAIN_INLINE auto this_program() -> std::string const& {
                 "the system does not say which program this process runs: " + error.message()};
   }();
   return path;
+}
+
+/// What a shell reads to have these variables.
+RAYTRAIN_INLINE auto exports_of(std::map<std::string, std::string> const& env) -> std::string {
+  std::string text;
+  for (auto const& [name, value] : env) text += "export " + name + '=' + shell_word(value) + '\n';
+  return text;
 }
 
 }  // namespace raytrain::detail
@@ -86,6 +95,7 @@ RAYTRAIN_INLINE SupervisedJob::StartFile::~StartFile() {
   std::error_code ignored;
   std::filesystem::remove(path, ignored);
   std::filesystem::remove(results(), ignored);
+  std::filesystem::remove(env(), ignored);
 }
 
 RAYTRAIN_INLINE void SupervisedJob::write_start() {
@@ -103,6 +113,7 @@ RAYTRAIN_INLINE void SupervisedJob::write_start() {
     std::ifstream results{"/proc/self/fd/" + std::to_string(options_.results), std::ios::binary};
     detail::write_privately(start.results, std::string{std::istreambuf_iterator<char>{results}, {}});
   }
+  if (!options_.env.empty()) detail::write_privately(start_.env(), detail::exports_of(options_.env));
   start.write(start_.path);
 }
 
@@ -115,11 +126,16 @@ RAYTRAIN_INLINE auto SupervisedJob::command() const -> std::vector<std::string> 
                                  "sh"};
   words.insert(words.end(), options_.command.begin(), options_.command.end());
   // env, since there is no option for a variable that all launchers of jobs know.
-  for (auto const& word :
-       {std::string{"-n"}, std::to_string(options_.size.value), std::string{"env"},
-        std::string{detail::RankStart::variable} + '=' + start_.path.string(), detail::this_program()}) {
+  for (auto const& word : {std::string{"-n"}, std::to_string(options_.size.value), std::string{"env"},
+                           std::string{detail::RankStart::variable} + '=' + start_.path.string()}) {
     words.push_back(word);
   }
+  if (!options_.env.empty()) {
+    // From a file, since other users of a host may read a command. That a host does not see it, the rank says.
+    for (auto const* const word : {"sh", "-c", "[ ! -r \"$0\" ] || . \"$0\"; exec \"$@\""}) words.emplace_back(word);
+    words.push_back(start_.env().string());
+  }
+  words.push_back(detail::this_program());
   auto const arguments = detail::program_arguments();
   if (std::ranges::find(arguments, ":") != arguments.end()) {
     throw Error{Errc::invalid_config, "Launch::mpirun",

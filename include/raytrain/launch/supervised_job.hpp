@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -29,9 +30,10 @@ class SupervisedJob {
   struct Options {
     std::vector<std::string> command;  ///< As `ScalingConfig::job_command`.
     WorldSize size{1};
-    std::filesystem::path folder;  ///< Which all hosts see.
-    std::uint32_t fit = 1;         ///< As in `detail::RankStart`.
-    int results = -1;              ///< As in `detail::WorkerStart`.
+    std::filesystem::path folder;              ///< Which all hosts see.
+    std::map<std::string, std::string> env{};  ///< As `RunConfig::env`.
+    std::uint32_t fit = 1;                     ///< As in `detail::RankStart`.
+    int results = -1;                          ///< As in `detail::WorkerStart`.
   };
 
   /// From threads of this object's; they must neither wait nor throw.
@@ -92,6 +94,7 @@ class SupervisedJob {
     ~StartFile();
 
     [[nodiscard]] auto results() const -> std::filesystem::path { return path.string() + ".results"; }
+    [[nodiscard]] auto env() const -> std::filesystem::path { return path.string() + ".env"; }
 
     std::filesystem::path path{};
   };

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -16,9 +18,10 @@ namespace raytrain {
 /// What a supervisor is given.
 struct SupervisorOptions {
   ScalingConfig scaling{};
-  std::vector<SharedSetting> settings{};  ///< That all processes must share.
-  std::uint32_t fit = 1;                  ///< Which `fit()` of the program with a supervisor it is, from 1.
-  int results = -1;                       ///< A file with what the calls of `fit()` before have given.
+  std::vector<SharedSetting> settings{};     ///< That all processes must share.
+  std::uint32_t fit = 1;                     ///< Which `fit()` of the program with a supervisor it is, from 1.
+  std::map<std::string, std::string> env{};  ///< As `RunConfig::env`.
+  int results = -1;                          ///< A file with what the calls of `fit()` before have given.
 };
 
 /// Starts the processes of the workers, and others in place of those that are lost; this process has no worker itself.

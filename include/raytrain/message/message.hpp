@@ -176,9 +176,10 @@ struct Begin {
   std::string started_at;  ///< As in run.json, by which the process knows that it sees the same folder.
   std::optional<CheckpointNumber> checkpoint;  ///< The one to go on from.
   std::vector<std::string> report_fields;
-  CheckpointOrdinal first_checkpoint{};   ///< The workers' next one; those before it are of earlier attempts.
-  std::vector<SharedSetting> settings{};  ///< Of `Launch::processes` alone, and so is what follows.
-  std::string group{};                    ///< The file in which the workers share memory.
+  std::map<std::string, std::string> metadata{};  ///< As `RunConfig::metadata`.
+  CheckpointOrdinal first_checkpoint{};           ///< The workers' next one; those before it are of earlier attempts.
+  std::vector<SharedSetting> settings{};          ///< Of `Launch::processes` alone, and so is what follows.
+  std::string group{};                            ///< The file in which the workers share memory.
   std::uint64_t group_id{};
   Attempt attempt{};
   friend auto operator==(Begin const&, Begin const&) -> bool = default;
@@ -222,6 +223,7 @@ struct Ended {
   bool nothing_left{};
   std::vector<double> timings;
   std::vector<AttemptInfo> attempts;
+  std::map<std::string, std::string> metadata;
   bool is_shortened{};  ///< What made the message too large is left out; metrics are in progress.jsonl.
   Attempt attempt{};
   friend auto operator==(Ended const&, Ended const&) -> bool = default;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -25,6 +26,7 @@ struct RunInfo {
   std::filesystem::path path;
   std::string backend;
   WorldSize world_size{};
+  std::map<std::string, std::string> metadata;  ///< `RunConfig::metadata`.
   std::uint64_t start{};                   ///< Number of this start in the folder, from 1; `Resume::fresh` counts on.
   std::uint64_t training_iteration{};      ///< Rank 0's reports before this start.
   std::optional<Checkpoint> resumed_from;  ///< None at the beginning.

@@ -104,6 +104,7 @@ RAYTRAIN_INLINE auto Result::from_path(std::filesystem::path const& run_path, Ma
   result.path = run_path;
   result.state = run_state_from(record.state);
   result.error = record.error;
+  result.metadata = record.metadata.value_or(std::map<std::string, std::string>{});
   RunHistory::read(run_path / progress_file_name).move_to(result);
   // As a run names its folder, so that a store which is found by the path is the same one.
   auto const path = std::filesystem::absolute(run_path / "").lexically_normal().parent_path();

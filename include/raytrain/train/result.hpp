@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -37,8 +38,9 @@ struct Result {
   std::vector<Checkpoint> checkpoints;      ///< Those that were kept, oldest first.
   WorldSize world_size{};                   ///< Workers of the last start.
   std::filesystem::path path;               ///< Folder of the run.
-  std::string error;                        ///< Cause of a run that failed; empty otherwise.
-  std::vector<std::string> warnings;        ///< What callbacks were warned of: the first 10,000.
+  std::map<std::string, std::string> metadata;  ///< `RunConfig::metadata` of the last start.
+  std::string error;                            ///< Cause of a run that failed; empty otherwise.
+  std::vector<std::string> warnings;            ///< What callbacks were warned of: the first 10,000.
   /// Of this `fit()`: one, and one more for each time that workers failed and were started again; at most the last
   /// 1000.
   std::vector<AttemptInfo> attempts;

@@ -4,6 +4,7 @@
 #include <concepts>
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -58,6 +59,8 @@ class TrainContext {
 
   /// `RunConfig::seed`.
   [[nodiscard]] auto seed() const noexcept -> std::uint64_t { return run().seed; }
+  /// `RunConfig::metadata`, the same on every rank.
+  [[nodiscard]] auto metadata() const noexcept -> std::map<std::string, std::string> const& { return run().metadata; }
   /// `RunConfig::name`, or the program's where that is empty.
   [[nodiscard]] auto experiment_name() const noexcept -> std::string const& { return run().experiment_name; }
   /// Folder of this run. Files of the user's own are welcome in it, but for the names that raytrain uses.

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -27,6 +28,7 @@ struct RunShared {
   std::string experiment_name;
   std::filesystem::path run_path;
   std::uint64_t seed = 0;
+  std::map<std::string, std::string> metadata;
   Datasets datasets;
   DataConfig data;
   CheckpointMode checkpoint_mode = CheckpointMode::async;

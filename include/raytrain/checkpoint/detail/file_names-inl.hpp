@@ -14,7 +14,7 @@
 
 #include <raytrain/checkpoint/detail/file_names.hpp>
 #include <raytrain/core/inline.hpp>
-#include <raytrain/message/utf8.hpp>
+#include <raytrain/core/utf8.hpp>
 
 namespace raytrain::detail {
 

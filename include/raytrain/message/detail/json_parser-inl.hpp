@@ -10,8 +10,8 @@
 
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/inline.hpp>
+#include <raytrain/core/utf8.hpp>
 #include <raytrain/message/detail/json_parser.hpp>
-#include <raytrain/message/utf8.hpp>
 
 namespace raytrain::detail {
 

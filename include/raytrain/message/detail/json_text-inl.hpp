@@ -8,8 +8,8 @@
 #include <string_view>
 
 #include <raytrain/core/inline.hpp>
+#include <raytrain/core/utf8.hpp>
 #include <raytrain/message/detail/json_text.hpp>
-#include <raytrain/message/utf8.hpp>
 
 namespace raytrain::detail {
 

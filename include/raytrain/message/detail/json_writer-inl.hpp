@@ -9,9 +9,9 @@
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/inline.hpp>
 #include <raytrain/core/metrics.hpp>
+#include <raytrain/core/utf8.hpp>
 #include <raytrain/message/detail/json_text.hpp>
 #include <raytrain/message/detail/json_writer.hpp>
-#include <raytrain/message/utf8.hpp>
 
 namespace raytrain::detail {
 

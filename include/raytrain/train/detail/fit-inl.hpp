@@ -32,6 +32,7 @@
 #include <raytrain/launch/job.hpp>
 #include <raytrain/launch/job_environment.hpp>
 #include <raytrain/launch/launcher.hpp>
+#include <raytrain/launch/placement_options.hpp>
 #include <raytrain/launch/process_end.hpp>
 #include <raytrain/launch/process_job.hpp>
 #include <raytrain/launch/process_launcher.hpp>
@@ -81,6 +82,7 @@ class Lead {
                                 .fresh = plan_.run.resume == Resume::fresh,
                                 .world_size = launcher.size(),
                                 .seed = plan_.run.seed,
+                                .metadata = plan_.run.metadata,
                                 .raytrain_version = std::string{version},
                                 .make_store = plan_.run.checkpoint.store,
                                 .begins_from = location_of(plan_.run.resume_from_checkpoint)});
@@ -207,8 +209,11 @@ auto fit_as_supervisor(FitPlan const& plan, Clock& clock) -> Result {
     launcher->end();
   };
   return fit_for_others(end, [&] {
-    launcher.emplace(SupervisorOptions{
-        .scaling = plan.scaling, .settings = shared_settings(plan), .fit = call.number(), .results = call.results()});
+    launcher.emplace(SupervisorOptions{.scaling = plan.scaling,
+                                       .settings = shared_settings(plan),
+                                       .fit = call.number(),
+                                       .env = plan.run.env,
+                                       .results = call.results()});
     return lead.run(*launcher, true, [] {});
   });
 }
@@ -306,14 +311,29 @@ RAYTRAIN_INLINE auto fit_in_supervised_rank(FitPlan const& plan, std::string con
   return fit_under_supervisor(plan, worker, clock);
 }
 
+/// Errors: `invalid_config` where raytrain starts no process that could have variables of its own.
+RAYTRAIN_INLINE void check_env(RunConfig const& run, bool on_ranks) {
+  if (run.env.empty()) return;
+  auto const& name = run.env.begin()->first;
+  throw Error{Errc::invalid_config, "RunConfig::env",
+              "sets '" + name + "' for processes that raytrain starts, and " +
+                  (on_ranks ? "the ranks of this job were started by another program"
+                            : "threads have the environment of their program, which cannot be changed while they run"),
+              (on_ranks ? "hand it on by what starts the job: mpirun -x " + name + "=..., srun --export=ALL," + name +
+                              "=...; or write Launch::mpirun"
+                        : "set it in the environment in which the program is started, " + name +
+                              "=... ./program; or write Launch::processes")};
+}
+
 RAYTRAIN_INLINE auto fit_here(FitPlan const& plan, Clock& clock) -> Result {
   auto const launch = plan.scaling.launch;
   if (launch == Launch::mpirun) (void)rendezvous_of_program();
   if (launch == Launch::processes || launch == Launch::mpirun) {
     if (auto const& start = worker_start()) return fit_in_worker_process(plan, *start, clock);
     if (auto const& start_file = rank_start_file()) return fit_in_supervised_rank(plan, *start_file, clock);
-    return launch == Launch::mpirun ? fit_as_supervisor<RankSupervisor>(plan, clock)
-                                    : fit_as_supervisor<ProcessLauncher>(plan, clock);
+    if (launch == Launch::mpirun) return fit_as_supervisor<RankSupervisor>(plan, clock);
+    check_placement(plan.scaling, false);
+    return fit_as_supervisor<ProcessLauncher>(plan, clock);
   }
   if (is_worker_process() && !ProcessFit::is_running()) {
     throw Error{Errc::invalid_call, "fit()",
@@ -321,7 +341,10 @@ RAYTRAIN_INLINE auto fit_here(FitPlan const& plan, Clock& clock) -> Result {
                 "would train here what the program itself trains",
                 "call fit() here only where is_worker_process() is false"};
   }
-  return runs_on_ranks(plan) ? fit_on_ranks(plan, clock) : fit_on_threads(plan, clock);
+  auto const on_ranks = runs_on_ranks(plan);
+  check_env(plan.run, on_ranks);
+  check_placement(plan.scaling, on_ranks);
+  return on_ranks ? fit_on_ranks(plan, clock) : fit_on_threads(plan, clock);
 }
 
 RAYTRAIN_INLINE auto fit(FitPlan const& plan) -> Result {

@@ -132,6 +132,7 @@ RAYTRAIN_INLINE void RankFollower::launch(Begin& begin) {
   auto const shared = std::make_shared<RunShared const>(RunShared{.experiment_name = std::move(begin.name),
                                                                   .run_path = begin.run_path,
                                                                   .seed = plan_.run.seed,
+                                                                  .metadata = std::move(begin.metadata),
                                                                   .datasets = plan_.datasets,
                                                                   .data = plan_.data,
                                                                   .checkpoint_mode = plan_.run.checkpoint.mode,

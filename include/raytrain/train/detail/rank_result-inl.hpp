@@ -37,6 +37,7 @@ RAYTRAIN_INLINE auto ended_with(Result const& result) -> Ended {
   ended.nothing_left = result.nothing_left;
   ended.timings = {result.timings.to_workers_s, result.timings.to_first_report_s, result.timings.total_s};
   ended.attempts = result.attempts;
+  ended.metadata = result.metadata;
   return ended;
 }
 
@@ -118,6 +119,7 @@ RAYTRAIN_INLINE auto result_of(Ended& ended, WorldSize world_size, CheckpointSto
   result.error = std::move(ended.error);
   result.warnings = std::move(ended.warnings);
   result.attempts = std::move(ended.attempts);
+  result.metadata = std::move(ended.metadata);
   open_checkpoints(result, store, ended.checkpoints);
   result.nothing_left = ended.nothing_left;
   ended.timings.resize(3);

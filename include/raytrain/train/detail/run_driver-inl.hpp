@@ -203,6 +203,7 @@ RAYTRAIN_INLINE void RunDriver::launch(LaunchWorkers const& action) {
       std::make_shared<RunShared const>(RunShared{.experiment_name = plan_.directory.name(),
                                                   .run_path = plan_.directory.path(),
                                                   .seed = plan_.run.seed,
+                                                  .metadata = plan_.run.metadata,
                                                   .datasets = plan_.datasets,
                                                   .data = plan_.data,
                                                   .checkpoint_mode = plan_.run.checkpoint.mode,
@@ -286,7 +287,8 @@ RAYTRAIN_INLINE void RunDriver::carry_out(CommitCheckpoint& commit) {
                                          .seed = plan_.run.seed,
                                          .dataset_rows = rows_of(plan_.datasets),
                                          .dataset_digests = digests_of(plan_.datasets),
-                                         .kept_reports = std::move(kept_reports)});
+                                         .kept_reports = std::move(kept_reports),
+                                         .run_metadata = plan_.run.metadata});
       events_.send(RunEvent{CheckpointDurable{checkpoint, number}});
     } catch (...) {
       events_.send(RunEvent{CheckpointLost{commit.checkpoint, current_error().with_origin({}, host_.hostname)}});
@@ -381,6 +383,7 @@ RAYTRAIN_INLINE void RunDriver::announce() {
                      .path = plan_.directory.path(),
                      .backend = plan_.backend,
                      .world_size = launcher_.size(),
+                     .metadata = plan_.run.metadata,
                      .start = plan_.directory.start().number,
                      .training_iteration = resume_point_.training_iteration(),
                      .resumed_from = resume_point_.own(),
@@ -461,6 +464,7 @@ RAYTRAIN_INLINE auto RunDriver::conclude(std::optional<StopSignals>& signals) ->
   result.nothing_left = !reported_ && finished_before && outcome_->state == RunState::finished;
   result.world_size = launcher_.size();
   result.path = plan_.directory.path();
+  result.metadata = plan_.run.metadata;
   history_.move_to(result);
   if (!attempts_.empty() && attempts_.back().failures.empty()) {
     attempts_.back().failures = outcome_->failures;

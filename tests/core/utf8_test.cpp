@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <raytrain/message/utf8.hpp>
+#include <raytrain/core/utf8.hpp>
 
 #include <string>
 

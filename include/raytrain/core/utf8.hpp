@@ -28,5 +28,5 @@ void append_utf8(std::string& text, std::uint32_t code);
 }  // namespace raytrain
 
 #ifndef RAYTRAIN_COMPILED
-#include <raytrain/message/utf8-inl.hpp>
+#include <raytrain/core/utf8-inl.hpp>
 #endif

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include <raytrain/core/inline.hpp>
-#include <raytrain/message/utf8.hpp>
+#include <raytrain/core/utf8.hpp>
 
 namespace raytrain::detail {
 
