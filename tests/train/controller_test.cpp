@@ -562,6 +562,16 @@ TEST_CASE("workers that all wait for each other fail, once the last one says so 
         "it has shown no sign of life for 2000 ms: it waits for others in a collective, as all do, and it computes");
 }
 
+TEST_CASE("workers that wait for one that may go on do not fail, however often they say so, and whoever has returned") {
+  Controller controller{WorldSize{4}, {.failure = {.max_failures = 1}}, {}};
+  start(controller, 4);
+  for (int times = 0; times < 4; ++times) CHECK(controller.handle(silence(Rank{0}, true)).empty());
+  controller.handle(RunEvent{WorkerMessage{Finished{Rank{0}, false}}});
+  CHECK(controller.handle(silence(Rank{1}, true)).empty());
+  CHECK(controller.handle(silence(Rank{2}, true)).empty());
+  CHECK(aborts(controller.handle(silence(Rank{3}, true))));
+}
+
 TEST_CASE("a straggler is told in a warning, anew in each attempt") {
   Controller controller{WorldSize{2}, {.failure = {.max_failures = 1}}, {}};
   start(controller, 2);

@@ -48,7 +48,7 @@ RAYTRAIN_INLINE void Controller::on(RestartDue const& due) {
 }
 
 RAYTRAIN_INLINE void Controller::on(LaunchFailed& failed) {
-  for (auto& worker : workers_) worker.ended = true;
+  for (auto const& worker : workers_) end_worker(rank_of(worker));
   fail(std::move(failed.error));
 }
 
@@ -61,6 +61,7 @@ RAYTRAIN_INLINE void Controller::launch(std::uint64_t training_iteration) {
   Worker const worker{.hostname = {}, .checkpoints = first_checkpoint_.value, .training_iteration = training_iteration};
   workers_.assign(workers_.size(), worker);
   stragglers_ = StragglerWatch{WorldSize{static_cast<std::uint32_t>(workers_.size())}};
+  totals_ = {.most_checkpoints = first_checkpoint_.value};
   act(LaunchWorkers{attempt_, first_checkpoint_});
 }
 
@@ -87,9 +88,9 @@ RAYTRAIN_INLINE void Controller::on(StartIsDue const& due) {
 RAYTRAIN_INLINE void Controller::on(Silent& silent) {
   if (aborting_ || state_ != RunState::running) return;
   auto& worker = workers_.at(silent.rank.value);
-  worker.waits_in_vain = silent.waits;
-  auto const may_go_on = [](Worker const& other) { return !other.ended && !other.waits_in_vain; };
-  if (silent.waits && std::ranges::any_of(workers_, may_go_on)) return;
+  set_waits_in_vain(worker, silent.waits);
+  auto const another_may_go_on = totals_.ended + totals_.waiting_in_vain < workers_.size();
+  if (silent.waits && another_may_go_on) return;
   ErrorInfo error{Errc::timed_out,
                   {},
                   "it has shown no sign of life for " + std::to_string(silent.silent_ms) + " ms: " +
@@ -110,20 +111,21 @@ RAYTRAIN_INLINE void Controller::warn_of_straggler(Report const& report) {
 
 RAYTRAIN_INLINE void Controller::on(Started& started) {
   auto& worker = workers_.at(started.rank.value);
-  worker.started = true;
+  if (!std::exchange(worker.started, true)) ++totals_.started;
   worker.hostname = started.hostname;
-  if (state_ == RunState::scheduling && std::ranges::all_of(workers_, &Worker::started)) state_ = RunState::running;
+  if (state_ == RunState::scheduling && totals_.started == workers_.size()) state_ = RunState::running;
   act(Notify{std::move(started)});
 }
 
 RAYTRAIN_INLINE void Controller::on(Report& report) {
   auto const rank = report.rank;
-  workers_.at(rank.value).training_iteration = report.training_iteration;
-  workers_.at(rank.value).waits_in_vain = false;
+  auto& worker = workers_.at(rank.value);
+  worker.training_iteration = report.training_iteration;
+  set_waits_in_vain(worker, false);
   warn_of_straggler(report);
   if (report.checkpoint) {
-    auto& worker = workers_.at(rank.value);
     worker.checkpoints = report.checkpoint->value + 1;
+    totals_.most_checkpoints = std::max(totals_.most_checkpoints, worker.checkpoints);
     auto& pending = pending_[*report.checkpoint];
     pending.training_iterations.resize(workers_.size());
     pending.training_iterations.at(rank.value) = report.training_iteration;
@@ -137,10 +139,10 @@ RAYTRAIN_INLINE void Controller::on(CheckpointRef& ref) {
   auto const number = ref.checkpoint;
   auto const found = pending_.try_emplace(number).first;
   auto& pending = found->second;
-  pending.refs.push_back(std::move(ref));
+  pending.refs.resize(workers_.size());
+  pending.refs.at(ref.rank.value) = std::move(ref);
   // Each rank sends its report before the part that belongs to it, so rank 0's report is there by now.
-  if (pending.refs.size() < workers_.size() || !pending.rank_0_report) return;
-  std::ranges::sort(pending.refs, {}, &CheckpointRef::rank);
+  if (++pending.arrived < workers_.size() || !pending.rank_0_report) return;
   scores_[number] = score_of(pending.rank_0_report->metrics);
   act(CommitCheckpoint{number, std::move(pending.refs), std::move(*pending.rank_0_report),
                        std::move(pending.training_iterations)});
@@ -233,8 +235,8 @@ RAYTRAIN_INLINE void Controller::leave_behind() {
   cut_short_ = true;
   for (auto& worker : workers_) {
     if (worker.ended) continue;
-    worker.ended = true;
     auto const rank = rank_of(worker);
+    end_worker(rank);
     left_behind_.push_back(rank);
     std::string const what =
         "did not return although it was told to, and its process is ended: it computes or waits "
@@ -258,7 +260,7 @@ RAYTRAIN_INLINE void Controller::arm_grace() {
 }
 
 RAYTRAIN_INLINE void Controller::refuse_missing_checkpoints() {
-  if (!failures_.empty() || stop_requested_) return;
+  if (!failures_.empty() || stop_requested_ || totals_.fewest_of_ended >= totals_.most_checkpoints) return;
   auto const most = std::ranges::max_element(workers_, {}, &Worker::checkpoints);
   for (auto const& worker : workers_) {
     if (!worker.ended || worker.checkpoints >= most->checkpoints) continue;
@@ -302,6 +304,20 @@ RAYTRAIN_INLINE auto Controller::check_score(Report const& report) -> bool {
 
 RAYTRAIN_INLINE auto Controller::score_of(Metrics const& metrics) const -> std::optional<double> {
   return policy_.checkpoint.score_attribute.empty() ? std::nullopt : metrics.number(policy_.checkpoint.score_attribute);
+}
+
+RAYTRAIN_INLINE void Controller::end_worker(Rank rank) {
+  auto& worker = workers_.at(rank.value);
+  set_waits_in_vain(worker, false);
+  if (std::exchange(worker.ended, true)) return;
+  ++totals_.ended;
+  totals_.fewest_of_ended = std::min(totals_.fewest_of_ended, worker.checkpoints);
+}
+
+RAYTRAIN_INLINE void Controller::set_waits_in_vain(Worker& worker, bool waits) {
+  if (worker.ended || std::exchange(worker.waits_in_vain, waits) == waits) return;
+  auto& waiting = totals_.waiting_in_vain;
+  waiting = waits ? waiting + 1 : waiting - 1;
 }
 
 RAYTRAIN_INLINE void Controller::fail(ErrorInfo error) {
@@ -376,7 +392,7 @@ RAYTRAIN_INLINE void Controller::restart() {
   ++failed_since_checkpoint_;
   ++attempt_.value;
   state_ = RunState::restarting;
-  for (auto const& worker : workers_) first_checkpoint_.value = std::max(first_checkpoint_.value, worker.checkpoints);
+  first_checkpoint_.value = totals_.most_checkpoints;
   std::mt19937_64 random{policy_.seed + failed_};
   RestartWorkers again;
   again.failures = std::exchange(failures_, {});
@@ -395,7 +411,7 @@ RAYTRAIN_INLINE void Controller::finish_when_done() {
     if (stop_requested_) finish();
     return;
   }
-  if (launched_ && !std::ranges::all_of(workers_, &Worker::ended)) return;
+  if (launched_ && totals_.ended < workers_.size()) return;
   auto const leaves_process = !left_behind_.empty() && !policy_.replaces_processes;
   if (failures_.empty() || stop_requested_ || leaves_process || policy_.failure.max_failures == 0) return finish();
   auto const reason = reason_to_end();

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <optional>
 #include <string>
@@ -60,6 +62,15 @@ class Controller {
     std::uint64_t training_iteration = 0;  // of its last report
   };
 
+  // What the workers of an attempt amount to, so that no message has to look at all of them.
+  struct Totals {
+    std::size_t started = 0;
+    std::size_t ended = 0;
+    std::size_t waiting_in_vain = 0;     // and not ended
+    std::uint64_t most_checkpoints = 0;  // of any worker
+    std::uint64_t fewest_of_ended = std::numeric_limits<std::uint64_t>::max();
+  };
+
   // By what an attempt has failed, and how far it had come.
   struct Cause {
     std::optional<Rank> rank;
@@ -70,7 +81,8 @@ class Controller {
 
   // A checkpoint of which some ranks' parts have arrived.
   struct Pending {
-    std::vector<CheckpointRef> refs;
+    std::vector<CheckpointRef> refs;  // by rank
+    std::size_t arrived = 0;          // of them
     std::optional<Report> rank_0_report;
     std::vector<std::uint64_t> training_iterations;
   };
@@ -136,7 +148,9 @@ class Controller {
 
   [[nodiscard]] auto score_of(Metrics const& metrics) const -> std::optional<double>;
 
-  void end_worker(Rank rank) { workers_.at(rank.value).ended = true; }
+  void end_worker(Rank rank);
+
+  void set_waits_in_vain(Worker& worker, bool waits);
 
   void fail(ErrorInfo error);
 
@@ -182,6 +196,7 @@ class Controller {
   RunState state_ = RunState::initializing;
   Attempt attempt_;
   std::vector<Worker> workers_;
+  Totals totals_;
   std::map<CheckpointOrdinal, Pending> pending_;
   CheckpointOrdinal first_checkpoint_;  // of this attempt
   StragglerWatch stragglers_{WorldSize{static_cast<std::uint32_t>(workers_.size())}};
