@@ -4,7 +4,7 @@
   chaos.py PROGRAM threads|processes|mpirun [--runs N | --seconds S] [--endless]
 
 RAYTRAIN_TEST_SEED repeats the first of them. After each one nothing may be left of it: no process, open file, memory of
-processes, or file of its own.
+processes, or file of its own. In one of four runs the program itself is killed, and started again.
 """
 import argparse
 import os
@@ -55,19 +55,22 @@ class Run:
     """One run of the program, in folders of its own."""
 
     def __init__(self, options, launch, seed, faults):
-        self.problems = []
+        self.problems, self.kills = [], 0
         folder = pathlib.Path(tempfile.mkdtemp(prefix='raytrain-chaos-'))
         try:
             self.storage, temporary = folder / 'storage', folder / 'tmp'
             temporary.mkdir()
-            self.start(options, [self.storage, launch, seed, *faults], temporary)
+            choice = random.Random(seed)
+            if faults and choice.random() < 0.25:
+                self.start(options, [self.storage, launch, seed, choice.randint(1, 36), *faults], temporary)
+            self.start(options, [self.storage, launch, seed, 0, *faults], temporary)
             self.expect_nothing_left(temporary, options.sees_memory)
         finally:
             shutil.rmtree(folder)
 
     def start(self, options, arguments, temporary):
         mark = f'{os.getpid()}-{random.getrandbits(32)}'
-        start = time.monotonic()
+        began = time.monotonic()
         with subprocess.Popen([options.program, *map(str, arguments)], text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, env={**os.environ, 'TMPDIR': str(temporary), MARK: mark}) as process:
             try:
@@ -76,9 +79,14 @@ class Run:
                 self.problems.append(f'it has not ended within {LIMIT} s')
                 process.send_signal(signal.SIGABRT)
                 self.text, _ = process.communicate()
-        self.seconds, self.status = time.monotonic() - start, process.returncode
+        self.kills += process.returncode == -signal.SIGKILL
+        self.seconds, self.status = time.monotonic() - began, process.returncode
         self.said = dict(line.split(' ', 1) for line in self.text.splitlines() if ' ' in line)
-        self.problems += [f'a process is left: {left}' for left in processes_with(mark)]
+        # Of a program that is killed they end by themselves.
+        end = time.monotonic() + 10 * (self.status == -signal.SIGKILL)
+        while (left := processes_with(mark)) and time.monotonic() < end:
+            pass
+        self.problems += [f'a process is left: {process}' for process in left]
 
     def expect_nothing_left(self, temporary, sees_memory):
         self.problems += [line for line in self.text.splitlines() if line.startswith('open ')]
@@ -132,7 +140,7 @@ def main():
     if whole.status != 0 or whole.problems:
         tell(whole, 0, options)
     end = time.monotonic() + (options.seconds or 0)
-    runs = failures = 0
+    runs = failures = kills = 0
     slowest = 0, first
     while time.monotonic() < end if options.seconds else runs < options.runs:
         run = Run(options, options.launch, first + runs, options.faults)
@@ -140,9 +148,11 @@ def main():
         if run.problems:
             tell(run, first + runs, options)
         failures += run.text.count(' failed: ')
+        kills += run.kills
         slowest = max(slowest, (run.seconds, first + runs))
         runs += 1
-    print(f'{runs} runs with {failures} failures reached the bits of an undisturbed one; the slowest took {slowest[0]:.1f} s, seed {slowest[1]}')
+    print(f'{runs} runs with {failures} failures, of which {kills} were killed and started again, reached the bits of an undisturbed one; '
+          f'the slowest took {slowest[0]:.1f} s, seed {slowest[1]}')
     if options.runs > 5 and failures == 0:
         sys.exit('nothing has failed')
 

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // A training to whose workers a seeded schedule lets faults happen:
-//   chaos_program STORAGE threads|processes|mpirun SEED FAULT...
-// Without faults it is undisturbed. Says what chaos.py compares: the losses and parameters, and what is left open.
+//   chaos_program STORAGE threads|processes|mpirun SEED REPORTS FAULT...
+// At the REPORTS-th report the program itself is killed; 0: never. Without faults it is undisturbed. Says what chaos.py
+// compares: the losses and parameters, and what is left open.
+#include <unistd.h>
+
 #include <chrono>
+#include <csignal>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
@@ -75,12 +79,21 @@ void train(MpiContext& ctx, testing::FaultSchedule const& schedule) {
   faults.at(Moment::shutdown);
 }
 
-class SayFailures : public Callback {
+class Watch : public Callback {
  public:
+  explicit Watch(int killed_at) : killed_at_{killed_at} {}
+
+  void on_report(Report const&, Metrics const&) override {
+    if (++reports_ == killed_at_) ::kill(::getpid(), SIGKILL);
+  }
   void on_restart(AttemptInfo const& failed, std::optional<Checkpoint> const& from) override {
     std::cout << "attempt " << failed.attempt.value << " failed: " << TrainingFailed::describe(failed.failures)
               << "; from " << (from ? from->location() : std::string{"the beginning"}) << std::endl;
   }
+
+ private:
+  int killed_at_;
+  int reports_ = 0;
 };
 
 // What they are, but for the folder that is read here, and for what the first fit() keeps for the processes of later
@@ -117,7 +130,7 @@ auto main(int argc, char** argv) -> int {
   testing::FaultPlan plan{.failures = failures, .latest = 4};
   auto const& launch = arguments.at(1);
   plan.launch = launch == "mpirun" ? Launch::mpirun : launch == "threads" ? Launch::threads : Launch::processes;
-  for (auto const& name : std::span{arguments}.subspan(3)) plan.faults.push_back(fault_named(name));
+  for (auto const& name : std::span{arguments}.subspan(4)) plan.faults.push_back(fault_named(name));
   if (plan.faults.empty()) plan.failures = 0;
   testing::FaultSchedule const schedule{std::stoull(arguments.at(2)), plan};
   auto const open = open_descriptors();
@@ -127,7 +140,7 @@ auto main(int argc, char** argv) -> int {
               .storage_path = arguments.at(0),
               .checkpoint = {.num_to_keep = 2, .score_attribute = "loss"},
               .failure = {.max_failures = plan.failures, .hang_timeout = std::chrono::seconds{2}}},
-      .callbacks = {std::make_shared<SayFailures>()}};
+      .callbacks = {std::make_shared<Watch>(std::stoi(arguments.at(3)))}};
   auto status = 0;
   try {
     say(Trainer<MpiBackend>{[schedule](MpiContext& ctx) { train(ctx, schedule); }, config}.fit());
