@@ -495,6 +495,16 @@ def soak():
     return total
 
 
+def failing_power():
+    """Checkpoints at 10,000 random moments at which the power fails."""
+    total = build(BUILD, ['tests/test_checkpoint'])
+    status, said = run([BUILD / 'tests' / 'test_checkpoint', '--test-case=power that fails at any moment of any history*'],
+                       env={**os.environ, 'RAYTRAIN_TEST_KILL_POINTS': '10000'})
+    say(said)
+    total += Count(passed=int(status == 0 and ' 1 passed' in said), failed=int(status != 0 or ' 1 passed' not in said))
+    return total
+
+
 def chaos(minutes):
     """Trainings whose workers fail by random, for so long in each launch; each launch that differs from an undisturbed training is
     a failure, and says which seed repeats it."""
@@ -540,7 +550,7 @@ def main():
         'fuzzing': (fuzzing, 300 if options.long else 60),
         'benchmarks': (benchmarks,),
     }
-    long_cells = {'fuzzing': cells['fuzzing'], 'MPICH': (mpich,), 'soak': (soak,), 'chaos': (chaos, options.chaos_minutes),
+    long_cells = {'fuzzing': cells['fuzzing'], 'MPICH': (mpich,), 'soak': (soak,), 'failing power': (failing_power,), 'chaos': (chaos, options.chaos_minutes),
                   **{f'fresh machine, {suite}': (fresh_machine, suite) for suite in ('bookworm', 'trixie')}}
     start = time.monotonic()
     total = Count()
