@@ -19,7 +19,7 @@ import tempfile
 import time
 
 # Longer than any run takes: five attempts, each with a worker that is found by its silence and does not return.
-LIMIT = 120
+LIMIT = 60
 SURVIVED_BY_ALL = ['exception', 'bad_alloc', 'mismatched_collective', 'slow', 'very_slow', 'nan_loss']
 LOSE_A_PROCESS = ['kill', 'segmentation_fault', 'abort', 'stop', 'exit']
 SHARED_MEMORY = pathlib.Path('/dev/shm')
