@@ -4,7 +4,6 @@
 #include <sysexits.h>
 
 #include <array>
-#include <csignal>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -22,7 +21,11 @@
 
 #include <raytrain/backend/mpi.hpp>
 #include <raytrain/launch/job_environment.hpp>
+#include <raytrain/testing/fault_schedule.hpp>
 #include <raytrain/trainer.hpp>
+
+using raytrain::testing::Fault;
+using raytrain::testing::Moment;
 
 struct Options {
   std::uint64_t seed = 1;
@@ -51,16 +54,29 @@ struct TimeLine : raytrain::Callback {
 
 struct Interrupted {};
 
-// Fits a plane to points that each worker makes of its rank. `failures` of the attempts end by an exception.
+auto launch_of(Options const& options) -> raytrain::Launch {
+  return options.ranks > 0   ? raytrain::Launch::mpirun
+         : options.processes ? raytrain::Launch::processes
+                             : raytrain::Launch::automatic;
+}
+
+// The first `failures` attempts fail; processes are killed, crash and stand still, too.
+auto schedule_of(Options const& options, int failures) -> raytrain::testing::FaultSchedule {
+  std::vector faults{Fault::exception, Fault::bad_alloc, Fault::mismatched_collective};
+  if (launch_of(options) != raytrain::Launch::automatic)
+    faults.insert(faults.end(), {Fault::kill, Fault::segmentation_fault, Fault::abort, Fault::stop});
+  return {options.seed,
+          {.launch = launch_of(options), .failures = failures, .faults = faults, .moments = {Moment::step}}};
+}
+
+// Fits a plane to points that each worker makes of its rank. `failures` of the attempts fail.
 auto fit(Options const& options, std::string const& name, int failures) -> std::vector<float> {
+  auto const schedule = schedule_of(options, failures);
   auto const train = [=](raytrain::MpiContext& ctx) {
-    auto const attempt = ctx.attempt().value;
-    std::mt19937_64 chance{options.seed + attempt}, points{ctx.world_rank().value};  // the same chance on every worker
-    auto const epochs_to_go = 1 + chance() % 10;
-    auto const victim = chance() % ctx.world_size().value;
+    raytrain::testing::FaultyWorker faults{schedule, ctx};
+    std::mt19937_64 points{ctx.world_rank().value};
     std::vector<float> weights(3);
-    auto const first = ctx.restore({{"weights", weights}});
-    for (auto epoch = first; epoch < options.epochs; ++epoch) {
+    for (auto epoch = ctx.restore({{"weights", weights}}); epoch < options.epochs; ++epoch) {
       std::vector<float> gradient(3);
       points.seed(static_cast<std::uint64_t>(epoch) * ctx.world_size().value + ctx.world_rank().value);
       auto error = 0.0;
@@ -72,13 +88,7 @@ auto fit(Options const& options, std::string const& name, int failures) -> std::
         for (std::size_t k = 0; k < 3; ++k) gradient[k] += off * point[k] / 1000;
         error += off * off;
       }
-      if (attempt <= static_cast<std::uint64_t>(failures) && ctx.world_rank().value == victim &&
-          epoch - first == static_cast<int>(epochs_to_go)) {
-        constexpr std::array ends{0, SIGKILL, SIGABRT, SIGSTOP};
-        if (auto const signal = ends[options.processes || options.ranks > 0 ? chance() % ends.size() : 0]; signal != 0)
-          std::raise(signal);
-        throw std::runtime_error{fmt::format("planned at epoch {}", epoch)};
-      }
+      faults.at(Moment::step);
       ctx.average(gradient);
       for (std::size_t k = 0; k < 3; ++k) weights[k] -= gradient[k];
       ctx.report(Epoch{epoch, ctx.average(error)}, raytrain::save({{"weights", weights}}));
@@ -91,11 +101,8 @@ auto fit(Options const& options, std::string const& name, int failures) -> std::
                                                        .callbacks = {std::make_shared<TimeLine>()}};
   if (!raytrain::job_environment() || raytrain::is_worker_process())
     config.scaling.num_workers = options.workers;  // a job has its ranks
-  if (options.processes) config.scaling.launch = raytrain::Launch::processes;
-  if (options.ranks > 0) {
-    config.scaling.launch = raytrain::Launch::mpirun;
-    config.scaling.num_workers = options.ranks;
-  }
+  config.scaling.launch = launch_of(options);
+  if (options.ranks > 0) config.scaling.num_workers = options.ranks;
   auto const result = raytrain::Trainer<raytrain::MpiBackend>{train, config}.fit();
   if (result.state == raytrain::RunState::aborted) throw Interrupted{};
   if (result.attempts.size() <= static_cast<std::size_t>(failures)) {

@@ -495,6 +495,29 @@ def soak():
     return total
 
 
+def failing_power():
+    """Checkpoints at 10,000 random moments at which the power fails."""
+    total = build(BUILD, ['tests/test_checkpoint'])
+    status, said = run([BUILD / 'tests' / 'test_checkpoint', '--test-case=power that fails at any moment of any history*'],
+                       env={**os.environ, 'RAYTRAIN_TEST_KILL_POINTS': '10000'})
+    say(said)
+    total += Count(passed=int(status == 0 and ' 1 passed' in said), failed=int(status != 0 or ' 1 passed' not in said))
+    return total
+
+
+def chaos(minutes):
+    """Trainings whose workers fail by random, for so long in each launch; each launch that differs from an undisturbed training is
+    a failure, and says which seed repeats it."""
+    total = build(BUILD, ['tests/chaos_program'])
+    variables = [line.split('=') for line in (ROOT / 'mpirun.env').read_text().splitlines() if not line.startswith('#')]
+    for launch in ('threads', 'processes', 'mpirun'):
+        command = [sys.executable, '-B', ROOT / 'tests' / 'launch' / 'chaos.py', BUILD / 'tests' / 'chaos_program', launch]
+        status, said = run([*command, '--seconds', 60 * minutes, '--endless'], env={**os.environ, **dict(variables)})
+        say(said)
+        total += Count(passed=int(status == 0), failed=int(status != 0))
+    return total
+
+
 def run_cell(name, function, *arguments):
     start = time.monotonic()
     try:
@@ -511,6 +534,7 @@ def main():
     parser.add_argument('--all', action='store_true')
     parser.add_argument('--long', action='store_true')
     parser.add_argument('--coverage', action='store_true')
+    parser.add_argument('--chaos-minutes', type=float, default=5, metavar='M', help='of --long, in each launch')
     parser.add_argument('--cell', action='append', help='only these of the cells of --all')
     parser.add_argument('patterns', nargs='*')
     options = parser.parse_args()
@@ -526,7 +550,7 @@ def main():
         'fuzzing': (fuzzing, 300 if options.long else 60),
         'benchmarks': (benchmarks,),
     }
-    long_cells = {'fuzzing': cells['fuzzing'], 'MPICH': (mpich,), 'soak': (soak,),
+    long_cells = {'fuzzing': cells['fuzzing'], 'MPICH': (mpich,), 'soak': (soak,), 'failing power': (failing_power,), 'chaos': (chaos, options.chaos_minutes),
                   **{f'fresh machine, {suite}': (fresh_machine, suite) for suite in ('bookworm', 'trixie')}}
     start = time.monotonic()
     total = Count()

@@ -48,3 +48,12 @@ using Skipped = std::vector<std::pair<std::string, std::string>>;
 [[nodiscard]] inline auto text_in(raytrain::Checkpoint const& checkpoint, std::string_view name) -> std::string {
   return std::string{raytrain::text_of(checkpoint.read(name))};
 }
+
+/// Texts by the names of the files that hold them.
+using Contents = std::map<std::string, std::string>;
+
+[[nodiscard]] inline auto contents_of(raytrain::Checkpoint const& checkpoint) -> Contents {
+  Contents contents;
+  for (auto const& file : checkpoint.files()) contents[file.name] = text_in(checkpoint, file.name);
+  return contents;
+}

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <map>
 #include <random>
 #include <string>
 #include <vector>
@@ -28,7 +27,6 @@ using namespace raytrain;
 namespace {
 
 using Names = std::vector<std::string>;
-using Contents = std::map<std::string, std::string>;
 
 Contents const old_files{{"model.pt", "old weights"}, {"rank_0001/opt", "old moments"}};
 Contents const new_files{{"deep/er/more", "more"}, {"model.pt", "new weights"}, {"rank_0001/opt", "new moments"}};
@@ -41,12 +39,6 @@ void commit_old(std::filesystem::path const& directory) {
 auto commit_new(DirectoryStore& store) -> Checkpoint {
   return commit(store, {draft_of({{"model.pt", "new weights"}, {"deep/er/more", "more"}}),
                         draft_of({{"opt", "new moments"}}).per_rank()});
-}
-
-auto contents_of(Checkpoint const& checkpoint) -> Contents {
-  Contents contents;
-  for (auto const& file : checkpoint.files()) contents[file.name] = text_in(checkpoint, file.name);
-  return contents;
 }
 
 // The newest valid checkpoint is the old or the new one, everything under a checkpoint's name is whole, and the next

@@ -20,6 +20,8 @@ HOSTS = {name: f'{NETWORK}.{number}' for number, name in enumerate(('alpha', 'be
 ISOLATED = ['unshare', '--mount', '--net', '--uts', '--pid', '--fork', '--kill-child', '--mount-proc']
 # UCX, which MPICH goes through, looks there for interfaces.
 SEE_NETWORK = ['mount', '-t', 'sysfs', 'none', '/sys']
+# Jobs of other tests may have the same number, since processes are counted from 1 in each.
+OWN_MEMORY = ['mount', '-t', 'tmpfs', 'none', '/dev/shm']
 INSIDE = '--inside'
 
 
@@ -45,11 +47,11 @@ def is_up(prefix):
     return 'state UP' in subprocess.check_output([str(word) for word in command], text=True)
 
 
-def make_host(name):
-    """Another host, with an end of a wire to this one; the words that run a command there."""
+def make_host(name, temporary):
+    """Another host, with an end of a wire to this one, and temporary files of its own; the words that run a command there."""
     # It says when it is there, and ends with this process, whose end of the pipe it reads.
-    host = subprocess.Popen(['unshare', '--mount', '--net', '--uts', 'sh', '-c',
-                             f'hostname {name} && {" ".join(SEE_NETWORK)} && echo there && exec cat'],
+    mounts = ' && '.join(' '.join(words) for words in (SEE_NETWORK, OWN_MEMORY, ['mount', '-t', 'tmpfs', 'none', str(temporary)]))
+    host = subprocess.Popen(['unshare', '--mount', '--net', '--uts', 'sh', '-c', f'hostname {name} && {mounts} && echo there && exec cat'],
                             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     host.stdout.readline()
     port = f'to_{name}'
@@ -61,12 +63,16 @@ def make_host(name):
 def make_hosts(names, folder):
     """Makes this process the first host, with a switch to the others; the script that runs a command on one of them."""
     run('hostname', names[0])
+    # A socket in a folder that they share would lead around the network.
+    temporary = folder / 'tmp'
+    temporary.mkdir()
     lines = ''.join(f'{HOSTS[name]} {name}\n' for name in names)
     (folder / 'hosts').write_text(f'127.0.0.1 localhost\n{lines}')
     run('mount', '--bind', folder / 'hosts', '/etc/hosts')
     run(*SEE_NETWORK)
+    run(*OWN_MEMORY)
     run('ip', 'link', 'add', 'name', 'wire', 'type', 'bridge')
-    reach = {names[0]: [], **{name: make_host(name) for name in names[1:]}}
+    reach = {names[0]: [], **{name: make_host(name, temporary) for name in names[1:]}}
     for name, prefix in reach.items():
         run(*prefix, 'ip', 'address', 'add', f'{HOSTS[name]}/24', 'dev', 'wire')
         run(*prefix, 'ip', 'link', 'set', 'wire', 'up')
@@ -110,7 +116,7 @@ def inside(places, mpirun, program):
         os.environ['RAYTRAIN_TEST_COMMAND'] = ' '.join(str(word) for word in launcher)
     command = program if supervised else [*launcher, '-n', all_ranks, *program]
     # UCX would use the memory that the hosts have in common after all.
-    environment = {**os.environ, 'RAYTRAIN_TEST_RANKS': all_ranks, 'TMPDIR': str(folder),
+    environment = {**os.environ, 'RAYTRAIN_TEST_RANKS': all_ranks, 'TMPDIR': str(folder / 'tmp'),
                    'UCX_TLS': 'tcp,self', 'UCX_NET_DEVICES': 'wire'}
     return subprocess.run([str(word) for word in command], env=environment, stdin=subprocess.DEVNULL,
                           check=False).returncode

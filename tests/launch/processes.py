@@ -160,6 +160,14 @@ def stopped(folder):
     job.expect_nobody_left()
 
 
+def stops_at_end(folder):
+    """A process that stands still when nothing is left for it to do is not waited for."""
+    job = train(folder, 'stop_at_end')
+    job.expect_all_say(1, 'result', 'finished', '18 reports, 6 checkpoints', '1 attempts')
+    job.expect('it ends soon', job.seconds < 8)
+    job.expect_nobody_left()
+
+
 def refuses(folder, what, *parts):
     job = train(folder, what)
     job.expect_all_say(1, 'failed', *parts)

@@ -346,7 +346,7 @@ def loses_first_rank(folder):
     job = WatchedJob(*mpirun, '--enable-recovery', '-n', 2, program, folder, 'compute', steps=[
         ('rank ', 4, send_to_rank(0, signal.SIGKILL))])
     said = job.lines_with('raytrain: training on rank 1 ends without its worker, which did not return: '
-                          'the connection to the controller on rank 0 ended: ')
+                          f'the connection to the controller on rank 0 on {socket.gethostname()} ended: ')
     job.expect('rank 1 says why it ends, or is ended by the launcher, which then fails', len(said) == 1 or job.status != 0)
     job.expect('it ends when the grace is over', job.seconds_since_step < 20)
     job.expect_nobody_left()

@@ -244,7 +244,13 @@ auto trained(std::string const& what) {
   };
 }
 
-// Refuses the run on one rank, where and as it is told to.
+auto is_process_of_rank_1() -> bool {
+  if (auto const job = job_environment()) return job->rank == Rank{1};
+  auto const* const number = std::getenv("RANK");
+  return number != nullptr && std::string_view{number} == "1";
+}
+
+// Refuses the run on one rank, or stands still there at the end, where and as it is told to.
 class PickyBackend : public testing::MinimalBackend {
  public:
   struct Config {
@@ -257,6 +263,9 @@ class PickyBackend : public testing::MinimalBackend {
   void on_start(ScalingConfig const&) const {
     refuse_in("refuse");
     if (is_to("refuse_oddly")) throw 42;
+  }
+  void on_shutdown() const noexcept {
+    if (config_.refuses == "stop_at_end" && is_process_of_rank_1()) std::raise(SIGSTOP);
   }
 
  private:
@@ -326,9 +335,7 @@ class FitInside : public Callback {
 
 // In a worker process of its own.
 void go_wrong_before_fit(std::string const& what, TrainerConfig<PickyBackend>& config) {
-  auto const job = job_environment();
-  auto const* const number = std::getenv("RANK");
-  auto const is_rank_1 = job ? job->rank == Rank{1} : number != nullptr && std::string_view{number} == "1";
+  auto const is_rank_1 = is_process_of_rank_1();
   if (what == "seed") config.run.seed = 7;
   auto const loaded = std::chrono::steady_clock::now() + std::chrono::milliseconds{what == "slow_start" ? 1500 : 0};
   while (is_rank_1 && std::chrono::steady_clock::now() < loaded) std::this_thread::yield();

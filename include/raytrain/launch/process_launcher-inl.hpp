@@ -153,12 +153,18 @@ RAYTRAIN_INLINE void ProcessLauncher::leave_behind(std::vector<Rank> const& work
 }
 
 RAYTRAIN_INLINE void ProcessLauncher::end() noexcept {
-  constexpr std::chrono::seconds limit{10};
+  constexpr std::chrono::milliseconds limit{10'000};
+  constexpr std::chrono::milliseconds step{500};
   server_.close();
   std::unique_lock lock{mutex_};
-  changed_.wait_for(lock, limit, [this] {
+  auto const all_have_ended = [this] {
     return std::ranges::all_of(processes_, [](Process const& it) { return it.child == nullptr || it.exit; });
-  });
+  };
+  for (auto waited = step; waited <= limit && !changed_.wait_for(lock, step, all_have_ended); waited += step) {
+    for (auto const& process : processes_) {
+      if (process.child != nullptr && process.child->is_stopped()) process.child->kill();
+    }
+  }
 }
 
 RAYTRAIN_INLINE auto ProcessLauncher::is_stopped(Rank rank) -> bool {

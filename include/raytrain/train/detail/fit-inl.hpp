@@ -128,7 +128,13 @@ RAYTRAIN_INLINE void restart_backend(FitPlan const& plan, ScalingConfig const& s
 
 /// Of a process whose controller lives in another one.
 RAYTRAIN_INLINE auto follower_plan(FitPlan const& plan, Clock& clock) -> RankFollower::Plan {
-  return {.run = plan.run, .data = plan.data, .datasets = plan.datasets, .clock = clock, .prepare = {}, .connect = {}};
+  return {.run = plan.run,
+          .data = plan.data,
+          .datasets = plan.datasets,
+          .clock = clock,
+          .controller = "the controller in the program that has started it",
+          .prepare = {},
+          .connect = {}};
 }
 
 RAYTRAIN_INLINE auto fit_on_threads(FitPlan const& plan, Clock& clock) -> Result {
@@ -153,6 +159,7 @@ RAYTRAIN_INLINE auto fit_on_ranks(FitPlan const& plan, Clock& clock) -> Result {
   };
   if (job.rank() != Rank{0}) {
     auto following = follower_plan(plan, clock);
+    following.controller = "the controller on rank 0 on " + job.process_of(Rank{0}).hostname;
     following.prepare = prepare;
     following.connect = [&](RankSeat::Events events) { return std::make_unique<RankSeat>(job, std::move(events)); };
     RankFollower follower{job, std::move(following), plan.training};

@@ -65,7 +65,7 @@ RAYTRAIN_INLINE auto RankFollower::run() -> Result {
 }
 
 RAYTRAIN_INLINE auto RankFollower::lost_text() const -> std::string {
-  return "the connection to the controller on rank 0 ended: " + *lost_;
+  return "the connection to " + plan_.controller + " ended: " + *lost_;
 }
 
 RAYTRAIN_INLINE void RankFollower::leave_job() noexcept {

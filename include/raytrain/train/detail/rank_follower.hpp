@@ -38,6 +38,7 @@ class RankFollower {
     DataConfig const& data;
     Datasets const& datasets;
     Clock& clock;
+    std::string controller;         ///< "the controller on rank 0 on node7", for messages.
     std::function<void()> prepare;  ///< Before the worker; may throw to refuse the run.
     std::function<std::unique_ptr<RankSeat>(RankSeat::Events)> connect;  ///< To the controller.
   };
