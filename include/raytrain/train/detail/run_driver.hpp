@@ -275,7 +275,8 @@ class RunDriver {
   std::optional<BackgroundThread> writer_{std::in_place};
   std::optional<Controller> controller_;
   Training training_;
-  std::vector<AttemptInfo> attempts_;  // the last one is the present one
+  std::vector<AttemptInfo> attempts_;    // the last one is the present one
+  std::vector<std::string> lost_hosts_;  // since the attempt before
   Clock::TimePoint launched_{};
   Clock::TimePoint saved_{};  // what came later an attempt after this one repeats
   std::map<CheckpointOrdinal, Clock::TimePoint> reported_checkpoints_;  // of rank 0, in this attempt
