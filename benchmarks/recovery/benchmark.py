@@ -1,4 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
+import pathlib
+import sys
+
+sys.path.append(str(pathlib.Path(__file__).parent))
+from time_line import time_line  # noqa: E402
+
 GOALS = {('threads', 'throw'): ('an exception, threads', None, 50), ('processes', 'throw'): ('an exception, processes', None, 50),
          ('processes', 'kill'): ('a killed process', 10, 500), ('processes', 'stop'): ('a process stopped by SIGSTOP', 1000, 1500),
          ('mpirun', 'throw'): ('an exception, supervised ranks', None, 50), ('mpirun', 'kill'): ('a killed rank, supervised', 10, 1000),
@@ -22,11 +28,16 @@ def run(context):
         if has_ranks:
             by_hand_ranks.append(context.command('bash', '-c', 'until mpirun -n 2 "$0" "$1"; do :; done', programs / 'recovery_by_hand_ranks',
                                                  f'by_hand_ranks_{number}', env=context.mpirun_env())['step_ms'])
+    drawn = {}
     for how, figures in turns.items():
         case, noticed_ms, step_ms = GOALS[how]
         context.row(case, 'noticed after ms', [each['noticed_ms'] for each in figures], goal=noticed_ms, direction='lower')
         context.row(case, 'next step after ms', [each['step_ms'] for each in figures], goal=step_ms, direction='lower')
+        drawn[case] = sorted(figures, key=lambda each: each['step_ms'])[len(figures) // 2]
         context.row(case, 'steps done again', [each['lost_reports'] for each in figures], direction='lower')
     context.row('a killed program, started again by a shell', 'next step after ms', by_hand, direction='lower')
     if has_ranks:
         context.row('a killed rank of a plain MPI program, started again by a shell', 'next step after ms', by_hand_ranks, direction='lower')
+    picture = context.build / 'benchmarks' / 'recovery.svg'
+    picture.write_text(time_line(drawn))
+    print(f'drawn in {picture}')

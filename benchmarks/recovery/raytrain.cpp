@@ -10,6 +10,7 @@
 #include <exception>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -33,6 +34,9 @@ struct Epoch {
 struct Noticed : raytrain::Callback {
   explicit Noticed(Moments moments) : moments_{std::move(moments)} {}
   void on_failure(raytrain::ErrorInfo const&) override { moments_.note("noticed"); }
+  void on_restart(raytrain::AttemptInfo const&, std::optional<raytrain::Checkpoint> const&) override {
+    moments_.note("ended");
+  }
 
  private:
   Moments moments_;
@@ -46,6 +50,9 @@ void fail(std::string const& fault) {
 
 auto training(std::string const& fault, Moments const& moments) {
   return [fault, moments](raytrain::TrainContext& ctx) {
+    auto const before = ctx.attempt() == raytrain::Attempt{};
+    auto const is_timed = !before && ctx.world_rank() == raytrain::Rank{0};
+    if (is_timed) moments.note("begun");
     std::vector<float> values(1 << 16, 1.0F);
     auto first = 0;
     if (auto const& checkpoint = ctx.checkpoint()) {
@@ -53,14 +60,14 @@ auto training(std::string const& fault, Moments const& moments) {
       std::memcpy(values.data(), bytes.data(), bytes.size());
       first = static_cast<int>(*checkpoint->metrics().number("epoch")) + 1;
     }
+    if (is_timed) moments.note("loaded");
     for (auto epoch = first; epoch < epochs; ++epoch) {
-      auto const before = ctx.attempt() == raytrain::Attempt{};
       if (before && epoch == last_epoch_before && ctx.world_rank() == raytrain::Rank{1}) {
         moments.note("failed");
         fail(fault);
       }
       ctx.collective().all_reduce(std::span{values}, raytrain::ReduceOp::average);
-      if (!before && epoch == first && ctx.world_rank() == raytrain::Rank{0}) moments.note("step");
+      if (is_timed && epoch == first) moments.note("step");
       for (auto& value : values) value += 1;
       ctx.report(Epoch{epoch}, raytrain::CheckpointDraft::replicated([&](raytrain::CheckpointDraft& draft) {
                    auto const bytes = std::as_bytes(std::span{values});
@@ -92,9 +99,11 @@ auto main(int argc, char** argv) -> int try {
   if (result.state != raytrain::RunState::finished || result.attempts.size() != 2) {
     throw std::runtime_error{"the run has not failed once and then finished"};
   }
-  std::printf("{\"noticed_ms\": %.4f, \"step_ms\": %.4f, \"lost_reports\": %lu}\n",
-              moments.ms_between("failed", "noticed"), moments.ms_between("failed", "step"),
-              static_cast<unsigned long>(result.attempts[0].lost_reports));
+  std::printf("{");
+  for (auto const* const moment : {"noticed", "ended", "begun", "loaded", "step"}) {
+    std::printf("\"%s_ms\": %.4f, ", moment, moments.ms_between("failed", moment));
+  }
+  std::printf("\"lost_reports\": %lu}\n", static_cast<unsigned long>(result.attempts[0].lost_reports));
   return 0;
 } catch (std::exception const& error) {
   std::fprintf(stderr, "raytrain: %s\n", error.what());

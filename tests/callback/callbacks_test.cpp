@@ -285,6 +285,11 @@ TEST_CASE("ProgressBar says why workers are started again, from where, and what 
   bar.on_restart(failed, std::nullopt);
   CHECK(screen.text() ==
         "attempt 3 begins anew (3 reports to repeat), since attempt 2 has failed: rank 1 on node7: out of range\n");
+  failed.lost_hosts = {"node7", "node8"};
+  bar.on_restart(failed, std::nullopt);
+  CHECK(
+      screen.text().ends_with("(3 reports to repeat), without the hosts that do not answer: node7, node8, since "
+                              "attempt 2 has failed: rank 1 on node7: out of range\n"));
 }
 
 TEST_CASE("in a log ProgressBar writes how far it is after half a minute without a report") {

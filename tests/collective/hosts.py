@@ -90,13 +90,13 @@ def make_hosts(names, folder):
     return agent
 
 
-def options(mpirun, places, agent, folder):
-    """How an mpirun is told of the hosts, of what reaches them, and of the network between them."""
+def options(mpirun, agent, folder):
+    """How an mpirun is told of what reaches the hosts, and of the network between them."""
     version = subprocess.check_output([mpirun, '--version'], text=True)
     if 'Open MPI' not in version:
-        return ['-hosts', places, '-launcher', 'rsh', '-launcher-exec', agent, '-iface', 'wire']
+        return ['-launcher', 'rsh', '-launcher-exec', agent, '-iface', 'wire']
     network = f'{NETWORK}.0/24'
-    common = ['--host', places, '--bind-to', 'none', '-x', 'RAYTRAIN_TEST_RANKS', '--mca', 'btl_tcp_if_include', network]
+    common = ['--bind-to', 'none', '-x', 'RAYTRAIN_TEST_RANKS', '--mca', 'btl_tcp_if_include', network]
     if '(Open MPI) 4.' in version:
         return [*common, '--mca', 'plm_rsh_agent', agent, '--mca', 'orte_tmpdir_base', folder, '--mca', 'oob_tcp_if_include', network]
     return [*common, '--prtemca', 'plm_ssh_agent', agent, '--prtemca', 'prte_tmpdir_base', folder,
@@ -109,7 +109,8 @@ def inside(places, mpirun, program):
     ranks = {name: int(count) for name, count in (place.split(':') for place in places.split(','))}
     agent = make_hosts([*ranks], folder)
     all_ranks = str(sum(ranks.values()))
-    launcher = [mpirun, *options(mpirun, places, agent, folder)]
+    reached = options(mpirun, agent, folder)
+    launcher = [mpirun, '-hosts' if '-launcher' in reached else '--host', places, *reached]
     supervised = os.environ.get('RAYTRAIN_TEST_LAUNCH') == 'mpirun'
     if supervised:
         launcher += ['-x', 'RAYTRAIN_TEST_LAUNCH']

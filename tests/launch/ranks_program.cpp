@@ -17,6 +17,7 @@
 #include <iostream>
 #include <iterator>
 #include <memory>
+#include <optional>
 #include <span>
 #include <sstream>
 #include <stdexcept>
@@ -69,6 +70,12 @@ class CountStarts : public Callback {
     if (what_ == "stop_at_once") info.request_stop();
     std::ostringstream line;
     line << "callback in process " << getpid();
+    say(line);
+  }
+  void on_restart(AttemptInfo const& failed, std::optional<Checkpoint> const&) override {
+    std::ostringstream line;
+    line << "restart without";
+    for (auto const& host : failed.lost_hosts) line << ' ' << host;
     say(line);
   }
   void on_report(Report const&, Metrics const&) override {
@@ -398,7 +405,8 @@ auto main(int argc, char** argv) -> int {
     config.run.resume_from_checkpoint = std::filesystem::path{arguments.at(0)} / "ranks/checkpoints" /
                                         (differs ? "checkpoint_000002" : "checkpoint_000004");
   }
-  if (what == "rank_order") config.scaling.reduction = Reduction::rank_order;
+  if (what == "rank_order" || std::getenv("RAYTRAIN_TEST_RANK_ORDER") != nullptr)
+    config.scaling.reduction = Reduction::rank_order;
   if (auto const* const launch = std::getenv("RAYTRAIN_TEST_LAUNCH"); launch != nullptr) {
     config.scaling.launch = std::string_view{launch} == "mpirun"    ? Launch::mpirun
                             : std::string_view{launch} == "threads" ? Launch::threads

@@ -4,6 +4,7 @@
   slurm.py CASE RANKS_PROGRAM PROGRAM_WITHOUT_RANKS
 """
 import json
+import os
 import pathlib
 import re
 import shutil
@@ -11,7 +12,7 @@ import sys
 import tempfile
 import time
 
-from job import Job, Output
+from job import Job, Output, WatchedJob
 
 case, program, without = sys.argv[1:]
 BATCH_FILE = pathlib.Path(__file__).parent.parent.parent / 'examples' / 'train.sbatch'
@@ -24,11 +25,11 @@ def srun(*arguments):
 class BatchJob:
     """The batch file of the examples, submitted."""
 
-    def __init__(self, folder, *options):
+    def __init__(self, folder, *options, what='wait'):
         self.log = folder / 'log'
         self.begin = time.monotonic()
         submitted = Job('sbatch', '--parsable', '--cpus-per-task=1', f'--output={self.log}', *options, BATCH_FILE, program,
-                        folder / 'runs', 'wait')
+                        folder / 'runs', what)
         submitted.expect('the job is taken', submitted.status == 0)
         self.number = submitted.text.strip()
 
@@ -103,6 +104,16 @@ def comes_back(folder):
     expect_comes_back(job, folder)
 
 
+def loses_rank(folder):
+    """A rank is killed, which is the status of srun, and the next start of the job goes on."""
+    job = BatchJob(folder, what='kill')
+    told, output = job.wait_for_end()
+    output.expect(f'Slurm has started it twice, {told}', told['Restarts'] == '1' and told['JobState'] == 'COMPLETED')
+    output.expect('its exit status was 137', 'ended with status 137 and goes back into the queue' in output.text)
+    result = output.expect_all_say(2, 'result', 'finished, 12 reports')
+    expect_whole(output, result, folder)
+
+
 def time_limit(folder):
     """By Slurm's own clock: it looks every 30 seconds which jobs have 50 seconds left, or will have before it looks again."""
     expect_comes_back(BatchJob(folder, '--time=1', '--signal=TERM@50'), folder)
@@ -123,6 +134,25 @@ def cancelled(folder):
     expect_whole(again, result, folder)
 
 
+def node_down(folder):
+    """In an allocation that outlives its nodes (--no-kill) a program with supervised ranks goes on with those that are left."""
+    os.environ.update(RAYTRAIN_TEST_LAUNCH='mpirun', RAYTRAIN_TEST_RANK_ORDER='1', RAYTRAIN_TEST_COMMAND='srun --mpi=pmix')
+
+    def lose_beta(*_):
+        done = Job('scontrol', 'update', 'nodename=beta', 'state=down', 'reason=test')
+        done.expect('beta is down', done.status == 0)
+
+    job = WatchedJob('salloc', '--no-kill', '-N', 2, '--ntasks-per-node=4', program, folder, 'wait_once', 4, 2, 1,
+                     steps=[('rank 2 waits', 1, lose_beta)])
+    result = job.expect_all_say(1, 'result', 'finished, 24 reports, 6 checkpoints', '2 attempts')
+    job.expect('it is noticed soon', job.seconds_since_step < 30)
+    nodes = json.loads((folder / 'ranks' / 'run.json').read_text())['hosts']
+    job.expect(f'it has trained on alpha in the end, {nodes}', nodes == ['alpha'])
+    os.environ['RAYTRAIN_TEST_LAUNCH'] = 'threads'
+    whole = Job(without, folder / 'threads', '', 4).expect_all_say(1, 'result', 'finished')
+    job.expect(f'it reaches what threads reach: {whole}', sum_of(result) == sum_of(whole))
+
+
 def without_pmix(folder):
     """Without PMIx each process would be a job of its own."""
     job = Job('srun', '-n', 2, program, folder / 'runs')
@@ -131,7 +161,7 @@ def without_pmix(folder):
     job.expect('nothing was created', not (folder / 'runs').exists())
 
 
-CASES = {function.__name__: function for function in (two_nodes, comes_back, time_limit, cancelled, without_pmix)}
+CASES = {function.__name__: function for function in (two_nodes, comes_back, loses_rank, time_limit, cancelled, node_down, without_pmix)}
 
 scratch = pathlib.Path(tempfile.mkdtemp(dir='/run'))
 try:

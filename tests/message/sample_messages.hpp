@@ -82,7 +82,7 @@ namespace raytrain::testing {
   ended.nothing_left = true;
   ended.timings = {0.5, 1.5, 2.5};
   ended.attempts = {{.attempt = Attempt{1}, .first_iteration = 3, .last_iteration = 9, .total_s = 1.5},
-                    {.attempt = Attempt{2}, .lost_reports = 4, .lost_s = 0.25}};
+                    {.attempt = Attempt{2}, .lost_reports = 4, .lost_s = 0.25, .lost_hosts = {"node7"}}};
   ended.attempts[0].failures = {out_of_range};
   ended.metadata = {{"note", "second try"}};
   ended.is_shortened = true;

@@ -24,6 +24,7 @@
 #include <raytrain/core/metrics.hpp>
 #include <raytrain/core/process.hpp>
 #include <raytrain/launch/job_environment.hpp>
+#include <raytrain/launch/job_hosts.hpp>
 #include <raytrain/train/callback.hpp>
 
 namespace raytrain {
@@ -85,8 +86,11 @@ RAYTRAIN_INLINE void ProgressBar::on_restart(AttemptInfo const& failed, std::opt
   begin_.reset();
   latest_ = Progress{};
   bar_ = fmt::format("starting attempt {} ...", failed.attempt.value + 1);
-  write_line(fmt::format("attempt {} {} ({} reports to repeat), since attempt {} has failed: {}",
-                         failed.attempt.value + 1, from, failed.lost_reports, failed.attempt.value,
+  auto const hosts = failed.lost_hosts.empty()
+                         ? std::string{}
+                         : fmt::format(", without the hosts that do not answer: {}", detail::listed(failed.lost_hosts));
+  write_line(fmt::format("attempt {} {} ({} reports to repeat){}, since attempt {} has failed: {}",
+                         failed.attempt.value + 1, from, failed.lost_reports, hosts, failed.attempt.value,
                          TrainingFailed::describe(failed.failures)));
 }
 

@@ -69,7 +69,8 @@ struct ScalingConfig {
   /// What starts a job for `Launch::mpirun`, before `-n N` and this program with its arguments: {"mpirun",
   /// "--hostfile", "hosts.txt"},
   /// {"srun", "--mpi=pmix"}. A program without a slash is looked for in PATH. Hosts see the run's folder and the
-  /// program under the same names.
+  /// program under the same names. Those of a host file or of --host that do not answer after a rank was lost are left
+  /// out of the next job, so that a file with spare slots lets the run go on.
   std::vector<std::string> job_command = {"mpirun"};
 
   /// Of the hosts that `job_command` names, or that the allocation of Slurm's has in which the program is. Refused for

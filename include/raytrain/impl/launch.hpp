@@ -14,8 +14,10 @@
 #include <raytrain/launch/detail/worker_cores-inl.hpp>
 #include <raytrain/launch/hang_watch-inl.hpp>
 #include <raytrain/launch/host-inl.hpp>
+#include <raytrain/launch/host_check-inl.hpp>
 #include <raytrain/launch/job-inl.hpp>
 #include <raytrain/launch/job_environment-inl.hpp>
+#include <raytrain/launch/job_hosts-inl.hpp>
 #include <raytrain/launch/object_exchange-inl.hpp>
 #include <raytrain/launch/placement_options-inl.hpp>
 #include <raytrain/launch/process_end-inl.hpp>

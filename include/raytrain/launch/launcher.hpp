@@ -59,6 +59,12 @@ class Launcher {
   /// another one.
   [[nodiscard]] virtual auto replaces_processes() const noexcept -> bool { return false; }
 
+  /// Before `launch` is called again, while no worker runs: gives the hosts that the next one does without and the one
+  /// before did not, since they do not answer any more. Waits for their answers until `join` is called.
+  ///
+  /// Threads: any one. Errors: `worker_failed` when too few are left.
+  [[nodiscard]] virtual auto leave_out_lost_hosts() -> std::vector<std::string> { return {}; }
+
   /// Starts the workers of this process and tells other processes to start theirs, `size()` in all, each on one
   /// operating system thread for its whole life; returns without waiting for any of them. Each worker's messages reach
   /// the sink in the order in which it sent them. A worker that another process cannot start fails as a message.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <exception>
@@ -15,6 +16,8 @@
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/inline.hpp>
+#include <raytrain/launch/host_check.hpp>
+#include <raytrain/launch/job_hosts.hpp>
 #include <raytrain/launch/launcher.hpp>
 #include <raytrain/launch/placement_options.hpp>
 #include <raytrain/launch/rank_supervisor.hpp>
@@ -32,6 +35,47 @@ RAYTRAIN_INLINE RankSupervisor::RankSupervisor(SupervisorOptions options) : Supe
 RAYTRAIN_INLINE RankSupervisor::~RankSupervisor() {
   workers_.close();
   give_job_up();
+}
+
+RAYTRAIN_INLINE auto RankSupervisor::leave_out_lost_hosts() -> std::vector<std::string> {
+  {
+    std::scoped_lock const lock{mutex_};
+    if (!std::exchange(host_may_be_lost_, false)) return {};
+  }
+  detail::JobHosts const hosts{options_.scaling.job_command};
+  auto const used = detail::without(hosts.names(), left_out_);
+  if (used.size() < 2) return {};
+  auto const answering = host_check_.answering(hosts, used);
+  if (answering.empty()) return {};  // no host's fault, then: the next job says it
+  auto lost = detail::without(used, answering);
+  left_out_.insert(left_out_.end(), lost.begin(), lost.end());
+  if (!are_enough(hosts, answering)) ask_those_left_out(hosts);
+  return lost;
+}
+
+RAYTRAIN_INLINE auto RankSupervisor::are_enough(detail::JobHosts const& hosts,
+                                                std::vector<std::string> const& names) const -> bool {
+  auto const all = hosts.slots_of(hosts.names());
+  return !all || *all < size_.value || *hosts.slots_of(names) >= size_.value;
+}
+
+RAYTRAIN_INLINE void RankSupervisor::ask_those_left_out(detail::JobHosts const& hosts) {
+  auto const back = host_check_.answering(hosts, left_out_);
+  left_out_ = detail::without(left_out_, back);
+  for (auto const& host : back) workers_.push(Warning{Rank{0}, "host " + host + " answers again, and is used again"});
+  auto const left = detail::without(hosts.names(), left_out_);
+  if (are_enough(hosts, left)) return;
+  throw Error{Errc::worker_failed, "starting the ranks again on the hosts that are left",
+              "no answer comes from " + detail::listed(left_out_) + ", and what is left (" + detail::listed(left) +
+                  ") has " + std::to_string(*hosts.slots_of(left)) + " slots for " + std::to_string(size_.value) +
+                  " ranks",
+              "repair a host, or name more of them in ScalingConfig::job_command"};
+}
+
+RAYTRAIN_INLINE auto RankSupervisor::command() const -> detail::JobCommand {
+  if (left_out_.empty()) return {.words = options_.scaling.job_command};
+  detail::JobHosts const hosts{options_.scaling.job_command};
+  return hosts.command_on(detail::without(hosts.names(), left_out_));
 }
 
 RAYTRAIN_INLINE void RankSupervisor::launch(WorkerLaunch what) {
@@ -56,8 +100,10 @@ RAYTRAIN_INLINE void RankSupervisor::start_job(std::string const& folder) {
     hosts_.assign(size_.value, {});
     number = ++job_number_;
   }
+  auto job_command = command();
+  host_file_ = std::move(job_command.host_file);
   job_ = std::make_shared<SupervisedJob>(
-      SupervisedJob::Options{.command = options_.scaling.job_command,
+      SupervisedJob::Options{.command = std::move(job_command.words),
                              .size = size_,
                              .folder = folder,
                              .env = options_.env,
@@ -106,7 +152,16 @@ RAYTRAIN_INLINE void RankSupervisor::tell(ControllerMessage const& message) {
 }
 
 RAYTRAIN_INLINE void RankSupervisor::leave_behind(std::vector<Rank> const&, std::string const&) noexcept {
+  {
+    std::scoped_lock const lock{mutex_};
+    host_may_be_lost_ = true;
+  }
   give_job_up();
+}
+
+RAYTRAIN_INLINE void RankSupervisor::join() noexcept {
+  host_check_.cancel();
+  Supervisor::join();
 }
 
 RAYTRAIN_INLINE void RankSupervisor::end() noexcept {
@@ -145,6 +200,8 @@ RAYTRAIN_INLINE void RankSupervisor::lose(std::uint64_t job, Rank rank, ::pid_t 
     has_ended = workers_.has_ended(rank);
     host = hosts_[rank.value];
     is_first = !std::exchange(job_is_spent_, true);
+    // Ranks elsewhere may end first, when MPI tells them of those that are lost.
+    if (is_first) host_may_be_lost_ = true;
     is_stopping = is_stopping_;
     was_told = has_ended ? failure_is_told_ : std::exchange(failure_is_told_, true);
   }

@@ -11,8 +11,11 @@
 #include <vector>
 
 #include <raytrain/config/scaling_config.hpp>
+#include <raytrain/core/file_descriptor.hpp>
 #include <raytrain/core/identifiers.hpp>
 #include <raytrain/launch/detail/remote_workers.hpp>
+#include <raytrain/launch/host_check.hpp>
+#include <raytrain/launch/job_hosts.hpp>
 #include <raytrain/launch/launcher.hpp>
 #include <raytrain/launch/supervised_job.hpp>
 #include <raytrain/launch/supervisor.hpp>
@@ -30,17 +33,31 @@ class RankSupervisor final : public Supervisor {
   /// Kills what is left of the job.
   ~RankSupervisor() override;
 
+  /// Asks the hosts that `ScalingConfig::job_command` names, when a process of the job before was lost. One that does
+  /// not answer is left out, until there are too few slots without it, and it answers.
+  [[nodiscard]] auto leave_out_lost_hosts() -> std::vector<std::string> override;
+
   void launch(WorkerLaunch what) override;
   void tell(ControllerMessage const& message) override;
 
   /// Gives the whole job up.
   void leave_behind(std::vector<Rank> const& workers, std::string const& exit_text) noexcept override;
 
+  void join() noexcept override;
   void end() noexcept override;
 
  private:
   void start_job(std::string const& folder);
   void give_job_up() noexcept;
+
+  /// The command that starts a job on the hosts that are left.
+  [[nodiscard]] auto command() const -> detail::JobCommand;
+
+  /// Those that are left out are used again if they answer now.
+  void ask_those_left_out(detail::JobHosts const& hosts);
+
+  /// Whether these have the slots that the job needs. Who has more workers than slots from the start wants it so.
+  [[nodiscard]] auto are_enough(detail::JobHosts const& hosts, std::vector<std::string> const& names) const -> bool;
 
   // From other threads:
   [[nodiscard]] auto take(std::uint64_t job, Rank rank, WorkerMessage& message) -> bool;
@@ -49,11 +66,15 @@ class RankSupervisor final : public Supervisor {
   void end_worker(Rank rank);
 
   std::mutex mutex_;
-  bool is_stopping_ = false;        ///< The workers were told to stop.
-  std::uint64_t job_number_ = 0;    ///< What earlier ones have to say does not count.
-  bool job_is_spent_ = false;       ///< No other attempt can run in it.
-  bool failure_is_told_ = false;    ///< The ranks that are lost after the first one are lost by it.
-  std::vector<std::string> hosts_;  ///< By rank, as far as they are known.
+  bool is_stopping_ = false;           ///< The workers were told to stop.
+  std::uint64_t job_number_ = 0;       ///< What earlier ones have to say does not count.
+  bool job_is_spent_ = false;          ///< No other attempt can run in it.
+  bool failure_is_told_ = false;       ///< The ranks that are lost after the first one are lost by it.
+  bool host_may_be_lost_ = false;      ///< Of those that the job before had.
+  std::vector<std::string> hosts_;     ///< By rank, as far as they are known.
+  std::vector<std::string> left_out_;  ///< Hosts that the next job does without.
+  detail::HostCheck host_check_;
+  FileDescriptor host_file_;  ///< Of the job.
   std::shared_ptr<SupervisedJob> job_;
   std::vector<std::future<void>> ending_;  ///< Of the jobs before, while this one runs.
 };

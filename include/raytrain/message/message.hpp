@@ -207,6 +207,8 @@ struct AttemptInfo {
   std::uint64_t lost_reports{};
   /// From that checkpoint's report, or from this attempt's launch if it is older, until the next launch.
   double lost_s{};
+  /// Those that have not answered since, and on which the next attempt does not run.
+  std::vector<std::string> lost_hosts{};
   friend auto operator==(AttemptInfo const&, AttemptInfo const&) -> bool = default;
 };
 

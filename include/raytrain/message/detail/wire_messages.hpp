@@ -119,7 +119,8 @@ void serialize(A& archive, RankReturned& m) {
 
 template <detail::WireArchive A>
 void serialize(A& archive, AttemptInfo& m) {
-  archive(m.attempt, m.first_iteration, m.last_iteration, m.total_s, m.failures, m.lost_reports, m.lost_s);
+  archive(m.attempt, m.first_iteration, m.last_iteration, m.total_s, m.failures, m.lost_reports, m.lost_s,
+          m.lost_hosts);
 }
 
 template <detail::WireArchive A>

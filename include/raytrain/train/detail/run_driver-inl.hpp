@@ -30,6 +30,7 @@
 #include <raytrain/exec/channel.hpp>
 #include <raytrain/exec/executor.hpp>
 #include <raytrain/launch/host.hpp>
+#include <raytrain/launch/job_hosts.hpp>
 #include <raytrain/launch/launcher.hpp>
 #include <raytrain/message/json.hpp>
 #include <raytrain/message/message.hpp>
@@ -229,12 +230,6 @@ RAYTRAIN_INLINE void RunDriver::launch(LaunchWorkers const& action) {
   launcher_.launch({.main = main, .sink = sink_of_events(), .limits = wait_limits(), .begin = std::move(begin)});
 }
 
-RAYTRAIN_INLINE auto RunDriver::waited_for_start(RunEvent const& event) const -> bool {
-  auto const* const message = std::get_if<WorkerMessage>(&event);
-  if (message == nullptr || !std::holds_alternative<Silent>(*message)) return false;
-  return !all_work() || plan_.clock.now() - all_began_ < plan_.run.failure.hang_timeout;
-}
-
 RAYTRAIN_INLINE void RunDriver::carry_out(RestartWorkers& restart) {
   ++grace_;
   if (!restart.left_behind.empty()) launcher_.leave_behind(restart.left_behind, {});
@@ -247,6 +242,7 @@ RAYTRAIN_INLINE void RunDriver::look_for_checkpoint(std::vector<CheckpointOrdina
   try {
     plan_.directory.check_in_place();
     for (auto const checkpoint : unfinished) store_.discard(checkpoint);
+    lost_hosts_ = launcher_.leave_out_lost_hosts();
     resume_point_.find();
     events_.push(RunEvent{RestartDue{resume_point_.training_iteration()}});
   } catch (...) {
@@ -260,12 +256,14 @@ RAYTRAIN_INLINE void RunDriver::tell_of_restart() {
   auto const iteration = resume_point_.training_iteration();
   failed.lost_reports = failed.last_iteration - std::min(failed.last_iteration, iteration);
   failed.lost_s = seconds_since(saved_);
+  failed.lost_hosts = std::exchange(lost_hosts_, {});
   Metrics line;
   line.set("failed_attempt", static_cast<std::int64_t>(failed.attempt.value));
   line.set("error", TrainingFailed::describe(failed.failures));
   line.set("training_iteration", static_cast<std::int64_t>(iteration));
   line.set("lost_reports", static_cast<std::int64_t>(failed.lost_reports));
   line.set("lost_s", failed.lost_s);
+  if (!failed.lost_hosts.empty()) line.set("lost_hosts", listed(failed.lost_hosts));
   line.set("timestamp", std::chrono::duration<double>{plan_.clock.wall_now().time_since_epoch()}.count());
   log(line);
   call("on_restart", [&](Callback& callback) { callback.on_restart(failed, resume_point_.own()); });

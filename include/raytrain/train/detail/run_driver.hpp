@@ -142,7 +142,11 @@ class RunDriver {
   }
 
   // Whether it tells of silence that has to do with workers that began later.
-  [[nodiscard]] auto waited_for_start(RunEvent const& event) const -> bool;
+  [[nodiscard]] auto waited_for_start(RunEvent const& event) const -> bool {
+    auto const* const message = std::get_if<WorkerMessage>(&event);
+    if (message == nullptr || !std::holds_alternative<Silent>(*message)) return false;
+    return !all_work() || plan_.clock.now() - all_began_ < plan_.run.failure.hang_timeout;
+  }
 
   // Every worker of this attempt has begun.
   [[nodiscard]] auto all_work() const -> bool { return workers_.size() == launcher_.size().value; }
@@ -266,7 +270,8 @@ class RunDriver {
   HangWatch hang_watch_{plan_.run.failure.hang_timeout};
   std::optional<Controller> controller_;
   Training training_;
-  std::vector<AttemptInfo> attempts_;  // the last one is the present one
+  std::vector<AttemptInfo> attempts_;    // the last one is the present one
+  std::vector<std::string> lost_hosts_;  // since the attempt before
   Clock::TimePoint launched_{};
   Clock::TimePoint saved_{};  // what came later an attempt after this one repeats
   std::map<CheckpointOrdinal, Clock::TimePoint> reported_checkpoints_;  // of rank 0, in this attempt

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <cstddef>
+#include <cstdint>
+#include <fstream>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include <raytrain/core/error.hpp>
+#include <raytrain/core/file_descriptor.hpp>
+#include <raytrain/core/inline.hpp>
+#include <raytrain/launch/job_hosts.hpp>
+
+namespace raytrain::detail {
+
+RAYTRAIN_INLINE auto without(std::vector<std::string> names, std::vector<std::string> const& others)
+    -> std::vector<std::string> {
+  std::erase_if(names, [&](auto const& name) { return std::ranges::find(others, name) != others.end(); });
+  return names;
+}
+
+RAYTRAIN_INLINE auto listed(std::vector<std::string> const& names) -> std::string {
+  std::string text;
+  for (auto const& name : names) text += (text.empty() ? "" : ", ") + name;
+  return text;
+}
+
+// Of Open MPI 4 and 5, and of MPICH.
+inline constexpr std::array<std::string_view, 5> host_file_options{"--hostfile", "-hostfile", "--machinefile",
+                                                                   "-machinefile", "-f"};
+inline constexpr std::array<std::string_view, 5> host_list_options{"--host", "-host", "-H", "--hosts", "-hosts"};
+
+/// The number at the beginning, if there is one.
+[[nodiscard]] RAYTRAIN_INLINE auto count_in(std::string_view text) -> std::optional<std::uint32_t> {
+  std::uint32_t count = 0;
+  auto const begin = std::min(text.find_first_not_of("= "), text.size());
+  auto const [end, error] = std::from_chars(text.data() + begin, text.data() + text.size(), count);
+  return error == std::errc{} ? std::optional{count} : std::nullopt;
+}
+
+RAYTRAIN_INLINE JobHosts::JobHosts(std::vector<std::string> command) : command_{std::move(command)} {
+  for (std::size_t i = 0; i + 1 < command_.size(); ++i) {
+    auto const names_file = std::ranges::find(host_file_options, command_[i]) != host_file_options.end();
+    auto const names_list = std::ranges::find(host_list_options, command_[i]) != host_list_options.end();
+    if (!names_file && !names_list) continue;
+    if (std::exchange(named_at_, i + 1) != 0) return;
+    has_file_ = names_file;
+  }
+  auto const says_more = [](std::string const& word) {
+    return word == "-rf" || word.find("rankfile") != std::string::npos || word.starts_with("--default-hostfile");
+  };
+  if (named_at_ == 0 || std::ranges::any_of(command_, says_more)) return;
+  if (has_file_) {
+    read_file();
+  } else {
+    read_list();
+  }
+}
+
+RAYTRAIN_INLINE void JobHosts::read_file() {
+  std::ifstream file{command_[named_at_]};
+  for (std::string line; std::getline(file, line);) {
+    auto const text = std::string_view{line}.substr(0, line.find('#'));
+    auto const begin = text.find_first_not_of(" \t\r");
+    if (begin == std::string_view::npos) continue;
+    auto const name = text.substr(begin, text.find_first_of(" \t\r", begin) - begin);
+    if (name.starts_with('^') || name.starts_with('+')) {
+      entries_.clear();
+      hosts_.clear();
+      return;
+    }
+    auto const colon = name.find(':');  // as MPICH has it
+    auto slots = colon == std::string_view::npos ? std::nullopt : count_in(name.substr(colon + 1));
+    for (std::string_view const key : {" slots", "\tslots"}) {
+      auto const at = text.find(key);
+      if (at != std::string_view::npos) slots = count_in(text.substr(at + key.size()));
+    }
+    add(name.substr(0, colon), slots, line);
+  }
+}
+
+RAYTRAIN_INLINE void JobHosts::read_list() {
+  std::string_view const list = command_[named_at_];
+  for (std::size_t begin = 0; begin < list.size();) {
+    auto const end = std::min(list.find(',', begin), list.size());
+    auto const text = list.substr(begin, end - begin);
+    auto const colon = text.find(':');
+    add(text.substr(0, colon), colon == std::string_view::npos ? std::optional{1U} : count_in(text.substr(colon + 1)),
+        text);
+    begin = end + 1;
+  }
+}
+
+RAYTRAIN_INLINE void JobHosts::add(std::string_view name, std::optional<std::uint32_t> slots, std::string_view text) {
+  entries_.push_back({std::string{name}, std::string{text}});
+  auto const host = std::ranges::find(hosts_, name, &Host::name);
+  if (host == hosts_.end()) {
+    hosts_.push_back({std::string{name}, slots});
+  } else {
+    // One that is named again has a slot for each time.
+    host->slots = host->slots.value_or(1) + slots.value_or(1);
+  }
+}
+
+RAYTRAIN_INLINE auto JobHosts::names() const -> std::vector<std::string> {
+  std::vector<std::string> names;
+  for (auto const& host : hosts_) names.push_back(host.name);
+  return names;
+}
+
+RAYTRAIN_INLINE auto JobHosts::slots_of(std::vector<std::string> const& names) const -> std::optional<std::uint64_t> {
+  std::uint64_t sum = 0;
+  for (auto const& [name, slots] : hosts_) {
+    if (std::ranges::find(names, name) == names.end()) continue;
+    if (!slots) return std::nullopt;
+    sum += *slots;
+  }
+  return sum;
+}
+
+RAYTRAIN_INLINE auto JobHosts::command_on(std::vector<std::string> const& names) const -> JobCommand {
+  std::string text;
+  for (auto const& entry : entries_) {
+    if (std::ranges::find(names, entry.name) == names.end()) continue;
+    if (has_file_) {
+      text += entry.text + '\n';
+    } else {
+      text += (text.empty() ? "" : ",") + entry.text;
+    }
+  }
+  JobCommand command{.words = command_};
+  auto& word = command.words[named_at_];
+  if (!has_file_) {
+    word = std::move(text);
+    return command;
+  }
+  // It needs no place that this process may write to, and is gone with it.
+  command.host_file = FileDescriptor{::memfd_create("raytrain hosts", MFD_CLOEXEC)};
+  auto const file = command.host_file.get();
+  auto const is_whole = ::write(file, text.data(), text.size()) == static_cast<::ssize_t>(text.size());
+  if (!is_whole) {
+    throw Error{Errc::io, "making a host file for the next job",
+                std::error_code{errno, std::generic_category()}.message()};
+  }
+  word = "/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(file);
+  return command;
+}
+
+}  // namespace raytrain::detail

@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Trains in ranks of jobs that the program starts, on hosts of which some are lost:
+
+  lost_hosts.py CASE PROGRAM PROGRAM_WITHOUT_RANKS MPIRUN
+
+The hosts are those that hosts.py makes. The program runs on alpha, from where the others are reached.
+"""
+import json
+import os
+import pathlib
+import re
+import signal
+import sys
+
+sys.path.append(str(pathlib.Path(__file__).parent.parent / 'collective'))
+import hosts  # noqa: E402
+from job import Job, WatchedJob  # noqa: E402
+
+FOLDER = pathlib.Path('/run')
+NAMES = ['alpha', 'beta', 'gamma']
+INSIDE = '--inside'
+
+
+class Hosts:
+    """Two slots on each, of which the job takes the first four."""
+
+    def __init__(self):
+        hosts.run('mount', '-t', 'tmpfs', 'none', FOLDER)
+        self.agent = hosts.make_hosts(NAMES, FOLDER)
+        self.reached = self.agent.read_text()
+        # Where the supervisor's socket is: the other hosts have a folder of this name, and not what is in it.
+        own = FOLDER / 'own'
+        own.mkdir()
+        hosts.run('mount', '-t', 'tmpfs', 'none', own)
+        self.file = FOLDER / 'hosts.txt'
+        self.file.write_text('# of this test\n' + ''.join(f'{name} slots=2\n' for name in NAMES))
+        os.environ.update(RAYTRAIN_TEST_RANKS='4', RAYTRAIN_TEST_LAUNCH='mpirun', RAYTRAIN_TEST_RANK_ORDER='1', TMPDIR=str(own))
+        self.options = ' '.join(map(str, hosts.options(mpirun, self.agent, FOLDER)))
+        self.name_by('--hostfile', self.file)
+
+    def name_by(self, option, value):
+        os.environ['RAYTRAIN_TEST_COMMAND'] = f'{mpirun} {option} {value} {self.options}'
+
+    def refuse(self, *names):
+        """No connection to them is taken from now on; to others as at first."""
+        text = self.reached
+        for name in names:
+            text = re.sub(rf'^  {name}\) .*$', f'  {name}) echo "connect to host {name}: Connection refused" >&2; exit 255 ;;',
+                          text, flags=re.MULTILINE)
+        self.agent.write_text(text)
+
+    def switch_off(self, name):
+        """All its processes are lost, and it does not come back."""
+        self.refuse(name)
+        there = re.search(rf'^  {name}\) exec nsenter --target=(\d+)', self.reached, re.MULTILINE)[1]
+        space = os.readlink(f'/proc/{there}/ns/uts')
+        for process in pathlib.Path('/proc').glob('[0-9]*'):
+            try:
+                is_there = os.readlink(process / 'ns/uts') == space
+            except OSError:
+                continue
+            if is_there and process.name != there:
+                os.kill(int(process.name), signal.SIGKILL)
+
+
+def train(what='', max_failures=1):
+    return Job(program, FOLDER / 'runs', what, 4, 2, max_failures)
+
+
+def watch(steps, what='wait_once', max_failures=1):
+    return WatchedJob(program, FOLDER / 'runs', what, 4, 2, max_failures, steps=steps)
+
+
+def expect_whole(job, attempts=2):
+    result = job.expect_all_say(1, 'result', 'finished', '24 reports, 6 checkpoints', f'{attempts} attempts')
+    environment = {name: value for name, value in os.environ.items() if name != 'RAYTRAIN_TEST_LAUNCH'}
+    whole = Job(without_ranks, FOLDER / 'threads', '', 4, env=environment).expect_all_say(1, 'result', 'finished')
+    parameters = [re.search(r'sum (\S+),', line)[1] for line in (result, whole)]
+    job.expect(f'it reaches what threads reach, {whole}', parameters[0] == parameters[1])
+    job.expect_nobody_left(5)
+
+
+def expect_hosts(job, *names):
+    """Of the last attempt."""
+    trained = json.loads((FOLDER / 'runs/ranks/run.json').read_text())['hosts']
+    job.expect(f'it has trained on {names}, {trained}', trained == [*names])
+
+
+def expect_restarts(job, *lines):
+    told = [line.strip(' \0') for line in job.lines if 'restart without' in line]  # prterun leaves a null before one
+    job.expect(f'callbacks are told {lines}', told == [*lines])
+
+
+def expect_told(job, *names):
+    log = (FOLDER / 'runs/ranks/progress.jsonl').read_text()
+    expect_restarts(job, f'restart without {" ".join(names)}')
+    job.expect('progress.jsonl names them', re.search(f'"lost_hosts": ?"{", ".join(names)}"', log))
+
+
+def switched_off():
+    """The next job runs on the hosts that are left."""
+    cluster = Hosts()
+    job = watch([('rank 2 waits', 1, lambda *_: cluster.switch_off('beta'))])
+    expect_whole(job)
+    expect_told(job, 'beta')
+    expect_hosts(job, 'alpha', 'gamma')
+    job.expect('it is noticed soon', job.seconds_since_step < 20)
+
+
+def unplugged():
+    """No word comes from it any more, as when its network is cut."""
+    cluster = Hosts()
+    job = watch([('rank 2 waits', 1, lambda *_: hosts.run('ip', 'link', 'set', 'to_beta', 'down')),
+                 ('result', 1, lambda *_: cluster.switch_off('beta'))])  # where nobody can tell the ranks to end
+    expect_whole(job)
+    expect_told(job, 'beta')
+    expect_hosts(job, 'alpha', 'gamma')
+
+
+def expect_does_without_beta(cluster):
+    cluster.refuse('beta')
+    job = train()
+    expect_whole(job)
+    expect_told(job, 'beta')
+    expect_hosts(job, 'alpha', 'gamma')
+
+
+def dead_from_start():
+    expect_does_without_beta(Hosts())
+
+
+def listed_hosts():
+    """Named by a list."""
+    cluster = Hosts()
+    cluster.name_by('--host', 'alpha:2,beta:2,gamma:2')
+    expect_does_without_beta(cluster)
+
+
+def rank_killed():
+    """It is no fault of its host's."""
+    Hosts()
+    job = train('kill')
+    expect_whole(job)
+    expect_restarts(job, 'restart without')
+    expect_hosts(job, 'alpha', 'beta')
+
+
+def too_few_slots():
+    cluster = Hosts()
+    cluster.file.write_text('alpha slots=2\nbeta slots=2\n')
+    job = watch([('rank 2 waits', 1, lambda *_: cluster.switch_off('beta'))], max_failures=5)
+    job.expect_all_say(1, 'failed', 'starting the ranks again on the hosts that are left: no answer comes from beta, and '
+                       'what is left (alpha) has 2 slots for 4 ranks; repair a host, or name more of them in '
+                       'ScalingConfig::job_command; start it again to go on from', '1 attempts')
+    job.expect_nobody_left(5)
+
+
+def comes_back():
+    """A host that was left out is used again when there are too few slots without it."""
+    cluster = Hosts()
+    cluster.refuse('beta')
+    # From now on gamma alone is refused.
+    job = watch([('rank 2 waits', 1, lambda *_: cluster.switch_off('gamma'))], max_failures=2)
+    expect_whole(job, attempts=3)
+    expect_restarts(job, 'restart without beta', 'restart without gamma')
+    job.expect_all_say(1, 'warning: host beta answers again, and is used again')
+    expect_hosts(job, 'alpha', 'beta')
+
+
+CASES = {function.__name__: function for function in (switched_off, unplugged, dead_from_start, listed_hosts, rank_killed, too_few_slots, comes_back)}
+
+if sys.argv[1] == INSIDE:
+    _, _, case, program, without_ranks, mpirun = sys.argv
+    CASES[case]()
+else:
+    reason = hosts.reason_to_skip(sys.argv[-1])
+    if reason:
+        print(f'skipped: {reason}')
+        sys.exit(hosts.SKIPPED)
+    # In place of this process, so that who ends it ends them.
+    os.execvp(hosts.ISOLATED[0], [*hosts.ISOLATED, sys.executable, '-B', __file__, INSIDE, *sys.argv[1:]])
