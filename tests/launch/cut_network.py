@@ -50,7 +50,7 @@ def inside(cut, mpirun, program):
     beta = re.search(r'^  beta\) exec (nsenter .*) sh -c', agent.read_text(), re.MULTILINE)[1].split()
     # What they say does not come through a network that is cut.
     say = ['sh', '-c', f'exec "$0" "$@" >{FOLDER}/said.$OMPI_COMM_WORLD_RANK 2>&1']
-    command = [mpirun, *hosts.options(mpirun, 'alpha:2,beta:2', agent, FOLDER), '-n', '4', *say, program, FOLDER / 'runs', 'wait']
+    command = [mpirun, '--host', 'alpha:2,beta:2', *hosts.options(mpirun, agent, FOLDER), '-n', '4', *say, program, FOLDER / 'runs', 'wait']
     job = subprocess.Popen([str(word) for word in command], env={**os.environ, 'RAYTRAIN_TEST_RANKS': '4', 'TMPDIR': str(FOLDER / 'tmp')},
                            stdin=subprocess.DEVNULL)
     deadline = time.monotonic() + LIMIT

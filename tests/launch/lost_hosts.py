@@ -28,13 +28,9 @@ class Hosts:
         hosts.run('mount', '-t', 'tmpfs', 'none', FOLDER)
         self.agent = hosts.make_hosts(NAMES, FOLDER)
         self.reached = self.agent.read_text()
-        # Where the supervisor's socket is: the other hosts have a folder of this name, and not what is in it.
-        own = FOLDER / 'own'
-        own.mkdir()
-        hosts.run('mount', '-t', 'tmpfs', 'none', own)
         self.file = FOLDER / 'hosts.txt'
         self.file.write_text('# of this test\n' + ''.join(f'{name} slots=2\n' for name in NAMES))
-        os.environ.update(RAYTRAIN_TEST_RANKS='4', RAYTRAIN_TEST_LAUNCH='mpirun', RAYTRAIN_TEST_RANK_ORDER='1', TMPDIR=str(own))
+        os.environ.update(RAYTRAIN_TEST_RANKS='4', RAYTRAIN_TEST_LAUNCH='mpirun', RAYTRAIN_TEST_RANK_ORDER='1', TMPDIR=str(FOLDER / 'tmp'))
         self.options = ' '.join(map(str, hosts.options(mpirun, self.agent, FOLDER)))
         self.name_by('--hostfile', self.file)
 

@@ -160,6 +160,14 @@ def stopped(folder):
     job.expect_nobody_left()
 
 
+def stops_at_birth(folder):
+    """Between the fork and the start of the program."""
+    job = train(folder, 'stop_at_birth', max_failures=1)
+    job.expect_all_say(1, 'result', 'finished', '18 reports, 6 checkpoints', '2 attempts')
+    job.expect('it is noticed soon', job.seconds < 8)
+    job.expect_nobody_left()
+
+
 def stops_at_end(folder):
     """A process that stands still when nothing is left for it to do is not waited for."""
     job = train(folder, 'stop_at_end')

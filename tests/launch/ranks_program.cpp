@@ -356,6 +356,15 @@ void go_wrong_before_fit(std::string const& what, TrainerConfig<PickyBackend>& c
   wait_outside_of_raytrain();
 }
 
+// Before it is the new program.
+void stop_first_child() {
+  static int children = 0;
+  ::pthread_atfork([] { ++children; }, nullptr,
+                   [] {
+                     if (children == 1) ::raise(SIGSTOP);
+                   });
+}
+
 }  // namespace
 
 auto main(int argc, char** argv) -> int {
@@ -417,6 +426,7 @@ auto main(int argc, char** argv) -> int {
     config.scaling.job_command = {std::istream_iterator<std::string>{words}, {}};
   }
   if (is_worker_process()) go_wrong_before_fit(what, config);
+  if (what == "stop_at_birth" && !is_worker_process()) stop_first_child();
   if (arguments.size() > 2) config.scaling.num_workers = std::stoi(arguments[2]);
   try {
     Trainer<PickyBackend> trainer{trained(what), config};

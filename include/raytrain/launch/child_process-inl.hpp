@@ -2,6 +2,7 @@
 #pragma once
 
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -154,6 +155,12 @@ RAYTRAIN_INLINE auto ChildProcess::start(Options const& options) -> ::pid_t {
     ::_exit(127);
   }
   tells = FileDescriptor{};
+  // One that a signal stops before it is the new program tells nothing.
+  constexpr int step_ms = 500;
+  ::pollfd news{told.get(), POLLIN, 0};
+  while (::poll(&news, 1, step_ms) <= 0) {
+    if (detail::is_stopped(pid)) ::kill(pid, SIGKILL);
+  }
   int error = 0;
   ::ssize_t count = 0;
   do count = ::read(told.get(), &error, sizeof error);
