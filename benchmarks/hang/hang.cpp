@@ -42,7 +42,7 @@ auto main(int argc, char** argv) -> int try {
                                                          {"processes", raytrain::Launch::processes},
                                                          {"mpirun", raytrain::Launch::mpirun}};
   raytrain::Trainer<raytrain::testing::MinimalBackend> trainer{
-      [moments](raytrain::TrainContext& ctx) {
+      [moments, threads = std::string_view{argv[1]} == "threads"](raytrain::TrainContext& ctx) {
         if (ctx.attempt() != raytrain::Attempt{}) {
           ctx.barrier();
           if (ctx.world_rank() == raytrain::Rank{0}) moments.note("step");
@@ -51,7 +51,8 @@ auto main(int argc, char** argv) -> int try {
         train_for(ctx, std::chrono::milliseconds{2500});
         if (ctx.world_rank() == raytrain::Rank{1}) {
           moments.note("hangs");
-          while (!ctx.stop_requested()) continue;
+          // A thread can only be waited for, so there it ends when it is told to; a process is ended.
+          while (!threads || !ctx.stop_requested()) continue;
         }
         ctx.barrier();
       },

@@ -128,7 +128,7 @@ def computes_for_ever(folder):
     job.expect_all_say(1, 'result', 'finished', '2 attempts')
     job.expect('it has another process', len(set(processes_of(job, 1))) == 2)
     log = (folder / 'ranks/progress.jsonl').read_text()
-    job.expect('progress.jsonl says why', 'it has shown no sign of life for 1000 ms: it ' in log)
+    job.expect('progress.jsonl says why', 'it has shown no sign of life for 1000 ms; it ' in log)
     job.expect('its process is ended without waiting for it to return', 'did not return although it was told to' not in log)
     job.expect_nobody_left()
 

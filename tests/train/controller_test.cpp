@@ -529,7 +529,8 @@ TEST_CASE("a worker that shows no sign of life fails, unless it waits for anothe
   CHECK(error->rank == Rank{1});
   CHECK(error->host == "node");
   CHECK(error->code == Errc::timed_out);
-  CHECK(error->happened == "it has shown no sign of life for 2000 ms: it computes");
+  CHECK(error->happened == "it has shown no sign of life for 2000 ms");
+  CHECK(error->remedy.starts_with("it computes; raise FailureConfig::hang_timeout"));
   CHECK(controller.handle(silence(Rank{1})).empty());
 }
 
@@ -549,27 +550,54 @@ TEST_CASE("a worker that hangs is left behind at once where its process is repla
   }
 }
 
-TEST_CASE("workers that all wait for each other fail, once the last one says so without a report between") {
-  Controller controller{WorldSize{3}, {.failure = {.max_failures = 1}}, {}};
+TEST_CASE("workers that all wait for each other fail, once the last one says so, unless one has gone on meanwhile") {
+  Controller controller{WorldSize{3}, {.failure = {.max_failures = 1, .hang_timeout = std::chrono::seconds{2}}}, {}};
   start(controller, 3);
   controller.handle(RunEvent{WorkerMessage{Finished{Rank{2}, false}}});
   CHECK(controller.handle(silence(Rank{0}, true)).empty());
   controller.handle(report(Rank{0}, 1));
   CHECK(controller.handle(silence(Rank{1}, true)).empty());
+  CHECK(controller.handle(RunEvent{WorkerMessage{Silent{Rank{1}, std::chrono::milliseconds{0}}}}).empty());
+  CHECK(controller.handle(silence(Rank{0}, true)).empty());
+  CHECK(controller.handle(RunEvent{WorkerMessage{Silent{Rank{0}, std::chrono::milliseconds{0}}}}).empty());
+  CHECK(controller.handle(silence(Rank{1}, true)).empty());
   auto const& actions = controller.handle(silence(Rank{0}, true));
   CHECK(aborts(actions));
   CHECK(find_notice<ErrorInfo>(actions)->happened ==
-        "it has shown no sign of life for 2000 ms: it waits for others in a collective, as all do, and it computes");
+        "it has shown no sign of life for 2000 ms, as all others: they wait for each other in collectives");
 }
 
 TEST_CASE("workers that wait for one that may go on do not fail, however often they say so, and whoever has returned") {
-  Controller controller{WorldSize{4}, {.failure = {.max_failures = 1}}, {}};
+  Controller controller{WorldSize{4}, {.failure = {.max_failures = 1, .hang_timeout = std::chrono::seconds{2}}}, {}};
   start(controller, 4);
   for (int times = 0; times < 4; ++times) CHECK(controller.handle(silence(Rank{0}, true)).empty());
   controller.handle(RunEvent{WorkerMessage{Finished{Rank{0}, false}}});
   CHECK(controller.handle(silence(Rank{1}, true)).empty());
+  CHECK(controller.handle(RunEvent{WorkerMessage{Silent{Rank{1}, std::chrono::milliseconds{0}}}}).empty());
+  CHECK(controller.handle(silence(Rank{0}, true)).empty());
+  CHECK(controller.handle(RunEvent{WorkerMessage{Silent{Rank{0}, std::chrono::milliseconds{0}}}}).empty());
+  CHECK(controller.handle(silence(Rank{1}, true)).empty());
   CHECK(controller.handle(silence(Rank{2}, true)).empty());
   CHECK(aborts(controller.handle(silence(Rank{3}, true))));
+}
+
+TEST_CASE("a worker that hangs at the same step three times ends the run, wherever its thread is each time") {
+  Controller controller{WorldSize{1}, {.failure = {.max_failures = -1, .hang_timeout = std::chrono::seconds{2}}}, {}};
+  start(controller, 1);
+  for (std::uint64_t attempt = 1; attempt <= 3; ++attempt) {
+    Silent silent{Rank{0}, std::chrono::seconds{2 + attempt}};
+    silent.doing = "in step+0x" + std::to_string(attempt);
+    silent.attempt = Attempt{attempt};
+    controller.handle(RunEvent{WorkerMessage{silent}});
+    Finished finished{Rank{0}, true};
+    finished.attempt = Attempt{attempt};
+    auto const& actions = controller.handle(RunEvent{WorkerMessage{finished}});
+    CHECK((find<FinishRun>(actions) != nullptr) == (attempt == 3));
+    controller.handle(RunEvent{RestartDue{}});
+    Started started{Rank{0}, "node", 1, "127.0.0.1"};
+    started.attempt = Attempt{attempt + 1};
+    controller.handle(RunEvent{WorkerMessage{started}});
+  }
 }
 
 TEST_CASE("a straggler is told in a warning, anew in each attempt") {

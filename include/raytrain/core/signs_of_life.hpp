@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -36,17 +37,21 @@ class SignsOfLife {
 
   [[nodiscard]] auto beats() const noexcept -> std::uint64_t { return beats_.load(std::memory_order_relaxed); }
 
-  /// Until then silence says nothing.
-  void expect_silence_until(Clock::time_point time) noexcept { silent_until_ = time.time_since_epoch().count(); }
+  static constexpr std::chrono::hours longest{24 * 365};  ///< Of a silence that is announced, or limited.
+
+  /// For so long from `now` silence says nothing, and at most for `longest`.
+  void expect_silence(std::chrono::milliseconds time, Clock::time_point now) noexcept {
+    silent_until_ = (now + std::min<std::chrono::milliseconds>(time, longest)).time_since_epoch().count();
+  }
   [[nodiscard]] auto expects_silence(Clock::time_point now) const noexcept -> bool {
     return now.time_since_epoch().count() < silent_until_;
   }
 
   [[nodiscard]] auto activity() const noexcept -> Activity { return activity_; }
 
-  /// In all its waits for other workers that are over; those of some microseconds do not count.
-  [[nodiscard]] auto waited() const noexcept -> std::chrono::nanoseconds {
-    return std::chrono::nanoseconds{waited_ns_};
+  /// Total time in which it did something else than its own work; waits of some microseconds do not count.
+  [[nodiscard]] auto time_away() const noexcept -> std::chrono::nanoseconds {
+    return std::chrono::nanoseconds{away_ns_};
   }
 
   /// The system's number of the worker's thread; 0 before it has one.
@@ -81,7 +86,7 @@ class SignsOfLife {
   std::atomic<std::uint64_t> beats_{0};
   std::atomic<Clock::rep> silent_until_{Clock::time_point::min().time_since_epoch().count()};
   std::atomic<Activity> activity_{Activity::own_work};
-  std::atomic<std::int64_t> waited_ns_{0};
+  std::atomic<std::int64_t> away_ns_{0};
   std::atomic<pid_t> thread_{0};
 };
 

@@ -85,6 +85,7 @@ class StackRequest {
     action.sa_flags = SA_RESTART;
     ::sigaction(signal, &action, nullptr);
     (void)::backtrace(frames_.data(), 1);  // loads what it needs, which the handler must not
+    asked_ = thread;
     state_ = State::asked;
     if (::syscall(SYS_tgkill, ::getpid(), thread, signal) == 0) await_answer();
     auto asked = State::asked;
@@ -104,7 +105,7 @@ class StackRequest {
     auto const error = errno;
     auto& request = the_only();
     auto asked = State::asked;
-    if (request.state_.compare_exchange_strong(asked, State::answering)) {
+    if (::gettid() == request.asked_ && request.state_.compare_exchange_strong(asked, State::answering)) {
       request.count_ = ::backtrace(request.frames_.data(), static_cast<int>(request.frames_.size()));
       request.state_ = State::answered;
     }
@@ -117,6 +118,7 @@ class StackRequest {
   }
 
   std::atomic<State> state_{State::idle};
+  std::atomic<pid_t> asked_{0};
   static_assert(std::atomic<State>::is_always_lock_free);
   std::array<void*, 64> frames_{};
   int count_ = 0;
@@ -158,7 +160,7 @@ RAYTRAIN_INLINE auto thread_activity(pid_t thread) -> std::string {
 }
 
 RAYTRAIN_INLINE auto thread_stack(pid_t thread) -> std::string {
-  constexpr std::size_t handler_frames = 2;  // and what has called it
+  constexpr std::size_t handler_frames = 2;  // the handler, and the trampoline to it
   constexpr std::size_t most_frames = 12;
   auto& request = detail::StackRequest::the_only();
   std::scoped_lock const lock{request.mutex};

@@ -11,10 +11,11 @@ namespace raytrain {
 /// thread". `thread` is the system's number. Empty when there is no such thread.
 [[nodiscard]] auto thread_activity(pid_t thread) -> std::string;
 
-/// In which functions a thread of this process is, at most 12: "in a(), called by b(), called by main". One that the
-/// program does not export (-rdynamic, -Wl,--export-dynamic) has the file and the offset there: "survive+0x1f2a", as
-/// addr2line takes them. Empty when the thread does not answer within 200 ms, or the program has a handler for SIGURG,
-/// by which the thread is asked.
+/// In which functions a thread of this process is, at most 12, up to a training function: "in a(), called by b()". One
+/// that the program does not export (link it with -rdynamic) has the file and the offset there: "survive+0x1f2a", as
+/// addr2line takes them. Empty when the thread does not answer within 200 ms. It is asked by SIGURG, whose handler
+/// stays, and which ends waits such as `nanosleep` and `poll` early, with EINTR; a program with a handler of its own
+/// for that signal is not asked.
 [[nodiscard]] auto thread_stack(pid_t thread) -> std::string;
 
 }  // namespace raytrain

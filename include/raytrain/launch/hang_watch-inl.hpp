@@ -2,6 +2,9 @@
 #pragma once
 
 #include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <exception>
 #include <iterator>
 #include <mutex>
 #include <string>
@@ -18,17 +21,19 @@
 namespace raytrain {
 
 RAYTRAIN_INLINE auto Silence::look(SignsOfLife const& signs, SignsOfLife::Clock::time_point now) noexcept -> Verdict {
-  auto const works = signs.activity() == SignsOfLife::Activity::own_work;
+  activity_ = signs.activity();
   if (auto const beats = signs.beats(); beats != beats_ || signs.expects_silence(now)) {
     if (beats != beats_ && signs_ < fewest_signs) ++signs_;
     beats_ = beats;
     longest_ = std::max(longest_, std::exchange(working_, 0));
+    auto const was_over = limit_ > 0 && silent_ >= limit_;
     silent_ = 0;
-    return Verdict::none;
+    return was_over ? Verdict::ended : Verdict::none;
   }
   ++silent_;
-  if (limit_ > 0 && silent_ % limit_ == 0) return Verdict::over;
-  if (!works) return Verdict::none;
+  auto const again = std::max<std::int64_t>(limit_ / 10, std::chrono::seconds{1} / period);
+  if (limit_ > 0 && silent_ >= limit_ && (silent_ - limit_) % again == 0) return Verdict::over;
+  if (activity_ != SignsOfLife::Activity::own_work) return Verdict::none;
   ++working_;
   auto const unusual = std::max(fewest_looks, unusual_factor * longest_);
   return signs_ == fewest_signs && working_ == unusual ? Verdict::unusual : Verdict::none;
@@ -59,7 +64,13 @@ RAYTRAIN_INLINE HangWatch::~HangWatch() {
 RAYTRAIN_INLINE void HangWatch::look_until_the_end() {
   std::unique_lock lock{mutex_};
   while (!changed_.wait_for(lock, Silence::period, [this] { return ending_; })) {
-    for (auto& entry : entries_) look_at(entry);
+    for (auto& entry : entries_) {
+      try {
+        look_at(entry);
+      } catch (std::exception const&) {
+        continue;  // what cannot be told now is told again
+      }
+    }
   }
 }
 
@@ -68,21 +79,22 @@ RAYTRAIN_INLINE void HangWatch::look_at(Entry& entry) {
   auto const verdict = entry.silence.look(signs, SignsOfLife::Clock::now());
   if (verdict == Silence::Verdict::none) return;
   auto const rank = entry.link.placement().world_rank;
-  auto doing = thread_activity(signs.thread());
-  if (verdict == Silence::Verdict::unusual) {
-    entry.link.send(Warning{rank, "rank " + std::to_string(rank.value) + " has shown no sign of life for " +
-                                      std::to_string(entry.silence.length().count()) +
-                                      " ms, much longer than ever before: " + doing +
-                                      "; if that is right, heartbeat() shows that it goes on, and expect() announces "
-                                      "long work"});
-    return;
-  }
+  if (verdict == Silence::Verdict::ended) return entry.link.send(Silent{rank, std::chrono::milliseconds{0}});
   Silent silent{rank, entry.silence.length()};
-  silent.waits = signs.activity() == SignsOfLife::Activity::waits;
-  if (signs.activity() == SignsOfLife::Activity::saves) doing = "it saves a checkpoint, and " + doing;
-  if (auto const stack = thread_stack(signs.thread()); !stack.empty()) doing += ", " + stack;
-  silent.doing = std::move(doing);
-  entry.link.send(std::move(silent));
+  silent.waits = entry.silence.activity() == SignsOfLife::Activity::waits;
+  silent.doing = thread_activity(signs.thread());
+  if (entry.silence.activity() == SignsOfLife::Activity::saves)
+    silent.doing = "it saves a checkpoint, and " + silent.doing;
+  auto const is_over = verdict == Silence::Verdict::over;
+  if (auto const stack = is_over ? thread_stack(signs.thread()) : std::string{}; !stack.empty())
+    silent.doing += ", " + stack;
+  if (entry.silence.is_broken(signs)) return;
+  if (is_over) return entry.link.send(std::move(silent));
+  entry.link.send(Warning{rank, "rank " + std::to_string(rank.value) + " has shown no sign of life for " +
+                                    std::to_string(silent.silent_ms) +
+                                    " ms, much longer than ever before: " + silent.doing +
+                                    "; if that is right, heartbeat() shows that it goes on, and expect() announces "
+                                    "long work"});
 }
 
 }  // namespace raytrain

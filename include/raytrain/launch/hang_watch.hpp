@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -24,11 +25,13 @@ class Silence {
   enum class Verdict : std::uint8_t {
     none,
     unusual,  ///< In its own work it is silent for 10 times as long as ever before, and for 0.8 s.
-    over,     ///< It has been silent for `limit`, or for a multiple of it.
+    over,     ///< It has been silent for `limit`; again after each tenth of it, and at least a second.
+    ended,    ///< After `over` there is a sign of life.
   };
 
   /// `limit`: from when on silence is a failure, in any activity; 0: never.
-  explicit Silence(std::chrono::milliseconds limit) noexcept : limit_{(limit + period - shortest) / period} {}
+  explicit Silence(std::chrono::milliseconds limit) noexcept
+      : limit_{(std::min<std::chrono::milliseconds>(limit, SignsOfLife::longest) + period - shortest) / period} {}
 
   /// To be called every `period`.
   auto look(SignsOfLife const& signs, SignsOfLife::Clock::time_point now) noexcept -> Verdict;
@@ -36,19 +39,26 @@ class Silence {
   /// For how long it is silent.
   [[nodiscard]] auto length() const noexcept -> std::chrono::milliseconds { return silent_ * period; }
 
+  /// What the worker did at the last look.
+  [[nodiscard]] auto activity() const noexcept -> SignsOfLife::Activity { return activity_; }
+
+  /// Whether there is a sign of life after the last look.
+  [[nodiscard]] auto is_broken(SignsOfLife const& signs) const noexcept -> bool { return signs.beats() != beats_; }
+
  private:
   static constexpr std::chrono::milliseconds shortest{1};
   static constexpr std::uint32_t fewest_signs = 20;  // before anything is known of what is usual
   static constexpr std::int64_t fewest_looks = 8;
   static constexpr std::int64_t unusual_factor = 10;
 
-  // All but the first two are numbers of looks.
   std::uint64_t beats_ = 0;
-  std::uint32_t signs_ = 0;  // looks that have found something new
+  SignsOfLife::Activity activity_{};
+  // Numbers of looks:
+  std::uint32_t signs_ = 0;  // that have found something new
   std::int64_t limit_;
-  std::int64_t silent_ = 0;
-  std::int64_t working_ = 0;  // of them in its own work
-  std::int64_t longest_ = 0;  // so far, likewise
+  std::int64_t silent_ = 0;   // since then
+  std::int64_t working_ = 0;  // of these in its own work
+  std::int64_t longest_ = 0;  // of `working_` so far
 };
 
 /// Watches the workers of a process, on a thread of its own from the first of them on: a worker whose silence is

@@ -40,6 +40,10 @@ RAYTRAIN_INLINE auto HostCheck::answers(JobHosts const& hosts, std::vector<std::
   constexpr std::chrono::seconds time_to_clean_up{1};
   std::size_t ended = 0;
   std::vector<bool> answered(names.size());
+  {
+    std::scoped_lock const lock{mutex_};
+    if (is_cancelled_) return answered;
+  }
   std::vector<FileDescriptor> files;
   std::list<ChildProcess> launchers;  // they end before what their threads use
   for (std::size_t i = 0; i < names.size(); ++i) {

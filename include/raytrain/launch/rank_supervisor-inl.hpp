@@ -43,13 +43,19 @@ RAYTRAIN_INLINE auto RankSupervisor::leave_out_lost_hosts() -> std::vector<std::
     if (!std::exchange(host_may_be_lost_, false)) return {};
   }
   detail::JobHosts const hosts{options_.scaling.job_command};
+  if (hosts.names().size() < 2) return {};
   auto const used = detail::without(hosts.names(), left_out_);
-  if (used.size() < 2) return {};
-  auto const answering = host_check_.answering(hosts, used);
-  if (answering.empty()) return {};  // no host's fault, then: the next job says it
-  auto lost = detail::without(used, answering);
-  left_out_.insert(left_out_.end(), lost.begin(), lost.end());
-  if (!are_enough(hosts, answering)) ask_those_left_out(hosts);
+  auto good = host_check_.answering(hosts, used);
+  auto lost = detail::without(used, good);
+  if (good.empty() || !are_enough(hosts, good)) {
+    for (auto const& host : host_check_.answering(hosts, left_out_)) {
+      workers_.push(Warning{Rank{0}, "host " + host + " answers again, and is used again"});
+      good.push_back(host);
+    }
+  }
+  if (good.empty()) return {};  // no host's fault, then: the next job says it
+  left_out_ = detail::without(hosts.names(), good);
+  if (!are_enough(hosts, good)) refuse_too_few(hosts, good);
   return lost;
 }
 
@@ -59,12 +65,8 @@ RAYTRAIN_INLINE auto RankSupervisor::are_enough(detail::JobHosts const& hosts,
   return !all || *all < size_.value || *hosts.slots_of(names) >= size_.value;
 }
 
-RAYTRAIN_INLINE void RankSupervisor::ask_those_left_out(detail::JobHosts const& hosts) {
-  auto const back = host_check_.answering(hosts, left_out_);
-  left_out_ = detail::without(left_out_, back);
-  for (auto const& host : back) workers_.push(Warning{Rank{0}, "host " + host + " answers again, and is used again"});
-  auto const left = detail::without(hosts.names(), left_out_);
-  if (are_enough(hosts, left)) return;
+RAYTRAIN_INLINE void RankSupervisor::refuse_too_few(detail::JobHosts const& hosts,
+                                                    std::vector<std::string> const& left) const {
   throw Error{Errc::worker_failed, "starting the ranks again on the hosts that are left",
               "no answer comes from " + detail::listed(left_out_) + ", and what is left (" + detail::listed(left) +
                   ") has " + std::to_string(*hosts.slots_of(left)) + " slots for " + std::to_string(size_.value) +
@@ -200,8 +202,8 @@ RAYTRAIN_INLINE void RankSupervisor::lose(std::uint64_t job, Rank rank, ::pid_t 
     has_ended = workers_.has_ended(rank);
     host = hosts_[rank.value];
     is_first = !std::exchange(job_is_spent_, true);
-    // Ranks elsewhere may end first, when MPI tells them of those that are lost.
-    if (is_first) host_may_be_lost_ = true;
+    // Whether or not ranks elsewhere have ended first, when MPI told them of this one.
+    host_may_be_lost_ = true;
     is_stopping = is_stopping_;
     was_told = has_ended ? failure_is_told_ : std::exchange(failure_is_told_, true);
   }

@@ -53,10 +53,9 @@ class RankSupervisor final : public Supervisor {
   /// The command that starts a job on the hosts that are left.
   [[nodiscard]] auto command() const -> detail::JobCommand;
 
-  /// Those that are left out are used again if they answer now.
-  void ask_those_left_out(detail::JobHosts const& hosts);
+  [[noreturn]] void refuse_too_few(detail::JobHosts const& hosts, std::vector<std::string> const& left) const;
 
-  /// Whether these have the slots that the job needs. Who has more workers than slots from the start wants it so.
+  /// Whether these have the slots that the job needs. Where all of them together have not, any number is enough.
   [[nodiscard]] auto are_enough(detail::JobHosts const& hosts, std::vector<std::string> const& names) const -> bool;
 
   // From other threads:

@@ -48,8 +48,8 @@ struct Report {
   std::uint64_t training_iteration{};  ///< Reports of this rank so far, this one included; goes on after a resume.
   double time_this_iter_s{};
   double time_total_s{};
-  double time_waiting_s{};                      ///< Of `time_this_iter_s` that for other workers, in collectives.
-  std::int64_t timestamp_ns{};                  ///< Time of day, nanoseconds since 1970.
+  double time_waiting_s{};      ///< Of `time_this_iter_s` that for other workers, and for its checkpoints.
+  std::int64_t timestamp_ns{};  ///< Time of day, nanoseconds since 1970.
   std::optional<CheckpointOrdinal> checkpoint;  ///< Of the one that comes with it.
   Metrics metrics;                              ///< The user's own.
   Attempt attempt{};
@@ -92,15 +92,15 @@ struct Warning {
   friend auto operator==(Warning const&, Warning const&) -> bool = default;
 };
 
-/// A worker has shown no sign of life for `FailureConfig::hang_timeout`.
+/// A worker has shown no sign of life for `FailureConfig::hang_timeout`; or, after that, it shows one.
 struct Silent {
   Silent() = default;
   Silent(Rank rank_, std::chrono::milliseconds silence) : rank{rank_}, silent_ms{silence.count()} {}
 
   Rank rank{};
-  std::int64_t silent_ms{};
-  bool waits{};         ///< For other workers, in a collective: they keep it.
-  std::string doing{};  ///< What the system says that its thread does, and where.
+  std::int64_t silent_ms{};  ///< 0: it shows one.
+  bool waits{};              ///< For other workers, in a collective: they keep it.
+  std::string doing{};       ///< What the system says that its thread does, and where.
   Attempt attempt{};
   friend auto operator==(Silent const&, Silent const&) -> bool = default;
 };

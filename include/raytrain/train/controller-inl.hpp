@@ -89,13 +89,17 @@ RAYTRAIN_INLINE void Controller::on(Silent& silent) {
   if (aborting_ || state_ != RunState::running) return;
   auto& worker = workers_.at(silent.rank.value);
   set_waits_in_vain(worker, silent.waits);
+  if (silent.silent_ms == 0) return;
   auto const another_may_go_on = totals_.ended + totals_.waiting_in_vain < workers_.size();
   if (silent.waits && another_may_go_on) return;
-  ErrorInfo error{Errc::timed_out,
-                  {},
-                  "it has shown no sign of life for " + std::to_string(silent.silent_ms) + " ms: " +
-                      (silent.waits ? "it waits for others in a collective, as all do, and " : "") + silent.doing,
-                  "raise FailureConfig::hang_timeout, or call heartbeat() in long work, or announce it by expect()"};
+  // What differs each time is no part of what happened, by which failures are compared.
+  ErrorInfo error{
+      Errc::timed_out,
+      {},
+      "it has shown no sign of life for " + std::to_string(policy_.failure.hang_timeout.count()) + " ms" +
+          (silent.waits ? ", as all others: they wait for each other in collectives" : ""),
+      silent.doing +
+          "; raise FailureConfig::hang_timeout, or call heartbeat() in long work, or announce it by expect()"};
   fail(std::move(error).with_origin(silent.rank, worker.hostname));
   if (silent.waits || !policy_.replaces_processes) return;
   // It would not return either when it is told to: the others need not wait for it.

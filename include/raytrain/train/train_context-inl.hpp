@@ -127,8 +127,8 @@ RAYTRAIN_INLINE void TrainContext::submit(Report report) {
   report.time_total_s = time_before_s_ + std::chrono::duration<double>{now - started_}.count();
   report.timestamp_ns = std::chrono::nanoseconds{run().clock.wall_now().time_since_epoch()}.count();
   last_report_ = now;
-  auto const waited = setup_.link.signs_of_life().waited();
-  report.time_waiting_s = std::chrono::duration<double>{waited - std::exchange(waited_before_, waited)}.count();
+  auto const away = setup_.link.signs_of_life().time_away();
+  report.time_waiting_s = std::chrono::duration<double>{away - std::exchange(away_before_, away)}.count();
   heartbeat();
   setup_.link.send(std::move(report));
 }

@@ -128,10 +128,10 @@ class TrainContext {
   /// `report` or `progress`, which all show it as well. From any thread. Cost: some nanoseconds.
   void heartbeat() noexcept { setup_.link.signs_of_life().beat(); }
 
-  /// Announces that this worker may show nothing for so long from now: an evaluation by another library, a download. It
-  /// is not taken for one that hangs before; 0 takes it back. From any thread.
-  void expect(std::chrono::milliseconds silence) {
-    setup_.link.signs_of_life().expect_silence_until(SignsOfLife::Clock::now() + silence);
+  /// Announces that this worker may show nothing for so long from now, and at most for a year: an evaluation by another
+  /// library, a download. It is not taken for one that hangs before; 0 takes it back. From any thread.
+  void expect(std::chrono::milliseconds silence) noexcept {
+    setup_.link.signs_of_life().expect_silence(silence, SignsOfLife::Clock::now());
   }
 
   /// Says something to the person who runs the program, through the callbacks. From any thread.
@@ -292,7 +292,7 @@ class TrainContext {
   Clock::TimePoint started_;
   Clock::TimePoint last_report_;
   Clock::TimePoint next_progress_{};
-  std::chrono::nanoseconds waited_before_{0};  // until the last report
+  std::chrono::nanoseconds away_before_{0};  // until the last report
   double time_before_s_ = 0;
   std::uint64_t training_iteration_ = 0;
   CheckpointOrdinal checkpoints_;  // of the next one

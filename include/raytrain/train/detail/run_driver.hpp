@@ -97,7 +97,7 @@ class RunDriver {
     report_own_failures();
     while (!outcome_ && !launch_error_) {
       auto event = co_await events_.receive();
-      if (!waited_for_start(*event)) perform(controller_->handle(std::move(*event)));
+      if (!is_early_silence(*event)) perform(controller_->handle(std::move(*event)));
       report_own_failures();
     }
     waiting.cancel();
@@ -141,11 +141,13 @@ class RunDriver {
     if (plan_.start_timeout.count() > 0) waiting_->spawn(watch_start(attempt));
   }
 
-  // Whether it tells of silence that has to do with workers that began later.
-  [[nodiscard]] auto waited_for_start(RunEvent const& event) const -> bool {
+  // Whether it tells of silence that has to do with workers that began later: it is told again.
+  [[nodiscard]] auto is_early_silence(RunEvent const& event) const -> bool {
     auto const* const message = std::get_if<WorkerMessage>(&event);
-    if (message == nullptr || !std::holds_alternative<Silent>(*message)) return false;
-    return !all_work() || plan_.clock.now() - all_began_ < plan_.run.failure.hang_timeout;
+    auto const* const silent = message == nullptr ? nullptr : std::get_if<Silent>(message);
+    if (silent == nullptr || silent->silent_ms == 0) return false;
+    auto const since_start = std::chrono::floor<std::chrono::milliseconds>(plan_.clock.now() - all_began_);
+    return !all_work() || since_start < plan_.run.failure.hang_timeout;
   }
 
   // Every worker of this attempt has begun.
