@@ -9,10 +9,10 @@ namespace raytrain {
 /// What follows when a worker fails: whether all workers are started again, and after which time.
 ///
 /// They go on from the newest checkpoint, or begin anew where there is none. A failure is what one or more workers
-/// throw until all have ended. Never started again is a run that was stopped, one whose own disk or critical callback
-/// failed, one of which a worker threw `NotRetryable` or an `Error` with one of the codes `invalid_config`,
-/// `invalid_call`, `invalid_report` and `foreign_run`, and one that has failed three times in a row by the same error
-/// at the same step.
+/// throw until all have ended, or that they are lost or hang. Never started again is a run that was stopped, one whose
+/// own disk or critical callback failed, one of which a worker threw `NotRetryable` or an `Error` with one of the codes
+/// `invalid_config`, `invalid_call`, `invalid_report` and `foreign_run`, and one that has failed three times in a row
+/// by the same error at the same step.
 struct FailureConfig {
   /// Workers are looked at every 100 ms, and share their cores with others.
   static constexpr std::chrono::milliseconds shortest_hang_timeout{500};
@@ -26,8 +26,9 @@ struct FailureConfig {
   /// are reports, batches, collectives, `progress` and `heartbeat`; `TrainContext::expect` announces longer work. Who
   /// waits for another worker in a collective is not to blame. 0: never, as workers wait for each other no longer than
   /// `RunConfig::collective_timeout` anyway; a warning tells of a silence 10 times as long as any before, from 0.8 s
-  /// on. Where the worker has a process of its own, that is ended at once; else one that does not return is treated as
-  /// `RunConfig::on_hang` says.
+  /// on. With `Launch::processes` its process is ended at once, with `Launch::mpirun` its job; else one that does not
+  /// return is treated as `RunConfig::on_hang` says. Writing a checkpoint counts: allow more than the slowest one
+  /// takes. 0, or at least 500 ms.
   std::chrono::milliseconds hang_timeout{0};
 
   /// Errors: `invalid_config`, naming the field, its value and what to write instead.

@@ -79,8 +79,11 @@ enum class Moment : std::uint8_t {
 /// Which faults a `FaultSchedule` takes, and how many.
 struct FaultPlan {
   Launch launch = Launch::automatic;  ///< Where the workers run: it decides what they survive.
-  int failures = 3;  ///< The first so many attempts have a fault each: `FailureConfig::max_failures`. Not negative.
-  std::vector<Fault> faults{};    ///< Empty: all that `launch` survives.
+  /// The first so many attempts have a fault each, if they come so far: some faults end nothing. Not negative, and
+  /// `FailureConfig::max_failures` no less.
+  int failures = 3;
+  /// Empty: all that `launch` survives, with `endless_loop`, for which `FailureConfig::hang_timeout` must be set.
+  std::vector<Fault> faults{};
   std::vector<Moment> moments{};  ///< Those at which the training function calls `at`; empty: all.
   /// A fault that comes in a step or with a report comes the n-th time that its worker is there in its attempt, n being
   /// at most this. At least 1; no more than a run has steps, or the fault may never come.
