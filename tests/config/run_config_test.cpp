@@ -94,7 +94,7 @@ TEST_CASE("variables that no process can have, or that are each process's own, a
   CHECK(refusal(std::string{"A\0B", 3}).find("(got 'A?B')") != std::string::npos);
   for (auto const* const name : {"RAYTRAIN_PORT", "RANK", "LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "PMIX_RANK"}) {
     CHECK(refusal(name).starts_with("invalid_config: RunConfig::env: must not have '" + std::string{name} +
-                                    "', by which raytrain and MPI tell each process its own; leave it out"));
+                                    "', which raytrain and MPI set themselves; leave it out"));
   }
   CHECK(refusal("A", std::string{"x\0y", 3}) ==
         "invalid_config: RunConfig::env: must have no byte 0 in a value ('A' has one); encode bytes as text");

@@ -60,7 +60,7 @@ RAYTRAIN_INLINE void validate_env(std::map<std::string, std::string> const& env)
              "write {.env = {{\"NAME\", \"value\"}}}");
     }
     if (is_each_workers_own(name)) {
-      refuse("must not have '" + name + "', by which raytrain and MPI tell each process its own",
+      refuse("must not have '" + name + "', which raytrain and MPI set themselves",
              "leave it out; what is to go for the whole program, set in the environment in which it is started");
     }
     if (value.find('\0') != std::string::npos) {

@@ -69,13 +69,14 @@ struct ScalingConfig {
   /// What starts a job for `Launch::mpirun`, before `-n N` and this program with its arguments: {"mpirun",
   /// "--hostfile", "hosts.txt"},
   /// {"srun", "--mpi=pmix"}. A program without a slash is looked for in PATH. Hosts see the run's folder and the
-  /// program under the same names. Those of a host file or of --host that do not answer after a rank was lost are left
-  /// out of the next job, so that a file with spare slots lets the run go on.
+  /// program under the same names. Those of `--hostfile FILE` or `--host LIST`, each as two words, that do not answer
+  /// after a rank was lost are left out of the next job, so that spare slots let the run go on.
   std::vector<std::string> job_command = {"mpirun"};
 
-  /// Of the hosts that `job_command` names, or that the allocation of Slurm's has in which the program is. Refused for
-  /// other programs than Open MPI's mpirun and srun, whose options belong into `job_command`; where raytrain starts no
-  /// job of several hosts `spread` is refused, and on `Launch::ranks` both are.
+  /// Over which hosts `Launch::mpirun` places the ranks, of those that `job_command` names or that the allocation of
+  /// Slurm's has; `automatic`: as mpirun or srun does by itself. It needs Open MPI's mpirun, or srun inside an
+  /// allocation: other programs take options of their own in `job_command`. `spread` is refused on threads and in
+  /// processes, both are on `Launch::ranks`.
   PlacementStrategy placement_strategy = PlacementStrategy::automatic;
 
   /// With `Launch::processes` and `Launch::mpirun`: how long workers may take until they train, from each start of

@@ -149,7 +149,8 @@ RAYTRAIN_INLINE auto JobHosts::command_on(std::vector<std::string> const& names)
   // It needs no place that this process may write to, and is gone with it.
   command.host_file = FileDescriptor{::memfd_create("raytrain hosts", MFD_CLOEXEC)};
   auto const file = command.host_file.get();
-  auto const is_whole = ::write(file, text.data(), text.size()) == static_cast<::ssize_t>(text.size());
+  errno = file < 0 ? errno : ENOSPC;  // of a write that is cut short
+  auto const is_whole = file >= 0 && ::write(file, text.data(), text.size()) == static_cast<::ssize_t>(text.size());
   if (!is_whole) {
     throw Error{Errc::io, "making a host file for the next job",
                 std::error_code{errno, std::generic_category()}.message()};

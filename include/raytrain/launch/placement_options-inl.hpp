@@ -65,7 +65,8 @@ RAYTRAIN_INLINE auto placement_options(ScalingConfig const& scaling) -> std::vec
   }
   auto const may_be_open_mpi = name.starts_with("mpirun") || name.starts_with("mpiexec") || name == "orterun";
   if (may_be_open_mpi && version_of(command.front()).find("Open MPI") != std::string::npos) {
-    check_unplaced(command, {"--map-by", "-map-by", "--bynode", "-bynode", "--byslot", "-byslot"});
+    check_unplaced(command, {"--map-by", "-map-by", "--bynode", "-bynode", "--byslot", "-byslot", "-npernode",
+                             "--npernode", "-N", "--ppr", "-ppr", "--rankfile", "-rankfile", "-rf"});
     return {"--map-by", packs ? "slot" : "node"};
   }
   refuse_placement("'" + command.front() +
