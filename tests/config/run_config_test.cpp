@@ -98,6 +98,11 @@ TEST_CASE("variables that no process can have, or that are each process's own, a
   }
   CHECK(refusal("A", std::string{"x\0y", 3}) ==
         "invalid_config: RunConfig::env: must have no byte 0 in a value ('A' has one); encode bytes as text");
+  RunConfig{.env = {{"A", std::string(131069, 'x')}}}.validate();
+  CHECK(
+      refusal("A", std::string(131070, 'x')) ==
+      "invalid_config: RunConfig::env: must have less than 128 KiB in a variable ('A' has 131070 bytes); write it to a "
+      "file, and the file's name into the variable");
   RunConfig{.env = {{"_a1", "any = text\n"}, {"RANKS", ""}, {"OMPI_MCA_btl", "tcp,self"}}}.validate();
 }
 

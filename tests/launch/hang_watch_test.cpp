@@ -7,6 +7,7 @@
 #include <mutex>
 #include <string>
 #include <thread>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -114,7 +115,7 @@ TEST_CASE("silence is unusual at ten times the longest so far") {
 }
 
 TEST_CASE("silence of a worker that waits for others, saves or has announced it is not unusual") {
-  for (auto const activity : {Activity::waits, Activity::saves}) {
+  for (auto const activity : {Activity::waits, Activity::saves, Activity::reports}) {
     Looked worker;
     worker.work(20);
     SignsOfLife::During const during{activity};
@@ -129,7 +130,7 @@ TEST_CASE("silence of a worker that waits for others, saves or has announced it 
 
 TEST_CASE(
     "silence is over at its limit, again and again until it ends, whatever the worker does, unless it was announced") {
-  for (auto const activity : {Activity::own_work, Activity::waits, Activity::saves}) {
+  for (auto const activity : {Activity::own_work, Activity::waits}) {
     Looked worker{milliseconds{500}};
     SignsOfLife::During const during{activity};
     CHECK(worker.looks_until(Verdict::over) == 5);
@@ -147,6 +148,15 @@ TEST_CASE(
     CHECK(worker.looks_until(Verdict::over) == 10);
     worker.signs.beat();
     CHECK(worker.silence.is_broken(worker.signs));
+  }
+}
+
+TEST_CASE("a worker that saves or reports is held up when its limit is over, once, and does not fail") {
+  for (auto const activity : {Activity::saves, Activity::reports}) {
+    Looked worker{milliseconds{500}};
+    SignsOfLife::During const during{activity};
+    CHECK(worker.looks_until(Verdict::held_up) == 5);
+    CHECK(worker.looks_until(Verdict::held_up) == 0);
   }
 }
 
@@ -213,30 +223,43 @@ TEST_CASE("a worker that computes without an end says so, first as a warning, an
   CHECK(count >= 2);
 }
 
-TEST_CASE("a worker that waits for others says that, and that it saves, where it does") {
-  for (auto const activity : {Activity::waits, Activity::saves}) {
-    Sent sent;
-    WorkerLink link{{}, [&](WorkerMessage message) { sent.add(std::move(message)); }};
-    HangWatch watch{milliseconds{500}};
-    std::mutex mutex;
-    std::condition_variable changed;
-    auto ending = false;
-    std::thread worker{[&] {
-      HangWatch::Watched const watched{watch, link};
-      SignsOfLife::During const during{activity};
-      std::unique_lock lock{mutex};
-      changed.wait(lock, [&] { return ending; });
-    }};
-    auto const silent = sent.wait_for<Silent>();
-    {
-      std::scoped_lock const lock{mutex};
-      ending = true;
-    }
-    changed.notify_all();
-    worker.join();
-    CAPTURE(silent.doing);
-    CHECK(silent.waits == (activity == Activity::waits));
-    CHECK(contains(silent.doing, "it waits for a lock or another thread"));
-    CHECK(silent.doing.starts_with("it saves a checkpoint, and ") == (activity == Activity::saves));
+namespace {
+
+// What a worker sends that is in one activity and waits there.
+template <class M>
+auto sent_while(Activity activity) -> M {
+  Sent sent;
+  WorkerLink link{{}, [&](WorkerMessage message) { sent.add(std::move(message)); }};
+  HangWatch watch{milliseconds{500}};
+  std::mutex mutex;
+  std::condition_variable changed;
+  auto ending = false;
+  std::thread worker{[&] {
+    HangWatch::Watched const watched{watch, link};
+    SignsOfLife::During const during{activity};
+    std::unique_lock lock{mutex};
+    changed.wait(lock, [&] { return ending; });
+  }};
+  auto message = sent.wait_for<M>();
+  {
+    std::scoped_lock const lock{mutex};
+    ending = true;
   }
+  changed.notify_all();
+  worker.join();
+  return message;
+}
+
+}  // namespace
+
+TEST_CASE("a worker that waits for others says that, and one that is held up says by what") {
+  auto const silent = sent_while<Silent>(Activity::waits);
+  CHECK(silent.waits);
+  CHECK(silent.doing.starts_with("it waits for a lock or another thread"));
+  CHECK(
+      sent_while<Warning>(Activity::saves).text ==
+      "rank 0 has waited for 500 ms for its checkpoints to be written, which FailureConfig::hang_timeout does not end; "
+      "look for a slow disk or callback");
+  CHECK(
+      contains(sent_while<Warning>(Activity::reports).text, " ms for the controller to take what it reports, which "));
 }

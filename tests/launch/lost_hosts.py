@@ -163,7 +163,19 @@ def comes_back():
     expect_hosts(job, 'alpha', 'beta')
 
 
-CASES = {function.__name__: function for function in (switched_off, unplugged, dead_from_start, listed_hosts, rank_killed, too_few_slots, comes_back)}
+def comes_back_at_the_end():
+    """So it is when no other host is left."""
+    cluster = Hosts()
+    cluster.file.write_text('beta slots=4\ngamma slots=4\n')
+    cluster.refuse('beta')
+    job = watch([('rank 2 waits', 1, lambda *_: cluster.switch_off('gamma'))], max_failures=2)
+    expect_whole(job, attempts=3)
+    expect_restarts(job, 'restart without beta', 'restart without gamma')
+    expect_hosts(job, 'beta')
+
+
+CASES = {function.__name__: function for function in (switched_off, unplugged, dead_from_start, listed_hosts, rank_killed, too_few_slots,
+                                                  comes_back, comes_back_at_the_end)}
 
 if sys.argv[1] == INSIDE:
     _, _, case, program, without_ranks, mpirun = sys.argv

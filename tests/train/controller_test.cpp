@@ -543,6 +543,16 @@ TEST_CASE("a worker that hangs is left behind at once where its process is repla
   REQUIRE(restart != nullptr);
   CHECK(restart->left_behind == std::vector<Rank>{Rank{1}});
   CHECK(restart->failures.size() == 1);
+  Controller both{WorldSize{3}, {.failure = {.max_failures = 1}, .replaces_processes = true}, {}};
+  start(both, 3);
+  both.handle(silence(Rank{1}));
+  CHECK(both.handle(silence(Rank{2}, true)).empty());  // it returns, since the others are aborted
+  CHECK(both.handle(silence(Rank{1})).empty());
+  both.handle(silence(Rank{0}));
+  auto const* const second = find<RestartWorkers>(both.handle(RunEvent{WorkerMessage{Finished{Rank{2}, true}}}));
+  REQUIRE(second != nullptr);
+  CHECK(second->left_behind == std::vector<Rank>{Rank{1}, Rank{0}});
+  CHECK(second->failures.size() == 2);
   for (auto const replaces : {true, false}) {
     Controller other{WorldSize{1}, {.failure = {.max_failures = 1}, .replaces_processes = replaces}, {}};
     start(other, 1);

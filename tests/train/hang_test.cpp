@@ -138,6 +138,43 @@ TEST_CASE("workers that wait for each other outside of collectives, or in two of
         "it has shown no sign of life for 500 ms, as all others: they wait for each other in collectives");
 }
 
+TEST_CASE("a worker that waits for a slow callback to see its checkpoint has not failed, and says for what it waits") {
+  class Slow final : public Callback {
+    void on_checkpoint(Checkpoint const&) override {
+      repeat_for(milliseconds{1500}, [] {});
+    }
+  };
+  TemporaryFolder const folder;
+  auto config = config_that_watches(folder, milliseconds{500});
+  config.run.checkpoint.mode = CheckpointMode::sync;
+  config.callbacks = {std::make_shared<Slow>()};
+  auto const result = MinimalTrainer{epochs_up_to(2), config}.fit();
+  CHECK(result.state == RunState::finished);
+  CHECK(result.attempts.size() == 1);
+  CHECK(count_of(result.warnings, " ms for its checkpoints to be written, which FailureConfig::hang_timeout") > 0);
+}
+
+TEST_CASE("workers that evaluate in turns, and say so, do not fail by what one has waited for before") {
+  TemporaryFolder const folder;
+  auto config = config_that_watches(folder, milliseconds{500});
+  config.run.failure.max_failures = 0;
+  auto const result = MinimalTrainer{[](TrainContext& ctx) {
+                                       for (auto const evaluating : {Rank{0}, Rank{1}}) {
+                                         if (ctx.world_rank() == evaluating) {
+                                           ctx.expect(std::chrono::seconds{20});
+                                           repeat_for(milliseconds{1200}, [] {});
+                                         }
+                                         for (int i = 0; i < 30; ++i) {
+                                           repeat_for(milliseconds{10}, [] {});
+                                           ctx.barrier();
+                                         }
+                                       }
+                                     },
+                                     config}
+                          .fit();
+  CHECK(result.state == RunState::finished);
+}
+
 TEST_CASE("without any setting, silence that is unusual is told while it lasts, and ends nothing") {
   TemporaryFolder const folder;
   auto config = config_that_watches(folder, milliseconds{0});

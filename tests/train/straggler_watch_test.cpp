@@ -19,15 +19,15 @@ class World {
  public:
   explicit World(std::uint32_t size) : watch_{WorldSize{size}} {}
 
-  auto report(std::vector<double> const& own_s) -> std::optional<Straggler> {
+  auto report(std::vector<double> const& own_s, bool waits = true) -> std::optional<Straggler> {
     std::optional<Straggler> found;
     ++iteration_;
     for (std::uint32_t rank = 0; rank < own_s.size(); ++rank) {
       Report report;
       report.rank = Rank{rank};
       report.training_iteration = iteration_;
-      report.time_this_iter_s = 10;
-      report.time_waiting_s = 10 - own_s[rank];
+      report.time_waiting_s = waits ? 10 - own_s[rank] : 0;
+      report.time_this_iter_s = own_s[rank] + report.time_waiting_s;
       auto const straggler = watch_.note(report);
       CHECK_FALSE((straggler && rank + 1 < own_s.size()));
       if (straggler) found = straggler;
@@ -65,14 +65,18 @@ TEST_CASE("of two workers the slower one is found") {
   CHECK(world.report({1.0, 0.2})->rank == Rank{0});
 }
 
-TEST_CASE("neither small differences, nor short ones, nor ones that change hands, nor a single worker are told") {
+TEST_CASE(
+    "neither small differences, nor short ones, nor ones that change hands, nor those for which nobody waits are "
+    "told") {
   World alone{1};
   World alike{3};
   World quick{3};
   World changing{3};
   World recovers{3};
+  World apart{3};
   for (int i = 0; i < 12; ++i) {
     CHECK_FALSE(alone.report({1.0 + i}));
+    CHECK_FALSE(apart.report({3.0, 1.0, 1.0}, false));
     CHECK_FALSE(alike.report({1.0, 1.0, 1.4}));
     CHECK_FALSE(quick.report({0.001, 0.001, 0.05}));
     CHECK_FALSE(changing.report(i % 2 == 0 ? std::vector{1.0, 3.0, 1.0} : std::vector{3.0, 1.0, 1.0}));

@@ -27,8 +27,8 @@ struct FailureConfig {
   /// waits for another worker in a collective is not to blame. 0: never, as workers wait for each other no longer than
   /// `RunConfig::collective_timeout` anyway; a warning tells of a silence 10 times as long as any before, from 0.8 s
   /// on. With `Launch::processes` its process is ended at once, with `Launch::mpirun` its job; else one that does not
-  /// return is treated as `RunConfig::on_hang` says. Writing a checkpoint counts: allow more than the slowest one
-  /// takes. 0, or at least 500 ms.
+  /// return is treated as `RunConfig::on_hang` says. One that waits for its checkpoints to be written, or for a
+  /// slow callback, is warned of and goes on. 0, or at least 500 ms.
   std::chrono::milliseconds hang_timeout{0};
 
   /// Errors: `invalid_config`, naming the field, its value and what to write instead.

@@ -63,6 +63,12 @@ RAYTRAIN_INLINE void validate_env(std::map<std::string, std::string> const& env)
       refuse("must not have '" + name + "', which raytrain and MPI set themselves",
              "leave it out; what is to go for the whole program, set in the environment in which it is started");
     }
+    // Linux starts no program with a longer one.
+    if (constexpr std::size_t longest = 128 << 10U; name.size() + value.size() + 2 > longest) {
+      refuse(
+          "must have less than 128 KiB in a variable ('" + name + "' has " + std::to_string(value.size()) + " bytes)",
+          "write it to a file, and the file's name into the variable");
+    }
     if (value.find('\0') != std::string::npos) {
       refuse("must have no byte 0 in a value ('" + name + "' has one)", "encode bytes as text");
     }

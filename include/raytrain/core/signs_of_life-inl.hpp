@@ -18,13 +18,13 @@ RAYTRAIN_INLINE SignsOfLife::Owner::Owner(SignsOfLife& signs) noexcept {
 RAYTRAIN_INLINE SignsOfLife::During::During(Activity activity) noexcept : signs_{here_} {
   if (signs_ == nullptr) return;
   before_ = signs_->activity_.exchange(activity);
-  if (before_ == Activity::own_work) began_ = Clock::now();
+  if (before_ == Activity::own_work && activity != Activity::reports) began_ = Clock::now();
 }
 
 RAYTRAIN_INLINE SignsOfLife::During::~During() {
   if (signs_ == nullptr) return;
   signs_->activity_ = before_;
-  if (before_ == Activity::own_work) signs_->away_ns_ += std::chrono::nanoseconds{Clock::now() - began_}.count();
+  if (began_ != Clock::time_point{}) signs_->away_ns_ += std::chrono::nanoseconds{Clock::now() - began_}.count();
   signs_->beat();
 }
 

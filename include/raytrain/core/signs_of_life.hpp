@@ -24,7 +24,8 @@ class SignsOfLife {
   enum class Activity : std::uint8_t {
     own_work,  ///< What the training function does.
     waits,     ///< For other workers, in a collective.
-    saves,     ///< A part of a checkpoint.
+    saves,     ///< A part of a checkpoint, or waits until one before is written or committed.
+    reports,   ///< It waits until the controller takes what it says; not part of `time_away`.
   };
 
   /// The worker goes on. Cost: two memory accesses; of two threads that call it at once one may be lost.

@@ -32,6 +32,8 @@ RAYTRAIN_INLINE auto Silence::look(SignsOfLife const& signs, SignsOfLife::Clock:
   }
   ++silent_;
   auto const again = std::max<std::int64_t>(limit_ / 10, std::chrono::seconds{1} / period);
+  auto const is_held_up = activity_ == SignsOfLife::Activity::saves || activity_ == SignsOfLife::Activity::reports;
+  if (is_held_up) return limit_ > 0 && silent_ == limit_ ? Verdict::held_up : Verdict::none;
   if (limit_ > 0 && silent_ >= limit_ && (silent_ - limit_) % again == 0) return Verdict::over;
   if (activity_ != SignsOfLife::Activity::own_work) return Verdict::none;
   ++working_;
@@ -83,13 +85,18 @@ RAYTRAIN_INLINE void HangWatch::look_at(Entry& entry) {
   Silent silent{rank, entry.silence.length()};
   silent.waits = entry.silence.activity() == SignsOfLife::Activity::waits;
   silent.doing = thread_activity(signs.thread());
-  if (entry.silence.activity() == SignsOfLife::Activity::saves)
-    silent.doing = "it saves a checkpoint, and " + silent.doing;
   auto const is_over = verdict == Silence::Verdict::over;
   if (auto const stack = is_over ? thread_stack(signs.thread()) : std::string{}; !stack.empty())
     silent.doing += ", " + stack;
   if (entry.silence.is_broken(signs)) return;
   if (is_over) return entry.link.send(std::move(silent));
+  if (verdict == Silence::Verdict::held_up) {
+    auto const saves = entry.silence.activity() == SignsOfLife::Activity::saves;
+    return entry.link.send(Warning{
+        rank, "rank " + std::to_string(rank.value) + " has waited for " + std::to_string(silent.silent_ms) + " ms " +
+                  (saves ? "for its checkpoints to be written" : "for the controller to take what it reports") +
+                  ", which FailureConfig::hang_timeout does not end; look for a slow disk or callback"});
+  }
   entry.link.send(Warning{rank, "rank " + std::to_string(rank.value) + " has shown no sign of life for " +
                                     std::to_string(silent.silent_ms) +
                                     " ms, much longer than ever before: " + silent.doing +

@@ -25,11 +25,12 @@ class Silence {
   enum class Verdict : std::uint8_t {
     none,
     unusual,  ///< In its own work it is silent for 10 times as long as ever before, and for 0.8 s.
+    held_up,  ///< It has been silent for `limit`, by raytrain's own doing: it saves or reports.
     over,     ///< It has been silent for `limit`; again after each tenth of it, and at least a second.
     ended,    ///< After `over` there is a sign of life.
   };
 
-  /// `limit`: from when on silence is a failure, in any activity; 0: never.
+  /// `limit`: from when on silence is a failure, unless the worker saves or reports; 0: never.
   explicit Silence(std::chrono::milliseconds limit) noexcept
       : limit_{(std::min<std::chrono::milliseconds>(limit, SignsOfLife::longest) + period - shortest) / period} {}
 

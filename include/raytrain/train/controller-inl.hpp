@@ -86,8 +86,11 @@ RAYTRAIN_INLINE void Controller::on(StartIsDue const& due) {
 }
 
 RAYTRAIN_INLINE void Controller::on(Silent& silent) {
-  if (aborting_ || state_ != RunState::running) return;
   auto& worker = workers_.at(silent.rank.value);
+  // Where another one has failed first, those that wait for others return by themselves.
+  auto const follows = aborting_ && !failures_.empty() && policy_.replaces_processes && !silent.waits;
+  if (worker.ended || (state_ != RunState::running && !follows)) return;
+  if (aborting_ && !follows) return;
   set_waits_in_vain(worker, silent.waits);
   if (silent.silent_ms == 0) return;
   auto const another_may_go_on = totals_.ended + totals_.waiting_in_vain < workers_.size();
@@ -100,7 +103,7 @@ RAYTRAIN_INLINE void Controller::on(Silent& silent) {
           (silent.waits ? ", as all others: they wait for each other in collectives" : ""),
       silent.doing +
           "; raise FailureConfig::hang_timeout, or call heartbeat() in long work, or announce it by expect()"};
-  fail(std::move(error).with_origin(silent.rank, worker.hostname));
+  fail(std::move(error).with_origin(silent.rank, worker.hostname));  // which tells workers once to abort
   if (silent.waits || !policy_.replaces_processes) return;
   // It would not return either when it is told to: the others need not wait for it.
   end_worker(silent.rank);

@@ -23,8 +23,9 @@ struct Straggler {
 };
 
 /// Finds stragglers among the workers of an attempt: in three reports in a row the same worker's own time is the
-/// longest, at least 1.5 times the median of the others' and 50 ms longer. Own time is what an iteration takes without
-/// the waits in collectives, which last as long as the slowest worker's own time whoever waits.
+/// longest, at least 1.5 times the median of the others' and 50 ms longer, and most of the others wait for at least
+/// half of the difference. Own time is what an iteration takes without the waits in collectives, which last as long as
+/// the slowest worker's own time whoever waits.
 class StragglerWatch {
  public:
   explicit StragglerWatch(WorldSize world) : world_{world} {}
@@ -41,10 +42,11 @@ class StragglerWatch {
 
   struct Iteration {
     std::vector<double> own_s;  // by rank
+    std::vector<double> waiting_s;
     std::uint32_t reports = 0;
   };
 
-  [[nodiscard]] static auto slowest_of(std::vector<double> own_s) -> Straggler;
+  [[nodiscard]] static auto slowest_of(Iteration iteration) -> std::optional<Straggler>;
 
   WorldSize world_;
   std::map<std::uint64_t, Iteration> iterations_;

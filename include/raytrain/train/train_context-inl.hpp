@@ -129,7 +129,7 @@ RAYTRAIN_INLINE void TrainContext::submit(Report report) {
   last_report_ = now;
   auto const away = setup_.link.signs_of_life().time_away();
   report.time_waiting_s = std::chrono::duration<double>{away - std::exchange(away_before_, away)}.count();
-  heartbeat();
+  SignsOfLife::During const reports{SignsOfLife::Activity::reports};
   setup_.link.send(std::move(report));
 }
 
