@@ -97,7 +97,7 @@ TEST_CASE(
   config.run.failure.max_failures = 0;
   config.scaling.num_workers = 1;
   config.datasets = {{"numbers", Dataset::from_columns({{"x", std::vector<float>(1000)}})}};
-  auto const time = milliseconds{1200};
+  auto const time = milliseconds{700};
   auto const result = MinimalTrainer{[&](TrainContext& ctx) {
                                        repeat_for(time, [&] { ctx.progress(1, 2); });
                                        repeat_for(time, [&] { ctx.barrier(); });
@@ -141,7 +141,7 @@ TEST_CASE("workers that wait for each other outside of collectives, or in two of
 TEST_CASE("a worker that waits for a slow callback to see its checkpoint has not failed, and says for what it waits") {
   class Slow final : public Callback {
     void on_checkpoint(Checkpoint const&) override {
-      repeat_for(milliseconds{1500}, [] {});
+      repeat_for(milliseconds{900}, [] {});
     }
   };
   TemporaryFolder const folder;
@@ -162,7 +162,7 @@ TEST_CASE("workers that evaluate in turns, and say so, do not fail by what one h
                                        for (auto const evaluating : {Rank{0}, Rank{1}}) {
                                          if (ctx.world_rank() == evaluating) {
                                            ctx.expect(std::chrono::seconds{20});
-                                           repeat_for(milliseconds{1200}, [] {});
+                                           repeat_for(milliseconds{800}, [] {});
                                          }
                                          for (int i = 0; i < 30; ++i) {
                                            repeat_for(milliseconds{10}, [] {});
