@@ -31,7 +31,7 @@ class Output:
 
     def __init__(self, text, status, seconds):
         self.text, self.status, self.seconds = text, status, seconds
-        self.lines = text.splitlines()
+        self.lines = text.replace('\0', '').splitlines()  # prterun leaves one before a line
 
     def lines_with(self, beginning):
         return [line for line in self.lines if line.startswith(beginning)]

@@ -83,7 +83,7 @@ def expect_hosts(job, *names):
 
 
 def expect_restarts(job, *lines):
-    told = [line.strip(' \0') for line in job.lines if 'restart without' in line]  # prterun leaves a null before one
+    told = [line.strip() for line in job.lines_with('restart without')]
     job.expect(f'callbacks are told {lines}', told == [*lines])
 
 
