@@ -4,7 +4,6 @@
 #include <signal.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstddef>
 #include <list>
 #include <mutex>
@@ -27,11 +26,10 @@ RAYTRAIN_INLINE auto HostCheck::answering(JobHosts const& hosts, std::vector<std
     auto const first = names.begin() + static_cast<std::ptrdiff_t>(begin);
     std::vector<std::string> const lot{first,
                                        first + static_cast<std::ptrdiff_t>(std::min(at_once, names.size() - begin))};
-    auto const end = std::chrono::steady_clock::now() + limit;
     auto answered = answers(hosts, lot);
+    auto again = most_asked_again;
     for (std::size_t i = 0; i < lot.size(); ++i) {
-      // Launchers of Open MPI 5 that start and end side by side may fail by each other.
-      if (!answered[i] && std::chrono::steady_clock::now() < end) answered[i] = answers(hosts, {lot[i]}).front();
+      if (!answered[i] && again-- > 0) answered[i] = answers(hosts, {lot[i]}).front();
       if (answered[i]) all.push_back(lot[i]);
     }
   }

@@ -18,7 +18,9 @@ class HostCheck {
  public:
   static constexpr std::chrono::seconds limit{10};  ///< A host that takes longer does not answer.
   static constexpr std::size_t at_once = 16;        ///< More hosts are asked one lot after the other.
-  // Who has not answered is asked once more, alone, while there is time left for its lot.
+  /// So many of a lot that have not answered are asked once more, each alone: a launcher of Open MPI 5 was seen to
+  /// fail, or to wait for ever, when others began and ended beside it.
+  static constexpr int most_asked_again = 4;
 
   /// Those that answer, in their order; all of them after `cancel`. Errors: `worker_failed`, `io`.
   [[nodiscard]] auto answering(JobHosts const& hosts, std::vector<std::string> const& names)
