@@ -5,7 +5,6 @@
 #include <chrono>
 #include <cstdio>
 #include <exception>
-#include <map>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -17,6 +16,7 @@
 #include <raytrain/testing/minimal_backend.hpp>
 #include <raytrain/trainer.hpp>
 
+#include "../recovery/launch_named.hpp"
 #include "../recovery/moments.hpp"
 #include "short_steps.hpp"
 
@@ -38,9 +38,6 @@ struct Watch : raytrain::Callback {
 auto main(int argc, char** argv) -> int try {
   if (argc != 3) throw std::invalid_argument{"usage: hang threads|processes|mpirun FOLDER"};
   Moments const moments{std::string{argv[2]} + ".moments"};
-  std::map<std::string, raytrain::Launch> const launches{{"threads", raytrain::Launch::threads},
-                                                         {"processes", raytrain::Launch::processes},
-                                                         {"mpirun", raytrain::Launch::mpirun}};
   raytrain::Trainer<raytrain::testing::MinimalBackend> trainer{
       [moments, threads = std::string_view{argv[1]} == "threads"](raytrain::TrainContext& ctx) {
         if (ctx.attempt() != raytrain::Attempt{}) {
@@ -56,7 +53,7 @@ auto main(int argc, char** argv) -> int try {
         }
         ctx.barrier();
       },
-      {.scaling = {.num_workers = 2, .launch = launches.at(argv[1])},
+      {.scaling = {.num_workers = 2, .launch = launch_named(argv[1])},
        .run = {.name = "run",
                .storage_path = argv[2],
                .failure = {.max_failures = 1,

@@ -19,6 +19,7 @@
 #include <raytrain/testing/minimal_backend.hpp>
 #include <raytrain/trainer.hpp>
 
+#include "../recovery/launch_named.hpp"
 #include "short_steps.hpp"
 
 namespace {
@@ -62,13 +63,12 @@ struct Watch : raytrain::Callback {
 
 auto main(int argc, char** argv) -> int try {
   if (argc != 4) throw std::invalid_argument{"usage: overload threads|processes SECONDS FOLDER"};
-  auto const in_processes = std::string{argv[1]} == "processes";
   std::unique_ptr<Load> load;
   if (!raytrain::is_worker_process()) load = std::make_unique<Load>();
   auto const watch = std::make_shared<Watch>();
   raytrain::Trainer<raytrain::testing::MinimalBackend> trainer{
       [time = std::chrono::seconds{std::stoi(argv[2])}](raytrain::TrainContext& ctx) { train_for(ctx, time); },
-      {.scaling = {.num_workers = 2, .launch = in_processes ? raytrain::Launch::processes : raytrain::Launch::threads},
+      {.scaling = {.num_workers = 2, .launch = launch_named(argv[1])},
        .run = {.name = "run",
                .storage_path = argv[3],
                .failure = {.max_failures = -1,

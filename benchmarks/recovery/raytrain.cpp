@@ -8,7 +8,6 @@
 #include <cstdio>
 #include <cstring>
 #include <exception>
-#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -22,6 +21,7 @@
 #include <raytrain/testing/minimal_backend.hpp>
 #include <raytrain/trainer.hpp>
 
+#include "launch_named.hpp"
 #include "moments.hpp"
 
 namespace {
@@ -84,12 +84,9 @@ auto training(std::string const& fault, Moments const& moments) {
 auto main(int argc, char** argv) -> int try {
   if (argc != 4) throw std::invalid_argument{"usage: raytrain threads|processes|mpirun throw|kill|stop FOLDER"};
   Moments const moments{std::string{argv[3]} + ".moments"};
-  std::map<std::string, raytrain::Launch> const launches{{"threads", raytrain::Launch::threads},
-                                                         {"processes", raytrain::Launch::processes},
-                                                         {"mpirun", raytrain::Launch::mpirun}};
   raytrain::Trainer<raytrain::testing::MinimalBackend> trainer{
       training(argv[2], moments),
-      {.scaling = {.num_workers = 2, .launch = launches.at(argv[1])},
+      {.scaling = {.num_workers = 2, .launch = launch_named(argv[1])},
        .run = {.name = "run",
                .storage_path = argv[3],
                .checkpoint = {.num_to_keep = 2},

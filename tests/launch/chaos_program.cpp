@@ -42,10 +42,7 @@ constexpr int workers = 3;
 struct Epoch {
   int epoch = 0;
   double loss = 0;
-  template <class A>
-  void serialize(A& a) {
-    a(CEREAL_NVP(epoch), CEREAL_NVP(loss));
-  }
+  void serialize(auto& a) { a(CEREAL_NVP(epoch), CEREAL_NVP(loss)); }
 };
 
 auto fault_named(std::string_view name) -> Fault {
