@@ -2,7 +2,9 @@
 #pragma once
 
 #include <concepts>
+#include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <type_traits>
 #include <utility>
@@ -18,6 +20,7 @@
 #include <raytrain/train/callback.hpp>
 #include <raytrain/train/detail/config_text.hpp>
 #include <raytrain/train/detail/fit.hpp>
+#include <raytrain/train/detail/resize_requests.hpp>
 #include <raytrain/train/detail/worker_runner.hpp>
 #include <raytrain/train/result.hpp>
 
@@ -130,6 +133,7 @@ class Trainer {
                         .backend = B::name,
                         .default_launch = B::default_launch,
                         .one_worker_on_threads = one_worker_on_threads_,
+                        .resize_requests = *resize_requests_,
                         .backend_settings = [&] { return detail::config_text(config_.backend); },
                         .start_backend =
                             [&](ScalingConfig const& scaling) {
@@ -149,6 +153,14 @@ class Trainer {
                             }});
   }
 
+  /// Asks for so many workers in an elastic run (`ScalingConfig::num_workers`), while `fit()` runs: from another thread,
+  /// or from a callback. It returns at once; `Callback::on_restart` tells when as many go on. Until then another call
+  /// takes its place.
+  ///
+  /// Threads: any. In a worker process (`is_worker_process`) there is nobody to ask.
+  /// Errors: `invalid_config` for a number out of the range; `invalid_call` while no `fit()` of this trainer has workers.
+  void resize(std::int64_t workers) { resize_requests_->ask(workers); }
+
  private:
   void validate() const {
     config_.scaling.validate();
@@ -164,6 +176,7 @@ class Trainer {
   TrainerConfig<B> config_;
   std::function<void(Context&)> train_;
   bool one_worker_on_threads_ = false;
+  std::shared_ptr<detail::ResizeRequests> resize_requests_ = std::make_shared<detail::ResizeRequests>();
 };
 
 }  // namespace raytrain

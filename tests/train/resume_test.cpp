@@ -228,6 +228,7 @@ TEST_CASE("run.json names the hosts of all workers, each once and in rank order"
   RunDirectory directory{{.storage_path = run.storage_path, .name = run.name, .program = "p", .backend = "b"}};
   SystemClock clock;
   SpreadThreads launcher{{.num_workers = 4}};
+  detail::ResizeRequests resize_requests;
   detail::RunDriver driver{launcher,
                            {.run = run,
                             .directory = directory,
@@ -239,7 +240,8 @@ TEST_CASE("run.json names the hosts of all workers, each once and in rank order"
                             .called = clock.now(),
                             .ends_processes = false,
                             .start_timeout = std::chrono::milliseconds{0},
-                            .restart_backend = [] {}}};
+                            .restart_backend = [] {},
+                            .resize_requests = resize_requests}};
   driver.run([](WorkerSetup) { return false; });
   CHECK(read_run_record(folder.path() / "r").hosts == std::vector<std::string>{"node0", "node1"});
 }

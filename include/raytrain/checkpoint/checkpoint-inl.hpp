@@ -66,6 +66,10 @@ RAYTRAIN_INLINE auto Checkpoint::dataset_digest(std::string const& name) const -
   return value_of(manifest_->dataset_digests, name);
 }
 
+RAYTRAIN_INLINE auto Checkpoint::position(std::string const& name) const -> std::optional<ShardPosition> {
+  return value_of(manifest_->positions, name);
+}
+
 RAYTRAIN_INLINE auto Checkpoint::batch_size(std::string const& name) const -> std::optional<std::uint64_t> {
   return value_of(manifest_->batch_sizes, name);
 }

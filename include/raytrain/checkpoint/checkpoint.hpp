@@ -72,6 +72,11 @@ class Checkpoint {
   [[nodiscard]] auto dataset_digest(std::string const& name) const -> std::optional<std::string>;
   /// `BatchOptions::batch_size` by which rank 0 had last taken that dataset; none if it had not.
   [[nodiscard]] auto batch_size(std::string const& name) const -> std::optional<std::uint64_t>;
+  /// How far that split dataset was taken, by all workers together; none if it was not.
+  [[nodiscard]] auto position(std::string const& name) const -> std::optional<ShardPosition>;
+  /// Whether it came by `TrainContext::hand_over`, with no report of its own: `metrics` are those of the report before
+  /// it, which say nothing of this state.
+  [[nodiscard]] auto is_handed_over() const noexcept -> bool { return manifest_->handed_over.value_or(false); }
   /// Workers of the start that wrote it; 0 if it was never committed.
   [[nodiscard]] auto world_size() const noexcept -> WorldSize { return {manifest_->world_size}; }
   /// Seconds of training until this one, over all starts of the run; 0 if it was never committed.

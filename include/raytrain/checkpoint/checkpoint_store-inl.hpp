@@ -269,8 +269,11 @@ RAYTRAIN_INLINE auto CheckpointStore::manifest_of(CommitRequest const& request, 
   manifest.dataset_rows = request.dataset_rows;
   manifest.dataset_digests = request.dataset_digests;
   for (auto const& part : request.parts) {
-    if (part.rank == Rank{0}) manifest.batch_sizes = part.batch_sizes;
+    if (part.rank != Rank{0}) continue;
+    manifest.batch_sizes = part.batch_sizes;
+    manifest.positions = part.positions;
   }
+  manifest.handed_over = request.handed_over;
   manifest.created_at = detail::utc_now();
   manifest.metrics = request.metrics;
   return manifest;

@@ -26,6 +26,7 @@ struct CommitRequest {
   double time_total_s{};
   WorldSize world_size{};
   Metrics metrics;
+  bool handed_over = false;                          ///< As in `Manifest`.
   std::vector<CheckpointRef> parts;                  ///< One of every rank, in any order.
   std::vector<std::uint64_t> training_iterations{};  ///< Reports of each rank.
   std::uint64_t seed{};

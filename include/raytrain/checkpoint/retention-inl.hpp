@@ -18,7 +18,9 @@ RAYTRAIN_INLINE auto scored(std::vector<Checkpoint> const& checkpoints, Checkpoi
     -> std::vector<ScoredCheckpoint> {
   std::vector<ScoredCheckpoint> all;
   for (auto const& checkpoint : checkpoints) {
-    all.push_back({CheckpointNumber{checkpoint.number()}, checkpoint.metrics().number(config.score_attribute)});
+    auto score = checkpoint.metrics().number(config.score_attribute);
+    if (checkpoint.is_handed_over()) score.reset();
+    all.push_back({CheckpointNumber{checkpoint.number()}, score});
   }
   return all;
 }

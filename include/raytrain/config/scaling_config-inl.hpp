@@ -11,12 +11,23 @@
 
 namespace raytrain {
 
+RAYTRAIN_INLINE auto WorkerCount::text() const -> std::string {
+  if (!is_set()) return "not set";
+  return is_elastic() ? std::to_string(*fewest_) + " to " + std::to_string(*most_) : std::to_string(*most_);
+}
+
 RAYTRAIN_INLINE void ScalingConfig::validate() const {
-  auto const workers = num_workers.value_or(1);
-  if (workers < 1 || workers > max_workers) {
+  for (auto const workers : {num_workers.fewest_or(1), num_workers.most_or(1)}) {
+    if (workers >= 1 && workers <= max_workers) continue;
     throw Error{Errc::invalid_config, "ScalingConfig::num_workers",
                 "must be from 1 to " + std::to_string(max_workers) + " (got " + std::to_string(workers) + ")",
                 "write {.scaling = {.num_workers = 1}}"};
+  }
+  if (num_workers.fewest_or(1) > num_workers.most_or(1)) {
+    throw Error{Errc::invalid_config, "ScalingConfig::num_workers",
+                "is {fewest, most}, and the first one must not be the larger one (got " + num_workers.text() + ")",
+                "write {.scaling = {.num_workers = {" + std::to_string(num_workers.most_or(1)) + ", " +
+                    std::to_string(num_workers.fewest_or(1)) + "}}}"};
   }
   if (resources_per_worker.cpus < 0) {
     throw Error{Errc::invalid_config, "ScalingConfig::resources_per_worker.cpus",
@@ -35,7 +46,7 @@ RAYTRAIN_INLINE void ScalingConfig::validate() const {
 }
 
 RAYTRAIN_INLINE auto ScalingConfig::world_size() const noexcept -> WorldSize {
-  return {static_cast<std::uint32_t>(num_workers.value_or(1))};
+  return {static_cast<std::uint32_t>(num_workers.most_or(1))};
 }
 
 }  // namespace raytrain

@@ -13,21 +13,40 @@
 
 namespace raytrain {
 
-/// How many workers train. Unset: on ranks as many as the job has, else 1.
+/// How many workers train. Unset: on ranks as many as the job has, else 1. With two numbers, {2, 8}, the run is elastic:
+/// while it trains, the number of its workers may change within them.
 class WorkerCount {
  public:
   constexpr WorkerCount() = default;
   /// Any integer, so that a value out of range reaches `validate` and not a narrowing.
   template <std::integral I>
-  constexpr WorkerCount(I count) : count_{static_cast<std::int64_t>(count)} {}  // NOLINT(google-explicit-constructor)
+  constexpr WorkerCount(I count) : WorkerCount{count, count} {}  // NOLINT(google-explicit-constructor)
+  template <std::integral I, std::integral J>
+  constexpr WorkerCount(I fewest, J most)
+      : fewest_{static_cast<std::int64_t>(fewest)}, most_{static_cast<std::int64_t>(most)} {}
 
-  [[nodiscard]] constexpr auto is_set() const noexcept -> bool { return count_.has_value(); }
-  [[nodiscard]] constexpr auto value_or(std::int64_t fallback) const noexcept -> std::int64_t {
-    return count_.value_or(fallback);
+  [[nodiscard]] constexpr auto is_set() const noexcept -> bool { return most_.has_value(); }
+  [[nodiscard]] constexpr auto is_elastic() const noexcept -> bool { return fewest_ != most_; }
+  [[nodiscard]] constexpr auto fewest_or(std::int64_t fallback) const noexcept -> std::int64_t {
+    return fewest_.value_or(fallback);
+  }
+  [[nodiscard]] constexpr auto most_or(std::int64_t fallback) const noexcept -> std::int64_t {
+    return most_.value_or(fallback);
   }
 
+  /// "4", "2 to 8", "not set".
+  [[nodiscard]] auto text() const -> std::string;
+
  private:
-  std::optional<std::int64_t> count_;
+  std::optional<std::int64_t> fewest_;
+  std::optional<std::int64_t> most_;
+};
+
+/// How many workers a run may have.
+struct WorkerRange {
+  WorldSize fewest{1};
+  WorldSize most{1};    ///< The same where the run is not elastic.
+  WorldSize wanted{1};  ///< Until somebody asks for another number.
 };
 
 /// Where workers run.
@@ -60,6 +79,13 @@ struct Resources {
 struct ScalingConfig {
   static constexpr std::int64_t max_workers = 4096;  ///< Thread workers of one process.
 
+  /// {fewest, most}: an elastic run. It begins with as many workers as this process's cores have room for, with
+  /// `resources_per_worker` each, or with `Launch::mpirun` as the hosts that `job_command` names have slots for. Their
+  /// number follows `Trainer::resize`; a SIGUSR1 to this process makes it one more, a SIGUSR2 one fewer, where
+  /// `RunConfig::handle_signals` is set; with `Launch::mpirun` it also follows the hosts that are left, come back, or
+  /// are written into the host file. Then all workers end as at a stop, at their next report or by
+  /// `TrainContext::hand_over`, and as many as are wanted go on from that checkpoint. On ranks the job's size must be
+  /// within them, and stays.
   WorkerCount num_workers{};
   Launch launch = Launch::automatic;
   Resources resources_per_worker{};
@@ -87,6 +113,7 @@ struct ScalingConfig {
   /// Errors: `invalid_config`, naming the field, its value and what to write instead.
   void validate() const;
 
+  /// The most workers.
   [[nodiscard]] auto world_size() const noexcept -> WorldSize;
 };
 

@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include <raytrain/data/column.hpp>
-#include <raytrain/data/shard_position.hpp>
+#include <raytrain/core/shard_position.hpp>
 
 namespace raytrain {
 

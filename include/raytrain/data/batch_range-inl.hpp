@@ -10,7 +10,7 @@
 #include <raytrain/data/batch.hpp>
 #include <raytrain/data/batch_range.hpp>
 #include <raytrain/data/dataset.hpp>
-#include <raytrain/data/shard_position.hpp>
+#include <raytrain/core/shard_position.hpp>
 
 namespace raytrain {
 

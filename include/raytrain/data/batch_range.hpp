@@ -11,7 +11,7 @@
 #include <raytrain/core/identifiers.hpp>
 #include <raytrain/data/batch.hpp>
 #include <raytrain/data/dataset.hpp>
-#include <raytrain/data/shard_position.hpp>
+#include <raytrain/core/shard_position.hpp>
 
 namespace raytrain {
 

@@ -14,7 +14,7 @@
 #include <raytrain/data/batch_range.hpp>
 #include <raytrain/data/dataset.hpp>
 #include <raytrain/data/dataset_shard.hpp>
-#include <raytrain/data/shard_position.hpp>
+#include <raytrain/core/shard_position.hpp>
 #include <raytrain/data/shuffle_key.hpp>
 
 namespace raytrain {
@@ -51,8 +51,10 @@ RAYTRAIN_INLINE auto DatasetShard::part() const -> Dataset {
   return dataset_.split_at(bound(rank + 1)).first.split_at(bound(rank)).second;
 }
 
-RAYTRAIN_INLINE auto DatasetShard::batches(BatchOptions const& options) -> BatchRange {
-  options.validate();
+RAYTRAIN_INLINE auto DatasetShard::batches(BatchOptions const& wanted) -> BatchRange {
+  wanted.validate();
+  auto options = wanted;
+  options.start = std::max(wanted.start, start_);
   auto const world = std::uint64_t{workers().value};
   auto const total = std::uint64_t{dataset_.rows()};
   auto const share = std::uint64_t{rows()};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -11,7 +12,7 @@
 #include <raytrain/core/identifiers.hpp>
 #include <raytrain/data/batch_range.hpp>
 #include <raytrain/data/dataset.hpp>
-#include <raytrain/data/shard_position.hpp>
+#include <raytrain/core/shard_position.hpp>
 #include <raytrain/data/shuffle_key.hpp>
 
 namespace raytrain {
@@ -30,6 +31,7 @@ struct BatchOptions {
 
 /// Which part of a dataset is a worker's, and how it is shuffled.
 struct ShardOptions {
+  std::string name{};
   Rank rank{};
   WorldSize world_size{1};
   std::uint64_t seed = 0;  ///< The same on every worker.
@@ -58,6 +60,9 @@ class DatasetShard {
 
   [[nodiscard]] auto dataset() const noexcept -> Dataset const& { return dataset_; }
 
+  /// Among the run's datasets; empty for a shard that was made otherwise.
+  [[nodiscard]] auto name() const noexcept -> std::string const& { return shard_.name; }
+
   /// Whether each worker has a part of the dataset, not all of it.
   [[nodiscard]] auto is_split() const noexcept -> bool { return shard_.split; }
 
@@ -67,6 +72,15 @@ class DatasetShard {
 
   /// Where the training goes on after the batch that was handed out last.
   [[nodiscard]] auto position() const noexcept -> ShardPosition { return *position_; }
+
+  /// `position` as it moves on.
+  [[nodiscard]] auto shared_position() const noexcept -> std::shared_ptr<ShardPosition const> { return position_; }
+
+  /// Nothing before it is served, as where `BatchOptions::start` says so each time.
+  void begin_at(ShardPosition start) {
+    start_ = start;
+    *position_ = std::max(*position_, start);
+  }
 
   /// This worker's batches of one epoch, from memory.
   ///
@@ -90,6 +104,7 @@ class DatasetShard {
 
   Dataset dataset_;
   ShardOptions shard_;
+  ShardPosition start_{};
   std::shared_ptr<ShardPosition> position_ = std::make_shared<ShardPosition>();
 };
 

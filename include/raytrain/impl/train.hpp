@@ -2,14 +2,15 @@
 #pragma once
 
 #include <raytrain/train/append_file-inl.hpp>
-#include <raytrain/train/batch_sizes-inl.hpp>
 #include <raytrain/train/checkpoint_stager-inl.hpp>
 #include <raytrain/train/controller-inl.hpp>
 #include <raytrain/train/detail/fit-inl.hpp>
 #include <raytrain/train/detail/process_fit-inl.hpp>
 #include <raytrain/train/detail/rank_follower-inl.hpp>
 #include <raytrain/train/detail/rank_result-inl.hpp>
+#include <raytrain/train/detail/resize_requests-inl.hpp>
 #include <raytrain/train/detail/resume_point-inl.hpp>
+#include <raytrain/train/detail/run_callbacks-inl.hpp>
 #include <raytrain/train/detail/run_driver-inl.hpp>
 #include <raytrain/train/detail/run_identity-inl.hpp>
 #include <raytrain/train/detail/stop_signals-inl.hpp>
@@ -17,4 +18,5 @@
 #include <raytrain/train/result-inl.hpp>
 #include <raytrain/train/run_history-inl.hpp>
 #include <raytrain/train/straggler_watch-inl.hpp>
+#include <raytrain/train/taken_data-inl.hpp>
 #include <raytrain/train/train_context-inl.hpp>

@@ -93,9 +93,11 @@ RAYTRAIN_INLINE void ControlServer::take_over(Request const& request, Scope& con
   request.done->set_value(true);
 }
 
-RAYTRAIN_INLINE void ControlServer::tell_all(ControllerMessage const& message) {
+RAYTRAIN_INLINE void ControlServer::tell_all(ControllerMessage const& message, std::optional<WorldSize> world) {
   auto const frame = std::make_shared<Bytes const>(encode(message));
-  for (auto& peer : peers_) push(*peer, frame);
+  for (auto& peer : peers_) {
+    if (!world || peer->rank.value < world->value) push(*peer, frame);
+  }
 }
 
 RAYTRAIN_INLINE void ControlServer::close() {
@@ -177,7 +179,11 @@ RAYTRAIN_INLINE void ControlServer::finish_connection(Connection& connection) {
     return;
   }
   peer_of(*connection.rank)->connection = nullptr;
-  if (!connection.said_goodbye) tell_lost(*connection.rank, connection.why);
+  if (!connection.said_goodbye) {
+    tell_lost(*connection.rank, connection.why);
+  } else if (!closing_ && events_.on_goodbye) {
+    events_.on_goodbye(*connection.rank);
+  }
 }
 
 RAYTRAIN_INLINE void ControlServer::tell_lost(Rank rank, std::string why) {

@@ -80,6 +80,8 @@ class ControlServer {
     std::function<void(std::string)> on_stranger;
     /// Whether a rank that is not heard of cannot say anything, since its process is stopped (SIGSTOP).
     std::function<bool(Rank)> is_stopped = {};
+    /// A rank's connection has ended with a goodbye.
+    std::function<void(Rank)> on_goodbye = {};
     /// A rank has connected, before its first message; its process, where a Unix socket tells it, else 0.
     std::function<void(Rank, ::pid_t)> on_connected = {};
   };
@@ -101,8 +103,8 @@ class ControlServer {
   /// Errors: `invalid_call` for a rank that does not connect; as `encode`.
   void tell(Rank rank, ControllerMessage const& message);
 
-  /// `tell` for each rank, encoded once.
-  void tell_all(ControllerMessage const& message);
+  /// `tell` for each rank, or each of those below `world`, encoded once.
+  void tell_all(ControllerMessage const& message, std::optional<WorldSize> world = {});
 
   /// Awaits a process as this rank that has the other end of a connected Unix socket, for as long as it takes. What is
   /// told from now on is for this process. The rank is lost, too, when the connection ends before the handshake does.

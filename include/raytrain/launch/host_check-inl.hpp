@@ -4,6 +4,7 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <list>
 #include <mutex>
@@ -78,6 +79,11 @@ RAYTRAIN_INLINE auto HostCheck::answers(JobHosts const& hosts, std::vector<std::
   lock.unlock();
   launchers.clear();
   return in_time;
+}
+
+RAYTRAIN_INLINE auto HostCheck::pause(std::chrono::milliseconds duration) -> bool {
+  std::unique_lock lock{mutex_};
+  return !changed_.wait_for(lock, duration, [this] { return is_cancelled_; });
 }
 
 RAYTRAIN_INLINE void HostCheck::cancel() noexcept {

@@ -26,6 +26,9 @@ class HostCheck {
   [[nodiscard]] auto answering(JobHosts const& hosts, std::vector<std::string> const& names)
       -> std::vector<std::string>;
 
+  /// Waits before the hosts are asked again; false after `cancel`.
+  [[nodiscard]] auto pause(std::chrono::milliseconds duration) -> bool;
+
   /// From any thread: nobody waits for an answer any more, now and later.
   void cancel() noexcept;
 

@@ -9,11 +9,18 @@
 #include <raytrain/collective/collective.hpp>
 #include <raytrain/collective/collective_group.hpp>
 #include <raytrain/collective/wait_limits.hpp>
+#include <raytrain/config/scaling_config.hpp>
 #include <raytrain/core/identifiers.hpp>
 #include <raytrain/launch/worker_link.hpp>
 #include <raytrain/message/message.hpp>
 
 namespace raytrain {
+
+/// For how many workers there is room.
+struct Room {
+  WorldSize workers{};
+  bool moves{};  ///< Workers run where they may not any more.
+};
 
 /// What a launcher gives to each worker.
 struct Worker {
@@ -52,8 +59,20 @@ class Launcher {
   /// As `join`.
   virtual ~Launcher() = default;
 
-  /// Fixed from construction on.
+  /// Workers of the next `launch`. Changed by `resize` alone.
   [[nodiscard]] virtual auto size() const noexcept -> WorldSize = 0;
+
+  /// What `resize` may be called with.
+  [[nodiscard]] virtual auto range() const noexcept -> WorkerRange { return {size(), size(), size()}; }
+
+  /// Before `launch` is called again, while no worker runs: so many workers it starts.
+  virtual void resize(WorldSize) {}
+
+  /// Whether `room` may change by itself.
+  [[nodiscard]] virtual auto watches_room() const noexcept -> bool { return false; }
+
+  /// For how many workers of `range` there is room now. Threads: any, one at a time.
+  [[nodiscard]] virtual auto room() -> Room { return {range().most}; }
 
   /// Whether a process that was left behind, or is lost, costs no more than its worker: the next `launch` starts
   /// another one.

@@ -17,6 +17,7 @@
 #include <raytrain/launch/job.hpp>
 #include <raytrain/launch/process_job.hpp>
 #include <raytrain/launch/rank_job.hpp>
+#include <raytrain/launch/rank_variables.hpp>
 #include <raytrain/launch/worker_link.hpp>
 #include <raytrain/launch/worker_process.hpp>
 #include <raytrain/message/message.hpp>
@@ -61,6 +62,11 @@ RAYTRAIN_INLINE void ProcessJob::prepare(Begin const& begin) {
   if (!difference.empty()) {
     throw Error{Errc::invalid_config, "comparing this run's settings", difference,
                 "let main come to the same fit() in each worker process as in the program itself"};
+  }
+  if (begin.world_size != size()) {
+    cores_.emplace(options_.scaling, begin.world_size.value);
+    placement_ = detail::place_process(rank(), begin.world_size, *cores_);
+    detail::set_rank_variables(placement_);
   }
   renew_world([&]() -> std::unique_ptr<RankWorld> {
     FileDescriptor const file{::open(begin.group.c_str(), O_RDWR | O_CLOEXEC)};

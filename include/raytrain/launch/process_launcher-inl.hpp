@@ -34,8 +34,8 @@ namespace raytrain {
 
 RAYTRAIN_INLINE ProcessLauncher::ProcessLauncher(SupervisorOptions options)
     : Supervisor{std::move(options)},
-      processes_(size_.value),
-      server_{ControlServer::Options{.world = size_,
+      processes_(range_.most.value),
+      server_{ControlServer::Options{.world = range_.most,
                                      .listens = false,
                                      .heartbeat_interval = detail::WorkerStart::heartbeat_interval,
                                      .stopped_limit = 2 * detail::WorkerStart::heartbeat_interval},
@@ -43,7 +43,8 @@ RAYTRAIN_INLINE ProcessLauncher::ProcessLauncher(SupervisorOptions options)
                   .on_message = [this](Rank rank, WorkerMessage& message) { return workers_.hand_on(rank, message); },
                   .on_lost = [this](Rank rank, std::string const& why) { disconnected(rank, why); },
                   .on_stranger = {},
-                  .is_stopped = [this](Rank rank) { return is_stopped(rank); }}} {}
+                  .is_stopped = [this](Rank rank) { return is_stopped(rank); },
+                  .on_goodbye = [this](Rank rank) { said_goodbye(rank); }}} {}
 
 RAYTRAIN_INLINE ProcessLauncher::~ProcessLauncher() {
   workers_.close();
@@ -57,6 +58,7 @@ RAYTRAIN_INLINE ProcessLauncher::~ProcessLauncher() {
 RAYTRAIN_INLINE void ProcessLauncher::launch(WorkerLaunch what) {
   group_ = SharedMemoryGroup::create(size_);
   workers_.open(std::make_shared<MessageSink const>(std::move(what.sink)), what.begin.attempt);
+  for (auto rank = size_.value; rank < range_.most.value; ++rank) dismiss(Rank{rank});
   try {
     for (std::uint32_t rank = 0; rank < size_.value; ++rank) {
       if (has_no_process(Rank{rank})) start_process(Rank{rank});
@@ -68,10 +70,20 @@ RAYTRAIN_INLINE void ProcessLauncher::launch(WorkerLaunch what) {
   what.begin.settings = options_.settings;
   what.begin.group = "/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(group_->descriptor());
   what.begin.group_id = group_->id();
-  server_.tell_all(what.begin);
+  server_.tell_all(what.begin, size_);
+}
+
+RAYTRAIN_INLINE void ProcessLauncher::dismiss(Rank rank) {
+  {
+    std::scoped_lock const lock{mutex_};
+    auto& process = processes_[rank.value];
+    if (process.child == nullptr || std::exchange(process.end_is_wanted, true)) return;
+  }
+  server_.tell(rank, Ended{});
 }
 
 RAYTRAIN_INLINE auto ProcessLauncher::has_no_process(Rank rank) -> bool {
+  constexpr std::chrono::seconds time_to_end{2};
   constexpr std::chrono::seconds limit{10};
   std::unique_lock lock{mutex_};
   auto& process = processes_[rank.value];
@@ -82,6 +94,9 @@ RAYTRAIN_INLINE auto ProcessLauncher::has_no_process(Rank rank) -> bool {
   }
   process.end_is_wanted = true;
   auto const has_ended = [&] { return process.is_disconnected && process.exit.has_value(); };
+  // One that was dismissed ends by itself, others were killed.
+  if (changed_.wait_for(lock, time_to_end, has_ended)) return true;
+  process.child->kill();
   if (changed_.wait_for(lock, limit, has_ended)) return true;
   throw Error{Errc::worker_failed, "starting another process for rank " + std::to_string(rank.value),
               "process " + std::to_string(process.child->pid()) + " does not end, though it was killed",
@@ -131,7 +146,7 @@ RAYTRAIN_INLINE void ProcessLauncher::kill(Rank rank) noexcept {
 }
 
 RAYTRAIN_INLINE void ProcessLauncher::tell(ControllerMessage const& message) {
-  server_.tell_all(message);
+  server_.tell_all(message, size_);
   auto const* const stop = std::get_if<Stop>(&message);
   if (stop != nullptr && !stop->abort) stop_before_they_start();
 }
@@ -185,6 +200,13 @@ RAYTRAIN_INLINE void ProcessLauncher::disconnected(Rank rank, std::string const&
   }
   // Without it the process can do nothing that counts. One that is ending keeps the status that it has.
   if (process.child != nullptr) process.child->kill();
+}
+
+RAYTRAIN_INLINE void ProcessLauncher::said_goodbye(Rank rank) {
+  std::unique_lock lock{mutex_};
+  auto& process = processes_[rank.value];
+  process.is_disconnected = true;
+  if (process.exit) tell_of_end(rank, std::move(lock));
 }
 
 RAYTRAIN_INLINE void ProcessLauncher::exited(Rank rank, std::string how) {

@@ -53,12 +53,15 @@ class ProcessLauncher final : public Supervisor {
   [[nodiscard]] auto has_no_process(Rank rank) -> bool;
   void start_process(Rank rank);
   void kill(Rank rank) noexcept;
+  /// Its process, if there is one, has no more to do.
+  void dismiss(Rank rank);
   /// Those that have not come to `fit()` yet are not waited for.
   void stop_before_they_start();
 
   // From other threads:
   [[nodiscard]] auto is_stopped(Rank rank) -> bool;
   void disconnected(Rank rank, std::string const& why);
+  void said_goodbye(Rank rank);
   void exited(Rank rank, std::string how);
   /// Tells the controller, once both its connection and the process itself have ended.
   void tell_of_end(Rank rank, std::unique_lock<std::mutex> lock);

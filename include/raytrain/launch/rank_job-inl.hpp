@@ -130,9 +130,10 @@ RAYTRAIN_INLINE void RankJob::place() {
 }
 
 RAYTRAIN_INLINE auto RankJob::size_problem() const -> std::string {
-  auto const wanted = request_.scaling.num_workers.value_or(size().value);
-  if (wanted == size().value) return {};
-  return "is " + std::to_string(wanted) + ", and the job has " + std::to_string(size().value) +
+  auto const& wanted = request_.scaling.num_workers;
+  auto const is_wanted = wanted.fewest_or(size().value) <= size().value && size().value <= wanted.most_or(size().value);
+  if (is_wanted) return {};
+  return "is " + wanted.text() + ", and the job has " + std::to_string(size().value) +
          " ranks: leave it unset, or start as many";
 }
 

@@ -8,6 +8,7 @@
 #include <future>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 #include <variant>
@@ -30,6 +31,8 @@ RAYTRAIN_INLINE RankSupervisor::RankSupervisor(SupervisorOptions options) : Supe
   for (auto& word : detail::placement_options(options_.scaling)) {
     options_.scaling.job_command.push_back(std::move(word));
   }
+  range_.wanted = range_.most;
+  size_ = std::clamp(room().workers, range_.fewest, range_.most);
 }
 
 RAYTRAIN_INLINE RankSupervisor::~RankSupervisor() {
@@ -42,42 +45,83 @@ RAYTRAIN_INLINE auto RankSupervisor::leave_out_lost_hosts() -> std::vector<std::
     std::scoped_lock const lock{mutex_};
     if (!std::exchange(host_may_be_lost_, false)) return {};
   }
-  detail::JobHosts const hosts{options_.scaling.job_command};
-  if (hosts.names().size() < 2) return {};
-  auto const used = detail::without(hosts.names(), left_out_);
-  auto good = host_check_.answering(hosts, used);
-  auto lost = detail::without(used, good);
-  if (good.empty() || !are_enough(hosts, good)) {
-    for (auto const& host : host_check_.answering(hosts, left_out_)) {
-      workers_.push(Warning{Rank{0}, "host " + host + " answers again, and is used again"});
-      good.push_back(host);
+  auto const left_out_before = left_out();
+  auto const limit = options_.scaling.start_timeout;
+  auto const due = limit.count() == 0 ? std::chrono::steady_clock::time_point::max()
+                                      : std::chrono::steady_clock::now() + limit;
+  for (auto is_told = false;; is_told = true) {
+    detail::JobHosts const hosts{options_.scaling.job_command};
+    if (hosts.names().size() < 2) return {};
+    auto good = host_check_.answering(hosts, detail::without(hosts.names(), left_out_before));
+    if (good.empty() || !are_enough(hosts, good)) take_back(hosts, good, left_out_before);
+    if (good.empty()) return {};  // no host's fault, then: the next job says it
+    set_left_out(detail::without(hosts.names(), good));
+    if (are_enough(hosts, good)) return detail::without(left_out(), left_out_before);
+    if (std::chrono::steady_clock::now() > due) refuse_too_few(hosts, good);
+    if (!is_told) {
+      workers_.push(Warning{Rank{0}, "waits for hosts: no answer comes from " + detail::listed(left_out()) +
+                                         ", and " + too_few(hosts, good)});
     }
+    if (!host_check_.pause(ask_again_after)) return {};
   }
-  if (good.empty()) return {};  // no host's fault, then: the next job says it
-  left_out_ = detail::without(hosts.names(), good);
-  if (!are_enough(hosts, good)) refuse_too_few(hosts, good);
-  return lost;
+}
+
+RAYTRAIN_INLINE void RankSupervisor::take_back(detail::JobHosts const& hosts, std::vector<std::string>& good,
+                                               std::vector<std::string> const& candidates) {
+  for (auto const& host : host_check_.answering(hosts, candidates)) {
+    if (std::ranges::find(good, host) != good.end()) continue;
+    workers_.push(Warning{Rank{0}, "host " + host + " answers again, and may be used again"});
+    good.push_back(host);
+  }
+}
+
+RAYTRAIN_INLINE auto RankSupervisor::room() -> Room {
+  detail::JobHosts const hosts{options_.scaling.job_command};
+  auto left_out_now = left_out();
+  if (!left_out_now.empty() && is_time_to_ask_again()) {
+    auto used = detail::without(hosts.names(), left_out_now);
+    take_back(hosts, used, left_out_now);
+    left_out_now = detail::without(hosts.names(), used);
+    set_left_out(left_out_now);
+  }
+  auto const usable = detail::without(hosts.names(), left_out_now);
+  auto const slots = hosts.names().empty() ? std::nullopt : hosts.slots_of(usable);
+  auto const moves = !hosts.names().empty() && !detail::without(job_hosts(), hosts.names()).empty();
+  return {{static_cast<std::uint32_t>(std::min<std::uint64_t>(range_.most.value, slots.value_or(range_.most.value)))},
+          moves};
+}
+
+RAYTRAIN_INLINE auto RankSupervisor::watches_room() const noexcept -> bool {
+  return range_.fewest < range_.most && !detail::JobHosts{options_.scaling.job_command}.names().empty();
 }
 
 RAYTRAIN_INLINE auto RankSupervisor::are_enough(detail::JobHosts const& hosts,
                                                 std::vector<std::string> const& names) const -> bool {
   auto const all = hosts.slots_of(hosts.names());
-  return !all || *all < size_.value || *hosts.slots_of(names) >= size_.value;
+  return !all || *all < range_.fewest.value || *hosts.slots_of(names) >= range_.fewest.value;
+}
+
+RAYTRAIN_INLINE auto RankSupervisor::too_few(detail::JobHosts const& hosts, std::vector<std::string> const& left) const
+    -> std::string {
+  return "what is left (" + detail::listed(left) + ") has " + std::to_string(*hosts.slots_of(left)) + " slots for " +
+         options_.scaling.num_workers.text() + " ranks";
 }
 
 RAYTRAIN_INLINE void RankSupervisor::refuse_too_few(detail::JobHosts const& hosts,
-                                                    std::vector<std::string> const& left) const {
+                                                    std::vector<std::string> const& left) {
   throw Error{Errc::worker_failed, "starting the ranks again on the hosts that are left",
-              "no answer comes from " + detail::listed(left_out_) + ", and what is left (" + detail::listed(left) +
-                  ") has " + std::to_string(*hosts.slots_of(left)) + " slots for " + std::to_string(size_.value) +
-                  " ranks",
+              "no answer comes from " + detail::listed(left_out()) + ", and " + too_few(hosts, left),
               "repair a host, or name more of them in ScalingConfig::job_command"};
 }
 
-RAYTRAIN_INLINE auto RankSupervisor::command() const -> detail::JobCommand {
-  if (left_out_.empty()) return {.words = options_.scaling.job_command};
+RAYTRAIN_INLINE auto RankSupervisor::command() -> detail::JobCommand {
   detail::JobHosts const hosts{options_.scaling.job_command};
-  return hosts.command_on(detail::without(hosts.names(), left_out_));
+  auto used = detail::without(hosts.names(), left_out());
+  auto command = used.size() == hosts.names().size() ? detail::JobCommand{.words = options_.scaling.job_command}
+                                                     : hosts.command_on(used);
+  std::scoped_lock const lock{mutex_};
+  job_hosts_ = std::move(used);
+  return command;
 }
 
 RAYTRAIN_INLINE void RankSupervisor::launch(WorkerLaunch what) {
@@ -86,9 +130,11 @@ RAYTRAIN_INLINE void RankSupervisor::launch(WorkerLaunch what) {
     // A rank that is lost meanwhile is so in this attempt, or the job is known to be spent.
     std::scoped_lock const lock{mutex_};
     workers_.open(sink, what.begin.attempt);
+    is_stopping_ = false;
     return job_is_spent_;
   }();
   if (is_spent) give_job_up();
+  if (job_ != nullptr && (job_->size() != size_ || room().moves)) dismiss_job();
   if (job_ == nullptr) start_job(what.begin.run_path);
   what.begin.settings = options_.settings;
   job_->tell(what.begin);
@@ -124,6 +170,18 @@ RAYTRAIN_INLINE void RankSupervisor::start_job(std::string const& folder) {
 RAYTRAIN_INLINE void RankSupervisor::give_job_up() noexcept {
   if (job_ == nullptr) return;
   job_->give_up();
+  end_beside([](SupervisedJob&) {});
+}
+
+RAYTRAIN_INLINE void RankSupervisor::dismiss_job() noexcept {
+  end_beside([](SupervisedJob& job) {
+    job.tell(Ended{});
+    job.end();
+  });
+}
+
+template <class End>
+void RankSupervisor::end_beside(End const& end) noexcept {
   std::erase_if(ending_,
                 [](auto const& it) { return it.wait_for(std::chrono::seconds{0}) == std::future_status::ready; });
   auto spent = std::exchange(job_, nullptr);
@@ -132,7 +190,10 @@ RAYTRAIN_INLINE void RankSupervisor::give_job_up() noexcept {
     ++job_number_;
   }
   try {
-    ending_.push_back(std::async(std::launch::async, [spent = std::move(spent)]() mutable { spent.reset(); }));
+    ending_.push_back(std::async(std::launch::async, [spent = std::move(spent), end]() mutable {
+      end(*spent);
+      spent.reset();
+    }));
   } catch (std::exception const&) {
     // no thread is left: it has ended here, in its time
   }
@@ -226,6 +287,27 @@ RAYTRAIN_INLINE void RankSupervisor::lose(std::uint64_t job, Rank rank, ::pid_t 
   Failed failed{std::move(error).with_origin(rank, std::move(host))};
   failed.attempt = attempt;
   workers_.push(std::move(failed));
+}
+
+RAYTRAIN_INLINE auto RankSupervisor::left_out() -> std::vector<std::string> {
+  std::scoped_lock const lock{mutex_};
+  return left_out_;
+}
+
+RAYTRAIN_INLINE void RankSupervisor::set_left_out(std::vector<std::string> hosts) {
+  std::scoped_lock const lock{mutex_};
+  left_out_ = std::move(hosts);
+  asked_again_ = std::chrono::steady_clock::now();
+}
+
+RAYTRAIN_INLINE auto RankSupervisor::job_hosts() -> std::vector<std::string> {
+  std::scoped_lock const lock{mutex_};
+  return job_hosts_;
+}
+
+RAYTRAIN_INLINE auto RankSupervisor::is_time_to_ask_again() -> bool {
+  std::scoped_lock const lock{mutex_};
+  return std::chrono::steady_clock::now() - asked_again_ > ask_left_out_after;
 }
 
 RAYTRAIN_INLINE void RankSupervisor::end_worker(Rank rank) {

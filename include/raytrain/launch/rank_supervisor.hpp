@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <cstdint>
 #include <future>
 #include <memory>
@@ -34,8 +35,14 @@ class RankSupervisor final : public Supervisor {
   ~RankSupervisor() override;
 
   /// Asks the hosts that `ScalingConfig::job_command` names, when a process of the job before was lost. One that does
-  /// not answer is left out, until there are too few slots without it, and it answers.
+  /// not answer is left out, until there are too few slots without it, and it answers. Waits for hosts where they are
+  /// too few, as long as `ScalingConfig::start_timeout` says.
   [[nodiscard]] auto leave_out_lost_hosts() -> std::vector<std::string> override;
+
+  [[nodiscard]] auto watches_room() const noexcept -> bool override;
+
+  /// Reads the host file again; now and then hosts that were left out are asked again, if they are of use.
+  [[nodiscard]] auto room() -> Room override;
 
   void launch(WorkerLaunch what) override;
   void tell(ControllerMessage const& message) override;
@@ -47,16 +54,34 @@ class RankSupervisor final : public Supervisor {
   void end() noexcept override;
 
  private:
+  static constexpr std::chrono::seconds ask_again_after{2};      ///< Where they are too few.
+  static constexpr std::chrono::seconds ask_left_out_after{30};  ///< Where they are enough.
+
   void start_job(std::string const& folder);
   void give_job_up() noexcept;
 
-  /// The command that starts a job on the hosts that are left.
-  [[nodiscard]] auto command() const -> detail::JobCommand;
+  /// Ends the job in order, beside what follows: all its workers have returned.
+  void dismiss_job() noexcept;
+  template <class End>
+  void end_beside(End const& end) noexcept;
 
-  [[noreturn]] void refuse_too_few(detail::JobHosts const& hosts, std::vector<std::string> const& left) const;
+  /// The command that starts a job on the hosts that are left.
+  [[nodiscard]] auto command() -> detail::JobCommand;
+
+  /// Adds those of the candidates that answer.
+  void take_back(detail::JobHosts const& hosts, std::vector<std::string>& good,
+                 std::vector<std::string> const& candidates);
+
+  [[noreturn]] void refuse_too_few(detail::JobHosts const& hosts, std::vector<std::string> const& left);
+  [[nodiscard]] auto too_few(detail::JobHosts const& hosts, std::vector<std::string> const& left) const -> std::string;
 
   /// Whether these have the slots that the job needs. Where all of them together have not, any number is enough.
   [[nodiscard]] auto are_enough(detail::JobHosts const& hosts, std::vector<std::string> const& names) const -> bool;
+
+  [[nodiscard]] auto left_out() -> std::vector<std::string>;
+  void set_left_out(std::vector<std::string> hosts);
+  [[nodiscard]] auto job_hosts() -> std::vector<std::string>;
+  [[nodiscard]] auto is_time_to_ask_again() -> bool;
 
   // From other threads:
   [[nodiscard]] auto take(std::uint64_t job, Rank rank, WorkerMessage& message) -> bool;
@@ -72,6 +97,8 @@ class RankSupervisor final : public Supervisor {
   bool host_may_be_lost_ = false;      ///< Of those that the job before had.
   std::vector<std::string> hosts_;     ///< By rank, as far as they are known.
   std::vector<std::string> left_out_;  ///< Hosts that the next job does without.
+  std::chrono::steady_clock::time_point asked_again_{};
+  std::vector<std::string> job_hosts_;  ///< That the job was started on, as far as the command names them.
   detail::HostCheck host_check_;
   FileDescriptor host_file_;  ///< Of the job.
   std::shared_ptr<SupervisedJob> job_;

@@ -55,6 +55,8 @@ class SupervisedJob {
   /// Kills what is left of the job.
   ~SupervisedJob();
 
+  [[nodiscard]] auto size() const noexcept -> WorldSize { return options_.size; }
+
   /// As `ControlServer::tell_all`.
   void tell(ControllerMessage const& message) { server_.tell_all(message); }
 

@@ -10,6 +10,7 @@
 #include <raytrain/config/scaling_config.hpp>
 #include <raytrain/core/identifiers.hpp>
 #include <raytrain/launch/detail/remote_workers.hpp>
+#include <raytrain/launch/detail/worker_cores.hpp>
 #include <raytrain/launch/launcher.hpp>
 #include <raytrain/message/message.hpp>
 
@@ -28,6 +29,8 @@ struct SupervisorOptions {
 class Supervisor : public Launcher {
  public:
   [[nodiscard]] auto size() const noexcept -> WorldSize override { return size_; }
+  [[nodiscard]] auto range() const noexcept -> WorkerRange override { return range_; }
+  void resize(WorldSize size) override { size_ = size; }
   [[nodiscard]] auto replaces_processes() const noexcept -> bool override { return true; }
 
   void join() noexcept override { workers_.close(); }
@@ -37,9 +40,13 @@ class Supervisor : public Launcher {
 
  protected:
   explicit Supervisor(SupervisorOptions options)
-      : options_{std::move(options)}, size_{options_.scaling.world_size()}, workers_{size_} {}
+      : options_{std::move(options)},
+        range_{detail::range_on_cores(options_.scaling)},
+        size_{range_.wanted},
+        workers_{range_.most} {}
 
   SupervisorOptions options_;
+  WorkerRange range_;
   WorldSize size_;
   detail::RemoteWorkers workers_;
 };

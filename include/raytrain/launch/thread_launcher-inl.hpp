@@ -25,6 +25,12 @@ RAYTRAIN_INLINE ThreadLauncher::~ThreadLauncher() {
   end_threads();
 }
 
+RAYTRAIN_INLINE void ThreadLauncher::resize(WorldSize size) {
+  end_threads();  // which use their cores
+  size_ = size;
+  cores_ = detail::WorkerCores{scaling_, size_.value};
+}
+
 RAYTRAIN_INLINE void ThreadLauncher::launch(WorkerLaunch what) {
   auto const collectives = make_collectives_(size_, std::move(what.limits));
   end_threads();

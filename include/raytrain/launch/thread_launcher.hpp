@@ -25,10 +25,16 @@ class ThreadLauncher final : public Launcher {
   using MakeCollectives = std::function<Collectives(WorldSize, WaitLimits)>;
 
   ThreadLauncher(ScalingConfig const& scaling, MakeCollectives make_collectives)
-      : size_{scaling.world_size()}, cores_{scaling, size_.value}, make_collectives_{std::move(make_collectives)} {}
+      : scaling_{scaling},
+        range_{detail::range_on_cores(scaling)},
+        size_{range_.wanted},
+        cores_{scaling_, size_.value},
+        make_collectives_{std::move(make_collectives)} {}
   ~ThreadLauncher() override;
 
   [[nodiscard]] auto size() const noexcept -> WorldSize override { return size_; }
+  [[nodiscard]] auto range() const noexcept -> WorkerRange override { return range_; }
+  void resize(WorldSize size) override;
 
   void launch(WorkerLaunch what) override;
 
@@ -48,6 +54,8 @@ class ThreadLauncher final : public Launcher {
 
   void end_threads() noexcept { threads_.clear(); }
 
+  ScalingConfig scaling_;
+  WorkerRange range_;
   WorldSize size_;
   detail::WorkerCores cores_;
   MakeCollectives make_collectives_;

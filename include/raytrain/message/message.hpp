@@ -14,6 +14,7 @@
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/metrics.hpp>
+#include <raytrain/core/shard_position.hpp>
 
 namespace raytrain {
 
@@ -52,6 +53,7 @@ struct Report {
   std::int64_t timestamp_ns{};  ///< Time of day, nanoseconds since 1970.
   std::optional<CheckpointOrdinal> checkpoint;  ///< Of the one that comes with it.
   Metrics metrics;                              ///< The user's own.
+  bool hands_over{};  ///< It only brings a checkpoint, `TrainContext::hand_over`, and is not counted.
   Attempt attempt{};
   friend auto operator==(Report const&, Report const&) -> bool = default;
 };
@@ -63,6 +65,7 @@ struct CheckpointRef {
   std::vector<FileEntry> files;
   std::map<std::string, std::string> metadata;
   std::map<std::string, std::uint64_t> batch_sizes{};  ///< By dataset, as this rank took it last.
+  std::map<std::string, ShardPosition> positions{};    ///< By dataset, as far as this rank has taken it.
   Attempt attempt{};
   friend auto operator==(CheckpointRef const&, CheckpointRef const&) -> bool = default;
 };
@@ -178,6 +181,7 @@ struct Begin {
   std::vector<std::string> report_fields;
   std::map<std::string, std::string> metadata{};  ///< As `RunConfig::metadata`.
   CheckpointOrdinal first_checkpoint{};           ///< The workers' next one; those before it are of earlier attempts.
+  WorldSize world_size{};                         ///< Workers of this attempt.
   std::vector<SharedSetting> settings{};          ///< Of `Launch::processes` alone, and so is what follows.
   std::string group{};                            ///< The file in which the workers share memory.
   std::uint64_t group_id{};
@@ -196,10 +200,13 @@ struct RankReturned {
 /// One launch of the workers within a `fit()`, from which they have ended.
 struct AttemptInfo {
   Attempt attempt{};
+  WorldSize world_size{};             ///< Its workers.
   std::uint64_t first_iteration{};    ///< Rank 0's reports before it.
   std::uint64_t last_iteration{};     ///< Rank 0's last report, `first_iteration` without any.
   double total_s{};                   ///< From the launch until all workers had ended.
-  std::vector<ErrorInfo> failures{};  ///< In the order of their arrival, the first one is the cause; empty without any.
+  /// In the order of their arrival, the first one is the cause. Empty without any: of one that another one has followed,
+  /// since the number of workers was changed.
+  std::vector<ErrorInfo> failures{};
 
   // Of one that another one has followed:
 
@@ -226,6 +233,7 @@ struct Ended {
   std::vector<double> timings;
   std::vector<AttemptInfo> attempts;
   std::map<std::string, std::string> metadata;
+  WorldSize world_size{};
   bool is_shortened{};  ///< What made the message too large is left out; metrics are in progress.jsonl.
   Attempt attempt{};
   friend auto operator==(Ended const&, Ended const&) -> bool = default;

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <exception>
 #include <future>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -26,19 +25,21 @@ RAYTRAIN_INLINE CheckpointStager::~CheckpointStager() {
 }
 
 RAYTRAIN_INLINE void CheckpointStager::stage(CheckpointDraft draft, CheckpointOrdinal checkpoint,
-                                             std::map<std::string, std::uint64_t> batch_sizes) {
+                                             TakenData::State taken) {
   drain();
   if (draft.empty()) {
-    link_.send(CheckpointRef{rank(), checkpoint, {}, draft.metadata(), std::move(batch_sizes)});
+    link_.send(CheckpointRef{rank(), checkpoint, {}, draft.metadata(), std::move(taken.batch_sizes),
+                             std::move(taken.positions)});
     return;
   }
   // A failure is a value, so that this thread alone holds the exception in the end, and ends it.
   std::packaged_task<std::exception_ptr()> task{
-      [this, checkpoint, part = std::optional{std::move(draft)}, batch_sizes = std::move(batch_sizes)]() mutable {
+      [this, checkpoint, part = std::optional{std::move(draft)}, taken = std::move(taken)]() mutable {
         try {
           auto ref = store_.stage(*part, rank(), checkpoint);
           part.reset();  // before whoever waits for it makes the next one
-          ref.batch_sizes = std::move(batch_sizes);
+          ref.batch_sizes = std::move(taken.batch_sizes);
+          ref.positions = std::move(taken.positions);
           link_.send(std::move(ref));
         } catch (Stopped const&) {  // which would be taken for a stop of the run
           return std::make_exception_ptr(Error{Errc::invalid_call, "staging a checkpoint",

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <exception>
 #include <future>
-#include <map>
 #include <string>
 
 #include <raytrain/checkpoint/checkpoint_draft.hpp>
@@ -12,6 +11,7 @@
 #include <raytrain/core/identifiers.hpp>
 #include <raytrain/exec/background_thread.hpp>
 #include <raytrain/launch/worker_link.hpp>
+#include <raytrain/train/taken_data.hpp>
 
 namespace raytrain {
 
@@ -31,7 +31,7 @@ class CheckpointStager {
   /// before the draft is made.
   ///
   /// Errors: `io` of the part before; the part at hand is then not written.
-  void stage(CheckpointDraft draft, CheckpointOrdinal checkpoint, std::map<std::string, std::uint64_t> batch_sizes);
+  void stage(CheckpointDraft draft, CheckpointOrdinal checkpoint, TakenData::State taken);
 
   /// Waits until nothing is being written. Errors: `io`, once, when a part could not be written.
   void drain();

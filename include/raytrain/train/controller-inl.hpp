@@ -44,7 +44,9 @@ RAYTRAIN_INLINE void Controller::on(RunBegins const& begins) {
 }
 
 RAYTRAIN_INLINE void Controller::on(RestartDue const& due) {
-  if (state_ == RunState::restarting) launch(due.training_iteration);
+  if (state_ != RunState::restarting) return;
+  room_ = due.room.value_or(room_);
+  launch(due.training_iteration);
 }
 
 RAYTRAIN_INLINE void Controller::on(LaunchFailed& failed) {
@@ -53,16 +55,19 @@ RAYTRAIN_INLINE void Controller::on(LaunchFailed& failed) {
 }
 
 RAYTRAIN_INLINE void Controller::launch(std::uint64_t training_iteration) {
+  auto const world = next_world_size();
   launched_ = true;
+  resizing_ = false;
+  grace_armed_ = false;
   first_stopped_.reset();
   aborting_ = false;
   cut_short_ = false;
   state_ = RunState::scheduling;
   Worker const worker{.hostname = {}, .checkpoints = first_checkpoint_.value, .training_iteration = training_iteration};
-  workers_.assign(workers_.size(), worker);
-  stragglers_ = StragglerWatch{WorldSize{static_cast<std::uint32_t>(workers_.size())}};
+  workers_.assign(world.value, worker);
+  stragglers_ = StragglerWatch{world};
   totals_ = {.most_checkpoints = first_checkpoint_.value};
-  act(LaunchWorkers{attempt_, first_checkpoint_});
+  act(LaunchWorkers{attempt_, world, first_checkpoint_});
 }
 
 RAYTRAIN_INLINE void Controller::on(WorkerMessage& message) {
@@ -122,6 +127,7 @@ RAYTRAIN_INLINE void Controller::on(Started& started) {
   worker.hostname = started.hostname;
   if (state_ == RunState::scheduling && totals_.started == workers_.size()) state_ = RunState::running;
   act(Notify{std::move(started)});
+  resize_if_due();
 }
 
 RAYTRAIN_INLINE void Controller::on(Report& report) {
@@ -129,17 +135,17 @@ RAYTRAIN_INLINE void Controller::on(Report& report) {
   auto& worker = workers_.at(rank.value);
   worker.training_iteration = report.training_iteration;
   set_waits_in_vain(worker, false);
-  warn_of_straggler(report);
+  if (!report.hands_over) warn_of_straggler(report);
   if (report.checkpoint) {
     worker.checkpoints = report.checkpoint->value + 1;
     totals_.most_checkpoints = std::max(totals_.most_checkpoints, worker.checkpoints);
     auto& pending = pending_[*report.checkpoint];
     pending.training_iterations.resize(workers_.size());
     pending.training_iterations.at(rank.value) = report.training_iteration;
-    if (rank == Rank{0} && check_score(report)) pending.rank_0_report = report;
+    if (rank == Rank{0} && (report.hands_over || check_score(report))) pending.rank_0_report = report;
     refuse_missing_checkpoints();
   }
-  act(Notify{std::move(report)});
+  if (!report.hands_over) act(Notify{std::move(report)});
 }
 
 RAYTRAIN_INLINE void Controller::on(CheckpointRef& ref) {
@@ -150,7 +156,8 @@ RAYTRAIN_INLINE void Controller::on(CheckpointRef& ref) {
   pending.refs.at(ref.rank.value) = std::move(ref);
   // Each rank sends its report before the part that belongs to it, so rank 0's report is there by now.
   if (++pending.arrived < workers_.size() || !pending.rank_0_report) return;
-  scores_[number] = score_of(pending.rank_0_report->metrics);
+  auto const& rank_0_report = *pending.rank_0_report;
+  scores_[number] = rank_0_report.hands_over ? std::nullopt : score_of(rank_0_report.metrics);
   act(CommitCheckpoint{number, std::move(pending.refs), std::move(*pending.rank_0_report),
                        std::move(pending.training_iterations)});
   pending_.erase(found);
@@ -228,6 +235,37 @@ RAYTRAIN_INLINE void Controller::on(CallbackStop const& stop) {
   if (!stop.finished) arm_grace();
 }
 
+RAYTRAIN_INLINE void Controller::on(ResizeAsked const& asked) {
+  auto& workers = policy_.workers;
+  if (!is_elastic()) {
+    act(Notify{Warning{Rank{0}, "another number of workers is asked for, and this run has always " +
+                                    std::to_string(workers_.size())}});
+    return;
+  }
+  auto const wanted = asked.is_change ? std::int64_t{workers.wanted.value} + asked.workers : asked.workers;
+  auto const within = std::clamp(wanted, std::int64_t{workers.fewest.value}, std::int64_t{workers.most.value});
+  workers.wanted.value = static_cast<std::uint32_t>(within);
+  resize_if_due();
+}
+
+RAYTRAIN_INLINE void Controller::on(RoomChanged const& changed) {
+  room_ = changed.room;
+  resize_if_due(changed.moves);
+}
+
+RAYTRAIN_INLINE auto Controller::next_world_size() const -> WorldSize {
+  if (!is_elastic()) return WorldSize{static_cast<std::uint32_t>(workers_.size())};
+  return std::max(policy_.workers.fewest, std::min(policy_.workers.wanted, room_));
+}
+
+RAYTRAIN_INLINE void Controller::resize_if_due(bool moves) {
+  if (state_ != RunState::running || (!moves && next_world_size().value == workers_.size())) return;
+  state_ = RunState::resizing;
+  resizing_ = true;
+  tell(Stop{false});
+  arm_grace();
+}
+
 RAYTRAIN_INLINE void Controller::on(GraceOver const& over) {
   if (state_ == RunState::restarting) return;  // of the attempt that has ended
   auto const first_time = !aborting_;
@@ -258,7 +296,9 @@ RAYTRAIN_INLINE void Controller::leave_behind() {
 
 RAYTRAIN_INLINE void Controller::ask_to_stop() {
   if (std::exchange(stop_requested_, true)) return;
-  if (state_ == RunState::scheduling || state_ == RunState::running) state_ = RunState::stopping;
+  if (state_ == RunState::scheduling || state_ == RunState::running || state_ == RunState::resizing) {
+    state_ = RunState::stopping;
+  }
   tell(Stop{false});
 }
 
@@ -392,20 +432,22 @@ RAYTRAIN_INLINE auto Controller::reason_to_end() const -> std::string {
 }
 
 RAYTRAIN_INLINE void Controller::restart() {
-  auto const now = cause();
-  alike_ = last_cause_ == now ? alike_ + 1 : 1;
-  last_cause_ = now;
-  ++failed_;
-  ++failed_since_checkpoint_;
+  RestartWorkers again;
+  if (!failures_.empty()) {
+    auto const now = cause();
+    alike_ = last_cause_ == now ? alike_ + 1 : 1;
+    last_cause_ = now;
+    ++failed_;
+    ++failed_since_checkpoint_;
+    std::mt19937_64 random{policy_.seed + failed_};
+    again.wait = policy_.failure.backoff_after(failed_since_checkpoint_, random());
+  }
   ++attempt_.value;
   state_ = RunState::restarting;
   first_checkpoint_.value = totals_.most_checkpoints;
-  std::mt19937_64 random{policy_.seed + failed_};
-  RestartWorkers again;
   again.failures = std::exchange(failures_, {});
   again.left_behind = std::exchange(left_behind_, {});
   for (auto const& [checkpoint, parts] : pending_) again.unfinished.push_back(checkpoint);
-  again.wait = policy_.failure.backoff_after(failed_since_checkpoint_, random());
   act(std::move(again));
   pending_.clear();
   first_returned_.reset();
@@ -419,7 +461,9 @@ RAYTRAIN_INLINE void Controller::finish_when_done() {
     return;
   }
   if (launched_ && totals_.ended < workers_.size()) return;
+  auto const goes_on = resizing_ && cut_short_ && failures_.empty() && !stop_requested_;
   auto const leaves_process = !left_behind_.empty() && !policy_.replaces_processes;
+  if (goes_on && !leaves_process) return restart();
   if (failures_.empty() || stop_requested_ || leaves_process || policy_.failure.max_failures == 0) return finish();
   auto const reason = reason_to_end();
   if (reason.empty()) return restart();

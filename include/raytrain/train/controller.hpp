@@ -14,6 +14,7 @@
 #include <raytrain/checkpoint/retention.hpp>
 #include <raytrain/config/checkpoint_config.hpp>
 #include <raytrain/config/failure_config.hpp>
+#include <raytrain/config/scaling_config.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/metrics.hpp>
@@ -29,6 +30,8 @@ struct RunPolicy {
   FailureConfig failure{};
   std::uint64_t seed = 0;           ///< Of what is random in the time before workers are started again.
   bool replaces_processes = false;  ///< As `Launcher::replaces_processes`.
+  WorkerRange workers{};            ///< Of an elastic run.
+  WorldSize room{1};                ///< As in `RoomChanged`, at the beginning of an elastic run.
 };
 
 /// Decides what a run does next: events in, actions out.
@@ -40,9 +43,9 @@ struct RunPolicy {
 /// Threads: one at a time.
 class Controller {
  public:
-  /// `kept`: the checkpoints that lie in the store.
+  /// `world`: the first workers. `kept`: the checkpoints that lie in the store.
   Controller(WorldSize world, RunPolicy policy, std::vector<ScoredCheckpoint> kept)
-      : workers_(world.value), policy_{std::move(policy)}, kept_{std::move(kept)} {}
+      : workers_(world.value), policy_{std::move(policy)}, kept_{std::move(kept)}, room_{policy_.room} {}
 
   [[nodiscard]] auto state() const noexcept -> RunState { return state_; }
   [[nodiscard]] auto stop_requested() const noexcept -> bool { return stop_requested_; }
@@ -133,6 +136,18 @@ class Controller {
 
   void on(GraceOver const& over);
 
+  void on(ResizeAsked const& asked);
+
+  void on(RoomChanged const& changed);
+
+  [[nodiscard]] auto is_elastic() const -> bool { return policy_.workers.fewest < policy_.workers.most; }
+
+  // So many workers the next attempt has.
+  [[nodiscard]] auto next_world_size() const -> WorldSize;
+
+  // Ends the workers in order, if another number of them is to go on.
+  void resize_if_due(bool moves = false);
+
   // Gives up workers that did not return: a failure of a run that has failed, otherwise a warning.
   void leave_behind();
 
@@ -212,6 +227,8 @@ class Controller {
   std::uint32_t failed_since_checkpoint_ = 0;  // in a row
   std::optional<Finished> first_returned_;
   bool launched_ = false;
+  WorldSize room_;         // for so many workers
+  bool resizing_ = false;  // this attempt's workers were told to end, since another number of them goes on
   bool stop_requested_ = false;
   bool signalled_ = false;       // a signal was among the requests
   bool finished_early_ = false;  // a callback said that the run is finished

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -19,7 +20,8 @@ enum class RunState : std::uint8_t {
   initializing,  ///< Nothing was launched.
   scheduling,    ///< Workers are being started.
   running,       ///< Every worker has started.
-  restarting,    ///< Workers have failed and ended, and will be started again.
+  resizing,      ///< Workers were told to end, since another number of them goes on.
+  restarting,    ///< Workers have ended, and will be started again.
   stopping,      ///< Workers were told to end: by request, or since one of them failed.
   finished,      ///< Every training function returned, or a callback said that the run is finished.
   errored,       ///< A worker failed, a critical callback, or what is written for the run.
@@ -33,6 +35,7 @@ enum class RunState : std::uint8_t {
     case RunState::initializing: return "initializing";
     case RunState::scheduling: return "scheduling";
     case RunState::running: return "running";
+    case RunState::resizing: return "resizing";
     case RunState::restarting: return "restarting";
     case RunState::stopping: return "stopping";
     case RunState::finished: return "finished";
@@ -60,6 +63,19 @@ struct RunBegins {
 /// The time of a `RestartWorkers` is over, and the checkpoint to go on from is found.
 struct RestartDue {
   std::uint64_t training_iteration{};  ///< As in `RunBegins`.
+  std::optional<WorldSize> room{};     ///< As in `RoomChanged`; none: as before.
+};
+
+/// Somebody asks for another number of workers, within `RunPolicy::workers`.
+struct ResizeAsked {
+  std::int64_t workers{};
+  bool is_change{};  ///< So many more than are wanted now, or fewer.
+};
+
+/// So many workers there is room for now: hosts have come, or are lost.
+struct RoomChanged {
+  WorldSize room{};
+  bool moves{};  ///< Workers run where they may not any more, and all are to be started again.
 };
 
 /// Of the workers of another attempt than the first none could be launched, and none runs.
@@ -96,18 +112,19 @@ struct GraceOver {
 };
 
 using RunEvent = std::variant<RunBegins, RestartDue, LaunchFailed, WorkerMessage, StartIsDue, CheckpointDurable,
-                              CheckpointLost, CallbackStop, GraceOver>;
+                              CheckpointLost, CallbackStop, GraceOver, ResizeAsked, RoomChanged>;
 
 // Actions: what to do now.
 
 struct LaunchWorkers {
   Attempt attempt{};
+  WorldSize world_size{};
   CheckpointOrdinal first_checkpoint{};  ///< The workers' next one; those before it are of earlier attempts.
 };
 
-/// The workers have failed, and all have ended: wait, then answer with `RestartDue`. Voids an `ArmGrace`.
+/// The workers have failed, or another number of them is to go on, and all have ended: wait, then answer with `RestartDue`. Voids an `ArmGrace`.
 struct RestartWorkers {
-  std::vector<ErrorInfo> failures;              ///< In the order of their arrival: the first one is the cause.
+  std::vector<ErrorInfo> failures;              ///< In the order of their arrival: the first one is the cause. May be empty.
   std::vector<CheckpointOrdinal> unfinished{};  ///< Checkpoints of which not all parts have come, to be discarded.
   std::chrono::milliseconds wait{};
   std::vector<Rank> left_behind{};  ///< Workers that have not returned, whose processes are to be replaced.

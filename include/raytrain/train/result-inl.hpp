@@ -60,7 +60,10 @@ RAYTRAIN_INLINE auto Result::best_checkpoint(std::string_view metric, ScoreOrder
     -> std::optional<Checkpoint> {
   Checkpoint const* best = nullptr;
   auto best_score = 0.0;
+  Checkpoint const* last_reported = nullptr;
   for (auto const& candidate : checkpoints) {
+    if (candidate.is_handed_over()) continue;
+    last_reported = &candidate;
     auto const score = candidate.metrics().number(metric);
     if (!score || !std::isfinite(*score)) continue;
     auto const better = best == nullptr || (order == ScoreOrder::max ? *score >= best_score : *score <= best_score);
@@ -69,9 +72,9 @@ RAYTRAIN_INLINE auto Result::best_checkpoint(std::string_view metric, ScoreOrder
     best_score = *score;
   }
   if (best != nullptr) return *best;
-  if (checkpoints.empty()) return std::nullopt;
+  if (last_reported == nullptr) return std::nullopt;
   throw Error{Errc::not_found, "Result::best_checkpoint(\"" + std::string{metric} + "\")",
-              "no checkpoint has a finite number of that name; there are " + checkpoints.back().metrics().names(),
+              "no checkpoint has a finite number of that name; there are " + last_reported->metrics().names(),
               "name one of them"};
 }
 

@@ -51,7 +51,7 @@ struct Result {
   [[nodiscard]] auto checkpoint() const -> std::optional<Checkpoint>;
 
   /// Kept checkpoint with the best value of a metric, the newer of equals; missing values and those that are not finite
-  /// do not count.
+  /// do not count, nor do checkpoints that were handed over without a report.
   ///
   /// Errors: `not_found` when checkpoints are kept and none has such a value, listing their metrics.
   [[nodiscard]] auto best_checkpoint(std::string_view metric, ScoreOrder order) const -> std::optional<Checkpoint>;

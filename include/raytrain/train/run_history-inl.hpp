@@ -62,7 +62,8 @@ RAYTRAIN_INLINE auto for_each_report(std::filesystem::path const& progress_file,
   for_each_progress_line(progress_file, [&](std::string_view line) {
     try {
       auto all = metrics_from_json(line);
-      if (all.number("failed_attempt") && !all.number("time_total_s")) return;  // of a restart, for people
+      auto const is_of_restart = all.number("failed_attempt") || all.number("resized_attempt");
+      if (is_of_restart && !all.number("time_total_s")) return;  // for people
       auto report = detail::report_in(all);
       on_report(std::move(report), std::move(all));
     } catch (Error const&) {
@@ -84,6 +85,13 @@ RAYTRAIN_INLINE void RunHistory::add(Report report, Metrics all) {
   while (!reports_.empty() && reports_.back().training_iteration >= report.training_iteration) reports_.pop_back();
   reports_.push_back(std::move(report));
   if (reports_.size() > max_reports) reports_.pop_front();
+}
+
+RAYTRAIN_INLINE auto RunHistory::metrics_until(std::uint64_t training_iteration) const -> Metrics {
+  for (auto report = reports_.rbegin(); report != reports_.rend(); ++report) {
+    if (report->training_iteration <= training_iteration) return report->metrics;
+  }
+  return {};
 }
 
 RAYTRAIN_INLINE void RunHistory::move_to(Result& result) {

@@ -40,6 +40,9 @@ class RunHistory {
   /// `all`: the report's metrics and the automatic ones.
   void add(Report report, Metrics all);
 
+  /// The user's own, of rank 0's last report until this one; empty without any.
+  [[nodiscard]] auto metrics_until(std::uint64_t training_iteration) const -> Metrics;
+
   /// Gives a result its metrics and reports; those of ranks from `Result::world_size` on are left out.
   void move_to(Result& result);
 

@@ -59,18 +59,21 @@ RAYTRAIN_INLINE void TrainContext::progress(std::uint64_t done, std::uint64_t to
 }
 
 RAYTRAIN_INLINE auto TrainContext::dataset_shard(std::string_view name) const -> DatasetShard {
-  ShardOptions shard{
-      .rank = world_rank(), .world_size = world_size(), .seed = run().seed, .split = is_split(run().data, name)};
+  ShardOptions shard{.name = std::string{name},
+                     .rank = world_rank(),
+                     .world_size = world_size(),
+                     .seed = run().seed,
+                     .split = is_split(run().data, name)};
   if (auto const& checkpoint = run().checkpoint) {
     shard.seed_before = checkpoint->seed();
     shard.rows_before = checkpoint->dataset_rows(std::string{name});
     // Each rank may hold other rows of a dataset that is not split; the checkpoint knows rank 0's.
     if (shard.split || shard.rank == Rank{0}) shard.digest_before = checkpoint->dataset_digest(std::string{name});
   }
-  shard.on_batches = [sizes = batch_sizes_, name = std::string{name}, &link = setup_.link,
+  shard.on_batches = [taken = taken_data_, name = std::string{name}, &link = setup_.link,
                       before = batch_size_before(name)](BatchOptions const& options) {
     auto const size = static_cast<std::uint64_t>(options.batch_size);
-    sizes->set(name, size);
+    taken->set_batch_size(name, size);
     auto const within = options.start.epoch == options.epoch && options.start.samples > 0;
     if (!within || before.value_or(size) == size) return;
     link.send(Warning{Rank{0},
@@ -78,7 +81,9 @@ RAYTRAIN_INLINE auto TrainContext::dataset_shard(std::string_view name) const ->
                                   "{}; batches are of {} now: each row still comes once, but in other steps",
                                   options.epoch, name, options.start.samples, *before, size)});
   };
-  return {find_dataset(run().datasets, name), std::move(shard)};
+  DatasetShard result{find_dataset(run().datasets, name), std::move(shard)};
+  if (result.is_split()) taken_data_->follow(std::string{name}, result.shared_position());
+  return result;
 }
 
 RAYTRAIN_INLINE auto TrainContext::dataset_names() const -> std::vector<std::string> {
@@ -119,10 +124,48 @@ RAYTRAIN_INLINE void TrainContext::barrier_before_commit() {
   }
 }
 
+RAYTRAIN_INLINE void TrainContext::submit_with_checkpoint(Report report, CheckpointDraft draft) {
+  auto const checkpoint = checkpoints_;
+  wait_for_earlier_commits();
+  stager_.drain();  // before there is a second copy of the state
+  draft.materialize(world_rank());
+  report.checkpoint = checkpoint;
+  ++checkpoints_.value;
+  submit(std::move(report));
+  stager_.stage(std::move(draft), checkpoint, taken_data_->state());
+  if (run().checkpoint_mode == CheckpointMode::sync) {
+    stager_.drain();
+    barrier_before_commit();
+    setup_.link.wait_committed(checkpoint);
+  }
+}
+
+RAYTRAIN_INLINE void TrainContext::hand_over(CheckpointDraft draft) {
+  check_thread("hand_over");
+  if (!stop_requested()) {
+    throw Error{Errc::invalid_call, "TrainContext::hand_over", "was called although nobody has asked for a stop",
+                "write if (ctx.stop_requested()) ctx.hand_over(...), or report the state"};
+  }
+  if (taken_data_->is_between_epochs()) return;
+  SignsOfLife::During const saves{SignsOfLife::Activity::saves};
+  Report report;
+  report.hands_over = true;
+  submit_with_checkpoint(std::move(report), std::move(draft));
+  throw Stopped{};
+}
+
+RAYTRAIN_INLINE auto TrainContext::restore(DatasetShard& shard) const -> int {
+  if (!checkpoint() || begins_from_other_run()) return 0;
+  auto const position = checkpoint()->position(shard.name());
+  if (!position) return first_epoch();
+  shard.begin_at(*position);
+  return static_cast<int>(position->epoch);
+}
+
 RAYTRAIN_INLINE void TrainContext::submit(Report report) {
   auto const now = run().clock.now();
   report.rank = world_rank();
-  report.training_iteration = ++training_iteration_;
+  report.training_iteration = report.hands_over ? training_iteration_ : ++training_iteration_;
   report.time_this_iter_s = std::chrono::duration<double>{now - last_report_}.count();
   report.time_total_s = time_before_s_ + std::chrono::duration<double>{now - started_}.count();
   report.timestamp_ns = std::chrono::nanoseconds{run().clock.wall_now().time_since_epoch()}.count();

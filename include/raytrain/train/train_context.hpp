@@ -28,8 +28,8 @@
 #include <raytrain/message/message.hpp>
 #include <raytrain/message/object_bytes.hpp>
 #include <raytrain/message/report_fields.hpp>
-#include <raytrain/train/batch_sizes.hpp>
 #include <raytrain/train/checkpoint_stager.hpp>
+#include <raytrain/train/taken_data.hpp>
 #include <raytrain/train/worker_setup.hpp>
 
 namespace raytrain {
@@ -100,22 +100,24 @@ class TrainContext {
   template <class R>
   void report(R const& metrics, CheckpointDraft draft) {
     SignsOfLife::During const saves{SignsOfLife::Activity::saves};
-    auto message = to_report(metrics);
-    auto const checkpoint = checkpoints_;
-    wait_for_earlier_commits();
-    stager_.drain();  // before there is a second copy of the state
-    draft.materialize(world_rank());
-    message.checkpoint = checkpoint;
-    ++checkpoints_.value;
-    submit(std::move(message));
-    stager_.stage(std::move(draft), checkpoint, batch_sizes_->all());
-    if (run().checkpoint_mode == CheckpointMode::sync) {
-      stager_.drain();
-      barrier_before_commit();
-      setup_.link.wait_committed(checkpoint);
-    }
+    submit_with_checkpoint(to_report(metrics), std::move(draft));
     throw_if_stopping();
   }
+
+  /// Gives the state to whoever goes on, without a report, when the run is stopped or another number of workers is to
+  /// go on: `if (ctx.stop_requested()) ctx.hand_over(...)` as the last line of a loop over batches. It ends the training
+  /// function, and the next one goes on with the very next batch, where `restore` has been given the shard. A group
+  /// operation, as `report`.
+  ///
+  /// Returns, and nothing has happened, where the last batch of an epoch was taken: the report of the epoch comes next,
+  /// and ends the training function.
+  /// Errors: `Stopped`, when all is written; `invalid_call` while no stop is agreed upon; as `report` with a checkpoint.
+  void hand_over(CheckpointDraft draft);
+
+  /// Lets the shard go on where the checkpoint was taken that the run goes on from, at the very next sample, with any
+  /// number of workers. Returns the epoch to begin with: `first_epoch()` where the checkpoint says nothing of the
+  /// dataset.
+  [[nodiscard]] auto restore(DatasetShard& shard) const -> int;
 
   /// Tells whoever watches how far this worker is between two reports: `done` of `total`, in units of the caller's.
   ///
@@ -277,6 +279,7 @@ class TrainContext {
   void barrier_before_commit();
 
   void submit(Report report);
+  void submit_with_checkpoint(Report report, CheckpointDraft draft);
 
   void check_thread(char const* function) const;
 
@@ -287,7 +290,7 @@ class TrainContext {
 
   WorkerSetup setup_;
   CheckpointStager stager_;
-  std::shared_ptr<BatchSizes> batch_sizes_ = std::make_shared<BatchSizes>();
+  std::shared_ptr<TakenData> taken_data_ = std::make_shared<TakenData>();
   std::thread::id owner_ = std::this_thread::get_id();
   Clock::TimePoint started_;
   Clock::TimePoint last_report_;

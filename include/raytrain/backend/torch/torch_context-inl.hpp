@@ -24,7 +24,7 @@
 #include <raytrain/collective/tagged_collective.hpp>
 #include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/inline.hpp>
-#include <raytrain/data/shard_position.hpp>
+#include <raytrain/core/shard_position.hpp>
 #include <raytrain/train/train_context.hpp>
 #include <raytrain/train/worker_setup.hpp>
 
@@ -49,6 +49,14 @@ RAYTRAIN_TORCH_INLINE auto TorchContext::dataset_shard(std::string_view name) co
 
 RAYTRAIN_TORCH_INLINE auto TorchContext::worker_seed() const noexcept -> std::uint64_t {
   return detail::stream_seed(~seed(), world_rank().value);
+}
+
+RAYTRAIN_TORCH_INLINE auto TorchContext::with_generators(CheckpointDraft draft) -> CheckpointDraft {
+  check_models();
+  draft.materialize(world_rank());
+  auto const name = draft.is_per_rank() ? generators_name : generators_path();
+  if (!draft.files().contains(name)) draft.add(name, detail::generators_to_bytes(generator_));
+  return draft;
 }
 
 RAYTRAIN_TORCH_INLINE auto TorchContext::generators_path() const -> std::string {

@@ -20,7 +20,7 @@
 #include <raytrain/backend/torch/torch_shard.hpp>
 #include <raytrain/checkpoint/checkpoint_draft.hpp>
 #include <raytrain/core/identifiers.hpp>
-#include <raytrain/data/shard_position.hpp>
+#include <raytrain/core/shard_position.hpp>
 #include <raytrain/train/train_context.hpp>
 #include <raytrain/train/worker_setup.hpp>
 
@@ -81,12 +81,11 @@ class TorchContext : public TrainContext {
 
   template <class R>
   void report(R const& metrics, CheckpointDraft draft) {
-    check_models();
-    draft.materialize(world_rank());
-    auto const name = draft.is_per_rank() ? generators_name : generators_path();
-    if (!draft.files().contains(name)) draft.add(name, detail::generators_to_bytes(generator_));
-    TrainContext::report(metrics, std::move(draft));
+    TrainContext::report(metrics, with_generators(std::move(draft)));
   }
+
+  /// As of every context, with the generators that go along with `report`.
+  void hand_over(CheckpointDraft draft) { TrainContext::hand_over(with_generators(std::move(draft))); }
 
   /// This worker's part of the dataset, or all of it when `DataConfig` does not split it.
   ///
@@ -106,10 +105,32 @@ class TorchContext : public TrainContext {
   /// Errors: as `load`.
   template <TorchModule M, TorchStepper... T>
   [[nodiscard]] auto restore(M& model, T&... stepper) -> int {
-    if (!checkpoint()) return 0;
+    return restore_state(model, stepper...) ? first_epoch() : 0;
+  }
+  /// And lets the shard go on at the next sample, of whose epoch it returns the number.
+  template <TorchModule M, TorchStepper... T>
+  [[nodiscard]] auto restore(TorchShard& shard, M& model, T&... stepper) -> int {
+    return restore_state(model, stepper...) ? TrainContext::restore(shard.shard_) : 0;
+  }
+
+  /// Where this worker's tensors belong.
+  [[nodiscard]] auto device() const noexcept -> torch::Device { return torch::kCPU; }
+
+  /// This worker's own random numbers, for operations that take a generator. They follow from the run's seed and the
+  /// rank, whatever other workers do. LibTorch's default generator, which dropout uses, is one for all threads: its
+  /// numbers are the same in another run, or after a resume, only where a worker is alone in its process, as on ranks.
+  [[nodiscard]] auto generator() noexcept -> at::Generator& { return generator_; }
+
+ private:
+  TorchContext(std::unique_ptr<detail::UnlockingCollective> collective, WorkerSetup setup);
+
+  /// False where there is nothing to go on from but perhaps another run's model.
+  template <TorchModule M, TorchStepper... T>
+  [[nodiscard]] auto restore_state(M& model, T&... stepper) -> bool {
+    if (!checkpoint()) return false;
     if (begins_from_other_run()) {
       load(*checkpoint(), model);
-      return 0;
+      return false;
     }
     constexpr bool has_scheduler = (false || ... || detail::is_scheduler<T>);
     auto const rates = [&] {
@@ -124,21 +145,12 @@ class TorchContext : public TrainContext {
     load(*checkpoint(), model, stepper...);
     if (!has_scheduler) compare_rates(before, rates());
     restore_generators();
-    return first_epoch();
+    return true;
   }
 
-  /// Where this worker's tensors belong.
-  [[nodiscard]] auto device() const noexcept -> torch::Device { return torch::kCPU; }
-
-  /// This worker's own random numbers, for operations that take a generator. They follow from the run's seed and the
-  /// rank, whatever other workers do. LibTorch's default generator, which dropout uses, is one for all threads: its
-  /// numbers are the same in another run, or after a resume, only where a worker is alone in its process, as on ranks.
-  [[nodiscard]] auto generator() noexcept -> at::Generator& { return generator_; }
-
- private:
-  TorchContext(std::unique_ptr<detail::UnlockingCollective> collective, WorkerSetup setup);
-
   [[nodiscard]] auto worker_seed() const noexcept -> std::uint64_t;
+
+  [[nodiscard]] auto with_generators(CheckpointDraft draft) -> CheckpointDraft;
 
   [[nodiscard]] auto generators_path() const -> std::string;
 

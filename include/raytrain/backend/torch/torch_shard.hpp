@@ -17,7 +17,7 @@
 #include <raytrain/data/column.hpp>
 #include <raytrain/data/dataset.hpp>
 #include <raytrain/data/dataset_shard.hpp>
-#include <raytrain/data/shard_position.hpp>
+#include <raytrain/core/shard_position.hpp>
 
 namespace raytrain {
 
@@ -110,6 +110,8 @@ class TorchShard {
   [[nodiscard]] auto batches(BatchOptions const& options) -> TorchBatchRange;
 
  private:
+  friend class TorchContext;  // which lets it go on where a checkpoint was taken
+
   DatasetShard shard_;
   std::shared_ptr<ShardPosition> taken_;
 };

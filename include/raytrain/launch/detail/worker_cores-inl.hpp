@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <raytrain/config/scaling_config.hpp>
+#include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/inline.hpp>
 #include <raytrain/core/usable_cores.hpp>
 #include <raytrain/launch/detail/worker_cores.hpp>
@@ -32,6 +33,14 @@ RAYTRAIN_INLINE void WorkerCores::take(Placement const& placement) const {
     own.push_back(cores_[(first + cpu) % cores_.size()]);
   }
   bind_to_cores(own);
+}
+
+RAYTRAIN_INLINE auto range_on_cores(ScalingConfig const& scaling) -> WorkerRange {
+  auto const cores = static_cast<std::int64_t>(usable_core_count()) / std::max(1, scaling.resources_per_worker.cpus);
+  auto const fewest = scaling.num_workers.fewest_or(1);
+  auto const most = scaling.num_workers.most_or(1);
+  auto const wanted = std::clamp(cores, fewest, most);
+  return {{static_cast<std::uint32_t>(fewest)}, {static_cast<std::uint32_t>(most)}, {static_cast<std::uint32_t>(wanted)}};
 }
 
 }  // namespace raytrain::detail

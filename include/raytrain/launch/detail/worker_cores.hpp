@@ -5,6 +5,7 @@
 #include <vector>
 
 #include <raytrain/config/scaling_config.hpp>
+#include <raytrain/core/identifiers.hpp>
 #include <raytrain/launch/worker_link.hpp>
 
 namespace raytrain::detail {
@@ -28,6 +29,9 @@ class WorkerCores {
   std::vector<int> cores_;
   int cpus_ = 1;
 };
+
+/// Wanted are as many workers as this process's cores have room for, within what the settings allow.
+[[nodiscard]] auto range_on_cores(ScalingConfig const& scaling) -> WorkerRange;
 
 }  // namespace raytrain::detail
 

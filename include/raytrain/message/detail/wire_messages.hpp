@@ -9,6 +9,7 @@
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/metrics.hpp>
+#include <raytrain/core/shard_position.hpp>
 #include <raytrain/message/detail/wire_archive.hpp>
 #include <raytrain/message/message.hpp>
 
@@ -25,6 +26,16 @@ void serialize(A& archive, Rank& rank) {
 template <detail::WireArchive A>
 void serialize(A& archive, Attempt& attempt) {
   archive(attempt.value);
+}
+
+template <detail::WireArchive A>
+void serialize(A& archive, WorldSize& size) {
+  archive(size.value);
+}
+
+template <detail::WireArchive A>
+void serialize(A& archive, ShardPosition& position) {
+  archive(position.epoch, position.samples);
 }
 
 template <detail::WireArchive A>
@@ -58,12 +69,12 @@ void serialize(A& archive, Started& m) {
 template <detail::WireArchive A>
 void serialize(A& archive, Report& m) {
   archive(m.rank, m.training_iteration, m.time_this_iter_s, m.time_total_s, m.time_waiting_s, m.timestamp_ns,
-          m.checkpoint, m.metrics);
+          m.checkpoint, m.metrics, m.hands_over);
 }
 
 template <detail::WireArchive A>
 void serialize(A& archive, CheckpointRef& m) {
-  archive(m.rank, m.checkpoint, m.files, m.metadata, m.batch_sizes);
+  archive(m.rank, m.checkpoint, m.files, m.metadata, m.batch_sizes, m.positions);
 }
 
 template <detail::WireArchive A>
@@ -109,7 +120,7 @@ void serialize(A& archive, Silent& m) {
 template <detail::WireArchive A>
 void serialize(A& archive, Begin& m) {
   archive(m.name, m.run_path, m.run_id, m.start, m.start_id, m.started_at, m.checkpoint, m.report_fields, m.metadata,
-          m.first_checkpoint, m.settings, m.group, m.group_id);
+          m.first_checkpoint, m.world_size, m.settings, m.group, m.group_id);
 }
 
 template <detail::WireArchive A>
@@ -119,14 +130,14 @@ void serialize(A& archive, RankReturned& m) {
 
 template <detail::WireArchive A>
 void serialize(A& archive, AttemptInfo& m) {
-  archive(m.attempt, m.first_iteration, m.last_iteration, m.total_s, m.failures, m.lost_reports, m.lost_s,
+  archive(m.attempt, m.world_size, m.first_iteration, m.last_iteration, m.total_s, m.failures, m.lost_reports, m.lost_s,
           m.lost_hosts);
 }
 
 template <detail::WireArchive A>
 void serialize(A& archive, Ended& m) {
   archive(m.thrown, m.failures, m.state, m.metrics, m.path, m.error, m.checkpoints, m.warnings, m.nothing_left,
-          m.timings, m.attempts, m.metadata, m.is_shortened);
+          m.timings, m.attempts, m.metadata, m.world_size, m.is_shortened);
 }
 
 template <detail::WireArchive A>

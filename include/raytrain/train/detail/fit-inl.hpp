@@ -98,7 +98,8 @@ class Lead {
                                     .ends_processes = ends_processes,
                                     .start_timeout = launcher.replaces_processes() ? plan_.scaling.start_timeout
                                                                                    : std::chrono::milliseconds{0},
-                                    .restart_backend = std::move(restart_backend)});
+                                    .restart_backend = std::move(restart_backend),
+                                    .resize_requests = plan_.resize_requests});
     return driver_->run(plan_.training);
   }
 
@@ -140,11 +141,15 @@ RAYTRAIN_INLINE auto follower_plan(FitPlan const& plan, Clock& clock) -> RankFol
 RAYTRAIN_INLINE auto fit_on_threads(FitPlan const& plan, Clock& clock) -> Result {
   Lead lead{plan, clock};
   ExitGuard const exit_guard;
-  auto const scaling = plan.one_worker_on_threads ? in_one_thread(plan.scaling) : plan.scaling;
+  auto scaling = plan.one_worker_on_threads ? in_one_thread(plan.scaling) : plan.scaling;
   BackendInUse const backend{plan};
   ThreadLauncher launcher{scaling, local_collectives};
+  scaling.num_workers = launcher.size().value;
   plan.start_backend(scaling);
-  return lead.run(launcher, plan.run.on_hang == OnHang::exit_process, [&] { restart_backend(plan, scaling); });
+  return lead.run(launcher, plan.run.on_hang == OnHang::exit_process, [&] {
+    scaling.num_workers = launcher.size().value;
+    restart_backend(plan, scaling);
+  });
 }
 
 RAYTRAIN_INLINE auto fit_on_ranks(FitPlan const& plan, Clock& clock) -> Result {
@@ -241,7 +246,7 @@ RAYTRAIN_INLINE auto fit_under_supervisor(FitPlan const& plan, SupervisedWorker 
   if (auto ended = call.result(worker.fit, worker.results)) {
     std::shared_ptr<CheckpointStore> store;
     if (!ended->path.empty()) store = open_store(plan.run.checkpoint.store, ended->path);
-    return result_of(*ended, plan.scaling.world_size(), store.get());
+    return result_of(*ended, store.get());
   }
   auto status = unfinished_exit_code;
   try {

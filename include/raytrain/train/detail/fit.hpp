@@ -10,6 +10,7 @@
 #include <raytrain/config/scaling_config.hpp>
 #include <raytrain/data/datasets.hpp>
 #include <raytrain/train/callback.hpp>
+#include <raytrain/train/detail/resize_requests.hpp>
 #include <raytrain/train/result.hpp>
 #include <raytrain/train/worker_setup.hpp>
 
@@ -25,6 +26,7 @@ struct FitPlan {
   std::string_view backend;                                 ///< Its name.
   Launch default_launch;                                    ///< The backend's.
   bool one_worker_on_threads;                               ///< It has the cores of all that the settings ask for.
+  ResizeRequests& resize_requests;
   std::function<std::string()> backend_settings;            ///< As text, which ranks compare.
   std::function<void(ScalingConfig const&)> start_backend;  ///< Makes the backend, before any worker runs.
   std::function<void()> shut_backend_down;                  ///< Does nothing when it was not made.

@@ -61,7 +61,7 @@ RAYTRAIN_INLINE void RankFollower::run_to_end() {
 
 RAYTRAIN_INLINE auto RankFollower::run() -> Result {
   run_to_end();
-  return result_of(*ended_, job_.size(), store_.get());
+  return result_of(*ended_, store_.get());
 }
 
 RAYTRAIN_INLINE auto RankFollower::lost_text() const -> std::string {

@@ -38,6 +38,7 @@ RAYTRAIN_INLINE auto ended_with(Result const& result) -> Ended {
   ended.timings = {result.timings.to_workers_s, result.timings.to_first_report_s, result.timings.total_s};
   ended.attempts = result.attempts;
   ended.metadata = result.metadata;
+  ended.world_size = result.world_size;
   return ended;
 }
 
@@ -107,14 +108,14 @@ RAYTRAIN_INLINE void open_checkpoints(Result& result, CheckpointStore const* sto
   }
 }
 
-RAYTRAIN_INLINE auto result_of(Ended& ended, WorldSize world_size, CheckpointStore const* store) -> Result {
+RAYTRAIN_INLINE auto result_of(Ended& ended, CheckpointStore const* store) -> Result {
   if (ended.thrown && ended.failures.empty()) {
     auto& thrown = *ended.thrown;
     throw Error{thrown.code, std::move(thrown.attempted), std::move(thrown.happened), std::move(thrown.remedy)};
   }
   Result result;
   result.state = static_cast<RunState>(ended.state);
-  result.world_size = world_size;
+  result.world_size = ended.world_size;
   result.path = ended.path;
   result.error = std::move(ended.error);
   result.warnings = std::move(ended.warnings);

@@ -14,7 +14,7 @@ namespace raytrain::detail {
 [[nodiscard]] auto ended_with(Result const& result) -> Ended;
 
 /// The inverse; checkpoints are opened in this process's `store`, if it has one. Errors: what `fit()` threw on rank 0.
-[[nodiscard]] auto result_of(Ended& ended, WorldSize world_size, CheckpointStore const* store) -> Result;
+[[nodiscard]] auto result_of(Ended& ended, CheckpointStore const* store) -> Result;
 
 /// Runs `fit`; its result or error goes to `end` first, which other processes are to have.
 auto fit_for_others(std::function<void(Ended)> const& end, std::function<Result()> const& fit) -> Result;

@@ -55,6 +55,16 @@ RAYTRAIN_INLINE auto RunDriver::run(Training const& training) -> Result {
       if (!events_.push(RunEvent{WorkerMessage{StopRequest{Rank{0}, times}}})) stop_came_late_ = true;
     });
   }
+  std::optional<ResizeSignals> resize_signals;
+  auto const range = launcher_.range();
+  auto const is_elastic = range.fewest < range.most;
+  if (is_elastic && plan_.run.handle_signals) {
+    resize_signals.emplace([this](int change) { events_.push(RunEvent{ResizeAsked{change, true}}); });
+  }
+  ResizeRequests::Taker const resize_taker{plan_.resize_requests, range, [this](std::int64_t workers) {
+                                             events_.push(RunEvent{ResizeAsked{workers, false}});
+                                           }};
+  if (is_elastic && launcher_.watches_room()) room_watch_.emplace();
   training_ = training;
   resume_point_.find();
   auto const& checkpoint = resume_point_.own();
@@ -69,7 +79,9 @@ RAYTRAIN_INLINE auto RunDriver::run(Training const& training) -> Result {
                       RunPolicy{.checkpoint = plan_.run.checkpoint,
                                 .failure = plan_.run.failure,
                                 .seed = plan_.run.seed,
-                                .replaces_processes = launcher_.replaces_processes()},
+                                .replaces_processes = launcher_.replaces_processes(),
+                                .workers = range,
+                                .room = launcher_.room().workers},
                       scored(resume_point_.whole_checkpoints(), plan_.run.checkpoint));
   store_.sweep();
   // A start that was refused before this has changed nothing of the run.
@@ -82,19 +94,19 @@ RAYTRAIN_INLINE auto RunDriver::run(Training const& training) -> Result {
   }
   announce();
   if (plan_.directory.previous_state() == to_string(RunState::running)) {
-    warn(
+    callbacks_.warn(
         "the start before this one did not come to its end: its process was killed, crashed or exited, or could not "
         "write "
         "run.json");
   }
   if (plan_.directory.completes_deletion() && plan_.run.resume != Resume::fresh) {
-    warn(
+    callbacks_.warn(
         "an earlier start was to delete this run (Resume::fresh) and did not come to the end of it: this one has, and "
         "begins anew");
   }
-  for (auto& text : reasons) warn(std::move(text));
+  for (auto& text : reasons) callbacks_.warn(std::move(text));
   if (checkpoint) {
-    for (auto& text : changes_since(*checkpoint, plan_.run.seed, plan_.datasets)) warn(std::move(text));
+    for (auto& text : changes_since(*checkpoint, plan_.run.seed, plan_.datasets)) callbacks_.warn(std::move(text));
   }
   // Behind what callbacks had to say: a refusal comes before any worker.
   events_.push(RunEvent{RunBegins{resume_point_.training_iteration()}});
@@ -185,6 +197,7 @@ RAYTRAIN_INLINE void RunDriver::carry_out(LaunchWorkers const& action) {
   auto const first = action.attempt == Attempt{};
   try {
     if (!first) {
+      launcher_.resize(action.world_size);
       tell_of_restart();
       plan_.restart_backend();
     }
@@ -219,9 +232,10 @@ RAYTRAIN_INLINE void RunDriver::launch(LaunchWorkers const& action) {
   auto begin = plan_.directory.begin_message(resume_point_.own());
   begin.attempt = action.attempt;
   begin.first_checkpoint = action.first_checkpoint;
+  begin.world_size = action.world_size;
   auto const iteration = resume_point_.training_iteration();
   if (attempts_.size() == Result::max_attempts) attempts_.erase(attempts_.begin());
-  attempts_.push_back({.attempt = action.attempt, .first_iteration = iteration, .last_iteration = iteration});
+  attempts_.push_back({.attempt = action.attempt, .world_size = action.world_size, .first_iteration = iteration, .last_iteration = iteration});
   launched_ = saved_ = plan_.clock.now();
   workers_.clear();
   reported_checkpoints_.clear();
@@ -244,32 +258,50 @@ RAYTRAIN_INLINE void RunDriver::look_for_checkpoint(std::vector<CheckpointOrdina
     for (auto const checkpoint : unfinished) store_.discard(checkpoint);
     lost_hosts_ = launcher_.leave_out_lost_hosts();
     resume_point_.find();
-    events_.push(RunEvent{RestartDue{resume_point_.training_iteration()}});
+    events_.push(RunEvent{RestartDue{resume_point_.training_iteration(), launcher_.room().workers}});
   } catch (...) {
     events_.push(RunEvent{LaunchFailed{current_error().with_origin({}, host_.hostname)}});
   }
 }
 
+RAYTRAIN_INLINE void RunDriver::look_for_room() {
+  if (looks_for_room_.exchange(true)) return;
+  try {
+    auto const room = launcher_.room();
+    events_.push(RunEvent{RoomChanged{room.workers, room.moves}});
+  } catch (...) {
+    events_.push(RunEvent{WorkerMessage{Warning{Rank{0}, "looking for hosts: " + current_error().text()}}});
+  }
+  looks_for_room_ = false;
+}
+
 RAYTRAIN_INLINE void RunDriver::tell_of_restart() {
-  for (auto& text : resume_point_.take_warnings()) warn(std::move(text));
-  auto& failed = attempts_.back();
+  for (auto& text : resume_point_.take_warnings()) callbacks_.warn(std::move(text));
+  auto& before = attempts_.back();
   auto const iteration = resume_point_.training_iteration();
-  failed.lost_reports = failed.last_iteration - std::min(failed.last_iteration, iteration);
-  failed.lost_s = seconds_since(saved_);
-  failed.lost_hosts = std::exchange(lost_hosts_, {});
+  before.lost_reports = before.last_iteration - std::min(before.last_iteration, iteration);
+  before.lost_s = seconds_since(saved_);
+  before.lost_hosts = std::exchange(lost_hosts_, {});
   Metrics line;
-  line.set("failed_attempt", static_cast<std::int64_t>(failed.attempt.value));
-  line.set("error", TrainingFailed::describe(failed.failures));
+  if (before.failures.empty()) {
+    line.set("resized_attempt", static_cast<std::int64_t>(before.attempt.value));
+  } else {
+    line.set("failed_attempt", static_cast<std::int64_t>(before.attempt.value));
+    line.set("error", TrainingFailed::describe(before.failures));
+  }
+  line.set("world_size", static_cast<std::int64_t>(launcher_.size().value));
   line.set("training_iteration", static_cast<std::int64_t>(iteration));
-  line.set("lost_reports", static_cast<std::int64_t>(failed.lost_reports));
-  line.set("lost_s", failed.lost_s);
-  if (!failed.lost_hosts.empty()) line.set("lost_hosts", listed(failed.lost_hosts));
+  line.set("lost_reports", static_cast<std::int64_t>(before.lost_reports));
+  line.set("lost_s", before.lost_s);
+  if (!before.lost_hosts.empty()) line.set("lost_hosts", listed(before.lost_hosts));
   line.set("timestamp", std::chrono::duration<double>{plan_.clock.wall_now().time_since_epoch()}.count());
   log(line);
-  call("on_restart", [&](Callback& callback) { callback.on_restart(failed, resume_point_.own()); });
+  callbacks_.call("on_restart", [&](Callback& callback) { callback.on_restart(before, resume_point_.own()); });
 }
 
 RAYTRAIN_INLINE void RunDriver::carry_out(CommitCheckpoint& commit) {
+  auto& report = commit.rank_0_report;
+  if (report.hands_over) report.metrics = history_.metrics_until(report.training_iteration);
   auto kept_reports = history_.counts_until(commit.training_iterations);
   writer_->post([this, commit = std::move(commit), kept_reports = std::move(kept_reports)]() mutable {
     try {
@@ -280,6 +312,7 @@ RAYTRAIN_INLINE void RunDriver::carry_out(CommitCheckpoint& commit) {
                                          .time_total_s = commit.rank_0_report.time_total_s,
                                          .world_size = launcher_.size(),
                                          .metrics = std::move(commit.rank_0_report.metrics),
+                                         .handed_over = commit.rank_0_report.hands_over,
                                          .parts = std::move(commit.refs),
                                          .training_iterations = std::move(commit.training_iterations),
                                          .seed = plan_.run.seed,
@@ -312,7 +345,7 @@ RAYTRAIN_INLINE void RunDriver::carry_out(Notify& notify) {
 
 RAYTRAIN_INLINE void RunDriver::tell_callbacks(Started& started) {
   workers_[started.rank] = started;
-  call("on_worker_start", [&](Callback& callback) { callback.on_worker_start(started); });
+  callbacks_.call("on_worker_start", [&](Callback& callback) { callback.on_worker_start(started); });
   if (workers_.size() < launcher_.size().value) return;
   // Those that began before waited for the last one, whose process may have been started later.
   all_began_ = plan_.clock.now();
@@ -338,7 +371,7 @@ RAYTRAIN_INLINE void RunDriver::tell_callbacks(Report& report) {
     attempts_.back().last_iteration = report.training_iteration;
     if (report.checkpoint) reported_checkpoints_[*report.checkpoint] = plan_.clock.now();
   }
-  call("on_report", [&](Callback& callback) { callback.on_report(report, all); });
+  callbacks_.call("on_report", [&](Callback& callback) { callback.on_report(report, all); });
   history_.add(std::move(report), std::move(all));
 }
 
@@ -350,22 +383,12 @@ RAYTRAIN_INLINE void RunDriver::tell_callbacks(CheckpointDurable const& durable)
     reported_checkpoints_.erase(reported_checkpoints_.begin(), std::next(reported));
   }
   auto const checkpoint = store_.open(durable.number);
-  call("on_checkpoint", [&](Callback& callback) { callback.on_checkpoint(checkpoint); });
+  callbacks_.call("on_checkpoint", [&](Callback& callback) { callback.on_checkpoint(checkpoint); });
 }
 
 RAYTRAIN_INLINE void RunDriver::tell_callbacks(Progress const& progress) {
   if (progress.rank != Rank{0}) return;
-  call("on_progress", [&](Callback& callback) { callback.on_progress(progress); });
-}
-
-RAYTRAIN_INLINE void RunDriver::tell_callbacks(ErrorInfo const& error) {
-  for (auto const& callback : plan_.callbacks) {
-    try {
-      callback->on_failure(error);
-    } catch (...) {
-      warn(failure_of(*callback, "on_failure").text());
-    }
-  }
+  callbacks_.call("on_progress", [&](Callback& callback) { callback.on_progress(progress); });
 }
 
 RAYTRAIN_INLINE void RunDriver::log(Metrics const& all) {
@@ -388,40 +411,7 @@ RAYTRAIN_INLINE void RunDriver::announce() {
                      .begins_from = resume_point_.other(),
                      .request_stop = [this] { events_.push(RunEvent{CallbackStop{false}}); },
                      .finish_early = [this] { events_.push(RunEvent{CallbackStop{true}}); }};
-  call("on_start", [&](Callback& callback) { callback.on_start(info); });
-}
-
-RAYTRAIN_INLINE void RunDriver::keep_warning(std::string text) {
-  if (warnings_.size() < max_warnings) {
-    warnings_.push_back(std::move(text));
-  } else {
-    ++more_warnings_;
-  }
-}
-
-RAYTRAIN_INLINE auto RunDriver::all_warnings() const -> std::vector<std::string> {
-  auto all = warnings_;
-  if (more_warnings_ > 0) all.push_back("and " + std::to_string(more_warnings_) + " more warnings");
-  return all;
-}
-
-RAYTRAIN_INLINE void RunDriver::warn(std::string text) {
-  keep_warning(text);
-  // A callback that cannot take a warning is not warned of: that would not end.
-  for (auto const& callback : plan_.callbacks) {
-    try {
-      callback->on_warning(text);
-    } catch (...) {
-      keep_warning(failure_of(*callback, "on_warning").text());
-    }
-  }
-}
-
-RAYTRAIN_INLINE auto RunDriver::failure_of(Callback const& callback, std::string_view function) -> ErrorInfo {
-  auto error = current_error();
-  auto const inside = error.attempted.empty() ? std::string{} : ": " + error.attempted;
-  error.attempted = "callback " + demangled(typeid(callback).name()) + ", " + std::string{function} + inside;
-  return error;
+  callbacks_.call("on_start", [&](Callback& callback) { callback.on_start(info); });
 }
 
 RAYTRAIN_INLINE auto RunDriver::names_in(Metrics const& metrics) -> std::vector<std::string> {
@@ -445,7 +435,7 @@ RAYTRAIN_INLINE void RunDriver::take_late_failures() {
   while (!failures_.empty()) {
     auto error = std::move(failures_.front());
     failures_.pop_front();
-    tell_callbacks(error);
+    callbacks_.tell(error);
     outcome_->failures.push_back(std::move(error));
     outcome_->state = RunState::errored;
   }
@@ -473,12 +463,12 @@ RAYTRAIN_INLINE auto RunDriver::conclude(std::optional<StopSignals>& signals) ->
   result.timings = timings_;
   collecting_failures([&] { log_.finish(); });
   set_outcome_in(result);
-  result.warnings = all_warnings();
-  collecting_failures([&] { call("on_finish", [&](Callback& callback) { callback.on_finish(result); }); });
+  result.warnings = callbacks_.warnings();
+  collecting_failures([&] { callbacks_.call("on_finish", [&](Callback& callback) { callback.on_finish(result); }); });
   if (outcome_->failures.size() > recorded) record_state();
   set_outcome_in(result);
   signals.reset();
-  result.warnings = all_warnings();
+  result.warnings = callbacks_.warnings();
   if (stop_came_late_) {
     result.warnings.emplace_back(
         "a stop was requested when every worker had returned: this run has ended as if "

@@ -38,7 +38,9 @@
 #include <raytrain/train/append_file.hpp>
 #include <raytrain/train/callback.hpp>
 #include <raytrain/train/controller.hpp>
+#include <raytrain/train/detail/resize_requests.hpp>
 #include <raytrain/train/detail/resume_point.hpp>
+#include <raytrain/train/detail/run_callbacks.hpp>
 #include <raytrain/train/detail/stop_signals.hpp>
 #include <raytrain/train/detail/worker_runner.hpp>
 #include <raytrain/train/result.hpp>
@@ -67,6 +69,7 @@ class RunDriver {
     bool ends_processes;                      ///< Workers that do not return are ended with their processes.
     std::chrono::milliseconds start_timeout;  ///< As in `ScalingConfig`; 0: none.
     std::function<void()> restart_backend;    ///< Before workers are launched again; may throw.
+    ResizeRequests& resize_requests;
   };
 
   RunDriver(Launcher& launcher, Plan plan)
@@ -83,7 +86,7 @@ class RunDriver {
  private:
   static constexpr std::size_t event_capacity = 1024;
   static constexpr std::chrono::milliseconds at_once{500};
-  static constexpr std::size_t max_warnings = 10'000;
+  static constexpr std::chrono::milliseconds room_interval{1000};
 
   void end_workers();
 
@@ -94,6 +97,7 @@ class RunDriver {
   auto drive() -> asio::awaitable<void> {
     Scope waiting{executor_};
     waiting_ = &waiting;
+    if (room_watch_) waiting.spawn(watch_room());
     report_own_failures();
     while (!outcome_ && !launch_error_) {
       auto event = co_await events_.receive();
@@ -105,7 +109,7 @@ class RunDriver {
       co_await waiting.join();
     } catch (std::exception const& error) {
       // The workers have ended: what failed beside them takes nothing from what they reached.
-      warn("waiting for the end of the grace: " + std::string{error.what()});
+      callbacks_.warn("waiting for the end of the grace: " + std::string{error.what()});
     }
     waiting_ = nullptr;
   }
@@ -116,7 +120,7 @@ class RunDriver {
     while (auto event = co_await events_.receive()) {
       auto* const message = std::get_if<WorkerMessage>(&*event);
       auto* const warning = message != nullptr ? std::get_if<Warning>(message) : nullptr;
-      if (warning != nullptr) warn(std::move(warning->text));
+      if (warning != nullptr) callbacks_.warn(std::move(warning->text));
       if (message != nullptr && std::holds_alternative<StopRequest>(*message)) stop_came_late_ = true;
     }
   }
@@ -140,6 +144,16 @@ class RunDriver {
   void watch(Attempt attempt) {
     if (plan_.start_timeout.count() > 0) waiting_->spawn(watch_start(attempt));
   }
+
+  // Where hosts may come and go.
+  auto watch_room() -> asio::awaitable<void> {
+    Timer timer{executor_};
+    while (co_await timer.wait_until(plan_.clock.after(room_interval))) {
+      room_watch_->post([this] { look_for_room(); });
+    }
+  }
+
+  void look_for_room();
 
   // Whether it tells of silence that has to do with workers that began later: it is told again.
   [[nodiscard]] auto is_early_silence(RunEvent const& event) const -> bool {
@@ -202,40 +216,14 @@ class RunDriver {
 
   void tell_callbacks(Progress const& progress);
 
-  void tell_callbacks(Warning& warning) { warn(std::move(warning.text)); }
+  void tell_callbacks(Warning& warning) { callbacks_.warn(std::move(warning.text)); }
 
-  // Without the rules of `call`: a callback that fails while it is told of a failure would be told of that one.
-  void tell_callbacks(ErrorInfo const& error);
+  void tell_callbacks(ErrorInfo const& error) { callbacks_.tell(error); }
 
   // Fails the run if a line cannot be written.
   void log(Metrics const& all);
 
   void announce();
-
-  void warn(std::string text);
-
-  void keep_warning(std::string text);
-
-  [[nodiscard]] auto all_warnings() const -> std::vector<std::string>;
-
-  template <class F>
-  void call(std::string_view name, F const& function) {
-    for (auto const& callback : plan_.callbacks) {
-      try {
-        function(*callback);
-      } catch (...) {
-        auto error = failure_of(*callback, name);
-        if (callback->critical()) {
-          fail(std::move(error));
-        } else {
-          warn(error.text());
-        }
-      }
-    }
-  }
-
-  // The exception that is being handled.
-  [[nodiscard]] static auto failure_of(Callback const& callback, std::string_view function) -> ErrorInfo;
 
   [[nodiscard]] static auto names_in(Metrics const& metrics) -> std::vector<std::string>;
 
@@ -269,6 +257,8 @@ class RunDriver {
   ResumePoint resume_point_;  // of the attempt
   Host host_;
   std::optional<BackgroundThread> writer_{std::in_place};
+  std::optional<BackgroundThread> room_watch_;  // of hosts that come and go
+  std::atomic<bool> looks_for_room_{false};
   HangWatch hang_watch_{plan_.run.failure.hang_timeout};
   std::optional<Controller> controller_;
   Training training_;
@@ -283,8 +273,7 @@ class RunDriver {
   Clock::TimePoint all_began_{};  // of this attempt
   AppendFile log_;                // progress.jsonl
   RunHistory history_;
-  std::vector<std::string> warnings_;
-  std::size_t more_warnings_ = 0;        // beyond them
+  RunCallbacks callbacks_{plan_.callbacks, [this](ErrorInfo error) { fail(std::move(error)); }};
   std::deque<ErrorInfo> failures_;       // of the driver, not judged yet
   std::set<std::string> failure_texts_;  // of all of them
   Timings timings_;

@@ -63,8 +63,7 @@ RAYTRAIN_INLINE auto shared_settings(FitPlan const& plan) -> std::vector<SharedS
   add("the program", program_name());
   add("the program's build (XXH3 of its file)", program_digest());
   add("the backend", plan.backend);
-  auto const workers = plan.scaling.num_workers.value_or(0);
-  settings.push_back({"ScalingConfig::num_workers", workers == 0 ? "not set" : std::to_string(workers)});
+  settings.push_back({"ScalingConfig::num_workers", plan.scaling.num_workers.text()});
   add("ScalingConfig::reduction", plan.scaling.reduction);
   add("RunConfig::name", run.name);
   add("RunConfig::storage_path", run.storage_path.string());

@@ -21,7 +21,7 @@
 #include <raytrain/collective/reduce_op.hpp>
 #include <raytrain/collective/tagged_collective.hpp>
 #include <raytrain/core/error.hpp>
-#include <raytrain/data/shard_position.hpp>
+#include <raytrain/core/shard_position.hpp>
 
 namespace raytrain::detail {
 

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <thread>
+
+#include <raytrain/config/scaling_config.hpp>
+#include <raytrain/exec/signals.hpp>
+
+namespace raytrain::detail {
+
+/// Where `Trainer::resize` finds the run that a `fit()` of this trainer drives.
+///
+/// Threads: any.
+class ResizeRequests {
+ public:
+  /// Errors: `invalid_config` for a number out of the range; `invalid_call` while there is no run.
+  void ask(std::int64_t workers);
+
+  /// Takes the requests while it lives.
+  class Taker {
+   public:
+    Taker(ResizeRequests& requests, WorkerRange range, std::function<void(std::int64_t)> take);
+    Taker(Taker const&) = delete;
+    auto operator=(Taker const&) -> Taker& = delete;
+    ~Taker();
+
+   private:
+    ResizeRequests& requests_;
+  };
+
+ private:
+  std::mutex mutex_;
+  WorkerRange range_;
+  std::function<void(std::int64_t)> take_;
+};
+
+/// Calls `on_change(1)` at each SIGUSR1 and `on_change(-1)` at each SIGUSR2, on a thread of its own. A signal that the
+/// program ignores or handles itself stays with the program.
+class ResizeSignals {
+ public:
+  explicit ResizeSignals(std::function<void(int)> on_change);
+  ResizeSignals(ResizeSignals const&) = delete;
+  auto operator=(ResizeSignals const&) -> ResizeSignals& = delete;
+  ~ResizeSignals();
+
+ private:
+  std::function<void(int)> on_change_;
+  SignalWatcher watcher_;
+  std::thread thread_;  ///< Last: it uses everything above.
+};
+
+}  // namespace raytrain::detail
+
+#ifndef RAYTRAIN_COMPILED
+#include <raytrain/train/detail/resize_requests-inl.hpp>
+#endif

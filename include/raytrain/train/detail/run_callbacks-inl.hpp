@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <typeinfo>
+#include <utility>
+#include <vector>
+
+#include <raytrain/core/demangled.hpp>
+#include <raytrain/core/error.hpp>
+#include <raytrain/core/inline.hpp>
+#include <raytrain/train/callback.hpp>
+#include <raytrain/train/detail/run_callbacks.hpp>
+#include <raytrain/train/detail/worker_runner.hpp>
+
+namespace raytrain::detail {
+
+RAYTRAIN_INLINE void RunCallbacks::tell(ErrorInfo const& error) {
+  for (auto const& callback : callbacks_) {
+    try {
+      callback->on_failure(error);
+    } catch (...) {
+      warn(failure_of(*callback, "on_failure").text());
+    }
+  }
+}
+
+RAYTRAIN_INLINE void RunCallbacks::warn(std::string text) {
+  keep(text);
+  // A callback that cannot take a warning is not warned of: that would not end.
+  for (auto const& callback : callbacks_) {
+    try {
+      callback->on_warning(text);
+    } catch (...) {
+      keep(failure_of(*callback, "on_warning").text());
+    }
+  }
+}
+
+RAYTRAIN_INLINE auto RunCallbacks::warnings() const -> std::vector<std::string> {
+  auto all = warnings_;
+  if (more_warnings_ > 0) all.push_back("and " + std::to_string(more_warnings_) + " more warnings");
+  return all;
+}
+
+RAYTRAIN_INLINE void RunCallbacks::on_exception(Callback const& callback, std::string_view name) {
+  auto error = failure_of(callback, name);
+  if (callback.critical()) {
+    fail_(std::move(error));
+  } else {
+    warn(error.text());
+  }
+}
+
+RAYTRAIN_INLINE auto RunCallbacks::failure_of(Callback const& callback, std::string_view function) -> ErrorInfo {
+  auto error = current_error();
+  auto const inside = error.attempted.empty() ? std::string{} : ": " + error.attempted;
+  error.attempted = "callback " + demangled(typeid(callback).name()) + ", " + std::string{function} + inside;
+  return error;
+}
+
+RAYTRAIN_INLINE void RunCallbacks::keep(std::string text) {
+  if (warnings_.size() < max_warnings) {
+    warnings_.push_back(std::move(text));
+  } else {
+    ++more_warnings_;
+  }
+}
+
+}  // namespace raytrain::detail

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include <raytrain/core/shard_position.hpp>
+
+namespace raytrain {
+
+/// What a worker has taken of each dataset, and in which batches. Its checkpoints keep it for whoever goes on from them.
+///
+/// Threads: every function from any thread.
+class TakenData {
+ public:
+  /// By the dataset's name.
+  struct State {
+    std::map<std::string, std::uint64_t> batch_sizes{};
+    std::map<std::string, ShardPosition> positions{};
+  };
+
+  void set_batch_size(std::string const& dataset, std::uint64_t batch_size);
+
+  /// The position of the worker's newest shard of the dataset.
+  void follow(std::string const& dataset, std::shared_ptr<ShardPosition const> position);
+
+  [[nodiscard]] auto state() const -> State;
+
+  /// Whether the worker has taken the last batch of an epoch from the dataset that it has taken last, and none of the
+  /// next one.
+  [[nodiscard]] auto is_between_epochs() const -> bool;
+
+ private:
+  mutable std::mutex mutex_;
+  std::map<std::string, std::uint64_t> batch_sizes_;
+  std::map<std::string, std::shared_ptr<ShardPosition const>> positions_;
+};
+
+}  // namespace raytrain
+
+#ifndef RAYTRAIN_COMPILED
+#include <raytrain/train/taken_data-inl.hpp>
+#endif
