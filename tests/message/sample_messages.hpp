@@ -29,6 +29,7 @@ namespace raytrain::testing {
                      "de"}};
   Report with_checkpoint = report;
   with_checkpoint.checkpoint = CheckpointOrdinal{5};
+  with_checkpoint.hands_over = true;
   with_checkpoint.metrics.set("infinite", std::numeric_limits<double>::infinity());
 
   CheckpointRef reference;
@@ -37,6 +38,7 @@ namespace raytrain::testing {
   reference.files = {{"model.pt", 940'000, "00112233445566778899aabbccddeeff"}, {"rank_0001/rng", 8, "ff"}};
   reference.metadata = {{"epoch", "4"}, {"model", "mlp"}};
   reference.batch_sizes = {{"train", 64}};
+  reference.positions = {{"train", {2, 640}}};
 
   auto full_disk =
       ErrorInfo{Errc::io, "staging", "no space left", "make room"}.with_origin(Rank{1}, std::string{"zero\0byte", 9});
@@ -81,10 +83,11 @@ namespace raytrain::testing {
   ended.warnings = {"reference BLAS"};
   ended.nothing_left = true;
   ended.timings = {0.5, 1.5, 2.5};
-  ended.attempts = {{.attempt = Attempt{1}, .first_iteration = 3, .last_iteration = 9, .total_s = 1.5},
+  ended.attempts = {{.attempt = Attempt{1}, .world_size = WorldSize{4}, .first_iteration = 3, .last_iteration = 9, .total_s = 1.5},
                     {.attempt = Attempt{2}, .lost_reports = 4, .lost_s = 0.25, .lost_hosts = {"node7"}}};
   ended.attempts[0].failures = {out_of_range};
   ended.metadata = {{"note", "second try"}};
+  ended.world_size = WorldSize{4};
   ended.is_shortened = true;
 
   return {Stop{true},
@@ -100,6 +103,7 @@ namespace raytrain::testing {
                 {"loss", "epoch"},
                 {{"note", "second try"}},
                 CheckpointOrdinal{7},
+                WorldSize{3},
                 {{"the seed", "7"}, {"the backend", "'mpi'"}},
                 "/proc/12/fd/3",
                 5,

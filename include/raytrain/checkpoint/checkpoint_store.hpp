@@ -26,7 +26,6 @@ struct CommitRequest {
   double time_total_s{};
   WorldSize world_size{};
   Metrics metrics;
-  bool handed_over = false;                          ///< As in `Manifest`.
   std::vector<CheckpointRef> parts;                  ///< One of every rank, in any order.
   std::vector<std::uint64_t> training_iterations{};  ///< Reports of each rank.
   std::uint64_t seed{};
@@ -34,6 +33,7 @@ struct CommitRequest {
   std::map<std::string, std::string> dataset_digests{};  ///< By name.
   std::vector<std::uint64_t> kept_reports{};             ///< Of each rank, in the run's history until this one.
   std::map<std::string, std::string> run_metadata{};     ///< As `RunConfig::metadata`.
+  bool handed_over = false;                              ///< As in `Manifest`.
 };
 
 /// One rank's part of a checkpoint, while it is staged.

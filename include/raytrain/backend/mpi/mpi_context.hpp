@@ -34,6 +34,13 @@ class MpiContext : public TrainContext {
     return first_epoch();
   }
 
+  using TrainContext::restore;
+  /// And lets the shard go on at the next sample, of whose epoch it returns the number.
+  [[nodiscard]] auto restore(DatasetShard& shard, std::initializer_list<NamedArray> arrays) -> int {
+    if (checkpoint()) load(*checkpoint(), arrays);
+    return TrainContext::restore(shard);
+  }
+
  private:
   friend struct detail::GroupOfContext;
 

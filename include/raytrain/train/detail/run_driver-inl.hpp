@@ -312,14 +312,14 @@ RAYTRAIN_INLINE void RunDriver::carry_out(CommitCheckpoint& commit) {
                                          .time_total_s = commit.rank_0_report.time_total_s,
                                          .world_size = launcher_.size(),
                                          .metrics = std::move(commit.rank_0_report.metrics),
-                                         .handed_over = commit.rank_0_report.hands_over,
                                          .parts = std::move(commit.refs),
                                          .training_iterations = std::move(commit.training_iterations),
                                          .seed = plan_.run.seed,
                                          .dataset_rows = rows_of(plan_.datasets),
                                          .dataset_digests = digests_of(plan_.datasets),
                                          .kept_reports = std::move(kept_reports),
-                                         .run_metadata = plan_.run.metadata});
+                                         .run_metadata = plan_.run.metadata,
+                                         .handed_over = commit.rank_0_report.hands_over});
       events_.send(RunEvent{CheckpointDurable{checkpoint, number}});
     } catch (...) {
       events_.send(RunEvent{CheckpointLost{commit.checkpoint, current_error().with_origin({}, host_.hostname)}});

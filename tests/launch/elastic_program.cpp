@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+// A training whose workers change, which elastic.py starts:
+//   elastic_program STORAGE threads|processes|mpirun FEWEST MOST SIZES [DISTURBANCE]
+// In its attempt k it asks, after its second step, for the k-th of SIZES, as "3,1,2"; "-" asks for nothing, and waits
+// until somebody else does. It says how often each sample was trained on.
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <exception>
+#include <iostream>
+#include <iterator>
+#include <memory>
+#include <optional>
+#include <span>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <cereal/cereal.hpp>
+
+#include <raytrain/backend/mpi.hpp>
+#include <raytrain/trainer.hpp>
+
+using namespace raytrain;
+
+namespace {
+
+constexpr std::size_t samples = 240;  // times 12 they divide by any of 1 to 4 workers
+constexpr int epochs = 3;
+
+struct Epoch {
+  int epoch = 0;
+  void serialize(auto& a) { a(CEREAL_NVP(epoch)); }
+};
+
+// One line at a time, since the workers share what they write to.
+template <class... Parts>
+void say(Parts const&... parts) {
+  std::ostringstream line;
+  (line << ... << parts);
+  std::cout << line.str() + "\n" << std::flush;
+}
+
+void train(MpiContext& ctx, std::vector<std::string> const& wanted, std::string const& disturbance) {
+  say("rank ", ctx.world_rank().value, " of ", ctx.world_size().value, " in attempt ", ctx.attempt().value, ", WORLD_SIZE ",
+      std::getenv("WORLD_SIZE") == nullptr ? "none" : std::getenv("WORLD_SIZE"), ", process ", ::getpid());
+  std::vector<double> counts(samples * epochs);
+  auto shard = ctx.dataset_shard("train");
+  auto const attempt = ctx.attempt().value;
+  auto steps = 0;
+  for (auto epoch = ctx.restore(shard, {{"counts", counts}}); epoch < epochs; ++epoch) {
+    for (auto const& batch : shard.batches({.batch_size = 12, .epoch = epoch})) {
+      std::vector<float> rows(batch.size());
+      batch.gather<float>("row", rows);
+      std::vector<double> trained(counts.size());
+      for (auto const row : rows) trained[static_cast<std::size_t>(epoch) * samples + static_cast<std::size_t>(row)] += 1;
+      ctx.sum(trained);
+      for (std::size_t i = 0; i < counts.size(); ++i) counts[i] += trained[i];
+      if (++steps == 2 && attempt <= wanted.size()) {
+        ctx.progress(attempt, 1000, wanted[attempt - 1]);
+        say("rank ", ctx.world_rank().value, " waits in attempt ", attempt);
+        while (!ctx.stop_requested()) ctx.barrier();
+        if (disturbance == "kill" && attempt == 1 && ctx.world_rank() == Rank{0}) ::raise(SIGKILL);
+      }
+      if (ctx.stop_requested()) ctx.hand_over(save({{"counts", counts}}));
+    }
+    ctx.report(Epoch{epoch}, save({{"counts", counts}}));
+  }
+  auto const is_good = std::ranges::all_of(counts, [](double count) { return count == 1; });
+  if (ctx.world_rank() == Rank{0}) say(is_good ? "each sample once" : "not each sample once");
+}
+
+class Watch : public Callback {
+ public:
+  explicit Watch(std::unique_ptr<Trainer<MpiBackend>> const& trainer) : trainer_{trainer} {}
+
+  void on_progress(Progress const& progress) override {
+    if (progress.note != "-") trainer_->resize(std::stoi(progress.note));
+    asked_ = std::chrono::steady_clock::now();
+  }
+  void on_worker_start(Started const&) override {
+    if (!asked_) return;
+    std::chrono::duration<double, std::milli> const time = std::chrono::steady_clock::now() - *std::exchange(asked_, {});
+    say("resized after ", time.count(), " ms");
+  }
+  void on_restart(AttemptInfo const& before, std::optional<Checkpoint> const&) override {
+    say("attempt ", before.attempt.value, " of ", before.world_size.value, before.failures.empty() ? " is over" : " has failed",
+        ", lost ", before.lost_reports);
+  }
+  void on_warning(std::string_view text) override { say("warning: ", text); }
+
+ private:
+  std::unique_ptr<Trainer<MpiBackend>> const& trainer_;
+  std::optional<std::chrono::steady_clock::time_point> asked_;
+};
+
+auto parts_of(std::string const& list) -> std::vector<std::string> {
+  std::vector<std::string> parts;
+  std::istringstream in{list};
+  for (std::string part; std::getline(in, part, ',');) parts.push_back(part);
+  return parts;
+}
+
+auto row_numbers() -> Dataset {
+  std::vector<float> row(samples);
+  for (std::size_t i = 0; i < samples; ++i) row[i] = static_cast<float>(i);
+  return Dataset::from_columns({{"row", row}});
+}
+
+}  // namespace
+
+auto main(int argc, char** argv) -> int {
+  std::vector<std::string> const arguments{argv + 1, argv + argc};
+  auto const& launch = arguments.at(1);
+  auto const wanted = parts_of(arguments.at(4));
+  std::string const disturbance = arguments.size() > 5 ? arguments[5] : "";
+  std::unique_ptr<Trainer<MpiBackend>> trainer;
+  TrainerConfig<MpiBackend> config{
+      .scaling = {.num_workers = {std::stoi(arguments.at(2)), std::stoi(arguments.at(3))},
+                  .launch = launch == "mpirun"      ? Launch::mpirun
+                            : launch == "processes" ? Launch::processes
+                                                    : Launch::threads},
+      .run = {.name = "r", .storage_path = arguments.at(0), .failure = {.max_failures = 2}},
+      .datasets = {{"train", row_numbers()}},
+      .callbacks = {std::make_shared<Watch>(trainer)}};
+  if (auto const* const command = std::getenv("RAYTRAIN_TEST_COMMAND"); command != nullptr) {
+    std::istringstream words{command};
+    config.scaling.job_command = {std::istream_iterator<std::string>{words}, {}};
+  }
+  trainer = std::make_unique<Trainer<MpiBackend>>(
+      [&](MpiContext& ctx) { train(ctx, wanted, disturbance); }, config);
+  try {
+    auto const result = trainer->fit();
+    std::string sizes;
+    for (auto const& attempt : result.attempts) sizes += ' ' + std::to_string(attempt.world_size.value);
+    say("result ", to_string(result.state), ", ", result.history.size(), " reports, ", result.warnings.size(),
+        " warnings, sizes", sizes);
+    return 0;
+  } catch (std::exception const& error) {
+    say("error ", error.what());
+    return 1;
+  }
+}
