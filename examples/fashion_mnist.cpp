@@ -1,5 +1,6 @@
-// Trains a network on Fashion-MNIST with two workers, and goes on where it was stopped, however it was stopped.
-// Run ./examples/run fashion_mnist (--help lists the options); expect 88 % test accuracy or more after 10 epochs.
+// Trains a network on Fashion-MNIST with two workers, or with as many as there are at any time, and goes on where it
+// was stopped, however it was stopped. Run ./examples/run fashion_mnist (--help lists the options); expect 88 % test
+// accuracy or more after 10 epochs.
 #include <sysexits.h>
 
 #include <chrono>
@@ -8,6 +9,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -56,31 +58,33 @@ auto test_accuracy(raytrain::TorchContext& ctx, Network& network) -> double {
 void train(raytrain::TorchContext& ctx, Options const& options) {
   auto model = ctx.prepare_model([&] { return make_network(options.model); });
   torch::optim::Adam optimizer{model->parameters(), options.learning_rate};
-  auto epoch = ctx.restore(model, optimizer);
-  for (auto& group : optimizer.param_groups()) group.options().set_lr(options.learning_rate);  // may have changed
   auto shard = ctx.dataset_shard("train");
+  auto epoch = ctx.restore(shard, model, optimizer);
+  for (auto& group : optimizer.param_groups()) group.options().set_lr(options.learning_rate);  // may have changed
   auto const epoch_samples = shard.rows() * ctx.world_size().value;
   auto const all_samples = epoch_samples * static_cast<std::size_t>(options.epochs);
 
   for (; epoch < options.epochs; ++epoch) {
     auto const begin = std::chrono::steady_clock::now();
-    auto done = epoch_samples * static_cast<std::size_t>(epoch);
+    std::int64_t samples = 0;  // fewer where it goes on within an epoch
     auto loss_sum = 0.0;
     for (auto const& batch : shard.batches({.batch_size = options.batch_size, .epoch = epoch})) {
-      if (ctx.stop_requested()) return;
       optimizer.zero_grad();
       auto const loss = torch::nll_loss(model->forward(images_of(batch)), batch["label"].to(torch::kLong));
       loss.backward();
       optimizer.step();
       auto const value = loss.item<double>();
       loss_sum += value * static_cast<double>(batch.size());
-      done += static_cast<std::size_t>(batch.size()) * ctx.world_size().value;
-      ctx.progress(done, all_samples, fmt::format("epoch {}, loss {:.3f}", epoch, value));
+      samples += batch.size();
+      auto const next = shard.position();
+      ctx.progress(epoch_samples * static_cast<std::size_t>(next.epoch) + next.samples, all_samples,
+                   fmt::format("epoch {}, loss {:.3f}", epoch, value));
+      if (ctx.stop_requested()) ctx.hand_over(raytrain::save(model, optimizer));
     }
     auto const seconds = std::chrono::duration<double>{std::chrono::steady_clock::now() - begin}.count();
     auto const accuracy = test_accuracy(ctx, *model);
-    ctx.report(Epoch{epoch, loss_sum / static_cast<double>(shard.rows()), accuracy,
-                     static_cast<double>(epoch_samples) / seconds},
+    auto const done = static_cast<double>(samples);
+    ctx.report(Epoch{epoch, loss_sum / done, accuracy, done * ctx.world_size().value / seconds},
                raytrain::save(model, optimizer));
   }
 }
@@ -103,19 +107,22 @@ auto run(Options const& options) -> int {
   auto test = std::async(std::launch::async, [&] { return read_fashion_mnist(options.data, "t10k"); });
   auto const training = read_fashion_mnist(options.data, "train");
   auto const job = raytrain::job_environment();
-  auto const workers = options.ranks > 0     ? options.ranks
-                       : options.workers > 0 ? options.workers
-                       : job                 ? static_cast<int>(job->size.value)
-                                             : 2;
+  auto const in_job = job ? raytrain::WorkerCount{job->size.value} : raytrain::WorkerCount{2};
+  auto const ranks = count_in(options.ranks);
+  auto const threads = count_in(options.workers);
+  auto const workers = ranks.is_set() ? ranks : threads.is_set() ? threads : in_job;
   auto const samples = std::min(static_cast<std::size_t>(options.samples), training.rows());
 
   raytrain::Trainer<raytrain::TorchBackend> trainer{
       train,
       options,
       {.scaling = {.num_workers = workers,
-                   .launch = options.processes   ? raytrain::Launch::processes
-                             : options.ranks > 0 ? raytrain::Launch::mpirun
-                                                 : raytrain::Launch::automatic},
+                   .launch = options.processes ? raytrain::Launch::processes
+                             : ranks.is_set()  ? raytrain::Launch::mpirun
+                                               : raytrain::Launch::automatic,
+                   .job_command = options.hosts.empty()
+                                      ? std::vector<std::string>{"mpirun"}
+                                      : std::vector<std::string>{"mpirun", "--hostfile", options.hosts.string()}},
        .run = {.name = "fashion_mnist_" + options.model,
                .storage_path = options.storage,
                .checkpoint = {.num_to_keep = 2, .score_attribute = "accuracy"},

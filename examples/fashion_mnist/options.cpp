@@ -20,7 +20,30 @@ auto between(double least, double most) -> CLI::Validator {
           ""};
 }
 
+auto is_count() -> CLI::Validator {
+  return {[](std::string const& text) {
+            auto const is_number = [](std::string const& part) {
+              return !part.empty() && part.size() < 5 && part.find_first_not_of("0123456789") == std::string::npos;
+            };
+            auto const colon = text.find(':');
+            auto const right = colon == std::string::npos
+                                   ? is_number(text)
+                                   : is_number(text.substr(0, colon)) && is_number(text.substr(colon + 1));
+            return right ? std::string{}
+                         : fmt::format("must be a number, or the fewest and the most as 1:4 (got {})", text);
+          },
+          ""};
+}
+
 }  // namespace
+
+auto count_in(std::string const& text) -> raytrain::WorkerCount {
+  if (text == "0") return {};
+  auto const colon = text.find(':');
+  auto const fewest = std::atoll(text.c_str());
+  if (colon == std::string::npos) return fewest;
+  return {fewest, std::atoll(text.c_str() + colon + 1)};
+}
 
 auto options_of(int argc, char** argv) -> Options {
   Options options;
@@ -32,8 +55,9 @@ auto options_of(int argc, char** argv) -> Options {
       ->check(CLI::IsMember({"mlp", "conv", "resnet18"}));
   app.add_option("--samples", options.samples, "training images to use, the first ones")->check(between(1, 1e6));
   app.add_option("--workers", options.workers,
-                 "threads that train together, ScalingConfig::num_workers; 0: 2, or the ranks of the job")
-      ->check(between(0, 4096));
+                 "threads that train together; 1:4: from 1 to 4, SIGUSR1 makes it one more, SIGUSR2 one fewer: "
+                 "ScalingConfig::num_workers; 0: 2, or the ranks of the job")
+      ->check(is_count());
   app.add_option("--epochs", options.epochs, "passes over the training images")->check(between(1, 1e6));
   app.add_option("--batch-size", options.batch_size, "images per worker and step")->check(between(1, 1e6));
   app.add_option("--learning-rate", options.learning_rate, "of Adam")->check(between(1e-12, 1e3));
@@ -43,8 +67,9 @@ auto options_of(int argc, char** argv) -> Options {
                    "workers are processes of this host: a crash costs one of them, not the program");
   app.add_option("--ranks", options.ranks,
                  "workers are so many ranks of an MPI job that this program starts, and starts again by --max-failures")
-      ->check(between(0, 4096))
+      ->check(is_count())
       ->excludes(processes);
+  app.add_option("--hosts", options.hosts, "host file of --ranks; with --ranks 2:4 as many train as it has slots for");
   app.add_option("--max-failures", options.max_failures,
                  "so often workers are started again after one has failed; -1: always: FailureConfig::max_failures")
       ->check(between(-1, 1e6));

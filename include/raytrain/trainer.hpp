@@ -153,12 +153,13 @@ class Trainer {
                             }});
   }
 
-  /// Asks for so many workers in an elastic run (`ScalingConfig::num_workers`), while `fit()` runs: from another thread,
-  /// or from a callback. It returns at once; `Callback::on_restart` tells when as many go on. Until then another call
-  /// takes its place.
+  /// Asks for so many workers in an elastic run (`ScalingConfig::num_workers`), while `fit()` runs: from another
+  /// thread, or from a callback. It returns at once; `Callback::on_restart` tells when as many go on. Until then
+  /// another call takes its place.
   ///
   /// Threads: any. In a worker process (`is_worker_process`) there is nobody to ask.
-  /// Errors: `invalid_config` for a number out of the range; `invalid_call` while no `fit()` of this trainer has workers.
+  /// Errors: `invalid_config` for a number out of the range; `invalid_call` while no `fit()` of this trainer has
+  /// workers.
   void resize(std::int64_t workers) { resize_requests_->ask(workers); }
 
  private:

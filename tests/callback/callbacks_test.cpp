@@ -292,6 +292,13 @@ TEST_CASE("ProgressBar says why workers are started again, from where, and what 
                               "attempt 2 has failed: rank 1 on node7: out of range\n"));
 }
 
+TEST_CASE("ProgressBar says how many workers go on where their number is changed") {
+  Screen const screen;
+  ProgressBar bar{{.out = screen.file}};
+  bar.on_restart({.attempt = Attempt{1}, .world_size = WorldSize{2}, .next_world_size = WorldSize{3}}, std::nullopt);
+  CHECK(screen.text() == "attempt 2 begins anew with 3 workers instead of 2 (0 reports to repeat)\n");
+}
+
 TEST_CASE("in a log ProgressBar writes how far it is after half a minute without a report") {
   Screen const screen;
   auto const clock = std::make_shared<testing::ManualClock>();

@@ -37,6 +37,23 @@ TEST_CASE("one worker and the largest number of them are accepted") {
   ScalingConfig{.num_workers = ScalingConfig::max_workers}.validate();
 }
 
+TEST_CASE("two numbers are the fewest and the most workers of an elastic run") {
+  ScalingConfig const config{.num_workers = {2, 8}};
+  config.validate();
+  CHECK(config.num_workers.is_elastic());
+  CHECK(config.world_size() == raytrain::WorldSize{8});
+  CHECK(config.num_workers.text() == "2 to 8");
+  CHECK_FALSE(ScalingConfig{.num_workers = {2, 2}}.num_workers.is_elastic());
+  CHECK_FALSE(ScalingConfig{}.num_workers.is_elastic());
+  CHECK(thrown_error([] {
+          ScalingConfig{.num_workers = {4, 2}}.validate();
+        }) ==
+        "invalid_config: ScalingConfig::num_workers: is {fewest, most}, and the first one must not be the larger one "
+        "(got "
+        "4 to 2); write {.scaling = {.num_workers = {2, 4}}}");
+  CHECK(thrown_error([] { ScalingConfig{.num_workers = {0, 2}}.validate(); }).find("(got 0)") != std::string::npos);
+}
+
 TEST_CASE("zero workers are refused, and the message says what to write") {
   CHECK(thrown_error([] { ScalingConfig{.num_workers = 0}.validate(); }) ==
         "invalid_config: ScalingConfig::num_workers: must be from 1 to 4096 (got 0); write {.scaling = {.num_workers = "

@@ -17,17 +17,21 @@ def said(clone, *arguments):
 
 def check(root):
     sources = {path.stem: (root / path).read_text() for path in guard.files(root, 'examples', endings=['.cpp']) if len(path.parts) == 2}
+    options = {str(path): (root / path).read_text() for path in guard.files(root, 'examples', endings=['.cpp', '.hpp'])
+               if path.stem == 'options'}
     with tempfile.TemporaryDirectory() as folder:
         clone = pathlib.Path(folder)
         guard.plant(clone, {name: (root / name).read_text() for name in ('setup', 'examples/run')})
         guard.plant(clone, {f'examples/{name}.cpp': text for name, text in sources.items()})
+        guard.plant(clone, options)
         listed = said(clone)
         for line in listed.splitlines():
             if re.match(r'  \w', line) and not line.endswith('.'):
                 yield f'the list cuts a sentence: {line}'
         for name, text in sources.items():
             printed = said(clone, name, '--help')
-            for option in ['--ranks', '-j', *re.findall(r'"(--[a-z-]+)"', text)]:
+            text += options.get(f'examples/{name}/options.cpp', '')
+            for option in ['--ranks', '-j', *re.findall(r'add_(?:option|flag)\(\s*"(--[a-z-]+)"', text)]:
                 if not re.search(rf'^  {option} .*\w', printed, re.M):
                     yield f'{name} --help does not tell {option}: {printed}'
             if name not in listed or 'build/' in printed.partition('Options')[2]:
@@ -50,6 +54,7 @@ DEFECTS = {
     'a list of first lines': {'examples/run': RUN.replace("tr '\\n' ' ' | sed -E 's/\\. [A-Z].*/./'", 'head -n 1')},
     'help that is prepared': {'examples/run': RUN.replace('help_of "$name"; exit', 'mkdir "$root/build"; help_of "$name"; exit')},
     'an option that it does not find': {'examples/a.cpp': EXAMPLE.replace('options.epochs, ', 'epochs, ')},
+    'an option in a file of its own': {'examples/a/options.cpp': 'app.add_option("--rate", rate, "how fast");'},
     'no ranks': {'examples/run': RUN.replace("'--ranks N' 'as", "'--rank N' 'as")},
 }
 

@@ -9,14 +9,12 @@
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
-#include <cstdint>
 #include <cstdlib>
 #include <exception>
 #include <iostream>
 #include <iterator>
 #include <memory>
 #include <optional>
-#include <span>
 #include <sstream>
 #include <string>
 #include <string_view>
@@ -49,8 +47,9 @@ void say(Parts const&... parts) {
 }
 
 void train(MpiContext& ctx, std::vector<std::string> const& wanted, std::string const& disturbance) {
-  say("rank ", ctx.world_rank().value, " of ", ctx.world_size().value, " in attempt ", ctx.attempt().value, ", WORLD_SIZE ",
-      std::getenv("WORLD_SIZE") == nullptr ? "none" : std::getenv("WORLD_SIZE"), ", process ", ::getpid());
+  say("rank ", ctx.world_rank().value, " of ", ctx.world_size().value, " in attempt ", ctx.attempt().value,
+      ", WORLD_SIZE ", std::getenv("WORLD_SIZE") == nullptr ? "none" : std::getenv("WORLD_SIZE"), ", process ",
+      ::getpid());
   std::vector<double> counts(samples * epochs);
   auto shard = ctx.dataset_shard("train");
   auto const attempt = ctx.attempt().value;
@@ -60,7 +59,8 @@ void train(MpiContext& ctx, std::vector<std::string> const& wanted, std::string 
       std::vector<float> rows(batch.size());
       batch.gather<float>("row", rows);
       std::vector<double> trained(counts.size());
-      for (auto const row : rows) trained[static_cast<std::size_t>(epoch) * samples + static_cast<std::size_t>(row)] += 1;
+      for (auto const row : rows)
+        trained[static_cast<std::size_t>(epoch) * samples + static_cast<std::size_t>(row)] += 1;
       ctx.sum(trained);
       for (std::size_t i = 0; i < counts.size(); ++i) counts[i] += trained[i];
       if (++steps == 2 && attempt <= wanted.size()) {
@@ -87,12 +87,13 @@ class Watch : public Callback {
   }
   void on_worker_start(Started const&) override {
     if (!asked_) return;
-    std::chrono::duration<double, std::milli> const time = std::chrono::steady_clock::now() - *std::exchange(asked_, {});
+    std::chrono::duration<double, std::milli> const time =
+        std::chrono::steady_clock::now() - *std::exchange(asked_, {});
     say("resized after ", time.count(), " ms");
   }
   void on_restart(AttemptInfo const& before, std::optional<Checkpoint> const&) override {
-    say("attempt ", before.attempt.value, " of ", before.world_size.value, before.failures.empty() ? " is over" : " has failed",
-        ", lost ", before.lost_reports);
+    say("attempt ", before.attempt.value, " of ", before.world_size.value,
+        before.failures.empty() ? " is over" : " has failed", ", lost ", before.lost_reports);
   }
   void on_warning(std::string_view text) override { say("warning: ", text); }
 
@@ -134,8 +135,10 @@ auto main(int argc, char** argv) -> int {
     std::istringstream words{command};
     config.scaling.job_command = {std::istream_iterator<std::string>{words}, {}};
   }
-  trainer = std::make_unique<Trainer<MpiBackend>>(
-      [&](MpiContext& ctx) { train(ctx, wanted, disturbance); }, config);
+  if (auto const* const limit = std::getenv("RAYTRAIN_TEST_START_TIMEOUT"); limit != nullptr) {
+    config.scaling.start_timeout = std::chrono::milliseconds{std::stoi(limit)};
+  }
+  trainer = std::make_unique<Trainer<MpiBackend>>([&](MpiContext& ctx) { train(ctx, wanted, disturbance); }, config);
   try {
     auto const result = trainer->fit();
     std::string sizes;

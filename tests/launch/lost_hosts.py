@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Trains in ranks of jobs that the program starts, on hosts of which some are lost:
 
-  lost_hosts.py CASE PROGRAM PROGRAM_WITHOUT_RANKS MPIRUN
+  lost_hosts.py CASE PROGRAM PROGRAM_WITHOUT_RANKS ELASTIC_PROGRAM MPIRUN
 
 The hosts are those that hosts.py makes. The program runs on alpha, from where the others are reached.
 """
@@ -144,6 +144,7 @@ def rank_killed():
 def too_few_slots():
     cluster = Hosts()
     cluster.file.write_text('alpha slots=2\nbeta slots=2\n')
+    os.environ['RAYTRAIN_TEST_START_TIMEOUT'] = '5000'
     job = watch([('rank 2 waits', 1, lambda *_: cluster.switch_off('beta'))], max_failures=5)
     job.expect_all_say(1, 'failed', 'starting the ranks again on the hosts that are left: no answer comes from beta, and '
                        'what is left (alpha) has 2 slots for 4 ranks; repair a host, or name more of them in '
@@ -159,7 +160,7 @@ def comes_back():
     job = watch([('rank 2 waits', 1, lambda *_: cluster.switch_off('gamma'))], max_failures=2)
     expect_whole(job, attempts=3)
     expect_restarts(job, 'restart without beta', 'restart without gamma')
-    job.expect_all_say(1, 'warning: host beta answers again, and is used again')
+    job.expect_all_say(1, 'warning: host beta answers again, and may be used again')
     expect_hosts(job, 'alpha', 'beta')
 
 
@@ -174,11 +175,100 @@ def comes_back_at_the_end():
     expect_hosts(job, 'beta')
 
 
+def watch_elastic(steps, fewest=1, most=4, asked='-'):
+    return WatchedJob(elastic_program, FOLDER / 'runs', 'mpirun', fewest, most, asked, steps=steps)
+
+
+def expect_elastic(job, *sizes):
+    job.expect_all_say(1, 'each sample once')
+    job.expect_all_say(1, 'result', 'finished, 3 reports', f'sizes {" ".join(map(str, sizes))}')
+    job.expect_nobody_left(10)
+
+
+def expect_elastic_hosts(job, *names):
+    trained = json.loads((FOLDER / 'runs/r/run.json').read_text())['hosts']
+    job.expect(f'it has trained on {names}, {trained}', trained == [*names])
+
+
+def fewer_go_on():
+    """On the hosts that are left, without a failure more than the lost host's."""
+    cluster = Hosts()
+    cluster.file.write_text('alpha slots=2\nbeta slots=2\n')
+    job = watch_elastic([('rank 2 waits', 1, lambda *_: cluster.switch_off('beta'))])
+    expect_elastic(job, 4, 2)
+    job.expect_all_say(1, 'attempt 1 of 4 has failed')
+    expect_elastic_hosts(job, 'alpha')
+
+
+def host_is_added():
+    """By a line in the host file, while all train."""
+    cluster = Hosts()
+    cluster.file.write_text('alpha slots=2\n')
+    job = watch_elastic([('rank 0 waits', 1, lambda *_: cluster.file.write_text('alpha slots=2\nbeta slots=2\n'))])
+    expect_elastic(job, 2, 4)
+    job.expect_all_say(1, 'attempt 1 of 2 is over, lost 0')
+    job.expect('it is noticed soon', job.seconds_since_step < 20)
+    expect_elastic_hosts(job, 'alpha', 'beta')
+
+
+def host_is_taken_away():
+    cluster = Hosts()
+    cluster.file.write_text('alpha slots=2\nbeta slots=2\n')
+    job = watch_elastic([('rank 0 waits', 1, lambda *_: cluster.file.write_text('alpha slots=2\n'))])
+    expect_elastic(job, 4, 2)
+    job.expect_all_say(1, 'attempt 1 of 4 is over, lost 0')
+    expect_elastic_hosts(job, 'alpha')
+
+
+def host_is_exchanged():
+    """As many go on, elsewhere."""
+    cluster = Hosts()
+    cluster.file.write_text('alpha slots=2\nbeta slots=2\n')
+    job = watch_elastic([('rank 0 waits', 1, lambda *_: cluster.file.write_text('alpha slots=2\ngamma slots=2\n'))])
+    expect_elastic(job, 4, 4)
+    job.expect_all_say(1, 'attempt 1 of 4 is over, lost 0')
+    expect_elastic_hosts(job, 'alpha', 'gamma')
+
+
+def file_vanishes():
+    """The hosts stay as they are, until it is there again."""
+    cluster = Hosts()
+    cluster.file.write_text('alpha slots=2\n')
+
+    def replace(*_):
+        cluster.file.unlink()
+        cluster.file.write_text('alpha slots=2\nbeta slots=2\n')
+
+    expect_elastic(watch_elastic([('rank 0 waits', 1, replace)]), 2, 4)
+
+
+def waits_for_hosts():
+    """Too few are left, until one comes back."""
+    cluster = Hosts()
+    cluster.file.write_text('alpha slots=2\nbeta slots=2\n')
+    job = watch_elastic([('rank 2 waits', 1, lambda *_: cluster.switch_off('beta')),
+                         ('warning: waits for hosts', 1, lambda *_: cluster.agent.write_text(cluster.reached))], fewest=3)
+    expect_elastic(job, 4, 4)
+    job.expect_all_say(1, 'warning: waits for hosts: no answer comes from beta, and what is left (alpha) has 2 slots for 3 to 4 ranks')
+    expect_elastic_hosts(job, 'alpha', 'beta')
+
+
+def comes_back_while_others_train():
+    """A host that was left out is asked again, and used."""
+    cluster = Hosts()
+    cluster.file.write_text('alpha slots=2\nbeta slots=2\n')
+    job = watch_elastic([('rank 2 waits', 1, lambda *_: cluster.switch_off('beta')),
+                         ('rank 0 waits in attempt 2', 1, lambda *_: cluster.agent.write_text(cluster.reached))], asked='-,-')
+    expect_elastic(job, 4, 2, 4)
+    job.expect_all_say(1, 'warning: host beta answers again')
+
+
 CASES = {function.__name__: function for function in (switched_off, unplugged, dead_from_start, listed_hosts, rank_killed, too_few_slots,
-                                                  comes_back, comes_back_at_the_end)}
+                                                  comes_back, comes_back_at_the_end, fewer_go_on, host_is_added, host_is_taken_away,
+                                                  host_is_exchanged, file_vanishes, waits_for_hosts, comes_back_while_others_train)}
 
 if sys.argv[1] == INSIDE:
-    _, _, case, program, without_ranks, mpirun = sys.argv
+    _, _, case, program, without_ranks, elastic_program, mpirun = sys.argv
     CASES[case]()
 else:
     reason = hosts.reason_to_skip(sys.argv[-1])

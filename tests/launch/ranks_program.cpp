@@ -425,6 +425,9 @@ auto main(int argc, char** argv) -> int {
     std::istringstream words{command};
     config.scaling.job_command = {std::istream_iterator<std::string>{words}, {}};
   }
+  if (auto const* const limit = std::getenv("RAYTRAIN_TEST_START_TIMEOUT"); limit != nullptr) {
+    config.scaling.start_timeout = std::chrono::milliseconds{std::stoi(limit)};
+  }
   if (is_worker_process()) go_wrong_before_fit(what, config);
   if (what == "stop_at_birth" && !is_worker_process()) stop_first_child();
   if (arguments.size() > 2) config.scaling.num_workers = std::stoi(arguments[2]);

@@ -83,17 +83,17 @@ TEST_CASE("a message of the wrong direction is refused, and the refusal says who
   }
 }
 
-TEST_CASE("the bytes of protocol version 7 are these") {
-  CHECK(protocol_version == 7);
+TEST_CASE("the bytes of protocol version 8 are these") {
+  CHECK(protocol_version == 8);
   CHECK(hex(encode(Stop{true})) ==
         "0b000000"
-        "07"
+        "08"
         "40"
         "0100000000000000"
         "01");
   CHECK(hex(encode(Progress{Rank{258}, 1, 2, "ab"})) ==
         "28000000"
-        "07"
+        "08"
         "03"
         "0100000000000000"
         "02010000"
@@ -107,8 +107,8 @@ TEST_CASE("the bytes of protocol version 7 are these") {
   report.checkpoint = CheckpointOrdinal{2};
   report.metrics = {{"a", 2.0}};
   CHECK(hex(encode(report)) ==
-        "5c000000"
-        "07"
+        "5d000000"
+        "08"
         "01"
         "0100000000000000"
         "00000000"
@@ -123,7 +123,8 @@ TEST_CASE("the bytes of protocol version 7 are these") {
         "0100000000000000"
         "61"
         "02000000"
-        "0000000000000040");
+        "0000000000000040"
+        "00");
 }
 
 TEST_CASE("a NaN arrives as a NaN") {
@@ -161,7 +162,7 @@ TEST_CASE("another protocol version is refused, and the message says both and wh
   auto payload = payload_of(Stop{true});
   payload[0] = std::byte{2};
   CHECK(refusal<ControllerMessage>(payload) ==
-        "bad_message: decoding a message: it has protocol version 2, and this side has 7; run the same build on every "
+        "bad_message: decoding a message: it has protocol version 2, and this side has 8; run the same build on every "
         "host");
 }
 
@@ -197,7 +198,7 @@ TEST_CASE("a metric of a type that does not exist is refused") {
   report.metrics = {{"a", true}};
   for (std::uint8_t const type : {4, 255}) {
     auto payload = payload_of(report);
-    auto const place = payload.size() - 5;  // 32 bits of type and 8 of value at the end
+    auto const place = payload.size() - 6;  // 32 bits of type, 8 of value and 8 of what follows the metrics at the end
     REQUIRE(payload[place] == std::byte{0});
     payload[place] = std::byte{type};
     CHECK(refusal(payload).starts_with("bad_message: decoding a message: "));
@@ -210,7 +211,7 @@ TEST_CASE("a metric that is there twice is refused with its name") {
   Report report;
   report.metrics = {{"a", true}, {"b", true}};
   auto payload = payload_of(report);
-  auto const place = payload.size() - 6;
+  auto const place = payload.size() - 7;
   REQUIRE(payload[place] == std::byte{'b'});
   payload[place] = std::byte{'a'};
   CHECK(refusal(payload) == "bad_message: decoding a message: metric 'a' is there twice");

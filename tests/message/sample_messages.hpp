@@ -83,8 +83,13 @@ namespace raytrain::testing {
   ended.warnings = {"reference BLAS"};
   ended.nothing_left = true;
   ended.timings = {0.5, 1.5, 2.5};
-  ended.attempts = {{.attempt = Attempt{1}, .world_size = WorldSize{4}, .first_iteration = 3, .last_iteration = 9, .total_s = 1.5},
-                    {.attempt = Attempt{2}, .lost_reports = 4, .lost_s = 0.25, .lost_hosts = {"node7"}}};
+  ended.attempts = {
+      {.attempt = Attempt{1}, .world_size = WorldSize{4}, .first_iteration = 3, .last_iteration = 9, .total_s = 1.5},
+      {.attempt = Attempt{2},
+       .lost_reports = 4,
+       .lost_s = 0.25,
+       .next_world_size = WorldSize{3},
+       .lost_hosts = {"node7"}}};
   ended.attempts[0].failures = {out_of_range};
   ended.metadata = {{"note", "second try"}};
   ended.world_size = WorldSize{4};

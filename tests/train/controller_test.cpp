@@ -14,6 +14,8 @@
 #include <vector>
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <raytrain/testing/random_seed.hpp>
 
@@ -234,6 +236,57 @@ TEST_CASE("workers that cannot be launched again end the run by what hindered th
   CHECK(finish->state == RunState::errored);
   REQUIRE(finish->failures.size() == 1);
   CHECK(finish->failures[0].text() == "no thread");
+}
+
+TEST_CASE("another number of workers goes on when all have ended, by no failure and at once") {
+  Controller controller{
+      WorldSize{2}, {.workers = {WorldSize{1}, WorldSize{4}, WorldSize{2}}, .room = WorldSize{3}}, {}};
+  CHECK(controller.handle(RunEvent{ResizeAsked{2, false}}).empty());
+  start(controller, 2);
+  CHECK(controller.handle(RunEvent{ResizeAsked{2, false}}).empty());
+  auto const& asked = controller.handle(RunEvent{ResizeAsked{5, true}});  // more than there is room for
+  CHECK(controller.state() == RunState::resizing);
+  REQUIRE(find<TellWorkers>(asked) != nullptr);
+  CHECK(find<TellWorkers>(asked)->message == ControllerMessage{Stop{false}});
+  CHECK(find<ArmGrace>(asked)->grace == ArmGrace::Grace::to_report);
+  CHECK(controller.handle(RunEvent{ResizeAsked{4, false}}).empty());
+  controller.handle(RunEvent{WorkerMessage{Finished{Rank{0}, true}}});
+  auto const* const again = find<RestartWorkers>(controller.handle(RunEvent{WorkerMessage{Finished{Rank{1}, true}}}));
+  REQUIRE(again != nullptr);
+  CHECK(again->failures.empty());
+  CHECK(again->wait == std::chrono::milliseconds{0});
+  auto const* const launch = find<LaunchWorkers>(controller.handle(RunEvent{RestartDue{7, WorldSize{3}}}));
+  REQUIRE(launch != nullptr);
+  CHECK(launch->attempt == Attempt{2});
+  CHECK(launch->world_size == WorldSize{3});
+}
+
+TEST_CASE("workers that have all returned when another number is asked for leave nothing to go on with") {
+  Controller controller{
+      WorldSize{1}, {.workers = {WorldSize{1}, WorldSize{4}, WorldSize{1}}, .room = WorldSize{4}}, {}};
+  start(controller, 1);
+  controller.handle(RunEvent{ResizeAsked{4, false}});
+  auto const* const finish = find<FinishRun>(controller.handle(RunEvent{WorkerMessage{Finished{Rank{0}, false}}}));
+  REQUIRE(finish != nullptr);
+  CHECK(finish->state == RunState::finished);
+}
+
+TEST_CASE("a run that is not elastic keeps its workers, and says so") {
+  Controller controller{WorldSize{2}, {}, {}};
+  start(controller, 2);
+  auto const& actions = controller.handle(RunEvent{ResizeAsked{1, true}});
+  REQUIRE(find_notice<Warning>(actions) != nullptr);
+  CHECK(find_notice<Warning>(actions)->text == "another number of workers is asked for, and this run has always 2");
+  CHECK(controller.state() == RunState::running);
+}
+
+TEST_CASE("workers that run where they may not any more are started again, as many as they were") {
+  Controller controller{
+      WorldSize{1}, {.workers = {WorldSize{1}, WorldSize{2}, WorldSize{2}}, .room = WorldSize{1}}, {}};
+  start(controller, 1);
+  CHECK(controller.handle(RunEvent{RoomChanged{WorldSize{1}, false}}).empty());
+  CHECK(find<TellWorkers>(controller.handle(RunEvent{RoomChanged{WorldSize{1}, true}})) != nullptr);
+  CHECK(find<RestartWorkers>(controller.handle(RunEvent{WorkerMessage{Finished{Rank{0}, true}}})) != nullptr);
 }
 
 TEST_CASE("a worker that does not return is not started again") {
@@ -772,7 +825,10 @@ class RandomWalk {
         world_{pick(1, 5)},
         replaces_{pick(0, 1) == 1},
         controller_{WorldSize{world_},
-                    {.failure = {.max_failures = static_cast<int>(pick(0, 4)) - 1}, .replaces_processes = replaces_},
+                    {.failure = {.max_failures = static_cast<int>(pick(0, 4)) - 1},
+                     .replaces_processes = replaces_,
+                     .workers = {WorldSize{1}, WorldSize{most}, WorldSize{world_}},
+                     .room = WorldSize{most}},
                     {}} {}
 
   void run() {
@@ -784,6 +840,10 @@ class RandomWalk {
       } else if (choice == 2 && pick(0, 20) == 0) {
         finished_early_ = pick(0, 1) == 0 || finished_early_;
         deliver(RunEvent{CallbackStop{finished_early_}});
+      } else if (choice == 2 && pick(0, 5) == 0) {
+        deliver(RunEvent{ResizeAsked{std::int64_t{pick(0, most + 1)} - 1, pick(0, 1) == 0}});
+      } else if (choice == 2 && pick(0, 20) == 0) {
+        deliver(RunEvent{RoomChanged{WorldSize{pick(1, most)}, pick(0, 3) == 0}});
       } else if (choice == 1 && pick(0, 40) == 0) {
         deliver(RunEvent{WorkerMessage{failure({}, "a critical callback")}});
       } else if (choice == 3 && pick(0, 40) == 0) {
@@ -801,7 +861,7 @@ class RandomWalk {
         if (restarting_) CHECK(controller_.handle(RunEvent{GraceOver{true}}).empty());
         if (!restarting_) deliver(RunEvent{GraceOver{replaces_}});
       } else if (restarting_) {
-        if (pick(0, 9) == 0) deliver(RunEvent{RestartDue{}});
+        if (pick(0, 9) == 0) deliver(RunEvent{RestartDue{0, WorldSize{pick(1, most)}}});
       } else if (attempt_ > Attempt{1} && pick(0, 30) == 0) {
         deliver_late();
       } else {
@@ -809,7 +869,7 @@ class RandomWalk {
         if (messages.empty()) continue;
         auto message = std::move(messages.front());
         messages.pop_front();
-        if (auto const* const what = std::get_if<Report>(&message))
+        if (auto const* const what = std::get_if<Report>(&message); what != nullptr && !what->hands_over)
           sent_[what->rank].push_back(what->training_iteration);
         deliver(RunEvent{std::move(message)});
       }
@@ -823,6 +883,8 @@ class RandomWalk {
   }
 
  private:
+  static constexpr std::uint32_t most = 5;  // workers
+
   auto pick(std::uint32_t low, std::uint32_t high) -> std::uint32_t {
     return std::uniform_int_distribution<std::uint32_t>{low, high}(random_);
   }
@@ -842,6 +904,9 @@ class RandomWalk {
     grace_ = false;
     ++launches_;
     CHECK(launch.attempt == attempt_);
+    CHECK((launch.world_size.value >= 1 && launch.world_size.value <= most));
+    world_ = launch.world_size.value;
+    hands_over_ = pick(0, 2) == 0;
     CHECK(launch.first_checkpoint >= first_checkpoint_);
     first_checkpoint_ = launch.first_checkpoint;
     auto const checkpoints = pick(0, 3);
@@ -870,7 +935,7 @@ class RandomWalk {
       if (failed.code != Errc::timed_out)
         texts.push_back(failed.text());  // the controller's own, of who does not return
     }
-    CHECK(texts == failures_);
+    CHECK(fmt::format("{}", fmt::join(texts, "; ")) == fmt::format("{}", fmt::join(failures_, "; ")));
   }
 
   auto stream(Rank rank, std::uint64_t checkpoints) -> std::deque<WorkerMessage> {
@@ -881,14 +946,17 @@ class RandomWalk {
       for (auto plain = pick(0, 2); plain > 0; --plain) {
         messages.push_back(std::get<WorkerMessage>(report(rank, ++iteration)));
       }
-      messages.push_back(std::get<WorkerMessage>(report(rank, ++iteration, checkpoint)));
+      auto with_checkpoint = std::get<Report>(std::get<WorkerMessage>(report(rank, iteration, checkpoint)));
+      with_checkpoint.hands_over = hands_over_ && checkpoint + 1 == checkpoints;
+      if (!with_checkpoint.hands_over) with_checkpoint.training_iteration = ++iteration;
+      messages.emplace_back(std::move(with_checkpoint));
       messages.push_back(std::get<WorkerMessage>(part(rank, checkpoint)));
       if (pick(0, 20) == 0) {
         messages.emplace_back(failure(rank, "chance"));
         return messages;
       }
     }
-    messages.emplace_back(Finished{rank, pick(0, 10) == 0});
+    messages.emplace_back(Finished{rank, hands_over_ || pick(0, 10) == 0});
     return messages;
   }
 
@@ -939,6 +1007,7 @@ class RandomWalk {
   CheckpointOrdinal first_checkpoint_;
   std::uint64_t launches_ = 0;
   bool restarting_ = false;
+  bool hands_over_ = false;  // the last checkpoint of this attempt's workers
   bool grace_ = false;
   bool finished_early_ = false;
   bool finished_ = false;

@@ -263,7 +263,8 @@ TEST_CASE("a failure while workers end for others counts as one, and as many as 
   }
 }
 
-TEST_CASE("a stop that is asked for while workers change ends the run, and the next start goes on with the next sample") {
+TEST_CASE(
+    "a stop that is asked for while workers change ends the run, and the next start goes on with the next sample") {
   TemporaryFolder const folder;
   Ledger ledger;
   std::unique_ptr<MinimalTrainer> trainer;
@@ -342,6 +343,8 @@ TEST_CASE("a number of workers out of the range is refused with both, and so is 
 TEST_CASE("a state is handed over only where a stop is agreed upon") {
   TemporaryFolder const folder;
   auto const train = [](TrainContext& ctx) { ctx.hand_over(draft("state")); };
-  contains(message_of([&] { MinimalTrainer{train, elastic_config(folder, 1)}.fit(); }),
+  contains(message_of([&] {
+             MinimalTrainer{train, elastic_config(folder, 1)}.fit();
+           }),
            "TrainContext::hand_over: was called although nobody has asked for a stop");
 }

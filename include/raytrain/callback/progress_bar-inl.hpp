@@ -78,20 +78,27 @@ RAYTRAIN_INLINE void ProgressBar::on_failure(ErrorInfo const& error) {
   write_above(error.rank ? fmt::format("rank {} has failed", error.rank->value) : "the run has failed");
 }
 
-RAYTRAIN_INLINE void ProgressBar::on_restart(AttemptInfo const& failed, std::optional<Checkpoint> const& resumed_from) {
+RAYTRAIN_INLINE void ProgressBar::on_restart(AttemptInfo const& before, std::optional<Checkpoint> const& resumed_from) {
   auto const from = resumed_from ? fmt::format("goes on after report {} from checkpoint {}",
                                                resumed_from->training_iteration(), resumed_from->number())
                                  : std::string{"begins anew"};
   std::lock_guard const lock{mutex_};
   begin_.reset();
   latest_ = Progress{};
-  bar_ = fmt::format("starting attempt {} ...", failed.attempt.value + 1);
-  auto const hosts = failed.lost_hosts.empty()
+  auto const next = before.attempt.value + 1;
+  bar_ = fmt::format("starting attempt {} ...", next);
+  auto const hosts = before.lost_hosts.empty()
                          ? std::string{}
-                         : fmt::format(", without the hosts that do not answer: {}", detail::listed(failed.lost_hosts));
-  write_line(fmt::format("attempt {} {} ({} reports to repeat){}, since attempt {} has failed: {}",
-                         failed.attempt.value + 1, from, failed.lost_reports, hosts, failed.attempt.value,
-                         TrainingFailed::describe(failed.failures)));
+                         : fmt::format(", without the hosts that do not answer: {}", detail::listed(before.lost_hosts));
+  auto const workers =
+      before.next_world_size == before.world_size
+          ? std::string{}
+          : fmt::format(" with {} workers instead of {}", before.next_world_size.value, before.world_size.value);
+  auto const cause = before.failures.empty() ? std::string{}
+                                             : fmt::format(", since attempt {} has failed: {}", before.attempt.value,
+                                                           TrainingFailed::describe(before.failures));
+  write_line(fmt::format("attempt {} {}{} ({} reports to repeat){}{}", next, from, workers, before.lost_reports, hosts,
+                         cause));
 }
 
 RAYTRAIN_INLINE void ProgressBar::on_finish(Result const&) {

@@ -55,7 +55,7 @@ class ProgressBar final : public Callback {
 
   void on_failure(ErrorInfo const& error) override;
 
-  void on_restart(AttemptInfo const& failed, std::optional<Checkpoint> const& resumed_from) override;
+  void on_restart(AttemptInfo const& before, std::optional<Checkpoint> const& resumed_from) override;
 
   void on_finish(Result const&) override;
 

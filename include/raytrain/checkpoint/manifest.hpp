@@ -61,8 +61,8 @@ struct Manifest {
     a(CEREAL_NVP(format), CEREAL_NVP(run_id), CEREAL_NVP(number), cereal::make_nvp("generation", start),
       CEREAL_NVP(training_iteration), CEREAL_NVP(time_total_s), CEREAL_NVP(world_size), CEREAL_NVP(training_iterations),
       CEREAL_NVP(kept_reports), CEREAL_NVP(seed), CEREAL_NVP(dataset_rows), CEREAL_NVP(dataset_digests),
-      CEREAL_NVP(batch_sizes), CEREAL_NVP(positions), CEREAL_NVP(handed_over), CEREAL_NVP(created_at), CEREAL_NVP(metrics), CEREAL_NVP(metadata),
-      CEREAL_NVP(run_metadata), CEREAL_NVP(files));
+      CEREAL_NVP(batch_sizes), CEREAL_NVP(positions), CEREAL_NVP(handed_over), CEREAL_NVP(created_at),
+      CEREAL_NVP(metrics), CEREAL_NVP(metadata), CEREAL_NVP(run_metadata), CEREAL_NVP(files));
   }
 };
 

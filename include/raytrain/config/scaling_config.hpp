@@ -13,8 +13,8 @@
 
 namespace raytrain {
 
-/// How many workers train. Unset: on ranks as many as the job has, else 1. With two numbers, {2, 8}, the run is elastic:
-/// while it trains, the number of its workers may change within them.
+/// How many workers train. Unset: on ranks as many as the job has, else 1. With two numbers, {2, 8}, the run is
+/// elastic: while it trains, the number of its workers may change within them.
 class WorkerCount {
  public:
   constexpr WorkerCount() = default;

@@ -7,8 +7,8 @@
 #include <span>
 #include <string_view>
 
-#include <raytrain/data/column.hpp>
 #include <raytrain/core/shard_position.hpp>
+#include <raytrain/data/column.hpp>
 
 namespace raytrain {
 

@@ -6,11 +6,11 @@
 #include <span>
 
 #include <raytrain/core/inline.hpp>
+#include <raytrain/core/shard_position.hpp>
 #include <raytrain/core/signs_of_life.hpp>
 #include <raytrain/data/batch.hpp>
 #include <raytrain/data/batch_range.hpp>
 #include <raytrain/data/dataset.hpp>
-#include <raytrain/core/shard_position.hpp>
 
 namespace raytrain {
 

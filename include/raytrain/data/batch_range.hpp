@@ -9,9 +9,9 @@
 #include <vector>
 
 #include <raytrain/core/identifiers.hpp>
+#include <raytrain/core/shard_position.hpp>
 #include <raytrain/data/batch.hpp>
 #include <raytrain/data/dataset.hpp>
-#include <raytrain/core/shard_position.hpp>
 
 namespace raytrain {
 

@@ -11,10 +11,10 @@
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/inline.hpp>
+#include <raytrain/core/shard_position.hpp>
 #include <raytrain/data/batch_range.hpp>
 #include <raytrain/data/dataset.hpp>
 #include <raytrain/data/dataset_shard.hpp>
-#include <raytrain/core/shard_position.hpp>
 #include <raytrain/data/shuffle_key.hpp>
 
 namespace raytrain {

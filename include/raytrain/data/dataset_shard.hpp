@@ -10,9 +10,9 @@
 #include <string>
 
 #include <raytrain/core/identifiers.hpp>
+#include <raytrain/core/shard_position.hpp>
 #include <raytrain/data/batch_range.hpp>
 #include <raytrain/data/dataset.hpp>
-#include <raytrain/core/shard_position.hpp>
 #include <raytrain/data/shuffle_key.hpp>
 
 namespace raytrain {

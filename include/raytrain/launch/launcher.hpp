@@ -20,6 +20,7 @@ namespace raytrain {
 struct Room {
   WorldSize workers{};
   bool moves{};  ///< Workers run where they may not any more.
+  friend auto operator==(Room const&, Room const&) -> bool = default;
 };
 
 /// What a launcher gives to each worker.

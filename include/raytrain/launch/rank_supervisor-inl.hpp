@@ -8,7 +8,6 @@
 #include <future>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <string>
 #include <utility>
 #include <variant>
@@ -31,7 +30,7 @@ RAYTRAIN_INLINE RankSupervisor::RankSupervisor(SupervisorOptions options) : Supe
   for (auto& word : detail::placement_options(options_.scaling)) {
     options_.scaling.job_command.push_back(std::move(word));
   }
-  range_.wanted = range_.most;
+  range_.wanted = room_.workers = range_.most;
   size_ = std::clamp(room().workers, range_.fewest, range_.most);
 }
 
@@ -47,8 +46,8 @@ RAYTRAIN_INLINE auto RankSupervisor::leave_out_lost_hosts() -> std::vector<std::
   }
   auto const left_out_before = left_out();
   auto const limit = options_.scaling.start_timeout;
-  auto const due = limit.count() == 0 ? std::chrono::steady_clock::time_point::max()
-                                      : std::chrono::steady_clock::now() + limit;
+  auto const due =
+      limit.count() == 0 ? std::chrono::steady_clock::time_point::max() : std::chrono::steady_clock::now() + limit;
   for (auto is_told = false;; is_told = true) {
     detail::JobHosts const hosts{options_.scaling.job_command};
     if (hosts.names().size() < 2) return {};
@@ -59,8 +58,8 @@ RAYTRAIN_INLINE auto RankSupervisor::leave_out_lost_hosts() -> std::vector<std::
     if (are_enough(hosts, good)) return detail::without(left_out(), left_out_before);
     if (std::chrono::steady_clock::now() > due) refuse_too_few(hosts, good);
     if (!is_told) {
-      workers_.push(Warning{Rank{0}, "waits for hosts: no answer comes from " + detail::listed(left_out()) +
-                                         ", and " + too_few(hosts, good)});
+      workers_.push(Warning{Rank{0}, "waits for hosts: no answer comes from " + detail::listed(left_out()) + ", and " +
+                                         too_few(hosts, good)});
     }
     if (!host_check_.pause(ask_again_after)) return {};
   }
@@ -84,11 +83,14 @@ RAYTRAIN_INLINE auto RankSupervisor::room() -> Room {
     left_out_now = detail::without(hosts.names(), used);
     set_left_out(left_out_now);
   }
-  auto const usable = detail::without(hosts.names(), left_out_now);
-  auto const slots = hosts.names().empty() ? std::nullopt : hosts.slots_of(usable);
-  auto const moves = !hosts.names().empty() && !detail::without(job_hosts(), hosts.names()).empty();
-  return {{static_cast<std::uint32_t>(std::min<std::uint64_t>(range_.most.value, slots.value_or(range_.most.value)))},
-          moves};
+  auto const slots = hosts.slots_of(detail::without(hosts.names(), left_out_now));
+  std::scoped_lock const lock{mutex_};
+  // A host file that is not there, or says nothing, changes nothing.
+  if (hosts.names().empty()) return room_;
+  room_.workers = {
+      static_cast<std::uint32_t>(std::min<std::uint64_t>(slots.value_or(range_.most.value), range_.most.value))};
+  room_.moves = !detail::without(job_hosts_, hosts.names()).empty();
+  return room_;
 }
 
 RAYTRAIN_INLINE auto RankSupervisor::watches_room() const noexcept -> bool {
@@ -298,11 +300,6 @@ RAYTRAIN_INLINE void RankSupervisor::set_left_out(std::vector<std::string> hosts
   std::scoped_lock const lock{mutex_};
   left_out_ = std::move(hosts);
   asked_again_ = std::chrono::steady_clock::now();
-}
-
-RAYTRAIN_INLINE auto RankSupervisor::job_hosts() -> std::vector<std::string> {
-  std::scoped_lock const lock{mutex_};
-  return job_hosts_;
 }
 
 RAYTRAIN_INLINE auto RankSupervisor::is_time_to_ask_again() -> bool {

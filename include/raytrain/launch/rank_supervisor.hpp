@@ -80,7 +80,6 @@ class RankSupervisor final : public Supervisor {
 
   [[nodiscard]] auto left_out() -> std::vector<std::string>;
   void set_left_out(std::vector<std::string> hosts);
-  [[nodiscard]] auto job_hosts() -> std::vector<std::string>;
   [[nodiscard]] auto is_time_to_ask_again() -> bool;
 
   // From other threads:
@@ -99,6 +98,7 @@ class RankSupervisor final : public Supervisor {
   std::vector<std::string> left_out_;  ///< Hosts that the next job does without.
   std::chrono::steady_clock::time_point asked_again_{};
   std::vector<std::string> job_hosts_;  ///< That the job was started on, as far as the command names them.
+  Room room_;                           ///< As it was last seen.
   detail::HostCheck host_check_;
   FileDescriptor host_file_;  ///< Of the job.
   std::shared_ptr<SupervisedJob> job_;

@@ -200,12 +200,12 @@ struct RankReturned {
 /// One launch of the workers within a `fit()`, from which they have ended.
 struct AttemptInfo {
   Attempt attempt{};
-  WorldSize world_size{};             ///< Its workers.
-  std::uint64_t first_iteration{};    ///< Rank 0's reports before it.
-  std::uint64_t last_iteration{};     ///< Rank 0's last report, `first_iteration` without any.
-  double total_s{};                   ///< From the launch until all workers had ended.
-  /// In the order of their arrival, the first one is the cause. Empty without any: of one that another one has followed,
-  /// since the number of workers was changed.
+  WorldSize world_size{};           ///< Its workers.
+  std::uint64_t first_iteration{};  ///< Rank 0's reports before it.
+  std::uint64_t last_iteration{};   ///< Rank 0's last report, `first_iteration` without any.
+  double total_s{};                 ///< From the launch until all workers had ended.
+  /// In the order of their arrival, the first one is the cause. Empty without any: of one that another one has
+  /// followed, since the number of workers was changed.
   std::vector<ErrorInfo> failures{};
 
   // Of one that another one has followed:
@@ -214,6 +214,7 @@ struct AttemptInfo {
   std::uint64_t lost_reports{};
   /// From that checkpoint's report, or from this attempt's launch if it is older, until the next launch.
   double lost_s{};
+  WorldSize next_world_size{};
   /// Those that have not answered since, and on which the next attempt does not run.
   std::vector<std::string> lost_hosts{};
   friend auto operator==(AttemptInfo const&, AttemptInfo const&) -> bool = default;

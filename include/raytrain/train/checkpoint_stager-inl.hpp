@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cstdint>
 #include <exception>
 #include <future>
 #include <memory>
 #include <optional>
-#include <string>
 #include <utility>
 
 #include <raytrain/checkpoint/checkpoint_draft.hpp>
@@ -28,8 +26,8 @@ RAYTRAIN_INLINE void CheckpointStager::stage(CheckpointDraft draft, CheckpointOr
                                              TakenData::State taken) {
   drain();
   if (draft.empty()) {
-    link_.send(CheckpointRef{rank(), checkpoint, {}, draft.metadata(), std::move(taken.batch_sizes),
-                             std::move(taken.positions)});
+    link_.send(CheckpointRef{
+        rank(), checkpoint, {}, draft.metadata(), std::move(taken.batch_sizes), std::move(taken.positions)});
     return;
   }
   // A failure is a value, so that this thread alone holds the exception in the end, and ends it.

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cstdint>
 #include <exception>
 #include <future>
-#include <string>
 
 #include <raytrain/checkpoint/checkpoint_draft.hpp>
 #include <raytrain/checkpoint/checkpoint_store.hpp>

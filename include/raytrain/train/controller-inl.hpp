@@ -307,7 +307,8 @@ RAYTRAIN_INLINE void Controller::arm_grace() {
 }
 
 RAYTRAIN_INLINE void Controller::refuse_missing_checkpoints() {
-  if (!failures_.empty() || stop_requested_ || totals_.fewest_of_ended >= totals_.most_checkpoints) return;
+  if (!failures_.empty() || stop_requested_ || resizing_) return;
+  if (totals_.fewest_of_ended >= totals_.most_checkpoints) return;
   auto const most = std::ranges::max_element(workers_, {}, &Worker::checkpoints);
   for (auto const& worker : workers_) {
     if (!worker.ended || worker.checkpoints >= most->checkpoints) continue;

@@ -122,9 +122,10 @@ struct LaunchWorkers {
   CheckpointOrdinal first_checkpoint{};  ///< The workers' next one; those before it are of earlier attempts.
 };
 
-/// The workers have failed, or another number of them is to go on, and all have ended: wait, then answer with `RestartDue`. Voids an `ArmGrace`.
+/// The workers have failed, or another number of them is to go on, and all have ended: wait, then answer with
+/// `RestartDue`. Voids an `ArmGrace`.
 struct RestartWorkers {
-  std::vector<ErrorInfo> failures;              ///< In the order of their arrival: the first one is the cause. May be empty.
+  std::vector<ErrorInfo> failures;  ///< In the order of their arrival: the first one is the cause. May be empty.
   std::vector<CheckpointOrdinal> unfinished{};  ///< Checkpoints of which not all parts have come, to be discarded.
   std::chrono::milliseconds wait{};
   std::vector<Rank> left_behind{};  ///< Workers that have not returned, whose processes are to be replaced.

@@ -11,7 +11,8 @@
 
 namespace raytrain {
 
-/// What a worker has taken of each dataset, and in which batches. Its checkpoints keep it for whoever goes on from them.
+/// What a worker has taken of each dataset, and in which batches. Its checkpoints keep it for whoever goes on from
+/// them.
 ///
 /// Threads: every function from any thread.
 class TakenData {

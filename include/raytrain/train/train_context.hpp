@@ -105,13 +105,14 @@ class TrainContext {
   }
 
   /// Gives the state to whoever goes on, without a report, when the run is stopped or another number of workers is to
-  /// go on: `if (ctx.stop_requested()) ctx.hand_over(...)` as the last line of a loop over batches. It ends the training
-  /// function, and the next one goes on with the very next batch, where `restore` has been given the shard. A group
-  /// operation, as `report`.
+  /// go on: `if (ctx.stop_requested()) ctx.hand_over(...)` as the last line of a loop over batches. It ends the
+  /// training function, and the next one goes on with the very next batch, where `restore` has been given the shard. A
+  /// group operation, as `report`.
   ///
   /// Returns, and nothing has happened, where the last batch of an epoch was taken: the report of the epoch comes next,
   /// and ends the training function.
-  /// Errors: `Stopped`, when all is written; `invalid_call` while no stop is agreed upon; as `report` with a checkpoint.
+  /// Errors: `Stopped`, when all is written; `invalid_call` while no stop is agreed upon; as `report` with a
+  /// checkpoint.
   void hand_over(CheckpointDraft draft);
 
   /// Lets the shard go on where the checkpoint was taken that the run goes on from, at the very next sample, with any

@@ -12,12 +12,12 @@
 
 #include <raytrain/core/element_type.hpp>
 #include <raytrain/core/error.hpp>
+#include <raytrain/core/shard_position.hpp>
 #include <raytrain/data/batch.hpp>
 #include <raytrain/data/batch_range.hpp>
 #include <raytrain/data/column.hpp>
 #include <raytrain/data/dataset.hpp>
 #include <raytrain/data/dataset_shard.hpp>
-#include <raytrain/core/shard_position.hpp>
 
 namespace raytrain {
 

@@ -40,7 +40,8 @@ RAYTRAIN_INLINE auto range_on_cores(ScalingConfig const& scaling) -> WorkerRange
   auto const fewest = scaling.num_workers.fewest_or(1);
   auto const most = scaling.num_workers.most_or(1);
   auto const wanted = std::clamp(cores, fewest, most);
-  return {{static_cast<std::uint32_t>(fewest)}, {static_cast<std::uint32_t>(most)}, {static_cast<std::uint32_t>(wanted)}};
+  return {
+      {static_cast<std::uint32_t>(fewest)}, {static_cast<std::uint32_t>(most)}, {static_cast<std::uint32_t>(wanted)}};
 }
 
 }  // namespace raytrain::detail

@@ -131,7 +131,7 @@ void serialize(A& archive, RankReturned& m) {
 template <detail::WireArchive A>
 void serialize(A& archive, AttemptInfo& m) {
   archive(m.attempt, m.world_size, m.first_iteration, m.last_iteration, m.total_s, m.failures, m.lost_reports, m.lost_s,
-          m.lost_hosts);
+          m.next_world_size, m.lost_hosts);
 }
 
 template <detail::WireArchive A>

@@ -23,9 +23,9 @@ struct FitPlan {
   DataConfig const& data;
   Datasets const& datasets;
   Callbacks const& callbacks;
-  std::string_view backend;                                 ///< Its name.
-  Launch default_launch;                                    ///< The backend's.
-  bool one_worker_on_threads;                               ///< It has the cores of all that the settings ask for.
+  std::string_view backend;    ///< Its name.
+  Launch default_launch;       ///< The backend's.
+  bool one_worker_on_threads;  ///< It has the cores of all that the settings ask for.
   ResizeRequests& resize_requests;
   std::function<std::string()> backend_settings;            ///< As text, which ranks compare.
   std::function<void(ScalingConfig const&)> start_backend;  ///< Makes the backend, before any worker runs.

@@ -4,7 +4,6 @@
 #include <functional>
 
 #include <raytrain/checkpoint/checkpoint_store.hpp>
-#include <raytrain/core/identifiers.hpp>
 #include <raytrain/message/message.hpp>
 #include <raytrain/train/result.hpp>
 

@@ -27,11 +27,11 @@ RAYTRAIN_INLINE void ResizeRequests::ask(std::int64_t workers) {
   auto const fewest = range_.fewest.value;
   auto const most = range_.most.value;
   if (workers < fewest || workers > most) {
-    throw Error{Errc::invalid_config, "Trainer::resize",
-                std::to_string(workers) + " workers are asked for, and the run may have " +
-                    (fewest == most ? std::to_string(most)
-                                    : "from " + std::to_string(fewest) + " to " + std::to_string(most)),
-                "write {.scaling = {.num_workers = {fewest, most}}}"};
+    throw Error{
+        Errc::invalid_config, "Trainer::resize",
+        std::to_string(workers) + " workers are asked for, and the run may have " +
+            (fewest == most ? std::to_string(most) : "from " + std::to_string(fewest) + " to " + std::to_string(most)),
+        "write {.scaling = {.num_workers = {fewest, most}}}"};
   }
   take_(workers);
 }

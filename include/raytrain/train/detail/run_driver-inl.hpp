@@ -9,7 +9,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -235,7 +234,10 @@ RAYTRAIN_INLINE void RunDriver::launch(LaunchWorkers const& action) {
   begin.world_size = action.world_size;
   auto const iteration = resume_point_.training_iteration();
   if (attempts_.size() == Result::max_attempts) attempts_.erase(attempts_.begin());
-  attempts_.push_back({.attempt = action.attempt, .world_size = action.world_size, .first_iteration = iteration, .last_iteration = iteration});
+  attempts_.push_back({.attempt = action.attempt,
+                       .world_size = action.world_size,
+                       .first_iteration = iteration,
+                       .last_iteration = iteration});
   launched_ = saved_ = plan_.clock.now();
   workers_.clear();
   reported_checkpoints_.clear();
@@ -268,7 +270,8 @@ RAYTRAIN_INLINE void RunDriver::look_for_room() {
   if (looks_for_room_.exchange(true)) return;
   try {
     auto const room = launcher_.room();
-    events_.push(RunEvent{RoomChanged{room.workers, room.moves}});
+    // Seen twice, since a file may have been half written.
+    if (std::exchange(room_seen_, room) == room) events_.push(RunEvent{RoomChanged{room.workers, room.moves}});
   } catch (...) {
     events_.push(RunEvent{WorkerMessage{Warning{Rank{0}, "looking for hosts: " + current_error().text()}}});
   }
@@ -281,6 +284,7 @@ RAYTRAIN_INLINE void RunDriver::tell_of_restart() {
   auto const iteration = resume_point_.training_iteration();
   before.lost_reports = before.last_iteration - std::min(before.last_iteration, iteration);
   before.lost_s = seconds_since(saved_);
+  before.next_world_size = launcher_.size();
   before.lost_hosts = std::exchange(lost_hosts_, {});
   Metrics line;
   if (before.failures.empty()) {

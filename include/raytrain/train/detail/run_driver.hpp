@@ -11,7 +11,6 @@
 #include <optional>
 #include <set>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -86,7 +85,7 @@ class RunDriver {
  private:
   static constexpr std::size_t event_capacity = 1024;
   static constexpr std::chrono::milliseconds at_once{500};
-  static constexpr std::chrono::milliseconds room_interval{1000};
+  static constexpr std::chrono::milliseconds room_interval{250};
 
   void end_workers();
 
@@ -148,7 +147,9 @@ class RunDriver {
   // Where hosts may come and go.
   auto watch_room() -> asio::awaitable<void> {
     Timer timer{executor_};
-    while (co_await timer.wait_until(plan_.clock.after(room_interval))) {
+    while (true) {
+      auto const due = co_await timer.wait_until(plan_.clock.after(room_interval));
+      if (!due) co_return;
       room_watch_->post([this] { look_for_room(); });
     }
   }
@@ -259,6 +260,7 @@ class RunDriver {
   std::optional<BackgroundThread> writer_{std::in_place};
   std::optional<BackgroundThread> room_watch_;  // of hosts that come and go
   std::atomic<bool> looks_for_room_{false};
+  Room room_seen_;  // on that thread
   HangWatch hang_watch_{plan_.run.failure.hang_timeout};
   std::optional<Controller> controller_;
   Training training_;
