@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// From the failure of one of two workers until both have done the next step.
-// Arguments: threads, processes or mpirun; throw, kill or stop; folder for the run.
+// From the failure of one of two workers, or from the wish that two become three, or three two, until all have done the
+// next step. Arguments: threads, processes or mpirun; throw, kill, stop or resize; folder for the run.
 #include <signal.h>
 
 #include <algorithm>
@@ -31,8 +31,15 @@ struct Epoch {
   void serialize(auto& a) { a(CEREAL_NVP(epoch)); }
 };
 
+using Trainer = raytrain::Trainer<raytrain::testing::MinimalBackend>;
+
 struct Noticed : raytrain::Callback {
-  explicit Noticed(Moments moments) : moments_{std::move(moments)} {}
+  Noticed(Moments moments, std::unique_ptr<Trainer> const& trainer) : moments_{std::move(moments)}, trainer_{trainer} {}
+  void on_progress(raytrain::Progress const& progress) override {
+    moments_.note("failed");
+    trainer_->resize(static_cast<std::int64_t>(progress.total));
+    moments_.note("noticed");
+  }
   void on_failure(raytrain::ErrorInfo const&) override { moments_.note("noticed"); }
   void on_restart(raytrain::AttemptInfo const&, std::optional<raytrain::Checkpoint> const&) override {
     moments_.note("ended");
@@ -40,6 +47,7 @@ struct Noticed : raytrain::Callback {
 
  private:
   Moments moments_;
+  std::unique_ptr<Trainer> const& trainer_;
 };
 
 void fail(std::string const& fault) {
@@ -62,6 +70,15 @@ auto training(std::string const& fault, Moments const& moments) {
     }
     if (is_timed) moments.note("loaded");
     for (auto epoch = first; epoch < epochs; ++epoch) {
+      auto const state = raytrain::CheckpointDraft::replicated([&](raytrain::CheckpointDraft& draft) {
+        auto const bytes = std::as_bytes(std::span{values});
+        draft.add("values", raytrain::Bytes{bytes.begin(), bytes.end()});
+      });
+      if (before && epoch == last_epoch_before && fault == "resize") {
+        ctx.progress(1, ctx.world_size().value == 2 ? 3 : 2);
+        while (!ctx.stop_requested()) ctx.barrier();
+        ctx.hand_over(state);
+      }
       if (before && epoch == last_epoch_before && ctx.world_rank() == raytrain::Rank{1}) {
         moments.note("failed");
         fail(fault);
@@ -69,10 +86,7 @@ auto training(std::string const& fault, Moments const& moments) {
       ctx.collective().all_reduce(std::span{values}, raytrain::ReduceOp::average);
       if (is_timed && epoch == first) moments.note("step");
       for (auto& value : values) value += 1;
-      ctx.report(Epoch{epoch}, raytrain::CheckpointDraft::replicated([&](raytrain::CheckpointDraft& draft) {
-                   auto const bytes = std::as_bytes(std::span{values});
-                   draft.add("values", raytrain::Bytes{bytes.begin(), bytes.end()});
-                 }));
+      ctx.report(Epoch{epoch}, state);
     }
     auto const right = std::ranges::all_of(values, [](float value) { return value == 1.0F + epochs; });
     if (!right) throw raytrain::NotRetryable{"training", "the values are not those of an undisturbed one", {}};
@@ -82,19 +96,22 @@ auto training(std::string const& fault, Moments const& moments) {
 }  // namespace
 
 auto main(int argc, char** argv) -> int try {
-  if (argc != 4) throw std::invalid_argument{"usage: raytrain threads|processes|mpirun throw|kill|stop FOLDER"};
+  if (argc != 4) throw std::invalid_argument{"usage: raytrain threads|processes|mpirun throw|kill|stop|resize FOLDER"};
   Moments const moments{std::string{argv[3]} + ".moments"};
-  raytrain::Trainer<raytrain::testing::MinimalBackend> trainer{
-      training(argv[2], moments),
-      {.scaling = {.num_workers = 2, .launch = launch_named(argv[1])},
-       .run = {.name = "run",
-               .storage_path = argv[3],
-               .checkpoint = {.num_to_keep = 2},
-               .failure = {.max_failures = 1, .backoff = std::chrono::milliseconds{0}}},
-       .callbacks = {std::make_shared<Noticed>(moments)}}};
-  auto const result = trainer.fit();
+  auto const is_elastic = std::string{argv[2]} == "resize";
+  std::unique_ptr<Trainer> trainer;
+  raytrain::TrainerConfig<raytrain::testing::MinimalBackend> config{
+      .scaling = {.num_workers = is_elastic ? raytrain::WorkerCount{2, 3} : raytrain::WorkerCount{2},
+                  .launch = launch_named(argv[1])},
+      .run = {.name = "run",
+              .storage_path = argv[3],
+              .checkpoint = {.num_to_keep = 2},
+              .failure = {.max_failures = 1, .backoff = std::chrono::milliseconds{0}}},
+      .callbacks = {std::make_shared<Noticed>(moments, trainer)}};
+  trainer = std::make_unique<Trainer>(training(argv[2], moments), std::move(config));
+  auto const result = trainer->fit();
   if (result.state != raytrain::RunState::finished || result.attempts.size() != 2) {
-    throw std::runtime_error{"the run has not failed once and then finished"};
+    throw std::runtime_error{"the run has not begun twice and then finished"};
   }
   std::printf("{");
   for (auto const* const moment : {"noticed", "ended", "begun", "loaded", "step"}) {

@@ -16,7 +16,7 @@
 
 namespace {
 
-struct Epoch {
+struct Sums {
   int epoch = 0;
   double sum = 0;
   void serialize(auto& a) { a(CEREAL_NVP(epoch), CEREAL_NVP(sum)); }
@@ -32,7 +32,7 @@ void train(raytrain::MpiContext& ctx) {
       sum[0] += ctx.sum(std::reduce(x.begin(), x.end()));
       if (ctx.stop_requested()) ctx.hand_over(raytrain::save({{"sum", sum}}));
     }
-    ctx.report(Epoch{epoch, sum[0]}, raytrain::save({{"sum", sum}}));
+    ctx.report(Sums{epoch, sum[0]}, raytrain::save({{"sum", sum}}));
   }
 }
 

@@ -254,7 +254,11 @@ RAYTRAIN_INLINE auto fit_under_supervisor(FitPlan const& plan, SupervisedWorker 
     ExitGuard const exit_guard;
     BackendInUse const backend{plan};
     auto following = follower_plan(plan, clock);
-    following.prepare = [&] { restart_backend(plan, plan.scaling); };
+    following.prepare = [&] {
+      auto scaling = plan.scaling;
+      scaling.num_workers = job->size().value;
+      restart_backend(plan, scaling);
+    };
     following.connect = [&](RankSeat::Events events) {
       return std::make_unique<RankSeat>(*job, worker.connection, std::move(events));
     };
