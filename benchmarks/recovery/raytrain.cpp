@@ -5,9 +5,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <cstdio>
 #include <cstring>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -31,13 +33,12 @@ struct Epoch {
   void serialize(auto& a) { a(CEREAL_NVP(epoch)); }
 };
 
-using Trainer = raytrain::Trainer<raytrain::testing::MinimalBackend>;
-
 struct Noticed : raytrain::Callback {
-  Noticed(Moments moments, std::unique_ptr<Trainer> const& trainer) : moments_{std::move(moments)}, trainer_{trainer} {}
+  explicit Noticed(Moments moments) : moments_{std::move(moments)} {}
+  void on_start(raytrain::RunInfo const& info) override { resize_ = info.resize; }
   void on_progress(raytrain::Progress const& progress) override {
     moments_.note("failed");
-    trainer_->resize(static_cast<std::int64_t>(progress.total));
+    resize_(static_cast<std::int64_t>(progress.total));
     moments_.note("noticed");
   }
   void on_failure(raytrain::ErrorInfo const&) override { moments_.note("noticed"); }
@@ -47,7 +48,7 @@ struct Noticed : raytrain::Callback {
 
  private:
   Moments moments_;
-  std::unique_ptr<Trainer> const& trainer_;
+  std::function<void(std::int64_t)> resize_;
 };
 
 void fail(std::string const& fault) {
@@ -99,17 +100,16 @@ auto main(int argc, char** argv) -> int try {
   if (argc != 4) throw std::invalid_argument{"usage: raytrain threads|processes|mpirun throw|kill|stop|resize FOLDER"};
   Moments const moments{std::string{argv[3]} + ".moments"};
   auto const is_elastic = std::string{argv[2]} == "resize";
-  std::unique_ptr<Trainer> trainer;
-  raytrain::TrainerConfig<raytrain::testing::MinimalBackend> config{
-      .scaling = {.num_workers = is_elastic ? raytrain::WorkerCount{2, 3} : raytrain::WorkerCount{2},
-                  .launch = launch_named(argv[1])},
-      .run = {.name = "run",
-              .storage_path = argv[3],
-              .checkpoint = {.num_to_keep = 2},
-              .failure = {.max_failures = 1, .backoff = std::chrono::milliseconds{0}}},
-      .callbacks = {std::make_shared<Noticed>(moments, trainer)}};
-  trainer = std::make_unique<Trainer>(training(argv[2], moments), std::move(config));
-  auto const result = trainer->fit();
+  raytrain::Trainer<raytrain::testing::MinimalBackend> trainer{
+      training(argv[2], moments),
+      {.scaling = {.num_workers = is_elastic ? raytrain::WorkerCount{2, 3} : raytrain::WorkerCount{2},
+                   .launch = launch_named(argv[1])},
+       .run = {.name = "run",
+               .storage_path = argv[3],
+               .checkpoint = {.num_to_keep = 2},
+               .failure = {.max_failures = 1, .backoff = std::chrono::milliseconds{0}}},
+       .callbacks = {std::make_shared<Noticed>(moments)}}};
+  auto const result = trainer.fit();
   if (result.state != raytrain::RunState::finished || result.attempts.size() != 2) {
     throw std::runtime_error{"the run has not begun twice and then finished"};
   }

@@ -4,7 +4,6 @@
 #include <concepts>
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <optional>
 #include <type_traits>
 #include <utility>
@@ -133,7 +132,7 @@ class Trainer {
                         .backend = B::name,
                         .default_launch = B::default_launch,
                         .one_worker_on_threads = one_worker_on_threads_,
-                        .resize_requests = *resize_requests_,
+                        .resize_requests = resize_requests_,
                         .backend_settings = [&] { return detail::config_text(config_.backend); },
                         .start_backend =
                             [&](ScalingConfig const& scaling) {
@@ -160,7 +159,7 @@ class Trainer {
   /// Threads: any. In a worker process (`is_worker_process`) there is nobody to ask.
   /// Errors: `invalid_config` for a number out of the range; `invalid_call` while no `fit()` of this trainer has
   /// workers.
-  void resize(std::int64_t workers) { resize_requests_->ask(workers); }
+  void resize(std::int64_t workers) { resize_requests_.ask(workers); }
 
  private:
   void validate() const {
@@ -177,7 +176,7 @@ class Trainer {
   TrainerConfig<B> config_;
   std::function<void(Context&)> train_;
   bool one_worker_on_threads_ = false;
-  std::shared_ptr<detail::ResizeRequests> resize_requests_ = std::make_shared<detail::ResizeRequests>();
+  detail::ResizeRequests resize_requests_;
 };
 
 }  // namespace raytrain

@@ -9,8 +9,10 @@
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <cstdlib>
 #include <exception>
+#include <functional>
 #include <iostream>
 #include <iterator>
 #include <memory>
@@ -79,10 +81,9 @@ void train(MpiContext& ctx, std::vector<std::string> const& wanted, std::string 
 
 class Watch : public Callback {
  public:
-  explicit Watch(std::unique_ptr<Trainer<MpiBackend>> const& trainer) : trainer_{trainer} {}
-
+  void on_start(RunInfo const& info) override { resize_ = info.resize; }
   void on_progress(Progress const& progress) override {
-    if (progress.note != "-") trainer_->resize(std::stoi(progress.note));
+    if (progress.note != "-") resize_(std::stoi(progress.note));
     asked_ = std::chrono::steady_clock::now();
   }
   void on_worker_start(Started const&) override {
@@ -98,7 +99,7 @@ class Watch : public Callback {
   void on_warning(std::string_view text) override { say("warning: ", text); }
 
  private:
-  std::unique_ptr<Trainer<MpiBackend>> const& trainer_;
+  std::function<void(std::int64_t)> resize_;
   std::optional<std::chrono::steady_clock::time_point> asked_;
 };
 
@@ -122,7 +123,6 @@ auto main(int argc, char** argv) -> int {
   auto const& launch = arguments.at(1);
   auto const wanted = parts_of(arguments.at(4));
   std::string const disturbance = arguments.size() > 5 ? arguments[5] : "";
-  std::unique_ptr<Trainer<MpiBackend>> trainer;
   TrainerConfig<MpiBackend> config{
       .scaling = {.num_workers = {std::stoi(arguments.at(2)), std::stoi(arguments.at(3))},
                   .launch = launch == "mpirun"      ? Launch::mpirun
@@ -130,7 +130,7 @@ auto main(int argc, char** argv) -> int {
                                                     : Launch::threads},
       .run = {.name = "r", .storage_path = arguments.at(0), .failure = {.max_failures = 2}},
       .datasets = {{"train", row_numbers()}},
-      .callbacks = {std::make_shared<Watch>(trainer)}};
+      .callbacks = {std::make_shared<Watch>()}};
   if (auto const* const command = std::getenv("RAYTRAIN_TEST_COMMAND"); command != nullptr) {
     std::istringstream words{command};
     config.scaling.job_command = {std::istream_iterator<std::string>{words}, {}};
@@ -138,9 +138,9 @@ auto main(int argc, char** argv) -> int {
   if (auto const* const limit = std::getenv("RAYTRAIN_TEST_START_TIMEOUT"); limit != nullptr) {
     config.scaling.start_timeout = std::chrono::milliseconds{std::stoi(limit)};
   }
-  trainer = std::make_unique<Trainer<MpiBackend>>([&](MpiContext& ctx) { train(ctx, wanted, disturbance); }, config);
+  Trainer<MpiBackend> trainer{[&](MpiContext& ctx) { train(ctx, wanted, disturbance); }, config};
   try {
-    auto const result = trainer->fit();
+    auto const result = trainer.fit();
     std::string sizes;
     for (auto const& attempt : result.attempts) sizes += ' ' + std::to_string(attempt.world_size.value);
     say("result ", to_string(result.state), ", ", result.history.size(), " reports, ", result.warnings.size(),

@@ -97,8 +97,9 @@ RAYTRAIN_INLINE void RunDirectory::check_none_lost() const {
               "copy one back there, or start anew by RunConfig::resume = Resume::fresh"};
 }
 
-RAYTRAIN_INLINE void RunDirectory::record_hosts(std::vector<std::string> hosts) {
-  if (hosts == record_.hosts) return;
+RAYTRAIN_INLINE void RunDirectory::record_workers(WorldSize world_size, std::vector<std::string> hosts) {
+  if (hosts == record_.hosts && world_size.value == record_.world_size) return;
+  record_.world_size = world_size.value;
   record_.hosts = std::move(hosts);
   write_record();
 }

@@ -105,10 +105,10 @@ class RunDirectory {
   /// Errors: `corrupt_checkpoint` when the run has checkpoints by its record; for a start that has found none.
   void check_none_lost() const;
 
-  /// Records where the workers run, in rank order.
+  /// Records how many workers train, and their hosts in rank order.
   ///
   /// Errors: `io`.
-  void record_hosts(std::vector<std::string> hosts);
+  void record_workers(WorldSize world_size, std::vector<std::string> hosts);
 
   /// Errors: `io` when the folder was moved, removed or replaced: what is at its path is another start's.
   ///

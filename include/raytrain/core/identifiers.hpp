@@ -21,7 +21,7 @@ struct WorldSize {
 };
 
 /// Which launch of the workers within one `fit()`, from 1: another one follows when a worker fails, as `FailureConfig`
-/// says. The start of the run in its folder is another number, `RunInfo::start`.
+/// says, or when their number is changed. The start of the run in its folder is another number, `RunInfo::start`.
 struct Attempt {
   std::uint64_t value = 1;
   friend constexpr auto operator<=>(Attempt, Attempt) = default;

@@ -72,8 +72,12 @@ class Launcher {
   /// Whether `room` may change by itself.
   [[nodiscard]] virtual auto watches_room() const noexcept -> bool { return false; }
 
-  /// For how many workers of `range` there is room now. Threads: any, one at a time.
+  /// For how many workers of `range` there is room now. Threads: any.
   [[nodiscard]] virtual auto room() -> Room { return {range().most}; }
+
+  /// As `room`, and may take seconds: now and then hosts that did not answer are asked again. Until `join` is called.
+  /// Threads: any one.
+  [[nodiscard]] virtual auto look_for_room() -> Room { return room(); }
 
   /// Whether a process that was left behind, or is lost, costs no more than its worker: the next `launch` starts
   /// another one.

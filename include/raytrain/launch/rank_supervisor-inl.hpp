@@ -76,21 +76,26 @@ RAYTRAIN_INLINE void RankSupervisor::take_back(detail::JobHosts const& hosts, st
 
 RAYTRAIN_INLINE auto RankSupervisor::room() -> Room {
   detail::JobHosts const hosts{options_.scaling.job_command};
-  auto left_out_now = left_out();
-  if (!left_out_now.empty() && is_time_to_ask_again()) {
-    auto used = detail::without(hosts.names(), left_out_now);
-    take_back(hosts, used, left_out_now);
-    left_out_now = detail::without(hosts.names(), used);
-    set_left_out(left_out_now);
-  }
-  auto const slots = hosts.slots_of(detail::without(hosts.names(), left_out_now));
   std::scoped_lock const lock{mutex_};
   // A host file that is not there, or says nothing, changes nothing.
   if (hosts.names().empty()) return room_;
-  room_.workers = {
-      static_cast<std::uint32_t>(std::min<std::uint64_t>(slots.value_or(range_.most.value), range_.most.value))};
+  auto const most = std::uint64_t{range_.most.value};
+  auto const slots = hosts.slots_of(detail::without(hosts.names(), left_out_)).value_or(most);
+  room_.workers = {static_cast<std::uint32_t>(std::min(slots, most))};
   room_.moves = !detail::without(job_hosts_, hosts.names()).empty();
   return room_;
+}
+
+RAYTRAIN_INLINE auto RankSupervisor::look_for_room() -> Room {
+  auto const left_out_before = left_out();
+  if (!left_out_before.empty() && is_time_to_ask_again()) {
+    std::vector<std::string> back;
+    take_back(detail::JobHosts{options_.scaling.job_command}, back, left_out_before);
+    std::scoped_lock const lock{mutex_};
+    left_out_ = detail::without(left_out_, back);  // others may be left out meanwhile
+    asked_again_ = std::chrono::steady_clock::now();
+  }
+  return room();
 }
 
 RAYTRAIN_INLINE auto RankSupervisor::watches_room() const noexcept -> bool {

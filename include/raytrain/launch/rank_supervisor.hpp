@@ -41,8 +41,9 @@ class RankSupervisor final : public Supervisor {
 
   [[nodiscard]] auto watches_room() const noexcept -> bool override;
 
-  /// Reads the host file again; now and then hosts that were left out are asked again, if they are of use.
+  /// Reads the host file again.
   [[nodiscard]] auto room() -> Room override;
+  [[nodiscard]] auto look_for_room() -> Room override;
 
   void launch(WorkerLaunch what) override;
   void tell(ControllerMessage const& message) override;

@@ -37,6 +37,8 @@ struct RunInfo {
   /// Ends the run as `finished`, early stopping for instance: workers end at their next report, however long that
   /// takes. Called as `request_stop`.
   std::function<void()> finish_early;
+  /// As `Trainer::resize`.
+  std::function<void(std::int64_t workers)> resize;
 };
 
 /// Watches a run. Every function does nothing unless it is overridden.

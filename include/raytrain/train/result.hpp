@@ -34,15 +34,15 @@ struct Result {
   RunState state = RunState::initializing;  ///< `finished`, `aborted` (stopped; the next start goes on) or `errored`.
   Metrics metrics;                          ///< Rank 0's last report, automatic metrics included.
   std::vector<Report> history;              ///< Rank 0's reports, at most the last 100,000.
-  std::vector<Report> last_reports;         ///< Of every rank that reported and that the last start had, in rank order.
-  std::vector<Checkpoint> checkpoints;      ///< Those that were kept, oldest first.
-  WorldSize world_size{};                   ///< Workers of the last start.
-  std::filesystem::path path;               ///< Folder of the run.
+  std::vector<Report> last_reports;     ///< Of every rank that reported and that the last attempt had, in rank order.
+  std::vector<Checkpoint> checkpoints;  ///< Those that were kept, oldest first.
+  WorldSize world_size{};               ///< Workers of the last attempt.
+  std::filesystem::path path;           ///< Folder of the run.
   std::map<std::string, std::string> metadata;  ///< `RunConfig::metadata` of the last start.
   std::string error;                            ///< Cause of a run that failed; empty otherwise.
   std::vector<std::string> warnings;            ///< What callbacks were warned of: the first 10,000.
-  /// Of this `fit()`: one, and one more for each time that workers failed and were started again; at most the last
-  /// 1000.
+  /// Of this `fit()`: one, and one more for each time that workers were started again, after a failure or since their
+  /// number was changed; at most the last 1000.
   std::vector<AttemptInfo> attempts;
   bool nothing_left = false;  ///< The run had finished before, and nothing was left to train.
   Timings timings;

@@ -75,7 +75,8 @@ class TrainContext {
   /// of its report, or as many as there were reports when that has none.
   [[nodiscard]] auto first_epoch() const -> int;
 
-  /// Above 1 when a worker has failed in this `fit()` and all were started again, as `FailureConfig` says.
+  /// Above 1 when the workers were started again in this `fit()`: after a failure, as `FailureConfig` says, or since
+  /// their number was changed.
   [[nodiscard]] auto attempt() const noexcept -> Attempt { return setup_.link.attempt(); }
 
   /// Sends metrics to the controller, without waiting for it unless some thousand messages are on their way: a struct

@@ -16,6 +16,12 @@ namespace raytrain::detail {
 /// Threads: any.
 class ResizeRequests {
  public:
+  ResizeRequests() = default;
+  // A copy of a trainer drives runs of its own.
+  ResizeRequests(ResizeRequests const&) {}
+  auto operator=(ResizeRequests const&) -> ResizeRequests& { return *this; }
+  ~ResizeRequests() = default;
+
   /// Errors: `invalid_config` for a number out of the range; `invalid_call` while there is no run.
   void ask(std::int64_t workers);
 

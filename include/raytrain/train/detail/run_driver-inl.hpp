@@ -117,6 +117,7 @@ RAYTRAIN_INLINE auto RunDriver::run(Training const& training) -> Result {
   }
   record_state();  // before what may take long: whoever ends this process meanwhile finds the record true
   end_workers();
+  room_watch_.reset();  // it uses the launcher, which may be gone before this object
   executor_.run(take_late_events());
   if (launch_error_) std::rethrow_exception(launch_error_);
   return conclude(signals);
@@ -269,7 +270,7 @@ RAYTRAIN_INLINE void RunDriver::look_for_checkpoint(std::vector<CheckpointOrdina
 RAYTRAIN_INLINE void RunDriver::look_for_room() {
   if (looks_for_room_.exchange(true)) return;
   try {
-    auto const room = launcher_.room();
+    auto const room = launcher_.look_for_room();
     // Seen twice, since a file may have been half written.
     if (std::exchange(room_seen_, room) == room) events_.push(RunEvent{RoomChanged{room.workers, room.moves}});
   } catch (...) {
@@ -358,7 +359,7 @@ RAYTRAIN_INLINE void RunDriver::tell_callbacks(Started& started) {
   for (auto const& [rank, worker] : workers_) {
     if (std::ranges::find(hosts, worker.hostname) == hosts.end()) hosts.push_back(worker.hostname);
   }
-  plan_.directory.record_hosts(std::move(hosts));
+  plan_.directory.record_workers(launcher_.size(), std::move(hosts));
 }
 
 RAYTRAIN_INLINE void RunDriver::tell_callbacks(Report& report) {
@@ -414,7 +415,8 @@ RAYTRAIN_INLINE void RunDriver::announce() {
                      .resumed_from = resume_point_.own(),
                      .begins_from = resume_point_.other(),
                      .request_stop = [this] { events_.push(RunEvent{CallbackStop{false}}); },
-                     .finish_early = [this] { events_.push(RunEvent{CallbackStop{true}}); }};
+                     .finish_early = [this] { events_.push(RunEvent{CallbackStop{true}}); },
+                     .resize = [this](std::int64_t workers) { plan_.resize_requests.ask(workers); }};
   callbacks_.call("on_start", [&](Callback& callback) { callback.on_start(info); });
 }
 
