@@ -86,11 +86,11 @@ TEST_CASE("a message of the wrong direction is refused, and the refusal says who
 TEST_CASE("the bytes of protocol version 8 are these") {
   CHECK(protocol_version == 8);
   CHECK(hex(encode(Stop{true})) ==
-        "0b000000"
+        "0c000000"
         "08"
         "40"
         "0100000000000000"
-        "01");
+        "0100");
   CHECK(hex(encode(Progress{Rank{258}, 1, 2, "ab"})) ==
         "28000000"
         "08"

@@ -97,6 +97,7 @@ namespace raytrain::testing {
 
   return {Stop{true},
           Stop{true, Attempt{2}},
+          Stop{false, Attempt{2}, true},
           Committed{CheckpointOrdinal{5}},
           Begin{"fashion",
                 "/runs/fashion",

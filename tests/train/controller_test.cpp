@@ -247,7 +247,7 @@ TEST_CASE("another number of workers goes on when all have ended, by no failure 
   auto const& asked = controller.handle(RunEvent{ResizeAsked{5, true}});  // more than there is room for
   CHECK(controller.state() == RunState::resizing);
   REQUIRE(find<TellWorkers>(asked) != nullptr);
-  CHECK(find<TellWorkers>(asked)->message == ControllerMessage{Stop{false}});
+  CHECK(find<TellWorkers>(asked)->message == ControllerMessage{Stop{false, Attempt{1}, true}});
   CHECK(find<ArmGrace>(asked)->grace == ArmGrace::Grace::to_report);
   CHECK(controller.handle(RunEvent{ResizeAsked{4, false}}).empty());
   controller.handle(RunEvent{WorkerMessage{Finished{Rank{0}, true}}});

@@ -210,7 +210,7 @@ RAYTRAIN_INLINE void RankSupervisor::tell(ControllerMessage const& message) {
   if (job_ == nullptr) return;
   job_->tell(message);
   auto const* const stop = std::get_if<Stop>(&message);
-  if (stop == nullptr || stop->abort) return;
+  if (stop == nullptr || stop->abort || stop->goes_on) return;
   {
     std::scoped_lock const lock{mutex_};
     is_stopping_ = true;

@@ -151,6 +151,7 @@ struct StopRequest {
 struct Stop {
   bool abort{};
   Attempt attempt{};
+  bool goes_on{};  ///< Not the run ends, but this attempt: another number of workers goes on.
   friend auto operator==(Stop const&, Stop const&) -> bool = default;
 };
 

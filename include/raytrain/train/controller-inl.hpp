@@ -262,7 +262,9 @@ RAYTRAIN_INLINE void Controller::resize_if_due(bool moves) {
   if (state_ != RunState::running || (!moves && next_world_size().value == workers_.size())) return;
   state_ = RunState::resizing;
   resizing_ = true;
-  tell(Stop{false});
+  Stop stop{false};
+  stop.goes_on = true;
+  tell(stop);
   arm_grace();
 }
 

@@ -99,7 +99,7 @@ void serialize(A& archive, Finished& m) {
 
 template <detail::WireArchive A>
 void serialize(A& archive, Stop& m) {
-  archive(m.abort);
+  archive(m.abort, m.goes_on);
 }
 
 template <detail::WireArchive A>
