@@ -79,7 +79,7 @@ auto trained_with_stops(std::set<int> const& stops) -> Tensors {
   do {
     result = trainer.fit();
     ++starts;
-  } while (result.state == RunState::aborted);
+  } while (result.state == RunState::aborted && starts <= stops.size());
   CHECK(result.history.size() == epochs_to_train);
   CHECK(starts == stops.size() + 1);
   return parameters;
