@@ -348,3 +348,20 @@ TEST_CASE("a state is handed over only where a stop is agreed upon") {
            }),
            "TrainContext::hand_over: was called although nobody has asked for a stop");
 }
+
+TEST_CASE(
+    "a run begins with as many workers as are asked for before they start, and of many wishes the last one counts") {
+  struct AskAtStart : Callback {
+    void on_start(RunInfo const& info) override {
+      for (std::int64_t i = 0; i < 10'000; ++i) info.resize(1 + i % 4);
+      info.resize(3);
+    }
+  };
+  TemporaryFolder const folder;
+  Ledger ledger;
+  auto config = elastic_config(folder);
+  config.callbacks = {std::make_shared<AskAtStart>()};
+  auto const result = MinimalTrainer{training_with(ledger, [](TrainContext&, int) {}), config}.fit();
+  CHECK(sizes_of(result) == std::vector<std::uint32_t>{3});
+  CHECK(ledger.each_once());
+}

@@ -61,7 +61,9 @@ RAYTRAIN_INLINE auto RunDriver::run(Training const& training) -> Result {
     resize_signals.emplace([this](int change) { events_.push(RunEvent{ResizeAsked{change, true}}); });
   }
   ResizeRequests::Taker const resize_taker{plan_.resize_requests, range, [this](std::int64_t workers) {
-                                             events_.push(RunEvent{ResizeAsked{workers, false}});
+                                             // Of many requests that nobody has handled yet the last one counts.
+                                             if (workers_asked_.exchange(workers) != 0) return;
+                                             events_.push(RunEvent{ResizeAsked{0, false}});
                                            }};
   if (is_elastic && launcher_.watches_room()) room_watch_.emplace();
   training_ = training;
@@ -196,11 +198,10 @@ RAYTRAIN_INLINE void RunDriver::fail(ErrorInfo error) {
 RAYTRAIN_INLINE void RunDriver::carry_out(LaunchWorkers const& action) {
   auto const first = action.attempt == Attempt{};
   try {
-    if (!first) {
-      launcher_.resize(action.world_size);
-      tell_of_restart();
-      plan_.restart_backend();
-    }
+    auto const is_resized = action.world_size != launcher_.size();
+    if (is_resized) launcher_.resize(action.world_size);
+    if (!first) tell_of_restart();
+    if (!first || is_resized) plan_.restart_backend();
     launch(action);
   } catch (...) {
     // No worker runs, so there is nothing to wait for.

@@ -100,6 +100,7 @@ class RunDriver {
     report_own_failures();
     while (!outcome_ && !launch_error_) {
       auto event = co_await events_.receive();
+      complete(*event);
       if (!is_early_silence(*event)) perform(controller_->handle(std::move(*event)));
       report_own_failures();
     }
@@ -155,6 +156,12 @@ class RunDriver {
   }
 
   void look_for_room();
+
+  // With the number of workers that was asked for last.
+  void complete(RunEvent& event) {
+    auto* const asked = std::get_if<ResizeAsked>(&event);
+    if (asked != nullptr && !asked->is_change) asked->workers = workers_asked_.exchange(0);
+  }
 
   // Whether it tells of silence that has to do with workers that began later: it is told again.
   [[nodiscard]] auto is_early_silence(RunEvent const& event) const -> bool {
@@ -260,7 +267,8 @@ class RunDriver {
   std::optional<BackgroundThread> writer_{std::in_place};
   std::optional<BackgroundThread> room_watch_;  // of hosts that come and go
   std::atomic<bool> looks_for_room_{false};
-  Room room_seen_;  // on that thread
+  Room room_seen_;                              // on that thread
+  std::atomic<std::int64_t> workers_asked_{0};  // not handled yet; 0: none
   HangWatch hang_watch_{plan_.run.failure.hang_timeout};
   std::optional<Controller> controller_;
   Training training_;
