@@ -133,6 +133,29 @@ def computes_for_ever(folder):
     job.expect_nobody_left()
 
 
+def family_of(job):
+    family = re.findall(r'^rank 1 has started process (\d+)$', job.text, re.MULTILINE)
+    job.expect('a worker has started two', len(family) == 2)
+    return [int(pid) for pid in family]
+
+
+def takes_its_family_along(folder):
+    """What a lost process has started ends with it, also what has left its group and its parent."""
+    for what, ending in (('kill', 'finished'), ('exit', 'finished'), ('endless', 'finished'), ('kill', 'errored')):
+        job = train(folder / what / ending, what + '_family', max_failures=1 if ending == 'finished' else 0)
+        job.expect_all_say(1, 'result' if ending == 'finished' else 'failed', ending)
+        family_of(job)
+        job.expect_nobody_left()
+
+
+def leaves_its_family(folder):
+    """What a process has started that ends in order may go on."""
+    job = train(folder, 'keep_family')
+    job.expect_all_say(1, 'result', 'finished')
+    for pid in family_of(job):
+        os.kill(pid, signal.SIGKILL)
+
+
 def starts_slowly(folder):
     """Who waits for a process that is still being started does not hang, whatever FailureConfig::hang_timeout."""
     job = train(folder, 'slow_start', max_failures=1)

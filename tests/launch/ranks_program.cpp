@@ -108,9 +108,40 @@ auto step(TrainContext& ctx, std::vector<float>& values) -> float {
   while (true) ::pause();
 }
 
-void go_wrong(TrainContext& ctx, std::string const& what, int epoch) {
+// A process that only forks, as a data loader does, and a program that has left its parent and its session.
+void start_family() {
+  auto const loader = ::fork();
+  if (loader == 0) {
+    for (auto const stream : {STDOUT_FILENO, STDERR_FILENO}) ::close(stream);
+    wait_outside_of_raytrain();
+  }
+  int ends[2];
+  if (::pipe(ends) != 0) std::abort();
+  if (auto const parent = ::fork(); parent == 0) {
+    ::setsid();
+    auto const orphan = ::fork();
+    if (orphan == 0) ::execlp("sh", "sh", "-c", "exec sleep 300 >/dev/null 2>&1", nullptr);
+    if (::write(ends[1], &orphan, sizeof orphan) != sizeof orphan) std::abort();
+    ::_exit(0);
+  } else {
+    ::waitpid(parent, nullptr, 0);
+  }
+  ::pid_t orphan = 0;
+  if (::read(ends[0], &orphan, sizeof orphan) != sizeof orphan) std::abort();
+  for (auto const process : {loader, orphan}) {
+    std::ostringstream line;
+    line << "rank 1 has started process " << process;
+    say(line);
+  }
+}
+
+void go_wrong(TrainContext& ctx, std::string what, int epoch) {
   if (what == "abort_always" && epoch == 3 && ctx.world_rank() == Rank{1}) std::abort();
   if (epoch != 3 || ctx.world_rank() != (what == "hang_first" ? Rank{0} : Rank{1}) || ctx.checkpoint()) return;
+  if (auto const family = what.find("_family"); family != std::string::npos) {
+    start_family();
+    what.resize(family);
+  }
   if (what == "long_error") throw std::runtime_error{std::string(50'000'000, 'x')};
   for (int i = 0; what == "warnings" && i < 9'000; ++i) ctx.warn(std::string(2'500, 'w'));
   if (what == "throw") throw std::runtime_error{"as planned"};
@@ -395,7 +426,7 @@ auto main(int argc, char** argv) -> int {
     config.run.on_hang = OnHang::exit_process;
   }
   if (what == "never_comes_late") config.scaling.start_timeout = std::chrono::seconds{1};
-  if (what == "endless" || what == "slow_start") config.run.failure.hang_timeout = std::chrono::seconds{1};
+  if (what.starts_with("endless") || what == "slow_start") config.run.failure.hang_timeout = std::chrono::seconds{1};
   if (arguments.size() > 4) config.run.failure.max_failures = std::stoi(arguments[4]);
   if (what == "leave" || what == "inside") config.run.collective_timeout = std::chrono::seconds{1};
   if (what == "full_log") config.callbacks.push_back(std::make_shared<JsonLines>("/dev/full"));

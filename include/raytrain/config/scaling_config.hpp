@@ -56,10 +56,16 @@ enum class Launch : std::uint8_t {
   ranks,      ///< The ranks of the MPI job that this process is part of; needs <raytrain/launch/ranks.hpp>.
   /// Processes of this host, each this program started again, in the folder and with the environment that it has when
   /// `fit()` is called, and with `RunConfig::env`. What they run is said at `is_worker_process`.
+  ///
+  /// Whatever one of them has started is killed when it is killed, crashes or exits before the run has ended, also what
+  /// has left its process group. After the end of the run it may go on, and so may at any time what was started
+  /// without the variable `RAYTRAIN_STARTED_BY`. If this process itself is killed, they end, and what they have started
+  /// does not.
   processes,
   /// This process becomes the supervisor of an MPI job: it starts itself again as the ranks of one, by
   /// `ScalingConfig::job_command`, and starts another job when a process of that one is lost. Needs
-  /// <raytrain/launch/ranks.hpp>; what the ranks run is said at `is_worker_process`.
+  /// <raytrain/launch/ranks.hpp>; what the ranks run is said at `is_worker_process`. When a job is ended for a lost
+  /// rank, so is on this host what its ranks have started, as with `processes`.
   mpirun,
 };
 

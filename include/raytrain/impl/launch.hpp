@@ -23,6 +23,7 @@
 #include <raytrain/launch/process_end-inl.hpp>
 #include <raytrain/launch/process_job-inl.hpp>
 #include <raytrain/launch/process_launcher-inl.hpp>
+#include <raytrain/launch/process_mark-inl.hpp>
 #include <raytrain/launch/rank_job-inl.hpp>
 #include <raytrain/launch/rank_leader-inl.hpp>
 #include <raytrain/launch/rank_seat-inl.hpp>

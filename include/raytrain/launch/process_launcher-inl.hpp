@@ -26,6 +26,7 @@
 #include <raytrain/launch/control_server.hpp>
 #include <raytrain/launch/launcher.hpp>
 #include <raytrain/launch/process_launcher.hpp>
+#include <raytrain/launch/process_mark.hpp>
 #include <raytrain/launch/rank_variables.hpp>
 #include <raytrain/launch/worker_process.hpp>
 #include <raytrain/message/message.hpp>
@@ -122,11 +123,14 @@ RAYTRAIN_INLINE void ProcessLauncher::start_process(Rank rank) {
   auto variables =
       detail::rank_variables({.world_rank = rank, .world_size = size_, .local_rank = rank, .local_world_size = size_});
   variables.push_back(std::string{detail::WorkerStart::variable} + '=' + start.text());
+  auto const mark = detail::ProcessMark::create();
+  variables.push_back(mark.variable());
   for (auto const& [name, value] : options_.env) variables.push_back(name + '=' + value);
   Process before;  // ends outside of the lock
   {
     std::scoped_lock const lock{mutex_};
     before = std::exchange(processes_[rank.value], {});
+    processes_[rank.value].mark = mark;
     processes_[rank.value].is_disconnected = false;
     processes_[rank.value].attempt = workers_.attempt();
   }
@@ -170,6 +174,10 @@ RAYTRAIN_INLINE void ProcessLauncher::leave_behind(std::vector<Rank> const& work
 RAYTRAIN_INLINE void ProcessLauncher::end() noexcept {
   constexpr std::chrono::milliseconds limit{10'000};
   constexpr std::chrono::milliseconds step{500};
+  {
+    std::scoped_lock const lock{mutex_};
+    is_ending_ = true;
+  }
   server_.close();
   std::unique_lock lock{mutex_};
   auto const all_have_ended = [this] {
@@ -212,9 +220,17 @@ RAYTRAIN_INLINE void ProcessLauncher::said_goodbye(Rank rank) {
 RAYTRAIN_INLINE void ProcessLauncher::exited(Rank rank, std::string how) {
   std::unique_lock lock{mutex_};
   auto& process = processes_[rank.value];
+  auto const mark = process.mark;
+  auto const is_in_order = is_ending_ && how.starts_with("exited ");
   process.exit = std::move(how);
-  if (process.is_disconnected) return tell_of_end(rank, std::move(lock));
-  changed_.notify_all();
+  if (process.is_disconnected) {
+    tell_of_end(rank, std::move(lock));
+  } else {
+    changed_.notify_all();
+    lock.unlock();
+  }
+  // Last, since it looks at each process of the host.
+  if (!is_in_order) mark->kill_all();
 }
 
 RAYTRAIN_INLINE void ProcessLauncher::tell_of_end(Rank rank, std::unique_lock<std::mutex> lock) {

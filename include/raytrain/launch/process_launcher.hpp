@@ -16,6 +16,7 @@
 #include <raytrain/launch/control_server.hpp>
 #include <raytrain/launch/detail/remote_workers.hpp>
 #include <raytrain/launch/launcher.hpp>
+#include <raytrain/launch/process_mark.hpp>
 #include <raytrain/launch/supervisor.hpp>
 #include <raytrain/message/message.hpp>
 
@@ -42,6 +43,7 @@ class ProcessLauncher final : public Supervisor {
   /// One rank's process, and what is known of its end.
   struct Process {
     std::unique_ptr<detail::ChildProcess> child;
+    std::optional<detail::ProcessMark> mark;  ///< Of what it starts.
     bool is_disconnected = true;
     std::string kill_reason;          ///< Why this launcher has killed it of its own accord; empty where it has not.
     std::optional<std::string> exit;  ///< How it ended; none while it runs.
@@ -70,6 +72,7 @@ class ProcessLauncher final : public Supervisor {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<Process> processes_;  ///< By rank.
+  bool is_ending_ = false;          ///< Processes end in order from now on.
   ControlServer server_;
 };
 

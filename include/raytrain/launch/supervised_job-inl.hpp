@@ -25,6 +25,7 @@
 #include <raytrain/launch/child_process.hpp>
 #include <raytrain/launch/detail/shell_text.hpp>
 #include <raytrain/launch/host.hpp>
+#include <raytrain/launch/process_mark.hpp>
 #include <raytrain/launch/rank_start.hpp>
 #include <raytrain/launch/run_token.hpp>
 #include <raytrain/launch/supervised_job.hpp>
@@ -88,6 +89,7 @@ RAYTRAIN_INLINE SupervisedJob::~SupervisedJob() {
   changed_.wait_for(lock, limit, [this] { return has_exited_; });
   lock.unlock();
   command_.reset();
+  if (!has_ended_in_order_) mark_.kill_all();
 }
 
 RAYTRAIN_INLINE SupervisedJob::StartFile::~StartFile() {
@@ -127,7 +129,7 @@ RAYTRAIN_INLINE auto SupervisedJob::command() const -> std::vector<std::string> 
   words.insert(words.end(), options_.command.begin(), options_.command.end());
   // env, since there is no option for a variable that all launchers of jobs know.
   for (auto const& word : {std::string{"-n"}, std::to_string(options_.size.value), std::string{"env"},
-                           std::string{detail::RankStart::variable} + '=' + start_.path.string()}) {
+                           std::string{detail::RankStart::variable} + '=' + start_.path.string(), mark_.variable()}) {
     words.push_back(word);
   }
   if (!options_.env.empty()) {
@@ -161,6 +163,7 @@ RAYTRAIN_INLINE void SupervisedJob::end() noexcept {
     changed_.wait_for(lock, step, [this] { return has_exited_; });
     if (std::ranges::any_of(processes_, stands_still)) return;
   }
+  has_ended_in_order_ = has_exited_;
 }
 
 RAYTRAIN_INLINE void SupervisedJob::give_up() noexcept {
@@ -180,6 +183,7 @@ RAYTRAIN_INLINE void SupervisedJob::kill() noexcept {
   }
   // The launcher ends the others, and removes what it has written. Open MPI's crashes if it is told while it does so.
   if (!knows && command_) command_->kill(SIGUSR1);
+  if (knows) mark_.kill_all();
 }
 
 RAYTRAIN_INLINE auto SupervisedJob::is_complete() -> bool {

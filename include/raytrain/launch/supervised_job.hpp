@@ -17,6 +17,7 @@
 #include <raytrain/core/identifiers.hpp>
 #include <raytrain/launch/child_process.hpp>
 #include <raytrain/launch/control_server.hpp>
+#include <raytrain/launch/process_mark.hpp>
 #include <raytrain/message/message.hpp>
 
 namespace raytrain {
@@ -117,6 +118,7 @@ class SupervisedJob {
 
   Options options_;
   Events events_;
+  detail::ProcessMark mark_ = detail::ProcessMark::create();  ///< Of the ranks and what they start.
   StartFile start_;
   std::mutex mutex_;
   std::condition_variable changed_;
@@ -124,6 +126,7 @@ class SupervisedJob {
   bool has_exited_ = false;         ///< The command.
   bool is_over_ = false;            ///< Nobody is told anything any more.
   bool is_killed_ = false;
+  bool has_ended_in_order_ = false;
   ControlServer server_;
   std::optional<detail::ChildProcess> command_;
 };
