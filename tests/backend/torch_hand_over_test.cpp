@@ -3,7 +3,6 @@
 #include <torch/torch.h>
 
 #include <cstddef>
-#include <cstdint>
 #include <functional>
 #include <memory>
 #include <random>
