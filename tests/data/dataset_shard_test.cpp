@@ -400,3 +400,9 @@ TEST_CASE("a place outside the world and a shard without rows are refused") {
         }) ==
         "invalid_config: DatasetShard: 2 rows leave nothing for each of 3 workers; use fewer workers or more rows");
 }
+
+TEST_CASE("an epoch of which no batch is left is over, and the next one is where the position stands") {
+  DatasetShard shard{numbered(10), {.rank = Rank{0}, .world_size = WorldSize{4}}};
+  CHECK(shard.batches({.batch_size = 1, .epoch = 2, .start = {2, 9}}).empty());
+  CHECK(shard.position() == ShardPosition{3, 0});
+}

@@ -76,7 +76,7 @@ class WatchedJob(Output):
                 said += line
                 if not line:
                     break
-                count -= line.startswith(beginning)
+                count -= line.replace('\0', '').startswith(beginning)  # prterun leaves one before a line
             act(process, said)
             self.last_step = time.monotonic()
         said += process.stdout.read()

@@ -230,6 +230,18 @@ def host_is_exchanged():
     expect_elastic_hosts(job, 'alpha', 'gamma')
 
 
+def silent_host_is_added():
+    """It is told and left alone; a file with line ends of Windows is read."""
+    cluster = Hosts()
+    cluster.refuse('gamma')
+    cluster.file.write_text('alpha slots=2\n')
+    job = watch_elastic([('rank 0 waits', 1, lambda *_: cluster.file.write_text('alpha slots=2\ngamma slots=2\n')),
+                         ('warning: no answer comes from gamma', 1,
+                          lambda *_: cluster.file.write_text('alpha slots=2\r\nbeta slots=2\r\n'))])
+    expect_elastic(job, 2, 4)
+    expect_elastic_hosts(job, 'alpha', 'beta')
+
+
 def file_vanishes():
     """The hosts stay as they are, until it is there again."""
     cluster = Hosts()
@@ -265,7 +277,7 @@ def comes_back_while_others_train():
 
 CASES = {function.__name__: function for function in (switched_off, unplugged, dead_from_start, listed_hosts, rank_killed, too_few_slots,
                                                   comes_back, comes_back_at_the_end, fewer_go_on, host_is_added, host_is_taken_away,
-                                                  host_is_exchanged, file_vanishes, waits_for_hosts, comes_back_while_others_train)}
+                                                  host_is_exchanged, silent_host_is_added, file_vanishes, waits_for_hosts, comes_back_while_others_train)}
 
 if sys.argv[1] == INSIDE:
     _, _, case, program, without_ranks, elastic_program, mpirun = sys.argv

@@ -271,6 +271,29 @@ TEST_CASE("workers that have all returned when another number is asked for leave
   CHECK(finish->state == RunState::finished);
 }
 
+TEST_CASE("the grace of a change of the workers tears nobody out of a run that a callback finishes") {
+  Controller controller{
+      WorldSize{1}, {.workers = {WorldSize{1}, WorldSize{4}, WorldSize{1}}, .room = WorldSize{4}}, {}};
+  start(controller, 1);
+  CHECK(find<ArmGrace>(controller.handle(RunEvent{ResizeAsked{2, false}})) != nullptr);
+  controller.handle(RunEvent{CallbackStop{true}});
+  CHECK(controller.handle(RunEvent{GraceOver{}}).empty());
+  auto const& asked = controller.handle(stop_request());
+  CHECK(find<ArmGrace>(asked) != nullptr);
+  CHECK(aborts(controller.handle(RunEvent{GraceOver{}})));
+}
+
+TEST_CASE("one more or fewer counts from those that train, and too little room for the fewest changes nothing") {
+  Controller controller{
+      WorldSize{2}, {.workers = {WorldSize{1}, WorldSize{8}, WorldSize{8}}, .room = WorldSize{2}}, {}};
+  start(controller, 2);
+  CHECK(find<TellWorkers>(controller.handle(RunEvent{ResizeAsked{-1, true}})) != nullptr);
+
+  Controller crowded{WorldSize{3}, {.workers = {WorldSize{2}, WorldSize{3}, WorldSize{3}}, .room = WorldSize{3}}, {}};
+  start(crowded, 3);
+  CHECK(crowded.handle(RunEvent{RoomChanged{WorldSize{1}, false}}).empty());
+}
+
 TEST_CASE("a run that is not elastic keeps its workers, and says so") {
   Controller controller{WorldSize{2}, {}, {}};
   start(controller, 2);

@@ -365,3 +365,35 @@ TEST_CASE(
   CHECK(sizes_of(result) == std::vector<std::uint32_t>{3});
   CHECK(ledger.each_once());
 }
+
+TEST_CASE(
+    "a state is handed over where a shard was made and no batch taken from it, and where the dataset is not split") {
+  for (auto const takes_batches : {false, true}) {
+    CAPTURE(takes_batches);
+    TemporaryFolder const folder;
+    auto config = elastic_config(folder, 1);
+    config.data.datasets_to_split = {};
+    config.callbacks = {std::make_shared<StopWhenTold>()};
+    auto& stopper = static_cast<StopWhenTold&>(*config.callbacks.front());
+    std::vector<float> first_rows;  // of each start
+    auto const train = [&](TrainContext& ctx) {
+      auto shard = ctx.dataset_shard("train");
+      auto const epoch = ctx.restore(shard);
+      if (takes_batches) {
+        auto const batches = shard.batches({.batch_size = 12, .epoch = epoch, .shuffle = false});
+        for (auto const& batch : batches) {
+          std::vector<float> row(batch.size());
+          batch.gather<float>("row", row);
+          first_rows.push_back(row.front());
+          break;
+        }
+      }
+      stopper.stop();
+      wait_for_stop(ctx);
+      ctx.hand_over(draft("state"));
+    };
+    MinimalTrainer trainer{train, config};
+    for (auto start = 0; start < 2; ++start) CHECK(trainer.fit().checkpoint().value().is_handed_over());
+    if (takes_batches) CHECK(first_rows == std::vector<float>{0, 12});
+  }
+}

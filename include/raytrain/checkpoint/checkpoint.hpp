@@ -72,7 +72,8 @@ class Checkpoint {
   [[nodiscard]] auto dataset_digest(std::string const& name) const -> std::optional<std::string>;
   /// `BatchOptions::batch_size` by which rank 0 had last taken that dataset; none if it had not.
   [[nodiscard]] auto batch_size(std::string const& name) const -> std::optional<std::uint64_t>;
-  /// How far that split dataset was taken, by all workers together; none if it was not.
+  /// How far that dataset was taken: by all workers together where they share it, else by each; none if it was not
+  /// there.
   [[nodiscard]] auto position(std::string const& name) const -> std::optional<ShardPosition>;
   /// Whether it came by `TrainContext::hand_over`, with no report of its own: `metrics` are those of the report before
   /// it, which say nothing of this state.

@@ -80,8 +80,10 @@ RAYTRAIN_INLINE auto DatasetShard::batches(BatchOptions const& wanted) -> BatchR
                       .epoch = options.epoch};
   auto const left = cut.end - cut.begin;
   cut.end -= left % (options.drop_last ? cut.step : world);
-  *position_ = std::max(options.start, ShardPosition{options.epoch, cut.begin});
-  if (options.shuffle && cut.begin < cut.end) cut.order = dataset_.shuffled_rows(key(options));
+  auto const is_over = cut.begin >= cut.end;
+  *position_ =
+      std::max(options.start, is_over ? ShardPosition{options.epoch + 1, 0} : ShardPosition{options.epoch, cut.begin});
+  if (options.shuffle && !is_over) cut.order = dataset_.shuffled_rows(key(options));
   if (shard_.on_batches) shard_.on_batches(options);
   return {dataset_, std::move(cut), position_};
 }

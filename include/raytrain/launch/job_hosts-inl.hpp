@@ -72,6 +72,10 @@ RAYTRAIN_INLINE JobHosts::JobHosts(std::vector<std::string> command) : command_{
 RAYTRAIN_INLINE void JobHosts::read_file() {
   std::ifstream file{command_[named_at_]};
   for (std::string line; std::getline(file, line);) {
+    if (line.ends_with('\r')) {
+      line.pop_back();  // which Open MPI does not read
+      is_to_be_rewritten_ = true;
+    }
     auto const text = std::string_view{line}.substr(0, line.find('#'));
     auto const begin = text.find_first_not_of(" \t\r");
     if (begin == std::string_view::npos) continue;

@@ -44,6 +44,9 @@ class JobHosts {
   /// The sum of what these have; none where one of them does not say it.
   [[nodiscard]] auto slots_of(std::vector<std::string> const& names) const -> std::optional<std::uint64_t>;
 
+  /// Whether no launcher reads the file as it is.
+  [[nodiscard]] auto is_to_be_rewritten() const noexcept -> bool { return is_to_be_rewritten_; }
+
   /// The command for a job on these hosts alone, with the same slots. Errors: `io`.
   [[nodiscard]] auto command_on(std::vector<std::string> const& names) const -> JobCommand;
 
@@ -61,6 +64,7 @@ class JobHosts {
   std::vector<std::string> command_;
   std::size_t named_at_ = 0;  ///< The word of the command that names the file, or is the list.
   bool has_file_ = false;
+  bool is_to_be_rewritten_ = false;
   std::vector<Entry> entries_;
   std::vector<Host> hosts_;
 };

@@ -49,7 +49,7 @@ RAYTRAIN_INLINE auto RankSupervisor::leave_out_lost_hosts() -> std::vector<std::
   auto const due =
       limit.count() == 0 ? std::chrono::steady_clock::time_point::max() : std::chrono::steady_clock::now() + limit;
   for (auto is_told = false;; is_told = true) {
-    detail::JobHosts const hosts{options_.scaling.job_command};
+    auto const hosts = this->hosts();
     if (hosts.names().size() < 2) return {};
     auto good = host_check_.answering(hosts, detail::without(hosts.names(), left_out_before));
     if (good.empty() || !are_enough(hosts, good)) take_back(hosts, good, left_out_before);
@@ -74,10 +74,16 @@ RAYTRAIN_INLINE void RankSupervisor::take_back(detail::JobHosts const& hosts, st
   }
 }
 
-RAYTRAIN_INLINE auto RankSupervisor::room() -> Room {
-  detail::JobHosts const hosts{options_.scaling.job_command};
+RAYTRAIN_INLINE auto RankSupervisor::hosts() -> detail::JobHosts {
+  detail::JobHosts now{options_.scaling.job_command};
   std::scoped_lock const lock{mutex_};
-  // A host file that is not there, or says nothing, changes nothing.
+  if (!now.names().empty()) hosts_seen_ = now;
+  return hosts_seen_.value_or(std::move(now));
+}
+
+RAYTRAIN_INLINE auto RankSupervisor::room() -> Room {
+  auto const hosts = this->hosts();
+  std::scoped_lock const lock{mutex_};
   if (hosts.names().empty()) return room_;
   auto const most = std::uint64_t{range_.most.value};
   auto const slots = hosts.slots_of(detail::without(hosts.names(), left_out_)).value_or(most);
@@ -88,14 +94,35 @@ RAYTRAIN_INLINE auto RankSupervisor::room() -> Room {
 
 RAYTRAIN_INLINE auto RankSupervisor::look_for_room() -> Room {
   auto const left_out_before = left_out();
+  look_at_new_hosts();
   if (!left_out_before.empty() && is_time_to_ask_again()) {
     std::vector<std::string> back;
-    take_back(detail::JobHosts{options_.scaling.job_command}, back, left_out_before);
+    take_back(hosts(), back, left_out_before);
     std::scoped_lock const lock{mutex_};
     left_out_ = detail::without(left_out_, back);  // others may be left out meanwhile
     asked_again_ = std::chrono::steady_clock::now();
   }
   return room();
+}
+
+RAYTRAIN_INLINE void RankSupervisor::look_at_new_hosts() {
+  auto const hosts = this->hosts();
+  std::vector<std::string> fresh;
+  {
+    std::scoped_lock const lock{mutex_};
+    fresh = detail::without(detail::without(hosts.names(), known_hosts_), left_out_);
+  }
+  if (fresh.empty()) return;
+  auto const good = host_check_.answering(hosts, fresh);
+  auto const silent = detail::without(fresh, good);
+  if (!silent.empty()) {
+    workers_.push(Warning{Rank{0}, "no answer comes from " + detail::listed(silent) +
+                                       ", which the host file names now: the workers do without until it answers"});
+  }
+  std::scoped_lock const lock{mutex_};
+  known_hosts_.insert(known_hosts_.end(), good.begin(), good.end());
+  left_out_.insert(left_out_.end(), silent.begin(), silent.end());
+  asked_again_ = std::chrono::steady_clock::now();
 }
 
 RAYTRAIN_INLINE auto RankSupervisor::watches_room() const noexcept -> bool {
@@ -122,11 +149,14 @@ RAYTRAIN_INLINE void RankSupervisor::refuse_too_few(detail::JobHosts const& host
 }
 
 RAYTRAIN_INLINE auto RankSupervisor::command() -> detail::JobCommand {
-  detail::JobHosts const hosts{options_.scaling.job_command};
+  auto const hosts = this->hosts();
   auto used = detail::without(hosts.names(), left_out());
-  auto command = used.size() == hosts.names().size() ? detail::JobCommand{.words = options_.scaling.job_command}
-                                                     : hosts.command_on(used);
+  // A file that is gone, or is not as launchers read it, is made anew.
+  auto const is_as_it_was = used.size() == hosts.names().size() && !hosts.is_to_be_rewritten() &&
+                            detail::JobHosts{options_.scaling.job_command}.names().size() == used.size();
+  auto command = is_as_it_was ? detail::JobCommand{.words = options_.scaling.job_command} : hosts.command_on(used);
   std::scoped_lock const lock{mutex_};
+  known_hosts_ = used;
   job_hosts_ = std::move(used);
   return command;
 }

@@ -8,6 +8,7 @@
 #include <future>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -79,6 +80,12 @@ class RankSupervisor final : public Supervisor {
   /// Whether these have the slots that the job needs. Where all of them together have not, any number is enough.
   [[nodiscard]] auto are_enough(detail::JobHosts const& hosts, std::vector<std::string> const& names) const -> bool;
 
+  /// As the command names them now, or as it has named them last: a file that is not there, or says nothing, changes
+  /// nothing.
+  [[nodiscard]] auto hosts() -> detail::JobHosts;
+  /// Leaves those out that are named now and do not answer.
+  void look_at_new_hosts();
+
   [[nodiscard]] auto left_out() -> std::vector<std::string>;
   void set_left_out(std::vector<std::string> hosts);
   [[nodiscard]] auto is_time_to_ask_again() -> bool;
@@ -99,7 +106,9 @@ class RankSupervisor final : public Supervisor {
   std::vector<std::string> left_out_;  ///< Hosts that the next job does without.
   std::chrono::steady_clock::time_point asked_again_{};
   std::vector<std::string> job_hosts_;  ///< That the job was started on, as far as the command names them.
-  Room room_;                           ///< As it was last seen.
+  std::optional<detail::JobHosts> hosts_seen_;
+  std::vector<std::string> known_hosts_;  ///< Those, and others that have answered since.
+  Room room_;                             ///< As it was last seen.
   detail::HostCheck host_check_;
   FileDescriptor host_file_;  ///< Of the job.
   std::shared_ptr<SupervisedJob> job_;

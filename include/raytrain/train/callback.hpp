@@ -37,7 +37,7 @@ struct RunInfo {
   /// Ends the run as `finished`, early stopping for instance: workers end at their next report, however long that
   /// takes. Called as `request_stop`.
   std::function<void()> finish_early;
-  /// As `Trainer::resize`.
+  /// As `Trainer::resize`; good for as long as the trainer.
   std::function<void(std::int64_t workers)> resize;
 };
 

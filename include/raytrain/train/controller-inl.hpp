@@ -45,7 +45,7 @@ RAYTRAIN_INLINE void Controller::on(RunBegins const& begins) {
 
 RAYTRAIN_INLINE void Controller::on(RestartDue const& due) {
   if (state_ != RunState::restarting) return;
-  room_ = due.room.value_or(room_);
+  if (due.room) size_.set_room(*due.room);
   launch(due.training_iteration);
 }
 
@@ -55,10 +55,11 @@ RAYTRAIN_INLINE void Controller::on(LaunchFailed& failed) {
 }
 
 RAYTRAIN_INLINE void Controller::launch(std::uint64_t training_iteration) {
-  auto const world = next_world_size();
+  auto const world = size_.next();
   launched_ = true;
   resizing_ = false;
   grace_armed_ = false;
+  grace_is_void_ = false;
   first_stopped_.reset();
   aborting_ = false;
   cut_short_ = false;
@@ -236,30 +237,19 @@ RAYTRAIN_INLINE void Controller::on(CallbackStop const& stop) {
 }
 
 RAYTRAIN_INLINE void Controller::on(ResizeAsked const& asked) {
-  auto& workers = policy_.workers;
-  if (!is_elastic()) {
-    act(Notify{Warning{Rank{0}, "another number of workers is asked for, and this run has always " +
-                                    std::to_string(workers_.size())}});
+  if (!size_.is_elastic()) {
+    auto const always = std::to_string(workers_.size());
+    act(Notify{Warning{Rank{0}, "another number of workers is asked for, and this run has always " + always}});
     return;
   }
-  auto const wanted = asked.is_change ? std::int64_t{workers.wanted.value} + asked.workers : asked.workers;
-  auto const within = std::clamp(wanted, std::int64_t{workers.fewest.value}, std::int64_t{workers.most.value});
-  workers.wanted.value = static_cast<std::uint32_t>(within);
+  size_.want(asked.is_change ? std::int64_t{size_.next().value} + asked.workers : asked.workers);
   resize_if_due();
 }
 
-RAYTRAIN_INLINE void Controller::on(RoomChanged const& changed) {
-  room_ = changed.room;
-  resize_if_due(changed.moves);
-}
-
-RAYTRAIN_INLINE auto Controller::next_world_size() const -> WorldSize {
-  if (!is_elastic()) return WorldSize{static_cast<std::uint32_t>(workers_.size())};
-  return std::max(policy_.workers.fewest, std::min(policy_.workers.wanted, room_));
-}
-
 RAYTRAIN_INLINE void Controller::resize_if_due(bool moves) {
-  if (state_ != RunState::running || (!moves && next_world_size().value == workers_.size())) return;
+  // With too few hosts those that train go on as they do.
+  if (state_ != RunState::running || size_.is_short_of_room()) return;
+  if (!moves && size_.next().value == workers_.size()) return;
   state_ = RunState::resizing;
   resizing_ = true;
   Stop stop{false};
@@ -269,7 +259,7 @@ RAYTRAIN_INLINE void Controller::resize_if_due(bool moves) {
 }
 
 RAYTRAIN_INLINE void Controller::on(GraceOver const& over) {
-  if (state_ == RunState::restarting) return;  // of the attempt that has ended
+  if (state_ == RunState::restarting || grace_is_void_) return;  // of the attempt that has ended, or of a resize
   auto const first_time = !aborting_;
   abort_workers();
   if (first_time) return;
@@ -298,6 +288,7 @@ RAYTRAIN_INLINE void Controller::leave_behind() {
 
 RAYTRAIN_INLINE void Controller::ask_to_stop() {
   if (std::exchange(stop_requested_, true)) return;
+  void_grace();  // of a resize that was under way
   if (state_ == RunState::scheduling || state_ == RunState::running || state_ == RunState::resizing) {
     state_ = RunState::stopping;
   }
@@ -305,7 +296,9 @@ RAYTRAIN_INLINE void Controller::ask_to_stop() {
 }
 
 RAYTRAIN_INLINE void Controller::arm_grace() {
-  if (!std::exchange(grace_armed_, true)) act(ArmGrace{});
+  if (std::exchange(grace_armed_, true)) return;
+  grace_is_void_ = false;
+  act(ArmGrace{});
 }
 
 RAYTRAIN_INLINE void Controller::refuse_missing_checkpoints() {
@@ -394,6 +387,7 @@ RAYTRAIN_INLINE void Controller::abort_workers() {
 
 RAYTRAIN_INLINE auto Controller::tell_to_abort() -> bool {
   if (std::exchange(aborting_, true)) return false;
+  grace_is_void_ = false;
   if (!is_terminal(state_)) state_ = RunState::stopping;
   tell(Stop{true});
   return true;
@@ -444,6 +438,14 @@ RAYTRAIN_INLINE void Controller::restart() {
     ++failed_since_checkpoint_;
     std::mt19937_64 random{policy_.seed + failed_};
     again.wait = policy_.failure.backoff_after(failed_since_checkpoint_, random());
+  } else {
+    last_cause_.reset();  // a failure after it is not the same one in a row
+    alike_ = 0;
+    if (!pending_.empty()) {
+      act(Notify{Warning{Rank{0},
+                         "a checkpoint is dropped, since not all ranks have handed theirs over or reported it before "
+                         "another number of workers goes on"}});
+    }
   }
   ++attempt_.value;
   state_ = RunState::restarting;

@@ -20,6 +20,7 @@
 #include <raytrain/core/metrics.hpp>
 #include <raytrain/message/message.hpp>
 #include <raytrain/train/controller_events.hpp>
+#include <raytrain/train/elastic_size.hpp>
 #include <raytrain/train/straggler_watch.hpp>
 
 namespace raytrain {
@@ -45,7 +46,10 @@ class Controller {
  public:
   /// `world`: the first workers. `kept`: the checkpoints that lie in the store.
   Controller(WorldSize world, RunPolicy policy, std::vector<ScoredCheckpoint> kept)
-      : workers_(world.value), policy_{std::move(policy)}, kept_{std::move(kept)}, room_{policy_.room} {}
+      : workers_(world.value),
+        policy_{std::move(policy)},
+        kept_{std::move(kept)},
+        size_{world, policy_.workers, policy_.room} {}
 
   [[nodiscard]] auto state() const noexcept -> RunState { return state_; }
   [[nodiscard]] auto stop_requested() const noexcept -> bool { return stop_requested_; }
@@ -138,12 +142,10 @@ class Controller {
 
   void on(ResizeAsked const& asked);
 
-  void on(RoomChanged const& changed);
-
-  [[nodiscard]] auto is_elastic() const -> bool { return policy_.workers.fewest < policy_.workers.most; }
-
-  // So many workers the next attempt has.
-  [[nodiscard]] auto next_world_size() const -> WorldSize;
+  void on(RoomChanged const& changed) {
+    size_.set_room(changed.room);
+    resize_if_due(changed.moves);
+  }
 
   // Ends the workers in order, if another number of them is to go on.
   void resize_if_due(bool moves = false);
@@ -154,6 +156,8 @@ class Controller {
   void ask_to_stop();
 
   void arm_grace();
+  // What was armed for a resize is no grace of a stop of the run.
+  void void_grace() { grace_is_void_ = std::exchange(grace_armed_, false); }
 
   // A checkpoint is a group operation: a rank that has ended must not owe one that another rank has reported.
   void refuse_missing_checkpoints();
@@ -227,12 +231,13 @@ class Controller {
   std::uint32_t failed_since_checkpoint_ = 0;  // in a row
   std::optional<Finished> first_returned_;
   bool launched_ = false;
-  WorldSize room_;         // for so many workers
+  ElasticSize size_;
   bool resizing_ = false;  // this attempt's workers were told to end, since another number of them goes on
   bool stop_requested_ = false;
   bool signalled_ = false;       // a signal was among the requests
   bool finished_early_ = false;  // a callback said that the run is finished
   bool grace_armed_ = false;
+  bool grace_is_void_ = false;  // the one that is armed
   bool warned_of_score_ = false;
   bool aborting_ = false;   // this attempt's workers were told to
   bool cut_short_ = false;  // a worker ended because of a stop

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -33,8 +34,10 @@ RAYTRAIN_INLINE auto TakenData::state() const -> State {
 
 RAYTRAIN_INLINE auto TakenData::is_between_epochs() const -> bool {
   std::lock_guard const lock{mutex_};
-  auto const begins_epoch = [](auto const& entry) { return entry.second->samples == 0; };
-  return !positions_.empty() && std::ranges::all_of(positions_, begins_epoch);
+  std::optional<ShardPosition> farthest;
+  for (auto const& [dataset, batch_size] : batch_sizes_)
+    farthest = std::max(farthest, std::optional{*positions_.at(dataset)});
+  return farthest && farthest->samples == 0;
 }
 
 }  // namespace raytrain

@@ -30,8 +30,8 @@ class TakenData {
 
   [[nodiscard]] auto state() const -> State;
 
-  /// Whether the worker has taken the last batch of an epoch from the dataset that it has taken last, and none of the
-  /// next one.
+  /// Whether of the dataset that is the farthest, which is the one that is trained on and no validation's, the last
+  /// batch of an epoch was taken, and none of the next one. Not where no batches were taken.
   [[nodiscard]] auto is_between_epochs() const -> bool;
 
  private:

@@ -82,7 +82,7 @@ RAYTRAIN_INLINE auto TrainContext::dataset_shard(std::string_view name) const ->
                                   options.epoch, name, options.start.samples, *before, size)});
   };
   DatasetShard result{find_dataset(run().datasets, name), std::move(shard)};
-  if (result.is_split()) taken_data_->follow(std::string{name}, result.shared_position());
+  taken_data_->follow(std::string{name}, result.shared_position());
   return result;
 }
 

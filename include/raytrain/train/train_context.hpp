@@ -106,9 +106,10 @@ class TrainContext {
   }
 
   /// Gives the state to whoever goes on, without a report, when the run is stopped or another number of workers is to
-  /// go on: `if (ctx.stop_requested()) ctx.hand_over(...)` as the last line of a loop over batches. It ends the
-  /// training function, and the next one goes on with the very next batch, where `restore` has been given the shard. A
-  /// group operation, as `report`.
+  /// go on: `if (ctx.stop_requested()) ctx.hand_over(...)` in a loop over batches, when a batch is done, and before any
+  /// report in that loop, which would end the training function first. It ends the training function, and the next one
+  /// goes on with the very next batch, where `restore` has been given the shard. A group operation, as `report`: every
+  /// rank calls it.
   ///
   /// Returns, and nothing has happened, where the last batch of an epoch was taken: the report of the epoch comes next,
   /// and ends the training function.

@@ -284,7 +284,15 @@ RAYTRAIN_INLINE auto connection_to_supervisor(std::string const& token, Rank ran
   return options;
 }
 
+/// In a worker process, which is not the one to ask for another number of workers: who does mostly means all processes
+/// of the program's name.
+RAYTRAIN_INLINE void ignore_resize_signals(ScalingConfig const& scaling) {
+  if (!scaling.num_workers.is_elastic()) return;
+  for (auto const signal : free_user_signals()) ::signal(signal, SIG_IGN);
+}
+
 RAYTRAIN_INLINE auto fit_in_worker_process(FitPlan const& plan, WorkerStart const& start, Clock& clock) -> Result {
+  ignore_resize_signals(plan.scaling);
   SupervisedWorker worker{
       .fit = start.fit, .results = start.results, .connection = connection_to_supervisor(start.token, start.rank)};
   worker.connection.descriptor = start.connection;
@@ -319,6 +327,7 @@ RAYTRAIN_INLINE auto fit_in_supervised_rank(FitPlan const& plan, std::string con
   // The launcher of the job sends them to all ranks when it ends the job for one of them. The supervisor is asked to
   // stop.
   for (auto const ignored : {SIGINT, SIGTERM, SIGHUP}) ::signal(ignored, SIG_IGN);
+  ignore_resize_signals(plan.scaling);
   // With its supervisor's end the launcher of the job is told to end. Open MPI's crashes if ranks end by themselves
   // meanwhile.
   worker.linger = std::chrono::seconds{2};

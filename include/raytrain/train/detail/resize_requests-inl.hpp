@@ -27,10 +27,12 @@ RAYTRAIN_INLINE void ResizeRequests::ask(std::int64_t workers) {
   auto const fewest = range_.fewest.value;
   auto const most = range_.most.value;
   if (workers < fewest || workers > most) {
+    auto const stays = fewest == most;
     throw Error{
         Errc::invalid_config, "Trainer::resize",
-        std::to_string(workers) + " workers are asked for, and the run may have " +
-            (fewest == most ? std::to_string(most) : "from " + std::to_string(fewest) + " to " + std::to_string(most)),
+        std::to_string(workers) + " workers are asked for, and the run " +
+            (stays ? "keeps its " + std::to_string(most) + ", as on Launch::ranks, or with one worker for all cores"
+                   : "may have from " + std::to_string(fewest) + " to " + std::to_string(most)),
         "write {.scaling = {.num_workers = {fewest, most}}}"};
   }
   take_(workers);
@@ -49,7 +51,6 @@ RAYTRAIN_INLINE ResizeRequests::Taker::~Taker() {
   requests_.take_ = nullptr;
 }
 
-/// SIGUSR1 and SIGUSR2, as far as the program leaves them as they are.
 RAYTRAIN_INLINE auto free_user_signals() -> std::vector<int> {
   std::vector<int> signals;
   for (auto const signal : {SIGUSR1, SIGUSR2}) {

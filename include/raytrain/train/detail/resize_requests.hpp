@@ -5,6 +5,7 @@
 #include <functional>
 #include <mutex>
 #include <thread>
+#include <vector>
 
 #include <raytrain/config/scaling_config.hpp>
 #include <raytrain/exec/signals.hpp>
@@ -42,6 +43,9 @@ class ResizeRequests {
   WorkerRange range_;
   std::function<void(std::int64_t)> take_;
 };
+
+/// SIGUSR1 and SIGUSR2, as far as the program leaves them as they are.
+[[nodiscard]] auto free_user_signals() -> std::vector<int>;
 
 /// Calls `on_change(1)` at each SIGUSR1 and `on_change(-1)` at each SIGUSR2, on a thread of its own. A signal that the
 /// program ignores or handles itself stays with the program.

@@ -417,7 +417,7 @@ RAYTRAIN_INLINE void RunDriver::announce() {
                      .begins_from = resume_point_.other(),
                      .request_stop = [this] { events_.push(RunEvent{CallbackStop{false}}); },
                      .finish_early = [this] { events_.push(RunEvent{CallbackStop{true}}); },
-                     .resize = [this](std::int64_t workers) { plan_.resize_requests.ask(workers); }};
+                     .resize = [&requests = plan_.resize_requests](std::int64_t workers) { requests.ask(workers); }};
   callbacks_.call("on_start", [&](Callback& callback) { callback.on_start(info); });
 }
 
