@@ -237,13 +237,12 @@ RAYTRAIN_INLINE void Controller::on(CallbackStop const& stop) {
 }
 
 RAYTRAIN_INLINE void Controller::on(ResizeAsked const& asked) {
-  if (!size_.is_elastic()) {
-    auto const always = std::to_string(workers_.size());
-    act(Notify{Warning{Rank{0}, "another number of workers is asked for, and this run has always " + always}});
-    return;
+  if (size_.is_elastic()) {
+    size_.want(asked.is_change ? std::int64_t{size_.next().value} + asked.workers : asked.workers);
+    return resize_if_due();
   }
-  size_.want(asked.is_change ? std::int64_t{size_.next().value} + asked.workers : asked.workers);
-  resize_if_due();
+  auto const always = std::to_string(workers_.size());
+  act(Notify{Warning{Rank{0}, "another number of workers is asked for, and this run has always " + always}});
 }
 
 RAYTRAIN_INLINE void Controller::resize_if_due(bool moves) {
