@@ -200,34 +200,32 @@ def fewer_go_on():
     expect_elastic_hosts(job, 'alpha')
 
 
-def host_is_added():
-    """By a line in the host file, while all train."""
+def changes_while_all_train(before, after):
+    """The host file, in which each host has two slots; all go on where it says, and it is no failure."""
     cluster = Hosts()
-    cluster.file.write_text('alpha slots=2\n')
-    job = watch_elastic([('rank 0 waits', 1, lambda *_: cluster.file.write_text('alpha slots=2\nbeta slots=2\n'))])
-    expect_elastic(job, 2, 4)
-    job.expect_all_say(1, 'attempt 1 of 2 is over, lost 0')
+
+    def lines(names):
+        return ''.join(f'{name} slots=2\n' for name in names)
+
+    cluster.file.write_text(lines(before))
+    job = watch_elastic([('rank 0 waits', 1, lambda *_: cluster.file.write_text(lines(after)))])
+    expect_elastic(job, 2 * len(before), 2 * len(after))
+    job.expect_all_say(1, f'attempt 1 of {2 * len(before)} is over, lost 0')
     job.expect('it is noticed soon', job.seconds_since_step < 20)
-    expect_elastic_hosts(job, 'alpha', 'beta')
+    expect_elastic_hosts(job, *after)
+
+
+def host_is_added():
+    changes_while_all_train(['alpha'], ['alpha', 'beta'])
 
 
 def host_is_taken_away():
-    cluster = Hosts()
-    cluster.file.write_text('alpha slots=2\nbeta slots=2\n')
-    job = watch_elastic([('rank 0 waits', 1, lambda *_: cluster.file.write_text('alpha slots=2\n'))])
-    expect_elastic(job, 4, 2)
-    job.expect_all_say(1, 'attempt 1 of 4 is over, lost 0')
-    expect_elastic_hosts(job, 'alpha')
+    changes_while_all_train(['alpha', 'beta'], ['alpha'])
 
 
 def host_is_exchanged():
     """As many go on, elsewhere."""
-    cluster = Hosts()
-    cluster.file.write_text('alpha slots=2\nbeta slots=2\n')
-    job = watch_elastic([('rank 0 waits', 1, lambda *_: cluster.file.write_text('alpha slots=2\ngamma slots=2\n'))])
-    expect_elastic(job, 4, 4)
-    job.expect_all_say(1, 'attempt 1 of 4 is over, lost 0')
-    expect_elastic_hosts(job, 'alpha', 'gamma')
+    changes_while_all_train(['alpha', 'beta'], ['alpha', 'gamma'])
 
 
 def silent_host_is_added():

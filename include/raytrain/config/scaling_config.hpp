@@ -47,6 +47,8 @@ struct WorkerRange {
   WorldSize fewest{1};
   WorldSize most{1};    ///< The same where the run is not elastic.
   WorldSize wanted{1};  ///< Until somebody asks for another number.
+
+  [[nodiscard]] constexpr auto is_elastic() const noexcept -> bool { return fewest < most; }
 };
 
 /// Where workers run.

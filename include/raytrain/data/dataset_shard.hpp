@@ -31,7 +31,7 @@ struct BatchOptions {
 
 /// Which part of a dataset is a worker's, and how it is shuffled.
 struct ShardOptions {
-  std::string name{};
+  std::string name{};  ///< Of the dataset among the run's; empty outside of one.
   Rank rank{};
   WorldSize world_size{1};
   std::uint64_t seed = 0;  ///< The same on every worker.

@@ -126,7 +126,7 @@ RAYTRAIN_INLINE void RankSupervisor::look_at_new_hosts() {
 }
 
 RAYTRAIN_INLINE auto RankSupervisor::watches_room() const noexcept -> bool {
-  return range_.fewest < range_.most && !detail::JobHosts{options_.scaling.job_command}.names().empty();
+  return range_.is_elastic() && !detail::JobHosts{options_.scaling.job_command}.names().empty();
 }
 
 RAYTRAIN_INLINE auto RankSupervisor::are_enough(detail::JobHosts const& hosts,
@@ -260,8 +260,8 @@ RAYTRAIN_INLINE void RankSupervisor::leave_behind(std::vector<Rank> const&, std:
 }
 
 RAYTRAIN_INLINE void RankSupervisor::join() noexcept {
+  Supervisor::join();  // first, so that nobody is told what hosts are said to be then
   host_check_.cancel();
-  Supervisor::join();
 }
 
 RAYTRAIN_INLINE void RankSupervisor::end() noexcept {

@@ -69,7 +69,7 @@ struct RestartDue {
 /// Somebody asks for another number of workers, within `RunPolicy::workers`.
 struct ResizeAsked {
   std::int64_t workers{};
-  bool is_change{};  ///< So many more than are wanted now, or fewer.
+  bool is_change{};  ///< So many more than train, or are to train, or fewer.
 };
 
 /// So many workers there is room for now: hosts have come, or are lost.

@@ -15,7 +15,7 @@ class ElasticSize {
   /// `first`: as many as it begins with, and always has where the range is no range.
   ElasticSize(WorldSize first, WorkerRange range, WorldSize room) : first_{first}, range_{range}, room_{room} {}
 
-  [[nodiscard]] auto is_elastic() const noexcept -> bool { return range_.fewest < range_.most; }
+  [[nodiscard]] auto is_elastic() const noexcept -> bool { return range_.is_elastic(); }
 
   /// Whether there is not even room for the fewest, which `next` gives all the same.
   [[nodiscard]] auto is_short_of_room() const noexcept -> bool { return room_ < range_.fewest; }

@@ -56,8 +56,7 @@ RAYTRAIN_INLINE auto RunDriver::run(Training const& training) -> Result {
   }
   std::optional<ResizeSignals> resize_signals;
   auto const range = launcher_.range();
-  auto const is_elastic = range.fewest < range.most;
-  if (is_elastic && plan_.run.handle_signals) {
+  if (range.is_elastic() && plan_.run.handle_signals) {
     resize_signals.emplace([this](int change) { events_.push(RunEvent{ResizeAsked{change, true}}); });
   }
   ResizeRequests::Taker const resize_taker{plan_.resize_requests, range, [this](std::int64_t workers) {
@@ -65,7 +64,7 @@ RAYTRAIN_INLINE auto RunDriver::run(Training const& training) -> Result {
                                              if (workers_asked_.exchange(workers) != 0) return;
                                              events_.push(RunEvent{ResizeAsked{0, false}});
                                            }};
-  if (is_elastic && launcher_.watches_room()) room_watch_.emplace();
+  if (range.is_elastic() && launcher_.watches_room()) room_watch_.emplace();
   training_ = training;
   resume_point_.find();
   auto const& checkpoint = resume_point_.own();
