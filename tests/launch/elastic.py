@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Trainings whose workers change, in processes or in ranks of jobs that the program starts:
 
-  elastic.py CASE PROGRAM processes|mpirun
+  elastic.py CASE PROGRAM processes|mpirun [MPIRUN]
 """
 import os
 import pathlib
@@ -11,9 +11,10 @@ import signal
 import sys
 import tempfile
 
-from job import Job, WatchedJob
+from job import Job, WatchedJob, ask_for_ulfm
 
-case, program, launch = sys.argv[1:]
+case, program, launch = sys.argv[1:4]
+mpirun = (sys.argv[4:] or ['mpirun'])[0]
 MOST = 4
 
 
@@ -33,6 +34,12 @@ def train(folder, sizes, *more, fewest=1, most=MOST):
     return Job(program, folder, launch, fewest, most, ','.join(map(str, sizes)), *more)
 
 
+def seeded():
+    seed = int(os.environ.get('RAYTRAIN_TEST_SEED', random.SystemRandom().randrange(2**32)))
+    print(f'RAYTRAIN_TEST_SEED={seed}')
+    return random.Random(seed)
+
+
 def first_size():
     """With mpirun as many as the hosts have slots for, of which nothing is known; in processes as many as there are cores."""
     return MOST if launch == 'mpirun' else min(MOST, len(os.sched_getaffinity(0)))
@@ -40,9 +47,7 @@ def first_size():
 
 def changes(folder):
     """Any number follows any other one, and those that go on are the processes that were there."""
-    seed = int(os.environ.get('RAYTRAIN_TEST_SEED', random.SystemRandom().randrange(2**32)))
-    print(f'RAYTRAIN_TEST_SEED={seed}')
-    source = random.Random(seed)
+    source = seeded()
     sizes = [first_size()]
     for _ in range(3 if launch == 'mpirun' else 6):
         sizes.append(source.choice([size for size in range(1, MOST + 1) if size != sizes[-1]]))
@@ -72,5 +77,85 @@ def killed(folder):
     expect_good(job, [first, 1 if first > 1 else 2], failures=1)
 
 
+def expect_survivors(job, attempt, workers):
+    """That it has these of the processes of the attempt before, in their order; none of them where that is no list."""
+    def processes(number):
+        lines = job.lines_with('rank ')
+        found = [re.match(rf'rank (\d+) of \d+ in attempt {number}, .* process (\d+)$', line) for line in lines]
+        return {int(it[1]): int(it[2]) for it in found if it}
+
+    before, after = processes(attempt - 1), processes(attempt)
+    if workers is None:
+        holds = not set(before.values()) & set(after.values())
+    else:
+        holds = [after[rank] for rank in sorted(after)] == [before[worker] for worker in workers]
+    job.expect(f'the processes of {workers} are those of attempt {attempt}: {before}, {after}', holds)
+
+
+def lose(folder, sizes, survivors, *wanted, failures=1, fewest=1):
+    """Ranks of a job in which MPI itself goes on without those that are lost: with these processes of each attempt before."""
+    os.environ['RAYTRAIN_TEST_COMMAND'] = f'{mpirun} {ask_for_ulfm(mpirun)}'
+    job = Job(program, folder, launch, fewest, MOST, ','.join(wanted))
+    expect_good(job, sizes, failures)
+    for attempt, workers in enumerate(survivors, 2):
+        expect_survivors(job, attempt, workers)
+    return job
+
+
+def survivors_go_on(folder):
+    lose(folder, [4, 3], [[0, 2, 3]], 'kill1')
+
+
+def first_is_lost(folder):
+    lose(folder, [4, 3], [[1, 2, 3]], 'kill0')
+
+
+def lost_one_after_the_other(folder):
+    lose(folder, [4, 3, 2], [[0, 2, 3], [1, 2]], 'kill1', 'kill0', failures=2)
+
+
+def stopped_one_is_lost(folder):
+    lose(folder, [4, 3], [[0, 2, 3]], 'stop1')
+
+
+def survivors_restart(folder):
+    """In the same processes, when one throws."""
+    lose(folder, [4, 3, 3], [[0, 2, 3], [0, 1, 2]], 'kill1', 'throw0', failures=2)
+
+
+def survivors_are_changed(folder):
+    """By another job."""
+    lose(folder, [4, 3, 2], [[0, 2, 3], None], 'kill1', '2')
+
+
+def too_few_survive(folder):
+    """So that another job is started, of as many as before."""
+    lose(folder, [4, 3, 4], [[0, 2, 3], None], 'kill1', 'kill1', failures=2, fewest=3)
+
+
+def anything_happens(folder):
+    """Ranks are lost or throw, and their number is changed, in any order."""
+    source = seeded()
+    sizes, survivors, wanted = [MOST], [], []
+    for _ in range(5):
+        size = sizes[-1]
+        event = source.choice(['kill', 'throw', 'resize'] if size > 1 else ['resize'])
+        rank = source.randrange(size)
+        left = [worker for worker in range(size) if event == 'throw' or worker != rank]
+        changed = source.choice([other for other in range(1, MOST + 1) if other != size])
+        wanted.append(str(changed) if event == 'resize' else f'{event}{rank}')
+        survivors.append(None if event == 'resize' else left)
+        sizes.append(changed if event == 'resize' else len(left))
+    print(wanted)
+    lose(folder, sizes, survivors, *wanted, failures=len(wanted) - survivors.count(None))
+
+
+def lost_ones_are_replaced(folder):
+    """After a while, and it is no failure."""
+    lose(folder, [4, 3, 4], [[0, 2, 3], None], 'kill1', '-')
+
+
 with tempfile.TemporaryDirectory(prefix='raytrain-elastic-', ignore_cleanup_errors=True) as path:
-    {function.__name__: function for function in (changes, signalled, killed)}[case](pathlib.Path(path))
+    {function.__name__: function for function in (
+        changes, signalled, killed, survivors_go_on, first_is_lost, lost_one_after_the_other, stopped_one_is_lost, survivors_restart,
+        survivors_are_changed, too_few_survive, anything_happens, lost_ones_are_replaced)}[case](pathlib.Path(path))

@@ -2,7 +2,8 @@
 // A training whose workers change, which elastic.py starts:
 //   elastic_program STORAGE threads|processes|mpirun FEWEST MOST SIZES [DISTURBANCE]
 // In its attempt k it asks, after its second step, for the k-th of SIZES, as "3,1,2"; "-" asks for nothing, and waits
-// until somebody else does. It says how often each sample was trained on.
+// until somebody else does. By "kill1" rank 1 is killed then, by "stop1" it is stopped, by "throw1" it throws. It says
+// how often each sample was trained on.
 #include <signal.h>
 #include <unistd.h>
 
@@ -18,6 +19,7 @@
 #include <memory>
 #include <optional>
 #include <sstream>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -48,6 +50,15 @@ void say(Parts const&... parts) {
   std::cout << line.str() + "\n" << std::flush;
 }
 
+auto asks(std::string const& wanted) -> bool { return wanted.find_first_not_of("0123456789") == std::string::npos; }
+
+void go_wrong(std::string const& how, Rank rank) {
+  if (!how.ends_with(std::to_string(rank.value))) return;
+  if (how.starts_with("kill")) ::raise(SIGKILL);
+  if (how.starts_with("stop")) ::raise(SIGSTOP);
+  if (how.starts_with("throw")) throw std::runtime_error{"as planned"};
+}
+
 void train(MpiContext& ctx, std::vector<std::string> const& wanted, std::string const& disturbance) {
   say("rank ", ctx.world_rank().value, " of ", ctx.world_size().value, " in attempt ", ctx.attempt().value,
       ", WORLD_SIZE ", std::getenv("WORLD_SIZE") == nullptr ? "none" : std::getenv("WORLD_SIZE"), ", process ",
@@ -66,8 +77,9 @@ void train(MpiContext& ctx, std::vector<std::string> const& wanted, std::string 
       ctx.sum(trained);
       for (std::size_t i = 0; i < counts.size(); ++i) counts[i] += trained[i];
       if (++steps == 2 && attempt <= wanted.size()) {
-        ctx.progress(attempt, 1000, wanted[attempt - 1]);
+        if (asks(wanted[attempt - 1])) ctx.progress(attempt, 1000, wanted[attempt - 1]);
         say("rank ", ctx.world_rank().value, " waits in attempt ", attempt);
+        go_wrong(wanted[attempt - 1], ctx.world_rank());
         while (!ctx.stop_requested()) ctx.barrier();
         if (disturbance == "kill" && attempt == 1 && ctx.world_rank() == Rank{0}) ::raise(SIGKILL);
       }
@@ -83,7 +95,7 @@ class Watch : public Callback {
  public:
   void on_start(RunInfo const& info) override { resize_ = info.resize; }
   void on_progress(Progress const& progress) override {
-    if (progress.note != "-") resize_(std::stoi(progress.note));
+    resize_(std::stoi(progress.note));
     asked_ = std::chrono::steady_clock::now();
   }
   void on_worker_start(Started const&) override {
@@ -128,7 +140,7 @@ auto main(int argc, char** argv) -> int {
                   .launch = launch == "mpirun"      ? Launch::mpirun
                             : launch == "processes" ? Launch::processes
                                                     : Launch::threads},
-      .run = {.name = "r", .storage_path = arguments.at(0), .failure = {.max_failures = 2}},
+      .run = {.name = "r", .storage_path = arguments.at(0), .failure = {.max_failures = 10}},
       .datasets = {{"train", row_numbers()}},
       .callbacks = {std::make_shared<Watch>()}};
   if (auto const* const command = std::getenv("RAYTRAIN_TEST_COMMAND"); command != nullptr) {

@@ -94,6 +94,15 @@ class Job(Output):
         super().__init__(done.stdout, done.returncode, time.monotonic() - start)
 
 
+def ask_for_ulfm(mpirun):
+    """What has it start a job that goes on without ranks that are lost; where it cannot the test is skipped."""
+    option = '--with-ft ulfm'
+    if subprocess.run([mpirun, *option.split(), '-n', '1', 'true'], capture_output=True, check=False).returncode != 0:
+        print(f'skipped: this mpirun knows no {option}')
+        sys.exit(SKIPPED)
+    return option
+
+
 def job_on_hosts(places, mpirun, *command, **environment):
     """What hosts.py runs there; where there can be no hosts the test is skipped."""
     hosts = pathlib.Path(__file__).parent.parent / 'collective' / 'hosts.py'

@@ -14,7 +14,7 @@ import sys
 
 sys.path.append(str(pathlib.Path(__file__).parent.parent / 'collective'))
 import hosts  # noqa: E402
-from job import Job, WatchedJob  # noqa: E402
+from job import Job, WatchedJob, ask_for_ulfm  # noqa: E402
 
 FOLDER = pathlib.Path('/run')
 NAMES = ['alpha', 'beta', 'gamma']
@@ -273,9 +273,37 @@ def comes_back_while_others_train():
     job.expect_all_say(1, 'warning: host beta answers again')
 
 
+def expect_one_job(job):
+    """All attempts are of the same processes."""
+    of_rank_0 = set(re.findall(r'^rank 0 of .* process (\d+)$', job.text, re.MULTILINE))
+    job.expect('rank 0 stays where it is', len(of_rank_0) == 1)
+
+
+def survivors_of_hosts_go_on():
+    """In the same job, where MPI itself goes on without a rank that is killed while all of them exchange."""
+    cluster = Hosts()
+    os.environ['RAYTRAIN_TEST_COMMAND'] += f' {ask_for_ulfm(mpirun)}'
+    cluster.file.write_text('alpha slots=2\nbeta slots=2\n')
+    job = Job(elastic_program, FOLDER / 'runs', 'mpirun', 1, 4, 'kill3')
+    expect_elastic(job, 4, 3)
+    expect_one_job(job)
+    expect_elastic_hosts(job, 'alpha', 'beta')
+
+
+def host_is_lost_with_ulfm():
+    """Its launcher ends the job then, and another one is started on the hosts that are left."""
+    cluster = Hosts()
+    os.environ['RAYTRAIN_TEST_COMMAND'] += f' {ask_for_ulfm(mpirun)}'
+    cluster.file.write_text('alpha slots=2\nbeta slots=2\n')
+    job = watch_elastic([('rank 2 waits', 1, lambda *_: cluster.switch_off('beta'))])
+    expect_elastic(job, 4, 2)
+    expect_elastic_hosts(job, 'alpha')
+
+
 CASES = {function.__name__: function for function in (switched_off, unplugged, dead_from_start, listed_hosts, rank_killed, too_few_slots,
                                                   comes_back, comes_back_at_the_end, fewer_go_on, host_is_added, host_is_taken_away,
-                                                  host_is_exchanged, silent_host_is_added, file_vanishes, waits_for_hosts, comes_back_while_others_train)}
+                                                  host_is_exchanged, silent_host_is_added, file_vanishes, waits_for_hosts, comes_back_while_others_train,
+                                                  survivors_of_hosts_go_on, host_is_lost_with_ulfm)}
 
 if sys.argv[1] == INSIDE:
     _, _, case, program, without_ranks, elastic_program, mpirun = sys.argv

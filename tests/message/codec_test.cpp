@@ -83,17 +83,17 @@ TEST_CASE("a message of the wrong direction is refused, and the refusal says who
   }
 }
 
-TEST_CASE("the bytes of protocol version 8 are these") {
-  CHECK(protocol_version == 8);
+TEST_CASE("the bytes of protocol version 9 are these") {
+  CHECK(protocol_version == 9);
   CHECK(hex(encode(Stop{true})) ==
         "0c000000"
-        "08"
+        "09"
         "40"
         "0100000000000000"
         "0100");
   CHECK(hex(encode(Progress{Rank{258}, 1, 2, "ab"})) ==
         "28000000"
-        "08"
+        "09"
         "03"
         "0100000000000000"
         "02010000"
@@ -108,7 +108,7 @@ TEST_CASE("the bytes of protocol version 8 are these") {
   report.metrics = {{"a", 2.0}};
   CHECK(hex(encode(report)) ==
         "5d000000"
-        "08"
+        "09"
         "01"
         "0100000000000000"
         "00000000"
@@ -162,7 +162,7 @@ TEST_CASE("another protocol version is refused, and the message says both and wh
   auto payload = payload_of(Stop{true});
   payload[0] = std::byte{2};
   CHECK(refusal<ControllerMessage>(payload) ==
-        "bad_message: decoding a message: it has protocol version 2, and this side has 8; run the same build on every "
+        "bad_message: decoding a message: it has protocol version 2, and this side has 9; run the same build on every "
         "host");
 }
 

@@ -93,6 +93,7 @@ namespace raytrain::testing {
   ended.attempts[0].failures = {out_of_range};
   ended.metadata = {{"note", "second try"}};
   ended.world_size = WorldSize{4};
+  ended.has_lost_ranks = true;
   ended.is_shortened = true;
 
   return {Stop{true},
@@ -113,7 +114,8 @@ namespace raytrain::testing {
                 {{"the seed", "7"}, {"the backend", "'mpi'"}},
                 "/proc/12/fd/3",
                 5,
-                Attempt{2}},
+                Attempt{2},
+                {Rank{1}, Rank{4}}},
           Begin{},
           RankReturned{Rank{1}, 7},
 

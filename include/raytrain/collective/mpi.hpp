@@ -76,9 +76,7 @@ class MpiGroup : public CollectiveGroup {
   }
 
   /// Between hosts only: in shared memory each rank writes to its own arrays.
-  [[nodiscard]] auto has_pending() const noexcept -> bool override {
-    return !endpoint_.is_on_one_host() && !endpoint_.is_usable();
-  }
+  [[nodiscard]] auto has_pending() const noexcept -> bool override { return endpoint_.has_pending(); }
 
  private:
   friend class MpiCollective;

@@ -32,6 +32,7 @@
 #include <raytrain/launch/rank_variables-inl.hpp>
 #include <raytrain/launch/run_token-inl.hpp>
 #include <raytrain/launch/supervised_job-inl.hpp>
+#include <raytrain/launch/survivors-inl.hpp>
 #include <raytrain/launch/thread_launcher-inl.hpp>
 #include <raytrain/launch/worker_link-inl.hpp>
 #include <raytrain/launch/worker_process-inl.hpp>

@@ -158,6 +158,11 @@ RAYTRAIN_INLINE void ControlServer::drop_unauthenticated() {
   connection->end("did not end the handshake, and made way for others");
 }
 
+RAYTRAIN_INLINE auto ControlServer::is_own(Connection const& connection, WorkerMessage const& message) const -> bool {
+  if (events_.is_own) return events_.is_own(*connection.rank, message);
+  return sender_of(message) == connection.rank;
+}
+
 RAYTRAIN_INLINE auto ControlServer::deliver(Connection& connection, WorkerMessage& message) -> bool {
   return closing_ || events_.on_message(*connection.rank, message);
 }

@@ -82,6 +82,8 @@ class ControlServer {
     std::function<bool(Rank)> is_stopped = {};
     /// A rank's connection has ended with a goodbye.
     std::function<void(Rank)> on_goodbye = {};
+    /// Whether a process that has connected as this rank may send that, where it may speak as another rank by now.
+    std::function<bool(Rank, WorkerMessage const&)> is_own = {};
     /// A rank has connected, before its first message; its process, where a Unix socket tells it, else 0.
     std::function<void(Rank, ::pid_t)> on_connected = {};
   };
@@ -265,7 +267,7 @@ class ControlServer {
       auto event = connection.session.next();
       if (!event) co_return;
       if (auto* const message = std::get_if<WorkerMessage>(&*event)) {
-        if (sender_of(*message) != connection.rank) {
+        if (!is_own(connection, *message)) {
           connection.end("brought a message that is not its rank's own");
           co_return;
         }
@@ -281,6 +283,8 @@ class ControlServer {
       }
     }
   }
+
+  [[nodiscard]] auto is_own(Connection const& connection, WorkerMessage const& message) const -> bool;
 
   auto deliver(Connection& connection, WorkerMessage& message) -> bool;
 

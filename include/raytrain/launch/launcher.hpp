@@ -79,6 +79,10 @@ class Launcher {
   /// Threads: any one.
   [[nodiscard]] virtual auto look_for_room() -> Room { return room(); }
 
+  /// From now on `room` is for others in place of those that were lost, too, if it was for a while for those that are
+  /// left: another number of workers is asked for.
+  virtual void replace_lost() {}
+
   /// Whether a process that was left behind, or is lost, costs no more than its worker: the next `launch` starts
   /// another one.
   [[nodiscard]] virtual auto replaces_processes() const noexcept -> bool { return false; }

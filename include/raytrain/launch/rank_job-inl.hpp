@@ -20,6 +20,7 @@
 #include <raytrain/launch/process_end.hpp>
 #include <raytrain/launch/rank_job.hpp>
 #include <raytrain/launch/rank_variables.hpp>
+#include <raytrain/launch/survivors.hpp>
 #include <raytrain/launch/worker_link.hpp>
 #include <raytrain/message/message.hpp>
 
@@ -60,6 +61,7 @@ RAYTRAIN_INLINE RankJob::RankJob(JobRequest request) : request_{std::move(reques
 
 RAYTRAIN_INLINE RankJob::RankJob(JobRequest request, JobEnvironment const& environment) : request_{std::move(request)} {
   placement_ = {.world_rank = environment.rank, .world_size = environment.size};
+  rank_of_process_ = environment.rank;
 }
 
 RAYTRAIN_INLINE void RankJob::join(std::string const& problem) {
@@ -77,7 +79,11 @@ RAYTRAIN_INLINE void RankJob::prepare(Begin const& begin) {
     renew_world([this] { return come_together(); });
     join(detail::difference_of(request_.settings, begin.settings, "in the program that has started the job"));
   } else if (begin.attempt > Attempt{}) {
+    auto const shrinks = begin.lost_ranks != request_.lost_ranks;
+    request_.lost_ranks = begin.lost_ranks;
+    if (shrinks) placement_.world_rank = detail::rank_without(request_.lost_ranks, rank_of_process_);
     renew_world([this] { return come_together(); });
+    if (shrinks) place();
   }
 }
 

@@ -28,6 +28,7 @@ struct JobRequest {
   ScalingConfig scaling{};
   std::chrono::milliseconds collective_timeout{};
   std::vector<SharedSetting> settings{};
+  std::vector<Rank> lost_ranks{};  ///< As in `Begin`.
 };
 
 /// Comes together with the other ranks of the job that this process belongs to; the collective's warnings go to
@@ -127,6 +128,7 @@ class RankJob final : public Job {
   [[nodiscard]] auto size_problem() const -> std::string;
 
   JobRequest request_;
+  Rank rank_of_process_{};  ///< In the job that a supervisor has started, whichever ranks are lost.
   std::vector<detail::RankProcess> processes_;
 };
 

@@ -55,7 +55,10 @@ RAYTRAIN_INLINE void RankSeat::end() noexcept {
 
 RAYTRAIN_INLINE void RankSeat::take(ControllerMessage message) {
   if (auto const* const left = std::get_if<LeftBehind>(&message)) return job_.leave_behind(*left);
-  if (std::holds_alternative<Ended>(message)) is_over_ = true;
+  if (auto const* const ended = std::get_if<Ended>(&message)) {
+    is_over_ = true;
+    if (ended->has_lost_ranks) job_.abandon();  // MPI would wait for them
+  }
   if (auto const* const begin = std::get_if<Begin>(&message)) attempt_ = begin->attempt.value;
   events_.on_message(std::move(message));
 }

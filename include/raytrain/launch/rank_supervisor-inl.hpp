@@ -24,9 +24,24 @@
 #include <raytrain/launch/supervised_job.hpp>
 #include <raytrain/message/message.hpp>
 
+namespace raytrain::detail {
+
+/// Whether this starts a job that goes on without ranks that are lost: Open MPI's option, in either form.
+RAYTRAIN_INLINE auto asks_for_ulfm(std::vector<std::string> const& command) -> bool {
+  auto const is_ulfm = [](std::string const& value) { return value == "ulfm" || value == "mpi"; };
+  for (std::size_t i = 0; i < command.size(); ++i) {
+    if (command[i] == "--with-ft" && i + 1 < command.size()) return is_ulfm(command[i + 1]);
+    if (command[i].starts_with("--with-ft=")) return is_ulfm(command[i].substr(command[i].find('=') + 1));
+  }
+  return false;
+}
+
+}  // namespace raytrain::detail
+
 namespace raytrain {
 
-RAYTRAIN_INLINE RankSupervisor::RankSupervisor(SupervisorOptions options) : Supervisor{std::move(options)} {
+RAYTRAIN_INLINE RankSupervisor::RankSupervisor(SupervisorOptions options)
+    : Supervisor{std::move(options)}, survives_losses_{detail::asks_for_ulfm(options_.scaling.job_command)} {
   for (auto& word : detail::placement_options(options_.scaling)) {
     options_.scaling.job_command.push_back(std::move(word));
   }
@@ -84,12 +99,17 @@ RAYTRAIN_INLINE auto RankSupervisor::hosts() -> detail::JobHosts {
 RAYTRAIN_INLINE auto RankSupervisor::room() -> Room {
   auto const hosts = this->hosts();
   std::scoped_lock const lock{mutex_};
-  if (hosts.names().empty()) return room_;
-  auto const most = std::uint64_t{range_.most.value};
-  auto const slots = hosts.slots_of(detail::without(hosts.names(), left_out_)).value_or(most);
-  room_.workers = {static_cast<std::uint32_t>(std::min(slots, most))};
-  room_.moves = !detail::without(job_hosts_, hosts.names()).empty();
-  return room_;
+  if (!hosts.names().empty()) {
+    auto const most = std::uint64_t{range_.most.value};
+    auto const slots = hosts.slots_of(detail::without(hosts.names(), left_out_)).value_or(most);
+    room_.workers = {static_cast<std::uint32_t>(std::min(slots, most))};
+    room_.moves = !detail::without(job_hosts_, hosts.names()).empty();
+  }
+  auto room = room_;
+  auto const go_on =
+      !survivors_.lost().empty() && !job_is_spent_ && std::chrono::steady_clock::now() < replace_lost_at_;
+  if (go_on) room.workers = std::min(room.workers, survivors_.left());
+  return room;
 }
 
 RAYTRAIN_INLINE auto RankSupervisor::look_for_room() -> Room {
@@ -105,6 +125,11 @@ RAYTRAIN_INLINE auto RankSupervisor::look_for_room() -> Room {
   return room();
 }
 
+RAYTRAIN_INLINE void RankSupervisor::replace_lost() {
+  std::scoped_lock const lock{mutex_};
+  replace_lost_at_ = {};
+}
+
 RAYTRAIN_INLINE void RankSupervisor::look_at_new_hosts() {
   auto const hosts = this->hosts();
   std::vector<std::string> fresh;
@@ -116,8 +141,8 @@ RAYTRAIN_INLINE void RankSupervisor::look_at_new_hosts() {
   auto const good = host_check_.answering(hosts, fresh);
   auto const silent = detail::without(fresh, good);
   if (!silent.empty()) {
-    workers_.push(Warning{Rank{0}, "no answer comes from " + detail::listed(silent) +
-                                       ", which the host file names now: the workers do without until it answers"});
+    workers_.push(Warning{
+        Rank{0}, "no answer comes from " + detail::listed(silent) + ": the workers do without until it answers"});
   }
   std::scoped_lock const lock{mutex_};
   known_hosts_.insert(known_hosts_.end(), good.begin(), good.end());
@@ -126,7 +151,7 @@ RAYTRAIN_INLINE void RankSupervisor::look_at_new_hosts() {
 }
 
 RAYTRAIN_INLINE auto RankSupervisor::watches_room() const noexcept -> bool {
-  return range_.is_elastic() && !detail::JobHosts{options_.scaling.job_command}.names().empty();
+  return range_.is_elastic() && (survives_losses_ || !detail::JobHosts{options_.scaling.job_command}.names().empty());
 }
 
 RAYTRAIN_INLINE auto RankSupervisor::are_enough(detail::JobHosts const& hosts,
@@ -168,11 +193,18 @@ RAYTRAIN_INLINE void RankSupervisor::launch(WorkerLaunch what) {
     std::scoped_lock const lock{mutex_};
     workers_.open(sink, what.begin.attempt);
     is_stopping_ = false;
+    if (!job_is_spent_) loss_is_told_ = failure_is_told_ = false;
     return job_is_spent_;
   }();
   if (is_spent) give_job_up();
-  if (job_ != nullptr && (job_->size() != size_ || room().moves)) dismiss_job();
-  if (job_ == nullptr) start_job(what.begin.run_path);
+  if (job_ != nullptr && (survivors().left() != size_ || room().moves)) dismiss_job();
+  if (job_ == nullptr) {
+    start_job(what.begin.run_path);
+  } else {
+    std::scoped_lock const lock{mutex_};
+    survivors_.begin(what.begin.attempt);
+    what.begin.lost_ranks = survivors_.lost();
+  }
   what.begin.settings = options_.settings;
   job_->tell(what.begin);
 }
@@ -181,7 +213,8 @@ RAYTRAIN_INLINE void RankSupervisor::start_job(std::string const& folder) {
   std::uint64_t number = 0;
   {
     std::scoped_lock const lock{mutex_};
-    job_is_spent_ = failure_is_told_ = false;
+    job_is_spent_ = loss_is_told_ = failure_is_told_ = false;
+    survivors_ = detail::Survivors{size_};
     hosts_.assign(size_.value, {});
     number = ++job_number_;
   }
@@ -193,11 +226,13 @@ RAYTRAIN_INLINE void RankSupervisor::start_job(std::string const& folder) {
                              .folder = folder,
                              .env = options_.env,
                              .fit = options_.fit,
-                             .results = options_.results},
+                             .results = options_.results,
+                             .survives_losses = survives_losses_},
       SupervisedJob::Events{
           .on_message = [this, number](Rank rank, WorkerMessage& message) { return take(number, rank, message); },
           .on_lost = [this, number](Rank rank, ::pid_t pid,
-                                    std::string text) { lose(number, rank, pid, std::move(text)); },
+                                    std::string text) { return lose(number, rank, pid, std::move(text)); },
+          .is_own = [this, number](Rank rank, WorkerMessage const& message) { return is_own(number, rank, message); },
           .on_stranger =
               [this](std::string text) {
                 workers_.push(Warning{Rank{0}, std::move(text)});
@@ -211,8 +246,10 @@ RAYTRAIN_INLINE void RankSupervisor::give_job_up() noexcept {
 }
 
 RAYTRAIN_INLINE void RankSupervisor::dismiss_job() noexcept {
-  end_beside([](SupervisedJob& job) {
-    job.tell(Ended{});
+  Ended ended;
+  ended.has_lost_ranks = !survivors().lost().empty();
+  end_beside([ended](SupervisedJob& job) {
+    job.tell(ended);
     job.end();
   });
 }
@@ -238,6 +275,11 @@ void RankSupervisor::end_beside(End const& end) noexcept {
 
 RAYTRAIN_INLINE void RankSupervisor::tell(ControllerMessage const& message) {
   if (job_ == nullptr) return;
+  if (auto const* const ended = std::get_if<Ended>(&message); ended != nullptr && !survivors().lost().empty()) {
+    auto without_lost = *ended;
+    without_lost.has_lost_ranks = true;
+    return job_->tell(without_lost);
+  }
   job_->tell(message);
   auto const* const stop = std::get_if<Stop>(&message);
   if (stop == nullptr || stop->abort || stop->goes_on) return;
@@ -270,11 +312,19 @@ RAYTRAIN_INLINE void RankSupervisor::end() noexcept {
   ending_.clear();
 }
 
-RAYTRAIN_INLINE auto RankSupervisor::take(std::uint64_t job, Rank rank, WorkerMessage& message) -> bool {
+RAYTRAIN_INLINE auto RankSupervisor::is_own(std::uint64_t job, Rank rank_of_job, WorkerMessage const& message) -> bool {
+  std::scoped_lock const lock{mutex_};
+  auto const attempt = attempt_of(message);
+  return job != job_number_ || attempt != workers_.attempt() ||
+         sender_of(message) == survivors_.worker_of(rank_of_job, attempt);
+}
+
+RAYTRAIN_INLINE auto RankSupervisor::take(std::uint64_t job, Rank rank_of_job, WorkerMessage& message) -> bool {
   auto spends = false;
   std::unique_lock lock{mutex_};
   if (job != job_number_) return true;
-  if (auto const* const started = std::get_if<Started>(&message)) hosts_[rank.value] = started->hostname;
+  auto const rank = survivors_.worker_of(rank_of_job, attempt_of(message));
+  if (auto const* const started = std::get_if<Started>(&message)) hosts_[rank_of_job.value] = started->hostname;
   if (auto const* const failed = std::get_if<Failed>(&message)) {
     // One that has not begun to train may have left the others in the middle of what they begin together.
     spends = failed->process_is_spent || !workers_.has_started(rank);
@@ -286,44 +336,70 @@ RAYTRAIN_INLINE auto RankSupervisor::take(std::uint64_t job, Rank rank, WorkerMe
   return workers_.hand_on(rank, message);
 }
 
-RAYTRAIN_INLINE void RankSupervisor::lose(std::uint64_t job, Rank rank, ::pid_t pid, std::string text) {
-  std::string host;
-  bool is_first = false;
-  bool is_stopping = false;
-  bool was_told = false;
-  bool has_ended = false;
-  Attempt attempt;
+RAYTRAIN_INLINE auto RankSupervisor::can_go_on() const -> bool {
+  if (!survives_losses_ || job_is_spent_ || survivors_.left() < range_.fewest) return false;
+  for (std::uint32_t rank = 0; rank < survivors_.workers().value; ++rank) {
+    // The others may be in the middle of what they begin together.
+    if (!workers_.has_started(Rank{rank})) return false;
+  }
+  return true;
+}
+
+RAYTRAIN_INLINE auto RankSupervisor::lose(std::uint64_t job, Rank rank_of_job, ::pid_t pid, std::string text) -> bool {
+  Loss loss;
   {
     std::scoped_lock const lock{mutex_};
-    if (job != job_number_) return;
-    attempt = workers_.attempt();
-    has_ended = workers_.has_ended(rank);
-    host = hosts_[rank.value];
-    is_first = !std::exchange(job_is_spent_, true);
-    // Whether or not ranks elsewhere have ended first, when MPI told them of this one.
-    host_may_be_lost_ = true;
-    is_stopping = is_stopping_;
-    was_told = has_ended ? failure_is_told_ : std::exchange(failure_is_told_, true);
+    if (job != job_number_) return true;
+    loss.attempt = workers_.attempt();
+    loss.rank = survivors_.worker_of(rank_of_job, loss.attempt);
+    loss.host = hosts_[rank_of_job.value];
+    loss.has_ended = workers_.has_ended(loss.rank);
+    loss.is_first = !std::exchange(loss_is_told_, true) && !job_is_spent_;
+    loss.is_stopping = is_stopping_;
+    loss.was_told = loss.has_ended ? failure_is_told_ : std::exchange(failure_is_told_, true);
+    survivors_.lose(rank_of_job);
+    loss.others_go_on = can_go_on();
+    if (loss.others_go_on) {
+      replace_lost_at_ = std::chrono::steady_clock::now() + replace_lost_after;
+      known_hosts_.clear();  // they are asked beside the training
+    } else {
+      job_is_spent_ = true;
+      // Whether or not ranks elsewhere have ended first, when MPI told them of this one.
+      host_may_be_lost_ = true;
+    }
   }
-  if (has_ended) {
-    if (!is_first) return;
-    text = "rank " + std::to_string(rank.value) + ", which had no more to do: " + text;
-    return workers_.push(Warning{rank, std::move(text)});
+  auto const others_go_on = loss.others_go_on;
+  loss.text = std::move(text);
+  loss.pid = pid;
+  tell_of(std::move(loss));
+  return others_go_on;
+}
+
+RAYTRAIN_INLINE void RankSupervisor::tell_of(Loss loss) {
+  auto const who = "rank " + std::to_string(loss.rank.value);
+  if (loss.has_ended) {
+    if (loss.is_first) workers_.push(Warning{loss.rank, who + ", which had no more to do: " + loss.text});
+    return;
   }
-  if (was_told) return end_worker(rank);
-  if (is_stopping) {
+  if (loss.was_told) return end_worker(loss.rank);
+  if (loss.is_stopping) {
     // Who has asked for the stop may have told the whole job.
-    workers_.push(Warning{rank, "rank " + std::to_string(rank.value) + ", which was told to stop: " + std::move(text)});
-    return end_worker(rank);
+    workers_.push(Warning{loss.rank, who + ", which was told to stop: " + loss.text});
+    return end_worker(loss.rank);
   }
-  auto const process = pid == 0 ? std::string{} : " or process " + std::to_string(pid);
+  auto const process = loss.pid == 0 ? std::string{} : " or process " + std::to_string(loss.pid);
   ErrorInfo error{Errc::worker_failed,
                   {},
-                  std::move(text),
+                  std::move(loss.text),
                   "what " + options_.scaling.job_command.front() + process + " has printed may say more"};
-  Failed failed{std::move(error).with_origin(rank, std::move(host))};
-  failed.attempt = attempt;
+  Failed failed{std::move(error).with_origin(loss.rank, std::move(loss.host))};
+  failed.attempt = loss.attempt;
   workers_.push(std::move(failed));
+}
+
+RAYTRAIN_INLINE auto RankSupervisor::survivors() -> detail::Survivors {
+  std::scoped_lock const lock{mutex_};
+  return survivors_;
 }
 
 RAYTRAIN_INLINE auto RankSupervisor::left_out() -> std::vector<std::string> {

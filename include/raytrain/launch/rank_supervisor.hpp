@@ -21,6 +21,7 @@
 #include <raytrain/launch/launcher.hpp>
 #include <raytrain/launch/supervised_job.hpp>
 #include <raytrain/launch/supervisor.hpp>
+#include <raytrain/launch/survivors.hpp>
 #include <raytrain/message/message.hpp>
 
 namespace raytrain {
@@ -28,6 +29,10 @@ namespace raytrain {
 /// Workers are the ranks of an MPI job that this process starts; it is no rank of it. Once a rank's process is lost,
 /// the next `launch` starts another job, since MPI does not go on without it; until then all attempts are of the same
 /// one.
+///
+/// Where MPI does, since `ScalingConfig::job_command` says `--with-ft ulfm`, and any number of workers in a range will
+/// do, the next `launch` is of the ranks that are left. As many as before are started 30 s later, in a change that is
+/// no failure.
 class RankSupervisor final : public Supervisor {
  public:
   /// Errors: as `placement_options`.
@@ -46,6 +51,8 @@ class RankSupervisor final : public Supervisor {
   [[nodiscard]] auto room() -> Room override;
   [[nodiscard]] auto look_for_room() -> Room override;
 
+  void replace_lost() override;
+
   void launch(WorkerLaunch what) override;
   void tell(ControllerMessage const& message) override;
 
@@ -58,6 +65,21 @@ class RankSupervisor final : public Supervisor {
  private:
   static constexpr std::chrono::seconds ask_again_after{2};      ///< Where they are too few.
   static constexpr std::chrono::seconds ask_left_out_after{30};  ///< Where they are enough.
+  static constexpr std::chrono::seconds replace_lost_after{30};  ///< Ranks, where the others go on.
+
+  /// Of a rank's process.
+  struct Loss {
+    Rank rank{};  ///< Of its worker.
+    Attempt attempt{};
+    std::string host{};
+    std::string text{};
+    ::pid_t pid = 0;
+    bool has_ended = false;     ///< Its worker, before.
+    bool is_first = false;      ///< Before any other one, and before anything else has spent the job.
+    bool is_stopping = false;   ///< The workers were told to stop.
+    bool was_told = false;      ///< Another one is what the attempt has failed by.
+    bool others_go_on = false;  ///< They can.
+  };
 
   void start_job(std::string const& folder);
   void give_job_up() noexcept;
@@ -90,19 +112,30 @@ class RankSupervisor final : public Supervisor {
   void set_left_out(std::vector<std::string> hosts);
   [[nodiscard]] auto is_time_to_ask_again() -> bool;
 
+  [[nodiscard]] auto survivors() -> detail::Survivors;
+
   // From other threads:
-  [[nodiscard]] auto take(std::uint64_t job, Rank rank, WorkerMessage& message) -> bool;
-  void lose(std::uint64_t job, Rank rank, ::pid_t pid, std::string text);
+  [[nodiscard]] auto is_own(std::uint64_t job, Rank rank_of_job, WorkerMessage const& message) -> bool;
+  [[nodiscard]] auto take(std::uint64_t job, Rank rank_of_job, WorkerMessage& message) -> bool;
+  /// Whether the others of the job can go on.
+  [[nodiscard]] auto lose(std::uint64_t job, Rank rank_of_job, ::pid_t pid, std::string text) -> bool;
+  void tell_of(Loss loss);
+  /// Only with the lock.
+  [[nodiscard]] auto can_go_on() const -> bool;
   /// Its worker ends, by no fault of its own.
   void end_worker(Rank rank);
 
   std::mutex mutex_;
-  bool is_stopping_ = false;           ///< The workers were told to stop.
-  std::uint64_t job_number_ = 0;       ///< What earlier ones have to say does not count.
-  bool job_is_spent_ = false;          ///< No other attempt can run in it.
+  bool is_stopping_ = false;      ///< The workers were told to stop.
+  std::uint64_t job_number_ = 0;  ///< What earlier ones have to say does not count.
+  bool job_is_spent_ = false;     ///< No other attempt can run in it.
+  bool const survives_losses_;    ///< As `SupervisedJob::Options`.
+  detail::Survivors survivors_;   ///< Of the job.
+  std::chrono::steady_clock::time_point replace_lost_at_{};
+  bool loss_is_told_ = false;          ///< Of this attempt.
   bool failure_is_told_ = false;       ///< The ranks that are lost after the first one are lost by it.
   bool host_may_be_lost_ = false;      ///< Of those that the job before had.
-  std::vector<std::string> hosts_;     ///< By rank, as far as they are known.
+  std::vector<std::string> hosts_;     ///< By rank of the job, as far as they are known.
   std::vector<std::string> left_out_;  ///< Hosts that the next job does without.
   std::chrono::steady_clock::time_point asked_again_{};
   std::vector<std::string> job_hosts_;  ///< That the job was started on, as far as the command names them.

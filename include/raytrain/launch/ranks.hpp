@@ -68,10 +68,12 @@ inline auto mpi_rendezvous(JobRequest const& request, std::function<void(std::st
                 "a rank of this job was lost, or has not come, in an earlier fit(): no other one can begin",
                 "let the program end, and start it again"};
   }
+  auto const communicator =
+      request.lost_ranks.empty() ? rank_communicator : session.survivors_without(request.lost_ranks.size());
   MpiOptions options{.reduction = request.scaling.reduction,
                      .limits = {.timeout = request.collective_timeout, .on_warning = std::move(on_warning)}};
   try {
-    return std::make_unique<MpiRanks>(session, rank_communicator, std::move(options));
+    return std::make_unique<MpiRanks>(session, communicator, std::move(options));
   } catch (Error const& error) {
     if (error.code() == Errc::timed_out) session.abandon();
     throw;

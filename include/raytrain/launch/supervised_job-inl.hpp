@@ -74,8 +74,10 @@ RAYTRAIN_INLINE SupervisedJob::SupervisedJob(Options options, Events events)
                   .on_lost = [this](Rank rank, std::string const& why) { disconnected(rank, why); },
                   .on_stranger = [this](std::string text) { events_.on_stranger(std::move(text)); },
                   .is_stopped = [this](Rank rank) { return is_stopped(rank); },
+                  .is_own = events_.is_own,
                   .on_connected = [this](Rank rank, ::pid_t pid) { connected(rank, pid); }}} {
   write_start();
+  std::scoped_lock const lock{mutex_};
   command_.emplace(detail::ChildProcess::Options{.command = command(),
                                                  .signal_of_death = SIGUSR1,
                                                  .has_own_group = true,
@@ -152,8 +154,10 @@ RAYTRAIN_INLINE void SupervisedJob::end() noexcept {
   constexpr std::chrono::milliseconds limit{10'000};
   constexpr std::chrono::milliseconds step{500};
   std::unique_lock lock{mutex_};
-  auto const is_whole =
-      std::ranges::all_of(processes_, [](auto const& it) { return it.has_connected && it.lost.empty(); });
+  auto const is_there = [this](Process const& it) {
+    return it.has_connected && (it.lost.empty() || options_.survives_losses);
+  };
+  auto const is_whole = !is_killed_ && std::ranges::all_of(processes_, is_there);
   if (std::exchange(is_over_, true) || !is_whole) return;
   lock.unlock();
   server_.close();
@@ -174,6 +178,10 @@ RAYTRAIN_INLINE void SupervisedJob::give_up() noexcept {
 RAYTRAIN_INLINE void SupervisedJob::kill() noexcept {
   std::scoped_lock const lock{mutex_};
   is_over_ = true;
+  end_processes();
+}
+
+RAYTRAIN_INLINE void SupervisedJob::end_processes() noexcept {
   if (std::exchange(is_killed_, true)) return;
   auto knows = false;
   for (auto const& process : processes_) {
@@ -182,7 +190,7 @@ RAYTRAIN_INLINE void SupervisedJob::kill() noexcept {
     knows = ::syscall(SYS_pidfd_send_signal, process.handle.get(), SIGKILL, nullptr, 0) == 0 || knows;
   }
   // The launcher ends the others, and removes what it has written. Open MPI's crashes if it is told while it does so.
-  if (!knows && command_) command_->kill(SIGUSR1);
+  if ((!knows || options_.survives_losses) && command_) command_->kill(SIGUSR1);
   if (knows) mark_.kill_all();
 }
 
@@ -207,7 +215,11 @@ RAYTRAIN_INLINE auto SupervisedJob::take_lost() -> std::vector<Lost> {
 }
 
 RAYTRAIN_INLINE void SupervisedJob::tell(std::vector<Lost> const& lost) {
-  for (auto const& [rank, pid, why] : lost) events_.on_lost(rank, pid, why);
+  auto can_go_on = true;
+  for (auto const& [rank, pid, why] : lost) can_go_on = events_.on_lost(rank, pid, why) && can_go_on;
+  if (can_go_on || !options_.survives_losses) return;
+  std::scoped_lock const lock{mutex_};
+  end_processes();
 }
 
 RAYTRAIN_INLINE void SupervisedJob::connected(Rank rank, ::pid_t pid) {
@@ -243,6 +255,10 @@ RAYTRAIN_INLINE void SupervisedJob::disconnected(Rank rank, std::string const& w
     // same cause is to read the same.
     auto const has_ended = process.is_gone && process.pid != 0;
     process.lost = "its process is lost: " + (has_ended ? "it was killed, crashed or exited" : why);
+  }
+  // Those that go on without it wait until it is not there.
+  if (options_.survives_losses && process.handle.is_open()) {
+    ::syscall(SYS_pidfd_send_signal, process.handle.get(), SIGKILL, nullptr, 0);
   }
   if (!all_have_come() && !has_exited_ && !process.is_stopped) return;
   auto const lost = take_lost();

@@ -35,6 +35,7 @@ class SupervisedJob {
     std::map<std::string, std::string> env{};  ///< As `RunConfig::env`.
     std::uint32_t fit = 1;                     ///< As in `detail::RankStart`.
     int results = -1;                          ///< As in `detail::WorkerStart`.
+    bool survives_losses = false;              ///< The job, by its launcher's leave, as `detail::mpi_survives_losses`.
   };
 
   /// From threads of this object's; they must neither wait nor throw.
@@ -44,8 +45,10 @@ class SupervisedJob {
     /// Once for each rank that does not come, or that comes and ends before `end`, with the number of its process where
     /// that is known. The text begins with "its process". While ranks have not come, the launcher of the job may end
     /// the others for their sake. So who is lost meanwhile is told when all have come, or when the launcher has ended,
-    /// and the missing ones first.
-    std::function<void(Rank, ::pid_t, std::string)> on_lost;
+    /// and the missing ones first. False: the others cannot go on either, and are ended where the job survives.
+    std::function<bool(Rank, ::pid_t, std::string)> on_lost;
+    /// As `ControlServer::Events::is_own`.
+    std::function<bool(Rank, WorkerMessage const&)> is_own;
     std::function<void(std::string)> on_stranger;
   };
 
@@ -105,6 +108,7 @@ class SupervisedJob {
   void write_start();
   [[nodiscard]] auto command() const -> std::vector<std::string>;
   void kill() noexcept;
+  void end_processes() noexcept;
 
   // From other threads:
   void connected(Rank rank, ::pid_t pid);

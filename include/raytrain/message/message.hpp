@@ -187,6 +187,8 @@ struct Begin {
   std::string group{};                            ///< The file in which the workers share memory.
   std::uint64_t group_id{};
   Attempt attempt{};
+  /// Of the ranks of the processes' job those that are lost, in ascending order: the others go on without them.
+  std::vector<Rank> lost_ranks{};
   friend auto operator==(Begin const&, Begin const&) -> bool = default;
 };
 
@@ -236,7 +238,8 @@ struct Ended {
   std::vector<AttemptInfo> attempts;
   std::map<std::string, std::string> metadata;
   WorldSize world_size{};
-  bool is_shortened{};  ///< What made the message too large is left out; metrics are in progress.jsonl.
+  bool has_lost_ranks{};  ///< As in `Begin`: MPI cannot end in order.
+  bool is_shortened{};    ///< What made the message too large is left out; metrics are in progress.jsonl.
   Attempt attempt{};
   friend auto operator==(Ended const&, Ended const&) -> bool = default;
 };

@@ -2,13 +2,13 @@
 #pragma once
 
 #include <array>
-#include <atomic>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <string>
 
 #include <raytrain/collective/detail/mpi_arrival.hpp>
+#include <raytrain/collective/detail/mpi_handle.hpp>
 #include <raytrain/collective/detail/mpi_library.hpp>
 #include <raytrain/collective/wait_limits.hpp>
 #include <raytrain/core/error.hpp>
@@ -25,24 +25,17 @@ class MpiDuplicate {
  public:
   /// All ranks of `original` call it, and it waits for them.
   explicit MpiDuplicate(MPI_Comm original) {
-    check_mpi(MPI_Comm_dup(original, &handle_), "MPI_Comm_dup");
-    check_mpi(MPI_Comm_set_errhandler(handle_, MPI_ERRORS_ARE_FATAL), "MPI_Comm_set_errhandler");
-  }
-  MpiDuplicate(MpiDuplicate const&) = delete;
-  auto operator=(MpiDuplicate const&) -> MpiDuplicate& = delete;
-  ~MpiDuplicate() {
-    int finalized = 1;
-    if (!abandoned_ && MPI_Finalized(&finalized) == MPI_SUCCESS && finalized == 0) MPI_Comm_free(&handle_);
+    check_mpi(MPI_Comm_dup(original, handle_.put()), "MPI_Comm_dup");
+    check_mpi(MPI_Comm_set_errhandler(handle(), MPI_ERRORS_ARE_FATAL), "MPI_Comm_set_errhandler");
   }
 
-  [[nodiscard]] auto handle() const noexcept -> MPI_Comm { return handle_; }
+  [[nodiscard]] auto handle() const noexcept -> MPI_Comm { return handle_.get(); }
 
   /// Leaves it to the end of the process: the program may have left something pending in it.
-  void abandon() noexcept { abandoned_ = true; }
+  void abandon() noexcept { handle_.abandon(); }
 
  private:
-  MPI_Comm handle_ = MPI_COMM_NULL;
-  std::atomic<bool> abandoned_ = false;
+  MpiHandle handle_;
 };
 
 /// A communicator of one's own with the ranks of another one, and what is known of where they are.
@@ -58,23 +51,17 @@ class MpiCommunicator {
     check_usable(original);
     limits.validate("MpiGroup");
     barrier_with_limits(original, limits);
-    check_mpi(MPI_Comm_dup(original, &handle_), "MPI_Comm_dup");
-    check_mpi(MPI_Comm_set_errhandler(handle_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+    check_mpi(MPI_Comm_dup(original, handle_.put()), "MPI_Comm_dup");
+    check_mpi(MPI_Comm_set_errhandler(handle(), MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
     int number = 0;
-    check_mpi(MPI_Comm_rank(handle_, &number), "MPI_Comm_rank");
+    check_mpi(MPI_Comm_rank(handle(), &number), "MPI_Comm_rank");
     rank_ = {static_cast<std::uint32_t>(number)};
-    check_mpi(MPI_Comm_size(handle_, &number), "MPI_Comm_size");
+    check_mpi(MPI_Comm_size(handle(), &number), "MPI_Comm_size");
     size_ = {static_cast<std::uint32_t>(number)};
     look_at_host();
   }
-  MpiCommunicator(MpiCommunicator const&) = delete;
-  auto operator=(MpiCommunicator const&) -> MpiCommunicator& = delete;
-  ~MpiCommunicator() {
-    int finalized = 1;
-    if (!abandoned_ && MPI_Finalized(&finalized) == MPI_SUCCESS && finalized == 0) MPI_Comm_free(&handle_);
-  }
 
-  [[nodiscard]] auto handle() const noexcept -> MPI_Comm { return handle_; }
+  [[nodiscard]] auto handle() const noexcept -> MPI_Comm { return handle_.get(); }
   [[nodiscard]] auto rank() const noexcept -> Rank { return rank_; }
   [[nodiscard]] auto size() const noexcept -> WorldSize { return size_; }
   [[nodiscard]] auto is_on_one_host() const noexcept -> bool { return ranks_here_ == size_; }
@@ -89,7 +76,7 @@ class MpiCommunicator {
   [[nodiscard]] auto cores_here() const noexcept -> std::size_t { return cores_; }
 
   /// Leaves the communicator to the end of the process: something is pending in it that cannot be taken back.
-  void abandon() noexcept { abandoned_ = true; }
+  void abandon() noexcept { handle_.abandon(); }
 
  private:
   static void check_usable(MPI_Comm original) {
@@ -121,7 +108,7 @@ class MpiCommunicator {
 
   void look_at_host() {
     MPI_Comm host = MPI_COMM_NULL;
-    check_mpi(MPI_Comm_split_type(handle_, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host), "MPI_Comm_split_type");
+    check_mpi(MPI_Comm_split_type(handle(), MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host), "MPI_Comm_split_type");
     int number = 0;
     check_mpi(MPI_Comm_size(host, &number), "MPI_Comm_size");
     ranks_here_ = {static_cast<std::uint32_t>(number)};
@@ -139,13 +126,12 @@ class MpiCommunicator {
     check_mpi(MPI_Comm_free(&host), "MPI_Comm_free");
   }
 
-  MPI_Comm handle_ = MPI_COMM_NULL;
+  MpiHandle handle_;
   Rank rank_{};
   WorldSize size_{};
   WorldSize ranks_here_{};
   std::uint32_t first_here_ = 0;
   std::uint32_t cores_ = 0;
-  bool abandoned_ = false;
 };
 
 }  // namespace raytrain::detail

@@ -21,6 +21,7 @@
 #include <raytrain/collective/detail/mpi_hosts.hpp>
 #include <raytrain/collective/detail/mpi_late_calls.hpp>
 #include <raytrain/collective/detail/mpi_library.hpp>
+#include <raytrain/collective/detail/mpi_ulfm.hpp>
 #include <raytrain/collective/detail/task.hpp>
 #include <raytrain/collective/detail/waiting.hpp>
 #include <raytrain/collective/mpi_options.hpp>
@@ -75,6 +76,9 @@ class MpiEndpoint {
   /// Only on the worker's thread: whether no operation has failed.
   [[nodiscard]] auto is_usable() const noexcept -> bool { return agreement_.is_usable(); }
 
+  /// Only on the worker's thread: whether MPI may still write to arrays that were given to an operation.
+  [[nodiscard]] auto has_pending() const noexcept -> bool { return !is_on_one_host() && !is_usable() && !is_cut_off_; }
+
   void abort() noexcept {
     if (auto const& memory = hosts_->memory()) memory->abort();
     duplicate_.abandon();
@@ -104,8 +108,12 @@ class MpiEndpoint {
   template <class Work>
   void operate(Call const& call, std::span<std::size_t const> counts, Work const& work) {
     try {
-      begin(call, counts);
-      work();
+      try {
+        begin(call, counts);
+        work();
+      } catch (RankIsLost const&) {
+        await_abort();
+      }
     } catch (Stopped const&) {
       abort();  // perhaps it was the ranks of this host that were told
       throw;
@@ -173,6 +181,8 @@ class MpiEndpoint {
   static constexpr std::chrono::milliseconds late_time{1000};
   /// What an operation that is all but over gets after an abort.
   static constexpr std::chrono::milliseconds last_look_time{50};
+  /// And what MPI gets to end one that is revoked.
+  static constexpr std::chrono::milliseconds revocation_time{2000};
   /// An agreement costs some microseconds: little beside so many bytes, or once in a millisecond.
   static constexpr std::uint64_t large_bytes = std::uint64_t{1} << 20U;
   static constexpr std::int64_t one_millisecond = 1'000'000;
@@ -322,15 +332,35 @@ class MpiEndpoint {
       if (aborted_.load()) {
         auto const now = Clock::now();
         if (!abort_seen_) abort_seen_ = now;
-        if (now - *abort_seen_ < last_look_time) return;
+        if (!is_cut_off_ && now - *abort_seen_ < last_look_time) return;
+        if (!is_cut_off_ && mpi_survives_losses()) {
+          revoke();
+          if (now - *abort_seen_ < revocation_time) return;  // MPI ends the operation
+        }
         break_up(Errc::rank_mismatch, "the run was aborted");
         throw Stopped{};
       }
       refuse_without_ended();
     }
-    if (!options_.check_calls && waited >= std::min(late_time, options_.limits.timeout / 2)) compare_late_calls();
+    if (!options_.check_calls && !is_cut_off_ && waited >= std::min(late_time, options_.limits.timeout / 2))
+      compare_late_calls();
     if (waiting_.is_to_warn(waited)) warn_of_missing();
     if (waiting_.is_too_long(waited)) time_out();
+  }
+
+  /// Nothing can be over without the rank that is lost, and whoever watches the ranks is about to abort the run. MPI is
+  /// not used any more, and has ended what was pending.
+  [[noreturn]] void await_abort() {
+    is_cut_off_ = true;
+    Backoff backoff{has_core_};
+    while (true) think_again(backoff.pause());
+  }
+
+  void revoke() noexcept {
+    if (std::exchange(is_revoked_, true)) return;
+    for (auto const communicator : {handle(), control_communicator_.handle(), hosts_->leaders()}) {
+      mpi_revoke(communicator);
+    }
   }
 
   /// A rank that has ended has done its part in what it called, and will come to nothing else.
@@ -380,7 +410,7 @@ class MpiEndpoint {
   auto missing_ranks() -> std::vector<std::uint32_t> {
     std::vector<std::uint32_t> missing;
     if (has_told_) return late_calls_->missing(calls_.operations());
-    if (!compares_) return missing;
+    if (!compares_ || is_cut_off_) return missing;
     for (std::uint32_t from = 0; from < size().value; ++from) {
       if (!is_over(request_from(from))) missing.push_back(from);
     }
@@ -452,6 +482,8 @@ class MpiEndpoint {
   std::optional<Clock::time_point> abort_seen_;
   bool compares_ = false;
   bool has_told_ = false;
+  bool is_revoked_ = false;
+  bool is_cut_off_ = false;  ///< By the loss of another rank, or as that.
   std::optional<Rank> found_ended_;
   Agreement agreement_;
 

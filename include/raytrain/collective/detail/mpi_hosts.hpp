@@ -13,6 +13,7 @@
 #include <vector>
 
 #include <raytrain/collective/detail/mpi_communicator.hpp>
+#include <raytrain/collective/detail/mpi_handle.hpp>
 #include <raytrain/collective/detail/mpi_library.hpp>
 #include <raytrain/collective/mpi_options.hpp>
 #include <raytrain/collective/shared_memory.hpp>
@@ -54,17 +55,10 @@ class MpiHosts {
     check_mpi(MPI_Allreduce(MPI_IN_PLACE, least_and_most.data(), 2, MPI_INT, MPI_MIN, all.handle()), "MPI_Allreduce");
     if (least_and_most[0] == 0 || (least_and_most[1] == -1 && all.size().value > 1)) memory_ = nullptr;
     if (memory_ == nullptr || memory_->size() == all.size()) return;
-    check_mpi(MPI_Comm_split(all.handle(), rank_ == Rank{0} ? 0 : MPI_UNDEFINED, 0, &leaders_), "MPI_Comm_split");
-    if (leaders_ != MPI_COMM_NULL) {
-      check_mpi(MPI_Comm_set_errhandler(leaders_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+    check_mpi(MPI_Comm_split(all.handle(), rank_ == Rank{0} ? 0 : MPI_UNDEFINED, 0, leaders_.put()), "MPI_Comm_split");
+    if (leaders() != MPI_COMM_NULL) {
+      check_mpi(MPI_Comm_set_errhandler(leaders(), MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
     }
-  }
-  MpiHosts(MpiHosts const&) = delete;
-  auto operator=(MpiHosts const&) -> MpiHosts& = delete;
-  ~MpiHosts() {
-    int finalized = 1;
-    if (leaders_ == MPI_COMM_NULL || abandoned_) return;
-    if (MPI_Finalized(&finalized) == MPI_SUCCESS && finalized == 0) MPI_Comm_free(&leaders_);
   }
 
   /// Null where memory is not shared.
@@ -72,7 +66,7 @@ class MpiHosts {
   /// This rank's number in it.
   [[nodiscard]] auto rank() const noexcept -> Rank { return rank_; }
   /// The first ranks of all hosts, on such a rank, where there are several hosts that share memory.
-  [[nodiscard]] auto leaders() const noexcept -> MPI_Comm { return leaders_; }
+  [[nodiscard]] auto leaders() const noexcept -> MPI_Comm { return leaders_.get(); }
 
   /// The ranks of this host, as they are numbered among all.
   [[nodiscard]] auto ranks_here() const noexcept -> std::vector<std::uint32_t> const& { return ranks_here_; }
@@ -85,7 +79,7 @@ class MpiHosts {
   }
 
   /// Leaves the communicator to the end of the process: something is pending in it that cannot be taken back.
-  void abandon() noexcept { abandoned_ = true; }
+  void abandon() noexcept { leaders_.abandon(); }
 
  private:
   /// What a rank must know to find the memory that the first one of its host has created.
@@ -143,8 +137,7 @@ class MpiHosts {
   std::shared_ptr<SharedMemoryGroup> memory_;
   Rank rank_{};
   std::vector<std::uint32_t> ranks_here_;
-  MPI_Comm leaders_ = MPI_COMM_NULL;
-  bool abandoned_ = false;
+  MpiHandle leaders_;
 };
 
 }  // namespace raytrain::detail

@@ -9,10 +9,14 @@
 #define MPICH_SKIP_MPICXX 1  // NOLINT(readability-identifier-naming)
 #endif
 #include <mpi.h>
+#if defined(OPEN_MPI) && __has_include(<mpi-ext.h>)
+#include <mpi-ext.h>
+#endif
 
 #include <cstddef>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include <raytrain/collective/reduce_op.hpp>
 #include <raytrain/core/element_type.hpp>
@@ -20,18 +24,33 @@
 
 namespace raytrain::detail {
 
+/// A rank of the job is lost, and the job goes on without it: what is asked of MPI cannot be done.
+struct RankIsLost : Error {
+  explicit RankIsLost(Error error) : Error{std::move(error)} {}
+};
+
+[[nodiscard]] constexpr auto says_that_rank_is_lost([[maybe_unused]] int code) noexcept -> bool {
+#ifdef MPIX_ERR_PROC_FAILED
+  return code == MPIX_ERR_PROC_FAILED || code == MPIX_ERR_PROC_FAILED_PENDING || code == MPIX_ERR_REVOKED;
+#else
+  return false;
+#endif
+}
+
 /// Every code that a function of MPI returns comes by here.
 ///
-/// Errors: `backend` with MPI's own text, unless the code is a success.
+/// Errors: `backend` with MPI's own text, unless the code is a success; as `RankIsLost` where that is why.
 inline void check_mpi(int code, char const* function) {
   if (code == MPI_SUCCESS) [[likely]]
     return;
   char text[MPI_MAX_ERROR_STRING];
   int length = 0;
   bool const known = MPI_Error_string(code, text, &length) == MPI_SUCCESS;
-  throw Error{Errc::backend, function,
+  Error error{Errc::backend, function,
               known ? std::string{text, static_cast<std::size_t>(length)} : "unknown error " + std::to_string(code),
               "read what mpirun and the other ranks say, since one of them may have failed first"};
+  if (says_that_rank_is_lost(code)) throw RankIsLost{std::move(error)};
+  throw error;
 }
 
 [[nodiscard]] constexpr auto thread_level_name(int level) noexcept -> std::string_view {

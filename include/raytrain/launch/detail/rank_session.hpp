@@ -6,6 +6,7 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <mutex>
@@ -15,6 +16,7 @@
 #include <thread>
 
 #include <raytrain/collective/mpi_session.hpp>
+#include <raytrain/collective/mpi_survivors.hpp>
 #include <raytrain/collective/wait_limits.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/file_descriptor.hpp>
@@ -47,6 +49,21 @@ class StartWatchdog {
 
  private:
   std::jthread thread_;
+};
+
+/// Ends this process when the ranks that are left do not come together, for which MPI would wait without end.
+class ShrinkWatchdog {
+ private:
+  static constexpr std::chrono::seconds limit{5};
+
+  std::mutex mutex_;
+  std::jthread thread_{[this](std::stop_token const& is_over) {
+    std::unique_lock lock{mutex_};
+    if (std::condition_variable_any{}.wait_for(lock, is_over, limit, [&] { return is_over.stop_requested(); })) return;
+    write_stderr("raytrain: the ranks that are left have not come together within " + std::to_string(limit.count()) +
+                 " s, and this process ends\n");
+    ::_exit(unfinished_exit_code);
+  }};
 };
 
 /// MPI for the life of this process, which begins with its first job.
@@ -86,6 +103,13 @@ class RankSession {
   /// Waits for all ranks, whoever has begun MPI; not where one is lost. Nothing of this session is used afterwards.
   void finalize() noexcept {
     if (!abandoned_) MPI_Finalize();
+  }
+
+  /// As `surviving_ranks` of the whole job: one of those that were left before may have lost ranks that not all of it
+  /// know of.
+  [[nodiscard]] static auto survivors_without(std::size_t lost) -> MPI_Comm {
+    ShrinkWatchdog const watch;
+    return surviving_ranks(MPI_COMM_WORLD, lost);
   }
 
   /// A rank is gone, or does not come.

@@ -120,7 +120,7 @@ void serialize(A& archive, Silent& m) {
 template <detail::WireArchive A>
 void serialize(A& archive, Begin& m) {
   archive(m.name, m.run_path, m.run_id, m.start, m.start_id, m.started_at, m.checkpoint, m.report_fields, m.metadata,
-          m.first_checkpoint, m.world_size, m.settings, m.group, m.group_id);
+          m.first_checkpoint, m.world_size, m.settings, m.group, m.group_id, m.lost_ranks);
 }
 
 template <detail::WireArchive A>
@@ -137,7 +137,7 @@ void serialize(A& archive, AttemptInfo& m) {
 template <detail::WireArchive A>
 void serialize(A& archive, Ended& m) {
   archive(m.thrown, m.failures, m.state, m.metrics, m.path, m.error, m.checkpoints, m.warnings, m.nothing_left,
-          m.timings, m.attempts, m.metadata, m.world_size, m.is_shortened);
+          m.timings, m.attempts, m.metadata, m.world_size, m.has_lost_ranks, m.is_shortened);
 }
 
 template <detail::WireArchive A>

@@ -326,7 +326,8 @@ RAYTRAIN_INLINE auto fit_in_supervised_rank(FitPlan const& plan, std::string con
   worker.connection.addresses = start.addresses;
   // The launcher of the job sends them to all ranks when it ends the job for one of them. The supervisor is asked to
   // stop.
-  for (auto const ignored : {SIGINT, SIGTERM, SIGHUP}) ::signal(ignored, SIG_IGN);
+  // And MPI may write to a rank that is lost.
+  for (auto const ignored : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) ::signal(ignored, SIG_IGN);
   ignore_resize_signals(plan.scaling);
   // With its supervisor's end the launcher of the job is told to end. Open MPI's crashes if ranks end by themselves
   // meanwhile.

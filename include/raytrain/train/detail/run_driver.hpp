@@ -160,7 +160,9 @@ class RunDriver {
   // With the number of workers that was asked for last.
   void complete(RunEvent& event) {
     auto* const asked = std::get_if<ResizeAsked>(&event);
-    if (asked != nullptr && !asked->is_change) asked->workers = workers_asked_.exchange(0);
+    if (asked == nullptr) return;
+    if (!asked->is_change) asked->workers = workers_asked_.exchange(0);
+    launcher_.replace_lost();
   }
 
   // Whether it tells of silence that has to do with workers that began later: it is told again.
