@@ -277,6 +277,7 @@ def supervisor_killed(folder):
     """No process is left behind by a program that is killed, and the next one goes on."""
     job = WatchedJob(program, folder, 'compute', 3, steps=[('rank', 6, lambda process, _: process.kill())])
     job.expect('it is killed', job.status == -signal.SIGKILL)
+    job.expect('what the ranks have read is not left in the folder of the run', not list((folder / 'ranks').glob('.ranks-*')))
     job.expect_nobody_left(10 if is_job else 0)
     train(folder).expect_all_say(1, 'result', 'finished', '1 attempts')
 

@@ -94,12 +94,13 @@ RAYTRAIN_INLINE SupervisedJob::~SupervisedJob() {
   if (!has_ended_in_order_) mark_.kill_all();
 }
 
-RAYTRAIN_INLINE SupervisedJob::StartFile::~StartFile() {
+RAYTRAIN_INLINE void SupervisedJob::StartFile::remove() noexcept {
   if (path.empty()) return;
   std::error_code ignored;
   std::filesystem::remove(path, ignored);
   std::filesystem::remove(results(), ignored);
   std::filesystem::remove(env(), ignored);
+  path.clear();
 }
 
 RAYTRAIN_INLINE void SupervisedJob::write_start() {
@@ -231,6 +232,7 @@ RAYTRAIN_INLINE void SupervisedJob::connected(Rank rank, ::pid_t pid) {
     process.handle = FileDescriptor{static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))};
   }
   if (!all_have_come()) return;
+  start_.remove();  // a supervisor that is killed leaves no secrets behind
   auto const lost = take_lost();
   lock.unlock();
   tell(lost);

@@ -92,12 +92,14 @@ class SupervisedJob {
     std::string why;
   };
 
-  /// What the ranks read, as long as this object lives.
+  /// What the ranks read before they connect.
   struct StartFile {
     StartFile() = default;
     StartFile(StartFile const&) = delete;
     auto operator=(StartFile const&) -> StartFile& = delete;
-    ~StartFile();
+    ~StartFile() { remove(); }
+
+    void remove() noexcept;
 
     [[nodiscard]] auto results() const -> std::filesystem::path { return path.string() + ".results"; }
     [[nodiscard]] auto env() const -> std::filesystem::path { return path.string() + ".env"; }
