@@ -69,6 +69,27 @@ TEST_CASE("a worker count out of range is refused with the number that was writt
   CHECK(refusal(std::numeric_limits<std::uint64_t>::max()).starts_with("invalid_config: ScalingConfig::num_workers"));
 }
 
+TEST_CASE("resources of one's own are counted on hosts, in amounts above 0 and by names that a host file can have") {
+  auto const refusal = [](std::string const& name, double amount, raytrain::Launch launch) {
+    return thrown_error([&] {
+      ScalingConfig{.launch = launch, .resources_per_worker = {.custom = {{name, amount}}}}.validate();
+    });
+  };
+  using enum raytrain::Launch;
+  ScalingConfig{.launch = mpirun, .resources_per_worker = {.custom = {{"license", 0.5}}}}.validate();
+  CHECK(
+      refusal("license", 0, mpirun) ==
+      "invalid_config: ScalingConfig::resources_per_worker.custom: must be above 0 (got 0.000000 of 'license'); leave "
+      "it out, or write 0.5");
+  CHECK(refusal("license", 1, threads) ==
+        "invalid_config: ScalingConfig::resources_per_worker.custom: names 'license', of which only the hosts of "
+        "Launch::mpirun say how much they have; write .launch = Launch::mpirun, or leave it out");
+  for (auto const* const name : {"", "a b", "a=b", "#", "slots", "max_slots"}) {
+    CAPTURE(name);
+    CHECK(refusal(name, 1, mpirun).find("cannot be told from what else") != std::string::npos);
+  }
+}
+
 TEST_CASE("a negative number of cores is refused, and the message says what to write") {
   CHECK(thrown_error([] { ScalingConfig{.start_timeout = std::chrono::seconds{-1}}.validate(); }) ==
         "invalid_config: ScalingConfig::start_timeout: must not be negative (got -1000 ms); write 0 for as long as it "

@@ -150,6 +150,7 @@ auto main(int argc, char** argv) -> int {
   if (auto const* const limit = std::getenv("RAYTRAIN_TEST_START_TIMEOUT"); limit != nullptr) {
     config.scaling.start_timeout = std::chrono::milliseconds{std::stoi(limit)};
   }
+  if (std::getenv("RAYTRAIN_TEST_LICENSED") != nullptr) config.scaling.resources_per_worker.custom = {{"license", 1}};
   Trainer<MpiBackend> trainer{[&](MpiContext& ctx) { train(ctx, wanted, disturbance); }, config};
   try {
     auto const result = trainer.fit();

@@ -60,6 +60,25 @@ TEST_CASE("a command for some of the hosts reads a file with their lines alone, 
   CHECK(words == file.command());
 }
 
+TEST_CASE("a host has no more slots than it has what each process needs, and none where its line does not say so") {
+  HostFile const file{
+      "alpha slots=4 license=2 # two\nbeta license = 3\tgpu=0.3 slots=8\ngamma slots=2\ndelta slots=1 license=5 gpu=1\n"
+      "epsilon:2 license=4 gpu=9\nzeta slots=2 license=many gpu=1\n"};
+  JobHosts const hosts{file.command(), {{"license", 1}}};
+  CHECK(hosts.names() == Words{"alpha", "beta", "delta", "epsilon"});
+  CHECK(slots_in(hosts) == std::vector<std::optional<std::uint32_t>>{2, 3, 1, 2});
+  CHECK(hosts.is_to_be_rewritten());
+  auto const command = hosts.command_on({"alpha", "epsilon"});
+  std::ifstream lines{command.words[2]};
+  CHECK(std::string{std::istreambuf_iterator<char>{lines}, {}} == "alpha slots=2\nepsilon:2\n");
+
+  JobHosts const of_both{file.command(), {{"license", 2}, {"gpu", 0.1}}};
+  CHECK(of_both.names() == Words{"beta", "delta", "epsilon"});
+  CHECK(slots_in(of_both) == std::vector<std::optional<std::uint32_t>>{1, 1, 2});
+  CHECK(slots_in(JobHosts{file.command(), {{"gpu", 0.1}}}) == std::vector<std::optional<std::uint32_t>>{3, 1, 2, 2});
+  CHECK(JobHosts{{"mpirun", "-H", "alpha:2"}, {{"license", 1}}}.names().empty());
+}
+
 TEST_CASE("the hosts of a list have a slot for each time that they are named, or what is said") {
   JobHosts const hosts{{"mpirun", "-H", "alpha:2,beta,gamma:4,beta"}};
   CHECK(hosts.names() == Words{"alpha", "beta", "gamma"});

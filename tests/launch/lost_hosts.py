@@ -228,6 +228,20 @@ def host_is_exchanged():
     changes_while_all_train(['alpha', 'beta'], ['alpha', 'gamma'])
 
 
+def resources_count():
+    """A host has no more workers than it has licenses for, and none where its line names none."""
+    cluster = Hosts()
+    os.environ['RAYTRAIN_TEST_LICENSED'] = '1'
+    cluster.file.write_text('alpha slots=2\nbeta slots=2\n')
+    refused = Job(elastic_program, FOLDER / 'runs', 'mpirun', 1, 4, '-')
+    refused.expect_all_say(1, 'error', 'resources_per_worker.custom: hosts that say how much they have, and have enough, have it for 0 of 1 to 4 '
+                           'workers; write it into the lines of the host file, as "alpha slots=4 license=2"')
+    cluster.file.write_text('gamma slots=2\nalpha slots=2 license=1\n')
+    job = watch_elastic([('rank 0 waits', 1, lambda *_: cluster.file.write_text('gamma slots=2\nalpha slots=2 license=1\nbeta slots=4 license=2\n'))])
+    expect_elastic(job, 1, 3)
+    expect_elastic_hosts(job, 'alpha', 'beta')
+
+
 def silent_host_is_added():
     """It is told and left alone; a file with line ends of Windows is read."""
     cluster = Hosts()
@@ -302,7 +316,7 @@ def host_is_lost_with_ulfm():
 
 CASES = {function.__name__: function for function in (switched_off, unplugged, dead_from_start, listed_hosts, rank_killed, too_few_slots,
                                                   comes_back, comes_back_at_the_end, fewer_go_on, host_is_added, host_is_taken_away,
-                                                  host_is_exchanged, silent_host_is_added, file_vanishes, waits_for_hosts, comes_back_while_others_train,
+                                                  host_is_exchanged, resources_count, silent_host_is_added, file_vanishes, waits_for_hosts, comes_back_while_others_train,
                                                   survivors_of_hosts_go_on, host_is_lost_with_ulfm)}
 
 if sys.argv[1] == INSIDE:

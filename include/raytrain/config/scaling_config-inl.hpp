@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <string>
 
@@ -33,6 +34,22 @@ RAYTRAIN_INLINE void ScalingConfig::validate() const {
     throw Error{Errc::invalid_config, "ScalingConfig::resources_per_worker.cpus",
                 "must not be negative (got " + std::to_string(resources_per_worker.cpus) + ")",
                 "write 0 for an equal share of the cores"};
+  }
+  for (auto const& [name, amount] : resources_per_worker.custom) {
+    auto const refuse = [&](std::string const& happened, std::string const& remedy) {
+      throw Error{Errc::invalid_config, "ScalingConfig::resources_per_worker.custom", happened, remedy};
+    };
+    auto const is_of_launchers = name.ends_with("slots") || name.ends_with("cpus");
+    if (name.empty() || name.find_first_of(" \t\r\n=#") != std::string::npos || is_of_launchers) {
+      refuse("'" + name + "' cannot be told from what else a line of a host file says", "write {{\"license\", 1}}");
+    }
+    if (!(amount > 0) || !std::isfinite(amount)) {
+      refuse("must be above 0 (got " + std::to_string(amount) + " of '" + name + "')", "leave it out, or write 0.5");
+    }
+    if (launch != Launch::mpirun) {
+      refuse("names '" + name + "', of which only the hosts of Launch::mpirun say how much they have",
+             "write .launch = Launch::mpirun, or leave it out");
+    }
   }
   if (start_timeout.count() < 0) {
     throw Error{Errc::invalid_config, "ScalingConfig::start_timeout",

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <concepts>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -81,6 +82,10 @@ enum class PlacementStrategy : std::uint8_t {
 /// What one worker may use.
 struct Resources {
   int cpus = 0;  ///< Threads the framework may use in a worker; 0: an equal share of this process's cores, at least 1.
+  /// What hosts have only so much of, by names of one's own: {{"license", 1}, {"sensor", 0.5}}. With `Launch::mpirun`,
+  /// where lines of the host file say what there is, as "alpha slots=4 license=2"; none where they do not. A host gets
+  /// no more workers than it has enough for.
+  std::map<std::string, double> custom{};
 };
 
 /// How many workers, where, and with what.

@@ -11,6 +11,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <fstream>
+#include <limits>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -50,7 +52,21 @@ inline constexpr std::array<std::string_view, 5> host_list_options{"--host", "-h
   return error == std::errc{} ? std::optional{count} : std::nullopt;
 }
 
-RAYTRAIN_INLINE JobHosts::JobHosts(std::vector<std::string> command) : command_{std::move(command)} {
+/// What follows " key =" in a line.
+[[nodiscard]] RAYTRAIN_INLINE auto after_key(std::string_view line, std::string_view key)
+    -> std::optional<std::string_view> {
+  for (auto at = line.find(key); at != std::string_view::npos; at = line.find(key, at + 1)) {
+    auto const is_whole = at > 0 && (line[at - 1] == ' ' || line[at - 1] == '\t');
+    auto const sign = line.find_first_not_of(" \t", at + key.size());
+    if (!is_whole || sign == std::string_view::npos || line[sign] != '=') continue;
+    auto const value = line.find_first_not_of(" \t", sign + 1);
+    return value == std::string_view::npos ? std::string_view{} : line.substr(value);
+  }
+  return std::nullopt;
+}
+
+RAYTRAIN_INLINE JobHosts::JobHosts(std::vector<std::string> command, std::map<std::string, double> needs)
+    : command_{std::move(command)}, needs_{std::move(needs)} {
   for (std::size_t i = 0; i + 1 < command_.size(); ++i) {
     auto const names_file = std::ranges::find(host_file_options, command_[i]) != host_file_options.end();
     auto const names_list = std::ranges::find(host_list_options, command_[i]) != host_list_options.end();
@@ -64,9 +80,23 @@ RAYTRAIN_INLINE JobHosts::JobHosts(std::vector<std::string> command) : command_{
   if (named_at_ == 0 || std::ranges::any_of(command_, says_more)) return;
   if (has_file_) {
     read_file();
-  } else {
+  } else if (needs_.empty()) {
     read_list();
   }
+}
+
+RAYTRAIN_INLINE auto JobHosts::room_in(std::string_view line) const -> std::optional<std::uint32_t> {
+  constexpr auto most = std::numeric_limits<std::uint32_t>::max();
+  std::optional<std::uint32_t> room;
+  for (auto const& [name, amount] : needs_) {
+    auto const text = after_key(line, name).value_or("");
+    double there = 0;
+    std::from_chars(text.data(), text.data() + text.size(), there);
+    constexpr double rounding = 1e-9;  // 0.3 is enough for three times 0.1
+    auto const enough_for = std::clamp(there / amount + rounding, 0.0, double{most});
+    room = std::min(room.value_or(most), static_cast<std::uint32_t>(enough_for));
+  }
+  return room;
 }
 
 RAYTRAIN_INLINE void JobHosts::read_file() {
@@ -91,7 +121,17 @@ RAYTRAIN_INLINE void JobHosts::read_file() {
       auto const at = text.find(key);
       if (at != std::string_view::npos) slots = count_in(text.substr(at + key.size()));
     }
-    add(name.substr(0, colon), slots, line);
+    auto const room = room_in(text);
+    if (!room) {
+      add(name.substr(0, colon), slots, line);
+      continue;
+    }
+    is_to_be_rewritten_ = true;
+    if (slots.value_or(1) == 0 || *room == 0) continue;
+    slots = std::min(slots.value_or(*room), *room);
+    auto const is_of_mpich = colon != std::string_view::npos || command_[named_at_ - 1] == "-f";
+    add(name.substr(0, colon), slots,
+        std::string{name.substr(0, colon)} + (is_of_mpich ? ":" : " slots=") + std::to_string(*slots));
   }
 }
 

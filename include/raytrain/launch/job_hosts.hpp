@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -34,7 +35,9 @@ class JobHosts {
 
   /// Reads the host file. There are no hosts where the command does not say by one option which it may use, where it
   /// says more (a rank file), or where the file is not there or has lines of an unknown form.
-  explicit JobHosts(std::vector<std::string> command);
+  ///
+  /// `needs`: as `Resources::custom`; a host has no more slots than it has enough for, and there are none of lists.
+  explicit JobHosts(std::vector<std::string> command, std::map<std::string, double> needs = {});
 
   /// In the order in which they are named, each once.
   [[nodiscard]] auto hosts() const noexcept -> std::vector<Host> const& { return hosts_; }
@@ -61,7 +64,11 @@ class JobHosts {
   void read_list();
   void add(std::string_view name, std::optional<std::uint32_t> slots, std::string_view text);
 
+  /// For how many processes a line has what each needs; none where they need nothing.
+  [[nodiscard]] auto room_in(std::string_view line) const -> std::optional<std::uint32_t>;
+
   std::vector<std::string> command_;
+  std::map<std::string, double> needs_;
   std::size_t named_at_ = 0;  ///< The word of the command that names the file, or is the list.
   bool has_file_ = false;
   bool is_to_be_rewritten_ = false;

@@ -45,6 +45,7 @@ RAYTRAIN_INLINE RankSupervisor::RankSupervisor(SupervisorOptions options)
   for (auto& word : detail::placement_options(options_.scaling)) {
     options_.scaling.job_command.push_back(std::move(word));
   }
+  check_resources();
   range_.wanted = room_.workers = range_.most;
   size_ = std::clamp(room().workers, range_.fewest, range_.most);
 }
@@ -89,8 +90,26 @@ RAYTRAIN_INLINE void RankSupervisor::take_back(detail::JobHosts const& hosts, st
   }
 }
 
+RAYTRAIN_INLINE auto RankSupervisor::named_hosts() const -> detail::JobHosts {
+  return detail::JobHosts{options_.scaling.job_command, options_.scaling.resources_per_worker.custom};
+}
+
+RAYTRAIN_INLINE void RankSupervisor::check_resources() const {
+  auto const& needs = options_.scaling.resources_per_worker.custom;
+  if (needs.empty()) return;
+  auto const hosts = named_hosts();
+  auto const workers = hosts.slots_of(hosts.names()).value_or(0);
+  if (workers >= range_.fewest.value) return;
+  auto const& name = needs.begin()->first;
+  throw Error{Errc::invalid_config, "ScalingConfig::resources_per_worker.custom",
+              "hosts that say how much they have, and have enough, have it for " + std::to_string(workers) + " of " +
+                  options_.scaling.num_workers.text() + " workers",
+              "write it into the lines of the host file, as \"alpha slots=4 " + name +
+                  "=2\", which .job_command = {\"mpirun\", \"--hostfile\", FILE} names"};
+}
+
 RAYTRAIN_INLINE auto RankSupervisor::hosts() -> detail::JobHosts {
-  detail::JobHosts now{options_.scaling.job_command};
+  auto now = named_hosts();
   std::scoped_lock const lock{mutex_};
   if (!now.names().empty()) hosts_seen_ = now;
   return hosts_seen_.value_or(std::move(now));
@@ -151,7 +170,7 @@ RAYTRAIN_INLINE void RankSupervisor::look_at_new_hosts() {
 }
 
 RAYTRAIN_INLINE auto RankSupervisor::watches_room() const noexcept -> bool {
-  return range_.is_elastic() && (survives_losses_ || !detail::JobHosts{options_.scaling.job_command}.names().empty());
+  return range_.is_elastic() && (survives_losses_ || !named_hosts().names().empty());
 }
 
 RAYTRAIN_INLINE auto RankSupervisor::are_enough(detail::JobHosts const& hosts,
@@ -177,8 +196,8 @@ RAYTRAIN_INLINE auto RankSupervisor::command() -> detail::JobCommand {
   auto const hosts = this->hosts();
   auto used = detail::without(hosts.names(), left_out());
   // A file that is gone, or is not as launchers read it, is made anew.
-  auto const is_as_it_was = used.size() == hosts.names().size() && !hosts.is_to_be_rewritten() &&
-                            detail::JobHosts{options_.scaling.job_command}.names().size() == used.size();
+  auto const is_as_it_was =
+      used.size() == hosts.names().size() && !hosts.is_to_be_rewritten() && named_hosts().names().size() == used.size();
   auto command = is_as_it_was ? detail::JobCommand{.words = options_.scaling.job_command} : hosts.command_on(used);
   std::scoped_lock const lock{mutex_};
   known_hosts_ = used;

@@ -102,6 +102,9 @@ class RankSupervisor final : public Supervisor {
   /// Whether these have the slots that the job needs. Where all of them together have not, any number is enough.
   [[nodiscard]] auto are_enough(detail::JobHosts const& hosts, std::vector<std::string> const& names) const -> bool;
 
+  [[nodiscard]] auto named_hosts() const -> detail::JobHosts;
+  /// Errors: `invalid_config` where hosts have not what the workers need.
+  void check_resources() const;
   /// As the command names them now, or as it has named them last: a file that is not there, or says nothing, changes
   /// nothing.
   [[nodiscard]] auto hosts() -> detail::JobHosts;
