@@ -2,7 +2,6 @@
 #pragma once
 
 #include <filesystem>
-#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -34,10 +33,14 @@ RAYTRAIN_INLINE auto CheckpointDraft::replicated(Fill fill) -> CheckpointDraft {
   return draft;
 }
 
-RAYTRAIN_INLINE auto CheckpointDraft::add(std::string name, Bytes content) -> CheckpointDraft& {
+RAYTRAIN_INLINE auto CheckpointDraft::add(std::string name, Content content) -> CheckpointDraft& {
   check_name(name);
-  files_.emplace(std::move(name), std::make_shared<Bytes const>(std::move(content)));
+  files_.emplace(std::move(name), std::move(content));
   return *this;
+}
+
+RAYTRAIN_INLINE auto CheckpointDraft::add(std::string name, Bytes content) -> CheckpointDraft& {
+  return add(std::move(name), Content{std::move(content)});
 }
 
 RAYTRAIN_INLINE auto CheckpointDraft::add(std::string name, std::string_view text) -> CheckpointDraft& {

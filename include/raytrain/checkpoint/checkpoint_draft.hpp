@@ -4,13 +4,13 @@
 #include <filesystem>
 #include <functional>
 #include <map>
-#include <memory>
 #include <string>
 #include <string_view>
 
 #include <raytrain/checkpoint/checkpoint.hpp>
 #include <raytrain/core/bytes.hpp>
 #include <raytrain/core/identifiers.hpp>
+#include <raytrain/core/shared_bytes.hpp>
 
 namespace raytrain {
 
@@ -20,7 +20,7 @@ namespace raytrain {
 class CheckpointDraft {
  public:
   using Fill = std::function<void(CheckpointDraft&)>;
-  using Content = std::shared_ptr<Bytes const>;
+  using Content = SharedBytes;
 
   CheckpointDraft() = default;
 
@@ -41,6 +41,7 @@ class CheckpointDraft {
   ///
   /// Errors: `invalid_report` for a name that leads outside, is taken, or is one that no file can have.
   auto add(std::string name, Bytes content) -> CheckpointDraft&;
+  auto add(std::string name, Content content) -> CheckpointDraft&;
   auto add(std::string name, std::string_view text) -> CheckpointDraft&;
 
   /// A line that belongs to the whole checkpoint: ranks that set the same key must agree on its value.
