@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <filesystem>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -11,6 +13,7 @@
 #include <raytrain/checkpoint/checkpoint.hpp>
 #include <raytrain/checkpoint/checkpoint_draft.hpp>
 #include <raytrain/checkpoint/detail/file_names.hpp>
+#include <raytrain/checkpoint/snapshot_buffers.hpp>
 #include <raytrain/core/bytes.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/identifiers.hpp>
@@ -48,6 +51,13 @@ RAYTRAIN_INLINE auto CheckpointDraft::add(std::string name, std::string_view tex
   return add(std::move(name), Bytes{bytes.begin(), bytes.end()});
 }
 
+RAYTRAIN_INLINE auto CheckpointDraft::allocate(std::string name, std::size_t size_bytes) -> std::span<std::byte> {
+  check_name(name);
+  auto const memory = buffers_ != nullptr ? buffers_->take(name, size_bytes) : SnapshotBuffers{}.take(name, size_bytes);
+  add(std::move(name), Content{{memory.get(), size_bytes}, memory});
+  return {memory.get(), size_bytes};
+}
+
 RAYTRAIN_INLINE auto CheckpointDraft::set_metadata(std::string key, std::string value) -> CheckpointDraft& {
   if (!is_utf8(key) || !is_utf8(value)) {
     throw Error{Errc::invalid_report, "CheckpointDraft::set_metadata", "'" + to_utf8(key) + "' is not UTF-8 text",
@@ -62,9 +72,17 @@ RAYTRAIN_INLINE auto CheckpointDraft::per_rank() -> CheckpointDraft& {
   return *this;
 }
 
-RAYTRAIN_INLINE void CheckpointDraft::materialize(Rank rank) {
+RAYTRAIN_INLINE void CheckpointDraft::materialize(Rank rank, SnapshotBuffers* buffers) {
   auto const fill = std::exchange(fill_, nullptr);
-  if (fill && rank == Rank{0}) fill(*this);
+  if (!fill || rank != Rank{0}) return;
+  buffers_ = buffers;
+  try {
+    fill(*this);
+  } catch (...) {
+    buffers_ = nullptr;
+    throw;
+  }
+  buffers_ = nullptr;
 }
 
 RAYTRAIN_INLINE void CheckpointDraft::check_name(std::string const& name) const {

@@ -53,7 +53,7 @@ RAYTRAIN_TORCH_INLINE auto TorchContext::worker_seed() const noexcept -> std::ui
 
 RAYTRAIN_TORCH_INLINE auto TorchContext::with_generators(CheckpointDraft draft) -> CheckpointDraft {
   check_models();
-  draft.materialize(world_rank());
+  materialize(draft);
   auto const name = draft.is_per_rank() ? generators_name : generators_path();
   if (!draft.files().contains(name)) draft.add(name, detail::generators_to_bytes(generator_));
   return draft;
