@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <raytrain/checkpoint/detail/safetensors.hpp>
+#include <raytrain/checkpoint/safetensors.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -13,7 +13,6 @@
 #include "../support/thrown_error.hpp"
 
 using namespace raytrain;
-using raytrain::detail::StoredTensor;
 using raytrain::testing::check_contains;
 using raytrain::testing::thrown_error;
 
@@ -31,14 +30,14 @@ auto file_with(std::string_view json, std::size_t data_bytes = 0) -> std::string
 }
 
 auto refusal(std::string_view file) -> std::string {
-  return thrown_error([&] { return detail::read_tensor_index(bytes_of(file), "loading m.safetensors"); });
+  return thrown_error([&] { return read_tensor_index(bytes_of(file), "loading m.safetensors"); });
 }
 
 }  // namespace
 
 TEST_CASE("a header is the bytes that the format's description asks for") {
-  auto const index = detail::place_tensors({tensor("b", "U8", {3}), tensor("w", "F32", {1, 2})}, {{"format", "pt"}});
-  auto const header = detail::write_header(index);
+  auto const index = place_tensors({tensor("b", "U8", {3}), tensor("w", "F32", {1, 2})}, {{"format", "pt"}});
+  auto const header = tensor_header(index);
   CHECK(header.substr(8) == R"({"__metadata__":{"format":"pt"},"w":{"dtype":"F32","shape":[1,2],"data_offsets":[0,8]},)"
                             R"("b":{"dtype":"U8","shape":[3],"data_offsets":[8,11]}})" +
                                 std::string(44, ' '));
@@ -49,11 +48,11 @@ TEST_CASE("a header is the bytes that the format's description asks for") {
 TEST_CASE(
     "tensors begin at a multiple of 64 bytes and each where its elements may lie, whatever the order and the names") {
   for (std::size_t length = 1; length < 130; ++length) {
-    auto const index = detail::place_tensors(
+    auto const index = place_tensors(
         {tensor(std::string(length, 'n'), "BOOL", {3}), tensor("h", "F16", {5}), tensor("d", "F64", {})}, {});
     CHECK(index.header_bytes % 64 == 0);
-    CHECK(detail::write_header(index).size() == index.header_bytes);
-    for (auto const& each : index.tensors) CHECK(each.begin_bytes % *detail::element_bytes(each.type) == 0);
+    CHECK(tensor_header(index).size() == index.header_bytes);
+    for (auto const& each : index.tensors) CHECK(each.begin_bytes % *element_bytes(each.type) == 0);
   }
 }
 
@@ -65,9 +64,9 @@ TEST_CASE("what is written is read back: scalars, empty tensors, every type, and
     tensors.push_back(tensor(std::string{type} + " scalar", type, {}));
     tensors.push_back(tensor(std::string{type} + " empty", type, {7, 0}));
   }
-  detail::TensorMetadata const metadata{{"", "\x01"}, {"\"", "\xF0\x9F\x98\x80"}};
-  auto const placed = detail::place_tensors(tensors, metadata);
-  CHECK(detail::read_tensor_index(testing::file_of(tensors, metadata), "reading") == placed);
+  TensorMetadata const metadata{{"", "\x01"}, {"\"", "\xF0\x9F\x98\x80"}};
+  auto const placed = place_tensors(tensors, metadata);
+  CHECK(read_tensor_index(testing::file_of(tensors, metadata), "reading") == placed);
   CHECK(placed.tensors.size() == tensors.size());
 }
 
@@ -75,7 +74,7 @@ TEST_CASE("tensors in another order than their bytes, and a header that is not p
   auto const file = file_with(
       R"({"b":{"shape":[2],"data_offsets":[4,6],"dtype":"U8"},"a":{"dtype":"I32","shape":[1],"data_offsets":[0,4]}})",
       6);
-  auto const index = detail::read_tensor_index(bytes_of(file), "reading");
+  auto const index = read_tensor_index(bytes_of(file), "reading");
   REQUIRE(index.tensors.size() == 2);
   CHECK(index.tensors[0].name == "a");
   CHECK(index.tensors[1].begin_bytes == file.size() - 2);
@@ -154,7 +153,7 @@ TEST_CASE("every prefix of a file is refused") {
 
 TEST_CASE("tensors that no file can hold are refused, with the name") {
   auto const refused = [](std::vector<StoredTensor> tensors) {
-    return thrown_error([&] { return detail::place_tensors(std::move(tensors), {}); });
+    return thrown_error([&] { return place_tensors(std::move(tensors), {}); });
   };
   check_contains(refused({tensor("a", "F32", {}), tensor("a", "U8", {})}),
                  "invalid_report: storing the tensor 'a': its name comes twice; name each tensor once");

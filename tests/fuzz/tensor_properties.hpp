@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include <raytrain/checkpoint/detail/safetensors.hpp>
+#include <raytrain/checkpoint/safetensors.hpp>
 #include <raytrain/core/bytes.hpp>
 
 #include "properties.hpp"
@@ -13,10 +13,9 @@
 namespace raytrain::testing {
 
 /// A file of these tensors, whose bytes count up.
-[[nodiscard]] inline auto file_of(std::vector<raytrain::detail::StoredTensor> tensors,
-                                  raytrain::detail::TensorMetadata metadata = {}) -> Bytes {
-  auto const index = raytrain::detail::place_tensors(std::move(tensors), std::move(metadata));
-  auto const header = raytrain::detail::write_header(index);
+[[nodiscard]] inline auto file_of(std::vector<StoredTensor> tensors, TensorMetadata metadata = {}) -> Bytes {
+  auto const index = place_tensors(std::move(tensors), std::move(metadata));
+  auto const header = tensor_header(index);
   auto const bytes = bytes_of(header);
   Bytes file{bytes.begin(), bytes.end()};
   while (file.size() < index.file_bytes) file.push_back(static_cast<std::byte>(file.size() - header.size()));
@@ -25,8 +24,7 @@ namespace raytrain::testing {
 
 /// True if the bytes are a file of tensors.
 inline auto check_tensors(BytesView file) -> bool {
-  auto const index =
-      unless_refused(Errc::corrupt_checkpoint, [&] { return raytrain::detail::read_tensor_index(file, "reading"); });
+  auto const index = unless_refused(Errc::corrupt_checkpoint, [&] { return read_tensor_index(file, "reading"); });
   if (!index) return false;
   auto place = index->header_bytes;
   for (auto const& tensor : index->tensors) {
@@ -34,11 +32,10 @@ inline auto check_tensors(BytesView file) -> bool {
     place += tensor.size_bytes;
   }
   require(place == file.size(), "tensors fill the file");
-  auto const again = raytrain::detail::place_tensors(index->tensors, index->metadata);
+  auto const again = place_tensors(index->tensors, index->metadata);
   auto const written = file_of(index->tensors, index->metadata);
   require(written.size() == again.file_bytes, "a file has the size that was told");
-  require(raytrain::detail::read_tensor_index(written, "reading again") == again,
-          "tensors are found where they were placed");
+  require(read_tensor_index(written, "reading again") == again, "tensors are found where they were placed");
   return true;
 }
 

@@ -12,7 +12,6 @@
 #include <raytrain/checkpoint/detail/file_names-inl.hpp>
 #include <raytrain/checkpoint/detail/file_system-inl.hpp>
 #include <raytrain/checkpoint/detail/read_file-inl.hpp>
-#include <raytrain/checkpoint/detail/safetensors-inl.hpp>
 #include <raytrain/checkpoint/detail/sealed_json-inl.hpp>
 #include <raytrain/checkpoint/detail/utc_time-inl.hpp>
 #include <raytrain/checkpoint/directory_store-inl.hpp>
@@ -21,4 +20,5 @@
 #include <raytrain/checkpoint/retention-inl.hpp>
 #include <raytrain/checkpoint/run_directory-inl.hpp>
 #include <raytrain/checkpoint/run_record-inl.hpp>
+#include <raytrain/checkpoint/safetensors-inl.hpp>
 #include <raytrain/checkpoint/snapshot_buffers-inl.hpp>

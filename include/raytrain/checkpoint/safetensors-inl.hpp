@@ -15,42 +15,19 @@
 #include <vector>
 
 #include <raytrain/checkpoint/detail/file_names.hpp>
-#include <raytrain/checkpoint/detail/safetensors.hpp>
+#include <raytrain/checkpoint/safetensors.hpp>
 #include <raytrain/core/bytes.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/inline.hpp>
 #include <raytrain/core/utf8.hpp>
 #include <raytrain/message/json.hpp>
 
-namespace raytrain::detail {
+namespace raytrain {
+
+namespace detail {
 
 inline constexpr std::size_t length_bytes = sizeof(std::uint64_t);
 inline constexpr std::string_view metadata_name = "__metadata__";
-
-RAYTRAIN_INLINE auto element_bytes(std::string_view type) noexcept -> std::optional<std::size_t> {
-  struct Known {
-    std::string_view name;
-    std::size_t bytes;
-  };
-  static constexpr std::array<Known, 16> known{{{"BOOL", 1},
-                                                {"U8", 1},
-                                                {"I8", 1},
-                                                {"F8_E5M2", 1},
-                                                {"F8_E4M3", 1},
-                                                {"I16", 2},
-                                                {"U16", 2},
-                                                {"F16", 2},
-                                                {"BF16", 2},
-                                                {"I32", 4},
-                                                {"U32", 4},
-                                                {"F32", 4},
-                                                {"F64", 8},
-                                                {"I64", 8},
-                                                {"U64", 8},
-                                                {"C64", 8}}};
-  auto const* const found = std::ranges::find(known, type, &Known::name);
-  return found == known.end() ? std::nullopt : std::optional{found->bytes};
-}
 
 /// None when there are more than can be counted.
 RAYTRAIN_INLINE auto bytes_of_shape(std::vector<std::uint64_t> const& shape, std::size_t element)
@@ -92,48 +69,6 @@ RAYTRAIN_INLINE auto header_json(TensorIndex const& index) -> std::string {
     json += std::to_string(tensor.begin_bytes - first + tensor.size_bytes) + "]}";
   }
   return json.empty() ? "{}" : json + "}";
-}
-
-RAYTRAIN_INLINE auto place_tensors(std::vector<StoredTensor> tensors, TensorMetadata metadata) -> TensorIndex {
-  auto const refuse = [](std::string const& name, std::string const& happened) {
-    throw Error{Errc::invalid_report, "storing the tensor '" + shown_name(name) + "'", happened,
-                "name each tensor once, in UTF-8, or store it in another format"};
-  };
-  std::set<std::string_view> names;
-  std::size_t total_bytes = 0;
-  for (auto& tensor : tensors) {
-    auto const& name = tensor.name;
-    if (!is_utf8(name)) refuse(name, "its name is not UTF-8 text");
-    if (name == metadata_name) refuse(name, "its name is the one of a file's metadata");
-    if (!names.insert(name).second) refuse(name, "its name comes twice");
-    auto const element = element_bytes(tensor.type);
-    if (!element) refuse(name, "its type '" + tensor.type + "' is unknown here");
-    auto const bytes = bytes_of_shape(tensor.shape, *element);
-    constexpr auto most = std::numeric_limits<std::size_t>::max() / 2;
-    if (!bytes || *bytes > most - total_bytes) refuse(name, "it is too large");
-    total_bytes += *bytes;
-    tensor.size_bytes = *bytes;
-  }
-  std::ranges::stable_sort(tensors, std::ranges::greater{},
-                           [](auto const& tensor) { return element_bytes(tensor.type).value_or(0); });
-  std::size_t place = 0;
-  for (auto& tensor : tensors) place = (tensor.begin_bytes = place) + tensor.size_bytes;
-  TensorIndex index{std::move(tensors), std::move(metadata), 0, 0};
-  auto const unpadded = length_bytes + header_json(index).size();
-  index.header_bytes = (unpadded + tensor_alignment_bytes - 1) / tensor_alignment_bytes * tensor_alignment_bytes;
-  index.file_bytes = index.header_bytes + total_bytes;
-  for (auto& tensor : index.tensors) tensor.begin_bytes += index.header_bytes;
-  return index;
-}
-
-RAYTRAIN_INLINE auto write_header(TensorIndex const& index) -> std::string {
-  std::string header;
-  for (auto shift = 0U; shift < 8 * length_bytes; shift += 8) {
-    header += static_cast<char>((index.header_bytes - length_bytes) >> shift & 0xFFU);
-  }
-  header += header_json(index);
-  header.resize(index.header_bytes, ' ');
-  return header;
 }
 
 /// Reads the JSON of a header: no number in it is believed before it is compared with what is there.
@@ -274,8 +209,77 @@ class TensorIndexReader {
   TensorIndex index_;
 };
 
-RAYTRAIN_INLINE auto read_tensor_index(BytesView file, std::string_view attempted) -> TensorIndex {
-  return TensorIndexReader{file, attempted}.read();
+}  // namespace detail
+
+RAYTRAIN_INLINE auto element_bytes(std::string_view type) noexcept -> std::optional<std::size_t> {
+  struct Known {
+    std::string_view name;
+    std::size_t bytes;
+  };
+  static constexpr std::array<Known, 16> known{{{"BOOL", 1},
+                                                {"U8", 1},
+                                                {"I8", 1},
+                                                {"F8_E5M2", 1},
+                                                {"F8_E4M3", 1},
+                                                {"I16", 2},
+                                                {"U16", 2},
+                                                {"F16", 2},
+                                                {"BF16", 2},
+                                                {"I32", 4},
+                                                {"U32", 4},
+                                                {"F32", 4},
+                                                {"F64", 8},
+                                                {"I64", 8},
+                                                {"U64", 8},
+                                                {"C64", 8}}};
+  auto const* const found = std::ranges::find(known, type, &Known::name);
+  return found == known.end() ? std::nullopt : std::optional{found->bytes};
 }
 
-}  // namespace raytrain::detail
+RAYTRAIN_INLINE auto place_tensors(std::vector<StoredTensor> tensors, TensorMetadata metadata) -> TensorIndex {
+  auto const refuse = [](std::string const& name, std::string const& happened) {
+    throw Error{Errc::invalid_report, "storing the tensor '" + detail::shown_name(name) + "'", happened,
+                "name each tensor once, in UTF-8, or store it in another format"};
+  };
+  std::set<std::string_view> names;
+  std::size_t total_bytes = 0;
+  for (auto& tensor : tensors) {
+    auto const& name = tensor.name;
+    if (!is_utf8(name)) refuse(name, "its name is not UTF-8 text");
+    if (name == detail::metadata_name) refuse(name, "its name is the one of a file's metadata");
+    if (!names.insert(name).second) refuse(name, "its name comes twice");
+    auto const element = element_bytes(tensor.type);
+    if (!element) refuse(name, "its type '" + tensor.type + "' is unknown here");
+    auto const bytes = detail::bytes_of_shape(tensor.shape, *element);
+    constexpr auto most = std::numeric_limits<std::size_t>::max() / 2;
+    if (!bytes || *bytes > most - total_bytes) refuse(name, "it is too large");
+    total_bytes += *bytes;
+    tensor.size_bytes = *bytes;
+  }
+  std::ranges::stable_sort(tensors, std::ranges::greater{},
+                           [](auto const& tensor) { return element_bytes(tensor.type).value_or(0); });
+  std::size_t place = 0;
+  for (auto& tensor : tensors) place = (tensor.begin_bytes = place) + tensor.size_bytes;
+  TensorIndex index{std::move(tensors), std::move(metadata), 0, 0};
+  auto const unpadded = detail::length_bytes + detail::header_json(index).size();
+  index.header_bytes = (unpadded + tensor_alignment_bytes - 1) / tensor_alignment_bytes * tensor_alignment_bytes;
+  index.file_bytes = index.header_bytes + total_bytes;
+  for (auto& tensor : index.tensors) tensor.begin_bytes += index.header_bytes;
+  return index;
+}
+
+RAYTRAIN_INLINE auto tensor_header(TensorIndex const& index) -> std::string {
+  std::string header;
+  for (auto shift = 0U; shift < 8 * detail::length_bytes; shift += 8) {
+    header += static_cast<char>((index.header_bytes - detail::length_bytes) >> shift & 0xFFU);
+  }
+  header += detail::header_json(index);
+  header.resize(index.header_bytes, ' ');
+  return header;
+}
+
+RAYTRAIN_INLINE auto read_tensor_index(BytesView file, std::string_view attempted) -> TensorIndex {
+  return detail::TensorIndexReader{file, attempted}.read();
+}
+
+}  // namespace raytrain

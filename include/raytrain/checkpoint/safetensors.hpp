@@ -16,7 +16,7 @@
 /// of rows and without holes.
 ///
 /// Source: the format's description in the README of huggingface/safetensors 0.4.
-namespace raytrain::detail {
+namespace raytrain {
 
 struct StoredTensor {
   std::string name;
@@ -54,7 +54,7 @@ inline constexpr std::size_t most_header_bytes = 100'000'000;
 [[nodiscard]] auto place_tensors(std::vector<StoredTensor> tensors, TensorMetadata metadata) -> TensorIndex;
 
 /// What stands before the tensors, `header_bytes` long; of what `place_tensors` gave.
-[[nodiscard]] auto write_header(TensorIndex const& index) -> std::string;
+[[nodiscard]] auto tensor_header(TensorIndex const& index) -> std::string;
 
 /// What a whole file holds, every place in it checked. `attempted` begins the message of an error.
 ///
@@ -62,8 +62,8 @@ inline constexpr std::size_t most_header_bytes = 100'000'000;
 /// knows.
 [[nodiscard]] auto read_tensor_index(BytesView file, std::string_view attempted) -> TensorIndex;
 
-}  // namespace raytrain::detail
+}  // namespace raytrain
 
 #ifndef RAYTRAIN_COMPILED
-#include <raytrain/checkpoint/detail/safetensors-inl.hpp>
+#include <raytrain/checkpoint/safetensors-inl.hpp>
 #endif
