@@ -109,6 +109,11 @@ RAYTRAIN_INLINE auto Checkpoint::files() const -> std::vector<FileEntry> {
   return files;
 }
 
+RAYTRAIN_INLINE auto Checkpoint::contains(std::string_view name) const -> bool {
+  auto const entries = files();
+  return std::ranges::find(entries, name, &FileEntry::name) != entries.end();
+}
+
 RAYTRAIN_INLINE auto Checkpoint::read(std::string_view name) const -> Bytes {
   auto const entries = files();
   auto const entry = std::ranges::find(entries, name, &FileEntry::name);

@@ -94,6 +94,9 @@ class Checkpoint {
   /// Errors: `not_found` when it has vanished.
   [[nodiscard]] auto files() const -> std::vector<FileEntry>;
 
+  /// Whether `files` has one of that name. Errors: as `files`.
+  [[nodiscard]] auto contains(std::string_view name) const -> bool;
+
   /// Content of one file, verified.
   ///
   /// Errors: `not_found` for a name that is not there, listing those that are; `corrupt_checkpoint`; `io`.

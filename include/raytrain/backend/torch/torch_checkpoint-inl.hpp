@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <torch/torch.h>
 
 #include <cstddef>
@@ -47,9 +45,7 @@ RAYTRAIN_TORCH_INLINE auto SchedulerSteps::of(torch::optim::LRScheduler& schedul
   return scheduler.*(&SchedulerSteps::step_count_);
 }
 
-RAYTRAIN_TORCH_INLINE auto TensorFormat::shape() const -> std::string {
-  return fmt::format("{{{}}} {}", fmt::join(sizes, ", "), c10::toString(type));
-}
+RAYTRAIN_TORCH_INLINE auto TensorFormat::shape() const -> std::string { return shape_text(sizes, type); }
 
 RAYTRAIN_TORCH_INLINE auto formats_of(torch::nn::Module const& module) -> std::vector<TensorFormat> {
   std::vector<TensorFormat> formats;
@@ -61,6 +57,21 @@ RAYTRAIN_TORCH_INLINE auto formats_of(torch::nn::Module const& module) -> std::v
   add(module.named_parameters());
   add(module.named_buffers());
   return formats;
+}
+
+RAYTRAIN_TORCH_INLINE auto add_model(CheckpointDraft& draft, torch::nn::Module const& module) -> bool {
+  auto const tensors = torch_call("storing a state", [&] { return state_tensors(module); });
+  if (tensors) add_tensors(draft, tensors_name<torch::nn::Module>, *tensors, {{"format", "pt"}});
+  return tensors.has_value();
+}
+
+RAYTRAIN_TORCH_INLINE void load_model(BytesView file, torch::nn::Module& module, std::string_view attempted) {
+  auto tensors = torch_call(attempted, [&] { return state_tensors(module); });
+  if (!tensors) {
+    throw Error{Errc::backend, std::string{attempted},
+                "this model stores more than parameters and buffers, and no such file holds that", state_remedy};
+  }
+  fill_tensors(file, *tensors, attempted);
 }
 
 }  // namespace raytrain::detail

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <torch/torch.h>
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <raytrain/checkpoint/checkpoint_draft.hpp>
+#include <raytrain/checkpoint/safetensors.hpp>
+#include <raytrain/core/bytes.hpp>
+
+/// Tensors of LibTorch in a file of safetensors' format.
+namespace raytrain::detail {
+
+inline constexpr auto state_remedy = "build it as it was when it was saved, or start a new run";
+
+struct NamedTensor {
+  std::string name;
+  at::Tensor tensor;
+};
+
+/// Shape and type, as messages have them: "{16, 64} Float".
+[[nodiscard]] auto shape_text(at::IntArrayRef sizes, at::ScalarType type) -> std::string;
+
+/// Whether a file can hold it: dense, of a type that the format has.
+[[nodiscard]] auto is_storable(at::Tensor const& tensor) -> bool;
+
+/// What `save` of a module stores, by its names there; none if that is more than parameters and buffers that a file can
+/// hold.
+///
+/// Errors: `c10::Error`, and what the `save` of a module of the program's throws.
+[[nodiscard]] auto state_tensors(torch::nn::Module const& module) -> std::optional<std::vector<NamedTensor>>;
+
+/// Adds a file of tensors, each of which `is_storable`, to a draft.
+///
+/// Errors: `invalid_report` for names that a file cannot have.
+/// Cost:   each is copied once, by as many threads as the calling thread's tensor operations have.
+void add_tensors(CheckpointDraft& draft, std::string file, std::vector<NamedTensor> const& tensors,
+                 TensorMetadata metadata);
+
+/// Copies what a file holds to where the tensors of its names lie. `attempted` begins the message of an error.
+///
+/// Errors: `corrupt_checkpoint` for bytes that are no such file; `backend` for other names, shapes or types, which are
+///         listed, before anything is copied.
+void fill_tensors(BytesView file, std::vector<NamedTensor> const& tensors, std::string_view attempted);
+
+}  // namespace raytrain::detail
+
+#ifndef RAYTRAIN_COMPILED_TORCH
+#include <raytrain/backend/torch/detail/stored_tensors-inl.hpp>
+#endif
