@@ -207,7 +207,7 @@ TEST_CASE("only rank 0 stores a replicated state") {
   first.materialize(Rank{0});
   second.materialize(Rank{1});
   CHECK(first.files().contains("model.safetensors"));
-  CHECK(first.files().contains("optimizer.pt"));
+  CHECK(first.files().contains("optimizer.safetensors"));
   CHECK(second.empty());
 }
 
@@ -255,7 +255,7 @@ TEST_CASE("an optimizer of another model is refused") {
     (void)ctx.restore(model, optimizer);
   });
   CAPTURE(text);
-  CHECK(text.find("optimizer.pt") != std::string::npos);
+  CHECK(text.find("optimizer.safetensors") != std::string::npos);
   CHECK(text.find("size") != std::string::npos);
 }
 

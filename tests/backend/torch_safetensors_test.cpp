@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Models and optimizers as files that Python's safetensors reads.
+#include <algorithm>
+#include <concepts>
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -254,4 +258,215 @@ TEST_CASE("a worker copies its model once the one before is written, to the same
     }
   });
   CHECK(places == std::vector(4, places.front()));
+}
+
+namespace {
+
+/// A net with two groups of parameters, one of which has no gradient.
+struct Trained {
+  Trained() {
+    torch::manual_seed(1);
+    model = torch::nn::Sequential{torch::nn::Linear{8, 16}, torch::nn::Tanh{}, torch::nn::Linear{16, 1}};
+    unused = torch::zeros({2}, torch::requires_grad());
+  }
+  [[nodiscard]] auto groups() const -> std::vector<torch::optim::OptimizerParamGroup> {
+    std::vector<torch::optim::OptimizerParamGroup> groups;
+    groups.emplace_back(Tensors{model->ptr(0)->parameters()});
+    auto rest = model->ptr(2)->parameters();
+    rest.insert(rest.begin(), unused);
+    groups.emplace_back(std::move(rest));
+    return groups;
+  }
+  void step(torch::optim::Optimizer& optimizer) {
+    auto const inputs = torch::linspace(-1, 1, 32 * 8).view({32, 8});
+    optimizer.step([&] {
+      optimizer.zero_grad();
+      auto loss = torch::mse_loss(model->forward(inputs), inputs.sum(1, true).sin());
+      loss.backward();
+      return loss;
+    });
+  }
+
+  torch::nn::Sequential model;
+  torch::Tensor unused;
+};
+
+struct MakeAdagrad {
+  static auto make(Trained const& net) {
+    return torch::optim::Adagrad{net.groups(), torch::optim::AdagradOptions{0.1}.lr_decay(0.01)};
+  }
+};
+struct MakeAdam {
+  static auto make(Trained const& net) {
+    return torch::optim::Adam{net.groups(), torch::optim::AdamOptions{0.1}.amsgrad(true).betas({0.8, 0.9})};
+  }
+};
+struct MakeAdamW {
+  static auto make(Trained const& net) {
+    return torch::optim::AdamW{net.groups(), torch::optim::AdamWOptions{1.0 / 3}};
+  }
+};
+struct MakeLbfgs {
+  static auto make(Trained const& net) {
+    auto all = net.groups()[0].params();
+    for (auto const& parameter : net.model->ptr(2)->parameters()) all.push_back(parameter);
+    return torch::optim::LBFGS{
+        all, torch::optim::LBFGSOptions{0.5}.max_iter(3).history_size(4).line_search_fn("strong_wolfe")};
+  }
+};
+struct MakeRmsprop {
+  static auto make(Trained const& net) {
+    return torch::optim::RMSprop{net.groups(), torch::optim::RMSpropOptions{0.01}.centered(true).momentum(0.5)};
+  }
+};
+struct MakeSgd {
+  static auto make(Trained const& net) {
+    return torch::optim::SGD{net.groups(), torch::optim::SGDOptions{0.1}.momentum(0.9).nesterov(true)};
+  }
+};
+
+}  // namespace
+
+TEST_CASE_TEMPLATE("an optimizer goes on from its file to the very bits of one that was not stored", Make, MakeAdagrad,
+                   MakeAdam, MakeAdamW, MakeLbfgs, MakeRmsprop, MakeSgd) {
+  for (int const steps : {0, 1, 5}) {
+    CAPTURE(steps);
+    Trained whole;
+    auto optimizer = Make::make(whole);
+    for (int step = 0; step < steps; ++step) whole.step(optimizer);
+    optimizer.param_groups().back().options().set_lr(0.07);
+    Stored const stored{whole.model, optimizer};
+    CHECK(stored.names() == "model.safetensors optimizer.safetensors ");
+    Trained again;
+    auto other = Make::make(again);
+    load(stored.checkpoint(), again.model, other);
+    CHECK(raytrain::detail::learning_rates(other) == raytrain::detail::learning_rates(optimizer));
+    // The same archive but for the keys of parameters, which are their addresses.
+    CHECK(other.state().size() == optimizer.state().size());
+    CHECK(text_of(draft_of(again.model, other).files().at("optimizer.safetensors").view()) ==
+          text_of(draft_of(whole.model, optimizer).files().at("optimizer.safetensors").view()));
+    for (int step = 0; step < 3; ++step) {
+      whole.step(optimizer);
+      again.step(other);
+    }
+    CHECK(same_bits(whole.model->parameters(), again.model->parameters()));
+  }
+}
+
+TEST_CASE("an optimizer's file has a tensor for each parameter's moments, and numbers that Python reads as JSON") {
+  Trained net;
+  auto optimizer = MakeAdam::make(net);
+  net.step(optimizer);
+  auto const draft = draft_of(net.model, optimizer);
+  auto const index = read_tensor_index(draft.files().at("optimizer.safetensors").view(), "reading");
+  CHECK(index.tensors.size() == 4 * 3);
+  CHECK(std::ranges::count(index.tensors, "0.exp_avg", &StoredTensor::name) == 1);
+  CHECK(std::ranges::count(index.tensors, "4.max_exp_avg_sq", &StoredTensor::name) == 1);
+  CHECK(std::ranges::count(index.tensors, "2.exp_avg", &StoredTensor::name) == 0);  // it had no gradient
+  CHECK(index.metadata.at("3.step") == "1");
+  CHECK(index.metadata.at("group.0.lr") == "0.1");
+  CHECK(index.metadata.at("group.1.betas") == "[0.8, 0.9]");
+  CHECK(index.metadata.at("group.1.amsgrad") == "true");
+  CHECK(index.metadata.at("group.1.params") == "3");
+}
+
+TEST_CASE("an optimizer of another number of parameters or groups is refused") {
+  Trained net;
+  auto optimizer = MakeSgd::make(net);
+  Stored const stored{net.model, optimizer};
+  auto const refused = [&](torch::optim::SGD other) {
+    return thrown_error([&] {
+      load(stored.checkpoint(), net.model, other);
+      return 0;
+    });
+  };
+  check_contains(refused(torch::optim::SGD{net.model->parameters(), 0.1}), "different number of parameter groups");
+  auto groups = net.groups();
+  groups[1].params().pop_back();
+  check_contains(refused(torch::optim::SGD{groups, 0.1}), "optimizer.safetensors: loaded state dict contains");
+}
+
+TEST_CASE("metadata that are no optimizer's are refused as corrupt, with the value") {
+  torch::nn::Linear model{1, 1};
+  torch::optim::SGD optimizer{model->parameters(), 0.1};
+  auto const refused = [&](TensorMetadata const& metadata) {
+    auto const index = place_tensors({}, metadata);
+    auto const header = tensor_header(index);
+    return thrown_error([&] {
+      raytrain::detail::load_optimizer(bytes_of(header), optimizer, "loading it");
+      return 0;
+    });
+  };
+  auto const with = [](std::string const& name, std::string const& text) {
+    TensorMetadata metadata{{"pytorch_version", "\"1.5.0\""}, {"group.0.params", "2"}, {"0.step", "1"}};
+    metadata[name] = text;
+    return metadata;
+  };
+  check_contains(refused({}),
+                 "corrupt_checkpoint: loading it: it holds no state of an optimizer: its metadata have no "
+                 "pytorch_version; build it as it was");
+  check_contains(refused(with("group.0.params", "-1")), "group.0.params is -1");
+  check_contains(refused(with("group.0.params", "1e9")), "group.0.params is 1e9");
+  check_contains(refused(with("0.step", "one")), "0.step is not JSON");
+  check_contains(refused(with("0.step", "{}")), "0.step is {}");
+  check_contains(refused(with("0.step", R"({"tensors": 99999999999})")), "0.step is {\"tensors\": 99999999999}");
+}
+
+namespace {
+
+/// One whose state no archive of LibTorch's own has.
+struct Counting : torch::optim::SGD {
+  using torch::optim::SGD::SGD;
+  void save(torch::serialize::OutputArchive& archive) const override {
+    SGD::save(archive);
+    archive.write("count", c10::IValue{count});
+  }
+  void load(torch::serialize::InputArchive& archive) override {
+    SGD::load(archive);
+    c10::IValue stored;
+    archive.read("count", stored);
+    count = stored.toInt();
+  }
+  std::int64_t count = 0;
+};
+
+/// One that derives something from its tensors when it is loaded.
+struct Cached : torch::nn::Module {
+  Cached() { weight = register_parameter("weight", torch::ones({3})); }
+  void load(torch::serialize::InputArchive& archive) override {
+    Module::load(archive);
+    sum = weight.sum().item<float>();
+  }
+  torch::Tensor weight;
+  float sum = 0;
+};
+
+}  // namespace
+
+TEST_CASE("an optimizer that stores more than LibTorch's do is an archive, and comes back whole") {
+  Trained net;
+  Counting optimizer{net.model->parameters(), 0.1};
+  optimizer.count = 7;
+  Stored const stored{net.model, optimizer};
+  CHECK(stored.names() == "model.safetensors optimizer.pt ");
+  Counting other{net.model->parameters(), 0.1};
+  load(stored.checkpoint(), net.model, other);
+  CHECK(other.count == 7);
+}
+
+TEST_CASE("a number that JSON does not have makes an optimizer an archive") {
+  Trained net;
+  torch::optim::SGD optimizer{net.model->parameters(), 0.1};
+  optimizer.param_groups()[0].options().set_lr(std::numeric_limits<double>::infinity());
+  CHECK(Stored{net.model, optimizer}.names() == "model.safetensors optimizer.pt ");
+}
+
+TEST_CASE("the load of a program's own module is called when its tensors are there") {
+  Parent<Cached> model;
+  model.child->weight.data().fill_(5);
+  Stored const stored{model};
+  CHECK(stored.names() == "model.safetensors ");
+  Parent<Cached> other;
+  load(stored.checkpoint(), other);
+  CHECK(other.child->sum == 15);
 }

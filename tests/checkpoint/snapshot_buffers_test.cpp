@@ -34,6 +34,10 @@ TEST_CASE("memory that is free again is given for the same name and as many byte
     first.reset();
     CHECK(buffers.take("optimizer", 10'000).get() != place);
   }
+  SUBCASE("a little more") {
+    first.reset();
+    CHECK(buffers.take("model", 11'000).get() == place);
+  }
   SUBCASE("more") {
     first.reset();
     auto more = buffers.take("model", 100'000);

@@ -35,8 +35,11 @@ class SnapshotBuffers::Free {
         if (buffer.size_bytes >= size_bytes) return buffer;
       }
     }
-    auto* const bytes = ::operator new (size_bytes, std::align_val_t{alignment_bytes});
-    return {std::unique_ptr<std::byte, Delete>{static_cast<std::byte*>(bytes)}, size_bytes};
+    // With room for one that is a little larger, such as by a number with one more digit. Pages that nobody writes to
+    // cost nothing.
+    auto const room_bytes = size_bytes + size_bytes / 8 + alignment_bytes;
+    auto* const bytes = ::operator new (room_bytes, std::align_val_t{alignment_bytes});
+    return {std::unique_ptr<std::byte, Delete>{static_cast<std::byte*>(bytes)}, room_bytes};
   }
 
   void give_back(std::string const& name, Buffer buffer) {

@@ -4,13 +4,21 @@
 #include <torch/torch.h>
 
 #include <cstddef>
+#include <memory>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
+#include <raytrain/backend/torch/detail/archive_module.hpp>
+#include <raytrain/backend/torch/detail/stored_optimizer.hpp>
+#include <raytrain/backend/torch/detail/stored_tensors.hpp>
 #include <raytrain/backend/torch/detail/torch_call.hpp>
 #include <raytrain/backend/torch/torch_checkpoint.hpp>
 #include <raytrain/checkpoint/checkpoint.hpp>
 #include <raytrain/checkpoint/checkpoint_draft.hpp>
+#include <raytrain/core/bytes.hpp>
+#include <raytrain/core/error.hpp>
 #include <raytrain/core/inline.hpp>
 
 namespace raytrain::detail {
@@ -60,18 +68,53 @@ RAYTRAIN_TORCH_INLINE auto formats_of(torch::nn::Module const& module) -> std::v
 }
 
 RAYTRAIN_TORCH_INLINE auto add_model(CheckpointDraft& draft, torch::nn::Module const& module) -> bool {
-  auto const tensors = torch_call("storing a state", [&] { return state_tensors(module); });
-  if (tensors) add_tensors(draft, tensors_name<torch::nn::Module>, *tensors, {{"format", "pt"}});
-  return tensors.has_value();
+  return torch_call("storing a state", [&] {
+    torch::serialize::OutputArchive archive{std::make_shared<torch::jit::CompilationUnit>()};
+    module.save(archive);
+    auto const tensors = state_tensors(module, archive);
+    if (tensors) add_tensors(draft, tensors_name<torch::nn::Module>, *tensors, {{"format", "pt"}});
+    return tensors.has_value();
+  });
 }
 
 RAYTRAIN_TORCH_INLINE void load_model(BytesView file, torch::nn::Module& module, std::string_view attempted) {
-  auto tensors = torch_call(attempted, [&] { return state_tensors(module); });
-  if (!tensors) {
-    throw Error{Errc::backend, std::string{attempted},
-                "this model stores more than parameters and buffers, and no such file holds that", state_remedy};
-  }
-  fill_tensors(file, *tensors, attempted);
+  torch_call(
+      attempted,
+      [&] {
+        torch::serialize::OutputArchive archive{std::make_shared<torch::jit::CompilationUnit>()};
+        module.save(archive);
+        auto const tensors = state_tensors(module, archive);
+        if (!tensors) {
+          throw Error{Errc::backend, std::string{attempted},
+                      "this model stores more than parameters and buffers, and no such file holds that", state_remedy};
+        }
+        fill_tensors(file, *tensors, attempted);
+        // A module of the program's may do more in its `load` than to take tensors, which are there already.
+        torch::serialize::InputArchive filled;
+        module_in(filled) = module_in(archive);
+        module.load(filled);
+      },
+      state_remedy);
+}
+
+RAYTRAIN_TORCH_INLINE auto add_optimizer(CheckpointDraft& draft, torch::optim::Optimizer const& optimizer) -> bool {
+  return torch_call("storing a state", [&] {
+    auto state = optimizer_state(optimizer);
+    if (state) add_tensors(draft, tensors_name<torch::optim::Optimizer>, state->tensors, std::move(state->values));
+    return state.has_value();
+  });
+}
+
+RAYTRAIN_TORCH_INLINE void load_optimizer(BytesView file, torch::optim::Optimizer& optimizer,
+                                          std::string_view attempted) {
+  torch_call(
+      attempted,
+      [&] {
+        auto archive = optimizer_archive(file, attempted);
+        optimizer.load(archive);
+        load_learning_rates(archive, optimizer);
+      },
+      state_remedy);
 }
 
 }  // namespace raytrain::detail

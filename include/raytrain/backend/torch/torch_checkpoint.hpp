@@ -83,8 +83,8 @@ inline constexpr auto archive_name = TorchModule<T>    ? "model.pt"
                                                        : "optimizer.pt";
 
 /// The same, where it is tensors that Python's safetensors reads.
-template <TorchModule T>
-inline constexpr auto tensors_name = "model.safetensors";
+template <TorchState T>
+inline constexpr auto tensors_name = TorchModule<T> ? "model.safetensors" : "optimizer.safetensors";
 
 template <TorchStepper... T>
 inline constexpr bool is_at_most_one_each = (0 + ... + (is_scheduler<T> ? 1 : 0)) <= 1 &&
@@ -97,6 +97,12 @@ inline constexpr bool is_at_most_one_each = (0 + ... + (is_scheduler<T> ? 1 : 0)
 ///
 /// Errors: as `fill_tensors`.
 void load_model(BytesView file, torch::nn::Module& module, std::string_view attempted);
+
+/// The same for an optimizer's state and options.
+[[nodiscard]] auto add_optimizer(CheckpointDraft& draft, torch::optim::Optimizer const& optimizer) -> bool;
+
+/// Errors: `corrupt_checkpoint`; `backend` when it is of another optimizer.
+void load_optimizer(BytesView file, torch::optim::Optimizer& optimizer, std::string_view attempted);
 
 template <TorchState T>
 void add_state(CheckpointDraft& draft, T const& value);
@@ -173,12 +179,13 @@ void state_from_bytes(BytesView bytes, T& value, std::string_view attempted = "l
   }
 }
 
-/// State that is the same on every rank, for `report`: model.safetensors, and optimizer.pt and scheduler.pt if there
-/// are such. Rank 0 stores it inside `report`; until then they must live. `ReduceLROnPlateauScheduler` cannot be
+/// State that is the same on every rank, for `report`: model.safetensors, and optimizer.safetensors and scheduler.pt if
+/// there are such. Rank 0 stores it inside `report`; until then they must live. `ReduceLROnPlateauScheduler` cannot be
 /// stored: see `TorchStepper`.
 ///
 /// Python reads model.safetensors by `safetensors.torch.load_file`. A model whose `save` stores more than parameters
-/// and buffers, or tensors that such a file cannot hold, becomes an archive of LibTorch's, model.pt.
+/// and buffers, or tensors that such a file cannot hold, becomes an archive of LibTorch's, model.pt; so does an
+/// optimizer that stores itself in another way than LibTorch's do, optimizer.pt.
 ///
 /// For more than that, fill a draft of your own:
 /// `CheckpointDraft::replicated([&](auto& draft) { draft.add("critic.pt", state_to_bytes(critic)); })`.
@@ -193,8 +200,8 @@ template <TorchModule M, TorchStepper... T>
 }
 
 /// Fills a model, and an optimizer and a scheduler if there are such, with what `save` put into a checkpoint, also that
-/// of an earlier version, which stored each as an archive. Parameters and buffers stay where they lie, and the module's
-/// `load` is not called, where it holds model.safetensors.
+/// of an earlier version, which stored each as an archive. Parameters and buffers stay where they lie; `load` of a
+/// module of the program's finds its tensors filled.
 ///
 /// Errors: those of `Checkpoint::read`, `not_found` among them when the checkpoint has neither model.safetensors nor
 ///         model.pt; `backend` when it is of another model, with the names and shapes that differ.
@@ -210,6 +217,8 @@ template <TorchState T>
 void detail::add_state(CheckpointDraft& draft, T const& value) {
   if constexpr (TorchModule<T>) {
     if (add_model(draft, state_of(value))) return;
+  } else if constexpr (!is_scheduler<T>) {
+    if (add_optimizer(draft, value)) return;
   }
   draft.add(archive_name<T>, state_to_bytes(value));
 }
@@ -217,10 +226,16 @@ void detail::add_state(CheckpointDraft& draft, T const& value) {
 template <TorchState T>
 void detail::load_state(Checkpoint const& checkpoint, T& value) {
   auto const attempted = [&](char const* name) { return "loading " + checkpoint.location() + "/" + name; };
-  if constexpr (TorchModule<T>) {
+  if constexpr (!is_scheduler<T>) {
     auto const* const name = tensors_name<T>;
     if (checkpoint.contains(name) || !checkpoint.contains(archive_name<T>)) {
-      return load_model(checkpoint.read(name), state_of(value), attempted(name));
+      auto const file = checkpoint.read(name);
+      if constexpr (TorchModule<T>) {
+        load_model(file, state_of(value), attempted(name));
+      } else {
+        load_optimizer(file, value, attempted(name));
+      }
+      return;
     }
   }
   auto const* const name = archive_name<T>;

@@ -8,14 +8,16 @@
 namespace raytrain::detail {
 
 auto module_in(torch::serialize::OutputArchive& archive) -> torch::jit::Module&;
+auto module_in(torch::serialize::InputArchive& archive) -> torch::jit::Module&;
 
 /// Where an explicit instantiation names a member, it may be a private one.
 ///
 /// Source: [temp.spec.general] of the C++ standard.
-template <auto Member>
+template <class Archive, auto Member>
 struct ArchiveModule {
-  friend auto module_in(torch::serialize::OutputArchive& archive) -> torch::jit::Module& { return archive.*Member; }
+  friend auto module_in(Archive& archive) -> torch::jit::Module& { return archive.*Member; }
 };
-template struct ArchiveModule<&torch::serialize::OutputArchive::module_>;
+template struct ArchiveModule<torch::serialize::OutputArchive, &torch::serialize::OutputArchive::module_>;
+template struct ArchiveModule<torch::serialize::InputArchive, &torch::serialize::InputArchive::module_>;
 
 }  // namespace raytrain::detail

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
@@ -58,6 +59,14 @@ RAYTRAIN_TORCH_INLINE auto shape_of(StoredTensor const& stored) -> std::string {
                      known == stored_types.end() ? stored.type : c10::toString(known->type));
 }
 
+RAYTRAIN_TORCH_INLINE auto empty_like(StoredTensor const& stored) -> std::optional<at::Tensor> {
+  auto const* const known = std::ranges::find(stored_types, stored.type, &StoredType::name);
+  if (known == stored_types.end()) return std::nullopt;
+  std::vector<std::int64_t> sizes;
+  for (auto const extent : stored.shape) sizes.push_back(static_cast<std::int64_t>(extent));
+  return at::empty(sizes, at::TensorOptions{}.dtype(known->type));
+}
+
 RAYTRAIN_TORCH_INLINE auto stored_of(NamedTensor const& named) -> StoredTensor {
   auto const* const type = std::ranges::find(stored_types, named.tensor.scalar_type(), &StoredType::type);
   auto const sizes = named.tensor.sizes();
@@ -82,9 +91,8 @@ RAYTRAIN_TORCH_INLINE auto collect_tensors(c10::ivalue::Object const& object, st
   return true;
 }
 
-RAYTRAIN_TORCH_INLINE auto state_tensors(torch::nn::Module const& module) -> std::optional<std::vector<NamedTensor>> {
-  torch::serialize::OutputArchive archive{std::make_shared<torch::jit::CompilationUnit>()};
-  module.save(archive);
+RAYTRAIN_TORCH_INLINE auto state_tensors(torch::nn::Module const& module, torch::serialize::OutputArchive& archive)
+    -> std::optional<std::vector<NamedTensor>> {
   std::vector<NamedTensor> stored;
   if (!collect_tensors(*module_in(archive)._ivalue(), {}, stored)) return std::nullopt;
   // A module may have a `save` of its own, whose tensors are none of these, or only look like them.
@@ -142,6 +150,21 @@ RAYTRAIN_TORCH_INLINE void add_tensors(CheckpointDraft& draft, std::string file,
       [&](NamedTensor const& named) { tensor_at(places.at(named.name), named.tensor).copy_(named.tensor); });
 }
 
+RAYTRAIN_TORCH_INLINE void copy_stored(BytesView file, TensorIndex const& index,
+                                       std::vector<NamedTensor> const& tensors) {
+  std::map<std::string_view, std::byte const*> places;
+  for (auto const& tensor : index.tensors) places[tensor.name] = file.data() + tensor.begin_bytes;
+  copy_tensors(
+      tensors,
+      [&](NamedTensor const& named) {
+        return CopyPiece{static_cast<std::byte*>(named.tensor.data_ptr()), places.at(named.name),
+                         named.tensor.nbytes()};
+      },
+      [&](NamedTensor const& named) {
+        named.tensor.copy_(tensor_at(const_cast<std::byte*>(places.at(named.name)), named.tensor));
+      });
+}
+
 /// Names, shapes and types that are not the same, as a sentence; empty if all are.
 RAYTRAIN_TORCH_INLINE auto differences(std::map<std::string_view, StoredTensor const*> stored,
                                        std::vector<NamedTensor> const& tensors) -> std::string {
@@ -173,17 +196,7 @@ RAYTRAIN_TORCH_INLINE void fill_tensors(BytesView file, std::vector<NamedTensor>
   if (auto const text = differences(stored, tensors); !text.empty()) {
     throw Error{Errc::backend, std::string{attempted}, text, state_remedy};
   }
-  auto const place = [&](NamedTensor const& named) { return file.data() + stored.at(named.name)->begin_bytes; };
-  torch_call(attempted, [&] {
-    copy_tensors(
-        tensors,
-        [&](NamedTensor const& named) {
-          return CopyPiece{static_cast<std::byte*>(named.tensor.data_ptr()), place(named), named.tensor.nbytes()};
-        },
-        [&](NamedTensor const& named) {
-          named.tensor.copy_(tensor_at(const_cast<std::byte*>(place(named)), named.tensor));
-        });
-  });
+  torch_call(attempted, [&] { copy_stored(file, index, tensors); });
 }
 
 }  // namespace raytrain::detail

@@ -28,11 +28,13 @@ struct NamedTensor {
 /// Whether a file can hold it: dense, of a type that the format has.
 [[nodiscard]] auto is_storable(at::Tensor const& tensor) -> bool;
 
-/// What `save` of a module stores, by its names there; none if that is more than parameters and buffers that a file can
-/// hold.
-///
-/// Errors: `c10::Error`, and what the `save` of a module of the program's throws.
-[[nodiscard]] auto state_tensors(torch::nn::Module const& module) -> std::optional<std::vector<NamedTensor>>;
+/// A tensor of that shape and type, its content undefined; none for a type that LibTorch does not have.
+[[nodiscard]] auto empty_like(StoredTensor const& stored) -> std::optional<at::Tensor>;
+
+/// The tensors that `save` of a module has stored in an archive, by their names there; none if that is more than
+/// parameters and buffers that a file can hold.
+[[nodiscard]] auto state_tensors(torch::nn::Module const& module, torch::serialize::OutputArchive& archive)
+    -> std::optional<std::vector<NamedTensor>>;
 
 /// Adds a file of tensors, each of which `is_storable`, to a draft.
 ///
@@ -40,6 +42,10 @@ struct NamedTensor {
 /// Cost:   each is copied once, by as many threads as the calling thread's tensor operations have.
 void add_tensors(CheckpointDraft& draft, std::string file, std::vector<NamedTensor> const& tensors,
                  TensorMetadata metadata);
+
+/// Copies tensors of a file that `index` tells to where the tensors of those names lie, which have the same shapes and
+/// types.
+void copy_stored(BytesView file, TensorIndex const& index, std::vector<NamedTensor> const& tensors);
 
 /// Copies what a file holds to where the tensors of its names lie. `attempted` begins the message of an error.
 ///
