@@ -229,17 +229,18 @@ void detail::load_state(Checkpoint const& checkpoint, T& value) {
   if constexpr (!is_scheduler<T>) {
     auto const* const name = tensors_name<T>;
     if (checkpoint.contains(name) || !checkpoint.contains(archive_name<T>)) {
-      auto const file = checkpoint.read(name);
+      auto const file = checkpoint.view(name);
       if constexpr (TorchModule<T>) {
-        load_model(file, state_of(value), attempted(name));
+        load_model(file.view(), state_of(value), attempted(name));
       } else {
-        load_optimizer(file, value, attempted(name));
+        load_optimizer(file.view(), value, attempted(name));
       }
       return;
     }
   }
   auto const* const name = archive_name<T>;
-  state_from_bytes(checkpoint.read(name), value, attempted(name));
+  auto const file = checkpoint.view(name);
+  state_from_bytes(file.view(), value, attempted(name));
 }
 
 }  // namespace raytrain
