@@ -77,8 +77,8 @@ class OptimizerWriter {
     std::map<std::size_t, c10::IValue const*> by_number;
     for (std::size_t i = 0; i < states.type()->numAttributes(); ++i) {
       auto const number = numbers_.find(states.type()->getAttributeName(i));
-      // Of a parameter that is gone, no optimizer loads it.
-      if (number != numbers_.end()) by_number.emplace(number->second, &states.slots()[i]);
+      if (number == numbers_.end()) return false;
+      by_number.emplace(number->second, &states.slots()[i]);
     }
     for (auto const& [number, stored] : by_number) {
       if (!stored->isObject()) return false;
