@@ -66,7 +66,7 @@ TEST_CASE("a draft's allocated file is the bytes that are put there, in the buff
       before = memory.data();
       memory[99] = value;
     });
-    draft.materialize(Rank{0}, &buffers);
+    draft.materialize(Rank{0}, buffers);
     CHECK(draft.files().at("model").size() == 100);
     CHECK(draft.files().at("model").view()[99] == value);
   }

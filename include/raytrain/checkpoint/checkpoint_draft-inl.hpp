@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -53,7 +54,7 @@ RAYTRAIN_INLINE auto CheckpointDraft::add(std::string name, std::string_view tex
 
 RAYTRAIN_INLINE auto CheckpointDraft::allocate(std::string name, std::size_t size_bytes) -> std::span<std::byte> {
   check_name(name);
-  auto const memory = buffers_ != nullptr ? buffers_->take(name, size_bytes) : SnapshotBuffers{}.take(name, size_bytes);
+  auto const memory = buffers_.value_or(SnapshotBuffers{}).take(name, size_bytes);
   add(std::move(name), Content{{memory.get(), size_bytes}, memory});
   return {memory.get(), size_bytes};
 }
@@ -72,17 +73,12 @@ RAYTRAIN_INLINE auto CheckpointDraft::per_rank() -> CheckpointDraft& {
   return *this;
 }
 
-RAYTRAIN_INLINE void CheckpointDraft::materialize(Rank rank, SnapshotBuffers* buffers) {
+RAYTRAIN_INLINE void CheckpointDraft::materialize(Rank rank, std::optional<SnapshotBuffers> buffers) {
   auto const fill = std::exchange(fill_, nullptr);
   if (!fill || rank != Rank{0}) return;
-  buffers_ = buffers;
-  try {
-    fill(*this);
-  } catch (...) {
-    buffers_ = nullptr;
-    throw;
-  }
-  buffers_ = nullptr;
+  buffers_ = std::move(buffers);
+  fill(*this);
+  buffers_.reset();
 }
 
 RAYTRAIN_INLINE void CheckpointDraft::check_name(std::string const& name) const {

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -63,7 +64,7 @@ class CheckpointDraft {
 
   /// Makes a replicated draft definite: filled on rank 0, empty on the others, with memory of `buffers` if there are
   /// such. Nothing to do for any other.
-  void materialize(Rank rank, SnapshotBuffers* buffers = nullptr);
+  void materialize(Rank rank, std::optional<SnapshotBuffers> buffers = std::nullopt);
 
   /// Whether it has no file; of a replicated one known only after `materialize`.
   [[nodiscard]] auto empty() const noexcept -> bool { return files_.empty(); }
@@ -78,7 +79,7 @@ class CheckpointDraft {
   std::map<std::string, Content> files_;
   std::map<std::string, std::string> metadata_;
   Fill fill_;
-  SnapshotBuffers* buffers_ = nullptr;  // while it is filled
+  std::optional<SnapshotBuffers> buffers_;  // while it is filled
   bool per_rank_ = false;
 };
 

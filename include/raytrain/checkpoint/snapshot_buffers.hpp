@@ -8,7 +8,7 @@
 namespace raytrain {
 
 /// Memory for the states that one worker puts into its checkpoints: the same from one checkpoint to the next, since to
-/// get the pages of new memory takes as long as to copy a state there.
+/// get the pages of new memory takes as long as to copy a state there. By value: copies give the same memory.
 ///
 /// Threads: every function from any thread, and what it gave may be let go on any thread.
 class SnapshotBuffers {

@@ -24,7 +24,7 @@ RAYTRAIN_INLINE CheckpointStager::~CheckpointStager() {
 
 RAYTRAIN_INLINE void CheckpointStager::materialize(CheckpointDraft& draft) {
   drain();
-  draft.materialize(rank(), &buffers_);
+  draft.materialize(rank(), buffers_);
 }
 
 RAYTRAIN_INLINE void CheckpointStager::stage(CheckpointDraft draft, CheckpointOrdinal checkpoint,
