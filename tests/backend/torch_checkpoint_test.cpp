@@ -206,8 +206,8 @@ TEST_CASE("only rank 0 stores a replicated state") {
   auto second = first;
   first.materialize(Rank{0});
   second.materialize(Rank{1});
-  CHECK(first.files().contains("model.pt"));
-  CHECK(first.files().contains("optimizer.pt"));
+  CHECK(first.files().contains("model.safetensors"));
+  CHECK(first.files().contains("optimizer.safetensors"));
   CHECK(second.empty());
 }
 
@@ -232,8 +232,9 @@ TEST_CASE("a checkpoint of another shape is refused, with the tensor and both sh
     (void)ctx.restore(model);
   });
   CAPTURE(text);
-  CHECK(text.find("model.pt: 'first.weight' is {16, 64} Float there and {24, 64} Float in this model; build it as it "
-                  "was when it was saved") != std::string::npos);
+  CHECK(text.find("model.safetensors: 'first.weight' is {16, 64} Float there and {24, 64} Float in this model, "
+                  "'first.bias' is {16} Float there") != std::string::npos);
+  CHECK(text.find("; build it as it was when it was saved") != std::string::npos);
 }
 
 TEST_CASE("a checkpoint of another model is refused, with the name that it lacks") {
@@ -254,11 +255,11 @@ TEST_CASE("an optimizer of another model is refused") {
     (void)ctx.restore(model, optimizer);
   });
   CAPTURE(text);
-  CHECK(text.find("optimizer.pt") != std::string::npos);
+  CHECK(text.find("optimizer.safetensors") != std::string::npos);
   CHECK(text.find("size") != std::string::npos);
 }
 
-TEST_CASE("a checkpoint without model.pt is refused, with the files that it has") {
+TEST_CASE("a checkpoint without a model is refused, with the files that it has") {
   auto const text = failure_of(
       [](TorchContext& ctx) {
         ctx.report(Epoch{0, 1.0}, CheckpointDraft::replicated([](CheckpointDraft& d) { d.add("notes.txt", "x"); }));
@@ -268,7 +269,7 @@ TEST_CASE("a checkpoint without model.pt is refused, with the files that it has"
         (void)ctx.restore(model);
       });
   CAPTURE(text);
-  CHECK(text.find("it has no file 'model.pt'; it has notes.txt") != std::string::npos);
+  CHECK(text.find("it has no file 'model.safetensors'; it has notes.txt") != std::string::npos);
 }
 
 TEST_CASE("bytes that are no state are refused without LibTorch's stack") {

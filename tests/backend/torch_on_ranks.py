@@ -20,7 +20,7 @@ def last_model(storage):
     """Number of the last checkpoint, and size and digest of its model."""
     last = max((storage / 'fashion_mnist_mlp' / 'checkpoints').glob('checkpoint_*'))
     files = json.loads((last / 'manifest.json').read_text())['files']
-    return int(last.name.rpartition('_')[2]), files['model.pt']
+    return int(last.name.rpartition('_')[2]), files['model.safetensors']
 
 
 def arguments(storage, epochs):

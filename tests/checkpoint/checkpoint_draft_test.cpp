@@ -2,6 +2,7 @@
 #include <raytrain/checkpoint/checkpoint_draft.hpp>
 
 #include <filesystem>
+#include <memory>
 #include <string>
 
 #include <doctest/doctest.h>
@@ -111,7 +112,22 @@ TEST_CASE("copies of a draft share the contents of its files") {
   CheckpointDraft draft;
   draft.add("a", Bytes(1000));
   auto const copy = draft;
-  CHECK(copy.files().at("a").get() == draft.files().at("a").get());
+  CHECK(copy.files().at("a").view().data() == draft.files().at("a").view().data());
+}
+
+TEST_CASE("a draft keeps bytes of another origin where they are, until no copy of it is left") {
+  auto owner = std::make_shared<std::string>("weights");
+  std::weak_ptr<std::string> const origin = owner;
+  CheckpointDraft draft;
+  draft.add("a", CheckpointDraft::Content{bytes_of(*owner), owner});
+  CHECK(draft.files().at("a").view().data() == bytes_of(*owner).data());
+  owner.reset();
+  CHECK_FALSE(origin.expired());
+  auto copy = std::make_unique<CheckpointDraft>(draft);
+  draft = {};
+  CHECK(text_of(copy->files().at("a").view()) == "weights");
+  copy.reset();
+  CHECK(origin.expired());
 }
 
 TEST_CASE("a draft from a directory holds what was in it when it was made, although the directory is gone") {
@@ -121,7 +137,7 @@ TEST_CASE("a draft from a directory holds what was in it when it was made, altho
   auto const draft = CheckpointDraft::from_directory(folder.path() / "user");
   std::filesystem::remove_all(folder.path() / "user");
   REQUIRE(draft.files().size() == 2);
-  CHECK(text_of(*draft.files().at("model.pt")) == "weights");
+  CHECK(text_of(draft.files().at("model.pt").view()) == "weights");
   CHECK(draft.files().contains("deep/er/b"));
   check_contains(thrown_error([&] { return CheckpointDraft::from_directory(folder.path() / "user"); }),
                  "there is no such directory");

@@ -162,12 +162,13 @@ TEST_CASE("every changed byte of every file of a checkpoint is found, the manife
   CHECK_FALSE(problem_of(made.checkpoint.path()));
 }
 
-TEST_CASE("a truncated, grown, zeroed or missing file is found and named, by verify and by read") {
+TEST_CASE("a truncated, grown, zeroed or missing file is found and named, by verify, read and view") {
   TwoRanks const made;
   auto const path = made.checkpoint.path() / "model.pt";
   auto const check = [&](std::string const& expected) {
     check_contains(problem_of(made.checkpoint.path()).value_or("nothing found"), expected);
     check_contains(thrown_error([&] { return made.checkpoint.read("model.pt"); }), expected);
+    check_contains(thrown_error([&] { return made.checkpoint.view("model.pt"); }), expected);
   };
   write_text(path, "weight");
   check("file 'model.pt' has 6 bytes instead of 7");
@@ -181,6 +182,17 @@ TEST_CASE("a truncated, grown, zeroed or missing file is found and named, by ver
   check("file 'model.pt' is missing");
   std::filesystem::create_directory(path);
   check("file 'model.pt' is not a regular file");
+}
+
+TEST_CASE("a view of a file is no copy of it, and holds it when the checkpoint is gone") {
+  TwoRanks const made;
+  auto const content = made.checkpoint.view("model.pt");
+  auto const empty = made.checkpoint.view("deep/er/empty");
+  std::filesystem::remove_all(made.checkpoint.path());
+  CHECK(text_of(content.view()) == "weights");
+  CHECK(reinterpret_cast<std::uintptr_t>(content.view().data()) % 4096 == 0);  // where the system keeps it
+  CHECK(empty.size() == 0);
+  check_contains(thrown_error([&] { return made.checkpoint.view("model.pt"); }), "not_found");
 }
 
 TEST_CASE("a manifest that is cut short anywhere is found") {

@@ -44,9 +44,9 @@ struct InMemory {
   [[nodiscard]] auto store() const -> std::unique_ptr<CheckpointStore> { return std::make_unique<MemoryStore>(memory); }
   void damage(CheckpointNumber number, std::string const& name) const {
     auto& content = memory->checkpoints.at(number).at(name);
-    auto bytes = *content;
+    Bytes bytes{content.view().begin(), content.view().end()};
     bytes.at(0) ^= std::byte{1};
-    content = std::make_shared<Bytes const>(std::move(bytes));
+    content = CheckpointDraft::Content{std::move(bytes)};
   }
 };
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "seeds.hpp"
+#include "tensor_properties.hpp"
 
 namespace {
 
@@ -29,5 +30,6 @@ auto main(int argc, char** argv) -> int {
   write(root / "frame_decoder", raytrain::testing::stream_seeds(), "\x05");  // in chunks of 6 bytes
   write(root / "handshake", raytrain::testing::session_seeds(), "\x05");
   write(root / "json", raytrain::testing::json_seeds());
+  write(root / "safetensors", raytrain::testing::tensor_seeds());
   return 0;
 }

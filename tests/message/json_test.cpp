@@ -348,3 +348,21 @@ TEST_CASE("text that is not UTF-8 is not written, since it would not read back")
   manifest.metadata = {{"caf\xE9", ""}};
   CHECK(thrown_error([&] { (void)write_json(manifest); }).find("is not UTF-8") != std::string::npos);
 }
+
+TEST_CASE("any JSON is read as it stands, with names that repeat in their order") {
+  auto const value = parse_json(R"({"b": [1, -2, 1.5, null], "a": true, "b": {}})");
+  auto const* const members = value.get_if<JsonObject>();
+  REQUIRE(members != nullptr);
+  REQUIRE(members->size() == 3);
+  CHECK(members->at(0).name == "b");
+  CHECK(members->at(0).value.get_if<JsonArray>()->size() == 4);
+  CHECK(members->at(2).name == "b");
+  CHECK(members->at(2).value.get_if<JsonObject>()->empty());
+  CHECK_THROWS_WITH_AS((void)parse_json("{} x", "a header"), doctest::Contains("reading a header: is not JSON"), Error);
+}
+
+TEST_CASE("a text in quotes is read back as the same text") {
+  for (std::string const text : {"", "\"\\\n", "\xC3\xB6"}) {
+    CHECK(*parse_json(json_string(text)).get_if<std::string>() == text);
+  }
+}

@@ -13,6 +13,7 @@
 
 #include "../fuzz/properties.hpp"
 #include "../fuzz/seeds.hpp"
+#include "../fuzz/tensor_properties.hpp"
 
 using namespace raytrain;
 
@@ -82,5 +83,14 @@ TEST_CASE("JSON that was changed at random is refused or reads back the same, an
   int good = 0;
   for (int i = 0; i < rounds; ++i) good += testing::check_json(text_of(mutator.next())) ? 1 : 0;
   CHECK(good > rounds / 100);
+  CHECK(good < rounds);
+}
+
+TEST_CASE(
+    "a file of tensors that was changed at random is refused or has each tensor in its place, and some are each") {
+  Mutator mutator{testing::tensor_seeds(), testing::random_seed()};
+  int good = 0;
+  for (int i = 0; i < rounds; ++i) good += testing::check_tensors(mutator.next()) ? 1 : 0;
+  CHECK(good > rounds / 1000);
   CHECK(good < rounds);
 }

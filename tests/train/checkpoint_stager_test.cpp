@@ -2,13 +2,19 @@
 #include <raytrain/train/checkpoint_stager.hpp>
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <future>
+#include <memory>
+#include <string_view>
 #include <thread>
+#include <vector>
 
 #include <doctest/doctest.h>
 
 #include <raytrain/checkpoint/directory_store.hpp>
+#include <raytrain/testing/faulty_store.hpp>
 
 #include "../support/temporary_folder.hpp"
 
@@ -42,4 +48,31 @@ TEST_CASE("the exception of a part that could not be written ends in the worker 
     CHECK_THROWS_AS(stager.drain(), Refused);
     REQUIRE(ended_by.load() == std::this_thread::get_id());
   }
+}
+
+TEST_CASE("a state is copied to where the one before was, and not before that one is written") {
+  TemporaryFolder const folder;
+  std::promise<void> let_write;
+  std::atomic<int> written{0};
+  testing::FaultyStore store{std::make_shared<DirectoryStore>(folder.path()), [&](std::string_view) {
+                               if (written == 0) let_write.get_future().wait();
+                               ++written;
+                             }};
+  store.begin(StartId{1}, {});
+  BackgroundThread writer;
+  WorkerLink link{{}, [](WorkerMessage const&) {}};
+  CheckpointStager stager{store, writer, link};
+  std::vector<std::byte const*> places;
+  for (std::uint64_t checkpoint = 0; checkpoint < 4; ++checkpoint) {
+    auto draft = CheckpointDraft::replicated([&](CheckpointDraft& part) {
+      CHECK(written == static_cast<int>(checkpoint));
+      places.push_back(part.allocate("model", std::size_t{1} << 20U).data());
+    });
+    std::jthread late;
+    if (checkpoint == 1) late = std::jthread{[&] { let_write.set_value(); }};
+    stager.materialize(draft);
+    stager.stage(std::move(draft), CheckpointOrdinal{checkpoint}, {});
+  }
+  stager.drain();
+  CHECK(places == std::vector(4, places.front()));
 }

@@ -203,8 +203,9 @@ TEST_CASE("a state is copied once the one before is written, so that one copy is
   auto held = 0;
   auto const large = [&](CheckpointDraft& part) {
     held += before.expired() ? 0 : 1;
-    part.add("state", Bytes(std::size_t{32} << 20U));
-    before = part.files().at("state");
+    auto const state = std::make_shared<Bytes const>(std::size_t{32} << 20U);
+    part.add("state", CheckpointDraft::Content{*state, state});
+    before = state;
   };
   auto config = config_in(folder);
   config.scaling.num_workers = 1;

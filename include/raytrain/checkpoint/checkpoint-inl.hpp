@@ -25,6 +25,7 @@
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/inline.hpp>
+#include <raytrain/core/shared_bytes.hpp>
 #include <raytrain/core/xxh3.hpp>
 #include <raytrain/message/message.hpp>
 
@@ -109,7 +110,12 @@ RAYTRAIN_INLINE auto Checkpoint::files() const -> std::vector<FileEntry> {
   return files;
 }
 
-RAYTRAIN_INLINE auto Checkpoint::read(std::string_view name) const -> Bytes {
+RAYTRAIN_INLINE auto Checkpoint::contains(std::string_view name) const -> bool {
+  auto const entries = files();
+  return std::ranges::find(entries, name, &FileEntry::name) != entries.end();
+}
+
+RAYTRAIN_INLINE auto Checkpoint::entry_of(std::string_view name) const -> FileEntry {
   auto const entries = files();
   auto const entry = std::ranges::find(entries, name, &FileEntry::name);
   if (entry == entries.end()) {
@@ -118,11 +124,25 @@ RAYTRAIN_INLINE auto Checkpoint::read(std::string_view name) const -> Bytes {
     throw Error{Errc::not_found, files_->attempted(), "it has no file '" + std::string{name} + "'",
                 "it has " + (names.empty() ? "none" : names)};
   }
-  if (!is_committed()) return files_->read(entry->name);
-  StoredFile const stored{entry->size_bytes, entry->xxh3};
-  check_size(entry->name, stored);
-  auto content = files_->read(entry->name);
-  check_hash(entry->name, stored, detail::xxh3_of(content));
+  if (is_committed()) check_size(entry->name, {entry->size_bytes, entry->xxh3});
+  return *entry;
+}
+
+RAYTRAIN_INLINE void Checkpoint::check_content(FileEntry const& entry, BytesView content) const {
+  if (is_committed()) check_hash(entry.name, {entry.size_bytes, entry.xxh3}, detail::xxh3_of(content));
+}
+
+RAYTRAIN_INLINE auto Checkpoint::read(std::string_view name) const -> Bytes {
+  auto const entry = entry_of(name);
+  auto content = files_->read(entry.name);
+  check_content(entry, content);
+  return content;
+}
+
+RAYTRAIN_INLINE auto Checkpoint::view(std::string_view name) const -> SharedBytes {
+  auto const entry = entry_of(name);
+  auto content = files_->view(entry.name);
+  check_content(entry, content.view());
   return content;
 }
 

@@ -15,6 +15,7 @@
 #include <raytrain/core/bytes.hpp>
 #include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/metrics.hpp>
+#include <raytrain/core/shared_bytes.hpp>
 #include <raytrain/message/message.hpp>
 
 namespace raytrain {
@@ -94,10 +95,19 @@ class Checkpoint {
   /// Errors: `not_found` when it has vanished.
   [[nodiscard]] auto files() const -> std::vector<FileEntry>;
 
+  /// Whether `files` has one of that name. Errors: as `files`.
+  [[nodiscard]] auto contains(std::string_view name) const -> bool;
+
   /// Content of one file, verified.
   ///
   /// Errors: `not_found` for a name that is not there, listing those that are; `corrupt_checkpoint`; `io`.
   [[nodiscard]] auto read(std::string_view name) const -> Bytes;
+
+  /// The same without a copy in memory, where its store can: bytes that stay where they are until the result is gone,
+  /// also when the checkpoint is removed.
+  ///
+  /// Errors: as `read`. Who shortens a file of a directory meanwhile ends the process by SIGBUS.
+  [[nodiscard]] auto view(std::string_view name) const -> SharedBytes;
 
   /// Returns if every file is as it was committed; of one that was never committed, if it is there.
   ///
@@ -120,6 +130,11 @@ class Checkpoint {
   }
 
   [[nodiscard]] auto is_committed() const noexcept -> bool { return manifest_->number > 0; }
+
+  /// Of a file that has the size with which it was committed.
+  [[nodiscard]] auto entry_of(std::string_view name) const -> FileEntry;
+
+  void check_content(FileEntry const& entry, BytesView content) const;
 
   void check_manifest() const;
 

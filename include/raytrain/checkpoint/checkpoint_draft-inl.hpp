@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <filesystem>
-#include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -12,6 +14,7 @@
 #include <raytrain/checkpoint/checkpoint.hpp>
 #include <raytrain/checkpoint/checkpoint_draft.hpp>
 #include <raytrain/checkpoint/detail/file_names.hpp>
+#include <raytrain/checkpoint/snapshot_buffers.hpp>
 #include <raytrain/core/bytes.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/identifiers.hpp>
@@ -34,15 +37,26 @@ RAYTRAIN_INLINE auto CheckpointDraft::replicated(Fill fill) -> CheckpointDraft {
   return draft;
 }
 
-RAYTRAIN_INLINE auto CheckpointDraft::add(std::string name, Bytes content) -> CheckpointDraft& {
+RAYTRAIN_INLINE auto CheckpointDraft::add(std::string name, Content content) -> CheckpointDraft& {
   check_name(name);
-  files_.emplace(std::move(name), std::make_shared<Bytes const>(std::move(content)));
+  files_.emplace(std::move(name), std::move(content));
   return *this;
+}
+
+RAYTRAIN_INLINE auto CheckpointDraft::add(std::string name, Bytes content) -> CheckpointDraft& {
+  return add(std::move(name), Content{std::move(content)});
 }
 
 RAYTRAIN_INLINE auto CheckpointDraft::add(std::string name, std::string_view text) -> CheckpointDraft& {
   auto const bytes = bytes_of(text);
   return add(std::move(name), Bytes{bytes.begin(), bytes.end()});
+}
+
+RAYTRAIN_INLINE auto CheckpointDraft::allocate(std::string name, std::size_t size_bytes) -> std::span<std::byte> {
+  check_name(name);
+  auto const memory = buffers_.value_or(SnapshotBuffers{}).take(name, size_bytes);
+  add(std::move(name), Content{{memory.get(), size_bytes}, memory});
+  return {memory.get(), size_bytes};
 }
 
 RAYTRAIN_INLINE auto CheckpointDraft::set_metadata(std::string key, std::string value) -> CheckpointDraft& {
@@ -59,9 +73,12 @@ RAYTRAIN_INLINE auto CheckpointDraft::per_rank() -> CheckpointDraft& {
   return *this;
 }
 
-RAYTRAIN_INLINE void CheckpointDraft::materialize(Rank rank) {
+RAYTRAIN_INLINE void CheckpointDraft::materialize(Rank rank, std::optional<SnapshotBuffers> buffers) {
   auto const fill = std::exchange(fill_, nullptr);
-  if (fill && rank == Rank{0}) fill(*this);
+  if (!fill || rank != Rank{0}) return;
+  buffers_ = std::move(buffers);
+  fill(*this);
+  buffers_.reset();
 }
 
 RAYTRAIN_INLINE void CheckpointDraft::check_name(std::string const& name) const {

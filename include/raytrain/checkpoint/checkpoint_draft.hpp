@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <filesystem>
 #include <functional>
 #include <map>
-#include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
 #include <raytrain/checkpoint/checkpoint.hpp>
+#include <raytrain/checkpoint/snapshot_buffers.hpp>
 #include <raytrain/core/bytes.hpp>
 #include <raytrain/core/identifiers.hpp>
+#include <raytrain/core/shared_bytes.hpp>
 
 namespace raytrain {
 
@@ -20,7 +24,7 @@ namespace raytrain {
 class CheckpointDraft {
  public:
   using Fill = std::function<void(CheckpointDraft&)>;
-  using Content = std::shared_ptr<Bytes const>;
+  using Content = SharedBytes;
 
   CheckpointDraft() = default;
 
@@ -41,7 +45,14 @@ class CheckpointDraft {
   ///
   /// Errors: `invalid_report` for a name that leads outside, is taken, or is one that no file can have.
   auto add(std::string name, Bytes content) -> CheckpointDraft&;
+  auto add(std::string name, Content content) -> CheckpointDraft&;
   auto add(std::string name, std::string_view text) -> CheckpointDraft&;
+
+  /// Memory for a file of so many bytes, which the caller fills before the draft is written: page-aligned, its content
+  /// undefined. Inside `report` it is that of the file of this name in the checkpoint before.
+  ///
+  /// Errors: as `add`.
+  [[nodiscard]] auto allocate(std::string name, std::size_t size_bytes) -> std::span<std::byte>;
 
   /// A line that belongs to the whole checkpoint: ranks that set the same key must agree on its value.
   ///
@@ -51,8 +62,9 @@ class CheckpointDraft {
   /// This rank's files go below a folder of its own, rank_0003/, so that ranks may use the same names.
   auto per_rank() -> CheckpointDraft&;
 
-  /// Makes a replicated draft definite: filled on rank 0, empty on the others. Nothing to do for any other.
-  void materialize(Rank rank);
+  /// Makes a replicated draft definite: filled on rank 0, empty on the others, with memory of `buffers` if there are
+  /// such. Nothing to do for any other.
+  void materialize(Rank rank, std::optional<SnapshotBuffers> buffers = std::nullopt);
 
   /// Whether it has no file; of a replicated one known only after `materialize`.
   [[nodiscard]] auto empty() const noexcept -> bool { return files_.empty(); }
@@ -67,6 +79,7 @@ class CheckpointDraft {
   std::map<std::string, Content> files_;
   std::map<std::string, std::string> metadata_;
   Fill fill_;
+  std::optional<SnapshotBuffers> buffers_;  // while it is filled
   bool per_rank_ = false;
 };
 

@@ -7,6 +7,7 @@
 #include <raytrain/checkpoint/checkpoint_files.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/inline.hpp>
+#include <raytrain/core/shared_bytes.hpp>
 #include <raytrain/core/xxh3.hpp>
 
 namespace raytrain {
@@ -14,6 +15,10 @@ namespace raytrain {
 RAYTRAIN_INLINE auto CheckpointFiles::directory() const noexcept -> std::filesystem::path const& {
   static std::filesystem::path const none;
   return none;
+}
+
+RAYTRAIN_INLINE auto CheckpointFiles::view(std::string const& name) const -> SharedBytes {
+  return SharedBytes{read(name)};
 }
 
 RAYTRAIN_INLINE auto CheckpointFiles::xxh3_of(std::string const& name) const -> std::string {

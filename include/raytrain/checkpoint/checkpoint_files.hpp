@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <raytrain/core/bytes.hpp>
+#include <raytrain/core/shared_bytes.hpp>
 #include <raytrain/message/message.hpp>
 
 namespace raytrain {
@@ -47,6 +48,12 @@ class CheckpointFiles {
 
   /// Errors: `io`; for a name that is not there, too.
   [[nodiscard]] virtual auto read(std::string const& name) const -> Bytes = 0;
+
+  /// The same without a copy in memory, where a model overrides it: bytes that stay where they are until the result is
+  /// gone, also when the checkpoint is removed.
+  ///
+  /// Errors: as `read`.
+  [[nodiscard]] virtual auto view(std::string const& name) const -> SharedBytes;
 
   /// XXH3-128 of what `read` gives, 32 hexadecimal digits. A model overrides it to hash without holding all of it.
   ///

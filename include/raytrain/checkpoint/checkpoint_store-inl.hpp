@@ -66,7 +66,7 @@ RAYTRAIN_INLINE auto CheckpointStore::stage(CheckpointDraft const& draft, Rank r
                   "the store gave no checksum of '" + name + "' that is 32 hexadecimal digits in small letters",
                   "mend its CheckpointStore::write_part"};
     }
-    ref.files.push_back({name, content->size(), checksum->second});
+    ref.files.push_back({name, content.size(), checksum->second});
   }
   return ref;
 }

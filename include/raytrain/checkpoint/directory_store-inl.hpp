@@ -65,7 +65,7 @@ RAYTRAIN_INLINE auto DirectoryStore::write_part(StagedPart const& part,
     std::set<std::string> made;
     for (auto const& [name, content] : files) {
       make_folders(folder, name, made);
-      checksums.emplace(name, detail::write_file(files_, folder / name, *content));
+      checksums.emplace(name, detail::write_file(files_, folder / name, content.view()));
     }
   } catch (Error const&) {
     detail::try_remove_tree(files_, folder);

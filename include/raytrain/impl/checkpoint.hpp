@@ -20,3 +20,5 @@
 #include <raytrain/checkpoint/retention-inl.hpp>
 #include <raytrain/checkpoint/run_directory-inl.hpp>
 #include <raytrain/checkpoint/run_record-inl.hpp>
+#include <raytrain/checkpoint/safetensors-inl.hpp>
+#include <raytrain/checkpoint/snapshot_buffers-inl.hpp>

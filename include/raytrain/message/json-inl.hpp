@@ -8,6 +8,7 @@
 #include <raytrain/core/metrics.hpp>
 #include <raytrain/message/detail/json_parser.hpp>
 #include <raytrain/message/detail/json_reader.hpp>
+#include <raytrain/message/detail/json_text.hpp>
 #include <raytrain/message/detail/json_writer.hpp>
 #include <raytrain/message/json.hpp>
 
@@ -24,8 +25,18 @@ RAYTRAIN_INLINE auto to_json(Metrics const& metrics) -> std::string {
   return line + "}";
 }
 
+RAYTRAIN_INLINE auto parse_json(std::string_view text, std::string_view what) -> JsonValue {
+  return detail::JsonParser{text, what}.parse();
+}
+
+RAYTRAIN_INLINE auto json_string(std::string_view text) -> std::string {
+  std::string quoted;
+  detail::append_json_string(quoted, text);
+  return quoted;
+}
+
 RAYTRAIN_INLINE auto metrics_from_json(std::string_view text, std::string_view what) -> Metrics {
-  auto const document = detail::JsonParser{text, what}.parse();
+  auto const document = parse_json(text, what);
   Metrics metrics;
   detail::JsonReader{what}.read(document, metrics);
   return metrics;

@@ -23,6 +23,20 @@ namespace raytrain {
 /// Errors: `invalid_data`; `what` says in the message what was read, for example a file's path and line.
 [[nodiscard]] auto metrics_from_json(std::string_view text, std::string_view what = "metrics") -> Metrics;
 
+/// Any JSON value, as `parse_json` gives it.
+using detail::JsonArray;
+using detail::JsonMember;
+using detail::JsonObject;
+using detail::JsonValue;
+
+/// Reads JSON whose names are not known before; they may repeat.
+///
+/// Errors: `invalid_data`; `what` says in the message what was read.
+[[nodiscard]] auto parse_json(std::string_view text, std::string_view what = "JSON") -> JsonValue;
+
+/// A text as JSON has it, in quotes; bytes that are not UTF-8 become U+FFFD.
+[[nodiscard]] auto json_string(std::string_view text) -> std::string;
+
 /// JSON of several lines, for files that people read, too. `T` is a struct whose `serialize` names its fields with
 /// CEREAL_NVP: bool, integers, floating point, std::string, Metrics, such structs, and std::optional (null),
 /// std::vector and std::map<std::string, ...> of these.

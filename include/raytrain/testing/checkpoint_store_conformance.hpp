@@ -44,6 +44,7 @@ inline auto texts_of(Checkpoint const& checkpoint) -> TextFiles {
   TextFiles files;
   for (auto const& file : checkpoint.files()) {
     files.emplace_back(file.name, std::string{text_of(checkpoint.read(file.name))});
+    CHECK(text_of(checkpoint.view(file.name).view()) == files.back().second);
   }
   return files;
 }
@@ -203,6 +204,7 @@ TEST_CASE_TEMPLATE_DEFINE("a store of checkpoints", Storage, checkpoint_store_co
     CHECK(newest_numbers(*store) == "4 3 2");
     CHECK(error_code_of([&] { store->open(CheckpointNumber{4}).verify(); }) == "corrupt_checkpoint");
     CHECK(error_code_of([&] { (void)store->open(CheckpointNumber{4}).read("model"); }) == "corrupt_checkpoint");
+    CHECK(error_code_of([&] { (void)store->open(CheckpointNumber{4}).view("model"); }) == "corrupt_checkpoint");
     CHECK(error_code_of([&] { (void)store->open(CheckpointNumber{3}); }) == "corrupt_checkpoint");
     CHECK(store->list().size() == 3);
     CHECK(commit_texts(*store, some, {4}).number() == 5);

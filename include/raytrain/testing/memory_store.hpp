@@ -59,7 +59,7 @@ class MemoryStore : public CheckpointStore {
 
   auto write_part(StagedPart const& part, Files const& files) -> std::map<std::string, std::string> override {
     std::map<std::string, std::string> checksums;
-    for (auto const& [name, content] : files) checksums.emplace(name, raytrain::detail::xxh3_of(*content));
+    for (auto const& [name, content] : files) checksums.emplace(name, raytrain::detail::xxh3_of(content.view()));
     std::lock_guard const lock{memory_->mutex};
     memory_->staged[staging(part.checkpoint)][part.rank] = files;
     return checksums;
@@ -70,11 +70,11 @@ class MemoryStore : public CheckpointStore {
     auto& parts = memory_->staged[staging(staged.checkpoint)];
     auto const manifest = bytes_of(staged.manifest);
     Files files{{std::string{raytrain::detail::manifest_name},
-                 std::make_shared<Bytes const>(manifest.begin(), manifest.end())}};
+                 CheckpointDraft::Content{Bytes{manifest.begin(), manifest.end()}}}};
     for (auto const& [name, file] : staged.files) {
       auto const& part = parts[file.rank];
       auto const found = part.find(name);
-      if (found == part.end() || found->second->size() != file.size_bytes) {
+      if (found == part.end() || found->second.size() != file.size_bytes) {
         throw Error{Errc::invalid_call, committing(staged.checkpoint),
                     "file '" + name + "' of rank " + std::to_string(file.rank.value) + " was not staged as it is told",
                     "a worker of an earlier start has no say in this one: end it"};
@@ -119,21 +119,22 @@ class MemoryStore : public CheckpointStore {
 
     [[nodiscard]] auto list() const -> std::vector<FileEntry> override {
       std::vector<FileEntry> entries;
-      for (auto const& [name, content] : all()) entries.push_back({name, content->size(), {}});
+      for (auto const& [name, content] : all()) entries.push_back({name, content.size(), {}});
       return entries;
     }
 
     [[nodiscard]] auto size_of(std::string const& name) const -> std::optional<std::uint64_t> override {
       auto const files = all();
       auto const found = files.find(name);
-      return found == files.end() ? std::nullopt : std::optional<std::uint64_t>{found->second->size()};
+      return found == files.end() ? std::nullopt : std::optional<std::uint64_t>{found->second.size()};
     }
 
     [[nodiscard]] auto read(std::string const& name) const -> Bytes override {
       auto const files = all();
       auto const found = files.find(name);
       if (found == files.end()) throw Error{Errc::io, attempted(), "there is no file '" + name + "'"};
-      return *found->second;
+      auto const content = found->second.view();
+      return {content.begin(), content.end()};
     }
 
    private:

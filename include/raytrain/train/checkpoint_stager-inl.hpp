@@ -22,6 +22,11 @@ RAYTRAIN_INLINE CheckpointStager::~CheckpointStager() {
   if (writing_.valid()) writing_.wait();
 }
 
+RAYTRAIN_INLINE void CheckpointStager::materialize(CheckpointDraft& draft) {
+  drain();
+  draft.materialize(rank(), buffers_);
+}
+
 RAYTRAIN_INLINE void CheckpointStager::stage(CheckpointDraft draft, CheckpointOrdinal checkpoint,
                                              TakenData::State taken) {
   drain();

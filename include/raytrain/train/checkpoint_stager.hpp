@@ -6,6 +6,7 @@
 
 #include <raytrain/checkpoint/checkpoint_draft.hpp>
 #include <raytrain/checkpoint/checkpoint_store.hpp>
+#include <raytrain/checkpoint/snapshot_buffers.hpp>
 #include <raytrain/core/identifiers.hpp>
 #include <raytrain/exec/background_thread.hpp>
 #include <raytrain/launch/worker_link.hpp>
@@ -25,8 +26,13 @@ class CheckpointStager {
   auto operator=(CheckpointStager const&) -> CheckpointStager& = delete;
   ~CheckpointStager();
 
-  /// Waits until this worker's part before this one is written. To hold one copy of the state and not two, `drain`
-  /// before the draft is made.
+  /// Makes a replicated draft definite once this worker's part before it is written, in the memory that the one before
+  /// had: so one copy of the state is held, and not two. Nothing but that wait for any other.
+  ///
+  /// Errors: `io` of the part before.
+  void materialize(CheckpointDraft& draft);
+
+  /// Waits until this worker's part before this one is written.
   ///
   /// Errors: `io` of the part before; the part at hand is then not written.
   void stage(CheckpointDraft draft, CheckpointOrdinal checkpoint, TakenData::State taken);
@@ -40,6 +46,7 @@ class CheckpointStager {
   CheckpointStore& store_;
   BackgroundThread& writer_;
   WorkerLink& link_;
+  SnapshotBuffers buffers_;
   std::future<std::exception_ptr> writing_;
 };
 

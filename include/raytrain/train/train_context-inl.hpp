@@ -124,11 +124,16 @@ RAYTRAIN_INLINE void TrainContext::barrier_before_commit() {
   }
 }
 
+RAYTRAIN_INLINE void TrainContext::materialize(CheckpointDraft& draft) {
+  check_thread("report");
+  SignsOfLife::During const saves{SignsOfLife::Activity::saves};
+  stager_.materialize(draft);
+}
+
 RAYTRAIN_INLINE void TrainContext::submit_with_checkpoint(Report report, CheckpointDraft draft) {
   auto const checkpoint = checkpoints_;
   wait_for_earlier_commits();
-  stager_.drain();  // before there is a second copy of the state
-  draft.materialize(world_rank());
+  stager_.materialize(draft);
   report.checkpoint = checkpoint;
   ++checkpoints_.value;
   submit(std::move(report));

@@ -237,6 +237,12 @@ class TrainContext {
   [[nodiscard]] auto knew_of_stop() const noexcept -> bool { return knew_of_stop_; }
 
  protected:
+  /// For a context that adds to a draft before it is reported: makes it definite as `report` would, which has nothing
+  /// left to do then.
+  ///
+  /// Errors: `io` when the part before could not be written; `invalid_call` from another thread or after the end.
+  void materialize(CheckpointDraft& draft);
+
   /// Whether this worker was told to stop, others perhaps not yet.
   [[nodiscard]] auto told_to_stop() const noexcept -> bool { return setup_.link.stop_token().stop_requested(); }
 

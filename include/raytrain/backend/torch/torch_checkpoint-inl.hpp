@@ -1,18 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <torch/torch.h>
 
 #include <cstddef>
+#include <memory>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
+#include <raytrain/backend/torch/detail/archive_module.hpp>
+#include <raytrain/backend/torch/detail/stored_optimizer.hpp>
+#include <raytrain/backend/torch/detail/stored_tensors.hpp>
 #include <raytrain/backend/torch/detail/torch_call.hpp>
 #include <raytrain/backend/torch/torch_checkpoint.hpp>
 #include <raytrain/checkpoint/checkpoint.hpp>
 #include <raytrain/checkpoint/checkpoint_draft.hpp>
+#include <raytrain/core/bytes.hpp>
+#include <raytrain/core/error.hpp>
 #include <raytrain/core/inline.hpp>
 
 namespace raytrain::detail {
@@ -47,9 +53,7 @@ RAYTRAIN_TORCH_INLINE auto SchedulerSteps::of(torch::optim::LRScheduler& schedul
   return scheduler.*(&SchedulerSteps::step_count_);
 }
 
-RAYTRAIN_TORCH_INLINE auto TensorFormat::shape() const -> std::string {
-  return fmt::format("{{{}}} {}", fmt::join(sizes, ", "), c10::toString(type));
-}
+RAYTRAIN_TORCH_INLINE auto TensorFormat::shape() const -> std::string { return shape_text(sizes, type); }
 
 RAYTRAIN_TORCH_INLINE auto formats_of(torch::nn::Module const& module) -> std::vector<TensorFormat> {
   std::vector<TensorFormat> formats;
@@ -61,6 +65,56 @@ RAYTRAIN_TORCH_INLINE auto formats_of(torch::nn::Module const& module) -> std::v
   add(module.named_parameters());
   add(module.named_buffers());
   return formats;
+}
+
+RAYTRAIN_TORCH_INLINE auto add_model(CheckpointDraft& draft, torch::nn::Module const& module) -> bool {
+  return torch_call("storing a state", [&] {
+    torch::serialize::OutputArchive archive{std::make_shared<torch::jit::CompilationUnit>()};
+    module.save(archive);
+    auto const tensors = state_tensors(module, archive);
+    if (tensors) add_tensors(draft, tensors_name<torch::nn::Module>, *tensors, {{"format", "pt"}});
+    return tensors.has_value();
+  });
+}
+
+RAYTRAIN_TORCH_INLINE void load_model(BytesView file, torch::nn::Module& module, std::string_view attempted) {
+  torch_call(
+      attempted,
+      [&] {
+        torch::serialize::OutputArchive archive{std::make_shared<torch::jit::CompilationUnit>()};
+        module.save(archive);
+        auto const tensors = state_tensors(module, archive);
+        if (!tensors) {
+          throw Error{Errc::backend, std::string{attempted},
+                      "this model stores more than parameters and buffers, and no such file holds that", state_remedy};
+        }
+        fill_tensors(file, *tensors, attempted);
+        // A module of the program's may do more in its `load` than to take tensors, which are there already.
+        torch::serialize::InputArchive filled;
+        module_in(filled) = module_in(archive);
+        module.load(filled);
+      },
+      state_remedy);
+}
+
+RAYTRAIN_TORCH_INLINE auto add_optimizer(CheckpointDraft& draft, torch::optim::Optimizer const& optimizer) -> bool {
+  return torch_call("storing a state", [&] {
+    auto state = optimizer_state(optimizer);
+    if (state) add_tensors(draft, tensors_name<torch::optim::Optimizer>, state->tensors, std::move(state->values));
+    return state.has_value();
+  });
+}
+
+RAYTRAIN_TORCH_INLINE void load_optimizer(BytesView file, torch::optim::Optimizer& optimizer,
+                                          std::string_view attempted) {
+  torch_call(
+      attempted,
+      [&] {
+        auto archive = optimizer_archive(file, attempted);
+        optimizer.load(archive);
+        load_learning_rates(archive, optimizer);
+      },
+      state_remedy);
 }
 
 }  // namespace raytrain::detail

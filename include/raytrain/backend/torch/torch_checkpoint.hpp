@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include <raytrain/backend/torch/detail/stored_tensors.hpp>
 #include <raytrain/backend/torch/detail/torch_call.hpp>
 #include <raytrain/backend/torch/torch_module.hpp>
 #include <raytrain/checkpoint/checkpoint.hpp>
@@ -75,17 +76,39 @@ struct TensorFormat {
 template <class T>
 inline constexpr bool is_scheduler = std::derived_from<T, torch::optim::LRScheduler>;
 
-/// The file of a model's, an optimizer's or a scheduler's state in a checkpoint.
+/// The file of a model's, an optimizer's or a scheduler's state in a checkpoint, where it is an archive of LibTorch's.
 template <TorchState T>
-inline constexpr auto file_name = TorchModule<T>    ? "model.pt"
-                                  : is_scheduler<T> ? "scheduler.pt"
-                                                    : "optimizer.pt";
+inline constexpr auto archive_name = TorchModule<T>    ? "model.pt"
+                                     : is_scheduler<T> ? "scheduler.pt"
+                                                       : "optimizer.pt";
+
+/// The same, where it is tensors that Python's safetensors reads.
+template <TorchState T>
+inline constexpr auto tensors_name = TorchModule<T> ? "model.safetensors" : "optimizer.safetensors";
 
 template <TorchStepper... T>
 inline constexpr bool is_at_most_one_each = (0 + ... + (is_scheduler<T> ? 1 : 0)) <= 1 &&
                                             (0 + ... + (is_scheduler<T> ? 0 : 1)) <= 1;
 
-inline constexpr auto state_remedy = "build it as it was when it was saved, or start a new run";
+/// Adds the module's tensors to a draft; false, and nothing is added, if it stores more than such.
+[[nodiscard]] auto add_model(CheckpointDraft& draft, torch::nn::Module const& module) -> bool;
+
+/// Fills the module with what `add_model` has stored.
+///
+/// Errors: as `fill_tensors`.
+void load_model(BytesView file, torch::nn::Module& module, std::string_view attempted);
+
+/// The same for an optimizer's state and options.
+[[nodiscard]] auto add_optimizer(CheckpointDraft& draft, torch::optim::Optimizer const& optimizer) -> bool;
+
+/// Errors: `corrupt_checkpoint`; `backend` when it is of another optimizer.
+void load_optimizer(BytesView file, torch::optim::Optimizer& optimizer, std::string_view attempted);
+
+template <TorchState T>
+void add_state(CheckpointDraft& draft, T const& value);
+
+template <TorchState T>
+void load_state(Checkpoint const& checkpoint, T& value);
 
 }  // namespace detail
 
@@ -156,9 +179,13 @@ void state_from_bytes(BytesView bytes, T& value, std::string_view attempted = "l
   }
 }
 
-/// State that is the same on every rank, for `report`: model.pt, and optimizer.pt and scheduler.pt if there are such.
-/// Rank 0 stores it inside `report`; until then they must live. `ReduceLROnPlateauScheduler` cannot be stored: see
-/// `TorchStepper`.
+/// State that is the same on every rank, for `report`: model.safetensors, and optimizer.safetensors and scheduler.pt if
+/// there are such. Rank 0 stores it inside `report`; until then they must live. `ReduceLROnPlateauScheduler` cannot be
+/// stored: see `TorchStepper`.
+///
+/// Python reads model.safetensors by `safetensors.torch.load_file`. A model whose `save` stores more than parameters
+/// and buffers, or tensors that such a file cannot hold, becomes an archive of LibTorch's, model.pt; so does an
+/// optimizer that stores itself in another way than LibTorch's do, optimizer.pt.
 ///
 /// For more than that, fill a draft of your own:
 /// `CheckpointDraft::replicated([&](auto& draft) { draft.add("critic.pt", state_to_bytes(critic)); })`.
@@ -167,25 +194,53 @@ template <TorchModule M, TorchStepper... T>
   static_assert(detail::is_at_most_one_each<T...>,
                 "raytrain: save() takes a model, at most one optimizer and at most one scheduler");
   return CheckpointDraft::replicated([&model, &... stepper = stepper](CheckpointDraft& draft) {
-    draft.add(detail::file_name<M>, state_to_bytes(model));
-    (draft.add(detail::file_name<T>, state_to_bytes(stepper)), ...);
+    detail::add_state(draft, model);
+    (detail::add_state(draft, stepper), ...);
   });
 }
 
-/// Fills a model, and an optimizer and a scheduler if there are such, with what `save` put into a checkpoint.
+/// Fills a model, and an optimizer and a scheduler if there are such, with what `save` put into a checkpoint, also that
+/// of an earlier version, which stored each as an archive. Parameters and buffers stay where they lie; `load` of a
+/// module of the program's finds its tensors filled.
 ///
-/// Errors: those of `Checkpoint::read`, `not_found` among them when the checkpoint has no model.pt; `backend` when it
-///         is of another model.
+/// Errors: those of `Checkpoint::read`, `not_found` among them when the checkpoint has neither model.safetensors nor
+///         model.pt; `backend` when it is of another model, with the names and shapes that differ.
 template <TorchModule M, TorchStepper... T>
 void load(Checkpoint const& checkpoint, M& model, T&... stepper) {
   static_assert(detail::is_at_most_one_each<T...>,
                 "raytrain: load() takes a model, at most one optimizer and at most one scheduler");
-  auto const fill = [&]<class S>(S& value) {
-    auto const* const name = detail::file_name<S>;
-    state_from_bytes(checkpoint.read(name), value, "loading " + checkpoint.location() + "/" + name);
-  };
-  fill(model);
-  (fill(stepper), ...);
+  detail::load_state(checkpoint, model);
+  (detail::load_state(checkpoint, stepper), ...);
+}
+
+template <TorchState T>
+void detail::add_state(CheckpointDraft& draft, T const& value) {
+  if constexpr (TorchModule<T>) {
+    if (add_model(draft, state_of(value))) return;
+  } else if constexpr (!is_scheduler<T>) {
+    if (add_optimizer(draft, value)) return;
+  }
+  draft.add(archive_name<T>, state_to_bytes(value));
+}
+
+template <TorchState T>
+void detail::load_state(Checkpoint const& checkpoint, T& value) {
+  auto const attempted = [&](char const* name) { return "loading " + checkpoint.location() + "/" + name; };
+  if constexpr (!is_scheduler<T>) {
+    auto const* const name = tensors_name<T>;
+    if (checkpoint.contains(name) || !checkpoint.contains(archive_name<T>)) {
+      auto const file = checkpoint.view(name);
+      if constexpr (TorchModule<T>) {
+        load_model(file.view(), state_of(value), attempted(name));
+      } else {
+        load_optimizer(file.view(), value, attempted(name));
+      }
+      return;
+    }
+  }
+  auto const* const name = archive_name<T>;
+  auto const file = checkpoint.view(name);
+  state_from_bytes(file.view(), value, attempted(name));
 }
 
 }  // namespace raytrain

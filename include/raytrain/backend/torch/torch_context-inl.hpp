@@ -53,7 +53,7 @@ RAYTRAIN_TORCH_INLINE auto TorchContext::worker_seed() const noexcept -> std::ui
 
 RAYTRAIN_TORCH_INLINE auto TorchContext::with_generators(CheckpointDraft draft) -> CheckpointDraft {
   check_models();
-  draft.materialize(world_rank());
+  materialize(draft);
   auto const name = draft.is_per_rank() ? generators_name : generators_path();
   if (!draft.files().contains(name)) draft.add(name, detail::generators_to_bytes(generator_));
   return draft;
@@ -64,9 +64,7 @@ RAYTRAIN_TORCH_INLINE auto TorchContext::generators_path() const -> std::string 
 }
 
 RAYTRAIN_TORCH_INLINE void TorchContext::restore_generators() {
-  auto const files = checkpoint()->files();
-  if (std::ranges::find(files, generators_path(), &FileEntry::name) != files.end() &&
-      checkpoint()->world_size() == world_size()) {
+  if (checkpoint()->contains(generators_path()) && checkpoint()->world_size() == world_size()) {
     return detail::generators_from_bytes(checkpoint()->read(generators_path()), generator_);
   }
   auto const seed = detail::stream_seed(worker_seed(), checkpoint()->training_iteration());

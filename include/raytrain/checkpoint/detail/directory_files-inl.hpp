@@ -14,6 +14,7 @@
 #include <raytrain/core/bytes.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/inline.hpp>
+#include <raytrain/core/shared_bytes.hpp>
 #include <raytrain/message/message.hpp>
 
 namespace raytrain::detail {
@@ -50,6 +51,11 @@ RAYTRAIN_INLINE auto DirectoryFiles::size_of(std::string const& name) const -> s
 
 RAYTRAIN_INLINE auto DirectoryFiles::read(std::string const& name) const -> Bytes {
   return read_file(directory_ / name);
+}
+
+RAYTRAIN_INLINE auto DirectoryFiles::view(std::string const& name) const -> SharedBytes {
+  auto mapping = InputFile{directory_ / name}.map();
+  return mapping ? *std::move(mapping) : CheckpointFiles::view(name);
 }
 
 RAYTRAIN_INLINE auto DirectoryFiles::xxh3_of(std::string const& name) const -> std::string {

@@ -10,6 +10,7 @@
 
 #include <raytrain/checkpoint/checkpoint_files.hpp>
 #include <raytrain/core/bytes.hpp>
+#include <raytrain/core/shared_bytes.hpp>
 #include <raytrain/message/message.hpp>
 
 namespace raytrain::detail {
@@ -25,6 +26,7 @@ class DirectoryFiles final : public CheckpointFiles {
   [[nodiscard]] auto list() const -> std::vector<FileEntry> override;
   [[nodiscard]] auto size_of(std::string const& name) const -> std::optional<std::uint64_t> override;
   [[nodiscard]] auto read(std::string const& name) const -> Bytes override;
+  [[nodiscard]] auto view(std::string const& name) const -> SharedBytes override;
   [[nodiscard]] auto xxh3_of(std::string const& name) const -> std::string override;
 
  private:

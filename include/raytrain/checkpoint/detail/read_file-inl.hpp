@@ -2,6 +2,7 @@
 #pragma once
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -10,6 +11,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <memory>
+#include <optional>
 #include <span>
 #include <system_error>
 #include <utility>
@@ -20,6 +23,7 @@
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/file_descriptor.hpp>
 #include <raytrain/core/inline.hpp>
+#include <raytrain/core/shared_bytes.hpp>
 #include <raytrain/core/xxh3.hpp>
 
 namespace raytrain::detail {
@@ -57,6 +61,15 @@ RAYTRAIN_INLINE auto InputFile::read(std::span<std::byte> buffer) -> std::size_t
     filled += static_cast<std::size_t>(count);
   }
   return filled;
+}
+
+RAYTRAIN_INLINE auto InputFile::map() const -> std::optional<SharedBytes> {
+  auto const bytes = static_cast<std::size_t>(size_bytes());
+  if (bytes == 0) return SharedBytes{};
+  auto* const memory = ::mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE, file_.get(), 0);
+  if (memory == MAP_FAILED) return std::nullopt;
+  std::shared_ptr<void> owner{memory, [bytes](void* begin) { ::munmap(begin, bytes); }};
+  return SharedBytes{{static_cast<std::byte const*>(memory), bytes}, std::move(owner)};
 }
 
 RAYTRAIN_INLINE auto InputFile::status() const -> struct ::stat {

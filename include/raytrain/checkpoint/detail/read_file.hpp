@@ -7,10 +7,12 @@
 #include <cstdint>
 #include <filesystem>
 #include <limits>
+#include <optional>
 #include <span>
 
 #include <raytrain/core/bytes.hpp>
 #include <raytrain/core/file_descriptor.hpp>
+#include <raytrain/core/shared_bytes.hpp>
 
 namespace raytrain::detail {
 
@@ -33,6 +35,10 @@ class InputFile {
 
   /// Fills `buffer` from where the last call ended; returns fewer bytes only at the file's end.
   [[nodiscard]] auto read(std::span<std::byte> buffer) -> std::size_t;
+
+  /// The whole content where the system keeps it, without a copy; it outlives this and the file's name. None on a file
+  /// system that does not do so. Who shortens the file meanwhile ends the process by SIGBUS.
+  [[nodiscard]] auto map() const -> std::optional<SharedBytes>;
 
  private:
   [[nodiscard]] auto status() const -> struct ::stat;

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <torch/torch.h>
+
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include <raytrain/backend/torch/detail/stored_tensors.hpp>
+#include <raytrain/checkpoint/safetensors.hpp>
+#include <raytrain/core/bytes.hpp>
+
+/// An optimizer in a file of safetensors' format. Parameters are counted through all groups: "3.exp_avg" is a tensor of
+/// the fourth one. What is no tensor is JSON in the metadata: "3.step" is "17", "group.0.lr" is "0.001", and
+/// "group.0.params" how many parameters that group has. A list of tensors such as "0.old_dirs" is {"tensors": 2} there,
+/// and "0.old_dirs.0" and "0.old_dirs.1", of which those are missing that are undefined.
+namespace raytrain::detail {
+
+struct OptimizerState {
+  std::vector<NamedTensor> tensors;
+  TensorMetadata values;
+};
+
+/// What `save` of an optimizer stores; none where it stores something else than LibTorch's own do, or numbers that JSON
+/// does not have.
+///
+/// Errors: `c10::Error`.
+[[nodiscard]] auto optimizer_state(torch::optim::Optimizer const& optimizer) -> std::optional<OptimizerState>;
+
+/// The archive for `load` of an optimizer whose state is in a file.
+///
+/// Errors: `corrupt_checkpoint` for a file that holds no such state. `attempted` begins the message.
+/// Cost:   each tensor is copied once.
+[[nodiscard]] auto optimizer_archive(BytesView file, std::string_view attempted) -> torch::serialize::InputArchive;
+
+}  // namespace raytrain::detail
+
+#ifndef RAYTRAIN_COMPILED_TORCH
+#include <raytrain/backend/torch/detail/stored_optimizer-inl.hpp>
+#endif

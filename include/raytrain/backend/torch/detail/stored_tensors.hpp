@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <torch/torch.h>
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <raytrain/checkpoint/checkpoint_draft.hpp>
+#include <raytrain/checkpoint/safetensors.hpp>
+#include <raytrain/core/bytes.hpp>
+
+/// Tensors of LibTorch in a file of safetensors' format.
+namespace raytrain::detail {
+
+inline constexpr auto state_remedy = "build it as it was when it was saved, or start a new run";
+
+struct NamedTensor {
+  std::string name;
+  at::Tensor tensor;
+};
+
+/// Shape and type, as messages have them: "{16, 64} Float".
+[[nodiscard]] auto shape_text(at::IntArrayRef sizes, at::ScalarType type) -> std::string;
+
+/// Whether a file can hold it: dense, of a type that the format has.
+[[nodiscard]] auto is_storable(at::Tensor const& tensor) -> bool;
+
+/// A tensor of that shape and type, its content undefined; none for a type that LibTorch does not have.
+[[nodiscard]] auto empty_like(StoredTensor const& stored) -> std::optional<at::Tensor>;
+
+/// The tensors that `save` of a module has stored in an archive, by their names there; none if that is more than
+/// parameters and buffers that a file can hold.
+[[nodiscard]] auto state_tensors(torch::nn::Module const& module, torch::serialize::OutputArchive& archive)
+    -> std::optional<std::vector<NamedTensor>>;
+
+/// Adds a file of tensors, each of which `is_storable`, to a draft.
+///
+/// Errors: `invalid_report` for names that a file cannot have.
+/// Cost:   each is copied once, by as many threads as the calling thread's tensor operations have.
+void add_tensors(CheckpointDraft& draft, std::string file, std::vector<NamedTensor> const& tensors,
+                 TensorMetadata metadata);
+
+/// Copies tensors of a file that `index` tells to where the tensors of those names lie, which have the same shapes and
+/// types.
+void copy_stored(BytesView file, TensorIndex const& index, std::vector<NamedTensor> const& tensors);
+
+/// Copies what a file holds to where the tensors of its names lie. `attempted` begins the message of an error.
+///
+/// Errors: `corrupt_checkpoint` for bytes that are no such file; `backend` for other names, shapes or types, which are
+///         listed, before anything is copied.
+void fill_tensors(BytesView file, std::vector<NamedTensor> const& tensors, std::string_view attempted);
+
+}  // namespace raytrain::detail
+
+#ifndef RAYTRAIN_COMPILED_TORCH
+#include <raytrain/backend/torch/detail/stored_tensors-inl.hpp>
+#endif

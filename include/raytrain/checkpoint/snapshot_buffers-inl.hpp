@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <string>
+#include <utility>
+
+#include <raytrain/checkpoint/snapshot_buffers.hpp>
+#include <raytrain/core/inline.hpp>
+
+namespace raytrain {
+
+/// What is not in use, at most one for a name.
+class SnapshotBuffers::Free {
+ public:
+  struct Delete {
+    void operator()(std::byte* bytes) const noexcept { ::operator delete (bytes, std::align_val_t{alignment_bytes}); }
+  };
+  struct Buffer {
+    std::unique_ptr<std::byte, Delete> bytes;
+    std::size_t size_bytes{};
+  };
+
+  [[nodiscard]] auto take(std::string const& name, std::size_t size_bytes) -> Buffer {
+    {
+      std::lock_guard const lock{mutex_};
+      auto const found = buffers_.find(name);
+      if (found != buffers_.end()) {
+        auto buffer = std::move(found->second);
+        buffers_.erase(found);
+        if (buffer.size_bytes >= size_bytes) return buffer;
+      }
+    }
+    // With room for one that is a little larger, such as by a number with one more digit. Pages that nobody writes to
+    // cost nothing.
+    auto const room_bytes = size_bytes + size_bytes / 8 + alignment_bytes;
+    auto* const bytes = ::operator new (room_bytes, std::align_val_t{alignment_bytes});
+    return {std::unique_ptr<std::byte, Delete>{static_cast<std::byte*>(bytes)}, room_bytes};
+  }
+
+  void give_back(std::string const& name, Buffer buffer) {
+    std::lock_guard const lock{mutex_};
+    buffers_.insert_or_assign(name, std::move(buffer));
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::string, Buffer> buffers_;
+};
+
+RAYTRAIN_INLINE SnapshotBuffers::SnapshotBuffers() : free_{std::make_shared<Free>()} {}
+
+RAYTRAIN_INLINE auto SnapshotBuffers::take(std::string const& name, std::size_t size_bytes)
+    -> std::shared_ptr<std::byte> {
+  auto buffer = free_->take(name, size_bytes);
+  auto const buffer_bytes = buffer.size_bytes;
+  return {buffer.bytes.release(), [name, buffer_bytes, free = std::weak_ptr{free_}](std::byte* bytes) {
+            Free::Buffer back{std::unique_ptr<std::byte, Free::Delete>{bytes}, buffer_bytes};
+            try {
+              if (auto const open = free.lock()) open->give_back(name, std::move(back));
+            } catch (std::bad_alloc const&) {  // freed then
+            }
+          }};
+}
+
+}  // namespace raytrain
