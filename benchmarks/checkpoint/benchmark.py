@@ -15,7 +15,8 @@ def run(context):
         folder = f'run_{number}'
         run = context.program('checkpoint_cost', 'save', mebibytes, turns, folder)
         for who in ['raytrain', 'torch']:
-            run[f'{who}_load_ms'] = context.program('checkpoint_cost', 'load', mebibytes, who, folder)['load_ms']
+            for file in ['cached', 'cold']:
+                run[f'{who}_{file}_ms'] = context.program('checkpoint_cost', 'load', mebibytes, who, file, folder)['load_ms']
         runs.append(run)
         shutil.rmtree(f'{context.folder}/{folder}')
     context.versions['torch'] = runs[0]['torch']
@@ -29,10 +30,12 @@ def run(context):
     ratio('torch::save to a file, times that stop', 'torch_save_file_ms', 'stall_ms')
     ratio('O_DIRECT + fsync of the bytes, part of the time until committed', 'direct_ms', 'durable_ms', 0.85)
     ratio('write + fsync of the bytes, part of the time until committed', 'write_ms', 'durable_ms')
-    ratio('torch::load, times the verified load', 'torch_load_ms', 'raytrain_load_ms', 4)
+    ratio('torch::load, times the verified load, of a cached file', 'torch_cached_ms', 'raytrain_cached_ms', 4)
+    ratio('torch::load, times the verified load, from the disk', 'torch_cold_ms', 'raytrain_cold_ms')
     for metric, name in {'stop of training in ms': 'stall_ms', 'stop by the first one in ms': 'first_stall_ms',
                          'memcpy to warm memory in ms': 'memcpy_ms', 'torch::save to memory in ms': 'torch_save_memory_ms',
                          'torch::save to a file in ms': 'torch_save_file_ms', 'from report to commit in ms': 'durable_ms',
                          'write + fsync in ms': 'write_ms', 'O_DIRECT + fsync in ms': 'direct_ms',
-                         'verified load in ms': 'raytrain_load_ms', 'torch::load in ms': 'torch_load_ms'}.items():
+                         'verified load of a cached file in ms': 'raytrain_cached_ms', 'torch::load of one in ms': 'torch_cached_ms',
+                         'verified load from the disk in ms': 'raytrain_cold_ms', 'torch::load from it in ms': 'torch_cold_ms'}.items():
         context.row(case, metric, [run[name] for run in runs], direction='lower')

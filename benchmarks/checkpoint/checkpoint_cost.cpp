@@ -16,6 +16,8 @@
 #include <cstring>
 #include <exception>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <sstream>
@@ -180,8 +182,23 @@ void save_all(std::size_t mebibytes, int turns, std::string const& folder) {
   figures.print(mebibytes << 20U);
 }
 
+/// Has the system keep a file in its memory, or not.
+void set_cached(std::string const& path, bool cached) {
+  if (cached) {
+    std::ifstream file{path, std::ios::binary};
+    for (std::vector<char> piece(std::size_t{1} << 20U); file.read(piece.data(), std::ssize(piece));) {
+    }
+    return;
+  }
+  raytrain::FileDescriptor const file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
+  auto const is_written = file.is_open() && ::fsync(file.get()) == 0;
+  if (is_written && ::posix_fadvise(file.get(), 0, 0, POSIX_FADV_DONTNEED) == 0) return;
+  throw std::runtime_error{"the system does not let go of " + path};
+}
+
 /// Loads once, as at the start of a process.
-void load_one(std::size_t mebibytes, bool by_torch, std::string const& folder) {
+void load_one(std::size_t mebibytes, bool by_torch, bool cached, std::string const& folder) {
+  set_cached(by_torch ? folder + "/model.pt" : folder + "/checkpoint/model.safetensors", cached);
   auto model = make_model(mebibytes);
   auto loaded = make_model(mebibytes);
   {
@@ -204,13 +221,16 @@ void load_one(std::size_t mebibytes, bool by_torch, std::string const& folder) {
 
 auto main(int argc, char** argv) -> int try {
   std::vector<std::string> const arguments{argv + 1, argv + argc};
-  if (arguments.size() != 4) throw std::invalid_argument{"arguments: save MiB turns folder, or load MiB WHO folder"};
+  auto const saves = arguments.size() == 4 && arguments[0] == "save";
+  if (!saves && arguments.size() != 5) {
+    throw std::invalid_argument{"arguments: save MiB turns folder, or load MiB raytrain|torch cached|cold folder"};
+  }
   auto const mebibytes = static_cast<std::size_t>(std::stoul(arguments[1]));
-  if (arguments[0] == "save") {
+  if (saves) {
     std::filesystem::create_directories(arguments[3]);
     save_all(mebibytes, std::stoi(arguments[2]), arguments[3]);
   } else {
-    load_one(mebibytes, arguments[2] == "torch", arguments[3]);
+    load_one(mebibytes, arguments[2] == "torch", arguments[3] == "cached", arguments[4]);
   }
   return 0;
 } catch (std::exception const& error) {

@@ -27,6 +27,9 @@ class FaultyFiles : public raytrain::detail::FileSystem {
   auto write(int file, raytrain::BytesView bytes) -> ::ssize_t override {
     return fails("write") ? -1 : FileSystem::write(file, bytes.first(std::min(bytes.size(), write_bytes)));
   }
+  auto set_direct(int file, bool direct) -> int override {
+    return fails(direct ? "set_direct" : "set_buffered") ? -1 : FileSystem::set_direct(file, direct);
+  }
   auto sync(int file) -> int override { return fails("sync") ? -1 : FileSystem::sync(file); }
   auto rename(std::filesystem::path const& from, std::filesystem::path const& to) -> int override {
     return fails("rename") ? -1 : FileSystem::rename(from, to);

@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
+#include <future>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -35,26 +37,82 @@ RAYTRAIN_INLINE void sync_directory(FileSystem& files, std::filesystem::path con
   sync(files, file, directory);
 }
 
+/// Writes to the end of a new file.
+class FileWriter {
+ public:
+  FileWriter(FileSystem& files, std::filesystem::path const& path)
+      : files_{files}, path_{path}, file_{files.create(path)} {
+    if (!file_.is_open()) throw io_error("creating", path_, errno);
+  }
+
+  void write(BytesView bytes) {
+    while (!bytes.empty()) {
+      auto const written = files_.write(file_.get(), bytes);
+      if (written < 0 && errno == EINTR) continue;
+      if (written < 0 && errno == EINVAL && is_direct_) {
+        set_direct(false);  // not of this memory, or not here
+        continue;
+      }
+      if (written < 0) throw io_error("writing", path_, errno);
+      // A disk that takes nothing and gives no reason would keep this loop for ever.
+      if (written == 0) throw io_error("writing", path_, ENOSPC);
+      bytes = bytes.subspan(static_cast<std::size_t>(written));
+    }
+  }
+
+  /// As `FileSystem::set_direct`. Returns whether the file takes it.
+  auto set_direct(bool direct) -> bool {
+    if (is_direct_ == direct) return true;
+    if (files_.set_direct(file_.get(), direct) != 0) {
+      if (direct) return false;
+      throw io_error("writing", path_, errno);
+    }
+    is_direct_ = direct;
+    return true;
+  }
+
+  void sync() { detail::sync(files_, file_, path_); }
+
+ private:
+  FileSystem& files_;
+  std::filesystem::path const& path_;
+  FileDescriptor file_;
+  bool is_direct_ = false;
+};
+
+/// Takes bytes past the cache to a file, as far as they are whole blocks, while another thread hashes them. Returns the
+/// rest.
+RAYTRAIN_INLINE auto write_blocks(FileWriter& file, Xxh3& hash, BytesView content) -> BytesView {
+  constexpr std::size_t block_bytes = 4096;
+  constexpr std::size_t piece_bytes = 16U << 20U;
+  constexpr std::size_t least_bytes = 4U << 20U;  // of less the copy does not count
+  auto const is_aligned = reinterpret_cast<std::uintptr_t>(content.data()) % block_bytes == 0;
+  if (content.size() < least_bytes || !is_aligned || !file.set_direct(true)) return content;
+  auto const blocks = content.first(content.size() / block_bytes * block_bytes);
+  auto hashing = std::async([&] { hash.update(blocks); });
+  for (auto left = blocks; !left.empty();) {
+    auto const piece = left.first(std::min(left.size(), piece_bytes));
+    file.write(piece);
+    left = left.subspan(piece.size());
+  }
+  hashing.get();
+  file.set_direct(false);
+  return content.subspan(blocks.size());
+}
+
 RAYTRAIN_INLINE auto write_file(FileSystem& files, std::filesystem::path const& path, BytesView content)
     -> std::string {
   constexpr std::size_t piece_bytes = 1U << 20U;  // small enough that hashing leaves it in the cache for the write
-  FileDescriptor const file{files.create(path)};
-  if (!file.is_open()) throw io_error("creating", path, errno);
+  FileWriter file{files, path};
   Xxh3 hash;
+  content = write_blocks(file, hash, content);
   while (!content.empty()) {
-    auto piece = content.first(std::min(content.size(), piece_bytes));
-    content = content.subspan(piece.size());
+    auto const piece = content.first(std::min(content.size(), piece_bytes));
     hash.update(piece);
-    while (!piece.empty()) {
-      auto const written = files.write(file.get(), piece);
-      if (written < 0 && errno == EINTR) continue;
-      if (written < 0) throw io_error("writing", path, errno);
-      // A disk that takes nothing and gives no reason would keep this loop for ever.
-      if (written == 0) throw io_error("writing", path, ENOSPC);
-      piece = piece.subspan(static_cast<std::size_t>(written));
-    }
+    file.write(piece);
+    content = content.subspan(piece.size());
   }
-  sync(files, file, path);
+  file.sync();
   return hash.hex();
 }
 

@@ -53,6 +53,11 @@ RAYTRAIN_INLINE auto FileSystem::write(int file, BytesView bytes) -> ::ssize_t {
   return ::write(file, bytes.data(), bytes.size());
 }
 
+RAYTRAIN_INLINE auto FileSystem::set_direct(int file, bool direct) -> int {
+  auto const flags = ::fcntl(file, F_GETFL);
+  return flags < 0 ? flags : ::fcntl(file, F_SETFL, direct ? flags | O_DIRECT : flags & ~O_DIRECT);
+}
+
 RAYTRAIN_INLINE auto FileSystem::rename(std::filesystem::path const& from, std::filesystem::path const& to) -> int {
   return std::rename(from.c_str(), to.c_str());
 }
