@@ -133,6 +133,31 @@ def too_few_survive(folder):
     lose(folder, [4, 3, 4], [[0, 2, 3], None], 'kill1', 'kill1', failures=2, fewest=3)
 
 
+def ends_before_it_comes(folder):
+    """Which no other rank waits for in MPI_Init."""
+    os.environ['RAYTRAIN_TEST_COMMAND'] = f'{mpirun} {ask_for_ulfm(mpirun)}'
+    for what in ('exit1', 'halt1'):
+        job = Job(program, folder / what, launch, 1, MOST, what)
+        job.expect_all_say(1, 'result', 'finished, 3 reports', 'sizes 4 4')
+        job.expect('the next job is started soon', job.seconds < 20)
+        job.expect_nobody_left(10)
+
+
+def hangs_beside_a_loss(folder):
+    """One rank, which ends the job: as many as before follow, in one other."""
+    lose(folder, [4, 4], [None], 'hang0', failures=1)
+
+
+def lost_by_hand(folder):
+    """A rank of a job that mpirun has started, and no supervisor: all ranks end, with an error."""
+    command = [mpirun, *ask_for_ulfm(mpirun).split(), '-n', '4', program, folder, 'ranks', '1', '4', 'kill1']
+    job = Job('timeout', '-s', 'KILL', '60', *command)
+    job.expect('nobody waits for it', job.seconds < 20)
+    # prterun may end those that are still about to.
+    job.expect('others say so', [line for line in job.lines if line.startswith('error') and 'rank 1' in line])
+    job.expect_nobody_left(5)
+
+
 def anything_happens(folder):
     """Ranks are lost or throw, and their number is changed, in any order."""
     source = seeded()
@@ -158,4 +183,5 @@ def lost_ones_are_replaced(folder):
 with tempfile.TemporaryDirectory(prefix='raytrain-elastic-', ignore_cleanup_errors=True) as path:
     {function.__name__: function for function in (
         changes, signalled, killed, survivors_go_on, first_is_lost, lost_one_after_the_other, stopped_one_is_lost, survivors_restart,
-        survivors_are_changed, too_few_survive, anything_happens, lost_ones_are_replaced)}[case](pathlib.Path(path))
+        survivors_are_changed, too_few_survive, ends_before_it_comes, hangs_beside_a_loss,
+        lost_by_hand, anything_happens, lost_ones_are_replaced)}[case](pathlib.Path(path))

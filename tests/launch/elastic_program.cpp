@@ -2,8 +2,9 @@
 // A training whose workers change, which elastic.py starts:
 //   elastic_program STORAGE threads|processes|mpirun FEWEST MOST SIZES [DISTURBANCE]
 // In its attempt k it asks, after its second step, for the k-th of SIZES, as "3,1,2"; "-" asks for nothing, and waits
-// until somebody else does. By "kill1" rank 1 is killed then, by "stop1" it is stopped, by "throw1" it throws. It says
-// how often each sample was trained on.
+// until somebody else does. By "kill1" rank 1 is killed then, by "stop1" it is stopped, by "throw1" it throws, by
+// "hang1" it never returns and the rank after it is killed. "exit1" and "halt1" at their beginning: rank 1 of the first
+// job ends, or is stopped, before it comes to fit(). It says how often each sample was trained on.
 #include <signal.h>
 #include <unistd.h>
 
@@ -13,6 +14,8 @@
 #include <cstdint>
 #include <cstdlib>
 #include <exception>
+#include <filesystem>
+#include <fstream>
 #include <functional>
 #include <iostream>
 #include <iterator>
@@ -52,10 +55,23 @@ void say(Parts const&... parts) {
 
 auto asks(std::string const& wanted) -> bool { return wanted.find_first_not_of("0123456789") == std::string::npos; }
 
+// In the first job.
+void go_wrong_before_fit(std::string const& how, std::string const& storage) {
+  auto const job = job_environment();
+  if (!job || !how.ends_with(std::to_string(job->rank.value)) || std::filesystem::exists(storage + "/came_before")) {
+    return;
+  }
+  if (how.starts_with("exit") || how.starts_with("halt")) std::ofstream{storage + "/came_before"};
+  if (how.starts_with("exit")) std::exit(3);
+  if (how.starts_with("halt")) ::raise(SIGSTOP);
+}
+
 void go_wrong(std::string const& how, Rank rank) {
+  if (how.starts_with("hang") && how.ends_with(std::to_string(rank.value - 1))) ::raise(SIGKILL);
   if (!how.ends_with(std::to_string(rank.value))) return;
   if (how.starts_with("kill")) ::raise(SIGKILL);
   if (how.starts_with("stop")) ::raise(SIGSTOP);
+  while (how.starts_with("hang")) ::pause();
   if (how.starts_with("throw")) throw std::runtime_error{"as planned"};
 }
 
@@ -135,12 +151,14 @@ auto main(int argc, char** argv) -> int {
   auto const& launch = arguments.at(1);
   auto const wanted = parts_of(arguments.at(4));
   std::string const disturbance = arguments.size() > 5 ? arguments[5] : "";
+  if (!wanted.empty()) go_wrong_before_fit(wanted.front(), arguments.at(0));
   TrainerConfig<MpiBackend> config{
       .scaling = {.num_workers = {std::stoi(arguments.at(2)), std::stoi(arguments.at(3))},
-                  .launch = launch == "mpirun"      ? Launch::mpirun
+                  .launch = launch == "ranks"       ? Launch::ranks
+                            : launch == "mpirun"    ? Launch::mpirun
                             : launch == "processes" ? Launch::processes
                                                     : Launch::threads},
-      .run = {.name = "r", .storage_path = arguments.at(0), .failure = {.max_failures = 10}},
+      .run = {.name = "r", .storage_path = arguments.at(0), .failure = {.max_failures = launch == "ranks" ? 0 : 10}},
       .datasets = {{"train", row_numbers()}},
       .callbacks = {std::make_shared<Watch>()}};
   if (auto const* const command = std::getenv("RAYTRAIN_TEST_COMMAND"); command != nullptr) {

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <sys/types.h>
+
+#include <map>
 #include <string>
 #include <utility>
 
@@ -17,6 +20,12 @@ class ProcessMark {
 
   /// As NAME=VALUE. The value has the marks of this process, too.
   [[nodiscard]] auto variable() const -> std::string;
+
+  /// The processes of this host that have the mark and were started by one without it, with their environments:
+  /// NAME=VALUE, each with a null at its end.
+  ///
+  /// Threads: any. Cost: reads two files of each process of the host.
+  [[nodiscard]] auto first_processes() const -> std::map<::pid_t, std::string>;
 
   /// Kills all processes of this host that have the mark and that this user may kill.
   ///

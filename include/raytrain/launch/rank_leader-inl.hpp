@@ -98,7 +98,18 @@ RAYTRAIN_INLINE void RankLeader::listen() {
 }
 
 RAYTRAIN_INLINE void RankLeader::tell_others(ControllerMessage const& message) {
-  if (server_) server_->tell_all(message);
+  if (!server_) return;
+  if (auto const* const ended = std::get_if<Ended>(&message); ended != nullptr && has_lost_ranks()) {
+    auto without_lost = *ended;
+    without_lost.has_lost_ranks = true;
+    return server_->tell_all(without_lost);
+  }
+  server_->tell_all(message);
+}
+
+RAYTRAIN_INLINE auto RankLeader::has_lost_ranks() -> bool {
+  std::scoped_lock const lock{mutex_};
+  return !lost_.empty();
 }
 
 RAYTRAIN_INLINE void RankLeader::lose(Rank rank, std::string const& why) {

@@ -39,6 +39,7 @@ class RankLeader final : public Launcher {
  private:
   void listen();
   void tell_others(ControllerMessage const& message);
+  [[nodiscard]] auto has_lost_ranks() -> bool;
   /// Errors: `worker_failed` where a process is lost, for which the others would wait.
   void check_nobody_lost();
 

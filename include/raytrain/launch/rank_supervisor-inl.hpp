@@ -281,6 +281,7 @@ void RankSupervisor::end_beside(End const& end) noexcept {
   {
     std::scoped_lock const lock{mutex_};
     ++job_number_;
+    job_is_spent_ = true;
   }
   try {
     ending_.push_back(std::async(std::launch::async, [spent = std::move(spent), end]() mutable {

@@ -7,15 +7,19 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <map>
 #include <mutex>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -46,6 +50,13 @@ RAYTRAIN_INLINE auto this_program() -> std::string const& {
                 "the system does not say which program this process runs: " + error.message()};
   }();
   return path;
+}
+
+/// As Open MPI tells a rank.
+RAYTRAIN_INLINE auto ranks_of_host_in(std::string const& environment) -> std::size_t {
+  constexpr std::string_view name{"OMPI_COMM_WORLD_LOCAL_SIZE="};
+  auto const at = environment.find(name);
+  return at == std::string::npos ? 0 : std::strtoul(environment.c_str() + at + name.size(), nullptr, 10);
 }
 
 /// What a shell reads to have these variables.
@@ -82,10 +93,12 @@ RAYTRAIN_INLINE SupervisedJob::SupervisedJob(Options options, Events events)
                                                  .signal_of_death = SIGUSR1,
                                                  .has_own_group = true,
                                                  .on_exit = [this](std::string const& how) { exited(how); }});
+  if (options_.survives_losses) start_watch_ = std::jthread{[this](std::stop_token is_over) { watch_start(is_over); }};
 }
 
 RAYTRAIN_INLINE SupervisedJob::~SupervisedJob() {
   constexpr std::chrono::seconds limit{5};
+  start_watch_ = std::jthread{};
   give_up();
   std::unique_lock lock{mutex_};
   changed_.wait_for(lock, limit, [this] { return has_exited_; });
@@ -223,6 +236,32 @@ RAYTRAIN_INLINE void SupervisedJob::tell(std::vector<Lost> const& lost) {
   end_processes();
 }
 
+RAYTRAIN_INLINE void SupervisedJob::watch_start(std::stop_token const& is_over) {
+  constexpr std::chrono::milliseconds interval{500};
+  std::stop_callback const wake{is_over, [this] {
+                                  std::scoped_lock const lock{mutex_};
+                                  changed_.notify_all();
+                                }};
+  auto was_there = false;
+  auto was_missing = false;  // the launcher may be about to start it
+  std::unique_lock lock{mutex_};
+  while (true) {
+    changed_.wait_for(lock, interval, [&] { return is_over.stop_requested(); });
+    if (is_over.stop_requested() || is_over_ || has_exited_ || all_have_come()) return;
+    lock.unlock();
+    auto const there = mark_.first_processes();
+    for (auto const& [process, environment] : there) {
+      if (detail::is_stopped(process)) ::kill(process, SIGKILL);
+    }
+    lock.lock();
+    auto const ranks_here = there.empty() ? 1 : detail::ranks_of_host_in(there.begin()->second);
+    was_there = was_there || !there.empty();
+    auto const is_missing = was_there && there.size() < ranks_here;
+    if (is_missing && was_missing && !all_have_come()) return end_processes();
+    was_missing = is_missing;
+  }
+}
+
 RAYTRAIN_INLINE void SupervisedJob::connected(Rank rank, ::pid_t pid) {
   std::unique_lock lock{mutex_};
   auto& process = processes_[rank.value];
@@ -262,7 +301,7 @@ RAYTRAIN_INLINE void SupervisedJob::disconnected(Rank rank, std::string const& w
   if (options_.survives_losses && process.handle.is_open()) {
     ::syscall(SYS_pidfd_send_signal, process.handle.get(), SIGKILL, nullptr, 0);
   }
-  if (!all_have_come() && !has_exited_ && !process.is_stopped) return;
+  if (!all_have_come() && !has_exited_ && !process.is_stopped && !options_.survives_losses) return;
   auto const lost = take_lost();
   lock.unlock();
   tell(lost);

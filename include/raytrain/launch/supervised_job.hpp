@@ -10,7 +10,9 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <stop_token>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <raytrain/core/file_descriptor.hpp>
@@ -112,6 +114,10 @@ class SupervisedJob {
   void kill() noexcept;
   void end_processes() noexcept;
 
+  /// Until all ranks have come, or the job is over: of one that ends before that, the launcher of a job that survives
+  /// losses tells nobody, and the others would wait for it in MPI_Init. On this host.
+  void watch_start(std::stop_token const& is_over);
+
   // From other threads:
   void connected(Rank rank, ::pid_t pid);
   [[nodiscard]] auto is_stopped(Rank rank) -> bool;
@@ -135,6 +141,7 @@ class SupervisedJob {
   bool has_ended_in_order_ = false;
   ControlServer server_;
   std::optional<detail::ChildProcess> command_;
+  std::jthread start_watch_;
 };
 
 }  // namespace raytrain
