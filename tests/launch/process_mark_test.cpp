@@ -1,27 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <raytrain/launch/process_mark.hpp>
 
+#include <fstream>
 #include <future>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/types.h>
 
 #include <doctest/doctest.h>
 
 #include <raytrain/launch/child_process.hpp>
 
+#include "../support/temporary_folder.hpp"
+
 using raytrain::detail::ChildProcess;
 using raytrain::detail::ProcessMark;
+using raytrain::testing::TemporaryFolder;
 
 namespace {
 
 // A program that waits, and how it ends.
 class Waiting {
  public:
-  explicit Waiting(std::vector<std::string> variables)
-      : child_{{.command = {"sleep", "300"}, .variables = std::move(variables), .on_exit = [this](std::string how) {
+  explicit Waiting(std::vector<std::string> variables, std::vector<std::string> command = {"sleep", "300"})
+      : child_{{.command = std::move(command), .variables = std::move(variables), .on_exit = [this](std::string how) {
                   end_.set_value(std::move(how));
                 }}} {}
 
@@ -53,5 +59,22 @@ TEST_CASE("what a marked program marks has both marks") {
   Waiting marked{{ProcessMark::create().variable()}};
   ::unsetenv(variable.substr(0, middle).c_str());
   outer.kill_all();
+  CHECK(marked.end().starts_with("was ended by signal 9 "));
+}
+
+TEST_CASE("the first processes of a mark are those that nobody with it has started, with their environments") {
+  TemporaryFolder const folder;
+  auto const pipe = (folder.path() / "pipe").string();
+  REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+  auto const mark = ProcessMark::create();
+  CHECK(mark.first_processes().empty());
+  Waiting marked{{mark.variable(), "OF_TEST=1"}, {"sh", "-c", "sleep 300 & echo $$ >'" + pipe + "'; wait"}};
+  ::pid_t shell = 0;
+  std::ifstream{pipe} >> shell;  // the other one is there, too
+  auto const first = mark.first_processes();
+  mark.kill_all();
+  REQUIRE(first.size() == 1);
+  CHECK(first.begin()->first == shell);
+  CHECK(first.begin()->second.find(std::string{"OF_TEST=1\0", 10}) != std::string::npos);
   CHECK(marked.end().starts_with("was ended by signal 9 "));
 }
