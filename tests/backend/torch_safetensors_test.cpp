@@ -8,7 +8,9 @@
 #include <fstream>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include <raytrain/backend/torch/torch_checkpoint.hpp>
@@ -186,6 +188,61 @@ TEST_CASE("a model with a type that safetensors does not have is stored as an ar
   CHECK(same_bits(model.buffers(), other.buffers()));
 }
 
+TEST_CASE("a model with elements that lie at one place, or names that no file can have, is stored as an archive") {
+  struct Odd : torch::nn::Module {};
+  auto const names_of = [](auto const& add) {
+    Odd model;
+    add(model);
+    Stored const stored{model};
+    Odd other;
+    add(other);
+    load(stored.checkpoint(), other);
+    return stored.names();
+  };
+  CHECK(names_of([](Odd& model) { model.register_buffer("scale", torch::ones({1}).expand({3})); }) == "model.pt ");
+  CHECK(names_of([](Odd& model) { model.register_buffer("__metadata__", torch::ones({1})); }) == "model.pt ");
+  CHECK(names_of([](Odd& model) { model.register_buffer("\xff\xfe", torch::ones({1})); }) == "model.pt ");
+}
+
+TEST_CASE("a buffer in memory that is not LibTorch's gets memory of its own, since it may be read-only") {
+  struct WithTable : torch::nn::Module {
+    explicit WithTable(float const* values) {
+      table = register_buffer("table", torch::from_blob(const_cast<float*>(values), {4}));
+    }
+    torch::Tensor table;
+  };
+  static float const table[]{1, 2, 3, 4};
+  static float const other_table[]{0, 0, 0, 0};
+  WithTable const model{table};
+  Stored const stored{model};
+  CHECK(stored.names() == "model.safetensors ");
+  WithTable other{other_table};
+  load(stored.checkpoint(), other);
+  CHECK(other.table.equal(model.table));
+  CHECK(other_table[1] == 0);
+}
+
+TEST_CASE("a model that is none is refused as before") {
+  torch::nn::Linear const none{nullptr};
+  check_contains(thrown_error([&] {
+                   (void)draft_of(none);
+                   return 0;
+                 }),
+                 "storing a state: ");
+}
+
+TEST_CASE("a name in a refusal has no control characters of the file") {
+  auto const header = tensor_header(place_tensors({{"evil\x1b[31m\nFATAL", "F32", {0}, 0, 0}}, {}));
+  torch::nn::Linear model{1, 1};
+  auto const text = thrown_error([&] {
+    raytrain::detail::load_model(bytes_of(header), *model, "loading it");
+    return 0;
+  });
+  check_contains(text, "FATAL");
+  CHECK(text.find('\n') == std::string::npos);
+  CHECK(text.find('\x1b') == std::string::npos);
+}
+
 TEST_CASE("a checkpoint of another model is refused with all that differs, and nothing is copied") {
   torch::nn::Sequential const model{torch::nn::Linear{2, 3}, torch::nn::Linear{3, 4}, torch::nn::Linear{4, 5}};
   Stored const stored{model};
@@ -353,6 +410,45 @@ TEST_CASE_TEMPLATE("an optimizer goes on from its file to the very bits of one t
   }
 }
 
+TEST_CASE("a parameter that an optimizer lists twice does not move what is stored of the others") {
+  struct Tied {
+    Tied() {
+      torch::manual_seed(3);
+      net.model = torch::nn::Sequential{torch::nn::Linear{8, 8}, torch::nn::Tanh{}, torch::nn::Linear{8, 1}};
+      auto all = net.model->ptr(0)->parameters();
+      for (auto const& parameter : net.model->ptr(0)->parameters()) all.push_back(parameter);
+      for (auto const& parameter : net.model->ptr(2)->parameters()) all.push_back(parameter);
+      optimizer.emplace(all, torch::optim::SGDOptions{0.1}.momentum(0.9));
+    }
+    Trained net;
+    std::optional<torch::optim::SGD> optimizer;
+  };
+  Tied whole;
+  for (int step = 0; step < 3; ++step) whole.net.step(*whole.optimizer);
+  Stored const stored{whole.net.model, *whole.optimizer};
+  CHECK(stored.names() == "model.safetensors optimizer.safetensors ");
+  Tied again;
+  load(stored.checkpoint(), again.net.model, *again.optimizer);
+  for (int step = 0; step < 3; ++step) {
+    whole.net.step(*whole.optimizer);
+    again.net.step(*again.optimizer);
+  }
+  CHECK(same_bits(whole.net.model->parameters(), again.net.model->parameters()));
+}
+
+TEST_CASE("an optimizer of another class is refused with the names of both") {
+  Trained net;
+  auto optimizer = MakeAdam::make(net);
+  net.step(optimizer);
+  Stored const stored{net.model, optimizer};
+  auto other = MakeSgd::make(net);
+  check_contains(thrown_error([&] {
+                   load(stored.checkpoint(), net.model, other);
+                   return 0;
+                 }),
+                 "it is of a torch::optim::Adam, and this optimizer is a torch::optim::SGD");
+}
+
 TEST_CASE("an optimizer's file has a tensor for each parameter's moments, and numbers that Python reads as JSON") {
   Trained net;
   auto optimizer = MakeAdam::make(net);
@@ -430,6 +526,32 @@ struct Counting : torch::optim::SGD {
   std::int64_t count = 0;
 };
 
+struct DottedState : torch::optim::OptimizerCloneableParamState<DottedState> {
+  void serialize(torch::serialize::OutputArchive& archive) const override { archive.write("ema.short", ema, true); }
+  void serialize(torch::serialize::InputArchive& archive) override { archive.read("ema.short", ema, true); }
+  torch::Tensor ema = torch::ones({2});
+};
+
+/// One whose state has a name of that form, and which trains nothing.
+struct Dotted : torch::optim::SGD {
+  using torch::optim::SGD::SGD;
+  auto step(LossClosure /*closure*/ = nullptr) -> torch::Tensor override {
+    // LibTorch 1 has numbers in texts for keys, LibTorch 2 the addresses.
+    auto const add = [](auto& states, auto* parameter) {
+      if constexpr (std::is_same_v<typename std::decay_t<decltype(states)>::key_type, std::string>) {
+        states[std::to_string(reinterpret_cast<std::uintptr_t>(parameter))] = std::make_unique<DottedState>();
+      } else {
+        states[parameter] = std::make_unique<DottedState>();
+      }
+    };
+    add(state_, param_groups()[0].params()[0].unsafeGetTensorImpl());
+    return {};
+  }
+  void save(torch::serialize::OutputArchive& archive) const override {
+    torch::optim::serialize<DottedState, torch::optim::SGDOptions>(archive, *this);
+  }
+};
+
 /// One that derives something from its tensors when it is loaded.
 struct Cached : torch::nn::Module {
   Cached() { weight = register_parameter("weight", torch::ones({3})); }
@@ -452,6 +574,13 @@ TEST_CASE("an optimizer that stores more than LibTorch's do is an archive, and c
   Counting other{net.model->parameters(), 0.1};
   load(stored.checkpoint(), net.model, other);
   CHECK(other.count == 7);
+}
+
+TEST_CASE("an optimizer with a dot in the name of a state is an archive, since lists are named so") {
+  Trained net;
+  Dotted optimizer{net.model->parameters(), 0.1};
+  optimizer.step();
+  CHECK(Stored{net.model, optimizer}.names() == "model.safetensors optimizer.pt ");
 }
 
 TEST_CASE("a number that JSON does not have makes an optimizer an archive") {

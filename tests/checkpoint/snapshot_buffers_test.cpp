@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <new>
 #include <optional>
 
 #include <doctest/doctest.h>
@@ -25,7 +26,7 @@ TEST_CASE("memory that is free again is given for the same name and as many byte
   SUBCASE("the same") {
     first.reset();
     CHECK(buffers.take("model", 10'000).get() == place);
-    auto const fewer = buffers.take("model", 0);
+    auto const fewer = buffers.take("model", 6'000);
     CHECK(fewer.get() == place);
     CHECK(*fewer == std::byte{7});  // nothing is filled with zeros
   }
@@ -44,8 +45,36 @@ TEST_CASE("memory that is free again is given for the same name and as many byte
     std::memset(more.get(), 7, 100'000);
     auto const* const new_place = more.get();
     more.reset();
-    CHECK(buffers.take("model", 10'000).get() == new_place);
+    CHECK(buffers.take("model", 60'000).get() == new_place);
   }
+  SUBCASE("far fewer") {
+    first.reset();
+    auto const far_fewer = buffers.take("model", 100);
+    CHECK(far_fewer.get() != place);
+  }
+}
+
+TEST_CASE("memory that a checkpoint did without is let go of before the one after it") {
+  SnapshotBuffers buffers;
+  buffers.begin_checkpoint();
+  auto* const place = buffers.take("often", 10'000).get();
+  auto once = buffers.take("once", 10'000);
+  auto const* const place_of_once = once.get();
+  std::memset(once.get(), 7, 10'000);
+  once.reset();
+  buffers.begin_checkpoint();
+  CHECK(buffers.take("often", 10'000).get() == place);
+  buffers.begin_checkpoint();
+  CHECK(buffers.take("often", 10'000).get() == place);
+  // Held, so that the system does not give the same place to the next one.
+  auto const held = buffers.take("other", 10'000);
+  auto const again = buffers.take("once", 10'000);
+  CHECK((again.get() != place_of_once || held.get() == place_of_once || *again.get() != std::byte{7}));
+}
+
+TEST_CASE("more memory than there can be is no memory") {
+  SnapshotBuffers buffers;
+  CHECK_THROWS_AS((void)buffers.take("model", 16'397'105'843'297'379'208U), std::bad_alloc);
 }
 
 TEST_CASE("memory outlives the buffers that gave it") {

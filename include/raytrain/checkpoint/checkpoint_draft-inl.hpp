@@ -76,8 +76,14 @@ RAYTRAIN_INLINE auto CheckpointDraft::per_rank() -> CheckpointDraft& {
 RAYTRAIN_INLINE void CheckpointDraft::materialize(Rank rank, std::optional<SnapshotBuffers> buffers) {
   auto const fill = std::exchange(fill_, nullptr);
   if (!fill || rank != Rank{0}) return;
+  if (buffers) buffers->begin_checkpoint();
   buffers_ = std::move(buffers);
-  fill(*this);
+  try {
+    fill(*this);
+  } catch (...) {
+    buffers_.reset();
+    throw;
+  }
   buffers_.reset();
 }
 

@@ -236,6 +236,12 @@ RAYTRAIN_INLINE auto element_bytes(std::string_view type) noexcept -> std::optio
   return found == known.end() ? std::nullopt : std::optional{found->bytes};
 }
 
+RAYTRAIN_INLINE auto can_name_tensor(std::string_view name) noexcept -> bool {
+  return is_utf8(name) && name != detail::metadata_name;
+}
+
+RAYTRAIN_INLINE auto shown_tensor_name(std::string_view name) -> std::string { return detail::shown_name(name); }
+
 RAYTRAIN_INLINE auto place_tensors(std::vector<StoredTensor> tensors, TensorMetadata metadata) -> TensorIndex {
   auto const refuse = [](std::string const& name, std::string const& happened) {
     throw Error{Errc::invalid_report, "storing the tensor '" + detail::shown_name(name) + "'", happened,

@@ -47,6 +47,12 @@ inline constexpr std::size_t most_header_bytes = 100'000'000;
 /// Bytes of one element; none for a type that the format does not have.
 [[nodiscard]] auto element_bytes(std::string_view type) noexcept -> std::optional<std::size_t>;
 
+/// Whether a file can have a tensor of that name: one in UTF-8, and not "__metadata__".
+[[nodiscard]] auto can_name_tensor(std::string_view name) noexcept -> bool;
+
+/// The name as a message can hold it, whatever a file says.
+[[nodiscard]] auto shown_tensor_name(std::string_view name) -> std::string;
+
 /// Gives tensors of a name, a type and a shape their places: those of large elements first, else in their order.
 ///
 /// Errors: `invalid_report` for a name that comes twice, is "__metadata__" or not UTF-8, for an unknown type and for

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <limits>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -23,7 +25,14 @@ class SnapshotBuffers::Free {
   struct Buffer {
     std::unique_ptr<std::byte, Delete> bytes;
     std::size_t size_bytes{};
+    std::uint64_t checkpoint{};  ///< For which it was taken last.
   };
+
+  void begin_checkpoint() {
+    std::lock_guard const lock{mutex_};
+    ++checkpoint_;
+    std::erase_if(buffers_, [&](auto const& named) { return named.second.checkpoint + 1 < checkpoint_; });
+  }
 
   [[nodiscard]] auto take(std::string const& name, std::size_t size_bytes) -> Buffer {
     {
@@ -32,14 +41,19 @@ class SnapshotBuffers::Free {
       if (found != buffers_.end()) {
         auto buffer = std::move(found->second);
         buffers_.erase(found);
-        if (buffer.size_bytes >= size_bytes) return buffer;
+        buffer.checkpoint = checkpoint_;
+        auto const is_too_large = buffer.size_bytes / 2 > size_bytes + alignment_bytes;
+        if (buffer.size_bytes >= size_bytes && !is_too_large) return buffer;
       }
     }
+    if (size_bytes > std::numeric_limits<std::size_t>::max() / 2) throw std::bad_alloc{};
     // With room for one that is a little larger, such as by a number with one more digit. Pages that nobody writes to
     // cost nothing.
     auto const room_bytes = size_bytes + size_bytes / 8 + alignment_bytes;
     auto* const bytes = ::operator new (room_bytes, std::align_val_t{alignment_bytes});
-    return {std::unique_ptr<std::byte, Delete>{static_cast<std::byte*>(bytes)}, room_bytes};
+    std::unique_ptr<std::byte, Delete> made{static_cast<std::byte*>(bytes)};
+    std::lock_guard const lock{mutex_};
+    return {std::move(made), room_bytes, checkpoint_};
   }
 
   void give_back(std::string const& name, Buffer buffer) {
@@ -49,17 +63,21 @@ class SnapshotBuffers::Free {
 
  private:
   std::mutex mutex_;
+  std::uint64_t checkpoint_ = 0;
   std::map<std::string, Buffer> buffers_;
 };
 
 RAYTRAIN_INLINE SnapshotBuffers::SnapshotBuffers() : free_{std::make_shared<Free>()} {}
 
+RAYTRAIN_INLINE void SnapshotBuffers::begin_checkpoint() { free_->begin_checkpoint(); }
+
 RAYTRAIN_INLINE auto SnapshotBuffers::take(std::string const& name, std::size_t size_bytes)
     -> std::shared_ptr<std::byte> {
   auto buffer = free_->take(name, size_bytes);
-  auto const buffer_bytes = buffer.size_bytes;
-  return {buffer.bytes.release(), [name, buffer_bytes, free = std::weak_ptr{free_}](std::byte* bytes) {
-            Free::Buffer back{std::unique_ptr<std::byte, Free::Delete>{bytes}, buffer_bytes};
+  auto const size = buffer.size_bytes;
+  auto const checkpoint = buffer.checkpoint;
+  return {buffer.bytes.release(), [name, size, checkpoint, free = std::weak_ptr{free_}](std::byte* bytes) {
+            Free::Buffer back{std::unique_ptr<std::byte, Free::Delete>{bytes}, size, checkpoint};
             try {
               if (auto const open = free.lock()) open->give_back(name, std::move(back));
             } catch (std::bad_alloc const&) {  // freed then

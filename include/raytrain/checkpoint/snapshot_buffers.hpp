@@ -17,8 +17,13 @@ class SnapshotBuffers {
 
   SnapshotBuffers();
 
+  /// Before the first `take` for another checkpoint: lets go of what the one before did without.
+  void begin_checkpoint();
+
   /// Memory for a file of that name, its content undefined, until the last copy of the result is gone: that which was
-  /// given for the name before if it is free again and large enough, else new one.
+  /// given for the name before if it is free again, large enough and not far too large, else new one.
+  ///
+  /// Errors: std::bad_alloc.
   [[nodiscard]] auto take(std::string const& name, std::size_t size_bytes) -> std::shared_ptr<std::byte>;
 
  private:

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <torch/csrc/jit/api/object.h>
 #include <torch/torch.h>
 
 #include <cstddef>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <typeinfo>
 #include <utility>
 #include <vector>
 
@@ -17,7 +19,9 @@
 #include <raytrain/backend/torch/torch_checkpoint.hpp>
 #include <raytrain/checkpoint/checkpoint.hpp>
 #include <raytrain/checkpoint/checkpoint_draft.hpp>
+#include <raytrain/checkpoint/safetensors.hpp>
 #include <raytrain/core/bytes.hpp>
+#include <raytrain/core/demangled.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/inline.hpp>
 
@@ -67,6 +71,9 @@ RAYTRAIN_TORCH_INLINE auto formats_of(torch::nn::Module const& module) -> std::v
   return formats;
 }
 
+/// Where a file's metadata name the optimizer's class.
+constexpr auto optimizer_class = "class";
+
 RAYTRAIN_TORCH_INLINE auto add_model(CheckpointDraft& draft, torch::nn::Module const& module) -> bool {
   return torch_call("storing a state", [&] {
     torch::serialize::OutputArchive archive{std::make_shared<torch::jit::CompilationUnit>()};
@@ -100,21 +107,35 @@ RAYTRAIN_TORCH_INLINE void load_model(BytesView file, torch::nn::Module& module,
 RAYTRAIN_TORCH_INLINE auto add_optimizer(CheckpointDraft& draft, torch::optim::Optimizer const& optimizer) -> bool {
   return torch_call("storing a state", [&] {
     auto state = optimizer_state(optimizer);
-    if (state) add_tensors(draft, tensors_name<torch::optim::Optimizer>, state->tensors, std::move(state->values));
-    return state.has_value();
+    if (!state) return false;
+    state->values[optimizer_class] = demangled(typeid(optimizer).name());
+    add_tensors(draft, tensors_name<torch::optim::Optimizer>, state->tensors, std::move(state->values));
+    return true;
   });
 }
 
 RAYTRAIN_TORCH_INLINE void load_optimizer(BytesView file, torch::optim::Optimizer& optimizer,
                                           std::string_view attempted) {
-  torch_call(
-      attempted,
-      [&] {
-        auto archive = optimizer_archive(file, attempted);
-        optimizer.load(archive);
-        load_learning_rates(archive, optimizer);
-      },
-      state_remedy);
+  auto const own = demangled(typeid(optimizer).name());
+  auto const stored = read_tensor_index(file, attempted).metadata[optimizer_class];
+  auto const refuse = [&](std::string happened) {
+    if (stored != own && !stored.empty()) {
+      happened = "it is of a " + shown_tensor_name(stored) + ", and this optimizer is a " + own;
+    }
+    throw Error{Errc::backend, std::string{attempted}, std::move(happened), state_remedy};
+  };
+  try {
+    auto archive = optimizer_archive(file, attempted);
+    torch_call(attempted, [&] {
+      optimizer.load(archive);
+      load_learning_rates(archive, optimizer);
+    });
+  } catch (Error const& error) {
+    if (error.code() != Errc::backend) throw;
+    refuse(error.happened());
+  } catch (torch::jit::ObjectAttributeError const& error) {
+    refuse(error.what());
+  }
 }
 
 }  // namespace raytrain::detail

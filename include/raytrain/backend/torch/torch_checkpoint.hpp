@@ -200,8 +200,9 @@ template <TorchModule M, TorchStepper... T>
 }
 
 /// Fills a model, and an optimizer and a scheduler if there are such, with what `save` put into a checkpoint, also that
-/// of an earlier version, which stored each as an archive. Parameters and buffers stay where they lie; `load` of a
-/// module of the program's finds its tensors filled.
+/// of an earlier version, which stored each as an archive. Parameters and buffers stay where they lie, so that others
+/// that share their memory change, too. `load` of a module of the program's finds its tensors filled; it is not asked
+/// where the checkpoint's are others than the module's, as of an earlier version of it.
 ///
 /// Errors: those of `Checkpoint::read`, `not_found` among them when the checkpoint has neither model.safetensors nor
 ///         model.pt; `backend` when it is of another model, with the names and shapes that differ.
@@ -215,8 +216,11 @@ void load(Checkpoint const& checkpoint, M& model, T&... stepper) {
 
 template <TorchState T>
 void detail::add_state(CheckpointDraft& draft, T const& value) {
+  constexpr auto attempted = "storing a state";
   if constexpr (TorchModule<T>) {
-    if (add_model(draft, state_of(value))) return;
+    if (add_model(draft, torch_call(
+                             attempted, [&]() -> auto& { return state_of(value); })))
+      return;
   } else if constexpr (!is_scheduler<T>) {
     if (add_optimizer(draft, value)) return;
   }
@@ -231,7 +235,10 @@ void detail::load_state(Checkpoint const& checkpoint, T& value) {
     if (checkpoint.contains(name) || !checkpoint.contains(archive_name<T>)) {
       auto const file = checkpoint.view(name);
       if constexpr (TorchModule<T>) {
-        load_model(file.view(), state_of(value), attempted(name));
+        load_model(file.view(),
+                   torch_call(
+                       attempted(name), [&]() -> auto& { return state_of(value); }),
+                   attempted(name));
       } else {
         load_optimizer(file.view(), value, attempted(name));
       }

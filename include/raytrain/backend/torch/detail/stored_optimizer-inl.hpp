@@ -50,6 +50,7 @@ class OptimizerWriter {
 
   [[nodiscard]] auto take_groups(c10::ivalue::Object const& groups) -> bool {
     auto const count = groups.type()->numAttributes() - 1;  // beside their number
+    std::size_t places = 0;
     for (std::size_t i = 0; i < count; ++i) {
       auto const* const group = child(groups, fmt::format("param_groups/{}", i));
       auto const* const options = group == nullptr ? nullptr : child(*group, "options");
@@ -57,7 +58,7 @@ class OptimizerWriter {
       std::size_t params = 0;
       while (auto const slot = group->type()->findAttributeSlot(fmt::format("params/{}", params))) {
         if (!group->slots()[*slot].isString()) return false;
-        numbers_.emplace(group->slots()[*slot].toStringRef(), numbers_.size());
+        numbers_.emplace(group->slots()[*slot].toStringRef(), places++);  // the first, where one is listed again
         ++params;
       }
       if (group->type()->numAttributes() != params + 2) return false;  // their number and the options
@@ -84,14 +85,16 @@ class OptimizerWriter {
       if (!stored->isObject()) return false;
       auto const& values = stored->toObjectRef();
       for (std::size_t slot = 0; slot < values.type()->numAttributes(); ++slot) {
-        auto const name = fmt::format("{}.{}", number, values.type()->getAttributeName(slot));
-        if (!add_value(name, values.slots()[slot])) return false;
+        auto const member = values.type()->getAttributeName(slot);
+        if (member.find('.') != std::string::npos) return false;  // as elements of lists are named
+        if (!add_value(fmt::format("{}.{}", number, member), values.slots()[slot])) return false;
       }
     }
     return true;
   }
 
   [[nodiscard]] auto add_value(std::string const& name, c10::IValue const& value) -> bool {
+    if (!can_name_tensor(name)) return false;
     if (value.isTensor()) return add_tensor(name, value.toTensor());
     if (value.isTensorList()) {
       auto const list = value.toTensorVector();
@@ -134,7 +137,7 @@ class OptimizerWriter {
     return text + "]";
   }
 
-  std::map<std::string, std::size_t> numbers_;  // of parameters, by the keys that they have in the archive
+  std::map<std::string, std::size_t> numbers_;  // places of parameters, by the keys that they have in the archive
 };
 
 RAYTRAIN_TORCH_INLINE auto optimizer_state(torch::optim::Optimizer const& optimizer) -> std::optional<OptimizerState> {

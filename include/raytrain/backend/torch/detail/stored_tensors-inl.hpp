@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <ATen/MemoryOverlap.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <torch/torch.h>
@@ -49,11 +50,14 @@ RAYTRAIN_TORCH_INLINE auto shape_text(at::IntArrayRef sizes, at::ScalarType type
 }
 
 RAYTRAIN_TORCH_INLINE auto is_storable(at::Tensor const& tensor) -> bool {
-  return tensor.defined() && tensor.layout() == at::kStrided && !tensor.is_quantized() &&
+  return tensor.defined() && tensor.layout() == at::kStrided && !tensor.is_quantized() && tensor.has_storage() &&
+         at::has_internal_overlap(tensor) != at::MemOverlap::Yes &&
          std::ranges::find(stored_types, tensor.scalar_type(), &StoredType::type) != stored_types.end();
 }
 
 RAYTRAIN_TORCH_INLINE auto shape_of(StoredTensor const& stored) -> std::string {
+  constexpr std::size_t most = 64;  // as many as LibTorch's tensors can have
+  if (stored.shape.size() > most) return fmt::format("of {} dimensions", stored.shape.size());
   auto const* const known = std::ranges::find(stored_types, stored.type, &StoredType::name);
   return fmt::format("{{{}}} {}", fmt::join(stored.shape, ", "),
                      known == stored_types.end() ? stored.type : c10::toString(known->type));
@@ -103,7 +107,8 @@ RAYTRAIN_TORCH_INLINE auto state_tensors(torch::nn::Module const& module, torch:
     return found != nullptr && found->is_same(named.tensor);
   };
   for (auto const& named : stored) {
-    if (!is_storable(named.tensor) || !(is_own(parameters, named) || is_own(buffers, named))) return std::nullopt;
+    if (!is_storable(named.tensor) || !can_name_tensor(named.name)) return std::nullopt;
+    if (!is_own(parameters, named) && !is_own(buffers, named)) return std::nullopt;
   }
   return stored;
 }
@@ -180,7 +185,7 @@ RAYTRAIN_TORCH_INLINE auto differences(std::map<std::string_view, StoredTensor c
     }
   }
   for (auto const& [name, tensor] : stored) {
-    found.push_back(fmt::format("'{}' {} is not in this model", name, shape_of(*tensor)));
+    found.push_back(fmt::format("'{}' {} is not in this model", shown_tensor_name(name), shape_of(*tensor)));
   }
   auto const shown = std::min(found.size(), most);
   auto text = fmt::format("{}", fmt::join(found.begin(), found.begin() + static_cast<std::ptrdiff_t>(shown), ", "));
@@ -196,7 +201,13 @@ RAYTRAIN_TORCH_INLINE void fill_tensors(BytesView file, std::vector<NamedTensor>
   if (auto const text = differences(stored, tensors); !text.empty()) {
     throw Error{Errc::backend, std::string{attempted}, text, state_remedy};
   }
-  torch_call(attempted, [&] { copy_stored(file, index, tensors); });
+  torch_call(attempted, [&] {
+    for (auto const& [name, tensor] : tensors) {
+      auto const is_of_others = tensor.numel() > 0 && !tensor.storage().resizable();
+      if (is_of_others) tensor.set_data(at::empty_like(tensor));
+    }
+    copy_stored(file, index, tensors);
+  });
 }
 
 }  // namespace raytrain::detail

@@ -25,7 +25,8 @@ struct NamedTensor {
 /// Shape and type, as messages have them: "{16, 64} Float".
 [[nodiscard]] auto shape_text(at::IntArrayRef sizes, at::ScalarType type) -> std::string;
 
-/// Whether a file can hold it: dense, of a type that the format has.
+/// Whether a file can hold it and give it back to where it lies: dense, of a type that the format has, and no two of
+/// its elements at one place.
 [[nodiscard]] auto is_storable(at::Tensor const& tensor) -> bool;
 
 /// A tensor of that shape and type, its content undefined; none for a type that LibTorch does not have.
@@ -47,7 +48,8 @@ void add_tensors(CheckpointDraft& draft, std::string file, std::vector<NamedTens
 /// types.
 void copy_stored(BytesView file, TensorIndex const& index, std::vector<NamedTensor> const& tensors);
 
-/// Copies what a file holds to where the tensors of its names lie. `attempted` begins the message of an error.
+/// Copies what a file holds to where the tensors of its names lie, or to new memory where that is not LibTorch's own
+/// and may be read-only. `attempted` begins the message of an error.
 ///
 /// Errors: `corrupt_checkpoint` for bytes that are no such file; `backend` for other names, shapes or types, which are
 ///         listed, before anything is copied.
