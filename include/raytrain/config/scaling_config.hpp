@@ -4,7 +4,6 @@
 #include <chrono>
 #include <concepts>
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -79,13 +78,19 @@ enum class PlacementStrategy : std::uint8_t {
   spread,     ///< On all hosts in turn: rank 0 on the first, rank 1 on the second.
 };
 
+/// So much of what has that name.
+struct NamedResource {
+  std::string name;
+  double amount = 1;
+};
+
 /// What one worker may use.
 struct Resources {
   int cpus = 0;  ///< Threads the framework may use in a worker; 0: an equal share of this process's cores, at least 1.
   /// What hosts have only so much of, by names of one's own: {{"license", 1}, {"sensor", 0.5}}. With `Launch::mpirun`,
   /// where lines of the host file say what there is, as "alpha slots=4 license=2"; none where they do not. A host gets
   /// no more workers than it has enough for.
-  std::map<std::string, double> custom{};
+  std::vector<NamedResource> custom{};
 };
 
 /// How many workers, where, and with what.

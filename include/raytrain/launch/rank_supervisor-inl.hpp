@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <exception>
 #include <future>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -91,7 +92,9 @@ RAYTRAIN_INLINE void RankSupervisor::take_back(detail::JobHosts const& hosts, st
 }
 
 RAYTRAIN_INLINE auto RankSupervisor::named_hosts() const -> detail::JobHosts {
-  return detail::JobHosts{options_.scaling.job_command, options_.scaling.resources_per_worker.custom};
+  std::map<std::string, double> needs;
+  for (auto const& [name, amount] : options_.scaling.resources_per_worker.custom) needs[name] += amount;
+  return detail::JobHosts{options_.scaling.job_command, std::move(needs)};
 }
 
 RAYTRAIN_INLINE void RankSupervisor::check_resources() const {
@@ -100,7 +103,7 @@ RAYTRAIN_INLINE void RankSupervisor::check_resources() const {
   auto const hosts = named_hosts();
   auto const workers = hosts.slots_of(hosts.names()).value_or(0);
   if (workers >= range_.fewest.value) return;
-  auto const& name = needs.begin()->first;
+  auto const& name = needs.front().name;
   throw Error{Errc::invalid_config, "ScalingConfig::resources_per_worker.custom",
               "hosts that say how much they have, and have enough, have it for " + std::to_string(workers) + " of " +
                   options_.scaling.num_workers.text() + " workers",
