@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // How long a checkpoint of a model stops training, until it is on disk and to load it, and the same work in other ways.
 //   checkpoint_cost save MIB TURNS FOLDER    medians of the turns, in which all ways have their place
-//   checkpoint_cost load MIB torch|raytrain FOLDER    once, what `save` has left in the folder
+//   checkpoint_cost load MIB torch|raytrain cached|cold FOLDER    once, what `save` has left in the folder
 #include <fcntl.h>
 #include <torch/torch.h>
 #include <unistd.h>

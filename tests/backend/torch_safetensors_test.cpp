@@ -222,7 +222,7 @@ TEST_CASE("a buffer in memory that is not LibTorch's gets memory of its own, sin
   CHECK(other_table[1] == 0);
 }
 
-TEST_CASE("a model that is none is refused as before") {
+TEST_CASE("an empty module holder is refused, and the message says what was attempted") {
   torch::nn::Linear const none{nullptr};
   check_contains(thrown_error([&] {
                    (void)draft_of(none);

@@ -70,13 +70,22 @@ TEST_CASE("a host has no more slots than it has what each process needs, and non
   CHECK(hosts.is_to_be_rewritten());
   auto const command = hosts.command_on({"alpha", "epsilon"});
   std::ifstream lines{command.words[2]};
-  CHECK(std::string{std::istreambuf_iterator<char>{lines}, {}} == "alpha slots=2\nepsilon:2\n");
+  CHECK(std::string{std::istreambuf_iterator<char>{lines}, {}} == "alpha slots=2 \nepsilon:2 gpu=9\n");
 
   JobHosts const of_both{file.command(), {{"license", 2}, {"gpu", 0.1}}};
   CHECK(of_both.names() == Words{"beta", "delta", "epsilon"});
   CHECK(slots_in(of_both) == std::vector<std::optional<std::uint32_t>>{1, 1, 2});
   CHECK(slots_in(JobHosts{file.command(), {{"gpu", 0.1}}}) == std::vector<std::optional<std::uint32_t>>{3, 1, 2, 2});
   CHECK(JobHosts{{"mpirun", "-H", "alpha:2"}, {{"license", 1}}}.names().empty());
+}
+
+TEST_CASE("a line keeps what launchers read in it beside slots, and an amount that is no number is none") {
+  HostFile const file{"alpha user=me slots=4 license=2 port=22\nbeta slots=4 license=nan\ngamma slots=4 license=inf\n"};
+  JobHosts const hosts{file.command(), {{"license", 1}}};
+  CHECK(hosts.names() == Words{"alpha"});
+  auto const command = hosts.command_on({"alpha"});
+  std::ifstream lines{command.words[2]};
+  CHECK(std::string{std::istreambuf_iterator<char>{lines}, {}} == "alpha slots=2 user=me port=22\n");
 }
 
 TEST_CASE("the hosts of a list have a slot for each time that they are named, or what is said") {

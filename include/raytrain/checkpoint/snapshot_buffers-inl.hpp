@@ -74,15 +74,15 @@ RAYTRAIN_INLINE void SnapshotBuffers::begin_checkpoint() { free_->begin_checkpoi
 RAYTRAIN_INLINE auto SnapshotBuffers::take(std::string const& name, std::size_t size_bytes)
     -> std::shared_ptr<std::byte> {
   auto buffer = free_->take(name, size_bytes);
-  auto const size = buffer.size_bytes;
-  auto const checkpoint = buffer.checkpoint;
-  return {buffer.bytes.release(), [name, size, checkpoint, free = std::weak_ptr{free_}](std::byte* bytes) {
-            Free::Buffer back{std::unique_ptr<std::byte, Free::Delete>{bytes}, size, checkpoint};
-            try {
-              if (auto const open = free.lock()) open->give_back(name, std::move(back));
-            } catch (std::bad_alloc const&) {  // freed then
-            }
-          }};
+  auto give_back = [name, size = buffer.size_bytes, checkpoint = buffer.checkpoint,
+                    free = std::weak_ptr{free_}](std::byte* bytes) {
+    Free::Buffer back{std::unique_ptr<std::byte, Free::Delete>{bytes}, size, checkpoint};
+    try {
+      if (auto const open = free.lock()) open->give_back(name, std::move(back));
+    } catch (std::bad_alloc const&) {  // freed then
+    }
+  };
+  return {buffer.bytes.release(), std::move(give_back)};
 }
 
 }  // namespace raytrain

@@ -8,6 +8,7 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <fstream>
@@ -65,6 +66,18 @@ inline constexpr std::array<std::string_view, 5> host_list_options{"--host", "-h
   return std::nullopt;
 }
 
+/// Takes " key=value" out of a line.
+RAYTRAIN_INLINE void erase_key(std::string& line, std::string_view key) {
+  auto const value = after_key(line, key);
+  if (!value) return;
+  auto const value_at = value->empty() ? line.size() : static_cast<std::size_t>(value->data() - line.data());
+  auto const end = std::min(line.find_first_of(" \t", value_at), line.size());
+  // The last one before its value that is a word of its own.
+  auto at = line.rfind(key, value_at);
+  while (at != std::string::npos && at > 0 && line[at - 1] != ' ' && line[at - 1] != '\t') at = line.rfind(key, at - 1);
+  if (at != std::string::npos && at > 0) line.erase(at - 1, end - at + 1);
+}
+
 RAYTRAIN_INLINE JobHosts::JobHosts(std::vector<std::string> command, std::map<std::string, double> needs)
     : command_{std::move(command)}, needs_{std::move(needs)} {
   for (std::size_t i = 0; i + 1 < command_.size(); ++i) {
@@ -92,6 +105,7 @@ RAYTRAIN_INLINE auto JobHosts::room_in(std::string_view line) const -> std::opti
     auto const text = after_key(line, name).value_or("");
     double there = 0;
     std::from_chars(text.data(), text.data() + text.size(), there);
+    if (!std::isfinite(there)) there = 0;
     constexpr double rounding = 1e-9;  // 0.3 is enough for three times 0.1
     auto const enough_for = std::clamp(there / amount + rounding, 0.0, double{most});
     room = std::min(room.value_or(most), static_cast<std::uint32_t>(enough_for));
@@ -130,8 +144,11 @@ RAYTRAIN_INLINE void JobHosts::read_file() {
     if (slots.value_or(1) == 0 || *room == 0) continue;
     slots = std::min(slots.value_or(*room), *room);
     auto const is_of_mpich = colon != std::string_view::npos || command_[named_at_ - 1] == "-f";
-    add(name.substr(0, colon), slots,
-        std::string{name.substr(0, colon)} + (is_of_mpich ? ":" : " slots=") + std::to_string(*slots));
+    auto const host = std::string{name.substr(0, colon)};
+    std::string rest{text.substr(begin + name.size())};
+    erase_key(rest, "slots");
+    for (auto const& [resource, amount] : needs_) erase_key(rest, resource);
+    add(host, slots, host + (is_of_mpich ? ":" : " slots=") + std::to_string(*slots) + rest);
   }
 }
 

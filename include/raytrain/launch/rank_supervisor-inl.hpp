@@ -216,16 +216,15 @@ RAYTRAIN_INLINE void RankSupervisor::launch(WorkerLaunch what) {
     workers_.open(sink, what.begin.attempt);
     is_stopping_ = false;
     if (!job_is_spent_) loss_is_told_ = failure_is_told_ = false;
+    survivors_.begin(what.begin.attempt);  // of the job that is there; another one has all its ranks
+    what.begin.lost_ranks = survivors_.lost();
     return job_is_spent_;
   }();
   if (is_spent) give_job_up();
   if (job_ != nullptr && (survivors().left() != size_ || room().moves)) dismiss_job();
   if (job_ == nullptr) {
+    what.begin.lost_ranks.clear();
     start_job(what.begin.run_path);
-  } else {
-    std::scoped_lock const lock{mutex_};
-    survivors_.begin(what.begin.attempt);
-    what.begin.lost_ranks = survivors_.lost();
   }
   what.begin.settings = options_.settings;
   job_->tell(what.begin);
@@ -252,8 +251,8 @@ RAYTRAIN_INLINE void RankSupervisor::start_job(std::string const& folder) {
                              .survives_losses = survives_losses_},
       SupervisedJob::Events{
           .on_message = [this, number](Rank rank, WorkerMessage& message) { return take(number, rank, message); },
-          .on_lost = [this, number](Rank rank, ::pid_t pid,
-                                    std::string text) { return lose(number, rank, pid, std::move(text)); },
+          .on_lost = [this, number](Rank rank, ::pid_t pid, std::string text,
+                                    bool is_gone) { return lose(number, rank, pid, std::move(text), is_gone); },
           .is_own = [this, number](Rank rank, WorkerMessage const& message) { return is_own(number, rank, message); },
           .on_stranger =
               [this](std::string text) {
@@ -368,7 +367,8 @@ RAYTRAIN_INLINE auto RankSupervisor::can_go_on() const -> bool {
   return true;
 }
 
-RAYTRAIN_INLINE auto RankSupervisor::lose(std::uint64_t job, Rank rank_of_job, ::pid_t pid, std::string text) -> bool {
+RAYTRAIN_INLINE auto RankSupervisor::lose(std::uint64_t job, Rank rank_of_job, ::pid_t pid, std::string text,
+                                          bool is_gone) -> bool {
   Loss loss;
   {
     std::scoped_lock const lock{mutex_};
@@ -381,7 +381,7 @@ RAYTRAIN_INLINE auto RankSupervisor::lose(std::uint64_t job, Rank rank_of_job, :
     loss.is_stopping = is_stopping_;
     loss.was_told = loss.has_ended ? failure_is_told_ : std::exchange(failure_is_told_, true);
     survivors_.lose(rank_of_job);
-    loss.others_go_on = can_go_on();
+    loss.others_go_on = is_gone && can_go_on();  // MPI would wait for one that lives
     if (loss.others_go_on) {
       replace_lost_at_ = std::chrono::steady_clock::now() + replace_lost_after;
       known_hosts_.clear();  // they are asked beside the training

@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <exception>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -222,7 +223,8 @@ RAYTRAIN_INLINE auto SupervisedJob::take_lost() -> std::vector<Lost> {
   for (std::uint32_t rank = 0; rank < options_.size.value && !is_over_; ++rank) {
     auto& process = processes_[rank];
     if (process.lost.empty() || std::exchange(process.is_told, true)) continue;
-    lost.push_back({Rank{rank}, process.pid, process.lost});
+    // One of this host was killed, if it had not ended.
+    lost.push_back({Rank{rank}, process.pid, process.lost, process.is_gone || process.handle.is_open()});
   }
   std::ranges::stable_partition(lost, [this](Lost const& it) { return !processes_[it.rank.value].has_connected; });
   return lost;
@@ -230,7 +232,7 @@ RAYTRAIN_INLINE auto SupervisedJob::take_lost() -> std::vector<Lost> {
 
 RAYTRAIN_INLINE void SupervisedJob::tell(std::vector<Lost> const& lost) {
   auto can_go_on = true;
-  for (auto const& [rank, pid, why] : lost) can_go_on = events_.on_lost(rank, pid, why) && can_go_on;
+  for (auto const& [rank, pid, why, is_gone] : lost) can_go_on = events_.on_lost(rank, pid, why, is_gone) && can_go_on;
   if (can_go_on || !options_.survives_losses) return;
   std::scoped_lock const lock{mutex_};
   end_processes();
@@ -249,7 +251,13 @@ RAYTRAIN_INLINE void SupervisedJob::watch_start(std::stop_token const& is_over) 
     changed_.wait_for(lock, interval, [&] { return is_over.stop_requested(); });
     if (is_over.stop_requested() || is_over_ || has_exited_ || all_have_come()) return;
     lock.unlock();
-    auto const there = mark_.first_processes();
+    std::map<::pid_t, std::string> there;
+    try {
+      there = mark_.first_processes();
+    } catch (std::exception const&) {  // without descriptors or memory: another time
+      lock.lock();
+      continue;
+    }
     for (auto const& [process, environment] : there) {
       if (detail::is_stopped(process)) ::kill(process, SIGKILL);
     }

@@ -47,8 +47,9 @@ class SupervisedJob {
     /// Once for each rank that does not come, or that comes and ends before `end`, with the number of its process where
     /// that is known. The text begins with "its process". While ranks have not come, the launcher of the job may end
     /// the others for their sake. So who is lost meanwhile is told when all have come, or when the launcher has ended,
-    /// and the missing ones first. False: the others cannot go on either, and are ended where the job survives.
-    std::function<bool(Rank, ::pid_t, std::string)> on_lost;
+    /// and the missing ones first. Where the job survives losses it is told at once; `is_gone`: the process has ended,
+    /// or is killed. False: the others cannot go on either, and are ended.
+    std::function<bool(Rank, ::pid_t, std::string, bool is_gone)> on_lost;
     /// As `ControlServer::Events::is_own`.
     std::function<bool(Rank, WorkerMessage const&)> is_own;
     std::function<void(std::string)> on_stranger;
@@ -92,6 +93,7 @@ class SupervisedJob {
     Rank rank;
     ::pid_t pid;
     std::string why;
+    bool is_gone;
   };
 
   /// What the ranks read before they connect.

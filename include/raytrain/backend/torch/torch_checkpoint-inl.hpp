@@ -125,8 +125,8 @@ RAYTRAIN_TORCH_INLINE void load_optimizer(BytesView file, torch::optim::Optimize
     throw Error{Errc::backend, std::string{attempted}, std::move(happened), state_remedy};
   };
   try {
-    auto archive = optimizer_archive(file, attempted);
     torch_call(attempted, [&] {
+      auto archive = optimizer_archive(file, attempted);
       optimizer.load(archive);
       load_learning_rates(archive, optimizer);
     });

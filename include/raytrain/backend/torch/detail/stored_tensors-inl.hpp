@@ -10,6 +10,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <optional>
 #include <string>
@@ -67,7 +68,10 @@ RAYTRAIN_TORCH_INLINE auto empty_like(StoredTensor const& stored) -> std::option
   auto const* const known = std::ranges::find(stored_types, stored.type, &StoredType::name);
   if (known == stored_types.end()) return std::nullopt;
   std::vector<std::int64_t> sizes;
-  for (auto const extent : stored.shape) sizes.push_back(static_cast<std::int64_t>(extent));
+  for (auto const extent : stored.shape) {
+    if (extent > std::numeric_limits<std::int64_t>::max()) return std::nullopt;
+    sizes.push_back(static_cast<std::int64_t>(extent));
+  }
   return at::empty(sizes, at::TensorOptions{}.dtype(known->type));
 }
 

@@ -29,7 +29,7 @@ struct NamedTensor {
 /// its elements at one place.
 [[nodiscard]] auto is_storable(at::Tensor const& tensor) -> bool;
 
-/// A tensor of that shape and type, its content undefined; none for a type that LibTorch does not have.
+/// A tensor of that shape and type, its content undefined; none for what LibTorch does not have.
 [[nodiscard]] auto empty_like(StoredTensor const& stored) -> std::optional<at::Tensor>;
 
 /// The tensors that `save` of a module has stored in an archive, by their names there; none if that is more than
