@@ -49,27 +49,23 @@ TEST_CASE("memory that is free again is given for the same name and as many byte
   }
   SUBCASE("far fewer") {
     first.reset();
-    auto const far_fewer = buffers.take("model", 100);
-    CHECK(far_fewer.get() != place);
+    CHECK(buffers.free_bytes() > 10'000);
+    (void)buffers.take("model", 100);
+    CHECK(buffers.free_bytes() < 10'000);
   }
 }
 
 TEST_CASE("memory that a checkpoint did without is let go of before the one after it") {
   SnapshotBuffers buffers;
   buffers.begin_checkpoint();
-  auto* const place = buffers.take("often", 10'000).get();
-  auto once = buffers.take("once", 10'000);
-  auto const* const place_of_once = once.get();
-  std::memset(once.get(), 7, 10'000);
-  once.reset();
+  (void)buffers.take("often", 10'000);
+  (void)buffers.take("once", 100'000);
   buffers.begin_checkpoint();
-  CHECK(buffers.take("often", 10'000).get() == place);
+  CHECK(buffers.free_bytes() > 110'000);
+  (void)buffers.take("often", 10'000);
   buffers.begin_checkpoint();
-  CHECK(buffers.take("often", 10'000).get() == place);
-  // Held, so that the system does not give the same place to the next one.
-  auto const held = buffers.take("other", 10'000);
-  auto const again = buffers.take("once", 10'000);
-  CHECK((again.get() != place_of_once || held.get() == place_of_once || *again.get() != std::byte{7}));
+  CHECK(buffers.free_bytes() > 10'000);
+  CHECK(buffers.free_bytes() < 100'000);
 }
 
 TEST_CASE("more memory than there can be is no memory") {

@@ -56,6 +56,13 @@ class SnapshotBuffers::Free {
     return {std::move(made), room_bytes, checkpoint_};
   }
 
+  [[nodiscard]] auto size_bytes() -> std::size_t {
+    std::lock_guard const lock{mutex_};
+    std::size_t sum = 0;
+    for (auto const& [name, buffer] : buffers_) sum += buffer.size_bytes;
+    return sum;
+  }
+
   void give_back(std::string const& name, Buffer buffer) {
     std::lock_guard const lock{mutex_};
     buffers_.insert_or_assign(name, std::move(buffer));
@@ -70,6 +77,8 @@ class SnapshotBuffers::Free {
 RAYTRAIN_INLINE SnapshotBuffers::SnapshotBuffers() : free_{std::make_shared<Free>()} {}
 
 RAYTRAIN_INLINE void SnapshotBuffers::begin_checkpoint() { free_->begin_checkpoint(); }
+
+RAYTRAIN_INLINE auto SnapshotBuffers::free_bytes() const -> std::size_t { return free_->size_bytes(); }
 
 RAYTRAIN_INLINE auto SnapshotBuffers::take(std::string const& name, std::size_t size_bytes)
     -> std::shared_ptr<std::byte> {

@@ -26,6 +26,9 @@ class SnapshotBuffers {
   /// Errors: std::bad_alloc.
   [[nodiscard]] auto take(std::string const& name, std::size_t size_bytes) -> std::shared_ptr<std::byte>;
 
+  /// Of memory that is kept and not in use.
+  [[nodiscard]] auto free_bytes() const -> std::size_t;
+
  private:
   class Free;
 
