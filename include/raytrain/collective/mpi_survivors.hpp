@@ -10,8 +10,10 @@
 
 namespace raytrain {
 
-/// The ranks of a communicator but for those that are lost, which are so many, in their order. All that are left call
-/// it, and wait for each other: for one that is neither there nor known to be lost without end. By MPIX_Comm_shrink.
+/// The ranks of a communicator that are left, in their order, by MPIX_Comm_shrink. All of them call it, and wait for
+/// each other. It blocks for ever if one does not call it and MPI does not know that it has failed.
+///
+/// `lost`: how many ranks are known to have failed.
 ///
 /// Errors: `backend` when others are lost as well, and where this MPI cannot do it.
 [[nodiscard]] inline auto surviving_ranks(MPI_Comm communicator, std::size_t lost) -> MPI_Comm {

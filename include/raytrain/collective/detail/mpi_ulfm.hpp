@@ -30,8 +30,8 @@ inline void mpi_revoke([[maybe_unused]] MPI_Comm communicator) noexcept {
 #endif
 }
 
-/// The ranks of a communicator that are left, in their order. All of them call it, and each waits for the others: for
-/// one that is neither there nor known to be lost without end.
+/// The ranks of a communicator that are left, in their order. All of them call it, and wait for each other. It blocks
+/// for ever if one does not call it and MPI does not know that it has failed.
 ///
 /// Errors: `backend`.
 [[nodiscard]] inline auto mpi_shrink([[maybe_unused]] MPI_Comm communicator) -> MPI_Comm {
