@@ -26,13 +26,11 @@
 
 namespace raytrain {
 
-/// Workers are the ranks of an MPI job that this process starts; it is no rank of it. Once a rank's process is lost,
-/// the next `launch` starts another job, since MPI does not go on without it; until then all attempts are of the same
-/// one.
+/// Workers are the ranks of an MPI job that this process starts; it is no rank of it. All attempts are of the same job
+/// until a rank's process is lost: then the next `launch` starts another one, since MPI does not go on without it.
 ///
-/// Where MPI does, since `ScalingConfig::job_command` says `--with-ft ulfm`, and any number of workers in a range will
-/// do, the next `launch` is of the ranks that are left. As many as before are started 30 s later, in a change that is
-/// no failure.
+/// With `--with-ft ulfm` in `ScalingConfig::job_command`, and a range of workers, MPI does: the next `launch` uses the
+/// processes that are left. 30 s later a change, which is no failure, brings back as many as before.
 class RankSupervisor final : public Supervisor {
  public:
   /// Errors: as `placement_options`.

@@ -33,8 +33,8 @@ class FileSystem {
   /// Opens for writing a file that must not be there yet.
   [[nodiscard]] virtual auto create(std::filesystem::path const& path) -> int;
   [[nodiscard]] virtual auto write(int file, BytesView bytes) -> ::ssize_t;
-  /// Whether the file's writes go past the system's cache, which saves a copy; then of whole blocks of 4096 bytes
-  /// alone, in memory and in the file. Not every file system does so.
+  /// Turns O_DIRECT on or off. With it writes go past the system's cache, which saves a copy, and take whole blocks of
+  /// 4096 bytes alone, in memory and in the file. Not every file system does so.
   [[nodiscard]] virtual auto set_direct(int file, bool direct) -> int;
   [[nodiscard]] virtual auto sync(int file) -> int { return ::fsync(file); }
   [[nodiscard]] virtual auto rename(std::filesystem::path const& from, std::filesystem::path const& to) -> int;
