@@ -53,29 +53,23 @@ inline constexpr std::array<std::string_view, 5> host_list_options{"--host", "-h
   return error == std::errc{} ? std::optional{count} : std::nullopt;
 }
 
-/// What follows " key =" in a line.
-[[nodiscard]] RAYTRAIN_INLINE auto after_key(std::string_view line, std::string_view key)
-    -> std::optional<std::string_view> {
+/// Where " key = value" lies in a line.
+struct KeyInLine {
+  std::size_t begin;  ///< Of the space before it.
+  std::size_t value;
+  std::size_t end;
+};
+
+[[nodiscard]] RAYTRAIN_INLINE auto find_key(std::string_view line, std::string_view key) -> std::optional<KeyInLine> {
+  constexpr std::string_view spaces{" \t"};
   for (auto at = line.find(key); at != std::string_view::npos; at = line.find(key, at + 1)) {
-    auto const is_whole = at > 0 && (line[at - 1] == ' ' || line[at - 1] == '\t');
-    auto const sign = line.find_first_not_of(" \t", at + key.size());
+    auto const is_whole = at > 0 && spaces.find(line[at - 1]) != std::string_view::npos;
+    auto const sign = line.find_first_not_of(spaces, at + key.size());
     if (!is_whole || sign == std::string_view::npos || line[sign] != '=') continue;
-    auto const value = line.find_first_not_of(" \t", sign + 1);
-    return value == std::string_view::npos ? std::string_view{} : line.substr(value);
+    auto const value = std::min(line.find_first_not_of(spaces, sign + 1), line.size());
+    return KeyInLine{at - 1, value, std::min(line.find_first_of(spaces, value), line.size())};
   }
   return std::nullopt;
-}
-
-/// Takes " key=value" out of a line.
-RAYTRAIN_INLINE void erase_key(std::string& line, std::string_view key) {
-  auto const value = after_key(line, key);
-  if (!value) return;
-  auto const value_at = value->empty() ? line.size() : static_cast<std::size_t>(value->data() - line.data());
-  auto const end = std::min(line.find_first_of(" \t", value_at), line.size());
-  // The last one before its value that is a word of its own.
-  auto at = line.rfind(key, value_at);
-  while (at != std::string::npos && at > 0 && line[at - 1] != ' ' && line[at - 1] != '\t') at = line.rfind(key, at - 1);
-  if (at != std::string::npos && at > 0) line.erase(at - 1, end - at + 1);
 }
 
 RAYTRAIN_INLINE JobHosts::JobHosts(std::vector<std::string> command, std::map<std::string, double> needs)
@@ -102,9 +96,9 @@ RAYTRAIN_INLINE auto JobHosts::room_in(std::string_view line) const -> std::opti
   constexpr auto most = std::numeric_limits<std::uint32_t>::max();
   std::optional<std::uint32_t> room;
   for (auto const& [name, amount] : needs_) {
-    auto const text = after_key(line, name).value_or("");
     double there = 0;
-    std::from_chars(text.data(), text.data() + text.size(), there);
+    if (auto const found = find_key(line, name))
+      std::from_chars(line.data() + found->value, line.data() + found->end, there);
     if (!std::isfinite(there)) there = 0;
     constexpr double rounding = 1e-9;  // 0.3 is enough for three times 0.1
     auto const enough_for = std::clamp(there / amount + rounding, 0.0, double{most});
@@ -131,10 +125,7 @@ RAYTRAIN_INLINE void JobHosts::read_file() {
     }
     auto const colon = name.find(':');  // as MPICH has it
     auto slots = colon == std::string_view::npos ? std::nullopt : count_in(name.substr(colon + 1));
-    for (std::string_view const key : {" slots", "\tslots"}) {
-      auto const at = text.find(key);
-      if (at != std::string_view::npos) slots = count_in(text.substr(at + key.size()));
-    }
+    if (auto const found = find_key(text, "slots")) slots = count_in(text.substr(found->value));
     auto const room = room_in(text);
     if (!room) {
       add(name.substr(0, colon), slots, line);
@@ -146,8 +137,11 @@ RAYTRAIN_INLINE void JobHosts::read_file() {
     auto const is_of_mpich = colon != std::string_view::npos || command_[named_at_ - 1] == "-f";
     auto const host = std::string{name.substr(0, colon)};
     std::string rest{text.substr(begin + name.size())};
-    erase_key(rest, "slots");
-    for (auto const& [resource, amount] : needs_) erase_key(rest, resource);
+    auto const erase = [&](std::string_view key) {
+      if (auto const found = find_key(rest, key)) rest.erase(found->begin, found->end - found->begin);
+    };
+    erase("slots");
+    for (auto const& [resource, amount] : needs_) erase(resource);
     add(host, slots, host + (is_of_mpich ? ":" : " slots=") + std::to_string(*slots) + rest);
   }
 }

@@ -370,6 +370,7 @@ RAYTRAIN_INLINE auto RankSupervisor::can_go_on() const -> bool {
 RAYTRAIN_INLINE auto RankSupervisor::lose(std::uint64_t job, Rank rank_of_job, ::pid_t pid, std::string text,
                                           bool is_gone) -> bool {
   Loss loss;
+  auto others_go_on = false;
   {
     std::scoped_lock const lock{mutex_};
     if (job != job_number_) return true;
@@ -381,8 +382,8 @@ RAYTRAIN_INLINE auto RankSupervisor::lose(std::uint64_t job, Rank rank_of_job, :
     loss.is_stopping = is_stopping_;
     loss.was_told = loss.has_ended ? failure_is_told_ : std::exchange(failure_is_told_, true);
     survivors_.lose(rank_of_job);
-    loss.others_go_on = is_gone && can_go_on();  // MPI would wait for one that lives
-    if (loss.others_go_on) {
+    others_go_on = is_gone && can_go_on();  // MPI would wait for one that lives
+    if (others_go_on) {
       replace_lost_at_ = std::chrono::steady_clock::now() + replace_lost_after;
       known_hosts_.clear();  // they are asked beside the training
     } else {
@@ -391,7 +392,6 @@ RAYTRAIN_INLINE auto RankSupervisor::lose(std::uint64_t job, Rank rank_of_job, :
       host_may_be_lost_ = true;
     }
   }
-  auto const others_go_on = loss.others_go_on;
   loss.text = std::move(text);
   loss.pid = pid;
   tell_of(std::move(loss));

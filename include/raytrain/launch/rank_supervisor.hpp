@@ -72,11 +72,10 @@ class RankSupervisor final : public Supervisor {
     std::string host{};
     std::string text{};
     ::pid_t pid = 0;
-    bool has_ended = false;     ///< Its worker, before.
-    bool is_first = false;      ///< Before any other one, and before anything else has spent the job.
-    bool is_stopping = false;   ///< The workers were told to stop.
-    bool was_told = false;      ///< Another one is what the attempt has failed by.
-    bool others_go_on = false;  ///< They can.
+    bool has_ended = false;    ///< Its worker, before.
+    bool is_first = false;     ///< Before any other one, and before anything else has spent the job.
+    bool is_stopping = false;  ///< The workers were told to stop.
+    bool was_told = false;     ///< Another one is what the attempt has failed by.
   };
 
   void start_job(std::string const& folder);

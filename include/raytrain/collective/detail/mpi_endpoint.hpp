@@ -483,7 +483,7 @@ class MpiEndpoint {
   bool compares_ = false;
   bool has_told_ = false;
   bool is_revoked_ = false;
-  bool is_cut_off_ = false;  ///< By the loss of another rank, or as that.
+  bool is_cut_off_ = false;  ///< MPI has ended the operation: a rank is lost, or the communicator revoked.
   std::optional<Rank> found_ended_;
   Agreement agreement_;
 
