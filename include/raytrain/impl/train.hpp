@@ -4,6 +4,7 @@
 #include <raytrain/train/append_file-inl.hpp>
 #include <raytrain/train/checkpoint_stager-inl.hpp>
 #include <raytrain/train/controller-inl.hpp>
+#include <raytrain/train/controller_stops-inl.hpp>
 #include <raytrain/train/detail/fit-inl.hpp>
 #include <raytrain/train/detail/process_fit-inl.hpp>
 #include <raytrain/train/detail/rank_follower-inl.hpp>

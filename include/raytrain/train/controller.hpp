@@ -249,4 +249,5 @@ class Controller {
 
 #ifndef RAYTRAIN_COMPILED
 #include <raytrain/train/controller-inl.hpp>
+#include <raytrain/train/controller_stops-inl.hpp>
 #endif
