@@ -61,6 +61,8 @@ RAYTRAIN_INLINE void Controller::launch(std::uint64_t training_iteration) {
   grace_armed_ = false;
   grace_is_void_ = false;
   first_stopped_.reset();
+  preemptions_.clear();
+  waits_for_stop_ = no_stop_came_ = false;
   aborting_ = false;
   cut_short_ = false;
   state_ = RunState::scheduling;
@@ -182,7 +184,11 @@ RAYTRAIN_INLINE void Controller::on(CheckpointLost& lost) {
 RAYTRAIN_INLINE void Controller::on(Failed& failed) {
   if (failed.error.rank) end_worker(*failed.error.rank);
   process_is_spent_ = process_is_spent_ || failed.process_is_spent;
-  fail(std::move(failed.error));
+  auto const is_lost = failed.process_is_spent && failed.error.code == Errc::worker_failed;
+  if (!is_lost || !failed.error.rank || !is_preempted(*failed.error.rank)) return fail(std::move(failed.error));
+  // It was not left the time to end in order.
+  cut_short_ = resizing_ = true;
+  abort_workers();
 }
 
 RAYTRAIN_INLINE void Controller::on(Finished& finished) {
@@ -349,18 +355,23 @@ RAYTRAIN_INLINE void Controller::restart() {
     alike_ = last_cause_ == now ? alike_ + 1 : 1;
     last_cause_ = now;
     ++failed_;
-    ++failed_since_checkpoint_;
-    std::mt19937_64 random{policy_.seed + failed_};
-    again.wait = policy_.failure.backoff_after(failed_since_checkpoint_, random());
   } else {
     last_cause_.reset();  // a failure after it is not the same one in a row
     alike_ = 0;
     if (!pending_.empty()) {
       act(Notify{Warning{Rank{0},
                          "a checkpoint is dropped, since not all ranks have handed theirs over or reported it before "
-                         "another number of workers goes on"}});
+                         "they have ended"}});
     }
+    if (!preemptions_.empty()) ++preempted_;
   }
+  if (!failures_.empty() || !preemptions_.empty()) {
+    ++failed_since_checkpoint_;
+    std::mt19937_64 random{policy_.seed + failed_ + preempted_};
+    again.wait = policy_.failure.backoff_after(failed_since_checkpoint_, random());
+  }
+  // Those of which others have failed may be what the launcher of a job does to them.
+  if (failures_.empty() || no_stop_came_) again.preemptions = std::exchange(preemptions_, {});
   ++attempt_.value;
   state_ = RunState::restarting;
   first_checkpoint_.value = totals_.most_checkpoints;
@@ -382,7 +393,11 @@ RAYTRAIN_INLINE void Controller::finish_when_done() {
   if (launched_ && totals_.ended < workers_.size()) return;
   auto const goes_on = resizing_ && cut_short_ && failures_.empty() && !stop_requested_;
   auto const leaves_process = !left_behind_.empty() && !policy_.replaces_processes;
-  if (goes_on && !leaves_process) return restart();
+  if (goes_on && max_preemptions_is_used_up()) {
+    if (!fail_by_preemptions()) return;
+  } else if (goes_on && !leaves_process) {
+    return restart();
+  }
   if (failures_.empty() || stop_requested_ || leaves_process || policy_.failure.max_failures == 0) return finish();
   auto const reason = reason_to_end();
   if (reason.empty()) return restart();
@@ -397,7 +412,8 @@ RAYTRAIN_INLINE void Controller::finish() {
     act(Notify{Warning{Rank{0}, "the run is aborted, since rank " + std::to_string(first_stopped_->value) +
                                     " has thrown Stopped, though nobody had asked for a stop"}});
   }
-  act(FinishRun{state_, std::move(failures_), std::move(left_behind_)});
+  if (!no_stop_came_) preemptions_.clear();
+  act(FinishRun{state_, std::move(failures_), std::move(left_behind_), std::move(preemptions_)});
 }
 
 RAYTRAIN_INLINE auto Controller::rank_of(Worker const& worker) const -> Rank {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -37,6 +38,42 @@ RAYTRAIN_INLINE void Controller::on(CallbackStop const& stop) {
   if (!stop.finished) arm_grace();
 }
 
+RAYTRAIN_INLINE void Controller::on(Preempted const& preempted) {
+  auto const rank = preempted.rank;
+  if (!policy_.replaces_processes || rank.value >= workers_.size()) return;
+  auto const& worker = workers_[rank.value];
+  if (worker.ended || aborting_ || is_preempted(rank)) return;
+  ErrorInfo error{Errc::worker_failed, {}, "its process was sent a SIGTERM"};
+  preemptions_.push_back(std::move(error).with_origin(rank, worker.hostname));
+  if (stop_requested_) return;  // which may have been meant
+  act(Notify{
+      Warning{rank, "rank " + std::to_string(rank.value) +
+                        ": its process was sent a SIGTERM, and is taken for one that will be taken away: workers "
+                        "end at their next report, and are started again"}});
+  resize_if_due();
+}
+
+RAYTRAIN_INLINE auto Controller::is_preempted(Rank rank) const -> bool {
+  return std::ranges::any_of(preemptions_, [rank](auto const& preemption) { return preemption.rank == rank; });
+}
+
+RAYTRAIN_INLINE auto Controller::max_preemptions_is_used_up() const -> bool {
+  auto const most = policy_.failure.max_preemptions;
+  return !preemptions_.empty() && most >= 0 && preempted_ >= static_cast<std::uint32_t>(most);
+}
+
+RAYTRAIN_INLINE auto Controller::fail_by_preemptions() -> bool {
+  if (!std::exchange(waits_for_stop_, true)) act(ArmGrace{ArmGrace::Grace::of_stop});
+  if (!no_stop_came_) return false;
+  for (auto const& preemption : preemptions_) {
+    auto failure = preemption;
+    failure.happened += ", and FailureConfig::max_preemptions is " + std::to_string(policy_.failure.max_preemptions);
+    failure.remedy = "see who takes processes away, or raise max_preemptions";
+    note(std::move(failure));
+  }
+  return true;
+}
+
 RAYTRAIN_INLINE void Controller::on(ResizeAsked const& asked) {
   if (size_.is_elastic()) {
     size_.want(asked.is_change ? std::int64_t{size_.next().value} + asked.workers : asked.workers);
@@ -47,9 +84,10 @@ RAYTRAIN_INLINE void Controller::on(ResizeAsked const& asked) {
 }
 
 RAYTRAIN_INLINE void Controller::resize_if_due(bool moves) {
+  if (state_ != RunState::running) return;
   // With too few hosts those that train go on as they do.
-  if (state_ != RunState::running || size_.is_short_of_room()) return;
-  if (!moves && size_.next().value == workers_.size()) return;
+  auto const is_due = !size_.is_short_of_room() && (moves || size_.next().value != workers_.size());
+  if (!is_due && preemptions_.empty()) return;
   state_ = RunState::resizing;
   resizing_ = true;
   Stop stop{false};
@@ -60,6 +98,10 @@ RAYTRAIN_INLINE void Controller::resize_if_due(bool moves) {
 
 RAYTRAIN_INLINE void Controller::on(GraceOver const& over) {
   if (state_ == RunState::restarting || grace_is_void_) return;  // of the attempt that has ended, or of a resize
+  if (waits_for_stop_) {
+    no_stop_came_ = true;
+    return;
+  }
   auto const first_time = !aborting_;
   abort_workers();
   if (first_time) return;
