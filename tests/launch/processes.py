@@ -292,19 +292,32 @@ def loses_little(folder):
     job.expect(f'of {reported} steps {committed} are committed', reported >= 300 and reported - committed <= 9)
 
 
-def launcher_killed(folder):
-    """mpirun itself."""
-    def kill(_, said):
+def end_launcher(folder, number):
+    """mpirun itself, by a signal: a failure, after which another job goes on."""
+    def end(_, said):
         rank = re.search(r'^rank 1 .* process (\d+)$', said, re.MULTILINE)[1]
-        os.kill(int(pathlib.Path(f'/proc/{rank}/stat').read_text().rpartition(') ')[2].split()[1]), signal.SIGKILL)
+        os.kill(int(pathlib.Path(f'/proc/{rank}/stat').read_text().rpartition(') ')[2].split()[1]), number)
 
-    job = WatchedJob(program, folder, 'wait_once', 3, 1, 1, steps=[('rank 1 waits', 1, kill)])
+    job = WatchedJob(program, folder, 'wait_once', 3, 1, 1, steps=[('rank 1 waits', 1, end)])
     result = job.expect_all_say(1, 'result', 'finished', '2 attempts')
     job.expect('it is noticed soon', job.seconds_since_step < 5)
     whole = on_threads(folder, 3)
     job.expect(f'it reaches {sum_of(whole)}', sum_of(result) == sum_of(whole))
-    job.expect('progress.jsonl says why', 'mpirun exited with status 137' in (folder / 'ranks/progress.jsonl').read_text())
     job.expect_nobody_left()
+    log = (folder / 'ranks/progress.jsonl').read_text()
+    job.expect('it is a failure', '"failed_attempt": 1' in log)
+    return job, log
+
+
+def launcher_killed(folder):
+    job, log = end_launcher(folder, signal.SIGKILL)
+    job.expect('progress.jsonl says why', 'mpirun exited with status 137' in log)
+
+
+def launcher_terminated(folder):
+    """It sends all ranks the signal, of which none is to be taken away."""
+    job, _ = end_launcher(folder, signal.SIGTERM)
+    job.expect('no rank is taken for one that is taken away', not job.lines_with('warning: rank'))
 
 
 def terminated_together(folder):

@@ -135,7 +135,8 @@ RAYTRAIN_INLINE auto ChildProcess::start(Options const& options) -> ::pid_t {
     if (::getppid() != parent) ::_exit(1);
     if (options.has_own_group) ::setpgid(0, 0);
     for (auto const signal : {SIGINT, SIGHUP}) ::signal(signal, is_program ? SIG_IGN : SIG_DFL);
-    if (!is_program || ::signal(SIGTERM, SIG_DFL) == SIG_IGN) ::signal(SIGTERM, is_program ? SIG_IGN : SIG_DFL);
+    auto const is_ignored = ::signal(SIGTERM, SIG_DFL) == SIG_IGN;
+    if (is_program && is_ignored) ::signal(SIGTERM, SIG_IGN);
     // A shell cannot take what it was born to ignore.
     for (auto const signal : {SIGUSR1, SIGCHLD}) {
       if (!is_program) ::signal(signal, SIG_DFL);
