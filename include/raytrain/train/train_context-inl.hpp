@@ -62,6 +62,7 @@ RAYTRAIN_INLINE auto TrainContext::dataset_shard(std::string_view name) const ->
   ShardOptions shard{.name = std::string{name},
                      .rank = world_rank(),
                      .world_size = world_size(),
+                     .virtual_shards = run().virtual_shards,
                      .seed = run().seed,
                      .split = is_split(run().data, name)};
   if (auto const& checkpoint = run().checkpoint) {

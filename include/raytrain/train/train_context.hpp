@@ -66,6 +66,9 @@ class TrainContext {
   /// Folder of this run. Files of the user's own are welcome in it, but for the names that raytrain uses.
   [[nodiscard]] auto run_path() const noexcept -> std::filesystem::path const& { return run().run_path; }
 
+  /// `ScalingConfig::virtual_shards`.
+  [[nodiscard]] auto virtual_shards() const noexcept -> std::uint32_t { return run().virtual_shards; }
+
   /// The checkpoint from which this run goes on, the same on every rank. At the beginning it is the one of
   /// `RunConfig::resume_from_checkpoint`, or none.
   [[nodiscard]] auto checkpoint() const noexcept -> std::optional<Checkpoint> const& { return run().checkpoint; }

@@ -31,6 +31,7 @@ struct RunShared {
   std::map<std::string, std::string> metadata;
   Datasets datasets;
   DataConfig data;
+  std::uint32_t virtual_shards = 0;  ///< `ScalingConfig::virtual_shards`.
   CheckpointMode checkpoint_mode = CheckpointMode::async;
   std::optional<Checkpoint> checkpoint;          ///< The one to go on from.
   bool begins_from_other_run = false;            ///< It is that of `RunConfig::resume_from_checkpoint`.

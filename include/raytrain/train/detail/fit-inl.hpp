@@ -93,6 +93,7 @@ class Lead {
                                     .backend = std::string{plan_.backend},
                                     .data = plan_.data,
                                     .datasets = plan_.datasets,
+                                    .virtual_shards = static_cast<std::uint32_t>(plan_.scaling.virtual_shards),
                                     .clock = clock_,
                                     .called = called_,
                                     .ends_processes = ends_processes,
@@ -132,6 +133,7 @@ RAYTRAIN_INLINE auto follower_plan(FitPlan const& plan, Clock& clock) -> RankFol
   return {.run = plan.run,
           .data = plan.data,
           .datasets = plan.datasets,
+          .virtual_shards = static_cast<std::uint32_t>(plan.scaling.virtual_shards),
           .clock = clock,
           .controller = "the controller in the program that has started it",
           .prepare = {},
@@ -161,7 +163,8 @@ RAYTRAIN_INLINE auto fit_on_ranks(FitPlan const& plan, Clock& clock) -> Result {
   BackendInUse const backend{plan};
   // What this process may find wrong once the job is joined, the others are told of.
   auto const prepare = [&] {
-    validate_datasets(plan.datasets, plan.data, job.size());
+    plan.scaling.check_virtual_shards(job.size());
+    validate_datasets(plan.datasets, plan.data, job.size(), plan.scaling.virtual_shards);
     restart_backend(plan, plan.scaling);
   };
   if (job.rank() != Rank{0}) {

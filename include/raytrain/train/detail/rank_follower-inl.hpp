@@ -143,6 +143,7 @@ RAYTRAIN_INLINE void RankFollower::launch(Begin& begin) {
                                                                   .metadata = std::move(begin.metadata),
                                                                   .datasets = plan_.datasets,
                                                                   .data = plan_.data,
+                                                                  .virtual_shards = plan_.virtual_shards,
                                                                   .checkpoint_mode = plan_.run.checkpoint.mode,
                                                                   .checkpoint = std::move(checkpoint),
                                                                   .begins_from_other_run = begins_from_other_run,

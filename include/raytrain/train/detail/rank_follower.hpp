@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -37,6 +38,7 @@ class RankFollower {
     RunConfig const& run;
     DataConfig const& data;
     Datasets const& datasets;
+    std::uint32_t virtual_shards;  ///< As in `RunShared`.
     Clock& clock;
     std::string controller;         ///< "the controller on rank 0 on node7", for messages.
     std::function<void()> prepare;  ///< Before the worker; may throw to refuse the run.

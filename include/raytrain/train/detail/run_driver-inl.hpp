@@ -226,6 +226,7 @@ RAYTRAIN_INLINE void RunDriver::launch(LaunchWorkers const& action) {
                                                   .metadata = plan_.run.metadata,
                                                   .datasets = plan_.datasets,
                                                   .data = plan_.data,
+                                                  .virtual_shards = plan_.virtual_shards,
                                                   .checkpoint_mode = plan_.run.checkpoint.mode,
                                                   .checkpoint = resume_point_.checkpoint(),
                                                   .begins_from_other_run = resume_point_.other().has_value(),

@@ -64,6 +64,7 @@ RAYTRAIN_INLINE auto shared_settings(FitPlan const& plan) -> std::vector<SharedS
   add("the program's build (XXH3 of its file)", program_digest());
   add("the backend", plan.backend);
   settings.push_back({"ScalingConfig::num_workers", plan.scaling.num_workers.text()});
+  add("ScalingConfig::virtual_shards", plan.scaling.virtual_shards);
   add("ScalingConfig::reduction", plan.scaling.reduction);
   add("RunConfig::name", run.name);
   add("RunConfig::storage_path", run.storage_path.string());

@@ -43,9 +43,51 @@ RAYTRAIN_TORCH_INLINE void GradientArena::expect(std::size_t index, at::Tensor c
   if (!slot.parameter.grad().defined()) {
     torch::NoGradGuard const no_grad;
     leave_to_keeper(slot);
-    slot.parameter.mutable_grad() = slot.view.zero_();
+    if (!holds_sum_) slot.view.zero_();
+    slot.parameter.mutable_grad() = slot.view;
   }
-  set(slot.mark, 1);
+  add(slot.mark, 1);
+}
+
+RAYTRAIN_TORCH_INLINE void GradientArena::gather() {
+  torch::NoGradGuard const no_grad;
+  for (auto& slot : slots_) {
+    auto& gradient = slot.parameter.mutable_grad();
+    if (gradient.defined() && gradient.is_same(slot.view)) continue;
+    if (gradient.defined()) check_fits(slot, gradient);
+    leave_to_keeper(slot);
+    if (!gradient.defined()) continue;
+    slot.view.copy_(gradient);
+    gradient = slot.view;
+  }
+}
+
+RAYTRAIN_TORCH_INLINE void GradientArena::set_aside() {
+  holds_sum_ = true;
+  for (auto& slot : slots_) {
+    slot.aside = std::exchange(slot.parameter.mutable_grad(), {});
+    leave_to_keeper(slot);
+  }
+}
+
+RAYTRAIN_TORCH_INLINE void GradientArena::show_sum() {
+  torch::NoGradGuard const no_grad;
+  holds_sum_ = false;
+  for (auto& slot : slots_) {
+    auto& gradient = slot.parameter.mutable_grad();
+    auto const before = std::exchange(slot.aside, {});
+    if (value(slot.mark) > 0) {
+      if (before.defined()) slot.view.add_(before);
+      gradient = slot.view;
+    } else {
+      gradient = before;
+    }
+  }
+}
+
+RAYTRAIN_TORCH_INLINE void GradientArena::hide_sum() {
+  holds_sum_ = false;
+  for (auto& slot : slots_) slot.parameter.mutable_grad() = std::exchange(slot.aside, {});
 }
 
 RAYTRAIN_TORCH_INLINE auto GradientArena::make_slot(std::string const& name, at::Tensor const& parameter) -> Slot {

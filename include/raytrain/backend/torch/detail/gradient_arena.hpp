@@ -46,7 +46,7 @@ class GradientArena {
 
   /// After `reduce`: the numbers of all ranks, reduced.
   [[nodiscard]] auto number(std::size_t index) const -> double { return value(numbers_[index]); }
-  void set_number(std::size_t index, int value) { set(numbers_[index], value); }
+  void add_to_number(std::size_t index, int value) { add(numbers_[index], value); }
 
   /// Prepares the part of the array to which autograd is about to add `gradient` to the parameter's.
   ///
@@ -59,27 +59,41 @@ class GradientArena {
   /// Errors: `backend` for a gradient that the program has put in place and that does not fit.
   template <class Reduce>
   void reduce(Reduce const& reduce) {
-    torch::NoGradGuard const no_grad;
-    for (auto& slot : slots_) {
-      auto& gradient = slot.parameter.mutable_grad();
-      if (!gradient.defined()) {
-        leave_to_keeper(slot);
-        slot.view.zero_();
-      } else if (!gradient.is_same(slot.view)) {
-        check_fits(slot, gradient);
-        leave_to_keeper(slot);
-        slot.view.copy_(gradient);
-        gradient = slot.view;
-      }
+    gather();
+    for (auto const& slot : slots_) {
+      if (!slot.parameter.grad().defined()) slot.view.zero_();
     }
-    for (auto const& flat : flats_) {
-      with_element(flat.type, [&]<class T>(T) { reduce(std::span<T>{static_cast<T*>(flat.memory.get()), flat.size}); });
-    }
+    for_each_array(reduce);
     for (auto const& slot : slots_) {
       auto& gradient = slot.parameter.mutable_grad();
       if (!gradient.defined() && value(slot.mark) > 0) gradient = slot.view;
     }
   }
+
+  // For a step of several backwards, whose sum the array holds, and which the program does not see before it is
+  // complete:
+
+  /// Takes the gradients that there are away, until `show_sum` or `hide_sum`, and keeps what the array holds.
+  void set_aside();
+
+  /// Puts what backward has computed since `set_aside` in the array, if it has not put it there itself.
+  ///
+  /// Errors: as `reduce`.
+  void gather();
+
+  /// Calls `action` with the array of each element type in use, a span of float or double.
+  template <class Action>
+  void for_each_array(Action const& action) {
+    for (auto const& flat : flats_) {
+      with_element(flat.type, [&]<class T>(T) { action(std::span<T>{static_cast<T*>(flat.memory.get()), flat.size}); });
+    }
+  }
+
+  /// Adds the array to the gradients that were set aside, of parameters that were used. These are gradients again.
+  void show_sum();
+
+  /// Gives back what was set aside.
+  void hide_sum();
 
  private:
   struct Flat {
@@ -99,6 +113,7 @@ class GradientArena {
     std::shared_ptr<void> memory;  ///< In the array, all of which it keeps alive.
     at::Tensor view;
     Mark mark;
+    at::Tensor aside{};  ///< The gradient that was set aside.
   };
 
   /// A cache line, so that no two gradients share one.
@@ -127,11 +142,13 @@ class GradientArena {
   static auto value(Mark const& mark) -> double;
 
   static void set(Mark const& mark, int value);
+  static void add(Mark const& mark, int value) { set(mark, static_cast<int>(GradientArena::value(mark)) + value); }
 
   std::vector<Slot> slots_;
   std::vector<Flat> flats_;
   std::vector<Mark> numbers_;
   std::unordered_set<c10::TensorImpl const*> known_;
+  bool holds_sum_ = false;  ///< Since `set_aside`.
 };
 
 }  // namespace raytrain::detail
