@@ -190,6 +190,23 @@ TEST_CASE("a stop ends the run as aborted although all workers have ended since 
   }
 }
 
+TEST_CASE("a stop that comes while the last commit holds up a pre-emption too many is a stop, and nothing else") {
+  Controller controller{WorldSize{1}, policy(0), {}};
+  start(controller, 1);
+  controller.handle(preempted(0));
+  controller.handle(RunEvent{GraceOver{true}});
+  CHECK(find<ArmGrace>(controller.handle(RunEvent{GraceOver{true}})) != nullptr);  // the worker is left behind
+  controller.handle(report(Rank{0}, 1, 0));
+  CHECK(find<CommitCheckpoint>(controller.handle(part(Rank{0}, 0))) != nullptr);
+  CHECK(controller.handle(RunEvent{GraceOver{true}}).empty());
+  controller.handle(stop_request());
+  auto const* const end =
+      find<FinishRun>(controller.handle(RunEvent{CheckpointDurable{CheckpointOrdinal{0}, CheckpointNumber{1}}}));
+  REQUIRE(end != nullptr);
+  CHECK(end->state == RunState::aborted);
+  CHECK(end->preemptions.empty());
+}
+
 TEST_CASE("one pre-emption more than max_preemptions is a failure when no stop has come, and the text says so") {
   Controller controller{WorldSize{2}, policy(1, 1), {}};
   for (std::uint64_t attempt = 1; attempt <= 3; ++attempt) {

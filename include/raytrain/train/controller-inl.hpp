@@ -412,7 +412,7 @@ RAYTRAIN_INLINE void Controller::finish() {
     act(Notify{Warning{Rank{0}, "the run is aborted, since rank " + std::to_string(first_stopped_->value) +
                                     " has thrown Stopped, though nobody had asked for a stop"}});
   }
-  if (!no_stop_came_) preemptions_.clear();
+  if (!no_stop_came_ || stop_requested_) preemptions_.clear();
   act(FinishRun{state_, std::move(failures_), std::move(left_behind_), std::move(preemptions_)});
 }
 
