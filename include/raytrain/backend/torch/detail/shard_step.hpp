@@ -19,8 +19,8 @@ namespace raytrain::detail {
 /// otherwise.
 ///
 /// Gradients are added to each other in the order of the shards, on rank 0, and the program sees them when the step is
-/// complete. What a backward of one batch adds up is kept apart from what another backward of the same batch does, so
-/// that the order does not depend on who computes what. Each batch begins with the buffers that the model had before
+/// complete; those of steps before that it has kept come first. What a backward of one batch adds up is kept apart from
+/// what another backward of the same batch does, so that the order does not depend on who computes what. Each batch begins with the buffers that the model had before
 /// the step, and those of shard 0 are what the step leaves.
 ///
 /// Threads: the worker's.
@@ -48,7 +48,8 @@ class ShardStep {
   /// The arena's arrays.
   using Sum = std::vector<std::vector<std::byte>>;
 
-  void clear_arena();
+  /// The backwards of this turn before are to be added to those of other turns later, if there are any.
+  void change_sum();
   void save(Sum& sum);
   void load(Sum const& sum);
 
@@ -62,8 +63,8 @@ class ShardStep {
   std::vector<at::Tensor> buffers_of_shard_0_;  ///< On rank 0, from its second turn on.
   std::optional<ShardTurn> turn_;
   std::size_t backward_ = 0;         ///< Of this turn, from 0.
-  std::vector<Sum> sums_;            ///< By backward, on rank 0. The one that the arena holds may be older here.
-  std::optional<std::size_t> held_;  ///< Of which backward the arena holds the sum.
+  std::vector<Sum> sums_;            ///< By backward, on rank 0. The one that the arena holds is not kept here.
+  std::optional<std::size_t> held_;  ///< Of which backward the arena holds the sum of the turns before.
   std::size_t backwards_ = 0;        ///< Of the step's first turn.
   std::uint64_t parameters_ = 0;     ///< Digest, in the step's first backward.
 };
