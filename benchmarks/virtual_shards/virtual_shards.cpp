@@ -100,10 +100,7 @@ auto main(int argc, char** argv) -> int try {
       {.scaling = {.num_workers = job::workers,
                    .resources_per_worker = {.cpus = 1},
                    .virtual_shards = std::atoi(argv[3])},
-       .run = {.name = "virtual_shards",
-               .storage_path = "runs",
-               .resume = raytrain::Resume::fresh,
-               .seed = job::seed},
+       .run = {.name = "virtual_shards", .storage_path = "runs", .resume = raytrain::Resume::fresh, .seed = job::seed},
        .datasets = {{"train", raytrain::read_idx(options.data + "/train-images-idx3-ubyte.gz",
                                                  options.data + "/train-labels-idx1-ubyte.gz")}}}};
   trainer.fit();

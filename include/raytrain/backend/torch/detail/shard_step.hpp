@@ -20,8 +20,8 @@ namespace raytrain::detail {
 ///
 /// Gradients are added to each other in the order of the shards, on rank 0, and the program sees them when the step is
 /// complete; those of steps before that it has kept come first. What a backward of one batch adds up is kept apart from
-/// what another backward of the same batch does, so that the order does not depend on who computes what. Each batch begins with the buffers that the model had before
-/// the step, and those of shard 0 are what the step leaves.
+/// what another backward of the same batch does, so that the order does not depend on who computes what. Each batch
+/// begins with the buffers that the model had before the step, and those of shard 0 are what the step leaves.
 ///
 /// Threads: the worker's.
 class ShardStep {
