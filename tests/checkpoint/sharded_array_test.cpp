@@ -208,7 +208,7 @@ TEST_CASE("the name of a slice that was added before, or that no file can have, 
   };
   check_contains(add("a"), "'a.slice-0-2-of-4.float32.safetensors' to a checkpoint: it was added before");
   check_contains(add("../a"), "has the part '..'");
-  check_contains(add("\xFF"), "is not UTF-8");
+  check_contains(add("\xFF"), "its name is not UTF-8 text");
   check_contains(add("__metadata__"), "its name is the one of a file's metadata");
   CHECK(draft.files().size() == 1);
 }

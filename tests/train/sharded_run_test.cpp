@@ -28,6 +28,7 @@ auto counting_with(int epochs, std::function<void(TrainContext&, int epoch)> ste
     auto const state = CheckpointDraft::sharded(
         [&](CheckpointDraft& draft) { draft.add_slice<double>("field", {.begin = begin, .total = points}, field); });
     for (auto epoch = ctx.first_epoch(); epoch < epochs; ++epoch) {
+      ctx.barrier();  // so that all learn of a stop in the same epoch
       step(ctx, epoch);
       if (ctx.stop_requested()) ctx.hand_over(state);
       for (auto& value : field) value += 1;

@@ -81,11 +81,9 @@ RAYTRAIN_INLINE auto CheckpointDraft::add_slice_bytes(std::string name, ElementT
                 "give the elements that this rank has, at least one, and on all ranks the total of all of them; a rank "
                 "without elements adds no slice"};
   }
-  auto file = detail::slice_file_name(slice);
-  check_name(file);
   auto const index = detail::slice_index(slice);
   auto const header = tensor_header(index);
-  auto const content = allocate(std::move(file), index.file_bytes);
+  auto const content = allocate(detail::slice_file_name(slice), index.file_bytes);
   std::ranges::copy(bytes_of(header), content.begin());
   std::ranges::copy(elements, content.begin() + static_cast<std::ptrdiff_t>(index.header_bytes));
   return *this;
