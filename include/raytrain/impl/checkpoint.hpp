@@ -13,6 +13,7 @@
 #include <raytrain/checkpoint/detail/file_system-inl.hpp>
 #include <raytrain/checkpoint/detail/read_file-inl.hpp>
 #include <raytrain/checkpoint/detail/sealed_json-inl.hpp>
+#include <raytrain/checkpoint/detail/slice_files-inl.hpp>
 #include <raytrain/checkpoint/detail/utc_time-inl.hpp>
 #include <raytrain/checkpoint/directory_store-inl.hpp>
 #include <raytrain/checkpoint/file_digest-inl.hpp>
