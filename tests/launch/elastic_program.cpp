@@ -75,6 +75,7 @@ void go_wrong(std::string const& how, Rank rank) {
   if (how.starts_with("kill")) ::raise(SIGKILL);
   if (how.starts_with("stop")) ::raise(SIGSTOP);
   while (how.starts_with("hang")) ::pause();
+  if (how.starts_with("preempt")) ::kill(::getpid(), SIGTERM);
   if (how.starts_with("throw")) throw std::runtime_error{"as planned"};
 }
 
@@ -109,7 +110,7 @@ void train(MpiContext& ctx, std::vector<std::string> const& wanted, std::string 
         say("rank ", ctx.world_rank().value, " waits in attempt ", attempt);
         go_wrong(wanted[attempt - 1], ctx.world_rank());
         while (!ctx.stop_requested()) ctx.barrier();
-        if (disturbance == "kill" && attempt == 1 && ctx.world_rank() == Rank{0}) ::raise(SIGKILL);
+        if (attempt == 1 && !disturbance.empty()) go_wrong(disturbance, ctx.world_rank());
       }
       if (ctx.stop_requested()) ctx.hand_over(save({{"counts", counts}, {"weights", weights}}));
     }

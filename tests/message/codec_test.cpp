@@ -83,17 +83,17 @@ TEST_CASE("a message of the wrong direction is refused, and the refusal says who
   }
 }
 
-TEST_CASE("the bytes of protocol version 9 are these") {
-  CHECK(protocol_version == 9);
+TEST_CASE("the bytes of protocol version 10 are these") {
+  CHECK(protocol_version == 10);
   CHECK(hex(encode(Stop{true})) ==
         "0c000000"
-        "09"
+        "0a"
         "40"
         "0100000000000000"
         "0100");
   CHECK(hex(encode(Progress{Rank{258}, 1, 2, "ab"})) ==
         "28000000"
-        "09"
+        "0a"
         "03"
         "0100000000000000"
         "02010000"
@@ -108,7 +108,7 @@ TEST_CASE("the bytes of protocol version 9 are these") {
   report.metrics = {{"a", 2.0}};
   CHECK(hex(encode(report)) ==
         "5d000000"
-        "09"
+        "0a"
         "01"
         "0100000000000000"
         "00000000"
@@ -162,12 +162,12 @@ TEST_CASE("another protocol version is refused, and the message says both and wh
   auto payload = payload_of(Stop{true});
   payload[0] = std::byte{2};
   CHECK(refusal<ControllerMessage>(payload) ==
-        "bad_message: decoding a message: it has protocol version 2, and this side has 9; run the same build on every "
+        "bad_message: decoding a message: it has protocol version 2, and this side has 10; run the same build on every "
         "host");
 }
 
 TEST_CASE("a kind of message that does not exist is refused with its number") {
-  CHECK(refusal(forged(9, {})) == "bad_message: decoding a message: its kind is 9, and there are 9");
+  CHECK(refusal(forged(10, {})) == "bad_message: decoding a message: its kind is 10, and there are 10");
   CHECK(refusal<ControllerMessage>(forged(71, {})) ==
         "bad_message: decoding a message: its kind is 71, and there are 6");
   for (std::uint8_t const kind : {128, 192, 255}) {

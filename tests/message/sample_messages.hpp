@@ -66,7 +66,8 @@ namespace raytrain::testing {
           spent,
           lost,
           StopRequest{Rank{2}, 1},
-          silent};
+          silent,
+          Preempted{Rank{2}, Attempt{3}}};
 }
 
 /// Messages of every kind that a controller sends, likewise.
@@ -91,6 +92,7 @@ namespace raytrain::testing {
        .next_world_size = WorldSize{3},
        .lost_hosts = {"node7"}}};
   ended.attempts[0].failures = {out_of_range};
+  ended.attempts[1].preemptions = {out_of_range};
   ended.metadata = {{"note", "second try"}};
   ended.world_size = WorldSize{4};
   ended.has_lost_ranks = true;

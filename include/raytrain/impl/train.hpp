@@ -4,7 +4,9 @@
 #include <raytrain/train/append_file-inl.hpp>
 #include <raytrain/train/checkpoint_stager-inl.hpp>
 #include <raytrain/train/controller-inl.hpp>
+#include <raytrain/train/controller_stops-inl.hpp>
 #include <raytrain/train/detail/fit-inl.hpp>
+#include <raytrain/train/detail/preemption_notices-inl.hpp>
 #include <raytrain/train/detail/process_fit-inl.hpp>
 #include <raytrain/train/detail/rank_follower-inl.hpp>
 #include <raytrain/train/detail/rank_result-inl.hpp>

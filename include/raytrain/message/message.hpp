@@ -147,11 +147,18 @@ struct StopRequest {
   friend auto operator==(StopRequest const&, StopRequest const&) -> bool = default;
 };
 
+/// The worker's process was sent a SIGTERM, and the program that has started it was not: it will be taken away.
+struct Preempted {
+  Rank rank{};
+  Attempt attempt{};
+  friend auto operator==(Preempted const&, Preempted const&) -> bool = default;
+};
+
 /// To a worker: end soon (`abort` false), or at the next call that waits (`abort` true).
 struct Stop {
   bool abort{};
   Attempt attempt{};
-  bool goes_on{};  ///< Not the run ends, but this attempt: another number of workers goes on.
+  bool goes_on{};  ///< Not the run ends, but this attempt: another one follows.
   friend auto operator==(Stop const&, Stop const&) -> bool = default;
 };
 
@@ -208,8 +215,11 @@ struct AttemptInfo {
   std::uint64_t last_iteration{};   ///< Rank 0's last report, `first_iteration` without any.
   double total_s{};                 ///< From the launch until all workers had ended.
   /// In the order of their arrival, the first one is the cause. Empty without any: of one that another one has
-  /// followed, since the number of workers was changed.
+  /// followed, since the number of workers was changed or a process was taken away.
   std::vector<ErrorInfo> failures{};
+  /// The workers whose processes were taken away, with rank and host, if that has ended it. They are among `failures`,
+  /// too, where `FailureConfig::max_preemptions` was used up.
+  std::vector<ErrorInfo> preemptions{};
 
   // Of one that another one has followed:
 
@@ -254,7 +264,7 @@ struct LeftBehind {
 
 /// Everything that workers and their processes tell the controller. The order is part of the protocol.
 using WorkerMessage =
-    std::variant<Started, Report, CheckpointRef, Progress, Warning, Failed, Finished, StopRequest, Silent>;
+    std::variant<Started, Report, CheckpointRef, Progress, Warning, Failed, Finished, StopRequest, Silent, Preempted>;
 
 /// Everything that the controller tells workers and their processes. The order is part of the protocol.
 using ControllerMessage = std::variant<Stop, Committed, Begin, RankReturned, Ended, LeftBehind>;

@@ -61,6 +61,8 @@ RAYTRAIN_INLINE void Controller::launch(std::uint64_t training_iteration) {
   grace_armed_ = false;
   grace_is_void_ = false;
   first_stopped_.reset();
+  preemptions_.clear();
+  waits_for_stop_ = no_stop_came_ = false;
   aborting_ = false;
   cut_short_ = false;
   state_ = RunState::scheduling;
@@ -182,7 +184,11 @@ RAYTRAIN_INLINE void Controller::on(CheckpointLost& lost) {
 RAYTRAIN_INLINE void Controller::on(Failed& failed) {
   if (failed.error.rank) end_worker(*failed.error.rank);
   process_is_spent_ = process_is_spent_ || failed.process_is_spent;
-  fail(std::move(failed.error));
+  auto const is_lost = failed.process_is_spent && failed.error.code == Errc::worker_failed;
+  if (!is_lost || !failed.error.rank || !is_preempted(*failed.error.rank)) return fail(std::move(failed.error));
+  // It was not left the time to end in order.
+  cut_short_ = resizing_ = true;
+  abort_workers();
 }
 
 RAYTRAIN_INLINE void Controller::on(Finished& finished) {
@@ -213,91 +219,6 @@ RAYTRAIN_INLINE auto Controller::check_calls(Finished const& finished) -> bool {
                   "make every rank call the same operations in the same order, on arrays of one size and type"};
   fail(std::move(error).with_origin(finished.rank, workers_.at(finished.rank.value).hostname));
   return false;
-}
-
-RAYTRAIN_INLINE void Controller::on(StopRequest const& request) {
-  if (stop_requested_ && request.times > 1) {
-    tell_to_abort();
-    act(ArmGrace{ArmGrace::Grace::at_once});
-  }
-  if (std::exchange(signalled_, true)) return;
-  act(Notify{Warning{Rank{0}, "a stop was requested: workers end at their next report; ask again to end at once"}});
-  ask_to_stop();
-  arm_grace();
-}
-
-RAYTRAIN_INLINE void Controller::on(CallbackStop const& stop) {
-  if (stop.finished && !std::exchange(finished_early_, true)) {
-    act(Notify{Warning{Rank{0}, "a callback says that the run is finished: workers end at their next report"}});
-  } else if (!stop_requested_) {
-    act(Notify{Warning{Rank{0}, "a callback asked for a stop: workers end at their next report"}});
-  }
-  ask_to_stop();
-  if (!stop.finished) arm_grace();
-}
-
-RAYTRAIN_INLINE void Controller::on(ResizeAsked const& asked) {
-  if (size_.is_elastic()) {
-    size_.want(asked.is_change ? std::int64_t{size_.next().value} + asked.workers : asked.workers);
-    return resize_if_due();
-  }
-  auto const always = std::to_string(workers_.size());
-  act(Notify{Warning{Rank{0}, "another number of workers is asked for, and this run has always " + always}});
-}
-
-RAYTRAIN_INLINE void Controller::resize_if_due(bool moves) {
-  // With too few hosts those that train go on as they do.
-  if (state_ != RunState::running || size_.is_short_of_room()) return;
-  if (!moves && size_.next().value == workers_.size()) return;
-  state_ = RunState::resizing;
-  resizing_ = true;
-  Stop stop{false};
-  stop.goes_on = true;
-  tell(stop);
-  arm_grace();
-}
-
-RAYTRAIN_INLINE void Controller::on(GraceOver const& over) {
-  if (state_ == RunState::restarting || grace_is_void_) return;  // of the attempt that has ended, or of a resize
-  auto const first_time = !aborting_;
-  abort_workers();
-  if (first_time) return;
-  if (over.ends_processes) return leave_behind();
-  act(Notify{
-      Warning{Rank{0}, "still waiting for " + unfinished() + " to return; a thread cannot be ended from outside"}});
-}
-
-RAYTRAIN_INLINE void Controller::leave_behind() {
-  cut_short_ = true;
-  for (auto& worker : workers_) {
-    if (worker.ended) continue;
-    auto const rank = rank_of(worker);
-    end_worker(rank);
-    left_behind_.push_back(rank);
-    std::string const what =
-        "did not return although it was told to, and its process is ended: it computes or waits "
-        "outside of raytrain";
-    if (failures_.empty()) {
-      act(Notify{Warning{Rank{0}, "rank " + std::to_string(rank.value) + ' ' + what}});
-    } else {
-      note(ErrorInfo{Errc::timed_out, {}, what}.with_origin(rank, worker.hostname));
-    }
-  }
-}
-
-RAYTRAIN_INLINE void Controller::ask_to_stop() {
-  if (std::exchange(stop_requested_, true)) return;
-  void_grace();  // of a resize that was under way
-  if (state_ == RunState::scheduling || state_ == RunState::running || state_ == RunState::resizing) {
-    state_ = RunState::stopping;
-  }
-  tell(Stop{false});
-}
-
-RAYTRAIN_INLINE void Controller::arm_grace() {
-  if (std::exchange(grace_armed_, true)) return;
-  grace_is_void_ = false;
-  act(ArmGrace{});
 }
 
 RAYTRAIN_INLINE void Controller::refuse_missing_checkpoints() {
@@ -434,18 +355,23 @@ RAYTRAIN_INLINE void Controller::restart() {
     alike_ = last_cause_ == now ? alike_ + 1 : 1;
     last_cause_ = now;
     ++failed_;
-    ++failed_since_checkpoint_;
-    std::mt19937_64 random{policy_.seed + failed_};
-    again.wait = policy_.failure.backoff_after(failed_since_checkpoint_, random());
   } else {
     last_cause_.reset();  // a failure after it is not the same one in a row
     alike_ = 0;
     if (!pending_.empty()) {
       act(Notify{Warning{Rank{0},
                          "a checkpoint is dropped, since not all ranks have handed theirs over or reported it before "
-                         "another number of workers goes on"}});
+                         "they have ended"}});
     }
+    if (!preemptions_.empty()) ++preempted_;
   }
+  if (!failures_.empty() || !preemptions_.empty()) {
+    ++failed_since_checkpoint_;
+    std::mt19937_64 random{policy_.seed + failed_ + preempted_};
+    again.wait = policy_.failure.backoff_after(failed_since_checkpoint_, random());
+  }
+  // Those of which others have failed may be what the launcher of a job does to them.
+  if (failures_.empty() || no_stop_came_) again.preemptions = std::exchange(preemptions_, {});
   ++attempt_.value;
   state_ = RunState::restarting;
   first_checkpoint_.value = totals_.most_checkpoints;
@@ -467,7 +393,11 @@ RAYTRAIN_INLINE void Controller::finish_when_done() {
   if (launched_ && totals_.ended < workers_.size()) return;
   auto const goes_on = resizing_ && cut_short_ && failures_.empty() && !stop_requested_;
   auto const leaves_process = !left_behind_.empty() && !policy_.replaces_processes;
-  if (goes_on && !leaves_process) return restart();
+  if (goes_on && max_preemptions_is_used_up()) {
+    if (!fail_by_preemptions()) return;
+  } else if (goes_on && !leaves_process) {
+    return restart();
+  }
   if (failures_.empty() || stop_requested_ || leaves_process || policy_.failure.max_failures == 0) return finish();
   auto const reason = reason_to_end();
   if (reason.empty()) return restart();
@@ -482,7 +412,8 @@ RAYTRAIN_INLINE void Controller::finish() {
     act(Notify{Warning{Rank{0}, "the run is aborted, since rank " + std::to_string(first_stopped_->value) +
                                     " has thrown Stopped, though nobody had asked for a stop"}});
   }
-  act(FinishRun{state_, std::move(failures_), std::move(left_behind_)});
+  if (!no_stop_came_) preemptions_.clear();
+  act(FinishRun{state_, std::move(failures_), std::move(left_behind_), std::move(preemptions_)});
 }
 
 RAYTRAIN_INLINE auto Controller::rank_of(Worker const& worker) const -> Rank {

@@ -113,6 +113,11 @@ void serialize(A& archive, StopRequest& m) {
 }
 
 template <detail::WireArchive A>
+void serialize(A& archive, Preempted& m) {
+  archive(m.rank);
+}
+
+template <detail::WireArchive A>
 void serialize(A& archive, Silent& m) {
   archive(m.rank, m.silent_ms, m.waits, m.doing);
 }
@@ -130,8 +135,8 @@ void serialize(A& archive, RankReturned& m) {
 
 template <detail::WireArchive A>
 void serialize(A& archive, AttemptInfo& m) {
-  archive(m.attempt, m.world_size, m.first_iteration, m.last_iteration, m.total_s, m.failures, m.lost_reports, m.lost_s,
-          m.next_world_size, m.lost_hosts);
+  archive(m.attempt, m.world_size, m.first_iteration, m.last_iteration, m.total_s, m.failures, m.preemptions,
+          m.lost_reports, m.lost_s, m.next_world_size, m.lost_hosts);
 }
 
 template <detail::WireArchive A>

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <signal.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
@@ -28,6 +30,7 @@
 #include <raytrain/exec/background_thread.hpp>
 #include <raytrain/exec/channel.hpp>
 #include <raytrain/exec/executor.hpp>
+#include <raytrain/exec/signal_thread.hpp>
 #include <raytrain/launch/host.hpp>
 #include <raytrain/launch/job_hosts.hpp>
 #include <raytrain/launch/launcher.hpp>
@@ -54,10 +57,12 @@ RAYTRAIN_INLINE auto RunDriver::run(Training const& training) -> Result {
       if (!events_.push(RunEvent{WorkerMessage{StopRequest{Rank{0}, times}}})) stop_came_late_ = true;
     });
   }
-  std::optional<ResizeSignals> resize_signals;
+  std::optional<SignalThread> resize_signals;
   auto const range = launcher_.range();
   if (range.is_elastic() && plan_.run.handle_signals) {
-    resize_signals.emplace([this](int change) { events_.push(RunEvent{ResizeAsked{change, true}}); });
+    resize_signals.emplace(free_user_signals(), [this](int signal) {
+      events_.push(RunEvent{ResizeAsked{signal == SIGUSR1 ? 1 : -1, true}});
+    });
   }
   ResizeRequests::Taker const resize_taker{plan_.resize_requests, range, [this](std::int64_t workers) {
                                              // Of many requests that nobody has handled yet the last one counts.
@@ -166,6 +171,7 @@ RAYTRAIN_INLINE auto RunDriver::duration_of(ArmGrace::Grace grace) const -> std:
   switch (grace) {
     case ArmGrace::Grace::to_report: return plan_.run.stop_grace;
     case ArmGrace::Grace::to_return: return plan_.run.return_grace();
+    case ArmGrace::Grace::of_stop: return StopCounter::echo;
     case ArmGrace::Grace::at_once: break;
   }
   return at_once;
@@ -252,6 +258,7 @@ RAYTRAIN_INLINE void RunDriver::carry_out(RestartWorkers& restart) {
   ++grace_;
   if (!restart.left_behind.empty()) launcher_.leave_behind(restart.left_behind, {});
   attempts_.back().failures = std::move(restart.failures);
+  attempts_.back().preemptions = std::move(restart.preemptions);
   attempts_.back().total_s = seconds_since(launched_);
   waiting_->spawn(wait_backoff(std::move(restart)));
 }
@@ -288,13 +295,12 @@ RAYTRAIN_INLINE void RunDriver::tell_of_restart() {
   before.lost_s = seconds_since(saved_);
   before.next_world_size = launcher_.size();
   before.lost_hosts = std::exchange(lost_hosts_, {});
+  auto const has_failed = !before.failures.empty();
+  auto const& reasons = has_failed ? before.failures : before.preemptions;
+  auto const* const kind = has_failed ? "failed_attempt" : reasons.empty() ? "resized_attempt" : "preempted_attempt";
   Metrics line;
-  if (before.failures.empty()) {
-    line.set("resized_attempt", static_cast<std::int64_t>(before.attempt.value));
-  } else {
-    line.set("failed_attempt", static_cast<std::int64_t>(before.attempt.value));
-    line.set("error", TrainingFailed::describe(before.failures));
-  }
+  line.set(kind, static_cast<std::int64_t>(before.attempt.value));
+  if (!reasons.empty()) line.set(has_failed ? "error" : "preempted", TrainingFailed::describe(reasons));
   line.set("world_size", static_cast<std::int64_t>(launcher_.size().value));
   line.set("training_iteration", static_cast<std::int64_t>(iteration));
   line.set("lost_reports", static_cast<std::int64_t>(before.lost_reports));
@@ -465,6 +471,7 @@ RAYTRAIN_INLINE auto RunDriver::conclude(std::optional<StopSignals>& signals) ->
     attempts_.back().failures = outcome_->failures;
     attempts_.back().total_s = seconds_since(launched_);
   }
+  if (!outcome_->preemptions.empty()) attempts_.back().preemptions = std::move(outcome_->preemptions);
   result.attempts = std::move(attempts_);
   timings_.total_s = since_call();
   result.timings = timings_;

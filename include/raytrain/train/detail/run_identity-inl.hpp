@@ -72,6 +72,7 @@ RAYTRAIN_INLINE auto shared_settings(FitPlan const& plan) -> std::vector<SharedS
   add("RunConfig::resume", run.resume);
   settings.push_back({"RunConfig::resume_from_checkpoint", source_text(run.resume_from_checkpoint)});
   add("RunConfig::failure.max_failures", run.failure.max_failures);
+  add("RunConfig::failure.max_preemptions", run.failure.max_preemptions);
   add("RunConfig::failure.hang_timeout", run.failure.hang_timeout.count());
   add("RunConfig::checkpoint.mode", run.checkpoint.mode);
   add("RunConfig::checkpoint.store", run.checkpoint.store ? "set" : "not set");
