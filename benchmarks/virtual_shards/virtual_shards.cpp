@@ -2,7 +2,6 @@
 // Two thread workers with a number of virtual shards, or without (0), and a number of equal parts of each worker's
 // batch whose gradients are added up:  virtual_shards mlp|conv STEPS SHARDS PARTS
 #include <cstddef>
-#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
