@@ -21,7 +21,9 @@
 namespace raytrain::detail {
 
 RAYTRAIN_TORCH_INLINE void ShardStep::begin_turn(ShardTurn turn) {
+  if (turn_ == turn && backward_ == 0) return;
   if (turn.index == 0) {
+    is_within_step_ = false;
     buffers_before_ = turn.count > 1 ? copy_of_buffers() : std::vector<at::Tensor>{};
     backwards_ = 0;
     held_.reset();
@@ -74,7 +76,8 @@ RAYTRAIN_TORCH_INLINE auto ShardStep::end_backward(std::uint64_t parameters) -> 
     if (turn_->is_padding) std::ranges::fill(values, nothing_to_add<T>);
     add_in_shard_order(collective_, values, *turn_);
   });
-  if (!turn_->ends_step()) {
+  is_within_step_ = !turn_->ends_step();
+  if (is_within_step_) {
     arena_.drop_gradients();
     return false;
   }

@@ -30,8 +30,11 @@ class ShardStep {
   ShardStep(GradientArena& arena, Collective& collective, std::vector<at::Tensor> buffers)
       : arena_{arena}, collective_{collective}, buffers_{std::move(buffers)} {}
 
-  /// Before the program sees the batch of this turn.
+  /// Before the program sees the batch of this turn; again, where it takes batches of several datasets side by side.
   void begin_turn(ShardTurn turn);
+
+  /// Whether some shards' gradients are there, and others' not.
+  [[nodiscard]] auto is_within_step() const noexcept -> bool { return is_within_step_; }
 
   /// Before the first gradient of a backward.
   ///
@@ -67,6 +70,7 @@ class ShardStep {
   std::optional<std::size_t> held_;  ///< Of which backward the arena holds the sum of the turns before.
   std::size_t backwards_ = 0;        ///< Of the step's first turn.
   std::uint64_t parameters_ = 0;     ///< Digest, in the step's first backward.
+  bool is_within_step_ = false;
 };
 
 }  // namespace raytrain::detail
