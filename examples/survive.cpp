@@ -43,12 +43,13 @@ struct Epoch {
 };
 
 struct TimeLine : raytrain::Callback {
-  void on_restart(raytrain::AttemptInfo const& failed, std::optional<raytrain::Checkpoint> const& from) override {
+  void on_restart(raytrain::AttemptInfo const& before, std::optional<raytrain::Checkpoint> const& from) override {
+    auto const& reasons = before.failures.empty() ? before.preemptions : before.failures;
     auto const after =
         from ? fmt::format("after report {}", from->training_iteration()) : std::string{"at the beginning"};
-    fmt::print("attempt {} failed after {:5.1f} ms by {}; the next one goes on {}, {} reports and {:.1f} ms are lost\n",
-               failed.attempt.value, 1e3 * failed.total_s, raytrain::TrainingFailed::describe(failed.failures), after,
-               failed.lost_reports, 1e3 * failed.lost_s);
+    fmt::print("attempt {} ended after {:5.1f} ms by {}; the next one goes on {}, {} reports and {:.1f} ms are lost\n",
+               before.attempt.value, 1e3 * before.total_s, raytrain::TrainingFailed::describe(reasons), after,
+               before.lost_reports, 1e3 * before.lost_s);
   }
 };
 
@@ -60,11 +61,11 @@ auto launch_of(Options const& options) -> raytrain::Launch {
                              : raytrain::Launch::automatic;
 }
 
-// The first `failures` attempts fail; processes are killed, crash and stand still, too.
+// The first `failures` attempts fail; processes are killed, crash, stand still and are pre-empted, too.
 auto schedule_of(Options const& options, int failures) -> raytrain::testing::FaultSchedule {
   std::vector faults{Fault::exception, Fault::bad_alloc, Fault::mismatched_collective};
   if (launch_of(options) != raytrain::Launch::automatic)
-    faults.insert(faults.end(), {Fault::kill, Fault::segmentation_fault, Fault::abort, Fault::stop});
+    faults.insert(faults.end(), {Fault::kill, Fault::segmentation_fault, Fault::abort, Fault::stop, Fault::preempt});
   return {options.seed,
           {.launch = launch_of(options), .failures = failures, .faults = faults, .moments = {Moment::step}}};
 }

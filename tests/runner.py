@@ -21,6 +21,9 @@ PARSE_GOALS_S = {'with the library': 2.0, 'of headers alone': 4.0}
 SHOWN_LINES = 100  # of a test that fails, by meson
 # A floor under the test cases of a suite: somewhat less than there are, so that a suite that is lost by mistake is a failure.
 FLOORS = {'unit': 500, 'torch': 40, 'xgboost': 50, 'mpi': 200}
+# In each launch. Those of --all make it five in all with the few seconds of tests/run itself.
+CHAOS_MINUTES = 1.6
+LONG_CHAOS_MINUTES = 5
 # The suites whose tests start programs of packages that building does without, by the name that ./setup knows them by.
 SUITES_WITH_PACKAGES = ['guard', 'mpi', 'python', 'slurm']
 # Ends what it starts when this process ends, also where it is killed: nobody else would stop the compilers.
@@ -510,7 +513,10 @@ def chaos(minutes):
     a failure, and says which seed repeats it."""
     total = build(BUILD, ['tests/chaos_program'])
     variables = [line.split('=') for line in (ROOT / 'mpirun.env').read_text().splitlines() if not line.startswith('#')]
-    for launch in ('threads', 'processes', 'mpirun'):
+    launches = ['threads', 'processes', 'mpirun'] if tests_of(BUILD, ['mpi']) else ['threads', 'processes']
+    if 'mpirun' not in launches:
+        left_out('chaos on mpirun', 'there was no MPI when build/ was configured')
+    for launch in launches:
         command = [sys.executable, '-B', ROOT / 'tests' / 'launch' / 'chaos.py', BUILD / 'tests' / 'chaos_program', launch]
         status, said = run([*command, '--seconds', 60 * minutes, '--endless'], env={**os.environ, **dict(variables)})
         say(said)
@@ -534,10 +540,11 @@ def main():
     parser.add_argument('--all', action='store_true')
     parser.add_argument('--long', action='store_true')
     parser.add_argument('--coverage', action='store_true')
-    parser.add_argument('--chaos-minutes', type=float, default=5, metavar='M', help='of --long, in each launch')
+    parser.add_argument('--chaos-minutes', type=float, metavar='M', help='in each launch')
     parser.add_argument('--cell', action='append', help='only these of the cells of --all')
     parser.add_argument('patterns', nargs='*')
     options = parser.parse_args()
+    chaos_minutes = options.chaos_minutes or (LONG_CHAOS_MINUTES if options.long else CHAOS_MINUTES)
 
     cells = {
         'headers': (headers_alone,),
@@ -549,8 +556,9 @@ def main():
         'Open MPI 5': (open_mpi_5,),
         'fuzzing': (fuzzing, 300 if options.long else 60),
         'benchmarks': (benchmarks,),
+        'chaos': (chaos, chaos_minutes),
     }
-    long_cells = {'fuzzing': cells['fuzzing'], 'MPICH': (mpich,), 'soak': (soak,), 'failing power': (failing_power,), 'chaos': (chaos, options.chaos_minutes),
+    long_cells = {'fuzzing': cells['fuzzing'], 'MPICH': (mpich,), 'soak': (soak,), 'failing power': (failing_power,), 'chaos': cells['chaos'],
                   **{f'fresh machine, {suite}': (fresh_machine, suite) for suite in ('bookworm', 'trixie')}}
     start = time.monotonic()
     total = Count()

@@ -165,7 +165,7 @@ class Trainer {
   void validate() const {
     config_.scaling.validate();
     config_.run.validate();
-    validate_datasets(config_.datasets, config_.data, config_.scaling.world_size());
+    validate_datasets(config_.datasets, config_.data, config_.scaling.world_size(), config_.scaling.virtual_shards);
     for (auto const& callback : config_.callbacks) {
       if (callback != nullptr) continue;
       throw Error{Errc::invalid_config, "TrainerConfig::callbacks", "must not hold a null pointer",

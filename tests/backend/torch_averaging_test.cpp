@@ -369,10 +369,11 @@ TEST_CASE("a large buffer is sent after a backward only when a rank has changed 
       LocalCollective local{group, Rank{rank}};
       NotingCollective collective{local, asked};
       auto const module = std::make_shared<Buffered>();
-      raytrain::detail::GradientAverager const averager{
-          *module,
-          1,
-          {.collective = collective, .taken = std::make_shared<ShardPosition>(), .warn = [](std::string const&) {}}};
+      raytrain::detail::GradientAverager const averager{*module,
+                                                        1,
+                                                        {.collective = collective,
+                                                         .taken = std::make_shared<raytrain::detail::TakenBatch>(),
+                                                         .warn = [](std::string const&) {}}};
       auto const backward = [&] {
         asked.calls.clear();
         (module->w * all(1)).sum().backward();

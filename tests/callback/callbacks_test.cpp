@@ -290,6 +290,12 @@ TEST_CASE("ProgressBar says why workers are started again, from where, and what 
   CHECK(
       screen.text().ends_with("(3 reports to repeat), without the hosts that do not answer: node7, node8, since "
                               "attempt 2 has failed: rank 1 on node7: out of range\n"));
+  AttemptInfo preempted{.attempt = Attempt{2}};
+  preempted.preemptions = {
+      ErrorInfo{Errc::worker_failed, {}, "its process was sent a SIGTERM"}.with_origin(Rank{1}, "node7")};
+  bar.on_restart(preempted, std::nullopt);
+  CHECK(screen.text().ends_with(
+      "(0 reports to repeat), since attempt 2 is pre-empted: rank 1 on node7: its process was sent a SIGTERM\n"));
 }
 
 TEST_CASE("ProgressBar says how many workers go on where their number is changed") {

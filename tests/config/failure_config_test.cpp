@@ -19,12 +19,20 @@ TEST_CASE("unless told otherwise the first failure ends a run") {
   CHECK(config.max_failures == 0);
 }
 
+TEST_CASE("unless told otherwise workers are started again after any number of pre-emptions") {
+  CHECK(FailureConfig{}.max_preemptions == -1);
+}
+
 TEST_CASE("settings for failures that cannot be are refused with their value") {
   FailureConfig{.max_failures = -1}.validate();
   CHECK(
       thrown_error([] { FailureConfig{.max_failures = -2}.validate(); }) ==
       "invalid_config: FailureConfig::max_failures: must be at least -1 (got -2); write 0 to end at the first failure, "
       "or -1 to start workers again after any number of them");
+  FailureConfig{.max_preemptions = 0}.validate();
+  CHECK(thrown_error([] { FailureConfig{.max_preemptions = -2}.validate(); }) ==
+        "invalid_config: FailureConfig::max_preemptions: must be at least -1 (got -2); write 0 to count each process "
+        "that is taken away as a failure, or -1 to start workers again after any number of them");
   CHECK(thrown_error([] { FailureConfig{.backoff = milliseconds{-1}}.validate(); }) ==
         "invalid_config: FailureConfig::backoff: must not be negative (got -1 ms); write 0 to start workers again at "
         "once");

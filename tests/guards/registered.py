@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Nothing is forgotten: a meson.build names every source file of tests/, examples/ and benchmarks/, and the definitions of
-each header are in its header, for programs of headers alone, and in the library."""
+each header are in its header, for programs of headers alone, and in the library. Those of x.hpp may be in x_TOPIC-inl.hpp, too."""
+import re
 import sys
 
 import guard
@@ -23,23 +24,26 @@ def check(root):
 
 def definitions(root):
     for path in guard.files(root, 'include', endings=['-inl.hpp']):
-        header = root / str(path).replace('-inl.hpp', '.hpp')
         name = path.relative_to('include')
         inclusion = f'#include <{name}>'
         needs_torch = str(name).startswith('raytrain/backend/torch')
         macro = 'RAYTRAIN_COMPILED_TORCH' if needs_torch else 'RAYTRAIN_COMPILED'
         library = root / 'include/raytrain/impl' / ('torch.hpp' if needs_torch else f'{name.parts[1]}.hpp')
-        if f'#ifndef {macro}\n{inclusion}\n#endif\n' not in (header.read_text() if header.exists() else ''):
+        words = path.name.removesuffix('-inl.hpp').split('_')
+        headers = [root / path.parent / f'{"_".join(words[:count])}.hpp' for count in range(len(words), 0, -1)]
+        header = next((header.read_text() for header in headers if header.exists()), '')
+        if not re.search(f'#ifndef {macro}\n(#include <.*-inl.hpp>\n)*{inclusion}\n(#include <.*-inl.hpp>\n)*#endif\n', header):
             yield f'{path}: its header does not end with "#ifndef {macro}", "{inclusion}", "#endif"'
         if inclusion not in (library.read_text() if library.exists() else ''):
             yield f'{path}: {library.relative_to(root)} does not include it'
 
 
-INCLUDED = '#ifndef RAYTRAIN_COMPILED\n#include <raytrain/core/a-inl.hpp>\n#endif\n'
-GOOD = {'include/raytrain/core/a-inl.hpp': '', 'include/raytrain/core/a.hpp': INCLUDED,
-        'include/raytrain/impl/core.hpp': '#include <raytrain/core/a-inl.hpp>\n', 'tests/core/meson.build': "files('a_test.cpp')\n", 'tests/core/a_test.cpp': ''}
+BOTH = '#include <raytrain/core/a-inl.hpp>\n#include <raytrain/core/a_more-inl.hpp>\n'
+GOOD = {'include/raytrain/core/a-inl.hpp': '', 'include/raytrain/core/a_more-inl.hpp': '',
+        'include/raytrain/core/a.hpp': f'#ifndef RAYTRAIN_COMPILED\n{BOTH}#endif\n', 'include/raytrain/impl/core.hpp': BOTH, 'tests/core/meson.build': "files('a_test.cpp')\n", 'tests/core/a_test.cpp': ''}
 DEFECTS = {'a test that nobody compiles': {'tests/core/b_test.cpp': ''},
            'definitions that are in no program': {'include/raytrain/core/a.hpp': ''},
+           'some definitions that are in no program': {'include/raytrain/core/a.hpp': GOOD['include/raytrain/core/a.hpp'].replace('a_more', 'b')},
            'definitions that are not in the library': {'include/raytrain/impl/core.hpp': ''}}
 
 if __name__ == '__main__':

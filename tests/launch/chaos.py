@@ -21,7 +21,7 @@ import time
 # Longer than any run takes: five attempts, each with a worker that is found by its silence and does not return.
 LIMIT = 60
 SURVIVED_BY_ALL = ['exception', 'bad_alloc', 'mismatched_collective', 'slow', 'very_slow', 'nan_loss']
-LOSE_A_PROCESS = ['kill', 'segmentation_fault', 'abort', 'stop', 'exit']
+LOSE_A_PROCESS = ['kill', 'segmentation_fault', 'abort', 'stop', 'exit', 'preempt']
 SHARED_MEMORY = pathlib.Path('/dev/shm')
 MARK = 'RAYTRAIN_CHAOS'
 ISOLATED = 'RAYTRAIN_CHAOS_ISOLATED'
@@ -140,7 +140,7 @@ def main():
     if whole.status != 0 or whole.problems:
         tell(whole, 0, options)
     end = time.monotonic() + (options.seconds or 0)
-    runs = failures = kills = 0
+    runs = failures = preemptions = kills = 0
     slowest = 0, first
     while time.monotonic() < end if options.seconds else runs < options.runs:
         run = Run(options, options.launch, first + runs, options.faults)
@@ -148,10 +148,11 @@ def main():
         if run.problems:
             tell(run, first + runs, options)
         failures += run.text.count(' failed: ')
+        preemptions += run.text.count(' is pre-empted: ')
         kills += run.kills
         slowest = max(slowest, (run.seconds, first + runs))
         runs += 1
-    print(f'{runs} runs with {failures} failures, of which {kills} were killed and started again, reached the bits of an undisturbed one; '
+    print(f'{runs} runs with {failures} failures and {preemptions} pre-emptions, of which {kills} were killed and started again, reached the bits of an undisturbed one; '
           f'the slowest took {slowest[0]:.1f} s, seed {slowest[1]}')
     if options.runs > 5 and failures == 0:
         sys.exit('nothing has failed')

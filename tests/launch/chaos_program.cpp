@@ -83,9 +83,11 @@ class Watch : public Callback {
   void on_report(Report const&, Metrics const&) override {
     if (++reports_ == killed_at_) ::kill(::getpid(), SIGKILL);
   }
-  void on_restart(AttemptInfo const& failed, std::optional<Checkpoint> const& from) override {
-    std::cout << "attempt " << failed.attempt.value << " failed: " << TrainingFailed::describe(failed.failures)
-              << "; from " << (from ? from->location() : std::string{"the beginning"}) << std::endl;
+  void on_restart(AttemptInfo const& before, std::optional<Checkpoint> const& from) override {
+    auto const has_failed = !before.failures.empty();
+    std::cout << "attempt " << before.attempt.value << (has_failed ? " failed: " : " is pre-empted: ")
+              << TrainingFailed::describe(has_failed ? before.failures : before.preemptions) << "; from "
+              << (from ? from->location() : std::string{"the beginning"}) << std::endl;
   }
 
  private:

@@ -73,8 +73,20 @@ def signalled(folder):
 def killed(folder):
     """A worker that is lost while all of them end costs what came after the last checkpoint."""
     first = first_size()
-    job = train(folder, [1 if first > 1 else 2], 'kill')
+    job = train(folder, [1 if first > 1 else 2], 'kill0')
     expect_good(job, [first, 1 if first > 1 else 2], failures=1)
+
+
+def preempted(folder):
+    """Processes are taken away, the first while their number changes: no sample is lost, and nothing has failed."""
+    first = first_size()
+    second = 1 if first > 1 else 2
+    job = train(folder, [second, 'preempt0'], 'preempt0')
+    expect_good(job, [first, second, second])
+    of_rank_0 = re.findall(r'^rank 0 of .* process (\d+)$', job.text, re.MULTILINE)
+    job.expect('rank 0 has another process each time', len(set(of_rank_0)) == 3)
+    told = (folder / 'r/progress.jsonl').read_text().count('"preempted_attempt"')
+    job.expect(f'progress.jsonl tells of two, not {told}', told == 2)
 
 
 def expect_survivors(job, attempt, workers):
@@ -175,6 +187,27 @@ def anything_happens(folder):
     lose(folder, sizes, survivors, *wanted, failures=len(wanted) - survivors.count(None))
 
 
+def virtual_shards(folder):
+    """Whatever happens to the workers, weights have the bits of one worker that nothing happens to."""
+    os.environ['RAYTRAIN_TEST_VIRTUAL_SHARDS'] = '8'
+    undisturbed = Job(program, folder / 'undisturbed', 'threads', 1, 1, '')
+    expected = undisturbed.expect_all_say(1, 'weights')
+    source = seeded()
+    most = MOST if launch == 'mpirun' else 8
+    size = min(most, MOST if launch == 'mpirun' else len(os.sched_getaffinity(0)))
+    sizes, wanted = [size], []
+    for _ in range(4 if launch == 'mpirun' else 7):
+        event = source.choice(['kill', 'throw', 'resize', 'resize'])
+        if event == 'resize':
+            size = source.choice([other for other in range(1, most + 1) if other != size])
+        wanted.append(str(size) if event == 'resize' else f'{event}{source.randrange(size)}')
+        sizes.append(size)
+    print(wanted)
+    job = train(folder, wanted, most=most)
+    expect_good(job, sizes, failures=sum(not it.isdigit() for it in wanted))
+    job.expect(f'the weights are those of one worker, {expected}', job.lines_with('weights') == [expected])
+
+
 def lost_ones_are_replaced(folder):
     """After a while, and it is no failure."""
     lose(folder, [4, 3, 4], [[0, 2, 3], None], 'kill1', '-')
@@ -182,6 +215,6 @@ def lost_ones_are_replaced(folder):
 
 with tempfile.TemporaryDirectory(prefix='raytrain-elastic-', ignore_cleanup_errors=True) as path:
     {function.__name__: function for function in (
-        changes, signalled, killed, survivors_go_on, first_is_lost, lost_one_after_the_other, stopped_one_is_lost, survivors_restart,
+        changes, signalled, killed, preempted, survivors_go_on, first_is_lost, lost_one_after_the_other, stopped_one_is_lost, survivors_restart,
         survivors_are_changed, too_few_survive, ends_before_it_comes, hangs_beside_a_loss,
-        lost_by_hand, anything_happens, lost_ones_are_replaced)}[case](pathlib.Path(path))
+        lost_by_hand, anything_happens, lost_ones_are_replaced, virtual_shards)}[case](pathlib.Path(path))

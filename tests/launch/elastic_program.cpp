@@ -4,12 +4,14 @@
 // In its attempt k it asks, after its second step, for the k-th of SIZES, as "3,1,2"; "-" asks for nothing, and waits
 // until somebody else does. By "kill1" rank 1 is killed then, by "stop1" it is stopped, by "throw1" it throws, by
 // "hang1" it never returns and the rank after it is killed. "exit1" and "halt1" at their beginning: rank 1 of the first
-// job ends, or is stopped, before it comes to fit(). It says how often each sample was trained on.
+// job ends, or is stopped, before it comes to fit(). It says how often each sample was trained on, and its weights,
+// which with RAYTRAIN_TEST_VIRTUAL_SHARDS follow from the samples alone.
 #include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -31,6 +33,7 @@
 #include <cereal/cereal.hpp>
 
 #include <raytrain/backend/mpi.hpp>
+#include <raytrain/collective/shard_average.hpp>
 #include <raytrain/trainer.hpp>
 
 using namespace raytrain;
@@ -72,6 +75,7 @@ void go_wrong(std::string const& how, Rank rank) {
   if (how.starts_with("kill")) ::raise(SIGKILL);
   if (how.starts_with("stop")) ::raise(SIGSTOP);
   while (how.starts_with("hang")) ::pause();
+  if (how.starts_with("preempt")) ::kill(::getpid(), SIGTERM);
   if (how.starts_with("throw")) throw std::runtime_error{"as planned"};
 }
 
@@ -80,31 +84,44 @@ void train(MpiContext& ctx, std::vector<std::string> const& wanted, std::string 
       ", WORLD_SIZE ", std::getenv("WORLD_SIZE") == nullptr ? "none" : std::getenv("WORLD_SIZE"), ", process ",
       ::getpid());
   std::vector<double> counts(samples * epochs);
+  std::vector<float> weights(16);
   auto shard = ctx.dataset_shard("train");
   auto const attempt = ctx.attempt().value;
+  auto const batch_size = ctx.virtual_shards() > 0 ? 4 : 12;
+  ShardAverage<float> average{ctx.collective()};
   auto steps = 0;
-  for (auto epoch = ctx.restore(shard, {{"counts", counts}}); epoch < epochs; ++epoch) {
-    for (auto const& batch : shard.batches({.batch_size = 12, .epoch = epoch})) {
+  for (auto epoch = ctx.restore(shard, {{"counts", counts}, {"weights", weights}}); epoch < epochs; ++epoch) {
+    std::vector<double> trained(counts.size());  // in this step
+    for (auto const& batch : shard.batches({.batch_size = batch_size, .epoch = epoch})) {
       std::vector<float> rows(batch.size());
       batch.gather<float>("row", rows);
-      std::vector<double> trained(counts.size());
-      for (auto const row : rows)
-        trained[static_cast<std::size_t>(epoch) * samples + static_cast<std::size_t>(row)] += 1;
+      auto gradient = weights;
+      for (auto const row : rows) {
+        if (!batch.is_padding())
+          trained[static_cast<std::size_t>(epoch) * samples + static_cast<std::size_t>(row)] += 1;
+        for (std::size_t i = 0; i < gradient.size(); ++i) gradient[i] += std::sin(row * static_cast<float>(i)) / 3;
+      }
+      if (!average.add(gradient, batch.turn())) continue;
+      for (std::size_t i = 0; i < weights.size(); ++i) weights[i] -= gradient[i] / 10;
       ctx.sum(trained);
-      for (std::size_t i = 0; i < counts.size(); ++i) counts[i] += trained[i];
+      for (std::size_t i = 0; i < counts.size(); ++i) counts[i] += std::exchange(trained[i], 0);
       if (++steps == 2 && attempt <= wanted.size()) {
         if (asks(wanted[attempt - 1])) ctx.progress(attempt, 1000, wanted[attempt - 1]);
         say("rank ", ctx.world_rank().value, " waits in attempt ", attempt);
         go_wrong(wanted[attempt - 1], ctx.world_rank());
         while (!ctx.stop_requested()) ctx.barrier();
-        if (disturbance == "kill" && attempt == 1 && ctx.world_rank() == Rank{0}) ::raise(SIGKILL);
+        if (attempt == 1 && !disturbance.empty()) go_wrong(disturbance, ctx.world_rank());
       }
-      if (ctx.stop_requested()) ctx.hand_over(save({{"counts", counts}}));
+      if (ctx.stop_requested()) ctx.hand_over(save({{"counts", counts}, {"weights", weights}}));
     }
-    ctx.report(Epoch{epoch}, save({{"counts", counts}}));
+    ctx.report(Epoch{epoch}, save({{"counts", counts}, {"weights", weights}}));
   }
   auto const is_good = std::ranges::all_of(counts, [](double count) { return count == 1; });
-  if (ctx.world_rank() == Rank{0}) say(is_good ? "each sample once" : "not each sample once");
+  if (ctx.world_rank() != Rank{0}) return;
+  say(is_good ? "each sample once" : "not each sample once");
+  std::ostringstream bits;
+  for (auto const weight : weights) bits << ' ' << std::hexfloat << weight;
+  say("weights", bits.str());
 }
 
 class Watch : public Callback {
@@ -167,6 +184,9 @@ auto main(int argc, char** argv) -> int {
   }
   if (auto const* const limit = std::getenv("RAYTRAIN_TEST_START_TIMEOUT"); limit != nullptr) {
     config.scaling.start_timeout = std::chrono::milliseconds{std::stoi(limit)};
+  }
+  if (auto const* const shards = std::getenv("RAYTRAIN_TEST_VIRTUAL_SHARDS"); shards != nullptr) {
+    config.scaling.virtual_shards = std::stoi(shards);
   }
   if (std::getenv("RAYTRAIN_TEST_LICENSED") != nullptr) config.scaling.resources_per_worker.custom = {{"license", 1}};
   Trainer<MpiBackend> trainer{[&](MpiContext& ctx) { train(ctx, wanted, disturbance); }, config};

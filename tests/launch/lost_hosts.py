@@ -103,6 +103,21 @@ def switched_off():
     job.expect('it is noticed soon', job.seconds_since_step < 20)
 
 
+def taken_away():
+    """After a notice to one of its ranks a host is left out, and nothing has failed."""
+    cluster = Hosts()
+
+    def give_notice(_, said):
+        cluster.refuse('beta')
+        os.kill(int(re.search(r'^rank 2 of .* process (\d+)$', said, re.MULTILINE)[1]), signal.SIGTERM)
+
+    steps = [('rank 2 waits', 1, give_notice), ('warning: rank 2: its process was sent a SIGTERM', 1, lambda *_: cluster.switch_off('beta'))]
+    job = watch(steps, max_failures=0)
+    expect_whole(job)
+    expect_told(job, 'beta')
+    expect_hosts(job, 'alpha', 'gamma')
+
+
 def unplugged():
     """No word comes from it any more, as when its network is cut."""
     cluster = Hosts()
@@ -314,7 +329,7 @@ def host_is_lost_with_ulfm():
     expect_elastic_hosts(job, 'alpha')
 
 
-CASES = {function.__name__: function for function in (switched_off, unplugged, dead_from_start, listed_hosts, rank_killed, too_few_slots,
+CASES = {function.__name__: function for function in (switched_off, taken_away, unplugged, dead_from_start, listed_hosts, rank_killed, too_few_slots,
                                                   comes_back, comes_back_at_the_end, fewer_go_on, host_is_added, host_is_taken_away,
                                                   host_is_exchanged, resources_count, silent_host_is_added, file_vanishes, waits_for_hosts, comes_back_while_others_train,
                                                   survivors_of_hosts_go_on, host_is_lost_with_ulfm)}

@@ -114,6 +114,18 @@ def replaces(folder, what, *parts):
         job.expect(f'progress.jsonl says "{part}", as it does: {lost}', part in log)
 
 
+def loses_no_state(folder):
+    """A process that is killed, and has no part of the state, costs nothing of what was reported, although that was not written yet."""
+    whole = on_threads(folder, 3)
+    job = WatchedJob(program, folder, 'wait_to_be_killed', 3, 1, 1, steps=[
+        ('warning: rank 1 waits', 1, lambda _, said: os.kill(int(re.search(r'^rank 1 .* process (\d+)$', said, re.MULTILINE)[1]), signal.SIGKILL))])
+    result = job.expect_all_say(1, 'result', 'finished', '18 reports, 2 checkpoints', '2 attempts')
+    job.expect(f'it reaches {sum_of(whole)}', sum_of(result) == sum_of(whole))
+    restart = [line for line in (folder / 'ranks/progress.jsonl').read_text().splitlines() if '"failed_attempt"' in line]
+    job.expect('nothing is lost', len(restart) == 1 and '"lost_reports":0' in restart[0].replace(' ', ''))
+    job.expect_nobody_left()
+
+
 def hangs(folder):
     """A worker that does not return when it is told to loses its process, not the run."""
     job = train(folder, 'hang', max_failures=1)
@@ -292,19 +304,32 @@ def loses_little(folder):
     job.expect(f'of {reported} steps {committed} are committed', reported >= 300 and reported - committed <= 9)
 
 
-def launcher_killed(folder):
-    """mpirun itself."""
-    def kill(_, said):
+def end_launcher(folder, number):
+    """mpirun itself, by a signal: a failure, after which another job goes on."""
+    def end(_, said):
         rank = re.search(r'^rank 1 .* process (\d+)$', said, re.MULTILINE)[1]
-        os.kill(int(pathlib.Path(f'/proc/{rank}/stat').read_text().rpartition(') ')[2].split()[1]), signal.SIGKILL)
+        os.kill(int(pathlib.Path(f'/proc/{rank}/stat').read_text().rpartition(') ')[2].split()[1]), number)
 
-    job = WatchedJob(program, folder, 'wait_once', 3, 1, 1, steps=[('rank 1 waits', 1, kill)])
+    job = WatchedJob(program, folder, 'wait_once', 3, 1, 1, steps=[('rank 1 waits', 1, end)])
     result = job.expect_all_say(1, 'result', 'finished', '2 attempts')
     job.expect('it is noticed soon', job.seconds_since_step < 5)
     whole = on_threads(folder, 3)
     job.expect(f'it reaches {sum_of(whole)}', sum_of(result) == sum_of(whole))
-    job.expect('progress.jsonl says why', 'mpirun exited with status 137' in (folder / 'ranks/progress.jsonl').read_text())
     job.expect_nobody_left()
+    log = (folder / 'ranks/progress.jsonl').read_text()
+    job.expect('it is a failure', '"failed_attempt": 1' in log)
+    return job, log
+
+
+def launcher_killed(folder):
+    job, log = end_launcher(folder, signal.SIGKILL)
+    job.expect('progress.jsonl says why', 'mpirun exited with status 137' in log)
+
+
+def launcher_terminated(folder):
+    """It sends all ranks the signal, of which none is to be taken away."""
+    job, _ = end_launcher(folder, signal.SIGTERM)
+    job.expect('no rank is taken for one that is taken away', not job.lines_with('warning: rank'))
 
 
 def terminated_together(folder):
@@ -319,6 +344,90 @@ def terminated_together(folder):
     job = WatchedJob(program, folder, 'wait', 3, steps=[('rank', 6, terminate)])
     job.expect_all_say(1, 'result', 'aborted')
     job.expect('it ends with status 75', job.status == 75)
+    job.expect_nobody_left()
+
+
+def send(number, *ranks):
+    """A step that sends the processes of these ranks a signal."""
+    def act(_, said):
+        for rank in ranks:
+            try:
+                os.kill(int(re.findall(rf'^rank {rank} .* process (\d+)$', said, re.MULTILINE)[-1]), number)
+            except ProcessLookupError:
+                pass  # it has ended meanwhile
+    return act
+
+
+NOTICE = 'warning: rank 1: its process was sent a SIGTERM'
+
+
+def expect_one_preemption(folder, job, ranks='rank 1 on'):
+    """To the bits of an undisturbed run, and by no failure."""
+    result = job.expect_all_say(1, 'result', 'finished', '18 reports, 6 checkpoints', '2 attempts')
+    whole = on_threads(folder, 3)
+    job.expect(f'it reaches {sum_of(whole)}', sum_of(result) == sum_of(whole))
+    job.expect('it ends well', job.status == 0)
+    log = (folder / 'ranks/progress.jsonl').read_text()
+    job.expect(f'progress.jsonl names {ranks}', f'"preempted_attempt": 1, "preempted": "{ranks}' in log and 'failed_attempt' not in log)
+    job.expect_nobody_left()
+
+
+def preempted(folder):
+    """A SIGTERM to a worker's process alone: it ends in order, and another one takes its place."""
+    job = WatchedJob(program, folder, 'wait_once', 3, steps=[('rank 1 waits', 1, send(signal.SIGTERM, 1))])
+    expect_one_preemption(folder, job)
+    for rank in range(3):
+        is_replaced = is_job or rank == 1
+        job.expect(f'rank {rank} has another process where one is taken away', len(set(processes_of(job, rank))) == (2 if is_replaced else 1))
+
+
+def preempted_in_a_step(folder):
+    """What kills it before it has ended in order is the same pre-emption."""
+    steps = [('rank 1 computes', 1, send(signal.SIGTERM, 1)), (NOTICE, 1, send(signal.SIGKILL, 1))]
+    job = WatchedJob(program, folder, 'compute_alone', 3, steps=steps)
+    expect_one_preemption(folder, job)
+    job.expect('the others are not waited for', job.seconds_since_step < 5)
+
+
+def preempted_all(folder):
+    """All at once, twice each."""
+    twice = send(signal.SIGTERM, 0, 1, 2, 0, 1, 2)
+    job = WatchedJob(program, folder, 'wait_once', 3, steps=[('rank', 6, twice)])
+    expect_one_preemption(folder, job, 'rank')
+
+
+def preempted_too_often(folder):
+    os.environ['RAYTRAIN_TEST_MAX_PREEMPTIONS'] = '0'
+    steps = [('rank 1 waits', 1, send(signal.SIGTERM, 1))]
+    job = WatchedJob(program, folder, 'wait_once', 3, 1, 0, steps=steps)
+    job.expect_all_say(1, 'failed', 'rank 1 on ', 'its process was sent a SIGTERM, and FailureConfig::max_preemptions is 0', '1 attempts', 'errored')
+    job.expect('it fails', job.status == 1)
+    job.expect_nobody_left()
+    train(folder, 'wait_once').expect_all_say(1, 'result', 'finished')
+    job = WatchedJob(program, folder / 'again', 'wait_once', 3, 1, 1, steps=steps)
+    job.expect_all_say(1, 'result', 'finished', '2 attempts')
+    job.expect('progress.jsonl says so', 'and FailureConfig::max_preemptions is 0' in (folder / 'again/ranks/progress.jsonl').read_text())
+
+
+def preempted_with_all(folder):
+    """A SIGTERM to the program, too, is a stop, whichever comes first."""
+    os.environ['RAYTRAIN_TEST_MAX_PREEMPTIONS'] = '0'
+    to_workers, to_program = send(signal.SIGTERM, 0, 1, 2), lambda process, _: process.send_signal(signal.SIGTERM)
+    for order, steps in {'workers': [('rank', 6, to_workers), (NOTICE, 1, to_program)],
+                         'program': [('rank', 6, to_program), ('warning: a stop was requested', 1, to_workers)]}.items():
+        job = WatchedJob(program, folder / order, 'wait', 3, steps=steps)
+        job.expect_all_say(1, 'result', 'aborted', '1 attempts')
+        job.expect('it ends with status 75', job.status == 75)
+        job.expect('no pre-emption is told of', 'preempted' not in (folder / order / 'ranks/progress.jsonl').read_text())
+        job.expect_nobody_left()
+
+
+def preempted_before_fit(folder):
+    """A process that has not come to fit() ends by the signal."""
+    waits = 'rank 1 waits in main'
+    job = WatchedJob(program, folder, 'never_comes', 3, steps=[(waits, 1, send(signal.SIGTERM, 1)), (waits, 1, lambda process, _: process.send_signal(signal.SIGINT))])
+    job.expect_all_say(1, 'result', 'aborted', '2 attempts')
+    job.expect('progress.jsonl says why', '"preempted_attempt": 1, "preempted": "rank 1' in (folder / 'ranks/progress.jsonl').read_text())
     job.expect_nobody_left()
 
 

@@ -147,12 +147,19 @@ void go_wrong(TrainContext& ctx, std::string what, int epoch) {
   if (what == "throw") throw std::runtime_error{"as planned"};
   if (what == "full_disk") throw Error{Errc::io, "write 'model'", "No space left on device", "make room"};
   if (what == "kill" || what == "slow_start") std::raise(SIGKILL);
+  if (what == "wait_to_be_killed") {
+    ctx.warn("rank 1 waits");  // behind its reports
+    wait_outside_of_raytrain();
+  }
   if (what == "abort") std::abort();
   if (what == "exit") std::exit(0);
   if (what == "quick_exit") std::quick_exit(0);
   if (what == "_exit") ::_exit(0);
   if (what == "signal") ::kill(::getpid(), SIGTERM);
-  if (what == "hang" || what == "hang_first" || what == "endless") wait_outside_of_raytrain();
+  if (what == "compute_alone") say(std::ostringstream{"rank 1 computes"});
+  if (what == "hang" || what == "hang_first" || what == "endless" || what == "compute_alone") {
+    wait_outside_of_raytrain();
+  }
 }
 
 // What children of a worker do must not be taken for the worker's doing; true in one that is to return.
@@ -406,6 +413,7 @@ auto main(int argc, char** argv) -> int {
   auto const job = job_environment();
   if (what == "seed" && job) config.run.seed = job->rank.value;
   config.backend.refuses = what;
+  if (what == "wait_to_be_killed") config.run.checkpoint.every = std::chrono::hours{1};
   if (what == "pack") config.scaling.placement_strategy = PlacementStrategy::pack;
   if (what == "spread") config.scaling.placement_strategy = PlacementStrategy::spread;
   if (what == "env") {
@@ -428,6 +436,9 @@ auto main(int argc, char** argv) -> int {
   if (what == "never_comes_late") config.scaling.start_timeout = std::chrono::seconds{1};
   if (what.starts_with("endless") || what == "slow_start") config.run.failure.hang_timeout = std::chrono::seconds{1};
   if (arguments.size() > 4) config.run.failure.max_failures = std::stoi(arguments[4]);
+  if (auto const* const most = std::getenv("RAYTRAIN_TEST_MAX_PREEMPTIONS"); most != nullptr) {
+    config.run.failure.max_preemptions = std::stoi(most);
+  }
   if (what == "leave" || what == "inside") config.run.collective_timeout = std::chrono::seconds{1};
   if (what == "full_log") config.callbacks.push_back(std::make_shared<JsonLines>("/dev/full"));
   if (what == "inside") config.callbacks.push_back(std::make_shared<FitInside>(config));

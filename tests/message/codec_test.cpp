@@ -83,17 +83,17 @@ TEST_CASE("a message of the wrong direction is refused, and the refusal says who
   }
 }
 
-TEST_CASE("the bytes of protocol version 9 are these") {
-  CHECK(protocol_version == 9);
+TEST_CASE("the bytes of protocol version 10 are these") {
+  CHECK(protocol_version == 10);
   CHECK(hex(encode(Stop{true})) ==
         "0c000000"
-        "09"
+        "0a"
         "40"
         "0100000000000000"
         "0100");
   CHECK(hex(encode(Progress{Rank{258}, 1, 2, "ab"})) ==
         "28000000"
-        "09"
+        "0a"
         "03"
         "0100000000000000"
         "02010000"
@@ -107,8 +107,8 @@ TEST_CASE("the bytes of protocol version 9 are these") {
   report.checkpoint = CheckpointOrdinal{2};
   report.metrics = {{"a", 2.0}};
   CHECK(hex(encode(report)) ==
-        "5d000000"
-        "09"
+        "5e000000"
+        "0a"
         "01"
         "0100000000000000"
         "00000000"
@@ -124,7 +124,8 @@ TEST_CASE("the bytes of protocol version 9 are these") {
         "61"
         "02000000"
         "0000000000000040"
-        "00");
+        "00"
+        "01");
 }
 
 TEST_CASE("a NaN arrives as a NaN") {
@@ -162,12 +163,12 @@ TEST_CASE("another protocol version is refused, and the message says both and wh
   auto payload = payload_of(Stop{true});
   payload[0] = std::byte{2};
   CHECK(refusal<ControllerMessage>(payload) ==
-        "bad_message: decoding a message: it has protocol version 2, and this side has 9; run the same build on every "
+        "bad_message: decoding a message: it has protocol version 2, and this side has 10; run the same build on every "
         "host");
 }
 
 TEST_CASE("a kind of message that does not exist is refused with its number") {
-  CHECK(refusal(forged(9, {})) == "bad_message: decoding a message: its kind is 9, and there are 9");
+  CHECK(refusal(forged(10, {})) == "bad_message: decoding a message: its kind is 10, and there are 10");
   CHECK(refusal<ControllerMessage>(forged(71, {})) ==
         "bad_message: decoding a message: its kind is 71, and there are 6");
   for (std::uint8_t const kind : {128, 192, 255}) {
@@ -211,7 +212,7 @@ TEST_CASE("a metric that is there twice is refused with its name") {
   Report report;
   report.metrics = {{"a", true}, {"b", true}};
   auto payload = payload_of(report);
-  auto const place = payload.size() - 7;
+  auto const place = payload.size() - 8;
   REQUIRE(payload[place] == std::byte{'b'});
   payload[place] = std::byte{'a'};
   CHECK(refusal(payload) == "bad_message: decoding a message: metric 'a' is there twice");

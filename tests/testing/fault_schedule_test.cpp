@@ -70,7 +70,7 @@ TEST_CASE("a seed always plans the same, another one something else, and each fa
     }
     CHECK(described(schedule, 5) == "nothing");
   }
-  CHECK(faults.size() == 12);
+  CHECK(faults.size() == 13);
   CHECK(moments.size() == 7);
   CHECK(workers == std::set<std::uint32_t>{0, 1, 2});
   CHECK(plans.size() > 400);

@@ -6,8 +6,8 @@
 #include <deque>
 #include <limits>
 #include <map>
-#include <optional>
 #include <random>
+#include <set>
 #include <string>
 #include <utility>
 #include <variant>
@@ -19,68 +19,10 @@
 
 #include <raytrain/testing/random_seed.hpp>
 
-using raytrain::testing::random_seed;
-
-namespace {
+#include "controller_events.hpp"
 
 using namespace raytrain;
-
-auto start(Controller& controller, std::uint32_t world) -> void {
-  controller.handle(RunEvent{RunBegins{}});
-  for (std::uint32_t rank = 0; rank < world; ++rank) {
-    controller.handle(RunEvent{WorkerMessage{Started{Rank{rank}, "node", 1, "127.0.0.1"}}});
-  }
-}
-
-auto failure(std::optional<Rank> rank, std::string text) -> Failed {
-  return Failed{ErrorInfo{Errc::exception, {}, std::move(text)}.with_origin(rank, "node")};
-}
-
-auto stop_request(std::uint32_t times = 1) -> RunEvent { return RunEvent{WorkerMessage{StopRequest{Rank{0}, times}}}; }
-
-auto report(Rank rank, std::uint64_t iteration, std::optional<std::uint64_t> checkpoint = {}, Metrics metrics = {})
-    -> RunEvent {
-  Report what;
-  what.rank = rank;
-  what.training_iteration = iteration;
-  if (checkpoint) what.checkpoint = CheckpointOrdinal{*checkpoint};
-  what.metrics = std::move(metrics);
-  return RunEvent{WorkerMessage{std::move(what)}};
-}
-
-auto part(Rank rank, std::uint64_t checkpoint) -> RunEvent {
-  CheckpointRef what;
-  what.rank = rank;
-  what.checkpoint = CheckpointOrdinal{checkpoint};
-  return RunEvent{WorkerMessage{std::move(what)}};
-}
-
-template <class A>
-auto find(std::vector<RunAction> const& actions) -> A const* {
-  for (auto const& action : actions) {
-    if (auto const* const found = std::get_if<A>(&action)) return found;
-  }
-  return nullptr;
-}
-
-template <class N>
-auto find_notice(std::vector<RunAction> const& actions) -> N const* {
-  for (auto const& action : actions) {
-    auto const* const notify = std::get_if<Notify>(&action);
-    if (notify == nullptr) continue;
-    if (auto const* const found = std::get_if<N>(&notify->what)) return found;
-  }
-  return nullptr;
-}
-
-auto is_abort(RunAction const& action) -> bool {
-  auto const* const tell = std::get_if<TellWorkers>(&action);
-  return tell != nullptr && tell->message == ControllerMessage{Stop{true}};
-}
-
-auto aborts(std::vector<RunAction> const& actions) -> bool { return std::ranges::any_of(actions, is_abort); }
-
-}  // namespace
+using namespace raytrain::testing;
 
 TEST_CASE("a run is scheduling until the last worker has started") {
   Controller controller{WorldSize{2}, {}, {}};
@@ -847,8 +789,9 @@ class RandomWalk {
       : random_{seed},
         world_{pick(1, 5)},
         replaces_{pick(0, 1) == 1},
+        max_preemptions_{static_cast<int>(pick(0, 3)) - 1},
         controller_{WorldSize{world_},
-                    {.failure = {.max_failures = static_cast<int>(pick(0, 4)) - 1},
+                    {.failure = {.max_failures = static_cast<int>(pick(0, 4)) - 1, .max_preemptions = max_preemptions_},
                      .replaces_processes = replaces_,
                      .workers = {WorldSize{1}, WorldSize{most}, WorldSize{world_}},
                      .room = WorldSize{most}},
@@ -874,6 +817,8 @@ class RandomWalk {
         silent.attempt.value = attempt_.value - (attempt_ > Attempt{1} ? pick(0, 1) : 0);
         silent.waits = pick(0, 1) == 0;
         deliver(RunEvent{WorkerMessage{std::move(silent)}});
+      } else if (choice == 4 && pick(0, 6) == 0) {
+        preempt(Rank{pick(0, world_ - 1)});
       } else if (choice < 4 && !commits_.empty()) {
         auto const checkpoint = commits_.front();
         commits_.pop_front();
@@ -922,8 +867,33 @@ class RandomWalk {
     CHECK(controller_.handle(RunEvent{std::move(message)}).empty());
   }
 
+  // Its process is taken away, at once or in time. A notice that comes while nobody works is the launcher's matter.
+  void preempt(Rank rank) {
+    auto const is_late = restarting_ || (attempt_ > Attempt{1} && pick(0, 4) == 0);
+    Preempted notice{rank, Attempt{attempt_.value - (is_late ? 1 : 0)}};
+    if (is_late) {
+      CHECK(controller_.handle(RunEvent{WorkerMessage{notice}}).empty());
+      return;
+    }
+    preempted_.insert(rank);
+    deliver(RunEvent{WorkerMessage{notice}});
+    auto& messages = streams_[rank.value];
+    if (finished_ || messages.empty() || pick(0, 1) == 0) return;
+    Failed lost{ErrorInfo{Errc::worker_failed, {}, "lost"}.with_origin(rank, "node")};
+    lost.process_is_spent = true;
+    lost.attempt = attempt_;
+    messages.resize(pick(0, static_cast<std::uint32_t>(messages.size() - 1)));
+    messages.emplace_back(std::move(lost));
+  }
+
+  // None but those of which the controller was told, and no more attempts than may be.
+  void check_preemptions(std::vector<ErrorInfo> const& preemptions) const {
+    for (auto const& preemption : preemptions) CHECK(preempted_.contains(preemption.rank.value()));
+  }
+
   void launch(LaunchWorkers const& launch) {
     restarting_ = false;
+    preempted_.clear();
     grace_ = false;
     ++launches_;
     CHECK(launch.attempt == attempt_);
@@ -947,6 +917,9 @@ class RandomWalk {
     CHECK(std::ranges::all_of(streams_, [](auto const& stream) { return stream.second.empty(); }));
     CHECK(commits_.empty());
     check_failures(restart.failures);
+    check_preemptions(restart.preemptions);
+    if (restart.failures.empty() && !restart.preemptions.empty()) ++preemptions_;
+    CHECK((max_preemptions_ == -1 || preemptions_ <= max_preemptions_));
     failures_.clear();
     restarting_ = true;
     ++attempt_.value;
@@ -955,8 +928,9 @@ class RandomWalk {
   void check_failures(std::vector<ErrorInfo> const& failures) const {
     std::vector<std::string> texts;
     for (auto const& failed : failures) {
-      if (failed.code != Errc::timed_out)
-        texts.push_back(failed.text());  // the controller's own, of who does not return
+      // The controller's own are of who does not return, and of one pre-emption too many.
+      auto const is_own = failed.code == Errc::timed_out || failed.text().find("max_preemptions") != std::string::npos;
+      if (!is_own) texts.push_back(failed.text());
     }
     CHECK(fmt::format("{}", fmt::join(texts, "; ")) == fmt::format("{}", fmt::join(failures_, "; ")));
   }
@@ -998,12 +972,16 @@ class RandomWalk {
         if (auto const* const what = std::get_if<Report>(&notify->what)) {
           notified_[what->rank].push_back(what->training_iteration);
         }
+        auto const* const error = std::get_if<ErrorInfo>(&notify->what);
+        if (error != nullptr && error->happened == "lost") failures_.push_back(error->text());
       }
       if (auto const* const finish = std::get_if<FinishRun>(&action)) {
         finished_ = true;
         CHECK(is_terminal(finish->state));
         CHECK((finish->state == RunState::errored) == !finish->failures.empty());
         check_failures(finish->failures);
+        check_preemptions(finish->preemptions);
+        CHECK((finish->preemptions.empty() || finish->state == RunState::errored));
         CHECK_FALSE((finished_early_ && finish->state == RunState::aborted && finish->left_behind.empty()));
       }
     }
@@ -1013,18 +991,23 @@ class RandomWalk {
     if (auto const* const lost = std::get_if<CheckpointLost>(&event)) failures_.push_back(lost->error.text());
     auto const* const message = std::get_if<WorkerMessage>(&event);
     auto const* const failed = message != nullptr ? std::get_if<Failed>(message) : nullptr;
-    if (failed != nullptr) failures_.push_back(failed->error.text());
+    // The loss of a process that was to be taken away is a failure only where the controller says so.
+    if (failed != nullptr && failed->error.happened != "lost") failures_.push_back(failed->error.text());
+    if (failed != nullptr && failed->error.happened == "lost") CHECK(preempted_.contains(*failed->error.rank));
   }
 
   std::mt19937_64 random_;
   std::uint32_t world_;
   bool replaces_;
+  int max_preemptions_;
   Controller controller_;
   std::map<std::uint32_t, std::deque<WorkerMessage>> streams_;
   std::deque<CheckpointOrdinal> commits_;
   std::map<Rank, std::vector<std::uint64_t>> sent_;
   std::map<Rank, std::vector<std::uint64_t>> notified_;
   std::vector<std::string> failures_;  // that were delivered
+  std::set<Rank> preempted_;           // in this attempt
+  int preemptions_ = 0;                // attempts that have ended by them, and are no failures
   std::uint64_t number_ = 0;
   Attempt attempt_;
   CheckpointOrdinal first_checkpoint_;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include <raytrain/backend/backend.hpp>
+#include <raytrain/backend/boosting/detail/input_checks.hpp>
 #include <raytrain/backend/lightgbm/lightgbm_context.hpp>
 #include <raytrain/backend/lightgbm/lightgbm_params.hpp>
 #include <raytrain/backend/lightgbm/lightgbm_training.hpp>
@@ -28,7 +29,7 @@ class LightGBMBackend {
 
   explicit LightGBMBackend(Config const&) {}
 
-  void on_start(ScalingConfig const&) {}
+  void on_start(ScalingConfig const& scaling) { detail::refuse_virtual_shards(scaling, name); }
   auto make_context(WorkerSetup setup) -> Context { return Context{std::move(setup)}; }
   void on_shutdown() noexcept {}
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include <raytrain/backend/backend.hpp>
+#include <raytrain/backend/boosting/detail/input_checks.hpp>
 #include <raytrain/backend/xgboost/xgboost_context.hpp>
 #include <raytrain/backend/xgboost/xgboost_params.hpp>
 #include <raytrain/backend/xgboost/xgboost_training.hpp>
@@ -29,7 +30,7 @@ class XGBoostBackend {
 
   explicit XGBoostBackend(Config const&) {}
 
-  void on_start(ScalingConfig const&) {}
+  void on_start(ScalingConfig const& scaling) { detail::refuse_virtual_shards(scaling, name); }
   auto make_context(WorkerSetup setup) -> Context { return Context{std::move(setup), shared_}; }
   void on_shutdown() noexcept { shared_->tracker.reset(); }
 

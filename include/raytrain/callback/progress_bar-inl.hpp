@@ -94,9 +94,12 @@ RAYTRAIN_INLINE void ProgressBar::on_restart(AttemptInfo const& before, std::opt
       before.next_world_size == before.world_size
           ? std::string{}
           : fmt::format(" with {} workers instead of {}", before.next_world_size.value, before.world_size.value);
-  auto const cause = before.failures.empty() ? std::string{}
-                                             : fmt::format(", since attempt {} has failed: {}", before.attempt.value,
-                                                           TrainingFailed::describe(before.failures));
+  auto const has_failed = !before.failures.empty();
+  auto const& reasons = has_failed ? before.failures : before.preemptions;
+  auto const cause = reasons.empty()
+                         ? std::string{}
+                         : fmt::format(", since attempt {} {}: {}", before.attempt.value,
+                                       has_failed ? "has failed" : "is pre-empted", TrainingFailed::describe(reasons));
   write_line(fmt::format("attempt {} {}{} ({} reports to repeat){}{}", next, from, workers, before.lost_reports, hosts,
                          cause));
 }

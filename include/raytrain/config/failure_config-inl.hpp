@@ -18,6 +18,12 @@ RAYTRAIN_INLINE void FailureConfig::validate() const {
                 "must be at least -1 (got " + std::to_string(max_failures) + ")",
                 "write 0 to end at the first failure, or -1 to start workers again after any number of them"};
   }
+  if (max_preemptions < -1) {
+    throw Error{Errc::invalid_config, "FailureConfig::max_preemptions",
+                "must be at least -1 (got " + std::to_string(max_preemptions) + ")",
+                "write 0 to count each process that is taken away as a failure, or -1 to start workers again after any "
+                "number of them"};
+  }
   if (backoff.count() < 0) {
     throw Error{Errc::invalid_config, "FailureConfig::backoff",
                 "must not be negative (got " + std::to_string(backoff.count()) + " ms)",

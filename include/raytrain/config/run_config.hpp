@@ -63,6 +63,8 @@ struct RunConfig {
   /// A signal within a second of a request counts as that request, since schedulers send several; but a SIGINT after a
   /// SIGINT is a new one. After the second request, and when `fit()` has returned, this goes for SIGTERM and SIGHUP
   /// only.
+  /// In processes that `Launch::processes` and `Launch::mpirun` start SIGTERM is what `FailureConfig::max_preemptions`
+  /// says, and the others do nothing.
   bool handle_signals = true;
 
   /// What workers have to return, from when their collectives throw `Stopped`: as long again, and at least 5 s, since

@@ -30,6 +30,12 @@ RAYTRAIN_INLINE void ScalingConfig::validate() const {
                 "write {.scaling = {.num_workers = {" + std::to_string(num_workers.most_or(1)) + ", " +
                     std::to_string(num_workers.fewest_or(1)) + "}}}"};
   }
+  if (virtual_shards < 0 || virtual_shards > max_workers) {
+    throw Error{Errc::invalid_config, "ScalingConfig::virtual_shards",
+                "must be from 0 to " + std::to_string(max_workers) + " (got " + std::to_string(virtual_shards) + ")",
+                "write the most workers that the run may ever have, or 0 for one shard for each worker"};
+  }
+  check_virtual_shards(world_size());
   if (resources_per_worker.cpus < 0) {
     throw Error{Errc::invalid_config, "ScalingConfig::resources_per_worker.cpus",
                 "must not be negative (got " + std::to_string(resources_per_worker.cpus) + ")",
@@ -60,6 +66,14 @@ RAYTRAIN_INLINE void ScalingConfig::validate() const {
     throw Error{Errc::invalid_config, "ScalingConfig::job_command", "must name a program (got none)",
                 "write {.scaling = {.job_command = {\"mpirun\"}}}"};
   }
+}
+
+RAYTRAIN_INLINE void ScalingConfig::check_virtual_shards(WorldSize workers) const {
+  if (virtual_shards <= 0 || workers.value <= static_cast<std::uint32_t>(virtual_shards)) return;
+  throw Error{Errc::invalid_config, "ScalingConfig::virtual_shards",
+              "must not be below the number of workers (got " + std::to_string(virtual_shards) + " for " +
+                  std::to_string(workers.value) + " workers)",
+              "write the most workers that the run may ever have"};
 }
 
 RAYTRAIN_INLINE auto ScalingConfig::world_size() const noexcept -> WorldSize {

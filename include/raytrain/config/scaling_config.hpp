@@ -107,6 +107,13 @@ struct ScalingConfig {
   WorkerCount num_workers{};
   Launch launch = Launch::automatic;
   Resources resources_per_worker{};
+  /// Above 0: a training has the same bits with any number of workers up to this one, also where it changes. An epoch
+  /// is cut into so many shards instead of one for each worker. A worker takes the batches of its shards one after the
+  /// other, and `Batch::ends_step` says when a step is complete and parameters are to be changed. What workers send is
+  /// combined in the order of the shards, between hosts by `Reduction::rank_order`. Where `resources_per_worker` says
+  /// nothing, a worker has the cores that a shard would have if each were a worker, since sums by more threads have
+  /// other bits. TorchBackend and MpiBackend; others refuse it.
+  int virtual_shards = 0;
   Reduction reduction = Reduction::automatic;  ///< Between hosts; on one host values are combined in rank order.
   bool pin_cpus = false;  ///< Binds worker r to cores r * cpus ... of this process's cores, wrapping around.
 
@@ -134,6 +141,14 @@ struct ScalingConfig {
 
   /// The most workers.
   [[nodiscard]] auto world_size() const noexcept -> WorldSize;
+
+  /// Errors: `invalid_config` for more workers than virtual shards, where there are such.
+  void check_virtual_shards(WorldSize workers) const;
+
+  /// `reduction`, or the only one with which `virtual_shards` keep their order.
+  [[nodiscard]] auto reduction_between_hosts() const noexcept -> Reduction {
+    return virtual_shards > 0 ? Reduction::rank_order : reduction;
+  }
 };
 
 }  // namespace raytrain

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include <raytrain/core/shard_position.hpp>
+#include <raytrain/core/shard_turn.hpp>
 #include <raytrain/data/column.hpp>
 
 namespace raytrain {
@@ -23,12 +24,13 @@ class Batch {
     std::size_t size;
   };
 
-  Batch(std::span<Column const> columns, Block rows, ShardPosition next) noexcept
-      : columns_{columns}, first_{rows.first}, size_{rows.size}, next_{next} {}
+  Batch(std::span<Column const> columns, Block rows, ShardPosition next, ShardTurn turn = {}) noexcept
+      : columns_{columns}, first_{rows.first}, size_{rows.size}, next_{next}, turn_{turn} {}
 
   /// Rows in any order.
-  Batch(std::span<Column const> columns, std::span<std::uint64_t const> rows, ShardPosition next) noexcept
-      : columns_{columns}, rows_{rows.data()}, size_{rows.size()}, next_{next} {}
+  Batch(std::span<Column const> columns, std::span<std::uint64_t const> rows, ShardPosition next,
+        ShardTurn turn = {}) noexcept
+      : columns_{columns}, rows_{rows.data()}, size_{rows.size()}, next_{next}, turn_{turn} {}
 
   /// At least 1.
   [[nodiscard]] auto size() const noexcept -> std::size_t { return size_; }
@@ -36,8 +38,19 @@ class Batch {
   /// Number of the dataset's row that is the batch's `i`-th one, `i` below `size()`.
   [[nodiscard]] auto row(std::size_t i) const noexcept -> std::uint64_t { return rows_ ? rows_[i] : first_ + i; }
 
-  /// Where the epoch goes on after this batch: the next epoch's beginning if it is the last.
+  /// Where the epoch goes on after this batch: the next epoch's beginning if it is the last. Until the last batch of a
+  /// step is taken, at that step's beginning.
   [[nodiscard]] auto next_position() const noexcept -> ShardPosition { return next_; }
+
+  /// Whether it is this worker's last one of a step, behind which parameters are changed: each one is, but with
+  /// `ScalingConfig::virtual_shards`.
+  [[nodiscard]] auto ends_step() const noexcept -> bool { return turn_.ends_step(); }
+
+  /// Whether its rows are another worker's in this step, or were this one's, and are not to be counted: this worker has
+  /// fewer virtual shards than others, and computes as many batches. Never without `ScalingConfig::virtual_shards`.
+  [[nodiscard]] auto is_padding() const noexcept -> bool { return turn_.is_padding; }
+
+  [[nodiscard]] auto turn() const noexcept -> ShardTurn { return turn_; }
 
   [[nodiscard]] auto columns() const noexcept -> std::span<Column const> { return columns_; }
 
@@ -76,6 +89,7 @@ class Batch {
   std::uint64_t first_ = 0;
   std::size_t size_;
   ShardPosition next_;
+  ShardTurn turn_;
 };
 
 }  // namespace raytrain

@@ -7,6 +7,7 @@
 
 #include <raytrain/core/inline.hpp>
 #include <raytrain/core/shard_position.hpp>
+#include <raytrain/core/shard_turn.hpp>
 #include <raytrain/core/signs_of_life.hpp>
 #include <raytrain/data/batch.hpp>
 #include <raytrain/data/batch_range.hpp>
@@ -27,18 +28,23 @@ RAYTRAIN_INLINE auto BatchRange::Iterator::operator++() noexcept -> Iterator& {
 }
 
 RAYTRAIN_INLINE auto BatchRange::size() const noexcept -> std::size_t {
-  return static_cast<std::size_t>((cut_.end - cut_.begin + cut_.step - 1) / cut_.step);
+  return static_cast<std::size_t>((cut_.end - cut_.begin + cut_.step - 1) / cut_.step) * turns();
 }
 
 RAYTRAIN_INLINE auto BatchRange::operator[](std::size_t index) const noexcept -> Batch {
-  auto const global_first = cut_.begin + index * cut_.step;
+  ShardTurn turn{.index = static_cast<std::uint32_t>(index % turns()), .count = turns(), .shards = cut_.shards};
+  turn.shard = turn.index * cut_.world_size.value + cut_.rank.value;
+  turn.is_padding = turn.shard >= cut_.shards;
+  if (turn.is_padding) turn.shard = cut_.rank.value;
+  auto const global_first = cut_.begin + index / turns() * cut_.step;
   auto const global_size = std::min(cut_.step, cut_.end - global_first);
-  auto const size = static_cast<std::size_t>(global_size / cut_.world_size.value);
-  auto const first = global_first + cut_.rank.value * size;
+  auto const size = static_cast<std::size_t>(global_size / cut_.shards);
+  auto const first = global_first + turn.shard * size;
   auto const last = index + 1 == this->size();
-  auto const next = last ? ShardPosition{cut_.epoch + 1, 0} : ShardPosition{cut_.epoch, global_first + global_size};
-  if (cut_.order == nullptr) return {dataset_.columns(), Batch::Block{first, size}, next};
-  return {dataset_.columns(), std::span{*cut_.order}.subspan(first, size), next};
+  auto const next = last ? ShardPosition{cut_.epoch + 1, 0}
+                         : ShardPosition{cut_.epoch, global_first + (turn.ends_step() ? global_size : 0)};
+  if (cut_.order == nullptr) return {dataset_.columns(), Batch::Block{first, size}, next, turn};
+  return {dataset_.columns(), std::span{*cut_.order}.subspan(first, size), next, turn};
 }
 
 }  // namespace raytrain

@@ -21,13 +21,14 @@ namespace raytrain {
 class BatchRange {
  public:
   /// How an epoch is cut. Global batch k is the samples [begin + k * step, begin + (k + 1) * step) of the epoch's
-  /// order, and each worker takes one equal part of it.
+  /// order, and each shard takes one equal part of it.
   struct Cut {
     Rank rank{};
     WorldSize world_size{1};
-    std::uint64_t begin{};  ///< First sample.
-    std::uint64_t end{};    ///< One past the last; `end - begin` is a multiple of the world size.
-    std::uint64_t step{1};  ///< Samples of a global batch, a multiple of the world size.
+    std::uint32_t shards{1};  ///< At least as many as workers, which take turns as in `ShardTurn`.
+    std::uint64_t begin{};    ///< First sample.
+    std::uint64_t end{};      ///< One past the last; `end - begin` is a multiple of `shards`.
+    std::uint64_t step{1};    ///< Samples of a global batch, a multiple of `shards`.
     std::int64_t epoch{};
     std::shared_ptr<std::vector<std::uint64_t> const> order{};  ///< Null: rows as they lie.
   };
@@ -56,6 +57,7 @@ class BatchRange {
   BatchRange(Dataset dataset, Cut cut, std::shared_ptr<ShardPosition> position) noexcept
       : dataset_{std::move(dataset)}, cut_{std::move(cut)}, position_{std::move(position)} {}
 
+  /// Batches, as many on every worker.
   [[nodiscard]] auto size() const noexcept -> std::size_t;
   [[nodiscard]] auto empty() const noexcept -> bool { return size() == 0; }
 
@@ -66,6 +68,10 @@ class BatchRange {
   [[nodiscard]] auto operator[](std::size_t index) const noexcept -> Batch;
 
  private:
+  [[nodiscard]] auto turns() const noexcept -> std::uint32_t {
+    return (cut_.shards + cut_.world_size.value - 1) / cut_.world_size.value;
+  }
+
   Dataset dataset_;
   Cut cut_;
   std::shared_ptr<ShardPosition> position_;

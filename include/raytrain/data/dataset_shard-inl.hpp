@@ -37,11 +37,28 @@ RAYTRAIN_INLINE DatasetShard::DatasetShard(Dataset dataset, ShardOptions shard)
                 fmt::format("rank {} is not below the world size {}", shard_.rank.value, shard_.world_size.value),
                 "count ranks from 0"};
   }
-  if (rows() == 0) {
+  if (shard_.virtual_shards > 0 && shard_.virtual_shards < shard_.world_size.value) {
     throw Error{Errc::invalid_config, "DatasetShard",
-                fmt::format("{} rows leave nothing for each of {} workers", dataset_.rows(), workers().value),
-                "use fewer workers or more rows"};
+                fmt::format("{} virtual shards leave nothing for some of {} workers", shard_.virtual_shards,
+                            shard_.world_size.value),
+                "use as many virtual shards as there may be workers"};
   }
+  if (dataset_.rows() < shards()) {
+    throw Error{Errc::invalid_config, "DatasetShard",
+                fmt::format("{} rows leave nothing for each of {}", dataset_.rows(), shards_text()),
+                shards() == workers().value ? "use fewer workers or more rows"
+                                            : "lower ScalingConfig::virtual_shards, or use more rows"};
+  }
+}
+
+RAYTRAIN_INLINE auto DatasetShard::rows() const noexcept -> std::size_t {
+  auto const rank = shard_.split ? shard_.rank.value : 0;
+  auto const own = (shards() - rank + workers().value - 1) / workers().value;
+  return dataset_.rows() / shards() * own;
+}
+
+RAYTRAIN_INLINE auto DatasetShard::shards_text() const -> std::string {
+  return shards() == workers().value ? fmt::format("{} workers", shards()) : fmt::format("{} virtual shards", shards());
 }
 
 RAYTRAIN_INLINE auto DatasetShard::part() const -> Dataset {
@@ -55,14 +72,13 @@ RAYTRAIN_INLINE auto DatasetShard::batches(BatchOptions const& wanted) -> BatchR
   wanted.validate();
   auto options = wanted;
   options.start = std::max(wanted.start, start_);
-  auto const world = std::uint64_t{workers().value};
   auto const total = std::uint64_t{dataset_.rows()};
-  auto const share = std::uint64_t{rows()};
+  auto const share = total / shards();
   auto const batch_size = std::min(static_cast<std::uint64_t>(options.batch_size), share);
   if (options.drop_last && batch_size < static_cast<std::uint64_t>(options.batch_size)) {
     throw Error{Errc::invalid_config, "BatchOptions::batch_size",
-                fmt::format("{} rows over {} workers give {} each: with drop_last, batches of {} leave nothing", total,
-                            world, share, options.batch_size),
+                fmt::format("{} rows over {} give {} each: with drop_last, batches of {} leave nothing", total,
+                            shards_text(), share, options.batch_size),
                 fmt::format("write at most {}, or .drop_last = false", share)};
   }
   if (options.start.samples > total) {
@@ -74,12 +90,13 @@ RAYTRAIN_INLINE auto DatasetShard::batches(BatchOptions const& wanted) -> BatchR
   check_order(options);
   BatchRange::Cut cut{.rank = shard_.split ? shard_.rank : Rank{0},
                       .world_size = workers(),
+                      .shards = shards(),
                       .begin = first_sample(options, total),
                       .end = total,
-                      .step = batch_size * world,
+                      .step = batch_size * shards(),
                       .epoch = options.epoch};
   auto const left = cut.end - cut.begin;
-  cut.end -= left % (options.drop_last ? cut.step : world);
+  cut.end -= left % (options.drop_last ? cut.step : shards());
   auto const is_over = cut.begin >= cut.end;
   *position_ =
       std::max(options.start, is_over ? ShardPosition{options.epoch + 1, 0} : ShardPosition{options.epoch, cut.begin});

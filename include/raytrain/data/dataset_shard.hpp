@@ -19,11 +19,12 @@ namespace raytrain {
 
 /// How an epoch is served.
 struct BatchOptions {
-  std::int64_t batch_size = 256;  ///< Samples per worker and step, at least 1.
-  std::int64_t epoch = 0;         ///< Not negative; each has its own order.
-  bool shuffle = true;            ///< False: rows as they lie in the dataset.
-  bool drop_last = false;         ///< True: an epoch ends before a batch that is smaller than `batch_size`.
-  ShardPosition start{};          ///< Nothing before it is served: earlier epochs are empty, its own goes on there.
+  /// Samples per worker and step, or with `ScalingConfig::virtual_shards` per virtual shard and step; at least 1.
+  std::int64_t batch_size = 256;
+  std::int64_t epoch = 0;  ///< Not negative; each has its own order.
+  bool shuffle = true;     ///< False: rows as they lie in the dataset.
+  bool drop_last = false;  ///< True: an epoch ends before a batch that is smaller than `batch_size`.
+  ShardPosition start{};   ///< Nothing before it is served: earlier epochs are empty, its own goes on there.
 
   /// Errors: `invalid_config`, naming the field, its value and what to write instead.
   void validate() const;
@@ -34,8 +35,9 @@ struct ShardOptions {
   std::string name{};  ///< Of the dataset among the run's; empty outside of one.
   Rank rank{};
   WorldSize world_size{1};
-  std::uint64_t seed = 0;  ///< The same on every worker.
-  bool split = true;       ///< False: the whole dataset on each worker.
+  std::uint32_t virtual_shards = 0;  ///< As `ScalingConfig::virtual_shards`: 0, or at least the world size.
+  std::uint64_t seed = 0;            ///< The same on every worker.
+  bool split = true;                 ///< False: the whole dataset on each worker.
   /// In the start whose checkpoint this one goes on from, where saved positions come from; unset: as now.
   std::optional<std::uint64_t> seed_before{};
   std::optional<std::uint64_t> rows_before{};
@@ -47,16 +49,19 @@ struct ShardOptions {
 ///
 /// A split epoch is one global order of all rows; step k takes world size times batch size of them, and rank r the r-th
 /// equal part. So two workers with batch 64 train, step by step, on the samples of one with batch 128. What does not
-/// divide by the world size at the epoch's end is left out of that epoch.
+/// divide by the world size at the epoch's end is left out of that epoch. With virtual shards these take the place of
+/// the workers in all of that, and each worker takes its shards' parts of a step one after the other.
 ///
 /// Threads: one at a time.
 class DatasetShard {
  public:
-  /// Errors: `invalid_config` when the rank is not below the world size, or there are fewer rows than workers.
+  /// Errors: `invalid_config` when the rank is not below the world size, there are fewer rows than workers or virtual
+  /// shards, or fewer of these than workers.
   DatasetShard(Dataset dataset, ShardOptions shard);
 
-  /// Samples that this worker takes in an epoch; the same number on every worker.
-  [[nodiscard]] auto rows() const noexcept -> std::size_t { return dataset_.rows() / workers().value; }
+  /// Samples that this worker takes in an epoch; the same number on every worker, but where some have more virtual
+  /// shards than others.
+  [[nodiscard]] auto rows() const noexcept -> std::size_t;
 
   [[nodiscard]] auto dataset() const noexcept -> Dataset const& { return dataset_; }
 
@@ -92,6 +97,14 @@ class DatasetShard {
 
  private:
   [[nodiscard]] auto workers() const noexcept -> WorldSize { return shard_.split ? shard_.world_size : WorldSize{1}; }
+
+  /// Into so many parts an epoch is cut.
+  [[nodiscard]] auto shards() const noexcept -> std::uint32_t {
+    return shard_.split && shard_.virtual_shards > 0 ? shard_.virtual_shards : workers().value;
+  }
+
+  /// "4 workers", "8 virtual shards".
+  [[nodiscard]] auto shards_text() const -> std::string;
 
   [[nodiscard]] auto key(BatchOptions const& options) const noexcept -> ShuffleKey;
 

@@ -33,7 +33,11 @@ RAYTRAIN_INLINE auto is_split(DataConfig const& config, std::string_view name) n
   return std::ranges::find(config.datasets_to_split, name) != config.datasets_to_split.end();
 }
 
-RAYTRAIN_INLINE void validate_datasets(Datasets const& datasets, DataConfig const& config, WorldSize world_size) {
+RAYTRAIN_INLINE void validate_datasets(Datasets const& datasets, DataConfig const& config, WorldSize world_size,
+                                       int virtual_shards) {
+  auto const has_virtual_shards = virtual_shards > 0;
+  auto const shards = has_virtual_shards ? static_cast<std::uint32_t>(virtual_shards) : world_size.value;
+  auto const* const kind = has_virtual_shards ? "virtual shards" : "workers";
   for (auto const& [name, dataset] : datasets) {
     if (name.empty()) {
       throw Error{Errc::invalid_config, "TrainerConfig::datasets", "a dataset's name is empty",
@@ -42,11 +46,11 @@ RAYTRAIN_INLINE void validate_datasets(Datasets const& datasets, DataConfig cons
     if (dataset.rows() == 0) {
       throw Error{Errc::invalid_data, fmt::format("dataset '{}'", name), "has no rows", "give it some or leave it out"};
     }
-    if (is_split(config, name) && dataset.rows() < world_size.value) {
+    if (is_split(config, name) && dataset.rows() < shards) {
       throw Error{Errc::invalid_config, fmt::format("dataset '{}'", name),
-                  fmt::format("{} rows cannot be divided among {} workers", dataset.rows(), world_size.value),
-                  fmt::format("use at most {} workers, or take '{}' out of DataConfig::datasets_to_split",
-                              dataset.rows(), name)};
+                  fmt::format("{} rows cannot be divided among {} {}", dataset.rows(), shards, kind),
+                  fmt::format("use at most {} {}, or take '{}' out of DataConfig::datasets_to_split", dataset.rows(),
+                              kind, name)};
     }
   }
   auto const is_default = config.datasets_to_split == DataConfig{}.datasets_to_split;

@@ -134,7 +134,9 @@ RAYTRAIN_INLINE auto ChildProcess::start(Options const& options) -> ::pid_t {
     ::prctl(PR_SET_PDEATHSIG, options.signal_of_death);
     if (::getppid() != parent) ::_exit(1);
     if (options.has_own_group) ::setpgid(0, 0);
-    for (auto const signal : {SIGINT, SIGTERM, SIGHUP}) ::signal(signal, is_program ? SIG_IGN : SIG_DFL);
+    for (auto const signal : {SIGINT, SIGHUP}) ::signal(signal, is_program ? SIG_IGN : SIG_DFL);
+    auto const is_ignored = ::signal(SIGTERM, SIG_DFL) == SIG_IGN;
+    if (is_program && is_ignored) ::signal(SIGTERM, SIG_IGN);
     // A shell cannot take what it was born to ignore.
     for (auto const signal : {SIGUSR1, SIGCHLD}) {
       if (!is_program) ::signal(signal, SIG_DFL);

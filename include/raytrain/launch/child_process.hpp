@@ -34,8 +34,9 @@ class ChildProcess {
     std::function<void(std::string)> on_exit{};
   };
 
-  /// Its stdin is empty. This program again ignores SIGINT, SIGTERM and SIGHUP, which a terminal sends to all processes
-  /// that a command has started: who has started it is asked to stop, and tells it.
+  /// Its stdin is empty. This program again ignores SIGINT and SIGHUP, which a terminal sends to all processes that a
+  /// command has started: who has started it is asked to stop, and tells it. It ignores SIGTERM where this process
+  /// does.
   ///
   /// Errors: `worker_failed` when the system has no process for it.
   explicit ChildProcess(Options options);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <signal.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -36,16 +37,16 @@ namespace raytrain {
 RAYTRAIN_INLINE ProcessLauncher::ProcessLauncher(SupervisorOptions options)
     : Supervisor{std::move(options)},
       processes_(range_.most.value),
-      server_{ControlServer::Options{.world = range_.most,
-                                     .listens = false,
-                                     .heartbeat_interval = detail::WorkerStart::heartbeat_interval,
-                                     .stopped_limit = 2 * detail::WorkerStart::heartbeat_interval},
-              ControlServer::Events{
-                  .on_message = [this](Rank rank, WorkerMessage& message) { return workers_.hand_on(rank, message); },
-                  .on_lost = [this](Rank rank, std::string const& why) { disconnected(rank, why); },
-                  .on_stranger = {},
-                  .is_stopped = [this](Rank rank) { return is_stopped(rank); },
-                  .on_goodbye = [this](Rank rank) { said_goodbye(rank); }}} {}
+      server_{
+          ControlServer::Options{.world = range_.most,
+                                 .listens = false,
+                                 .heartbeat_interval = detail::WorkerStart::heartbeat_interval,
+                                 .stopped_limit = 2 * detail::WorkerStart::heartbeat_interval},
+          ControlServer::Events{.on_message = [this](Rank rank, WorkerMessage& message) { return take(rank, message); },
+                                .on_lost = [this](Rank rank, std::string const& why) { disconnected(rank, why); },
+                                .on_stranger = {},
+                                .is_stopped = [this](Rank rank) { return is_stopped(rank); },
+                                .on_goodbye = [this](Rank rank) { said_goodbye(rank); }}} {}
 
 RAYTRAIN_INLINE ProcessLauncher::~ProcessLauncher() {
   workers_.close();
@@ -58,8 +59,7 @@ RAYTRAIN_INLINE ProcessLauncher::~ProcessLauncher() {
 
 RAYTRAIN_INLINE void ProcessLauncher::launch(WorkerLaunch what) {
   group_ = SharedMemoryGroup::create(size_);
-  workers_.open(std::make_shared<MessageSink const>(std::move(what.sink)), what.begin.attempt);
-  for (auto rank = size_.value; rank < range_.most.value; ++rank) dismiss(Rank{rank});
+  begin_attempt(what);
   try {
     for (std::uint32_t rank = 0; rank < size_.value; ++rank) {
       if (has_no_process(Rank{rank})) start_process(Rank{rank});
@@ -74,13 +74,30 @@ RAYTRAIN_INLINE void ProcessLauncher::launch(WorkerLaunch what) {
   server_.tell_all(what.begin, size_);
 }
 
-RAYTRAIN_INLINE void ProcessLauncher::dismiss(Rank rank) {
+RAYTRAIN_INLINE void ProcessLauncher::begin_attempt(WorkerLaunch& what) {
+  std::vector<Rank> dismissed;
   {
+    // A notice counts in the attempt before, or in this one.
+    std::scoped_lock const lock{mutex_};
+    workers_.open(std::make_shared<MessageSink const>(std::move(what.sink)), what.begin.attempt);
+    for (std::uint32_t rank = 0; rank < range_.most.value; ++rank) {
+      auto& process = processes_[rank];
+      if (process.child == nullptr || (rank < size_.value && !process.is_preempted)) continue;
+      if (!std::exchange(process.end_is_wanted, true)) dismissed.push_back(Rank{rank});
+    }
+  }
+  for (auto const rank : dismissed) server_.tell(rank, Ended{});
+}
+
+RAYTRAIN_INLINE auto ProcessLauncher::take(Rank rank, WorkerMessage& message) -> bool {
+  if (auto* const preempted = std::get_if<Preempted>(&message)) {
     std::scoped_lock const lock{mutex_};
     auto& process = processes_[rank.value];
-    if (process.child == nullptr || std::exchange(process.end_is_wanted, true)) return;
+    if (process.end_is_wanted) return true;
+    process.is_preempted = true;
+    preempted->attempt = workers_.attempt();
   }
-  server_.tell(rank, Ended{});
+  return workers_.hand_on(rank, message);
 }
 
 RAYTRAIN_INLINE auto ProcessLauncher::has_no_process(Rank rank) -> bool {
@@ -240,6 +257,7 @@ RAYTRAIN_INLINE void ProcessLauncher::tell_of_end(Rank rank, std::unique_lock<st
   auto const attempt = process.attempt;
   auto const is_missed = attempt == workers_.attempt() && !workers_.has_ended(rank);
   auto const is_told = !process.end_is_wanted;
+  auto const is_terminated = process.exit->find("signal " + std::to_string(SIGTERM) + ' ') != std::string::npos;
   auto const pid = process.child == nullptr ? 0 : process.child->pid();
   if (is_missed && !workers_.has_started(rank)) text += ", before it had begun to train in this attempt";
   changed_.notify_all();
@@ -251,7 +269,9 @@ RAYTRAIN_INLINE void ProcessLauncher::tell_of_end(Rank rank, std::unique_lock<st
   }
   ErrorInfo error{
       Errc::worker_failed, {}, std::move(text), "what process " + std::to_string(pid) + " has printed may say more"};
+  if (is_terminated) workers_.push(Preempted{rank, attempt});  // before it could say so
   Failed failed{std::move(error).with_origin(rank, host_name())};
+  failed.process_is_spent = true;
   failed.attempt = attempt;
   workers_.push(std::move(failed));
 }

@@ -49,18 +49,20 @@ class ProcessLauncher final : public Supervisor {
     std::optional<std::string> exit;  ///< How it ended; none while it runs.
     bool end_is_wanted = false;       ///< It was given up, or another one takes its place: nobody is told of its end.
     Attempt attempt{0};               ///< In which it takes part.
+    bool is_preempted = false;        ///< Another one takes its place in the next attempt.
   };
 
   /// True when the rank has no process. If its process is ending, waits for that first.
   [[nodiscard]] auto has_no_process(Rank rank) -> bool;
   void start_process(Rank rank);
   void kill(Rank rank) noexcept;
-  /// Its process, if there is one, has no more to do.
-  void dismiss(Rank rank);
+  /// From now on it is this attempt; the processes that are not to take part in it have no more to do.
+  void begin_attempt(WorkerLaunch& what);
   /// Those that have not come to `fit()` yet are not waited for.
   void stop_before_they_start();
 
   // From other threads:
+  [[nodiscard]] auto take(Rank rank, WorkerMessage& message) -> bool;
   [[nodiscard]] auto is_stopped(Rank rank) -> bool;
   void disconnected(Rank rank, std::string const& why);
   void said_goodbye(Rank rank);

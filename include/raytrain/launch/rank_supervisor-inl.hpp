@@ -210,6 +210,7 @@ RAYTRAIN_INLINE auto RankSupervisor::command() -> detail::JobCommand {
 
 RAYTRAIN_INLINE void RankSupervisor::launch(WorkerLaunch what) {
   auto const sink = std::make_shared<MessageSink const>(std::move(what.sink));
+  auto is_preempted = false;
   auto const is_spent = [&] {
     // A rank that is lost meanwhile is so in this attempt, or the job is known to be spent.
     std::scoped_lock const lock{mutex_};
@@ -218,10 +219,14 @@ RAYTRAIN_INLINE void RankSupervisor::launch(WorkerLaunch what) {
     if (!job_is_spent_) loss_is_told_ = failure_is_told_ = false;
     survivors_.begin(what.begin.attempt);  // of the job that is there; another one has all its ranks
     what.begin.lost_ranks = survivors_.lost();
+    auto const lost = survivors_.lost();
+    is_preempted = std::ranges::any_of(std::exchange(preempted_, {}),
+                                       [&](Rank rank) { return std::ranges::find(lost, rank) == lost.end(); });
+    if (is_preempted) ++job_number_;  // what its processes still say is of no attempt
     return job_is_spent_;
   }();
   if (is_spent) give_job_up();
-  if (job_ != nullptr && (survivors().left() != size_ || room().moves)) dismiss_job();
+  if (job_ != nullptr && (is_preempted || survivors().left() != size_ || room().moves)) dismiss_job();
   if (job_ == nullptr) {
     what.begin.lost_ranks.clear();
     start_job(what.begin.run_path);
@@ -234,7 +239,8 @@ RAYTRAIN_INLINE void RankSupervisor::start_job(std::string const& folder) {
   std::uint64_t number = 0;
   {
     std::scoped_lock const lock{mutex_};
-    job_is_spent_ = loss_is_told_ = failure_is_told_ = false;
+    job_is_spent_ = loss_is_told_ = failure_is_told_ = ends_by_preemption_ = false;
+    preempted_.clear();
     survivors_ = detail::Survivors{size_};
     hosts_.assign(size_.value, {});
     number = ++job_number_;
@@ -352,6 +358,11 @@ RAYTRAIN_INLINE auto RankSupervisor::take(std::uint64_t job, Rank rank_of_job, W
     spends = failed->process_is_spent || !workers_.has_started(rank);
   } else if (auto const* const finished = std::get_if<Finished>(&message)) {
     spends = finished->process_is_spent;
+  } else if (auto* const preempted = std::get_if<Preempted>(&message)) {
+    preempted->attempt = workers_.attempt();
+    preempted->rank = survivors_.worker_of(rank_of_job, preempted->attempt);
+    preempted_.push_back(rank_of_job);
+    host_may_be_lost_ = true;
   }
   if (spends) job_is_spent_ = true;
   lock.unlock();
@@ -381,6 +392,8 @@ RAYTRAIN_INLINE auto RankSupervisor::lose(std::uint64_t job, Rank rank_of_job, :
     loss.is_first = !std::exchange(loss_is_told_, true) && !job_is_spent_;
     loss.is_stopping = is_stopping_;
     loss.was_told = loss.has_ended ? failure_is_told_ : std::exchange(failure_is_told_, true);
+    loss.is_preempted = ends_by_preemption_ =
+        ends_by_preemption_ || std::ranges::find(preempted_, rank_of_job) != preempted_.end();
     survivors_.lose(rank_of_job);
     others_go_on = is_gone && can_go_on();  // MPI would wait for one that lives
     if (others_go_on) {
@@ -415,7 +428,9 @@ RAYTRAIN_INLINE void RankSupervisor::tell_of(Loss loss) {
                   {},
                   std::move(loss.text),
                   "what " + options_.scaling.job_command.front() + process + " has printed may say more"};
+  if (loss.is_preempted) workers_.push(Preempted{loss.rank, loss.attempt});
   Failed failed{std::move(error).with_origin(loss.rank, std::move(loss.host))};
+  failed.process_is_spent = true;
   failed.attempt = loss.attempt;
   workers_.push(std::move(failed));
 }

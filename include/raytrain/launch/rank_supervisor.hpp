@@ -72,10 +72,11 @@ class RankSupervisor final : public Supervisor {
     std::string host{};
     std::string text{};
     ::pid_t pid = 0;
-    bool has_ended = false;    ///< Its worker, before.
-    bool is_first = false;     ///< Before any other one, and before anything else has spent the job.
-    bool is_stopping = false;  ///< The workers were told to stop.
-    bool was_told = false;     ///< Another one is what the attempt has failed by.
+    bool has_ended = false;     ///< Its worker, before.
+    bool is_first = false;      ///< Before any other one, and before anything else has spent the job.
+    bool is_stopping = false;   ///< The workers were told to stop.
+    bool was_told = false;      ///< Another one is what the attempt has failed by.
+    bool is_preempted = false;  ///< It, or the one by whose loss the job ends.
   };
 
   void start_job(std::string const& folder);
@@ -131,8 +132,10 @@ class RankSupervisor final : public Supervisor {
   bool job_is_spent_ = false;     ///< No other attempt can run in it.
   bool const survives_losses_;    ///< As `SupervisedJob::Options`.
   detail::Survivors survivors_;   ///< Of the job.
+  std::vector<Rank> preempted_;   ///< Of the job: while they are there, another job follows.
   std::chrono::steady_clock::time_point replace_lost_at_{};
   bool loss_is_told_ = false;          ///< Of this attempt.
+  bool ends_by_preemption_ = false;    ///< The job, by the loss of a process that was to be taken away.
   bool failure_is_told_ = false;       ///< The ranks that are lost after the first one are lost by it.
   bool host_may_be_lost_ = false;      ///< Of those that the job before had.
   std::vector<std::string> hosts_;     ///< By rank of the job, as far as they are known.

@@ -70,7 +70,7 @@ inline auto mpi_rendezvous(JobRequest const& request, std::function<void(std::st
   }
   auto const communicator =
       request.lost_ranks.empty() ? rank_communicator : session.survivors_without(request.lost_ranks.size());
-  MpiOptions options{.reduction = request.scaling.reduction,
+  MpiOptions options{.reduction = request.scaling.reduction_between_hosts(),
                      .limits = {.timeout = request.collective_timeout, .on_warning = std::move(on_warning)}};
   try {
     return std::make_unique<MpiRanks>(session, communicator, std::move(options));

@@ -54,11 +54,13 @@ struct Report {
   std::optional<CheckpointOrdinal> checkpoint;  ///< Of the one that comes with it.
   Metrics metrics;                              ///< The user's own.
   bool hands_over{};  ///< It only brings a checkpoint, `TrainContext::hand_over`, and is not counted.
+  /// The one before whose state was copied, and which is never written, since this one is there.
+  std::optional<CheckpointOrdinal> replaces{};
   Attempt attempt{};
   friend auto operator==(Report const&, Report const&) -> bool = default;
 };
 
-/// A rank has staged its part of a checkpoint, complete and durable.
+/// A rank has staged its part of a checkpoint, complete and durable; or could not, and goes on.
 struct CheckpointRef {
   Rank rank{};
   CheckpointOrdinal checkpoint{};  ///< As in `Report::checkpoint`.
@@ -66,6 +68,7 @@ struct CheckpointRef {
   std::map<std::string, std::string> metadata;
   std::map<std::string, std::uint64_t> batch_sizes{};  ///< By dataset, as this rank took it last.
   std::map<std::string, ShardPosition> positions{};    ///< By dataset, as far as this rank has taken it.
+  std::optional<ErrorInfo> failure{};                  ///< Why it could not, with `OnFailedWrite::warn`.
   Attempt attempt{};
   friend auto operator==(CheckpointRef const&, CheckpointRef const&) -> bool = default;
 };
@@ -147,15 +150,23 @@ struct StopRequest {
   friend auto operator==(StopRequest const&, StopRequest const&) -> bool = default;
 };
 
+/// The worker's process was sent a SIGTERM, and the program that has started it was not: it will be taken away.
+struct Preempted {
+  Rank rank{};
+  Attempt attempt{};
+  friend auto operator==(Preempted const&, Preempted const&) -> bool = default;
+};
+
 /// To a worker: end soon (`abort` false), or at the next call that waits (`abort` true).
 struct Stop {
   bool abort{};
   Attempt attempt{};
-  bool goes_on{};  ///< Not the run ends, but this attempt: another number of workers goes on.
+  bool goes_on{};  ///< Not the run ends, but this attempt: another one follows.
   friend auto operator==(Stop const&, Stop const&) -> bool = default;
 };
 
-/// To a worker: a checkpoint is committed.
+/// To a worker: a checkpoint is committed; or it never will be, and the run goes on, with `OnFailedWrite::warn`. Nobody
+/// need wait for it any longer.
 struct Committed {
   CheckpointOrdinal checkpoint{};  ///< As in `Report::checkpoint`.
   Attempt attempt{};
@@ -189,6 +200,7 @@ struct Begin {
   Attempt attempt{};
   /// Of the ranks of the processes' job those that are lost, in ascending order: the others go on without them.
   std::vector<Rank> lost_ranks{};
+  double between_failures_s{};  ///< Mean time between failures that this start has seen; 0: none so far.
   friend auto operator==(Begin const&, Begin const&) -> bool = default;
 };
 
@@ -208,8 +220,11 @@ struct AttemptInfo {
   std::uint64_t last_iteration{};   ///< Rank 0's last report, `first_iteration` without any.
   double total_s{};                 ///< From the launch until all workers had ended.
   /// In the order of their arrival, the first one is the cause. Empty without any: of one that another one has
-  /// followed, since the number of workers was changed.
+  /// followed, since the number of workers was changed or a process was taken away.
   std::vector<ErrorInfo> failures{};
+  /// The workers whose processes were taken away, with rank and host, if that has ended it. They are among `failures`,
+  /// too, where `FailureConfig::max_preemptions` was used up.
+  std::vector<ErrorInfo> preemptions{};
 
   // Of one that another one has followed:
 
@@ -254,7 +269,7 @@ struct LeftBehind {
 
 /// Everything that workers and their processes tell the controller. The order is part of the protocol.
 using WorkerMessage =
-    std::variant<Started, Report, CheckpointRef, Progress, Warning, Failed, Finished, StopRequest, Silent>;
+    std::variant<Started, Report, CheckpointRef, Progress, Warning, Failed, Finished, StopRequest, Silent, Preempted>;
 
 /// Everything that the controller tells workers and their processes. The order is part of the protocol.
 using ControllerMessage = std::variant<Stop, Committed, Begin, RankReturned, Ended, LeftBehind>;

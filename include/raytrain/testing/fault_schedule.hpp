@@ -41,6 +41,7 @@ enum class Fault : std::uint8_t {
   stop,                   ///< SIGSTOP: the process stands still.
   exit,                   ///< The process exits with status 0, in the middle of the training.
   endless_loop,           ///< It computes for ever: `FailureConfig::hang_timeout` finds it.
+  preempt,                ///< SIGTERM, as where its process will be taken away.
 };
 
 /// Where in a training it happens. The training function says when it is there, by `FaultyWorker::at`.
@@ -55,10 +56,19 @@ enum class Moment : std::uint8_t {
 };
 
 [[nodiscard]] constexpr auto to_string(Fault fault) -> std::string_view {
-  constexpr std::array<std::string_view, 12> names{
-      "exception", "bad_alloc",   "mismatched_collective", "slow",  "very_slow",
-      "nan_loss",  "kill",        "segmentation_fault",    "abort", "stop",
-      "exit",      "endless_loop"};
+  constexpr std::array<std::string_view, 13> names{"exception",
+                                                   "bad_alloc",
+                                                   "mismatched_collective",
+                                                   "slow",
+                                                   "very_slow",
+                                                   "nan_loss",
+                                                   "kill",
+                                                   "segmentation_fault",
+                                                   "abort",
+                                                   "stop",
+                                                   "exit",
+                                                   "endless_loop",
+                                                   "preempt"};
   return names.at(static_cast<std::size_t>(fault));
 }
 
@@ -70,7 +80,7 @@ enum class Moment : std::uint8_t {
 /// The faults after which `fit()` can start workers again, in the order of `Fault`. Threads and the ranks of a job that
 /// the program did not start survive what leaves their processes alive; `automatic` counts as they do.
 [[nodiscard]] inline auto faults_survived_by(Launch launch) -> std::vector<Fault> {
-  auto const last = launch == Launch::processes || launch == Launch::mpirun ? Fault::endless_loop : Fault::nan_loss;
+  auto const last = launch == Launch::processes || launch == Launch::mpirun ? Fault::preempt : Fault::nan_loss;
   std::vector<Fault> faults;
   for (auto i = 0; i <= static_cast<int>(last); ++i) faults.push_back(static_cast<Fault>(i));
   return faults;
@@ -198,6 +208,7 @@ class FaultyWorker {
       case Fault::stop: raise_for_sure(SIGSTOP);
       case Fault::exit: ::_exit(0);
       case Fault::endless_loop: compute_for_ever();
+      case Fault::preempt: ::kill(::getpid(), SIGTERM); return;
     }
   }
 

@@ -69,8 +69,9 @@ class Callback {
   virtual void on_warning(std::string_view /*text*/) {}
   /// A worker failed, or without `ErrorInfo::rank` the controller's own work.
   virtual void on_failure(ErrorInfo const&) {}
-  /// Workers are about to be launched again: after a failure, or without one since another number of them is to go on.
-  /// `before`: the attempt before. `resumed_from`: none where they begin anew, as at the beginning.
+  /// Workers are about to be launched again: after a failure, or without one since another number of them is to go on
+  /// or a process was taken away (`AttemptInfo::preemptions`). `before`: the attempt before. `resumed_from`: none where
+  /// they begin anew, as at the beginning.
   virtual void on_restart(AttemptInfo const& /*before*/, std::optional<Checkpoint> const& /*resumed_from*/) {}
   /// The run has ended, also when it failed or was stopped; not called when no worker could be started. Nothing comes
   /// after it but the warning or failure of an `on_finish` that throws.

@@ -61,6 +61,8 @@ RAYTRAIN_INLINE void Controller::launch(std::uint64_t training_iteration) {
   grace_armed_ = false;
   grace_is_void_ = false;
   first_stopped_.reset();
+  preemptions_.clear();
+  waits_for_stop_ = no_stop_came_ = false;
   aborting_ = false;
   cut_short_ = false;
   state_ = RunState::scheduling;
@@ -137,6 +139,7 @@ RAYTRAIN_INLINE void Controller::on(Report& report) {
   worker.training_iteration = report.training_iteration;
   set_waits_in_vain(worker, false);
   if (!report.hands_over) warn_of_straggler(report);
+  if (rank == Rank{0} && report.replaces) pending_.erase(*report.replaces);
   if (report.checkpoint) {
     worker.checkpoints = report.checkpoint->value + 1;
     totals_.most_checkpoints = std::max(totals_.most_checkpoints, worker.checkpoints);
@@ -149,40 +152,14 @@ RAYTRAIN_INLINE void Controller::on(Report& report) {
   if (!report.hands_over) act(Notify{std::move(report)});
 }
 
-RAYTRAIN_INLINE void Controller::on(CheckpointRef& ref) {
-  auto const number = ref.checkpoint;
-  auto const found = pending_.try_emplace(number).first;
-  auto& pending = found->second;
-  pending.refs.resize(workers_.size());
-  pending.refs.at(ref.rank.value) = std::move(ref);
-  // Each rank sends its report before the part that belongs to it, so rank 0's report is there by now.
-  if (++pending.arrived < workers_.size() || !pending.rank_0_report) return;
-  auto const& rank_0_report = *pending.rank_0_report;
-  scores_[number] = rank_0_report.hands_over ? std::nullopt : score_of(rank_0_report.metrics);
-  act(CommitCheckpoint{number, std::move(pending.refs), std::move(*pending.rank_0_report),
-                       std::move(pending.training_iterations)});
-  pending_.erase(found);
-}
-
-RAYTRAIN_INLINE void Controller::on(CheckpointDurable& durable) {
-  failed_since_checkpoint_ = 0;
-  kept_.push_back({durable.number, scores_.at(durable.checkpoint)});
-  scores_.erase(durable.checkpoint);
-  // Callbacks read it, and a worker that knows of it may do with it what it likes.
-  act(Notify{durable});
-  tell(Committed{durable.checkpoint});
-  delete_surplus();
-}
-
-RAYTRAIN_INLINE void Controller::on(CheckpointLost& lost) {
-  scores_.erase(lost.checkpoint);
-  fail(std::move(lost.error));
-}
-
 RAYTRAIN_INLINE void Controller::on(Failed& failed) {
   if (failed.error.rank) end_worker(*failed.error.rank);
   process_is_spent_ = process_is_spent_ || failed.process_is_spent;
-  fail(std::move(failed.error));
+  auto const is_lost = failed.process_is_spent && failed.error.code == Errc::worker_failed;
+  if (!is_lost || !failed.error.rank || !is_preempted(*failed.error.rank)) return fail(std::move(failed.error));
+  // It was not left the time to end in order.
+  cut_short_ = resizing_ = true;
+  abort_workers();
 }
 
 RAYTRAIN_INLINE void Controller::on(Finished& finished) {
@@ -215,139 +192,6 @@ RAYTRAIN_INLINE auto Controller::check_calls(Finished const& finished) -> bool {
   return false;
 }
 
-RAYTRAIN_INLINE void Controller::on(StopRequest const& request) {
-  if (stop_requested_ && request.times > 1) {
-    tell_to_abort();
-    act(ArmGrace{ArmGrace::Grace::at_once});
-  }
-  if (std::exchange(signalled_, true)) return;
-  act(Notify{Warning{Rank{0}, "a stop was requested: workers end at their next report; ask again to end at once"}});
-  ask_to_stop();
-  arm_grace();
-}
-
-RAYTRAIN_INLINE void Controller::on(CallbackStop const& stop) {
-  if (stop.finished && !std::exchange(finished_early_, true)) {
-    act(Notify{Warning{Rank{0}, "a callback says that the run is finished: workers end at their next report"}});
-  } else if (!stop_requested_) {
-    act(Notify{Warning{Rank{0}, "a callback asked for a stop: workers end at their next report"}});
-  }
-  ask_to_stop();
-  if (!stop.finished) arm_grace();
-}
-
-RAYTRAIN_INLINE void Controller::on(ResizeAsked const& asked) {
-  if (size_.is_elastic()) {
-    size_.want(asked.is_change ? std::int64_t{size_.next().value} + asked.workers : asked.workers);
-    return resize_if_due();
-  }
-  auto const always = std::to_string(workers_.size());
-  act(Notify{Warning{Rank{0}, "another number of workers is asked for, and this run has always " + always}});
-}
-
-RAYTRAIN_INLINE void Controller::resize_if_due(bool moves) {
-  // With too few hosts those that train go on as they do.
-  if (state_ != RunState::running || size_.is_short_of_room()) return;
-  if (!moves && size_.next().value == workers_.size()) return;
-  state_ = RunState::resizing;
-  resizing_ = true;
-  Stop stop{false};
-  stop.goes_on = true;
-  tell(stop);
-  arm_grace();
-}
-
-RAYTRAIN_INLINE void Controller::on(GraceOver const& over) {
-  if (state_ == RunState::restarting || grace_is_void_) return;  // of the attempt that has ended, or of a resize
-  auto const first_time = !aborting_;
-  abort_workers();
-  if (first_time) return;
-  if (over.ends_processes) return leave_behind();
-  act(Notify{
-      Warning{Rank{0}, "still waiting for " + unfinished() + " to return; a thread cannot be ended from outside"}});
-}
-
-RAYTRAIN_INLINE void Controller::leave_behind() {
-  cut_short_ = true;
-  for (auto& worker : workers_) {
-    if (worker.ended) continue;
-    auto const rank = rank_of(worker);
-    end_worker(rank);
-    left_behind_.push_back(rank);
-    std::string const what =
-        "did not return although it was told to, and its process is ended: it computes or waits "
-        "outside of raytrain";
-    if (failures_.empty()) {
-      act(Notify{Warning{Rank{0}, "rank " + std::to_string(rank.value) + ' ' + what}});
-    } else {
-      note(ErrorInfo{Errc::timed_out, {}, what}.with_origin(rank, worker.hostname));
-    }
-  }
-}
-
-RAYTRAIN_INLINE void Controller::ask_to_stop() {
-  if (std::exchange(stop_requested_, true)) return;
-  void_grace();  // of a resize that was under way
-  if (state_ == RunState::scheduling || state_ == RunState::running || state_ == RunState::resizing) {
-    state_ = RunState::stopping;
-  }
-  tell(Stop{false});
-}
-
-RAYTRAIN_INLINE void Controller::arm_grace() {
-  if (std::exchange(grace_armed_, true)) return;
-  grace_is_void_ = false;
-  act(ArmGrace{});
-}
-
-RAYTRAIN_INLINE void Controller::refuse_missing_checkpoints() {
-  if (!failures_.empty() || stop_requested_ || resizing_) return;
-  if (totals_.fewest_of_ended >= totals_.most_checkpoints) return;
-  auto const most = std::ranges::max_element(workers_, {}, &Worker::checkpoints);
-  for (auto const& worker : workers_) {
-    if (!worker.ended || worker.checkpoints >= most->checkpoints) continue;
-    ErrorInfo error{Errc::rank_mismatch, "reporting checkpoints",
-                    "rank " + std::to_string(rank_of(worker).value) + " returned after " +
-                        std::to_string(worker.checkpoints - first_checkpoint_.value) + " of them, rank " +
-                        std::to_string(rank_of(*most).value) + " has reported " +
-                        std::to_string(most->checkpoints - first_checkpoint_.value),
-                    "call report with a checkpoint equally often on every rank"};
-    fail(std::move(error).with_origin(rank_of(worker), {}));
-    return;
-  }
-}
-
-RAYTRAIN_INLINE auto Controller::check_score(Report const& report) -> bool {
-  if (policy_.checkpoint.score_attribute.empty()) return true;
-  auto const refuse = [&](std::string happened, std::string remedy) {
-    ErrorInfo error{Errc::invalid_report, "CheckpointConfig::score_attribute", std::move(happened), std::move(remedy)};
-    fail(std::move(error).with_origin(report.rank, {}));
-    return false;
-  };
-  auto const score = report.metrics.number(policy_.checkpoint.score_attribute);
-  if (score && std::isfinite(*score)) return true;
-  if (!score) {
-    return refuse("no number of the name '" + policy_.checkpoint.score_attribute + "' is in the report; there are " +
-                      report.metrics.names(),
-                  "name one of them");
-  }
-  auto const happened = "'" + policy_.checkpoint.score_attribute + "' is " + std::to_string(*score) + " in report " +
-                        std::to_string(report.training_iteration);
-  if (policy_.checkpoint.fail_on_non_finite_score) {
-    return refuse(happened + ", whose checkpoint is not kept", "lower the learning rate, for instance");
-  }
-  if (!std::exchange(warned_of_score_, true)) {
-    act(Notify{Warning{Rank{0}, "CheckpointConfig::score_attribute: " + happened +
-                                    ": its checkpoint is never the best; fail_on_non_finite_score = true ends a "
-                                    "run there"}});
-  }
-  return true;
-}
-
-RAYTRAIN_INLINE auto Controller::score_of(Metrics const& metrics) const -> std::optional<double> {
-  return policy_.checkpoint.score_attribute.empty() ? std::nullopt : metrics.number(policy_.checkpoint.score_attribute);
-}
-
 RAYTRAIN_INLINE void Controller::end_worker(Rank rank) {
   auto& worker = workers_.at(rank.value);
   set_waits_in_vain(worker, false);
@@ -371,13 +215,6 @@ RAYTRAIN_INLINE void Controller::fail(ErrorInfo error) {
 RAYTRAIN_INLINE void Controller::note(ErrorInfo error) {
   failures_.push_back(error);
   act(Notify{std::move(error)});
-}
-
-RAYTRAIN_INLINE void Controller::delete_surplus() {
-  for (auto const number : checkpoints_to_delete(kept_, policy_.checkpoint)) {
-    std::erase_if(kept_, [&](auto const& kept) { return kept.number == number; });
-    act(DeleteCheckpoint{number});
-  }
 }
 
 RAYTRAIN_INLINE void Controller::abort_workers() {
@@ -434,18 +271,23 @@ RAYTRAIN_INLINE void Controller::restart() {
     alike_ = last_cause_ == now ? alike_ + 1 : 1;
     last_cause_ = now;
     ++failed_;
-    ++failed_since_checkpoint_;
-    std::mt19937_64 random{policy_.seed + failed_};
-    again.wait = policy_.failure.backoff_after(failed_since_checkpoint_, random());
   } else {
     last_cause_.reset();  // a failure after it is not the same one in a row
     alike_ = 0;
     if (!pending_.empty()) {
       act(Notify{Warning{Rank{0},
                          "a checkpoint is dropped, since not all ranks have handed theirs over or reported it before "
-                         "another number of workers goes on"}});
+                         "they have ended"}});
     }
+    if (!preemptions_.empty()) ++preempted_;
   }
+  if (!failures_.empty() || !preemptions_.empty()) {
+    ++failed_since_checkpoint_;
+    std::mt19937_64 random{policy_.seed + failed_ + preempted_};
+    again.wait = policy_.failure.backoff_after(failed_since_checkpoint_, random());
+  }
+  // Those of which others have failed may be what the launcher of a job does to them.
+  if (failures_.empty() || no_stop_came_) again.preemptions = std::exchange(preemptions_, {});
   ++attempt_.value;
   state_ = RunState::restarting;
   first_checkpoint_.value = totals_.most_checkpoints;
@@ -467,7 +309,11 @@ RAYTRAIN_INLINE void Controller::finish_when_done() {
   if (launched_ && totals_.ended < workers_.size()) return;
   auto const goes_on = resizing_ && cut_short_ && failures_.empty() && !stop_requested_;
   auto const leaves_process = !left_behind_.empty() && !policy_.replaces_processes;
-  if (goes_on && !leaves_process) return restart();
+  if (goes_on && max_preemptions_is_used_up()) {
+    if (!fail_by_preemptions()) return;
+  } else if (goes_on && !leaves_process) {
+    return restart();
+  }
   if (failures_.empty() || stop_requested_ || leaves_process || policy_.failure.max_failures == 0) return finish();
   auto const reason = reason_to_end();
   if (reason.empty()) return restart();
@@ -476,13 +322,16 @@ RAYTRAIN_INLINE void Controller::finish_when_done() {
 }
 
 RAYTRAIN_INLINE void Controller::finish() {
+  // Whoever looks for what the run has reached would find an older one.
+  if (lost_checkpoint_) note(std::move(*lost_checkpoint_));
   auto const complete = left_behind_.empty() && (finished_early_ || (launched_ && !cut_short_));
   state_ = !failures_.empty() ? RunState::errored : complete ? RunState::finished : RunState::aborted;
   if (state_ == RunState::aborted && !stop_requested_ && first_stopped_) {
     act(Notify{Warning{Rank{0}, "the run is aborted, since rank " + std::to_string(first_stopped_->value) +
                                     " has thrown Stopped, though nobody had asked for a stop"}});
   }
-  act(FinishRun{state_, std::move(failures_), std::move(left_behind_)});
+  if (!no_stop_came_) preemptions_.clear();
+  act(FinishRun{state_, std::move(failures_), std::move(left_behind_), std::move(preemptions_)});
 }
 
 RAYTRAIN_INLINE auto Controller::rank_of(Worker const& worker) const -> Rank {

@@ -91,6 +91,7 @@ class Controller {
     std::vector<CheckpointRef> refs;  // by rank
     std::size_t arrived = 0;          // of them
     std::optional<Report> rank_0_report;
+    std::optional<ErrorInfo> failure;  // why a part could not be written, and the run goes on
     std::vector<std::uint64_t> training_iterations;
   };
 
@@ -119,6 +120,9 @@ class Controller {
 
   void on(CheckpointLost& lost);
 
+  // The run goes on without one that could not be written.
+  void lose(CheckpointOrdinal checkpoint, ErrorInfo error);
+
   void on(Progress& progress) { act(Notify{std::move(progress)}); }
 
   void warn_of_straggler(Report const& report);
@@ -140,6 +144,17 @@ class Controller {
 
   void on(GraceOver const& over);
 
+  // The attempt ends as for another number of workers.
+  void on(Preempted const& preempted);
+
+  [[nodiscard]] auto is_preempted(Rank rank) const -> bool;
+
+  // Of an attempt that nothing but a process that was taken away has ended.
+  [[nodiscard]] auto max_preemptions_is_used_up() const -> bool;
+
+  // A stop of the run may come for the same reason, and then counts in its place: false while it may.
+  auto fail_by_preemptions() -> bool;
+
   void on(ResizeAsked const& asked);
 
   void on(RoomChanged const& changed) {
@@ -147,7 +162,7 @@ class Controller {
     resize_if_due(changed.moves);
   }
 
-  // Ends the workers in order, if another number of them is to go on.
+  // Ends the workers in order, if another number of them is to go on, or if they are to go on in other processes.
   void resize_if_due(bool moves = false);
 
   // Gives up workers that did not return: a failure of a run that has failed, otherwise a warning.
@@ -225,14 +240,19 @@ class Controller {
   std::map<CheckpointOrdinal, std::optional<double>> scores_;  // of the checkpoints that are being committed
   RunPolicy policy_;
   std::vector<ScoredCheckpoint> kept_;
+  std::optional<ErrorInfo> lost_checkpoint_;   // why there is no newer one, and the run goes on
   std::optional<Cause> last_cause_;            // of the attempt before this one
   std::uint32_t alike_ = 0;                    // attempts in a row that failed by it
   std::uint32_t failed_ = 0;                   // attempts
-  std::uint32_t failed_since_checkpoint_ = 0;  // in a row
+  std::uint32_t failed_since_checkpoint_ = 0;  // in a row, those that were pre-empted included
+  std::vector<ErrorInfo> preemptions_;         // of this attempt
+  std::uint32_t preempted_ = 0;                // attempts that count as such
+  bool waits_for_stop_ = false;                // before this attempt counts as one that has failed
+  bool no_stop_came_ = false;
   std::optional<Finished> first_returned_;
   bool launched_ = false;
   ElasticSize size_;
-  bool resizing_ = false;  // this attempt's workers were told to end, since another number of them goes on
+  bool resizing_ = false;  // this attempt's workers were told to end, since another attempt follows
   bool stop_requested_ = false;
   bool signalled_ = false;       // a signal was among the requests
   bool finished_early_ = false;  // a callback said that the run is finished
@@ -249,4 +269,6 @@ class Controller {
 
 #ifndef RAYTRAIN_COMPILED
 #include <raytrain/train/controller-inl.hpp>
+#include <raytrain/train/controller_checkpoints-inl.hpp>
+#include <raytrain/train/controller_stops-inl.hpp>
 #endif

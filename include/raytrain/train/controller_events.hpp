@@ -20,7 +20,7 @@ enum class RunState : std::uint8_t {
   initializing,  ///< Nothing was launched.
   scheduling,    ///< Workers are being started.
   running,       ///< Every worker has started.
-  resizing,      ///< Workers were told to end, since another number of them goes on.
+  resizing,      ///< Workers were told to end, since another number of them goes on, or one's process is taken away.
   restarting,    ///< Workers have ended, and will be started again.
   stopping,      ///< Workers were told to end: by request, or since one of them failed.
   finished,      ///< Every training function returned, or a callback said that the run is finished.
@@ -122,13 +122,14 @@ struct LaunchWorkers {
   CheckpointOrdinal first_checkpoint{};  ///< The workers' next one; those before it are of earlier attempts.
 };
 
-/// The workers have failed, or another number of them is to go on, and all have ended: wait, then answer with
-/// `RestartDue`. Voids an `ArmGrace`.
+/// The workers have failed, or are to be others, and all have ended: wait, then answer with `RestartDue`. Voids an
+/// `ArmGrace`.
 struct RestartWorkers {
   std::vector<ErrorInfo> failures;  ///< In the order of their arrival: the first one is the cause. May be empty.
   std::vector<CheckpointOrdinal> unfinished{};  ///< Checkpoints of which not all parts have come, to be discarded.
   std::chrono::milliseconds wait{};
-  std::vector<Rank> left_behind{};  ///< Workers that have not returned, whose processes are to be replaced.
+  std::vector<Rank> left_behind{};       ///< Workers that have not returned, whose processes are to be replaced.
+  std::vector<ErrorInfo> preemptions{};  ///< As `AttemptInfo::preemptions`.
 };
 
 struct TellWorkers {
@@ -141,6 +142,7 @@ struct ArmGrace {
     to_report,  ///< `RunConfig::stop_grace`, to come to the next report.
     to_return,  ///< `RunConfig::return_grace()`, after the abort.
     at_once,    ///< 0.5 s, since somebody asked twice.
+    of_stop,    ///< 1 s: so much later a stop may still come that was meant by a SIGTERM to workers' processes.
   };
   Grace grace = Grace::to_report;
 };
@@ -158,6 +160,11 @@ struct DeleteCheckpoint {
   CheckpointNumber number{};  ///< In the store.
 };
 
+/// Not all parts of a checkpoint could be written: those that were are good for nothing.
+struct DiscardCheckpoint {
+  CheckpointOrdinal checkpoint{};  ///< As in `Report::checkpoint`.
+};
+
 /// Something for the driver to record, and to tell callbacks where they have a function for it.
 struct Notify {
   std::variant<Started, Report, CheckpointDurable, Progress, Warning, ErrorInfo> what;
@@ -167,10 +174,11 @@ struct Notify {
 struct FinishRun {
   RunState state{};
   std::vector<ErrorInfo> failures;
-  std::vector<Rank> left_behind{};  ///< Workers that have not returned: their processes end.
+  std::vector<Rank> left_behind{};       ///< Workers that have not returned: their processes end.
+  std::vector<ErrorInfo> preemptions{};  ///< As `AttemptInfo::preemptions`.
 };
 
 using RunAction = std::variant<LaunchWorkers, RestartWorkers, TellWorkers, ArmGrace, CommitCheckpoint, DeleteCheckpoint,
-                               Notify, FinishRun>;
+                               DiscardCheckpoint, Notify, FinishRun>;
 
 }  // namespace raytrain

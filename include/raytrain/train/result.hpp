@@ -41,8 +41,8 @@ struct Result {
   std::map<std::string, std::string> metadata;  ///< `RunConfig::metadata` of the last start.
   std::string error;                            ///< Cause of a run that failed; empty otherwise.
   std::vector<std::string> warnings;            ///< What callbacks were warned of: the first 10,000.
-  /// Of this `fit()`: one, and one more for each time that workers were started again, after a failure or since their
-  /// number was changed; at most the last 1000.
+  /// Of this `fit()`: one, and one more for each time that workers were started again, after a failure, or since their
+  /// number was changed or a process was taken away; at most the last 1000.
   std::vector<AttemptInfo> attempts;
   bool nothing_left = false;  ///< The run had finished before, and nothing was left to train.
   Timings timings;

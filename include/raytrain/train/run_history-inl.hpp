@@ -62,7 +62,8 @@ RAYTRAIN_INLINE auto for_each_report(std::filesystem::path const& progress_file,
   for_each_progress_line(progress_file, [&](std::string_view line) {
     try {
       auto all = metrics_from_json(line);
-      auto const is_of_restart = all.number("failed_attempt") || all.number("resized_attempt");
+      auto const is_of_restart =
+          all.number("failed_attempt") || all.number("preempted_attempt") || all.number("resized_attempt");
       if (is_of_restart && !all.number("time_total_s")) return;  // for people
       auto report = detail::report_in(all);
       on_report(std::move(report), std::move(all));

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -14,13 +15,14 @@
 
 #include <raytrain/backend/torch/detail/generators.hpp>
 #include <raytrain/backend/torch/detail/gradient_averager.hpp>
+#include <raytrain/backend/torch/detail/shard_generators.hpp>
+#include <raytrain/backend/torch/detail/taken_batch.hpp>
 #include <raytrain/backend/torch/detail/tensor_broadcast.hpp>
 #include <raytrain/backend/torch/torch_checkpoint.hpp>
 #include <raytrain/backend/torch/torch_module.hpp>
 #include <raytrain/backend/torch/torch_shard.hpp>
 #include <raytrain/checkpoint/checkpoint_draft.hpp>
 #include <raytrain/core/identifiers.hpp>
-#include <raytrain/core/shard_position.hpp>
 #include <raytrain/train/train_context.hpp>
 #include <raytrain/train/worker_setup.hpp>
 
@@ -32,6 +34,9 @@ namespace raytrain {
 class TorchContext : public TrainContext {
  public:
   explicit TorchContext(WorkerSetup setup);
+  ~TorchContext() { taken_->on_turn = {}; }
+  TorchContext(TorchContext const&) = delete;
+  auto operator=(TorchContext const&) -> TorchContext& = delete;
 
   /// Builds a model and makes it train with all others: rank 0's parameters and buffers everywhere, gradients averaged
   /// when a backward ends, then buffers those of rank 0 (of 64 KiB and more after a change only). A parameter that no
@@ -41,6 +46,10 @@ class TorchContext : public TrainContext {
   /// runs the backward of another model, calls another collective, ends earlier, or has taken another number of batches
   /// of split datasets. Data of the program's own is not counted: where each rank leaves out as many steps as the
   /// others, the n-th backward of one is averaged with the n-th of the others, on whatever data.
+  ///
+  /// With `ScalingConfig::virtual_shards` gradients are averaged over all shards when the backward of a batch ends that
+  /// `ends_step()`; before it the program sees none of that step. Each batch begins with the buffers that the model had
+  /// before the step, and those of shard 0 are what the step leaves.
   ///
   /// `make` is called by one worker of the process at a time, but for collectives in it, with LibTorch's default
   /// generator seeded from the run's seed: the same model on every rank, and on every run. Returns a holder
@@ -72,7 +81,8 @@ class TorchContext : public TrainContext {
 
   /// As of every context; with a checkpoint, the states of `generator()` and of LibTorch's default generator go along.
   ///
-  /// Errors: `backend` also for a model to which `prepare_model` should have been applied again.
+  /// Errors: `backend` also for a model to which `prepare_model` should have been applied again; `invalid_call` with a
+  /// checkpoint within a step of virtual shards, behind a batch that does not end it.
   template <class R>
   void report(R const& metrics) {
     check_models();
@@ -119,6 +129,8 @@ class TorchContext : public TrainContext {
   /// This worker's own random numbers, for operations that take a generator. They follow from the run's seed and the
   /// rank, whatever other workers do. LibTorch's default generator, which dropout uses, is one for all threads: its
   /// numbers are the same in another run, or after a resume, only where a worker is alone in its process, as on ranks.
+  /// With virtual shards both are those of the batch's shard, from the batch's beginning to that of the next one, and
+  /// of the worker after an epoch.
   [[nodiscard]] auto generator() noexcept -> at::Generator& { return generator_; }
 
  private:
@@ -152,9 +164,12 @@ class TorchContext : public TrainContext {
 
   [[nodiscard]] auto with_generators(CheckpointDraft draft) -> CheckpointDraft;
 
-  [[nodiscard]] auto generators_path() const -> std::string;
-
   void restore_generators();
+  void restore_shard_generators();
+
+  /// This worker's virtual shards.
+  [[nodiscard]] auto own_shards() const -> std::vector<std::uint32_t> { return shards_of(world_rank(), world_size()); }
+  [[nodiscard]] auto shards_of(Rank rank, WorldSize world) const -> std::vector<std::uint32_t>;
 
   /// Warns of learning rates that a checkpoint has replaced by others.
   void compare_rates(std::vector<double> const& before, std::vector<double> const& restored);
@@ -164,12 +179,15 @@ class TorchContext : public TrainContext {
   void join(torch::nn::Module const& module);
 
   static inline std::string const generators_name = "generators.pt";
+  static inline std::string const shard_generators_name = "shard_generators.pt";
 
   detail::UnlockingCollective* unlocking_;  ///< What `collective()` is.
   at::Generator generator_;
-  std::shared_ptr<ShardPosition> taken_ = std::make_shared<ShardPosition>();  ///< What was taken of split datasets.
+  std::optional<detail::ShardGenerators> shard_generators_;  ///< With virtual shards.
+  std::shared_ptr<detail::TakenBatch> taken_ = std::make_shared<detail::TakenBatch>();
   std::vector<std::unique_ptr<detail::GradientAverager>> averagers_;
   std::uint64_t models_ = 0;
+  bool goes_on_ = false;  ///< From a checkpoint whose random numbers are not to come again.
 };
 
 }  // namespace raytrain

@@ -5,8 +5,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <raytrain/backend/torch/torch_shard.hpp>
@@ -52,19 +54,21 @@ RAYTRAIN_TORCH_INLINE auto TorchBatch::operator[](std::string_view column) const
   return tensor;
 }
 
-RAYTRAIN_TORCH_INLINE auto TorchBatchRange::Iterator::operator*() const noexcept -> TorchBatch {
+RAYTRAIN_TORCH_INLINE auto TorchBatchRange::Iterator::operator*() const -> TorchBatch {
   auto const batch = *at_;
-  if (taken_ != nullptr) *taken_ = batch.next_position();
+  if (listener_ != nullptr && !std::exchange(is_told_, true)) listener_->on_batch(batch);
   return TorchBatch{batch};
 }
 
-RAYTRAIN_TORCH_INLINE auto TorchBatchRange::Iterator::operator++() noexcept -> Iterator& {
+RAYTRAIN_TORCH_INLINE auto TorchBatchRange::Iterator::operator++() -> Iterator& {
   ++at_;
+  is_told_ = false;
+  if (listener_ != nullptr && at_ == std::default_sentinel) listener_->on_end();
   return *this;
 }
 
 RAYTRAIN_TORCH_INLINE auto TorchShard::batches(BatchOptions const& options) -> TorchBatchRange {
-  return TorchBatchRange{shard_.batches(options), taken_};
+  return TorchBatchRange{shard_.batches(options), listener_};
 }
 
 }  // namespace raytrain

@@ -26,9 +26,24 @@ namespace detail {
 /// Errors: `invalid_data` for the unsigned types above a byte, of which not every LibTorch has tensors.
 [[nodiscard]] auto torch_type(Column const& column) -> at::ScalarType;
 
+/// Is told what a worker takes of its split datasets.
+class BatchListener {
+ public:
+  BatchListener() = default;
+  BatchListener(BatchListener const&) = delete;
+  auto operator=(BatchListener const&) -> BatchListener& = delete;
+  virtual ~BatchListener() = default;
+
+  /// Before the program sees it.
+  virtual void on_batch(Batch const& batch) = 0;
+  /// All batches of a range were taken.
+  virtual void on_end() = 0;
+};
+
 }  // namespace detail
 
-/// One worker's samples of one step, as tensors. Good for as long as the range it came from.
+/// One worker's samples of one step, or with virtual shards of one of its shards in the step, as tensors. Good for as
+/// long as the range it came from.
 class TorchBatch {
  public:
   explicit TorchBatch(Batch const& rows) noexcept : rows_{rows} {}
@@ -42,6 +57,12 @@ class TorchBatch {
   ///         above a byte.
   /// Cost:   one copy, straight from the dataset; asked for twice, two.
   [[nodiscard]] auto operator[](std::string_view column) const -> torch::Tensor;
+
+  /// As of `Batch`: with `ScalingConfig::virtual_shards` false for a batch behind which the optimizer must not be
+  /// stepped yet, since the gradients of the step are not complete.
+  [[nodiscard]] auto ends_step() const noexcept -> bool { return rows_.ends_step(); }
+  /// As of `Batch`: not to be counted.
+  [[nodiscard]] auto is_padding() const noexcept -> bool { return rows_.is_padding(); }
 
   /// The rows behind the tensors.
   [[nodiscard]] auto rows() const noexcept -> Batch const& { return rows_; }
@@ -61,26 +82,27 @@ class TorchBatchRange {
     using difference_type = std::ptrdiff_t;
 
     Iterator() = default;
-    Iterator(BatchRange::Iterator at, ShardPosition* taken) noexcept : at_{at}, taken_{taken} {}
+    Iterator(BatchRange::Iterator at, detail::BatchListener* listener) noexcept : at_{at}, listener_{listener} {}
 
-    [[nodiscard]] auto operator*() const noexcept -> TorchBatch;
-    auto operator++() noexcept -> Iterator&;
-    void operator++(int) noexcept { ++at_; }
+    [[nodiscard]] auto operator*() const -> TorchBatch;
+    auto operator++() -> Iterator&;
+    void operator++(int) { ++*this; }
     friend auto operator==(Iterator const& it, std::default_sentinel_t end) noexcept -> bool { return it.at_ == end; }
 
    private:
     BatchRange::Iterator at_;
-    ShardPosition* taken_ = nullptr;
+    detail::BatchListener* listener_ = nullptr;
+    mutable bool is_told_ = false;  ///< Of the batch that it is at.
   };
 
-  /// `taken`: where it is written how far the worker is; may be null.
-  explicit TorchBatchRange(BatchRange range, std::shared_ptr<ShardPosition> taken = {}) noexcept
-      : range_{std::move(range)}, taken_{std::move(taken)} {}
+  /// `listener`: may be null.
+  explicit TorchBatchRange(BatchRange range, std::shared_ptr<detail::BatchListener> listener = {}) noexcept
+      : range_{std::move(range)}, listener_{std::move(listener)} {}
 
   /// Batches, the same number on every worker.
   [[nodiscard]] auto size() const noexcept -> std::size_t { return range_.size(); }
   [[nodiscard]] auto empty() const noexcept -> bool { return range_.empty(); }
-  [[nodiscard]] auto begin() const noexcept -> Iterator { return {range_.begin(), taken_.get()}; }
+  [[nodiscard]] auto begin() const noexcept -> Iterator { return {range_.begin(), listener_.get()}; }
   [[nodiscard]] auto end() const noexcept -> std::default_sentinel_t { return {}; }
 
   /// Batch `index`, below `size()`, without moving the shard's position.
@@ -88,7 +110,7 @@ class TorchBatchRange {
 
  private:
   BatchRange range_;
-  std::shared_ptr<ShardPosition> taken_;
+  std::shared_ptr<detail::BatchListener> listener_;
 };
 
 /// A `DatasetShard` whose batches are tensors.
@@ -96,11 +118,11 @@ class TorchBatchRange {
 /// Threads: one at a time.
 class TorchShard {
  public:
-  /// `taken`: where it is written how far the worker is; may be null.
-  explicit TorchShard(DatasetShard shard, std::shared_ptr<ShardPosition> taken = {}) noexcept
-      : shard_{std::move(shard)}, taken_{std::move(taken)} {}
+  /// `listener`: may be null.
+  explicit TorchShard(DatasetShard shard, std::shared_ptr<detail::BatchListener> listener = {}) noexcept
+      : shard_{std::move(shard)}, listener_{std::move(listener)} {}
 
-  /// Samples that this worker takes in an epoch; the same number on every worker.
+  /// As of `DatasetShard`.
   [[nodiscard]] auto rows() const noexcept -> std::size_t { return shard_.rows(); }
   [[nodiscard]] auto dataset() const noexcept -> Dataset const& { return shard_.dataset(); }
   /// Where the training goes on after the batch that was handed out last.
@@ -113,7 +135,7 @@ class TorchShard {
   friend class TorchContext;  // which lets it go on where a checkpoint was taken
 
   DatasetShard shard_;
-  std::shared_ptr<ShardPosition> taken_;
+  std::shared_ptr<detail::BatchListener> listener_;
 };
 
 }  // namespace raytrain

@@ -20,7 +20,8 @@ namespace raytrain::detail {
 
 RAYTRAIN_INLINE WorkerCores::WorkerCores(ScalingConfig const& scaling, std::uint32_t sharers)
     : pin_{scaling.pin_cpus}, cores_{usable_cores()} {
-  auto const share = static_cast<int>(usable_core_count() / sharers);
+  auto const most = std::max(sharers, static_cast<std::uint32_t>(scaling.virtual_shards));
+  auto const share = static_cast<int>(usable_core_count() / most);
   cpus_ = scaling.resources_per_worker.cpus > 0 ? scaling.resources_per_worker.cpus : std::max(1, share);
 }
 

@@ -93,6 +93,7 @@ class Lead {
                                     .backend = std::string{plan_.backend},
                                     .data = plan_.data,
                                     .datasets = plan_.datasets,
+                                    .virtual_shards = static_cast<std::uint32_t>(plan_.scaling.virtual_shards),
                                     .clock = clock_,
                                     .called = called_,
                                     .ends_processes = ends_processes,
@@ -132,10 +133,13 @@ RAYTRAIN_INLINE auto follower_plan(FitPlan const& plan, Clock& clock) -> RankFol
   return {.run = plan.run,
           .data = plan.data,
           .datasets = plan.datasets,
+          .virtual_shards = static_cast<std::uint32_t>(plan.scaling.virtual_shards),
           .clock = clock,
           .controller = "the controller in the program that has started it",
           .prepare = {},
-          .connect = {}};
+          .connect = {},
+          .is_supervised = false,
+          .launcher_ends_job = false};
 }
 
 RAYTRAIN_INLINE auto fit_on_threads(FitPlan const& plan, Clock& clock) -> Result {
@@ -159,7 +163,8 @@ RAYTRAIN_INLINE auto fit_on_ranks(FitPlan const& plan, Clock& clock) -> Result {
   BackendInUse const backend{plan};
   // What this process may find wrong once the job is joined, the others are told of.
   auto const prepare = [&] {
-    validate_datasets(plan.datasets, plan.data, job.size());
+    plan.scaling.check_virtual_shards(job.size());
+    validate_datasets(plan.datasets, plan.data, job.size(), plan.scaling.virtual_shards);
     restart_backend(plan, plan.scaling);
   };
   if (job.rank() != Rank{0}) {
@@ -236,9 +241,16 @@ struct SupervisedWorker {
   int results = -1;                   ///< Likewise.
   ControlClient::Options connection;  ///< To the supervisor.
   std::function<std::unique_ptr<Job>()> join{};
+  bool launcher_ends_job = false;       ///< As `PreemptionNotices`.
   std::chrono::seconds linger{};        ///< After an error, before the process ends.
   std::function<void()> leave = [] {};  ///< When all has gone well, after the job is gone.
 };
+
+/// Unless the program has a handler for it.
+RAYTRAIN_INLINE void ignore_sigterm() {
+  struct sigaction action {};
+  if (sigaction(SIGTERM, nullptr, &action) == 0 && action.sa_handler == SIG_DFL) ::signal(SIGTERM, SIG_IGN);
+}
 
 /// Ends the process, unless the call of `fit()` is one before that which it was started for.
 RAYTRAIN_INLINE auto fit_under_supervisor(FitPlan const& plan, SupervisedWorker const& worker, Clock& clock) -> Result {
@@ -248,6 +260,7 @@ RAYTRAIN_INLINE auto fit_under_supervisor(FitPlan const& plan, SupervisedWorker 
     if (!ended->path.empty()) store = open_store(plan.run.checkpoint.store, ended->path);
     return result_of(*ended, store.get());
   }
+  if (!plan.run.handle_signals) ignore_sigterm();
   auto status = unfinished_exit_code;
   try {
     auto const job = worker.join();
@@ -262,6 +275,8 @@ RAYTRAIN_INLINE auto fit_under_supervisor(FitPlan const& plan, SupervisedWorker 
     following.connect = [&](RankSeat::Events events) {
       return std::make_unique<RankSeat>(*job, worker.connection, std::move(events));
     };
+    following.is_supervised = true;
+    following.launcher_ends_job = worker.launcher_ends_job;
     RankFollower follower{*job, std::move(following), plan.training};
     follower.run_to_end();
     status = EXIT_SUCCESS;
@@ -324,10 +339,10 @@ RAYTRAIN_INLINE auto fit_in_supervised_rank(FitPlan const& plan, std::string con
                           .results = results.get(),
                           .connection = connection_to_supervisor(start.token, environment->rank)};
   worker.connection.addresses = start.addresses;
-  // The launcher of the job sends them to all ranks when it ends the job for one of them. The supervisor is asked to
-  // stop.
-  // And MPI may write to a rank that is lost.
-  for (auto const ignored : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) ::signal(ignored, SIG_IGN);
+  // The supervisor is asked to stop. And MPI may write to a rank that is lost.
+  for (auto const ignored : {SIGINT, SIGHUP, SIGPIPE}) ::signal(ignored, SIG_IGN);
+  // Slurm ends a job for the sake of one rank by SIGKILL alone.
+  worker.launcher_ends_job = environment->launcher != srun_name;
   ignore_resize_signals(plan.scaling);
   // With its supervisor's end the launcher of the job is told to end. Open MPI's crashes if ranks end by themselves
   // meanwhile.

@@ -25,6 +25,7 @@
 #include <raytrain/launch/rank_seat.hpp>
 #include <raytrain/launch/worker_link.hpp>
 #include <raytrain/message/message.hpp>
+#include <raytrain/train/detail/preemption_notices.hpp>
 #include <raytrain/train/detail/rank_follower.hpp>
 #include <raytrain/train/detail/rank_result.hpp>
 #include <raytrain/train/detail/resume_point.hpp>
@@ -48,7 +49,10 @@ RAYTRAIN_INLINE RankFollower::RankFollower(Job& job, Plan plan, std::function<bo
 
 RAYTRAIN_INLINE void RankFollower::run_to_end() {
   std::optional<StopSignals> signals;
-  if (plan_.run.handle_signals) {
+  std::optional<PreemptionNotices> notices;
+  if (plan_.run.handle_signals && plan_.is_supervised) {
+    notices.emplace(plan_.launcher_ends_job, [this] { events_.push(Event{Preempted{}}); });
+  } else if (plan_.run.handle_signals) {
     signals.emplace(what(), [this](std::uint32_t times) { events_.push(Event{StopRequest{job_.rank(), times}}); });
   }
   executor_.run(drive());
@@ -94,6 +98,10 @@ RAYTRAIN_INLINE void RankFollower::take(Event& event) {
     (void)seat_->send(*request);  // this process was asked
     return;
   }
+  if (std::holds_alternative<Preempted>(event)) {
+    (void)seat_->send(Preempted{job_.rank(), link_->attempt()});
+    return;
+  }
   std::visit([this](auto& what) { on(what); }, std::get<ControllerMessage>(event));
 }
 
@@ -135,7 +143,9 @@ RAYTRAIN_INLINE void RankFollower::launch(Begin& begin) {
                                                                   .metadata = std::move(begin.metadata),
                                                                   .datasets = plan_.datasets,
                                                                   .data = plan_.data,
-                                                                  .checkpoint_mode = plan_.run.checkpoint.mode,
+                                                                  .virtual_shards = plan_.virtual_shards,
+                                                                  .checkpoint_config = plan_.run.checkpoint,
+                                                                  .between_failures_s = begin.between_failures_s,
                                                                   .checkpoint = std::move(checkpoint),
                                                                   .begins_from_other_run = begins_from_other_run,
                                                                   .first_checkpoint = begin.first_checkpoint,

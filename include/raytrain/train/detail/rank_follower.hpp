@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -37,10 +38,13 @@ class RankFollower {
     RunConfig const& run;
     DataConfig const& data;
     Datasets const& datasets;
+    std::uint32_t virtual_shards;  ///< As in `RunShared`.
     Clock& clock;
     std::string controller;         ///< "the controller on rank 0 on node7", for messages.
     std::function<void()> prepare;  ///< Before the worker; may throw to refuse the run.
     std::function<std::unique_ptr<RankSeat>(RankSeat::Events)> connect;  ///< To the controller.
+    bool is_supervised = false;      ///< A supervisor has started this process, and is asked to stop in its place.
+    bool launcher_ends_job = false;  ///< As `PreemptionNotices`.
   };
 
   /// Errors: as `Plan::connect`.
@@ -65,7 +69,7 @@ class RankFollower {
   struct WorkerEnded {
     Attempt attempt;
   };
-  using Event = std::variant<ControllerMessage, StopRequest, Lost, WorkerEnded>;
+  using Event = std::variant<ControllerMessage, StopRequest, Preempted, Lost, WorkerEnded>;
 
   [[nodiscard]] auto what() const -> std::string { return "training on rank " + std::to_string(job_.rank().value); }
   [[nodiscard]] auto lost_text() const -> std::string;

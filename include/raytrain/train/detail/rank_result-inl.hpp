@@ -72,8 +72,10 @@ RAYTRAIN_INLINE void shorten(Ended& ended) {
       std::to_string(warnings) + " warnings, and longer texts");
   keep_last(ended.attempts);
   for (auto& attempt : ended.attempts) {
-    if (!attempt.failures.empty()) attempt.failures.resize(1);
-    shorten_all(attempt.failures);
+    for (auto* const errors : {&attempt.failures, &attempt.preemptions}) {
+      if (!errors->empty()) errors->resize(1);
+      shorten_all(*errors);
+    }
   }
   shorten_all(ended.failures);
   if (ended.thrown) ended.thrown = std::move(*ended.thrown).with_short_texts(most_bytes);

@@ -13,7 +13,6 @@
 #include <raytrain/config/scaling_config.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/inline.hpp>
-#include <raytrain/exec/signals.hpp>
 #include <raytrain/train/detail/resize_requests.hpp>
 
 namespace raytrain::detail {
@@ -58,16 +57,6 @@ RAYTRAIN_INLINE auto free_user_signals() -> std::vector<int> {
     if (sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_DFL) signals.push_back(signal);
   }
   return signals;
-}
-
-RAYTRAIN_INLINE ResizeSignals::ResizeSignals(std::function<void(int)> on_change)
-    : on_change_{std::move(on_change)}, watcher_{free_user_signals()}, thread_{[this]() noexcept {
-        while (auto const signal = watcher_.next()) on_change_(*signal == SIGUSR1 ? 1 : -1);
-      }} {}
-
-RAYTRAIN_INLINE ResizeSignals::~ResizeSignals() {
-  watcher_.close();
-  thread_.join();
 }
 
 }  // namespace raytrain::detail

@@ -4,11 +4,9 @@
 #include <cstdint>
 #include <functional>
 #include <mutex>
-#include <thread>
 #include <vector>
 
 #include <raytrain/config/scaling_config.hpp>
-#include <raytrain/exec/signals.hpp>
 
 namespace raytrain::detail {
 
@@ -44,23 +42,8 @@ class ResizeRequests {
   std::function<void(std::int64_t)> take_;
 };
 
-/// SIGUSR1 and SIGUSR2, as far as the program leaves them as they are.
+/// SIGUSR1, which asks for one worker more, and SIGUSR2, for one fewer, as far as the program leaves them as they are.
 [[nodiscard]] auto free_user_signals() -> std::vector<int>;
-
-/// Calls `on_change(1)` at each SIGUSR1 and `on_change(-1)` at each SIGUSR2, on a thread of its own. A signal that the
-/// program ignores or handles itself stays with the program.
-class ResizeSignals {
- public:
-  explicit ResizeSignals(std::function<void(int)> on_change);
-  ResizeSignals(ResizeSignals const&) = delete;
-  auto operator=(ResizeSignals const&) -> ResizeSignals& = delete;
-  ~ResizeSignals();
-
- private:
-  std::function<void(int)> on_change_;
-  SignalWatcher watcher_;
-  std::thread thread_;  ///< Last: it uses everything above.
-};
 
 }  // namespace raytrain::detail
 

@@ -64,6 +64,7 @@ RAYTRAIN_INLINE auto shared_settings(FitPlan const& plan) -> std::vector<SharedS
   add("the program's build (XXH3 of its file)", program_digest());
   add("the backend", plan.backend);
   settings.push_back({"ScalingConfig::num_workers", plan.scaling.num_workers.text()});
+  add("ScalingConfig::virtual_shards", plan.scaling.virtual_shards);
   add("ScalingConfig::reduction", plan.scaling.reduction);
   add("RunConfig::name", run.name);
   add("RunConfig::storage_path", run.storage_path.string());
@@ -71,8 +72,13 @@ RAYTRAIN_INLINE auto shared_settings(FitPlan const& plan) -> std::vector<SharedS
   add("RunConfig::resume", run.resume);
   settings.push_back({"RunConfig::resume_from_checkpoint", source_text(run.resume_from_checkpoint)});
   add("RunConfig::failure.max_failures", run.failure.max_failures);
+  add("RunConfig::failure.max_preemptions", run.failure.max_preemptions);
   add("RunConfig::failure.hang_timeout", run.failure.hang_timeout.count());
   add("RunConfig::checkpoint.mode", run.checkpoint.mode);
+  settings.push_back({"RunConfig::checkpoint.every", run.checkpoint.every ? run.checkpoint.every->text() : "not set"});
+  add("RunConfig::checkpoint.when_busy", run.checkpoint.when_busy);
+  add("RunConfig::checkpoint.on_failed_write", run.checkpoint.on_failed_write);
+  add("RunConfig::checkpoint.write_retries", run.checkpoint.write_retries);
   add("RunConfig::checkpoint.store", run.checkpoint.store ? "set" : "not set");
   add("RunConfig::collective_timeout", run.collective_timeout.count());
   settings.push_back({"DataConfig::datasets_to_split", config_text(plan.data.datasets_to_split)});

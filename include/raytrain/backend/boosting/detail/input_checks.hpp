@@ -12,9 +12,19 @@
 #include <string_view>
 #include <utility>
 
+#include <raytrain/config/scaling_config.hpp>
 #include <raytrain/core/error.hpp>
 
 namespace raytrain::detail {
+
+/// Errors: `invalid_config` where there are such: what a booster adds up is in the order of its own workers.
+inline void refuse_virtual_shards(ScalingConfig const& scaling, std::string_view backend) {
+  if (scaling.virtual_shards == 0) return;
+  throw Error{Errc::invalid_config, "ScalingConfig::virtual_shards",
+              fmt::format("is {}, and the backend '{}' has none: its library adds up what its own workers send",
+                          scaling.virtual_shards, backend),
+              "leave it out"};
+}
 
 enum class LabelKind : std::uint8_t {
   number,

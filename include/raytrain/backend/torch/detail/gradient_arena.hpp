@@ -46,7 +46,7 @@ class GradientArena {
 
   /// After `reduce`: the numbers of all ranks, reduced.
   [[nodiscard]] auto number(std::size_t index) const -> double { return value(numbers_[index]); }
-  void set_number(std::size_t index, int value) { set(numbers_[index], value); }
+  void add_to_number(std::size_t index, int value) { add(numbers_[index], value); }
 
   /// Prepares the part of the array to which autograd is about to add `gradient` to the parameter's.
   ///
@@ -59,27 +59,40 @@ class GradientArena {
   /// Errors: `backend` for a gradient that the program has put in place and that does not fit.
   template <class Reduce>
   void reduce(Reduce const& reduce) {
-    torch::NoGradGuard const no_grad;
-    for (auto& slot : slots_) {
-      auto& gradient = slot.parameter.mutable_grad();
-      if (!gradient.defined()) {
-        leave_to_keeper(slot);
-        slot.view.zero_();
-      } else if (!gradient.is_same(slot.view)) {
-        check_fits(slot, gradient);
-        leave_to_keeper(slot);
-        slot.view.copy_(gradient);
-        gradient = slot.view;
-      }
-    }
+    gather();
+    for_each_array(reduce);
+    show();
+  }
+
+  // The parts of `reduce`, for a sum of several backwards, which the program does not see before it is complete:
+
+  /// Puts in the array what the program has put in the place of a gradient, and zeros for those that there are not.
+  ///
+  /// Errors: as `reduce`.
+  void gather();
+
+  /// The next backward adds to what the array holds, and to the marks and the numbers.
+  void keep_sum() { holds_sum_ = true; }
+
+  /// Makes of gradients of steps before a part of a sum that `shards` divide later.
+  void scale_gradients(std::uint32_t shards);
+
+  /// Takes the gradients that there are away, until `show`.
+  void set_aside();
+
+  /// Forgets them.
+  void drop_gradients();
+
+  /// Calls `action` with the array of each element type in use, a span of float or double.
+  template <class Action>
+  void for_each_array(Action const& action) {
     for (auto const& flat : flats_) {
-      with_element(flat.type, [&]<class T>(T) { reduce(std::span<T>{static_cast<T*>(flat.memory.get()), flat.size}); });
-    }
-    for (auto const& slot : slots_) {
-      auto& gradient = slot.parameter.mutable_grad();
-      if (!gradient.defined() && value(slot.mark) > 0) gradient = slot.view;
+      with_element(flat.type, [&]<class T>(T) { action(std::span<T>{static_cast<T*>(flat.memory.get()), flat.size}); });
     }
   }
+
+  /// The array's parts are gradients, of the parameters that any rank used, to which is added what was set aside.
+  void show();
 
  private:
   struct Flat {
@@ -99,6 +112,7 @@ class GradientArena {
     std::shared_ptr<void> memory;  ///< In the array, all of which it keeps alive.
     at::Tensor view;
     Mark mark;
+    at::Tensor aside{};  ///< The gradient that was set aside.
   };
 
   /// A cache line, so that no two gradients share one.
@@ -127,11 +141,13 @@ class GradientArena {
   static auto value(Mark const& mark) -> double;
 
   static void set(Mark const& mark, int value);
+  static void add(Mark const& mark, int value) { set(mark, static_cast<int>(GradientArena::value(mark)) + value); }
 
   std::vector<Slot> slots_;
   std::vector<Flat> flats_;
   std::vector<Mark> numbers_;
   std::unordered_set<c10::TensorImpl const*> known_;
+  bool holds_sum_ = false;  ///< Since `keep_sum`, until the end of the backward.
 };
 
 }  // namespace raytrain::detail

@@ -18,6 +18,7 @@
 #include <raytrain/backend/torch/detail/generators.hpp>
 #include <raytrain/backend/torch/detail/gradient_arena.hpp>
 #include <raytrain/backend/torch/detail/gradient_averager.hpp>
+#include <raytrain/backend/torch/detail/shard_step.hpp>
 #include <raytrain/backend/torch/detail/tensor_broadcast.hpp>
 #include <raytrain/collective/collective.hpp>
 #include <raytrain/collective/reduce_op.hpp>
@@ -25,7 +26,6 @@
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/inline.hpp>
-#include <raytrain/core/shard_position.hpp>
 
 namespace raytrain::detail {
 
@@ -38,6 +38,7 @@ RAYTRAIN_TORCH_INLINE GradientAverager::GradientAverager(torch::nn::Module const
       number_{number},
       taken_{std::move(worker.taken)},
       warn_{std::move(worker.warn)} {
+  if (worker.has_virtual_shards) step_.emplace(arena_, collective_, module.buffers());
   // Hooks of the tensors, since those of their autograd nodes do not survive loading a state.
   for (std::size_t index = 0; index < arena_.size(); ++index) {
     hooks_.push_back(arena_.parameter(index).register_hook(
@@ -98,7 +99,7 @@ RAYTRAIN_TORCH_INLINE auto GradientAverager::is_to_send(Buffer const& buffer) co
          });
 }
 
-RAYTRAIN_TORCH_INLINE auto GradientAverager::digest() const -> Digest {
+RAYTRAIN_TORCH_INLINE auto GradientAverager::digest() const -> std::uint64_t {
   std::uint64_t digest = 0;
   for (std::size_t index = 0; index < arena_.size(); ++index) {
     auto const& parameter = arena_.parameter(index);
@@ -106,8 +107,7 @@ RAYTRAIN_TORCH_INLINE auto GradientAverager::digest() const -> Digest {
     if (parameter.numel() > 0) std::memcpy(&bits, parameter.data_ptr(), parameter.element_size());
     digest = stream_seed(digest, bits);
   }
-  return {static_cast<std::uint8_t>(digest), static_cast<std::uint8_t>(digest >> 8U),
-          static_cast<std::uint8_t>(digest >> 16U)};
+  return digest;
 }
 
 RAYTRAIN_TORCH_INLINE void GradientAverager::on_gradient(std::size_t index, at::Tensor const& gradient) {
@@ -121,7 +121,7 @@ RAYTRAIN_TORCH_INLINE void GradientAverager::on_gradient(std::size_t index, at::
   }
   if (!pending_) {
     pending_ = true;
-    arena_.begin_backward();
+    step_ ? step_->begin_backward() : arena_.begin_backward();
     torch::autograd::Engine::get_default_engine().queue_callback(
         [this, pending = std::make_shared<Pending>(pending_)] { on_backward_end(); });
   }
@@ -138,15 +138,21 @@ RAYTRAIN_TORCH_INLINE auto GradientAverager::is_accumulated(at::Tensor const& pa
 RAYTRAIN_TORCH_INLINE void GradientAverager::on_backward_end() {
   check_unchanged();
   for (std::size_t i = 0; i < buffers_.size(); ++i) {
-    if (is_to_send(buffers_[i])) arena_.set_number(i, 1);
+    if (is_to_send(buffers_[i])) arena_.add_to_number(i, 1);
   }
-  auto const own = digest();
-  for (std::size_t i = 0; i < own.size(); ++i) arena_.set_number(buffers_.size() + i, own[i]);
+  auto const parameters = digest();
+  Digest const own{static_cast<std::uint8_t>(parameters), static_cast<std::uint8_t>(parameters >> 8U),
+                   static_cast<std::uint8_t>(parameters >> 16U)};
+  for (std::size_t i = 0; i < own.size(); ++i) arena_.add_to_number(buffers_.size() + i, own[i]);
   collective_.tag() = {.model = number_,
-                       .epoch = static_cast<std::uint16_t>(taken_->epoch),
+                       .epoch = static_cast<std::uint16_t>(taken_->position.epoch),
                        .backward = ++backwards_,
-                       .samples = taken_->samples};
-  arena_.reduce([&](auto values) { collective_.all_reduce(values, ReduceOp::average); });
+                       .samples = taken_->position.samples};
+  if (step_) {
+    if (!step_->end_backward(parameters)) return;
+  } else {
+    arena_.reduce([&](auto values) { collective_.all_reduce(values, ReduceOp::average); });
+  }
   warn_of_drift(own);
   share_buffers();
 }

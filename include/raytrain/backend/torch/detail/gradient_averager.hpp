@@ -10,18 +10,21 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include <raytrain/backend/torch/detail/generators.hpp>
 #include <raytrain/backend/torch/detail/gradient_arena.hpp>
+#include <raytrain/backend/torch/detail/shard_step.hpp>
+#include <raytrain/backend/torch/detail/taken_batch.hpp>
 #include <raytrain/backend/torch/detail/tensor_broadcast.hpp>
 #include <raytrain/collective/collective.hpp>
 #include <raytrain/collective/reduce_op.hpp>
 #include <raytrain/collective/tagged_collective.hpp>
 #include <raytrain/core/error.hpp>
-#include <raytrain/core/shard_position.hpp>
+#include <raytrain/core/shard_turn.hpp>
 
 namespace raytrain::detail {
 
@@ -38,6 +41,8 @@ namespace raytrain::detail {
 /// A digest of the parameters is averaged too. Rank 0 warns once when the ranks' digests differ. That is no error,
 /// since processors of different kinds may round differently.
 ///
+/// With virtual shards all of that is done once for the backwards of a step: see `ShardStep`.
+///
 /// Threads: the worker's, which on the CPU is also the one that runs the backward.
 /// Errors:  `backward()` throws what the collective throws: `rank_mismatch` on every rank when ranks are out of step,
 ///          and `backend` for `create_graph` and as `check_unchanged`.
@@ -46,8 +51,9 @@ class GradientAverager {
   /// The worker that trains the model.
   struct Worker {
     Collective& collective;
-    std::shared_ptr<ShardPosition const> taken;  ///< Up to where it has taken its data.
+    std::shared_ptr<TakenBatch const> taken;
     std::function<void(std::string)> warn;
+    bool has_virtual_shards = false;
   };
 
   /// `number`: the model's, from 1.
@@ -58,6 +64,9 @@ class GradientAverager {
   ~GradientAverager();
 
   [[nodiscard]] auto is_of(torch::nn::Module const& module) const -> bool { return module_.lock().get() == &module; }
+
+  /// Before the program sees the batch of this turn, with virtual shards.
+  void begin_turn(ShardTurn turn) { step_->begin_turn(turn); }
 
   /// Whether nobody else has the model, nor a parameter of it.
   [[nodiscard]] auto is_unused() const -> bool;
@@ -95,7 +104,7 @@ class GradientAverager {
   using Digest = std::array<std::uint8_t, digest_size>;
 
   /// Changes with the first element of any parameter.
-  [[nodiscard]] auto digest() const -> Digest;
+  [[nodiscard]] auto digest() const -> std::uint64_t;
 
   void on_gradient(std::size_t index, at::Tensor const& gradient);
 
@@ -113,10 +122,11 @@ class GradientAverager {
   GradientArena arena_;
   TaggedCollective collective_;
   std::uint16_t number_;
-  std::shared_ptr<ShardPosition const> taken_;
+  std::shared_ptr<TakenBatch const> taken_;
   std::function<void(std::string)> warn_;
   std::uint32_t backwards_ = 0;
   bool has_warned_ = false;
+  std::optional<ShardStep> step_;  ///< With virtual shards.
   std::vector<unsigned> hooks_;
   bool pending_ = false;
 };
