@@ -63,7 +63,7 @@ class RunDriver {
     std::string backend;
     DataConfig data;
     Datasets datasets;
-    std::uint32_t virtual_shards;  ///< As in `RunShared`.
+    std::uint32_t virtual_shards = 0;  ///< As in `RunShared`.
     Clock& clock;
     Clock::TimePoint called;                  ///< When `fit()` was called.
     bool ends_processes;                      ///< Workers that do not return are ended with their processes.
