@@ -144,6 +144,7 @@ RAYTRAIN_INLINE void Controller::on(Report& report) {
     worker.checkpoints = report.checkpoint->value + 1;
     totals_.most_checkpoints = std::max(totals_.most_checkpoints, worker.checkpoints);
     auto& pending = pending_[*report.checkpoint];
+    if (report.hands_over) ++pending.handed_over;
     pending.training_iterations.resize(workers_.size());
     pending.training_iterations.at(rank.value) = report.training_iteration;
     if (rank == Rank{0} && (report.hands_over || check_score(report))) pending.rank_0_report = report;

@@ -21,6 +21,7 @@
 #include <raytrain/backend/torch/torch_module.hpp>
 #include <raytrain/backend/torch/torch_shard.hpp>
 #include <raytrain/checkpoint/checkpoint_draft.hpp>
+#include <raytrain/checkpoint/rank_folder.hpp>
 #include <raytrain/collective/tagged_collective.hpp>
 #include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/inline.hpp>
