@@ -53,8 +53,7 @@ TEST_CASE("workers end in order when the process of one is taken away, and go on
   CHECK(find<ArmGrace>(told)->grace == ArmGrace::Grace::to_report);
   REQUIRE(find_notice<Warning>(told) != nullptr);
   CHECK(find_notice<Warning>(told)->text ==
-        "rank 1: its process was sent a SIGTERM, and is taken for one that will be taken away: workers end at their "
-        "next report, and are started again");
+        "rank 1: its process was sent a SIGTERM, so it may be taken away soon: workers end at their next report");
   CHECK(controller.handle(preempted(1)).empty());  // twice to the same process
   controller.handle(finished(1, true));
   CHECK(controller.handle(preempted(1)).empty());
@@ -122,6 +121,18 @@ TEST_CASE("a process is taken away while the number of workers changes, and both
   auto const* const launch = find<LaunchWorkers>(controller.handle(RunEvent{RestartDue{0, WorldSize{4}}}));
   REQUIRE(launch != nullptr);
   CHECK(launch->world_size == WorldSize{3});
+}
+
+TEST_CASE("several processes that are taken away are one pre-emption, of which one warning tells, and each is named") {
+  Controller controller{WorldSize{2}, policy(1), {}};
+  start(controller, 2);
+  CHECK(find_notice<Warning>(controller.handle(preempted(1))) != nullptr);
+  CHECK(controller.handle(preempted(0)).empty());
+  controller.handle(finished(0, true));
+  auto const* const again = find<RestartWorkers>(controller.handle(finished(1, true)));
+  REQUIRE(again != nullptr);
+  CHECK(TrainingFailed::describe(again->preemptions) ==
+        "rank 1 on node, rank 0 on node: its process was sent a SIGTERM");
 }
 
 TEST_CASE("a run of which all workers return is finished though a process is taken away") {
