@@ -2,7 +2,6 @@
 // What the driver does about checkpoints.
 #pragma once
 
-#include <exception>
 #include <iterator>
 #include <utility>
 #include <vector>
