@@ -61,7 +61,7 @@ void train(raytrain::TorchContext& ctx, Options const& options) {
   auto shard = ctx.dataset_shard("train");
   auto epoch = ctx.restore(shard, model, optimizer);
   for (auto& group : optimizer.param_groups()) group.options().set_lr(options.learning_rate);  // may have changed
-  auto const epoch_samples = shard.rows() * ctx.world_size().value;
+  auto const epoch_samples = shard.dataset().rows();
   auto const all_samples = epoch_samples * static_cast<std::size_t>(options.epochs);
 
   for (; epoch < options.epochs; ++epoch) {
@@ -72,10 +72,13 @@ void train(raytrain::TorchContext& ctx, Options const& options) {
       optimizer.zero_grad();
       auto const loss = torch::nll_loss(model->forward(images_of(batch)), batch["label"].to(torch::kLong));
       loss.backward();
-      optimizer.step();
       auto const value = loss.item<double>();
-      loss_sum += value * static_cast<double>(batch.size());
-      samples += batch.size();
+      if (!batch.is_padding()) {
+        loss_sum += value * static_cast<double>(batch.size());
+        samples += batch.size();
+      }
+      if (!batch.ends_step()) continue;  // of several virtual shards
+      optimizer.step();
       auto const next = shard.position();
       ctx.progress(epoch_samples * static_cast<std::size_t>(next.epoch) + next.samples, all_samples,
                    fmt::format("epoch {}, loss {:.3f}", epoch, value));
@@ -83,8 +86,8 @@ void train(raytrain::TorchContext& ctx, Options const& options) {
     }
     auto const seconds = std::chrono::duration<double>{std::chrono::steady_clock::now() - begin}.count();
     auto const accuracy = test_accuracy(ctx, *model);
-    auto const done = static_cast<double>(samples);
-    ctx.report(Epoch{epoch, loss_sum / done, accuracy, done * ctx.world_size().value / seconds},
+    auto const all = static_cast<double>(ctx.sum(samples));
+    ctx.report(Epoch{epoch, loss_sum / static_cast<double>(samples), accuracy, all / seconds},
                raytrain::save(model, optimizer));
   }
 }
@@ -120,6 +123,7 @@ auto run(Options const& options) -> int {
                    .launch = options.processes ? raytrain::Launch::processes
                              : ranks.is_set()  ? raytrain::Launch::mpirun
                                                : raytrain::Launch::automatic,
+                   .virtual_shards = options.virtual_shards,
                    .job_command = options.hosts.empty()
                                       ? std::vector<std::string>{"mpirun"}
                                       : std::vector<std::string>{"mpirun", "--hostfile", options.hosts.string()}},

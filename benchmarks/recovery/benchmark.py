@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 import pathlib
+import subprocess
 import sys
 
 sys.path.append(str(pathlib.Path(__file__).parent))
@@ -13,15 +14,49 @@ GOALS = {('threads', 'throw'): ('an exception, threads', None, 50), ('processes'
          ('mpirun', 'resize'): ('another number of supervised ranks', None, 1000)}
 
 
+HERE = pathlib.Path(__file__).parent
+
+
 def describe():
-    return 'from the failure of one of two workers, or the wish for another number of them, to the next step of all, against a shell that starts a program again'
+    return ('from the failure of one of two workers, or the wish for another number of them, to the next step of all, against a shell '
+            "that starts a program again and torchrun's elastic agent")
+
+
+def torch_python(context):
+    """A Python that has PyTorch; says where it looks, and notes the version or leaves the rows out."""
+    own = context.build / 'torch-python'
+    for python in (own / 'bin' / 'python', 'python3'):
+        try:
+            version = subprocess.check_output([python, '-c', 'import torch.distributed; print(torch.__version__)'], text=True,
+                                              stderr=subprocess.DEVNULL).strip()
+        except (OSError, subprocess.CalledProcessError):
+            continue
+        if int(version.split('.')[0]) >= 2:
+            context.versions['PyTorch of torchrun'] = version
+            return python
+    print(f'torchrun is left out: no python3 has PyTorch 2. To have it: python3 -m venv {own} && {own}/bin/pip install torch')
+    return None
+
+
+def torchrun_rows(context, resizes, by_torchrun):
+    """The same change by torchrun; `resizes`: raytrain's figures by their case."""
+    case = 'a third worker by a second agent of torchrun'
+    step = [each['step_ms'] for each in by_torchrun]
+    after_end = [each['step_after_end_ms'] for each in by_torchrun]
+    context.row(case, 'next step after ms', step, direction='lower')
+    context.row(case, 'next step ms after the end of a worker', after_end, direction='lower')
+    for case, figures in resizes.items():
+        context.row(case, 'times as fast as torchrun', [t / each['step_ms'] for t, each in zip(step, figures)])
+        context.row(case, 'times as fast from the end of a worker',
+                    [t / (each['step_ms'] - each['ended_ms']) for t, each in zip(after_end, figures)])
 
 
 def run(context):
     programs = context.build / 'benchmarks' / context.name
     has_ranks = (programs / 'recovery_by_hand_ranks').exists()
     turns = {how: [] for how in GOALS if has_ranks or how[0] != 'mpirun'}
-    by_hand, by_hand_ranks = [], []
+    by_hand, by_hand_ranks, by_torchrun = [], [], []
+    python = torch_python(context)
     for number in range(context.rounds):
         for how, figures in turns.items():
             figures.append(context.program('recovery_raytrain', *how, '_'.join([*how, str(number)]), env=context.mpirun_env()))
@@ -30,6 +65,8 @@ def run(context):
         if has_ranks:
             by_hand_ranks.append(context.command('bash', '-c', 'until mpirun -n 2 "$0" "$1"; do :; done', programs / 'recovery_by_hand_ranks',
                                                  f'by_hand_ranks_{number}', env=context.mpirun_env())['step_ms'])
+        if python:
+            by_torchrun.append(context.command(python, '-B', HERE / 'torchrun.py', f'torchrun_{number}'))
     drawn = {}
     for how, figures in turns.items():
         case, noticed_ms, step_ms = GOALS[how]
@@ -40,6 +77,8 @@ def run(context):
     context.row('a killed program, started again by a shell', 'next step after ms', by_hand, direction='lower')
     if has_ranks:
         context.row('a killed rank of a plain MPI program, started again by a shell', 'next step after ms', by_hand_ranks, direction='lower')
+    if python:
+        torchrun_rows(context, {GOALS[how][0]: figures for how, figures in turns.items() if how[1] == 'resize'}, by_torchrun)
     picture = context.build / 'benchmarks' / 'recovery.svg'
     picture.write_text(time_line(drawn))
     print(f'drawn in {picture}')

@@ -422,6 +422,8 @@ class SimulatedRun {
     events_.push({.time = now_ + job_.commit, .ordinal = commit.checkpoint.value, .kind = Kind::committed});
   }
 
+  void carry_out(raytrain::DiscardCheckpoint const&) {}
+
   void carry_out(raytrain::DeleteCheckpoint const& action) {
     check(store_.erase(action.number.value) == 1, "a checkpoint is deleted once");
   }

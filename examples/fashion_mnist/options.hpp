@@ -14,6 +14,7 @@ struct Options {
   std::string model = "mlp";
   std::int64_t samples = 60'000;
   std::string workers = "0";
+  int virtual_shards = 0;
   int epochs = 10;
   std::int64_t batch_size = 64;
   double learning_rate = 1e-3;

@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <random>
 #include <set>
 #include <stdexcept>
@@ -198,6 +199,57 @@ TEST_CASE("a model that runs two backwards of each batch has the same bits with 
   };
   auto const expected = trained(8);
   for (int const workers : {1, 3, 4}) CHECK(same_bits(trained(workers), expected));
+}
+
+TEST_CASE("batches of two datasets that are taken side by side, and of a third in between, change no bits") {
+  auto const trained = [](int workers) {
+    Tensors state;
+    auto const train = [&](TorchContext& ctx) {
+      auto model = ctx.prepare_model([] { return NormedNet{}; });
+      torch::optim::SGD optimizer{model->parameters(), 0.1};
+      auto second = ctx.dataset_shard("second");
+      auto const others = second.batches({.batch_size = 5});
+      auto other = others.begin();
+      for (auto const& batch : ctx.dataset_shard("train").batches({.batch_size = 5})) {
+        auto const x = pixels_of(batch) + pixels_of(*other);
+        ++other;
+        torch::nn::functional::cross_entropy(model(x), batch["label"].to(torch::kLong)).backward();
+        if (!batch.ends_step()) continue;
+        optimizer.step();
+        optimizer.zero_grad();
+        auto validation = ctx.dataset_shard("validation");
+        for (auto const& held_out : validation.batches({.batch_size = 4})) {
+          if (held_out.size() > 0) break;
+        }
+        ctx.report(Epoch{0, 0}, save(model));
+      }
+      if (ctx.world_rank() == Rank{0}) state = copies(model->parameters());
+    };
+    TemporaryFolder const folder;
+    Trainer<TorchBackend> trainer{
+        train,
+        {.scaling = {.num_workers = workers, .virtual_shards = 4},
+         .run = {.name = "run", .storage_path = folder.path(), .handle_signals = false},
+         .data = {.datasets_to_split = {"train", "second", "validation"}},
+         .datasets = {{"train", small_images(90)}, {"second", small_images(90)}, {"validation", small_images(40)}}}};
+    trainer.fit();
+    return state;
+  };
+  auto const expected = trained(4);
+  for (int const workers : {1, 2, 3}) CHECK(same_bits(trained(workers), expected));
+}
+
+TEST_CASE("a model that is prepared within an epoch trains from that batch on") {
+  TemporaryFolder const folder;
+  auto const train = [](TorchContext& ctx) {
+    std::optional<torch::nn::Linear> model;
+    for (auto const& batch : ctx.dataset_shard("train").batches({.batch_size = 5})) {
+      if (!model) model = ctx.prepare_model([] { return torch::nn::Linear{64, 10}; });
+      (*model)(pixels_of(batch)).square().mean().backward();
+      if (batch.ends_step()) (*model)->zero_grad();
+    }
+  };
+  CHECK(trainer_of(folder.path(), {.workers = 3}, train).fit().state == RunState::finished);
 }
 
 TEST_CASE("gradients that are kept over steps add up with virtual shards as they do without") {

@@ -372,6 +372,22 @@ TEST_CASE("writes that take a few bytes at a time lose nothing") {
   CHECK(text_in(checkpoint, "a") == text);
 }
 
+TEST_CASE("exactly the space that a part needs is enough, and a disk that does not say what is free is written to") {
+  TemporaryFolder const folder;
+  FaultyFiles files;
+  DirectoryStore store{folder.path(), files};
+  store.begin(StartId{1}, {});
+  auto const part = draft_of({{"model", std::string(5000, 'x')}});
+  std::uint64_t const needed = 6 * 4096;
+  files.free_bytes_said = needed - 1;
+  CHECK(thrown_error([&] { store.stage(part, Rank{0}, {0}); }).find("needs 24576 bytes, and 24575 are free") !=
+        std::string::npos);
+  files.free_bytes_said = needed;
+  CHECK(store.stage(part, Rank{0}, {0}).files.size() == 1);
+  files.free_bytes_said.reset();
+  CHECK(store.stage(part, Rank{0}, {1}).files.size() == 1);
+}
+
 TEST_CASE("a call that a signal interrupts is made again") {
   TemporaryFolder const folder;
   FaultyFiles files;

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 
 #include <raytrain/checkpoint/detail/file_system.hpp>
@@ -20,6 +21,8 @@ class FaultyFiles : public raytrain::detail::FileSystem {
   std::function<int(std::string const& step)> before = [](std::string const&) { return 0; };
   /// Bytes that one write takes at most.
   std::size_t write_bytes = SIZE_MAX;
+  /// Instead of what the disk has.
+  std::optional<std::uint64_t> free_bytes_said = UINT64_MAX;
 
   auto create(std::filesystem::path const& path) -> int override {
     return fails("create") ? -1 : FileSystem::create(path);
@@ -43,6 +46,7 @@ class FaultyFiles : public raytrain::detail::FileSystem {
   auto remove_directory(std::filesystem::path const& path) -> int override {
     return fails("remove_directory") ? -1 : FileSystem::remove_directory(path);
   }
+  auto free_bytes(std::filesystem::path const&) -> std::optional<std::uint64_t> override { return free_bytes_said; }
 
  private:
   [[nodiscard]] auto fails(std::string const& step) -> bool {

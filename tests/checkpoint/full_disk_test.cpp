@@ -18,6 +18,7 @@
 #include "../support/child_process.hpp"
 #include "../support/temporary_folder.hpp"
 #include "committed.hpp"
+#include "faulty_files.hpp"
 #include "run_start.hpp"
 #include "text_files.hpp"
 
@@ -97,9 +98,29 @@ TEST_CASE("a full disk is an error at the start that says what to do, and leaves
         }) == "");
 }
 
+TEST_CASE("a checkpoint for which a disk has too little room is refused with both sizes, before a file is made") {
+  CHECK(
+      on_small_disk([](std::filesystem::path const& disk) -> std::string {
+        DirectoryStore store{disk, 1};
+        commit(store, {draft_of({{"model", "small"}})});
+        auto const before = names_below(disk);
+        auto const problem = lacks(
+            [&] {
+              commit(store, {draft_of({{"a", "x"}, {"model", std::string(100'000, 'x')}})}, 1);
+            },
+            "writing rank 0's part of a checkpoint to '" + disk.string() + "': it needs 122880 bytes, and 5",
+            " are free on that disk; free space there", "CheckpointConfig::num_to_keep");
+        if (!problem.empty()) return problem;
+        if (names_below(disk) != before) return "something was made";
+        return commit(store, {draft_of({{"model", "fits"}})}, 2).number() == 2 ? "" : "the next one has another number";
+      }) == "");
+}
+
 TEST_CASE("a disk that fills up in the middle of a checkpoint costs that checkpoint only") {
   CHECK(on_small_disk([](std::filesystem::path const& disk) -> std::string {
-          DirectoryStore store{disk, 1};
+          FaultyFiles files;  // others write to it, too, after it was asked how much is free
+          DirectoryStore store{disk, files};
+          store.begin(StartId{1}, {});
           commit(store, {draft_of({{"model", "small"}})});
           std::string const large(100'000, 'x');
           auto const problem = lacks(

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "seeds.hpp"
+#include "slice_properties.hpp"
 #include "tensor_properties.hpp"
 
 namespace {
@@ -31,5 +32,6 @@ auto main(int argc, char** argv) -> int {
   write(root / "handshake", raytrain::testing::session_seeds(), "\x05");
   write(root / "json", raytrain::testing::json_seeds());
   write(root / "safetensors", raytrain::testing::tensor_seeds());
+  write(root / "slice_name", raytrain::testing::slice_name_seeds());
   return 0;
 }

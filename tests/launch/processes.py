@@ -114,6 +114,18 @@ def replaces(folder, what, *parts):
         job.expect(f'progress.jsonl says "{part}", as it does: {lost}', part in log)
 
 
+def loses_no_state(folder):
+    """A process that is killed, and has no part of the state, costs nothing of what was reported, although that was not written yet."""
+    whole = on_threads(folder, 3)
+    job = WatchedJob(program, folder, 'wait_to_be_killed', 3, 1, 1, steps=[
+        ('warning: rank 1 waits', 1, lambda _, said: os.kill(int(re.search(r'^rank 1 .* process (\d+)$', said, re.MULTILINE)[1]), signal.SIGKILL))])
+    result = job.expect_all_say(1, 'result', 'finished', '18 reports, 2 checkpoints', '2 attempts')
+    job.expect(f'it reaches {sum_of(whole)}', sum_of(result) == sum_of(whole))
+    restart = [line for line in (folder / 'ranks/progress.jsonl').read_text().splitlines() if '"failed_attempt"' in line]
+    job.expect('nothing is lost', len(restart) == 1 and '"lost_reports":0' in restart[0].replace(' ', ''))
+    job.expect_nobody_left()
+
+
 def hangs(folder):
     """A worker that does not return when it is told to loses its process, not the run."""
     job = train(folder, 'hang', max_failures=1)

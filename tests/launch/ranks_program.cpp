@@ -147,6 +147,10 @@ void go_wrong(TrainContext& ctx, std::string what, int epoch) {
   if (what == "throw") throw std::runtime_error{"as planned"};
   if (what == "full_disk") throw Error{Errc::io, "write 'model'", "No space left on device", "make room"};
   if (what == "kill" || what == "slow_start") std::raise(SIGKILL);
+  if (what == "wait_to_be_killed") {
+    ctx.warn("rank 1 waits");  // behind its reports
+    wait_outside_of_raytrain();
+  }
   if (what == "abort") std::abort();
   if (what == "exit") std::exit(0);
   if (what == "quick_exit") std::quick_exit(0);
@@ -409,6 +413,7 @@ auto main(int argc, char** argv) -> int {
   auto const job = job_environment();
   if (what == "seed" && job) config.run.seed = job->rank.value;
   config.backend.refuses = what;
+  if (what == "wait_to_be_killed") config.run.checkpoint.every = std::chrono::hours{1};
   if (what == "pack") config.scaling.placement_strategy = PlacementStrategy::pack;
   if (what == "spread") config.scaling.placement_strategy = PlacementStrategy::spread;
   if (what == "env") {

@@ -107,7 +107,7 @@ TEST_CASE("the bytes of protocol version 10 are these") {
   report.checkpoint = CheckpointOrdinal{2};
   report.metrics = {{"a", 2.0}};
   CHECK(hex(encode(report)) ==
-        "5d000000"
+        "5e000000"
         "0a"
         "01"
         "0100000000000000"
@@ -124,7 +124,8 @@ TEST_CASE("the bytes of protocol version 10 are these") {
         "61"
         "02000000"
         "0000000000000040"
-        "00");
+        "00"
+        "01");
 }
 
 TEST_CASE("a NaN arrives as a NaN") {
@@ -211,7 +212,7 @@ TEST_CASE("a metric that is there twice is refused with its name") {
   Report report;
   report.metrics = {{"a", true}, {"b", true}};
   auto payload = payload_of(report);
-  auto const place = payload.size() - 7;
+  auto const place = payload.size() - 8;
   REQUIRE(payload[place] == std::byte{'b'});
   payload[place] = std::byte{'a'};
   CHECK(refusal(payload) == "bad_message: decoding a message: metric 'a' is there twice");

@@ -13,6 +13,7 @@
 
 #include "../fuzz/properties.hpp"
 #include "../fuzz/seeds.hpp"
+#include "../fuzz/slice_properties.hpp"
 #include "../fuzz/tensor_properties.hpp"
 
 using namespace raytrain;
@@ -91,6 +92,14 @@ TEST_CASE(
   Mutator mutator{testing::tensor_seeds(), testing::random_seed()};
   int good = 0;
   for (int i = 0; i < rounds; ++i) good += testing::check_tensors(mutator.next()) ? 1 : 0;
+  CHECK(good > rounds / 1000);
+  CHECK(good < rounds);
+}
+
+TEST_CASE("the name of a slice's file that was changed at random is another file's or a slice's, and some are each") {
+  Mutator mutator{testing::slice_name_seeds(), testing::random_seed()};
+  int good = 0;
+  for (int i = 0; i < rounds; ++i) good += testing::check_slice_name(text_of(mutator.next())) ? 1 : 0;
   CHECK(good > rounds / 1000);
   CHECK(good < rounds);
 }

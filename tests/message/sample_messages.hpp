@@ -30,6 +30,7 @@ namespace raytrain::testing {
   Report with_checkpoint = report;
   with_checkpoint.checkpoint = CheckpointOrdinal{5};
   with_checkpoint.hands_over = true;
+  with_checkpoint.replaces = CheckpointOrdinal{4};
   with_checkpoint.metrics.set("infinite", std::numeric_limits<double>::infinity());
 
   CheckpointRef reference;
@@ -42,6 +43,9 @@ namespace raytrain::testing {
 
   auto full_disk =
       ErrorInfo{Errc::io, "staging", "no space left", "make room"}.with_origin(Rank{1}, std::string{"zero\0byte", 9});
+  CheckpointRef unwritten;
+  unwritten.checkpoint = CheckpointOrdinal{6};
+  unwritten.failure = full_disk;
   Finished of_second_attempt{Rank{1}, false};
   of_second_attempt.attempt = Attempt{2};
   Finished spent{Rank{1}, true};
@@ -57,6 +61,7 @@ namespace raytrain::testing {
           with_checkpoint,
           reference,
           CheckpointRef{},
+          unwritten,
           Progress{Rank{1}, 640, 60'000, "epoch 3"},
           Warning{Rank{0}, "reference BLAS"},
           Failed{std::move(full_disk)},
@@ -117,7 +122,8 @@ namespace raytrain::testing {
                 "/proc/12/fd/3",
                 5,
                 Attempt{2},
-                {Rank{1}, Rank{4}}},
+                {Rank{1}, Rank{4}},
+                1.5},
           Begin{},
           RankReturned{Rank{1}, 7},
 

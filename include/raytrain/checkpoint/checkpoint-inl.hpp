@@ -2,16 +2,21 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <system_error>
 #include <utility>
 #include <vector>
+
+#include <fmt/format.h>
 
 #include <raytrain/checkpoint/checkpoint.hpp>
 #include <raytrain/checkpoint/checkpoint_files.hpp>
@@ -20,8 +25,12 @@
 #include <raytrain/checkpoint/detail/durable_files.hpp>
 #include <raytrain/checkpoint/detail/file_names.hpp>
 #include <raytrain/checkpoint/detail/file_system.hpp>
+#include <raytrain/checkpoint/detail/slice_files.hpp>
 #include <raytrain/checkpoint/manifest.hpp>
+#include <raytrain/checkpoint/safetensors.hpp>
+#include <raytrain/checkpoint/sharded_array.hpp>
 #include <raytrain/core/bytes.hpp>
+#include <raytrain/core/element_type.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/inline.hpp>
@@ -30,6 +39,17 @@
 #include <raytrain/message/message.hpp>
 
 namespace raytrain {
+
+namespace detail {
+
+template <class Range, class Name>
+[[nodiscard]] auto what_it_has(Range const& range, Name const& name) -> std::string {
+  std::string names;
+  for (auto const& each : range) names += (names.empty() ? "" : ", ") + std::invoke(name, each);
+  return "it has " + (names.empty() ? "none" : names);
+}
+
+}  // namespace detail
 
 RAYTRAIN_INLINE Checkpoint::Checkpoint(std::shared_ptr<CheckpointFiles const> files) : files_{std::move(files)} {
   files_->check_there();
@@ -119,13 +139,14 @@ RAYTRAIN_INLINE auto Checkpoint::entry_of(std::string_view name) const -> FileEn
   auto const entries = files();
   auto const entry = std::ranges::find(entries, name, &FileEntry::name);
   if (entry == entries.end()) {
-    std::string names;
-    for (auto const& other : entries) names += (names.empty() ? "" : ", ") + other.name;
     throw Error{Errc::not_found, files_->attempted(), "it has no file '" + std::string{name} + "'",
-                "it has " + (names.empty() ? "none" : names)};
+                detail::what_it_has(entries, &FileEntry::name)};
   }
-  if (is_committed()) check_size(entry->name, {entry->size_bytes, entry->xxh3});
   return *entry;
+}
+
+RAYTRAIN_INLINE void Checkpoint::check_size(FileEntry const& entry) const {
+  if (is_committed()) check_size(entry.name, {entry.size_bytes, entry.xxh3});
 }
 
 RAYTRAIN_INLINE void Checkpoint::check_content(FileEntry const& entry, BytesView content) const {
@@ -134,16 +155,76 @@ RAYTRAIN_INLINE void Checkpoint::check_content(FileEntry const& entry, BytesView
 
 RAYTRAIN_INLINE auto Checkpoint::read(std::string_view name) const -> Bytes {
   auto const entry = entry_of(name);
+  check_size(entry);
   auto content = files_->read(entry.name);
   check_content(entry, content);
   return content;
 }
 
-RAYTRAIN_INLINE auto Checkpoint::view(std::string_view name) const -> SharedBytes {
-  auto const entry = entry_of(name);
+RAYTRAIN_INLINE auto Checkpoint::view(std::string_view name) const -> SharedBytes { return view(entry_of(name)); }
+
+RAYTRAIN_INLINE auto Checkpoint::view(FileEntry const& entry) const -> SharedBytes {
+  check_size(entry);
   auto content = files_->view(entry.name);
   check_content(entry, content.view());
   return content;
+}
+
+RAYTRAIN_INLINE auto Checkpoint::sharded_arrays() const -> std::map<std::string, ShardedArray> {
+  std::map<std::string, ShardedArray> arrays;
+  for (auto const& [name, slices] : detail::slice_files(files())) {
+    check_array(name, slices);
+    arrays.emplace(name, ShardedArray{slices.front().slice.type, slices.front().slice.total});
+  }
+  return arrays;
+}
+
+RAYTRAIN_INLINE void Checkpoint::check_array(std::string const& name,
+                                             std::vector<detail::SliceFile> const& slices) const {
+  if (auto const problem = detail::array_problem(slices)) {
+    throw Error{Errc::corrupt_checkpoint, files_->attempted(), "of the sharded array '" + name + "' " + *problem,
+                "copy the files of all ranks' folders again from where they came"};
+  }
+}
+
+RAYTRAIN_INLINE void Checkpoint::read_slice_bytes(std::string_view name, ElementType type, std::uint64_t begin,
+                                                  std::span<std::byte> elements) const {
+  auto const arrays = detail::slice_files(files());
+  auto const found = arrays.find(name);
+  if (found == arrays.end()) {
+    throw Error{Errc::not_found, files_->attempted(), "it has no sharded array '" + std::string{name} + "'",
+                detail::what_it_has(arrays, [](auto const& each) { return each.first; })};
+  }
+  auto const& slices = found->second;
+  check_array(found->first, slices);
+  auto const& [array, stored, first, last, total] = slices.front().slice;
+  auto const count = elements.size() / size_bytes(type);
+  auto const refuse = [&](std::string happened, std::string remedy) {
+    throw Error{Errc::invalid_call, fmt::format("{}, its sharded array '{}'", files_->attempted(), name),
+                std::move(happened), std::move(remedy)};
+  };
+  if (stored != type) {
+    refuse(fmt::format("its elements are of {}, and the span of {}", to_string(stored), to_string(type)),
+           "read them as they were stored; Checkpoint::sharded_arrays tells the type");
+  }
+  if (begin > total || count > total - begin) {
+    refuse(fmt::format("it has {} elements, and {} from {} on were asked for", total, count, begin),
+           "ask for elements that it has; Checkpoint::sharded_arrays tells the total");
+  }
+  for (auto const& each : slices) {
+    auto const from = std::max(each.slice.begin, begin);
+    auto const to = std::min(each.slice.end, begin + count);
+    if (from >= to) continue;
+    auto const content = view(each.file);
+    auto const index = read_tensor_index(content.view(), files_->attempted() + ", its file '" + each.file.name + "'");
+    if (index != detail::slice_index(each.slice)) {
+      files_->refuse(each.file.name, "does not hold the slice that its name says");
+    }
+    auto const element = size_bytes(type);
+    std::ranges::copy(
+        content.view().subspan(index.header_bytes + (from - each.slice.begin) * element, (to - from) * element),
+        elements.begin() + static_cast<std::ptrdiff_t>((from - begin) * element));
+  }
 }
 
 RAYTRAIN_INLINE void Checkpoint::verify() const {

@@ -1,24 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include <raytrain/checkpoint/checkpoint_files.hpp>
 #include <raytrain/checkpoint/manifest.hpp>
+#include <raytrain/checkpoint/sharded_array.hpp>
 #include <raytrain/core/bytes.hpp>
+#include <raytrain/core/element_type.hpp>
 #include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/metrics.hpp>
 #include <raytrain/core/shared_bytes.hpp>
 #include <raytrain/message/message.hpp>
 
 namespace raytrain {
+
+namespace detail {
+struct SliceFile;
+}  // namespace detail
 
 /// A state of training in a store, mostly a directory, by value: copies name the same one, and none of them owns it.
 ///
@@ -109,6 +117,22 @@ class Checkpoint {
   /// Errors: as `read`. Who shortens a file of a directory meanwhile ends the process by SIGBUS.
   [[nodiscard]] auto view(std::string_view name) const -> SharedBytes;
 
+  /// What ranks gave by `CheckpointDraft::add_slice`, by name. Reads none of it.
+  ///
+  /// Errors: as `files`; `corrupt_checkpoint` for one of which a directory without a manifest has not all.
+  [[nodiscard]] auto sharded_arrays() const -> std::map<std::string, ShardedArray>;
+
+  /// Fills `elements` with those of a sharded array from `begin` on, on any number of ranks. Opens the files alone that
+  /// hold some of them, and verifies each as a whole.
+  ///
+  /// Errors: `not_found` for a name that is not there, listing those that are; `invalid_call` for another type than the
+  /// array has and for a range that does not lie in it; `corrupt_checkpoint` and `io`, after which `elements` may be
+  /// filled in part. Who shortens a file of a directory meanwhile ends the process by SIGBUS.
+  template <Element T>
+  void read_slice(std::string_view name, std::uint64_t begin, std::span<T> elements) const {
+    read_slice_bytes(name, element_type<T>, begin, std::as_writable_bytes(elements));
+  }
+
   /// Returns if every file is as it was committed; of one that was never committed, if it is there.
   ///
   /// Errors: `corrupt_checkpoint`, naming the first bad file; `not_found` when it has vanished; `io`.
@@ -131,10 +155,20 @@ class Checkpoint {
 
   [[nodiscard]] auto is_committed() const noexcept -> bool { return manifest_->number > 0; }
 
-  /// Of a file that has the size with which it was committed.
+  /// Of a file that is there by its name.
   [[nodiscard]] auto entry_of(std::string_view name) const -> FileEntry;
 
+  /// Throws if one that was committed has another size.
+  void check_size(FileEntry const& entry) const;
+
   void check_content(FileEntry const& entry, BytesView content) const;
+
+  [[nodiscard]] auto view(FileEntry const& entry) const -> SharedBytes;
+
+  void read_slice_bytes(std::string_view name, ElementType type, std::uint64_t begin,
+                        std::span<std::byte> elements) const;
+
+  void check_array(std::string const& name, std::vector<detail::SliceFile> const& slices) const;
 
   void check_manifest() const;
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <filesystem>
 #include <optional>
@@ -9,13 +10,15 @@
 #include <string_view>
 #include <utility>
 
-#include <fmt/format.h>
-
 #include <raytrain/checkpoint/checkpoint.hpp>
 #include <raytrain/checkpoint/checkpoint_draft.hpp>
 #include <raytrain/checkpoint/detail/file_names.hpp>
+#include <raytrain/checkpoint/detail/slice_files.hpp>
+#include <raytrain/checkpoint/safetensors.hpp>
+#include <raytrain/checkpoint/sharded_array.hpp>
 #include <raytrain/checkpoint/snapshot_buffers.hpp>
 #include <raytrain/core/bytes.hpp>
+#include <raytrain/core/element_type.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/inline.hpp>
@@ -32,6 +35,13 @@ RAYTRAIN_INLINE auto CheckpointDraft::from_directory(std::filesystem::path const
 }
 
 RAYTRAIN_INLINE auto CheckpointDraft::replicated(Fill fill) -> CheckpointDraft {
+  CheckpointDraft draft;
+  draft.fill_ = std::move(fill);
+  draft.is_replicated_ = true;
+  return draft;
+}
+
+RAYTRAIN_INLINE auto CheckpointDraft::sharded(Fill fill) -> CheckpointDraft {
   CheckpointDraft draft;
   draft.fill_ = std::move(fill);
   return draft;
@@ -59,6 +69,24 @@ RAYTRAIN_INLINE auto CheckpointDraft::allocate(std::string name, std::size_t siz
   return {memory.get(), size_bytes};
 }
 
+RAYTRAIN_INLINE auto CheckpointDraft::add_slice_bytes(std::string name, ElementType type, SlicePlace place,
+                                                      BytesView elements) -> CheckpointDraft& {
+  detail::Slice slice{std::move(name), type, place.begin, place.begin + elements.size() / size_bytes(type),
+                      place.total};
+  if (auto const problem = detail::slice_problem(slice)) {
+    throw Error{Errc::invalid_report, "CheckpointDraft::add_slice of '" + detail::shown_name(slice.array) + "'",
+                *problem,
+                "give the elements that this rank has, at least one, and on all ranks the total of all of them; a rank "
+                "without elements adds no slice"};
+  }
+  auto const index = detail::slice_index(slice);
+  auto const header = tensor_header(index);
+  auto const content = allocate(detail::slice_file_name(slice), index.file_bytes);
+  std::ranges::copy(bytes_of(header), content.begin());
+  std::ranges::copy(elements, content.begin() + static_cast<std::ptrdiff_t>(index.header_bytes));
+  return *this;
+}
+
 RAYTRAIN_INLINE auto CheckpointDraft::set_metadata(std::string key, std::string value) -> CheckpointDraft& {
   if (!is_utf8(key) || !is_utf8(value)) {
     throw Error{Errc::invalid_report, "CheckpointDraft::set_metadata", "'" + to_utf8(key) + "' is not UTF-8 text",
@@ -75,7 +103,7 @@ RAYTRAIN_INLINE auto CheckpointDraft::per_rank() -> CheckpointDraft& {
 
 RAYTRAIN_INLINE void CheckpointDraft::materialize(Rank rank, std::optional<SnapshotBuffers> buffers) {
   auto const fill = std::exchange(fill_, nullptr);
-  if (!fill || rank != Rank{0}) return;
+  if (!fill || (is_replicated_ && rank != Rank{0})) return;
   if (buffers) buffers->begin_checkpoint();
   buffers_ = std::move(buffers);
   try {
@@ -98,7 +126,5 @@ RAYTRAIN_INLINE void CheckpointDraft::check_name(std::string const& name) const 
                                 : "'" + clash->first + "' was added before, and one is a folder of the other");
   }
 }
-
-RAYTRAIN_INLINE auto rank_folder_name(Rank rank) -> std::string { return fmt::format("rank_{:04}", rank.value); }
 
 }  // namespace raytrain

@@ -9,10 +9,14 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include <raytrain/checkpoint/checkpoint.hpp>
+#include <raytrain/checkpoint/rank_folder.hpp>
+#include <raytrain/checkpoint/sharded_array.hpp>
 #include <raytrain/checkpoint/snapshot_buffers.hpp>
 #include <raytrain/core/bytes.hpp>
+#include <raytrain/core/element_type.hpp>
 #include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/shared_bytes.hpp>
 
@@ -41,6 +45,9 @@ class CheckpointDraft {
   /// State that is the same on every rank: `fill` is called on rank 0 only, and only rank 0's is written.
   [[nodiscard]] static auto replicated(Fill fill) -> CheckpointDraft;
 
+  /// State of which each rank has a part of its own: `fill` is called on every rank, inside `report`.
+  [[nodiscard]] static auto sharded(Fill fill) -> CheckpointDraft;
+
   /// `name`: relative to the checkpoint, '/' between folders.
   ///
   /// Errors: `invalid_report` for a name that leads outside, is taken, or is one that no file can have.
@@ -54,19 +61,32 @@ class CheckpointDraft {
   /// Errors: as `add`.
   [[nodiscard]] auto allocate(std::string name, std::size_t size_bytes) -> std::span<std::byte>;
 
+  /// This rank's elements of an array that is spread over the ranks: those from `place.begin` on, of `place.total`
+  /// that all ranks together have. A rank gives any number of slices of any lengths; each element comes from one rank.
+  /// `Checkpoint::read_slice` reads any range of it, on any number of ranks; so does Python's safetensors, a slice a
+  /// file. Copied at once, as by `allocate`, into a file of the rank's own folder.
+  ///
+  /// Errors: `invalid_report` for a slice that is empty, was added before or does not lie in the total, and for a name
+  /// that is empty or that no file can have. Whether all ranks together gave each element once, with one type and
+  /// total, is known when the checkpoint is committed: else the run fails by `rank_mismatch`.
+  template <Element T>
+  auto add_slice(std::string name, SlicePlace place, std::span<T const> elements) -> CheckpointDraft& {
+    return add_slice_bytes(std::move(name), element_type<T>, place, std::as_bytes(elements));
+  }
+
   /// A line that belongs to the whole checkpoint: ranks that set the same key must agree on its value.
   ///
   /// Errors: `invalid_report` for text that is not UTF-8.
   auto set_metadata(std::string key, std::string value) -> CheckpointDraft&;
 
-  /// This rank's files go below a folder of its own, rank_0003/, so that ranks may use the same names.
+  /// This rank's files go below a folder of its own, `rank_folder_name`, so that ranks may use the same names.
   auto per_rank() -> CheckpointDraft&;
 
-  /// Makes a replicated draft definite: filled on rank 0, empty on the others, with memory of `buffers` if there are
-  /// such. Nothing to do for any other.
+  /// Makes a draft by `replicated` definite, filled on rank 0 and empty on the others, or one by `sharded`, filled on
+  /// each, with memory of `buffers` if there are such. Nothing to do for any other.
   void materialize(Rank rank, std::optional<SnapshotBuffers> buffers = std::nullopt);
 
-  /// Whether it has no file; of a replicated one known only after `materialize`.
+  /// Whether it has no file; where there is something to fill, known only after `materialize`.
   [[nodiscard]] auto empty() const noexcept -> bool { return files_.empty(); }
   [[nodiscard]] auto is_materialized() const noexcept -> bool { return !fill_; }
   [[nodiscard]] auto is_per_rank() const noexcept -> bool { return per_rank_; }
@@ -76,15 +96,15 @@ class CheckpointDraft {
  private:
   void check_name(std::string const& name) const;
 
+  auto add_slice_bytes(std::string name, ElementType type, SlicePlace place, BytesView elements) -> CheckpointDraft&;
+
   std::map<std::string, Content> files_;
   std::map<std::string, std::string> metadata_;
   Fill fill_;
+  bool is_replicated_ = false;              // `fill_` is for rank 0 alone
   std::optional<SnapshotBuffers> buffers_;  // while it is filled
   bool per_rank_ = false;
 };
-
-/// The folder of a checkpoint that holds what is one rank's own, such as "rank_0003".
-[[nodiscard]] auto rank_folder_name(Rank rank) -> std::string;
 
 }  // namespace raytrain
 

@@ -21,8 +21,10 @@
 #include <raytrain/checkpoint/checkpoint_store.hpp>
 #include <raytrain/checkpoint/detail/file_names.hpp>
 #include <raytrain/checkpoint/detail/sealed_json.hpp>
+#include <raytrain/checkpoint/detail/slice_files.hpp>
 #include <raytrain/checkpoint/detail/utc_time.hpp>
 #include <raytrain/checkpoint/manifest.hpp>
+#include <raytrain/checkpoint/rank_folder.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/inline.hpp>
@@ -50,7 +52,8 @@ RAYTRAIN_INLINE auto CheckpointStore::stage(CheckpointDraft const& draft, Rank r
   }
   std::map<std::string, CheckpointDraft::Content> files;
   for (auto const& [short_name, content] : draft.files()) {
-    auto name = draft.is_per_rank() ? rank_folder_name(rank) + "/" + short_name : short_name;
+    auto const is_own = draft.is_per_rank() || detail::parse_slice_file_name(short_name);
+    auto name = is_own ? rank_folder_name(rank) + "/" + short_name : short_name;
     if (auto const problem = detail::file_name_problem(name)) {
       throw Error{Errc::invalid_report, attempted, "the file name '" + detail::shown_name(name) + "' " + *problem,
                   "shorten it"};
@@ -248,7 +251,19 @@ RAYTRAIN_INLINE auto CheckpointStore::merged_files(CommitRequest const& request)
       merged.emplace(file.name, StagedFile{part.rank, file.size_bytes, file.xxh3});
     }
   }
+  check_sharded_arrays(request);
   return merged;
+}
+
+RAYTRAIN_INLINE void CheckpointStore::check_sharded_arrays(CommitRequest const& request) {
+  std::vector<FileEntry> files;
+  for (auto const& part : request.parts) files.insert(files.end(), part.files.begin(), part.files.end());
+  for (auto const& [array, slices] : detail::slice_files(std::move(files))) {
+    auto const problem = detail::array_problem(slices);
+    if (!problem) continue;
+    throw Error{Errc::rank_mismatch, committing(request.checkpoint), "of the sharded array '" + array + "' " + *problem,
+                "let CheckpointDraft::add_slice have each element on one rank, with the same type and total on all"};
+  }
 }
 
 RAYTRAIN_INLINE auto CheckpointStore::manifest_of(CommitRequest const& request, CheckpointNumber number,

@@ -191,6 +191,7 @@ class CheckpointStore {
   static void check_ranks(CommitRequest const& request);
   [[nodiscard]] static auto merged_metadata(CommitRequest const& request) -> std::map<std::string, std::string>;
   [[nodiscard]] static auto merged_files(CommitRequest const& request) -> Files;
+  static void check_sharded_arrays(CommitRequest const& request);
   [[nodiscard]] auto manifest_of(CommitRequest const& request, CheckpointNumber number, Files const& files) const
       -> Manifest;
 

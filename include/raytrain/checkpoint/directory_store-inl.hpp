@@ -2,6 +2,8 @@
 #pragma once
 
 #include <algorithm>
+#include <cerrno>
+#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -22,6 +24,7 @@
 #include <raytrain/checkpoint/detail/file_system.hpp>
 #include <raytrain/checkpoint/detail/read_file.hpp>
 #include <raytrain/checkpoint/directory_store.hpp>
+#include <raytrain/checkpoint/rank_folder.hpp>
 #include <raytrain/core/bytes.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/identifiers.hpp>
@@ -53,6 +56,7 @@ RAYTRAIN_INLINE auto DirectoryStore::files_of(CheckpointNumber number) const -> 
 RAYTRAIN_INLINE auto DirectoryStore::write_part(StagedPart const& part,
                                                 std::map<std::string, CheckpointDraft::Content> const& files)
     -> std::map<std::string, std::string> {
+  check_free_space(part, files);
   auto const folder = staging(part.checkpoint) / rank_folder_name(part.rank);
   (void)detail::make_directory(files_, folder.parent_path());
   if (!detail::make_directory(files_, folder)) {
@@ -72,6 +76,20 @@ RAYTRAIN_INLINE auto DirectoryStore::write_part(StagedPart const& part,
     throw;
   }
   return checksums;
+}
+
+RAYTRAIN_INLINE void DirectoryStore::check_free_space(
+    StagedPart const& part, std::map<std::string, CheckpointDraft::Content> const& files) const {
+  constexpr std::uint64_t block_bytes = 4096;
+  std::uint64_t needed_bytes = 4 * block_bytes;  // for folders and the manifest
+  for (auto const& [name, content] : files)
+    needed_bytes += (content.size() + block_bytes - 1) / block_bytes * block_bytes;
+  auto const free_bytes = files_.free_bytes(directory_);
+  if (!free_bytes || needed_bytes <= *free_bytes) return;
+  throw Error{Errc::io,
+              fmt::format("writing rank {}'s part of a checkpoint to '{}'", part.rank.value, directory_.string()),
+              fmt::format("it needs {} bytes, and {} are free on that disk", needed_bytes, *free_bytes),
+              detail::io_remedy(ENOSPC)};
 }
 
 RAYTRAIN_INLINE void DirectoryStore::publish(StagedCheckpoint const& staged) {

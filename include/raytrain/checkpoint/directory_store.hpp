@@ -19,8 +19,8 @@ namespace raytrain {
 
 /// A store that is a directory, on any file system that all processes of a job see: a checkpoint is a folder in it.
 ///
-/// Parts are staged in folders whose names begin with a dot, and published by one rename, after everything in them is
-/// synced.
+/// A part for which the disk has too little room is refused before a file of it is made. Parts are staged in folders
+/// whose names begin with a dot, and published by one rename, after everything in them is synced.
 class DirectoryStore : public CheckpointStore {
  public:
   explicit DirectoryStore(std::filesystem::path const& directory, detail::FileSystem& files = detail::system_files())
@@ -54,6 +54,7 @@ class DirectoryStore : public CheckpointStore {
   [[nodiscard]] auto staging(CheckpointOrdinal checkpoint) const -> std::filesystem::path;
   // Makes the folders that lead from `root` to a file, each once.
   void make_folders(std::filesystem::path const& root, std::string const& name, std::set<std::string>& made);
+  void check_free_space(StagedPart const& part, std::map<std::string, CheckpointDraft::Content> const& files) const;
   void check_staged(StagedCheckpoint const& staged) const;
 
   std::filesystem::path directory_;

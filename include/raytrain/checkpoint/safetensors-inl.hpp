@@ -17,6 +17,7 @@
 #include <raytrain/checkpoint/detail/file_names.hpp>
 #include <raytrain/checkpoint/safetensors.hpp>
 #include <raytrain/core/bytes.hpp>
+#include <raytrain/core/element_type.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/inline.hpp>
 #include <raytrain/core/utf8.hpp>
@@ -234,6 +235,24 @@ RAYTRAIN_INLINE auto element_bytes(std::string_view type) noexcept -> std::optio
                                                 {"C64", 8}}};
   auto const* const found = std::ranges::find(known, type, &Known::name);
   return found == known.end() ? std::nullopt : std::optional{found->bytes};
+}
+
+RAYTRAIN_INLINE auto stored_type(ElementType type) noexcept -> std::string_view {
+  switch (type) {
+    case ElementType::float32: return "F32";
+    case ElementType::float64: return "F64";
+    case ElementType::int8: return "I8";
+    case ElementType::int16: return "I16";
+    case ElementType::int32: return "I32";
+    case ElementType::int64: return "I64";
+    case ElementType::uint8: return "U8";
+    case ElementType::uint16: return "U16";
+    case ElementType::uint32: return "U32";
+    case ElementType::uint64: return "U64";
+    case ElementType::float16: return "F16";
+    case ElementType::bfloat16: return "BF16";
+  }
+  return {};
 }
 
 RAYTRAIN_INLINE auto can_name_tensor(std::string_view name) noexcept -> bool {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <raytrain/core/bytes.hpp>
+#include <raytrain/core/element_type.hpp>
 
 /// Tensors in one file, as Python's safetensors reads and writes it: eight bytes, little-endian, with the length of a
 /// JSON object that says of each tensor its type, shape and place; that object; then the tensors' bytes, in the order
@@ -46,6 +47,9 @@ inline constexpr std::size_t most_header_bytes = 100'000'000;
 
 /// Bytes of one element; none for a type that the format does not have.
 [[nodiscard]] auto element_bytes(std::string_view type) noexcept -> std::optional<std::size_t>;
+
+/// As the format calls it: "F32".
+[[nodiscard]] auto stored_type(ElementType type) noexcept -> std::string_view;
 
 /// Whether a file can have a tensor of that name: one in UTF-8, and not "__metadata__".
 [[nodiscard]] auto can_name_tensor(std::string_view name) noexcept -> bool;

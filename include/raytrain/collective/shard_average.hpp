@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <raytrain/collective/collective.hpp>
+#include <raytrain/collective/detail/reduce.hpp>
 #include <raytrain/collective/reduce_op.hpp>
 #include <raytrain/core/element_type.hpp>
 #include <raytrain/core/error.hpp>
@@ -25,11 +26,14 @@ template <class T>
 inline constexpr T nothing_to_add = std::is_floating_point_v<T> ? T(-0.0) : T{};
 
 /// Adds the values of all ranks in the order of their shards to the sum of the turns before, which is a part of rank
-/// 0's. In the turn that ends a step every rank gets the sum, before it rank 0 alone.
+/// 0's. In the turn that ends a step every rank gets the mean, before it rank 0 alone the sum.
 template <Element T>
 void add_in_shard_order(Collective& collective, std::span<T> values, ShardTurn turn) {
-  if (turn.ends_step()) {
+  if (turn.count == 1) {
+    collective.all_reduce(values, ReduceOp::average);
+  } else if (turn.ends_step()) {
     collective.all_reduce(values, ReduceOp::sum);
+    Reducers::of<T>().divide(std::as_writable_bytes(values), turn.shards);
   } else {
     collective.reduce(values, ReduceOp::sum, Rank{0});
   }
@@ -67,10 +71,7 @@ class ShardAverage {
     for (std::size_t i = 0; has_sum && i < values.size(); ++i) values[i] = static_cast<T>(sum_[i] + values[i]);
     detail::add_in_shard_order(collective_, values, turn);
     next_ = turn.ends_step() ? 0 : turn.index + 1;
-    if (turn.ends_step()) {
-      for (auto& value : values) value = static_cast<T>(value / static_cast<T>(turn.shards));
-      return true;
-    }
+    if (turn.ends_step()) return true;
     size_ = values.size();
     if (collective_.rank() == Rank{0}) sum_.assign(values.begin(), values.end());
     return false;

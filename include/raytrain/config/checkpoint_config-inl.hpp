@@ -15,6 +15,17 @@ RAYTRAIN_INLINE void CheckpointConfig::validate() const {
                 "must be at least 1 (got " + std::to_string(*num_to_keep) + ")",
                 "leave it unset to keep every checkpoint"};
   }
+  if (every) every->validate();
+  if (mode == CheckpointMode::sync && when_busy != WhenBusy::wait) {
+    throw Error{Errc::invalid_config, "CheckpointConfig::when_busy",
+                "must be WhenBusy::wait with CheckpointMode::sync, where no checkpoint is reported before the last one "
+                "is committed",
+                "leave one of the two as it is"};
+  }
+  if (write_retries < 0) {
+    throw Error{Errc::invalid_config, "CheckpointConfig::write_retries",
+                "must not be negative (got " + std::to_string(write_retries) + ")", "write 0 to try once"};
+  }
 }
 
 }  // namespace raytrain

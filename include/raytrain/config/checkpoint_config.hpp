@@ -8,6 +8,8 @@
 #include <optional>
 #include <string>
 
+#include <raytrain/config/checkpoint_interval.hpp>
+
 namespace raytrain {
 
 /// Which end of a score is the better one.
@@ -19,12 +21,25 @@ enum class CheckpointMode : std::uint8_t {
   sync,   ///< After the checkpoint is committed.
 };
 
+/// What becomes of a checkpoint that is due before the last one is committed.
+enum class WhenBusy : std::uint8_t {
+  wait,     ///< `report` waits until the last one's files are written.
+  skip,     ///< Its state is not even copied. The next report is due.
+  replace,  ///< Its state is copied in place of the one that was copied before, as that of a report that is not due.
+};
+
+/// What follows when a checkpoint cannot be written: its store throws `Errc::io`.
+enum class OnFailedWrite : std::uint8_t {
+  fail,  ///< The run fails, or its workers are started again, as `FailureConfig` says.
+  warn,  ///< It goes on with a warning, and writes the next one. It fails in the end if that was the last one.
+};
+
 class CheckpointStore;
 
 /// Makes the store of the run in a folder, in each process of the job. What it throws ends `fit()`.
 using MakeCheckpointStore = std::function<std::shared_ptr<CheckpointStore>(std::filesystem::path const& run_path)>;
 
-/// Which checkpoints stay, where they lie, and when a report returns.
+/// Which checkpoints are written, which stay, where they lie, and when a report returns.
 struct CheckpointConfig {
   /// At least 1. So many of the best ones stay, and the newest beside them; unset: all. While the disk is busy about 5
   /// more wait to be deleted.
@@ -35,6 +50,18 @@ struct CheckpointConfig {
   /// warned of; such a checkpoint is never the best.
   bool fail_on_non_finite_score = false;
   CheckpointMode mode = CheckpointMode::async;
+  /// Unset: each report with a checkpoint is written. Else, of a number of reports, a time or
+  /// `CheckpointInterval::automatic()`, one that is not due only has its state copied, in place of the copy before, and
+  /// waits for nothing. The newest copy is written when training functions end: by a return, by a stop, or since a
+  /// worker has failed, as long as those that have a part of it live and none is killed within `report`. For that the
+  /// workers have the time that they have to return, at least 5 s. A copy takes as much memory as a state, beside the
+  /// one that is being written. Who reports a checkpoint then waits for the other ranks.
+  std::optional<CheckpointInterval> every{};
+  WhenBusy when_busy = WhenBusy::wait;  ///< `wait` with `CheckpointMode::sync`.
+  OnFailedWrite on_failed_write = OnFailedWrite::fail;
+  /// So many times a rank tries again to write its files, not negative: 0.1 s later, then after twice the time each
+  /// time, up to 10 s. Not once the run is aborted.
+  int write_retries = 0;
   /// Unset: a `DirectoryStore` in the run's folder. The same in every process: they must see the same checkpoints.
   MakeCheckpointStore store{};
 

@@ -13,10 +13,12 @@
 #include <raytrain/checkpoint/detail/file_system-inl.hpp>
 #include <raytrain/checkpoint/detail/read_file-inl.hpp>
 #include <raytrain/checkpoint/detail/sealed_json-inl.hpp>
+#include <raytrain/checkpoint/detail/slice_files-inl.hpp>
 #include <raytrain/checkpoint/detail/utc_time-inl.hpp>
 #include <raytrain/checkpoint/directory_store-inl.hpp>
 #include <raytrain/checkpoint/file_digest-inl.hpp>
 #include <raytrain/checkpoint/manifest-inl.hpp>
+#include <raytrain/checkpoint/rank_folder-inl.hpp>
 #include <raytrain/checkpoint/retention-inl.hpp>
 #include <raytrain/checkpoint/run_directory-inl.hpp>
 #include <raytrain/checkpoint/run_record-inl.hpp>

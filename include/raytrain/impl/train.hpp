@@ -2,8 +2,10 @@
 #pragma once
 
 #include <raytrain/train/append_file-inl.hpp>
+#include <raytrain/train/checkpoint_schedule-inl.hpp>
 #include <raytrain/train/checkpoint_stager-inl.hpp>
 #include <raytrain/train/controller-inl.hpp>
+#include <raytrain/train/controller_checkpoints-inl.hpp>
 #include <raytrain/train/controller_stops-inl.hpp>
 #include <raytrain/train/detail/fit-inl.hpp>
 #include <raytrain/train/detail/preemption_notices-inl.hpp>
@@ -14,6 +16,7 @@
 #include <raytrain/train/detail/resume_point-inl.hpp>
 #include <raytrain/train/detail/run_callbacks-inl.hpp>
 #include <raytrain/train/detail/run_driver-inl.hpp>
+#include <raytrain/train/detail/run_driver_checkpoints-inl.hpp>
 #include <raytrain/train/detail/run_identity-inl.hpp>
 #include <raytrain/train/detail/stop_signals-inl.hpp>
 #include <raytrain/train/detail/worker_runner-inl.hpp>

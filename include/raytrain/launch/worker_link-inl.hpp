@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <mutex>
+#include <optional>
 #include <stop_token>
 #include <string>
 #include <utility>
@@ -31,6 +32,12 @@ RAYTRAIN_INLINE void WorkerLink::wait_committed(CheckpointOrdinal checkpoint) {
   if (committed_ <= checkpoint.value) throw Stopped{};
 }
 
+RAYTRAIN_INLINE auto WorkerLink::committed_at(CheckpointOrdinal checkpoint)
+    -> std::optional<SignsOfLife::Clock::time_point> {
+  std::lock_guard const lock{mutex_};
+  return committed_ > checkpoint.value ? std::optional{committed_at_} : std::nullopt;
+}
+
 RAYTRAIN_INLINE void WorkerLink::wait_committed_for(CheckpointOrdinal checkpoint, std::chrono::milliseconds limit) {
   std::unique_lock lock{mutex_};
   changed_.wait_for(lock, limit, [&] { return committed_ > checkpoint.value || abort_.stop_requested(); });
@@ -49,6 +56,7 @@ RAYTRAIN_INLINE void WorkerLink::deliver(ControllerMessage const& message) {
     {
       std::lock_guard const lock{mutex_};
       committed_ = committed->checkpoint.value + 1;
+      committed_at_ = SignsOfLife::Clock::now();
     }
     changed_.notify_all();
   }

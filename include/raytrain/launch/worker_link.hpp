@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <stop_token>
 #include <utility>
 
@@ -60,7 +61,10 @@ class WorkerLink {
   /// Errors: `Stopped` when the worker is aborted first.
   void wait_committed(CheckpointOrdinal checkpoint);
 
-  /// The same, and also returns when the worker is aborted, or the time is over.
+  /// When the process learned that nobody need wait for this rank's checkpoint any longer; none before.
+  [[nodiscard]] auto committed_at(CheckpointOrdinal checkpoint) -> std::optional<SignsOfLife::Clock::time_point>;
+
+  /// The same as `wait_committed`, and also returns when the worker is aborted, or the time is over.
   void wait_committed_for(CheckpointOrdinal checkpoint, std::chrono::milliseconds limit);
 
   /// The worker's; it outlives all who look at them.
@@ -79,7 +83,8 @@ class WorkerLink {
   std::mutex mutex_;
   std::condition_variable changed_;
   SignsOfLife signs_of_life_;
-  std::uint64_t committed_ = 0;  // checkpoints of this rank that are committed
+  std::uint64_t committed_ = 0;  // checkpoints of this rank for which nobody need wait
+  SignsOfLife::Clock::time_point committed_at_{};
 };
 
 }  // namespace raytrain

@@ -54,11 +54,13 @@ struct Report {
   std::optional<CheckpointOrdinal> checkpoint;  ///< Of the one that comes with it.
   Metrics metrics;                              ///< The user's own.
   bool hands_over{};  ///< It only brings a checkpoint, `TrainContext::hand_over`, and is not counted.
+  /// The one before whose state was copied, and which is never written, since this one is there.
+  std::optional<CheckpointOrdinal> replaces{};
   Attempt attempt{};
   friend auto operator==(Report const&, Report const&) -> bool = default;
 };
 
-/// A rank has staged its part of a checkpoint, complete and durable.
+/// A rank has staged its part of a checkpoint, complete and durable; or could not, and goes on.
 struct CheckpointRef {
   Rank rank{};
   CheckpointOrdinal checkpoint{};  ///< As in `Report::checkpoint`.
@@ -66,6 +68,7 @@ struct CheckpointRef {
   std::map<std::string, std::string> metadata;
   std::map<std::string, std::uint64_t> batch_sizes{};  ///< By dataset, as this rank took it last.
   std::map<std::string, ShardPosition> positions{};    ///< By dataset, as far as this rank has taken it.
+  std::optional<ErrorInfo> failure{};                  ///< Why it could not, with `OnFailedWrite::warn`.
   Attempt attempt{};
   friend auto operator==(CheckpointRef const&, CheckpointRef const&) -> bool = default;
 };
@@ -162,7 +165,8 @@ struct Stop {
   friend auto operator==(Stop const&, Stop const&) -> bool = default;
 };
 
-/// To a worker: a checkpoint is committed.
+/// To a worker: a checkpoint is committed; or it never will be, and the run goes on, with `OnFailedWrite::warn`. Nobody
+/// need wait for it any longer.
 struct Committed {
   CheckpointOrdinal checkpoint{};  ///< As in `Report::checkpoint`.
   Attempt attempt{};
@@ -196,6 +200,7 @@ struct Begin {
   Attempt attempt{};
   /// Of the ranks of the processes' job those that are lost, in ascending order: the others go on without them.
   std::vector<Rank> lost_ranks{};
+  double between_failures_s{};  ///< Mean time between failures that this start has seen; 0: none so far.
   friend auto operator==(Begin const&, Begin const&) -> bool = default;
 };
 

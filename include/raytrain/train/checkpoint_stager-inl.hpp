@@ -1,19 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
 #include <exception>
 #include <future>
 #include <memory>
+#include <mutex>
 #include <optional>
+#include <stop_token>
 #include <utility>
 
 #include <raytrain/checkpoint/checkpoint_draft.hpp>
 #include <raytrain/checkpoint/checkpoint_store.hpp>
+#include <raytrain/config/checkpoint_config.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/inline.hpp>
 #include <raytrain/exec/background_thread.hpp>
 #include <raytrain/launch/worker_link.hpp>
+#include <raytrain/message/message.hpp>
 #include <raytrain/train/checkpoint_stager.hpp>
 
 namespace raytrain {
@@ -24,37 +31,88 @@ RAYTRAIN_INLINE CheckpointStager::~CheckpointStager() {
 
 RAYTRAIN_INLINE void CheckpointStager::materialize(CheckpointDraft& draft) {
   drain();
+  materialize_to_hold(draft);
+}
+
+RAYTRAIN_INLINE void CheckpointStager::materialize_to_hold(CheckpointDraft& draft) {
+  held_.reset();
   draft.materialize(rank(), buffers_);
 }
 
 RAYTRAIN_INLINE void CheckpointStager::stage(CheckpointDraft draft, CheckpointOrdinal checkpoint,
                                              TakenData::State taken) {
   drain();
-  if (draft.empty()) {
-    link_.send(CheckpointRef{
-        rank(), checkpoint, {}, draft.metadata(), std::move(taken.batch_sizes), std::move(taken.positions)});
+  hold(std::move(draft), checkpoint, std::move(taken));
+  stage_held();
+}
+
+RAYTRAIN_INLINE void CheckpointStager::hold(CheckpointDraft draft, CheckpointOrdinal checkpoint,
+                                            TakenData::State taken) {
+  held_.reset();
+  if (!draft.empty()) {
+    held_.emplace(Part{std::move(draft), checkpoint, std::move(taken)});
     return;
   }
+  CheckpointRef ref{rank(), checkpoint, {}, draft.metadata()};
+  ref.batch_sizes = std::move(taken.batch_sizes);
+  ref.positions = std::move(taken.positions);
+  link_.send(std::move(ref));
+}
+
+RAYTRAIN_INLINE void CheckpointStager::stage_held() {
+  if (!held_) return;
+  drain();
   // A failure is a value, so that this thread alone holds the exception in the end, and ends it.
-  std::packaged_task<std::exception_ptr()> task{
-      [this, checkpoint, part = std::optional{std::move(draft)}, taken = std::move(taken)]() mutable {
-        try {
-          auto ref = store_.stage(*part, rank(), checkpoint);
-          part.reset();  // before whoever waits for it makes the next one
-          ref.batch_sizes = std::move(taken.batch_sizes);
-          ref.positions = std::move(taken.positions);
-          link_.send(std::move(ref));
-        } catch (Stopped const&) {  // which would be taken for a stop of the run
-          return std::make_exception_ptr(Error{Errc::invalid_call, "staging a checkpoint",
-                                               "the store has thrown Stopped, which is for collectives",
-                                               "mend its CheckpointStore::write_part"});
-        } catch (...) {
-          return std::current_exception();
-        }
-        return std::exception_ptr{};
-      }};
+  std::packaged_task<std::exception_ptr()> task{[this, part = std::exchange(held_, std::nullopt)]() mutable {
+    try {
+      auto ref = write(*part);
+      ref.batch_sizes = std::move(part->taken.batch_sizes);
+      ref.positions = std::move(part->taken.positions);
+      part.reset();  // before whoever waits for it makes the next one
+      link_.send(std::move(ref));
+    } catch (Stopped const&) {  // which would be taken for a stop of the run
+      return std::make_exception_ptr(Error{Errc::invalid_call, "staging a checkpoint",
+                                           "the store has thrown Stopped, which is for collectives",
+                                           "mend its CheckpointStore::write_part"});
+    } catch (...) {
+      return std::current_exception();
+    }
+    return std::exception_ptr{};
+  }};
   writing_ = task.get_future();
   writer_.post([shared = std::make_shared<decltype(task)>(std::move(task))] { (*shared)(); });
+}
+
+RAYTRAIN_INLINE auto CheckpointStager::write(Part const& part) -> CheckpointRef {
+  for (int retries = 0;; ++retries) {
+    try {
+      return store_.stage(part.draft, rank(), part.checkpoint);
+    } catch (Error const& error) {
+      if (error.code() != Errc::io) throw;
+      if (retries < write_retries_ && pause_before(retries)) continue;
+      if (on_failed_write_ == OnFailedWrite::fail) throw;
+      CheckpointRef ref{rank(), part.checkpoint, {}, {}};
+      ref.failure = ErrorInfo{error};
+      return ref;
+    }
+  }
+}
+
+RAYTRAIN_INLINE auto CheckpointStager::pause_before(int retry) -> bool {
+  constexpr std::chrono::milliseconds first{100};
+  constexpr std::chrono::milliseconds longest{10'000};
+  constexpr int most_doublings = 7;  // by which the longest is reached
+  auto const pause = std::min(longest, first * (1 << std::min(retry, most_doublings)));
+  auto const aborted = link_.aborted();
+  std::mutex mutex;
+  std::condition_variable_any changed;
+  std::stop_callback const on_abort{aborted, [&] {
+                                      std::lock_guard const lock{mutex};
+                                      changed.notify_all();
+                                    }};
+  std::unique_lock lock{mutex};
+  changed.wait_for(lock, failed_, pause, [&] { return aborted.stop_requested(); });
+  return !aborted.stop_requested() && !failed_.stop_requested();
 }
 
 RAYTRAIN_INLINE void CheckpointStager::drain() {

@@ -3,50 +3,88 @@
 
 #include <exception>
 #include <future>
+#include <optional>
+#include <stop_token>
+#include <utility>
 
 #include <raytrain/checkpoint/checkpoint_draft.hpp>
 #include <raytrain/checkpoint/checkpoint_store.hpp>
 #include <raytrain/checkpoint/snapshot_buffers.hpp>
+#include <raytrain/config/checkpoint_config.hpp>
 #include <raytrain/core/identifiers.hpp>
 #include <raytrain/exec/background_thread.hpp>
 #include <raytrain/launch/worker_link.hpp>
+#include <raytrain/message/message.hpp>
 #include <raytrain/train/taken_data.hpp>
 
 namespace raytrain {
 
-/// Writes one worker's parts of checkpoints beside the training, one at a time, and tells the controller of each.
+/// Writes one worker's parts of checkpoints beside the training, one at a time, and tells the controller of each. Holds
+/// one more, which is not to be written yet.
 ///
 /// Threads: the worker's.
 class CheckpointStager {
  public:
-  CheckpointStager(CheckpointStore& store, BackgroundThread& writer, WorkerLink& link)
-      : store_{store}, writer_{writer}, link_{link} {}
+  /// `config`: its `on_failed_write` and `write_retries` count. `failed`: when it fires nothing is tried again.
+  CheckpointStager(CheckpointStore& store, BackgroundThread& writer, WorkerLink& link, CheckpointConfig const& config,
+                   std::stop_token failed)
+      : store_{store},
+        writer_{writer},
+        link_{link},
+        on_failed_write_{config.on_failed_write},
+        write_retries_{config.write_retries},
+        failed_{std::move(failed)} {}
 
   CheckpointStager(CheckpointStager const&) = delete;
   auto operator=(CheckpointStager const&) -> CheckpointStager& = delete;
   ~CheckpointStager();
 
   /// Makes a replicated draft definite once this worker's part before it is written, in the memory that the one before
-  /// had: so one copy of the state is held, and not two. Nothing but that wait for any other.
+  /// had: so one copy of the state is held, and not two. Nothing but that wait for any other. The part that is held is
+  /// given up.
   ///
   /// Errors: `io` of the part before.
   void materialize(CheckpointDraft& draft);
 
-  /// Waits until this worker's part before this one is written.
+  /// The same without the wait, in the memory of the part that is held.
+  void materialize_to_hold(CheckpointDraft& draft);
+
+  /// Waits until this worker's part before this one is written. The part that is held is given up.
   ///
   /// Errors: `io` of the part before; the part at hand is then not written.
   void stage(CheckpointDraft draft, CheckpointOrdinal checkpoint, TakenData::State taken);
+
+  /// Keeps the part in place of the one that is held, until `stage_held`. A part without files is told of at once.
+  void hold(CheckpointDraft draft, CheckpointOrdinal checkpoint, TakenData::State taken);
+
+  /// Writes the part that is held, if there is one. Errors: as `stage`.
+  void stage_held();
 
   /// Waits until nothing is being written. Errors: `io`, once, when a part could not be written.
   void drain();
 
  private:
+  struct Part {
+    CheckpointDraft draft;
+    CheckpointOrdinal checkpoint{};
+    TakenData::State taken;
+  };
+
+  // As often as the retries allow.
+  auto write(Part const& part) -> CheckpointRef;
+  // False when the worker is aborted, or one of its process has failed.
+  auto pause_before(int retry) -> bool;
+
   [[nodiscard]] auto rank() const noexcept -> Rank { return link_.placement().world_rank; }
 
   CheckpointStore& store_;
   BackgroundThread& writer_;
   WorkerLink& link_;
+  OnFailedWrite on_failed_write_;
+  int write_retries_;
+  std::stop_token failed_;
   SnapshotBuffers buffers_;
+  std::optional<Part> held_;
   std::future<std::exception_ptr> writing_;
 };
 

@@ -2,17 +2,14 @@
 #pragma once
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <iterator>
-#include <optional>
 #include <random>
 #include <string>
 #include <utility>
 #include <variant>
 #include <vector>
 
-#include <raytrain/checkpoint/retention.hpp>
 #include <raytrain/config/checkpoint_config.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/identifiers.hpp>
@@ -139,46 +136,18 @@ RAYTRAIN_INLINE void Controller::on(Report& report) {
   worker.training_iteration = report.training_iteration;
   set_waits_in_vain(worker, false);
   if (!report.hands_over) warn_of_straggler(report);
+  if (rank == Rank{0} && report.replaces) pending_.erase(*report.replaces);
   if (report.checkpoint) {
     worker.checkpoints = report.checkpoint->value + 1;
     totals_.most_checkpoints = std::max(totals_.most_checkpoints, worker.checkpoints);
     auto& pending = pending_[*report.checkpoint];
+    if (report.hands_over) ++pending.handed_over;
     pending.training_iterations.resize(workers_.size());
     pending.training_iterations.at(rank.value) = report.training_iteration;
     if (rank == Rank{0} && (report.hands_over || check_score(report))) pending.rank_0_report = report;
     refuse_missing_checkpoints();
   }
   if (!report.hands_over) act(Notify{std::move(report)});
-}
-
-RAYTRAIN_INLINE void Controller::on(CheckpointRef& ref) {
-  auto const number = ref.checkpoint;
-  auto const found = pending_.try_emplace(number).first;
-  auto& pending = found->second;
-  pending.refs.resize(workers_.size());
-  pending.refs.at(ref.rank.value) = std::move(ref);
-  // Each rank sends its report before the part that belongs to it, so rank 0's report is there by now.
-  if (++pending.arrived < workers_.size() || !pending.rank_0_report) return;
-  auto const& rank_0_report = *pending.rank_0_report;
-  scores_[number] = rank_0_report.hands_over ? std::nullopt : score_of(rank_0_report.metrics);
-  act(CommitCheckpoint{number, std::move(pending.refs), std::move(*pending.rank_0_report),
-                       std::move(pending.training_iterations)});
-  pending_.erase(found);
-}
-
-RAYTRAIN_INLINE void Controller::on(CheckpointDurable& durable) {
-  failed_since_checkpoint_ = 0;
-  kept_.push_back({durable.number, scores_.at(durable.checkpoint)});
-  scores_.erase(durable.checkpoint);
-  // Callbacks read it, and a worker that knows of it may do with it what it likes.
-  act(Notify{durable});
-  tell(Committed{durable.checkpoint});
-  delete_surplus();
-}
-
-RAYTRAIN_INLINE void Controller::on(CheckpointLost& lost) {
-  scores_.erase(lost.checkpoint);
-  fail(std::move(lost.error));
 }
 
 RAYTRAIN_INLINE void Controller::on(Failed& failed) {
@@ -221,54 +190,6 @@ RAYTRAIN_INLINE auto Controller::check_calls(Finished const& finished) -> bool {
   return false;
 }
 
-RAYTRAIN_INLINE void Controller::refuse_missing_checkpoints() {
-  if (!failures_.empty() || stop_requested_ || resizing_) return;
-  if (totals_.fewest_of_ended >= totals_.most_checkpoints) return;
-  auto const most = std::ranges::max_element(workers_, {}, &Worker::checkpoints);
-  for (auto const& worker : workers_) {
-    if (!worker.ended || worker.checkpoints >= most->checkpoints) continue;
-    ErrorInfo error{Errc::rank_mismatch, "reporting checkpoints",
-                    "rank " + std::to_string(rank_of(worker).value) + " returned after " +
-                        std::to_string(worker.checkpoints - first_checkpoint_.value) + " of them, rank " +
-                        std::to_string(rank_of(*most).value) + " has reported " +
-                        std::to_string(most->checkpoints - first_checkpoint_.value),
-                    "call report with a checkpoint equally often on every rank"};
-    fail(std::move(error).with_origin(rank_of(worker), {}));
-    return;
-  }
-}
-
-RAYTRAIN_INLINE auto Controller::check_score(Report const& report) -> bool {
-  if (policy_.checkpoint.score_attribute.empty()) return true;
-  auto const refuse = [&](std::string happened, std::string remedy) {
-    ErrorInfo error{Errc::invalid_report, "CheckpointConfig::score_attribute", std::move(happened), std::move(remedy)};
-    fail(std::move(error).with_origin(report.rank, {}));
-    return false;
-  };
-  auto const score = report.metrics.number(policy_.checkpoint.score_attribute);
-  if (score && std::isfinite(*score)) return true;
-  if (!score) {
-    return refuse("no number of the name '" + policy_.checkpoint.score_attribute + "' is in the report; there are " +
-                      report.metrics.names(),
-                  "name one of them");
-  }
-  auto const happened = "'" + policy_.checkpoint.score_attribute + "' is " + std::to_string(*score) + " in report " +
-                        std::to_string(report.training_iteration);
-  if (policy_.checkpoint.fail_on_non_finite_score) {
-    return refuse(happened + ", whose checkpoint is not kept", "lower the learning rate, for instance");
-  }
-  if (!std::exchange(warned_of_score_, true)) {
-    act(Notify{Warning{Rank{0}, "CheckpointConfig::score_attribute: " + happened +
-                                    ": its checkpoint is never the best; fail_on_non_finite_score = true ends a "
-                                    "run there"}});
-  }
-  return true;
-}
-
-RAYTRAIN_INLINE auto Controller::score_of(Metrics const& metrics) const -> std::optional<double> {
-  return policy_.checkpoint.score_attribute.empty() ? std::nullopt : metrics.number(policy_.checkpoint.score_attribute);
-}
-
 RAYTRAIN_INLINE void Controller::end_worker(Rank rank) {
   auto& worker = workers_.at(rank.value);
   set_waits_in_vain(worker, false);
@@ -292,13 +213,6 @@ RAYTRAIN_INLINE void Controller::fail(ErrorInfo error) {
 RAYTRAIN_INLINE void Controller::note(ErrorInfo error) {
   failures_.push_back(error);
   act(Notify{std::move(error)});
-}
-
-RAYTRAIN_INLINE void Controller::delete_surplus() {
-  for (auto const number : checkpoints_to_delete(kept_, policy_.checkpoint)) {
-    std::erase_if(kept_, [&](auto const& kept) { return kept.number == number; });
-    act(DeleteCheckpoint{number});
-  }
 }
 
 RAYTRAIN_INLINE void Controller::abort_workers() {
@@ -406,6 +320,8 @@ RAYTRAIN_INLINE void Controller::finish_when_done() {
 }
 
 RAYTRAIN_INLINE void Controller::finish() {
+  // Whoever looks for what the run has reached would find an older one.
+  if (lost_checkpoint_) note(std::move(*lost_checkpoint_));
   auto const complete = left_behind_.empty() && (finished_early_ || (launched_ && !cut_short_));
   state_ = !failures_.empty() ? RunState::errored : complete ? RunState::finished : RunState::aborted;
   if (state_ == RunState::aborted && !stop_requested_ && first_stopped_) {

@@ -90,7 +90,9 @@ class Controller {
   struct Pending {
     std::vector<CheckpointRef> refs;  // by rank
     std::size_t arrived = 0;          // of them
+    std::size_t handed_over = 0;      // by `TrainContext::hand_over`, as all or none must be
     std::optional<Report> rank_0_report;
+    std::optional<ErrorInfo> failure;  // why a part could not be written, and the run goes on
     std::vector<std::uint64_t> training_iterations;
   };
 
@@ -118,6 +120,9 @@ class Controller {
   void on(CheckpointDurable& durable);
 
   void on(CheckpointLost& lost);
+
+  // The run goes on without one that could not be written.
+  void lose(CheckpointOrdinal checkpoint, ErrorInfo error);
 
   void on(Progress& progress) { act(Notify{std::move(progress)}); }
 
@@ -236,6 +241,7 @@ class Controller {
   std::map<CheckpointOrdinal, std::optional<double>> scores_;  // of the checkpoints that are being committed
   RunPolicy policy_;
   std::vector<ScoredCheckpoint> kept_;
+  std::optional<ErrorInfo> lost_checkpoint_;   // why there is no newer one, and the run goes on
   std::optional<Cause> last_cause_;            // of the attempt before this one
   std::uint32_t alike_ = 0;                    // attempts in a row that failed by it
   std::uint32_t failed_ = 0;                   // attempts
@@ -264,5 +270,6 @@ class Controller {
 
 #ifndef RAYTRAIN_COMPILED
 #include <raytrain/train/controller-inl.hpp>
+#include <raytrain/train/controller_checkpoints-inl.hpp>
 #include <raytrain/train/controller_stops-inl.hpp>
 #endif

@@ -160,6 +160,11 @@ struct DeleteCheckpoint {
   CheckpointNumber number{};  ///< In the store.
 };
 
+/// Not all parts of a checkpoint could be written: those that were are good for nothing.
+struct DiscardCheckpoint {
+  CheckpointOrdinal checkpoint{};  ///< As in `Report::checkpoint`.
+};
+
 /// Something for the driver to record, and to tell callbacks where they have a function for it.
 struct Notify {
   std::variant<Started, Report, CheckpointDurable, Progress, Warning, ErrorInfo> what;
@@ -174,6 +179,6 @@ struct FinishRun {
 };
 
 using RunAction = std::variant<LaunchWorkers, RestartWorkers, TellWorkers, ArmGrace, CommitCheckpoint, DeleteCheckpoint,
-                               Notify, FinishRun>;
+                               DiscardCheckpoint, Notify, FinishRun>;
 
 }  // namespace raytrain

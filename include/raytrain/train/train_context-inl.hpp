@@ -4,8 +4,10 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -15,14 +17,19 @@
 #include <raytrain/checkpoint/checkpoint.hpp>
 #include <raytrain/checkpoint/run_record.hpp>
 #include <raytrain/collective/collective.hpp>
+#include <raytrain/collective/reduce_op.hpp>
+#include <raytrain/config/checkpoint_config.hpp>
+#include <raytrain/config/checkpoint_interval.hpp>
 #include <raytrain/core/clock.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/inline.hpp>
+#include <raytrain/core/signs_of_life.hpp>
 #include <raytrain/data/dataset_shard.hpp>
 #include <raytrain/data/datasets.hpp>
 #include <raytrain/launch/worker_link.hpp>
 #include <raytrain/message/message.hpp>
+#include <raytrain/train/checkpoint_schedule.hpp>
 #include <raytrain/train/checkpoint_stager.hpp>
 #include <raytrain/train/train_context.hpp>
 #include <raytrain/train/worker_setup.hpp>
@@ -31,7 +38,8 @@ namespace raytrain {
 
 RAYTRAIN_INLINE TrainContext::TrainContext(WorkerSetup setup)
     : setup_{std::move(setup)},
-      stager_{setup_.run->store, setup_.run->writer, setup_.link},
+      stager_{setup_.run->store, setup_.run->writer, setup_.link, setup_.run->checkpoint_config,
+              setup_.run->failed.get_token()},
       started_{run().clock.now()},
       last_report_{started_},
       checkpoints_{run().first_checkpoint} {
@@ -39,6 +47,11 @@ RAYTRAIN_INLINE TrainContext::TrainContext(WorkerSetup setup)
     training_iteration_ = checkpoint->training_iteration(world_rank());
     time_before_s_ = checkpoint->time_total_s();
   }
+  auto const& config = run().checkpoint_config;
+  if (!config.every && config.when_busy == WhenBusy::wait) return;
+  std::optional<CheckpointInterval::Seconds> between_failures;
+  if (run().between_failures_s > 0) between_failures = CheckpointInterval::Seconds{run().between_failures_s};
+  schedule_.emplace(config, between_failures, started_);
 }
 
 RAYTRAIN_INLINE auto TrainContext::first_epoch() const -> int {
@@ -102,7 +115,16 @@ RAYTRAIN_INLINE auto TrainContext::stop_requested() noexcept -> bool {
 RAYTRAIN_INLINE void TrainContext::finish() {
   finished_ = true;
   SignsOfLife::During const saves{SignsOfLife::Activity::saves};
+  stager_.stage_held();
   stager_.drain();
+}
+
+RAYTRAIN_INLINE void TrainContext::finish_after_failure() noexcept {
+  run().failed.request_stop();
+  try {
+    finish();
+  } catch (...) {  // the cause is told of
+  }
 }
 
 RAYTRAIN_INLINE auto TrainContext::batch_size_before(std::string_view dataset) const -> std::optional<std::uint64_t> {
@@ -111,35 +133,81 @@ RAYTRAIN_INLINE auto TrainContext::batch_size_before(std::string_view dataset) c
 }
 
 RAYTRAIN_INLINE void TrainContext::wait_for_earlier_commits() {
-  constexpr std::uint64_t most_uncommitted = 8;
-  if (checkpoints_.value < run().first_checkpoint.value + most_uncommitted) return;
-  setup_.link.wait_committed_for({checkpoints_.value - most_uncommitted}, std::chrono::seconds{1});
+  constexpr std::size_t most_uncommitted = 8;
+  if (written_.size() < most_uncommitted) return;
+  setup_.link.wait_committed_for(written_.front().checkpoint, std::chrono::seconds{1});
+  written_.pop_front();
 }
 
 RAYTRAIN_INLINE void TrainContext::barrier_before_commit() {
   try {
     setup_.collective->barrier();
   } catch (Error const& error) {
-    throw Error{error.code(), "TrainContext::report with a checkpoint, CheckpointMode::sync", error.happened(),
-                "call report with a checkpoint equally often on every rank"};
+    throw_unequal_reports(error);
   }
+}
+
+RAYTRAIN_INLINE auto TrainContext::agree_on_fate() -> CheckpointSchedule::Fate {
+  using Fate = CheckpointSchedule::Fate;
+  if (!schedule_) return Fate::write;
+  if (agreed_fate_) return *agreed_fate_;
+  agreed_at_ = SignsOfLife::Clock::now();
+  auto fate = world_rank() == Rank{0} ? next_fate() : Fate::skip;
+  if (told_to_stop()) fate = Fate::write;  // the last one
+  auto wish = static_cast<std::uint8_t>(fate);
+  try {
+    // None goes on before all are here: where one fails, all hold the same state.
+    setup_.collective->all_reduce(std::span{&wish, 1}, ReduceOp::max);
+  } catch (Error const& error) {
+    throw_unequal_reports(error);
+  }
+  agreed_fate_ = static_cast<Fate>(wish);
+  return *agreed_fate_;
+}
+
+RAYTRAIN_INLINE auto TrainContext::next_fate() -> CheckpointSchedule::Fate {
+  auto is_busy = false;
+  if (!written_.empty()) {
+    auto& last = written_.back();
+    auto const committed_at = setup_.link.committed_at(last.checkpoint);
+    is_busy = !committed_at;
+    if (committed_at && !std::exchange(last.cost_is_known, true)) schedule_->note_cost(*committed_at - last.reported);
+  }
+  return schedule_->next(run().clock.now(), is_busy);
+}
+
+RAYTRAIN_INLINE void TrainContext::throw_unequal_reports(Error const& error) {
+  throw Error{error.code(), "TrainContext::report with a checkpoint", error.happened(),
+              "call report with a checkpoint equally often on every rank"};
 }
 
 RAYTRAIN_INLINE void TrainContext::materialize(CheckpointDraft& draft) {
   check_thread("report");
   SignsOfLife::During const saves{SignsOfLife::Activity::saves};
-  stager_.materialize(draft);
+  switch (agree_on_fate()) {
+    case CheckpointSchedule::Fate::skip: break;
+    case CheckpointSchedule::Fate::hold: stager_.materialize_to_hold(draft); break;
+    case CheckpointSchedule::Fate::write: stager_.materialize(draft); break;
+  }
 }
 
 RAYTRAIN_INLINE void TrainContext::submit_with_checkpoint(Report report, CheckpointDraft draft) {
+  using Fate = CheckpointSchedule::Fate;
+  auto const fate = agree_on_fate();
+  if (fate == Fate::write) wait_for_earlier_commits();
+  materialize(draft);
+  agreed_fate_.reset();
+  if (fate == Fate::skip) return submit(std::move(report));
   auto const checkpoint = checkpoints_;
-  wait_for_earlier_commits();
-  stager_.materialize(draft);
   report.checkpoint = checkpoint;
+  report.replaces = std::exchange(held_checkpoint_, fate == Fate::hold ? std::optional{checkpoint} : std::nullopt);
   ++checkpoints_.value;
   submit(std::move(report));
+  if (fate == Fate::hold) return stager_.hold(std::move(draft), checkpoint, taken_data_->state());
+  written_.push_back({checkpoint, agreed_at_});
+  if (schedule_) schedule_->note_written(last_report_);
   stager_.stage(std::move(draft), checkpoint, taken_data_->state());
-  if (run().checkpoint_mode == CheckpointMode::sync) {
+  if (run().checkpoint_config.mode == CheckpointMode::sync) {
     stager_.drain();
     barrier_before_commit();
     setup_.link.wait_committed(checkpoint);

@@ -3,6 +3,7 @@
 
 #include <concepts>
 #include <cstdint>
+#include <deque>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -28,6 +29,7 @@
 #include <raytrain/message/message.hpp>
 #include <raytrain/message/object_bytes.hpp>
 #include <raytrain/message/report_fields.hpp>
+#include <raytrain/train/checkpoint_schedule.hpp>
 #include <raytrain/train/checkpoint_stager.hpp>
 #include <raytrain/train/taken_data.hpp>
 #include <raytrain/train/worker_setup.hpp>
@@ -94,13 +96,15 @@ class TrainContext {
     throw_if_stopping();
   }
 
-  /// Sends metrics and this rank's part of a checkpoint. A group operation: every rank calls it equally often.
+  /// Sends metrics and this rank's part of a checkpoint, which is written if it is due by `CheckpointConfig::every`. A
+  /// group operation: every rank calls it equally often.
   ///
   /// Returns when the state is copied, or after the commit with `CheckpointMode::sync`. Waits for this worker's part
   /// before it, if that is still being written, and up to 1 s for the commit of the 8th before it: who reports faster
   /// than checkpoints are committed does not run away from them.
   /// Errors: as without a checkpoint; `io` when this or the part before it could not be written; with `sync`
-  ///         `rank_mismatch` when another rank calls something else meanwhile.
+  ///         `rank_mismatch` when another rank calls something else meanwhile, and so with `every`, and with
+  ///         `when_busy` other than `wait`.
   template <class R>
   void report(R const& metrics, CheckpointDraft draft) {
     SignsOfLife::During const saves{SignsOfLife::Activity::saves};
@@ -233,15 +237,18 @@ class TrainContext {
   /// collective in between it becomes true when `RunConfig::stop_grace` is over, or another worker has failed.
   [[nodiscard]] auto stop_requested() noexcept -> bool;
 
-  /// For the worker's runner: no more reports; whatever is being written is complete, or its error is thrown.
+  /// For the worker's runner: no more reports; whatever is being written is complete, and so is the state that was
+  /// copied last, or its error is thrown.
   void finish();
+  /// The same for one that has failed, for which nothing is tried again, and what goes wrong is not the cause.
+  void finish_after_failure() noexcept;
 
   /// For the worker's runner: the training function learned of a stop, and may have ended because of it.
   [[nodiscard]] auto knew_of_stop() const noexcept -> bool { return knew_of_stop_; }
 
  protected:
   /// For a context that adds to a draft before it is reported: makes it definite as `report` would, which has nothing
-  /// left to do then.
+  /// left to do then. A group operation. Does nothing where the state is skipped.
   ///
   /// Errors: `io` when the part before could not be written; `invalid_call` from another thread or after the end.
   void materialize(CheckpointDraft& draft);
@@ -290,6 +297,13 @@ class TrainContext {
   // Ranks that do not all report a checkpoint would wait for its commit for ever.
   void barrier_before_commit();
 
+  // What becomes of the state of the report at hand, on all ranks alike.
+  auto agree_on_fate() -> CheckpointSchedule::Fate;
+  // Rank 0's wish.
+  auto next_fate() -> CheckpointSchedule::Fate;
+  // Of an operation of all ranks that belongs to a report with a checkpoint.
+  [[noreturn]] static void throw_unequal_reports(Error const& error);
+
   void submit(Report report);
   void submit_with_checkpoint(Report report, CheckpointDraft draft);
 
@@ -299,6 +313,12 @@ class TrainContext {
   void check_identity(std::vector<std::string> const& fields);
 
   void throw_if_stopping();
+
+  struct Written {
+    CheckpointOrdinal checkpoint{};
+    SignsOfLife::Clock::time_point reported;
+    bool cost_is_known = false;
+  };
 
   WorkerSetup setup_;
   CheckpointStager stager_;
@@ -310,7 +330,12 @@ class TrainContext {
   std::chrono::nanoseconds away_before_{0};  // until the last report
   double time_before_s_ = 0;
   std::uint64_t training_iteration_ = 0;
-  CheckpointOrdinal checkpoints_;  // of the next one
+  CheckpointOrdinal checkpoints_;                        // of the next one
+  std::optional<CheckpointSchedule> schedule_;           // none: each one is written
+  std::optional<CheckpointSchedule::Fate> agreed_fate_;  // of the report at hand
+  SignsOfLife::Clock::time_point agreed_at_;
+  std::optional<CheckpointOrdinal> held_checkpoint_;  // copied, and not to be written yet
+  std::deque<Written> written_;                       // the last ones
   bool identity_checked_ = false;
   bool knew_of_stop_ = false;
   bool finished_ = false;

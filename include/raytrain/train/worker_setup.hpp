@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -32,15 +33,17 @@ struct RunShared {
   Datasets datasets;
   DataConfig data;
   std::uint32_t virtual_shards = 0;  ///< `ScalingConfig::virtual_shards`.
-  CheckpointMode checkpoint_mode = CheckpointMode::async;
+  CheckpointConfig checkpoint_config;
+  double between_failures_s = 0;                 ///< As in `Begin`.
   std::optional<Checkpoint> checkpoint;          ///< The one to go on from.
   bool begins_from_other_run = false;            ///< It is that of `RunConfig::resume_from_checkpoint`.
   CheckpointOrdinal first_checkpoint{};          ///< As in `Begin`.
   std::vector<std::string> known_report_fields;  ///< Those of the run in this directory; empty before its first report.
   Clock& clock;
   CheckpointStore& store;
-  BackgroundThread& writer;  ///< Writes checkpoints, in order.
-  HangWatch& hang_watch;     ///< Of all workers of the process.
+  BackgroundThread& writer;   ///< Writes checkpoints, in order.
+  HangWatch& hang_watch;      ///< Of all workers of the process.
+  std::stop_source failed{};  ///< Fires when one of them has failed.
 };
 
 /// What a worker's context is made of; handed to `Backend::make_context` on the worker's own thread.

@@ -21,6 +21,7 @@
 #include <raytrain/backend/torch/torch_module.hpp>
 #include <raytrain/backend/torch/torch_shard.hpp>
 #include <raytrain/checkpoint/checkpoint_draft.hpp>
+#include <raytrain/checkpoint/rank_folder.hpp>
 #include <raytrain/collective/tagged_collective.hpp>
 #include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/inline.hpp>
@@ -64,7 +65,7 @@ RAYTRAIN_TORCH_INLINE auto TorchContext::worker_seed() const noexcept -> std::ui
 
 RAYTRAIN_TORCH_INLINE auto TorchContext::with_generators(CheckpointDraft draft) -> CheckpointDraft {
   check_models();
-  if (taken_->turn && !taken_->turn->ends_step()) {
+  if (std::ranges::any_of(averagers_, [](auto const& averager) { return averager->is_within_step(); })) {
     throw Error{Errc::invalid_call, "a checkpoint of virtual shards",
                 "is asked for within a step, of which only some shards' gradients are there",
                 "report it, or hand it over, behind a batch of which ends_step() is true"};
@@ -151,6 +152,7 @@ RAYTRAIN_TORCH_INLINE void TorchContext::join(torch::nn::Module const& module) {
                                           .warn = [this](std::string text) { warn(std::move(text)); },
                                           .has_virtual_shards = virtual_shards() > 0};
   averagers_.push_back(std::make_unique<detail::GradientAverager>(module, number, std::move(worker)));
+  if (virtual_shards() > 0 && taken_->turn) averagers_.back()->begin_turn(*taken_->turn);
 }
 
 }  // namespace raytrain

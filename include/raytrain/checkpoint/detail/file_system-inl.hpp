@@ -3,12 +3,15 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/types.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdint>
 #include <cstdio>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <system_error>
 
@@ -68,6 +71,12 @@ RAYTRAIN_INLINE auto FileSystem::make_directory(std::filesystem::path const& pat
 
 RAYTRAIN_INLINE auto FileSystem::remove_directory(std::filesystem::path const& path) -> int {
   return ::rmdir(path.c_str());
+}
+
+RAYTRAIN_INLINE auto FileSystem::free_bytes(std::filesystem::path const& folder) -> std::optional<std::uint64_t> {
+  struct ::statvfs disk {};
+  if (::statvfs(folder.c_str(), &disk) != 0 || disk.f_blocks == 0) return std::nullopt;  // 0: it keeps no count
+  return std::uint64_t{disk.f_bavail} * disk.f_frsize;
 }
 
 RAYTRAIN_INLINE auto system_files() -> FileSystem& {

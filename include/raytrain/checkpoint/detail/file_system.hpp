@@ -4,8 +4,10 @@
 #include <sys/types.h>
 #include <unistd.h>
 
+#include <cstdint>
 #include <cstdio>
 #include <filesystem>
+#include <optional>
 #include <string>
 
 #include <raytrain/core/bytes.hpp>
@@ -41,6 +43,8 @@ class FileSystem {
   [[nodiscard]] virtual auto make_directory(std::filesystem::path const& path) -> int;
   [[nodiscard]] virtual auto remove_file(std::filesystem::path const& path) -> int { return ::unlink(path.c_str()); }
   [[nodiscard]] virtual auto remove_directory(std::filesystem::path const& path) -> int;
+  /// What this user may still write to the disk of a folder; none where that is not known.
+  [[nodiscard]] virtual auto free_bytes(std::filesystem::path const& folder) -> std::optional<std::uint64_t>;
 };
 
 /// The operating system's own.

@@ -185,6 +185,19 @@ struct Conclude {
   }
 };
 
+/// The same for each of an array, in its place.
+template <ReduceOp op>
+struct ConcludeEach {
+  template <class T>
+  [[gnu::always_inline]] static void run(T* values, std::size_t count, std::uint32_t ranks) noexcept {
+    constexpr std::size_t stride = 64;
+    for (; count >= stride; count -= stride, values += stride) {
+      for (std::size_t i = 0; i < stride; ++i) values[i] = conclude<op>(values[i], ranks);
+    }
+    for (; count > 0; --count, ++values) *values = conclude<op>(*values, ranks);
+  }
+};
+
 /// Exact in one direction, to the nearest in the other.
 template <class From, class To>
 void convert(From const* from, To* to, std::size_t count) noexcept {
@@ -257,8 +270,7 @@ void reduce_arrays(Sources const& sources, std::size_t size_bytes, Targets const
 
 template <ReduceOp op, Element T>
 void conclude_array(std::span<std::byte> values, std::uint32_t ranks) noexcept {
-  auto* const all = reinterpret_cast<T*>(values.data());
-  for (std::size_t i = 0; i < values.size() / sizeof(T); ++i) all[i] = conclude<op>(all[i], ranks);
+  run_vectorized<ConcludeEach<op>>(reinterpret_cast<T*>(values.data()), values.size() / sizeof(T), ranks);
 }
 
 template <Element T>

@@ -69,12 +69,12 @@ void serialize(A& archive, Started& m) {
 template <detail::WireArchive A>
 void serialize(A& archive, Report& m) {
   archive(m.rank, m.training_iteration, m.time_this_iter_s, m.time_total_s, m.time_waiting_s, m.timestamp_ns,
-          m.checkpoint, m.metrics, m.hands_over);
+          m.checkpoint, m.metrics, m.hands_over, m.replaces);
 }
 
 template <detail::WireArchive A>
 void serialize(A& archive, CheckpointRef& m) {
-  archive(m.rank, m.checkpoint, m.files, m.metadata, m.batch_sizes, m.positions);
+  archive(m.rank, m.checkpoint, m.files, m.metadata, m.batch_sizes, m.positions, m.failure);
 }
 
 template <detail::WireArchive A>
@@ -125,7 +125,7 @@ void serialize(A& archive, Silent& m) {
 template <detail::WireArchive A>
 void serialize(A& archive, Begin& m) {
   archive(m.name, m.run_path, m.run_id, m.start, m.start_id, m.started_at, m.checkpoint, m.report_fields, m.metadata,
-          m.first_checkpoint, m.world_size, m.settings, m.group, m.group_id, m.lost_ranks);
+          m.first_checkpoint, m.world_size, m.settings, m.group, m.group_id, m.lost_ranks, m.between_failures_s);
 }
 
 template <detail::WireArchive A>

@@ -227,7 +227,8 @@ RAYTRAIN_INLINE void RunDriver::launch(LaunchWorkers const& action) {
                                                   .datasets = plan_.datasets,
                                                   .data = plan_.data,
                                                   .virtual_shards = plan_.virtual_shards,
-                                                  .checkpoint_mode = plan_.run.checkpoint.mode,
+                                                  .checkpoint_config = plan_.run.checkpoint,
+                                                  .between_failures_s = between_failures_s(),
                                                   .checkpoint = resume_point_.checkpoint(),
                                                   .begins_from_other_run = resume_point_.other().has_value(),
                                                   .first_checkpoint = action.first_checkpoint,
@@ -240,6 +241,7 @@ RAYTRAIN_INLINE void RunDriver::launch(LaunchWorkers const& action) {
   begin.attempt = action.attempt;
   begin.first_checkpoint = action.first_checkpoint;
   begin.world_size = action.world_size;
+  begin.between_failures_s = shared->between_failures_s;
   auto const iteration = resume_point_.training_iteration();
   if (attempts_.size() == Result::max_attempts) attempts_.erase(attempts_.begin());
   attempts_.push_back({.attempt = action.attempt,
@@ -257,22 +259,11 @@ RAYTRAIN_INLINE void RunDriver::launch(LaunchWorkers const& action) {
 RAYTRAIN_INLINE void RunDriver::carry_out(RestartWorkers& restart) {
   ++grace_;
   if (!restart.left_behind.empty()) launcher_.leave_behind(restart.left_behind, {});
+  if (!restart.failures.empty()) ++failed_attempts_;
   attempts_.back().failures = std::move(restart.failures);
   attempts_.back().preemptions = std::move(restart.preemptions);
   attempts_.back().total_s = seconds_since(launched_);
   waiting_->spawn(wait_backoff(std::move(restart)));
-}
-
-RAYTRAIN_INLINE void RunDriver::look_for_checkpoint(std::vector<CheckpointOrdinal> const& unfinished) {
-  try {
-    plan_.directory.check_in_place();
-    for (auto const checkpoint : unfinished) store_.discard(checkpoint);
-    lost_hosts_ = launcher_.leave_out_lost_hosts();
-    resume_point_.find();
-    events_.push(RunEvent{RestartDue{resume_point_.training_iteration(), launcher_.room().workers}});
-  } catch (...) {
-    events_.push(RunEvent{LaunchFailed{current_error().with_origin({}, host_.hostname)}});
-  }
 }
 
 RAYTRAIN_INLINE void RunDriver::look_for_room() {
@@ -311,46 +302,6 @@ RAYTRAIN_INLINE void RunDriver::tell_of_restart() {
   callbacks_.call("on_restart", [&](Callback& callback) { callback.on_restart(before, resume_point_.own()); });
 }
 
-RAYTRAIN_INLINE void RunDriver::carry_out(CommitCheckpoint& commit) {
-  auto& report = commit.rank_0_report;
-  if (report.hands_over) report.metrics = history_.metrics_until(report.training_iteration);
-  auto kept_reports = history_.counts_until(commit.training_iterations);
-  writer_->post([this, commit = std::move(commit), kept_reports = std::move(kept_reports)]() mutable {
-    try {
-      auto const checkpoint = commit.checkpoint;
-      plan_.directory.check_in_place();
-      auto const number = store_.commit({.checkpoint = checkpoint,
-                                         .training_iteration = commit.rank_0_report.training_iteration,
-                                         .time_total_s = commit.rank_0_report.time_total_s,
-                                         .world_size = launcher_.size(),
-                                         .metrics = std::move(commit.rank_0_report.metrics),
-                                         .parts = std::move(commit.refs),
-                                         .training_iterations = std::move(commit.training_iterations),
-                                         .seed = plan_.run.seed,
-                                         .dataset_rows = rows_of(plan_.datasets),
-                                         .dataset_digests = digests_of(plan_.datasets),
-                                         .kept_reports = std::move(kept_reports),
-                                         .run_metadata = plan_.run.metadata,
-                                         .handed_over = commit.rank_0_report.hands_over});
-      events_.send(RunEvent{CheckpointDurable{checkpoint, number}});
-    } catch (...) {
-      events_.send(RunEvent{CheckpointLost{commit.checkpoint, current_error().with_origin({}, host_.hostname)}});
-    }
-  });
-}
-
-RAYTRAIN_INLINE void RunDriver::carry_out(DeleteCheckpoint const& action) {
-  writer_->post_later([this, number = action.number] {
-    try {
-      plan_.directory.check_in_place();
-      store_.remove(number);
-    } catch (...) {
-      // Without waiting for room: at the end of a run nobody takes events before all of them are here.
-      events_.push(RunEvent{WorkerMessage{Warning{Rank{0}, current_error().text()}}});
-    }
-  });
-}
-
 RAYTRAIN_INLINE void RunDriver::carry_out(Notify& notify) {
   std::visit([this](auto& what) { this->tell_callbacks(what); }, notify.what);
 }
@@ -381,21 +332,11 @@ RAYTRAIN_INLINE void RunDriver::tell_callbacks(Report& report) {
   log(all);
   if (report.rank == Rank{0}) {
     attempts_.back().last_iteration = report.training_iteration;
+    if (report.replaces) reported_checkpoints_.erase(*report.replaces);
     if (report.checkpoint) reported_checkpoints_[*report.checkpoint] = plan_.clock.now();
   }
   callbacks_.call("on_report", [&](Callback& callback) { callback.on_report(report, all); });
   history_.add(std::move(report), std::move(all));
-}
-
-RAYTRAIN_INLINE void RunDriver::tell_callbacks(CheckpointDurable const& durable) {
-  plan_.directory.record_checkpoint();
-  auto const reported = reported_checkpoints_.find(durable.checkpoint);
-  if (reported != reported_checkpoints_.end()) {
-    saved_ = reported->second;
-    reported_checkpoints_.erase(reported_checkpoints_.begin(), std::next(reported));
-  }
-  auto const checkpoint = store_.open(durable.number);
-  callbacks_.call("on_checkpoint", [&](Callback& callback) { callback.on_checkpoint(checkpoint); });
 }
 
 RAYTRAIN_INLINE void RunDriver::tell_callbacks(Progress const& progress) {
@@ -435,6 +376,10 @@ RAYTRAIN_INLINE auto RunDriver::names_in(Metrics const& metrics) -> std::vector<
 
 RAYTRAIN_INLINE auto RunDriver::seconds_since(Clock::TimePoint time) const -> double {
   return std::chrono::duration<double>{plan_.clock.now() - time}.count();
+}
+
+RAYTRAIN_INLINE auto RunDriver::between_failures_s() const -> double {
+  return failed_attempts_ == 0 ? 0 : since_call() / static_cast<double>(failed_attempts_);
 }
 
 RAYTRAIN_INLINE void RunDriver::record_state() {

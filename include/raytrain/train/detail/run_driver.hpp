@@ -63,7 +63,7 @@ class RunDriver {
     std::string backend;
     DataConfig data;
     Datasets datasets;
-    std::uint32_t virtual_shards;  ///< As in `RunShared`.
+    std::uint32_t virtual_shards = 0;  ///< As in `RunShared`.
     Clock& clock;
     Clock::TimePoint called;                  ///< When `fit()` was called.
     bool ends_processes;                      ///< Workers that do not return are ended with their processes.
@@ -215,6 +215,8 @@ class RunDriver {
 
   void carry_out(DeleteCheckpoint const& action);
 
+  void carry_out(DiscardCheckpoint const& action);
+
   void carry_out(Notify& notify);
 
   void carry_out(FinishRun& finish) { outcome_ = std::move(finish); }
@@ -237,6 +239,9 @@ class RunDriver {
   void announce();
 
   [[nodiscard]] static auto names_in(Metrics const& metrics) -> std::vector<std::string>;
+
+  // Mean time that this start has seen; 0: none failed.
+  [[nodiscard]] auto between_failures_s() const -> double;
 
   [[nodiscard]] auto since_call() const -> double { return seconds_since(plan_.called); }
 
@@ -275,7 +280,8 @@ class RunDriver {
   HangWatch hang_watch_{plan_.run.failure.hang_timeout};
   std::optional<Controller> controller_;
   Training training_;
-  std::vector<AttemptInfo> attempts_;    // the last one is the present one
+  std::vector<AttemptInfo> attempts_;  // the last one is the present one
+  std::uint64_t failed_attempts_ = 0;
   std::vector<std::string> lost_hosts_;  // since the attempt before
   Clock::TimePoint launched_{};
   Clock::TimePoint saved_{};  // what came later an attempt after this one repeats
@@ -300,4 +306,5 @@ class RunDriver {
 
 #ifndef RAYTRAIN_COMPILED
 #include <raytrain/train/detail/run_driver-inl.hpp>
+#include <raytrain/train/detail/run_driver_checkpoints-inl.hpp>
 #endif

@@ -75,6 +75,10 @@ RAYTRAIN_INLINE auto shared_settings(FitPlan const& plan) -> std::vector<SharedS
   add("RunConfig::failure.max_preemptions", run.failure.max_preemptions);
   add("RunConfig::failure.hang_timeout", run.failure.hang_timeout.count());
   add("RunConfig::checkpoint.mode", run.checkpoint.mode);
+  settings.push_back({"RunConfig::checkpoint.every", run.checkpoint.every ? run.checkpoint.every->text() : "not set"});
+  add("RunConfig::checkpoint.when_busy", run.checkpoint.when_busy);
+  add("RunConfig::checkpoint.on_failed_write", run.checkpoint.on_failed_write);
+  add("RunConfig::checkpoint.write_retries", run.checkpoint.write_retries);
   add("RunConfig::checkpoint.store", run.checkpoint.store ? "set" : "not set");
   add("RunConfig::collective_timeout", run.collective_timeout.count());
   settings.push_back({"DataConfig::datasets_to_split", config_text(plan.data.datasets_to_split)});

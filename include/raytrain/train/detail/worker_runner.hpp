@@ -57,6 +57,7 @@ auto run_training(B& backend, Train const& train, WorkerSetup setup) -> bool {
       group.abort();
     } catch (...) {
       group.abort();
+      context.finish_after_failure();
       throw;
     }
     context.finish();

@@ -51,43 +51,63 @@ RAYTRAIN_TORCH_INLINE void GradientArena::expect(std::size_t index, at::Tensor c
 
 RAYTRAIN_TORCH_INLINE void GradientArena::gather() {
   torch::NoGradGuard const no_grad;
+  auto const keeps = std::exchange(holds_sum_, false);
   for (auto& slot : slots_) {
     auto& gradient = slot.parameter.mutable_grad();
-    if (gradient.defined() && gradient.is_same(slot.view)) continue;
-    if (gradient.defined()) check_fits(slot, gradient);
-    leave_to_keeper(slot);
-    if (!gradient.defined()) continue;
-    slot.view.copy_(gradient);
-    gradient = slot.view;
-  }
-}
-
-RAYTRAIN_TORCH_INLINE void GradientArena::set_aside() {
-  holds_sum_ = true;
-  for (auto& slot : slots_) {
-    slot.aside = std::exchange(slot.parameter.mutable_grad(), {});
-    leave_to_keeper(slot);
-  }
-}
-
-RAYTRAIN_TORCH_INLINE void GradientArena::show_sum() {
-  torch::NoGradGuard const no_grad;
-  holds_sum_ = false;
-  for (auto& slot : slots_) {
-    auto& gradient = slot.parameter.mutable_grad();
-    auto const before = std::exchange(slot.aside, {});
-    if (value(slot.mark) > 0) {
-      if (before.defined()) slot.view.add_(before);
+    if (!gradient.defined()) {
+      leave_to_keeper(slot);
+      if (!keeps) slot.view.zero_();
+    } else if (!gradient.is_same(slot.view)) {
+      check_fits(slot, gradient);
+      leave_to_keeper(slot);
+      slot.view.copy_(gradient);
       gradient = slot.view;
-    } else {
-      gradient = before;
     }
   }
 }
 
-RAYTRAIN_TORCH_INLINE void GradientArena::hide_sum() {
-  holds_sum_ = false;
-  for (auto& slot : slots_) slot.parameter.mutable_grad() = std::exchange(slot.aside, {});
+RAYTRAIN_TORCH_INLINE void GradientArena::scale_gradients(std::uint32_t shards) {
+  std::vector<Mark> defined;
+  for (auto const& slot : slots_) {
+    if (slot.parameter.grad().defined()) defined.push_back(slot.mark);
+  }
+  if (defined.empty()) return;
+  torch::NoGradGuard const no_grad;
+  gather();
+  for (auto const& flat : flats_) {
+    torch::from_blob(flat.memory.get(), {static_cast<std::int64_t>(flat.size)}, flat.type)
+        .mul_(static_cast<double>(shards));
+  }
+  for (auto const& mark : defined) set(mark, 1);
+  keep_sum();
+}
+
+RAYTRAIN_TORCH_INLINE void GradientArena::set_aside() {
+  for (auto& slot : slots_) {
+    slot.aside = std::exchange(slot.parameter.mutable_grad(), at::Tensor{});
+    leave_to_keeper(slot);
+  }
+}
+
+RAYTRAIN_TORCH_INLINE void GradientArena::drop_gradients() {
+  for (auto& slot : slots_) {
+    slot.parameter.mutable_grad().reset();
+    slot.aside.reset();
+  }
+}
+
+RAYTRAIN_TORCH_INLINE void GradientArena::show() {
+  torch::NoGradGuard const no_grad;
+  for (auto& slot : slots_) {
+    auto& gradient = slot.parameter.mutable_grad();
+    auto const before = std::exchange(slot.aside, at::Tensor{});
+    if (value(slot.mark) > 0) {
+      if (before.defined()) slot.view.add_(before);
+      gradient = slot.view;
+    } else if (before.defined()) {
+      gradient = before;
+    }
+  }
 }
 
 RAYTRAIN_TORCH_INLINE auto GradientArena::make_slot(std::string const& name, at::Tensor const& parameter) -> Slot {

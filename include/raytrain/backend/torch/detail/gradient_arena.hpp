@@ -60,26 +60,28 @@ class GradientArena {
   template <class Reduce>
   void reduce(Reduce const& reduce) {
     gather();
-    for (auto const& slot : slots_) {
-      if (!slot.parameter.grad().defined()) slot.view.zero_();
-    }
     for_each_array(reduce);
-    for (auto const& slot : slots_) {
-      auto& gradient = slot.parameter.mutable_grad();
-      if (!gradient.defined() && value(slot.mark) > 0) gradient = slot.view;
-    }
+    show();
   }
 
-  // For a step of several backwards, whose sum the array holds, and which the program does not see before it is
-  // complete:
+  // The parts of `reduce`, for a sum of several backwards, which the program does not see before it is complete:
 
-  /// Takes the gradients that there are away, until `show_sum` or `hide_sum`, and keeps what the array holds.
-  void set_aside();
-
-  /// Puts what backward has computed since `set_aside` in the array, if it has not put it there itself.
+  /// Puts in the array what the program has put in the place of a gradient, and zeros for those that there are not.
   ///
   /// Errors: as `reduce`.
   void gather();
+
+  /// The next backward adds to what the array holds, and to the marks and the numbers.
+  void keep_sum() { holds_sum_ = true; }
+
+  /// Makes of gradients of steps before a part of a sum that `shards` divide later.
+  void scale_gradients(std::uint32_t shards);
+
+  /// Takes the gradients that there are away, until `show`.
+  void set_aside();
+
+  /// Forgets them.
+  void drop_gradients();
 
   /// Calls `action` with the array of each element type in use, a span of float or double.
   template <class Action>
@@ -89,11 +91,8 @@ class GradientArena {
     }
   }
 
-  /// Adds the array to the gradients that were set aside, of parameters that were used. These are gradients again.
-  void show_sum();
-
-  /// Gives back what was set aside.
-  void hide_sum();
+  /// The array's parts are gradients, of the parameters that any rank used, to which is added what was set aside.
+  void show();
 
  private:
   struct Flat {
@@ -148,7 +147,7 @@ class GradientArena {
   std::vector<Flat> flats_;
   std::vector<Mark> numbers_;
   std::unordered_set<c10::TensorImpl const*> known_;
-  bool holds_sum_ = false;  ///< Since `set_aside`.
+  bool holds_sum_ = false;  ///< Since `keep_sum`, until the end of the backward.
 };
 
 }  // namespace raytrain::detail

@@ -68,6 +68,8 @@ class GradientAverager {
   /// Before the program sees the batch of this turn, with virtual shards.
   void begin_turn(ShardTurn turn) { step_->begin_turn(turn); }
 
+  [[nodiscard]] auto is_within_step() const -> bool { return step_ && step_->is_within_step(); }
+
   /// Whether nobody else has the model, nor a parameter of it.
   [[nodiscard]] auto is_unused() const -> bool;
 

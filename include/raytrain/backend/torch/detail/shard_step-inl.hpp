@@ -21,7 +21,9 @@
 namespace raytrain::detail {
 
 RAYTRAIN_TORCH_INLINE void ShardStep::begin_turn(ShardTurn turn) {
+  if (turn_ == turn && backward_ == 0) return;
   if (turn.index == 0) {
+    is_within_step_ = false;
     buffers_before_ = turn.count > 1 ? copy_of_buffers() : std::vector<at::Tensor>{};
     backwards_ = 0;
     held_.reset();
@@ -49,18 +51,16 @@ RAYTRAIN_TORCH_INLINE void ShardStep::begin_backward() {
                     std::to_string(backwards_) + " times",
                 "call it equally often for each batch, and step the optimizer where Batch::ends_step() says so"};
   }
-  arena_.set_aside();
-  if (collective_.rank() == Rank{0} && turn_->count > 1) {
-    if (sums_.size() <= backward_) sums_.resize(backward_ + 1);
-    if (held_ && *held_ != backward_) save(sums_[*held_]);
-    if (turn_->index > 0) {
-      if (held_ != backward_) load(sums_[backward_]);
-      held_ = backward_;
-      return;
-    }
-    held_ = backward_;
+  if (backward_ > 0) arena_.set_aside();
+  if (turn_->count > 1 && collective_.rank() == Rank{0}) change_sum();
+  if (turn_->index > 0 && collective_.rank() == Rank{0}) return arena_.keep_sum();
+  arena_.begin_backward();
+  if (backward_ > 0) return;
+  if (collective_.rank() == Rank{0}) {
+    arena_.scale_gradients(turn_->shards);
+  } else {
+    arena_.drop_gradients();
   }
-  clear_arena();
 }
 
 RAYTRAIN_TORCH_INLINE auto ShardStep::end_backward(std::uint64_t parameters) -> bool {
@@ -70,27 +70,30 @@ RAYTRAIN_TORCH_INLINE auto ShardStep::end_backward(std::uint64_t parameters) -> 
                 "the parameters have changed between two batches of one step, whose gradients were not complete",
                 "step the optimizer only where Batch::ends_step() says so"};
   }
-  arena_.gather();
-  if (turn_->is_padding) clear_arena();
-  arena_.for_each_array([&](auto values) { add_in_shard_order(collective_, values, *turn_); });
   ++backward_;
-  if (!turn_->ends_step()) {
-    arena_.hide_sum();
+  arena_.gather();
+  arena_.for_each_array([&]<class T>(std::span<T> values) {
+    if (turn_->is_padding) std::ranges::fill(values, nothing_to_add<T>);
+    add_in_shard_order(collective_, values, *turn_);
+  });
+  is_within_step_ = !turn_->ends_step();
+  if (is_within_step_) {
+    arena_.drop_gradients();
     return false;
   }
-  // The arena holds the mean from now on.
-  held_.reset();
-  auto const shards = turn_->shards;
-  arena_.for_each_array([shards]<class T>(std::span<T> values) {
-    for (auto& value : values) value /= static_cast<T>(shards);
-  });
-  arena_.show_sum();
-  if (turn_->count > 1 && collective_.rank() == Rank{0}) set_buffers(buffers_of_shard_0_);
+  arena_.show();
+  if (turn_->count == 1) return true;
+  held_.reset();  // the arena holds the mean from now on
+  if (collective_.rank() == Rank{0}) set_buffers(buffers_of_shard_0_);
   return true;
 }
 
-RAYTRAIN_TORCH_INLINE void ShardStep::clear_arena() {
-  arena_.for_each_array([]<class T>(std::span<T> values) { std::ranges::fill(values, nothing_to_add<T>); });
+RAYTRAIN_TORCH_INLINE void ShardStep::change_sum() {
+  if (sums_.size() <= backward_) sums_.resize(backward_ + 1);
+  if (held_ == backward_) return;
+  if (held_) save(sums_[*held_]);
+  if (turn_->index > 0) load(sums_[backward_]);
+  held_ = backward_;
 }
 
 RAYTRAIN_TORCH_INLINE void ShardStep::save(Sum& sum) {

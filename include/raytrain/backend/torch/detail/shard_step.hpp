@@ -19,9 +19,9 @@ namespace raytrain::detail {
 /// otherwise.
 ///
 /// Gradients are added to each other in the order of the shards, on rank 0, and the program sees them when the step is
-/// complete. What a backward of one batch adds up is kept apart from what another backward of the same batch does, so
-/// that the order does not depend on who computes what. Each batch begins with the buffers that the model had before
-/// the step, and those of shard 0 are what the step leaves.
+/// complete; those of steps before that it has kept come first. What a backward of one batch adds up is kept apart from
+/// what another backward of the same batch does, so that the order does not depend on who computes what. Each batch
+/// begins with the buffers that the model had before the step, and those of shard 0 are what the step leaves.
 ///
 /// Threads: the worker's.
 class ShardStep {
@@ -30,8 +30,11 @@ class ShardStep {
   ShardStep(GradientArena& arena, Collective& collective, std::vector<at::Tensor> buffers)
       : arena_{arena}, collective_{collective}, buffers_{std::move(buffers)} {}
 
-  /// Before the program sees the batch of this turn.
+  /// Before the program sees the batch of this turn; again, where it takes batches of several datasets side by side.
   void begin_turn(ShardTurn turn);
+
+  /// Whether some shards' gradients are there, and others' not.
+  [[nodiscard]] auto is_within_step() const noexcept -> bool { return is_within_step_; }
 
   /// Before the first gradient of a backward.
   ///
@@ -48,7 +51,8 @@ class ShardStep {
   /// The arena's arrays.
   using Sum = std::vector<std::vector<std::byte>>;
 
-  void clear_arena();
+  /// The backwards of this turn before are to be added to those of other turns later, if there are any.
+  void change_sum();
   void save(Sum& sum);
   void load(Sum const& sum);
 
@@ -62,10 +66,11 @@ class ShardStep {
   std::vector<at::Tensor> buffers_of_shard_0_;  ///< On rank 0, from its second turn on.
   std::optional<ShardTurn> turn_;
   std::size_t backward_ = 0;         ///< Of this turn, from 0.
-  std::vector<Sum> sums_;            ///< By backward, on rank 0. The one that the arena holds may be older here.
-  std::optional<std::size_t> held_;  ///< Of which backward the arena holds the sum.
+  std::vector<Sum> sums_;            ///< By backward, on rank 0. The one that the arena holds is not kept here.
+  std::optional<std::size_t> held_;  ///< Of which backward the arena holds the sum of the turns before.
   std::size_t backwards_ = 0;        ///< Of the step's first turn.
   std::uint64_t parameters_ = 0;     ///< Digest, in the step's first backward.
+  bool is_within_step_ = false;
 };
 
 }  // namespace raytrain::detail

@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: Apache-2.0
+STEPS = {'mlp': 936, 'conv': 468}
+QUICK_STEPS = {'mlp': 468, 'conv': 120}
+WORKERS = 2
+# Shards and parts of each, against the same training without shards, whose workers add up as many parts.
+COSTS = {'2 shards, 2 workers': (2, 1), '4 shards, 2 workers': (4, 2), '8 shards, 2 workers': (8, 4)}
+
+
+def describe():
+    return 'what virtual shards cost a training whose number of workers stays, against gradients that are added up without them'
+
+
+def run(context):
+    for model, steps in (QUICK_STEPS if context.quick else STEPS).items():
+        for name, (shards, parts) in COSTS.items():
+            ours, twin = [], []
+            turns = [lambda: ours.append(context.program('virtual_shards', model, steps, shards, parts)),
+                     lambda: twin.append(context.program('virtual_shards', model, steps, 0, parts))]
+            for number in range(context.rounds):
+                # Who begins changes, so that a machine that slows down is not one side's.
+                for turn in turns[number % 2:] + turns[:number % 2]:
+                    turn()
+            context.row(f'{model}, {name}', 'cost of a step, %',
+                        [100 * (b['samples_per_s'] / a['samples_per_s'] - 1) for a, b in zip(ours, twin)], goal=3, direction='lower')
+            context.row(f'{model}, {name}', 'samples/s', [figures['samples_per_s'] for figures in ours])

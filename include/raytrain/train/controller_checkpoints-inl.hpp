@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the controller decides about checkpoints.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include <raytrain/checkpoint/retention.hpp>
+#include <raytrain/config/checkpoint_config.hpp>
+#include <raytrain/core/error.hpp>
+#include <raytrain/core/identifiers.hpp>
+#include <raytrain/core/inline.hpp>
+#include <raytrain/core/metrics.hpp>
+#include <raytrain/message/message.hpp>
+#include <raytrain/train/controller.hpp>
+#include <raytrain/train/controller_events.hpp>
+
+namespace raytrain {
+
+RAYTRAIN_INLINE void Controller::on(CheckpointRef& ref) {
+  auto const number = ref.checkpoint;
+  auto const found = pending_.try_emplace(number).first;
+  auto& pending = found->second;
+  if (ref.failure && !pending.failure) {
+    pending.failure = std::move(*ref.failure).with_origin(ref.rank, workers_.at(ref.rank.value).hostname);
+  }
+  pending.refs.resize(workers_.size());
+  pending.refs.at(ref.rank.value) = std::move(ref);
+  if (++pending.arrived < workers_.size()) return;
+  if (pending.handed_over > 0 && pending.handed_over < workers_.size()) return;  // states of different moments
+  // Each rank sends its report before the part that belongs to it, so rank 0's report is there by now.
+  if (pending.failure) {
+    lose(number, std::move(*pending.failure));
+  } else if (pending.rank_0_report) {
+    auto const& rank_0_report = *pending.rank_0_report;
+    scores_[number] = rank_0_report.hands_over ? std::nullopt : score_of(rank_0_report.metrics);
+    act(CommitCheckpoint{number, std::move(pending.refs), std::move(*pending.rank_0_report),
+                         std::move(pending.training_iterations)});
+  } else {
+    return;
+  }
+  // A rank whose part of this one is written writes none of an earlier one any more.
+  pending_.erase(pending_.begin(), std::next(found));
+}
+
+RAYTRAIN_INLINE void Controller::on(CheckpointDurable& durable) {
+  failed_since_checkpoint_ = 0;
+  lost_checkpoint_.reset();
+  kept_.push_back({durable.number, scores_.at(durable.checkpoint)});
+  scores_.erase(durable.checkpoint);
+  // Callbacks read it, and a worker that knows of it may do with it what it likes.
+  act(Notify{durable});
+  tell(Committed{durable.checkpoint});
+  delete_surplus();
+}
+
+RAYTRAIN_INLINE void Controller::on(CheckpointLost& lost) {
+  scores_.erase(lost.checkpoint);
+  if (policy_.checkpoint.on_failed_write == OnFailedWrite::warn && lost.error.code == Errc::io) {
+    return lose(lost.checkpoint, std::move(lost.error));
+  }
+  fail(std::move(lost.error));
+}
+
+RAYTRAIN_INLINE void Controller::lose(CheckpointOrdinal checkpoint, ErrorInfo error) {
+  act(Notify{Warning{error.rank.value_or(Rank{0}),
+                     "goes on without a checkpoint that could not be written "
+                     "(CheckpointConfig::on_failed_write): " +
+                         error.text()}});
+  lost_checkpoint_ = std::move(error);
+  act(DiscardCheckpoint{checkpoint});
+  tell(Committed{checkpoint});
+}
+
+RAYTRAIN_INLINE void Controller::refuse_missing_checkpoints() {
+  if (!failures_.empty() || stop_requested_ || resizing_) return;
+  if (totals_.fewest_of_ended >= totals_.most_checkpoints) return;
+  auto const most = std::ranges::max_element(workers_, {}, &Worker::checkpoints);
+  for (auto const& worker : workers_) {
+    if (!worker.ended || worker.checkpoints >= most->checkpoints) continue;
+    ErrorInfo error{Errc::rank_mismatch, "reporting checkpoints",
+                    "rank " + std::to_string(rank_of(worker).value) + " returned after " +
+                        std::to_string(worker.checkpoints - first_checkpoint_.value) + " of them, rank " +
+                        std::to_string(rank_of(*most).value) + " has reported " +
+                        std::to_string(most->checkpoints - first_checkpoint_.value),
+                    "call report with a checkpoint equally often on every rank"};
+    fail(std::move(error).with_origin(rank_of(worker), {}));
+    return;
+  }
+}
+
+RAYTRAIN_INLINE auto Controller::check_score(Report const& report) -> bool {
+  if (policy_.checkpoint.score_attribute.empty()) return true;
+  auto const refuse = [&](std::string happened, std::string remedy) {
+    ErrorInfo error{Errc::invalid_report, "CheckpointConfig::score_attribute", std::move(happened), std::move(remedy)};
+    fail(std::move(error).with_origin(report.rank, {}));
+    return false;
+  };
+  auto const score = report.metrics.number(policy_.checkpoint.score_attribute);
+  if (score && std::isfinite(*score)) return true;
+  if (!score) {
+    return refuse("no number of the name '" + policy_.checkpoint.score_attribute + "' is in the report; there are " +
+                      report.metrics.names(),
+                  "name one of them");
+  }
+  auto const happened = "'" + policy_.checkpoint.score_attribute + "' is " + std::to_string(*score) + " in report " +
+                        std::to_string(report.training_iteration);
+  if (policy_.checkpoint.fail_on_non_finite_score) {
+    return refuse(happened + ", whose checkpoint is not kept", "lower the learning rate, for instance");
+  }
+  if (!std::exchange(warned_of_score_, true)) {
+    act(Notify{Warning{Rank{0}, "CheckpointConfig::score_attribute: " + happened +
+                                    ": its checkpoint is never the best; fail_on_non_finite_score = true ends a "
+                                    "run there"}});
+  }
+  return true;
+}
+
+RAYTRAIN_INLINE auto Controller::score_of(Metrics const& metrics) const -> std::optional<double> {
+  return policy_.checkpoint.score_attribute.empty() ? std::nullopt : metrics.number(policy_.checkpoint.score_attribute);
+}
+
+RAYTRAIN_INLINE void Controller::delete_surplus() {
+  for (auto const number : checkpoints_to_delete(kept_, policy_.checkpoint)) {
+    std::erase_if(kept_, [&](auto const& kept) { return kept.number == number; });
+    act(DeleteCheckpoint{number});
+  }
+}
+
+}  // namespace raytrain

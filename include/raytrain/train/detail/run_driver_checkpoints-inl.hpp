@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the driver does about checkpoints.
+#pragma once
+
+#include <iterator>
+#include <utility>
+#include <vector>
+
+#include <raytrain/checkpoint/checkpoint_store.hpp>
+#include <raytrain/checkpoint/run_directory.hpp>
+#include <raytrain/core/error.hpp>
+#include <raytrain/core/identifiers.hpp>
+#include <raytrain/core/inline.hpp>
+#include <raytrain/exec/background_thread.hpp>
+#include <raytrain/exec/channel.hpp>
+#include <raytrain/launch/launcher.hpp>
+#include <raytrain/message/message.hpp>
+#include <raytrain/train/callback.hpp>
+#include <raytrain/train/detail/run_driver.hpp>
+#include <raytrain/train/detail/run_identity.hpp>
+#include <raytrain/train/detail/worker_runner.hpp>
+
+namespace raytrain::detail {
+
+RAYTRAIN_INLINE void RunDriver::look_for_checkpoint(std::vector<CheckpointOrdinal> const& unfinished) {
+  try {
+    plan_.directory.check_in_place();
+    for (auto const checkpoint : unfinished) store_.discard(checkpoint);
+    lost_hosts_ = launcher_.leave_out_lost_hosts();
+    resume_point_.find();
+    events_.push(RunEvent{RestartDue{resume_point_.training_iteration(), launcher_.room().workers}});
+  } catch (...) {
+    events_.push(RunEvent{LaunchFailed{current_error().with_origin({}, host_.hostname)}});
+  }
+}
+
+RAYTRAIN_INLINE void RunDriver::carry_out(CommitCheckpoint& commit) {
+  auto& report = commit.rank_0_report;
+  if (report.hands_over) report.metrics = history_.metrics_until(report.training_iteration);
+  auto kept_reports = history_.counts_until(commit.training_iterations);
+  writer_->post([this, commit = std::move(commit), kept_reports = std::move(kept_reports)]() mutable {
+    try {
+      auto const checkpoint = commit.checkpoint;
+      plan_.directory.check_in_place();
+      auto const number = store_.commit({.checkpoint = checkpoint,
+                                         .training_iteration = commit.rank_0_report.training_iteration,
+                                         .time_total_s = commit.rank_0_report.time_total_s,
+                                         .world_size = launcher_.size(),
+                                         .metrics = std::move(commit.rank_0_report.metrics),
+                                         .parts = std::move(commit.refs),
+                                         .training_iterations = std::move(commit.training_iterations),
+                                         .seed = plan_.run.seed,
+                                         .dataset_rows = rows_of(plan_.datasets),
+                                         .dataset_digests = digests_of(plan_.datasets),
+                                         .kept_reports = std::move(kept_reports),
+                                         .run_metadata = plan_.run.metadata,
+                                         .handed_over = commit.rank_0_report.hands_over});
+      events_.send(RunEvent{CheckpointDurable{checkpoint, number}});
+    } catch (...) {
+      events_.send(RunEvent{CheckpointLost{commit.checkpoint, current_error().with_origin({}, host_.hostname)}});
+    }
+  });
+}
+
+RAYTRAIN_INLINE void RunDriver::carry_out(DeleteCheckpoint const& action) {
+  writer_->post_later([this, number = action.number] {
+    try {
+      plan_.directory.check_in_place();
+      store_.remove(number);
+    } catch (...) {
+      // Without waiting for room: at the end of a run nobody takes events before all of them are here.
+      events_.push(RunEvent{WorkerMessage{Warning{Rank{0}, current_error().text()}}});
+    }
+  });
+}
+
+RAYTRAIN_INLINE void RunDriver::carry_out(DiscardCheckpoint const& action) {
+  writer_->post([this, checkpoint = action.checkpoint] {
+    try {
+      plan_.directory.check_in_place();
+      store_.discard(checkpoint);
+    } catch (...) {
+      events_.push(RunEvent{WorkerMessage{Warning{Rank{0}, current_error().text()}}});
+    }
+  });
+}
+
+RAYTRAIN_INLINE void RunDriver::tell_callbacks(CheckpointDurable const& durable) {
+  plan_.directory.record_checkpoint();
+  auto const reported = reported_checkpoints_.find(durable.checkpoint);
+  if (reported != reported_checkpoints_.end()) {
+    saved_ = reported->second;
+    reported_checkpoints_.erase(reported_checkpoints_.begin(), std::next(reported));
+  }
+  auto const checkpoint = store_.open(durable.number);
+  callbacks_.call("on_checkpoint", [&](Callback& callback) { callback.on_checkpoint(checkpoint); });
+}
+
+}  // namespace raytrain::detail

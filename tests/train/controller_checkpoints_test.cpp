@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+// Of states that are copied and written later, or that cannot be written.
+#include <raytrain/train/controller.hpp>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+namespace {
+
+using namespace raytrain;
+
+// A controller whose two workers report checkpoints by their ordinals, as they do by `CheckpointConfig::every`.
+class TwoWorkers {
+ public:
+  explicit TwoWorkers(RunPolicy policy = {}) : controller_{WorldSize{2}, std::move(policy), {}} {
+    tell(RunEvent{RunBegins{}});
+    for (std::uint32_t rank = 0; rank < 2; ++rank) say(Started{Rank{rank}, "node", 1, "127.0.0.1"});
+  }
+
+  void report(std::uint32_t rank, std::uint64_t checkpoint, std::optional<std::uint64_t> replaces = {}) {
+    Report what;
+    what.rank = Rank{rank};
+    what.training_iteration = checkpoint + 1;
+    what.checkpoint = CheckpointOrdinal{checkpoint};
+    if (replaces) what.replaces = CheckpointOrdinal{*replaces};
+    say(std::move(what));
+  }
+  void part(std::uint32_t rank, std::uint64_t checkpoint, std::optional<ErrorInfo> failure = {}) {
+    CheckpointRef what;
+    what.rank = Rank{rank};
+    what.checkpoint = CheckpointOrdinal{checkpoint};
+    what.failure = std::move(failure);
+    say(std::move(what));
+  }
+  void say(WorkerMessage message) { tell(RunEvent{std::move(message)}); }
+  void tell(RunEvent event) {
+    for (auto& action : controller_.handle(std::move(event))) {
+      if (auto const* const what = std::get_if<CommitCheckpoint>(&action)) {
+        commits.push_back(what->checkpoint.value);
+        CHECK(what->rank_0_report.training_iteration == what->checkpoint.value + 1);
+        CHECK(what->training_iterations == std::vector(2, what->checkpoint.value + 1));
+      }
+      if (auto const* const what = std::get_if<DiscardCheckpoint>(&action)) discarded.push_back(what->checkpoint.value);
+      if (auto* const what = std::get_if<RestartWorkers>(&action)) restart = std::move(*what);
+      if (auto* const what = std::get_if<FinishRun>(&action)) end = std::move(*what);
+      if (auto const* const what = std::get_if<TellWorkers>(&action)) {
+        if (auto const* const told = std::get_if<Committed>(&what->message)) settled.push_back(told->checkpoint.value);
+      }
+      auto const* const notify = std::get_if<Notify>(&action);
+      auto const* const warning = notify == nullptr ? nullptr : std::get_if<Warning>(&notify->what);
+      if (warning != nullptr) warnings.push_back(warning->text);
+    }
+  }
+
+  std::vector<std::uint64_t> commits;
+  std::vector<std::uint64_t> discarded;
+  std::vector<std::uint64_t> settled;  // for which workers are told that nobody need wait
+  std::vector<std::string> warnings;
+  std::optional<RestartWorkers> restart;
+  std::optional<FinishRun> end;
+
+ private:
+  Controller controller_;
+};
+
+auto full_disk() -> ErrorInfo { return {Errc::io, "writing", "no space left", "free some"}; }
+
+using Ordinals = std::vector<std::uint64_t>;
+
+}  // namespace
+
+TEST_CASE("parts of the states of different reports make no checkpoint, and are discarded before workers begin again") {
+  TwoWorkers run{{.failure = {.max_failures = 1}}};
+  for (std::uint64_t checkpoint = 0; checkpoint < 3; ++checkpoint) {
+    for (std::uint32_t rank = 0; rank < 2; ++rank) {
+      if (rank == 0 || checkpoint < 2)
+        run.report(rank, checkpoint, checkpoint == 0 ? std::nullopt : std::optional{checkpoint - 1});
+    }
+  }
+  run.say(Failed{ErrorInfo{Errc::exception, {}, "as planned"}.with_origin(Rank{1}, "node")});
+  run.part(0, 2);  // has copied one more than rank 1
+  run.part(1, 1);
+  run.say(Finished{Rank{0}, true});
+  CHECK(run.commits.empty());
+  REQUIRE(run.restart.has_value());
+  CHECK(run.restart->unfinished == std::vector{CheckpointOrdinal{1}, CheckpointOrdinal{2}});
+}
+
+TEST_CASE("states of which one worker hands its own over and another reports its own make no checkpoint") {
+  TwoWorkers run{{.failure = {.max_failures = 1}}};
+  for (std::uint32_t reporter = 0; reporter < 2; ++reporter) {
+    Report hands_over;
+    hands_over.rank = Rank{1 - reporter};
+    hands_over.checkpoint = CheckpointOrdinal{reporter};
+    hands_over.hands_over = true;
+    run.report(reporter, reporter);
+    run.say(hands_over);
+    for (std::uint32_t rank = 0; rank < 2; ++rank) run.part(rank, reporter);
+  }
+  CHECK(run.commits.empty());
+  run.say(Failed{ErrorInfo{Errc::exception, {}, "as planned"}.with_origin(Rank{1}, "node")});
+  run.say(Finished{Rank{0}, true});
+  REQUIRE(run.restart.has_value());
+  CHECK(run.restart->unfinished == std::vector{CheckpointOrdinal{0}, CheckpointOrdinal{1}});
+}
+
+TEST_CASE(
+    "what is copied is committed once all parts are there, with its own report, and those before it are forgotten") {
+  TwoWorkers run{{.failure = {.max_failures = 1}}};
+  for (std::uint64_t checkpoint = 0; checkpoint < 4; ++checkpoint) {
+    run.part(1, checkpoint);  // without files, which is told at once
+    for (std::uint32_t rank = 0; rank < 2; ++rank)
+      run.report(rank, checkpoint, checkpoint == 2 ? std::optional{std::uint64_t{1}} : std::nullopt);
+    if (checkpoint == 0 || checkpoint == 3) run.part(0, checkpoint);
+  }
+  CHECK(run.commits == Ordinals{0, 3});
+  for (auto const number : {1U, 2U})
+    run.tell(RunEvent{CheckpointDurable{CheckpointOrdinal{(number - 1) * 3}, CheckpointNumber{number}}});
+  run.say(Failed{ErrorInfo{Errc::exception, {}, "as planned"}.with_origin(Rank{1}, "node")});
+  run.say(Finished{Rank{0}, true});
+  REQUIRE(run.restart.has_value());
+  CHECK(run.restart->unfinished.empty());
+}
+
+TEST_CASE("a checkpoint of which a part could not be written is given up when all parts are there, and told of once") {
+  TwoWorkers run;
+  for (std::uint32_t rank = 0; rank < 2; ++rank) run.report(rank, 0);
+  run.part(1, 0, full_disk());
+  CHECK(run.settled.empty());
+  run.part(0, 0, full_disk());
+  CHECK(run.settled == Ordinals{0});
+  CHECK(run.discarded == Ordinals{0});
+  CHECK(run.commits.empty());
+  REQUIRE(run.warnings.size() == 1);
+  CHECK(run.warnings[0].ends_with("writing: no space left; free some"));
+  for (std::uint32_t rank = 0; rank < 2; ++rank) run.say(Finished{Rank{rank}, false});
+  REQUIRE(run.end.has_value());
+  CHECK(run.end->state == RunState::errored);
+  REQUIRE(run.end->failures.size() == 1);
+  CHECK(run.end->failures[0] == full_disk().with_origin(Rank{1}, "node"));
+}
+
+TEST_CASE("a checkpoint that could not be committed is gone on without where that is asked for, and the disk's fault") {
+  for (auto const code : {Errc::io, Errc::rank_mismatch}) {
+    TwoWorkers run{{.checkpoint = {.on_failed_write = OnFailedWrite::warn}}};
+    for (std::uint64_t checkpoint = 0; checkpoint < 2; ++checkpoint) {
+      for (std::uint32_t rank = 0; rank < 2; ++rank) {
+        run.report(rank, checkpoint);
+        run.part(rank, checkpoint);
+      }
+    }
+    auto error = full_disk();
+    error.code = code;
+    run.tell(RunEvent{CheckpointLost{CheckpointOrdinal{0}, error}});
+    run.tell(RunEvent{CheckpointDurable{CheckpointOrdinal{1}, CheckpointNumber{1}}});
+    for (std::uint32_t rank = 0; rank < 2; ++rank) run.say(Finished{Rank{rank}, false});
+    REQUIRE(run.end.has_value());
+    CHECK((run.end->state == RunState::finished) == (code == Errc::io));
+    CHECK(run.settled == (code == Errc::io ? Ordinals{0, 1} : Ordinals{1}));
+    CHECK(run.discarded == (code == Errc::io ? Ordinals{0} : Ordinals{}));
+  }
+}
