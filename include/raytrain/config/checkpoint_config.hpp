@@ -50,12 +50,12 @@ struct CheckpointConfig {
   /// warned of; such a checkpoint is never the best.
   bool fail_on_non_finite_score = false;
   CheckpointMode mode = CheckpointMode::async;
-  /// Unset: each report with a checkpoint is written. Else, of a number of reports, a time or
-  /// `CheckpointInterval::automatic()`, one that is not due only has its state copied, in place of the copy before, and
-  /// waits for nothing. The newest copy is written when training functions end: by a return, by a stop, or since a
-  /// worker has failed, as long as those that have a part of it live and none is killed within `report`. For that the
-  /// workers have the time that they have to return, at least 5 s. A copy takes as much memory as a state, beside the
-  /// one that is being written. Who reports a checkpoint then waits for the other ranks.
+  /// Unset: each report with a checkpoint is written. Else one in so many reports, or in such a time, is; of the
+  /// others the state is only copied, in place of the copy before, without a wait for the disk. The newest copy is
+  /// written when training functions end: by a return, by a stop, or since a worker has failed, as long as those that
+  /// have a part of it live and none is killed within `report`. For that the workers have the time that they have to
+  /// return, at least 5 s. A copy takes as much memory as a state, beside the one that is being written. Who reports a
+  /// checkpoint then waits for the other ranks.
   std::optional<CheckpointInterval> every{};
   WhenBusy when_busy = WhenBusy::wait;  ///< `wait` with `CheckpointMode::sync`.
   OnFailedWrite on_failed_write = OnFailedWrite::fail;
