@@ -151,10 +151,10 @@ RAYTRAIN_INLINE void ProcessLauncher::start_process(Rank rank) {
     processes_[rank.value].is_disconnected = false;
     processes_[rank.value].attempt = workers_.attempt();
   }
-  auto child = std::make_unique<detail::ChildProcess>(
-      detail::ChildProcess::Options{.variables = std::move(variables),
-                                    .descriptors = {start.connection, start.results},
-                                    .on_exit = [this, rank](std::string how) { exited(rank, std::move(how)); }});
+  auto child = std::make_unique<detail::ChildProcess>(detail::ChildProcess::Options{
+      .variables = std::move(variables),
+      .descriptors = {start.connection, start.results},
+      .on_exit = [this, rank](detail::ProcessExit exit) { exited(rank, std::move(exit)); }});
   std::scoped_lock const lock{mutex_};
   processes_[rank.value].child = std::move(child);
 }
@@ -234,12 +234,12 @@ RAYTRAIN_INLINE void ProcessLauncher::said_goodbye(Rank rank) {
   if (process.exit) tell_of_end(rank, std::move(lock));
 }
 
-RAYTRAIN_INLINE void ProcessLauncher::exited(Rank rank, std::string how) {
+RAYTRAIN_INLINE void ProcessLauncher::exited(Rank rank, detail::ProcessExit exit) {
   std::unique_lock lock{mutex_};
   auto& process = processes_[rank.value];
   auto const mark = process.mark;
-  auto const is_in_order = is_ending_ && how.starts_with("exited ");
-  process.exit = std::move(how);
+  auto const is_in_order = is_ending_ && exit.status;
+  process.exit = std::move(exit);
   if (process.is_disconnected) {
     tell_of_end(rank, std::move(lock));
   } else {
@@ -252,12 +252,12 @@ RAYTRAIN_INLINE void ProcessLauncher::exited(Rank rank, std::string how) {
 
 RAYTRAIN_INLINE void ProcessLauncher::tell_of_end(Rank rank, std::unique_lock<std::mutex> lock) {
   auto const& process = processes_[rank.value];
-  auto const is_killed = !process.kill_reason.empty() && process.exit->find("signal 9 ") != std::string::npos;
-  auto text = "its process " + (is_killed ? "was killed, since " + process.kill_reason : *process.exit);
+  auto const is_killed = !process.kill_reason.empty() && process.exit->signal == SIGKILL;
+  auto text = "its process " + (is_killed ? "was killed, since " + process.kill_reason : process.exit->text);
   auto const attempt = process.attempt;
   auto const is_missed = attempt == workers_.attempt() && !workers_.has_ended(rank);
   auto const is_told = !process.end_is_wanted;
-  auto const is_terminated = process.exit->find("signal " + std::to_string(SIGTERM) + ' ') != std::string::npos;
+  auto const is_terminated = process.exit->signal == SIGTERM;
   auto const pid = process.child == nullptr ? 0 : process.child->pid();
   if (is_missed && !workers_.has_started(rank)) text += ", before it had begun to train in this attempt";
   changed_.notify_all();
