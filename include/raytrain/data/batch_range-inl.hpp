@@ -33,7 +33,8 @@ RAYTRAIN_INLINE auto BatchRange::size() const noexcept -> std::size_t {
 }
 
 RAYTRAIN_INLINE auto BatchRange::operator[](std::size_t index) const noexcept -> Batch {
-  ShardTurn turn{.index = static_cast<std::uint32_t>(index % turns_per_step()), .count = turns_per_step(), .shards = cut_.shards};
+  ShardTurn turn{
+      .index = static_cast<std::uint32_t>(index % turns_per_step()), .count = turns_per_step(), .shards = cut_.shards};
   turn.shard = turn.index * cut_.world_size.value + cut_.rank.value;
   turn.is_padding = turn.shard >= cut_.shards;
   if (turn.is_padding) turn.shard = cut_.rank.value;
