@@ -219,13 +219,17 @@ RAYTRAIN_INLINE void TrainContext::submit_with_checkpoint(Report report, Checkpo
   }
 }
 
-RAYTRAIN_INLINE void TrainContext::hand_over(CheckpointDraft draft) {
+RAYTRAIN_INLINE auto TrainContext::may_hand_over() -> bool {
   check_thread("hand_over");
   if (!stop_requested()) {
     throw Error{Errc::invalid_call, "TrainContext::hand_over", "was called although nobody has asked for a stop",
                 "write if (ctx.stop_requested()) ctx.hand_over(...), or report the state"};
   }
-  if (taken_data_->is_between_epochs()) return;
+  return !taken_data_->is_between_epochs();
+}
+
+RAYTRAIN_INLINE void TrainContext::hand_over(CheckpointDraft draft) {
+  if (!may_hand_over()) return;
   SignsOfLife::During const saves{SignsOfLife::Activity::saves};
   Report report;
   report.hands_over = true;

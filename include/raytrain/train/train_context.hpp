@@ -247,6 +247,11 @@ class TrainContext {
   [[nodiscard]] auto knew_of_stop() const noexcept -> bool { return knew_of_stop_; }
 
  protected:
+  /// Before a context adds to what is handed over: false where `hand_over` does nothing.
+  ///
+  /// Errors: `invalid_call`, as `hand_over`.
+  [[nodiscard]] auto may_hand_over() -> bool;
+
   /// For a context that adds to a draft before it is reported: makes it definite as `report` would, which has nothing
   /// left to do then. A group operation. Does nothing where the state is skipped.
   ///

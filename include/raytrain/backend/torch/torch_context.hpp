@@ -99,7 +99,9 @@ class TorchContext : public TrainContext {
   }
 
   /// As of every context, with the generators that go along with `report`.
-  void hand_over(CheckpointDraft draft) { TrainContext::hand_over(with_generators(std::move(draft))); }
+  void hand_over(CheckpointDraft draft) {
+    if (may_hand_over()) TrainContext::hand_over(with_generators(std::move(draft)));
+  }
 
   /// This worker's part of the dataset, or all of it when `DataConfig` does not split it.
   ///
