@@ -46,7 +46,7 @@ RAYTRAIN_INLINE auto replicated_files(Checkpoint const& checkpoint) -> std::vect
 /// `lacking` is null, need no memory for all of it.
 RAYTRAIN_INLINE void broadcast_content(Collective& collective, std::size_t size, BytesView own, std::byte* lacking,
                                        Rank root) {
-  constexpr std::size_t most_bytes = std::size_t{4} << 20U;
+  constexpr std::size_t most_bytes = std::size_t{1} << 20U;
   Bytes piece(lacking == nullptr ? std::min(size, most_bytes) : 0);
   for (std::size_t begin = 0; begin < size; begin += most_bytes) {
     auto const count = std::min(size - begin, most_bytes);
