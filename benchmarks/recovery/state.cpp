@@ -35,8 +35,8 @@ auto training(std::size_t elements, Moments const& moments) {
   return [elements, moments](raytrain::TrainContext& ctx) {
     auto const is_first = ctx.attempt() == raytrain::Attempt{};
     auto const is_timed = !is_first && ctx.world_rank() == raytrain::Rank{0};
-    if (is_timed) moments.note("begun");
     std::vector<float> values(elements, 1.0F);
+    if (is_timed) moments.note("begun");
     if (auto const& checkpoint = ctx.checkpoint()) {
       auto const bytes = checkpoint->view("values");
       std::memcpy(values.data(), bytes.view().data(), bytes.size());

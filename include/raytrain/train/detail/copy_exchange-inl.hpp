@@ -13,6 +13,7 @@
 #include <raytrain/checkpoint/checkpoint_copies.hpp>
 #include <raytrain/checkpoint/checkpoint_draft.hpp>
 #include <raytrain/checkpoint/snapshot_buffers.hpp>
+#include <raytrain/collective/buffer.hpp>
 #include <raytrain/collective/collective.hpp>
 #include <raytrain/config/checkpoint_config.hpp>
 #include <raytrain/core/bytes.hpp>
@@ -42,17 +43,20 @@ RAYTRAIN_INLINE auto replicated_files(Checkpoint const& checkpoint) -> std::vect
   return files;
 }
 
-/// Of a file of `size` bytes: root's `own` goes to where ranks lack it, piece by piece, so that the others, of which
-/// `lacking` is null, need no memory for all of it.
+/// Of a file of `size` bytes: root's `own` goes to where ranks lack it. By memory that all see, where there is such,
+/// since small pieces would each cost a wait; the ranks of which `lacking` is null need none for all of it.
 RAYTRAIN_INLINE void broadcast_content(Collective& collective, std::size_t size, BytesView own, std::byte* lacking,
                                        Rank root) {
-  constexpr std::size_t most_bytes = std::size_t{1} << 20U;
-  Bytes piece(lacking == nullptr ? std::min(size, most_bytes) : 0);
+  constexpr std::size_t most_bytes = std::size_t{8} << 20U;
+  auto const piece_bytes = std::min(size, most_bytes);
+  auto const piece = collective.takes_device_arrays() ? Buffer<std::uint8_t>{allocate_pages(piece_bytes), piece_bytes}
+                                                      : collective.allocate<std::uint8_t>(piece_bytes);
   for (std::size_t begin = 0; begin < size; begin += most_bytes) {
-    auto const count = std::min(size - begin, most_bytes);
-    auto* const values = lacking == nullptr ? piece.data() : lacking + begin;
-    if (collective.rank() == root) std::ranges::copy(own.subspan(begin, count), values);
-    collective.broadcast(std::span{reinterpret_cast<std::uint8_t*>(values), count}, root);
+    auto const values = piece.span().first(std::min(size - begin, most_bytes));
+    auto const bytes = std::as_writable_bytes(values);
+    if (collective.rank() == root) std::ranges::copy(own.subspan(begin, bytes.size()), bytes.begin());
+    collective.broadcast(values, root);
+    if (lacking != nullptr) std::ranges::copy(bytes, lacking + begin);
   }
 }
 
