@@ -83,6 +83,7 @@ TEST_CASE("what another rank has given takes the place of a copy of another chec
   settle(copies, 0, 1);
   copies.add(CheckpointNumber{2}, "model", shared("new"));
   CHECK(text_of_copy(copies, 1, "optimizer") == "none");
+  CHECK(text_of_copy(copies, 2, "optimizer") == "none");
   copies.add(CheckpointNumber{2}, "optimizer", shared("new"));
   CHECK(text_of_copy(copies, 2, "model") == "new");
   CHECK(text_of_copy(copies, 2, "optimizer") == "new");
