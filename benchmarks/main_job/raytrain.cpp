@@ -2,9 +2,7 @@
 // The job with raytrain: two workers that are threads, or under mpirun its ranks.
 #include <cstdio>
 #include <exception>
-#include <optional>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include <raytrain/backend/torch.hpp>
@@ -12,36 +10,15 @@
 #include <raytrain/launch/job_environment.hpp>
 #include <raytrain/trainer.hpp>
 
+#include "batches.hpp"
 #include "job.hpp"
 
 namespace {
 
-/// Batches without end, one epoch after the other.
-class Batches {
- public:
-  explicit Batches(raytrain::TorchShard shard) : shard_{std::move(shard)} {}
-
-  auto next() -> raytrain::TorchBatch {
-    if (!range_ || at_ == range_->end()) {
-      range_.emplace(shard_.batches({.batch_size = job::worker_batch, .epoch = epoch_++, .drop_last = true}));
-      at_ = range_->begin();
-    }
-    auto const batch = *at_;
-    ++at_;
-    return batch;
-  }
-
- private:
-  raytrain::TorchShard shard_;
-  std::optional<raytrain::TorchBatchRange> range_;
-  raytrain::TorchBatchRange::Iterator at_;
-  int epoch_ = 0;
-};
-
 auto train(raytrain::TorchContext& ctx, job::Options const& options) -> job::Figures {
   auto const network = ctx.prepare_model([&] { return make_network(options.model); });
   torch::optim::Adam optimizer{network->parameters(), job::learning_rate};
-  Batches batches{ctx.dataset_shard("train")};
+  job::Batches batches{ctx.dataset_shard("train"), job::worker_batch};
 
   auto const figures = job::measure(options, [&] {
     auto const batch = batches.next();

@@ -2,52 +2,27 @@
 // Two thread workers with a number of virtual shards, or without (0), and a number of equal parts of each worker's
 // batch whose gradients are added up:  virtual_shards mlp|conv STEPS SHARDS PARTS
 #include <cstddef>
-#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
-#include <optional>
 #include <span>
 #include <stdexcept>
-#include <utility>
 #include <vector>
 
 #include <raytrain/backend/torch.hpp>
 #include <raytrain/data/idx.hpp>
 #include <raytrain/trainer.hpp>
 
+#include "../main_job/batches.hpp"
 #include "../main_job/job.hpp"
 
 namespace {
-
-/// Batches without end, one epoch after the other.
-class Batches {
- public:
-  Batches(raytrain::TorchShard shard, std::int64_t size) : shard_{std::move(shard)}, size_{size} {}
-
-  auto next() -> raytrain::TorchBatch {
-    if (!range_ || at_ == range_->end()) {
-      range_.emplace(shard_.batches({.batch_size = size_, .epoch = epoch_++, .drop_last = true}));
-      at_ = range_->begin();
-    }
-    auto const batch = *at_;
-    ++at_;
-    return batch;
-  }
-
- private:
-  raytrain::TorchShard shard_;
-  std::int64_t size_;
-  std::optional<raytrain::TorchBatchRange> range_;
-  raytrain::TorchBatchRange::Iterator at_;
-  int epoch_ = 0;
-};
 
 auto train(raytrain::TorchContext& ctx, job::Options const& options, int parts) -> job::Figures {
   auto const network = ctx.prepare_model([&] { return make_network(options.model); });
   torch::optim::Adam optimizer{network->parameters(), job::learning_rate};
   auto const has_shards = ctx.virtual_shards() > 0;
-  Batches batches{ctx.dataset_shard("train"), has_shards ? job::worker_batch / parts : job::worker_batch};
+  job::Batches batches{ctx.dataset_shard("train"), has_shards ? job::worker_batch / parts : job::worker_batch};
 
   auto const with_shards = [&] {
     auto loss_sum = 0.0;

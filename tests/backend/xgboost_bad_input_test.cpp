@@ -36,6 +36,17 @@ TEST_CASE("a value that a parameter cannot have is refused with XGBoost's text")
                  "Invalid Input: 'sideways', valid values are: {'depthwise', 'lossguide'}");
 }
 
+TEST_CASE("virtual shards are refused, since XGBoost adds up what its own workers send") {
+  TemporaryFolder const folder;
+  auto with = config(folder, 2);
+  with.scaling.virtual_shards = 4;
+  CHECK(thrown_error([&] {
+          return XGBoostTrainer{parameters(), with}.fit().history.size();
+        }) ==
+        "invalid_config: ScalingConfig::virtual_shards: is 4, and the backend 'xgboost' has none: its library adds up "
+        "what its own workers send; leave it out");
+}
+
 TEST_CASE("of several workers the one whose data is wrong is named, on threads and distributed") {
   std::vector<float> labels(100);
   labels[70] = std::nanf("");  // of two distributed workers the second has it

@@ -14,6 +14,7 @@
 
 #include <doctest/doctest.h>
 
+#include <raytrain/checkpoint/rank_folder.hpp>
 #include <raytrain/testing/random_seed.hpp>
 
 #include "../support/temporary_folder.hpp"

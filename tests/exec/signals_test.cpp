@@ -14,12 +14,14 @@
 #include <doctest/doctest.h>
 
 #include <raytrain/core/error.hpp>
+#include <raytrain/exec/signal_thread.hpp>
 
 #include "../support/child_process.hpp"
 
 namespace {
 
 using namespace std::chrono_literals;
+using raytrain::SignalThread;
 using raytrain::SignalWatcher;
 
 volatile std::sig_atomic_t handled = 0;
@@ -87,6 +89,16 @@ TEST_CASE("a thread that waits is told of a signal, and of the end of the watchi
   CHECK(seen.back() == std::nullopt);
   CHECK(watcher.next() == std::nullopt);
   CHECK(watcher.closes_within(1h));
+}
+
+TEST_CASE("a function is called for each signal that has come, before its thread has ended") {
+  std::vector<int> seen;
+  {
+    SignalThread const thread{{SIGUSR1, SIGUSR2}, [&](int signal) { seen.push_back(signal); }};
+    std::raise(SIGUSR2);
+    std::raise(SIGUSR2);
+  }
+  CHECK(seen == std::vector{SIGUSR2, SIGUSR2});
 }
 
 TEST_CASE("a watcher that is not closed is waited for as long as was said") {

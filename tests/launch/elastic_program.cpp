@@ -3,9 +3,9 @@
 //   elastic_program STORAGE threads|processes|mpirun FEWEST MOST SIZES [DISTURBANCE]
 // In its attempt k it asks, after its second step, for the k-th of SIZES, as "3,1,2"; "-" asks for nothing, and waits
 // until somebody else does. By "kill1" rank 1 is killed then, by "stop1" it is stopped, by "throw1" it throws, by
-// "hang1" it never returns and the rank after it is killed. "exit1" and "halt1" at their beginning: rank 1 of the first
-// job ends, or is stopped, before it comes to fit(). It says how often each sample was trained on, and its weights,
-// which with RAYTRAIN_TEST_VIRTUAL_SHARDS follow from the samples alone.
+// "preempt1" its process is sent a SIGTERM, by "hang1" it never returns and the rank after it is killed. "exit1" and
+// "halt1" at their beginning: rank 1 of the first job ends, or is stopped, before it comes to fit(). It says how often
+// each sample was trained on, and its weights, which with RAYTRAIN_TEST_VIRTUAL_SHARDS follow from the samples alone.
 #include <signal.h>
 #include <unistd.h>
 

@@ -413,13 +413,24 @@ def preempted_with_all(folder):
     """A SIGTERM to the program, too, is a stop, whichever comes first."""
     os.environ['RAYTRAIN_TEST_MAX_PREEMPTIONS'] = '0'
     to_workers, to_program = send(signal.SIGTERM, 0, 1, 2), lambda process, _: process.send_signal(signal.SIGTERM)
-    for order, steps in {'workers': [('rank', 6, to_workers), (NOTICE, 1, to_program)],
+    for order, steps in {'workers': [('rank', 6, to_workers), ('warning: rank', 1, to_program)],
                          'program': [('rank', 6, to_program), ('warning: a stop was requested', 1, to_workers)]}.items():
         job = WatchedJob(program, folder / order, 'wait', 3, steps=steps)
         job.expect_all_say(1, 'result', 'aborted', '1 attempts')
         job.expect('it ends with status 75', job.status == 75)
         job.expect('no pre-emption is told of', 'preempted' not in (folder / order / 'ranks/progress.jsonl').read_text())
         job.expect_nobody_left()
+
+
+def preempted_by_slurm(folder):
+    """It signals all tasks of a step, and not the program."""
+    def signal_step(*_):
+        steps = Job('squeue', '--steps', '--noheader', '--format=%i').text.split()
+        sent = Job('scancel', '--signal=TERM', next(step for step in steps if step.endswith('.0')))
+        sent.expect('the step is signalled', sent.status == 0)
+
+    job = WatchedJob(program, folder, 'wait_once', 3, steps=[('rank', 6, signal_step)])
+    expect_one_preemption(folder, job, 'rank')
 
 
 def preempted_before_fit(folder):

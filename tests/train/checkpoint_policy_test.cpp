@@ -2,7 +2,6 @@
 // Which reports of a run are written, on slow disks, on disks that fail, and when workers fail.
 #include <atomic>
 #include <chrono>
-#include <cstddef>
 #include <filesystem>
 #include <functional>
 #include <future>

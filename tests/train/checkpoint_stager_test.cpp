@@ -9,6 +9,8 @@
 #include <memory>
 #include <string_view>
 #include <thread>
+#include <utility>
+#include <variant>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -75,4 +77,40 @@ TEST_CASE("a state is copied to where the one before was, and not before that on
   }
   stager.drain();
   CHECK(places == std::vector(4, places.front()));
+}
+
+TEST_CASE(
+    "states that are held are copied to one place while another one is written, and the last of them is written") {
+  TemporaryFolder const folder;
+  std::promise<void> let_write;
+  std::atomic<int> written{0};
+  testing::FaultyStore store{std::make_shared<DirectoryStore>(folder.path()), [&](std::string_view) {
+                               if (written++ == 0) let_write.get_future().wait();
+                             }};
+  store.begin(StartId{1}, {});
+  BackgroundThread writer;
+  std::vector<std::uint64_t> told;
+  WorkerLink link{
+      {}, [&](WorkerMessage const& message) { told.push_back(std::get<CheckpointRef>(message).checkpoint.value); }};
+  CheckpointStager stager{store, writer, link, {}, {}};
+  std::vector<std::byte const*> places;
+  auto const state = [&] {
+    return CheckpointDraft::replicated(
+        [&](CheckpointDraft& part) { places.push_back(part.allocate("model", std::size_t{1} << 20U).data()); });
+  };
+  auto draft = state();
+  stager.materialize(draft);
+  stager.stage(std::move(draft), CheckpointOrdinal{0}, {});
+  for (std::uint64_t checkpoint = 1; checkpoint < 5; ++checkpoint) {
+    draft = state();
+    stager.materialize_to_hold(draft);
+    stager.hold(std::move(draft), CheckpointOrdinal{checkpoint}, {});
+  }
+  let_write.set_value();
+  stager.stage_held();
+  stager.drain();
+  CHECK(places[1] != places[0]);
+  CHECK(std::vector(places.begin() + 1, places.end()) == std::vector(4, places[1]));
+  CHECK(told == std::vector<std::uint64_t>{0, 4});
+  CHECK(written == 2);
 }

@@ -92,6 +92,24 @@ TEST_CASE("parts of the states of different reports make no checkpoint, and are 
   CHECK(run.restart->unfinished == std::vector{CheckpointOrdinal{1}, CheckpointOrdinal{2}});
 }
 
+TEST_CASE("states of which one worker hands its own over and another reports its own make no checkpoint") {
+  TwoWorkers run{{.failure = {.max_failures = 1}}};
+  for (std::uint32_t reporter = 0; reporter < 2; ++reporter) {
+    Report hands_over;
+    hands_over.rank = Rank{1 - reporter};
+    hands_over.checkpoint = CheckpointOrdinal{reporter};
+    hands_over.hands_over = true;
+    run.report(reporter, reporter);
+    run.say(hands_over);
+    for (std::uint32_t rank = 0; rank < 2; ++rank) run.part(rank, reporter);
+  }
+  CHECK(run.commits.empty());
+  run.say(Failed{ErrorInfo{Errc::exception, {}, "as planned"}.with_origin(Rank{1}, "node")});
+  run.say(Finished{Rank{0}, true});
+  REQUIRE(run.restart.has_value());
+  CHECK(run.restart->unfinished == std::vector{CheckpointOrdinal{0}, CheckpointOrdinal{1}});
+}
+
 TEST_CASE(
     "what is copied is committed once all parts are there, with its own report, and those before it are forgotten") {
   TwoWorkers run{{.failure = {.max_failures = 1}}};

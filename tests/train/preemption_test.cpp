@@ -53,8 +53,7 @@ TEST_CASE("workers end in order when the process of one is taken away, and go on
   CHECK(find<ArmGrace>(told)->grace == ArmGrace::Grace::to_report);
   REQUIRE(find_notice<Warning>(told) != nullptr);
   CHECK(find_notice<Warning>(told)->text ==
-        "rank 1: its process was sent a SIGTERM, and is taken for one that will be taken away: workers end at their "
-        "next report, and are started again");
+        "rank 1: its process was sent a SIGTERM, so it may be taken away soon: workers end at their next report");
   CHECK(controller.handle(preempted(1)).empty());  // twice to the same process
   controller.handle(finished(1, true));
   CHECK(controller.handle(preempted(1)).empty());
@@ -124,6 +123,18 @@ TEST_CASE("a process is taken away while the number of workers changes, and both
   CHECK(launch->world_size == WorldSize{3});
 }
 
+TEST_CASE("several processes that are taken away are one pre-emption, of which one warning tells, and each is named") {
+  Controller controller{WorldSize{2}, policy(1), {}};
+  start(controller, 2);
+  CHECK(find_notice<Warning>(controller.handle(preempted(1))) != nullptr);
+  CHECK(controller.handle(preempted(0)).empty());
+  controller.handle(finished(0, true));
+  auto const* const again = find<RestartWorkers>(controller.handle(finished(1, true)));
+  REQUIRE(again != nullptr);
+  CHECK(TrainingFailed::describe(again->preemptions) ==
+        "rank 1 on node, rank 0 on node: its process was sent a SIGTERM");
+}
+
 TEST_CASE("a run of which all workers return is finished though a process is taken away") {
   Controller controller{WorldSize{2}, policy(0), {}};
   start(controller, 2);
@@ -177,6 +188,23 @@ TEST_CASE("a stop ends the run as aborted although all workers have ended since 
     CHECK(end->state == RunState::aborted);
     CHECK(end->failures.empty());
   }
+}
+
+TEST_CASE("a stop that comes while the last commit holds up a pre-emption too many is a stop, and nothing else") {
+  Controller controller{WorldSize{1}, policy(0), {}};
+  start(controller, 1);
+  controller.handle(preempted(0));
+  controller.handle(RunEvent{GraceOver{true}});
+  CHECK(find<ArmGrace>(controller.handle(RunEvent{GraceOver{true}})) != nullptr);  // the worker is left behind
+  controller.handle(report(Rank{0}, 1, 0));
+  CHECK(find<CommitCheckpoint>(controller.handle(part(Rank{0}, 0))) != nullptr);
+  CHECK(controller.handle(RunEvent{GraceOver{true}}).empty());
+  controller.handle(stop_request());
+  auto const* const end =
+      find<FinishRun>(controller.handle(RunEvent{CheckpointDurable{CheckpointOrdinal{0}, CheckpointNumber{1}}}));
+  REQUIRE(end != nullptr);
+  CHECK(end->state == RunState::aborted);
+  CHECK(end->preemptions.empty());
 }
 
 TEST_CASE("one pre-emption more than max_preemptions is a failure when no stop has come, and the text says so") {

@@ -10,8 +10,6 @@
 #include <string_view>
 #include <utility>
 
-#include <fmt/format.h>
-
 #include <raytrain/checkpoint/checkpoint.hpp>
 #include <raytrain/checkpoint/checkpoint_draft.hpp>
 #include <raytrain/checkpoint/detail/file_names.hpp>
@@ -137,7 +135,5 @@ RAYTRAIN_INLINE void CheckpointDraft::check_name(std::string const& name) const 
                                 : "'" + clash->first + "' was added before, and one is a folder of the other");
   }
 }
-
-RAYTRAIN_INLINE auto rank_folder_name(Rank rank) -> std::string { return fmt::format("rank_{:04}", rank.value); }
 
 }  // namespace raytrain

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include <raytrain/checkpoint/checkpoint.hpp>
+#include <raytrain/checkpoint/rank_folder.hpp>
 #include <raytrain/checkpoint/sharded_array.hpp>
 #include <raytrain/checkpoint/snapshot_buffers.hpp>
 #include <raytrain/core/bytes.hpp>
@@ -79,7 +80,7 @@ class CheckpointDraft {
   /// Errors: `invalid_report` for text that is not UTF-8.
   auto set_metadata(std::string key, std::string value) -> CheckpointDraft&;
 
-  /// This rank's files go below a folder of its own, rank_0003/, so that ranks may use the same names.
+  /// This rank's files go below a folder of its own, `rank_folder_name`, so that ranks may use the same names.
   auto per_rank() -> CheckpointDraft&;
 
   /// Makes a draft by `replicated` definite, filled on rank 0 and empty on the others, or one by `sharded`, filled on
@@ -109,9 +110,6 @@ class CheckpointDraft {
   std::optional<SnapshotBuffers> buffers_;  // while it is filled
   bool per_rank_ = false;
 };
-
-/// The folder of a checkpoint that holds what is one rank's own, such as "rank_0003".
-[[nodiscard]] auto rank_folder_name(Rank rank) -> std::string;
 
 }  // namespace raytrain
 

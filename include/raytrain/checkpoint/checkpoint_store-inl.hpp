@@ -24,6 +24,7 @@
 #include <raytrain/checkpoint/detail/slice_files.hpp>
 #include <raytrain/checkpoint/detail/utc_time.hpp>
 #include <raytrain/checkpoint/manifest.hpp>
+#include <raytrain/checkpoint/rank_folder.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/inline.hpp>

@@ -24,6 +24,7 @@
 #include <raytrain/checkpoint/detail/file_system.hpp>
 #include <raytrain/checkpoint/detail/read_file.hpp>
 #include <raytrain/checkpoint/directory_store.hpp>
+#include <raytrain/checkpoint/rank_folder.hpp>
 #include <raytrain/core/bytes.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/identifiers.hpp>

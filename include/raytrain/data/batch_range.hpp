@@ -68,7 +68,7 @@ class BatchRange {
   [[nodiscard]] auto operator[](std::size_t index) const noexcept -> Batch;
 
  private:
-  [[nodiscard]] auto turns() const noexcept -> std::uint32_t {
+  [[nodiscard]] auto turns_per_step() const noexcept -> std::uint32_t {
     return (cut_.shards + cut_.world_size.value - 1) / cut_.world_size.value;
   }
 

@@ -19,6 +19,7 @@
 #include <raytrain/checkpoint/directory_store-inl.hpp>
 #include <raytrain/checkpoint/file_digest-inl.hpp>
 #include <raytrain/checkpoint/manifest-inl.hpp>
+#include <raytrain/checkpoint/rank_folder-inl.hpp>
 #include <raytrain/checkpoint/retention-inl.hpp>
 #include <raytrain/checkpoint/run_directory-inl.hpp>
 #include <raytrain/checkpoint/run_record-inl.hpp>

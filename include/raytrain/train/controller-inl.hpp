@@ -2,17 +2,14 @@
 #pragma once
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <iterator>
-#include <optional>
 #include <random>
 #include <string>
 #include <utility>
 #include <variant>
 #include <vector>
 
-#include <raytrain/checkpoint/retention.hpp>
 #include <raytrain/config/checkpoint_config.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/identifiers.hpp>
@@ -144,6 +141,7 @@ RAYTRAIN_INLINE void Controller::on(Report& report) {
     worker.checkpoints = report.checkpoint->value + 1;
     totals_.most_checkpoints = std::max(totals_.most_checkpoints, worker.checkpoints);
     auto& pending = pending_[*report.checkpoint];
+    if (report.hands_over) ++pending.handed_over;
     pending.training_iterations.resize(workers_.size());
     pending.training_iterations.at(rank.value) = report.training_iteration;
     if (rank == Rank{0} && (report.hands_over || check_score(report))) pending.rank_0_report = report;
@@ -330,7 +328,7 @@ RAYTRAIN_INLINE void Controller::finish() {
     act(Notify{Warning{Rank{0}, "the run is aborted, since rank " + std::to_string(first_stopped_->value) +
                                     " has thrown Stopped, though nobody had asked for a stop"}});
   }
-  if (!no_stop_came_) preemptions_.clear();
+  if (!no_stop_came_ || stop_requested_) preemptions_.clear();
   act(FinishRun{state_, std::move(failures_), std::move(left_behind_), std::move(preemptions_)});
 }
 

@@ -90,6 +90,7 @@ class Controller {
   struct Pending {
     std::vector<CheckpointRef> refs;  // by rank
     std::size_t arrived = 0;          // of them
+    std::size_t handed_over = 0;      // by `TrainContext::hand_over`, as all or none must be
     std::optional<Report> rank_0_report;
     std::optional<ErrorInfo> failure;  // why a part could not be written, and the run goes on
     std::vector<std::uint64_t> training_iterations;

@@ -8,7 +8,6 @@
 #include <optional>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include <raytrain/checkpoint/retention.hpp>
 #include <raytrain/config/checkpoint_config.hpp>
@@ -32,6 +31,7 @@ RAYTRAIN_INLINE void Controller::on(CheckpointRef& ref) {
   pending.refs.resize(workers_.size());
   pending.refs.at(ref.rank.value) = std::move(ref);
   if (++pending.arrived < workers_.size()) return;
+  if (pending.handed_over > 0 && pending.handed_over < workers_.size()) return;  // states of different moments
   // Each rank sends its report before the part that belongs to it, so rank 0's report is there by now.
   if (pending.failure) {
     lose(number, std::move(*pending.failure));

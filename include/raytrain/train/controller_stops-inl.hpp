@@ -45,11 +45,10 @@ RAYTRAIN_INLINE void Controller::on(Preempted const& preempted) {
   if (worker.ended || aborting_ || is_preempted(rank)) return;
   ErrorInfo error{Errc::worker_failed, {}, "its process was sent a SIGTERM"};
   preemptions_.push_back(std::move(error).with_origin(rank, worker.hostname));
-  if (stop_requested_) return;  // which may have been meant
-  act(Notify{
-      Warning{rank, "rank " + std::to_string(rank.value) +
-                        ": its process was sent a SIGTERM, and is taken for one that will be taken away: workers "
-                        "end at their next report, and are started again"}});
+  if (stop_requested_ || preemptions_.size() > 1) return;  // a stop may have been meant
+  act(Notify{Warning{rank, "rank " + std::to_string(rank.value) +
+                               ": its process was sent a SIGTERM, so it may be taken away soon: workers end at their "
+                               "next report"}});
   resize_if_due();
 }
 

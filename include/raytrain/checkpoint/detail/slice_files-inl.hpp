@@ -13,9 +13,9 @@
 
 #include <fmt/format.h>
 
-#include <raytrain/checkpoint/checkpoint_draft.hpp>
 #include <raytrain/checkpoint/detail/file_names.hpp>
 #include <raytrain/checkpoint/detail/slice_files.hpp>
+#include <raytrain/checkpoint/rank_folder.hpp>
 #include <raytrain/checkpoint/safetensors.hpp>
 #include <raytrain/core/element_type.hpp>
 #include <raytrain/core/identifiers.hpp>
@@ -45,19 +45,6 @@ RAYTRAIN_INLINE auto parse_element_type(std::string_view name) -> std::optional<
   }
 }
 
-/// The rank to which a folder belongs, which `name` loses. Nothing where it begins with no such folder.
-RAYTRAIN_INLINE auto split_rank_folder(std::string_view& name) -> std::optional<Rank> {
-  auto const folder = name.substr(0, name.find('/'));
-  constexpr std::string_view prefix = "rank_";
-  if (folder.size() == name.size() || !folder.starts_with(prefix)) return std::nullopt;
-  auto const number = parse_number(folder.substr(prefix.size()));
-  if (!number || *number > std::numeric_limits<std::uint32_t>::max()) return std::nullopt;
-  Rank const rank{static_cast<std::uint32_t>(*number)};
-  if (rank_folder_name(rank) != folder) return std::nullopt;
-  name.remove_prefix(folder.size() + 1);
-  return rank;
-}
-
 RAYTRAIN_INLINE auto elements_text(std::uint64_t begin, std::uint64_t end) -> std::string {
   return end - begin == 1 ? fmt::format("element {}", begin) : fmt::format("elements {} to {}", begin, end - 1);
 }
@@ -65,7 +52,7 @@ RAYTRAIN_INLINE auto elements_text(std::uint64_t begin, std::uint64_t end) -> st
 RAYTRAIN_INLINE auto slice_problem(Slice const& slice) -> std::optional<std::string> {
   auto rest = std::string_view{slice.array};
   if (rest.empty()) return "the array has no name";
-  if (split_rank_folder(rest)) return "its name begins with the folder of a rank";
+  if (take_rank_folder(rest)) return "its name begins with the folder of a rank";
   if (slice.total == 0) return "the array has a total of 0 elements";
   if (slice.total > std::numeric_limits<std::uint64_t>::max() / 2 / size_bytes(slice.type)) {
     return fmt::format("{} elements of {} are more than can be stored", slice.total, to_string(slice.type));
@@ -110,7 +97,7 @@ RAYTRAIN_INLINE auto slice_files(std::vector<FileEntry> files) -> SliceFiles {
   SliceFiles arrays;
   for (auto& file : files) {
     std::string_view name = file.name;
-    auto const rank = split_rank_folder(name);
+    auto const rank = take_rank_folder(name);
     auto slice = rank ? parse_slice_file_name(name) : std::nullopt;
     if (!slice) continue;
     auto& slices = arrays[slice->array];

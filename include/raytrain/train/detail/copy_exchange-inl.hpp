@@ -8,10 +8,12 @@
 #include <iterator>
 #include <memory>
 #include <span>
+#include <string_view>
 #include <vector>
 
+#include <raytrain/checkpoint/checkpoint.hpp>
 #include <raytrain/checkpoint/checkpoint_copies.hpp>
-#include <raytrain/checkpoint/checkpoint_draft.hpp>
+#include <raytrain/checkpoint/rank_folder.hpp>
 #include <raytrain/checkpoint/snapshot_buffers.hpp>
 #include <raytrain/collective/buffer.hpp>
 #include <raytrain/collective/collective.hpp>
@@ -33,12 +35,9 @@ RAYTRAIN_INLINE auto copies_as(CheckpointConfig const& config) -> std::shared_pt
 /// The files that lie in no rank's folder.
 RAYTRAIN_INLINE auto replicated_files(Checkpoint const& checkpoint) -> std::vector<FileEntry> {
   auto files = checkpoint.files();
-  std::erase_if(files, [&](FileEntry const& file) {
-    if (!file.name.starts_with("rank_")) return false;
-    for (Rank rank; rank.value < checkpoint.world_size().value; ++rank.value) {
-      if (file.name.starts_with(rank_folder_name(rank) + "/")) return true;
-    }
-    return false;
+  std::erase_if(files, [](FileEntry const& file) {
+    std::string_view name = file.name;
+    return take_rank_folder(name).has_value();
   });
   return files;
 }

@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -148,13 +149,32 @@ RAYTRAIN_TORCH_INLINE void GradientAverager::on_backward_end() {
                        .epoch = static_cast<std::uint16_t>(taken_->position.epoch),
                        .backward = ++backwards_,
                        .samples = taken_->position.samples};
+  auto is_complete = true;
   if (step_) {
-    if (!step_->end_backward(parameters)) return;
+    is_complete = step_->end_backward(parameters);
   } else {
     arena_.reduce([&](auto values) { collective_.all_reduce(values, ReduceOp::average); });
   }
-  warn_of_drift(own);
-  share_buffers();
+  if (is_complete) warn_of_drift(own);
+  if (!step_ || !step_->has_several_turns()) {
+    share_buffers([this](std::size_t i) { return arena_.number(i) > 0; });
+  } else if (step_->is_in_first_turn()) {
+    auto const sent = agree_on_buffers();
+    share_buffers([&](std::size_t i) { return sent[i] > 0; });
+    step_->keep_buffers();
+  } else {
+    step_->set_kept_buffers();
+    for (auto& buffer : buffers_) buffer.note();
+  }
+}
+
+RAYTRAIN_TORCH_INLINE auto GradientAverager::agree_on_buffers() -> std::vector<std::uint8_t> {
+  std::vector<std::uint8_t> sent;
+  for (auto const& buffer : buffers_) sent.push_back(is_to_send(buffer) ? 1 : 0);
+  // Smaller ones are sent anyway.
+  auto const is_large = [](Buffer const& buffer) { return buffer.tensor.nbytes() >= large_tensor_bytes; };
+  if (std::ranges::any_of(buffers_, is_large)) collective_.all_reduce(sent, ReduceOp::max);
+  return sent;
 }
 
 RAYTRAIN_TORCH_INLINE void GradientAverager::warn_of_drift(Digest const& own) {
@@ -169,10 +189,10 @@ RAYTRAIN_TORCH_INLINE void GradientAverager::warn_of_drift(Digest const& own) {
         "; change them on every rank alike: as many optimizer steps, also where a backward was left out");
 }
 
-RAYTRAIN_TORCH_INLINE void GradientAverager::share_buffers() {
+RAYTRAIN_TORCH_INLINE void GradientAverager::share_buffers(std::function<bool(std::size_t)> const& is_sent) {
   std::vector<at::Tensor> sent;
   for (std::size_t i = 0; i < buffers_.size(); ++i) {
-    if (arena_.number(i) > 0) sent.push_back(buffers_[i].tensor);
+    if (is_sent(i)) sent.push_back(buffers_[i].tensor);
   }
   if (sent.empty()) return;
   broadcast_tensors(collective_, sent, Rank{0});
