@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Loses processes of a training that keeps its newest checkpoint in memory, and looks at what is read from the store:
 
-  memory_copies.py CASE PROGRAM [MPIRUN]
+  memory_copies.py CASE PROGRAM [mpirun]
 """
 import os
 import pathlib
@@ -9,12 +9,11 @@ import re
 import sys
 import tempfile
 
-from job import Job, ask_for_ulfm
+from job import Job
 
-case, program = sys.argv[1:3]
-mpirun = (sys.argv[3:] or [None])[0]
-if mpirun:
-    os.environ['RAYTRAIN_TEST_COMMAND'] = f'{mpirun} {ask_for_ulfm(mpirun)}'
+case, program, *launch = sys.argv[1:]
+if launch == ['mpirun']:
+    os.environ['RAYTRAIN_TEST_MPIRUN'] = '1'
 
 
 def train(folder, workers, copies, *lost):
@@ -36,6 +35,12 @@ def first_is_lost(folder):
     job, readers, own = train(folder, 4, 1, '0')
     job.expect('nobody reads the state from the store', readers == [])
     job.expect('the new process reads what was its own', own == ['rank 0'])
+
+
+def nobody_is_lost(folder):
+    """After an exception all go on in their processes, and one that keeps no copy has it from another one."""
+    job, readers, own = train(folder, 3, 1, '1', 'throw')
+    job.expect(f'nobody reads anything from the store ({readers}, {own})', readers == own == [])
 
 
 def nothing_is_kept(folder):

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A training whose newest checkpoint is kept in memory, which memory_copies.py starts:
-//   memory_copies_program STORAGE WORKERS COPIES [LOST [flip]]
-// In its first attempt the ranks of LOST, as "0,1", kill themselves; by "flip" rank 1 has changed a bit of its copy
-// before. Each process says what it reads from the store.
+//   memory_copies_program STORAGE WORKERS COPIES [LOST [flip|throw]]
+// In its first attempt the ranks of LOST, as "0,1", kill themselves, or throw; by "flip" rank 1 has changed a bit of
+// its copy before. Each process says what it reads from the store.
 #include <signal.h>
 #include <unistd.h>
 
@@ -12,9 +12,9 @@
 #include <cstring>
 #include <exception>
 #include <iostream>
-#include <iterator>
 #include <span>
 #include <sstream>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -46,7 +46,7 @@ void say(Parts const&... parts) {
   std::cout << line.str() + "\n" << std::flush;
 }
 
-void train(TrainContext& ctx, std::string const& lost, bool flips) {
+void train(TrainContext& ctx, std::string const& lost, std::string const& how) {
   say("rank ", ctx.world_rank().value, " of ", ctx.world_size().value, " in attempt ", ctx.attempt().value,
       ", process ", ::getpid());
   std::vector<float> values(100'000);
@@ -67,9 +67,12 @@ void train(TrainContext& ctx, std::string const& lost, bool flips) {
     double sum = 0;
     for (auto const value : values) sum += value;
     if (epoch == disturbed && ctx.attempt() == Attempt{}) {
-      if (flips && ctx.world_rank() == Rank{1}) copy.front() ^= std::byte{1};
+      if (how == "flip" && ctx.world_rank() == Rank{1}) copy.front() ^= std::byte{1};
       ctx.barrier();
-      if (lost.find(std::to_string(ctx.world_rank().value)) != std::string::npos) ::raise(SIGKILL);
+      if (lost.find(std::to_string(ctx.world_rank().value)) != std::string::npos) {
+        if (how == "throw") throw std::runtime_error{"as planned"};
+        ::raise(SIGKILL);
+      }
       ctx.barrier();
     }
     auto state = CheckpointDraft::replicated([&](CheckpointDraft& draft) {
@@ -86,7 +89,7 @@ void train(TrainContext& ctx, std::string const& lost, bool flips) {
 auto main(int argc, char** argv) -> int {
   std::vector<std::string> const arguments{argv + 1, argv + argc};
   auto const lost = arguments.size() > 3 ? arguments[3] : std::string{};
-  auto const flips = arguments.size() > 4;
+  auto const how = arguments.size() > 4 ? arguments[4] : std::string{};
   TrainerConfig<testing::MinimalBackend> config{
       .scaling = {.num_workers = std::stoi(arguments.at(1)), .launch = Launch::processes},
       .run = {.name = "r",
@@ -96,13 +99,9 @@ auto main(int argc, char** argv) -> int {
                              .store = testing::watched_store(
                                  [](std::string const& name) { say("reads ", name, " in process ", ::getpid()); })},
               .failure = {.max_failures = 1}}};
-  if (auto const* const command = std::getenv("RAYTRAIN_TEST_COMMAND"); command != nullptr) {
-    std::istringstream words{command};
-    config.scaling.job_command = {std::istream_iterator<std::string>{words}, {}};
-    config.scaling.launch = Launch::mpirun;
-  }
+  if (std::getenv("RAYTRAIN_TEST_MPIRUN") != nullptr) config.scaling.launch = Launch::mpirun;
   if (!is_worker_process()) say("supervisor is process ", ::getpid());
-  Trainer<testing::MinimalBackend> trainer{[&](TrainContext& ctx) { train(ctx, lost, flips); }, config};
+  Trainer<testing::MinimalBackend> trainer{[&](TrainContext& ctx) { train(ctx, lost, how); }, config};
   try {
     auto const result = trainer.fit();
     say("result ", to_string(result.state), ", ", result.attempts.size(), " attempts, sum ", std::hexfloat,

@@ -92,7 +92,7 @@ TEST_CASE(
   std::vector<std::uint64_t> told;
   WorkerLink link{
       {}, [&](WorkerMessage const& message) { told.push_back(std::get<CheckpointRef>(message).checkpoint.value); }};
-  CheckpointStager stager{store, writer, link, {}, {}};
+  CheckpointStager stager{store, writer, link, {}, {}, {}};
   std::vector<std::byte const*> places;
   auto const state = [&] {
     return CheckpointDraft::replicated(
