@@ -344,8 +344,26 @@ TEST_CASE("what a step of virtual shards does not allow is refused, and says whe
                    torch::NoGradGuard const no_grad;
                    model->weight.add_(1);
                  })),
-                 "the parameters have changed between two batches of one step, whose gradients were not complete; step "
-                 "the optimizer only where Batch::ends_step() says so");
+                 "a model's parameters have changed between two backwards of one step; step all optimizers behind all "
+                 "backwards, where Batch::ends_step() says so");
+  check_contains(refusal([&](TorchContext& ctx) {
+                   auto judge = ctx.prepare_model([] { return torch::nn::Linear{10, 1}; });
+                   auto maker = ctx.prepare_model([] { return torch::nn::Linear{64, 10}; });
+                   for (auto const& batch : ctx.dataset_shard("train").batches({.batch_size = 5})) {
+                     judge(maker(pixels_of(batch)).detach()).sum().backward();
+                     if (batch.ends_step()) torch::optim::SGD{judge->parameters(), 0.1}.step();
+                     judge(maker(pixels_of(batch))).sum().backward();
+                   }
+                 }),
+                 "a model's parameters have changed between two backwards of one step");
+  check_contains(refusal([&](TorchContext& ctx) {
+                   torch::nn::EmbeddingOptions const options = torch::nn::EmbeddingOptions{256, 2}.sparse(true);
+                   auto model = ctx.prepare_model([&] { return torch::nn::Embedding{options}; });
+                   for (auto const& batch : ctx.dataset_shard("train").batches({.batch_size = 5})) {
+                     model(batch["label"].to(torch::kLong)).sum().backward();
+                   }
+                 }),
+                 "parameter 'weight' has a sparse gradient");
   check_contains(refusal(each_batch([&](TorchContext& ctx, torch::nn::Linear& model, TorchBatch const& batch) {
                    backward(model, batch);
                    ctx.report(Epoch{0, 0}, save(model));

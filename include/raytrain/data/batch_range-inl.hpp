@@ -18,7 +18,7 @@ namespace raytrain {
 
 RAYTRAIN_INLINE auto BatchRange::Iterator::operator*() const noexcept -> Batch {
   auto const batch = (*range_)[index_];
-  *range_->position_ = batch.next_position();
+  *range_->progress_ = {batch.next_position(), !batch.ends_step()};
   return batch;
 }
 

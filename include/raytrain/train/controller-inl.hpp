@@ -280,9 +280,10 @@ RAYTRAIN_INLINE void Controller::restart() {
     if (!preemptions_.empty()) ++preempted_;
   }
   if (!failures_.empty() || !preemptions_.empty()) {
-    ++failed_since_checkpoint_;
+    // Each kind has its own wait: a host that is taken away says nothing of the training.
+    auto& in_a_row = failures_.empty() ? preempted_since_checkpoint_ : failed_since_checkpoint_;
     std::mt19937_64 random{policy_.seed + failed_ + preempted_};
-    again.wait = policy_.failure.backoff_after(failed_since_checkpoint_, random());
+    again.wait = policy_.failure.backoff_after(++in_a_row, random());
   }
   // Those of which others have failed may be what the launcher of a job does to them.
   if (failures_.empty() || no_stop_came_) again.preemptions = std::exchange(preemptions_, {});

@@ -49,6 +49,7 @@ RAYTRAIN_INLINE void Controller::on(CheckpointRef& ref) {
 
 RAYTRAIN_INLINE void Controller::on(CheckpointDurable& durable) {
   failed_since_checkpoint_ = 0;
+  preempted_since_checkpoint_ = 0;
   lost_checkpoint_.reset();
   kept_.push_back({durable.number, scores_.at(durable.checkpoint)});
   scores_.erase(durable.checkpoint);

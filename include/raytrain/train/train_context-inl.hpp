@@ -105,7 +105,7 @@ RAYTRAIN_INLINE auto TrainContext::dataset_shard(std::string_view name) const ->
                                   options.epoch, name, options.start.samples, *before, size)});
   };
   DatasetShard result{find_dataset(run().datasets, name), std::move(shard)};
-  taken_data_->follow(std::string{name}, result.shared_position());
+  taken_data_->follow(std::string{name}, result.progress());
   return result;
 }
 
@@ -206,6 +206,11 @@ RAYTRAIN_INLINE void TrainContext::materialize(CheckpointDraft& draft) {
 
 RAYTRAIN_INLINE void TrainContext::submit_with_checkpoint(Report report, CheckpointDraft draft) {
   using Fate = CheckpointSchedule::Fate;
+  if (taken_data_->is_within_step()) {
+    throw Error{Errc::invalid_call, "a checkpoint of virtual shards",
+                "is asked for within a step, whose batches come again when the run goes on from it",
+                "report it, or hand it over, behind a batch of which ends_step() is true"};
+  }
   auto const fate = agree_on_fate();
   materialize(draft);
   agreed_fate_.reset();

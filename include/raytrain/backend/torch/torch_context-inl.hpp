@@ -165,7 +165,12 @@ RAYTRAIN_TORCH_INLINE void TorchContext::join(torch::nn::Module const& module) {
   detail::GradientAverager::Worker worker{.collective = collective(),
                                           .taken = taken_,
                                           .warn = [this](std::string text) { warn(std::move(text)); },
-                                          .has_virtual_shards = virtual_shards() > 0};
+                                          .before_backward = {}};
+  if (virtual_shards() > 0) {
+    worker.before_backward = [this] {
+      for (auto const& averager : averagers_) averager->check_parameters();
+    };
+  }
   averagers_.push_back(std::make_unique<detail::GradientAverager>(module, number, std::move(worker)));
   if (virtual_shards() > 0 && taken_->turn) averagers_.back()->begin_turn(*taken_->turn);
 }

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <signal.h>
+#include <unistd.h>
+
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -20,12 +23,13 @@
 #include <raytrain/core/inline.hpp>
 #include <raytrain/exec/channel.hpp>
 #include <raytrain/exec/executor.hpp>
+#include <raytrain/exec/signal_thread.hpp>
+#include <raytrain/exec/signals.hpp>
 #include <raytrain/launch/host.hpp>
 #include <raytrain/launch/job.hpp>
 #include <raytrain/launch/rank_seat.hpp>
 #include <raytrain/launch/worker_link.hpp>
 #include <raytrain/message/message.hpp>
-#include <raytrain/train/detail/preemption_notices.hpp>
 #include <raytrain/train/detail/rank_follower.hpp>
 #include <raytrain/train/detail/rank_result.hpp>
 #include <raytrain/train/detail/resume_point.hpp>
@@ -49,9 +53,11 @@ RAYTRAIN_INLINE RankFollower::RankFollower(Job& job, Plan plan, std::function<bo
 
 RAYTRAIN_INLINE void RankFollower::run_to_end() {
   std::optional<StopSignals> signals;
-  std::optional<PreemptionNotices> notices;
+  std::optional<SignalThread> notices;
   if (plan_.run.handle_signals && plan_.is_supervised) {
-    notices.emplace(plan_.launcher_ends_job, [this] { events_.push(Event{Preempted{}}); });
+    notices.emplace(
+        SignalWatcher::heeded({SIGTERM}), [this](int) { events_.push(Event{Preempted{}}); },
+        plan_.launcher_ends_job ? ::getppid() : 0);
   } else if (plan_.run.handle_signals) {
     signals.emplace(what(), [this](std::uint32_t times) { events_.push(Event{StopRequest{job_.rank(), times}}); });
   }

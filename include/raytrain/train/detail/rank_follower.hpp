@@ -45,8 +45,10 @@ class RankFollower {
     std::string controller;         ///< "the controller on rank 0 on node7", for messages.
     std::function<void()> prepare;  ///< Before the worker; may throw to refuse the run.
     std::function<std::unique_ptr<RankSeat>(RankSeat::Events)> connect;  ///< To the controller.
-    bool is_supervised = false;      ///< A supervisor has started this process, and is asked to stop in its place.
-    bool launcher_ends_job = false;  ///< As `PreemptionNotices`.
+    bool is_supervised = false;  ///< A supervisor has started this process, and is asked to stop in its place.
+    /// With a SIGTERM the parent of this process ends it for the sake of another one, as mpirun does, and that is no
+    /// pre-emption.
+    bool launcher_ends_job = false;
   };
 
   /// Errors: as `Plan::connect`.

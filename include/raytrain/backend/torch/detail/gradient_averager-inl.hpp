@@ -38,8 +38,9 @@ RAYTRAIN_TORCH_INLINE GradientAverager::GradientAverager(torch::nn::Module const
       collective_{worker.collective},
       number_{number},
       taken_{std::move(worker.taken)},
-      warn_{std::move(worker.warn)} {
-  if (worker.has_virtual_shards) step_.emplace(arena_, collective_, module.buffers());
+      warn_{std::move(worker.warn)},
+      before_backward_{std::move(worker.before_backward)} {
+  if (before_backward_) step_.emplace(arena_, collective_, module.buffers());
   // Hooks of the tensors, since those of their autograd nodes do not survive loading a state.
   for (std::size_t index = 0; index < arena_.size(); ++index) {
     hooks_.push_back(arena_.parameter(index).register_hook(
@@ -120,9 +121,16 @@ RAYTRAIN_TORCH_INLINE void GradientAverager::on_gradient(std::size_t index, at::
                 "compute the inner gradients by torch::autograd::grad(..., create_graph), which averages nothing, and "
                 "call backward() without it on the loss that they lead to"};
   }
+  if (step_ && gradient.is_sparse()) {
+    throw Error{Errc::backend, "averaging gradients over virtual shards",
+                "parameter '" + arena_.name(index) + "' has a sparse gradient, whose rows are added in an order of " +
+                    "their own",
+                "make it dense: torch::nn::EmbeddingOptions::sparse(false)"};
+  }
   if (!pending_) {
+    if (before_backward_) before_backward_();
     pending_ = true;
-    step_ ? step_->begin_backward() : arena_.begin_backward();
+    step_ ? step_->begin_backward(digest()) : arena_.begin_backward();
     torch::autograd::Engine::get_default_engine().queue_callback(
         [this, pending = std::make_shared<Pending>(pending_)] { on_backward_end(); });
   }
@@ -151,7 +159,7 @@ RAYTRAIN_TORCH_INLINE void GradientAverager::on_backward_end() {
                        .samples = taken_->position.samples};
   auto is_complete = true;
   if (step_) {
-    is_complete = step_->end_backward(parameters);
+    is_complete = step_->end_backward();
   } else {
     arena_.reduce([&](auto values) { collective_.all_reduce(values, ReduceOp::average); });
   }

@@ -53,7 +53,7 @@ class GradientAverager {
     Collective& collective;
     std::shared_ptr<BatchProgress const> taken;
     std::function<void(std::string)> warn;
-    bool has_virtual_shards = false;
+    std::function<void()> before_backward{};  ///< With virtual shards; else empty.
   };
 
   /// `number`: the model's, from 1.
@@ -70,6 +70,8 @@ class GradientAverager {
   /// After the last batch of an epoch.
   void end_turns() { step_->end_turns(); }
 
+  /// Before a backward of any model, with virtual shards. Errors: as `ShardStep::check_parameters`.
+  void check_parameters() const { step_->check_parameters(digest()); }
   [[nodiscard]] auto is_within_step() const -> bool { return step_ && step_->is_within_step(); }
 
   /// Whether nobody else has the model, nor a parameter of it.
@@ -132,6 +134,7 @@ class GradientAverager {
   std::uint16_t number_;
   std::shared_ptr<BatchProgress const> taken_;
   std::function<void(std::string)> warn_;
+  std::function<void()> before_backward_;
   std::uint32_t backwards_ = 0;
   bool has_warned_ = false;
   std::optional<ShardStep> step_;  ///< With virtual shards.

@@ -55,7 +55,15 @@ RAYTRAIN_TORCH_INLINE void ShardStep::check_backwards() const {
               "finite"};
 }
 
-RAYTRAIN_TORCH_INLINE void ShardStep::begin_backward() {
+RAYTRAIN_TORCH_INLINE void ShardStep::check_parameters(std::uint64_t parameters) const {
+  auto const has_begun = turn_ && (backwards_of_turn_ > 0 || (turn_->index > 0 && backwards_per_turn_ > 0));
+  if (!has_begun || parameters == parameters_) return;
+  throw Error{Errc::invalid_call, "averaging gradients over virtual shards",
+              "a model's parameters have changed between two backwards of one step",
+              "step all optimizers behind all backwards, where Batch::ends_step() says so"};
+}
+
+RAYTRAIN_TORCH_INLINE void ShardStep::begin_backward(std::uint64_t parameters) {
   if (!turn_) {
     throw Error{Errc::invalid_call, "averaging gradients over virtual shards",
                 "backward() was called before a batch of a split dataset was taken, so that nobody knows of which "
@@ -69,6 +77,7 @@ RAYTRAIN_TORCH_INLINE void ShardStep::begin_backward() {
                 "call it equally often for each batch, and step the optimizer where Batch::ends_step() says so"};
   }
   auto const is_first = backwards_of_turn_ == 0;
+  if (is_first && turn_->index == 0) parameters_ = parameters;
   if (!is_first) arena_.set_aside();
   if (turn_->count > 1 && is_rank_0()) swap_in_sum();
   if (turn_->index > 0 && is_rank_0()) return arena_.keep_sum();
@@ -81,13 +90,7 @@ RAYTRAIN_TORCH_INLINE void ShardStep::begin_backward() {
   }
 }
 
-RAYTRAIN_TORCH_INLINE auto ShardStep::end_backward(std::uint64_t parameters) -> bool {
-  if (turn_->index == 0 && backwards_of_turn_ == 0) parameters_ = parameters;
-  if (parameters != parameters_ && turn_->index > 0) {
-    throw Error{Errc::invalid_call, "averaging gradients over virtual shards",
-                "the parameters have changed between two batches of one step, whose gradients were not complete",
-                "step the optimizer only where Batch::ends_step() says so"};
-  }
+RAYTRAIN_TORCH_INLINE auto ShardStep::end_backward() -> bool {
   ++backwards_of_turn_;
   arena_.gather();
   arena_.for_each_array([&]<class T>(std::span<T> values) {

@@ -42,15 +42,19 @@ class ShardStep {
   /// Whether some shards' gradients are there, and others' not.
   [[nodiscard]] auto is_within_step() const noexcept -> bool { return is_within_step_; }
 
-  /// Before the first gradient of a backward.
+  /// Before the first gradient of a backward of any model, with a digest of this one's parameters.
+  ///
+  /// Errors: `invalid_call` when they have changed since the step's first backward.
+  void check_parameters(std::uint64_t parameters) const;
+
+  /// Before the first gradient of a backward, with that digest.
   ///
   /// Errors: `invalid_call` without a batch, and when this batch has more backwards than the first one of the step.
-  void begin_backward();
+  void begin_backward(std::uint64_t parameters);
 
-  /// After the last one. True when the step is complete: gradients are the mean over all shards.
-  ///
-  /// `parameters`: a digest of them. Errors: `invalid_call` when they have changed within a step; as `Collective`.
-  auto end_backward(std::uint64_t parameters) -> bool;
+  /// After the last one. True when the step is complete: gradients are the mean over all shards. Errors: as
+  /// `Collective`.
+  auto end_backward() -> bool;
 
   /// Afterwards, in a step of several turns: whether the buffers of rank 0, whose shard it is, are to be sent to all,
   /// and then kept by `keep_buffers`. Otherwise `set_kept_buffers` puts those in place that were kept.
