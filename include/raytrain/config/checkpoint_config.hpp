@@ -64,6 +64,14 @@ struct CheckpointConfig {
   /// time, up to 10 s. Not once the run is aborted. On threads commits and deletions wait meanwhile. A commit that
   /// fails ends the run.
   int write_retries = 0;
+  /// So many ranks beside rank 0, those from 1 on, copy what rank 0 writes of state that is the same on every rank
+  /// (`CheckpointDraft::replicated`, as all that `save` makes of models), not negative. Each rank keeps that and what
+  /// it has written of the newest committed checkpoint in memory until the end of `fit()`, so that the next attempt
+  /// reads nothing of it from the store as long as one of the processes with a copy lives: another process gets it from
+  /// there. 0: the store is read. On threads, which live together, 1 is as good as more. Takes the memory of a state on
+  /// each of these ranks, beside the one that is being written, and of one on every rank from a restart to the next
+  /// commit. A report with a checkpoint then waits, up to 1 s, for the commit of the one before.
+  int memory_copies = 0;
   /// Unset: a `DirectoryStore` in the run's folder. The same in every process: they must see the same checkpoints.
   MakeCheckpointStore store{};
 

@@ -57,7 +57,7 @@ RAYTRAIN_INLINE void Controller::on(CheckpointDurable& durable) {
   scores_.erase(durable.checkpoint);
   // Callbacks read it, and a worker that knows of it may do with it what it likes.
   act(Notify{durable});
-  tell(Committed{durable.checkpoint});
+  tell(Committed{durable.checkpoint, durable.number});
   delete_surplus();
 }
 
@@ -77,7 +77,7 @@ RAYTRAIN_INLINE void Controller::lose(CheckpointOrdinal checkpoint, ErrorInfo er
   lost_ = std::max(lost_, std::optional{checkpoint});
   if (durable_ < lost_) lost_checkpoint_ = std::move(error);
   act(DiscardCheckpoint{checkpoint});
-  tell(Committed{checkpoint});
+  tell(Committed{checkpoint, {}});
 }
 
 RAYTRAIN_INLINE void Controller::refuse_missing_checkpoints() {

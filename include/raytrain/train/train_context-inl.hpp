@@ -38,8 +38,12 @@ namespace raytrain {
 
 RAYTRAIN_INLINE TrainContext::TrainContext(WorkerSetup setup)
     : setup_{std::move(setup)},
-      stager_{setup_.run->store, setup_.run->writer, setup_.link, setup_.run->checkpoint_config,
-              setup_.run->failed.get_token()},
+      stager_{setup_.run->store,
+              setup_.run->writer,
+              setup_.link,
+              setup_.run->checkpoint_config,
+              setup_.run->failed.get_token(),
+              copies_for(*setup_.run, setup_.link.placement().world_rank)},
       started_{run().clock.now()},
       last_report_{started_},
       checkpoints_{run().first_checkpoint} {
@@ -52,6 +56,11 @@ RAYTRAIN_INLINE TrainContext::TrainContext(WorkerSetup setup)
   std::optional<CheckpointInterval::Seconds> between_failures;
   if (run().between_failures_s > 0) between_failures = CheckpointInterval::Seconds{run().between_failures_s};
   schedule_.emplace(config, between_failures, started_);
+}
+
+RAYTRAIN_INLINE auto TrainContext::copies_for(RunShared const& run, Rank rank) -> CheckpointStager::Copies {
+  auto const is_neighbour = rank > Rank{0} && std::cmp_less_equal(rank.value, run.checkpoint_config.memory_copies);
+  return {.kept = run.copies, .of_replicated = is_neighbour && !run.has_first_rank};
 }
 
 RAYTRAIN_INLINE auto TrainContext::first_epoch() const -> int {
@@ -133,7 +142,8 @@ RAYTRAIN_INLINE auto TrainContext::batch_size_before(std::string_view dataset) c
 }
 
 RAYTRAIN_INLINE void TrainContext::wait_for_earlier_commits() {
-  constexpr std::size_t most_uncommitted = 8;
+  // Beside a copy that is kept there is memory for one more.
+  std::size_t const most_uncommitted = run().copies ? 1 : 8;
   if (written_.size() < most_uncommitted) return;
   setup_.link.wait_committed_for(written_.front().checkpoint, std::chrono::seconds{1});
   written_.pop_front();
@@ -187,7 +197,10 @@ RAYTRAIN_INLINE void TrainContext::materialize(CheckpointDraft& draft) {
   switch (agree_on_fate()) {
     case CheckpointSchedule::Fate::skip: break;
     case CheckpointSchedule::Fate::hold: stager_.materialize_to_hold(draft); break;
-    case CheckpointSchedule::Fate::write: stager_.materialize(draft); break;
+    case CheckpointSchedule::Fate::write:
+      wait_for_earlier_commits();
+      stager_.materialize(draft);
+      break;
   }
 }
 
@@ -199,7 +212,6 @@ RAYTRAIN_INLINE void TrainContext::submit_with_checkpoint(Report report, Checkpo
                 "report it, or hand it over, behind a batch of which ends_step() is true"};
   }
   auto const fate = agree_on_fate();
-  if (fate == Fate::write) wait_for_earlier_commits();
   materialize(draft);
   agreed_fate_.reset();
   if (fate == Fate::skip) return submit(std::move(report));

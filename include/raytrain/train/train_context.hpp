@@ -271,6 +271,8 @@ class TrainContext {
     return value;
   }
 
+  [[nodiscard]] static auto copies_for(RunShared const& run, Rank rank) -> CheckpointStager::Copies;
+
   // Rank 0 speaks for all.
   [[nodiscard]] auto batch_size_before(std::string_view dataset) const -> std::optional<std::uint64_t>;
 
