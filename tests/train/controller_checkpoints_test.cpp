@@ -166,3 +166,16 @@ TEST_CASE("a checkpoint that could not be committed is gone on without where tha
     CHECK(run.discarded == (code == Errc::io ? Ordinals{0} : Ordinals{}));
   }
 }
+
+TEST_CASE("a run whose last checkpoint was lost does not end well, also where the one before is committed after that") {
+  TwoWorkers run{{.checkpoint = {.on_failed_write = OnFailedWrite::warn}}};
+  for (std::uint64_t checkpoint = 0; checkpoint < 2; ++checkpoint) {
+    for (std::uint32_t rank = 0; rank < 2; ++rank) run.report(rank, checkpoint);
+    for (std::uint32_t rank = 0; rank < 2; ++rank)
+      run.part(rank, checkpoint, checkpoint == 1 ? std::optional{full_disk()} : std::nullopt);
+  }
+  run.tell(CheckpointDurable{CheckpointOrdinal{0}, CheckpointNumber{1}});
+  for (std::uint32_t rank = 0; rank < 2; ++rank) run.say(Finished{Rank{rank}, false});
+  REQUIRE(run.end.has_value());
+  CHECK(run.end->state == RunState::errored);
+}

@@ -57,6 +57,12 @@ RAYTRAIN_INLINE ProcessLauncher::~ProcessLauncher() {
   lock.unlock();
 }
 
+RAYTRAIN_INLINE auto ProcessLauncher::keeps_process_of(Rank rank) -> bool {
+  std::scoped_lock const lock{mutex_};
+  auto const& process = processes_[rank.value];
+  return goes_on(process) && !process.is_preempted;
+}
+
 RAYTRAIN_INLINE void ProcessLauncher::launch(WorkerLaunch what) {
   group_ = SharedMemoryGroup::create(size_);
   begin_attempt(what);
@@ -106,7 +112,7 @@ RAYTRAIN_INLINE auto ProcessLauncher::has_no_process(Rank rank) -> bool {
   std::unique_lock lock{mutex_};
   auto& process = processes_[rank.value];
   if (process.child == nullptr) return true;
-  if (!process.is_disconnected && !process.exit && !process.end_is_wanted) {
+  if (goes_on(process)) {
     process.attempt = workers_.attempt();
     return false;
   }

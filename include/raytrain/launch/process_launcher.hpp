@@ -31,6 +31,7 @@ class ProcessLauncher final : public Supervisor {
   /// Kills what is left of the processes.
   ~ProcessLauncher() override;
 
+  [[nodiscard]] auto keeps_process_of(Rank rank) -> bool override;
   void launch(WorkerLaunch what) override;
   void tell(ControllerMessage const& message) override;
 
@@ -51,6 +52,11 @@ class ProcessLauncher final : public Supervisor {
     Attempt attempt{0};          ///< In which it takes part.
     bool is_preempted = false;   ///< Another one takes its place in the next attempt.
   };
+
+  /// Whether it can take part in the next attempt. Only with the lock.
+  [[nodiscard]] static auto goes_on(Process const& process) -> bool {
+    return !process.is_disconnected && !process.exit && !process.end_is_wanted;
+  }
 
   /// True when the rank has no process. If its process is ending, waits for that first.
   [[nodiscard]] auto has_no_process(Rank rank) -> bool;

@@ -242,6 +242,8 @@ class Controller {
   RunPolicy policy_;
   std::vector<ScoredCheckpoint> kept_;
   std::optional<ErrorInfo> lost_checkpoint_;  // why there is no newer one, and the run goes on
+  std::optional<CheckpointOrdinal> lost_;     // which one that is
+  std::optional<CheckpointOrdinal> durable_;  // the newest one
   std::optional<Cause> last_cause_;           // of the attempt before this one
   std::uint32_t alike_ = 0;                   // attempts in a row that failed by it
   std::uint32_t failed_ = 0;                  // attempts

@@ -141,7 +141,9 @@ RAYTRAIN_INLINE void RankFollower::launch(Begin& begin) {
   connect_worker(begin.attempt);  // only now it is known where the worker stands
   plan_.prepare();
   open_run(begin);
-  auto checkpoint = begin.checkpoint ? store_->open(*begin.checkpoint) : open_source(plan_.run.resume_from_checkpoint);
+  if (copies_) copies_->drop_uncommitted();
+  auto checkpoint = begin.checkpoint ? store_->open(*begin.checkpoint).with_copies(copies_)
+                                     : open_source(plan_.run.resume_from_checkpoint);
   auto const begins_from_other_run = checkpoint && !begin.checkpoint;
   auto const shared = std::make_shared<RunShared const>(RunShared{.experiment_name = std::move(begin.name),
                                                                   .run_path = begin.run_path,
@@ -159,7 +161,8 @@ RAYTRAIN_INLINE void RankFollower::launch(Begin& begin) {
                                                                   .clock = plan_.clock,
                                                                   .store = *store_,
                                                                   .writer = *writer_,
-                                                                  .hang_watch = hang_watch_});
+                                                                  .hang_watch = hang_watch_,
+                                                                  .copies = copies_});
   auto const work = [shared, this, attempt = begin.attempt](Worker worker) {
     run_worker(std::move(worker), shared, training_);
     events_.push(Event{WorkerEnded{attempt}});
