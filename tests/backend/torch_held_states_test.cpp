@@ -86,6 +86,7 @@ TEST_CASE("a hand-over that does nothing, between two epochs, keeps the state th
         ctx.report(Epoch{epoch, 1.0}, save(model));
         continue;
       }
+      ctx.barrier();  // both are behind their reports
       stopper->stop();
       while (!ctx.stop_requested()) ctx.barrier();
       ctx.hand_over(save(model));

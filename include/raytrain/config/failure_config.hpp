@@ -20,10 +20,10 @@ struct FailureConfig {
   int max_failures = 0;  ///< So many failures of one `fit()` are followed by another attempt; -1: any number.
   /// A SIGTERM to the process of a worker, and not to the program that has started it (`Launch::processes`,
   /// `Launch::mpirun`), says that the process will be taken away, as Slurm, earlyoom and machines on loan do. All
-  /// workers then end as at a stop, and are started again: with processes that one gets a new process, with mpirun all
-  /// do. So many attempts of one `fit()` may end by that without being failures, also where the process was killed
-  /// before it had ended; -1: any number; 0: each of them is a failure. A stop within a second of it counts in its
-  /// place.
+  /// workers then end as at a stop, and are started again: with `Launch::processes` that one gets a new
+  /// process, with `Launch::mpirun` all do. So many attempts of one `fit()` may end by that without being failures,
+  /// also where the process was killed before it had ended; -1: any number; 0: each of them is a failure. A stop within
+  /// a second of it counts in its place.
   int max_preemptions = -1;
   /// The time before the second attempt, not negative. It doubles with each failure after which no new checkpoint came,
   /// up to `max_backoff`, and is shortened by up to a half, by random, so that many runs do not come back at once.
