@@ -141,6 +141,24 @@ TEST_CASE("SIGTERM ends the process as ever once a watcher that ignored a sender
   CHECK(outcome.exit_code == -1);
 }
 
+TEST_CASE("a sender is ignored also where another watcher has the signal already") {
+  CountingHandler const counting{SIGUSR1};
+  SignalWatcher all{{SIGUSR1}};
+  SignalWatcher watcher{{SIGUSR1}, ::getpid()};
+  std::raise(SIGUSR1);
+  CHECK(all.next() == SIGUSR1);
+  watcher.close();
+  CHECK(watcher.next() == std::nullopt);
+}
+
+TEST_CASE("a watcher that ignores nobody leaves a handler that others may call with the number alone") {
+  CountingHandler const counting{SIGUSR1};
+  SignalWatcher const watcher{{SIGUSR1}};
+  struct sigaction action {};
+  sigaction(SIGUSR1, nullptr, &action);
+  CHECK((action.sa_flags & SA_SIGINFO) == 0);
+}
+
 TEST_CASE("a function is not called for what an ignored sender has sent") {
   auto calls = 0;
   {

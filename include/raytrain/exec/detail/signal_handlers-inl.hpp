@@ -43,7 +43,8 @@ RAYTRAIN_INLINE auto SignalHandlers::acquire(SignalInbox& inbox, int signal) -> 
   std::lock_guard const lock{mutex_};
   auto& handled = handled_.at(static_cast<std::size_t>(signal));
   inbox.watched |= SignalInbox::bit(signal);  // before the handler is there, which looks for it
-  if (handled.users++ > 0 || install(signal, handled)) return true;
+  auto const for_sender = inbox.ignored_sender != 0;
+  if ((handled.users++ > 0 && !for_sender) || install(signal, handled, for_sender)) return true;
   auto const error = errno;
   inbox.watched &= ~SignalInbox::bit(signal);
   --handled.users;
@@ -63,7 +64,7 @@ RAYTRAIN_INLINE void SignalHandlers::release(SignalInbox& inbox, int signal) {
     sigaction(signal, &handled.before, nullptr);
   } else if (handled.before.sa_handler != SIG_DFL) {
     // Calls are interrupted, or not, as by the handler to which the next signal goes.
-    current.sa_flags = SA_SIGINFO | (handled.before.sa_flags & SA_RESTART);
+    current.sa_flags = (current.sa_flags & SA_SIGINFO) | (handled.before.sa_flags & SA_RESTART);
     sigaction(signal, &current, nullptr);
   }
 }
@@ -78,18 +79,22 @@ RAYTRAIN_INLINE auto SignalHandlers::now_ns() noexcept -> std::int64_t {
   return now.tv_sec * std::int64_t{1'000'000'000} + now.tv_nsec;
 }
 
-RAYTRAIN_INLINE auto SignalHandlers::install(int signal, Handled& handled) -> bool {
+RAYTRAIN_INLINE auto SignalHandlers::install(int signal, Handled& handled, bool for_sender) -> bool {
   Action current{};
   Action posting{};
-  posting.sa_sigaction = &SignalHandlers::on_signal;
-  posting.sa_flags = SA_RESTART | SA_SIGINFO;
+  posting.sa_flags = SA_RESTART;
+  posting.sa_handler = &SignalHandlers::on_signal;
+  if (for_sender) {
+    posting.sa_flags |= SA_SIGINFO;
+    posting.sa_sigaction = &SignalHandlers::on_sent_signal;
+  }
   sigemptyset(&posting.sa_mask);
   if (sigaction(signal, nullptr, &current) != 0) return false;
   if (!is_in_place(current)) handled.before = current;
   return sigaction(signal, &posting, nullptr) == 0;
 }
 
-RAYTRAIN_INLINE void SignalHandlers::on_signal(int signal, ::siginfo_t* info, void*) noexcept {
+RAYTRAIN_INLINE void SignalHandlers::handle(int signal, ::siginfo_t const* info) noexcept {
   auto const error = errno;
   auto const& handled = handled_[static_cast<std::size_t>(signal)];
   auto const forked = process_ != ::getpid();
@@ -125,6 +130,7 @@ RAYTRAIN_INLINE auto SignalHandlers::post(int signal, ::siginfo_t const* info) n
 }
 
 RAYTRAIN_INLINE auto SignalHandlers::sender_of(int signal, ::siginfo_t const* info) noexcept -> ::pid_t {
+  if (info == nullptr) return 0;
   Action current{};
   sigaction(signal, nullptr, &current);
   return is_in_place(current) ? info->si_pid : 0;  // another handler that calls this one may have no info

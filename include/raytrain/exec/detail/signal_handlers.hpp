@@ -62,13 +62,19 @@ class SignalHandlers {
 
   [[nodiscard]] static auto now_ns() noexcept -> std::int64_t;
 
-  [[nodiscard]] static auto install(int signal, Handled& handled) -> bool;
+  [[nodiscard]] static auto install(int signal, Handled& handled, bool for_sender) -> bool;
 
   // The handler: it calls nothing but what a handler may call.
-  static void on_signal(int signal, ::siginfo_t* info, void*) noexcept;
+  static void on_signal(int signal) noexcept { handle(signal, nullptr); }
+
+  // The handler while a watcher ignores a sender. A program's own handler may call the one that it has found as
+  // `on_signal`, so it is not there without need.
+  static void on_sent_signal(int signal, ::siginfo_t* info, void*) noexcept { handle(signal, info); }
+
+  static void handle(int signal, ::siginfo_t const* info) noexcept;
 
   [[nodiscard]] static auto is_in_place(Action const& action) noexcept -> bool {
-    return action.sa_sigaction == &SignalHandlers::on_signal;
+    return action.sa_handler == &SignalHandlers::on_signal || action.sa_sigaction == &SignalHandlers::on_sent_signal;
   }
 
   static void call_handler_before(int signal, Action const& before) noexcept;
