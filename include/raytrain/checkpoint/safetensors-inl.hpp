@@ -27,8 +27,8 @@ namespace raytrain {
 
 namespace detail {
 
-inline constexpr std::size_t length_bytes = sizeof(std::uint64_t);
-inline constexpr std::string_view metadata_name = "__metadata__";
+inline constexpr std::size_t safetensors_length_bytes = sizeof(std::uint64_t);
+inline constexpr std::string_view safetensors_metadata_name = "__metadata__";
 
 /// None when there are more than can be counted.
 RAYTRAIN_INLINE auto bytes_of_shape(std::vector<std::uint64_t> const& shape, std::size_t element)
@@ -51,7 +51,7 @@ RAYTRAIN_INLINE auto header_json(TensorIndex const& index) -> std::string {
     json += json_string(name) + ":{";
   };
   if (!index.metadata.empty()) {
-    begin_member(metadata_name);
+    begin_member(safetensors_metadata_name);
     for (auto const& [key, text] : index.metadata) {
       if (json.back() != '{') json += ',';
       json += json_string(key) + ':' + json_string(text);
@@ -85,7 +85,7 @@ class TensorIndexReader {
     std::set<std::string_view> names;
     for (auto const& member : *members) {
       if (!names.insert(member.name).second) refuse(shown(member) + " comes twice");
-      if (member.name == metadata_name) {
+      if (member.name == safetensors_metadata_name) {
         read_metadata(member);
       } else {
         index_.tensors.push_back(tensor(member));
@@ -97,19 +97,21 @@ class TensorIndexReader {
 
  private:
   [[nodiscard]] auto header() -> std::string_view {
-    if (file_.size() < length_bytes) refuse("it has " + std::to_string(file_.size()) + " bytes, and 8 tell its length");
+    if (file_.size() < safetensors_length_bytes)
+      refuse("it has " + std::to_string(file_.size()) + " bytes, and 8 tell its length");
     std::uint64_t length = 0;
-    for (auto i = length_bytes; i > 0; --i) length = length << 8U | std::to_integer<std::uint64_t>(file_[i - 1]);
+    for (auto i = safetensors_length_bytes; i > 0; --i)
+      length = length << 8U | std::to_integer<std::uint64_t>(file_[i - 1]);
     if (length > most_header_bytes) {
       refuse("its header would have " + std::to_string(length) + " bytes, and " + std::to_string(most_header_bytes) +
              " are the most");
     }
-    if (length > file_.size() - length_bytes) {
+    if (length > file_.size() - safetensors_length_bytes) {
       refuse("its header would have " + std::to_string(length) + " bytes, and the file has " +
              std::to_string(file_.size()));
     }
-    index_.header_bytes = length_bytes + length;
-    auto const text = text_of(file_.subspan(length_bytes, length));
+    index_.header_bytes = safetensors_length_bytes + length;
+    auto const text = text_of(file_.subspan(safetensors_length_bytes, length));
     if (!text.starts_with('{')) refuse("its header does not begin with {");
     return text;
   }
@@ -256,7 +258,7 @@ RAYTRAIN_INLINE auto stored_type(ElementType type) noexcept -> std::string_view 
 }
 
 RAYTRAIN_INLINE auto can_name_tensor(std::string_view name) noexcept -> bool {
-  return is_utf8(name) && name != detail::metadata_name;
+  return is_utf8(name) && name != detail::safetensors_metadata_name;
 }
 
 RAYTRAIN_INLINE auto shown_tensor_name(std::string_view name) -> std::string { return detail::shown_name(name); }
@@ -271,7 +273,7 @@ RAYTRAIN_INLINE auto place_tensors(std::vector<StoredTensor> tensors, TensorMeta
   for (auto& tensor : tensors) {
     auto const& name = tensor.name;
     if (!is_utf8(name)) refuse(name, "its name is not UTF-8 text");
-    if (name == detail::metadata_name) refuse(name, "its name is the one of a file's metadata");
+    if (name == detail::safetensors_metadata_name) refuse(name, "its name is the one of a file's metadata");
     if (!names.insert(name).second) refuse(name, "its name comes twice");
     auto const element = element_bytes(tensor.type);
     if (!element) refuse(name, "its type '" + tensor.type + "' is unknown here");
@@ -286,7 +288,7 @@ RAYTRAIN_INLINE auto place_tensors(std::vector<StoredTensor> tensors, TensorMeta
   std::size_t place = 0;
   for (auto& tensor : tensors) place = (tensor.begin_bytes = place) + tensor.size_bytes;
   TensorIndex index{std::move(tensors), std::move(metadata), 0, 0};
-  auto const unpadded = detail::length_bytes + detail::header_json(index).size();
+  auto const unpadded = detail::safetensors_length_bytes + detail::header_json(index).size();
   index.header_bytes = (unpadded + tensor_alignment_bytes - 1) / tensor_alignment_bytes * tensor_alignment_bytes;
   index.file_bytes = index.header_bytes + total_bytes;
   for (auto& tensor : index.tensors) tensor.begin_bytes += index.header_bytes;
@@ -295,8 +297,8 @@ RAYTRAIN_INLINE auto place_tensors(std::vector<StoredTensor> tensors, TensorMeta
 
 RAYTRAIN_INLINE auto tensor_header(TensorIndex const& index) -> std::string {
   std::string header;
-  for (auto shift = 0U; shift < 8 * detail::length_bytes; shift += 8) {
-    header += static_cast<char>((index.header_bytes - detail::length_bytes) >> shift & 0xFFU);
+  for (auto shift = 0U; shift < 8 * detail::safetensors_length_bytes; shift += 8) {
+    header += static_cast<char>((index.header_bytes - detail::safetensors_length_bytes) >> shift & 0xFFU);
   }
   header += detail::header_json(index);
   header.resize(index.header_bytes, ' ');
