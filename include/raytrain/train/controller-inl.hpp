@@ -321,7 +321,7 @@ RAYTRAIN_INLINE void Controller::finish_when_done() {
 
 RAYTRAIN_INLINE void Controller::finish() {
   // Whoever looks for what the run has reached would find an older one.
-  if (lost_checkpoint_) note(std::move(*lost_checkpoint_));
+  if (lost_checkpoint_) note(std::move(lost_checkpoint_->error));
   auto const complete = left_behind_.empty() && (finished_early_ || (launched_ && !cut_short_));
   state_ = !failures_.empty() ? RunState::errored : complete ? RunState::finished : RunState::aborted;
   if (state_ == RunState::aborted && !stop_requested_ && first_stopped_) {

@@ -241,7 +241,7 @@ class Controller {
   std::map<CheckpointOrdinal, std::optional<double>> scores_;  // of the checkpoints that are being committed
   RunPolicy policy_;
   std::vector<ScoredCheckpoint> kept_;
-  std::optional<ErrorInfo> lost_checkpoint_;   // why there is no newer one, and the run goes on
+  std::optional<CheckpointLost> lost_checkpoint_;  // the newest one; no later one is committed
   std::optional<Cause> last_cause_;            // of the attempt before this one
   std::uint32_t alike_ = 0;                    // attempts in a row that failed by it
   std::uint32_t failed_ = 0;                   // attempts

@@ -49,7 +49,7 @@ RAYTRAIN_INLINE void Controller::on(CheckpointRef& ref) {
 
 RAYTRAIN_INLINE void Controller::on(CheckpointDurable& durable) {
   failed_since_checkpoint_ = 0;
-  lost_checkpoint_.reset();
+  if (lost_checkpoint_ && lost_checkpoint_->checkpoint < durable.checkpoint) lost_checkpoint_.reset();
   kept_.push_back({durable.number, scores_.at(durable.checkpoint)});
   scores_.erase(durable.checkpoint);
   // Callbacks read it, and a worker that knows of it may do with it what it likes.
@@ -71,7 +71,9 @@ RAYTRAIN_INLINE void Controller::lose(CheckpointOrdinal checkpoint, ErrorInfo er
                      "goes on without a checkpoint that could not be written "
                      "(CheckpointConfig::on_failed_write): " +
                          error.text()}});
-  lost_checkpoint_ = std::move(error);
+  if (!lost_checkpoint_ || lost_checkpoint_->checkpoint < checkpoint) {
+    lost_checkpoint_ = CheckpointLost{checkpoint, std::move(error)};
+  }
   act(DiscardCheckpoint{checkpoint});
   tell(Committed{checkpoint});
 }
