@@ -55,7 +55,7 @@ struct CheckpointConfig {
   /// written when training functions end: by a return, by a stop, or since a worker has failed, as long as those that
   /// have a part of it live and none is killed within `report`. For that the workers have the time that they have to
   /// return, at least 5 s. A copy takes as much memory as a state, beside the one that is being written. Who reports a
-  /// checkpoint then waits for the other ranks.
+  /// checkpoint then waits for the other ranks. A state that has no file on any rank is committed at each report.
   std::optional<CheckpointInterval> every{};
   WhenBusy when_busy = WhenBusy::wait;  ///< `wait` with `CheckpointMode::sync`.
   OnFailedWrite on_failed_write = OnFailedWrite::fail;

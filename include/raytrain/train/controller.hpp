@@ -91,6 +91,7 @@ class Controller {
     std::vector<CheckpointRef> refs;  // by rank
     std::size_t arrived = 0;          // of them
     std::size_t handed_over = 0;      // by `TrainContext::hand_over`, as all or none must be
+    std::size_t replaced = 0;         // by ranks that have copied a newer state in its place
     std::optional<Report> rank_0_report;
     std::optional<ErrorInfo> failure;  // why a part could not be written, and the run goes on
     std::vector<std::uint64_t> training_iterations;
@@ -242,13 +243,13 @@ class Controller {
   RunPolicy policy_;
   std::vector<ScoredCheckpoint> kept_;
   std::optional<CheckpointLost> lost_checkpoint_;  // the newest one; no later one is committed
-  std::optional<Cause> last_cause_;            // of the attempt before this one
-  std::uint32_t alike_ = 0;                    // attempts in a row that failed by it
-  std::uint32_t failed_ = 0;                   // attempts
-  std::uint32_t failed_since_checkpoint_ = 0;  // in a row, those that were pre-empted included
-  std::vector<ErrorInfo> preemptions_;         // of this attempt
-  std::uint32_t preempted_ = 0;                // attempts that count as such
-  bool waits_for_stop_ = false;                // before this attempt counts as one that has failed
+  std::optional<Cause> last_cause_;                // of the attempt before this one
+  std::uint32_t alike_ = 0;                        // attempts in a row that failed by it
+  std::uint32_t failed_ = 0;                       // attempts
+  std::uint32_t failed_since_checkpoint_ = 0;      // in a row, those that were pre-empted included
+  std::vector<ErrorInfo> preemptions_;             // of this attempt
+  std::uint32_t preempted_ = 0;                    // attempts that count as such
+  bool waits_for_stop_ = false;                    // before this attempt counts as one that has failed
   bool no_stop_came_ = false;
   std::optional<Finished> first_returned_;
   bool launched_ = false;
