@@ -85,7 +85,7 @@ class Answering {
     if (came == nullptr || came->rank != rank || came->training_iteration != ++last_[rank.value]) {
       fail("a report was lost or overtaken");
     }
-    if (came->checkpoint) server_.tell(rank, Committed{*came->checkpoint});
+    if (came->checkpoint) server_.tell(rank, Committed{*came->checkpoint, {}});
     return true;
   }
 
@@ -182,7 +182,7 @@ class Worker {
     asking.checkpoint = CheckpointOrdinal{1};
     return encode(asking).size();
   }
-  [[nodiscard]] static auto answer_bytes() -> std::size_t { return encode(Committed{CheckpointOrdinal{1}}).size(); }
+  [[nodiscard]] static auto answer_bytes() -> std::size_t { return encode(Committed{CheckpointOrdinal{1}, {}}).size(); }
 
  private:
   auto send(bool wants_answer) -> CheckpointOrdinal {

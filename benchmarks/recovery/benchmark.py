@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 import pathlib
+import shutil
 import subprocess
 import sys
 
@@ -51,15 +52,31 @@ def torchrun_rows(context, resizes, by_torchrun):
                     [t / (each['step_ms'] - each['ended_ms']) for t, each in zip(after_end, figures)])
 
 
+def state_rows(context, by_copies, mebibytes):
+    """A large state; figures by CheckpointConfig::memory_copies."""
+    for copies, origin in ((0, 'the disk'), (1, "a neighbour's memory")):
+        case = f'a killed process, a state of {mebibytes} MiB from {origin}'
+        for metric, moment in (('workers begin after ms', 'begun_ms'), ('state there after ms', 'loaded_ms'), ('next step after ms', 'step_ms')):
+            context.row(case, metric, [each[moment] for each in by_copies[copies]], direction='lower')
+    for metric, part in (('times as fast to the next step', lambda each: each['step_ms']),
+                         ('times as fast to load it', lambda each: each['loaded_ms'] - each['begun_ms'])):
+        context.row(f"{mebibytes} MiB from a neighbour's memory and not from the disk", metric,
+                    [part(disk) / part(memory) for disk, memory in zip(by_copies[0], by_copies[1])])
+
+
 def run(context):
     programs = context.build / 'benchmarks' / context.name
     has_ranks = (programs / 'recovery_by_hand_ranks').exists()
     turns = {how: [] for how in GOALS if has_ranks or how[0] != 'mpirun'}
     by_hand, by_hand_ranks, by_torchrun = [], [], []
+    by_copies, mebibytes = {0: [], 1: []}, 128
     python = torch_python(context)
     for number in range(context.rounds):
         for how, figures in turns.items():
             figures.append(context.program('recovery_raytrain', *how, '_'.join([*how, str(number)]), env=context.mpirun_env()))
+        for copies, figures in by_copies.items():
+            figures.append(context.program('recovery_state', mebibytes, copies, f'state_{copies}_{number}'))
+            shutil.rmtree(context.folder / f'state_{copies}_{number}')
         by_hand.append(context.command('bash', '-c', 'until "$0" "$1"; do :; done', programs / 'recovery_by_hand',
                                        f'by_hand_{number}')['step_ms'])
         if has_ranks:
@@ -74,6 +91,7 @@ def run(context):
         context.row(case, 'next step after ms', [each['step_ms'] for each in figures], goal=step_ms, direction='lower')
         drawn[case] = sorted(figures, key=lambda each: each['step_ms'])[len(figures) // 2]
         context.row(case, 'steps done again', [each['lost_reports'] for each in figures], direction='lower')
+    state_rows(context, by_copies, mebibytes)
     context.row('a killed program, started again by a shell', 'next step after ms', by_hand, direction='lower')
     if has_ranks:
         context.row('a killed rank of a plain MPI program, started again by a shell', 'next step after ms', by_hand_ranks, direction='lower')

@@ -211,6 +211,26 @@ TEST_CASE("a file that is no such array is refused") {
 }
 
 // As numpy.save of NumPy 1.24 writes numpy.zeros(7840, 'f4') and the like, but for the numbers.
+TEST_CASE("a checkpoint within a step of virtual shards is refused, since its batches would come again") {
+  TemporaryFolder const folder;
+  auto const run = [&](bool ends_step) {
+    Trainer<MpiBackend> trainer{[&](MpiContext& ctx) {
+                                  auto shard = ctx.dataset_shard("train");
+                                  for (auto const& batch : shard.batches({.batch_size = 2})) {
+                                    if (batch.ends_step() == ends_step) ctx.report(Epoch{0}, CheckpointDraft{});
+                                  }
+                                },
+                                {.scaling = {.num_workers = 2, .virtual_shards = 4},
+                                 .run = {.name = "run", .storage_path = folder.path()},
+                                 .datasets = {{"train", Dataset::from_columns({{"x", std::vector<float>(40)}})}}}};
+    return trainer.fit().history.size();
+  };
+  check_contains(thrown_error([&] { return run(false); }),
+                 "a checkpoint of virtual shards: is asked for within a step, whose batches come again when the run "
+                 "goes on from it; report it, or hand it over, behind a batch of which ends_step() is true");
+  CHECK(run(true) == 5);
+}
+
 TEST_CASE("an array is stored as NumPy stores it") {
   auto const header = detail::npy_header(ElementType::float32, 7840);
   CHECK(header.size() == 128);

@@ -372,7 +372,7 @@ TEST_CASE("a large buffer is sent after a backward only when a rank has changed 
       raytrain::detail::GradientAverager const averager{*module,
                                                         1,
                                                         {.collective = collective,
-                                                         .taken = std::make_shared<raytrain::detail::TakenBatch>(),
+                                                         .taken = std::make_shared<raytrain::detail::BatchProgress>(),
                                                          .warn = [](std::string const&) {}}};
       auto const backward = [&] {
         asked.calls.clear();

@@ -4,6 +4,8 @@
 
 #include <chrono>
 #include <cstddef>
+#include <functional>
+#include <memory>
 #include <stdexcept>
 #include <utility>
 
@@ -66,4 +68,41 @@ TEST_CASE("a worker that fails costs no epoch whose state was copied, and the pa
   REQUIRE(failed.parameters.size() == undisturbed.parameters.size());
   for (std::size_t i = 0; i < failed.parameters.size(); ++i)
     CHECK(torch::equal(failed.parameters[i], undisturbed.parameters[i]));
+}
+
+TEST_CASE("a hand-over that does nothing, between two epochs, keeps the state that was copied before") {
+  TemporaryFolder const folder;
+  struct Stopper : Callback {
+    void on_start(RunInfo const& info) override { stop = info.request_stop; }
+    std::function<void()> stop;
+  };
+  auto const stopper = std::make_shared<Stopper>();
+  auto const train = [&](TorchContext& ctx) {
+    auto model = ctx.prepare_model([] { return torch::nn::Linear{64, 2}; });
+    auto shard = ctx.dataset_shard("train");
+    for (auto epoch = 0; epoch < 2; ++epoch) {
+      for (auto const& batch : shard.batches({.batch_size = 8, .epoch = epoch})) CHECK(batch.size() == 8);
+      if (epoch == 0) {
+        ctx.report(Epoch{epoch, 1.0}, save(model));
+        continue;
+      }
+      ctx.barrier();  // both are behind their reports
+      stopper->stop();
+      while (!ctx.stop_requested()) ctx.barrier();
+      ctx.hand_over(save(model));
+      throw std::runtime_error{"as planned"};
+    }
+  };
+  Trainer<TorchBackend> trainer{train,
+                                {.scaling = {.num_workers = 2},
+                                 .run = {.name = "run",
+                                         .storage_path = folder.path(),
+                                         .checkpoint = {.every = std::chrono::hours{1}},
+                                         .handle_signals = false},
+                                 .datasets = {{"train", small_images(32)}},
+                                 .callbacks = {stopper}}};
+  CHECK_THROWS_AS(trainer.fit(), TrainingFailed);
+  auto const left = Result::from_path(folder.path() / "run");
+  REQUIRE(left.checkpoint().has_value());
+  CHECK(left.checkpoint()->metrics().number("epoch") == 0);
 }

@@ -13,12 +13,13 @@ import tempfile
 import time
 
 SKIPPED = 77
+HOSTS = pathlib.Path(__file__).parents[1] / 'collective' / 'hosts.py'
 case, program, *mpirun = sys.argv[1:]
 
 
 def last_model(storage):
     """Number of the last checkpoint, and size and digest of its model."""
-    last = max((storage / 'fashion_mnist_mlp' / 'checkpoints').glob('checkpoint_*'))
+    last = max(storage.glob('fashion_mnist_*/checkpoints/checkpoint_*'))
     files = json.loads((last / 'manifest.json').read_text())['files']
     return int(last.name.rpartition('_')[2]), files['model.safetensors']
 
@@ -46,10 +47,19 @@ def same_on_threads(folder):
                 ranks=train(folder / 'ranks', *mpirun, '-n', '4', program))
 
 
+def virtual_shards(folder):
+    """With dropout, whose numbers are each process's own: as many virtual shards, and any number of workers, give the same bits."""
+    options = ['--virtual-shards', '4', '--model', 'conv', '--batch-size', '32']
+    models = {f'{workers} processes': train(folder / str(workers), program, '--processes', '--workers', str(workers), *options, epochs=1)
+              for workers in (1, 2, 3)}
+    hosts = [sys.executable, '-B', str(HOSTS), 'alpha:2,beta:1', mpirun[0], program]
+    expect_same(ranks=train(folder / 'ranks', *mpirun, '-n', '4', program, *options, epochs=1),
+                two_hosts=train(folder / 'hosts', *hosts, *options, epochs=1), **models)
+
+
 def two_hosts(folder):
     """With the same ranks on the same hosts, every run has the same bits."""
-    hosts = pathlib.Path(__file__).parents[1] / 'collective' / 'hosts.py'
-    start = [sys.executable, '-B', str(hosts), 'alpha:2,beta:2', mpirun[0], program]
+    start = [sys.executable, '-B', str(HOSTS), 'alpha:2,beta:2', mpirun[0], program]
     expect_same(first=train(folder / 'first', *start), second=train(folder / 'second', *start))
 
 
@@ -93,7 +103,7 @@ def killed(folder):
                 without_interruption=train(folder / 'whole', *mpirun, '-n', '3', program, epochs=epochs))
 
 
-CASES = {function.__name__: function for function in (same_on_threads, two_hosts, killed)}
+CASES = {function.__name__: function for function in (same_on_threads, virtual_shards, two_hosts, killed)}
 
 with tempfile.TemporaryDirectory() as scratch:
     CASES[case](pathlib.Path(scratch))

@@ -56,7 +56,6 @@ TORCH_MODULE(NormedNet);
 
 struct Setup {
   WorkerCount workers = 1;
-  Launch launch = Launch::threads;
   int virtual_shards = shards;
   std::uint64_t seed = 1;
   int epochs = 2;
@@ -64,16 +63,15 @@ struct Setup {
 };
 
 auto trainer_of(std::filesystem::path const& folder, Setup const& setup, TrainTorch train) -> Trainer<TorchBackend> {
-  return Trainer<TorchBackend>{
-      std::move(train),
-      {.scaling = {.num_workers = setup.workers, .launch = setup.launch, .virtual_shards = setup.virtual_shards},
-       .run = {.name = "run",
-               .storage_path = folder,
-               .failure = {.max_failures = -1},
-               .seed = setup.seed,
-               .handle_signals = false},
-       .datasets = {{"train", small_images(203)}},
-       .callbacks = setup.callbacks}};
+  return Trainer<TorchBackend>{std::move(train),
+                               {.scaling = {.num_workers = setup.workers, .virtual_shards = setup.virtual_shards},
+                                .run = {.name = "run",
+                                        .storage_path = folder,
+                                        .failure = {.max_failures = -1},
+                                        .seed = setup.seed,
+                                        .handle_signals = false},
+                                .datasets = {{"train", small_images(203)}},
+                                .callbacks = setup.callbacks}};
 }
 
 auto pixels_of(TorchBatch const& batch) -> torch::Tensor { return batch["image"].flatten(1).to(torch::kFloat) / 255; }
@@ -119,7 +117,7 @@ auto state_after(Setup const& setup) -> Tensors {
 
 }  // namespace
 
-TEST_CASE("a training with virtual shards has the same parameters and statistics with 1, 2, 3, 4 and 8 workers") {
+TEST_CASE("a training with virtual shards has the same parameters and statistics with 1, 2, 3, 4, 5 and 8 workers") {
   auto const seed = random_seed();
   CAPTURE(seed);
   auto const expected = state_after({.workers = 1, .seed = seed});
@@ -201,7 +199,8 @@ TEST_CASE("a model that runs two backwards of each batch has the same bits with 
   for (int const workers : {1, 3, 4}) CHECK(same_bits(trained(workers), expected));
 }
 
-TEST_CASE("batches of two datasets that are taken side by side, and of a third in between, change no bits") {
+TEST_CASE(
+    "batches of two datasets side by side, each with a backward, and of a third after each step, change no bits") {
   auto const trained = [](int workers) {
     Tensors state;
     auto const train = [&](TorchContext& ctx) {
@@ -210,18 +209,23 @@ TEST_CASE("batches of two datasets that are taken side by side, and of a third i
       auto second = ctx.dataset_shard("second");
       auto const others = second.batches({.batch_size = 5});
       auto other = others.begin();
+      auto const backward = [&](TorchBatch const& batch) {
+        auto const x = pixels_of(batch);
+        auto const noise = torch::rand(x.sizes(), ctx.generator());
+        torch::nn::functional::cross_entropy(model(x + noise), batch["label"].to(torch::kLong)).backward();
+      };
       for (auto const& batch : ctx.dataset_shard("train").batches({.batch_size = 5})) {
-        auto const x = pixels_of(batch) + pixels_of(*other);
+        backward(batch);
+        backward(*other);
         ++other;
-        torch::nn::functional::cross_entropy(model(x), batch["label"].to(torch::kLong)).backward();
         if (!batch.ends_step()) continue;
         optimizer.step();
         optimizer.zero_grad();
-        auto validation = ctx.dataset_shard("validation");
-        for (auto const& held_out : validation.batches({.batch_size = 4})) {
-          if (held_out.size() > 0) break;
-        }
         ctx.report(Epoch{0, 0}, save(model));
+        auto validation = ctx.dataset_shard("validation");
+        std::int64_t rows = 0;
+        for (auto const& held_out : validation.batches({.batch_size = 4})) rows += held_out.size();
+        CHECK(rows > 0);
       }
       if (ctx.world_rank() == Rank{0}) state = copies(model->parameters());
     };
@@ -239,17 +243,64 @@ TEST_CASE("batches of two datasets that are taken side by side, and of a third i
   for (int const workers : {1, 2, 3}) CHECK(same_bits(trained(workers), expected));
 }
 
+TEST_CASE("a batch that is held while its iterator goes on keeps its shard's random numbers, also the last one") {
+  auto const trained = [](int workers) {
+    Tensors state;
+    auto const train = [&](TorchContext& ctx) {
+      auto model = ctx.prepare_model([] { return torch::nn::Linear{64, 10}; });
+      torch::optim::SGD optimizer{model->parameters(), 0.1};
+      auto const batches = ctx.dataset_shard("train").batches({.batch_size = 100});  // one step
+      auto at = batches.begin();
+      while (at != batches.end()) {
+        auto const batch = *at;
+        ++at;
+        auto const other_model = ctx.prepare_model([] { return torch::nn::Linear{2, 2}; });
+        auto const noise = torch::rand({batch.size(), 64}, ctx.generator());
+        model(pixels_of(batch) + noise).square().mean().backward();
+        if (batch.ends_step()) optimizer.step();
+      }
+      if (ctx.world_rank() == Rank{0}) state = copies(model->parameters());
+    };
+    TemporaryFolder const folder;
+    trainer_of(folder.path(), {.workers = workers}, train).fit();
+    return state;
+  };
+  auto const expected = trained(8);
+  for (int const workers : {1, 2, 3}) CHECK(same_bits(trained(workers), expected));
+}
+
+TEST_CASE("statistics that batches without a backward have moved are those of shard 0, with any number of workers") {
+  auto const moved = [](int workers) {
+    Tensors state;
+    auto const train = [&](TorchContext& ctx) {
+      auto model = ctx.prepare_model([] { return NormedNet{}; });
+      torch::NoGradGuard const no_grad;
+      for (auto const& batch : ctx.dataset_shard("train").batches({.batch_size = 5})) (void)model(pixels_of(batch));
+      if (ctx.world_rank() == Rank{0}) state = copies(model->buffers());
+    };
+    TemporaryFolder const folder;
+    trainer_of(folder.path(), {.workers = workers}, train).fit();
+    return state;
+  };
+  auto const expected = moved(8);
+  for (int const workers : {1, 2, 3}) CHECK(same_bits(moved(workers), expected));
+}
+
 TEST_CASE("a model that is prepared within an epoch trains from that batch on") {
   TemporaryFolder const folder;
-  auto const train = [](TorchContext& ctx) {
+  auto steps = 0;
+  auto const train = [&](TorchContext& ctx) {
     std::optional<torch::nn::Linear> model;
     for (auto const& batch : ctx.dataset_shard("train").batches({.batch_size = 5})) {
       if (!model) model = ctx.prepare_model([] { return torch::nn::Linear{64, 10}; });
       (*model)(pixels_of(batch)).square().mean().backward();
-      if (batch.ends_step()) (*model)->zero_grad();
+      if (!batch.ends_step()) continue;
+      if (ctx.world_rank() == Rank{0} && (*model)->weight.grad().abs().sum().item<double>() > 0) ++steps;
+      (*model)->zero_grad();
     }
   };
   CHECK(trainer_of(folder.path(), {.workers = 3}, train).fit().state == RunState::finished);
+  CHECK(steps == 5);
 }
 
 TEST_CASE("gradients that are kept over steps add up with virtual shards as they do without") {
@@ -293,8 +344,26 @@ TEST_CASE("what a step of virtual shards does not allow is refused, and says whe
                    torch::NoGradGuard const no_grad;
                    model->weight.add_(1);
                  })),
-                 "the parameters have changed between two batches of one step, whose gradients were not complete; step "
-                 "the optimizer only where Batch::ends_step() says so");
+                 "a model's parameters have changed between two backwards of one step; step all optimizers behind all "
+                 "backwards, where Batch::ends_step() says so");
+  check_contains(refusal([&](TorchContext& ctx) {
+                   auto judge = ctx.prepare_model([] { return torch::nn::Linear{10, 1}; });
+                   auto maker = ctx.prepare_model([] { return torch::nn::Linear{64, 10}; });
+                   for (auto const& batch : ctx.dataset_shard("train").batches({.batch_size = 5})) {
+                     judge(maker(pixels_of(batch)).detach()).sum().backward();
+                     if (batch.ends_step()) torch::optim::SGD{judge->parameters(), 0.1}.step();
+                     judge(maker(pixels_of(batch))).sum().backward();
+                   }
+                 }),
+                 "a model's parameters have changed between two backwards of one step");
+  check_contains(refusal([&](TorchContext& ctx) {
+                   torch::nn::EmbeddingOptions const options = torch::nn::EmbeddingOptions{256, 2}.sparse(true);
+                   auto model = ctx.prepare_model([&] { return torch::nn::Embedding{options}; });
+                   for (auto const& batch : ctx.dataset_shard("train").batches({.batch_size = 5})) {
+                     model(batch["label"].to(torch::kLong)).sum().backward();
+                   }
+                 }),
+                 "parameter 'weight' has a sparse gradient");
   check_contains(refusal(each_batch([&](TorchContext& ctx, torch::nn::Linear& model, TorchBatch const& batch) {
                    backward(model, batch);
                    ctx.report(Epoch{0, 0}, save(model));
@@ -305,6 +374,11 @@ TEST_CASE("what a step of virtual shards does not allow is refused, and says whe
                    if (batch.ends_step()) backward(model, batch);
                  })),
                  "backward() was called more often for this batch than for the first one of the step, 1 times");
+  check_contains(refusal(each_batch([&](TorchContext&, torch::nn::Linear& model, TorchBatch const& batch) {
+                   if (!batch.ends_step()) backward(model, batch);
+                 })),
+                 "backward() was called 0 times for a batch, and 1 times for the first one of its step; call it "
+                 "equally often for each batch of a step");
   check_contains(refusal([&](TorchContext& ctx) {
                    auto model = ctx.prepare_model([] { return torch::nn::Linear{2, 1}; });
                    model(torch::ones({1, 2})).sum().backward();

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <random>
 #include <stdexcept>
 #include <vector>
@@ -79,6 +80,18 @@ TEST_CASE("the mean over virtual shards has the bits of their sum in order, with
     auto const average = average_of(workers, seed);
     CHECK(std::memcmp(average.data(), expected.data(), expected.size() * sizeof(float)) == 0);
   }
+}
+
+TEST_CASE("integers wrap around as in one sum, and their mean rounds toward zero") {
+  constexpr auto most = std::numeric_limits<std::int32_t>::max();
+  LocalWorld::run(WorldSize{1}, [](Collective& collective) {
+    ShardAverage<std::int32_t> average{collective};
+    std::vector<std::int32_t> first{most, -4};
+    std::vector<std::int32_t> second{1, 1};
+    CHECK_FALSE(average.add(first, {.index = 0, .count = 2, .shard = 0, .shards = 2}));
+    CHECK(average.add(second, {.index = 1, .count = 2, .shard = 1, .shards = 2}));
+    CHECK(second == std::vector{std::numeric_limits<std::int32_t>::min() / 2, -1});
+  });
 }
 
 TEST_CASE("a turn out of order and another size within a step are refused with both numbers") {

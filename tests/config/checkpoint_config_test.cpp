@@ -34,6 +34,7 @@ TEST_CASE("unless told otherwise every checkpoint is kept, the newest ranks high
   CHECK(config.when_busy == WhenBusy::wait);
   CHECK(config.on_failed_write == raytrain::OnFailedWrite::fail);
   CHECK(config.write_retries == 0);
+  CHECK(config.memory_copies == 0);
 }
 
 TEST_CASE("keeping one checkpoint is accepted") {
@@ -87,6 +88,12 @@ TEST_CASE("skipping or replacing is refused where a report waits for the commit,
   CheckpointConfig{.mode = CheckpointMode::sync, .every = 30s}.validate();
   CHECK(thrown_error([] { CheckpointConfig{.write_retries = -1}.validate(); }) ==
         "invalid_config: CheckpointConfig::write_retries: must not be negative (got -1); write 0 to try once");
+}
+
+TEST_CASE("fewer copies in memory than none are refused") {
+  CHECK(thrown_error([] { CheckpointConfig{.memory_copies = -2}.validate(); }) ==
+        "invalid_config: CheckpointConfig::memory_copies: must not be negative (got -2); write 0 to keep nothing in "
+        "memory");
 }
 
 TEST_CASE("the cheapest interval wastes less time than any other, by Daly's model of failures and restarts") {

@@ -2,6 +2,8 @@
 #include <raytrain/exec/signals.hpp>
 
 #include <signal.h>
+#include <sys/types.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <csignal>
@@ -105,6 +107,72 @@ TEST_CASE("a watcher that is not closed is waited for as long as was said") {
   SignalWatcher watcher{{SIGUSR1}};
   std::raise(SIGUSR1);
   CHECK_FALSE(watcher.closes_within(1ms));
+}
+
+TEST_CASE("what an ignored sender sends is dropped, from the first moment on, and hides no signal of another process") {
+  CountingHandler const counting{SIGUSR1};
+  {
+    SignalWatcher watcher{{SIGUSR1}, ::getpid()};
+    std::raise(SIGUSR1);
+    CHECK(in_child([self = ::getpid()] { return std::to_string(::kill(self, SIGUSR1)); }).text == "0");
+    std::raise(SIGUSR1);
+    SignalWatcher all{{SIGUSR1}};
+    std::raise(SIGUSR1);
+    CHECK(all.next() == SIGUSR1);
+    watcher.close();
+    CHECK(watcher.next() == SIGUSR1);
+    CHECK(watcher.next() == std::nullopt);
+    CHECK(handled == 0);
+  }
+  CHECK(is_handled_by(SIGUSR1, count_signal));
+  SignalWatcher later{{SIGUSR1}};
+  std::raise(SIGUSR1);
+  CHECK(later.next() == SIGUSR1);
+}
+
+TEST_CASE("SIGTERM ends the process as ever once a watcher that ignored a sender is gone") {
+  auto const outcome = in_child([] {
+    std::signal(SIGTERM, SIG_DFL);
+    { SignalWatcher const watcher{{SIGTERM}, ::getppid()}; }
+    std::raise(SIGTERM);
+    return std::string{"it goes on"};
+  });
+  CHECK(outcome.text.empty());
+  CHECK(outcome.exit_code == -1);
+}
+
+TEST_CASE("a sender is ignored also where another watcher has the signal already") {
+  CountingHandler const counting{SIGUSR1};
+  SignalWatcher all{{SIGUSR1}};
+  SignalWatcher watcher{{SIGUSR1}, ::getpid()};
+  std::raise(SIGUSR1);
+  CHECK(all.next() == SIGUSR1);
+  watcher.close();
+  CHECK(watcher.next() == std::nullopt);
+}
+
+TEST_CASE("a watcher that ignores nobody leaves a handler that others may call with the number alone") {
+  CountingHandler const counting{SIGUSR1};
+  SignalWatcher const watcher{{SIGUSR1}};
+  struct sigaction action {};
+  sigaction(SIGUSR1, nullptr, &action);
+  CHECK((action.sa_flags & SA_SIGINFO) == 0);
+}
+
+TEST_CASE("a function is not called for what an ignored sender has sent") {
+  auto calls = 0;
+  {
+    SignalThread const thread{{SIGUSR1}, [&](int) { ++calls; }, ::getpid()};
+    std::raise(SIGUSR1);
+  }
+  CHECK(calls == 0);
+}
+
+TEST_CASE("a signal that the program ignores is none of those that it heeds") {
+  CountingHandler const counting{SIGUSR1};
+  CHECK(SignalWatcher::heeded({SIGUSR1, SIGUSR2}) == std::vector{SIGUSR1, SIGUSR2});
+  std::signal(SIGUSR1, SIG_IGN);
+  CHECK(SignalWatcher::heeded({SIGUSR1, SIGUSR2}) == std::vector{SIGUSR2});
 }
 
 TEST_CASE("while a signal is watched the program's own handler rests, and afterwards it is back") {

@@ -500,7 +500,7 @@ TEST_CASE("a rank that sends what is no message is lost with the decoder's words
       {{std::byte{0xFF}, std::byte{0xFF}, std::byte{0xFF}, std::byte{0xFF}},
        "its connection brought what is no message: its length is 4294967295 bytes, more than 16777216"},
       {{std::byte{1}, std::byte{0}, std::byte{0}, std::byte{0}, std::byte{0x11}},
-       "its connection brought what is no message: it has protocol version 17, and this side has 9"}};
+       "its connection brought what is no message: it has protocol version 17, and this side has 10"}};
   for (std::size_t i = 0; i < rubbish.size(); ++i) {
     Rank const rank{static_cast<std::uint32_t>(i)};
     RawPeer peer{server.addresses().front()};
@@ -564,7 +564,7 @@ TEST_CASE("a client whose controller is gone or silent says so, and sends nothin
     std::thread controller{[&] {
       auto peer = listener.accept();
       peer.accept_hands(token);
-      peer.send(encode(Committed{CheckpointOrdinal{7}}));
+      peer.send(encode(Committed{CheckpointOrdinal{7}, {}}));
       if (silent) CHECK(peer.is_closed());
     }};
     ClientLog told;
@@ -576,7 +576,7 @@ TEST_CASE("a client whose controller is gone or silent says so, and sends nothin
     check_contains(why, silent ? "the connection brought nothing for more than 200 ms" : "the connection ");
     if (!silent) CHECK(why.find("brought") == std::string::npos);
     CHECK_FALSE(client.send(Finished{}));
-    CHECK((told.wait_for_messages(1) == std::vector<ControllerMessage>{Committed{CheckpointOrdinal{7}}}));
+    CHECK((told.wait_for_messages(1) == std::vector<ControllerMessage>{Committed{CheckpointOrdinal{7}, {}}}));
     controller.join();
   }
 }

@@ -58,6 +58,13 @@ def changes(folder):
     job.expect('rank 0 stays where it is', launch == 'mpirun' or len(of_rank_0) == 1)
 
 
+def memory_copies(folder):
+    """Whoever trains next, in as many processes as there are, goes on from what is kept in memory."""
+    os.environ['RAYTRAIN_TEST_MEMORY_COPIES'] = '1'
+    for train_so in (changes, killed, preempted):
+        train_so(folder / train_so.__name__)
+
+
 def signalled(folder):
     """By SIGUSR1 one more, by SIGUSR2 one fewer."""
     def send(number):
@@ -215,6 +222,6 @@ def lost_ones_are_replaced(folder):
 
 with tempfile.TemporaryDirectory(prefix='raytrain-elastic-', ignore_cleanup_errors=True) as path:
     {function.__name__: function for function in (
-        changes, signalled, killed, preempted, survivors_go_on, first_is_lost, lost_one_after_the_other, stopped_one_is_lost, survivors_restart,
+        changes, signalled, killed, preempted, memory_copies, survivors_go_on, first_is_lost, lost_one_after_the_other, stopped_one_is_lost, survivors_restart,
         survivors_are_changed, too_few_survive, ends_before_it_comes, hangs_beside_a_loss,
         lost_by_hand, anything_happens, lost_ones_are_replaced, virtual_shards)}[case](pathlib.Path(path))

@@ -188,6 +188,9 @@ auto main(int argc, char** argv) -> int {
   if (auto const* const shards = std::getenv("RAYTRAIN_TEST_VIRTUAL_SHARDS"); shards != nullptr) {
     config.scaling.virtual_shards = std::stoi(shards);
   }
+  if (auto const* const copies = std::getenv("RAYTRAIN_TEST_MEMORY_COPIES"); copies != nullptr) {
+    config.run.checkpoint.memory_copies = std::stoi(copies);
+  }
   if (std::getenv("RAYTRAIN_TEST_LICENSED") != nullptr) config.scaling.resources_per_worker.custom = {{"license", 1}};
   Trainer<MpiBackend> trainer{[&](MpiContext& ctx) { train(ctx, wanted, disturbance); }, config};
   try {

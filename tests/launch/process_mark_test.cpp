@@ -18,6 +18,7 @@
 #include "../support/temporary_folder.hpp"
 
 using raytrain::detail::ChildProcess;
+using raytrain::detail::ProcessExit;
 using raytrain::detail::ProcessMark;
 using raytrain::testing::TemporaryFolder;
 
@@ -27,15 +28,15 @@ namespace {
 class Waiting {
  public:
   explicit Waiting(std::vector<std::string> variables, std::vector<std::string> command = {"sleep", "300"})
-      : child_{{.command = std::move(command), .variables = std::move(variables), .on_exit = [this](std::string how) {
-                  end_.set_value(std::move(how));
+      : child_{{.command = std::move(command), .variables = std::move(variables), .on_exit = [this](ProcessExit exit) {
+                  end_.set_value(std::move(exit));
                 }}} {}
 
-  [[nodiscard]] auto end() -> std::string { return end_.get_future().get(); }
+  [[nodiscard]] auto end() -> ProcessExit { return end_.get_future().get(); }
   void terminate() { child_.kill(SIGTERM); }
 
  private:
-  std::promise<std::string> end_;
+  std::promise<ProcessExit> end_;
   ChildProcess child_;
 };
 
@@ -46,9 +47,9 @@ TEST_CASE("a mark kills those that have it, and no others") {
   Waiting marked{{mark.variable()}};
   Waiting other{{ProcessMark::create().variable()}};
   mark.kill_all();
-  CHECK(marked.end().starts_with("was ended by signal 9 "));
+  CHECK(marked.end().signal == SIGKILL);
   other.terminate();
-  CHECK(other.end().starts_with("was ended by signal 15 "));
+  CHECK(other.end().signal == SIGTERM);
 }
 
 TEST_CASE("what a marked program marks has both marks") {
@@ -59,7 +60,7 @@ TEST_CASE("what a marked program marks has both marks") {
   Waiting marked{{ProcessMark::create().variable()}};
   ::unsetenv(variable.substr(0, middle).c_str());
   outer.kill_all();
-  CHECK(marked.end().starts_with("was ended by signal 9 "));
+  CHECK(marked.end().signal == SIGKILL);
 }
 
 TEST_CASE("the first processes of a mark are those that nobody with it has started, with their environments") {
@@ -76,5 +77,5 @@ TEST_CASE("the first processes of a mark are those that nobody with it has start
   REQUIRE(first.size() == 1);
   CHECK(first.begin()->first == shell);
   CHECK(first.begin()->second.find(std::string{"OF_TEST=1\0", 10}) != std::string::npos);
-  CHECK(marked.end().starts_with("was ended by signal 9 "));
+  CHECK(marked.end().signal == SIGKILL);
 }

@@ -48,3 +48,18 @@ TEST_CASE("A rank is lost once, and in whatever order ranks are lost they are to
   CHECK(workers_of(survivors, {1, 2}, 2) == std::vector<std::uint32_t>{1, 2});
   CHECK(workers_of(survivors, {1, 2}, 3) == std::vector<std::uint32_t>{0, 1});
 }
+
+TEST_CASE("A worker is left as long as its rank is, whatever rank has spoken as it before") {
+  Survivors survivors{WorldSize{3}};
+  survivors.lose(Rank{0});
+  CHECK_FALSE(survivors.has(Rank{0}, Attempt{1}));
+  CHECK(survivors.has(Rank{1}, Attempt{1}));
+  CHECK(survivors.has(Rank{2}, Attempt{1}));
+  survivors.begin(Attempt{2});
+  CHECK(survivors.has(Rank{0}, Attempt{2}));
+  CHECK(survivors.has(Rank{1}, Attempt{2}));
+  CHECK_FALSE(survivors.has(Rank{2}, Attempt{2}));
+  survivors.lose(Rank{1});
+  CHECK_FALSE(survivors.has(Rank{0}, Attempt{2}));
+  CHECK(survivors.has(Rank{1}, Attempt{2}));
+}

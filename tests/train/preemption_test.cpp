@@ -4,6 +4,8 @@
 
 #include <chrono>
 #include <cstdint>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -253,26 +255,81 @@ TEST_CASE("a worker that does not return before its process is taken away is lef
   CHECK(again->left_behind == std::vector{Rank{1}});
 }
 
+namespace {
+
+// A run of one worker, and after which time each of its attempts is followed by another one.
+class Waits {
+ public:
+  [[nodiscard]] auto after_preemption(bool with_checkpoint = false) -> std::chrono::milliseconds {
+    begin();
+    if (with_checkpoint) {
+      Report with_state;
+      with_state.training_iteration = 1;
+      with_state.checkpoint = CheckpointOrdinal{0};
+      say(std::move(with_state));
+      say(CheckpointRef{});
+      controller_.handle(RunEvent{CheckpointDurable{CheckpointOrdinal{0}, CheckpointNumber{1}}});
+    }
+    say(Preempted{Rank{0}});
+    return wait_of(say(Finished{Rank{0}, true}));
+  }
+
+  [[nodiscard]] auto after_failure() -> std::chrono::milliseconds {
+    begin();
+    return wait_of(say(failure(Rank{0}, "in attempt " + std::to_string(attempt_))));
+  }
+
+ private:
+  static auto with_backoff() -> RunPolicy {
+    auto with = policy(-1, -1);
+    with.failure.backoff = std::chrono::seconds{1};
+    return with;
+  }
+
+  void begin() {
+    controller_.handle(++attempt_ == 1 ? RunEvent{RunBegins{}} : RunEvent{RestartDue{}});
+    say(Started{Rank{0}, "node", 1, "127.0.0.1"});
+  }
+
+  template <class Message>
+  auto say(Message message) -> std::vector<RunAction> const& {
+    message.attempt = Attempt{attempt_};
+    return controller_.handle(RunEvent{WorkerMessage{std::move(message)}});
+  }
+
+  static auto wait_of(std::vector<RunAction> const& actions) -> std::chrono::milliseconds {
+    auto const* const again = find<RestartWorkers>(actions);
+    REQUIRE(again != nullptr);
+    return again->wait;
+  }
+
+  Controller controller_{WorldSize{1}, with_backoff(), {}};
+  std::uint64_t attempt_ = 0;
+};
+
+}  // namespace
+
 TEST_CASE(
     "workers whose processes are taken away again and again come back later and later, until a checkpoint comes") {
-  auto with_backoff = policy();
-  with_backoff.failure.backoff = std::chrono::seconds{1};
-  Controller controller{WorldSize{1}, with_backoff, {}};
-  auto waited = std::chrono::milliseconds{0};
-  for (std::uint64_t attempt = 1; attempt <= 3; ++attempt) {
-    controller.handle(attempt == 1 ? RunEvent{RunBegins{}} : RunEvent{RestartDue{}});
-    Started begins{Rank{0}, "node", 1, "127.0.0.1"};
-    begins.attempt = Attempt{attempt};
-    controller.handle(RunEvent{WorkerMessage{std::move(begins)}});
-    controller.handle(preempted(0, Attempt{attempt}));
-    Finished ends{Rank{0}, true};
-    ends.attempt = Attempt{attempt};
-    auto const* const again = find<RestartWorkers>(controller.handle(RunEvent{WorkerMessage{ends}}));
-    REQUIRE(again != nullptr);
-    CHECK(again->wait >= waited);
-    waited = again->wait;
-  }
-  CHECK(waited >= std::chrono::seconds{2});
+  Waits waits;
+  auto const first = waits.after_preemption();
+  CHECK(first <= std::chrono::seconds{1});
+  auto const second = waits.after_preemption();
+  CHECK(second >= first);
+  auto const third = waits.after_preemption();
+  CHECK(third >= second);
+  CHECK(third >= std::chrono::seconds{2});
+  CHECK(waits.after_preemption(true) <= std::chrono::seconds{1});
+}
+
+TEST_CASE("processes that are taken away do not lengthen the wait after a failure, nor failures theirs") {
+  Waits waits;
+  for (auto i = 0; i < 3; ++i) (void)waits.after_preemption();
+  CHECK(waits.after_failure() <= std::chrono::seconds{1});
+  CHECK(waits.after_failure() <= std::chrono::seconds{2});
+  auto const fourth = waits.after_preemption();
+  CHECK(fourth >= std::chrono::seconds{4});
+  CHECK(fourth <= std::chrono::seconds{8});
 }
 
 TEST_CASE("where processes are not replaced a SIGTERM to one is no pre-emption") {

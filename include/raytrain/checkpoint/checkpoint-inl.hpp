@@ -19,6 +19,7 @@
 #include <fmt/format.h>
 
 #include <raytrain/checkpoint/checkpoint.hpp>
+#include <raytrain/checkpoint/checkpoint_copies.hpp>
 #include <raytrain/checkpoint/checkpoint_files.hpp>
 #include <raytrain/checkpoint/detail/archive.hpp>
 #include <raytrain/checkpoint/detail/directory_files.hpp>
@@ -61,6 +62,13 @@ RAYTRAIN_INLINE Checkpoint::Checkpoint(std::shared_ptr<CheckpointFiles const> fi
 RAYTRAIN_INLINE auto Checkpoint::from_directory(std::filesystem::path const& directory) -> Checkpoint {
   auto path = std::filesystem::absolute(directory).lexically_normal();
   return Checkpoint{std::make_shared<detail::DirectoryFiles const>(std::move(path))};
+}
+
+RAYTRAIN_INLINE auto Checkpoint::with_copies(std::shared_ptr<CheckpointCopies const> const& copies) const
+    -> Checkpoint {
+  auto checkpoint = *this;
+  checkpoint.copies_ = copies;
+  return checkpoint;
 }
 
 RAYTRAIN_INLINE auto Checkpoint::path() const -> std::filesystem::path const& {
@@ -155,6 +163,7 @@ RAYTRAIN_INLINE void Checkpoint::check_content(FileEntry const& entry, BytesView
 
 RAYTRAIN_INLINE auto Checkpoint::read(std::string_view name) const -> Bytes {
   auto const entry = entry_of(name);
+  if (auto const copy = copy_of(entry)) return {copy->view().begin(), copy->view().end()};
   check_size(entry);
   auto content = files_->read(entry.name);
   check_content(entry, content);
@@ -163,7 +172,15 @@ RAYTRAIN_INLINE auto Checkpoint::read(std::string_view name) const -> Bytes {
 
 RAYTRAIN_INLINE auto Checkpoint::view(std::string_view name) const -> SharedBytes { return view(entry_of(name)); }
 
+RAYTRAIN_INLINE auto Checkpoint::copy_of(FileEntry const& entry) const -> std::optional<SharedBytes> {
+  auto const copies = copies_.lock();
+  auto copy = copies ? copies->find(CheckpointNumber{number()}, entry.name) : std::nullopt;
+  if (copy && (copy->size() != entry.size_bytes || detail::xxh3_of(copy->view()) != entry.xxh3)) copy.reset();
+  return copy;
+}
+
 RAYTRAIN_INLINE auto Checkpoint::view(FileEntry const& entry) const -> SharedBytes {
+  if (auto copy = copy_of(entry)) return *std::move(copy);
   check_size(entry);
   auto content = files_->view(entry.name);
   check_content(entry, content.view());
@@ -227,14 +244,17 @@ RAYTRAIN_INLINE void Checkpoint::read_slice_bytes(std::string_view name, Element
   }
 }
 
-RAYTRAIN_INLINE void Checkpoint::verify() const {
+RAYTRAIN_INLINE void Checkpoint::check_complete() const {
   files_->check_there();
   if (!is_committed()) return;
   check_manifest();
-  for (auto const& [name, stored] : manifest_->files) {
-    check_size(name, stored);
-    check_hash(name, stored, files_->xxh3_of(name));
-  }
+  for (auto const& [name, stored] : manifest_->files) check_size(name, stored);
+}
+
+RAYTRAIN_INLINE void Checkpoint::verify() const {
+  check_complete();
+  if (!is_committed()) return;
+  for (auto const& [name, stored] : manifest_->files) check_hash(name, stored, files_->xxh3_of(name));
 }
 
 RAYTRAIN_INLINE auto Checkpoint::to_bytes() const -> Bytes {

@@ -28,6 +28,8 @@ namespace detail {
 struct SliceFile;
 }  // namespace detail
 
+class CheckpointCopies;
+
 /// A state of training in a store, mostly a directory, by value: copies name the same one, and none of them owns it.
 ///
 /// A committed one has a manifest, by which every read is verified. A directory that a user filled has none: then there
@@ -50,6 +52,10 @@ class Checkpoint {
   ///
   /// Errors: `corrupt_checkpoint` for bytes that are not such, before anything is created; `io`.
   [[nodiscard]] static auto from_bytes(BytesView bytes, std::filesystem::path const& directory) -> Checkpoint;
+
+  /// The same one, of which `copies` are read in place of the files that lie in the store, as long as they are there
+  /// and have the bytes that were committed.
+  [[nodiscard]] auto with_copies(std::shared_ptr<CheckpointCopies const> const& copies) const -> Checkpoint;
 
   /// Where it lies, as people are told: its directory, or an address in the store that has it.
   [[nodiscard]] auto location() const -> std::string { return files_->location(); }
@@ -133,6 +139,11 @@ class Checkpoint {
     read_slice_bytes(name, element_type<T>, begin, std::as_writable_bytes(elements));
   }
 
+  /// Returns if every file is there, as long as it was committed; reads the manifest alone.
+  ///
+  /// Errors: as `verify`.
+  void check_complete() const;
+
   /// Returns if every file is as it was committed; of one that was never committed, if it is there.
   ///
   /// Errors: `corrupt_checkpoint`, naming the first bad file; `not_found` when it has vanished; `io`.
@@ -165,6 +176,9 @@ class Checkpoint {
 
   [[nodiscard]] auto view(FileEntry const& entry) const -> SharedBytes;
 
+  /// From memory, verified; none if it is not there.
+  [[nodiscard]] auto copy_of(FileEntry const& entry) const -> std::optional<SharedBytes>;
+
   void read_slice_bytes(std::string_view name, ElementType type, std::uint64_t begin,
                         std::span<std::byte> elements) const;
 
@@ -177,6 +191,7 @@ class Checkpoint {
   void check_hash(std::string const& name, StoredFile const& stored, std::string const& hash) const;
 
   std::shared_ptr<CheckpointFiles const> files_;                                   // never null
+  std::weak_ptr<CheckpointCopies const> copies_;                                   // they end with the run
   std::shared_ptr<Manifest const> manifest_ = std::make_shared<Manifest const>();  // number 0: it has none
 };
 

@@ -115,6 +115,15 @@ RAYTRAIN_INLINE void CheckpointDraft::materialize(Rank rank, std::optional<Snaps
   buffers_.reset();
 }
 
+RAYTRAIN_INLINE auto CheckpointDraft::files_of(Rank rank) const -> std::map<std::string, Content> {
+  std::map<std::string, Content> files;
+  for (auto const& [name, content] : files_) {
+    auto const is_own = per_rank_ || detail::parse_slice_file_name(name);
+    files.emplace(is_own ? rank_folder_name(rank) + "/" + name : name, content);
+  }
+  return files;
+}
+
 RAYTRAIN_INLINE void CheckpointDraft::check_name(std::string const& name) const {
   auto const refuse = [&](std::string const& happened) {
     throw Error{Errc::invalid_report, "adding the file '" + detail::shown_name(name) + "' to a checkpoint", happened,

@@ -42,7 +42,8 @@ class CheckpointDraft {
   /// Errors: as `Checkpoint::from_directory` and `Checkpoint::read`.
   [[nodiscard]] static auto from_directory(std::filesystem::path const& directory) -> CheckpointDraft;
 
-  /// State that is the same on every rank: `fill` is called on rank 0 only, and only rank 0's is written.
+  /// State that is the same on every rank: `fill` is called on rank 0 only, and only rank 0's is written. With
+  /// `CheckpointConfig::memory_copies` it is called on the ranks that keep a copy, too.
   [[nodiscard]] static auto replicated(Fill fill) -> CheckpointDraft;
 
   /// State of which each rank has a part of its own: `fill` is called on every rank, inside `report`.
@@ -90,7 +91,11 @@ class CheckpointDraft {
   [[nodiscard]] auto empty() const noexcept -> bool { return files_.empty(); }
   [[nodiscard]] auto is_materialized() const noexcept -> bool { return !fill_; }
   [[nodiscard]] auto is_per_rank() const noexcept -> bool { return per_rank_; }
+  /// Whether it is yet to be filled with what is the same on every rank.
+  [[nodiscard]] auto is_yet_replicated() const noexcept -> bool { return fill_ && is_replicated_; }
   [[nodiscard]] auto files() const noexcept -> std::map<std::string, Content> const& { return files_; }
+  /// The same by the names that they have in the checkpoint, as that rank's part.
+  [[nodiscard]] auto files_of(Rank rank) const -> std::map<std::string, Content>;
   [[nodiscard]] auto metadata() const noexcept -> std::map<std::string, std::string> const& { return metadata_; }
 
  private:

@@ -50,15 +50,12 @@ RAYTRAIN_INLINE auto CheckpointStore::stage(CheckpointDraft const& draft, Rank r
     throw Error{Errc::invalid_call, attempted, "the draft is a replicated one whose files are not made yet",
                 "call CheckpointDraft::materialize first"};
   }
-  std::map<std::string, CheckpointDraft::Content> files;
-  for (auto const& [short_name, content] : draft.files()) {
-    auto const is_own = draft.is_per_rank() || detail::parse_slice_file_name(short_name);
-    auto name = is_own ? rank_folder_name(rank) + "/" + short_name : short_name;
+  auto const files = draft.files_of(rank);
+  for (auto const& [name, content] : files) {
     if (auto const problem = detail::file_name_problem(name)) {
       throw Error{Errc::invalid_report, attempted, "the file name '" + detail::shown_name(name) + "' " + *problem,
                   "shorten it"};
     }
-    files.emplace(std::move(name), content);
   }
   auto const checksums = write_part({checkpoint, rank}, files);
   CheckpointRef ref{rank, checkpoint, {}, draft.metadata()};
@@ -121,13 +118,18 @@ RAYTRAIN_INLINE auto CheckpointStore::list() const -> std::vector<Checkpoint> {
 
 RAYTRAIN_INLINE auto CheckpointStore::newest_valid(
     std::function<void(CheckpointNumber number, std::string const& location, std::string_view reason)> const&
-        on_skipped) const -> std::optional<Checkpoint> {
+        on_skipped,
+    std::optional<CheckpointNumber> kept) const -> std::optional<Checkpoint> {
   auto const candidates = sorted_numbers();
   std::string newest;
   for (auto number = candidates.rbegin(); number != candidates.rend(); ++number) {
     try {
       auto checkpoint = open(*number);
-      checkpoint.verify();
+      if (kept == *number) {
+        checkpoint.check_complete();
+      } else {
+        checkpoint.verify();
+      }
       return checkpoint;
     } catch (Error const& error) {
       auto const where = checked_files(*number)->location();

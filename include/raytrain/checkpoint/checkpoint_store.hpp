@@ -110,12 +110,14 @@ class CheckpointStore {
 
   /// The newest checkpoint of which every byte is as it was written; none if there are none at all.
   ///
-  /// Tells `on_skipped` of each newer one that is damaged, where it lies, and why.
+  /// Tells `on_skipped` of each newer one that is damaged, where it lies, and why. Of the one that is `kept` in memory
+  /// it is only looked whether all files are there: whoever reads one verifies it.
   /// Errors: `corrupt_checkpoint` when there are checkpoints and all are damaged; `foreign_run` for one of another run;
   /// `io` for one that cannot be read now, which may be whole.
   /// Cost: reads every file of the checkpoint.
   [[nodiscard]] auto newest_valid(std::function<void(CheckpointNumber number, std::string const& location,
-                                                     std::string_view reason)> const& on_skipped) const
+                                                     std::string_view reason)> const& on_skipped,
+                                  std::optional<CheckpointNumber> kept = std::nullopt) const
       -> std::optional<Checkpoint>;
 
   // What a model does.

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <raytrain/collective/collective.hpp>
+#include <raytrain/collective/detail/combine.hpp>
 #include <raytrain/collective/detail/reduce.hpp>
 #include <raytrain/collective/reduce_op.hpp>
 #include <raytrain/core/element_type.hpp>
@@ -60,15 +61,17 @@ class ShardAverage {
   /// `collective`: outlives it.
   explicit ShardAverage(Collective& collective) noexcept : collective_{collective} {}
 
-  /// A group operation, once for each batch. When `turn` ends the step it is true, and `values` are the mean; integers
-  /// round toward zero. Otherwise what they are is not said. Values of a padding batch do not count.
+  /// A group operation, once for each batch, with its `Batch::turn()`. When that ends the step it is true, and `values`
+  /// are the mean; integers round toward zero. Otherwise what they are is not said. Values of a padding batch do not
+  /// count.
   ///
   /// Errors: as `Collective`; `invalid_call` for a turn out of order, or another size within a step.
   auto add(std::span<T> values, ShardTurn turn) -> bool {
     check(values.size(), turn);
     if (turn.is_padding) std::ranges::fill(values, detail::nothing_to_add<T>);
     auto const has_sum = turn.index > 0 && collective_.rank() == Rank{0};
-    for (std::size_t i = 0; has_sum && i < values.size(); ++i) values[i] = static_cast<T>(sum_[i] + values[i]);
+    for (std::size_t i = 0; has_sum && i < values.size(); ++i)
+      values[i] = detail::combine<ReduceOp::sum>(sum_[i], values[i]);
     detail::add_in_shard_order(collective_, values, turn);
     next_ = turn.ends_step() ? 0 : turn.index + 1;
     if (turn.ends_step()) return true;

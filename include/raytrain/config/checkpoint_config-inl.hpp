@@ -26,6 +26,11 @@ RAYTRAIN_INLINE void CheckpointConfig::validate() const {
     throw Error{Errc::invalid_config, "CheckpointConfig::write_retries",
                 "must not be negative (got " + std::to_string(write_retries) + ")", "write 0 to try once"};
   }
+  if (memory_copies < 0) {
+    throw Error{Errc::invalid_config, "CheckpointConfig::memory_copies",
+                "must not be negative (got " + std::to_string(memory_copies) + ")",
+                "write 0 to keep nothing in memory"};
+  }
 }
 
 }  // namespace raytrain

@@ -24,7 +24,7 @@ enum class CheckpointMode : std::uint8_t {
 /// What becomes of a checkpoint that is due before the last one is committed.
 enum class WhenBusy : std::uint8_t {
   wait,     ///< `report` waits until the last one's files are written.
-  skip,     ///< Its state is not even copied. The next report is due.
+  skip,     ///< Its state is not even copied, also that of the last report of all. The next report is due.
   replace,  ///< Its state is copied in place of the one that was copied before, as that of a report that is not due.
 };
 
@@ -53,15 +53,26 @@ struct CheckpointConfig {
   /// Unset: each report with a checkpoint is written. Else one in so many reports, or in such a time, is; of the
   /// others the state is only copied, in place of the copy before, without a wait for the disk. The newest copy is
   /// written when training functions end: by a return, by a stop, or since a worker has failed, as long as those that
-  /// have a part of it live and none is killed within `report`. For that the workers have the time that they have to
-  /// return, at least 5 s. A copy takes as much memory as a state, beside the one that is being written. Who reports a
-  /// checkpoint then waits for the other ranks. A state that has no file on any rank is committed at each report.
+  /// have a part of it live and none is killed, or throws, within `report`. For that the workers have the time that
+  /// they have to return after a stop, `RunConfig::stop_grace` and `return_grace`: in processes and on ranks a write
+  /// that takes longer is lost. A copy takes as much memory as a state, beside the one that is being written. Who
+  /// reports a checkpoint then waits for the other ranks. A state that has no file on any rank is committed
+  /// at each report.
   std::optional<CheckpointInterval> every{};
   WhenBusy when_busy = WhenBusy::wait;  ///< `wait` with `CheckpointMode::sync`.
   OnFailedWrite on_failed_write = OnFailedWrite::fail;
   /// So many times a rank tries again to write its files, not negative: 0.1 s later, then after twice the time each
-  /// time, up to 10 s. Not once the run is aborted.
+  /// time, up to 10 s. Not once the run is aborted. On threads commits and deletions wait meanwhile. A commit that
+  /// fails ends the run.
   int write_retries = 0;
+  /// So many ranks beside rank 0, those from 1 on, copy what rank 0 writes of state that is the same on every rank
+  /// (`CheckpointDraft::replicated`, as all that `save` makes of models), not negative. Each rank keeps that and what
+  /// it has written of the newest committed checkpoint in memory until the end of `fit()`, so that the next attempt
+  /// reads nothing of it from the store as long as one of the processes with a copy lives: another process gets it from
+  /// there. 0: the store is read. On threads, which live together, 1 is as good as more. Takes the memory of a state on
+  /// each of these ranks, beside the one that is being written, and of one on every rank from a restart to the next
+  /// commit. A report with a checkpoint then waits, up to 1 s, for the commit of the one before.
+  int memory_copies = 0;
   /// Unset: a `DirectoryStore` in the run's folder. The same in every process: they must see the same checkpoints.
   MakeCheckpointStore store{};
 

@@ -20,12 +20,14 @@ struct FailureConfig {
   int max_failures = 0;  ///< So many failures of one `fit()` are followed by another attempt; -1: any number.
   /// A SIGTERM to the process of a worker, and not to the program that has started it (`Launch::processes`,
   /// `Launch::mpirun`), says that the process will be taken away, as Slurm, earlyoom and machines on loan do. All
-  /// workers then end as at a stop, and are started again, that one in another process, its job in another one. So many
-  /// attempts of one `fit()` may end by that without being failures, also where the process was killed before it had
-  /// ended; -1: any number; 0: each of them is a failure. A stop within a second of it counts in its place.
+  /// workers then end as at a stop, and are started again: with `Launch::processes` that one gets a new
+  /// process, with `Launch::mpirun` all do. So many attempts of one `fit()` may end by that without being failures,
+  /// also where the process was killed before it had ended; -1: any number; 0: each of them is a failure. A stop within
+  /// a second of it counts in its place.
   int max_preemptions = -1;
   /// The time before the second attempt, not negative. It doubles with each failure after which no new checkpoint came,
   /// up to `max_backoff`, and is shortened by up to a half, by random, so that many runs do not come back at once.
+  /// Processes that are taken away have a wait of their own, which grows alike, and do not lengthen that of failures.
   std::chrono::milliseconds backoff{10};
   std::chrono::milliseconds max_backoff{30'000};  ///< Not below `backoff`.
   /// A worker that shows no sign of life for so long has failed; the error says what its thread does, and where. Signs
@@ -40,8 +42,8 @@ struct FailureConfig {
   /// Errors: `invalid_config`, naming the field, its value and what to write instead.
   void validate() const;
 
-  /// The time to wait after `failures` of them in a row, from 1, without a new checkpoint between; `random` decides by
-  /// how much it is shortened.
+  /// The time to wait after `failures` of them, or as many pre-emptions, in a row, from 1, without a new checkpoint
+  /// between; `random` decides by how much it is shortened.
   [[nodiscard]] auto backoff_after(std::uint32_t failures, std::uint64_t random) const -> std::chrono::milliseconds;
 };
 

@@ -63,6 +63,9 @@ struct RunConfig {
   /// A signal within a second of a request counts as that request, since schedulers send several; but a SIGINT after a
   /// SIGINT is a new one. After the second request, and when `fit()` has returned, this goes for SIGTERM and SIGHUP
   /// only.
+  ///
+  /// False: signals do what they did before. Worker processes of a supervisor then ignore these three, so that nothing
+  /// is known of one that will be taken away.
   /// In processes that `Launch::processes` and `Launch::mpirun` start SIGTERM is what `FailureConfig::max_preemptions`
   /// says, and the others do nothing.
   bool handle_signals = true;

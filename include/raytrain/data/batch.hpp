@@ -42,14 +42,15 @@ class Batch {
   /// step is taken, at that step's beginning.
   [[nodiscard]] auto next_position() const noexcept -> ShardPosition { return next_; }
 
-  /// Whether it is this worker's last one of a step, behind which parameters are changed: each one is, but with
+  /// Whether it is this worker's last one of a step, behind which parameters are changed. Always true without
   /// `ScalingConfig::virtual_shards`.
   [[nodiscard]] auto ends_step() const noexcept -> bool { return turn_.ends_step(); }
 
-  /// Whether its rows are another worker's in this step, or were this one's, and are not to be counted: this worker has
-  /// fewer virtual shards than others, and computes as many batches. Never without `ScalingConfig::virtual_shards`.
+  /// Whether it is not to be counted: this worker has fewer virtual shards than others, and computes as many batches.
+  /// Its rows are those of this worker's first shard again. Never true without `ScalingConfig::virtual_shards`.
   [[nodiscard]] auto is_padding() const noexcept -> bool { return turn_.is_padding; }
 
+  /// For which shard it is; what `ShardAverage::add` takes.
   [[nodiscard]] auto turn() const noexcept -> ShardTurn { return turn_; }
 
   [[nodiscard]] auto columns() const noexcept -> std::span<Column const> { return columns_; }

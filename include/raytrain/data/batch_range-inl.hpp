@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <span>
 
 #include <raytrain/core/inline.hpp>
@@ -17,7 +18,7 @@ namespace raytrain {
 
 RAYTRAIN_INLINE auto BatchRange::Iterator::operator*() const noexcept -> Batch {
   auto const batch = (*range_)[index_];
-  *range_->position_ = batch.next_position();
+  *range_->progress_ = {batch.next_position(), !batch.ends_step()};
   return batch;
 }
 
@@ -28,15 +29,16 @@ RAYTRAIN_INLINE auto BatchRange::Iterator::operator++() noexcept -> Iterator& {
 }
 
 RAYTRAIN_INLINE auto BatchRange::size() const noexcept -> std::size_t {
-  return static_cast<std::size_t>((cut_.end - cut_.begin + cut_.step - 1) / cut_.step) * turns();
+  return static_cast<std::size_t>((cut_.end - cut_.begin + cut_.step - 1) / cut_.step) * turns_per_step();
 }
 
 RAYTRAIN_INLINE auto BatchRange::operator[](std::size_t index) const noexcept -> Batch {
-  ShardTurn turn{.index = static_cast<std::uint32_t>(index % turns()), .count = turns(), .shards = cut_.shards};
+  ShardTurn turn{
+      .index = static_cast<std::uint32_t>(index % turns_per_step()), .count = turns_per_step(), .shards = cut_.shards};
   turn.shard = turn.index * cut_.world_size.value + cut_.rank.value;
   turn.is_padding = turn.shard >= cut_.shards;
   if (turn.is_padding) turn.shard = cut_.rank.value;
-  auto const global_first = cut_.begin + index / turns() * cut_.step;
+  auto const global_first = cut_.begin + index / turns_per_step() * cut_.step;
   auto const global_size = std::min(cut_.step, cut_.end - global_first);
   auto const size = static_cast<std::size_t>(global_size / cut_.shards);
   auto const first = global_first + turn.shard * size;

@@ -15,6 +15,12 @@
 
 namespace raytrain {
 
+/// How far a shard's batches were handed out.
+struct ShardProgress {
+  ShardPosition position{};
+  bool is_within_step = false;  ///< The last one of them does not end its step.
+};
+
 /// One worker's batches of one epoch, an input range of `Batch`; made by `DatasetShard::batches`. Keeps the rows alive.
 ///
 /// Threads: one at a time.
@@ -53,9 +59,9 @@ class BatchRange {
     std::size_t index_ = 0;
   };
 
-  /// `position` follows the batches as they are handed out.
-  BatchRange(Dataset dataset, Cut cut, std::shared_ptr<ShardPosition> position) noexcept
-      : dataset_{std::move(dataset)}, cut_{std::move(cut)}, position_{std::move(position)} {}
+  /// `progress` follows the batches as they are handed out.
+  BatchRange(Dataset dataset, Cut cut, std::shared_ptr<ShardProgress> progress) noexcept
+      : dataset_{std::move(dataset)}, cut_{std::move(cut)}, progress_{std::move(progress)} {}
 
   /// Batches, as many on every worker.
   [[nodiscard]] auto size() const noexcept -> std::size_t;
@@ -68,13 +74,13 @@ class BatchRange {
   [[nodiscard]] auto operator[](std::size_t index) const noexcept -> Batch;
 
  private:
-  [[nodiscard]] auto turns() const noexcept -> std::uint32_t {
+  [[nodiscard]] auto turns_per_step() const noexcept -> std::uint32_t {
     return (cut_.shards + cut_.world_size.value - 1) / cut_.world_size.value;
   }
 
   Dataset dataset_;
   Cut cut_;
-  std::shared_ptr<ShardPosition> position_;
+  std::shared_ptr<ShardProgress> progress_;
 };
 
 }  // namespace raytrain

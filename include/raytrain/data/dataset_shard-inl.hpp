@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <utility>
 
 #include <raytrain/core/error.hpp>
@@ -98,11 +99,12 @@ RAYTRAIN_INLINE auto DatasetShard::batches(BatchOptions const& wanted) -> BatchR
   auto const left = cut.end - cut.begin;
   cut.end -= left % (options.drop_last ? cut.step : shards());
   auto const is_over = cut.begin >= cut.end;
-  *position_ =
+  auto const begin =
       std::max(options.start, is_over ? ShardPosition{options.epoch + 1, 0} : ShardPosition{options.epoch, cut.begin});
+  *progress_ = {begin};
   if (options.shuffle && !is_over) cut.order = dataset_.shuffled_rows(key(options));
   if (shard_.on_batches) shard_.on_batches(options);
-  return {dataset_, std::move(cut), position_};
+  return {dataset_, std::move(cut), progress_};
 }
 
 RAYTRAIN_INLINE auto DatasetShard::key(BatchOptions const& options) const noexcept -> ShuffleKey {

@@ -76,15 +76,15 @@ class DatasetShard {
   [[nodiscard]] auto part() const -> Dataset;
 
   /// Where the training goes on after the batch that was handed out last.
-  [[nodiscard]] auto position() const noexcept -> ShardPosition { return *position_; }
+  [[nodiscard]] auto position() const noexcept -> ShardPosition { return progress_->position; }
 
-  /// `position` as it moves on.
-  [[nodiscard]] auto shared_position() const noexcept -> std::shared_ptr<ShardPosition const> { return position_; }
+  /// As it moves on.
+  [[nodiscard]] auto progress() const noexcept -> std::shared_ptr<ShardProgress const> { return progress_; }
 
   /// Nothing before it is served, as where `BatchOptions::start` says so each time.
   void begin_at(ShardPosition start) {
     start_ = start;
-    *position_ = std::max(*position_, start);
+    progress_->position = std::max(progress_->position, start);
   }
 
   /// This worker's batches of one epoch, from memory.
@@ -118,7 +118,7 @@ class DatasetShard {
   Dataset dataset_;
   ShardOptions shard_;
   ShardPosition start_{};
-  std::shared_ptr<ShardPosition> position_ = std::make_shared<ShardPosition>();
+  std::shared_ptr<ShardProgress> progress_ = std::make_shared<ShardProgress>();
 };
 
 }  // namespace raytrain

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <sys/types.h>
+
 #include <functional>
 #include <thread>
 #include <utility>
@@ -10,13 +12,14 @@
 
 namespace raytrain {
 
-/// Calls `on_signal` with the number of each of these signals that comes, on a thread of its own.
+/// Calls `on_signal` with the number of each of these signals that comes, on a thread of its own, but for those from
+/// `ignored_sender`, as `SignalWatcher`.
 ///
 /// Errors: as `SignalWatcher`; `std::system_error` without a thread.
 class SignalThread {
  public:
-  SignalThread(std::vector<int> const& signals, std::function<void(int)> on_signal)
-      : on_signal_{std::move(on_signal)}, watcher_{signals}, thread_{[this]() noexcept {
+  SignalThread(std::vector<int> const& signals, std::function<void(int)> on_signal, ::pid_t ignored_sender = 0)
+      : on_signal_{std::move(on_signal)}, watcher_{signals, ignored_sender}, thread_{[this]() noexcept {
           while (auto const signal = watcher_.next()) on_signal_(*signal);
         }} {}
   SignalThread(SignalThread const&) = delete;

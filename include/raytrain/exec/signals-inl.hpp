@@ -2,6 +2,8 @@
 #pragma once
 
 #include <semaphore.h>
+#include <signal.h>
+#include <sys/types.h>
 #include <time.h>
 
 #include <cerrno>
@@ -20,8 +22,8 @@
 
 namespace raytrain {
 
-RAYTRAIN_INLINE SignalWatcher::SignalWatcher(std::vector<int> const& signals)
-    : inbox_{detail::SignalHandlers::take_inbox()} {
+RAYTRAIN_INLINE SignalWatcher::SignalWatcher(std::vector<int> const& signals, ::pid_t ignored_sender)
+    : inbox_{detail::SignalHandlers::take_inbox(ignored_sender)} {
   signals_.reserve(signals.size());
   if (inbox_ == nullptr) {
     throw Error{Errc::invalid_call, "SignalWatcher",
@@ -45,6 +47,16 @@ RAYTRAIN_INLINE SignalWatcher::SignalWatcher(std::vector<int> const& signals)
 RAYTRAIN_INLINE SignalWatcher::~SignalWatcher() {
   let_go();
   detail::SignalHandlers::give_back(*inbox_);
+}
+
+RAYTRAIN_INLINE auto SignalWatcher::heeded(std::vector<int> const& signals) -> std::vector<int> {
+  std::vector<int> heeded;
+  for (auto const signal : signals) {
+    struct sigaction action {};
+    auto const known = sigaction(signal, nullptr, &action) == 0;
+    if (!known || action.sa_handler != SIG_IGN) heeded.push_back(signal);
+  }
+  return heeded;
 }
 
 RAYTRAIN_INLINE auto SignalWatcher::next() -> std::optional<int> {

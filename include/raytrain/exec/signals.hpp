@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <sys/types.h>
+
 #include <atomic>
 #include <chrono>
 #include <optional>
@@ -19,10 +21,15 @@ namespace raytrain {
 class SignalWatcher {
  public:
   /// Errors: `invalid_call` for a signal that cannot be caught, and for more than 16 watchers at once.
-  explicit SignalWatcher(std::vector<int> const& signals);
+  ///
+  /// `ignored_sender`: a process whose signals are dropped while it watches; 0: none.
+  explicit SignalWatcher(std::vector<int> const& signals, ::pid_t ignored_sender = 0);
   SignalWatcher(SignalWatcher const&) = delete;
   auto operator=(SignalWatcher const&) -> SignalWatcher& = delete;
   ~SignalWatcher();
+
+  /// Those of `signals` that the program does not ignore.
+  [[nodiscard]] static auto heeded(std::vector<int> const& signals) -> std::vector<int>;
 
   /// Waits for the next signal and gives its number; `std::nullopt` once the watcher is closed and has given all that
   /// it took. Signals that come meanwhile are counted for each number; numbers come in the order of the constructor's

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <raytrain/checkpoint/checkpoint-inl.hpp>
+#include <raytrain/checkpoint/checkpoint_copies-inl.hpp>
 #include <raytrain/checkpoint/checkpoint_draft-inl.hpp>
 #include <raytrain/checkpoint/checkpoint_files-inl.hpp>
 #include <raytrain/checkpoint/checkpoint_store-inl.hpp>

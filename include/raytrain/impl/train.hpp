@@ -7,8 +7,8 @@
 #include <raytrain/train/controller-inl.hpp>
 #include <raytrain/train/controller_checkpoints-inl.hpp>
 #include <raytrain/train/controller_stops-inl.hpp>
+#include <raytrain/train/detail/copy_exchange-inl.hpp>
 #include <raytrain/train/detail/fit-inl.hpp>
-#include <raytrain/train/detail/preemption_notices-inl.hpp>
 #include <raytrain/train/detail/process_fit-inl.hpp>
 #include <raytrain/train/detail/rank_follower-inl.hpp>
 #include <raytrain/train/detail/rank_result-inl.hpp>

@@ -15,6 +15,7 @@
 #include <functional>
 #include <iterator>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -72,14 +73,14 @@ RAYTRAIN_INLINE void reap(::pid_t pid) noexcept {
   }
 }
 
-RAYTRAIN_INLINE auto exit_text(::siginfo_t const& info) -> std::string {
+RAYTRAIN_INLINE auto exit_of(::siginfo_t const& info) -> ProcessExit {
   if (info.si_code == 0)
-    return "has ended, and this program does not learn how: it ignores SIGCHLD, or waits for all children";
-  if (info.si_code == CLD_EXITED) return "exited with status " + std::to_string(info.si_status);
+    return {"has ended, and this program does not learn how: it ignores SIGCHLD, or waits for all children"};
+  if (info.si_code == CLD_EXITED) return {"exited with status " + std::to_string(info.si_status), info.si_status};
   auto const* const name = ::sigdescr_np(info.si_status);
   auto text = "was ended by signal " + std::to_string(info.si_status) + " (" + (name == nullptr ? "?" : name) + ')';
   if (info.si_status == SIGKILL) text += ": by somebody, or by the system where memory is short";
-  return text;
+  return {std::move(text), std::nullopt, info.si_status};
 }
 
 RAYTRAIN_INLINE ChildProcess::ChildProcess(Options options)
@@ -172,7 +173,7 @@ RAYTRAIN_INLINE auto ChildProcess::start(Options const& options) -> ::pid_t {
   fail_to_start(error, "execve of " + (is_program ? "/proc/self/exe" : options.command.front()));
 }
 
-RAYTRAIN_INLINE void ChildProcess::watch(std::function<void(std::string)> const& on_exit) noexcept {
+RAYTRAIN_INLINE void ChildProcess::watch(std::function<void(ProcessExit)> const& on_exit) noexcept {
   ::siginfo_t info{};
   while (::waitid(P_PID, static_cast<::id_t>(pid_), &info, WEXITED | WNOWAIT) != 0 && errno == EINTR) {
   }
@@ -182,7 +183,7 @@ RAYTRAIN_INLINE void ChildProcess::watch(std::function<void(std::string)> const&
     while (::waitid(P_PID, static_cast<::id_t>(pid_), &info, WEXITED) != 0 && errno == EINTR) {
     }
   }
-  on_exit(exit_text(info));
+  on_exit(exit_of(info));
 }
 
 }  // namespace raytrain::detail

@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -17,6 +18,13 @@ namespace raytrain::detail {
 
 /// Whether a signal (SIGSTOP) has stopped a process of this host, and none has let it go on.
 [[nodiscard]] auto is_stopped(::pid_t process) -> bool;
+
+/// How a process has ended.
+struct ProcessExit {
+  std::string text{};           ///< As "exited with status 1".
+  std::optional<int> status{};  ///< Of one that has exited; none where a signal has ended it, or nobody knows.
+  int signal = 0;               ///< By which it was ended; 0: by none.
+};
 
 /// A program that this process has started in its own folder, and that is killed with this object. It is sent a signal,
 /// too, when the thread that has made it ends, or the whole process.
@@ -30,8 +38,7 @@ class ChildProcess {
     bool has_own_group = false;            ///< What a terminal sends to all processes of a command is not for it.
     std::vector<std::string> variables{};  ///< NAME=VALUE, beside those of this process's environment or instead.
     std::vector<int> descriptors{};        ///< It inherits them, as all without FD_CLOEXEC.
-    /// Once, from a thread of this object's: how it ended, as "exited with status 1".
-    std::function<void(std::string)> on_exit{};
+    std::function<void(ProcessExit)> on_exit{};  ///< Once, from a thread of this object's.
   };
 
   /// Its stdin is empty. This program again ignores SIGINT and SIGHUP, which a terminal sends to all processes that a
@@ -57,7 +64,7 @@ class ChildProcess {
  private:
   [[nodiscard]] static auto start(Options const& options) -> ::pid_t;
 
-  void watch(std::function<void(std::string)> const& on_exit) noexcept;
+  void watch(std::function<void(ProcessExit)> const& on_exit) noexcept;
 
   ::pid_t pid_;
   bool has_own_group_;

@@ -59,9 +59,9 @@ RAYTRAIN_INLINE auto HostCheck::answers(JobHosts const& hosts, std::vector<std::
     launchers.emplace_back(ChildProcess::Options{.command = std::move(words),
                                                  .signal_of_death = SIGTERM,
                                                  .has_own_group = true,
-                                                 .on_exit = [this, i, &ended, &answered](std::string const& how) {
+                                                 .on_exit = [this, i, &ended, &answered](ProcessExit const& exit) {
                                                    std::scoped_lock const lock{mutex_};
-                                                   answered[i] = how == "exited with status 0";
+                                                   answered[i] = exit.status == 0;
                                                    ++ended;
                                                    changed_.notify_all();
                                                  }});

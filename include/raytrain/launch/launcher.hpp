@@ -87,6 +87,10 @@ class Launcher {
   /// another one.
   [[nodiscard]] virtual auto replaces_processes() const noexcept -> bool { return false; }
 
+  /// Between two attempts: whether that worker of the one before had a process that goes on in the next one, as far as
+  /// it is known.
+  [[nodiscard]] virtual auto keeps_process_of(Rank) -> bool { return true; }
+
   /// Before `launch` is called again, while no worker runs: gives the hosts that the next one does without and the one
   /// before did not, since they do not answer any more. Waits for their answers until `join` is called.
   ///

@@ -57,6 +57,12 @@ RAYTRAIN_INLINE ProcessLauncher::~ProcessLauncher() {
   lock.unlock();
 }
 
+RAYTRAIN_INLINE auto ProcessLauncher::keeps_process_of(Rank rank) -> bool {
+  std::scoped_lock const lock{mutex_};
+  auto const& process = processes_[rank.value];
+  return goes_on(process) && !process.is_preempted;
+}
+
 RAYTRAIN_INLINE void ProcessLauncher::launch(WorkerLaunch what) {
   group_ = SharedMemoryGroup::create(size_);
   begin_attempt(what);
@@ -106,7 +112,7 @@ RAYTRAIN_INLINE auto ProcessLauncher::has_no_process(Rank rank) -> bool {
   std::unique_lock lock{mutex_};
   auto& process = processes_[rank.value];
   if (process.child == nullptr) return true;
-  if (!process.is_disconnected && !process.exit && !process.end_is_wanted) {
+  if (goes_on(process)) {
     process.attempt = workers_.attempt();
     return false;
   }
@@ -151,10 +157,10 @@ RAYTRAIN_INLINE void ProcessLauncher::start_process(Rank rank) {
     processes_[rank.value].is_disconnected = false;
     processes_[rank.value].attempt = workers_.attempt();
   }
-  auto child = std::make_unique<detail::ChildProcess>(
-      detail::ChildProcess::Options{.variables = std::move(variables),
-                                    .descriptors = {start.connection, start.results},
-                                    .on_exit = [this, rank](std::string how) { exited(rank, std::move(how)); }});
+  auto child = std::make_unique<detail::ChildProcess>(detail::ChildProcess::Options{
+      .variables = std::move(variables),
+      .descriptors = {start.connection, start.results},
+      .on_exit = [this, rank](detail::ProcessExit exit) { exited(rank, std::move(exit)); }});
   std::scoped_lock const lock{mutex_};
   processes_[rank.value].child = std::move(child);
 }
@@ -234,12 +240,12 @@ RAYTRAIN_INLINE void ProcessLauncher::said_goodbye(Rank rank) {
   if (process.exit) tell_of_end(rank, std::move(lock));
 }
 
-RAYTRAIN_INLINE void ProcessLauncher::exited(Rank rank, std::string how) {
+RAYTRAIN_INLINE void ProcessLauncher::exited(Rank rank, detail::ProcessExit exit) {
   std::unique_lock lock{mutex_};
   auto& process = processes_[rank.value];
   auto const mark = process.mark;
-  auto const is_in_order = is_ending_ && how.starts_with("exited ");
-  process.exit = std::move(how);
+  auto const is_in_order = is_ending_ && exit.status;
+  process.exit = std::move(exit);
   if (process.is_disconnected) {
     tell_of_end(rank, std::move(lock));
   } else {
@@ -252,12 +258,12 @@ RAYTRAIN_INLINE void ProcessLauncher::exited(Rank rank, std::string how) {
 
 RAYTRAIN_INLINE void ProcessLauncher::tell_of_end(Rank rank, std::unique_lock<std::mutex> lock) {
   auto const& process = processes_[rank.value];
-  auto const is_killed = !process.kill_reason.empty() && process.exit->find("signal 9 ") != std::string::npos;
-  auto text = "its process " + (is_killed ? "was killed, since " + process.kill_reason : *process.exit);
+  auto const is_killed = !process.kill_reason.empty() && process.exit->signal == SIGKILL;
+  auto text = "its process " + (is_killed ? "was killed, since " + process.kill_reason : process.exit->text);
   auto const attempt = process.attempt;
   auto const is_missed = attempt == workers_.attempt() && !workers_.has_ended(rank);
   auto const is_told = !process.end_is_wanted;
-  auto const is_terminated = process.exit->find("signal " + std::to_string(SIGTERM) + ' ') != std::string::npos;
+  auto const is_terminated = process.exit->signal == SIGTERM;
   auto const pid = process.child == nullptr ? 0 : process.child->pid();
   if (is_missed && !workers_.has_started(rank)) text += ", before it had begun to train in this attempt";
   changed_.notify_all();

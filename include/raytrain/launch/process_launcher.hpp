@@ -31,6 +31,7 @@ class ProcessLauncher final : public Supervisor {
   /// Kills what is left of the processes.
   ~ProcessLauncher() override;
 
+  [[nodiscard]] auto keeps_process_of(Rank rank) -> bool override;
   void launch(WorkerLaunch what) override;
   void tell(ControllerMessage const& message) override;
 
@@ -45,12 +46,17 @@ class ProcessLauncher final : public Supervisor {
     std::unique_ptr<detail::ChildProcess> child;
     std::optional<detail::ProcessMark> mark;  ///< Of what it starts.
     bool is_disconnected = true;
-    std::string kill_reason;          ///< Why this launcher has killed it of its own accord; empty where it has not.
-    std::optional<std::string> exit;  ///< How it ended; none while it runs.
-    bool end_is_wanted = false;       ///< It was given up, or another one takes its place: nobody is told of its end.
-    Attempt attempt{0};               ///< In which it takes part.
-    bool is_preempted = false;        ///< Another one takes its place in the next attempt.
+    std::string kill_reason;  ///< Why this launcher has killed it of its own accord; empty where it has not.
+    std::optional<detail::ProcessExit> exit;  ///< None while it runs.
+    bool end_is_wanted = false;  ///< It was given up, or another one takes its place: nobody is told of its end.
+    Attempt attempt{0};          ///< In which it takes part.
+    bool is_preempted = false;   ///< Another one takes its place in the next attempt.
   };
+
+  /// Whether it can take part in the next attempt. Only with the lock.
+  [[nodiscard]] static auto goes_on(Process const& process) -> bool {
+    return !process.is_disconnected && !process.exit && !process.end_is_wanted;
+  }
 
   /// True when the rank has no process. If its process is ending, waits for that first.
   [[nodiscard]] auto has_no_process(Rank rank) -> bool;
@@ -66,7 +72,7 @@ class ProcessLauncher final : public Supervisor {
   [[nodiscard]] auto is_stopped(Rank rank) -> bool;
   void disconnected(Rank rank, std::string const& why);
   void said_goodbye(Rank rank);
-  void exited(Rank rank, std::string how);
+  void exited(Rank rank, detail::ProcessExit exit);
   /// Tells the controller, once both its connection and the process itself have ended.
   void tell_of_end(Rank rank, std::unique_lock<std::mutex> lock);
 

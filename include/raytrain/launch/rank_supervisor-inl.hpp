@@ -208,6 +208,11 @@ RAYTRAIN_INLINE auto RankSupervisor::command() -> detail::JobCommand {
   return command;
 }
 
+RAYTRAIN_INLINE auto RankSupervisor::keeps_process_of(Rank rank) -> bool {
+  std::scoped_lock const lock{mutex_};
+  return !job_is_spent_ && preempted_.empty() && survivors_.has(rank, workers_.attempt());
+}
+
 RAYTRAIN_INLINE void RankSupervisor::launch(WorkerLaunch what) {
   auto const sink = std::make_shared<MessageSink const>(std::move(what.sink));
   auto is_preempted = false;

@@ -51,6 +51,7 @@ class RankSupervisor final : public Supervisor {
 
   void replace_lost() override;
 
+  [[nodiscard]] auto keeps_process_of(Rank rank) -> bool override;
   void launch(WorkerLaunch what) override;
   void tell(ControllerMessage const& message) override;
 

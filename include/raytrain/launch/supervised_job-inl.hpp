@@ -93,7 +93,7 @@ RAYTRAIN_INLINE SupervisedJob::SupervisedJob(Options options, Events events)
   command_.emplace(detail::ChildProcess::Options{.command = command(),
                                                  .signal_of_death = SIGUSR1,
                                                  .has_own_group = true,
-                                                 .on_exit = [this](std::string const& how) { exited(how); }});
+                                                 .on_exit = [this](detail::ProcessExit const& exit) { exited(exit); }});
   if (options_.survives_losses) start_watch_ = std::jthread{[this](std::stop_token is_over) { watch_start(is_over); }};
 }
 
@@ -315,12 +315,12 @@ RAYTRAIN_INLINE void SupervisedJob::disconnected(Rank rank, std::string const& w
   tell(lost);
 }
 
-RAYTRAIN_INLINE void SupervisedJob::exited(std::string const& how) {
+RAYTRAIN_INLINE void SupervisedJob::exited(detail::ProcessExit const& exit) {
   std::unique_lock lock{mutex_};
   has_exited_ = true;
-  auto const is_missing = how.ends_with(" 127");  // by the shell's convention
+  auto const is_missing = exit.status == 127;  // by the shell's convention
   auto const what =
-      options_.command.front() + ' ' + how + (is_missing ? ", as where it or this program is not there" : "");
+      options_.command.front() + ' ' + exit.text + (is_missing ? ", as where it or this program is not there" : "");
   for (auto& process : processes_) {
     if (!process.lost.empty()) continue;
     process.lost = (process.has_connected ? "its process is lost: " : "its process has not come to fit(): ") + what;

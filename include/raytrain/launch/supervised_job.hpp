@@ -124,7 +124,7 @@ class SupervisedJob {
   void connected(Rank rank, ::pid_t pid);
   [[nodiscard]] auto is_stopped(Rank rank) -> bool;
   void disconnected(Rank rank, std::string const& why);
-  void exited(std::string const& how);
+  void exited(detail::ProcessExit const& exit);
   [[nodiscard]] auto all_have_come() const -> bool;
   /// Those that nobody was told of, the ones that never came first.
   [[nodiscard]] auto take_lost() -> std::vector<Lost>;

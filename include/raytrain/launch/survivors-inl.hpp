@@ -36,4 +36,12 @@ RAYTRAIN_INLINE auto Survivors::worker_of(Rank rank_of_job, Attempt attempt) con
   return rank_of_job;
 }
 
+RAYTRAIN_INLINE auto Survivors::has(Rank worker, Attempt attempt) const -> bool {
+  for (Rank rank; rank.value < job_.value; ++rank.value) {
+    auto const is_lost = std::ranges::binary_search(lost_, rank);
+    if (!is_lost && worker_of(rank, attempt) == worker) return true;
+  }
+  return false;
+}
+
 }  // namespace raytrain::detail

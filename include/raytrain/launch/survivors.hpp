@@ -30,6 +30,9 @@ class Survivors {
   /// Of the present attempt, those that were lost in it too.
   [[nodiscard]] auto workers() const noexcept -> WorldSize;
 
+  /// Whether the rank that has spoken as that worker is left.
+  [[nodiscard]] auto has(Rank worker, Attempt attempt) const -> bool;
+
   /// As which worker a rank has spoken in that attempt.
   [[nodiscard]] auto worker_of(Rank rank_of_job, Attempt attempt) const -> Rank;
 

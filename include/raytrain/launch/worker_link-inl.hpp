@@ -55,10 +55,11 @@ RAYTRAIN_INLINE void WorkerLink::deliver(ControllerMessage const& message) {
   } else if (auto const* const committed = std::get_if<Committed>(&message)) {
     {
       std::lock_guard const lock{mutex_};
-      // The commit of the one before may be told of after a write that failed.
-      if (committed_ > committed->checkpoint.value) return;
-      committed_ = committed->checkpoint.value + 1;
-      committed_at_ = SignsOfLife::Clock::now();
+      // A later one may have been given up before.
+      if (committed->checkpoint.value + 1 > committed_) {
+        committed_ = committed->checkpoint.value + 1;
+        committed_at_ = SignsOfLife::Clock::now();
+      }
     }
     changed_.notify_all();
   }

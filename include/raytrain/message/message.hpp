@@ -168,7 +168,8 @@ struct Stop {
 /// To a worker: a checkpoint is committed; or it never will be, and the run goes on, with `OnFailedWrite::warn`. Nobody
 /// need wait for it any longer.
 struct Committed {
-  CheckpointOrdinal checkpoint{};  ///< As in `Report::checkpoint`.
+  CheckpointOrdinal checkpoint{};          ///< As in `Report::checkpoint`.
+  std::optional<CheckpointNumber> number;  ///< Under which it is committed; none if it never will be.
   Attempt attempt{};
   friend auto operator==(Committed const&, Committed const&) -> bool = default;
 };

@@ -12,6 +12,7 @@
 #include <stop_token>
 #include <utility>
 
+#include <raytrain/checkpoint/checkpoint_copies.hpp>
 #include <raytrain/checkpoint/checkpoint_draft.hpp>
 #include <raytrain/checkpoint/checkpoint_store.hpp>
 #include <raytrain/config/checkpoint_config.hpp>
@@ -35,7 +36,12 @@ RAYTRAIN_INLINE void CheckpointStager::materialize(CheckpointDraft& draft) {
 }
 
 RAYTRAIN_INLINE void CheckpointStager::materialize_to_hold(CheckpointDraft& draft) {
-  held_.reset();
+  give_up_held();
+  if (copies_.of_replicated && draft.is_yet_replicated()) {
+    auto copy = draft;
+    copy.materialize(Rank{0}, buffers_);
+    replicated_ = copy.files_of(Rank{0});
+  }
   draft.materialize(rank(), buffers_);
 }
 
@@ -48,7 +54,13 @@ RAYTRAIN_INLINE void CheckpointStager::stage(CheckpointDraft draft, CheckpointOr
 
 RAYTRAIN_INLINE void CheckpointStager::hold(CheckpointDraft draft, CheckpointOrdinal checkpoint,
                                             TakenData::State taken) {
-  held_.reset();
+  give_up_held();
+  if (copies_.kept) {  // before anybody can commit it
+    auto files = std::exchange(replicated_, {});
+    files.merge(draft.files_of(rank()));
+    copies_.kept->add(checkpoint, std::move(files));
+    held_copy_ = checkpoint;
+  }
   if (!draft.empty()) {
     held_.emplace(Part{std::move(draft), checkpoint, std::move(taken)});
     return;
@@ -59,7 +71,13 @@ RAYTRAIN_INLINE void CheckpointStager::hold(CheckpointDraft draft, CheckpointOrd
   link_.send(std::move(ref));
 }
 
+RAYTRAIN_INLINE void CheckpointStager::give_up_held() {
+  held_.reset();
+  if (held_copy_) copies_.kept->drop(*std::exchange(held_copy_, std::nullopt));
+}
+
 RAYTRAIN_INLINE void CheckpointStager::stage_held() {
+  held_copy_.reset();
   if (!held_) return;
   drain();
   // A failure is a value, so that this thread alone holds the exception in the end, and ends it.

@@ -3,10 +3,12 @@
 
 #include <exception>
 #include <future>
+#include <memory>
 #include <optional>
 #include <stop_token>
 #include <utility>
 
+#include <raytrain/checkpoint/checkpoint_copies.hpp>
 #include <raytrain/checkpoint/checkpoint_draft.hpp>
 #include <raytrain/checkpoint/checkpoint_store.hpp>
 #include <raytrain/checkpoint/snapshot_buffers.hpp>
@@ -25,15 +27,22 @@ namespace raytrain {
 /// Threads: the worker's.
 class CheckpointStager {
  public:
+  /// What it keeps in memory of the parts, and of those of rank 0 that are the same on every rank.
+  struct Copies {
+    std::shared_ptr<CheckpointCopies> kept{};  ///< None: nothing is kept.
+    bool of_replicated = false;
+  };
+
   /// `config`: its `on_failed_write` and `write_retries` count. `failed`: when it fires nothing is tried again.
   CheckpointStager(CheckpointStore& store, BackgroundThread& writer, WorkerLink& link, CheckpointConfig const& config,
-                   std::stop_token failed)
+                   std::stop_token failed, Copies copies)
       : store_{store},
         writer_{writer},
         link_{link},
         on_failed_write_{config.on_failed_write},
         write_retries_{config.write_retries},
-        failed_{std::move(failed)} {}
+        failed_{std::move(failed)},
+        copies_{std::move(copies)} {}
 
   CheckpointStager(CheckpointStager const&) = delete;
   auto operator=(CheckpointStager const&) -> CheckpointStager& = delete;
@@ -72,6 +81,7 @@ class CheckpointStager {
 
   // As often as the retries allow.
   auto write(Part const& part) -> CheckpointRef;
+  void give_up_held();
   // False when the worker is aborted, or one of its process has failed.
   auto pause_before(int retry) -> bool;
 
@@ -83,8 +93,11 @@ class CheckpointStager {
   OnFailedWrite on_failed_write_;
   int write_retries_;
   std::stop_token failed_;
+  Copies copies_;
   SnapshotBuffers buffers_;
+  CheckpointCopies::Files replicated_;  // copied for the part at hand
   std::optional<Part> held_;
+  std::optional<CheckpointOrdinal> held_copy_;
   std::future<std::exception_ptr> writing_;
 };
 

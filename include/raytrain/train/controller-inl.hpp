@@ -282,9 +282,10 @@ RAYTRAIN_INLINE void Controller::restart() {
     if (!preemptions_.empty()) ++preempted_;
   }
   if (!failures_.empty() || !preemptions_.empty()) {
-    ++failed_since_checkpoint_;
+    // Each kind has its own wait: a host that is taken away says nothing of the training.
+    auto& in_a_row = failures_.empty() ? preempted_since_checkpoint_ : failed_since_checkpoint_;
     std::mt19937_64 random{policy_.seed + failed_ + preempted_};
-    again.wait = policy_.failure.backoff_after(failed_since_checkpoint_, random());
+    again.wait = policy_.failure.backoff_after(++in_a_row, random());
   }
   // Those of which others have failed may be what the launcher of a job does to them.
   if (failures_.empty() || no_stop_came_) again.preemptions = std::exchange(preemptions_, {});
@@ -323,7 +324,7 @@ RAYTRAIN_INLINE void Controller::finish_when_done() {
 
 RAYTRAIN_INLINE void Controller::finish() {
   // Whoever looks for what the run has reached would find an older one.
-  if (lost_checkpoint_) note(std::move(lost_checkpoint_->error));
+  if (lost_checkpoint_) note(std::move(*lost_checkpoint_));
   auto const complete = left_behind_.empty() && (finished_early_ || (launched_ && !cut_short_));
   state_ = !failures_.empty() ? RunState::errored : complete ? RunState::finished : RunState::aborted;
   if (state_ == RunState::aborted && !stop_requested_ && first_stopped_) {

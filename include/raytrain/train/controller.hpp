@@ -242,14 +242,17 @@ class Controller {
   std::map<CheckpointOrdinal, std::optional<double>> scores_;  // of the checkpoints that are being committed
   RunPolicy policy_;
   std::vector<ScoredCheckpoint> kept_;
-  std::optional<CheckpointLost> lost_checkpoint_;  // the newest one; no later one is committed
-  std::optional<Cause> last_cause_;                // of the attempt before this one
-  std::uint32_t alike_ = 0;                        // attempts in a row that failed by it
-  std::uint32_t failed_ = 0;                       // attempts
-  std::uint32_t failed_since_checkpoint_ = 0;      // in a row, those that were pre-empted included
-  std::vector<ErrorInfo> preemptions_;             // of this attempt
-  std::uint32_t preempted_ = 0;                    // attempts that count as such
-  bool waits_for_stop_ = false;                    // before this attempt counts as one that has failed
+  std::optional<ErrorInfo> lost_checkpoint_;  // why there is no newer one, and the run goes on
+  std::optional<CheckpointOrdinal> lost_;     // which one that is
+  std::optional<CheckpointOrdinal> durable_;  // the newest one
+  std::optional<Cause> last_cause_;           // of the attempt before this one
+  std::uint32_t alike_ = 0;                   // attempts in a row that failed by it
+  std::uint32_t failed_ = 0;                  // attempts
+  std::uint32_t failed_since_checkpoint_ = 0;
+  std::vector<ErrorInfo> preemptions_;  // of this attempt
+  std::uint32_t preempted_ = 0;         // attempts that count as such
+  std::uint32_t preempted_since_checkpoint_ = 0;
+  bool waits_for_stop_ = false;  // before this attempt counts as one that has failed
   bool no_stop_came_ = false;
   std::optional<Finished> first_returned_;
   bool launched_ = false;

@@ -49,12 +49,15 @@ RAYTRAIN_INLINE void Controller::on(CheckpointRef& ref) {
 
 RAYTRAIN_INLINE void Controller::on(CheckpointDurable& durable) {
   failed_since_checkpoint_ = 0;
-  if (lost_checkpoint_ && lost_checkpoint_->checkpoint < durable.checkpoint) lost_checkpoint_.reset();
+  preempted_since_checkpoint_ = 0;
+  // Commits of earlier ones may come after the loss of a later one.
+  durable_ = std::max(durable_, std::optional{durable.checkpoint});
+  if (lost_ < durable_) lost_checkpoint_.reset();
   kept_.push_back({durable.number, scores_.at(durable.checkpoint)});
   scores_.erase(durable.checkpoint);
   // Callbacks read it, and a worker that knows of it may do with it what it likes.
   act(Notify{durable});
-  tell(Committed{durable.checkpoint});
+  tell(Committed{durable.checkpoint, durable.number});
   delete_surplus();
 }
 
@@ -71,11 +74,10 @@ RAYTRAIN_INLINE void Controller::lose(CheckpointOrdinal checkpoint, ErrorInfo er
                      "goes on without a checkpoint that could not be written "
                      "(CheckpointConfig::on_failed_write): " +
                          error.text()}});
-  if (!lost_checkpoint_ || lost_checkpoint_->checkpoint < checkpoint) {
-    lost_checkpoint_ = CheckpointLost{checkpoint, std::move(error)};
-  }
+  lost_ = std::max(lost_, std::optional{checkpoint});
+  if (durable_ < lost_) lost_checkpoint_ = std::move(error);
   act(DiscardCheckpoint{checkpoint});
-  tell(Committed{checkpoint});
+  tell(Committed{checkpoint, {}});
 }
 
 RAYTRAIN_INLINE void Controller::refuse_missing_checkpoints() {

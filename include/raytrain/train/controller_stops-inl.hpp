@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// What ends an attempt, or the run, before the workers have returned by themselves, and is no failure.
 #pragma once
 
 #include <algorithm>
@@ -12,8 +13,6 @@
 #include <raytrain/message/message.hpp>
 #include <raytrain/train/controller.hpp>
 #include <raytrain/train/controller_events.hpp>
-
-// What ends an attempt, or the run, before the workers have returned by themselves, and is no failure.
 
 namespace raytrain {
 

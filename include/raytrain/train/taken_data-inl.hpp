@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -10,7 +9,7 @@
 #include <utility>
 
 #include <raytrain/core/inline.hpp>
-#include <raytrain/core/shard_position.hpp>
+#include <raytrain/data/batch_range.hpp>
 #include <raytrain/train/taken_data.hpp>
 
 namespace raytrain {
@@ -20,24 +19,36 @@ RAYTRAIN_INLINE void TakenData::set_batch_size(std::string const& dataset, std::
   batch_sizes_[dataset] = batch_size;
 }
 
-RAYTRAIN_INLINE void TakenData::follow(std::string const& dataset, std::shared_ptr<ShardPosition const> position) {
+RAYTRAIN_INLINE void TakenData::follow(std::string const& dataset, std::shared_ptr<ShardProgress const> progress) {
   std::lock_guard const lock{mutex_};
-  positions_[dataset] = std::move(position);
+  progress_[dataset] = std::move(progress);
 }
 
 RAYTRAIN_INLINE auto TakenData::state() const -> State {
   std::lock_guard const lock{mutex_};
   State state{.batch_sizes = batch_sizes_};
-  for (auto const& [dataset, position] : positions_) state.positions.emplace(dataset, *position);
+  for (auto const& [dataset, progress] : progress_) state.positions.emplace(dataset, progress->position);
   return state;
 }
 
-RAYTRAIN_INLINE auto TakenData::is_between_epochs() const -> bool {
+RAYTRAIN_INLINE auto TakenData::farthest() const -> std::optional<ShardProgress> {
   std::lock_guard const lock{mutex_};
-  std::optional<ShardPosition> farthest;
-  for (auto const& [dataset, batch_size] : batch_sizes_)
-    farthest = std::max(farthest, std::optional{*positions_.at(dataset)});
-  return farthest && farthest->samples == 0;
+  std::optional<ShardProgress> farthest;
+  for (auto const& [dataset, batch_size] : batch_sizes_) {
+    auto const& progress = *progress_.at(dataset);
+    if (!farthest || farthest->position < progress.position) farthest = progress;
+  }
+  return farthest;
+}
+
+RAYTRAIN_INLINE auto TakenData::is_between_epochs() const -> bool {
+  auto const at = farthest();
+  return at && at->position.samples == 0 && !at->is_within_step;
+}
+
+RAYTRAIN_INLINE auto TakenData::is_within_step() const -> bool {
+  auto const at = farthest();
+  return at && at->is_within_step;
 }
 
 }  // namespace raytrain

@@ -5,9 +5,11 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 
 #include <raytrain/core/shard_position.hpp>
+#include <raytrain/data/batch_range.hpp>
 
 namespace raytrain {
 
@@ -26,7 +28,7 @@ class TakenData {
   void set_batch_size(std::string const& dataset, std::uint64_t batch_size);
 
   /// The position of the worker's newest shard of the dataset.
-  void follow(std::string const& dataset, std::shared_ptr<ShardPosition const> position);
+  void follow(std::string const& dataset, std::shared_ptr<ShardProgress const> progress);
 
   [[nodiscard]] auto state() const -> State;
 
@@ -34,10 +36,16 @@ class TakenData {
   /// batch of an epoch was taken, and none of the next one. Not where no batches were taken.
   [[nodiscard]] auto is_between_epochs() const -> bool;
 
+  /// Whether of that dataset the last batch was taken of some virtual shards, and of others not.
+  [[nodiscard]] auto is_within_step() const -> bool;
+
  private:
   mutable std::mutex mutex_;
   std::map<std::string, std::uint64_t> batch_sizes_;
-  std::map<std::string, std::shared_ptr<ShardPosition const>> positions_;
+  /// The farthest dataset of which batches were taken.
+  [[nodiscard]] auto farthest() const -> std::optional<ShardProgress>;
+
+  std::map<std::string, std::shared_ptr<ShardProgress const>> progress_;
 };
 
 }  // namespace raytrain

@@ -38,8 +38,12 @@ namespace raytrain {
 
 RAYTRAIN_INLINE TrainContext::TrainContext(WorkerSetup setup)
     : setup_{std::move(setup)},
-      stager_{setup_.run->store, setup_.run->writer, setup_.link, setup_.run->checkpoint_config,
-              setup_.run->failed.get_token()},
+      stager_{setup_.run->store,
+              setup_.run->writer,
+              setup_.link,
+              setup_.run->checkpoint_config,
+              setup_.run->failed.get_token(),
+              copies_for(*setup_.run, setup_.link.placement().world_rank)},
       started_{run().clock.now()},
       last_report_{started_},
       checkpoints_{run().first_checkpoint} {
@@ -52,6 +56,11 @@ RAYTRAIN_INLINE TrainContext::TrainContext(WorkerSetup setup)
   std::optional<CheckpointInterval::Seconds> between_failures;
   if (run().between_failures_s > 0) between_failures = CheckpointInterval::Seconds{run().between_failures_s};
   schedule_.emplace(config, between_failures, started_);
+}
+
+RAYTRAIN_INLINE auto TrainContext::copies_for(RunShared const& run, Rank rank) -> CheckpointStager::Copies {
+  auto const is_neighbour = rank > Rank{0} && std::cmp_less_equal(rank.value, run.checkpoint_config.memory_copies);
+  return {.kept = run.copies, .of_replicated = is_neighbour && !run.has_first_rank};
 }
 
 RAYTRAIN_INLINE auto TrainContext::first_epoch() const -> int {
@@ -96,7 +105,7 @@ RAYTRAIN_INLINE auto TrainContext::dataset_shard(std::string_view name) const ->
                                   options.epoch, name, options.start.samples, *before, size)});
   };
   DatasetShard result{find_dataset(run().datasets, name), std::move(shard)};
-  taken_data_->follow(std::string{name}, result.shared_position());
+  taken_data_->follow(std::string{name}, result.progress());
   return result;
 }
 
@@ -133,7 +142,8 @@ RAYTRAIN_INLINE auto TrainContext::batch_size_before(std::string_view dataset) c
 }
 
 RAYTRAIN_INLINE void TrainContext::wait_for_earlier_commits() {
-  constexpr std::size_t most_uncommitted = 8;
+  // Beside a copy that is kept there is memory for one more.
+  std::size_t const most_uncommitted = run().copies ? 1 : 8;
   if (written_.size() < most_uncommitted) return;
   setup_.link.wait_committed_for(written_.front().checkpoint, std::chrono::seconds{1});
   written_.pop_front();
@@ -187,14 +197,21 @@ RAYTRAIN_INLINE void TrainContext::materialize(CheckpointDraft& draft) {
   switch (agree_on_fate()) {
     case CheckpointSchedule::Fate::skip: break;
     case CheckpointSchedule::Fate::hold: stager_.materialize_to_hold(draft); break;
-    case CheckpointSchedule::Fate::write: stager_.materialize(draft); break;
+    case CheckpointSchedule::Fate::write:
+      wait_for_earlier_commits();
+      stager_.materialize(draft);
+      break;
   }
 }
 
 RAYTRAIN_INLINE void TrainContext::submit_with_checkpoint(Report report, CheckpointDraft draft) {
   using Fate = CheckpointSchedule::Fate;
+  if (taken_data_->is_within_step()) {
+    throw Error{Errc::invalid_call, "a checkpoint of virtual shards",
+                "is asked for within a step, whose batches come again when the run goes on from it",
+                "report it, or hand it over, behind a batch of which ends_step() is true"};
+  }
   auto const fate = agree_on_fate();
-  if (fate == Fate::write) wait_for_earlier_commits();
   materialize(draft);
   agreed_fate_.reset();
   if (fate == Fate::skip) return submit(std::move(report));
@@ -214,13 +231,17 @@ RAYTRAIN_INLINE void TrainContext::submit_with_checkpoint(Report report, Checkpo
   }
 }
 
-RAYTRAIN_INLINE void TrainContext::hand_over(CheckpointDraft draft) {
+RAYTRAIN_INLINE auto TrainContext::may_hand_over() -> bool {
   check_thread("hand_over");
   if (!stop_requested()) {
     throw Error{Errc::invalid_call, "TrainContext::hand_over", "was called although nobody has asked for a stop",
                 "write if (ctx.stop_requested()) ctx.hand_over(...), or report the state"};
   }
-  if (taken_data_->is_between_epochs()) return;
+  return !taken_data_->is_between_epochs();
+}
+
+RAYTRAIN_INLINE void TrainContext::hand_over(CheckpointDraft draft) {
+  if (!may_hand_over()) return;
   SignsOfLife::During const saves{SignsOfLife::Activity::saves};
   Report report;
   report.hands_over = true;

@@ -247,6 +247,11 @@ class TrainContext {
   [[nodiscard]] auto knew_of_stop() const noexcept -> bool { return knew_of_stop_; }
 
  protected:
+  /// Before a context adds to what is handed over: false where `hand_over` does nothing.
+  ///
+  /// Errors: `invalid_call`, as `hand_over`.
+  [[nodiscard]] auto may_hand_over() -> bool;
+
   /// For a context that adds to a draft before it is reported: makes it definite as `report` would, which has nothing
   /// left to do then. A group operation. Does nothing where the state is skipped.
   ///
@@ -265,6 +270,8 @@ class TrainContext {
     collective().all_reduce(std::span<T>{&value, 1}, op);
     return value;
   }
+
+  [[nodiscard]] static auto copies_for(RunShared const& run, Rank rank) -> CheckpointStager::Copies;
 
   // Rank 0 speaks for all.
   [[nodiscard]] auto batch_size_before(std::string_view dataset) const -> std::optional<std::uint64_t>;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include <raytrain/checkpoint/checkpoint.hpp>
+#include <raytrain/checkpoint/checkpoint_copies.hpp>
 #include <raytrain/checkpoint/checkpoint_store.hpp>
 #include <raytrain/collective/collective.hpp>
 #include <raytrain/collective/collective_group.hpp>
@@ -44,6 +45,9 @@ struct RunShared {
   BackgroundThread& writer;   ///< Writes checkpoints, in order.
   HangWatch& hang_watch;      ///< Of all workers of the process.
   std::stop_source failed{};  ///< Fires when one of them has failed.
+  /// Of the run's checkpoints in this process; none: nothing is kept.
+  std::shared_ptr<CheckpointCopies> copies{};
+  bool has_first_rank = false;  ///< Rank 0's worker is one of them.
 };
 
 /// What a worker's context is made of; handed to `Backend::make_context` on the worker's own thread.

@@ -9,10 +9,13 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
+#include <raytrain/backend/torch/detail/batch_progress.hpp>
 #include <raytrain/backend/torch/detail/generators.hpp>
 #include <raytrain/backend/torch/detail/gradient_averager.hpp>
 #include <raytrain/backend/torch/detail/tensor_broadcast.hpp>
@@ -23,6 +26,8 @@
 #include <raytrain/checkpoint/checkpoint_draft.hpp>
 #include <raytrain/checkpoint/rank_folder.hpp>
 #include <raytrain/collective/tagged_collective.hpp>
+#include <raytrain/core/bytes.hpp>
+#include <raytrain/core/error.hpp>
 #include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/inline.hpp>
 #include <raytrain/core/shard_turn.hpp>
@@ -48,15 +53,15 @@ RAYTRAIN_TORCH_INLINE TorchContext::TorchContext(std::unique_ptr<detail::Unlocki
   });
   taken_->on_turn = [this](std::optional<ShardTurn> turn) {
     shard_generators_->put_in_place(turn);
-    if (!turn) return;
-    for (auto const& averager : averagers_) averager->begin_turn(*turn);
+    for (auto const& averager : averagers_) turn ? averager->begin_turn(*turn) : averager->end_turns();
   };
 }
 
 RAYTRAIN_TORCH_INLINE auto TorchContext::dataset_shard(std::string_view name) const -> TorchShard {
   auto shard = TrainContext::dataset_shard(name);
-  std::shared_ptr<detail::BatchListener> taken = shard.is_split() ? taken_ : nullptr;
-  return TorchShard{std::move(shard), std::move(taken)};
+  std::shared_ptr<detail::BatchListener> follower;
+  if (shard.is_split()) follower = std::make_shared<detail::BatchFollower>(taken_, shard.name());
+  return TorchShard{std::move(shard), std::move(follower)};
 }
 
 RAYTRAIN_TORCH_INLINE auto TorchContext::worker_seed() const noexcept -> std::uint64_t {
@@ -76,6 +81,7 @@ RAYTRAIN_TORCH_INLINE auto TorchContext::with_generators(CheckpointDraft draft) 
     if (!draft.files().contains(folder + name)) draft.add(folder + name, make_bytes());
   };
   if (shard_generators_) {
+    auto const turn = shard_generators_->in_place();
     shard_generators_->put_in_place(std::nullopt);
     add(shard_generators_name, [&] {
       Bytes all;
@@ -85,32 +91,41 @@ RAYTRAIN_TORCH_INLINE auto TorchContext::with_generators(CheckpointDraft draft) 
       }
       return all;
     });
+    add(generators_name, [&] { return detail::generators_to_bytes(generator_); });
+    shard_generators_->put_in_place(turn);
   }
   add(generators_name, [&] { return detail::generators_to_bytes(generator_); });
   return draft;
 }
 
-RAYTRAIN_TORCH_INLINE auto TorchContext::shards_of(Rank rank, WorldSize world) const -> std::vector<std::uint32_t> {
+RAYTRAIN_TORCH_INLINE auto TorchContext::own_shards() const -> std::vector<std::uint32_t> {
   std::vector<std::uint32_t> shards;
-  for (auto shard = rank.value; shard < virtual_shards(); shard += world.value) shards.push_back(shard);
+  for (auto shard = world_rank().value; shard < virtual_shards(); shard += world_size().value) shards.push_back(shard);
   return shards;
 }
 
 RAYTRAIN_TORCH_INLINE void TorchContext::restore_shard_generators() {
   goes_on_ = true;
+  auto const savers = checkpoint()->world_size();
   auto const state_bytes = detail::generators_to_bytes(generator_).size();
-  auto const savers = std::min(checkpoint()->world_size().value, virtual_shards());
-  for (std::uint32_t saver = 0; saver < savers; ++saver) {
-    auto const path = rank_folder_name(Rank{saver}) + "/" + shard_generators_name;
-    auto const saved = shards_of(Rank{saver}, checkpoint()->world_size());
+  std::vector<Bytes> states;  // by rank that saved them
+  std::size_t total = 0;
+  for (std::uint32_t rank = 0; rank < savers.value; ++rank) {
+    auto const path = rank_folder_name(Rank{rank}) + "/" + shard_generators_name;
     if (!checkpoint()->contains(path)) return;
-    auto const states = checkpoint()->read(path);
-    if (states.size() != saved.size() * state_bytes) return;  // another number of virtual shards
-    for (std::size_t i = 0; i < saved.size(); ++i) {
-      if (saved[i] % world_size().value != world_rank().value) continue;
-      shard_generators_->set_state(saved[i], BytesView{states}.subspan(i * state_bytes, state_bytes));
-    }
+    states.push_back(checkpoint()->read(path));
+    total += states.back().size();
   }
+  if (total != virtual_shards() * state_bytes) return;  // of another number of virtual shards, or another LibTorch
+  for (auto const shard : own_shards()) {
+    auto const of_saver = BytesView{states[shard % savers.value]};
+    shard_generators_->set_state(shard, of_saver.subspan(shard / savers.value * state_bytes, state_bytes));
+  }
+}
+
+RAYTRAIN_TORCH_INLINE auto TorchContext::default_state_of_batch() const -> std::optional<at::Tensor> {
+  if (!shard_generators_ || !shard_generators_->in_place()) return std::nullopt;
+  return detail::default_generator_state();
 }
 
 RAYTRAIN_TORCH_INLINE void TorchContext::restore_generators() {
@@ -150,7 +165,12 @@ RAYTRAIN_TORCH_INLINE void TorchContext::join(torch::nn::Module const& module) {
   detail::GradientAverager::Worker worker{.collective = collective(),
                                           .taken = taken_,
                                           .warn = [this](std::string text) { warn(std::move(text)); },
-                                          .has_virtual_shards = virtual_shards() > 0};
+                                          .before_backward = {}};
+  if (virtual_shards() > 0) {
+    worker.before_backward = [this] {
+      for (auto const& averager : averagers_) averager->check_parameters();
+    };
+  }
   averagers_.push_back(std::make_unique<detail::GradientAverager>(module, number, std::move(worker)));
   if (virtual_shards() > 0 && taken_->turn) averagers_.back()->begin_turn(*taken_->turn);
 }

@@ -13,10 +13,10 @@
 #include <utility>
 #include <vector>
 
+#include <raytrain/backend/torch/detail/batch_progress.hpp>
 #include <raytrain/backend/torch/detail/generators.hpp>
 #include <raytrain/backend/torch/detail/gradient_averager.hpp>
 #include <raytrain/backend/torch/detail/shard_generators.hpp>
-#include <raytrain/backend/torch/detail/taken_batch.hpp>
 #include <raytrain/backend/torch/detail/tensor_broadcast.hpp>
 #include <raytrain/backend/torch/torch_checkpoint.hpp>
 #include <raytrain/backend/torch/torch_module.hpp>
@@ -49,7 +49,9 @@ class TorchContext : public TrainContext {
   ///
   /// With `ScalingConfig::virtual_shards` gradients are averaged over all shards when the backward of a batch ends that
   /// `ends_step()`; before it the program sees none of that step. Each batch begins with the buffers that the model had
-  /// before the step, and those of shard 0 are what the step leaves.
+  /// before the step, and those of shard 0 are what the step leaves. Errors of such a backward: `invalid_call` without
+  /// a batch of a split dataset, when parameters change within a step, and when some batch of it has more or fewer
+  /// backwards than its first one.
   ///
   /// `make` is called by one worker of the process at a time, but for collectives in it, with LibTorch's default
   /// generator seeded from the run's seed: the same model on every rank, and on every run. Returns a holder
@@ -62,9 +64,11 @@ class TorchContext : public TrainContext {
     auto model = [&] {
       detail::DefaultGeneratorLock lock;
       detail::UnlockingScope const unlocking{*unlocking_, lock};
+      auto const of_batch = default_state_of_batch();
       torch::manual_seed(models_ == 0 ? seed() : detail::stream_seed(seed(), models_));
       auto built = hold_module(make);
       torch::manual_seed(worker_seed());
+      if (of_batch) detail::set_default_generator_state(*of_batch);
       return built;
     }();
     join(module_of(model));
@@ -95,7 +99,9 @@ class TorchContext : public TrainContext {
   }
 
   /// As of every context, with the generators that go along with `report`.
-  void hand_over(CheckpointDraft draft) { TrainContext::hand_over(with_generators(std::move(draft))); }
+  void hand_over(CheckpointDraft draft) {
+    if (may_hand_over()) TrainContext::hand_over(with_generators(std::move(draft)));
+  }
 
   /// This worker's part of the dataset, or all of it when `DataConfig` does not split it.
   ///
@@ -129,8 +135,8 @@ class TorchContext : public TrainContext {
   /// This worker's own random numbers, for operations that take a generator. They follow from the run's seed and the
   /// rank, whatever other workers do. LibTorch's default generator, which dropout uses, is one for all threads: its
   /// numbers are the same in another run, or after a resume, only where a worker is alone in its process, as on ranks.
-  /// With virtual shards both are those of the batch's shard, from the batch's beginning to that of the next one, and
-  /// of the worker after an epoch.
+  /// With virtual shards both are those of the batch's shard, from the batch's beginning to that of the next one or the
+  /// end of the epoch, after which they are the worker's.
   [[nodiscard]] auto generator() noexcept -> at::Generator& { return generator_; }
 
  private:
@@ -166,10 +172,11 @@ class TorchContext : public TrainContext {
 
   void restore_generators();
   void restore_shard_generators();
+  /// Of LibTorch's default generator, while that is a shard's.
+  [[nodiscard]] auto default_state_of_batch() const -> std::optional<at::Tensor>;
 
   /// This worker's virtual shards.
-  [[nodiscard]] auto own_shards() const -> std::vector<std::uint32_t> { return shards_of(world_rank(), world_size()); }
-  [[nodiscard]] auto shards_of(Rank rank, WorldSize world) const -> std::vector<std::uint32_t>;
+  [[nodiscard]] auto own_shards() const -> std::vector<std::uint32_t>;
 
   /// Warns of learning rates that a checkpoint has replaced by others.
   void compare_rates(std::vector<double> const& before, std::vector<double> const& restored);
@@ -184,7 +191,7 @@ class TorchContext : public TrainContext {
   detail::UnlockingCollective* unlocking_;  ///< What `collective()` is.
   at::Generator generator_;
   std::optional<detail::ShardGenerators> shard_generators_;  ///< With virtual shards.
-  std::shared_ptr<detail::TakenBatch> taken_ = std::make_shared<detail::TakenBatch>();
+  std::shared_ptr<detail::BatchProgress> taken_ = std::make_shared<detail::BatchProgress>();
   std::vector<std::unique_ptr<detail::GradientAverager>> averagers_;
   std::uint64_t models_ = 0;
   bool goes_on_ = false;  ///< From a checkpoint whose random numbers are not to come again.

@@ -63,8 +63,13 @@ RAYTRAIN_TORCH_INLINE auto TorchBatchRange::Iterator::operator*() const -> Torch
 RAYTRAIN_TORCH_INLINE auto TorchBatchRange::Iterator::operator++() -> Iterator& {
   ++at_;
   is_told_ = false;
-  if (listener_ != nullptr && at_ == std::default_sentinel) listener_->on_end();
   return *this;
+}
+
+RAYTRAIN_TORCH_INLINE auto TorchBatchRange::Iterator::is_at_end() const -> bool {
+  if (at_ != std::default_sentinel) return false;
+  if (listener_ != nullptr && !std::exchange(is_told_, true)) listener_->on_end();
+  return true;
 }
 
 RAYTRAIN_TORCH_INLINE auto TorchShard::batches(BatchOptions const& options) -> TorchBatchRange {

@@ -36,7 +36,7 @@ class BatchListener {
 
   /// Before the program sees it.
   virtual void on_batch(Batch const& batch) = 0;
-  /// All batches of a range were taken.
+  /// All batches of a range were taken, and the program is done with the last one.
   virtual void on_end() = 0;
 };
 
@@ -87,12 +87,15 @@ class TorchBatchRange {
     [[nodiscard]] auto operator*() const -> TorchBatch;
     auto operator++() -> Iterator&;
     void operator++(int) { ++*this; }
-    friend auto operator==(Iterator const& it, std::default_sentinel_t end) noexcept -> bool { return it.at_ == end; }
+    friend auto operator==(Iterator const& it, std::default_sentinel_t) -> bool { return it.is_at_end(); }
 
    private:
+    /// Whoever asks is done with the last batch.
+    [[nodiscard]] auto is_at_end() const -> bool;
+
     BatchRange::Iterator at_;
     detail::BatchListener* listener_ = nullptr;
-    mutable bool is_told_ = false;  ///< Of the batch that it is at.
+    mutable bool is_told_ = false;  ///< Of the batch, or the end, that it is at.
   };
 
   /// `listener`: may be null.

@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <semaphore.h>
 #include <signal.h>
+#include <sys/types.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -18,7 +19,7 @@
 
 namespace raytrain::detail {
 
-RAYTRAIN_INLINE auto SignalHandlers::take_inbox() -> SignalInbox* {
+RAYTRAIN_INLINE auto SignalHandlers::take_inbox(::pid_t ignored_sender) -> SignalInbox* {
   [[maybe_unused]] static int const registered =
       pthread_atfork([] { mutex_.lock(); }, [] { mutex_.unlock(); }, [] { mutex_.unlock(); });
   std::lock_guard const lock{mutex_};
@@ -28,6 +29,7 @@ RAYTRAIN_INLINE auto SignalHandlers::take_inbox() -> SignalInbox* {
     while (::sem_trywait(&inbox.wake_up) == 0) {
     }
     for (auto& pending : inbox.pending) pending = 0;
+    inbox.ignored_sender = ignored_sender;
     return &inbox;
   }
   return nullptr;
@@ -41,7 +43,8 @@ RAYTRAIN_INLINE auto SignalHandlers::acquire(SignalInbox& inbox, int signal) -> 
   std::lock_guard const lock{mutex_};
   auto& handled = handled_.at(static_cast<std::size_t>(signal));
   inbox.watched |= SignalInbox::bit(signal);  // before the handler is there, which looks for it
-  if (handled.users++ > 0 || install(signal, handled)) return true;
+  auto const for_sender = inbox.ignored_sender != 0;
+  if ((handled.users++ > 0 && !for_sender) || install(signal, handled, for_sender)) return true;
   auto const error = errno;
   inbox.watched &= ~SignalInbox::bit(signal);
   --handled.users;
@@ -56,12 +59,12 @@ RAYTRAIN_INLINE void SignalHandlers::release(SignalInbox& inbox, int signal) {
   if (--handled.users > 0) return;
   Action current{};
   sigaction(signal, nullptr, &current);
-  if (current.sa_handler != &SignalHandlers::on_signal) return;  // the program has set another one meanwhile
+  if (!is_in_place(current)) return;  // the program has set another one meanwhile
   if (now_ns() >= handled.echoes_until_ns) {
     sigaction(signal, &handled.before, nullptr);
   } else if (handled.before.sa_handler != SIG_DFL) {
     // Calls are interrupted, or not, as by the handler to which the next signal goes.
-    current.sa_flags = handled.before.sa_flags & SA_RESTART;
+    current.sa_flags = (current.sa_flags & SA_SIGINFO) | (handled.before.sa_flags & SA_RESTART);
     sigaction(signal, &current, nullptr);
   }
 }
@@ -76,22 +79,26 @@ RAYTRAIN_INLINE auto SignalHandlers::now_ns() noexcept -> std::int64_t {
   return now.tv_sec * std::int64_t{1'000'000'000} + now.tv_nsec;
 }
 
-RAYTRAIN_INLINE auto SignalHandlers::install(int signal, Handled& handled) -> bool {
+RAYTRAIN_INLINE auto SignalHandlers::install(int signal, Handled& handled, bool for_sender) -> bool {
   Action current{};
   Action posting{};
-  posting.sa_handler = &SignalHandlers::on_signal;
   posting.sa_flags = SA_RESTART;
+  posting.sa_handler = &SignalHandlers::on_signal;
+  if (for_sender) {
+    posting.sa_flags |= SA_SIGINFO;
+    posting.sa_sigaction = &SignalHandlers::on_sent_signal;
+  }
   sigemptyset(&posting.sa_mask);
   if (sigaction(signal, nullptr, &current) != 0) return false;
-  if (current.sa_handler != &SignalHandlers::on_signal) handled.before = current;
+  if (!is_in_place(current)) handled.before = current;
   return sigaction(signal, &posting, nullptr) == 0;
 }
 
-RAYTRAIN_INLINE void SignalHandlers::on_signal(int signal) noexcept {
+RAYTRAIN_INLINE void SignalHandlers::handle(int signal, ::siginfo_t const* info) noexcept {
   auto const error = errno;
   auto const& handled = handled_[static_cast<std::size_t>(signal)];
   auto const forked = process_ != ::getpid();
-  auto const taken = !forked && handled.users > 0 && post(signal);
+  auto const taken = !forked && handled.users > 0 && post(signal, info);
   if (!taken && (forked || now_ns() >= handled.echoes_until_ns)) call_handler_before(signal, handled.before);
   errno = error;
 }
@@ -99,7 +106,7 @@ RAYTRAIN_INLINE void SignalHandlers::on_signal(int signal) noexcept {
 RAYTRAIN_INLINE void SignalHandlers::call_handler_before(int signal, Action const& before) noexcept {
   Action current{};
   sigaction(signal, nullptr, &current);
-  if (current.sa_handler == &SignalHandlers::on_signal) {
+  if (is_in_place(current)) {
     sigaction(signal, &before, nullptr);
     ::raise(signal);
     return;
@@ -110,15 +117,23 @@ RAYTRAIN_INLINE void SignalHandlers::call_handler_before(int signal, Action cons
   if ((before.sa_flags & SA_SIGINFO) == 0) before.sa_handler(signal);
 }
 
-RAYTRAIN_INLINE auto SignalHandlers::post(int signal) noexcept -> bool {
+RAYTRAIN_INLINE auto SignalHandlers::post(int signal, ::siginfo_t const* info) noexcept -> bool {
   auto taken = false;
   for (auto& inbox : inboxes_) {
     if ((inbox.watched & SignalInbox::bit(signal)) == 0) continue;
+    taken = true;
+    if (::pid_t const ignored = inbox.ignored_sender; ignored != 0 && sender_of(signal, info) == ignored) continue;
     ++inbox.pending[static_cast<std::size_t>(signal)];
     ::sem_post(&inbox.wake_up);
-    taken = true;
   }
   return taken;
+}
+
+RAYTRAIN_INLINE auto SignalHandlers::sender_of(int signal, ::siginfo_t const* info) noexcept -> ::pid_t {
+  if (info == nullptr) return 0;
+  Action current{};
+  sigaction(signal, nullptr, &current);
+  return is_in_place(current) ? info->si_pid : 0;  // another handler that calls this one may have no info
 }
 
 RAYTRAIN_INLINE void SignalHandlers::leave_parent() {

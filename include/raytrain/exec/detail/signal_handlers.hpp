@@ -3,6 +3,7 @@
 
 #include <semaphore.h>
 #include <signal.h>
+#include <sys/types.h>
 
 #include <array>
 #include <atomic>
@@ -22,13 +23,14 @@ struct SignalInbox {
   std::atomic<bool> taken{false};
   std::atomic<std::uint64_t> watched{0};                   ///< One bit for each signal that its watcher takes.
   std::array<std::atomic<std::uint32_t>, NSIG> pending{};  ///< How often each came that was not taken yet.
+  std::atomic<::pid_t> ignored_sender{0};                  ///< What it sends is dropped; 0: no process.
   ::sem_t wake_up{};
 };
 
 /// This process's handlers of watched signals. A watched signal is posted to the inboxes; one that nobody watches any
 /// more does what it did before, but for echoes. In a forked child it does that at once. Where the program has set a
-/// handler of its own meanwhile that calls this one, only a plain handler from before is called behind it, not one with
-/// SA_SIGINFO.
+/// handler of its own meanwhile that calls this one, the sender is not known, and only a plain handler from before is
+/// called behind it, not one with SA_SIGINFO.
 ///
 /// Threads: any.
 class SignalHandlers {
@@ -36,7 +38,7 @@ class SignalHandlers {
   static constexpr std::size_t inbox_count = 16;
 
   /// Null when all are taken.
-  [[nodiscard]] static auto take_inbox() -> SignalInbox*;
+  [[nodiscard]] static auto take_inbox(::pid_t ignored_sender) -> SignalInbox*;
 
   static void give_back(SignalInbox& inbox) { inbox.taken = false; }
 
@@ -60,15 +62,28 @@ class SignalHandlers {
 
   [[nodiscard]] static auto now_ns() noexcept -> std::int64_t;
 
-  [[nodiscard]] static auto install(int signal, Handled& handled) -> bool;
+  [[nodiscard]] static auto install(int signal, Handled& handled, bool for_sender) -> bool;
 
   // The handler: it calls nothing but what a handler may call.
-  static void on_signal(int signal) noexcept;
+  static void on_signal(int signal) noexcept { handle(signal, nullptr); }
+
+  // The handler while a watcher ignores a sender. A program's own handler may call the one that it has found as
+  // `on_signal`, so it is not there without need.
+  static void on_sent_signal(int signal, ::siginfo_t* info, void*) noexcept { handle(signal, info); }
+
+  static void handle(int signal, ::siginfo_t const* info) noexcept;
+
+  [[nodiscard]] static auto is_in_place(Action const& action) noexcept -> bool {
+    return action.sa_handler == &SignalHandlers::on_signal || action.sa_sigaction == &SignalHandlers::on_sent_signal;
+  }
 
   static void call_handler_before(int signal, Action const& before) noexcept;
 
   // False when no inbox is for it.
-  static auto post(int signal) noexcept -> bool;
+  static auto post(int signal, ::siginfo_t const* info) noexcept -> bool;
+
+  // 0 when it is not known.
+  static auto sender_of(int signal, ::siginfo_t const* info) noexcept -> ::pid_t;
 
   // In a forked child nobody watches what the parent's threads did.
   static void leave_parent();

@@ -104,7 +104,7 @@ void serialize(A& archive, Stop& m) {
 
 template <detail::WireArchive A>
 void serialize(A& archive, Committed& m) {
-  archive(m.checkpoint);
+  archive(m.checkpoint, m.number);
 }
 
 template <detail::WireArchive A>

@@ -241,7 +241,7 @@ struct SupervisedWorker {
   int results = -1;                   ///< Likewise.
   ControlClient::Options connection;  ///< To the supervisor.
   std::function<std::unique_ptr<Job>()> join{};
-  bool launcher_ends_job = false;       ///< As `PreemptionNotices`.
+  bool launcher_ends_job = false;       ///< As in `RankFollower::Plan`.
   std::chrono::seconds linger{};        ///< After an error, before the process ends.
   std::function<void()> leave = [] {};  ///< When all has gone well, after the job is gone.
 };

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <signal.h>
+#include <unistd.h>
+
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -20,12 +23,13 @@
 #include <raytrain/core/inline.hpp>
 #include <raytrain/exec/channel.hpp>
 #include <raytrain/exec/executor.hpp>
+#include <raytrain/exec/signal_thread.hpp>
+#include <raytrain/exec/signals.hpp>
 #include <raytrain/launch/host.hpp>
 #include <raytrain/launch/job.hpp>
 #include <raytrain/launch/rank_seat.hpp>
 #include <raytrain/launch/worker_link.hpp>
 #include <raytrain/message/message.hpp>
-#include <raytrain/train/detail/preemption_notices.hpp>
 #include <raytrain/train/detail/rank_follower.hpp>
 #include <raytrain/train/detail/rank_result.hpp>
 #include <raytrain/train/detail/resume_point.hpp>
@@ -49,9 +53,11 @@ RAYTRAIN_INLINE RankFollower::RankFollower(Job& job, Plan plan, std::function<bo
 
 RAYTRAIN_INLINE void RankFollower::run_to_end() {
   std::optional<StopSignals> signals;
-  std::optional<PreemptionNotices> notices;
+  std::optional<SignalThread> notices;
   if (plan_.run.handle_signals && plan_.is_supervised) {
-    notices.emplace(plan_.launcher_ends_job, [this] { events_.push(Event{Preempted{}}); });
+    notices.emplace(
+        SignalWatcher::heeded({SIGTERM}), [this](int) { events_.push(Event{Preempted{}}); },
+        plan_.launcher_ends_job ? ::getppid() : 0);
   } else if (plan_.run.handle_signals) {
     signals.emplace(what(), [this](std::uint32_t times) { events_.push(Event{StopRequest{job_.rank(), times}}); });
   }
@@ -135,7 +141,9 @@ RAYTRAIN_INLINE void RankFollower::launch(Begin& begin) {
   connect_worker(begin.attempt);  // only now it is known where the worker stands
   plan_.prepare();
   open_run(begin);
-  auto checkpoint = begin.checkpoint ? store_->open(*begin.checkpoint) : open_source(plan_.run.resume_from_checkpoint);
+  if (copies_) copies_->drop_uncommitted();
+  auto checkpoint = begin.checkpoint ? store_->open(*begin.checkpoint).with_copies(copies_)
+                                     : open_source(plan_.run.resume_from_checkpoint);
   auto const begins_from_other_run = checkpoint && !begin.checkpoint;
   auto const shared = std::make_shared<RunShared const>(RunShared{.experiment_name = std::move(begin.name),
                                                                   .run_path = begin.run_path,
@@ -153,7 +161,8 @@ RAYTRAIN_INLINE void RankFollower::launch(Begin& begin) {
                                                                   .clock = plan_.clock,
                                                                   .store = *store_,
                                                                   .writer = *writer_,
-                                                                  .hang_watch = hang_watch_});
+                                                                  .hang_watch = hang_watch_,
+                                                                  .copies = copies_});
   auto const work = [shared, this, attempt = begin.attempt](Worker worker) {
     run_worker(std::move(worker), shared, training_);
     events_.push(Event{WorkerEnded{attempt}});

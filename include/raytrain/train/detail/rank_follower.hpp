@@ -10,6 +10,7 @@
 #include <utility>
 #include <variant>
 
+#include <raytrain/checkpoint/checkpoint_copies.hpp>
 #include <raytrain/checkpoint/checkpoint_store.hpp>
 #include <raytrain/config/data_config.hpp>
 #include <raytrain/config/run_config.hpp>
@@ -24,6 +25,7 @@
 #include <raytrain/launch/rank_seat.hpp>
 #include <raytrain/launch/worker_link.hpp>
 #include <raytrain/message/message.hpp>
+#include <raytrain/train/detail/copy_exchange.hpp>
 #include <raytrain/train/result.hpp>
 #include <raytrain/train/worker_setup.hpp>
 
@@ -43,8 +45,10 @@ class RankFollower {
     std::string controller;         ///< "the controller on rank 0 on node7", for messages.
     std::function<void()> prepare;  ///< Before the worker; may throw to refuse the run.
     std::function<std::unique_ptr<RankSeat>(RankSeat::Events)> connect;  ///< To the controller.
-    bool is_supervised = false;      ///< A supervisor has started this process, and is asked to stop in its place.
-    bool launcher_ends_job = false;  ///< As `PreemptionNotices`.
+    bool is_supervised = false;  ///< A supervisor has started this process, and is asked to stop in its place.
+    /// With a SIGTERM the parent of this process ends it for the sake of another one, as mpirun does, and that is no
+    /// pre-emption.
+    bool launcher_ends_job = false;
   };
 
   /// Errors: as `Plan::connect`.
@@ -98,7 +102,10 @@ class RankFollower {
 
   void on(Begin& begin);
   void on(Stop const& stop) { link_->deliver(stop); }
-  void on(Committed const& committed) { link_->deliver(committed); }
+  void on(Committed const& committed) {
+    if (copies_) copies_->settle(committed);
+    link_->deliver(committed);
+  }
   void on(RankReturned const& left) { job_.leave(left); }
   void on(Ended& ended) { ended_ = std::move(ended); }
   void on(LeftBehind const&) {}  // the seat has taken it
@@ -120,6 +127,7 @@ class RankFollower {
   std::unique_ptr<RankSeat> seat_;
   std::optional<WorkerLink> link_;          // of the present attempt
   std::shared_ptr<CheckpointStore> store_;  // none before its worker begins
+  std::shared_ptr<CheckpointCopies> copies_ = copies_as(plan_.run.checkpoint);
   std::optional<BackgroundThread> writer_;
   HangWatch hang_watch_{plan_.run.failure.hang_timeout};
   std::optional<Ended> ended_;

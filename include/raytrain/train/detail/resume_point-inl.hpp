@@ -72,11 +72,12 @@ RAYTRAIN_INLINE auto source_text(CheckpointSource const& source) -> std::string 
   }
 }
 
-RAYTRAIN_INLINE void ResumePoint::find() {
+RAYTRAIN_INLINE void ResumePoint::find(std::optional<CheckpointNumber> kept) {
   other_.reset();
-  own_ = store_.newest_valid([&](CheckpointNumber number, std::string const& location, std::string_view reason) {
+  auto const on_skipped = [&](CheckpointNumber number, std::string const& location, std::string_view reason) {
     if (skipped_.insert(number).second) warnings_.push_back("skipped " + location + ": " + std::string{reason});
-  });
+  };
+  own_ = store_.newest_valid(on_skipped, kept);
   if (own_) return warn_of_older_one_of_this_run();
   other_ = verified_source(source_);
 }

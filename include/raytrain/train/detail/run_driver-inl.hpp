@@ -219,6 +219,10 @@ RAYTRAIN_INLINE void RunDriver::carry_out(LaunchWorkers const& action) {
 }
 
 RAYTRAIN_INLINE void RunDriver::launch(LaunchWorkers const& action) {
+  auto checkpoint = resume_point_.checkpoint();
+  if (resume_point_.own()) checkpoint = checkpoint->with_copies(copies_);
+  if (copies_) copies_->drop_uncommitted();
+  committed_.reset();
   auto const shared =
       std::make_shared<RunShared const>(RunShared{.experiment_name = plan_.directory.name(),
                                                   .run_path = plan_.directory.path(),
@@ -229,14 +233,16 @@ RAYTRAIN_INLINE void RunDriver::launch(LaunchWorkers const& action) {
                                                   .virtual_shards = plan_.virtual_shards,
                                                   .checkpoint_config = plan_.run.checkpoint,
                                                   .between_failures_s = between_failures_s(),
-                                                  .checkpoint = resume_point_.checkpoint(),
+                                                  .checkpoint = std::move(checkpoint),
                                                   .begins_from_other_run = resume_point_.other().has_value(),
                                                   .first_checkpoint = action.first_checkpoint,
                                                   .known_report_fields = plan_.directory.report_fields(),
                                                   .clock = plan_.clock,
                                                   .store = store_,
                                                   .writer = *writer_,
-                                                  .hang_watch = hang_watch_});
+                                                  .hang_watch = hang_watch_,
+                                                  .copies = copies_,
+                                                  .has_first_rank = true});
   auto begin = plan_.directory.begin_message(resume_point_.own());
   begin.attempt = action.attempt;
   begin.first_checkpoint = action.first_checkpoint;

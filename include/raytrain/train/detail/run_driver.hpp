@@ -8,6 +8,7 @@
 #include <exception>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -16,6 +17,7 @@
 #include <vector>
 
 #include <raytrain/checkpoint/checkpoint.hpp>
+#include <raytrain/checkpoint/checkpoint_copies.hpp>
 #include <raytrain/checkpoint/checkpoint_store.hpp>
 #include <raytrain/checkpoint/run_directory.hpp>
 #include <raytrain/collective/wait_limits.hpp>
@@ -37,6 +39,7 @@
 #include <raytrain/train/append_file.hpp>
 #include <raytrain/train/callback.hpp>
 #include <raytrain/train/controller.hpp>
+#include <raytrain/train/detail/copy_exchange.hpp>
 #include <raytrain/train/detail/resize_requests.hpp>
 #include <raytrain/train/detail/resume_point.hpp>
 #include <raytrain/train/detail/run_callbacks.hpp>
@@ -193,12 +196,18 @@ class RunDriver {
   auto wait_backoff(RestartWorkers restart) -> asio::awaitable<void> {
     Timer timer{executor_};
     auto const due = co_await timer.wait_until(plan_.clock.after(restart.wait));
-    if (due) writer_->post([this, unfinished = std::move(restart.unfinished)] { look_for_checkpoint(unfinished); });
+    if (!due) co_return;
+    writer_->post([this, unfinished = std::move(restart.unfinished), kept = kept_checkpoint()] {
+      look_for_checkpoint(unfinished, kept);
+    });
   }
 
   // On the thread of commits and deletions: the parts that workers have left are discarded, and the newest checkpoint
   // is the one to go on from.
-  void look_for_checkpoint(std::vector<CheckpointOrdinal> const& unfinished);
+  void look_for_checkpoint(std::vector<CheckpointOrdinal> const& unfinished, std::optional<CheckpointNumber> kept);
+
+  // The checkpoint that a worker of the next attempt has in memory, if the attempt before has committed it.
+  [[nodiscard]] auto kept_checkpoint() -> std::optional<CheckpointNumber>;
 
   void launch(LaunchWorkers const& action);
 
@@ -207,7 +216,7 @@ class RunDriver {
 
   [[nodiscard]] auto seconds_since(Clock::TimePoint time) const -> double;
 
-  void carry_out(TellWorkers const& tell) { launcher_.tell(tell.message); }
+  void carry_out(TellWorkers const& tell);
 
   void carry_out(ArmGrace const& arm) { waiting_->spawn(wait_grace(++grace_, arm.grace)); }
 
@@ -270,7 +279,9 @@ class RunDriver {
   Executor executor_;
   Channel<RunEvent> events_;
   CheckpointStore& store_;
-  ResumePoint resume_point_;  // of the attempt
+  ResumePoint resume_point_;                                                    // of the attempt
+  std::shared_ptr<CheckpointCopies> copies_ = copies_as(plan_.run.checkpoint);  // of rank 0's process
+  std::optional<CheckpointNumber> committed_;                                   // by the attempt, the last one
   Host host_;
   std::optional<BackgroundThread> writer_{std::in_place};
   std::optional<BackgroundThread> room_watch_;  // of hosts that come and go

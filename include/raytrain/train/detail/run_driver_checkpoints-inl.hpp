@@ -2,8 +2,12 @@
 // What the driver does about checkpoints.
 #pragma once
 
+#include <algorithm>
+#include <cstdint>
 #include <iterator>
+#include <optional>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include <raytrain/checkpoint/checkpoint_store.hpp>
@@ -22,16 +26,34 @@
 
 namespace raytrain::detail {
 
-RAYTRAIN_INLINE void RunDriver::look_for_checkpoint(std::vector<CheckpointOrdinal> const& unfinished) {
+RAYTRAIN_INLINE void RunDriver::look_for_checkpoint(std::vector<CheckpointOrdinal> const& unfinished,
+                                                    std::optional<CheckpointNumber> kept) {
   try {
     plan_.directory.check_in_place();
     for (auto const checkpoint : unfinished) store_.discard(checkpoint);
     lost_hosts_ = launcher_.leave_out_lost_hosts();
-    resume_point_.find();
+    resume_point_.find(kept);
     events_.push(RunEvent{RestartDue{resume_point_.training_iteration(), launcher_.room().workers}});
   } catch (...) {
     events_.push(RunEvent{LaunchFailed{current_error().with_origin({}, host_.hostname)}});
   }
+}
+
+// Where it has failed before it could commit another one, the files in the store may be the cause: all are verified.
+RAYTRAIN_INLINE auto RunDriver::kept_checkpoint() -> std::optional<CheckpointNumber> {
+  auto const copies = static_cast<std::uint32_t>(plan_.run.checkpoint.memory_copies);
+  if (copies == 0) return std::nullopt;
+  auto const last = std::min(copies, attempts_.back().world_size.value - 1);
+  for (Rank rank; rank.value <= last; ++rank.value) {
+    if (launcher_.keeps_process_of(rank)) return committed_;
+  }
+  return std::nullopt;
+}
+
+RAYTRAIN_INLINE void RunDriver::carry_out(TellWorkers const& tell) {
+  auto const* const committed = std::get_if<Committed>(&tell.message);
+  if (committed != nullptr && copies_) copies_->settle(*committed);
+  launcher_.tell(tell.message);
 }
 
 RAYTRAIN_INLINE void RunDriver::carry_out(CommitCheckpoint& commit) {
@@ -87,6 +109,7 @@ RAYTRAIN_INLINE void RunDriver::carry_out(DiscardCheckpoint const& action) {
 
 RAYTRAIN_INLINE void RunDriver::tell_callbacks(CheckpointDurable const& durable) {
   plan_.directory.record_checkpoint();
+  committed_ = durable.number;
   auto const reported = reported_checkpoints_.find(durable.checkpoint);
   if (reported != reported_checkpoints_.end()) {
     saved_ = reported->second;

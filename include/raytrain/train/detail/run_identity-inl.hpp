@@ -79,6 +79,7 @@ RAYTRAIN_INLINE auto shared_settings(FitPlan const& plan) -> std::vector<SharedS
   add("RunConfig::checkpoint.when_busy", run.checkpoint.when_busy);
   add("RunConfig::checkpoint.on_failed_write", run.checkpoint.on_failed_write);
   add("RunConfig::checkpoint.write_retries", run.checkpoint.write_retries);
+  add("RunConfig::checkpoint.memory_copies", run.checkpoint.memory_copies);
   add("RunConfig::checkpoint.store", run.checkpoint.store ? "set" : "not set");
   add("RunConfig::collective_timeout", run.collective_timeout.count());
   settings.push_back({"DataConfig::datasets_to_split", config_text(plan.data.datasets_to_split)});

@@ -6,7 +6,6 @@
 #include <chrono>
 #include <cstdint>
 #include <string>
-#include <vector>
 
 #include <raytrain/core/inline.hpp>
 #include <raytrain/exec/signals.hpp>
@@ -29,16 +28,6 @@ RAYTRAIN_INLINE auto StopCounter::count(int signal, TimePoint now) -> std::uint3
 RAYTRAIN_INLINE StopSignals::~StopSignals() {
   watcher_.close();
   thread_.join();
-}
-
-RAYTRAIN_INLINE auto StopSignals::heeded() -> std::vector<int> {
-  std::vector<int> signals;
-  for (auto const signal : all) {
-    struct sigaction action {};
-    auto const known = sigaction(signal, nullptr, &action) == 0;
-    if (!known || action.sa_handler != SIG_IGN) signals.push_back(signal);
-  }
-  return signals;
 }
 
 RAYTRAIN_INLINE void StopSignals::watch() {

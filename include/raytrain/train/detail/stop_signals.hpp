@@ -3,14 +3,12 @@
 
 #include <signal.h>
 
-#include <array>
 #include <chrono>
 #include <cstdint>
 #include <functional>
 #include <string>
 #include <thread>
 #include <utility>
-#include <vector>
 
 #include <raytrain/exec/signals.hpp>
 
@@ -48,18 +46,15 @@ class StopSignals {
 
   /// `what` is asked to stop: a name for the last word.
   StopSignals(std::string what, std::function<void(std::uint32_t)> on_request)
-      : what_{std::move(what)}, on_request_{std::move(on_request)}, watcher_{heeded()}, thread_{[this]() noexcept {
-          watch();
-        }} {}
+      : what_{std::move(what)},
+        on_request_{std::move(on_request)},
+        watcher_{SignalWatcher::heeded({SIGINT, SIGTERM, SIGHUP})},
+        thread_{[this]() noexcept { watch(); }} {}
   StopSignals(StopSignals const&) = delete;
   auto operator=(StopSignals const&) -> StopSignals& = delete;
   ~StopSignals();
 
  private:
-  static constexpr std::array all{SIGINT, SIGTERM, SIGHUP};
-
-  [[nodiscard]] static auto heeded() -> std::vector<int>;
-
   void watch();
 
   std::string what_;

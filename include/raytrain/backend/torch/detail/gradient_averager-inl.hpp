@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -37,8 +38,9 @@ RAYTRAIN_TORCH_INLINE GradientAverager::GradientAverager(torch::nn::Module const
       collective_{worker.collective},
       number_{number},
       taken_{std::move(worker.taken)},
-      warn_{std::move(worker.warn)} {
-  if (worker.has_virtual_shards) step_.emplace(arena_, collective_, module.buffers());
+      warn_{std::move(worker.warn)},
+      before_backward_{std::move(worker.before_backward)} {
+  if (before_backward_) step_.emplace(arena_, collective_, module.buffers());
   // Hooks of the tensors, since those of their autograd nodes do not survive loading a state.
   for (std::size_t index = 0; index < arena_.size(); ++index) {
     hooks_.push_back(arena_.parameter(index).register_hook(
@@ -119,9 +121,16 @@ RAYTRAIN_TORCH_INLINE void GradientAverager::on_gradient(std::size_t index, at::
                 "compute the inner gradients by torch::autograd::grad(..., create_graph), which averages nothing, and "
                 "call backward() without it on the loss that they lead to"};
   }
+  if (step_ && gradient.is_sparse()) {
+    throw Error{Errc::backend, "averaging gradients over virtual shards",
+                "parameter '" + arena_.name(index) + "' has a sparse gradient, whose rows are added in an order of " +
+                    "their own",
+                "make it dense: torch::nn::EmbeddingOptions::sparse(false)"};
+  }
   if (!pending_) {
+    if (before_backward_) before_backward_();
     pending_ = true;
-    step_ ? step_->begin_backward() : arena_.begin_backward();
+    step_ ? step_->begin_backward(digest()) : arena_.begin_backward();
     torch::autograd::Engine::get_default_engine().queue_callback(
         [this, pending = std::make_shared<Pending>(pending_)] { on_backward_end(); });
   }
@@ -148,13 +157,32 @@ RAYTRAIN_TORCH_INLINE void GradientAverager::on_backward_end() {
                        .epoch = static_cast<std::uint16_t>(taken_->position.epoch),
                        .backward = ++backwards_,
                        .samples = taken_->position.samples};
+  auto is_complete = true;
   if (step_) {
-    if (!step_->end_backward(parameters)) return;
+    is_complete = step_->end_backward();
   } else {
     arena_.reduce([&](auto values) { collective_.all_reduce(values, ReduceOp::average); });
   }
-  warn_of_drift(own);
-  share_buffers();
+  if (is_complete) warn_of_drift(own);
+  if (!step_ || !step_->has_several_turns()) {
+    share_buffers([this](std::size_t i) { return arena_.number(i) > 0; });
+  } else if (step_->is_in_first_turn()) {
+    auto const sent = agree_on_buffers();
+    share_buffers([&](std::size_t i) { return sent[i] > 0; });
+    step_->keep_buffers();
+  } else {
+    step_->set_kept_buffers();
+    for (auto& buffer : buffers_) buffer.note();
+  }
+}
+
+RAYTRAIN_TORCH_INLINE auto GradientAverager::agree_on_buffers() -> std::vector<std::uint8_t> {
+  std::vector<std::uint8_t> sent;
+  for (auto const& buffer : buffers_) sent.push_back(is_to_send(buffer) ? 1 : 0);
+  // Smaller ones are sent anyway.
+  auto const is_large = [](Buffer const& buffer) { return buffer.tensor.nbytes() >= large_tensor_bytes; };
+  if (std::ranges::any_of(buffers_, is_large)) collective_.all_reduce(sent, ReduceOp::max);
+  return sent;
 }
 
 RAYTRAIN_TORCH_INLINE void GradientAverager::warn_of_drift(Digest const& own) {
@@ -169,10 +197,10 @@ RAYTRAIN_TORCH_INLINE void GradientAverager::warn_of_drift(Digest const& own) {
         "; change them on every rank alike: as many optimizer steps, also where a backward was left out");
 }
 
-RAYTRAIN_TORCH_INLINE void GradientAverager::share_buffers() {
+RAYTRAIN_TORCH_INLINE void GradientAverager::share_buffers(std::function<bool(std::size_t)> const& is_sent) {
   std::vector<at::Tensor> sent;
   for (std::size_t i = 0; i < buffers_.size(); ++i) {
-    if (arena_.number(i) > 0) sent.push_back(buffers_[i].tensor);
+    if (is_sent(i)) sent.push_back(buffers_[i].tensor);
   }
   if (sent.empty()) return;
   broadcast_tensors(collective_, sent, Rank{0});

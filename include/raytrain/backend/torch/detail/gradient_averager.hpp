@@ -15,10 +15,10 @@
 #include <utility>
 #include <vector>
 
+#include <raytrain/backend/torch/detail/batch_progress.hpp>
 #include <raytrain/backend/torch/detail/generators.hpp>
 #include <raytrain/backend/torch/detail/gradient_arena.hpp>
 #include <raytrain/backend/torch/detail/shard_step.hpp>
-#include <raytrain/backend/torch/detail/taken_batch.hpp>
 #include <raytrain/backend/torch/detail/tensor_broadcast.hpp>
 #include <raytrain/collective/collective.hpp>
 #include <raytrain/collective/reduce_op.hpp>
@@ -51,9 +51,9 @@ class GradientAverager {
   /// The worker that trains the model.
   struct Worker {
     Collective& collective;
-    std::shared_ptr<TakenBatch const> taken;
+    std::shared_ptr<BatchProgress const> taken;
     std::function<void(std::string)> warn;
-    bool has_virtual_shards = false;
+    std::function<void()> before_backward{};  ///< With virtual shards; else empty.
   };
 
   /// `number`: the model's, from 1.
@@ -67,7 +67,11 @@ class GradientAverager {
 
   /// Before the program sees the batch of this turn, with virtual shards.
   void begin_turn(ShardTurn turn) { step_->begin_turn(turn); }
+  /// After the last batch of an epoch.
+  void end_turns() { step_->end_turns(); }
 
+  /// Before a backward of any model, with virtual shards. Errors: as `ShardStep::check_parameters`.
+  void check_parameters() const { step_->check_parameters(digest()); }
   [[nodiscard]] auto is_within_step() const -> bool { return step_ && step_->is_within_step(); }
 
   /// Whether nobody else has the model, nor a parameter of it.
@@ -117,15 +121,20 @@ class GradientAverager {
 
   void warn_of_drift(Digest const& own);
 
-  void share_buffers();
+  /// Those that `is_sent` says, by their number; the same on every rank.
+  void share_buffers(std::function<bool(std::size_t)> const& is_sent);
+
+  /// Whether each is to be sent, as any rank says.
+  [[nodiscard]] auto agree_on_buffers() -> std::vector<std::uint8_t>;
 
   std::weak_ptr<torch::nn::Module const> module_;
   std::vector<Buffer> buffers_;
   GradientArena arena_;
   TaggedCollective collective_;
   std::uint16_t number_;
-  std::shared_ptr<TakenBatch const> taken_;
+  std::shared_ptr<BatchProgress const> taken_;
   std::function<void(std::string)> warn_;
+  std::function<void()> before_backward_;
   std::uint32_t backwards_ = 0;
   bool has_warned_ = false;
   std::optional<ShardStep> step_;  ///< With virtual shards.

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <utility>
 
 #include <raytrain/backend/torch/detail/generators.hpp>
 #include <raytrain/backend/torch/detail/shard_generators.hpp>
@@ -15,15 +16,13 @@
 namespace raytrain::detail {
 
 RAYTRAIN_TORCH_INLINE void ShardGenerators::put_in_place(std::optional<ShardTurn> turn) {
-  if (turn && !turn->is_padding && !is_padding_ && in_place_ == turn->shard) return;
-  if (!is_padding_) {
-    auto& kept = in_place_ ? shards_[*in_place_] : workers_;
-    kept = generators_to_bytes(own_);
-  }
-  is_padding_ = turn && turn->is_padding;
-  in_place_ = turn ? std::optional{turn->shard} : std::nullopt;
-  if (is_padding_) return;
-  if (!turn) return generators_from_bytes(workers_, own_);
+  auto const was_padding = in_place_ && in_place_->is_padding;
+  auto const before = std::exchange(in_place_, turn);
+  auto const stays = turn && before && turn->shard == before->shard && turn->is_padding == was_padding;
+  if (stays) return;
+  if (!was_padding) (before ? shards_[before->shard] : worker_state_) = generators_to_bytes(own_);
+  if (!turn) return generators_from_bytes(worker_state_, own_);
+  if (turn->is_padding) return;
   auto const found = shards_.find(turn->shard);
   if (found == shards_.end()) return begin(seed_of_(turn->shard));
   generators_from_bytes(found->second, own_);

@@ -26,8 +26,11 @@ class ShardGenerators {
       : own_{own}, seed_of_{std::move(seed_of)} {}
 
   /// Keeps the state of the shard, or of the worker, that had the generators, and puts that of this one in place. None:
-  /// the worker's. A padding batch gets numbers that nobody else has.
+  /// the worker's. A padding batch gets any, and what it draws is forgotten.
   void put_in_place(std::optional<ShardTurn> turn);
+
+  /// Whose state is in place; none: the worker's.
+  [[nodiscard]] auto in_place() const noexcept -> std::optional<ShardTurn> const& { return in_place_; }
 
   /// The shard's state. Not while the generators are in its place.
   [[nodiscard]] auto state(std::uint32_t shard) -> Bytes const&;
@@ -38,9 +41,8 @@ class ShardGenerators {
 
   at::Generator& own_;
   std::function<std::uint64_t(std::uint32_t)> seed_of_;
-  std::optional<std::uint32_t> in_place_;  ///< None: the worker's.
-  bool is_padding_ = false;                ///< What is in place belongs to nobody.
-  Bytes workers_;
+  std::optional<ShardTurn> in_place_;
+  Bytes worker_state_;
   std::map<std::uint32_t, Bytes> shards_;
 };
 

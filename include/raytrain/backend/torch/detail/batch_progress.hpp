@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include <raytrain/backend/torch/torch_shard.hpp>
+#include <raytrain/core/shard_position.hpp>
+#include <raytrain/core/shard_turn.hpp>
+#include <raytrain/data/batch.hpp>
+
+namespace raytrain::detail {
+
+/// How far a worker is in its split datasets, and for which shard it computes.
+///
+/// A program may take batches of several datasets side by side. The first of them in a step leads: its next batch is
+/// the next turn. The same turn of another dataset changes nothing.
+struct BatchProgress {
+  ShardPosition position{};  ///< Behind the last batch, of whatever dataset.
+  std::optional<ShardTurn> turn{};
+  std::string leader{};  ///< The dataset whose batch began the turn.
+  /// Before the first batch of each turn, and without a turn when the leader's epoch is over; may be empty.
+  std::function<void(std::optional<ShardTurn>)> on_turn{};
+
+  void take(std::string const& dataset, Batch const& batch) {
+    position = batch.next_position();
+    auto const is_beside = turn && dataset != leader && turn->index == batch.turn().index && !is_over_;
+    if (is_beside) return;
+    turn = batch.turn();
+    leader = dataset;
+    is_over_ = false;
+    if (on_turn) on_turn(turn);
+  }
+
+  void end(std::string const& dataset) {
+    if (dataset != leader || is_over_) return;
+    is_over_ = true;
+    if (on_turn) on_turn(std::nullopt);
+  }
+
+ private:
+  bool is_over_ = false;  ///< The leader's epoch.
+};
+
+/// Tells of one dataset's batches.
+class BatchFollower final : public BatchListener {
+ public:
+  BatchFollower(std::shared_ptr<BatchProgress> progress, std::string dataset)
+      : progress_{std::move(progress)}, dataset_{std::move(dataset)} {}
+
+  void on_batch(Batch const& batch) override { progress_->take(dataset_, batch); }
+  void on_end() override { progress_->end(dataset_); }
+
+ private:
+  std::shared_ptr<BatchProgress> progress_;
+  std::string dataset_;
+};
+
+}  // namespace raytrain::detail

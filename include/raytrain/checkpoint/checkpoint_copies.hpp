@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include <raytrain/core/identifiers.hpp>
+#include <raytrain/core/shared_bytes.hpp>
+#include <raytrain/message/message.hpp>
+
+namespace raytrain {
+
+/// What one process has in memory of the newest checkpoint of a run, and of those that are yet to be committed, for
+/// whoever reads it next: `CheckpointConfig::memory_copies`.
+///
+/// Threads: every function from any thread.
+class CheckpointCopies {
+ public:
+  /// By the names that they have in the checkpoint.
+  using Files = std::map<std::string, SharedBytes>;
+
+  /// Of one that is yet to be committed; those of several ranks come together.
+  void add(CheckpointOrdinal checkpoint, Files files);
+
+  /// That one will never be committed.
+  void drop(CheckpointOrdinal checkpoint);
+
+  /// As the controller tells of one: when it is committed, the one before and what there is of earlier ones is let go
+  /// of; else that one is dropped.
+  void settle(Committed const& committed);
+
+  /// Lets go of all that are yet to be committed: the attempt that made them is over.
+  void drop_uncommitted();
+
+  /// A file of a committed one, with which the run goes on: those of any other are let go of.
+  void add(CheckpointNumber number, std::string name, SharedBytes content);
+
+  /// A file of a committed one, as it was given; none if it is not here.
+  [[nodiscard]] auto find(CheckpointNumber number, std::string const& name) const -> std::optional<SharedBytes>;
+
+ private:
+  mutable std::mutex mutex_;
+  std::map<CheckpointOrdinal, Files> uncommitted_;
+  CheckpointNumber number_{};  // 0: none
+  Files files_;                // of that one
+};
+
+}  // namespace raytrain
+
+#ifndef RAYTRAIN_COMPILED
+#include <raytrain/checkpoint/checkpoint_copies-inl.hpp>
+#endif

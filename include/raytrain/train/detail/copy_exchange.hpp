@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+
+#include <raytrain/checkpoint/checkpoint_copies.hpp>
+#include <raytrain/config/checkpoint_config.hpp>
+#include <raytrain/train/worker_setup.hpp>
+
+namespace raytrain::detail {
+
+/// Those of a process, as `CheckpointConfig::memory_copies` says; null if it asks for none.
+[[nodiscard]] auto copies_as(CheckpointConfig const& config) -> std::shared_ptr<CheckpointCopies>;
+
+/// Where an attempt after the first goes on from a checkpoint: the lowest rank that has all files of it in memory that
+/// are the same on every rank gives them to those that have not. A group operation; nothing but one small all_gather
+/// where all have them, or none has.
+///
+/// Errors: as `Collective`.
+void exchange_copies(WorkerSetup const& setup);
+
+}  // namespace raytrain::detail
+
+#ifndef RAYTRAIN_COMPILED
+#include <raytrain/train/detail/copy_exchange-inl.hpp>
+#endif
