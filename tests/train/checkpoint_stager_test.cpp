@@ -117,9 +117,9 @@ TEST_CASE(
 
 TEST_CASE("a worker that knows of a checkpoint's commit still does when the one before is committed after it") {
   WorkerLink link{{}, [](WorkerMessage const&) {}};
-  link.deliver(Committed{CheckpointOrdinal{1}});
+  link.deliver(Committed{CheckpointOrdinal{1}, {}});
   auto const at = link.committed_at(CheckpointOrdinal{1});
   REQUIRE(at.has_value());
-  link.deliver(Committed{CheckpointOrdinal{0}});
+  link.deliver(Committed{CheckpointOrdinal{0}, {}});
   CHECK(link.committed_at(CheckpointOrdinal{1}) == at);
 }
