@@ -113,7 +113,7 @@ TEST_CASE("every third report is written and the last one, and all are reported 
   CHECK(result.all_reports().size() == 16);
 }
 
-TEST_CASE("each rank's part is of the same report, also of those that are held, and keeps its own positions") {
+TEST_CASE("each rank's part is of the same report, also of those that are held") {
   TemporaryFolder const folder;
   auto const train = [](TrainContext& ctx) {
     for (auto epoch = 0; epoch < 8; ++epoch) {
@@ -263,7 +263,7 @@ TEST_CASE("on a slow disk a state replaces the one that waits, and the newest is
   CHECK(copies == 5);
 }
 
-TEST_CASE("on a slow disk each state waits for the one before, unless told otherwise, and all are written in order") {
+TEST_CASE("on a slow disk all states are written in order, unless told otherwise") {
   TemporaryFolder const folder;
   auto const disk = std::make_shared<SlowDisk>();
   auto const train = [&](TrainContext& ctx) {

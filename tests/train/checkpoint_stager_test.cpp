@@ -114,3 +114,12 @@ TEST_CASE(
   CHECK(told == std::vector<std::uint64_t>{0, 4});
   CHECK(written == 2);
 }
+
+TEST_CASE("a worker that knows of a checkpoint's commit still does when the one before is committed after it") {
+  WorkerLink link{{}, [](WorkerMessage const&) {}};
+  link.deliver(Committed{CheckpointOrdinal{1}, {}});
+  auto const at = link.committed_at(CheckpointOrdinal{1});
+  REQUIRE(at.has_value());
+  link.deliver(Committed{CheckpointOrdinal{0}, {}});
+  CHECK(link.committed_at(CheckpointOrdinal{1}) == at);
+}

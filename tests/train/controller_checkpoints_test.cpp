@@ -179,3 +179,21 @@ TEST_CASE("a run whose last checkpoint was lost does not end well, also where th
   REQUIRE(run.end.has_value());
   CHECK(run.end->state == RunState::errored);
 }
+
+TEST_CASE("a state that all workers have replaced is forgotten, in whatever order their reports come") {
+  TwoWorkers run{{.failure = {.max_failures = 1}}};
+  run.report(0, 0);
+  run.report(0, 1, 0);
+  run.report(1, 0);
+  run.report(1, 1, 0);
+  for (std::uint32_t rank = 0; rank < 2; ++rank) run.part(rank, 1);
+  run.report(0, 2);
+  run.report(0, 3, 2);
+  run.report(1, 2);
+  run.report(1, 3, 2);
+  run.tell(RunEvent{CheckpointDurable{CheckpointOrdinal{1}, CheckpointNumber{1}}});
+  run.say(Failed{ErrorInfo{Errc::exception, {}, "as planned"}.with_origin(Rank{1}, "node")});
+  run.say(Finished{Rank{0}, true});
+  REQUIRE(run.restart.has_value());
+  CHECK(run.restart->unfinished == std::vector{CheckpointOrdinal{3}});
+}

@@ -56,7 +56,8 @@ struct CheckpointConfig {
   /// have a part of it live and none is killed, or throws, within `report`. For that the workers have the time that
   /// they have to return after a stop, `RunConfig::stop_grace` and `return_grace`: in processes and on ranks a write
   /// that takes longer is lost. A copy takes as much memory as a state, beside the one that is being written. Who
-  /// reports a checkpoint then waits for the other ranks.
+  /// reports a checkpoint then waits for the other ranks. A state that has no file on any rank is committed
+  /// at each report.
   std::optional<CheckpointInterval> every{};
   WhenBusy when_busy = WhenBusy::wait;  ///< `wait` with `CheckpointMode::sync`.
   OnFailedWrite on_failed_write = OnFailedWrite::fail;

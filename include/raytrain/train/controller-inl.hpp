@@ -136,7 +136,10 @@ RAYTRAIN_INLINE void Controller::on(Report& report) {
   worker.training_iteration = report.training_iteration;
   set_waits_in_vain(worker, false);
   if (!report.hands_over) warn_of_straggler(report);
-  if (rank == Rank{0} && report.replaces) pending_.erase(*report.replaces);
+  if (report.replaces) {
+    auto const replaced = pending_.find(*report.replaces);
+    if (replaced != pending_.end() && ++replaced->second.replaced == workers_.size()) pending_.erase(replaced);
+  }
   if (report.checkpoint) {
     worker.checkpoints = report.checkpoint->value + 1;
     totals_.most_checkpoints = std::max(totals_.most_checkpoints, worker.checkpoints);
@@ -274,8 +277,7 @@ RAYTRAIN_INLINE void Controller::restart() {
     alike_ = 0;
     if (!pending_.empty()) {
       act(Notify{Warning{Rank{0},
-                         "a checkpoint is dropped, since not all ranks have handed theirs over or reported it before "
-                         "they have ended"}});
+                         "a checkpoint is dropped, since not all parts of it were written before the workers ended"}});
     }
     if (!preemptions_.empty()) ++preempted_;
   }

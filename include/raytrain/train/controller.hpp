@@ -91,6 +91,7 @@ class Controller {
     std::vector<CheckpointRef> refs;  // by rank
     std::size_t arrived = 0;          // of them
     std::size_t handed_over = 0;      // by `TrainContext::hand_over`, as all or none must be
+    std::size_t replaced = 0;         // by ranks that have copied a newer state in its place
     std::optional<Report> rank_0_report;
     std::optional<ErrorInfo> failure;  // why a part could not be written, and the run goes on
     std::vector<std::uint64_t> training_iterations;
