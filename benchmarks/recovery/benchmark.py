@@ -76,7 +76,7 @@ def run(context):
             figures.append(context.program('recovery_raytrain', *how, '_'.join([*how, str(number)]), env=context.mpirun_env()))
         for copies, figures in by_copies.items():
             figures.append(context.program('recovery_state', mebibytes, copies, f'state_{copies}_{number}'))
-            shutil.rmtree(context.folder / f'state_{copies}_{number}')
+            shutil.rmtree(pathlib.Path(context.folder, f'state_{copies}_{number}'))
         by_hand.append(context.command('bash', '-c', 'until "$0" "$1"; do :; done', programs / 'recovery_by_hand',
                                        f'by_hand_{number}')['step_ms'])
         if has_ranks:
