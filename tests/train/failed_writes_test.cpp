@@ -133,6 +133,21 @@ TEST_CASE("a run that goes on without a checkpoint does not wait for it where tr
   }
 }
 
+TEST_CASE(
+    "a write that a disk refuses at once is no cheap checkpoint: by an automatic interval the next report is due") {
+  BadDisk disk{"write_part", [](int time) { return time == 0; }};
+  // Twice the square root of what any committed one costs is longer than this test.
+  auto config = disk.config(
+      {.every = CheckpointInterval::automatic(std::chrono::hours{1'000'000}), .on_failed_write = OnFailedWrite::warn});
+  config.scaling.num_workers = 1;
+  auto const train = [&](TrainContext& ctx) {
+    for (auto epoch = 0; epoch < 100'000 && disk.times() < 2; ++epoch)
+      ctx.report(Epoch{epoch, 0}, draft(std::to_string(epoch)));
+    CHECK(disk.times() == 2);
+  };
+  CHECK(MinimalTrainer{train, config}.fit().warnings == Texts{lost_warning});
+}
+
 TEST_CASE("a run whose last checkpoint could not be written fails in the end, with all that it has reached") {
   for (auto const& [step, first] : {std::pair{"write_part", 4}, std::pair{"publish", 2}}) {
     CAPTURE(step);

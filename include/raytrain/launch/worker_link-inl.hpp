@@ -28,19 +28,18 @@ RAYTRAIN_INLINE void WorkerLink::send(WorkerMessage message) {
 
 RAYTRAIN_INLINE void WorkerLink::wait_committed(CheckpointOrdinal checkpoint) {
   std::unique_lock lock{mutex_};
-  changed_.wait(lock, [&] { return committed_ > checkpoint.value || abort_.stop_requested(); });
-  if (committed_ <= checkpoint.value) throw Stopped{};
+  changed_.wait(lock, [&] { return settled_ > checkpoint.value || abort_.stop_requested(); });
+  if (settled_ <= checkpoint.value) throw Stopped{};
 }
 
-RAYTRAIN_INLINE auto WorkerLink::committed_at(CheckpointOrdinal checkpoint)
-    -> std::optional<SignsOfLife::Clock::time_point> {
+RAYTRAIN_INLINE auto WorkerLink::settled(CheckpointOrdinal checkpoint) -> std::optional<Settled> {
   std::lock_guard const lock{mutex_};
-  return committed_ > checkpoint.value ? std::optional{committed_at_} : std::nullopt;
+  return settled_ > checkpoint.value ? std::optional{last_settled_} : std::nullopt;
 }
 
 RAYTRAIN_INLINE void WorkerLink::wait_committed_for(CheckpointOrdinal checkpoint, std::chrono::milliseconds limit) {
   std::unique_lock lock{mutex_};
-  changed_.wait_for(lock, limit, [&] { return committed_ > checkpoint.value || abort_.stop_requested(); });
+  changed_.wait_for(lock, limit, [&] { return settled_ > checkpoint.value || abort_.stop_requested(); });
 }
 
 RAYTRAIN_INLINE void WorkerLink::deliver(ControllerMessage const& message) {
@@ -56,9 +55,9 @@ RAYTRAIN_INLINE void WorkerLink::deliver(ControllerMessage const& message) {
     {
       std::lock_guard const lock{mutex_};
       // A later one may have been given up before.
-      if (committed->checkpoint.value + 1 > committed_) {
-        committed_ = committed->checkpoint.value + 1;
-        committed_at_ = SignsOfLife::Clock::now();
+      if (committed->checkpoint.value + 1 > settled_) {
+        settled_ = committed->checkpoint.value + 1;
+        last_settled_ = {SignsOfLife::Clock::now(), committed->number.has_value()};
       }
     }
     changed_.notify_all();

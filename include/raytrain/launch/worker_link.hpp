@@ -61,8 +61,15 @@ class WorkerLink {
   /// Errors: `Stopped` when the worker is aborted first.
   void wait_committed(CheckpointOrdinal checkpoint);
 
-  /// When the process learned that nobody need wait for this rank's checkpoint any longer; none before.
-  [[nodiscard]] auto committed_at(CheckpointOrdinal checkpoint) -> std::optional<SignsOfLife::Clock::time_point>;
+  /// What became of the newest checkpoint for which nobody need wait any longer.
+  struct Settled {
+    SignsOfLife::Clock::time_point at{};  ///< When the process learned of it.
+    bool is_committed = false;            ///< Else it never will be.
+    friend auto operator==(Settled const&, Settled const&) -> bool = default;
+  };
+
+  /// The newest one's, once nobody need wait for this one any longer.
+  [[nodiscard]] auto settled(CheckpointOrdinal checkpoint) -> std::optional<Settled>;
 
   /// The same as `wait_committed`, and also returns when the worker is aborted, or the time is over.
   void wait_committed_for(CheckpointOrdinal checkpoint, std::chrono::milliseconds limit);
@@ -83,8 +90,8 @@ class WorkerLink {
   std::mutex mutex_;
   std::condition_variable changed_;
   SignsOfLife signs_of_life_;
-  std::uint64_t committed_ = 0;  // checkpoints of this rank for which nobody need wait
-  SignsOfLife::Clock::time_point committed_at_{};
+  std::uint64_t settled_ = 0;  // checkpoints of this rank for which nobody need wait
+  Settled last_settled_;
 };
 
 }  // namespace raytrain

@@ -179,9 +179,11 @@ RAYTRAIN_INLINE auto TrainContext::next_fate() -> CheckpointSchedule::Fate {
   auto is_busy = false;
   if (!written_.empty()) {
     auto& last = written_.back();
-    auto const committed_at = setup_.link.committed_at(last.checkpoint);
-    is_busy = !committed_at;
-    if (committed_at && !std::exchange(last.cost_is_known, true)) schedule_->note_cost(*committed_at - last.reported);
+    auto const settled = setup_.link.settled(last.checkpoint);
+    is_busy = !settled;
+    auto const is_new = settled && !std::exchange(last.cost_is_known, true);
+    // What a disk refuses at once says nothing of what a checkpoint costs.
+    if (is_new && settled->is_committed) schedule_->note_cost(settled->at - last.reported);
   }
   return schedule_->next(run().clock.now(), is_busy);
 }
