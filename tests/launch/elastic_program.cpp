@@ -19,7 +19,6 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
-#include <iostream>
 #include <iterator>
 #include <memory>
 #include <optional>
@@ -36,7 +35,10 @@
 #include <raytrain/collective/shard_average.hpp>
 #include <raytrain/trainer.hpp>
 
+#include "../support/say.hpp"
+
 using namespace raytrain;
+using raytrain::testing::say;
 
 namespace {
 
@@ -47,14 +49,6 @@ struct Epoch {
   int epoch = 0;
   void serialize(auto& a) { a(CEREAL_NVP(epoch)); }
 };
-
-// One line at a time, since the workers share what they write to.
-template <class... Parts>
-void say(Parts const&... parts) {
-  std::ostringstream line;
-  (line << ... << parts);
-  std::cout << line.str() + "\n" << std::flush;
-}
 
 auto asks(std::string const& wanted) -> bool { return wanted.find_first_not_of("0123456789") == std::string::npos; }
 

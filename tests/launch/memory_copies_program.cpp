@@ -11,9 +11,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
-#include <iostream>
 #include <span>
-#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -23,9 +21,11 @@
 #include <raytrain/testing/minimal_backend.hpp>
 #include <raytrain/trainer.hpp>
 
+#include "../support/say.hpp"
 #include "../support/watched_reads.hpp"
 
 using namespace raytrain;
+using raytrain::testing::say;
 
 namespace {
 
@@ -37,14 +37,6 @@ struct Epoch {
   double sum = 0;
   void serialize(auto& a) { a(CEREAL_NVP(epoch), CEREAL_NVP(sum)); }
 };
-
-// One line at a time, since the workers share what they write to.
-template <class... Parts>
-void say(Parts const&... parts) {
-  std::ostringstream line;
-  (line << ... << parts);
-  std::cout << line.str() + "\n" << std::flush;
-}
 
 void train(TrainContext& ctx, std::string const& lost, std::string const& how) {
   say("rank ", ctx.world_rank().value, " of ", ctx.world_size().value, " in attempt ", ctx.attempt().value,
