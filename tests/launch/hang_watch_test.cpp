@@ -115,7 +115,7 @@ TEST_CASE("silence is unusual at ten times the longest so far") {
 }
 
 TEST_CASE("silence of a worker that waits for others, saves or has announced it is not unusual") {
-  for (auto const activity : {Activity::waits, Activity::saves, Activity::reports}) {
+  for (auto const activity : {Activity::waits, Activity::saves, Activity::fills, Activity::reports}) {
     Looked worker;
     worker.work(20);
     SignsOfLife::During const during{activity};
@@ -130,7 +130,7 @@ TEST_CASE("silence of a worker that waits for others, saves or has announced it 
 
 TEST_CASE(
     "silence is over at its limit, again and again until it ends, whatever the worker does, unless it was announced") {
-  for (auto const activity : {Activity::own_work, Activity::waits}) {
+  for (auto const activity : {Activity::own_work, Activity::waits, Activity::fills}) {
     Looked worker{milliseconds{500}};
     SignsOfLife::During const during{activity};
     CHECK(worker.looks_until(Verdict::over) == 5);

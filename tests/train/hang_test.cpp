@@ -154,6 +154,26 @@ TEST_CASE("a worker that waits for a slow callback to see its checkpoint has not
   CHECK(count_of(result.warnings, " ms for its checkpoints to be written, which FailureConfig::hang_timeout") > 0);
 }
 
+TEST_CASE("a worker that hangs in its own function that fills a checkpoint has failed") {
+  TemporaryFolder const folder;
+  auto const result = MinimalTrainer{[&](TrainContext& ctx) {
+                                       auto const fill = [&](CheckpointDraft& draft) {
+                                         if (ctx.attempt() == Attempt{1}) compute_until_stopped(ctx);
+                                         draft.add("state", "whole");
+                                       };
+                                       ctx.report(Epoch{0, 1}, CheckpointDraft::replicated(fill));
+                                       ctx.barrier();
+                                     },
+                                     config_that_watches(folder, milliseconds{500})}
+                          .fit();
+  CHECK(result.state == RunState::finished);
+  REQUIRE(result.attempts.size() == 2);
+  auto const& failures = result.attempts[0].failures;
+  REQUIRE(failures.size() == 1);
+  CHECK(failures[0].rank == Rank{0});
+  CHECK(failures[0].happened == "it has shown no sign of life for 500 ms");
+}
+
 TEST_CASE("workers that evaluate in turns, and say so, do not fail by what one has waited for before") {
   TemporaryFolder const folder;
   auto config = config_that_watches(folder, milliseconds{500});

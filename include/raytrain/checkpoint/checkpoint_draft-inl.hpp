@@ -22,6 +22,7 @@
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/inline.hpp>
+#include <raytrain/core/signs_of_life.hpp>
 #include <raytrain/core/utf8.hpp>
 
 namespace raytrain {
@@ -82,6 +83,7 @@ RAYTRAIN_INLINE auto CheckpointDraft::add_slice_bytes(std::string name, ElementT
   auto const index = detail::slice_index(slice);
   auto const header = tensor_header(index);
   auto const content = allocate(detail::slice_file_name(slice), index.file_bytes);
+  SignsOfLife::During const saves{SignsOfLife::Activity::saves};  // however long it takes
   std::ranges::copy(bytes_of(header), content.begin());
   std::ranges::copy(elements, content.begin() + static_cast<std::ptrdiff_t>(index.header_bytes));
   return *this;
@@ -107,6 +109,7 @@ RAYTRAIN_INLINE void CheckpointDraft::materialize(Rank rank, std::optional<Snaps
   if (buffers) buffers->begin_checkpoint();
   buffers_ = std::move(buffers);
   try {
+    SignsOfLife::During const fills{SignsOfLife::Activity::fills};
     fill(*this);
   } catch (...) {
     buffers_.reset();

@@ -25,6 +25,7 @@ class SignsOfLife {
     own_work,  ///< What the training function does.
     waits,     ///< For other workers, in a collective.
     saves,     ///< A part of a checkpoint, or waits until one before is written or committed.
+    fills,     ///< Its own function puts the state into a checkpoint.
     reports,   ///< It waits until the controller takes what it says; not part of `time_away`.
   };
 

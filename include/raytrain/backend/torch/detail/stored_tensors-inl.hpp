@@ -27,6 +27,7 @@
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/inline.hpp>
 #include <raytrain/core/parallel_copy.hpp>
+#include <raytrain/core/signs_of_life.hpp>
 
 namespace raytrain::detail {
 
@@ -150,6 +151,7 @@ RAYTRAIN_TORCH_INLINE void add_tensors(CheckpointDraft& draft, std::string file,
   std::ranges::copy(bytes_of(header), memory.begin());
   std::map<std::string_view, std::byte*> places;
   for (auto const& tensor : index.tensors) places[tensor.name] = memory.data() + tensor.begin_bytes;
+  SignsOfLife::During const saves{SignsOfLife::Activity::saves};  // however long it takes
   copy_tensors(
       tensors,
       [&](NamedTensor const& named) {
