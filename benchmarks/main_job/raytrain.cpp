@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The job with raytrain: two workers that are threads, or under mpirun its ranks.
+// The job with raytrain: two workers that are threads, or under mpirun its ranks. Each runs the whole optimizer or,
+// with the argument "sharded", a part of it.
 #include <cstdio>
 #include <exception>
+#include <memory>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include <raytrain/backend/torch.hpp>
@@ -15,9 +18,10 @@
 
 namespace {
 
-auto train(raytrain::TorchContext& ctx, job::Options const& options) -> job::Figures {
-  auto const network = ctx.prepare_model([&] { return make_network(options.model); });
-  torch::optim::Adam optimizer{network->parameters(), job::learning_rate};
+using Model = std::shared_ptr<Network>;
+
+auto train(raytrain::TorchContext& ctx, job::Options const& options, Model const& network,
+           torch::optim::Optimizer& optimizer) -> job::Figures {
   job::Batches batches{ctx.dataset_shard("train"), job::worker_batch};
 
   auto const figures = job::measure(options, [&] {
@@ -34,14 +38,25 @@ auto train(raytrain::TorchContext& ctx, job::Options const& options) -> job::Fig
   return figures;
 }
 
+auto train(raytrain::TorchContext& ctx, job::Options const& options, bool is_sharded) -> job::Figures {
+  auto const network = ctx.prepare_model([&] { return make_network(options.model); });
+  if (is_sharded) {
+    auto optimizer = ctx.prepare_optimizer<torch::optim::Adam>(network, {job::learning_rate});
+    return train(ctx, options, network, optimizer);
+  }
+  torch::optim::Adam optimizer{network->parameters(), job::learning_rate};
+  return train(ctx, options, network, optimizer);
+}
+
 }  // namespace
 
 auto main(int argc, char** argv) -> int try {
   auto const options = job::parse(argc, argv);
+  auto const is_sharded = argc > 4 && std::string_view{argv[4]} == "sharded";
   job::Figures figures;
   raytrain::Trainer<raytrain::TorchBackend> trainer{
       [&](raytrain::TorchContext& ctx) {
-        auto const mine = train(ctx, options);
+        auto const mine = train(ctx, options, is_sharded);
         if (ctx.world_rank() == raytrain::Rank{0}) figures = mine;
       },
       {.scaling = {.num_workers = job::workers},

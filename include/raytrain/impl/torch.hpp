@@ -3,13 +3,17 @@
 
 #include <raytrain/backend/torch-inl.hpp>
 #include <raytrain/backend/torch/cpu_advice-inl.hpp>
+#include <raytrain/backend/torch/detail/flat_parameters-inl.hpp>
 #include <raytrain/backend/torch/detail/generators-inl.hpp>
 #include <raytrain/backend/torch/detail/gradient_arena-inl.hpp>
 #include <raytrain/backend/torch/detail/gradient_averager-inl.hpp>
+#include <raytrain/backend/torch/detail/memory_overlap-inl.hpp>
+#include <raytrain/backend/torch/detail/optimizer_slice-inl.hpp>
 #include <raytrain/backend/torch/detail/shard_generators-inl.hpp>
 #include <raytrain/backend/torch/detail/shard_step-inl.hpp>
 #include <raytrain/backend/torch/detail/stored_optimizer-inl.hpp>
 #include <raytrain/backend/torch/detail/stored_tensors-inl.hpp>
+#include <raytrain/backend/torch/sharded_optimizer-inl.hpp>
 #include <raytrain/backend/torch/torch_checkpoint-inl.hpp>
 #include <raytrain/backend/torch/torch_context-inl.hpp>
 #include <raytrain/backend/torch/torch_shard-inl.hpp>

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <typeinfo>
@@ -16,6 +17,7 @@
 #include <raytrain/backend/torch/detail/stored_optimizer.hpp>
 #include <raytrain/backend/torch/detail/stored_tensors.hpp>
 #include <raytrain/backend/torch/detail/torch_call.hpp>
+#include <raytrain/backend/torch/sharded_optimizer.hpp>
 #include <raytrain/backend/torch/torch_checkpoint.hpp>
 #include <raytrain/checkpoint/checkpoint.hpp>
 #include <raytrain/checkpoint/checkpoint_draft.hpp>
@@ -74,6 +76,19 @@ RAYTRAIN_TORCH_INLINE auto formats_of(torch::nn::Module const& module) -> std::v
 /// Where a file's metadata name the optimizer's class.
 constexpr auto optimizer_class = "class";
 
+/// Of a sharded one: of the optimizer that its workers run.
+RAYTRAIN_TORCH_INLINE auto class_of(torch::optim::Optimizer const& optimizer) -> std::string {
+  auto const* const sharded = dynamic_cast<ShardedOptimizer const*>(&optimizer);
+  auto const& whole = sharded == nullptr ? optimizer : sharded->slice();
+  return demangled(typeid(whole).name());
+}
+
+RAYTRAIN_TORCH_INLINE auto is_stored_here(torch::optim::Optimizer const& optimizer) -> std::optional<bool> {
+  auto const* const sharded = dynamic_cast<ShardedOptimizer const*>(&optimizer);
+  if (sharded == nullptr) return std::nullopt;
+  return sharded->is_on_rank_0();
+}
+
 RAYTRAIN_TORCH_INLINE auto add_model(CheckpointDraft& draft, torch::nn::Module const& module) -> bool {
   return torch_call("storing a state", [&] {
     torch::serialize::OutputArchive archive{std::make_shared<torch::jit::CompilationUnit>()};
@@ -106,9 +121,10 @@ RAYTRAIN_TORCH_INLINE void load_model(BytesView file, torch::nn::Module& module,
 
 RAYTRAIN_TORCH_INLINE auto add_optimizer(CheckpointDraft& draft, torch::optim::Optimizer const& optimizer) -> bool {
   return torch_call("storing a state", [&] {
-    auto state = optimizer_state(optimizer);
-    if (!state) return false;
-    state->values[optimizer_class] = demangled(typeid(optimizer).name());
+    auto const* const sharded = dynamic_cast<ShardedOptimizer const*>(&optimizer);
+    auto state = sharded == nullptr ? optimizer_state(optimizer) : sharded->gather_state();
+    if (!state) return sharded != nullptr;  // rank 0 has it
+    state->values[optimizer_class] = class_of(optimizer);
     add_tensors(draft, tensors_name<torch::optim::Optimizer>, state->tensors, std::move(state->values));
     return true;
   });
@@ -116,7 +132,7 @@ RAYTRAIN_TORCH_INLINE auto add_optimizer(CheckpointDraft& draft, torch::optim::O
 
 RAYTRAIN_TORCH_INLINE void load_optimizer(BytesView file, torch::optim::Optimizer& optimizer,
                                           std::string_view attempted) {
-  auto const own = demangled(typeid(optimizer).name());
+  auto const own = class_of(optimizer);
   auto const stored = read_tensor_index(file, attempted).metadata[optimizer_class];
   auto const refuse = [&](std::string happened) {
     if (stored != own && !stored.empty()) {
@@ -126,6 +142,12 @@ RAYTRAIN_TORCH_INLINE void load_optimizer(BytesView file, torch::optim::Optimize
   };
   try {
     torch_call(attempted, [&] {
+      if (auto* const sharded = dynamic_cast<ShardedOptimizer*>(&optimizer)) {
+        if (stored != own && !stored.empty()) refuse({});
+        auto state = stored_state(file, attempted);
+        state.values.erase(optimizer_class);
+        return sharded->set_state(state, attempted);
+      }
       auto archive = optimizer_archive(file, attempted);
       optimizer.load(archive);
       load_learning_rates(archive, optimizer);

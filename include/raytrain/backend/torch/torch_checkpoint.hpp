@@ -8,8 +8,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <raytrain/backend/torch/detail/stored_tensors.hpp>
@@ -98,8 +100,11 @@ inline constexpr bool is_at_most_one_each = (0 + ... + (is_scheduler<T> ? 1 : 0)
 /// Errors: as `fill_tensors`.
 void load_model(BytesView file, torch::nn::Module& module, std::string_view attempted);
 
-/// The same for an optimizer's state and options.
+/// The same for an optimizer's state and options. Of a `ShardedOptimizer` all ranks call it, and rank 0 adds it.
 [[nodiscard]] auto add_optimizer(CheckpointDraft& draft, torch::optim::Optimizer const& optimizer) -> bool;
+
+/// Whether this is the rank that stores it, for one that all ranks store together; none for any other.
+[[nodiscard]] auto is_stored_here(torch::optim::Optimizer const& optimizer) -> std::optional<bool>;
 
 /// Errors: `corrupt_checkpoint`; `backend` when it is of another optimizer.
 void load_optimizer(BytesView file, torch::optim::Optimizer& optimizer, std::string_view attempted);
@@ -180,7 +185,8 @@ void state_from_bytes(BytesView bytes, T& value, std::string_view attempted = "l
 }
 
 /// State that is the same on every rank, for `report`: model.safetensors, and optimizer.safetensors and scheduler.pt if
-/// there are such. Rank 0 stores it inside `report`; until then they must live. `ReduceLROnPlateauScheduler` cannot be
+/// there are such. Rank 0 stores it inside `report`, to which the others give their parts of a `ShardedOptimizer`;
+/// until then they must live. `ReduceLROnPlateauScheduler` cannot be
 /// stored: see `TorchStepper`.
 ///
 /// Python reads model.safetensors by `safetensors.torch.load_file`. A model whose `save` stores more than parameters
@@ -193,10 +199,19 @@ template <TorchModule M, TorchStepper... T>
 [[nodiscard]] auto save(M const& model, T const&... stepper) -> CheckpointDraft {
   static_assert(detail::is_at_most_one_each<T...>,
                 "raytrain: save() takes a model, at most one optimizer and at most one scheduler");
-  return CheckpointDraft::replicated([&model, &... stepper = stepper](CheckpointDraft& draft) {
-    detail::add_state(draft, model);
-    (detail::add_state(draft, stepper), ...);
-  });
+  std::optional<bool> is_stored_here;  // where all ranks store an optimizer together
+  [[maybe_unused]] auto const ask = [&]<class S>(S const& value) {
+    if constexpr (!detail::is_scheduler<S>) is_stored_here = detail::is_stored_here(value);
+  };
+  (ask(stepper), ...);
+  CheckpointDraft::Fill fill = [is_stored_here, &model, &... stepper = stepper](CheckpointDraft& draft) {
+    auto const add = [&]<class S>(S const& value, bool is_spread) {
+      if (is_spread || is_stored_here.value_or(true)) detail::add_state(draft, value);
+    };
+    add(model, false);
+    (add(stepper, !detail::is_scheduler<T>), ...);
+  };
+  return is_stored_here ? CheckpointDraft::sharded(std::move(fill)) : CheckpointDraft::replicated(std::move(fill));
 }
 
 /// Fills a model, and an optimizer and a scheduler if there are such, with what `save` put into a checkpoint, also that

@@ -175,4 +175,13 @@ RAYTRAIN_TORCH_INLINE void TorchContext::join(torch::nn::Module const& module) {
   if (virtual_shards() > 0 && taken_->turn) averagers_.back()->begin_turn(*taken_->turn);
 }
 
+RAYTRAIN_TORCH_INLINE auto TorchContext::averager_of(torch::nn::Module const& module) const
+    -> detail::GradientAverager const* {
+  if (world_size() == WorldSize{1} && virtual_shards() == 0) return nullptr;
+  auto const found = std::ranges::find_if(averagers_, [&](auto const& each) { return each->is_of(module); });
+  if (found != averagers_.end()) return found->get();
+  throw Error{Errc::backend, "preparing an optimizer", "its model is not prepared, and gradients would not be averaged",
+              "make the model by ctx.prepare_model(), and give what that returns"};
+}
+
 }  // namespace raytrain

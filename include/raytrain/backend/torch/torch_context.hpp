@@ -18,6 +18,8 @@
 #include <raytrain/backend/torch/detail/gradient_averager.hpp>
 #include <raytrain/backend/torch/detail/shard_generators.hpp>
 #include <raytrain/backend/torch/detail/tensor_broadcast.hpp>
+#include <raytrain/backend/torch/elementwise_optimizer.hpp>
+#include <raytrain/backend/torch/sharded_optimizer.hpp>
 #include <raytrain/backend/torch/torch_checkpoint.hpp>
 #include <raytrain/backend/torch/torch_module.hpp>
 #include <raytrain/backend/torch/torch_shard.hpp>
@@ -81,6 +83,36 @@ class TorchContext : public TrainContext {
     auto held = hold_module([&] { return std::move(model); });
     join(module_of(held));
     return held;
+  }
+
+  /// An optimizer of the model's parameters, of which each worker updates a slice: `prepare_optimizer<AdamW>(model,
+  /// {3e-4})`. SGD, Adam, AdamW, RMSprop, Adagrad, and what `ElementwiseOptimizer` is specialized for.
+  ///
+  /// Each worker has 1 / world size of its state, and the parameters get the bits that the whole optimizer on each
+  /// worker gives them; also with virtual shards. Parameters move to other memory. Every rank makes the same call.
+  /// Errors: `backend` for a model that `prepare_model` has not prepared, or not since a parameter wants a gradient,
+  /// and
+  ///         for parameters that share memory without being the same.
+  template <class O, TorchModule M>
+  [[nodiscard]] auto prepare_optimizer(M const& model, typename ElementwiseOptimizer<O>::Options const& options = {})
+      -> ShardedOptimizer {
+    return prepare_optimizer<O>(model, {torch::optim::OptimizerParamGroup{module_of(model).parameters()}}, options);
+  }
+
+  /// The same with groups of parameters, whose own options go before `options`. Errors: also `backend` for a tensor in
+  /// them that is no parameter of the model.
+  template <class O, TorchModule M>
+  [[nodiscard]] auto prepare_optimizer(M const& model, std::vector<torch::optim::OptimizerParamGroup> groups,
+                                       typename ElementwiseOptimizer<O>::Options const& options) -> ShardedOptimizer {
+    auto const& module = module_of(model);
+    return ShardedOptimizer{{.module = module,
+                             .averager = averager_of(module),
+                             .collective = collective(),
+                             .groups = std::move(groups),
+                             .defaults = std::make_unique<typename ElementwiseOptimizer<O>::Options>(options),
+                             .make = [options](std::vector<torch::optim::OptimizerParamGroup> own) {
+                               return std::make_unique<O>(std::move(own), options);
+                             }}};
   }
 
   /// As of every context; with a checkpoint, the states of `generator()` and of LibTorch's default generator go along.
@@ -184,6 +216,9 @@ class TorchContext : public TrainContext {
   void check_models() const;
 
   void join(torch::nn::Module const& module);
+
+  /// Null in a world of one, whose gradients nobody averages. Errors: `backend` for a model that is not prepared.
+  [[nodiscard]] auto averager_of(torch::nn::Module const& module) const -> detail::GradientAverager const*;
 
   static inline std::string const generators_name = "generators.pt";
   static inline std::string const shard_generators_name = "shard_generators.pt";

@@ -7,9 +7,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <string>
 #include <utility>
 
+#include <raytrain/backend/torch/detail/flat_place.hpp>
 #include <raytrain/backend/torch/detail/gradient_arena.hpp>
 #include <raytrain/collective/collective.hpp>
 #include <raytrain/core/error.hpp>
@@ -30,6 +32,11 @@ RAYTRAIN_TORCH_INLINE GradientArena::GradientArena(torch::nn::Module const& modu
 
 RAYTRAIN_TORCH_INLINE auto GradientArena::has(at::Tensor const& parameter) const -> bool {
   return known_.contains(parameter.unsafeGetTensorImpl());
+}
+
+RAYTRAIN_TORCH_INLINE auto GradientArena::place_of(at::Tensor const& parameter) const -> std::shared_ptr<void> {
+  auto const slot = std::ranges::find_if(slots_, [&](Slot const& each) { return each.parameter.is_same(parameter); });
+  return slot == slots_.end() ? nullptr : slot->memory;
 }
 
 RAYTRAIN_TORCH_INLINE void GradientArena::begin_backward() {
@@ -122,13 +129,11 @@ RAYTRAIN_TORCH_INLINE auto GradientArena::make_slot(std::string const& name, at:
 }
 
 RAYTRAIN_TORCH_INLINE void GradientArena::lay_out(at::ScalarType type, Collective& collective) {
-  auto const line = alignment_bytes / static_cast<std::int64_t>(c10::elementSize(type));
-  auto const rounded = [&](std::int64_t count) { return (count + line - 1) / line * line; };
   std::int64_t values = 0;
   std::int64_t parameters = 0;
   for (auto const& slot : slots_) {
     if (slot.parameter.scalar_type() != type) continue;
-    values += rounded(slot.parameter.numel());
+    values += flat_extent(slot.parameter.numel(), type);
     ++parameters;
   }
   if (parameters == 0) return;
@@ -144,7 +149,7 @@ RAYTRAIN_TORCH_INLINE void GradientArena::lay_out(at::ScalarType type, Collectiv
     slot.memory = {memory, at};
     slot.view = make_view(slot);
     slot.mark = next_mark();
-    at += rounded(slot.parameter.numel()) * static_cast<std::int64_t>(c10::elementSize(type));
+    at += flat_extent(slot.parameter.numel(), type) * static_cast<std::int64_t>(c10::elementSize(type));
   }
   if (flats_.empty()) std::ranges::generate(numbers_, next_mark);
   flats_.push_back({type, std::move(memory), size});
@@ -154,10 +159,7 @@ RAYTRAIN_TORCH_INLINE auto GradientArena::make_view(Slot const& slot) -> at::Ten
   auto const& parameter = slot.parameter;
   auto const keep_alive = [part = slot.memory](void*) {};
   auto const options = torch::TensorOptions{}.dtype(parameter.scalar_type());
-  if (parameter.is_non_overlapping_and_dense()) {
-    return torch::from_blob(slot.memory.get(), parameter.sizes(), parameter.strides(), keep_alive, options);
-  }
-  return torch::from_blob(slot.memory.get(), parameter.sizes(), keep_alive, options);
+  return torch::from_blob(slot.memory.get(), parameter.sizes(), flat_strides(parameter), keep_alive, options);
 }
 
 RAYTRAIN_TORCH_INLINE void GradientArena::leave_to_keeper(Slot& slot) {

@@ -40,6 +40,8 @@ class GradientArena {
   [[nodiscard]] auto parameter(std::size_t index) const -> at::Tensor const& { return slots_[index].parameter; }
   [[nodiscard]] auto name(std::size_t index) const -> std::string const& { return slots_[index].name; }
   [[nodiscard]] auto has(at::Tensor const& parameter) const -> bool;
+  /// Where a backward leaves the parameter's gradient, with `flat_strides`; null if it is none of these.
+  [[nodiscard]] auto place_of(at::Tensor const& parameter) const -> std::shared_ptr<void>;
 
   /// Forgets which parameters were used, and the numbers.
   void begin_backward();
@@ -114,9 +116,6 @@ class GradientArena {
     Mark mark;
     at::Tensor aside{};  ///< The gradient that was set aside.
   };
-
-  /// A cache line, so that no two gradients share one.
-  static constexpr std::int64_t alignment_bytes = 64;
 
   template <class F>
   static auto with_element(at::ScalarType type, F const& function) {

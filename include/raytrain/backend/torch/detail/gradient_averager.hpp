@@ -65,6 +65,11 @@ class GradientAverager {
 
   [[nodiscard]] auto is_of(torch::nn::Module const& module) const -> bool { return module_.lock().get() == &module; }
 
+  /// Where a backward leaves the parameter's averaged gradient; null if it averages none for it.
+  [[nodiscard]] auto gradient_place(at::Tensor const& parameter) const -> std::shared_ptr<void> {
+    return arena_.place_of(parameter);
+  }
+
   /// Before the program sees the batch of this turn, with virtual shards.
   void begin_turn(ShardTurn turn) { step_->begin_turn(turn); }
   /// After the last batch of an epoch.

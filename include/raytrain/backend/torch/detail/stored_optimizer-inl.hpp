@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <torch/torch.h>
 
+#include <charconv>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -12,6 +13,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -146,6 +148,28 @@ RAYTRAIN_TORCH_INLINE auto optimizer_state(torch::optim::Optimizer const& optimi
   OptimizerWriter writer;
   if (!writer.take(*module_in(archive)._ivalue())) return std::nullopt;
   return std::move(writer.state);
+}
+
+RAYTRAIN_TORCH_INLINE auto parameter_number(std::string_view name) -> std::optional<std::size_t> {
+  std::size_t number = 0;
+  auto const [end, problem] = std::from_chars(name.data(), name.data() + name.size(), number);
+  if (problem != std::errc{} || end == name.data() + name.size() || *end != '.') return std::nullopt;
+  return number;
+}
+
+RAYTRAIN_TORCH_INLINE auto stored_state(BytesView file, std::string_view attempted) -> OptimizerState {
+  auto index = read_tensor_index(file, attempted);
+  OptimizerState state{.tensors = {}, .values = std::move(index.metadata)};
+  for (auto const& stored : index.tensors) {
+    auto tensor = tensor_in(file, stored);
+    if (!tensor) {
+      throw Error{Errc::corrupt_checkpoint, std::string{attempted},
+                  "it holds no state of an optimizer: tensor '" + stored.name + "' has the type " + stored.type,
+                  state_remedy};
+    }
+    state.tensors.push_back({stored.name, *std::move(tensor)});
+  }
+  return state;
 }
 
 /// Puts together what `OptimizerWriter` took apart.

@@ -3,6 +3,7 @@
 
 #include <torch/torch.h>
 
+#include <cstddef>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -27,6 +28,15 @@ struct OptimizerState {
 ///
 /// Errors: `c10::Error`.
 [[nodiscard]] auto optimizer_state(torch::optim::Optimizer const& optimizer) -> std::optional<OptimizerState>;
+
+/// Of which parameter a name tells, such as "3.step"; none for one of a group, or of all.
+[[nodiscard]] auto parameter_number(std::string_view name) -> std::optional<std::size_t>;
+
+/// The state that a file holds, its tensors where they lie in the file: they are only to be read, and as long as that
+/// is there.
+///
+/// Errors: as `optimizer_archive`.
+[[nodiscard]] auto stored_state(BytesView file, std::string_view attempted) -> OptimizerState;
 
 /// The archive for `load` of an optimizer whose state is in a file.
 ///

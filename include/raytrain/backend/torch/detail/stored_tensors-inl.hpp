@@ -65,7 +65,9 @@ RAYTRAIN_TORCH_INLINE auto shape_of(StoredTensor const& stored) -> std::string {
                      known == stored_types.end() ? stored.type : c10::toString(known->type));
 }
 
-RAYTRAIN_TORCH_INLINE auto empty_like(StoredTensor const& stored) -> std::optional<at::Tensor> {
+/// Sizes and element type, for LibTorch; none for what it does not have.
+RAYTRAIN_TORCH_INLINE auto torch_shape(StoredTensor const& stored)
+    -> std::optional<std::pair<std::vector<std::int64_t>, at::TensorOptions>> {
   auto const* const known = std::ranges::find(stored_types, stored.type, &StoredType::name);
   if (known == stored_types.end()) return std::nullopt;
   std::vector<std::int64_t> sizes;
@@ -73,7 +75,19 @@ RAYTRAIN_TORCH_INLINE auto empty_like(StoredTensor const& stored) -> std::option
     if (extent > std::numeric_limits<std::int64_t>::max()) return std::nullopt;
     sizes.push_back(static_cast<std::int64_t>(extent));
   }
-  return at::empty(sizes, at::TensorOptions{}.dtype(known->type));
+  return std::pair{std::move(sizes), at::TensorOptions{}.dtype(known->type)};
+}
+
+RAYTRAIN_TORCH_INLINE auto empty_like(StoredTensor const& stored) -> std::optional<at::Tensor> {
+  auto const shape = torch_shape(stored);
+  if (!shape) return std::nullopt;
+  return at::empty(shape->first, shape->second);
+}
+
+RAYTRAIN_TORCH_INLINE auto tensor_in(BytesView file, StoredTensor const& stored) -> std::optional<at::Tensor> {
+  auto const shape = torch_shape(stored);
+  if (!shape) return std::nullopt;
+  return at::from_blob(const_cast<std::byte*>(file.data() + stored.begin_bytes), shape->first, shape->second);
 }
 
 RAYTRAIN_TORCH_INLINE auto stored_of(NamedTensor const& named) -> StoredTensor {

@@ -32,6 +32,9 @@ struct NamedTensor {
 /// A tensor of that shape and type, its content undefined; none for what LibTorch does not have.
 [[nodiscard]] auto empty_like(StoredTensor const& stored) -> std::optional<at::Tensor>;
 
+/// The tensor where it lies in the file, as long as that is there, and only to be read; none as for `empty_like`.
+[[nodiscard]] auto tensor_in(BytesView file, StoredTensor const& stored) -> std::optional<at::Tensor>;
+
 /// The tensors that `save` of a module has stored in an archive, by their names there; none if that is more than
 /// parameters and buffers that a file can hold.
 [[nodiscard]] auto state_tensors(torch::nn::Module const& module, torch::serialize::OutputArchive& archive)

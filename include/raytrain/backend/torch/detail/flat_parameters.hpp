@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <torch/torch.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <raytrain/collective/collective.hpp>
+
+namespace raytrain::detail {
+
+/// Puts the parameters that an optimizer changes into one flat array per element type, of which each rank has an equal
+/// slice. A rank changes its slice, and `gather` gives it to all others.
+///
+/// A parameter is the tensor that it was, in other memory. Its storage is its own, of its own size, as LibTorch's
+/// files and `load` want it.
+///
+/// Threads: the worker's. The memory lives as long as a parameter in it does.
+class FlatParameters {
+ public:
+  struct Parameter {
+    std::string name;
+    at::Tensor tensor;
+    std::vector<std::size_t> groups;       ///< Of parameters, that list it: each as often as it does.
+    std::size_t number = 0;                ///< Of its first place in these, counted through all groups.
+    std::shared_ptr<void> gradient_place;  ///< Where backwards leave its gradient; null where that is not known.
+    std::size_t array = 0;                 ///< What follows is set by `FlatParameters`.
+    std::int64_t begin = 0;                ///< In that array.
+    at::Tensor view{};                     ///< What the parameter's memory is.
+  };
+
+  /// The elements of a parameter that are this rank's.
+  struct Piece {
+    std::size_t parameter = 0;
+    std::int64_t begin = 0;  ///< In the parameter's array, as `end`.
+    std::int64_t end = 0;
+  };
+
+  /// `parameters`: no two of them the same, none without elements.
+  FlatParameters(std::vector<Parameter> parameters, Collective& collective);
+
+  FlatParameters(FlatParameters const&) = delete;
+  auto operator=(FlatParameters const&) -> FlatParameters& = delete;
+
+  [[nodiscard]] auto parameters() const noexcept -> std::vector<Parameter> const& { return parameters_; }
+  [[nodiscard]] auto pieces() const noexcept -> std::vector<Piece> const& { return pieces_; }
+
+  /// Elements of an array, {end - begin}.
+  [[nodiscard]] auto elements(std::size_t array, std::int64_t begin, std::int64_t end) const -> at::Tensor;
+
+  /// Gradients of the same elements, of parameters whose gradients lie elsewhere: copied, {end - begin}.
+  ///
+  /// Errors: `backend` for a gradient of another shape than its parameter.
+  [[nodiscard]] auto copied_gradients(std::size_t first, std::size_t last, std::int64_t begin, std::int64_t end)
+      -> at::Tensor;
+
+  /// Copies what the program has put in the place of a parameter's memory, which then is the array again.
+  ///
+  /// Errors: `backend` for a parameter of another shape, type or device than it had.
+  void take_back();
+
+  /// Gives every rank the slices of all others. A group operation.
+  void gather();
+
+ private:
+  struct Array {
+    at::ScalarType type{};
+    std::shared_ptr<void> memory;
+    std::int64_t slice = 0;  ///< Elements of each rank's.
+    at::Tensor gradients{};  ///< Where they have to be copied.
+  };
+
+  void lay_out(at::ScalarType type);
+
+  [[nodiscard]] static auto view_at(std::shared_ptr<void> const& place, at::Tensor const& like) -> at::Tensor;
+
+  Collective& collective_;
+  std::vector<Parameter> parameters_;
+  std::vector<Array> arrays_;
+  std::vector<Piece> pieces_;
+};
+
+}  // namespace raytrain::detail
+
+#ifndef RAYTRAIN_COMPILED_TORCH
+#include <raytrain/backend/torch/detail/flat_parameters-inl.hpp>
+#endif

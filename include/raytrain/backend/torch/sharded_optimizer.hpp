@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <torch/torch.h>
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <raytrain/backend/torch/detail/gradient_averager.hpp>
+#include <raytrain/backend/torch/detail/optimizer_slice.hpp>
+#include <raytrain/backend/torch/detail/stored_optimizer.hpp>
+#include <raytrain/collective/collective.hpp>
+
+namespace raytrain {
+
+/// An optimizer of which each worker runs a part: it updates a slice of the parameters, of all of them 1 / world size,
+/// and gets the others' slices. What `TorchContext::prepare_optimizer` makes.
+///
+/// The parameters have the bits that they would have if each worker ran the whole optimizer. Each worker holds 1 /
+/// world size of the optimizer's state, and does so much of its work. For the program it is the optimizer of all
+/// parameters: options that it changes in `param_groups()` count from the next step on, also by a scheduler. `state()`
+/// is empty; `slice()` has what this worker keeps. A parameter without a gradient is passed over. Gradients are
+/// averages of all workers, as ever.
+///
+/// `save(model, optimizer)` writes what it writes of an optimizer that is not sharded, by the same names: each may go
+/// on where the other one was, with any number of workers.
+///
+/// Parameters lie in one array from then on; tensors of the program's own that shared their memory do not follow.
+///
+/// Threads: the worker's, until the training function ends.
+/// Errors:  `step()` is a group operation, and throws what the collective throws; `backend` for parameters that have
+///          another shape, type or device, and for groups that list others, than when it was prepared.
+/// Source:  ZeRO stage 1 (S. Rajbhandari et al., "ZeRO: Memory Optimizations Toward Training Trillion Parameter
+///          Models", SC 2020).
+class ShardedOptimizer : public torch::optim::Optimizer {
+ public:
+  using Groups = detail::OptimizerSlice::Groups;
+
+  struct Setup {
+    torch::nn::Module const& module;
+    detail::GradientAverager const* averager = nullptr;  ///< Of the module; null in a world of one.
+    Collective& collective;
+    Groups groups;
+    std::unique_ptr<torch::optim::OptimizerOptions> defaults;
+    detail::OptimizerSlice::Make make;
+  };
+
+  explicit ShardedOptimizer(Setup setup);
+
+  auto step(LossClosure closure = nullptr) -> at::Tensor override;
+
+  /// Refused, since no worker has all of the state: `save(model, optimizer)` gathers it.
+  ///
+  /// Errors: `invalid_call`.
+  void save(torch::serialize::OutputArchive& archive) const override;
+
+  /// Takes this worker's part of the state of a whole optimizer.
+  void load(torch::serialize::InputArchive& archive) override;
+
+  /// The optimizer of this worker's elements, for who wants to look at its state.
+  [[nodiscard]] auto slice() const noexcept -> torch::optim::Optimizer const& { return slice_->optimizer(); }
+
+  [[nodiscard]] auto is_on_rank_0() const noexcept -> bool;
+
+  /// What the whole optimizer would store, on rank 0. A group operation.
+  ///
+  /// Cost: memory for it on rank 0, twice; elsewhere for this worker's part.
+  [[nodiscard]] auto gather_state() const -> std::optional<detail::OptimizerState>;
+
+  /// Takes this worker's part of it. `attempted` begins the message of an error.
+  ///
+  /// Errors: `backend` for a state of other groups or of parameters of other shapes.
+  void set_state(detail::OptimizerState const& state, std::string_view attempted);
+
+ private:
+  struct Frozen {
+    std::string name;
+    at::Tensor parameter;
+  };
+
+  /// Those that the groups list, in the order of the module.
+  [[nodiscard]] auto listed_parameters(Setup const& setup) -> std::vector<detail::FlatParameters::Parameter>;
+  [[nodiscard]] auto listed() const -> std::vector<c10::TensorImpl const*>;
+
+  void check_unchanged() const;
+  void check_groups(detail::OptimizerState const& state, std::string_view attempted) const;
+
+  Collective* collective_;
+  std::vector<c10::TensorImpl const*> listed_;  ///< When it was made.
+  std::vector<Frozen> frozen_;                  ///< Then without a gradient to come.
+  std::unique_ptr<detail::OptimizerSlice> slice_;
+  detail::OptimizerSlice::Make make_;
+};
+
+}  // namespace raytrain
+
+#ifndef RAYTRAIN_COMPILED_TORCH
+#include <raytrain/backend/torch/sharded_optimizer-inl.hpp>
+#endif
