@@ -2,7 +2,6 @@
 // Checkpoints of optimizers of which each worker runs a part.
 #include <torch/torch.h>
 
-#include <cstddef>
 #include <filesystem>
 #include <map>
 #include <string>

@@ -3,7 +3,6 @@
 
 #include <torch/torch.h>
 
-#include <cstddef>
 #include <memory>
 #include <optional>
 #include <string>

@@ -5,11 +5,9 @@
 #include <torch/torch.h>
 
 #include <algorithm>
-#include <charconv>
+#include <cctype>
 #include <cstddef>
-#include <cstdint>
 #include <map>
-#include <memory>
 #include <ranges>
 #include <string>
 #include <string_view>
