@@ -57,7 +57,7 @@ auto test_accuracy(raytrain::TorchContext& ctx, Network& network) -> double {
 
 void train(raytrain::TorchContext& ctx, Options const& options) {
   auto model = ctx.prepare_model([&] { return make_network(options.model); });
-  torch::optim::Adam optimizer{model->parameters(), options.learning_rate};
+  auto optimizer = ctx.prepare_optimizer<torch::optim::Adam>(model, {options.learning_rate});
   auto shard = ctx.dataset_shard("train");
   auto epoch = ctx.restore(shard, model, optimizer);
   for (auto& group : optimizer.param_groups()) group.options().set_lr(options.learning_rate);  // may have changed

@@ -58,9 +58,10 @@ def run(context):
     for model in PARAMETERS:
         steps = (QUICK_STEPS if context.quick else STEPS)[model]
         settings = {twin: best_setting(twin, model) for twin in SETTINGS}
-        ours, serial, gloo, apart, ranks = [], [], [], [], []
+        ours, sharded, serial, gloo, apart, ranks = [], [], [], [], [], []
         for number in range(context.rounds):
             turns = [lambda: ours.append(job('raytrain', model, steps)),
+                     lambda: sharded.append(job('raytrain', model, steps, ['sharded'])),
                      lambda: serial.append(job('serial', model, steps, *settings['serial'])),
                      lambda: gloo.append(job('gloo', model, steps, *settings['gloo'])),
                      lambda: apart.append(job('gloo', model, steps, ['apart'], KEEP_MEMORY))]
@@ -79,6 +80,9 @@ def run(context):
         context.row(model, 'samples/s over 1 process with 2 threads', ratio(serial), goal=1.05)
         context.row(model, 'samples/s over 2 processes with c10d::Reducer and Gloo', ratio(gloo), goal=1.6)
         context.row(model, 'samples/s over 2 processes that exchange nothing', ratio(apart))
+        context.row(model, 'sharded optimizer: samples/s over 1 process with 2 threads', ratio(serial, sharded),
+                    **({'goal': 1.15} if model == 'mlp' else {}))
+        context.row(model, 'sharded optimizer: samples/s over the whole one on each worker', ratio(ours, sharded))
         if ranks:
             context.row(model, 'on ranks: samples/s over 2 processes with c10d::Reducer and Gloo', ratio(gloo, ranks))
             context.row(model, 'on ranks: samples/s over threads', ratio(ours, ranks))
@@ -87,9 +91,11 @@ def run(context):
         allowed = WORKERS * (2 * 4 * PARAMETERS[model] + BATCH_BYTES) / 2**20
         context.row(model, 'peak memory above 1 process, MiB',
                     [a['peak_mb'] - b['peak_mb'] for a, b in zip(ours, serial)], goal=round(allowed, 2), direction='lower')
-        for name, side in [('raytrain', ours), ('1 process', serial), ('Gloo', gloo), ('nothing exchanged', apart)]:
+        for name, side in [('raytrain', ours), ('sharded optimizer', sharded), ('1 process', serial), ('Gloo', gloo),
+                           ('nothing exchanged', apart)]:
             context.row(model, f'{name}: samples/s', figures(side, 'samples_per_s'))
-        for name, side in [('raytrain', ours), ('1 process', serial), ('Gloo, one of its processes', gloo)]:
+        for name, side in [('raytrain', ours), ('sharded optimizer', sharded), ('1 process', serial),
+                           ('Gloo, one of its processes', gloo)]:
             context.row(model, f'{name}: peak memory, MiB', figures(side, 'peak_mb'), direction='lower')
         for name, side in [('1 process', serial), ('Gloo', gloo)]:
             context.row(model, f'{name}: first step, s', figures(side, 'first_step_s'), direction='lower')

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Trains a network as the ranks of a job, and looks at the bits that it has in the end:
 
-  torch_on_ranks.py CASE FASHION_MNIST MPIRUN ARGUMENT...
+  torch_on_ranks.py CASE PROGRAM MPIRUN ARGUMENT...
+
+The program is fashion_mnist, but for sharded_optimizer the one of that name.
 """
 import json
 import os
@@ -57,6 +59,15 @@ def virtual_shards(folder):
                 two_hosts=train(folder / 'hosts', *hosts, *options, epochs=1), **models)
 
 
+def sharded_optimizer(folder):
+    """Ranks that run a slice of an optimizer have the bits of ranks that run all of it."""
+    for ranks in 2, 3:
+        status = subprocess.run([*mpirun, '-n', str(ranks), program, str(folder / str(ranks))],
+                                stdin=subprocess.DEVNULL, check=False).returncode
+        if status != 0:
+            sys.exit(f'{ranks} ranks: exit status {status}')
+
+
 def two_hosts(folder):
     """With the same ranks on the same hosts, every run has the same bits."""
     start = [sys.executable, '-B', str(HOSTS), 'alpha:2,beta:2', mpirun[0], program]
@@ -103,7 +114,7 @@ def killed(folder):
                 without_interruption=train(folder / 'whole', *mpirun, '-n', '3', program, epochs=epochs))
 
 
-CASES = {function.__name__: function for function in (same_on_threads, virtual_shards, two_hosts, killed)}
+CASES = {function.__name__: function for function in (same_on_threads, virtual_shards, sharded_optimizer, two_hosts, killed)}
 
 with tempfile.TemporaryDirectory() as scratch:
     CASES[case](pathlib.Path(scratch))

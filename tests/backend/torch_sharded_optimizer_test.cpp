@@ -381,6 +381,20 @@ TEST_CASE("ranks of which one leaves a step out are told, with both calls") {
       if (step == 1 || ctx.world_rank() == Rank{0}) optimizer.step();
     }
   });
-  check_contains(text, "all_gather(");
-  check_contains(text, "backward 2 of model 1");
+  check_contains(text, "rank 0 calls all_gather(64 x uint8) for step 1 of the optimizer of model 1");
+  check_contains(text, "but rank 1 calls all_reduce(37 x float32, average) for backward 2 of model 1");
+}
+
+TEST_CASE(
+    "two models of one size whose optimizers step in another order on a rank are refused, and the error names both") {
+  auto const text = failure_in([](TorchContext& ctx) {
+    auto first = ctx.prepare_model([] { return torch::nn::Linear{2, 1}; });
+    auto second = ctx.prepare_model([] { return torch::nn::Linear{2, 1}; });
+    auto of_first = ctx.prepare_optimizer<torch::optim::Adam>(first);
+    auto of_second = ctx.prepare_optimizer<torch::optim::Adam>(second);
+    auto& now = ctx.world_rank() == Rank{0} ? of_first : of_second;
+    now.step();
+  });
+  check_contains(text, "for step 1 of the optimizer of model 1");
+  check_contains(text, "for step 1 of the optimizer of model 2");
 }

@@ -65,10 +65,11 @@ RAYTRAIN_TORCH_INLINE ShardedOptimizer::ShardedOptimizer(Setup setup)
       collective_{&setup.collective},
       listed_{listed()},
       make_{setup.make} {
-  auto parameters = listed_parameters(setup);
+  auto own = listed_parameters(setup);
   detail::check_own_memory(setup.module);
-  slice_ = std::make_unique<detail::OptimizerSlice>(std::move(parameters), setup.collective, std::move(setup.make),
-                                                    param_groups());
+  auto const model = setup.averager == nullptr ? std::uint16_t{0} : setup.averager->number();
+  auto parameters = std::make_unique<detail::FlatParameters>(std::move(own), setup.collective, model);
+  slice_ = std::make_unique<detail::OptimizerSlice>(std::move(parameters), std::move(setup.make), param_groups());
 }
 
 RAYTRAIN_TORCH_INLINE auto ShardedOptimizer::is_on_rank_0() const noexcept -> bool {

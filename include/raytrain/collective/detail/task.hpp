@@ -34,8 +34,8 @@ enum class Operation : std::uint8_t {
 struct CallTag {
   std::uint16_t model = 0;     ///< From 1, in the order in which the worker has prepared its models.
   std::uint16_t epoch = 0;     ///< The epoch that the ranks' data has reached, as this rank knows it; 0 before any.
-  std::uint32_t backward = 0;  ///< The model's backward, from 1; 0: it is being prepared.
-  std::uint64_t samples = 0;   ///< Samples taken of that epoch; 0 before any.
+  std::uint32_t backward = 0;  ///< The model's backward, from 1; 0: it is being prepared, or its optimizer steps.
+  std::uint64_t samples = 0;   ///< Samples taken of that epoch; 0 before any. Without a backward: the step, from 1.
   friend auto operator==(CallTag const&, CallTag const&) -> bool = default;
 };
 

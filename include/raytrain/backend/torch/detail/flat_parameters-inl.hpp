@@ -20,8 +20,9 @@
 
 namespace raytrain::detail {
 
-RAYTRAIN_TORCH_INLINE FlatParameters::FlatParameters(std::vector<Parameter> parameters, Collective& collective)
-    : collective_{collective}, parameters_{std::move(parameters)} {
+RAYTRAIN_TORCH_INLINE FlatParameters::FlatParameters(std::vector<Parameter> parameters, Collective& collective,
+                                                     std::uint16_t model)
+    : collective_{collective, {.model = model}}, parameters_{std::move(parameters)} {
   torch::NoGradGuard const no_grad;
   for (auto const& parameter : parameters_) {
     auto const type = parameter.tensor.scalar_type();
@@ -117,6 +118,7 @@ RAYTRAIN_TORCH_INLINE void FlatParameters::take_back() {
 }
 
 RAYTRAIN_TORCH_INLINE void FlatParameters::gather() {
+  ++collective_.tag().samples;
   if (collective_.size().value > 1) {
     for (auto const& array : arrays_) {
       auto const slice_bytes = static_cast<std::size_t>(array.slice) * c10::elementSize(array.type);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <raytrain/collective/collective.hpp>
+#include <raytrain/collective/tagged_collective.hpp>
 
 namespace raytrain::detail {
 
@@ -40,8 +41,8 @@ class FlatParameters {
     std::int64_t end = 0;
   };
 
-  /// `parameters`: no two of them the same, none without elements.
-  FlatParameters(std::vector<Parameter> parameters, Collective& collective);
+  /// `parameters`: no two of them the same, none without elements. `model`: the number of theirs.
+  FlatParameters(std::vector<Parameter> parameters, Collective& collective, std::uint16_t model);
 
   FlatParameters(FlatParameters const&) = delete;
   auto operator=(FlatParameters const&) -> FlatParameters& = delete;
@@ -78,7 +79,7 @@ class FlatParameters {
 
   [[nodiscard]] static auto view_at(std::shared_ptr<void> const& place, at::Tensor const& like) -> at::Tensor;
 
-  Collective& collective_;
+  TaggedCollective collective_;
   std::vector<Parameter> parameters_;
   std::vector<Array> arrays_;
   std::vector<Piece> pieces_;

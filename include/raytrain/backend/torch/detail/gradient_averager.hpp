@@ -70,6 +70,8 @@ class GradientAverager {
     return arena_.place_of(parameter);
   }
 
+  [[nodiscard]] auto number() const noexcept -> std::uint16_t { return number_; }
+
   /// Before the program sees the batch of this turn, with virtual shards.
   void begin_turn(ShardTurn turn) { step_->begin_turn(turn); }
   /// After the last batch of an epoch.

@@ -8,6 +8,7 @@
 #include <cctype>
 #include <cstddef>
 #include <map>
+#include <memory>
 #include <ranges>
 #include <string>
 #include <string_view>
@@ -21,21 +22,20 @@
 #include <raytrain/backend/torch/torch_checkpoint.hpp>
 #include <raytrain/checkpoint/checkpoint_draft.hpp>
 #include <raytrain/checkpoint/safetensors.hpp>
-#include <raytrain/collective/collective.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/inline.hpp>
 
 namespace raytrain::detail {
 
-RAYTRAIN_TORCH_INLINE OptimizerSlice::OptimizerSlice(std::vector<FlatParameters::Parameter> parameters,
-                                                     Collective& collective, Make make, Groups const& groups)
-    : parameters_{std::move(parameters), collective}, make_{std::move(make)} {
-  auto const pieces = parameters_.pieces().size();
+RAYTRAIN_TORCH_INLINE OptimizerSlice::OptimizerSlice(std::unique_ptr<FlatParameters> parameters, Make make,
+                                                     Groups const& groups)
+    : parameters_{std::move(parameters)}, make_{std::move(make)} {
+  auto const pieces = parameters_->pieces().size();
   build(groups, std::vector<State>(pieces), std::vector<bool>(pieces, true));
 }
 
 RAYTRAIN_TORCH_INLINE auto OptimizerSlice::parameter_of(std::size_t piece) const -> FlatParameters::Parameter const& {
-  return parameters_.parameters()[parameters_.pieces()[piece].parameter];
+  return parameters_->parameters()[parameters_->pieces()[piece].parameter];
 }
 
 RAYTRAIN_TORCH_INLINE auto OptimizerSlice::has_gradient(std::size_t piece) const -> bool {
@@ -85,10 +85,10 @@ RAYTRAIN_TORCH_INLINE void OptimizerSlice::build(Groups const& groups, std::vect
 }
 
 RAYTRAIN_TORCH_INLINE void OptimizerSlice::lay_out(Segment& segment) const {
-  auto const& [index, begin, first_end] = parameters_.pieces()[segment.first];
-  auto const end = parameters_.pieces()[segment.last].end;
-  auto const& first = parameters_.parameters()[index];
-  segment.elements = parameters_.elements(first.array, begin, end);
+  auto const& [index, begin, first_end] = parameters_->pieces()[segment.first];
+  auto const end = parameters_->pieces()[segment.last].end;
+  auto const& first = parameters_->parameters()[index];
+  segment.elements = parameters_->elements(first.array, begin, end);
   if (first.gradient_place == nullptr) return;
   auto* const at = static_cast<std::byte*>(first.gradient_place.get()) +
                    (begin - first.begin) * static_cast<std::ptrdiff_t>(first.tensor.element_size());
@@ -102,7 +102,7 @@ RAYTRAIN_TORCH_INLINE void OptimizerSlice::take_options(Groups const& groups) {
 }
 
 RAYTRAIN_TORCH_INLINE void OptimizerSlice::step(Groups const& groups) {
-  parameters_.take_back();
+  parameters_->take_back();
   cut_where_unused(groups);
   take_options(groups);
   for (auto& segment : segments_) {
@@ -110,12 +110,12 @@ RAYTRAIN_TORCH_INLINE void OptimizerSlice::step(Groups const& groups) {
   }
   optimizer_->step();
   for (auto& segment : segments_) segment.elements.mutable_grad().reset();
-  parameters_.gather();
+  parameters_->gather();
 }
 
 RAYTRAIN_TORCH_INLINE void OptimizerSlice::cut_where_unused(Groups const& groups) {
   std::vector<bool> used;
-  for (std::size_t i = 0; i < parameters_.pieces().size(); ++i) used.push_back(has_gradient(i));
+  for (std::size_t i = 0; i < parameters_->pieces().size(); ++i) used.push_back(has_gradient(i));
   auto const is_mixed = [&](Segment const& segment) {
     auto const count = std::count(used.begin() + static_cast<std::ptrdiff_t>(segment.first),
                                   used.begin() + static_cast<std::ptrdiff_t>(segment.last) + 1, true);
@@ -139,14 +139,14 @@ RAYTRAIN_TORCH_INLINE auto OptimizerSlice::gradients_of(Segment const& segment) 
   if (segment.first == segment.last) {
     if (auto gradient = single_gradient(segment); gradient.defined()) return gradient;
   }
-  auto const& pieces = parameters_.pieces();
-  return parameters_.copied_gradients(pieces[segment.first].parameter, pieces[segment.last].parameter,
-                                      pieces[segment.first].begin, pieces[segment.last].end);
+  auto const& pieces = parameters_->pieces();
+  return parameters_->copied_gradients(pieces[segment.first].parameter, pieces[segment.last].parameter,
+                                       pieces[segment.first].begin, pieces[segment.last].end);
 }
 
 RAYTRAIN_TORCH_INLINE auto OptimizerSlice::single_gradient(Segment const& segment) const -> at::Tensor {
-  auto const& [index, begin, end] = parameters_.pieces()[segment.first];
-  auto const& parameter = parameters_.parameters()[index];
+  auto const& [index, begin, end] = parameters_->pieces()[segment.first];
+  auto const& parameter = parameters_->parameters()[index];
   auto const& gradient = parameter.tensor.grad();
   auto const& view = parameter.view;
   if (gradient.is_sparse() || gradient.scalar_type() != view.scalar_type() || gradient.sizes() != view.sizes() ||
@@ -165,7 +165,7 @@ RAYTRAIN_TORCH_INLINE auto OptimizerSlice::states() const -> std::vector<State> 
   if (!stored) refuse("it stores something else than tensors and numbers that JSON has");
   std::map<std::string, Segment const*> by_number;
   for (auto const& segment : segments_) by_number.emplace(std::to_string(segment.number), &segment);
-  std::vector<State> states(parameters_.pieces().size());
+  std::vector<State> states(parameters_->pieces().size());
   auto const for_each_piece = [&](std::string const& name, auto const& action) {
     auto const dot = name.find('.');
     auto const found = by_number.find(name.substr(0, dot));
@@ -175,7 +175,7 @@ RAYTRAIN_TORCH_INLINE auto OptimizerSlice::states() const -> std::vector<State> 
   };
   for (auto const& named : stored->tensors) {
     for_each_piece(named.name, [&](Segment const& segment, std::size_t i, std::string const& member) {
-      auto const& pieces = parameters_.pieces();
+      auto const& pieces = parameters_->pieces();
       if (named.tensor.numel() != segment.elements.numel()) refuse("its " + member + " is not element-wise");
       auto const begin = pieces[i].begin - pieces[segment.first].begin;
       states[i].tensors[member] = named.tensor.reshape({-1}).narrow(0, begin, pieces[i].end - pieces[i].begin);
@@ -197,7 +197,7 @@ RAYTRAIN_TORCH_INLINE void OptimizerSlice::set_states(std::vector<State> const& 
 
 RAYTRAIN_TORCH_INLINE void OptimizerSlice::load(std::vector<State> const& states, TensorMetadata options,
                                                 std::string_view attempted) {
-  auto const& pieces = parameters_.pieces();
+  auto const& pieces = parameters_->pieces();
   std::vector<NamedTensor> tensors;
   for (auto const& segment : segments_) {
     auto const prefix = std::to_string(segment.number) + ".";

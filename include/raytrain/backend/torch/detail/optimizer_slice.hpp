@@ -13,7 +13,6 @@
 
 #include <raytrain/backend/torch/detail/flat_parameters.hpp>
 #include <raytrain/checkpoint/safetensors.hpp>
-#include <raytrain/collective/collective.hpp>
 
 namespace raytrain::detail {
 
@@ -36,10 +35,9 @@ class OptimizerSlice {
   };
 
   /// `make` gives the optimizer of some groups of parameters.
-  OptimizerSlice(std::vector<FlatParameters::Parameter> parameters, Collective& collective, Make make,
-                 Groups const& groups);
+  OptimizerSlice(std::unique_ptr<FlatParameters> parameters, Make make, Groups const& groups);
 
-  [[nodiscard]] auto parameters() const noexcept -> FlatParameters const& { return parameters_; }
+  [[nodiscard]] auto parameters() const noexcept -> FlatParameters const& { return *parameters_; }
 
   /// The optimizer of the segments, in as many groups as the parameters have.
   [[nodiscard]] auto optimizer() const noexcept -> torch::optim::Optimizer& { return *optimizer_; }
@@ -87,7 +85,7 @@ class OptimizerSlice {
 
   void load(std::vector<State> const& states, TensorMetadata options, std::string_view attempted);
 
-  FlatParameters parameters_;
+  std::unique_ptr<FlatParameters> parameters_;
   Make make_;
   std::vector<Segment> segments_;
   std::unique_ptr<torch::optim::Optimizer> optimizer_;
