@@ -236,3 +236,29 @@ TEST_CASE("a sharded optimizer is not stored by one worker alone") {
                    "raytrain::save(model, optimizer)");
   });
 }
+
+TEST_CASE("a state that was held when the training ended, and one of which reports were skipped, hold all of it") {
+  TemporaryFolder const folder;
+  auto const train = [](TorchContext& ctx) {
+    auto model = ctx.prepare_model([] { return torch::nn::Linear{64, 2}; });
+    auto optimizer = ctx.prepare_optimizer<torch::optim::Adam>(model);
+    for (int epoch = 0; epoch < 5; ++epoch) {
+      model(torch::ones({1, 64})).sum().backward();
+      optimizer.step();
+      ctx.report(Epoch{epoch, 0.5}, raytrain::save(model, optimizer));
+    }
+  };
+  raytrain::Trainer<raytrain::TorchBackend> trainer{
+      train,
+      {.scaling = {.num_workers = 3},
+       .run = {.name = "run",
+               .storage_path = folder.path(),
+               .checkpoint = {.every = raytrain::CheckpointInterval::reports(3)},
+               .handle_signals = false}}};
+  auto const checkpoint = trainer.fit().checkpoint().value();
+  CHECK(checkpoint.training_iteration() == 5);
+  auto const stored = stored_in(checkpoint);
+  CHECK(stored.tensors.size() == 4);
+  CHECK(stored.values.at("0.step") == "5");
+  CHECK(stored.values.at("1.step") == "5");
+}

@@ -19,14 +19,14 @@ namespace raytrain {
 /// An optimizer of which each worker runs a part: it updates a slice of the parameters, of all of them 1 / world size,
 /// and gets the others' slices. What `TorchContext::prepare_optimizer` makes.
 ///
-/// The parameters have the bits that they would have if each worker ran the whole optimizer. Each worker holds 1 /
-/// world size of the optimizer's state, and does so much of its work. For the program it is the optimizer of all
-/// parameters: options that it changes in `param_groups()` count from the next step on, also by a scheduler. `state()`
-/// is empty; `slice()` has what this worker keeps. A parameter without a gradient is passed over. Gradients are
-/// averages of all workers, as ever.
+/// The parameters have the bits that they would have if each worker ran the whole optimizer, of whose state and work
+/// each has 1 / world size. For the program it is the optimizer of all parameters: options that it changes in
+/// `param_groups()` count from the next step on, also by a scheduler. `state()` is empty; `slice()` has what this
+/// worker keeps. A parameter without a gradient is passed over. Gradients are averages of all workers, as ever.
 ///
 /// `save(model, optimizer)` writes what it writes of an optimizer that is not sharded, by the same names: each may go
-/// on where the other one was, with any number of workers.
+/// on where the other one was, with any number of workers. Rank 0 writes it, and the model; with
+/// `CheckpointConfig::memory_copies` no other rank keeps a copy of these.
 ///
 /// Parameters lie in one array from then on; tensors of the program's own that shared their memory do not follow.
 ///

@@ -4,7 +4,6 @@
 #include <torch/csrc/jit/api/object.h>
 #include <torch/torch.h>
 
-#include <cstddef>
 #include <memory>
 #include <optional>
 #include <string>
@@ -37,22 +36,6 @@ RAYTRAIN_TORCH_INLINE auto learning_rates(torch::optim::Optimizer& optimizer) ->
     rates.clear();
   }
   return rates;
-}
-
-RAYTRAIN_TORCH_INLINE void load_learning_rates(torch::serialize::InputArchive& stored,
-                                               torch::optim::Optimizer& optimizer) {
-  torch::serialize::InputArchive groups;
-  if (!stored.try_read("param_groups", groups)) return;
-  for (std::size_t i = 0; i < optimizer.param_groups().size(); ++i) {
-    torch::serialize::InputArchive group;
-    torch::serialize::InputArchive options;
-    c10::IValue rate;
-    if (!groups.try_read("param_groups/" + std::to_string(i), group) || !group.try_read("options", options) ||
-        !options.try_read("lr", rate)) {
-      continue;
-    }
-    optimizer.param_groups()[i].options().set_lr(rate.toDouble());
-  }
 }
 
 RAYTRAIN_TORCH_INLINE auto SchedulerSteps::of(torch::optim::LRScheduler& scheduler) -> unsigned& {

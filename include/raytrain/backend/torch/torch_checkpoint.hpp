@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include <raytrain/backend/torch/detail/stored_optimizer.hpp>
 #include <raytrain/backend/torch/detail/stored_tensors.hpp>
 #include <raytrain/backend/torch/detail/torch_call.hpp>
 #include <raytrain/backend/torch/torch_module.hpp>
@@ -26,9 +27,6 @@ namespace raytrain::detail {
 
 /// One learning rate for each parameter group; empty where the optimizer's options have none.
 [[nodiscard]] auto learning_rates(torch::optim::Optimizer& optimizer) -> std::vector<double>;
-
-/// Sets the learning rates that are stored with an optimizer: LibTorch stores them, but does not load them.
-void load_learning_rates(torch::serialize::InputArchive& stored, torch::optim::Optimizer& optimizer);
 
 /// How often a scheduler was stepped, which is all its state: the rates are the optimizer's. LibTorch's schedulers have
 /// neither `save` nor `load`.

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <fmt/format.h>
 #include <torch/torch.h>
 
 #include <algorithm>
@@ -19,7 +18,6 @@
 #include <raytrain/backend/torch/detail/optimizer_slice.hpp>
 #include <raytrain/backend/torch/detail/stored_optimizer.hpp>
 #include <raytrain/backend/torch/detail/stored_tensors.hpp>
-#include <raytrain/backend/torch/torch_checkpoint.hpp>
 #include <raytrain/checkpoint/checkpoint_draft.hpp>
 #include <raytrain/checkpoint/safetensors.hpp>
 #include <raytrain/core/error.hpp>
@@ -222,7 +220,9 @@ RAYTRAIN_TORCH_INLINE void OptimizerSlice::load(std::vector<State> const& states
   }
   CheckpointDraft draft;
   add_tensors(draft, "slice", tensors, std::move(options));
-  load_optimizer(draft.files().at("slice").view(), *optimizer_, attempted);
+  auto archive = optimizer_archive(draft.files().at("slice").view(), attempted);
+  optimizer_->load(archive);
+  load_learning_rates(archive, *optimizer_);
 }
 
 }  // namespace raytrain::detail

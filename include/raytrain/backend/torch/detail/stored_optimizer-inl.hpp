@@ -312,4 +312,20 @@ RAYTRAIN_TORCH_INLINE auto optimizer_archive(BytesView file, std::string_view at
   return OptimizerReader{file, attempted}.read();
 }
 
+RAYTRAIN_TORCH_INLINE void load_learning_rates(torch::serialize::InputArchive& stored,
+                                               torch::optim::Optimizer& optimizer) {
+  torch::serialize::InputArchive groups;
+  if (!stored.try_read("param_groups", groups)) return;
+  for (std::size_t i = 0; i < optimizer.param_groups().size(); ++i) {
+    torch::serialize::InputArchive group;
+    torch::serialize::InputArchive options;
+    c10::IValue rate;
+    if (!groups.try_read("param_groups/" + std::to_string(i), group) || !group.try_read("options", options) ||
+        !options.try_read("lr", rate)) {
+      continue;
+    }
+    optimizer.param_groups()[i].options().set_lr(rate.toDouble());
+  }
+}
+
 }  // namespace raytrain::detail
