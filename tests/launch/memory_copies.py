@@ -84,5 +84,11 @@ def a_bit_is_flipped(folder):
     job.expect(f'all workers read it ({readers})', readers == ['rank 0', 'rank 1', 'rank 2'])
 
 
+def another_file_is_lost(folder):
+    """Of rank 0 alone, in which nobody else finds a reason to read what its neighbour has."""
+    job, readers, _ = train(folder, 3, 1, '0', 'note')
+    job.expect(f'nobody reads the state from the store ({readers})', readers == [])
+
+
 with tempfile.TemporaryDirectory() as storage:
     globals()[case](pathlib.Path(storage))

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A training whose newest checkpoint is kept in memory, which memory_copies.py starts:
-//   memory_copies_program STORAGE WORKERS COPIES [LOST [flip|throw]]
+//   memory_copies_program STORAGE WORKERS COPIES [LOST [flip|throw|note]]
 // In its first attempt the ranks of LOST, as "0,1", kill themselves, or throw; by "flip" rank 1 has changed a bit of
-// its copy before. Each process says what it reads from the store.
+// its copy before; by "note" rank 0 alone has one file more. Each process says what it reads from the store.
 #include <signal.h>
 #include <unistd.h>
 
@@ -72,6 +72,7 @@ void train(TrainContext& ctx, std::string const& lost, std::string const& how) {
       std::ranges::copy(std::as_bytes(std::span{values}), copy.begin());
     });
     state.add(rank_folder_name(ctx.world_rank()) + "/own", Bytes{std::byte{7}});
+    if (how == "note" && ctx.world_rank() == Rank{0}) state.add("note", "of rank 0");
     ctx.report(Epoch{epoch, sum}, state);
   }
 }
