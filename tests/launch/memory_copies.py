@@ -3,6 +3,7 @@
 
   memory_copies.py CASE PROGRAM [mpirun]
 """
+import json
 import os
 import pathlib
 import re
@@ -16,18 +17,28 @@ if launch == ['mpirun']:
     os.environ['RAYTRAIN_TEST_MPIRUN'] = '1'
 
 
-def train(folder, workers, copies, *lost):
-    """The same bits as without a loss, and who has read what of the state in the second attempt."""
+def reach_the_same_bits(folder, workers, copies, *lost, attempts=2):
     whole = Job(program, folder / 'whole', workers, copies).expect_all_say(1, 'result', 'finished, 1 attempts')
     job = Job(program, folder / 'lost', workers, copies, *lost)
-    result = job.expect_all_say(1, 'result', 'finished, 2 attempts')
+    result = job.expect_all_say(1, 'result', f'finished, {attempts} attempts')
     job.expect(f'it reaches the bits of "{whole}"', whole.split(',')[-1] == result.split(',')[-1])
     job.expect_nobody_left(10)
+    return job
+
+
+def readers_of(job):
+    """Who has read the state, and files of ranks' own, in the second attempt."""
     processes = {pid: f'rank {rank}' for rank, pid in re.findall(r'^rank (\d+) of \d+ in attempt 2, process (\d+)$', job.text, re.MULTILINE)}
     processes[re.search(r'^supervisor is process (\d+)$', job.text, re.MULTILINE)[1]] = 'supervisor'
     readers = sorted(processes[pid] for pid in re.findall(r'^reads values in process (\d+)$', job.text, re.MULTILINE))
     own = sorted(processes[pid] for pid in re.findall(r'^reads rank_\d+/own in process (\d+)$', job.text, re.MULTILINE))
-    return job, readers, own
+    return readers, own
+
+
+def train(folder, workers, copies, *lost):
+    """The same bits as without a loss, and who has read what in the second attempt."""
+    job = reach_the_same_bits(folder, workers, copies, *lost)
+    return job, *readers_of(job)
 
 
 def first_is_lost(folder):
@@ -88,6 +99,14 @@ def another_file_is_lost(folder):
     """Of rank 0 alone, in which nobody else finds a reason to read what its neighbour has."""
     job, readers, _ = train(folder, 3, 1, '0', 'note')
     job.expect(f'nobody reads the state from the store ({readers})', readers == [])
+
+
+def file_of_the_lost_one_is_damaged(folder):
+    """Nobody has it in memory: the attempt that finds it damaged is not counted, and the next one begins a checkpoint earlier."""
+    job = reach_the_same_bits(folder, 3, 1, '0', 'damage', attempts=3)
+    ends = [json.loads(line) for line in (folder / 'lost/r/progress.jsonl').read_text().splitlines() if '"failed_attempt"' in line]
+    begins = [end['training_iteration'] for end in ends]
+    job.expect(f'it begins again after report 3, and then 2, not {begins}', begins == [3, 2])
 
 
 with tempfile.TemporaryDirectory() as storage:
