@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Loses processes of a training that keeps its newest checkpoint in memory, and looks at what is read from the store:
 
-  memory_copies.py CASE PROGRAM [mpirun]
+  memory_copies.py CASE PROGRAM [mpirun [MPIRUN]]
 """
 import json
 import os
@@ -10,10 +10,10 @@ import re
 import sys
 import tempfile
 
-from job import Job
+from job import Job, ask_for_ulfm
 
 case, program, *launch = sys.argv[1:]
-if launch == ['mpirun']:
+if launch:
     os.environ['RAYTRAIN_TEST_MPIRUN'] = '1'
 
 
@@ -107,6 +107,17 @@ def file_of_the_lost_one_is_damaged(folder):
     ends = [json.loads(line) for line in (folder / 'lost/r/progress.jsonl').read_text().splitlines() if '"failed_attempt"' in line]
     begins = [end['training_iteration'] for end in ends]
     job.expect(f'it begins again after report 3, and then 2, not {begins}', begins == [3, 2])
+
+
+def survivors_go_on(folder):
+    """Without the ranks of an MPI job that are lost, the first one among them, whose state they have."""
+    os.environ['RAYTRAIN_TEST_COMMAND'] = f'{launch[1]} {ask_for_ulfm(launch[1])}'
+    job = Job(program, folder, 4, 2, '0,1')
+    job.expect_all_say(1, 'result', 'finished, 2 attempts')
+    job.expect('two ranks are left', len([line for line in job.lines_with('rank') if ' of 2 in attempt 2, ' in line]) == 2)
+    readers, _ = readers_of(job)
+    job.expect(f'nobody reads the state from the store ({readers})', readers == [])
+    job.expect_nobody_left(10)
 
 
 with tempfile.TemporaryDirectory() as storage:

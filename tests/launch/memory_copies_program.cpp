@@ -3,7 +3,8 @@
 //   memory_copies_program STORAGE WORKERS COPIES [LOST [flip|throw|damage|note]]
 // In its first attempt the ranks of LOST, as "0,1", kill themselves, or throw; by "flip" rank 1 has changed a bit of
 // its copy before, by "damage" rank 0 its own file in the store; by "note" rank 0 alone has one file more. Each process
-// says what it reads from the store.
+// says what it reads from the store. By RAYTRAIN_TEST_COMMAND it starts an MPI job, which goes on with the ranks that
+// are left.
 #include <signal.h>
 #include <unistd.h>
 
@@ -14,7 +15,9 @@
 #include <exception>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <span>
+#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -103,6 +106,11 @@ auto main(int argc, char** argv) -> int {
                                  [](std::string const& name) { say("reads ", name, " in process ", ::getpid()); })},
               .failure = {.max_failures = 1}}};
   if (std::getenv("RAYTRAIN_TEST_MPIRUN") != nullptr) config.scaling.launch = Launch::mpirun;
+  if (auto const* const command = std::getenv("RAYTRAIN_TEST_COMMAND"); command != nullptr) {
+    std::istringstream words{command};
+    config.scaling.job_command = {std::istream_iterator<std::string>{words}, {}};
+    config.scaling.num_workers = {1, std::stoi(arguments.at(1))};
+  }
   if (!is_worker_process()) say("supervisor is process ", ::getpid());
   Trainer<testing::MinimalBackend> trainer{[&](TrainContext& ctx) { train(ctx, lost, how); }, config};
   try {
