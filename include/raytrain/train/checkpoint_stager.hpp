@@ -30,8 +30,7 @@ class CheckpointStager {
   /// What it keeps in memory for the next attempt.
   struct Copies {
     std::shared_ptr<CheckpointCopies> kept{};  ///< With the parts that it writes; none: nothing is kept.
-    bool of_replicated =
-        false;  ///< Also what rank 0 writes of replicated drafts, which are filled here, too, for that.
+    bool of_replicated = false;                ///< Also what rank 0 writes of replicated drafts, by filling them here.
   };
 
   /// `config`: its `on_failed_write` and `write_retries` count. `failed`: when it fires nothing is tried again.
