@@ -20,6 +20,7 @@
 #include <raytrain/train/detail/run_identity-inl.hpp>
 #include <raytrain/train/detail/stop_signals-inl.hpp>
 #include <raytrain/train/detail/worker_runner-inl.hpp>
+#include <raytrain/train/rate_rules-inl.hpp>
 #include <raytrain/train/result-inl.hpp>
 #include <raytrain/train/run_history-inl.hpp>
 #include <raytrain/train/straggler_watch-inl.hpp>
