@@ -8,10 +8,12 @@
 #include <string_view>
 
 #include <raytrain/backend/backend.hpp>
+#include <raytrain/backend/torch/averaged_model.hpp>
 #include <raytrain/backend/torch/cpu_advice.hpp>
 #include <raytrain/backend/torch/torch_context.hpp>
 #include <raytrain/config/scaling_config.hpp>
 #include <raytrain/core/identifiers.hpp>
+#include <raytrain/train/early_stopping.hpp>
 #include <raytrain/train/worker_setup.hpp>
 
 namespace raytrain::detail {

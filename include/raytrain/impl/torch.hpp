@@ -2,6 +2,7 @@
 #pragma once
 
 #include <raytrain/backend/torch-inl.hpp>
+#include <raytrain/backend/torch/averaged_model-inl.hpp>
 #include <raytrain/backend/torch/cpu_advice-inl.hpp>
 #include <raytrain/backend/torch/detail/generators-inl.hpp>
 #include <raytrain/backend/torch/detail/gradient_arena-inl.hpp>

@@ -5,6 +5,7 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <concepts>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -108,25 +109,26 @@ class TorchContext : public TrainContext {
   /// Errors: `not_found`, listing the datasets that there are.
   [[nodiscard]] auto dataset_shard(std::string_view name) const -> TorchShard;
 
-  /// Fills the model, and the optimizer and the scheduler if there are such, from the checkpoint that the run goes on
-  /// from. `generator()` and LibTorch's default generator go on as well, where as many workers saved them; otherwise
-  /// they begin with other numbers than before. Returns `first_epoch()`, the epoch to begin with.
+  /// Fills the model, and what else is given, from the checkpoint that the run goes on from, if there is one; warns of
+  /// settings that were others there. `generator()` and LibTorch's default generator go on as well, where as many
+  /// workers saved them; otherwise they begin with other numbers than before. Returns `first_epoch()`, the epoch to
+  /// begin with.
   ///
   /// Of another run's checkpoint (`RunConfig::resume_from_checkpoint`) it takes the model alone, and returns 0:
-  /// optimizer, scheduler and random numbers begin as they were made, with this run's learning rate.
-  /// `load(*ctx.checkpoint(), model, optimizer)` takes more.
+  /// optimizer, scheduler, what else is given and random numbers begin as they were made, with this run's learning
+  /// rate. `load(*ctx.checkpoint(), model, optimizer)` takes more.
   ///
   /// Call it when all models are prepared. An optimizer's rates become those of the checkpoint; without a scheduler
   /// there is a warning if they were others. `ReduceLROnPlateauScheduler` cannot be restored: see `TorchStepper`.
   /// Errors: as `load`.
-  template <TorchModule M, TorchStepper... T>
-  [[nodiscard]] auto restore(M& model, T&... stepper) -> int {
-    return restore_state(model, stepper...) ? first_epoch() : 0;
+  template <TorchModule M, TorchCompanion... T>
+  [[nodiscard]] auto restore(M& model, T&... companion) -> int {
+    return restore_state(model, companion...) ? first_epoch() : 0;
   }
   /// And lets the shard go on at the next sample, of whose epoch it returns the number.
-  template <TorchModule M, TorchStepper... T>
-  [[nodiscard]] auto restore(TorchShard& shard, M& model, T&... stepper) -> int {
-    return restore_state(model, stepper...) ? TrainContext::restore(shard.shard_) : 0;
+  template <TorchModule M, TorchCompanion... T>
+  [[nodiscard]] auto restore(TorchShard& shard, M& model, T&... companion) -> int {
+    return restore_state(model, companion...) ? TrainContext::restore(shard.shard_) : 0;
   }
 
   /// Where this worker's tensors belong.
@@ -143,8 +145,8 @@ class TorchContext : public TrainContext {
   TorchContext(std::unique_ptr<detail::UnlockingCollective> collective, WorkerSetup setup);
 
   /// False where there is nothing to go on from but perhaps another run's model.
-  template <TorchModule M, TorchStepper... T>
-  [[nodiscard]] auto restore_state(M& model, T&... stepper) -> bool {
+  template <TorchModule M, TorchCompanion... T>
+  [[nodiscard]] auto restore_state(M& model, T&... companion) -> bool {
     if (!checkpoint()) return false;
     if (begins_from_other_run()) {
       load(*checkpoint(), model);
@@ -154,13 +156,16 @@ class TorchContext : public TrainContext {
     auto const rates = [&] {
       std::vector<double> all;
       [[maybe_unused]] auto const add = [&]<class S>(S& value) {
-        if constexpr (!detail::is_scheduler<S>) all = detail::learning_rates(value);
+        if constexpr (std::derived_from<S, torch::optim::Optimizer>) all = detail::learning_rates(value);
       };
-      (add(stepper), ...);
+      (add(companion), ...);
       return all;
     };
     auto const before = rates();
-    load(*checkpoint(), model, stepper...);
+    auto const news = detail::load_all(*checkpoint(), model, companion...);
+    if (world_rank() == Rank{0}) {
+      for (auto const& text : news) warn(text);
+    }
     if (!has_scheduler) compare_rates(before, rates());
     restore_generators();
     return true;
