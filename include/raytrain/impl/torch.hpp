@@ -11,6 +11,8 @@
 #include <raytrain/backend/torch/detail/shard_step-inl.hpp>
 #include <raytrain/backend/torch/detail/stored_optimizer-inl.hpp>
 #include <raytrain/backend/torch/detail/stored_tensors-inl.hpp>
+#include <raytrain/backend/torch/lr_schedule-inl.hpp>
+#include <raytrain/backend/torch/reduce_on_plateau-inl.hpp>
 #include <raytrain/backend/torch/torch_checkpoint-inl.hpp>
 #include <raytrain/backend/torch/torch_context-inl.hpp>
 #include <raytrain/backend/torch/torch_shard-inl.hpp>

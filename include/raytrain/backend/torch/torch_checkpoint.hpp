@@ -44,7 +44,7 @@ namespace raytrain {
 ///
 /// LibTorch's `ReduceLROnPlateauScheduler` is none, since it shows nobody the best metric and how long it has waited.
 /// After a resume it begins to wait anew, unless the program keeps the metrics that it was stepped with, steps the new
-/// one with them, and calls `restore` afterwards, which sets the learning rates.
+/// one with them, and calls `restore` afterwards, which sets the learning rates. `ReduceOnPlateau` is saved as it is.
 template <class T>
 concept TorchStepper = std::derived_from<T, torch::optim::Optimizer> || std::derived_from<T, torch::optim::LRScheduler>;
 
@@ -52,7 +52,7 @@ concept TorchStepper = std::derived_from<T, torch::optim::Optimizer> || std::der
 template <class T>
 concept TorchState = TorchModule<T> || TorchStepper<T>;
 
-/// What is saved beside a model: an optimizer, a scheduler, or what has a file of its own, as
+/// What is saved beside a model: an optimizer, a scheduler, or what has a file of its own, as an `LrSchedule`,
 /// `EarlyStopping` and an `AveragedModel` do.
 template <class T>
 concept TorchCompanion = TorchStepper<T> || Checkpointed<T>;
@@ -192,7 +192,7 @@ void state_from_bytes(BytesView bytes, T& value, std::string_view attempted = "l
 
 /// State that is the same on every rank, for `report`: model.safetensors, optimizer.safetensors and scheduler.pt if
 /// there are such, and the files of what else is given. Rank 0 stores it inside `report`; until then all must live.
-/// `ReduceLROnPlateauScheduler` cannot be stored: see `TorchStepper`.
+/// `ReduceLROnPlateauScheduler` cannot be stored (see `TorchStepper`), `ReduceOnPlateau` can.
 ///
 /// Python reads model.safetensors by `safetensors.torch.load_file`. A model whose `save` stores more than parameters
 /// and buffers, or tensors that such a file cannot hold, becomes an archive of LibTorch's, model.pt; so does an

@@ -19,11 +19,14 @@
 #include <raytrain/backend/torch/detail/gradient_averager.hpp>
 #include <raytrain/backend/torch/detail/shard_generators.hpp>
 #include <raytrain/backend/torch/detail/tensor_broadcast.hpp>
+#include <raytrain/backend/torch/lr_schedule.hpp>
 #include <raytrain/backend/torch/torch_checkpoint.hpp>
 #include <raytrain/backend/torch/torch_module.hpp>
 #include <raytrain/backend/torch/torch_shard.hpp>
 #include <raytrain/checkpoint/checkpoint_draft.hpp>
 #include <raytrain/core/identifiers.hpp>
+#include <raytrain/core/metrics.hpp>
+#include <raytrain/message/report_fields.hpp>
 #include <raytrain/train/train_context.hpp>
 #include <raytrain/train/worker_setup.hpp>
 
@@ -84,19 +87,21 @@ class TorchContext : public TrainContext {
     return held;
   }
 
-  /// As of every context; with a checkpoint, the states of `generator()` and of LibTorch's default generator go along.
+  /// As of every context. The learning rates of an `LrSchedule` that `restore` was given go along as "lr" (see there);
+  /// with a checkpoint, the states of `generator()` and of LibTorch's default generator go along.
   ///
   /// Errors: `backend` also for a model to which `prepare_model` should have been applied again; `invalid_call` with a
   /// checkpoint within a step of virtual shards, behind a batch that does not end it.
   template <class R>
   void report(R const& metrics) {
     check_models();
-    TrainContext::report(metrics);
+    with_rates(metrics, [&](auto const& all) { TrainContext::report(all); });
   }
 
   template <class R>
   void report(R const& metrics, CheckpointDraft draft) {
-    TrainContext::report(metrics, with_generators(std::move(draft)));
+    auto filled = with_generators(std::move(draft));
+    with_rates(metrics, [&](auto const& all) { TrainContext::report(all, std::move(filled)); });
   }
 
   /// As of every context, with the generators that go along with `report`.
@@ -147,12 +152,13 @@ class TorchContext : public TrainContext {
   /// False where there is nothing to go on from but perhaps another run's model.
   template <TorchModule M, TorchCompanion... T>
   [[nodiscard]] auto restore_state(M& model, T&... companion) -> bool {
+    (follow(companion), ...);
     if (!checkpoint()) return false;
     if (begins_from_other_run()) {
       load(*checkpoint(), model);
       return false;
     }
-    constexpr bool has_scheduler = (false || ... || detail::is_scheduler<T>);
+    constexpr bool has_scheduler = (false || ... || (detail::is_scheduler<T> || std::derived_from<T, LrSchedule>));
     auto const rates = [&] {
       std::vector<double> all;
       [[maybe_unused]] auto const add = [&]<class S>(S& value) {
@@ -183,6 +189,31 @@ class TorchContext : public TrainContext {
   /// This worker's virtual shards.
   [[nodiscard]] auto own_shards() const -> std::vector<std::uint32_t>;
 
+  /// Lets reports have the rates of a schedule.
+  template <TorchCompanion T>
+  void follow(T const& companion) {
+    if constexpr (std::derived_from<T, LrSchedule>) rates_ = companion.followed_rates();
+  }
+
+  /// Calls `report` with the metrics and the rates of the schedule that is followed.
+  template <class R, class F>
+  void with_rates(R const& metrics, F const& report) const {
+    if constexpr (std::same_as<R, Metrics> || Reportable<R>) {
+      if (auto const rates = rates_.lock()) {
+        Metrics all;
+        if constexpr (std::same_as<R, Metrics>) {
+          all = metrics;
+        } else {
+          check_report_fields<R>();
+          all = to_metrics(metrics);
+        }
+        detail::add_rates(all, *rates);
+        return report(all);
+      }
+    }
+    report(metrics);
+  }
+
   /// Warns of learning rates that a checkpoint has replaced by others.
   void compare_rates(std::vector<double> const& before, std::vector<double> const& restored);
 
@@ -199,7 +230,8 @@ class TorchContext : public TrainContext {
   std::shared_ptr<detail::BatchProgress> taken_ = std::make_shared<detail::BatchProgress>();
   std::vector<std::unique_ptr<detail::GradientAverager>> averagers_;
   std::uint64_t models_ = 0;
-  bool goes_on_ = false;  ///< From a checkpoint whose random numbers are not to come again.
+  std::weak_ptr<std::vector<double> const> rates_;  ///< Of the schedule that `restore` was given.
+  bool goes_on_ = false;                            ///< From a checkpoint whose random numbers are not to come again.
 };
 
 }  // namespace raytrain
