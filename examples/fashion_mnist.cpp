@@ -58,13 +58,14 @@ auto test_accuracy(raytrain::TorchContext& ctx, Network& network) -> double {
 void train(raytrain::TorchContext& ctx, Options const& options) {
   auto model = ctx.prepare_model([&] { return make_network(options.model); });
   auto optimizer = ctx.prepare_optimizer<torch::optim::Adam>(model, {options.learning_rate});
+  raytrain::EarlyStopping stopping{{.patience = options.patience, .mode = raytrain::ScoreOrder::max}};
   auto shard = ctx.dataset_shard("train");
-  auto epoch = ctx.restore(shard, model, optimizer);
+  auto epoch = ctx.restore(shard, model, optimizer, stopping);
   for (auto& group : optimizer.param_groups()) group.options().set_lr(options.learning_rate);  // may have changed
   auto const epoch_samples = shard.dataset().rows();
   auto const all_samples = epoch_samples * static_cast<std::size_t>(options.epochs);
 
-  for (; epoch < options.epochs; ++epoch) {
+  for (; epoch < options.epochs && !stopping.is_over(); ++epoch) {
     auto const begin = std::chrono::steady_clock::now();
     std::int64_t samples = 0;  // fewer where it goes on within an epoch
     auto loss_sum = 0.0;
@@ -82,13 +83,14 @@ void train(raytrain::TorchContext& ctx, Options const& options) {
       auto const next = shard.position();
       ctx.progress(epoch_samples * static_cast<std::size_t>(next.epoch) + next.samples, all_samples,
                    fmt::format("epoch {}, loss {:.3f}", epoch, value));
-      if (ctx.stop_requested()) ctx.hand_over(raytrain::save(model, optimizer));
+      if (ctx.stop_requested()) ctx.hand_over(raytrain::save(model, optimizer, stopping));
     }
     auto const seconds = std::chrono::duration<double>{std::chrono::steady_clock::now() - begin}.count();
     auto const accuracy = test_accuracy(ctx, *model);
+    stopping.step(ctx, accuracy);
     auto const all = static_cast<double>(ctx.sum(samples));
     ctx.report(Epoch{epoch, loss_sum / static_cast<double>(samples), accuracy, all / seconds},
-               raytrain::save(model, optimizer));
+               raytrain::save(model, optimizer, stopping));
   }
 }
 
@@ -144,7 +146,9 @@ auto run(Options const& options) -> int {
     return EX_TEMPFAIL;
   }
   if (result.nothing_left && speaks) {
-    fmt::print("\nThis run is finished. --epochs N goes on with more of them, --fresh starts anew.\n");
+    fmt::print(
+        "\nThis run is finished. --epochs N goes on with more of them, as --patience does after an early end; --fresh "
+        "starts anew.\n");
   }
   auto const accuracy = result.metrics.number("accuracy");
   if (accuracy && *accuracy > 0.1) return 0;

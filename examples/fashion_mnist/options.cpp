@@ -63,6 +63,9 @@ auto options_of(int argc, char** argv) -> Options {
                  "ScalingConfig::virtual_shards; 0: one part for each worker")
       ->check(between(0, 4096));
   app.add_option("--epochs", options.epochs, "passes over the training images")->check(between(1, 1e6));
+  app.add_option("--patience", options.patience,
+                 "end after so many epochs in a row without a better test accuracy: EarlyStopping; 0: never")
+      ->check(between(0, 1e6));
   app.add_option("--batch-size", options.batch_size, "images per worker, or virtual shard, and step")
       ->check(between(1, 1e6));
   app.add_option("--learning-rate", options.learning_rate, "of Adam")->check(between(1e-12, 1e3));

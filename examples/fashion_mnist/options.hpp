@@ -16,6 +16,7 @@ struct Options {
   std::string workers = "0";
   int virtual_shards = 0;
   int epochs = 10;
+  int patience = 0;
   std::int64_t batch_size = 64;
   double learning_rate = 1e-3;
   std::uint64_t seed = 0;

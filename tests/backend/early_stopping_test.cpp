@@ -13,7 +13,7 @@
 namespace {
 
 using raytrain::Evaluation;
-using raytrain::detail::EarlyStopping;
+using raytrain::detail::EarlyStoppingRounds;
 using raytrain::detail::is_better_when_larger;
 using raytrain::detail::predicted_rounds;
 using raytrain::testing::check_contains;
@@ -30,7 +30,7 @@ struct Attributes {
 
 // The round that is the last one; -1 when there is none among these.
 auto last_round(std::vector<double> const& values, int backoff, Attributes& model) -> int {
-  EarlyStopping stopping{backoff};
+  EarlyStoppingRounds stopping{backoff};
   stopping.restore(model);
   for (int round = 0; round < static_cast<int>(values.size()); ++round) {
     if (stopping.ends(round, {"valid-auc", values[static_cast<std::size_t>(round)]}, model)) return round;
@@ -42,7 +42,7 @@ auto last_round(std::vector<double> const& values, int backoff, Attributes& mode
 
 TEST_CASE("a model whose best round or score is no number is refused, wherever it came from") {
   Attributes model{{{"best_iteration", "3x"}, {"best_score", "0.5"}}};
-  CHECK(thrown_error([&] { EarlyStopping{2}.restore(model); }) ==
+  CHECK(thrown_error([&] { EarlyStoppingRounds{2}.restore(model); }) ==
         "invalid_data: reading the model's attribute 'best_iteration': it is '3x', which is no number; use a model as "
         "XGBoost or LightGBM has written it");
   check_contains(thrown_error([&] { (void)predicted_rounds(model, raytrain::PredictedRounds::best); }), "it is '3x'");
@@ -50,7 +50,7 @@ TEST_CASE("a model whose best round or score is no number is refused, wherever i
   model.texts["best_iteration"] = "99999999999";
   check_contains(thrown_error([&] { (void)predicted_rounds(model, raytrain::PredictedRounds::best); }), "99999999999");
   model.texts["best_score"] = "high";
-  check_contains(thrown_error([&] { EarlyStopping{2}.restore(model); }), "'best_score': it is 'high'");
+  check_contains(thrown_error([&] { EarlyStoppingRounds{2}.restore(model); }), "'best_score': it is 'high'");
 }
 
 TEST_CASE("metrics that grow are told from errors, however XGBoost and LightGBM write them") {

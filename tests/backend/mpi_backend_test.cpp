@@ -159,6 +159,24 @@ TEST_CASE("a run that begins with another run's arrays begins at epoch 0, and th
   }
 }
 
+TEST_CASE("early stopping goes on from an array of a checkpoint") {
+  TemporaryFolder const folder;
+  std::vector<int> epochs;
+  for (auto const most : {2, 9}) {
+    run_in(folder, 2, [&](MpiContext& ctx) {
+      EarlyStopping stopping{{.patience = 3}};
+      std::vector<double> weights{1};
+      auto epoch = ctx.restore({{"weights", weights}, {"early_stopping", stopping.state()}});
+      for (; epoch < most && !stopping.is_over(); ++epoch) {
+        if (ctx.world_rank() == Rank{0}) epochs.push_back(epoch);
+        stopping.step(ctx, 1.0 + epoch);
+        ctx.report(Epoch{epoch}, save({{"weights", weights}, {"early_stopping", stopping.state()}}));
+      }
+    });
+  }
+  CHECK(epochs == std::vector{0, 1, 2, 3});
+}
+
 TEST_CASE("without a metric named epoch, as many reports as there were are done") {
   TemporaryFolder const folder;
   std::vector<float> values(2);

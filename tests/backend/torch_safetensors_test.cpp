@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -18,6 +17,7 @@
 
 #include "../support/temporary_folder.hpp"
 #include "../support/thrown_error.hpp"
+#include "stored_state.hpp"
 #include "torch_run.hpp"
 
 using raytrain::testing::check_contains;
@@ -92,33 +92,6 @@ auto state_in(torch::nn::Module const& module) -> Tensors {
   for (auto const& buffer : module.buffers()) state.push_back(buffer);
   return state;
 }
-
-auto draft_of(auto const&... state) -> CheckpointDraft {
-  auto draft = save(state...);
-  draft.materialize(Rank{0});
-  return draft;
-}
-
-/// What `save` gives, in a directory of a user's.
-class Stored {
- public:
-  template <class... S>
-  explicit Stored(S const&... state) : Stored{draft_of(state...)} {}
-  explicit Stored(CheckpointDraft const& draft) {
-    for (auto const& [name, content] : draft.files()) {
-      std::ofstream{folder_.path() / name, std::ios::binary} << text_of(content.view());
-    }
-  }
-  [[nodiscard]] auto checkpoint() const -> Checkpoint { return Checkpoint::from_directory(folder_.path()); }
-  [[nodiscard]] auto names() const -> std::string {
-    std::string names;
-    for (auto const& file : checkpoint().files()) names += file.name + " ";
-    return names;
-  }
-
- private:
-  TemporaryFolder folder_;
-};
 
 auto refusal(Stored const& stored, auto& model) -> std::string {
   return thrown_error([&] {

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // A training whose newest checkpoint is kept in memory, which memory_copies.py starts:
-//   memory_copies_program STORAGE WORKERS COPIES [LOST [flip|throw]]
+//   memory_copies_program STORAGE WORKERS COPIES [LOST [flip|throw|damage|note]]
 // In its first attempt the ranks of LOST, as "0,1", kill themselves, or throw; by "flip" rank 1 has changed a bit of
-// its copy before. Each process says what it reads from the store.
+// its copy before, by "damage" rank 0 its own file in the store; by "note" rank 0 alone has one file more. Each process
+// says what it reads from the store. By RAYTRAIN_TEST_COMMAND it starts an MPI job, which goes on with the ranks that
+// are left.
 #include <signal.h>
 #include <unistd.h>
 
@@ -11,7 +13,11 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <span>
+#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -38,6 +44,12 @@ struct Epoch {
   void serialize(auto& a) { a(CEREAL_NVP(epoch), CEREAL_NVP(sum)); }
 };
 
+// Of the newest checkpoint, whose number is that of the epochs before.
+void damage_own_file(std::filesystem::path const& run_path) {
+  auto const checkpoint = run_path / "checkpoints" / ("checkpoint_00000" + std::to_string(disturbed));
+  std::ofstream{checkpoint / rank_folder_name(Rank{0}) / "own", std::ios::binary} << '\6';
+}
+
 void train(TrainContext& ctx, std::string const& lost, std::string const& how) {
   say("rank ", ctx.world_rank().value, " of ", ctx.world_size().value, " in attempt ", ctx.attempt().value,
       ", process ", ::getpid());
@@ -60,6 +72,7 @@ void train(TrainContext& ctx, std::string const& lost, std::string const& how) {
     for (auto const value : values) sum += value;
     if (epoch == disturbed && ctx.attempt() == Attempt{}) {
       if (how == "flip" && ctx.world_rank() == Rank{1}) copy.front() ^= std::byte{1};
+      if (how == "damage" && ctx.world_rank() == Rank{0}) damage_own_file(ctx.run_path());
       ctx.barrier();
       if (lost.find(std::to_string(ctx.world_rank().value)) != std::string::npos) {
         if (how == "throw") throw std::runtime_error{"as planned"};
@@ -72,6 +85,7 @@ void train(TrainContext& ctx, std::string const& lost, std::string const& how) {
       std::ranges::copy(std::as_bytes(std::span{values}), copy.begin());
     });
     state.add(rank_folder_name(ctx.world_rank()) + "/own", Bytes{std::byte{7}});
+    if (how == "note" && ctx.world_rank() == Rank{0}) state.add("note", "of rank 0");
     ctx.report(Epoch{epoch, sum}, state);
   }
 }
@@ -92,6 +106,11 @@ auto main(int argc, char** argv) -> int {
                                  [](std::string const& name) { say("reads ", name, " in process ", ::getpid()); })},
               .failure = {.max_failures = 1}}};
   if (std::getenv("RAYTRAIN_TEST_MPIRUN") != nullptr) config.scaling.launch = Launch::mpirun;
+  if (auto const* const command = std::getenv("RAYTRAIN_TEST_COMMAND"); command != nullptr) {
+    std::istringstream words{command};
+    config.scaling.job_command = {std::istream_iterator<std::string>{words}, {}};
+    config.scaling.num_workers = {1, std::stoi(arguments.at(1))};
+  }
   if (!is_worker_process()) say("supervisor is process ", ::getpid());
   Trainer<testing::MinimalBackend> trainer{[&](TrainContext& ctx) { train(ctx, lost, how); }, config};
   try {

@@ -121,6 +121,39 @@ TEST_CASE("errors that would come again, and those of no worker, end a run that 
   CHECK(find<RestartWorkers>(last_actions(failure(Rank{0}, "out of range"))) != nullptr);
 }
 
+TEST_CASE("only an attempt that finds a file damaged which nobody had verified before is not counted") {
+  struct Second {
+    bool is_verified = false;
+    Errc code = Errc::corrupt_checkpoint;
+    bool has_committed = false;
+    bool restarts = false;
+  };
+  for (auto const& second : {Second{.restarts = true}, Second{.is_verified = true}, Second{.code = Errc::io},
+                             Second{.has_committed = true}}) {
+    CAPTURE(second.is_verified);
+    CAPTURE(second.has_committed);
+    CAPTURE(to_string(second.code));
+    Controller controller{WorldSize{1}, {.failure = {.max_failures = 1}}, {}};
+    start(controller, 1);
+    controller.handle(RunEvent{WorkerMessage{failure(Rank{0}, "out of range")}});
+    controller.handle(RunEvent{RestartDue{3, {}, second.is_verified}});
+    auto const say = [&](auto message) {
+      message.attempt = Attempt{2};
+      return controller.handle(RunEvent{WorkerMessage{std::move(message)}});
+    };
+    if (second.has_committed) {
+      say(std::get<Report>(std::get<WorkerMessage>(report(Rank{0}, 4, 0))));
+      say(std::get<CheckpointRef>(std::get<WorkerMessage>(part(Rank{0}, 0))));
+      controller.handle(RunEvent{CheckpointDurable{CheckpointOrdinal{0}, CheckpointNumber{4}}});
+    }
+    auto failed = failure(Rank{0}, "other bytes");
+    failed.error.code = second.code;
+    auto const actions = say(std::move(failed));
+    CHECK((find<RestartWorkers>(actions) != nullptr) == second.restarts);
+    CHECK((find<FinishRun>(actions) == nullptr) == second.restarts);
+  }
+}
+
 TEST_CASE("the same error at the same step for the third time in a row ends the run, and at another step it does not") {
   for (auto const moves : {false, true}) {
     CAPTURE(moves);

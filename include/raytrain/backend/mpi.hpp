@@ -9,6 +9,7 @@
 #include <raytrain/backend/mpi/mpi_context.hpp>
 #include <raytrain/config/scaling_config.hpp>
 #include <raytrain/core/element_type.hpp>
+#include <raytrain/train/early_stopping.hpp>
 #include <raytrain/train/worker_setup.hpp>
 
 namespace raytrain {

@@ -8,10 +8,14 @@
 #include <string_view>
 
 #include <raytrain/backend/backend.hpp>
+#include <raytrain/backend/torch/averaged_model.hpp>
 #include <raytrain/backend/torch/cpu_advice.hpp>
+#include <raytrain/backend/torch/lr_schedule.hpp>
+#include <raytrain/backend/torch/reduce_on_plateau.hpp>
 #include <raytrain/backend/torch/torch_context.hpp>
 #include <raytrain/config/scaling_config.hpp>
 #include <raytrain/core/identifiers.hpp>
+#include <raytrain/train/early_stopping.hpp>
 #include <raytrain/train/worker_setup.hpp>
 
 namespace raytrain::detail {

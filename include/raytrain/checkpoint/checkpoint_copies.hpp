@@ -21,7 +21,7 @@ class CheckpointCopies {
   /// By the names that they have in the checkpoint.
   using Files = std::map<std::string, SharedBytes>;
 
-  /// Of one that is yet to be committed; those of several ranks come together.
+  /// Of one that is yet to be committed; those of several ranks of the process come together.
   void add(CheckpointOrdinal checkpoint, Files files);
 
   /// That one will never be committed.

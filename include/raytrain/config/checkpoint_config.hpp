@@ -69,9 +69,13 @@ struct CheckpointConfig {
   /// (`CheckpointDraft::replicated`, as all that `save` makes of models), not negative. Each rank keeps that and what
   /// it has written of the newest committed checkpoint in memory until the end of `fit()`, so that the next attempt
   /// reads nothing of it from the store as long as one of the processes with a copy lives: another process gets it from
-  /// there. 0: the store is read. On threads, which live together, 1 is as good as more. Takes the memory of a state on
-  /// each of these ranks, beside the one that is being written, and of one on every rank from a restart to the next
-  /// commit. A report with a checkpoint then waits, up to 1 s, for the commit of the one before.
+  /// there. With `Launch::mpirun` a lost process ends the job, and all copies with it, unless MPI goes on with those
+  /// that are left (ULFM). The files in the store are not verified before, unless the attempt before has committed
+  /// none: when a worker reads one that nobody has in memory, and it is damaged, the next attempt begins with an older
+  /// checkpoint, and that does not count for `FailureConfig::max_failures`. 0: the store is read. On threads, which
+  /// live together, 1 is as good as more. Takes the memory of a state on each of these ranks, beside the one that is
+  /// being written, and of one on every rank from a restart to the next commit. A report with a checkpoint then waits,
+  /// up to 1 s, for the commit of the one before.
   int memory_copies = 0;
   /// Unset: a `DirectoryStore` in the run's folder. The same in every process: they must see the same checkpoints.
   MakeCheckpointStore store{};

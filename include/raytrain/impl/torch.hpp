@@ -2,6 +2,7 @@
 #pragma once
 
 #include <raytrain/backend/torch-inl.hpp>
+#include <raytrain/backend/torch/averaged_model-inl.hpp>
 #include <raytrain/backend/torch/cpu_advice-inl.hpp>
 #include <raytrain/backend/torch/detail/flat_parameters-inl.hpp>
 #include <raytrain/backend/torch/detail/generators-inl.hpp>
@@ -13,6 +14,8 @@
 #include <raytrain/backend/torch/detail/shard_step-inl.hpp>
 #include <raytrain/backend/torch/detail/stored_optimizer-inl.hpp>
 #include <raytrain/backend/torch/detail/stored_tensors-inl.hpp>
+#include <raytrain/backend/torch/lr_schedule-inl.hpp>
+#include <raytrain/backend/torch/reduce_on_plateau-inl.hpp>
 #include <raytrain/backend/torch/sharded_optimizer-inl.hpp>
 #include <raytrain/backend/torch/torch_checkpoint-inl.hpp>
 #include <raytrain/backend/torch/torch_context-inl.hpp>

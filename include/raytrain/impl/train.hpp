@@ -2,6 +2,7 @@
 #pragma once
 
 #include <raytrain/train/append_file-inl.hpp>
+#include <raytrain/train/best_metric-inl.hpp>
 #include <raytrain/train/checkpoint_schedule-inl.hpp>
 #include <raytrain/train/checkpoint_stager-inl.hpp>
 #include <raytrain/train/controller-inl.hpp>
@@ -20,6 +21,8 @@
 #include <raytrain/train/detail/run_identity-inl.hpp>
 #include <raytrain/train/detail/stop_signals-inl.hpp>
 #include <raytrain/train/detail/worker_runner-inl.hpp>
+#include <raytrain/train/early_stopping-inl.hpp>
+#include <raytrain/train/rate_rules-inl.hpp>
 #include <raytrain/train/result-inl.hpp>
 #include <raytrain/train/run_history-inl.hpp>
 #include <raytrain/train/straggler_watch-inl.hpp>

@@ -54,7 +54,7 @@ RAYTRAIN_INLINE auto HostCheck::answers(JobHosts const& hosts, std::vector<std::
     // What it has to say of a host that is lost is no more than that.
     std::vector<std::string> words{"sh", "-c", "exec \"$@\" >/dev/null 2>&1", "sh"};
     words.insert(words.end(), command.words.begin(), command.words.end());
-    words.insert(words.end(), {"-n", "1", "true"});
+    words.insert(words.end(), {"-n", "1", "sleep", "0.2"});
     files.push_back(std::move(command.host_file));
     launchers.emplace_back(ChildProcess::Options{.command = std::move(words),
                                                  .signal_of_death = SIGTERM,

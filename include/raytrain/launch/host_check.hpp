@@ -12,14 +12,16 @@
 
 namespace raytrain::detail {
 
-/// Asks hosts whether a job can have processes on them: its launcher is to start `true` on each. What a launcher prints
-/// when it has lost a host, or cannot reach it, differs between launchers, and may name another host.
+/// Asks hosts whether a job can have processes on them: its launcher is to start `sleep` on each, for a moment: of a
+/// process that ends at once the daemon of Open MPI 5 may miss the end where processors are busy, and waits for ever.
+/// What a launcher prints when it has lost a host, or cannot reach it, differs between launchers, and may name another
+/// host.
 class HostCheck {
  public:
   static constexpr std::chrono::seconds limit{10};  ///< A host that takes longer does not answer.
   static constexpr std::size_t at_once = 16;        ///< More hosts are asked one lot after the other.
   /// So many of a lot that have not answered are asked once more, each alone: a launcher of Open MPI 5 was seen to
-  /// fail, or to wait for ever, when others began and ended beside it.
+  /// fail when others began and ended beside it.
   static constexpr int most_asked_again = 4;
 
   /// Those that answer, in their order; all of them after `cancel`. Errors: `worker_failed`, `io`.

@@ -27,10 +27,10 @@ namespace raytrain {
 /// Threads: the worker's.
 class CheckpointStager {
  public:
-  /// What it keeps in memory of the parts, and of those of rank 0 that are the same on every rank.
+  /// What it keeps in memory for the next attempt.
   struct Copies {
-    std::shared_ptr<CheckpointCopies> kept{};  ///< None: nothing is kept.
-    bool of_replicated = false;
+    std::shared_ptr<CheckpointCopies> kept{};  ///< With the parts that it writes; none: nothing is kept.
+    bool of_replicated = false;                ///< Also what rank 0 writes of replicated drafts, by filling them here.
   };
 
   /// `config`: its `on_failed_write` and `write_retries` count. `failed`: when it fires nothing is tried again.
@@ -95,9 +95,9 @@ class CheckpointStager {
   std::stop_token failed_;
   Copies copies_;
   SnapshotBuffers buffers_;
-  CheckpointCopies::Files replicated_;  // copied for the part at hand
+  CheckpointCopies::Files replicated_;  // of the draft that was made definite last, until its part is held
   std::optional<Part> held_;
-  std::optional<CheckpointOrdinal> held_copy_;
+  std::optional<CheckpointOrdinal> held_copy_;  // in `copies_`, of the part that is held or told of
   std::future<std::exception_ptr> writing_;
 };
 

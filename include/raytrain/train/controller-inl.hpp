@@ -43,6 +43,7 @@ RAYTRAIN_INLINE void Controller::on(RunBegins const& begins) {
 RAYTRAIN_INLINE void Controller::on(RestartDue const& due) {
   if (state_ != RunState::restarting) return;
   if (due.room) size_.set_room(*due.room);
+  may_find_damage_ = !due.is_verified;
   launch(due.training_iteration);
 }
 
@@ -237,6 +238,11 @@ RAYTRAIN_INLINE auto Controller::cause() const -> Cause {
           first.rank ? workers_.at(first.rank->value).training_iteration : 0};
 }
 
+RAYTRAIN_INLINE auto Controller::has_failed_by_damage() const -> bool {
+  return may_find_damage_ &&
+         std::ranges::find(failures_, Errc::corrupt_checkpoint, &ErrorInfo::code) != failures_.end();
+}
+
 RAYTRAIN_INLINE auto Controller::reason_to_end() const -> std::string {
   auto const most = policy_.failure.max_failures;
   if (process_is_spent_ && !policy_.replaces_processes) {
@@ -259,7 +265,7 @@ RAYTRAIN_INLINE auto Controller::reason_to_end() const -> std::string {
     return "the same error has come " + std::to_string(attempts_alike) + " times in a row, each time after report " +
            std::to_string(last_cause_->training_iteration) + " of rank " + std::to_string(last_cause_->rank->value);
   }
-  if (most >= 0 && failed_ >= static_cast<std::uint32_t>(most)) {
+  if (most >= 0 && failed_ >= static_cast<std::uint32_t>(most) && !has_failed_by_damage()) {
     return "FailureConfig::max_failures is " + std::to_string(most);
   }
   return {};
@@ -271,7 +277,7 @@ RAYTRAIN_INLINE void Controller::restart() {
     auto const now = cause();
     alike_ = last_cause_ == now ? alike_ + 1 : 1;
     last_cause_ = now;
-    ++failed_;
+    if (!has_failed_by_damage()) ++failed_;
   } else {
     last_cause_.reset();  // a failure after it is not the same one in a row
     alike_ = 0;
@@ -315,7 +321,8 @@ RAYTRAIN_INLINE void Controller::finish_when_done() {
   } else if (goes_on && !leaves_process) {
     return restart();
   }
-  if (failures_.empty() || stop_requested_ || leaves_process || policy_.failure.max_failures == 0) return finish();
+  auto const never_restarts = policy_.failure.max_failures == 0 && !has_failed_by_damage();
+  if (failures_.empty() || stop_requested_ || leaves_process || never_restarts) return finish();
   auto const reason = reason_to_end();
   if (reason.empty()) return restart();
   act(Notify{Warning{Rank{0}, "the workers are not started again: " + reason}});

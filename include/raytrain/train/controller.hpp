@@ -195,6 +195,9 @@ class Controller {
 
   void launch(std::uint64_t training_iteration);
 
+  // By a file of the checkpoint that the attempt began from, which a look at all of them before would have found.
+  [[nodiscard]] auto has_failed_by_damage() const -> bool;
+
   // Why the workers that have failed are not started again; empty where they are.
   [[nodiscard]] auto reason_to_end() const -> std::string;
 
@@ -256,6 +259,7 @@ class Controller {
   bool no_stop_came_ = false;
   std::optional<Finished> first_returned_;
   bool launched_ = false;
+  bool may_find_damage_ = false;  // this attempt began from files that nobody had verified, and has committed none
   ElasticSize size_;
   bool resizing_ = false;  // this attempt's workers were told to end, since another attempt follows
   bool stop_requested_ = false;

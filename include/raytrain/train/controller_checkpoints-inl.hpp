@@ -50,6 +50,7 @@ RAYTRAIN_INLINE void Controller::on(CheckpointRef& ref) {
 RAYTRAIN_INLINE void Controller::on(CheckpointDurable& durable) {
   failed_since_checkpoint_ = 0;
   preempted_since_checkpoint_ = 0;
+  may_find_damage_ = false;
   // Commits of earlier ones may come after the loss of a later one.
   durable_ = std::max(durable_, std::optional{durable.checkpoint});
   if (lost_ < durable_) lost_checkpoint_.reset();

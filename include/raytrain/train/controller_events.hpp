@@ -64,6 +64,7 @@ struct RunBegins {
 struct RestartDue {
   std::uint64_t training_iteration{};  ///< As in `RunBegins`.
   std::optional<WorldSize> room{};     ///< As in `RoomChanged`; none: as before.
+  bool is_verified = true;             ///< False: nobody has read the checkpoint's files, of which workers keep some.
 };
 
 /// Somebody asks for another number of workers, within `RunPolicy::workers`.

@@ -20,6 +20,7 @@
 #include <raytrain/backend/torch/torch_module.hpp>
 #include <raytrain/checkpoint/checkpoint.hpp>
 #include <raytrain/checkpoint/checkpoint_draft.hpp>
+#include <raytrain/checkpoint/checkpointed.hpp>
 #include <raytrain/core/bytes.hpp>
 #include <raytrain/core/error.hpp>
 
@@ -42,13 +43,18 @@ namespace raytrain {
 ///
 /// LibTorch's `ReduceLROnPlateauScheduler` is none, since it shows nobody the best metric and how long it has waited.
 /// After a resume it begins to wait anew, unless the program keeps the metrics that it was stepped with, steps the new
-/// one with them, and calls `restore` afterwards, which sets the learning rates.
+/// one with them, and calls `restore` afterwards, which sets the learning rates. `ReduceOnPlateau` is saved as it is.
 template <class T>
 concept TorchStepper = std::derived_from<T, torch::optim::Optimizer> || std::derived_from<T, torch::optim::LRScheduler>;
 
 /// What has a state that is stored and loaded.
 template <class T>
 concept TorchState = TorchModule<T> || TorchStepper<T>;
+
+/// What is saved beside a model: an optimizer, a scheduler, or what has a file of its own, as an `LrSchedule`,
+/// `EarlyStopping` and an `AveragedModel` do.
+template <class T>
+concept TorchCompanion = TorchStepper<T> || Checkpointed<T>;
 
 namespace detail {
 
@@ -86,9 +92,9 @@ inline constexpr auto archive_name = TorchModule<T>    ? "model.pt"
 template <TorchState T>
 inline constexpr auto tensors_name = TorchModule<T> ? "model.safetensors" : "optimizer.safetensors";
 
-template <TorchStepper... T>
+template <TorchCompanion... T>
 inline constexpr bool is_at_most_one_each = (0 + ... + (is_scheduler<T> ? 1 : 0)) <= 1 &&
-                                            (0 + ... + (is_scheduler<T> ? 0 : 1)) <= 1;
+                                            (0 + ... + (std::derived_from<T, torch::optim::Optimizer> ? 1 : 0)) <= 1;
 
 /// Adds the module's tensors to a draft; false, and nothing is added, if it stores more than such.
 [[nodiscard]] auto add_model(CheckpointDraft& draft, torch::nn::Module const& module) -> bool;
@@ -112,6 +118,10 @@ void add_state(CheckpointDraft& draft, T const& value);
 
 template <TorchState T>
 void load_state(Checkpoint const& checkpoint, T& value);
+
+/// As `load`. Returns what people should know of.
+template <TorchModule M, TorchCompanion... T>
+auto load_all(Checkpoint const& checkpoint, M& model, T&... companion) -> std::vector<std::string>;
 
 }  // namespace detail
 
@@ -182,10 +192,10 @@ void state_from_bytes(BytesView bytes, T& value, std::string_view attempted = "l
   }
 }
 
-/// State that is the same on every rank, for `report`: model.safetensors, and optimizer.safetensors and scheduler.pt if
-/// there are such. Rank 0 stores it inside `report`, to which the others give their parts of a `ShardedOptimizer`;
-/// until then they must live. `ReduceLROnPlateauScheduler` cannot be
-/// stored: see `TorchStepper`.
+/// State that is the same on every rank, for `report`: model.safetensors, optimizer.safetensors and scheduler.pt if
+/// there are such, and the files of what else is given. Rank 0 stores it inside `report`, to which the others give
+/// their parts of a `ShardedOptimizer`; until then all must live. `ReduceLROnPlateauScheduler` cannot be stored (see
+/// `TorchStepper`), `ReduceOnPlateau` can.
 ///
 /// Python reads model.safetensors by `safetensors.torch.load_file`. A model whose `save` stores more than parameters
 /// and buffers, or tensors that such a file cannot hold, becomes an archive of LibTorch's, model.pt; so does an
@@ -193,38 +203,61 @@ void state_from_bytes(BytesView bytes, T& value, std::string_view attempted = "l
 ///
 /// For more than that, fill a draft of your own:
 /// `CheckpointDraft::replicated([&](auto& draft) { draft.add("critic.pt", state_to_bytes(critic)); })`.
-template <TorchModule M, TorchStepper... T>
-[[nodiscard]] auto save(M const& model, T const&... stepper) -> CheckpointDraft {
+template <TorchModule M, TorchCompanion... T>
+[[nodiscard]] auto save(M const& model, T const&... companion) -> CheckpointDraft {
   static_assert(detail::is_at_most_one_each<T...>,
                 "raytrain: save() takes a model, at most one optimizer and at most one scheduler");
   std::optional<bool> is_stored_here;  // where all ranks store an optimizer together
   [[maybe_unused]] auto const ask = [&]<class S>(S const& value) {
-    if constexpr (!detail::is_scheduler<S>) is_stored_here = detail::is_stored_here(value);
+    if constexpr (std::derived_from<S, torch::optim::Optimizer>) is_stored_here = detail::is_stored_here(value);
   };
-  (ask(stepper), ...);
-  CheckpointDraft::Fill fill = [is_stored_here, &model, &... stepper = stepper](CheckpointDraft& draft) {
-    auto const add = [&]<class S>(S const& value, bool is_spread) {
-      if (is_spread || is_stored_here.value_or(true)) detail::add_state(draft, value);
+  (ask(companion), ...);
+  CheckpointDraft::Fill fill = [is_stored_here, &model, &... companion = companion](CheckpointDraft& draft) {
+    auto const is_here = is_stored_here.value_or(true);
+    if (is_here) detail::add_state(draft, model);
+    [[maybe_unused]] auto const add = [&]<class S>(S const& value) {
+      if constexpr (std::derived_from<S, torch::optim::Optimizer>) {
+        detail::add_state(draft, value);
+      } else if constexpr (TorchStepper<S>) {
+        if (is_here) detail::add_state(draft, value);
+      } else {
+        if (is_here) value.add_to(draft);
+      }
     };
-    add(model, false);
-    (add(stepper, !detail::is_scheduler<T>), ...);
+    (add(companion), ...);
   };
   return is_stored_here ? CheckpointDraft::sharded(std::move(fill)) : CheckpointDraft::replicated(std::move(fill));
 }
 
-/// Fills a model, and an optimizer and a scheduler if there are such, with what `save` put into a checkpoint, also that
-/// of an earlier version, which stored each as an archive. Parameters and buffers stay where they lie, so that others
-/// that share their memory change, too. `load` of a module of the program's finds its tensors filled; it is not asked
-/// where the checkpoint's are others than the module's, as of an earlier version of it.
+/// Fills a model, and what else is given, with what `save` put into a checkpoint, also that of an earlier version,
+/// which stored each as an archive. Parameters and buffers stay where they lie, so that others that share their memory
+/// change, too. `load` of a module of the program's finds its tensors filled; it is not asked where the checkpoint's
+/// are others than the module's, as of an earlier version of it.
 ///
 /// Errors: those of `Checkpoint::read`, `not_found` among them when the checkpoint has neither model.safetensors nor
 ///         model.pt; `backend` when it is of another model, with the names and shapes that differ.
-template <TorchModule M, TorchStepper... T>
-void load(Checkpoint const& checkpoint, M& model, T&... stepper) {
+template <TorchModule M, TorchCompanion... T>
+void load(Checkpoint const& checkpoint, M& model, T&... companion) {
   static_assert(detail::is_at_most_one_each<T...>,
                 "raytrain: load() takes a model, at most one optimizer and at most one scheduler");
-  detail::load_state(checkpoint, model);
-  (detail::load_state(checkpoint, stepper), ...);
+  (void)detail::load_all(checkpoint, model, companion...);
+}
+
+template <TorchModule M, TorchCompanion... T>
+auto detail::load_all(Checkpoint const& checkpoint, M& model, T&... companion) -> std::vector<std::string> {
+  load_state(checkpoint, model);
+  [[maybe_unused]] auto const load_stepper = [&]<class S>(S& value) {
+    if constexpr (TorchStepper<S>) load_state(checkpoint, value);
+  };
+  std::vector<std::string> news;
+  [[maybe_unused]] auto const load_other = [&]<class S>(S& value) {
+    if constexpr (!TorchStepper<S>) {
+      if (auto text = value.load_from(checkpoint); !text.empty()) news.push_back(std::move(text));
+    }
+  };
+  (load_stepper(companion), ...);
+  (load_other(companion), ...);  // a schedule sets the optimizer's rates
+  return news;
 }
 
 template <TorchState T>

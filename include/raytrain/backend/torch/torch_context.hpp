@@ -5,6 +5,7 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <concepts>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -19,12 +20,15 @@
 #include <raytrain/backend/torch/detail/shard_generators.hpp>
 #include <raytrain/backend/torch/detail/tensor_broadcast.hpp>
 #include <raytrain/backend/torch/elementwise_optimizer.hpp>
+#include <raytrain/backend/torch/lr_schedule.hpp>
 #include <raytrain/backend/torch/sharded_optimizer.hpp>
 #include <raytrain/backend/torch/torch_checkpoint.hpp>
 #include <raytrain/backend/torch/torch_module.hpp>
 #include <raytrain/backend/torch/torch_shard.hpp>
 #include <raytrain/checkpoint/checkpoint_draft.hpp>
 #include <raytrain/core/identifiers.hpp>
+#include <raytrain/core/metrics.hpp>
+#include <raytrain/message/report_fields.hpp>
 #include <raytrain/train/train_context.hpp>
 #include <raytrain/train/worker_setup.hpp>
 
@@ -90,8 +94,7 @@ class TorchContext : public TrainContext {
   ///
   /// Each worker has 1 / world size of its state, and the parameters get the bits that the whole optimizer on each
   /// worker gives them; also with virtual shards. Parameters move to other memory. Every rank makes the same call.
-  /// Errors: `backend` for a model that `prepare_model` has not prepared, or not since a parameter wants a gradient,
-  /// and
+  /// Errors: `backend` for a model that `prepare_model` has not prepared since a parameter of it wants a gradient, and
   ///         for parameters that share memory without being the same.
   template <class O, TorchModule M>
   [[nodiscard]] auto prepare_optimizer(M const& model, typename ElementwiseOptimizer<O>::Options const& options = {})
@@ -115,19 +118,21 @@ class TorchContext : public TrainContext {
                              }}};
   }
 
-  /// As of every context; with a checkpoint, the states of `generator()` and of LibTorch's default generator go along.
+  /// As of every context. The learning rates of an `LrSchedule` that `restore` was given go along as "lr" (see there);
+  /// with a checkpoint, the states of `generator()` and of LibTorch's default generator go along.
   ///
   /// Errors: `backend` also for a model to which `prepare_model` should have been applied again; `invalid_call` with a
   /// checkpoint within a step of virtual shards, behind a batch that does not end it.
   template <class R>
   void report(R const& metrics) {
     check_models();
-    TrainContext::report(metrics);
+    with_rates(metrics, [&](auto const& all) { TrainContext::report(all); });
   }
 
   template <class R>
   void report(R const& metrics, CheckpointDraft draft) {
-    TrainContext::report(metrics, with_generators(std::move(draft)));
+    auto filled = with_generators(std::move(draft));
+    with_rates(metrics, [&](auto const& all) { TrainContext::report(all, std::move(filled)); });
   }
 
   /// As of every context, with the generators that go along with `report`.
@@ -140,25 +145,26 @@ class TorchContext : public TrainContext {
   /// Errors: `not_found`, listing the datasets that there are.
   [[nodiscard]] auto dataset_shard(std::string_view name) const -> TorchShard;
 
-  /// Fills the model, and the optimizer and the scheduler if there are such, from the checkpoint that the run goes on
-  /// from. `generator()` and LibTorch's default generator go on as well, where as many workers saved them; otherwise
-  /// they begin with other numbers than before. Returns `first_epoch()`, the epoch to begin with.
+  /// Fills the model, and what else is given, from the checkpoint that the run goes on from, if there is one; warns of
+  /// settings that were others there. `generator()` and LibTorch's default generator go on as well, where as many
+  /// workers saved them; otherwise they begin with other numbers than before. Returns `first_epoch()`, the epoch to
+  /// begin with.
   ///
   /// Of another run's checkpoint (`RunConfig::resume_from_checkpoint`) it takes the model alone, and returns 0:
-  /// optimizer, scheduler and random numbers begin as they were made, with this run's learning rate.
-  /// `load(*ctx.checkpoint(), model, optimizer)` takes more.
+  /// optimizer, scheduler, what else is given and random numbers begin as they were made, with this run's learning
+  /// rate. `load(*ctx.checkpoint(), model, optimizer)` takes more.
   ///
   /// Call it when all models are prepared. An optimizer's rates become those of the checkpoint; without a scheduler
   /// there is a warning if they were others. `ReduceLROnPlateauScheduler` cannot be restored: see `TorchStepper`.
   /// Errors: as `load`.
-  template <TorchModule M, TorchStepper... T>
-  [[nodiscard]] auto restore(M& model, T&... stepper) -> int {
-    return restore_state(model, stepper...) ? first_epoch() : 0;
+  template <TorchModule M, TorchCompanion... T>
+  [[nodiscard]] auto restore(M& model, T&... companion) -> int {
+    return restore_state(model, companion...) ? first_epoch() : 0;
   }
   /// And lets the shard go on at the next sample, of whose epoch it returns the number.
-  template <TorchModule M, TorchStepper... T>
-  [[nodiscard]] auto restore(TorchShard& shard, M& model, T&... stepper) -> int {
-    return restore_state(model, stepper...) ? TrainContext::restore(shard.shard_) : 0;
+  template <TorchModule M, TorchCompanion... T>
+  [[nodiscard]] auto restore(TorchShard& shard, M& model, T&... companion) -> int {
+    return restore_state(model, companion...) ? TrainContext::restore(shard.shard_) : 0;
   }
 
   /// Where this worker's tensors belong.
@@ -175,24 +181,28 @@ class TorchContext : public TrainContext {
   TorchContext(std::unique_ptr<detail::UnlockingCollective> collective, WorkerSetup setup);
 
   /// False where there is nothing to go on from but perhaps another run's model.
-  template <TorchModule M, TorchStepper... T>
-  [[nodiscard]] auto restore_state(M& model, T&... stepper) -> bool {
+  template <TorchModule M, TorchCompanion... T>
+  [[nodiscard]] auto restore_state(M& model, T&... companion) -> bool {
+    (follow(companion), ...);
     if (!checkpoint()) return false;
     if (begins_from_other_run()) {
       load(*checkpoint(), model);
       return false;
     }
-    constexpr bool has_scheduler = (false || ... || detail::is_scheduler<T>);
+    constexpr bool has_scheduler = (false || ... || (detail::is_scheduler<T> || std::derived_from<T, LrSchedule>));
     auto const rates = [&] {
       std::vector<double> all;
       [[maybe_unused]] auto const add = [&]<class S>(S& value) {
-        if constexpr (!detail::is_scheduler<S>) all = detail::learning_rates(value);
+        if constexpr (std::derived_from<S, torch::optim::Optimizer>) all = detail::learning_rates(value);
       };
-      (add(stepper), ...);
+      (add(companion), ...);
       return all;
     };
     auto const before = rates();
-    load(*checkpoint(), model, stepper...);
+    auto const news = detail::load_all(*checkpoint(), model, companion...);
+    if (world_rank() == Rank{0}) {
+      for (auto const& text : news) warn(text);
+    }
     if (!has_scheduler) compare_rates(before, rates());
     restore_generators();
     return true;
@@ -209,6 +219,31 @@ class TorchContext : public TrainContext {
 
   /// This worker's virtual shards.
   [[nodiscard]] auto own_shards() const -> std::vector<std::uint32_t>;
+
+  /// Lets reports have the rates of a schedule.
+  template <TorchCompanion T>
+  void follow(T const& companion) {
+    if constexpr (std::derived_from<T, LrSchedule>) rates_ = companion.followed_rates();
+  }
+
+  /// Calls `report` with the metrics and the rates of the schedule that is followed.
+  template <class R, class F>
+  void with_rates(R const& metrics, F const& report) const {
+    if constexpr (std::same_as<R, Metrics> || Reportable<R>) {
+      if (auto const rates = rates_.lock()) {
+        Metrics all;
+        if constexpr (std::same_as<R, Metrics>) {
+          all = metrics;
+        } else {
+          check_report_fields<R>();
+          all = to_metrics(metrics);
+        }
+        detail::add_rates(all, *rates);
+        return report(all);
+      }
+    }
+    report(metrics);
+  }
 
   /// Warns of learning rates that a checkpoint has replaced by others.
   void compare_rates(std::vector<double> const& before, std::vector<double> const& restored);
@@ -229,7 +264,8 @@ class TorchContext : public TrainContext {
   std::shared_ptr<detail::BatchProgress> taken_ = std::make_shared<detail::BatchProgress>();
   std::vector<std::unique_ptr<detail::GradientAverager>> averagers_;
   std::uint64_t models_ = 0;
-  bool goes_on_ = false;  ///< From a checkpoint whose random numbers are not to come again.
+  std::weak_ptr<std::vector<double> const> rates_;  ///< Of the schedule that `restore` was given.
+  bool goes_on_ = false;                            ///< From a checkpoint whose random numbers are not to come again.
 };
 
 }  // namespace raytrain

@@ -2,11 +2,10 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
-#include <iterator>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -64,26 +63,35 @@ RAYTRAIN_INLINE void exchange_copies(WorkerSetup const& setup) {
   if (!run.copies || !run.checkpoint || run.begins_from_other_run || setup.link.attempt() == Attempt{}) return;
   CheckpointNumber const number{run.checkpoint->number()};
   auto const files = replicated_files(*run.checkpoint);
-  auto const has = [&](FileEntry const& file) {
-    auto const copy = run.copies->find(number, file.name);
-    return copy && copy->size() == file.size_bytes;
-  };
-  auto const has_all = std::ranges::all_of(files, has);
-  std::array<std::uint8_t, 1> const mine{has_all ? std::uint8_t{1} : std::uint8_t{0}};
-  std::vector<std::uint8_t> all(setup.collective->size().value);
-  setup.collective->all_gather(std::span<std::uint8_t const>{mine}, std::span<std::uint8_t>{all});
-  auto const first = std::ranges::find(all, std::uint8_t{1});
-  if (first == all.end() || std::ranges::count(all, std::uint8_t{0}) == 0) return;
-  Rank const root{static_cast<std::uint32_t>(std::distance(all.begin(), first))};
+  if (files.empty()) return;
+  std::vector<std::uint8_t> mine;  // by file: whether it is here
   for (auto const& file : files) {
-    auto const size = static_cast<std::size_t>(file.size_bytes);
-    if (has_all) {
-      broadcast_content(*setup.collective, size, run.copies->find(number, file.name)->view(), nullptr, root);
+    auto const copy = run.copies->find(number, file.name);
+    mine.push_back(copy && copy->size() == file.size_bytes ? 1 : 0);
+  }
+  auto& collective = *setup.collective;
+  std::vector<std::uint8_t> all(mine.size() * collective.size().value);  // those of rank 0 come first
+  collective.all_gather(std::span<std::uint8_t const>{mine}, std::span<std::uint8_t>{all});
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    std::optional<Rank> root;  // the lowest rank that has it
+    auto is_lacking = false;   // on any
+    for (Rank rank; rank < Rank{collective.size().value}; ++rank.value) {
+      if (all[rank.value * files.size() + i] == 0) {
+        is_lacking = true;
+      } else if (!root) {
+        root = rank;
+      }
+    }
+    if (!root || !is_lacking) continue;
+    auto const& name = files[i].name;
+    auto const size = static_cast<std::size_t>(files[i].size_bytes);
+    if (mine[i] != 0) {
+      broadcast_content(collective, size, run.copies->find(number, name)->view(), nullptr, *root);
       continue;
     }
-    auto const content = SnapshotBuffers{}.take(file.name, size);
-    broadcast_content(*setup.collective, size, {}, content.get(), root);
-    run.copies->add(number, file.name, SharedBytes{{content.get(), size}, content});
+    auto const content = SnapshotBuffers{}.take(name, size);
+    broadcast_content(collective, size, {}, content.get(), *root);
+    run.copies->add(number, name, SharedBytes{{content.get(), size}, content});
   }
 }
 

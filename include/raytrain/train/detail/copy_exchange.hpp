@@ -12,9 +12,9 @@ namespace raytrain::detail {
 /// Those of a process, as `CheckpointConfig::memory_copies` says; null if it asks for none.
 [[nodiscard]] auto copies_as(CheckpointConfig const& config) -> std::shared_ptr<CheckpointCopies>;
 
-/// Where an attempt after the first goes on from a checkpoint: the lowest rank that has all files of it in memory that
-/// are the same on every rank gives them to those that have not. A group operation; nothing but one small all_gather
-/// where all have them, or none has.
+/// Where an attempt after the first goes on from a checkpoint: each file of it that is the same on every rank goes from
+/// the lowest rank that has it in memory to those that have not. A group operation; nothing but one small all_gather
+/// where all have the same files.
 ///
 /// Errors: as `Collective`.
 void exchange_copies(WorkerSetup const& setup);

@@ -33,7 +33,9 @@ RAYTRAIN_INLINE void RunDriver::look_for_checkpoint(std::vector<CheckpointOrdina
     for (auto const checkpoint : unfinished) store_.discard(checkpoint);
     lost_hosts_ = launcher_.leave_out_lost_hosts();
     resume_point_.find(kept);
-    events_.push(RunEvent{RestartDue{resume_point_.training_iteration(), launcher_.room().workers}});
+    auto const& own = resume_point_.own();
+    auto const is_verified = !own || kept != CheckpointNumber{own->number()};
+    events_.push(RunEvent{RestartDue{resume_point_.training_iteration(), launcher_.room().workers, is_verified}});
   } catch (...) {
     events_.push(RunEvent{LaunchFailed{current_error().with_origin({}, host_.hostname)}});
   }

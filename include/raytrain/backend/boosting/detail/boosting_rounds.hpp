@@ -39,7 +39,7 @@ inline void report_and_go_on(BoostingContext& ctx, Metrics const& metrics) {
 /// Boosts a model round by round, evaluates and reports it, and keeps it in checkpoints by `save(booster)`.
 template <class Booster>
 void boost_rounds(BoostingContext& ctx, Booster& booster, RoundPlan const& plan) {
-  EarlyStopping stopping{plan.early_stopping_rounds};
+  EarlyStoppingRounds stopping{plan.early_stopping_rounds};
   bool warned = false;
   stopping.restore(booster);
   if (stopping.is_over(booster.rounds() - 1)) return;

@@ -59,9 +59,9 @@ template <class Booster>
 }
 
 /// Ends a training whose last metric does not become better any more.
-class EarlyStopping {
+class EarlyStoppingRounds {
  public:
-  explicit EarlyStopping(int rounds) : rounds_{rounds} {}
+  explicit EarlyStoppingRounds(int rounds) : rounds_{rounds} {}
 
   /// Goes on where a model that was stored has stood.
   template <class Booster>

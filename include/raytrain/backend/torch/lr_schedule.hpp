@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <torch/torch.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <raytrain/checkpoint/checkpoint.hpp>
+#include <raytrain/checkpoint/checkpoint_draft.hpp>
+#include <raytrain/checkpoint/checkpointed.hpp>
+#include <raytrain/core/metrics.hpp>
+#include <raytrain/train/rate_rules.hpp>
+
+namespace raytrain {
+
+/// Sets the learning rates of an optimizer: those that its parameter groups had when the schedule was made, their base
+/// rates, times a factor. The optimizer must live as long.
+///
+/// `save(model, optimizer, schedule)` stores it, and `TorchContext::restore` goes on with it, to the same bits. From
+/// then on reports gain the rate as the metric "lr", unless they have one: that of the next step; "lr_1", "lr_2" are
+/// those of further groups. The settings are always those of this program, the base rates among them: where the
+/// checkpoint's were others, `restore` warns.
+class LrSchedule {
+ public:
+  static constexpr auto file_name = "schedule.json";
+
+  LrSchedule(LrSchedule const&) = delete;
+  auto operator=(LrSchedule const&) -> LrSchedule& = delete;
+  virtual ~LrSchedule() = default;
+
+  /// One for each parameter group: those of the optimizer's next step, unless somebody has set others there.
+  [[nodiscard]] auto rates() const noexcept -> std::vector<double> const& { return *rates_; }
+  /// The same, for who does not know whether the schedule still lives.
+  [[nodiscard]] auto followed_rates() const noexcept -> std::weak_ptr<std::vector<double> const> { return rates_; }
+  /// How often it was stepped, before a resume, too.
+  [[nodiscard]] auto steps_done() const noexcept -> std::int64_t { return steps_done_; }
+
+  /// Writes schedule.json, or a file of another name.
+  void add_to(CheckpointDraft& draft, std::string const& file = file_name) const;
+
+  /// Goes on from what `add_to` has written, and sets the rates. Returns which settings it had there, where they are
+  /// others.
+  ///
+  /// Errors: those of `Checkpoint::read`; `backend` for a schedule of another kind, or of another number of parameter
+  ///         groups; `invalid_data` for a file of something else.
+  auto load_from(Checkpoint const& checkpoint, std::string const& file = file_name) -> std::string;
+
+ protected:
+  /// `settings` are those that a checkpoint compares. The schedule's own constructor ends by `set_rates`.
+  ///
+  /// Errors: `invalid_config` for an optimizer without parameters, or whose options have no learning rate.
+  LrSchedule(torch::optim::Optimizer& optimizer, std::string_view kind, std::string settings);
+
+  void set_rates();
+  void count_step() {
+    ++steps_done_;
+    set_rates();
+  }
+
+ private:
+  /// Of the base rates, now.
+  [[nodiscard]] virtual auto factor() const -> double = 0;
+
+  /// What it knows beside how often it was stepped, as numbers.
+  [[nodiscard]] virtual auto progress() const -> std::vector<double> { return {}; }
+  virtual void set_progress(std::vector<double> const&) {}
+
+  torch::optim::Optimizer& optimizer_;
+  std::string kind_;
+  std::string settings_;
+  std::vector<double> base_rates_;
+  std::int64_t steps_done_ = 0;
+  std::shared_ptr<std::vector<double>> rates_ = std::make_shared<std::vector<double>>();
+};
+
+static_assert(Checkpointed<LrSchedule>);
+
+/// A schedule by a rule of <raytrain/train/rate_rules.hpp>, or of the program's:
+///
+///     CosineWithWarmup schedule{optimizer, {.warmup_steps = 200, .steps = 10'000}};
+///     ...
+///     optimizer.step();
+///     schedule.step();
+///
+/// A step is whatever the program counts: behind each `optimizer.step()`, as here, or behind each epoch. All ranks step
+/// equally often.
+template <RateRule Rule>
+class RuleSchedule final : public LrSchedule {
+ public:
+  /// Sets the rates of the first step.
+  ///
+  /// Errors: `invalid_config` for a rule that cannot work, and for an optimizer without parameters or learning rate.
+  RuleSchedule(torch::optim::Optimizer& optimizer, Rule rule)
+      : LrSchedule{optimizer, Rule::name, (rule.validate(), rule.settings())}, rule_{std::move(rule)} {
+    set_rates();
+  }
+
+  /// Sets the rates of the next step.
+  void step() { count_step(); }
+
+ private:
+  [[nodiscard]] auto factor() const -> double override { return rule_.factor(steps_done()); }
+
+  Rule rule_;
+};
+
+using StepDecay = RuleSchedule<StepRule>;
+using MultiStepDecay = RuleSchedule<MultiStepRule>;
+using ExponentialDecay = RuleSchedule<ExponentialRule>;
+using CosineWithWarmup = RuleSchedule<CosineRule>;
+using CosineWithRestarts = RuleSchedule<RestartsRule>;
+using LinearWithWarmup = RuleSchedule<LinearRule>;
+using OneCycle = RuleSchedule<OneCycleRule>;
+
+namespace detail {
+
+/// Adds the rates as "lr", "lr_1", "lr_2" to metrics, but for those whose names are there.
+void add_rates(Metrics& metrics, std::vector<double> const& rates);
+
+}  // namespace detail
+
+}  // namespace raytrain
+
+#ifndef RAYTRAIN_COMPILED_TORCH
+#include <raytrain/backend/torch/lr_schedule-inl.hpp>
+#endif
