@@ -237,6 +237,44 @@ TEST_CASE("a sharded optimizer is not stored by one worker alone") {
   });
 }
 
+TEST_CASE("a schedule and averaged weights beside it are stored, and go on as beside a whole optimizer") {
+  auto const train = [](std::filesystem::path const& folder, int workers, bool is_sharded) {
+    Tensors state;
+    auto const result = run_in(folder, {.workers = workers}, [&](TorchContext& ctx) {
+      auto model = ctx.prepare_model([] { return torch::nn::Linear{64, 2}; });
+      auto const loop = [&](auto& optimizer) {
+        raytrain::CosineWithWarmup schedule{optimizer, {.warmup_steps = 2, .steps = 8}};
+        raytrain::AveragedModel averaged{model, {.decay = 0.5}};
+        auto const epoch = ctx.restore(model, optimizer, schedule, averaged);
+        for (int step = 0; step < 3; ++step) {
+          optimizer.zero_grad();
+          model(torch::ones({1, 64})).square().sum().backward();
+          optimizer.step();
+          schedule.step();
+          averaged.update();
+        }
+        ctx.report(Epoch{epoch, 0.5}, raytrain::save(model, optimizer, schedule, averaged));
+        auto const in_place = averaged.put_in_place();
+        if (ctx.world_rank() == raytrain::Rank{0}) state = copies(model->parameters());
+      };
+      if (is_sharded) {
+        auto optimizer = ctx.prepare_optimizer<torch::optim::Adam>(model, {0.1});
+        loop(optimizer);
+      } else {
+        torch::optim::Adam optimizer{model->parameters(), 0.1};
+        loop(optimizer);
+      }
+    });
+    CHECK(result.checkpoint().has_value());
+    return state;
+  };
+  TemporaryFolder const whole;
+  TemporaryFolder const sharded;
+  for (int const workers : {2, 4}) {
+    CHECK(same_bits(train(sharded.path(), workers, true), train(whole.path(), workers, false)));
+  }
+}
+
 TEST_CASE("a state that was held when the training ended, and one of which reports were skipped, hold all of it") {
   TemporaryFolder const folder;
   auto const train = [](TorchContext& ctx) {
