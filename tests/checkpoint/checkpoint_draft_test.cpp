@@ -65,7 +65,7 @@ TEST_CASE("a name that was added before, or is a folder of one, is refused") {
                    draft.add("model.pt", "");
                    return 0;
                  }),
-                 "it was added before");
+                 "it was added before; give one of the two another name");
   check_contains(thrown_error([&] {
                    draft.add("model", "");
                    return 0;

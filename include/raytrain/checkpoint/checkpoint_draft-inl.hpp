@@ -128,14 +128,17 @@ RAYTRAIN_INLINE auto CheckpointDraft::files_of(Rank rank) const -> std::map<std:
 }
 
 RAYTRAIN_INLINE void CheckpointDraft::check_name(std::string const& name) const {
-  auto const refuse = [&](std::string const& happened) {
+  auto const refuse = [&](std::string const& happened, char const* remedy =
+                                                           "name it relative to the checkpoint, like 'model.pt' or "
+                                                           "'model/weights.bin'") {
     throw Error{Errc::invalid_report, "adding the file '" + detail::shown_name(name) + "' to a checkpoint", happened,
-                "name it relative to the checkpoint, like 'model.pt' or 'model/weights.bin'"};
+                remedy};
   };
   if (auto const problem = detail::file_name_problem(name)) refuse("its name " + *problem);
   if (auto const* const clash = detail::find_clash(files_, name)) {
     refuse(clash->first == name ? "it was added before"
-                                : "'" + clash->first + "' was added before, and one is a folder of the other");
+                                : "'" + clash->first + "' was added before, and one is a folder of the other",
+           "give one of the two another name");
   }
 }
 
