@@ -2,6 +2,7 @@
 #include <raytrain/train/early_stopping.hpp>
 
 #include <cstddef>
+#include <fstream>
 #include <limits>
 #include <mutex>
 #include <vector>
@@ -114,6 +115,20 @@ TEST_CASE("a training that was interrupted goes on waiting, and one that was ove
   CHECK(epochs_with(folder, 3, 8, values) == std::vector{3, 4});
   CHECK(epochs_with(folder, 3, 8, values).empty());
   CHECK(epochs_with(folder, 5, 8, values) == std::vector{5, 6});
+}
+
+TEST_CASE("a file that no early stopping has written is refused, and changes nothing") {
+  EarlyStopping stopping;
+  for (auto const* const content : {R"({"best": 1.0, "waited": -2})", R"({"best": 1.0, "waited": 2.5})",
+                                    R"({"best": 1.0})", R"({"best": "low", "waited": 2})", R"({"best": 1.0, "wai)"}) {
+    CAPTURE(std::string{content});
+    TemporaryFolder const folder;
+    std::ofstream{folder.path() / "early_stopping.json"} << content;
+    auto const refusal = thrown_error([&] { (void)stopping.load_from(Checkpoint::from_directory(folder.path())); });
+    check_contains(refusal, "invalid_data: ");
+    check_contains(refusal, "early_stopping.json");
+  }
+  CHECK(stopping.waited() == 0);
 }
 
 TEST_CASE("early stopping with settings that cannot work is refused") {

@@ -53,7 +53,12 @@ RAYTRAIN_INLINE void EarlyStopping::add_to(CheckpointDraft& draft, std::string c
 
 RAYTRAIN_INLINE auto EarlyStopping::load_from(Checkpoint const& checkpoint, std::string const& file) -> std::string {
   auto const bytes = checkpoint.read(file);
-  auto const stored = read_json<detail::StoredStopping>(text_of(bytes), checkpoint.location() + "/" + file);
+  auto const path = checkpoint.location() + "/" + file;
+  auto const stored = read_json<detail::StoredStopping>(text_of(bytes), path);
+  if (stored.waited < 0) {
+    throw Error{Errc::invalid_data, "reading " + path,
+                fmt::format("'waited' must not be negative (got {})", stored.waited), "go on from another checkpoint"};
+  }
   state()[0] = stored.best;
   state()[1] = static_cast<double>(stored.waited);
   return {};

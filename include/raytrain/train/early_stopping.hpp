@@ -35,9 +35,8 @@ struct EarlyStoppingConfig {
 /// start: with more patience, a training that was over goes on. In a checkpoint of arrays it is one of them:
 /// `save({{"weights", weights}, {"early_stopping", stopping.state()}})`.
 ///
-/// Source: EarlyStopping of Keras and of PyTorch Lightning, whose `patience` counts alike; L. Prechelt, "Early Stopping
-/// -
-///         But When?", 1998.
+/// Source: EarlyStopping of Keras and of PyTorch Lightning, whose `patience` counts alike, but for 0, which there ends
+///         the training with the first value that is no better; L. Prechelt, "Early Stopping - But When?", 1998.
 class EarlyStopping {
  public:
   static constexpr auto file_name = "early_stopping.json";
