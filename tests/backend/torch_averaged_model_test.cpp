@@ -3,6 +3,7 @@
 
 #include <torch/torch.h>
 
+#include <cmath>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include <raytrain/backend/torch.hpp>
+#include <raytrain/backend/torch/detail/stored_tensors.hpp>
 #include <raytrain/checkpoint/safetensors.hpp>
 
 #include "../support/thrown_error.hpp"
@@ -125,6 +127,63 @@ TEST_CASE("an average of nothing yet is the model itself, also one that is fille
   model->set(4);
   auto const in_place = averaged.put_in_place();
   CHECK(model->weight[0].item<double>() == 4);
+}
+
+TEST_CASE("the file of an average of nothing yet holds the model's weights, also of one that is filled later") {
+  Counted model;
+  AveragedModel const averaged{model};
+  model->set(4);
+  Stored const stored{model, averaged};
+  Counted other;
+  AveragedModel of_other{other};
+  CHECK(of_other.load_from(stored.checkpoint()).empty());
+  CHECK(of_other.updates() == 0);
+  auto const file = stored.checkpoint().read("averaged_model.safetensors");
+  auto const index = read_tensor_index(file, "reading");
+  REQUIRE(index.tensors.size() == 1);
+  auto const weights = torch::zeros({2});
+  raytrain::detail::fill_tensors(file, {{"weight", weights}}, "reading");
+  CHECK(torch::equal(weights, model->weight));
+}
+
+TEST_CASE("an average of weights of 16 bits moves by less than these can hold, and gives them back bit by bit") {
+  for (auto const type : {torch::kBFloat16, torch::kHalf}) {
+    CAPTURE(c10::toString(type));
+    Counted model;
+    model->to(type);
+    model->set(1);
+    AveragedModel averaged{model, {.decay = 0.999}};
+    averaged.update();
+    model->set(2);
+    for (int i = 0; i < 3000; ++i) averaged.update();
+    auto const trained = copies({model->weight});
+    for (int round = 0; round < 2; ++round) {
+      {
+        auto const in_place = averaged.put_in_place();
+        CHECK((model->weight.scalar_type() == type));
+        CHECK(model->weight[0].item<double>() == doctest::Approx(2 - std::pow(0.999, 3000)).epsilon(0.005));
+      }
+      CHECK(same_bits({model->weight}, trained));
+    }
+    Stored const stored{model, averaged};
+    AveragedModel resumed{model, {.decay = 0.999}};
+    CHECK(resumed.load_from(stored.checkpoint()).empty());
+    auto const in_place = resumed.put_in_place();
+    CHECK(model->weight[0].item<double>() < 1.96);
+  }
+}
+
+TEST_CASE("a model that became one of doubles has its own weights again, bit by bit") {
+  torch::nn::Linear model{3, 1};
+  AveragedModel averaged{model};
+  averaged.update();
+  model->to(torch::kDouble);
+  {
+    torch::NoGradGuard const no_grad;
+    model->weight.fill_(1.0 / 3);
+  }
+  { auto const in_place = averaged.put_in_place(); }
+  CHECK(model->weight[0][0].item<double>() == 1.0 / 3);
 }
 
 TEST_CASE("a parameter that two modules share is averaged once") {

@@ -45,7 +45,10 @@ RAYTRAIN_TORCH_INLINE void AveragedModel::hold(torch::nn::Module const& module) 
         refuse("a checkpoint cannot hold its tensor '" + shown_tensor_name(item.key()) + "'");
       }
       own_.push_back(tensor);
-      averages_.push_back({item.key(), tensor.detach().clone()});
+      // An average of 16 bits would not move by the small share of a new weight.
+      auto const is_short = tensor.is_floating_point() && tensor.element_size() == 2;
+      averages_.push_back({item.key(), tensor.detach().to(is_short ? at::kFloat : tensor.scalar_type(),
+                                                          /*non_blocking=*/false, /*copy=*/true)});
     }
   };
   add(module.named_parameters());
@@ -73,21 +76,32 @@ RAYTRAIN_TORCH_INLINE auto AveragedModel::put_in_place() -> InPlace {
   return InPlace{*this};
 }
 
-RAYTRAIN_TORCH_INLINE void AveragedModel::exchange() {
-  is_in_place_ = !is_in_place_;
-  if (updates_ == 0) return;
+RAYTRAIN_TORCH_INLINE void AveragedModel::give() {
   torch::NoGradGuard const no_grad;
-  for (std::size_t i = 0; i < own_.size(); ++i) {
-    auto const before = own_[i].detach().clone();
-    own_[i].copy_(averages_[i].tensor);
-    averages_[i].tensor.copy_(before);
+  if (updates_ > 0) {
+    std::vector<at::Tensor> copies;
+    for (auto const& own : own_) copies.push_back(own.detach().clone());
+    trained_ = std::move(copies);
+    for (std::size_t i = 0; i < own_.size(); ++i) own_[i].copy_(averages_[i].tensor);
   }
+  is_in_place_ = true;
+}
+
+RAYTRAIN_TORCH_INLINE void AveragedModel::take_back() {
+  torch::NoGradGuard const no_grad;
+  for (std::size_t i = 0; i < trained_.size(); ++i) own_[i].copy_(trained_[i]);
+  trained_.clear();
+  is_in_place_ = false;
 }
 
 RAYTRAIN_TORCH_INLINE void AveragedModel::add_to(CheckpointDraft& draft, std::string const& file) const {
   check_not_in_place("storing an AveragedModel");
   detail::torch_call("storing an AveragedModel", [&] {
-    detail::add_tensors(draft, file, averages_,
+    auto now = averages_;
+    for (std::size_t i = 0; i < now.size() && updates_ == 0; ++i) {
+      now[i].tensor = own_[i].detach().to(now[i].tensor.scalar_type());
+    }
+    detail::add_tensors(draft, file, now,
                         {{"format", "pt"}, {"updates", std::to_string(updates_)}, {"decay", decay_text()}});
   });
 }

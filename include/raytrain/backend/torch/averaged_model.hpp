@@ -53,7 +53,7 @@ class AveragedModel {
   ///
   /// Errors: as `AveragedModelConfig::validate`; `backend` for a model without parameters, and for parameters and
   ///         buffers that a checkpoint cannot hold.
-  /// Cost:   the memory of the parameters, once more.
+  /// Cost:   the memory of the parameters, once more; twice for those of 16 bits, whose averages are of 32.
   template <TorchModule M>
   explicit AveragedModel(M const& model, AveragedModelConfig config = {}) : config_{config} {
     hold(module_of(model));
@@ -75,11 +75,11 @@ class AveragedModel {
    public:
     InPlace(InPlace const&) = delete;
     auto operator=(InPlace const&) -> InPlace& = delete;
-    ~InPlace() { averaged_.exchange(); }
+    ~InPlace() { averaged_.take_back(); }
 
    private:
     friend class AveragedModel;
-    explicit InPlace(AveragedModel& averaged) : averaged_{averaged} { averaged_.exchange(); }
+    explicit InPlace(AveragedModel& averaged) : averaged_{averaged} { averaged_.give(); }
 
     AveragedModel& averaged_;
   };
@@ -88,9 +88,10 @@ class AveragedModel {
   /// by bit. Before the first update these are the same.
   ///
   /// Errors: `invalid_call` while the average is in place.
+  /// Cost:   the memory of the parameters, once more, as long as the result lives.
   [[nodiscard]] auto put_in_place() -> InPlace;
 
-  /// Writes averaged_model.safetensors, or a file of another name.
+  /// Writes averaged_model.safetensors, or a file of another name: the model's weights before the first update.
   ///
   /// Errors: `invalid_call` while the average is in place: the model's own file would hold it.
   void add_to(CheckpointDraft& draft, std::string const& file = file_name) const;
@@ -103,13 +104,15 @@ class AveragedModel {
 
  private:
   void hold(torch::nn::Module const& module);
-  void exchange();
+  void give();       // the averages to the model
+  void take_back();  // to it, what `give` has kept
   void check_not_in_place(char const* attempted) const;
   [[nodiscard]] auto decay_text() const -> std::string;
 
   AveragedModelConfig config_;
   std::vector<detail::NamedTensor> averages_;  // by their names in the model
   std::vector<at::Tensor> own_;                // the model's, in the same order
+  std::vector<at::Tensor> trained_;            // copies of these while the averages are in place
   std::int64_t updates_ = 0;
   bool is_in_place_ = false;
 };
