@@ -173,6 +173,22 @@ struct HalvedRule {
   [[nodiscard]] auto factor(std::int64_t step) const -> double { return step < first ? 1 : 0.5; }
 };
 
+/// A rule that breaks its promise at the second step.
+struct BrokenRule {
+  static constexpr std::string_view name = "Broken";
+  double second = 0;
+  void validate() const {}
+  [[nodiscard]] auto settings() const -> std::string { return "second " + std::to_string(second); }
+  [[nodiscard]] auto factor(std::int64_t step) const -> double { return step == 0 ? 1 : second; }
+};
+
+/// A directory with this as its schedule.json.
+auto with_schedule_file(std::string_view content) -> Stored {
+  CheckpointDraft draft;
+  draft.add("schedule.json", content);
+  return Stored{draft};
+}
+
 /// A class of a program's, with a file of its own.
 struct Notes {
   std::string text;
@@ -182,6 +198,13 @@ struct Notes {
     text = text_of(bytes);
     return "the notes are old";
   }
+};
+
+/// Another schedule, beside the one that has schedule.json.
+struct Second {
+  LrSchedule& schedule;
+  void add_to(CheckpointDraft& draft) const { schedule.add_to(draft, "second.json"); }
+  auto load_from(Checkpoint const& checkpoint) -> std::string { return schedule.load_from(checkpoint, "second.json"); }
 };
 
 struct WithRate {
@@ -328,6 +351,23 @@ TEST_CASE("a rule and a state of the program's are saved and restored as those t
   CHECK(warnings_with(last, "the notes are old") == 1);
 }
 
+TEST_CASE("two schedules lie in one checkpoint where one has a file of another name, and are refused where not") {
+  torch::nn::Linear model{2, 1};
+  auto optimizer = sgd_of(model, 1);
+  auto other_optimizer = sgd_of(model, 1);
+  StepDecay first{optimizer, {.step_size = 3}};
+  ExponentialDecay second{other_optimizer, {.gamma = 0.5}};
+  second.step();
+  check_contains(thrown_error([&] { (void)draft_of(model, first, second); }),
+                 "'schedule.json' to a checkpoint: it was added before; give one of the two another name");
+  Stored const stored{model, first, Second{second}};
+  ExponentialDecay resumed{optimizer, {.gamma = 0.5}};
+  Second of_resumed{resumed};
+  load(stored.checkpoint(), model, first, of_resumed);
+  CHECK(first.steps_done() == 0);
+  CHECK(resumed.steps_done() == 1);
+}
+
 TEST_CASE("a checkpoint's schedule of another kind, or for another number of groups, is refused") {
   torch::nn::Linear model{2, 1};
   auto optimizer = sgd_of(model, 1);
@@ -362,6 +402,68 @@ TEST_CASE("a schedule of an optimizer without parameters, and one with settings 
                  }),
                  "ReduceOnPlateauConfig::factor: must be above 0 and below 1 (got 1)");
   check_contains(thrown_error([&] { ReduceOnPlateau{optimizer, {.patience = -1}}; }), "must be at least 0 (got -1)");
+}
+
+TEST_CASE("a plateau's file with numbers that no plateau has is refused, and changes nothing") {
+  torch::nn::Linear const model{2, 1};
+  auto optimizer = sgd_of(model, 1);
+  ReduceOnPlateau plateau{optimizer};
+  auto const load_with = [&](std::string const& steps, std::string const& progress) {
+    auto const stored =
+        with_schedule_file(R"({"kind": "ReduceOnPlateau", "settings": "", "base_rates": [1.0], "steps_done": )" +
+                           steps + R"(, "progress": [)" + progress + "]}");
+    return plateau.load_from(stored.checkpoint());
+  };
+  for (auto const* const progress :
+       {"", "1.0, 2.0, 1.0", R"(1.0, "NaN", 1.0, 0.0)", "1.0, -2.0, 1.0, 0.0", "1.0, 2.0, 0.5, 0.0",
+        R"(1.0, 2.0, "Infinity", 0.0)", "1.0, 2.0, 1.0, 1e300", "1.0, 2.0, 1.0, 0.0, 0.0"}) {
+    CAPTURE(std::string{progress});
+    check_contains(thrown_error([&] { (void)load_with("3", progress); }),
+                   "schedule.json: what it holds of the progress is none of a ReduceOnPlateau");
+  }
+  check_contains(thrown_error([&] { (void)load_with("-3", "1.0, 2.0, 1.0, 0.0"); }), "none of a ReduceOnPlateau");
+  CHECK(plateau.steps_done() == 0);
+  CHECK(rates_in(optimizer) == Rates{1});
+  CHECK_FALSE(load_with("3", R"("NaN", 2.0, 1.0, 4.0)").empty());
+  CHECK(plateau.steps_done() == 3);
+  CHECK(rates_in(optimizer) == Rates{0.1});
+}
+
+TEST_CASE("a rate that is not finite, or below 0, never comes to the optimizer") {
+  torch::nn::Linear const model{2, 1};
+  auto optimizer = sgd_of(model, 0.5);
+  ExponentialDecay growing{optimizer, {.gamma = 1e200}};
+  growing.step();
+  CHECK(thrown_error([&] { growing.step(); }) ==
+        "invalid_config: ExponentialDecay at step 2: its factor makes of the base rate 0.5 the rate inf, which must be "
+        "finite and not negative; its settings are gamma 1e+200, warmup_steps 0: choose others, or end before");
+  CHECK(rates_in(optimizer) == Rates{5e199});
+  for (auto const second : {std::numeric_limits<double>::quiet_NaN(), -1.0}) {
+    auto of_broken = sgd_of(model, 0.5);
+    RuleSchedule<BrokenRule> broken{of_broken, {second}};
+    check_contains(thrown_error([&] { broken.step(); }), "Broken at step 1: its factor makes of the base rate 0.5");
+    CHECK(rates_in(of_broken) == Rates{0.5});
+  }
+}
+
+TEST_CASE("a schedule of rates that are 0 is refused, as the second one of an optimizer whose first one warms up") {
+  torch::nn::Linear const model{2, 1};
+  auto optimizer = sgd_of(model, 0.5);
+  LinearWithWarmup const first{optimizer, {.warmup_steps = 2, .steps = 9}};
+  check_contains(
+      thrown_error([&] { ReduceOnPlateau{optimizer}; }),
+      "a ReduceOnPlateau of an optimizer: its learning rates are 0, and so they would stay; make one schedule "
+      "of an optimizer");
+}
+
+TEST_CASE("a parameter group that comes after the schedule is refused at the next step") {
+  torch::nn::Linear const model{2, 1};
+  torch::nn::Linear const head{1, 1};
+  auto optimizer = sgd_of(model, 0.5);
+  StepDecay schedule{optimizer, {.step_size = 1}};
+  optimizer.add_param_group(torch::optim::OptimizerParamGroup{head->parameters()});
+  check_contains(thrown_error([&] { schedule.step(); }),
+                 "StepDecay at step 1: its optimizer has 2 parameter groups, and had 1 when the schedule was made");
 }
 
 TEST_CASE("early stopping is saved and restored beside a model, and ends all ranks at once") {

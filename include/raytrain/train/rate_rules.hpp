@@ -27,7 +27,8 @@ concept RateRule = std::copyable<R> && requires(R const& rule, std::int64_t step
   /// All fields, as people are told, and as two of them are compared: "step_size 30, gamma 0.1".
   { rule.settings() } -> std::same_as<std::string>;
 
-  /// For the step with that number, from 0, however large: at least 0 and finite.
+  /// For the step with that number, from 0, however large: at least 0. A schedule throws where the rate that it gives
+  /// is not finite, as with a gamma above 1 in the end.
   { rule.factor(step) } -> std::same_as<double>;
 };
 

@@ -7,6 +7,7 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -53,9 +54,11 @@ namespace raytrain {
 RAYTRAIN_TORCH_INLINE LrSchedule::LrSchedule(torch::optim::Optimizer& optimizer, std::string_view kind,
                                              std::string settings)
     : optimizer_{optimizer}, kind_{kind}, settings_{std::move(settings)} {
-  auto const refuse = [&](std::string happened) {
-    throw Error{Errc::invalid_config, "a " + kind_ + " of an optimizer", std::move(happened),
-                "make it of an optimizer as LibTorch's, which has the parameters of a model"};
+  auto const refuse = [&](std::string happened,
+                          char const* remedy =
+                              "make it of an optimizer as LibTorch's, which has the parameters of a "
+                              "model") {
+    throw Error{Errc::invalid_config, "a " + kind_ + " of an optimizer", std::move(happened), remedy};
   };
   auto& groups = optimizer.param_groups();
   if (std::ranges::all_of(groups, [](auto const& group) { return group.params().empty(); })) {
@@ -66,15 +69,35 @@ RAYTRAIN_TORCH_INLINE LrSchedule::LrSchedule(torch::optim::Optimizer& optimizer,
   } catch (c10::Error const&) {
     refuse("its options have no learning rate");
   }
+  if (std::ranges::all_of(base_rates_, [](double rate) { return rate == 0; })) {
+    refuse("its learning rates are 0, and so they would stay",
+           "make one schedule of an optimizer, before anything else changes its rates");
+  }
 }
 
 RAYTRAIN_TORCH_INLINE void LrSchedule::set_rates() {
-  auto const now = factor();
-  rates_->clear();
-  for (std::size_t i = 0; i < base_rates_.size(); ++i) {
-    rates_->push_back(base_rates_[i] * now);
-    optimizer_.param_groups()[i].options().set_lr(rates_->back());
+  auto& groups = optimizer_.param_groups();
+  auto const refuse = [&](Errc code, std::string happened, std::string remedy) {
+    throw Error{code, fmt::format("{} at step {}", kind_, steps_done_), std::move(happened), std::move(remedy)};
+  };
+  if (groups.size() != base_rates_.size()) {
+    refuse(Errc::invalid_call,
+           fmt::format("its optimizer has {} parameter groups, and had {} when the schedule was made", groups.size(),
+                       base_rates_.size()),
+           "make the schedule behind the last add_param_group()");
   }
+  auto const now = factor();
+  std::vector<double> rates;
+  for (auto const base_rate : base_rates_) {
+    rates.push_back(base_rate * now);
+    if (std::isfinite(rates.back()) && rates.back() >= 0) continue;
+    refuse(Errc::invalid_config,
+           fmt::format("its factor makes of the base rate {} the rate {}, which must be finite and not negative",
+                       base_rate, rates.back()),
+           "its settings are " + settings_ + ": choose others, or end before");
+  }
+  for (std::size_t i = 0; i < rates.size(); ++i) groups[i].options().set_lr(rates[i]);
+  *rates_ = std::move(rates);
 }
 
 RAYTRAIN_TORCH_INLINE void LrSchedule::add_to(CheckpointDraft& draft, std::string const& file) const {
@@ -95,11 +118,10 @@ RAYTRAIN_TORCH_INLINE auto LrSchedule::load_from(Checkpoint const& checkpoint, s
     refuse(fmt::format("it is of {} parameter groups, and this optimizer has {}", stored.base_rates.size(),
                        base_rates_.size()));
   }
-  if (stored.progress.size() != progress().size() || stored.steps_done < 0) {
+  if (stored.steps_done < 0 || !set_progress(stored.progress)) {
     refuse("what it holds of the progress is none of a " + kind_);
   }
   steps_done_ = stored.steps_done;
-  set_progress(stored.progress);
   set_rates();
   if (stored.settings == settings_ && stored.base_rates == base_rates_) return {};
   return fmt::format(

@@ -19,7 +19,8 @@
 namespace raytrain {
 
 /// Sets the learning rates of an optimizer: those that its parameter groups had when the schedule was made, their base
-/// rates, times a factor. The optimizer must live as long.
+/// rates, times a factor. The optimizer must live as long, with the groups that it has then. Make one schedule of an
+/// optimizer: a second one would take the first one's rates for base rates, and each undo what the other sets.
 ///
 /// `save(model, optimizer, schedule)` stores it, and `TorchContext::restore` goes on with it, to the same bits. From
 /// then on reports gain the rate as the metric "lr", unless they have one: that of the next step; "lr_1", "lr_2" are
@@ -53,10 +54,14 @@ class LrSchedule {
  protected:
   /// `settings` are those that a checkpoint compares. The schedule's own constructor ends by `set_rates`.
   ///
-  /// Errors: `invalid_config` for an optimizer without parameters, or whose options have no learning rate.
+  /// Errors: `invalid_config` for an optimizer without parameters, whose options have no learning rate, or whose rates
+  ///         are all 0.
   LrSchedule(torch::optim::Optimizer& optimizer, std::string_view kind, std::string settings);
 
+  /// Errors: `invalid_config`, and no rate is set, where one would not be finite or below 0; `invalid_call` for an
+  ///         optimizer that has other groups than before.
   void set_rates();
+  /// Errors: as `set_rates`.
   void count_step() {
     ++steps_done_;
     set_rates();
@@ -68,7 +73,8 @@ class LrSchedule {
 
   /// What it knows beside how often it was stepped, as numbers.
   [[nodiscard]] virtual auto progress() const -> std::vector<double> { return {}; }
-  virtual void set_progress(std::vector<double> const&) {}
+  /// Goes on from what `progress` gave; false, and nothing changes, for numbers that it cannot have given.
+  [[nodiscard]] virtual auto set_progress(std::vector<double> const& numbers) -> bool { return numbers.empty(); }
 
   torch::optim::Optimizer& optimizer_;
   std::string kind_;
@@ -94,13 +100,16 @@ class RuleSchedule final : public LrSchedule {
  public:
   /// Sets the rates of the first step.
   ///
-  /// Errors: `invalid_config` for a rule that cannot work, and for an optimizer without parameters or learning rate.
+  /// Errors: `invalid_config` for a rule that cannot work, and for an optimizer without parameters or learning rate, or
+  ///         whose rates are all 0.
   RuleSchedule(torch::optim::Optimizer& optimizer, Rule rule)
       : LrSchedule{optimizer, Rule::name, (rule.validate(), rule.settings())}, rule_{std::move(rule)} {
     set_rates();
   }
 
   /// Sets the rates of the next step.
+  ///
+  /// Errors: `invalid_config` where one would not be finite, as of a gamma above 1 in the end, or below 0.
   void step() { count_step(); }
 
  private:

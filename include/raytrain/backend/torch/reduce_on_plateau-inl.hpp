@@ -67,10 +67,13 @@ RAYTRAIN_TORCH_INLINE auto ReduceOnPlateau::progress() const -> std::vector<doub
           static_cast<double>(cooldown_left_)};
 }
 
-RAYTRAIN_TORCH_INLINE void ReduceOnPlateau::set_progress(std::vector<double> const& numbers) {
+RAYTRAIN_TORCH_INLINE auto ReduceOnPlateau::set_progress(std::vector<double> const& numbers) -> bool {
+  auto const is_count = [](double number) { return number >= 0 && number <= 1e15 && number == std::floor(number); };
+  if (numbers.size() != 4 || !std::all_of(numbers.begin() + 1, numbers.end(), is_count)) return false;
   std::copy_n(numbers.begin(), 2, metric_.state().begin());
   reductions_ = static_cast<std::int64_t>(numbers[2]);
   cooldown_left_ = static_cast<std::int64_t>(numbers[3]);
+  return true;
 }
 
 }  // namespace raytrain

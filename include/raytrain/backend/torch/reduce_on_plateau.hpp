@@ -34,7 +34,7 @@ struct ReduceOnPlateauConfig {
 class ReduceOnPlateau final : public LrSchedule {
  public:
   /// Errors: as `ReduceOnPlateauConfig::validate`; `invalid_config` for an optimizer without parameters or learning
-  ///         rate.
+  ///         rate, or whose rates are all 0.
   explicit ReduceOnPlateau(torch::optim::Optimizer& optimizer, ReduceOnPlateauConfig config = {});
 
   /// Takes the metric's next value, of which all ranks use the mean, as `BestMetric::note`. A group operation.
@@ -45,7 +45,7 @@ class ReduceOnPlateau final : public LrSchedule {
  private:
   [[nodiscard]] auto factor() const -> double override;
   [[nodiscard]] auto progress() const -> std::vector<double> override;
-  void set_progress(std::vector<double> const& numbers) override;
+  [[nodiscard]] auto set_progress(std::vector<double> const& numbers) -> bool override;
 
   ReduceOnPlateauConfig config_;
   BestMetric metric_;
