@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // A training to whose workers a seeded schedule lets faults happen:
 //   chaos_program STORAGE threads|processes|mpirun SEED REPORTS FAULT...
-// At the REPORTS-th report the program itself is killed; 0: never. Without faults it is undisturbed. Says what chaos.py
-// compares: the losses and parameters, and what is left open.
+// At the REPORTS-th report the program itself is killed; 0: never. Without faults it is undisturbed. The seed also says
+// when checkpoints are written, and who keeps copies. Says what chaos.py compares: the losses and parameters, and what
+// is left open.
 #include <unistd.h>
 
 #include <chrono>
@@ -108,6 +109,18 @@ auto open_descriptors() -> std::multiset<std::string> {
   return open;
 }
 
+// One of those by which the last state of all is in a checkpoint.
+auto policy_of(std::uint64_t seed) -> CheckpointConfig {
+  CheckpointConfig config{.num_to_keep = 2, .score_attribute = "loss"};
+  switch (seed % 4) {
+    case 1: config.every = CheckpointInterval::reports(3); break;
+    case 2: config.when_busy = WhenBusy::replace; break;
+    case 3: config.memory_copies = 1; break;
+    default: break;
+  }
+  return config;
+}
+
 void say(Result const& result) {
   std::cout << "state " << to_string(result.state) << "\nattempts " << result.attempts.size() << "\nlosses"
             << std::hexfloat;
@@ -131,13 +144,14 @@ auto main(int argc, char** argv) -> int {
   plan.launch = launch == "mpirun" ? Launch::mpirun : launch == "threads" ? Launch::threads : Launch::processes;
   for (auto const& name : std::span{arguments}.subspan(4)) plan.faults.push_back(fault_named(name));
   if (plan.faults.empty()) plan.failures = 0;
-  testing::FaultSchedule const schedule{std::stoull(arguments.at(2)), plan};
+  auto const seed = std::stoull(arguments.at(2));
+  testing::FaultSchedule const schedule{seed, plan};
   auto const open = open_descriptors();
   TrainerConfig<MpiBackend> config{
       .scaling = {.num_workers = workers, .launch = plan.launch},
       .run = {.name = "chaos",
               .storage_path = arguments.at(0),
-              .checkpoint = {.num_to_keep = 2, .score_attribute = "loss"},
+              .checkpoint = policy_of(seed),
               .failure = {.max_failures = plan.failures, .hang_timeout = std::chrono::seconds{2}}},
       .callbacks = {std::make_shared<Watch>(std::stoi(arguments.at(3)))}};
   auto status = 0;
