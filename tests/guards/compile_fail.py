@@ -12,17 +12,18 @@ import compiler
 import guard
 
 SKIPPED = 77
+WITHOUT_LIBTORCH = 'skipped: needs LibTorch'
 
 
 def problem(tool, case):
-    """What is wrong with a case, or nothing; 'skipped' where it needs a LibTorch that is missing."""
+    """What is wrong with a case, or nothing; WITHOUT_LIBTORCH where it needs one that is missing."""
     text = case.read_text()
     expected = re.findall(r'^// expect-error: (.+)$', text, re.M)
     if not expected:
         return 'has no line "// expect-error: REGEX"'
     flags = tool.flags_for('torch' if 'raytrain/backend/torch' in text else 'core')
     if flags is None:
-        return 'skipped'
+        return WITHOUT_LIBTORCH
     # The errors are those of declarations, which the compiler reads faster alone.
     flags = [*flags, '-DRAYTRAIN_COMPILED', '-I', str(guard.ROOT / 'include')]
     status, said = tool.compile(flags, case)
@@ -62,6 +63,9 @@ if __name__ == '__main__':
     if own == ['--self-test']:
         sys.exit(guard.main(checker(compiler_given), GOOD, DEFECTS, own))
     verdict = problem(compiler_given, pathlib.Path(own[0]))
+    if verdict == WITHOUT_LIBTORCH:
+        print(verdict)
+        sys.exit(SKIPPED)
     if verdict:
         print(f'{own[0]}: {verdict}')
-    sys.exit(SKIPPED if verdict == 'skipped' else 1 if verdict else 0)
+    sys.exit(1 if verdict else 0)
