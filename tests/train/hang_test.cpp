@@ -44,6 +44,15 @@ auto count_of(std::vector<std::string> const& warnings, std::string const& part)
   return std::ranges::count_if(warnings, [&](std::string const& text) { return text.find(part) != std::string::npos; });
 }
 
+// Of the first of two attempts, of which the second one has finished.
+auto only_failure(Result const& result) -> ErrorInfo {
+  CHECK(result.state == RunState::finished);
+  REQUIRE(result.attempts.size() == 2);
+  auto const& failures = result.attempts[0].failures;
+  REQUIRE(failures.size() == 1);
+  return failures[0];
+}
+
 // Keeps what is warned of, and lets a worker wait for it.
 class Warned final : public Callback {
  public:
@@ -76,16 +85,13 @@ TEST_CASE("a worker that hangs has failed, the other one, which waits for it, ha
                                        },
                                        config_that_watches(folder, milliseconds{500})}
                             .fit();
-    CHECK(result.state == RunState::finished);
-    REQUIRE(result.attempts.size() == 2);
-    auto const& failures = result.attempts[0].failures;
-    REQUIRE(failures.size() == 1);
-    CHECK(failures[0].code == Errc::timed_out);
-    CHECK(failures[0].rank == hanging);
-    CAPTURE(failures[0].happened);
-    CHECK(failures[0].happened == "it has shown no sign of life for 500 ms");
-    CHECK(failures[0].remedy.starts_with("it computes, in "));
-    CHECK(failures[0].remedy.ends_with(
+    auto const failure = only_failure(result);
+    CHECK(failure.code == Errc::timed_out);
+    CHECK(failure.rank == hanging);
+    CAPTURE(failure.happened);
+    CHECK(failure.happened == "it has shown no sign of life for 500 ms");
+    CHECK(failure.remedy.starts_with("it computes, in "));
+    CHECK(failure.remedy.ends_with(
         "; raise FailureConfig::hang_timeout, or call heartbeat() in long work, or announce it by expect()"));
   }
 }
@@ -166,12 +172,9 @@ TEST_CASE("a worker that hangs in its own function that fills a checkpoint has f
                                      },
                                      config_that_watches(folder, milliseconds{500})}
                           .fit();
-  CHECK(result.state == RunState::finished);
-  REQUIRE(result.attempts.size() == 2);
-  auto const& failures = result.attempts[0].failures;
-  REQUIRE(failures.size() == 1);
-  CHECK(failures[0].rank == Rank{0});
-  CHECK(failures[0].happened == "it has shown no sign of life for 500 ms");
+  auto const failure = only_failure(result);
+  CHECK(failure.rank == Rank{0});
+  CHECK(failure.happened == "it has shown no sign of life for 500 ms");
 }
 
 TEST_CASE("workers that evaluate in turns, and say so, do not fail by what one has waited for before") {
