@@ -121,6 +121,11 @@ RAYTRAIN_INLINE void RankFollower::on(Begin& begin) {
   }
 }
 
+RAYTRAIN_INLINE void RankFollower::on(Stop const& stop) {
+  if (plan_.run.handle_signals && !plan_.is_supervised && !stop.goes_on) StopSignals::drop_echoes();
+  link_->deliver(stop);
+}
+
 RAYTRAIN_INLINE void RankFollower::connect_worker(Attempt attempt) {
   link_.emplace(
       job_.placement(), [this](WorkerMessage message) { (void)seat_->send(message); }, attempt);

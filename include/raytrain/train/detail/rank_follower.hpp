@@ -101,7 +101,7 @@ class RankFollower {
   void take(Event& event);
 
   void on(Begin& begin);
-  void on(Stop const& stop) { link_->deliver(stop); }
+  void on(Stop const& stop);
   void on(Committed const& committed) {
     if (copies_) copies_->settle(committed);
     link_->deliver(committed);

@@ -105,6 +105,7 @@ class RunDriver {
     while (!outcome_ && !launch_error_) {
       auto event = co_await events_.receive();
       complete(*event);
+      expect_copy_of_signal(*event);
       if (!is_early_silence(*event)) perform(controller_->handle(std::move(*event)));
       report_own_failures();
     }
@@ -160,6 +161,14 @@ class RunDriver {
   }
 
   void look_for_room();
+
+  // Another rank was sent a signal, of which this process may have a copy yet to come.
+  void expect_copy_of_signal(RunEvent const& event) {
+    auto const* const message = std::get_if<WorkerMessage>(&event);
+    auto const* const request = message == nullptr ? nullptr : std::get_if<StopRequest>(message);
+    auto const came_elsewhere = request != nullptr && request->rank != Rank{0};
+    if (came_elsewhere && plan_.run.handle_signals) StopSignals::drop_echoes();
+  }
 
   // With the number of workers that was asked for last.
   void complete(RunEvent& event) {

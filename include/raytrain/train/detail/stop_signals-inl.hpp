@@ -30,6 +30,10 @@ RAYTRAIN_INLINE StopSignals::~StopSignals() {
   thread_.join();
 }
 
+RAYTRAIN_INLINE void StopSignals::drop_echoes() {
+  for (auto const signal : {SIGTERM, SIGHUP}) SignalWatcher::drop_echoes(signal, StopCounter::echo);
+}
+
 RAYTRAIN_INLINE void StopSignals::watch() {
   StopCounter counter;
   for (std::uint32_t times = 0; times < 2;) {
@@ -38,7 +42,7 @@ RAYTRAIN_INLINE void StopSignals::watch() {
     auto const counted = counter.count(*signal, std::chrono::steady_clock::now());
     if (counted == 0) continue;
     times = counted;
-    for (auto const echoed : {SIGTERM, SIGHUP}) SignalWatcher::drop_echoes(echoed, StopCounter::echo);
+    drop_echoes();
     on_request_(times);
   }
   watcher_.let_go();

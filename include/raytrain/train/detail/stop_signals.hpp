@@ -54,6 +54,10 @@ class StopSignals {
   auto operator=(StopSignals const&) -> StopSignals& = delete;
   ~StopSignals();
 
+  /// A request has come to this process, or to another one of its job. What all of them are sent may reach this one
+  /// only when the run has ended by it: for `StopCounter::echo` SIGTERM and SIGHUP then have no effect.
+  static void drop_echoes();
+
  private:
   void watch();
 
