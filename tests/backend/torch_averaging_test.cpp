@@ -397,6 +397,39 @@ TEST_CASE("a large buffer is sent after a backward only when a rank has changed 
   }
 }
 
+TEST_CASE(
+    "a window of four backwards is exchanged by one all_reduce and one broadcast of statistics, in its last one") {
+  struct Normed : torch::nn::Module {
+    torch::Tensor w = register_parameter("w", torch::zeros({4}));
+    torch::nn::BatchNorm1d norm = register_module("norm", torch::nn::BatchNorm1d{2});
+  };
+  auto const group = std::make_shared<LocalGroup>(WorldSize{2});
+  std::vector<std::jthread> workers;
+  for (std::uint32_t rank = 0; rank < 2; ++rank) {
+    workers.emplace_back([&, rank] {
+      Asked asked;
+      LocalCollective local{group, Rank{rank}};
+      NotingCollective collective{local, asked};
+      auto const module = std::make_shared<Normed>();
+      auto const taken = std::make_shared<raytrain::detail::BatchProgress>();
+      raytrain::detail::GradientAverager const averager{
+          *module, 1, {.collective = collective, .taken = taken, .warn = [](std::string const&) {}}};
+      asked.calls.clear();
+      for (int backward = 1; backward <= 8; ++backward) {
+        (void)taken->window.add(4, 0, false);
+        (module->norm(torch::rand({3, 2})).sum() + (module->w * all(backward)).sum()).backward();
+        using Calls = std::vector<std::string>;
+        auto const sum = "all_reduce " + std::to_string(4 * (16 + 2 * 16 + 3 + 3 + 3));
+        CHECK(asked.calls == (backward % 4 == 0 ? Calls{sum, "broadcast 48"} : Calls{}));
+        if (backward % 4 == 0) asked.calls.clear();
+        CHECK(module->norm->num_batches_tracked.item<std::int64_t>() == backward);
+      }
+      CHECK(torch::equal(module->w.grad(), all(2.5 + 6.5)));
+      CHECK(asked.all_reduced_own);
+    });
+  }
+}
+
 TEST_CASE("models that nobody has any more are let go of when the next one is prepared, but not a parameter in use") {
   struct Counted : torch::nn::Module {
     explicit Counted(int& freed) {

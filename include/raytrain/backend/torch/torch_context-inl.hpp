@@ -75,6 +75,13 @@ RAYTRAIN_TORCH_INLINE auto TorchContext::with_generators(CheckpointDraft draft) 
                 "is asked for within a step, of which only some shards' gradients are there",
                 "report it, or hand it over, behind a batch of which ends_step() is true"};
   }
+  if (auto const& window = taken_->window; window.is_open() || holder_of_sum() != nullptr) {
+    throw Error{Errc::invalid_call, "a checkpoint while gradients are accumulated",
+                fmt::format("is asked for within a window of accumulate({}), behind batch {} of it, and would be "
+                            "without its gradients",
+                            window.length(), window.count()),
+                "report it, or hand it over, behind a batch of which accumulate() was true, and its backward"};
+  }
   materialize(draft);
   auto const folder = draft.is_per_rank() ? std::string{} : rank_folder_name(world_rank()) + "/";
   auto const add = [&](std::string const& name, auto const& make_bytes) {
@@ -96,6 +103,64 @@ RAYTRAIN_TORCH_INLINE auto TorchContext::with_generators(CheckpointDraft draft) 
   }
   add(generators_name, [&] { return detail::generators_to_bytes(generator_); });
   return draft;
+}
+
+RAYTRAIN_TORCH_INLINE auto TorchContext::accumulate(int batches, bool is_last) -> bool {
+  constexpr auto attempted = "accumulating gradients";
+  if (batches < 1) {
+    throw Error{Errc::invalid_call, attempted, fmt::format("accumulate() was called with {} batches", batches),
+                "give at least 1, by which each batch is a step"};
+  }
+  auto& window = taken_->window;
+  if (virtual_shards() > 0) {
+    if (batches == 1) return !taken_->turn || taken_->turn->ends_step();
+    throw Error{Errc::invalid_call, attempted,
+                fmt::format("accumulate({}) was called in a run of {} virtual shards, of which each step accumulates "
+                            "the gradients already",
+                            batches, virtual_shards()),
+                fmt::format("set ScalingConfig::virtual_shards to {}, by which a step has {} times as many batches",
+                            std::int64_t{virtual_shards()} * batches, batches)};
+  }
+  if (window.is_open() && window.length() != batches) {
+    throw Error{Errc::invalid_call, attempted,
+                fmt::format("accumulate({}) was called within a window of {} batches, behind batch {} of it", batches,
+                            window.length(), window.count()),
+                "change the number behind a batch of which accumulate() was true"};
+  }
+  if (auto const* const holder = window.is_open() ? nullptr : holder_of_sum()) {
+    throw Error{Errc::invalid_call, attempted,
+                fmt::format("model {} had no backward in the last batch of the window before, and the gradients of "
+                            "earlier ones are not averaged",
+                            holder->number()),
+                "call backward() for each model where accumulate() is true"};
+  }
+  if (batches > 1) begin_accumulating_alone();
+  return window.add(batches, taken_->samples_of_batch, is_last || !taken_->in_last_batch.empty());
+}
+
+RAYTRAIN_TORCH_INLINE auto TorchContext::holder_of_sum() const -> detail::GradientAverager const* {
+  auto const found =
+      std::ranges::find_if(averagers_, [](auto const& each) { return each->holds_sum() && !each->is_unused(); });
+  return found == averagers_.end() ? nullptr : found->get();
+}
+
+RAYTRAIN_TORCH_INLINE void TorchContext::begin_accumulating_alone() {
+  accumulates_alone_ = world_size() == WorldSize{1};
+  for (auto const& [model, number] : std::exchange(alone_, {})) {
+    if (auto const module = model.lock()) make_averager(*module, number);
+  }
+}
+
+RAYTRAIN_TORCH_INLINE void TorchContext::finish() {
+  auto const& window = taken_->window;
+  auto const is_lost = window.is_open() || holder_of_sum() != nullptr;
+  if (is_lost && world_rank() == Rank{0} && !told_to_stop()) {
+    warn(fmt::format(
+        "the training function has returned within a window of accumulate({}), behind batch {} of it, whose "
+        "gradients no optimizer step had; give accumulate() true for is_last in the last batch",
+        window.length(), window.count()));
+  }
+  TrainContext::finish();
 }
 
 RAYTRAIN_TORCH_INLINE auto TorchContext::own_shards() const -> std::vector<std::uint32_t> {
@@ -154,14 +219,25 @@ RAYTRAIN_TORCH_INLINE void TorchContext::check_models() const {
 }
 
 RAYTRAIN_TORCH_INLINE void TorchContext::join(torch::nn::Module const& module) {
-  ++models_;
-  if (world_size() == WorldSize{1} && virtual_shards() == 0) return;
+  auto const number = static_cast<std::uint16_t>(++models_);
+  if (world_size() == WorldSize{1} && virtual_shards() == 0 && !accumulates_alone_) {
+    std::erase_if(alone_, [&](auto const& each) {
+      auto const other = each.first.lock();
+      return other == nullptr || other.get() == &module;
+    });
+    alone_.emplace_back(module.weak_from_this(), number);
+    return;
+  }
   std::erase_if(averagers_, [&](auto const& each) { return each->is_of(module) || each->is_unused(); });
   auto state = module.parameters();
   for (auto const& buffer : module.buffers()) state.push_back(buffer);
-  auto const number = static_cast<std::uint16_t>(models_);
   TaggedCollective preparing{collective(), {.model = number}};
   detail::broadcast_tensors(preparing, state, Rank{0});
+  make_averager(module, number);
+  if (virtual_shards() > 0 && taken_->turn) averagers_.back()->begin_turn(*taken_->turn);
+}
+
+RAYTRAIN_TORCH_INLINE void TorchContext::make_averager(torch::nn::Module const& module, std::uint16_t number) {
   detail::GradientAverager::Worker worker{.collective = collective(),
                                           .taken = taken_,
                                           .warn = [this](std::string text) { warn(std::move(text)); },
@@ -172,7 +248,6 @@ RAYTRAIN_TORCH_INLINE void TorchContext::join(torch::nn::Module const& module) {
     };
   }
   averagers_.push_back(std::make_unique<detail::GradientAverager>(module, number, std::move(worker)));
-  if (virtual_shards() > 0 && taken_->turn) averagers_.back()->begin_turn(*taken_->turn);
 }
 
 RAYTRAIN_TORCH_INLINE auto TorchContext::averager_of(torch::nn::Module const& module) const

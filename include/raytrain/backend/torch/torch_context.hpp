@@ -45,8 +45,9 @@ class TorchContext : public TrainContext {
   auto operator=(TorchContext const&) -> TorchContext& = delete;
 
   /// Builds a model and makes it train with all others: rank 0's parameters and buffers everywhere, gradients averaged
-  /// when a backward ends, then buffers those of rank 0 (of 64 KiB and more after a change only). A parameter that no
-  /// rank used has no gradient, and counts as zero on a rank that alone did not use it.
+  /// when a backward ends (of the last batch of a window, with `accumulate`), then buffers those of rank 0 (of 64 KiB
+  /// and more after a change only). A parameter that no rank used has no gradient, and counts as zero on a rank that
+  /// alone did not use it.
   ///
   /// Every rank runs as many backwards of each model, in the same order. All ranks get an error that says so when one
   /// runs the backward of another model, calls another collective, ends earlier, or has taken another number of batches
@@ -118,11 +119,40 @@ class TorchContext : public TrainContext {
                              }}};
   }
 
+  /// Counts the batch that was just taken, before its first backward: to be called for each batch. True in every
+  /// `batches`-th one, where backwards average what the window of so many batches has summed up; then the optimizer
+  /// steps. In the others backwards exchange nothing, and the program sees no gradient, so that a `zero_grad` there
+  /// loses none.
+  ///
+  ///     auto const is_last = ctx.accumulate(4);
+  ///     loss.backward();
+  ///     if (!is_last) continue;
+  ///     optimizer.step();
+  ///
+  /// Gradients are the mean of the window's batches, each counted by its samples: of a loss that is the mean of a
+  /// batch, the gradient of one batch of all of these samples, but for the order of its sums and one rounding when the
+  /// sum is divided. Batches of data of the program's own count alike. A model's backwards of one batch add up, and a
+  /// batch without one counts as zero.
+  ///
+  /// The last batch of an epoch of a split dataset ends the window, however short. For other data `is_last` says so;
+  /// otherwise the window goes on in the next epoch, and there is a warning when the training function returns within
+  /// one. `hand_over`, and `report` with a checkpoint, belong behind the last batch of a window.
+  ///
+  /// Every rank gives the same number, which may be another one for the next window. With virtual shards `batches` is
+  /// 1, and the last batch of a step of all shards is the one for which it is true.
+  ///
+  /// Errors: `invalid_call` for less than 1, for another number within a window, with virtual shards for more than 1,
+  ///         and when a model had no backward in the last batch of the window before, which left its gradients
+  ///         without an average; `rank_mismatch` by the backward when ranks give different numbers; `invalid_call`
+  ///         by the backward when parameters have changed within a window.
+  [[nodiscard]] auto accumulate(int batches, bool is_last = false) -> bool;
+
   /// As of every context. The learning rates of an `LrSchedule` that `restore` was given go along as "lr" (see there);
   /// with a checkpoint, the states of `generator()` and of LibTorch's default generator go along.
   ///
   /// Errors: `backend` also for a model to which `prepare_model` should have been applied again; `invalid_call` with a
-  /// checkpoint within a step of virtual shards, behind a batch that does not end it.
+  /// checkpoint within a step of virtual shards, behind a batch that does not end it, and within a window of
+  /// `accumulate`.
   template <class R>
   void report(R const& metrics) {
     check_models();
@@ -139,6 +169,9 @@ class TorchContext : public TrainContext {
   void hand_over(CheckpointDraft draft) {
     if (may_hand_over()) TrainContext::hand_over(with_generators(std::move(draft)));
   }
+
+  /// For the worker's runner.
+  void finish();
 
   /// This worker's part of the dataset, or all of it when `DataConfig` does not split it.
   ///
@@ -251,6 +284,13 @@ class TorchContext : public TrainContext {
   void check_models() const;
 
   void join(torch::nn::Module const& module);
+  void make_averager(torch::nn::Module const& module, std::uint16_t number);
+
+  /// Lets averagers of a world of one divide the sums of windows.
+  void begin_accumulating_alone();
+
+  /// The first one with gradients of a window that are not averaged yet; null if there is none.
+  [[nodiscard]] auto holder_of_sum() const -> detail::GradientAverager const*;
 
   /// Null in a world of one, whose gradients nobody averages. Errors: `backend` for a model that is not prepared.
   [[nodiscard]] auto averager_of(torch::nn::Module const& module) const -> detail::GradientAverager const*;
@@ -263,6 +303,9 @@ class TorchContext : public TrainContext {
   std::optional<detail::ShardGenerators> shard_generators_;  ///< With virtual shards.
   std::shared_ptr<detail::BatchProgress> taken_ = std::make_shared<detail::BatchProgress>();
   std::vector<std::unique_ptr<detail::GradientAverager>> averagers_;
+  /// Models of a world of one with their numbers, until it accumulates.
+  std::vector<std::pair<std::weak_ptr<torch::nn::Module const>, std::uint16_t>> alone_;
+  bool accumulates_alone_ = false;
   std::uint64_t models_ = 0;
   std::weak_ptr<std::vector<double> const> rates_;  ///< Of the schedule that `restore` was given.
   bool goes_on_ = false;                            ///< From a checkpoint whose random numbers are not to come again.

@@ -27,7 +27,7 @@ RAYTRAIN_INLINE auto mismatch_error(RankCall const& first, RankCall const& other
   auto const* const remedy =
       first.call.tag == other.call.tag
           ? "make every rank call the same operations in the same order, on arrays of one size and type"
-          : "make every rank run the same backwards in the same order, on as many batches";
+          : "make every rank run the same backwards in the same order, on as many batches, and average after as many";
   return {Errc::rank_mismatch, "collective call",
           "rank " + std::to_string(first.rank.value) + " calls " + describe(first, other) + ", but rank " +
               std::to_string(other.rank.value) + " calls " + describe(other, first),

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 
+#include <raytrain/backend/torch/detail/accumulation_window.hpp>
 #include <raytrain/backend/torch/torch_shard.hpp>
 #include <raytrain/core/shard_position.hpp>
 #include <raytrain/core/shard_turn.hpp>
@@ -14,7 +17,7 @@
 
 namespace raytrain::detail {
 
-/// How far a worker is in its split datasets, and for which shard it computes.
+/// How far a worker is in its split datasets, for which shard it computes, and in which window it accumulates.
 ///
 /// A program may take batches of several datasets side by side. The first of them in a step leads: its next batch is
 /// the next turn. The same turn of another dataset changes nothing.
@@ -22,11 +25,21 @@ struct BatchProgress {
   ShardPosition position{};  ///< Behind the last batch, of whatever dataset.
   std::optional<ShardTurn> turn{};
   std::string leader{};  ///< The dataset whose batch began the turn.
+  /// Of the last batch, of whatever dataset; 0 when that dataset's epoch is over.
+  std::uint64_t samples_of_batch = 0;
+  std::set<std::string> in_last_batch{};  ///< Datasets of whose epoch the last batch was taken.
+  AccumulationWindow window{};
   /// Before the first batch of each turn, and without a turn when the leader's epoch is over; may be empty.
   std::function<void(std::optional<ShardTurn>)> on_turn{};
 
   void take(std::string const& dataset, Batch const& batch) {
     position = batch.next_position();
+    samples_of_batch = batch.size();
+    if (position.samples == 0) {
+      in_last_batch.insert(dataset);
+    } else {
+      in_last_batch.erase(dataset);
+    }
     auto const is_beside = turn && dataset != leader && turn->index == batch.turn().index && !is_over_;
     if (is_beside) return;
     turn = batch.turn();
@@ -36,6 +49,8 @@ struct BatchProgress {
   }
 
   void end(std::string const& dataset) {
+    in_last_batch.erase(dataset);
+    samples_of_batch = 0;
     if (dataset != leader || is_over_) return;
     is_over_ = true;
     if (on_turn) on_turn(std::nullopt);

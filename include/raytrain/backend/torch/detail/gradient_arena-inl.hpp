@@ -73,27 +73,37 @@ RAYTRAIN_TORCH_INLINE void GradientArena::gather() {
   }
 }
 
+RAYTRAIN_TORCH_INLINE void GradientArena::scale_sum(double factor) {
+  torch::NoGradGuard const no_grad;
+  gather();
+  for (auto const& flat : flats_) {
+    torch::from_blob(flat.memory.get(), {static_cast<std::int64_t>(flat.size)}, flat.type).mul_(factor);
+  }
+  keep_sum();
+}
+
 RAYTRAIN_TORCH_INLINE void GradientArena::scale_gradients(std::uint32_t shards) {
   std::vector<Mark> defined;
   for (auto const& slot : slots_) {
     if (slot.parameter.grad().defined()) defined.push_back(slot.mark);
   }
   if (defined.empty()) return;
-  torch::NoGradGuard const no_grad;
-  gather();
-  for (auto const& flat : flats_) {
-    torch::from_blob(flat.memory.get(), {static_cast<std::int64_t>(flat.size)}, flat.type)
-        .mul_(static_cast<double>(shards));
-  }
+  scale_sum(shards);
   for (auto const& mark : defined) set(mark, 1);
-  keep_sum();
 }
 
 RAYTRAIN_TORCH_INLINE void GradientArena::set_aside() {
+  torch::NoGradGuard const no_grad;
   for (auto& slot : slots_) {
-    slot.aside = std::exchange(slot.parameter.mutable_grad(), at::Tensor{});
+    auto& gradient = slot.parameter.mutable_grad();
+    if (gradient.defined()) slot.aside = slot.aside.defined() ? slot.aside.add(gradient) : gradient;
+    gradient.reset();
     leave_to_keeper(slot);
   }
+}
+
+RAYTRAIN_TORCH_INLINE void GradientArena::hide_gradients() {
+  for (auto const& slot : slots_) slot.parameter.mutable_grad().reset();
 }
 
 RAYTRAIN_TORCH_INLINE void GradientArena::drop_gradients() {

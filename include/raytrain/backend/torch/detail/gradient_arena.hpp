@@ -76,13 +76,19 @@ class GradientArena {
   /// The next backward adds to what the array holds, and to the marks and the numbers.
   void keep_sum() { holds_sum_ = true; }
 
+  /// Multiplies what the array holds, after a `gather`, and keeps it as a sum.
+  void scale_sum(double factor);
+
   /// Makes of gradients of steps before a part of a sum that `shards` divide later.
   void scale_gradients(std::uint32_t shards);
 
-  /// Takes the gradients that there are away, until `show`.
+  /// Takes the gradients that there are away, until `show`. Those that are away already are added to them.
   void set_aside();
 
-  /// Forgets them.
+  /// The program has no gradients until `show`, and the array keeps what it holds.
+  void hide_gradients();
+
+  /// Forgets them, and what was set aside.
   void drop_gradients();
 
   /// Calls `action` with the array of each element type in use, a span of float or double.

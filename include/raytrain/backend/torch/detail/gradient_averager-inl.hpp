@@ -130,11 +130,34 @@ RAYTRAIN_TORCH_INLINE void GradientAverager::on_gradient(std::size_t index, at::
   if (!pending_) {
     if (before_backward_) before_backward_();
     pending_ = true;
-    step_ ? step_->begin_backward(digest()) : arena_.begin_backward();
+    step_ ? step_->begin_backward(digest()) : begin_backward();
     torch::autograd::Engine::get_default_engine().queue_callback(
         [this, pending = std::make_shared<Pending>(pending_)] { on_backward_end(); });
   }
   arena_.expect(index, gradient);
+}
+
+RAYTRAIN_TORCH_INLINE void GradientAverager::begin_backward() {
+  auto const& window = taken_->window;
+  if (!window.has_several()) return arena_.begin_backward();
+  auto const parameters = digest();
+  if (sum_.window != window.number()) {
+    sum_.window = window.number();
+    sum_.parameters = parameters;
+  } else if (sum_.parameters != parameters) {
+    throw Error{Errc::invalid_call, "accumulating gradients",
+                "the parameters of model " + std::to_string(number_) +
+                    " have changed since another backward for the same call of accumulate(), or of its window",
+                "call accumulate() for each batch before its backward, and step the optimizer where it is true"};
+  }
+  arena_.set_aside();
+  if (sum_.is_open) {
+    arena_.keep_sum();
+    if (sum_.samples != window.samples()) arena_.scale_sum(sum_.samples / window.samples());
+  } else {
+    arena_.begin_backward();
+  }
+  sum_.samples = window.samples();
 }
 
 RAYTRAIN_TORCH_INLINE auto GradientAverager::is_accumulated(at::Tensor const& parameter) -> bool {
@@ -146,6 +169,14 @@ RAYTRAIN_TORCH_INLINE auto GradientAverager::is_accumulated(at::Tensor const& pa
 
 RAYTRAIN_TORCH_INLINE void GradientAverager::on_backward_end() {
   check_unchanged();
+  ++backwards_;
+  auto const& window = taken_->window;
+  sum_.is_open = window.is_open();
+  if (sum_.is_open) {
+    arena_.gather();
+    return arena_.hide_gradients();
+  }
+  if (window.has_several()) arena_.scale_sum(sum_.samples / window.all_samples());
   for (std::size_t i = 0; i < buffers_.size(); ++i) {
     if (is_to_send(buffers_[i])) arena_.add_to_number(i, 1);
   }
@@ -155,7 +186,7 @@ RAYTRAIN_TORCH_INLINE void GradientAverager::on_backward_end() {
   for (std::size_t i = 0; i < own.size(); ++i) arena_.add_to_number(buffers_.size() + i, own[i]);
   collective_.tag() = {.model = number_,
                        .epoch = static_cast<std::uint16_t>(taken_->position.epoch),
-                       .backward = ++backwards_,
+                       .backward = backwards_,
                        .samples = taken_->position.samples};
   auto is_complete = true;
   if (step_) {

@@ -41,11 +41,15 @@ namespace raytrain::detail {
 /// A digest of the parameters is averaged too. Rank 0 warns once when the ranks' digests differ. That is no error,
 /// since processors of different kinds may round differently.
 ///
+/// Backwards in a window of several batches exchange nothing before the last batch: the array holds their sum, of which
+/// the program sees nothing before it is averaged. Gradients that there were before the window are added then.
+///
 /// With virtual shards all of that is done once for the backwards of a step: see `ShardStep`.
 ///
 /// Threads: the worker's, which on the CPU is also the one that runs the backward.
 /// Errors:  `backward()` throws what the collective throws: `rank_mismatch` on every rank when ranks are out of step,
-///          and `backend` for `create_graph` and as `check_unchanged`.
+///          and `backend` for `create_graph` and as `check_unchanged`; `invalid_call` when parameters change within a
+///          window.
 class GradientAverager {
  public:
   /// The worker that trains the model.
@@ -80,6 +84,9 @@ class GradientAverager {
   /// Before a backward of any model, with virtual shards. Errors: as `ShardStep::check_parameters`.
   void check_parameters() const { step_->check_parameters(digest()); }
   [[nodiscard]] auto is_within_step() const -> bool { return step_ && step_->is_within_step(); }
+
+  /// Whether it has gradients of a window that are not averaged yet.
+  [[nodiscard]] auto holds_sum() const noexcept -> bool { return sum_.is_open; }
 
   /// Whether nobody else has the model, nor a parameter of it.
   [[nodiscard]] auto is_unused() const -> bool;
@@ -119,6 +126,16 @@ class GradientAverager {
   /// Changes with the first element of any parameter.
   [[nodiscard]] auto digest() const -> std::uint64_t;
 
+  /// What was summed up in a window of several batches.
+  struct Sum {
+    std::uint64_t window = 0;      ///< Its number.
+    std::uint64_t parameters = 0;  ///< Digest, in its first backward.
+    double samples = 1;            ///< Of a batch that would count in the sum as it is.
+    bool is_open = false;          ///< Not averaged yet.
+  };
+
+  void begin_backward();
+
   void on_gradient(std::size_t index, at::Tensor const& gradient);
 
   /// False when the backward under way is torch::autograd::grad, which hands a gradient over and leaves `grad()` alone.
@@ -145,6 +162,7 @@ class GradientAverager {
   std::uint32_t backwards_ = 0;
   bool has_warned_ = false;
   std::optional<ShardStep> step_;  ///< With virtual shards.
+  Sum sum_;
   std::vector<unsigned> hooks_;
   bool pending_ = false;
 };
