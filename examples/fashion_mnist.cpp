@@ -70,6 +70,7 @@ void train(raytrain::TorchContext& ctx, Options const& options) {
     std::int64_t samples = 0;  // fewer where it goes on within an epoch
     auto loss_sum = 0.0;
     for (auto const& batch : shard.batches({.batch_size = options.batch_size, .epoch = epoch})) {
+      auto const is_last = ctx.accumulate(options.accumulate);  // of several batches, or virtual shards, of a step
       optimizer.zero_grad();
       auto const loss = torch::nll_loss(model->forward(images_of(batch)), batch["label"].to(torch::kLong));
       loss.backward();
@@ -78,7 +79,8 @@ void train(raytrain::TorchContext& ctx, Options const& options) {
         loss_sum += value * static_cast<double>(batch.size());
         samples += batch.size();
       }
-      if (!batch.ends_step()) continue;  // of several virtual shards
+      if (!is_last) continue;
+      if (options.clip > 0) torch::nn::utils::clip_grad_norm_(model->parameters(), options.clip);
       optimizer.step();
       auto const next = shard.position();
       ctx.progress(epoch_samples * static_cast<std::size_t>(next.epoch) + next.samples, all_samples,

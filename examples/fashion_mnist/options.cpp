@@ -58,16 +58,23 @@ auto options_of(int argc, char** argv) -> Options {
                  "threads that train together; 1:4: from 1 to 4, SIGUSR1 makes it one more, SIGUSR2 one fewer: "
                  "ScalingConfig::num_workers; 0: 2, or the ranks of the job")
       ->check(is_count());
-  app.add_option("--virtual-shards", options.virtual_shards,
-                 "parts of each step, of --batch-size images: the same parameters with any number of workers up to it: "
-                 "ScalingConfig::virtual_shards; 0: one part for each worker")
-      ->check(between(0, 4096));
+  auto* const virtual_shards =
+      app.add_option("--virtual-shards", options.virtual_shards,
+                     "parts of each step, of --batch-size images: the same parameters with any number of workers up to "
+                     "it: ScalingConfig::virtual_shards; 0: one part for each worker")
+          ->check(between(0, 4096));
   app.add_option("--epochs", options.epochs, "passes over the training images")->check(between(1, 1e6));
   app.add_option("--patience", options.patience,
                  "end after so many epochs in a row without a better test accuracy: EarlyStopping; 0: never")
       ->check(between(0, 1e6));
   app.add_option("--batch-size", options.batch_size, "images per worker, or virtual shard, and step")
       ->check(between(1, 1e6));
+  app.add_option("--accumulate", options.accumulate,
+                 "batches of each worker whose gradients are averaged once, for one step: TorchContext::accumulate")
+      ->check(between(1, 1e6))
+      ->excludes(virtual_shards);
+  app.add_option("--clip", options.clip, "largest norm of the averaged gradient: clip_grad_norm_; 0: any")
+      ->check(between(0, 1e12));
   app.add_option("--learning-rate", options.learning_rate, "of Adam")->check(between(1e-12, 1e3));
   app.add_option("--seed", options.seed, "everything random follows from it: RunConfig::seed")->check(between(0, 1e15));
   auto* const processes =

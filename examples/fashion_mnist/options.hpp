@@ -18,6 +18,8 @@ struct Options {
   int epochs = 10;
   int patience = 0;
   std::int64_t batch_size = 64;
+  int accumulate = 1;
+  double clip = 0;
   double learning_rate = 1e-3;
   std::uint64_t seed = 0;
   int max_failures = 0;

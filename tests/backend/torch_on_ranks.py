@@ -49,6 +49,14 @@ def same_on_threads(folder):
                 ranks=train(folder / 'ranks', *mpirun, '-n', '4', program))
 
 
+def accumulated(folder):
+    """Windows of batches, of which the averaged gradients are clipped, have the bits on ranks that they have on threads."""
+    options = ['--accumulate', '3', '--clip', '0.5']
+    expect_same(threads=train(folder / 'threads', program, '--workers', '3', *options),
+                ranks=train(folder / 'ranks', *mpirun, '-n', '3', program, *options),
+                processes=train(folder / 'processes', program, '--workers', '3', '--processes', *options))
+
+
 def virtual_shards(folder):
     """With dropout, whose numbers are each process's own: as many virtual shards, and any number of workers, give the same bits."""
     options = ['--virtual-shards', '4', '--model', 'conv', '--batch-size', '32']
@@ -114,7 +122,7 @@ def killed(folder):
                 without_interruption=train(folder / 'whole', *mpirun, '-n', '3', program, epochs=epochs))
 
 
-CASES = {function.__name__: function for function in (same_on_threads, virtual_shards, sharded_optimizer, two_hosts, killed)}
+CASES = {function.__name__: function for function in (same_on_threads, accumulated, virtual_shards, sharded_optimizer, two_hosts, killed)}
 
 with tempfile.TemporaryDirectory() as scratch:
     CASES[case](pathlib.Path(scratch))
