@@ -58,10 +58,11 @@ def run(context):
     for model in PARAMETERS:
         steps = (QUICK_STEPS if context.quick else STEPS)[model]
         settings = {twin: best_setting(twin, model) for twin in SETTINGS}
-        ours, sharded, serial, gloo, apart, ranks = [], [], [], [], [], []
+        ours, sharded, accumulating, serial, gloo, apart, ranks = [], [], [], [], [], [], []
         for number in range(context.rounds):
             turns = [lambda: ours.append(job('raytrain', model, steps)),
                      lambda: sharded.append(job('raytrain', model, steps, ['sharded'])),
+                     lambda: accumulating.append(job('raytrain', model, steps, ['accumulate'])),
                      lambda: serial.append(job('serial', model, steps, *settings['serial'])),
                      lambda: gloo.append(job('gloo', model, steps, *settings['gloo'])),
                      lambda: apart.append(job('gloo', model, steps, ['apart'], KEEP_MEMORY))]
@@ -83,6 +84,7 @@ def run(context):
         context.row(model, 'sharded optimizer: samples/s over 1 process with 2 threads', ratio(serial, sharded),
                     **({'goal': 1.15} if model == 'mlp' else {}))
         context.row(model, 'sharded optimizer: samples/s over the whole one on each worker', ratio(ours, sharded))
+        context.row(model, 'a step for 4 accumulated batches: samples/s over one for each batch', ratio(ours, accumulating))
         if ranks:
             context.row(model, 'on ranks: samples/s over 2 processes with c10d::Reducer and Gloo', ratio(gloo, ranks))
             context.row(model, 'on ranks: samples/s over threads', ratio(ours, ranks))

@@ -20,6 +20,7 @@ namespace job {
 inline constexpr int workers = 2;
 inline constexpr std::int64_t worker_batch = 64;
 inline constexpr std::int64_t global_batch = worker_batch * workers;
+inline constexpr int accumulated_batches = 4;  ///< Where gradients are accumulated.
 inline constexpr double learning_rate = 1e-3;
 inline constexpr std::uint64_t seed = 1;
 

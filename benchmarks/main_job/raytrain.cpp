@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The job with raytrain: two workers that are threads, or under mpirun its ranks. Each runs the whole optimizer or,
-// with the argument "sharded", a part of it.
+// with the argument "sharded", a part of it; with "accumulate" it takes a step for four batches.
+#include <cmath>
 #include <cstdio>
 #include <exception>
 #include <memory>
@@ -21,15 +22,16 @@ namespace {
 using Model = std::shared_ptr<Network>;
 
 auto train(raytrain::TorchContext& ctx, job::Options const& options, Model const& network,
-           torch::optim::Optimizer& optimizer) -> job::Figures {
+           torch::optim::Optimizer& optimizer, int accumulated = 1) -> job::Figures {
   job::Batches batches{ctx.dataset_shard("train"), job::worker_batch};
 
   auto const figures = job::measure(options, [&] {
     auto const batch = batches.next();
+    auto const is_last = ctx.accumulate(accumulated);
     optimizer.zero_grad();
     auto const loss = job::loss_of(*network, batch["image"].unsqueeze(1), batch["label"]);
     loss.backward();
-    optimizer.step();
+    if (is_last) optimizer.step();
     return loss.item<double>();
   });
   job::check_equal(network->parameters(), [&](std::vector<double>& values) {
@@ -38,25 +40,27 @@ auto train(raytrain::TorchContext& ctx, job::Options const& options, Model const
   return figures;
 }
 
-auto train(raytrain::TorchContext& ctx, job::Options const& options, bool is_sharded) -> job::Figures {
+auto train(raytrain::TorchContext& ctx, job::Options const& options, std::string_view variant) -> job::Figures {
   auto const network = ctx.prepare_model([&] { return make_network(options.model); });
-  if (is_sharded) {
+  if (variant == "sharded") {
     auto optimizer = ctx.prepare_optimizer<torch::optim::Adam>(network, {job::learning_rate});
     return train(ctx, options, network, optimizer);
   }
-  torch::optim::Adam optimizer{network->parameters(), job::learning_rate};
-  return train(ctx, options, network, optimizer);
+  auto const accumulated = variant == "accumulate" ? job::accumulated_batches : 1;
+  auto const rate = job::learning_rate * std::sqrt(accumulated);  // steps are fewer, and less noisy
+  torch::optim::Adam optimizer{network->parameters(), rate};
+  return train(ctx, options, network, optimizer, accumulated);
 }
 
 }  // namespace
 
 auto main(int argc, char** argv) -> int try {
   auto const options = job::parse(argc, argv);
-  auto const is_sharded = argc > 4 && std::string_view{argv[4]} == "sharded";
+  std::string_view const variant = argc > 4 ? argv[4] : "";
   job::Figures figures;
   raytrain::Trainer<raytrain::TorchBackend> trainer{
       [&](raytrain::TorchContext& ctx) {
-        auto const mine = train(ctx, options, is_sharded);
+        auto const mine = train(ctx, options, variant);
         if (ctx.world_rank() == raytrain::Rank{0}) figures = mine;
       },
       {.scaling = {.num_workers = job::workers},
