@@ -10,6 +10,7 @@
 #include <raytrain/backend/backend.hpp>
 #include <raytrain/backend/torch/averaged_model.hpp>
 #include <raytrain/backend/torch/cpu_advice.hpp>
+#include <raytrain/backend/torch/load_model.hpp>
 #include <raytrain/backend/torch/lr_schedule.hpp>
 #include <raytrain/backend/torch/reduce_on_plateau.hpp>
 #include <raytrain/backend/torch/torch_context.hpp>

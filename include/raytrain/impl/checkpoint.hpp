@@ -25,3 +25,4 @@
 #include <raytrain/checkpoint/run_record-inl.hpp>
 #include <raytrain/checkpoint/safetensors-inl.hpp>
 #include <raytrain/checkpoint/snapshot_buffers-inl.hpp>
+#include <raytrain/checkpoint/whole_file-inl.hpp>

@@ -4,6 +4,7 @@
 #include <torch/csrc/jit/api/object.h>
 #include <torch/torch.h>
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -82,7 +83,8 @@ RAYTRAIN_TORCH_INLINE auto add_model(CheckpointDraft& draft, torch::nn::Module c
   });
 }
 
-RAYTRAIN_TORCH_INLINE void load_model(BytesView file, torch::nn::Module& module, std::string_view attempted) {
+RAYTRAIN_TORCH_INLINE void fill_model(torch::nn::Module& module, std::string_view attempted,
+                                      std::function<void(std::vector<NamedTensor> const&)> const& fill) {
   torch_call(
       attempted,
       [&] {
@@ -93,13 +95,18 @@ RAYTRAIN_TORCH_INLINE void load_model(BytesView file, torch::nn::Module& module,
           throw Error{Errc::backend, std::string{attempted},
                       "this model stores more than parameters and buffers, and no such file holds that", state_remedy};
         }
-        fill_tensors(file, *tensors, attempted);
+        fill(*tensors);
         // A module of the program's may do more in its `load` than to take tensors, which are there already.
         torch::serialize::InputArchive filled;
         module_in(filled) = module_in(archive);
         module.load(filled);
       },
       state_remedy);
+}
+
+RAYTRAIN_TORCH_INLINE void load_model(BytesView file, torch::nn::Module& module, std::string_view attempted) {
+  fill_model(module, attempted,
+             [&](std::vector<NamedTensor> const& tensors) { fill_tensors(file, tensors, attempted); });
 }
 
 RAYTRAIN_TORCH_INLINE auto add_optimizer(CheckpointDraft& draft, torch::optim::Optimizer const& optimizer) -> bool {

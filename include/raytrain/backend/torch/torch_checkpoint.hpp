@@ -7,6 +7,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -98,6 +99,12 @@ inline constexpr bool is_at_most_one_each = (0 + ... + (is_scheduler<T> ? 1 : 0)
 
 /// Adds the module's tensors to a draft; false, and nothing is added, if it stores more than such.
 [[nodiscard]] auto add_model(CheckpointDraft& draft, torch::nn::Module const& module) -> bool;
+
+/// Calls `fill` with the tensors of which `add_model` makes a file, and lets the module know when they are filled.
+///
+/// Errors: `backend` for a module that stores more than such.
+void fill_model(torch::nn::Module& module, std::string_view attempted,
+                std::function<void(std::vector<NamedTensor> const&)> const& fill);
 
 /// Fills the module with what `add_model` has stored.
 ///

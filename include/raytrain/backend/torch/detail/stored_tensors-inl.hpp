@@ -215,11 +215,16 @@ RAYTRAIN_TORCH_INLINE auto differences(std::map<std::string_view, StoredTensor c
 
 RAYTRAIN_TORCH_INLINE void fill_tensors(BytesView file, std::vector<NamedTensor> const& tensors,
                                         std::string_view attempted) {
-  auto const index = read_tensor_index(file, attempted);
+  fill_tensors(file, read_tensor_index(file, attempted), tensors, attempted, state_remedy);
+}
+
+RAYTRAIN_TORCH_INLINE void fill_tensors(BytesView file, TensorIndex const& index,
+                                        std::vector<NamedTensor> const& tensors, std::string_view attempted,
+                                        std::string remedy) {
   std::map<std::string_view, StoredTensor const*> stored;
   for (auto const& tensor : index.tensors) stored[tensor.name] = &tensor;
   if (auto const text = differences(stored, tensors); !text.empty()) {
-    throw Error{Errc::backend, std::string{attempted}, text, state_remedy};
+    throw Error{Errc::backend, std::string{attempted}, text, std::move(remedy)};
   }
   torch_call(attempted, [&] {
     for (auto const& [name, tensor] : tensors) {

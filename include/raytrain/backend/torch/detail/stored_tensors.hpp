@@ -58,6 +58,10 @@ void copy_stored(BytesView file, TensorIndex const& index, std::vector<NamedTens
 ///         listed, before anything is copied.
 void fill_tensors(BytesView file, std::vector<NamedTensor> const& tensors, std::string_view attempted);
 
+/// The same for the tensors of the file that `index` tells, by the names there.
+void fill_tensors(BytesView file, TensorIndex const& index, std::vector<NamedTensor> const& tensors,
+                  std::string_view attempted, std::string remedy);
+
 }  // namespace raytrain::detail
 
 #ifndef RAYTRAIN_COMPILED_TORCH
