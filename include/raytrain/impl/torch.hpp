@@ -19,5 +19,6 @@
 #include <raytrain/backend/torch/sharded_optimizer-inl.hpp>
 #include <raytrain/backend/torch/torch_checkpoint-inl.hpp>
 #include <raytrain/backend/torch/torch_context-inl.hpp>
+#include <raytrain/backend/torch/torch_predictor-inl.hpp>
 #include <raytrain/backend/torch/torch_safetensors-inl.hpp>
 #include <raytrain/backend/torch/torch_shard-inl.hpp>

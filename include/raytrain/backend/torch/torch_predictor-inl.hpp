@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <fmt/format.h>
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <utility>
+
+#include <raytrain/backend/torch/detail/stored_tensors.hpp>
+#include <raytrain/backend/torch/detail/torch_call.hpp>
+#include <raytrain/backend/torch/torch_predictor.hpp>
+#include <raytrain/core/error.hpp>
+#include <raytrain/core/inline.hpp>
+
+namespace raytrain::detail {
+
+RAYTRAIN_TORCH_INLINE void check_options(TorchPredictorOptions const& options) {
+  if (options.batch_size >= 1) return;
+  throw Error{Errc::invalid_config, "TorchPredictorOptions::batch_size",
+              fmt::format("must be at least 1 (got {})", options.batch_size), "write {.batch_size = 1024}"};
+}
+
+RAYTRAIN_TORCH_INLINE auto predict_rows(at::Tensor const& rows, std::int64_t batch_size,
+                                        std::function<at::Tensor(at::Tensor const&)> const& forward) -> at::Tensor {
+  std::string attempted{"predicting rows"};
+  if (!rows.defined() || rows.dim() == 0 || rows.size(0) == 0) {
+    auto const got = rows.defined() ? shape_text(rows.sizes(), rows.scalar_type()) : "an undefined tensor";
+    throw Error{Errc::invalid_data, attempted, "there are none in " + got, "give a tensor of {rows, ...}"};
+  }
+  attempted = "predicting " + shape_text(rows.sizes(), rows.scalar_type());
+  auto const refuse = [&](std::string happened) {
+    throw Error{Errc::backend, attempted, std::move(happened), "let forward give a row for each row, all of one shape"};
+  };
+  torch::NoGradGuard const no_grad;
+  return torch_call(
+      attempted,
+      [&] {
+        auto const count = rows.size(0);
+        at::Tensor all;
+        for (std::int64_t begin = 0; begin < count; begin += batch_size) {
+          auto const size = std::min(batch_size, count - begin);
+          auto const given = forward(rows.narrow(0, begin, size));
+          if (!given.defined() || given.dim() == 0 || given.size(0) != size) {
+            refuse(fmt::format("the model gives {} for {} rows",
+                               given.defined() ? shape_text(given.sizes(), given.scalar_type()) : "nothing", size));
+          }
+          if (size == count) return given;
+          auto sizes = given.sizes().vec();
+          sizes[0] = count;
+          if (!all.defined()) all = at::empty(sizes, given.options());
+          if (all.sizes() != sizes || all.scalar_type() != given.scalar_type()) {
+            refuse(fmt::format("the model gives {} after {}", shape_text(given.sizes(), given.scalar_type()),
+                               shape_text(all.narrow(0, 0, begin).sizes(), all.scalar_type())));
+          }
+          all.narrow(0, begin, size).copy_(given);
+        }
+        return all;
+      },
+      "give rows of the shape and type that the model was trained with");
+}
+
+}  // namespace raytrain::detail

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <torch/torch.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <utility>
+
+#include <raytrain/backend/torch/load_model.hpp>
+#include <raytrain/backend/torch/torch_module.hpp>
+#include <raytrain/checkpoint/checkpoint.hpp>
+
+namespace raytrain {
+
+/// How a network predicts.
+struct TorchPredictorOptions {
+  std::int64_t batch_size = 1024;  ///< Rows that the model gets at once, from 1 on: fewer take less memory.
+};
+
+namespace detail {
+/// Calls `forward` for each batch of rows, and puts what it returns together.
+auto predict_rows(at::Tensor const& rows, std::int64_t batch_size,
+                  std::function<at::Tensor(at::Tensor const&)> const& forward) -> at::Tensor;
+
+/// Errors: `invalid_config`.
+void check_options(TorchPredictorOptions const& options);
+}  // namespace detail
+
+/// Computes what a trained model says of rows: in eval mode, without gradients.
+///
+///     TorchPredictor<Net> const predictor{*result.checkpoint()};
+///     auto const logits = predictor.predict(images);
+///
+/// Threads: every function from any thread, at the same time, where the model's `forward` writes to nothing that is the
+///          model's, as those of LibTorch do not in eval mode. Each thread has as many as `torch::set_num_threads`
+///          says.
+template <TorchModule M>
+class TorchPredictor {
+ public:
+  /// Of a model without arguments of its constructor. Errors: as `load_model`, and `invalid_config`.
+  explicit TorchPredictor(Checkpoint const& checkpoint, TorchPredictorOptions options = {}) requires TorchModuleOf<M>
+      : TorchPredictor{Held{}, load_model<M>(checkpoint), options} {}
+
+  /// A model that Python or `save_safetensors` has stored.
+  explicit TorchPredictor(std::filesystem::path const& model,
+                          TorchPredictorOptions options = {}) requires TorchModuleOf<M>
+      : TorchPredictor{Held{}, load_model<M>(model), options} {}
+
+  /// Any other, as `load_model` returns it: `TorchPredictor predictor{load_model<Net>(checkpoint, 784, 10)}`. It is in
+  /// eval mode from now on, and nobody is to train it while this predicts.
+  explicit TorchPredictor(M model, TorchPredictorOptions options = {})
+      : TorchPredictor{Held{}, hold_module([&] { return std::move(model); }), options} {}
+
+  /// Predicts each row of {n, ...}, in their order, n from 1 on: {n, ...}, of the type and the shape of a row that the
+  /// model gives.
+  ///
+  /// Errors: `invalid_data` without rows; `backend` for rows that the model does not take, and for a model that gives
+  ///         another number of rows than it gets.
+  /// Cost:   the memory of what it returns; with more rows than a batch, that of a batch beside it.
+  [[nodiscard]] auto predict(at::Tensor const& rows) const -> at::Tensor {
+    return detail::predict_rows(rows, options_.batch_size, [&](at::Tensor const& batch) -> at::Tensor {
+      auto model = model_;  // forward is no function of a const one
+      return model->forward(batch);
+    });
+  }
+
+ private:
+  struct Held {};
+  using Holder = decltype(hold_module(std::declval<M (&)()>()));
+
+  TorchPredictor(Held /*tag*/, Holder model, TorchPredictorOptions options)
+      : model_{std::move(model)}, options_{options} {
+    detail::check_options(options_);
+    module_of(model_).eval();
+  }
+
+  Holder model_;
+  TorchPredictorOptions options_;
+};
+
+}  // namespace raytrain
+
+#ifndef RAYTRAIN_COMPILED_TORCH
+#include <raytrain/backend/torch/torch_predictor-inl.hpp>
+#endif
