@@ -16,6 +16,7 @@
 #include <raytrain/backend/torch/detail/stored_tensors-inl.hpp>
 #include <raytrain/backend/torch/lr_schedule-inl.hpp>
 #include <raytrain/backend/torch/reduce_on_plateau-inl.hpp>
+#include <raytrain/backend/torch/script_module-inl.hpp>
 #include <raytrain/backend/torch/sharded_optimizer-inl.hpp>
 #include <raytrain/backend/torch/torch_checkpoint-inl.hpp>
 #include <raytrain/backend/torch/torch_context-inl.hpp>

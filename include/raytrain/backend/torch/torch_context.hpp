@@ -90,6 +90,11 @@ class TorchContext : public TrainContext {
     return held;
   }
 
+  /// TorchScript, as `torch::jit::load` returns it: the same for a `ScriptModule` of it.
+  [[nodiscard]] auto prepare_model(torch::jit::Module script) {
+    return prepare_model(hold_module([&] { return std::move(script); }));
+  }
+
   /// An optimizer of the model's parameters, of which each worker updates a slice: `prepare_optimizer<AdamW>(model,
   /// {3e-4})`. SGD, Adam, AdamW, RMSprop, Adagrad, and what `ElementwiseOptimizer` is specialized for.
   ///

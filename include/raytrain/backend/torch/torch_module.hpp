@@ -9,6 +9,8 @@
 #include <type_traits>
 #include <utility>
 
+#include <raytrain/backend/torch/script_module.hpp>
+
 namespace raytrain {
 
 namespace detail {
@@ -23,9 +25,11 @@ template <class M>
 concept TorchModule =
     std::derived_from<M, torch::nn::Module> || torch::detail::is_module_holder<M>::value || detail::is_shared_module<M>;
 
-/// What builds a model when it is called.
+/// What builds a model when it is called, or loads TorchScript.
 template <class F>
-concept TorchModuleFactory = !TorchModule<F> && std::invocable<F&> && TorchModule<std::invoke_result_t<F&>>;
+concept TorchModuleFactory =
+    !TorchModule<F> && std::invocable<F&> &&
+    (TorchModule<std::invoke_result_t<F&>> || std::same_as<std::invoke_result_t<F&>, torch::jit::Module>);
 
 /// The module itself. Errors: `c10::Error` for an empty holder.
 template <TorchModule M>
@@ -40,12 +44,14 @@ template <TorchModule M>
 }
 
 /// The result of `make` in a form that is called with `->` and `()`: a holder or a shared_ptr as it is, a module by
-/// value in a holder of its own, built in place.
+/// value in a holder of its own, built in place, TorchScript in that of a `ScriptModule`.
 template <class F>
 [[nodiscard]] auto hold_module(F&& make) {
   using M = std::invoke_result_t<F>;
   if constexpr (std::derived_from<M, torch::nn::Module>) {
     return torch::nn::ModuleHolder<M>{std::shared_ptr<M>{new M(std::invoke(std::forward<F>(make)))}};
+  } else if constexpr (std::same_as<M, torch::jit::Module>) {
+    return torch::nn::ModuleHolder<ScriptModule>{std::make_shared<ScriptModule>(std::invoke(std::forward<F>(make)))};
   } else {
     return std::invoke(std::forward<F>(make));
   }

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <torch/torch.h>
+
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <raytrain/backend/torch/detail/torch_call.hpp>
+#include <raytrain/backend/torch/script_module.hpp>
+#include <raytrain/core/error.hpp>
+#include <raytrain/core/inline.hpp>
+
+namespace raytrain {
+
+namespace detail {
+
+/// Registers the script's tensors, which both then have, and the same of its submodules.
+RAYTRAIN_TORCH_INLINE void mirror(torch::nn::Module& module, torch::jit::Module const& script) {
+  for (auto const& parameter : script.named_parameters(/*recurse=*/false)) {
+    module.register_parameter(parameter.name, parameter.value, parameter.value.requires_grad());
+  }
+  for (auto const& buffer : script.named_buffers(/*recurse=*/false)) module.register_buffer(buffer.name, buffer.value);
+  for (auto const& child : script.named_children()) {
+    auto const submodule = std::make_shared<torch::nn::Module>(child.name);
+    mirror(*submodule, child.value);
+    module.register_module(child.name, submodule);
+  }
+}
+
+/// The last line of a message, which comes behind the lines of the script.
+RAYTRAIN_TORCH_INLINE auto last_line(std::string_view text) -> std::string {
+  while (!text.empty() && text.back() == '\n') text.remove_suffix(1);
+  return std::string{text.substr(text.rfind('\n') + 1)};
+}
+
+}  // namespace detail
+
+RAYTRAIN_TORCH_INLINE ScriptModule::ScriptModule(torch::jit::Module script) : script_{std::move(script)} {
+  detail::mirror(*this, script_);
+  Module::train(script_.is_training());
+}
+
+RAYTRAIN_TORCH_INLINE void ScriptModule::train(bool on) {
+  Module::train(on);
+  script_.train(on);
+}
+
+RAYTRAIN_TORCH_INLINE auto ScriptModule::call(std::vector<c10::IValue> inputs) -> torch::Tensor {
+  constexpr auto attempted = "running TorchScript";
+  return detail::torch_call(attempted, [&] {
+    try {
+      return script_.forward(std::move(inputs)).toTensor();
+    } catch (std::runtime_error const& error) {  // of the interpreter
+      throw Error{Errc::backend, attempted, detail::last_line(error.what()), "give what its forward takes"};
+    }
+  });
+}
+
+}  // namespace raytrain

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <torch/torch.h>
+
+#include <utility>
+#include <vector>
+
+namespace raytrain {
+
+/// TorchScript as a module of LibTorch: what `torch::jit::load` returns is trained, saved and loaded as any model.
+///
+/// Parameters, buffers (all tensors of it that are no parameters) and submodules are those of the script, by their
+/// names there. Loading fills them where they lie; `train`, `eval` and `to` reach the script.
+class ScriptModule : public torch::nn::Module {
+ public:
+  /// Errors: `c10::Error` for an empty script.
+  explicit ScriptModule(torch::jit::Module script);
+
+  /// Calls the script's `forward`, which gives one tensor; `script().forward` gives anything else.
+  ///
+  /// Errors: `backend`, with the last line of what the script's interpreter says, for whatever fails in it.
+  template <class... Inputs>
+  [[nodiscard]] auto forward(Inputs&&... inputs) -> torch::Tensor {
+    return call({c10::IValue{std::forward<Inputs>(inputs)}...});
+  }
+
+  void train(bool on = true) override;
+
+  /// With the weights as they are: `model->script().save("net.pt")` writes it for Python's torch.jit.load.
+  [[nodiscard]] auto script() noexcept -> torch::jit::Module& { return script_; }
+
+ private:
+  auto call(std::vector<c10::IValue> inputs) -> torch::Tensor;
+
+  torch::jit::Module script_;
+};
+
+}  // namespace raytrain
+
+#ifndef RAYTRAIN_COMPILED_TORCH
+#include <raytrain/backend/torch/script_module-inl.hpp>
+#endif
