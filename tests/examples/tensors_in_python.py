@@ -3,7 +3,7 @@
 
   tensors_in_python.py FASHION_MNIST
 
-By the Python package safetensors, too, where it is installed with NumPy.
+By the Python package safetensors, too, where that or the one that ./setup fetches is there with NumPy.
 """
 import json
 import os
@@ -40,6 +40,7 @@ def tensors_in(path):
 
 
 def compare_with_package(path, tensors):
+    sys.path.append(str(pathlib.Path(__file__).parents[2] / 'build' / 'safetensors'))
     try:
         import numpy
         from safetensors.numpy import load_file
