@@ -34,10 +34,6 @@ struct Epoch {
   }
 };
 
-auto images_of(raytrain::TorchBatch const& batch) -> torch::Tensor {
-  return batch["image"].unsqueeze(1).to(torch::kFloat).sub_(72.94).div_(90.02);  // mean and deviation of the pixels
-}
-
 // The workers take turns at the batches of test images, so that none of these is left out or counted twice.
 auto test_accuracy(raytrain::TorchContext& ctx, Network& network) -> double {
   torch::NoGradGuard const no_grad;
@@ -47,7 +43,7 @@ auto test_accuracy(raytrain::TorchContext& ctx, Network& network) -> double {
   auto const batches = shard.batches({.batch_size = 250, .shuffle = false});
   for (std::size_t i = ctx.world_rank().value; i < batches.size(); i += ctx.world_size().value) {
     auto const labels = batches[i]["label"].to(torch::kLong);
-    counts[0] += network.forward(images_of(batches[i])).argmax(1).eq(labels).sum().item<double>();
+    counts[0] += network.forward(standardized(batches[i]["image"])).argmax(1).eq(labels).sum().item<double>();
     counts[1] += static_cast<double>(batches[i].size());
   }
   network.train();
@@ -72,7 +68,7 @@ void train(raytrain::TorchContext& ctx, Options const& options) {
     for (auto const& batch : shard.batches({.batch_size = options.batch_size, .epoch = epoch})) {
       auto const is_last = ctx.accumulate(options.accumulate);  // of several batches, or virtual shards, of a step
       optimizer.zero_grad();
-      auto const loss = torch::nll_loss(model->forward(images_of(batch)), batch["label"].to(torch::kLong));
+      auto const loss = torch::nll_loss(model->forward(standardized(batch["image"])), batch["label"].to(torch::kLong));
       loss.backward();
       auto const value = loss.item<double>();
       if (!batch.is_padding()) {

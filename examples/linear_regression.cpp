@@ -32,8 +32,7 @@ int main() {
   auto const data = raytrain::Dataset::from_columns({{"x", x, {1}}, {"y", y, {1}}});
   using Trainer = raytrain::Trainer<raytrain::TorchBackend>;
   auto const result = Trainer{train, {.scaling = {.num_workers = 2}, .datasets = {{"train", data}}}}.fit();
-  torch::nn::Linear line{1, 1};
-  raytrain::load(result.checkpoint().value(), line);
+  auto const line = raytrain::load_model<torch::nn::Linear>(result.checkpoint().value(), 1, 1);
   auto const a = line->weight.item<double>(), b = line->bias.item<double>();
   fmt::print("y = {:.2f} x + {:.2f}, kept in {}\n", a, b, result.path.string());
   return std::abs(a - 2) < 0.01 && std::abs(b - 1) < 0.01 ? 0 : 1;

@@ -8,6 +8,11 @@
 #include <stdexcept>
 #include <string>
 
+/// Images {n, 28, 28} of bytes as the networks take them, {n, 1, 28, 28}.
+inline auto standardized(torch::Tensor const& pixels) -> torch::Tensor {
+  return pixels.unsqueeze(1).to(torch::kFloat).sub_(72.94).div_(90.02);  // mean and deviation of the pixels
+}
+
 /// A network that turns images {n, 1, 28, 28} into the logarithms of ten probabilities {n, 10}.
 struct Network : torch::nn::Module {
   virtual auto forward(torch::Tensor images) -> torch::Tensor = 0;
