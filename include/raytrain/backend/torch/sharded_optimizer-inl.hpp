@@ -66,7 +66,9 @@ RAYTRAIN_TORCH_INLINE ShardedOptimizer::ShardedOptimizer(Setup setup)
       listed_{listed()},
       make_{setup.make} {
   auto own = listed_parameters(setup);
-  detail::check_own_memory(setup.module);
+  std::vector<at::Tensor> moved;
+  for (auto const& parameter : own) moved.push_back(parameter.tensor);
+  detail::check_own_memory(setup.module, moved);
   auto const model = setup.averager == nullptr ? std::uint16_t{0} : setup.averager->number();
   auto parameters = std::make_unique<detail::FlatParameters>(std::move(own), setup.collective, model);
   slice_ = std::make_unique<detail::OptimizerSlice>(std::move(parameters), std::move(setup.make), param_groups());

@@ -3,13 +3,15 @@
 
 #include <torch/torch.h>
 
+#include <vector>
+
 namespace raytrain::detail {
 
-/// Refuses a module of whose parameters and buffers two share some memory, and are not the same tensor: a parameter
-/// that is moved would no longer share it.
+/// Refuses to move parameters of a module that share some memory with others, or with buffers, and are not the same
+/// tensor: they would no longer share it.
 ///
 /// Errors: `backend`, with the names of both.
-void check_own_memory(torch::nn::Module const& module);
+void check_own_memory(torch::nn::Module const& module, std::vector<at::Tensor> const& moved);
 
 }  // namespace raytrain::detail
 
