@@ -227,6 +227,21 @@ TEST_CASE("the archive of an earlier version goes on in a sharded optimizer") {
   });
 }
 
+TEST_CASE("options become those that a whole optimizer has after its load, where a program refers to them") {
+  run_once({}, [](TorchContext& ctx) {
+    auto model = ctx.prepare_model([] { return torch::nn::Linear{64, 2}; });
+    using Options = torch::optim::AdamOptions;
+    auto const bytes = raytrain::state_to_bytes(torch::optim::Adam{model->parameters(), Options{0.25}.eps(0.5)});
+    torch::optim::Adam whole{model->parameters(), Options{0.125}};
+    auto sharded = ctx.prepare_optimizer<torch::optim::Adam>(model, {0.125});
+    auto const& options = static_cast<Options const&>(sharded.param_groups()[0].options());
+    raytrain::state_from_bytes(bytes, whole);
+    raytrain::state_from_bytes(bytes, sharded);
+    CHECK((options == static_cast<Options const&>(whole.param_groups()[0].options())));
+    CHECK(options.lr() == 0.25);
+  });
+}
+
 TEST_CASE("a sharded optimizer is not stored by one worker alone") {
   run_once({}, [](TorchContext& ctx) {
     auto model = ctx.prepare_model([] { return torch::nn::Linear{2, 1}; });

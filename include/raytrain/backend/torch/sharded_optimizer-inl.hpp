@@ -20,6 +20,7 @@
 
 #include <raytrain/backend/torch/detail/flat_parameters.hpp>
 #include <raytrain/backend/torch/detail/memory_overlap.hpp>
+#include <raytrain/backend/torch/detail/archive_module.hpp>
 #include <raytrain/backend/torch/detail/optimizer_slice.hpp>
 #include <raytrain/backend/torch/detail/stored_optimizer.hpp>
 #include <raytrain/backend/torch/detail/stored_tensors.hpp>
@@ -298,7 +299,13 @@ RAYTRAIN_TORCH_INLINE void ShardedOptimizer::set_state(detail::OptimizerState co
   }
   slice_->set_states(own, options, param_groups(), attempted);
   for (std::size_t i = 0; i < param_groups().size(); ++i) {
-    param_groups()[i].options().set_lr(slice().param_groups()[i].options().get_lr());
+    // Those that `load` has set: the rates, and all of them since LibTorch 2. In place, since a program may refer to
+    // them.
+    torch::serialize::OutputArchive loaded{std::make_shared<torch::jit::CompilationUnit>()};
+    slice().param_groups()[i].options().serialize(loaded);
+    torch::serialize::InputArchive archive;
+    detail::module_in(archive) = detail::module_in(loaded);
+    param_groups()[i].options().serialize(archive);
   }
 }
 
