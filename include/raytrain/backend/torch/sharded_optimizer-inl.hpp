@@ -196,8 +196,6 @@ RAYTRAIN_TORCH_INLINE auto ShardedOptimizer::gather_state() const -> std::option
     }
   }
   auto const all = detail::all_gather_objects(*collective_, own);
-  std::uint64_t most[] = {bytes.size()};
-  collective_->all_reduce(std::span<std::uint64_t>{most}, ReduceOp::max);
   bytes.resize(most[0]);
   std::vector<std::uint8_t> gathered(is_on_rank_0() ? most[0] * all.size() : 0);
   collective_->gather(std::span<std::uint8_t const>{bytes}, std::span<std::uint8_t>{gathered}, Rank{0});
@@ -223,7 +221,13 @@ RAYTRAIN_TORCH_INLINE auto ShardedOptimizer::gather_state() const -> std::option
         }
         auto const part = tensor.slice(0, piece.begin, piece.end);
         std::memcpy(part.data_ptr(), at, part.nbytes());
+  std::uint64_t most[] = {0};  // bytes of a rank
+  for (auto const& state : states) {
+    for (auto const& [name, tensor] : state.tensors) most[0] += tensor.nbytes();
+  }
+  collective_->all_reduce(std::span<std::uint64_t>{most}, ReduceOp::max);
         at += part.nbytes();
+  bytes.reserve(most[0]);
       }
     }
   }
