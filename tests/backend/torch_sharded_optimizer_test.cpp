@@ -3,6 +3,7 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -121,6 +122,12 @@ void check_same_bits(typename ElementwiseOptimizer<O>::Options const& options) {
     }
   }
 }
+
+struct HalvesImpl : torch::nn::Module {
+  torch::nn::Linear first = register_module("first", torch::nn::Linear{2, 1});
+  torch::nn::Linear second = register_module("second", torch::nn::Linear{2, 1});
+};
+TORCH_MODULE(Halves);
 
 /// What the only failure of a run says; empty for a run that succeeds.
 auto failure_in(TrainTorch const& train, RunSetup const& setup = {}) -> std::string {
@@ -339,6 +346,106 @@ TEST_CASE("an optimizer of what is not the prepared model's is refused, and the 
                  "'0.weight' and '1.weight' lie in the same memory, which a sharded optimizer would end");
 }
 
+TEST_CASE("buffers that share memory with each other, and with no parameter of the optimizer, are let be") {
+  run_once({}, [](TorchContext& ctx) {
+    auto model = ctx.prepare_model([] {
+      Halves halves;
+      auto const mask = torch::ones({4, 4});
+      halves->first->register_buffer("mask", mask.slice(0, 0, 2));
+      halves->second->register_buffer("mask", mask);
+      return halves;
+    });
+    (void)ctx.prepare_optimizer<torch::optim::SGD>(model, {0.1});
+    auto const& mask = model->named_buffers()["second.mask"];
+    CHECK(mask.data_ptr() == model->named_buffers()["first.mask"].data_ptr());
+  });
+  auto const text = failure_in([](TorchContext& ctx) {
+    auto model = ctx.prepare_model([] {
+      Halves halves;
+      auto const memory = torch::ones({16});
+      halves->first->register_buffer("all", memory);
+      halves->first->register_buffer("some", memory.slice(0, 0, 2));
+      halves->second->weight.set_data(memory.slice(0, 8, 10).view({1, 2}));
+      return halves;
+    });
+    (void)ctx.prepare_optimizer<torch::optim::SGD>(model, {0.1});
+  });
+  check_contains(text, "'first.all' and 'second.weight' lie in the same memory");
+}
+
+TEST_CASE("a rank that prepares another optimizer, other options or other parameters is told, with both") {
+  auto const refusal = [](auto prepare) {
+    return failure_in([&](TorchContext& ctx) {
+      auto model = ctx.prepare_model([] { return Halves{}; });
+      prepare(ctx, model, ctx.world_rank() == Rank{1});
+    });
+  };
+  check_contains(
+      refusal([](TorchContext& ctx, Halves& model, bool is_other) {
+        if (is_other) {
+          (void)ctx.prepare_optimizer<torch::optim::Adam>(model);
+        } else {
+          (void)ctx.prepare_optimizer<torch::optim::AdamW>(model);
+        }
+      }),
+      "preparing an optimizer: rank 0 has the optimizer torch::optim::AdamW, and rank 1 has the optimizer "
+      "torch::optim::Adam; make the same call on every rank: with the same optimizer, options and parameters");
+  check_contains(refusal([](TorchContext& ctx, Halves& model, bool is_other) {
+                   (void)ctx.prepare_optimizer<torch::optim::SGD>(model, {is_other ? 0.5 : 0.25});
+                 }),
+                 "rank 0 has group.0.lr 0.25, and rank 1 has group.0.lr 0.5");
+  check_contains(refusal([](TorchContext& ctx, Halves& model, bool is_other) {
+                   auto const& half = is_other ? model->second : model->first;
+                   (void)ctx.prepare_optimizer<torch::optim::SGD>(
+                       model, {torch::optim::OptimizerParamGroup{half->parameters()}}, {0.5});
+                 }),
+                 "rank 0 has parameter 'first.weight' {1, 2} Float at place 0 in groups 0, and rank 1 has parameter "
+                 "'second.weight' {1, 2} Float at place 0 in groups 0");
+  check_contains(refusal([](TorchContext& ctx, Halves& model, bool is_other) {
+                   std::vector<torch::Tensor> listed{model->first->weight};
+                   if (is_other) listed.push_back(model->first->bias);
+                   (void)ctx.prepare_optimizer<torch::optim::SGD>(model, {torch::optim::OptimizerParamGroup{listed}},
+                                                                  {0.5});
+                 }),
+                 "rank 0 has nothing more, and rank 1 has parameter 'first.bias' {1} Float at place 1 in groups 0");
+}
+
+TEST_CASE("a rank that steps with a learning rate of its own, or without the others' gradients, is told") {
+  auto const refusal = [](auto change) {
+    return failure_in([&](TorchContext& ctx) {
+      auto model = ctx.prepare_model([] { return torch::nn::Linear{2, 1}; });
+      auto optimizer = ctx.prepare_optimizer<torch::optim::Adam>(model, {0.5});
+      model(torch::ones({1, 2})).sum().backward();
+      optimizer.step();
+      if (ctx.world_rank() == Rank{1}) change(model, optimizer);
+      optimizer.step();
+    });
+  };
+  auto const of_rate = refusal([](torch::nn::Linear&, torch::optim::Optimizer& optimizer) {
+    optimizer.param_groups()[0].options().set_lr(0.25);
+  });
+  check_contains(of_rate,
+                 "rank 0 calls all_gather(64 x uint8) for step 2 of optimizer 1 of model 1 with learning rates of its "
+                 "own, or gradients for other parameters, but rank 1 calls");
+  check_contains(of_rate, "make every rank take the same steps in the same order, with the same learning rates");
+  check_contains(
+      refusal([](torch::nn::Linear& model, auto&) { model->bias.mutable_grad().reset(); }),
+      "for step 2 of optimizer 1 of model 1 with learning rates of its own, or gradients for other parameters");
+}
+
+TEST_CASE("a learning rate that processors round in another way steps as one on all ranks") {
+  Tensors weights(2);
+  run_once({}, [&](TorchContext& ctx) {
+    auto model = ctx.prepare_model([] { return torch::nn::Linear{2, 1}; });
+    auto optimizer = ctx.prepare_optimizer<torch::optim::SGD>(model, {0.1});
+    if (ctx.world_rank() == Rank{1}) optimizer.param_groups()[0].options().set_lr(std::nextafter(0.1, 1.0));
+    model(torch::ones({1, 2})).sum().backward();
+    optimizer.step();
+    weights[ctx.world_rank().value] = model->weight.detach().clone();
+  });
+  CHECK(torch::equal(weights[0], weights[1]));
+}
+
 TEST_CASE("parameters that are others than when the optimizer was prepared are refused at its next step") {
   auto const refusal = [](auto change) {
     return failure_in([&](TorchContext& ctx) {
@@ -381,8 +488,24 @@ TEST_CASE("ranks of which one leaves a step out are told, with both calls") {
       if (step == 1 || ctx.world_rank() == Rank{0}) optimizer.step();
     }
   });
-  check_contains(text, "rank 0 calls all_gather(64 x uint8) for step 1 of the optimizer of model 1");
+  check_contains(text, "rank 0 calls all_gather(64 x uint8) for step 1 of optimizer 1 of model 1");
   check_contains(text, "but rank 1 calls all_reduce(37 x float32, average) for backward 2 of model 1");
+}
+
+TEST_CASE("optimizers of two halves of a model that step in another order on a rank are refused") {
+  auto const text = failure_in([](TorchContext& ctx) {
+    auto model = ctx.prepare_model([] { return Halves{}; });
+    auto const of = [&](torch::nn::Linear const& half) {
+      return ctx.prepare_optimizer<torch::optim::SGD>(model, {torch::optim::OptimizerParamGroup{half->parameters()}},
+                                                      {0.5});
+    };
+    auto of_first = of(model->first);
+    auto of_second = of(model->second);
+    (ctx.world_rank() == Rank{0} ? of_first : of_second).step();
+  });
+  check_contains(text, "for step 1 of optimizer 1 of model 1");
+  check_contains(text, "for step 1 of optimizer 2 of model 1");
+  check_contains(text, "make every rank take the same steps in the same order");
 }
 
 TEST_CASE(
@@ -395,6 +518,6 @@ TEST_CASE(
     auto& now = ctx.world_rank() == Rank{0} ? of_first : of_second;
     now.step();
   });
-  check_contains(text, "for step 1 of the optimizer of model 1");
-  check_contains(text, "for step 1 of the optimizer of model 2");
+  check_contains(text, "for step 1 of optimizer 1 of model 1");
+  check_contains(text, "for step 1 of optimizer 2 of model 2");
 }

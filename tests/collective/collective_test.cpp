@@ -234,14 +234,14 @@ TEST_CASE("operations of one size with different tags are refused, and the error
     tagged.broadcast(buffer.span(), Rank{0});
     tagged.tag() = {.model = collective.rank() == Rank{2} ? std::uint16_t{2} : std::uint16_t{1},
                     .epoch = 3,
-                    .backward = 7,
+                    .number = 7,
                     .samples = 640};
     CHECK(
         raytrain::testing::refusal([&] { tagged.all_reduce(buffer.span(), ReduceOp::average); }) ==
         "rank_mismatch: collective call: rank 0 calls all_reduce(1000 x float32, average) for backward 7 of model 1 "
         "(after 640 samples of epoch 3), but rank 2 calls all_reduce(1000 x float32, average) for backward 7 of model "
         "2 (after 640 samples of epoch 3); make every rank run the same backwards in the same order, on as many "
-        "batches");
+        "batches, and average after as many");
   };
   on_all_ranks(
       std::make_shared<LocalGroup>(WorldSize{ranks}),
@@ -250,6 +250,25 @@ TEST_CASE("operations of one size with different tags are refused, and the error
       },
       tagged_calls);
   on_all_ranks(SharedMemoryGroup::create(WorldSize{ranks}), shared, tagged_calls);
+}
+
+TEST_CASE("steps of an optimizer that differ in their hash are refused, and the error says what that is of") {
+  auto const step = [](Collective& collective) {
+    auto const hash = collective.rank().value;
+    TaggedCollective tagged{collective, {.model = 2, .optimizer = 1, .number = 3, .samples = hash}};
+    CHECK(raytrain::testing::refusal([&] { tagged.barrier(); }) ==
+          "rank_mismatch: collective call: rank 0 calls barrier() for step 3 of optimizer 1 of model 2 with learning "
+          "rates of its own, or gradients for other parameters, but rank 1 calls barrier() for step 3 of optimizer 1 "
+          "of model 2 with learning rates of its own, or gradients for other parameters; make every rank take the same "
+          "steps in the same order, with the same learning rates and as many gradients");
+  };
+  on_all_ranks(
+      std::make_shared<LocalGroup>(WorldSize{ranks}),
+      [](auto group, Rank rank) {
+        return LocalCollective{std::move(group), rank};
+      },
+      step);
+  on_all_ranks(SharedMemoryGroup::create(WorldSize{ranks}), shared, step);
 }
 
 TEST_CASE("a model without duplicates refuses to make one, and the error names those that have them") {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <torch/torch.h>
 
 #include <algorithm>
@@ -14,13 +15,14 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <typeinfo>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include <raytrain/backend/torch/detail/archive_module.hpp>
 #include <raytrain/backend/torch/detail/flat_parameters.hpp>
 #include <raytrain/backend/torch/detail/memory_overlap.hpp>
-#include <raytrain/backend/torch/detail/archive_module.hpp>
 #include <raytrain/backend/torch/detail/optimizer_slice.hpp>
 #include <raytrain/backend/torch/detail/stored_optimizer.hpp>
 #include <raytrain/backend/torch/detail/stored_tensors.hpp>
@@ -28,12 +30,16 @@
 #include <raytrain/checkpoint/safetensors.hpp>
 #include <raytrain/collective/collective.hpp>
 #include <raytrain/collective/reduce_op.hpp>
+#include <raytrain/collective/tagged_collective.hpp>
+#include <raytrain/core/demangled.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/inline.hpp>
 #include <raytrain/launch/object_exchange.hpp>
 
 namespace raytrain::detail {
+
+constexpr auto preparing = "preparing an optimizer";
 
 /// What a rank has of a parameter's state, as it is told to rank 0. Then follow the bytes of its tensors.
 struct PieceDescription {
@@ -71,7 +77,9 @@ RAYTRAIN_TORCH_INLINE ShardedOptimizer::ShardedOptimizer(Setup setup)
   for (auto const& parameter : own) moved.push_back(parameter.tensor);
   detail::check_own_memory(setup.module, moved);
   auto const model = setup.averager == nullptr ? std::uint16_t{0} : setup.averager->number();
-  auto parameters = std::make_unique<detail::FlatParameters>(std::move(own), setup.collective, model);
+  TaggedCollective collective{setup.collective, {.model = model, .optimizer = setup.number}};
+  check_same_on_all_ranks(own, collective);
+  auto parameters = std::make_unique<detail::FlatParameters>(std::move(own), collective);
   slice_ = std::make_unique<detail::OptimizerSlice>(std::move(parameters), std::move(setup.make), param_groups());
 }
 
@@ -90,7 +98,6 @@ RAYTRAIN_TORCH_INLINE auto ShardedOptimizer::listed() const -> std::vector<c10::
 
 RAYTRAIN_TORCH_INLINE auto ShardedOptimizer::listed_parameters(Setup const& setup)
     -> std::vector<detail::FlatParameters::Parameter> {
-  constexpr auto attempted = "preparing an optimizer";
   struct Listing {
     std::size_t number = 0;
     std::vector<std::size_t> groups;
@@ -116,12 +123,12 @@ RAYTRAIN_TORCH_INLINE auto ShardedOptimizer::listed_parameters(Setup const& setu
     }
     auto place = setup.averager == nullptr ? nullptr : setup.averager->gradient_place(tensor);
     if (setup.averager != nullptr && place == nullptr) {
-      throw Error{Errc::backend, attempted,
+      throw Error{Errc::backend, detail::preparing,
                   "parameter '" + item.key() + "' wants a gradient since the model was prepared, which is not averaged",
                   "call prepare_model() again with this model before prepare_optimizer()"};
     }
     if (!tensor.device().is_cpu()) {
-      throw Error{Errc::backend, attempted,
+      throw Error{Errc::backend, detail::preparing,
                   "parameter '" + item.key() + "' is on " + tensor.device().str() + ", and slices are on the CPU"};
     }
     parameters.push_back({item.key(), tensor, found->second.groups, found->second.number, std::move(place), 0, 0, {}});
@@ -129,13 +136,46 @@ RAYTRAIN_TORCH_INLINE auto ShardedOptimizer::listed_parameters(Setup const& setu
   for (std::size_t group = 0; group < param_groups().size(); ++group) {
     for (auto const& parameter : param_groups()[group].params()) {
       if (listings.at(parameter.unsafeGetTensorImpl()).is_of_module) continue;
-      throw Error{Errc::backend, attempted,
+      throw Error{Errc::backend, detail::preparing,
                   fmt::format("group {} lists a tensor {} that is no parameter of the model", group,
                               detail::shape_text(parameter.sizes(), parameter.scalar_type())),
                   "list parameters of the model that is given with them, and prepare an optimizer for each model"};
     }
   }
   return parameters;
+}
+
+RAYTRAIN_TORCH_INLINE void ShardedOptimizer::check_same_on_all_ranks(
+    std::vector<detail::FlatParameters::Parameter> const& parameters, Collective& collective) const {
+  if (collective.size() == WorldSize{1}) return;
+  Groups without_parameters;
+  for (auto const& group : param_groups()) {
+    without_parameters.emplace_back(std::vector<at::Tensor>{}, group.options().clone());
+  }
+  auto const sample = make_(std::move(without_parameters));
+  std::vector<std::string> own{"the optimizer " + detail::demangled(typeid(*sample).name())};
+  if (auto const state = detail::optimizer_state(*sample)) {
+    for (auto const& [name, value] : state->values) own.push_back(name + " " + value);
+  }
+  for (auto const& [name, tensor, groups, number, place, array, begin, view] : parameters) {
+    own.push_back(fmt::format("parameter '{}' {} at place {} in groups {}", name,
+                              detail::shape_text(tensor.sizes(), tensor.scalar_type()), number,
+                              fmt::join(groups, ", ")));
+  }
+  for (auto const& each : frozen_) own.push_back("parameter '" + each.name + "' without a gradient");
+  own.emplace_back("nothing more");
+
+  auto const first = detail::broadcast_object(collective, own, Rank{0});
+  std::uint64_t const line[] = {static_cast<std::uint64_t>(std::ranges::mismatch(own, first).in1 - own.begin())};
+  std::vector<std::uint64_t> lines(collective.size().value);
+  collective.all_gather(std::span<std::uint64_t const>{line}, std::span<std::uint64_t>{lines});
+  for (std::uint32_t rank = 1; rank < lines.size(); ++rank) {
+    if (lines[rank] == first.size()) continue;
+    auto const of_rank = detail::broadcast_object(collective, own, Rank{rank});
+    throw Error{Errc::rank_mismatch, detail::preparing,
+                fmt::format("rank 0 has {}, and rank {} has {}", first[lines[rank]], rank, of_rank[lines[rank]]),
+                "make the same call on every rank: with the same optimizer, options and parameters"};
+  }
 }
 
 RAYTRAIN_TORCH_INLINE auto ShardedOptimizer::step(LossClosure closure) -> at::Tensor {
@@ -183,7 +223,13 @@ RAYTRAIN_TORCH_INLINE auto ShardedOptimizer::gather_state() const -> std::option
   slice_->take_options(param_groups());
   auto const states = slice_->states();
   std::vector<detail::PieceDescription> own;
+  std::uint64_t most[] = {0};  // bytes of a rank
+  for (auto const& state : states) {
+    for (auto const& [name, tensor] : state.tensors) most[0] += tensor.nbytes();
+  }
+  collective_->all_reduce(std::span<std::uint64_t>{most}, ReduceOp::max);
   std::vector<std::uint8_t> bytes;
+  bytes.reserve(most[0]);
   for (std::size_t i = 0; i < states.size(); ++i) {
     auto const& [index, begin, end] = flat.pieces()[i];
     auto const first = flat.parameters()[index].begin;
@@ -221,13 +267,7 @@ RAYTRAIN_TORCH_INLINE auto ShardedOptimizer::gather_state() const -> std::option
         }
         auto const part = tensor.slice(0, piece.begin, piece.end);
         std::memcpy(part.data_ptr(), at, part.nbytes());
-  std::uint64_t most[] = {0};  // bytes of a rank
-  for (auto const& state : states) {
-    for (auto const& [name, tensor] : state.tensors) most[0] += tensor.nbytes();
-  }
-  collective_->all_reduce(std::span<std::uint64_t>{most}, ReduceOp::max);
         at += part.nbytes();
-  bytes.reserve(most[0]);
       }
     }
   }

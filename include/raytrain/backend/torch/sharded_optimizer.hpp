@@ -3,6 +3,7 @@
 
 #include <torch/torch.h>
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -21,8 +22,10 @@ namespace raytrain {
 ///
 /// The parameters have the bits that they would have if each worker ran the whole optimizer, of whose state and work
 /// each has 1 / world size. For the program it is the optimizer of all parameters: options that it changes in
-/// `param_groups()` count from the next step on, also by a scheduler. `state()` is empty; `slice()` has what this
-/// worker keeps. A parameter without a gradient is passed over. Gradients are averages of all workers, as ever.
+/// `param_groups()`, on every rank alike, count from the next step on, also by a scheduler. `state()` is empty;
+/// `slice()` has what this worker keeps. A parameter without a gradient is passed over. Gradients are averages of all
+/// workers, as ever; what a program changes in them, as by clipping, it changes on every rank alike, since each slice
+/// is updated by its own worker's.
 ///
 /// `save(model, optimizer)` writes what it writes of an optimizer that is not sharded, by the same names: each may go
 /// on where the other one was, with any number of workers. Rank 0 writes it, and the model; with
@@ -31,8 +34,9 @@ namespace raytrain {
 /// Parameters lie in one array from then on; tensors of the program's own that shared their memory do not follow.
 ///
 /// Threads: the worker's, until the training function ends.
-/// Errors:  `step()` is a group operation, and throws what the collective throws; `backend` for parameters that have
-///          another shape, type or device, and for groups that list others, than when it was prepared.
+/// Errors:  `step()` is a group operation, and throws what the collective throws: `rank_mismatch` also where learning
+///          rates differ between ranks, or which parameters have a gradient; `backend` for parameters that have another
+///          shape, type or device, and for groups that list others, than when it was prepared.
 /// Source:  ZeRO stage 1 (S. Rajbhandari et al., "ZeRO: Memory Optimizations Toward Training Trillion Parameter
 ///          Models", SC 2020).
 class ShardedOptimizer : public torch::optim::Optimizer {
@@ -43,6 +47,7 @@ class ShardedOptimizer : public torch::optim::Optimizer {
     torch::nn::Module const& module;
     detail::GradientAverager const* averager = nullptr;  ///< Of the module; null in a world of one.
     Collective& collective;
+    std::uint32_t number = 0;  ///< From 1, in the order in which the worker has prepared its optimizers.
     Groups groups;
     std::unique_ptr<torch::optim::OptimizerOptions> defaults;
     detail::OptimizerSlice::Make make;
@@ -84,6 +89,10 @@ class ShardedOptimizer : public torch::optim::Optimizer {
   /// Those that the groups list, in the order of the module.
   [[nodiscard]] auto listed_parameters(Setup const& setup) -> std::vector<detail::FlatParameters::Parameter>;
   [[nodiscard]] auto listed() const -> std::vector<c10::TensorImpl const*>;
+
+  /// A group operation. Errors: `rank_mismatch`, with what rank 0 and another one have.
+  void check_same_on_all_ranks(std::vector<detail::FlatParameters::Parameter> const& parameters,
+                               Collective& collective) const;
 
   void check_unchanged() const;
   void check_groups(detail::OptimizerState const& state, std::string_view attempted) const;

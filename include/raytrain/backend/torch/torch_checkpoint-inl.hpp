@@ -29,16 +29,6 @@
 
 namespace raytrain::detail {
 
-RAYTRAIN_TORCH_INLINE auto learning_rates(torch::optim::Optimizer& optimizer) -> std::vector<double> {
-  std::vector<double> rates;
-  try {
-    for (auto& group : optimizer.param_groups()) rates.push_back(group.options().get_lr());
-  } catch (c10::Error const&) {
-    rates.clear();
-  }
-  return rates;
-}
-
 RAYTRAIN_TORCH_INLINE auto SchedulerSteps::of(torch::optim::LRScheduler& scheduler) -> unsigned& {
   return scheduler.*(&SchedulerSteps::step_count_);
 }

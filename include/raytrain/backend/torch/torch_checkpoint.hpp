@@ -27,9 +27,6 @@
 
 namespace raytrain::detail {
 
-/// One learning rate for each parameter group; empty where the optimizer's options have none.
-[[nodiscard]] auto learning_rates(torch::optim::Optimizer& optimizer) -> std::vector<double>;
-
 /// How often a scheduler was stepped, which is all its state: the rates are the optimizer's. LibTorch's schedulers have
 /// neither `save` nor `load`.
 struct SchedulerSteps : torch::optim::LRScheduler {

@@ -101,7 +101,8 @@ class TorchContext : public TrainContext {
   /// Each worker has 1 / world size of its state, and the parameters get the bits that the whole optimizer on each
   /// worker gives them; also with virtual shards. Parameters move to other memory. Every rank makes the same call.
   /// Errors: `backend` for a model that `prepare_model` has not prepared since a parameter of it wants a gradient, and
-  ///         for parameters that share memory without being the same.
+  ///         for parameters that share memory without being the same; `rank_mismatch` for ranks of which one has
+  ///         another optimizer, other options or other parameters.
   template <class O, TorchModule M>
   [[nodiscard]] auto prepare_optimizer(M const& model, typename ElementwiseOptimizer<O>::Options const& options = {})
       -> ShardedOptimizer {
@@ -117,6 +118,7 @@ class TorchContext : public TrainContext {
     return ShardedOptimizer{{.module = module,
                              .averager = averager_of(module),
                              .collective = collective(),
+                             .number = ++optimizers_,
                              .groups = std::move(groups),
                              .defaults = std::make_unique<typename ElementwiseOptimizer<O>::Options>(options),
                              .make = [options](std::vector<torch::optim::OptimizerParamGroup> own) {
@@ -312,6 +314,7 @@ class TorchContext : public TrainContext {
   std::vector<std::pair<std::weak_ptr<torch::nn::Module const>, std::uint16_t>> alone_;
   bool accumulates_alone_ = false;
   std::uint64_t models_ = 0;
+  std::uint32_t optimizers_ = 0;
   std::weak_ptr<std::vector<double> const> rates_;  ///< Of the schedule that `restore` was given.
   bool goes_on_ = false;                            ///< From a checkpoint whose random numbers are not to come again.
 };

@@ -18,15 +18,23 @@ RAYTRAIN_INLINE auto describe(RankCall const& mine, RankCall const& other) -> st
   auto text = to_string(mine.call);
   bool const both_gather = mine.call.operation == other.call.operation && mine.counts.empty() && other.counts.empty();
   if (both_gather && mine.call.counts_digest != other.call.counts_digest) return text + " with counts of its own";
+  auto of_other_samples = mine.call.tag;
+  of_other_samples.samples = other.call.tag.samples;
+  if (is_step(mine.call.tag) && mine.call.tag != other.call.tag && of_other_samples == other.call.tag) {
+    return text + " with learning rates of its own, or gradients for other parameters";
+  }
   auto const [own, others] = std::ranges::mismatch(mine.counts, other.counts);
   if (own == mine.counts.end() || others == other.counts.end()) return text;
   return text + " of which rank " + std::to_string(own - mine.counts.begin()) + " sends " + std::to_string(*own);
 }
 
 RAYTRAIN_INLINE auto mismatch_error(RankCall const& first, RankCall const& other) -> Error {
+  auto const& tag = first.call.tag;
+  auto const& other_tag = other.call.tag;
   auto const* const remedy =
-      first.call.tag == other.call.tag
-          ? "make every rank call the same operations in the same order, on arrays of one size and type"
+      tag == other_tag ? "make every rank call the same operations in the same order, on arrays of one size and type"
+      : is_step(tag) && is_step(other_tag)
+          ? "make every rank take the same steps in the same order, with the same learning rates and as many gradients"
           : "make every rank run the same backwards in the same order, on as many batches, and average after as many";
   return {Errc::rank_mismatch, "collective call",
           "rank " + std::to_string(first.rank.value) + " calls " + describe(first, other) + ", but rank " +

@@ -13,9 +13,10 @@ namespace raytrain::detail {
 RAYTRAIN_INLINE auto to_string(CallTag const& tag) -> std::string {
   if (tag == CallTag{}) return {};
   auto const model = " model " + std::to_string(tag.model);
-  if (tag.backward == 0 && tag.samples == 0) return " to prepare" + model;
-  if (tag.backward == 0) return " for step " + std::to_string(tag.samples) + " of the optimizer of" + model;
-  return " for backward " + std::to_string(tag.backward) + " of" + model + " (after " + std::to_string(tag.samples) +
+  auto const what = tag.optimizer == 0 ? model : " optimizer " + std::to_string(tag.optimizer) + " of" + model;
+  if (tag.number == 0) return " to prepare" + what;
+  if (tag.optimizer > 0) return " for step " + std::to_string(tag.number) + " of" + what;
+  return " for backward " + std::to_string(tag.number) + " of" + model + " (after " + std::to_string(tag.samples) +
          " samples of epoch " + std::to_string(tag.epoch) + ")";
 }
 

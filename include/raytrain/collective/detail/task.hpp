@@ -32,10 +32,12 @@ enum class Operation : std::uint8_t {
 /// step get an error although their arrays fit. All zero for a call of the caller's own. Numbers that grow beyond their
 /// type begin anew.
 struct CallTag {
-  std::uint16_t model = 0;     ///< From 1, in the order in which the worker has prepared its models.
-  std::uint16_t epoch = 0;     ///< The epoch that the ranks' data has reached, as this rank knows it; 0 before any.
-  std::uint32_t backward = 0;  ///< The model's backward, from 1; 0: it is being prepared, or its optimizer steps.
-  std::uint64_t samples = 0;   ///< Samples taken of that epoch; 0 before any. Without a backward: the step, from 1.
+  std::uint16_t model = 0;      ///< From 1, in the order in which the worker has prepared its models.
+  std::uint16_t epoch = 0;      ///< The epoch that the ranks' data has reached, as this rank knows it; 0 before any.
+  std::uint32_t optimizer = 0;  ///< From 1, in the order in which the worker has prepared them; 0 for a call of none.
+  std::uint32_t number = 0;     ///< The model's backward or the optimizer's step, from 1; 0: it is being prepared.
+  std::uint32_t samples = 0;    ///< Samples taken of that epoch; 0 before any. For an optimizer's step: a hash of its
+                                ///< learning rates and of which parameters have a gradient.
   friend auto operator==(CallTag const&, CallTag const&) -> bool = default;
 };
 
@@ -69,8 +71,14 @@ struct Call {
                     static_cast<std::uint64_t>(call.element) << 40U | static_cast<std::uint64_t>(call.op) << 32U |
                     call.root.value;
   auto const& tag = call.tag;
-  auto const backward = std::uint64_t{tag.model} << 48U | std::uint64_t{tag.epoch} << 32U | tag.backward;
-  return mix(mix(mix(mix(mix(0, kind), call.count), call.counts_digest), backward), tag.samples);
+  auto const number = std::uint64_t{tag.model} << 48U | std::uint64_t{tag.epoch} << 32U | tag.number;
+  auto const samples = std::uint64_t{tag.optimizer} << 32U | tag.samples;
+  return mix(mix(mix(mix(mix(0, kind), call.count), call.counts_digest), number), samples);
+}
+
+/// Whether an optimizer changes its parameters.
+[[nodiscard]] constexpr auto is_step(CallTag const& tag) noexcept -> bool {
+  return tag.optimizer > 0 && tag.number > 0;
 }
 
 /// " for backward 3 of model 1 (after 96 samples of epoch 0)"; empty for a call of the caller's own.

@@ -13,15 +13,15 @@
 
 #include <raytrain/backend/torch/detail/flat_parameters.hpp>
 #include <raytrain/backend/torch/detail/flat_place.hpp>
-#include <raytrain/collective/collective.hpp>
+#include <raytrain/collective/tagged_collective.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/inline.hpp>
 
 namespace raytrain::detail {
 
-RAYTRAIN_TORCH_INLINE FlatParameters::FlatParameters(std::vector<Parameter> parameters, Collective& collective,
-                                                     std::uint16_t model)
-    : collective_{collective, {.model = model}}, parameters_{std::move(parameters)} {
+RAYTRAIN_TORCH_INLINE FlatParameters::FlatParameters(std::vector<Parameter> parameters,
+                                                     TaggedCollective const& collective)
+    : collective_{collective}, parameters_{std::move(parameters)} {
   torch::NoGradGuard const no_grad;
   for (auto const& parameter : parameters_) {
     auto const type = parameter.tensor.scalar_type();
@@ -116,8 +116,9 @@ RAYTRAIN_TORCH_INLINE void FlatParameters::take_back() {
   }
 }
 
-RAYTRAIN_TORCH_INLINE void FlatParameters::gather() {
-  ++collective_.tag().samples;
+RAYTRAIN_TORCH_INLINE void FlatParameters::gather(std::uint32_t hash) {
+  ++collective_.tag().number;
+  collective_.tag().samples = hash;
   if (collective_.size().value > 1) {
     for (auto const& array : arrays_) {
       auto const slice_bytes = static_cast<std::size_t>(array.slice) * c10::elementSize(array.type);

@@ -41,8 +41,8 @@ class FlatParameters {
     std::int64_t end = 0;
   };
 
-  /// `parameters`: no two of them the same, none without elements. `model`: the number of theirs.
-  FlatParameters(std::vector<Parameter> parameters, Collective& collective, std::uint16_t model);
+  /// `parameters`: no two of them the same, none without elements. `collective`: tagged as the optimizer's.
+  FlatParameters(std::vector<Parameter> parameters, TaggedCollective const& collective);
 
   FlatParameters(FlatParameters const&) = delete;
   auto operator=(FlatParameters const&) -> FlatParameters& = delete;
@@ -64,8 +64,10 @@ class FlatParameters {
   /// Errors: `backend` for a parameter of another shape, type or device than it had.
   void take_back();
 
-  /// Gives every rank the slices of all others. A group operation.
-  void gather();
+  /// Gives every rank the slices of all others. A group operation, a step of the optimizer.
+  ///
+  /// `hash`: of what must be the same on every rank. Errors: `rank_mismatch` if it is not.
+  void gather(std::uint32_t hash);
 
  private:
   struct Array {

@@ -186,8 +186,8 @@ RAYTRAIN_TORCH_INLINE void GradientAverager::on_backward_end() {
   for (std::size_t i = 0; i < own.size(); ++i) arena_.add_to_number(buffers_.size() + i, own[i]);
   collective_.tag() = {.model = number_,
                        .epoch = static_cast<std::uint16_t>(taken_->position.epoch),
-                       .backward = backwards_,
-                       .samples = taken_->position.samples};
+                       .number = backwards_,
+                       .samples = static_cast<std::uint32_t>(taken_->position.samples)};
   auto is_complete = true;
   if (step_) {
     is_complete = step_->end_backward();

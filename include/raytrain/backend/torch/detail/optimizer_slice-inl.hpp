@@ -4,8 +4,10 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <bit>
 #include <cctype>
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <ranges>
@@ -15,6 +17,7 @@
 #include <vector>
 
 #include <raytrain/backend/torch/detail/flat_parameters.hpp>
+#include <raytrain/backend/torch/detail/generators.hpp>
 #include <raytrain/backend/torch/detail/optimizer_slice.hpp>
 #include <raytrain/backend/torch/detail/stored_optimizer.hpp>
 #include <raytrain/backend/torch/detail/stored_tensors.hpp>
@@ -108,7 +111,18 @@ RAYTRAIN_TORCH_INLINE void OptimizerSlice::step(Groups const& groups) {
   }
   optimizer_->step();
   for (auto& segment : segments_) segment.elements.mutable_grad().reset();
-  parameters_->gather();
+  parameters_->gather(step_hash());
+}
+
+// Rates as float, since schedules may be rounded otherwise by processors of another kind.
+RAYTRAIN_TORCH_INLINE auto OptimizerSlice::step_hash() const -> std::uint32_t {
+  std::uint64_t hash = 0;
+  for (auto const rate : learning_rates(*optimizer_)) {
+    hash = stream_seed(hash, std::bit_cast<std::uint32_t>(static_cast<float>(rate)));
+  }
+  for (auto const& parameter : parameters_->parameters())
+    hash = stream_seed(hash, parameter.tensor.grad().defined() ? 1 : 2);
+  return static_cast<std::uint32_t>(hash);
 }
 
 RAYTRAIN_TORCH_INLINE void OptimizerSlice::cut_where_unused(Groups const& groups) {

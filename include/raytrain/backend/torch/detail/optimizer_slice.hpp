@@ -4,6 +4,7 @@
 #include <torch/torch.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
@@ -43,7 +44,7 @@ class OptimizerSlice {
   [[nodiscard]] auto optimizer() const noexcept -> torch::optim::Optimizer& { return *optimizer_; }
 
   /// Takes the groups' options, and updates the parameters on every rank. A group operation. Errors: as
-  /// `FlatParameters`.
+  /// `FlatParameters`; `rank_mismatch` where learning rates, or what has a gradient, differ between ranks.
   void step(Groups const& groups);
 
   void take_options(Groups const& groups);
@@ -68,6 +69,9 @@ class OptimizerSlice {
     at::Tensor gradients{};  ///< Where backwards leave them; undefined where that is not known.
     std::size_t number = 0;  ///< Of its first place in the optimizer's groups.
   };
+
+  /// A hash of what the ranks must have alike for a step: each changes its slice by what it has itself.
+  [[nodiscard]] auto step_hash() const -> std::uint32_t;
 
   [[nodiscard]] auto parameter_of(std::size_t piece) const -> FlatParameters::Parameter const&;
   [[nodiscard]] auto has_gradient(std::size_t piece) const -> bool;

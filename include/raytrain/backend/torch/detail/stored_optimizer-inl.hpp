@@ -312,6 +312,16 @@ RAYTRAIN_TORCH_INLINE auto optimizer_archive(BytesView file, std::string_view at
   return OptimizerReader{file, attempted}.read();
 }
 
+RAYTRAIN_TORCH_INLINE auto learning_rates(torch::optim::Optimizer& optimizer) -> std::vector<double> {
+  std::vector<double> rates;
+  try {
+    for (auto& group : optimizer.param_groups()) rates.push_back(group.options().get_lr());
+  } catch (c10::Error const&) {
+    rates.clear();
+  }
+  return rates;
+}
+
 RAYTRAIN_TORCH_INLINE void load_learning_rates(torch::serialize::InputArchive& stored,
                                                torch::optim::Optimizer& optimizer) {
   torch::serialize::InputArchive groups;

@@ -44,6 +44,9 @@ struct OptimizerState {
 /// Cost:   each tensor is copied once.
 [[nodiscard]] auto optimizer_archive(BytesView file, std::string_view attempted) -> torch::serialize::InputArchive;
 
+/// One learning rate for each parameter group; empty where the optimizer's options have none.
+[[nodiscard]] auto learning_rates(torch::optim::Optimizer& optimizer) -> std::vector<double>;
+
 /// Sets the learning rates that are stored with an optimizer: LibTorch stores them, but does not load them.
 void load_learning_rates(torch::serialize::InputArchive& stored, torch::optim::Optimizer& optimizer);
 
