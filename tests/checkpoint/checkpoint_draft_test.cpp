@@ -142,3 +142,16 @@ TEST_CASE("a draft from a directory holds what was in it when it was made, altho
   check_contains(thrown_error([&] { return CheckpointDraft::from_directory(folder.path() / "user"); }),
                  "there is no such directory");
 }
+
+TEST_CASE("a rank's own file lies in its folder, and not in what another rank copies of rank 0's") {
+  auto draft = CheckpointDraft::replicated([](CheckpointDraft& all) { all.add("model", "m"); });
+  draft.add_own("sums", {std::byte{1}});
+  auto copy = draft.without_own();
+  copy.materialize(Rank{0});
+  CHECK(copy.files_of(Rank{0}).size() == 1);
+  draft.materialize(Rank{1});
+  auto const files = draft.files_of(Rank{1});
+  REQUIRE(files.size() == 1);
+  CHECK(files.begin()->first == "rank_0001/sums");
+  CHECK_THROWS_WITH_AS(draft.add("sums", "again"), doctest::Contains("it was added before"), Error);
+}

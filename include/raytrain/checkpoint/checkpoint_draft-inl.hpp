@@ -63,6 +63,19 @@ RAYTRAIN_INLINE auto CheckpointDraft::add(std::string name, std::string_view tex
   return add(std::move(name), Bytes{bytes.begin(), bytes.end()});
 }
 
+RAYTRAIN_INLINE auto CheckpointDraft::add_own(std::string name, Bytes content) -> CheckpointDraft& {
+  add(name, std::move(content));
+  own_files_.insert(std::move(name));
+  return *this;
+}
+
+RAYTRAIN_INLINE auto CheckpointDraft::without_own() const -> CheckpointDraft {
+  auto rest = *this;
+  for (auto const& name : own_files_) rest.files_.erase(name);
+  rest.own_files_.clear();
+  return rest;
+}
+
 RAYTRAIN_INLINE auto CheckpointDraft::allocate(std::string name, std::size_t size_bytes) -> std::span<std::byte> {
   check_name(name);
   auto const memory = buffers_.value_or(SnapshotBuffers{}).take(name, size_bytes);
@@ -121,7 +134,7 @@ RAYTRAIN_INLINE void CheckpointDraft::materialize(Rank rank, std::optional<Snaps
 RAYTRAIN_INLINE auto CheckpointDraft::files_of(Rank rank) const -> std::map<std::string, Content> {
   std::map<std::string, Content> files;
   for (auto const& [name, content] : files_) {
-    auto const is_own = per_rank_ || detail::parse_slice_file_name(name);
+    auto const is_own = per_rank_ || own_files_.contains(name) || detail::parse_slice_file_name(name);
     files.emplace(is_own ? rank_folder_name(rank) + "/" + name : name, content);
   }
   return files;

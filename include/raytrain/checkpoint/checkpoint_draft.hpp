@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -56,6 +57,11 @@ class CheckpointDraft {
   auto add(std::string name, Content content) -> CheckpointDraft&;
   auto add(std::string name, std::string_view text) -> CheckpointDraft&;
 
+  /// A file of this rank's own, which lies in `rank_folder_name`, also where the rest is the same on every rank.
+  ///
+  /// Errors: as `add`.
+  auto add_own(std::string name, Bytes content) -> CheckpointDraft&;
+
   /// Memory for a file of so many bytes, which the caller fills before the draft is written: page-aligned, its content
   /// undefined. Inside `report` it is that of the file of this name in the checkpoint before.
   ///
@@ -91,6 +97,8 @@ class CheckpointDraft {
   [[nodiscard]] auto empty() const noexcept -> bool { return files_.empty(); }
   [[nodiscard]] auto is_materialized() const noexcept -> bool { return !fill_; }
   [[nodiscard]] auto is_per_rank() const noexcept -> bool { return per_rank_; }
+  /// The same without what `add_own` was given.
+  [[nodiscard]] auto without_own() const -> CheckpointDraft;
   /// Whether it is yet to be filled with what is the same on every rank.
   [[nodiscard]] auto is_yet_replicated() const noexcept -> bool { return fill_ && is_replicated_; }
   [[nodiscard]] auto files() const noexcept -> std::map<std::string, Content> const& { return files_; }
@@ -104,6 +112,7 @@ class CheckpointDraft {
   auto add_slice_bytes(std::string name, ElementType type, SlicePlace place, BytesView elements) -> CheckpointDraft&;
 
   std::map<std::string, Content> files_;
+  std::set<std::string> own_files_;  // those of `files_` that `add_own` was given
   std::map<std::string, std::string> metadata_;
   Fill fill_;
   bool is_replicated_ = false;              // `fill_` is for rank 0 alone

@@ -38,7 +38,7 @@ RAYTRAIN_INLINE void CheckpointStager::materialize(CheckpointDraft& draft) {
 RAYTRAIN_INLINE void CheckpointStager::materialize_to_hold(CheckpointDraft& draft) {
   give_up_held();
   if (copies_.of_replicated && draft.is_yet_replicated()) {
-    auto copy = draft;
+    auto copy = draft.without_own();
     copy.materialize(Rank{0}, buffers_);
     replicated_ = copy.files_of(Rank{0});
   }
