@@ -91,7 +91,8 @@ auto training(Setup const& setup, Tensors& state, AfterStep after_step = {}) -> 
         optimizer.zero_grad();
         auto const x = pixels_of(batch);
         auto const noise = torch::rand(x.sizes(), ctx.generator());
-        auto const loss = torch::nn::functional::cross_entropy(model(x + 0.1 * noise), batch["label"].to(torch::kLong));
+        auto const y = model(torch::dropout(x + 0.1 * noise, 0.1, true));
+        auto const loss = torch::nn::functional::cross_entropy(y, batch["label"].to(torch::kLong));
         loss.backward();
         if (!batch.is_padding()) loss_sum += loss.item<double>();
         if (!batch.ends_step()) continue;

@@ -10,6 +10,7 @@
 #include <raytrain/backend/torch/detail/gradient_averager-inl.hpp>
 #include <raytrain/backend/torch/detail/memory_overlap-inl.hpp>
 #include <raytrain/backend/torch/detail/optimizer_slice-inl.hpp>
+#include <raytrain/backend/torch/detail/own_default_generator-inl.hpp>
 #include <raytrain/backend/torch/detail/shard_generators-inl.hpp>
 #include <raytrain/backend/torch/detail/shard_step-inl.hpp>
 #include <raytrain/backend/torch/detail/stored_optimizer-inl.hpp>

@@ -41,6 +41,7 @@ RAYTRAIN_INLINE void ThreadLauncher::launch(WorkerLaunch what) {
                               .local_rank = Rank{rank},
                               .local_world_size = size_,
                               .node_rank = Rank{0},
+                              .process_workers = size_,
                               .cpus = cores_.cpus(),
                               .host_cpus = static_cast<int>(cores_.cores().size())};
     links_.push_back(std::make_unique<WorkerLink>(placement, what.sink.send, what.begin.attempt));

@@ -23,9 +23,10 @@ struct Placement {
   WorldSize world_size{1};
   Rank local_rank{};  ///< Among the workers of the same host.
   WorldSize local_world_size{1};
-  Rank node_rank{};   ///< The host's number among the hosts.
-  int cpus = 1;       ///< Threads the worker may use, its own included.
-  int host_cpus = 1;  ///< Cores that all workers of the same host may run on together.
+  Rank node_rank{};              ///< The host's number among the hosts.
+  WorldSize process_workers{1};  ///< Workers of the same process.
+  int cpus = 1;                  ///< Threads the worker may use, its own included.
+  int host_cpus = 1;             ///< Cores that all workers of the same host may run on together.
 };
 
 /// A worker's connection to its controller, and what the controller has told the worker last.

@@ -258,6 +258,9 @@ class TrainContext {
   /// Errors: `io` when the part before could not be written; `invalid_call` from another thread or after the end.
   void materialize(CheckpointDraft& draft);
 
+  /// Workers of this process.
+  [[nodiscard]] auto process_workers() const noexcept -> WorldSize { return placement().process_workers; }
+
   /// Whether this worker was told to stop, others perhaps not yet.
   [[nodiscard]] auto told_to_stop() const noexcept -> bool { return setup_.link.stop_token().stop_requested(); }
 

@@ -45,6 +45,7 @@ RAYTRAIN_TORCH_INLINE TorchContext::TorchContext(std::unique_ptr<detail::Unlocki
       unlocking_{static_cast<detail::UnlockingCollective*>(&TrainContext::collective())},
       generator_{at::detail::createCPUGenerator(worker_seed())} {
   at::set_num_threads(cpus());
+  if (process_workers() > WorldSize{1}) default_generator_.emplace(worker_seed());
   if (virtual_shards() == 0) return;
   shard_generators_.emplace(generator_, [this](std::uint32_t shard) {
     auto const first = detail::stream_seed(~seed(), shard);
@@ -200,9 +201,8 @@ RAYTRAIN_TORCH_INLINE void TorchContext::restore_generators() {
     return detail::generators_from_bytes(checkpoint()->read(path), generator_);
   }
   auto const seed = detail::stream_seed(worker_seed(), checkpoint()->training_iteration());
-  detail::DefaultGeneratorLock const lock;
   generator_.set_current_seed(seed);
-  torch::manual_seed(seed);
+  detail::seed_default_generator(seed);
 }
 
 RAYTRAIN_TORCH_INLINE void TorchContext::compare_rates(std::vector<double> const& before,

@@ -17,6 +17,7 @@
 #include <raytrain/backend/torch/detail/batch_progress.hpp>
 #include <raytrain/backend/torch/detail/generators.hpp>
 #include <raytrain/backend/torch/detail/gradient_averager.hpp>
+#include <raytrain/backend/torch/detail/own_default_generator.hpp>
 #include <raytrain/backend/torch/detail/shard_generators.hpp>
 #include <raytrain/backend/torch/detail/tensor_broadcast.hpp>
 #include <raytrain/backend/torch/elementwise_optimizer.hpp>
@@ -72,9 +73,12 @@ class TorchContext : public TrainContext {
       detail::DefaultGeneratorLock lock;
       detail::UnlockingScope const unlocking{*unlocking_, lock};
       auto const of_batch = default_state_of_batch();
-      torch::manual_seed(models_ == 0 ? seed() : detail::stream_seed(seed(), models_));
-      auto built = hold_module(make);
-      torch::manual_seed(worker_seed());
+      auto built = [&] {
+        detail::OwnDefaultGenerator::Pause const pause;
+        torch::manual_seed(models_ == 0 ? seed() : detail::stream_seed(seed(), models_));
+        return hold_module(make);
+      }();
+      detail::seed_default_generator(worker_seed());
       if (of_batch) detail::set_default_generator_state(*of_batch);
       return built;
     }();
@@ -211,10 +215,12 @@ class TorchContext : public TrainContext {
   [[nodiscard]] auto device() const noexcept -> torch::Device { return torch::kCPU; }
 
   /// This worker's own random numbers, for operations that take a generator. They follow from the run's seed and the
-  /// rank, whatever other workers do. LibTorch's default generator, which dropout uses, is one for all threads: its
-  /// numbers are the same in another run, or after a resume, only where a worker is alone in its process, as on ranks.
-  /// With virtual shards both are those of the batch's shard, from the batch's beginning to that of the next one or the
-  /// end of the epoch, after which they are the worker's.
+  /// rank, whatever other workers do. So do those of operations without one, as of dropout: where several workers share
+  /// a process, each of them draws from a generator of its own in place of LibTorch's default one, with the numbers
+  /// that a process of its own would give it. There `torch::manual_seed` has no effect but on what `prepare_model`
+  /// calls, and threads that the program starts share LibTorch's. With virtual shards both are those of the batch's
+  /// shard, from the batch's beginning to that of the next one or the end of the epoch, after which they are the
+  /// worker's.
   [[nodiscard]] auto generator() noexcept -> at::Generator& { return generator_; }
 
  private:
@@ -307,6 +313,7 @@ class TorchContext : public TrainContext {
 
   detail::UnlockingCollective* unlocking_;  ///< What `collective()` is.
   at::Generator generator_;
+  std::optional<detail::OwnDefaultGenerator> default_generator_;  ///< Where several workers share the process.
   std::optional<detail::ShardGenerators> shard_generators_;  ///< With virtual shards.
   std::shared_ptr<detail::BatchProgress> taken_ = std::make_shared<detail::BatchProgress>();
   std::vector<std::unique_ptr<detail::GradientAverager>> averagers_;

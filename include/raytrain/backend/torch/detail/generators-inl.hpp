@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <ATen/CPUGeneratorImpl.h>
 #include <torch/torch.h>
 
 #include <cstddef>
@@ -9,9 +8,11 @@
 #include <cstring>
 #include <mutex>
 #include <ranges>
+#include <string_view>
 #include <vector>
 
 #include <raytrain/backend/torch/detail/generators.hpp>
+#include <raytrain/backend/torch/detail/own_default_generator.hpp>
 #include <raytrain/backend/torch/detail/torch_call.hpp>
 #include <raytrain/core/bytes.hpp>
 #include <raytrain/core/inline.hpp>
@@ -19,36 +20,52 @@
 namespace raytrain::detail {
 
 RAYTRAIN_TORCH_INLINE auto default_generator_state() -> at::Tensor {
-  auto generator = at::detail::getDefaultCPUGenerator();
+  auto generator = OwnDefaultGenerator::current();
   std::scoped_lock const lock{generator.mutex()};
   return generator.get_state();
 }
 
 RAYTRAIN_TORCH_INLINE void set_default_generator_state(at::Tensor const& state) {
-  auto generator = at::detail::getDefaultCPUGenerator();
+  auto generator = OwnDefaultGenerator::current();
   std::scoped_lock const lock{generator.mutex()};
   generator.set_state(state);
 }
 
+RAYTRAIN_TORCH_INLINE void seed_default_generator(std::uint64_t seed) {
+  auto generator = OwnDefaultGenerator::current();
+  std::scoped_lock const lock{generator.mutex()};
+  generator.set_current_seed(seed);
+}
+
+RAYTRAIN_TORCH_INLINE auto generator_to_bytes(at::Generator const& generator) -> Bytes {
+  auto const state = generator.get_state();
+  auto const* const first = static_cast<std::byte const*>(state.data_ptr());
+  return {first, first + state.nbytes()};
+}
+
+RAYTRAIN_TORCH_INLINE void generator_from_bytes(BytesView bytes, at::Generator& generator, std::string_view attempted) {
+  torch_call(attempted, [&] {
+    auto state = torch::empty({static_cast<std::int64_t>(bytes.size())}, torch::kByte);
+    std::memcpy(state.data_ptr(), bytes.data(), bytes.size());
+    generator.set_state(state);
+  });
+}
+
 RAYTRAIN_TORCH_INLINE auto generators_to_bytes(at::Generator const& own) -> Bytes {
-  Bytes bytes;
-  for (auto const& state : {own.get_state(), default_generator_state()}) {
-    auto const* const first = static_cast<std::byte const*>(state.data_ptr());
-    bytes.insert(bytes.end(), first, first + state.nbytes());
-  }
+  auto bytes = generator_to_bytes(own);
+  auto generator = OwnDefaultGenerator::current();
+  std::scoped_lock const lock{generator.mutex()};
+  auto const shared = generator_to_bytes(generator);
+  bytes.insert(bytes.end(), shared.begin(), shared.end());
   return bytes;
 }
 
 RAYTRAIN_TORCH_INLINE void generators_from_bytes(BytesView bytes, at::Generator& own) {
-  auto const state_in = [](BytesView half) {
-    auto state = torch::empty({static_cast<std::int64_t>(half.size())}, torch::kByte);
-    std::memcpy(state.data_ptr(), half.data(), half.size());
-    return state;
-  };
-  torch_call("loading the states of random numbers", [&] {
-    own.set_state(state_in(bytes.first(bytes.size() / 2)));
-    set_default_generator_state(state_in(bytes.subspan(bytes.size() / 2)));
-  });
+  constexpr auto attempted = "loading the states of random numbers";
+  generator_from_bytes(bytes.first(bytes.size() / 2), own, attempted);
+  auto generator = OwnDefaultGenerator::current();
+  std::scoped_lock const lock{generator.mutex()};
+  generator_from_bytes(bytes.subspan(bytes.size() / 2), generator, attempted);
 }
 
 RAYTRAIN_TORCH_INLINE void DefaultGeneratorLock::unlock() {

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -27,10 +28,19 @@ namespace raytrain::detail {
   return mixed ^ (mixed >> 31);
 }
 
-/// State of LibTorch's default generator, which all threads of a process share.
+/// State of the calling thread's default generator: LibTorch's, which all threads of a process share, or the one that
+/// stands in for it.
 [[nodiscard]] auto default_generator_state() -> at::Tensor;
 
 void set_default_generator_state(at::Tensor const& state);
+
+void seed_default_generator(std::uint64_t seed);
+
+/// The state of one.
+[[nodiscard]] auto generator_to_bytes(at::Generator const& generator) -> Bytes;
+
+/// Errors: as `generators_from_bytes`; `attempted` begins the message.
+void generator_from_bytes(BytesView bytes, at::Generator& generator, std::string_view attempted);
 
 /// The states of a worker's own generator and of the default one, which are equally long.
 [[nodiscard]] auto generators_to_bytes(at::Generator const& own) -> Bytes;

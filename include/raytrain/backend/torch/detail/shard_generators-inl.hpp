@@ -41,8 +41,7 @@ RAYTRAIN_TORCH_INLINE auto ShardGenerators::state(std::uint32_t shard) -> Bytes 
 
 RAYTRAIN_TORCH_INLINE void ShardGenerators::begin(std::uint64_t seed) {
   own_.set_current_seed(seed);
-  DefaultGeneratorLock const lock;
-  torch::manual_seed(seed);
+  seed_default_generator(seed);
 }
 
 }  // namespace raytrain::detail
