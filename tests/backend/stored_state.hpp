@@ -4,7 +4,7 @@
 #include <fstream>
 #include <string>
 
-#include <raytrain/backend/torch/torch_checkpoint.hpp>
+#include <raytrain/backend/torch/training_state.hpp>
 #include <raytrain/checkpoint/checkpoint.hpp>
 #include <raytrain/checkpoint/checkpoint_draft.hpp>
 #include <raytrain/core/bytes.hpp>

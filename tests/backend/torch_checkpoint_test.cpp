@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <raytrain/backend/torch/torch_checkpoint.hpp>
+#include <raytrain/backend/torch/training_state.hpp>
 
 #if __has_include(<torch/optim/schedulers/reduce_on_plateau_scheduler.h>)
 #include <torch/optim/schedulers/reduce_on_plateau_scheduler.h>

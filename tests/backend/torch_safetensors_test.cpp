@@ -13,6 +13,7 @@
 #include <vector>
 
 #include <raytrain/backend/torch/torch_checkpoint.hpp>
+#include <raytrain/backend/torch/training_state.hpp>
 #include <raytrain/checkpoint/safetensors.hpp>
 
 #include "../support/temporary_folder.hpp"
@@ -282,7 +283,7 @@ TEST_CASE("a worker copies its model once the one before is written, to the same
     auto model = ctx.prepare_model([] { return torch::nn::Linear{2048, 2048}; });
     for (int epoch = 0; epoch < 4; ++epoch) {
       ctx.report(Epoch{epoch, 1.0}, CheckpointDraft::replicated([&](CheckpointDraft& draft) {
-                   (void)raytrain::detail::add_model(draft, *model);
+                   (void)raytrain::detail::add_model(draft, *model, "model");
                    places.push_back(draft.files().at("model.safetensors").view().data());
                  }));
     }

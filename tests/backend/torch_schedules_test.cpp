@@ -146,7 +146,8 @@ void train_with_helpers(raytrain::TorchContext& ctx) {
   raytrain::AveragedModel averaged{model, {.decay = 0.9}};
   raytrain::EarlyStopping stopping{{.patience = 3, .min_delta = 1e-6}};
   auto shard = ctx.dataset_shard("train");
-  auto epoch = ctx.restore(model, optimizer, schedule, averaged, stopping);
+  raytrain::TrainingState state{model, optimizer, schedule, averaged, stopping};
+  auto epoch = ctx.restore(state);
   for (; epoch < 1000 && !stopping.is_over(); ++epoch) {
     for (auto const& batch : shard.batches({.batch_size = 16, .epoch = epoch})) {
       optimizer.zero_grad();
@@ -160,7 +161,7 @@ void train_with_helpers(raytrain::TorchContext& ctx) {
       return validation_loss(ctx, model);
     }();
     stopping.step(ctx, loss);  // by the mean of all workers
-    ctx.report(Epoch{epoch, loss}, raytrain::save(model, optimizer, schedule, averaged, stopping));
+    ctx.report(Epoch{epoch, loss}, raytrain::save(state));
   }
 }
 
@@ -198,13 +199,6 @@ struct Notes {
     text = text_of(bytes);
     return "the notes are old";
   }
-};
-
-/// Another schedule, beside the one that has schedule.json.
-struct Second {
-  LrSchedule& schedule;
-  void add_to(CheckpointDraft& draft) const { schedule.add_to(draft, "second.json"); }
-  auto load_from(Checkpoint const& checkpoint) -> std::string { return schedule.load_from(checkpoint, "second.json"); }
 };
 
 struct WithRate {
@@ -351,7 +345,7 @@ TEST_CASE("a rule and a state of the program's are saved and restored as those t
   CHECK(warnings_with(last, "the notes are old") == 1);
 }
 
-TEST_CASE("two schedules lie in one checkpoint where one has a file of another name, and are refused where not") {
+TEST_CASE("two schedules lie in one checkpoint where one has a name, and are refused where not") {
   torch::nn::Linear model{2, 1};
   auto optimizer = sgd_of(model, 1);
   auto other_optimizer = sgd_of(model, 1);
@@ -359,11 +353,11 @@ TEST_CASE("two schedules lie in one checkpoint where one has a file of another n
   ExponentialDecay second{other_optimizer, {.gamma = 0.5}};
   second.step();
   check_contains(thrown_error([&] { (void)draft_of(model, first, second); }),
-                 "'schedule.json' to a checkpoint: it was added before; give one of the two another name");
-  Stored const stored{model, first, Second{second}};
+                 "two parts have the name 'schedule': schedule and schedule; give each part a name of its own");
+  Stored const stored{TrainingState{model, first, {"second", second}}};
+  CHECK(stored.names() == "model.safetensors schedule.json second.json ");
   ExponentialDecay resumed{optimizer, {.gamma = 0.5}};
-  Second of_resumed{resumed};
-  load(stored.checkpoint(), model, first, of_resumed);
+  load(stored.checkpoint(), TrainingState{first, {"second", resumed}});
   CHECK(first.steps_done() == 0);
   CHECK(resumed.steps_done() == 1);
 }

@@ -14,6 +14,7 @@
 #include <raytrain/backend/torch/lr_schedule.hpp>
 #include <raytrain/backend/torch/reduce_on_plateau.hpp>
 #include <raytrain/backend/torch/torch_context.hpp>
+#include <raytrain/backend/torch/training_state.hpp>
 #include <raytrain/config/scaling_config.hpp>
 #include <raytrain/core/identifiers.hpp>
 #include <raytrain/train/early_stopping.hpp>

@@ -24,3 +24,4 @@
 #include <raytrain/backend/torch/torch_predictor-inl.hpp>
 #include <raytrain/backend/torch/torch_safetensors-inl.hpp>
 #include <raytrain/backend/torch/torch_shard-inl.hpp>
+#include <raytrain/backend/torch/training_state-inl.hpp>

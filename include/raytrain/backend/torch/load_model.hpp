@@ -5,9 +5,9 @@
 #include <filesystem>
 #include <utility>
 
-#include <raytrain/backend/torch/torch_checkpoint.hpp>
 #include <raytrain/backend/torch/torch_module.hpp>
 #include <raytrain/backend/torch/torch_safetensors.hpp>
+#include <raytrain/backend/torch/training_state.hpp>
 #include <raytrain/checkpoint/checkpoint.hpp>
 
 namespace raytrain {

@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <torch/csrc/jit/api/object.h>
 #include <torch/torch.h>
 
+#include <algorithm>
+#include <array>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -63,12 +68,13 @@ RAYTRAIN_TORCH_INLINE auto is_stored_here(torch::optim::Optimizer const& optimiz
   return sharded->is_on_rank_0();
 }
 
-RAYTRAIN_TORCH_INLINE auto add_model(CheckpointDraft& draft, torch::nn::Module const& module) -> bool {
+RAYTRAIN_TORCH_INLINE auto add_model(CheckpointDraft& draft, torch::nn::Module const& module, std::string const& name)
+    -> bool {
   return torch_call("storing a state", [&] {
     torch::serialize::OutputArchive archive{std::make_shared<torch::jit::CompilationUnit>()};
     module.save(archive);
     auto const tensors = state_tensors(module, archive);
-    if (tensors) add_tensors(draft, tensors_name<torch::nn::Module>, *tensors, {{"format", "pt"}});
+    if (tensors) add_tensors(draft, tensors_name(name), *tensors, {{"format", "pt"}});
     return tensors.has_value();
   });
 }
@@ -99,15 +105,45 @@ RAYTRAIN_TORCH_INLINE void load_model(BytesView file, torch::nn::Module& module,
              [&](std::vector<NamedTensor> const& tensors) { fill_tensors(file, tensors, attempted); });
 }
 
-RAYTRAIN_TORCH_INLINE auto add_optimizer(CheckpointDraft& draft, torch::optim::Optimizer const& optimizer) -> bool {
+RAYTRAIN_TORCH_INLINE auto add_optimizer(CheckpointDraft& draft, torch::optim::Optimizer const& optimizer,
+                                         std::string const& name) -> bool {
   return torch_call("storing a state", [&] {
     auto const* const sharded = dynamic_cast<ShardedOptimizer const*>(&optimizer);
     auto state = sharded == nullptr ? optimizer_state(optimizer) : sharded->gather_state();
     if (!state) return sharded != nullptr;  // rank 0 has it
     state->values[optimizer_class] = class_of(optimizer);
-    add_tensors(draft, tensors_name<torch::optim::Optimizer>, state->tensors, std::move(state->values));
+    add_tensors(draft, tensors_name(name), state->tensors, std::move(state->values));
     return true;
   });
+}
+
+/// Whether the tensors that it keeps have the shapes of its parameters, by its class: of those that LibTorch brings.
+RAYTRAIN_TORCH_INLINE auto keeps_shapes(std::string_view optimizer_class) -> bool {
+  constexpr std::array names{"torch::optim::SGD", "torch::optim::Adam", "torch::optim::AdamW", "torch::optim::RMSprop",
+                             "torch::optim::Adagrad"};
+  return std::ranges::find(names, optimizer_class) != names.end();
+}
+
+/// Which tensors of an element-wise optimizer's state have other shapes than the parameters that they belong to.
+/// LibTorch looks at the number of parameters alone.
+RAYTRAIN_TORCH_INLINE auto differing_shapes(TensorIndex const& index, torch::optim::Optimizer const& optimizer)
+    -> std::vector<std::string> {
+  std::vector<at::Tensor> parameters;
+  for (auto const& group : optimizer.param_groups()) {
+    for (auto const& parameter : group.params()) parameters.push_back(parameter);
+  }
+  std::vector<std::string> found;
+  for (auto const& stored : index.tensors) {
+    auto const number = parameter_number(stored.name);
+    if (!number || *number >= parameters.size()) continue;
+    auto const& own = parameters[*number];
+    if (std::ranges::equal(stored.shape, own.sizes(), {}, {},
+                           [](auto size) { return static_cast<std::uint64_t>(size); }))
+      continue;
+    found.push_back(fmt::format("'{}' is {} there and its parameter is {} here", stored.name, shape_text(stored),
+                                shape_text(own.sizes(), own.scalar_type())));
+  }
+  return found;
 }
 
 RAYTRAIN_TORCH_INLINE void load_optimizer(BytesView file, torch::optim::Optimizer& optimizer,
@@ -127,6 +163,10 @@ RAYTRAIN_TORCH_INLINE void load_optimizer(BytesView file, torch::optim::Optimize
         auto state = stored_state(file, attempted);
         state.values.erase(optimizer_class);
         return sharded->set_state(state, attempted);
+      }
+      if (keeps_shapes(own)) {
+        auto const found = differing_shapes(read_tensor_index(file, attempted), optimizer);
+        if (!found.empty()) refuse(fmt::format("{}", fmt::join(found, ", ")));
       }
       auto archive = optimizer_archive(file, attempted);
       optimizer.load(archive);

@@ -12,7 +12,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include <raytrain/backend/torch/detail/stored_optimizer.hpp>
@@ -80,22 +79,13 @@ struct TensorFormat {
 template <class T>
 inline constexpr bool is_scheduler = std::derived_from<T, torch::optim::LRScheduler>;
 
-/// The file of a model's, an optimizer's or a scheduler's state in a checkpoint, where it is an archive of LibTorch's.
-template <TorchState T>
-inline constexpr auto archive_name = TorchModule<T>    ? "model.pt"
-                                     : is_scheduler<T> ? "scheduler.pt"
-                                                       : "optimizer.pt";
-
-/// The same, where it is tensors that Python's safetensors reads.
-template <TorchState T>
-inline constexpr auto tensors_name = TorchModule<T> ? "model.safetensors" : "optimizer.safetensors";
-
-template <TorchCompanion... T>
-inline constexpr bool is_at_most_one_each = (0 + ... + (is_scheduler<T> ? 1 : 0)) <= 1 &&
-                                            (0 + ... + (std::derived_from<T, torch::optim::Optimizer> ? 1 : 0)) <= 1;
+/// The file of that name in a checkpoint, where it is an archive of LibTorch's, and where it is tensors that Python's
+/// safetensors reads.
+[[nodiscard]] inline auto archive_name(std::string const& name) -> std::string { return name + ".pt"; }
+[[nodiscard]] inline auto tensors_name(std::string const& name) -> std::string { return name + ".safetensors"; }
 
 /// Adds the module's tensors to a draft; false, and nothing is added, if it stores more than such.
-[[nodiscard]] auto add_model(CheckpointDraft& draft, torch::nn::Module const& module) -> bool;
+[[nodiscard]] auto add_model(CheckpointDraft& draft, torch::nn::Module const& module, std::string const& name) -> bool;
 
 /// Calls `fill` with the tensors of which `add_model` makes a file, and lets the module know when they are filled.
 ///
@@ -109,7 +99,8 @@ void fill_model(torch::nn::Module& module, std::string_view attempted,
 void load_model(BytesView file, torch::nn::Module& module, std::string_view attempted);
 
 /// The same for an optimizer's state and options. Of a `ShardedOptimizer` all ranks call it, and rank 0 adds it.
-[[nodiscard]] auto add_optimizer(CheckpointDraft& draft, torch::optim::Optimizer const& optimizer) -> bool;
+[[nodiscard]] auto add_optimizer(CheckpointDraft& draft, torch::optim::Optimizer const& optimizer,
+                                 std::string const& name) -> bool;
 
 /// Whether this is the rank that stores it, for one that all ranks store together; none for any other.
 [[nodiscard]] auto is_stored_here(torch::optim::Optimizer const& optimizer) -> std::optional<bool>;
@@ -117,15 +108,13 @@ void load_model(BytesView file, torch::nn::Module& module, std::string_view atte
 /// Errors: `corrupt_checkpoint`; `backend` when it is of another optimizer.
 void load_optimizer(BytesView file, torch::optim::Optimizer& optimizer, std::string_view attempted);
 
+/// Adds the file of that name: tensors or an archive.
 template <TorchState T>
-void add_state(CheckpointDraft& draft, T const& value);
+void add_state(CheckpointDraft& draft, T const& value, std::string const& name);
 
+/// Errors: as `load`.
 template <TorchState T>
-void load_state(Checkpoint const& checkpoint, T& value);
-
-/// As `load`. Returns what people should know of.
-template <TorchModule M, TorchCompanion... T>
-auto load_all(Checkpoint const& checkpoint, M& model, T&... companion) -> std::vector<std::string>;
+void load_state(Checkpoint const& checkpoint, T& value, std::string const& name);
 
 }  // namespace detail
 
@@ -196,108 +185,42 @@ void state_from_bytes(BytesView bytes, T& value, std::string_view attempted = "l
   }
 }
 
-/// State that is the same on every rank, for `report`: model.safetensors, optimizer.safetensors and scheduler.pt if
-/// there are such, and the files of what else is given. Rank 0 stores it inside `report`, to which the others give
-/// their parts of a `ShardedOptimizer`; until then all must live. `ReduceLROnPlateauScheduler` cannot be stored (see
-/// `TorchStepper`), `ReduceOnPlateau` can.
-///
-/// Python reads model.safetensors by `safetensors.torch.load_file`. A model whose `save` stores more than parameters
-/// and buffers, or tensors that such a file cannot hold, becomes an archive of LibTorch's, model.pt; so does an
-/// optimizer that stores itself in another way than LibTorch's do, optimizer.pt.
-///
-/// For more than that, fill a draft of your own:
-/// `CheckpointDraft::replicated([&](auto& draft) { draft.add("critic.pt", state_to_bytes(critic)); })`.
-template <TorchModule M, TorchCompanion... T>
-[[nodiscard]] auto save(M const& model, T const&... companion) -> CheckpointDraft {
-  static_assert(detail::is_at_most_one_each<T...>,
-                "raytrain: save() takes a model, at most one optimizer and at most one scheduler");
-  std::optional<bool> is_stored_here;  // where all ranks store an optimizer together
-  [[maybe_unused]] auto const ask = [&]<class S>(S const& value) {
-    if constexpr (std::derived_from<S, torch::optim::Optimizer>) is_stored_here = detail::is_stored_here(value);
-  };
-  (ask(companion), ...);
-  CheckpointDraft::Fill fill = [is_stored_here, &model, &... companion = companion](CheckpointDraft& draft) {
-    auto const is_here = is_stored_here.value_or(true);
-    if (is_here) detail::add_state(draft, model);
-    [[maybe_unused]] auto const add = [&]<class S>(S const& value) {
-      if constexpr (std::derived_from<S, torch::optim::Optimizer>) {
-        detail::add_state(draft, value);
-      } else if constexpr (TorchStepper<S>) {
-        if (is_here) detail::add_state(draft, value);
-      } else {
-        if (is_here) value.add_to(draft);
-      }
-    };
-    (add(companion), ...);
-  };
-  return is_stored_here ? CheckpointDraft::sharded(std::move(fill)) : CheckpointDraft::replicated(std::move(fill));
-}
-
-/// Fills a model, and what else is given, with what `save` put into a checkpoint, also that of an earlier version,
-/// which stored each as an archive. Parameters and buffers stay where they lie, so that others that share their memory
-/// change, too. `load` of a module of the program's finds its tensors filled; it is not asked where the checkpoint's
-/// are others than the module's, as of an earlier version of it.
-///
-/// Errors: those of `Checkpoint::read`, `not_found` among them when the checkpoint has neither model.safetensors nor
-///         model.pt; `backend` when it is of another model, with the names and shapes that differ.
-template <TorchModule M, TorchCompanion... T>
-void load(Checkpoint const& checkpoint, M& model, T&... companion) {
-  static_assert(detail::is_at_most_one_each<T...>,
-                "raytrain: load() takes a model, at most one optimizer and at most one scheduler");
-  (void)detail::load_all(checkpoint, model, companion...);
-}
-
-template <TorchModule M, TorchCompanion... T>
-auto detail::load_all(Checkpoint const& checkpoint, M& model, T&... companion) -> std::vector<std::string> {
-  load_state(checkpoint, model);
-  [[maybe_unused]] auto const load_stepper = [&]<class S>(S& value) {
-    if constexpr (TorchStepper<S>) load_state(checkpoint, value);
-  };
-  std::vector<std::string> news;
-  [[maybe_unused]] auto const load_other = [&]<class S>(S& value) {
-    if constexpr (!TorchStepper<S>) {
-      if (auto text = value.load_from(checkpoint); !text.empty()) news.push_back(std::move(text));
-    }
-  };
-  (load_stepper(companion), ...);
-  (load_other(companion), ...);  // a schedule sets the optimizer's rates
-  return news;
-}
-
 template <TorchState T>
-void detail::add_state(CheckpointDraft& draft, T const& value) {
+void detail::add_state(CheckpointDraft& draft, T const& value, std::string const& name) {
   constexpr auto attempted = "storing a state";
   if constexpr (TorchModule<T>) {
-    if (add_model(draft, torch_call(
-                             attempted, [&]() -> auto& { return state_of(value); })))
+    if (add_model(draft,
+                  torch_call(
+                      attempted, [&]() -> auto& { return state_of(value); }),
+                  name))
       return;
   } else if constexpr (!is_scheduler<T>) {
-    if (add_optimizer(draft, value)) return;
+    if (add_optimizer(draft, value, name)) return;
   }
-  draft.add(archive_name<T>, state_to_bytes(value));
+  draft.add(archive_name(name), state_to_bytes(value));
 }
 
 template <TorchState T>
-void detail::load_state(Checkpoint const& checkpoint, T& value) {
-  auto const attempted = [&](char const* name) { return "loading " + checkpoint.location() + "/" + name; };
+void detail::load_state(Checkpoint const& checkpoint, T& value, std::string const& name) {
+  auto const attempted = [&](std::string const& file) { return "loading " + checkpoint.location() + "/" + file; };
+  auto const archive = archive_name(name);
   if constexpr (!is_scheduler<T>) {
-    auto const* const name = tensors_name<T>;
-    if (checkpoint.contains(name) || !checkpoint.contains(archive_name<T>)) {
-      auto const file = checkpoint.view(name);
+    auto const tensors = tensors_name(name);
+    if (checkpoint.contains(tensors) || !checkpoint.contains(archive)) {
+      auto const file = checkpoint.view(tensors);
       if constexpr (TorchModule<T>) {
         load_model(file.view(),
                    torch_call(
-                       attempted(name), [&]() -> auto& { return state_of(value); }),
-                   attempted(name));
+                       attempted(tensors), [&]() -> auto& { return state_of(value); }),
+                   attempted(tensors));
       } else {
-        load_optimizer(file.view(), value, attempted(name));
+        load_optimizer(file.view(), value, attempted(tensors));
       }
       return;
     }
   }
-  auto const* const name = archive_name<T>;
-  auto const file = checkpoint.view(name);
-  state_from_bytes(file.view(), value, attempted(name));
+  auto const file = checkpoint.view(archive);
+  state_from_bytes(file.view(), value, attempted(archive));
 }
 
 }  // namespace raytrain

@@ -23,6 +23,7 @@
 #include <raytrain/backend/torch/torch_context.hpp>
 #include <raytrain/backend/torch/torch_module.hpp>
 #include <raytrain/backend/torch/torch_shard.hpp>
+#include <raytrain/backend/torch/training_state.hpp>
 #include <raytrain/checkpoint/checkpoint_draft.hpp>
 #include <raytrain/checkpoint/rank_folder.hpp>
 #include <raytrain/collective/tagged_collective.hpp>
@@ -84,6 +85,11 @@ RAYTRAIN_TORCH_INLINE auto TorchContext::with_generators(CheckpointDraft draft) 
                 "report it, or hand it over, behind a batch of which accumulate() was true, and its backward"};
   }
   materialize(draft);
+  if (world_rank() == Rank{0}) {
+    auto const is_unfinished = taken_->in_last_batch.contains(taken_->leader);
+    if (is_unfinished || draft.metadata().contains(unfinished_key))
+      draft.set_metadata(unfinished_key, is_unfinished ? taken_->leader : "");
+  }
   auto const folder = draft.is_per_rank() ? std::string{} : rank_folder_name(world_rank()) + "/";
   auto const add = [&](std::string const& name, auto const& make_bytes) {
     if (!draft.files().contains(folder + name)) draft.add(folder + name, make_bytes());
@@ -104,6 +110,49 @@ RAYTRAIN_TORCH_INLINE auto TorchContext::with_generators(CheckpointDraft draft) 
   }
   add(generators_name, [&] { return detail::generators_to_bytes(generator_); });
   return draft;
+}
+
+RAYTRAIN_TORCH_INLINE auto TorchContext::restore(TrainingState const& state) -> int {
+  rates_.clear();
+  for (auto const* const schedule : state.schedules()) rates_.push_back(schedule->followed_rates());
+  if (!checkpoint()) return 0;
+  TrainingState::Worker const worker{world_rank(), world_size()};
+  if (begins_from_other_run()) {
+    (void)state.models().load_parts(*checkpoint(), worker, TrainingState::Extent::these);
+    return 0;
+  }
+  auto const rates = [&] {
+    std::vector<double> all;
+    for (auto* const optimizer : state.optimizers()) {
+      auto const own = detail::learning_rates(*optimizer);
+      all.insert(all.end(), own.begin(), own.end());
+    }
+    return all;
+  };
+  auto const before = rates();
+  auto const news = state.load_parts(*checkpoint(), worker, TrainingState::Extent::all);
+  if (world_rank() == Rank{0}) {
+    for (auto const& text : news) warn(text);
+  }
+  if (!state.has_scheduler()) compare_rates(before, rates());
+  restore_generators();
+  std::optional<int> epoch;
+  for (auto* const shard : state.shards()) {
+    auto const own = TrainContext::restore(shard->shard_);
+    if (epoch) continue;
+    auto const unfinished = checkpoint()->metadata().find(unfinished_key);
+    auto const goes_on = unfinished != checkpoint()->metadata().end() && unfinished->second == shard->shard_.name();
+    epoch = goes_on ? own - 1 : own;
+  }
+  return epoch ? *epoch : first_epoch();
+}
+
+RAYTRAIN_TORCH_INLINE auto TorchContext::followed_rates() const -> std::vector<double> {
+  std::vector<double> all;
+  for (auto const& each : rates_) {
+    if (auto const rates = each.lock()) all.insert(all.end(), rates->begin(), rates->end());
+  }
+  return all;
 }
 
 RAYTRAIN_TORCH_INLINE auto TorchContext::accumulate(int batches, bool is_last) -> bool {

@@ -23,9 +23,9 @@
 #include <raytrain/backend/torch/elementwise_optimizer.hpp>
 #include <raytrain/backend/torch/lr_schedule.hpp>
 #include <raytrain/backend/torch/sharded_optimizer.hpp>
-#include <raytrain/backend/torch/torch_checkpoint.hpp>
 #include <raytrain/backend/torch/torch_module.hpp>
 #include <raytrain/backend/torch/torch_shard.hpp>
+#include <raytrain/backend/torch/training_state.hpp>
 #include <raytrain/checkpoint/checkpoint_draft.hpp>
 #include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/metrics.hpp>
@@ -158,8 +158,8 @@ class TorchContext : public TrainContext {
   ///         by the backward when parameters have changed within a window.
   [[nodiscard]] auto accumulate(int batches, bool is_last = false) -> bool;
 
-  /// As of every context. The learning rates of an `LrSchedule` that `restore` was given go along as "lr" (see there);
-  /// with a checkpoint, the states of `generator()` and of LibTorch's default generator go along.
+  /// As of every context. The learning rates of each `LrSchedule` that `restore` was given go along as "lr" (see
+  /// there); with a checkpoint, the states of `generator()` and of LibTorch's default generator go along.
   ///
   /// Errors: `backend` also for a model to which `prepare_model` should have been applied again; `invalid_call` with a
   /// checkpoint within a step of virtual shards, behind a batch that does not end it, and within a window of
@@ -189,26 +189,33 @@ class TorchContext : public TrainContext {
   /// Errors: `not_found`, listing the datasets that there are.
   [[nodiscard]] auto dataset_shard(std::string_view name) const -> TorchShard;
 
-  /// Fills the model, and what else is given, from the checkpoint that the run goes on from, if there is one; warns of
-  /// settings that were others there. `generator()` and LibTorch's default generator go on as well, where as many
-  /// workers saved them; otherwise they begin with other numbers than before. Returns `first_epoch()`, the epoch to
-  /// begin with.
+  /// Fills all parts of the state from the checkpoint that the run goes on from, if there is one; warns of settings
+  /// that were others there. What draws random numbers goes on as well, where as many workers saved it (see
+  /// `generator()`); otherwise it begins with other numbers than before. Returns the epoch to begin with: 0 at the
+  /// beginning. With a shard in the state that is the first shard's, of which `batches` go on at the next sample, with
+  /// any number of workers, or have none left where all were taken, and only what follows in the epoch was not done.
+  /// Without, it is `first_epoch()`.
   ///
-  /// Of another run's checkpoint (`RunConfig::resume_from_checkpoint`) it takes the model alone, and returns 0:
-  /// optimizer, scheduler, what else is given and random numbers begin as they were made, with this run's learning
-  /// rate. `load(*ctx.checkpoint(), model, optimizer)` takes more.
+  /// Of another run's checkpoint (`RunConfig::resume_from_checkpoint`) it takes the models alone, and returns 0:
+  /// optimizers, schedulers, what else is given and random numbers begin as they were made, with this run's learning
+  /// rates. `load(*ctx.checkpoint(), ...)` takes more.
   ///
   /// Call it when all models are prepared. An optimizer's rates become those of the checkpoint; without a scheduler
-  /// there is a warning if they were others. `ReduceLROnPlateauScheduler` cannot be restored: see `TorchStepper`.
-  /// Errors: as `load`.
+  /// there is a warning if they were others. Reports have the rates of the schedules, in their order, as "lr", "lr_1"
+  /// and so on. `ReduceLROnPlateauScheduler` cannot be restored: see `TorchStepper`.
+  /// Errors: as `load`; also `backend` for parts that the checkpoint has and the state has not, or the reverse, which
+  /// are
+  ///         listed.
+  [[nodiscard]] auto restore(TrainingState const& state) -> int;
+
+  /// The same for a state of parts without names, of which the first one is a model; and of one with a shard.
   template <TorchModule M, TorchCompanion... T>
   [[nodiscard]] auto restore(M& model, T&... companion) -> int {
-    return restore_state(model, companion...) ? first_epoch() : 0;
+    return restore(TrainingState{model, companion...});
   }
-  /// And lets the shard go on at the next sample, of whose epoch it returns the number.
   template <TorchModule M, TorchCompanion... T>
   [[nodiscard]] auto restore(TorchShard& shard, M& model, T&... companion) -> int {
-    return restore_state(model, companion...) ? TrainContext::restore(shard.shard_) : 0;
+    return restore(TrainingState{model, companion..., shard});
   }
 
   /// Where this worker's tensors belong.
@@ -226,34 +233,6 @@ class TorchContext : public TrainContext {
  private:
   TorchContext(std::unique_ptr<detail::UnlockingCollective> collective, WorkerSetup setup);
 
-  /// False where there is nothing to go on from but perhaps another run's model.
-  template <TorchModule M, TorchCompanion... T>
-  [[nodiscard]] auto restore_state(M& model, T&... companion) -> bool {
-    (follow(companion), ...);
-    if (!checkpoint()) return false;
-    if (begins_from_other_run()) {
-      load(*checkpoint(), model);
-      return false;
-    }
-    constexpr bool has_scheduler = (false || ... || (detail::is_scheduler<T> || std::derived_from<T, LrSchedule>));
-    auto const rates = [&] {
-      std::vector<double> all;
-      [[maybe_unused]] auto const add = [&]<class S>(S& value) {
-        if constexpr (std::derived_from<S, torch::optim::Optimizer>) all = detail::learning_rates(value);
-      };
-      (add(companion), ...);
-      return all;
-    };
-    auto const before = rates();
-    auto const news = detail::load_all(*checkpoint(), model, companion...);
-    if (world_rank() == Rank{0}) {
-      for (auto const& text : news) warn(text);
-    }
-    if (!has_scheduler) compare_rates(before, rates());
-    restore_generators();
-    return true;
-  }
-
   [[nodiscard]] auto worker_seed() const noexcept -> std::uint64_t;
 
   [[nodiscard]] auto with_generators(CheckpointDraft draft) -> CheckpointDraft;
@@ -266,17 +245,11 @@ class TorchContext : public TrainContext {
   /// This worker's virtual shards.
   [[nodiscard]] auto own_shards() const -> std::vector<std::uint32_t>;
 
-  /// Lets reports have the rates of a schedule.
-  template <TorchCompanion T>
-  void follow(T const& companion) {
-    if constexpr (std::derived_from<T, LrSchedule>) rates_ = companion.followed_rates();
-  }
-
-  /// Calls `report` with the metrics and the rates of the schedule that is followed.
+  /// Calls `report` with the metrics and the rates of the schedules that are followed.
   template <class R, class F>
   void with_rates(R const& metrics, F const& report) const {
     if constexpr (std::same_as<R, Metrics> || Reportable<R>) {
-      if (auto const rates = rates_.lock()) {
+      if (auto const rates = followed_rates(); !rates.empty()) {
         Metrics all;
         if constexpr (std::same_as<R, Metrics>) {
           all = metrics;
@@ -284,12 +257,14 @@ class TorchContext : public TrainContext {
           check_report_fields<R>();
           all = to_metrics(metrics);
         }
-        detail::add_rates(all, *rates);
+        detail::add_rates(all, rates);
         return report(all);
       }
     }
     report(metrics);
   }
+
+  [[nodiscard]] auto followed_rates() const -> std::vector<double>;
 
   /// Warns of learning rates that a checkpoint has replaced by others.
   void compare_rates(std::vector<double> const& before, std::vector<double> const& restored);
@@ -309,12 +284,14 @@ class TorchContext : public TrainContext {
   [[nodiscard]] auto averager_of(torch::nn::Module const& module) const -> detail::GradientAverager const*;
 
   static inline std::string const generators_name = "generators.pt";
+  /// In the metadata of a checkpoint behind the last batch of an epoch that goes on: the dataset.
+  static inline std::string const unfinished_key = "unfinished_epoch_of";
   static inline std::string const shard_generators_name = "shard_generators.pt";
 
   detail::UnlockingCollective* unlocking_;  ///< What `collective()` is.
   at::Generator generator_;
   std::optional<detail::OwnDefaultGenerator> default_generator_;  ///< Where several workers share the process.
-  std::optional<detail::ShardGenerators> shard_generators_;  ///< With virtual shards.
+  std::optional<detail::ShardGenerators> shard_generators_;       ///< With virtual shards.
   std::shared_ptr<detail::BatchProgress> taken_ = std::make_shared<detail::BatchProgress>();
   std::vector<std::unique_ptr<detail::GradientAverager>> averagers_;
   /// Models of a world of one with their numbers, until it accumulates.
@@ -322,8 +299,8 @@ class TorchContext : public TrainContext {
   bool accumulates_alone_ = false;
   std::uint64_t models_ = 0;
   std::uint32_t optimizers_ = 0;
-  std::weak_ptr<std::vector<double> const> rates_;  ///< Of the schedule that `restore` was given.
-  bool goes_on_ = false;                            ///< From a checkpoint whose random numbers are not to come again.
+  std::vector<std::weak_ptr<std::vector<double> const>> rates_;  ///< Of the schedules that `restore` was given.
+  bool goes_on_ = false;  ///< From a checkpoint whose random numbers are not to come again.
 };
 
 }  // namespace raytrain

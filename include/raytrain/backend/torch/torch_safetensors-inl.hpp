@@ -23,7 +23,7 @@
 
 namespace raytrain::detail {
 
-constexpr auto model_file = tensors_name<torch::nn::Module>;
+constexpr auto model_file = "model.safetensors";
 
 /// Why `add_model` adds nothing.
 RAYTRAIN_TORCH_INLINE auto why_not_storable(torch::nn::Module const& module) -> std::string {
@@ -41,7 +41,7 @@ RAYTRAIN_TORCH_INLINE auto why_not_storable(torch::nn::Module const& module) -> 
 RAYTRAIN_TORCH_INLINE void save_safetensors(torch::nn::Module const& module, std::filesystem::path const& file) {
   auto const attempted = "saving the model '" + file.string() + "'";
   CheckpointDraft draft;
-  if (!add_model(draft, module)) {
+  if (!add_model(draft, module, "model")) {
     throw Error{Errc::backend, attempted, why_not_storable(module),
                 "store it as LibTorch does, by torch::save or state_to_bytes"};
   }

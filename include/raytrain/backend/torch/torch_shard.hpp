@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <iterator>
 #include <memory>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -126,6 +127,7 @@ class TorchShard {
       : shard_{std::move(shard)}, listener_{std::move(listener)} {}
 
   /// As of `DatasetShard`.
+  [[nodiscard]] auto name() const noexcept -> std::string const& { return shard_.name(); }
   [[nodiscard]] auto rows() const noexcept -> std::size_t { return shard_.rows(); }
   [[nodiscard]] auto dataset() const noexcept -> Dataset const& { return shard_.dataset(); }
   /// Where the training goes on after the batch that was handed out last.

@@ -57,7 +57,7 @@ RAYTRAIN_TORCH_INLINE auto is_storable(at::Tensor const& tensor) -> bool {
          std::ranges::find(stored_types, tensor.scalar_type(), &StoredType::type) != stored_types.end();
 }
 
-RAYTRAIN_TORCH_INLINE auto shape_of(StoredTensor const& stored) -> std::string {
+RAYTRAIN_TORCH_INLINE auto shape_text(StoredTensor const& stored) -> std::string {
   constexpr std::size_t most = 64;  // as many as LibTorch's tensors can have
   if (stored.shape.size() > most) return fmt::format("of {} dimensions", stored.shape.size());
   auto const* const known = std::ranges::find(stored_types, stored.type, &StoredType::name);
@@ -200,12 +200,12 @@ RAYTRAIN_TORCH_INLINE auto differences(std::map<std::string_view, StoredTensor c
     auto const there = stored.extract(named.name);
     if (!there) {
       found.push_back(fmt::format("'{}' {} is not there", named.name, own));
-    } else if (auto const other = shape_of(*there.mapped()); other != own) {
+    } else if (auto const other = shape_text(*there.mapped()); other != own) {
       found.push_back(fmt::format("'{}' is {} there and {} in this model", named.name, other, own));
     }
   }
   for (auto const& [name, tensor] : stored) {
-    found.push_back(fmt::format("'{}' {} is not in this model", shown_tensor_name(name), shape_of(*tensor)));
+    found.push_back(fmt::format("'{}' {} is not in this model", shown_tensor_name(name), shape_text(*tensor)));
   }
   auto const shown = std::min(found.size(), most);
   auto text = fmt::format("{}", fmt::join(found.begin(), found.begin() + static_cast<std::ptrdiff_t>(shown), ", "));

@@ -24,6 +24,7 @@ struct NamedTensor {
 
 /// Shape and type, as messages have them: "{16, 64} Float".
 [[nodiscard]] auto shape_text(at::IntArrayRef sizes, at::ScalarType type) -> std::string;
+[[nodiscard]] auto shape_text(StoredTensor const& stored) -> std::string;
 
 /// Whether a file can hold it and give it back to where it lies: dense, of a type that the format has, and no two of
 /// its elements at one place.

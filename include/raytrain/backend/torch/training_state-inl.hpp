@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <iterator>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <raytrain/backend/torch/detail/generators.hpp>
+#include <raytrain/backend/torch/detail/stored_tensors.hpp>
+#include <raytrain/backend/torch/torch_checkpoint.hpp>
+#include <raytrain/backend/torch/training_state.hpp>
+#include <raytrain/checkpoint/checkpoint.hpp>
+#include <raytrain/checkpoint/checkpoint_draft.hpp>
+#include <raytrain/checkpoint/rank_folder.hpp>
+#include <raytrain/checkpoint/safetensors.hpp>
+#include <raytrain/core/bytes.hpp>
+#include <raytrain/core/error.hpp>
+#include <raytrain/core/identifiers.hpp>
+#include <raytrain/core/inline.hpp>
+#include <raytrain/message/json.hpp>
+
+namespace raytrain::detail {
+
+/// What a checkpoint's metadata say of the parts: the kind of each by its name, as JSON.
+constexpr auto parts_key = "training_state";
+
+}  // namespace raytrain::detail
+
+namespace raytrain {
+
+RAYTRAIN_TORCH_INLINE void TrainingState::Part::keep_own(
+    std::string file, std::function<Bytes()> to_bytes,
+    std::function<void(BytesView, std::string const& attempted)> from_bytes) {
+  own_file_ = std::move(file);
+  to_bytes_ = std::move(to_bytes);
+  from_bytes_ = std::move(from_bytes);
+}
+
+RAYTRAIN_TORCH_INLINE TrainingState::TrainingState(std::initializer_list<Part> parts) : parts_{parts} {
+  auto const refuse = [](std::string happened) {
+    throw Error{Errc::invalid_call, "TrainingState", std::move(happened),
+                "give each part a name of its own: {\"judge\", judge}"};
+  };
+  for (auto part = parts_.begin(); part != parts_.end(); ++part) {
+    if (part->shard_ == nullptr) {
+      if (part->name_.empty()) refuse(part->kind_ + " has an empty name");
+      if (part->name_.find('/') != std::string::npos) refuse("the name '" + part->name_ + "' has a '/'");
+      CheckpointDraft{}.add(part->name_, std::string_view{});  // refuses others that no file can have
+    }
+    auto const same = std::find_if(parts_.begin(), part, [&](Part const& before) {
+      return before.name_ == part->name_ && (before.shard_ == nullptr) == (part->shard_ == nullptr);
+    });
+    if (same != part) {
+      refuse(fmt::format("two parts have the name '{}': {} and {}", part->name_, same->kind_, part->kind_));
+    }
+  }
+}
+
+RAYTRAIN_TORCH_INLINE auto TrainingState::optimizers() const -> std::vector<torch::optim::Optimizer*> {
+  std::vector<torch::optim::Optimizer*> all;
+  for (auto const& part : parts_) {
+    if (part.optimizer_ != nullptr) all.push_back(part.optimizer_);
+  }
+  return all;
+}
+
+RAYTRAIN_TORCH_INLINE auto TrainingState::schedules() const -> std::vector<LrSchedule*> {
+  std::vector<LrSchedule*> all;
+  for (auto const& part : parts_) {
+    if (part.schedule_ != nullptr) all.push_back(part.schedule_);
+  }
+  return all;
+}
+
+RAYTRAIN_TORCH_INLINE auto TrainingState::shards() const -> std::vector<TorchShard*> {
+  std::vector<TorchShard*> all;
+  for (auto const& part : parts_) {
+    if (part.shard_ != nullptr) all.push_back(part.shard_);
+  }
+  return all;
+}
+
+RAYTRAIN_TORCH_INLINE auto TrainingState::has_scheduler() const -> bool {
+  return std::ranges::any_of(parts_, &Part::is_scheduler_);
+}
+
+RAYTRAIN_TORCH_INLINE auto TrainingState::models() const -> TrainingState {
+  TrainingState models{};
+  std::ranges::copy_if(parts_, std::back_inserter(models.parts_), &Part::is_model_);
+  return models;
+}
+
+RAYTRAIN_TORCH_INLINE auto TrainingState::differences(Checkpoint const& checkpoint) const
+    -> std::map<std::string, std::string> {
+  auto const text = checkpoint.metadata().find(detail::parts_key);
+  if (text == checkpoint.metadata().end()) return {};
+  std::map<std::string, std::string> stored;
+  auto const parsed = parse_json(text->second, "the parts in " + checkpoint.location());
+  if (auto const* const object = parsed.get_if<JsonObject>()) {
+    for (auto const& member : *object) {
+      if (auto const* const kind = member.value.get_if<std::string>()) stored[member.name] = *kind;
+    }
+  }
+  std::map<std::string, std::string> found;
+  for (auto const& part : parts_) {
+    if (part.shard_ != nullptr) continue;
+    auto const there = stored.extract(part.name_);
+    if (!there) {
+      found[part.name_] = fmt::format("{} '{}' is not there", part.kind_, part.name_);
+    } else if (there.mapped() != part.kind_) {
+      found[part.name_] =
+          fmt::format("'{}' is {} here, and {} there", part.name_, part.kind_, shown_tensor_name(there.mapped()));
+    }
+  }
+  for (auto const& [name, kind] : stored) {
+    found[name] =
+        fmt::format("{} '{}' is there, and not in this state", shown_tensor_name(kind), shown_tensor_name(name));
+  }
+  return found;
+}
+
+RAYTRAIN_TORCH_INLINE auto TrainingState::load_own(Part const& part, Checkpoint const& checkpoint, Worker worker)
+    -> std::string {
+  auto const path_of = [&](std::uint32_t rank) { return rank_folder_name(Rank{rank}) + "/" + part.own_file_; };
+  auto const fill = [&](std::uint32_t rank) {
+    auto const attempted = "loading " + checkpoint.location() + "/" + path_of(rank);
+    try {
+      part.from_bytes_(checkpoint.read(path_of(rank)), attempted);
+    } catch (Error const& error) {
+      if (error.code() != Errc::bad_message) throw;
+      throw Error{Errc::backend, attempted, "it holds no such " + part.kind_ + ": " + error.happened(),
+                  detail::state_remedy};
+    }
+  };
+  auto const savers = checkpoint.world_size();
+  if (savers == worker.world_size) {
+    fill(worker.rank.value);
+    return {};
+  }
+  if (part.generator_ != nullptr) {
+    auto const seed = part.generator_->current_seed();
+    part.generator_->set_current_seed(detail::stream_seed(seed, checkpoint.training_iteration()));
+    return {};
+  }
+  auto const first = checkpoint.read(path_of(0));
+  for (std::uint32_t rank = 1; rank < savers.value; ++rank) {
+    if (std::ranges::equal(checkpoint.read(path_of(rank)), first)) continue;
+    return fmt::format(
+        "'{}' was another one on each of the {} workers that saved it; now there are {}, on which it begins as it was "
+        "made",
+        part.name_, savers.value, worker.world_size.value);
+  }
+  fill(0);
+  return {};
+}
+
+RAYTRAIN_TORCH_INLINE auto TrainingState::load_parts(Checkpoint const& checkpoint, Worker worker, Extent extent) const
+    -> std::vector<std::string> {
+  auto const differing = extent == Extent::all ? differences(checkpoint) : std::map<std::string, std::string>{};
+  std::vector<std::string> news;
+  std::vector<Error> errors;
+  auto const load = [&](Part const& part) {
+    try {
+      auto text = part.load_       ? part.load_(checkpoint)
+                  : part.to_bytes_ ? load_own(part, checkpoint, worker)
+                                   : std::string{};
+      if (!text.empty()) news.push_back(std::move(text));
+    } catch (Error const& error) {
+      if (error.code() != Errc::backend && error.code() != Errc::not_found) throw;
+      errors.push_back(error);
+    }
+  };
+  for (auto const sets_rates : {false, true}) {
+    for (auto const& part : parts_) {
+      if (part.sets_rates_ == sets_rates && !differing.contains(part.name_)) load(part);
+    }
+  }
+  if (differing.empty() && errors.empty()) return news;
+  if (differing.empty() && errors.size() == 1) throw errors.front();
+  std::vector<std::string> texts;
+  for (auto const& [name, text] : differing) texts.push_back(text);
+  for (auto const& error : errors) texts.push_back(error.attempted() + ": " + error.happened());
+  throw Error{Errc::backend, "restoring a training from " + checkpoint.location(),
+              fmt::format("{}", fmt::join(texts, "; ")),
+              "build it as it was when it was saved, take some parts of it by load(), or start a new run"};
+}
+
+RAYTRAIN_TORCH_INLINE auto TrainingState::to_draft() const -> CheckpointDraft {
+  std::optional<bool> is_stored_here;  // where all ranks store an optimizer together
+  for (auto const* const optimizer : optimizers()) {
+    if (auto const is_here = detail::is_stored_here(*optimizer)) is_stored_here = is_here;
+  }
+  auto const is_of_all = [](Part const& part) {
+    return part.optimizer_ != nullptr && detail::is_stored_here(*part.optimizer_).has_value();
+  };
+  CheckpointDraft::Fill fill = [is_stored_here, is_of_all, parts = parts_](CheckpointDraft& draft) {
+    auto const is_here = is_stored_here.value_or(true);
+    std::string kinds;
+    for (auto const& part : parts) {
+      if (part.add_ && (is_here || is_of_all(part))) part.add_(draft);
+      if (part.shard_ != nullptr) continue;
+      kinds += (kinds.empty() ? "" : ", ") + json_string(part.name_) + ": " + json_string(part.kind_);
+    }
+    if (is_here) draft.set_metadata(detail::parts_key, "{" + kinds + "}");
+  };
+  auto draft =
+      is_stored_here ? CheckpointDraft::sharded(std::move(fill)) : CheckpointDraft::replicated(std::move(fill));
+  for (auto const& part : parts_) {
+    if (part.to_bytes_) draft.add_own(part.own_file_, part.to_bytes_());
+  }
+  return draft;
+}
+
+RAYTRAIN_TORCH_INLINE auto save(TrainingState const& state) -> CheckpointDraft { return state.to_draft(); }
+
+RAYTRAIN_TORCH_INLINE void load(Checkpoint const& checkpoint, TrainingState const& state) {
+  (void)state.load_parts(checkpoint, {Rank{0}, checkpoint.world_size()}, TrainingState::Extent::these);
+}
+
+}  // namespace raytrain

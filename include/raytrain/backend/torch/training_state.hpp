@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <torch/torch.h>
+
+#include <concepts>
+#include <filesystem>
+#include <functional>
+#include <initializer_list>
+#include <map>
+#include <string>
+#include <string_view>
+#include <typeinfo>
+#include <utility>
+#include <vector>
+
+#include <raytrain/backend/torch/detail/generators.hpp>
+#include <raytrain/backend/torch/lr_schedule.hpp>
+#include <raytrain/backend/torch/torch_checkpoint.hpp>
+#include <raytrain/backend/torch/torch_module.hpp>
+#include <raytrain/backend/torch/torch_shard.hpp>
+#include <raytrain/checkpoint/checkpoint.hpp>
+#include <raytrain/checkpoint/checkpoint_draft.hpp>
+#include <raytrain/checkpoint/checkpointed.hpp>
+#include <raytrain/core/bytes.hpp>
+#include <raytrain/core/demangled.hpp>
+#include <raytrain/core/identifiers.hpp>
+#include <raytrain/message/object_bytes.hpp>
+
+namespace raytrain {
+
+namespace detail {
+
+/// What lies in a file of a name that is given, as `EarlyStopping` does.
+template <class T>
+concept CheckpointedByName = requires(T& value, T const& view, CheckpointDraft& draft, Checkpoint const& checkpoint,
+                                      std::string const& file) {
+  { T::file_name } -> std::convertible_to<std::string>;
+  { view.add_to(draft, file) } -> std::same_as<void>;
+  { value.load_from(checkpoint, file) } -> std::same_as<std::string>;
+};
+
+}  // namespace detail
+
+/// What a `TrainingState` can consist of: a model, an optimizer, a scheduler, what is `Checkpointed`, a shard, a
+/// generator of random numbers, and whatever can be serialized: numbers, strings, vectors, structs with a `serialize`
+/// function.
+template <class T>
+concept TrainingPart = TorchModule<T> || TorchCompanion<T> || std::same_as<T, TorchShard> ||
+    std::same_as<T, at::Generator> || Transferable<T>;
+
+/// Everything with which a training goes on, said once, for `TorchContext::restore` and `save`:
+///
+///     TrainingState state{model, optimizer, schedule, shard, {"progress", progress}};
+///     for (auto epoch = ctx.restore(state); epoch < epochs; ++epoch) {
+///       for (auto batch : shard.batches({.batch_size = 64, .epoch = epoch})) { ... }
+///       ctx.report(Epoch{...}, save(state));
+///     }
+///
+/// Each part has a name, by which a checkpoint knows it: one that is given, as a second model's must be,
+/// `TrainingState{{"maker", maker}, {"judge", judge}, {"maker_adam", maker_adam}, {"judge_adam", judge_adam}}`, or
+/// "model", "optimizer", "scheduler", "schedule", "early_stopping", "averaged_model", "generator". Models lie in
+/// NAME.safetensors. A shard has its dataset's name.
+///
+/// Generators and values, as `progress`, are each worker's own; all else is the same on every worker. With another
+/// number of workers a value goes on where all workers had the same one, and otherwise begins as it was made, of which
+/// a warning tells; generators begin with other numbers than before.
+///
+/// Refers to the parts, which must live as long. Threads: the worker's.
+class TrainingState {
+ public:
+  /// One part, by reference.
+  class Part {
+   public:
+    template <TrainingPart T>
+    Part(T& value) : Part{default_name<T>(value), value, is_unnamed} {}  // NOLINT(google-explicit-constructor)
+
+    template <TrainingPart T>
+    Part(std::string_view name, T& value) : Part{std::string{name}, value, is_named} {
+      static_assert(
+          !TorchCompanion<T> || TorchStepper<T> || detail::CheckpointedByName<T>,
+          "raytrain: a part with a name needs add_to(draft, file), load_from(checkpoint, file) and file_name");
+      static_assert(!std::same_as<T, TorchShard>, "raytrain: a shard has its dataset's name; give it without one");
+    }
+
+   private:
+    friend class TrainingState;
+
+    enum Naming : bool { is_unnamed, is_named };
+
+    template <class T>
+    Part(std::string name, T& value, Naming naming);
+
+    template <class T>
+    [[nodiscard]] static auto default_name([[maybe_unused]] T const& value) -> std::string;
+
+    void keep_own(std::string file, std::function<Bytes()> to_bytes,
+                  std::function<void(BytesView, std::string const& attempted)> from_bytes);
+
+    std::string name_;
+    std::string kind_;  // as messages have it
+    std::function<void(CheckpointDraft&)> add_;
+    std::function<std::string(Checkpoint const&)> load_;  // what people should know of
+    // Of what is each worker's own.
+    std::string own_file_;
+    std::function<Bytes()> to_bytes_;
+    std::function<void(BytesView, std::string const&)> from_bytes_;
+    at::Generator* generator_ = nullptr;
+    // Null, unless it is such.
+    torch::optim::Optimizer* optimizer_ = nullptr;
+    LrSchedule* schedule_ = nullptr;
+    TorchShard* shard_ = nullptr;
+    bool is_model_ = false;
+    bool is_scheduler_ = false;
+    bool sets_rates_ = false;  // and is loaded when its optimizer is
+  };
+
+  /// Errors: `invalid_call` for a name that is empty, has a '/' or is given twice; `invalid_report` for others that no
+  ///         file can have.
+  TrainingState(std::initializer_list<Part> parts);
+
+ private:
+  friend class TorchContext;
+  friend auto save(TrainingState const& state) -> CheckpointDraft;
+  friend void load(Checkpoint const& checkpoint, TrainingState const& state);
+
+  /// Who goes on.
+  struct Worker {
+    Rank rank{};
+    WorldSize world_size{1};
+  };
+
+  /// Of each kind, in the order in which they were given.
+  [[nodiscard]] auto optimizers() const -> std::vector<torch::optim::Optimizer*>;
+  [[nodiscard]] auto schedules() const -> std::vector<LrSchedule*>;
+  [[nodiscard]] auto shards() const -> std::vector<TorchShard*>;
+  [[nodiscard]] auto has_scheduler() const -> bool;
+  /// The models alone.
+  [[nodiscard]] auto models() const -> TrainingState;
+
+  [[nodiscard]] auto to_draft() const -> CheckpointDraft;
+
+  /// Whether the checkpoint must have these parts alone.
+  enum class Extent { these, all };
+
+  /// Gives each part what the checkpoint has of it. Returns what people should know of.
+  ///
+  /// Errors: as `load`.
+  auto load_parts(Checkpoint const& checkpoint, Worker worker, Extent extent) const -> std::vector<std::string>;
+
+  /// Which parts the checkpoint has and this has not, or the reverse, or as another kind of thing, by their names;
+  /// empty where it does not say.
+  [[nodiscard]] auto differences(Checkpoint const& checkpoint) const -> std::map<std::string, std::string>;
+
+  [[nodiscard]] static auto load_own(Part const& part, Checkpoint const& checkpoint, Worker worker) -> std::string;
+
+  std::vector<Part> parts_;
+};
+
+/// The state for `report`: of what is the same on every rank, rank 0 stores its own inside `report`, to which the
+/// others give their parts of a `ShardedOptimizer`; until then all must live. What is each worker's own is copied at
+/// once.
+///
+/// Python reads a model's file, NAME.safetensors, by `safetensors.torch.load_file`. A model whose `save` stores more
+/// than parameters and buffers, or tensors that such a file cannot hold, becomes an archive of LibTorch's, NAME.pt; so
+/// does an optimizer that stores itself in another way than LibTorch's do.
+///
+/// `ReduceLROnPlateauScheduler` cannot be stored (see `TorchStepper`), `ReduceOnPlateau` can.
+[[nodiscard]] auto save(TrainingState const& state) -> CheckpointDraft;
+
+/// Fills the parts with what `save` put into a checkpoint, also that of an earlier version. Outside of a run, or for
+/// some of the parts: others may be there. Of what was each worker's own it takes rank 0's; shards stay where they are.
+///
+/// Parameters and buffers stay where they lie, so that others that share their memory change, too. `load` of a module
+/// of the program's finds its tensors filled; it is not asked where the checkpoint's are others than the module's, as
+/// of an earlier version of it.
+///
+/// Errors: those of `Checkpoint::read`, `not_found` among them when the checkpoint has no file of the part; `backend`
+///         when it is of another model, with the names and shapes that differ. Where several parts fail, one `backend`
+///         that tells of all.
+void load(Checkpoint const& checkpoint, TrainingState const& state);
+
+/// The same for a state of parts without names, of which the first one is a model: `save(model, optimizer)` is
+/// `save(TrainingState{model, optimizer})`.
+template <TorchModule M, TorchCompanion... T>
+[[nodiscard]] auto save(M const& model, T const&... companion) -> CheckpointDraft {
+  // Storing only reads.
+  return save(TrainingState{const_cast<M&>(model), const_cast<T&>(companion)...});
+}
+
+template <TorchModule M, TorchCompanion... T>
+void load(Checkpoint const& checkpoint, M& model, T&... companion) {
+  load(checkpoint, TrainingState{model, companion...});
+}
+
+template <class T>
+TrainingState::Part::Part(std::string name, T& value, Naming naming) : name_{std::move(name)} {
+  if constexpr (TorchModule<T> || TorchStepper<T>) {
+    is_model_ = TorchModule<T>;
+    is_scheduler_ = detail::is_scheduler<T>;
+    kind_ = is_model_ ? "model" : is_scheduler_ ? "scheduler" : "optimizer";
+    if constexpr (std::derived_from<T, torch::optim::Optimizer>) optimizer_ = &value;
+    add_ = [&value, name = name_](CheckpointDraft& draft) { detail::add_state(draft, value, name); };
+    load_ = [&value, name = name_](Checkpoint const& checkpoint) {
+      detail::load_state(checkpoint, value, name);
+      return std::string{};
+    };
+  } else if constexpr (detail::CheckpointedByName<T>) {
+    if constexpr (std::derived_from<T, LrSchedule>) schedule_ = &value;
+    is_scheduler_ = sets_rates_ = schedule_ != nullptr;
+    kind_ = is_scheduler_ ? "schedule" : detail::demangled(typeid(T).name());
+    std::filesystem::path const usual{std::string{T::file_name}};
+    auto file = naming == is_named ? name_ + usual.extension().string() : usual.string();
+    add_ = [&value, file](CheckpointDraft& draft) { value.add_to(draft, file); };
+    load_ = [&value, file](Checkpoint const& checkpoint) { return value.load_from(checkpoint, file); };
+  } else if constexpr (Checkpointed<T>) {
+    kind_ = detail::demangled(typeid(T).name());
+    add_ = [&value](CheckpointDraft& draft) { value.add_to(draft); };
+    load_ = [&value](Checkpoint const& checkpoint) { return value.load_from(checkpoint); };
+  } else if constexpr (std::same_as<T, TorchShard>) {
+    kind_ = "shard";
+    shard_ = &value;
+  } else if constexpr (std::same_as<T, at::Generator>) {
+    kind_ = "generator";
+    generator_ = &value;
+    keep_own(
+        name_ + ".generator", [&value] { return detail::generator_to_bytes(value); },
+        [&value](BytesView bytes, std::string const& attempted) {
+          detail::generator_from_bytes(bytes, value, attempted);
+        });
+  } else {
+    static_assert(Transferable<T>);
+    kind_ = "value of type " + detail::demangled(typeid(T).name());
+    keep_own(
+        name_ + ".value", [&value] { return to_bytes(value); },
+        [&value](BytesView bytes, std::string const&) { value = from_bytes<T>(bytes); });
+  }
+}
+
+template <class T>
+auto TrainingState::Part::default_name(T const& value) -> std::string {
+  if constexpr (TorchModule<T>) {
+    return "model";
+  } else if constexpr (detail::is_scheduler<T>) {
+    return "scheduler";
+  } else if constexpr (TorchStepper<T>) {
+    return "optimizer";
+  } else if constexpr (detail::CheckpointedByName<T>) {
+    return std::filesystem::path{std::string{T::file_name}}.stem().string();
+  } else if constexpr (Checkpointed<T>) {
+    return detail::demangled(typeid(T).name());
+  } else if constexpr (std::same_as<T, TorchShard>) {
+    return value.name();
+  } else {
+    static_assert(std::same_as<T, at::Generator>, "raytrain: give this part a name: {\"progress\", progress}");
+    return "generator";
+  }
+}
+
+}  // namespace raytrain
+
+#ifndef RAYTRAIN_COMPILED_TORCH
+#include <raytrain/backend/torch/training_state-inl.hpp>
+#endif
