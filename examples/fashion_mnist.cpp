@@ -56,7 +56,8 @@ void train(raytrain::TorchContext& ctx, Options const& options) {
   auto optimizer = ctx.prepare_optimizer<torch::optim::Adam>(model, {options.learning_rate});
   raytrain::EarlyStopping stopping{{.patience = options.patience, .mode = raytrain::ScoreOrder::max}};
   auto shard = ctx.dataset_shard("train");
-  auto epoch = ctx.restore(shard, model, optimizer, stopping);
+  raytrain::TrainingState state{model, optimizer, stopping, shard};
+  auto epoch = ctx.restore(state);
   for (auto& group : optimizer.param_groups()) group.options().set_lr(options.learning_rate);  // may have changed
   auto const epoch_samples = shard.dataset().rows();
   auto const all_samples = epoch_samples * static_cast<std::size_t>(options.epochs);
@@ -81,14 +82,13 @@ void train(raytrain::TorchContext& ctx, Options const& options) {
       auto const next = shard.position();
       ctx.progress(epoch_samples * static_cast<std::size_t>(next.epoch) + next.samples, all_samples,
                    fmt::format("epoch {}, loss {:.3f}", epoch, value));
-      if (ctx.stop_requested()) ctx.hand_over(raytrain::save(model, optimizer, stopping));
+      if (ctx.stop_requested()) ctx.hand_over(raytrain::save(state));
     }
     auto const seconds = std::chrono::duration<double>{std::chrono::steady_clock::now() - begin}.count();
     auto const accuracy = test_accuracy(ctx, *model);
     stopping.step(ctx, accuracy);
     auto const all = static_cast<double>(ctx.sum(samples));
-    ctx.report(Epoch{epoch, loss_sum / static_cast<double>(samples), accuracy, all / seconds},
-               raytrain::save(model, optimizer, stopping));
+    ctx.report(Epoch{epoch, loss_sum / static_cast<double>(samples), accuracy, all / seconds}, raytrain::save(state));
   }
 }
 
