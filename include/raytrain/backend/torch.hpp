@@ -8,8 +8,10 @@
 #include <string_view>
 
 #include <raytrain/backend/backend.hpp>
+#include <raytrain/backend/torch/autocast.hpp>
 #include <raytrain/backend/torch/averaged_model.hpp>
 #include <raytrain/backend/torch/cpu_advice.hpp>
+#include <raytrain/backend/torch/grad_scaler.hpp>
 #include <raytrain/backend/torch/load_model.hpp>
 #include <raytrain/backend/torch/lr_schedule.hpp>
 #include <raytrain/backend/torch/reduce_on_plateau.hpp>

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <raytrain/backend/torch-inl.hpp>
+#include <raytrain/backend/torch/autocast-inl.hpp>
 #include <raytrain/backend/torch/averaged_model-inl.hpp>
 #include <raytrain/backend/torch/cpu_advice-inl.hpp>
 #include <raytrain/backend/torch/detail/flat_parameters-inl.hpp>
@@ -15,6 +16,7 @@
 #include <raytrain/backend/torch/detail/shard_step-inl.hpp>
 #include <raytrain/backend/torch/detail/stored_optimizer-inl.hpp>
 #include <raytrain/backend/torch/detail/stored_tensors-inl.hpp>
+#include <raytrain/backend/torch/grad_scaler-inl.hpp>
 #include <raytrain/backend/torch/lr_schedule-inl.hpp>
 #include <raytrain/backend/torch/reduce_on_plateau-inl.hpp>
 #include <raytrain/backend/torch/script_module-inl.hpp>

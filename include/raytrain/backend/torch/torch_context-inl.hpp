@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include <raytrain/backend/torch/autocast.hpp>
 #include <raytrain/backend/torch/detail/batch_progress.hpp>
 #include <raytrain/backend/torch/detail/generators.hpp>
 #include <raytrain/backend/torch/detail/gradient_averager.hpp>
@@ -66,6 +67,13 @@ RAYTRAIN_TORCH_INLINE auto TorchContext::dataset_shard(std::string_view name) co
   return TorchShard{std::move(shard), std::move(follower)};
 }
 
+RAYTRAIN_TORCH_INLINE auto TorchContext::autocast(Precision precision) -> Autocast {
+  if (world_rank() == Rank{0} && !std::exchange(is_told_of_precision_, precision != Precision::fp32)) {
+    if (auto const advice = precision_advice(precision, computes_in(precision))) warn(*advice);
+  }
+  return {precision, device()};
+}
+
 RAYTRAIN_TORCH_INLINE auto TorchContext::worker_seed() const noexcept -> std::uint64_t {
   return detail::stream_seed(~seed(), world_rank().value);
 }
@@ -115,6 +123,7 @@ RAYTRAIN_TORCH_INLINE auto TorchContext::with_generators(CheckpointDraft draft) 
 RAYTRAIN_TORCH_INLINE auto TorchContext::restore(TrainingState const& state) -> int {
   rates_.clear();
   for (auto const* const schedule : state.schedules()) rates_.push_back(schedule->followed_rates());
+  scaler_ = state.followed_scaler();
   if (!checkpoint()) return 0;
   TrainingState::Worker const worker{world_rank(), world_size()};
   if (begins_from_other_run()) {

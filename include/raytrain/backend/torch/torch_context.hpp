@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include <raytrain/backend/torch/autocast.hpp>
 #include <raytrain/backend/torch/detail/batch_progress.hpp>
 #include <raytrain/backend/torch/detail/generators.hpp>
 #include <raytrain/backend/torch/detail/gradient_averager.hpp>
@@ -21,6 +22,7 @@
 #include <raytrain/backend/torch/detail/shard_generators.hpp>
 #include <raytrain/backend/torch/detail/tensor_broadcast.hpp>
 #include <raytrain/backend/torch/elementwise_optimizer.hpp>
+#include <raytrain/backend/torch/grad_scaler.hpp>
 #include <raytrain/backend/torch/lr_schedule.hpp>
 #include <raytrain/backend/torch/sharded_optimizer.hpp>
 #include <raytrain/backend/torch/torch_module.hpp>
@@ -159,7 +161,8 @@ class TorchContext : public TrainContext {
   [[nodiscard]] auto accumulate(int batches, bool is_last = false) -> bool;
 
   /// As of every context. The learning rates of each `LrSchedule` that `restore` was given go along as "lr" (see
-  /// there); with a checkpoint, the states of `generator()` and of LibTorch's default generator go along.
+  /// there), what a `GradScaler` has counted as "skipped_steps" and "loss_scale"; with a checkpoint, the states of
+  /// `generator()` and of LibTorch's default generator go along.
   ///
   /// Errors: `backend` also for a model to which `prepare_model` should have been applied again; `invalid_call` with a
   /// checkpoint within a step of virtual shards, behind a batch that does not end it, and within a window of
@@ -167,13 +170,13 @@ class TorchContext : public TrainContext {
   template <class R>
   void report(R const& metrics) {
     check_models();
-    with_rates(metrics, [&](auto const& all) { TrainContext::report(all); });
+    with_automatic(metrics, [&](auto const& all) { TrainContext::report(all); });
   }
 
   template <class R>
   void report(R const& metrics, CheckpointDraft draft) {
     auto filled = with_generators(std::move(draft));
-    with_rates(metrics, [&](auto const& all) { TrainContext::report(all, std::move(filled)); });
+    with_automatic(metrics, [&](auto const& all) { TrainContext::report(all, std::move(filled)); });
   }
 
   /// As of every context, with the generators that go along with `report`.
@@ -204,8 +207,7 @@ class TorchContext : public TrainContext {
   /// there is a warning if they were others. Reports have the rates of the schedules, in their order, as "lr", "lr_1"
   /// and so on. `ReduceLROnPlateauScheduler` cannot be restored: see `TorchStepper`.
   /// Errors: as `load`; also `backend` for parts that the checkpoint has and the state has not, or the reverse, which
-  /// are
-  ///         listed.
+  ///         are listed.
   [[nodiscard]] auto restore(TrainingState const& state) -> int;
 
   /// The same for a state of parts without names, of which the first one is a model; and of one with a shard.
@@ -217,6 +219,12 @@ class TorchContext : public TrainContext {
   [[nodiscard]] auto restore(TorchShard& shard, M& model, T&... companion) -> int {
     return restore(TrainingState{model, companion..., shard});
   }
+
+  /// Lets this worker compute in another precision while the returned guard lives: see `Autocast`. The first one of
+  /// rank 0 warns of a precision that the processor has no instructions for.
+  ///
+  /// Errors: `invalid_config` for `Precision::fp16` where this LibTorch cannot do it.
+  [[nodiscard]] auto autocast(Precision precision) -> Autocast;
 
   /// Where this worker's tensors belong.
   [[nodiscard]] auto device() const noexcept -> torch::Device { return torch::kCPU; }
@@ -245,11 +253,13 @@ class TorchContext : public TrainContext {
   /// This worker's virtual shards.
   [[nodiscard]] auto own_shards() const -> std::vector<std::uint32_t>;
 
-  /// Calls `report` with the metrics and the rates of the schedules that are followed.
+  /// Calls `report` with the metrics, and those of the schedules and of the scaler that are followed.
   template <class R, class F>
-  void with_rates(R const& metrics, F const& report) const {
+  void with_automatic(R const& metrics, F const& report) const {
     if constexpr (std::same_as<R, Metrics> || Reportable<R>) {
-      if (auto const rates = followed_rates(); !rates.empty()) {
+      auto const rates = followed_rates();
+      auto const scaler = scaler_.lock();
+      if (!rates.empty() || scaler) {
         Metrics all;
         if constexpr (std::same_as<R, Metrics>) {
           all = metrics;
@@ -258,6 +268,7 @@ class TorchContext : public TrainContext {
           all = to_metrics(metrics);
         }
         detail::add_rates(all, rates);
+        if (scaler) detail::add_scaler(all, *scaler);
         return report(all);
       }
     }
@@ -300,6 +311,8 @@ class TorchContext : public TrainContext {
   std::uint64_t models_ = 0;
   std::uint32_t optimizers_ = 0;
   std::vector<std::weak_ptr<std::vector<double> const>> rates_;  ///< Of the schedules that `restore` was given.
+  std::weak_ptr<detail::ScalerState const> scaler_;              ///< Of the scaler that it was given.
+  bool is_told_of_precision_ = false;
   bool goes_on_ = false;  ///< From a checkpoint whose random numbers are not to come again.
 };
 

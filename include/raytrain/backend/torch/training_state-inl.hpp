@@ -76,6 +76,12 @@ RAYTRAIN_TORCH_INLINE auto TrainingState::optimizers() const -> std::vector<torc
   return all;
 }
 
+RAYTRAIN_TORCH_INLINE auto TrainingState::followed_scaler() const -> std::weak_ptr<detail::ScalerState const> {
+  auto const found = std::ranges::find_if(parts_, [](Part const& part) { return part.scaler_ != nullptr; });
+  if (found == parts_.end()) return {};
+  return found->scaler_->followed_state();
+}
+
 RAYTRAIN_TORCH_INLINE auto TrainingState::schedules() const -> std::vector<LrSchedule*> {
   std::vector<LrSchedule*> all;
   for (auto const& part : parts_) {

@@ -8,6 +8,7 @@
 #include <functional>
 #include <initializer_list>
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <typeinfo>
@@ -15,6 +16,7 @@
 #include <vector>
 
 #include <raytrain/backend/torch/detail/generators.hpp>
+#include <raytrain/backend/torch/grad_scaler.hpp>
 #include <raytrain/backend/torch/lr_schedule.hpp>
 #include <raytrain/backend/torch/torch_checkpoint.hpp>
 #include <raytrain/backend/torch/torch_module.hpp>
@@ -109,6 +111,7 @@ class TrainingState {
     // Null, unless it is such.
     torch::optim::Optimizer* optimizer_ = nullptr;
     LrSchedule* schedule_ = nullptr;
+    GradScaler* scaler_ = nullptr;
     TorchShard* shard_ = nullptr;
     bool is_model_ = false;
     bool is_scheduler_ = false;
@@ -134,6 +137,8 @@ class TrainingState {
   [[nodiscard]] auto optimizers() const -> std::vector<torch::optim::Optimizer*>;
   [[nodiscard]] auto schedules() const -> std::vector<LrSchedule*>;
   [[nodiscard]] auto shards() const -> std::vector<TorchShard*>;
+  /// Of the first scaler; expired where there is none.
+  [[nodiscard]] auto followed_scaler() const -> std::weak_ptr<detail::ScalerState const>;
   [[nodiscard]] auto has_scheduler() const -> bool;
   /// The models alone.
   [[nodiscard]] auto models() const -> TrainingState;
@@ -207,6 +212,7 @@ TrainingState::Part::Part(std::string name, T& value, Naming naming) : name_{std
     };
   } else if constexpr (detail::CheckpointedByName<T>) {
     if constexpr (std::derived_from<T, LrSchedule>) schedule_ = &value;
+    if constexpr (std::same_as<T, GradScaler>) scaler_ = &value;
     is_scheduler_ = sets_rates_ = schedule_ != nullptr;
     kind_ = is_scheduler_ ? "schedule" : detail::demangled(typeid(T).name());
     std::filesystem::path const usual{std::string{T::file_name}};

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <torch/torch.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace raytrain {
+
+/// In what a model's operations compute. Parameters, their gradients and the optimizer's state are float in each.
+enum class Precision : std::uint8_t {
+  fp32,
+  bf16,  ///< 8 bits of exponent, as of float, and 8 of the number.
+  fp16,  ///< 5 bits of exponent: small gradients become 0 without a `GradScaler`.
+};
+
+[[nodiscard]] auto to_string(Precision precision) noexcept -> std::string_view;
+
+/// "fp32", "bf16" or "fp16", as of a command line.
+///
+/// Errors: `invalid_config` for another text, listing these.
+[[nodiscard]] auto precision_named(std::string_view name) -> Precision;
+
+/// While it lives, those of this thread's operations that lose nothing by it compute with 16 bits, such as products of
+/// matrices and convolutions; others, such as losses, with float. What `TorchContext::autocast` makes.
+///
+///     auto const loss = [&] {
+///       auto const autocast = ctx.autocast(raytrain::Precision::bf16);
+///       return torch::nll_loss(model->forward(images), labels);
+///     }();
+///     loss.backward();
+///
+/// It covers forward and loss; backward follows in the types that these had. One within another counts alone, also with
+/// `fp32`, and leaves the outer one's settings.
+///
+/// Errors: `invalid_config` for `fp16` where this LibTorch cannot do it on the device.
+/// Source: P. Micikevicius et al., "Mixed Precision Training", ICLR 2018; LibTorch's autocast.
+class [[nodiscard]] Autocast {
+ public:
+  Autocast(Precision precision, torch::Device device);
+  ~Autocast();
+  Autocast(Autocast const&) = delete;
+  auto operator=(Autocast const&) -> Autocast& = delete;
+
+ private:
+  void set(bool enabled, at::ScalarType type) const;
+
+  at::DeviceType device_;
+  bool was_enabled_;
+  at::ScalarType former_type_;
+};
+
+/// Whether the processor has instructions for it; unset where this is not known.
+[[nodiscard]] auto computes_in(Precision precision) -> std::optional<bool>;
+
+/// What to know of a precision that the processor has no instructions for; nothing where it has them.
+[[nodiscard]] auto precision_advice(Precision precision, std::optional<bool> has_instructions)
+    -> std::optional<std::string>;
+
+}  // namespace raytrain
+
+#ifndef RAYTRAIN_COMPILED_TORCH
+#include <raytrain/backend/torch/autocast-inl.hpp>
+#endif
