@@ -57,6 +57,7 @@ void train(raytrain::TorchContext& ctx, Options const& options) {
   raytrain::EarlyStopping stopping{{.patience = options.patience, .mode = raytrain::ScoreOrder::max}};
   auto shard = ctx.dataset_shard("train");
   raytrain::TrainingState state{model, optimizer, stopping, shard};
+  auto const precision = raytrain::precision_named(options.precision);
   auto epoch = ctx.restore(state);
   for (auto& group : optimizer.param_groups()) group.options().set_lr(options.learning_rate);  // may have changed
   auto const epoch_samples = shard.dataset().rows();
@@ -69,7 +70,10 @@ void train(raytrain::TorchContext& ctx, Options const& options) {
     for (auto const& batch : shard.batches({.batch_size = options.batch_size, .epoch = epoch})) {
       auto const is_last = ctx.accumulate(options.accumulate);  // of several batches, or virtual shards, of a step
       optimizer.zero_grad();
-      auto const loss = torch::nll_loss(model->forward(standardized(batch["image"])), batch["label"].to(torch::kLong));
+      auto const loss = [&] {
+        auto const autocast = ctx.autocast(precision);
+        return torch::nll_loss(model->forward(standardized(batch["image"])), batch["label"].to(torch::kLong));
+      }();
       loss.backward();
       auto const value = loss.item<double>();
       if (!batch.is_padding()) {

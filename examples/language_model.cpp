@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Trains a small transformer on real text, the licences that come with Debian, and lets it write a few lines. Stopped
 // within an epoch, it goes on at the very next batch. Run ./examples/run language_model (--help lists the options);
-// expect a validation loss of 1.5 or less (2.2 bits per byte) after 10 epochs.
+// expect a validation loss of 1.4 or less (2 bits per byte) after 10 epochs.
 #include <sysexits.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <exception>
 #include <memory>
-#include <numbers>
-#include <string>
-#include <vector>
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <fmt/format.h>
@@ -66,7 +64,8 @@ void train(raytrain::TorchContext& ctx, Options const& options) {
   auto shard = ctx.dataset_shard("train");
   auto const batches = static_cast<int>(shard.batches({.batch_size = options.batch_size}).size());
   auto const epoch_steps = (batches + options.accumulate - 1) / options.accumulate;
-  raytrain::CosineWithWarmup schedule{optimizer, {.warmup_steps = 100, .steps = 100 + epoch_steps * options.epochs}};
+  auto const steps = epoch_steps * options.epochs;
+  raytrain::CosineWithWarmup schedule{optimizer, {.warmup_steps = steps / 10, .steps = steps}};
   raytrain::GradScaler scaler{precision};
   raytrain::TrainingState state{model, optimizer, schedule, scaler, shard};
 
@@ -117,7 +116,11 @@ void print_sample(raytrain::Checkpoint const& checkpoint, std::uint64_t seed) {
   auto model = std::make_shared<LanguageModel>();
   raytrain::load(checkpoint, model);
   auto const generator = at::detail::createCPUGenerator(seed);
-  fmt::print("\nIt goes on from \"The License\":\n\n{}\n", model->go_on("The License", 400, generator));
+  auto text = model->go_on("The License", 400, generator);
+  // A network that knows little makes bytes that are no text.
+  std::ranges::replace_if(
+      text, [](unsigned char byte) { return byte != '\n' && (byte < ' ' || byte > '~'); }, '?');
+  fmt::print("\nIt goes on from \"The License\":\n\n{}\n", text);
 }
 
 auto run(Options const& options) -> int {
@@ -150,7 +153,7 @@ auto run(Options const& options) -> int {
     }
   }
   auto const loss = result.metrics.number("validation_loss");
-  if (loss && *loss < 0.7 * std::log(256)) return 0;
+  if (loss && *loss < 0.5 * std::log(256)) return 0;
   if (speaks) fmt::print(stderr, "\nThe network has learnt little: chance gets a loss of {:.2f}.\n", std::log(256));
   return 1;
 }

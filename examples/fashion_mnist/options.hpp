@@ -20,6 +20,7 @@ struct Options {
   std::int64_t batch_size = 64;
   int accumulate = 1;
   double clip = 0;
+  std::string precision = "fp32";
   double learning_rate = 1e-3;
   std::uint64_t seed = 0;
   int max_failures = 0;

@@ -80,7 +80,8 @@ struct LanguageModel final : torch::nn::Module {
       auto last = text.substr(text.size() > context ? text.size() - context : 0);
       auto const seen = torch::from_blob(last.data(), {1, static_cast<std::int64_t>(last.size())}, torch::kByte);
       auto const logits = forward(seen.to(torch::kLong))[0][-1] / 0.7;  // below 1: likely bytes are more likely still
-      text += static_cast<char>(torch::multinomial(torch::softmax(logits, 0), 1, false, generator).item<std::int64_t>());
+      text +=
+          static_cast<char>(torch::multinomial(torch::softmax(logits, 0), 1, false, generator).item<std::int64_t>());
     }
     return text;
   }

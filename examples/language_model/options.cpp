@@ -16,7 +16,8 @@ auto options_of(int argc, char** argv) -> Options {
   app.add_option("--epochs", options.epochs, "passes over the text")->check(CLI::Range(1, 1'000'000));
   app.add_option("--batch-size", options.batch_size, "rows of 128 bytes per worker and batch")
       ->check(CLI::Range(1, 1'000'000));
-  app.add_option("--accumulate", options.accumulate, "batches of a worker in each step")->check(CLI::Range(1, 1'000'000));
+  app.add_option("--accumulate", options.accumulate, "batches of a worker in each step")
+      ->check(CLI::Range(1, 1'000'000));
   app.add_option("--clip", options.clip, "largest norm of the gradient; 0: any")->check(CLI::Range(0.0, 1e6));
   app.add_option("--precision", options.precision, "in which the network computes")
       ->check(CLI::IsMember({"fp32", "bf16", "fp16"}));

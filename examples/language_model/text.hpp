@@ -31,7 +31,8 @@ inline auto read_text(std::filesystem::path const& path) -> std::string {
   std::string text;
   for (auto const& file : files) {
     std::ifstream in{file, std::ios::binary};
-    if (!in) throw std::runtime_error{fmt::format("reading {}: it cannot be opened; --text names another", file.string())};
+    if (!in)
+      throw std::runtime_error{fmt::format("reading {}: it cannot be opened; --text names another", file.string())};
     text.append(std::istreambuf_iterator<char>{in}, {});
   }
   return text;
@@ -48,7 +49,8 @@ inline auto rows_of(std::string const& text, std::int64_t context) -> TextParts 
   auto const rows = text.empty() ? 0 : (text.size() - 1) / width;
   if (rows < 20) {
     throw std::runtime_error{
-        fmt::format("a text of {} bytes gives {} rows of {}, and 20 are needed; --text names a longer one", text.size(), rows, width)};
+        fmt::format("a text of {} bytes gives {} rows of {}, and 20 are needed; --text names a longer one", text.size(),
+                    rows, width)};
   }
   std::vector<std::uint8_t> parts[2];
   for (std::size_t row = 0; row < rows; ++row) {
