@@ -274,7 +274,7 @@ def chosen_by(patterns, tests):
         return [(tests, [])]
     named = [test for test in tests if any(pattern in test.name for pattern in patterns)]
     if not named:
-        programs = [test for test in tests if test.suites & {'unit', 'torch', 'xgboost', 'lightgbm'} and 'mpi' not in test.suites]
+        programs = [test for test in tests if test.suites & {'unit', 'torch', 'xgboost', 'lightgbm'} and not test.suites & {'mpi', 'processes', 'python'}]
         return [(programs, [f'--test-case=*{pattern}*']) for pattern in patterns]
     for pattern in patterns:
         if not any(pattern in test.name for test in tests):
