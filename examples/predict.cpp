@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <exception>
 #include <filesystem>
+#include <stdexcept>
 #include <string>
 
 #include <fmt/format.h>
@@ -22,10 +23,16 @@ constexpr std::array kinds{"T-shirt", "trousers", "pullover", "dress", "coat",
                            "sandal",  "shirt",    "sneaker",  "bag",   "boot"};
 
 int main(int argc, char** argv) try {
-  std::filesystem::path const run = argc > 1 ? argv[1] : "runs/fashion_mnist_mlp";
+  auto const run = std::filesystem::weakly_canonical(argc > 1 ? argv[1] : "runs/fashion_mnist_mlp");
+  auto const run_name = (run.has_filename() ? run : run.parent_path()).filename().string();
+  std::string const beginning = "fashion_mnist_";
+  if (!run_name.starts_with(beginning)) {
+    throw std::runtime_error{
+        fmt::format("{} is no run of fashion_mnist: name one, as runs/fashion_mnist_mlp", run.string())};
+  }
   auto const result = raytrain::Result::from_path(run);
   auto const checkpoint = result.best_checkpoint("accuracy", raytrain::ScoreOrder::max).value();
-  auto const network = run.filename().string().substr(std::string{"fashion_mnist_"}.size());  // mlp, conv or resnet18
+  auto const network = run_name.substr(beginning.size());  // mlp, conv or resnet18
   raytrain::TorchPredictor const predictor{raytrain::load_model(checkpoint, [&] { return make_network(network); })};
 
   auto const test = read_fashion_mnist(fashion_mnist_folder, "t10k");

@@ -50,9 +50,7 @@ auto options_of(int argc, char** argv) -> Options {
   CLI::App app{"Trains a network on Fashion-MNIST. Run again, it goes on from its newest checkpoint."};
   app.option_defaults()->always_capture_default();
   app.add_option("--data", options.data, "folder with the four files of Fashion-MNIST, gzip");
-  app.add_option("--model", options.model,
-                 "conv uses dropout, whose random numbers all threads share: not reproducible")
-      ->check(CLI::IsMember({"mlp", "conv", "resnet18"}));
+  app.add_option("--model", options.model, "conv has dropout")->check(CLI::IsMember({"mlp", "conv", "resnet18"}));
   app.add_option("--samples", options.samples, "training images to use, the first ones")->check(between(1, 1e6));
   app.add_option("--workers", options.workers,
                  "threads that train together; 1:4: from 1 to 4, SIGUSR1 makes it one more, SIGUSR2 one fewer: "

@@ -72,14 +72,14 @@ struct LanguageModel final : torch::nn::Module {
     return torch::matmul(norm(x), bytes->weight.t());
   }
 
-  /// `count` bytes that go on from `begin`, each drawn by its probability.
+  /// The text, not empty, and `count` more bytes, each drawn from the softmax at a temperature of 0.7.
   auto go_on(std::string text, std::int64_t count, at::Generator const& generator) -> std::string {
     torch::NoGradGuard const no_grad;
     auto const context = static_cast<std::size_t>(places->weight.size(0));
     for (std::int64_t i = 0; i < count; ++i) {
       auto last = text.substr(text.size() > context ? text.size() - context : 0);
       auto const seen = torch::from_blob(last.data(), {1, static_cast<std::int64_t>(last.size())}, torch::kByte);
-      auto const logits = forward(seen.to(torch::kLong))[0][-1] / 0.7;  // below 1: likely bytes are more likely still
+      auto const logits = forward(seen.to(torch::kLong))[0][-1] / 0.7;
       text +=
           static_cast<char>(torch::multinomial(torch::softmax(logits, 0), 1, false, generator).item<std::int64_t>());
     }

@@ -182,6 +182,33 @@ TEST_CASE("autocast computes with the parameters of each step, not with those th
   }
 }
 
+TEST_CASE("autocast computes with the parameters of each step within one guard, and within that of a whole training") {
+  auto const weight = torch::ones({1, 1}).requires_grad_();
+  for (auto const outer : {Precision::fp32, Precision::bf16}) {
+    Autocast const whole{outer, torch::kCPU};
+    for (auto const value : {1.0F, 2.0F}) {
+      {
+        torch::NoGradGuard const no_grad;
+        weight.fill_(value);
+      }
+      CHECK(torch::mm(torch::ones({1, 1}), weight).item<float>() == value);
+      Autocast const step{Precision::bf16, torch::kCPU};
+      CHECK(torch::mm(torch::ones({1, 1}), weight).item<float>() == value);
+    }
+  }
+}
+
+TEST_CASE("a forward without gradients takes none from one behind it within the same guard") {
+  auto const weight = torch::ones({1, 1}).requires_grad_();
+  Autocast const autocast{Precision::bf16, torch::kCPU};
+  {
+    torch::NoGradGuard const no_grad;
+    (void)torch::mm(torch::ones({1, 1}), weight);
+  }
+  torch::mm(torch::ones({1, 1}), weight).sum().backward();
+  CHECK(weight.grad().defined());
+}
+
 TEST_CASE("fp16 is done, or refused by name where LibTorch cannot do it on the CPU") {
   if (has_fp16()) {
     Autocast const autocast{Precision::fp16, torch::kCPU};

@@ -66,6 +66,7 @@ RAYTRAIN_TORCH_INLINE auto precision_named(std::string_view name) -> Precision {
 RAYTRAIN_TORCH_INLINE Autocast::Autocast(Precision precision, torch::Device device)
     : device_{device.type()},
       was_enabled_{detail::AutocastMode::is_enabled(device_)},
+      had_cache_{at::autocast::is_autocast_cache_enabled()},
       former_type_{detail::AutocastMode::type(device_)} {
   auto const type = precision == Precision::fp16 ? at::kHalf : at::kBFloat16;
   try {
@@ -76,12 +77,11 @@ RAYTRAIN_TORCH_INLINE Autocast::Autocast(Precision precision, torch::Device devi
                             error.what_without_backtrace()),
                 "use Precision::bf16, or a newer LibTorch"};
   }
-  at::autocast::increment_nesting();
+  at::autocast::set_autocast_cache_enabled(false);
 }
 
 RAYTRAIN_TORCH_INLINE Autocast::~Autocast() {
-  // The parameters that it has converted change with the optimizer's next step.
-  if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();
+  at::autocast::set_autocast_cache_enabled(had_cache_);
   set(was_enabled_, former_type_);
 }
 

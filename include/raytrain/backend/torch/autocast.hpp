@@ -24,8 +24,8 @@ enum class Precision : std::uint8_t {
 /// Errors: `invalid_config` for another text, listing these.
 [[nodiscard]] auto precision_named(std::string_view name) -> Precision;
 
-/// While it lives, those of this thread's operations that lose nothing by it compute with 16 bits, such as products of
-/// matrices and convolutions; others, such as losses, with float. What `TorchContext::autocast` makes.
+/// While it lives, this thread's matrix products and convolutions compute with 16 bits, losses with float, and other
+/// operations in the type of what they are given. What `TorchContext::autocast` makes.
 ///
 ///     auto const loss = [&] {
 ///       auto const autocast = ctx.autocast(raytrain::Precision::bf16);
@@ -34,7 +34,8 @@ enum class Precision : std::uint8_t {
 ///     loss.backward();
 ///
 /// It covers forward and loss; backward follows in the types that these had. One within another counts alone, also with
-/// `fp32`, and leaves the outer one's settings.
+/// `fp32`, and leaves the outer one's settings. Each operation converts the parameters as they are then: LibTorch's
+/// cache of converted ones, which a step of the optimizer within it would make stale, is off.
 ///
 /// Errors: `invalid_config` for `fp16` where this LibTorch cannot do it on the device.
 /// Source: P. Micikevicius et al., "Mixed Precision Training", ICLR 2018; LibTorch's autocast.
@@ -50,6 +51,7 @@ class [[nodiscard]] Autocast {
 
   at::DeviceType device_;
   bool was_enabled_;
+  bool had_cache_;
   at::ScalarType former_type_;
 };
 

@@ -68,7 +68,8 @@ RAYTRAIN_TORCH_INLINE auto TorchContext::dataset_shard(std::string_view name) co
 }
 
 RAYTRAIN_TORCH_INLINE auto TorchContext::autocast(Precision precision) -> Autocast {
-  if (world_rank() == Rank{0} && !std::exchange(is_told_of_precision_, precision != Precision::fp32)) {
+  if (world_rank() == Rank{0} && std::ranges::find(told_of_, precision) == told_of_.end()) {
+    told_of_.push_back(precision);
     if (auto const advice = precision_advice(precision, computes_in(precision))) warn(*advice);
   }
   return {precision, device()};

@@ -220,8 +220,8 @@ class TorchContext : public TrainContext {
     return restore(TrainingState{model, companion..., shard});
   }
 
-  /// Lets this worker compute in another precision while the returned guard lives: see `Autocast`. The first one of
-  /// rank 0 warns of a precision that the processor has no instructions for.
+  /// Lets this worker compute in another precision while the returned guard lives: see `Autocast`. The first one in
+  /// a precision warns, on rank 0, where the processor has no instructions for it.
   ///
   /// Errors: `invalid_config` for `Precision::fp16` where this LibTorch cannot do it.
   [[nodiscard]] auto autocast(Precision precision) -> Autocast;
@@ -312,7 +312,7 @@ class TorchContext : public TrainContext {
   std::uint32_t optimizers_ = 0;
   std::vector<std::weak_ptr<std::vector<double> const>> rates_;  ///< Of the schedules that `restore` was given.
   std::weak_ptr<detail::ScalerState const> scaler_;              ///< Of the scaler that it was given.
-  bool is_told_of_precision_ = false;
+  std::vector<Precision> told_of_;                               ///< Precisions without instructions.
   bool goes_on_ = false;  ///< From a checkpoint whose random numbers are not to come again.
 };
 
