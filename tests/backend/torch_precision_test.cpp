@@ -268,6 +268,15 @@ TEST_CASE("a step with a gradient that is not finite changes no parameter, and o
   CHECK(scalar.value() == -3.0F);
 }
 
+TEST_CASE("the gradient of a parameter that is listed twice is unscaled once") {
+  Scalar scalar;
+  torch::optim::SGD optimizer{{scalar.model->weight, scalar.model->weight}, 1.0};
+  GradScaler scaler{Precision::fp16, {.init_scale = 4}};
+  scaler.scale((scalar.model->weight * 8).sum()).backward();
+  scaler.unscale(optimizer);
+  CHECK(scalar.model->weight.grad().item<float>() == 8.0F);
+}
+
 TEST_CASE("unscaled gradients can be clipped before the step, and are not unscaled again by it") {
   Scalar scalar;
   GradScaler scaler{Precision::fp16, {.init_scale = 4}};

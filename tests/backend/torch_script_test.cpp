@@ -124,13 +124,30 @@ TEST_CASE_TEMPLATE("a script is trained on two workers to the bits of the same m
   });
 }
 
+TEST_CASE("a buffer that a script replaces by a new tensor is saved as it is then, and filled by a load") {
+  torch::jit::Module script{"Replacing"};
+  script.register_buffer("mean", torch::zeros({}));
+  script.define("def forward(self, x):\n  self.mean = self.mean + x.mean()\n  return x\n");
+  ScriptModule model{script};
+  (void)model.forward(torch::full({2}, 3.0F));
+  (void)model.forward(torch::full({2}, 4.0F));
+  CHECK(model.buffers()[0].item<float>() == 7.0F);
+  {
+    torch::NoGradGuard const no_grad;
+    model.buffers()[0].fill_(1);
+  }
+  (void)model.forward(torch::full({2}, 1.0F));
+  CHECK(model.buffers()[0].item<float>() == 2.0F);
+}
+
 TEST_CASE("a script that is there already is prepared, and all workers have rank 0's") {
   std::vector<torch::Tensor> weights(2);
   (void)run_once({.workers = 2}, [&](TorchContext& ctx) {
     auto script = make_script();
     script.attr("bias").toTensor().data().fill_(static_cast<double>(ctx.world_rank().value));
     auto model = ctx.prepare_model(script);
-    weights[ctx.world_rank().value] = script.attr("bias").toTensor().detach().clone();
+    weights[ctx.world_rank().value] = model->script().attr("bias").toTensor().detach().clone();
+    CHECK(script.attr("bias").toTensor().item<float>() == static_cast<float>(ctx.world_rank().value));
     ctx.report(Epoch{0, 1.0});
   });
   CHECK(weights[0].equal(torch::zeros({1})));

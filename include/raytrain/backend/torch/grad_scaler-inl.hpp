@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <limits>
 #include <string>
+#include <unordered_set>
 
 #include <raytrain/backend/torch/autocast.hpp>
 #include <raytrain/backend/torch/grad_scaler.hpp>
@@ -75,10 +76,12 @@ RAYTRAIN_TORCH_INLINE void GradScaler::unscale(torch::optim::Optimizer& optimize
   }
   torch::NoGradGuard const no_grad;
   auto is_finite = true;
+  std::unordered_set<c10::TensorImpl const*> known;  // one that two modules have registered is listed twice
   for (auto const& group : optimizer.param_groups()) {
     for (auto const& parameter : group.params()) {
       auto gradient = parameter.grad();
       if (!gradient.defined() || gradient.numel() == 0) continue;
+      if (!known.insert(parameter.unsafeGetTensorImpl()).second) continue;
       if (state_->scale != 1) gradient.mul_(1 / state_->scale);
       is_finite = is_finite && std::isfinite(gradient.norm(std::numeric_limits<double>::infinity()).item<double>());
     }

@@ -19,19 +19,6 @@ namespace raytrain {
 
 namespace detail {
 
-/// Registers the script's tensors, which both then have, and the same of its submodules.
-RAYTRAIN_TORCH_INLINE void mirror(torch::nn::Module& module, torch::jit::Module const& script) {
-  for (auto const& parameter : script.named_parameters(/*recurse=*/false)) {
-    module.register_parameter(parameter.name, parameter.value, parameter.value.requires_grad());
-  }
-  for (auto const& buffer : script.named_buffers(/*recurse=*/false)) module.register_buffer(buffer.name, buffer.value);
-  for (auto const& child : script.named_children()) {
-    auto const submodule = std::make_shared<torch::nn::Module>(child.name);
-    mirror(*submodule, child.value);
-    module.register_module(child.name, submodule);
-  }
-}
-
 /// The last line of a message, which comes behind the lines of the script.
 RAYTRAIN_TORCH_INLINE auto last_line(std::string_view text) -> std::string {
   while (!text.empty() && text.back() == '\n') text.remove_suffix(1);
@@ -41,8 +28,23 @@ RAYTRAIN_TORCH_INLINE auto last_line(std::string_view text) -> std::string {
 }  // namespace detail
 
 RAYTRAIN_TORCH_INLINE ScriptModule::ScriptModule(torch::jit::Module script) : script_{std::move(script)} {
-  detail::mirror(*this, script_);
+  mirror(*this, script_);
   Module::train(script_.is_training());
+}
+
+RAYTRAIN_TORCH_INLINE void ScriptModule::mirror(torch::nn::Module& module, torch::jit::Module const& script) {
+  for (auto const& parameter : script.named_parameters(/*recurse=*/false)) {
+    module.register_parameter(parameter.name, parameter.value, parameter.value.requires_grad());
+  }
+  for (auto const& buffer : script.named_buffers(/*recurse=*/false)) {
+    module.register_buffer(buffer.name, buffer.value);
+    buffers_.push_back({script, buffer.name, buffer.value});
+  }
+  for (auto const& child : script.named_children()) {
+    auto const submodule = std::make_shared<torch::nn::Module>(child.name);
+    mirror(*submodule, child.value);
+    module.register_module(child.name, submodule);
+  }
 }
 
 RAYTRAIN_TORCH_INLINE void ScriptModule::train(bool on) {
@@ -54,7 +56,15 @@ RAYTRAIN_TORCH_INLINE auto ScriptModule::call(std::vector<c10::IValue> inputs) -
   constexpr auto attempted = "running TorchScript";
   return detail::torch_call(attempted, [&] {
     try {
-      return script_.forward(std::move(inputs)).toTensor();
+      auto output = script_.forward(std::move(inputs)).toTensor();
+      torch::NoGradGuard const no_grad;
+      for (auto& [owner, name, tensor] : buffers_) {  // of which the script may have made new ones
+        if (auto const now = owner.attr(name).toTensor(); !now.is_same(tensor)) {
+          tensor.copy_(now);
+          owner.setattr(name, tensor);
+        }
+      }
+      return output;
     } catch (std::runtime_error const& error) {  // of the interpreter
       throw Error{Errc::backend, attempted, detail::last_line(error.what()), "give what its forward takes"};
     }

@@ -31,9 +31,20 @@ class ScriptModule : public torch::nn::Module {
   [[nodiscard]] auto script() noexcept -> torch::jit::Module& { return script_; }
 
  private:
+  /// A tensor that both have, and where the script has it.
+  struct Buffer {
+    torch::jit::Module owner;
+    std::string name;
+    torch::Tensor tensor;
+  };
+
   auto call(std::vector<c10::IValue> inputs) -> torch::Tensor;
 
+  /// Registers the script's tensors in the module, which both then have, and the same of its submodules.
+  void mirror(torch::nn::Module& module, torch::jit::Module const& script);
+
   torch::jit::Module script_;
+  std::vector<Buffer> buffers_;
 };
 
 }  // namespace raytrain

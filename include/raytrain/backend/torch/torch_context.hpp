@@ -96,9 +96,10 @@ class TorchContext : public TrainContext {
     return held;
   }
 
-  /// TorchScript, as `torch::jit::load` returns it: the same for a `ScriptModule` of it.
-  [[nodiscard]] auto prepare_model(torch::jit::Module script) {
-    return prepare_model(hold_module([&] { return std::move(script); }));
+  /// TorchScript, as `torch::jit::load` returns it: the same for a `ScriptModule` of a copy of it, since workers may
+  /// have one and the same.
+  [[nodiscard]] auto prepare_model(torch::jit::Module const& script) {
+    return prepare_model(hold_module([&] { return script.deepcopy(); }));
   }
 
   /// An optimizer of the model's parameters, of which each worker updates a slice: `prepare_optimizer<AdamW>(model,

@@ -22,8 +22,9 @@ namespace raytrain::detail {
 struct DrawsFromOwn {
   static auto is_generator(c10::Argument const& argument) -> bool { return argument.name() == "generator"; }
 
-  static void call(c10::OperatorHandle const& operation, c10::DispatchKeySet, torch::jit::Stack* stack) {
-    if (auto const* const own = OwnDefaultGenerator::of_thread()) {
+  static void call(c10::OperatorHandle const& operation, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+    auto const* const own = OwnDefaultGenerator::of_thread();
+    if (own != nullptr && keys.has_backend(c10::BackendComponent::CPUBit)) {
       auto const& arguments = operation.schema().arguments();
       auto const first = stack->size() - arguments.size();
       for (std::size_t i = 0; i < arguments.size(); ++i) {
