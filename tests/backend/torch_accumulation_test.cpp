@@ -264,6 +264,32 @@ TEST_CASE("a window of a program's own data ends where is_last is true, and goes
                       "it, whose gradients no optimizer step had") == 1);
 }
 
+TEST_CASE("the last batch of a dataset that is looked at and left ends no window of another one") {
+  TemporaryFolder const folder;
+  std::vector<bool> ends;
+  Trainer<TorchBackend>{[&](TorchContext& ctx) {
+                          auto probed = ctx.dataset_shard("other").batches({.batch_size = 100});
+                          for (auto range = ctx.dataset_shard("other").batches({.batch_size = 100});
+                               auto const& probe : range) {
+                            if (probe.size() > 0) break;
+                          }
+                          (void)*probed.begin();
+                          auto model = ctx.prepare_model([] { return torch::nn::Linear{64, 10}; });
+                          for (auto const& batch : ctx.dataset_shard("train").batches({.batch_size = 5})) {
+                            auto const is_last = ctx.accumulate(3);
+                            image_loss(model, batch).backward();
+                            if (ctx.world_rank() == Rank{0}) ends.push_back(is_last);
+                          }
+                        },
+                        {.scaling = {.num_workers = 2},
+                         .run = {.name = "run", .storage_path = folder.path(), .handle_signals = false},
+                         .data = {.datasets_to_split = {"train", "other"}},
+                         .datasets = {{"train", small_images(60)}, {"other", small_images(12)}}}}
+      .fit();
+  // The first window may be cut short by the batch that `probed` still holds.
+  CHECK(std::vector(ends.begin() + 1, ends.end()) == std::vector{false, false, true, false, true});
+}
+
 TEST_CASE("a look at another split dataset within a window changes neither its length nor its weights") {
   auto const trained = [](bool looks) {
     TemporaryFolder const folder;

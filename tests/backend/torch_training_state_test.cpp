@@ -130,6 +130,40 @@ auto contains(std::string const& text, std::string const& part) -> bool { return
 
 }  // namespace
 
+TEST_CASE("a loop that is left at the last batch of an epoch has done that epoch, and one within it has not") {
+  auto const epochs_of = [](bool leaves) {
+    TemporaryFolder const folder;
+    std::vector<int> epochs;
+    auto const train = [&](TorchContext& ctx) {
+      auto model = ctx.prepare_model([] { return torch::nn::Linear{1, 1}; });
+      auto shard = ctx.dataset_shard("train");
+      auto beside = ctx.dataset_shard("beside");
+      for (auto const& probe : beside.batches({.batch_size = 8})) {  // looks at one, before it trains
+        if (probe.size() > 0) break;
+      }
+      TrainingState state{model, shard};
+      auto const epoch = ctx.restore(state);
+      if (ctx.world_rank() == Rank{0}) epochs.push_back(epoch);
+      if (!epochs.empty() && epochs.size() > 1) return;
+      std::size_t taken = 0;
+      auto const batches = shard.batches({.batch_size = 8, .epoch = epoch});
+      for (auto range = shard.batches({.batch_size = 8, .epoch = epoch}); auto const& batch : range) {
+        if (batch.size() == 0 || ++taken < batches.size()) continue;
+        if (leaves) break;
+        ctx.report(Epoch{epoch, 0}, save(state));
+        return;
+      }
+      ctx.report(Epoch{epoch, 0}, save(state));
+    };
+    RunSetup const setup{.workers = 1, .datasets = datasets(), .cpus = 1};
+    run_in(folder.path(), setup, train);
+    run_in(folder.path(), setup, train);
+    return epochs;
+  };
+  CHECK(epochs_of(true) == std::vector{0, 1});
+  CHECK(epochs_of(false) == std::vector{0, 0});
+}
+
 TEST_CASE(
     "two nets that fail anywhere in an epoch go on to the bits of an undisturbed training, each worker's sums, too") {
   auto const whole = train_two_nets({}, 4);

@@ -95,9 +95,10 @@ RAYTRAIN_TORCH_INLINE auto TorchContext::with_generators(CheckpointDraft draft) 
   }
   materialize(draft);
   if (world_rank() == Rank{0}) {
-    auto const is_unfinished = taken_->in_last_batch.contains(taken_->leader);
-    if (is_unfinished || draft.metadata().contains(unfinished_key))
-      draft.set_metadata(unfinished_key, is_unfinished ? taken_->leader : "");
+    auto const unfinished = fmt::format("{}", fmt::join(taken_->in_last_batch, "\n"));
+    if (!unfinished.empty() || draft.metadata().contains(unfinished_key)) {
+      draft.set_metadata(unfinished_key, unfinished);
+    }
   }
   auto const folder = draft.is_per_rank() ? std::string{} : rank_folder_name(world_rank()) + "/";
   auto const add = [&](std::string const& name, auto const& make_bytes) {
@@ -151,7 +152,8 @@ RAYTRAIN_TORCH_INLINE auto TorchContext::restore(TrainingState const& state) -> 
     auto const own = TrainContext::restore(shard->shard_);
     if (epoch) continue;
     auto const unfinished = checkpoint()->metadata().find(unfinished_key);
-    auto const goes_on = unfinished != checkpoint()->metadata().end() && unfinished->second == shard->shard_.name();
+    auto const goes_on = unfinished != checkpoint()->metadata().end() &&
+                         ("\n" + unfinished->second + "\n").find("\n" + shard->name() + "\n") != std::string::npos;
     epoch = goes_on ? own - 1 : own;
   }
   return epoch ? *epoch : first_epoch();
@@ -195,7 +197,8 @@ RAYTRAIN_TORCH_INLINE auto TorchContext::accumulate(int batches, bool is_last) -
                 "call backward() for each model where accumulate() is true"};
   }
   if (batches > 1) begin_accumulating_alone();
-  return window.add(batches, taken_->samples_of_batch, is_last || !taken_->in_last_batch.empty());
+  auto const ends_window = !std::exchange(taken_->ends_window, {}).empty();
+  return window.add(batches, taken_->samples_of_batch, is_last || ends_window);
 }
 
 RAYTRAIN_TORCH_INLINE auto TorchContext::holder_of_sum() const -> detail::GradientAverager const* {

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
+#include <memory>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -73,7 +74,9 @@ RAYTRAIN_TORCH_INLINE auto TorchBatchRange::Iterator::is_at_end() const -> bool 
 }
 
 RAYTRAIN_TORCH_INLINE auto TorchShard::batches(BatchOptions const& options) -> TorchBatchRange {
-  return TorchBatchRange{shard_.batches(options), listener_};
+  std::shared_ptr<detail::BatchListener> of_range;
+  if (listener_) of_range = {listener_.get(), [keep = listener_](auto* listener) { listener->on_left(); }};
+  return TorchBatchRange{shard_.batches(options), std::move(of_range)};
 }
 
 }  // namespace raytrain

@@ -39,6 +39,8 @@ class BatchListener {
   virtual void on_batch(Batch const& batch) = 0;
   /// All batches of a range were taken, and the program is done with the last one.
   virtual void on_end() = 0;
+  /// A range is gone, of which perhaps not all batches were taken.
+  virtual void on_left() noexcept = 0;
 };
 
 }  // namespace detail

@@ -57,7 +57,7 @@ RAYTRAIN_TORCH_INLINE TrainingState::TrainingState(std::initializer_list<Part> p
     if (part->shard_ == nullptr) {
       if (part->name_.empty()) refuse(part->kind_ + " has an empty name");
       if (part->name_.find('/') != std::string::npos) refuse("the name '" + part->name_ + "' has a '/'");
-      CheckpointDraft{}.add(part->name_, std::string_view{});  // refuses others that no file can have
+      if (part->names_file_) CheckpointDraft{}.add(part->name_, std::string_view{});  // refuses what no file can have
     }
     auto const same = std::find_if(parts_.begin(), part, [&](Part const& before) {
       return before.name_ == part->name_ && (before.shard_ == nullptr) == (part->shard_ == nullptr);

@@ -79,9 +79,6 @@ class TrainingState {
 
     template <TrainingPart T>
     Part(std::string_view name, T& value) : Part{std::string{name}, value, is_named} {
-      static_assert(
-          !TorchCompanion<T> || TorchStepper<T> || detail::CheckpointedByName<T>,
-          "raytrain: a part with a name needs add_to(draft, file), load_from(checkpoint, file) and file_name");
       static_assert(!std::same_as<T, TorchShard>, "raytrain: a shard has its dataset's name; give it without one");
     }
 
@@ -113,6 +110,7 @@ class TrainingState {
     LrSchedule* schedule_ = nullptr;
     GradScaler* scaler_ = nullptr;
     TorchShard* shard_ = nullptr;
+    bool names_file_ = true;
     bool is_model_ = false;
     bool is_scheduler_ = false;
     bool sets_rates_ = false;  // and is loaded when its optimizer is
@@ -221,6 +219,7 @@ TrainingState::Part::Part(std::string name, T& value, Naming naming) : name_{std
     load_ = [&value, file](Checkpoint const& checkpoint) { return value.load_from(checkpoint, file); };
   } else if constexpr (Checkpointed<T>) {
     kind_ = detail::demangled(typeid(T).name());
+    names_file_ = false;
     add_ = [&value](CheckpointDraft& draft) { value.add_to(draft); };
     load_ = [&value](Checkpoint const& checkpoint) { return value.load_from(checkpoint); };
   } else if constexpr (std::same_as<T, TorchShard>) {

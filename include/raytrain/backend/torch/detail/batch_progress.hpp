@@ -28,6 +28,7 @@ struct BatchProgress {
   /// Of the last batch, of whatever dataset; 0 when that dataset's epoch is over.
   std::uint64_t samples_of_batch = 0;
   std::set<std::string> in_last_batch{};  ///< Datasets of whose epoch the last batch was taken.
+  std::set<std::string> ends_window{};    ///< Those of them since `accumulate` was called.
   AccumulationWindow window{};
   /// Before the first batch of each turn, and without a turn when the leader's epoch is over; may be empty.
   std::function<void(std::optional<ShardTurn>)> on_turn{};
@@ -37,6 +38,7 @@ struct BatchProgress {
     samples_of_batch = batch.size();
     if (position.samples == 0) {
       in_last_batch.insert(dataset);
+      ends_window.insert(dataset);
     } else {
       in_last_batch.erase(dataset);
     }
@@ -48,8 +50,16 @@ struct BatchProgress {
     if (on_turn) on_turn(turn);
   }
 
+  /// The program has left a range, at its end or before it.
+  void leave(std::string const& dataset) noexcept {
+    in_last_batch.erase(dataset);
+    ends_window.erase(dataset);
+    if (dataset == leader) is_over_ = true;
+  }
+
   void end(std::string const& dataset) {
     in_last_batch.erase(dataset);
+    ends_window.erase(dataset);
     samples_of_batch = 0;
     if (dataset != leader || is_over_) return;
     is_over_ = true;
@@ -68,6 +78,7 @@ class BatchFollower final : public BatchListener {
 
   void on_batch(Batch const& batch) override { progress_->take(dataset_, batch); }
   void on_end() override { progress_->end(dataset_); }
+  void on_left() noexcept override { progress_->leave(dataset_); }
 
  private:
   std::shared_ptr<BatchProgress> progress_;
