@@ -111,7 +111,7 @@ def taken_away():
         cluster.refuse('beta')
         os.kill(int(re.search(r'^rank 2 of .* process (\d+)$', said, re.MULTILINE)[1]), signal.SIGTERM)
 
-    steps = [('rank 2 waits', 1, give_notice), ('warning: rank 2: its process was sent a SIGTERM', 1, lambda *_: cluster.switch_off('beta'))]
+    steps = [('rank 2 waits', 1, give_notice), ('restart without', 1, lambda *_: cluster.switch_off('beta'))]
     job = watch(steps, max_failures=0)
     expect_whole(job)
     expect_told(job, 'beta')

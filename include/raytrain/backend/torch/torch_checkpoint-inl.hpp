@@ -118,10 +118,10 @@ RAYTRAIN_TORCH_INLINE auto add_optimizer(CheckpointDraft& draft, torch::optim::O
 }
 
 /// Whether the tensors that it keeps have the shapes of its parameters, by its class: of those that LibTorch brings.
-RAYTRAIN_TORCH_INLINE auto keeps_shapes(std::string_view optimizer_class) -> bool {
+RAYTRAIN_TORCH_INLINE auto keeps_shapes(std::string_view name) -> bool {
   constexpr std::array names{"torch::optim::SGD", "torch::optim::Adam", "torch::optim::AdamW", "torch::optim::RMSprop",
                              "torch::optim::Adagrad"};
-  return std::ranges::find(names, optimizer_class) != names.end();
+  return std::ranges::find(names, name) != names.end();
 }
 
 /// Which tensors of an element-wise optimizer's state have other shapes than the parameters that they belong to.
