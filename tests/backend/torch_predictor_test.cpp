@@ -116,7 +116,8 @@ TEST_CASE("no rows, none at all and a single number are refused") {
 TEST_CASE("rows that the model does not take are refused with their shape and type, and LibTorch's reason") {
   TorchPredictor const predictor{torch::nn::Linear{2, 1}};
   auto const text = refusal(predictor, torch::zeros({7, 3}));
-  check_contains(text, "backend: predicting {7, 3} Float: mat1 and mat2 shapes cannot be multiplied");
+  check_contains(text, "backend: predicting {7, 3} Float: ");
+  check_contains(text, "mat1 and mat2 shapes cannot be multiplied");
   check_contains(text, "; give rows of the shape and type that the model was trained with");
   CHECK(text.find('\n') == std::string::npos);
   check_contains(refusal(predictor, torch::zeros({7, 2}, torch::kLong)), "backend: predicting {7, 2} Long: ");

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <c10/util/Exception.h>
 #include <torch/torch.h>
 
 #include <memory>
@@ -10,7 +11,6 @@
 #include <utility>
 #include <vector>
 
-#include <raytrain/backend/torch/detail/torch_call.hpp>
 #include <raytrain/backend/torch/script_module.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/inline.hpp>
@@ -53,22 +53,24 @@ RAYTRAIN_TORCH_INLINE void ScriptModule::train(bool on) {
 }
 
 RAYTRAIN_TORCH_INLINE auto ScriptModule::call(std::vector<c10::IValue> inputs) -> torch::Tensor {
-  constexpr auto attempted = "running TorchScript";
-  return detail::torch_call(attempted, [&] {
-    try {
-      auto output = script_.forward(std::move(inputs)).toTensor();
-      torch::NoGradGuard const no_grad;
-      for (auto& [owner, name, tensor] : buffers_) {  // of which the script may have made new ones
-        if (auto const now = owner.attr(name).toTensor(); !now.is_same(tensor)) {
-          tensor.copy_(now);
-          owner.setattr(name, tensor);
-        }
+  auto const refuse = [](std::string_view said) {
+    return Error{Errc::backend, "running TorchScript", detail::last_line(said), "give what its forward takes"};
+  };
+  try {
+    auto output = script_.forward(std::move(inputs)).toTensor();
+    torch::NoGradGuard const no_grad;
+    for (auto& [owner, name, tensor] : buffers_) {  // of which the script may have made new ones
+      if (auto const now = owner.attr(name).toTensor(); !now.is_same(tensor)) {
+        tensor.copy_(now);
+        owner.setattr(name, tensor);
       }
-      return output;
-    } catch (std::runtime_error const& error) {  // of the interpreter
-      throw Error{Errc::backend, attempted, detail::last_line(error.what()), "give what its forward takes"};
     }
-  });
+    return output;
+  } catch (c10::Error const& error) {
+    throw refuse(error.what_without_backtrace());
+  } catch (std::runtime_error const& error) {  // of the interpreter, in LibTorch 1.13
+    throw refuse(error.what());
+  }
 }
 
 }  // namespace raytrain
