@@ -45,7 +45,7 @@ RAYTRAIN_TORCH_INLINE auto OwnDefaultGenerator::registered_key() -> c10::Dispatc
 RAYTRAIN_TORCH_INLINE void OwnDefaultGenerator::register_kernels() {
   auto& dispatcher = c10::Dispatcher::singleton();
   // As long as the process lives, since threads may be within an operation while it ends.
-  auto& registered = *new std::vector<c10::RegistrationHandleRAII>;
+  static auto& registered = *new std::vector<c10::RegistrationHandleRAII>;
   registered.push_back(dispatcher.registerFallback(key, c10::KernelFunction::makeFallthrough(), "raytrain"));
   for (auto const& name : dispatcher.getAllOpNames()) {
     if (!name.name.starts_with("aten::")) continue;
