@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """tests/run counts what ran: single test cases, and as a failure a program that dies without a summary, and a build that
 leaves an older program to be run. It fails where there is nothing to run, or less than there was, shows a failure when it is
-known, and takes its compilers along when it is killed."""
+known, and takes its compilers along when it is killed. It runs the few again that failed, but not what crashed, nor what a sanitizer found."""
 import contextlib
 import io
 import os
@@ -51,6 +51,21 @@ def floors(runner):
     yield 'no test program', failed({}, option='disabled', installed=False), 1
 
 
+def runs_again(runner):
+    """What is said, and which tests are run once more, of those that have failed, by what they said and how they ended."""
+    def again(*failed):
+        return runner.to_run_again([{'name': 'good', 'result': 'OK', 'returncode': 0}] + [
+            {'name': str(number), 'result': 'FAIL', 'stdout': said, 'returncode': status} for number, (said, status) in enumerate(failed)])
+
+    yield 'one that failed', again(('too late', 1)), ['0']
+    yield 'many that failed', again(*[('too late', 1)] * (runner.MOST_RUN_AGAIN + 1)), []
+    yield 'one that crashed', again(('', -11)), []
+    yield 'a shell whose child crashed', again(('', 134)), []
+    yield 'a test case that crashed', again(('FATAL ERROR: test case CRASHED: SIGSEGV', 1)), []
+    yield 'a race', again(('WARNING: ThreadSanitizer: data race', 1)), []
+    yield 'undefined behaviour', again(('x.hpp:3:4: runtime error: signed integer overflow', 1)), []
+
+
 def compiler_survives(path):
     """Whether what a build has started goes on after the process that builds was killed."""
     with tempfile.TemporaryDirectory() as folder:
@@ -86,6 +101,9 @@ def check(root):
     for name, counted, expected in floors(runner):
         if counted != expected:
             yield f'{name}: {counted} failures, not {expected}'
+    for name, found, expected in runs_again(runner):
+        if found != expected:
+            yield f'{name}: runs {found} again, not {expected}'
     if compiler_survives(path):
         yield 'what a killed build has started goes on'
     for command, expected in {'true': 0, 'false': 1}.items():
@@ -106,6 +124,8 @@ DEFECTS = {
     'a suite that gets lost': {'tests/runner.py': RUNNER.replace('if cases >= floor:', 'if cases:')},
     'no test program': {'tests/runner.py': RUNNER.replace('if not tests:', 'if False:')},
     'a failure that is shown late': {'tests/runner.py': RUNNER.replace('elif failing or', 'elif')},
+    'a race that is tried until it does not show': {'tests/runner.py': RUNNER.replace("r'Sanitizer|", "r'")},
+    'a crash that is tried until it does not come': {'tests/runner.py': RUNNER.replace("record.get('returncode', 0) >= 0", 'True')},
     'test cases that are not counted': {'tests/runner.py': RUNNER.replace('Count(passed, failed', 'Count(1, failed')},
 }
 
