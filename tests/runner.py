@@ -444,7 +444,8 @@ def build_and_run_ranks(name, prefix, environment=None):
     say('version ' + re.search(r'\d+\.\d+[.\w]*', said)[0])
     # The compiler takes longer than the programs.
     folder = configure(f'{name}/build', f'-Dmpi={prefix}', '-Dtorch=disabled', '-Dbenchmarks=disabled', '-Doptimization=0')
-    also = ['example mpi_all_reduce', 'consumer mpi pkg_config']
+    # Of Slurm's jobs, those in which MPI decides how a job ends.
+    also = ['example mpi_all_reduce', 'consumer mpi pkg_config', 'slurm comes_back', 'slurm loses_rank']
     tests = [test for test in tests_of(folder, ['mpi']) if not test.suites & {'example', 'slurm'}] + [
         test for test in tests_of(folder) if test.name in also]
     return build_and_run(folder, tests, slower=3, environment=environment)

@@ -209,6 +209,16 @@ TEST_CASE("who waits too long warns once of those who are missing, and then give
   CHECK(state.member(0).enter({}) == Outcome::timed_out);
 }
 
+TEST_CASE("a member that looks at the clock only when both are due warns before it gives up") {
+  State state{2};
+  std::string warning;
+  auto member = state.member(0, {.timeout = std::chrono::milliseconds{20},
+                                 .warn_after = std::chrono::milliseconds{20},
+                                 .on_warning = [&](auto& text) { warning = text; }});
+  CHECK(member.enter({}) == Outcome::timed_out);
+  CHECK(warning == "rank 0 has waited 20 ms in barrier() for rank 1");
+}
+
 TEST_CASE(
     "what a member shows next, after a barrier that did not complete, disturbs nobody who still reads the one before") {
   State state{2};

@@ -170,13 +170,13 @@ class NcclCollective final : public detail::DeviceModel {
         if (done()) return;
         throw detail::ended_error(*ended, rank_, what);
       }
-      if (waiting_.is_too_long(waited)) {
-        throw detail::late_error({group_->missing_in(operation), limits.timeout}, rank_, what);
-      }
       if (waiting_.is_to_warn(waited) && group_->is_lowest_in(operation, rank_)) {
         waiting_.warn([&] {
           return detail::late_warning({group_->missing_in(operation), limits.warn_after}, rank_, what);
         });
+      }
+      if (waiting_.is_too_long(waited)) {
+        throw detail::late_error({group_->missing_in(operation), limits.timeout}, rank_, what);
       }
     }
   }

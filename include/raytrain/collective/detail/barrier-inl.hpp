@@ -168,12 +168,12 @@ RAYTRAIN_INLINE void Barrier::wait(std::uint32_t interrupts) {
     auto const epoch = state_->epoch_.load();
     if (over()) break;
     auto const waited = Clock::now() - began;
-    if (interrupts != 0 && waiting.is_too_long(waited)) {
-      state_->time_out(member_.rank);
-      continue;
-    }
     if (waiting.is_to_warn(waited)) {
       warn_of_missing(waiting);
+      continue;
+    }
+    if (interrupts != 0 && waiting.is_too_long(waited)) {
+      state_->time_out(member_.rank);
       continue;
     }
     sleep_while(state_->epoch_, epoch, std::clamp(waiting.time_left(waited), shortest_nap, longest_nap));

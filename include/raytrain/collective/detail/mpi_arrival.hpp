@@ -90,17 +90,18 @@ inline void barrier_with_limits(MPI_Comm original, WaitLimits const& limits) {
     });
     if (awaited.empty()) break;
     auto const waited = backoff.pause();
+    if (waiting.is_to_warn(waited)) {
+      waiting.warn([&] {
+        return who + " has waited " + time_text(limits.warn_after) + " for all ranks to come together: " + names() +
+               or_waits;
+      });
+    }
     if (waiting.is_too_long(waited)) {
       SpentCommunicators::add(original);
       throw Error{Errc::timed_out, attempted, names() + " within " + time_text(limits.timeout) + or_waits,
                   "look at what is done there instead, or allow more time: RunConfig::collective_timeout, "
                   "WaitLimits::timeout"};
     }
-    if (!waiting.is_to_warn(waited)) continue;
-    waiting.warn([&] {
-      return who + " has waited " + time_text(limits.warn_after) + " for all ranks to come together: " + names() +
-             or_waits;
-    });
   }
   for (int other = 1; rank == 0 && other < size; ++other) tell(other);
 }
