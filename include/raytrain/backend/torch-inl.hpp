@@ -2,39 +2,26 @@
 #pragma once
 
 #include <c10/util/Exception.h>
-#include <malloc.h>
 #include <torch/torch.h>
 
-#include <limits>
+#include <memory>
 #include <utility>
 
 #include <raytrain/backend/backend.hpp>
 #include <raytrain/backend/torch.hpp>
 #include <raytrain/backend/torch/cpu_advice.hpp>
+#include <raytrain/backend/torch/detail/freed_memory.hpp>
 #include <raytrain/backend/torch/torch_context.hpp>
 #include <raytrain/config/scaling_config.hpp>
 #include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/inline.hpp>
 #include <raytrain/train/worker_setup.hpp>
 
-namespace raytrain::detail {
-
-RAYTRAIN_TORCH_INLINE void keep_freed_memory() noexcept {
-#if defined(__GLIBC__)
-  mallopt(M_MMAP_THRESHOLD, 1 << 30);
-  mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
-  mallopt(M_TOP_PAD,
-          64 << 20);  // a thread's heap of 64 MiB is unmapped, once it is empty, unless this asks for another
-#endif
-}
-
-}  // namespace raytrain::detail
-
 namespace raytrain {
 
 RAYTRAIN_TORCH_INLINE void TorchBackend::on_start(ScalingConfig const&) {
   threads_before_ = at::get_num_threads();
-  if (config_.keep_freed_memory) detail::keep_freed_memory();
+  if (config_.keep_freed_memory) freed_memory_stays_ = std::make_unique<detail::FreedMemoryStays>();
 }
 
 RAYTRAIN_TORCH_INLINE auto TorchBackend::make_context(WorkerSetup setup) const -> TorchContext {

@@ -4,6 +4,7 @@
 #include <c10/util/Exception.h>
 #include <torch/torch.h>
 
+#include <memory>
 #include <stdexcept>
 #include <string_view>
 
@@ -11,6 +12,7 @@
 #include <raytrain/backend/torch/autocast.hpp>
 #include <raytrain/backend/torch/averaged_model.hpp>
 #include <raytrain/backend/torch/cpu_advice.hpp>
+#include <raytrain/backend/torch/detail/freed_memory.hpp>
 #include <raytrain/backend/torch/grad_scaler.hpp>
 #include <raytrain/backend/torch/load_model.hpp>
 #include <raytrain/backend/torch/lr_schedule.hpp>
@@ -22,21 +24,14 @@
 #include <raytrain/train/early_stopping.hpp>
 #include <raytrain/train/worker_setup.hpp>
 
-namespace raytrain::detail {
-
-/// From now on freed memory stays with the process instead of going back to the system. glibc only.
-///
-/// By default every freed block above 128 KiB may be unmapped; mapped again it costs a page fault per 4 KiB.
-void keep_freed_memory() noexcept;
-
-}  // namespace raytrain::detail
-
 namespace raytrain {
 
 /// Settings of `TorchBackend`.
 struct TorchConfig {
-  /// Freed memory stays with the process for the next tensors (glibc only, from `fit()` on and for good). Otherwise
-  /// pages go back to the system and are cleared anew at every step, which took a quarter of the time of a small MLP.
+  /// Freed memory stays with the process for the next tensors while `fit()` trains (glibc only, and for the whole
+  /// program, unless its environment settles it: `MALLOC_TRIM_THRESHOLD_` and others). Otherwise pages go back to the
+  /// system and are cleared anew at every step, which took a quarter of the time of a small MLP. Afterwards glibc goes
+  /// on as behind the first large block that a program frees; what the program has set by mallopt is gone.
   bool keep_freed_memory = true;
 };
 
@@ -69,11 +64,15 @@ class TorchBackend {
   }
 
   // Threads that a worker's operations used would otherwise become the default of all threads made later.
-  void on_shutdown() noexcept { at::set_num_threads(threads_before_); }
+  void on_shutdown() noexcept {
+    at::set_num_threads(threads_before_);
+    freed_memory_stays_.reset();
+  }
 
  private:
   TorchConfig config_;
   int threads_before_ = 1;
+  std::unique_ptr<detail::FreedMemoryStays> freed_memory_stays_;  ///< While workers train, where it is asked for.
 };
 
 static_assert(CallingBackend<TorchBackend>);
