@@ -4,6 +4,7 @@
 #include <raytrain/backend/torch-inl.hpp>
 #include <raytrain/backend/torch/autocast-inl.hpp>
 #include <raytrain/backend/torch/averaged_model-inl.hpp>
+#include <raytrain/backend/torch/compression-inl.hpp>
 #include <raytrain/backend/torch/cpu_advice-inl.hpp>
 #include <raytrain/backend/torch/detail/flat_parameters-inl.hpp>
 #include <raytrain/backend/torch/detail/freed_memory-inl.hpp>
@@ -11,6 +12,7 @@
 #include <raytrain/backend/torch/detail/gradient_arena-inl.hpp>
 #include <raytrain/backend/torch/detail/gradient_averager-inl.hpp>
 #include <raytrain/backend/torch/detail/memory_overlap-inl.hpp>
+#include <raytrain/backend/torch/detail/model_exchange-inl.hpp>
 #include <raytrain/backend/torch/detail/optimizer_slice-inl.hpp>
 #include <raytrain/backend/torch/detail/own_default_generator-inl.hpp>
 #include <raytrain/backend/torch/detail/shard_generators-inl.hpp>
@@ -18,7 +20,9 @@
 #include <raytrain/backend/torch/detail/stored_optimizer-inl.hpp>
 #include <raytrain/backend/torch/detail/stored_tensors-inl.hpp>
 #include <raytrain/backend/torch/grad_scaler-inl.hpp>
+#include <raytrain/backend/torch/gradient_exchange-inl.hpp>
 #include <raytrain/backend/torch/lr_schedule-inl.hpp>
+#include <raytrain/backend/torch/model_options-inl.hpp>
 #include <raytrain/backend/torch/reduce_on_plateau-inl.hpp>
 #include <raytrain/backend/torch/script_module-inl.hpp>
 #include <raytrain/backend/torch/sharded_optimizer-inl.hpp>

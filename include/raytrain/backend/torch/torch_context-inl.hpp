@@ -19,6 +19,7 @@
 #include <raytrain/backend/torch/detail/batch_progress.hpp>
 #include <raytrain/backend/torch/detail/generators.hpp>
 #include <raytrain/backend/torch/detail/gradient_averager.hpp>
+#include <raytrain/backend/torch/detail/model_exchange.hpp>
 #include <raytrain/backend/torch/detail/tensor_broadcast.hpp>
 #include <raytrain/backend/torch/torch_checkpoint.hpp>
 #include <raytrain/backend/torch/torch_context.hpp>
@@ -210,7 +211,7 @@ RAYTRAIN_TORCH_INLINE auto TorchContext::holder_of_sum() const -> detail::Gradie
 RAYTRAIN_TORCH_INLINE void TorchContext::begin_accumulating_alone() {
   accumulates_alone_ = world_size() == WorldSize{1};
   for (auto const& [model, number] : std::exchange(alone_, {})) {
-    if (auto const module = model.lock()) make_averager(*module, number);
+    if (auto const module = model.lock()) make_averager(*module, number, {});
   }
 }
 
@@ -280,30 +281,45 @@ RAYTRAIN_TORCH_INLINE void TorchContext::check_models() const {
   for (auto const& averager : averagers_) averager->check_unchanged();
 }
 
-RAYTRAIN_TORCH_INLINE void TorchContext::join(torch::nn::Module const& module) {
+RAYTRAIN_TORCH_INLINE void TorchContext::check_options(ModelOptions const& options) const {
+  options.validate();
+  if (options.exchange == nullptr || virtual_shards() == 0) return;
+  throw Error{Errc::invalid_config, "ModelOptions::exchange",
+              fmt::format("was given ({}) in a run of {} virtual shards, whose gradients are added one by one in the "
+                          "order of shards, for the same bits with any number of workers",
+                          options.exchange->description(), virtual_shards()),
+              "leave it out, or ScalingConfig::virtual_shards"};
+}
+
+RAYTRAIN_TORCH_INLINE void TorchContext::join(torch::nn::Module const& module, ModelOptions const& options) {
   auto const number = static_cast<std::uint16_t>(++models_);
-  if (world_size() == WorldSize{1} && virtual_shards() == 0 && !accumulates_alone_) {
-    std::erase_if(alone_, [&](auto const& each) {
-      auto const other = each.first.lock();
-      return other == nullptr || other.get() == &module;
-    });
+  std::erase_if(averagers_, [&](auto const& each) { return each->is_of(module) || each->is_unused(); });
+  std::erase_if(alone_, [&](auto const& each) {
+    auto const other = each.first.lock();
+    return other == nullptr || other.get() == &module;
+  });
+  auto const is_alone = world_size() == WorldSize{1} && virtual_shards() == 0 && !accumulates_alone_;
+  if (is_alone && options.exchange == nullptr) {
     alone_.emplace_back(module.weak_from_this(), number);
     return;
   }
-  std::erase_if(averagers_, [&](auto const& each) { return each->is_of(module) || each->is_unused(); });
+  detail::ModelExchange exchange{options};
   auto state = module.parameters();
   for (auto const& buffer : module.buffers()) state.push_back(buffer);
   TaggedCollective preparing{collective(), {.model = number}};
+  exchange.check_same_on_all_ranks(preparing);
   detail::broadcast_tensors(preparing, state, Rank{0});
-  make_averager(module, number);
+  make_averager(module, number, std::move(exchange));
   if (virtual_shards() > 0 && taken_->turn) averagers_.back()->begin_turn(*taken_->turn);
 }
 
-RAYTRAIN_TORCH_INLINE void TorchContext::make_averager(torch::nn::Module const& module, std::uint16_t number) {
+RAYTRAIN_TORCH_INLINE void TorchContext::make_averager(torch::nn::Module const& module, std::uint16_t number,
+                                                       detail::ModelExchange exchange) {
   detail::GradientAverager::Worker worker{.collective = collective(),
                                           .taken = taken_,
                                           .warn = [this](std::string text) { warn(std::move(text)); },
-                                          .before_backward = {}};
+                                          .before_backward = {},
+                                          .exchange = std::move(exchange)};
   if (virtual_shards() > 0) {
     worker.before_backward = [this] {
       for (auto const& averager : averagers_) averager->check_parameters();

@@ -18,12 +18,14 @@
 #include <raytrain/backend/torch/detail/batch_progress.hpp>
 #include <raytrain/backend/torch/detail/generators.hpp>
 #include <raytrain/backend/torch/detail/gradient_averager.hpp>
+#include <raytrain/backend/torch/detail/model_exchange.hpp>
 #include <raytrain/backend/torch/detail/own_default_generator.hpp>
 #include <raytrain/backend/torch/detail/shard_generators.hpp>
 #include <raytrain/backend/torch/detail/tensor_broadcast.hpp>
 #include <raytrain/backend/torch/elementwise_optimizer.hpp>
 #include <raytrain/backend/torch/grad_scaler.hpp>
 #include <raytrain/backend/torch/lr_schedule.hpp>
+#include <raytrain/backend/torch/model_options.hpp>
 #include <raytrain/backend/torch/sharded_optimizer.hpp>
 #include <raytrain/backend/torch/torch_module.hpp>
 #include <raytrain/backend/torch/torch_shard.hpp>
@@ -68,9 +70,14 @@ class TorchContext : public TrainContext {
   /// (`model->forward(x)`, `model(x)`) of a module by value, and what else `make` returns as it is. Every rank prepares
   /// the same models in the same order. Averaging ends with the training function, or when the model and its parameters
   /// are gone. Prepared once more, a model is averaged as it is then: what was unfrozen or registered since is refused
-  /// otherwise. Errors: `backend` for gradients that are neither float nor double, or not on the CPU.
+  /// otherwise.
+  ///
+  /// Errors: `backend` for gradients that are neither float nor double, or not on the CPU; as `ModelOptions::validate`,
+  ///         and `invalid_config` for an exchange with virtual shards; `invalid_call` for one that another model uses;
+  ///         `rank_mismatch` for options that differ between ranks.
   template <TorchModuleFactory F>
-  [[nodiscard]] auto prepare_model(F make) {
+  [[nodiscard]] auto prepare_model(F make, ModelOptions const& options = {}) {
+    check_options(options);
     auto model = [&] {
       detail::DefaultGeneratorLock lock;
       detail::UnlockingScope const unlocking{*unlocking_, lock};
@@ -84,22 +91,23 @@ class TorchContext : public TrainContext {
       if (of_batch) detail::set_default_generator_state(*of_batch);
       return built;
     }();
-    join(module_of(model));
+    join(module_of(model), options);
     return model;
   }
 
   /// The same for a model that is there already.
   template <TorchModule M>
-  [[nodiscard]] auto prepare_model(M model) {
+  [[nodiscard]] auto prepare_model(M model, ModelOptions const& options = {}) {
+    check_options(options);
     auto held = hold_module([&] { return std::move(model); });
-    join(module_of(held));
+    join(module_of(held), options);
     return held;
   }
 
   /// TorchScript, as `torch::jit::load` returns it: the same for a `ScriptModule` of a copy of it, since workers may
   /// have one and the same.
-  [[nodiscard]] auto prepare_model(torch::jit::Module const& script) {
-    return prepare_model(hold_module([&] { return script.deepcopy(); }));
+  [[nodiscard]] auto prepare_model(torch::jit::Module const& script, ModelOptions const& options = {}) {
+    return prepare_model(hold_module([&] { return script.deepcopy(); }), options);
   }
 
   /// An optimizer of the model's parameters, of which each worker updates a slice: `prepare_optimizer<AdamW>(model,
@@ -283,8 +291,9 @@ class TorchContext : public TrainContext {
 
   void check_models() const;
 
-  void join(torch::nn::Module const& module);
-  void make_averager(torch::nn::Module const& module, std::uint16_t number);
+  void check_options(ModelOptions const& options) const;
+  void join(torch::nn::Module const& module, ModelOptions const& options);
+  void make_averager(torch::nn::Module const& module, std::uint16_t number, detail::ModelExchange exchange);
 
   /// Lets averagers of a world of one divide the sums of windows.
   void begin_accumulating_alone();

@@ -127,6 +127,44 @@ RAYTRAIN_TORCH_INLINE void GradientArena::show() {
   }
 }
 
+RAYTRAIN_TORCH_INLINE auto GradientArena::buckets(std::size_t bucket_bytes) const -> std::vector<GradientBucket> {
+  std::vector<GradientBucket> buckets;
+  for (auto const& flat : flats_) {
+    GradientBucket bucket;
+    auto* begin = static_cast<std::byte*>(flat.memory.get());
+    auto* end = begin;
+    auto const complete = [&] {
+      auto const size = (end - begin) / static_cast<std::ptrdiff_t>(c10::elementSize(flat.type));
+      auto const keep_alive = [memory = flat.memory](void*) {};
+      bucket.values = torch::from_blob(begin, {size}, keep_alive, torch::TensorOptions{}.dtype(flat.type));
+      bucket.index = buckets.size();
+      buckets.push_back(std::exchange(bucket, {}));
+      begin = end;
+    };
+    for (auto const& slot : slots_) {
+      if (slot.parameter.scalar_type() != flat.type) continue;
+      if (slot.parameter.numel() > 0 && static_cast<std::size_t>(end - begin) >= bucket_bytes) complete();
+      bucket.parts.push_back({slot.name, slot.parameter, slot.view});
+      end += extent_bytes(slot);
+    }
+    complete();
+  }
+  for (auto& bucket : buckets) bucket.count = buckets.size();
+  return buckets;
+}
+
+RAYTRAIN_TORCH_INLINE void GradientArena::clear_gaps() const {
+  for (auto const& slot : slots_) {
+    auto const used = static_cast<std::size_t>(slot.view.nbytes());
+    std::memset(static_cast<std::byte*>(slot.memory.get()) + used, 0, extent_bytes(slot) - used);
+  }
+}
+
+RAYTRAIN_TORCH_INLINE auto GradientArena::extent_bytes(Slot const& slot) -> std::size_t {
+  auto const type = slot.parameter.scalar_type();
+  return static_cast<std::size_t>(flat_extent(slot.parameter.numel(), type)) * c10::elementSize(type);
+}
+
 RAYTRAIN_TORCH_INLINE auto GradientArena::make_slot(std::string const& name, at::Tensor const& parameter) -> Slot {
   auto const type = parameter.scalar_type();
   if (!parameter.device().is_cpu() || (type != torch::kFloat && type != torch::kDouble)) {
@@ -162,7 +200,7 @@ RAYTRAIN_TORCH_INLINE void GradientArena::lay_out(at::ScalarType type, Collectiv
     at += flat_extent(slot.parameter.numel(), type) * static_cast<std::int64_t>(c10::elementSize(type));
   }
   if (flats_.empty()) std::ranges::generate(numbers_, next_mark);
-  flats_.push_back({type, std::move(memory), size});
+  flats_.push_back({type, std::move(memory), size, static_cast<std::size_t>(values)});
 }
 
 RAYTRAIN_TORCH_INLINE auto GradientArena::make_view(Slot const& slot) -> at::Tensor {

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include <raytrain/backend/torch/gradient_exchange.hpp>
 #include <raytrain/collective/collective.hpp>
 
 namespace raytrain::detail {
@@ -66,7 +67,8 @@ class GradientArena {
     show();
   }
 
-  // The parts of `reduce`, for a sum of several backwards, which the program does not see before it is complete:
+  // The parts of `reduce`, for a sum of several backwards, which the program does not see before it is complete, and
+  // for gradients that are exchanged apart from what is counted:
 
   /// Puts in the array what the program has put in the place of a gradient, and zeros for those that there are not.
   ///
@@ -99,6 +101,23 @@ class GradientArena {
     }
   }
 
+  /// Calls `action` with the marks and numbers of each element type in use, a span of float or double.
+  template <class Action>
+  void for_each_count(Action const& action) {
+    for (auto const& flat : flats_) {
+      with_element(flat.type, [&]<class T>(T) {
+        action(std::span<T>{static_cast<T*>(flat.memory.get()), flat.size}.subspan(flat.gradients));
+      });
+    }
+  }
+
+  /// The gradients, after a `gather`: of each element type in the order of parameters, in buckets of at least so many
+  /// bytes, but for the last one.
+  [[nodiscard]] auto buckets(std::size_t bucket_bytes) const -> std::vector<GradientBucket>;
+
+  /// Makes the gaps between gradients 0, whatever was done to a bucket.
+  void clear_gaps() const;
+
   /// The array's parts are gradients, of the parameters that any rank used, to which is added what was set aside.
   void show();
 
@@ -107,6 +126,7 @@ class GradientArena {
     at::ScalarType type{};
     std::shared_ptr<void> memory;
     std::size_t size = 0;
+    std::size_t gradients = 0;  ///< Elements of them, before the marks and numbers.
   };
 
   struct Mark {
@@ -127,6 +147,9 @@ class GradientArena {
   static auto with_element(at::ScalarType type, F const& function) {
     return type == torch::kDouble ? function(double{}) : function(float{});
   }
+
+  /// What the parameter takes in the array, its gap included.
+  static auto extent_bytes(Slot const& slot) -> std::size_t;
 
   static auto make_slot(std::string const& name, at::Tensor const& parameter) -> Slot;
 

@@ -39,7 +39,8 @@ RAYTRAIN_TORCH_INLINE GradientAverager::GradientAverager(torch::nn::Module const
       number_{number},
       taken_{std::move(worker.taken)},
       warn_{std::move(worker.warn)},
-      before_backward_{std::move(worker.before_backward)} {
+      before_backward_{std::move(worker.before_backward)},
+      exchange_{std::move(worker.exchange)} {
   if (before_backward_) step_.emplace(arena_, collective_, module.buffers());
   // Hooks of the tensors, since those of their autograd nodes do not survive loading a state.
   for (std::size_t index = 0; index < arena_.size(); ++index) {
@@ -191,6 +192,8 @@ RAYTRAIN_TORCH_INLINE void GradientAverager::on_backward_end() {
   auto is_complete = true;
   if (step_) {
     is_complete = step_->end_backward();
+  } else if (exchange_) {
+    exchange_.average(arena_, collective_);
   } else {
     arena_.reduce([&](auto values) { collective_.all_reduce(values, ReduceOp::average); });
   }

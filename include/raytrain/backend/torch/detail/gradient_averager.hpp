@@ -18,6 +18,7 @@
 #include <raytrain/backend/torch/detail/batch_progress.hpp>
 #include <raytrain/backend/torch/detail/generators.hpp>
 #include <raytrain/backend/torch/detail/gradient_arena.hpp>
+#include <raytrain/backend/torch/detail/model_exchange.hpp>
 #include <raytrain/backend/torch/detail/shard_step.hpp>
 #include <raytrain/backend/torch/detail/tensor_broadcast.hpp>
 #include <raytrain/collective/collective.hpp>
@@ -44,6 +45,8 @@ namespace raytrain::detail {
 /// Backwards in a window of several batches exchange nothing before the last batch: the array holds their sum, of which
 /// the program sees nothing before it is averaged. Gradients that there were before the window are added then.
 ///
+/// With a `GradientExchange` gradients are averaged by it, in buckets, and nothing else.
+///
 /// With virtual shards all of that is done once for the backwards of a step: see `ShardStep`.
 ///
 /// Threads: the worker's, which on the CPU is also the one that runs the backward.
@@ -58,6 +61,7 @@ class GradientAverager {
     std::shared_ptr<BatchProgress const> taken;
     std::function<void(std::string)> warn;
     std::function<void()> before_backward{};  ///< With virtual shards; else empty.
+    ModelExchange exchange{};                 ///< Without virtual shards.
   };
 
   /// `number`: the model's, from 1.
@@ -159,6 +163,7 @@ class GradientAverager {
   std::shared_ptr<BatchProgress const> taken_;
   std::function<void(std::string)> warn_;
   std::function<void()> before_backward_;
+  ModelExchange exchange_;
   std::uint32_t backwards_ = 0;
   bool has_warned_ = false;
   std::optional<ShardStep> step_;  ///< With virtual shards.

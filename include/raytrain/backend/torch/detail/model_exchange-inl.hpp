@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <fmt/format.h>
+#include <torch/torch.h>
+
+#include <cstddef>
+#include <string>
+#include <utility>
+
+#include <raytrain/backend/torch/detail/gradient_arena.hpp>
+#include <raytrain/backend/torch/detail/model_exchange.hpp>
+#include <raytrain/backend/torch/model_options.hpp>
+#include <raytrain/collective/collective.hpp>
+#include <raytrain/collective/reduce_op.hpp>
+#include <raytrain/core/error.hpp>
+#include <raytrain/core/identifiers.hpp>
+#include <raytrain/core/inline.hpp>
+#include <raytrain/launch/object_exchange.hpp>
+
+namespace raytrain::detail {
+
+RAYTRAIN_TORCH_INLINE ModelExchange::ModelExchange(ModelOptions const& options) : bucket_bytes_{options.bucket_bytes} {
+  if (options.exchange == nullptr) return;
+  if (options.exchange->is_in_use_.exchange(true)) {
+    throw Error{Errc::invalid_call, "preparing a model",
+                "its ModelOptions::exchange, " + options.exchange->description() +
+                    ", is that of another model, or of another worker",
+                "make one for each model, within the training function"};
+  }
+  exchange_ = options.exchange;
+}
+
+RAYTRAIN_TORCH_INLINE ModelExchange::~ModelExchange() {
+  if (exchange_ != nullptr) exchange_->is_in_use_ = false;
+}
+
+RAYTRAIN_TORCH_INLINE void ModelExchange::check_same_on_all_ranks(Collective& collective) const {
+  if (collective.size() == WorldSize{1}) return;
+  auto const all = all_gather_objects(collective, description());
+  for (std::size_t rank = 1; rank < all.size(); ++rank) {
+    if (all[rank] == all[0]) continue;
+    throw Error{Errc::rank_mismatch, "preparing a model",
+                fmt::format("rank 0 has {}, and rank {} has {}", all[0], rank, all[rank]),
+                "give the same ModelOptions on every rank"};
+  }
+}
+
+RAYTRAIN_TORCH_INLINE void ModelExchange::average(GradientArena& arena, Collective& collective) const {
+  torch::NoGradGuard const no_grad;
+  arena.gather();
+  arena.for_each_count([&](auto values) { collective.all_reduce(values, ReduceOp::average); });
+  for (auto const& bucket : arena.buckets(bucket_bytes_)) exchange_->exchange(bucket, collective);
+  arena.clear_gaps();
+  arena.show();
+}
+
+RAYTRAIN_TORCH_INLINE auto ModelExchange::description() const -> std::string {
+  if (exchange_ == nullptr) return "no ModelOptions::exchange";
+  return fmt::format("ModelOptions::exchange {} with {} bucket_bytes", exchange_->description(), bucket_bytes_);
+}
+
+}  // namespace raytrain::detail

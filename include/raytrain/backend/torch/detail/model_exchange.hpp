@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+
+#include <raytrain/backend/torch/detail/gradient_arena.hpp>
+#include <raytrain/backend/torch/gradient_exchange.hpp>
+#include <raytrain/backend/torch/model_options.hpp>
+#include <raytrain/collective/collective.hpp>
+
+namespace raytrain::detail {
+
+/// What a model's `ModelOptions` say of its exchange, which is this model's alone as long as this lives.
+///
+/// Threads: the worker's.
+class ModelExchange {
+ public:
+  /// Without an exchange of the program's.
+  ModelExchange() = default;
+
+  /// Errors: `invalid_call` where another model, or another worker, uses it.
+  explicit ModelExchange(ModelOptions const& options);
+  ModelExchange(ModelExchange&&) noexcept = default;
+  auto operator=(ModelExchange&&) -> ModelExchange& = delete;
+  ~ModelExchange();
+
+  /// Whether the program gives one.
+  explicit operator bool() const noexcept { return exchange_ != nullptr; }
+
+  /// A group operation. Errors: `rank_mismatch` on every rank when one has other options, with both.
+  void check_same_on_all_ranks(Collective& collective) const;
+
+  /// Averages the gradients by it; what the arena counts beside them is averaged apart, as it is.
+  ///
+  /// Errors: as `GradientArena::reduce`, and what the exchange throws.
+  void average(GradientArena& arena, Collective& collective) const;
+
+ private:
+  [[nodiscard]] auto description() const -> std::string;
+
+  std::shared_ptr<GradientExchange> exchange_;
+  std::size_t bucket_bytes_ = 0;
+};
+
+}  // namespace raytrain::detail
+
+#ifndef RAYTRAIN_COMPILED_TORCH
+#include <raytrain/backend/torch/detail/model_exchange-inl.hpp>
+#endif

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <torch/torch.h>
+
+#include <atomic>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include <raytrain/collective/collective.hpp>
+
+namespace raytrain {
+
+namespace detail {
+class ModelExchange;
+}  // namespace detail
+
+/// Gradients that are exchanged together: those of parameters that follow each other in the model, in one flat array.
+struct GradientBucket {
+  /// A parameter, and its gradient: a part of `values`, in the parameter's shape.
+  struct Part {
+    std::string name;  ///< As `named_parameters()` has it.
+    at::Tensor parameter;
+    at::Tensor gradient;
+  };
+
+  std::size_t index = 0;  ///< Of the model's `count`, from 0: of the same parameters in each backward.
+  std::size_t count = 0;
+  /// This worker's gradients: float or double, on the CPU. A parameter without one has zeros, as the gaps between
+  /// parameters have.
+  at::Tensor values;
+  std::vector<Part> parts;
+};
+
+/// Exchanges gradients between workers in a way of its own: with fewer bytes, with noise, or with some workers first.
+/// What DDP calls a communication hook; `ModelOptions::exchange` takes one, and `compressed` makes some.
+///
+///     class Average : public raytrain::GradientExchange {
+///       void exchange(raytrain::GradientBucket const& bucket, raytrain::Collective& collective) override {
+///         std::span values{bucket.values.data_ptr<float>(), static_cast<std::size_t>(bucket.values.numel())};
+///         collective.all_reduce(values, raytrain::ReduceOp::average);
+///       }
+///     };
+///
+/// What it keeps from one call to the next is this worker's own, and goes on in another attempt as a part of the
+/// `TrainingState`: as a value where it differs between workers, or else by being `Checkpointed`.
+///
+/// Threads: the worker's, during its backward. One object for each model of each worker.
+/// Source:  DistributedDataParallel.register_comm_hook of PyTorch.
+class GradientExchange {
+ public:
+  GradientExchange(GradientExchange const&) = delete;
+  auto operator=(GradientExchange const&) -> GradientExchange& = delete;
+  virtual ~GradientExchange() = default;
+
+  /// Replaces `bucket.values`, in their place, by what every worker is to have: the average of all workers' values. In
+  /// it the gradients of accumulated batches are one. Bits that differ between workers let their parameters drift
+  /// apart, of which there is a warning.
+  ///
+  /// Every worker makes the same calls of `collective`, which knows the number of workers. It is called for each bucket
+  /// of a backward that averages, in their order; in a world of one, too.
+  /// Errors: what it throws, the backward throws.
+  virtual void exchange(GradientBucket const& bucket, Collective& collective) = 0;
+
+  /// What must be equal on all workers, for a person: the kind, and its settings. The name of the class, unless this is
+  /// overridden.
+  [[nodiscard]] virtual auto description() const -> std::string;
+
+ protected:
+  GradientExchange() = default;
+
+ private:
+  friend class detail::ModelExchange;
+
+  std::atomic<bool> is_in_use_ = false;
+};
+
+}  // namespace raytrain
+
+#ifndef RAYTRAIN_COMPILED_TORCH
+#include <raytrain/backend/torch/gradient_exchange-inl.hpp>
+#endif
