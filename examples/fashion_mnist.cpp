@@ -52,7 +52,9 @@ auto test_accuracy(raytrain::TorchContext& ctx, Network& network) -> double {
 }
 
 void train(raytrain::TorchContext& ctx, Options const& options) {
-  auto model = ctx.prepare_model([&] { return make_network(options.model); });
+  auto const compression = raytrain::compression_named(options.compression);
+  auto model =
+      ctx.prepare_model([&] { return make_network(options.model); }, {.exchange = raytrain::compressed(compression)});
   auto optimizer = ctx.prepare_optimizer<torch::optim::Adam>(model, {options.learning_rate});
   raytrain::EarlyStopping stopping{{.patience = options.patience, .mode = raytrain::ScoreOrder::max}};
   auto shard = ctx.dataset_shard("train");

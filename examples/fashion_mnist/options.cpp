@@ -75,6 +75,9 @@ auto options_of(int argc, char** argv) -> Options {
       ->check(between(0, 1e12));
   app.add_option("--precision", options.precision, "in which the network computes: TorchContext::autocast")
       ->check(CLI::IsMember({"fp32", "bf16"}));
+  app.add_option("--compression", options.compression, "of gradients between workers: ModelOptions::exchange")
+      ->check(CLI::IsMember({"none", "bf16", "fp16"}))
+      ->excludes(virtual_shards);
   app.add_option("--learning-rate", options.learning_rate, "of Adam")->check(between(1e-12, 1e3));
   app.add_option("--seed", options.seed, "everything random follows from it: RunConfig::seed")->check(between(0, 1e15));
   auto* const processes =

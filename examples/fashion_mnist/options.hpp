@@ -21,6 +21,7 @@ struct Options {
   int accumulate = 1;
   double clip = 0;
   std::string precision = "fp32";
+  std::string compression = "none";
   double learning_rate = 1e-3;
   std::uint64_t seed = 0;
   int max_failures = 0;

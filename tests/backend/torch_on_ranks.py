@@ -57,6 +57,16 @@ def accumulated(folder):
                 processes=train(folder / 'processes', program, '--workers', '3', '--processes', *options))
 
 
+def compressed(folder):
+    """Gradients of 16 bits are summed in the order of ranks everywhere, also between hosts."""
+    options = ['--compression', 'bf16']
+    hosts = [sys.executable, '-B', str(HOSTS), 'alpha:2,beta:2', mpirun[0], program]
+    expect_same(threads=train(folder / 'threads', program, '--workers', '4', *options),
+                ranks=train(folder / 'ranks', *mpirun, '-n', '4', program, *options),
+                processes=train(folder / 'processes', program, '--workers', '4', '--processes', *options),
+                two_hosts=train(folder / 'hosts', *hosts, *options))
+
+
 def virtual_shards(folder):
     """With dropout, whose numbers are each process's own: as many virtual shards, and any number of workers, give the same bits."""
     options = ['--virtual-shards', '4', '--model', 'conv', '--batch-size', '32']
@@ -122,7 +132,7 @@ def killed(folder):
                 without_interruption=train(folder / 'whole', *mpirun, '-n', '3', program, epochs=epochs))
 
 
-CASES = {function.__name__: function for function in (same_on_threads, accumulated, virtual_shards, sharded_optimizer, two_hosts, killed)}
+CASES = {function.__name__: function for function in (same_on_threads, accumulated, compressed, virtual_shards, sharded_optimizer, two_hosts, killed)}
 
 with tempfile.TemporaryDirectory() as scratch:
     CASES[case](pathlib.Path(scratch))
