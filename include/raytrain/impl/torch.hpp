@@ -15,10 +15,12 @@
 #include <raytrain/backend/torch/detail/model_exchange-inl.hpp>
 #include <raytrain/backend/torch/detail/optimizer_slice-inl.hpp>
 #include <raytrain/backend/torch/detail/own_default_generator-inl.hpp>
+#include <raytrain/backend/torch/detail/same_on_ranks-inl.hpp>
 #include <raytrain/backend/torch/detail/shard_generators-inl.hpp>
 #include <raytrain/backend/torch/detail/shard_step-inl.hpp>
 #include <raytrain/backend/torch/detail/stored_optimizer-inl.hpp>
 #include <raytrain/backend/torch/detail/stored_tensors-inl.hpp>
+#include <raytrain/backend/torch/detail/tensor_mean-inl.hpp>
 #include <raytrain/backend/torch/grad_scaler-inl.hpp>
 #include <raytrain/backend/torch/gradient_exchange-inl.hpp>
 #include <raytrain/backend/torch/lr_schedule-inl.hpp>

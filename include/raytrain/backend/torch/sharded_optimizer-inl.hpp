@@ -24,6 +24,7 @@
 #include <raytrain/backend/torch/detail/flat_parameters.hpp>
 #include <raytrain/backend/torch/detail/memory_overlap.hpp>
 #include <raytrain/backend/torch/detail/optimizer_slice.hpp>
+#include <raytrain/backend/torch/detail/same_on_ranks.hpp>
 #include <raytrain/backend/torch/detail/stored_optimizer.hpp>
 #include <raytrain/backend/torch/detail/stored_tensors.hpp>
 #include <raytrain/backend/torch/sharded_optimizer.hpp>
@@ -163,19 +164,8 @@ RAYTRAIN_TORCH_INLINE void ShardedOptimizer::check_same_on_all_ranks(
                               fmt::join(groups, ", ")));
   }
   for (auto const& each : frozen_) own.push_back("parameter '" + each.name + "' without a gradient");
-  own.emplace_back("nothing more");
-
-  auto const first = detail::broadcast_object(collective, own, Rank{0});
-  std::uint64_t const line[] = {static_cast<std::uint64_t>(std::ranges::mismatch(own, first).in1 - own.begin())};
-  std::vector<std::uint64_t> lines(collective.size().value);
-  collective.all_gather(std::span<std::uint64_t const>{line}, std::span<std::uint64_t>{lines});
-  for (std::uint32_t rank = 1; rank < lines.size(); ++rank) {
-    if (lines[rank] == first.size()) continue;
-    auto const of_rank = detail::broadcast_object(collective, own, Rank{rank});
-    throw Error{Errc::rank_mismatch, detail::preparing,
-                fmt::format("rank 0 has {}, and rank {} has {}", first[lines[rank]], rank, of_rank[lines[rank]]),
-                "make the same call on every rank: with the same optimizer, options and parameters"};
-  }
+  detail::check_same_on_ranks(collective, std::move(own), detail::preparing,
+                              "make the same call on every rank: with the same optimizer, options and parameters");
 }
 
 RAYTRAIN_TORCH_INLINE auto ShardedOptimizer::step(LossClosure closure) -> at::Tensor {

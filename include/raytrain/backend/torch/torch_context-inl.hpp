@@ -128,9 +128,8 @@ RAYTRAIN_TORCH_INLINE auto TorchContext::restore(TrainingState const& state) -> 
   for (auto const* const schedule : state.schedules()) rates_.push_back(schedule->followed_rates());
   scaler_ = state.followed_scaler();
   if (!checkpoint()) return 0;
-  TrainingState::Worker const worker{world_rank(), world_size()};
   if (begins_from_other_run()) {
-    (void)state.models().load_parts(*checkpoint(), worker, TrainingState::Extent::these);
+    load(*checkpoint(), state.models());
     return 0;
   }
   auto const rates = [&] {
@@ -142,7 +141,7 @@ RAYTRAIN_TORCH_INLINE auto TorchContext::restore(TrainingState const& state) -> 
     return all;
   };
   auto const before = rates();
-  auto const news = state.load_parts(*checkpoint(), worker, TrainingState::Extent::all);
+  auto const news = state.load_parts(*checkpoint(), {world_rank(), world_size()}, TrainingState::Extent::all);
   if (world_rank() == Rank{0}) {
     for (auto const& text : news) warn(text);
   }
@@ -304,13 +303,32 @@ RAYTRAIN_TORCH_INLINE void TorchContext::join(torch::nn::Module const& module, M
     return;
   }
   detail::ModelExchange exchange{options};
+  TaggedCollective preparing{collective(), {.model = number}};
+  exchange.check_same_on_all_ranks(preparing);
+  share_state(module, number);
+  make_averager(module, number, std::move(exchange));
+  if (virtual_shards() > 0 && taken_->turn) averagers_.back()->begin_turn(*taken_->turn);
+}
+
+RAYTRAIN_TORCH_INLINE auto TorchContext::begin_local(torch::nn::Module const& module) -> std::uint16_t {
+  if (virtual_shards() > 0) {
+    throw Error{
+        Errc::invalid_call, "preparing a local model",
+        fmt::format("the run has {} virtual shards, whose gradients are averaged in each step", virtual_shards()),
+        "prepare it by ctx.prepare_model(), or leave ScalingConfig::virtual_shards unset"};
+  }
+  auto const number = static_cast<std::uint16_t>(++models_);
+  std::erase_if(alone_, [&](auto const& each) { return each.first.lock().get() == &module; });
+  std::erase_if(averagers_, [&](auto const& each) { return each->is_of(module) || each->is_unused(); });
+  share_state(module, number);
+  return number;
+}
+
+RAYTRAIN_TORCH_INLINE void TorchContext::share_state(torch::nn::Module const& module, std::uint16_t number) {
   auto state = module.parameters();
   for (auto const& buffer : module.buffers()) state.push_back(buffer);
   TaggedCollective preparing{collective(), {.model = number}};
-  exchange.check_same_on_all_ranks(preparing);
   detail::broadcast_tensors(preparing, state, Rank{0});
-  make_averager(module, number, std::move(exchange));
-  if (virtual_shards() > 0 && taken_->turn) averagers_.back()->begin_turn(*taken_->turn);
 }
 
 RAYTRAIN_TORCH_INLINE void TorchContext::make_averager(torch::nn::Module const& module, std::uint16_t number,

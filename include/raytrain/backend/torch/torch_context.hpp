@@ -22,8 +22,10 @@
 #include <raytrain/backend/torch/detail/own_default_generator.hpp>
 #include <raytrain/backend/torch/detail/shard_generators.hpp>
 #include <raytrain/backend/torch/detail/tensor_broadcast.hpp>
+#include <raytrain/backend/torch/detail/tensor_mean.hpp>
 #include <raytrain/backend/torch/elementwise_optimizer.hpp>
 #include <raytrain/backend/torch/grad_scaler.hpp>
+#include <raytrain/backend/torch/local_model.hpp>
 #include <raytrain/backend/torch/lr_schedule.hpp>
 #include <raytrain/backend/torch/model_options.hpp>
 #include <raytrain/backend/torch/sharded_optimizer.hpp>
@@ -78,19 +80,7 @@ class TorchContext : public TrainContext {
   template <TorchModuleFactory F>
   [[nodiscard]] auto prepare_model(F make, ModelOptions const& options = {}) {
     check_options(options);
-    auto model = [&] {
-      detail::DefaultGeneratorLock lock;
-      detail::UnlockingScope const unlocking{*unlocking_, lock};
-      auto const of_batch = default_state_of_batch();
-      auto built = [&] {
-        detail::OwnDefaultGenerator::Pause const pause;
-        torch::manual_seed(models_ == 0 ? seed() : detail::stream_seed(seed(), models_));
-        return hold_module(make);
-      }();
-      detail::seed_default_generator(worker_seed());
-      if (of_batch) detail::set_default_generator_state(*of_batch);
-      return built;
-    }();
+    auto model = build(make);
     join(module_of(model), options);
     return model;
   }
@@ -108,6 +98,44 @@ class TorchContext : public TrainContext {
   /// have one and the same.
   [[nodiscard]] auto prepare_model(torch::jit::Module const& script, ModelOptions const& options = {}) {
     return prepare_model(hold_module([&] { return script.deepcopy(); }), options);
+  }
+
+  /// A model that each worker trains by itself: rank 0's parameters and buffers everywhere, as `prepare_model` gives
+  /// them, but no gradient is averaged, and a backward exchanges nothing. `average_parameters` makes the workers'
+  /// models one again, for local SGD: every so many steps, by optimizers of each worker's own.
+  ///
+  ///     auto model = ctx.prepare_local_model([] { return Net{}; });
+  ///     torch::optim::SGD optimizer{model->parameters(), 0.1};
+  ///     ...
+  ///     loss.backward();
+  ///     optimizer.step();
+  ///     if (++steps % 16 == 0) ctx.average_parameters(model);
+  ///
+  /// Of a model that was prepared by `prepare_model` its gradients are no longer averaged, and the reverse.
+  /// `accumulate` does not change it: gradients add up as LibTorch adds them. Errors: `invalid_call` with virtual
+  /// shards.
+  ///
+  /// Source: S. Stich, "Local SGD Converges Fast and Communicates Little", ICLR 2019.
+  template <TorchModuleFactory F>
+  [[nodiscard]] auto prepare_local_model(F make) {
+    return to_local_model(build(make));
+  }
+
+  /// The same for a model that is there already.
+  template <TorchModule M>
+  [[nodiscard]] auto prepare_local_model(M model) {
+    return to_local_model(hold_module([&] { return std::move(model); }));
+  }
+
+  /// Makes parameters and buffers of floating-point numbers their mean over all workers, the same bits on each, and
+  /// others rank 0's. Those of 16 bits are added in 32. Gradients and optimizers stay as they are. Every rank calls it,
+  /// behind a step.
+  ///
+  /// Errors: `rank_mismatch` on all ranks when one averages another model, or calls something else.
+  /// Source: PyTorch's `PeriodicModelAverager`.
+  template <TorchModule M>
+  void average_parameters(LocalModel<M> const& model) {
+    detail::average_model(module_of(model), model.number(), collective());
   }
 
   /// An optimizer of the model's parameters, of which each worker updates a slice: `prepare_optimizer<AdamW>(model,
@@ -291,8 +319,35 @@ class TorchContext : public TrainContext {
 
   void check_models() const;
 
+  /// As `prepare_model` calls `make`.
+  template <class F>
+  [[nodiscard]] auto build(F& make) {
+    detail::DefaultGeneratorLock lock;
+    detail::UnlockingScope const unlocking{*unlocking_, lock};
+    auto const of_batch = default_state_of_batch();
+    auto built = [&] {
+      detail::OwnDefaultGenerator::Pause const pause;
+      torch::manual_seed(models_ == 0 ? seed() : detail::stream_seed(seed(), models_));
+      return hold_module(make);
+    }();
+    detail::seed_default_generator(worker_seed());
+    if (of_batch) detail::set_default_generator_state(*of_batch);
+    return built;
+  }
+
+  template <class M>
+  [[nodiscard]] auto to_local_model(M model) {
+    auto held = detail::in_holder(std::move(model));
+    auto const number = begin_local(module_of(held));
+    return LocalModel<decltype(held)>{std::move(held), world_rank(), number};
+  }
+
+  /// Gives every rank rank 0's state. Returns the model's number.
+  auto begin_local(torch::nn::Module const& module) -> std::uint16_t;
+
   void check_options(ModelOptions const& options) const;
   void join(torch::nn::Module const& module, ModelOptions const& options);
+  void share_state(torch::nn::Module const& module, std::uint16_t number);
   void make_averager(torch::nn::Module const& module, std::uint16_t number, detail::ModelExchange exchange);
 
   /// Lets averagers of a world of one divide the sums of windows.

@@ -36,6 +36,17 @@ namespace raytrain::detail {
 /// What a checkpoint's metadata say of the parts: the kind of each by its name, as JSON.
 constexpr auto parts_key = "training_state";
 
+/// Whether the optimizer has a parameter of the model.
+RAYTRAIN_TORCH_INLINE auto has_parameter_of(torch::optim::Optimizer const& optimizer, torch::nn::Module const& module)
+    -> bool {
+  auto const parameters = module.parameters();
+  return std::ranges::any_of(optimizer.param_groups(), [&](auto const& group) {
+    return std::ranges::any_of(group.params(), [&](at::Tensor const& own) {
+      return std::ranges::any_of(parameters, [&](at::Tensor const& parameter) { return parameter.is_same(own); });
+    });
+  });
+}
+
 }  // namespace raytrain::detail
 
 namespace raytrain {
@@ -64,6 +75,14 @@ RAYTRAIN_TORCH_INLINE TrainingState::TrainingState(std::initializer_list<Part> p
     });
     if (same != part) {
       refuse(fmt::format("two parts have the name '{}': {} and {}", part->name_, same->kind_, part->kind_));
+    }
+  }
+  for (auto& optimizer : parts_) {
+    if (optimizer.optimizer_ == nullptr) continue;
+    for (auto const& model : parts_) {
+      if (model.module_ != nullptr && detail::has_parameter_of(*optimizer.optimizer_, *model.module_)) {
+        optimizer.local_rank_ = model.local_rank_;
+      }
     }
   }
 }
@@ -137,6 +156,31 @@ RAYTRAIN_TORCH_INLINE auto TrainingState::differences(Checkpoint const& checkpoi
   return found;
 }
 
+RAYTRAIN_TORCH_INLINE auto TrainingState::load_local(Part const& part, Checkpoint const& checkpoint, Worker worker)
+    -> std::string {
+  auto const file_in = [&](std::string const& folder) {
+    auto const tensors = detail::tensors_name(folder + part.name_);
+    return checkpoint.contains(tensors) ? tensors : detail::archive_name(folder + part.name_);
+  };
+  auto const folder_of = [](std::uint32_t rank) { return rank_folder_name(Rank{rank}) + "/"; };
+  auto const savers = checkpoint.world_size();
+  if (savers == worker.world_size) {
+    auto const own = folder_of(worker.rank.value);
+    return part.load_(checkpoint, checkpoint.contains(file_in(own)) ? own : "");
+  }
+  auto news = part.load_(checkpoint, "");
+  auto const first = checkpoint.view(file_in(""));
+  for (std::uint32_t rank = 1; rank < savers.value && news.empty(); ++rank) {
+    auto const file = file_in(folder_of(rank));
+    if (!checkpoint.contains(file) || std::ranges::equal(checkpoint.view(file).view(), first.view())) continue;
+    news = fmt::format(
+        "{} '{}' was another one on each of the {} workers that saved it; now there are {}, which all begin with rank "
+        "0's",
+        part.kind_, part.name_, savers.value, worker.world_size.value);
+  }
+  return news;
+}
+
 RAYTRAIN_TORCH_INLINE auto TrainingState::load_own(Part const& part, Checkpoint const& checkpoint, Worker worker)
     -> std::string {
   auto const path_of = [&](std::uint32_t rank) { return rank_folder_name(Rank{rank}) + "/" + part.own_file_; };
@@ -179,7 +223,8 @@ RAYTRAIN_TORCH_INLINE auto TrainingState::load_parts(Checkpoint const& checkpoin
   std::vector<Error> errors;
   auto const load = [&](Part const& part) {
     try {
-      auto text = part.load_       ? part.load_(checkpoint)
+      auto text = part.local_rank_ ? load_local(part, checkpoint, worker)
+                  : part.load_     ? part.load_(checkpoint, "")
                   : part.to_bytes_ ? load_own(part, checkpoint, worker)
                                    : std::string{};
       if (!text.empty()) news.push_back(std::move(text));
@@ -204,25 +249,29 @@ RAYTRAIN_TORCH_INLINE auto TrainingState::load_parts(Checkpoint const& checkpoin
 }
 
 RAYTRAIN_TORCH_INLINE auto TrainingState::to_draft() const -> CheckpointDraft {
-  std::optional<bool> is_stored_here;  // where all ranks store an optimizer together
-  for (auto const* const optimizer : optimizers()) {
-    if (auto const is_here = detail::is_stored_here(*optimizer)) is_stored_here = is_here;
+  std::optional<bool> is_on_rank_0;  // where other ranks store something, too
+  for (auto const& part : parts_) {
+    if (part.local_rank_) is_on_rank_0 = *part.local_rank_ == Rank{0};
+    if (part.optimizer_ == nullptr) continue;
+    if (auto const is_here = detail::is_stored_here(*part.optimizer_)) is_on_rank_0 = is_here;
   }
   auto const is_of_all = [](Part const& part) {
-    return part.optimizer_ != nullptr && detail::is_stored_here(*part.optimizer_).has_value();
+    return part.local_rank_ || (part.optimizer_ != nullptr && detail::is_stored_here(*part.optimizer_).has_value());
   };
-  CheckpointDraft::Fill fill = [is_stored_here, is_of_all, parts = parts_](CheckpointDraft& draft) {
-    auto const is_here = is_stored_here.value_or(true);
+  CheckpointDraft::Fill fill = [is_on_rank_0, is_of_all, parts = parts_](CheckpointDraft& draft) {
+    auto const is_here = is_on_rank_0.value_or(true);
     std::string kinds;
     for (auto const& part : parts) {
-      if (part.add_ && (is_here || is_of_all(part))) part.add_(draft);
+      auto const is_own = part.local_rank_ && !is_here;
+      if (part.add_ && (is_here || is_of_all(part))) {
+        part.add_(draft, is_own ? rank_folder_name(*part.local_rank_) + "/" : "");
+      }
       if (part.shard_ != nullptr) continue;
       kinds += (kinds.empty() ? "" : ", ") + json_string(part.name_) + ": " + json_string(part.kind_);
     }
     if (is_here) draft.set_metadata(detail::parts_key, "{" + kinds + "}");
   };
-  auto draft =
-      is_stored_here ? CheckpointDraft::sharded(std::move(fill)) : CheckpointDraft::replicated(std::move(fill));
+  auto draft = is_on_rank_0 ? CheckpointDraft::sharded(std::move(fill)) : CheckpointDraft::replicated(std::move(fill));
   for (auto const& part : parts_) {
     if (part.to_bytes_) draft.add_own(part.own_file_, part.to_bytes_());
   }

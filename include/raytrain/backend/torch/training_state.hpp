@@ -9,6 +9,7 @@
 #include <initializer_list>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <typeinfo>
@@ -17,6 +18,7 @@
 
 #include <raytrain/backend/torch/detail/generators.hpp>
 #include <raytrain/backend/torch/grad_scaler.hpp>
+#include <raytrain/backend/torch/local_model.hpp>
 #include <raytrain/backend/torch/lr_schedule.hpp>
 #include <raytrain/backend/torch/torch_checkpoint.hpp>
 #include <raytrain/backend/torch/torch_module.hpp>
@@ -64,9 +66,9 @@ concept TrainingPart = TorchModule<T> || TorchCompanion<T> || std::same_as<T, To
 /// "model", "optimizer", "scheduler", "schedule", "early_stopping", "averaged_model", "generator". Models lie in
 /// NAME.safetensors. A shard has its dataset's name.
 ///
-/// Generators and values, as `progress`, are each worker's own; all else is the same on every worker. With another
-/// number of workers a value goes on where all workers had the same one, and otherwise begins as it was made, of which
-/// a warning tells; generators begin with other numbers than before.
+/// Generators and values, as `progress`, are each worker's own, and so is a `LocalModel` with its optimizers; all else
+/// is the same on every worker. With another number of workers a value goes on where all workers had the same one, and
+/// otherwise begins as it was made, of which a warning tells; generators begin with other numbers than before.
 ///
 /// Refers to the parts, which must live as long. Threads: the worker's.
 class TrainingState {
@@ -98,14 +100,18 @@ class TrainingState {
 
     std::string name_;
     std::string kind_;  // as messages have it
-    std::function<void(CheckpointDraft&)> add_;
-    std::function<std::string(Checkpoint const&)> load_;  // what people should know of
+    // In a folder of the checkpoint: "", or a rank's with '/'.
+    std::function<void(CheckpointDraft&, std::string const& folder)> add_;
+    std::function<std::string(Checkpoint const&, std::string const& folder)> load_;  // what people should know of
+    // Of a model that each worker trains by itself, and of its optimizers.
+    std::optional<Rank> local_rank_;
     // Of what is each worker's own.
     std::string own_file_;
     std::function<Bytes()> to_bytes_;
     std::function<void(BytesView, std::string const&)> from_bytes_;
     at::Generator* generator_ = nullptr;
     // Null, unless it is such.
+    torch::nn::Module const* module_ = nullptr;
     torch::optim::Optimizer* optimizer_ = nullptr;
     LrSchedule* schedule_ = nullptr;
     GradScaler* scaler_ = nullptr;
@@ -155,6 +161,8 @@ class TrainingState {
   /// empty where it does not say.
   [[nodiscard]] auto differences(Checkpoint const& checkpoint) const -> std::map<std::string, std::string>;
 
+  /// A part with a `local_rank_`.
+  [[nodiscard]] static auto load_local(Part const& part, Checkpoint const& checkpoint, Worker worker) -> std::string;
   [[nodiscard]] static auto load_own(Part const& part, Checkpoint const& checkpoint, Worker worker) -> std::string;
 
   std::vector<Part> parts_;
@@ -200,12 +208,18 @@ template <class T>
 TrainingState::Part::Part(std::string name, T& value, Naming naming) : name_{std::move(name)} {
   if constexpr (TorchModule<T> || TorchStepper<T>) {
     is_model_ = TorchModule<T>;
+    if constexpr (detail::is_local_model<T>) {
+      module_ = &module_of(value);
+      local_rank_ = value.rank();
+    }
     is_scheduler_ = detail::is_scheduler<T>;
     kind_ = is_model_ ? "model" : is_scheduler_ ? "scheduler" : "optimizer";
     if constexpr (std::derived_from<T, torch::optim::Optimizer>) optimizer_ = &value;
-    add_ = [&value, name = name_](CheckpointDraft& draft) { detail::add_state(draft, value, name); };
-    load_ = [&value, name = name_](Checkpoint const& checkpoint) {
-      detail::load_state(checkpoint, value, name);
+    add_ = [&value, name = name_](CheckpointDraft& draft, std::string const& folder) {
+      detail::add_state(draft, value, folder + name);
+    };
+    load_ = [&value, name = name_](Checkpoint const& checkpoint, std::string const& folder) {
+      detail::load_state(checkpoint, value, folder + name);
       return std::string{};
     };
   } else if constexpr (detail::CheckpointedByName<T>) {
@@ -215,13 +229,15 @@ TrainingState::Part::Part(std::string name, T& value, Naming naming) : name_{std
     kind_ = is_scheduler_ ? "schedule" : detail::demangled(typeid(T).name());
     std::filesystem::path const usual{std::string{T::file_name}};
     auto file = naming == is_named ? name_ + usual.extension().string() : usual.string();
-    add_ = [&value, file](CheckpointDraft& draft) { value.add_to(draft, file); };
-    load_ = [&value, file](Checkpoint const& checkpoint) { return value.load_from(checkpoint, file); };
+    add_ = [&value, file](CheckpointDraft& draft, std::string const&) { value.add_to(draft, file); };
+    load_ = [&value, file](Checkpoint const& checkpoint, std::string const&) {
+      return value.load_from(checkpoint, file);
+    };
   } else if constexpr (Checkpointed<T>) {
     kind_ = detail::demangled(typeid(T).name());
     names_file_ = false;
-    add_ = [&value](CheckpointDraft& draft) { value.add_to(draft); };
-    load_ = [&value](Checkpoint const& checkpoint) { return value.load_from(checkpoint); };
+    add_ = [&value](CheckpointDraft& draft, std::string const&) { value.add_to(draft); };
+    load_ = [&value](Checkpoint const& checkpoint, std::string const&) { return value.load_from(checkpoint); };
   } else if constexpr (std::same_as<T, TorchShard>) {
     kind_ = "shard";
     shard_ = &value;
