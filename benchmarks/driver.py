@@ -12,16 +12,17 @@ A benchmark is a folder benchmarks/NAME/ with
         return 'what fit() costs against the same loop written by hand (G3)'
 
     def run(context):
-        ours, twin = [], []
-        for _ in range(context.rounds):            # 5, 3 with --quick, 1 with --check: both sides in every round
-            ours.append(context.program('ours', '--steps', 100)['step_us'])
-            twin.append(context.program('by_hand', '--steps', 100)['step_us'])
-        context.row('10 ms steps', 'overhead in %', [100 * (o / t - 1) for o, t in zip(ours, twin)],
+        step_us = context.in_turns({
+            'ours': lambda _: context.program('ours', '--steps', 100)['step_us'],
+            'twin': lambda _: context.program('by_hand', '--steps', 100)['step_us']})
+        context.row('10 ms steps', 'overhead in %', [100 * (o / t - 1) for o, t in zip(step_us['ours'], step_us['twin'])],
                     goal=0.5, direction='lower')   # median and worst of the per-round figures
-        context.row('10 ms steps', 'step in us', ours)   # without a goal: for orientation
+        context.row('10 ms steps', 'step in us', step_us['ours'])   # without a goal: for orientation
 
 Context:
   build, rounds, quick            the build folder, the number of rounds, whether --quick or --check was given
+  in_turns({side: turn})          lets all sides take turns, 5 rounds, 3 with --quick, 1 with --check; each turn is called with the
+                                  number of its round, from 0. What they gave, by side
   program(name, *args, env={})    runs build/benchmarks/NAME/name, the JSON object that it printed; stops on a failure
   command(*args, env={})          the same for any command
   text(*args, env={})             what any command printed
@@ -56,6 +57,15 @@ class Context:
     def __init__(self, name, rounds, folder, versions):
         self.name, self.rounds, self.folder, self.versions = name, rounds, folder, versions
         self.build, self.quick, self.rows = BUILD, rounds < ROUNDS, []
+
+    def in_turns(self, sides):
+        gave = {side: [] for side in sides}
+        for number in range(self.rounds):
+            # Who begins changes, so that a machine that slows down is not one side's.
+            first = number % len(sides)
+            for side in [*sides][first:] + [*sides][:first]:
+                gave[side].append(sides[side](number))
+        return gave
 
     def program(self, name, *arguments, env=None):
         return self.command(BUILD / 'benchmarks' / self.name / name, *arguments, env=env)

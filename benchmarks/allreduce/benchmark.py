@@ -103,16 +103,16 @@ def run(context):
 
     seconds = 0.01 if context.quick else 0.1
     sizes = list(SIZES)
-    local, ranks, others, bound, mpi = [], [], [], [], {name: [] for name in settings}
-    for _ in range(context.rounds):
-        for name, setting in settings.items():
-            mpi[name].append(contest(mpirun(*setting, programs / 'allreduce_open_mpi'), sizes, env=AS_ROOT))
-        bound.append(contest(kernel(WORKERS), sizes))
-        local.append(measured(threads(WORKERS), sizes, seconds))
-        ranks.append(medians(mpirun(programs / 'allreduce'), list(GOALS_GLOO), seconds, env=AS_ROOT))
-        others.append(gloo(list(GOALS_GLOO), seconds))
-    mpi = {name: together(contests) for name, contests in mpi.items()}
-    bound = together(with_fastest_kernel(bound))
+    gave = context.in_turns({
+        **{name: lambda _, setting=setting: contest(mpirun(*setting, programs / 'allreduce_open_mpi'), sizes, env=AS_ROOT)
+           for name, setting in settings.items()},
+        'kernel': lambda _: contest(kernel(WORKERS), sizes),
+        'threads': lambda _: measured(threads(WORKERS), sizes, seconds),
+        'ranks': lambda _: medians(mpirun(programs / 'allreduce'), list(GOALS_GLOO), seconds, env=AS_ROOT),
+        'Gloo': lambda _: gloo(list(GOALS_GLOO), seconds)})
+    mpi = {name: together(gave[name]) for name in settings}
+    bound = together(with_fastest_kernel(gave['kernel']))
+    local = gave['threads']
     local_us = [{size: row['p50_us'] for size, row in turn.items()} for turn in local]
 
     # Of each size, the setting that leaves us the least.
@@ -125,9 +125,9 @@ def run(context):
         # Threads are no ranks: their times are of another process than MPI's, and no pairs with them.
         context.row(f'{text}, 2 threads, float32', f'speed over Open MPI, {best[size]}, unpaired',
                     [middle(mpi[best[size]][size]['Open MPI']) / us for us in bound[size]['raytrain']], goal=GOALS_OPEN_MPI[size])
-    for who, ours in [('2 threads', local_us), ('2 MPI ranks', ranks)]:
+    for who, ours in [('2 threads', local_us), ('2 MPI ranks', gave['ranks'])]:
         for size, goal in GOALS_GLOO.items():
-            context.row(f'{SIZES[size]}, {who}, float32', 'speed over Gloo, unpaired', [b[size] / a[size] for a, b in zip(ours, others)],
+            context.row(f'{SIZES[size]}, {who}, float32', 'speed over Gloo, unpaired', [b[size] / a[size] for a, b in zip(ours, gave['Gloo'])],
                         goal=goal)
     for size, text in SIZES.items():
         context.row(f'{text}, 2 threads, float32', 'share of the best kernel', ratios(bound[size], 'kernel'),
@@ -142,12 +142,11 @@ def run(context):
     mpi_cost(context, programs)
 
     for workers in worker_counts:
-        small, barrier = [], []
-        for _ in range(context.rounds):
-            small.append(medians(threads(workers), [8], seconds)[8])
-            barrier.append(medians(threads(workers, '--collective', 'barrier'), [8], seconds)[0])
-        context.row(f'8 B, {workers} threads, float32', 'all_reduce, us', small, direction='lower')
-        context.row(f'{workers} threads', 'barrier, us', barrier, direction='lower')
+        waits = context.in_turns({
+            'all_reduce': lambda _: medians(threads(workers), [8], seconds)[8],
+            'barrier': lambda _: medians(threads(workers, '--collective', 'barrier'), [8], seconds)[0]})
+        context.row(f'8 B, {workers} threads, float32', 'all_reduce, us', waits['all_reduce'], direction='lower')
+        context.row(f'{workers} threads', 'barrier, us', waits['barrier'], direction='lower')
     for size, text in SIZES.items():
         context.row(f'{text}, 2 threads, float32', 'time over the traffic model', [a[size]['p50_us'] / a[size]['model_us'] for a in local],
                     direction='lower')

@@ -10,13 +10,13 @@ def describe():
 
 def run(context):
     has_ranks = shutil.which('mpirun') is not None
-    figures = {launch: [] for launch in CASES if has_ranks or launch != 'mpirun'}
-    alarms = {'threads': [], 'processes': []}
-    for number in range(context.rounds):
-        for launch, runs in figures.items():
-            runs.append(context.program('hang', launch, f'{launch}_{number}', env=context.mpirun_env()))
-        for launch, runs in alarms.items():
-            runs.append(context.program('overload', launch, 5 if context.quick else 60, f'overload_{launch}_{number}'))
+    seconds = 5 if context.quick else 60
+    figures = context.in_turns({
+        launch: lambda number, launch=launch: context.program('hang', launch, f'{launch}_{number}', env=context.mpirun_env())
+        for launch in CASES if has_ranks or launch != 'mpirun'})
+    alarms = context.in_turns({
+        launch: lambda number, launch=launch: context.program('overload', launch, seconds, f'overload_{launch}_{number}')
+        for launch in ['threads', 'processes']})
     for launch, runs in figures.items():
         case = f'an endless loop, {CASES[launch]}'
         context.row(case, 'warned of after ms, without a setting', [each['warned_ms'] for each in runs], goal=1000, direction='lower')

@@ -58,46 +58,44 @@ def run(context):
     for model in PARAMETERS:
         steps = (QUICK_STEPS if context.quick else STEPS)[model]
         settings = {twin: best_setting(twin, model) for twin in SETTINGS}
-        ours, sharded, accumulating, serial, gloo, apart, ranks = [], [], [], [], [], [], []
-        for number in range(context.rounds):
-            turns = [lambda: ours.append(job('raytrain', model, steps)),
-                     lambda: sharded.append(job('raytrain', model, steps, ['sharded'])),
-                     lambda: accumulating.append(job('raytrain', model, steps, ['accumulate'])),
-                     lambda: serial.append(job('serial', model, steps, *settings['serial'])),
-                     lambda: gloo.append(job('gloo', model, steps, *settings['gloo'])),
-                     lambda: apart.append(job('gloo', model, steps, ['apart'], KEEP_MEMORY))]
-            if ranks_program.exists():
-                turns.append(lambda: ranks.append(on_ranks(model, steps)))
-            # Who begins changes, so that a machine that slows down is not one side's.
-            for turn in turns[number % len(turns):] + turns[:number % len(turns)]:
-                turn()
+        sides = {'raytrain': lambda _: job('raytrain', model, steps),
+                 'sharded': lambda _: job('raytrain', model, steps, ['sharded']),
+                 'accumulating': lambda _: job('raytrain', model, steps, ['accumulate']),
+                 'serial': lambda _: job('serial', model, steps, *settings['serial']),
+                 'gloo': lambda _: job('gloo', model, steps, *settings['gloo']),
+                 'apart': lambda _: job('gloo', model, steps, ['apart'], KEEP_MEMORY)}
+        if ranks_program.exists():
+            sides['ranks'] = lambda _: on_ranks(model, steps)
+        rows(context, model, context.in_turns(sides))
 
-        def ratio(twin, side=ours):
-            return [a['samples_per_s'] / b['samples_per_s'] for a, b in zip(side, twin)]
 
-        def figures(side, name):
-            return [figures[name] for figures in side]
+def rows(context, model, gave):
+    def ratio(twin, side='raytrain'):
+        return [a['samples_per_s'] / b['samples_per_s'] for a, b in zip(gave[side], gave[twin])]
 
-        context.row(model, 'samples/s over 1 process with 2 threads', ratio(serial), goal=1.05)
-        context.row(model, 'samples/s over 2 processes with c10d::Reducer and Gloo', ratio(gloo), goal=1.6)
-        context.row(model, 'samples/s over 2 processes that exchange nothing', ratio(apart))
-        context.row(model, 'sharded optimizer: samples/s over 1 process with 2 threads', ratio(serial, sharded),
-                    **({'goal': 1.15} if model == 'mlp' else {}))
-        context.row(model, 'sharded optimizer: samples/s over the whole one on each worker', ratio(ours, sharded))
-        context.row(model, 'a step for 4 accumulated batches: samples/s over one for each batch', ratio(ours, accumulating))
-        if ranks:
-            context.row(model, 'on ranks: samples/s over 2 processes with c10d::Reducer and Gloo', ratio(gloo, ranks))
-            context.row(model, 'on ranks: samples/s over threads', ratio(ours, ranks))
-            context.row(model, 'on ranks: mpirun to end of first step, s', figures(ranks, 'first_step_s'), direction='lower')
-        context.row(model, 'program start to end of first step, s', figures(ours, 'first_step_s'), goal=0.6, direction='lower')
-        allowed = WORKERS * (2 * 4 * PARAMETERS[model] + BATCH_BYTES) / 2**20
-        context.row(model, 'peak memory above 1 process, MiB',
-                    [a['peak_mb'] - b['peak_mb'] for a, b in zip(ours, serial)], goal=round(allowed, 2), direction='lower')
-        for name, side in [('raytrain', ours), ('sharded optimizer', sharded), ('1 process', serial), ('Gloo', gloo),
-                           ('nothing exchanged', apart)]:
-            context.row(model, f'{name}: samples/s', figures(side, 'samples_per_s'))
-        for name, side in [('raytrain', ours), ('sharded optimizer', sharded), ('1 process', serial),
-                           ('Gloo, one of its processes', gloo)]:
-            context.row(model, f'{name}: peak memory, MiB', figures(side, 'peak_mb'), direction='lower')
-        for name, side in [('1 process', serial), ('Gloo', gloo)]:
-            context.row(model, f'{name}: first step, s', figures(side, 'first_step_s'), direction='lower')
+    def figures(side, name):
+        return [figures[name] for figures in gave[side]]
+
+    context.row(model, 'samples/s over 1 process with 2 threads', ratio('serial'), goal=1.05)
+    context.row(model, 'samples/s over 2 processes with c10d::Reducer and Gloo', ratio('gloo'), goal=1.6)
+    context.row(model, 'samples/s over 2 processes that exchange nothing', ratio('apart'))
+    context.row(model, 'sharded optimizer: samples/s over 1 process with 2 threads', ratio('serial', 'sharded'),
+                **({'goal': 1.15} if model == 'mlp' else {}))
+    context.row(model, 'sharded optimizer: samples/s over the whole one on each worker', ratio('raytrain', 'sharded'))
+    context.row(model, 'a step for 4 accumulated batches: samples/s over one for each batch', ratio('raytrain', 'accumulating'))
+    if 'ranks' in gave:
+        context.row(model, 'on ranks: samples/s over 2 processes with c10d::Reducer and Gloo', ratio('gloo', 'ranks'))
+        context.row(model, 'on ranks: samples/s over threads', ratio('raytrain', 'ranks'))
+        context.row(model, 'on ranks: mpirun to end of first step, s', figures('ranks', 'first_step_s'), direction='lower')
+    context.row(model, 'program start to end of first step, s', figures('raytrain', 'first_step_s'), goal=0.6, direction='lower')
+    allowed = WORKERS * (2 * 4 * PARAMETERS[model] + BATCH_BYTES) / 2**20
+    context.row(model, 'peak memory above 1 process, MiB',
+                [a - b for a, b in zip(figures('raytrain', 'peak_mb'), figures('serial', 'peak_mb'))], goal=round(allowed, 2), direction='lower')
+    for name, side in [('raytrain', 'raytrain'), ('sharded optimizer', 'sharded'), ('1 process', 'serial'), ('Gloo', 'gloo'),
+                       ('nothing exchanged', 'apart')]:
+        context.row(model, f'{name}: samples/s', figures(side, 'samples_per_s'))
+    for name, side in [('raytrain', 'raytrain'), ('sharded optimizer', 'sharded'), ('1 process', 'serial'),
+                       ('Gloo, one of its processes', 'gloo')]:
+        context.row(model, f'{name}: peak memory, MiB', figures(side, 'peak_mb'), direction='lower')
+    for name, side in [('1 process', 'serial'), ('Gloo', 'gloo')]:
+        context.row(model, f'{name}: first step, s', figures(side, 'first_step_s'), direction='lower')

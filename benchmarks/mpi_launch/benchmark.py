@@ -63,10 +63,9 @@ def first_step(context, mpirun):
 
 def line(context):
     round_trips, streamed = (1000, 10_000) if context.quick else (5000, 100_000)
-    figures = {(where, how): [] for where in PLACES for how in LINES}
-    for _ in range(context.rounds):
-        for (where, how), turns in figures.items():
-            turns.append(context.program('control_line', how, where, round_trips, streamed))
+    figures = context.in_turns({
+        (where, how): lambda _, where=where, how=how: context.program('control_line', how, where, round_trips, streamed)
+        for where in PLACES for how in LINES})
     for (where, how), turns in figures.items():
         case = f'{LINES[how]}, {PLACES[where]}'
         pings = [turn['raw_us'] for turn in turns]

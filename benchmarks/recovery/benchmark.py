@@ -67,36 +67,41 @@ def state_rows(context, by_copies, mebibytes):
 def run(context):
     programs = context.build / 'benchmarks' / context.name
     has_ranks = (programs / 'recovery_by_hand_ranks').exists()
-    turns = {how: [] for how in GOALS if has_ranks or how[0] != 'mpirun'}
-    by_hand, by_hand_ranks, by_torchrun = [], [], []
-    by_copies, mebibytes = {0: [], 1: []}, 128
-    python = torch_python(context)
-    for number in range(context.rounds):
-        for how, figures in turns.items():
-            figures.append(context.program('recovery_raytrain', *how, '_'.join([*how, str(number)]), env=context.mpirun_env()))
-        for copies, figures in by_copies.items():
-            figures.append(context.program('recovery_state', mebibytes, copies, f'state_{copies}_{number}'))
-            shutil.rmtree(pathlib.Path(context.folder, f'state_{copies}_{number}'))
-        by_hand.append(context.command('bash', '-c', 'until "$0" "$1"; do :; done', programs / 'recovery_by_hand',
-                                       f'by_hand_{number}')['step_ms'])
-        if has_ranks:
-            by_hand_ranks.append(context.command('bash', '-c', 'until mpirun -n 2 "$0" "$1"; do :; done', programs / 'recovery_by_hand_ranks',
-                                                 f'by_hand_ranks_{number}', env=context.mpirun_env())['step_ms'])
-        if python:
-            by_torchrun.append(context.command(python, '-B', HERE / 'torchrun.py', f'torchrun_{number}'))
+    mebibytes, python = 128, torch_python(context)
+
+    def state(copies, number):
+        folder = f'state_{copies}_{number}'
+        figures = context.program('recovery_state', mebibytes, copies, folder)
+        shutil.rmtree(pathlib.Path(context.folder, folder))
+        return figures
+
+    hows = [how for how in GOALS if has_ranks or how[0] != 'mpirun']
+    sides = {how: lambda number, how=how: context.program('recovery_raytrain', *how, '_'.join([*how, str(number)]), env=context.mpirun_env())
+             for how in hows}
+    sides |= {('state', copies): lambda number, copies=copies: state(copies, number) for copies in [0, 1]}
+    sides['by hand'] = lambda number: context.command('bash', '-c', 'until "$0" "$1"; do :; done', programs / 'recovery_by_hand',
+                                                      f'by_hand_{number}')['step_ms']
+    if has_ranks:
+        sides['ranks by hand'] = lambda number: context.command(
+            'bash', '-c', 'until mpirun -n 2 "$0" "$1"; do :; done', programs / 'recovery_by_hand_ranks', f'by_hand_ranks_{number}',
+            env=context.mpirun_env())['step_ms']
+    if python:
+        sides['torchrun'] = lambda number: context.command(python, '-B', HERE / 'torchrun.py', f'torchrun_{number}')
+    gave = context.in_turns(sides)
     drawn = {}
-    for how, figures in turns.items():
+    for how in hows:
+        figures = gave[how]
         case, noticed_ms, step_ms = GOALS[how]
         context.row(case, 'noticed after ms', [each['noticed_ms'] for each in figures], goal=noticed_ms, direction='lower')
         context.row(case, 'next step after ms', [each['step_ms'] for each in figures], goal=step_ms, direction='lower')
         drawn[case] = sorted(figures, key=lambda each: each['step_ms'])[len(figures) // 2]
         context.row(case, 'steps done again', [each['lost_reports'] for each in figures], direction='lower')
-    state_rows(context, by_copies, mebibytes)
-    context.row('a killed program, started again by a shell', 'next step after ms', by_hand, direction='lower')
+    state_rows(context, {copies: gave['state', copies] for copies in [0, 1]}, mebibytes)
+    context.row('a killed program, started again by a shell', 'next step after ms', gave['by hand'], direction='lower')
     if has_ranks:
-        context.row('a killed rank of a plain MPI program, started again by a shell', 'next step after ms', by_hand_ranks, direction='lower')
+        context.row('a killed rank of a plain MPI program, started again by a shell', 'next step after ms', gave['ranks by hand'], direction='lower')
     if python:
-        torchrun_rows(context, {GOALS[how][0]: figures for how, figures in turns.items() if how[1] == 'resize'}, by_torchrun)
+        torchrun_rows(context, {GOALS[how][0]: gave[how] for how in hows if how[1] == 'resize'}, gave['torchrun'])
     picture = context.build / 'benchmarks' / 'recovery.svg'
     picture.write_text(time_line(drawn))
     print(f'drawn in {picture}')

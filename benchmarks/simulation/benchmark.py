@@ -15,10 +15,8 @@ def run(context):
         return context.program('simulation', workers, days, seed, what)
 
     # Both sides see the same failures.
-    ours, ray_train = [], []
-    for seed in range(1, context.rounds + 1):
-        ours.append(simulate(16384, seed, 'all'))
-        ray_train.append(simulate(16384, seed, 'ray_train'))
+    figures = context.in_turns({what: lambda number, what=what: simulate(16384, number + 1, what) for what in ['all', 'ray_train']})
+    ours, ray_train = figures['all'], figures['ray_train']
 
     def row(case, metric, name, figures, goal=None, direction='higher'):
         context.row(f'{case}, {days} days', metric, [each[name] for each in figures], goal=goal, direction=direction)
@@ -41,10 +39,9 @@ def run(context):
     row(case, 'simulated in CPU seconds', 'cpu_s', quarters, goal(60), 'lower')
     row(case, 'goodput in %', 'goodput_percent', quarters)
 
-    few, many = [], []
-    for _ in range(context.rounds):
-        few.append(context.program('simulation', 1024, 2, 1, 'no_failures'))
-        many.append(context.program('simulation', 16384, 2, 1, 'no_failures'))
+    figures = context.in_turns({workers: lambda _, workers=workers: context.program('simulation', workers, 2, 1, 'no_failures')
+                                for workers in [1024, 16384]})
+    few, many = figures[1024], figures[16384]
     case = '16,384 workers over 1,024, no failures'
     for metric, name, most in [('messages a worker', 'messages_a_worker', 1.01), ('CPU time a message', 'us_a_message', None),
                                ('messages a worker of ranks that have returned', 'messages_of_returns_a_worker', None)]:

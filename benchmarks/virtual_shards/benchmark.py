@@ -13,13 +13,9 @@ def describe():
 def run(context):
     for model, steps in (QUICK_STEPS if context.quick else STEPS).items():
         for name, (shards, parts) in COSTS.items():
-            ours, twin = [], []
-            turns = [lambda: ours.append(context.program('virtual_shards', model, steps, shards, parts)),
-                     lambda: twin.append(context.program('virtual_shards', model, steps, 0, parts))]
-            for number in range(context.rounds):
-                # Who begins changes, so that a machine that slows down is not one side's.
-                for turn in turns[number % 2:] + turns[:number % 2]:
-                    turn()
-            context.row(f'{model}, {name}', 'cost of a step, %',
-                        [100 * (b['samples_per_s'] / a['samples_per_s'] - 1) for a, b in zip(ours, twin)], goal=3, direction='lower')
-            context.row(f'{model}, {name}', 'samples/s', [figures['samples_per_s'] for figures in ours])
+            speeds = context.in_turns({
+                'shards': lambda _: context.program('virtual_shards', model, steps, shards, parts)['samples_per_s'],
+                'none': lambda _: context.program('virtual_shards', model, steps, 0, parts)['samples_per_s']})
+            context.row(f'{model}, {name}', 'cost of a step, %', [100 * (b / a - 1) for a, b in zip(speeds['shards'], speeds['none'])],
+                        goal=3, direction='lower')
+            context.row(f'{model}, {name}', 'samples/s', speeds['shards'])

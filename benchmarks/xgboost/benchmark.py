@@ -52,17 +52,6 @@ def trainings(context, storage):
             processes(context, raytrain, rows, rounds)
 
 
-def in_turns(context, turns):
-    """What each of them gave in each round. Who begins changes, so that a machine that slows down is not one side's."""
-    names = list(turns)
-    gave = {name: [] for name in names}
-    for number in range(context.rounds):
-        first = number % len(names)
-        for name in names[first:] + names[:first]:
-            gave[name].append(turns[name]())
-    return gave
-
-
 def over(figures, name, ours, twin):
     return [a[name] / b[name] for a, b in zip(figures[ours], figures[twin])]
 
@@ -85,11 +74,11 @@ def threads(context, raytrain, rows, rounds):
     best, waiting = max(trials, key=trials.get)
     context.versions[f'native, {rows} rows'] = f'{best} with {waiting}'
     environment = ENVIRONMENTS[waiting]
-    figures = in_turns(context, {
-        'table': lambda: raytrain(rows, rounds, 'table', 'ready', environment),
-        'columns': lambda: raytrain(rows, rounds, 'columns', 'ready', environment),
-        'distributed': lambda: raytrain(rows, rounds, 'table', 'distributed', environment),
-        **{matrix: lambda matrix=matrix: native(matrix, environment) for matrix in MATRICES}})
+    figures = context.in_turns({
+        'table': lambda _: raytrain(rows, rounds, 'table', 'ready', environment),
+        'columns': lambda _: raytrain(rows, rounds, 'columns', 'ready', environment),
+        'distributed': lambda _: raytrain(rows, rounds, 'table', 'distributed', environment),
+        **{matrix: lambda _, matrix=matrix: native(matrix, environment) for matrix in MATRICES}})
     check_equal(figures, [side for side in figures if side != 'distributed'])  # whose bins are others
 
     # On threads raytrain has one booster, too: this is what it costs around XGBoost.
@@ -122,8 +111,8 @@ def processes(context, raytrain, rows, rounds):
                                context.build / 'benchmarks/xgboost/native', rows, rounds, 1, matrix)
 
     best = max(MATRICES, key=lambda matrix: native('together', matrix)['rounds_per_s'])
-    figures = in_turns(context, {'raytrain': lambda: raytrain(rows, rounds, 'table', 'ready', environment, mpirun),
-                                 'together': lambda: native('together', best), 'apart': lambda: native('apart', best)})
+    figures = context.in_turns({'raytrain': lambda _: raytrain(rows, rounds, 'table', 'ready', environment, mpirun),
+                                'together': lambda _: native('together', best), 'apart': lambda _: native('apart', best)})
     check_equal(figures, ['raytrain', 'together'])
     context.row(case, "rounds/s over XGBoost's own distributed mode", over(figures, 'rounds_per_s', 'raytrain', 'together'),
                 goal=GOAL_PROCESSES)
