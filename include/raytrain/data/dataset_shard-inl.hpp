@@ -6,6 +6,9 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
+#include <numeric>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -21,9 +24,19 @@
 namespace raytrain {
 
 RAYTRAIN_INLINE void BatchOptions::validate() const {
-  if (batch_size < 1) {
+  if (batch_size && global_batch_size) {
+    throw Error{Errc::invalid_config, "BatchOptions",
+                fmt::format("has a batch_size, {}, and a global_batch_size, {}, of which one follows from the other",
+                            *batch_size, *global_batch_size),
+                "write one of them"};
+  }
+  if (batch_size && *batch_size < 1) {
     throw Error{Errc::invalid_config, "BatchOptions::batch_size",
-                fmt::format("must be at least 1 (got {})", batch_size), "write {.batch_size = 256}"};
+                fmt::format("must be at least 1 (got {})", *batch_size), "write {.batch_size = 256}"};
+  }
+  if (global_batch_size && *global_batch_size < 1) {
+    throw Error{Errc::invalid_config, "BatchOptions::global_batch_size",
+                fmt::format("must be at least 1 (got {})", *global_batch_size), "write {.global_batch_size = 256}"};
   }
   if (epoch < 0) {
     throw Error{Errc::invalid_config, "BatchOptions::epoch", fmt::format("must not be negative (got {})", epoch),
@@ -69,18 +82,48 @@ RAYTRAIN_INLINE auto DatasetShard::part() const -> Dataset {
   return dataset_.split_at(bound(rank + 1)).first.split_at(bound(rank)).second;
 }
 
+RAYTRAIN_INLINE auto DatasetShard::part_size(BatchOptions const& options) const -> std::uint64_t {
+  if (!options.global_batch_size) return static_cast<std::uint64_t>(options.batch_size.value_or(256));
+  auto const size = static_cast<std::uint64_t>(*options.global_batch_size);
+  auto const is_elastic = shard_.workers.is_elastic() && shard_.split && shard_.virtual_shards == 0;
+  auto const fewest = is_elastic ? std::uint64_t{shard_.workers.fewest.value} : shards();
+  auto const most = is_elastic ? std::uint64_t{shard_.workers.most.value} : shards();
+  constexpr std::uint64_t most_divisor = std::numeric_limits<std::uint32_t>::max();
+  std::uint64_t divisor = 1;  // what they have in common, unless that is above `most_divisor`
+  std::optional<std::uint64_t> refuses;
+  for (auto parts = fewest; parts <= most; ++parts) {
+    if (divisor <= most_divisor) divisor = std::lcm(divisor, parts);
+    if (!refuses && size % parts != 0) refuses = parts;
+  }
+  if (!refuses) return size / shards();
+  auto const below = size / divisor * divisor;
+  auto remedy = below > 0 ? fmt::format("write {} or {}", below, below + divisor) : fmt::format("write {}", divisor);
+  constexpr auto by_shards = "set ScalingConfig::virtual_shards to a number that divides it";
+  if (is_elastic) remedy = divisor <= most_divisor ? fmt::format("{}, or {}", remedy, by_shards) : by_shards;
+  throw Error{Errc::invalid_config, "BatchOptions::global_batch_size",
+              is_elastic
+                  ? fmt::format("{} samples cannot be divided equally over {} workers, of which this run may have {} "
+                                "to {}",
+                                size, *refuses, fewest, most)
+                  : fmt::format("{} samples cannot be divided equally over {}", size, shards_text()),
+              remedy};
+}
+
 RAYTRAIN_INLINE auto DatasetShard::batches(BatchOptions const& wanted) -> BatchRange {
   wanted.validate();
   auto options = wanted;
   options.start = std::max(wanted.start, start_);
   auto const total = std::uint64_t{dataset_.rows()};
   auto const share = total / shards();
-  auto const batch_size = std::min(static_cast<std::uint64_t>(options.batch_size), share);
-  if (options.drop_last && batch_size < static_cast<std::uint64_t>(options.batch_size)) {
-    throw Error{Errc::invalid_config, "BatchOptions::batch_size",
+  auto const wanted_size = part_size(options);
+  options.batch_size = static_cast<std::int64_t>(wanted_size);
+  auto const batch_size = std::min(wanted_size, share);
+  if (options.drop_last && batch_size < wanted_size) {
+    auto const is_global = options.global_batch_size.has_value();
+    throw Error{Errc::invalid_config, is_global ? "BatchOptions::global_batch_size" : "BatchOptions::batch_size",
                 fmt::format("{} rows over {} give {} each: with drop_last, batches of {} leave nothing", total,
-                            shards_text(), share, options.batch_size),
-                fmt::format("write at most {}, or .drop_last = false", share)};
+                            shards_text(), share, wanted_size),
+                fmt::format("write at most {}, or .drop_last = false", is_global ? share * shards() : share)};
   }
   if (options.start.samples > total) {
     throw Error{

@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 
+#include <raytrain/config/scaling_config.hpp>
 #include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/shard_position.hpp>
 #include <raytrain/data/batch_range.hpp>
@@ -20,13 +21,18 @@ namespace raytrain {
 /// How an epoch is served.
 struct BatchOptions {
   /// Samples per worker and step, or with `ScalingConfig::virtual_shards` per virtual shard and step; at least 1.
-  std::int64_t batch_size = 256;
+  /// Unset: 256, unless `global_batch_size` is set.
+  std::optional<std::int64_t> batch_size{};
+  /// In its place: samples per step of all workers together, so that another number of workers takes the same steps. A
+  /// multiple of their number, in an elastic run of each number that it may have; with virtual shards of theirs alone.
+  /// Of a dataset that is not split each worker takes all of them.
+  std::optional<std::int64_t> global_batch_size{};
   std::int64_t epoch = 0;  ///< Not negative; each has its own order.
   bool shuffle = true;     ///< False: rows as they lie in the dataset.
-  bool drop_last = false;  ///< True: an epoch ends before a batch that is smaller than `batch_size`.
+  bool drop_last = false;  ///< True: an epoch ends before a batch that is smaller.
   ShardPosition start{};   ///< Nothing before it is served: earlier epochs are empty, its own goes on there.
 
-  /// Errors: `invalid_config`, naming the field, its value and what to write instead.
+  /// Errors: `invalid_config`, naming the field, its value and what to write instead; also when both sizes are set.
   void validate() const;
 };
 
@@ -35,14 +41,16 @@ struct ShardOptions {
   std::string name{};  ///< Of the dataset among the run's; empty outside of one.
   Rank rank{};
   WorldSize world_size{1};
+  WorkerRange workers{};             ///< Of an elastic run.
   std::uint32_t virtual_shards = 0;  ///< As `ScalingConfig::virtual_shards`: 0, or at least the world size.
   std::uint64_t seed = 0;            ///< The same on every worker.
   bool split = true;                 ///< False: the whole dataset on each worker.
   /// In the start whose checkpoint this one goes on from, where saved positions come from; unset: as now.
   std::optional<std::uint64_t> seed_before{};
   std::optional<std::uint64_t> rows_before{};
-  std::optional<std::string> digest_before{};                     ///< `Dataset::digest`.
-  std::function<void(BatchOptions const& options)> on_batches{};  ///< Told of each epoch that is begun.
+  std::optional<std::string> digest_before{};  ///< `Dataset::digest`.
+  /// Told of each epoch that is begun, with a `batch_size` where there was none.
+  std::function<void(BatchOptions const& options)> on_batches{};
 };
 
 /// A worker's view of a dataset, with a position. Copies share the position.
@@ -89,10 +97,10 @@ class DatasetShard {
 
   /// This worker's batches of one epoch, from memory.
   ///
-  /// Errors: `invalid_config` for options out of range, for a start behind the last row or within an epoch that had
-  /// another order or content when the position was taken, and when `drop_last` leaves no batch at all.
-  /// Cost: the first call for a shuffled epoch computes its order, 0.2 ms for 60,000 rows; workers of one process
-  /// share it. The first start within an epoch computes the dataset's digest.
+  /// Errors: `invalid_config` for options out of range, for a global batch that cannot be divided, for a start behind
+  /// the last row or within an epoch that had another order or content when the position was taken, and when
+  /// `drop_last` leaves no batch at all. Cost: the first call for a shuffled epoch computes its order, 0.2 ms for
+  /// 60,000 rows; workers of one process share it. The first start within an epoch computes the dataset's digest.
   [[nodiscard]] auto batches(BatchOptions const& options) -> BatchRange;
 
  private:
@@ -107,6 +115,9 @@ class DatasetShard {
   [[nodiscard]] auto shards_text() const -> std::string;
 
   [[nodiscard]] auto key(BatchOptions const& options) const noexcept -> ShuffleKey;
+
+  /// Of each part, at least 1. Errors: `invalid_config` for a global batch that cannot be divided.
+  [[nodiscard]] auto part_size(BatchOptions const& options) const -> std::uint64_t;
 
   // Rows that were trained on would come again, and others never.
   void check_order(BatchOptions const& options) const;

@@ -84,6 +84,7 @@ RAYTRAIN_INLINE auto TrainContext::dataset_shard(std::string_view name) const ->
   ShardOptions shard{.name = std::string{name},
                      .rank = world_rank(),
                      .world_size = world_size(),
+                     .workers = run().workers,
                      .virtual_shards = run().virtual_shards,
                      .seed = run().seed,
                      .split = is_split(run().data, name)};
@@ -93,16 +94,24 @@ RAYTRAIN_INLINE auto TrainContext::dataset_shard(std::string_view name) const ->
     // Each rank may hold other rows of a dataset that is not split; the checkpoint knows rank 0's.
     if (shard.split || shard.rank == Rank{0}) shard.digest_before = checkpoint->dataset_digest(std::string{name});
   }
+  // A global batch is the same one with another number of workers.
+  auto const is_divided = shard.split && run().virtual_shards == 0;
+  auto const parts_before = is_divided && run().checkpoint ? run().checkpoint->world_size().value : 1U;
+  auto const parts = is_divided ? world_size().value : 1U;
   shard.on_batches = [taken = taken_data_, name = std::string{name}, &link = setup_.link,
-                      before = batch_size_before(name)](BatchOptions const& options) {
-    auto const size = static_cast<std::uint64_t>(options.batch_size);
+                      before = batch_size_before(name), parts_before, parts](BatchOptions const& options) {
+    auto const size = static_cast<std::uint64_t>(options.batch_size.value());
     taken->set_batch_size(name, size);
     auto const within = options.start.epoch == options.epoch && options.start.samples > 0;
-    if (!within || before.value_or(size) == size) return;
+    if (!within || !before) return;
+    auto const is_global = options.global_batch_size.has_value();
+    auto const was = *before * (is_global ? parts_before : 1);
+    auto const is = size * (is_global ? parts : 1);
+    if (was == is) return;
     link.send(Warning{Rank{0},
                       fmt::format("goes on within epoch {} of dataset '{}', of which {} samples are done in batches of "
                                   "{}; batches are of {} now: each row still comes once, but in other steps",
-                                  options.epoch, name, options.start.samples, *before, size)});
+                                  options.epoch, name, options.start.samples, was, is)});
   };
   DatasetShard result{find_dataset(run().datasets, name), std::move(shard)};
   taken_data_->follow(std::string{name}, result.progress());

@@ -17,6 +17,7 @@
 #include <raytrain/collective/collective_group.hpp>
 #include <raytrain/config/checkpoint_config.hpp>
 #include <raytrain/config/data_config.hpp>
+#include <raytrain/config/scaling_config.hpp>
 #include <raytrain/core/clock.hpp>
 #include <raytrain/data/datasets.hpp>
 #include <raytrain/exec/background_thread.hpp>
@@ -33,6 +34,7 @@ struct RunShared {
   std::map<std::string, std::string> metadata;
   Datasets datasets;
   DataConfig data;
+  WorkerRange workers{};             ///< Of an elastic run.
   std::uint32_t virtual_shards = 0;  ///< `ScalingConfig::virtual_shards`.
   CheckpointConfig checkpoint_config;
   double between_failures_s = 0;                 ///< As in `Begin`.

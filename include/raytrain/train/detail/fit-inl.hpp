@@ -133,6 +133,7 @@ RAYTRAIN_INLINE auto follower_plan(FitPlan const& plan, Clock& clock) -> RankFol
   return {.run = plan.run,
           .data = plan.data,
           .datasets = plan.datasets,
+          .workers = {},
           .virtual_shards = static_cast<std::uint32_t>(plan.scaling.virtual_shards),
           .clock = clock,
           .controller = "the controller in the program that has started it",
@@ -235,6 +236,14 @@ auto fit_as_supervisor(FitPlan const& plan, Clock& clock) -> Result {
   });
 }
 
+/// Of a run whose workers a supervisor starts.
+RAYTRAIN_INLINE auto range_of(ScalingConfig const& scaling) -> WorkerRange {
+  if (!scaling.num_workers.is_elastic()) return {};
+  auto const size = [](std::int64_t workers) { return WorldSize{static_cast<std::uint32_t>(workers)}; };
+  auto const most = size(scaling.num_workers.most_or(1));
+  return {.fewest = size(scaling.num_workers.fewest_or(1)), .most = most, .wanted = most};
+}
+
 /// A process that a supervisor has started, as one of its workers.
 struct SupervisedWorker {
   std::uint32_t fit = 1;              ///< As in `WorkerStart`.
@@ -275,6 +284,7 @@ RAYTRAIN_INLINE auto fit_under_supervisor(FitPlan const& plan, SupervisedWorker 
     following.connect = [&](RankSeat::Events events) {
       return std::make_unique<RankSeat>(*job, worker.connection, std::move(events));
     };
+    following.workers = range_of(plan.scaling);
     following.is_supervised = true;
     following.launcher_ends_job = worker.launcher_ends_job;
     RankFollower follower{*job, std::move(following), plan.training};

@@ -156,6 +156,7 @@ RAYTRAIN_INLINE void RankFollower::launch(Begin& begin) {
                                                                   .metadata = std::move(begin.metadata),
                                                                   .datasets = plan_.datasets,
                                                                   .data = plan_.data,
+                                                                  .workers = plan_.workers,
                                                                   .virtual_shards = plan_.virtual_shards,
                                                                   .checkpoint_config = plan_.run.checkpoint,
                                                                   .between_failures_s = begin.between_failures_s,

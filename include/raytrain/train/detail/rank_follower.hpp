@@ -40,6 +40,7 @@ class RankFollower {
     RunConfig const& run;
     DataConfig const& data;
     Datasets const& datasets;
+    WorkerRange workers{};             ///< As in `RunShared`.
     std::uint32_t virtual_shards = 0;  ///< As in `RunShared`.
     Clock& clock;
     std::string controller;         ///< "the controller on rank 0 on node7", for messages.

@@ -230,6 +230,7 @@ RAYTRAIN_INLINE void RunDriver::launch(LaunchWorkers const& action) {
                                                   .metadata = plan_.run.metadata,
                                                   .datasets = plan_.datasets,
                                                   .data = plan_.data,
+                                                  .workers = launcher_.range(),
                                                   .virtual_shards = plan_.virtual_shards,
                                                   .checkpoint_config = plan_.run.checkpoint,
                                                   .between_failures_s = between_failures_s(),
