@@ -11,6 +11,7 @@
 #include <raytrain/train/detail/copy_exchange-inl.hpp>
 #include <raytrain/train/detail/fit-inl.hpp>
 #include <raytrain/train/detail/process_fit-inl.hpp>
+#include <raytrain/train/detail/rank_average-inl.hpp>
 #include <raytrain/train/detail/rank_follower-inl.hpp>
 #include <raytrain/train/detail/rank_result-inl.hpp>
 #include <raytrain/train/detail/resize_requests-inl.hpp>

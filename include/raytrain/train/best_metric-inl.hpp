@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include <raytrain/config/checkpoint_config.hpp>
 #include <raytrain/core/inline.hpp>
@@ -22,11 +20,6 @@ RAYTRAIN_INLINE auto BestMetric::note(double metric) -> bool {
   return false;
 }
 
-RAYTRAIN_INLINE auto BestMetric::note(TrainContext& ctx, double metric) -> bool {
-  auto const all = ctx.all_gather(metric);
-  auto const first = all.front();
-  auto const are_same = std::ranges::all_of(all, [&](double each) { return each == first; });
-  return note(are_same ? first : std::accumulate(all.begin(), all.end(), 0.0) / static_cast<double>(all.size()));
-}
+RAYTRAIN_INLINE auto BestMetric::note(TrainContext& ctx, double metric) -> bool { return note(ctx.average(metric)); }
 
 }  // namespace raytrain

@@ -21,10 +21,7 @@ class BestMetric {
   /// Takes the next value; true when it is better than all before. The first number is; a NaN never is.
   auto note(double metric) -> bool;
 
-  /// The same for the mean over all ranks, so that each gets the same answer. Where all have the same value, it is
-  /// that one, bit by bit, with any number of ranks; a NaN on any rank makes it NaN. A group operation.
-  ///
-  /// Errors: as `TrainContext::all_gather`.
+  /// The same for `TrainContext::average` of all ranks' values, so that each gets the same answer. A group operation.
   auto note(TrainContext& ctx, double metric) -> bool;
 
   /// NaN before the first number.

@@ -22,6 +22,7 @@
 #include <raytrain/core/clock.hpp>
 #include <raytrain/core/element_type.hpp>
 #include <raytrain/core/identifiers.hpp>
+#include <raytrain/core/metrics.hpp>
 #include <raytrain/core/signs_of_life.hpp>
 #include <raytrain/data/dataset_shard.hpp>
 #include <raytrain/launch/object_exchange.hpp>
@@ -31,6 +32,7 @@
 #include <raytrain/message/report_fields.hpp>
 #include <raytrain/train/checkpoint_schedule.hpp>
 #include <raytrain/train/checkpoint_stager.hpp>
+#include <raytrain/train/detail/rank_average.hpp>
 #include <raytrain/train/taken_data.hpp>
 #include <raytrain/train/worker_setup.hpp>
 
@@ -192,14 +194,38 @@ class TrainContext {
 
   /// The mean over all ranks: gradients after every step, where all ranks have equally many samples. Integers round
   /// toward zero.
+  ///
+  /// Of one number that is float or double the sum is in rank order, whatever the hosts. Where all ranks have the same
+  /// number it is the mean, bit by bit, with any number of ranks. A NaN on any rank is the result.
   template <MutableElementArray R>
   void average(R&& values) {
     collective().all_reduce(detail::span_of(values), ReduceOp::average);
   }
   template <Element T>
   [[nodiscard]] auto average(T value) -> T {
-    return reduced(value, ReduceOp::average);
+    if constexpr (std::floating_point<T>) {
+      return static_cast<T>(detail::average_over_ranks(collective(), static_cast<double>(value), 1));
+    } else {
+      return reduced(value, ReduceOp::average);
+    }
   }
+
+  /// The mean over the samples of all ranks, where `value` is the mean over this rank's: of a loss, an accuracy. A rank
+  /// without samples does not count, whatever its value. NaN where no rank has any.
+  ///
+  /// Errors: `invalid_call`, on all ranks, for a negative number of samples.
+  [[nodiscard]] auto average(double value, std::integral auto samples) -> double {
+    return detail::average_over_ranks(collective(), value, static_cast<double>(samples));
+  }
+
+  /// The same for each metric that is a double: `ctx.average({{"epoch", epoch}, {"loss", loss}}, samples)`, which
+  /// `report` takes. Any other one has the same value on all ranks, and keeps it.
+  ///
+  /// Errors: `rank_mismatch`, on all ranks, for other metrics, and for such a value that differs; as above.
+  [[nodiscard]] auto average(Metrics const& metrics, std::integral auto samples) -> Metrics {
+    return detail::average_over_ranks(collective(), metrics, static_cast<double>(samples));
+  }
+  [[nodiscard]] auto average(Metrics const& metrics) -> Metrics { return average(metrics, 1); }
 
   /// Integers wrap around.
   template <MutableElementArray R>
