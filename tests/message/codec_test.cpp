@@ -168,7 +168,7 @@ TEST_CASE("another protocol version is refused, and the message says both and wh
 }
 
 TEST_CASE("a kind of message that does not exist is refused with its number") {
-  CHECK(refusal(forged(10, {})) == "bad_message: decoding a message: its kind is 10, and there are 10");
+  CHECK(refusal(forged(11, {})) == "bad_message: decoding a message: its kind is 11, and there are 11");
   CHECK(refusal<ControllerMessage>(forged(71, {})) ==
         "bad_message: decoding a message: its kind is 71, and there are 6");
   for (std::uint8_t const kind : {128, 192, 255}) {

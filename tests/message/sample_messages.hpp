@@ -72,7 +72,8 @@ namespace raytrain::testing {
           lost,
           StopRequest{Rank{2}, 1},
           silent,
-          Preempted{Rank{2}, Attempt{3}}};
+          Preempted{Rank{2}, Attempt{3}},
+          PrintedLine{Rank{0}, "epoch 3"}};
 }
 
 /// Messages of every kind that a controller sends, likewise.

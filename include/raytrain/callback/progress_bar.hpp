@@ -53,6 +53,11 @@ class ProgressBar final : public Callback {
 
   void on_warning(std::string_view text) override { write_above(fmt::format("warning: {}", text)); }
 
+  auto on_print(std::string_view line) -> bool override {
+    write_above(line);
+    return true;
+  }
+
   void on_failure(ErrorInfo const& error) override;
 
   void on_restart(AttemptInfo const& before, std::optional<Checkpoint> const& resumed_from) override;

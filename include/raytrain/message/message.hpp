@@ -98,6 +98,17 @@ struct Warning {
   friend auto operator==(Warning const&, Warning const&) -> bool = default;
 };
 
+/// What the program says to the person who runs it, `TrainContext::print`, without a line feed at its end.
+struct PrintedLine {
+  PrintedLine() = default;
+  PrintedLine(Rank rank_, std::string text_) : rank{rank_}, text{std::move(text_)} {}
+
+  Rank rank{};
+  std::string text;
+  Attempt attempt{};
+  friend auto operator==(PrintedLine const&, PrintedLine const&) -> bool = default;
+};
+
 /// A worker has shown no sign of life for `FailureConfig::hang_timeout`; or, after that, it shows one.
 struct Silent {
   Silent() = default;
@@ -269,8 +280,8 @@ struct LeftBehind {
 };
 
 /// Everything that workers and their processes tell the controller. The order is part of the protocol.
-using WorkerMessage =
-    std::variant<Started, Report, CheckpointRef, Progress, Warning, Failed, Finished, StopRequest, Silent, Preempted>;
+using WorkerMessage = std::variant<Started, Report, CheckpointRef, Progress, Warning, Failed, Finished, StopRequest,
+                                   Silent, Preempted, PrintedLine>;
 
 /// Everything that the controller tells workers and their processes. The order is part of the protocol.
 using ControllerMessage = std::variant<Stop, Committed, Begin, RankReturned, Ended, LeftBehind>;

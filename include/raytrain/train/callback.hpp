@@ -67,6 +67,9 @@ class Callback {
   virtual void on_checkpoint(Checkpoint const&) {}
   /// Something that a person should know, and that lets the run go on.
   virtual void on_warning(std::string_view /*text*/) {}
+  /// A line of the program's, `TrainContext::print`, in order with its reports. False: it does not show the line, which
+  /// goes to stdout where no other callback shows it either.
+  virtual auto on_print(std::string_view /*line*/) -> bool { return false; }
   /// A worker failed, or without `ErrorInfo::rank` the controller's own work.
   virtual void on_failure(ErrorInfo const&) {}
   /// Workers are about to be launched again: after a failure, or without one since another number of them is to go on

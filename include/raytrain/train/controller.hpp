@@ -130,6 +130,7 @@ class Controller {
   void warn_of_straggler(Report const& report);
 
   void on(Warning& warning) { act(Notify{std::move(warning)}); }
+  void on(PrintedLine& line) { act(Notify{std::move(line)}); }
 
   void on(Failed& failed);
 

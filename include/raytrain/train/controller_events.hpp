@@ -168,7 +168,7 @@ struct DiscardCheckpoint {
 
 /// Something for the driver to record, and to tell callbacks where they have a function for it.
 struct Notify {
-  std::variant<Started, Report, CheckpointDurable, Progress, Warning, ErrorInfo> what;
+  std::variant<Started, Report, CheckpointDurable, Progress, Warning, PrintedLine, ErrorInfo> what;
 };
 
 /// The last action: a terminal state is reached. `failures` in the order of arrival, the first one is the cause.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <fmt/format.h>
+
 #include <concepts>
 #include <cstdint>
 #include <deque>
@@ -150,6 +152,15 @@ class TrainContext {
 
   /// Says something to the person who runs the program, through the callbacks. From any thread.
   void warn(std::string text) { setup_.link.send(Warning{world_rank(), std::move(text)}); }
+
+  /// Prints a line for the run, as `fmt::print` formats it: rank 0's, and nothing on other ranks. It comes out in the
+  /// program that was started, whole, in order with rank 0's reports, and above the bar of a `ProgressBar`; on stdout
+  /// where no callback shows it. From any thread.
+  template <class... T>
+  void print(fmt::format_string<T...> format, T&&... values) {
+    if (world_rank() != Rank{0}) return;
+    setup_.link.send(PrintedLine{Rank{0}, fmt::format(format, std::forward<T>(values)...)});
+  }
 
   /// This worker's part of the dataset, or all of it when `DataConfig` does not split it.
   ///

@@ -88,6 +88,11 @@ void serialize(A& archive, Warning& m) {
 }
 
 template <detail::WireArchive A>
+void serialize(A& archive, PrintedLine& m) {
+  archive(m.rank, m.text);
+}
+
+template <detail::WireArchive A>
 void serialize(A& archive, Failed& m) {
   archive(m.error, m.process_is_spent);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdio>
 #include <string>
 #include <string_view>
 #include <typeinfo>
@@ -10,6 +11,7 @@
 #include <raytrain/core/demangled.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/inline.hpp>
+#include <raytrain/core/process.hpp>
 #include <raytrain/train/callback.hpp>
 #include <raytrain/train/detail/run_callbacks.hpp>
 #include <raytrain/train/detail/worker_runner.hpp>
@@ -36,6 +38,15 @@ RAYTRAIN_INLINE void RunCallbacks::warn(std::string text) {
       keep(failure_of(*callback, "on_warning").text());
     }
   }
+}
+
+RAYTRAIN_INLINE void RunCallbacks::print(std::string const& line) {
+  auto is_shown = false;
+  call("on_print", [&](Callback& callback) { is_shown = callback.on_print(line) || is_shown; });
+  if (is_shown) return;
+  auto const text = line + '\n';
+  BrokenPipeGuard const guard;
+  if (std::fwrite(text.data(), 1, text.size(), stdout) == text.size()) std::fflush(stdout);
 }
 
 RAYTRAIN_INLINE auto RunCallbacks::warnings() const -> std::vector<std::string> {

@@ -39,6 +39,9 @@ class RunCallbacks {
 
   void warn(std::string text);
 
+  /// To stdout where no callback shows it.
+  void print(std::string const& line);
+
   /// The first 10,000, and how many more there were.
   [[nodiscard]] auto warnings() const -> std::vector<std::string>;
 

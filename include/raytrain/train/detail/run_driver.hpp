@@ -126,6 +126,8 @@ class RunDriver {
       auto* const message = std::get_if<WorkerMessage>(&*event);
       auto* const warning = message != nullptr ? std::get_if<Warning>(message) : nullptr;
       if (warning != nullptr) callbacks_.warn(std::move(warning->text));
+      auto const* const line = message != nullptr ? std::get_if<PrintedLine>(message) : nullptr;
+      if (line != nullptr) callbacks_.print(line->text);
       if (message != nullptr && std::holds_alternative<StopRequest>(*message)) stop_came_late_ = true;
     }
   }
@@ -248,6 +250,8 @@ class RunDriver {
   void tell_callbacks(Progress const& progress);
 
   void tell_callbacks(Warning& warning) { callbacks_.warn(std::move(warning.text)); }
+
+  void tell_callbacks(PrintedLine const& line) { callbacks_.print(line.text); }
 
   void tell_callbacks(ErrorInfo const& error) { callbacks_.tell(error); }
 
