@@ -3,7 +3,7 @@
 
   torch_on_ranks.py CASE PROGRAM MPIRUN ARGUMENT...
 
-The program is fashion_mnist, but for sharded_optimizer the one of that name.
+The program is fashion_mnist, but for sharded_optimizer and sync_batch_norm the one of that name.
 """
 import json
 import os
@@ -77,13 +77,22 @@ def virtual_shards(folder):
                 two_hosts=train(folder / 'hosts', *hosts, *options, epochs=1), **models)
 
 
-def sharded_optimizer(folder):
-    """Ranks that run a slice of an optimizer have the bits of ranks that run all of it."""
-    for ranks in 2, 3:
+def run_program(folder, *rank_counts):
+    for ranks in rank_counts:
         status = subprocess.run([*mpirun, '-n', str(ranks), program, str(folder / str(ranks))],
                                 stdin=subprocess.DEVNULL, check=False).returncode
         if status != 0:
             sys.exit(f'{ranks} ranks: exit status {status}')
+
+
+def sharded_optimizer(folder):
+    """Ranks that run a slice of an optimizer have the bits of ranks that run all of it."""
+    run_program(folder, 2, 3)
+
+
+def sync_batch_norm(folder):
+    """Ranks that normalise over the batches of all have what one process with the joined batch has."""
+    run_program(folder, 1, 3)
 
 
 def two_hosts(folder):
@@ -132,7 +141,7 @@ def killed(folder):
                 without_interruption=train(folder / 'whole', *mpirun, '-n', '3', program, epochs=epochs))
 
 
-CASES = {function.__name__: function for function in (same_on_threads, accumulated, compressed, virtual_shards, sharded_optimizer, two_hosts, killed)}
+CASES = {function.__name__: function for function in (same_on_threads, accumulated, compressed, virtual_shards, sharded_optimizer, sync_batch_norm, two_hosts, killed)}
 
 with tempfile.TemporaryDirectory() as scratch:
     CASES[case](pathlib.Path(scratch))

@@ -11,6 +11,7 @@
 #include <raytrain/backend/torch/detail/generators-inl.hpp>
 #include <raytrain/backend/torch/detail/gradient_arena-inl.hpp>
 #include <raytrain/backend/torch/detail/gradient_averager-inl.hpp>
+#include <raytrain/backend/torch/detail/joined_batch-inl.hpp>
 #include <raytrain/backend/torch/detail/memory_overlap-inl.hpp>
 #include <raytrain/backend/torch/detail/model_exchange-inl.hpp>
 #include <raytrain/backend/torch/detail/optimizer_slice-inl.hpp>
@@ -28,6 +29,7 @@
 #include <raytrain/backend/torch/reduce_on_plateau-inl.hpp>
 #include <raytrain/backend/torch/script_module-inl.hpp>
 #include <raytrain/backend/torch/sharded_optimizer-inl.hpp>
+#include <raytrain/backend/torch/sync_batch_norm-inl.hpp>
 #include <raytrain/backend/torch/torch_checkpoint-inl.hpp>
 #include <raytrain/backend/torch/torch_context-inl.hpp>
 #include <raytrain/backend/torch/torch_predictor-inl.hpp>

@@ -47,7 +47,7 @@ class ShardedOptimizer : public torch::optim::Optimizer {
     torch::nn::Module const& module;
     detail::GradientAverager const* averager = nullptr;  ///< Of the module; null in a world of one.
     Collective& collective;
-    std::uint32_t number = 0;  ///< From 1, in the order in which the worker has prepared its optimizers.
+    std::uint16_t number = 0;  ///< From 1, in the order in which the worker has prepared its optimizers.
     Groups groups;
     std::unique_ptr<torch::optim::OptimizerOptions> defaults;
     detail::OptimizerSlice::Make make;

@@ -21,6 +21,7 @@
 #include <raytrain/backend/torch/detail/gradient_averager.hpp>
 #include <raytrain/backend/torch/detail/model_exchange.hpp>
 #include <raytrain/backend/torch/detail/tensor_broadcast.hpp>
+#include <raytrain/backend/torch/sync_batch_norm.hpp>
 #include <raytrain/backend/torch/torch_checkpoint.hpp>
 #include <raytrain/backend/torch/torch_context.hpp>
 #include <raytrain/backend/torch/torch_module.hpp>
@@ -292,6 +293,7 @@ RAYTRAIN_TORCH_INLINE void TorchContext::check_options(ModelOptions const& optio
 
 RAYTRAIN_TORCH_INLINE void TorchContext::join(torch::nn::Module const& module, ModelOptions const& options) {
   auto const number = static_cast<std::uint16_t>(++models_);
+  connect_norms(module, number);
   std::erase_if(averagers_, [&](auto const& each) { return each->is_of(module) || each->is_unused(); });
   std::erase_if(alone_, [&](auto const& each) {
     auto const other = each.first.lock();
@@ -329,6 +331,22 @@ RAYTRAIN_TORCH_INLINE void TorchContext::share_state(torch::nn::Module const& mo
   for (auto const& buffer : module.buffers()) state.push_back(buffer);
   TaggedCollective preparing{collective(), {.model = number}};
   detail::broadcast_tensors(preparing, state, Rank{0});
+}
+
+RAYTRAIN_TORCH_INLINE void TorchContext::connect_norms(torch::nn::Module const& module, std::uint16_t number) const {
+  std::uint16_t layer = 0;
+  for (auto const& submodule : module.modules()) {
+    auto* const norm = dynamic_cast<SyncBatchNormImpl*>(submodule.get());
+    if (norm == nullptr) continue;
+    if (virtual_shards() > 0) {
+      throw Error{Errc::invalid_call, "preparing a model",
+                  fmt::format("it has a SyncBatchNorm, which normalises over as many batches as there are workers, in "
+                              "a run of {} virtual shards, whose bits depend on no number of workers",
+                              virtual_shards()),
+                  "take torch::nn::BatchNorm1d, 2d or 3d, or leave ScalingConfig::virtual_shards out"};
+    }
+    if (world_size() > WorldSize{1}) norm->connect(joined_batch_, {.model = number, .layer = ++layer});
+  }
 }
 
 RAYTRAIN_TORCH_INLINE void TorchContext::make_averager(torch::nn::Module const& module, std::uint16_t number,

@@ -18,6 +18,7 @@
 #include <raytrain/backend/torch/detail/batch_progress.hpp>
 #include <raytrain/backend/torch/detail/generators.hpp>
 #include <raytrain/backend/torch/detail/gradient_averager.hpp>
+#include <raytrain/backend/torch/detail/joined_batch.hpp>
 #include <raytrain/backend/torch/detail/model_exchange.hpp>
 #include <raytrain/backend/torch/detail/own_default_generator.hpp>
 #include <raytrain/backend/torch/detail/shard_generators.hpp>
@@ -75,8 +76,8 @@ class TorchContext : public TrainContext {
   /// otherwise.
   ///
   /// Errors: `backend` for gradients that are neither float nor double, or not on the CPU; as `ModelOptions::validate`,
-  ///         and `invalid_config` for an exchange with virtual shards; `invalid_call` for one that another model uses;
-  ///         `rank_mismatch` for options that differ between ranks.
+  ///         and `invalid_config` for an exchange with virtual shards; `invalid_call` for one that another model uses,
+  ///         and for a `SyncBatchNorm` with virtual shards; `rank_mismatch` for options that differ between ranks.
   template <TorchModuleFactory F>
   [[nodiscard]] auto prepare_model(F make, ModelOptions const& options = {}) {
     check_options(options);
@@ -349,6 +350,8 @@ class TorchContext : public TrainContext {
   void join(torch::nn::Module const& module, ModelOptions const& options);
   void share_state(torch::nn::Module const& module, std::uint16_t number);
   void make_averager(torch::nn::Module const& module, std::uint16_t number, detail::ModelExchange exchange);
+  /// Lets the model's layers of `SyncBatchNorm` compute with the batches of all workers.
+  void connect_norms(torch::nn::Module const& module, std::uint16_t number) const;
 
   /// Lets averagers of a world of one divide the sums of windows.
   void begin_accumulating_alone();
@@ -369,12 +372,13 @@ class TorchContext : public TrainContext {
   std::optional<detail::OwnDefaultGenerator> default_generator_;  ///< Where several workers share the process.
   std::optional<detail::ShardGenerators> shard_generators_;       ///< With virtual shards.
   std::shared_ptr<detail::BatchProgress> taken_ = std::make_shared<detail::BatchProgress>();
+  std::shared_ptr<detail::JoinedBatch> joined_batch_ = std::make_shared<detail::JoinedBatch>(collective(), taken_);
   std::vector<std::unique_ptr<detail::GradientAverager>> averagers_;
   /// Models of a world of one with their numbers, until it accumulates.
   std::vector<std::pair<std::weak_ptr<torch::nn::Module const>, std::uint16_t>> alone_;
   bool accumulates_alone_ = false;
   std::uint64_t models_ = 0;
-  std::uint32_t optimizers_ = 0;
+  std::uint16_t optimizers_ = 0;
   std::vector<std::weak_ptr<std::vector<double> const>> rates_;  ///< Of the schedules that `restore` was given.
   std::weak_ptr<detail::ScalerState const> scaler_;              ///< Of the scaler that it was given.
   std::vector<Precision> told_of_;                               ///< Precisions without instructions.

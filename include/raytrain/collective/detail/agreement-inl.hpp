@@ -35,6 +35,8 @@ RAYTRAIN_INLINE auto mismatch_error(RankCall const& first, RankCall const& other
       tag == other_tag ? "make every rank call the same operations in the same order, on arrays of one size and type"
       : is_step(tag) && is_step(other_tag)
           ? "make every rank take the same steps in the same order, with the same learning rates and as many gradients"
+      : tag.layer > 0 || other_tag.layer > 0
+          ? "make every rank run the same layers forward and backward, in the same order, in train mode on all or none"
           : "make every rank run the same backwards in the same order, on as many batches, and average after as many";
   return {Errc::rank_mismatch, "collective call",
           "rank " + std::to_string(first.rank.value) + " calls " + describe(first, other) + ", but rank " +

@@ -16,8 +16,11 @@ RAYTRAIN_INLINE auto to_string(CallTag const& tag) -> std::string {
   auto const what = tag.optimizer == 0 ? model : " optimizer " + std::to_string(tag.optimizer) + " of" + model;
   if (tag.number == 0) return " to prepare" + what;
   if (tag.optimizer > 0) return " for step " + std::to_string(tag.number) + " of" + what;
-  return " for backward " + std::to_string(tag.number) + " of" + model + " (after " + std::to_string(tag.samples) +
-         " samples of epoch " + std::to_string(tag.epoch) + ")";
+  auto const pass =
+      tag.layer == 0 ? " for backward " + std::to_string(tag.number)
+                     : " for forward " + std::to_string(tag.number) + " of SyncBatchNorm " + std::to_string(tag.layer);
+  return pass + " of" + model + " (after " + std::to_string(tag.samples) + " samples of epoch " +
+         std::to_string(tag.epoch) + ")";
 }
 
 RAYTRAIN_INLINE auto operation_text(Call const& call) -> std::string {

@@ -34,7 +34,8 @@ enum class Operation : std::uint8_t {
 struct CallTag {
   std::uint16_t model = 0;      ///< From 1, in the order in which the worker has prepared its models.
   std::uint16_t epoch = 0;      ///< The epoch that the ranks' data has reached, as this rank knows it; 0 before any.
-  std::uint32_t optimizer = 0;  ///< From 1, in the order in which the worker has prepared them; 0 for a call of none.
+  std::uint16_t optimizer = 0;  ///< From 1, in the order in which the worker has prepared them; 0 for a call of none.
+  std::uint16_t layer = 0;      ///< From 1, of the model's layers that exchange, whose forwards `number` counts; or 0.
   std::uint32_t number = 0;     ///< The model's backward or the optimizer's step, from 1; 0: it is being prepared.
   std::uint32_t samples = 0;    ///< Samples taken of that epoch; 0 before any. For an optimizer's step: a hash of its
                                 ///< learning rates and of which parameters have a gradient.
@@ -72,7 +73,7 @@ struct Call {
                     call.root.value;
   auto const& tag = call.tag;
   auto const number = std::uint64_t{tag.model} << 48U | std::uint64_t{tag.epoch} << 32U | tag.number;
-  auto const samples = std::uint64_t{tag.optimizer} << 32U | tag.samples;
+  auto const samples = std::uint64_t{tag.optimizer} << 48U | std::uint64_t{tag.layer} << 32U | tag.samples;
   return mix(mix(mix(mix(mix(0, kind), call.count), call.counts_digest), number), samples);
 }
 

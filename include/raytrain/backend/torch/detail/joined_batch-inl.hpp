@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <torch/torch.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include <raytrain/backend/torch/detail/joined_batch.hpp>
+#include <raytrain/collective/reduce_op.hpp>
+#include <raytrain/core/inline.hpp>
+
+namespace raytrain::detail {
+
+RAYTRAIN_TORCH_INLINE auto JoinedBatch::moments_of(at::Tensor const& x, Pass pass) -> Moments {
+  torch::NoGradGuard const no_grad;
+  auto const channels = static_cast<std::size_t>(x.size(1));
+  std::vector<double> own(2 * channels + 1);  // means, variances, values per channel
+  if (x.numel() > 0) {
+    auto const [mean, variance] = at::batch_norm_update_stats(x, {}, {}, 0);
+    auto const put = [&](at::Tensor const& values, std::size_t at) {
+      torch::from_blob(&own[at], {x.size(1)}, torch::kDouble).copy_(values);
+    };
+    put(mean, 0);
+    put(variance, channels);
+    own.back() = static_cast<double>(x.numel() / x.size(1));
+  }
+  std::vector<double> all(own.size() * collective_.size().value);
+  set_tag(pass);
+  collective_.all_gather(own, all);
+
+  std::vector<double> mean(channels);
+  std::vector<double> squares(channels);  // of the distances from the mean, summed up
+  double count = 0;
+  for (std::size_t begin = 0; begin < all.size(); begin += own.size()) {
+    auto const more = all[begin + 2 * channels];
+    if (more == 0) continue;
+    for (std::size_t c = 0; c < channels; ++c) {
+      auto const distance = all[begin + c] - mean[c];
+      mean[c] += distance * more / (count + more);
+      squares[c] += all[begin + channels + c] * more + distance * distance * count * more / (count + more);
+    }
+    count += more;
+  }
+  auto const tensor_of = [&](std::vector<double> const& values) {
+    return torch::tensor(values, torch::kDouble).to(x.scalar_type());
+  };
+  for (auto& each : squares) each /= count;
+  return {tensor_of(mean), tensor_of(squares), count};
+}
+
+RAYTRAIN_TORCH_INLINE void JoinedBatch::sum(std::span<double> values, Pass pass) {
+  set_tag(pass);
+  collective_.all_reduce(values, ReduceOp::sum);
+}
+
+RAYTRAIN_TORCH_INLINE void JoinedBatch::set_tag(Pass pass) {
+  collective_.tag() = {.model = pass.model,
+                       .epoch = static_cast<std::uint16_t>(taken_->position.epoch),
+                       .layer = pass.layer,
+                       .number = pass.forward,
+                       .samples = static_cast<std::uint32_t>(taken_->position.samples)};
+}
+
+}  // namespace raytrain::detail
