@@ -7,6 +7,7 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -200,6 +201,24 @@ RAYTRAIN_TORCH_INLINE auto TorchContext::accumulate(int batches, bool is_last) -
   if (batches > 1) begin_accumulating_alone();
   auto const ends_window = !std::exchange(taken_->ends_window, {}).empty();
   return window.add(batches, taken_->samples_of_batch, is_last || ends_window);
+}
+
+RAYTRAIN_TORCH_INLINE void TorchContext::check_finite(at::Tensor const& loss) {
+  constexpr auto attempted = "checking a loss";
+  if (!loss.defined() || loss.numel() != 1) {
+    throw Error{Errc::invalid_call, attempted,
+                fmt::format("it must be one number (got {})", loss.defined() ? loss.numel() : 0),
+                "give the loss that backward() is called on"};
+  }
+  ++checked_losses_;
+  auto const value = loss.item<double>();
+  if (std::isfinite(value)) return;
+  throw NotRetryable{
+      attempted,
+      fmt::format("the loss of rank {} is {} in its check {} (after {} samples of epoch {})", world_rank().value, value,
+                  checked_losses_, taken_->position.samples, taken_->position.epoch),
+      "look for the operation that makes it, with torch::autograd::DetectAnomalyGuard, or take a lower "
+      "learning rate"};
 }
 
 RAYTRAIN_TORCH_INLINE auto TorchContext::holder_of_sum() const -> detail::GradientAverager const* {

@@ -198,6 +198,14 @@ class TorchContext : public TrainContext {
   ///         by the backward when parameters have changed within a window.
   [[nodiscard]] auto accumulate(int batches, bool is_last = false) -> bool;
 
+  /// Ends the training when the loss, one number, is an infinity or a NaN: between a batch's forward and its backward,
+  /// so that no rank has stepped by its gradient. Other ranks need not have such a loss: they are stopped where they
+  /// would exchange with this one. Before `GradScaler::scale`, whose product may well be infinite.
+  ///
+  /// Errors: `NotRetryable`, naming rank, value, epoch and samples: from its checkpoint a run would come there again;
+  ///         `invalid_call` for another number of numbers.
+  void check_finite(at::Tensor const& loss);
+
   /// As of every context. The learning rates of each `LrSchedule` that `restore` was given go along as "lr" (see
   /// there), what a `GradScaler` has counted as "skipped_steps" and "loss_scale"; with a checkpoint, the states of
   /// `generator()` and of LibTorch's default generator go along.
@@ -378,6 +386,7 @@ class TorchContext : public TrainContext {
   std::vector<std::pair<std::weak_ptr<torch::nn::Module const>, std::uint16_t>> alone_;
   bool accumulates_alone_ = false;
   std::uint64_t models_ = 0;
+  std::uint64_t checked_losses_ = 0;
   std::uint16_t optimizers_ = 0;
   std::vector<std::weak_ptr<std::vector<double> const>> rates_;  ///< Of the schedules that `restore` was given.
   std::weak_ptr<detail::ScalerState const> scaler_;              ///< Of the scaler that it was given.
