@@ -11,6 +11,7 @@
 
 #include <doctest/doctest.h>
 
+#include <raytrain/collective/adasum.hpp>
 #include <raytrain/collective/mpi.hpp>
 #include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/reduction.hpp>
@@ -77,6 +78,24 @@ TEST_CASE_TEMPLATE("a sum has the bits that threads of one process get", Setup, 
       auto const expected = local_sum(ranks, size);
       auto const of_root = collective.rank() == Rank{ranks - 1} ? expected : input(collective.rank(), size);
       return different_bits(values, expected) + different_bits(rooted, of_root);
+    });
+  }
+}
+
+TEST_CASE_TEMPLATE("an adaptive sum has the bits that threads of one process get", Setup, InSharedMemory,
+                   RankOrderOnManyHosts, RankOrderOnHostsOfTwo, InPieces) {
+  for (std::size_t const size : {5U, 2'001U}) {
+    CAPTURE(size);
+    check_none_wrong<MpiWorld<Setup>>([&](auto& collective) {
+      std::vector<float> expected;
+      LocalWorld::run(collective.size(), [&](auto& local) {
+        auto values = input(local.rank(), size);
+        adasum(local, values);
+        if (local.rank() == Rank{0}) expected = values;
+      });
+      auto values = input(collective.rank(), size);
+      adasum(collective, values);
+      return different_bits(values, expected);
     });
   }
 }
