@@ -96,6 +96,13 @@ def environment(folder):
     job.expect('each has its own', sorted(job.lines_with('environment')) == [f'environment {rank} 3 {rank} 3' for rank in range(3)])
 
 
+def prints(folder):
+    """What rank 0 prints comes out in the program that was started, in order."""
+    job = train(folder, 'print')
+    job.expect('rank 0 prints, in order', job.lines_with('printed') == [f'printed in epoch {epoch} by rank 0' for epoch in range(6)])
+    job.expect_all_say(1, 'result', 'finished', '0 warnings')
+
+
 def replaces(folder, what, *parts):
     """A lost process costs a worker: the others go on in theirs, to the bits of an undisturbed run."""
     whole = on_threads(folder, 3)

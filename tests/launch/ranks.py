@@ -93,6 +93,12 @@ def environment(folder):
     job.expect_all_say(2, 'result', 'finished')
 
 
+def prints(folder):
+    job = ranks(3, folder, 'print')
+    job.expect('rank 0 prints, in order', job.lines_with('printed') == [f'printed in epoch {epoch} by rank 0' for epoch in range(6)])
+    job.expect_all_say(3, 'result', 'finished', '0 warnings')
+
+
 def torchrun(folder):
     """One of several processes that do not know of each other does not train by itself, unless it is told to."""
     for one in (program, without):
@@ -614,7 +620,7 @@ def no_thread(folder):
 
 
 CASES = {function.__name__: function for function in (
-    same_on_threads, goes_on, begins_from_other_run, metadata, env, environment, torchrun, own_store, throws, restarts, restarts_on_hosts, large_results, keeps_causes, killed, exits, exits_on_threads, exits_quickly, forks, few_open_files,
+    same_on_threads, goes_on, begins_from_other_run, metadata, env, environment, prints, torchrun, own_store, throws, restarts, restarts_on_hosts, large_results, keeps_causes, killed, exits, exits_on_threads, exits_quickly, forks, few_open_files,
     returns_early, refused_by_backend, refused_by_constructor, refused_by_no_exception,
     hangs_on_another_rank, hangs_on_first_rank, hangs_on_threads, interrupted_twice, loses_first_rank, signalled, ended_by_mpirun,
     twice, leaves_before_second_fit, inside_another, comes_never, settings_differ, other_size,

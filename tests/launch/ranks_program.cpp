@@ -272,6 +272,7 @@ auto trained(std::string const& what) {
       if (fork_children(ctx, what, epoch)) return;
       if (stopped_by_others(ctx, what, epoch)) return;
       if (what == "return" && epoch == 3 && ctx.world_rank() == Rank{1}) return;
+      if (what == "print") ctx.print("printed in epoch {} by rank {}", epoch, ctx.world_rank().value);
       ctx.report(Epoch{epoch, sum}, CheckpointDraft::replicated([&](CheckpointDraft& draft) {
                    auto const bytes = std::as_bytes(std::span{values});
                    draft.add("values", Bytes{bytes.begin(), bytes.end()});
