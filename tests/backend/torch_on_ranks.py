@@ -3,7 +3,7 @@
 
   torch_on_ranks.py CASE PROGRAM MPIRUN ARGUMENT...
 
-The program is fashion_mnist, but for sharded_optimizer and sync_batch_norm the one of that name.
+The program is fashion_mnist, but for sharded_optimizer, local_training and sync_batch_norm the one of that name.
 """
 import json
 import os
@@ -95,6 +95,23 @@ def sync_batch_norm(folder):
     run_program(folder, 1, 3)
 
 
+def local_training(folder):
+    """Models that each worker trains by itself have the bits on ranks that they have on threads, also when they are ended within a round."""
+    def run(storage, start, *workers, steps):
+        for step in steps:
+            status = subprocess.run([*start, program, str(storage), str(step), *workers], stdin=subprocess.DEVNULL, check=False).returncode
+            if status != 0:
+                sys.exit(f'{" ".join(start)} {step}: exit status {status}')
+        last = max(storage.glob('local/checkpoints/checkpoint_*'))
+        files = json.loads((last / 'manifest.json').read_text())['files']
+        expected = {f'{rank}{name}.safetensors' for rank in ('', 'rank_0001/', 'rank_0002/') for name in ('averaged', 'adam', 'model', 'inner')}
+        if missing := expected - set(files):
+            sys.exit(f'{last} lacks {missing}')
+        return {name: file for name, file in files.items() if name.endswith('.safetensors')}
+
+    expect_same(threads=run(folder / 'threads', [], '3', steps=[13]), ranks=run(folder / 'ranks', [*mpirun, '-n', '3'], steps=[7, 13]))
+
+
 def two_hosts(folder):
     """With the same ranks on the same hosts, every run has the same bits."""
     start = [sys.executable, '-B', str(HOSTS), 'alpha:2,beta:2', mpirun[0], program]
@@ -141,7 +158,8 @@ def killed(folder):
                 without_interruption=train(folder / 'whole', *mpirun, '-n', '3', program, epochs=epochs))
 
 
-CASES = {function.__name__: function for function in (same_on_threads, accumulated, compressed, virtual_shards, sharded_optimizer, sync_batch_norm, two_hosts, killed)}
+CASES = {function.__name__: function for function in (same_on_threads, accumulated, compressed, virtual_shards, sharded_optimizer, local_training,
+                                              sync_batch_norm, two_hosts, killed)}
 
 with tempfile.TemporaryDirectory() as scratch:
     CASES[case](pathlib.Path(scratch))

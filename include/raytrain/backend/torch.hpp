@@ -14,6 +14,7 @@
 #include <raytrain/backend/torch/compression.hpp>
 #include <raytrain/backend/torch/cpu_advice.hpp>
 #include <raytrain/backend/torch/detail/freed_memory.hpp>
+#include <raytrain/backend/torch/diloco.hpp>
 #include <raytrain/backend/torch/grad_scaler.hpp>
 #include <raytrain/backend/torch/gradient_exchange.hpp>
 #include <raytrain/backend/torch/load_model.hpp>

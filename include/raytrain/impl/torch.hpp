@@ -22,6 +22,7 @@
 #include <raytrain/backend/torch/detail/stored_optimizer-inl.hpp>
 #include <raytrain/backend/torch/detail/stored_tensors-inl.hpp>
 #include <raytrain/backend/torch/detail/tensor_mean-inl.hpp>
+#include <raytrain/backend/torch/diloco-inl.hpp>
 #include <raytrain/backend/torch/grad_scaler-inl.hpp>
 #include <raytrain/backend/torch/gradient_exchange-inl.hpp>
 #include <raytrain/backend/torch/lr_schedule-inl.hpp>

@@ -131,7 +131,7 @@ RAYTRAIN_TORCH_INLINE auto TorchContext::restore(TrainingState const& state) -> 
   scaler_ = state.followed_scaler();
   if (!checkpoint()) return 0;
   if (begins_from_other_run()) {
-    load(*checkpoint(), state.models());
+    state.load_models(*checkpoint());
     return 0;
   }
   auto const rates = [&] {

@@ -121,10 +121,13 @@ RAYTRAIN_TORCH_INLINE auto TrainingState::has_scheduler() const -> bool {
   return std::ranges::any_of(parts_, &Part::is_scheduler_);
 }
 
-RAYTRAIN_TORCH_INLINE auto TrainingState::models() const -> TrainingState {
+RAYTRAIN_TORCH_INLINE void TrainingState::load_models(Checkpoint const& checkpoint) const {
   TrainingState models{};
   std::ranges::copy_if(parts_, std::back_inserter(models.parts_), &Part::is_model_);
-  return models;
+  load(checkpoint, models);
+  for (auto const& part : parts_) {
+    if (part.begin_from_model_) part.begin_from_model_();
+  }
 }
 
 RAYTRAIN_TORCH_INLINE auto TrainingState::differences(Checkpoint const& checkpoint) const
@@ -233,9 +236,9 @@ RAYTRAIN_TORCH_INLINE auto TrainingState::load_parts(Checkpoint const& checkpoin
       errors.push_back(error);
     }
   };
-  for (auto const sets_rates : {false, true}) {
+  for (auto const changes_others : {false, true}) {
     for (auto const& part : parts_) {
-      if (part.sets_rates_ == sets_rates && !differing.contains(part.name_)) load(part);
+      if (part.changes_others_ == changes_others && !differing.contains(part.name_)) load(part);
     }
   }
   if (differing.empty() && errors.empty()) return news;

@@ -119,7 +119,8 @@ class TrainingState {
     bool names_file_ = true;
     bool is_model_ = false;
     bool is_scheduler_ = false;
-    bool sets_rates_ = false;  // and is loaded when its optimizer is
+    std::function<void()> begin_from_model_;  // what begins with the model that was filled; or empty
+    bool changes_others_ = false;             // sets rates, or a model; and is loaded behind these
   };
 
   /// Errors: `invalid_call` for a name that is empty, has a '/' or is given twice; `invalid_report` for others that no
@@ -144,8 +145,10 @@ class TrainingState {
   /// Of the first scaler; expired where there is none.
   [[nodiscard]] auto followed_scaler() const -> std::weak_ptr<detail::ScalerState const>;
   [[nodiscard]] auto has_scheduler() const -> bool;
-  /// The models alone.
-  [[nodiscard]] auto models() const -> TrainingState;
+  /// Fills the models alone; the rest begins as it was made.
+  ///
+  /// Errors: as `load`.
+  void load_models(Checkpoint const& checkpoint) const;
 
   [[nodiscard]] auto to_draft() const -> CheckpointDraft;
 
@@ -225,7 +228,11 @@ TrainingState::Part::Part(std::string name, T& value, Naming naming) : name_{std
   } else if constexpr (detail::CheckpointedByName<T>) {
     if constexpr (std::derived_from<T, LrSchedule>) schedule_ = &value;
     if constexpr (std::same_as<T, GradScaler>) scaler_ = &value;
-    is_scheduler_ = sets_rates_ = schedule_ != nullptr;
+    is_scheduler_ = changes_others_ = schedule_ != nullptr;
+    if constexpr (requires { value.begin_from_model(); }) {
+      begin_from_model_ = [&value] { value.begin_from_model(); };
+      changes_others_ = true;
+    }
     kind_ = is_scheduler_ ? "schedule" : detail::demangled(typeid(T).name());
     std::filesystem::path const usual{std::string{T::file_name}};
     auto file = naming == is_named ? name_ + usual.extension().string() : usual.string();
