@@ -7,6 +7,7 @@
 #include <numeric>
 #include <random>
 #include <ranges>
+#include <set>
 #include <span>
 #include <utility>
 #include <vector>
@@ -141,6 +142,32 @@ TEST_CASE("the order follows from seed and epoch alone") {
   for (auto const batch : pinned.batches({.batch_size = 5}))
     std::ranges::copy(rows_of(batch), std::back_inserter(seen));
   CHECK(seen == Rows{10, 2, 14, 0, 5, 4, 12, 13, 9, 6, 11, 8, 3, 15, 7, 1});
+}
+
+TEST_CASE("each batch of each worker, epoch, dataset and seed has random numbers of its own, the same after a resume") {
+  struct Place {
+    std::uint32_t rank;
+    std::int64_t epoch;
+    char const* dataset;
+    std::uint64_t seed;
+  };
+  auto const seeds = [](Place const& at, ShardPosition start = {}) {
+    DatasetShard shard{numbered(64),
+                       {.name = at.dataset, .rank = Rank{at.rank}, .world_size = WorldSize{2}, .seed = at.seed}};
+    auto const range = shard.batches({.batch_size = 4, .epoch = at.epoch, .start = start});
+    std::vector<std::uint64_t> all;
+    for (std::size_t i = 0; i < range.size(); ++i) all.push_back(range.seed(i));
+    return all;
+  };
+  auto const first = seeds({0, 3, "train", 7});
+  REQUIRE(first.size() == 8);
+  std::vector<std::uint64_t> all;
+  for (auto const& place :
+       {Place{0, 3, "train", 7}, {1, 3, "train", 7}, {0, 4, "train", 7}, {0, 3, "other", 7}, {0, 3, "train", 8}}) {
+    std::ranges::copy(seeds(place), std::back_inserter(all));
+  }
+  CHECK(std::set(all.begin(), all.end()).size() == 5 * 8);
+  CHECK(seeds({0, 3, "train", 7}, {3, 24}) == std::vector(first.begin() + 3, first.end()));
 }
 
 TEST_CASE("the last batch is divided equally, and drop_last leaves it out") {

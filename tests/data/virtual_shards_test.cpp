@@ -141,3 +141,24 @@ TEST_CASE("more virtual shards than rows, and fewer than workers, are refused wi
         "invalid_config: DatasetShard: 2 virtual shards leave nothing for some of 3 workers; use as many virtual "
         "shards as there may be workers");
 }
+
+TEST_CASE("a virtual shard's batch has the same random numbers whichever worker has the shard, and padding none new") {
+  auto const dataset = numbered(30);
+  auto const seeds = [&](std::uint32_t workers) {
+    std::map<std::pair<std::size_t, std::uint32_t>, std::uint64_t> of_batches;  // by step and shard
+    for (std::uint32_t rank = 0; rank < workers; ++rank) {
+      auto const range = shard_of(dataset, rank, workers, 5).batches({.batch_size = 2, .epoch = 1});
+      for (std::size_t i = 0; i < range.size(); ++i) {
+        auto const turn = range[i].turn();
+        auto const [at, is_new] = of_batches.try_emplace({i / turn.count, turn.shard}, range.seed(i));
+        CHECK(is_new == !turn.is_padding);
+        CHECK(at->second == range.seed(i));
+      }
+    }
+    return of_batches;
+  };
+  auto const alone = seeds(1);
+  CHECK(alone.size() == 15);
+  CHECK(seeds(2) == alone);
+  CHECK(seeds(3) == alone);
+}

@@ -10,6 +10,7 @@
 
 #include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/shard_position.hpp>
+#include <raytrain/core/shard_turn.hpp>
 #include <raytrain/data/batch.hpp>
 #include <raytrain/data/dataset.hpp>
 
@@ -36,6 +37,7 @@ class BatchRange {
     std::uint64_t end{};      ///< One past the last; `end - begin` is a multiple of `shards`.
     std::uint64_t step{1};    ///< Samples of a global batch, a multiple of `shards`.
     std::int64_t epoch{};
+    std::uint64_t seed{};                                       ///< Of what is random about the batches.
     std::shared_ptr<std::vector<std::uint64_t> const> order{};  ///< Null: rows as they lie.
   };
 
@@ -73,7 +75,23 @@ class BatchRange {
   /// Batch `index`, below `size()`, without moving the shard's position.
   [[nodiscard]] auto operator[](std::size_t index) const noexcept -> Batch;
 
+  /// For what is random about batch `index`, below `size()`, as its augmentation. It follows from the run's seed, the
+  /// dataset's name, the epoch and where the batch begins in its order: another one for each batch, that of the first
+  /// shard again for padding, and the same after a resume.
+  [[nodiscard]] auto seed(std::size_t index) const noexcept -> std::uint64_t;
+
  private:
+  /// The samples that batch `index` is of.
+  struct Samples {
+    std::uint64_t step_begin;
+    std::uint64_t step_size;
+    std::uint64_t first;
+    std::size_t size;
+    ShardTurn turn;
+  };
+
+  [[nodiscard]] auto samples(std::size_t index) const noexcept -> Samples;
+
   [[nodiscard]] auto turns_per_step() const noexcept -> std::uint32_t {
     return (cut_.shards + cut_.world_size.value - 1) / cut_.world_size.value;
   }

@@ -19,6 +19,7 @@
 #include <raytrain/data/batch_range.hpp>
 #include <raytrain/data/dataset.hpp>
 #include <raytrain/data/dataset_shard.hpp>
+#include <raytrain/data/detail/permutation.hpp>
 #include <raytrain/data/shuffle_key.hpp>
 
 namespace raytrain {
@@ -138,7 +139,8 @@ RAYTRAIN_INLINE auto DatasetShard::batches(BatchOptions const& wanted) -> BatchR
                       .begin = first_sample(options, total),
                       .end = total,
                       .step = batch_size * shards(),
-                      .epoch = options.epoch};
+                      .epoch = options.epoch,
+                      .seed = batch_seed()};
   auto const left = cut.end - cut.begin;
   cut.end -= left % (options.drop_last ? cut.step : shards());
   auto const is_over = cut.begin >= cut.end;
@@ -152,6 +154,12 @@ RAYTRAIN_INLINE auto DatasetShard::batches(BatchOptions const& wanted) -> BatchR
 
 RAYTRAIN_INLINE auto DatasetShard::key(BatchOptions const& options) const noexcept -> ShuffleKey {
   return {shard_.seed, static_cast<std::uint64_t>(options.epoch)};
+}
+
+RAYTRAIN_INLINE auto DatasetShard::batch_seed() const noexcept -> std::uint64_t {
+  auto seed = detail::SplitMix64{shard_.seed}();
+  for (auto const letter : shard_.name) seed = detail::SplitMix64{seed + static_cast<unsigned char>(letter)}();
+  return seed;
 }
 
 RAYTRAIN_INLINE void DatasetShard::check_order(BatchOptions const& options) const {

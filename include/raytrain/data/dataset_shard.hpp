@@ -119,6 +119,9 @@ class DatasetShard {
   /// Of each part, at least 1. Errors: `invalid_config` for a global batch that cannot be divided.
   [[nodiscard]] auto part_size(BatchOptions const& options) const -> std::uint64_t;
 
+  /// Another one for each of the run's datasets.
+  [[nodiscard]] auto batch_seed() const noexcept -> std::uint64_t;
+
   // Rows that were trained on would come again, and others never.
   void check_order(BatchOptions const& options) const;
 

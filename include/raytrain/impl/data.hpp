@@ -14,3 +14,4 @@
 #include <raytrain/data/detail/idx_header-inl.hpp>
 #include <raytrain/data/detail/permutation-inl.hpp>
 #include <raytrain/data/idx-inl.hpp>
+#include <raytrain/data/prefetch_options-inl.hpp>

@@ -6,6 +6,7 @@
 #include <raytrain/backend/torch/averaged_model-inl.hpp>
 #include <raytrain/backend/torch/compression-inl.hpp>
 #include <raytrain/backend/torch/cpu_advice-inl.hpp>
+#include <raytrain/backend/torch/detail/batch_thread-inl.hpp>
 #include <raytrain/backend/torch/detail/flat_parameters-inl.hpp>
 #include <raytrain/backend/torch/detail/freed_memory-inl.hpp>
 #include <raytrain/backend/torch/detail/generators-inl.hpp>

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <utility>
 
+#include <raytrain/backend/torch/mapped_batches.hpp>
 #include <raytrain/core/element_type.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/shard_position.hpp>
@@ -19,6 +20,7 @@
 #include <raytrain/data/column.hpp>
 #include <raytrain/data/dataset.hpp>
 #include <raytrain/data/dataset_shard.hpp>
+#include <raytrain/data/prefetch_options.hpp>
 
 namespace raytrain {
 
@@ -79,6 +81,8 @@ class TorchBatch {
 /// Threads: one at a time.
 class TorchBatchRange {
  public:
+  using Batch = TorchBatch;
+
   class Iterator {
    public:
     using value_type = TorchBatch;
@@ -113,6 +117,33 @@ class TorchBatchRange {
 
   /// Batch `index`, below `size()`, without moving the shard's position.
   [[nodiscard]] auto operator[](std::size_t index) const noexcept -> TorchBatch { return TorchBatch{range_[index]}; }
+
+  /// As of `BatchRange`.
+  [[nodiscard]] auto seed(std::size_t index) const noexcept -> std::uint64_t { return range_.seed(index); }
+
+  /// What `f(batch)`, or `f(batch, generator)`, returns for each batch, in their order, made in threads ahead of the
+  /// loop:
+  ///
+  ///     auto const prepared = [](raytrain::TorchBatch const& batch) { return batch["image"].to(torch::kFloat); };
+  ///     for (auto images : shard.batches({.batch_size = 64}).map(prepared, {.threads = 2})) { ... }
+  ///
+  /// The shard's position is that behind the batch whose result the loop was handed last, whatever was made ahead.
+  /// Random numbers in `f`, from the generator or from operations without one, follow from the batch (see
+  /// `BatchRange::seed`): results are the same with any number of threads, none too, and after a resume; with
+  /// `ScalingConfig::virtual_shards` with any number of workers. Its tensors have no gradients, autocast does not reach
+  /// it, and operations in the threads use one thread each.
+  ///
+  /// Threads: each calls a copy of `f`, all at the same time: what it refers to must bear that.
+  /// Errors:  what `f` throws comes out of the loop in the place of its batch. `invalid_config` for options out of
+  ///          range.
+  template <BatchFunction<TorchBatch> F>
+  [[nodiscard]] auto map(F f, PrefetchOptions const& options = {}) const -> MappedBatches<TorchBatchRange, F> {
+    static_assert(
+        BatchFunction<F const, TorchBatch>,
+        "raytrain: what map() calls is const, for each thread has a copy of it, and which one gets a batch is "
+        "open; random numbers come from its second parameter, an at::Generator&");
+    return {*this, std::move(f), options};
+  }
 
  private:
   BatchRange range_;

@@ -27,6 +27,9 @@ class OwnDefaultGenerator {
   auto operator=(OwnDefaultGenerator const&) -> OwnDefaultGenerator& = delete;
   ~OwnDefaultGenerator() { of_thread() = nullptr; }
 
+  /// What the first one would do, for threads that begin to have one while others compute.
+  static void prepare() { (void)registered_key(); }
+
   /// The default generator of the calling thread: LibTorch's where none stands in for it.
   [[nodiscard]] static auto current() -> at::Generator;
 
