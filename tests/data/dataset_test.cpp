@@ -84,6 +84,17 @@ TEST_CASE("a dataset says what it was made from") {
   CHECK(Dataset{}.rows() == 0);
 }
 
+TEST_CASE("rows without a column are counted, also those of a part") {
+  auto const rows = Dataset::of_rows(10);
+  CHECK(rows.rows() == 10);
+  CHECK(rows.columns().empty());
+  CHECK(rows.head(4).rows() == 4);
+  CHECK(rows.split_at(7).second.rows() == 3);
+  std::vector<std::uint64_t> const some{9, 9, 0};
+  CHECK(rows.select(some).rows() == 3);
+  CHECK(Dataset{}.rows() == 0);
+}
+
 TEST_CASE_TEMPLATE("every element type comes back as it went in", T, std::uint8_t, std::int8_t, std::int16_t,
                    std::int32_t, std::int64_t, float, double) {
   std::vector<T> const values{std::numeric_limits<T>::lowest(), T{1}, std::numeric_limits<T>::max()};

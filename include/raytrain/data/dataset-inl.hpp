@@ -41,12 +41,11 @@ RAYTRAIN_INLINE auto Dataset::from_columns(std::vector<Column> columns) -> Datas
                   "give every column as many rows"};
     }
   }
-  return Dataset{std::move(columns)};
+  auto const rows = columns.front().rows();
+  return {std::move(columns), rows};
 }
 
-RAYTRAIN_INLINE auto Dataset::rows() const noexcept -> std::size_t {
-  return table_->columns.empty() ? 0 : table_->columns.front().rows();
-}
+RAYTRAIN_INLINE auto Dataset::of_rows(std::size_t rows) -> Dataset { return {{}, rows}; }
 
 RAYTRAIN_INLINE auto Dataset::column_names() const -> std::vector<std::string> {
   std::vector<std::string> names;
@@ -76,23 +75,24 @@ RAYTRAIN_INLINE auto Dataset::select(std::span<std::uint64_t const> rows) const 
     selected.emplace_back(ColumnFormat{column.name(), column.type(), column.row_shape()},
                           std::shared_ptr<std::byte const>{data, data.get()}, rows.size());
   }
-  return Dataset{std::move(selected)};
+  return {std::move(selected), rows.size()};
 }
 
 RAYTRAIN_INLINE auto Dataset::shuffled_rows(ShuffleKey key) const -> std::shared_ptr<std::vector<std::uint64_t> const> {
   return table_->orders.get(key, rows());
 }
 
-RAYTRAIN_INLINE Dataset::Dataset(std::vector<Column> columns) {
+RAYTRAIN_INLINE Dataset::Dataset(std::vector<Column> columns, std::size_t rows) {
   auto table = std::make_shared<Table>();
   table->columns = std::move(columns);
+  table->rows = rows;
   table_ = std::move(table);
 }
 
 RAYTRAIN_INLINE auto Dataset::slice(std::size_t first, std::size_t last) const -> Dataset {
   std::vector<Column> parts;
   for (auto const& column : table_->columns) parts.push_back(column.slice(first, last));
-  return Dataset{std::move(parts)};
+  return {std::move(parts), last - first};
 }
 
 }  // namespace raytrain

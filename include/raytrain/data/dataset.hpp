@@ -31,7 +31,10 @@ class Dataset {
   /// Errors: `invalid_data` when there is no column, two have one name, or their numbers of rows differ.
   [[nodiscard]] static auto from_columns(std::vector<Column> columns) -> Dataset;
 
-  [[nodiscard]] auto rows() const noexcept -> std::size_t;
+  /// So many rows without a column, of which a `DatasetShard` tells the numbers: those of data that lies elsewhere.
+  [[nodiscard]] static auto of_rows(std::size_t rows) -> Dataset;
+
+  [[nodiscard]] auto rows() const noexcept -> std::size_t { return table_->rows; }
 
   /// Lives as long as any copy of this dataset.
   [[nodiscard]] auto columns() const noexcept -> std::span<Column const> { return table_->columns; }
@@ -68,11 +71,12 @@ class Dataset {
  private:
   struct Table {
     std::vector<Column> columns;
+    std::size_t rows = 0;
     detail::PermutationCache orders;
     detail::DigestCache digest;
   };
 
-  explicit Dataset(std::vector<Column> columns);
+  Dataset(std::vector<Column> columns, std::size_t rows);
 
   [[nodiscard]] auto slice(std::size_t first, std::size_t last) const -> Dataset;
 

@@ -25,6 +25,7 @@
 #include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/inline.hpp>
 #include <raytrain/core/signs_of_life.hpp>
+#include <raytrain/data/dataset.hpp>
 #include <raytrain/data/dataset_shard.hpp>
 #include <raytrain/data/datasets.hpp>
 #include <raytrain/launch/worker_link.hpp>
@@ -81,25 +82,34 @@ RAYTRAIN_INLINE void TrainContext::progress(std::uint64_t done, std::uint64_t to
 }
 
 RAYTRAIN_INLINE auto TrainContext::dataset_shard(std::string_view name) const -> DatasetShard {
-  ShardOptions shard{.name = std::string{name},
-                     .rank = world_rank(),
-                     .world_size = world_size(),
-                     .workers = run().workers,
-                     .virtual_shards = run().virtual_shards,
-                     .seed = run().seed,
-                     .split = is_split(run().data, name)};
+  ShardOptions shard{.name = std::string{name}, .split = is_split(run().data, name)};
   if (auto const& checkpoint = run().checkpoint) {
-    shard.seed_before = checkpoint->seed();
-    shard.rows_before = checkpoint->dataset_rows(std::string{name});
+    shard.rows_before = checkpoint->dataset_rows(shard.name);
     // Each rank may hold other rows of a dataset that is not split; the checkpoint knows rank 0's.
-    if (shard.split || shard.rank == Rank{0}) shard.digest_before = checkpoint->dataset_digest(std::string{name});
+    if (shard.split || world_rank() == Rank{0}) shard.digest_before = checkpoint->dataset_digest(shard.name);
   }
+  return followed_shard(find_dataset(run().datasets, name), std::move(shard));
+}
+
+RAYTRAIN_INLINE auto TrainContext::split_shard(std::string_view name, std::size_t rows,
+                                               std::optional<std::uint64_t> rows_before) const -> DatasetShard {
+  return followed_shard(Dataset::of_rows(rows), {.name = std::string{name}, .rows_before = rows_before});
+}
+
+RAYTRAIN_INLINE auto TrainContext::followed_shard(Dataset dataset, ShardOptions shard) const -> DatasetShard {
+  auto const name = shard.name;
+  shard.rank = world_rank();
+  shard.world_size = world_size();
+  shard.workers = run().workers;
+  shard.virtual_shards = run().virtual_shards;
+  shard.seed = run().seed;
+  if (auto const& checkpoint = run().checkpoint) shard.seed_before = checkpoint->seed();
   // A global batch is the same one with another number of workers.
   auto const is_divided = shard.split && run().virtual_shards == 0;
   auto const parts_before = is_divided && run().checkpoint ? run().checkpoint->world_size().value : 1U;
   auto const parts = is_divided ? world_size().value : 1U;
-  shard.on_batches = [taken = taken_data_, name = std::string{name}, &link = setup_.link,
-                      before = batch_size_before(name), parts_before, parts](BatchOptions const& options) {
+  shard.on_batches = [taken = taken_data_, name, &link = setup_.link, before = batch_size_before(name), parts_before,
+                      parts](BatchOptions const& options) {
     auto const size = static_cast<std::uint64_t>(options.batch_size.value());
     taken->set_batch_size(name, size);
     auto const within = options.start.epoch == options.epoch && options.start.samples > 0;
@@ -113,8 +123,8 @@ RAYTRAIN_INLINE auto TrainContext::dataset_shard(std::string_view name) const ->
                                   "{}; batches are of {} now: each row still comes once, but in other steps",
                                   options.epoch, name, options.start.samples, was, is)});
   };
-  DatasetShard result{find_dataset(run().datasets, name), std::move(shard)};
-  taken_data_->follow(std::string{name}, result.progress());
+  DatasetShard result{std::move(dataset), std::move(shard)};
+  taken_data_->follow(name, result.progress());
   return result;
 }
 

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <filesystem>
@@ -26,6 +27,7 @@
 #include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/metrics.hpp>
 #include <raytrain/core/signs_of_life.hpp>
+#include <raytrain/data/dataset.hpp>
 #include <raytrain/data/dataset_shard.hpp>
 #include <raytrain/launch/object_exchange.hpp>
 #include <raytrain/launch/worker_link.hpp>
@@ -284,6 +286,11 @@ class TrainContext {
   [[nodiscard]] auto knew_of_stop() const noexcept -> bool { return knew_of_stop_; }
 
  protected:
+  /// This worker's part of so many rows of data that is no dataset of the run's, of which checkpoints keep the position
+  /// under the name. `rows_before`: as in `ShardOptions`.
+  [[nodiscard]] auto split_shard(std::string_view name, std::size_t rows,
+                                 std::optional<std::uint64_t> rows_before) const -> DatasetShard;
+
   /// Before a context adds to what is handed over: false where `hand_over` does nothing.
   ///
   /// Errors: `invalid_call`, as `hand_over`.
@@ -312,6 +319,8 @@ class TrainContext {
   }
 
   [[nodiscard]] static auto copies_for(RunShared const& run, Rank rank) -> CheckpointStager::Copies;
+
+  [[nodiscard]] auto followed_shard(Dataset dataset, ShardOptions shard) const -> DatasetShard;
 
   // Rank 0 speaks for all.
   [[nodiscard]] auto batch_size_before(std::string_view dataset) const -> std::optional<std::uint64_t>;

@@ -8,7 +8,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
 #include <optional>
 #include <string>
@@ -36,6 +38,8 @@
 #include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/inline.hpp>
 #include <raytrain/core/shard_turn.hpp>
+#include <raytrain/data/dataset_shard.hpp>
+#include <raytrain/launch/object_exchange.hpp>
 #include <raytrain/train/train_context.hpp>
 #include <raytrain/train/worker_setup.hpp>
 
@@ -64,7 +68,44 @@ RAYTRAIN_TORCH_INLINE TorchContext::TorchContext(std::unique_ptr<detail::Unlocki
 }
 
 RAYTRAIN_TORCH_INLINE auto TorchContext::dataset_shard(std::string_view name) const -> TorchShard {
-  auto shard = TrainContext::dataset_shard(name);
+  return listened_shard(TrainContext::dataset_shard(name));
+}
+
+RAYTRAIN_TORCH_INLINE auto TorchContext::loader_shard(std::string_view name, std::optional<std::size_t> examples)
+    -> TorchShard {
+  auto const text = fmt::format("'{}' of {} examples", name, examples ? std::to_string(*examples) : "unknown");
+  auto const attempted = fmt::format("making data loader {}", ++loaders_);
+  TaggedCollective making{collective(), {.number = loaders_}};
+  auto const texts = detail::all_gather_objects(making, text);
+  auto const other = std::ranges::find_if(texts, [&](std::string const& each) { return each != texts.front(); });
+  if (other != texts.end()) {
+    throw Error{Errc::rank_mismatch, attempted,
+                fmt::format("rank 0 makes {}, but rank {} makes {}", texts.front(), other - texts.begin(), *other),
+                "make the same data loaders in the same order on every rank"};
+  }
+  auto const refuse = [&](Errc code, std::string happened, char const* remedy) {
+    throw Error{code, attempted + ": " + text, std::move(happened), remedy};
+  };
+  if (name.empty()) refuse(Errc::invalid_call, "its name is empty", "name it, as \"train\"");
+  if (std::ranges::count(dataset_names(), name) > 0) {
+    refuse(Errc::invalid_call, "a dataset of the run has that name", "give the loader a name of its own");
+  }
+  if (!examples) refuse(Errc::invalid_data, "its dataset does not tell its size", "let size() return one");
+  if (*examples == 0) refuse(Errc::invalid_data, "its dataset is empty", "give one with examples");
+  auto const [same, is_new] = examples_.emplace(name, *examples);
+  if (!is_new && same->second != *examples) {
+    refuse(Errc::invalid_call, fmt::format("the loader before it of that name has {} examples", same->second),
+           "give each loader a name of its own");
+  }
+  std::optional<std::uint64_t> before;
+  if (checkpoint()) {
+    auto const stored = checkpoint()->metadata().find(examples_key(name));
+    if (stored != checkpoint()->metadata().end()) before = std::strtoull(stored->second.c_str(), nullptr, 10);
+  }
+  return listened_shard(split_shard(name, *examples, before));
+}
+
+RAYTRAIN_TORCH_INLINE auto TorchContext::listened_shard(DatasetShard shard) const -> TorchShard {
   std::shared_ptr<detail::BatchListener> follower;
   if (shard.is_split()) follower = std::make_shared<detail::BatchFollower>(taken_, shard.name());
   return TorchShard{std::move(shard), std::move(follower)};
@@ -102,6 +143,7 @@ RAYTRAIN_TORCH_INLINE auto TorchContext::with_generators(CheckpointDraft draft) 
     if (!unfinished.empty() || draft.metadata().contains(unfinished_key)) {
       draft.set_metadata(unfinished_key, unfinished);
     }
+    for (auto const& [loader, examples] : examples_) draft.set_metadata(examples_key(loader), std::to_string(examples));
   }
   auto const folder = draft.is_per_rank() ? std::string{} : rank_folder_name(world_rank()) + "/";
   auto const add = [&](std::string const& name, auto const& make_bytes) {

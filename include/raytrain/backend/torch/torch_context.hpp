@@ -6,7 +6,9 @@
 
 #include <algorithm>
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -15,6 +17,7 @@
 #include <vector>
 
 #include <raytrain/backend/torch/autocast.hpp>
+#include <raytrain/backend/torch/data_loader.hpp>
 #include <raytrain/backend/torch/detail/batch_progress.hpp>
 #include <raytrain/backend/torch/detail/generators.hpp>
 #include <raytrain/backend/torch/detail/gradient_averager.hpp>
@@ -36,6 +39,7 @@
 #include <raytrain/checkpoint/checkpoint_draft.hpp>
 #include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/metrics.hpp>
+#include <raytrain/data/dataset_shard.hpp>
 #include <raytrain/message/report_fields.hpp>
 #include <raytrain/train/train_context.hpp>
 #include <raytrain/train/worker_setup.hpp>
@@ -238,6 +242,30 @@ class TorchContext : public TrainContext {
   /// Errors: `not_found`, listing the datasets that there are.
   [[nodiscard]] auto dataset_shard(std::string_view name) const -> TorchShard;
 
+  /// This worker's part of a dataset of LibTorch's (`torch::data::datasets`), whose examples have numbers:
+  ///
+  ///     auto loader = ctx.data_loader("train", Photos{"photos"}.map(torch::data::transforms::Stack<>{}));
+  ///     TrainingState state{model, optimizer, loader};
+  ///     for (auto epoch = ctx.restore(state); epoch < epochs; ++epoch) {
+  ///       for (auto batch : loader.batches({.batch_size = 64, .epoch = epoch}, {.threads = 2})) { ... batch.data ... }
+  ///       ctx.report(Epoch{...}, save(state));
+  ///     }
+  ///
+  /// The workers divide the examples as those of a split dataset: each has as many batches, in an order that follows
+  /// from the run's seed and the epoch, and goes on within an epoch where a checkpoint was taken. With virtual shards
+  /// `accumulate(1)` says behind which batch a step ends. A group operation: every rank makes the same loaders in the
+  /// same order, each under a name of its own.
+  ///
+  /// Errors: `invalid_call` for a name that is empty, that of a dataset of the run's, or that of a loader of another
+  ///         number of examples; `invalid_data` for a dataset that is empty or does not tell its size; `invalid_config`
+  ///         for fewer examples than workers; `rank_mismatch` on all ranks when one makes another loader.
+  template <class D>
+  [[nodiscard]] auto data_loader(std::string_view name, D dataset) -> DataLoader<D> {
+    auto const size = dataset.size();
+    auto indices = loader_shard(name, size ? std::optional{*size} : std::nullopt);
+    return {std::move(indices), std::move(dataset)};
+  }
+
   /// Fills all parts of the state from the checkpoint that the run goes on from, if there is one; warns of settings
   /// that were others there. What draws random numbers goes on as well, where as many workers saved it (see
   /// `generator()`); otherwise it begins with other numbers than before. Returns the epoch to begin with: 0 at the
@@ -323,6 +351,16 @@ class TorchContext : public TrainContext {
 
   [[nodiscard]] auto followed_rates() const -> std::vector<double>;
 
+  [[nodiscard]] auto loader_shard(std::string_view name, std::optional<std::size_t> examples) -> TorchShard;
+
+  /// In the metadata of a checkpoint: how many examples a loader has.
+  [[nodiscard]] static auto examples_key(std::string_view loader) -> std::string {
+    return "examples_of_" + std::string{loader};
+  }
+
+  /// With what tells of its batches, where it is split.
+  [[nodiscard]] auto listened_shard(DatasetShard shard) const -> TorchShard;
+
   /// Warns of learning rates that a checkpoint has replaced by others.
   void compare_rates(std::vector<double> const& before, std::vector<double> const& restored);
 
@@ -388,6 +426,8 @@ class TorchContext : public TrainContext {
   std::uint64_t models_ = 0;
   std::uint64_t checked_losses_ = 0;
   std::uint16_t optimizers_ = 0;
+  std::uint32_t loaders_ = 0;
+  std::map<std::string, std::uint64_t> examples_;                ///< Of each loader, by its name.
   std::vector<std::weak_ptr<std::vector<double> const>> rates_;  ///< Of the schedules that `restore` was given.
   std::weak_ptr<detail::ScalerState const> scaler_;              ///< Of the scaler that it was given.
   std::vector<Precision> told_of_;                               ///< Precisions without instructions.

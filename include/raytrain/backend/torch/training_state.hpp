@@ -47,10 +47,10 @@ concept CheckpointedByName = requires(T& value, T const& view, CheckpointDraft& 
 }  // namespace detail
 
 /// What a `TrainingState` can consist of: a model, an optimizer, a scheduler, what is `Checkpointed`, a shard, a
-/// generator of random numbers, and whatever can be serialized: numbers, strings, vectors, structs with a `serialize`
-/// function.
+/// data loader, a generator of random numbers, and whatever can be serialized: numbers, strings, vectors, structs with
+/// a `serialize` function.
 template <class T>
-concept TrainingPart = TorchModule<T> || TorchCompanion<T> || std::same_as<T, TorchShard> ||
+concept TrainingPart = TorchModule<T> || TorchCompanion<T> || std::derived_from<T, TorchShard> ||
     std::same_as<T, at::Generator> || Transferable<T>;
 
 /// Everything with which a training goes on, said once, for `TorchContext::restore` and `save`:
@@ -64,7 +64,8 @@ concept TrainingPart = TorchModule<T> || TorchCompanion<T> || std::same_as<T, To
 /// Each part has a name, by which a checkpoint knows it: one that is given, as a second model's must be,
 /// `TrainingState{{"maker", maker}, {"judge", judge}, {"maker_adam", maker_adam}, {"judge_adam", judge_adam}}`, or
 /// "model", "optimizer", "scheduler", "schedule", "early_stopping", "averaged_model", "generator". Models lie in
-/// NAME.safetensors. A shard has its dataset's name.
+/// NAME.safetensors. A shard has its dataset's name,
+/// and a data loader the one that it was made with.
 ///
 /// Generators and values, as `progress`, are each worker's own, and so is a `LocalModel` with its optimizers; all else
 /// is the same on every worker. With another number of workers a value goes on where all workers had the same one, and
@@ -81,7 +82,8 @@ class TrainingState {
 
     template <TrainingPart T>
     Part(std::string_view name, T& value) : Part{std::string{name}, value, is_named} {
-      static_assert(!std::same_as<T, TorchShard>, "raytrain: a shard has its dataset's name; give it without one");
+      static_assert(!std::derived_from<T, TorchShard>,
+                    "raytrain: a shard has its dataset's name, and a data loader its own; give it without one");
     }
 
    private:
@@ -245,7 +247,7 @@ TrainingState::Part::Part(std::string name, T& value, Naming naming) : name_{std
     names_file_ = false;
     add_ = [&value](CheckpointDraft& draft, std::string const&) { value.add_to(draft); };
     load_ = [&value](Checkpoint const& checkpoint, std::string const&) { return value.load_from(checkpoint); };
-  } else if constexpr (std::same_as<T, TorchShard>) {
+  } else if constexpr (std::derived_from<T, TorchShard>) {
     kind_ = "shard";
     shard_ = &value;
   } else if constexpr (std::same_as<T, at::Generator>) {
@@ -277,7 +279,7 @@ auto TrainingState::Part::default_name(T const& value) -> std::string {
     return std::filesystem::path{std::string{T::file_name}}.stem().string();
   } else if constexpr (Checkpointed<T>) {
     return detail::demangled(typeid(T).name());
-  } else if constexpr (std::same_as<T, TorchShard>) {
+  } else if constexpr (std::derived_from<T, TorchShard>) {
     return value.name();
   } else {
     static_assert(std::same_as<T, at::Generator>, "raytrain: give this part a name: {\"progress\", progress}");

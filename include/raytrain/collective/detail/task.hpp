@@ -36,7 +36,8 @@ struct CallTag {
   std::uint16_t epoch = 0;      ///< The epoch that the ranks' data has reached, as this rank knows it; 0 before any.
   std::uint16_t optimizer = 0;  ///< From 1, in the order in which the worker has prepared them; 0 for a call of none.
   std::uint16_t layer = 0;      ///< From 1, of the model's layers that exchange, whose forwards `number` counts; or 0.
-  std::uint32_t number = 0;     ///< The model's backward or the optimizer's step, from 1; 0: it is being prepared.
+  std::uint32_t number = 0;     ///< The model's backward or the optimizer's step, from 1; 0: it is being prepared. Of
+                                ///< neither: the data loader, from 1, in the order in which the worker makes them.
   std::uint32_t samples = 0;    ///< Samples taken of that epoch; 0 before any. For an optimizer's step: a hash of its
                                 ///< learning rates and of which parameters have a gradient.
   friend auto operator==(CallTag const&, CallTag const&) -> bool = default;
@@ -77,12 +78,18 @@ struct Call {
   return mix(mix(mix(mix(mix(0, kind), call.count), call.counts_digest), number), samples);
 }
 
+/// Whether a data loader is made.
+[[nodiscard]] constexpr auto is_of_loader(CallTag const& tag) noexcept -> bool {
+  return tag.model == 0 && tag.number > 0;
+}
+
 /// Whether an optimizer changes its parameters.
 [[nodiscard]] constexpr auto is_step(CallTag const& tag) noexcept -> bool {
   return tag.optimizer > 0 && tag.number > 0;
 }
 
-/// " for backward 3 of model 1 (after 96 samples of epoch 0)"; empty for a call of the caller's own.
+/// " for backward 3 of model 1 (after 96 samples of epoch 0)", " to make data loader 2"; empty for a call of the
+/// caller's own.
 [[nodiscard]] auto to_string(CallTag const& tag) -> std::string;
 
 [[nodiscard]] auto operation_text(Call const& call) -> std::string;
