@@ -17,6 +17,7 @@
 #include <raytrain/callback/progress_bar.hpp>
 #include <raytrain/trainer.hpp>
 
+#include "fashion_mnist/augmentation.hpp"
 #include "fashion_mnist/data.hpp"
 #include "fashion_mnist/networks.hpp"
 #include "fashion_mnist/options.hpp"
@@ -32,6 +33,12 @@ struct Epoch {
   void serialize(A& a) {
     a(CEREAL_NVP(epoch), CEREAL_NVP(loss), CEREAL_NVP(accuracy), CEREAL_NVP(samples_per_s));
   }
+};
+
+struct Prepared {
+  torch::Tensor images;
+  torch::Tensor labels;
+  bool is_padding = false;
 };
 
 // The workers take turns at the batches of test images, so that none of these is left out or counted twice.
@@ -62,6 +69,11 @@ void train(raytrain::TorchContext& ctx, Options const& options) {
   auto const precision = raytrain::precision_named(options.precision);
   auto epoch = ctx.restore(state);
   for (auto& group : optimizer.param_groups()) group.options().set_lr(options.learning_rate);  // may have changed
+  auto const prepared = [&](raytrain::TorchBatch const& batch, at::Generator& random) {
+    auto images = batch["image"];
+    if (options.augment) images = augmented(images, random);
+    return Prepared{standardized(images), batch["label"].to(torch::kLong), batch.is_padding()};
+  };
   auto const epoch_samples = shard.dataset().rows();
   auto const all_samples = epoch_samples * static_cast<std::size_t>(options.epochs);
 
@@ -69,18 +81,19 @@ void train(raytrain::TorchContext& ctx, Options const& options) {
     auto const begin = std::chrono::steady_clock::now();
     std::int64_t samples = 0;  // fewer where it goes on within an epoch
     auto loss_sum = 0.0;
-    for (auto const& batch : shard.batches({.batch_size = options.batch_size, .epoch = epoch})) {
+    for (auto const& batch : shard.batches({.batch_size = options.batch_size, .epoch = epoch})
+                                 .map(prepared, {.threads = options.data_threads})) {
       auto const is_last = ctx.accumulate(options.accumulate);  // of several batches, or virtual shards, of a step
       optimizer.zero_grad();
       auto const loss = [&] {
         auto const autocast = ctx.autocast(precision);
-        return torch::nll_loss(model->forward(standardized(batch["image"])), batch["label"].to(torch::kLong));
+        return torch::nll_loss(model->forward(batch.images), batch.labels);
       }();
       loss.backward();
       auto const value = loss.item<double>();
-      if (!batch.is_padding()) {
-        loss_sum += value * static_cast<double>(batch.size());
-        samples += batch.size();
+      if (!batch.is_padding) {
+        loss_sum += value * static_cast<double>(batch.labels.size(0));
+        samples += batch.labels.size(0);
       }
       if (!is_last) continue;
       if (options.clip > 0) torch::nn::utils::clip_grad_norm_(model->parameters(), options.clip);

@@ -22,6 +22,8 @@ struct Options {
   double clip = 0;
   std::string precision = "fp32";
   std::string compression = "none";
+  bool augment = false;
+  int data_threads = 0;
   double learning_rate = 1e-3;
   std::uint64_t seed = 0;
   int max_failures = 0;

@@ -57,6 +57,13 @@ def accumulated(folder):
                 processes=train(folder / 'processes', program, '--workers', '3', '--processes', *options))
 
 
+def augmented(folder):
+    """Images that threads of each worker augment have the bits that they have where each worker does it itself."""
+    expect_same(threads=train(folder / 'threads', program, '--workers', '2', '--augment'),
+                ahead=train(folder / 'ahead', program, '--workers', '2', '--augment', '--data-threads', '2'),
+                ranks=train(folder / 'ranks', *mpirun, '-n', '2', program, '--augment', '--data-threads', '1'))
+
+
 def compressed(folder):
     """Gradients of 16 bits are summed in the order of ranks everywhere, also between hosts."""
     options = ['--compression', 'bf16']
@@ -158,7 +165,7 @@ def killed(folder):
                 without_interruption=train(folder / 'whole', *mpirun, '-n', '3', program, epochs=epochs))
 
 
-CASES = {function.__name__: function for function in (same_on_threads, accumulated, compressed, virtual_shards, sharded_optimizer, local_training,
+CASES = {function.__name__: function for function in (same_on_threads, accumulated, augmented, compressed, virtual_shards, sharded_optimizer, local_training,
                                               sync_batch_norm, two_hosts, killed)}
 
 with tempfile.TemporaryDirectory() as scratch:
