@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The twin over Gloo, as LibTorch uses it: ProcessGroupGloo, measured as raytrain's collectives are. Each rank is a
 // process of its own: --rank R --ranks N --store FILE.
-#define USE_C10D_GLOO  // the first thing that ProcessGroupGloo.hpp looks at
 #include <cstdint>
 #include <cstdio>
 #include <span>
@@ -12,15 +11,13 @@
 
 #include <torch/torch.h>
 
-#include <torch/csrc/distributed/c10d/FileStore.hpp>
-#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
-
 #include <CLI/CLI.hpp>
 
 #include <raytrain/collective/reduce_op.hpp>
 #include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/usable_cores.hpp>
 
+#include "../gloo_group.hpp"
 #include "cores.hpp"
 #include "options.hpp"
 #include "program.hpp"
@@ -29,12 +26,8 @@ namespace {
 
 class Gloo {
  public:
-  Gloo(int rank, int ranks, std::string const& store) : rank_{rank}, ranks_{ranks} {
-    auto const options = c10d::ProcessGroupGloo::Options::create();
-    options->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname("127.0.0.1"));
-    group_ = c10::make_intrusive<c10d::ProcessGroupGloo>(c10::make_intrusive<c10d::FileStore>(store, ranks), rank,
-                                                         ranks, options);
-  }
+  Gloo(int rank, int ranks, std::string const& store)
+      : rank_{rank}, ranks_{ranks}, group_{join_by_gloo(rank, ranks, store)} {}
   [[nodiscard]] auto rank() const noexcept -> raytrain::Rank { return {static_cast<std::uint32_t>(rank_)}; }
   [[nodiscard]] auto size() const noexcept -> raytrain::WorldSize { return {static_cast<std::uint32_t>(ranks_)}; }
 
@@ -81,7 +74,7 @@ class Gloo {
 
   int rank_;
   int ranks_;
-  c10::intrusive_ptr<c10d::ProcessGroup> group_;
+  c10::intrusive_ptr<c10d::ProcessGroupGloo> group_;
 };
 
 }  // namespace

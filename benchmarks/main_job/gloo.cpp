@@ -4,12 +4,10 @@
 //   copied   DistributedDataParallel's default
 //   views    gradient_as_bucket_view: gradients live in the buckets
 //   apart    not at all: two networks that know nothing of each other, the bound for every way of exchanging gradients
-#define USE_C10D_GLOO  // the first thing that ProcessGroupGloo.hpp looks at
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <exception>
@@ -17,71 +15,14 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
-#include <unordered_map>
-#include <utility>
 #include <vector>
 
-#include <torch/csrc/distributed/c10d/FileStore.hpp>
-#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
-#include <torch/csrc/distributed/c10d/reducer.hpp>
-
+#include "../data_parallel.hpp"
+#include "../gloo_group.hpp"
 #include "job.hpp"
 #include "plain_data.hpp"
 
 namespace {
-
-auto connect(int rank) -> c10::intrusive_ptr<c10d::ProcessGroup> {
-  auto const store = c10::make_intrusive<c10d::FileStore>(
-      "gloo_store_" + std::to_string(rank == 0 ? getpid() : getppid()), job::workers);
-  auto const options = c10d::ProcessGroupGloo::Options::create();
-  options->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname("127.0.0.1"));
-  return c10::make_intrusive<c10d::ProcessGroupGloo>(store, rank, job::workers, options);
-}
-
-/// DistributedDataParallel's steps, which it has in Python only.
-class DataParallel {
- public:
-  DataParallel(std::vector<torch::Tensor> parameters, c10::intrusive_ptr<c10d::ProcessGroup> group, bool views)
-      : parameters_{std::move(parameters)}, views_{views} {
-    torch::NoGradGuard const no_grad;
-    for (auto const& parameter : parameters_) {
-      std::vector<torch::Tensor> one{parameter.detach()};
-      group->broadcast(one)->wait();
-    }
-    std::vector<bool> const sparse(parameters_.size(), false);
-    auto [buckets, limits] = c10d::compute_bucket_assignment_by_size(
-        parameters_, {c10d::kDefaultFirstBucketBytes, c10d::kDefaultBucketBytesCap}, sparse);
-    std::reverse(buckets.begin(), buckets.end());
-    std::reverse(limits.begin(), limits.end());
-    reducer_ = std::make_unique<c10d::Reducer>(
-        parameters_, std::move(buckets), std::move(limits), std::move(group), sparse, c10d::kDefaultBucketBytesCap,
-        /*find_unused_parameters=*/false, views, std::unordered_map<std::size_t, std::string>{},
-        c10d::kDefaultFirstBucketBytes);
-  }
-
-  void before_forward() {
-    reducer_->prepare_for_forward();
-    reducer_->rebuild_buckets();
-  }
-  void before_backward() { reducer_->prepare_for_backward({}); }
-
-  /// Optimizer::zero_grad refuses gradients that are views.
-  void zero_grad() {
-    torch::NoGradGuard const no_grad;
-    for (auto& parameter : parameters_) {
-      if (!views_) {
-        parameter.mutable_grad().reset();
-      } else if (parameter.grad().defined()) {
-        parameter.mutable_grad().zero_();
-      }
-    }
-  }
-
- private:
-  std::vector<torch::Tensor> parameters_;
-  bool views_;
-  std::unique_ptr<c10d::Reducer> reducer_;
-};
 
 /// This program again, as rank 1.
 class Partner {
@@ -124,7 +65,7 @@ auto main(int argc, char** argv) -> int try {
   torch::manual_seed(job::seed);
   auto const network = make_network(options.model);
   job::Batches batches{options.data, job::worker_batch, rank, job::workers};
-  auto const group = connect(rank);
+  auto const group = join_by_gloo(rank, job::workers, "gloo_store_" + std::to_string(rank == 0 ? getpid() : getppid()));
   std::optional<DataParallel> parallel;
   if (how != "apart") parallel.emplace(network->parameters(), group, how == "views");
   torch::optim::Adam optimizer{network->parameters(), job::learning_rate};

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+import statistics
+
+# Of an MLP 784-h-h-10: the width h, batches of a turn, and how much of the gap is to be closed, in %.
+MODELS = {'0.3 MB': (88, 200, 95), '9 MB': (1152, 16, 90), '69 MB': (3776, 4, 75)}
+REDUCERS = {'gloo_copied': 'copied gradients', 'gloo_views': 'gradients as views of the buckets'}
+ACCUMULATED = 4
+
+
+def describe():
+    return "a data-parallel step, against none of its gradients exchanged and LibTorch's c10d::Reducer over Gloo (G2)"
+
+
+def run(context):
+    program = context.build / 'benchmarks/ddp_step/ddp_step'
+    if not program.exists():
+        raise SystemExit('ddp_step needs libtorch-dev, libgloo-dev, libopenmpi-dev and openmpi-bin: '
+                         'apt-get install --no-install-recommends libtorch-dev libgloo-dev libopenmpi-dev openmpi-bin')
+    turns = 1 if context.quick else 7
+    # The largest takes too long for a look whether all runs.
+    for size, (hidden, batches, goal) in [*MODELS.items()][:None if context.rounds > 1 else -1]:
+        # The program itself takes turns between the ways to exchange gradients.
+        rounds = [context.command('mpirun', '-n', 2, program, hidden, batches, turns, env=context.mpirun_env()) for _ in range(context.rounds)]
+        rows(context, f'{size} of gradients, 2 ranks', goal, {side: [each[side] for each in rounds] for side in rounds[0]})
+
+
+def rows(context, case, goal, us):
+    best = min(REDUCERS, key=lambda side: statistics.median(us[side]))
+    context.versions[f'Reducer, {case}'] = REDUCERS[best]
+
+    def over(side, twin):
+        return [a / b for a, b in zip(us[side], us[twin])]
+
+    context.row(case, 'share of the gap between Gloo and no exchange that is closed, %',
+                [100 * (gloo - ours) / (gloo - apart) for gloo, ours, apart in zip(us[best], us['raytrain'], us['apart'])], goal=goal)
+    context.row(case, 'time of a step over Gloo', over('raytrain', best), direction='lower')
+    context.row(case, 'time of a step over no exchange', over('raytrain', 'apart'), direction='lower')
+    context.row(case, 'sharded optimizer: time of a step over the whole one on each worker', over('sharded', 'raytrain'), direction='lower')
+    context.row(case, f'accumulate({ACCUMULATED}): time of a batch over a step for each', over('accumulated', 'raytrain'), direction='lower')
+    context.row(case, f'accumulate({ACCUMULATED}): time of a batch over the same without an exchange', over('accumulated', 'apart_accumulated'),
+                direction='lower')
+    for side, name in {'apart': 'nothing exchanged', 'raytrain': 'raytrain', best: 'Gloo', 'sharded': 'sharded optimizer',
+                       'accumulated': f'accumulate({ACCUMULATED})'}.items():
+        context.row(case, f'{name}: us a batch', us[side], direction='lower')
