@@ -119,7 +119,7 @@ TEST_CASE("finite losses change nothing, of whatever type, and what is no loss i
     ctx.check_finite(torch::tensor({-1.0}, torch::kDouble));
     ctx.check_finite(torch::tensor(3.0).to(torch::kBFloat16));
     check_contains(thrown_error([&] { ctx.check_finite(torch::tensor(std::numeric_limits<float>::infinity())); }),
-                   "is inf in its check 4");
+                   "the loss of rank 0 is inf in its check 4; look");
     CHECK(thrown_error([&] { ctx.check_finite(torch::ones({3})); }) ==
           "invalid_call: checking a loss: it must be one number (got 3); give the loss that backward() is called on");
     check_contains(thrown_error([&] { ctx.check_finite({}); }), "must be one number (got 0)");

@@ -255,12 +255,13 @@ RAYTRAIN_TORCH_INLINE void TorchContext::check_finite(at::Tensor const& loss) {
   ++checked_losses_;
   auto const value = loss.item<double>();
   if (std::isfinite(value)) return;
+  auto const& position = taken_->position;
+  auto const after =
+      taken_->turn ? fmt::format(" (after {} samples of epoch {})", position.samples, position.epoch) : std::string{};
   throw NotRetryable{
       attempted,
-      fmt::format("the loss of rank {} is {} in its check {} (after {} samples of epoch {})", world_rank().value, value,
-                  checked_losses_, taken_->position.samples, taken_->position.epoch),
-      "look for the operation that makes it, with torch::autograd::DetectAnomalyGuard, or take a lower "
-      "learning rate"};
+      fmt::format("the loss of rank {} is {} in its check {}{}", world_rank().value, value, checked_losses_, after),
+      "look for the operation that makes it, with torch::autograd::DetectAnomalyGuard, or take a lower learning rate"};
 }
 
 RAYTRAIN_TORCH_INLINE auto TorchContext::holder_of_sum() const -> detail::GradientAverager const* {
