@@ -3,11 +3,9 @@
 // accuracy or more after 10 epochs.
 #include <sysexits.h>
 
-#include <chrono>
 #include <exception>
 #include <future>
 #include <memory>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -26,7 +24,7 @@ namespace {
 
 struct Epoch {
   int epoch = 0;
-  double loss = 0;      // mean of the training loss, of this rank's images
+  double loss = 0;      // mean of the training loss, of all images
   double accuracy = 0;  // share of the test images that are recognised
   double samples_per_s = 0;
   template <class A>
@@ -45,17 +43,16 @@ struct Prepared {
 auto test_accuracy(raytrain::TorchContext& ctx, Network& network) -> double {
   torch::NoGradGuard const no_grad;
   network.eval();
-  double counts[] = {0, 0};  // right, all
+  auto right = 0.0, all = 0.0;
   auto shard = ctx.dataset_shard("test");
   auto const batches = shard.batches({.batch_size = 250, .shuffle = false});
   for (std::size_t i = ctx.world_rank().value; i < batches.size(); i += ctx.world_size().value) {
     auto const labels = batches[i]["label"].to(torch::kLong);
-    counts[0] += network.forward(standardized(batches[i]["image"])).argmax(1).eq(labels).sum().item<double>();
-    counts[1] += static_cast<double>(batches[i].size());
+    right += network.forward(standardized(batches[i]["image"])).argmax(1).eq(labels).sum().item<double>();
+    all += static_cast<double>(batches[i].size());
   }
   network.train();
-  ctx.collective().all_reduce(std::span<double>{counts}, raytrain::ReduceOp::sum);
-  return counts[0] / counts[1];
+  return ctx.sum(right) / ctx.sum(all);
 }
 
 void train(raytrain::TorchContext& ctx, Options const& options) {
@@ -78,7 +75,6 @@ void train(raytrain::TorchContext& ctx, Options const& options) {
   auto const all_samples = epoch_samples * static_cast<std::size_t>(options.epochs);
 
   for (; epoch < options.epochs && !stopping.is_over(); ++epoch) {
-    auto const begin = std::chrono::steady_clock::now();
     std::int64_t samples = 0;  // fewer where it goes on within an epoch
     auto loss_sum = 0.0;
     for (auto const& batch : shard.batches({.batch_size = options.batch_size, .epoch = epoch})
@@ -103,11 +99,11 @@ void train(raytrain::TorchContext& ctx, Options const& options) {
                    fmt::format("epoch {}, loss {:.3f}", epoch, value));
       if (ctx.stop_requested()) ctx.hand_over(raytrain::save(state));
     }
-    auto const seconds = std::chrono::duration<double>{std::chrono::steady_clock::now() - begin}.count();
+    auto const samples_per_s = ctx.sum(ctx.step_times().samples_per_s);
+    auto const loss = ctx.average(loss_sum / static_cast<double>(samples), samples);
     auto const accuracy = test_accuracy(ctx, *model);
     stopping.step(ctx, accuracy);
-    auto const all = static_cast<double>(ctx.sum(samples));
-    ctx.report(Epoch{epoch, loss_sum / static_cast<double>(samples), accuracy, all / seconds}, raytrain::save(state));
+    ctx.report(Epoch{epoch, loss, accuracy, samples_per_s}, raytrain::save(state));
   }
 }
 

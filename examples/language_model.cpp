@@ -5,7 +5,6 @@
 #include <sysexits.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <exception>
 #include <memory>
@@ -27,7 +26,7 @@ constexpr auto context = ModelShape{}.context;
 
 struct Epoch {
   int epoch = 0;
-  double loss = 0;             // mean of the training loss, of this rank's rows; nats per byte
+  double loss = 0;             // mean of the training loss, of all rows; nats per byte
   double validation_loss = 0;  // of all rows that are not trained on
   double bytes_per_s = 0;
   template <class A>
@@ -47,14 +46,14 @@ auto loss_of(LanguageModel& model, raytrain::TorchBatch const& batch) -> torch::
 auto validation_loss(raytrain::TorchContext& ctx, LanguageModel& model) -> double {
   torch::NoGradGuard const no_grad;
   auto sum = 0.0;
-  auto rows = 0.0;
+  std::int64_t rows = 0;
   auto shard = ctx.dataset_shard("validation");
   auto const batches = shard.batches({.batch_size = 16, .shuffle = false});
   for (std::size_t i = ctx.world_rank().value; i < batches.size(); i += ctx.world_size().value) {
     sum += loss_of(model, batches[i]).item<double>() * static_cast<double>(batches[i].size());
-    rows += static_cast<double>(batches[i].size());
+    rows += batches[i].size();
   }
-  return ctx.sum(sum) / ctx.sum(rows);
+  return ctx.average(sum / static_cast<double>(rows), rows);
 }
 
 void train(raytrain::TorchContext& ctx, Options const& options) {
@@ -70,7 +69,6 @@ void train(raytrain::TorchContext& ctx, Options const& options) {
   raytrain::TrainingState state{model, optimizer, schedule, scaler, shard};
 
   for (auto epoch = ctx.restore(state); epoch < options.epochs; ++epoch) {
-    auto const begin = std::chrono::steady_clock::now();
     auto loss_sum = 0.0;
     std::int64_t rows = 0;  // fewer where it goes on within an epoch
     for (auto const& batch : shard.batches({.batch_size = options.batch_size, .epoch = epoch})) {
@@ -96,10 +94,9 @@ void train(raytrain::TorchContext& ctx, Options const& options) {
                    fmt::format("epoch {}, loss {:.3f}", epoch, loss.item<double>()));
       if (ctx.stop_requested()) ctx.hand_over(raytrain::save(state));
     }
-    auto const seconds = std::chrono::duration<double>{std::chrono::steady_clock::now() - begin}.count();
-    auto const bytes = static_cast<double>(ctx.sum(rows)) * static_cast<double>(context);
-    ctx.report(Epoch{epoch, loss_sum / static_cast<double>(rows), validation_loss(ctx, *model), bytes / seconds},
-               raytrain::save(state));
+    auto const bytes_per_s = ctx.sum(ctx.step_times().samples_per_s) * static_cast<double>(context);
+    auto const loss = ctx.average(loss_sum / static_cast<double>(rows), rows);
+    ctx.report(Epoch{epoch, loss, validation_loss(ctx, *model), bytes_per_s}, raytrain::save(state));
   }
 }
 

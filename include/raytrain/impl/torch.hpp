@@ -20,6 +20,7 @@
 #include <raytrain/backend/torch/detail/same_on_ranks-inl.hpp>
 #include <raytrain/backend/torch/detail/shard_generators-inl.hpp>
 #include <raytrain/backend/torch/detail/shard_step-inl.hpp>
+#include <raytrain/backend/torch/detail/step_timer-inl.hpp>
 #include <raytrain/backend/torch/detail/stored_optimizer-inl.hpp>
 #include <raytrain/backend/torch/detail/stored_tensors-inl.hpp>
 #include <raytrain/backend/torch/detail/tensor_mean-inl.hpp>

@@ -23,6 +23,7 @@
 #include <raytrain/backend/torch/detail/generators.hpp>
 #include <raytrain/backend/torch/detail/gradient_averager.hpp>
 #include <raytrain/backend/torch/detail/model_exchange.hpp>
+#include <raytrain/backend/torch/detail/step_timer.hpp>
 #include <raytrain/backend/torch/detail/tensor_broadcast.hpp>
 #include <raytrain/backend/torch/sync_batch_norm.hpp>
 #include <raytrain/backend/torch/torch_checkpoint.hpp>
@@ -34,6 +35,7 @@
 #include <raytrain/checkpoint/rank_folder.hpp>
 #include <raytrain/collective/tagged_collective.hpp>
 #include <raytrain/core/bytes.hpp>
+#include <raytrain/core/clock.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/inline.hpp>
@@ -53,6 +55,8 @@ RAYTRAIN_TORCH_INLINE TorchContext::TorchContext(std::unique_ptr<detail::Unlocki
     : TrainContext{{setup.link, std::move(setup.run), std::move(setup.group), std::move(collective)}},
       unlocking_{static_cast<detail::UnlockingCollective*>(&TrainContext::collective())},
       generator_{at::detail::createCPUGenerator(worker_seed())} {
+  static SystemClock const clock;
+  step_timer_ = std::make_shared<detail::StepTimer>(clock);
   at::set_num_threads(cpus());
   if (process_workers() > WorldSize{1}) default_generator_.emplace(worker_seed());
   if (virtual_shards() == 0) return;
@@ -108,7 +112,7 @@ RAYTRAIN_TORCH_INLINE auto TorchContext::loader_shard(std::string_view name, std
 RAYTRAIN_TORCH_INLINE auto TorchContext::listened_shard(DatasetShard shard) const -> TorchShard {
   std::shared_ptr<detail::BatchListener> follower;
   if (shard.is_split()) follower = std::make_shared<detail::BatchFollower>(taken_, shard.name());
-  return TorchShard{std::move(shard), std::move(follower)};
+  return TorchShard{std::move(shard), std::move(follower), step_timer_};
 }
 
 RAYTRAIN_TORCH_INLINE auto TorchContext::autocast(Precision precision) -> Autocast {
@@ -357,12 +361,15 @@ RAYTRAIN_TORCH_INLINE void TorchContext::join(torch::nn::Module const& module, M
   auto const number = static_cast<std::uint16_t>(++models_);
   connect_norms(module, number);
   std::erase_if(averagers_, [&](auto const& each) { return each->is_of(module) || each->is_unused(); });
+  auto const was_alone =
+      std::ranges::any_of(alone_, [&](auto const& each) { return each.first.lock().get() == &module; });
   std::erase_if(alone_, [&](auto const& each) {
     auto const other = each.first.lock();
     return other == nullptr || other.get() == &module;
   });
   auto const is_alone = world_size() == WorldSize{1} && virtual_shards() == 0 && !accumulates_alone_;
   if (is_alone && options.exchange == nullptr) {
+    if (!was_alone) detail::time_backwards(module, step_timer_);
     alone_.emplace_back(module.weak_from_this(), number);
     return;
   }
@@ -415,6 +422,7 @@ RAYTRAIN_TORCH_INLINE void TorchContext::make_averager(torch::nn::Module const& 
                                                        detail::ModelExchange exchange) {
   detail::GradientAverager::Worker worker{.collective = collective(),
                                           .taken = taken_,
+                                          .timer = step_timer_,
                                           .warn = [this](std::string text) { warn(std::move(text)); },
                                           .before_backward = {},
                                           .exchange = std::move(exchange)};

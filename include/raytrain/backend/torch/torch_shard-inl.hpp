@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include <raytrain/backend/torch/detail/step_timer.hpp>
 #include <raytrain/backend/torch/torch_shard.hpp>
 #include <raytrain/core/element_type.hpp>
 #include <raytrain/core/error.hpp>
@@ -47,6 +48,7 @@ RAYTRAIN_TORCH_INLINE auto torch_type(Column const& column) -> at::ScalarType {
 namespace raytrain {
 
 RAYTRAIN_TORCH_INLINE auto TorchBatch::operator[](std::string_view column) const -> torch::Tensor {
+  detail::InPhase const gets_data{timer_, detail::StepTimer::Phase::data};
   auto const& source = find_column(rows_.columns(), column);
   std::vector<std::int64_t> shape{size()};
   for (auto const extent : source.row_shape()) shape.push_back(static_cast<std::int64_t>(extent));
@@ -58,10 +60,12 @@ RAYTRAIN_TORCH_INLINE auto TorchBatch::operator[](std::string_view column) const
 RAYTRAIN_TORCH_INLINE auto TorchBatchRange::Iterator::operator*() const -> TorchBatch {
   auto const batch = *at_;
   if (listener_ != nullptr && !std::exchange(is_told_, true)) listener_->on_batch(batch);
-  return TorchBatch{batch};
+  if (timer_ != nullptr) timer_->hand_out(batch.is_padding() ? 0 : batch.size());
+  return TorchBatch{batch, timer_};
 }
 
 RAYTRAIN_TORCH_INLINE auto TorchBatchRange::Iterator::operator++() -> Iterator& {
+  if (timer_ != nullptr) timer_->ask();
   ++at_;
   is_told_ = false;
   return *this;
@@ -69,14 +73,16 @@ RAYTRAIN_TORCH_INLINE auto TorchBatchRange::Iterator::operator++() -> Iterator& 
 
 RAYTRAIN_TORCH_INLINE auto TorchBatchRange::Iterator::is_at_end() const -> bool {
   if (at_ != std::default_sentinel) return false;
+  if (timer_ != nullptr) timer_->end_batches();
   if (listener_ != nullptr && !std::exchange(is_told_, true)) listener_->on_end();
   return true;
 }
 
 RAYTRAIN_TORCH_INLINE auto TorchShard::batches(BatchOptions const& options) -> TorchBatchRange {
+  detail::InPhase const gets_data{timer_.get(), detail::StepTimer::Phase::data};
   std::shared_ptr<detail::BatchListener> of_range;
   if (listener_) of_range = {listener_.get(), [keep = listener_](auto* listener) { listener->on_left(); }};
-  return TorchBatchRange{shard_.batches(options), std::move(of_range)};
+  return TorchBatchRange{shard_.batches(options), std::move(of_range), timer_};
 }
 
 }  // namespace raytrain

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <utility>
 
+#include <raytrain/backend/torch/detail/step_timer.hpp>
 #include <raytrain/backend/torch/mapped_batches.hpp>
 #include <raytrain/core/element_type.hpp>
 #include <raytrain/core/error.hpp>
@@ -51,7 +52,8 @@ class BatchListener {
 /// long as the range it came from.
 class TorchBatch {
  public:
-  explicit TorchBatch(Batch const& rows) noexcept : rows_{rows} {}
+  /// `timer`: may be null.
+  explicit TorchBatch(Batch const& rows, detail::StepTimer* timer = nullptr) noexcept : rows_{rows}, timer_{timer} {}
 
   /// Samples; at least 1.
   [[nodiscard]] auto size() const noexcept -> std::int64_t { return static_cast<std::int64_t>(rows_.size()); }
@@ -74,6 +76,7 @@ class TorchBatch {
 
  private:
   Batch rows_;
+  detail::StepTimer* timer_;
 };
 
 /// A `BatchRange` whose batches are tensors.
@@ -89,7 +92,8 @@ class TorchBatchRange {
     using difference_type = std::ptrdiff_t;
 
     Iterator() = default;
-    Iterator(BatchRange::Iterator at, detail::BatchListener* listener) noexcept : at_{at}, listener_{listener} {}
+    Iterator(BatchRange::Iterator at, detail::BatchListener* listener, detail::StepTimer* timer) noexcept
+        : at_{at}, listener_{listener}, timer_{timer} {}
 
     [[nodiscard]] auto operator*() const -> TorchBatch;
     auto operator++() -> Iterator&;
@@ -102,21 +106,25 @@ class TorchBatchRange {
 
     BatchRange::Iterator at_;
     detail::BatchListener* listener_ = nullptr;
+    detail::StepTimer* timer_ = nullptr;
     mutable bool is_told_ = false;  ///< Of the batch, or the end, that it is at.
   };
 
-  /// `listener`: may be null.
-  explicit TorchBatchRange(BatchRange range, std::shared_ptr<detail::BatchListener> listener = {}) noexcept
-      : range_{std::move(range)}, listener_{std::move(listener)} {}
+  /// `listener`, `timer`: may be null.
+  explicit TorchBatchRange(BatchRange range, std::shared_ptr<detail::BatchListener> listener = {},
+                           std::shared_ptr<detail::StepTimer> timer = {}) noexcept
+      : range_{std::move(range)}, listener_{std::move(listener)}, timer_{std::move(timer)} {}
 
   /// Batches, the same number on every worker.
   [[nodiscard]] auto size() const noexcept -> std::size_t { return range_.size(); }
   [[nodiscard]] auto empty() const noexcept -> bool { return range_.empty(); }
-  [[nodiscard]] auto begin() const noexcept -> Iterator { return {range_.begin(), listener_.get()}; }
+  [[nodiscard]] auto begin() const noexcept -> Iterator { return {range_.begin(), listener_.get(), timer_.get()}; }
   [[nodiscard]] auto end() const noexcept -> std::default_sentinel_t { return {}; }
 
   /// Batch `index`, below `size()`, without moving the shard's position.
-  [[nodiscard]] auto operator[](std::size_t index) const noexcept -> TorchBatch { return TorchBatch{range_[index]}; }
+  [[nodiscard]] auto operator[](std::size_t index) const noexcept -> TorchBatch {
+    return TorchBatch{range_[index], timer_.get()};
+  }
 
   /// As of `BatchRange`.
   [[nodiscard]] auto seed(std::size_t index) const noexcept -> std::uint64_t { return range_.seed(index); }
@@ -148,6 +156,7 @@ class TorchBatchRange {
  private:
   BatchRange range_;
   std::shared_ptr<detail::BatchListener> listener_;
+  std::shared_ptr<detail::StepTimer> timer_;
 };
 
 /// A `DatasetShard` whose batches are tensors.
@@ -155,9 +164,10 @@ class TorchBatchRange {
 /// Threads: one at a time.
 class TorchShard {
  public:
-  /// `listener`: may be null.
-  explicit TorchShard(DatasetShard shard, std::shared_ptr<detail::BatchListener> listener = {}) noexcept
-      : shard_{std::move(shard)}, listener_{std::move(listener)} {}
+  /// `listener`, `timer`: may be null.
+  explicit TorchShard(DatasetShard shard, std::shared_ptr<detail::BatchListener> listener = {},
+                      std::shared_ptr<detail::StepTimer> timer = {}) noexcept
+      : shard_{std::move(shard)}, listener_{std::move(listener)}, timer_{std::move(timer)} {}
 
   /// As of `DatasetShard`.
   [[nodiscard]] auto name() const noexcept -> std::string const& { return shard_.name(); }
@@ -174,6 +184,7 @@ class TorchShard {
 
   DatasetShard shard_;
   std::shared_ptr<detail::BatchListener> listener_;
+  std::shared_ptr<detail::StepTimer> timer_;
 };
 
 }  // namespace raytrain

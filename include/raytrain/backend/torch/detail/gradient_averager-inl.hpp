@@ -20,6 +20,7 @@
 #include <raytrain/backend/torch/detail/gradient_arena.hpp>
 #include <raytrain/backend/torch/detail/gradient_averager.hpp>
 #include <raytrain/backend/torch/detail/shard_step.hpp>
+#include <raytrain/backend/torch/detail/step_timer.hpp>
 #include <raytrain/backend/torch/detail/tensor_broadcast.hpp>
 #include <raytrain/collective/collective.hpp>
 #include <raytrain/collective/reduce_op.hpp>
@@ -38,6 +39,7 @@ RAYTRAIN_TORCH_INLINE GradientAverager::GradientAverager(torch::nn::Module const
       collective_{worker.collective},
       number_{number},
       taken_{std::move(worker.taken)},
+      timer_{std::move(worker.timer)},
       warn_{std::move(worker.warn)},
       before_backward_{std::move(worker.before_backward)},
       exchange_{std::move(worker.exchange)} {
@@ -129,6 +131,7 @@ RAYTRAIN_TORCH_INLINE void GradientAverager::on_gradient(std::size_t index, at::
                 "make it dense: torch::nn::EmbeddingOptions::sparse(false)"};
   }
   if (!pending_) {
+    if (timer_ != nullptr) (void)timer_->begin_backward();
     if (before_backward_) before_backward_();
     pending_ = true;
     step_ ? step_->begin_backward(digest()) : begin_backward();
@@ -169,6 +172,7 @@ RAYTRAIN_TORCH_INLINE auto GradientAverager::is_accumulated(at::Tensor const& pa
 }
 
 RAYTRAIN_TORCH_INLINE void GradientAverager::on_backward_end() {
+  InPhase const exchanges{timer_.get(), StepTimer::Phase::exchange, StepTimer::Phase::rest};
   check_unchanged();
   ++backwards_;
   auto const& window = taken_->window;

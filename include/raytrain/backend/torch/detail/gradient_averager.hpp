@@ -20,6 +20,7 @@
 #include <raytrain/backend/torch/detail/gradient_arena.hpp>
 #include <raytrain/backend/torch/detail/model_exchange.hpp>
 #include <raytrain/backend/torch/detail/shard_step.hpp>
+#include <raytrain/backend/torch/detail/step_timer.hpp>
 #include <raytrain/backend/torch/detail/tensor_broadcast.hpp>
 #include <raytrain/collective/collective.hpp>
 #include <raytrain/collective/reduce_op.hpp>
@@ -59,6 +60,7 @@ class GradientAverager {
   struct Worker {
     Collective& collective;
     std::shared_ptr<BatchProgress const> taken;
+    std::shared_ptr<StepTimer> timer{};  ///< May be null.
     std::function<void(std::string)> warn;
     std::function<void()> before_backward{};  ///< With virtual shards; else empty.
     ModelExchange exchange{};                 ///< Without virtual shards.
@@ -161,6 +163,7 @@ class GradientAverager {
   TaggedCollective collective_;
   std::uint16_t number_;
   std::shared_ptr<BatchProgress const> taken_;
+  std::shared_ptr<StepTimer> timer_;
   std::function<void(std::string)> warn_;
   std::function<void()> before_backward_;
   ModelExchange exchange_;
