@@ -235,7 +235,7 @@ class TorchContext : public TrainContext {
 
   /// Where this worker's time went since its last report, or since its beginning: what to report, or to print.
   ///
-  /// Cost: 8 clock readings a step with a batch of two columns, two for each one more.
+  /// Cost: 7 clock readings a step with batches of two columns, two for each one more; below a microsecond in all.
   [[nodiscard]] auto step_times() -> StepTimes { return step_timer_->times(); }
 
   /// As of every context, with the generators that go along with `report`.
