@@ -11,6 +11,7 @@
 #include <memory>
 #include <optional>
 #include <sstream>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -421,4 +422,49 @@ TEST_CASE("a mean that is large against the deviation loses no more than in one 
     CHECK(torch::allclose(model->forward(x.narrow(0, begin, 4)), expected.narrow(0, begin, 4), 1e-4, 2e-4));
     CHECK(torch::allclose(model->running_var, joined->running_var, 1e-6, 0));
   });
+}
+
+TEST_CASE("in a window of accumulated batches each joined batch has moments of its own") {
+  auto const x = rows(0, 16, {3}).to(torch::kDouble);
+  auto const weight_of = torch::linspace(1, 2, 8, torch::kDouble).unsqueeze(1);
+  torch::nn::BatchNorm1d joined{3};
+  joined->to(torch::kDouble);
+  for (int batch = 0; batch < 2; ++batch) {
+    ((joined(x.narrow(0, 8 * batch, 8)) * weight_of).pow(3).sum() / 4).backward();  // 2 workers, 2 batches
+  }
+  run_once({.workers = 2}, [&](TorchContext& ctx) {
+    auto model = ctx.prepare_model([] { return SyncBatchNorm{3}; });
+    model->to(torch::kDouble);
+    model = ctx.prepare_model(model);
+    std::int64_t const begin = 4 * ctx.world_rank().value;
+    for (int batch = 0; batch < 2; ++batch) {
+      CHECK(ctx.accumulate(2) == (batch == 1));
+      (model(x.narrow(0, 8 * batch + begin, 4)) * weight_of.narrow(0, begin, 4)).pow(3).sum().backward();
+    }
+    check_near(model->weight.grad(), joined->weight.grad());
+    check_near(model->bias.grad(), joined->bias.grad());
+    check_near(model->running_mean, joined->running_mean);
+    check_near(model->running_var, joined->running_var);
+  });
+}
+
+TEST_CASE("a worker that fails ends the others within the layer, and its own text is reported") {
+  std::vector<int> passed(3);
+  try {
+    run_once({.workers = 3}, [&](TorchContext& ctx) {
+      auto model = ctx.prepare_model([] { return SyncBatchNorm{3}; });
+      auto const x = torch::rand({4, 3});
+      model(x).sum().backward();
+      if (ctx.world_rank() == Rank{1}) throw std::out_of_range{"no such row"};
+      CHECK_THROWS_AS((void)model(x), Stopped);
+      ++passed[ctx.world_rank().value];
+      throw Stopped{};
+    });
+    FAIL("must throw");
+  } catch (TrainingFailed const& failed) {
+    REQUIRE(failed.failures().size() == 1);
+    CHECK(failed.failures()[0].rank == Rank{1});
+    CHECK(failed.failures()[0].text() == "no such row");
+  }
+  CHECK(passed == std::vector{1, 0, 1});
 }
