@@ -20,6 +20,7 @@
 #include <raytrain/backend/torch/load_model.hpp>
 #include <raytrain/backend/torch/lr_schedule.hpp>
 #include <raytrain/backend/torch/model_options.hpp>
+#include <raytrain/backend/torch/power_sgd.hpp>
 #include <raytrain/backend/torch/reduce_on_plateau.hpp>
 #include <raytrain/backend/torch/sync_batch_norm.hpp>
 #include <raytrain/backend/torch/torch_context.hpp>

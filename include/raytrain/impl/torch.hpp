@@ -29,6 +29,7 @@
 #include <raytrain/backend/torch/gradient_exchange-inl.hpp>
 #include <raytrain/backend/torch/lr_schedule-inl.hpp>
 #include <raytrain/backend/torch/model_options-inl.hpp>
+#include <raytrain/backend/torch/power_sgd-inl.hpp>
 #include <raytrain/backend/torch/reduce_on_plateau-inl.hpp>
 #include <raytrain/backend/torch/script_module-inl.hpp>
 #include <raytrain/backend/torch/sharded_optimizer-inl.hpp>

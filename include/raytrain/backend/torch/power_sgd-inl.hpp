@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <fmt/format.h>
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <raytrain/backend/torch/detail/generators.hpp>
+#include <raytrain/backend/torch/gradient_exchange.hpp>
+#include <raytrain/backend/torch/power_sgd.hpp>
+#include <raytrain/collective/collective.hpp>
+#include <raytrain/collective/reduce_op.hpp>
+#include <raytrain/core/error.hpp>
+#include <raytrain/core/identifiers.hpp>
+#include <raytrain/core/inline.hpp>
+
+namespace raytrain::detail {
+
+/// Makes columns orthonormal, by Gram-Schmidt. A column that depends on those before it, but for rounding, becomes 0.
+RAYTRAIN_TORCH_INLINE void orthonormalize(at::Tensor const& columns) {
+  constexpr auto rounding = 1e-5F;
+  auto const norms = columns.norm(2, 0);
+  for (std::int64_t i = 0; i < columns.size(1); ++i) {
+    auto const column = columns.narrow(1, i, 1);
+    auto const norm = column.norm().item<float>();
+    if (norm <= rounding * norms[i].item<float>()) {
+      column.zero_();
+      continue;
+    }
+    column.div_(norm);
+    auto const rest = columns.narrow(1, i + 1, columns.size(1) - i - 1);
+    rest.sub_(column.mm(column.t().mm(rest)));
+  }
+}
+
+}  // namespace raytrain::detail
+
+namespace raytrain {
+
+RAYTRAIN_TORCH_INLINE void PowerSGDConfig::validate() const {
+  if (rank < 1) {
+    throw Error{Errc::invalid_config, "PowerSGDConfig::rank", fmt::format("must be at least 1 (got {})", rank),
+                "write 1 to 4: the larger, the nearer is the product, and the more travels"};
+  }
+  if (exact_steps < 0) {
+    throw Error{Errc::invalid_config, "PowerSGDConfig::exact_steps",
+                fmt::format("must not be negative (got {})", exact_steps), "write 0 for none"};
+  }
+}
+
+/// A gradient that travels as two matrices.
+struct PowerSGD::Matrix {
+  GradientBucket::Part const* part;
+  std::int64_t rank;
+  at::Tensor sum;     ///< The gradient and the error, {rows, columns}.
+  at::Tensor factor;  ///< In the state, {columns, rank}.
+  at::Tensor error;   ///< In the state, {rows, columns}.
+  at::Tensor base{};  ///< Orthonormal, {rows, rank}.
+};
+
+RAYTRAIN_TORCH_INLINE PowerSGD::PowerSGD(PowerSGDConfig config) : config_{config} { config_.validate(); }
+
+RAYTRAIN_TORCH_INLINE auto PowerSGD::description() const -> std::string {
+  return fmt::format("PowerSGD(rank {}, {} exact steps, seed {})", config_.rank, config_.exact_steps, config_.seed);
+}
+
+RAYTRAIN_TORCH_INLINE auto PowerSGD::rank_of(at::Tensor const& gradient) const -> std::int64_t {
+  if (gradient.dim() < 2 || gradient.numel() == 0) return 0;
+  auto const rows = gradient.size(0);
+  auto const columns = gradient.numel() / rows;
+  auto const rank = std::min({std::int64_t{config_.rank}, rows, columns});
+  return 2 * rank * (rows + columns) <= gradient.numel() ? rank : 0;
+}
+
+RAYTRAIN_TORCH_INLINE auto PowerSGD::kept(std::vector<float>& values, std::int64_t size, std::string const& name)
+    -> at::Tensor {
+  if (values.empty()) values.resize(static_cast<std::size_t>(size));
+  if (values.size() != static_cast<std::size_t>(size)) {
+    throw Error{Errc::backend, "exchanging gradients by PowerSGD",
+                fmt::format("its state has {} numbers for parameter '{}', which needs {}: it is of another model, or "
+                            "rank",
+                            values.size(), name, size),
+                "give it the state that it has made, or begin without one"};
+  }
+  return torch::from_blob(values.data(), {size});
+}
+
+RAYTRAIN_TORCH_INLINE auto PowerSGD::matrix_of(GradientBucket::Part const& part) -> Matrix {
+  auto const rows = part.gradient.size(0);
+  auto const columns = part.gradient.numel() / rows;
+  auto const rank = rank_of(part.gradient);
+  auto const number = state_.factors.size();
+  auto const [entry, is_new] = state_.factors.try_emplace(part.name);
+  auto factor = kept(entry->second, columns * rank, part.name).view({columns, rank});
+  if (is_new) {
+    factor.normal_(0, 1, at::detail::createCPUGenerator(detail::stream_seed(config_.seed, number)));
+  }
+  auto error = kept(state_.errors[part.name], rows * columns, part.name).view({rows, columns});
+  return {&part, rank, part.gradient.reshape({rows, columns}).add(error), std::move(factor), std::move(error)};
+}
+
+RAYTRAIN_TORCH_INLINE void PowerSGD::exchange(GradientBucket const& bucket, Collective& collective) {
+  if (collective.size() == WorldSize{1}) return;
+  if (bucket.index == 0) ++state_.steps;
+  auto const average = [&]<class T>(T* values) {
+    collective.all_reduce(std::span{values, static_cast<std::size_t>(bucket.values.numel())}, ReduceOp::average);
+  };
+  if (bucket.values.scalar_type() == torch::kDouble) return average(bucket.values.data_ptr<double>());
+  if (state_.steps <= config_.exact_steps) return average(bucket.values.data_ptr<float>());
+  exchange_matrices(bucket, collective);
+}
+
+RAYTRAIN_TORCH_INLINE void PowerSGD::exchange_matrices(GradientBucket const& bucket, Collective& collective) {
+  torch::NoGradGuard const no_grad;
+  std::vector<Matrix> matrices;
+  std::vector<at::Tensor> exact;
+  std::int64_t exact_size = 0;
+  std::int64_t base_size = 0;
+  std::int64_t factor_size = 0;
+  for (auto const& part : bucket.parts) {
+    if (rank_of(part.gradient) > 0) {
+      auto const& added = matrices.emplace_back(matrix_of(part));
+      base_size += added.sum.size(0) * added.rank;
+      factor_size += added.factor.numel();
+    } else {
+      exact.push_back(part.gradient);
+      exact_size += part.gradient.numel();
+    }
+  }
+  auto const most = static_cast<std::size_t>(std::max(exact_size + base_size, factor_size));
+  if (sent_.size() < most) sent_ = collective.allocate<float>(most);
+  std::int64_t filled = 0;
+  auto const next = [&](at::IntArrayRef sizes) {
+    auto part = torch::from_blob(sent_.data() + filled, sizes);
+    filled += part.numel();
+    return part;
+  };
+  auto const average = [&] {
+    collective.all_reduce(sent_.span().first(static_cast<std::size_t>(std::exchange(filled, 0))), ReduceOp::average);
+  };
+
+  std::vector<at::Tensor> averaged;
+  for (auto const& gradient : exact) averaged.push_back(next(gradient.sizes()).copy_(gradient));
+  for (auto& matrix : matrices) {
+    matrix.base = next({matrix.sum.size(0), matrix.rank});
+    matrix.base.copy_(matrix.sum.mm(matrix.factor));
+  }
+  average();
+  for (std::size_t i = 0; i < exact.size(); ++i) exact[i].copy_(averaged[i]);
+  for (auto& matrix : matrices) {
+    matrix.base = matrix.base.clone();
+    detail::orthonormalize(matrix.base);
+  }
+
+  std::vector<at::Tensor> factors;
+  for (auto const& matrix : matrices) {
+    factors.push_back(next(matrix.factor.sizes()).copy_(matrix.sum.t().mm(matrix.base)));
+  }
+  average();
+  for (std::size_t i = 0; i < matrices.size(); ++i) {
+    auto const& matrix = matrices[i];
+    auto const product = matrix.base.mm(factors[i].t());
+    matrix.part->gradient.copy_(product.view(matrix.part->gradient.sizes()));
+    if (!product.isfinite().all().item<bool>()) continue;
+    matrix.error.copy_(matrix.sum.sub(product));
+    // A column of zeros would stay one for ever.
+    auto const is_used = factors[i].norm(2, 0, /*keepdim=*/true).gt(0);
+    matrix.factor.copy_(torch::where(is_used, factors[i], matrix.factor));
+  }
+}
+
+}  // namespace raytrain
