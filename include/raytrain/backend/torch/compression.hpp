@@ -25,14 +25,15 @@ enum class Compression : std::uint8_t {
 
 /// For `ModelOptions::exchange`: gradients travel in 16 bits, half the bytes of float. Null for `Compression::none`.
 ///
-///     auto model = ctx.prepare_model([] { return Net{}; }, {.exchange =
-///     raytrain::compressed(raytrain::Compression::bf16)});
+///     auto const exchange = raytrain::compressed(raytrain::Compression::bf16);
+///     auto model = ctx.prepare_model([] { return Net{}; }, {.exchange = exchange});
 ///
 /// Each worker's gradients are rounded to 16 bits, averaged in float in rank order, and the average is rounded once
 /// more, so that every worker has the same bits, whatever the launch. A value that is not finite on one worker stays so
 /// on all, and a `GradScaler` leaves the step out; with `fp16` take one, since values above its range become infinite.
-/// It pays where the network between hosts is slow; within a host it takes more time than it saves.
 ///
+/// Cost:   sums of float cross the network once for each host, those of 16 bits once for each worker: it pays on a slow
+///         network between hosts of up to two workers each, and not within a host.
 /// Source: bf16_compress_hook and fp16_compress_hook of PyTorch.
 [[nodiscard]] auto compressed(Compression compression) -> std::shared_ptr<GradientExchange>;
 
