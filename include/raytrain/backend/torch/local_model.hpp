@@ -12,7 +12,8 @@
 namespace raytrain {
 
 /// A model that each worker trains by itself, as `TorchContext::prepare_local_model` returns it: a holder like `M`,
-/// whose type says so. `TorchContext::average_parameters` and `DiLoCo` make the workers' parameters the same again.
+/// whose type says so: hold it as `auto`, since a copy in an `M` is none. `TorchContext::average_parameters` and
+/// `DiLoCo` make the workers' parameters the same again.
 ///
 /// A `TrainingState` keeps it, and each optimizer of its parameters, for each worker: rank 0's where they always lie,
 /// and another rank's in that rank's folder. With another number of workers all begin with rank 0's, and a warning says
