@@ -46,7 +46,7 @@ class EarlyStopping {
 
   /// Takes the next value of the metric, of which all ranks use the mean, as `BestMetric::note`. A group operation.
   ///
-  /// Errors: as `TrainContext::all_gather`.
+  /// Errors: as `Collective`.
   void step(TrainContext& ctx, double metric) { metric_.note(ctx, metric); }
 
   /// The same on every rank.

@@ -39,7 +39,7 @@ class ReduceOnPlateau final : public LrSchedule {
 
   /// Takes the metric's next value, of which all ranks use the mean, as `BestMetric::note`. A group operation.
   ///
-  /// Errors: as `TrainContext::all_gather`.
+  /// Errors: as `Collective`.
   void step(TrainContext& ctx, double metric);
 
  private:
