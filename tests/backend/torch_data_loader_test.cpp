@@ -218,8 +218,7 @@ TEST_CASE("with virtual shards a training on a loader has the same bits with any
   CHECK(same_bits(trained_on_loader({.failing = {3}, .workers = {2, 4}, .virtual_shards = 4}).parameters, alone));
 }
 
-TEST_CASE(
-    "a position within an epoch is refused for a dataset of another size, and at an epoch's beginning it is not") {
+TEST_CASE("a position within an epoch is refused for a dataset of another size, and the error has both sizes") {
   try {
     (void)trained_on_loader({.failing = {3}, .workers = {1}, .examples = {50, 51}});
     FAIL_CHECK("must fail");
