@@ -185,7 +185,7 @@ TEST_CASE("gradients that were zero are exchanged when they are not any more") {
   };
   auto const result = exchange(2, 2, {.rank = 1, .exact_steps = 0}, first_zero);
   CHECK(torch::equal(result.averages[0][0], torch::zeros({rows, columns})));
-  CHECK(distance(result.averages[0][1], mean_of(2, 1, first_zero)) < 1e-5);
+  CHECK(distance(result.averages[0][1], mean_of(2, 1, first_zero)) < 1e-4);
 }
 
 TEST_CASE("with its state it goes on to the same bits") {
@@ -250,8 +250,8 @@ TEST_CASE("a training by it comes to a loss near to that of one whose gradients 
   auto const exact = train(nullptr, nullptr);
   auto const compressed = train(std::make_shared<PowerSGD>(config), std::make_shared<PowerSGD>(config));
   INFO("exact ", exact, ", compressed ", compressed);
-  CHECK(compressed < exact + 0.3);
-  CHECK(compressed < 2);  // of 2.3 at the beginning
+  CHECK(compressed < exact + 0.1);
+  CHECK(compressed < 2.2);  // of 2.3 at the beginning
 }
 
 }  // namespace
