@@ -9,8 +9,6 @@
 #include <functional>
 #include <limits>
 #include <memory>
-#include <mutex>
-#include <string>
 #include <utility>
 #include <vector>
 

@@ -3,19 +3,15 @@
 
 #include <torch/torch.h>
 
-#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
 
-#include <cereal/types/map.hpp>
-#include <cereal/types/string.hpp>
-#include <cereal/types/vector.hpp>
-
 #include <raytrain/backend/torch/gradient_exchange.hpp>
 #include <raytrain/collective/buffer.hpp>
 #include <raytrain/collective/collective.hpp>
+#include <raytrain/message/container_bytes.hpp>
 
 namespace raytrain {
 
