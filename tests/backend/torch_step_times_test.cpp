@@ -185,6 +185,18 @@ TEST_CASE("batches and backwards of another thread change nothing") {
   CHECK(seconds_of(*timed.timer) == Seconds{0, 0, 0, 0, 1});
 }
 
+TEST_CASE("a forward is one also where the next batch is asked for before this one is used") {
+  Timed timed;
+  raytrain::detail::time_backwards(*timed.model, timed.timer);
+  auto const batches = timed.shard.batches({.batch_size = 3});
+  timed.timer->restart();
+  auto at = batches.begin();
+  auto const batch = *at;
+  ++at;
+  timed.backward(batch);
+  CHECK(seconds_of(*timed.timer) == Seconds{1 + 2, 1 + 2, 1, 0, 1 + 1});
+}
+
 TEST_CASE("a program that takes no columns spends its time on the forward") {
   Timed timed;
   auto const batches = timed.shard.batches({.batch_size = 3});

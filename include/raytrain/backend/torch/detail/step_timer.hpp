@@ -61,9 +61,11 @@ class StepTimer {
 /// A phase that lasts until this is gone; a null timer measures nothing.
 class InPhase {
  public:
-  /// The phase before goes on then.
+  /// The phase before goes on then, or where that was data, since the next batch was asked for already, the forward.
   InPhase(StepTimer* timer, StepTimer::Phase phase) noexcept
-      : timer_{timer}, next_{timer == nullptr ? phase : timer->begin(phase)} {}
+      : timer_{timer}, next_{timer == nullptr ? phase : timer->begin(phase)} {
+    if (next_ == StepTimer::Phase::data) next_ = StepTimer::Phase::forward;
+  }
   InPhase(StepTimer* timer, StepTimer::Phase phase, StepTimer::Phase next) noexcept : timer_{timer}, next_{next} {
     if (timer != nullptr) timer->begin(phase);
   }
