@@ -9,7 +9,6 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <set>
 #include <stdexcept>
 #include <string>
@@ -31,6 +30,9 @@ using raytrain::testing::thrown_error;
 
 namespace {
 
+/// c10's or std's, as LibTorch is old or new.
+using OptionalSize = decltype(std::declval<torch::data::datasets::MNIST const&>().size());
+
 /// Example i is a vector of i, whose target is i. Each copy has state of its own, as a file that it reads would be.
 struct Numbers : torch::data::datasets::Dataset<Numbers> {
   explicit Numbers(std::size_t size) : count{size} {}
@@ -38,14 +40,14 @@ struct Numbers : torch::data::datasets::Dataset<Numbers> {
     scratch = torch::full({4}, static_cast<double>(index));
     return {scratch.clone(), torch::tensor(static_cast<std::int64_t>(index))};
   }
-  [[nodiscard]] auto size() const -> torch::optional<std::size_t> override { return count; }
+  [[nodiscard]] auto size() const -> OptionalSize override { return count; }
   std::size_t count;
   torch::Tensor scratch{};
 };
 
 struct OfUnknownSize : Numbers {
   OfUnknownSize() : Numbers{4} {}
-  [[nodiscard]] auto size() const -> torch::optional<std::size_t> override { return {}; }
+  [[nodiscard]] auto size() const -> OptionalSize override { return {}; }
 };
 
 struct AddNoise : torch::data::transforms::TensorTransform<> {
@@ -182,7 +184,7 @@ TEST_CASE(
     auto get_batch(at::ArrayRef<std::size_t> indices) -> std::int64_t override {
       return static_cast<std::int64_t>(indices.size());
     }
-    [[nodiscard]] auto size() const -> torch::optional<std::size_t> override { return 10; }
+    [[nodiscard]] auto size() const -> OptionalSize override { return 10; }
   };
   run_once({.workers = 1}, [](TorchContext& ctx) {
     auto numbers = ctx.data_loader("numbers", Numbers{10});
