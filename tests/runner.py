@@ -260,8 +260,9 @@ def to_run_again(records):
     failed = [record for record in records if count_of(record).failed]
     if len(failed) > MOST_RUN_AGAIN:
         return []
-    return [name_of(record) for record in failed
-            if record.get('returncode', 0) >= 0 and record.get('returncode', 0) < 128 and not FOR_GOOD.search(what_it_said(record))]
+    # What takes too long is killed, by a signal.
+    ended = [record for record in failed if record['result'] == 'TIMEOUT' or 0 <= record.get('returncode', 0) < 128]
+    return [name_of(record) for record in ended if not FOR_GOOD.search(what_it_said(record))]
 
 
 def show_failures(lines, progress):

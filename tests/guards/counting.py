@@ -53,11 +53,12 @@ def floors(runner):
 
 def runs_again(runner):
     """What is said, and which tests are run once more, of those that have failed, by what they said and how they ended."""
-    def again(*failed):
+    def again(*failed, result='FAIL'):
         return runner.to_run_again([{'name': 'good', 'result': 'OK', 'returncode': 0}] + [
-            {'name': str(number), 'result': 'FAIL', 'stdout': said, 'returncode': status} for number, (said, status) in enumerate(failed)])
+            {'name': str(number), 'result': result, 'stdout': said, 'returncode': status} for number, (said, status) in enumerate(failed)])
 
     yield 'one that failed', again(('too late', 1)), ['0']
+    yield 'one that was killed since it took too long', again(('', -15), result='TIMEOUT'), ['0']
     yield 'many that failed', again(*[('too late', 1)] * (runner.MOST_RUN_AGAIN + 1)), []
     yield 'one that crashed', again(('', -11)), []
     yield 'a shell whose child crashed', again(('', 134)), []
@@ -125,7 +126,7 @@ DEFECTS = {
     'no test program': {'tests/runner.py': RUNNER.replace('if not tests:', 'if False:')},
     'a failure that is shown late': {'tests/runner.py': RUNNER.replace('elif failing or', 'elif')},
     'a race that is tried until it does not show': {'tests/runner.py': RUNNER.replace("r'Sanitizer|", "r'")},
-    'a crash that is tried until it does not come': {'tests/runner.py': RUNNER.replace("record.get('returncode', 0) >= 0", 'True')},
+    'a crash that is tried until it does not come': {'tests/runner.py': RUNNER.replace("0 <= record.get('returncode', 0) < 128", 'True')},
     'test cases that are not counted': {'tests/runner.py': RUNNER.replace('Count(passed, failed', 'Count(1, failed')},
 }
 
