@@ -137,7 +137,8 @@ class WithFeedback : public GradientExchange {
     auto* const values = bucket.values.data_ptr<float>();
     for (std::size_t i = 0; i < size; ++i) {
       sent[i] = BFloat16{values[i] + lost[i]};
-      lost[i] = values[i] + lost[i] - static_cast<float>(sent[i]);
+      auto const rounded_off = values[i] + lost[i] - static_cast<float>(sent[i]);
+      lost[i] = std::isfinite(rounded_off) ? rounded_off : 0;
     }
     collective.all_reduce(sent, ReduceOp::average);
     for (std::size_t i = 0; i < size; ++i) values[i] = static_cast<float>(sent[i]);
@@ -530,6 +531,18 @@ TEST_CASE("what an exchange keeps of each worker goes on with the training, to t
   auto const undisturbed = train_failing_after(0);
   CHECK(same_bits(train_failing_after(4), undisturbed));
   CHECK(same_bits(train_failing_after(9), undisturbed));
+}
+
+TEST_CASE("errors that an exchange feeds back are none behind a gradient that is infinite") {
+  run_once({.workers = 2}, [&](TorchContext& ctx) {
+    WithFeedback::Lost lost;
+    auto model = ctx.prepare_model([] { return Copy{4}; }, {.exchange = std::make_shared<WithFeedback>(lost)});
+    model(torch::full({4}, ctx.world_rank() == Rank{1} ? infinity : 1)).backward();
+    CHECK_FALSE(model->w.grad().isfinite().any().item<bool>());
+    model->zero_grad();
+    model(torch::ones({4})).backward();
+    CHECK(torch::equal(model->w.grad(), torch::ones({4})));
+  });
 }
 
 TEST_CASE("an exchange that throws on one rank ends the run with what it has said, whether others wait for it or not") {

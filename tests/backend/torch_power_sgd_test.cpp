@@ -40,6 +40,16 @@ struct GivenImpl : torch::nn::Module {
 };
 TORCH_MODULE(Given);
 
+/// Two matrices, of which a forward uses one.
+struct HeadsImpl : torch::nn::Module {
+  torch::Tensor first = register_parameter("first", torch::zeros({rows, columns}));
+  torch::Tensor second = register_parameter("second", torch::zeros({rows, columns}));
+  auto forward(int head, torch::Tensor const& gradient) -> torch::Tensor {
+    return ((head == 0 ? first : second) * gradient).sum();
+  }
+};
+TORCH_MODULE(Heads);
+
 auto random(at::IntArrayRef sizes, std::uint64_t seed) -> torch::Tensor {
   return torch::randn(sizes, at::detail::createCPUGenerator(seed));
 }
@@ -184,6 +194,24 @@ TEST_CASE("gradients that were zero are exchanged when they are not any more") {
   auto const result = exchange(2, 2, {.rank = 1, .exact_steps = 0}, first_zero);
   CHECK(torch::equal(result.averages[0][0], torch::zeros({rows, columns})));
   CHECK(distance(result.averages[0][1], mean_of(2, 1, first_zero)) < 1e-4);
+}
+
+TEST_CASE("what a step lost of a parameter waits while no worker uses it") {
+  run_once({.workers = 2}, [&](TorchContext& ctx) {
+    auto const power_sgd = std::make_shared<PowerSGD>(PowerSGDConfig{.rank = 1, .exact_steps = 0});
+    auto model = ctx.prepare_model([] { return Heads{}; }, {.exchange = power_sgd});
+    auto const rank = ctx.world_rank().value;
+    auto const step = [&](int head) {
+      model->zero_grad();
+      model->forward(head, of_full_rank(rank, 0)).backward();
+    };
+    step(0);
+    auto const lost = power_sgd->state().errors.at("first");
+    step(1);
+    CHECK(power_sgd->state().errors.at("first") == lost);
+    step(0);
+    CHECK(power_sgd->state().errors.at("first") != lost);
+  });
 }
 
 TEST_CASE("with its state it goes on to the same bits") {

@@ -23,6 +23,7 @@ struct GradientBucket {
     std::string name;  ///< As `named_parameters()` has it.
     at::Tensor parameter;
     at::Tensor gradient;
+    bool is_used = false;  ///< By any worker, in this backward; the gradients of others are zeros.
   };
 
   std::size_t index = 0;  ///< Of the model's `count`, from 0: of the same parameters in each backward.

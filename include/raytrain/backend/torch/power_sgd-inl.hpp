@@ -6,6 +6,7 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -24,20 +25,31 @@
 
 namespace raytrain::detail {
 
-/// Makes columns orthonormal, by Gram-Schmidt. A column that depends on those before it, but for rounding, becomes 0.
-RAYTRAIN_TORCH_INLINE void orthonormalize(at::Tensor const& columns) {
-  constexpr auto rounding = 1e-5F;
-  auto const norms = columns.norm(2, 0);
-  for (std::int64_t i = 0; i < columns.size(1); ++i) {
-    auto const column = columns.narrow(1, i, 1);
-    auto const norm = column.norm().item<float>();
-    if (norm <= rounding * norms[i].item<float>()) {
-      column.zero_();
-      continue;
+/// Makes the columns of a matrix orthonormal, by Gram-Schmidt. A column that depends on those before it, but for
+/// rounding, becomes 0. One element after the other: the same bits with any number of threads.
+RAYTRAIN_TORCH_INLINE void orthonormalize(at::Tensor const& matrix) {
+  constexpr auto rounding = 1e-10;  // of squares
+  auto values = matrix.accessor<float, 2>();
+  auto const product = [&](std::int64_t left, std::int64_t right) {
+    double sum = 0;
+    for (std::int64_t row = 0; row < values.size(0); ++row) sum += double{values[row][left]} * values[row][right];
+    return sum;
+  };
+  std::vector<double> before;
+  for (std::int64_t column = 0; column < values.size(1); ++column) before.push_back(product(column, column));
+  for (std::int64_t column = 0; column < values.size(1); ++column) {
+    auto const square = product(column, column);
+    auto const is_dependent = square <= rounding * before[static_cast<std::size_t>(column)];
+    auto const factor = is_dependent ? 0 : 1 / std::sqrt(square);
+    for (std::int64_t row = 0; row < values.size(0); ++row) {
+      values[row][column] = static_cast<float>(factor * values[row][column]);
     }
-    column.div_(norm);
-    auto const rest = columns.narrow(1, i + 1, columns.size(1) - i - 1);
-    rest.sub_(column.mm(column.t().mm(rest)));
+    for (auto other = column + 1; other < values.size(1); ++other) {
+      auto const part = product(column, other);
+      for (std::int64_t row = 0; row < values.size(0); ++row) {
+        values[row][other] -= static_cast<float>(part * values[row][column]);
+      }
+    }
   }
 }
 
@@ -126,6 +138,7 @@ RAYTRAIN_TORCH_INLINE void PowerSGD::exchange_matrices(GradientBucket const& buc
   std::int64_t base_size = 0;
   std::int64_t factor_size = 0;
   for (auto const& part : bucket.parts) {
+    if (!part.is_used) continue;
     if (rank_of(part.gradient) > 0) {
       auto const& added = matrices.emplace_back(matrix_of(part));
       base_size += added.sum.size(0) * added.rank;

@@ -46,7 +46,7 @@ struct PowerSGDState {
 ///
 /// A parameter's rows are its first dimension, the columns all others. A gradient for which that is not half as many
 /// numbers, as of a bias, and one of double travel as they are; so does every one in a world of one. A gradient that is
-/// not finite on one worker is not finite on all; of such a step nothing is kept.
+/// not finite on one worker is not finite on all, and nothing of it is kept.
 ///
 /// It pays where the network between hosts is slow: `rank` times (rows + columns) numbers travel, in two operations a
 /// bucket. Without its state in the checkpoint, and with another number of workers, it begins anew, with exact steps.

@@ -144,7 +144,7 @@ RAYTRAIN_TORCH_INLINE auto GradientArena::buckets(std::size_t bucket_bytes) cons
     for (auto const& slot : slots_) {
       if (slot.parameter.scalar_type() != flat.type) continue;
       if (slot.parameter.numel() > 0 && static_cast<std::size_t>(end - begin) >= bucket_bytes) complete();
-      bucket.parts.push_back({slot.name, slot.parameter, slot.view});
+      bucket.parts.push_back({slot.name, slot.parameter, slot.view, value(slot.mark) > 0});
       end += extent_bytes(slot);
     }
     complete();
