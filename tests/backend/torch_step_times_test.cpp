@@ -197,6 +197,16 @@ TEST_CASE("a forward is one also where the next batch is asked for before this o
   CHECK(seconds_of(*timed.timer) == Seconds{1 + 2, 1 + 2, 1, 0, 1 + 1});
 }
 
+TEST_CASE("what a function makes of batches is data, as is the wait for it") {
+  Timed timed;
+  auto const slow = [&](TorchBatch const& batch) {
+    for (int reading = 0; reading < 10; ++reading) (void)timed.clock.now();
+    return batch["x"];
+  };
+  for (auto const& x : timed.shard.batches({.batch_size = 3}).map(slow, {.threads = 0})) CHECK(x.size(0) == 3);
+  CHECK(timed.timer->times().data_s >= 20);
+}
+
 TEST_CASE("a program that takes no columns spends its time on the forward") {
   Timed timed;
   auto const batches = timed.shard.batches({.batch_size = 3});

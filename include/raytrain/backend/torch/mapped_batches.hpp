@@ -13,6 +13,7 @@
 
 #include <raytrain/backend/torch/detail/batch_thread.hpp>
 #include <raytrain/backend/torch/detail/own_default_generator.hpp>
+#include <raytrain/backend/torch/detail/step_timer.hpp>
 #include <raytrain/data/ordered_prefetch.hpp>
 #include <raytrain/data/prefetch_options.hpp>
 
@@ -110,7 +111,10 @@ class MappedBatches {
     }
 
     void take() {
-      result.emplace(prefetch ? prefetch->take() : range.make(*own, index));
+      {
+        detail::InPhase const makes_data{range.batches_.timer(), detail::StepTimer::Phase::data};
+        result.emplace(prefetch ? prefetch->take() : range.make(*own, index));
+      }
       ++index;
       (void)*at;  // moves the position
     }

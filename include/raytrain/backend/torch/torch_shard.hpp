@@ -126,6 +126,9 @@ class TorchBatchRange {
     return TorchBatch{range_[index], timer_.get()};
   }
 
+  /// Of the worker's steps; may be null.
+  [[nodiscard]] auto timer() const noexcept -> detail::StepTimer* { return timer_.get(); }
+
   /// As of `BatchRange`.
   [[nodiscard]] auto seed(std::size_t index) const noexcept -> std::uint64_t { return range_.seed(index); }
 
