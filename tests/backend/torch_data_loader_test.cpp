@@ -220,6 +220,29 @@ TEST_CASE("with virtual shards a training on a loader has the same bits with any
   CHECK(same_bits(trained_on_loader({.failing = {3}, .workers = {2, 4}, .virtual_shards = 4}).parameters, alone));
 }
 
+TEST_CASE("with virtual shards each example is counted once where padding is not") {
+  TemporaryFolder const folder;
+  std::mutex mutex;
+  std::multiset<std::int64_t> counted;
+  auto padding = 0;
+  Trainer<TorchBackend> trainer{[&](TorchContext& ctx) {
+                                  auto loader = ctx.data_loader("numbers", stacked(48));
+                                  CHECK_FALSE(ctx.is_padding());
+                                  for (auto batch : loader.batches({.batch_size = 4}, {.threads = 1})) {
+                                    std::lock_guard const lock{mutex};
+                                    padding += ctx.is_padding() ? 1 : 0;
+                                    if (ctx.is_padding()) continue;
+                                    for (auto const index : indices_of(batch.target)) counted.insert(index);
+                                  }
+                                },
+                                {.scaling = {.num_workers = 2, .virtual_shards = 3},
+                                 .run = {.name = "run", .storage_path = folder.path(), .handle_signals = false}}};
+  trainer.fit();
+  CHECK(padding == 4);
+  CHECK(counted.size() == 48);
+  CHECK(std::set<std::int64_t>(counted.begin(), counted.end()).size() == 48);
+}
+
 TEST_CASE("a position within an epoch is refused for a dataset of another size, and the error has both sizes") {
   try {
     (void)trained_on_loader({.failing = {3}, .workers = {1}, .examples = {50, 51}});
@@ -299,6 +322,8 @@ TEST_CASE("a loader that cannot be is refused with its name and what to do") {
                  "'photos' of unknown examples: its dataset does not tell its size");
   check_contains(refusal("photos", Numbers{1}), "1 rows leave nothing for each of 2 workers");
   check_contains(refusal("", Numbers{8}), "invalid_call: making data loader 1: '' of 8 examples: its name is empty");
+  check_contains(refusal("two\nlines", Numbers{8}), "its name is not UTF-8, or has several lines");
+  check_contains(refusal("\xff", Numbers{8}), "its name is not UTF-8, or has several lines");
   check_contains(refusal("train", Numbers{8}), "a dataset of the run has that name");
   auto const again = refusals([](TorchContext& ctx) {
     auto const same = [&] { return ctx.data_loader("photos", Numbers{8}); };

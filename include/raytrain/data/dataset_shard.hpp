@@ -23,9 +23,10 @@ struct BatchOptions {
   /// Samples per worker and step, or with `ScalingConfig::virtual_shards` per virtual shard and step; at least 1.
   /// Unset: 256, unless `global_batch_size` is set.
   std::optional<std::int64_t> batch_size{};
-  /// In its place: samples per step of all workers together, so that another number of workers takes the same steps. A
-  /// multiple of their number, in an elastic run of each number that it may have; with virtual shards of theirs alone.
-  /// Of a dataset that is not split each worker takes all of them.
+  /// In its place: samples per step of all workers together, so that another number of workers takes the same steps,
+  /// but for an epoch's last one, without `drop_last`: it leaves out what does not divide by the workers. A multiple of
+  /// their number, in an elastic run of each number that it may have; with virtual shards of theirs alone. Of a dataset
+  /// that is not split each worker takes all of them.
   std::optional<std::int64_t> global_batch_size{};
   std::int64_t epoch = 0;  ///< Not negative; each has its own order.
   bool shuffle = true;     ///< False: rows as they lie in the dataset.

@@ -40,6 +40,7 @@
 #include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/inline.hpp>
 #include <raytrain/core/shard_turn.hpp>
+#include <raytrain/core/utf8.hpp>
 #include <raytrain/data/dataset_shard.hpp>
 #include <raytrain/launch/object_exchange.hpp>
 #include <raytrain/train/train_context.hpp>
@@ -91,6 +92,9 @@ RAYTRAIN_TORCH_INLINE auto TorchContext::loader_shard(std::string_view name, std
     throw Error{code, attempted + ": " + text, std::move(happened), remedy};
   };
   if (name.empty()) refuse(Errc::invalid_call, "its name is empty", "name it, as \"train\"");
+  if (!is_utf8(name) || name.find('\n') != std::string_view::npos) {
+    refuse(Errc::invalid_call, "its name is not UTF-8, or has several lines", "name it, as \"train\"");
+  }
   if (std::ranges::count(dataset_names(), name) > 0) {
     refuse(Errc::invalid_call, "a dataset of the run has that name", "give the loader a name of its own");
   }

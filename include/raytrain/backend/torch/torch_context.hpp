@@ -262,10 +262,11 @@ class TorchContext : public TrainContext {
   ///
   /// The workers divide the examples as those of a split dataset: each has as many batches, in an order that follows
   /// from the run's seed and the epoch, and goes on within an epoch where a checkpoint was taken. With virtual shards
-  /// `accumulate(1)` says behind which batch a step ends. A group operation: every rank makes the same loaders in the
-  /// same order, each under a name of its own.
+  /// `accumulate(1)` says behind which batch a step ends, and `is_padding()` which ones are not to be counted. A group
+  /// operation: every rank makes the same loaders in the same order, each under a name of its own.
   ///
-  /// Errors: `invalid_call` for a name that is empty, that of a dataset of the run's, or that of a loader of another
+  /// Errors: `invalid_call` for a name that is empty, not UTF-8 or of several lines, that of a dataset of the run's, or
+  /// that of a loader of another
   ///         number of examples; `invalid_data` for a dataset that is empty or does not tell its size; `invalid_config`
   ///         for fewer examples than workers; `rank_mismatch` on all ranks when one makes another loader.
   template <class D>
@@ -274,6 +275,9 @@ class TorchContext : public TrainContext {
     auto indices = loader_shard(name, size ? std::optional{*size} : std::nullopt);
     return {std::move(indices), std::move(dataset)};
   }
+
+  /// As `TorchBatch::is_padding`, of the batch that was taken last: for loaders, whose batches do not say so.
+  [[nodiscard]] auto is_padding() const noexcept -> bool { return taken_->turn && taken_->turn->is_padding; }
 
   /// Fills all parts of the state from the checkpoint that the run goes on from, if there is one; warns of settings
   /// that were others there. What draws random numbers goes on as well, where as many workers saved it (see
