@@ -279,6 +279,41 @@ TEST_CASE("ranks with other settings, or in another round, are told so, all of t
   }
 }
 
+TEST_CASE("all workers begin with rank 0's parameters as the global ones, whatever theirs were") {
+  run_once({.workers = 3}, [](TorchContext& ctx) {
+    auto const fill = [rank = ctx.world_rank().value](torch::nn::Linear const& linear, double value) {
+      torch::NoGradGuard const no_grad;
+      linear->weight.fill_(value + rank);
+    };
+    auto model = ctx.prepare_local_model([] { return torch::nn::Linear{1, 1}; });
+    fill(model, 1);
+    DiLoCo outer{ctx, model, {.every = 1, .lr = 1, .momentum = 0}};
+    CHECK(model->weight.item<double>() == 1);
+    fill(model, 5);  // the mean is 6
+    outer.step();
+    CHECK(model->weight.item<double>() == 6);
+    fill(model, 10);
+    outer.begin_from_model();
+    CHECK(model->weight.item<double>() == 10);
+    outer.step();
+    CHECK(model->weight.item<double>() == 10);
+  });
+}
+
+TEST_CASE("a rank that begins another DiLoCo anew is told so, with the others") {
+  auto const texts = failures_of(2, [](TorchContext& ctx) {
+    auto first = ctx.prepare_local_model([] { return torch::nn::Linear{2, 2}; });
+    auto second = ctx.prepare_local_model([] { return torch::nn::Linear{2, 2}; });
+    DiLoCo of_first{ctx, first};
+    DiLoCo of_second{ctx, second};
+    (ctx.world_rank() == Rank{0} ? of_first : of_second).begin_from_model();
+  });
+  CHECK(texts.size() == 2);
+  for (auto const& text : texts) {
+    check_contains(text, "beginning a DiLoCo anew: rank 0 has model 1, and rank 1 has model 2");
+  }
+}
+
 TEST_CASE("a model without parameters, and a file that is no DiLoCo's, are refused") {
   auto const texts = failures_of(1, [](TorchContext& ctx) {
     auto model = ctx.prepare_local_model([] { return torch::nn::ReLU{}; });

@@ -16,6 +16,7 @@
 
 #include <raytrain/backend/torch/detail/same_on_ranks.hpp>
 #include <raytrain/backend/torch/detail/stored_tensors.hpp>
+#include <raytrain/backend/torch/detail/tensor_broadcast.hpp>
 #include <raytrain/backend/torch/detail/tensor_mean.hpp>
 #include <raytrain/backend/torch/detail/torch_call.hpp>
 #include <raytrain/backend/torch/diloco.hpp>
@@ -24,6 +25,7 @@
 #include <raytrain/checkpoint/safetensors.hpp>
 #include <raytrain/collective/collective.hpp>
 #include <raytrain/core/error.hpp>
+#include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/inline.hpp>
 
 namespace raytrain {
@@ -72,6 +74,7 @@ RAYTRAIN_TORCH_INLINE DiLoCo::DiLoCo(Collective& collective, torch::nn::Module c
   }
   detail::check_same_on_ranks(collective_, std::move(lines), attempted,
                               "make it on every rank with the same model and settings");
+  share_global();
 }
 
 RAYTRAIN_TORCH_INLINE auto DiLoCo::step() -> bool {
@@ -98,6 +101,13 @@ RAYTRAIN_TORCH_INLINE void DiLoCo::make_outer_step() {
   detail::average_tensors(buffers_, collective_);
 }
 
+RAYTRAIN_TORCH_INLINE void DiLoCo::share_global() {
+  std::vector<at::Tensor> globals;
+  for (auto const& parameter : parameters_) globals.push_back(parameter.global);
+  detail::broadcast_tensors(collective_, globals, Rank{0});
+  take_global();
+}
+
 RAYTRAIN_TORCH_INLINE void DiLoCo::take_global() const {
   torch::NoGradGuard const no_grad;
   for (auto const& parameter : parameters_) at::Tensor{parameter.own}.copy_(parameter.global);
@@ -105,10 +115,13 @@ RAYTRAIN_TORCH_INLINE void DiLoCo::take_global() const {
 
 RAYTRAIN_TORCH_INLINE void DiLoCo::begin_from_model() {
   torch::NoGradGuard const no_grad;
+  detail::check_same_on_ranks(collective_, {fmt::format("model {}", number_)}, "beginning a DiLoCo anew",
+                              "call begin_from_model() of the same model on every rank");
   for (auto& parameter : parameters_) {
     parameter.global.copy_(parameter.own);
     parameter.momentum.zero_();
   }
+  share_global();
   steps_ = 0;
 }
 

@@ -52,11 +52,13 @@ class DiLoCo {
  public:
   static constexpr auto file_name = "diloco.safetensors";
 
-  /// The model's parameters as they are now are the global ones. Every rank makes it. The context must live as long.
+  /// Rank 0's parameters as they are now are the global ones, with which all workers begin. Every rank makes it. The
+  /// context must live as long.
   ///
   /// Errors: as `DiLoCoConfig::validate`; `backend` for parameters that a checkpoint cannot hold, or that are neither
   ///         floating-point numbers nor frozen; `rank_mismatch` on all ranks when one has other settings or parameters.
-  /// Cost:   the memory of the parameters, twice, and while an outer step is made, twice more; of 16 bits as of 32.
+  /// Cost:   the memory of the parameters, twice, and while an outer step is made, twice more; of 16 bits as of 32; a
+  ///         broadcast of them.
   template <TorchModule M>
   DiLoCo(TrainContext& ctx, LocalModel<M> const& model, DiLoCoConfig config = {})
       : DiLoCo{ctx.collective(), module_of(model), model.number(), config} {}
@@ -76,8 +78,11 @@ class DiLoCo {
   /// Inner steps of the round at hand.
   [[nodiscard]] auto steps() const noexcept -> int { return steps_; }
 
-  /// Begins the round anew, with the model's parameters as they are now as the global ones: for a model that was filled
-  /// since this was made. `TorchContext::restore` calls it for the checkpoint of another run.
+  /// Begins the round anew, with rank 0's parameters as they are now as the global ones, with which all workers begin:
+  /// for a model that was filled since this was made. Every rank calls it. `TorchContext::restore` does for the
+  /// checkpoint of another run.
+  ///
+  /// Errors: `rank_mismatch` on all ranks when one begins that of another model.
   void begin_from_model();
 
   /// Writes diloco.safetensors, or a file of another name: the global parameters, their momentum, and how far it is.
@@ -100,6 +105,8 @@ class DiLoCo {
   };
 
   void make_outer_step();
+  /// Gives all workers rank 0's global parameters.
+  void share_global();
   void take_global() const;
   /// By their names in a file.
   [[nodiscard]] auto tensors() const -> std::vector<detail::NamedTensor>;
