@@ -19,6 +19,7 @@
 #include "torch_run.hpp"
 
 using raytrain::testing::check_contains;
+using raytrain::testing::thrown_error;
 
 namespace {
 
@@ -234,6 +235,64 @@ TEST_CASE("with another number of workers all go on with rank 0's model, and a w
                       "model 'model' was another one on each of the 3 workers that saved it; now there are 2, "
                       "which all begin with rank 0's") == 1);
   CHECK(warnings_with(result, "optimizer 'optimizer' was another one on each of the 3 workers") == 1);
+}
+
+TEST_CASE("a SyncBatchNorm of a model that becomes local normalises over the worker's own batch") {
+  run_once({.workers = 2}, [](TorchContext& ctx) {
+    auto const averaged = ctx.prepare_model([] { return SyncBatchNorm{1}; });
+    auto local = ctx.prepare_local_model(averaged);
+    if (ctx.world_rank() == Rank{1}) return;  // alone, rank 0 would wait for it, or be told that it has ended
+    auto const x = torch::tensor({{1.0F}, {3.0F}});
+    CHECK(torch::equal(local->forward(x), torch::nn::BatchNorm1d{1}(x)));
+  });
+}
+
+TEST_CASE("a sharded optimizer does not step a model that has become local, and steps it again when that is averaged") {
+  for (int const workers : {1, 2}) {
+    CAPTURE(workers);
+    run_once({.workers = workers}, [](TorchContext& ctx) {
+      auto model = ctx.prepare_model([] { return torch::nn::Linear{4, 2}; });
+      auto optimizer = ctx.prepare_optimizer<torch::optim::Adam>(model, {0.05});
+      auto const local = ctx.prepare_local_model(model);
+      loss_of_own_batch(model, ctx.world_rank().value, 0).backward();
+      auto const before = copies(model->parameters());
+      CHECK(thrown_error([&] { optimizer.step(); }) ==
+            "invalid_call: a step of a sharded optimizer: its model has become a local one, which each worker trains "
+            "by itself; make an optimizer for it on each worker: torch::optim::Adam "
+            "optimizer{model->parameters(), 1e-3}");
+      CHECK(same_bits(model->parameters(), before));
+      model = ctx.prepare_model(model);
+      optimizer.zero_grad();
+      loss_of_own_batch(model, ctx.world_rank().value, 0).backward();
+      optimizer.step();
+      CHECK_FALSE(same_bits(model->parameters(), before));
+    });
+  }
+}
+
+TEST_CASE("samples and backwards of a local model count in step_times, whatever it was before") {
+  for (int const workers : {1, 2}) {
+    for (bool const was_averaged : {false, true}) {
+      CAPTURE(workers);
+      CAPTURE(was_averaged);
+      run_once({.workers = workers, .datasets = {{"train", small_images(32)}}}, [&](TorchContext& ctx) {
+        auto const train = [&](auto& model) {
+          for (auto const& batch : ctx.dataset_shard("train").batches({.batch_size = 8})) {
+            model->forward(batch["image"].flatten(1).to(torch::kFloat)).sum().backward();
+          }
+          return ctx.step_times();
+        };
+        auto averaged = ctx.prepare_model([] { return torch::nn::Linear{64, 1}; });
+        auto local = was_averaged ? ctx.prepare_local_model(averaged) : ctx.prepare_local_model([] {
+          return torch::nn::Linear{64, 1};
+        });
+        auto const times = train(local);
+        CHECK(times.samples_per_s > 0);
+        CHECK(times.backward_s > 0);
+        CHECK(times.exchange_s == 0);
+      });
+    }
+  }
 }
 
 TEST_CASE("ranks that average different models are told so, all of them, with both") {

@@ -72,7 +72,8 @@ RAYTRAIN_TORCH_INLINE ShardedOptimizer::ShardedOptimizer(Setup setup)
     : Optimizer{setup.groups, std::move(setup.defaults)},
       collective_{&setup.collective},
       listed_{listed()},
-      make_{setup.make} {
+      make_{setup.make},
+      is_local_{std::move(setup.is_local)} {
   auto own = listed_parameters(setup);
   std::vector<at::Tensor> moved;
   for (auto const& parameter : own) moved.push_back(parameter.tensor);
@@ -183,6 +184,10 @@ RAYTRAIN_TORCH_INLINE auto ShardedOptimizer::step(LossClosure closure) -> at::Te
 RAYTRAIN_TORCH_INLINE void ShardedOptimizer::check_unchanged() const {
   constexpr auto attempted = "a step of a sharded optimizer";
   constexpr auto remedy = "prepare another optimizer after such a change: prepare_model(), then prepare_optimizer()";
+  if (is_local_ && is_local_()) {
+    throw Error{Errc::invalid_call, attempted, "its model has become a local one, which each worker trains by itself",
+                "make an optimizer for it on each worker: torch::optim::Adam optimizer{model->parameters(), 1e-3}"};
+  }
   if (listed() != listed_) {
     throw Error{Errc::backend, attempted, "its groups list other parameters than when it was prepared", remedy};
   }

@@ -4,6 +4,7 @@
 #include <torch/torch.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -36,7 +37,8 @@ namespace raytrain {
 /// Threads: the worker's, until the training function ends.
 /// Errors:  `step()` is a group operation, and throws what the collective throws: `rank_mismatch` also where learning
 ///          rates differ between ranks, or which parameters have a gradient; `backend` for parameters that have another
-///          shape, type or device, and for groups that list others, than when it was prepared.
+///          shape, type or device, and for groups that list others, than when it was prepared; `invalid_call`, also in
+///          a world of one, for a model that has become a local one, whose gradients are no averages.
 /// Source:  ZeRO stage 1 (S. Rajbhandari et al., "ZeRO: Memory Optimizations Toward Training Trillion Parameter
 ///          Models", SC 2020).
 class ShardedOptimizer : public torch::optim::Optimizer {
@@ -51,6 +53,7 @@ class ShardedOptimizer : public torch::optim::Optimizer {
     Groups groups;
     std::unique_ptr<torch::optim::OptimizerOptions> defaults;
     detail::OptimizerSlice::Make make;
+    std::function<bool()> is_local;  ///< Whether each worker trains the module by itself now.
   };
 
   explicit ShardedOptimizer(Setup setup);
@@ -102,6 +105,7 @@ class ShardedOptimizer : public torch::optim::Optimizer {
   std::vector<Frozen> frozen_;                  ///< Then without a gradient to come.
   std::unique_ptr<detail::OptimizerSlice> slice_;
   detail::OptimizerSlice::Make make_;
+  std::function<bool()> is_local_;
 };
 
 }  // namespace raytrain

@@ -364,16 +364,10 @@ RAYTRAIN_TORCH_INLINE void TorchContext::check_options(ModelOptions const& optio
 RAYTRAIN_TORCH_INLINE void TorchContext::join(torch::nn::Module const& module, ModelOptions const& options) {
   auto const number = static_cast<std::uint16_t>(++models_);
   connect_norms(module, number);
-  std::erase_if(averagers_, [&](auto const& each) { return each->is_of(module) || each->is_unused(); });
-  auto const was_alone =
-      std::ranges::any_of(alone_, [&](auto const& each) { return each.first.lock().get() == &module; });
-  std::erase_if(alone_, [&](auto const& each) {
-    auto const other = each.first.lock();
-    return other == nullptr || other.get() == &module;
-  });
+  auto const was_timed = leave(module);
   auto const is_alone = world_size() == WorldSize{1} && virtual_shards() == 0 && !accumulates_alone_;
   if (is_alone && options.exchange == nullptr) {
-    if (!was_alone) detail::time_backwards(module, step_timer_);
+    if (!was_timed) detail::time_backwards(module, step_timer_);
     alone_.emplace_back(module.weak_from_this(), number);
     return;
   }
@@ -393,10 +387,31 @@ RAYTRAIN_TORCH_INLINE auto TorchContext::begin_local(torch::nn::Module const& mo
         "prepare it by ctx.prepare_model(), or leave ScalingConfig::virtual_shards unset"};
   }
   auto const number = static_cast<std::uint16_t>(++models_);
-  std::erase_if(alone_, [&](auto const& each) { return each.first.lock().get() == &module; });
-  std::erase_if(averagers_, [&](auto const& each) { return each->is_of(module) || each->is_unused(); });
+  for (auto const& submodule : module.modules()) {
+    if (auto* const norm = dynamic_cast<SyncBatchNormImpl*>(submodule.get())) norm->connect({}, {});
+  }
+  if (!leave(module)) detail::time_backwards(module, step_timer_);
+  local_.push_back(module.weak_from_this());
   share_state(module, number);
   return number;
+}
+
+RAYTRAIN_TORCH_INLINE auto TorchContext::is_local(torch::nn::Module const& module) const -> bool {
+  return std::ranges::any_of(local_, [&](auto const& each) { return each.lock().get() == &module; });
+}
+
+RAYTRAIN_TORCH_INLINE auto TorchContext::leave(torch::nn::Module const& module) -> bool {
+  std::erase_if(averagers_, [&](auto const& each) { return each->is_of(module) || each->is_unused(); });
+  auto const was_alone =
+      std::ranges::any_of(alone_, [&](auto const& each) { return each.first.lock().get() == &module; });
+  auto const was_timed = was_alone || is_local(module);
+  auto const is_over = [&](auto const& weak) {
+    auto const other = weak.lock();
+    return other == nullptr || other.get() == &module;
+  };
+  std::erase_if(alone_, [&](auto const& each) { return is_over(each.first); });
+  std::erase_if(local_, is_over);
+  return was_timed;
 }
 
 RAYTRAIN_TORCH_INLINE void TorchContext::share_state(torch::nn::Module const& module, std::uint16_t number) {

@@ -118,9 +118,9 @@ class TorchContext : public TrainContext {
   ///     optimizer.step();
   ///     if (++steps % 16 == 0) ctx.average_parameters(model);
   ///
-  /// Of a model that was prepared by `prepare_model` its gradients are no longer averaged, and the reverse.
-  /// `accumulate` does not change it: gradients add up as LibTorch adds them. Errors: `invalid_call` with virtual
-  /// shards.
+  /// Of a model that was prepared by `prepare_model` its gradients are no longer averaged, nor does a `SyncBatchNorm`
+  /// in it join batches, and the reverse. A `ShardedOptimizer` of it does not step it as long. `accumulate` does not
+  /// change it: gradients add up as LibTorch adds them. Errors: `invalid_call` with virtual shards.
   ///
   /// Source: S. Stich, "Local SGD Converges Fast and Communicates Little", ICLR 2019.
   template <TorchModuleFactory F>
@@ -164,6 +164,9 @@ class TorchContext : public TrainContext {
   template <class O, TorchModule M>
   [[nodiscard]] auto prepare_optimizer(M const& model, std::vector<torch::optim::OptimizerParamGroup> groups,
                                        typename ElementwiseOptimizer<O>::Options const& options) -> ShardedOptimizer {
+    static_assert(!detail::is_local_model<M>,
+                  "raytrain: each worker trains a local model by an optimizer of its own: "
+                  "torch::optim::Adam optimizer{model->parameters(), 1e-3}");
     auto const& module = module_of(model);
     return ShardedOptimizer{{.module = module,
                              .averager = averager_of(module),
@@ -171,9 +174,11 @@ class TorchContext : public TrainContext {
                              .number = ++optimizers_,
                              .groups = std::move(groups),
                              .defaults = std::make_unique<typename ElementwiseOptimizer<O>::Options>(options),
-                             .make = [options](std::vector<torch::optim::OptimizerParamGroup> own) {
-                               return std::make_unique<O>(std::move(own), options);
-                             }}};
+                             .make =
+                                 [options](std::vector<torch::optim::OptimizerParamGroup> own) {
+                                   return std::make_unique<O>(std::move(own), options);
+                                 },
+                             .is_local = [this, module = &module] { return is_local(*module); }}};
   }
 
   /// Counts the batch that was just taken, before its first backward: to be called for each batch. True in every
@@ -404,6 +409,10 @@ class TorchContext : public TrainContext {
 
   /// Gives every rank rank 0's state. Returns the model's number.
   auto begin_local(torch::nn::Module const& module) -> std::uint16_t;
+  /// Whether each worker trains it by itself.
+  [[nodiscard]] auto is_local(torch::nn::Module const& module) const -> bool;
+  /// Ends what was done for it. Returns whether its backwards are timed without an averager.
+  auto leave(torch::nn::Module const& module) -> bool;
 
   void check_options(ModelOptions const& options) const;
   void join(torch::nn::Module const& module, ModelOptions const& options);
@@ -436,6 +445,7 @@ class TorchContext : public TrainContext {
   std::vector<std::unique_ptr<detail::GradientAverager>> averagers_;
   /// Models of a world of one with their numbers, until it accumulates.
   std::vector<std::pair<std::weak_ptr<torch::nn::Module const>, std::uint16_t>> alone_;
+  std::vector<std::weak_ptr<torch::nn::Module const>> local_;  ///< Models that each worker trains by itself.
   bool accumulates_alone_ = false;
   std::uint64_t models_ = 0;
   std::uint64_t checked_losses_ = 0;
