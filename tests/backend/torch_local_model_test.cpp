@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <limits>
 #include <memory>
 #include <vector>
 
@@ -232,8 +233,8 @@ TEST_CASE("with another number of workers all go on with rank 0's model, and a w
   auto const result = local_sgd({.workers = 2, .steps = 6}, folder.path(), after);
   for (auto const& tensors : after.all()) CHECK(same_bits(tensors, before.all()[0]));
   CHECK(warnings_with(result,
-                      "model 'model' was another one on each of the 3 workers that saved it; now there are 2, "
-                      "which all begin with rank 0's") == 1);
+                      "model 'model' was another one on each of the 3 workers that saved it; all begin with rank "
+                      "0's") == 1);
   CHECK(warnings_with(result, "optimizer 'optimizer' was another one on each of the 3 workers") == 1);
 }
 
@@ -270,6 +271,29 @@ TEST_CASE("a sharded optimizer does not step a model that has become local, and 
   }
 }
 
+TEST_CASE("a local model that is const is kept for each worker, as any") {
+  TemporaryFolder const folder;
+  ByRank left;
+  auto const train = [&](bool is_first) {
+    run_in(folder.path(), {.workers = 2}, [&](TorchContext& ctx) {
+      auto const model = ctx.prepare_local_model([] { return torch::nn::Linear{1, 1}; });
+      int steps = 0;
+      TrainingState state{model, {"steps", steps}};
+      (void)ctx.restore(state);
+      if (is_first) {
+        torch::NoGradGuard const no_grad;
+        model->weight.fill_(ctx.world_rank().value + 1.0);
+        ctx.report(Epoch{0, 1.0}, save(state));
+      }
+      left.put(ctx, {model->weight});
+    });
+  };
+  train(true);
+  train(false);
+  CHECK(left.all()[0][0].item<double>() == 1);
+  CHECK(left.all()[1][0].item<double>() == 2);
+}
+
 TEST_CASE("samples and backwards of a local model count in step_times, whatever it was before") {
   for (int const workers : {1, 2}) {
     for (bool const was_averaged : {false, true}) {
@@ -293,6 +317,99 @@ TEST_CASE("samples and backwards of a local model count in step_times, whatever 
       });
     }
   }
+}
+
+namespace {
+
+/// A scaler and an average that differ between workers, before a checkpoint and when they go on from it.
+struct OwnParts {
+  std::vector<double> scales = std::vector<double>(2);
+  std::vector<double> averages = std::vector<double>(2);
+};
+auto parts_after(std::filesystem::path const& folder, bool is_first, int workers, OwnParts& left) -> Result {
+  return run_in(folder, {.workers = workers}, [&](TorchContext& ctx) {
+    auto const rank = ctx.world_rank().value;
+    auto model = ctx.prepare_local_model([] { return torch::nn::Linear{1, 1}; });
+    torch::optim::SGD optimizer{model->parameters(), 0.1};
+    GradScaler scaler{Precision::fp16, {.init_scale = 8}};
+    AveragedModel average{model, {.decay = 0.5}};
+    ExponentialDecay schedule{optimizer, {.gamma = 0.5}};
+    TrainingState state{model, optimizer, scaler, average, schedule};
+    (void)ctx.restore(state);
+    if (is_first) {
+      // Rank 1 has a gradient that is not finite.
+      auto const factor = rank == 1 ? std::numeric_limits<double>::infinity() : 1.0;
+      scaler.scale(model->weight.sum() * factor).backward();
+      scaler.step(optimizer);
+      scaler.update();
+      torch::NoGradGuard const no_grad;
+      model->weight.fill_(rank + 1.0);
+      average.update();
+      ctx.report(Epoch{0, 1.0}, save(state));
+    }
+    auto const in_place = average.put_in_place();
+    left.scales.at(rank) = scaler.loss_scale();
+    left.averages.at(rank) = model->weight.item<double>();
+  });
+}
+
+}  // namespace
+
+TEST_CASE("beside a local model each worker's scaler and averaged model go on as they were on it") {
+  TemporaryFolder const folder;
+  OwnParts left;
+  parts_after(folder.path(), true, 2, left);
+  CHECK(left.scales == std::vector<double>{8, 4});
+  CHECK(left.averages == std::vector<double>{1, 2});
+
+  OwnParts again;
+  auto const same = parts_after(folder.path(), false, 2, again);
+  CHECK(again.scales == left.scales);
+  CHECK(again.averages == left.averages);
+  CHECK(warnings_with(same, "was another one") == 0);
+
+  OwnParts alone;
+  auto const result = parts_after(folder.path(), false, 1, alone);
+  CHECK(alone.scales[0] == 8);
+  CHECK(alone.averages[0] == 1);
+  CHECK(warnings_with(result, "'grad_scaler' was another one on each of the 2 workers that saved it") == 1);
+  CHECK(warnings_with(result, "'averaged_model' was another one on each of the 2 workers that saved it") == 1);
+  CHECK(warnings_with(result, "schedule' was another one") == 0);
+}
+
+TEST_CASE(
+    "who begins with the local models of another run, or makes them averaged ones, is told that they are rank 0's") {
+  TemporaryFolder const base;
+  ByRank before;
+  auto const stored = local_sgd({.workers = 2, .steps = 6}, base.path(), before);
+  for (bool const is_local : {false, true}) {
+    CAPTURE(is_local);
+    ByRank after;
+    auto const result = run_once({.workers = 2, .begins_with = stored.checkpoint().value()}, [&](TorchContext& ctx) {
+      auto const make = [] {
+        return torch::nn::Sequential{torch::nn::Linear{4, 5}, torch::nn::BatchNorm1d{5}, torch::nn::Linear{5, 2}};
+      };
+      auto averaged = ctx.prepare_model(make);
+      auto local = ctx.prepare_local_model(make);
+      CHECK((is_local ? ctx.restore(local) : ctx.restore(averaged)) == 0);
+      after.put(ctx, is_local ? local->parameters() : averaged->parameters());
+    });
+    for (auto const& tensors : after.all()) {
+      CHECK(same_bits(tensors, {before.all()[0].begin(), before.all()[0].begin() + 6}));
+    }
+    CHECK(warnings_with(result,
+                        "model 'model' was another one on each of the 2 workers that saved it; all begin with rank "
+                        "0's") == 1);
+  }
+  ByRank unused;
+  auto const averaged = local_sgd({.workers = 2, .steps = 8}, base.path(), unused);
+  auto const result = run_once({.workers = 2, .begins_with = averaged.checkpoint().value()}, [](TorchContext& ctx) {
+    auto model = ctx.prepare_model([] {
+      return torch::nn::Sequential{torch::nn::Linear{4, 5}, torch::nn::BatchNorm1d{5}, torch::nn::Linear{5, 2}};
+    });
+    CHECK(ctx.restore(model) == 0);
+  });
+  CHECK(warnings_with(result, "was another one") == 0);
 }
 
 TEST_CASE("ranks that average different models are told so, all of them, with both") {

@@ -15,9 +15,11 @@ namespace raytrain {
 /// whose type says so: hold it as `auto`, since a copy in an `M` is none. `TorchContext::average_parameters` and
 /// `DiLoCo` make the workers' parameters the same again.
 ///
-/// A `TrainingState` keeps it, and each optimizer of its parameters, for each worker: rank 0's where they always lie,
-/// and another rank's in that rank's folder. With another number of workers all begin with rank 0's, and a warning says
-/// so if they were not the same.
+/// A `TrainingState` that is made of it keeps for each worker the model, the optimizers of its parameters, and what
+/// else has a file of its own, as a `GradScaler`, an `AveragedModel` and a schedule; but a `DiLoCo`, which is the same
+/// on all workers, and other models with their optimizers. Rank 0's lie where they always lie, and another rank's in
+/// that rank's folder. With another number of workers all begin with rank 0's, and a warning says so if they were not
+/// the same. A state of a copy in an `M` knows nothing of other workers' models.
 template <TorchModule M>
 class LocalModel : public M {
  public:
@@ -39,6 +41,10 @@ template <class M>
 inline constexpr bool is_local_model = false;
 template <class M>
 inline constexpr bool is_local_model<LocalModel<M>> = true;
+template <class M>
+inline constexpr bool is_local_model<M const> = is_local_model<M>;
+template <class M>
+inline constexpr bool is_local_model<M&> = is_local_model<M>;
 
 /// A shared_ptr in a holder, of which a class can be derived; another holder as it is.
 template <TorchModule M>

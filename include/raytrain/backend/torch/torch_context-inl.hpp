@@ -181,7 +181,10 @@ RAYTRAIN_TORCH_INLINE auto TorchContext::restore(TrainingState const& state) -> 
   scaler_ = state.followed_scaler();
   if (!checkpoint()) return 0;
   if (begins_from_other_run()) {
-    state.load_models(*checkpoint());
+    auto const news = state.load_models(*checkpoint());
+    if (world_rank() == Rank{0}) {
+      for (auto const& text : news) warn(text);
+    }
     return 0;
   }
   auto const rates = [&] {

@@ -291,9 +291,9 @@ class TorchContext : public TrainContext {
   /// any number of workers, or have none left where all were taken, and only what follows in the epoch was not done.
   /// Without, it is `first_epoch()`.
   ///
-  /// Of another run's checkpoint (`RunConfig::resume_from_checkpoint`) it takes the models alone, and returns 0:
-  /// optimizers, schedulers, what else is given and random numbers begin as they were made, with this run's learning
-  /// rates. `load(*ctx.checkpoint(), ...)` takes more.
+  /// Of another run's checkpoint (`RunConfig::resume_from_checkpoint`) it takes the models alone, rank 0's where each
+  /// worker had its own, and returns 0: optimizers, schedulers, what else is given and random numbers begin as they
+  /// were made, with this run's learning rates. `load(*ctx.checkpoint(), ...)` takes more.
   ///
   /// Call it when all models are prepared. An optimizer's rates become those of the checkpoint; without a scheduler
   /// there is a warning if they were others. Reports have the rates of the schedules, in their order, as "lr", "lr_1"

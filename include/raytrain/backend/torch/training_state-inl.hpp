@@ -85,6 +85,11 @@ RAYTRAIN_TORCH_INLINE TrainingState::TrainingState(std::initializer_list<Part> p
       }
     }
   }
+  auto const local = std::ranges::find_if(parts_, [](Part const& part) { return part.module_ != nullptr; });
+  if (local == parts_.end()) return;
+  for (auto& part : parts_) {
+    if (!part.file_.empty() && !part.begin_from_model_) part.local_rank_ = local->local_rank_;
+  }
 }
 
 RAYTRAIN_TORCH_INLINE auto TrainingState::optimizers() const -> std::vector<torch::optim::Optimizer*> {
@@ -121,13 +126,18 @@ RAYTRAIN_TORCH_INLINE auto TrainingState::has_scheduler() const -> bool {
   return std::ranges::any_of(parts_, &Part::is_scheduler_);
 }
 
-RAYTRAIN_TORCH_INLINE void TrainingState::load_models(Checkpoint const& checkpoint) const {
+RAYTRAIN_TORCH_INLINE auto TrainingState::load_models(Checkpoint const& checkpoint) const -> std::vector<std::string> {
   TrainingState models{};
   std::ranges::copy_if(parts_, std::back_inserter(models.parts_), &Part::is_model_);
   load(checkpoint, models);
   for (auto const& part : parts_) {
     if (part.begin_from_model_) part.begin_from_model_();
   }
+  std::vector<std::string> news;
+  for (auto const& part : models.parts_) {
+    if (auto text = lost_of_others(part, checkpoint); !text.empty()) news.push_back(std::move(text));
+  }
+  return news;
 }
 
 RAYTRAIN_TORCH_INLINE auto TrainingState::differences(Checkpoint const& checkpoint) const
@@ -159,29 +169,38 @@ RAYTRAIN_TORCH_INLINE auto TrainingState::differences(Checkpoint const& checkpoi
   return found;
 }
 
-RAYTRAIN_TORCH_INLINE auto TrainingState::load_local(Part const& part, Checkpoint const& checkpoint, Worker worker)
-    -> std::string {
-  auto const file_in = [&](std::string const& folder) {
-    auto const tensors = detail::tensors_name(folder + part.name_);
-    return checkpoint.contains(tensors) ? tensors : detail::archive_name(folder + part.name_);
-  };
-  auto const folder_of = [](std::uint32_t rank) { return rank_folder_name(Rank{rank}) + "/"; };
+RAYTRAIN_TORCH_INLINE auto TrainingState::file_in(Part const& part, Checkpoint const& checkpoint,
+                                                  std::string const& folder) -> std::string {
+  if (!part.file_.empty()) return folder + part.file_;
+  auto const tensors = detail::tensors_name(folder + part.name_);
+  return checkpoint.contains(tensors) ? tensors : detail::archive_name(folder + part.name_);
+}
+
+RAYTRAIN_TORCH_INLINE
+auto TrainingState::lost_of_others(Part const& part, Checkpoint const& checkpoint) -> std::string {
   auto const savers = checkpoint.world_size();
-  if (savers == worker.world_size) {
-    auto const own = folder_of(worker.rank.value);
-    return part.load_(checkpoint, checkpoint.contains(file_in(own)) ? own : "");
+  auto const first = file_in(part, checkpoint, "");
+  for (std::uint32_t rank = 1; rank < savers.value && checkpoint.contains(first); ++rank) {
+    auto const file = file_in(part, checkpoint, rank_folder_name(Rank{rank}) + "/");
+    if (!checkpoint.contains(file) || std::ranges::equal(checkpoint.view(file).view(), checkpoint.view(first).view())) {
+      continue;
+    }
+    return fmt::format("{} '{}' was another one on each of the {} workers that saved it; all begin with rank 0's",
+                       part.kind_, part.name_, savers.value);
+  }
+  return {};
+}
+
+RAYTRAIN_TORCH_INLINE auto TrainingState::load_file(Part const& part, Checkpoint const& checkpoint, Worker worker,
+                                                    Extent extent) -> std::string {
+  if (part.local_rank_ && checkpoint.world_size() == worker.world_size) {
+    auto const own = rank_folder_name(worker.rank) + "/";
+    return part.load_(checkpoint, checkpoint.contains(file_in(part, checkpoint, own)) ? own : "");
   }
   auto news = part.load_(checkpoint, "");
-  auto const first = checkpoint.view(file_in(""));
-  for (std::uint32_t rank = 1; rank < savers.value && news.empty(); ++rank) {
-    auto const file = file_in(folder_of(rank));
-    if (!checkpoint.contains(file) || std::ranges::equal(checkpoint.view(file).view(), first.view())) continue;
-    news = fmt::format(
-        "{} '{}' was another one on each of the {} workers that saved it; now there are {}, which all begin with rank "
-        "0's",
-        part.kind_, part.name_, savers.value, worker.world_size.value);
-  }
-  return news;
+  if (extent == Extent::these) return news;
+  auto const lost = lost_of_others(part, checkpoint);
+  return news.empty() || lost.empty() ? news + lost : news + "; " + lost;
 }
 
 RAYTRAIN_TORCH_INLINE auto TrainingState::load_own(Part const& part, Checkpoint const& checkpoint, Worker worker)
@@ -226,8 +245,7 @@ RAYTRAIN_TORCH_INLINE auto TrainingState::load_parts(Checkpoint const& checkpoin
   std::vector<Error> errors;
   auto const load = [&](Part const& part) {
     try {
-      auto text = part.local_rank_ ? load_local(part, checkpoint, worker)
-                  : part.load_     ? part.load_(checkpoint, "")
+      auto text = part.load_       ? load_file(part, checkpoint, worker, extent)
                   : part.to_bytes_ ? load_own(part, checkpoint, worker)
                                    : std::string{};
       if (!text.empty()) news.push_back(std::move(text));

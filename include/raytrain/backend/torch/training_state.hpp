@@ -67,9 +67,11 @@ concept TrainingPart = TorchModule<T> || TorchCompanion<T> || std::derived_from<
 /// NAME.safetensors. A shard has its dataset's name,
 /// and a data loader the one that it was made with.
 ///
-/// Generators and values, as `progress`, are each worker's own, and so is a `LocalModel` with its optimizers; all else
-/// is the same on every worker. With another number of workers a value goes on where all workers had the same one, and
-/// otherwise begins as it was made, of which a warning tells; generators begin with other numbers than before.
+/// Generators and values, as `progress`, are each worker's own, and so is a `LocalModel` with its optimizers, and with
+/// it all else that has a file of its own but a `DiLoCo`; without one, all else is the same on every worker. So are
+/// other models with their optimizers, and a class of the program's whose `add_to` takes no name of a file. With
+/// another number of workers a value goes on where all workers had the same one, and otherwise begins as it was made,
+/// of which a warning tells; generators begin with other numbers than before.
 ///
 /// Refers to the parts, which must live as long. Threads: the worker's.
 class TrainingState {
@@ -105,8 +107,10 @@ class TrainingState {
     // In a folder of the checkpoint: "", or a rank's with '/'.
     std::function<void(CheckpointDraft&, std::string const& folder)> add_;
     std::function<std::string(Checkpoint const&, std::string const& folder)> load_;  // what people should know of
-    // Of a model that each worker trains by itself, and of its optimizers.
+    // Of a model that each worker trains by itself, of its optimizers, and of what is kept beside it.
     std::optional<Rank> local_rank_;
+    // That `add_` writes to a folder; empty where its name follows from how it is stored.
+    std::string file_;
     // Of what is each worker's own.
     std::string own_file_;
     std::function<Bytes()> to_bytes_;
@@ -147,10 +151,11 @@ class TrainingState {
   /// Of the first scaler; expired where there is none.
   [[nodiscard]] auto followed_scaler() const -> std::weak_ptr<detail::ScalerState const>;
   [[nodiscard]] auto has_scheduler() const -> bool;
-  /// Fills the models alone; the rest begins as it was made.
+  /// Fills the models alone, with rank 0's; the rest begins as it was made. A group operation. Returns what people
+  /// should know of.
   ///
   /// Errors: as `load`.
-  void load_models(Checkpoint const& checkpoint) const;
+  auto load_models(Checkpoint const& checkpoint) const -> std::vector<std::string>;
 
   [[nodiscard]] auto to_draft() const -> CheckpointDraft;
 
@@ -166,8 +171,15 @@ class TrainingState {
   /// empty where it does not say.
   [[nodiscard]] auto differences(Checkpoint const& checkpoint) const -> std::map<std::string, std::string>;
 
-  /// A part with a `local_rank_`.
-  [[nodiscard]] static auto load_local(Part const& part, Checkpoint const& checkpoint, Worker worker) -> std::string;
+  /// Where the checkpoint has it of a rank, if it was each worker's own; of rank 0 in "".
+  [[nodiscard]] static auto file_in(Part const& part, Checkpoint const& checkpoint, std::string const& folder)
+      -> std::string;
+  /// What people should know of where all begin with rank 0's: empty where all workers had the same.
+  [[nodiscard]] static auto lost_of_others(Part const& part, Checkpoint const& checkpoint) -> std::string;
+
+  /// A part with `load_`.
+  [[nodiscard]] static auto load_file(Part const& part, Checkpoint const& checkpoint, Worker worker, Extent extent)
+      -> std::string;
   [[nodiscard]] static auto load_own(Part const& part, Checkpoint const& checkpoint, Worker worker) -> std::string;
 
   std::vector<Part> parts_;
@@ -238,10 +250,11 @@ TrainingState::Part::Part(std::string name, T& value, Naming naming) : name_{std
     kind_ = is_scheduler_ ? "schedule" : detail::demangled(typeid(T).name());
     std::filesystem::path const usual{std::string{T::file_name}};
     auto file = naming == is_named ? name_ + usual.extension().string() : usual.string();
-    add_ = [&value, file](CheckpointDraft& draft, std::string const&) { value.add_to(draft, file); };
-    load_ = [&value, file](Checkpoint const& checkpoint, std::string const&) {
-      return value.load_from(checkpoint, file);
+    add_ = [&value, file](CheckpointDraft& draft, std::string const& folder) { value.add_to(draft, folder + file); };
+    load_ = [&value, file](Checkpoint const& checkpoint, std::string const& folder) {
+      return value.load_from(checkpoint, folder + file);
     };
+    file_ = std::move(file);
   } else if constexpr (Checkpointed<T>) {
     kind_ = detail::demangled(typeid(T).name());
     names_file_ = false;
