@@ -55,7 +55,10 @@ auto mean_of(Tensors const& tensors) -> torch::Tensor {
   auto const computed = type == torch::kBFloat16 ? torch::kFloat : type;
   auto sum = tensors[0].to(computed);
   for (std::size_t i = 1; i < tensors.size(); ++i) sum = sum + tensors[i].to(computed);
-  return (sum / static_cast<double>(tensors.size())).to(type);
+  // A LibTorch may divide complex numbers, and by a scalar, with another rounding.
+  auto const numbers = sum.is_complex() ? torch::view_as_real(sum) : sum;
+  auto const mean = numbers / torch::full_like(numbers, static_cast<double>(tensors.size()));
+  return sum.is_complex() ? torch::view_as_complex(mean) : mean.to(type);
 }
 
 /// What `workers` leave after `steps` steps of local SGD that goes on in `folder`; the parameters and the optimizer's
