@@ -377,12 +377,12 @@ TEST_CASE("ranks with other options are refused on all ranks, and the error name
           if (rank == Rank{2}) return {};
           return {.exchange = compressed(Compression::bf16)};
         }),
-        "rank 0 has ModelOptions::exchange compressed(bfloat16) with 26214400 bucket_bytes, and rank 2 has no "
+        "rank 0 has ModelOptions::exchange compressed(bfloat16) with 1048576 bucket_bytes, and rank 2 has no "
         "ModelOptions::exchange");
   check(failures_with([](Rank rank) -> ModelOptions {
           return {.exchange = compressed(rank == Rank{1} ? Compression::fp16 : Compression::bf16)};
         }),
-        "and rank 1 has ModelOptions::exchange compressed(float16) with 26214400");
+        "and rank 1 has ModelOptions::exchange compressed(float16) with 1048576");
   check(failures_with([](Rank rank) -> ModelOptions {
           return {.exchange = std::make_shared<Watched>(), .bucket_bytes = rank == Rank{2} ? 2U : 1U};
         }),

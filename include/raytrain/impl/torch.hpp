@@ -6,6 +6,7 @@
 #include <raytrain/backend/torch/averaged_model-inl.hpp>
 #include <raytrain/backend/torch/compression-inl.hpp>
 #include <raytrain/backend/torch/cpu_advice-inl.hpp>
+#include <raytrain/backend/torch/detail/backward_exchange-inl.hpp>
 #include <raytrain/backend/torch/detail/batch_thread-inl.hpp>
 #include <raytrain/backend/torch/detail/flat_parameters-inl.hpp>
 #include <raytrain/backend/torch/detail/freed_memory-inl.hpp>
@@ -15,7 +16,9 @@
 #include <raytrain/backend/torch/detail/joined_batch-inl.hpp>
 #include <raytrain/backend/torch/detail/memory_overlap-inl.hpp>
 #include <raytrain/backend/torch/detail/model_exchange-inl.hpp>
+#include <raytrain/backend/torch/detail/one_openmp_thread-inl.hpp>
 #include <raytrain/backend/torch/detail/optimizer_slice-inl.hpp>
+#include <raytrain/backend/torch/detail/overlap_choice-inl.hpp>
 #include <raytrain/backend/torch/detail/own_default_generator-inl.hpp>
 #include <raytrain/backend/torch/detail/same_on_ranks-inl.hpp>
 #include <raytrain/backend/torch/detail/shard_generators-inl.hpp>

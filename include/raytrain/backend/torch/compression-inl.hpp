@@ -34,6 +34,8 @@ class CompressedExchange final : public GradientExchange {
     bucket.values.copy_(sent);
   }
 
+  [[nodiscard]] auto allows_overlap() const -> bool override { return true; }
+
   [[nodiscard]] auto description() const -> std::string override {
     return "compressed(" + std::string{raytrain::to_string(element_type<T>)} + ")";
   }

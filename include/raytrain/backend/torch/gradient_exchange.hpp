@@ -64,6 +64,10 @@ class GradientExchange {
   /// Errors: what it throws, the backward throws.
   virtual void exchange(GradientBucket const& bucket, Collective& collective) = 0;
 
+  /// Whether `exchange` may be called with `ModelOptions::overlap`: on another thread, one call at a time, for buckets
+  /// from the last to the first, of which every part `is_used`, since nobody knows yet whether it is.
+  [[nodiscard]] virtual auto allows_overlap() const -> bool { return false; }
+
   /// What must be equal on all workers, for a person: the kind, and its settings. The name of the class, unless this is
   /// overridden.
   [[nodiscard]] virtual auto description() const -> std::string;

@@ -2,22 +2,37 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <string_view>
 
 #include <raytrain/backend/torch/gradient_exchange.hpp>
 
 namespace raytrain {
+
+/// When a model's gradients are exchanged: the same bits with each of them.
+enum class Overlap : std::uint8_t {
+  off,       ///< When the backward has ended.
+  on,        ///< In buckets, by a thread of raytrain's, while the backward computes the gradients of other buckets.
+  measured,  ///< In buckets, as is faster in the model's first backwards, of which rank 0 prints a line.
+};
+
+/// "off", "on", "measured".
+[[nodiscard]] auto to_string(Overlap overlap) noexcept -> std::string_view;
 
 /// How a model that `TorchContext::prepare_model` prepares is trained. The same on every rank.
 struct ModelOptions {
   /// Averages the gradients; null: they are summed as they are, in rank order, by one operation for each of their
   /// types. Made by each worker for each model, as of `compressed(Compression::bf16)`.
   std::shared_ptr<GradientExchange> exchange{};
-  /// How many bytes of gradients `exchange` gets at a time: a bucket ends behind the first parameter with which it has
-  /// so many, or where the type changes. At least 1.
-  std::size_t bucket_bytes = std::size_t{25} << 20U;
+  /// How many bytes of gradients `exchange`, or `overlap`, has at a time: a bucket ends behind the first parameter with
+  /// which it has so many, or where the type changes. At least 1.
+  std::size_t bucket_bytes = std::size_t{1} << 20U;
+  /// It pays where a network is between the workers, and each has a core that does not compute. Between hosts with
+  /// `Reduction::automatic` sums of buckets may differ from those without, in their last bits.
+  Overlap overlap = Overlap::off;
 
-  /// Errors: `invalid_config` for a field that is out of range.
+  /// Errors: `invalid_config` for a field that is out of range, and for an exchange that cannot overlap.
   void validate() const;
 };
 

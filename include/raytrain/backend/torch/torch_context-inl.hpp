@@ -356,12 +356,16 @@ RAYTRAIN_TORCH_INLINE void TorchContext::check_models() const {
 
 RAYTRAIN_TORCH_INLINE void TorchContext::check_options(ModelOptions const& options) const {
   options.validate();
-  if (options.exchange == nullptr || virtual_shards() == 0) return;
-  throw Error{Errc::invalid_config, "ModelOptions::exchange",
-              fmt::format("was given ({}) in a run of {} virtual shards, whose gradients are added one by one in the "
-                          "order of shards, for the same bits with any number of workers",
-                          options.exchange->description(), virtual_shards()),
-              "leave it out, or ScalingConfig::virtual_shards"};
+  if (virtual_shards() == 0) return;
+  auto const refuse = [this](char const* option, std::string_view given) {
+    throw Error{Errc::invalid_config, option,
+                fmt::format("was given ({}) in a run of {} virtual shards, whose gradients are added one by one in the "
+                            "order of shards, for the same bits with any number of workers",
+                            given, virtual_shards()),
+                "leave it out, or ScalingConfig::virtual_shards"};
+  };
+  if (options.exchange != nullptr) refuse("ModelOptions::exchange", options.exchange->description());
+  if (options.overlap != Overlap::off) refuse("ModelOptions::overlap", to_string(options.overlap));
 }
 
 RAYTRAIN_TORCH_INLINE void TorchContext::join(torch::nn::Module const& module, ModelOptions const& options) {
@@ -374,7 +378,7 @@ RAYTRAIN_TORCH_INLINE void TorchContext::join(torch::nn::Module const& module, M
     alone_.emplace_back(module.weak_from_this(), number);
     return;
   }
-  detail::ModelExchange exchange{options};
+  detail::ModelExchange exchange{options, world_size()};
   TaggedCollective preparing{collective(), {.model = number}};
   exchange.check_same_on_all_ranks(preparing);
   share_state(module, number);
@@ -447,7 +451,8 @@ RAYTRAIN_TORCH_INLINE void TorchContext::make_averager(torch::nn::Module const& 
                                           .timer = step_timer_,
                                           .warn = [this](std::string text) { warn(std::move(text)); },
                                           .before_backward = {},
-                                          .exchange = std::move(exchange)};
+                                          .exchange = std::move(exchange),
+                                          .print = [this](std::string text) { print("{}", std::move(text)); }};
   if (virtual_shards() > 0) {
     worker.before_backward = [this] {
       for (auto const& averager : averagers_) averager->check_parameters();

@@ -58,18 +58,25 @@ RAYTRAIN_TORCH_INLINE void GradientArena::expect(std::size_t index, at::Tensor c
 
 RAYTRAIN_TORCH_INLINE void GradientArena::gather() {
   torch::NoGradGuard const no_grad;
-  auto const keeps = std::exchange(holds_sum_, false);
-  for (auto& slot : slots_) {
-    auto& gradient = slot.parameter.mutable_grad();
-    if (!gradient.defined()) {
-      leave_to_keeper(slot);
-      if (!keeps) slot.view.zero_();
-    } else if (!gradient.is_same(slot.view)) {
-      check_fits(slot, gradient);
-      leave_to_keeper(slot);
-      slot.view.copy_(gradient);
-      gradient = slot.view;
-    }
+  for (auto& slot : slots_) gather(slot);
+  end_gather();
+}
+
+RAYTRAIN_TORCH_INLINE void GradientArena::gather(Bucket const& bucket) {
+  torch::NoGradGuard const no_grad;
+  for (auto const index : bucket.parameters) gather(slots_[index]);
+}
+
+RAYTRAIN_TORCH_INLINE void GradientArena::gather(Slot& slot) const {
+  auto& gradient = slot.parameter.mutable_grad();
+  if (!gradient.defined()) {
+    leave_to_keeper(slot);
+    if (!holds_sum_) slot.view.zero_();
+  } else if (!gradient.is_same(slot.view)) {
+    check_fits(slot, gradient);
+    leave_to_keeper(slot);
+    slot.view.copy_(gradient);
+    gradient = slot.view;
   }
 }
 
@@ -127,30 +134,39 @@ RAYTRAIN_TORCH_INLINE void GradientArena::show() {
   }
 }
 
-RAYTRAIN_TORCH_INLINE auto GradientArena::buckets(std::size_t bucket_bytes) const -> std::vector<GradientBucket> {
-  std::vector<GradientBucket> buckets;
+RAYTRAIN_TORCH_INLINE auto GradientArena::divide(std::size_t bucket_bytes) const -> std::vector<Bucket> {
+  std::vector<Bucket> buckets;
   for (auto const& flat : flats_) {
-    GradientBucket bucket;
-    auto* begin = static_cast<std::byte*>(flat.memory.get());
-    auto* end = begin;
-    auto const complete = [&] {
-      auto const size = (end - begin) / static_cast<std::ptrdiff_t>(c10::elementSize(flat.type));
-      auto const keep_alive = [memory = flat.memory](void*) {};
-      bucket.values = torch::from_blob(begin, {size}, keep_alive, torch::TensorOptions{}.dtype(flat.type));
-      bucket.index = buckets.size();
-      buckets.push_back(std::exchange(bucket, {}));
-      begin = end;
-    };
-    for (auto const& slot : slots_) {
+    auto* const begin = static_cast<std::byte*>(flat.memory.get());
+    Bucket bucket{.type = flat.type, .begin = begin, .end = begin};
+    for (std::size_t index = 0; index < slots_.size(); ++index) {
+      auto const& slot = slots_[index];
       if (slot.parameter.scalar_type() != flat.type) continue;
-      if (slot.parameter.numel() > 0 && static_cast<std::size_t>(end - begin) >= bucket_bytes) complete();
-      bucket.parts.push_back({slot.name, slot.parameter, slot.view, value(slot.mark) > 0});
-      end += extent_bytes(slot);
+      if (slot.parameter.numel() > 0 && static_cast<std::size_t>(bucket.end - bucket.begin) >= bucket_bytes) {
+        buckets.push_back(bucket);
+        bucket = {.type = flat.type, .begin = bucket.end, .end = bucket.end};
+      }
+      bucket.parameters.push_back(index);
+      bucket.end += extent_bytes(slot);
     }
-    complete();
+    buckets.push_back(std::move(bucket));
   }
-  for (auto& bucket : buckets) bucket.count = buckets.size();
   return buckets;
+}
+
+RAYTRAIN_TORCH_INLINE auto GradientArena::contents(Bucket const& bucket, Number number, bool before_marks) const
+    -> GradientBucket {
+  GradientBucket contents;
+  contents.index = number.index;
+  contents.count = number.count;
+  for (auto const index : bucket.parameters) {
+    auto const& slot = slots_[index];
+    contents.parts.push_back({slot.name, slot.parameter, slot.view, before_marks || value(slot.mark) > 0});
+  }
+  auto const size = (bucket.end - bucket.begin) / static_cast<std::ptrdiff_t>(c10::elementSize(bucket.type));
+  auto const keep_alive = [memory = slots_[bucket.parameters.front()].memory](void*) {};
+  contents.values = torch::from_blob(bucket.begin, {size}, keep_alive, torch::TensorOptions{}.dtype(bucket.type));
+  return contents;
 }
 
 RAYTRAIN_TORCH_INLINE void GradientArena::clear_gaps() const {

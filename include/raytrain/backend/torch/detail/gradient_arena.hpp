@@ -68,7 +68,7 @@ class GradientArena {
   }
 
   // The parts of `reduce`, for a sum of several backwards, which the program does not see before it is complete, and
-  // for gradients that are exchanged apart from what is counted:
+  // for gradients that are exchanged apart from what is counted, in buckets:
 
   /// Puts in the array what the program has put in the place of a gradient, and zeros for those that there are not.
   ///
@@ -111,9 +111,30 @@ class GradientArena {
     }
   }
 
-  /// The gradients, after a `gather`: of each element type in the order of parameters, in buckets of at least so many
-  /// bytes, but for the last one.
-  [[nodiscard]] auto buckets(std::size_t bucket_bytes) const -> std::vector<GradientBucket>;
+  /// Parameters whose gradients follow each other in the array of their type.
+  struct Bucket {
+    at::ScalarType type{};
+    std::byte* begin = nullptr;
+    std::byte* end = nullptr;
+    std::vector<std::size_t> parameters{};
+  };
+
+  /// All gradients: of each element type in the order of parameters, in buckets of at least so many bytes, but for the
+  /// last one of the type.
+  [[nodiscard]] auto divide(std::size_t bucket_bytes) const -> std::vector<Bucket>;
+
+  /// The bucket's number, of all.
+  struct Number {
+    std::size_t index = 0;
+    std::size_t count = 0;
+  };
+
+  /// Whether its parts are used the marks say, as long as it is not `before_marks`: then all are.
+  [[nodiscard]] auto contents(Bucket const& bucket, Number number, bool before_marks = false) const -> GradientBucket;
+
+  /// `gather`, of these parameters alone. When each of them was in one, `end_gather` follows.
+  void gather(Bucket const& bucket);
+  void end_gather() { holds_sum_ = false; }
 
   /// Makes the gaps between gradients 0, whatever was done to a bucket.
   void clear_gaps() const;
@@ -165,6 +186,8 @@ class GradientArena {
   static void leave_to_keeper(Slot& slot);
 
   static void check_fits(Slot const& slot, at::Tensor const& gradient);
+
+  void gather(Slot& slot) const;
 
   static auto value(Mark const& mark) -> double;
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <fmt/format.h>
 #include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/graph_task.h>
 #include <torch/torch.h>
@@ -16,13 +17,16 @@
 #include <utility>
 #include <vector>
 
+#include <raytrain/backend/torch/detail/backward_exchange.hpp>
 #include <raytrain/backend/torch/detail/generators.hpp>
 #include <raytrain/backend/torch/detail/gradient_arena.hpp>
 #include <raytrain/backend/torch/detail/gradient_averager.hpp>
 #include <raytrain/backend/torch/detail/shard_step.hpp>
 #include <raytrain/backend/torch/detail/step_timer.hpp>
 #include <raytrain/backend/torch/detail/tensor_broadcast.hpp>
+#include <raytrain/backend/torch/model_options.hpp>
 #include <raytrain/collective/collective.hpp>
+#include <raytrain/collective/detail/task.hpp>
 #include <raytrain/collective/reduce_op.hpp>
 #include <raytrain/collective/tagged_collective.hpp>
 #include <raytrain/core/error.hpp>
@@ -35,14 +39,17 @@ RAYTRAIN_TORCH_INLINE GradientAverager::GradientAverager(torch::nn::Module const
                                                          Worker worker)
     : module_{module.weak_from_this()},
       buffers_{buffers_of(module)},
-      arena_{module, worker.collective, buffers_.size() + digest_size},
+      beside_{worker.exchange.overlap() == Overlap::off ? nullptr : worker.collective.duplicate()},
+      arena_{module, beside_ ? *beside_ : worker.collective, buffers_.size() + digest_size},
       collective_{worker.collective},
       number_{number},
       taken_{std::move(worker.taken)},
       timer_{std::move(worker.timer)},
       warn_{std::move(worker.warn)},
       before_backward_{std::move(worker.before_backward)},
+      print_{std::move(worker.print)},
       exchange_{std::move(worker.exchange)} {
+  if (beside_) overlap_.emplace(arena_, exchange_, *beside_);
   if (before_backward_) step_.emplace(arena_, collective_, module.buffers());
   // Hooks of the tensors, since those of their autograd nodes do not survive loading a state.
   for (std::size_t index = 0; index < arena_.size(); ++index) {
@@ -138,11 +145,14 @@ RAYTRAIN_TORCH_INLINE void GradientAverager::on_gradient(std::size_t index, at::
     torch::autograd::Engine::get_default_engine().queue_callback(
         [this, pending = std::make_shared<Pending>(pending_)] { on_backward_end(); });
   }
+  if (overlap_ && !taken_->window.is_open()) overlap_->arrive(index);
   arena_.expect(index, gradient);
 }
 
 RAYTRAIN_TORCH_INLINE void GradientAverager::begin_backward() {
   auto const& window = taken_->window;
+  auto const scale = window.has_several() ? window.samples() / window.all_samples() : 1;
+  if (overlap_ && !window.is_open()) overlap_->begin(tag_of_backward(backwards_ + 1), scale);
   if (!window.has_several()) return arena_.begin_backward();
   auto const parameters = digest();
   if (sum_.window != window.number()) {
@@ -181,7 +191,7 @@ RAYTRAIN_TORCH_INLINE void GradientAverager::on_backward_end() {
     arena_.gather();
     return arena_.hide_gradients();
   }
-  if (window.has_several()) arena_.scale_sum(sum_.samples / window.all_samples());
+  if (window.has_several() && !overlap_) arena_.scale_sum(sum_.samples / window.all_samples());
   for (std::size_t i = 0; i < buffers_.size(); ++i) {
     if (is_to_send(buffers_[i])) arena_.add_to_number(i, 1);
   }
@@ -189,19 +199,8 @@ RAYTRAIN_TORCH_INLINE void GradientAverager::on_backward_end() {
   Digest const own{static_cast<std::uint8_t>(parameters), static_cast<std::uint8_t>(parameters >> 8U),
                    static_cast<std::uint8_t>(parameters >> 16U)};
   for (std::size_t i = 0; i < own.size(); ++i) arena_.add_to_number(buffers_.size() + i, own[i]);
-  collective_.tag() = {.model = number_,
-                       .epoch = static_cast<std::uint16_t>(taken_->position.epoch),
-                       .number = backwards_,
-                       .samples = static_cast<std::uint32_t>(taken_->position.samples)};
-  auto is_complete = true;
-  if (step_) {
-    is_complete = step_->end_backward();
-  } else if (exchange_) {
-    exchange_.average(arena_, collective_);
-  } else {
-    arena_.reduce([&](auto values) { collective_.all_reduce(values, ReduceOp::average); });
-  }
-  if (is_complete) warn_of_drift(own);
+  collective_.tag() = tag_of_backward(backwards_);
+  if (average()) warn_of_drift(own);
   if (!step_ || !step_->has_several_turns()) {
     share_buffers([this](std::size_t i) { return arena_.number(i) > 0; });
   } else if (step_->is_in_first_turn()) {
@@ -212,6 +211,30 @@ RAYTRAIN_TORCH_INLINE void GradientAverager::on_backward_end() {
     step_->set_kept_buffers();
     for (auto& buffer : buffers_) buffer.note();
   }
+}
+
+RAYTRAIN_TORCH_INLINE auto GradientAverager::tag_of_backward(std::uint32_t number) const -> CallTag {
+  return {.model = number_,
+          .epoch = static_cast<std::uint16_t>(taken_->position.epoch),
+          .number = number,
+          .samples = static_cast<std::uint32_t>(taken_->position.samples)};
+}
+
+RAYTRAIN_TORCH_INLINE auto GradientAverager::average() -> bool {
+  if (step_) return step_->end_backward();
+  if (overlap_) {
+    overlap_->end_backward();
+    arena_.for_each_count([&](auto values) { collective_.all_reduce(values, ReduceOp::average); });
+    overlap_->finish(collective_);
+    arena_.show();
+    auto const* const choice = overlap_->new_choice();
+    if (choice != nullptr) print_(fmt::format("model {} exchanges its gradients {}", number_, choice->text()));
+  } else if (exchange_) {
+    exchange_.average(arena_, collective_);
+  } else {
+    arena_.reduce([&](auto values) { collective_.all_reduce(values, ReduceOp::average); });
+  }
+  return true;
 }
 
 RAYTRAIN_TORCH_INLINE auto GradientAverager::agree_on_buffers() -> std::vector<std::uint8_t> {

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include <raytrain/backend/torch/detail/backward_exchange.hpp>
 #include <raytrain/backend/torch/detail/batch_progress.hpp>
 #include <raytrain/backend/torch/detail/generators.hpp>
 #include <raytrain/backend/torch/detail/gradient_arena.hpp>
@@ -23,6 +24,7 @@
 #include <raytrain/backend/torch/detail/step_timer.hpp>
 #include <raytrain/backend/torch/detail/tensor_broadcast.hpp>
 #include <raytrain/collective/collective.hpp>
+#include <raytrain/collective/detail/task.hpp>
 #include <raytrain/collective/reduce_op.hpp>
 #include <raytrain/collective/tagged_collective.hpp>
 #include <raytrain/core/error.hpp>
@@ -48,6 +50,9 @@ namespace raytrain::detail {
 ///
 /// With a `GradientExchange` gradients are averaged by it, in buckets, and nothing else.
 ///
+/// With `Overlap` a `BackwardExchange` does so while the backward goes on; what is counted beside the gradients is
+/// averaged when it has ended, by which ranks that are out of step find out.
+///
 /// With virtual shards all of that is done once for the backwards of a step: see `ShardStep`.
 ///
 /// Threads: the worker's, which on the CPU is also the one that runs the backward.
@@ -62,11 +67,12 @@ class GradientAverager {
     std::shared_ptr<BatchProgress const> taken;
     std::shared_ptr<StepTimer> timer{};  ///< May be null.
     std::function<void(std::string)> warn;
-    std::function<void()> before_backward{};  ///< With virtual shards; else empty.
-    ModelExchange exchange{};                 ///< Without virtual shards.
+    std::function<void()> before_backward{};   ///< With virtual shards; else empty.
+    ModelExchange exchange{};                  ///< Without virtual shards.
+    std::function<void(std::string)> print{};  ///< Where the exchange may be measured.
   };
 
-  /// `number`: the model's, from 1.
+  /// `number`: the model's, from 1. A group operation where the exchange overlaps.
   GradientAverager(torch::nn::Module const& module, std::uint16_t number, Worker worker);
 
   GradientAverager(GradientAverager const&) = delete;
@@ -149,6 +155,11 @@ class GradientAverager {
 
   void on_backward_end();
 
+  /// Averages the gradients, and what is counted beside them. False within a step of virtual shards.
+  auto average() -> bool;
+
+  [[nodiscard]] auto tag_of_backward(std::uint32_t number) const -> CallTag;
+
   void warn_of_drift(Digest const& own);
 
   /// Those that `is_sent` says, by their number; the same on every rank.
@@ -159,6 +170,7 @@ class GradientAverager {
 
   std::weak_ptr<torch::nn::Module const> module_;
   std::vector<Buffer> buffers_;
+  std::unique_ptr<Collective> beside_;  ///< Of a thread that exchanges during backwards; or null.
   GradientArena arena_;
   TaggedCollective collective_;
   std::uint16_t number_;
@@ -166,7 +178,9 @@ class GradientAverager {
   std::shared_ptr<StepTimer> timer_;
   std::function<void(std::string)> warn_;
   std::function<void()> before_backward_;
+  std::function<void(std::string)> print_;
   ModelExchange exchange_;
+  std::optional<BackwardExchange> overlap_;
   std::uint32_t backwards_ = 0;
   bool has_warned_ = false;
   std::optional<ShardStep> step_;  ///< With virtual shards.

@@ -5,6 +5,7 @@
 #include <torch/torch.h>
 
 #include <cstddef>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -20,7 +21,8 @@
 
 namespace raytrain::detail {
 
-RAYTRAIN_TORCH_INLINE ModelExchange::ModelExchange(ModelOptions const& options) : bucket_bytes_{options.bucket_bytes} {
+RAYTRAIN_TORCH_INLINE ModelExchange::ModelExchange(ModelOptions const& options, WorldSize world)
+    : bucket_bytes_{options.bucket_bytes}, overlap_{options.overlap}, world_{world} {
   if (options.exchange == nullptr) return;
   if (options.exchange->is_in_use_.exchange(true)) {
     throw Error{Errc::invalid_call, "preparing a model",
@@ -50,14 +52,29 @@ RAYTRAIN_TORCH_INLINE void ModelExchange::average(GradientArena& arena, Collecti
   torch::NoGradGuard const no_grad;
   arena.gather();
   arena.for_each_count([&](auto values) { collective.all_reduce(values, ReduceOp::average); });
-  for (auto const& bucket : arena.buckets(bucket_bytes_)) exchange_->exchange(bucket, collective);
+  auto const buckets = arena.divide(bucket_bytes_);
+  for (std::size_t index = 0; index < buckets.size(); ++index) {
+    average(arena.contents(buckets[index], {.index = index, .count = buckets.size()}), collective);
+  }
   arena.clear_gaps();
   arena.show();
 }
 
+RAYTRAIN_TORCH_INLINE void ModelExchange::average(GradientBucket const& bucket, Collective& collective) const {
+  if (exchange_ != nullptr) return exchange_->exchange(bucket, collective);
+  auto const sum = [&]<class T>(T* values) {
+    collective.all_reduce(std::span{values, static_cast<std::size_t>(bucket.values.numel())}, ReduceOp::average);
+  };
+  bucket.values.scalar_type() == torch::kDouble ? sum(bucket.values.data_ptr<double>())
+                                                : sum(bucket.values.data_ptr<float>());
+}
+
 RAYTRAIN_TORCH_INLINE auto ModelExchange::description() const -> std::string {
-  if (exchange_ == nullptr) return "no ModelOptions::exchange";
-  return fmt::format("ModelOptions::exchange {} with {} bucket_bytes", exchange_->description(), bucket_bytes_);
+  auto const exchange =
+      exchange_ == nullptr ? "no ModelOptions::exchange" : "ModelOptions::exchange " + exchange_->description();
+  if (exchange_ == nullptr && overlap_ == Overlap::off) return exchange;
+  auto const overlap = overlap_ == Overlap::off ? "" : fmt::format(", ModelOptions::overlap {},", to_string(overlap_));
+  return fmt::format("{}{} with {} bucket_bytes", exchange, overlap, bucket_bytes_);
 }
 
 }  // namespace raytrain::detail

@@ -9,6 +9,7 @@
 #include <raytrain/backend/torch/gradient_exchange.hpp>
 #include <raytrain/backend/torch/model_options.hpp>
 #include <raytrain/collective/collective.hpp>
+#include <raytrain/core/identifiers.hpp>
 
 namespace raytrain::detail {
 
@@ -21,7 +22,7 @@ class ModelExchange {
   ModelExchange() = default;
 
   /// Errors: `invalid_call` where another model, or another worker, uses it.
-  explicit ModelExchange(ModelOptions const& options);
+  ModelExchange(ModelOptions const& options, WorldSize world);
   ModelExchange(ModelExchange&&) noexcept = default;
   auto operator=(ModelExchange&&) -> ModelExchange& = delete;
   ~ModelExchange();
@@ -31,6 +32,15 @@ class ModelExchange {
 
   /// A group operation. Errors: `rank_mismatch` on every rank when one has other options, with both.
   void check_same_on_all_ranks(Collective& collective) const;
+
+  /// Off in a world of one.
+  [[nodiscard]] auto overlap() const noexcept -> Overlap { return world_ > WorldSize{1} ? overlap_ : Overlap::off; }
+  [[nodiscard]] auto bucket_bytes() const noexcept -> std::size_t { return bucket_bytes_; }
+
+  /// Averages the gradients of one bucket, of so many: by the program's exchange, or as they are.
+  ///
+  /// Errors: what that throws, and the collective.
+  void average(GradientBucket const& bucket, Collective& collective) const;
 
   /// Averages the gradients by it; what the arena counts beside them is averaged apart, as it is.
   ///
@@ -42,6 +52,8 @@ class ModelExchange {
 
   std::shared_ptr<GradientExchange> exchange_;
   std::size_t bucket_bytes_ = 0;
+  Overlap overlap_ = Overlap::off;
+  WorldSize world_{1};
 };
 
 }  // namespace raytrain::detail

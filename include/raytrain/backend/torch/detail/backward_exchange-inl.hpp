@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <exception>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include <raytrain/backend/torch/detail/backward_exchange.hpp>
+#include <raytrain/backend/torch/detail/gradient_arena.hpp>
+#include <raytrain/backend/torch/detail/model_exchange.hpp>
+#include <raytrain/backend/torch/detail/one_openmp_thread.hpp>
+#include <raytrain/backend/torch/detail/overlap_choice.hpp>
+#include <raytrain/backend/torch/model_options.hpp>
+#include <raytrain/collective/collective.hpp>
+#include <raytrain/collective/detail/task.hpp>
+#include <raytrain/core/error.hpp>
+#include <raytrain/core/inline.hpp>
+#include <raytrain/core/signs_of_life.hpp>
+
+namespace raytrain::detail {
+
+RAYTRAIN_TORCH_INLINE BackwardExchange::BackwardExchange(GradientArena& arena, ModelExchange const& exchange,
+                                                         Collective& collective)
+    : arena_{arena},
+      exchange_{exchange},
+      collective_{collective},
+      buckets_{arena.divide(exchange.bucket_bytes())},
+      bucket_of_(arena.size()) {
+  if (exchange.overlap() == Overlap::measured) choice_.emplace();
+  for (std::size_t bucket = 0; bucket < buckets_.size(); ++bucket) {
+    for (auto const parameter : buckets_[bucket].parameters) bucket_of_[parameter] = bucket;
+  }
+  thread_.post([] { use_one_openmp_thread(); });
+}
+
+RAYTRAIN_TORCH_INLINE void BackwardExchange::begin(CallTag const& tag, double scale) {
+  if (is_open_ && left_ < buckets_.size()) {
+    throw Error{Errc::invalid_call, "averaging gradients",
+                "the backward before this one has failed when some of its gradients were on their way to other ranks",
+                "prepare the model again, on every rank, or leave ModelOptions::overlap out"};
+  }
+  is_open_ = true;
+  has_chosen_ = false;
+  began_ = Clock::now();
+  collective_.tag() = tag;
+  scale_ = scale;
+  overlaps_ = !choice_ || choice_->overlaps();
+  left_ = buckets_.size();
+  exchanged_ = 0;
+  has_arrived_.assign(bucket_of_.size(), false);
+  missing_.clear();
+  for (auto const& bucket : buckets_) missing_.push_back(bucket.parameters.size());
+}
+
+RAYTRAIN_TORCH_INLINE void BackwardExchange::arrive(std::size_t parameter) {
+  launch_complete();
+  auto const bucket = bucket_of_[parameter];
+  if (bucket >= left_) {
+    throw Error{Errc::invalid_call, "averaging gradients during a backward",
+                "parameter '" + arena_.name(parameter) + "' gets a second gradient in it, after its first one is on " +
+                    "its way to other ranks",
+                "leave ModelOptions::overlap out for a model of which a backward runs another one"};
+  }
+  if (!has_arrived_[parameter]) --missing_[bucket];
+  has_arrived_[parameter] = true;
+}
+
+RAYTRAIN_TORCH_INLINE void BackwardExchange::launch_complete() {
+  while (overlaps_ && left_ > 0 && missing_[left_ - 1] == 0) launch();
+}
+
+RAYTRAIN_TORCH_INLINE void BackwardExchange::launch() {
+  auto const bucket = left_ - 1;
+  prepare(bucket);
+  left_ = bucket;
+  thread_.post([this, bucket] {
+    std::exception_ptr error;
+    try {
+      if (std::scoped_lock const lock{mutex_}; error_ != nullptr) return;
+      exchange(bucket);
+    } catch (...) {
+      error = std::current_exception();
+    }
+    std::scoped_lock const lock{mutex_};
+    ++exchanged_;
+    error_ = error;
+    changed_.notify_one();
+  });
+}
+
+RAYTRAIN_TORCH_INLINE void BackwardExchange::prepare(std::size_t bucket) {
+  torch::NoGradGuard const no_grad;
+  arena_.gather(buckets_[bucket]);
+  if (scale_ != 1) arena_.contents(buckets_[bucket], {}).values.mul_(scale_);
+}
+
+RAYTRAIN_TORCH_INLINE void BackwardExchange::exchange(std::size_t bucket) {
+  torch::NoGradGuard const no_grad;
+  exchange_.average(arena_.contents(buckets_[bucket], {.index = bucket, .count = buckets_.size()}, true), collective_);
+}
+
+RAYTRAIN_TORCH_INLINE void BackwardExchange::end_backward() {
+  while (overlaps_ && left_ > 0) launch();
+}
+
+RAYTRAIN_TORCH_INLINE void BackwardExchange::finish(Collective& choosing) {
+  if (overlaps_) {
+    wait();
+  } else {
+    while (left_ > 0) {
+      prepare(--left_);
+      exchange(left_);
+    }
+  }
+  arena_.end_gather();
+  if (exchange_) arena_.clear_gaps();
+  is_open_ = false;
+  if (!choice_ || choice_->is_made()) return;
+  choice_->add(Clock::now() - began_, choosing);
+  has_chosen_ = choice_->is_made();
+}
+
+RAYTRAIN_TORCH_INLINE void BackwardExchange::wait() {
+  SignsOfLife::During const waits{SignsOfLife::Activity::waits};
+  std::unique_lock lock{mutex_};
+  for (std::size_t seen = 0; error_ == nullptr && seen < buckets_.size(); seen = exchanged_) {
+    changed_.wait(lock, [&] { return error_ != nullptr || exchanged_ > seen || exchanged_ == buckets_.size(); });
+    SignsOfLife::beat_here();
+  }
+  if (error_ != nullptr) std::rethrow_exception(error_);
+}
+
+RAYTRAIN_TORCH_INLINE auto BackwardExchange::new_choice() const noexcept -> OverlapChoice const* {
+  return has_chosen_ ? &*choice_ : nullptr;
+}
+
+}  // namespace raytrain::detail

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <torch/torch.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include <raytrain/backend/torch/detail/gradient_arena.hpp>
+#include <raytrain/backend/torch/detail/model_exchange.hpp>
+#include <raytrain/backend/torch/detail/overlap_choice.hpp>
+#include <raytrain/collective/collective.hpp>
+#include <raytrain/collective/detail/task.hpp>
+#include <raytrain/collective/tagged_collective.hpp>
+#include <raytrain/exec/background_thread.hpp>
+
+namespace raytrain::detail {
+
+/// Averages the buckets of a model's gradients while a backward computes the others: by a thread of its own, in a
+/// collective of its own, from the last bucket to the first, which is about the order in which a backward makes them.
+/// All ranks begin them in that order, whenever each of them has the gradients.
+///
+/// A gradient is complete when the backward comes to that of another parameter. What has no gradient when the backward
+/// ends is exchanged then.
+///
+/// Threads: the worker's.
+/// Source:  S. Li et al., "PyTorch Distributed: Experiences on Accelerating Data Parallel Training", VLDB 2020.
+class BackwardExchange {
+ public:
+  /// `collective`: for this model's buckets alone; it must live as long.
+  BackwardExchange(GradientArena& arena, ModelExchange const& exchange, Collective& collective);
+  BackwardExchange(BackwardExchange const&) = delete;
+  auto operator=(BackwardExchange const&) -> BackwardExchange& = delete;
+
+  /// A backward that averages begins. Each gradient is multiplied by `scale` before it is averaged.
+  ///
+  /// Errors: `invalid_call` when the one before has failed behind the exchange of a bucket.
+  void begin(CallTag const& tag, double scale);
+
+  /// The gradient of this parameter is about to be added to its place in the arena; those before it are there.
+  ///
+  /// Errors: `invalid_call` for one whose bucket is exchanged already.
+  void arrive(std::size_t parameter);
+
+  /// The backward has ended. What is left is on its way, unless it is exchanged by `finish`.
+  void end_backward();
+
+  /// Returns when all gradients are averaged. `choosing`: a collective in which ranks agree.
+  ///
+  /// Errors: what the collective throws, or the program's exchange.
+  void finish(Collective& choosing);
+
+  /// In the backward in which it is made, the choice of `Overlap::measured`; otherwise null.
+  [[nodiscard]] auto new_choice() const noexcept -> OverlapChoice const*;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  /// Begins to exchange the buckets of which all gradients are there.
+  void launch_complete();
+  void launch();
+  void prepare(std::size_t bucket);
+  void exchange(std::size_t bucket);
+  void wait();
+
+  GradientArena& arena_;
+  ModelExchange const& exchange_;
+  TaggedCollective collective_;
+  std::vector<GradientArena::Bucket> buckets_;
+  std::vector<std::size_t> bucket_of_;  ///< By parameter.
+  std::optional<OverlapChoice> choice_;
+
+  // Of the backward under way.
+  double scale_ = 1;
+  bool overlaps_ = true;
+  bool is_open_ = false;
+  bool has_chosen_ = false;
+  Clock::time_point began_;
+  std::size_t left_ = 0;              ///< Buckets that are not launched; they come from the last to the first.
+  std::vector<std::size_t> missing_;  ///< Gradients, by bucket.
+  std::vector<bool> has_arrived_;     ///< By parameter.
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::size_t exchanged_ = 0;  ///< Buckets.
+  std::exception_ptr error_;   ///< The first one.
+  BackgroundThread thread_;    ///< Last: it uses everything above.
+};
+
+}  // namespace raytrain::detail
+
+#ifndef RAYTRAIN_COMPILED_TORCH
+#include <raytrain/backend/torch/detail/backward_exchange-inl.hpp>
+#endif

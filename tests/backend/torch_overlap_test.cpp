@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: Apache-2.0
+// Gradients that are exchanged while a backward goes on.
+#include <raytrain/backend/torch/detail/overlap_choice.hpp>
+#include <raytrain/backend/torch/model_options.hpp>
+
+#include <torch/torch.h>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include <raytrain/backend/torch.hpp>
+#include <raytrain/backend/torch/compression.hpp>
+#include <raytrain/backend/torch/gradient_exchange.hpp>
+#include <raytrain/backend/torch/power_sgd.hpp>
+#include <raytrain/collective/collective.hpp>
+#include <raytrain/collective/local.hpp>
+#include <raytrain/collective/reduce_op.hpp>
+#include <raytrain/core/identifiers.hpp>
+#include <raytrain/train/callback.hpp>
+#include <raytrain/train/result.hpp>
+
+#include "../support/thrown_error.hpp"
+#include "torch_run.hpp"
+
+using raytrain::testing::check_contains;
+
+namespace {
+
+using namespace raytrain;
+
+/// Layers of both types, one that no rank uses, one that rank 1 alone uses, and one that is used twice.
+struct NetImpl : torch::nn::Module {
+  torch::nn::Linear first = register_module("first", torch::nn::Linear{10, 30});
+  torch::nn::Linear unused = register_module("unused", torch::nn::Linear{30, 30});
+  torch::nn::Linear twice = register_module("twice", torch::nn::Linear{30, 30});
+  torch::Tensor scale = register_parameter("scale", torch::full({30}, 0.5, torch::kDouble));
+  torch::nn::BatchNorm1d norm = register_module("norm", torch::nn::BatchNorm1d{30});
+  torch::nn::Linear of_one = register_module("of_one", torch::nn::Linear{30, 30});
+  torch::nn::Linear last = register_module("last", torch::nn::Linear{30, 1});
+
+  auto forward(torch::Tensor x, Rank rank) -> torch::Tensor {
+    x = torch::tanh(first(x));
+    x = torch::tanh(twice(torch::tanh(twice(x))));
+    x = norm((x * scale).to(torch::kFloat));
+    if (rank == Rank{1}) x = x + of_one(x);
+    return last(x).pow(2).mean();
+  }
+};
+TORCH_MODULE(Net);
+
+auto rows_of(Rank rank, int step) -> torch::Tensor {
+  auto generator = at::detail::createCPUGenerator(100 * static_cast<std::uint64_t>(step) + rank.value);
+  return torch::randn({8, 10}, generator);
+}
+
+using Trained = std::vector<Tensors>;  // parameters and buffers, by rank
+
+using Loop = std::function<void(TorchContext&, Net&, torch::optim::Optimizer&)>;
+
+void plain_loop(TorchContext& ctx, Net& model, torch::optim::Optimizer& optimizer) {
+  for (int step = 0; step < 5; ++step) {
+    optimizer.zero_grad();
+    model(rows_of(ctx.world_rank(), step), ctx.world_rank()).backward();
+    CHECK(!model->unused->weight.grad().defined());
+    CHECK(model->of_one->weight.grad().defined());
+    optimizer.step();
+  }
+}
+
+/// The texts of a run's failures; empty when it has none.
+auto failures_of(std::function<void()> const& run) -> std::string {
+  try {
+    run();
+  } catch (TrainingFailed const& failed) {
+    std::string texts;
+    for (auto const& failure : failed.failures()) texts += failure.text() + '\n';
+    return texts;
+  }
+  return {};
+}
+
+auto train(std::function<ModelOptions()> const& options, Loop const& loop = plain_loop, int workers = 3) -> Trained {
+  Trained trained(static_cast<std::size_t>(workers));
+  run_once({.workers = workers}, [&](TorchContext& ctx) {
+    auto model = ctx.prepare_model([] { return Net{}; }, options());
+    torch::optim::SGD optimizer{model->parameters(), 0.01};
+    loop(ctx, model, optimizer);
+    auto state = model->parameters();
+    for (auto const& buffer : model->buffers()) state.push_back(buffer);
+    trained[ctx.world_rank().value] = copies(state);
+  });
+  return trained;
+}
+
+void check_same(Trained const& left, Trained const& right) {
+  for (std::size_t rank = 0; rank < left.size(); ++rank) {
+    CAPTURE(rank);
+    CHECK(same_bits(left[rank], right[rank]));  // a NaN is not the same as another one
+  }
+}
+
+}  // namespace
+
+TEST_CASE("gradients that are exchanged during a backward have the bits of those behind it, with any buckets") {
+  auto const expected = train([] { return ModelOptions{}; });
+  for (std::size_t const bytes : {1, 500, 5000, 1 << 20}) {
+    CAPTURE(bytes);
+    check_same(train([&] { return ModelOptions{.bucket_bytes = bytes, .overlap = Overlap::on}; }), expected);
+  }
+  check_same(train([&] { return ModelOptions{.bucket_bytes = 500, .overlap = Overlap::measured}; }), expected);
+}
+
+TEST_CASE(
+    "gradients that are added up, kept, replaced and accumulated have the same bits with an exchange during "
+    "backwards") {
+  Loop const loop = [](TorchContext& ctx, Net& model, torch::optim::Optimizer& optimizer) {
+    auto const rank = ctx.world_rank();
+    std::vector<torch::Tensor> kept;
+    for (int step = 0; step < 4; ++step) {
+      if (step != 2) model->zero_grad(step == 1);
+      model(rows_of(rank, step), rank).backward();
+      model(rows_of(rank, 10 + step), rank).backward();
+      kept.push_back(model->first->weight.grad());
+      model->last->weight.mutable_grad() = model->last->weight.grad() * 2;
+      model(rows_of(rank, 20 + step), rank).backward();
+      optimizer.step();
+    }
+    for (int batch = 0; batch < 6; ++batch) {
+      auto const is_last = ctx.accumulate(3);
+      model(rows_of(rank, 30 + batch), rank).backward();
+      if (!is_last) continue;
+      optimizer.step();
+      optimizer.zero_grad();
+    }
+    torch::NoGradGuard const no_grad;
+    for (auto const& gradient : kept) model->first->weight.add_(gradient);
+  };
+  auto const expected = train([] { return ModelOptions{}; }, loop);
+  check_same(train([&] { return ModelOptions{.bucket_bytes = 1, .overlap = Overlap::on}; }, loop), expected);
+}
+
+TEST_CASE("compressed gradients have the same bits with an exchange during backwards") {
+  auto const with = [](Overlap overlap) {
+    return train([&] {
+      return ModelOptions{.exchange = compressed(Compression::bf16), .bucket_bytes = 500, .overlap = overlap};
+    });
+  };
+  check_same(with(Overlap::on), with(Overlap::off));
+}
+
+TEST_CASE("buckets are exchanged while the backward computes the gradients of those before them") {
+  /// Counts the calls, on whatever thread.
+  struct Counted : GradientExchange {
+    std::atomic<int>& calls;
+    explicit Counted(std::atomic<int>& counter) : calls{counter} {}
+    void exchange(GradientBucket const& bucket, Collective& collective) override {
+      collective.all_reduce(std::span{bucket.values.data_ptr<float>(), static_cast<std::size_t>(bucket.values.numel())},
+                            ReduceOp::average);
+      calls.fetch_add(1);
+      calls.notify_all();
+    }
+    auto allows_overlap() const -> bool override { return true; }
+  };
+  run_once({}, [](TorchContext& ctx) {
+    std::atomic<int> calls = 0;
+    auto model = ctx.prepare_model(
+        [] {
+          return torch::nn::Sequential{torch::nn::Linear{4, 4}, torch::nn::Linear{4, 4}, torch::nn::Linear{4, 1}};
+        },
+        {.exchange = std::make_shared<Counted>(calls), .bucket_bytes = 1, .overlap = Overlap::on});
+    auto x = torch::ones({2, 4}, torch::requires_grad());
+    auto const y = model->ptr<torch::nn::LinearImpl>(0)->forward(x);
+    auto waited = 0;
+    // The backward comes here when the gradients of both layers behind it are there. It ends only if some are
+    // exchanged.
+    y.register_hook([&](torch::Tensor const&) {
+      calls.wait(0);
+      waited = calls;
+    });
+    model->ptr<torch::nn::LinearImpl>(2)->forward(model->ptr<torch::nn::LinearImpl>(1)->forward(y)).sum().backward();
+    CHECK(waited >= 1);
+    CHECK(calls == 6);
+  });
+}
+
+TEST_CASE("all ranks choose, in one of a model's first backwards, what is faster on the mean, and rank 0 prints it") {
+  auto const choice_of = [](std::array<double, 2> behind, std::array<double, 2> beside) {
+    auto const ranks = local_collectives(WorldSize{2}, {});
+    std::array<std::string, 2> texts;
+    std::vector<std::jthread> threads;
+    for (std::uint32_t rank = 0; rank < 2; ++rank) {
+      threads.emplace_back([&, rank] {
+        auto const collective = ranks.collective_of(Rank{rank});
+        raytrain::detail::OverlapChoice choice;
+        for (std::size_t i = 0; i < raytrain::detail::OverlapChoice::not_counted; ++i)
+          choice.add(std::chrono::seconds{100}, *collective);
+        while (!choice.is_made())
+          choice.add(raytrain::detail::OverlapChoice::Duration{(choice.overlaps() ? beside : behind)[rank]},
+                     *collective);
+        texts[rank] = choice.text();
+      });
+    }
+    threads.clear();
+    CHECK(texts[0] == texts[1]);
+    return texts[0];
+  };
+  CHECK(choice_of({4, 8}, {5, 6}) == "during its backwards, which take 5.50 ms instead of 6.00 ms");
+  CHECK(choice_of({4, 8}, {5, 8}) == "after its backwards, which take 6.00 ms instead of 6.50 ms");
+}
+
+TEST_CASE("rank 0 prints once what was chosen for each model, and nothing where nothing is measured") {
+  struct Lines : Callback {
+    auto on_print(std::string_view line) -> bool override {
+      all.emplace_back(line);
+      return true;
+    }
+    std::vector<std::string> all;
+  };
+  auto const lines = std::make_shared<Lines>();
+  TemporaryFolder const folder;
+  Trainer<TorchBackend> trainer{[](TorchContext& ctx) {
+                                  auto measured =
+                                      ctx.prepare_model([] { return Net{}; }, {.overlap = Overlap::measured});
+                                  auto other = ctx.prepare_model([] { return Net{}; }, {.overlap = Overlap::on});
+                                  for (int step = 0; step < 40; ++step) {
+                                    measured(rows_of(ctx.world_rank(), step), ctx.world_rank()).backward();
+                                    other(rows_of(ctx.world_rank(), step), ctx.world_rank()).backward();
+                                  }
+                                },
+                                {.scaling = {.num_workers = 2},
+                                 .run = {.name = "run", .storage_path = folder.path(), .handle_signals = false},
+                                 .callbacks = {lines}}};
+  trainer.fit();
+  REQUIRE(lines->all.size() == 1);
+  check_contains(lines->all[0], "model 1 exchanges its gradients ");
+  check_contains(lines->all[0], " its backwards, which take ");
+}
+
+TEST_CASE("an exchange that cannot overlap, virtual shards, and ranks that differ are refused") {
+  auto const refusal = [](std::function<ModelOptions(Rank)> const& options, int virtual_shards = 0) {
+    TemporaryFolder const folder;
+    Trainer<TorchBackend> trainer{
+        [&](TorchContext& ctx) { (void)ctx.prepare_model([] { return Net{}; }, options(ctx.world_rank())); },
+        {.scaling = {.num_workers = 2, .virtual_shards = virtual_shards},
+         .run = {.name = "run", .storage_path = folder.path(), .handle_signals = false}}};
+    return failures_of([&] { trainer.fit(); });
+  };
+  check_contains(
+      refusal([](Rank) { return ModelOptions{.exchange = std::make_shared<PowerSGD>(), .overlap = Overlap::on}; }),
+      "ModelOptions::overlap: must be off with the exchange");
+  check_contains(refusal([](Rank) { return ModelOptions{.overlap = Overlap::measured}; }, 2),
+                 "ModelOptions::overlap: was given (measured) in a run of 2 virtual shards");
+  check_contains(
+      refusal([](Rank rank) { return ModelOptions{.overlap = rank == Rank{0} ? Overlap::off : Overlap::on}; }),
+      "rank 0 has no ModelOptions::exchange, and rank 1 has no ModelOptions::exchange, ModelOptions::overlap on, with "
+      "1048576 bucket_bytes");
+}
+
+TEST_CASE("a rank that fails, ends or stops within a backward ends the others' backwards") {
+  auto const fails = [](std::function<void(TorchContext&, Net&)> const& act) {
+    return failures_of([&] {
+      run_once({.workers = 3}, [&](TorchContext& ctx) {
+        auto model = ctx.prepare_model([] { return Net{}; }, {.bucket_bytes = 1, .overlap = Overlap::on});
+        model(rows_of(ctx.world_rank(), 0), ctx.world_rank()).backward();
+        if (ctx.world_rank() == Rank{2}) return act(ctx, model);
+        model(rows_of(ctx.world_rank(), 1), ctx.world_rank()).backward();
+      });
+    });
+  };
+  check_contains(fails([](TorchContext&, Net&) { throw std::runtime_error{"on purpose"}; }), "on purpose");
+  check_contains(fails([](TorchContext&, Net&) {}), "rank 2 has ended");
+  check_contains(fails([](TorchContext& ctx, Net&) { ctx.collective().barrier(); }), "barrier()");
+  check_contains(
+      fails([](TorchContext&, Net& model) {
+        model->first->weight.register_hook([](torch::Tensor const&) { throw std::runtime_error{"in a hook"}; });
+        model(rows_of(Rank{2}, 1), Rank{2}).backward();
+      }),
+      "in a hook");
+}
+
+TEST_CASE("a backward after one that failed with gradients on their way is refused, where none were it is not") {
+  auto const second = [](char const* where) {
+    return failures_of([&] {
+      run_once({}, [&](TorchContext& ctx) {
+        auto model = ctx.prepare_model([] { return Net{}; }, {.bucket_bytes = 1, .overlap = Overlap::on});
+        auto const rank = ctx.world_rank();
+        auto const& parameter = *model->named_parameters().find(where);
+        auto const hook = parameter.register_hook([](torch::Tensor const&) { throw std::runtime_error{"on purpose"}; });
+        CHECK_THROWS_WITH_AS(model(rows_of(rank, 0), rank).backward(), doctest::Contains("on purpose"),
+                             std::runtime_error);
+        parameter.remove_hook(hook);
+        model->zero_grad();
+        model(rows_of(rank, 0), rank).backward();
+      });
+    });
+  };
+  check_contains(second("first.weight"),
+                 "the backward before this one has failed when some of its gradients were on their way");
+  CHECK(second("last.bias").empty());
+}
