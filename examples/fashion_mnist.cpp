@@ -56,9 +56,10 @@ auto test_accuracy(raytrain::TorchContext& ctx, Network& network) -> double {
 }
 
 void train(raytrain::TorchContext& ctx, Options const& options) {
-  auto const compression = raytrain::compression_named(options.compression);
-  auto model =
-      ctx.prepare_model([&] { return make_network(options.model); }, {.exchange = raytrain::compressed(compression)});
+  raytrain::ModelOptions const exchange{
+      .exchange = raytrain::compressed(raytrain::compression_named(options.compression)),
+      .overlap = raytrain::overlap_named(options.overlap)};
+  auto model = ctx.prepare_model([&] { return make_network(options.model); }, exchange);
   auto optimizer = ctx.prepare_optimizer<torch::optim::Adam>(model, {options.learning_rate});
   raytrain::EarlyStopping stopping{{.patience = options.patience, .mode = raytrain::ScoreOrder::max}};
   auto shard = ctx.dataset_shard("train");

@@ -78,6 +78,10 @@ auto options_of(int argc, char** argv) -> Options {
   app.add_option("--compression", options.compression, "of gradients between workers: ModelOptions::exchange")
       ->check(CLI::IsMember({"none", "bf16", "fp16"}))
       ->excludes(virtual_shards);
+  app.add_option("--overlap", options.overlap,
+                 "exchange gradients while the backward computes others: ModelOptions::overlap")
+      ->check(CLI::IsMember({"off", "on", "measured"}))
+      ->excludes(virtual_shards);
   app.add_flag("--augment", options.augment, "train on images that are moved and mirrored by random");
   app.add_option("--data-threads", options.data_threads,
                  "threads of each worker that prepare batches ahead: TorchBatchRange::map; 0: none")

@@ -74,6 +74,18 @@ def compressed(folder):
                 two_hosts=train(folder / 'hosts', *hosts, *options))
 
 
+def overlapped(folder):
+    """Gradients that are exchanged during backwards have the bits of those that are exchanged behind them; between hosts in the same buckets."""
+    hosts = [sys.executable, '-B', str(HOSTS), 'alpha:2,beta:1', mpirun[0], program]
+    ranks = [*mpirun, '-n', '3', program]
+    options = ['--accumulate', '2', '--model', 'conv']
+    expect_same(behind=train(folder / 'behind', *ranks, *options, epochs=1),
+                beside=train(folder / 'beside', *ranks, *options, '--overlap', 'on', epochs=1),
+                processes=train(folder / 'processes', program, '--workers', '3', '--processes', *options, '--overlap', 'on', epochs=1))
+    expect_same(beside=train(folder / 'hosts', *hosts, '--overlap', 'on', epochs=1),
+                measured=train(folder / 'measured', *hosts, '--overlap', 'measured', epochs=1))
+
+
 def virtual_shards(folder):
     """With dropout, whose numbers are each process's own: as many virtual shards, and any number of workers, give the same bits."""
     options = ['--virtual-shards', '4', '--model', 'conv', '--batch-size', '32']
@@ -165,7 +177,7 @@ def killed(folder):
                 without_interruption=train(folder / 'whole', *mpirun, '-n', '3', program, epochs=epochs))
 
 
-CASES = {function.__name__: function for function in (same_on_threads, accumulated, augmented, compressed, virtual_shards, sharded_optimizer, local_training,
+CASES = {function.__name__: function for function in (same_on_threads, accumulated, augmented, compressed, overlapped, virtual_shards, sharded_optimizer, local_training,
                                               sync_batch_norm, two_hosts, killed)}
 
 with tempfile.TemporaryDirectory() as scratch:

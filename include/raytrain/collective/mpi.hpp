@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -52,7 +53,11 @@ class MpiGroup : public CollectiveGroup {
   ///         ordinary communicator, and as `WaitLimits::validate` says; `rank_mismatch` on all ranks when their options
   ///         differ; `backend`.
   explicit MpiGroup(MPI_Comm communicator, MpiOptions options = {}, detail::MpiPretence const& pretence = {})
-      : endpoint_{communicator, std::move(options), pretence} {}
+      : endpoint_{communicator, std::move(options), pretence, false} {}
+
+  ~MpiGroup() override {
+    if (endpoint_.has_pending()) *left_pending_ = true;
+  }
 
   [[nodiscard]] auto rank() const noexcept -> Rank { return endpoint_.rank(); }
   [[nodiscard]] auto size() const noexcept -> WorldSize override { return endpoint_.size(); }
@@ -75,8 +80,8 @@ class MpiGroup : public CollectiveGroup {
     return {endpoint_.calls().operations(), endpoint_.calls().digest()};
   }
 
-  /// Between hosts only: in shared memory each rank writes to its own arrays.
-  [[nodiscard]] auto has_pending() const noexcept -> bool override { return endpoint_.has_pending(); }
+  /// Between hosts only: in shared memory each rank writes to its own arrays. Of duplicates, those that are gone count.
+  [[nodiscard]] auto has_pending() const noexcept -> bool override { return endpoint_.has_pending() || *left_pending_; }
 
  private:
   friend class MpiCollective;
@@ -85,14 +90,20 @@ class MpiGroup : public CollectiveGroup {
   void do_abort() noexcept override { endpoint_.abort(); }
   void do_leave(Rank rank, std::uint64_t operations) noexcept override { endpoint_.leave(rank, operations); }
 
+  struct OfDuplicate {};
+  MpiGroup(OfDuplicate, MpiGroup const& original)
+      : endpoint_{original.endpoint_.handle(), original.endpoint_.options(), original.endpoint_.pretence(), true},
+        left_pending_{original.left_pending_} {}
+
   /// A group of the same ranks, with the same options. All ranks call it, on the worker's thread.
   [[nodiscard]] auto duplicate() -> std::shared_ptr<MpiGroup> {
-    auto made = std::make_shared<MpiGroup>(endpoint_.handle(), endpoint_.options(), endpoint_.pretence());
+    std::shared_ptr<MpiGroup> made{new MpiGroup{OfDuplicate{}, *this}};
     adopt(made);
     return made;
   }
 
   detail::MpiEndpoint endpoint_;
+  std::shared_ptr<std::atomic<bool>> left_pending_ = std::make_shared<std::atomic<bool>>(false);  ///< By duplicates.
 };
 
 /// This process's side of an `MpiGroup`: exchanges arrays with the other ranks of an MPI job, on one host or many.
@@ -134,7 +145,10 @@ class MpiCollective final : public Collective {
   }
 
   /// Its group begins with all of `MpiGroup`'s work, some milliseconds.
+  ///
+  /// Errors: also `invalid_call` where MPI allows for one thread at a time only.
   [[nodiscard]] auto duplicate() -> std::unique_ptr<Collective> override {
+    detail::check_several_threads();
     start({{Operation::duplicate}}).wait();
     return std::make_unique<MpiCollective>(group_->duplicate());
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <string>
 #include <string_view>
 
 #include <raytrain/backend/torch/model_options.hpp>
@@ -16,6 +17,14 @@ RAYTRAIN_TORCH_INLINE auto to_string(Overlap overlap) noexcept -> std::string_vi
     case Overlap::measured: return "measured";
   }
   return "unknown";
+}
+
+RAYTRAIN_TORCH_INLINE auto overlap_named(std::string_view name) -> Overlap {
+  for (auto const overlap : {Overlap::off, Overlap::on, Overlap::measured}) {
+    if (name == to_string(overlap)) return overlap;
+  }
+  throw Error{Errc::invalid_config, "an overlap", "must be off, on or measured (got '" + std::string{name} + "')",
+              "write one of these"};
 }
 
 RAYTRAIN_TORCH_INLINE void ModelOptions::validate() const {

@@ -20,6 +20,9 @@ enum class Overlap : std::uint8_t {
 /// "off", "on", "measured".
 [[nodiscard]] auto to_string(Overlap overlap) noexcept -> std::string_view;
 
+/// Errors: `invalid_config` for another word than these, with the word.
+[[nodiscard]] auto overlap_named(std::string_view name) -> Overlap;
+
 /// How a model that `TorchContext::prepare_model` prepares is trained. The same on every rank.
 struct ModelOptions {
   /// Averages the gradients; null: they are summed as they are, in rank order, by one operation for each of their

@@ -81,7 +81,7 @@ inline void barrier_with_limits(MPI_Comm original, WaitLimits const& limits) {
     return ranks_text(ranks) + (ranks.size() == 1 ? " has" : " have") + " not come";
   };
   auto const or_waits = std::string{rank == 0 ? "" : ", or waits for others"};
-  Backoff backoff{false};
+  Backoff backoff{CoreUse::shared};
   for (Waiting waiting{limits};;) {
     std::erase_if(awaited, [](Awaited& it) {
       int has_come = 0;

@@ -10,6 +10,7 @@
 #include <raytrain/collective/detail/mpi_arrival.hpp>
 #include <raytrain/collective/detail/mpi_handle.hpp>
 #include <raytrain/collective/detail/mpi_library.hpp>
+#include <raytrain/collective/detail/waiting.hpp>
 #include <raytrain/collective/wait_limits.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/identifiers.hpp>
@@ -69,8 +70,12 @@ class MpiCommunicator {
   /// The lowest rank of this rank's host.
   [[nodiscard]] auto first_rank_here() const noexcept -> Rank { return {first_here_}; }
 
-  /// Whether the ranks of this host have a core each, so that one that waits takes none away from the others.
-  [[nodiscard]] auto has_core_for_each_rank() const noexcept -> bool { return cores_ >= ranks_here_.value; }
+  /// On whose core this rank waits, or a thread beside its worker. `own`: the ranks of this host have a core each, or
+  /// two, so that one that waits takes none away from the others.
+  [[nodiscard]] auto core_use(bool beside_worker) const noexcept -> CoreUse {
+    if (beside_worker && cores_ < std::uint64_t{2} * ranks_here_.value) return CoreUse::computing;
+    return cores_ >= ranks_here_.value ? CoreUse::own : CoreUse::shared;
+  }
 
   /// Cores that the ranks of this host may run on, all of them together.
   [[nodiscard]] auto cores_here() const noexcept -> std::size_t { return cores_; }

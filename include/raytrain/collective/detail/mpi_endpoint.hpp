@@ -37,12 +37,14 @@ namespace raytrain::detail {
 /// Threads: `abort`, `request_stop`, `leave`, `rank` and `size` from any; everything else on the worker's.
 class MpiEndpoint {
  public:
-  MpiEndpoint(MPI_Comm original, MpiOptions options, MpiPretence const& pretence)
+  /// `beside_worker`: a thread uses it while the worker computes.
+  MpiEndpoint(MPI_Comm original, MpiOptions options, MpiPretence const& pretence, bool beside_worker)
       : communicator_{original, options.limits},
         duplicate_{communicator_.handle()},
         control_communicator_{communicator_.handle()},
         options_{std::move(options)},
-        pretence_{pretence} {
+        pretence_{pretence},
+        core_{communicator_.core_use(beside_worker)} {
     check_mpi(MPI_Comm_set_errhandler(control_communicator_.handle(), MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
     check_options_agree();
     late_calls_.emplace(communicator_, number_of_group());
@@ -318,7 +320,7 @@ class MpiEndpoint {
 
   template <class Over>
   void wait(std::size_t bytes, Over const& over) {
-    Backoff backoff{has_core_, bytes};
+    Backoff backoff{core_, bytes};
     while (!over()) {
       auto const waited = backoff.pause();
       if (waited.count() != 0 || has_news_.load(std::memory_order_relaxed)) [[unlikely]]
@@ -352,7 +354,7 @@ class MpiEndpoint {
   /// not used any more, and has ended what was pending.
   [[noreturn]] void await_abort() {
     is_cut_off_ = true;
-    Backoff backoff{has_core_};
+    Backoff backoff{core_};
     while (true) think_again(backoff.pause());
   }
 
@@ -465,9 +467,9 @@ class MpiEndpoint {
   MpiDuplicate control_communicator_;
   MpiOptions options_;
   MpiPretence pretence_;
+  CoreUse core_;
   std::optional<MpiLateCalls> late_calls_;
   std::optional<MpiHosts> hosts_;
-  bool has_core_ = communicator_.has_core_for_each_rank();
   std::unique_ptr<Buffers> buffers_ = std::make_unique<Buffers>();
 
   std::atomic<bool> has_news_{false};

@@ -63,6 +63,18 @@ inline void check_mpi(int code, char const* function) {
   }
 }
 
+/// Errors: `invalid_call` where MPI was initialised for one thread at a time.
+inline void check_several_threads() {
+  int level = 0;
+  check_mpi(MPI_Query_thread(&level), "MPI_Query_thread");
+  if (level == MPI_THREAD_MULTIPLE) return;
+  throw Error{Errc::invalid_call, "duplicate() of an MpiCollective",
+              "needs MPI_THREAD_MULTIPLE, since another thread of the worker uses MPI beside it (MPI was initialised "
+              "with " +
+                  std::string{thread_level_name(level)} + ")",
+              "initialise it by raytrain::MpiSession or MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided)"};
+}
+
 /// What carries elements of a type; those of 16-bit floats as plain bits, since MPI cannot compute with them.
 [[nodiscard]] inline auto mpi_type(ElementType type) noexcept -> MPI_Datatype {
   switch (type) {

@@ -16,15 +16,24 @@
 
 namespace raytrain::detail {
 
+/// Whose core a rank waits on.
+enum class CoreUse : std::uint8_t {
+  own,       ///< Nobody else's.
+  shared,    ///< Another rank's, too.
+  computing  ///< That of a thread that computes meanwhile.
+};
+
 /// What a rank does between two looks at something pending: nothing at first, then it gives its core away, then it
-/// sleeps. MPI goes on with a transfer only while somebody looks, so the more bytes, the later both.
+/// sleeps, at once where somebody computes on it. MPI goes on with a transfer only while somebody looks, so the more
+/// bytes, the later both.
 class Backoff {
  public:
-  explicit Backoff(bool has_core = true, std::size_t bytes = 0) noexcept
-      : looks_a_turn_{has_core ? 64U : 4U},
-        keep_core_time_{has_core ? std::chrono::microseconds{50} + std::chrono::nanoseconds{bytes}
-                                 : std::chrono::nanoseconds{0}},
-        awake_time_{std::chrono::milliseconds{2} + std::chrono::nanoseconds{bytes * 10}} {}
+  explicit Backoff(CoreUse core = CoreUse::own, std::size_t bytes = 0) noexcept
+      : looks_a_turn_{core == CoreUse::own ? 64U : 4U},
+        keep_core_time_{core == CoreUse::own ? std::chrono::microseconds{50} + std::chrono::nanoseconds{bytes}
+                                             : std::chrono::nanoseconds{0}},
+        awake_time_{core == CoreUse::computing ? std::chrono::nanoseconds{0}
+                                               : std::chrono::milliseconds{2} + std::chrono::nanoseconds{bytes * 10}} {}
 
   /// Returns for how long it has waited; 0 as long as that is not worth a look at the clock.
   auto pause() -> std::chrono::nanoseconds;
