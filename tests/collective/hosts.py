@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs a test program as the ranks of a job on several hosts, between which there is only a network:
 
-  hosts.py alpha:2,beta:2 MPIRUN PROGRAM ARGUMENT...
+  hosts.py [--rate RATE] alpha:2,beta:2 MPIRUN PROGRAM ARGUMENT...
 
 The hosts are namespaces of this machine with names of their own. All of it, files and processes included, is inside of
 namespaces that go away with the process that made them, however it ends. Skipped where it is not allowed to make them.
+With a rate, in the words of tc (1gbit), each host sends no faster than that.
 With RAYTRAIN_TEST_LAUNCH=mpirun the program starts that job itself, from the first host.
 """
+import argparse
 import os
 import pathlib
 import shutil
@@ -23,21 +25,29 @@ SEE_NETWORK = ['mount', '-t', 'sysfs', 'none', '/sys']
 # Jobs of other tests may have the same number, since processes are counted from 1 in each.
 OWN_MEMORY = ['mount', '-t', 'tmpfs', 'none', '/dev/shm']
 INSIDE = '--inside'
+# Behind what limits a rate: of a burst, which goes at once, it lets pass a segment of the largest size that Linux makes.
+TOKEN_BUCKET = ['burst', '128kb', 'latency', '50ms']
 
 
 def run(*command):
     subprocess.run([str(word) for word in command], check=True)
 
 
-def reason_to_skip(mpirun):
+def limit(rate):
+    """What makes the network of a host as slow as that."""
+    return ['tc', 'qdisc', 'add', 'dev', 'wire', 'root', 'tbf', 'rate', rate, *TOKEN_BUCKET]
+
+
+def reason_to_skip(mpirun, rate=None):
     if ' ' in mpirun:
         return f"Open MPI 5 does not quote the space in its own folder's name when it starts a daemon: {mpirun}"
-    missing = [tool for tool in ('ip', 'unshare', 'nsenter', 'mount') if not shutil.which(tool)]
+    missing = [tool for tool in ('ip', 'unshare', 'nsenter', 'mount', *(['tc'] if rate else [])) if not shutil.which(tool)]
     if missing:
         return f'needs {", ".join(missing)}'
     if os.geteuid() != 0:
         return 'needs root'
-    tried = subprocess.run([*ISOLATED, 'ip', 'link', 'add', 'name', 'wire', 'type', 'bridge'], text=True,
+    words = ['ip', 'link', 'add', 'name', 'wire', 'type', 'bridge', *(['&&', *limit(rate)] if rate else [])]
+    tried = subprocess.run([*ISOLATED, 'sh', '-c', ' '.join(words)], text=True,
                            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
     return f'cannot make a network: {tried.stdout.strip()}' if tried.returncode != 0 else None
 
@@ -60,7 +70,7 @@ def make_host(name, temporary):
     return ['nsenter', f'--target={host.pid}', '--mount', '--net', '--uts', '--root', '--wd']
 
 
-def make_hosts(names, folder):
+def make_hosts(names, folder, rate=None):
     """Makes this process the first host, with a switch to the others; the script that runs a command on one of them."""
     run('hostname', names[0])
     # A socket in a folder that they share would lead around the network.
@@ -77,6 +87,8 @@ def make_hosts(names, folder):
         run(*prefix, 'ip', 'address', 'add', f'{HOSTS[name]}/24', 'dev', 'wire')
         run(*prefix, 'ip', 'link', 'set', 'wire', 'up')
         run(*prefix, 'ip', 'link', 'set', 'lo', 'up')
+        if rate:
+            run(*prefix, *limit(rate))
     # An interface is of use some time after that; programs that look before do without it.
     deadline = time.monotonic() + 10
     while not all(is_up(prefix) for prefix in reach.values()):
@@ -103,11 +115,11 @@ def options(mpirun, agent, folder):
             '--prtemca', 'prte_if_include', network]
 
 
-def inside(places, mpirun, program):
+def inside(rate, places, mpirun, program):
     folder = pathlib.Path('/run')
     run('mount', '-t', 'tmpfs', 'none', folder)
     ranks = {name: int(count) for name, count in (place.split(':') for place in places.split(','))}
-    agent = make_hosts([*ranks], folder)
+    agent = make_hosts([*ranks], folder, rate)
     all_ranks = str(sum(ranks.values()))
     reached = options(mpirun, agent, folder)
     launcher = [mpirun, '-hosts' if '-launcher' in reached else '--host', places, *reached]
@@ -123,15 +135,22 @@ def inside(places, mpirun, program):
                           check=False).returncode
 
 
-def main(arguments):
-    if arguments[0] == INSIDE:
-        return inside(arguments[1], arguments[2], arguments[3:])
-    reason = reason_to_skip(arguments[1])
+def main(words):
+    parser = argparse.ArgumentParser(prog='hosts.py')
+    parser.add_argument(INSIDE, action='store_true', help=argparse.SUPPRESS)
+    parser.add_argument('--rate')
+    parser.add_argument('places')
+    parser.add_argument('mpirun')
+    parser.add_argument('program', nargs=argparse.REMAINDER)
+    given = parser.parse_args(words)
+    if given.inside:
+        return inside(given.rate, given.places, given.mpirun, given.program)
+    reason = reason_to_skip(given.mpirun, given.rate)
     if reason:
         print(f'skipped: {reason}')
         return SKIPPED
     # In place of this process, so that who ends it ends them.
-    os.execvp(ISOLATED[0], [*ISOLATED, sys.executable, '-B', __file__, INSIDE, *arguments])
+    os.execvp(ISOLATED[0], [*ISOLATED, sys.executable, '-B', __file__, INSIDE, *words])
 
 
 if __name__ == '__main__':
