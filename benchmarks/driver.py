@@ -27,6 +27,7 @@ Context:
   command(*args, env={})          the same for any command
   text(*args, env={})             what any command printed
   mpirun_env()                    variables for a command that is mpirun, or that starts one
+  skip(reason)                    ends the benchmark where it cannot run, which is no failure
   make(*targets)                  builds what else the benchmark runs, by ninja's names
   folder                          a temporary folder, the working directory of the programs; removed at the end
   row(case, metric, values, goal=None, direction='higher')
@@ -51,6 +52,10 @@ ROUNDS, QUICK_ROUNDS = 5, 3
 
 class Failed(Exception):
     """A program of a benchmark failed, or its result was wrong."""
+
+
+class Skipped(Exception):
+    """A benchmark cannot run here."""
 
 
 class Context:
@@ -94,6 +99,10 @@ class Context:
 
     def make(self, *targets):
         build(list(targets))
+
+    @staticmethod
+    def skip(reason):
+        raise Skipped(reason)
 
     def row(self, case, metric, values, goal=None, direction='higher'):
         value = statistics.median(values)
@@ -215,6 +224,8 @@ def main():
     for name in wanted:
         try:
             run_benchmark(name, rounds)
+        except Skipped as reason:
+            print(f'skipped: {reason}\n', flush=True)
         except Failed as failure:
             print(f'{name} failed: {failure}', file=sys.stderr, flush=True)
             status = 1
