@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Other networks, and more workers on each host: RAYTRAIN_BENCHMARK_RATES=100mbit,1gbit RAYTRAIN_BENCHMARK_HOST_WORKERS=1,2"""
+import os
+import pathlib
+import re
+import shutil
+import sys
+
+sys.path.append(str(pathlib.Path(__file__).parents[2] / 'tests/collective'))
+import hosts  # noqa: E402
+
+# Of an MLP 784-600-...-600-10 with 6 hidden layers: its backward takes about as long as to exchange its gradients by 1 Gbit/s.
+WIDTH, LAYERS, SAMPLES, MEGABYTES = 600, 6, 256, 9
+BATCHES = 4  # of a turn
+RATES, WORKERS = '1gbit,10gbit', '1'
+# What the program says of its ways to exchange gradients; it may have less of them.
+NAMES = {'apart': 'nothing exchanged', 'raytrain': 'raytrain', 'overlapped': 'raytrain, while backward goes on', 'bf16': 'raytrain, in bf16',
+         'gloo': 'c10d::Reducer over Gloo'}
+HIDING = ['overlapped', 'gloo']
+
+
+def describe():
+    return 'a data-parallel step on two hosts, by a network of 1 or 10 Gbit/s, against none of its gradients exchanged and Gloo'
+
+
+def chosen(variable, usual, pattern):
+    """What a variable lists, checked before anything starts."""
+    text = os.environ.get(variable, usual)
+    for word in text.split(','):
+        if not re.fullmatch(pattern, word):
+            raise SystemExit(f"{variable}: '{word}' is not of the form {pattern}, as in {variable}={usual}")
+    return text.split(',')
+
+
+def run(context):
+    program = context.build / 'benchmarks/ddp_hosts/ddp_hosts'
+    if not program.exists():
+        raise SystemExit('ddp_hosts needs libtorch-dev, libgloo-dev, libopenmpi-dev and openmpi-bin: '
+                         'apt-get install --no-install-recommends libtorch-dev libgloo-dev libopenmpi-dev openmpi-bin')
+    rates = chosen('RAYTRAIN_BENCHMARK_RATES', RATES, '[1-9][0-9]*[kmg]bit')
+    workers = chosen('RAYTRAIN_BENCHMARK_HOST_WORKERS', WORKERS, '[1-9][0-9]?')
+    mpirun = shutil.which('mpirun')
+    if reason := hosts.reason_to_skip(mpirun, rates[0]):
+        context.skip(reason)
+    context.versions['mpirun'] = context.text(mpirun, '--version').splitlines()[0]
+    # A look has time for one.
+    for rate, count in [(rate, count) for count in workers for rate in rates][:1 if context.quick else None]:
+        command = [sys.executable, '-B', hosts.__file__, '--rate', rate, f'alpha:{count},beta:{count}', mpirun, program, WIDTH, LAYERS, SAMPLES,
+                   BATCHES, 1 if context.quick else 3, 'wire']
+        # The program itself takes turns between the ways to exchange gradients.
+        rounds = [context.command(*command, env=context.mpirun_env()) for _ in range(context.rounds)]
+        rows(context, f'{MEGABYTES} MB of gradients, {rate}, {count} on a host', {side: [each[side] for each in rounds] for side in rounds[0]},
+             2 * int(count))
+
+
+def rows(context, case, us, workers):
+    def over(side, twin):
+        return [a / b for a, b in zip(us[side], us[twin])]
+
+    for side in list(us)[1:]:
+        context.row(case, f'{NAMES[side]}: time of a step over no exchange', over(side, 'apart'), direction='lower')
+    for side in (side for side in HIDING if side in us):
+        # On a busy machine a round may have nothing to hide.
+        shares = [100 * (whole - hiding) / (whole - apart) for whole, hiding, apart in zip(us['raytrain'], us[side], us['apart']) if whole > apart]
+        if shares:
+            context.row(case, f"{NAMES[side]}: share of raytrain's exchange that is hidden, %", shares)
+        else:
+            print(f'{case}: in no round an exchange took time, so that there is nothing to hide')
+    for side, times in us.items():
+        context.row(case, f'{NAMES[side]}: ms a step', [time / 1000 for time in times], direction='lower')
+        context.row(case, f'{NAMES[side]}: samples/s', [workers * SAMPLES * 1e6 / time for time in times])

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// Steps of an MLP 784-WIDTH-...-WIDTH-10, with LAYERS hidden layers, on the ranks of an MPI job, of which each has
+// batches of its own, of SAMPLES. Ways to exchange gradients take turns of BATCHES, a multiple of 4:
+//   ddp_hosts WIDTH LAYERS SAMPLES BATCHES TURNS INTERFACE
+// INTERFACE is that of the network between the hosts, for Gloo.
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <raytrain/backend/torch.hpp>
+#include <raytrain/launch/job_environment.hpp>
+#include <raytrain/trainer.hpp>
+
+#include "../ddp_sides.hpp"
+
+namespace {
+
+struct Shape {
+  std::int64_t width = 0;
+  std::int64_t layers = 0;  ///< Hidden ones.
+};
+
+auto make_mlp(Shape const& shape) -> torch::nn::Sequential {
+  torch::nn::Sequential network;
+  std::int64_t inputs = 784;
+  for (std::int64_t i = 0; i < shape.layers; ++i) {
+    network->push_back(torch::nn::Linear{std::exchange(inputs, shape.width), shape.width});
+    network->push_back(torch::nn::ReLU{});
+  }
+  network->push_back(torch::nn::Linear{inputs, 10});
+  return network;
+}
+
+auto sides_of(raytrain::TorchContext& ctx, Shape const& shape, c10::intrusive_ptr<c10d::ProcessGroupGloo> const& group)
+    -> std::vector<ddp::Side> {
+  std::vector<ddp::Side> sides;
+  auto const add = [&](std::string name, raytrain::ModelOptions const& options, ddp::Network at_end) {
+    auto const model = ctx.prepare_model([&] { return make_mlp(shape); }, options);
+    sides.push_back(ddp::with_raytrain(std::move(name), ctx, model, ddp::adam_of(model)));
+    sides.back().network = at_end;
+  };
+  sides.push_back(ddp::apart("apart", make_mlp(shape)));
+  add("raytrain", {}, ddp::Network::summed);
+  add("bf16", {.exchange = raytrain::compressed(raytrain::Compression::bf16)}, ddp::Network::common);
+  sides.push_back(ddp::with_reducer("gloo", make_mlp(shape), group, true));
+  return sides;
+}
+
+}  // namespace
+
+auto main(int argc, char** argv) -> int try {
+  auto const number = [&](int i) { return i < argc ? std::atoi(argv[i]) : 0; };
+  Shape const shape{.width = number(1), .layers = number(2)};
+  ddp::Turns const turns{.samples = number(3), .batches = number(4), .turns = number(5)};
+  auto const job = raytrain::job_environment();
+  if (argc != 7 || shape.width < 1 || shape.layers < 1 || !turns.are_possible() || !job) {
+    throw std::invalid_argument{
+        "usage: mpirun ... ddp_hosts WIDTH LAYERS SAMPLES BATCHES TURNS INTERFACE, with a multiple of 4 batches"};
+  }
+  ddp::Figures figures;
+  raytrain::Trainer<raytrain::TorchBackend> trainer{
+      [&](raytrain::TorchContext& ctx) {
+        auto const group = ddp::join_workers(ctx, argv[6]);
+        auto mine = ddp::measure(ctx, sides_of(ctx, shape, group), turns);
+        group->barrier()->wait();  // nobody leaves while another one needs the connection
+        if (ctx.world_rank() == raytrain::Rank{0}) figures = std::move(mine);
+      },
+      {.scaling = {.num_workers = job->size.value, .resources_per_worker = {.cpus = 1}},
+       .run = {.name = "ddp_hosts", .storage_path = "runs", .resume = raytrain::Resume::fresh, .seed = job::seed}}};
+  trainer.fit();
+  if (raytrain::is_first_of_job()) ddp::print(figures);
+  return 0;
+} catch (std::exception const& error) {
+  std::fprintf(stderr, "ddp_hosts: %s\n", error.what());
+  return 1;
+}
