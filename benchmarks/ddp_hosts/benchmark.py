@@ -15,8 +15,9 @@ BATCHES = 4  # of a turn
 RATES, WORKERS = '1gbit,10gbit', '1'
 # What the program says of its ways to exchange gradients; it may have less of them.
 NAMES = {'apart': 'nothing exchanged', 'raytrain': 'raytrain', 'overlapped': 'raytrain, while backward goes on', 'bf16': 'raytrain, in bf16',
+         'overlapped bf16': 'raytrain, in bf16 while backward goes on',
          'gloo': 'c10d::Reducer over Gloo'}
-HIDING = ['overlapped', 'gloo']
+HIDING = ['overlapped', 'overlapped bf16', 'gloo']
 
 
 def describe():

@@ -46,7 +46,10 @@ auto sides_of(raytrain::TorchContext& ctx, Shape const& shape, c10::intrusive_pt
   };
   sides.push_back(ddp::apart("apart", make_mlp(shape)));
   add("raytrain", {}, ddp::Network::summed);
-  add("bf16", {.exchange = raytrain::compressed(raytrain::Compression::bf16)}, ddp::Network::common);
+  add("overlapped", {.overlap = raytrain::Overlap::on}, ddp::Network::summed);
+  auto const bf16 = [] { return raytrain::compressed(raytrain::Compression::bf16); };
+  add("bf16", {.exchange = bf16()}, ddp::Network::common);
+  add("overlapped bf16", {.exchange = bf16(), .overlap = raytrain::Overlap::on}, ddp::Network::common);
   sides.push_back(ddp::with_reducer("gloo", make_mlp(shape), group, true));
   return sides;
 }

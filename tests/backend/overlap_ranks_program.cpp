@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// Steps of a net whose gradients are exchanged in buckets, of which rank 0 prints a digest of the parameters:
+//   mpirun -n 2 overlap_ranks_program STORAGE off|on|measured
+// Once more with gradients of 16 bits. Fails when ranks have other parameters, and with `on` when a rank that ends does
+// not end the others' backwards.
+#include <torch/torch.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <exception>
+#include <stdexcept>
+#include <string>
+
+#include <raytrain/backend/torch.hpp>
+#include <raytrain/trainer.hpp>
+
+namespace {
+
+struct NetImpl : torch::nn::Module {
+  torch::nn::Linear first = register_module("first", torch::nn::Linear{20, 200});
+  torch::nn::Linear second = register_module("second", torch::nn::Linear{200, 200});
+  torch::nn::Linear of_one = register_module("of_one", torch::nn::Linear{200, 200});
+  torch::nn::Linear last = register_module("last", torch::nn::Linear{200, 1});
+  auto forward(torch::Tensor x, raytrain::Rank rank) -> torch::Tensor {
+    x = torch::tanh(second(torch::tanh(first(x))));
+    return last(rank == raytrain::Rank{1} ? x + of_one(x) : x).pow(2).mean();
+  }
+};
+TORCH_MODULE(Net);
+
+auto loss_of(Net& net, raytrain::TorchContext& ctx, int step) -> torch::Tensor {
+  auto generator = at::detail::createCPUGenerator(100 * static_cast<std::uint64_t>(step) + ctx.world_rank().value);
+  return net(torch::randn({16, 20}, generator), ctx.world_rank());
+}
+
+void train(raytrain::TorchContext& ctx, raytrain::ModelOptions const& options) {
+  auto net = ctx.prepare_model([] { return Net{}; }, options);
+  auto optimizer = ctx.prepare_optimizer<torch::optim::Adam>(net, {1e-3});
+  for (int step = 0; step < 30; ++step) {
+    auto const steps = ctx.accumulate(2);
+    loss_of(net, ctx, step).backward();
+    if (!steps) continue;
+    optimizer.step();
+    optimizer.zero_grad();
+  }
+  auto sum = 0.0;
+  for (auto const& parameter : net->parameters()) sum += parameter.to(torch::kDouble).pow(2).sum().item<double>();
+  if (ctx.max(sum) != ctx.min(sum)) throw std::runtime_error{"the ranks have other parameters"};
+  ctx.print("digest {:a}", sum);
+}
+
+void end_early(raytrain::TorchContext& ctx) {
+  auto net = ctx.prepare_model([] { return Net{}; }, {.bucket_bytes = 1, .overlap = raytrain::Overlap::on});
+  loss_of(net, ctx, 0).backward();
+  if (ctx.world_rank() != raytrain::Rank{1}) loss_of(net, ctx, 1).backward();
+}
+
+auto options_of(std::string const& storage) -> raytrain::TrainerConfig<raytrain::TorchBackend> {
+  return {.run = {.name = "run", .storage_path = storage, .handle_signals = false}};
+}
+
+void expect_end(std::string const& storage) {
+  try {
+    raytrain::Trainer<raytrain::TorchBackend>{end_early, options_of(storage)}.fit();
+  } catch (raytrain::TrainingFailed const& failed) {
+    std::string const text = failed.what();
+    if (text.find("rank 1 has ended while rank") != std::string::npos) return;
+    throw std::runtime_error{"the error is another one: " + text};
+  }
+  throw std::runtime_error{"a rank that ends early is no failure"};
+}
+
+}  // namespace
+
+auto main(int argc, char** argv) -> int try {
+  if (argc != 3) throw std::invalid_argument{"usage: overlap_ranks_program STORAGE off|on|measured"};
+  auto const overlap = raytrain::overlap_named(argv[2]);
+  raytrain::Trainer<raytrain::TorchBackend> trainer{
+      [overlap](raytrain::TorchContext& ctx) {
+        train(ctx, {.bucket_bytes = 10'000, .overlap = overlap});
+        auto const bf16 = raytrain::compressed(raytrain::Compression::bf16);
+        train(ctx, {.exchange = bf16, .bucket_bytes = 10'000, .overlap = overlap});
+      },
+      options_of(argv[1])};
+  trainer.fit();
+  if (overlap == raytrain::Overlap::on) expect_end(std::string{argv[1]} + "/ends");
+  return 0;
+} catch (std::exception const& error) {
+  std::fprintf(stderr, "%s\n", error.what());
+  return 1;
+}
