@@ -7,7 +7,6 @@
 #include <condition_variable>
 #include <cstddef>
 #include <exception>
-#include <memory>
 #include <mutex>
 #include <optional>
 #include <vector>
@@ -16,7 +15,6 @@
 #include <raytrain/backend/torch/detail/model_exchange.hpp>
 #include <raytrain/backend/torch/detail/overlap_choice.hpp>
 #include <raytrain/collective/collective.hpp>
-#include <raytrain/collective/detail/task.hpp>
 #include <raytrain/collective/tagged_collective.hpp>
 #include <raytrain/exec/background_thread.hpp>
 

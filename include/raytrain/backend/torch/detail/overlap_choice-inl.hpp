@@ -4,10 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <string>
-#include <vector>
 
 #include <raytrain/backend/torch/detail/overlap_choice.hpp>
 #include <raytrain/collective/collective.hpp>
