@@ -3,7 +3,7 @@
 
   torch_on_ranks.py CASE PROGRAM MPIRUN ARGUMENT...
 
-The program is fashion_mnist, but for overlap, sharded_optimizer, local_training and sync_batch_norm the one of that name.
+The program is fashion_mnist, but for overlap, sharded_optimizer, local_training, sync_batch_norm and uneven_batches the one of that name.
 """
 import json
 import os
@@ -119,6 +119,11 @@ def sync_batch_norm(folder):
     run_program(folder, 1, 3)
 
 
+def uneven_batches(folder):
+    """Ranks of which each has more batches than the one before train as one process with all of the batches."""
+    run_program(folder, 1, 3)
+
+
 def local_training(folder):
     """Models that each worker trains by itself have the bits on ranks that they have on threads, also when they are ended within a round."""
     def run(storage, start, *workers, steps):
@@ -183,7 +188,7 @@ def killed(folder):
 
 
 CASES = {function.__name__: function for function in (same_on_threads, accumulated, augmented, compressed, virtual_shards, overlap, sharded_optimizer, local_training,
-                                              sync_batch_norm, two_hosts, killed)}
+                                              sync_batch_norm, uneven_batches, two_hosts, killed)}
 
 with tempfile.TemporaryDirectory() as scratch:
     CASES[case](pathlib.Path(scratch))

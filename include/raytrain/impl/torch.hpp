@@ -20,7 +20,9 @@
 #include <raytrain/backend/torch/detail/optimizer_slice-inl.hpp>
 #include <raytrain/backend/torch/detail/overlap_choice-inl.hpp>
 #include <raytrain/backend/torch/detail/own_default_generator-inl.hpp>
+#include <raytrain/backend/torch/detail/ranks_with_batch-inl.hpp>
 #include <raytrain/backend/torch/detail/same_on_ranks-inl.hpp>
+#include <raytrain/backend/torch/detail/shadow_backward-inl.hpp>
 #include <raytrain/backend/torch/detail/shard_generators-inl.hpp>
 #include <raytrain/backend/torch/detail/shard_step-inl.hpp>
 #include <raytrain/backend/torch/detail/step_timer-inl.hpp>

@@ -244,16 +244,27 @@ RAYTRAIN_TORCH_INLINE auto TorchContext::accumulate(int batches, bool is_last) -
                             window.length(), window.count()),
                 "change the number behind a batch of which accumulate() was true"};
   }
-  if (auto const* const holder = window.is_open() ? nullptr : holder_of_sum()) {
-    throw Error{Errc::invalid_call, attempted,
-                fmt::format("model {} had no backward in the last batch of the window before, and the gradients of "
-                            "earlier ones are not averaged",
-                            holder->number()),
-                "call backward() for each model where accumulate() is true"};
-  }
+  if (!window.is_open()) check_windows_are_averaged();
   if (batches > 1) begin_accumulating_alone();
   auto const ends_window = !std::exchange(taken_->ends_window, {}).empty();
   return window.add(batches, taken_->samples_of_batch, is_last || ends_window);
+}
+
+RAYTRAIN_TORCH_INLINE void TorchContext::check_windows_are_averaged() const {
+  auto const* const holder = holder_of_sum();
+  if (holder == nullptr) return;
+  throw Error{Errc::invalid_call, "accumulating gradients",
+              fmt::format("model {} had no backward in the last batch of the window before, and the gradients of "
+                          "earlier ones are not averaged",
+                          holder->number()),
+              "call backward() for each model where accumulate() is true"};
+}
+
+RAYTRAIN_TORCH_INLINE auto TorchContext::join(bool has_batch) -> bool {
+  detail::RanksWithBatch::check_may_ask(virtual_shards(), taken_->window);
+  check_windows_are_averaged();
+  detail::InPhase const exchanges{step_timer_.get(), detail::StepTimer::Phase::exchange};
+  return taken_->with_batch.ask(collective(), has_batch);
 }
 
 RAYTRAIN_TORCH_INLINE void TorchContext::check_finite(at::Tensor const& loss) {
@@ -368,7 +379,7 @@ RAYTRAIN_TORCH_INLINE void TorchContext::check_options(ModelOptions const& optio
   if (options.overlap != Overlap::off) refuse("ModelOptions::overlap", to_string(options.overlap));
 }
 
-RAYTRAIN_TORCH_INLINE void TorchContext::join(torch::nn::Module const& module, ModelOptions const& options) {
+RAYTRAIN_TORCH_INLINE void TorchContext::begin_averaged(torch::nn::Module const& module, ModelOptions const& options) {
   auto const number = static_cast<std::uint16_t>(++models_);
   connect_norms(module, number);
   auto const was_timed = leave(module);
@@ -461,11 +472,16 @@ RAYTRAIN_TORCH_INLINE void TorchContext::make_averager(torch::nn::Module const& 
   averagers_.push_back(std::make_unique<detail::GradientAverager>(module, number, std::move(worker)));
 }
 
+RAYTRAIN_TORCH_INLINE auto TorchContext::find_averager(torch::nn::Module const& module) const
+    -> detail::GradientAverager* {
+  auto const found = std::ranges::find_if(averagers_, [&](auto const& each) { return each->is_of(module); });
+  return found == averagers_.end() ? nullptr : found->get();
+}
+
 RAYTRAIN_TORCH_INLINE auto TorchContext::averager_of(torch::nn::Module const& module) const
     -> detail::GradientAverager const* {
   if (world_size() == WorldSize{1} && virtual_shards() == 0) return nullptr;
-  auto const found = std::ranges::find_if(averagers_, [&](auto const& each) { return each->is_of(module); });
-  if (found != averagers_.end()) return found->get();
+  if (auto const* const found = find_averager(module)) return found;
   throw Error{Errc::backend, "preparing an optimizer", "its model is not prepared, and gradients would not be averaged",
               "make the model by ctx.prepare_model(), and give what that returns"};
 }

@@ -24,6 +24,7 @@
 #include <raytrain/backend/torch/detail/joined_batch.hpp>
 #include <raytrain/backend/torch/detail/model_exchange.hpp>
 #include <raytrain/backend/torch/detail/own_default_generator.hpp>
+#include <raytrain/backend/torch/detail/shadow_backward.hpp>
 #include <raytrain/backend/torch/detail/shard_generators.hpp>
 #include <raytrain/backend/torch/detail/step_timer.hpp>
 #include <raytrain/backend/torch/detail/tensor_broadcast.hpp>
@@ -66,7 +67,7 @@ class TorchContext : public TrainContext {
   /// Every rank runs as many backwards of each model, in the same order. All ranks get an error that says so when one
   /// runs the backward of another model, calls another collective, ends earlier, or has taken another number of batches
   /// of split datasets. Data of the program's own is not counted: where each rank leaves out as many steps as the
-  /// others, the n-th backward of one is averaged with the n-th of the others, on whatever data.
+  /// others, the n-th backward of one is averaged with the n-th of the others, on whatever data; else see `join`.
   ///
   /// With `ScalingConfig::virtual_shards` gradients are averaged over all shards when the backward of a batch ends that
   /// `ends_step()`; before it the program sees none of that step. Each batch begins with the buffers that the model had
@@ -88,7 +89,7 @@ class TorchContext : public TrainContext {
   [[nodiscard]] auto prepare_model(F make, ModelOptions const& options = {}) {
     check_options(options);
     auto model = build(make);
-    join(module_of(model), options);
+    begin_averaged(module_of(model), options);
     return model;
   }
 
@@ -97,7 +98,7 @@ class TorchContext : public TrainContext {
   [[nodiscard]] auto prepare_model(M model, ModelOptions const& options = {}) {
     check_options(options);
     auto held = hold_module([&] { return std::move(model); });
-    join(module_of(held), options);
+    begin_averaged(module_of(held), options);
     return held;
   }
 
@@ -205,9 +206,36 @@ class TorchContext : public TrainContext {
   ///
   /// Errors: `invalid_call` for less than 1, for another number within a window, with virtual shards for more than 1,
   ///         and when a model had no backward in the last batch of the window before, which left its gradients
-  ///         without an average; `rank_mismatch` by the backward when ranks give different numbers; `invalid_call`
-  ///         by the backward when parameters have changed within a window.
+  ///         without an average; `rank_mismatch` by the backward when ranks give different numbers, without `join`;
+  ///         `invalid_call` by the backward when parameters have changed within a window.
   [[nodiscard]] auto accumulate(int batches, bool is_last = false) -> bool;
+
+  /// For workers with different numbers of batches of the program's own data: before each step, or each window of
+  /// `accumulate`, each one says whether it has a batch. False on all of them when none has one.
+  ///
+  ///     for (auto batch = next(); ctx.join(batch.has_value()); batch = next()) {
+  ///       optimizer.zero_grad();
+  ///       batch ? loss_of(model, *batch).backward() : ctx.shadow_backward(model);
+  ///       optimizer.step();
+  ///     }
+  ///
+  /// Until the next call averaged gradients are the mean over the workers that have a batch, and buffers become the
+  /// lowest such rank's. A `GradientExchange` gets gradients times world size / workers with a batch.
+  ///
+  /// Errors: `invalid_call` with virtual shards, and within a window; `rank_mismatch` when a rank leaves it out.
+  /// Cost:   an all_gather of one byte each; nothing in a world of one.
+  /// Source: PyTorch's `Join`, with `divide_by_initial_world_size=False`.
+  [[nodiscard]] auto join(bool has_batch) -> bool;
+
+  /// The backward of a worker without a batch, which adds nothing to the average, and gets it: as often as the others'.
+  ///
+  /// Errors: `invalid_call` unless this worker has told `join` that it has no batch, for a model that `prepare_model`
+  ///         has not prepared, for one with a `SyncBatchNorm` in train mode, and within a window.
+  template <TorchModule M>
+  void shadow_backward(M const& model) {
+    auto const& module = module_of(model);
+    detail::shadow_backward(module, find_averager(module), *taken_);
+  }
 
   /// Ends the training when the loss, one number, is an infinity or a NaN: between a batch's forward and its backward,
   /// so that no rank has stepped by its gradient. Other ranks need not have such a loss: they are stopped where they
@@ -415,7 +443,7 @@ class TorchContext : public TrainContext {
   auto leave(torch::nn::Module const& module) -> bool;
 
   void check_options(ModelOptions const& options) const;
-  void join(torch::nn::Module const& module, ModelOptions const& options);
+  void begin_averaged(torch::nn::Module const& module, ModelOptions const& options);
   void share_state(torch::nn::Module const& module, std::uint16_t number);
   void make_averager(torch::nn::Module const& module, std::uint16_t number, detail::ModelExchange exchange);
   /// Lets the model's layers of `SyncBatchNorm` compute with the batches of all workers.
@@ -426,6 +454,10 @@ class TorchContext : public TrainContext {
 
   /// The first one with gradients of a window that are not averaged yet; null if there is none.
   [[nodiscard]] auto holder_of_sum() const -> detail::GradientAverager const*;
+  /// Errors: `invalid_call` if there is one.
+  void check_windows_are_averaged() const;
+  /// Null for a model whose gradients nobody averages.
+  [[nodiscard]] auto find_averager(torch::nn::Module const& module) const -> detail::GradientAverager*;
 
   /// Null in a world of one, whose gradients nobody averages. Errors: `backend` for a model that is not prepared.
   [[nodiscard]] auto averager_of(torch::nn::Module const& module) const -> detail::GradientAverager const*;

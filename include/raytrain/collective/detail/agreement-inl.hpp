@@ -35,6 +35,8 @@ RAYTRAIN_INLINE auto mismatch_error(RankCall const& first, RankCall const& other
       tag == other_tag ? "make every rank call the same operations in the same order, on arrays of one size and type"
       : is_of_loader(tag) || is_of_loader(other_tag)
           ? "make every rank make the same data loaders, and call the same operations, in the same order"
+      : is_of_join(tag) || is_of_join(other_tag)
+          ? "make every rank call join() before each step, and run as many backwards behind it, with or without a batch"
       : is_step(tag) && is_step(other_tag)
           ? "make every rank take the same steps in the same order, with the same learning rates and as many gradients"
       : tag.layer > 0 || other_tag.layer > 0

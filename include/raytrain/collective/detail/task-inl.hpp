@@ -13,6 +13,7 @@ namespace raytrain::detail {
 RAYTRAIN_INLINE auto to_string(CallTag const& tag) -> std::string {
   if (tag == CallTag{}) return {};
   if (is_of_loader(tag)) return " to make data loader " + std::to_string(tag.number);
+  if (is_of_join(tag)) return " for join() " + std::to_string(tag.samples);
   auto const model = " model " + std::to_string(tag.model);
   auto const what = tag.optimizer == 0 ? model : " optimizer " + std::to_string(tag.optimizer) + " of" + model;
   if (tag.number == 0) return " to prepare" + what;

@@ -39,7 +39,8 @@ struct CallTag {
   std::uint32_t number = 0;     ///< The model's backward or the optimizer's step, from 1; 0: it is being prepared. Of
                                 ///< neither: the data loader, from 1, in the order in which the worker makes them.
   std::uint32_t samples = 0;    ///< Samples taken of that epoch; 0 before any. For an optimizer's step: a hash of its
-                                ///< learning rates and of which parameters have a gradient.
+                                ///< learning rates and of which parameters have a gradient. Of no model and no number:
+                                ///< the call of `TorchContext::join`, from 1.
   friend auto operator==(CallTag const&, CallTag const&) -> bool = default;
 };
 
@@ -83,13 +84,18 @@ struct Call {
   return tag.model == 0 && tag.number > 0;
 }
 
+/// Whether ranks say which of them have a batch.
+[[nodiscard]] constexpr auto is_of_join(CallTag const& tag) noexcept -> bool {
+  return tag.model == 0 && tag.number == 0 && tag.samples > 0;
+}
+
 /// Whether an optimizer changes its parameters.
 [[nodiscard]] constexpr auto is_step(CallTag const& tag) noexcept -> bool {
   return tag.optimizer > 0 && tag.number > 0;
 }
 
-/// " for backward 3 of model 1 (after 96 samples of epoch 0)", " to make data loader 2"; empty for a call of the
-/// caller's own.
+/// " for backward 3 of model 1 (after 96 samples of epoch 0)", " to make data loader 2", " for join() 4"; empty for a
+/// call of the caller's own.
 [[nodiscard]] auto to_string(CallTag const& tag) -> std::string;
 
 [[nodiscard]] auto operation_text(Call const& call) -> std::string;

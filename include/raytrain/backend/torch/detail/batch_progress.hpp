@@ -10,6 +10,7 @@
 #include <utility>
 
 #include <raytrain/backend/torch/detail/accumulation_window.hpp>
+#include <raytrain/backend/torch/detail/ranks_with_batch.hpp>
 #include <raytrain/backend/torch/torch_shard.hpp>
 #include <raytrain/core/shard_position.hpp>
 #include <raytrain/core/shard_turn.hpp>
@@ -17,7 +18,8 @@
 
 namespace raytrain::detail {
 
-/// How far a worker is in its split datasets, for which shard it computes, and in which window it accumulates.
+/// How far a worker is in its split datasets, for which shard it computes, in which window it accumulates, and
+/// which ranks have a batch.
 ///
 /// A program may take batches of several datasets side by side. The first of them in a step leads: its next batch is
 /// the next turn. The same turn of another dataset changes nothing.
@@ -30,6 +32,7 @@ struct BatchProgress {
   std::set<std::string> in_last_batch{};  ///< Datasets of whose epoch the last batch was taken.
   std::set<std::string> ends_window{};    ///< Those of them since `accumulate` was called.
   AccumulationWindow window{};
+  RanksWithBatch with_batch{};
   /// Before the first batch of each turn, and without a turn when the leader's epoch is over; may be empty.
   std::function<void(std::optional<ShardTurn>)> on_turn{};
 

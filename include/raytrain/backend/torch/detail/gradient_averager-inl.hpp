@@ -139,6 +139,7 @@ RAYTRAIN_TORCH_INLINE void GradientAverager::on_gradient(std::size_t index, at::
   if (!pending_) {
     if (timer_ != nullptr) (void)timer_->begin_backward();
     if (before_backward_) before_backward_();
+    taken_->with_batch.check_backward(number_);
     pending_ = true;
     step_ ? step_->begin_backward(digest()) : begin_backward();
     torch::autograd::Engine::get_default_engine().queue_callback(
@@ -150,9 +151,11 @@ RAYTRAIN_TORCH_INLINE void GradientAverager::on_gradient(std::size_t index, at::
 
 RAYTRAIN_TORCH_INLINE void GradientAverager::begin_backward() {
   auto const& window = taken_->window;
-  auto const scale = window.has_several() ? window.samples() / window.all_samples() : 1;
-  if (overlap_ && !window.is_open()) overlap_->begin(tag_of_backward(backwards_ + 1), scale);
-  if (!window.has_several()) return arena_.begin_backward();
+  if (overlap_ && !window.is_open()) overlap_->begin(tag_of_backward(backwards_ + 1), scale());
+  if (!window.has_several()) {
+    if (taken_->with_batch.factor() != 1) arena_.set_aside();  // averages already, of all ranks
+    return arena_.begin_backward();
+  }
   auto const parameters = digest();
   if (sum_.window != window.number()) {
     sum_.window = window.number();
@@ -180,17 +183,30 @@ RAYTRAIN_TORCH_INLINE auto GradientAverager::is_accumulated(at::Tensor const& pa
   return task == tasks->end() || task->second.needed_;
 }
 
+RAYTRAIN_TORCH_INLINE auto GradientAverager::scale() const -> double {
+  auto const& window = taken_->window;
+  auto const of_window = window.has_several() ? window.samples() / window.all_samples() : 1;
+  return of_window * taken_->with_batch.factor();
+}
+
+RAYTRAIN_TORCH_INLINE void GradientAverager::shadow_backward() {
+  if (overlap_) overlap_->begin(tag_of_backward(backwards_ + 1), scale());
+  arena_.set_aside();
+  arena_.begin_backward();
+  on_backward_end();
+}
+
 RAYTRAIN_TORCH_INLINE void GradientAverager::on_backward_end() {
   InPhase const exchanges{timer_.get(), StepTimer::Phase::exchange, StepTimer::Phase::rest};
   check_unchanged();
-  ++backwards_;
   auto const& window = taken_->window;
   sum_.is_open = window.is_open();
+  if (!sum_.is_open || !taken_->with_batch.is_known()) ++backwards_;  // windows of ranks that join may differ
   if (sum_.is_open) {
     arena_.gather();
     return arena_.hide_gradients();
   }
-  if (window.has_several() && !overlap_) arena_.scale_sum(sum_.samples / window.all_samples());
+  if (!overlap_ && scale() != 1) arena_.scale_sum(scale());
   for (std::size_t i = 0; i < buffers_.size(); ++i) {
     if (is_to_send(buffers_[i])) arena_.add_to_number(i, 1);
   }
@@ -263,7 +279,7 @@ RAYTRAIN_TORCH_INLINE void GradientAverager::share_buffers(std::function<bool(st
     if (is_sent(i)) sent.push_back(buffers_[i].tensor);
   }
   if (sent.empty()) return;
-  broadcast_tensors(collective_, sent, Rank{0});
+  broadcast_tensors(collective_, sent, taken_->with_batch.first());
   for (auto& buffer : buffers_) buffer.note();
 }
 

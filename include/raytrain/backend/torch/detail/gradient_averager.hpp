@@ -47,6 +47,9 @@ namespace raytrain::detail {
 /// Backwards in a window of several batches exchange nothing before the last batch: the array holds their sum, of which
 /// the program sees nothing before it is averaged. Gradients that there were before the window are added then.
 ///
+/// Gradients are averages over the ranks that have a batch, and buffers the lowest such rank's, where the program has
+/// told `RanksWithBatch` so.
+///
 /// With a `GradientExchange` gradients are averaged by it, in buckets, and nothing else.
 ///
 /// With `Overlap` a `BackwardExchange` does so while the backward goes on; what is counted beside the gradients is
@@ -57,7 +60,7 @@ namespace raytrain::detail {
 /// Threads: the worker's, which on the CPU is also the one that runs the backward.
 /// Errors:  `backward()` throws what the collective throws: `rank_mismatch` on every rank when ranks are out of step,
 ///          and `backend` for `create_graph` and as `check_unchanged`; `invalid_call` when parameters change within a
-///          window.
+///          window, and on a rank without a batch.
 class GradientAverager {
  public:
   /// The worker that trains the model.
@@ -95,6 +98,9 @@ class GradientAverager {
   /// Before a backward of any model, with virtual shards. Errors: as `ShardStep::check_parameters`.
   void check_parameters() const { step_->check_parameters(digest()); }
   [[nodiscard]] auto is_within_step() const -> bool { return step_ && step_->is_within_step(); }
+
+  /// The backward of a rank without a batch, which adds nothing to what the others' backwards average.
+  void shadow_backward();
 
   /// Whether it has gradients of a window that are not averaged yet.
   [[nodiscard]] auto holds_sum() const noexcept -> bool { return sum_.is_open; }
@@ -146,6 +152,9 @@ class GradientAverager {
   };
 
   void begin_backward();
+
+  /// By which this rank's gradients are multiplied before they are averaged.
+  [[nodiscard]] auto scale() const -> double;
 
   void on_gradient(std::size_t index, at::Tensor const& gradient);
 
