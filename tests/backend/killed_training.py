@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Trainings that are killed at random points and started again, each compared with an undisturbed one, bit for bit:
 
-  killed_training.py PROGRAM mlp|conv [POINTS]
+  killed_training.py PROGRAM mlp|conv|language [POINTS]
 
 A training is killed up to four times, ever farther on. POINTS is 6, or what RAYTRAIN_TEST_KILL_POINTS says. RAYTRAIN_TEST_SEED
 repeats a run of this test.
