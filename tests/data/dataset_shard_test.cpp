@@ -4,12 +4,10 @@
 #include <algorithm>
 #include <cstdint>
 #include <iterator>
-#include <numeric>
 #include <random>
 #include <ranges>
 #include <set>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -17,6 +15,7 @@
 #include <raytrain/testing/random_seed.hpp>
 
 #include "../support/thrown_error.hpp"
+#include "numbered_rows.hpp"
 
 using raytrain::Batch;
 using raytrain::BatchOptions;
@@ -30,18 +29,11 @@ using raytrain::WorldSize;
 using raytrain::testing::check_contains;
 using raytrain::testing::random_seed;
 using raytrain::testing::thrown_error;
-using Rows = std::vector<std::uint64_t>;
 
 static_assert(std::ranges::input_range<BatchRange>);
 static_assert(std::same_as<std::ranges::range_value_t<BatchRange>, Batch>);
 
 namespace {
-
-auto numbered(std::size_t rows) -> Dataset {
-  std::vector<std::int64_t> values(rows);
-  std::iota(values.begin(), values.end(), 0);
-  return Dataset::from_columns({{"number", std::move(values)}});
-}
 
 auto rows_of(Batch const& batch) -> Rows {
   Rows rows;

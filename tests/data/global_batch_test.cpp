@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <numeric>
-#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -12,20 +10,13 @@
 #include <raytrain/data/dataset_shard.hpp>
 
 #include "../support/thrown_error.hpp"
+#include "numbered_rows.hpp"
 
 using namespace raytrain;
 using raytrain::testing::check_contains;
 using raytrain::testing::thrown_error;
 
 namespace {
-
-using Rows = std::vector<std::uint64_t>;
-
-auto numbered(std::size_t rows) -> Dataset {
-  std::vector<std::int64_t> values(rows);
-  std::iota(values.begin(), values.end(), 0);
-  return Dataset::from_columns({{"number", std::move(values)}});
-}
 
 /// The rows of each step, those of rank 0 first.
 auto steps_of(std::uint32_t workers, BatchOptions const& options, std::uint32_t virtual_shards = 0)

@@ -15,6 +15,7 @@
 #include <raytrain/testing/random_seed.hpp>
 
 #include "../support/thrown_error.hpp"
+#include "numbered_rows.hpp"
 
 using namespace raytrain;
 using raytrain::testing::check_contains;
@@ -22,14 +23,6 @@ using raytrain::testing::random_seed;
 using raytrain::testing::thrown_error;
 
 namespace {
-
-using Rows = std::vector<std::uint64_t>;
-
-auto numbered(std::size_t rows) -> Dataset {
-  std::vector<std::int64_t> values(rows);
-  std::iota(values.begin(), values.end(), 0);
-  return Dataset::from_columns({{"number", std::move(values)}});
-}
 
 auto shard_of(Dataset const& dataset, std::uint32_t rank, std::uint32_t workers, std::uint32_t shards) -> DatasetShard {
   return {dataset, {.rank = Rank{rank}, .world_size = WorldSize{workers}, .virtual_shards = shards, .seed = 7}};
