@@ -5,13 +5,12 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
-#include <exception>
 #include <stdexcept>
 #include <string>
 
 #include <raytrain/backend/torch.hpp>
-#include <raytrain/trainer.hpp>
+
+#include "train_on_ranks.hpp"
 
 namespace {
 
@@ -56,11 +55,4 @@ void train(raytrain::TorchContext& ctx) {
 
 }  // namespace
 
-auto main(int argc, char** argv) -> int try {
-  raytrain::Trainer<raytrain::TorchBackend> trainer{
-      train, {.run = {.name = "run", .storage_path = argc > 1 ? argv[1] : "", .handle_signals = false}}};
-  return trainer.fit().state == raytrain::RunState::finished ? 0 : 1;
-} catch (std::exception const& error) {
-  std::fprintf(stderr, "%s\n", error.what());
-  return 1;
-}
+auto main(int argc, char** argv) -> int { return train_on_ranks(argc, argv, train); }
