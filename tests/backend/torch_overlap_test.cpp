@@ -296,7 +296,7 @@ TEST_CASE("a backward after one that failed with gradients on their way is refus
       run_once({}, [&](TorchContext& ctx) {
         auto model = ctx.prepare_model([] { return Net{}; }, {.bucket_bytes = 1, .overlap = Overlap::on});
         auto const rank = ctx.world_rank();
-        auto const& parameter = *model->named_parameters().find(where);
+        auto const parameter = *model->named_parameters().find(where);
         auto const hook = parameter.register_hook([](torch::Tensor const&) { throw std::runtime_error{"on purpose"}; });
         CHECK_THROWS_WITH_AS(model(rows_of(rank, 0), rank).backward(), doctest::Contains("on purpose"),
                              std::runtime_error);
