@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Steps of a net whose gradients are exchanged in buckets, of which rank 0 prints a digest of the parameters:
 //   mpirun -n 2 overlap_ranks_program STORAGE off|on|measured
-// Once more with gradients of 16 bits. Fails when ranks have other parameters, and with `on` when a rank that ends does
-// not end the others' backwards.
+// Once more with gradients of 16 bits. Fails when ranks have other parameters, and with `on` when a model whose
+// backward has failed is not prepared again, and when a rank that ends does not end the others' backwards.
 #include <torch/torch.h>
 
 #include <cstdint>
@@ -55,6 +55,22 @@ void end_early(raytrain::TorchContext& ctx) {
   if (ctx.world_rank() != raytrain::Rank{1}) loss_of(net, ctx, 1).backward();
 }
 
+/// When the backward fails, other gradients are on their way on rank 1 than on the others.
+void prepare_again(raytrain::TorchContext& ctx) {
+  raytrain::ModelOptions const options{.bucket_bytes = 1, .overlap = raytrain::Overlap::on};
+  auto net = ctx.prepare_model([] { return Net{}; }, options);
+  auto const first = net->first->weight;
+  auto const hook = first.register_hook([](torch::Tensor const&) { throw std::runtime_error{"on purpose"}; });
+  try {
+    loss_of(net, ctx, 0).backward();
+  } catch (std::runtime_error const&) {
+    first.remove_hook(hook);
+    net = ctx.prepare_model(net, options);
+    return loss_of(net, ctx, 1).backward();
+  }
+  throw std::logic_error{"the backward has not failed"};
+}
+
 auto options_of(std::string const& storage) -> raytrain::TrainerConfig<raytrain::TorchBackend> {
   return {.run = {.name = "run", .storage_path = storage, .handle_signals = false}};
 }
@@ -83,7 +99,10 @@ auto main(int argc, char** argv) -> int try {
       },
       options_of(argv[1])};
   trainer.fit();
-  if (overlap == raytrain::Overlap::on) expect_end(std::string{argv[1]} + "/ends");
+  if (overlap == raytrain::Overlap::on) {
+    raytrain::Trainer<raytrain::TorchBackend>{prepare_again, options_of(std::string{argv[1]} + "/again")}.fit();
+    expect_end(std::string{argv[1]} + "/ends");
+  }
   return 0;
 } catch (std::exception const& error) {
   std::fprintf(stderr, "%s\n", error.what());

@@ -36,6 +36,16 @@ RAYTRAIN_TORCH_INLINE BackwardExchange::BackwardExchange(GradientArena& arena, M
   thread_.post([] { use_one_openmp_thread(); });
 }
 
+RAYTRAIN_TORCH_INLINE BackwardExchange::~BackwardExchange() {
+  if (!is_open_ || !overlaps_) return;
+  while (left_ > 0) post(--left_);
+  try {
+    wait();
+  } catch (...) {
+    return;  // nobody takes the values
+  }
+}
+
 RAYTRAIN_TORCH_INLINE void BackwardExchange::begin(CallTag const& tag, double scale) {
   if (is_open_ && left_ < buckets_.size()) {
     throw Error{Errc::invalid_call, "averaging gradients",
@@ -76,6 +86,10 @@ RAYTRAIN_TORCH_INLINE void BackwardExchange::launch() {
   auto const bucket = left_ - 1;
   prepare(bucket);
   left_ = bucket;
+  post(bucket);
+}
+
+RAYTRAIN_TORCH_INLINE void BackwardExchange::post(std::size_t bucket) {
   thread_.post([this, bucket] {
     std::exception_ptr error;
     try {

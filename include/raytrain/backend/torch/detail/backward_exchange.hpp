@@ -35,6 +35,8 @@ class BackwardExchange {
   BackwardExchange(GradientArena& arena, ModelExchange const& exchange, Collective& collective);
   BackwardExchange(BackwardExchange const&) = delete;
   auto operator=(BackwardExchange const&) -> BackwardExchange& = delete;
+  /// Behind a backward that has failed it exchanges what is left, for which other ranks may wait.
+  ~BackwardExchange();
 
   /// A backward that averages begins. Each gradient is multiplied by `scale` before it is averaged.
   ///
@@ -63,6 +65,7 @@ class BackwardExchange {
   /// Begins to exchange the buckets of which all gradients are there.
   void launch_complete();
   void launch();
+  void post(std::size_t bucket);
   void prepare(std::size_t bucket);
   void exchange(std::size_t bucket);
   void wait();
