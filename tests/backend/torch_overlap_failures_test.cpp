@@ -111,3 +111,13 @@ TEST_CASE("a rank whose backward fails with gradients on their way ends others t
                   }),
       "on purpose");
 }
+
+TEST_CASE("a model is prepared, with an exchange during its backwards, within the making of another one") {
+  run_once({}, [](TorchContext& ctx) {
+    (void)ctx.prepare_model([&] {
+      auto inner = ctx.prepare_model([] { return torch::nn::Linear{6, 1}; }, with(Overlap::on));
+      inner(inputs_of(ctx.world_rank(), 0)).sum().backward();
+      return torch::nn::Linear{6, 1};
+    });
+  });
+}

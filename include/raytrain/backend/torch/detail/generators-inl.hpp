@@ -83,20 +83,30 @@ RAYTRAIN_TORCH_INLINE auto DefaultGeneratorLock::mutex() -> std::recursive_mutex
   return one_at_a_time;
 }
 
+class UnlockingCollective::Unlocked {
+ public:
+  explicit Unlocked(std::vector<DefaultGeneratorLock*> const& held) : locks_{held} {
+    for (auto* const lock : std::views::reverse(locks_)) lock->unlock();
+  }
+  Unlocked(Unlocked const&) = delete;
+  auto operator=(Unlocked const&) -> Unlocked& = delete;
+  ~Unlocked() {
+    for (auto* const lock : locks_) lock->relock();
+  }
+
+ private:
+  std::vector<DefaultGeneratorLock*> const& locks_;
+};
+
+RAYTRAIN_TORCH_INLINE auto UnlockingCollective::duplicate() -> std::unique_ptr<Collective> {
+  Unlocked const unlocked{held_};
+  return collective_->duplicate();
+}
+
 RAYTRAIN_TORCH_INLINE auto UnlockingCollective::start(Task const& task) -> Pending {
   if (held_.empty()) [[likely]]
     return collective_->start(task);
-  struct Unlocked {
-    explicit Unlocked(std::vector<DefaultGeneratorLock*> const& held) : locks{held} {
-      for (auto* const lock : std::views::reverse(locks)) lock->unlock();
-    }
-    Unlocked(Unlocked const&) = delete;
-    auto operator=(Unlocked const&) -> Unlocked& = delete;
-    ~Unlocked() {
-      for (auto* const lock : locks) lock->relock();
-    }
-    std::vector<DefaultGeneratorLock*> const& locks;
-  } const unlocked{held_};
+  Unlocked const unlocked{held_};
   collective_->start(task).wait();
   return {};
 }

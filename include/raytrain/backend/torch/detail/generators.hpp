@@ -81,12 +81,15 @@ class UnlockingCollective final : public Collective {
     return collective_->allocate_zeros(size_bytes);
   }
 
-  [[nodiscard]] auto duplicate() -> std::unique_ptr<Collective> override { return collective_->duplicate(); }
+  [[nodiscard]] auto duplicate() -> std::unique_ptr<Collective> override;
 
   [[nodiscard]] auto start(Task const& task) -> Pending override;
 
  private:
   friend class UnlockingScope;
+
+  /// Unlocks what is held, until it ends.
+  class Unlocked;
 
   std::unique_ptr<Collective> collective_;
   std::vector<DefaultGeneratorLock*> held_;  ///< Those of the scopes that there are, the innermost one last.
