@@ -8,12 +8,17 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
+#include <span>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include <raytrain/backend/torch.hpp>
+#include <raytrain/backend/torch/gradient_exchange.hpp>
 #include <raytrain/backend/torch/sync_batch_norm.hpp>
 #include <raytrain/collective/collective.hpp>
+#include <raytrain/collective/reduce_op.hpp>
 #include <raytrain/core/identifiers.hpp>
 #include <raytrain/train/result.hpp>
 
@@ -71,6 +76,27 @@ auto failures_of(int workers, TrainTorch const& train) -> std::string {
   return {};
 }
 
+/// The gradients of each rank in the end.
+auto gradients(std::function<void(TorchContext&, std::vector<torch::Tensor>&)> const& train) -> std::vector<Tensors> {
+  std::vector<Tensors> all(3);
+  run_once({.workers = 3}, [&](TorchContext& ctx) {
+    Tensors parameters;
+    train(ctx, parameters);
+    for (auto const& parameter : parameters) {
+      all[ctx.world_rank().value].push_back(parameter.grad().defined() ? parameter.grad().clone() : torch::zeros({0}));
+    }
+  });
+  return all;
+}
+
+void check_gradients(std::vector<Tensors> const& left, std::vector<Tensors> const& right) {
+  for (std::size_t rank = 0; rank < left.size(); ++rank) {
+    CAPTURE(rank);
+    CHECK(!left[rank].empty());
+    CHECK(same_bits(left[rank], right[rank]));
+  }
+}
+
 }  // namespace
 
 TEST_CASE("a model whose backward failed with other gradients on their way on each rank is prepared again") {
@@ -120,4 +146,103 @@ TEST_CASE("a model is prepared, with an exchange during its backwards, within th
       return torch::nn::Linear{6, 1};
     });
   });
+}
+
+TEST_CASE("an exchange that throws beside a backward on one rank ends the run with what it has said") {
+  struct Throws : GradientExchange {
+    void exchange(GradientBucket const& bucket, Collective& collective) override {
+      collective.all_reduce(std::span{bucket.values.data_ptr<float>(), static_cast<std::size_t>(bucket.values.numel())},
+                            ReduceOp::average);
+      if (bucket.index == 1 && collective.rank() == Rank{1}) throw std::runtime_error{"no more"};
+    }
+    [[nodiscard]] auto allows_overlap() const -> bool override { return true; }
+  };
+  auto const failures = failures_of(2, [](TorchContext& ctx) {
+    auto options = with(Overlap::on);
+    options.exchange = std::make_shared<Throws>();
+    auto model = ctx.prepare_model(
+        [] {
+          return torch::nn::Sequential{torch::nn::Linear{6, 6}, torch::nn::Linear{6, 1}};
+        },
+        options);
+    model->forward(inputs_of(ctx.world_rank(), 0)).sum().backward();
+  });
+  check_contains(failures, "no more");
+}
+
+TEST_CASE("an exchange beside a backward gets all gradients as used ones, and gaps of 0 that it has filled before") {
+  struct Fills : GradientExchange {
+    void exchange(GradientBucket const& bucket, Collective& collective) override {
+      auto const size = static_cast<std::size_t>(bucket.values.numel());
+      collective.all_reduce(std::span{bucket.values.data_ptr<float>(), size}, ReduceOp::average);
+      sums.push_back(bucket.values.abs().sum().item<double>());
+      for (auto const& part : bucket.parts) uses_all = uses_all && part.is_used;
+      bucket.values.fill_(7);
+    }
+    [[nodiscard]] auto allows_overlap() const -> bool override { return true; }
+    std::vector<double> sums;
+    bool uses_all = true;
+  };
+  run_once({}, [](TorchContext& ctx) {
+    auto const exchange = std::make_shared<Fills>();
+    auto options = with(Overlap::on);
+    options.exchange = exchange;
+    auto model = ctx.prepare_model(
+        [] {
+          return torch::nn::Sequential{torch::nn::Linear{3, 1}, torch::nn::Linear{3, 1}};
+        },
+        options);
+    for (int step = 0; step < 2; ++step) {
+      model->zero_grad();
+      model->ptr<torch::nn::LinearImpl>(0)->forward(torch::ones({1, 3})).sum().backward();
+    }
+    CHECK(exchange->sums == std::vector<double>{0, 0, 1, 3, 0, 0, 1, 3});
+    CHECK(exchange->uses_all);
+    CHECK(!model->ptr(1)->parameters().front().grad().defined());
+  });
+}
+
+TEST_CASE("a backward that calls other ranks, and one through two models, have the same bits with an exchange beside") {
+  auto const of = [](Overlap overlap) {
+    return gradients([=](TorchContext& ctx, Tensors& parameters) {
+      auto const rank = ctx.world_rank();
+      auto left = ctx.prepare_model([] { return Normed{}; }, with(overlap));
+      auto right = ctx.prepare_model([] { return Normed{}; }, with(overlap, 300));
+      for (int step = 0; step < 5; ++step) {
+        (left(inputs_of(rank, step), rank) * right(inputs_of(rank, 10 + step), rank)).backward();
+      }
+      parameters = left->parameters();
+      for (auto const& parameter : right->parameters()) parameters.push_back(parameter);
+    });
+  };
+  check_gradients(of(Overlap::on), of(Overlap::off));
+}
+
+TEST_CASE("a backward within a backward has the same bits, and is refused where its gradients are on their way") {
+  auto const train = [](TorchContext& ctx, Tensors& parameters, ModelOptions const& options) {
+    auto model = ctx.prepare_model(
+        [] {
+          return torch::nn::Sequential{torch::nn::Linear{6, 6}, torch::nn::Linear{6, 6}};
+        },
+        options);
+    auto const x = inputs_of(ctx.world_rank(), 0);
+    auto const y = model->ptr<torch::nn::LinearImpl>(0)->forward(x);
+    y.register_hook([&](torch::Tensor const&) {
+      torch::AutoGradMode const with_graph{true};
+      model->ptr<torch::nn::LinearImpl>(1)->forward(torch::tanh(x)).pow(2).sum().backward();
+    });
+    model->ptr<torch::nn::LinearImpl>(1)->forward(y).pow(2).sum().backward();
+    parameters = model->parameters();
+  };
+  auto const of = [&](Overlap overlap) {
+    return gradients(
+        [&](TorchContext& ctx, Tensors& parameters) { train(ctx, parameters, with(overlap, std::size_t{1} << 20U)); });
+  };
+  check_gradients(of(Overlap::on), of(Overlap::off));
+  check_contains(failures_of(2,
+                             [&](TorchContext& ctx) {
+                               Tensors parameters;
+                               train(ctx, parameters, with(Overlap::on));
+                             }),
+                 "gets a second gradient in it, after its first one is on its way to other ranks");
 }

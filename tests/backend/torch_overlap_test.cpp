@@ -142,7 +142,7 @@ TEST_CASE(
       model(rows_of(rank, 30 + batch), rank).backward();
       if (!is_last) continue;
       optimizer.step();
-      optimizer.zero_grad();
+      model->zero_grad(true);
     }
     torch::NoGradGuard const no_grad;
     for (auto const& gradient : kept) model->first->weight.add_(gradient);
