@@ -19,6 +19,7 @@
 #include <raytrain/backend/torch/sync_batch_norm.hpp>
 #include <raytrain/collective/collective.hpp>
 #include <raytrain/collective/reduce_op.hpp>
+#include <raytrain/core/error.hpp>
 #include <raytrain/core/identifiers.hpp>
 #include <raytrain/train/result.hpp>
 
@@ -245,4 +246,44 @@ TEST_CASE("a backward within a backward has the same bits, and is refused where 
                                train(ctx, parameters, with(Overlap::on));
                              }),
                  "gets a second gradient in it, after its first one is on its way to other ranks");
+}
+
+TEST_CASE("a window of batches begins with nothing behind one that a gradient of another shape has ended") {
+  auto const of = [](Overlap overlap, bool fails) {
+    return gradients([=](TorchContext& ctx, Tensors& parameters) {
+      auto model = ctx.prepare_model(
+          [] {
+            return torch::nn::Sequential{torch::nn::Linear{6, 6}, torch::nn::Linear{6, 6}};
+          },
+          with(overlap, std::size_t{1} << 20U));
+      auto const first = model->parameters().front();
+      auto misfits = false;
+      for (auto const& parameter : model->ptr(1)->parameters()) {
+        parameter.register_hook([&](torch::Tensor const&) {
+          if (misfits) first.mutable_grad() = torch::zeros({2});
+        });
+      }
+      auto const backward = [&](int step) {
+        model->ptr<torch::nn::LinearImpl>(1)->forward(inputs_of(ctx.world_rank(), step)).sum().backward();
+      };
+      if (fails) {
+        (void)ctx.accumulate(2);
+        model->forward(inputs_of(ctx.world_rank(), 0)).sum().backward();
+        (void)ctx.accumulate(2);
+        misfits = true;
+        CHECK_THROWS_WITH_AS(backward(1), doctest::Contains("has another shape or type"), Error);
+        misfits = false;
+        model->zero_grad(true);
+      }
+      for (int step = 2; step < 4; ++step) {
+        (void)ctx.accumulate(2);
+        backward(step);
+      }
+      parameters = model->parameters();
+      CHECK(!first.grad().defined());
+    });
+  };
+  auto const expected = of(Overlap::off, false);
+  check_gradients(of(Overlap::off, true), expected);
+  check_gradients(of(Overlap::on, true), expected);
 }

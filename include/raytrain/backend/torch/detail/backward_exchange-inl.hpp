@@ -129,7 +129,6 @@ RAYTRAIN_TORCH_INLINE void BackwardExchange::finish(Collective& choosing) {
       exchange(left_);
     }
   }
-  arena_.end_gather();
   if (exchange_) arena_.clear_gaps();
   is_open_ = false;
   if (!choice_ || choice_->is_made()) return;

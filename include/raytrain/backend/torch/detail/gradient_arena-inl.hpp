@@ -40,6 +40,7 @@ RAYTRAIN_TORCH_INLINE auto GradientArena::place_of(at::Tensor const& parameter) 
 }
 
 RAYTRAIN_TORCH_INLINE void GradientArena::begin_backward() {
+  holds_sum_ = false;
   for (auto const& slot : slots_) set(slot.mark, 0);
   for (auto const& number : numbers_) set(number, 0);
 }
@@ -59,7 +60,6 @@ RAYTRAIN_TORCH_INLINE void GradientArena::expect(std::size_t index, at::Tensor c
 RAYTRAIN_TORCH_INLINE void GradientArena::gather() {
   torch::NoGradGuard const no_grad;
   for (auto& slot : slots_) gather(slot);
-  end_gather();
 }
 
 RAYTRAIN_TORCH_INLINE void GradientArena::gather(Bucket const& bucket) {

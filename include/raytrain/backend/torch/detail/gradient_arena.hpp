@@ -44,7 +44,7 @@ class GradientArena {
   /// Where a backward leaves the parameter's gradient, with `flat_strides`; null if it is none of these.
   [[nodiscard]] auto place_of(at::Tensor const& parameter) const -> std::shared_ptr<void>;
 
-  /// Forgets which parameters were used, and the numbers.
+  /// Forgets which parameters were used, the numbers, and a sum.
   void begin_backward();
 
   /// After `reduce`: the numbers of all ranks, reduced.
@@ -132,9 +132,8 @@ class GradientArena {
   /// Whether its parts are used the marks say, as long as it is not `before_marks`: then all are.
   [[nodiscard]] auto contents(Bucket const& bucket, Number number, bool before_marks = false) const -> GradientBucket;
 
-  /// `gather`, of these parameters alone. When each of them was in one, `end_gather` follows.
+  /// `gather`, of these parameters alone.
   void gather(Bucket const& bucket);
-  void end_gather() { holds_sum_ = false; }
 
   /// Makes the gaps between gradients 0, whatever was done to a bucket.
   void clear_gaps() const;
@@ -198,7 +197,7 @@ class GradientArena {
   std::vector<Flat> flats_;
   std::vector<Mark> numbers_;
   std::unordered_set<c10::TensorImpl const*> known_;
-  bool holds_sum_ = false;  ///< Since `keep_sum`, until the end of the backward.
+  bool holds_sum_ = false;  ///< From `keep_sum` to `begin_backward`.
 };
 
 }  // namespace raytrain::detail
