@@ -152,7 +152,7 @@ auto run(Options const& options) -> int {
     }
   }
   auto const loss = result.metrics.number("validation_loss");
-  if (loss && *loss < 0.5 * std::log(256)) return 0;
+  if (loss && *loss < 0.6 * std::log(256)) return 0;
   if (speaks) fmt::print(stderr, "\nThe network has learnt little: chance gets a loss of {:.2f}.\n", std::log(256));
   return 1;
 }

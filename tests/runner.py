@@ -578,28 +578,39 @@ def run_cell(name, function, *arguments):
     return count
 
 
+def cells_in_time(cells, minutes, passed_s=time.monotonic):
+    """Those that begin within so many minutes, one after the other, while the caller runs them; the others are named as not tested."""
+    for name, cell in cells.items():
+        if minutes is not None and passed_s() > 60 * minutes:
+            left_out(name, f'{minutes:g} minutes had passed, after which no cell begins (--minutes)')
+        else:
+            yield name, cell
+
+
 def main():
     parser = argparse.ArgumentParser(prog='tests/run')
     parser.add_argument('--all', action='store_true')
     parser.add_argument('--long', action='store_true')
     parser.add_argument('--coverage', action='store_true')
     parser.add_argument('--chaos-minutes', type=float, metavar='M', help='in each launch')
+    parser.add_argument('--minutes', type=float, metavar='M', help='begin no cell later than that, and say which ones were left out')
     parser.add_argument('--cell', action='append', help='only these of the cells of --all')
     parser.add_argument('patterns', nargs='*')
     options = parser.parse_args()
     chaos_minutes = options.chaos_minutes or (LONG_CHAOS_MINUTES if options.long else CHAOS_MINUTES)
 
+    # With --minutes the last ones may be left out.
     cells = {
         'headers': (headers_alone,),
         'AddressSanitizer': (address_sanitizer,),
         'ThreadSanitizer': (thread_sanitizer,),
-        'clang, no optional dependency': (clang_alone,),
-        'current LibTorch': (current_libtorch,),
-        'current XGBoost': (current_xgboost,),
         'Open MPI 5': (open_mpi_5,),
-        'fuzzing': (fuzzing, 300 if options.long else 60),
-        'benchmarks': (benchmarks,),
+        'current LibTorch': (current_libtorch,),
+        'clang, no optional dependency': (clang_alone,),
         'chaos': (chaos, chaos_minutes),
+        'benchmarks': (benchmarks,),
+        'fuzzing': (fuzzing, 300 if options.long else 60),
+        'current XGBoost': (current_xgboost,),
     }
     long_cells = {'fuzzing': cells['fuzzing'], 'MPICH': (mpich,), 'soak': (soak,), 'failing power': (failing_power,), 'chaos': cells['chaos'],
                   **{f'fresh machine, {suite}': (fresh_machine, suite) for suite in ('bookworm', 'trixie')}}
@@ -623,9 +634,9 @@ def main():
             say_parse_time()
     if options.all or options.long or options.cell:
         chosen = {**(cells if options.all or options.cell else {}), **(long_cells if options.long or options.cell else {})}
-        for name, cell in chosen.items():
-            if name in (options.cell or chosen):
-                total += run_cell(name, *cell)
+        chosen = {name: cell for name, cell in chosen.items() if name in (options.cell or chosen)}
+        for name, cell in cells_in_time(chosen, options.minutes, lambda: time.monotonic() - start):
+            total += run_cell(name, *cell)
     if options.coverage:
         total += run_cell('coverage', coverage)
     say_not_tested()

@@ -51,6 +51,23 @@ def floors(runner):
     yield 'no test program', failed({}, option='disabled', installed=False), 1
 
 
+def in_time(runner):
+    """What is said, and which cells begin, where each of three takes so many seconds."""
+    def begun(seconds, minutes):
+        runner.not_tested.clear()
+        passed = [0]
+        names = []
+        for name, _ in runner.cells_in_time({name: () for name in 'abc'}, minutes, lambda: passed[0]):
+            names.append(name)
+            passed[0] += seconds
+        return names, [name for left in runner.not_tested.values() for name in left]
+
+    yield 'no limit', begun(1000, None), (['a', 'b', 'c'], [])
+    yield 'time for all', begun(30, 1), (['a', 'b', 'c'], [])
+    yield 'time for the first two', begun(31, 1), (['a', 'b'], ['c'])
+    yield 'time for the first', begun(61, 1), (['a'], ['b', 'c'])
+
+
 def runs_again(runner):
     """What is said, and which tests are run once more, of those that have failed, by what they said and how they ended."""
     def again(*failed, result='FAIL'):
@@ -102,6 +119,9 @@ def check(root):
     for name, counted, expected in floors(runner):
         if counted != expected:
             yield f'{name}: {counted} failures, not {expected}'
+    for name, found, expected in in_time(runner):
+        if found != expected:
+            yield f'{name}: {found} where {expected} was expected'
     for name, found, expected in runs_again(runner):
         if found != expected:
             yield f'{name}: runs {found} again, not {expected}'
