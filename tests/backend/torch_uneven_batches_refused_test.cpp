@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -18,6 +17,7 @@
 #include "../support/temporary_folder.hpp"
 #include "../support/thrown_error.hpp"
 #include "local_training.hpp"
+#include "others_stopped.hpp"
 #include "torch_run.hpp"
 #include "uneven_batches.hpp"
 
@@ -216,27 +216,14 @@ TEST_CASE("ranks that are out of step get an error that names join and the backw
 
 TEST_CASE("a worker that fails ends the others within join and within shadow_backward, and its own text is reported") {
   for (bool const within_join : {true, false}) {
-    std::vector<int> stopped(3);
-    try {
-      run_once({.workers = 3}, [&](TorchContext& ctx) {
-        auto model = ctx.prepare_model([] { return Weight{}; });
-        auto const rank = ctx.world_rank().value;
-        CHECK(ctx.join(rank != 0));
-        if (within_join) rank == 0 ? ctx.shadow_backward(model) : model(all(1)).backward();
-        if (rank == 1) throw std::out_of_range{"no such row"};
-        CHECK_THROWS_AS(within_join ? (void)ctx.join(false)
-                        : rank == 0 ? ctx.shadow_backward(model)
-                                    : model(all(1)).backward(),
-                        Stopped);
-        ++stopped[rank];
-        throw Stopped{};
-      });
-      FAIL("must throw");
-    } catch (TrainingFailed const& failed) {
-      REQUIRE(failed.failures().size() == 1);
-      CHECK(failed.failures()[0].rank == Rank{1});
-      CHECK(failed.failures()[0].text() == "no such row");
-    }
-    CHECK(stopped == std::vector{1, 0, 1});
+    expect_others_stopped([&](TorchContext& ctx) {
+      auto model = ctx.prepare_model([] { return Weight{}; });
+      auto const rank = ctx.world_rank().value;
+      CHECK(ctx.join(rank != 0));
+      if (within_join) rank == 0 ? ctx.shadow_backward(model) : model(all(1)).backward();
+      return [&ctx, model, rank, within_join]() mutable {
+        within_join ? (void)ctx.join(false) : rank == 0 ? ctx.shadow_backward(model) : model(all(1)).backward();
+      };
+    });
   }
 }
