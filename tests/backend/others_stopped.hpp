@@ -6,7 +6,10 @@
 
 #include <doctest/doctest.h>
 
-#include <raytrain/trainer.hpp>
+#include <raytrain/backend/torch.hpp>
+#include <raytrain/core/error.hpp>
+#include <raytrain/core/identifiers.hpp>
+#include <raytrain/train/result.hpp>
 
 #include "torch_run.hpp"
 

@@ -24,6 +24,7 @@
 #include <raytrain/train/result.hpp>
 
 #include "../support/thrown_error.hpp"
+#include "failure_texts.hpp"
 #include "torch_run.hpp"
 
 using raytrain::testing::check_contains;
@@ -65,16 +66,8 @@ void fail_backward(std::function<torch::Tensor()> const& loss, torch::Tensor con
   where.remove_hook(hook);
 }
 
-/// The texts of a run's failures; empty when it has none.
 auto failures_of(int workers, TrainTorch const& train) -> std::string {
-  try {
-    run_once({.workers = workers}, train);
-  } catch (TrainingFailed const& failed) {
-    std::string texts;
-    for (auto const& failure : failed.failures()) texts += failure.text() + '\n';
-    return texts;
-  }
-  return {};
+  return failure_texts([&] { run_once({.workers = workers}, train); });
 }
 
 /// The gradients of each rank in the end.

@@ -32,6 +32,7 @@
 #include <raytrain/train/result.hpp>
 
 #include "../support/thrown_error.hpp"
+#include "failure_texts.hpp"
 #include "torch_run.hpp"
 
 using raytrain::testing::check_contains;
@@ -77,18 +78,6 @@ void plain_loop(TorchContext& ctx, Net& model, torch::optim::Optimizer& optimize
     CHECK(model->of_one->weight.grad().defined());
     optimizer.step();
   }
-}
-
-/// The texts of a run's failures; empty when it has none.
-auto failures_of(std::function<void()> const& run) -> std::string {
-  try {
-    run();
-  } catch (TrainingFailed const& failed) {
-    std::string texts;
-    for (auto const& failure : failed.failures()) texts += failure.text() + '\n';
-    return texts;
-  }
-  return {};
 }
 
 auto train(std::function<ModelOptions()> const& options, Loop const& loop = plain_loop, int workers = 3) -> Trained {
@@ -255,7 +244,7 @@ TEST_CASE("an exchange that cannot overlap, virtual shards, and ranks that diffe
         [&](TorchContext& ctx) { (void)ctx.prepare_model([] { return Net{}; }, options(ctx.world_rank())); },
         {.scaling = {.num_workers = 2, .virtual_shards = virtual_shards},
          .run = {.name = "run", .storage_path = folder.path(), .handle_signals = false}}};
-    return failures_of([&] { trainer.fit(); });
+    return failure_texts([&] { trainer.fit(); });
   };
   check_contains(
       refusal([](Rank) { return ModelOptions{.exchange = std::make_shared<PowerSGD>(), .overlap = Overlap::on}; }),
@@ -270,7 +259,7 @@ TEST_CASE("an exchange that cannot overlap, virtual shards, and ranks that diffe
 
 TEST_CASE("a rank that fails, ends or stops within a backward ends the others' backwards") {
   auto const fails = [](std::function<void(TorchContext&, Net&)> const& act) {
-    return failures_of([&] {
+    return failure_texts([&] {
       run_once({.workers = 3}, [&](TorchContext& ctx) {
         auto model = ctx.prepare_model([] { return Net{}; }, {.bucket_bytes = 1, .overlap = Overlap::on});
         model(rows_of(ctx.world_rank(), 0), ctx.world_rank()).backward();
@@ -292,7 +281,7 @@ TEST_CASE("a rank that fails, ends or stops within a backward ends the others' b
 
 TEST_CASE("a backward after one that failed with gradients on their way is refused, where none were it is not") {
   auto const second = [](char const* where, bool is_refused) {
-    return failures_of([&] {
+    return failure_texts([&] {
       run_once({}, [&](TorchContext& ctx) {
         auto model = ctx.prepare_model([] { return Net{}; }, {.bucket_bytes = 1, .overlap = Overlap::on});
         auto const rank = ctx.world_rank();
