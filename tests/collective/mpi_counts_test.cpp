@@ -17,6 +17,7 @@ using namespace raytrain::testing;
 namespace {
 
 int largest_count = 0;
+std::size_t bytes_left_to_mpi = 0;
 
 void look_at(int count) { largest_count = std::max(largest_count, count); }
 
@@ -32,6 +33,10 @@ struct InPiecesOnManyHosts : OnOneHost {
   static auto pretence() -> raytrain::detail::MpiPretence { return {.largest_count = 1000, .ranks_per_host = 1}; }
 };
 
+struct OnHostsOfTwoAsTheyAre : InSharedMemory {
+  static auto pretence() -> raytrain::detail::MpiPretence { return {.ranks_per_host = 2}; }
+};
+
 }  // namespace
 
 extern "C" {
@@ -44,6 +49,9 @@ int MPI_Ibcast(void* values, int count, MPI_Datatype type, int root, MPI_Comm co
 int MPI_Iallreduce(void const* from, void* to, int count, MPI_Datatype type, MPI_Op op, MPI_Comm communicator,
                    MPI_Request* request) {
   look_at(count);
+  int size = 0;
+  PMPI_Type_size(type, &size);
+  bytes_left_to_mpi += static_cast<std::size_t>(count) * static_cast<std::size_t>(size);
   return PMPI_Iallreduce(from, to, count, type, op, communicator, request);
 }
 
@@ -121,4 +129,21 @@ TEST_CASE_TEMPLATE("MPI is never given more elements at a time than it is allowe
     CHECK(largest_count > 0);
     CHECK(largest_count <= 1000);
   }
+}
+
+TEST_CASE_TEMPLATE("between hosts, a large array goes in slices and a small one by MPI's own reduction", Setup,
+                   OnManyHosts, OnHostsOfTwoAsTheyAre) {
+  auto const all = FirstRanks::job();
+  if (all.size < WorldSize{4}) return;  // two hosts of two
+  constexpr std::size_t agreements = 1'000;  // bytes in which ranks compare their calls
+  MpiWorld<Setup>::run(all.size, [&](Collective& collective) {
+    auto const left_to_mpi = [&](std::size_t size) {
+      bytes_left_to_mpi = 0;
+      CHECK(wrong_in_all_reduce<std::int64_t>(collective, 1, size, ReduceOp::sum) == 0);
+      return bytes_left_to_mpi;
+    };
+    CHECK(left_to_mpi(100'000) < agreements);
+    auto const of_small = left_to_mpi(2'000);
+    if (all.rank == Rank{0}) CHECK(of_small >= 2'000 * sizeof(std::int64_t));
+  });
 }

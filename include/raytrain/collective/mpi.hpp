@@ -183,7 +183,12 @@ class MpiCollective final : public Collective {
     if (!leads) here.to = {};
     host_->start(here).wait();
     auto& mpi = group_->endpoint_;
-    if (leads) detail::all_reduce_in_place(mpi, mpi.hosts().leaders(), task);
+    if (leads) {
+      auto between_hosts = here;
+      between_hosts.call.operation = Operation::all_reduce;
+      detail::MpiReduction{mpi, mpi.hosts().leaders(), between_hosts}.all_reduce();
+      if (task.call.op == ReduceOp::average) task.reducers->divide(task.to, size().value);
+    }
     here.call.operation = Operation::broadcast;
     here.call.op = {};
     here.to = task.to;
@@ -198,8 +203,8 @@ class MpiCollective final : public Collective {
   }
 
   static void exchange(detail::MpiEndpoint& mpi, Task const& task) {
-    detail::MpiTransfer const transfer{mpi, task};
-    detail::MpiReduction const reduction{mpi, task};
+    detail::MpiTransfer const transfer{mpi, mpi.members(), task};
+    detail::MpiReduction const reduction{mpi, mpi.members(), task};
     switch (task.call.operation) {
       case Operation::barrier:  // agreeing about a request to stop takes a message of every rank
       case Operation::duplicate: return;

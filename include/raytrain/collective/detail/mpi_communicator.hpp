@@ -39,6 +39,13 @@ class MpiDuplicate {
   MpiHandle handle_;
 };
 
+/// Some of a communicator's ranks, and where this one stands among them.
+struct MpiMembers {
+  MPI_Comm handle = MPI_COMM_NULL;
+  std::size_t rank = 0;
+  std::size_t size = 0;
+};
+
 /// A communicator of one's own with the ranks of another one, and what is known of where they are.
 ///
 /// Threads: one at a time, of all that use MPI unless it was initialised for MPI_THREAD_MULTIPLE.

@@ -59,6 +59,7 @@ class MpiEndpoint {
   [[nodiscard]] auto rank() const noexcept -> Rank { return communicator_.rank(); }
   [[nodiscard]] auto size() const noexcept -> WorldSize { return communicator_.size(); }
   [[nodiscard]] auto handle() const noexcept -> MPI_Comm { return communicator_.handle(); }
+  [[nodiscard]] auto members() const noexcept -> MpiMembers { return {handle(), rank().value, size().value}; }
   [[nodiscard]] auto duplicate() const noexcept -> MPI_Comm { return duplicate_.handle(); }
   [[nodiscard]] auto options() const noexcept -> MpiOptions const& { return options_; }
   [[nodiscard]] auto pretence() const noexcept -> MpiPretence const& { return pretence_; }
@@ -360,7 +361,7 @@ class MpiEndpoint {
 
   void revoke() noexcept {
     if (std::exchange(is_revoked_, true)) return;
-    for (auto const communicator : {handle(), control_communicator_.handle(), hosts_->leaders()}) {
+    for (auto const communicator : {handle(), control_communicator_.handle(), hosts_->leaders().handle}) {
       mpi_revoke(communicator);
     }
   }

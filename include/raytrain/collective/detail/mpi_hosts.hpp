@@ -56,9 +56,12 @@ class MpiHosts {
     if (least_and_most[0] == 0 || (least_and_most[1] == -1 && all.size().value > 1)) memory_ = nullptr;
     if (memory_ == nullptr || memory_->size() == all.size()) return;
     check_mpi(MPI_Comm_split(all.handle(), rank_ == Rank{0} ? 0 : MPI_UNDEFINED, 0, leaders_.put()), "MPI_Comm_split");
-    if (leaders() != MPI_COMM_NULL) {
-      check_mpi(MPI_Comm_set_errhandler(leaders(), MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
-    }
+    if (leaders_.get() == MPI_COMM_NULL) return;
+    check_mpi(MPI_Comm_set_errhandler(leaders_.get(), MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+    check_mpi(MPI_Comm_rank(leaders_.get(), &rank), "MPI_Comm_rank");
+    check_mpi(MPI_Comm_size(leaders_.get(), &size), "MPI_Comm_size");
+    rank_of_leader_ = static_cast<std::size_t>(rank);
+    number_of_leaders_ = static_cast<std::size_t>(size);
   }
 
   /// Null where memory is not shared.
@@ -66,7 +69,9 @@ class MpiHosts {
   /// This rank's number in it.
   [[nodiscard]] auto rank() const noexcept -> Rank { return rank_; }
   /// The first ranks of all hosts, on such a rank, where there are several hosts that share memory.
-  [[nodiscard]] auto leaders() const noexcept -> MPI_Comm { return leaders_.get(); }
+  [[nodiscard]] auto leaders() const noexcept -> MpiMembers {
+    return {leaders_.get(), rank_of_leader_, number_of_leaders_};
+  }
 
   /// The ranks of this host, as they are numbered among all.
   [[nodiscard]] auto ranks_here() const noexcept -> std::vector<std::uint32_t> const& { return ranks_here_; }
@@ -138,6 +143,8 @@ class MpiHosts {
   Rank rank_{};
   std::vector<std::uint32_t> ranks_here_;
   MpiHandle leaders_;
+  std::size_t rank_of_leader_ = 0;
+  std::size_t number_of_leaders_ = 0;
 };
 
 }  // namespace raytrain::detail

@@ -43,39 +43,21 @@ namespace raytrain::detail {
   return selects ? mpi_type(call.element) : mpi_wrapping_type(call.element);
 }
 
-/// What is left to do when MPI has combined the values of all ranks.
-inline void conclude_for_all(MpiEndpoint const& mpi, Task const& task) noexcept {
-  if (task.call.op == ReduceOp::average) task.reducers->divide(task.to, mpi.size().value);
-}
-
-/// By MPI's own operation, in its order. `ranks`: those that take part, of whose arrays each stands for some of all.
-inline void all_reduce_in_place(MpiEndpoint& mpi, MPI_Comm ranks, Task const& task) {
-  auto const element_bytes = size_bytes(task.call.element);
-  for (auto left = task.to; !left.empty();) {
-    auto const count = std::min(left.size() / element_bytes, mpi.largest_count());
-    mpi.perform("MPI_Iallreduce", count * element_bytes, [&](MPI_Request* request) {
-      return MPI_Iallreduce(MPI_IN_PLACE, left.data(), static_cast<int>(count), mpi_combined_type(task.call),
-                            mpi_op(task.call.op), ranks, request);
-    });
-    left = left.subspan(count * element_bytes);
-  }
-  conclude_for_all(mpi, task);
-}
-
-/// The operations that combine the arrays of all ranks. In rank order, each rank gets its slice of all arrays, reduces
-/// it, and hands the result around: no more bytes than any other way, and messages to each rank.
+/// The operations that combine arrays. In rank order, and where they are large, each rank gets its slice of all arrays,
+/// reduces it, and hands the result around: no more bytes than any other way, in both directions at the same time, and
+/// messages to each rank.
 class MpiReduction : MpiTransfer {
  public:
   using MpiTransfer::MpiTransfer;
 
   void all_reduce() const {
-    if (is_left_to_mpi()) return all_reduce_in_place(mpi_, mpi_.handle(), task_);
+    if (is_left_to_mpi() && task_.to.size() < large_bytes * ranks()) return all_reduce_by_mpi();
     in_chunks(count_of(task_.to), block_size(), [&](std::size_t begin, std::size_t count) {
       auto* const values = at(task_.to, begin);
       if (is_small(count)) {
         auto* const all = mpi_.scratch(0, count * ranks() * element_bytes_);
         perform("MPI_Iallgather", count * ranks(), [&](MPI_Request* request) {
-          return MPI_Iallgather(values, integer(count), type(), all, integer(count), type(), mpi_.handle(), request);
+          return MPI_Iallgather(values, integer(count), type(), all, integer(count), type(), members_.handle, request);
         });
         return reduce_parts(all, count, values);
       }
@@ -83,7 +65,7 @@ class MpiReduction : MpiTransfer {
       auto const& [counts, begins] = slices_of(count);
       perform("MPI_Iallgatherv", count, [&](MPI_Request* request) {
         return MPI_Iallgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, values, counts.data(), begins.data(), type(),
-                               mpi_.handle(), request);
+                               members_.handle, request);
       });
     });
   }
@@ -95,10 +77,10 @@ class MpiReduction : MpiTransfer {
         void* const result = is_root() ? at(task_.to, begin) : nullptr;
         perform("MPI_Ireduce", count, [&](MPI_Request* request) {
           return MPI_Ireduce(values, result, integer(count), mpi_combined_type(task_.call), mpi_op(task_.call.op),
-                             root(), mpi_.handle(), request);
+                             root(), members_.handle, request);
         });
       });
-      return conclude_for_all(mpi_, task_);
+      return make_average();
     }
     in_chunks(count_of(task_.from), block_size(), [&](std::size_t begin, std::size_t count) {
       auto const* const values = at(task_.from, begin);
@@ -106,7 +88,7 @@ class MpiReduction : MpiTransfer {
       if (is_small(count)) {
         auto* const all = mpi_.scratch(0, count * ranks() * element_bytes_);
         perform("MPI_Igather", count * ranks(), [&](MPI_Request* request) {
-          return MPI_Igather(values, integer(count), type(), all, integer(count), type(), root(), mpi_.handle(),
+          return MPI_Igather(values, integer(count), type(), all, integer(count), type(), root(), members_.handle,
                              request);
         });
         if (is_root()) reduce_parts(all, count, result);
@@ -119,7 +101,7 @@ class MpiReduction : MpiTransfer {
       auto const* const slice = reduced + static_cast<std::size_t>(begins[rank()]) * element_bytes_;
       perform("MPI_Igatherv", count, [&](MPI_Request* request) {
         return MPI_Igatherv(is_root() ? MPI_IN_PLACE : slice, counts[rank()], type(), result, counts.data(),
-                            begins.data(), type(), root(), mpi_.handle(), request);
+                            begins.data(), type(), root(), members_.handle, request);
       });
     });
   }
@@ -133,13 +115,15 @@ class MpiReduction : MpiTransfer {
       auto* const all = mpi_.scratch(0, count * ranks() * element_bytes_);
       perform("MPI_Ialltoall", count * ranks(), [&](MPI_Request* request) {
         return MPI_Ialltoall(at(task_.from, begin), blocks.count(), blocks.type(), all, integer(count), type(),
-                             mpi_.handle(), request);
+                             members_.handle, request);
       });
       reduce_parts(all, count, at(task_.to, begin));
     });
   }
 
  private:
+  /// A slice of so many bytes is worth a message of its own.
+  static constexpr std::size_t large_bytes = std::size_t{32} << 10U;
   /// Up to here one exchange of everything takes less time than two of slices.
   static constexpr std::size_t small_bytes = std::size_t{32} << 10U;
   /// Bounds the memory that a reduction takes beside the caller's.
@@ -148,6 +132,22 @@ class MpiReduction : MpiTransfer {
 
   [[nodiscard]] auto is_left_to_mpi() const noexcept -> bool {
     return mpi_combines(task_.call.element, task_.call.op) && !mpi_.combines_in_rank_order();
+  }
+
+  /// In MPI's order. Open MPI sends an array to one rank and back, so that the network is used one way at a time.
+  void all_reduce_by_mpi() const {
+    in_chunks(count_of(task_.to), largest(), [&](std::size_t begin, std::size_t count) {
+      perform("MPI_Iallreduce", count, [&](MPI_Request* request) {
+        return MPI_Iallreduce(MPI_IN_PLACE, at(task_.to, begin), integer(count), mpi_combined_type(task_.call),
+                              mpi_op(task_.call.op), members_.handle, request);
+      });
+    });
+    make_average();
+  }
+
+  /// What is left to do when MPI has combined the values of all ranks.
+  void make_average() const noexcept {
+    if (task_.call.op == ReduceOp::average) task_.reducers->divide(task_.to, static_cast<std::uint32_t>(ranks()));
   }
 
   [[nodiscard]] auto block_size() const noexcept -> std::size_t {
@@ -173,7 +173,8 @@ class MpiReduction : MpiTransfer {
     auto const size = count * element_bytes_;
     auto const part = [&](std::uint32_t from) { return parts + from * size; };
     auto const target = [&](std::uint32_t) { return result; };
-    (*task_.reducers)[task_.call.op]({mpi_.size().value, mpi_.rank().value, part}, size, {1, target});
+    auto const number = [](std::size_t of) { return static_cast<std::uint32_t>(of); };
+    (*task_.reducers)[task_.call.op]({number(ranks()), number(rank()), part}, size, {1, target});
   }
 
   /// Writes this rank's slice of the reduced `values` to where it is in `result`, which may be the same array.
@@ -189,7 +190,7 @@ class MpiReduction : MpiTransfer {
     auto* const parts = mpi_.scratch(0, own_count * ranks() * element_bytes_);
     perform("MPI_Ialltoallv", count, [&](MPI_Request* request) {
       return MPI_Ialltoallv(values, counts.data(), begins.data(), type(), parts, received.counts.data(),
-                            received.begins.data(), type(), mpi_.handle(), request);
+                            received.begins.data(), type(), members_.handle, request);
     });
     reduce_parts(parts, own_count, result + own_begin * element_bytes_);
   }

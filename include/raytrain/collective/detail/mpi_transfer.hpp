@@ -44,15 +44,16 @@ class MpiBlockType {
   bool is_own_;
 };
 
-/// The operations that move arrays and combine none.
+/// The operations that move arrays and combine none, between `members`.
 class MpiTransfer {
  public:
-  MpiTransfer(MpiEndpoint& mpi, Task const& task) noexcept : mpi_{mpi}, task_{task} {}
+  MpiTransfer(MpiEndpoint& mpi, MpiMembers members, Task const& task) noexcept
+      : mpi_{mpi}, members_{members}, task_{task} {}
 
   void broadcast() const {
     in_chunks(count_of(task_.to), largest(), [&](std::size_t begin, std::size_t count) {
       perform("MPI_Ibcast", count, [&](MPI_Request* request) {
-        return MPI_Ibcast(at(task_.to, begin), integer(count), type(), root(), mpi_.handle(), request);
+        return MPI_Ibcast(at(task_.to, begin), integer(count), type(), root(), members_.handle, request);
       });
     });
   }
@@ -65,7 +66,7 @@ class MpiTransfer {
       void const* const mine = in_place ? MPI_IN_PLACE : at(task_.from, begin);
       perform("MPI_Iallgather", count * ranks(), [&](MPI_Request* request) {
         return MPI_Iallgather(mine, integer(count), type(), at(task_.to, begin), blocks.count(), blocks.type(),
-                              mpi_.handle(), request);
+                              members_.handle, request);
       });
     });
   }
@@ -78,7 +79,7 @@ class MpiTransfer {
       void const* const mine = in_place ? MPI_IN_PLACE : at(task_.from, begin);
       std::byte* const all = is_root() ? at(task_.to, begin) : nullptr;
       perform("MPI_Igather", count * ranks(), [&](MPI_Request* request) {
-        return MPI_Igather(mine, integer(count), type(), all, blocks.count(), blocks.type(), root(), mpi_.handle(),
+        return MPI_Igather(mine, integer(count), type(), all, blocks.count(), blocks.type(), root(), members_.handle,
                            request);
       });
     });
@@ -92,7 +93,7 @@ class MpiTransfer {
       std::byte const* const all = is_root() ? at(task_.from, begin) : nullptr;
       void* const mine = in_place ? MPI_IN_PLACE : at(task_.to, begin);
       perform("MPI_Iscatter", count * ranks(), [&](MPI_Request* request) {
-        return MPI_Iscatter(all, blocks.count(), blocks.type(), mine, integer(count), type(), root(), mpi_.handle(),
+        return MPI_Iscatter(all, blocks.count(), blocks.type(), mine, integer(count), type(), root(), members_.handle,
                             request);
       });
     });
@@ -112,7 +113,7 @@ class MpiTransfer {
     void const* const mine = task_.from.data() == at(task_.to, own) ? MPI_IN_PLACE : task_.from.data();
     perform("MPI_Iallgatherv", total, [&](MPI_Request* request) {
       return MPI_Iallgatherv(mine, integer(count_of(task_.from)), type(), task_.to.data(), counts.data(), begins.data(),
-                             type(), mpi_.handle(), request);
+                             type(), members_.handle, request);
     });
   }
 
@@ -129,10 +130,10 @@ class MpiTransfer {
     return array.data() + begin * element_bytes_;
   }
 
-  [[nodiscard]] auto rank() const noexcept -> std::size_t { return mpi_.rank().value; }
-  [[nodiscard]] auto ranks() const noexcept -> std::size_t { return mpi_.size().value; }
+  [[nodiscard]] auto rank() const noexcept -> std::size_t { return members_.rank; }
+  [[nodiscard]] auto ranks() const noexcept -> std::size_t { return members_.size; }
   [[nodiscard]] auto root() const noexcept -> int { return static_cast<int>(task_.call.root.value); }
-  [[nodiscard]] auto is_root() const noexcept -> bool { return mpi_.rank() == task_.call.root; }
+  [[nodiscard]] auto is_root() const noexcept -> bool { return members_.rank == task_.call.root.value; }
   [[nodiscard]] auto largest() const noexcept -> std::size_t { return mpi_.largest_count(); }
 
   /// How many elements of each rank's part, which has `size`, go into one call of MPI.
@@ -153,6 +154,7 @@ class MpiTransfer {
   }
 
   MpiEndpoint& mpi_;
+  MpiMembers members_;
   Task const& task_;
   std::size_t element_bytes_ = size_bytes(task_.call.element);
 
@@ -167,7 +169,7 @@ class MpiTransfer {
       }
       in_chunks(task_.counts[from], largest(), [&](std::size_t begin, std::size_t count) {
         perform("MPI_Ibcast", count, [&](MPI_Request* request) {
-          return MPI_Ibcast(target + begin * element_bytes_, integer(count), type(), integer(from), mpi_.handle(),
+          return MPI_Ibcast(target + begin * element_bytes_, integer(count), type(), integer(from), members_.handle,
                             request);
         });
       });
