@@ -77,10 +77,10 @@ class MpiCommunicator {
   /// The lowest rank of this rank's host.
   [[nodiscard]] auto first_rank_here() const noexcept -> Rank { return {first_here_}; }
 
-  /// On whose core this rank waits, or a thread beside its worker. `own`: the ranks of this host have a core each, or
-  /// two, so that one that waits takes none away from the others.
+  /// On whose core this rank waits, or a thread beside its worker, which computes with as many threads as it has cores.
+  /// `own`: the ranks of this host have a core each, so that one that waits takes none away from the others.
   [[nodiscard]] auto core_use(bool beside_worker) const noexcept -> CoreUse {
-    if (beside_worker && cores_ < std::uint64_t{2} * ranks_here_.value) return CoreUse::computing;
+    if (beside_worker) return CoreUse::computing;
     return cores_ >= ranks_here_.value ? CoreUse::own : CoreUse::shared;
   }
 

@@ -10,7 +10,6 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <random>
 #include <span>
 #include <string>
 #include <utility>
@@ -21,6 +20,7 @@
 #include <raytrain/collective/detail/mpi_hosts.hpp>
 #include <raytrain/collective/detail/mpi_late_calls.hpp>
 #include <raytrain/collective/detail/mpi_library.hpp>
+#include <raytrain/collective/detail/mpi_options_check.hpp>
 #include <raytrain/collective/detail/mpi_ulfm.hpp>
 #include <raytrain/collective/detail/task.hpp>
 #include <raytrain/collective/detail/waiting.hpp>
@@ -46,8 +46,8 @@ class MpiEndpoint {
         pretence_{pretence},
         core_{communicator_.core_use(beside_worker)} {
     check_mpi(MPI_Comm_set_errhandler(control_communicator_.handle(), MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
-    check_options_agree();
-    late_calls_.emplace(communicator_, number_of_group());
+    check_options_agree(communicator_, options_);
+    late_calls_.emplace(communicator_);
     hosts_.emplace(communicator_, options_, pretence_);
     compared_at_ = Clock::now();
   }
@@ -137,6 +137,21 @@ class MpiEndpoint {
     wait(bytes, [&] { return is_over(request); });
   }
 
+  /// As `perform`, with the several ones that `start(requests)` adds.
+  template <class Start>
+  void perform_all(std::size_t bytes, Start const& start) {
+    auto& requests = buffers_->requests;
+    requests.clear();
+    start(requests);
+    wait_for(requests, bytes);
+  }
+
+  /// The same on all ranks as long as they call the same, for messages of one operation. Others have smaller ones.
+  [[nodiscard]] auto tag_of_operation() const noexcept -> int {
+    constexpr std::uint64_t tags = 32'000;  // of 32,767 that MPI grants
+    return first_tag + static_cast<int>(calls_.operations() % tags);
+  }
+
   /// Memory for so many bytes, until the next call with the same `number`, 0 or 1.
   auto scratch(std::size_t number, std::size_t size_bytes) -> std::byte* {
     auto& memory = buffers_->scratch[number];
@@ -150,7 +165,6 @@ class MpiEndpoint {
     std::vector<int> begins;
   };
   auto sent_slices() -> Slices& { return sized(buffers_->sent); }
-  auto received_slices() -> Slices& { return sized(buffers_->received); }
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -165,7 +179,6 @@ class MpiEndpoint {
   struct Buffers {
     std::array<std::vector<std::byte>, 2> scratch;
     Slices sent;
-    Slices received;
     std::array<std::int64_t, 4> agreement{};
     std::vector<CallHistory> histories;
     std::vector<Header> headers;
@@ -180,6 +193,7 @@ class MpiEndpoint {
   };
 
   static constexpr int header_tag = 1;
+  static constexpr int first_tag = 3;  // 2 is that of late calls
   /// Who has waited as long tells the others what it has called.
   static constexpr std::chrono::milliseconds late_time{1000};
   /// What an operation that is all but over gets after an abort.
@@ -209,26 +223,6 @@ class MpiEndpoint {
     int over = 0;
     check_mpi(MPI_Test(&request, &over, MPI_STATUS_IGNORE), "MPI_Test");
     return over != 0;
-  }
-
-  /// A rank that checks calls while another one does not would wait for ever.
-  void check_options_agree() {
-    std::array<std::pair<char const*, int>, 3> const options{{{"reduction", static_cast<int>(options_.reduction)},
-                                                              {"share_memory", options_.share_memory ? 1 : 0},
-                                                              {"check_calls", options_.check_calls ? 1 : 0}}};
-    for (auto const& [name, value] : options) {
-      std::array<int, 2> least{value, -value};
-      check_mpi(MPI_Allreduce(MPI_IN_PLACE, least.data(), 2, MPI_INT, MPI_MIN, handle()), "MPI_Allreduce");
-      if (least[0] == -least[1]) continue;
-      throw options_error("MpiGroup", std::string{"MpiOptions::"} + name);
-    }
-  }
-
-  /// The same on all ranks.
-  auto number_of_group() -> std::uint64_t {
-    std::uint64_t number = std::random_device{}();
-    check_mpi(MPI_Bcast(&number, 1, MPI_UINT64_T, 0, handle()), "MPI_Bcast");
-    return number;
   }
 
   [[nodiscard]] auto me() const -> std::string { return "rank " + std::to_string(rank().value); }
@@ -327,6 +321,14 @@ class MpiEndpoint {
       if (waited.count() != 0 || has_news_.load(std::memory_order_relaxed)) [[unlikely]]
         think_again(waited);
     }
+  }
+
+  void wait_for(std::vector<MPI_Request>& requests, std::size_t bytes) {
+    std::size_t over = 0;
+    wait(bytes, [&] {
+      while (over < requests.size() && is_over(requests[over])) ++over;
+      return over == requests.size();
+    });
   }
 
   /// Whether to go on with waiting. An abort counts from when it is seen in the operation.
@@ -437,11 +439,7 @@ class MpiEndpoint {
                 "MPI_Isend");
     }
     compares_ = true;
-    std::size_t over = 0;
-    wait(0, [&] {
-      while (over < requests.size() && is_over(requests[over])) ++over;
-      return over == requests.size();
-    });
+    wait_for(requests, 0);
     compares_ = false;
     auto const call_of = [&](std::uint32_t number) -> Call const& { return headers[number].call; };
     if (auto const odd = Agreement::first_mismatch(size(), call_of)) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <random>
 #include <vector>
 
 #include <raytrain/collective/detail/agreement.hpp>
@@ -19,9 +20,11 @@ namespace raytrain::detail {
 /// Threads: the worker's.
 class MpiLateCalls {
  public:
-  /// `group`: the same number on all ranks, and another one for each group.
-  MpiLateCalls(MpiCommunicator& ranks, std::uint64_t group)
-      : ranks_{ranks}, group_{group}, pending_{std::make_unique<PendingSends>()}, seen_(ranks.size().value, 0) {}
+  /// All ranks construct it.
+  explicit MpiLateCalls(MpiCommunicator& ranks)
+      : ranks_{ranks}, pending_{std::make_unique<PendingSends>()}, seen_(ranks.size().value, 0) {
+    check_mpi(MPI_Bcast(&group_, 1, MPI_UINT64_T, 0, ranks.handle()), "MPI_Bcast");
+  }
   MpiLateCalls(MpiLateCalls const&) = delete;
   auto operator=(MpiLateCalls const&) -> MpiLateCalls& = delete;
   ~MpiLateCalls() {
@@ -96,7 +99,7 @@ class MpiLateCalls {
   }
 
   MpiCommunicator& ranks_;
-  std::uint64_t group_;
+  std::uint64_t group_ = std::random_device{}();  ///< The same on all ranks, another one for each communicator.
   std::unique_ptr<PendingSends> pending_;
   std::vector<std::uint64_t> seen_;  ///< By rank, of how many operations it has told.
 };

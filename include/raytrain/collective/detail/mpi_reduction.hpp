@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include <raytrain/collective/detail/mpi_endpoint.hpp>
 #include <raytrain/collective/detail/mpi_library.hpp>
@@ -63,10 +64,8 @@ class MpiReduction : MpiTransfer {
       }
       reduce_slice(values, count, values);
       auto const& [counts, begins] = slices_of(count);
-      perform("MPI_Iallgatherv", count, [&](MPI_Request* request) {
-        return MPI_Iallgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, values, counts.data(), begins.data(), type(),
-                               members_.handle, request);
-      });
+      auto const slice = [&](std::size_t of) { return std::span{values + size_of(begins[of]), size_of(counts[of])}; };
+      exchange([&](std::size_t) { return slice(rank()); }, slice);
     });
   }
 
@@ -171,28 +170,36 @@ class MpiReduction : MpiTransfer {
   /// `parts` has one array of `count` elements for each rank.
   void reduce_parts(std::byte const* parts, std::size_t count, std::byte* result) const {
     auto const size = count * element_bytes_;
-    auto const part = [&](std::uint32_t from) { return parts + from * size; };
-    auto const target = [&](std::uint32_t) { return result; };
+    combine([&](std::uint32_t from) { return parts + from * size; }, size, result);
+  }
+
+  /// The arrays `part(0)`, `part(1)` ... of all ranks.
+  template <class Part>
+  void combine(Part const& part, std::size_t size_bytes, std::byte* result) const {
     auto const number = [](std::size_t of) { return static_cast<std::uint32_t>(of); };
-    (*task_.reducers)[task_.call.op]({number(ranks()), number(rank()), part}, size, {1, target});
+    auto const target = [&](std::uint32_t) { return result; };
+    (*task_.reducers)[task_.call.op]({number(ranks()), number(rank()), part}, size_bytes, {1, target});
   }
 
   /// Writes this rank's slice of the reduced `values` to where it is in `result`, which may be the same array.
   void reduce_slice(std::byte const* values, std::size_t count, std::byte* result) const {
     auto const& [counts, begins] = slices_of(count);
-    auto const own_count = static_cast<std::size_t>(counts[rank()]);
-    auto const own_begin = static_cast<std::size_t>(begins[rank()]);
-    auto& received = mpi_.received_slices();
-    for (std::size_t from = 0; from < ranks(); ++from) {
-      received.counts[from] = counts[rank()];
-      received.begins[from] = integer(from * own_count);
-    }
-    auto* const parts = mpi_.scratch(0, own_count * ranks() * element_bytes_);
-    perform("MPI_Ialltoallv", count, [&](MPI_Request* request) {
-      return MPI_Ialltoallv(values, counts.data(), begins.data(), type(), parts, received.counts.data(),
-                            received.begins.data(), type(), members_.handle, request);
-    });
-    reduce_parts(parts, own_count, result + own_begin * element_bytes_);
+    auto const size = size_of(counts[rank()]);
+    auto const* const own = values + size_of(begins[rank()]);
+    auto* const parts = mpi_.scratch(0, size * ranks());
+    exchange(
+        [&](std::size_t to) {
+          return std::span{values + size_of(begins[to]), size_of(counts[to])};
+        },
+        [&](std::size_t from) {
+          return std::span{parts + from * size, size};
+        });
+    auto const part = [&](std::uint32_t from) { return from == rank() ? own : parts + from * size; };
+    combine(part, size, result + size_of(begins[rank()]));
+  }
+
+  [[nodiscard]] auto size_of(int count) const noexcept -> std::size_t {
+    return static_cast<std::size_t>(count) * element_bytes_;
   }
 };
 

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstring>
 #include <span>
+#include <vector>
 
 #include <raytrain/collective/detail/mpi_endpoint.hpp>
 #include <raytrain/collective/detail/mpi_library.hpp>
@@ -146,6 +147,30 @@ class MpiTransfer {
   template <class Step>
   static void in_chunks(std::size_t size, std::size_t chunk, Step const& step) {
     for (std::size_t begin = 0; begin < size; begin += chunk) step(begin, std::min(chunk, size - begin));
+  }
+
+  /// Sends `sent(other)` to each other member, and receives `received(other)` from it. What is sent is announced first:
+  /// over TCP, the answer to an announcement that came later would wait behind this member's own data, and the network
+  /// carry one direction at a time.
+  template <class Sent, class Received>
+  void exchange(Sent const& sent, Received const& received) const {
+    mpi_.perform_all(task_.to.size(), [&](std::vector<MPI_Request>& requests) {
+      auto const with_others = [&](char const* function, auto const& start) {
+        for (std::size_t step = 1; step < ranks(); ++step) {
+          check_mpi(start((rank() + step) % ranks(), &requests.emplace_back(MPI_REQUEST_NULL)), function);
+        }
+      };
+      with_others("MPI_Isend", [&](std::size_t to, MPI_Request* request) {
+        std::span<std::byte const> const array = sent(to);
+        return MPI_Isend(array.data(), integer(count_of(array)), type(), integer(to), mpi_.tag_of_operation(),
+                         members_.handle, request);
+      });
+      with_others("MPI_Irecv", [&](std::size_t from, MPI_Request* request) {
+        std::span<std::byte> const array = received(from);
+        return MPI_Irecv(array.data(), integer(count_of(array)), type(), integer(from), mpi_.tag_of_operation(),
+                         members_.handle, request);
+      });
+    });
   }
 
   template <class Start>
