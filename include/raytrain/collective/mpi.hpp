@@ -109,8 +109,9 @@ class MpiGroup : public CollectiveGroup {
 /// This process's side of an `MpiGroup`: exchanges arrays with the other ranks of an MPI job, on one host or many.
 ///
 /// On one host, and with `Reduction::rank_order` on any, the result has the bits of `LocalCollective`'s. Otherwise
-/// sums, averages and products of `float` and `double` follow MPI's order in all_reduce and reduce, and these two may
-/// differ in their last bits; everything else is as on one host.
+/// sums, averages and products of `float` and `double` follow MPI's order in reduce and small all_reduces, and in large
+/// ones each host's ranks come before the next host's: these may differ in their last bits; everything else is as on
+/// one host.
 ///
 /// Threads: one at a time, the worker's.
 /// Errors:  every operation: as `Collective` says, but that ranks of several hosts compare their calls in barriers,
@@ -119,7 +120,8 @@ class MpiGroup : public CollectiveGroup {
 ///          `MpiOptions::check_calls` they compare each one. `backend` with MPI's text. After any but `invalid_call`
 ///          every call fails.
 /// Cost:    on one host that of `SharedMemoryCollective`. On several, all_reduce of what MPI can combine sends an array
-///          once a host, unless in `Reduction::rank_order`; everything else goes by MPI between all ranks.
+///          once a host, unless in `Reduction::rank_order`; everything else goes by MPI between all ranks. Parts of
+///          large arrays travel in both directions of a network at the same time.
 class MpiCollective final : public Collective {
  public:
   /// Errors: `invalid_call` when there is no group.

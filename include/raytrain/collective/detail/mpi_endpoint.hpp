@@ -137,13 +137,17 @@ class MpiEndpoint {
     wait(bytes, [&] { return is_over(request); });
   }
 
-  /// As `perform`, with the several ones that `start(requests)` adds.
-  template <class Start>
-  void perform_all(std::size_t bytes, Start const& start) {
+  /// For an operation that is one of several, until `wait_for_requests` has waited for all of them. `bytes` is about
+  /// what they transfer.
+  [[nodiscard]] auto new_request() -> MPI_Request& { return buffers_->requests.emplace_back(MPI_REQUEST_NULL); }
+  void wait_for_requests(std::size_t bytes) {
     auto& requests = buffers_->requests;
+    std::size_t over = 0;
+    wait(bytes, [&] {
+      while (over < requests.size() && is_over(requests[over])) ++over;
+      return over == requests.size();
+    });
     requests.clear();
-    start(requests);
-    wait_for(requests, bytes);
   }
 
   /// The same on all ranks as long as they call the same, for messages of one operation. Others have smaller ones.
@@ -159,13 +163,6 @@ class MpiEndpoint {
     return memory.data();
   }
 
-  /// For each rank a number of elements, and where they begin. They stay as long as something pending needs them.
-  struct Slices {
-    std::vector<int> counts;
-    std::vector<int> begins;
-  };
-  auto sent_slices() -> Slices& { return sized(buffers_->sent); }
-
  private:
   using Clock = std::chrono::steady_clock;
 
@@ -178,7 +175,6 @@ class MpiEndpoint {
   /// What MPI reads and writes by itself while an operation is pending.
   struct Buffers {
     std::array<std::vector<std::byte>, 2> scratch;
-    Slices sent;
     std::array<std::int64_t, 4> agreement{};
     std::vector<CallHistory> histories;
     std::vector<Header> headers;
@@ -204,12 +200,6 @@ class MpiEndpoint {
   static constexpr std::uint64_t large_bytes = std::uint64_t{1} << 20U;
   static constexpr std::int64_t one_millisecond = 1'000'000;
   static constexpr std::int64_t largest_interval = 32;
-
-  auto sized(Slices& slices) const -> Slices& {
-    slices.counts.resize(size().value);
-    slices.begins.resize(size().value);
-    return slices;
-  }
 
   static void keep_for_ever(std::unique_ptr<Buffers> buffers) noexcept {
     static std::mutex mutex;
@@ -323,14 +313,6 @@ class MpiEndpoint {
     }
   }
 
-  void wait_for(std::vector<MPI_Request>& requests, std::size_t bytes) {
-    std::size_t over = 0;
-    wait(bytes, [&] {
-      while (over < requests.size() && is_over(requests[over])) ++over;
-      return over == requests.size();
-    });
-  }
-
   /// Whether to go on with waiting. An abort counts from when it is seen in the operation.
   void think_again(std::chrono::nanoseconds waited) {
     if (has_news_.load()) {
@@ -439,7 +421,7 @@ class MpiEndpoint {
                 "MPI_Isend");
     }
     compares_ = true;
-    wait_for(requests, 0);
+    wait_for_requests(0);
     compares_ = false;
     auto const call_of = [&](std::uint32_t number) -> Call const& { return headers[number].call; };
     if (auto const odd = Agreement::first_mismatch(size(), call_of)) {

@@ -63,8 +63,7 @@ class MpiReduction : MpiTransfer {
         return reduce_parts(all, count, values);
       }
       reduce_slice(values, count, values);
-      auto const& [counts, begins] = slices_of(count);
-      auto const slice = [&](std::size_t of) { return std::span{values + size_of(begins[of]), size_of(counts[of])}; };
+      auto const slice = [&](std::size_t of) { return slice_of(part_of(task_.to, begin, count), of); };
       exchange([&](std::size_t) { return slice(rank()); }, slice);
     });
   }
@@ -96,27 +95,26 @@ class MpiReduction : MpiTransfer {
       // Elsewhere than on root, values stay as they are.
       auto* const reduced = is_root() ? result : mpi_.scratch(1, count * element_bytes_);
       reduce_slice(values, count, reduced);
-      auto const& [counts, begins] = slices_of(count);
-      auto const* const slice = reduced + static_cast<std::size_t>(begins[rank()]) * element_bytes_;
-      perform("MPI_Igatherv", count, [&](MPI_Request* request) {
-        return MPI_Igatherv(is_root() ? MPI_IN_PLACE : slice, counts[rank()], type(), result, counts.data(),
-                            begins.data(), type(), root(), members_.handle, request);
-      });
+      std::span const all{reduced, count * element_bytes_};
+      std::span<std::byte> const nothing;
+      exchange([&](std::size_t to) { return to == task_.call.root.value ? slice_of(all, rank()) : nothing; },
+               [&](std::size_t from) { return is_root() ? slice_of(all, from) : nothing; });
     });
   }
 
   /// In rank order always: what each rank needs of the others is all that is sent, once.
   void reduce_scatter() const {
     auto const size = task_.call.count;
-    auto const part = std::min(largest_part(size), std::max<std::size_t>(block_size() / ranks(), 1));
-    in_chunks(size, part, [&](std::size_t begin, std::size_t count) {
-      MpiBlockType const blocks{task_.call.element, count, size};
-      auto* const all = mpi_.scratch(0, count * ranks() * element_bytes_);
-      perform("MPI_Ialltoall", count * ranks(), [&](MPI_Request* request) {
-        return MPI_Ialltoall(at(task_.from, begin), blocks.count(), blocks.type(), all, integer(count), type(),
-                             members_.handle, request);
-      });
-      reduce_parts(all, count, at(task_.to, begin));
+    auto const largest_part = std::min(largest(), std::max<std::size_t>(block_size() / ranks(), 1));
+    in_chunks(size, largest_part, [&](std::size_t begin, std::size_t count) {
+      auto* const others = mpi_.scratch(0, count * ranks() * element_bytes_);
+      auto const received = [&](std::size_t from) {
+        return part_of(std::span{others, count * ranks() * element_bytes_}, from * count, count);
+      };
+      exchange([&](std::size_t to) { return part_of(task_.from, to * size + begin, count); }, received);
+      auto const* const own = at(task_.from, rank() * size + begin);
+      combine([&](std::uint32_t from) { return from == rank() ? own : received(from).data(); }, count * element_bytes_,
+              at(task_.to, begin));
     });
   }
 
@@ -157,14 +155,11 @@ class MpiReduction : MpiTransfer {
     return count * ranks() <= std::min(small_bytes / element_bytes_, largest());
   }
 
-  [[nodiscard]] auto slices_of(std::size_t count) const -> MpiEndpoint::Slices const& {
-    auto& slices = mpi_.sent_slices();
-    auto const border = [&](std::size_t slice) { return integer(count * slice / ranks()); };
-    for (std::size_t slice = 0; slice < ranks(); ++slice) {
-      slices.begins[slice] = border(slice);
-      slices.counts[slice] = border(slice + 1) - border(slice);
-    }
-    return slices;
+  /// Of an array that is divided between all ranks, the part of this one.
+  template <class Byte>
+  [[nodiscard]] auto slice_of(std::span<Byte> array, std::size_t rank) const noexcept -> std::span<Byte> {
+    auto const border = [&](std::size_t slice) { return count_of(array) * slice / ranks(); };
+    return part_of(array, border(rank), border(rank + 1) - border(rank));
   }
 
   /// `parts` has one array of `count` elements for each rank.
@@ -183,23 +178,13 @@ class MpiReduction : MpiTransfer {
 
   /// Writes this rank's slice of the reduced `values` to where it is in `result`, which may be the same array.
   void reduce_slice(std::byte const* values, std::size_t count, std::byte* result) const {
-    auto const& [counts, begins] = slices_of(count);
-    auto const size = size_of(counts[rank()]);
-    auto const* const own = values + size_of(begins[rank()]);
-    auto* const parts = mpi_.scratch(0, size * ranks());
-    exchange(
-        [&](std::size_t to) {
-          return std::span{values + size_of(begins[to]), size_of(counts[to])};
-        },
-        [&](std::size_t from) {
-          return std::span{parts + from * size, size};
-        });
-    auto const part = [&](std::uint32_t from) { return from == rank() ? own : parts + from * size; };
-    combine(part, size, result + size_of(begins[rank()]));
-  }
-
-  [[nodiscard]] auto size_of(int count) const noexcept -> std::size_t {
-    return static_cast<std::size_t>(count) * element_bytes_;
+    std::span const array{values, count * element_bytes_};
+    auto const own = slice_of(array, rank());
+    auto* const parts = mpi_.scratch(0, own.size() * ranks());
+    auto const received = [&](std::size_t from) { return std::span{parts + from * own.size(), own.size()}; };
+    exchange([&](std::size_t to) { return slice_of(array, to); }, received);
+    combine([&](std::uint32_t from) { return from == rank() ? own.data() : received(from).data(); }, own.size(),
+            result + (own.data() - values));
   }
 };
 

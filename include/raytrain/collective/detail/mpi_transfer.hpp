@@ -61,15 +61,7 @@ class MpiTransfer {
 
   void all_gather() const {
     auto const size = task_.call.count;
-    bool const in_place = task_.from.data() == at(task_.to, rank() * size);
-    in_chunks(size, largest_part(size), [&](std::size_t begin, std::size_t count) {
-      MpiBlockType const blocks{task_.call.element, count, size};
-      void const* const mine = in_place ? MPI_IN_PLACE : at(task_.from, begin);
-      perform("MPI_Iallgather", count * ranks(), [&](MPI_Request* request) {
-        return MPI_Iallgather(mine, integer(count), type(), at(task_.to, begin), blocks.count(), blocks.type(),
-                              members_.handle, request);
-      });
-    });
+    exchange_parts(size, [&](std::size_t of) { return part_of(task_.to, of * size, size); });
   }
 
   void gather() const {
@@ -101,21 +93,10 @@ class MpiTransfer {
   }
 
   void all_gatherv() const {
-    auto const total = count_of(task_.to);
-    if (total > largest()) return all_gatherv_one_by_one();
-    auto& [counts, begins] = mpi_.sent_slices();
-    int begin = 0;
-    for (std::size_t from = 0; from < ranks(); ++from) {
-      counts[from] = integer(task_.counts[from]);
-      begins[from] = begin;
-      begin += counts[from];
-    }
-    auto const own = static_cast<std::size_t>(begins[rank()]);
-    void const* const mine = task_.from.data() == at(task_.to, own) ? MPI_IN_PLACE : task_.from.data();
-    perform("MPI_Iallgatherv", total, [&](MPI_Request* request) {
-      return MPI_Iallgatherv(mine, integer(count_of(task_.from)), type(), task_.to.data(), counts.data(), begins.data(),
-                             type(), members_.handle, request);
-    });
+    std::vector<std::size_t> begins{0};
+    for (auto const count : task_.counts) begins.push_back(begins.back() + count);
+    exchange_parts(std::ranges::max(task_.counts),
+                   [&](std::size_t of) { return part_of(task_.to, begins[of], task_.counts[of]); });
   }
 
  protected:
@@ -129,6 +110,12 @@ class MpiTransfer {
   template <class Byte>
   [[nodiscard]] auto at(std::span<Byte> array, std::size_t begin) const noexcept -> Byte* {
     return array.data() + begin * element_bytes_;
+  }
+
+  template <class Byte>
+  [[nodiscard]] auto part_of(std::span<Byte> array, std::size_t begin, std::size_t count) const noexcept
+      -> std::span<Byte> {
+    return array.subspan(begin * element_bytes_, count * element_bytes_);
   }
 
   [[nodiscard]] auto rank() const noexcept -> std::size_t { return members_.rank; }
@@ -149,28 +136,28 @@ class MpiTransfer {
     for (std::size_t begin = 0; begin < size; begin += chunk) step(begin, std::min(chunk, size - begin));
   }
 
-  /// Sends `sent(other)` to each other member, and receives `received(other)` from it. What is sent is announced first:
-  /// over TCP, the answer to an announcement that came later would wait behind this member's own data, and the network
-  /// carry one direction at a time.
+  /// Sends `sent(other)` to each other member, and receives `received(other)` from it; nothing where that is empty on
+  /// both sides. What is sent is announced first: over TCP, the answer to an announcement that came later would wait
+  /// behind this member's own data, and the network carry one direction at a time.
   template <class Sent, class Received>
   void exchange(Sent const& sent, Received const& received) const {
-    mpi_.perform_all(task_.to.size(), [&](std::vector<MPI_Request>& requests) {
-      auto const with_others = [&](char const* function, auto const& start) {
-        for (std::size_t step = 1; step < ranks(); ++step) {
-          check_mpi(start((rank() + step) % ranks(), &requests.emplace_back(MPI_REQUEST_NULL)), function);
-        }
-      };
-      with_others("MPI_Isend", [&](std::size_t to, MPI_Request* request) {
-        std::span<std::byte const> const array = sent(to);
-        return MPI_Isend(array.data(), integer(count_of(array)), type(), integer(to), mpi_.tag_of_operation(),
-                         members_.handle, request);
-      });
-      with_others("MPI_Irecv", [&](std::size_t from, MPI_Request* request) {
-        std::span<std::byte> const array = received(from);
-        return MPI_Irecv(array.data(), integer(count_of(array)), type(), integer(from), mpi_.tag_of_operation(),
-                         members_.handle, request);
-      });
+    std::size_t bytes = 0;
+    auto const with_others = [&](char const* function, auto const& array_of, auto const& start) {
+      for (std::size_t step = 1; step < ranks(); ++step) {
+        auto const other = (rank() + step) % ranks();
+        auto const array = array_of(other);
+        bytes += array.size();
+        if (!array.empty()) check_mpi(start(array, integer(other), &mpi_.new_request()), function);
+      }
+    };
+    auto const tag = mpi_.tag_of_operation();
+    with_others("MPI_Isend", sent, [&](std::span<std::byte const> array, int to, MPI_Request* request) {
+      return MPI_Isend(array.data(), integer(count_of(array)), type(), to, tag, members_.handle, request);
     });
+    with_others("MPI_Irecv", received, [&](std::span<std::byte> array, int from, MPI_Request* request) {
+      return MPI_Irecv(array.data(), integer(count_of(array)), type(), from, tag, members_.handle, request);
+    });
+    mpi_.wait_for_requests(bytes);
   }
 
   template <class Start>
@@ -184,21 +171,19 @@ class MpiTransfer {
   std::size_t element_bytes_ = size_bytes(task_.call.element);
 
  private:
-  /// MPI counts positions in the whole array by an `int`.
-  void all_gatherv_one_by_one() const {
-    std::size_t part = 0;
-    for (std::size_t from = 0; from < ranks(); part += task_.counts[from], ++from) {
-      auto* const target = at(task_.to, part);
-      if (from == rank() && target != task_.from.data() && !task_.from.empty()) {
-        std::memcpy(target, task_.from.data(), task_.from.size());
-      }
-      in_chunks(task_.counts[from], largest(), [&](std::size_t begin, std::size_t count) {
-        perform("MPI_Ibcast", count, [&](MPI_Request* request) {
-          return MPI_Ibcast(target + begin * element_bytes_, integer(count), type(), integer(from), members_.handle,
-                            request);
-        });
-      });
-    }
+  /// Hands each member's part of the result around: `part(of)`, of `largest_part` elements at most.
+  template <class Part>
+  void exchange_parts(std::size_t largest_part, Part const& part) const {
+    std::span<std::byte> const own = part(rank());
+    if (own.data() != task_.from.data() && !own.empty()) std::memcpy(own.data(), task_.from.data(), own.size());
+    in_chunks(largest_part, largest(), [&](std::size_t begin, std::size_t count) {
+      auto const piece = [&](std::size_t of) {
+        std::span<std::byte> const whole = part(of);
+        auto const first = std::min(begin, count_of(whole));
+        return part_of(whole, first, std::min(count, count_of(whole) - first));
+      };
+      exchange([&](std::size_t) { return piece(rank()); }, piece);
+    });
   }
 };
 
