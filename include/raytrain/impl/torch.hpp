@@ -2,6 +2,7 @@
 #pragma once
 
 #include <raytrain/backend/torch-inl.hpp>
+#include <raytrain/backend/torch/adaptive_sum-inl.hpp>
 #include <raytrain/backend/torch/autocast-inl.hpp>
 #include <raytrain/backend/torch/averaged_model-inl.hpp>
 #include <raytrain/backend/torch/compression-inl.hpp>

@@ -55,9 +55,9 @@ class GradientExchange {
   auto operator=(GradientExchange const&) -> GradientExchange& = delete;
   virtual ~GradientExchange() = default;
 
-  /// Replaces `bucket.values`, in their place, by what every worker is to have: the average of all workers' values. In
-  /// it the gradients of accumulated batches are one. Bits that differ between workers let their parameters drift
-  /// apart, of which there is a warning.
+  /// Replaces `bucket.values`, in their place, by what every worker is to have: the average of all workers' values,
+  /// unless `averages()` is false. In it the gradients of accumulated batches are one. Bits that differ between workers
+  /// let their parameters drift apart, of which there is a warning.
   ///
   /// Every worker makes the same calls of `collective`, which knows the number of workers. It is called for each bucket
   /// of a backward that averages, in their order; in a world of one, too.
@@ -67,6 +67,11 @@ class GradientExchange {
   /// Whether `exchange` may be called with `ModelOptions::overlap`: on another thread, one call at a time, for buckets
   /// from the last to the first, of which every part `is_used`, since nobody knows yet whether it is.
   [[nodiscard]] virtual auto allows_overlap() const -> bool { return false; }
+
+  /// Whether `exchange` gives the average of all workers' values. Where some workers have no batch
+  /// (`TorchContext::join`) these have zeros, and the others' gradients are enlarged, so that the average is that of
+  /// workers with a batch; unless this is false.
+  [[nodiscard]] virtual auto averages() const -> bool { return true; }
 
   /// What must be equal on all workers, for a person: the kind, and its settings. The name of the class, unless this is
   /// overridden.

@@ -186,7 +186,7 @@ RAYTRAIN_TORCH_INLINE auto GradientAverager::is_accumulated(at::Tensor const& pa
 RAYTRAIN_TORCH_INLINE auto GradientAverager::scale() const -> double {
   auto const& window = taken_->window;
   auto const of_window = window.has_several() ? window.samples() / window.all_samples() : 1;
-  return of_window * taken_->with_batch.factor();
+  return exchange_.averages() ? of_window * taken_->with_batch.factor() : of_window;
 }
 
 RAYTRAIN_TORCH_INLINE void GradientAverager::shadow_backward() {

@@ -30,6 +30,8 @@ class ModelExchange {
   /// Whether the program gives one.
   explicit operator bool() const noexcept { return exchange_ != nullptr; }
 
+  [[nodiscard]] auto averages() const -> bool { return exchange_ == nullptr || exchange_->averages(); }
+
   /// A group operation. Errors: `rank_mismatch` on every rank when one has other options, with both.
   void check_same_on_all_ranks(Collective& collective) const;
 
