@@ -370,6 +370,39 @@ TEST_CASE("ranks that wait for each other in different operations are told so af
   meet();
 }
 
+TEST_CASE_TEMPLATE("ranks of several hosts whose large arrays differ are told so after a second", Setup, OnOneHost,
+                   OnManyHosts) {
+  if (ranks() < 2) return;
+  // MPI may use it still when the calls have failed.
+  static auto& mine = *new std::vector<float>(30'000 * std::size_t{ranks()}, 1.0F);
+  static auto& all = *new std::vector<float>(mine.size() * ranks());
+  bool const is_odd = me() == ranks() - 1;
+  using Work = std::function<void(MpiCollective&)>;
+  auto const reduce = [](std::size_t size) -> Work {
+    return [=](MpiCollective& collective) { collective.all_reduce(std::span{mine}.first(size), ReduceOp::sum); };
+  };
+  auto const gather = [](std::size_t size) -> Work {
+    return [=](MpiCollective& collective) {
+      collective.all_gather(std::span<float const>{mine}.first(size), std::span{all}.first(size * ranks()));
+    };
+  };
+  // None as large as those before which calls are compared.
+  auto const size = mine.size();
+  for (auto const& [usual, odd] : {std::pair{reduce(size), reduce(size - 10)}, std::pair{gather(200), gather(100)},
+                                   std::pair{reduce(size), gather(200)}}) {
+    MpiCollective collective{std::make_shared<MpiGroup>(MPI_COMM_WORLD, Setup::options(), Setup::pretence())};
+    for (int i = 0; i < 3; ++i) reduce_some(collective, 10);
+    auto const told = refusal([&] {
+      (is_odd ? odd : usual)(collective);
+      collective.barrier();
+    });
+    CAPTURE(told);
+    CHECK(told.starts_with("rank_mismatch: collective call: rank "));
+    CHECK(told.find(", but rank " + std::to_string(ranks() - 1) + " calls all_") != std::string::npos);
+    meet();
+  }
+}
+
 TEST_CASE("a rank that has ended ends the wait of those that share memory with it, also where there are other hosts") {
   if (ranks() < 4) return;
   auto options = OnHostsOfTwo::options();

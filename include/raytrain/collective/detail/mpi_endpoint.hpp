@@ -150,10 +150,12 @@ class MpiEndpoint {
     requests.clear();
   }
 
-  /// The same on all ranks as long as they call the same, for messages of one operation. Others have smaller ones.
+  /// For an operation's own messages: the same on ranks that have called the same, and another one, but for chance, on
+  /// those that have not. These wait until they compare their calls, instead of getting each other's arrays. Two
+  /// operations may have the same, since MPI keeps the messages between two ranks in order.
   [[nodiscard]] auto tag_of_operation() const noexcept -> int {
     constexpr std::uint64_t tags = 32'000;  // of 32,767 that MPI grants
-    return first_tag + static_cast<int>(calls_.operations() % tags);
+    return first_tag + static_cast<int>(calls_.digest() % tags);
   }
 
   /// Memory for so many bytes, until the next call with the same `number`, 0 or 1.
