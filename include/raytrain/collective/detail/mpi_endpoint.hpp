@@ -80,7 +80,7 @@ class MpiEndpoint {
   [[nodiscard]] auto is_usable() const noexcept -> bool { return agreement_.is_usable(); }
 
   /// Only on the worker's thread: whether MPI may still write to arrays that were given to an operation.
-  [[nodiscard]] auto has_pending() const noexcept -> bool { return !is_on_one_host() && !is_usable() && !is_cut_off_; }
+  [[nodiscard]] auto has_pending() const noexcept -> bool { return !is_on_one_host() && !is_usable() && !has_ended_; }
 
   void abort() noexcept {
     if (auto const& memory = hosts_->memory()) memory->abort();
@@ -338,11 +338,25 @@ class MpiEndpoint {
   }
 
   /// Nothing can be over without the rank that is lost, and whoever watches the ranks is about to abort the run. MPI is
-  /// not used any more, and has ended what was pending.
+  /// not used any more once it has ended what was pending.
   [[noreturn]] void await_abort() {
     is_cut_off_ = true;
+    has_ended_ = end_requests();
     Backoff backoff{core_};
     while (true) think_again(backoff.pause());
+  }
+
+  /// Whether nothing is left of an operation's messages. Those between this rank and others that are left would still
+  /// come, into arrays that are not the operation's any more: MPI ends them when the communicator is revoked.
+  [[nodiscard]] auto end_requests() -> bool {
+    Backoff backoff{core_};
+    auto const begun = Clock::now();
+    while (!mpi_forget_ended(buffers_->requests)) {
+      if (Clock::now() - begun > revocation_time) return false;
+      revoke();
+      backoff.pause();
+    }
+    return true;
   }
 
   void revoke() noexcept {
@@ -468,7 +482,8 @@ class MpiEndpoint {
   bool compares_ = false;
   bool has_told_ = false;
   bool is_revoked_ = false;
-  bool is_cut_off_ = false;  ///< MPI has ended the operation: a rank is lost, or the communicator revoked.
+  bool is_cut_off_ = false;  ///< MPI ends the operation: a rank is lost, or the communicator revoked.
+  bool has_ended_ = false;   ///< And has ended all of it.
   std::optional<Rank> found_ended_;
   Agreement agreement_;
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <vector>
+
 #include <raytrain/collective/detail/mpi_library.hpp>
 #include <raytrain/core/error.hpp>
 
@@ -28,6 +30,16 @@ inline void mpi_revoke([[maybe_unused]] MPI_Comm communicator) noexcept {
 #if defined(OMPI_HAVE_MPI_EXT_FTMPI) && OMPI_HAVE_MPI_EXT_FTMPI
   if (communicator != MPI_COMM_NULL) MPIX_Comm_revoke(communicator);
 #endif
+}
+
+/// Takes out the requests that are over, be it by an error, and says whether these were all.
+[[nodiscard]] inline auto mpi_forget_ended(std::vector<MPI_Request>& requests) noexcept -> bool {
+  for (auto& request : requests) {
+    int over = 0;
+    MPI_Test(&request, &over, MPI_STATUS_IGNORE);  // makes it null then
+  }
+  std::erase(requests, MPI_REQUEST_NULL);
+  return requests.empty();
 }
 
 /// The ranks of a communicator that are left, in their order. All of them call it, and wait for each other. It blocks
