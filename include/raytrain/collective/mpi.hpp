@@ -189,6 +189,7 @@ class MpiCollective final : public Collective {
       auto between_hosts = here;
       between_hosts.call.operation = Operation::all_reduce;
       detail::MpiReduction{mpi, mpi.hosts().leaders(), between_hosts}.all_reduce();
+      // What they exchange are sums: an average is one of all ranks, not of hosts.
       if (task.call.op == ReduceOp::average) task.reducers->divide(task.to, size().value);
     }
     here.call.operation = Operation::broadcast;

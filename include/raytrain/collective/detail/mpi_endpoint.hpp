@@ -137,8 +137,8 @@ class MpiEndpoint {
     wait(bytes, [&] { return is_over(request); });
   }
 
-  /// For an operation that is one of several, until `wait_for_requests` has waited for all of them. `bytes` is about
-  /// what they transfer.
+  /// Where MPI writes the request of one more operation, valid until the next call; `wait_for_requests` waits for all
+  /// of them, which transfer about `bytes`.
   [[nodiscard]] auto new_request() -> MPI_Request& { return buffers_->requests.emplace_back(MPI_REQUEST_NULL); }
   void wait_for_requests(std::size_t bytes) {
     auto& requests = buffers_->requests;

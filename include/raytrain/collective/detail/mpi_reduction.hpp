@@ -52,7 +52,7 @@ class MpiReduction : MpiTransfer {
   using MpiTransfer::MpiTransfer;
 
   void all_reduce() const {
-    if (is_left_to_mpi() && task_.to.size() < large_bytes * ranks()) return all_reduce_by_mpi();
+    if (mpi_may_combine() && task_.to.size() < large_slice_bytes * ranks()) return all_reduce_by_mpi();
     in_chunks(count_of(task_.to), block_size(), [&](std::size_t begin, std::size_t count) {
       auto* const values = at(task_.to, begin);
       if (is_small(count)) {
@@ -69,7 +69,7 @@ class MpiReduction : MpiTransfer {
   }
 
   void reduce() const {
-    if (is_left_to_mpi()) {
+    if (mpi_may_combine()) {
       in_chunks(count_of(task_.from), largest(), [&](std::size_t begin, std::size_t count) {
         void const* const values = is_root() ? MPI_IN_PLACE : at(task_.from, begin);
         void* const result = is_root() ? at(task_.to, begin) : nullptr;
@@ -105,8 +105,7 @@ class MpiReduction : MpiTransfer {
   /// In rank order always: what each rank needs of the others is all that is sent, once.
   void reduce_scatter() const {
     auto const size = task_.call.count;
-    auto const largest_part = std::min(largest(), std::max<std::size_t>(block_size() / ranks(), 1));
-    in_chunks(size, largest_part, [&](std::size_t begin, std::size_t count) {
+    in_chunks(size, block_size() / ranks(), [&](std::size_t begin, std::size_t count) {
       auto* const others = mpi_.scratch(0, count * ranks() * element_bytes_);
       auto const received = [&](std::size_t from) {
         return part_of(std::span{others, count * ranks() * element_bytes_}, from * count, count);
@@ -119,19 +118,20 @@ class MpiReduction : MpiTransfer {
   }
 
  private:
-  /// A slice of so many bytes is worth a message of its own.
-  static constexpr std::size_t large_bytes = std::size_t{32} << 10U;
-  /// Up to here one exchange of everything takes less time than two of slices.
+  /// Arrays of which each rank has as large a slice go in slices, also where MPI may combine them.
+  static constexpr std::size_t large_slice_bytes = std::size_t{32} << 10U;
+  /// Up to here, all ranks' arrays together, one exchange of everything takes less time than two of slices.
   static constexpr std::size_t small_bytes = std::size_t{32} << 10U;
-  /// Bounds the memory that a reduction takes beside the caller's.
+  /// Bounds the memory that a reduction takes beside the caller's, but that each rank's slice may have `slice_bytes`.
   static constexpr std::size_t block_bytes = std::size_t{16} << 20U;
   static constexpr std::size_t slice_bytes = std::size_t{64} << 10U;
 
-  [[nodiscard]] auto is_left_to_mpi() const noexcept -> bool {
+  [[nodiscard]] auto mpi_may_combine() const noexcept -> bool {
     return mpi_combines(task_.call.element, task_.call.op) && !mpi_.combines_in_rank_order();
   }
 
-  /// In MPI's order. Open MPI sends an array to one rank and back, so that the network is used one way at a time.
+  /// In MPI's order. Not for large arrays: Open MPI sends one to one rank and back, so that the network is used one way
+  /// at a time.
   void all_reduce_by_mpi() const {
     in_chunks(count_of(task_.to), largest(), [&](std::size_t begin, std::size_t count) {
       perform("MPI_Iallreduce", count, [&](MPI_Request* request) {
@@ -147,6 +147,7 @@ class MpiReduction : MpiTransfer {
     if (task_.call.op == ReduceOp::average) task_.reducers->divide(task_.to, static_cast<std::uint32_t>(ranks()));
   }
 
+  /// Elements of a block: a multiple of the number of ranks, and no more than one call of MPI takes.
   [[nodiscard]] auto block_size() const noexcept -> std::size_t {
     return std::min(largest(), std::max(block_bytes, slice_bytes * ranks()) / element_bytes_) / ranks() * ranks();
   }

@@ -136,9 +136,10 @@ class MpiTransfer {
     for (std::size_t begin = 0; begin < size; begin += chunk) step(begin, std::min(chunk, size - begin));
   }
 
-  /// Sends `sent(other)` to each other member, and receives `received(other)` from it; nothing where that is empty on
-  /// both sides. What is sent is announced first: over TCP, the answer to an announcement that came later would wait
-  /// behind this member's own data, and the network carry one direction at a time.
+  /// Sends `sent(other)` to each other member, and receives `received(other)` from it. Both sides know the size of what
+  /// goes from one to the other; where it is empty there is no message. What is sent is announced first: over TCP, the
+  /// answer to an announcement that came later would wait behind this member's own data, and the network carry one
+  /// direction at a time.
   template <class Sent, class Received>
   void exchange(Sent const& sent, Received const& received) const {
     std::size_t bytes = 0;
