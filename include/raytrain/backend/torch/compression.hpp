@@ -33,7 +33,7 @@ enum class Compression : std::uint8_t {
 /// on all, and a `GradScaler` leaves the step out; with `fp16` take one, since values above its range become infinite.
 ///
 /// Cost:   sums of float cross the network once for each host, those of 16 bits once for each worker: it pays on a slow
-///         network between hosts of up to two workers each, and not within a host.
+///         network between hosts of one worker each, and not within a host.
 /// Source: bf16_compress_hook and fp16_compress_hook of PyTorch.
 [[nodiscard]] auto compressed(Compression compression) -> std::shared_ptr<GradientExchange>;
 
