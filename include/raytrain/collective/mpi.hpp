@@ -6,9 +6,12 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <numeric>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include <raytrain/collective/buffer.hpp>
 #include <raytrain/collective/collective.hpp>
@@ -120,8 +123,9 @@ class MpiGroup : public CollectiveGroup {
 ///          `MpiOptions::check_calls` they compare each one. `backend` with MPI's text. After any but `invalid_call`
 ///          every call fails.
 /// Cost:    on one host that of `SharedMemoryCollective`. On several, all_reduce of what MPI can combine sends an array
-///          once a host, unless in `Reduction::rank_order`; everything else goes by MPI between all ranks. Parts of
-///          large arrays travel in both directions of a network at the same time.
+///          once a host, unless in `Reduction::rank_order`, and all_gather and all_gatherv each part, where the ranks
+///          of each host follow each other; everything else goes by MPI between all ranks. Parts of large arrays travel
+///          in both directions of a network at the same time.
 class MpiCollective final : public Collective {
  public:
   /// Errors: `invalid_call` when there is no group.
@@ -171,6 +175,9 @@ class MpiCollective final : public Collective {
           detail::mpi_combines(task.call.element, task.call.op)) {
         return all_reduce_by_hosts(task);
       }
+      bool const gathers =
+          task.call.operation == Operation::all_gather || task.call.operation == Operation::all_gatherv;
+      if (host_ && gathers && mpi.hosts().are_in_blocks()) return all_gather_by_hosts(task);
       exchange(mpi, task);
     });
   }
@@ -196,6 +203,50 @@ class MpiCollective final : public Collective {
     here.call.op = {};
     here.to = task.to;
     if (!leads) here.from = {};
+    host_->start(here).wait();
+  }
+
+  /// The first rank of each host gets the parts of its ranks, exchanges them with those of other hosts, and hands all
+  /// around: each part crosses the network once a host.
+  void all_gather_by_hosts(Task const& task) {
+    auto const& hosts = group_->endpoint_.hosts();
+    auto const& ranks_here = hosts.ranks_here();
+    std::vector<std::size_t> counts(task.counts.begin(), task.counts.end());
+    if (task.call.operation == Operation::all_gather) counts.assign(size().value, task.call.count);
+    auto const sum = [](std::span<std::size_t const> of) {
+      return std::accumulate(of.begin(), of.end(), std::size_t{0});
+    };
+    auto const all = std::span<std::size_t const>{counts};
+    auto const of_host = all.subspan(ranks_here.front(), ranks_here.size());
+    auto const element_bytes = size_bytes(task.call.element);
+
+    auto here = task;
+    here.call.operation = Operation::all_gatherv;
+    here.call.count = sum(of_host);
+    here.call.counts_digest = detail::digest_of(of_host);
+    here.to = task.to.subspan(sum(all.first(ranks_here.front())) * element_bytes, sum(of_host) * element_bytes);
+    here.counts = of_host;
+    host_->start(here).wait();
+
+    bool const leads = host_->rank() == Rank{0};
+    if (leads) {
+      std::vector<std::size_t> by_host;
+      for (auto left = all; auto const ranks : hosts.ranks_by_host()) {
+        by_host.push_back(sum(left.first(ranks)));
+        left = left.subspan(ranks);
+      }
+      auto between_hosts = here;
+      between_hosts.from = here.to;
+      between_hosts.to = task.to;
+      between_hosts.counts = by_host;
+      detail::MpiTransfer{group_->endpoint_, hosts.leaders(), between_hosts}.all_gatherv();
+    }
+    here.call.operation = Operation::broadcast;
+    here.call.count = sum(all);
+    here.call.counts_digest = 0;
+    here.counts = {};
+    here.to = task.to;
+    here.from = leads ? std::span<std::byte const>{task.to} : std::span<std::byte const>{};
     host_->start(here).wait();
   }
 

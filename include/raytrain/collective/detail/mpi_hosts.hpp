@@ -51,9 +51,11 @@ class MpiHosts {
     check_mpi(MPI_Comm_free(&host), "MPI_Comm_free");
 
     // Memory that only one rank has is of no use.
-    std::array<int, 2> least_and_most{memory_ != nullptr ? 1 : 0, -size};
-    check_mpi(MPI_Allreduce(MPI_IN_PLACE, least_and_most.data(), 2, MPI_INT, MPI_MIN, all.handle()), "MPI_Allreduce");
-    if (least_and_most[0] == 0 || (least_and_most[1] == -1 && all.size().value > 1)) memory_ = nullptr;
+    bool const in_blocks = ranks_here_.back() - ranks_here_.front() + 1 == ranks_here_.size();
+    std::array<int, 3> least{memory_ != nullptr ? 1 : 0, -size, in_blocks ? 1 : 0};
+    check_mpi(MPI_Allreduce(MPI_IN_PLACE, least.data(), 3, MPI_INT, MPI_MIN, all.handle()), "MPI_Allreduce");
+    if (least[0] == 0 || (least[1] == -1 && all.size().value > 1)) memory_ = nullptr;
+    are_in_blocks_ = least[2] == 1;
     if (memory_ == nullptr || memory_->size() == all.size()) return;
     check_mpi(MPI_Comm_split(all.handle(), rank_ == Rank{0} ? 0 : MPI_UNDEFINED, 0, leaders_.put()), "MPI_Comm_split");
     if (leaders_.get() == MPI_COMM_NULL) return;
@@ -62,6 +64,10 @@ class MpiHosts {
     check_mpi(MPI_Comm_size(leaders_.get(), &size), "MPI_Comm_size");
     rank_of_leader_ = static_cast<std::size_t>(rank);
     number_of_leaders_ = static_cast<std::size_t>(size);
+    auto const ranks = static_cast<std::uint32_t>(ranks_here_.size());
+    ranks_by_host_.resize(number_of_leaders_);
+    check_mpi(MPI_Allgather(&ranks, 1, MPI_UINT32_T, ranks_by_host_.data(), 1, MPI_UINT32_T, leaders_.get()),
+              "MPI_Allgather");
   }
 
   /// Null where memory is not shared.
@@ -72,6 +78,11 @@ class MpiHosts {
   [[nodiscard]] auto leaders() const noexcept -> MpiMembers {
     return {leaders_.get(), rank_of_leader_, number_of_leaders_};
   }
+
+  /// Whether the ranks of each host follow each other.
+  [[nodiscard]] auto are_in_blocks() const noexcept -> bool { return are_in_blocks_; }
+  /// How many ranks each host has, in the order of their first ranks; on such a rank.
+  [[nodiscard]] auto ranks_by_host() const noexcept -> std::vector<std::uint32_t> const& { return ranks_by_host_; }
 
   /// The ranks of this host, as they are numbered among all.
   [[nodiscard]] auto ranks_here() const noexcept -> std::vector<std::uint32_t> const& { return ranks_here_; }
@@ -142,6 +153,8 @@ class MpiHosts {
   std::shared_ptr<SharedMemoryGroup> memory_;
   Rank rank_{};
   std::vector<std::uint32_t> ranks_here_;
+  std::vector<std::uint32_t> ranks_by_host_;
+  bool are_in_blocks_ = false;
   MpiHandle leaders_;
   std::size_t rank_of_leader_ = 0;
   std::size_t number_of_leaders_ = 0;
