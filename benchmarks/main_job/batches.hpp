@@ -5,7 +5,7 @@
 #include <optional>
 #include <utility>
 
-#include <raytrain/backend/torch.hpp>
+#include <raytrain/backend/torch/torch_shard.hpp>
 
 namespace job {
 

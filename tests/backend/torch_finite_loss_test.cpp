@@ -110,6 +110,25 @@ TEST_CASE("so ends a window of accumulated batches, and a step of virtual shards
   CHECK(shards.steps == std::vector{5, 5});
 }
 
+TEST_CASE("with NonFinite::warn a training goes on, and the worker warns of its 1st, 2nd and 4th such loss") {
+  std::vector<int> steps(2);
+  auto const result = run_once({.workers = 2}, [&](TorchContext& ctx) {
+    auto const rank = ctx.world_rank().value;
+    for (int step = 0; step < 8; ++step) {
+      auto const is_wrong = rank == 1 && step % 2 == 1;
+      ctx.check_finite(torch::tensor(is_wrong ? std::numeric_limits<double>::quiet_NaN() : 1.0), NonFinite::warn);
+      ++steps[rank];
+    }
+  });
+  CHECK(steps == std::vector{8, 8});
+  CHECK(warnings_with(result, "that are not finite") == 3);
+  for (auto const* const text : {"the loss of rank 1 is nan in its check 2, one of 1 so far that are not finite, and "
+                                 "training goes on; look for the operation",
+                                 "check 4, one of 2 so far", "check 8, one of 4 so far"}) {
+    CHECK(warnings_with(result, text) == 1);
+  }
+}
+
 TEST_CASE("finite losses change nothing, of whatever type, and what is no loss is refused") {
   auto const ended = train({.value = 1});
   CHECK(ended.error.empty());

@@ -335,3 +335,25 @@ TEST_CASE("with a global batch and means over all samples the number of workers 
     for (std::size_t i = 0; i < alone.size(); ++i) CHECK(losses[i] == doctest::Approx(alone[i]).epsilon(1e-5));
   }
 }
+
+TEST_CASE(
+    "with report_step_times each report has rank 0's times, but for names that it has already, and no other does") {
+  for (bool const is_asked_for : {true, false}) {
+    CAPTURE(is_asked_for);
+    TemporaryFolder const folder;
+    Trainer<TorchBackend> trainer{[](TorchContext& ctx) {
+                                    for (int epoch = 0; epoch < 2; ++epoch) ctx.report(Metrics{{"data_s", -1.0}});
+                                    ctx.report(Epoch{2, 0.5});
+                                  },
+                                  {.run = {.name = "run", .storage_path = folder.path(), .handle_signals = false},
+                                   .backend = {.report_step_times = is_asked_for}}};
+    auto const result = trainer.fit();
+    auto const names = is_asked_for ? ", samples_per_s, forward_s, backward_s, exchange_s, rest_s" : "";
+    REQUIRE(result.history.size() == 3);
+    CHECK(result.history[1].metrics.names() == std::string{"data_s"} + names);
+    CHECK(result.history[1].metrics.number("data_s") == -1);
+    CHECK(result.history[2].metrics.contains("data_s") == is_asked_for);
+    CHECK(result.history[2].metrics.contains("loss"));
+    if (is_asked_for) CHECK(*result.history[2].metrics.number("rest_s") > 0);
+  }
+}

@@ -33,7 +33,7 @@ RAYTRAIN_TORCH_INLINE auto TorchBackend::make_context(WorkerSetup setup) const -
       if (advice) link.send(Warning{Rank{0}, *advice});
     }
   }
-  return TorchContext{std::move(setup)};
+  return TorchContext{std::move(setup), config_};
 }
 
 }  // namespace raytrain

@@ -24,6 +24,7 @@
 #include <raytrain/backend/torch/power_sgd.hpp>
 #include <raytrain/backend/torch/reduce_on_plateau.hpp>
 #include <raytrain/backend/torch/sync_batch_norm.hpp>
+#include <raytrain/backend/torch/torch_config.hpp>
 #include <raytrain/backend/torch/torch_context.hpp>
 #include <raytrain/backend/torch/training_state.hpp>
 #include <raytrain/config/scaling_config.hpp>
@@ -32,15 +33,6 @@
 #include <raytrain/train/worker_setup.hpp>
 
 namespace raytrain {
-
-/// Settings of `TorchBackend`.
-struct TorchConfig {
-  /// Freed memory stays with the process for the next tensors while `fit()` trains (glibc only, and for the whole
-  /// program, unless its environment settles it: `MALLOC_TRIM_THRESHOLD_` and others). Otherwise pages go back to the
-  /// system and are cleared anew at every step, which took a quarter of the time of a small MLP. Afterwards glibc goes
-  /// on as behind the first large block that a program frees; what the program has set by mallopt is gone.
-  bool keep_freed_memory = true;
-};
 
 /// LibTorch trains: models, gradients and batches are its own.
 ///

@@ -15,6 +15,7 @@
 #include <raytrain/backend/torch/detail/gradient_arena-inl.hpp>
 #include <raytrain/backend/torch/detail/gradient_averager-inl.hpp>
 #include <raytrain/backend/torch/detail/joined_batch-inl.hpp>
+#include <raytrain/backend/torch/detail/loss_check-inl.hpp>
 #include <raytrain/backend/torch/detail/memory_overlap-inl.hpp>
 #include <raytrain/backend/torch/detail/model_exchange-inl.hpp>
 #include <raytrain/backend/torch/detail/one_openmp_thread-inl.hpp>

@@ -34,6 +34,9 @@ struct ModelOptions {
   /// It pays where a network is between the workers, and each has a core that does not compute. Between hosts with
   /// `Reduction::automatic` sums of buckets may differ from those without, in their last bits.
   Overlap overlap = Overlap::off;
+  /// Whether a backward leaves rank 0's buffers, as a BatchNorm's statistics, on every rank. Without, each worker keeps
+  /// those of its own batches, and a step sends less; a checkpoint has rank 0's, with which all go on after a restart.
+  bool broadcast_buffers = true;
 
   /// Errors: `invalid_config` for a field that is out of range, and for an exchange that cannot overlap.
   void validate() const;

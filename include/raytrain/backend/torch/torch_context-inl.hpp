@@ -7,7 +7,6 @@
 #include <torch/torch.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -48,8 +47,10 @@
 
 namespace raytrain {
 
-RAYTRAIN_TORCH_INLINE TorchContext::TorchContext(WorkerSetup setup)
-    : TorchContext{std::make_unique<detail::UnlockingCollective>(std::move(setup.collective)), std::move(setup)} {}
+RAYTRAIN_TORCH_INLINE TorchContext::TorchContext(WorkerSetup setup, TorchConfig const& config)
+    : TorchContext{std::make_unique<detail::UnlockingCollective>(std::move(setup.collective)), std::move(setup)} {
+  reports_step_times_ = config.report_step_times;
+}
 
 RAYTRAIN_TORCH_INLINE TorchContext::TorchContext(std::unique_ptr<detail::UnlockingCollective> collective,
                                                  WorkerSetup setup)
@@ -214,6 +215,16 @@ RAYTRAIN_TORCH_INLINE auto TorchContext::restore(TrainingState const& state) -> 
   return epoch ? *epoch : first_epoch();
 }
 
+RAYTRAIN_TORCH_INLINE auto TorchContext::has_automatic() const -> bool {
+  return reports_step_times_ || !scaler_.expired() || !followed_rates().empty();
+}
+
+RAYTRAIN_TORCH_INLINE void TorchContext::add_automatic(Metrics& metrics) const {
+  detail::add_rates(metrics, followed_rates());
+  if (auto const scaler = scaler_.lock()) detail::add_scaler(metrics, *scaler);
+  if (reports_step_times_) detail::add_step_times(metrics, step_timer_->times());
+}
+
 RAYTRAIN_TORCH_INLINE auto TorchContext::followed_rates() const -> std::vector<double> {
   std::vector<double> all;
   for (auto const& each : rates_) {
@@ -267,23 +278,8 @@ RAYTRAIN_TORCH_INLINE auto TorchContext::join(bool has_batch) -> bool {
   return taken_->with_batch.ask(collective(), has_batch);
 }
 
-RAYTRAIN_TORCH_INLINE void TorchContext::check_finite(at::Tensor const& loss) {
-  constexpr auto attempted = "checking a loss";
-  if (!loss.defined() || loss.numel() != 1) {
-    throw Error{Errc::invalid_call, attempted,
-                fmt::format("it must be one number (got {})", loss.defined() ? loss.numel() : 0),
-                "give the loss that backward() is called on"};
-  }
-  ++checked_losses_;
-  auto const value = loss.item<double>();
-  if (std::isfinite(value)) return;
-  auto const& position = taken_->position;
-  auto const after =
-      taken_->turn ? fmt::format(" (after {} samples of epoch {})", position.samples, position.epoch) : std::string{};
-  throw NotRetryable{
-      attempted,
-      fmt::format("the loss of rank {} is {} in its check {}{}", world_rank().value, value, checked_losses_, after),
-      "look for the operation that makes it, with torch::autograd::DetectAnomalyGuard, or take a lower learning rate"};
+RAYTRAIN_TORCH_INLINE void TorchContext::check_finite(at::Tensor const& loss, NonFinite then) {
+  if (auto text = loss_check_.check(loss, then, world_rank(), *taken_)) warn(*std::move(text));
 }
 
 RAYTRAIN_TORCH_INLINE auto TorchContext::holder_of_sum() const -> detail::GradientAverager const* {
@@ -377,6 +373,7 @@ RAYTRAIN_TORCH_INLINE void TorchContext::check_options(ModelOptions const& optio
   };
   if (options.exchange != nullptr) refuse("ModelOptions::exchange", options.exchange->description());
   if (options.overlap != Overlap::off) refuse("ModelOptions::overlap", to_string(options.overlap));
+  if (!options.broadcast_buffers) refuse("ModelOptions::broadcast_buffers", "false");
 }
 
 RAYTRAIN_TORCH_INLINE void TorchContext::begin_averaged(torch::nn::Module const& module, ModelOptions const& options) {

@@ -22,6 +22,7 @@
 #include <raytrain/backend/torch/detail/generators.hpp>
 #include <raytrain/backend/torch/detail/gradient_averager.hpp>
 #include <raytrain/backend/torch/detail/joined_batch.hpp>
+#include <raytrain/backend/torch/detail/loss_check.hpp>
 #include <raytrain/backend/torch/detail/model_exchange.hpp>
 #include <raytrain/backend/torch/detail/own_default_generator.hpp>
 #include <raytrain/backend/torch/detail/shadow_backward.hpp>
@@ -34,8 +35,10 @@
 #include <raytrain/backend/torch/local_model.hpp>
 #include <raytrain/backend/torch/lr_schedule.hpp>
 #include <raytrain/backend/torch/model_options.hpp>
+#include <raytrain/backend/torch/non_finite.hpp>
 #include <raytrain/backend/torch/sharded_optimizer.hpp>
 #include <raytrain/backend/torch/step_times.hpp>
+#include <raytrain/backend/torch/torch_config.hpp>
 #include <raytrain/backend/torch/torch_module.hpp>
 #include <raytrain/backend/torch/torch_shard.hpp>
 #include <raytrain/backend/torch/training_state.hpp>
@@ -54,7 +57,7 @@ namespace raytrain {
 /// Threads: the worker's own only. The worker's tensor operations use `cpus()` threads.
 class TorchContext : public TrainContext {
  public:
-  explicit TorchContext(WorkerSetup setup);
+  explicit TorchContext(WorkerSetup setup, TorchConfig const& config = {});
   ~TorchContext() { taken_->on_turn = {}; }
   TorchContext(TorchContext const&) = delete;
   auto operator=(TorchContext const&) -> TorchContext& = delete;
@@ -237,17 +240,17 @@ class TorchContext : public TrainContext {
     detail::shadow_backward(module, find_averager(module), *taken_);
   }
 
-  /// Ends the training when the loss, one number, is an infinity or a NaN: between a batch's forward and its backward,
-  /// so that no rank has stepped by its gradient. Other ranks need not have such a loss: they are stopped where they
-  /// would exchange with this one. Before `GradScaler::scale`, whose product may well be infinite.
+  /// Ends the training, or warns, when the loss, one number, is an infinity or a NaN: between a batch's forward and its
+  /// backward, so that no rank has stepped by its gradient. Other ranks need not have such a loss: they are stopped
+  /// where they would exchange with this one. Before `GradScaler::scale`, whose product may well be infinite.
   ///
   /// Errors: `NotRetryable`, naming rank, value, epoch and samples: from its checkpoint a run would come there again;
   ///         `invalid_call` for another number of numbers.
-  void check_finite(at::Tensor const& loss);
+  void check_finite(at::Tensor const& loss, NonFinite then = NonFinite::stop);
 
   /// As of every context. The learning rates of each `LrSchedule` that `restore` was given go along as "lr" (see
-  /// there), what a `GradScaler` has counted as "skipped_steps" and "loss_scale"; with a checkpoint, the states of
-  /// `generator()` and of LibTorch's default generator go along.
+  /// there), what a `GradScaler` has counted as "skipped_steps" and "loss_scale", and step times where `TorchConfig`
+  /// says so; with a checkpoint, the states of `generator()` and of LibTorch's default generator go along.
   ///
   /// Errors: `backend` also for a model to which `prepare_model` should have been applied again; `invalid_call` with a
   /// checkpoint within a step of virtual shards, behind a batch that does not end it, and within a window of
@@ -373,13 +376,11 @@ class TorchContext : public TrainContext {
   /// This worker's virtual shards.
   [[nodiscard]] auto own_shards() const -> std::vector<std::uint32_t>;
 
-  /// Calls `report` with the metrics, and those of the schedules and of the scaler that are followed.
+  /// Calls `report` with the metrics, those of the schedules and of the scaler that are followed, and step times.
   template <class R, class F>
   void with_automatic(R const& metrics, F const& report) const {
     if constexpr (std::same_as<R, Metrics> || Reportable<R>) {
-      auto const rates = followed_rates();
-      auto const scaler = scaler_.lock();
-      if (!rates.empty() || scaler) {
+      if (has_automatic()) {
         Metrics all;
         if constexpr (std::same_as<R, Metrics>) {
           all = metrics;
@@ -387,14 +388,15 @@ class TorchContext : public TrainContext {
           check_report_fields<R>();
           all = to_metrics(metrics);
         }
-        detail::add_rates(all, rates);
-        if (scaler) detail::add_scaler(all, *scaler);
+        add_automatic(all);
         return report(all);
       }
     }
     report(metrics);
   }
 
+  [[nodiscard]] auto has_automatic() const -> bool;
+  void add_automatic(Metrics& metrics) const;
   [[nodiscard]] auto followed_rates() const -> std::vector<double>;
 
   [[nodiscard]] auto loader_shard(std::string_view name, std::optional<std::size_t> examples) -> TorchShard;
@@ -480,7 +482,8 @@ class TorchContext : public TrainContext {
   std::vector<std::weak_ptr<torch::nn::Module const>> local_;  ///< Models that each worker trains by itself.
   bool accumulates_alone_ = false;
   std::uint64_t models_ = 0;
-  std::uint64_t checked_losses_ = 0;
+  detail::LossCheck loss_check_;
+  bool reports_step_times_ = false;
   std::uint16_t optimizers_ = 0;
   std::uint32_t loaders_ = 0;
   std::map<std::string, std::uint64_t> examples_;                ///< Of each loader, by its name.

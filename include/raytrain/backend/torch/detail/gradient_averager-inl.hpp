@@ -37,7 +37,7 @@ namespace raytrain::detail {
 RAYTRAIN_TORCH_INLINE GradientAverager::GradientAverager(torch::nn::Module const& module, std::uint16_t number,
                                                          Worker worker)
     : module_{module.weak_from_this()},
-      buffers_{buffers_of(module)},
+      buffers_{worker.exchange.broadcasts_buffers() ? buffers_of(module) : std::vector<Buffer>{}},
       beside_{worker.exchange.overlap() == Overlap::off ? nullptr : worker.collective.duplicate()},
       arena_{module, beside_ ? *beside_ : worker.collective, buffers_.size() + digest_size},
       collective_{worker.collective},

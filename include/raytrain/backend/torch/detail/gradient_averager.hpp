@@ -33,7 +33,7 @@ namespace raytrain::detail {
 
 /// Averages a model's gradients over all ranks when a backward through it ends. Then it sends rank 0's buffers (running
 /// statistics and the like) to all ranks. It sends a buffer of 64 KiB and more only when LibTorch counts a change of
-/// it, or of another buffer of its submodule, on any rank.
+/// it, or of another buffer of its submodule, on any rank. Without `ModelOptions::broadcast_buffers` it sends none.
 ///
 /// Gradients accumulate as in one process: averages are the same on every rank, and so are their sums. The results of
 /// `torch::autograd::grad` are not averaged.

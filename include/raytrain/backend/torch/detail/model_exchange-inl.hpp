@@ -22,7 +22,10 @@
 namespace raytrain::detail {
 
 RAYTRAIN_TORCH_INLINE ModelExchange::ModelExchange(ModelOptions const& options, WorldSize world)
-    : bucket_bytes_{options.bucket_bytes}, overlap_{options.overlap}, world_{world} {
+    : bucket_bytes_{options.bucket_bytes},
+      overlap_{options.overlap},
+      broadcasts_buffers_{options.broadcast_buffers},
+      world_{world} {
   if (options.exchange == nullptr) return;
   if (options.exchange->is_in_use_.exchange(true)) {
     throw Error{Errc::invalid_call, "preparing a model",
@@ -72,9 +75,10 @@ RAYTRAIN_TORCH_INLINE void ModelExchange::average(GradientBucket const& bucket, 
 RAYTRAIN_TORCH_INLINE auto ModelExchange::description() const -> std::string {
   auto const exchange =
       exchange_ == nullptr ? "no ModelOptions::exchange" : "ModelOptions::exchange " + exchange_->description();
-  if (exchange_ == nullptr && overlap_ == Overlap::off) return exchange;
   auto const overlap = overlap_ == Overlap::off ? "" : fmt::format(", ModelOptions::overlap {},", to_string(overlap_));
-  return fmt::format("{}{} with {} bucket_bytes", exchange, overlap, bucket_bytes_);
+  auto const buckets =
+      exchange_ == nullptr && overlap_ == Overlap::off ? "" : fmt::format(" with {} bucket_bytes", bucket_bytes_);
+  return exchange + overlap + buckets + (broadcasts_buffers_ ? "" : " and no ModelOptions::broadcast_buffers");
 }
 
 }  // namespace raytrain::detail

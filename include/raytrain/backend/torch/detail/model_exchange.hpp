@@ -38,6 +38,7 @@ class ModelExchange {
   /// Off in a world of one.
   [[nodiscard]] auto overlap() const noexcept -> Overlap { return world_ > WorldSize{1} ? overlap_ : Overlap::off; }
   [[nodiscard]] auto bucket_bytes() const noexcept -> std::size_t { return bucket_bytes_; }
+  [[nodiscard]] auto broadcasts_buffers() const noexcept -> bool { return broadcasts_buffers_; }
 
   /// Averages the gradients of one bucket, of so many: by the program's exchange, or as they are.
   ///
@@ -55,6 +56,7 @@ class ModelExchange {
   std::shared_ptr<GradientExchange> exchange_;
   std::size_t bucket_bytes_ = 0;
   Overlap overlap_ = Overlap::off;
+  bool broadcasts_buffers_ = true;
   WorldSize world_{1};
 };
 

@@ -13,6 +13,8 @@
 #include <raytrain/backend/torch/detail/step_timer.hpp>
 #include <raytrain/backend/torch/step_times.hpp>
 #include <raytrain/core/inline.hpp>
+#include <raytrain/core/metrics.hpp>
+#include <raytrain/message/report_fields.hpp>
 
 namespace raytrain::detail {
 
@@ -69,6 +71,12 @@ RAYTRAIN_TORCH_INLINE void StepTimer::restart() noexcept {
 
 RAYTRAIN_TORCH_INLINE auto StepTimer::seconds(Phase phase) const noexcept -> double {
   return std::chrono::duration<double>{spent_[static_cast<std::size_t>(phase)]}.count();
+}
+
+RAYTRAIN_TORCH_INLINE void add_step_times(Metrics& metrics, StepTimes const& times) {
+  for (auto const& [name, value] : to_metrics(times)) {
+    if (!metrics.contains(name)) metrics.set(name, value);
+  }
 }
 
 RAYTRAIN_TORCH_INLINE void time_backwards(torch::nn::Module const& module, std::shared_ptr<StepTimer> const& timer) {

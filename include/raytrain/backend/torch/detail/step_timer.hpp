@@ -12,6 +12,7 @@
 
 #include <raytrain/backend/torch/step_times.hpp>
 #include <raytrain/core/clock.hpp>
+#include <raytrain/core/metrics.hpp>
 
 namespace raytrain::detail {
 
@@ -79,6 +80,9 @@ class InPhase {
   StepTimer* timer_;
   StepTimer::Phase next_;
 };
+
+/// But for names that are there already.
+void add_step_times(Metrics& metrics, StepTimes const& times);
 
 /// Tells the timer of backwards through a model whose gradients nobody averages.
 void time_backwards(torch::nn::Module const& module, std::shared_ptr<StepTimer> const& timer);

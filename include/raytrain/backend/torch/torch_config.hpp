@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+namespace raytrain {
+
+/// Settings of `TorchBackend`.
+struct TorchConfig {
+  /// Freed memory stays with the process for the next tensors while `fit()` trains (glibc only, and for the whole
+  /// program, unless its environment settles it: `MALLOC_TRIM_THRESHOLD_` and others). Otherwise pages go back to the
+  /// system and are cleared anew at every step, which took a quarter of the time of a small MLP. Afterwards glibc goes
+  /// on as behind the first large block that a program frees; what the program has set by mallopt is gone.
+  bool keep_freed_memory = true;
+  /// Each report gets `TorchContext::step_times()` of rank 0: "samples_per_s", "data_s" and the others, but for names
+  /// that the report has already.
+  bool report_step_times = false;
+};
+
+}  // namespace raytrain
