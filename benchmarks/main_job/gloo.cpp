@@ -81,7 +81,7 @@ auto main(int argc, char** argv) -> int try {
     return loss.item<double>();
   });
   if (parallel) {
-    job::check_equal(network->parameters(), [&](std::vector<double>& values) {
+    check_equal(network->parameters(), [&](std::vector<double>& values) {
       std::vector<torch::Tensor> one{
           torch::from_blob(values.data(), {static_cast<std::int64_t>(values.size())}, torch::kDouble)};
       group->broadcast(one)->wait();

@@ -3,16 +3,15 @@
 
 #include <torch/torch.h>
 
-#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <stdexcept>
 #include <string>
-#include <vector>
 
 #include "../../examples/fashion_mnist/networks.hpp"
 #include "../peak_memory.hpp"
+#include "../training_steps.hpp"
 
 /// What raytrain's program and its twins have in common: the command line, the loss, what is measured and checked.
 namespace job {
@@ -45,40 +44,12 @@ inline auto loss_of(Network& network, torch::Tensor const& images, torch::Tensor
   return torch::nll_loss(network.forward(scaled), labels.to(torch::kLong));
 }
 
-struct Figures {
-  double first_step_s = 0;  ///< From the start of the program to the end of its first step.
-  double samples_per_s = 0;
-  double loss = 0;  ///< Mean of the last 50 steps.
-};
+using Figures = StepFigures;
 
 /// Runs `step`, which returns the loss of its batch, through warm-up and measurement.
 template <class Step>
 auto measure(Options const& options, Step const& step) -> Figures {
-  auto const now = [] {
-    return std::chrono::duration<double>{std::chrono::steady_clock::now().time_since_epoch()}.count();
-  };
-  constexpr int last = 50;
-  Figures figures;
-  step();
-  figures.first_step_s = now() - options.started_s;
-  for (int i = 1; i < warm_up_steps; ++i) step();
-  auto const begin = now();
-  for (int i = 0; i < options.steps; ++i) {
-    auto const loss = step();
-    if (i >= options.steps - last) figures.loss += loss / last;
-  }
-  figures.samples_per_s = static_cast<double>(options.steps * global_batch) / (now() - begin);
-  return figures;
-}
-
-/// Errors: when this rank's parameters are not those of rank 0, which `broadcast` gives to all.
-template <class Broadcast>
-void check_equal(std::vector<torch::Tensor> const& parameters, Broadcast const& broadcast) {
-  std::vector<double> mine;
-  for (auto const& parameter : parameters) mine.push_back(parameter.detach().to(torch::kDouble).norm().item<double>());
-  auto of_rank_0 = mine;
-  broadcast(of_rank_0);
-  if (of_rank_0 != mine) throw std::runtime_error{"the workers' networks differ"};
+  return measure_steps({options.steps, warm_up_steps, global_batch, 50, options.started_s}, step);
 }
 
 /// Prints what the driver reads. Errors: when the network has not learned what it does within some hundred steps.

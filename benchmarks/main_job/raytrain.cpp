@@ -34,9 +34,8 @@ auto train(raytrain::TorchContext& ctx, job::Options const& options, Model const
     if (is_last) optimizer.step();
     return loss.item<double>();
   });
-  job::check_equal(network->parameters(), [&](std::vector<double>& values) {
-    ctx.collective().broadcast(std::span{values}, raytrain::Rank{0});
-  });
+  check_equal(network->parameters(),
+              [&](std::vector<double>& values) { ctx.collective().broadcast(std::span{values}, raytrain::Rank{0}); });
   return figures;
 }
 

@@ -54,9 +54,8 @@ auto train(raytrain::TorchContext& ctx, job::Options const& options, int parts) 
     optimizer.step();
     return loss;
   });
-  job::check_equal(network->parameters(), [&](std::vector<double>& values) {
-    ctx.collective().broadcast(std::span{values}, raytrain::Rank{0});
-  });
+  check_equal(network->parameters(),
+              [&](std::vector<double>& values) { ctx.collective().broadcast(std::span{values}, raytrain::Rank{0}); });
   return figures;
 }
 

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// The language model with raytrain: two workers that are threads, each of which updates a part of the parameters.
+#include <cstdio>
+#include <exception>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include <raytrain/backend/torch.hpp>
+#include <raytrain/trainer.hpp>
+
+#include "job.hpp"
+
+namespace {
+
+auto train(raytrain::TorchContext& ctx, job::Options const& options) -> StepFigures {
+  auto const model = ctx.prepare_model([] { return std::make_shared<LanguageModel>(); });
+  auto optimizer = ctx.prepare_optimizer<torch::optim::AdamW>(model, {job::learning_rate});
+  job::Rows rows;
+  auto const first = ctx.world_rank().value * job::worker_batch;
+  auto const figures = job::measure(options, [&] {
+    auto const loss = job::loss_of(*model, rows.next(first, job::worker_batch));
+    optimizer.zero_grad();
+    loss.backward();
+    torch::nn::utils::clip_grad_norm_(model->parameters(), job::largest_norm);
+    optimizer.step();
+    return loss.item<double>();
+  });
+  check_equal(model->parameters(),
+              [&](std::vector<double>& values) { ctx.collective().broadcast(std::span{values}, raytrain::Rank{0}); });
+  return {figures.first_step_s, figures.samples_per_s, ctx.average(figures.loss)};
+}
+
+}  // namespace
+
+auto main(int argc, char** argv) -> int try {
+  auto const options = job::parse(argc, argv);
+  StepFigures figures;
+  raytrain::Trainer<raytrain::TorchBackend> trainer{
+      [&](raytrain::TorchContext& ctx) {
+        auto const mine = train(ctx, options);
+        if (ctx.world_rank() == raytrain::Rank{0}) figures = mine;
+      },
+      {.scaling = {.num_workers = job::workers},
+       .run = {
+           .name = "language_model", .storage_path = "runs", .resume = raytrain::Resume::fresh, .seed = job::seed}}};
+  trainer.fit();
+  job::print(figures);
+  return 0;
+} catch (std::exception const& error) {
+  std::fprintf(stderr, "raytrain: %s\n", error.what());
+  return 1;
+}
