@@ -94,13 +94,17 @@ class Job(Output):
         super().__init__(done.stdout, done.returncode, time.monotonic() - start)
 
 
-def ask_for_ulfm(mpirun):
-    """What has it start a job that goes on without ranks that are lost; where it cannot the test is skipped."""
-    option = '--with-ft ulfm'
+def ask_for_option(mpirun, option):
+    """The option; where mpirun does not know it the test is skipped."""
     if subprocess.run([mpirun, *option.split(), '-n', '1', 'true'], capture_output=True, check=False).returncode != 0:
         print(f'skipped: this mpirun knows no {option}')
         sys.exit(SKIPPED)
     return option
+
+
+def ask_for_ulfm(mpirun):
+    """What has it start a job that goes on without ranks that are lost."""
+    return ask_for_option(mpirun, '--with-ft ulfm')
 
 
 def job_on_hosts(places, mpirun, *command, **environment):
