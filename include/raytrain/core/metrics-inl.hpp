@@ -2,11 +2,13 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <concepts>
 #include <initializer_list>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 
 #include <raytrain/core/error.hpp>
@@ -14,6 +16,13 @@
 #include <raytrain/core/metrics.hpp>
 
 namespace raytrain {
+
+RAYTRAIN_INLINE auto Metrics::Entry::operator==(Entry const& other) const -> bool {
+  auto const* const x = std::get_if<double>(&value);
+  auto const* const y = std::get_if<double>(&other.value);
+  if (x != nullptr && y != nullptr && std::isnan(*x) && std::isnan(*y)) return name == other.name;
+  return name == other.name && value == other.value;
+}
 
 RAYTRAIN_INLINE Metrics::Metrics(std::initializer_list<Entry> entries) {
   for (auto const& entry : entries) set(entry.name, entry.value);
@@ -48,6 +57,14 @@ RAYTRAIN_INLINE auto Metrics::names() const -> std::string {
   std::string text;
   for (auto const& entry : entries_) text += (text.empty() ? "" : ", ") + entry.name;
   return text.empty() ? "(none)" : text;
+}
+
+RAYTRAIN_INLINE void Metrics::put(std::string_view name, MetricValue value) {
+  if (auto* const found = find_entry(name)) {
+    found->value = std::move(value);
+  } else {
+    entries_.push_back(Entry{std::string{name}, std::move(value)});
+  }
 }
 
 RAYTRAIN_INLINE auto Metrics::find_entry(std::string_view name) noexcept -> Entry* {

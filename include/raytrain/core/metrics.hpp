@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cmath>
 #include <concepts>
 #include <cstdint>
 #include <initializer_list>
@@ -27,12 +26,7 @@ class Metrics {
     std::string name;
     MetricValue value;
     /// A NaN equals a NaN, so that what was written can be told from what was changed.
-    friend auto operator==(Entry const& a, Entry const& b) -> bool {
-      auto const* const x = std::get_if<double>(&a.value);
-      auto const* const y = std::get_if<double>(&b.value);
-      if (x != nullptr && y != nullptr && std::isnan(*x) && std::isnan(*y)) return a.name == b.name;
-      return a.name == b.name && a.value == b.value;
-    }
+    auto operator==(Entry const& other) const -> bool;
   };
 
   Metrics() = default;
@@ -43,11 +37,7 @@ class Metrics {
   /// Errors: `invalid_report` for an integer above the largest std::int64_t.
   template <class T>
   void set(std::string_view name, T&& value) {
-    if (auto* const found = find_entry(name)) {
-      found->value = to_value(name, std::forward<T>(value));
-    } else {
-      entries_.push_back(Entry{std::string{name}, to_value(name, std::forward<T>(value))});
-    }
+    put(name, to_value(name, std::forward<T>(value)));
   }
 
   /// Null if there is no metric of that name.
@@ -73,6 +63,7 @@ class Metrics {
   friend auto operator==(Metrics const&, Metrics const&) -> bool = default;
 
  private:
+  void put(std::string_view name, MetricValue value);
   auto find_entry(std::string_view name) noexcept -> Entry*;
 
   template <class T>

@@ -24,6 +24,8 @@
 
 namespace raytrain {
 
+RAYTRAIN_INLINE Dataset::Dataset() : table_{std::make_shared<Table const>()} {}
+
 RAYTRAIN_INLINE auto Dataset::from_columns(std::vector<Column> columns) -> Dataset {
   if (columns.empty()) {
     throw Error{Errc::invalid_data, "Dataset::from_columns", "got no column", "give at least one"};

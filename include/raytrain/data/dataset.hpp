@@ -24,7 +24,7 @@ namespace raytrain {
 class Dataset {
  public:
   /// No columns, no rows.
-  Dataset() : table_{std::make_shared<Table const>()} {}
+  Dataset();
 
   /// `Dataset::from_columns({{"image", std::move(pixels), {28, 28}}, {"label", std::move(labels)}})`.
   ///

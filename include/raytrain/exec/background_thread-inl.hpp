@@ -10,6 +10,8 @@
 
 namespace raytrain {
 
+RAYTRAIN_INLINE BackgroundThread::BackgroundThread() : thread_{[this]() noexcept { work(); }} {}
+
 RAYTRAIN_INLINE BackgroundThread::~BackgroundThread() {
   {
     std::lock_guard const lock{mutex_};

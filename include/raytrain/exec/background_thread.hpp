@@ -18,7 +18,7 @@ namespace raytrain {
 /// Errors:  a job that throws ends the program: it catches, and sends what happened through a `Channel`.
 class BackgroundThread {
  public:
-  BackgroundThread() : thread_{[this]() noexcept { work(); }} {}
+  BackgroundThread();
   BackgroundThread(BackgroundThread const&) = delete;
   auto operator=(BackgroundThread const&) -> BackgroundThread& = delete;
   ~BackgroundThread();

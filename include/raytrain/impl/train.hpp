@@ -8,6 +8,7 @@
 #include <raytrain/train/controller-inl.hpp>
 #include <raytrain/train/controller_checkpoints-inl.hpp>
 #include <raytrain/train/controller_stops-inl.hpp>
+#include <raytrain/train/detail/config_text-inl.hpp>
 #include <raytrain/train/detail/copy_exchange-inl.hpp>
 #include <raytrain/train/detail/fit-inl.hpp>
 #include <raytrain/train/detail/process_fit-inl.hpp>

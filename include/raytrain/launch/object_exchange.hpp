@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <array>
-#include <cstddef>
-#include <cstdint>
-#include <numeric>
-#include <span>
 #include <utility>
 #include <vector>
 
@@ -16,39 +11,25 @@
 
 namespace raytrain::detail {
 
-/// As the collectives carry them.
-auto as_elements(Bytes& bytes) noexcept -> std::span<std::uint8_t>;
+/// Root's bytes, on every rank. Two operations: how many, and these.
+[[nodiscard]] auto broadcast_bytes(Collective& collective, Bytes bytes, Rank root) -> Bytes;
 
-/// Root's value, on every rank. Two operations: its size, its bytes.
+/// Every rank's bytes, in rank order. Two operations: how many each has, and these.
+[[nodiscard]] auto all_gather_bytes(Collective& collective, Bytes mine) -> std::vector<Bytes>;
+
+/// Root's value, on every rank: as `broadcast_bytes`.
 template <Transferable T>
 [[nodiscard]] auto broadcast_object(Collective& collective, T value, Rank root) -> T {
   bool const is_root = collective.rank() == root;
-  Bytes bytes;
-  if (is_root) bytes = to_bytes(value);
-  std::array<std::uint64_t, 1> size{bytes.size()};
-  collective.broadcast(std::span<std::uint64_t>{size}, root);
-  bytes.resize(size[0]);
-  collective.broadcast(as_elements(bytes), root);
+  auto const bytes = broadcast_bytes(collective, is_root ? to_bytes(value) : Bytes{}, root);
   return is_root ? std::move(value) : from_bytes<T>(bytes);
 }
 
-/// Every rank's value, in rank order. Two operations: their sizes, their bytes.
+/// Every rank's value, in rank order: as `all_gather_bytes`.
 template <Transferable T>
 [[nodiscard]] auto all_gather_objects(Collective& collective, T const& value) -> std::vector<T> {
-  auto mine = to_bytes(value);
-  std::array<std::uint64_t, 1> const size{mine.size()};
-  std::vector<std::uint64_t> sizes(collective.size().value);
-  collective.all_gather(std::span<std::uint64_t const>{size}, std::span<std::uint64_t>{sizes});
-  std::vector<std::size_t> const counts(sizes.begin(), sizes.end());
-  Bytes all(std::accumulate(counts.begin(), counts.end(), std::size_t{0}));
-  collective.all_gatherv(std::span<std::uint8_t const>{as_elements(mine)}, as_elements(all),
-                         std::span<std::size_t const>{counts});
   std::vector<T> values;
-  auto left = BytesView{all};
-  for (auto const count : counts) {
-    values.push_back(from_bytes<T>(left.first(count)));
-    left = left.subspan(count);
-  }
+  for (auto const& bytes : all_gather_bytes(collective, to_bytes(value))) values.push_back(from_bytes<T>(bytes));
   return values;
 }
 

@@ -308,6 +308,12 @@ RAYTRAIN_INLINE void TrainContext::check_identity(std::vector<std::string> const
   if (world_rank() == Rank{0}) check_known_fields(run().known_report_fields, fields, run().run_path);
 }
 
+RAYTRAIN_INLINE void TrainContext::warn(std::string text) { setup_.link.send(Warning{world_rank(), std::move(text)}); }
+
+RAYTRAIN_INLINE void TrainContext::print_line(std::string text) {
+  setup_.link.send(PrintedLine{Rank{0}, std::move(text)});
+}
+
 RAYTRAIN_INLINE void TrainContext::throw_if_stopping() {
   if (!told_to_stop()) return;
   knew_of_stop_ = true;

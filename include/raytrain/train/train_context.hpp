@@ -153,15 +153,14 @@ class TrainContext {
   }
 
   /// Says something to the person who runs the program, through the callbacks. From any thread.
-  void warn(std::string text) { setup_.link.send(Warning{world_rank(), std::move(text)}); }
+  void warn(std::string text);
 
   /// Prints a line for the run, as `fmt::print` formats it: rank 0's, and nothing on other ranks. It comes out in the
   /// program that was started, whole, in order with rank 0's reports, and above the bar of a `ProgressBar`; on stdout
   /// where no callback shows it. From any thread.
   template <class... T>
   void print(fmt::format_string<T...> format, T&&... values) {
-    if (world_rank() != Rank{0}) return;
-    setup_.link.send(PrintedLine{Rank{0}, fmt::format(format, std::forward<T>(values)...)});
+    if (world_rank() == Rank{0}) print_line(fmt::format(format, std::forward<T>(values)...));
   }
 
   /// This worker's part of the dataset, or all of it when `DataConfig` does not split it.
@@ -309,6 +308,8 @@ class TrainContext {
   [[nodiscard]] auto told_to_stop() const noexcept -> bool { return setup_.link.stop_token().stop_requested(); }
 
  private:
+  void print_line(std::string text);
+
   [[nodiscard]] auto run() const noexcept -> RunShared const& { return *setup_.run; }
   [[nodiscard]] auto placement() const noexcept -> Placement const& { return setup_.link.placement(); }
 

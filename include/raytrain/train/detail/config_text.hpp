@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <algorithm>
 #include <concepts>
 #include <cstddef>
 #include <string>
@@ -12,7 +11,6 @@
 #include <vector>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 namespace raytrain::detail {
 
@@ -161,17 +159,24 @@ requires(has_known_members<T>()) auto apply_to_members(T const& value, F const& 
 template <class T>
 auto config_text(T const& value) -> std::string;
 
+/// "{true, 0.1}".
+[[nodiscard]] auto joined_texts(std::vector<std::string> const& texts) -> std::string;
+/// Of parts whose order is each process's own.
+[[nodiscard]] auto joined_sorted_texts(std::vector<std::string> texts) -> std::string;
+
 inline constexpr auto members_text = [](auto const&... members) -> std::string {
-  std::vector<std::string> const texts{config_text(members)...};
-  return fmt::format("{{{}}}", fmt::join(texts, ", "));
+  return joined_texts({config_text(members)...});
 };
 
 template <class Parts>
 auto parts_text(Parts const& parts) -> std::string {
   std::vector<std::string> texts;
   for (auto const& part : parts) texts.push_back(config_text(part));
-  if constexpr (requires { typename Parts::hasher; }) std::ranges::sort(texts);  // their order is each process's own
-  return fmt::format("{{{}}}", fmt::join(texts, ", "));
+  if constexpr (requires { typename Parts::hasher; }) {
+    return joined_sorted_texts(std::move(texts));
+  } else {
+    return joined_texts(texts);
+  }
 }
 
 /// A config's fields as text, "{true, 0.1, 'cpu'}", by which processes compare theirs. "?" stands for what has no text:
@@ -214,3 +219,7 @@ auto config_text(T const& value) -> std::string {
 }
 
 }  // namespace raytrain::detail
+
+#ifndef RAYTRAIN_COMPILED
+#include <raytrain/train/detail/config_text-inl.hpp>
+#endif
