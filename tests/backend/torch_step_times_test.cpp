@@ -357,3 +357,21 @@ TEST_CASE(
     if (is_asked_for) CHECK(*result.history[2].metrics.number("rest_s") > 0);
   }
 }
+
+TEST_CASE("a run goes on with step times in its reports, and without them, however it was begun") {
+  TemporaryFolder const folder;
+  int epochs = 0;
+  for (bool const is_asked_for : {false, true, false}) {
+    Trainer<TorchBackend> trainer{[epoch = epochs++](TorchContext& ctx) {
+                                    auto model = ctx.prepare_model([] { return torch::nn::Linear{1, 1}; });
+                                    torch::optim::SGD optimizer{model->parameters(), 0.1};
+                                    CHECK(ctx.restore(model, optimizer) == epoch);
+                                    ctx.report(Epoch{epoch, 0.5}, save(model, optimizer));
+                                  },
+                                  {.run = {.name = "run", .storage_path = folder.path(), .handle_signals = false},
+                                   .backend = {.report_step_times = is_asked_for}}};
+    auto const result = trainer.fit();
+    CHECK(result.history.size() == static_cast<std::size_t>(epochs));
+    CHECK(result.metrics.contains("data_s") == is_asked_for);
+  }
+}

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -305,7 +306,14 @@ RAYTRAIN_INLINE void TrainContext::check_thread(char const* function) const {
 
 RAYTRAIN_INLINE void TrainContext::check_identity(std::vector<std::string> const& fields) {
   identity_checked_ = true;
-  if (world_rank() == Rank{0}) check_known_fields(run().known_report_fields, fields, run().run_path);
+  if (world_rank() != Rank{0}) return;
+  auto const of_identity = [this](std::vector<std::string> names) {
+    std::erase_if(names, [this](std::string const& name) {
+      return std::ranges::find(not_of_identity_, name) != not_of_identity_.end();
+    });
+    return names;
+  };
+  check_known_fields(of_identity(run().known_report_fields), of_identity(fields), run().run_path);
 }
 
 RAYTRAIN_INLINE void TrainContext::warn(std::string text) { setup_.link.send(Warning{world_rank(), std::move(text)}); }

@@ -301,6 +301,9 @@ class TrainContext {
   /// Errors: `io` when the part before could not be written; `invalid_call` from another thread or after the end.
   void materialize(CheckpointDraft& draft);
 
+  /// Metrics of these names, which a context adds where it is told to, do not tell one run from another.
+  void leave_out_of_identity(std::vector<std::string> names) { not_of_identity_ = std::move(names); }
+
   /// Workers of this process.
   [[nodiscard]] auto process_workers() const noexcept -> WorldSize { return placement().process_workers; }
 
@@ -393,6 +396,7 @@ class TrainContext {
   SignsOfLife::Clock::time_point agreed_at_;
   std::optional<CheckpointOrdinal> held_checkpoint_;  // copied, and not to be written yet
   std::deque<Written> written_;                       // the last ones
+  std::vector<std::string> not_of_identity_;          // metrics
   bool identity_checked_ = false;
   bool knew_of_stop_ = false;
   bool finished_ = false;

@@ -11,7 +11,7 @@ struct TorchConfig {
   /// on as behind the first large block that a program frees; what the program has set by mallopt is gone.
   bool keep_freed_memory = true;
   /// Each report gets `TorchContext::step_times()` of rank 0: "samples_per_s", "data_s" and the others, but for names
-  /// that the report has already. They are fields of the run, which goes on with the fields that it has begun with.
+  /// that the report has already. A run goes on with them or without, however it was begun.
   bool report_step_times = false;
 };
 

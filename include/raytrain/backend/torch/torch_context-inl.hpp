@@ -50,6 +50,7 @@ namespace raytrain {
 RAYTRAIN_TORCH_INLINE TorchContext::TorchContext(WorkerSetup setup, TorchConfig const& config)
     : TorchContext{std::make_unique<detail::UnlockingCollective>(std::move(setup.collective)), std::move(setup)} {
   reports_step_times_ = config.report_step_times;
+  leave_out_of_identity(field_names<StepTimes>());
 }
 
 RAYTRAIN_TORCH_INLINE TorchContext::TorchContext(std::unique_ptr<detail::UnlockingCollective> collective,
