@@ -28,6 +28,7 @@ Context:
   text(*args, env={})             what any command printed
   mpirun_env()                    variables for a command that is mpirun, or that starts one
   skip(reason)                    ends the benchmark where it cannot run, which is no failure
+  pythons_with_torch()            each Python that has PyTorch, by its version: one in build/torch-python, and the system's
   make(*targets)                  builds what else the benchmark runs, by ninja's names
   folder                          a temporary folder, the working directory of the programs; removed at the end
   row(case, metric, values, goal=None, direction='higher')
@@ -40,6 +41,7 @@ import os
 import pathlib
 import platform
 import re
+import shutil
 import statistics
 import subprocess
 import sys
@@ -96,6 +98,16 @@ class Context:
         """What lets mpirun start more ranks than there are cores."""
         lines = (BUILD.parent / 'mpirun.env').read_text().splitlines()
         return dict(line.split('=', 1) for line in lines if not line.startswith('#'))
+
+    @staticmethod
+    def pythons_with_torch():
+        found = {}
+        for python in (BUILD / 'torch-python' / 'bin' / 'python', 'python3', '/usr/bin/python3'):
+            asked = subprocess.run([python, '-c', 'import torch.distributed; print(torch.__version__)'], text=True,
+                                   capture_output=True, check=False) if shutil.which(python) else None
+            if asked and asked.returncode == 0:
+                found.setdefault(asked.stdout.strip(), python)
+        return found
 
     def make(self, *targets):
         build(list(targets))

@@ -4,16 +4,17 @@
 #include <torch/torch.h>
 
 #include <chrono>
+#include <cstdint>
 #include <stdexcept>
 #include <vector>
 
 /// What is measured of the steps of a training.
 struct StepPlan {
-  int steps = 0;         ///< That are measured.
-  int warm_up = 0;       ///< Steps before them, for caches and allocators.
-  long samples = 0;      ///< Of a step of all workers.
-  int last = 0;          ///< The steps whose losses count.
-  double started_s = 0;  ///< When the driver started this program, on the monotonic clock.
+  int steps = 0;             ///< That are measured.
+  int warm_up = 0;           ///< Steps before them, for caches and allocators.
+  std::int64_t samples = 0;  ///< Of a step of all workers.
+  int last = 0;              ///< The steps whose losses count.
+  double started_s = 0;      ///< When the driver started this program, on the monotonic clock.
 };
 
 struct StepFigures {

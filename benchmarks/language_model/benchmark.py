@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 import pathlib
 import statistics
-import subprocess
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -19,21 +18,6 @@ QUICK_TRIALS, TRIALS = 1, 3  # of each setting, in turns
 
 def describe():
     return "a small transformer on text, against plain LibTorch and Python's DistributedDataParallel over Gloo"
-
-
-def pythons_with_torch(context):
-    """Each Python that has PyTorch, by its version."""
-    found = {}
-    for python in ('/usr/bin/python3', context.build / 'torch-python' / 'bin' / 'python'):
-        try:
-            version = subprocess.check_output([python, '-c', 'import torch.distributed; print(torch.__version__)'], text=True,
-                                              stderr=subprocess.DEVNULL).strip()
-        except (OSError, subprocess.CalledProcessError):
-            continue
-        found[version] = python
-    if not found:
-        print('DistributedDataParallel is left out: no Python has PyTorch. To have it: apt-get install python3-torch')
-    return found
 
 
 def run(context):
@@ -54,7 +38,10 @@ def run(context):
 
     folder = context.build / 'benchmarks' / 'language_model'
     sides = {'raytrain': lambda _: context.program('raytrain', steps, time.monotonic()), '1 process': side('1 process', [folder / 'serial'])}
-    for version, python in pythons_with_torch(context).items():
+    pythons = context.pythons_with_torch()
+    if not pythons:
+        print('DistributedDataParallel is left out: no Python has PyTorch. To have it: apt-get install python3-torch')
+    for version, python in pythons.items():
         name = f'DDP of PyTorch {version}'
         sides[name] = side(name, [python, '-B', HERE / 'ddp.py'])
     gave = context.in_turns(sides)

@@ -64,7 +64,12 @@ inline auto loss_of(LanguageModel& model, torch::Tensor const& rows) -> torch::T
 
 template <class Step>
 auto measure(Options const& options, Step const& step) -> StepFigures {
-  return measure_steps({options.steps, 5, workers * worker_batch * context, 10, options.started_s}, step);
+  return measure_steps({.steps = options.steps,
+                        .warm_up = 5,
+                        .samples = workers * worker_batch * context,
+                        .last = 10,
+                        .started_s = options.started_s},
+                       step);
 }
 
 /// Prints what the driver reads. Errors: when the network has not learned what it does within some steps.

@@ -49,7 +49,12 @@ using Figures = StepFigures;
 /// Runs `step`, which returns the loss of its batch, through warm-up and measurement.
 template <class Step>
 auto measure(Options const& options, Step const& step) -> Figures {
-  return measure_steps({options.steps, warm_up_steps, global_batch, 50, options.started_s}, step);
+  return measure_steps({.steps = options.steps,
+                        .warm_up = warm_up_steps,
+                        .samples = global_batch,
+                        .last = 50,
+                        .started_s = options.started_s},
+                       step);
 }
 
 /// Prints what the driver reads. Errors: when the network has not learned what it does within some hundred steps.

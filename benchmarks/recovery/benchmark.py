@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 import pathlib
 import shutil
-import subprocess
 import sys
 
 sys.path.append(str(pathlib.Path(__file__).parent))
@@ -24,17 +23,12 @@ def describe():
 
 
 def torch_python(context):
-    """A Python that has PyTorch; says where it looks, and notes the version or leaves the rows out."""
-    own = context.build / 'torch-python'
-    for python in (own / 'bin' / 'python', 'python3'):
-        try:
-            version = subprocess.check_output([python, '-c', 'import torch.distributed; print(torch.__version__)'], text=True,
-                                              stderr=subprocess.DEVNULL).strip()
-        except (OSError, subprocess.CalledProcessError):
-            continue
+    """A Python that has torchrun as PyTorch 2 has it; notes its version, or leaves the rows out and says so."""
+    for version, python in context.pythons_with_torch().items():
         if int(version.split('.')[0]) >= 2:
             context.versions['PyTorch of torchrun'] = version
             return python
+    own = context.build / 'torch-python'
     print(f'torchrun is left out: no python3 has PyTorch 2. To have it: python3 -m venv {own} && {own}/bin/pip install torch')
     return None
 
