@@ -4,7 +4,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
+#include <utility>
 
 #include <doctest/doctest.h>
 
@@ -18,11 +20,44 @@ using namespace raytrain::testing;
 
 namespace {
 
-int largest_count = 0;
-std::size_t bytes_left_to_mpi = 0;
-std::string messages;  // "s" for one that is sent, "r" for one that is received
+struct Given {
+  int largest_count = 0;
+  std::size_t bytes_to_combine = 0;
+  std::string messages;  // "s" for one that is sent, "r" for one that is received
+};
 
-void look_at(int count) { largest_count = std::max(largest_count, count); }
+/// Several threads of a rank call MPI at once in other tests of this program.
+class Recorder {
+ public:
+  void count(int elements) {
+    std::lock_guard lock{mutex_};
+    given_.largest_count = std::max(given_.largest_count, elements);
+  }
+
+  void bytes_to_combine(std::size_t bytes) {
+    std::lock_guard lock{mutex_};
+    given_.bytes_to_combine += bytes;
+  }
+
+  void message(char direction) {
+    std::lock_guard lock{mutex_};
+    given_.messages += direction;
+  }
+
+  /// What MPI was given since the last call of it.
+  auto take() -> Given {
+    std::lock_guard lock{mutex_};
+    return std::exchange(given_, Given{});
+  }
+
+ private:
+  std::mutex mutex_;
+  Given given_;
+};
+
+Recorder recorder;
+
+void look_at(int count) { recorder.count(count); }
 
 /// All of them together may be addressed by an `int`.
 void look_at(int const* counts, int const* begins, MPI_Comm communicator) {
@@ -54,7 +89,7 @@ int MPI_Iallreduce(void const* from, void* to, int count, MPI_Datatype type, MPI
   look_at(count);
   int size = 0;
   PMPI_Type_size(type, &size);
-  bytes_left_to_mpi += static_cast<std::size_t>(count) * static_cast<std::size_t>(size);
+  recorder.bytes_to_combine(static_cast<std::size_t>(count) * static_cast<std::size_t>(size));
   return PMPI_Iallreduce(from, to, count, type, op, communicator, request);
 }
 
@@ -101,14 +136,14 @@ int MPI_Ialltoall(void const* from, int sent, MPI_Datatype sent_type, void* to, 
 int MPI_Isend(void const* values, int count, MPI_Datatype type, int to, int tag, MPI_Comm communicator,
               MPI_Request* request) {
   look_at(count);
-  messages += 's';
+  recorder.message('s');
   return PMPI_Isend(values, count, type, to, tag, communicator, request);
 }
 
 int MPI_Irecv(void* values, int count, MPI_Datatype type, int from, int tag, MPI_Comm communicator,
               MPI_Request* request) {
   look_at(count);
-  messages += 'r';
+  recorder.message('r');
   return PMPI_Irecv(values, count, type, from, tag, communicator, request);
 }
 
@@ -132,8 +167,9 @@ TEST_CASE_TEMPLATE("MPI is never given more elements at a time than it is allowe
   };
   for (auto const& operation : operations) {
     CAPTURE(&operation - operations);
-    largest_count = 0;
+    recorder.take();
     check_none_wrong<MpiWorld<Setup>>(operation);
+    auto const largest_count = recorder.take().largest_count;
     CHECK(largest_count > 0);
     CHECK(largest_count <= 1000);
   }
@@ -146,25 +182,24 @@ TEST_CASE_TEMPLATE("between hosts, a large array goes in slices and a small one 
   constexpr std::size_t agreements = 1'000;  // bytes in which ranks compare their calls
   MpiWorld<Setup>::run(all.size, [&](Collective& collective) {
     auto const reduce = [&](std::size_t size) {
-      bytes_left_to_mpi = 0;
-      messages.clear();
+      recorder.take();
       CHECK(wrong_in_all_reduce<std::int64_t>(collective, 1, size, ReduceOp::sum) == 0);
+      return recorder.take();
     };
-    reduce(100'000);
-    CHECK(bytes_left_to_mpi < agreements);
+    auto const large = reduce(100'000);
+    CHECK(large.bytes_to_combine < agreements);
     bool const alone = Setup::pretence().ranks_per_host == 1;
     // Otherwise Open MPI's answer to what comes late waits behind an array, and a network carries one way at a time.
-    if (alone) CHECK_MESSAGE(messages == "sssrrrsssrrr", "not all is sent before anything is received");
-    if (!alone) CHECK(messages == (all.rank.value % 2 == 0 ? "srsr" : ""));
-    messages.clear();
+    if (alone) CHECK_MESSAGE(large.messages == "sssrrrsssrrr", "not all is sent before anything is received");
+    if (!alone) CHECK(large.messages == (all.rank.value % 2 == 0 ? "srsr" : ""));
     CHECK(wrong_in_all_gather<float>(collective, 2, 1'000, true) == 0);
     CHECK(wrong_in_all_gatherv<float>(collective, 3, 1'000, false) == 0);
-    if (alone) CHECK(messages.starts_with("sssrrr"));
-    if (!alone) CHECK(messages == (all.rank.value % 2 == 0 ? "srsr" : ""));  // once a host
-    messages.clear();
-    reduce(2'000);
-    CHECK(messages.empty());
-    if (all.rank == Rank{0}) CHECK(bytes_left_to_mpi >= 2'000 * sizeof(std::int64_t));
+    auto const gathered = recorder.take().messages;
+    if (alone) CHECK(gathered.starts_with("sssrrr"));
+    if (!alone) CHECK(gathered == (all.rank.value % 2 == 0 ? "srsr" : ""));  // once a host
+    auto const small = reduce(2'000);
+    CHECK(small.messages.empty());
+    if (all.rank == Rank{0}) CHECK(small.bytes_to_combine >= 2'000 * sizeof(std::int64_t));
   });
 }
 
