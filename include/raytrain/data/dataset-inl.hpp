@@ -2,10 +2,14 @@
 #pragma once
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
+#include <map>
 #include <memory>
 #include <set>
 #include <span>
@@ -19,6 +23,7 @@
 #include <raytrain/data/column.hpp>
 #include <raytrain/data/dataset.hpp>
 #include <raytrain/data/detail/gather_rows.hpp>
+#include <raytrain/data/detail/join_rows.hpp>
 #include <raytrain/data/detail/permutation.hpp>
 #include <raytrain/data/shuffle_key.hpp>
 
@@ -55,12 +60,87 @@ RAYTRAIN_INLINE auto Dataset::column_names() const -> std::vector<std::string> {
   return names;
 }
 
+RAYTRAIN_INLINE auto Dataset::select_columns(std::vector<std::string> const& names) const -> Dataset {
+  if (names.empty()) {
+    throw Error{Errc::invalid_call, "Dataset::select_columns", "got no name", "name at least one column"};
+  }
+  std::vector<Column> selected;
+  for (auto const& name : names) {
+    if (std::ranges::find(selected, name, &Column::name) != selected.end()) {
+      throw Error{Errc::invalid_call, "Dataset::select_columns", fmt::format("'{}' is named twice", name),
+                  "name each column once"};
+    }
+    selected.push_back(column(name));
+  }
+  return {std::move(selected), rows()};
+}
+
+RAYTRAIN_INLINE auto Dataset::drop_columns(std::vector<std::string> const& names) const -> Dataset {
+  for (auto const& name : names) (void)column(name);
+  std::vector<Column> kept;
+  for (auto const& column : columns()) {
+    if (std::ranges::find(names, column.name()) == names.end()) kept.push_back(column);
+  }
+  if (kept.empty() && !names.empty()) {
+    throw Error{Errc::invalid_call, "Dataset::drop_columns", "no column would be left", "keep at least one"};
+  }
+  return {std::move(kept), rows()};
+}
+
+RAYTRAIN_INLINE auto Dataset::rename_columns(std::map<std::string, std::string> const& names) const -> Dataset {
+  for (auto const& [old_name, new_name] : names) (void)column(old_name);
+  std::set<std::string> taken;
+  std::vector<Column> renamed;
+  for (auto const& column : columns()) {
+    auto const found = names.find(column.name());
+    renamed.push_back(found == names.end() ? column : column.named(found->second));
+    if (!taken.insert(renamed.back().name()).second) {
+      throw Error{Errc::invalid_call, "Dataset::rename_columns",
+                  fmt::format("two columns would be named '{}'", renamed.back().name()),
+                  "give each column its own name"};
+    }
+  }
+  return {std::move(renamed), rows()};
+}
+
+RAYTRAIN_INLINE auto Dataset::add_column(Column column) const -> Dataset {
+  auto const attempted = [&] { return fmt::format("Dataset::add_column('{}')", column.name()); };
+  if (std::ranges::find(columns(), column.name(), &Column::name) != columns().end()) {
+    throw Error{Errc::invalid_call, attempted(), "there is a column of that name",
+                "give it another name, or drop that one first by drop_columns"};
+  }
+  if (column.rows() != rows()) {
+    throw Error{Errc::invalid_call, attempted(),
+                fmt::format("it has {} rows, and the dataset has {}", column.rows(), rows()), "give it as many rows"};
+  }
+  std::vector<Column> all{columns().begin(), columns().end()};
+  all.push_back(std::move(column));
+  return {std::move(all), rows()};
+}
+
 RAYTRAIN_INLINE auto Dataset::split_at(std::size_t row) const -> std::pair<Dataset, Dataset> {
   if (row > rows()) {
     throw Error{Errc::invalid_call, fmt::format("Dataset::split_at({})", row),
                 fmt::format("the dataset has only {} rows", rows()), "split at one of them"};
   }
   return {slice(0, row), slice(row, rows())};
+}
+
+RAYTRAIN_INLINE auto Dataset::split_at_indices(std::vector<std::size_t> const& rows) const -> std::vector<Dataset> {
+  std::vector<Dataset> parts;
+  std::size_t first = 0;
+  for (auto const last : rows) {
+    if (last < first || last > this->rows()) {
+      throw Error{Errc::invalid_call, fmt::format("Dataset::split_at_indices({{{}}})", fmt::join(rows, ", ")),
+                  last < first ? fmt::format("{} follows {}", last, first)
+                               : fmt::format("the dataset has only {} rows", this->rows()),
+                  "name rows that it has, in ascending order"};
+    }
+    parts.push_back(slice(first, last));
+    first = last;
+  }
+  parts.push_back(slice(first, this->rows()));
+  return parts;
 }
 
 RAYTRAIN_INLINE auto Dataset::select(std::span<std::uint64_t const> rows) const -> Dataset {
@@ -78,6 +158,27 @@ RAYTRAIN_INLINE auto Dataset::select(std::span<std::uint64_t const> rows) const 
                           std::shared_ptr<std::byte const>{data, data.get()}, rows.size());
   }
   return {std::move(selected), rows.size()};
+}
+
+RAYTRAIN_INLINE auto Dataset::union_with(Dataset const& other) const -> Dataset {
+  return detail::join_rows(std::array{*this, other}, "Dataset::union_with");
+}
+
+RAYTRAIN_INLINE auto Dataset::repeat(std::size_t times) const -> Dataset {
+  auto const most_rows = static_cast<std::size_t>(std::numeric_limits<std::ptrdiff_t>::max()) / sizeof(std::uint64_t);
+  if (times == 0 || rows() > most_rows / times) {
+    throw Error{Errc::invalid_call, fmt::format("Dataset::repeat({})", times),
+                times == 0 ? "leaves no rows" : fmt::format("so many times {} rows cannot be counted", rows()),
+                times == 0 ? "repeat at least once, which is the rows as they are" : "repeat less often"};
+  }
+  if (columns().empty()) return of_rows(times * rows());
+  std::vector<std::uint64_t> order(times * rows());
+  for (std::size_t i = 0; i < order.size(); ++i) order[i] = i % rows();
+  return select(order);
+}
+
+RAYTRAIN_INLINE auto Dataset::random_shuffle(std::uint64_t seed) const -> Dataset {
+  return select(*shuffled_rows({.seed = seed}));
 }
 
 RAYTRAIN_INLINE auto Dataset::shuffled_rows(ShuffleKey key) const -> std::shared_ptr<std::vector<std::uint64_t> const> {

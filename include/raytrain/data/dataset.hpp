@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -44,6 +45,27 @@ class Dataset {
   /// Errors: `not_found` when there is no column of that name, listing those that there are.
   [[nodiscard]] auto column(std::string_view name) const -> Column const& { return find_column(columns(), name); }
 
+  /// These columns alone, in this order.
+  ///
+  /// Errors: `not_found` as of `column`; `invalid_call` for none, and for one that is named twice.
+  [[nodiscard]] auto select_columns(std::vector<std::string> const& names) const -> Dataset;
+
+  /// All columns but these.
+  ///
+  /// Errors: `not_found` as of `column`; `invalid_call` where none would be left.
+  [[nodiscard]] auto drop_columns(std::vector<std::string> const& names) const -> Dataset;
+
+  /// `rename_columns({{"old", "new"}})`, all at once, so that two columns can change their names.
+  ///
+  /// Errors: `not_found` as of `column`; `invalid_call` where two columns would have one name; `invalid_data` for a
+  ///         name that is empty.
+  [[nodiscard]] auto rename_columns(std::map<std::string, std::string> const& names) const -> Dataset;
+
+  /// With one more, behind the others.
+  ///
+  /// Errors: `invalid_call` when there is a column of that name, or the column has another number of rows.
+  [[nodiscard]] auto add_column(Column column) const -> Dataset;
+
   /// The first `count` rows, or all if there are fewer.
   [[nodiscard]] auto head(std::size_t count) const -> Dataset { return slice(0, std::min(count, rows())); }
 
@@ -52,10 +74,29 @@ class Dataset {
   /// Errors: `invalid_call` when there are fewer rows.
   [[nodiscard]] auto split_at(std::size_t row) const -> std::pair<Dataset, Dataset>;
 
+  /// The rows before the first of these, those from each up to the next one, and those from the last one on.
+  ///
+  /// Errors: `invalid_call` for one that is below the one before it, or where there are fewer rows.
+  [[nodiscard]] auto split_at_indices(std::vector<std::size_t> const& rows) const -> std::vector<Dataset>;
+
   /// A copy of these rows, in this order; a row may come several times.
   ///
   /// Errors: `invalid_call` for a row that is not there.
   [[nodiscard]] auto select(std::span<std::uint64_t const> rows) const -> Dataset;
+
+  /// A copy of these rows, followed by those of `other`, which has the same columns in any order. `Dataset{}` has
+  /// nothing to add.
+  ///
+  /// Errors: `invalid_data` when names, types or row shapes of the columns are others, listing what differs.
+  [[nodiscard]] auto union_with(Dataset const& other) const -> Dataset;
+
+  /// A copy of the rows, so many times one after the other.
+  ///
+  /// Errors: `invalid_call` for 0 times, and for more rows than can be counted.
+  [[nodiscard]] auto repeat(std::size_t times) const -> Dataset;
+
+  /// A copy of the rows in the order of `shuffled_rows({.seed = seed})`: the same for the same seed, everywhere.
+  [[nodiscard]] auto random_shuffle(std::uint64_t seed) const -> Dataset;
 
   /// XXH3-128 of names, types, row shapes and values of the columns, in their order, as 32 hexadecimal digits. A
   /// resumed run knows by it whether it goes on with the same data.

@@ -12,6 +12,7 @@
 #include <raytrain/data/detail/data_file-inl.hpp>
 #include <raytrain/data/detail/gather_rows-inl.hpp>
 #include <raytrain/data/detail/idx_header-inl.hpp>
+#include <raytrain/data/detail/join_rows-inl.hpp>
 #include <raytrain/data/detail/permutation-inl.hpp>
 #include <raytrain/data/idx-inl.hpp>
 #include <raytrain/data/prefetch_options-inl.hpp>

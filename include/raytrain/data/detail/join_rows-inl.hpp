@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <raytrain/core/error.hpp>
+#include <raytrain/core/inline.hpp>
+#include <raytrain/data/column.hpp>
+#include <raytrain/data/dataset.hpp>
+#include <raytrain/data/detail/join_rows.hpp>
+
+namespace raytrain::detail {
+
+/// What `part` has otherwise than `first`, a column a line's part.
+[[nodiscard]] RAYTRAIN_INLINE auto column_differences(Dataset const& first, Dataset const& part)
+    -> std::vector<std::string> {
+  std::vector<std::string> differences;
+  for (auto const& column : first.columns()) {
+    auto const same = std::ranges::find(part.columns(), column.name(), &Column::name);
+    if (same == part.columns().end()) {
+      differences.push_back(fmt::format("'{}' is missing", column.name()));
+    } else if (same->type() != column.type() || same->row_shape() != column.row_shape()) {
+      differences.push_back(fmt::format("{} is here {}", column.describe(), same->describe()));
+    }
+  }
+  for (auto const& column : part.columns()) {
+    if (std::ranges::find(first.columns(), column.name(), &Column::name) == first.columns().end()) {
+      differences.push_back(fmt::format("'{}' is new", column.name()));
+    }
+  }
+  return differences;
+}
+
+[[nodiscard]] RAYTRAIN_INLINE auto join_column(std::span<Dataset const* const> parts, Column const& first,
+                                               std::size_t rows) -> Column {
+  std::shared_ptr<std::byte[]> const data = std::make_unique_for_overwrite<std::byte[]>(rows * first.row_bytes());
+  auto* to = data.get();
+  for (auto const* const part : parts) {
+    auto const bytes = part->column(first.name()).bytes();
+    if (!bytes.empty()) std::memcpy(to, bytes.data(), bytes.size());
+    to += bytes.size();
+  }
+  return {ColumnFormat{first.name(), first.type(), first.row_shape()}, {data, data.get()}, rows};
+}
+
+RAYTRAIN_INLINE auto join_rows(std::span<Dataset const> parts, std::string const& attempted) -> Dataset {
+  std::vector<Dataset const*> joined;
+  std::size_t rows = 0;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    if (parts[i].rows() == 0 && parts[i].columns().empty()) continue;
+    joined.push_back(&parts[i]);
+    rows += parts[i].rows();
+    auto const differences = column_differences(*joined.front(), parts[i]);
+    if (differences.empty()) continue;
+    throw Error{Errc::invalid_data, attempted,
+                fmt::format("part {} has other columns than part {}: {}", i + 1, joined.front() - parts.data() + 1,
+                            fmt::join(differences, ", ")),
+                "give all of them the same names, types and row shapes"};
+  }
+  if (joined.empty()) return {};
+  if (joined.size() == 1) return *joined.front();
+  if (joined.front()->columns().empty()) return Dataset::of_rows(rows);
+  std::vector<Column> columns;
+  for (auto const& column : joined.front()->columns()) columns.push_back(join_column(joined, column, rows));
+  return Dataset::from_columns(std::move(columns));
+}
+
+}  // namespace raytrain::detail

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <span>
+#include <string>
+
+namespace raytrain {
+class Dataset;
+}  // namespace raytrain
+
+namespace raytrain::detail {
+
+/// The rows of all parts, one part after the other, in the first one's order of columns. A part that has neither
+/// columns nor rows adds nothing.
+///
+/// Errors: `invalid_data`, with `attempted`, for a part whose columns have other names, types or row shapes than the
+///         first one's, listing what differs.
+[[nodiscard]] auto join_rows(std::span<Dataset const> parts, std::string const& attempted) -> Dataset;
+
+}  // namespace raytrain::detail
+
+#ifndef RAYTRAIN_COMPILED
+#include <raytrain/data/detail/join_rows-inl.hpp>
+#endif
