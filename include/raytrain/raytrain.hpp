@@ -8,5 +8,7 @@
 #include <raytrain/callback/progress_bar.hpp>
 #include <raytrain/data/csv.hpp>
 #include <raytrain/data/idx.hpp>
+#include <raytrain/data/sort.hpp>
+#include <raytrain/data/train_test_split.hpp>
 #include <raytrain/trainer.hpp>
 #include <raytrain/version.hpp>

@@ -42,6 +42,13 @@ RAYTRAIN_INLINE void Column::check_type(ElementType wanted) const {
               fmt::format("ask for {}, or convert it before it goes into the dataset", to_string(format_.type))};
 }
 
+RAYTRAIN_INLINE void Column::check_one_value_a_row(std::string const& attempted) const {
+  if (row_values_ == 1) return;
+  throw Error{Errc::invalid_data, attempted,
+              fmt::format("column '{}' has rows of shape {}, and not of one number", name(), shape_text()),
+              "take a column of one number a row"};
+}
+
 RAYTRAIN_INLINE auto Column::named(std::string name) const -> Column {
   return {ColumnFormat{std::move(name), format_.type, format_.row_shape}, data_, rows_};
 }

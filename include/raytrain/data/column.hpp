@@ -72,6 +72,15 @@ class Column {
     return {reinterpret_cast<T const*>(data_.get()), rows_ * row_values_};
   }
 
+  /// Calls `work` with all values, row after row, as a span of their type, whichever that is.
+  template <class Work>
+  void visit(Work const& work) const {
+    with_element_type(type(), [&]<Element T>(T*) { work(as<T>()); });
+  }
+
+  /// Errors: `invalid_data` when the column has more than one value a row, which `attempted` cannot take.
+  void check_one_value_a_row(std::string const& attempted) const;
+
   /// Errors: `invalid_data` when the column holds another type, saying which.
   void check_type(ElementType wanted) const;
 

@@ -13,6 +13,9 @@
 #include <raytrain/data/detail/gather_rows-inl.hpp>
 #include <raytrain/data/detail/idx_header-inl.hpp>
 #include <raytrain/data/detail/join_rows-inl.hpp>
+#include <raytrain/data/detail/order_keys-inl.hpp>
 #include <raytrain/data/detail/permutation-inl.hpp>
 #include <raytrain/data/idx-inl.hpp>
 #include <raytrain/data/prefetch_options-inl.hpp>
+#include <raytrain/data/sort-inl.hpp>
+#include <raytrain/data/train_test_split-inl.hpp>
