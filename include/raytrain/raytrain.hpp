@@ -7,7 +7,9 @@
 #include <raytrain/callback/json_lines.hpp>
 #include <raytrain/callback/progress_bar.hpp>
 #include <raytrain/data/csv.hpp>
+#include <raytrain/data/filter.hpp>
 #include <raytrain/data/idx.hpp>
+#include <raytrain/data/map_batches.hpp>
 #include <raytrain/data/sort.hpp>
 #include <raytrain/data/train_test_split.hpp>
 #include <raytrain/trainer.hpp>

@@ -16,6 +16,7 @@
 #include <raytrain/data/detail/order_keys-inl.hpp>
 #include <raytrain/data/detail/permutation-inl.hpp>
 #include <raytrain/data/idx-inl.hpp>
+#include <raytrain/data/map_batches-inl.hpp>
 #include <raytrain/data/prefetch_options-inl.hpp>
 #include <raytrain/data/sort-inl.hpp>
 #include <raytrain/data/train_test_split-inl.hpp>
