@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A translation unit that includes every header links with another one like it, so nothing in a header lacks its inline;
-and with the library, so nothing in a declaration defines."""
+"""A translation unit that includes every header links with another one like it, so nothing in a header lacks its inline,
+and nothing in a declaration defines what the library does."""
 import pathlib
 import subprocess
 import sys
@@ -15,25 +15,23 @@ def checker(tool):
         headers = [header for header, need in compiler.headers(root, guard) if tool.flags_for(need)]
         text = ''.join(f'#include <{header}>\n' for header in headers)
         flags = [*tool.everything, '-I', str(root / 'include')]
-        library = '#include <raytrain/impl/src.hpp>\n' if (root / 'include/raytrain/impl/src.hpp').exists() else ''
         with tempfile.TemporaryDirectory() as folder:
             folder = pathlib.Path(folder)
             linker = [word for word in tool.core if not word.endswith('ccache')][0]
 
-            def linked(what, flags, *texts):
-                for number, text in enumerate(texts):
-                    status, said = tool.compile(flags, folder / f'{what}{number}.cpp', text, folder / f'{number}.o')
-                    if status != 0:
-                        yield f'all headers {what} do not compile:\n{said}'
-                        return
+            def linked(how):
+                what, macros = how
+                object_file = folder / f'{what}.o'
+                status, said = tool.compile([*flags, *macros], folder / f'{what}.cpp', text, object_file)
+                if status != 0:
+                    return f'all headers {what} do not compile:\n{said}'
                 # One that is linked twice stands for two of the same text, of which each would take a minute.
-                done = subprocess.run([linker, '-r', '0.o', f'{len(texts) - 1}.o', '-o', 'both.o'], cwd=folder, text=True,
+                done = subprocess.run([linker, '-r', object_file, object_file, '-o', folder / f'{what} twice.o'], text=True,
                                       capture_output=True, check=False)
-                if done.returncode != 0:
-                    yield f'two translation units {what} do not link:\n{done.stderr}'
+                return f'two translation units {what} do not link:\n{done.stderr}' if done.returncode != 0 else None
 
-            yield from linked('alone', flags, text)
-            yield from linked('with the library', [*flags, '-DRAYTRAIN_COMPILED'], text, text + library)
+            ways = {'alone': [], 'with the library': ['-DRAYTRAIN_COMPILED', '-DRAYTRAIN_COMPILED_TORCH']}
+            yield from filter(None, compiler.each(linked, ways.items()))
     return check
 
 

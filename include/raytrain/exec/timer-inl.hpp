@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <system_error>
+#include <utility>
 
 #include <asio/steady_timer.hpp>
 

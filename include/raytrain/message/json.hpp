@@ -3,6 +3,7 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include <raytrain/core/metrics.hpp>
 #include <raytrain/message/detail/json_parser.hpp>

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>

@@ -8,7 +8,6 @@
 #include <iterator>
 #include <memory>
 #include <optional>
-#include <type_traits>
 #include <utility>
 
 #include <raytrain/backend/torch/detail/batch_thread.hpp>

@@ -3,6 +3,7 @@
 
 #include <torch/torch.h>
 
+#include <string>
 #include <utility>
 #include <vector>
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 
 #include <raytrain/checkpoint/detail/archive.hpp>
 #include <raytrain/checkpoint/detail/file_names.hpp>

@@ -9,6 +9,7 @@
 #include <limits>
 #include <optional>
 #include <span>
+#include <string>
 
 #include <raytrain/core/bytes.hpp>
 #include <raytrain/core/file_descriptor.hpp>

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <utility>
 
 #include <raytrain/collective/detail/mpi_arrival.hpp>
 #include <raytrain/collective/detail/mpi_handle.hpp>

@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <system_error>
+#include <type_traits>
 #include <utility>
 
 #include <asio/associated_cancellation_slot.hpp>

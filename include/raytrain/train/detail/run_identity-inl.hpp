@@ -10,6 +10,7 @@
 #include <string_view>
 #include <system_error>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include <raytrain/checkpoint/checkpoint.hpp>

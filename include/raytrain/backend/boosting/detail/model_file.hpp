@@ -8,6 +8,7 @@
 #include <iterator>
 #include <string>
 #include <string_view>
+#include <system_error>
 
 #include <raytrain/core/bytes.hpp>
 #include <raytrain/core/error.hpp>

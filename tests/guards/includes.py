@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every include of a header of ours, or of the standard library, brings a name that the file uses.
+"""Every include of a header of ours, or of the standard library, brings a name that the file uses; and a header of ours includes
+what it names of the standard library, itself or by the header whose definitions it has.
 
 By text: a name that is written for another reason hides an include that is not needed, and none is reported that is."""
 import re
@@ -44,7 +45,7 @@ STANDARD = {
     'filesystem': r'\bfilesystem\b',
     'fmt/format.h': r'\b(fmt::|FMT_)',
     'fmt/ranges.h': r'\bfmt::join\b',
-    'fstream': r'\b(if|of|f)stream\b',
+    'fstream': r'\b((if|of|f)stream|ios)\b',
     'functional': r'\b(function|hash|less|greater|plus|minus|multiplies|invoke|bind|ref|cref|reference_wrapper|equal_to|identity|not_fn|'
                   r'bind_front|bit_\w+|logical_\w+|move_only_function)\b',
     'future': r'\b(future|promise|packaged_task|async|future_status|shared_future|future_err\w+)\b',
@@ -75,7 +76,7 @@ STANDARD = {
     'system_error': r'\b(error_code|system_error|errc|error_category|\w+_category|error_condition)\b',
     'thread': r'\b(j?thread|this_thread)\b',
     'tuple': r'\b(tuple\w*|tie|apply|make_tuple|forward_as_tuple|make_from_tuple|ignore)\b',
-    'type_traits': r'\b(is_\w+(_v)?|\w+_t|conditional\w*|enable_if\w*|integral_constant|true_type|false_type|decay\w*|type_identity\w*|'
+    'type_traits': r'\b(is_\w+(_v)?|(?!(size|u?int\w*|ptrdiff|nullptr|max_align|align_val|default_sentinel|time)_t\b)\w+_t|conditional\w*|enable_if\w*|integral_constant|true_type|false_type|decay\w*|type_identity\w*|'
                    r'invoke_result\w*|underlying_type\w*|remove_\w+|common_type\w*|make_(un)?signed\w*|extent\w*|rank_v|void_t|alignment_of\w*)\b',
     'typeinfo': r'\b(typeid|type_info|bad_cast)\b',
     'unordered_map': r'\bunordered_(multi)?map\b',
@@ -98,6 +99,18 @@ COMMENT = re.compile(r'//[^\n]*|/\*.*?\*/', re.S)
 TEXT = re.compile(r'"(?:[^"\\\n]|\\.)*"')
 KEYWORDS = {'if', 'for', 'while', 'switch', 'return', 'catch', 'sizeof', 'static_assert', 'noexcept', 'requires', 'decltype', 'default', 'delete',
             'std', 'auto', 'const', 'constexpr', 'int', 'void', 'bool', 'char', 'raytrain', 'detail', 'T', 'alignas', 'value', 'name', 'size', 'explicit'}
+
+
+PATTERNS = {header: re.compile(pattern) for header, pattern in STANDARD.items()}
+
+
+def needed_by(code):
+    """What the code names of the standard library and fmt, and the headers that have it, of which one will do."""
+    for name in re.finditer(r'\b(?:std|fmt)::(?=(\w+(?:::\w+)*))', code):
+        headers = {header for header, pattern in PATTERNS.items()
+                   if pattern.match(code, name.end()) or pattern.match(code, name.start())}
+        if headers:
+            yield name[0] + name[1], headers
 
 
 def code_of(text):
@@ -138,6 +151,10 @@ def check(root):
             continue  # it only gathers others
         own = file.removeprefix('include/').replace('-inl.hpp', '.hpp')
         headers = INCLUDE.findall(text)
+        if file.startswith('include/'):
+            at_hand = {*headers, *INCLUDE.findall(texts.get('include/' + own, ''))}
+            for name, one_of in sorted({name: have for name, have in needed_by(code) if not have & at_hand}.items()):
+                yield f'{file}: uses {name} and does not include <{"> or <".join(sorted(one_of))}>'
         gathers = re.fullmatch(r'include/raytrain/(backend/)?\w+\.hpp', file)
         if file.startswith('tests/') and headers and headers[0].startswith('raytrain/'):
             headers.pop(0)  # what is tested comes first, to show that it compiles alone
@@ -164,6 +181,7 @@ DEFECTS = {
     'a header of ours for nothing': {'include/raytrain/core/a.hpp': '#include <raytrain/core/identifiers.hpp>\nstruct A {};\n'},
     'a header that only newer versions of fmt need is missing': {
         'include/raytrain/core/a.hpp': '#include <fmt/format.h>\nauto a = fmt::join("", "");\n'},
+    'a name that another header brings by chance': {'include/raytrain/core/a.hpp': '#include <vector>\nstd::vector<std::string> a;\n'},
     'a header of ours for a word in a text': {'include/raytrain/core/a.hpp': '#include <raytrain/core/identifiers.hpp>\nauto a = "Rank";\n'},
 }
 
