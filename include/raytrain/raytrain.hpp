@@ -8,6 +8,7 @@
 #include <raytrain/callback/progress_bar.hpp>
 #include <raytrain/data/csv.hpp>
 #include <raytrain/data/filter.hpp>
+#include <raytrain/data/group_by.hpp>
 #include <raytrain/data/idx.hpp>
 #include <raytrain/data/map_batches.hpp>
 #include <raytrain/data/sort.hpp>

@@ -15,6 +15,7 @@
 #include <raytrain/data/detail/join_rows-inl.hpp>
 #include <raytrain/data/detail/order_keys-inl.hpp>
 #include <raytrain/data/detail/permutation-inl.hpp>
+#include <raytrain/data/group_by-inl.hpp>
 #include <raytrain/data/idx-inl.hpp>
 #include <raytrain/data/map_batches-inl.hpp>
 #include <raytrain/data/prefetch_options-inl.hpp>

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <raytrain/core/element_type.hpp>
+#include <raytrain/core/error.hpp>
+#include <raytrain/core/inline.hpp>
+#include <raytrain/data/column.hpp>
+#include <raytrain/data/dataset.hpp>
+#include <raytrain/data/detail/as_double.hpp>
+#include <raytrain/data/detail/moments.hpp>
+#include <raytrain/data/detail/order_keys.hpp>
+#include <raytrain/data/group_by.hpp>
+
+namespace raytrain::detail {
+
+[[nodiscard]] RAYTRAIN_INLINE auto name_of(Aggregate what) -> std::string_view {
+  switch (what) {
+    case Aggregate::count: return "count";
+    case Aggregate::sum: return "sum";
+    case Aggregate::mean: return "mean";
+    case Aggregate::min: return "min";
+    case Aggregate::max: return "max";
+    case Aggregate::std: return "std";
+  }
+  return "unknown";
+}
+
+/// The values of a column that are no NaN, group by group.
+template <Element T>
+class GroupedValues {
+ public:
+  GroupedValues(std::span<T const> values, RowGroups const& groups, std::string name)
+      : values_{values}, groups_{groups}, name_{std::move(name)} {}
+
+  [[nodiscard]] auto aggregated(Aggregate what) const -> Column {
+    switch (what) {
+      case Aggregate::count: return counts();
+      case Aggregate::sum: return sums();
+      case Aggregate::mean: return of_moments([](Moments const& moments) { return moments.mean(); });
+      case Aggregate::min: return extremes(false);
+      case Aggregate::max: return extremes(true);
+      case Aggregate::std: return of_moments([](Moments const& moments) { return moments.standard_deviation(); });
+    }
+    return counts();
+  }
+
+ private:
+  template <class Take>
+  void each_of(std::size_t group, Take const& take) const {
+    for (auto at = groups_.begins[group]; at < groups_.begins[group + 1]; ++at) {
+      auto const value = values_[groups_.rows[at]];
+      if (std::integral<T> || !std::isnan(as_double(value))) take(value);
+    }
+  }
+
+  [[nodiscard]] auto counts() const -> Column {
+    std::vector<std::int64_t> counts(groups_.size());
+    for (std::size_t i = 0; i < counts.size(); ++i) each_of(i, [&](T) { ++counts[i]; });
+    return {name_, std::move(counts)};
+  }
+
+  [[nodiscard]] auto sums() const -> Column {
+    if constexpr (std::integral<T>) {
+      __extension__ using Wide = __int128;
+      std::vector<std::int64_t> sums(groups_.size());
+      for (std::size_t i = 0; i < sums.size(); ++i) {
+        Wide sum = 0;
+        each_of(i, [&](T value) { sum += value; });
+        sums[i] = static_cast<std::int64_t>(sum);
+        if (sums[i] == sum) continue;
+        throw Error{Errc::invalid_data, "group_by, " + name_,
+                    fmt::format("a sum is {:.4g}, which no int64 holds", static_cast<double>(sum)),
+                    "convert the column to float64 first"};
+      }
+      return {name_, std::move(sums)};
+    } else {
+      return of_moments([](Moments const& moments) { return moments.sum(); });
+    }
+  }
+
+  template <class Of>
+  [[nodiscard]] auto of_moments(Of const& of) const -> Column {
+    std::vector<double> results(groups_.size());
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      Moments moments;
+      each_of(i, [&](T value) { moments.add(as_double(value)); });
+      results[i] = of(moments);
+    }
+    return {name_, std::move(results)};
+  }
+
+  [[nodiscard]] auto extremes(bool largest) const -> Column {
+    std::vector<T> results(groups_.size());
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      auto& best = results[i];
+      auto is_first = true;
+      if constexpr (!std::integral<T>) best = static_cast<T>(std::numeric_limits<float>::quiet_NaN());
+      each_of(i, [&](T value) {
+        if (std::exchange(is_first, false) || (largest ? is_less(best, value) : is_less(value, best))) best = value;
+      });
+    }
+    return {name_, std::move(results)};
+  }
+
+  [[nodiscard]] static auto is_less(T left, T right) noexcept -> bool {
+    if constexpr (std::integral<T>) {
+      return left < right;
+    } else {
+      return as_double(left) < as_double(right);
+    }
+  }
+
+  std::span<T const> values_;
+  RowGroups const& groups_;
+  std::string name_;
+};
+
+}  // namespace raytrain::detail
+
+namespace raytrain {
+
+RAYTRAIN_INLINE auto group_by(Dataset dataset, std::string const& column) -> GroupedDataset {
+  auto key = dataset.column(column);
+  key.check_one_value_a_row("group_by");
+  auto groups = detail::row_groups(key);
+  return {std::move(dataset), std::move(key), std::move(groups)};
+}
+
+RAYTRAIN_INLINE auto GroupedDataset::aggregate(std::vector<Aggregation> const& aggregations) const -> Dataset {
+  if (aggregations.empty()) {
+    throw Error{Errc::invalid_call, "group_by", "got no aggregation", "write for instance {{Aggregate::count}}"};
+  }
+  std::vector<std::uint64_t> firsts;
+  for (std::size_t i = 0; i < groups_.size(); ++i) firsts.push_back(groups_.rows[groups_.begins[i]]);
+  auto table = Dataset::from_columns({key_}).select(firsts);
+  for (auto const& [what, column, wanted_name] : aggregations) {
+    auto const name = wanted_name.empty() ? fmt::format("{}({})", detail::name_of(what), column) : wanted_name;
+    auto const is_of_rows = what == Aggregate::count && column.empty();
+    if (column.empty() && !is_of_rows) {
+      throw Error{Errc::invalid_call, "group_by, " + name, "names no column",
+                  fmt::format("write {{Aggregate::{}, \"COLUMN\"}}", detail::name_of(what))};
+    }
+    if (std::ranges::find(table.columns(), name, &Column::name) != table.columns().end()) {
+      throw Error{Errc::invalid_call, "group_by", fmt::format("two columns would be named '{}'", name),
+                  "give one of them another Aggregation::name"};
+    }
+    if (is_of_rows) {
+      std::vector<std::int64_t> counts;
+      for (std::size_t i = 0; i < groups_.size(); ++i) counts.push_back(static_cast<std::int64_t>(groups_.rows_of(i)));
+      table = table.add_column({name, std::move(counts)});
+      continue;
+    }
+    auto const& source = dataset_.column(column);
+    source.check_one_value_a_row("group_by, " + name);
+    source.visit([&, what_ = what]<Element T>(std::span<T const> values) {
+      table = table.add_column(detail::GroupedValues<T>{values, groups_, name}.aggregated(what_));
+    });
+  }
+  return table;
+}
+
+}  // namespace raytrain

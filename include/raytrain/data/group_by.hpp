@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <raytrain/data/column.hpp>
+#include <raytrain/data/dataset.hpp>
+#include <raytrain/data/detail/order_keys.hpp>
+
+namespace raytrain {
+
+/// What is made of the values of a group, without those that are NaN, which stand for missing ones.
+enum class Aggregate : std::uint8_t {
+  count,  ///< int64. Without a column: the group's rows.
+  sum,    ///< int64 of integers, float64 of others; 0 of none.
+  mean,   ///< float64; NaN of none.
+  min,    ///< Of the column's type; NaN of none.
+  max,    ///< As `min`.
+  std,    ///< float64: the standard deviation of a sample; NaN of fewer than two.
+};
+
+/// A column of a table of groups: `{Aggregate::mean, "age"}`.
+struct Aggregation {
+  Aggregate what = Aggregate::count;
+  std::string column{};  ///< Of one number a row; empty for `Aggregate::count` alone.
+  std::string name{};    ///< Of the result; empty: "mean(age)".
+};
+
+/// Rows of a dataset by their values in one column, as `group_by` returns them.
+///
+/// Threads: every function from any thread.
+class GroupedDataset {
+ public:
+  /// A row for each group, with its value and these columns, in ascending order of the values; those that are NaN are
+  /// one group, the last one.
+  ///
+  /// Errors: `not_found` and `invalid_data` for a column that is not there, has more than one value a row, or whose sum
+  ///         is no int64; `invalid_call` for no aggregation, one that lacks its column, and two of one name.
+  /// Source: of mean and std, B. P. Welford, "Note on a method for calculating corrected sums of squares and products",
+  ///         Technometrics 4(3), 1962.
+  [[nodiscard]] auto aggregate(std::vector<Aggregation> const& aggregations) const -> Dataset;
+
+ private:
+  friend auto group_by(Dataset dataset, std::string const& column) -> GroupedDataset;
+
+  GroupedDataset(Dataset dataset, Column key, detail::RowGroups groups)
+      : dataset_{std::move(dataset)}, key_{std::move(key)}, groups_{std::move(groups)} {}
+
+  Dataset dataset_;
+  Column key_;
+  detail::RowGroups groups_;
+};
+
+/// `group_by(data, "label").aggregate({{Aggregate::count}, {Aggregate::mean, "age"}})`.
+///
+/// Errors: `not_found` when there is no such column, listing those that there are; `invalid_data` when it has more than
+///         one value a row.
+[[nodiscard]] auto group_by(Dataset dataset, std::string const& column) -> GroupedDataset;
+
+}  // namespace raytrain
+
+#ifndef RAYTRAIN_COMPILED
+#include <raytrain/data/group_by-inl.hpp>
+#endif
