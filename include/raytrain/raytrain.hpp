@@ -7,6 +7,8 @@
 #include <raytrain/callback/json_lines.hpp>
 #include <raytrain/callback/progress_bar.hpp>
 #include <raytrain/data/csv.hpp>
+#include <raytrain/data/dataset_text.hpp>
+#include <raytrain/data/describe.hpp>
 #include <raytrain/data/filter.hpp>
 #include <raytrain/data/group_by.hpp>
 #include <raytrain/data/idx.hpp>

@@ -7,7 +7,9 @@
 #include <raytrain/data/csv-inl.hpp>
 #include <raytrain/data/dataset-inl.hpp>
 #include <raytrain/data/dataset_shard-inl.hpp>
+#include <raytrain/data/dataset_text-inl.hpp>
 #include <raytrain/data/datasets-inl.hpp>
+#include <raytrain/data/describe-inl.hpp>
 #include <raytrain/data/detail/content_digest-inl.hpp>
 #include <raytrain/data/detail/data_file-inl.hpp>
 #include <raytrain/data/detail/gather_rows-inl.hpp>
@@ -15,6 +17,7 @@
 #include <raytrain/data/detail/join_rows-inl.hpp>
 #include <raytrain/data/detail/order_keys-inl.hpp>
 #include <raytrain/data/detail/permutation-inl.hpp>
+#include <raytrain/data/detail/text_table-inl.hpp>
 #include <raytrain/data/group_by-inl.hpp>
 #include <raytrain/data/idx-inl.hpp>
 #include <raytrain/data/map_batches-inl.hpp>

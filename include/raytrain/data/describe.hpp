@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <raytrain/data/dataset.hpp>
+
+namespace raytrain {
+
+/// What the values of a column are like, without those that are NaN, which stand for missing ones.
+struct ColumnSummary {
+  std::string column{};
+  std::uint64_t count = 0;  ///< Values; of rows with several all of them. All that follows is NaN where it is 0.
+  double mean = 0;
+  double std = 0;  ///< Standard deviation of a sample; NaN of fewer than two values.
+  double min = 0;
+  double lower_quartile = 0;  ///< A quarter of the values lies below.
+  double median = 0;
+  double upper_quartile = 0;
+  double max = 0;
+};
+
+/// One summary for each column.
+///
+/// Cost: a copy of the values as `double`, column by column.
+/// Source: R. J. Hyndman, Y. Fan, "Sample quantiles in statistical packages", The American Statistician 50(4), 1996:
+///         definition 7, which is linear between the two nearest values.
+[[nodiscard]] auto describe(Dataset const& dataset) -> std::vector<ColumnSummary>;
+
+/// A table with a line for each column.
+[[nodiscard]] auto to_string(std::span<ColumnSummary const> summaries) -> std::string;
+
+}  // namespace raytrain
+
+#ifndef RAYTRAIN_COMPILED
+#include <raytrain/data/describe-inl.hpp>
+#endif
