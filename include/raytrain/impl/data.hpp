@@ -15,6 +15,7 @@
 #include <raytrain/data/detail/gather_rows-inl.hpp>
 #include <raytrain/data/detail/idx_header-inl.hpp>
 #include <raytrain/data/detail/join_rows-inl.hpp>
+#include <raytrain/data/detail/new_file-inl.hpp>
 #include <raytrain/data/detail/order_keys-inl.hpp>
 #include <raytrain/data/detail/permutation-inl.hpp>
 #include <raytrain/data/detail/text_table-inl.hpp>
@@ -24,3 +25,4 @@
 #include <raytrain/data/prefetch_options-inl.hpp>
 #include <raytrain/data/sort-inl.hpp>
 #include <raytrain/data/train_test_split-inl.hpp>
+#include <raytrain/data/write_csv-inl.hpp>

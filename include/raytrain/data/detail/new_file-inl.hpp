@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include <raytrain/core/error.hpp>
+#include <raytrain/core/file_descriptor.hpp>
+#include <raytrain/core/inline.hpp>
+#include <raytrain/data/detail/new_file.hpp>
+
+namespace raytrain::detail {
+
+RAYTRAIN_INLINE NewFile::NewFile(std::filesystem::path path, std::string attempted)
+    : path_{std::move(path)}, attempted_{std::move(attempted)} {
+  std::error_code ignored;
+  if (std::filesystem::is_symlink(path_, ignored)) path_ = std::filesystem::weakly_canonical(path_, ignored);
+  if (std::filesystem::exists(path_, ignored) && !std::filesystem::is_regular_file(path_, ignored)) {
+    throw Error{Errc::io, attempted_, "it is there, and no regular file", "name a file"};
+  }
+  static std::atomic<std::uint64_t> drafts = 0;
+  do {
+    draft_ = fmt::format("{}.{}-{}.tmp", path_.string(), ::getpid(), drafts++);
+    file_ = FileDescriptor{::open(draft_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666)};
+  } while (!file_.is_open() && errno == EEXIST);
+  if (!file_.is_open()) refuse(errno);
+}
+
+RAYTRAIN_INLINE NewFile::~NewFile() {
+  if (file_.is_open()) ::unlink(draft_.c_str());
+}
+
+RAYTRAIN_INLINE void NewFile::write(std::string_view text) {
+  while (!text.empty()) {
+    auto const written = ::write(file_.get(), text.data(), text.size());
+    if (written < 0 && errno != EINTR) refuse(errno);
+    if (written == 0) refuse(ENOSPC);  // which would keep this loop for ever
+    if (written > 0) text.remove_prefix(static_cast<std::size_t>(written));
+  }
+}
+
+RAYTRAIN_INLINE void NewFile::finish() {
+  if (::fsync(file_.get()) != 0) refuse(errno);
+  if (std::rename(draft_.c_str(), path_.c_str()) != 0) refuse(errno);
+  file_ = FileDescriptor{};
+}
+
+RAYTRAIN_INLINE void NewFile::refuse(int code) const {
+  throw Error{Errc::io, attempted_, std::generic_category().message(code),
+              "look at the folder: whether it is there, its permissions and its free space"};
+}
+
+}  // namespace raytrain::detail

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+#include <raytrain/core/file_descriptor.hpp>
+
+namespace raytrain::detail {
+
+/// A file that is written beside the one whose place it takes once it is complete; it is gone if it never is.
+///
+/// Errors: every function throws `io` when the operating system cannot write.
+class NewFile {
+ public:
+  /// `attempted`: of the errors.
+  NewFile(std::filesystem::path path, std::string attempted);
+  NewFile(NewFile const&) = delete;
+  auto operator=(NewFile const&) -> NewFile& = delete;
+  ~NewFile();
+
+  void write(std::string_view text);
+
+  /// On the disk, and under its name.
+  void finish();
+
+ private:
+  [[noreturn]] void refuse(int code) const;
+
+  std::filesystem::path path_;
+  std::string attempted_;
+  std::string draft_;
+  FileDescriptor file_;
+};
+
+}  // namespace raytrain::detail
+
+#ifndef RAYTRAIN_COMPILED
+#include <raytrain/data/detail/new_file-inl.hpp>
+#endif

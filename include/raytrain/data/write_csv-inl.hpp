@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <concepts>
+#include <cstddef>
+#include <filesystem>
+#include <iterator>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+
+#include <raytrain/core/element_type.hpp>
+#include <raytrain/core/error.hpp>
+#include <raytrain/core/inline.hpp>
+#include <raytrain/data/column.hpp>
+#include <raytrain/data/dataset.hpp>
+#include <raytrain/data/detail/new_file.hpp>
+#include <raytrain/data/write_csv.hpp>
+
+namespace raytrain::detail {
+
+/// In quotes where it would not be read as it is, as the mark that some files begin with.
+RAYTRAIN_INLINE void append_csv_text(std::string& line, std::string_view text) {
+  if (text.find_first_of(",\"\r\n") == std::string_view::npos && !text.starts_with("\xEF\xBB\xBF")) {
+    line += text;
+    return;
+  }
+  line += '"';
+  for (auto const letter : text) line.append(letter == '"' ? 2 : 1, letter);
+  line += '"';
+}
+
+RAYTRAIN_INLINE void append_csv_value(std::string& line, Column const& column, std::size_t row) {
+  auto const append = [&]<class N>(N number) {
+    if constexpr (std::floating_point<N>) {
+      if (std::isnan(number)) return;
+    }
+    fmt::format_to(std::back_inserter(line), "{}", number);
+  };
+  column.visit([&]<Element T>(std::span<T const> values) {
+    if constexpr (std::is_arithmetic_v<T>) {
+      append(values[row]);
+    } else {
+      append(static_cast<float>(values[row]));
+    }
+  });
+}
+
+}  // namespace raytrain::detail
+
+namespace raytrain {
+
+RAYTRAIN_INLINE void write_csv(Dataset const& dataset, std::filesystem::path const& path) {
+  auto const attempted = fmt::format("write CSV file '{}'", path.string());
+  auto const columns = dataset.columns();
+  if (columns.empty()) throw Error{Errc::invalid_data, attempted, "the dataset has no column", "add one"};
+  for (auto const& column : columns) column.check_one_value_a_row(attempted);
+  detail::NewFile file{path, attempted};
+  std::string text;
+  auto const end_field = [&](Column const& column) { text += &column == &columns.back() ? '\n' : ','; };
+  for (auto const& column : columns) {
+    detail::append_csv_text(text, column.name());
+    end_field(column);
+  }
+  constexpr std::size_t piece_bytes = std::size_t{1} << 18U;
+  for (std::size_t row = 0; row < dataset.rows(); ++row) {
+    auto const begin = text.size();
+    for (auto const& column : columns) {
+      detail::append_csv_value(text, column, row);
+      if (columns.size() == 1 && text.size() == begin) text += "\"\"";  // an empty line would be no row
+      end_field(column);
+    }
+    if (text.size() < piece_bytes) continue;
+    file.write(text);
+    text.clear();
+  }
+  file.write(text);
+  file.finish();
+}
+
+}  // namespace raytrain
