@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <exception>
 #include <filesystem>
-#include <fstream>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -23,6 +22,8 @@
 #include <raytrain/backend/xgboost/xgboost_predictor.hpp>
 #include <raytrain/callback/progress_bar.hpp>
 #include <raytrain/data/csv.hpp>
+#include <raytrain/data/train_test_split.hpp>
+#include <raytrain/data/write_csv.hpp>
 #include <raytrain/launch/job_environment.hpp>
 #include <raytrain/trainer.hpp>
 
@@ -53,22 +54,7 @@ auto read_patients(Options const& options) -> std::pair<raytrain::Dataset, raytr
   }
   names.emplace_back("target");
   auto const patients = raytrain::read_csv(options.data, {.skip_lines = 1, .header = false, .column_names = names});
-  auto const order = patients.shuffled_rows({.seed = options.seed});
-  return patients.select(*order).split_at(patients.rows() * 7 / 10);
-}
-
-// A line for each row: its columns but the last one, and what the model says of it.
-void write_predictions(std::filesystem::path const& path, raytrain::Dataset const& rows,
-                       std::vector<float> const& predictions) {
-  std::ofstream file{path};
-  auto const columns = rows.columns().first(rows.columns().size() - 1);
-  for (auto const& column : columns) file << column.name() << ',';
-  file << "prediction\n";
-  for (std::size_t row = 0; row < rows.rows(); ++row) {
-    for (auto const& column : columns) file << fmt::format("{},", column.as<float>()[row]);
-    file << fmt::format("{}\n", predictions[row]);
-  }
-  if (!file.flush()) throw std::runtime_error{"cannot write '" + path.string() + "'"};
+  return raytrain::train_test_split(patients, 0.3, {.seed = options.seed});
 }
 
 template <class Backend, class Predictor>
@@ -104,7 +90,10 @@ auto train_with(typename Backend::Params const& params, Options const& options) 
     auto const standard = options.backend == "xgboost" ? "breast_cancer.json" : "breast_cancer.txt";
     auto const model = options.model.empty() ? std::filesystem::path{standard} : options.model;
     predictor.save_model(model);
-    if (!options.predictions.empty()) write_predictions(options.predictions, valid, predictions.values);
+    if (!options.predictions.empty()) {
+      auto const features = valid.drop_columns({"target"});
+      raytrain::write_csv(features.add_column({"prediction", predictions.values}), options.predictions);
+    }
     fmt::print("\n{} of {} held-out rows are right ({:.1f} %), AUC {:.4f}\nmodel            {}\n", right, valid.rows(),
                100 * accuracy, result.metrics.number("valid-auc").value_or(0), model.string());
     if (result.nothing_left) fmt::print("\nThis run is finished. --fresh starts anew.\n");
