@@ -2,9 +2,11 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <numeric>
 #include <optional>
@@ -131,8 +133,13 @@ class MpiCollective final : public Collective {
   /// Errors: `invalid_call` when there is no group.
   explicit MpiCollective(std::shared_ptr<MpiGroup> group)
       : group_{detail::checked_group("MpiCollective", std::move(group))} {
-    auto const& hosts = group_->endpoint_.hosts();
-    if (hosts.memory() != nullptr) host_.emplace(hosts.memory(), hosts.rank(), hosts.ranks_here());
+    auto& mpi = group_->endpoint_;
+    auto const& hosts = mpi.hosts();
+    if (hosts.memory() == nullptr) return;
+    // Of ranks that wait for each other, some may wait in memory and others in MPI.
+    std::function<void(std::chrono::nanoseconds)> watch;
+    if (!is_on_one_host()) watch = [&mpi](std::chrono::nanoseconds waited) { mpi.think_again(waited); };
+    host_.emplace(hosts.memory(), hosts.rank(), hosts.ranks_here(), std::move(watch));
   }
 
   [[nodiscard]] auto rank() const noexcept -> Rank override { return group_->rank(); }
@@ -187,6 +194,7 @@ class MpiCollective final : public Collective {
   void all_reduce_by_hosts(Task const& task) {
     bool const leads = host_->rank() == Rank{0};
     auto here = task;
+    here.of = &task.call;
     here.call.operation = Operation::reduce;
     if (here.call.op == ReduceOp::average) here.call.op = ReduceOp::sum;
     if (!leads) here.to = {};
@@ -221,6 +229,7 @@ class MpiCollective final : public Collective {
     auto const element_bytes = size_bytes(task.call.element);
 
     auto here = task;
+    here.of = &task.call;
     here.call.operation = Operation::all_gatherv;
     here.call.count = sum(of_host);
     here.call.counts_digest = detail::digest_of(of_host);

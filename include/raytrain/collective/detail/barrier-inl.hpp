@@ -161,13 +161,18 @@ RAYTRAIN_INLINE void Barrier::wait(std::uint32_t interrupts) {
   if (state_->spins_ && look_some_times(over)) return;
   SignsOfLife::During const waits{SignsOfLife::Activity::waits};
   if (state_->spins_ && spin(over)) return;
-  state_->sleepers_.fetch_add(1);
+  Sleeper const sleeper{state_->sleepers_};
   auto const began = Clock::now();
   Waiting waiting{member_.limits};
   for (;;) {
     auto const epoch = state_->epoch_.load();
     if (over()) break;
     auto const waited = Clock::now() - began;
+    if (member_.watch) {
+      member_.watch(waited);
+      sleep_while(state_->epoch_, epoch, watch_interval);
+      continue;
+    }
     if (waiting.is_to_warn(waited)) {
       warn_of_missing(waiting);
       continue;
@@ -178,7 +183,6 @@ RAYTRAIN_INLINE void Barrier::wait(std::uint32_t interrupts) {
     }
     sleep_while(state_->epoch_, epoch, std::clamp(waiting.time_left(waited), shortest_nap, longest_nap));
   }
-  state_->sleepers_.fetch_sub(1);
 }
 
 RAYTRAIN_INLINE void Barrier::warn_of_missing(Waiting& waiting) const {

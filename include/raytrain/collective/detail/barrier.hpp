@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <ctime>
+#include <functional>
 #include <span>
 #include <thread>
 #include <vector>
@@ -133,6 +134,9 @@ struct BarrierMember {
   WaitLimits limits{};
   /// The ranks in the world of all members, in order; empty where they are the whole world.
   std::vector<std::uint32_t> world_ranks{};
+  /// Called again and again while it waits, with how long it has waited, in place of the limits. What it throws ends
+  /// the wait, and the member enters no barrier any more.
+  std::function<void(std::chrono::nanoseconds)> watch{};
 };
 
 /// One member's side of a barrier that all members enter again and again; each time it completes for all of them or for
@@ -209,6 +213,18 @@ class Barrier {
 
   void warn_of_missing(Waiting& waiting) const;
 
+  /// One that is to be woken.
+  class Sleeper {
+   public:
+    explicit Sleeper(std::atomic<std::uint32_t>& all) noexcept : all_{all} { all_.fetch_add(1); }
+    Sleeper(Sleeper const&) = delete;
+    auto operator=(Sleeper const&) -> Sleeper& = delete;
+    ~Sleeper() { all_.fetch_sub(1); }
+
+   private:
+    std::atomic<std::uint32_t>& all_;
+  };
+
   template <class Condition>
   static auto look_some_times(Condition const& over) noexcept -> bool {
     for (int i = 0; i < 64; ++i) {
@@ -231,6 +247,7 @@ class Barrier {
 
   static auto reason(std::uint32_t closed) noexcept -> Outcome;
 
+  static constexpr std::chrono::milliseconds watch_interval{10};
   static constexpr std::chrono::milliseconds shortest_nap{1};
   static constexpr std::chrono::milliseconds longest_nap{3'600'000};
 

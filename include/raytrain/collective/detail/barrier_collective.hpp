@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <utility>
@@ -65,14 +67,17 @@ template <class Group>
 class BarrierCollective final : public Collective {
  public:
   /// `world_ranks`: the ranks in the world of this group's ranks, in order, by which errors and warnings name them;
-  /// empty where the group is the whole world. A rank has one collective of a group at a time.
+  /// empty where the group is the whole world. `watch`: as of `BarrierMember`. A rank has one collective of a group at
+  /// a time.
   ///
   /// Errors: `invalid_call` when there is no group, or no such rank in it.
-  BarrierCollective(std::shared_ptr<Group> group, Rank rank, std::vector<std::uint32_t> world_ranks = {})
+  BarrierCollective(std::shared_ptr<Group> group, Rank rank, std::vector<std::uint32_t> world_ranks = {},
+                    std::function<void(std::chrono::nanoseconds)> watch = {})
       : group_{checked_group(Group::collective_name, std::move(group), rank)},
-        operations_{*group_->barrier_,
-                    {.rank = rank, .limits = group_->limits_, .world_ranks = std::move(world_ranks)},
-                    group_->memory()} {}
+        operations_{
+            *group_->barrier_,
+            {.rank = rank, .limits = group_->limits_, .world_ranks = std::move(world_ranks), .watch = std::move(watch)},
+            group_->memory()} {}
   BarrierCollective(BarrierCollective&&) noexcept = default;
   auto operator=(BarrierCollective&&) noexcept -> BarrierCollective& = default;
   ~BarrierCollective() override = default;

@@ -59,20 +59,20 @@ class BarrierOperations {
   void exchange_headers(Task const& task, Header const& mine, std::span<Header> all) {
     static_assert(std::is_trivially_copyable_v<Header> && sizeof(Header) <= Slot::inline_bytes);
     std::memcpy(barrier_.next_slot().bytes, &mine, sizeof mine);
-    enter(task.call);
-    check_agreement(task.counts);
+    enter(task.compared());
+    check_agreement(task);
     for (std::uint32_t rank = 0; rank < ranks(); ++rank)
       std::memcpy(&all[rank], barrier_.slots()[rank].bytes, sizeof mine);
   }
 
   void run(Task const& task) {
     if (ranks() == 1) {
-      enter(task.call);
+      enter(task.compared());
       return copy(task.to.data(), task.from.data(), task.to.size());
     }
     switch (task.call.operation) {
       case Operation::barrier:
-      case Operation::duplicate: enter(task.call); return check_agreement({});
+      case Operation::duplicate: enter(task.compared()); return check_agreement(task);
       case Operation::all_reduce:
       case Operation::reduce: return reduce(task);
       case Operation::reduce_scatter: return reduce_scatter(task);
@@ -141,8 +141,8 @@ class BarrierOperations {
         if (slot.from.kind == ArrayLocation::Kind::hidden) pieces.fill(pieces.at(0));
       }
     }
-    enter(task.call);
-    check_agreement(task.counts);
+    enter(task.compared());
+    check_agreement(task);
     if (inlined) return Way::inlined;
     if constexpr (!Memory::sees_all) {
       for (auto const& each : barrier_.slots()) {
@@ -162,18 +162,24 @@ class BarrierOperations {
       refuse(outcome, call);
   }
 
-  void check_agreement(std::span<std::size_t const> counts) {
+  void check_agreement(Task const& task) {
     auto const call_of = [slots = barrier_.slots()](std::uint32_t rank) -> Call const& { return slots[rank].call; };
     if (auto const odd = Agreement::first_mismatch(size(), call_of)) [[unlikely]]
-      disagree(*odd, counts);
+      disagree(*odd, task);
   }
 
   /// Every rank finds the same one, so all of them throw the same error.
-  [[noreturn]] void disagree(Rank odd, std::span<std::size_t const> counts) {
-    auto const first = barrier_.slots()[0].call;
-    auto const second = barrier_.slots()[odd.value].call;
+  [[noreturn]] void disagree(Rank odd, Task const& task) {
+    auto const call_of = [&](Rank member) -> RankCall {
+      return {barrier_.world_rank_of(member), barrier_.slots()[member.value].call};
+    };
+    auto const first = call_of(Rank{0});
+    auto const second = call_of(odd);
+    // Counts of a part are not those of the call.
     auto const error =
-        Agreement::mismatch({Rank{0}, first}, {odd, second}, [&](Rank of) { return counts_of(of, counts); });
+        task.of != nullptr ? mismatch_error(first, second) : Agreement::mismatch(first, second, [&](Rank of) {
+          return counts_of(of == first.rank ? Rank{0} : odd, task.counts);
+        });
     barrier_.state().break_up();
     agreement_.end_by(error);
   }
@@ -327,9 +333,9 @@ class BarrierOperations {
         auto const to = [&](std::uint32_t rank) { return target(rank) + slice.begin; };
         (*task.reducers)[task.call.op]({ranks(), me(), from}, slice.size, {ranks(), to});
       }
-      return close(task.call);
+      return close(task.compared());
     }
-    in_pieces(task.call, pieces, [&](Range range) {
+    in_pieces(task.compared(), pieces, [&](Range range) {
       auto const mine = slice_of(range.size, me());
       auto const begin = range.begin + mine.begin;
       auto const from = [&](std::uint32_t rank) {
@@ -361,10 +367,10 @@ class BarrierOperations {
     auto const way = open(task, task.from.size(), pieces);
     if (way != Way::buffered) {
       reduce_to(task, task.to, [&](std::uint32_t rank) { return source(way, rank) + me() * size; });
-      if (way == Way::direct) close(task.call);
+      if (way == Way::direct) close(task.compared());
       return;
     }
-    in_pieces(task.call, pieces, [&](Range range) {
+    in_pieces(task.compared(), pieces, [&](Range range) {
       auto const begin = me() * size + range.begin;
       auto const from = [&](std::uint32_t rank) {
         return rank == me() ? task.from.data() + begin : piece_of(rank, begin, me() * pieces.piece_size);
@@ -382,10 +388,10 @@ class BarrierOperations {
     auto const way = open(task, size, pieces);
     if (way != Way::buffered) {
       if (me() != root) copy(task.to.data(), source(way, root), size);
-      if (way == Way::direct) close(task.call);
+      if (way == Way::direct) close(task.compared());
       return;
     }
-    in_pieces(task.call, pieces, [&](Range range) {
+    in_pieces(task.compared(), pieces, [&](Range range) {
       if (me() != root) copy(task.to.data() + range.begin, piece_of(root, range.begin), range.size);
     });
   }
@@ -397,10 +403,10 @@ class BarrierOperations {
     auto const way = open(task, size * ranks(), pieces);
     if (way != Way::buffered) {
       copy(task.to.data(), source(way, root) + me() * size, size);
-      if (way == Way::direct) close(task.call);
+      if (way == Way::direct) close(task.compared());
       return;
     }
-    in_pieces(task.call, pieces, [&](Range range) {
+    in_pieces(task.compared(), pieces, [&](Range range) {
       auto const begin = me() * size + range.begin;
       copy(task.to.data() + range.begin,
            me() == root ? task.from.data() + begin : piece_of(root, begin, me() * pieces.piece_size), range.size);
@@ -434,7 +440,7 @@ class BarrierOperations {
       }
     };
     if (way == Way::buffered) {
-      return in_pieces(task.call, pieces, [&](Range range) {
+      return in_pieces(task.compared(), pieces, [&](Range range) {
         copy_all(range, [&](std::uint32_t rank, std::size_t begin) { return piece_of(rank, begin); });
       });
     }
@@ -443,7 +449,7 @@ class BarrierOperations {
     } else {
       copy_all({0, largest}, [&](std::uint32_t rank, std::size_t begin) { return source(way, rank) + begin; });
     }
-    if (way == Way::direct) close(task.call);
+    if (way == Way::direct) close(task.compared());
   }
 
   Barrier barrier_;

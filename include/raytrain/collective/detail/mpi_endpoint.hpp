@@ -150,6 +150,29 @@ class MpiEndpoint {
     requests.clear();
   }
 
+  /// In an operation that has waited so long, here or in memory: throws unless it is to go on. An abort counts from
+  /// when it is seen in the operation.
+  void think_again(std::chrono::nanoseconds waited) {
+    if (has_news_.load()) {
+      if (aborted_.load()) {
+        auto const now = Clock::now();
+        if (!abort_seen_) abort_seen_ = now;
+        if (!is_cut_off_ && now - *abort_seen_ < last_look_time) return;
+        if (!is_cut_off_ && mpi_survives_losses()) {
+          revoke();
+          if (now - *abort_seen_ < revocation_time) return;  // MPI ends the operation
+        }
+        break_up(Errc::rank_mismatch, "the run was aborted");
+        throw Stopped{};
+      }
+      refuse_without_ended();
+    }
+    if (!options_.check_calls && !is_cut_off_ && waited >= std::min(late_time, options_.limits.timeout / 2))
+      compare_late_calls();
+    if (waiting_.is_to_warn(waited)) warn_of_missing();
+    if (waiting_.is_too_long(waited)) time_out();
+  }
+
   /// For an operation's own messages: the same on ranks that have called the same, and another one, but for chance, on
   /// those that have not. These wait until they compare their calls, instead of getting each other's arrays. Two
   /// operations may have the same, since MPI keeps the messages between two ranks in order.
@@ -313,28 +336,6 @@ class MpiEndpoint {
       if (waited.count() != 0 || has_news_.load(std::memory_order_relaxed)) [[unlikely]]
         think_again(waited);
     }
-  }
-
-  /// Whether to go on with waiting. An abort counts from when it is seen in the operation.
-  void think_again(std::chrono::nanoseconds waited) {
-    if (has_news_.load()) {
-      if (aborted_.load()) {
-        auto const now = Clock::now();
-        if (!abort_seen_) abort_seen_ = now;
-        if (!is_cut_off_ && now - *abort_seen_ < last_look_time) return;
-        if (!is_cut_off_ && mpi_survives_losses()) {
-          revoke();
-          if (now - *abort_seen_ < revocation_time) return;  // MPI ends the operation
-        }
-        break_up(Errc::rank_mismatch, "the run was aborted");
-        throw Stopped{};
-      }
-      refuse_without_ended();
-    }
-    if (!options_.check_calls && !is_cut_off_ && waited >= std::min(late_time, options_.limits.timeout / 2))
-      compare_late_calls();
-    if (waiting_.is_to_warn(waited)) warn_of_missing();
-    if (waiting_.is_too_long(waited)) time_out();
   }
 
   /// Nothing can be over without the rank that is lost, and whoever watches the ranks is about to abort the run. MPI is

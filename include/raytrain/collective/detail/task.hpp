@@ -111,6 +111,10 @@ struct Task {
   std::span<std::byte> to{};              ///< What it gets; the same memory as `from` where it is in place. Or empty.
   Reducers const* reducers = nullptr;     ///< Where arrays are combined.
   std::span<std::size_t const> counts{};  ///< For all_gatherv: elements that each rank gives.
+  Call const* of = nullptr;               ///< The caller's call of which this is a part; null: the whole of its own.
+
+  /// What ranks compare, and errors name.
+  [[nodiscard]] auto compared() const noexcept -> Call const& { return of == nullptr ? call : *of; }
 };
 
 /// An operation that has been started. Its arrays are the operation's until `wait` has returned.
