@@ -182,15 +182,28 @@ TEST_CASE("Csv has the first report's columns, quotes text, skips other ranks, a
   CHECK_FALSE(std::getline(file, line));
 }
 
-TEST_CASE("Csv refuses a metric that has no column, by name") {
+TEST_CASE("Csv writes a report without the metrics that have no column, and refuses each of these once, by name") {
   TemporaryFolder const folder;
   Csv csv;
   csv.on_start(info_for(folder.path()));
   tell(csv, Rank{0}, 1, {{"loss", 0.5}});
-  CHECK_THROWS_WITH_AS(tell(csv, Rank{0}, 2, {{"accuracy", 0.5}}),
-                       "writing a report as CSV: 'accuracy' is not among the columns; report the same fields each "
-                       "time, or use JsonLines",
+  CHECK_THROWS_WITH_AS(tell(csv, Rank{0}, 2, {{"loss", 0.25}, {"accuracy", 0.5}, {"data_s", 1.0}}),
+                       "writing a report as CSV: there is no column for 'accuracy', 'data_s': left out of this row and "
+                       "those to come; report the same fields each time, or use JsonLines",
                        Error);
+  tell(csv, Rank{0}, 3, {{"accuracy", 0.75}, {"loss", 0.125}});
+  CHECK_THROWS_WITH_AS(tell(csv, Rank{0}, 4, {{"loss", 0.0625}, {"accuracy", 0.75}, {"lr", 1.0}}),
+                       "writing a report as CSV: there is no column for 'lr': left out of this row and those to come; "
+                       "report the same fields each time, or use JsonLines",
+                       Error);
+  csv.on_finish({});
+  std::istringstream file{content(folder.path() / "progress.csv")};
+  std::string line;
+  REQUIRE(std::getline(file, line));
+  for (auto const* const row : {"0.5,1,", "0.25,2,", "0.125,3,", "0.0625,4,"}) {
+    REQUIRE(std::getline(file, line));
+    CHECK(line.starts_with(row));
+  }
 }
 
 TEST_CASE("in a log ProgressBar writes one plain line per report of rank 0, and nothing in between") {

@@ -33,16 +33,27 @@ RAYTRAIN_INLINE void Csv::on_report(Report const& report, Metrics const& all) {
     for (auto const& entry : all) columns_.push_back(entry.name);
     write_row([](std::string const& column) { return quoted(column); });
   }
-  for (auto const& entry : all) {
-    if (std::ranges::find(columns_, entry.name) == columns_.end()) {
-      throw Error{Errc::invalid_report, "writing a report as CSV", "'" + entry.name + "' is not among the columns",
-                  "report the same fields each time, or use JsonLines"};
-    }
-  }
   write_row([&](std::string const& column) {
     auto const* const value = all.find(column);
     return value != nullptr ? text_of(*value) : std::string{};
   });
+  refuse_others(all);
+}
+
+RAYTRAIN_INLINE void Csv::refuse_others(Metrics const& all) {
+  auto const is_in = [](std::vector<std::string> const& names, std::string const& name) {
+    return std::ranges::find(names, name) != names.end();
+  };
+  std::string others;
+  for (auto const& entry : all) {
+    if (is_in(columns_, entry.name) || is_in(refused_, entry.name)) continue;
+    refused_.push_back(entry.name);
+    others += (others.empty() ? "'" : ", '") + entry.name + "'";
+  }
+  if (others.empty()) return;
+  throw Error{Errc::invalid_report, "writing a report as CSV",
+              "there is no column for " + others + ": left out of this row and those to come",
+              "report the same fields each time, or use JsonLines"};
 }
 
 RAYTRAIN_INLINE auto Csv::text_of(MetricValue const& value) -> std::string {

@@ -19,7 +19,7 @@ class Csv final : public Callback {
 
   void on_start(RunInfo const& info) override;
 
-  /// Errors: `invalid_report` for a metric that is not among the columns.
+  /// Errors: `invalid_report` for a metric that is not among the columns, once for each, when the row is written.
   void on_report(Report const& report, Metrics const& all) override;
 
   void on_finish(Result const&) override { file_.finish(); }
@@ -35,6 +35,8 @@ class Csv final : public Callback {
     file_.write_line(row);
   }
 
+  void refuse_others(Metrics const& all);
+
   [[nodiscard]] static auto text_of(MetricValue const& value) -> std::string;
 
   [[nodiscard]] static auto quoted(std::string const& text) -> std::string;
@@ -44,6 +46,7 @@ class Csv final : public Callback {
 
   std::filesystem::path path_;
   std::vector<std::string> columns_;
+  std::vector<std::string> refused_;  // metrics
   AppendFile file_;
 };
 
