@@ -10,8 +10,8 @@ struct TorchConfig {
   /// system and are cleared anew at every step, which took a quarter of the time of a small MLP. Afterwards glibc goes
   /// on as behind the first large block that a program frees; what the program has set by mallopt is gone.
   bool keep_freed_memory = true;
-  /// Each report gets `TorchContext::step_times()` of rank 0: "samples_per_s", "data_s" and the others, but for names
-  /// that the report has already. A run goes on with them or without, however it was begun.
+  /// Each report gets `TorchContext::step_times()` of its worker: "samples_per_s", "data_s" and the others, but for
+  /// names that the report has already. A run goes on with them or without, however it was begun.
   bool report_step_times = false;
 };
 
