@@ -145,6 +145,14 @@ TEST_CASE("distributed workers train on sparse rows of their own, to one model t
   for (std::size_t row = 0; row < 400; ++row) REQUIRE((predictions[row] > 0.5F) == (sparse.target[row] == 1));
 }
 
+TEST_CASE("a column of text is no feature and no label") {
+  auto const data =
+      Dataset::from_columns({Column::of_texts("city", {"Oslo", "Rome"}), {"age", std::vector<float>{1, 2}}});
+  check_contains(thrown_error([&] { DMatrix{data}; }), "column 'city' holds text and no numbers; leave it out");
+  check_contains(thrown_error([&] { DMatrix{data, {.label = "city"}}; }), "column 'city' holds text and no numbers");
+  CHECK(DMatrix{data, {.features = {"age"}}}.rows() == 2);
+}
+
 TEST_CASE("sparse rows that do not fit together are refused with the field and its value") {
   Sparse const sparse;
   auto const refused_with = [&](auto const& change) {

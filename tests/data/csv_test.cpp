@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdint>
 #include <fstream>
+#include <optional>
 #include <random>
 #include <string>
 #include <string_view>
@@ -74,6 +75,24 @@ TEST_CASE("a float that is missing is a NaN") {
   for (auto const value : data.column("a").as<float>()) CHECK(std::isnan(value));
 }
 
+TEST_CASE("a column is of text where its first field that is not missing is no number, or where the types say so") {
+  auto const data =
+      read_text("city,age,zip,note\n?,41,0150,\n\"Aix, \"\"en\"\" P.\",42,1,NA\n12,43,0150,\n Oslo ,x,2, \n",
+                {.columns = {"zip", "city", "note"}, .types = {{"zip", CsvType::text}}});
+  auto const& city = data.column("city");
+  CHECK(city.is_text());
+  CHECK(city.text(0) == std::nullopt);
+  CHECK(city.text(1) == "Aix, \"en\" P.");
+  CHECK(city.text(2) == "12");
+  CHECK(city.text(3) == " Oslo ");
+  CHECK(data.column("zip").text(0) == "0150");
+  CHECK(data.column("zip").categories().size() == 3);
+  CHECK(!data.column("note").is_text());
+  for (auto const value : floats(data, "note")) CHECK(std::isnan(value));
+  check_contains(thrown_error([] { (void)read_text("a,b\n1,2\n1,two\n"); }),
+                 "line 3, column 'b': 'two' is not a number that it can hold");
+}
+
 TEST_CASE("lines may end with a carriage return alone, skipped ones and the last one too") {
   auto const data =
       read_text("of words, \"and\rmore\r\na,b\r1,\"2\"\r\r3,\"4\r\"\"\r\"\r", {.skip_lines = 2, .columns = {"a"}});
@@ -89,7 +108,7 @@ TEST_CASE("a number too small for its column is 0, and one too large is refused"
   CHECK(data.column("b").as<double>()[0] == 0);
   CHECK(data.column("b").as<double>()[2] == 1e-320);
   CHECK(std::signbit(floats(data, "a")[1]));
-  for (auto const* const text : {"a\n1e50\n", "a\n-1e50\n", "a\n1e-50x\n"}) {
+  for (auto const* const text : {"a\n1e50\n", "a\n-1e50\n", "a\n1\n1e-50x\n"}) {
     check_contains(thrown_error([&] { (void)read_text(text); }), "is not a number that it can hold");
   }
 }
@@ -108,7 +127,7 @@ TEST_CASE("tens of thousands of columns are each found by name, and two of one n
   check_contains(thrown_error([&] { (void)read_text(names + ",c7\n"); }), "two columns are named 'c7'");
 }
 
-TEST_CASE("what is no table of numbers is refused with line and column") {
+TEST_CASE("what is no table is refused with line and column") {
   auto const refused = [](std::string_view text, CsvOptions const& options = {}) {
     return thrown_error([&] { (void)read_text(text, options); });
   };
@@ -130,7 +149,9 @@ TEST_CASE("what is no table of numbers is refused with line and column") {
   check_contains(refused("a\n3000000000\n", {.types = {{"a", CsvType::int32}}}), "'3000000000' is not a number");
   check_contains(refused("a\n\n", {.skip_lines = 5}), "there are no rows");
   for (auto const* const text : {"+", "+NA", "+?", "++1", "+-1", "-NA"}) {
-    check_contains(refused(fmt::format("a\n{}\n", text)), fmt::format("column 'a': '{}' is not a number", text));
+    check_contains(refused(fmt::format("a\n1\n{}\n", text)), fmt::format("column 'a': '{}' is not a number", text));
+    check_contains(refused(fmt::format("a\n{}\n", text), {.types = {{"a", CsvType::float32}}}),
+                   fmt::format("column 'a': '{}' is not a number", text));
   }
 }
 

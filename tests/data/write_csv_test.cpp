@@ -14,6 +14,7 @@
 #include <fstream>
 #include <iterator>
 #include <limits>
+#include <optional>
 #include <random>
 #include <set>
 #include <span>
@@ -75,9 +76,19 @@ auto random_name(std::size_t number, std::mt19937_64& random) -> std::string {
   return name + std::to_string(number);
 }
 
+auto random_texts(std::size_t rows, std::mt19937_64& random) -> std::vector<std::optional<std::string>> {
+  std::vector<std::optional<std::string>> texts(rows);
+  for (auto& text : texts) {
+    if (random() % 4 != 0) text = random_name(random() % 10, random);
+  }
+  return texts;
+}
+
 void check_same_values(Column const& written_one, Column const& read_one) {
   REQUIRE(read_one.type() == written_one.type());
   REQUIRE(read_one.rows() == written_one.rows());
+  REQUIRE(read_one.is_text() == written_one.is_text());
+  if (written_one.is_text()) REQUIRE(std::ranges::equal(read_one.categories(), written_one.categories()));
   written_one.visit([&]<Element T>(std::span<T const> values) {
     auto const again = read_one.as<T>();
     for (std::size_t i = 0; i < values.size(); ++i) {
@@ -119,13 +130,14 @@ TEST_CASE("random tables are read as they were written, bit by bit") {
     std::vector<Column> columns;
     CsvOptions options;
     for (auto count = 1 + random() % 4; columns.size() < count;) {
-      auto const type = static_cast<CsvType>(random() % 4);
+      auto const type = static_cast<CsvType>(random() % 5);
       auto const name = random_name(columns.size(), random);
       switch (type) {
         case CsvType::float32: columns.push_back(random_column<float, std::uint32_t>(name, rows, random)); break;
         case CsvType::float64: columns.push_back(random_column<double, std::uint64_t>(name, rows, random)); break;
         case CsvType::int32: columns.push_back(random_column<std::int32_t, std::uint32_t>(name, rows, random)); break;
         case CsvType::int64: columns.push_back(random_column<std::int64_t, std::uint64_t>(name, rows, random)); break;
+        case CsvType::text: columns.push_back(Column::of_texts(name, random_texts(rows, random))); break;
       }
       options.types.emplace(name, type);
     }

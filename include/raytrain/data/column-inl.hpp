@@ -6,17 +6,21 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include <raytrain/core/element_type.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/inline.hpp>
 #include <raytrain/data/column.hpp>
+#include <raytrain/data/detail/text_codes.hpp>
 
 namespace raytrain {
 
@@ -35,10 +39,37 @@ RAYTRAIN_INLINE Column::Column(ColumnFormat format, std::shared_ptr<std::byte co
   }
 }
 
+RAYTRAIN_INLINE auto Column::of_texts(std::string name, std::vector<std::optional<std::string>> const& texts)
+    -> Column {
+  detail::TextCodes codes;
+  for (auto const& text : texts) codes.add(text);
+  return std::move(codes).take(std::move(name));
+}
+
+RAYTRAIN_INLINE auto Column::categories() const -> std::span<std::string const> {
+  if (is_text()) return *format_.categories;
+  throw Error{Errc::invalid_data, fmt::format("the categories of column '{}'", name()),
+              fmt::format("it holds {} and no text", to_string(format_.type)), "read its numbers by Column::as"};
+}
+
+RAYTRAIN_INLINE auto Column::text(std::size_t row) const -> std::optional<std::string_view> {
+  auto const texts = categories();
+  auto const code = as<std::int32_t>()[row];
+  if (code < 0) return std::nullopt;
+  return texts[static_cast<std::size_t>(code)];
+}
+
+RAYTRAIN_INLINE void Column::check_holds_numbers(std::string const& attempted) const {
+  if (!is_text()) return;
+  throw Error{Errc::invalid_data, attempted, fmt::format("column '{}' holds text and no numbers", name()),
+              "leave it out, or make numbers of it: Column::as<std::int32_t>() are its codes"};
+}
+
 RAYTRAIN_INLINE void Column::check_type(ElementType wanted) const {
   if (wanted == format_.type) return;
   throw Error{Errc::invalid_data, fmt::format("column '{}' as {}", format_.name, to_string(wanted)),
-              fmt::format("it holds {} of row shape {}", to_string(format_.type), shape_text()),
+              is_text() ? "it holds text, whose codes are int32"
+                        : fmt::format("it holds {} of row shape {}", to_string(format_.type), shape_text()),
               fmt::format("ask for {}, or convert it before it goes into the dataset", to_string(format_.type))};
 }
 
@@ -50,7 +81,9 @@ RAYTRAIN_INLINE void Column::check_one_value_a_row(std::string const& attempted)
 }
 
 RAYTRAIN_INLINE auto Column::named(std::string name) const -> Column {
-  return {ColumnFormat{std::move(name), format_.type, format_.row_shape}, data_, rows_};
+  auto format = format_;
+  format.name = std::move(name);
+  return {std::move(format), data_, rows_};
 }
 
 RAYTRAIN_INLINE auto Column::slice(std::size_t first, std::size_t last) const -> Column {
@@ -61,6 +94,7 @@ RAYTRAIN_INLINE auto Column::slice(std::size_t first, std::size_t last) const ->
 }
 
 RAYTRAIN_INLINE auto Column::describe() const -> std::string {
+  if (is_text()) return fmt::format("{} (text, {} categories)", format_.name, format_.categories->size());
   return fmt::format("{} ({}, {})", format_.name, to_string(format_.type), shape_text());
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -26,6 +27,9 @@ struct ColumnFormat {
   std::string name{};                     ///< Not empty.
   ElementType type = ElementType::uint8;  ///< Type of each value.
   RowShape row_shape{};                   ///< No extent is 0.
+  /// Of a column of text, whose type is int32 with one value a row: each value is the number of one of these, from 0,
+  /// or -1 where the text is missing. Null: a column of numbers.
+  std::shared_ptr<std::vector<std::string> const> categories{};
 };
 
 /// Rows of one format, one behind the other in memory. Copies and slices share the memory, which never changes.
@@ -55,6 +59,13 @@ class Column {
   /// Errors: `invalid_data` when the name is empty or an extent is 0.
   Column(ColumnFormat format, std::shared_ptr<std::byte const> first, std::size_t rows);
 
+  /// A text, or none, in each row: `Column::of_texts("city", {"Oslo", std::nullopt, "Rome"})`. Each different one is
+  /// kept once, and the rows as int32 codes: its number among the categories, which are sorted by their bytes, or -1.
+  ///
+  /// Errors: `invalid_data` when the name is empty.
+  [[nodiscard]] static auto of_texts(std::string name, std::vector<std::optional<std::string>> const& texts) -> Column;
+
+  [[nodiscard]] auto format() const noexcept -> ColumnFormat const& { return format_; }
   [[nodiscard]] auto name() const noexcept -> std::string const& { return format_.name; }
   [[nodiscard]] auto type() const noexcept -> ElementType { return format_.type; }
   [[nodiscard]] auto row_shape() const noexcept -> RowShape const& { return format_.row_shape; }
@@ -78,6 +89,22 @@ class Column {
     with_element_type(type(), [&]<Element T>(T*) { work(as<T>()); });
   }
 
+  /// Whether its rows are texts. `as<std::int32_t>()` are their codes then.
+  [[nodiscard]] auto is_text() const noexcept -> bool { return format_.categories != nullptr; }
+
+  /// The texts that codes stand for, each once: also of rows that a slice of the column has not.
+  ///
+  /// Errors: `invalid_data` for a column of numbers.
+  [[nodiscard]] auto categories() const -> std::span<std::string const>;
+
+  /// The text of a row below `rows()`, or none where it is missing. Lives as long as any copy of this column.
+  ///
+  /// Errors: `invalid_data` for a column of numbers.
+  [[nodiscard]] auto text(std::size_t row) const -> std::optional<std::string_view>;
+
+  /// Errors: `invalid_data` when the column holds text, which `attempted` cannot take.
+  void check_holds_numbers(std::string const& attempted) const;
+
   /// Errors: `invalid_data` when the column has more than one value a row, which `attempted` cannot take.
   void check_one_value_a_row(std::string const& attempted) const;
 
@@ -90,7 +117,7 @@ class Column {
   /// Rows `first` to `last`, the latter not included; both at most `rows()`, in this order.
   [[nodiscard]] auto slice(std::size_t first, std::size_t last) const -> Column;
 
-  /// "image (uint8, 28 x 28)".
+  /// "image (uint8, 28 x 28)"; "city (text, 3 categories)".
   [[nodiscard]] auto describe() const -> std::string;
 
  private:

@@ -5,12 +5,19 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <limits>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <unordered_map>
 #include <utility>
 #include <variant>
@@ -23,26 +30,91 @@
 #include <raytrain/data/dataset.hpp>
 #include <raytrain/data/detail/csv_scanner.hpp>
 #include <raytrain/data/detail/data_file.hpp>
+#include <raytrain/data/detail/text_codes.hpp>
 
 namespace raytrain::detail {
 
-RAYTRAIN_INLINE CsvColumn::CsvColumn(std::string name, CsvType type) : name_{std::move(name)} {
-  switch (type) {
+[[nodiscard]] RAYTRAIN_INLINE auto without_blanks(std::string_view text) -> std::string_view {
+  while (text.starts_with(' ') || text.starts_with('\t')) text.remove_prefix(1);
+  while (text.ends_with(' ') || text.ends_with('\t')) text.remove_suffix(1);
+  return text;
+}
+
+RAYTRAIN_INLINE auto is_missing_csv_field(std::string_view field) -> bool {
+  constexpr std::array<std::string_view, 7> missing{"", "NA", "N/A", "null", "NaN", "nan", "?"};
+  return std::ranges::find(missing, without_blanks(field)) != missing.end();
+}
+
+/// Whether the whole field is a number, whatever it is too large or too small for. `value` is it, where T can hold it.
+template <class T>
+[[nodiscard]] auto parse_number(std::string_view field, T& value) -> std::errc {
+  if (field.starts_with('+') && !field.starts_with("+-")) field.remove_prefix(1);
+  auto const* const last = field.data() + field.size();
+  auto const [end, problem] = std::from_chars(field.data(), last, value);
+  return end == last ? problem : std::errc::invalid_argument;
+}
+
+template <std::integral T>
+[[nodiscard]] auto add_number(std::vector<T>& values, std::string_view field) -> bool {
+  T value{};
+  if (parse_number(field, value) != std::errc{}) return false;
+  values.push_back(value);
+  return true;
+}
+
+template <std::floating_point T>
+[[nodiscard]] auto add_number(std::vector<T>& values, std::string_view field) -> bool {
+  if (is_missing_csv_field(field)) {
+    values.push_back(std::numeric_limits<T>::quiet_NaN());
+    return true;
+  }
+  T value{};
+  auto problem = parse_number(field, value);
+  // Out of range is too large, or so small that it is 0 to this type.
+  if (problem == std::errc::result_out_of_range) {
+    long double wide{};
+    problem = parse_number(field, wide);
+    if (std::abs(wide) >= 1) return false;
+    value = static_cast<T>(wide);
+  }
+  if (problem != std::errc{}) return false;
+  values.push_back(value);
+  return true;
+}
+
+RAYTRAIN_INLINE CsvColumn::CsvColumn(std::string name, std::optional<CsvType> type)
+    : name_{std::move(name)}, is_decided_{type.has_value()} {
+  switch (type.value_or(CsvType::float32)) {
     case CsvType::float32: break;
-    case CsvType::float64: values_ = std::vector<double>{}; break;
-    case CsvType::int32: values_ = std::vector<std::int32_t>{}; break;
-    case CsvType::int64: values_ = std::vector<std::int64_t>{}; break;
+    case CsvType::float64: numbers_ = std::vector<double>{}; break;
+    case CsvType::int32: numbers_ = std::vector<std::int32_t>{}; break;
+    case CsvType::int64: numbers_ = std::vector<std::int64_t>{}; break;
+    case CsvType::text: texts_.emplace(); break;
   }
 }
 
-RAYTRAIN_INLINE auto CsvColumn::add(std::string_view text) -> bool {
-  while (text.starts_with(' ') || text.starts_with('\t')) text.remove_prefix(1);
-  while (text.ends_with(' ') || text.ends_with('\t')) text.remove_suffix(1);
-  return std::visit([&]<class T>(std::vector<T>& values) { return add_to(values, text); }, values_);
+RAYTRAIN_INLINE auto CsvColumn::add(std::string_view field) -> bool {
+  auto const bare = without_blanks(field);
+  auto const missing = is_missing_csv_field(bare);
+  if (!is_decided_ && !missing) decide(bare);
+  if (texts_) {
+    texts_->add(missing ? std::nullopt : std::optional{field});
+    return true;
+  }
+  return std::visit([&](auto& numbers) { return add_number(numbers, bare); }, numbers_);
+}
+
+RAYTRAIN_INLINE void CsvColumn::decide(std::string_view field) {
+  is_decided_ = true;
+  float ignored{};
+  if (parse_number(field, ignored) != std::errc::invalid_argument) return;
+  texts_.emplace();
+  for (auto rows = std::get<std::vector<float>>(numbers_).size(); rows > 0; --rows) texts_->add(std::nullopt);
 }
 
 RAYTRAIN_INLINE auto CsvColumn::take() && -> Column {
-  return std::visit([&](auto& values) { return Column{std::move(name_), std::move(values)}; }, values_);
+  if (texts_) return std::move(*texts_).take(std::move(name_));
+  return std::visit([&](auto& numbers) { return Column{std::move(name_), std::move(numbers)}; }, numbers_);
 }
 
 RAYTRAIN_INLINE CsvTable::CsvTable(CsvOptions const& options, std::string attempted)
@@ -112,7 +184,7 @@ RAYTRAIN_INLINE void CsvTable::begin(std::vector<std::string> const& names) {
     if (found == columns_by_name.end()) not_there("columns", name, names);
     auto const type = options_.types.find(name);
     slots_[found->second] = columns_.size();
-    columns_.emplace_back(name, type == options_.types.end() ? CsvType::float32 : type->second);
+    columns_.emplace_back(name, type == options_.types.end() ? std::nullopt : std::optional{type->second});
   }
   for (auto const& [name, type] : options_.types) {
     if (!columns_by_name.contains(name)) not_there("types", name, names);
@@ -132,9 +204,11 @@ RAYTRAIN_INLINE void CsvTable::add(std::string_view text, std::uint64_t line) {
   auto& column = columns_[slots_[at]];
   if (column.add(text)) return;
   constexpr std::size_t shown = 40;
-  refuse(fmt::format("line {}, column '{}': '{}' is not a number that it can hold", line, column.name(),
-                     text.substr(0, shown)),
-         "write numbers, leave the column out by CsvOptions::columns, or give it another of CsvOptions::types");
+  refuse(
+      fmt::format("line {}, column '{}': '{}' is not a number that it can hold", line, column.name(),
+                  text.substr(0, shown)),
+      "write numbers, leave the column out by CsvOptions::columns, or give it another of CsvOptions::types, which may "
+      "be text");
 }
 
 }  // namespace raytrain::detail

@@ -1,87 +1,65 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <algorithm>
-#include <array>
-#include <charconv>
-#include <cmath>
-#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <limits>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <variant>
 #include <vector>
 
 #include <raytrain/data/column.hpp>
 #include <raytrain/data/dataset.hpp>
+#include <raytrain/data/detail/text_codes.hpp>
 
 namespace raytrain {
 
-/// Numbers that a column of text can become.
-enum class CsvType : std::uint8_t { float32, float64, int32, int64 };
+/// What a column of a CSV file can become.
+enum class CsvType : std::uint8_t { float32, float64, int32, int64, text };
 
-/// How a file of numbers in text is read.
+/// How a CSV file is read.
 struct CsvOptions {
   char delimiter = ',';
   std::size_t skip_lines = 0;               ///< At the beginning, before the header.
   bool header = true;                       ///< The first line names the columns.
   std::vector<std::string> column_names{};  ///< Instead of the header's; empty: those, or "0", "1" ... without one.
   std::vector<std::string> columns{};       ///< To be kept, in this order; empty: all.
-  /// The types of columns that are not float32. A float's field that is empty or one of NA, N/A, null, NaN, nan and ?
-  /// is a NaN.
+  /// The types of columns; of one that is not named, its first field that is not missing decides: a number makes it
+  /// float32, anything else text. A field is missing that is empty or one of NA, N/A, null, NaN, nan and ?: that is a
+  /// NaN to a float, no text to text, and refused for an integer.
   std::map<std::string, CsvType, std::less<>> types{};
 };
 
 namespace detail {
 
+/// Whether it stands for no value, blanks around it left aside.
+[[nodiscard]] auto is_missing_csv_field(std::string_view field) -> bool;
+
 /// A column of a CSV file that grows line by line.
 class CsvColumn {
  public:
-  CsvColumn(std::string name, CsvType type);
+  /// Without a type, the first field decides that is not missing.
+  CsvColumn(std::string name, std::optional<CsvType> type);
 
   [[nodiscard]] auto name() const noexcept -> std::string const& { return name_; }
 
   /// False when the text is no such number.
-  [[nodiscard]] auto add(std::string_view text) -> bool;
+  [[nodiscard]] auto add(std::string_view field) -> bool;
 
   [[nodiscard]] auto take() && -> Column;
 
  private:
-  template <class T>
-  static auto add_to(std::vector<T>& values, std::string_view text) -> bool {
-    if constexpr (std::floating_point<T>) {
-      constexpr std::array<std::string_view, 7> missing{"", "NA", "N/A", "null", "NaN", "nan", "?"};
-      if (std::ranges::find(missing, text) != missing.end()) {
-        values.push_back(std::numeric_limits<T>::quiet_NaN());
-        return true;
-      }
-    }
-    if (text.starts_with('+') && !text.starts_with("+-")) text.remove_prefix(1);
-    auto const* const last = text.data() + text.size();
-    T value{};
-    auto [end, problem] = std::from_chars(text.data(), last, value);
-    if constexpr (std::floating_point<T>) {
-      // Out of range is too large, or so small that it is 0 to this type.
-      if (problem == std::errc::result_out_of_range) {
-        long double wide{};
-        problem = std::from_chars(text.data(), last, wide).ec;
-        if (std::abs(wide) >= 1) return false;
-        value = static_cast<T>(wide);
-      }
-    }
-    if (problem != std::errc{} || end != last) return false;
-    values.push_back(value);
-    return true;
-  }
+  void decide(std::string_view field);
 
   std::string name_;
-  std::variant<std::vector<float>, std::vector<double>, std::vector<std::int32_t>, std::vector<std::int64_t>> values_;
+  bool is_decided_;
+  std::variant<std::vector<float>, std::vector<double>, std::vector<std::int32_t>, std::vector<std::int64_t>> numbers_;
+  std::optional<TextCodes> texts_;  ///< Instead of numbers.
 };
 
 /// Makes columns of the fields of a CSV file.
@@ -119,9 +97,10 @@ class CsvTable {
 
 }  // namespace detail
 
-/// The numbers of a CSV file, plain or gzip, one column for each of its own.
+/// The numbers and texts of a CSV file, plain or gzip, one column for each of its own.
 ///
-/// Lines end with a line feed, a carriage return, or both. A number too small for its column is 0.
+/// Lines end with a line feed, a carriage return, or both. A number too small for its column is 0. Blanks around a
+/// number do not count; they are part of a text.
 /// Errors: `not_found` for a file or a column that is not there, listing those that are; `io`; `invalid_data`, with the
 ///         line, for one with more or fewer fields than columns, a field that is no number, two columns of one name,
 ///         and no rows.

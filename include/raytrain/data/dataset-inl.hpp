@@ -154,8 +154,7 @@ RAYTRAIN_INLINE auto Dataset::select(std::span<std::uint64_t const> rows) const 
     std::shared_ptr<std::byte[]> const data =
         std::make_unique_for_overwrite<std::byte[]>(rows.size() * column.row_bytes());
     detail::gather_rows(column, rows, data.get());
-    selected.emplace_back(ColumnFormat{column.name(), column.type(), column.row_shape()},
-                          std::shared_ptr<std::byte const>{data, data.get()}, rows.size());
+    selected.emplace_back(column.format(), std::shared_ptr<std::byte const>{data, data.get()}, rows.size());
   }
   return {std::move(selected), rows.size()};
 }

@@ -7,8 +7,10 @@
 #include <algorithm>
 #include <concepts>
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -22,16 +24,30 @@
 
 namespace raytrain::detail {
 
-/// "float32", "uint8 28 x 28".
+/// "float32", "uint8 28 x 28", "text".
 [[nodiscard]] RAYTRAIN_INLINE auto format_of(Column const& column) -> std::string {
+  if (column.is_text()) return "text";
   return fmt::format("{}{}{}", to_string(column.type()), column.row_shape().empty() ? "" : " ",
                      fmt::join(column.row_shape(), " x "));
+}
+
+/// The text, or what it begins with; nothing for one that is missing.
+[[nodiscard]] RAYTRAIN_INLINE auto cell_of(std::optional<std::string_view> text) -> std::string {
+  constexpr std::size_t shown_bytes = 40;
+  if (!text || text->size() <= shown_bytes) return std::string{text.value_or("")};
+  auto end = shown_bytes;
+  while (end > 0 && (static_cast<unsigned char>((*text)[end]) & 0xc0U) == 0x80U) --end;  // inside a character of UTF-8
+  return std::string{text->substr(0, end)} + "...";
 }
 
 /// A cell for each of these rows: "1.5", or "[0, 1, 2, ...]".
 [[nodiscard]] RAYTRAIN_INLINE auto cells_of(Column const& column, std::size_t rows) -> std::vector<std::string> {
   constexpr std::size_t shown_values = 3;
   std::vector<std::string> cells;
+  if (column.is_text()) {
+    for (std::size_t row = 0; row < rows; ++row) cells.push_back(cell_of(column.text(row)));
+    return cells;
+  }
   column.visit([&]<Element T>(std::span<T const> values) {
     auto const text_of = [](T value) {
       if constexpr (std::integral<T>) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <limits>
 #include <span>
 #include <string>
@@ -36,6 +37,10 @@ namespace raytrain::detail {
 }
 
 [[nodiscard]] RAYTRAIN_INLINE auto summary_of(Column const& column) -> ColumnSummary {
+  if (column.is_text()) {
+    auto const texts = std::ranges::count_if(column.as<std::int32_t>(), [](auto code) { return code >= 0; });
+    return {.column = column.name(), .count = static_cast<std::uint64_t>(texts)};
+  }
   Moments moments;
   std::vector<double> numbers;
   column.visit([&]<Element T>(std::span<T const> values) {

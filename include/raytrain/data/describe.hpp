@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <string>
 #include <vector>
@@ -10,17 +11,19 @@
 
 namespace raytrain {
 
-/// What the values of a column are like, without those that are NaN, which stand for missing ones.
+/// What the values of a column are like, without those that are NaN, which stand for missing ones. Of a column of text
+/// they are counted, and the rest is NaN.
 struct ColumnSummary {
   std::string column{};
   std::uint64_t count = 0;  ///< Values; of rows with several all of them. All that follows is NaN where it is 0.
-  double mean = 0;
-  double std = 0;  ///< Standard deviation of a sample; NaN of fewer than two values.
-  double min = 0;
-  double lower_quartile = 0;  ///< A quarter of the values lies below.
-  double median = 0;
-  double upper_quartile = 0;
-  double max = 0;
+  double mean = std::numeric_limits<double>::quiet_NaN();
+  /// Standard deviation of a sample; NaN of fewer than two values.
+  double std = std::numeric_limits<double>::quiet_NaN();
+  double min = std::numeric_limits<double>::quiet_NaN();
+  double lower_quartile = std::numeric_limits<double>::quiet_NaN();  ///< A quarter of the values lies below.
+  double median = std::numeric_limits<double>::quiet_NaN();
+  double upper_quartile = std::numeric_limits<double>::quiet_NaN();
+  double max = std::numeric_limits<double>::quiet_NaN();
 };
 
 /// One summary for each column.

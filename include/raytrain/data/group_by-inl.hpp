@@ -39,6 +39,16 @@ namespace raytrain::detail {
   return "unknown";
 }
 
+/// How many texts of a column are there, group by group.
+[[nodiscard]] RAYTRAIN_INLINE auto text_counts(Column const& column, RowGroups const& groups, std::string name)
+    -> Column {
+  auto const codes = column.as<std::int32_t>();
+  auto const group_of = groups.of_rows();
+  std::vector<std::int64_t> counts(groups.size());
+  for (std::size_t row = 0; row < codes.size(); ++row) counts[group_of[row]] += codes[row] < 0 ? 0 : 1;
+  return {std::move(name), std::move(counts)};
+}
+
 /// The values of a column that are no NaN, group by group.
 template <Element T>
 class GroupedValues {
@@ -166,6 +176,11 @@ RAYTRAIN_INLINE auto GroupedDataset::aggregate(std::vector<Aggregation> const& a
     }
     auto const& source = dataset_.column(column);
     source.check_one_value_a_row("group_by, " + name);
+    if (source.is_text()) {
+      if (what != Aggregate::count) source.check_holds_numbers("group_by, " + name);
+      table = table.add_column(detail::text_counts(source, groups_, name));
+      continue;
+    }
     source.visit([&, what_ = what]<Element T>(std::span<T const> values) {
       table = table.add_column(detail::GroupedValues<T>{values, groups_, name}.aggregated(what_));
     });

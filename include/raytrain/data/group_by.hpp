@@ -12,7 +12,8 @@
 
 namespace raytrain {
 
-/// What is made of the values of a group, without those that are NaN, which stand for missing ones.
+/// What is made of the values of a group, without those that are missing: NaN are, and texts may be. Texts can be
+/// counted, and nothing else.
 enum class Aggregate : std::uint8_t {
   count,  ///< int64. Without a column: the group's rows.
   sum,    ///< int64 of integers, float64 of others; 0 of none.
@@ -38,7 +39,8 @@ class GroupedDataset {
   /// one group, the last one.
   ///
   /// Errors: `not_found` and `invalid_data` for a column that is not there, has more than one value a row, or whose sum
-  ///         is no int64; `invalid_call` for no aggregation, one that lacks its column, and two of one name.
+  ///         is no int64, and for a column of text where it is not counted; `invalid_call` for no aggregation, one that
+  ///         lacks its column, and two of one name.
   /// Source: of mean and std, B. P. Welford, "Note on a method for calculating corrected sums of squares and products",
   ///         Technometrics 4(3), 1962.
   [[nodiscard]] auto aggregate(std::vector<Aggregation> const& aggregations) const -> Dataset;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -32,6 +33,13 @@ class Row {
     auto const values = source.as<T>();
     source.check_one_value_a_row("Row::get");
     return values[index_];
+  }
+
+  /// The row's text in that column, or none where it is missing.
+  ///
+  /// Errors: `not_found` as of `get`; `invalid_data` when the column holds numbers.
+  [[nodiscard]] auto text(std::string_view column) const -> std::optional<std::string_view> {
+    return find_column(columns_, column).text(index_);
   }
 
   /// All of the row's values in that column, as the pixels of an image.

@@ -17,6 +17,7 @@
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/inline.hpp>
 #include <raytrain/data/column.hpp>
+#include <raytrain/data/csv.hpp>
 #include <raytrain/data/dataset.hpp>
 #include <raytrain/data/detail/new_file.hpp>
 #include <raytrain/data/write_csv.hpp>
@@ -35,6 +36,10 @@ RAYTRAIN_INLINE void append_csv_text(std::string& line, std::string_view text) {
 }
 
 RAYTRAIN_INLINE void append_csv_value(std::string& line, Column const& column, std::size_t row) {
+  if (column.is_text()) {
+    if (auto const text = column.text(row)) append_csv_text(line, *text);
+    return;
+  }
   auto const append = [&]<class N>(N number) {
     if constexpr (std::floating_point<N>) {
       if (std::isnan(number)) return;
@@ -50,6 +55,18 @@ RAYTRAIN_INLINE void append_csv_value(std::string& line, Column const& column, s
   });
 }
 
+/// Errors: `invalid_data` for a text that would be read as a missing one.
+RAYTRAIN_INLINE void check_texts_can_be_read(Column const& column, std::string const& attempted) {
+  if (!column.is_text()) return;
+  for (auto const& text : column.categories()) {
+    if (!is_missing_csv_field(text)) continue;
+    throw Error{
+        Errc::invalid_data, attempted,
+        fmt::format("column '{}' has the text '{}', which read_csv takes for a missing one", column.name(), text),
+        "give such rows another text, or none"};
+  }
+}
+
 }  // namespace raytrain::detail
 
 namespace raytrain {
@@ -58,7 +75,10 @@ RAYTRAIN_INLINE void write_csv(Dataset const& dataset, std::filesystem::path con
   auto const attempted = fmt::format("write CSV file '{}'", path.string());
   auto const columns = dataset.columns();
   if (columns.empty()) throw Error{Errc::invalid_data, attempted, "the dataset has no column", "add one"};
-  for (auto const& column : columns) column.check_one_value_a_row(attempted);
+  for (auto const& column : columns) {
+    column.check_one_value_a_row(attempted);
+    detail::check_texts_can_be_read(column, attempted);
+  }
   detail::NewFile file{path, attempted};
   std::string text;
   auto const end_field = [&](Column const& column) { text += &column == &columns.back() ? '\n' : ','; };

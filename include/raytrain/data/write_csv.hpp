@@ -8,10 +8,12 @@
 namespace raytrain {
 
 /// Writes a line with the columns' names and one for each row, whose numbers have the fewest digits from which
-/// `read_csv` makes the same bits, given the columns' types. NaN are empty fields, whatever their bits. A file that was
+/// `read_csv` makes the same bits, given the columns' types. NaN are empty fields, whatever their bits, and so
+/// are missing texts. A file that was
 /// there is replaced once all is written, and stays as it is where that fails.
 ///
-/// Errors: `invalid_data` for a column with more than one value a row, and where there is none; `io` when the file
+/// Errors: `invalid_data` for a column with more than one value a row, where there is none, and for a text
+///         that `read_csv` takes for a missing one, as NA; `io` when the file
 ///         cannot be written.
 /// Source: RFC 4180, with a line feed at the end of lines.
 void write_csv(Dataset const& dataset, std::filesystem::path const& path);

@@ -18,6 +18,7 @@
 #include <raytrain/data/detail/new_file-inl.hpp>
 #include <raytrain/data/detail/order_keys-inl.hpp>
 #include <raytrain/data/detail/permutation-inl.hpp>
+#include <raytrain/data/detail/text_codes-inl.hpp>
 #include <raytrain/data/detail/text_table-inl.hpp>
 #include <raytrain/data/group_by-inl.hpp>
 #include <raytrain/data/idx-inl.hpp>

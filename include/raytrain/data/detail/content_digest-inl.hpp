@@ -20,6 +20,9 @@ RAYTRAIN_INLINE auto content_digest(std::span<Column const> columns, DigestSampl
   Xxh3 hash;
   for (auto const& column : columns) {
     hash.update(bytes_of(fmt::format("{} {}\n", column.describe(), column.rows())));
+    if (column.is_text()) {
+      for (auto const& text : column.categories()) hash.update(bytes_of(fmt::format("{} {}\n", text.size(), text)));
+    }
     auto const bytes = column.bytes();
     if (bytes.size() <= sample.pieces * sample.piece_bytes) {
       hash.update(bytes);

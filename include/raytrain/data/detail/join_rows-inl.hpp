@@ -18,6 +18,7 @@
 #include <raytrain/data/column.hpp>
 #include <raytrain/data/dataset.hpp>
 #include <raytrain/data/detail/join_rows.hpp>
+#include <raytrain/data/detail/text_codes.hpp>
 
 namespace raytrain::detail {
 
@@ -29,7 +30,8 @@ namespace raytrain::detail {
     auto const same = std::ranges::find(part.columns(), column.name(), &Column::name);
     if (same == part.columns().end()) {
       differences.push_back(fmt::format("'{}' is missing", column.name()));
-    } else if (same->type() != column.type() || same->row_shape() != column.row_shape()) {
+    } else if (same->type() != column.type() || same->row_shape() != column.row_shape() ||
+               same->is_text() != column.is_text()) {
       differences.push_back(fmt::format("{} is here {}", column.describe(), same->describe()));
     }
   }
@@ -41,8 +43,25 @@ namespace raytrain::detail {
   return differences;
 }
 
+/// Categories of all parts become those of each.
+[[nodiscard]] RAYTRAIN_INLINE auto join_texts(std::span<Dataset const* const> parts, std::string const& name)
+    -> Column {
+  TextCodes codes;
+  for (auto const* const part : parts) {
+    auto const& column = part->column(name);
+    for (std::size_t row = 0; row < column.rows(); ++row) codes.add(column.text(row));
+  }
+  return std::move(codes).take(name);
+}
+
 [[nodiscard]] RAYTRAIN_INLINE auto join_column(std::span<Dataset const* const> parts, Column const& first,
                                                std::size_t rows) -> Column {
+  auto const& texts = first.format().categories;
+  if (texts != nullptr && !std::ranges::all_of(parts, [&](Dataset const* part) {
+        return part->column(first.name()).format().categories == texts;
+      })) {
+    return join_texts(parts, first.name());
+  }
   std::shared_ptr<std::byte[]> const data = std::make_unique_for_overwrite<std::byte[]>(rows * first.row_bytes());
   auto* to = data.get();
   for (auto const* const part : parts) {
@@ -50,7 +69,7 @@ namespace raytrain::detail {
     if (!bytes.empty()) std::memcpy(to, bytes.data(), bytes.size());
     to += bytes.size();
   }
-  return {ColumnFormat{first.name(), first.type(), first.row_shape()}, {data, data.get()}, rows};
+  return {first.format(), {data, data.get()}, rows};
 }
 
 RAYTRAIN_INLINE auto join_rows(std::span<Dataset const> parts, std::string const& attempted) -> Dataset {

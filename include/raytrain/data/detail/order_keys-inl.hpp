@@ -42,6 +42,12 @@ template <std::signed_integral T>
 
 RAYTRAIN_INLINE auto order_keys(Column const& column, bool descending) -> std::vector<std::uint64_t> {
   std::vector<std::uint64_t> keys(column.rows());
+  if (column.is_text()) {
+    std::ranges::transform(column.as<std::int32_t>(), keys.begin(), [&](std::int32_t code) {
+      return code < 0 ? std::numeric_limits<std::uint64_t>::max() : order_key(code, descending);
+    });
+    return keys;
+  }
   column.visit([&]<Element T>(std::span<T const> values) {
     std::ranges::transform(values, keys.begin(), [&](T value) {
       if constexpr (std::integral<T>) {

@@ -10,7 +10,8 @@
 namespace raytrain::detail {
 
 /// A number for each row of a column of one value a row: it is smaller where the value is, and larger instead where
-/// that is `descending`. Equal values have equal ones, as 0 and -0 do; all NaN have the largest.
+/// that is `descending`. Equal values have equal ones, as 0 and -0 do; all NaN, and all texts that are missing,
+/// have the largest. Texts are in the order of their categories.
 [[nodiscard]] auto order_keys(Column const& column, bool descending = false) -> std::vector<std::uint64_t>;
 
 /// Numbers of the rows in ascending order of their keys; those of one key as they lie.
@@ -30,7 +31,7 @@ struct RowGroups {
   [[nodiscard]] auto of_rows() const -> std::vector<std::size_t>;
 };
 
-/// In ascending order of their values, all NaN as one group at the end.
+/// In ascending order of their values, all NaN or missing texts as one group at the end.
 [[nodiscard]] auto row_groups(Column const& column) -> RowGroups;
 
 }  // namespace raytrain::detail

@@ -57,7 +57,7 @@ class FeatureTable {
   /// `owner`: the class that errors name.
   ///
   /// Errors: `not_found` for a column that is not there, listing those that are; `invalid_data` for no rows or
-  /// features.
+  /// features, and for a feature of text.
   FeatureTable(Dataset const& data, Roles roles, std::string_view owner)
       : data_{data}, roles_{std::move(roles)}, owner_{owner} {
     if (data.rows() == 0) refuse("there are no rows", "use fewer workers or more rows");
@@ -72,6 +72,7 @@ class FeatureTable {
     if (columns_.empty()) {
       refuse("the dataset has no column but label, weight and group", "give it at least one feature");
     }
+    for (auto const& column : columns_) column.check_holds_numbers(owner_);
     for (auto const& name : roles_.categorical) (void)find_column(columns_, name);
     name_features();
   }
@@ -205,6 +206,7 @@ class FeatureTable {
     if (column.row_values() != 1) {
       refuse(fmt::format("the {} column {} is not one number a row", what, column.describe()), "name another column");
     }
+    column.check_holds_numbers(owner_);
     std::vector<float> numbers(column.rows());
     with_element_type(column.type(), [&]<Element T>(T*) {
       std::ranges::transform(column.template as<T>(), numbers.begin(),
