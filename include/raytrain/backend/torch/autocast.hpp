@@ -8,6 +8,8 @@
 #include <string>
 #include <string_view>
 
+#include <raytrain/backend/torch/detail/autocast_state.hpp>
+
 namespace raytrain {
 
 /// In what a model's operations compute. Parameters, their gradients and the optimizer's state are float in each.
@@ -42,17 +44,12 @@ enum class Precision : std::uint8_t {
 class [[nodiscard]] Autocast {
  public:
   Autocast(Precision precision, torch::Device device);
-  ~Autocast();
+  ~Autocast() { former_.put_in_place(); }
   Autocast(Autocast const&) = delete;
   auto operator=(Autocast const&) -> Autocast& = delete;
 
  private:
-  void set(bool enabled, at::ScalarType type) const;
-
-  at::DeviceType device_;
-  bool was_enabled_;
-  bool had_cache_;
-  at::ScalarType former_type_;
+  detail::AutocastState former_;
 };
 
 /// Whether the processor has instructions for it; unset where this is not known.
