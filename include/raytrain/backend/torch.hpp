@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include <raytrain/backend/backend.hpp>
+#include <raytrain/backend/torch/activation_checkpoint.hpp>
 #include <raytrain/backend/torch/adaptive_sum.hpp>
 #include <raytrain/backend/torch/autocast.hpp>
 #include <raytrain/backend/torch/averaged_model.hpp>

@@ -7,6 +7,7 @@
 #include <raytrain/backend/torch/averaged_model-inl.hpp>
 #include <raytrain/backend/torch/compression-inl.hpp>
 #include <raytrain/backend/torch/cpu_advice-inl.hpp>
+#include <raytrain/backend/torch/detail/autocast_state-inl.hpp>
 #include <raytrain/backend/torch/detail/backward_exchange-inl.hpp>
 #include <raytrain/backend/torch/detail/batch_thread-inl.hpp>
 #include <raytrain/backend/torch/detail/flat_parameters-inl.hpp>
@@ -23,6 +24,7 @@
 #include <raytrain/backend/torch/detail/overlap_choice-inl.hpp>
 #include <raytrain/backend/torch/detail/own_default_generator-inl.hpp>
 #include <raytrain/backend/torch/detail/ranks_with_batch-inl.hpp>
+#include <raytrain/backend/torch/detail/recomputed_function-inl.hpp>
 #include <raytrain/backend/torch/detail/same_on_ranks-inl.hpp>
 #include <raytrain/backend/torch/detail/shadow_backward-inl.hpp>
 #include <raytrain/backend/torch/detail/shard_generators-inl.hpp>
