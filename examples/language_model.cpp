@@ -58,7 +58,8 @@ auto validation_loss(raytrain::TorchContext& ctx, LanguageModel& model) -> doubl
 
 void train(raytrain::TorchContext& ctx, Options const& options) {
   auto const precision = raytrain::precision_named(options.precision);
-  auto model = ctx.prepare_model([] { return std::make_shared<LanguageModel>(); });
+  ModelShape const shape{.checkpoints_layers = options.activation_checkpointing};
+  auto model = ctx.prepare_model([&] { return std::make_shared<LanguageModel>(shape); });
   auto optimizer = ctx.prepare_optimizer<torch::optim::AdamW>(model, {options.learning_rate});
   auto shard = ctx.dataset_shard("train");
   auto const batches = static_cast<int>(shard.batches({.batch_size = options.batch_size}).size());

@@ -8,12 +8,15 @@
 #include <limits>
 #include <string>
 
+#include <raytrain/backend/torch/activation_checkpoint.hpp>
+
 /// The shape of a `LanguageModel`.
 struct ModelShape {
   std::int64_t context = 128;  ///< Bytes that it looks back at most.
   std::int64_t width = 128;    ///< Of a byte's vector; a multiple of `heads`.
   std::int64_t heads = 4;
   std::int64_t layers = 2;
+  bool checkpoints_layers = false;  ///< Activations within a layer are computed again in backward, and not kept.
 };
 
 /// Each byte looks at itself and those before it, by several heads; then each goes through two dense layers.
@@ -52,7 +55,8 @@ struct DecoderLayer final : torch::nn::Module {
 /// 2019) over bytes: 445,952 parameters as it is.
 struct LanguageModel final : torch::nn::Module {
   explicit LanguageModel(ModelShape const& shape = {})
-      : bytes{register_module("bytes", torch::nn::Embedding{256, shape.width})},
+      : checkpoints_layers{shape.checkpoints_layers},
+        bytes{register_module("bytes", torch::nn::Embedding{256, shape.width})},
         places{register_module("places", torch::nn::Embedding{shape.context, shape.width})},
         norm{register_module("norm", torch::nn::LayerNorm{torch::nn::LayerNormOptions{{shape.width}}})} {
     register_module("layers", layers);
@@ -68,7 +72,10 @@ struct LanguageModel final : torch::nn::Module {
     auto const length = text.size(1);
     auto const is_later = torch::ones({length, length}, torch::kBool).triu(1);
     auto x = bytes(text) + places(torch::arange(length));
-    for (auto const& layer : *layers) x = layer->as<DecoderLayer>()->forward(x, is_later);
+    for (auto const& each : *layers) {
+      auto& layer = *each->as<DecoderLayer>();
+      x = checkpoints_layers ? raytrain::activation_checkpoint(layer, x, is_later) : layer.forward(x, is_later);
+    }
     return torch::matmul(norm(x), bytes->weight.t());
   }
 
@@ -86,6 +93,7 @@ struct LanguageModel final : torch::nn::Module {
     return text;
   }
 
+  bool checkpoints_layers;
   torch::nn::Embedding bytes;
   torch::nn::Embedding places;
   torch::nn::LayerNorm norm;

@@ -21,6 +21,8 @@ auto options_of(int argc, char** argv) -> Options {
   app.add_option("--clip", options.clip, "largest norm of the gradient; 0: any")->check(CLI::Range(0.0, 1e6));
   app.add_option("--precision", options.precision, "in which the network computes")
       ->check(CLI::IsMember({"fp32", "bf16", "fp16"}));
+  app.add_flag("--activation-checkpointing", options.activation_checkpointing,
+               "compute activations again in backward, and keep fewer: raytrain::activation_checkpoint");
   app.add_option("--learning-rate", options.learning_rate, "of AdamW, after the warm-up")
       ->check(CLI::Range(1e-12, 1e3));
   app.add_option("--seed", options.seed, "everything random follows from it: RunConfig::seed");

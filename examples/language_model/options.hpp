@@ -15,6 +15,7 @@ struct Options {
   int accumulate = 1;
   double clip = 1;
   std::string precision = "bf16";
+  bool activation_checkpointing = false;
   double learning_rate = 2e-3;
   std::uint64_t seed = 0;
   std::filesystem::path storage = "runs";
