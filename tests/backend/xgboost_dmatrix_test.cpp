@@ -145,14 +145,6 @@ TEST_CASE("distributed workers train on sparse rows of their own, to one model t
   for (std::size_t row = 0; row < 400; ++row) REQUIRE((predictions[row] > 0.5F) == (sparse.target[row] == 1));
 }
 
-TEST_CASE("a column of text is no feature and no label") {
-  auto const data =
-      Dataset::from_columns({Column::of_texts("city", {"Oslo", "Rome"}), {"age", std::vector<float>{1, 2}}});
-  check_contains(thrown_error([&] { DMatrix{data}; }), "column 'city' holds text and no numbers; leave it out");
-  check_contains(thrown_error([&] { DMatrix{data, {.label = "city"}}; }), "column 'city' holds text and no numbers");
-  CHECK(DMatrix{data, {.features = {"age"}}}.rows() == 2);
-}
-
 TEST_CASE("sparse rows that do not fit together are refused with the field and its value") {
   Sparse const sparse;
   auto const refused_with = [&](auto const& change) {
@@ -301,12 +293,20 @@ TEST_CASE("features are named by their columns, those with several numbers a row
                  "column 'size': is not in the dataset");
 }
 
-TEST_CASE("text in a table of numbers is refused before XGBoost sees it, with line and column") {
+TEST_CASE("text is refused as a feature and as a label before XGBoost sees it, with its column") {
   TemporaryFolder const folder;
   auto const path = folder.path() / "patients.csv";
   std::ofstream{path} << "age,town,target\n40,Riga,1\n";
-  check_contains(thrown_error([&] { return read_csv(path); }),
-                 "line 2, column 'town': 'Riga' is not a number that it can hold; write numbers, leave the column out");
+  auto const with_text = read_csv(path);
+  check_contains(thrown_error([&] {
+                   DMatrix{with_text, {.label = "target"}};
+                 }),
+                 "DMatrix: column 'town' holds text and no numbers; leave it out");
+  check_contains(thrown_error([&] {
+                   DMatrix{with_text, {.label = "town", .features = {"age"}}};
+                 }),
+                 "DMatrix: column 'town' holds text and no numbers");
+  CHECK(DMatrix{with_text, {.label = "target", .features = {"age"}}}.rows() == 1);
   auto const data = read_csv(path, {.columns = {"age", "target"}});
   CHECK(DMatrix{data, {.label = "target"}}.feature_names() == std::vector<std::string>{"age"});
 }
