@@ -45,7 +45,8 @@ RAYTRAIN_INLINE auto is_missing_csv_field(std::string_view field) -> bool {
   return std::ranges::find(missing, without_blanks(field)) != missing.end();
 }
 
-/// Whether the whole field is a number, whatever it is too large or too small for. `value` is it, where T can hold it.
+/// `value` is the number that the whole field is. Otherwise `result_out_of_range` where T cannot hold it, and
+/// `invalid_argument` where it is none.
 template <class T>
 [[nodiscard]] auto parse_number(std::string_view field, T& value) -> std::errc {
   if (field.starts_with('+') && !field.starts_with("+-")) field.remove_prefix(1);
@@ -95,10 +96,9 @@ RAYTRAIN_INLINE CsvColumn::CsvColumn(std::string name, std::optional<CsvType> ty
 
 RAYTRAIN_INLINE auto CsvColumn::add(std::string_view field) -> bool {
   auto const bare = without_blanks(field);
-  auto const missing = is_missing_csv_field(bare);
-  if (!is_decided_ && !missing) decide(bare);
+  if (!is_decided_ && !is_missing_csv_field(bare)) decide(bare);
   if (texts_) {
-    texts_->add(missing ? std::nullopt : std::optional{field});
+    texts_->add(is_missing_csv_field(bare) ? std::nullopt : std::optional{field});
     return true;
   }
   return std::visit([&](auto& numbers) { return add_number(numbers, bare); }, numbers_);
