@@ -29,7 +29,10 @@ class LightGBMBackend {
 
   explicit LightGBMBackend(Config const&) {}
 
-  void on_start(ScalingConfig const& scaling) { detail::refuse_virtual_shards(scaling, name); }
+  void on_start(ScalingConfig const& scaling) {
+    detail::refuse_virtual_shards(scaling, name);
+    scaling.refuse_gpus(name);
+  }
   auto make_context(WorkerSetup setup) -> Context { return Context{std::move(setup)}; }
   void on_shutdown() noexcept {}
 

@@ -27,7 +27,7 @@ class MpiBackend {
 
   explicit MpiBackend(Config const&) {}
 
-  void on_start(ScalingConfig const&) {}
+  void on_start(ScalingConfig const& scaling) { scaling.refuse_gpus(name); }
   auto make_context(WorkerSetup setup) const -> MpiContext { return MpiContext{std::move(setup)}; }
   void on_shutdown() noexcept {}
 };

@@ -11,6 +11,7 @@
 #include <raytrain/backend/torch.hpp>
 #include <raytrain/backend/torch/cpu_advice.hpp>
 #include <raytrain/backend/torch/detail/freed_memory.hpp>
+#include <raytrain/backend/torch/detail/worker_device.hpp>
 #include <raytrain/backend/torch/torch_context.hpp>
 #include <raytrain/config/scaling_config.hpp>
 #include <raytrain/core/identifiers.hpp>
@@ -19,7 +20,9 @@
 
 namespace raytrain {
 
-RAYTRAIN_TORCH_INLINE void TorchBackend::on_start(ScalingConfig const&) {
+RAYTRAIN_TORCH_INLINE void TorchBackend::on_start(ScalingConfig const& scaling) {
+  if (scaling.use_gpu) detail::check_devices(scaling);
+  scaling_ = scaling;
   threads_before_ = at::get_num_threads();
   if (config_.keep_freed_memory) freed_memory_stays_ = std::make_unique<detail::FreedMemoryStays>();
 }
@@ -33,7 +36,7 @@ RAYTRAIN_TORCH_INLINE auto TorchBackend::make_context(WorkerSetup setup) const -
       if (advice) link.send(Warning{Rank{0}, *advice});
     }
   }
-  return TorchContext{std::move(setup), config_};
+  return TorchContext{std::move(setup), config_, scaling_};
 }
 
 }  // namespace raytrain

@@ -49,7 +49,8 @@ class TorchBackend {
 
   explicit TorchBackend(TorchConfig const& config) : config_{config} {}
 
-  void on_start(ScalingConfig const&);
+  /// Errors: as `detail::check_devices`, with `ScalingConfig::use_gpu`.
+  void on_start(ScalingConfig const& scaling);
 
   auto make_context(WorkerSetup setup) const -> TorchContext;
 
@@ -71,6 +72,7 @@ class TorchBackend {
 
  private:
   TorchConfig config_;
+  ScalingConfig scaling_;
   int threads_before_ = 1;
   std::unique_ptr<detail::FreedMemoryStays> freed_memory_stays_;  ///< While workers train, where it is asked for.
 };

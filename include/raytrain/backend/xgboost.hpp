@@ -30,7 +30,10 @@ class XGBoostBackend {
 
   explicit XGBoostBackend(Config const&) {}
 
-  void on_start(ScalingConfig const& scaling) { detail::refuse_virtual_shards(scaling, name); }
+  void on_start(ScalingConfig const& scaling) {
+    detail::refuse_virtual_shards(scaling, name);
+    scaling.refuse_gpus(name);
+  }
   auto make_context(WorkerSetup setup) -> Context { return Context{std::move(setup), shared_}; }
   void on_shutdown() noexcept { shared_->tracker.reset(); }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include <raytrain/config/scaling_config.hpp>
 #include <raytrain/core/error.hpp>
@@ -41,6 +42,7 @@ RAYTRAIN_INLINE void ScalingConfig::validate() const {
                 "must not be negative (got " + std::to_string(resources_per_worker.cpus) + ")",
                 "write 0 for an equal share of the cores"};
   }
+  validate_gpus();
   for (auto const& [name, amount] : resources_per_worker.custom) {
     auto const refuse = [&](std::string const& happened, std::string const& remedy) {
       throw Error{Errc::invalid_config, "ScalingConfig::resources_per_worker.custom", happened, remedy};
@@ -66,6 +68,29 @@ RAYTRAIN_INLINE void ScalingConfig::validate() const {
     throw Error{Errc::invalid_config, "ScalingConfig::job_command", "must name a program (got none)",
                 "write {.scaling = {.job_command = {\"mpirun\"}}}"};
   }
+}
+
+RAYTRAIN_INLINE void ScalingConfig::validate_gpus() const {
+  auto const gpus = resources_per_worker.gpus;
+  if (!(gpus >= 0) || !std::isfinite(gpus) || (gpus > 1 && gpus != std::floor(gpus))) {
+    throw Error{Errc::invalid_config, "ScalingConfig::resources_per_worker.gpus",
+                "must be whole, or a part of one (got " + std::to_string(gpus) + ")",
+                "write 1 or 2 for GPUs of a worker's own, or 0.5 for two workers on each"};
+  }
+  if (use_gpu) return;
+  auto const refuse = [](char const* field, std::string const& value) {
+    throw Error{Errc::invalid_config, std::string{"ScalingConfig::"} + field,
+                "is set (got " + value + "), and use_gpu is not", "write .use_gpu = true, or leave it out"};
+  };
+  if (gpus > 0) refuse("resources_per_worker.gpus", std::to_string(gpus));
+  if (!accelerator_type.empty()) refuse("accelerator_type", "'" + accelerator_type + "'");
+}
+
+RAYTRAIN_INLINE void ScalingConfig::refuse_gpus(std::string_view backend) const {
+  if (!use_gpu) return;
+  throw Error{Errc::invalid_config, "ScalingConfig::use_gpu",
+              "is set for the backend " + std::string{backend} + ", whose workers train on the CPU",
+              "leave it out, or train with TorchBackend"};
 }
 
 RAYTRAIN_INLINE void ScalingConfig::check_virtual_shards(WorldSize workers) const {

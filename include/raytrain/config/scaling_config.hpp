@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <raytrain/core/identifiers.hpp>
@@ -87,6 +88,9 @@ struct NamedResource {
 /// What one worker may use.
 struct Resources {
   int cpus = 0;  ///< Threads the framework may use in a worker; 0: an equal share of this process's cores, at least 1.
+  /// GPUs of its own, 1 or more whole ones, or a part of one that it shares with other workers: 0.5, 0.25. With
+  /// `ScalingConfig::use_gpu`, where 0 is 1.
+  double gpus = 0;
   /// What hosts have only so much of, by names of one's own: {{"license", 1}, {"sensor", 0.5}}. With `Launch::mpirun`,
   /// where lines of the host file say what there is, as "alpha slots=4 license=2"; none where they do not. A host gets
   /// no more workers than it has enough for.
@@ -107,6 +111,11 @@ struct ScalingConfig {
   WorkerCount num_workers{};
   Launch launch = Launch::automatic;
   Resources resources_per_worker{};
+  /// Workers train on GPUs: `TorchContext::device()`. Each gets those that are its own by its number among the workers
+  /// of its host, of those that CUDA_VISIBLE_DEVICES leaves to see. TorchBackend; others refuse it.
+  bool use_gpu = false;
+  /// A part of the name that the GPUs must have, as "H100"; empty: any.
+  std::string accelerator_type{};
   /// Above 0: a training has the same bits with any number of workers up to this one, also where it changes. An epoch
   /// is cut into so many shards instead of one for each worker. A worker takes the batches of its shards one after the
   /// other, and `Batch::ends_step` says when a step is complete and parameters are to be changed. What workers send is
@@ -142,6 +151,9 @@ struct ScalingConfig {
   /// The most workers.
   [[nodiscard]] auto world_size() const noexcept -> WorldSize;
 
+  /// For backends that train on the CPU. Errors: `invalid_config` where `use_gpu` is set.
+  void refuse_gpus(std::string_view backend) const;
+
   /// Errors: `invalid_config` for more workers than virtual shards, where there are such.
   void check_virtual_shards(WorldSize workers) const;
 
@@ -149,6 +161,9 @@ struct ScalingConfig {
   [[nodiscard]] auto reduction_between_hosts() const noexcept -> Reduction {
     return virtual_shards > 0 ? Reduction::rank_order : reduction;
   }
+
+ private:
+  void validate_gpus() const;
 };
 
 }  // namespace raytrain

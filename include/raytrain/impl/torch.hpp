@@ -10,6 +10,7 @@
 #include <raytrain/backend/torch/detail/autocast_state-inl.hpp>
 #include <raytrain/backend/torch/detail/backward_exchange-inl.hpp>
 #include <raytrain/backend/torch/detail/batch_thread-inl.hpp>
+#include <raytrain/backend/torch/detail/device_arrays-inl.hpp>
 #include <raytrain/backend/torch/detail/flat_parameters-inl.hpp>
 #include <raytrain/backend/torch/detail/freed_memory-inl.hpp>
 #include <raytrain/backend/torch/detail/generators-inl.hpp>
@@ -33,6 +34,7 @@
 #include <raytrain/backend/torch/detail/stored_optimizer-inl.hpp>
 #include <raytrain/backend/torch/detail/stored_tensors-inl.hpp>
 #include <raytrain/backend/torch/detail/tensor_mean-inl.hpp>
+#include <raytrain/backend/torch/detail/worker_device-inl.hpp>
 #include <raytrain/backend/torch/diloco-inl.hpp>
 #include <raytrain/backend/torch/grad_scaler-inl.hpp>
 #include <raytrain/backend/torch/gradient_exchange-inl.hpp>

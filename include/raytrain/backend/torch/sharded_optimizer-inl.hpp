@@ -81,7 +81,8 @@ RAYTRAIN_TORCH_INLINE ShardedOptimizer::ShardedOptimizer(Setup setup)
   auto const model = setup.averager == nullptr ? std::uint16_t{0} : setup.averager->number();
   TaggedCollective collective{setup.collective, {.model = model, .optimizer = setup.number}};
   check_same_on_all_ranks(own, collective);
-  auto parameters = std::make_unique<detail::FlatParameters>(std::move(own), collective);
+  TaggedCollective const arrays{setup.arrays, collective.tag()};
+  auto parameters = std::make_unique<detail::FlatParameters>(std::move(own), arrays);
   slice_ = std::make_unique<detail::OptimizerSlice>(std::move(parameters), std::move(setup.make), param_groups());
 }
 
@@ -129,9 +130,11 @@ RAYTRAIN_TORCH_INLINE auto ShardedOptimizer::listed_parameters(Setup const& setu
                   "parameter '" + item.key() + "' wants a gradient since the model was prepared, which is not averaged",
                   "call prepare_model() again with this model before prepare_optimizer()"};
     }
-    if (!tensor.device().is_cpu()) {
+    if (tensor.device() != setup.device) {
       throw Error{Errc::backend, detail::preparing,
-                  "parameter '" + item.key() + "' is on " + tensor.device().str() + ", and slices are on the CPU"};
+                  "parameter '" + item.key() + "' is on " + tensor.device().str() + ", and this worker trains on " +
+                      setup.device.str(),
+                  "leave the model where prepare_model() has put it"};
     }
     parameters.push_back({item.key(), tensor, found->second.groups, found->second.number, std::move(place), 0, 0, {}});
   }
@@ -232,8 +235,9 @@ RAYTRAIN_TORCH_INLINE auto ShardedOptimizer::gather_state() const -> std::option
     for (auto const& [name, value] : states[i].values) own.back().members.push_back({name, value, 0});
     for (auto const& [name, tensor] : states[i].tensors) {
       own.back().members.push_back({name, "", static_cast<std::int32_t>(tensor.scalar_type())});
-      auto const* const at = static_cast<std::uint8_t const*>(tensor.data_ptr());
-      bytes.insert(bytes.end(), at, at + tensor.nbytes());
+      auto const on_host = tensor.cpu();
+      auto const* const at = static_cast<std::uint8_t const*>(on_host.data_ptr());
+      bytes.insert(bytes.end(), at, at + on_host.nbytes());
     }
   }
   auto const all = detail::all_gather_objects(*collective_, own);

@@ -49,6 +49,8 @@ class ShardedOptimizer : public torch::optim::Optimizer {
     torch::nn::Module const& module;
     detail::GradientAverager const* averager = nullptr;  ///< Of the module; null in a world of one.
     Collective& collective;
+    Collective& arrays;        ///< Of the memory where parameters are.
+    torch::Device device;      ///< Where they are.
     std::uint16_t number = 0;  ///< From 1, in the order in which the worker has prepared its optimizers.
     Groups groups;
     std::unique_ptr<torch::optim::OptimizerOptions> defaults;

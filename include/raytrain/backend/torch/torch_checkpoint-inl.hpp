@@ -168,7 +168,7 @@ RAYTRAIN_TORCH_INLINE void load_optimizer(BytesView file, torch::optim::Optimize
         auto const found = differing_shapes(read_tensor_index(file, attempted), optimizer);
         if (!found.empty()) refuse(fmt::format("{}", fmt::join(found, ", ")));
       }
-      auto archive = optimizer_archive(file, attempted);
+      auto archive = optimizer_archive(file, device_of(optimizer), attempted);
       optimizer.load(archive);
       load_learning_rates(archive, optimizer);
     });

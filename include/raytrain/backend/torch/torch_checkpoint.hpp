@@ -159,7 +159,12 @@ void state_from_bytes(BytesView bytes, T& value, std::string_view attempted = "l
   auto& state = detail::state_of(value);
   auto const load = [&] {
     torch::serialize::InputArchive archive;
-    archive.load_from(reinterpret_cast<char const*>(bytes.data()), bytes.size());
+    auto const* const begin = reinterpret_cast<char const*>(bytes.data());
+    if constexpr (std::derived_from<T, torch::optim::Optimizer>) {
+      archive.load_from(begin, bytes.size(), detail::device_of(state));
+    } else {
+      archive.load_from(begin, bytes.size());
+    }
     if constexpr (detail::is_scheduler<T>) {
       c10::IValue steps;
       archive.read("step_count", steps);

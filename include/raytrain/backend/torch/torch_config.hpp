@@ -1,7 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
+
 namespace raytrain {
+
+/// How gradients and buffers on GPUs get from one worker to the others.
+enum class GpuExchange : std::uint8_t {
+  automatic,      ///< `shared_device` where that is possible, else `host`.
+  shared_device,  ///< Within the memory of the one GPU that all workers share, which are threads of one process.
+  host,           ///< Through the memory of the host, by the collective that workers on the CPU use.
+};
 
 /// Settings of `TorchBackend`.
 struct TorchConfig {
@@ -13,6 +22,8 @@ struct TorchConfig {
   /// Each report gets `TorchContext::step_times()` of its worker: "samples_per_s", "data_s" and the others, but for
   /// names that the report has already. A run goes on with them or without, however it was begun.
   bool report_step_times = false;
+  /// With `ScalingConfig::use_gpu`.
+  GpuExchange gpu_exchange = GpuExchange::automatic;
 };
 
 }  // namespace raytrain

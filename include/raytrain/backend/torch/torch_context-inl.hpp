@@ -47,16 +47,22 @@
 
 namespace raytrain {
 
-RAYTRAIN_TORCH_INLINE TorchContext::TorchContext(WorkerSetup setup, TorchConfig const& config)
-    : TorchContext{std::make_unique<detail::UnlockingCollective>(std::move(setup.collective)), std::move(setup)} {
+RAYTRAIN_TORCH_INLINE TorchContext::TorchContext(WorkerSetup setup, TorchConfig const& config,
+                                                 ScalingConfig const& scaling)
+    : TorchContext{std::make_unique<detail::UnlockingCollective>(std::move(setup.collective)), std::move(setup), config,
+                   scaling} {
   reports_step_times_ = config.report_step_times;
   leave_out_of_identity(field_names<StepTimes>());
 }
 
 RAYTRAIN_TORCH_INLINE TorchContext::TorchContext(std::unique_ptr<detail::UnlockingCollective> collective,
-                                                 WorkerSetup setup)
+                                                 WorkerSetup setup, TorchConfig const& config,
+                                                 ScalingConfig const& scaling)
     : TrainContext{{setup.link, std::move(setup.run), std::move(setup.group), std::move(collective)}},
       unlocking_{static_cast<detail::UnlockingCollective*>(&TrainContext::collective())},
+      gpu_{scaling.use_gpu ? std::make_unique<detail::WorkerDevice>(scaling, config, setup.link.placement(),
+                                                                    TrainContext::collective())
+                           : nullptr},
       generator_{at::detail::createCPUGenerator(worker_seed())} {
   static SystemClock const clock;
   step_timer_ = std::make_shared<detail::StepTimer>(clock);
@@ -433,7 +439,7 @@ RAYTRAIN_TORCH_INLINE auto TorchContext::leave(torch::nn::Module const& module) 
 RAYTRAIN_TORCH_INLINE void TorchContext::share_state(torch::nn::Module const& module, std::uint16_t number) {
   auto state = module.parameters();
   for (auto const& buffer : module.buffers()) state.push_back(buffer);
-  TaggedCollective preparing{collective(), {.model = number}};
+  TaggedCollective preparing{arrays(), {.model = number}};
   detail::broadcast_tensors(preparing, state, Rank{0});
 }
 
@@ -456,6 +462,7 @@ RAYTRAIN_TORCH_INLINE void TorchContext::connect_norms(torch::nn::Module const& 
 RAYTRAIN_TORCH_INLINE void TorchContext::make_averager(torch::nn::Module const& module, std::uint16_t number,
                                                        detail::ModelExchange exchange) {
   detail::GradientAverager::Worker worker{.collective = collective(),
+                                          .arrays = gpu_ ? &gpu_->arrays() : nullptr,
                                           .taken = taken_,
                                           .timer = step_timer_,
                                           .warn = [this](std::string text) { warn(std::move(text)); },

@@ -30,6 +30,7 @@
 #include <raytrain/backend/torch/detail/step_timer.hpp>
 #include <raytrain/backend/torch/detail/tensor_broadcast.hpp>
 #include <raytrain/backend/torch/detail/tensor_mean.hpp>
+#include <raytrain/backend/torch/detail/worker_device.hpp>
 #include <raytrain/backend/torch/elementwise_optimizer.hpp>
 #include <raytrain/backend/torch/grad_scaler.hpp>
 #include <raytrain/backend/torch/local_model.hpp>
@@ -43,6 +44,7 @@
 #include <raytrain/backend/torch/torch_shard.hpp>
 #include <raytrain/backend/torch/training_state.hpp>
 #include <raytrain/checkpoint/checkpoint_draft.hpp>
+#include <raytrain/config/scaling_config.hpp>
 #include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/metrics.hpp>
 #include <raytrain/data/dataset_shard.hpp>
@@ -57,7 +59,7 @@ namespace raytrain {
 /// Threads: the worker's own only. The worker's tensor operations use `cpus()` threads.
 class TorchContext : public TrainContext {
  public:
-  explicit TorchContext(WorkerSetup setup, TorchConfig const& config = {});
+  explicit TorchContext(WorkerSetup setup, TorchConfig const& config = {}, ScalingConfig const& scaling = {});
   ~TorchContext() { taken_->on_turn = {}; }
   TorchContext(TorchContext const&) = delete;
   auto operator=(TorchContext const&) -> TorchContext& = delete;
@@ -92,6 +94,7 @@ class TorchContext : public TrainContext {
   [[nodiscard]] auto prepare_model(F make, ModelOptions const& options = {}) {
     check_options(options);
     auto model = build(make);
+    place(module_of(model));
     begin_averaged(module_of(model), options);
     return model;
   }
@@ -101,6 +104,7 @@ class TorchContext : public TrainContext {
   [[nodiscard]] auto prepare_model(M model, ModelOptions const& options = {}) {
     check_options(options);
     auto held = hold_module([&] { return std::move(model); });
+    place(module_of(held));
     begin_averaged(module_of(held), options);
     return held;
   }
@@ -175,6 +179,8 @@ class TorchContext : public TrainContext {
     return ShardedOptimizer{{.module = module,
                              .averager = averager_of(module),
                              .collective = collective(),
+                             .arrays = arrays(),
+                             .device = device(),
                              .number = ++optimizers_,
                              .groups = std::move(groups),
                              .defaults = std::make_unique<typename ElementwiseOptimizer<O>::Options>(options),
@@ -349,8 +355,13 @@ class TorchContext : public TrainContext {
   /// Errors: `invalid_config` for `Precision::fp16` where this LibTorch cannot do it.
   [[nodiscard]] auto autocast(Precision precision) -> Autocast;
 
-  /// Where this worker's tensors belong.
-  [[nodiscard]] auto device() const noexcept -> torch::Device { return torch::kCPU; }
+  /// Where this worker's tensors belong: models that it prepares and batches of its shards are there. The CPU, or its
+  /// first GPU with `ScalingConfig::use_gpu`.
+  [[nodiscard]] auto device() const noexcept -> torch::Device { return gpu_ ? gpu_->device() : torch::kCPU; }
+  /// All that it has.
+  [[nodiscard]] auto devices() const -> std::vector<torch::Device> {
+    return gpu_ ? gpu_->devices() : std::vector<torch::Device>{torch::kCPU};
+  }
 
   /// This worker's own random numbers, for operations that take a generator. They follow from the run's seed and the
   /// rank, whatever other workers do. So do those of operations without one, as of dropout: where several workers share
@@ -362,7 +373,14 @@ class TorchContext : public TrainContext {
   [[nodiscard]] auto generator() noexcept -> at::Generator& { return generator_; }
 
  private:
-  TorchContext(std::unique_ptr<detail::UnlockingCollective> collective, WorkerSetup setup);
+  TorchContext(std::unique_ptr<detail::UnlockingCollective> collective, WorkerSetup setup, TorchConfig const& config,
+               ScalingConfig const& scaling);
+
+  void place(torch::nn::Module& model) const {
+    if (gpu_) model.to(device());
+  }
+  /// Of the memory where models are.
+  [[nodiscard]] auto arrays() noexcept -> Collective& { return gpu_ ? gpu_->arrays() : collective(); }
 
   [[nodiscard]] auto worker_seed() const noexcept -> std::uint64_t;
 
@@ -433,6 +451,7 @@ class TorchContext : public TrainContext {
   template <class M>
   [[nodiscard]] auto to_local_model(M model) {
     auto held = detail::in_holder(std::move(model));
+    place(module_of(held));
     auto const number = begin_local(module_of(held));
     return LocalModel<decltype(held)>{std::move(held), world_rank(), number};
   }
@@ -469,7 +488,8 @@ class TorchContext : public TrainContext {
   static inline std::string const unfinished_key = "unfinished_epoch_of";
   static inline std::string const shard_generators_name = "shard_generators.pt";
 
-  detail::UnlockingCollective* unlocking_;  ///< What `collective()` is.
+  detail::UnlockingCollective* unlocking_;     ///< What `collective()` is.
+  std::unique_ptr<detail::WorkerDevice> gpu_;  ///< Where it trains on one.
   at::Generator generator_;
   std::optional<detail::OwnDefaultGenerator> default_generator_;  ///< Where several workers share the process.
   std::optional<detail::ShardGenerators> shard_generators_;       ///< With virtual shards.

@@ -29,11 +29,16 @@ RAYTRAIN_TORCH_INLINE BackwardExchange::BackwardExchange(GradientArena& arena, M
       collective_{collective},
       buckets_{arena.divide(exchange.bucket_bytes())},
       bucket_of_(arena.size()) {
-  if (exchange.overlap() == Overlap::measured) choice_.emplace();
+  auto const is_on_device = collective.takes_device_arrays();
+  if (exchange.overlap() == Overlap::measured && !is_on_device) choice_.emplace();
   for (std::size_t bucket = 0; bucket < buckets_.size(); ++bucket) {
     for (auto const parameter : buckets_[bucket].parameters) bucket_of_[parameter] = bucket;
   }
-  thread_.post([] { use_one_openmp_thread(); });
+  if (is_on_device) {
+    stream_.emplace(arena.device());
+  } else {
+    thread_.emplace().post([] { use_one_openmp_thread(); });
+  }
 }
 
 RAYTRAIN_TORCH_INLINE BackwardExchange::~BackwardExchange() {
@@ -90,7 +95,8 @@ RAYTRAIN_TORCH_INLINE void BackwardExchange::launch() {
 }
 
 RAYTRAIN_TORCH_INLINE void BackwardExchange::post(std::size_t bucket) {
-  thread_.post([this, bucket] {
+  if (stream_) return stream_->run([&] { exchange(bucket); });
+  thread_->post([this, bucket] {
     std::exception_ptr error;
     try {
       if (std::scoped_lock const lock{mutex_}; error_ != nullptr) return;
@@ -137,6 +143,7 @@ RAYTRAIN_TORCH_INLINE void BackwardExchange::finish(Collective& choosing) {
 }
 
 RAYTRAIN_TORCH_INLINE void BackwardExchange::wait() {
+  if (stream_) return stream_->join();
   SignsOfLife::During const waits{SignsOfLife::Activity::waits};
   std::unique_lock lock{mutex_};
   for (std::size_t seen = 0; error_ == nullptr && seen < buckets_.size(); seen = exchanged_) {

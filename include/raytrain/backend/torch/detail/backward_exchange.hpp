@@ -14,6 +14,7 @@
 #include <raytrain/backend/torch/detail/gradient_arena.hpp>
 #include <raytrain/backend/torch/detail/model_exchange.hpp>
 #include <raytrain/backend/torch/detail/overlap_choice.hpp>
+#include <raytrain/backend/torch/detail/side_stream.hpp>
 #include <raytrain/collective/collective.hpp>
 #include <raytrain/collective/tagged_collective.hpp>
 #include <raytrain/exec/background_thread.hpp>
@@ -23,6 +24,9 @@ namespace raytrain::detail {
 /// Averages the buckets of a model's gradients while a backward computes the others: by a thread of its own, in a
 /// collective of its own, from the last bucket to the first, which is about the order in which a backward makes them.
 /// All ranks begin them in that order, whenever each of them has the gradients.
+///
+/// On a device no thread is needed: exchanges are put on a stream of their own while the host goes on with the
+/// backward, which nobody can time there, so that `Overlap::measured` is `on`.
 ///
 /// A gradient is complete when the backward comes to that of another parameter. What has no gradient when the backward
 /// ends is exchanged then.
@@ -76,6 +80,7 @@ class BackwardExchange {
   std::vector<GradientArena::Bucket> buckets_;
   std::vector<std::size_t> bucket_of_;  ///< By parameter.
   std::optional<OverlapChoice> choice_;
+  std::optional<SideStream> stream_;  ///< On a device.
 
   // Of the backward under way.
   double scale_ = 1;
@@ -89,9 +94,9 @@ class BackwardExchange {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::size_t exchanged_ = 0;  ///< Buckets.
-  std::exception_ptr error_;   ///< The first one.
-  BackgroundThread thread_;    ///< Last: it uses everything above.
+  std::size_t exchanged_ = 0;               ///< Buckets.
+  std::exception_ptr error_;                ///< The first one.
+  std::optional<BackgroundThread> thread_;  ///< On the CPU. Last: it uses everything above.
 };
 
 }  // namespace raytrain::detail

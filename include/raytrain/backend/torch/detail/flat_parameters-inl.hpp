@@ -13,6 +13,7 @@
 
 #include <raytrain/backend/torch/detail/flat_parameters.hpp>
 #include <raytrain/backend/torch/detail/flat_place.hpp>
+#include <raytrain/backend/torch/detail/tensor_over.hpp>
 #include <raytrain/collective/tagged_collective.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/inline.hpp>
@@ -63,10 +64,10 @@ RAYTRAIN_TORCH_INLINE auto FlatParameters::view_at(std::shared_ptr<void> const& 
     -> at::Tensor {
   auto const release = [](void* held) { delete static_cast<std::shared_ptr<void>*>(held); };
   auto const nbytes = static_cast<std::size_t>(like.numel()) * like.element_size();
-  c10::DataPtr memory{place.get(), new std::shared_ptr<void>{place}, release, c10::Device{c10::kCPU}};
+  auto view = at::empty({0}, like.options());
+  c10::DataPtr memory{place.get(), new std::shared_ptr<void>{place}, release, like.device()};
   c10::Storage const storage{c10::make_intrusive<c10::StorageImpl>(
-      c10::StorageImpl::use_byte_size_t{}, nbytes, std::move(memory), c10::GetAllocator(c10::kCPU), true)};
-  auto view = at::empty({0}, at::TensorOptions{}.dtype(like.scalar_type()));
+      c10::StorageImpl::use_byte_size_t{}, nbytes, std::move(memory), view.storage().allocator(), true)};
   view.set_(storage, 0, like.sizes(), flat_strides(like));
   return view;
 }
@@ -75,7 +76,7 @@ RAYTRAIN_TORCH_INLINE auto FlatParameters::elements(std::size_t array, std::int6
     -> at::Tensor {
   auto const& [type, memory, slice, gradients] = arrays_[array];
   auto* const at = static_cast<std::byte*>(memory.get()) + begin * static_cast<std::int64_t>(c10::elementSize(type));
-  return torch::from_blob(at, {end - begin}, torch::TensorOptions{}.dtype(type));
+  return tensor_over(at, {end - begin}, type, parameters_.front().view.device());
 }
 
 RAYTRAIN_TORCH_INLINE auto FlatParameters::copied_gradients(std::size_t first, std::size_t last, std::int64_t begin,
@@ -83,7 +84,7 @@ RAYTRAIN_TORCH_INLINE auto FlatParameters::copied_gradients(std::size_t first, s
   auto& array = arrays_[parameters_[first].array];
   if (!array.gradients.defined()) {
     auto const size = array.slice * static_cast<std::int64_t>(collective_.size().value);
-    array.gradients = torch::zeros({size}, torch::TensorOptions{}.dtype(array.type));
+    array.gradients = torch::zeros({size}, parameters_[first].view.options());
   }
   for (auto i = first; i <= last; ++i) {
     auto const& parameter = parameters_[i];
@@ -103,8 +104,8 @@ RAYTRAIN_TORCH_INLINE void FlatParameters::take_back() {
   for (auto& parameter : parameters_) {
     auto const& tensor = parameter.tensor;
     auto const& view = parameter.view;
-    auto const fits =
-        tensor.sizes() == view.sizes() && tensor.scalar_type() == view.scalar_type() && tensor.device().is_cpu();
+    auto const fits = tensor.sizes() == view.sizes() && tensor.scalar_type() == view.scalar_type() &&
+                      tensor.device() == view.device();
     if (!fits) {
       throw Error{Errc::backend, "a step of a sharded optimizer",
                   "parameter '" + parameter.name + "' has another shape, type or device than when it was prepared",

@@ -41,7 +41,8 @@ class FlatParameters {
     std::int64_t end = 0;
   };
 
-  /// `parameters`: no two of them the same, none without elements. `collective`: tagged as the optimizer's.
+  /// `parameters`: no two of them the same, none without elements, all on one device. `collective`: of arrays there,
+  /// tagged as the optimizer's.
   FlatParameters(std::vector<Parameter> parameters, TaggedCollective const& collective);
 
   FlatParameters(FlatParameters const&) = delete;

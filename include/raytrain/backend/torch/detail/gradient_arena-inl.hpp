@@ -6,13 +6,14 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <memory>
 #include <string>
 #include <utility>
 
 #include <raytrain/backend/torch/detail/flat_place.hpp>
 #include <raytrain/backend/torch/detail/gradient_arena.hpp>
+#include <raytrain/backend/torch/detail/tensor_over.hpp>
+#include <raytrain/collective/buffer.hpp>
 #include <raytrain/collective/collective.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/inline.hpp>
@@ -20,8 +21,8 @@
 namespace raytrain::detail {
 
 RAYTRAIN_TORCH_INLINE GradientArena::GradientArena(torch::nn::Module const& module, Collective& collective,
-                                                   std::size_t numbers)
-    : numbers_(numbers) {
+                                                   at::Device device, std::size_t numbers)
+    : device_{device}, is_whole_{!collective.takes_device_arrays()}, numbers_(numbers) {
   for (auto const& item : module.named_parameters()) {
     auto const& parameter = item.value();
     if (!parameter.requires_grad() || !known_.insert(parameter.unsafeGetTensorImpl()).second) continue;
@@ -83,8 +84,12 @@ RAYTRAIN_TORCH_INLINE void GradientArena::gather(Slot& slot) const {
 RAYTRAIN_TORCH_INLINE void GradientArena::scale_sum(double factor) {
   torch::NoGradGuard const no_grad;
   gather();
+  auto const scale = [&](void* memory, std::size_t size, at::ScalarType type, at::Device device) {
+    tensor_over(memory, {static_cast<std::int64_t>(size)}, type, device).mul_(factor);
+  };
   for (auto const& flat : flats_) {
-    torch::from_blob(flat.memory.get(), {static_cast<std::int64_t>(flat.size)}, flat.type).mul_(factor);
+    scale(flat.memory.get(), flat.gradients, flat.type, device_);
+    scale(flat.counted.get(), flat.counts, flat.type, at::kCPU);
   }
   keep_sum();
 }
@@ -164,15 +169,16 @@ RAYTRAIN_TORCH_INLINE auto GradientArena::contents(Bucket const& bucket, Number 
     contents.parts.push_back({slot.name, slot.parameter, slot.view, before_marks || value(slot.mark) > 0});
   }
   auto const size = (bucket.end - bucket.begin) / static_cast<std::ptrdiff_t>(c10::elementSize(bucket.type));
-  auto const keep_alive = [memory = slots_[bucket.parameters.front()].memory](void*) {};
-  contents.values = torch::from_blob(bucket.begin, {size}, keep_alive, torch::TensorOptions{}.dtype(bucket.type));
+  std::shared_ptr<void> const begin{slots_[bucket.parameters.front()].memory, bucket.begin};
+  contents.values = tensor_over(begin, {size}, {1}, bucket.type, device_);
   return contents;
 }
 
 RAYTRAIN_TORCH_INLINE void GradientArena::clear_gaps() const {
   for (auto const& slot : slots_) {
     auto const used = static_cast<std::size_t>(slot.view.nbytes());
-    std::memset(static_cast<std::byte*>(slot.memory.get()) + used, 0, extent_bytes(slot) - used);
+    auto const gap = static_cast<std::int64_t>(extent_bytes(slot) - used);
+    tensor_over(static_cast<std::byte*>(slot.memory.get()) + used, {gap}, at::kByte, device_).zero_();
   }
 }
 
@@ -181,12 +187,13 @@ RAYTRAIN_TORCH_INLINE auto GradientArena::extent_bytes(Slot const& slot) -> std:
   return static_cast<std::size_t>(flat_extent(slot.parameter.numel(), type)) * c10::elementSize(type);
 }
 
-RAYTRAIN_TORCH_INLINE auto GradientArena::make_slot(std::string const& name, at::Tensor const& parameter) -> Slot {
+RAYTRAIN_TORCH_INLINE auto GradientArena::make_slot(std::string const& name, at::Tensor const& parameter) const
+    -> Slot {
   auto const type = parameter.scalar_type();
-  if (!parameter.device().is_cpu() || (type != torch::kFloat && type != torch::kDouble)) {
+  if (parameter.device() != device_ || (type != torch::kFloat && type != torch::kDouble)) {
     throw Error{Errc::backend, "preparing a model",
                 "parameter '" + name + "' is " + c10::toString(type) + " on " + parameter.device().str() +
-                    "; gradients are averaged in float and double on the CPU",
+                    "; gradients are averaged in float and double on " + device_.str(),
                 "convert it, or freeze it with requires_grad_(false)"};
   }
   return {name, parameter, {}, {}, {}};
@@ -202,43 +209,45 @@ RAYTRAIN_TORCH_INLINE void GradientArena::lay_out(at::ScalarType type, Collectiv
   }
   if (parameters == 0) return;
 
-  auto const numbers = flats_.empty() ? numbers_.size() : 0;
-  auto const size = static_cast<std::size_t>(values + parameters) + numbers;
+  auto const element_bytes = static_cast<std::int64_t>(c10::elementSize(type));
+  auto const counts = static_cast<std::size_t>(parameters) + (flats_.empty() ? numbers_.size() : 0);
+  auto const gradients = static_cast<std::size_t>(values);
+  auto const size = gradients + (is_whole_ ? counts : 0);
   auto memory = with_element(type, [&]<class T>(T) { return collective.allocate<T>(size).release(); });
   auto* at = static_cast<std::byte*>(memory.get());
-  auto* mark = at + values * static_cast<std::int64_t>(c10::elementSize(type));
-  auto const next_mark = [&] { return Mark{type, std::exchange(mark, mark + c10::elementSize(type))}; };
+  auto counted = is_whole_ ? std::shared_ptr<void>{memory, at + values * element_bytes}
+                           : allocate_pages(counts * static_cast<std::size_t>(element_bytes));
+  auto* mark = static_cast<std::byte*>(counted.get());
+  auto const next_mark = [&] { return Mark{type, std::exchange(mark, mark + element_bytes)}; };
   for (auto& slot : slots_) {
     if (slot.parameter.scalar_type() != type) continue;
     slot.memory = {memory, at};
     slot.view = make_view(slot);
     slot.mark = next_mark();
-    at += flat_extent(slot.parameter.numel(), type) * static_cast<std::int64_t>(c10::elementSize(type));
+    at += flat_extent(slot.parameter.numel(), type) * element_bytes;
   }
   if (flats_.empty()) std::ranges::generate(numbers_, next_mark);
-  flats_.push_back({type, std::move(memory), size, static_cast<std::size_t>(values)});
+  flats_.push_back({type, std::move(memory), gradients, std::move(counted), counts});
 }
 
-RAYTRAIN_TORCH_INLINE auto GradientArena::make_view(Slot const& slot) -> at::Tensor {
+RAYTRAIN_TORCH_INLINE auto GradientArena::make_view(Slot const& slot) const -> at::Tensor {
   auto const& parameter = slot.parameter;
-  auto const keep_alive = [part = slot.memory](void*) {};
-  auto const options = torch::TensorOptions{}.dtype(parameter.scalar_type());
-  return torch::from_blob(slot.memory.get(), parameter.sizes(), flat_strides(parameter), keep_alive, options);
+  return tensor_over(slot.memory, parameter.sizes(), flat_strides(parameter), parameter.scalar_type(), device_);
 }
 
-RAYTRAIN_TORCH_INLINE void GradientArena::leave_to_keeper(Slot& slot) {
+RAYTRAIN_TORCH_INLINE void GradientArena::leave_to_keeper(Slot& slot) const {
   auto const& storage = slot.view.storage();
   if (slot.view.use_count() == 1 && storage.use_count() == 1) return;
-  auto own = c10::GetAllocator(c10::kCPU)->allocate(storage.nbytes());
-  if (storage.nbytes() > 0) std::memcpy(own.get(), slot.memory.get(), storage.nbytes());
-  (void)storage.set_data_ptr(std::move(own));  // all that refer to it follow
+  auto own = slot.view.clone();                                            // with the strides of the view
+  (void)storage.set_data_ptr(own.storage().set_data_ptr(c10::DataPtr{}));  // all that refer to it follow
   slot.view = make_view(slot);
 }
 
 RAYTRAIN_TORCH_INLINE void GradientArena::check_fits(Slot const& slot, at::Tensor const& gradient) {
-  if (gradient.sizes() != slot.view.sizes() || gradient.scalar_type() != slot.view.scalar_type()) {
+  if (gradient.sizes() != slot.view.sizes() || gradient.scalar_type() != slot.view.scalar_type() ||
+      gradient.device() != slot.view.device()) {
     throw Error{Errc::backend, "averaging gradients",
-                "parameter '" + slot.name + "' has another shape or type than when the model was prepared",
+                "parameter '" + slot.name + "' has another shape, type or device than when the model was prepared",
                 "change a model before prepare_model()"};
   }
 }

@@ -27,14 +27,21 @@ namespace raytrain::detail {
 /// A gradient that somebody keeps beyond `zero_grad(true)` keeps its values, as in one process: it gets memory of its
 /// own before its part of the array is used again.
 ///
+/// Where a worker trains on a device, the array is in its memory, and marks and numbers are apart from it on the host,
+/// which looks at them without waiting for the device.
+///
 /// Threads: the worker's. The memory lives as long as a gradient in it does.
 class GradientArena {
  public:
-  /// Errors: `backend` for a parameter that is not on the CPU or neither float nor double, with its name.
-  GradientArena(torch::nn::Module const& module, Collective& collective, std::size_t numbers);
+  /// `collective`: of arrays on the worker's device, where it trains on one.
+  ///
+  /// Errors: `backend` for a parameter that is elsewhere or neither float nor double, with its name.
+  GradientArena(torch::nn::Module const& module, Collective& collective, at::Device device, std::size_t numbers);
 
   GradientArena(GradientArena const&) = delete;
   auto operator=(GradientArena const&) -> GradientArena& = delete;
+
+  [[nodiscard]] auto device() const noexcept -> at::Device { return device_; }
 
   /// Parameters that want a gradient.
   [[nodiscard]] auto size() const noexcept -> std::size_t { return slots_.size(); }
@@ -56,23 +63,12 @@ class GradientArena {
   /// Errors: `backend` when its shape or type is not the one that the parameter had.
   void expect(std::size_t index, at::Tensor const& gradient);
 
-  /// Calls `reduce` with the array of each element type in use, a span of float or double. A parameter without a
-  /// gradient contributes zeros, and gains a gradient if another rank had one.
-  ///
-  /// Errors: `backend` for a gradient that the program has put in place and that does not fit.
-  template <class Reduce>
-  void reduce(Reduce const& reduce) {
-    gather();
-    for_each_array(reduce);
-    show();
-  }
-
-  // The parts of `reduce`, for a sum of several backwards, which the program does not see before it is complete, and
-  // for gradients that are exchanged apart from what is counted, in buckets:
+  // A reduction is `gather`, whatever is done to the arrays, and `show`. A parameter without a gradient contributes
+  // zeros, and gains a gradient if another rank had one.
 
   /// Puts in the array what the program has put in the place of a gradient, and zeros for those that there are not.
   ///
-  /// Errors: as `reduce`.
+  /// Errors: `backend` for a gradient that the program has put in place and that does not fit.
   void gather();
 
   /// The next backward adds to what the array holds, and to the marks and the numbers.
@@ -93,20 +89,25 @@ class GradientArena {
   /// Forgets them, and what was set aside.
   void drop_gradients();
 
-  /// Calls `action` with the array of each element type in use, a span of float or double.
+  /// Whether marks and numbers follow the gradients in their array, for one reduction of all.
+  [[nodiscard]] auto is_whole() const noexcept -> bool { return is_whole_; }
+
+  /// Calls `action` with the array of each element type in use, a span of float or double: gradients, and what is
+  /// counted if that follows them.
   template <class Action>
   void for_each_array(Action const& action) {
     for (auto const& flat : flats_) {
-      with_element(flat.type, [&]<class T>(T) { action(std::span<T>{static_cast<T*>(flat.memory.get()), flat.size}); });
+      auto const size = flat.gradients + (is_whole_ ? flat.counts : 0);
+      with_element(flat.type, [&]<class T>(T) { action(std::span<T>{static_cast<T*>(flat.memory.get()), size}); });
     }
   }
 
-  /// Calls `action` with the marks and numbers of each element type in use, a span of float or double.
+  /// Calls `action` with the marks and numbers of each element type in use, a span of float or double on the host.
   template <class Action>
   void for_each_count(Action const& action) {
     for (auto const& flat : flats_) {
       with_element(flat.type, [&]<class T>(T) {
-        action(std::span<T>{static_cast<T*>(flat.memory.get()), flat.size}.subspan(flat.gradients));
+        action(std::span<T>{static_cast<T*>(flat.counted.get()), flat.counts});
       });
     }
   }
@@ -145,8 +146,9 @@ class GradientArena {
   struct Flat {
     at::ScalarType type{};
     std::shared_ptr<void> memory;
-    std::size_t size = 0;
-    std::size_t gradients = 0;  ///< Elements of them, before the marks and numbers.
+    std::size_t gradients = 0;      ///< Elements of them.
+    std::shared_ptr<void> counted;  ///< Marks and numbers.
+    std::size_t counts = 0;
   };
 
   struct Mark {
@@ -171,7 +173,7 @@ class GradientArena {
   /// What the parameter takes in the array, its gap included.
   static auto extent_bytes(Slot const& slot) -> std::size_t;
 
-  static auto make_slot(std::string const& name, at::Tensor const& parameter) -> Slot;
+  [[nodiscard]] auto make_slot(std::string const& name, at::Tensor const& parameter) const -> Slot;
 
   // Memory comes from the collective, with which ranks that are processes need not copy it for each other. It is
   // aligned as LibTorch's kernels like it.
@@ -179,10 +181,10 @@ class GradientArena {
 
   // It has the strides of its parameter, as autograd wants. It is no autograd view, since zero_grad() could not detach
   // one.
-  static auto make_view(Slot const& slot) -> at::Tensor;
+  [[nodiscard]] auto make_view(Slot const& slot) const -> at::Tensor;
 
   /// Moves a gradient that somebody keeps to memory of its own, before its part of the array is used for the next one.
-  static void leave_to_keeper(Slot& slot);
+  void leave_to_keeper(Slot& slot) const;
 
   static void check_fits(Slot const& slot, at::Tensor const& gradient);
 
@@ -193,6 +195,8 @@ class GradientArena {
   static void set(Mark const& mark, int value);
   static void add(Mark const& mark, int value) { set(mark, static_cast<int>(GradientArena::value(mark)) + value); }
 
+  at::Device device_;
+  bool is_whole_;
   std::vector<Slot> slots_;
   std::vector<Flat> flats_;
   std::vector<Mark> numbers_;

@@ -38,9 +38,10 @@ RAYTRAIN_TORCH_INLINE GradientAverager::GradientAverager(torch::nn::Module const
                                                          Worker worker)
     : module_{module.weak_from_this()},
       buffers_{worker.exchange.broadcasts_buffers() ? buffers_of(module) : std::vector<Buffer>{}},
-      beside_{worker.exchange.overlap() == Overlap::off ? nullptr : worker.collective.duplicate()},
-      arena_{module, beside_ ? *beside_ : worker.collective, buffers_.size() + digest_size},
+      beside_{worker.exchange.overlap() == Overlap::off ? nullptr : worker.of_arrays().duplicate()},
+      arena_{module, beside_ ? *beside_ : worker.of_arrays(), worker.device(), buffers_.size() + digest_size},
       collective_{worker.collective},
+      arrays_{worker.of_arrays()},
       number_{number},
       taken_{std::move(worker.taken)},
       timer_{std::move(worker.timer)},
@@ -115,7 +116,11 @@ RAYTRAIN_TORCH_INLINE auto GradientAverager::digest() const -> std::uint64_t {
   for (std::size_t index = 0; index < arena_.size(); ++index) {
     auto const& parameter = arena_.parameter(index);
     std::uint64_t bits = 0;
-    if (parameter.numel() > 0) std::memcpy(&bits, parameter.data_ptr(), parameter.element_size());
+    if (!parameter.is_cpu()) {
+      bits = version_of(parameter);
+    } else if (parameter.numel() > 0) {
+      std::memcpy(&bits, parameter.data_ptr(), parameter.element_size());
+    }
     digest = stream_seed(digest, bits);
   }
   return digest;
@@ -215,6 +220,7 @@ RAYTRAIN_TORCH_INLINE void GradientAverager::on_backward_end() {
                    static_cast<std::uint8_t>(parameters >> 16U)};
   for (std::size_t i = 0; i < own.size(); ++i) arena_.add_to_number(buffers_.size() + i, own[i]);
   collective_.tag() = tag_of_backward(backwards_);
+  arrays_.tag() = collective_.tag();
   if (average()) warn_of_drift(own);
   if (!step_ || !step_->has_several_turns()) {
     share_buffers([this](std::size_t i) { return arena_.number(i) > 0; });
@@ -245,9 +251,14 @@ RAYTRAIN_TORCH_INLINE auto GradientAverager::average() -> bool {
     auto const* const choice = overlap_->new_choice();
     if (choice != nullptr) print_(fmt::format("model {} exchanges its gradients {}", number_, choice->text()));
   } else if (exchange_) {
-    exchange_.average(arena_, collective_);
+    exchange_.average(arena_, collective_, arrays_);
   } else {
-    arena_.reduce([&](auto values) { collective_.all_reduce(values, ReduceOp::average); });
+    arena_.gather();
+    if (!arena_.is_whole()) {
+      arena_.for_each_count([&](auto values) { collective_.all_reduce(values, ReduceOp::average); });
+    }
+    arena_.for_each_array([&](auto values) { arrays_.all_reduce(values, ReduceOp::average); });
+    arena_.show();
   }
   return true;
 }
@@ -275,11 +286,14 @@ RAYTRAIN_TORCH_INLINE void GradientAverager::warn_of_drift(Digest const& own) {
 
 RAYTRAIN_TORCH_INLINE void GradientAverager::share_buffers(std::function<bool(std::size_t)> const& is_sent) {
   std::vector<at::Tensor> sent;
+  std::vector<at::Tensor> elsewhere;  // than on the worker's device
   for (std::size_t i = 0; i < buffers_.size(); ++i) {
-    if (is_sent(i)) sent.push_back(buffers_[i].tensor);
+    auto const& tensor = buffers_[i].tensor;
+    if (is_sent(i)) (tensor.device() == arena_.device() ? sent : elsewhere).push_back(tensor);
   }
-  if (sent.empty()) return;
-  broadcast_tensors(collective_, sent, taken_->with_batch.first());
+  if (sent.empty() && elsewhere.empty()) return;
+  if (!sent.empty()) broadcast_tensors(arrays_, sent, taken_->with_batch.first());
+  if (!elsewhere.empty()) broadcast_tensors(collective_, elsewhere, taken_->with_batch.first());
   for (auto& buffer : buffers_) buffer.note();
 }
 

@@ -17,6 +17,7 @@
 
 #include <raytrain/backend/torch/detail/backward_exchange.hpp>
 #include <raytrain/backend/torch/detail/batch_progress.hpp>
+#include <raytrain/backend/torch/detail/device_arrays.hpp>
 #include <raytrain/backend/torch/detail/generators.hpp>
 #include <raytrain/backend/torch/detail/gradient_arena.hpp>
 #include <raytrain/backend/torch/detail/model_exchange.hpp>
@@ -57,7 +58,7 @@ namespace raytrain::detail {
 ///
 /// With virtual shards all of that is done once for the backwards of a step: see `ShardStep`.
 ///
-/// Threads: the worker's, which on the CPU is also the one that runs the backward.
+/// Threads: the worker's, which is also the one that runs the backward.
 /// Errors:  `backward()` throws what the collective throws: `rank_mismatch` on every rank when ranks are out of step,
 ///          and `backend` for `create_graph` and as `check_unchanged`; `invalid_call` when parameters change within a
 ///          window, and on a rank without a batch.
@@ -66,12 +67,16 @@ class GradientAverager {
   /// The worker that trains the model.
   struct Worker {
     Collective& collective;
+    DeviceArrays* arrays = nullptr;  ///< Of the worker's device; null on the CPU.
     std::shared_ptr<BatchProgress const> taken;
     std::shared_ptr<StepTimer> timer{};  ///< May be null.
     std::function<void(std::string)> warn;
     std::function<void()> before_backward{};   ///< With virtual shards; else empty.
     ModelExchange exchange{};                  ///< Without virtual shards.
     std::function<void(std::string)> print{};  ///< Where the exchange may be measured.
+
+    [[nodiscard]] auto of_arrays() const noexcept -> Collective& { return arrays == nullptr ? collective : *arrays; }
+    [[nodiscard]] auto device() const noexcept -> at::Device { return arrays == nullptr ? at::kCPU : arrays->device(); }
   };
 
   /// `number`: the model's, from 1. A group operation where the exchange overlaps.
@@ -140,7 +145,8 @@ class GradientAverager {
   static constexpr std::size_t digest_size = 3;
   using Digest = std::array<std::uint8_t, digest_size>;
 
-  /// Changes with the first element of any parameter.
+  /// Changes with the first element of any parameter; on a device with each change that LibTorch counts, since to look
+  /// at it would be to wait.
   [[nodiscard]] auto digest() const -> std::uint64_t;
 
   /// What was summed up in a window of several batches.
@@ -181,6 +187,7 @@ class GradientAverager {
   std::unique_ptr<Collective> beside_;  ///< Of a thread that exchanges during backwards; or null.
   GradientArena arena_;
   TaggedCollective collective_;
+  TaggedCollective arrays_;  ///< For gradients and buffers, on the device where there is one.
   std::uint16_t number_;
   std::shared_ptr<BatchProgress const> taken_;
   std::shared_ptr<StepTimer> timer_;

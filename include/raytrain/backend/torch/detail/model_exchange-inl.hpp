@@ -51,13 +51,13 @@ RAYTRAIN_TORCH_INLINE void ModelExchange::check_same_on_all_ranks(Collective& co
   }
 }
 
-RAYTRAIN_TORCH_INLINE void ModelExchange::average(GradientArena& arena, Collective& collective) const {
+RAYTRAIN_TORCH_INLINE void ModelExchange::average(GradientArena& arena, Collective& counts, Collective& arrays) const {
   torch::NoGradGuard const no_grad;
   arena.gather();
-  arena.for_each_count([&](auto values) { collective.all_reduce(values, ReduceOp::average); });
+  arena.for_each_count([&](auto values) { counts.all_reduce(values, ReduceOp::average); });
   auto const buckets = arena.divide(bucket_bytes_);
   for (std::size_t index = 0; index < buckets.size(); ++index) {
-    average(arena.contents(buckets[index], {.index = index, .count = buckets.size()}), collective);
+    average(arena.contents(buckets[index], {.index = index, .count = buckets.size()}), arrays);
   }
   arena.clear_gaps();
   arena.show();

@@ -45,10 +45,11 @@ class ModelExchange {
   /// Errors: what that throws, and the collective.
   void average(GradientBucket const& bucket, Collective& collective) const;
 
-  /// Averages the gradients by it; what the arena counts beside them is averaged apart, as it is.
+  /// Averages the gradients by it, in a collective of their device; what the arena counts beside them is averaged
+  /// apart, as it is.
   ///
-  /// Errors: as `GradientArena::reduce`, and what the exchange throws.
-  void average(GradientArena& arena, Collective& collective) const;
+  /// Errors: as `GradientArena::gather`, and what the exchange throws.
+  void average(GradientArena& arena, Collective& counts, Collective& arrays) const;
 
  private:
   [[nodiscard]] auto description() const -> std::string;

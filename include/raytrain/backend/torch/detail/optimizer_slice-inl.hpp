@@ -21,6 +21,7 @@
 #include <raytrain/backend/torch/detail/optimizer_slice.hpp>
 #include <raytrain/backend/torch/detail/stored_optimizer.hpp>
 #include <raytrain/backend/torch/detail/stored_tensors.hpp>
+#include <raytrain/backend/torch/detail/tensor_over.hpp>
 #include <raytrain/checkpoint/checkpoint_draft.hpp>
 #include <raytrain/checkpoint/safetensors.hpp>
 #include <raytrain/core/error.hpp>
@@ -93,8 +94,8 @@ RAYTRAIN_TORCH_INLINE void OptimizerSlice::lay_out(Segment& segment) const {
   if (first.gradient_place == nullptr) return;
   auto* const at = static_cast<std::byte*>(first.gradient_place.get()) +
                    (begin - first.begin) * static_cast<std::ptrdiff_t>(first.tensor.element_size());
-  segment.gradients = torch::from_blob(
-      at, {end - begin}, [place = first.gradient_place](void*) {}, segment.elements.options());
+  segment.gradients = tensor_over({first.gradient_place, at}, {end - begin}, {1}, first.tensor.scalar_type(),
+                                  segment.elements.device());
 }
 
 RAYTRAIN_TORCH_INLINE void OptimizerSlice::take_options(Groups const& groups) {
@@ -234,7 +235,8 @@ RAYTRAIN_TORCH_INLINE void OptimizerSlice::load(std::vector<State> const& states
   }
   CheckpointDraft draft;
   add_tensors(draft, "slice", tensors, std::move(options));
-  auto archive = optimizer_archive(draft.files().at("slice").view(), attempted);
+  auto const device = segments_.empty() ? at::Device{at::kCPU} : segments_.front().elements.device();
+  auto archive = optimizer_archive(draft.files().at("slice").view(), device, attempted);
   optimizer_->load(archive);
   load_learning_rates(archive, *optimizer_);
 }

@@ -175,8 +175,8 @@ RAYTRAIN_TORCH_INLINE auto stored_state(BytesView file, std::string_view attempt
 /// Puts together what `OptimizerWriter` took apart.
 class OptimizerReader {
  public:
-  OptimizerReader(BytesView file, std::string_view attempted)
-      : file_{file}, attempted_{attempted}, index_{read_tensor_index(file, attempted)} {}
+  OptimizerReader(BytesView file, at::Device device, std::string_view attempted)
+      : file_{file}, device_{device}, attempted_{attempted}, index_{read_tensor_index(file, attempted)} {}
 
   [[nodiscard]] auto read() -> torch::serialize::InputArchive {
     read_tensors();
@@ -211,7 +211,7 @@ class OptimizerReader {
   void read_tensors() {
     std::vector<NamedTensor> tensors;
     for (auto const& stored : index_.tensors) {
-      auto tensor = empty_like(stored);
+      auto tensor = empty_like(stored, device_);
       if (!tensor) refuse("tensor '" + stored.name + "' has the type " + stored.type);
       tensors_.emplace(stored.name, *tensor);
       tensors.push_back({stored.name, *tensor});
@@ -301,15 +301,23 @@ class OptimizerReader {
   }
 
   BytesView file_;
+  at::Device device_;
   std::string_view attempted_;
   TensorIndex index_;
   std::map<std::string, at::Tensor> tensors_;
   std::shared_ptr<torch::jit::CompilationUnit> unit_ = std::make_shared<torch::jit::CompilationUnit>();
 };
 
-RAYTRAIN_TORCH_INLINE auto optimizer_archive(BytesView file, std::string_view attempted)
+RAYTRAIN_TORCH_INLINE auto optimizer_archive(BytesView file, at::Device device, std::string_view attempted)
     -> torch::serialize::InputArchive {
-  return OptimizerReader{file, attempted}.read();
+  return OptimizerReader{file, device, attempted}.read();
+}
+
+RAYTRAIN_TORCH_INLINE auto device_of(torch::optim::Optimizer const& optimizer) -> at::Device {
+  for (auto const& group : optimizer.param_groups()) {
+    if (!group.params().empty()) return group.params().front().device();
+  }
+  return at::kCPU;
 }
 
 RAYTRAIN_TORCH_INLINE auto learning_rates(torch::optim::Optimizer& optimizer) -> std::vector<double> {

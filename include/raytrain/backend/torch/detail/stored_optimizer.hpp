@@ -38,11 +38,15 @@ struct OptimizerState {
 /// Errors: as `optimizer_archive`.
 [[nodiscard]] auto stored_state(BytesView file, std::string_view attempted) -> OptimizerState;
 
-/// The archive for `load` of an optimizer whose state is in a file.
+/// The archive for `load` of an optimizer of parameters on that device, whose state is in a file.
 ///
 /// Errors: `corrupt_checkpoint` for a file that holds no such state. `attempted` begins the message.
 /// Cost:   each tensor is copied once.
-[[nodiscard]] auto optimizer_archive(BytesView file, std::string_view attempted) -> torch::serialize::InputArchive;
+[[nodiscard]] auto optimizer_archive(BytesView file, at::Device device, std::string_view attempted)
+    -> torch::serialize::InputArchive;
+
+/// Where its parameters are; the CPU if it has none.
+[[nodiscard]] auto device_of(torch::optim::Optimizer const& optimizer) -> at::Device;
 
 /// One learning rate for each parameter group; empty where the optimizer's options have none.
 [[nodiscard]] auto learning_rates(torch::optim::Optimizer& optimizer) -> std::vector<double>;

@@ -78,10 +78,10 @@ RAYTRAIN_TORCH_INLINE auto torch_shape(StoredTensor const& stored)
   return std::pair{std::move(sizes), at::TensorOptions{}.dtype(known->type)};
 }
 
-RAYTRAIN_TORCH_INLINE auto empty_like(StoredTensor const& stored) -> std::optional<at::Tensor> {
+RAYTRAIN_TORCH_INLINE auto empty_like(StoredTensor const& stored, at::Device device) -> std::optional<at::Tensor> {
   auto const shape = torch_shape(stored);
   if (!shape) return std::nullopt;
-  return at::empty(shape->first, shape->second);
+  return at::empty(shape->first, shape->second.device(device));
 }
 
 RAYTRAIN_TORCH_INLINE auto tensor_in(BytesView file, StoredTensor const& stored) -> std::optional<at::Tensor> {

@@ -31,7 +31,7 @@ struct NamedTensor {
 [[nodiscard]] auto is_storable(at::Tensor const& tensor) -> bool;
 
 /// A tensor of that shape and type, its content undefined; none for what LibTorch does not have.
-[[nodiscard]] auto empty_like(StoredTensor const& stored) -> std::optional<at::Tensor>;
+[[nodiscard]] auto empty_like(StoredTensor const& stored, at::Device device = at::kCPU) -> std::optional<at::Tensor>;
 
 /// The tensor where it lies in the file, as long as that is there, and only to be read; none as for `empty_like`.
 [[nodiscard]] auto tensor_in(BytesView file, StoredTensor const& stored) -> std::optional<at::Tensor>;

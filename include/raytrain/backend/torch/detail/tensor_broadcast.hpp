@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include <raytrain/backend/torch/detail/tensor_over.hpp>
 #include <raytrain/core/identifiers.hpp>
 
 namespace raytrain::detail {
@@ -15,41 +16,47 @@ namespace raytrain::detail {
 /// Smaller ones are packed together.
 inline constexpr std::size_t large_tensor_bytes = 65536;
 
-/// Gives every rank the values that `root` has in these tensors, bit by bit whatever their types.
+/// Gives every rank the values that `root` has in these tensors, bit by bit whatever their types. Of a collective of
+/// arrays on a device they all lie there; otherwise they may lie anywhere.
 ///
 /// Errors: those of the collective: `rank_mismatch` when a rank's tensors have other sizes.
 /// Cost:   one broadcast for all small tensors together, and one for each large one, in place.
 template <class C>
 void broadcast_tensors(C& collective, std::vector<at::Tensor> const& tensors, Rank root) {
+  if (tensors.empty()) return;
   constexpr std::size_t alignment = 16;
-  auto const is_large = [](at::Tensor const& tensor) {
-    return tensor.nbytes() >= large_tensor_bytes && tensor.device().is_cpu() && tensor.is_contiguous();
+  auto const device = collective.takes_device_arrays() ? tensors.front().device() : at::Device{at::kCPU};
+  auto const is_large = [&](at::Tensor const& tensor) {
+    return tensor.nbytes() >= large_tensor_bytes && tensor.device() == device && tensor.is_contiguous();
+  };
+  auto const broadcast = [&](at::Tensor const& tensor) {
+    collective.broadcast(std::span{static_cast<std::uint8_t*>(tensor.data_ptr()), tensor.nbytes()}, root);
   };
   torch::NoGradGuard const no_grad;
 
   std::size_t packed_bytes = 0;
   for (auto const& tensor : tensors) {
     if (is_large(tensor)) {
-      collective.broadcast(std::span{static_cast<std::uint8_t*>(tensor.data_ptr()), tensor.nbytes()}, root);
+      broadcast(tensor);
     } else {
       packed_bytes += (tensor.nbytes() + alignment - 1) / alignment * alignment;
     }
   }
   if (packed_bytes == 0) return;
 
-  std::vector<std::uint8_t> packed(packed_bytes);
+  auto const packed = at::zeros({static_cast<std::int64_t>(packed_bytes)}, at::TensorOptions{at::kByte}.device(device));
   auto const for_each_small = [&](auto const& action) {
-    auto* at = packed.data();
+    auto* at = static_cast<std::byte*>(packed.data_ptr());
     for (auto const& tensor : tensors) {
       if (is_large(tensor) || tensor.numel() == 0) continue;
-      action(tensor, torch::from_blob(at, tensor.sizes(), tensor.scalar_type()));
+      action(tensor, tensor_over(at, tensor.sizes(), tensor.scalar_type(), device));
       at += (tensor.nbytes() + alignment - 1) / alignment * alignment;
     }
   };
   if (collective.rank() == root) {
     for_each_small([](at::Tensor const& tensor, at::Tensor const& copy) { copy.copy_(tensor); });
   }
-  collective.broadcast(std::span{packed}, root);
+  broadcast(packed);
   if (collective.rank() != root) {
     for_each_small([](at::Tensor const& tensor, at::Tensor const& copy) { tensor.copy_(copy); });
   }

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <torch/torch.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <type_traits>
+#include <utility>
+
+#include <c10/core/Event.h>
+#include <c10/core/Stream.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+
+#include <raytrain/backend/torch/detail/device_arrays.hpp>
+#include <raytrain/backend/torch/detail/tensor_over.hpp>
+#include <raytrain/collective/collective.hpp>
+#include <raytrain/collective/detail/task.hpp>
+#include <raytrain/collective/reduce_op.hpp>
+#include <raytrain/core/element_type.hpp>
+#include <raytrain/core/identifiers.hpp>
+#include <raytrain/core/inline.hpp>
+
+namespace raytrain::detail {
+
+/// None for the unsigned types above a byte, in which not every LibTorch computes.
+RAYTRAIN_TORCH_INLINE auto computed_type(ElementType element) noexcept -> std::optional<at::ScalarType> {
+  switch (element) {
+    case ElementType::float32: return at::kFloat;
+    case ElementType::float64: return at::kDouble;
+    case ElementType::float16: return at::kHalf;
+    case ElementType::bfloat16: return at::kBFloat16;
+    case ElementType::int8: return at::kChar;
+    case ElementType::int16: return at::kShort;
+    case ElementType::int32: return at::kInt;
+    case ElementType::int64: return at::kLong;
+    case ElementType::uint8: return at::kByte;
+    case ElementType::uint16:
+    case ElementType::uint32:
+    case ElementType::uint64: break;
+  }
+  return std::nullopt;
+}
+
+/// Performs the task by arrays of the host.
+RAYTRAIN_TORCH_INLINE void exchange_through_host(Task const& task, Collective& host, at::Device device) {
+  torch::NoGradGuard const no_grad;
+  auto const on_device = [&](std::byte const* begin, std::size_t bytes) {
+    return tensor_over(const_cast<std::byte*>(begin), {static_cast<std::int64_t>(bytes)}, at::kByte, device);
+  };
+  auto const copied = [&](std::byte const* begin, std::size_t bytes) {
+    auto const array = at::empty({static_cast<std::int64_t>(bytes)}, at::kByte);
+    if (bytes > 0) array.copy_(on_device(begin, bytes));
+    return array;
+  };
+  auto const from = copied(task.from.data(), task.from.size());
+  auto const is_in_place = task.from.data() == task.to.data() && task.from.size() == task.to.size();
+  auto const to = is_in_place ? from : copied(task.to.data(), task.to.size());
+  auto on_host = task;
+  on_host.from = {static_cast<std::byte const*>(from.data_ptr()), task.from.size()};
+  on_host.to = {static_cast<std::byte*>(to.data_ptr()), task.to.size()};
+  host.start(on_host).wait();
+  if (!task.to.empty()) on_device(task.to.data(), task.to.size()).copy_(to);
+}
+
+RAYTRAIN_TORCH_INLINE auto current_stream(at::Device device) -> std::optional<c10::Stream> {
+  if (device.is_cpu()) return std::nullopt;
+  return c10::impl::VirtualGuardImpl{device.type()}.getStream(device);
+}
+
+RAYTRAIN_TORCH_INLINE auto DeviceArrays::allocate_zeros(std::size_t size_bytes) -> std::shared_ptr<void> {
+  auto const memory = at::zeros({static_cast<std::int64_t>(size_bytes)}, at::TensorOptions{at::kByte}.device(device_));
+  return {memory.data_ptr(), [memory](void*) {}};
+}
+
+RAYTRAIN_TORCH_INLINE SharedDeviceArrays::SharedDeviceArrays(std::unique_ptr<Collective> host, at::Device device)
+    : DeviceArrays{std::move(host), device}, shown_(size().value) {
+  if (device.is_cpu()) return;
+  ready_.emplace(device.type());
+  done_.emplace(device.type());
+}
+
+RAYTRAIN_TORCH_INLINE auto SharedDeviceArrays::duplicate() -> std::unique_ptr<Collective> {
+  return std::make_unique<SharedDeviceArrays>(host().duplicate(), device());
+}
+
+RAYTRAIN_TORCH_INLINE auto SharedDeviceArrays::start(Task const& task) -> Pending {
+  // What nobody needs fast: types that LibTorch lacks, and counts, of which the ranks' differences have their own text.
+  if ((task.reducers != nullptr && !computed_type(task.call.element)) ||
+      task.call.operation == Operation::all_gatherv) {
+    exchange_through_host(task, host(), device());
+    return {};
+  }
+  torch::NoGradGuard const no_grad;
+  if (ready_) ready_->record(*current_stream(device()));
+  exchange(task);
+  for (auto const& each : shown_) wait_for(each.ready);
+  work(task);
+  if (done_) done_->record(*current_stream(device()));
+  host().start({.call = {.operation = Operation::barrier}, .of = &task.compared()}).wait();
+  for (auto const& each : shown_) wait_for(each.done);
+  return {};
+}
+
+RAYTRAIN_TORCH_INLINE void SharedDeviceArrays::exchange(Task const& task) {
+  static_assert(std::is_trivially_copyable_v<Shown>);
+  Shown const own{task.call, task.from.data(), task.to.data(), ready_ ? &*ready_ : nullptr, done_ ? &*done_ : nullptr};
+  Call const call{.operation = Operation::all_gather, .element = ElementType::uint8, .count = sizeof(Shown)};
+  host()
+      .start({.call = call,
+              .from = std::as_bytes(std::span{&own, 1}),
+              .to = std::as_writable_bytes(std::span{shown_}),
+              .of = &task.compared()})
+      .wait();
+}
+
+RAYTRAIN_TORCH_INLINE void SharedDeviceArrays::wait_for(c10::Event const* event) const {
+  auto const is_own = event == (ready_ ? &*ready_ : nullptr) || event == (done_ ? &*done_ : nullptr);
+  if (event != nullptr && !is_own) event->block(*current_stream(device()));
+}
+
+RAYTRAIN_TORCH_INLINE void SharedDeviceArrays::work(Task const& task) {
+  auto const& call = task.call;
+  auto const part_bytes = call.count * size_bytes(call.element);
+  auto const own_part = rank().value * part_bytes;
+  auto const& root = shown_[call.root.value];
+  auto* const to = task.to.data();
+  auto const gather_all = [&] {
+    for (std::size_t from = 0; from < shown_.size(); ++from)
+      copy(to + from * part_bytes, shown_[from].from, part_bytes);
+  };
+  switch (call.operation) {
+    case Operation::barrier:
+    case Operation::duplicate:
+    case Operation::all_gatherv: break;
+    case Operation::all_reduce:
+      if (rank() != Rank{0}) break;
+      reduce(call, 0, to);
+      for (auto const& each : shown_) copy(each.to, to, part_bytes);
+      break;
+    case Operation::reduce:
+      if (rank() == call.root) reduce(call, 0, to);
+      break;
+    case Operation::reduce_scatter: reduce(call, own_part, to); break;
+    case Operation::broadcast: copy(to, root.from, part_bytes); break;
+    case Operation::scatter: copy(to, root.from + own_part, part_bytes); break;
+    case Operation::all_gather: gather_all(); break;
+    case Operation::gather:
+      if (rank() == call.root) gather_all();
+      break;
+  }
+}
+
+RAYTRAIN_TORCH_INLINE void SharedDeviceArrays::reduce(Call const& call, std::size_t begin_bytes, std::byte* target) {
+  if (call.count == 0) return;
+  auto const type = *computed_type(call.element);
+  auto const array = [&](std::byte const* begin) {
+    return tensor_over(const_cast<std::byte*>(begin), {static_cast<std::int64_t>(call.count)}, type, device());
+  };
+  auto const of_rank = [&](std::size_t rank) { return array(shown_[rank].from + begin_bytes); };
+  auto const result = array(target);
+  auto const is_wide = type != at::kHalf && type != at::kBFloat16;
+  auto const is_in_place = is_wide && target == shown_[0].from + begin_bytes;
+  // In its place only where that is the first array: it would be another one's before that is read.
+  auto const sum = is_in_place ? result : is_wide ? of_rank(0).clone() : of_rank(0).to(at::kFloat);
+  for (std::size_t rank = 1; rank < shown_.size(); ++rank) {
+    switch (call.op) {
+      case ReduceOp::sum:
+      case ReduceOp::average: sum.add_(of_rank(rank)); break;
+      case ReduceOp::product: sum.mul_(of_rank(rank)); break;
+      case ReduceOp::min: sum.copy_(at::minimum(sum, of_rank(rank))); break;
+      case ReduceOp::max: sum.copy_(at::maximum(sum, of_rank(rank))); break;
+    }
+  }
+  if (call.op == ReduceOp::average) {
+    auto const ranks = static_cast<std::int64_t>(shown_.size());
+    sum.is_floating_point() ? sum.div_(ranks) : sum.div_(ranks, "trunc");
+  }
+  if (!is_in_place) result.copy_(sum);
+}
+
+RAYTRAIN_TORCH_INLINE void SharedDeviceArrays::copy(std::byte* to, std::byte const* from, std::size_t bytes) const {
+  if (to == from || bytes == 0) return;
+  auto const array = [&](std::byte const* begin) {
+    return tensor_over(const_cast<std::byte*>(begin), {static_cast<std::int64_t>(bytes)}, at::kByte, device());
+  };
+  array(to).copy_(array(from), true);
+}
+
+RAYTRAIN_TORCH_INLINE auto ArraysThroughHost::duplicate() -> std::unique_ptr<Collective> {
+  return std::make_unique<ArraysThroughHost>(host().duplicate(), device());
+}
+
+RAYTRAIN_TORCH_INLINE auto ArraysThroughHost::start(Task const& task) -> Pending {
+  exchange_through_host(task, host(), device());
+  return {};
+}
+
+}  // namespace raytrain::detail

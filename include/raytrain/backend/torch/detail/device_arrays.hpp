@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <torch/torch.h>
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include <c10/core/Event.h>
+#include <c10/core/Stream.h>
+
+#include <raytrain/collective/collective.hpp>
+#include <raytrain/collective/detail/task.hpp>
+#include <raytrain/core/element_type.hpp>
+#include <raytrain/core/identifiers.hpp>
+
+/// How workers exchange arrays that lie on their devices, through LibTorch, in whose library CUDA is or is not.
+namespace raytrain::detail {
+
+/// The stream that the calling thread's operations on the device go to; none on the CPU, which has no streams.
+[[nodiscard]] auto current_stream(at::Device device) -> std::optional<c10::Stream>;
+
+/// A collective of arrays on the worker's device. Its operations are put on the worker's current stream, and are over
+/// for what is put on it behind them: nothing waits for the device. What the ranks agree on beforehand, and all
+/// waiting for each other, is a collective's of the host, of which the operation is one, with its limits and errors.
+class DeviceArrays : public Collective {
+ public:
+  [[nodiscard]] auto rank() const noexcept -> Rank final { return host_->rank(); }
+  [[nodiscard]] auto size() const noexcept -> WorldSize final { return host_->size(); }
+  [[nodiscard]] auto stop_agreed() const noexcept -> bool final { return host_->stop_agreed(); }
+  [[nodiscard]] auto takes_device_arrays() const noexcept -> bool final { return true; }
+  [[nodiscard]] auto device() const noexcept -> at::Device { return device_; }
+
+  /// Errors: `c10::Error` where the device has no room.
+  [[nodiscard]] auto allocate_zeros(std::size_t size_bytes) -> std::shared_ptr<void> final;
+
+ protected:
+  /// `host`: never null; of this collective alone.
+  DeviceArrays(std::unique_ptr<Collective> host, at::Device device) noexcept
+      : host_{std::move(host)}, device_{device} {}
+
+  [[nodiscard]] auto host() noexcept -> Collective& { return *host_; }
+
+ private:
+  std::unique_ptr<Collective> host_;
+  at::Device device_;
+};
+
+/// Workers that are threads of one process and share a device: each works on the arrays of the others, in rank order,
+/// when its stream has come to where theirs were.
+///
+/// Cost: two waits for the other threads. all_reduce of n ranks reads and writes 5 n - 3 times the array's bytes.
+class SharedDeviceArrays final : public DeviceArrays {
+ public:
+  SharedDeviceArrays(std::unique_ptr<Collective> host, at::Device device);
+
+  [[nodiscard]] auto duplicate() -> std::unique_ptr<Collective> override;
+  [[nodiscard]] auto start(Task const& task) -> Pending override;
+
+ private:
+  /// What a rank shows to the others.
+  struct Shown {
+    Call call;
+    std::byte const* from;
+    std::byte* to;
+    c10::Event const* ready;  ///< From then on its arrays may be touched; null on the CPU.
+    c10::Event const* done;   ///< From then on this rank touches none of the others'.
+  };
+
+  /// All ranks', once they have shown them and call the same.
+  void exchange(Task const& task);
+  void work(Task const& task);
+  /// Reduces all ranks' arrays from `begin_bytes` on, into the tensor over `target`.
+  void reduce(Call const& call, std::size_t begin_bytes, std::byte* target);
+  void copy(std::byte* to, std::byte const* from, std::size_t bytes) const;
+  void wait_for(c10::Event const* event) const;
+
+  std::optional<c10::Event> ready_;
+  std::optional<c10::Event> done_;
+  std::vector<Shown> shown_;
+};
+
+/// Any workers with any devices: arrays are copied to the host, exchanged there, and copied back.
+///
+/// Cost: each operation waits for the device.
+class ArraysThroughHost final : public DeviceArrays {
+ public:
+  ArraysThroughHost(std::unique_ptr<Collective> host, at::Device device) noexcept
+      : DeviceArrays{std::move(host), device} {}
+
+  [[nodiscard]] auto duplicate() -> std::unique_ptr<Collective> override;
+  [[nodiscard]] auto start(Task const& task) -> Pending override;
+};
+
+}  // namespace raytrain::detail
+
+#ifndef RAYTRAIN_COMPILED_TORCH
+#include <raytrain/backend/torch/detail/device_arrays-inl.hpp>
+#endif

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+#include <torch/cuda.h>
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <c10/core/AutogradState.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+
+#include <raytrain/backend/torch/detail/device_arrays.hpp>
+#include <raytrain/backend/torch/detail/worker_device.hpp>
+#include <raytrain/backend/torch/torch_config.hpp>
+#include <raytrain/collective/collective.hpp>
+#include <raytrain/config/scaling_config.hpp>
+#include <raytrain/core/error.hpp>
+#include <raytrain/core/identifiers.hpp>
+#include <raytrain/core/inline.hpp>
+#include <raytrain/launch/object_exchange.hpp>
+#include <raytrain/launch/worker_link.hpp>
+
+namespace raytrain::detail {
+
+/// How many tests pretend that there are.
+RAYTRAIN_TORCH_INLINE auto pretended_devices() noexcept -> std::atomic<int>& {
+  static std::atomic<int> count{0};
+  return count;
+}
+
+RAYTRAIN_TORCH_INLINE auto Devices::here() -> Devices {
+  if (auto const pretended = pretended_devices().load(); pretended > 0) return {at::kCPU, pretended};
+  return {at::kCUDA, static_cast<int>(torch::cuda::device_count())};
+}
+
+RAYTRAIN_TORCH_INLINE void Devices::pretend(int count) { pretended_devices() = count; }
+
+RAYTRAIN_TORCH_INLINE auto gpus_of(ScalingConfig const& scaling) noexcept -> double {
+  auto const gpus = scaling.resources_per_worker.gpus;
+  return gpus > 0 ? gpus : 1;
+}
+
+RAYTRAIN_TORCH_INLINE auto share_devices(std::uint32_t worker, std::uint32_t workers, double gpus, int devices)
+    -> DeviceShare {
+  auto const available = static_cast<std::uint64_t>(std::max(devices, 0));
+  auto const each = static_cast<std::uint64_t>(std::max(1.0, gpus));
+  auto const on_one = gpus < 1 ? static_cast<std::uint64_t>(1 / gpus) : 1;
+  if (std::uint64_t{workers} > available / each * on_one) {
+    throw Error{Errc::invalid_config, "ScalingConfig::resources_per_worker.gpus",
+                fmt::format("{} workers of this host ask for {} GPUs each, and it has {}", workers, gpus, devices),
+                fmt::format("use {} workers here, or write a smaller number, as 0.5 for two workers on each GPU",
+                            std::max<std::uint64_t>(1, available / each * on_one))};
+  }
+  DeviceShare share;
+  if (gpus >= 1) {
+    for (std::uint64_t i = 0; i < each; ++i) share.devices.push_back(static_cast<int>(worker * each + i));
+    return share;
+  }
+  auto const device = worker / on_one;
+  share.devices = {static_cast<int>(device)};
+  share.workers = static_cast<std::uint32_t>(std::min<std::uint64_t>(on_one, workers - device * on_one));
+  return share;
+}
+
+RAYTRAIN_TORCH_INLINE void check_devices(ScalingConfig const& scaling) {
+  auto const [type, count] = Devices::here();
+  constexpr auto attempted = "ScalingConfig::use_gpu";
+  if (scaling.virtual_shards > 0) {
+    throw Error{Errc::invalid_config, attempted,
+                fmt::format("is set in a run of {} virtual shards, whose bits depend on no number of workers, for "
+                            "which a GPU's sums are not made",
+                            scaling.virtual_shards),
+                "leave one of them out"};
+  }
+  if (count == 0) {
+    auto const* const visible = std::getenv("CUDA_VISIBLE_DEVICES");
+    throw Error{
+        Errc::invalid_config, attempted,
+        fmt::format("is set, and LibTorch {}.{}.{} finds no GPU here{}", TORCH_VERSION_MAJOR, TORCH_VERSION_MINOR,
+                    TORCH_VERSION_PATCH,
+                    visible == nullptr ? "" : fmt::format(" (CUDA_VISIBLE_DEVICES is '{}')", visible)),
+        "leave it out to train on the CPU; a GPU needs a LibTorch that is built with CUDA, and NVIDIA's driver: "
+        "nvidia-smi lists what that finds"};
+  }
+  (void)share_devices(0, 1, gpus_of(scaling), count);
+}
+
+/// As NVIDIA's driver calls it; none where that cannot be asked.
+RAYTRAIN_TORCH_INLINE auto gpu_name(int index) -> std::optional<std::string> {
+  auto* const driver = dlopen("libcuda.so.1", RTLD_LAZY);
+  if (driver == nullptr) return std::nullopt;
+  using GetName = int (*)(char*, int, int);
+  auto const get_name = reinterpret_cast<GetName>(dlsym(driver, "cuDeviceGetName"));
+  constexpr int most = 256;
+  std::string name(most, '\0');
+  if (get_name == nullptr || get_name(name.data(), most, index) != 0) return std::nullopt;
+  name.resize(name.find('\0'));
+  return name;
+}
+
+/// Backwards of the thread run in it, or as LibTorch has it.
+RAYTRAIN_TORCH_INLINE void run_backwards_here(bool here) {
+  [[maybe_unused]] auto const set = [here](auto& state) {
+    if constexpr (requires { state.set_multithreading_enabled(true); }) state.set_multithreading_enabled(!here);
+  };
+  set(c10::AutogradState::get_tls_state());
+}
+
+RAYTRAIN_TORCH_INLINE auto arrays_of(DeviceShare const& share, at::Device device, TorchConfig const& config,
+                                     Placement const& placement, Collective& collective)
+    -> std::unique_ptr<DeviceArrays> {
+  auto const share_one =
+      share.workers == placement.world_size.value && placement.process_workers == placement.world_size;
+  auto way = config.gpu_exchange;
+  if (way == GpuExchange::automatic) way = share_one ? GpuExchange::shared_device : GpuExchange::host;
+  if (way == GpuExchange::shared_device && !share_one) {
+    throw Error{Errc::invalid_config, "TorchConfig::gpu_exchange",
+                "is shared_device, and the workers are not threads of one process on one GPU",
+                "leave it out, or run all workers as threads that share a GPU: .resources_per_worker = {.gpus = 0.5}"};
+  }
+  if (way == GpuExchange::shared_device) return std::make_unique<SharedDeviceArrays>(collective.duplicate(), device);
+  return std::make_unique<ArraysThroughHost>(collective.duplicate(), device);
+}
+
+RAYTRAIN_TORCH_INLINE WorkerDevice::WorkerDevice(ScalingConfig const& scaling, TorchConfig const& config,
+                                                 Placement const& placement, Collective& collective) {
+  auto const [type, count] = Devices::here();
+  type_ = type;
+  // Launchers may leave each rank its own GPUs to see, or all of them to each.
+  auto const* const visible = std::getenv("CUDA_VISIBLE_DEVICES");
+  auto const own = fmt::format("{} {}", placement.node_rank.value, visible == nullptr ? "" : visible);
+  auto const all = all_gather_objects(collective, own);
+  auto const same = static_cast<std::uint32_t>(std::ranges::count(all, own));
+  auto const before = static_cast<std::uint32_t>(
+      std::count(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(placement.world_rank.value), own));
+  share_ = share_devices(before, same, gpus_of(scaling), count);
+  auto const device = this->device();
+  if (auto const& wanted = scaling.accelerator_type; !wanted.empty()) {
+    auto const name = gpu_name(share_.devices.front());
+    if (name && name->find(wanted) == std::string::npos) {
+      throw Error{
+          Errc::invalid_config, "ScalingConfig::accelerator_type",
+          fmt::format("is '{}', and {} of rank {} is '{}'", wanted, device.str(), placement.world_rank.value, *name),
+          "leave it out, or write a part of the name that nvidia-smi lists"};
+    }
+  }
+  arrays_ = arrays_of(share_, device, config, placement, collective);
+  if (type_ == at::kCPU) return;
+  c10::impl::VirtualGuardImpl const guard{type_};
+  former_device_ = guard.exchangeDevice(device);
+  if (share_.workers > 1) former_stream_ = guard.exchangeStream(guard.getStreamFromGlobalPool(device));
+  run_backwards_here(true);
+}
+
+RAYTRAIN_TORCH_INLINE WorkerDevice::~WorkerDevice() {
+  if (!former_device_) return;
+  c10::impl::VirtualGuardImpl const guard{type_};
+  if (former_stream_) (void)guard.exchangeStream(*former_stream_);
+  guard.uncheckedSetDevice(*former_device_);
+  run_backwards_here(false);
+}
+
+RAYTRAIN_TORCH_INLINE auto WorkerDevice::devices() const -> std::vector<at::Device> {
+  std::vector<at::Device> all;
+  for (std::size_t i = 0; i < share_.devices.size(); ++i) all.emplace_back(type_, index(i));
+  return all;
+}
+
+}  // namespace raytrain::detail
