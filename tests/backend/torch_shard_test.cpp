@@ -66,3 +66,22 @@ TEST_CASE("every type that LibTorch has is handed over as it is") {
   CHECK_THROWS_WITH_AS(batch["u16"], doctest::Contains("LibTorch has no tensors of that type"), Error);
   CHECK_THROWS_WITH_AS(batch["u32"], doctest::Contains("column 'u32': is not in the dataset"), Error);
 }
+
+TEST_CASE("copies to the CPU hand over the very tensor that was filled, in memory that is not pinned") {
+  raytrain::detail::DeviceCopies const copies{torch::kCPU};
+  CHECK_FALSE(copies.host_options().pinned_memory());
+  auto const filled = torch::ones({3}, copies.host_options());
+  CHECK(copies.to_device(filled).is_same(filled));
+}
+
+TEST_CASE("a shard with copies to the CPU gives the tensors of one without") {
+  auto const dataset = small_images(5);
+  auto plain = shard_of(dataset);
+  TorchShard copying{
+      DatasetShard{dataset, ShardOptions{}}, {}, {}, std::make_shared<raytrain::detail::DeviceCopies>(torch::kCPU)};
+  auto const options = BatchOptions{.batch_size = 5};
+  auto const expected = plain.batches(options)[0]["image"];
+  auto const batches = copying.batches(options);
+  CHECK(torch::equal(batches[0]["image"], expected));
+  for (auto batch : batches) CHECK(torch::equal(batch["image"], expected));
+}

@@ -11,6 +11,7 @@
 #include <raytrain/backend/torch/detail/backward_exchange-inl.hpp>
 #include <raytrain/backend/torch/detail/batch_thread-inl.hpp>
 #include <raytrain/backend/torch/detail/device_arrays-inl.hpp>
+#include <raytrain/backend/torch/detail/device_copies-inl.hpp>
 #include <raytrain/backend/torch/detail/flat_parameters-inl.hpp>
 #include <raytrain/backend/torch/detail/freed_memory-inl.hpp>
 #include <raytrain/backend/torch/detail/generators-inl.hpp>

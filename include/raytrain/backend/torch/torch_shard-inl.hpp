@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include <raytrain/backend/torch/detail/device_copies.hpp>
 #include <raytrain/backend/torch/detail/step_timer.hpp>
 #include <raytrain/backend/torch/torch_shard.hpp>
 #include <raytrain/core/element_type.hpp>
@@ -52,16 +53,17 @@ RAYTRAIN_TORCH_INLINE auto TorchBatch::operator[](std::string_view column) const
   auto const& source = find_column(rows_.columns(), column);
   std::vector<std::int64_t> shape{size()};
   for (auto const extent : source.row_shape()) shape.push_back(static_cast<std::int64_t>(extent));
-  auto tensor = torch::empty(shape, detail::torch_type(source));
+  auto const options = copies_ != nullptr ? copies_->host_options() : at::TensorOptions{};
+  auto tensor = torch::empty(shape, options.dtype(detail::torch_type(source)));
   rows_.gather(source, std::span{static_cast<std::byte*>(tensor.data_ptr()), tensor.nbytes()});
-  return tensor;
+  return copies_ != nullptr ? copies_->to_device(tensor) : tensor;
 }
 
 RAYTRAIN_TORCH_INLINE auto TorchBatchRange::Iterator::operator*() const -> TorchBatch {
   auto const batch = *at_;
   if (listener_ != nullptr && !std::exchange(is_told_, true)) listener_->on_batch(batch);
   if (timer_ != nullptr) timer_->hand_out(batch.is_padding() ? 0 : batch.size());
-  return TorchBatch{batch, timer_};
+  return TorchBatch{batch, timer_, copies_};
 }
 
 RAYTRAIN_TORCH_INLINE auto TorchBatchRange::Iterator::operator++() -> Iterator& {
@@ -82,7 +84,7 @@ RAYTRAIN_TORCH_INLINE auto TorchShard::batches(BatchOptions const& options) -> T
   detail::InPhase const gets_data{timer_.get(), detail::StepTimer::Phase::data};
   std::shared_ptr<detail::BatchListener> of_range;
   if (listener_) of_range = {listener_.get(), [keep = listener_](auto* listener) { listener->on_left(); }};
-  return TorchBatchRange{shard_.batches(options), std::move(of_range), timer_};
+  return TorchBatchRange{shard_.batches(options), std::move(of_range), timer_, copies_};
 }
 
 }  // namespace raytrain

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <utility>
 
+#include <raytrain/backend/torch/detail/device_copies.hpp>
 #include <raytrain/backend/torch/detail/step_timer.hpp>
 #include <raytrain/backend/torch/mapped_batches.hpp>
 #include <raytrain/core/element_type.hpp>
@@ -52,17 +53,21 @@ class BatchListener {
 /// long as the range it came from.
 class TorchBatch {
  public:
-  /// `timer`: may be null.
-  explicit TorchBatch(Batch const& rows, detail::StepTimer* timer = nullptr) noexcept : rows_{rows}, timer_{timer} {}
+  /// `timer`: may be null. `copies`: to the tensors' device; null for the CPU.
+  explicit TorchBatch(Batch const& rows, detail::StepTimer* timer = nullptr,
+                      detail::DeviceCopies const* copies = nullptr) noexcept
+      : rows_{rows}, timer_{timer}, copies_{copies} {}
 
   /// Samples; at least 1.
   [[nodiscard]] auto size() const noexcept -> std::int64_t { return static_cast<std::int64_t>(rows_.size()); }
 
-  /// A column's rows in a new tensor of the column's own type: {size, 28, 28} bytes for images of 28 x 28 pixels.
+  /// A column's rows in a new tensor of the column's own type, on the worker's device: {size, 28, 28} bytes for images
+  /// of 28 x 28 pixels.
   ///
   /// Errors: `not_found` when there is no such column, listing those that there are; `invalid_data` for unsigned types
   ///         above a byte.
-  /// Cost:   one copy, straight from the dataset; asked for twice, two.
+  /// Cost:   one copy, straight from the dataset; asked for twice, two. To a GPU another one, from pinned memory, for
+  ///         which the program does not wait: it goes on beside the steps before, which the GPU still computes.
   [[nodiscard]] auto operator[](std::string_view column) const -> torch::Tensor;
 
   /// As of `Batch`: with `ScalingConfig::virtual_shards` false for a batch behind which the optimizer must not be
@@ -77,6 +82,7 @@ class TorchBatch {
  private:
   Batch rows_;
   detail::StepTimer* timer_;
+  detail::DeviceCopies const* copies_;
 };
 
 /// A `BatchRange` whose batches are tensors.
@@ -92,8 +98,9 @@ class TorchBatchRange {
     using difference_type = std::ptrdiff_t;
 
     Iterator() = default;
-    Iterator(BatchRange::Iterator at, detail::BatchListener* listener, detail::StepTimer* timer) noexcept
-        : at_{at}, listener_{listener}, timer_{timer} {}
+    Iterator(BatchRange::Iterator at, detail::BatchListener* listener, detail::StepTimer* timer,
+             detail::DeviceCopies const* copies) noexcept
+        : at_{at}, listener_{listener}, timer_{timer}, copies_{copies} {}
 
     [[nodiscard]] auto operator*() const -> TorchBatch;
     auto operator++() -> Iterator&;
@@ -107,23 +114,30 @@ class TorchBatchRange {
     BatchRange::Iterator at_;
     detail::BatchListener* listener_ = nullptr;
     detail::StepTimer* timer_ = nullptr;
+    detail::DeviceCopies const* copies_ = nullptr;
     mutable bool is_told_ = false;  ///< Of the batch, or the end, that it is at.
   };
 
-  /// `listener`, `timer`: may be null.
+  /// `listener`, `timer`: may be null. `copies`: to the tensors' device; null for the CPU.
   explicit TorchBatchRange(BatchRange range, std::shared_ptr<detail::BatchListener> listener = {},
-                           std::shared_ptr<detail::StepTimer> timer = {}) noexcept
-      : range_{std::move(range)}, listener_{std::move(listener)}, timer_{std::move(timer)} {}
+                           std::shared_ptr<detail::StepTimer> timer = {},
+                           std::shared_ptr<detail::DeviceCopies const> copies = {}) noexcept
+      : range_{std::move(range)},
+        listener_{std::move(listener)},
+        timer_{std::move(timer)},
+        copies_{std::move(copies)} {}
 
   /// Batches, the same number on every worker.
   [[nodiscard]] auto size() const noexcept -> std::size_t { return range_.size(); }
   [[nodiscard]] auto empty() const noexcept -> bool { return range_.empty(); }
-  [[nodiscard]] auto begin() const noexcept -> Iterator { return {range_.begin(), listener_.get(), timer_.get()}; }
+  [[nodiscard]] auto begin() const noexcept -> Iterator {
+    return {range_.begin(), listener_.get(), timer_.get(), copies_.get()};
+  }
   [[nodiscard]] auto end() const noexcept -> std::default_sentinel_t { return {}; }
 
   /// Batch `index`, below `size()`, without moving the shard's position.
   [[nodiscard]] auto operator[](std::size_t index) const noexcept -> TorchBatch {
-    return TorchBatch{range_[index], timer_.get()};
+    return TorchBatch{range_[index], timer_.get(), copies_.get()};
   }
 
   /// Of the worker's steps; may be null.
@@ -142,7 +156,9 @@ class TorchBatchRange {
   /// Random numbers in `f`, from the generator or from operations without one, follow from the batch (see
   /// `BatchRange::seed`): results are the same with any number of threads, none too, and after a resume; with
   /// `ScalingConfig::virtual_shards` with any number of workers. Its tensors have no gradients, autocast does not reach
-  /// it, and operations in the threads use one thread each.
+  /// it, and operations in the threads use one thread each. The batches' tensors are on the CPU whatever the worker's
+  /// device is: bring what `f` makes of them to a GPU in the loop, by `images.to(ctx.device(), /*non_blocking=*/true)`,
+  /// for which the loop does not wait where `f` gives tensors in pinned memory, by `pin_memory()`.
   ///
   /// Threads: each calls a copy of `f`, all at the same time: what it refers to must bear that.
   /// Errors:  what `f` throws comes out of the loop in the place of its batch. `invalid_config` for options out of
@@ -160,6 +176,7 @@ class TorchBatchRange {
   BatchRange range_;
   std::shared_ptr<detail::BatchListener> listener_;
   std::shared_ptr<detail::StepTimer> timer_;
+  std::shared_ptr<detail::DeviceCopies const> copies_;
 };
 
 /// A `DatasetShard` whose batches are tensors.
@@ -167,10 +184,14 @@ class TorchBatchRange {
 /// Threads: one at a time.
 class TorchShard {
  public:
-  /// `listener`, `timer`: may be null.
+  /// `listener`, `timer`: may be null. `copies`: to the tensors' device; null for the CPU.
   explicit TorchShard(DatasetShard shard, std::shared_ptr<detail::BatchListener> listener = {},
-                      std::shared_ptr<detail::StepTimer> timer = {}) noexcept
-      : shard_{std::move(shard)}, listener_{std::move(listener)}, timer_{std::move(timer)} {}
+                      std::shared_ptr<detail::StepTimer> timer = {},
+                      std::shared_ptr<detail::DeviceCopies const> copies = {}) noexcept
+      : shard_{std::move(shard)},
+        listener_{std::move(listener)},
+        timer_{std::move(timer)},
+        copies_{std::move(copies)} {}
 
   /// As of `DatasetShard`.
   [[nodiscard]] auto name() const noexcept -> std::string const& { return shard_.name(); }
@@ -188,6 +209,7 @@ class TorchShard {
   DatasetShard shard_;
   std::shared_ptr<detail::BatchListener> listener_;
   std::shared_ptr<detail::StepTimer> timer_;
+  std::shared_ptr<detail::DeviceCopies const> copies_;
 };
 
 }  // namespace raytrain
