@@ -52,8 +52,9 @@ RAYTRAIN_TORCH_INLINE Autocast::Autocast(Precision precision, torch::Device devi
   }
 }
 
-RAYTRAIN_TORCH_INLINE auto computes_in(Precision precision) -> std::optional<bool> {
+RAYTRAIN_TORCH_INLINE auto computes_in(Precision precision, torch::Device device) -> std::optional<bool> {
   if (precision == Precision::fp32) return true;
+  if (!device.is_cpu()) return std::nullopt;
 #if defined(__x86_64__)
   // By CPUID: not every compiler's __builtin_cpu_supports knows the names of the two.
   struct Leaf {

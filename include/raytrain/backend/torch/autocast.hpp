@@ -26,8 +26,8 @@ enum class Precision : std::uint8_t {
 /// Errors: `invalid_config` for another text, listing these.
 [[nodiscard]] auto precision_named(std::string_view name) -> Precision;
 
-/// While it lives, this thread's matrix products and convolutions compute with 16 bits, losses with float, and other
-/// operations in the type of what they are given. What `TorchContext::autocast` makes.
+/// While it lives, this thread's matrix products and convolutions on the device compute with 16 bits, losses with
+/// float, and other operations in the type of what they are given. What `TorchContext::autocast` makes.
 ///
 ///     auto const loss = [&] {
 ///       auto const autocast = ctx.autocast(raytrain::Precision::bf16);
@@ -52,8 +52,8 @@ class [[nodiscard]] Autocast {
   detail::AutocastState former_;
 };
 
-/// Whether the processor has instructions for it; unset where this is not known.
-[[nodiscard]] auto computes_in(Precision precision) -> std::optional<bool>;
+/// Whether the device has instructions for it, for the CPU the processor; unset where this is not known, as of GPUs.
+[[nodiscard]] auto computes_in(Precision precision, torch::Device device = torch::kCPU) -> std::optional<bool>;
 
 /// What to know of a precision that the processor has no instructions for; nothing where it has them.
 [[nodiscard]] auto precision_advice(Precision precision, std::optional<bool> has_instructions)
