@@ -7,6 +7,7 @@
 #include <torch/torch.h>
 
 #include <cstdint>
+#include <optional>
 
 namespace raytrain::detail {
 
@@ -18,11 +19,16 @@ namespace raytrain::detail {
 /// take a generator get a kernel for one of these keys, which fills in this one where there is none; others pass that
 /// key by, at no cost. `torch::manual_seed` still seeds LibTorch's own.
 ///
+/// With a GPU it has another generator, for that one. Dropout and attention on a GPU take no generator: for each call
+/// LibTorch's default one of the GPU gets this one's state, one thread at a time, and has its own again afterwards.
+/// What a thread without one of these draws there meanwhile changes what this one gives.
+///
 /// Threads: the one that has made it, which destroys it; none at a time, or one.
 /// Cost:    3 ms once in a process; 0.2 us for each operation that draws.
 class OwnDefaultGenerator {
  public:
-  explicit OwnDefaultGenerator(std::uint64_t seed);
+  /// `device`: a GPU, for which it stands in, too. Errors: `c10::Error` for one that is not there.
+  explicit OwnDefaultGenerator(std::uint64_t seed, std::optional<torch::Device> device = std::nullopt);
   OwnDefaultGenerator(OwnDefaultGenerator const&) = delete;
   auto operator=(OwnDefaultGenerator const&) -> OwnDefaultGenerator& = delete;
   ~OwnDefaultGenerator() { of_thread() = nullptr; }
@@ -32,6 +38,8 @@ class OwnDefaultGenerator {
 
   /// The default generator of the calling thread: LibTorch's where none stands in for it.
   [[nodiscard]] static auto current() -> at::Generator;
+  /// The same of a device, which may be the CPU.
+  [[nodiscard]] static auto current(torch::Device device) -> at::Generator;
 
   /// While it lives the thread draws from LibTorch's.
   class Pause {
@@ -42,11 +50,12 @@ class OwnDefaultGenerator {
     ~Pause() { of_thread() = before_; }
 
    private:
-    at::Generator* before_ = of_thread();
+    OwnDefaultGenerator* before_ = of_thread();
   };
 
  private:
   friend struct DrawsFromOwn;
+  friend struct DrawsFromDefault;
 
   /// LibTorch has no other key of a mode that programs may have: it calls this one a testing tool, uses it nowhere, and
   /// every version from 1.13 on has it.
@@ -56,9 +65,13 @@ class OwnDefaultGenerator {
   static auto registered_key() -> c10::DispatchKey;
   static void register_kernels();
 
-  static auto of_thread() noexcept -> at::Generator*&;
+  static auto of_thread() noexcept -> OwnDefaultGenerator*&;
+
+  /// Null for a device for which it does not stand in.
+  [[nodiscard]] auto of(torch::Device device) const noexcept -> at::Generator const*;
 
   at::Generator generator_;
+  std::optional<at::Generator> of_gpu_;
   c10::impl::IncludeDispatchKeyGuard mode_;
 };
 
