@@ -71,10 +71,11 @@ auto from_vector(TensorVector tensors) -> T {
 /// Give the smallest module: the gradients of all its parameters are complete only when the function has run again. One
 /// that the function does not use has none from it, and its hooks may get an undefined tensor.
 ///
-/// When it runs again it draws the same numbers from the default generator, as dropout does, computes in the precision
-/// of the first time, and begins with the same buffers of the module. What it does to them then is lost, so that
-/// running statistics take a batch in once. From a generator that the function names it draws other numbers. Gradients
-/// have the bits that they have without this; but a sum of three or more, of which this gives two, may round otherwise.
+/// When it runs again it draws the same numbers from the default generator, as dropout does, on the CPU and on the GPU
+/// of the inputs or the parameters, computes in the precision of the first time, and begins with the same buffers of
+/// the module. What it does to them then is lost, so that running statistics take a batch in once. From a generator
+/// that the function names it draws other numbers. Gradients have the bits that they have without this; but a sum of
+/// three or more, of which this gives two, may round otherwise.
 ///
 /// Threads: those of the function.
 /// Errors:  `invalid_call` for inputs or results that are undefined, and for an input that is changed in place; by the

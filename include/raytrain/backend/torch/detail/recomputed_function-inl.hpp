@@ -13,6 +13,8 @@
 #include <cstdint>
 #include <iterator>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -21,27 +23,60 @@
 
 #include <raytrain/backend/torch/detail/autocast_state.hpp>
 #include <raytrain/backend/torch/detail/generators.hpp>
+#include <raytrain/backend/torch/detail/own_default_generator.hpp>
 #include <raytrain/backend/torch/detail/recomputed_function.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/inline.hpp>
 
 namespace raytrain::detail {
 
-/// Of the calling thread, on which a function depends beside its tensors.
-struct Surroundings {
-  AutocastState autocast = AutocastState::of(at::kCPU);
-  at::Tensor generator_state = default_generator_state();
+/// Of the calling thread, on which a function depends beside its tensors: on the CPU, and on the GPU that the tensors
+/// are on, if they are.
+class Surroundings {
+ public:
+  explicit Surroundings(std::vector<at::Tensor> const& tensors) : Surroundings{gpu_of(tensors)} {}
+
+  /// What is now where these were.
+  [[nodiscard]] auto as_of_now() const -> Surroundings { return Surroundings{gpu_}; }
 
   void put_in_place() const {
-    autocast.put_in_place();
-    set_default_generator_state(generator_state);
+    autocast_.put_in_place();
+    set_default_generator_state(generator_state_);
+    if (!on_gpu_) return;
+    on_gpu_->autocast.put_in_place();
+    auto generator = OwnDefaultGenerator::current(*gpu_);
+    std::scoped_lock const lock{generator.mutex()};
+    generator.set_state(on_gpu_->generator_state);
   }
+
+ private:
+  struct OnGpu {
+    AutocastState autocast;
+    at::Tensor generator_state;
+  };
+
+  explicit Surroundings(std::optional<torch::Device> gpu) : gpu_{gpu} {
+    if (!gpu) return;
+    auto generator = OwnDefaultGenerator::current(*gpu);
+    std::scoped_lock const lock{generator.mutex()};
+    on_gpu_ = {AutocastState::of(gpu->type()), generator.get_state()};
+  }
+
+  static auto gpu_of(std::vector<at::Tensor> const& tensors) -> std::optional<torch::Device> {
+    auto const found = std::ranges::find_if(tensors, [](auto const& tensor) { return tensor.is_cuda(); });
+    return found != tensors.end() ? std::optional{found->device()} : std::nullopt;
+  }
+
+  AutocastState autocast_ = AutocastState::of(at::kCPU);
+  at::Tensor generator_state_ = default_generator_state();
+  std::optional<torch::Device> gpu_;
+  std::optional<OnGpu> on_gpu_;
 };
 
 /// While it lives the thread computes in other surroundings.
 class InSurroundings {
  public:
-  explicit InSurroundings(Surroundings const& others) { others.put_in_place(); }
+  explicit InSurroundings(Surroundings const& others) : before_{others.as_of_now()} { others.put_in_place(); }
   InSurroundings(InSurroundings const&) = delete;
   auto operator=(InSurroundings const&) -> InSurroundings& = delete;
   ~InSurroundings() { before_.put_in_place(); }
@@ -132,6 +167,8 @@ struct RecomputedFunction : torch::autograd::Function<RecomputedFunction> {
     std::size_t inputs = 0;
     std::size_t results = 0;
     Surroundings surroundings;
+
+    explicit Pass(std::vector<at::Tensor> const& tensors) : surroundings{tensors} {}
 
     /// With a graph.
     [[nodiscard]] auto run_again(std::vector<at::Tensor> const& given) const -> std::vector<at::Tensor> {
@@ -248,7 +285,7 @@ RAYTRAIN_TORCH_INLINE auto recomputed(torch::nn::Module const& module, TensorsFu
   RecomputedFunction::check_defined(inputs, "input");
   auto const requires_grad = [](auto const& tensor) { return tensor.requires_grad(); };
   if (!at::GradMode::is_enabled() || std::ranges::none_of(tensors, requires_grad)) return function(inputs);
-  auto pass = c10::make_intrusive<RecomputedFunction::Pass>();
+  auto pass = c10::make_intrusive<RecomputedFunction::Pass>(tensors);
   pass->module = module.weak_from_this().lock();
   for (auto const& buffer : module.buffers()) pass->changed_buffers.push_back({buffer, {}});
   pass->function = std::move(function);
