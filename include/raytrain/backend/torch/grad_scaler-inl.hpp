@@ -8,8 +8,11 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <string>
 #include <unordered_set>
+#include <utility>
+#include <vector>
 
 #include <raytrain/backend/torch/autocast.hpp>
 #include <raytrain/backend/torch/grad_scaler.hpp>
@@ -35,6 +38,31 @@ struct StoredScaler {
     a(CEREAL_NVP(precision), CEREAL_NVP(scale), CEREAL_NVP(clean_steps), CEREAL_NVP(skipped_steps),
       CEREAL_NVP(skipped_in_a_row));
   }
+};
+
+/// Gradients on GPUs, for which the program waits once, and not for each.
+class GpuGradients {
+ public:
+  void add(at::Tensor const& gradient) {
+    groups_[{gradient.device().index(), gradient.scalar_type()}].push_back(gradient);
+  }
+
+  /// Whether all are finite, divided by the scale.
+  [[nodiscard]] auto unscale(double scale) const -> bool {
+    std::vector<at::Tensor> found;  // of each group 1, or 0 if all are finite
+    for (auto const& [place, gradients] : groups_) {
+      if (scale != 1) at::_foreach_mul_(gradients, 1 / scale);
+      auto const options = gradients.front().options().dtype(at::kFloat);
+      found.push_back(at::zeros({1}, options));
+      at::_amp_foreach_non_finite_check_and_unscale_(gradients, found.back(), at::ones({1}, options));
+    }
+    if (found.empty()) return true;
+    for (auto& each : found) each = each.to(found.front().device(), /*non_blocking=*/true);
+    return at::cat(found).max().item<float>() == 0;
+  }
+
+ private:
+  std::map<std::pair<c10::DeviceIndex, at::ScalarType>, std::vector<at::Tensor>> groups_;
 };
 
 RAYTRAIN_TORCH_INLINE void add_scaler(Metrics& metrics, ScalerState const& state) {
@@ -76,16 +104,22 @@ RAYTRAIN_TORCH_INLINE void GradScaler::unscale(torch::optim::Optimizer& optimize
   }
   torch::NoGradGuard const no_grad;
   auto is_finite = true;
+  detail::GpuGradients on_gpus;
   std::unordered_set<c10::TensorImpl const*> known;  // one that two modules have registered is listed twice
   for (auto const& group : optimizer.param_groups()) {
     for (auto const& parameter : group.params()) {
       auto gradient = parameter.grad();
       if (!gradient.defined() || gradient.numel() == 0) continue;
       if (!known.insert(parameter.unsafeGetTensorImpl()).second) continue;
+      if (gradient.is_cuda() && !gradient.is_sparse()) {
+        on_gpus.add(gradient);
+        continue;
+      }
       if (state_->scale != 1) gradient.mul_(1 / state_->scale);
       is_finite = is_finite && std::isfinite(gradient.norm(std::numeric_limits<double>::infinity()).item<double>());
     }
   }
+  is_finite = on_gpus.unscale(state_->scale) && is_finite;
   optimizers_.push_back({&optimizer, is_finite, false});
 }
 

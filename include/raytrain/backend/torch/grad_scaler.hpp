@@ -74,6 +74,7 @@ class GradScaler {
   /// otherwise.
   ///
   /// Errors: `invalid_call` for an optimizer that was unscaled or stepped since the last `update`.
+  /// Cost:   on a GPU the program waits for it once.
   void unscale(torch::optim::Optimizer& optimizer);
 
   /// Steps the optimizer, unless one of its gradients has an infinity or a NaN; returns whether it did. A group
