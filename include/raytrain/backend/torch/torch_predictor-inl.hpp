@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <c10/util/Exception.h>
 #include <fmt/format.h>
 #include <torch/torch.h>
 
@@ -24,7 +25,19 @@ RAYTRAIN_TORCH_INLINE void check_options(TorchPredictorOptions const& options) {
               fmt::format("must be at least 1 (got {})", options.batch_size), "write {.batch_size = 1024}"};
 }
 
-RAYTRAIN_TORCH_INLINE auto predict_rows(at::Tensor const& rows, std::int64_t batch_size,
+RAYTRAIN_TORCH_INLINE void move_to(torch::nn::Module& module, torch::Device device) {
+  auto const is_there = [&](at::Tensor const& tensor) { return tensor.device() == device; };
+  if (std::ranges::all_of(module.parameters(), is_there) && std::ranges::all_of(module.buffers(), is_there)) return;
+  try {
+    module.to(device);
+  } catch (c10::Error const& error) {
+    throw Error{Errc::invalid_config, "TorchPredictorOptions::device",
+                fmt::format("the model cannot be moved to {}: {}", device.str(), error.what_without_backtrace()),
+                "write {.device = torch::kCPU}, or take a LibTorch and a machine that have that device"};
+  }
+}
+
+RAYTRAIN_TORCH_INLINE auto predict_rows(at::Tensor const& rows, TorchPredictorOptions const& options,
                                         std::function<at::Tensor(at::Tensor const&)> const& forward) -> at::Tensor {
   std::string attempted{"predicting rows"};
   if (!rows.defined() || rows.dim() == 0 || rows.size(0) == 0) {
@@ -41,13 +54,14 @@ RAYTRAIN_TORCH_INLINE auto predict_rows(at::Tensor const& rows, std::int64_t bat
       [&] {
         auto const count = rows.size(0);
         at::Tensor all;
-        for (std::int64_t begin = 0; begin < count; begin += batch_size) {
-          auto const size = std::min(batch_size, count - begin);
-          auto const given = forward(rows.narrow(0, begin, size));
+        for (std::int64_t begin = 0; begin < count; begin += options.batch_size) {
+          auto const size = std::min(options.batch_size, count - begin);
+          auto given = forward(rows.narrow(0, begin, size).to(options.device));
           if (!given.defined() || given.dim() == 0 || given.size(0) != size) {
             refuse(fmt::format("the model gives {} for {} rows",
                                given.defined() ? shape_text(given.sizes(), given.scalar_type()) : "nothing", size));
           }
+          given = given.to(rows.device());
           if (size == count) return given;
           auto sizes = given.sizes().vec();
           sizes[0] = count;

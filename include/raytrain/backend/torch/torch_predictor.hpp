@@ -16,13 +16,17 @@ namespace raytrain {
 
 /// How a network predicts.
 struct TorchPredictorOptions {
-  std::int64_t batch_size = 1024;  ///< Rows that the model gets at once, from 1 on: fewer take less memory.
+  std::int64_t batch_size = 1024;      ///< Rows that the model gets at once, from 1 on: fewer take less memory.
+  torch::Device device = torch::kCPU;  ///< Where the model computes, to which it is moved.
 };
 
 namespace detail {
 /// Calls `forward` for each batch of rows, and puts what it returns together.
-auto predict_rows(at::Tensor const& rows, std::int64_t batch_size,
+auto predict_rows(at::Tensor const& rows, TorchPredictorOptions const& options,
                   std::function<at::Tensor(at::Tensor const&)> const& forward) -> at::Tensor;
+
+/// Changes nothing that is there. Errors: `invalid_config` for a device that is missing, or whose memory is full.
+void move_to(torch::nn::Module& module, torch::Device device);
 
 /// Errors: `invalid_config`.
 void check_options(TorchPredictorOptions const& options);
@@ -54,13 +58,13 @@ class TorchPredictor {
       : TorchPredictor{Held{}, hold_module([&] { return std::move(model); }), options} {}
 
   /// Predicts each row of {n, ...}, in their order, n from 1 on: {n, ...}, of the type and the shape of a row that the
-  /// model gives.
+  /// model gives, on the device of the rows, which may be another one than the model's.
   ///
   /// Errors: `invalid_data` without rows; `backend` for rows that the model does not take, and for a model that gives
   ///         another number of rows than it gets.
   /// Cost:   the memory of what it returns; with more rows than a batch, that of a batch beside it.
   [[nodiscard]] auto predict(at::Tensor const& rows) const -> at::Tensor {
-    return detail::predict_rows(rows, options_.batch_size, [&](at::Tensor const& batch) -> at::Tensor {
+    return detail::predict_rows(rows, options_, [&](at::Tensor const& batch) -> at::Tensor {
       auto model = model_;  // forward is no function of a const one
       return model->forward(batch);
     });
@@ -74,6 +78,7 @@ class TorchPredictor {
       : model_{std::move(model)}, options_{options} {
     detail::check_options(options_);
     module_of(model_).eval();
+    detail::move_to(module_of(model_), options_.device);
   }
 
   Holder model_;
