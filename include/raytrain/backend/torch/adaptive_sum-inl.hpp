@@ -3,15 +3,22 @@
 
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
+#include <iterator>
 #include <memory>
-#include <span>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <raytrain/backend/torch/adaptive_sum.hpp>
+#include <raytrain/backend/torch/detail/collective_memory.hpp>
 #include <raytrain/backend/torch/gradient_exchange.hpp>
 #include <raytrain/collective/adasum.hpp>
 #include <raytrain/collective/collective.hpp>
+#include <raytrain/collective/reduce_op.hpp>
+#include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/inline.hpp>
 
 namespace raytrain::detail {
@@ -38,7 +45,50 @@ class AdaptiveSum final : public GradientExchange {
   template <class T>
   static void combine(at::Tensor const& gradient, Collective& collective) {
     if (gradient.numel() == 0) return;
-    adasum(collective, std::span{gradient.data_ptr<T>(), static_cast<std::size_t>(gradient.numel())});
+    auto const values = elements_of<T>(gradient);
+    collective.takes_device_arrays() ? combine_on_device<T>(gradient, collective) : adasum(collective, values);
+  }
+
+  /// What `adasum` does, with operations of the device that the gradient is on.
+  template <class T>
+  static void combine_on_device(at::Tensor const& gradient, Collective& collective) {
+    torch::NoGradGuard const no_grad;
+    auto const size = gradient.numel();
+    auto const world = std::int64_t{collective.size().value};
+    auto const slice = (size + world - 1) / world;
+    auto const whole = at::zeros({world * slice}, gradient.options());
+    whole.narrow(0, 0, size).copy_(gradient.view({size}));
+    std::vector<at::Tensor> slices;
+    for (std::uint32_t rank = 0; rank < collective.size().value; ++rank) {
+      slices.push_back(at::empty({slice}, gradient.options()));
+      collective.scatter(elements_of<T const>(whole), elements_of<T>(slices.back()), Rank{rank});
+    }
+    while (slices.size() > 1) {
+      std::vector<at::Tensor> combined;
+      std::vector<at::Tensor> of_pairs;
+      for (std::size_t i = 0; i + 1 < slices.size(); i += 2) {
+        auto const a = slices[i].to(torch::kDouble), b = slices[i + 1].to(torch::kDouble);
+        of_pairs.push_back(at::stack({a.dot(b), a.dot(a), b.dot(b)}));
+      }
+      auto const products = at::stack(of_pairs);
+      collective.all_reduce(elements_of<double>(products), ReduceOp::sum);
+      for (std::size_t i = 0; i < of_pairs.size(); ++i) {
+        auto const of_pair = products[static_cast<std::int64_t>(i)];
+        auto const share = [&](at::Tensor const& square) {
+          return at::where(square == 0, at::ones_like(square), 1 - of_pair[0] / (2 * square));
+        };
+        combined.push_back(
+            (share(of_pair[1]) * slices[2 * i] + share(of_pair[2]) * slices[2 * i + 1]).to(gradient.scalar_type()));
+      }
+      if (slices.size() % 2 == 1) combined.push_back(slices.back());
+      slices = std::move(combined);
+    }
+    std::vector<std::size_t> counts;
+    for (auto left = size; std::ssize(counts) < world; left -= static_cast<std::int64_t>(counts.back())) {
+      counts.push_back(static_cast<std::size_t>(std::min(left, slice)));
+    }
+    collective.all_gatherv(elements_of<T const>(slices[0]).first(counts[collective.rank().value]),
+                           elements_of<T>(gradient), counts);
   }
 };
 

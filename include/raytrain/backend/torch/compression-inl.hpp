@@ -3,14 +3,13 @@
 
 #include <torch/torch.h>
 
-#include <cstddef>
 #include <memory>
 #include <string>
 #include <string_view>
 
 #include <raytrain/backend/torch/compression.hpp>
+#include <raytrain/backend/torch/detail/collective_memory.hpp>
 #include <raytrain/backend/torch/gradient_exchange.hpp>
-#include <raytrain/collective/buffer.hpp>
 #include <raytrain/collective/collective.hpp>
 #include <raytrain/collective/reduce_op.hpp>
 #include <raytrain/core/element_type.hpp>
@@ -25,12 +24,12 @@ template <Element T, at::ScalarType type>
 class CompressedExchange final : public GradientExchange {
  public:
   void exchange(GradientBucket const& bucket, Collective& collective) override {
-    auto const size = static_cast<std::size_t>(bucket.values.numel());
-    if (sent_.size() < size) sent_ = collective.allocate<T>(size);
-    auto const sent = torch::from_blob(sent_.data(), bucket.values.sizes(), type);
+    auto const size = bucket.values.numel();
+    auto const options = bucket.values.options().dtype(type);
+    auto const sent = memory_.at_least(size, options, collective).narrow(0, 0, size).view(bucket.values.sizes());
     sent.copy_(bucket.values);
     // Summed in float, so that fp16 does not overflow where its average would not.
-    collective.all_reduce(sent_.span().first(size), ReduceOp::average);
+    collective.all_reduce(elements_of<T>(sent), ReduceOp::average);
     bucket.values.copy_(sent);
   }
 
@@ -41,7 +40,7 @@ class CompressedExchange final : public GradientExchange {
   }
 
  private:
-  Buffer<T> sent_;
+  CollectiveMemory memory_;
 };
 
 }  // namespace raytrain::detail

@@ -28,6 +28,12 @@ namespace raytrain::detail {
 /// Makes the columns of a matrix orthonormal, by Gram-Schmidt. A column that depends on those before it, but for
 /// rounding, becomes 0. One element after the other: the same bits with any number of threads.
 RAYTRAIN_TORCH_INLINE void orthonormalize(at::Tensor const& matrix) {
+  if (!matrix.is_cpu()) {
+    auto const on_host = matrix.cpu();
+    orthonormalize(on_host);
+    matrix.copy_(on_host);
+    return;
+  }
   constexpr auto rounding = 1e-10;  // of squares
   auto values = matrix.accessor<float, 2>();
   auto const product = [&](std::int64_t left, std::int64_t right) {
@@ -72,10 +78,11 @@ RAYTRAIN_TORCH_INLINE void PowerSGDConfig::validate() const {
 struct PowerSGD::Matrix {
   GradientBucket::Part const* part;
   std::int64_t rank;
-  at::Tensor sum;     ///< The gradient and the error, {rows, columns}.
-  at::Tensor factor;  ///< In the state, {columns, rank}.
-  at::Tensor error;   ///< In the state, {rows, columns}.
-  at::Tensor base{};  ///< Orthonormal, {rows, rank}.
+  at::Tensor sum;            ///< The gradient and the error, {rows, columns}.
+  at::Tensor factor;         ///< In the state, {columns, rank}.
+  at::Tensor error;          ///< In the state, {rows, columns}.
+  at::Tensor factor_before;  ///< Where the gradient is.
+  at::Tensor base{};         ///< Orthonormal, {rows, rank}.
 };
 
 RAYTRAIN_TORCH_INLINE PowerSGD::PowerSGD(PowerSGDConfig config) : config_{config} { config_.validate(); }
@@ -116,7 +123,10 @@ RAYTRAIN_TORCH_INLINE auto PowerSGD::matrix_of(GradientBucket::Part const& part)
     factor.normal_(0, 1, at::detail::createCPUGenerator(detail::stream_seed(config_.seed, number)));
   }
   auto error = kept(state_.errors[part.name], rows * columns, part.name).view({rows, columns});
-  return {&part, rank, part.gradient.reshape({rows, columns}).add(error), std::move(factor), std::move(error)};
+  auto const device = part.gradient.device();
+  auto sum = part.gradient.reshape({rows, columns}).add(error.to(device));
+  auto factor_before = factor.to(device);
+  return {&part, rank, std::move(sum), std::move(factor), std::move(error), std::move(factor_before)};
 }
 
 RAYTRAIN_TORCH_INLINE void PowerSGD::exchange(GradientBucket const& bucket, Collective& collective) {
@@ -148,23 +158,22 @@ RAYTRAIN_TORCH_INLINE void PowerSGD::exchange_matrices(GradientBucket const& buc
       exact_size += part.gradient.numel();
     }
   }
-  auto const most = static_cast<std::size_t>(std::max(exact_size + base_size, factor_size));
-  if (sent_.size() < most) sent_ = collective.allocate<float>(most);
+  auto const most = std::max(exact_size + base_size, factor_size);
+  auto const sent = memory_.at_least(most, bucket.values.options(), collective);
   std::int64_t filled = 0;
   auto const next = [&](at::IntArrayRef sizes) {
-    auto part = torch::from_blob(sent_.data() + filled, sizes);
-    filled += part.numel();
-    return part;
+    auto const size = c10::multiply_integers(sizes);
+    return sent.narrow(0, std::exchange(filled, filled + size), size).view(sizes);
   };
   auto const average = [&] {
-    collective.all_reduce(sent_.span().first(static_cast<std::size_t>(std::exchange(filled, 0))), ReduceOp::average);
+    collective.all_reduce(detail::elements_of<float>(sent.narrow(0, 0, std::exchange(filled, 0))), ReduceOp::average);
   };
 
   std::vector<at::Tensor> averaged;
   for (auto const& gradient : exact) averaged.push_back(next(gradient.sizes()).copy_(gradient));
   for (auto& matrix : matrices) {
     matrix.base = next({matrix.sum.size(0), matrix.rank});
-    matrix.base.copy_(matrix.sum.mm(matrix.factor));
+    matrix.base.copy_(matrix.sum.mm(matrix.factor_before));
   }
   average();
   for (std::size_t i = 0; i < exact.size(); ++i) exact[i].copy_(averaged[i]);
@@ -186,7 +195,7 @@ RAYTRAIN_TORCH_INLINE void PowerSGD::exchange_matrices(GradientBucket const& buc
     matrix.error.copy_(matrix.sum.sub(product));
     // A column of zeros would stay one for ever.
     auto const is_used = factors[i].norm(2, 0, /*keepdim=*/true).gt(0);
-    matrix.factor.copy_(torch::where(is_used, factors[i], matrix.factor));
+    matrix.factor.copy_(torch::where(is_used, factors[i], matrix.factor_before));
   }
 }
 

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
+#include <raytrain/backend/torch/detail/collective_memory.hpp>
 #include <raytrain/backend/torch/gradient_exchange.hpp>
-#include <raytrain/collective/buffer.hpp>
 #include <raytrain/collective/collective.hpp>
 #include <raytrain/message/container_bytes.hpp>
 
@@ -53,7 +53,8 @@ struct PowerSGDState {
 /// Errors are in the scale of the gradients: where a `GradScaler` of fp16 changes that, those of the step before count
 /// too much, or too little, once.
 ///
-/// Cost: a copy of the gradients in memory; three products of matrices a gradient.
+/// Cost: a copy of the gradients in memory; three products of matrices a gradient. On a GPU that copy is in the host's
+///       memory, for checkpoints: each step brings it there and back, for which the program waits.
 /// Errors: `backend` in the first step for a state of another model, or rank.
 /// Source: T. Vogels, S. P. Karimireddy, M. Jaggi, "PowerSGD: Practical Low-Rank Gradient Compression for Distributed
 ///         Optimization", NeurIPS 2019, arXiv 1905.13727, with its warm start and error feedback; PyTorch's
@@ -80,7 +81,7 @@ class PowerSGD final : public GradientExchange {
 
   PowerSGDConfig config_;
   PowerSGDState state_;
-  Buffer<float> sent_;
+  detail::CollectiveMemory memory_;
 };
 
 }  // namespace raytrain

@@ -57,10 +57,9 @@ struct JoinedNormalization : torch::autograd::Function<JoinedNormalization> {
         x.numel() > 0 ? at::native_batch_norm_backward(gradients[0], x, weight, mean, variance, {}, {}, /*train=*/false,
                                                        pass->eps, {true, true, true})
                       : std::tuple{at::zeros_like(x), at::zeros_like(weight), at::zeros_like(weight)};
-    std::vector<double> sums(2 * static_cast<std::size_t>(x.size(1)));
-    auto const sums_tensor = torch::from_blob(sums.data(), {2, x.size(1)}, torch::kDouble);
-    sums_tensor[0].copy_(of_bias);
-    sums_tensor[1].copy_(of_weight);
+    auto const sums = at::empty({2, x.size(1)}, x.options().dtype(torch::kDouble));
+    sums[0].copy_(of_bias);
+    sums[1].copy_(of_weight);
     joined->sum(sums, pass->pass);
     auto const per_channel = [&](at::Tensor const& values) {
       std::vector<std::int64_t> sizes(static_cast<std::size_t>(x.dim()), 1);
@@ -70,8 +69,7 @@ struct JoinedNormalization : torch::autograd::Function<JoinedNormalization> {
     auto const inverse_deviation = (variance.to(torch::kDouble) + pass->eps).rsqrt();
     auto const factor = weight.to(torch::kDouble) * inverse_deviation / pass->count;
     auto through_moments = x - per_channel(mean);
-    through_moments.mul_(per_channel(factor * inverse_deviation * sums_tensor[1]))
-        .add_(per_channel(factor * sums_tensor[0]));
+    through_moments.mul_(per_channel(factor * inverse_deviation * sums[1])).add_(per_channel(factor * sums[0]));
     return {of_x.sub_(through_moments), of_weight, of_bias, {}, {}};
   }
 };

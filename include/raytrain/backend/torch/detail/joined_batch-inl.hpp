@@ -5,9 +5,9 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <vector>
 
+#include <raytrain/backend/torch/detail/collective_memory.hpp>
 #include <raytrain/backend/torch/detail/joined_batch.hpp>
 #include <raytrain/collective/reduce_op.hpp>
 #include <raytrain/core/inline.hpp>
@@ -17,24 +17,24 @@ namespace raytrain::detail {
 RAYTRAIN_TORCH_INLINE auto JoinedBatch::moments_of(at::Tensor const& x, Pass pass) -> Moments {
   torch::NoGradGuard const no_grad;
   auto const channels = static_cast<std::size_t>(x.size(1));
-  std::vector<double> own(2 * channels + 1);  // means, variances, values per channel
+  auto const options = at::TensorOptions{torch::kDouble}.device(exchange_device(collective_, x.device()));
+  auto const own = at::zeros({2 * x.size(1) + 1}, options);  // means, variances, values per channel
   if (x.numel() > 0) {
     auto const [mean, variance] = at::batch_norm_update_stats(x, {}, {}, 0);
-    auto const put = [&](at::Tensor const& values, std::size_t at) {
-      torch::from_blob(&own[at], {x.size(1)}, torch::kDouble).copy_(values);
-    };
-    put(mean, 0);
-    put(variance, channels);
-    own.back() = static_cast<double>(x.numel() / x.size(1));
+    own.narrow(0, 0, x.size(1)).copy_(mean);
+    own.narrow(0, x.size(1), x.size(1)).copy_(variance);
+    own[-1].fill_(static_cast<double>(x.numel() / x.size(1)));
   }
-  std::vector<double> all(own.size() * collective_.size().value);
+  auto const gathered = at::empty({own.numel() * collective_.size().value}, options);
   set_tag(pass);
-  collective_.all_gather(own, all);
+  collective_.all_gather(elements_of<double const>(own), elements_of<double>(gathered));
+  auto const on_host = gathered.cpu();
+  auto const all = elements_of<double const>(on_host);
 
   std::vector<double> mean(channels);
   std::vector<double> squares(channels);  // of the distances from the mean, summed up
   double count = 0;
-  for (std::size_t begin = 0; begin < all.size(); begin += own.size()) {
+  for (std::size_t begin = 0; begin < all.size(); begin += 2 * channels + 1) {
     auto const more = all[begin + 2 * channels];
     if (more == 0) continue;
     for (std::size_t c = 0; c < channels; ++c) {
@@ -45,15 +45,17 @@ RAYTRAIN_TORCH_INLINE auto JoinedBatch::moments_of(at::Tensor const& x, Pass pas
     count += more;
   }
   auto const tensor_of = [&](std::vector<double> const& values) {
-    return torch::tensor(values, torch::kDouble).to(x.scalar_type());
+    return torch::tensor(values, torch::kDouble).to(x.device(), x.scalar_type());
   };
   for (auto& each : squares) each /= count;
   return {tensor_of(mean), tensor_of(squares), count};
 }
 
-RAYTRAIN_TORCH_INLINE void JoinedBatch::sum(std::span<double> values, Pass pass) {
+RAYTRAIN_TORCH_INLINE void JoinedBatch::sum(at::Tensor const& values, Pass pass) {
+  auto const exchanged = values.to(exchange_device(collective_, values.device()));
   set_tag(pass);
-  collective_.all_reduce(values, ReduceOp::sum);
+  collective_.all_reduce(elements_of<double>(exchanged), ReduceOp::sum);
+  if (!exchanged.is_same(values)) values.copy_(exchanged);
 }
 
 RAYTRAIN_TORCH_INLINE void JoinedBatch::set_tag(Pass pass) {

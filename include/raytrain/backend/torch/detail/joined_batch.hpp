@@ -5,7 +5,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <span>
 #include <utility>
 
 #include <raytrain/backend/torch/detail/batch_progress.hpp>
@@ -19,6 +18,7 @@ namespace raytrain::detail {
 ///
 /// Threads: the worker's, which on the CPU also runs backwards.
 /// Errors:  of `Collective`.
+/// Cost:    on a GPU the program waits for it in each operation.
 class JoinedBatch {
  public:
   /// Of one layer: its model's number and its own, both from 1, and how often it ran forward, with this time.
@@ -43,8 +43,8 @@ class JoinedBatch {
   /// operation.
   [[nodiscard]] auto moments_of(at::Tensor const& x, Pass pass) -> Moments;
 
-  /// The sum of all workers' values. A group operation.
-  void sum(std::span<double> values, Pass pass);
+  /// The sum of all workers' values, of double and on any device, in their place. A group operation.
+  void sum(at::Tensor const& values, Pass pass);
 
  private:
   void set_tag(Pass pass);

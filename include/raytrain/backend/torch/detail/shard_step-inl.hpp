@@ -150,7 +150,9 @@ RAYTRAIN_TORCH_INLINE void ShardStep::set_buffers(std::vector<at::Tensor> const&
   torch::NoGradGuard const no_grad;
   for (std::size_t i = 0; i < values.size(); ++i) {
     auto const& buffer = buffers_[i];
-    if (buffer.is_contiguous() && values[i].is_contiguous() && buffer.nbytes() == values[i].nbytes()) {
+    if (!buffer.is_cpu()) {
+      buffer.variable_data().copy_(values[i]);
+    } else if (buffer.is_contiguous() && values[i].is_contiguous() && buffer.nbytes() == values[i].nbytes()) {
       if (buffer.nbytes() > 0) std::memcpy(buffer.data_ptr(), values[i].data_ptr(), buffer.nbytes());
     } else {
       buffer.copy_(values[i]);
