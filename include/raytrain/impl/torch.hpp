@@ -10,6 +10,7 @@
 #include <raytrain/backend/torch/detail/autocast_state-inl.hpp>
 #include <raytrain/backend/torch/detail/backward_exchange-inl.hpp>
 #include <raytrain/backend/torch/detail/batch_thread-inl.hpp>
+#include <raytrain/backend/torch/detail/data_loaders-inl.hpp>
 #include <raytrain/backend/torch/detail/device_arrays-inl.hpp>
 #include <raytrain/backend/torch/detail/device_copies-inl.hpp>
 #include <raytrain/backend/torch/detail/flat_parameters-inl.hpp>

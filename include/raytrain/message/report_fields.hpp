@@ -35,6 +35,9 @@ template <Reportable R>
   return metrics;
 }
 
+/// As they are.
+[[nodiscard]] inline auto to_metrics(Metrics const& metrics) -> Metrics { return metrics; }
+
 /// The report that `to_metrics` made; metrics that are no fields of `R` are passed over.
 ///
 /// Errors: `not_found` for a field without a metric, `invalid_report` for a metric of another type or out of range.

@@ -19,6 +19,7 @@
 
 #include <raytrain/backend/torch/autocast.hpp>
 #include <raytrain/backend/torch/detail/batch_progress.hpp>
+#include <raytrain/backend/torch/detail/data_loaders.hpp>
 #include <raytrain/backend/torch/detail/generators.hpp>
 #include <raytrain/backend/torch/detail/gradient_averager.hpp>
 #include <raytrain/backend/torch/detail/model_exchange.hpp>
@@ -45,6 +46,16 @@
 #include <raytrain/train/train_context.hpp>
 #include <raytrain/train/worker_setup.hpp>
 
+namespace raytrain::detail {
+
+inline constexpr auto generators_name = "generators.pt";
+inline constexpr auto device_generator_name = "device_generator.pt";
+inline constexpr auto shard_generators_name = "shard_generators.pt";
+/// In the metadata of a checkpoint behind the last batch of an epoch that goes on: the dataset.
+inline constexpr auto unfinished_key = "unfinished_epoch_of";
+
+}  // namespace raytrain::detail
+
 namespace raytrain {
 
 RAYTRAIN_TORCH_INLINE TorchContext::TorchContext(WorkerSetup setup, TorchConfig const& config,
@@ -60,14 +71,17 @@ RAYTRAIN_TORCH_INLINE TorchContext::TorchContext(std::unique_ptr<detail::Unlocki
                                                  ScalingConfig const& scaling)
     : TrainContext{{setup.link, std::move(setup.run), std::move(setup.group), std::move(collective)}},
       unlocking_{static_cast<detail::UnlockingCollective*>(&TrainContext::collective())},
-      gpu_{scaling.use_gpu ? std::make_unique<detail::WorkerDevice>(scaling, config, setup.link.placement(),
-                                                                    TrainContext::collective())
-                           : nullptr},
+      device_{scaling, config, setup.link.placement(), TrainContext::collective()},
       generator_{at::detail::createCPUGenerator(worker_seed())} {
   static SystemClock const clock;
   step_timer_ = std::make_shared<detail::StepTimer>(clock);
   at::set_num_threads(cpus());
-  if (process_workers() > WorldSize{1}) default_generator_.emplace(worker_seed());
+  if (process_workers() > WorldSize{1}) {
+    default_generator_.emplace(worker_seed(), device_.gpu());
+  } else if (device_.gpu()) {
+    device_generator().set_current_seed(worker_seed());
+  }
+  if (device_.gpu()) copies_ = std::make_shared<detail::DeviceCopies const>(device());
   if (virtual_shards() == 0) return;
   shard_generators_.emplace(generator_, [this](std::uint32_t shard) {
     auto const first = detail::stream_seed(~seed(), shard);
@@ -80,42 +94,20 @@ RAYTRAIN_TORCH_INLINE TorchContext::TorchContext(std::unique_ptr<detail::Unlocki
   };
 }
 
+RAYTRAIN_TORCH_INLINE auto TorchContext::device_generator() -> at::Generator {
+  return device_.gpu() ? detail::OwnDefaultGenerator::current(device()) : generator_;
+}
+
 RAYTRAIN_TORCH_INLINE auto TorchContext::dataset_shard(std::string_view name) const -> TorchShard {
   return listened_shard(TrainContext::dataset_shard(name));
 }
 
 RAYTRAIN_TORCH_INLINE auto TorchContext::loader_shard(std::string_view name, std::optional<std::size_t> examples)
     -> TorchShard {
-  auto const text = fmt::format("'{}' of {} examples", name, examples ? std::to_string(*examples) : "unknown");
-  auto const attempted = fmt::format("making data loader {}", ++loaders_);
-  TaggedCollective making{collective(), {.number = loaders_}};
-  auto const texts = detail::all_gather_objects(making, text);
-  auto const other = std::ranges::find_if(texts, [&](std::string const& each) { return each != texts.front(); });
-  if (other != texts.end()) {
-    throw Error{Errc::rank_mismatch, attempted,
-                fmt::format("rank 0 makes {}, but rank {} makes {}", texts.front(), other - texts.begin(), *other),
-                "make the same data loaders in the same order on every rank"};
-  }
-  auto const refuse = [&](Errc code, std::string happened, char const* remedy) {
-    throw Error{code, attempted + ": " + text, std::move(happened), remedy};
-  };
-  if (name.empty()) refuse(Errc::invalid_call, "its name is empty", "name it, as \"train\"");
-  if (!is_utf8(name) || name.find('\n') != std::string_view::npos) {
-    refuse(Errc::invalid_call, "its name is not UTF-8, or has several lines", "name it, as \"train\"");
-  }
-  if (std::ranges::count(dataset_names(), name) > 0) {
-    refuse(Errc::invalid_call, "a dataset of the run has that name", "give the loader a name of its own");
-  }
-  if (!examples) refuse(Errc::invalid_data, "its dataset does not tell its size", "let size() return one");
-  if (*examples == 0) refuse(Errc::invalid_data, "its dataset is empty", "give one with examples");
-  auto const [same, is_new] = examples_.emplace(name, *examples);
-  if (!is_new && same->second != *examples) {
-    refuse(Errc::invalid_call, fmt::format("the loader before it of that name has {} examples", same->second),
-           "give each loader a name of its own");
-  }
+  loaders_.add(collective(), name, examples, dataset_names());
   std::optional<std::uint64_t> before;
   if (checkpoint()) {
-    auto const stored = checkpoint()->metadata().find(examples_key(name));
+    auto const stored = checkpoint()->metadata().find(detail::DataLoaders::key_of(name));
     if (stored != checkpoint()->metadata().end()) before = std::strtoull(stored->second.c_str(), nullptr, 10);
   }
   return listened_shard(split_shard(name, *examples, before));
@@ -124,13 +116,13 @@ RAYTRAIN_TORCH_INLINE auto TorchContext::loader_shard(std::string_view name, std
 RAYTRAIN_TORCH_INLINE auto TorchContext::listened_shard(DatasetShard shard) const -> TorchShard {
   std::shared_ptr<detail::BatchListener> follower;
   if (shard.is_split()) follower = std::make_shared<detail::BatchFollower>(taken_, shard.name());
-  return TorchShard{std::move(shard), std::move(follower), step_timer_};
+  return TorchShard{std::move(shard), std::move(follower), step_timer_, copies_};
 }
 
 RAYTRAIN_TORCH_INLINE auto TorchContext::autocast(Precision precision) -> Autocast {
   if (world_rank() == Rank{0} && std::ranges::find(told_of_, precision) == told_of_.end()) {
     told_of_.push_back(precision);
-    if (auto const advice = precision_advice(precision, computes_in(precision))) warn(*advice);
+    if (auto const advice = precision_advice(precision, computes_in(precision, device()))) warn(*advice);
   }
   return {precision, device()};
 }
@@ -156,10 +148,11 @@ RAYTRAIN_TORCH_INLINE auto TorchContext::with_generators(CheckpointDraft draft) 
   materialize(draft);
   if (world_rank() == Rank{0}) {
     auto const unfinished = fmt::format("{}", fmt::join(taken_->in_last_batch, "\n"));
-    if (!unfinished.empty() || draft.metadata().contains(unfinished_key)) {
-      draft.set_metadata(unfinished_key, unfinished);
+    if (!unfinished.empty() || draft.metadata().contains(detail::unfinished_key)) {
+      draft.set_metadata(detail::unfinished_key, unfinished);
     }
-    for (auto const& [loader, examples] : examples_) draft.set_metadata(examples_key(loader), std::to_string(examples));
+    for (auto const& [loader, examples] : loaders_.examples())
+      draft.set_metadata(detail::DataLoaders::key_of(loader), std::to_string(examples));
   }
   auto const folder = draft.is_per_rank() ? std::string{} : rank_folder_name(world_rank()) + "/";
   auto const add = [&](std::string const& name, auto const& make_bytes) {
@@ -168,7 +161,7 @@ RAYTRAIN_TORCH_INLINE auto TorchContext::with_generators(CheckpointDraft draft) 
   if (shard_generators_) {
     auto const turn = shard_generators_->in_place();
     shard_generators_->put_in_place(std::nullopt);
-    add(shard_generators_name, [&] {
+    add(detail::shard_generators_name, [&] {
       Bytes all;
       for (auto const shard : own_shards()) {
         auto const& state = shard_generators_->state(shard);
@@ -176,10 +169,11 @@ RAYTRAIN_TORCH_INLINE auto TorchContext::with_generators(CheckpointDraft draft) 
       }
       return all;
     });
-    add(generators_name, [&] { return detail::generators_to_bytes(generator_); });
+    add(detail::generators_name, [&] { return detail::generators_to_bytes(generator_); });
     shard_generators_->put_in_place(turn);
   }
-  add(generators_name, [&] { return detail::generators_to_bytes(generator_); });
+  add(detail::generators_name, [&] { return detail::generators_to_bytes(generator_); });
+  if (device_.gpu()) add(detail::device_generator_name, [&] { return detail::generator_to_bytes(device_generator()); });
   return draft;
 }
 
@@ -214,7 +208,7 @@ RAYTRAIN_TORCH_INLINE auto TorchContext::restore(TrainingState const& state) -> 
   for (auto* const shard : state.shards()) {
     auto const own = TrainContext::restore(shard->shard_);
     if (epoch) continue;
-    auto const unfinished = checkpoint()->metadata().find(unfinished_key);
+    auto const unfinished = checkpoint()->metadata().find(detail::unfinished_key);
     auto const goes_on = unfinished != checkpoint()->metadata().end() &&
                          ("\n" + unfinished->second + "\n").find("\n" + shard->name() + "\n") != std::string::npos;
     epoch = goes_on ? own - 1 : own;
@@ -327,7 +321,7 @@ RAYTRAIN_TORCH_INLINE void TorchContext::restore_shard_generators() {
   std::vector<Bytes> states;  // by rank that saved them
   std::size_t total = 0;
   for (std::uint32_t rank = 0; rank < savers.value; ++rank) {
-    auto const path = rank_folder_name(Rank{rank}) + "/" + shard_generators_name;
+    auto const path = rank_folder_name(Rank{rank}) + "/" + detail::shard_generators_name;
     if (!checkpoint()->contains(path)) return;
     states.push_back(checkpoint()->read(path));
     total += states.back().size();
@@ -346,11 +340,20 @@ RAYTRAIN_TORCH_INLINE auto TorchContext::default_state_of_batch() const -> std::
 
 RAYTRAIN_TORCH_INLINE void TorchContext::restore_generators() {
   if (shard_generators_) restore_shard_generators();
-  auto const path = rank_folder_name(world_rank()) + "/" + generators_name;
-  if (checkpoint()->contains(path) && checkpoint()->world_size() == world_size()) {
+  auto const path = rank_folder_name(world_rank()) + "/" + detail::generators_name;
+  auto const of_device = rank_folder_name(world_rank()) + "/" + detail::device_generator_name;
+  auto const seed = detail::stream_seed(worker_seed(), checkpoint()->training_iteration());
+  auto const is_same_world = checkpoint()->world_size() == world_size();
+  if (device_.gpu()) {
+    auto generator = device_generator();
+    generator.set_current_seed(seed);
+    if (is_same_world && checkpoint()->contains(of_device)) {
+      detail::generator_from_bytes(checkpoint()->read(of_device), generator, "loading a GPU's random numbers");
+    }
+  }
+  if (is_same_world && checkpoint()->contains(path)) {
     return detail::generators_from_bytes(checkpoint()->read(path), generator_);
   }
-  auto const seed = detail::stream_seed(worker_seed(), checkpoint()->training_iteration());
   generator_.set_current_seed(seed);
   detail::seed_default_generator(seed);
 }
@@ -439,7 +442,7 @@ RAYTRAIN_TORCH_INLINE auto TorchContext::leave(torch::nn::Module const& module) 
 RAYTRAIN_TORCH_INLINE void TorchContext::share_state(torch::nn::Module const& module, std::uint16_t number) {
   auto state = module.parameters();
   for (auto const& buffer : module.buffers()) state.push_back(buffer);
-  TaggedCollective preparing{arrays(), {.model = number}};
+  TaggedCollective preparing{device_.arrays(), {.model = number}};
   detail::broadcast_tensors(preparing, state, Rank{0});
 }
 
@@ -462,7 +465,7 @@ RAYTRAIN_TORCH_INLINE void TorchContext::connect_norms(torch::nn::Module const& 
 RAYTRAIN_TORCH_INLINE void TorchContext::make_averager(torch::nn::Module const& module, std::uint16_t number,
                                                        detail::ModelExchange exchange) {
   detail::GradientAverager::Worker worker{.collective = collective(),
-                                          .arrays = gpu_ ? &gpu_->arrays() : nullptr,
+                                          .arrays = device_.on_device(),
                                           .taken = taken_,
                                           .timer = step_timer_,
                                           .warn = [this](std::string text) { warn(std::move(text)); },

@@ -8,7 +8,6 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -19,6 +18,8 @@
 #include <raytrain/backend/torch/autocast.hpp>
 #include <raytrain/backend/torch/data_loader.hpp>
 #include <raytrain/backend/torch/detail/batch_progress.hpp>
+#include <raytrain/backend/torch/detail/data_loaders.hpp>
+#include <raytrain/backend/torch/detail/device_copies.hpp>
 #include <raytrain/backend/torch/detail/generators.hpp>
 #include <raytrain/backend/torch/detail/gradient_averager.hpp>
 #include <raytrain/backend/torch/detail/joined_batch.hpp>
@@ -94,7 +95,7 @@ class TorchContext : public TrainContext {
   [[nodiscard]] auto prepare_model(F make, ModelOptions const& options = {}) {
     check_options(options);
     auto model = build(make);
-    place(module_of(model));
+    device_.place(module_of(model));
     begin_averaged(module_of(model), options);
     return model;
   }
@@ -104,7 +105,7 @@ class TorchContext : public TrainContext {
   [[nodiscard]] auto prepare_model(M model, ModelOptions const& options = {}) {
     check_options(options);
     auto held = hold_module([&] { return std::move(model); });
-    place(module_of(held));
+    device_.place(module_of(held));
     begin_averaged(module_of(held), options);
     return held;
   }
@@ -179,7 +180,7 @@ class TorchContext : public TrainContext {
     return ShardedOptimizer{{.module = module,
                              .averager = averager_of(module),
                              .collective = collective(),
-                             .arrays = arrays(),
+                             .arrays = device_.arrays(),
                              .device = device(),
                              .number = ++optimizers_,
                              .groups = std::move(groups),
@@ -357,11 +358,9 @@ class TorchContext : public TrainContext {
 
   /// Where this worker's tensors belong: models that it prepares and batches of its shards are there. The CPU, or its
   /// first GPU with `ScalingConfig::use_gpu`.
-  [[nodiscard]] auto device() const noexcept -> torch::Device { return gpu_ ? gpu_->device() : torch::kCPU; }
+  [[nodiscard]] auto device() const noexcept -> torch::Device { return device_.device(); }
   /// All that it has.
-  [[nodiscard]] auto devices() const -> std::vector<torch::Device> {
-    return gpu_ ? gpu_->devices() : std::vector<torch::Device>{torch::kCPU};
-  }
+  [[nodiscard]] auto devices() const -> std::vector<torch::Device> { return device_.devices(); }
 
   /// This worker's own random numbers, for operations that take a generator. They follow from the run's seed and the
   /// rank, whatever other workers do. So do those of operations without one, as of dropout: where several workers share
@@ -371,16 +370,12 @@ class TorchContext : public TrainContext {
   /// shard, from the batch's beginning to that of the next one or the end of the epoch, after which they are the
   /// worker's.
   [[nodiscard]] auto generator() noexcept -> at::Generator& { return generator_; }
+  /// The same for tensors on `device()`: on a GPU what operations without a generator draw from, as dropout does.
+  [[nodiscard]] auto device_generator() -> at::Generator;
 
  private:
   TorchContext(std::unique_ptr<detail::UnlockingCollective> collective, WorkerSetup setup, TorchConfig const& config,
                ScalingConfig const& scaling);
-
-  void place(torch::nn::Module& model) const {
-    if (gpu_) model.to(device());
-  }
-  /// Of the memory where models are.
-  [[nodiscard]] auto arrays() noexcept -> Collective& { return gpu_ ? gpu_->arrays() : collective(); }
 
   [[nodiscard]] auto worker_seed() const noexcept -> std::uint64_t;
 
@@ -399,13 +394,8 @@ class TorchContext : public TrainContext {
   void with_automatic(R const& metrics, F const& report) const {
     if constexpr (std::same_as<R, Metrics> || Reportable<R>) {
       if (has_automatic()) {
-        Metrics all;
-        if constexpr (std::same_as<R, Metrics>) {
-          all = metrics;
-        } else {
-          check_report_fields<R>();
-          all = to_metrics(metrics);
-        }
+        if constexpr (!std::same_as<R, Metrics>) check_report_fields<R>();
+        auto all = to_metrics(metrics);
         add_automatic(all);
         return report(all);
       }
@@ -418,11 +408,6 @@ class TorchContext : public TrainContext {
   [[nodiscard]] auto followed_rates() const -> std::vector<double>;
 
   [[nodiscard]] auto loader_shard(std::string_view name, std::optional<std::size_t> examples) -> TorchShard;
-
-  /// In the metadata of a checkpoint: how many examples a loader has.
-  [[nodiscard]] static auto examples_key(std::string_view loader) -> std::string {
-    return "examples_of_" + std::string{loader};
-  }
 
   /// With what tells of its batches, where it is split.
   [[nodiscard]] auto listened_shard(DatasetShard shard) const -> TorchShard;
@@ -443,7 +428,7 @@ class TorchContext : public TrainContext {
       torch::manual_seed(models_ == 0 ? seed() : detail::stream_seed(seed(), models_));
       return hold_module(make);
     }();
-    detail::seed_default_generator(worker_seed());
+    detail::seed_default_generator(worker_seed(), device());
     if (of_batch) detail::set_default_generator_state(*of_batch);
     return built;
   }
@@ -451,7 +436,7 @@ class TorchContext : public TrainContext {
   template <class M>
   [[nodiscard]] auto to_local_model(M model) {
     auto held = detail::in_holder(std::move(model));
-    place(module_of(held));
+    device_.place(module_of(held));
     auto const number = begin_local(module_of(held));
     return LocalModel<decltype(held)>{std::move(held), world_rank(), number};
   }
@@ -483,19 +468,15 @@ class TorchContext : public TrainContext {
   /// Null in a world of one, whose gradients nobody averages. Errors: `backend` for a model that is not prepared.
   [[nodiscard]] auto averager_of(torch::nn::Module const& module) const -> detail::GradientAverager const*;
 
-  static inline std::string const generators_name = "generators.pt";
-  /// In the metadata of a checkpoint behind the last batch of an epoch that goes on: the dataset.
-  static inline std::string const unfinished_key = "unfinished_epoch_of";
-  static inline std::string const shard_generators_name = "shard_generators.pt";
-
-  detail::UnlockingCollective* unlocking_;     ///< What `collective()` is.
-  std::unique_ptr<detail::WorkerDevice> gpu_;  ///< Where it trains on one.
+  detail::UnlockingCollective* unlocking_;  ///< What `collective()` is.
+  detail::WorkerDevice device_;
   at::Generator generator_;
   std::optional<detail::OwnDefaultGenerator> default_generator_;  ///< Where several workers share the process.
   std::optional<detail::ShardGenerators> shard_generators_;       ///< With virtual shards.
   std::shared_ptr<detail::BatchProgress> taken_ = std::make_shared<detail::BatchProgress>();
   std::shared_ptr<detail::JoinedBatch> joined_batch_ = std::make_shared<detail::JoinedBatch>(collective(), taken_);
   std::shared_ptr<detail::StepTimer> step_timer_;
+  std::shared_ptr<detail::DeviceCopies const> copies_;  ///< Of batches, to a GPU.
   std::vector<std::unique_ptr<detail::GradientAverager>> averagers_;
   /// Models of a world of one with their numbers, until it accumulates.
   std::vector<std::pair<std::weak_ptr<torch::nn::Module const>, std::uint16_t>> alone_;
@@ -505,8 +486,7 @@ class TorchContext : public TrainContext {
   detail::LossCheck loss_check_;
   bool reports_step_times_ = false;
   std::uint16_t optimizers_ = 0;
-  std::uint32_t loaders_ = 0;
-  std::map<std::string, std::uint64_t> examples_;                ///< Of each loader, by its name.
+  detail::DataLoaders loaders_;
   std::vector<std::weak_ptr<std::vector<double> const>> rates_;  ///< Of the schedules that `restore` was given.
   std::weak_ptr<detail::ScalerState const> scaler_;              ///< Of the scaler that it was given.
   std::vector<Precision> told_of_;                               ///< Precisions without instructions.

@@ -31,10 +31,13 @@ RAYTRAIN_TORCH_INLINE void set_default_generator_state(at::Tensor const& state) 
   generator.set_state(state);
 }
 
-RAYTRAIN_TORCH_INLINE void seed_default_generator(std::uint64_t seed) {
-  auto generator = OwnDefaultGenerator::current();
-  std::scoped_lock const lock{generator.mutex()};
-  generator.set_current_seed(seed);
+RAYTRAIN_TORCH_INLINE void seed_default_generator(std::uint64_t seed, at::Device device) {
+  auto const set = [seed](at::Generator generator) {
+    std::scoped_lock const lock{generator.mutex()};
+    generator.set_current_seed(seed);
+  };
+  set(OwnDefaultGenerator::current());
+  if (!device.is_cpu()) set(OwnDefaultGenerator::current(device));
 }
 
 RAYTRAIN_TORCH_INLINE auto generator_to_bytes(at::Generator const& generator) -> Bytes {

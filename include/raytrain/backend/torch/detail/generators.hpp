@@ -34,7 +34,8 @@ namespace raytrain::detail {
 
 void set_default_generator_state(at::Tensor const& state);
 
-void seed_default_generator(std::uint64_t seed);
+/// On a GPU that of the device, too.
+void seed_default_generator(std::uint64_t seed, at::Device device = at::kCPU);
 
 /// The state of one.
 [[nodiscard]] auto generator_to_bytes(at::Generator const& generator) -> Bytes;

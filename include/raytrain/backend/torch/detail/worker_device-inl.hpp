@@ -135,33 +135,37 @@ RAYTRAIN_TORCH_INLINE auto arrays_of(DeviceShare const& share, at::Device device
 }
 
 RAYTRAIN_TORCH_INLINE WorkerDevice::WorkerDevice(ScalingConfig const& scaling, TorchConfig const& config,
-                                                 Placement const& placement, Collective& collective) {
+                                                 Placement const& placement, Collective& collective)
+    : collective_{collective} {
+  if (!scaling.use_gpu) return;
+  choose(scaling, placement);
+  arrays_ = arrays_of(share_, device(), config, placement, collective);
+  if (type_ == at::kCPU) return;
+  c10::impl::VirtualGuardImpl const guard{type_};
+  former_device_ = guard.exchangeDevice(device());
+  if (share_.workers > 1) former_stream_ = guard.exchangeStream(guard.getStreamFromGlobalPool(device()));
+  run_backwards_here(true);
+}
+
+RAYTRAIN_TORCH_INLINE void WorkerDevice::choose(ScalingConfig const& scaling, Placement const& placement) {
   auto const [type, count] = Devices::here();
   type_ = type;
   // Launchers may leave each rank its own GPUs to see, or all of them to each.
   auto const* const visible = std::getenv("CUDA_VISIBLE_DEVICES");
   auto const own = fmt::format("{} {}", placement.node_rank.value, visible == nullptr ? "" : visible);
-  auto const all = all_gather_objects(collective, own);
-  auto const same = static_cast<std::uint32_t>(std::ranges::count(all, own));
-  auto const before = static_cast<std::uint32_t>(
-      std::count(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(placement.world_rank.value), own));
-  share_ = share_devices(before, same, gpus_of(scaling), count);
-  auto const device = this->device();
-  if (auto const& wanted = scaling.accelerator_type; !wanted.empty()) {
-    auto const name = gpu_name(share_.devices.front());
-    if (name && name->find(wanted) == std::string::npos) {
-      throw Error{
-          Errc::invalid_config, "ScalingConfig::accelerator_type",
-          fmt::format("is '{}', and {} of rank {} is '{}'", wanted, device.str(), placement.world_rank.value, *name),
-          "leave it out, or write a part of the name that nvidia-smi lists"};
-    }
-  }
-  arrays_ = arrays_of(share_, device, config, placement, collective);
-  if (type_ == at::kCPU) return;
-  c10::impl::VirtualGuardImpl const guard{type_};
-  former_device_ = guard.exchangeDevice(device);
-  if (share_.workers > 1) former_stream_ = guard.exchangeStream(guard.getStreamFromGlobalPool(device));
-  run_backwards_here(true);
+  auto const all = all_gather_objects(collective_, own);
+  auto const same = std::ranges::count(all, own);
+  auto const before =
+      std::count(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(placement.world_rank.value), own);
+  share_ = share_devices(static_cast<std::uint32_t>(before), static_cast<std::uint32_t>(same), gpus_of(scaling), count);
+  auto const& wanted = scaling.accelerator_type;
+  if (wanted.empty()) return;
+  auto const name = gpu_name(share_.devices.front());
+  if (!name || name->find(wanted) != std::string::npos) return;
+  throw Error{
+      Errc::invalid_config, "ScalingConfig::accelerator_type",
+      fmt::format("is '{}', and {} of rank {} is '{}'", wanted, device().str(), placement.world_rank.value, *name),
+      "leave it out, or write a part of the name that nvidia-smi lists"};
 }
 
 RAYTRAIN_TORCH_INLINE WorkerDevice::~WorkerDevice() {
@@ -174,8 +178,13 @@ RAYTRAIN_TORCH_INLINE WorkerDevice::~WorkerDevice() {
 
 RAYTRAIN_TORCH_INLINE auto WorkerDevice::devices() const -> std::vector<at::Device> {
   std::vector<at::Device> all;
-  for (std::size_t i = 0; i < share_.devices.size(); ++i) all.emplace_back(type_, index(i));
+  for (std::size_t i = 0; i < std::max<std::size_t>(1, share_.devices.size()); ++i) all.push_back(index_of(i));
   return all;
+}
+
+RAYTRAIN_TORCH_INLINE auto WorkerDevice::gpu() const noexcept -> std::optional<at::Device> {
+  if (type_ == at::kCPU) return std::nullopt;
+  return device();
 }
 
 }  // namespace raytrain::detail

@@ -44,33 +44,45 @@ struct DeviceShare {
 /// Before any worker starts. Errors: `invalid_config` where there is no GPU, or are fewer than one worker asks for.
 void check_devices(ScalingConfig const& scaling);
 
-/// What a worker that trains on a GPU has for it, as long as it lives: the device is the thread's current one,
-/// backwards run on the worker's own thread and not on one of LibTorch's that all workers on a device share, and where
-/// several share it each has a stream of its own.
+/// Where a worker trains: on the CPU, or on GPUs. As long as it lives its GPU is the thread's current device, backwards
+/// run on the worker's own thread and not on one of LibTorch's that all workers on a device share, and where several
+/// share it each has a stream of its own.
 ///
 /// Threads: the worker's, which makes and destroys it.
 class WorkerDevice {
  public:
-  /// A group operation. Errors: as `share_devices`, on all ranks of the host; `invalid_config` for a GPU of another
-  /// name than `ScalingConfig::accelerator_type`.
+  /// A group operation with GPUs. Errors: as `share_devices`, on all ranks of the host; `invalid_config` for a GPU of
+  /// another name than `ScalingConfig::accelerator_type`.
   WorkerDevice(ScalingConfig const& scaling, TorchConfig const& config, Placement const& placement,
                Collective& collective);
   WorkerDevice(WorkerDevice const&) = delete;
   auto operator=(WorkerDevice const&) -> WorkerDevice& = delete;
   ~WorkerDevice();
 
-  [[nodiscard]] auto device() const noexcept -> at::Device { return {type_, index(0)}; }
+  /// The first one.
+  [[nodiscard]] auto device() const noexcept -> at::Device { return index_of(0); }
   [[nodiscard]] auto devices() const -> std::vector<at::Device>;
+  /// The device, if it is not the CPU.
+  [[nodiscard]] auto gpu() const noexcept -> std::optional<at::Device>;
 
-  /// Of arrays on the device.
-  [[nodiscard]] auto arrays() noexcept -> DeviceArrays& { return *arrays_; }
-
- private:
-  [[nodiscard]] auto index(std::size_t i) const noexcept -> at::DeviceIndex {
-    return type_ == at::kCPU ? at::DeviceIndex{-1} : static_cast<at::DeviceIndex>(share_.devices[i]);
+  /// Moves a model there.
+  void place(torch::nn::Module& model) const {
+    if (gpu()) model.to(device());
   }
 
-  at::DeviceType type_;
+  /// For arrays in the device's memory: on the CPU the worker's collective.
+  [[nodiscard]] auto arrays() noexcept -> Collective& { return arrays_ ? *arrays_ : collective_; }
+  /// Null on the CPU.
+  [[nodiscard]] auto on_device() noexcept -> DeviceArrays* { return arrays_.get(); }
+
+ private:
+  void choose(ScalingConfig const& scaling, Placement const& placement);
+  [[nodiscard]] auto index_of(std::size_t i) const noexcept -> at::Device {
+    return type_ == at::kCPU ? at::kCPU : at::Device{type_, static_cast<at::DeviceIndex>(share_.devices[i])};
+  }
+
+  Collective& collective_;
+  at::DeviceType type_ = at::kCPU;
   DeviceShare share_;
   std::unique_ptr<DeviceArrays> arrays_;
   std::optional<at::Device> former_device_;
