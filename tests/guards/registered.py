@@ -7,7 +7,7 @@ import sys
 import guard
 
 # Those that something else compiles.
-ELSEWHERE = ['tests/fuzz', 'tests/consumer']
+ELSEWHERE = ['tests/fuzz', 'tests/consumer', 'tests/gpu_kit']
 
 
 def check(root):
