@@ -66,7 +66,7 @@ class Build:
         key.unlink(missing_ok=True)
         ended = self.steps.command(command, COMPILE_LIMIT_S, self.folder)
         if ended.status != 0:
-            raise Failure(f'{source.name} does not compile: {first_error(ended)}')
+            raise Failure(f'does not compile: {first_error(ended)}')
         key.write_text(self.key(target, command))
         return target
 
@@ -95,4 +95,4 @@ def first_error(ended):
         return str(ended)
     lines = [line.strip() for line in ended.output.splitlines() if line.strip()]
     found = next((line for line in lines if re.search(r'error|undefined reference|cannot find', line)), None)
-    return (found or (lines or [str(ended)])[-1]).replace(f'{ROOT}/', '')
+    return re.sub(r'^\S*/([^/:]+:\d+)(:\d+)?: (fatal )?error: ', r'\1: ', found or (lines or [str(ended)])[-1])

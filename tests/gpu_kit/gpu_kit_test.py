@@ -28,7 +28,7 @@ for word; do
   before=$word
 done
 if [ -z "$from" ]; then cp "$last" "$to"; exit; fi
-if grep -q planted "$from"; then echo "$from:1: error: planted"; exit 1; fi
+if grep -q planted "$from"; then echo "$from:1:7: error: planted"; exit 1; fi
 echo "$from" >> COMPILED
 cp "$from" "$to" && chmod +x "$to"
 '''
@@ -45,7 +45,7 @@ PROGRAMS = {
 }
 EXPECTED = {
     'good': ('passed', '3 test cases'),
-    'bad': ('failed', 'bad.cpp does not compile:'),
+    'bad': ('failed', 'does not compile: bad.cpp:1: planted'),
     'failing': ('failed', '1 of 3 test cases: a sum is wrong'),
     'without_gpu': ('skipped', 'no GPU'),
     'crashing': ('failed', 'signal SIGSEGV'),

@@ -26,7 +26,7 @@ class Machine:
         self.gpu = self.describe(['nvidia-smi', '--query-gpu=name,driver_version,memory.total', '--format=csv,noheader'], r'.*\d.*', 'GPU')
         self.torch_folder = self.find_torch(torch)
         beside = sorted(self.torch_folder.parent.glob('nvidia/*')) if self.torch_folder else []
-        self.find_cuda()
+        self.find_cuda(beside)
         toolkit = [self.cuda] if self.cuda else []
         # LibTorch loads what lies beside it, so programs load the same.
         self.folders = [*([self.torch_folder / 'lib'] if self.torch_folder else []), *map(pathlib.Path, libraries),
@@ -76,14 +76,15 @@ class Machine:
         self.described.append(f'LibTorch: {found["version"]}, CUDA {found["cuda"]}, {"sees" if found["sees_gpu"] else "sees no"} GPU, {found["folder"]}')
         return pathlib.Path(found['folder'])
 
-    def find_cuda(self):
-        paths = [shutil.which('nvcc'), '/usr/local/cuda/bin/nvcc', *sorted(map(str, pathlib.Path('/usr/local').glob('cuda-*/bin/nvcc')))]
+    def find_cuda(self, beside):
+        paths = [shutil.which('nvcc'), '/usr/local/cuda/bin/nvcc', *pathlib.Path('/usr/local').glob('cuda-*/bin/nvcc'),
+                 *(path / 'bin/nvcc' for path in beside)]
         self.nvcc = next((pathlib.Path(path).resolve() for path in paths if path and pathlib.Path(path).is_file()), None)
         self.cuda = self.nvcc.parent.parent if self.nvcc else None
         if self.nvcc:
             self.describe([self.nvcc, '--version'], r'release.*', 'nvcc')
         else:
-            self.missing['cuda'] = 'no nvcc in PATH or /usr/local/cuda/bin'
+            self.missing['cuda'] = 'no nvcc in PATH, /usr/local/cuda/bin or beside the package torch'
 
     def library(self, name):
         """Wheels bring libraries with their version alone, so each is linked by its path."""
@@ -104,7 +105,7 @@ class Machine:
         return ['-std=c++20', '-w', '-pthread', '-DNDEBUG', *re.findall(r"'(-D[^']+)'", arguments), '-DRAYTRAIN_COMPILED', '-DFMT_HEADER_ONLY',
                 '-DXXH_INLINE_ALL', *(['-DRAYTRAIN_COMPILED_TORCH'] if with_torch else []),
                 *([] if not self.torch_folder or self.new_abi else ['-D_GLIBCXX_USE_CXX11_ABI=0']), '-I', ROOT / 'include',
-                *(word for folder in folders for word in ('-isystem', folder))]
+                *(word for folder in dict.fromkeys(folders) for word in ('-isystem', folder))]
 
     def kernel_flags(self):
         # Where there is no GPU nvcc knows of none that would be the native one.

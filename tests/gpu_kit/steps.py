@@ -9,7 +9,7 @@ import tempfile
 import threading
 import time
 
-WIDEST = 100  # characters of a result in the table; the log has all of it
+WIDEST = 120  # characters of a result in the table; the log has all of it
 NOT_FOUND = 127  # as a shell has it
 
 
