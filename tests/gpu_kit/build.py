@@ -8,7 +8,7 @@ import time
 
 from machine import ROOT
 
-COMPILE_LIMIT_S = 200
+COMPILE_LIMIT_S = 300
 LIBRARY_SOURCE = '#include <raytrain/impl/{folder}.hpp>\n'
 
 

@@ -7,6 +7,7 @@ import contextlib
 import importlib.machinery
 import importlib.util
 import io
+import os
 import pathlib
 import subprocess
 import sys
@@ -112,6 +113,24 @@ def no_time_is_left(folder):
     must('end', str(steps.command(['true'], 10, folder)), 'no time was left for it')
 
 
+def who_ends_run_ends_all(folder):
+    """A terminated run ends what it has started, and leaves its table."""
+    compiler = folder / 'endless'
+    compiler.write_text(f'#!/bin/sh\necho $$ > {folder}/started\nwhile :; do :; done\n')
+    compiler.chmod(0o755)
+    run = subprocess.Popen([HERE / 'run', '--out', folder / 'out', '--build', folder / 'build'], env={**os.environ, 'CXX': str(compiler)},
+                           stdout=subprocess.PIPE, text=True)
+    while not (folder / 'started').is_file() or not (folder / 'started').read_text().endswith('\n'):
+        must('end of run', run.poll(), None)
+    run.terminate()
+    printed = run.communicate()[0]
+    must('exit status', run.returncode, 143)
+    must('table', printed.rstrip().splitlines()[-1].startswith('0 passed'), True)
+    must('table in its file', (folder / 'out/table.txt').read_text().splitlines()[-1][:8], '0 passed')
+    compiler_process = pathlib.Path('/proc') / (folder / 'started').read_text().strip() / 'cmdline'
+    must('what the compiler does', compiler_process.read_text() if compiler_process.is_file() else '', '')
+
+
 def packed_tree_runs(folder):
     subprocess.run([HERE / 'pack', folder / 'kit.tar.gz'], check=True)
     with tarfile.open(folder / 'kit.tar.gz') as archive:
@@ -133,7 +152,7 @@ def headers_alone_are_packed(folder):
     must('what else is packed', [path.name for path in folder.iterdir() if path.name not in ('headers', 'headers.tar.gz')], [])
 
 
-CASES = {case.__name__: case for case in (every_end_has_its_row, no_time_is_left, packed_tree_runs, headers_alone_are_packed)}
+CASES = {case.__name__: case for case in (every_end_has_its_row, no_time_is_left, who_ends_run_ends_all, packed_tree_runs, headers_alone_are_packed)}
 
 if __name__ == '__main__':
     with tempfile.TemporaryDirectory() as scratch:

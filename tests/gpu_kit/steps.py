@@ -90,10 +90,13 @@ class Steps:
             return process
 
     def stop(self):
+        """Ends what runs, begins nothing more, and writes the table also where it has no row."""
         with self.lock:
             self.stopped = True
             for process in self.running:
                 end_group(process)
+                process.wait()
+            self.table_file.write_text(self.table(), encoding='utf-8')
 
     def add(self, row):
         """Whoever ends this process finds the table as far as it had come."""
