@@ -50,7 +50,7 @@ EXPECTED = {
     'failing': ('failed', '1 of 3 test cases: a sum is wrong'),
     'without_gpu': ('skipped', 'no GPU'),
     'crashing': ('failed', 'signal SIGSEGV'),
-    'endless': ('failed', 'no end after 1 s'),
+    'endless': ('failed', 'no end after '),
     'empty': ('failed', 'no test case ran'),
     'figures 2 workers': ('measured', '3000.5 copy GB/s, 98% of bound'),
     'without_nccl': ('skipped', 'no nccl.h'),
@@ -86,7 +86,7 @@ def every_end_has_its_row(folder):
     programs = [kit.Program('without_nccl', [], ('nccl',))]
     for name, script in PROGRAMS.items():
         (folder / f'{name}.cpp').write_text(f'#!/bin/sh\n{script}\n')
-        programs.append(kit.Program(name, [folder / f'{name}.cpp'], (), measures=name == 'figures', limit_s=1))
+        programs.append(kit.Program(name, [folder / f'{name}.cpp'], (), measures=name == 'figures', limit_s=1 if name == 'endless' else 30))
 
     def run_all():
         steps = kit.Steps(folder / 'out', 60)

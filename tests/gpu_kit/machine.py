@@ -6,12 +6,12 @@ import pathlib
 import re
 import shlex
 import shutil
-import subprocess
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-ASK_TORCH = '''import json, torch
+ASK_TORCH = '''import importlib.util, json, torch
+nvidia = importlib.util.find_spec('nvidia')
 print(json.dumps({'folder': torch.__path__[0], 'version': torch.__version__, 'cuda': torch.version.cuda, 'new_abi': torch._C._GLIBCXX_USE_CXX11_ABI,
-                  'sees_gpu': torch.cuda.is_available()}))'''
+                  'sees_gpu': torch.cuda.is_available(), 'nvidia': list(nvidia.submodule_search_locations or []) if nvidia else []}))'''
 
 
 class Machine:
@@ -24,8 +24,9 @@ class Machine:
         self.compiler = shlex.split(os.environ.get('CXX', 'g++'))
         self.describe([*self.compiler, '--version'], r'.*', 'g++')
         self.gpu = self.describe(['nvidia-smi', '--query-gpu=name,driver_version,memory.total', '--format=csv,noheader'], r'.*\d.*', 'GPU')
+        self.wheels = []  # folders that hold NVIDIA's Python packages
         self.torch_folder = self.find_torch(torch)
-        beside = sorted(self.torch_folder.parent.glob('nvidia/*')) if self.torch_folder else []
+        beside = [path for folder in self.wheels for path in sorted(folder.glob('*'))]
         self.find_cuda(beside)
         toolkit = [self.cuda] if self.cuda else []
         # LibTorch loads what lies beside it, so programs load the same.
@@ -70,6 +71,7 @@ class Machine:
             return None
         found = json.loads(ended.output.strip().splitlines()[-1])
         self.new_abi = found['new_abi']
+        self.wheels = [pathlib.Path(folder) for folder in found['nvidia']]
         if not found['cuda']:
             self.missing['torch'] = f'torch {found["version"]} is built without CUDA'
             return None
@@ -88,7 +90,7 @@ class Machine:
 
     def library(self, name):
         """Wheels bring libraries with their version alone, so each is linked by its path."""
-        return next((path for folder in self.folders for path in sorted(folder.glob(f'{name}*'))), None)
+        return next((path for folder in [*self.folders, pathlib.Path('/usr/lib/x86_64-linux-gnu')] for path in sorted(folder.glob(f'{name}*'))), None)
 
     def why_not(self, needs):
         return next((self.missing[need] for need in needs if need in self.missing), None)
