@@ -84,7 +84,8 @@ void train(raytrain::TorchContext& ctx, Options const& options) {
       optimizer.zero_grad();
       auto const loss = [&] {
         auto const autocast = ctx.autocast(precision);
-        return torch::nll_loss(model->forward(batch.images), batch.labels);
+        return torch::nll_loss(model->forward(batch.images.to(ctx.device(), true)),
+                               batch.labels.to(ctx.device(), true));
       }();
       loss.backward();
       auto const value = loss.item<double>();
@@ -139,6 +140,8 @@ auto run(Options const& options) -> int {
                    .launch = options.processes ? raytrain::Launch::processes
                              : ranks.is_set()  ? raytrain::Launch::mpirun
                                                : raytrain::Launch::automatic,
+                   .resources_per_worker = {.gpus = options.gpus},
+                   .use_gpu = options.gpus > 0,
                    .virtual_shards = options.virtual_shards,
                    .job_command = options.hosts.empty()
                                       ? std::vector<std::string>{"mpirun"}

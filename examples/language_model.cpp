@@ -128,7 +128,9 @@ auto run(Options const& options) -> int {
   raytrain::Trainer<raytrain::TorchBackend> trainer{
       train,
       options,
-      {.scaling = {.num_workers = options.workers > 0 ? raytrain::WorkerCount{options.workers} : in_job},
+      {.scaling = {.num_workers = options.workers > 0 ? raytrain::WorkerCount{options.workers} : in_job,
+                   .resources_per_worker = {.gpus = options.gpus},
+                   .use_gpu = options.gpus > 0},
        .run = {.name = "language_model",
                .storage_path = options.storage,
                .checkpoint = {.num_to_keep = 2,

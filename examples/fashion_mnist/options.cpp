@@ -61,6 +61,9 @@ auto options_of(int argc, char** argv) -> Options {
                      "parts of each step, of --batch-size images: the same parameters with any number of workers up to "
                      "it: ScalingConfig::virtual_shards; 0: one part for each worker")
           ->check(between(0, 4096));
+  app.add_option("--gpus", options.gpus,
+                 "of each worker, or a part of one that workers share, as 0.5: ScalingConfig::use_gpu; 0: the CPU")
+      ->check(between(0, 64));
   app.add_option("--epochs", options.epochs, "passes over the training images")->check(between(1, 1e6));
   app.add_option("--patience", options.patience,
                  "end after so many epochs in a row without a better test accuracy: EarlyStopping; 0: never")

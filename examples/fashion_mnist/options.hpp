@@ -15,6 +15,7 @@ struct Options {
   std::int64_t samples = 60'000;
   std::string workers = "0";
   int virtual_shards = 0;
+  double gpus = 0;
   int epochs = 10;
   int patience = 0;
   std::int64_t batch_size = 64;

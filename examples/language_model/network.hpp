@@ -70,8 +70,9 @@ struct LanguageModel final : torch::nn::Module {
   /// Of bytes {n, length} as integers, with `length` up to the context: the logits of each next byte, {n, length, 256}.
   auto forward(torch::Tensor const& text) -> torch::Tensor {
     auto const length = text.size(1);
-    auto const is_later = torch::ones({length, length}, torch::kBool).triu(1);
-    auto x = bytes(text) + places(torch::arange(length));
+    auto const here = torch::TensorOptions{}.device(text.device());
+    auto const is_later = torch::ones({length, length}, here.dtype(torch::kBool)).triu(1);
+    auto x = bytes(text) + places(torch::arange(length, here));
     for (auto const& each : *layers) {
       auto& layer = *each->as<DecoderLayer>();
       x = checkpoints_layers ? raytrain::activation_checkpoint(layer, x, is_later) : layer.forward(x, is_later);

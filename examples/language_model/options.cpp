@@ -13,6 +13,9 @@ auto options_of(int argc, char** argv) -> Options {
   app.add_option("--text", options.text, "file, or folder of files, to learn from");
   app.add_option("--workers", options.workers, "threads that train together; 0: 2, or the ranks of the job")
       ->check(CLI::Range(0, 4096));
+  app.add_option("--gpus", options.gpus,
+                 "of each worker, or a part of one that workers share, as 0.5: ScalingConfig::use_gpu; 0: the CPU")
+      ->check(CLI::Range(0.0, 64.0));
   app.add_option("--epochs", options.epochs, "passes over the text")->check(CLI::Range(1, 1'000'000));
   app.add_option("--batch-size", options.batch_size, "rows of 128 bytes per worker and batch")
       ->check(CLI::Range(1, 1'000'000));

@@ -10,6 +10,7 @@
 struct Options {
   std::filesystem::path text = licences_folder;
   int workers = 0;
+  double gpus = 0;
   int epochs = 10;
   std::int64_t batch_size = 8;
   int accumulate = 1;

@@ -333,3 +333,21 @@ TEST_CASE("a GPU without room says which rank asked, and for how much") {
   check_contains(text, "rank 1");
   check_contains(text, "out of memory");
 }
+
+TEST_CASE("NCCL is refused where workers share a GPU, and one GPU for all where they do not") {
+  Gpus const gpus{2};
+  auto const refused = [&](ScalingConfig const& scaling, GpuExchange exchange) {
+    TemporaryFolder const folder;
+    return thrown_error([&] {
+      Trainer<TorchBackend>{[](TorchContext&) {},
+                            {.scaling = scaling,
+                             .run = {.name = "r", .storage_path = folder.path(), .handle_signals = false},
+                             .backend = {.gpu_exchange = exchange}}}
+          .fit();
+    });
+  };
+  check_contains(refused(gpu_scaling(2, true), GpuExchange::nccl), "is nccl, and several workers share a GPU");
+  if (raytrain::detail::Devices::here().count < 2) return;
+  check_contains(refused({.num_workers = 2, .use_gpu = true}, GpuExchange::shared_device),
+                 "the workers are not threads of one process on one GPU");
+}

@@ -22,6 +22,8 @@
 #include <raytrain/backend/torch/detail/loss_check-inl.hpp>
 #include <raytrain/backend/torch/detail/memory_overlap-inl.hpp>
 #include <raytrain/backend/torch/detail/model_exchange-inl.hpp>
+#include <raytrain/backend/torch/detail/nccl_arrays-inl.hpp>
+#include <raytrain/backend/torch/detail/nccl_library-inl.hpp>
 #include <raytrain/backend/torch/detail/one_openmp_thread-inl.hpp>
 #include <raytrain/backend/torch/detail/optimizer_slice-inl.hpp>
 #include <raytrain/backend/torch/detail/overlap_choice-inl.hpp>

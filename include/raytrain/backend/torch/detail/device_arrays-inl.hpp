@@ -26,7 +26,6 @@
 
 namespace raytrain::detail {
 
-/// None for the unsigned types above a byte, in which not every LibTorch computes.
 RAYTRAIN_TORCH_INLINE auto computed_type(ElementType element) noexcept -> std::optional<at::ScalarType> {
   switch (element) {
     case ElementType::float32: return at::kFloat;
@@ -45,7 +44,6 @@ RAYTRAIN_TORCH_INLINE auto computed_type(ElementType element) noexcept -> std::o
   return std::nullopt;
 }
 
-/// Performs the task by arrays of the host.
 RAYTRAIN_TORCH_INLINE void exchange_through_host(Task const& task, Collective& host, at::Device device) {
   torch::NoGradGuard const no_grad;
   auto const on_device = [&](std::byte const* begin, std::size_t bytes) {
@@ -64,6 +62,37 @@ RAYTRAIN_TORCH_INLINE void exchange_through_host(Task const& task, Collective& h
   on_host.to = {static_cast<std::byte*>(to.data_ptr()), task.to.size()};
   host.start(on_host).wait();
   if (!task.to.empty()) on_device(task.to.data(), task.to.size()).copy_(to);
+}
+
+RAYTRAIN_TORCH_INLINE void divide(at::Tensor const& sum, std::size_t ranks) {
+  auto const divisor = static_cast<std::int64_t>(ranks);
+  sum.is_floating_point() ? sum.div_(divisor) : sum.div_(divisor, "trunc");
+}
+
+RAYTRAIN_TORCH_INLINE void reduce_arrays(Call const& call, std::span<std::byte const* const> arrays, std::byte* target,
+                                         at::Device device) {
+  if (call.count == 0) return;
+  auto const type = *computed_type(call.element);
+  auto const array = [&](std::byte const* begin) {
+    return tensor_over(const_cast<std::byte*>(begin), {static_cast<std::int64_t>(call.count)}, type, device);
+  };
+  auto const result = array(target);
+  auto const is_wide = type != at::kHalf && type != at::kBFloat16;
+  auto const is_in_place = is_wide && target == arrays[0];
+  // In its place only where that is the first array: it would be another one's before that is read.
+  auto const sum = is_in_place ? result : is_wide ? array(arrays[0]).clone() : array(arrays[0]).to(at::kFloat);
+  for (std::size_t rank = 1; rank < arrays.size(); ++rank) {
+    auto const next = array(arrays[rank]);
+    switch (call.op) {
+      case ReduceOp::sum:
+      case ReduceOp::average: sum.add_(next); break;
+      case ReduceOp::product: sum.mul_(next); break;
+      case ReduceOp::min: sum.copy_(at::minimum(sum, next)); break;
+      case ReduceOp::max: sum.copy_(at::maximum(sum, next)); break;
+    }
+  }
+  if (call.op == ReduceOp::average) divide(sum, arrays.size());
+  if (!is_in_place) result.copy_(sum);
 }
 
 RAYTRAIN_TORCH_INLINE auto current_stream(at::Device device) -> std::optional<c10::Stream> {
@@ -155,31 +184,9 @@ RAYTRAIN_TORCH_INLINE void SharedDeviceArrays::work(Task const& task) {
 }
 
 RAYTRAIN_TORCH_INLINE void SharedDeviceArrays::reduce(Call const& call, std::size_t begin_bytes, std::byte* target) {
-  if (call.count == 0) return;
-  auto const type = *computed_type(call.element);
-  auto const array = [&](std::byte const* begin) {
-    return tensor_over(const_cast<std::byte*>(begin), {static_cast<std::int64_t>(call.count)}, type, device());
-  };
-  auto const of_rank = [&](std::size_t rank) { return array(shown_[rank].from + begin_bytes); };
-  auto const result = array(target);
-  auto const is_wide = type != at::kHalf && type != at::kBFloat16;
-  auto const is_in_place = is_wide && target == shown_[0].from + begin_bytes;
-  // In its place only where that is the first array: it would be another one's before that is read.
-  auto const sum = is_in_place ? result : is_wide ? of_rank(0).clone() : of_rank(0).to(at::kFloat);
-  for (std::size_t rank = 1; rank < shown_.size(); ++rank) {
-    switch (call.op) {
-      case ReduceOp::sum:
-      case ReduceOp::average: sum.add_(of_rank(rank)); break;
-      case ReduceOp::product: sum.mul_(of_rank(rank)); break;
-      case ReduceOp::min: sum.copy_(at::minimum(sum, of_rank(rank))); break;
-      case ReduceOp::max: sum.copy_(at::maximum(sum, of_rank(rank))); break;
-    }
-  }
-  if (call.op == ReduceOp::average) {
-    auto const ranks = static_cast<std::int64_t>(shown_.size());
-    sum.is_floating_point() ? sum.div_(ranks) : sum.div_(ranks, "trunc");
-  }
-  if (!is_in_place) result.copy_(sum);
+  std::vector<std::byte const*> arrays;
+  for (auto const& each : shown_) arrays.push_back(each.from + begin_bytes);
+  reduce_arrays(call, arrays, target, device());
 }
 
 RAYTRAIN_TORCH_INLINE void SharedDeviceArrays::copy(std::byte* to, std::byte const* from, std::size_t bytes) const {

@@ -23,6 +23,19 @@ namespace raytrain::detail {
 /// The stream that the calling thread's operations on the device go to; none on the CPU, which has no streams.
 [[nodiscard]] auto current_stream(at::Device device) -> std::optional<c10::Stream>;
 
+/// None for the unsigned types above a byte, in which not every LibTorch computes.
+[[nodiscard]] auto computed_type(ElementType element) noexcept -> std::optional<at::ScalarType>;
+
+/// Performs the task by arrays of the host.
+void exchange_through_host(Task const& task, Collective& host, at::Device device);
+
+/// By the number of ranks.
+void divide(at::Tensor const& sum, std::size_t ranks);
+
+/// Reduces arrays on the device into `target`, which may be one of them, in their order. The call's type is a
+/// `computed_type`.
+void reduce_arrays(Call const& call, std::span<std::byte const* const> arrays, std::byte* target, at::Device device);
+
 /// A collective of arrays on the worker's device. Its operations are put on the worker's current stream, and are over
 /// for what is put on it behind them: nothing waits for the device. What the ranks agree on beforehand, and all
 /// waiting for each other, is a collective's of the host, of which the operation is one, with its limits and errors.

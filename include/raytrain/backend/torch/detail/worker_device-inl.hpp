@@ -22,9 +22,12 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <raytrain/backend/torch/detail/device_arrays.hpp>
+#include <raytrain/backend/torch/detail/nccl_arrays.hpp>
+#include <raytrain/backend/torch/detail/nccl_library.hpp>
 #include <raytrain/backend/torch/detail/worker_device.hpp>
 #include <raytrain/backend/torch/torch_config.hpp>
 #include <raytrain/collective/collective.hpp>
+#include <raytrain/collective/reduce_op.hpp>
 #include <raytrain/config/scaling_config.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/identifiers.hpp>
@@ -118,33 +121,51 @@ RAYTRAIN_TORCH_INLINE void run_backwards_here(bool here) {
   set(c10::AutogradState::get_tls_state());
 }
 
-RAYTRAIN_TORCH_INLINE auto arrays_of(DeviceShare const& share, at::Device device, TorchConfig const& config,
-                                     Placement const& placement, Collective& collective)
-    -> std::unique_ptr<DeviceArrays> {
-  auto const share_one =
-      share.workers == placement.world_size.value && placement.process_workers == placement.world_size;
-  auto way = config.gpu_exchange;
-  if (way == GpuExchange::automatic) way = share_one ? GpuExchange::shared_device : GpuExchange::host;
-  if (way == GpuExchange::shared_device && !share_one) {
-    throw Error{Errc::invalid_config, "TorchConfig::gpu_exchange",
-                "is shared_device, and the workers are not threads of one process on one GPU",
-                "leave it out, or run all workers as threads that share a GPU: .resources_per_worker = {.gpus = 0.5}"};
+/// Errors: `invalid_config` for a way that these workers cannot go.
+RAYTRAIN_TORCH_INLINE auto arrays_of(DeviceShare const& share, at::Device device, GpuExchange way, WorkerLink& link,
+                                     Collective& collective) -> std::unique_ptr<DeviceArrays> {
+  auto const& placement = link.placement();
+  auto const workers = placement.world_size;
+  auto const shares_one = share.workers == workers.value && placement.process_workers == workers;
+  auto const* const nccl = NcclLibrary::of_process();
+  auto const lacks =
+      share.workers > 1 ? "several workers share a GPU" : "there is no NCCL in the program, nor libnccl.so.2";
+  auto const may_use_nccl = share.workers == 1 && nccl != nullptr;
+  // All or none: NCCL may be missing on one host, and the last worker may have a GPU alone.
+  std::vector<std::uint8_t> can{static_cast<std::uint8_t>(may_use_nccl ? 1 : 0)};
+  collective.all_reduce(can, ReduceOp::min);
+  if (way == GpuExchange::automatic) {
+    way = shares_one ? GpuExchange::shared_device : can[0] == 1 ? GpuExchange::nccl : GpuExchange::host;
   }
-  if (way == GpuExchange::shared_device) return std::make_unique<SharedDeviceArrays>(collective.duplicate(), device);
-  return std::make_unique<ArraysThroughHost>(collective.duplicate(), device);
+  auto const refuse = [](std::string happened, char const* remedy) {
+    throw Error{Errc::invalid_config, "TorchConfig::gpu_exchange", std::move(happened), remedy};
+  };
+  if (way == GpuExchange::shared_device && !shares_one) {
+    refuse("is shared_device, and the workers are not threads of one process on one GPU",
+           "leave it out, or run all workers as threads that share a GPU: .resources_per_worker = {.gpus = 0.5}");
+  }
+  if (way == GpuExchange::nccl && can[0] == 0) {
+    refuse(fmt::format("is nccl, and {}", may_use_nccl ? "another worker cannot use it" : lacks),
+           "leave it out, or give each worker a GPU of its own, with NCCL installed on every host");
+  }
+  auto own = collective.duplicate();
+  if (way == GpuExchange::shared_device) return std::make_unique<SharedDeviceArrays>(std::move(own), device);
+  if (way == GpuExchange::host) return std::make_unique<ArraysThroughHost>(std::move(own), device);
+  return std::make_unique<NcclArrays>(*nccl, std::move(own), device, link.aborted());
 }
 
 RAYTRAIN_TORCH_INLINE WorkerDevice::WorkerDevice(ScalingConfig const& scaling, TorchConfig const& config,
-                                                 Placement const& placement, Collective& collective)
+                                                 WorkerLink& link, Collective& collective)
     : collective_{collective} {
   if (!scaling.use_gpu) return;
-  choose(scaling, placement);
-  arrays_ = arrays_of(share_, device(), config, placement, collective);
-  if (type_ == at::kCPU) return;
-  c10::impl::VirtualGuardImpl const guard{type_};
-  former_device_ = guard.exchangeDevice(device());
-  if (share_.workers > 1) former_stream_ = guard.exchangeStream(guard.getStreamFromGlobalPool(device()));
-  run_backwards_here(true);
+  choose(scaling, link.placement());
+  if (type_ != at::kCPU) {
+    c10::impl::VirtualGuardImpl const guard{type_};
+    former_device_ = guard.exchangeDevice(device());
+    if (share_.workers > 1) former_stream_ = guard.exchangeStream(guard.getStreamFromGlobalPool(device()));
+    run_backwards_here(true);
+  }
+  arrays_ = arrays_of(share_, device(), config.gpu_exchange, link, collective);
 }
 
 RAYTRAIN_TORCH_INLINE void WorkerDevice::choose(ScalingConfig const& scaling, Placement const& placement) {
@@ -169,6 +190,7 @@ RAYTRAIN_TORCH_INLINE void WorkerDevice::choose(ScalingConfig const& scaling, Pl
 }
 
 RAYTRAIN_TORCH_INLINE WorkerDevice::~WorkerDevice() {
+  arrays_.reset();
   if (!former_device_) return;
   c10::impl::VirtualGuardImpl const guard{type_};
   if (former_stream_) (void)guard.exchangeStream(*former_stream_);

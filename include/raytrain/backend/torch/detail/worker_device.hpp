@@ -53,8 +53,7 @@ class WorkerDevice {
  public:
   /// A group operation with GPUs. Errors: as `share_devices`, on all ranks of the host; `invalid_config` for a GPU of
   /// another name than `ScalingConfig::accelerator_type`.
-  WorkerDevice(ScalingConfig const& scaling, TorchConfig const& config, Placement const& placement,
-               Collective& collective);
+  WorkerDevice(ScalingConfig const& scaling, TorchConfig const& config, WorkerLink& link, Collective& collective);
   WorkerDevice(WorkerDevice const&) = delete;
   auto operator=(WorkerDevice const&) -> WorkerDevice& = delete;
   ~WorkerDevice();

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <torch/torch.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <stop_token>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <c10/core/Stream.h>
+
+#include <raytrain/backend/torch/detail/device_arrays.hpp>
+#include <raytrain/backend/torch/detail/nccl_arrays.hpp>
+#include <raytrain/backend/torch/detail/nccl_library.hpp>
+#include <raytrain/backend/torch/detail/tensor_over.hpp>
+#include <raytrain/collective/collective.hpp>
+#include <raytrain/collective/detail/task.hpp>
+#include <raytrain/collective/detail/waiting.hpp>
+#include <raytrain/collective/reduce_op.hpp>
+#include <raytrain/core/element_type.hpp>
+#include <raytrain/core/error.hpp>
+#include <raytrain/core/identifiers.hpp>
+#include <raytrain/core/inline.hpp>
+
+namespace raytrain::detail {
+
+/// As CUDA calls it; null for a device without streams. Errors: `backend` for a LibTorch that does not tell it.
+RAYTRAIN_TORCH_INLINE auto native_stream(at::Device device) -> void* {
+  auto const stream = current_stream(device);
+  if (!stream) return nullptr;
+  auto const handle = [](auto const& of) -> void* {
+    if constexpr (requires { of.native_handle(); }) return of.native_handle();
+    throw Error{Errc::backend, "an operation of NCCL", "this LibTorch does not tell CUDA's name of a stream",
+                "use a newer LibTorch, or TorchConfig::gpu_exchange = GpuExchange::host"};
+  };
+  return handle(*stream);
+}
+
+RAYTRAIN_TORCH_INLINE NcclArrays::NcclArrays(NcclLibrary const& library, std::unique_ptr<Collective> host,
+                                             at::Device device, std::stop_token abort)
+    : DeviceArrays{std::move(host), device}, library_{library}, abort_token_{std::move(abort)} {
+  try {
+    connect();
+  } catch (...) {
+    when_aborted_.reset();
+    this->abort();
+    throw;
+  }
+}
+
+RAYTRAIN_TORCH_INLINE void NcclArrays::connect() {
+  auto const attempted = "connecting rank " + std::to_string(rank().value) + " by NCCL on " + device().str();
+  NcclLibrary::UniqueId id;
+  if (rank() == Rank{0}) library_.check(library_.get_unique_id(&id), attempted);
+  host().broadcast(std::span<std::uint8_t>{reinterpret_cast<std::uint8_t*>(id.bytes.data()), id.bytes.size()}, Rank{0});
+  NcclLibrary::Config config;
+  auto const ranks = static_cast<int>(size().value);
+  auto const result = library_.comm_init_rank_config(&comm_, ranks, id, static_cast<int>(rank().value), &config);
+  when_aborted_.emplace(abort_token_, Abort{this});
+  library_.check(result, attempted);
+  wait_until_ready(attempted);
+}
+
+RAYTRAIN_TORCH_INLINE NcclArrays::~NcclArrays() {
+  when_aborted_.reset();
+  // Kernels that other ranks share are over: each has waited for what it read. Without waiting for the others.
+  abort();
+}
+
+RAYTRAIN_TORCH_INLINE void NcclArrays::abort() noexcept {
+  std::scoped_lock const lock{mutex_};
+  if (comm_ != nullptr) (void)library_.comm_abort(std::exchange(comm_, nullptr));
+}
+
+RAYTRAIN_TORCH_INLINE void NcclArrays::wait_until_ready(std::string const& attempted) {
+  for (Backoff backoff;; backoff.pause()) {
+    std::scoped_lock const lock{mutex_};
+    if (comm_ == nullptr) throw Stopped{};
+    auto state = NcclLibrary::success;
+    library_.check(library_.comm_get_async_error(comm_, &state), attempted);
+    library_.check(state, attempted);
+    if (state != NcclLibrary::in_progress) return;
+  }
+}
+
+RAYTRAIN_TORCH_INLINE auto NcclArrays::duplicate() -> std::unique_ptr<Collective> {
+  return std::make_unique<NcclArrays>(library_, host().duplicate(), device(), abort_token_);
+}
+
+RAYTRAIN_TORCH_INLINE auto NcclArrays::start(Task const& task) -> Pending {
+  auto const operation = task.call.operation;
+  auto const is_by_host = operation == Operation::gather || operation == Operation::scatter ||
+                          operation == Operation::all_gatherv ||
+                          (task.reducers != nullptr && !computed_type(task.call.element) &&
+                           !NcclLibrary::reduction(task.call.element, task.call.op));
+  if (is_by_host) {
+    exchange_through_host(task, host(), device());
+    return {};
+  }
+  host().start({.call = {.operation = Operation::barrier}, .of = &task.compared()}).wait();
+  if (operation == Operation::barrier || task.call.count == 0) return {};
+  torch::NoGradGuard const no_grad;
+  work(task, native_stream(device()));
+  return {};
+}
+
+RAYTRAIN_TORCH_INLINE void NcclArrays::work(Task const& task, void* stream) {
+  auto const& call = task.call;
+  auto const attempted = to_string(call) + " on rank " + std::to_string(rank().value);
+  auto const bytes = call.count * size_bytes(call.element);
+  auto const in_nccl = [&](auto const& enqueue) {
+    {
+      std::scoped_lock const lock{mutex_};
+      if (comm_ == nullptr) throw Stopped{};
+      library_.check(enqueue(), attempted);
+    }
+    wait_until_ready(attempted);
+  };
+  auto const copy = [&](auto const& function, auto... root) {
+    in_nccl([&] {
+      return function(task.from.empty() ? task.to.data() : task.from.data(), task.to.data(), bytes, NcclLibrary::bytes,
+                      root..., comm_, stream);
+    });
+  };
+  if (call.operation == Operation::broadcast) return copy(library_.broadcast, static_cast<int>(call.root.value));
+  if (call.operation == Operation::all_gather) return copy(library_.all_gather);
+  auto const has_result = !task.to.empty();
+  if (auto const native = NcclLibrary::reduction(call.element, call.op)) {
+    in_nccl([&] { return result_of(*native, task, stream); });
+    if (!has_result || call.op != ReduceOp::average) return;
+    auto const type = computed_type(call.element);
+    if (type)
+      divide(tensor_over(task.to.data(), {static_cast<std::int64_t>(call.count)}, *type, device()), size().value);
+    return;
+  }
+  auto const parts = call.operation == Operation::reduce_scatter ? size().value : 1U;
+  auto const all = at::empty({static_cast<std::int64_t>(bytes * parts * size().value)},
+                             at::TensorOptions{at::kByte}.device(device()));
+  in_nccl([&] {
+    return library_.all_gather(task.from.data(), all.data_ptr(), bytes * parts, NcclLibrary::bytes, comm_, stream);
+  });
+  if (!has_result) return;
+  std::vector<std::byte const*> arrays;
+  auto const own_part = parts == 1 ? 0 : rank().value * bytes;
+  for (std::uint32_t from = 0; from < size().value; ++from) {
+    arrays.push_back(static_cast<std::byte const*>(all.data_ptr()) + from * bytes * parts + own_part);
+  }
+  reduce_arrays(call, arrays, task.to.data(), device());
+}
+
+RAYTRAIN_TORCH_INLINE auto NcclArrays::result_of(NcclLibrary::Reduction const& native, Task const& task, void* stream)
+    -> int {
+  auto const& call = task.call;
+  switch (call.operation) {
+    case Operation::reduce_scatter:
+      return library_.reduce_scatter(task.from.data(), task.to.data(), call.count, native.type, native.op, comm_,
+                                     stream);
+    case Operation::reduce:
+      return library_.reduce(task.from.data(), task.to.data(), call.count, native.type, native.op,
+                             static_cast<int>(call.root.value), comm_, stream);
+    default:
+      return library_.all_reduce(task.from.data(), task.to.data(), call.count, native.type, native.op, comm_, stream);
+  }
+}
+
+}  // namespace raytrain::detail

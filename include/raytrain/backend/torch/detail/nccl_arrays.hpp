@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <torch/torch.h>
+
+#include <cstddef>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <raytrain/backend/torch/detail/device_arrays.hpp>
+#include <raytrain/backend/torch/detail/nccl_library.hpp>
+#include <raytrain/collective/collective.hpp>
+#include <raytrain/collective/detail/task.hpp>
+
+namespace raytrain::detail {
+
+/// Workers with a GPU each, threads of one process or ranks: NCCL exchanges their arrays, on each one's current stream.
+///
+/// The ranks agree on a call by the collective of the host first, so that NCCL never waits for a rank that does
+/// something else; the host does not wait for the GPU. When the worker is to end at once, the communicator is aborted
+/// by whoever says so: then what waits for the GPU goes on.
+///
+/// Sums, averages and products of float and double are added in an order that follows the topology, the same on every
+/// rank. What NCCL rounds otherwise than `Collective` promises is gathered, and reduced in rank order; gather, scatter
+/// and all_gatherv go through the host.
+///
+/// Source: NVIDIA's documentation of NCCL.
+class NcclArrays final : public DeviceArrays {
+ public:
+  /// A group operation. `abort`: when the worker is to end at its next wait.
+  ///
+  /// Errors: `backend` when NCCL reports an error, as for two ranks with one GPU.
+  NcclArrays(NcclLibrary const& library, std::unique_ptr<Collective> host, at::Device device, std::stop_token abort);
+  ~NcclArrays() override;
+
+  [[nodiscard]] auto duplicate() -> std::unique_ptr<Collective> override;
+  [[nodiscard]] auto start(Task const& task) -> Pending override;
+
+ private:
+  struct Abort {
+    NcclArrays* arrays;
+    void operator()() const noexcept { arrays->abort(); }
+  };
+
+  void connect();
+  /// Returns when NCCL has done the host's part of its last call.
+  void wait_until_ready(std::string const& attempted);
+  void work(Task const& task, void* stream);
+  [[nodiscard]] auto result_of(NcclLibrary::Reduction const& native, Task const& task, void* stream) -> int;
+  void abort() noexcept;
+
+  NcclLibrary const& library_;
+  std::stop_token abort_token_;
+  std::mutex mutex_;  ///< Of the communicator.
+  NcclLibrary::Comm comm_ = nullptr;
+  std::optional<std::stop_callback<Abort>> when_aborted_;  ///< Last: it uses everything above.
+};
+
+}  // namespace raytrain::detail
+
+#ifndef RAYTRAIN_COMPILED_TORCH
+#include <raytrain/backend/torch/detail/nccl_arrays-inl.hpp>
+#endif
