@@ -65,7 +65,8 @@ RAYTRAIN_TORCH_INLINE void exchange_through_host(Task const& task, Collective& h
 }
 
 RAYTRAIN_TORCH_INLINE void divide(at::Tensor const& sum, std::size_t ranks) {
-  auto const divisor = static_cast<std::int64_t>(ranks);
+  // On the device: by a number of the host CUDA would multiply with its reciprocal.
+  auto const divisor = at::full({}, static_cast<std::int64_t>(ranks), sum.options());
   sum.is_floating_point() ? sum.div_(divisor) : sum.div_(divisor, "trunc");
 }
 
