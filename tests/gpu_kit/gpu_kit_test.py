@@ -53,6 +53,7 @@ EXPECTED = {
     'endless': ('failed', 'no end after '),
     'empty': ('failed', 'no test case ran'),
     'figures 2 workers': ('measured', '3000.5 copy GB/s, 98% of bound'),
+    'script plain loop': ('measured', '71.5 steps/s'),
     'without_nccl': ('skipped', 'no nccl.h'),
 }
 
@@ -83,7 +84,8 @@ def every_end_has_its_row(folder):
     compiler = folder / 'compiler'
     compiler.write_text(COMPILER.replace('COMPILED', str(folder / 'compiled')))
     compiler.chmod(0o755)
-    programs = [kit.Program('without_nccl', [], ('nccl',))]
+    (folder / 'script.py').write_text(r"print('of CUDA\nplain loop\t71.5\tsteps/s')")
+    programs = [kit.Program('without_nccl', [], ('nccl',)), kit.Program('script', [str(folder / 'script.py')], (), measures=True)]
     for name, script in PROGRAMS.items():
         (folder / f'{name}.cpp').write_text(f'#!/bin/sh\n{script}\n')
         programs.append(kit.Program(name, [folder / f'{name}.cpp'], (), measures=name == 'figures', limit_s=1 if name == 'endless' else 30))
@@ -101,7 +103,7 @@ def every_end_has_its_row(folder):
         must(f'detail of {name}', rows[name].detail[:len(detail)], detail)
     must('rows', set(rows), {*EXPECTED, 'everything built'})
     last = (folder / 'out/table.txt').read_text().splitlines()[-1]
-    must('counts', last.rsplit(',', 1)[0], '1 passed, 5 failed, 2 skipped, 2 measured')
+    must('counts', last.rsplit(',', 1)[0], '1 passed, 5 failed, 2 skipped, 3 measured')
     compiled = (folder / 'compiled').read_text().splitlines()
     must('compiled twice', sorted(set(compiled)), sorted(compiled))
     run_all()
