@@ -55,8 +55,8 @@ class LanguageModel(nn.Module):
 
     def forward(self, text):
         length = text.shape[1]
-        is_later = torch.ones(length, length, dtype=torch.bool).triu(1)
-        x = self.bytes(text) + self.places(torch.arange(length))
+        is_later = torch.ones(length, length, dtype=torch.bool, device=text.device).triu(1)
+        x = self.bytes(text) + self.places(torch.arange(length, device=text.device))
         for layer in self.layers:
             x = layer(x, is_later)
         return torch.matmul(self.norm(x), self.bytes.weight.t())

@@ -81,8 +81,10 @@ struct ResidualBlock final : torch::nn::Module {
 };
 
 /// ResNet-18 for small images: a 3 x 3 stem without pooling, as its authors used for CIFAR. 11.2 million parameters.
+/// `channels`: of an image.
 struct ResNet18 final : Network {
-  ResNet18() {
+  explicit ResNet18(std::int64_t channels = 1)
+      : stem{register_module("stem", ResidualBlock::convolution(channels, 64, 3, 1))} {
     register_module("blocks", blocks);
     std::int64_t in = 64;
     for (auto const out : {64, 128, 256, 512}) {
@@ -97,7 +99,7 @@ struct ResNet18 final : Network {
     return torch::log_softmax(output(x.mean({2, 3})), 1);
   }
 
-  torch::nn::Conv2d stem = register_module("stem", ResidualBlock::convolution(1, 64, 3, 1));
+  torch::nn::Conv2d stem;
   torch::nn::BatchNorm2d norm = register_module("norm", torch::nn::BatchNorm2d{64});
   torch::nn::Sequential blocks;
   torch::nn::Linear output = register_module("output", torch::nn::Linear{512, 10});
