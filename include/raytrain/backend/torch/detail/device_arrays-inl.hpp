@@ -3,9 +3,12 @@
 
 #include <torch/torch.h>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <type_traits>
@@ -106,11 +109,33 @@ RAYTRAIN_TORCH_INLINE auto DeviceArrays::allocate_zeros(std::size_t size_bytes) 
   return {memory.data_ptr(), [memory](void*) {}};
 }
 
+RAYTRAIN_TORCH_INLINE auto SharedEvents::of(std::uint64_t key, WorldSize size, at::DeviceType type)
+    -> std::shared_ptr<SharedEvents> {
+  static std::mutex mutex;
+  static std::map<std::uint64_t, std::weak_ptr<SharedEvents>> all;
+  std::scoped_lock const lock{mutex};
+  std::erase_if(all, [&](auto const& each) { return each.first != key && each.second.expired(); });
+  auto events = all[key].lock();
+  if (events == nullptr) all[key] = events = std::make_shared<SharedEvents>(size, type);
+  return events;
+}
+
+RAYTRAIN_TORCH_INLINE auto SharedEvents::new_key() noexcept -> std::uint64_t {
+  static std::atomic<std::uint64_t> last{0};
+  return ++last;
+}
+
+RAYTRAIN_TORCH_INLINE SharedEvents::SharedEvents(WorldSize size, at::DeviceType type) {
+  for (std::uint32_t rank = 0; type != at::kCPU && rank < size.value; ++rank) {
+    by_rank.push_back({c10::Event{type}, c10::Event{type}});
+  }
+}
+
 RAYTRAIN_TORCH_INLINE SharedDeviceArrays::SharedDeviceArrays(std::unique_ptr<Collective> host, at::Device device)
     : DeviceArrays{std::move(host), device}, shown_(size().value) {
-  if (device.is_cpu()) return;
-  ready_.emplace(device.type());
-  done_.emplace(device.type());
+  std::vector<std::uint64_t> key{SharedEvents::new_key()};
+  this->host().broadcast(key, Rank{0});
+  events_ = SharedEvents::of(key[0], size(), device.type());
 }
 
 RAYTRAIN_TORCH_INLINE auto SharedDeviceArrays::duplicate() -> std::unique_ptr<Collective> {
@@ -125,19 +150,19 @@ RAYTRAIN_TORCH_INLINE auto SharedDeviceArrays::start(Task const& task) -> Pendin
     return {};
   }
   torch::NoGradGuard const no_grad;
-  if (ready_) ready_->record(*current_stream(device()));
+  record(&SharedEvents::OfRank::ready);
   exchange(task);
-  for (auto const& each : shown_) wait_for(each.ready);
+  wait_for(&SharedEvents::OfRank::ready);
   work(task);
-  if (done_) done_->record(*current_stream(device()));
+  record(&SharedEvents::OfRank::done);
   host().start({.call = {.operation = Operation::barrier}, .of = &task.compared()}).wait();
-  for (auto const& each : shown_) wait_for(each.done);
+  wait_for(&SharedEvents::OfRank::done);
   return {};
 }
 
 RAYTRAIN_TORCH_INLINE void SharedDeviceArrays::exchange(Task const& task) {
   static_assert(std::is_trivially_copyable_v<Shown>);
-  Shown const own{task.call, task.from.data(), task.to.data(), ready_ ? &*ready_ : nullptr, done_ ? &*done_ : nullptr};
+  Shown const own{task.from.data(), task.to.data()};
   Call const call{.operation = Operation::all_gather, .element = ElementType::uint8, .count = sizeof(Shown)};
   host()
       .start({.call = call,
@@ -147,9 +172,14 @@ RAYTRAIN_TORCH_INLINE void SharedDeviceArrays::exchange(Task const& task) {
       .wait();
 }
 
-RAYTRAIN_TORCH_INLINE void SharedDeviceArrays::wait_for(c10::Event const* event) const {
-  auto const is_own = event == (ready_ ? &*ready_ : nullptr) || event == (done_ ? &*done_ : nullptr);
-  if (event != nullptr && !is_own) event->block(*current_stream(device()));
+RAYTRAIN_TORCH_INLINE void SharedDeviceArrays::record(c10::Event SharedEvents::OfRank::*point) const {
+  if (auto const stream = current_stream(device())) (events_->by_rank[rank().value].*point).record(*stream);
+}
+
+RAYTRAIN_TORCH_INLINE void SharedDeviceArrays::wait_for(c10::Event SharedEvents::OfRank::*point) const {
+  for (std::size_t other = 0; other < events_->by_rank.size(); ++other) {
+    if (other != rank().value) (events_->by_rank[other].*point).block(*current_stream(device()));
+  }
 }
 
 RAYTRAIN_TORCH_INLINE void SharedDeviceArrays::work(Task const& task) {

@@ -4,6 +4,7 @@
 #include <torch/torch.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
@@ -62,12 +63,34 @@ class DeviceArrays : public Collective {
   at::Device device_;
 };
 
+/// Points in the streams of workers that share a device, by rank: they live as long as any of them does, since others
+/// may wait for the last operation of one that has ended.
+///
+/// Threads: `of` from any thread; each worker records its own, and others wait for them when they know that it has.
+class SharedEvents {
+ public:
+  /// The ones of a key, which threads of this process have agreed on.
+  [[nodiscard]] static auto of(std::uint64_t key, WorldSize size, at::DeviceType type) -> std::shared_ptr<SharedEvents>;
+  /// Another one each time.
+  [[nodiscard]] static auto new_key() noexcept -> std::uint64_t;
+
+  SharedEvents(WorldSize size, at::DeviceType type);
+
+  struct OfRank {
+    c10::Event ready;  ///< From then on its arrays may be touched.
+    c10::Event done;   ///< From then on it touches none of the others'.
+  };
+  /// Empty on the CPU, which has no streams.
+  std::vector<OfRank> by_rank;
+};
+
 /// Workers that are threads of one process and share a device: each works on the arrays of the others, in rank order,
 /// when its stream has come to where theirs were.
 ///
 /// Cost: two waits for the other threads. all_reduce of n ranks reads and writes 5 n - 3 times the array's bytes.
 class SharedDeviceArrays final : public DeviceArrays {
  public:
+  /// A group operation.
   SharedDeviceArrays(std::unique_ptr<Collective> host, at::Device device);
 
   [[nodiscard]] auto duplicate() -> std::unique_ptr<Collective> override;
@@ -76,11 +99,8 @@ class SharedDeviceArrays final : public DeviceArrays {
  private:
   /// What a rank shows to the others.
   struct Shown {
-    Call call;
     std::byte const* from;
     std::byte* to;
-    c10::Event const* ready;  ///< From then on its arrays may be touched; null on the CPU.
-    c10::Event const* done;   ///< From then on this rank touches none of the others'.
   };
 
   /// All ranks', once they have shown them and call the same.
@@ -89,10 +109,11 @@ class SharedDeviceArrays final : public DeviceArrays {
   /// Reduces all ranks' arrays from `begin_bytes` on, into the tensor over `target`.
   void reduce(Call const& call, std::size_t begin_bytes, std::byte* target);
   void copy(std::byte* to, std::byte const* from, std::size_t bytes) const;
-  void wait_for(c10::Event const* event) const;
+  void record(c10::Event SharedEvents::OfRank::*point) const;
+  /// The current stream waits for all others'.
+  void wait_for(c10::Event SharedEvents::OfRank::*point) const;
 
-  std::optional<c10::Event> ready_;
-  std::optional<c10::Event> done_;
+  std::shared_ptr<SharedEvents> events_;
   std::vector<Shown> shown_;
 };
 
