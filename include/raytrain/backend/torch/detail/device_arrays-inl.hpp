@@ -21,7 +21,6 @@
 #include <raytrain/backend/torch/detail/device_arrays.hpp>
 #include <raytrain/backend/torch/detail/tensor_over.hpp>
 #include <raytrain/collective/collective.hpp>
-#include <raytrain/collective/detail/task.hpp>
 #include <raytrain/collective/reduce_op.hpp>
 #include <raytrain/core/element_type.hpp>
 #include <raytrain/core/identifiers.hpp>

@@ -8,13 +8,13 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include <c10/core/Event.h>
 #include <c10/core/Stream.h>
 
 #include <raytrain/collective/collective.hpp>
-#include <raytrain/collective/detail/task.hpp>
 #include <raytrain/core/element_type.hpp>
 #include <raytrain/core/identifiers.hpp>
 

@@ -3,6 +3,7 @@
 
 #include <torch/torch.h>
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -10,6 +11,7 @@
 #include <span>
 #include <stop_token>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -20,8 +22,6 @@
 #include <raytrain/backend/torch/detail/nccl_library.hpp>
 #include <raytrain/backend/torch/detail/tensor_over.hpp>
 #include <raytrain/collective/collective.hpp>
-#include <raytrain/collective/detail/task.hpp>
-#include <raytrain/collective/detail/waiting.hpp>
 #include <raytrain/collective/reduce_op.hpp>
 #include <raytrain/core/element_type.hpp>
 #include <raytrain/core/error.hpp>
@@ -79,13 +79,17 @@ RAYTRAIN_TORCH_INLINE void NcclArrays::abort() noexcept {
 }
 
 RAYTRAIN_TORCH_INLINE void NcclArrays::wait_until_ready(std::string const& attempted) {
-  for (Backoff backoff;; backoff.pause()) {
-    std::scoped_lock const lock{mutex_};
-    if (comm_ == nullptr) throw Stopped{};
-    auto state = NcclLibrary::success;
-    library_.check(library_.comm_get_async_error(comm_, &state), attempted);
-    library_.check(state, attempted);
-    if (state != NcclLibrary::in_progress) return;
+  constexpr int quick_looks = 64;
+  for (int looks = 0;; ++looks) {
+    {
+      std::scoped_lock const lock{mutex_};
+      if (comm_ == nullptr) throw Stopped{};
+      auto state = NcclLibrary::success;
+      library_.check(library_.comm_get_async_error(comm_, &state), attempted);
+      library_.check(state, attempted);
+      if (state != NcclLibrary::in_progress) return;
+    }
+    if (looks >= quick_looks) std::this_thread::sleep_for(std::chrono::microseconds{50});
   }
 }
 

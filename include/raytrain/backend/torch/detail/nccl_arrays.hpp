@@ -3,19 +3,15 @@
 
 #include <torch/torch.h>
 
-#include <cstddef>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <stop_token>
 #include <string>
-#include <utility>
-#include <vector>
 
 #include <raytrain/backend/torch/detail/device_arrays.hpp>
 #include <raytrain/backend/torch/detail/nccl_library.hpp>
 #include <raytrain/collective/collective.hpp>
-#include <raytrain/collective/detail/task.hpp>
 
 namespace raytrain::detail {
 

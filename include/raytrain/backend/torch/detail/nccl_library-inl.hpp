@@ -5,6 +5,7 @@
 
 #include <optional>
 #include <string>
+#include <type_traits>
 
 #include <raytrain/backend/torch/detail/nccl_library.hpp>
 #include <raytrain/collective/reduce_op.hpp>
