@@ -89,11 +89,13 @@ auto trained_in(std::filesystem::path const& folder, GpuTraining const& training
         ctx.report(Epoch{epoch, loss_sum.item<double>()}, save(parts));
       }
     };
+    // Adam would make of gradients that are nearly 0 steps as large as of others, and so of their rounding.
+    auto const options = torch::optim::SGDOptions{0.05}.momentum(0.9);
     if (training.is_sharded) {
-      auto optimizer = ctx.prepare_optimizer<torch::optim::Adam>(model, {1e-2});
+      auto optimizer = ctx.prepare_optimizer<torch::optim::SGD>(model, options);
       run(optimizer, {model, optimizer, shard});
     } else {
-      torch::optim::Adam optimizer{model->parameters(), 1e-2};
+      torch::optim::SGD optimizer{model->parameters(), options};
       run(optimizer, {model, optimizer, shard});
     }
     if (ctx.world_rank() != Rank{0}) return;

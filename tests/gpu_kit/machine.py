@@ -118,7 +118,10 @@ class Machine:
         # As old tags they hold for what the libraries load, too.
         words = ['-pthread', '-Wl,--disable-new-dtags', '-Wl,--allow-shlib-undefined', *(f'-Wl,-rpath,{folder}' for folder in self.folders)]
         if 'torch' in needs:
-            words += ['-L', self.torch_folder / 'lib', '-Wl,--no-as-needed', '-lstdc++', '-ltorch_cpu', '-ltorch_cuda', '-lc10', '-lc10_cuda']
+            # The shared libstdc++ of which LibTorch throws, also where this g++ would link its own one into programs; and before
+            # LibTorch, which has functions of std::filesystem in it that end in a null pointer. libtorch.so has nothing else.
+            words += ['-L', self.torch_folder / 'lib', '-Wl,--no-as-needed', self.library('libstdc++.so.6') or '-lstdc++',
+                      '-ltorch_cpu', '-ltorch_cuda', '-lc10', '-lc10_cuda']
         words += [self.nccl] if 'nccl' in needs else []
         # zlib is part of every system, its development files are not.
         return [*words, self.cudart, '-l:libz.so.1', '-ldl', '-lrt']
