@@ -51,6 +51,9 @@ RAYTRAIN_TORCH_INLINE GradientAverager::GradientAverager(torch::nn::Module const
       exchange_{std::move(worker.exchange)} {
   if (beside_) overlap_.emplace(arena_, exchange_, *beside_);
   if (before_backward_) step_.emplace(arena_, collective_, module.buffers());
+  for (std::size_t index = 0; index < arena_.size(); ++index) {
+    first_versions_.push_back(version_of(arena_.parameter(index)));
+  }
   // Hooks of the tensors, since those of their autograd nodes do not survive loading a state.
   for (std::size_t index = 0; index < arena_.size(); ++index) {
     hooks_.push_back(arena_.parameter(index).register_hook(
@@ -117,7 +120,7 @@ RAYTRAIN_TORCH_INLINE auto GradientAverager::digest() const -> std::uint64_t {
     auto const& parameter = arena_.parameter(index);
     std::uint64_t bits = 0;
     if (!parameter.is_cpu()) {
-      bits = version_of(parameter);
+      bits = version_of(parameter) - first_versions_[index];
     } else if (parameter.numel() > 0) {
       std::memcpy(&bits, parameter.data_ptr(), parameter.element_size());
     }

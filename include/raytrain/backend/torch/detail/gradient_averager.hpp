@@ -201,6 +201,8 @@ class GradientAverager {
   std::optional<ShardStep> step_;  ///< With virtual shards.
   Sum sum_;
   std::vector<unsigned> hooks_;
+  std::vector<std::uint64_t>
+      first_versions_;  ///< Of parameters on a device, when they were made the same on all ranks.
   bool pending_ = false;
 };
 
