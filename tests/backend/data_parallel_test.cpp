@@ -321,7 +321,7 @@ TEST_CASE("gradients that cannot be averaged are refused, naming the parameter")
     model->to(torch::kDouble);
     model(filled(1)).backward();
   };
-  CHECK_THROWS_WITH_AS(run_once({}, changed), doctest::Contains("parameter 'w' has another shape or type"),
+  CHECK_THROWS_WITH_AS(run_once({}, changed), doctest::Contains("parameter 'w' has another shape, type or device"),
                        TrainingFailed);
 }
 

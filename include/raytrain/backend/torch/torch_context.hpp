@@ -87,7 +87,7 @@ class TorchContext : public TrainContext {
   /// are gone. Prepared once more, a model is averaged as it is then: what was unfrozen or registered since is refused
   /// otherwise.
   ///
-  /// Errors: `backend` for gradients that are neither float nor double, or not on the CPU; as `ModelOptions::validate`,
+  /// Errors: `backend` for gradients that are neither float nor double, or elsewhere; as `ModelOptions::validate`,
   ///         and `invalid_config` for an exchange with virtual shards; `invalid_call` for one that another model uses,
   ///         and for a `SyncBatchNorm` with virtual shards; `rank_mismatch` for options that differ between ranks.
   template <TorchModuleFactory F>
