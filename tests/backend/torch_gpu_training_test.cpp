@@ -298,6 +298,9 @@ TEST_CASE("GPUs are divided by the worker's number") {
   CHECK(share_devices(5, 8, 0.25, 2).workers == 4);
   CHECK(share_devices(4, 5, 0.25, 2).workers == 1);
   CHECK(share_devices(0, 1, 0.25, 1).workers == 1);
+  for (std::uint32_t workers = 1; workers <= 256; ++workers) {
+    CHECK(share_devices(workers - 1, workers, 1.0 / workers, 1).workers == workers);
+  }
   check_contains(thrown_error([] { (void)share_devices(0, 9, 0.25, 2); }), "use 8 workers here");
   check_contains(thrown_error([] { (void)share_devices(0, 3, 2, 4); }), "use 2 workers here");
 }

@@ -68,9 +68,22 @@ RAYTRAIN_TORCH_INLINE void NcclArrays::connect() {
 }
 
 RAYTRAIN_TORCH_INLINE NcclArrays::~NcclArrays() {
+  finish();
   when_aborted_.reset();
-  // Kernels that other ranks share are over: each has waited for what it read. Without waiting for the others.
   abort();
+}
+
+RAYTRAIN_TORCH_INLINE void NcclArrays::finish() noexcept {
+  auto const is_aborted = [this] {
+    std::scoped_lock const lock{mutex_};
+    return comm_ == nullptr;
+  };
+  try {
+    auto const stream = current_stream(device());
+    while (stream && !stream->query() && !is_aborted()) std::this_thread::sleep_for(std::chrono::microseconds{50});
+  } catch (...) {
+    return;  // what is wrong with the GPU, its next user is told
+  }
 }
 
 RAYTRAIN_TORCH_INLINE void NcclArrays::abort() noexcept {

@@ -48,6 +48,8 @@ class NcclArrays final : public DeviceArrays {
   void wait_until_ready(std::string const& attempted);
   void work(Task const& task, void* stream);
   [[nodiscard]] auto result_of(NcclLibrary::Reduction const& native, Task const& task, void* stream) -> int;
+  /// Returns when what is on the current stream is over, or aborted.
+  void finish() noexcept;
   void abort() noexcept;
 
   NcclLibrary const& library_;

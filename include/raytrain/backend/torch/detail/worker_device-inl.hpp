@@ -58,7 +58,8 @@ RAYTRAIN_TORCH_INLINE auto share_devices(std::uint32_t worker, std::uint32_t wor
     -> DeviceShare {
   auto const available = static_cast<std::uint64_t>(std::max(devices, 0));
   auto const each = static_cast<std::uint64_t>(std::max(1.0, gpus));
-  auto const on_one = gpus < 1 ? static_cast<std::uint64_t>(1 / gpus) : 1;
+  constexpr double rounding = 1e-9;  // of 1.0 / 49
+  auto const on_one = gpus < 1 ? static_cast<std::uint64_t>(1 / gpus + rounding) : 1;
   if (std::uint64_t{workers} > available / each * on_one) {
     throw Error{Errc::invalid_config, "ScalingConfig::resources_per_worker.gpus",
                 fmt::format("{} workers of this host ask for {} GPUs each, and it has {}", workers, gpus, devices),
@@ -74,6 +75,19 @@ RAYTRAIN_TORCH_INLINE auto share_devices(std::uint32_t worker, std::uint32_t wor
   share.devices = {static_cast<int>(device)};
   share.workers = static_cast<std::uint32_t>(std::min<std::uint64_t>(on_one, workers - device * on_one));
   return share;
+}
+
+/// What can make backwards run in the thread that calls them, on GPUs too: LibTorch's state since version 2.0.
+template <class State>
+concept RunsBackwardsHere = requires(State& state) {
+  state.set_multithreading_enabled(true);
+};
+
+RAYTRAIN_TORCH_INLINE void run_backwards_here(bool here) {
+  auto const set = [here](auto& state) {
+    if constexpr (RunsBackwardsHere<decltype(state)>) state.set_multithreading_enabled(!here);
+  };
+  set(c10::AutogradState::get_tls_state());
 }
 
 RAYTRAIN_TORCH_INLINE void check_devices(ScalingConfig const& scaling) {
@@ -96,6 +110,14 @@ RAYTRAIN_TORCH_INLINE void check_devices(ScalingConfig const& scaling) {
         "leave it out to train on the CPU; a GPU needs a LibTorch that is built with CUDA, and NVIDIA's driver: "
         "nvidia-smi lists what that finds"};
   }
+  if (type != at::kCPU && !RunsBackwardsHere<c10::AutogradState>) {
+    throw Error{
+        Errc::invalid_config, attempted,
+        fmt::format("is set, and LibTorch {}.{} runs the backwards of all workers on a GPU in one thread, where "
+                    "they would wait for each other",
+                    TORCH_VERSION_MAJOR, TORCH_VERSION_MINOR),
+        "use LibTorch 2.0 or newer"};
+  }
   (void)share_devices(0, 1, gpus_of(scaling), count);
 }
 
@@ -110,14 +132,6 @@ RAYTRAIN_TORCH_INLINE auto gpu_name(int index) -> std::optional<std::string> {
   if (get_name == nullptr || get_name(name.data(), most, index) != 0) return std::nullopt;
   name.resize(name.find('\0'));
   return name;
-}
-
-/// Backwards of the thread run in it, or as LibTorch has it.
-RAYTRAIN_TORCH_INLINE void run_backwards_here(bool here) {
-  [[maybe_unused]] auto const set = [here](auto& state) {
-    if constexpr (requires { state.set_multithreading_enabled(true); }) state.set_multithreading_enabled(!here);
-  };
-  set(c10::AutogradState::get_tls_state());
 }
 
 /// Errors: `invalid_config` for a way that these workers cannot go.
