@@ -176,4 +176,29 @@ TEST_CASE("a file is read the same compressed, and wherever its pieces end") {
   }
 }
 
+TEST_CASE("a whole number that float32 has not is refused where nobody has asked for float32") {
+  check_contains(thrown_error([] { (void)read_text("date\n20240131\n"); }), "line 2, column 'date': '20240131'");
+  CHECK(floats(read_text("date\n16777216\n-16777218\n"), "date") == std::vector<float>{16777216, -16777218});
+  CHECK(read_text("date\n20240131\n", {.types = {{"date", CsvType::int64}}}).column("date").as<std::int64_t>()[0] ==
+        20240131);
+  CHECK(floats(read_text("date\n20240131\n", {.types = {{"date", CsvType::float32}}}), "date")[0] == 20240132);
+}
+
+TEST_CASE("NULL and n/a are missing numbers, also in the first row") {
+  auto const data = read_text("a,b\nNULL,n/a\n41,1\n");
+  CHECK(std::isnan(floats(data, "a")[0]));
+  CHECK(floats(data, "b")[1] == 1);
+}
+
+TEST_CASE("a header without a name is refused with its file at once, and can be left out or named") {
+  check_contains(thrown_error([] { (void)read_text(",a\n0,x,y\n"); }), "table.csv': a column has no name");
+  CHECK(floats(read_text(",a\n0,1\n", {.columns = {"a"}}), "a") == std::vector<float>{1});
+  CHECK(read_text(",a\n0,1\n", {.column_names = {"row", "a"}}).columns().size() == 2);
+}
+
+TEST_CASE("a number too small for any type is 0, and one too large for any is refused") {
+  CHECK(floats(read_text("a\n1\n1e-5000\n-1e-4940\n"), "a") == std::vector<float>{1, 0, 0});
+  check_contains(thrown_error([] { (void)read_text("a\n1\n1e5000\n"); }), "can hold");
+}
+
 }  // namespace

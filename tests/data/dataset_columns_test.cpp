@@ -206,3 +206,8 @@ TEST_CASE("the parts of a dataset, joined again, are the dataset, bit by bit") {
     CHECK(joined.digest() == dataset.digest());
   }
 }
+
+TEST_CASE("more rows than can be counted are not joined") {
+  auto const many = raytrain::Dataset::of_rows(std::size_t{1} << 63U);
+  CHECK(thrown_error([&] { (void)many.union_with(many); }).find("more rows than can be counted") != std::string::npos);
+}

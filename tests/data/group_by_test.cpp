@@ -217,3 +217,10 @@ TEST_CASE("what cannot be aggregated is refused with the name of what was asked 
   check_contains(thrown_error([&] { return group_by(dataset, "image"); }),
                  "group_by: column 'image' has rows of shape 2");
 }
+
+TEST_CASE("a mean is the sum divided by the count") {
+  CHECK(number_of({5, 5, 18, 0}, Aggregate::mean) == 7);
+  CHECK(number_of({1, 1, 0}, Aggregate::mean) == 2.0 / 3);
+  CHECK(number_of({1e308, -1e308}, Aggregate::mean) == 0);
+  CHECK(number_of({1e308, 1e308}, Aggregate::mean) == 1e308);
+}

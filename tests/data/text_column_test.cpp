@@ -153,4 +153,21 @@ TEST_CASE("any texts come back, whatever their number and bytes") {
   CHECK(std::ranges::adjacent_find(column.categories()) == column.categories().end());
 }
 
+TEST_CASE("a text that no row has any more does not keep the others from being written") {
+  TemporaryFolder const folder;
+  auto const path = folder.path() / "table.csv";
+  auto const cities = Dataset::from_columns({Column::of_texts("city", {"Rome", "NA", "Oslo"})});
+  write_csv(cities.head(1), path);
+  CHECK(texts_of(read_csv(path).column("city")) == Texts{"Rome"});
+  check_contains(thrown_error([&] { write_csv(cities.head(2), path); }), "has the text 'NA'");
+}
+
+TEST_CASE("joined rows keep the categories of all parts, also those that no row has") {
+  auto const some = Dataset::from_columns({Column::of_texts("city", {"Bonn", "Oslo", "Rome"})}).split_at(1).second;
+  auto const more = Dataset::from_columns({Column::of_texts("city", {"Rome"})});
+  auto const joined = some.union_with(more);
+  CHECK(joined.column("city").categories().size() == 3);
+  CHECK(texts_of(joined.column("city")) == Texts{"Oslo", "Rome", "Rome"});
+}
+
 }  // namespace

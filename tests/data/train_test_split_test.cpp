@@ -166,3 +166,15 @@ TEST_CASE("what cannot be divided is refused before anything is copied") {
   check_contains(thrown_error([&] { (void)train_test_split(image, 0.5, {.stratify = "image"}); }),
                  "column 'image' has rows of shape 2, and not of one number");
 }
+
+TEST_CASE("of classes with equal rests, those that give a row to the test are others by another seed") {
+  std::vector<std::int64_t> classes(10);
+  for (std::size_t i = 0; i < classes.size(); ++i) classes[i] = static_cast<std::int64_t>(i);
+  auto const dataset = numbered(10).add_column({"class", std::move(classes)});
+  std::set<std::int64_t> seen;
+  for (std::uint64_t seed = 0; seed < 50; ++seed) {
+    auto const test = train_test_split(dataset, 0.3, {.seed = seed, .stratify = "class"}).second;
+    for (auto const value : values_of(test, "class")) seen.insert(value);
+  }
+  CHECK(seen.size() == 10);
+}

@@ -41,7 +41,8 @@ namespace raytrain::detail {
 }
 
 RAYTRAIN_INLINE auto is_missing_csv_field(std::string_view field) -> bool {
-  constexpr std::array<std::string_view, 7> missing{"", "NA", "N/A", "null", "NaN", "nan", "?"};
+  constexpr std::array<std::string_view, 11> missing{"",     "NA",   "N/A", "n/a", "#N/A", "<NA>",
+                                                     "null", "NULL", "NaN", "nan", "?"};
   return std::ranges::find(missing, without_blanks(field)) != missing.end();
 }
 
@@ -77,6 +78,12 @@ template <std::floating_point T>
     problem = parse_number(field, wide);
     if (std::abs(wide) >= 1) return false;
     value = static_cast<T>(wide);
+    if (problem == std::errc::result_out_of_range) {  // of long double, too, which tells no more than its exponent
+      auto const exponent = field.find_first_of("eE");
+      if (exponent == std::string_view::npos || field.substr(exponent + 1, 1) != "-") return false;
+      value = field.starts_with('-') ? -T{0} : T{0};
+      problem = {};
+    }
   }
   if (problem != std::errc{}) return false;
   values.push_back(value);
@@ -84,7 +91,7 @@ template <std::floating_point T>
 }
 
 RAYTRAIN_INLINE CsvColumn::CsvColumn(std::string name, std::optional<CsvType> type)
-    : name_{std::move(name)}, is_decided_{type.has_value()} {
+    : name_{std::move(name)}, is_inferred_{!type}, is_decided_{type.has_value()} {
   switch (type.value_or(CsvType::float32)) {
     case CsvType::float32: break;
     case CsvType::float64: numbers_ = std::vector<double>{}; break;
@@ -101,7 +108,16 @@ RAYTRAIN_INLINE auto CsvColumn::add(std::string_view field) -> bool {
     texts_->add(is_missing_csv_field(bare) ? std::nullopt : std::optional{field});
     return true;
   }
-  return std::visit([&](auto& numbers) { return add_number(numbers, bare); }, numbers_);
+  return std::visit([&](auto& numbers) { return add_number(numbers, bare); }, numbers_) &&
+         !(is_inferred_ && is_rounded(bare));
+}
+
+RAYTRAIN_INLINE auto CsvColumn::is_rounded(std::string_view field) const -> bool {
+  constexpr float all_whole = 16'777'216;  // up to which float32 has each whole number
+  auto const value = std::get<std::vector<float>>(numbers_).back();
+  std::int64_t whole{};
+  return std::abs(value) >= all_whole && parse_number(field, whole) == std::errc{} &&
+         static_cast<long double>(value) != static_cast<long double>(whole);
 }
 
 RAYTRAIN_INLINE void CsvColumn::decide(std::string_view field) {
@@ -180,6 +196,10 @@ RAYTRAIN_INLINE void CsvTable::begin(std::vector<std::string> const& names) {
   auto const& kept = options_.columns.empty() ? names : options_.columns;
   slots_.assign(names.size(), left_out);
   for (auto const& name : kept) {
+    if (name.empty()) {
+      refuse("a column has no name, as that of row numbers in the files of pandas",
+             "name all by CsvOptions::column_names, or leave it out by CsvOptions::columns");
+    }
     auto const found = columns_by_name.find(name);
     if (found == columns_by_name.end()) not_there("columns", name, names);
     auto const type = options_.types.find(name);

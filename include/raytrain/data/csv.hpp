@@ -30,8 +30,9 @@ struct CsvOptions {
   std::vector<std::string> column_names{};  ///< Instead of the header's; empty: those, or "0", "1" ... without one.
   std::vector<std::string> columns{};       ///< To be kept, in this order; empty: all.
   /// The types of columns; of one that is not named, its first field that is not missing decides: a number makes it
-  /// float32, anything else text. A field is missing that is empty or one of NA, N/A, null, NaN, nan and ?: that is a
-  /// NaN to a float, no text to text, and refused for an integer.
+  /// float32, anything else text. Whole numbers that float32 has not, from 16,777,217 on, as dates and keys, are
+  /// refused there. A field is missing that is empty or one of NA, N/A, n/a, #N/A, <NA>, null, NULL, NaN, nan and ?:
+  /// that is a NaN to a float, no text to text, and refused for an integer.
   std::map<std::string, CsvType, std::less<>> types{};
 };
 
@@ -55,8 +56,11 @@ class CsvColumn {
 
  private:
   void decide(std::string_view field);
+  /// Whether the field is a whole number other than the one that its column holds for it, the last one.
+  [[nodiscard]] auto is_rounded(std::string_view field) const -> bool;
 
   std::string name_;
+  bool is_inferred_;  ///< Nobody has asked for its type.
   bool is_decided_;
   std::variant<std::vector<float>, std::vector<double>, std::vector<std::int32_t>, std::vector<std::int64_t>> numbers_;
   std::optional<TextCodes> texts_;  ///< Instead of numbers.
@@ -102,8 +106,8 @@ class CsvTable {
 /// Lines end with a line feed, a carriage return, or both. A number too small for its column is 0. Blanks around a
 /// number do not count; they are part of a text.
 /// Errors: `not_found` for a file or a column that is not there, listing those that are; `io`; `invalid_data`, with the
-///         line, for one with more or fewer fields than columns, a field that is no number, two columns of one name,
-///         and no rows.
+///         line, for one with more or fewer fields than columns, a field that is no number, two columns of one name
+///         or one without a name, and no rows.
 /// Source: RFC 4180 for quoted fields.
 [[nodiscard]] auto read_csv(std::filesystem::path const& path, CsvOptions const& options = {}) -> Dataset;
 

@@ -22,17 +22,21 @@
 namespace raytrain::detail {
 
 /// How many rows of each class are held out, `total` in all: the whole part of each share, and one more of those whose
-/// rest is largest.
+/// rest is largest; of equal ones, those that the seed picks.
 [[nodiscard]] RAYTRAIN_INLINE auto held_out_of_classes(RowGroups const& classes, double test_fraction,
-                                                       std::size_t total) -> std::vector<std::size_t> {
+                                                       std::size_t total, SplitOptions const& options)
+    -> std::vector<std::size_t> {
   std::vector<std::size_t> held_out(classes.size());
   std::vector<std::pair<double, std::size_t>> rests;  // negative, so that the largest is the first
-  for (std::size_t i = 0; i < classes.size(); ++i) {
+  std::vector<std::uint64_t> order(classes.size());
+  std::iota(order.begin(), order.end(), std::uint64_t{0});
+  if (options.shuffle) order = permutation({.seed = options.seed}, classes.size());
+  for (auto const i : order) {
     auto const share = static_cast<double>(classes.rows_of(i)) * test_fraction;
     held_out[i] = static_cast<std::size_t>(share);
     rests.emplace_back(std::floor(share) - share, i);
   }
-  std::ranges::sort(rests);
+  std::ranges::stable_sort(rests, {}, &std::pair<double, std::size_t>::first);
   auto left = total - std::min(total, std::reduce(held_out.begin(), held_out.end()));
   for (std::size_t i = 0; i < rests.size() && left > 0; ++i, --left) ++held_out[rests[i].second];
   return held_out;
@@ -115,7 +119,7 @@ RAYTRAIN_INLINE auto train_test_split(Dataset const& dataset, double test_fracti
   std::iota(order.begin(), order.end(), std::uint64_t{0});
   if (options.shuffle) order = *dataset.shuffled_rows({.seed = options.seed});
   return detail::divide(dataset, order, groups,
-                        options.group.empty() ? detail::held_out_of_classes(groups, test_fraction, total)
+                        options.group.empty() ? detail::held_out_of_classes(groups, test_fraction, total, options)
                                               : detail::held_out_of_groups(groups, total, options));
 }
 

@@ -6,12 +6,14 @@
 #include <cmath>
 #include <concepts>
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <iterator>
 #include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <vector>
 
 #include <raytrain/core/element_type.hpp>
 #include <raytrain/core/error.hpp>
@@ -58,8 +60,12 @@ RAYTRAIN_INLINE void append_csv_value(std::string& line, Column const& column, s
 /// Errors: `invalid_data` for a text that would be read as a missing one.
 RAYTRAIN_INLINE void check_texts_can_be_read(Column const& column, std::string const& attempted) {
   if (!column.is_text()) return;
-  for (auto const& text : column.categories()) {
-    if (!is_missing_csv_field(text)) continue;
+  auto const categories = column.categories();  // of which a slice may not have all
+  std::vector<bool> is_missing;
+  for (auto const& text : categories) is_missing.push_back(is_missing_csv_field(text));
+  for (auto const code : column.as<std::int32_t>()) {
+    if (code < 0 || !is_missing[static_cast<std::size_t>(code)]) continue;
+    auto const& text = categories[static_cast<std::size_t>(code)];
     throw Error{
         Errc::invalid_data, attempted,
         fmt::format("column '{}' has the text '{}', which read_csv takes for a missing one", column.name(), text),

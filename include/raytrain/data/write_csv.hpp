@@ -8,9 +8,9 @@
 namespace raytrain {
 
 /// Writes a line with the columns' names and one for each row, whose numbers have the fewest digits from which
-/// `read_csv` makes the same bits, given the columns' types. NaN are empty fields, whatever their bits, and so
-/// are missing texts. A file that was
-/// there is replaced once all is written, and stays as it is where that fails.
+/// `read_csv` makes the same bits, given the columns' types: of float32, float64, int32, int64 and text, and of one row
+/// or more. NaN are empty fields, whatever their bits, and so are missing texts. A file that was there is replaced once
+/// all is written, and stays as it is where that fails.
 ///
 /// Errors: `invalid_data` for a column with more than one value a row, where there is none, and for a text
 ///         that `read_csv` takes for a missing one, as NA; `io` when the file

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
+#include <limits>
 #include <memory>
 #include <span>
 #include <string>
@@ -49,6 +50,7 @@ namespace raytrain::detail {
   TextCodes codes;
   for (auto const* const part : parts) {
     auto const& column = part->column(name);
+    for (auto const& text : column.categories()) (void)codes.add_category(text);
     for (std::size_t row = 0; row < column.rows(); ++row) codes.add(column.text(row));
   }
   return std::move(codes).take(name);
@@ -78,6 +80,9 @@ RAYTRAIN_INLINE auto join_rows(std::span<Dataset const> parts, std::string const
   for (std::size_t i = 0; i < parts.size(); ++i) {
     if (parts[i].rows() == 0 && parts[i].columns().empty()) continue;
     joined.push_back(&parts[i]);
+    if (parts[i].rows() > std::numeric_limits<std::size_t>::max() - rows) {
+      throw Error{Errc::invalid_data, attempted, "there would be more rows than can be counted", "join fewer"};
+    }
     rows += parts[i].rows();
     auto const differences = column_differences(*joined.front(), parts[i]);
     if (differences.empty()) continue;

@@ -30,6 +30,7 @@ class Moments {
   /// NaN of no numbers.
   [[nodiscard]] auto mean() const noexcept -> double {
     if (count_ == 0) return std::numeric_limits<double>::quiet_NaN();
+    if (std::isfinite(sum())) return sum() / static_cast<double>(count_);
     return std::isnan(mean_) ? sum_ : mean_;  // which is an infinity where all infinities have its sign
   }
 

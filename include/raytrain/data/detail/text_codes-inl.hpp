@@ -27,16 +27,20 @@ RAYTRAIN_INLINE void TextCodes::add(std::optional<std::string_view> text) {
     rows_.push_back(-1);
     return;
   }
-  auto found = numbers_.find(*text);
+  rows_.push_back(add_category(*text));
+}
+
+RAYTRAIN_INLINE auto TextCodes::add_category(std::string_view text) -> std::int32_t {
+  auto found = numbers_.find(text);
   if (found == numbers_.end()) {
     constexpr auto most = static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max());
     if (numbers_.size() == most) {
       throw Error{Errc::invalid_data, "a column of text", fmt::format("more than {} texts differ", most),
                   "leave the column out"};
     }
-    found = numbers_.emplace(*text, static_cast<std::int32_t>(numbers_.size())).first;
+    found = numbers_.emplace(text, static_cast<std::int32_t>(numbers_.size())).first;
   }
-  rows_.push_back(found->second);
+  return found->second;
 }
 
 RAYTRAIN_INLINE auto TextCodes::take(std::string name) && -> Column {

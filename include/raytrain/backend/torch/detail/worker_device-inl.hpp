@@ -206,7 +206,13 @@ RAYTRAIN_TORCH_INLINE WorkerDevice::~WorkerDevice() {
   arrays_.reset();
   if (!former_device_) return;
   c10::impl::VirtualGuardImpl const guard{type_};
-  if (former_stream_) (void)guard.exchangeStream(*former_stream_);
+  if (former_stream_) {
+    auto const own = guard.exchangeStream(*former_stream_);
+    try {
+      own.synchronize();  // what the program takes out of the training is complete on any stream
+    } catch (...) {       // what is wrong with the GPU, its next user is told
+    }
+  }
   guard.uncheckedSetDevice(*former_device_);
   run_backwards_here(false);
 }
