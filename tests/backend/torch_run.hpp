@@ -15,6 +15,10 @@
 #include <doctest/doctest.h>
 
 #include <raytrain/backend/torch.hpp>
+#ifdef RAYTRAIN_PRETENDED_GPU
+#include <raytrain/backend/torch/detail/worker_device.hpp>
+#endif
+#include <raytrain/config/scaling_config.hpp>
 #include <raytrain/data/dataset.hpp>
 #include <raytrain/trainer.hpp>
 
@@ -41,18 +45,28 @@ struct RunSetup {
 
 using TrainTorch = std::function<void(raytrain::TorchContext&)>;
 
+/// So many workers, as one program compiles them as if they shared a GPU: its memory is the host's.
+[[nodiscard]] inline auto scaling_of(RunSetup const& setup) -> raytrain::ScalingConfig {
+  raytrain::ScalingConfig scaling{.num_workers = setup.workers, .resources_per_worker = {.cpus = setup.cpus}};
+#ifdef RAYTRAIN_PRETENDED_GPU
+  raytrain::detail::Devices::pretend(1);
+  scaling.use_gpu = true;
+  scaling.resources_per_worker.gpus = 1.0 / setup.workers;
+#endif
+  return scaling;
+}
+
 /// Trains in `folder`, going on with what lies there.
 inline auto run_in(std::filesystem::path const& folder, RunSetup const& setup, TrainTorch const& train)
     -> raytrain::Result {
-  raytrain::Trainer<raytrain::TorchBackend> trainer{
-      train,
-      {.scaling = {.num_workers = setup.workers, .resources_per_worker = {.cpus = setup.cpus}},
-       .run = {.name = "run",
-               .storage_path = folder,
-               .resume_from_checkpoint = setup.begins_with,
-               .seed = setup.seed,
-               .handle_signals = false},
-       .datasets = setup.datasets}};
+  raytrain::Trainer<raytrain::TorchBackend> trainer{train,
+                                                    {.scaling = scaling_of(setup),
+                                                     .run = {.name = "run",
+                                                             .storage_path = folder,
+                                                             .resume_from_checkpoint = setup.begins_with,
+                                                             .seed = setup.seed,
+                                                             .handle_signals = false},
+                                                     .datasets = setup.datasets}};
   return trainer.fit();
 }
 

@@ -57,7 +57,7 @@ class AdaptiveSum final : public GradientExchange {
     auto const world = std::int64_t{collective.size().value};
     auto const slice = (size + world - 1) / world;
     auto const whole = at::zeros({world * slice}, gradient.options());
-    whole.narrow(0, 0, size).copy_(gradient.view({size}));
+    whole.narrow(0, 0, size).copy_(gradient.as_strided({size}, {1}));
     std::vector<at::Tensor> slices;
     for (std::uint32_t rank = 0; rank < collective.size().value; ++rank) {
       slices.push_back(at::empty({slice}, gradient.options()));

@@ -71,7 +71,7 @@ RAYTRAIN_TORCH_INLINE TorchContext::TorchContext(std::unique_ptr<detail::Unlocki
                                                  ScalingConfig const& scaling)
     : TrainContext{{setup.link, std::move(setup.run), std::move(setup.group), std::move(collective)}},
       unlocking_{static_cast<detail::UnlockingCollective*>(&TrainContext::collective())},
-      device_{scaling, config, setup.link, TrainContext::collective()},
+      device_{scaling, config, setup.link, *unlocking_},
       generator_{at::detail::createCPUGenerator(worker_seed())} {
   static SystemClock const clock;
   step_timer_ = std::make_shared<detail::StepTimer>(clock);

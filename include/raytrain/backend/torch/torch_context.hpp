@@ -422,9 +422,10 @@ class TorchContext : public TrainContext {
     detail::DefaultGeneratorLock lock;
     detail::UnlockingScope const unlocking{*unlocking_, lock};
     auto const of_batch = default_state_of_batch();
-    auto built = [&] {
+    auto built = [&] {  // with no GPU's seed, from which other workers draw
       detail::OwnDefaultGenerator::Pause const pause;
-      torch::manual_seed(models_ == 0 ? seed() : detail::stream_seed(seed(), models_));
+      auto const of_model = models_ == 0 ? seed() : detail::stream_seed(seed(), models_);
+      device_.gpu() ? detail::seed_default_generator(of_model) : (void)torch::manual_seed(of_model);
       return hold_module(make);
     }();
     detail::seed_default_generator(worker_seed(), device());

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -25,14 +26,18 @@ RAYTRAIN_TORCH_INLINE void check_options(TorchPredictorOptions const& options) {
               fmt::format("must be at least 1 (got {})", options.batch_size), "write {.batch_size = 1024}"};
 }
 
-RAYTRAIN_TORCH_INLINE void move_to(torch::nn::Module& module, torch::Device device) {
-  auto const is_there = [&](at::Tensor const& tensor) { return tensor.device() == device; };
-  if (std::ranges::all_of(module.parameters(), is_there) && std::ranges::all_of(module.buffers(), is_there)) return;
+RAYTRAIN_TORCH_INLINE auto move_to(torch::nn::Module& module, std::optional<torch::Device> device) -> torch::Device {
+  auto tensors = module.parameters();
+  for (auto const& buffer : module.buffers()) tensors.push_back(buffer);
+  if (!device) return tensors.empty() ? torch::Device{torch::kCPU} : tensors.front().device();
+  if (std::ranges::all_of(tensors, [&](at::Tensor const& tensor) { return tensor.device() == *device; }))
+    return *device;
   try {
-    module.to(device);
+    module.to(*device);
+    return *device;
   } catch (c10::Error const& error) {
     throw Error{Errc::invalid_config, "TorchPredictorOptions::device",
-                fmt::format("the model cannot be moved to {}: {}", device.str(), error.what_without_backtrace()),
+                fmt::format("the model cannot be moved to {}: {}", device->str(), error.what_without_backtrace()),
                 "write {.device = torch::kCPU}, or take a LibTorch and a machine that have that device"};
   }
 }
@@ -56,7 +61,7 @@ RAYTRAIN_TORCH_INLINE auto predict_rows(at::Tensor const& rows, TorchPredictorOp
         at::Tensor all;
         for (std::int64_t begin = 0; begin < count; begin += options.batch_size) {
           auto const size = std::min(options.batch_size, count - begin);
-          auto given = forward(rows.narrow(0, begin, size).to(options.device));
+          auto given = forward(rows.narrow(0, begin, size).to(*options.device));
           if (!given.defined() || given.dim() == 0 || given.size(0) != size) {
             refuse(fmt::format("the model gives {} for {} rows",
                                given.defined() ? shape_text(given.sizes(), given.scalar_type()) : "nothing", size));

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <utility>
 
 #include <raytrain/backend/torch/load_model.hpp>
@@ -16,8 +17,8 @@ namespace raytrain {
 
 /// How a network predicts.
 struct TorchPredictorOptions {
-  std::int64_t batch_size = 1024;      ///< Rows that the model gets at once, from 1 on: fewer take less memory.
-  torch::Device device = torch::kCPU;  ///< Where the model computes, to which it is moved.
+  std::int64_t batch_size = 1024;         ///< Rows that the model gets at once, from 1 on: fewer take less memory.
+  std::optional<torch::Device> device{};  ///< Where the model computes, to which it is moved; none: where it is.
 };
 
 namespace detail {
@@ -25,8 +26,10 @@ namespace detail {
 auto predict_rows(at::Tensor const& rows, TorchPredictorOptions const& options,
                   std::function<at::Tensor(at::Tensor const&)> const& forward) -> at::Tensor;
 
-/// Changes nothing that is there. Errors: `invalid_config` for a device that is missing, or whose memory is full.
-void move_to(torch::nn::Module& module, torch::Device device);
+/// Changes nothing that is there. Returns where the module is then.
+///
+/// Errors: `invalid_config` for a device that is missing, or whose memory is full.
+auto move_to(torch::nn::Module& module, std::optional<torch::Device> device) -> torch::Device;
 
 /// Errors: `invalid_config`.
 void check_options(TorchPredictorOptions const& options);
@@ -78,7 +81,7 @@ class TorchPredictor {
       : model_{std::move(model)}, options_{options} {
     detail::check_options(options_);
     module_of(model_).eval();
-    detail::move_to(module_of(model_), options_.device);
+    options_.device = detail::move_to(module_of(model_), options_.device);
   }
 
   Holder model_;

@@ -34,11 +34,8 @@ RAYTRAIN_TORCH_INLINE BackwardExchange::BackwardExchange(GradientArena& arena, M
   for (std::size_t bucket = 0; bucket < buckets_.size(); ++bucket) {
     for (auto const parameter : buckets_[bucket].parameters) bucket_of_[parameter] = bucket;
   }
-  if (is_on_device) {
-    stream_.emplace(arena.device());
-  } else {
-    thread_.emplace().post([] { use_one_openmp_thread(); });
-  }
+  if (is_on_device) stream_.emplace(arena.device());
+  thread_.post([] { use_one_openmp_thread(); });
 }
 
 RAYTRAIN_TORCH_INLINE BackwardExchange::~BackwardExchange() {
@@ -95,12 +92,12 @@ RAYTRAIN_TORCH_INLINE void BackwardExchange::launch() {
 }
 
 RAYTRAIN_TORCH_INLINE void BackwardExchange::post(std::size_t bucket) {
-  if (stream_) return stream_->run([&] { exchange(bucket); });
-  thread_->post([this, bucket] {
+  if (stream_) stream_->follow();
+  thread_.post([this, bucket] {
     std::exception_ptr error;
     try {
       if (std::scoped_lock const lock{mutex_}; error_ != nullptr) return;
-      exchange(bucket);
+      stream_ ? stream_->run([&] { exchange(bucket); }) : exchange(bucket);
     } catch (...) {
       error = std::current_exception();
     }
@@ -143,13 +140,13 @@ RAYTRAIN_TORCH_INLINE void BackwardExchange::finish(Collective& choosing) {
 }
 
 RAYTRAIN_TORCH_INLINE void BackwardExchange::wait() {
-  if (stream_) return stream_->join();
   SignsOfLife::During const waits{SignsOfLife::Activity::waits};
   std::unique_lock lock{mutex_};
   for (std::size_t seen = 0; error_ == nullptr && seen < buckets_.size(); seen = exchanged_) {
     changed_.wait(lock, [&] { return error_ != nullptr || exchanged_ > seen || exchanged_ == buckets_.size(); });
     SignsOfLife::beat_here();
   }
+  if (stream_) stream_->join();
   if (error_ != nullptr) std::rethrow_exception(error_);
 }
 

@@ -25,8 +25,8 @@ namespace raytrain::detail {
 /// collective of its own, from the last bucket to the first, which is about the order in which a backward makes them.
 /// All ranks begin them in that order, whenever each of them has the gradients.
 ///
-/// On a device no thread is needed: exchanges are put on a stream of their own while the host goes on with the
-/// backward, which nobody can time there, so that `Overlap::measured` is `on`.
+/// On a device the thread agrees with the other ranks, and puts exchanges on a stream of its own. Nobody can time them
+/// there without waiting, so that `Overlap::measured` is `on`.
 ///
 /// A gradient is complete when the backward comes to that of another parameter. What has no gradient when the backward
 /// ends is exchanged then.
@@ -94,9 +94,9 @@ class BackwardExchange {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::size_t exchanged_ = 0;               ///< Buckets.
-  std::exception_ptr error_;                ///< The first one.
-  std::optional<BackgroundThread> thread_;  ///< On the CPU. Last: it uses everything above.
+  std::size_t exchanged_ = 0;  ///< Buckets.
+  std::exception_ptr error_;   ///< The first one.
+  BackgroundThread thread_;    ///< Last: it uses everything above.
 };
 
 }  // namespace raytrain::detail

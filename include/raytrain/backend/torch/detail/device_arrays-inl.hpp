@@ -11,6 +11,7 @@
 #include <mutex>
 #include <optional>
 #include <span>
+#include <string>
 #include <type_traits>
 #include <utility>
 
@@ -23,6 +24,7 @@
 #include <raytrain/collective/collective.hpp>
 #include <raytrain/collective/reduce_op.hpp>
 #include <raytrain/core/element_type.hpp>
+#include <raytrain/core/error.hpp>
 #include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/inline.hpp>
 
@@ -103,6 +105,22 @@ RAYTRAIN_TORCH_INLINE auto current_stream(at::Device device) -> std::optional<c1
   return c10::impl::VirtualGuardImpl{device.type()}.getStream(device);
 }
 
+RAYTRAIN_TORCH_INLINE auto DeviceArrays::start(Task const& task) -> Pending {
+  for (auto const* const array : {task.from.data(), static_cast<std::byte const*>(task.to.data())}) {
+    if (array == nullptr || device_.is_cpu()) continue;
+    try {
+      (void)at::globalContext().getDeviceFromPtr(const_cast<std::byte*>(array), device_.type());
+    } catch (c10::Error const&) {
+      throw Error{
+          Errc::invalid_call, to_string(task.call) + " on rank " + std::to_string(rank().value),
+          "an array is in the memory of the host, and this collective takes those in the memory of " + device_.str(),
+          "give it the data_ptr() of a tensor there, or use ctx.collective()"};
+    }
+  }
+  perform(task);
+  return {};
+}
+
 RAYTRAIN_TORCH_INLINE auto DeviceArrays::allocate_zeros(std::size_t size_bytes) -> std::shared_ptr<void> {
   auto const memory = at::zeros({static_cast<std::int64_t>(size_bytes)}, at::TensorOptions{at::kByte}.device(device_));
   return {memory.data_ptr(), [memory](void*) {}};
@@ -141,12 +159,11 @@ RAYTRAIN_TORCH_INLINE auto SharedDeviceArrays::duplicate() -> std::unique_ptr<Co
   return std::make_unique<SharedDeviceArrays>(host().duplicate(), device());
 }
 
-RAYTRAIN_TORCH_INLINE auto SharedDeviceArrays::start(Task const& task) -> Pending {
+RAYTRAIN_TORCH_INLINE void SharedDeviceArrays::perform(Task const& task) {
   // What nobody needs fast: types that LibTorch lacks, and counts, of which the ranks' differences have their own text.
   if ((task.reducers != nullptr && !computed_type(task.call.element)) ||
       task.call.operation == Operation::all_gatherv) {
-    exchange_through_host(task, host(), device());
-    return {};
+    return exchange_through_host(task, host(), device());
   }
   torch::NoGradGuard const no_grad;
   record(&SharedEvents::OfRank::ready);
@@ -156,7 +173,6 @@ RAYTRAIN_TORCH_INLINE auto SharedDeviceArrays::start(Task const& task) -> Pendin
   record(&SharedEvents::OfRank::done);
   host().start({.call = {.operation = Operation::barrier}, .of = &task.compared()}).wait();
   wait_for(&SharedEvents::OfRank::done);
-  return {};
 }
 
 RAYTRAIN_TORCH_INLINE void SharedDeviceArrays::exchange(Task const& task) {
@@ -231,9 +247,8 @@ RAYTRAIN_TORCH_INLINE auto ArraysThroughHost::duplicate() -> std::unique_ptr<Col
   return std::make_unique<ArraysThroughHost>(host().duplicate(), device());
 }
 
-RAYTRAIN_TORCH_INLINE auto ArraysThroughHost::start(Task const& task) -> Pending {
+RAYTRAIN_TORCH_INLINE void ArraysThroughHost::perform(Task const& task) {
   exchange_through_host(task, host(), device());
-  return {};
 }
 
 }  // namespace raytrain::detail

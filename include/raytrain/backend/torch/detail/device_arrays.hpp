@@ -48,6 +48,9 @@ class DeviceArrays : public Collective {
   [[nodiscard]] auto takes_device_arrays() const noexcept -> bool final { return true; }
   [[nodiscard]] auto device() const noexcept -> at::Device { return device_; }
 
+  /// Errors: also `invalid_call` for an array that is not in the memory of a device.
+  [[nodiscard]] auto start(Task const& task) -> Pending final;
+
   /// Errors: `c10::Error` where the device has no room.
   [[nodiscard]] auto allocate_zeros(std::size_t size_bytes) -> std::shared_ptr<void> final;
 
@@ -59,6 +62,9 @@ class DeviceArrays : public Collective {
   [[nodiscard]] auto host() noexcept -> Collective& { return *host_; }
 
  private:
+  /// Its arrays are where they belong.
+  virtual void perform(Task const& task) = 0;
+
   std::unique_ptr<Collective> host_;
   at::Device device_;
 };
@@ -94,9 +100,10 @@ class SharedDeviceArrays final : public DeviceArrays {
   SharedDeviceArrays(std::unique_ptr<Collective> host, at::Device device);
 
   [[nodiscard]] auto duplicate() -> std::unique_ptr<Collective> override;
-  [[nodiscard]] auto start(Task const& task) -> Pending override;
 
  private:
+  void perform(Task const& task) override;
+
   /// What a rank shows to the others.
   struct Shown {
     std::byte const* from;
@@ -126,7 +133,9 @@ class ArraysThroughHost final : public DeviceArrays {
       : DeviceArrays{std::move(host), device} {}
 
   [[nodiscard]] auto duplicate() -> std::unique_ptr<Collective> override;
-  [[nodiscard]] auto start(Task const& task) -> Pending override;
+
+ private:
+  void perform(Task const& task) override;
 };
 
 }  // namespace raytrain::detail

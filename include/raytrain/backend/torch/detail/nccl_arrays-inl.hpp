@@ -27,19 +27,18 @@
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/inline.hpp>
+#include <raytrain/core/signs_of_life.hpp>
 
 namespace raytrain::detail {
 
-/// As CUDA calls it; null for a device without streams. Errors: `backend` for a LibTorch that does not tell it.
+/// As CUDA calls it; null for a device without streams.
 RAYTRAIN_TORCH_INLINE auto native_stream(at::Device device) -> void* {
   auto const stream = current_stream(device);
-  if (!stream) return nullptr;
   auto const handle = [](auto const& of) -> void* {
-    if constexpr (requires { of.native_handle(); }) return of.native_handle();
-    throw Error{Errc::backend, "an operation of NCCL", "this LibTorch does not tell CUDA's name of a stream",
-                "use a newer LibTorch, or TorchConfig::gpu_exchange = GpuExchange::host"};
+    if constexpr (TellsNativeStream<decltype(of)>) return of.native_handle();
+    return nullptr;  // nobody comes here with it
   };
-  return handle(*stream);
+  return stream ? handle(*stream) : nullptr;
 }
 
 RAYTRAIN_TORCH_INLINE NcclArrays::NcclArrays(NcclLibrary const& library, std::unique_ptr<Collective> host,
@@ -74,13 +73,32 @@ RAYTRAIN_TORCH_INLINE NcclArrays::~NcclArrays() {
 }
 
 RAYTRAIN_TORCH_INLINE void NcclArrays::finish() noexcept {
+  SignsOfLife::During const waits{SignsOfLife::Activity::waits};
+  constexpr std::chrono::seconds limit{5};  // if other ranks are lost
+  constexpr std::chrono::microseconds pause{50};
   auto const is_aborted = [this] {
     std::scoped_lock const lock{mutex_};
     return comm_ == nullptr;
   };
   try {
     auto const stream = current_stream(device());
-    while (stream && !stream->query() && !is_aborted()) std::this_thread::sleep_for(std::chrono::microseconds{50});
+    while (stream && !stream->query() && !is_aborted()) std::this_thread::sleep_for(pause);
+    auto state = NcclLibrary::success;
+    {
+      std::scoped_lock const lock{mutex_};
+      if (comm_ == nullptr) return;
+      state = library_.comm_finalize(comm_);
+    }
+    auto const end = std::chrono::steady_clock::now() + limit;
+    while (state == NcclLibrary::in_progress && std::chrono::steady_clock::now() < end) {
+      std::this_thread::sleep_for(pause);
+      std::scoped_lock const lock{mutex_};
+      if (comm_ == nullptr || library_.comm_get_async_error(comm_, &state) != NcclLibrary::success) return;
+    }
+    std::scoped_lock const lock{mutex_};
+    if (state == NcclLibrary::success && comm_ != nullptr) {
+      (void)library_.comm_destroy(std::exchange(comm_, nullptr));
+    }
   } catch (...) {
     return;  // what is wrong with the GPU, its next user is told
   }
@@ -110,21 +128,17 @@ RAYTRAIN_TORCH_INLINE auto NcclArrays::duplicate() -> std::unique_ptr<Collective
   return std::make_unique<NcclArrays>(library_, host().duplicate(), device(), abort_token_);
 }
 
-RAYTRAIN_TORCH_INLINE auto NcclArrays::start(Task const& task) -> Pending {
+RAYTRAIN_TORCH_INLINE void NcclArrays::perform(Task const& task) {
   auto const operation = task.call.operation;
-  auto const is_by_host = operation == Operation::gather || operation == Operation::scatter ||
-                          operation == Operation::all_gatherv ||
-                          (task.reducers != nullptr && !computed_type(task.call.element) &&
-                           !NcclLibrary::reduction(task.call.element, task.call.op));
-  if (is_by_host) {
-    exchange_through_host(task, host(), device());
-    return {};
-  }
+  auto const is_by_host =
+      operation == Operation::gather || operation == Operation::scatter || operation == Operation::all_gatherv ||
+      (task.reducers != nullptr && !computed_type(task.call.element) &&
+       (task.call.op == ReduceOp::average || !NcclLibrary::reduction(task.call.element, task.call.op)));
+  if (is_by_host) return exchange_through_host(task, host(), device());
   host().start({.call = {.operation = Operation::barrier}, .of = &task.compared()}).wait();
-  if (operation == Operation::barrier || task.call.count == 0) return {};
+  if (operation == Operation::barrier || task.call.count == 0) return;
   torch::NoGradGuard const no_grad;
   work(task, native_stream(device()));
-  return {};
 }
 
 RAYTRAIN_TORCH_INLINE void NcclArrays::work(Task const& task, void* stream) {
@@ -151,9 +165,8 @@ RAYTRAIN_TORCH_INLINE void NcclArrays::work(Task const& task, void* stream) {
   if (auto const native = NcclLibrary::reduction(call.element, call.op)) {
     in_nccl([&] { return result_of(*native, task, stream); });
     if (!has_result || call.op != ReduceOp::average) return;
-    auto const type = computed_type(call.element);
-    if (type)
-      divide(tensor_over(task.to.data(), {static_cast<std::int64_t>(call.count)}, *type, device()), size().value);
+    auto const type = *computed_type(call.element);
+    divide(tensor_over(task.to.data(), {static_cast<std::int64_t>(call.count)}, type, device()), size().value);
     return;
   }
   auto const parts = call.operation == Operation::reduce_scatter ? size().value : 1U;

@@ -9,11 +9,20 @@
 #include <stop_token>
 #include <string>
 
+#include <c10/core/Stream.h>
+
 #include <raytrain/backend/torch/detail/device_arrays.hpp>
 #include <raytrain/backend/torch/detail/nccl_library.hpp>
 #include <raytrain/collective/collective.hpp>
 
 namespace raytrain::detail {
+
+/// A stream that says what CUDA calls it, as LibTorch's newer ones do.
+template <class Stream>
+concept TellsNativeStream = requires(Stream const& stream) {
+  stream.native_handle();
+};
+inline constexpr bool tells_native_streams = TellsNativeStream<c10::Stream>;
 
 /// Workers with a GPU each, threads of one process or ranks: NCCL exchanges their arrays, on each one's current stream.
 ///
@@ -35,9 +44,9 @@ class NcclArrays final : public DeviceArrays {
   ~NcclArrays() override;
 
   [[nodiscard]] auto duplicate() -> std::unique_ptr<Collective> override;
-  [[nodiscard]] auto start(Task const& task) -> Pending override;
 
  private:
+  void perform(Task const& task) override;
   struct Abort {
     NcclArrays* arrays;
     void operator()() const noexcept { arrays->abort(); }
@@ -48,7 +57,8 @@ class NcclArrays final : public DeviceArrays {
   void wait_until_ready(std::string const& attempted);
   void work(Task const& task, void* stream);
   [[nodiscard]] auto result_of(NcclLibrary::Reduction const& native, Task const& task, void* stream) -> int;
-  /// Returns when what is on the current stream is over, or aborted.
+  /// Returns when what is on the current stream is over, and what other ranks may still fetch from this one is let go;
+  /// or when it is aborted.
   void finish() noexcept;
   void abort() noexcept;
 

@@ -31,6 +31,8 @@ RAYTRAIN_TORCH_INLINE auto load_nccl() -> std::optional<NcclLibrary> {
   find(found.get_unique_id, "ncclGetUniqueId");
   find(found.comm_init_rank_config, "ncclCommInitRankConfig");
   find(found.comm_get_async_error, "ncclCommGetAsyncError");
+  find(found.comm_finalize, "ncclCommFinalize");
+  find(found.comm_destroy, "ncclCommDestroy");
   find(found.comm_abort, "ncclCommAbort");
   find(found.get_error_string, "ncclGetErrorString");
   find(found.get_last_error, "ncclGetLastError");
@@ -39,7 +41,11 @@ RAYTRAIN_TORCH_INLINE auto load_nccl() -> std::optional<NcclLibrary> {
   find(found.reduce_scatter, "ncclReduceScatter");
   find(found.all_gather, "ncclAllGather");
   find(found.broadcast, "ncclBroadcast");
-  if (!is_complete) return std::nullopt;
+  int (*get_version)(int*) = nullptr;
+  find(get_version, "ncclGetVersion");
+  constexpr int oldest = 21'800;
+  int version = 0;
+  if (!is_complete || get_version(&version) != NcclLibrary::success || version < oldest) return std::nullopt;
   return found;
 }
 

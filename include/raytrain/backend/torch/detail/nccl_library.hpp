@@ -38,6 +38,8 @@ struct NcclLibrary {
   int (*get_unique_id)(UniqueId*) = nullptr;
   int (*comm_init_rank_config)(Comm*, int ranks, UniqueId, int rank, Config*) = nullptr;
   int (*comm_get_async_error)(Comm, int*) = nullptr;
+  int (*comm_finalize)(Comm) = nullptr;
+  int (*comm_destroy)(Comm) = nullptr;
   int (*comm_abort)(Comm) = nullptr;
   char const* (*get_error_string)(int) = nullptr;
   char const* (*get_last_error)(Comm) = nullptr;
@@ -47,7 +49,7 @@ struct NcclLibrary {
   int (*all_gather)(void const*, void*, std::size_t count, int type, Comm, void* stream) = nullptr;
   int (*broadcast)(void const*, void*, std::size_t count, int type, int root, Comm, void* stream) = nullptr;
 
-  /// The one of this process; null where there is none.
+  /// The one of this process; null where there is none, or an older one.
   [[nodiscard]] static auto of_process() -> NcclLibrary const*;
 
   /// Every return code passes here. Errors: `backend`, with what NCCL says about its last error.

@@ -7,13 +7,14 @@
 
 #include <c10/core/Event.h>
 #include <c10/core/Stream.h>
+#include <c10/core/StreamGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 namespace raytrain::detail {
 
-/// A stream of a device, for work that goes on beside the thread's current one. On the CPU work is done at once.
+/// A stream of a device, for work that goes on beside another thread's current one. On the CPU work is done at once.
 ///
-/// Threads: one at a time.
+/// Threads: `follow` and `join` by that thread, `run` by any.
 class SideStream {
  public:
   explicit SideStream(at::Device device) : device_{device} {
@@ -23,18 +24,18 @@ class SideStream {
     behind_.emplace(device.type());
   }
 
-  /// Calls `work`, which puts operations on this stream: behind all that is on the current one now.
-  template <class F>
-  void run(F const& work) {
-    if (!stream_) return work();
-    c10::impl::VirtualGuardImpl const guard{device_.type()};
-    before_->record(guard.getStream(device_));
+  /// What is put on this stream from now on begins behind all that is on the current one.
+  void follow() {
+    if (!stream_) return;
+    before_->record(c10::impl::VirtualGuardImpl{device_.type()}.getStream(device_));
     before_->block(*stream_);
-    struct Back {
-      c10::Stream former;
-      ~Back() { c10::impl::VirtualGuardImpl{former.device_type()}.exchangeStream(former); }
-    };
-    Back const back{guard.exchangeStream(*stream_)};
+  }
+
+  /// Calls `work`, which puts operations on this stream.
+  template <class F>
+  void run(F const& work) const {
+    if (!stream_) return work();
+    c10::StreamGuard const here{*stream_};
     work();
   }
 

@@ -136,14 +136,16 @@ RAYTRAIN_TORCH_INLINE auto gpu_name(int index) -> std::optional<std::string> {
 
 /// Errors: `invalid_config` for a way that these workers cannot go.
 RAYTRAIN_TORCH_INLINE auto arrays_of(DeviceShare const& share, at::Device device, GpuExchange way, WorkerLink& link,
-                                     Collective& collective) -> std::unique_ptr<DeviceArrays> {
+                                     UnlockingCollective& collective) -> std::unique_ptr<DeviceArrays> {
   auto const& placement = link.placement();
   auto const workers = placement.world_size;
   auto const shares_one = share.workers == workers.value && placement.process_workers == workers;
   auto const* const nccl = NcclLibrary::of_process();
   auto const lacks =
-      share.workers > 1 ? "several workers share a GPU" : "there is no NCCL in the program, nor libnccl.so.2";
-  auto const may_use_nccl = share.workers == 1 && nccl != nullptr;
+      share.workers > 1
+          ? "several workers share a GPU"
+          : "there is no NCCL 2.18 or newer in the program, nor libnccl.so.2, or LibTorch is too old for it";
+  auto const may_use_nccl = share.workers == 1 && nccl != nullptr && tells_native_streams;
   // All or none: NCCL may be missing on one host, and the last worker may have a GPU alone.
   std::vector<std::uint8_t> can{static_cast<std::uint8_t>(may_use_nccl ? 1 : 0)};
   collective.all_reduce(can, ReduceOp::min);
@@ -161,14 +163,14 @@ RAYTRAIN_TORCH_INLINE auto arrays_of(DeviceShare const& share, at::Device device
     refuse(fmt::format("is nccl, and {}", may_use_nccl ? "another worker cannot use it" : lacks),
            "leave it out, or give each worker a GPU of its own, with NCCL installed on every host");
   }
-  auto own = collective.duplicate();
+  auto own = collective.duplicate_here();
   if (way == GpuExchange::shared_device) return std::make_unique<SharedDeviceArrays>(std::move(own), device);
   if (way == GpuExchange::host) return std::make_unique<ArraysThroughHost>(std::move(own), device);
   return std::make_unique<NcclArrays>(*nccl, std::move(own), device, link.aborted());
 }
 
 RAYTRAIN_TORCH_INLINE WorkerDevice::WorkerDevice(ScalingConfig const& scaling, TorchConfig const& config,
-                                                 WorkerLink& link, Collective& collective)
+                                                 WorkerLink& link, UnlockingCollective& collective)
     : collective_{collective} {
   if (!scaling.use_gpu) return;
   choose(scaling, link.placement());
@@ -178,7 +180,12 @@ RAYTRAIN_TORCH_INLINE WorkerDevice::WorkerDevice(ScalingConfig const& scaling, T
     if (share_.workers > 1) former_stream_ = guard.exchangeStream(guard.getStreamFromGlobalPool(device()));
     run_backwards_here(true);
   }
-  arrays_ = arrays_of(share_, device(), config.gpu_exchange, link, collective);
+  try {
+    arrays_ = arrays_of(share_, device(), config.gpu_exchange, link, collective);
+  } catch (...) {
+    leave();
+    throw;
+  }
 }
 
 RAYTRAIN_TORCH_INLINE void WorkerDevice::choose(ScalingConfig const& scaling, Placement const& placement) {
@@ -204,6 +211,10 @@ RAYTRAIN_TORCH_INLINE void WorkerDevice::choose(ScalingConfig const& scaling, Pl
 
 RAYTRAIN_TORCH_INLINE WorkerDevice::~WorkerDevice() {
   arrays_.reset();
+  leave();
+}
+
+RAYTRAIN_TORCH_INLINE void WorkerDevice::leave() noexcept {
   if (!former_device_) return;
   c10::impl::VirtualGuardImpl const guard{type_};
   if (former_stream_) {

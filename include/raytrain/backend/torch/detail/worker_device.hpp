@@ -12,6 +12,7 @@
 #include <c10/core/Stream.h>
 
 #include <raytrain/backend/torch/detail/device_arrays.hpp>
+#include <raytrain/backend/torch/detail/generators.hpp>
 #include <raytrain/backend/torch/torch_config.hpp>
 #include <raytrain/collective/collective.hpp>
 #include <raytrain/config/scaling_config.hpp>
@@ -53,7 +54,8 @@ class WorkerDevice {
  public:
   /// A group operation with GPUs. Errors: as `share_devices`, on all ranks of the host; `invalid_config` for a GPU of
   /// another name than `ScalingConfig::accelerator_type`.
-  WorkerDevice(ScalingConfig const& scaling, TorchConfig const& config, WorkerLink& link, Collective& collective);
+  WorkerDevice(ScalingConfig const& scaling, TorchConfig const& config, WorkerLink& link,
+               UnlockingCollective& collective);
   WorkerDevice(WorkerDevice const&) = delete;
   auto operator=(WorkerDevice const&) -> WorkerDevice& = delete;
   ~WorkerDevice();
@@ -70,17 +72,20 @@ class WorkerDevice {
   }
 
   /// For arrays in the device's memory: on the CPU the worker's collective.
-  [[nodiscard]] auto arrays() noexcept -> Collective& { return arrays_ ? *arrays_ : collective_; }
+  [[nodiscard]] auto arrays() noexcept -> Collective& {
+    return arrays_ ? static_cast<Collective&>(*arrays_) : collective_;
+  }
   /// Null on the CPU.
   [[nodiscard]] auto on_device() noexcept -> DeviceArrays* { return arrays_.get(); }
 
  private:
   void choose(ScalingConfig const& scaling, Placement const& placement);
+  void leave() noexcept;
   [[nodiscard]] auto index_of(std::size_t i) const noexcept -> at::Device {
     return type_ == at::kCPU ? at::kCPU : at::Device{type_, static_cast<at::DeviceIndex>(share_.devices[i])};
   }
 
-  Collective& collective_;
+  UnlockingCollective& collective_;
   at::DeviceType type_ = at::kCPU;
   DeviceShare share_;
   std::unique_ptr<DeviceArrays> arrays_;
