@@ -14,7 +14,7 @@ namespace raytrain {
 enum class Overlap : std::uint8_t {
   off,       ///< When the backward has ended.
   on,        ///< In buckets, by a thread of raytrain's, while the backward computes the gradients of other buckets.
-  measured,  ///< In buckets, as is faster in the model's first backwards, of which rank 0 prints a line.
+  measured,  ///< In buckets, as is faster in the model's first backwards, of which rank 0 prints a line; on GPUs `on`.
 };
 
 /// "off", "on", "measured".

@@ -148,15 +148,24 @@ RAYTRAIN_TORCH_INLINE SharedEvents::SharedEvents(WorldSize size, at::DeviceType 
   }
 }
 
-RAYTRAIN_TORCH_INLINE SharedDeviceArrays::SharedDeviceArrays(std::unique_ptr<Collective> host, at::Device device)
-    : DeviceArrays{std::move(host), device}, shown_(size().value) {
+RAYTRAIN_TORCH_INLINE SharedDeviceArrays::SharedDeviceArrays(std::shared_ptr<Collective> host, at::Device device)
+    : SharedDeviceArrays{agreed_key(*host), std::move(host), device} {}
+
+RAYTRAIN_TORCH_INLINE SharedDeviceArrays::SharedDeviceArrays(std::uint64_t key, std::shared_ptr<Collective> host,
+                                                             at::Device device)
+    : DeviceArrays{std::move(host), device},
+      events_{SharedEvents::of(key, size(), device.type())},
+      shown_(size().value) {}
+
+RAYTRAIN_TORCH_INLINE auto SharedDeviceArrays::agreed_key(Collective& by) -> std::uint64_t {
   std::vector<std::uint64_t> key{SharedEvents::new_key()};
-  this->host().broadcast(key, Rank{0});
-  events_ = SharedEvents::of(key[0], size(), device.type());
+  by.broadcast(key, Rank{0});
+  return key[0];
 }
 
 RAYTRAIN_TORCH_INLINE auto SharedDeviceArrays::duplicate() -> std::unique_ptr<Collective> {
-  return std::make_unique<SharedDeviceArrays>(host().duplicate(), device());
+  auto own = host().duplicate();
+  return std::unique_ptr<Collective>{new SharedDeviceArrays{agreed_key(host()), std::move(own), device()}};
 }
 
 RAYTRAIN_TORCH_INLINE void SharedDeviceArrays::perform(Task const& task) {

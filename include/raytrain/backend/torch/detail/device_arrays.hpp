@@ -55,8 +55,9 @@ class DeviceArrays : public Collective {
   [[nodiscard]] auto allocate_zeros(std::size_t size_bytes) -> std::shared_ptr<void> final;
 
  protected:
-  /// `host`: never null; of this collective alone.
-  DeviceArrays(std::unique_ptr<Collective> host, at::Device device) noexcept
+  /// `host`: never null. That of the worker's other operations, with which ranks that are out of step meet; of another
+  /// thread's arrays one of that thread.
+  DeviceArrays(std::shared_ptr<Collective> host, at::Device device) noexcept
       : host_{std::move(host)}, device_{device} {}
 
   [[nodiscard]] auto host() noexcept -> Collective& { return *host_; }
@@ -65,7 +66,7 @@ class DeviceArrays : public Collective {
   /// Its arrays are where they belong.
   virtual void perform(Task const& task) = 0;
 
-  std::unique_ptr<Collective> host_;
+  std::shared_ptr<Collective> host_;
   at::Device device_;
 };
 
@@ -97,11 +98,15 @@ class SharedEvents {
 class SharedDeviceArrays final : public DeviceArrays {
  public:
   /// A group operation.
-  SharedDeviceArrays(std::unique_ptr<Collective> host, at::Device device);
+  SharedDeviceArrays(std::shared_ptr<Collective> host, at::Device device);
 
   [[nodiscard]] auto duplicate() -> std::unique_ptr<Collective> override;
 
  private:
+  SharedDeviceArrays(std::uint64_t key, std::shared_ptr<Collective> host, at::Device device);
+  /// A group operation of that collective.
+  [[nodiscard]] static auto agreed_key(Collective& by) -> std::uint64_t;
+
   void perform(Task const& task) override;
 
   /// What a rank shows to the others.
@@ -129,7 +134,7 @@ class SharedDeviceArrays final : public DeviceArrays {
 /// Cost: each operation waits for the device.
 class ArraysThroughHost final : public DeviceArrays {
  public:
-  ArraysThroughHost(std::unique_ptr<Collective> host, at::Device device) noexcept
+  ArraysThroughHost(std::shared_ptr<Collective> host, at::Device device) noexcept
       : DeviceArrays{std::move(host), device} {}
 
   [[nodiscard]] auto duplicate() -> std::unique_ptr<Collective> override;

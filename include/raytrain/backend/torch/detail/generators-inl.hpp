@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <memory>
 #include <mutex>
 #include <ranges>
 #include <string_view>
@@ -103,20 +102,14 @@ class UnlockingCollective::Unlocked {
 };
 
 RAYTRAIN_TORCH_INLINE auto UnlockingCollective::duplicate() -> std::unique_ptr<Collective> {
-  Unlocked const unlocked{*held_};
+  Unlocked const unlocked{held_};
   return collective_->duplicate();
 }
 
-RAYTRAIN_TORCH_INLINE auto UnlockingCollective::duplicate_here() -> std::unique_ptr<Collective> {
-  auto here = std::make_unique<UnlockingCollective>(duplicate());
-  here->held_ = held_;
-  return here;
-}
-
 RAYTRAIN_TORCH_INLINE auto UnlockingCollective::start(Task const& task) -> Pending {
-  if (held_->empty()) [[likely]]
+  if (held_.empty()) [[likely]]
     return collective_->start(task);
-  Unlocked const unlocked{*held_};
+  Unlocked const unlocked{held_};
   collective_->start(task).wait();
   return {};
 }

@@ -70,7 +70,7 @@ class DefaultGeneratorLock {
 class UnlockingCollective final : public Collective {
  public:
   /// `collective`: never null.
-  explicit UnlockingCollective(std::unique_ptr<Collective> collective) : collective_{std::move(collective)} {}
+  explicit UnlockingCollective(std::unique_ptr<Collective> collective) noexcept : collective_{std::move(collective)} {}
 
   [[nodiscard]] auto rank() const noexcept -> Rank override { return collective_->rank(); }
   [[nodiscard]] auto size() const noexcept -> WorldSize override { return collective_->size(); }
@@ -82,10 +82,7 @@ class UnlockingCollective final : public Collective {
     return collective_->allocate_zeros(size_bytes);
   }
 
-  /// For another thread: it unlocks nothing.
   [[nodiscard]] auto duplicate() -> std::unique_ptr<Collective> override;
-  /// For the same thread: it unlocks what this one does.
-  [[nodiscard]] auto duplicate_here() -> std::unique_ptr<Collective>;
 
   [[nodiscard]] auto start(Task const& task) -> Pending override;
 
@@ -96,19 +93,18 @@ class UnlockingCollective final : public Collective {
   class Unlocked;
 
   std::unique_ptr<Collective> collective_;
-  /// Those of the scopes that there are, the innermost one last.
-  std::shared_ptr<std::vector<DefaultGeneratorLock*>> held_ = std::make_shared<std::vector<DefaultGeneratorLock*>>();
+  std::vector<DefaultGeneratorLock*> held_;  ///< Those of the scopes that there are, the innermost one last.
 };
 
 /// Makes `collective` unlock the generator during its operations, until the scope ends. Scopes may be nested.
 class UnlockingScope {
  public:
   UnlockingScope(UnlockingCollective& collective, DefaultGeneratorLock& lock) : collective_{collective} {
-    collective_.held_->push_back(&lock);
+    collective_.held_.push_back(&lock);
   }
   UnlockingScope(UnlockingScope const&) = delete;
   auto operator=(UnlockingScope const&) -> UnlockingScope& = delete;
-  ~UnlockingScope() { collective_.held_->pop_back(); }
+  ~UnlockingScope() { collective_.held_.pop_back(); }
 
  private:
   UnlockingCollective& collective_;

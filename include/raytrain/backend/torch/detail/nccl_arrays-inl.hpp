@@ -41,11 +41,15 @@ RAYTRAIN_TORCH_INLINE auto native_stream(at::Device device) -> void* {
   return stream ? handle(*stream) : nullptr;
 }
 
-RAYTRAIN_TORCH_INLINE NcclArrays::NcclArrays(NcclLibrary const& library, std::unique_ptr<Collective> host,
+RAYTRAIN_TORCH_INLINE NcclArrays::NcclArrays(NcclLibrary const& library, std::shared_ptr<Collective> host,
                                              at::Device device, std::stop_token abort)
+    : NcclArrays{library, agreed_id(library, *host), std::move(host), device, std::move(abort)} {}
+
+RAYTRAIN_TORCH_INLINE NcclArrays::NcclArrays(NcclLibrary const& library, NcclLibrary::UniqueId const& id,
+                                             std::shared_ptr<Collective> host, at::Device device, std::stop_token abort)
     : DeviceArrays{std::move(host), device}, library_{library}, abort_token_{std::move(abort)} {
   try {
-    connect();
+    connect(id);
   } catch (...) {
     when_aborted_.reset();
     this->abort();
@@ -53,11 +57,15 @@ RAYTRAIN_TORCH_INLINE NcclArrays::NcclArrays(NcclLibrary const& library, std::un
   }
 }
 
-RAYTRAIN_TORCH_INLINE void NcclArrays::connect() {
-  auto const attempted = "connecting rank " + std::to_string(rank().value) + " by NCCL on " + device().str();
+RAYTRAIN_TORCH_INLINE auto NcclArrays::agreed_id(NcclLibrary const& library, Collective& by) -> NcclLibrary::UniqueId {
   NcclLibrary::UniqueId id;
-  if (rank() == Rank{0}) library_.check(library_.get_unique_id(&id), attempted);
-  host().broadcast(std::span<std::uint8_t>{reinterpret_cast<std::uint8_t*>(id.bytes.data()), id.bytes.size()}, Rank{0});
+  if (by.rank() == Rank{0}) library.check(library.get_unique_id(&id), "agreeing on a communicator of NCCL");
+  by.broadcast(std::span<std::uint8_t>{reinterpret_cast<std::uint8_t*>(id.bytes.data()), id.bytes.size()}, Rank{0});
+  return id;
+}
+
+RAYTRAIN_TORCH_INLINE void NcclArrays::connect(NcclLibrary::UniqueId const& id) {
+  auto const attempted = "connecting rank " + std::to_string(rank().value) + " by NCCL on " + device().str();
   NcclLibrary::Config config;
   auto const ranks = static_cast<int>(size().value);
   auto const result = library_.comm_init_rank_config(&comm_, ranks, id, static_cast<int>(rank().value), &config);
@@ -125,7 +133,9 @@ RAYTRAIN_TORCH_INLINE void NcclArrays::wait_until_ready(std::string const& attem
 }
 
 RAYTRAIN_TORCH_INLINE auto NcclArrays::duplicate() -> std::unique_ptr<Collective> {
-  return std::make_unique<NcclArrays>(library_, host().duplicate(), device(), abort_token_);
+  auto own = host().duplicate();
+  auto const id = agreed_id(library_, host());
+  return std::unique_ptr<Collective>{new NcclArrays{library_, id, std::move(own), device(), abort_token_}};
 }
 
 RAYTRAIN_TORCH_INLINE void NcclArrays::perform(Task const& task) {

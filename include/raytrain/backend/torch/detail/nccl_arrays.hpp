@@ -40,7 +40,7 @@ class NcclArrays final : public DeviceArrays {
   /// A group operation. `abort`: when the worker is to end at its next wait.
   ///
   /// Errors: `backend` when NCCL reports an error, as for two ranks with one GPU.
-  NcclArrays(NcclLibrary const& library, std::unique_ptr<Collective> host, at::Device device, std::stop_token abort);
+  NcclArrays(NcclLibrary const& library, std::shared_ptr<Collective> host, at::Device device, std::stop_token abort);
   ~NcclArrays() override;
 
   [[nodiscard]] auto duplicate() -> std::unique_ptr<Collective> override;
@@ -52,7 +52,12 @@ class NcclArrays final : public DeviceArrays {
     void operator()() const noexcept { arrays->abort(); }
   };
 
-  void connect();
+  NcclArrays(NcclLibrary const& library, NcclLibrary::UniqueId const& id, std::shared_ptr<Collective> host,
+             at::Device device, std::stop_token abort);
+  /// A group operation of that collective. Errors: as the constructor.
+  [[nodiscard]] static auto agreed_id(NcclLibrary const& library, Collective& by) -> NcclLibrary::UniqueId;
+
+  void connect(NcclLibrary::UniqueId const& id);
   /// Returns when NCCL has done the host's part of its last call.
   void wait_until_ready(std::string const& attempted);
   void work(Task const& task, void* stream);

@@ -102,13 +102,12 @@ RAYTRAIN_TORCH_INLINE void check_devices(ScalingConfig const& scaling) {
   }
   if (count == 0) {
     auto const* const visible = std::getenv("CUDA_VISIBLE_DEVICES");
-    throw Error{
-        Errc::invalid_config, attempted,
-        fmt::format("is set, and LibTorch {}.{}.{} finds no GPU here{}", TORCH_VERSION_MAJOR, TORCH_VERSION_MINOR,
-                    TORCH_VERSION_PATCH,
-                    visible == nullptr ? "" : fmt::format(" (CUDA_VISIBLE_DEVICES is '{}')", visible)),
-        "leave it out to train on the CPU; a GPU needs a LibTorch that is built with CUDA, and NVIDIA's driver: "
-        "nvidia-smi lists what that finds"};
+    throw Error{Errc::invalid_config, attempted,
+                fmt::format("is set, and LibTorch {}.{}.{} finds no GPU here{}", TORCH_VERSION_MAJOR,
+                            TORCH_VERSION_MINOR, TORCH_VERSION_PATCH,
+                            visible == nullptr ? "" : fmt::format(" (CUDA_VISIBLE_DEVICES is '{}')", visible)),
+                "leave it out to train on the CPU; a GPU needs a LibTorch that is built with CUDA and linked by "
+                "--no-as-needed -ltorch_cuda, and NVIDIA's driver: nvidia-smi lists what that finds"};
   }
   if (type != at::kCPU && !RunsBackwardsHere<c10::AutogradState>) {
     throw Error{
@@ -136,7 +135,7 @@ RAYTRAIN_TORCH_INLINE auto gpu_name(int index) -> std::optional<std::string> {
 
 /// Errors: `invalid_config` for a way that these workers cannot go.
 RAYTRAIN_TORCH_INLINE auto arrays_of(DeviceShare const& share, at::Device device, GpuExchange way, WorkerLink& link,
-                                     UnlockingCollective& collective) -> std::unique_ptr<DeviceArrays> {
+                                     Collective& collective) -> std::unique_ptr<DeviceArrays> {
   auto const& placement = link.placement();
   auto const workers = placement.world_size;
   auto const shares_one = share.workers == workers.value && placement.process_workers == workers;
@@ -163,14 +162,14 @@ RAYTRAIN_TORCH_INLINE auto arrays_of(DeviceShare const& share, at::Device device
     refuse(fmt::format("is nccl, and {}", may_use_nccl ? "another worker cannot use it" : lacks),
            "leave it out, or give each worker a GPU of its own, with NCCL installed on every host");
   }
-  auto own = collective.duplicate_here();
-  if (way == GpuExchange::shared_device) return std::make_unique<SharedDeviceArrays>(std::move(own), device);
-  if (way == GpuExchange::host) return std::make_unique<ArraysThroughHost>(std::move(own), device);
-  return std::make_unique<NcclArrays>(*nccl, std::move(own), device, link.aborted());
+  std::shared_ptr<Collective> host{std::shared_ptr<void>{}, &collective};  // it lives longer
+  if (way == GpuExchange::shared_device) return std::make_unique<SharedDeviceArrays>(std::move(host), device);
+  if (way == GpuExchange::host) return std::make_unique<ArraysThroughHost>(std::move(host), device);
+  return std::make_unique<NcclArrays>(*nccl, std::move(host), device, link.aborted());
 }
 
 RAYTRAIN_TORCH_INLINE WorkerDevice::WorkerDevice(ScalingConfig const& scaling, TorchConfig const& config,
-                                                 WorkerLink& link, UnlockingCollective& collective)
+                                                 WorkerLink& link, Collective& collective)
     : collective_{collective} {
   if (!scaling.use_gpu) return;
   choose(scaling, link.placement());

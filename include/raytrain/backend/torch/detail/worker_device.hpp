@@ -12,7 +12,6 @@
 #include <c10/core/Stream.h>
 
 #include <raytrain/backend/torch/detail/device_arrays.hpp>
-#include <raytrain/backend/torch/detail/generators.hpp>
 #include <raytrain/backend/torch/torch_config.hpp>
 #include <raytrain/collective/collective.hpp>
 #include <raytrain/config/scaling_config.hpp>
@@ -54,8 +53,7 @@ class WorkerDevice {
  public:
   /// A group operation with GPUs. Errors: as `share_devices`, on all ranks of the host; `invalid_config` for a GPU of
   /// another name than `ScalingConfig::accelerator_type`.
-  WorkerDevice(ScalingConfig const& scaling, TorchConfig const& config, WorkerLink& link,
-               UnlockingCollective& collective);
+  WorkerDevice(ScalingConfig const& scaling, TorchConfig const& config, WorkerLink& link, Collective& collective);
   WorkerDevice(WorkerDevice const&) = delete;
   auto operator=(WorkerDevice const&) -> WorkerDevice& = delete;
   ~WorkerDevice();
@@ -85,7 +83,7 @@ class WorkerDevice {
     return type_ == at::kCPU ? at::kCPU : at::Device{type_, static_cast<at::DeviceIndex>(share_.devices[i])};
   }
 
-  UnlockingCollective& collective_;
+  Collective& collective_;
   at::DeviceType type_ = at::kCPU;
   DeviceShare share_;
   std::unique_ptr<DeviceArrays> arrays_;
