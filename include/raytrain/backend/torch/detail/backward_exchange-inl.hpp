@@ -40,8 +40,8 @@ RAYTRAIN_TORCH_INLINE BackwardExchange::BackwardExchange(GradientArena& arena, M
 
 RAYTRAIN_TORCH_INLINE BackwardExchange::~BackwardExchange() {
   if (!is_open_ || !overlaps_) return;
-  while (left_ > 0) post(--left_);
   try {
+    while (left_ > 0) post(--left_);
     wait();
   } catch (...) {
     return;  // nobody takes the values
