@@ -16,5 +16,6 @@
 #include <raytrain/data/sort.hpp>
 #include <raytrain/data/train_test_split.hpp>
 #include <raytrain/data/write_csv.hpp>
+#include <raytrain/preprocess.hpp>
 #include <raytrain/trainer.hpp>
 #include <raytrain/version.hpp>

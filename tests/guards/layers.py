@@ -14,15 +14,16 @@ BELOW = {
     'collective': ['core'],
     'checkpoint': ['core', 'config', 'message'],
     'data': ['core', 'config', 'exec'],
+    'preprocess': ['core', 'config', 'message', 'checkpoint', 'data'],
     'launch': ['core', 'config', 'message', 'exec', 'collective'],
 }
 BELOW['train'] = list(BELOW)
 BELOW['backend'] = list(BELOW)
-BELOW['callback'] = ['core', 'config', 'message', 'exec', 'collective', 'checkpoint', 'data', 'launch', 'train']
+BELOW['callback'] = ['core', 'config', 'message', 'exec', 'collective', 'checkpoint', 'data', 'preprocess', 'launch', 'train']
 
 # Files beside the folders: the front door names no concrete backend, and nothing inside comes back to it.
 CONCEPT = 'raytrain/backend/backend.hpp'
-FRONT = ['raytrain/trainer.hpp', 'raytrain/raytrain.hpp']
+FRONT = ['raytrain/trainer.hpp', 'raytrain/preprocess.hpp', 'raytrain/raytrain.hpp']
 
 # What needs MPI is included by nothing that works without it.
 MAY_NEED_MPI = ('collective/mpi', 'collective/detail/mpi_', 'launch/ranks', 'launch/rank_communicator', 'launch/detail/rank_session',

@@ -129,6 +129,16 @@ concept MutableElementArray = ElementArray<R> &&
 
 namespace detail {
 
+/// Exact, but for integers above 2^53, of which it is the nearest.
+template <Element T>
+[[nodiscard]] constexpr auto as_double(T value) noexcept -> double {
+  if constexpr (std::is_arithmetic_v<T>) {
+    return static_cast<double>(value);
+  } else {
+    return static_cast<double>(static_cast<float>(value));
+  }
+}
+
 template <MutableElementArray R>
 [[nodiscard]] auto span_of(R&& values) -> std::span<std::ranges::range_value_t<R>> {
   return {std::ranges::data(values), std::ranges::size(values)};

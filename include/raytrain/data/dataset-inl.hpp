@@ -104,17 +104,28 @@ RAYTRAIN_INLINE auto Dataset::rename_columns(std::map<std::string, std::string> 
 }
 
 RAYTRAIN_INLINE auto Dataset::add_column(Column column) const -> Dataset {
-  auto const attempted = [&] { return fmt::format("Dataset::add_column('{}')", column.name()); };
   if (std::ranges::find(columns(), column.name(), &Column::name) != columns().end()) {
-    throw Error{Errc::invalid_call, attempted(), "there is a column of that name",
-                "give it another name, or drop that one first by drop_columns"};
+    throw Error{Errc::invalid_call, fmt::format("Dataset::add_column('{}')", column.name()),
+                "there is a column of that name", "give it another name, or replace that one by with_column"};
   }
+  return put_column(std::move(column), "add_column");
+}
+
+RAYTRAIN_INLINE auto Dataset::with_column(Column column) const -> Dataset {
+  return put_column(std::move(column), "with_column");
+}
+
+RAYTRAIN_INLINE auto Dataset::put_column(Column column, char const* function) const -> Dataset {
   if (column.rows() != rows()) {
-    throw Error{Errc::invalid_call, attempted(),
+    throw Error{Errc::invalid_call, fmt::format("Dataset::{}('{}')", function, column.name()),
                 fmt::format("it has {} rows, and the dataset has {}", column.rows(), rows()), "give it as many rows"};
   }
   std::vector<Column> all{columns().begin(), columns().end()};
-  all.push_back(std::move(column));
+  if (auto const found = std::ranges::find(all, column.name(), &Column::name); found != all.end()) {
+    *found = std::move(column);
+  } else {
+    all.push_back(std::move(column));
+  }
   return {std::move(all), rows()};
 }
 

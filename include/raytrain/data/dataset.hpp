@@ -66,6 +66,11 @@ class Dataset {
   /// Errors: `invalid_call` when there is a column of that name, or the column has another number of rows.
   [[nodiscard]] auto add_column(Column column) const -> Dataset;
 
+  /// With this one in the place of the column of its name, or behind the others where there is none.
+  ///
+  /// Errors: `invalid_call` when it has another number of rows.
+  [[nodiscard]] auto with_column(Column column) const -> Dataset;
+
   /// The first `count` rows, or all if there are fewer.
   [[nodiscard]] auto head(std::size_t count) const -> Dataset { return slice(0, std::min(count, rows())); }
 
@@ -120,6 +125,8 @@ class Dataset {
   Dataset(std::vector<Column> columns, std::size_t rows);
 
   [[nodiscard]] auto slice(std::size_t first, std::size_t last) const -> Dataset;
+
+  [[nodiscard]] auto put_column(Column column, char const* function) const -> Dataset;
 
   std::shared_ptr<Table const> table_;
 };

@@ -19,7 +19,6 @@
 #include <raytrain/data/column.hpp>
 #include <raytrain/data/dataset.hpp>
 #include <raytrain/data/dataset_text.hpp>
-#include <raytrain/data/detail/as_double.hpp>
 #include <raytrain/data/detail/text_table.hpp>
 
 namespace raytrain::detail {

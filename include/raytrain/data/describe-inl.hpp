@@ -18,7 +18,6 @@
 #include <raytrain/data/column.hpp>
 #include <raytrain/data/dataset.hpp>
 #include <raytrain/data/describe.hpp>
-#include <raytrain/data/detail/as_double.hpp>
 #include <raytrain/data/detail/moments.hpp>
 #include <raytrain/data/detail/text_table.hpp>
 

@@ -20,7 +20,6 @@
 #include <raytrain/core/inline.hpp>
 #include <raytrain/data/column.hpp>
 #include <raytrain/data/dataset.hpp>
-#include <raytrain/data/detail/as_double.hpp>
 #include <raytrain/data/detail/moments.hpp>
 #include <raytrain/data/detail/order_keys.hpp>
 #include <raytrain/data/group_by.hpp>

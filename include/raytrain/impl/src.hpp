@@ -16,4 +16,5 @@
 #include <raytrain/impl/exec.hpp>
 #include <raytrain/impl/launch.hpp>
 #include <raytrain/impl/message.hpp>
+#include <raytrain/impl/preprocess.hpp>
 #include <raytrain/impl/train.hpp>

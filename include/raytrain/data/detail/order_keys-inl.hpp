@@ -15,7 +15,6 @@
 #include <raytrain/core/element_type.hpp>
 #include <raytrain/core/inline.hpp>
 #include <raytrain/data/column.hpp>
-#include <raytrain/data/detail/as_double.hpp>
 #include <raytrain/data/detail/order_keys.hpp>
 
 namespace raytrain::detail {

@@ -87,12 +87,20 @@ class JsonReader {
     }
   }
 
+  /// Of a value that reads itself.
+  template <class T>
+  requires requires(T& value, JsonValue const& json, JsonReader& reader) { value.read_from_json(json, reader); }
+  void read(JsonValue const& json, T& value) { value.read_from_json(json, *this); }
+
   template <HasFields T>
   void read(JsonValue const& json, T& value) {
     Fields fields{*this, expect<JsonObject>(json, "an object")};
     visit_fields(fields, value);
     fields.refuse_others();
   }
+
+  /// Errors: `invalid_data`, always: the value must be `expected`, and is not.
+  [[noreturn]] void refuse(JsonValue const& json, std::string const& expected) const;
 
  private:
   /// The fields of one object, in any order.
@@ -138,8 +146,6 @@ class JsonReader {
     body();
     path_.resize(length);
   }
-
-  [[noreturn]] void refuse(JsonValue const& json, std::string const& expected) const;
 
   [[noreturn]] void refuse_field(std::string_view name, std::string_view problem) const;
 

@@ -61,6 +61,10 @@ class JsonWriter : public FieldVisitor<JsonWriter> {
       for (auto const& [name, value] : values) field(name, value);
     });
   }
+  /// Of a value that writes itself.
+  template <class T>
+  requires requires(T const& value, JsonWriter& writer) { value.write_as_json(writer); }
+  void write(T const& value) { value.write_as_json(*this); }
   template <HasFields T>
   void write(T const& value) {
     // serialize() is not const because archives also load; this visitor only reads.

@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <raytrain/preprocess/any_preprocessor-inl.hpp>
+#include <raytrain/preprocess/chain-inl.hpp>
+#include <raytrain/preprocess/column_statistics-inl.hpp>
+#include <raytrain/preprocess/detail/linear_scale-inl.hpp>
+#include <raytrain/preprocess/fit_rows-inl.hpp>
+#include <raytrain/preprocess/preprocessor_json-inl.hpp>
+#include <raytrain/preprocess/standard_scaler-inl.hpp>

@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Every preprocessor, and what stores them.
+
+#include <raytrain/preprocess/chain.hpp>
+#include <raytrain/preprocess/preprocessor_json.hpp>
+#include <raytrain/preprocess/standard_scaler.hpp>

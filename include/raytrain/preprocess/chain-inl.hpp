@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <ranges>
+#include <utility>
+
+#include <raytrain/core/inline.hpp>
+#include <raytrain/data/dataset.hpp>
+#include <raytrain/preprocess/any_preprocessor.hpp>
+#include <raytrain/preprocess/chain.hpp>
+#include <raytrain/preprocess/fit_rows.hpp>
+
+namespace raytrain {
+
+RAYTRAIN_INLINE void Chain::fit(FitRows const& rows) {
+  auto fitted = steps_;
+  auto seen = rows;
+  for (auto& step : fitted) {
+    step.fit(seen);
+    seen = seen.transformed([&](Dataset const& before) { return step.transform(before); });
+  }
+  steps_ = std::move(fitted);
+}
+
+RAYTRAIN_INLINE auto Chain::is_fitted() const -> bool {
+  return std::ranges::all_of(steps_, &AnyPreprocessor::is_fitted);
+}
+
+RAYTRAIN_INLINE auto Chain::transform(Dataset const& dataset) const -> Dataset {
+  auto result = dataset;
+  for (auto const& step : steps_) result = step.transform(result);
+  return result;
+}
+
+RAYTRAIN_INLINE auto Chain::inverse_transform(Dataset const& dataset) const -> Dataset {
+  auto result = dataset;
+  for (auto const& step : steps_ | std::views::reverse) result = step.inverse_transform(result);
+  return result;
+}
+
+}  // namespace raytrain

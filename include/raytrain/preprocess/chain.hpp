@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <concepts>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <raytrain/data/dataset.hpp>
+#include <raytrain/message/fields.hpp>
+#include <raytrain/preprocess/any_preprocessor.hpp>
+#include <raytrain/preprocess/fit_rows.hpp>
+#include <raytrain/preprocess/preprocessor.hpp>
+
+namespace raytrain {
+
+/// Preprocessors one after the other: each learns from what those before it make of the rows.
+///
+///     Chain prep{SimpleImputer{{"age"}}, StandardScaler{{"age", "hours"}}, OneHotEncoder{{"city"}}};
+class Chain {
+ public:
+  static constexpr std::string_view type_name = "Chain";
+
+  /// Changes nothing.
+  Chain() = default;
+
+  template <class... P>
+  requires(sizeof...(P) > 1 || !(std::same_as<std::remove_cvref_t<P>, Chain> && ...)) &&
+      (std::convertible_to<P, AnyPreprocessor> && ...)  //
+      explicit Chain(P... steps)
+      : steps_{AnyPreprocessor{std::move(steps)}...} {}
+
+  [[nodiscard]] auto steps() const noexcept -> std::vector<AnyPreprocessor> const& { return steps_; }
+
+  /// Each step. Errors: as of the steps.
+  void fit(FitRows const& rows);
+  [[nodiscard]] auto is_fitted() const -> bool;
+  [[nodiscard]] auto transform(Dataset const& dataset) const -> Dataset;
+  /// From the last step to the first.
+  [[nodiscard]] auto inverse_transform(Dataset const& dataset) const -> Dataset;
+
+  template <class A>
+  void serialize(A& a) {
+    a(cereal::make_nvp("steps", steps_));
+  }
+
+ private:
+  std::vector<AnyPreprocessor> steps_{};
+};
+
+}  // namespace raytrain
+
+#ifndef RAYTRAIN_COMPILED
+#include <raytrain/preprocess/chain-inl.hpp>
+#endif

@@ -1,0 +1,434 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include <raytrain/core/element_type.hpp>
+#include <raytrain/core/error.hpp>
+#include <raytrain/core/inline.hpp>
+#include <raytrain/data/column.hpp>
+#include <raytrain/data/dataset.hpp>
+#include <raytrain/preprocess/column_statistics.hpp>
+#include <raytrain/preprocess/fit_rows.hpp>
+
+namespace raytrain {
+
+RAYTRAIN_INLINE void ValueMoments::merge(ValueMoments const& other) noexcept {
+  if (other.count == 0) return;
+  auto const mine = static_cast<double>(count);
+  auto const theirs = static_cast<double>(other.count);
+  auto const difference = other.mean - mean;
+  mean += difference * (theirs / (mine + theirs));
+  squares += other.squares + difference * difference * (mine * theirs / (mine + theirs));
+  count += other.count;
+}
+
+RAYTRAIN_INLINE void ValueRange::merge(ValueRange const& other) noexcept {
+  min = std::min(min, other.min);
+  max = std::max(max, other.max);
+}
+
+namespace detail {
+
+/// Values that the compiler computes with side by side.
+inline constexpr std::size_t statistic_lanes = 8;
+
+/// Adds the moments of `rows` times `lanes` values to as many `into`; a row lies `stride` values behind the one before.
+template <std::size_t lanes, Element T>
+void add_moments(T const* values, std::size_t rows, std::size_t stride, ValueMoments* into) {
+  constexpr std::size_t chunk_rows = 512;  // which stay in the cache for the second pass
+  for (; rows > 0; values += std::min(rows, chunk_rows) * stride, rows -= std::min(rows, chunk_rows)) {
+    auto const chunk = std::min(rows, chunk_rows);
+    std::array<double, lanes> counts{};
+    std::array<double, lanes> means{};
+    for (std::size_t row = 0; row < chunk; ++row) {
+      for (std::size_t lane = 0; lane < lanes; ++lane) {
+        auto const value = as_double(values[row * stride + lane]);
+        auto const is_there = value == value;
+        counts[lane] += is_there ? 1.0 : 0.0;
+        means[lane] += is_there ? value : 0.0;
+      }
+    }
+    for (std::size_t lane = 0; lane < lanes; ++lane) means[lane] /= std::max(counts[lane], 1.0);
+    std::array<double, lanes> squares{};
+    std::array<double, lanes> rests{};  // of the means, by rounding
+    for (std::size_t row = 0; row < chunk; ++row) {
+      for (std::size_t lane = 0; lane < lanes; ++lane) {
+        auto const value = as_double(values[row * stride + lane]);
+        auto const difference = value == value ? value - means[lane] : 0.0;
+        squares[lane] += difference * difference;
+        rests[lane] += difference;
+      }
+    }
+    for (std::size_t lane = 0; lane < lanes; ++lane) {
+      auto const count = std::max(counts[lane], 1.0);
+      auto const rest = rests[lane] / count;
+      into[lane].merge({static_cast<std::uint64_t>(counts[lane]), means[lane] + rest,
+                        std::max(0.0, squares[lane] - rest * rests[lane])});
+    }
+  }
+}
+
+template <std::size_t lanes, Element T>
+void add_ranges(T const* values, std::size_t rows, std::size_t stride, ValueRange* into) {
+  std::array<double, lanes> smallest{};
+  std::array<double, lanes> largest{};
+  smallest.fill(std::numeric_limits<double>::infinity());
+  largest.fill(-std::numeric_limits<double>::infinity());
+  for (std::size_t row = 0; row < rows; ++row) {
+    for (std::size_t lane = 0; lane < lanes; ++lane) {
+      auto const value = as_double(values[row * stride + lane]);
+      smallest[lane] = value < smallest[lane] ? value : smallest[lane];
+      largest[lane] = value > largest[lane] ? value : largest[lane];
+    }
+  }
+  for (std::size_t lane = 0; lane < lanes; ++lane) into[lane].merge({smallest[lane], largest[lane]});
+}
+
+/// Calls `add.template operator()<lanes>(values, rows, stride, into)` for tiles of the rows of `width` values. Of one
+/// value a row, as many rows are taken side by side as there are lanes.
+template <Element T, class Statistic, class Add>
+void add_tiles(std::span<T const> values, std::size_t width, std::vector<Statistic>& into, Add const& add) {
+  constexpr auto lanes = statistic_lanes;
+  auto const rows = values.size() / width;
+  if (width == 1) {
+    std::array<Statistic, lanes> of_lanes{};
+    add.template operator()<lanes>(values.data(), rows / lanes, lanes, of_lanes.data());
+    for (auto const& of_lane : of_lanes) into[0].merge(of_lane);
+    add.template operator()<1>(values.data() + rows / lanes * lanes, rows % lanes, 1, into.data());
+    return;
+  }
+  std::size_t at = 0;
+  for (; at + lanes <= width; at += lanes) {
+    add.template operator()<lanes>(values.data() + at, rows, width, into.data() + at);
+  }
+  for (; at < width; ++at) add.template operator()<1>(values.data() + at, rows, width, into.data() + at);
+}
+
+/// The column, which holds numbers.
+[[nodiscard]] inline auto numbers_of(FitRows const& rows, std::string const& column, std::string const& attempted)
+    -> Column const& {
+  auto const& found = rows.dataset().column(column);
+  found.check_holds_numbers(attempted);
+  return found;
+}
+
+template <class Statistic>
+void merge_each(std::vector<Statistic>& all, std::vector<Statistic> const& others) {
+  for (std::size_t i = 0; i < all.size(); ++i) all[i].merge(others[i]);
+}
+
+[[noreturn]] inline void refuse_infinity(std::string const& column, std::string const& attempted) {
+  throw Error{Errc::invalid_data, attempted, fmt::format("column '{}' has an infinite value", column),
+              "leave such rows out by filter, or write NaN, which stands for a missing value"};
+}
+
+}  // namespace detail
+
+RAYTRAIN_INLINE auto value_moments(FitRows const& rows, std::string const& column, std::string const& attempted)
+    -> std::vector<ValueMoments> {
+  auto const width = detail::numbers_of(rows, column, attempted).row_values();
+  auto moments = rows.fold(
+      std::vector<ValueMoments>(width),
+      [&](Dataset const& block) {
+        std::vector<ValueMoments> found(width);
+        block.column(column).visit([&]<Element T>(std::span<T const> values) {
+          detail::add_tiles(values, width, found, []<std::size_t lanes>(auto const&... arguments) {
+            detail::add_moments<lanes>(arguments...);
+          });
+        });
+        return found;
+      },
+      detail::merge_each<ValueMoments>);
+  for (auto const& of_value : moments) {
+    if (!std::isfinite(of_value.mean) || !std::isfinite(of_value.squares)) detail::refuse_infinity(column, attempted);
+  }
+  return moments;
+}
+
+RAYTRAIN_INLINE auto value_ranges(FitRows const& rows, std::string const& column, std::string const& attempted)
+    -> std::vector<ValueRange> {
+  auto const width = detail::numbers_of(rows, column, attempted).row_values();
+  auto ranges = rows.fold(
+      std::vector<ValueRange>(width),
+      [&](Dataset const& block) {
+        std::vector<ValueRange> found(width);
+        block.column(column).visit([&]<Element T>(std::span<T const> values) {
+          detail::add_tiles(values, width, found, []<std::size_t lanes>(auto const&... arguments) {
+            detail::add_ranges<lanes>(arguments...);
+          });
+        });
+        return found;
+      },
+      detail::merge_each<ValueRange>);
+  for (auto const& range : ranges) {
+    if (!range.is_empty() && !(std::isfinite(range.min) && std::isfinite(range.max))) {
+      detail::refuse_infinity(column, attempted);
+    }
+  }
+  return ranges;
+}
+
+namespace detail {
+
+/// Its order as an unsigned number is that of the values; 0 and -0 are one.
+[[nodiscard]] inline auto ordered_bits(double value) noexcept -> std::uint64_t {
+  constexpr auto sign = std::uint64_t{1} << 63U;
+  auto const bits = std::bit_cast<std::uint64_t>(value + 0.0);
+  return (bits & sign) != 0 ? ~bits : bits | sign;
+}
+
+[[nodiscard]] inline auto from_ordered_bits(std::uint64_t bits) noexcept -> double {
+  constexpr auto sign = std::uint64_t{1} << 63U;
+  return std::bit_cast<double>((bits & sign) != 0 ? bits ^ sign : ~bits);
+}
+
+/// How often each digit comes that does.
+struct DigitCounts {
+  std::vector<std::uint16_t> digits{};
+  std::vector<std::uint64_t> counts{};
+
+  template <class A>
+  void serialize(A& a) {
+    a(CEREAL_NVP(digits), CEREAL_NVP(counts));
+  }
+};
+
+/// Looks for the values of given ranks, 16 bits after 16 bits: how many values begin with what is known already and go
+/// on with each digit says which digit is next.
+class RadixSelection {
+ public:
+  static constexpr unsigned digit_bits = 16;
+
+  struct Searched {
+    std::uint64_t rank;        // among those that begin with the prefix
+    std::uint64_t prefix = 0;  // the digits that are known
+  };
+
+  /// How often each digit comes behind each of the prefixes, which are in ascending order.
+  template <class ForEach>
+  [[nodiscard]] auto count(std::vector<std::uint64_t> const& prefixes, unsigned shift, ForEach const& for_each_key)
+      -> std::vector<DigitCounts> {
+    dense_.assign(prefixes.size() << digit_bits, 0);
+    for_each_key([&](std::uint64_t key) {
+      auto const prefix = prefix_of(key, shift);
+      auto const found = std::ranges::lower_bound(prefixes, prefix);
+      if (found == prefixes.end() || *found != prefix) return;
+      ++dense_[(static_cast<std::size_t>(found - prefixes.begin()) << digit_bits) + digit_of(key, shift)];
+    });
+    std::vector<DigitCounts> result(prefixes.size());
+    for (std::size_t i = 0; i < dense_.size(); ++i) {
+      if (dense_[i] == 0) continue;
+      auto& of_prefix = result[i >> digit_bits];
+      of_prefix.digits.push_back(static_cast<std::uint16_t>(i & digit_mask));
+      of_prefix.counts.push_back(dense_[i]);
+    }
+    return result;
+  }
+
+  /// Takes the next digit.
+  static void advance(Searched& searched, std::map<std::uint16_t, std::uint64_t> const& counts) {
+    for (auto const& [digit, count] : counts) {
+      if (searched.rank < count) {
+        searched.prefix = (searched.prefix << digit_bits) | digit;
+        return;
+      }
+      searched.rank -= count;
+    }
+  }
+
+ private:
+  static constexpr std::uint64_t digit_mask = (1U << digit_bits) - 1;
+
+  static auto prefix_of(std::uint64_t key, unsigned shift) noexcept -> std::uint64_t {
+    return shift + digit_bits == 64 ? 0 : key >> (shift + digit_bits);
+  }
+  static auto digit_of(std::uint64_t key, unsigned shift) noexcept -> std::size_t {
+    return (key >> shift) & digit_mask;
+  }
+
+  std::vector<std::uint64_t> dense_;
+};
+
+/// Between two values, as NumPy rounds it.
+[[nodiscard]] inline auto between(double low, double high, double share) noexcept -> double {
+  return share < 0.5 ? low + (high - low) * share : high - (high - low) * (1 - share);
+}
+
+/// Calls `work(key)` for each value at a place of the rows that is not NaN.
+template <class Work>
+void for_each_key(Column const& column, std::size_t place, Work const& work) {
+  auto const width = column.row_values();
+  column.visit([&]<Element T>(std::span<T const> values) {
+    for (auto at = place; at < values.size(); at += width) {
+      auto const value = as_double(values[at]);
+      if (value == value) work(ordered_bits(value));
+    }
+  });
+}
+
+/// The quantiles of the values at one place of the rows, on their way.
+struct QuantileSearch {
+  std::uint64_t count = 0;  ///< Values.
+  std::vector<RadixSelection::Searched> searched{};
+
+  /// Before the first digit is known: the two values around each quantile.
+  void begin(std::uint64_t values, std::vector<double> const& at) {
+    count = values;
+    if (values == 0) return;
+    for (auto const quantile : at) {
+      auto const low = static_cast<std::uint64_t>(std::floor(quantile * static_cast<double>(values - 1)));
+      searched.push_back({std::min(low, values - 1)});
+      searched.push_back({std::min(low + 1, values - 1)});
+    }
+  }
+
+  [[nodiscard]] auto prefixes() const -> std::vector<std::uint64_t> {
+    std::vector<std::uint64_t> result;
+    for (auto const& one : searched) result.push_back(one.prefix);
+    std::ranges::sort(result);
+    result.erase(std::unique(result.begin(), result.end()), result.end());
+    return result;
+  }
+
+  [[nodiscard]] auto results(std::vector<double> const& at) const -> std::vector<double> {
+    std::vector<double> found(at.size(), std::numeric_limits<double>::quiet_NaN());
+    for (std::size_t i = 0; i < at.size() && count > 0; ++i) {
+      auto const place = at[i] * static_cast<double>(count - 1);
+      found[i] = between(from_ordered_bits(searched[2 * i].prefix), from_ordered_bits(searched[2 * i + 1].prefix),
+                         place - std::floor(place));
+    }
+    return found;
+  }
+};
+
+}  // namespace detail
+
+RAYTRAIN_INLINE auto value_quantiles(FitRows const& rows, std::string const& column, std::vector<double> const& at,
+                                     std::string const& attempted) -> std::vector<std::vector<double>> {
+  using detail::RadixSelection;
+  (void)value_ranges(rows, column, attempted);  // refuses infinities, on all workers
+  auto const& values = detail::numbers_of(rows, column, attempted);
+  std::vector<detail::QuantileSearch> searches(values.row_values());
+  RadixSelection selection;
+  for (unsigned digit = 0; digit < 64 / RadixSelection::digit_bits; ++digit) {
+    auto const shift = 64 - RadixSelection::digit_bits * (digit + 1);
+    auto const prefixes_of = [&](detail::QuantileSearch const& search) {
+      return digit == 0 ? std::vector<std::uint64_t>{0} : search.prefixes();
+    };
+    std::vector<std::vector<detail::DigitCounts>> mine;
+    for (std::size_t place = 0; place < searches.size(); ++place) {
+      mine.push_back(selection.count(prefixes_of(searches[place]), shift,
+                                     [&](auto const& work) { detail::for_each_key(values, place, work); }));
+    }
+    auto const of_all = rows.all_gather(mine);
+    for (std::size_t place = 0; place < searches.size(); ++place) {
+      auto& search = searches[place];
+      auto const prefixes = prefixes_of(search);
+      std::vector<std::map<std::uint16_t, std::uint64_t>> counts(prefixes.size());
+      std::uint64_t values_in_all = 0;
+      for (auto const& of_worker : of_all) {
+        for (std::size_t i = 0; i < prefixes.size(); ++i) {
+          auto const& [digits, of_digits] = of_worker[place][i];
+          for (std::size_t k = 0; k < digits.size(); ++k) {
+            counts[i][digits[k]] += of_digits[k];
+            values_in_all += of_digits[k];
+          }
+        }
+      }
+      if (digit == 0) search.begin(values_in_all, at);
+      for (auto& searched : search.searched) {
+        auto const index = std::ranges::lower_bound(prefixes, searched.prefix) - prefixes.begin();
+        RadixSelection::advance(searched, counts[static_cast<std::size_t>(index)]);
+      }
+    }
+  }
+  std::vector<std::vector<double>> quantiles;
+  for (auto const& search : searches) quantiles.push_back(search.results(at));
+  return quantiles;
+}
+
+namespace detail {
+
+inline constexpr std::size_t most_categories = std::size_t{1} << 20U;
+
+inline void check_categories(std::size_t categories, std::string const& column, std::string const& attempted) {
+  if (categories <= most_categories) return;
+  throw Error{Errc::invalid_data, attempted,
+              fmt::format("column '{}' has more than {} different values", column, most_categories),
+              "name a column of categories; FeatureHasher takes any number of texts"};
+}
+
+/// How often each comes in the rows of this worker.
+[[nodiscard]] inline auto count_texts(Column const& column) -> std::map<std::string, std::uint64_t> {
+  std::vector<std::uint64_t> by_code(column.categories().size());
+  for (auto const code : column.as<std::int32_t>()) {
+    if (code >= 0) ++by_code[static_cast<std::size_t>(code)];
+  }
+  std::map<std::string, std::uint64_t> counts;
+  for (std::size_t code = 0; code < by_code.size(); ++code) {
+    if (by_code[code] > 0) counts.emplace(column.categories()[code], by_code[code]);
+  }
+  return counts;
+}
+
+/// Stops above as many as may be categories.
+[[nodiscard]] inline auto count_numbers(Column const& column) -> std::map<double, std::uint64_t> {
+  std::unordered_map<double, std::uint64_t> counts;
+  column.visit([&]<Element T>(std::span<T const> values) {
+    for (auto const value : values) {
+      auto const number = as_double(value) + 0.0;  // -0 is 0
+      if (number == number) ++counts[number];
+      if (counts.size() > most_categories) return;
+    }
+  });
+  return {counts.begin(), counts.end()};
+}
+
+/// The workers' counts, added up.
+template <class Value>
+[[nodiscard]] auto add_counts(FitRows const& rows, std::map<Value, std::uint64_t> const& mine,
+                              std::vector<Value>& values, std::string const& column, std::string const& attempted)
+    -> std::vector<std::uint64_t> {
+  std::map<Value, std::uint64_t> all;
+  for (auto const& of_worker : rows.all_gather(mine)) {
+    for (auto const& [value, count] : of_worker) all[value] += count;
+  }
+  check_categories(all.size(), column, attempted);
+  std::vector<std::uint64_t> counts;
+  for (auto const& [value, count] : all) {
+    values.push_back(value);
+    counts.push_back(count);
+  }
+  return counts;
+}
+
+}  // namespace detail
+
+RAYTRAIN_INLINE auto value_counts(FitRows const& rows, std::string const& column, std::string const& attempted)
+    -> ValueCounts {
+  auto const& found = rows.dataset().column(column);
+  found.check_one_value_a_row(attempted);
+  ValueCounts counts;
+  if (found.is_text()) {
+    counts.counts = detail::add_counts(rows, detail::count_texts(found), counts.texts, column, attempted);
+  } else {
+    counts.counts = detail::add_counts(rows, detail::count_numbers(found), counts.numbers, column, attempted);
+  }
+  return counts;
+}
+
+}  // namespace raytrain

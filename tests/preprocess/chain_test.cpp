@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <raytrain/preprocess/chain.hpp>
+
+#include <cstdint>
+#include <random>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <raytrain/data/column.hpp>
+#include <raytrain/data/dataset.hpp>
+#include <raytrain/preprocess/preprocessor.hpp>
+#include <raytrain/preprocess/preprocessor_json.hpp>
+#include <raytrain/preprocess/standard_scaler.hpp>
+#include <raytrain/testing/random_seed.hpp>
+
+#include "../support/thrown_error.hpp"
+#include "fit_workers.hpp"
+
+using raytrain::AnyPreprocessor;
+using raytrain::Chain;
+using raytrain::Dataset;
+using raytrain::FitRows;
+using raytrain::StandardScaler;
+using raytrain::testing::check_contains;
+using raytrain::testing::thrown_error;
+
+static_assert(raytrain::InvertiblePreprocessor<Chain>);
+
+namespace {
+
+TEST_CASE("each step learns from what the steps before it make") {
+  auto const dataset =
+      Dataset::from_columns({{"x", std::vector<double>{1, 2, 3}}, {"y", std::vector<double>{5, 7, 9}}});
+  Chain chain{StandardScaler{{"x"}}, StandardScaler{{"x", "y"}}};
+  chain.fit(dataset);
+  auto const& second = chain.steps()[1].as<StandardScaler>();
+  CHECK(second.scales.at("x").shift[0] == doctest::Approx(0));
+  CHECK(second.scales.at("x").scale[0] == doctest::Approx(1));
+  CHECK(second.scales.at("y").shift[0] == 7);
+  auto const back = chain.inverse_transform(chain.transform(dataset));
+  CHECK(back.column("y").as<double>()[2] == doctest::Approx(9));
+}
+
+TEST_CASE("a chain of a chain holds it, and a copy of a chain is a copy") {
+  Chain const inner{StandardScaler{{"x"}}, StandardScaler{{"y"}}};
+  Chain const copy{inner};
+  CHECK(copy.steps().size() == 2);
+  Chain const outer{AnyPreprocessor{inner}};
+  CHECK(outer.steps().size() == 1);
+  CHECK(outer.steps()[0].type_name() == "Chain");
+}
+
+TEST_CASE("any number of workers fits the same chain, to the last digit that JSON has") {
+  std::mt19937_64 random{raytrain::testing::random_seed()};
+  std::vector<double> values(20'000);
+  for (auto& value : values) value = static_cast<double>(random() % 1'000'000) * 0.37;
+  auto const dataset = Dataset::from_columns({{"x", values}});
+  auto const learn = [](FitRows const& rows) {
+    AnyPreprocessor chain{Chain{StandardScaler{{"x"}}, StandardScaler{{"x"}}}};
+    chain.fit(rows);
+    return to_json(chain);
+  };
+  auto const alone = learn(dataset);
+  for (std::uint32_t const workers : {2, 5}) {
+    for (auto const& of_worker : raytrain::testing::learnt_by_workers(dataset, workers, learn))
+      CHECK(of_worker == alone);
+  }
+}
+
+TEST_CASE("a chain whose second step fails is as it was before") {
+  auto const dataset = Dataset::from_columns({{"x", std::vector<double>{1, 2, 3}}});
+  Chain chain{StandardScaler{{"x"}}, StandardScaler{{"y"}}};
+  check_contains(thrown_error([&] { chain.fit(dataset); }), "column 'y': is not in the dataset");
+  CHECK(!chain.steps()[0].is_fitted());
+}
+
+}  // namespace

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <raytrain/preprocess/column_statistics.hpp>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <raytrain/data/column.hpp>
+#include <raytrain/data/dataset.hpp>
+#include <raytrain/testing/random_seed.hpp>
+
+#include "../support/thrown_error.hpp"
+#include "fit_workers.hpp"
+
+using raytrain::Column;
+using raytrain::Dataset;
+using raytrain::FitRows;
+using raytrain::testing::check_contains;
+using raytrain::testing::learnt_by_workers;
+using raytrain::testing::random_seed;
+using raytrain::testing::thrown_error;
+
+namespace {
+
+constexpr auto nan = std::numeric_limits<double>::quiet_NaN();
+
+/// Numbers of all sizes, a tenth of them missing.
+auto random_numbers(std::size_t count, std::mt19937_64& random) -> std::vector<double> {
+  std::vector<double> values(count);
+  std::normal_distribution<double> normal{1e6, 3};
+  for (auto& value : values) value = random() % 10 == 0 ? nan : normal(random);
+  return values;
+}
+
+auto bits_of(std::vector<raytrain::ValueMoments> const& moments) -> std::vector<std::uint64_t> {
+  std::vector<std::uint64_t> bits;
+  for (auto const& of_value : moments) {
+    bits.push_back(of_value.count);
+    bits.push_back(std::bit_cast<std::uint64_t>(of_value.mean));
+    bits.push_back(std::bit_cast<std::uint64_t>(of_value.squares));
+  }
+  return bits;
+}
+
+TEST_CASE("moments are those of a sum in long double, also of numbers that are large beside their differences") {
+  std::mt19937_64 random{random_seed()};
+  for (auto const width : {1, 3, 8, 11}) {
+    CAPTURE(width);
+    auto const rows = 3000 + random() % 3000;
+    auto const values = random_numbers(rows * static_cast<std::size_t>(width), random);
+    auto const dataset = Dataset::from_columns({{"x", values, {static_cast<std::size_t>(width)}}});
+    auto const moments = value_moments(dataset, "x", "a test");
+    REQUIRE(moments.size() == static_cast<std::size_t>(width));
+    for (std::size_t place = 0; place < moments.size(); ++place) {
+      long double sum = 0;
+      std::uint64_t count = 0;
+      for (auto at = place; at < values.size(); at += moments.size()) {
+        if (std::isnan(values[at])) continue;
+        sum += values[at];
+        ++count;
+      }
+      auto const mean = sum / static_cast<long double>(count);
+      long double squares = 0;
+      for (auto at = place; at < values.size(); at += moments.size()) {
+        if (!std::isnan(values[at])) squares += (values[at] - mean) * (values[at] - mean);
+      }
+      CHECK(moments[place].count == count);
+      CHECK(std::abs(moments[place].mean / static_cast<double>(mean) - 1) < 1e-15);
+      CHECK(std::abs(moments[place].squares / static_cast<double>(squares) - 1) < 1e-10);
+    }
+  }
+}
+
+TEST_CASE("any number of workers learns the same moments, bit by bit") {
+  std::mt19937_64 random{random_seed()};
+  auto const dataset = Dataset::from_columns({{"x", random_numbers(2 * 20'011, random), {2}}});
+  auto const learn = [](FitRows const& rows) { return bits_of(value_moments(rows, "x", "a test")); };
+  auto const alone = learn(dataset);
+  for (std::uint32_t const workers : {1, 2, 3, 7}) {
+    CAPTURE(workers);
+    for (auto const& of_worker : learnt_by_workers(dataset, workers, learn)) CHECK(of_worker == alone);
+  }
+}
+
+TEST_CASE("workers that outnumber the rows learn the same, too") {
+  auto const dataset = Dataset::from_columns({{"x", std::vector<float>{3, 1, 2}}});
+  auto const learnt =
+      learnt_by_workers(dataset, 5, [](FitRows const& rows) { return value_quantiles(rows, "x", {0.5}, "a test"); });
+  for (auto const& of_worker : learnt) CHECK(of_worker == std::vector<std::vector<double>>{{2}});
+}
+
+TEST_CASE("ranges leave missing values out, and of nothing but those they are empty") {
+  auto const dataset = Dataset::from_columns(
+      {{"x", std::vector<double>{nan, -3, 7, nan}}, {"gaps", std::vector<float>(4, std::nanf(""))}});
+  auto const range = value_ranges(dataset, "x", "a test").at(0);
+  CHECK(range.min == -3);
+  CHECK(range.max == 7);
+  CHECK(value_ranges(dataset, "gaps", "a test").at(0).is_empty());
+}
+
+TEST_CASE("quantiles are those of the sorted values, at any number of workers") {
+  std::mt19937_64 random{random_seed()};
+  std::vector<double> const at{0, 0.25, 0.5, 0.9, 1};
+  for (auto const rows : {1U, 2U, 5U, 4'000U}) {
+    CAPTURE(rows);
+    auto values = random_numbers(rows, random);
+    values[0] = -0.0;
+    if (rows > 2) values[1] = -1e300;
+    auto const dataset = Dataset::from_columns({{"x", values}});
+    std::erase_if(values, [](double value) { return std::isnan(value); });
+    std::ranges::sort(values);
+    auto const learn = [&](FitRows const& from) { return value_quantiles(from, "x", at, "a test").at(0); };
+    auto const quantiles = learn(dataset);
+    for (std::size_t i = 0; i < at.size(); ++i) {
+      auto const place = at[i] * static_cast<double>(values.size() - 1);
+      auto const low = static_cast<std::size_t>(place);
+      auto const high = std::min(low + 1, values.size() - 1);
+      auto const expected = values[low] + (values[high] - values[low]) * (place - std::floor(place));
+      CHECK(quantiles[i] == doctest::Approx(expected).epsilon(1e-12));
+    }
+    for (auto const& of_worker : learnt_by_workers(dataset, 3, learn)) CHECK(of_worker == quantiles);
+  }
+}
+
+TEST_CASE("quantiles of no values are NaN") {
+  auto const dataset = Dataset::from_columns({{"x", std::vector<double>{nan, nan}}});
+  CHECK(std::isnan(value_quantiles(dataset, "x", {0.5}, "a test").at(0).at(0)));
+}
+
+TEST_CASE("counts are by value in ascending order, without missing ones") {
+  auto const dataset = Dataset::from_columns({Column::of_texts("city", {"Rome", "Oslo", std::nullopt, "Rome"}),
+                                              {"n", std::vector<double>{2, 0.0, nan, -0.0}}});
+  auto const cities = value_counts(dataset, "city", "a test");
+  CHECK(cities.texts == std::vector<std::string>{"Oslo", "Rome"});
+  CHECK(cities.counts == std::vector<std::uint64_t>{1, 2});
+  auto const numbers = value_counts(dataset, "n", "a test");
+  CHECK(numbers.numbers == std::vector<double>{0, 2});
+  CHECK(numbers.counts == std::vector<std::uint64_t>{2, 1});
+}
+
+TEST_CASE("counts of several workers are of all their rows, in which texts have other codes") {
+  std::vector<std::optional<std::string>> cities;
+  for (auto i = 0; i < 5'000; ++i) cities.emplace_back(i < 3'000 ? "Rome" : i % 2 == 0 ? "Bern" : "Oslo");
+  auto const dataset = Dataset::from_columns({Column::of_texts("city", cities)});
+  auto const learnt =
+      learnt_by_workers(dataset, 4, [](FitRows const& rows) { return value_counts(rows, "city", "a test").counts; });
+  for (auto const& of_worker : learnt) CHECK(of_worker == std::vector<std::uint64_t>{1'000, 1'000, 3'000});
+}
+
+TEST_CASE("an infinite value is refused on every worker, and by all statistics of numbers") {
+  std::vector<float> values(3'000, 1);
+  values[2'999] = -std::numeric_limits<float>::infinity();
+  auto const dataset = Dataset::from_columns({{"x", values}});
+  auto const refused = "column 'x' has an infinite value";
+  check_contains(thrown_error([&] { (void)value_moments(dataset, "x", "Scaler::fit"); }), refused);
+  check_contains(thrown_error([&] { (void)value_ranges(dataset, "x", "Scaler::fit"); }), refused);
+  check_contains(thrown_error([&] { (void)value_quantiles(dataset, "x", {0.5}, "Scaler::fit"); }), refused);
+  auto const of_workers = learnt_by_workers(dataset, 2, [](FitRows const& rows) {
+    return thrown_error([&] { (void)value_moments(rows, "x", "Scaler::fit"); });
+  });
+  for (auto const& error : of_workers) check_contains(error, refused);
+}
+
+TEST_CASE("text where numbers are asked for, and more values than categories can be, are refused") {
+  std::vector<std::int32_t> many((1U << 20U) + 1);
+  for (std::size_t i = 0; i < many.size(); ++i) many[i] = static_cast<std::int32_t>(i);
+  auto const dataset = Dataset::from_columns({{"id", many}});
+  check_contains(thrown_error([&] { (void)value_counts(dataset, "id", "Encoder::fit"); }),
+                 "column 'id' has more than 1048576 different values");
+  auto const text = Dataset::from_columns({Column::of_texts("city", {"Rome"})});
+  check_contains(thrown_error([&] { (void)value_moments(text, "city", "Scaler::fit"); }), "holds text");
+  check_contains(thrown_error([&] { (void)value_moments(text, "town", "Scaler::fit"); }), "city");
+}
+
+}  // namespace
