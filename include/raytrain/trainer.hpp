@@ -16,9 +16,11 @@
 #include <raytrain/data/datasets.hpp>
 #include <raytrain/launch/job_environment.hpp>
 #include <raytrain/launch/worker_process.hpp>
+#include <raytrain/preprocess/any_preprocessor.hpp>
 #include <raytrain/train/callback.hpp>
 #include <raytrain/train/detail/config_text.hpp>
 #include <raytrain/train/detail/fit.hpp>
+#include <raytrain/train/detail/prepared_datasets.hpp>
 #include <raytrain/train/detail/resize_requests.hpp>
 #include <raytrain/train/detail/worker_runner.hpp>
 #include <raytrain/train/result.hpp>
@@ -32,6 +34,10 @@ struct TrainerConfig {
   RunConfig run{};
   DataConfig data{};
   Datasets datasets{};
+  /// Changes all datasets, when it has learnt from "train", together on all workers; or at once, when it is fitted.
+  /// Goes into each checkpoint, from which `load_preprocessor` reads it; a run that goes on has what it learnt at
+  /// first.
+  AnyPreprocessor preprocessor{};
   Callbacks callbacks{};  ///< Called in this order.
   typename B::Config backend{};
 };
@@ -128,6 +134,7 @@ class Trainer {
                         .run = config_.run,
                         .data = config_.data,
                         .datasets = config_.datasets,
+                        .preprocessor = config_.preprocessor,
                         .callbacks = config_.callbacks,
                         .backend = B::name,
                         .default_launch = B::default_launch,
@@ -166,6 +173,7 @@ class Trainer {
     config_.scaling.validate();
     config_.run.validate();
     validate_datasets(config_.datasets, config_.data, config_.scaling.world_size(), config_.scaling.virtual_shards);
+    detail::validate_preprocessor(config_.preprocessor, config_.datasets);
     for (auto const& callback : config_.callbacks) {
       if (callback != nullptr) continue;
       throw Error{Errc::invalid_config, "TrainerConfig::callbacks", "must not hold a null pointer",

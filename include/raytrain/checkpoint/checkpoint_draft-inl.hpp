@@ -69,6 +69,12 @@ RAYTRAIN_INLINE auto CheckpointDraft::add_own(std::string name, Bytes content) -
   return *this;
 }
 
+RAYTRAIN_INLINE auto CheckpointDraft::add_for_all(std::string name, std::string_view text) -> CheckpointDraft& {
+  add(name, text);
+  files_for_all_.insert(std::move(name));
+  return *this;
+}
+
 RAYTRAIN_INLINE auto CheckpointDraft::without_own() const -> CheckpointDraft {
   auto rest = *this;
   for (auto const& name : own_files_) rest.files_.erase(name);
@@ -134,7 +140,8 @@ RAYTRAIN_INLINE void CheckpointDraft::materialize(Rank rank, std::optional<Snaps
 RAYTRAIN_INLINE auto CheckpointDraft::files_of(Rank rank) const -> std::map<std::string, Content> {
   std::map<std::string, Content> files;
   for (auto const& [name, content] : files_) {
-    auto const is_own = per_rank_ || own_files_.contains(name) || detail::parse_slice_file_name(name);
+    auto const is_own = !files_for_all_.contains(name) &&
+                        (per_rank_ || own_files_.contains(name) || detail::parse_slice_file_name(name));
     files.emplace(is_own ? rank_folder_name(rank) + "/" + name : name, content);
   }
   return files;

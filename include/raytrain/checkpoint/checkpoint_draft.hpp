@@ -62,6 +62,11 @@ class CheckpointDraft {
   /// Errors: as `add`.
   auto add_own(std::string name, Bytes content) -> CheckpointDraft&;
 
+  /// A file of the whole checkpoint, also where the rest lies in a folder of the rank's own. One rank adds it.
+  ///
+  /// Errors: as `add`.
+  auto add_for_all(std::string name, std::string_view text) -> CheckpointDraft&;
+
   /// Memory for a file of so many bytes, which the caller fills before the draft is written: page-aligned, its content
   /// undefined. Inside `report` it is that of the file of this name in the checkpoint before.
   ///
@@ -112,7 +117,8 @@ class CheckpointDraft {
   auto add_slice_bytes(std::string name, ElementType type, SlicePlace place, BytesView elements) -> CheckpointDraft&;
 
   std::map<std::string, Content> files_;
-  std::set<std::string> own_files_;  // those of `files_` that `add_own` was given
+  std::set<std::string> own_files_;      // those of `files_` that `add_own` was given
+  std::set<std::string> files_for_all_;  // those that `add_for_all` was given
   std::map<std::string, std::string> metadata_;
   Fill fill_;
   bool is_replicated_ = false;              // `fill_` is for rank 0 alone

@@ -175,7 +175,7 @@ RAYTRAIN_INLINE void DatasetShard::check_order(BatchOptions const& options) cons
 }
 
 RAYTRAIN_INLINE void DatasetShard::check_content(BatchOptions const& options) const {
-  auto const& digest = dataset_.digest();
+  auto const& digest = (shard_.source ? *shard_.source : dataset_).digest();
   auto const& before = shard_.digest_before.value_or(digest);
   if (before == digest) return;
   throw Error{Errc::invalid_config, "BatchOptions::start",

@@ -46,10 +46,12 @@ struct ShardOptions {
   std::uint32_t virtual_shards = 0;  ///< As `ScalingConfig::virtual_shards`: 0, or at least the world size.
   std::uint64_t seed = 0;            ///< The same on every worker.
   bool split = true;                 ///< False: the whole dataset on each worker.
+  /// What a preprocessor has made the dataset of; unset: nothing else.
+  std::optional<Dataset> source{};
   /// In the start whose checkpoint this one goes on from, where saved positions come from; unset: as now.
   std::optional<std::uint64_t> seed_before{};
   std::optional<std::uint64_t> rows_before{};
-  std::optional<std::string> digest_before{};  ///< `Dataset::digest`.
+  std::optional<std::string> digest_before{};  ///< `Dataset::digest`, of the source where there is one.
   /// Told of each epoch that is begun, with a `batch_size` where there was none.
   std::function<void(BatchOptions const& options)> on_batches{};
 };

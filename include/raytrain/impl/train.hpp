@@ -11,6 +11,7 @@
 #include <raytrain/train/detail/config_text-inl.hpp>
 #include <raytrain/train/detail/copy_exchange-inl.hpp>
 #include <raytrain/train/detail/fit-inl.hpp>
+#include <raytrain/train/detail/prepared_datasets-inl.hpp>
 #include <raytrain/train/detail/process_fit-inl.hpp>
 #include <raytrain/train/detail/rank_average-inl.hpp>
 #include <raytrain/train/detail/rank_follower-inl.hpp>

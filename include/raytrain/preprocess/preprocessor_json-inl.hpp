@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <fmt/format.h>
+
 #include <filesystem>
 #include <string>
 #include <string_view>
 
+#include <raytrain/checkpoint/checkpoint.hpp>
 #include <raytrain/checkpoint/whole_file.hpp>
 #include <raytrain/core/bytes.hpp>
+#include <raytrain/core/error.hpp>
 #include <raytrain/core/inline.hpp>
 #include <raytrain/message/json.hpp>
 #include <raytrain/preprocess/any_preprocessor.hpp>
@@ -19,16 +23,19 @@ namespace raytrain {
 namespace detail {
 
 template <class... P>
-void register_preprocessors() {
+void register_types() {
   (register_preprocessor<P>(), ...);
 }
+
+/// Those that raytrain has.
+inline void register_preprocessors() { register_types<Chain, StandardScaler>(); }
 
 }  // namespace detail
 
 RAYTRAIN_INLINE auto to_json(AnyPreprocessor const& preprocessor) -> std::string { return write_json(preprocessor); }
 
 RAYTRAIN_INLINE auto preprocessor_from_json(std::string_view text, std::string_view what) -> AnyPreprocessor {
-  detail::register_preprocessors<Chain, StandardScaler>();
+  detail::register_preprocessors();
   return read_json<AnyPreprocessor>(text, what);
 }
 
@@ -39,6 +46,22 @@ RAYTRAIN_INLINE void save_preprocessor(AnyPreprocessor const& preprocessor, std:
 RAYTRAIN_INLINE auto load_preprocessor(std::filesystem::path const& path) -> AnyPreprocessor {
   auto const content = view_whole_file(path);
   return preprocessor_from_json(text_of(content.view()), path.string());
+}
+
+RAYTRAIN_INLINE auto load_preprocessor(Checkpoint const& checkpoint) -> AnyPreprocessor {
+  return detail::read_preprocessor(checkpoint).fitted;
+}
+
+RAYTRAIN_INLINE auto detail::read_preprocessor(Checkpoint const& checkpoint) -> CheckpointedPreprocessor {
+  register_preprocessors();
+  auto const location = checkpoint.location();
+  if (!checkpoint.contains(CheckpointedPreprocessor::file_name)) {
+    throw Error{Errc::not_found, "the preprocessor of " + location, "there is none: its run had no preprocessor",
+                "take a checkpoint of a run with TrainerConfig::preprocessor"};
+  }
+  auto const content = checkpoint.view(CheckpointedPreprocessor::file_name);
+  return read_json<CheckpointedPreprocessor>(text_of(content.view()),
+                                             fmt::format("{} of {}", CheckpointedPreprocessor::file_name, location));
 }
 
 }  // namespace raytrain

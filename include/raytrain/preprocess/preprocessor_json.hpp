@@ -5,6 +5,8 @@
 #include <string>
 #include <string_view>
 
+#include <raytrain/checkpoint/checkpoint.hpp>
+#include <raytrain/message/fields.hpp>
 #include <raytrain/preprocess/any_preprocessor.hpp>
 
 namespace raytrain {
@@ -25,6 +27,31 @@ void save_preprocessor(AnyPreprocessor const& preprocessor, std::filesystem::pat
 
 /// Errors: `not_found`, `io`; as `preprocessor_from_json`.
 [[nodiscard]] auto load_preprocessor(std::filesystem::path const& path) -> AnyPreprocessor;
+
+/// The one with which the run trained that wrote the checkpoint, as it learnt then.
+///
+/// Errors: `not_found` where that run had none; `corrupt_checkpoint`, `io`; as `preprocessor_from_json`.
+[[nodiscard]] auto load_preprocessor(Checkpoint const& checkpoint) -> AnyPreprocessor;
+
+namespace detail {
+
+/// What a checkpoint has of its run's preprocessor.
+struct CheckpointedPreprocessor {
+  static constexpr std::string_view file_name = "preprocessor.json";
+
+  AnyPreprocessor asked{};   ///< As `TrainerConfig::preprocessor` is.
+  AnyPreprocessor fitted{};  ///< With what it has learnt.
+
+  template <class A>
+  void serialize(A& a) {
+    a(CEREAL_NVP(asked), CEREAL_NVP(fitted));
+  }
+};
+
+/// Errors: as `load_preprocessor`.
+[[nodiscard]] auto read_preprocessor(Checkpoint const& checkpoint) -> CheckpointedPreprocessor;
+
+}  // namespace detail
 
 }  // namespace raytrain
 

@@ -31,8 +31,11 @@
 #include <raytrain/data/datasets.hpp>
 #include <raytrain/launch/worker_link.hpp>
 #include <raytrain/message/message.hpp>
+#include <raytrain/preprocess/any_preprocessor.hpp>
+#include <raytrain/preprocess/preprocessor_json.hpp>
 #include <raytrain/train/checkpoint_schedule.hpp>
 #include <raytrain/train/checkpoint_stager.hpp>
+#include <raytrain/train/detail/prepared_datasets.hpp>
 #include <raytrain/train/train_context.hpp>
 #include <raytrain/train/worker_setup.hpp>
 
@@ -89,7 +92,15 @@ RAYTRAIN_INLINE auto TrainContext::dataset_shard(std::string_view name) const ->
     // Each rank may hold other rows of a dataset that is not split; the checkpoint knows rank 0's.
     if (shard.split || world_rank() == Rank{0}) shard.digest_before = checkpoint->dataset_digest(shard.name);
   }
-  return followed_shard(find_dataset(run().datasets, name), std::move(shard));
+  auto const& given = find_dataset(run().datasets, name);
+  if (!run().prepared) return followed_shard(given, std::move(shard));
+  shard.source = given;
+  return followed_shard(find_dataset(run().prepared->datasets(), name), std::move(shard));
+}
+
+RAYTRAIN_INLINE auto TrainContext::preprocessor() const -> AnyPreprocessor const& {
+  if (run().prepared) return run().prepared->preprocessor();
+  throw Error{Errc::invalid_call, "TrainContext::preprocessor", "the run has none", "set TrainerConfig::preprocessor"};
 }
 
 RAYTRAIN_INLINE auto TrainContext::split_shard(std::string_view name, std::size_t rows,
@@ -234,6 +245,9 @@ RAYTRAIN_INLINE void TrainContext::submit_with_checkpoint(Report report, Checkpo
                 "report it, or hand it over, behind a batch of which ends_step() is true"};
   }
   auto const fate = agree_on_fate();
+  if (run().prepared && world_rank() == Rank{0}) {
+    draft.add_for_all(std::string{detail::CheckpointedPreprocessor::file_name}, run().prepared->json());
+  }
   materialize(draft);
   agreed_fate_.reset();
   if (fate == Fate::skip) return submit(std::move(report));

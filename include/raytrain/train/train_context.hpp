@@ -35,6 +35,7 @@
 #include <raytrain/message/message.hpp>
 #include <raytrain/message/object_bytes.hpp>
 #include <raytrain/message/report_fields.hpp>
+#include <raytrain/preprocess/any_preprocessor.hpp>
 #include <raytrain/train/checkpoint_schedule.hpp>
 #include <raytrain/train/checkpoint_stager.hpp>
 #include <raytrain/train/detail/rank_average.hpp>
@@ -164,10 +165,17 @@ class TrainContext {
     if (world_rank() == Rank{0}) print_line(fmt::format(format, std::forward<T>(values)...));
   }
 
-  /// This worker's part of the dataset, or all of it when `DataConfig` does not split it.
+  /// This worker's part of the dataset, or all of it when `DataConfig` does not split it: as the run's preprocessor has
+  /// made it, where there is one.
   ///
   /// Errors: `not_found`, listing the datasets that there are.
   [[nodiscard]] auto dataset_shard(std::string_view name) const -> DatasetShard;
+
+  /// `TrainerConfig::preprocessor`, with what it has learnt: to change other rows as the datasets were, and
+  /// predictions back.
+  ///
+  /// Errors: `invalid_call` where the run has none.
+  [[nodiscard]] auto preprocessor() const -> AnyPreprocessor const&;
 
   /// Names of the datasets that there are, in alphabetical order.
   [[nodiscard]] auto dataset_names() const -> std::vector<std::string>;

@@ -26,16 +26,21 @@
 
 namespace raytrain {
 
+namespace detail {
+class PreparedDatasets;
+}  // namespace detail
+
 /// What all workers of one process share during one `fit()`.
 struct RunShared {
   std::string experiment_name;
   std::filesystem::path run_path;
   std::uint64_t seed = 0;
   std::map<std::string, std::string> metadata;
-  Datasets datasets;
+  Datasets datasets;  ///< As they were given.
   DataConfig data;
-  WorkerRange workers{};             ///< Of an elastic run.
-  std::uint32_t virtual_shards = 0;  ///< `ScalingConfig::virtual_shards`.
+  std::shared_ptr<detail::PreparedDatasets> prepared{};  ///< By the run's preprocessor; none: it has none.
+  WorkerRange workers{};                                 ///< Of an elastic run.
+  std::uint32_t virtual_shards = 0;                      ///< `ScalingConfig::virtual_shards`.
   CheckpointConfig checkpoint_config;
   double between_failures_s = 0;                 ///< As in `Begin`.
   std::optional<Checkpoint> checkpoint;          ///< The one to go on from.

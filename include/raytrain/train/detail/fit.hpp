@@ -9,6 +9,7 @@
 #include <raytrain/config/run_config.hpp>
 #include <raytrain/config/scaling_config.hpp>
 #include <raytrain/data/datasets.hpp>
+#include <raytrain/preprocess/any_preprocessor.hpp>
 #include <raytrain/train/callback.hpp>
 #include <raytrain/train/detail/resize_requests.hpp>
 #include <raytrain/train/result.hpp>
@@ -22,6 +23,7 @@ struct FitPlan {
   RunConfig const& run;
   DataConfig const& data;
   Datasets const& datasets;
+  AnyPreprocessor const& preprocessor;  ///< May be none.
   Callbacks const& callbacks;
   std::string_view backend;    ///< Its name.
   Launch default_launch;       ///< The backend's.

@@ -30,6 +30,7 @@
 #include <raytrain/launch/rank_seat.hpp>
 #include <raytrain/launch/worker_link.hpp>
 #include <raytrain/message/message.hpp>
+#include <raytrain/train/detail/prepared_datasets.hpp>
 #include <raytrain/train/detail/rank_follower.hpp>
 #include <raytrain/train/detail/rank_result.hpp>
 #include <raytrain/train/detail/resume_point.hpp>
@@ -156,6 +157,7 @@ RAYTRAIN_INLINE void RankFollower::launch(Begin& begin) {
                                                                   .metadata = std::move(begin.metadata),
                                                                   .datasets = plan_.datasets,
                                                                   .data = plan_.data,
+                                                                  .prepared = prepared_by(plan_.preprocessor),
                                                                   .workers = plan_.workers,
                                                                   .virtual_shards = plan_.virtual_shards,
                                                                   .checkpoint_config = plan_.run.checkpoint,

@@ -26,6 +26,7 @@
 #include <raytrain/launch/rank_seat.hpp>
 #include <raytrain/launch/worker_link.hpp>
 #include <raytrain/message/message.hpp>
+#include <raytrain/preprocess/any_preprocessor.hpp>
 #include <raytrain/train/detail/copy_exchange.hpp>
 #include <raytrain/train/result.hpp>
 #include <raytrain/train/worker_setup.hpp>
@@ -41,8 +42,9 @@ class RankFollower {
     RunConfig const& run;
     DataConfig const& data;
     Datasets const& datasets;
-    WorkerRange workers{};             ///< As in `RunShared`.
-    std::uint32_t virtual_shards = 0;  ///< As in `RunShared`.
+    AnyPreprocessor const& preprocessor;  ///< May be none.
+    WorkerRange workers{};                ///< As in `RunShared`.
+    std::uint32_t virtual_shards = 0;     ///< As in `RunShared`.
     Clock& clock;
     std::string controller;         ///< "the controller on rank 0 on node7", for messages.
     std::function<void()> prepare;  ///< Before the worker; may throw to refuse the run.

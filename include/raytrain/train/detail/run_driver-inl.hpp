@@ -40,6 +40,7 @@
 #include <raytrain/train/append_file.hpp>
 #include <raytrain/train/callback.hpp>
 #include <raytrain/train/controller.hpp>
+#include <raytrain/train/detail/prepared_datasets.hpp>
 #include <raytrain/train/detail/run_driver.hpp>
 #include <raytrain/train/detail/run_identity.hpp>
 #include <raytrain/train/detail/stop_signals.hpp>
@@ -230,6 +231,7 @@ RAYTRAIN_INLINE void RunDriver::launch(LaunchWorkers const& action) {
                                                   .metadata = plan_.run.metadata,
                                                   .datasets = plan_.datasets,
                                                   .data = plan_.data,
+                                                  .prepared = prepared_by(plan_.preprocessor),
                                                   .workers = launcher_.range(),
                                                   .virtual_shards = plan_.virtual_shards,
                                                   .checkpoint_config = plan_.run.checkpoint,

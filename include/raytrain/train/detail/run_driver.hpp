@@ -37,6 +37,7 @@
 #include <raytrain/launch/host.hpp>
 #include <raytrain/launch/launcher.hpp>
 #include <raytrain/message/message.hpp>
+#include <raytrain/preprocess/any_preprocessor.hpp>
 #include <raytrain/train/append_file.hpp>
 #include <raytrain/train/callback.hpp>
 #include <raytrain/train/controller.hpp>
@@ -67,6 +68,7 @@ class RunDriver {
     std::string backend;
     DataConfig data;
     Datasets datasets;
+    AnyPreprocessor preprocessor{};    ///< May be none.
     std::uint32_t virtual_shards = 0;  ///< As in `RunShared`.
     Clock& clock;
     Clock::TimePoint called;                  ///< When `fit()` was called.

@@ -18,10 +18,14 @@
 #include <raytrain/config/data_config.hpp>
 #include <raytrain/config/run_config.hpp>
 #include <raytrain/config/scaling_config.hpp>
+#include <raytrain/core/bytes.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/inline.hpp>
+#include <raytrain/core/xxh3.hpp>
 #include <raytrain/data/datasets.hpp>
 #include <raytrain/launch/rank_job.hpp>
+#include <raytrain/preprocess/any_preprocessor.hpp>
+#include <raytrain/preprocess/preprocessor_json.hpp>
 #include <raytrain/train/detail/config_text.hpp>
 #include <raytrain/train/detail/fit.hpp>
 #include <raytrain/train/detail/resume_point.hpp>
@@ -89,6 +93,12 @@ RAYTRAIN_INLINE auto shared_settings(FitPlan const& plan) -> std::vector<SharedS
     add("rows of the dataset '" + name + "'", dataset.rows());
     // What is not split may be each rank's own.
     if (is_split(plan.data, name)) add("the digest of the dataset '" + name + "'", dataset.digest());
+  }
+  if (plan.preprocessor) {
+    auto const json = to_json(plan.preprocessor);
+    settings.push_back(
+        {"TrainerConfig::preprocessor",
+         fmt::format("a {} (XXH3 of its JSON: {})", plan.preprocessor.type_name(), xxh3_of(bytes_of(json)))});
   }
   settings.push_back({"TrainerConfig::backend", plan.backend_settings()});
   return settings;

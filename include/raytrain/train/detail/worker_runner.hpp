@@ -11,6 +11,7 @@
 #include <raytrain/core/error.hpp>
 #include <raytrain/launch/launcher.hpp>
 #include <raytrain/train/detail/copy_exchange.hpp>
+#include <raytrain/train/detail/prepared_datasets.hpp>
 #include <raytrain/train/worker_setup.hpp>
 
 namespace raytrain::detail {
@@ -46,6 +47,7 @@ auto run_training(B& backend, Train const& train, WorkerSetup setup) -> bool {
   auto const rank = setup.link.placement().world_rank;
   try {
     exchange_copies(setup);
+    prepare_datasets(setup);
     typename B::Context context = backend.make_context(std::move(setup));
     auto stopped = false;
     try {

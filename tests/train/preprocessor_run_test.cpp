@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs with a preprocessor.
+#include <mutex>
+#include <set>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <raytrain/data/dataset.hpp>
+#include <raytrain/preprocess/chain.hpp>
+#include <raytrain/preprocess/preprocessor_json.hpp>
+#include <raytrain/preprocess/standard_scaler.hpp>
+
+#include "minimal_run.hpp"
+
+namespace {
+
+auto numbers(std::size_t rows, double first) -> Dataset {
+  std::vector<double> values(rows);
+  for (std::size_t i = 0; i < rows; ++i) values[i] = first + static_cast<double>(i);
+  return Dataset::from_columns({{"x", std::move(values)}});
+}
+
+auto config_in(TemporaryFolder const& folder, int workers) -> MinimalConfig {
+  return {.scaling = {.num_workers = workers},
+          .run = {.name = "prepared", .storage_path = folder.path()},
+          .datasets = {{"train", numbers(5'000, 0)}, {"valid", numbers(3, 2'499.5)}},
+          .preprocessor = StandardScaler{{"x"}}};
+}
+
+/// What the workers of a run saw.
+struct Seen {
+  std::mutex mutex{};
+  std::set<std::string> preprocessors{};
+  std::set<double> first_valid_values{};
+
+  void add(TrainContext& ctx) {
+    auto const valid = ctx.dataset_shard("valid").dataset();
+    std::lock_guard const lock{mutex};
+    preprocessors.insert(to_json(ctx.preprocessor()));
+    first_valid_values.insert(valid.column("x").as<double>()[0]);
+  }
+};
+
+TEST_CASE("all workers learn the same from \"train\", and every dataset is changed by it") {
+  std::set<std::string> of_all;
+  for (auto const workers : {1, 2, 3}) {
+    CAPTURE(workers);
+    TemporaryFolder const folder;
+    Seen seen;
+    MinimalTrainer trainer{[&](TrainContext& ctx) { seen.add(ctx); }, config_in(folder, workers)};
+    (void)trainer.fit();
+    CHECK(seen.first_valid_values == std::set<double>{0});
+    CHECK(seen.preprocessors.size() == 1);
+    of_all.merge(seen.preprocessors);
+  }
+  CHECK(of_all.size() == 1);
+}
+
+TEST_CASE("each checkpoint has the preprocessor as it learnt, also one of parts per rank") {
+  TemporaryFolder const folder;
+  MinimalTrainer trainer{[](TrainContext& ctx) {
+                           ctx.report(Epoch{0, 1}, draft("replicated by rank 0").per_rank());
+                         },
+                         config_in(folder, 2)};
+  auto const result = trainer.fit();
+  REQUIRE(result.checkpoint());
+  auto const preprocessor = load_preprocessor(*result.checkpoint());
+  CHECK(preprocessor.as<StandardScaler>().scales.at("x").shift[0] == 2'499.5);
+  CHECK(result.checkpoint()->contains("preprocessor.json"));
+}
+
+TEST_CASE("a checkpoint of a run without a preprocessor has none") {
+  TemporaryFolder const folder;
+  auto config = config_in(folder, 1);
+  config.preprocessor = {};
+  MinimalTrainer trainer{epochs_up_to(1), config};
+  auto const result = trainer.fit();
+  contains(message_of([&] { (void)load_preprocessor(*result.checkpoint()); }), "its run had no preprocessor");
+}
+
+TEST_CASE("a run that goes on has what it learnt at first, whatever its rows are now") {
+  TemporaryFolder const folder;
+  auto config = config_in(folder, 2);
+  MinimalTrainer first{epochs_up_to(1), config};
+  (void)first.fit();
+  config.datasets["train"] = numbers(6'000, 1'000'000);
+  Seen seen;
+  MinimalTrainer second{[&](TrainContext& ctx) { seen.add(ctx); }, config};
+  (void)second.fit();
+  CHECK(seen.first_valid_values == std::set<double>{0});
+}
+
+TEST_CASE("a run that begins with another run's checkpoint learns anew") {
+  TemporaryFolder const folder;
+  MinimalTrainer first{epochs_up_to(1), config_in(folder, 1)};
+  auto const before = first.fit();
+  TemporaryFolder const other;
+  auto config = config_in(other, 1);
+  config.run.resume_from_checkpoint = before.checkpoint()->path();
+  config.datasets["train"] = numbers(5'000, 2'499.5);
+  Seen seen;
+  MinimalTrainer second{[&](TrainContext& ctx) { seen.add(ctx); }, config};
+  (void)second.fit();
+  CHECK(seen.first_valid_values.count(0) == 0);
+}
+
+TEST_CASE("one that is fitted already changes the datasets as it is, without a dataset \"train\"") {
+  TemporaryFolder const folder;
+  auto config = config_in(folder, 2);
+  AnyPreprocessor scaler{StandardScaler{{"x"}}};
+  scaler.fit(numbers(5'000, 0));
+  config.preprocessor = scaler;
+  config.datasets.erase("train");
+  config.data.datasets_to_split = {};
+  Seen seen;
+  MinimalTrainer trainer{[&](TrainContext& ctx) { seen.add(ctx); }, config};
+  (void)trainer.fit();
+  CHECK(seen.first_valid_values == std::set<double>{0});
+}
+
+TEST_CASE("a run goes on within an epoch of what its preprocessor makes") {
+  TemporaryFolder const folder;
+  auto config = config_in(folder, 2);
+  config.run.failure.max_failures = 1;
+  std::mutex mutex;
+  std::multiset<double> taken;
+  auto const train = [&](TrainContext& ctx) {
+    auto shard = ctx.dataset_shard("train");
+    auto const epoch = ctx.restore(shard);
+    for (auto const& batch : shard.batches({.batch_size = 500, .epoch = epoch})) {
+      {
+        std::lock_guard const lock{mutex};
+        auto const column = shard.dataset().column("x").as<double>();
+        for (std::size_t i = 0; i < batch.size(); ++i) taken.insert(column[batch.row(i)]);
+      }
+      ctx.report(Epoch{epoch, 1}, ctx.world_rank() == Rank{0} ? draft("a batch") : CheckpointDraft{});
+      ctx.barrier();
+      if (ctx.attempt() == Attempt{} && shard.position().samples == 2'000) throw std::runtime_error{"on purpose"};
+    }
+  };
+  config.run.checkpoint.mode = CheckpointMode::sync;
+  MinimalTrainer trainer{train, config};
+  (void)trainer.fit();
+  CHECK(taken.size() == 5'000);
+  CHECK(std::set<double>(taken.begin(), taken.end()).size() == 5'000);
+}
+
+TEST_CASE("other settings than the run's, none, and one in a run without are refused when it goes on") {
+  TemporaryFolder const folder;
+  auto const config = config_in(folder, 1);
+  MinimalTrainer first{epochs_up_to(1), config};
+  (void)first.fit();
+  auto const refused = [&](AnyPreprocessor preprocessor, TemporaryFolder const& in) {
+    auto changed = config_in(in, 1);
+    changed.preprocessor = std::move(preprocessor);
+    changed.run.failure.max_failures = 3;
+    MinimalTrainer trainer{epochs_up_to(2), changed};
+    return message_of([&] { (void)trainer.fit(); });
+  };
+  contains(refused(Chain{StandardScaler{{"x"}}, StandardScaler{{"x"}}}, folder),
+           "is a Chain with other settings than the StandardScaler with which the run has trained until checkpoint 1");
+  contains(refused({}, folder), "is not set, and the run has trained with one until checkpoint 1");
+  TemporaryFolder const without;
+  auto plain = config_in(without, 1);
+  plain.preprocessor = {};
+  MinimalTrainer trainer{epochs_up_to(1), plain};
+  (void)trainer.fit();
+  contains(refused(StandardScaler{{"x"}}, without), "is set, and the run has trained without one until checkpoint 1");
+}
+
+TEST_CASE("what a preprocessor refuses ends the run at once, with its text, and is not tried again") {
+  TemporaryFolder const folder;
+  auto config = config_in(folder, 2);
+  config.run.failure.max_failures = 3;
+  config.preprocessor = StandardScaler{{"y"}};
+  auto attempts = 0;
+  MinimalTrainer trainer{[&](TrainContext& ctx) { attempts = static_cast<int>(ctx.attempt().value); }, config};
+  contains(message_of([&] { (void)trainer.fit(); }),
+           "TrainerConfig::preprocessor: column 'y': is not in the dataset, which has x");
+  CHECK(attempts == 0);
+}
+
+TEST_CASE("a dataset that lacks a column is named") {
+  TemporaryFolder const folder;
+  auto config = config_in(folder, 2);
+  config.datasets["test"] = Dataset::from_columns({{"z", std::vector<float>{1, 2}}});
+  MinimalTrainer trainer{epochs_up_to(1), config};
+  contains(message_of([&] { (void)trainer.fit(); }), "preparing the dataset 'test': ");
+}
+
+TEST_CASE("a preprocessor without rows to learn from is refused before anything starts") {
+  auto const refused = [](MinimalConfig config) {
+    return message_of([&] { MinimalTrainer const trainer{epochs_up_to(1), std::move(config)}; });
+  };
+  contains(refused({.preprocessor = StandardScaler{{"x"}}}),
+           "TrainerConfig::preprocessor: is set, and there are no datasets");
+  contains(refused({.datasets = {{"all", numbers(3, 0)}}, .preprocessor = StandardScaler{{"x"}}}),
+           "learns from the dataset 'train', and there are all");
+}
+
+TEST_CASE("a program without a preprocessor asks for it in vain") {
+  TemporaryFolder const folder;
+  auto config = config_in(folder, 1);
+  config.preprocessor = {};
+  MinimalTrainer trainer{[](TrainContext& ctx) { (void)ctx.preprocessor(); }, config};
+  contains(message_of([&] { (void)trainer.fit(); }), "TrainContext::preprocessor: the run has none");
+}
+
+}  // namespace
