@@ -180,8 +180,8 @@ RAYTRAIN_INLINE auto GroupedDataset::aggregate(std::vector<Aggregation> const& a
       table = table.add_column(detail::text_counts(source, groups_, name));
       continue;
     }
-    source.visit([&, what_ = what]<Element T>(std::span<T const> values) {
-      table = table.add_column(detail::GroupedValues<T>{values, groups_, name}.aggregated(what_));
+    source.visit([&, aggregate = what]<Element T>(std::span<T const> values) {
+      table = table.add_column(detail::GroupedValues<T>{values, groups_, name}.aggregated(aggregate));
     });
   }
   return table;
