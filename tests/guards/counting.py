@@ -66,6 +66,9 @@ def in_time(runner):
     yield 'time for all', begun(30, 1), (['a', 'b', 'c'], [])
     yield 'time for the first two', begun(31, 1), (['a', 'b'], ['c'])
     yield 'time for the first', begun(61, 1), (['a'], ['b', 'c'])
+    cells = {name: () for name in 'abc'}
+    for day, names in [(0, 'abc'), (1, 'bca'), (5, 'cab')]:
+        yield f'day {day} begins with another cell', ''.join(runner.in_turn(cells, day)), names
 
 
 def runs_again(runner):
