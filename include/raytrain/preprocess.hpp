@@ -4,5 +4,8 @@
 // Every preprocessor, and what stores them.
 
 #include <raytrain/preprocess/chain.hpp>
+#include <raytrain/preprocess/max_abs_scaler.hpp>
+#include <raytrain/preprocess/min_max_scaler.hpp>
 #include <raytrain/preprocess/preprocessor_json.hpp>
+#include <raytrain/preprocess/robust_scaler.hpp>
 #include <raytrain/preprocess/standard_scaler.hpp>

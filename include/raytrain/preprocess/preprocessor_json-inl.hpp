@@ -15,7 +15,10 @@
 #include <raytrain/message/json.hpp>
 #include <raytrain/preprocess/any_preprocessor.hpp>
 #include <raytrain/preprocess/chain.hpp>
+#include <raytrain/preprocess/max_abs_scaler.hpp>
+#include <raytrain/preprocess/min_max_scaler.hpp>
 #include <raytrain/preprocess/preprocessor_json.hpp>
+#include <raytrain/preprocess/robust_scaler.hpp>
 #include <raytrain/preprocess/standard_scaler.hpp>
 
 namespace raytrain {
@@ -28,7 +31,9 @@ void register_types() {
 }
 
 /// Those that raytrain has.
-inline void register_preprocessors() { register_types<Chain, StandardScaler>(); }
+inline void register_preprocessors() {
+  register_types<Chain, MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler>();
+}
 
 }  // namespace detail
 

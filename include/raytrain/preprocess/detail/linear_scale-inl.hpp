@@ -6,16 +6,14 @@
 #include <algorithm>
 #include <cstddef>
 #include <set>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include <raytrain/core/element_type.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/inline.hpp>
-#include <raytrain/data/column.hpp>
 #include <raytrain/data/dataset.hpp>
+#include <raytrain/preprocess/detail/float_columns.hpp>
 #include <raytrain/preprocess/detail/linear_scale.hpp>
 
 namespace raytrain::detail {
@@ -25,24 +23,11 @@ template <class Change>
 [[nodiscard]] auto with_scales(Dataset dataset, LinearScales const& scales, std::string const& attempted,
                                Change const& change) -> Dataset {
   for (auto const& [name, scale] : scales) {
-    auto const& column = dataset.column(name);
-    column.check_holds_numbers(attempted);
-    auto const width = scale.shift.size();
-    if (column.row_values() != width) {
-      throw Error{Errc::invalid_data, attempted,
-                  fmt::format("column '{}' has {} values a row, and had {} when it was learnt from", name,
-                              column.row_values(), width),
-                  "give it rows of the shape that fit was given"};
-    }
-    dataset = dataset.with_column(
-        floats_of(column, column.row_shape(), [&]<class From, class To>(std::span<From> from, std::span<To> to) {
-          for (std::size_t row = 0; row < from.size(); row += width) {
-            for (std::size_t place = 0; place < width; ++place) {
-              to[row + place] =
-                  static_cast<To>(change(as_double(from[row + place]), scale.shift[place], scale.scale[place]));
-            }
-          }
-        }));
+    dataset =
+        with_changed_values(dataset, name, scale.shift.size(), attempted,
+                            [&shifts = scale.shift, &factors = scale.scale, &change](double value, std::size_t place) {
+                              return change(value, shifts[place], factors[place]);
+                            });
   }
   return dataset;
 }
@@ -72,6 +57,18 @@ RAYTRAIN_INLINE void check_columns(std::vector<std::string> const& columns, std:
   for (auto const& name : columns) {
     if (!seen.insert(name).second) refuse(fmt::format("names '{}' twice", name), "name each column once");
   }
+}
+
+RAYTRAIN_INLINE void check_has_values(bool has_values, std::string const& column, std::string_view type_name) {
+  if (has_values) return;
+  throw Error{Errc::invalid_data, std::string{type_name} + "::fit", fmt::format("column '{}' has no value", column),
+              "leave it out, or fill it before by SimpleImputer"};
+}
+
+RAYTRAIN_INLINE void refuse_distance(std::string const& column, std::string_view type_name) {
+  throw Error{Errc::invalid_data, std::string{type_name} + "::fit",
+              fmt::format("column '{}' has values that lie too far apart for float64", column),
+              "bring it to other units before, or leave such rows out by filter"};
 }
 
 }  // namespace raytrain::detail

@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cstddef>
+#include <cmath>
 #include <map>
-#include <span>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-#include <raytrain/core/element_type.hpp>
-#include <raytrain/data/column.hpp>
 #include <raytrain/data/dataset.hpp>
 #include <raytrain/message/fields.hpp>
 
@@ -30,20 +28,6 @@ struct LinearScale {
 /// By the column's name.
 using LinearScales = std::map<std::string, LinearScale>;
 
-/// A column of `row_shape` whose values `fill(from, to)` makes of this one's: float64 of float64, and float32 of any
-/// other numbers.
-template <class Fill>
-[[nodiscard]] auto floats_of(Column const& column, RowShape row_shape, Fill const& fill) -> Column {
-  auto const made = [&]<class To>(To /*zero*/) {
-    std::size_t row_values = 1;
-    for (auto const extent : row_shape) row_values *= extent;
-    std::vector<To> values(column.rows() * row_values);
-    column.visit([&]<Element From>(std::span<From const> from) { fill(from, std::span{values}); });
-    return Column{column.name(), std::move(values), std::move(row_shape)};
-  };
-  return column.type() == ElementType::float64 ? made(double{}) : made(float{});
-}
-
 /// The dataset with its columns scaled. `attempted`: "StandardScaler::transform".
 ///
 /// Errors: `not_found` for a column that is not there; `invalid_data` for one of text, and of another number of values
@@ -59,6 +43,35 @@ template <class Fill>
 
 /// Errors: `invalid_config` for no column, and for one that is named twice.
 void check_columns(std::vector<std::string> const& columns, std::string_view type_name);
+
+/// Errors: `invalid_data` for a column from which nothing can be learnt.
+void check_has_values(bool has_values, std::string const& column, std::string_view type_name);
+
+/// Errors: `invalid_data`, always: differences of the column's values are more than double has.
+[[noreturn]] void refuse_distance(std::string const& column, std::string_view type_name);
+
+/// Learns a scale for each place of the rows of each column: of what `statistics_of(column)` finds, one for each place,
+/// `scale_of(statistic)` makes a pair of shift and scale, or none where it is of no values.
+///
+/// Errors: as `check_columns`; `invalid_data` for a column without values, and for values too far apart.
+template <class StatisticsOf, class ScaleOf>
+[[nodiscard]] auto learn_scales(std::vector<std::string> const& columns, std::string_view type_name,
+                                StatisticsOf const& statistics_of, ScaleOf const& scale_of) -> LinearScales {
+  check_columns(columns, type_name);
+  LinearScales learnt;
+  for (auto const& name : columns) {
+    auto& scales = learnt[name];
+    for (auto const& statistic : statistics_of(name)) {
+      std::optional<std::pair<double, double>> const found = scale_of(statistic);
+      check_has_values(found.has_value(), name, type_name);
+      auto const [shift, scale] = *found;
+      if (!std::isfinite(shift) || !std::isfinite(scale)) refuse_distance(name, type_name);
+      scales.shift.push_back(shift);
+      scales.scale.push_back(scale);
+    }
+  }
+  return learnt;
+}
 
 }  // namespace raytrain::detail
 

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <optional>
+#include <utility>
+
+#include <raytrain/core/error.hpp>
+#include <raytrain/core/inline.hpp>
+#include <raytrain/data/dataset.hpp>
+#include <raytrain/preprocess/column_statistics.hpp>
+#include <raytrain/preprocess/detail/linear_scale.hpp>
+#include <raytrain/preprocess/fit_rows.hpp>
+#include <raytrain/preprocess/min_max_scaler.hpp>
+#include <raytrain/preprocess/preprocessor.hpp>
+
+namespace raytrain {
+
+RAYTRAIN_INLINE void MinMaxScaler::fit(FitRows const& rows) {
+  if (!std::isfinite(feature_range.min) || !std::isfinite(feature_range.max) ||
+      feature_range.min >= feature_range.max) {
+    throw Error{
+        Errc::invalid_config, "MinMaxScaler::feature_range",
+        fmt::format("must go from one number to a larger one (got {} to {})", feature_range.min, feature_range.max),
+        "write .feature_range = {0, 1}"};
+  }
+  scales = detail::learn_scales(
+      columns, type_name, [&](auto const& name) { return value_ranges(rows, name, "MinMaxScaler::fit"); },
+      [&](ValueRange const& range) -> std::optional<std::pair<double, double>> {
+        if (range.is_empty()) return std::nullopt;
+        auto const distance = range.min == range.max ? 1 : range.max - range.min;
+        auto const scale = distance / (feature_range.max - feature_range.min);
+        return std::pair{range.min - feature_range.min * scale, scale};
+      });
+}
+
+RAYTRAIN_INLINE auto MinMaxScaler::transform(Dataset const& dataset) const -> Dataset {
+  detail::check_fitted(is_fitted(), type_name, "transform");
+  return detail::scaled(dataset, scales, "MinMaxScaler::transform");
+}
+
+RAYTRAIN_INLINE auto MinMaxScaler::inverse_transform(Dataset const& dataset) const -> Dataset {
+  detail::check_fitted(is_fitted(), type_name, "inverse_transform");
+  return detail::unscaled(dataset, scales, "MinMaxScaler::inverse_transform");
+}
+
+}  // namespace raytrain
