@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <raytrain/message/json.hpp>
 
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -9,6 +10,7 @@
 #include <optional>
 #include <random>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -18,6 +20,7 @@
 #include "../support/thrown_error.hpp"
 
 using namespace raytrain;
+using raytrain::testing::check_contains;
 using raytrain::testing::thrown_error;
 
 namespace {
@@ -29,6 +32,17 @@ struct File {
   template <class A>
   void serialize(A& a) {
     a(CEREAL_NVP(name), CEREAL_NVP(size_bytes));
+  }
+};
+
+enum class Colour { red, green };
+constexpr auto enum_names(Colour /*any*/) { return std::array<std::string_view, 2>{"red", "green"}; }
+
+struct Paint {
+  Colour colour{};
+  template <class A>
+  void serialize(A& a) {
+    a(CEREAL_NVP(colour));
   }
 };
 
@@ -336,6 +350,17 @@ TEST_CASE("a value of another type is refused with its place and what it is") {
   CHECK(manifest_refusal("[]") == "invalid_data: reading manifest.json: it must be an object (got an array of 0)");
   CHECK(thrown_error([] { (void)read_json<std::vector<File>>("{}"); }) ==
         "invalid_data: reading JSON: it must be an array (got an object of 0)");
+}
+
+TEST_CASE("an enumeration is written by its value's name, and another name or its number is refused") {
+  auto const text = write_json(Paint{Colour::green});
+  CHECK(text == "{\n  \"colour\": \"green\"\n}\n");
+  CHECK(read_json<Paint>(text).colour == Colour::green);
+  auto const refused = [](std::string_view json) {
+    return thrown_error([&] { (void)read_json<Paint>(json, "paint.json"); });
+  };
+  check_contains(refused(R"({"colour": "blue"})"), "'colour' must be one of red, green (got \"blue\")");
+  check_contains(refused(R"({"colour": 1})"), "'colour' must be one of red, green (got 1)");
 }
 
 TEST_CASE("text that is not UTF-8 is not written, since it would not read back") {

@@ -39,8 +39,8 @@ using detail::JsonValue;
 [[nodiscard]] auto json_string(std::string_view text) -> std::string;
 
 /// JSON of several lines, for files that people read, too. `T` is a struct whose `serialize` names its fields with
-/// CEREAL_NVP: bool, integers, floating point, std::string, Metrics, such structs, and std::optional (null),
-/// std::vector and std::map<std::string, ...> of these.
+/// CEREAL_NVP: bool, integers, floating point, std::string, Metrics, enumerations that have `enum_names`, such
+/// structs, and std::optional (null), std::vector and std::map<std::string, ...> of these.
 ///
 /// Errors: `invalid_data` for text that is not UTF-8, since it could not be read back.
 template <class T>

@@ -16,6 +16,7 @@
 #include <raytrain/core/metrics.hpp>
 #include <raytrain/message/detail/json_parser.hpp>
 #include <raytrain/message/fields.hpp>
+#include <raytrain/message/named_enum.hpp>
 
 namespace raytrain::detail {
 
@@ -60,6 +61,19 @@ class JsonReader {
   void read(JsonValue const& json, std::string& value) { value = expect<std::string>(json, "text"); }
 
   void read(JsonValue const& json, Metrics& metrics);
+
+  template <NamedEnum E>
+  void read(JsonValue const& json, E& value) {
+    auto const names = enum_names(value);
+    auto const* const text = json.get_if<std::string>();
+    auto const found = text == nullptr ? names.end() : std::ranges::find(names, *text);
+    if (found == names.end()) {
+      std::string expected = "one of";
+      for (auto const name : names) (expected += expected.ends_with("of") ? " " : ", ") += name;
+      refuse(json, expected);
+    }
+    value = static_cast<E>(found - names.begin());
+  }
 
   template <class T>
   void read(JsonValue const& json, std::optional<T>& value) {

@@ -13,6 +13,7 @@
 #include <raytrain/core/metrics.hpp>
 #include <raytrain/message/detail/json_text.hpp>
 #include <raytrain/message/fields.hpp>
+#include <raytrain/message/named_enum.hpp>
 
 namespace raytrain::detail {
 
@@ -38,6 +39,10 @@ class JsonWriter : public FieldVisitor<JsonWriter> {
   void write(std::floating_point auto value) { append_json_number(out_, static_cast<double>(value)); }
   void write(std::string const& value);
   void write(Metrics const& metrics);
+  template <NamedEnum E>
+  void write(E value) {
+    write(std::string{name_of(value)});
+  }
   template <class T>
   void write(std::optional<T> const& value) {
     if (value) {

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <string_view>
+#include <type_traits>
+
+namespace raytrain::detail {
+
+/// An enumeration whose values from 0 on have names, by which JSON has them: `enum_names(E)`, an array of
+/// `std::string_view`, is found by argument-dependent lookup.
+template <class E>
+concept NamedEnum = std::is_enum_v<E> && requires(E value, std::size_t i) {
+  { enum_names(value)[i] } -> std::convertible_to<std::string_view>;
+};
+
+template <NamedEnum E>
+[[nodiscard]] constexpr auto name_of(E value) -> std::string_view {
+  return enum_names(value).at(static_cast<std::size_t>(value));
+}
+
+}  // namespace raytrain::detail
