@@ -4,6 +4,7 @@
 #include <raytrain/preprocess/any_preprocessor-inl.hpp>
 #include <raytrain/preprocess/chain-inl.hpp>
 #include <raytrain/preprocess/column_statistics-inl.hpp>
+#include <raytrain/preprocess/detail/fitted_columns-inl.hpp>
 #include <raytrain/preprocess/detail/float_columns-inl.hpp>
 #include <raytrain/preprocess/detail/linear_scale-inl.hpp>
 #include <raytrain/preprocess/fit_rows-inl.hpp>
@@ -11,4 +12,5 @@
 #include <raytrain/preprocess/min_max_scaler-inl.hpp>
 #include <raytrain/preprocess/preprocessor_json-inl.hpp>
 #include <raytrain/preprocess/robust_scaler-inl.hpp>
+#include <raytrain/preprocess/simple_imputer-inl.hpp>
 #include <raytrain/preprocess/standard_scaler-inl.hpp>

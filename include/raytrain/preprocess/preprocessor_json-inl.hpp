@@ -19,6 +19,7 @@
 #include <raytrain/preprocess/min_max_scaler.hpp>
 #include <raytrain/preprocess/preprocessor_json.hpp>
 #include <raytrain/preprocess/robust_scaler.hpp>
+#include <raytrain/preprocess/simple_imputer.hpp>
 #include <raytrain/preprocess/standard_scaler.hpp>
 
 namespace raytrain {
@@ -32,7 +33,7 @@ void register_types() {
 
 /// Those that raytrain has.
 inline void register_preprocessors() {
-  register_types<Chain, MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler>();
+  register_types<Chain, MaxAbsScaler, MinMaxScaler, RobustScaler, SimpleImputer, StandardScaler>();
 }
 
 }  // namespace detail

@@ -7,6 +7,7 @@
 
 #include <raytrain/data/dataset.hpp>
 #include <raytrain/message/fields.hpp>
+#include <raytrain/preprocess/detail/fitted_columns.hpp>
 #include <raytrain/preprocess/detail/linear_scale.hpp>
 #include <raytrain/preprocess/fit_rows.hpp>
 
@@ -26,7 +27,7 @@ struct StandardScaler {
   /// Errors: `invalid_config` for no column, or one that is named twice; `invalid_data` for one without values; as
   ///         `value_moments`.
   void fit(FitRows const& rows);
-  [[nodiscard]] auto is_fitted() const -> bool { return detail::has_scales(columns, scales); }
+  [[nodiscard]] auto is_fitted() const -> bool { return detail::has_learnt(columns, scales); }
   /// Errors: `invalid_call` before `fit`; `not_found` and `invalid_data` for columns that are not as they were.
   [[nodiscard]] auto transform(Dataset const& dataset) const -> Dataset;
   [[nodiscard]] auto inverse_transform(Dataset const& dataset) const -> Dataset;

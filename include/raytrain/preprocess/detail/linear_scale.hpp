@@ -11,6 +11,7 @@
 
 #include <raytrain/data/dataset.hpp>
 #include <raytrain/message/fields.hpp>
+#include <raytrain/preprocess/detail/fitted_columns.hpp>
 
 namespace raytrain::detail {
 
@@ -37,15 +38,6 @@ using LinearScales = std::map<std::string, LinearScale>;
 /// value * scale + shift.
 [[nodiscard]] auto unscaled(Dataset const& dataset, LinearScales const& scales, std::string const& attempted)
     -> Dataset;
-
-/// Whether each of the columns, of which there is at least one, has a scale.
-[[nodiscard]] auto has_scales(std::vector<std::string> const& columns, LinearScales const& scales) -> bool;
-
-/// Errors: `invalid_config` for no column, and for one that is named twice.
-void check_columns(std::vector<std::string> const& columns, std::string_view type_name);
-
-/// Errors: `invalid_data` for a column from which nothing can be learnt.
-void check_has_values(bool has_values, std::string const& column, std::string_view type_name);
 
 /// Errors: `invalid_data`, always: differences of the column's values are more than double has.
 [[noreturn]] void refuse_distance(std::string const& column, std::string_view type_name);

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <raytrain/core/element_type.hpp>
+#include <raytrain/core/error.hpp>
+#include <raytrain/core/inline.hpp>
+#include <raytrain/data/column.hpp>
+#include <raytrain/data/dataset.hpp>
+#include <raytrain/message/named_enum.hpp>
+#include <raytrain/preprocess/column_statistics.hpp>
+#include <raytrain/preprocess/detail/fitted_columns.hpp>
+#include <raytrain/preprocess/detail/float_columns.hpp>
+#include <raytrain/preprocess/fit_rows.hpp>
+#include <raytrain/preprocess/preprocessor.hpp>
+#include <raytrain/preprocess/simple_imputer.hpp>
+
+namespace raytrain {
+
+namespace detail {
+
+[[noreturn]] inline void refuse_constant(char const* setting, std::string const& happened, std::string const& remedy) {
+  throw Error{Errc::invalid_config, std::string{"SimpleImputer::"} + setting, happened, remedy};
+}
+
+inline void check_constant(SimpleImputer const& imputer) {
+  auto const wanted = imputer.strategy == ImputeStrategy::constant;
+  auto const* const setting = imputer.fill_text ? "fill_text" : "fill_value";
+  if (!wanted && (imputer.fill_value || imputer.fill_text)) {
+    refuse_constant(setting, fmt::format("is given, and the strategy is {}", name_of(imputer.strategy)),
+                    "write .strategy = raytrain::ImputeStrategy::constant, or leave it out");
+  }
+  if (imputer.fill_value && !std::isfinite(*imputer.fill_value)) {
+    refuse_constant("fill_value", fmt::format("must be finite (got {})", *imputer.fill_value), "write .fill_value = 0");
+  }
+}
+
+/// The first of those that come most often.
+[[nodiscard]] inline auto most_frequent(ValueCounts const& counts) -> std::size_t {
+  return static_cast<std::size_t>(std::ranges::max_element(counts.counts) - counts.counts.begin());
+}
+
+/// The constant, or the one that comes most often; of neither strategy `invalid_config`.
+[[nodiscard]] inline auto learn_text(SimpleImputer const& imputer, FitRows const& rows, std::string const& name)
+    -> ColumnFill {
+  if (imputer.strategy == ImputeStrategy::constant) {
+    if (!imputer.fill_text) {
+      refuse_constant("fill_text", fmt::format("is not given, and column '{}' holds text", name),
+                      "write .fill_text = \"unknown\"");
+    }
+    return {.numbers = {}, .text = imputer.fill_text};
+  }
+  if (imputer.strategy != ImputeStrategy::most_frequent) {
+    throw Error{Errc::invalid_config, "SimpleImputer::strategy",
+                fmt::format("is {}, and column '{}' holds text", name_of(imputer.strategy), name),
+                "fill it by another one, by ImputeStrategy::most_frequent or constant"};
+  }
+  auto const counts = value_counts(rows, name, "SimpleImputer::fit");
+  check_has_values(!counts.counts.empty(), name, SimpleImputer::type_name);
+  return {.numbers = {}, .text = counts.texts[most_frequent(counts)]};
+}
+
+/// NaN of no values.
+[[nodiscard]] inline auto most_frequent_number(FitRows const& rows, std::string const& name, std::size_t place)
+    -> double {
+  auto const alone = rows.transformed([&](Dataset const& all) {
+    auto const& column = all.column(name);
+    if (column.row_values() == 1) return all;
+    std::vector<double> values;
+    values.reserve(column.rows());
+    column.visit([&]<Element T>(std::span<T const> from) {
+      for (auto at = place; at < from.size(); at += column.row_values()) values.push_back(as_double(from[at]));
+    });
+    return Dataset::from_columns({{name, std::move(values)}});
+  });
+  auto const counts = value_counts(alone, name, "SimpleImputer::fit");
+  if (counts.counts.empty()) return std::numeric_limits<double>::quiet_NaN();
+  return counts.numbers[most_frequent(counts)];
+}
+
+[[nodiscard]] inline auto learn_numbers(SimpleImputer const& imputer, FitRows const& rows, std::string const& name)
+    -> ColumnFill {
+  auto const* const attempted = "SimpleImputer::fit";
+  auto const width = rows.dataset().column(name).row_values();
+  ColumnFill fill;
+  switch (imputer.strategy) {
+    case ImputeStrategy::mean:
+      for (auto const& moments : value_moments(rows, name, attempted)) {
+        fill.numbers.push_back(moments.count == 0 ? std::numeric_limits<double>::quiet_NaN() : moments.mean);
+      }
+      break;
+    case ImputeStrategy::median:
+      for (auto const& quantiles : value_quantiles(rows, name, {0.5}, attempted)) fill.numbers.push_back(quantiles[0]);
+      break;
+    case ImputeStrategy::most_frequent:
+      for (std::size_t place = 0; place < width; ++place) {
+        fill.numbers.push_back(most_frequent_number(rows, name, place));
+      }
+      break;
+    case ImputeStrategy::constant:
+      if (!imputer.fill_value) {
+        refuse_constant("fill_value", fmt::format("is not given, and column '{}' holds numbers", name),
+                        "write .fill_value = 0");
+      }
+      fill.numbers.assign(width, *imputer.fill_value);
+      break;
+  }
+  auto const is_there = [](double value) { return !std::isnan(value); };
+  check_has_values(std::ranges::all_of(fill.numbers, is_there), name, SimpleImputer::type_name);
+  return fill;
+}
+
+/// With the text among the categories, also where no row lacks one: columns of the same categories keep equal codes.
+[[nodiscard]] inline auto filled_texts(Column const& column, std::string const& fill) -> Column {
+  auto const known = column.categories();
+  auto texts = std::make_shared<std::vector<std::string>>(known.begin(), known.end());
+  auto const found = std::ranges::lower_bound(*texts, fill);
+  auto const fill_code = static_cast<std::int32_t>(found - texts->begin());
+  auto const is_new = found == texts->end() || *found != fill;
+  if (is_new) texts->insert(found, fill);
+  auto codes = std::make_shared<std::vector<std::int32_t>>();
+  codes->reserve(column.rows());
+  for (auto const code : column.as<std::int32_t>()) {
+    codes->push_back(code < 0 ? fill_code : code + (is_new && code >= fill_code ? 1 : 0));
+  }
+  return {ColumnFormat{column.name(), ElementType::int32, {}, std::move(texts)},
+          {codes, reinterpret_cast<std::byte const*>(codes->data())},
+          codes->size()};
+}
+
+[[nodiscard]] inline auto holds_integers(Column const& column) -> bool {
+  auto integers = false;
+  column.visit([&]<Element T>(std::span<T const> /*values*/) { integers = std::is_integral_v<T>; });
+  return integers;
+}
+
+}  // namespace detail
+
+RAYTRAIN_INLINE void SimpleImputer::fit(FitRows const& rows) {
+  detail::check_columns(columns, type_name);
+  detail::check_constant(*this);
+  std::map<std::string, detail::ColumnFill> learnt;
+  for (auto const& name : columns) {
+    learnt[name] = rows.dataset().column(name).is_text() ? detail::learn_text(*this, rows, name)
+                                                         : detail::learn_numbers(*this, rows, name);
+  }
+  fills = std::move(learnt);
+}
+
+RAYTRAIN_INLINE auto SimpleImputer::transform(Dataset const& dataset) const -> Dataset {
+  auto const* const attempted = "SimpleImputer::transform";
+  detail::check_fitted(is_fitted(), type_name, "transform");
+  auto result = dataset;
+  for (auto const& [name, fill] : fills) {
+    auto const& column = dataset.column(name);
+    if (column.is_text() != fill.text.has_value()) {
+      throw Error{Errc::invalid_data, attempted,
+                  fmt::format("column '{}' holds {}, and held {} when it was learnt from", name,
+                              column.is_text() ? "text" : "numbers", column.is_text() ? "numbers" : "text"),
+                  "give it columns of the kind that fit was given"};
+    }
+    if (fill.text) {
+      result = result.with_column(detail::filled_texts(column, *fill.text));
+    } else if (detail::holds_integers(column)) {
+      detail::check_row_values(column, fill.numbers.size(), attempted);
+    } else {
+      result = detail::with_changed_values(result, name, fill.numbers.size(), attempted,
+                                           [&numbers = fill.numbers](double value, std::size_t place) {
+                                             return std::isnan(value) ? numbers[place] : value;
+                                           });
+    }
+  }
+  return result;
+}
+
+}  // namespace raytrain
