@@ -131,6 +131,19 @@ TEST_CASE("quantiles are those of the sorted values, at any number of workers") 
   }
 }
 
+TEST_CASE("any number of quantiles is found, of each place of a row") {
+  std::vector<double> values;
+  for (auto i = 0; i <= 500; ++i) values.insert(values.end(), {500.0 - i, 3.0 * i});
+  std::vector<double> at;
+  for (auto i = 0; i <= 100; ++i) at.push_back(i / 100.0);
+  auto const quantiles = value_quantiles(Dataset::from_columns({{"x", values, {2}}}), "x", at, "a test");
+  REQUIRE(quantiles.size() == 2);
+  for (std::size_t i = 0; i <= 100; ++i) {
+    CHECK(quantiles[0].at(i) == doctest::Approx(5.0 * static_cast<double>(i)));
+    CHECK(quantiles[1].at(i) == doctest::Approx(15.0 * static_cast<double>(i)));
+  }
+}
+
 TEST_CASE("quantiles of no values are NaN") {
   auto const dataset = Dataset::from_columns({{"x", std::vector<double>{nan, nan}}});
   CHECK(std::isnan(value_quantiles(dataset, "x", {0.5}, "a test").at(0).at(0)));

@@ -280,6 +280,9 @@ void for_each_key(Column const& column, std::size_t place, Work const& work) {
   });
 }
 
+/// Each takes up to 1 MiB while it is looked for.
+inline constexpr std::size_t most_quantiles_at_once = 64;
+
 /// The quantiles of the values at one place of the rows, on their way.
 struct QuantileSearch {
   std::uint64_t count = 0;  ///< Values.
@@ -320,6 +323,20 @@ struct QuantileSearch {
 RAYTRAIN_INLINE auto value_quantiles(FitRows const& rows, std::string const& column, std::vector<double> const& at,
                                      std::string const& attempted) -> std::vector<std::vector<double>> {
   using detail::RadixSelection;
+  if (at.size() > detail::most_quantiles_at_once) {
+    std::vector<std::vector<double>> all;
+    for (std::size_t first = 0; first < at.size(); first += detail::most_quantiles_at_once) {
+      auto const last = std::min(at.size(), first + detail::most_quantiles_at_once);
+      auto const some = value_quantiles(
+          rows, column,
+          {at.begin() + static_cast<std::ptrdiff_t>(first), at.begin() + static_cast<std::ptrdiff_t>(last)}, attempted);
+      all.resize(some.size());
+      for (std::size_t place = 0; place < some.size(); ++place) {
+        all[place].insert(all[place].end(), some[place].begin(), some[place].end());
+      }
+    }
+    return all;
+  }
   (void)value_ranges(rows, column, attempted);  // refuses infinities, on all workers
   auto const& values = detail::numbers_of(rows, column, attempted);
   std::vector<detail::QuantileSearch> searches(values.row_values());

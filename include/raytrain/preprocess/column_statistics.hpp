@@ -73,7 +73,8 @@ struct ValueCounts {
 /// For each value of a row the quantiles `at`, each from 0 to 1: exact, and linear between two values. NaN where there
 /// are no values.
 ///
-/// Cost:   five passes over the rows and four group operations; no copy of the values.
+/// Cost:   for each 64 quantiles five passes over the rows and five group operations, and up to 64 MiB; no copy of the
+///         values.
 /// Source: R. J. Hyndman, Y. Fan, "Sample quantiles in statistical packages", The American Statistician 50(4), 1996:
 ///         definition 7.
 [[nodiscard]] auto value_quantiles(FitRows const& rows, std::string const& column, std::vector<double> const& at,
