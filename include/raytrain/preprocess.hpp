@@ -4,6 +4,7 @@
 // Every preprocessor, and what stores them.
 
 #include <raytrain/preprocess/chain.hpp>
+#include <raytrain/preprocess/k_bins_discretizer.hpp>
 #include <raytrain/preprocess/max_abs_scaler.hpp>
 #include <raytrain/preprocess/min_max_scaler.hpp>
 #include <raytrain/preprocess/preprocessor_json.hpp>

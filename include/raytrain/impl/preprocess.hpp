@@ -8,6 +8,7 @@
 #include <raytrain/preprocess/detail/float_columns-inl.hpp>
 #include <raytrain/preprocess/detail/linear_scale-inl.hpp>
 #include <raytrain/preprocess/fit_rows-inl.hpp>
+#include <raytrain/preprocess/k_bins_discretizer-inl.hpp>
 #include <raytrain/preprocess/max_abs_scaler-inl.hpp>
 #include <raytrain/preprocess/min_max_scaler-inl.hpp>
 #include <raytrain/preprocess/preprocessor_json-inl.hpp>

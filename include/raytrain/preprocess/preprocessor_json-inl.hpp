@@ -15,6 +15,7 @@
 #include <raytrain/message/json.hpp>
 #include <raytrain/preprocess/any_preprocessor.hpp>
 #include <raytrain/preprocess/chain.hpp>
+#include <raytrain/preprocess/k_bins_discretizer.hpp>
 #include <raytrain/preprocess/max_abs_scaler.hpp>
 #include <raytrain/preprocess/min_max_scaler.hpp>
 #include <raytrain/preprocess/preprocessor_json.hpp>
@@ -33,7 +34,7 @@ void register_types() {
 
 /// Those that raytrain has.
 inline void register_preprocessors() {
-  register_types<Chain, MaxAbsScaler, MinMaxScaler, RobustScaler, SimpleImputer, StandardScaler>();
+  register_types<Chain, KBinsDiscretizer, MaxAbsScaler, MinMaxScaler, RobustScaler, SimpleImputer, StandardScaler>();
 }
 
 }  // namespace detail
