@@ -35,6 +35,9 @@
 #include <raytrain/backend/boosting/boosting_context.hpp>
 #include <raytrain/backend/boosting/predictions.hpp>
 #include <raytrain/core/bytes.hpp>
+#include <raytrain/preprocess/chain.hpp>
+#include <raytrain/preprocess/min_max_scaler.hpp>
+#include <raytrain/preprocess/preprocessor_json.hpp>
 #include <raytrain/trainer.hpp>
 
 #include "../support/temporary_folder.hpp"
@@ -105,6 +108,26 @@ TEST_CASE_TEMPLATE_DEFINE("a backend that boosts trees", Library, boosting_confo
       sum -= std::log(target[row] == 1 ? predictions.values[row] : 1 - predictions.values[row]) / 1000;
     }
     CHECK(sum == doctest::Approx(*result.metrics.number("valid-" + loss)).epsilon(1e-4));
+  }
+
+  SUBCASE("learns from rows that a preprocessor has made, and predicts rows as they were read") {
+    for (int const workers : {1, 2}) {
+      TemporaryFolder const own;
+      auto with = Runs::config(own, workers);
+      with.preprocessor = MinMaxScaler{{"x", "noise"}, {5, 6}};
+      auto const result = Runs::fit(params, with);
+      Predictor const predictor{result.checkpoint().value()};
+      auto const of_read = Runs::predicted(predictor, 1000).values;
+      auto const prepared = load_preprocessor(*result.checkpoint()).transform(sample(1000, 2));
+      Predictor const of_model_alone{result.checkpoint().value(), {.preprocessor = Chain{}}};
+      CHECK(of_read == of_model_alone.predict(prepared, {.label = "target"}).values);
+      CHECK(of_read != Runs::predicted(of_model_alone, 1000).values);
+      double right = 0;
+      auto const valid = sample(1000, 2);
+      auto const target = valid.column("target").template as<std::uint8_t>();
+      for (std::size_t row = 0; row < 1000; ++row) right += (of_read[row] > 0.5) == (target[row] == 1) ? 1 : 0;
+      CHECK(right > 850);
+    }
   }
 
   SUBCASE("boosts one model on threads with the rows of all, which is that of one worker, bit for bit") {

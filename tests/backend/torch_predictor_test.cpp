@@ -15,6 +15,9 @@
 #include <raytrain/backend/torch/load_model.hpp>
 #include <raytrain/backend/torch/torch_predictor.hpp>
 #include <raytrain/backend/torch/torch_safetensors.hpp>
+#include <raytrain/preprocess/any_preprocessor.hpp>
+#include <raytrain/preprocess/preprocessor_json.hpp>
+#include <raytrain/preprocess/standard_scaler.hpp>
 
 #include "../support/temporary_folder.hpp"
 #include "../support/thrown_error.hpp"
@@ -96,6 +99,54 @@ TEST_CASE("a checkpoint, a file and a model that is there predict alike") {
   CHECK(of_checkpoint.equal(TorchPredictor<Fickle>{folder.path() / "net.safetensors"}.predict(rows)));
   CHECK(of_checkpoint.equal(TorchPredictor{load_model<Fickle>(stored.checkpoint())}.predict(rows)));
   CHECK(of_checkpoint.equal(TorchPredictor{Fickle{model}}.predict(rows)));
+}
+
+TEST_CASE("a dataset's rows are predicted as they were read, changed by the checkpoint's preprocessor") {
+  TemporaryFolder const folder;
+  Dataset const train = Dataset::from_columns({{"features", std::vector<float>{1, 10, 3, 30}, {2}}});
+  Trainer<TorchBackend> trainer{[](TorchContext& ctx) {
+                                  auto model = ctx.prepare_model([] { return torch::nn::Linear{2, 1}; });
+                                  ctx.report(Epoch{0, 0}, save(model));
+                                },
+                                {.run = {.name = "scaled", .storage_path = folder.path()},
+                                 .datasets = {{"train", train}},
+                                 .preprocessor = StandardScaler{{"features"}}}};
+  auto const result = trainer.fit();
+  TorchPredictor const predictor{load_model(*result.checkpoint(),
+                                            [] {
+                                              return torch::nn::Linear{2, 1};
+                                            }),
+                                 {.preprocessor = load_preprocessor(*result.checkpoint())}};
+  auto const predicted = predictor.predict(train);
+  CHECK(predicted.sizes() == torch::IntArrayRef{2, 1});
+  CHECK(torch::allclose(predicted, predictor.predict(torch::tensor({{-1.0F, -1.0F}, {1.0F, 1.0F}}))));
+  check_contains(thrown_error([&] { (void)predictor.predict(train, "x"); }), "column 'x': is not in the dataset");
+}
+
+TEST_CASE("a checkpoint brings its preprocessor by itself, and none is needed where there was none") {
+  TemporaryFolder const folder;
+  Dataset const train =
+      Dataset::from_columns({{"features", std::vector<float>{1, 2, 3, 4, 5, 6, 7, 8, 9, 8, 7, 6}, {6}}});
+  auto const predicted = [&](AnyPreprocessor preprocessor) {
+    Trainer<TorchBackend> trainer{[](TorchContext& ctx) {
+                                    auto model = ctx.prepare_model([] { return std::make_shared<Fickle>(); });
+                                    ctx.report(Epoch{0, 0}, save(model));
+                                  },
+                                  {.run = {.name = "scaled", .storage_path = folder.path(), .resume = Resume::fresh},
+                                   .datasets = {{"train", train}},
+                                   .preprocessor = std::move(preprocessor)}};
+    auto const result = trainer.fit();
+    return TorchPredictor<Fickle>{*result.checkpoint()}.predict(train);
+  };
+  CHECK_FALSE(predicted(StandardScaler{{"features"}}).equal(predicted({})));
+}
+
+TEST_CASE("what a model gives lives on where that is the dataset's own memory") {
+  TorchPredictor const predictor{Calling{[](torch::Tensor const& rows) { return rows; }}};
+  auto const predicted = [&] {
+    return predictor.predict(Dataset::from_columns({{"features", std::vector<float>(1'000, 3), {10}}}));
+  }();
+  CHECK(predicted.equal(torch::full({100, 10}, 3.0F)));
 }
 
 TEST_CASE("rows of a whole number's type predict what the model makes of them") {

@@ -157,6 +157,15 @@ class AnyPreprocessor {
   std::shared_ptr<Interface const> held_;
 };
 
+namespace detail {
+
+/// The rows as the preprocessor makes them; as they are where there is none.
+[[nodiscard]] inline auto prepared_by(AnyPreprocessor const& preprocessor, Dataset const& rows) -> Dataset {
+  return preprocessor ? preprocessor.transform(rows) : rows;
+}
+
+}  // namespace detail
+
 /// Lets `load_preprocessor` and checkpoints read a preprocessor of the program's own: called once, before.
 ///
 /// Threads: any. Errors: `invalid_call` for a type's name that another type has.

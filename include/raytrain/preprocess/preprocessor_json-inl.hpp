@@ -59,6 +59,11 @@ RAYTRAIN_INLINE auto load_preprocessor(Checkpoint const& checkpoint) -> AnyPrepr
   return detail::read_preprocessor(checkpoint).fitted;
 }
 
+RAYTRAIN_INLINE auto find_preprocessor(Checkpoint const& checkpoint) -> AnyPreprocessor {
+  auto const is_there = checkpoint.contains(detail::CheckpointedPreprocessor::file_name);
+  return is_there ? load_preprocessor(checkpoint) : AnyPreprocessor{};
+}
+
 RAYTRAIN_INLINE auto detail::read_preprocessor(Checkpoint const& checkpoint) -> CheckpointedPreprocessor {
   register_preprocessors();
   auto const location = checkpoint.location();

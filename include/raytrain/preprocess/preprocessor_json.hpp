@@ -33,6 +33,9 @@ void save_preprocessor(AnyPreprocessor const& preprocessor, std::filesystem::pat
 /// Errors: `not_found` where that run had none; `corrupt_checkpoint`, `io`; as `preprocessor_from_json`.
 [[nodiscard]] auto load_preprocessor(Checkpoint const& checkpoint) -> AnyPreprocessor;
 
+/// The same, or none where that run had none. Errors: `corrupt_checkpoint`, `io`; as `preprocessor_from_json`.
+[[nodiscard]] auto find_preprocessor(Checkpoint const& checkpoint) -> AnyPreprocessor;
+
 namespace detail {
 
 /// What a checkpoint has of its run's preprocessor.

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include <raytrain/preprocess/any_preprocessor.hpp>
+
 namespace raytrain {
 
 /// What a model of trees computes for each row.
@@ -27,6 +29,9 @@ enum class PredictedRounds : std::uint8_t {
 struct PredictorOptions {
   int threads = 0;  ///< 0: as many as the library likes.
   PredictedRounds rounds = PredictedRounds::all;
+  /// Changes the rows of a dataset before; none: that of the checkpoint, where the training had one. `Chain{}` leaves
+  /// rows as they are.
+  AnyPreprocessor preprocessor{};
 };
 
 /// Numbers by row.

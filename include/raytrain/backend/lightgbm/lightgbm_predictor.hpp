@@ -14,6 +14,8 @@
 #include <raytrain/checkpoint/checkpoint.hpp>
 #include <raytrain/core/bytes.hpp>
 #include <raytrain/data/dataset.hpp>
+#include <raytrain/preprocess/any_preprocessor.hpp>
+#include <raytrain/preprocess/preprocessor_json.hpp>
 
 namespace raytrain {
 
@@ -23,29 +25,35 @@ namespace raytrain {
 ///          number is LightGBM's for the whole process: do not predict with another one while a model trains in it.
 class LightGBMPredictor {
  public:
-  /// Errors: as `Checkpoint::read`; `backend` for a model that LightGBM cannot read; `invalid_config` when the best
+  /// Errors: as `Checkpoint::read` and `find_preprocessor`; `backend` for a model that LightGBM cannot read;
+  /// `invalid_config` when the best
   ///         rounds are asked for, and the model was trained without early stopping.
   explicit LightGBMPredictor(Checkpoint const& checkpoint, PredictorOptions options = {})
-      : LightGBMPredictor{LightGBMBooster{checkpoint}, options} {}
+      : LightGBMPredictor{LightGBMBooster{checkpoint}, std::move(options)} {
+    if (!preprocessor_) preprocessor_ = find_preprocessor(checkpoint);
+  }
 
   /// A model that LightGBM has stored as text.
   ///
   /// Errors: `not_found`, `io`; `backend` for a model that LightGBM cannot read; `invalid_config` when the best rounds
   ///         are asked for, since a text does not say which they are.
   explicit LightGBMPredictor(std::filesystem::path const& model, PredictorOptions options = {})
-      : LightGBMPredictor{LightGBMBooster{detail::read_model_file(model, "LightGBM")}, options} {}
+      : LightGBMPredictor{LightGBMBooster{detail::read_model_file(model, "LightGBM")}, std::move(options)} {}
 
-  /// Predicts each row from the columns that the options name as features, or from all that they do not name. The order
-  /// must be that of the training.
+  /// Predicts each row from the columns that the options name as features, or from all that they do not name: those of
+  /// the rows as they were read, and then changed by the preprocessor of the training, where it had one. The order must
+  /// be that of the training.
   ///
-  /// Errors: as `LightGBMDataset`; `backend` for another number of features than the model has; `invalid_call` for
+  /// Errors: as the preprocessor and as `LightGBMDataset`; `backend` for another number of features than the model has;
+  /// `invalid_call` for
   ///         interactions, which LightGBM does not compute.
   [[nodiscard]] auto predict(Dataset const& data, LightGBMDatasetOptions const& options = {},
                              PredictionType type = PredictionType::value) const -> Predictions {
     auto how = predict_by_;
     how.type = type;
+    auto const rows = detail::prepared_by(preprocessor_, data);
     std::lock_guard const lock{mutex_};
-    return booster_.predict(data, options, how);
+    return booster_.predict(rows, options, how);
   }
 
   /// `kind`: "split" or "gain".
@@ -67,11 +75,13 @@ class LightGBMPredictor {
  private:
   LightGBMPredictor(LightGBMBooster booster, PredictorOptions options)
       : booster_{std::move(booster)},
-        predict_by_{.threads = options.threads, .rounds = detail::predicted_rounds(booster_, options.rounds)} {}
+        predict_by_{.threads = options.threads, .rounds = detail::predicted_rounds(booster_, options.rounds)},
+        preprocessor_{std::move(options.preprocessor)} {}
 
   mutable std::mutex mutex_;
   LightGBMBooster booster_;
   LightGBMPrediction predict_by_;
+  AnyPreprocessor preprocessor_;
 };
 
 }  // namespace raytrain

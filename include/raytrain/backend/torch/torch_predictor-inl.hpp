@@ -6,17 +6,22 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <raytrain/backend/torch/detail/stored_tensors.hpp>
 #include <raytrain/backend/torch/detail/torch_call.hpp>
 #include <raytrain/backend/torch/torch_predictor.hpp>
+#include <raytrain/backend/torch/torch_shard.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/inline.hpp>
+#include <raytrain/data/dataset.hpp>
+#include <raytrain/preprocess/any_preprocessor.hpp>
 
 namespace raytrain::detail {
 
@@ -80,6 +85,21 @@ RAYTRAIN_TORCH_INLINE auto predict_rows(at::Tensor const& rows, TorchPredictorOp
         return all;
       },
       "give rows of the shape and type that the model was trained with");
+}
+
+RAYTRAIN_TORCH_INLINE auto predict_column(Dataset const& rows, std::string const& column,
+                                          TorchPredictorOptions const& options,
+                                          std::function<at::Tensor(at::Tensor const&)> const& forward) -> at::Tensor {
+  auto const prepared = prepared_by(options.preprocessor, rows);
+  auto const& source = prepared.column(column);
+  source.check_holds_numbers("predicting rows");
+  std::vector<std::int64_t> shape{static_cast<std::int64_t>(source.rows())};
+  for (auto const extent : source.row_shape()) shape.push_back(static_cast<std::int64_t>(extent));
+  // Nothing writes to it: it is what forward gets.
+  auto* const values = const_cast<std::byte*>(source.bytes().data());
+  auto const given = at::from_blob(values, shape, torch_type(source));
+  auto result = predict_rows(given, options, forward);
+  return result.is_alias_of(given) ? result.clone() : result;
 }
 
 }  // namespace raytrain::detail

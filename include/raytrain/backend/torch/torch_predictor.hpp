@@ -7,11 +7,15 @@
 #include <filesystem>
 #include <functional>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include <raytrain/backend/torch/load_model.hpp>
 #include <raytrain/backend/torch/torch_module.hpp>
 #include <raytrain/checkpoint/checkpoint.hpp>
+#include <raytrain/data/dataset.hpp>
+#include <raytrain/preprocess/any_preprocessor.hpp>
+#include <raytrain/preprocess/preprocessor_json.hpp>
 
 namespace raytrain {
 
@@ -19,12 +23,18 @@ namespace raytrain {
 struct TorchPredictorOptions {
   std::int64_t batch_size = 1024;         ///< Rows that the model gets at once, from 1 on: fewer take less memory.
   std::optional<torch::Device> device{};  ///< Where the model computes, to which it is moved; none: where it is.
+  /// Changes the rows of a dataset before; none: that of the checkpoint, where the training had one.
+  AnyPreprocessor preprocessor{};
 };
 
 namespace detail {
 /// Calls `forward` for each batch of rows, and puts what it returns together.
 auto predict_rows(at::Tensor const& rows, TorchPredictorOptions const& options,
                   std::function<at::Tensor(at::Tensor const&)> const& forward) -> at::Tensor;
+
+/// Predicts a column of the rows, as the preprocessor makes it.
+auto predict_column(Dataset const& rows, std::string const& column, TorchPredictorOptions const& options,
+                    std::function<at::Tensor(at::Tensor const&)> const& forward) -> at::Tensor;
 
 /// Changes nothing that is there. Returns where the module is then.
 ///
@@ -46,19 +56,22 @@ void check_options(TorchPredictorOptions const& options);
 template <TorchModule M>
 class TorchPredictor {
  public:
-  /// Of a model without arguments of its constructor. Errors: as `load_model`, and `invalid_config`.
+  /// Of a model without arguments of its constructor. Errors: as `load_model` and `find_preprocessor`, and
+  /// `invalid_config`.
   explicit TorchPredictor(Checkpoint const& checkpoint, TorchPredictorOptions options = {}) requires TorchModuleOf<M>
-      : TorchPredictor{Held{}, load_model<M>(checkpoint), options} {}
+      : TorchPredictor{Held{}, load_model<M>(checkpoint), std::move(options)} {
+    if (!options_.preprocessor) options_.preprocessor = find_preprocessor(checkpoint);
+  }
 
   /// A model that Python or `save_safetensors` has stored.
   explicit TorchPredictor(std::filesystem::path const& model,
                           TorchPredictorOptions options = {}) requires TorchModuleOf<M>
-      : TorchPredictor{Held{}, load_model<M>(model), options} {}
+      : TorchPredictor{Held{}, load_model<M>(model), std::move(options)} {}
 
   /// Any other, as `load_model` returns it: `TorchPredictor predictor{load_model<Net>(checkpoint, 784, 10)}`. It is in
   /// eval mode from now on, and nobody is to train it while this predicts.
   explicit TorchPredictor(M model, TorchPredictorOptions options = {})
-      : TorchPredictor{Held{}, hold_module([&] { return std::move(model); }), options} {}
+      : TorchPredictor{Held{}, hold_module([&] { return std::move(model); }), std::move(options)} {}
 
   /// Predicts each row of {n, ...}, in their order, n from 1 on: {n, ...}, of the type and the shape of a row that the
   /// model gives, on the device of the rows, which may be another one than the model's.
@@ -67,10 +80,16 @@ class TorchPredictor {
   ///         another number of rows than it gets.
   /// Cost:   the memory of what it returns; with more rows than a batch, that of a batch beside it.
   [[nodiscard]] auto predict(at::Tensor const& rows) const -> at::Tensor {
-    return detail::predict_rows(rows, options_, [&](at::Tensor const& batch) -> at::Tensor {
-      auto model = model_;  // forward is no function of a const one
-      return model->forward(batch);
-    });
+    return detail::predict_rows(rows, options_, forward());
+  }
+
+  /// Predicts each row of a dataset as it was read, from one column of what the preprocessor of the training makes of
+  /// it, where it had one: {rows, ...}, on the CPU.
+  ///
+  /// Errors: as the preprocessor; `not_found` for a column that is not there, listing those that are; `invalid_data`
+  ///         for one of text, and one of a type of which LibTorch has no tensors; as above.
+  [[nodiscard]] auto predict(Dataset const& rows, std::string const& column = "features") const -> at::Tensor {
+    return detail::predict_column(rows, column, options_, forward());
   }
 
  private:
@@ -78,10 +97,17 @@ class TorchPredictor {
   using Holder = decltype(hold_module(std::declval<M (&)()>()));
 
   TorchPredictor(Held /*tag*/, Holder model, TorchPredictorOptions options)
-      : model_{std::move(model)}, options_{options} {
+      : model_{std::move(model)}, options_{std::move(options)} {
     detail::check_options(options_);
     module_of(model_).eval();
     options_.device = detail::move_to(module_of(model_), options_.device);
+  }
+
+  [[nodiscard]] auto forward() const {
+    return [this](at::Tensor const& batch) -> at::Tensor {
+      auto model = model_;  // forward is no function of a const one
+      return model->forward(batch);
+    };
   }
 
   Holder model_;

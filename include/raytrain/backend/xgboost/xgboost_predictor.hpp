@@ -14,6 +14,8 @@
 #include <raytrain/backend/xgboost/xgboost_context.hpp>
 #include <raytrain/checkpoint/checkpoint.hpp>
 #include <raytrain/data/dataset.hpp>
+#include <raytrain/preprocess/any_preprocessor.hpp>
+#include <raytrain/preprocess/preprocessor_json.hpp>
 
 namespace raytrain {
 
@@ -22,26 +24,31 @@ namespace raytrain {
 /// Threads: every function from any thread; one prediction at a time, with as many threads as it is told to use.
 class XGBoostPredictor {
  public:
-  /// Errors: as `load`; `invalid_config` when the best rounds are asked for, and the model was trained without early
+  /// Errors: as `load` and `find_preprocessor`; `invalid_config` when the best rounds are asked for, and the model was
+  /// trained without early
   ///         stopping.
   explicit XGBoostPredictor(Checkpoint const& checkpoint, PredictorOptions options = {})
-      : XGBoostPredictor{options, [&](Booster& booster) { load(checkpoint, booster); }} {}
+      : XGBoostPredictor{std::move(options), [&](Booster& booster) { load(checkpoint, booster); }} {
+    if (!options_.preprocessor) options_.preprocessor = find_preprocessor(checkpoint);
+  }
 
   /// A model that XGBoost has stored as JSON or UBJSON.
   ///
   /// Errors: `not_found`, `io`; `backend` for a model that XGBoost cannot read, `invalid_data` for that of a newer one;
   ///         `invalid_config` when the best rounds are asked for, and it does not say which they are.
   explicit XGBoostPredictor(std::filesystem::path const& model, PredictorOptions options = {})
-      : XGBoostPredictor{options, [&](Booster& booster) { booster.load(detail::read_model_file(model, "XGBoost")); }} {}
+      : XGBoostPredictor{std::move(options),
+                         [&](Booster& booster) { booster.load(detail::read_model_file(model, "XGBoost")); }} {}
 
-  /// Predicts each row from the columns that the options name as features, or from all. The order must be that of the
+  /// Predicts each row from the columns that the options name as features, or from all: those of the rows as they were
+  /// read, and then changed by the preprocessor of the training, where it had one. The order must be that of the
   /// training.
   ///
-  /// Errors: as `DMatrix`; `invalid_data` for other features than the model has.
+  /// Errors: as the preprocessor and as `DMatrix`; `invalid_data` for other features than the model has.
   [[nodiscard]] auto predict(Dataset const& data, DMatrixOptions options = {},
                              PredictionType type = PredictionType::value) const -> Predictions {
     if (options.threads == 0) options.threads = options_.threads;
-    return predict(DMatrix{data, std::move(options)}, type);
+    return predict(DMatrix{detail::prepared_by(options_.preprocessor, data), std::move(options)}, type);
   }
 
   /// Errors: `invalid_data` for other features than the model has.
@@ -68,10 +75,10 @@ class XGBoostPredictor {
 
  private:
   template <class Load>
-  XGBoostPredictor(PredictorOptions options, Load const& load) : options_{options} {
-    if (options.threads > 0) booster_.set_parameter("nthread", std::to_string(options.threads));
+  XGBoostPredictor(PredictorOptions options, Load const& load) : options_{std::move(options)} {
+    if (options_.threads > 0) booster_.set_parameter("nthread", std::to_string(options_.threads));
     load(booster_);
-    rounds_ = detail::predicted_rounds(booster_, options.rounds);
+    rounds_ = detail::predicted_rounds(booster_, options_.rounds);
   }
 
   PredictorOptions options_;

@@ -58,7 +58,7 @@ class ExpectedSilence {
   SignsOfLife& signs_;
 };
 
-RAYTRAIN_INLINE auto prepared_by(AnyPreprocessor const& preprocessor) -> std::shared_ptr<PreparedDatasets> {
+RAYTRAIN_INLINE auto preparation_by(AnyPreprocessor const& preprocessor) -> std::shared_ptr<PreparedDatasets> {
   return preprocessor ? std::make_shared<PreparedDatasets>(preprocessor) : nullptr;
 }
 

@@ -45,7 +45,7 @@ class PreparedDatasets {
 };
 
 /// None for none.
-[[nodiscard]] auto prepared_by(AnyPreprocessor const& preprocessor) -> std::shared_ptr<PreparedDatasets>;
+[[nodiscard]] auto preparation_by(AnyPreprocessor const& preprocessor) -> std::shared_ptr<PreparedDatasets>;
 
 /// What `TrainerConfig::preprocessor` needs. Errors: `invalid_config` for one that is to learn without a dataset
 /// "train".

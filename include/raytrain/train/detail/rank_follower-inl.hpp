@@ -157,7 +157,7 @@ RAYTRAIN_INLINE void RankFollower::launch(Begin& begin) {
                                                                   .metadata = std::move(begin.metadata),
                                                                   .datasets = plan_.datasets,
                                                                   .data = plan_.data,
-                                                                  .prepared = prepared_by(plan_.preprocessor),
+                                                                  .prepared = preparation_by(plan_.preprocessor),
                                                                   .workers = plan_.workers,
                                                                   .virtual_shards = plan_.virtual_shards,
                                                                   .checkpoint_config = plan_.run.checkpoint,

@@ -231,7 +231,7 @@ RAYTRAIN_INLINE void RunDriver::launch(LaunchWorkers const& action) {
                                                   .metadata = plan_.run.metadata,
                                                   .datasets = plan_.datasets,
                                                   .data = plan_.data,
-                                                  .prepared = prepared_by(plan_.preprocessor),
+                                                  .prepared = preparation_by(plan_.preprocessor),
                                                   .workers = launcher_.range(),
                                                   .virtual_shards = plan_.virtual_shards,
                                                   .checkpoint_config = plan_.run.checkpoint,
