@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <raytrain/collective/buffer-inl.hpp>
 #include <raytrain/collective/collective-inl.hpp>
 #include <raytrain/collective/collective_group-inl.hpp>
 #include <raytrain/collective/detail/agreement-inl.hpp>

@@ -6,6 +6,7 @@
 #include <raytrain/core/demangled-inl.hpp>
 #include <raytrain/core/file_descriptor-inl.hpp>
 #include <raytrain/core/metrics-inl.hpp>
+#include <raytrain/core/pages-inl.hpp>
 #include <raytrain/core/parallel_copy-inl.hpp>
 #include <raytrain/core/process-inl.hpp>
 #include <raytrain/core/signs_of_life-inl.hpp>

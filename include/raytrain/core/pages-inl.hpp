@@ -7,8 +7,8 @@
 #include <memory>
 #include <new>
 
-#include <raytrain/collective/buffer.hpp>
 #include <raytrain/core/inline.hpp>
+#include <raytrain/core/pages.hpp>
 
 namespace raytrain::detail {
 
