@@ -7,6 +7,8 @@
 #include <raytrain/preprocess/k_bins_discretizer.hpp>
 #include <raytrain/preprocess/max_abs_scaler.hpp>
 #include <raytrain/preprocess/min_max_scaler.hpp>
+#include <raytrain/preprocess/one_hot_encoder.hpp>
+#include <raytrain/preprocess/ordinal_encoder.hpp>
 #include <raytrain/preprocess/preprocessor_json.hpp>
 #include <raytrain/preprocess/robust_scaler.hpp>
 #include <raytrain/preprocess/simple_imputer.hpp>

@@ -22,6 +22,7 @@
 #include <raytrain/data/column.hpp>
 #include <raytrain/data/dataset.hpp>
 #include <raytrain/preprocess/column_statistics.hpp>
+#include <raytrain/preprocess/detail/added_counts.hpp>
 #include <raytrain/preprocess/fit_rows.hpp>
 
 namespace raytrain {
@@ -380,28 +381,6 @@ RAYTRAIN_INLINE auto value_quantiles(FitRows const& rows, std::string const& col
 
 namespace detail {
 
-inline constexpr std::size_t most_categories = std::size_t{1} << 20U;
-
-inline void check_categories(std::size_t categories, std::string const& column, std::string const& attempted) {
-  if (categories <= most_categories) return;
-  throw Error{Errc::invalid_data, attempted,
-              fmt::format("column '{}' has more than {} different values", column, most_categories),
-              "name a column of categories; FeatureHasher takes any number of texts"};
-}
-
-/// How often each comes in the rows of this worker.
-[[nodiscard]] inline auto count_texts(Column const& column) -> std::map<std::string, std::uint64_t> {
-  std::vector<std::uint64_t> by_code(column.categories().size());
-  for (auto const code : column.as<std::int32_t>()) {
-    if (code >= 0) ++by_code[static_cast<std::size_t>(code)];
-  }
-  std::map<std::string, std::uint64_t> counts;
-  for (std::size_t code = 0; code < by_code.size(); ++code) {
-    if (by_code[code] > 0) counts.emplace(column.categories()[code], by_code[code]);
-  }
-  return counts;
-}
-
 /// Stops above as many as may be categories.
 [[nodiscard]] inline auto count_numbers(Column const& column) -> std::map<double, std::uint64_t> {
   std::unordered_map<double, std::uint64_t> counts;
@@ -413,24 +392,6 @@ inline void check_categories(std::size_t categories, std::string const& column, 
     }
   });
   return {counts.begin(), counts.end()};
-}
-
-/// The workers' counts, added up.
-template <class Value>
-[[nodiscard]] auto add_counts(FitRows const& rows, std::map<Value, std::uint64_t> const& mine,
-                              std::vector<Value>& values, std::string const& column, std::string const& attempted)
-    -> std::vector<std::uint64_t> {
-  std::map<Value, std::uint64_t> all;
-  for (auto const& of_worker : rows.all_gather(mine)) {
-    for (auto const& [value, count] : of_worker) all[value] += count;
-  }
-  check_categories(all.size(), column, attempted);
-  std::vector<std::uint64_t> counts;
-  for (auto const& [value, count] : all) {
-    values.push_back(value);
-    counts.push_back(count);
-  }
-  return counts;
 }
 
 }  // namespace detail

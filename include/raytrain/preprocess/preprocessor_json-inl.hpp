@@ -18,6 +18,8 @@
 #include <raytrain/preprocess/k_bins_discretizer.hpp>
 #include <raytrain/preprocess/max_abs_scaler.hpp>
 #include <raytrain/preprocess/min_max_scaler.hpp>
+#include <raytrain/preprocess/one_hot_encoder.hpp>
+#include <raytrain/preprocess/ordinal_encoder.hpp>
 #include <raytrain/preprocess/preprocessor_json.hpp>
 #include <raytrain/preprocess/robust_scaler.hpp>
 #include <raytrain/preprocess/simple_imputer.hpp>
@@ -34,7 +36,8 @@ void register_types() {
 
 /// Those that raytrain has.
 inline void register_preprocessors() {
-  register_types<Chain, KBinsDiscretizer, MaxAbsScaler, MinMaxScaler, RobustScaler, SimpleImputer, StandardScaler>();
+  register_types<Chain, KBinsDiscretizer, MaxAbsScaler, MinMaxScaler, OneHotEncoder, OrdinalEncoder, RobustScaler,
+                 SimpleImputer, StandardScaler>();
 }
 
 }  // namespace detail

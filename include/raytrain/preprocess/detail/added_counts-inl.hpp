@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <fmt/format.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include <raytrain/core/error.hpp>
+#include <raytrain/core/inline.hpp>
+#include <raytrain/data/column.hpp>
+#include <raytrain/preprocess/detail/added_counts.hpp>
+
+namespace raytrain::detail {
+
+RAYTRAIN_INLINE void check_categories(std::size_t categories, std::string const& column, std::string const& attempted) {
+  if (categories <= most_categories) return;
+  throw Error{Errc::invalid_data, attempted,
+              fmt::format("column '{}' has more than {} different values", column, most_categories),
+              "name a column of categories; FeatureHasher and HashingVectorizer take any number of texts"};
+}
+
+RAYTRAIN_INLINE auto count_texts(Column const& column) -> std::map<std::string, std::uint64_t> {
+  std::vector<std::uint64_t> by_code(column.categories().size());
+  for (auto const code : column.as<std::int32_t>()) {
+    if (code >= 0) ++by_code[static_cast<std::size_t>(code)];
+  }
+  std::map<std::string, std::uint64_t> counts;
+  for (std::size_t code = 0; code < by_code.size(); ++code) {
+    if (by_code[code] > 0) counts.emplace(column.categories()[code], by_code[code]);
+  }
+  return counts;
+}
+
+}  // namespace raytrain::detail

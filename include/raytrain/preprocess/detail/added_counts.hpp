@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include <raytrain/data/column.hpp>
+#include <raytrain/preprocess/fit_rows.hpp>
+
+namespace raytrain::detail {
+
+/// More different values are no categories.
+inline constexpr std::size_t most_categories = std::size_t{1} << 20U;
+
+/// Errors: `invalid_data` for more than that.
+void check_categories(std::size_t categories, std::string const& column, std::string const& attempted);
+
+/// How often each text comes in the rows of this worker.
+[[nodiscard]] auto count_texts(Column const& column) -> std::map<std::string, std::uint64_t>;
+
+/// The workers' counts, added up, and in `values` what they count. Errors: as `check_categories`.
+template <class Value>
+[[nodiscard]] auto add_counts(FitRows const& rows, std::map<Value, std::uint64_t> const& mine,
+                              std::vector<Value>& values, std::string const& column, std::string const& attempted)
+    -> std::vector<std::uint64_t> {
+  std::map<Value, std::uint64_t> all;
+  for (auto const& of_worker : rows.all_gather(mine)) {
+    for (auto const& [value, count] : of_worker) all[value] += count;
+  }
+  check_categories(all.size(), column, attempted);
+  std::vector<std::uint64_t> counts;
+  for (auto const& [value, count] : all) {
+    values.push_back(value);
+    counts.push_back(count);
+  }
+  return counts;
+}
+
+}  // namespace raytrain::detail
+
+#ifndef RAYTRAIN_COMPILED
+#include <raytrain/preprocess/detail/added_counts-inl.hpp>
+#endif
