@@ -5,6 +5,7 @@
 
 #include <raytrain/preprocess/chain.hpp>
 #include <raytrain/preprocess/k_bins_discretizer.hpp>
+#include <raytrain/preprocess/label_encoder.hpp>
 #include <raytrain/preprocess/max_abs_scaler.hpp>
 #include <raytrain/preprocess/min_max_scaler.hpp>
 #include <raytrain/preprocess/one_hot_encoder.hpp>

@@ -12,6 +12,7 @@
 #include <raytrain/preprocess/detail/zeroed_rows-inl.hpp>
 #include <raytrain/preprocess/fit_rows-inl.hpp>
 #include <raytrain/preprocess/k_bins_discretizer-inl.hpp>
+#include <raytrain/preprocess/label_encoder-inl.hpp>
 #include <raytrain/preprocess/max_abs_scaler-inl.hpp>
 #include <raytrain/preprocess/min_max_scaler-inl.hpp>
 #include <raytrain/preprocess/one_hot_encoder-inl.hpp>

@@ -16,6 +16,7 @@
 #include <raytrain/preprocess/any_preprocessor.hpp>
 #include <raytrain/preprocess/chain.hpp>
 #include <raytrain/preprocess/k_bins_discretizer.hpp>
+#include <raytrain/preprocess/label_encoder.hpp>
 #include <raytrain/preprocess/max_abs_scaler.hpp>
 #include <raytrain/preprocess/min_max_scaler.hpp>
 #include <raytrain/preprocess/one_hot_encoder.hpp>
@@ -36,8 +37,8 @@ void register_types() {
 
 /// Those that raytrain has.
 inline void register_preprocessors() {
-  register_types<Chain, KBinsDiscretizer, MaxAbsScaler, MinMaxScaler, OneHotEncoder, OrdinalEncoder, RobustScaler,
-                 SimpleImputer, StandardScaler>();
+  register_types<Chain, KBinsDiscretizer, LabelEncoder, MaxAbsScaler, MinMaxScaler, OneHotEncoder, OrdinalEncoder,
+                 RobustScaler, SimpleImputer, StandardScaler>();
 }
 
 }  // namespace detail
