@@ -19,6 +19,7 @@
 #include <raytrain/preprocess/label_encoder.hpp>
 #include <raytrain/preprocess/max_abs_scaler.hpp>
 #include <raytrain/preprocess/min_max_scaler.hpp>
+#include <raytrain/preprocess/multi_hot_encoder.hpp>
 #include <raytrain/preprocess/one_hot_encoder.hpp>
 #include <raytrain/preprocess/ordinal_encoder.hpp>
 #include <raytrain/preprocess/preprocessor_json.hpp>
@@ -37,8 +38,8 @@ void register_types() {
 
 /// Those that raytrain has.
 inline void register_preprocessors() {
-  register_types<Chain, KBinsDiscretizer, LabelEncoder, MaxAbsScaler, MinMaxScaler, OneHotEncoder, OrdinalEncoder,
-                 RobustScaler, SimpleImputer, StandardScaler>();
+  register_types<Chain, KBinsDiscretizer, LabelEncoder, MaxAbsScaler, MinMaxScaler, MultiHotEncoder, OneHotEncoder,
+                 OrdinalEncoder, RobustScaler, SimpleImputer, StandardScaler>();
 }
 
 }  // namespace detail

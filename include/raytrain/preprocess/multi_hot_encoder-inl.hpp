@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <raytrain/core/error.hpp>
+#include <raytrain/core/inline.hpp>
+#include <raytrain/core/utf8.hpp>
+#include <raytrain/data/dataset.hpp>
+#include <raytrain/preprocess/detail/categories.hpp>
+#include <raytrain/preprocess/detail/fitted_columns.hpp>
+#include <raytrain/preprocess/detail/piece_counts.hpp>
+#include <raytrain/preprocess/detail/text_pieces.hpp>
+#include <raytrain/preprocess/detail/zeroed_rows.hpp>
+#include <raytrain/preprocess/fit_rows.hpp>
+#include <raytrain/preprocess/multi_hot_encoder.hpp>
+#include <raytrain/preprocess/preprocessor.hpp>
+
+namespace raytrain {
+
+RAYTRAIN_INLINE void MultiHotEncoder::fit(FitRows const& rows) {
+  detail::check_columns(columns, type_name);
+  detail::check_not_zero(max_categories, type_name, "max_categories");
+  if (delimiter.empty() || !is_utf8(delimiter)) {
+    throw Error{Errc::invalid_config, "MultiHotEncoder::delimiter",
+                delimiter.empty() ? "is empty" : "is not UTF-8, and JSON of the preprocessor could not hold it",
+                "write what stands between values, as \"|\""};
+  }
+  detail::CategoriesByColumn learnt;
+  for (auto const& name : columns) {
+    auto counts = detail::piece_counts(
+        rows, name, "MultiHotEncoder::fit",
+        [&](std::string_view text, auto const& work) { detail::for_each_piece(text, delimiter, work); });
+    learnt[name] = detail::categories_of(std::move(counts), max_categories, name, type_name);
+  }
+  categories = std::move(learnt);
+}
+
+RAYTRAIN_INLINE auto MultiHotEncoder::transform(Dataset const& dataset) const -> Dataset {
+  detail::check_fitted(is_fitted(), type_name, "transform");
+  auto result = dataset;
+  for (auto const& name : columns) {
+    auto const& of_column = categories.at(name);
+    auto const& column = dataset.column(name);
+    detail::check_holds_text(column, "MultiHotEncoder::transform");
+    detail::ZeroedRows made{dataset.rows(), of_column.size()};
+    detail::add_at_places(column, of_column.size(), made.values(),
+                          [&](std::string_view text, std::vector<std::size_t>& places) {
+                            auto const before = static_cast<std::ptrdiff_t>(places.size());
+                            detail::for_each_piece(text, delimiter, [&](std::string_view piece) {
+                              auto const number = of_column.number_of(piece);
+                              if (number != detail::no_category) {
+                                places.push_back(static_cast<std::size_t>(number));
+                              } else if (detail::refuses_unknown(handle_unknown, of_column)) {
+                                detail::refuse_unknown(name, piece, "MultiHotEncoder::transform");
+                              }
+                            });
+                            std::sort(places.begin() + before, places.end());
+                            places.erase(std::unique(places.begin() + before, places.end()), places.end());
+                          });
+    result = result.with_column(std::move(made).take(name));
+  }
+  return result;
+}
+
+}  // namespace raytrain
