@@ -4,6 +4,7 @@
 // Every preprocessor, and what stores them.
 
 #include <raytrain/preprocess/chain.hpp>
+#include <raytrain/preprocess/concatenator.hpp>
 #include <raytrain/preprocess/k_bins_discretizer.hpp>
 #include <raytrain/preprocess/label_encoder.hpp>
 #include <raytrain/preprocess/max_abs_scaler.hpp>

@@ -4,11 +4,13 @@
 #include <raytrain/preprocess/any_preprocessor-inl.hpp>
 #include <raytrain/preprocess/chain-inl.hpp>
 #include <raytrain/preprocess/column_statistics-inl.hpp>
+#include <raytrain/preprocess/concatenator-inl.hpp>
 #include <raytrain/preprocess/detail/added_counts-inl.hpp>
 #include <raytrain/preprocess/detail/categories-inl.hpp>
 #include <raytrain/preprocess/detail/fitted_columns-inl.hpp>
 #include <raytrain/preprocess/detail/float_columns-inl.hpp>
 #include <raytrain/preprocess/detail/linear_scale-inl.hpp>
+#include <raytrain/preprocess/detail/made_column-inl.hpp>
 #include <raytrain/preprocess/detail/piece_counts-inl.hpp>
 #include <raytrain/preprocess/detail/zeroed_rows-inl.hpp>
 #include <raytrain/preprocess/fit_rows-inl.hpp>

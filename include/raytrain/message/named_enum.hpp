@@ -1,10 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <concepts>
 #include <cstddef>
 #include <string_view>
 #include <type_traits>
+
+#include <raytrain/core/element_type.hpp>
+
+namespace raytrain {
+
+constexpr auto enum_names(ElementType /*any*/) noexcept {
+  std::array<std::string_view, static_cast<std::size_t>(ElementType::bfloat16) + 1> names{};
+  for (std::size_t i = 0; i < names.size(); ++i) names[i] = to_string(static_cast<ElementType>(i));
+  return names;
+}
+
+}  // namespace raytrain
 
 namespace raytrain::detail {
 

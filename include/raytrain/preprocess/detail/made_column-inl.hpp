@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <raytrain/core/error.hpp>
+#include <raytrain/core/inline.hpp>
+#include <raytrain/data/column.hpp>
+#include <raytrain/data/dataset.hpp>
+#include <raytrain/preprocess/detail/made_column.hpp>
+
+namespace raytrain::detail {
+
+RAYTRAIN_INLINE auto with_made_column(Dataset const& dataset, std::vector<std::string> const& dropped, Column made,
+                                      std::string const& attempted) -> Dataset {
+  std::vector<Column> columns;
+  for (auto const& column : dataset.columns()) {
+    if (std::ranges::find(dropped, column.name()) != dropped.end()) continue;
+    if (column.name() == made.name()) {
+      throw Error{
+          Errc::invalid_data, attempted,
+          fmt::format("the dataset has a column '{}' already, which is none of those that it is made of", made.name()),
+          "give the output another name"};
+    }
+    columns.push_back(column);
+  }
+  columns.push_back(std::move(made));
+  return Dataset::from_columns(std::move(columns));
+}
+
+}  // namespace raytrain::detail
