@@ -14,6 +14,7 @@
 #include <raytrain/preprocess/detail/piece_counts-inl.hpp>
 #include <raytrain/preprocess/detail/zeroed_rows-inl.hpp>
 #include <raytrain/preprocess/fit_rows-inl.hpp>
+#include <raytrain/preprocess/function_transformer-inl.hpp>
 #include <raytrain/preprocess/k_bins_discretizer-inl.hpp>
 #include <raytrain/preprocess/label_encoder-inl.hpp>
 #include <raytrain/preprocess/max_abs_scaler-inl.hpp>

@@ -16,6 +16,7 @@
 #include <raytrain/preprocess/any_preprocessor.hpp>
 #include <raytrain/preprocess/chain.hpp>
 #include <raytrain/preprocess/concatenator.hpp>
+#include <raytrain/preprocess/function_transformer.hpp>
 #include <raytrain/preprocess/k_bins_discretizer.hpp>
 #include <raytrain/preprocess/label_encoder.hpp>
 #include <raytrain/preprocess/max_abs_scaler.hpp>
@@ -39,8 +40,8 @@ void register_types() {
 
 /// Those that raytrain has.
 inline void register_preprocessors() {
-  register_types<Chain, Concatenator, KBinsDiscretizer, LabelEncoder, MaxAbsScaler, MinMaxScaler, MultiHotEncoder,
-                 OneHotEncoder, OrdinalEncoder, RobustScaler, SimpleImputer, StandardScaler>();
+  register_types<Chain, Concatenator, FunctionTransformer, KBinsDiscretizer, LabelEncoder, MaxAbsScaler, MinMaxScaler,
+                 MultiHotEncoder, OneHotEncoder, OrdinalEncoder, RobustScaler, SimpleImputer, StandardScaler>();
 }
 
 }  // namespace detail
