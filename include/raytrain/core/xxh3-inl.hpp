@@ -3,6 +3,7 @@
 
 #include <xxhash.h>
 
+#include <cstdint>
 #include <new>
 #include <string>
 #include <string_view>
@@ -32,6 +33,10 @@ RAYTRAIN_INLINE auto is_xxh3_hex(std::string_view text) noexcept -> bool {
 
 RAYTRAIN_INLINE auto xxh3_of(BytesView bytes) -> std::string {
   return xxh3_hex(XXH3_128bits(bytes.data(), bytes.size()));
+}
+
+RAYTRAIN_INLINE auto xxh3_64_of(BytesView bytes) noexcept -> std::uint64_t {
+  return XXH3_64bits(bytes.data(), bytes.size());
 }
 
 RAYTRAIN_INLINE Xxh3::Xxh3() : state_{XXH3_createState()} {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -21,6 +22,9 @@ namespace raytrain::detail {
 ///
 /// Source: the XXH3 algorithm of xxHash 0.8, whose output is stable from that version on.
 [[nodiscard]] auto xxh3_of(BytesView bytes) -> std::string;
+
+/// XXH3-64 of the whole, with the seed 0: the number that Python's `xxhash.xxh3_64_intdigest` gives.
+[[nodiscard]] auto xxh3_64_of(BytesView bytes) noexcept -> std::uint64_t;
 
 /// XXH3-128 of bytes that arrive in pieces.
 class Xxh3 {

@@ -9,10 +9,12 @@
 #include <raytrain/preprocess/detail/categories-inl.hpp>
 #include <raytrain/preprocess/detail/fitted_columns-inl.hpp>
 #include <raytrain/preprocess/detail/float_columns-inl.hpp>
+#include <raytrain/preprocess/detail/hash_buckets-inl.hpp>
 #include <raytrain/preprocess/detail/linear_scale-inl.hpp>
 #include <raytrain/preprocess/detail/made_column-inl.hpp>
 #include <raytrain/preprocess/detail/piece_counts-inl.hpp>
 #include <raytrain/preprocess/detail/zeroed_rows-inl.hpp>
+#include <raytrain/preprocess/feature_hasher-inl.hpp>
 #include <raytrain/preprocess/fit_rows-inl.hpp>
 #include <raytrain/preprocess/function_transformer-inl.hpp>
 #include <raytrain/preprocess/k_bins_discretizer-inl.hpp>
