@@ -7,6 +7,7 @@
 #include <raytrain/preprocess/concatenator.hpp>
 #include <raytrain/preprocess/feature_hasher.hpp>
 #include <raytrain/preprocess/function_transformer.hpp>
+#include <raytrain/preprocess/hashing_vectorizer.hpp>
 #include <raytrain/preprocess/k_bins_discretizer.hpp>
 #include <raytrain/preprocess/label_encoder.hpp>
 #include <raytrain/preprocess/max_abs_scaler.hpp>

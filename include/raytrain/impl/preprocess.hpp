@@ -17,6 +17,7 @@
 #include <raytrain/preprocess/feature_hasher-inl.hpp>
 #include <raytrain/preprocess/fit_rows-inl.hpp>
 #include <raytrain/preprocess/function_transformer-inl.hpp>
+#include <raytrain/preprocess/hashing_vectorizer-inl.hpp>
 #include <raytrain/preprocess/k_bins_discretizer-inl.hpp>
 #include <raytrain/preprocess/label_encoder-inl.hpp>
 #include <raytrain/preprocess/max_abs_scaler-inl.hpp>

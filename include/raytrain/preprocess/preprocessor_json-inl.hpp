@@ -18,6 +18,7 @@
 #include <raytrain/preprocess/concatenator.hpp>
 #include <raytrain/preprocess/feature_hasher.hpp>
 #include <raytrain/preprocess/function_transformer.hpp>
+#include <raytrain/preprocess/hashing_vectorizer.hpp>
 #include <raytrain/preprocess/k_bins_discretizer.hpp>
 #include <raytrain/preprocess/label_encoder.hpp>
 #include <raytrain/preprocess/max_abs_scaler.hpp>
@@ -41,9 +42,9 @@ void register_types() {
 
 /// Those that raytrain has.
 inline void register_preprocessors() {
-  register_types<Chain, Concatenator, FeatureHasher, FunctionTransformer, KBinsDiscretizer, LabelEncoder, MaxAbsScaler,
-                 MinMaxScaler, MultiHotEncoder, OneHotEncoder, OrdinalEncoder, RobustScaler, SimpleImputer,
-                 StandardScaler>();
+  register_types<Chain, Concatenator, FeatureHasher, FunctionTransformer, HashingVectorizer, KBinsDiscretizer,
+                 LabelEncoder, MaxAbsScaler, MinMaxScaler, MultiHotEncoder, OneHotEncoder, OrdinalEncoder, RobustScaler,
+                 SimpleImputer, StandardScaler>();
 }
 
 }  // namespace detail
