@@ -5,6 +5,7 @@
 
 #include <raytrain/preprocess/chain.hpp>
 #include <raytrain/preprocess/concatenator.hpp>
+#include <raytrain/preprocess/count_vectorizer.hpp>
 #include <raytrain/preprocess/feature_hasher.hpp>
 #include <raytrain/preprocess/function_transformer.hpp>
 #include <raytrain/preprocess/hashing_vectorizer.hpp>

@@ -5,6 +5,7 @@
 #include <raytrain/preprocess/chain-inl.hpp>
 #include <raytrain/preprocess/column_statistics-inl.hpp>
 #include <raytrain/preprocess/concatenator-inl.hpp>
+#include <raytrain/preprocess/count_vectorizer-inl.hpp>
 #include <raytrain/preprocess/detail/added_counts-inl.hpp>
 #include <raytrain/preprocess/detail/categories-inl.hpp>
 #include <raytrain/preprocess/detail/fitted_columns-inl.hpp>

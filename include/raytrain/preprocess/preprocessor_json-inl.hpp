@@ -16,6 +16,7 @@
 #include <raytrain/preprocess/any_preprocessor.hpp>
 #include <raytrain/preprocess/chain.hpp>
 #include <raytrain/preprocess/concatenator.hpp>
+#include <raytrain/preprocess/count_vectorizer.hpp>
 #include <raytrain/preprocess/feature_hasher.hpp>
 #include <raytrain/preprocess/function_transformer.hpp>
 #include <raytrain/preprocess/hashing_vectorizer.hpp>
@@ -42,9 +43,9 @@ void register_types() {
 
 /// Those that raytrain has.
 inline void register_preprocessors() {
-  register_types<Chain, Concatenator, FeatureHasher, FunctionTransformer, HashingVectorizer, KBinsDiscretizer,
-                 LabelEncoder, MaxAbsScaler, MinMaxScaler, MultiHotEncoder, OneHotEncoder, OrdinalEncoder, RobustScaler,
-                 SimpleImputer, StandardScaler>();
+  register_types<Chain, Concatenator, CountVectorizer, FeatureHasher, FunctionTransformer, HashingVectorizer,
+                 KBinsDiscretizer, LabelEncoder, MaxAbsScaler, MinMaxScaler, MultiHotEncoder, OneHotEncoder,
+                 OrdinalEncoder, RobustScaler, SimpleImputer, StandardScaler>();
 }
 
 }  // namespace detail
