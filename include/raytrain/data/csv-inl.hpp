@@ -27,9 +27,11 @@
 #include <raytrain/core/inline.hpp>
 #include <raytrain/data/column.hpp>
 #include <raytrain/data/csv.hpp>
+#include <raytrain/data/data_paths.hpp>
 #include <raytrain/data/dataset.hpp>
 #include <raytrain/data/detail/csv_scanner.hpp>
 #include <raytrain/data/detail/data_file.hpp>
+#include <raytrain/data/detail/read_each.hpp>
 #include <raytrain/data/detail/text_codes.hpp>
 
 namespace raytrain::detail {
@@ -231,14 +233,11 @@ RAYTRAIN_INLINE void CsvTable::add(std::string_view text, std::uint64_t line) {
       "be text");
 }
 
-}  // namespace raytrain::detail
-
-namespace raytrain {
-
-RAYTRAIN_INLINE auto read_csv(std::filesystem::path const& path, CsvOptions const& options) -> Dataset {
-  detail::DataFile file{path};
-  detail::CsvTable table{options, fmt::format("read CSV file '{}'", path.string())};
-  detail::CsvScanner scanner{options.delimiter, options.skip_lines};
+[[nodiscard]] RAYTRAIN_INLINE auto read_csv_file(std::filesystem::path const& path, CsvOptions const& options)
+    -> Dataset {
+  DataFile file{path};
+  CsvTable table{options, fmt::format("read CSV file '{}'", path.string())};
+  CsvScanner scanner{options.delimiter, options.skip_lines};
   auto const field = [&](std::string_view text) { table.field(text, scanner.line_number()); };
   auto const line = [&] { table.end_line(scanner.line_number()); };
   constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
@@ -253,6 +252,14 @@ RAYTRAIN_INLINE auto read_csv(std::filesystem::path const& path, CsvOptions cons
   scanner.finish(field, line);
   if (scanner.problem()) table.refuse(*scanner.problem(), "close the quotes, and double those inside of a field");
   return std::move(table).take();
+}
+
+}  // namespace raytrain::detail
+
+namespace raytrain {
+
+RAYTRAIN_INLINE auto read_csv(DataPaths const& paths, CsvOptions const& options) -> Dataset {
+  return detail::read_each(paths, [&](auto const& path) { return detail::read_csv_file(path, options); });
 }
 
 }  // namespace raytrain

@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <filesystem>
 #include <functional>
 #include <limits>
 #include <map>
@@ -14,6 +13,7 @@
 #include <vector>
 
 #include <raytrain/data/column.hpp>
+#include <raytrain/data/data_paths.hpp>
 #include <raytrain/data/dataset.hpp>
 #include <raytrain/data/detail/text_codes.hpp>
 
@@ -101,15 +101,17 @@ class CsvTable {
 
 }  // namespace detail
 
-/// The numbers and texts of a CSV file, plain or gzip, one column for each of its own.
+/// The numbers and texts of a CSV file, plain or gzip, one column for each of its own. The rows of several files follow
+/// one another; each has its own header, and the same columns as the first one, in any order.
 ///
 /// Lines end with a line feed, a carriage return, or both. A number too small for its column is 0. Blanks around a
 /// number do not count; they are part of a text.
-/// Errors: `not_found` for a file or a column that is not there, listing those that are; `io`; `invalid_data`, with the
-///         line, for one with more or fewer fields than columns, a field that is no number, two columns of one name
-///         or one without a name, and no rows.
+/// Errors: those of `DataPaths::files`; `not_found` for a file or a column that is not there, listing those that are;
+///         `io`; `invalid_data`, with the line, for one with more or fewer fields than columns, a field that is no
+///         number, two columns of one name or one without a name, no rows, and for files whose columns differ.
+/// Cost: the rows of several files are copied once.
 /// Source: RFC 4180 for quoted fields.
-[[nodiscard]] auto read_csv(std::filesystem::path const& path, CsvOptions const& options = {}) -> Dataset;
+[[nodiscard]] auto read_csv(DataPaths const& paths, CsvOptions const& options = {}) -> Dataset;
 
 }  // namespace raytrain
 

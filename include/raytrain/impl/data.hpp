@@ -5,6 +5,7 @@
 #include <raytrain/data/batch_range-inl.hpp>
 #include <raytrain/data/column-inl.hpp>
 #include <raytrain/data/csv-inl.hpp>
+#include <raytrain/data/data_paths-inl.hpp>
 #include <raytrain/data/dataset-inl.hpp>
 #include <raytrain/data/dataset_shard-inl.hpp>
 #include <raytrain/data/dataset_text-inl.hpp>

@@ -27,11 +27,26 @@
 
 namespace raytrain::detail {
 
+RAYTRAIN_INLINE auto neighbours(std::filesystem::path const& path) -> std::string {
+  auto const folder = path.has_parent_path() ? path.parent_path() : std::filesystem::path{"."};
+  std::vector<std::string> names;
+  std::error_code error;
+  for (auto const& entry : std::filesystem::directory_iterator{folder, error}) {
+    names.push_back(entry.path().filename().string());
+  }
+  if (error) return "nor is there a folder '" + folder.string() + "'";
+  std::ranges::sort(names);
+  constexpr std::size_t shown = 10;
+  auto const more = names.size() > shown ? fmt::format(" and {} more", names.size() - shown) : "";
+  names.resize(std::min(names.size(), shown));
+  return names.empty() ? "its folder is empty" : fmt::format("its folder has {}{}", fmt::join(names, ", "), more);
+}
+
 RAYTRAIN_INLINE DataFile::DataFile(std::filesystem::path path) : path_{std::move(path)} {
   std::error_code ignored;
   auto const status = std::filesystem::status(path_, ignored);
   if (!std::filesystem::exists(status)) {
-    throw Error{Errc::not_found, attempted(), "there is no such file; " + neighbours(), "check the path"};
+    throw Error{Errc::not_found, attempted(), "there is no such file; " + neighbours(path_), "check the path"};
   }
   if (!std::filesystem::is_regular_file(status)) {
     throw Error{Errc::io, attempted(),
@@ -66,21 +81,6 @@ RAYTRAIN_INLINE auto DataFile::may_hold(std::uint64_t bytes) -> bool {
   file.read(reinterpret_cast<char*>(tail.data()), tail.size());
   auto const size = tail[0] | (tail[1] << 8U) | (tail[2] << 16U) | (std::uint32_t{tail[3]} << 24U);
   return file && size == static_cast<std::uint32_t>(bytes);
-}
-
-RAYTRAIN_INLINE auto DataFile::neighbours() const -> std::string {
-  auto const folder = path_.has_parent_path() ? path_.parent_path() : std::filesystem::path{"."};
-  std::vector<std::string> names;
-  std::error_code error;
-  for (auto const& entry : std::filesystem::directory_iterator{folder, error}) {
-    names.push_back(entry.path().filename().string());
-  }
-  if (error) return "nor is there a folder '" + folder.string() + "'";
-  std::ranges::sort(names);
-  constexpr std::size_t shown = 10;
-  auto const more = names.size() > shown ? fmt::format(" and {} more", names.size() - shown) : "";
-  names.resize(std::min(names.size(), shown));
-  return names.empty() ? "its folder is empty" : fmt::format("its folder has {}{}", fmt::join(names, ", "), more);
 }
 
 RAYTRAIN_INLINE void DataFile::refill() {

@@ -15,6 +15,9 @@
 
 namespace raytrain::detail {
 
+/// "its folder has a.csv, b.csv": what there is beside a path that there is not.
+[[nodiscard]] auto neighbours(std::filesystem::path const& path) -> std::string;
+
 /// The content of a file, front to back; a gzip file, known by its first bytes, is inflated on the way.
 ///
 /// Errors: every function throws `io` when the operating system cannot read, and `invalid_data` when compressed data
@@ -52,8 +55,6 @@ class DataFile {
   static constexpr int gzip_window_bits = 15 + 16;  // the largest window; 16 asks for gzip's header and checksum
 
   [[nodiscard]] auto attempted() const -> std::string { return fmt::format("read '{}'", path_.string()); }
-
-  [[nodiscard]] auto neighbours() const -> std::string;
 
   [[nodiscard]] auto available() const noexcept -> std::size_t { return stream_.avail_in; }
 

@@ -74,7 +74,9 @@ namespace raytrain::detail {
   return {first.format(), {data, data.get()}, rows};
 }
 
-RAYTRAIN_INLINE auto join_rows(std::span<Dataset const> parts, std::string const& attempted) -> Dataset {
+RAYTRAIN_INLINE auto join_rows(std::span<Dataset const> parts, std::string const& attempted,
+                               std::span<std::string const> names) -> Dataset {
+  auto const name_of = [&](std::size_t part) { return names.empty() ? fmt::format("part {}", part + 1) : names[part]; };
   std::vector<Dataset const*> joined;
   std::size_t rows = 0;
   for (std::size_t i = 0; i < parts.size(); ++i) {
@@ -86,10 +88,11 @@ RAYTRAIN_INLINE auto join_rows(std::span<Dataset const> parts, std::string const
     rows += parts[i].rows();
     auto const differences = column_differences(*joined.front(), parts[i]);
     if (differences.empty()) continue;
-    throw Error{Errc::invalid_data, attempted,
-                fmt::format("part {} has other columns than part {}: {}", i + 1, joined.front() - parts.data() + 1,
-                            fmt::join(differences, ", ")),
-                "give all of them the same names, types and row shapes"};
+    throw Error{
+        Errc::invalid_data, attempted,
+        fmt::format("{} has other columns than {}: {}", name_of(i),
+                    name_of(static_cast<std::size_t>(joined.front() - parts.data())), fmt::join(differences, ", ")),
+        "give all of them the same names, types and row shapes"};
   }
   if (joined.empty()) return {};
   if (joined.size() == 1) return *joined.front();

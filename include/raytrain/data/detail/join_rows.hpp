@@ -11,11 +11,12 @@ class Dataset;
 namespace raytrain::detail {
 
 /// The rows of all parts, one part after the other, in the first one's order of columns. A part that has neither
-/// columns nor rows adds nothing.
+/// columns nor rows adds nothing. `names` are the parts' in errors, "part 1" and so on where there are none.
 ///
 /// Errors: `invalid_data`, with `attempted`, for a part whose columns have other names, types or row shapes than the
 ///         first one's, listing what differs.
-[[nodiscard]] auto join_rows(std::span<Dataset const> parts, std::string const& attempted) -> Dataset;
+[[nodiscard]] auto join_rows(std::span<Dataset const> parts, std::string const& attempted,
+                             std::span<std::string const> names = {}) -> Dataset;
 
 }  // namespace raytrain::detail
 
