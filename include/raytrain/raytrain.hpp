@@ -13,6 +13,7 @@
 #include <raytrain/data/group_by.hpp>
 #include <raytrain/data/idx.hpp>
 #include <raytrain/data/map_batches.hpp>
+#include <raytrain/data/npy.hpp>
 #include <raytrain/data/sort.hpp>
 #include <raytrain/data/train_test_split.hpp>
 #include <raytrain/data/write_csv.hpp>

@@ -11,6 +11,7 @@
 
 #include <raytrain/testing/random_seed.hpp>
 
+#include "../fuzz/data_properties.hpp"
 #include "../fuzz/properties.hpp"
 #include "../fuzz/seeds.hpp"
 #include "../fuzz/slice_properties.hpp"
@@ -94,6 +95,14 @@ TEST_CASE(
   for (int i = 0; i < rounds; ++i) good += testing::check_tensors(mutator.next()) ? 1 : 0;
   CHECK(good > rounds / 1000);
   CHECK(good < rounds);
+}
+
+TEST_CASE("a file of NumPy's that was changed at random is refused or is written as it was read, and some are each") {
+  Mutator mutator{testing::npy_seeds(), testing::random_seed()};
+  int good = 0;
+  for (int i = 0; i < rounds / 4; ++i) good += testing::check_npy(mutator.next()) ? 1 : 0;
+  CHECK(good > rounds / 1000);
+  CHECK(good < rounds / 4);
 }
 
 TEST_CASE("the name of a slice's file that was changed at random is another file's or a slice's, and some are each") {

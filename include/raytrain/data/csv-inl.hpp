@@ -32,6 +32,7 @@
 #include <raytrain/data/detail/csv_scanner.hpp>
 #include <raytrain/data/detail/data_file.hpp>
 #include <raytrain/data/detail/read_each.hpp>
+#include <raytrain/data/detail/shown_field.hpp>
 #include <raytrain/data/detail/text_codes.hpp>
 
 namespace raytrain::detail {
@@ -225,10 +226,9 @@ RAYTRAIN_INLINE void CsvTable::add(std::string_view text, std::uint64_t line) {
   if (at >= slots_.size() || slots_[at] == left_out) return;
   auto& column = columns_[slots_[at]];
   if (column.add(text)) return;
-  constexpr std::size_t shown = 40;
   refuse(
       fmt::format("line {}, column '{}': '{}' is not a number that it can hold", line, column.name(),
-                  text.substr(0, shown)),
+                  shown_field(text)),
       "write numbers, leave the column out by CsvOptions::columns, or give it another of CsvOptions::types, which may "
       "be text");
 }

@@ -3,11 +3,10 @@
 
 #include <fmt/format.h>
 
+#include <bit>
 #include <cstddef>
-#include <cstdint>
 #include <filesystem>
 #include <memory>
-#include <optional>
 #include <span>
 #include <utility>
 
@@ -17,33 +16,20 @@
 #include <raytrain/data/dataset.hpp>
 #include <raytrain/data/detail/data_file.hpp>
 #include <raytrain/data/detail/idx_header.hpp>
+#include <raytrain/data/detail/read_body.hpp>
+#include <raytrain/data/detail/swapped_bytes.hpp>
 #include <raytrain/data/idx.hpp>
 
 namespace raytrain {
 
 RAYTRAIN_INLINE auto read_idx(std::filesystem::path const& path) -> Column {
-  std::optional<detail::DataFile> file{std::in_place, path};
-  auto header = detail::read_idx_header(*file);
-  auto const promised = header.header_bytes + header.data_bytes;
-  auto const check_held = [&](std::uint64_t held) {
-    if (held == promised) return;
-    throw Error{Errc::invalid_data, fmt::format("read IDX file '{}'", path.string()),
-                fmt::format("its header promises {}, {} bytes in all, and it holds {}{}", header.describe(), promised,
-                            held, file->is_gzip() ? " once inflated" : ""),
-                held < promised ? "it is cut short: fetch it again" : "something follows the data: fetch it again"};
-  };
-  if (!file->may_hold(promised)) {
-    check_held(file->is_gzip() ? header.header_bytes + file->skip_rest() : file->disk_bytes());
-    file.emplace(path);
-    header = detail::read_idx_header(*file);
+  detail::DataFile file{path};
+  auto const header = detail::read_idx_header(file);
+  auto const data = detail::read_body(file, {fmt::format("read IDX file '{}'", path.string()), header.describe(),
+                                             header.header_bytes, header.data_bytes});
+  if constexpr (std::endian::native == std::endian::little) {
+    detail::swap_bytes(std::span{data.get(), static_cast<std::size_t>(header.data_bytes)}, header.type);
   }
-  auto const data_bytes = static_cast<std::size_t>(header.data_bytes);
-  std::shared_ptr<std::byte[]> const data = std::make_unique_for_overwrite<std::byte[]>(data_bytes);
-  std::span const bytes{data.get(), data_bytes};
-  auto const got = file->read(bytes);
-  // The end must be asked for even when all is there: a gzip file's checksum is only looked at behind its last byte.
-  check_held(header.header_bytes + got + file->skip_rest());
-  detail::big_endian_to_native(bytes, header.type);
   return {ColumnFormat{"data", header.type, RowShape(header.extents.begin() + 1, header.extents.end())},
           std::shared_ptr<std::byte const>{data, data.get()}, header.extents.front()};
 }

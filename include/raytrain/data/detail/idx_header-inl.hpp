@@ -5,11 +5,9 @@
 #include <fmt/ranges.h>
 
 #include <array>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <span>
 #include <string>
 #include <utility>
 
@@ -20,16 +18,6 @@
 #include <raytrain/data/detail/idx_header.hpp>
 
 namespace raytrain::detail {
-
-RAYTRAIN_INLINE void big_endian_to_native(std::span<std::byte> bytes, ElementType type) noexcept {
-  if constexpr (std::endian::native == std::endian::big) return;
-  switch (size_bytes(type)) {
-    case 2: return big_endian_to_native<std::uint16_t>(bytes);
-    case 4: return big_endian_to_native<std::uint32_t>(bytes);
-    case 8: return big_endian_to_native<std::uint64_t>(bytes);
-    default: return;
-  }
-}
 
 RAYTRAIN_INLINE auto IdxHeader::describe() const -> std::string {
   return fmt::format("{} of {}", fmt::join(extents, " x "), to_string(type));

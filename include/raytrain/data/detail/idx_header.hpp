@@ -3,9 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -13,21 +11,6 @@
 #include <raytrain/data/detail/data_file.hpp>
 
 namespace raytrain::detail {
-
-template <class Word>
-void big_endian_to_native(std::span<std::byte> bytes) noexcept {
-  for (std::size_t at = 0; at < bytes.size(); at += sizeof(Word)) {
-    Word word{};
-    std::memcpy(&word, bytes.data() + at, sizeof(Word));
-    if constexpr (sizeof(Word) == 2) word = __builtin_bswap16(word);
-    if constexpr (sizeof(Word) == 4) word = __builtin_bswap32(word);
-    if constexpr (sizeof(Word) == 8) word = __builtin_bswap64(word);
-    std::memcpy(bytes.data() + at, &word, sizeof(Word));
-  }
-}
-
-/// Turns values that were stored with the highest byte first into this machine's.
-void big_endian_to_native(std::span<std::byte> bytes, ElementType type) noexcept;
 
 /// What an IDX file says of itself.
 struct IdxHeader {

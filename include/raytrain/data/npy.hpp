@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include <raytrain/data/column.hpp>
+#include <raytrain/data/data_paths.hpp>
+#include <raytrain/data/dataset.hpp>
+
+namespace raytrain {
+
+/// How an array is read.
+struct NpyOptions {
+  std::string column = "data";  ///< Name of the column that it becomes.
+};
+
+/// A column of the array that `numpy.save` has written, plain or gzip: the first dimension counts the rows, the others
+/// are the row shape. The rows of several files follow one another.
+///
+/// Types: floats of 2, 4 and 8 bytes, and integers of 1 to 8; bool becomes uint8. Either byte order; an array in
+/// Fortran's order, as pandas' to_numpy gives it, is put into C's. Nothing is unpickled.
+/// Errors: those of `DataPaths::files`; `not_found`; `io`; `invalid_data` for a header that is wrong, an array that no
+///         column can hold, a file that is shorter or longer than its header promises, and for files that differ in
+///         type or row shape. Memory is taken only for what the file can hold.
+/// Cost: the bytes of one plain file are copied once, by the operating system; those in Fortran's order, and those of
+///       several files, once more.
+/// Source: NEP 1, "A simple file format for NumPy arrays", versions 1.0 to 3.0.
+[[nodiscard]] auto read_npy(DataPaths const& paths, NpyOptions const& options = {}) -> Dataset;
+
+/// Writes the column as an array that `numpy.load` reads: the rows first, then the row shape. A file that was there is
+/// replaced once all is written, and stays as it is where that fails.
+///
+/// Errors: `invalid_data` for a column of text or bfloat16, which NumPy's format has not, and for rows of more than 63
+///         dimensions; `io` when the file cannot be written.
+/// Cost: the column's memory is written without a copy.
+/// Source: NEP 1, version 1.0.
+void write_npy(Column const& column, std::filesystem::path const& path);
+
+}  // namespace raytrain
+
+#ifndef RAYTRAIN_COMPILED
+#include <raytrain/data/npy-inl.hpp>
+#endif

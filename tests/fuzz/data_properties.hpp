@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// What must hold for any bytes at all that are read as a file of data.
+#pragma once
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <vector>
+
+#include <raytrain/core/bytes.hpp>
+#include <raytrain/data/column.hpp>
+#include <raytrain/data/dataset.hpp>
+#include <raytrain/data/npy.hpp>
+
+#include "properties.hpp"
+
+namespace raytrain::testing {
+
+/// A file in a folder of its own, in memory where there is room for it, that goes away with the program.
+class ScratchFile {
+ public:
+  ScratchFile() {
+    auto const* const base = ::access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
+    folder_ = std::string{base} + "/raytrain-fuzz-XXXXXX";
+    if (::mkdtemp(folder_.data()) == nullptr) throw std::runtime_error{"cannot make a folder in " + std::string{base}};
+  }
+  ScratchFile(ScratchFile const&) = delete;
+  auto operator=(ScratchFile const&) -> ScratchFile& = delete;
+  ~ScratchFile() {
+    std::error_code ignored;
+    std::filesystem::remove_all(folder_, ignored);
+  }
+
+  [[nodiscard]] auto path() const -> std::filesystem::path { return folder_ + "/file"; }
+
+  /// The file with this content.
+  [[nodiscard]] auto holding(BytesView content) const -> std::filesystem::path {
+    std::ofstream file{path(), std::ios::binary};
+    file.exceptions(std::ios::badbit | std::ios::failbit);
+    file << text_of(content);
+    return path();
+  }
+
+ private:
+  std::string folder_;
+};
+
+[[nodiscard]] inline auto scratch_file() -> ScratchFile const& {
+  static ScratchFile const file;
+  return file;
+}
+
+inline void require_same(Column const& first, Column const& again) {
+  require(first.describe() == again.describe(), "a column has the same name, type and row shape after another round");
+  require(std::ranges::equal(first.bytes(), again.bytes()), "a column has the same bytes after another round");
+}
+
+/// True if the bytes are a file of NumPy's.
+inline auto check_npy(BytesView content) -> bool {
+  auto const& file = scratch_file();
+  auto const data = unless_refused(Errc::invalid_data, [&] { return read_npy(file.holding(content)); });
+  if (!data) return false;
+  auto const& column = data->column("data");
+  write_npy(column, file.path());
+  require_same(column, read_npy(file.path()).column("data"));
+  return true;
+}
+
+[[nodiscard]] inline auto npy_seeds() -> std::vector<Bytes> {
+  std::vector<Bytes> seeds;
+  auto const add = [&](std::string_view dictionary, std::size_t data_bytes) {
+    std::string const begin{"\x93NUMPY\x01\0", 8};
+    auto const text = begin + static_cast<char>(dictionary.size() + 1) + '\0' + std::string{dictionary} + '\n' +
+                      std::string(data_bytes, '\x3f');
+    auto const bytes = bytes_of(text);
+    seeds.emplace_back(bytes.begin(), bytes.end());
+  };
+  add("{'descr': '<f4', 'fortran_order': False, 'shape': (3, 2), }", 24);
+  add("{'descr': '>i2', 'fortran_order': True, 'shape': (2, 3, 2), }", 24);
+  add("{'descr': '|b1', 'fortran_order': False, 'shape': (2,), }", 2);
+  add("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (), }", 0);
+  return seeds;
+}
+
+}  // namespace raytrain::testing
