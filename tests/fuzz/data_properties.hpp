@@ -6,8 +6,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -15,8 +20,10 @@
 #include <vector>
 
 #include <raytrain/core/bytes.hpp>
+#include <raytrain/core/element_type.hpp>
 #include <raytrain/data/column.hpp>
 #include <raytrain/data/dataset.hpp>
+#include <raytrain/data/libsvm.hpp>
 #include <raytrain/data/npy.hpp>
 
 #include "properties.hpp"
@@ -59,7 +66,15 @@ class ScratchFile {
 
 inline void require_same(Column const& first, Column const& again) {
   require(first.describe() == again.describe(), "a column has the same name, type and row shape after another round");
-  require(std::ranges::equal(first.bytes(), again.bytes()), "a column has the same bytes after another round");
+  first.visit([&]<Element T>(std::span<T const> values) {
+    auto const is_same = [](T const& one, T const& other) {
+      if constexpr (std::floating_point<T>) {
+        if (std::isnan(one)) return std::isnan(other);  // texts do not tell a NaN's bits
+      }
+      return std::ranges::equal(std::as_bytes(std::span{&one, 1}), std::as_bytes(std::span{&other, 1}));
+    };
+    require(std::ranges::equal(values, again.as<T>(), is_same), "a column has the same values after another round");
+  });
 }
 
 /// True if the bytes are a file of NumPy's.
@@ -71,6 +86,43 @@ inline auto check_npy(BytesView content) -> bool {
   write_npy(column, file.path());
   require_same(column, read_npy(file.path()).column("data"));
   return true;
+}
+
+/// True if the bytes are a file of LIBSVM's format.
+inline auto check_libsvm(BytesView content) -> bool {
+  auto const& file = scratch_file();
+  LibsvmOptions options{.max_bytes = std::size_t{1} << 20U};
+  auto const data = unless_refused(Errc::invalid_data, [&] { return read_libsvm(file.holding(content), options); });
+  if (!data) return false;
+  auto const labels = data->column("label").as<float>();
+  auto const features = data->column("features").as<float>();
+  options.features = data->column("features").row_values();
+  options.zero_based = false;
+  require(data->column("features").bytes().size() <= options.max_bytes, "dense features take at most what is said");
+  std::string text;
+  for (std::size_t row = 0; row < data->rows(); ++row) {
+    text += fmt::format("{}", labels[row]);
+    if (data->columns().size() > 2) text += fmt::format(" qid:{}", data->column("qid").as<std::int64_t>()[row]);
+    for (std::size_t i = 0; i < *options.features; ++i) {
+      auto const value = features[row * *options.features + i];
+      if (value != 0 || std::signbit(value)) text += fmt::format(" {}:{}", i + 1, value);
+    }
+    text += '\n';
+  }
+  auto const again = read_libsvm(file.holding(bytes_of(text)), options);
+  require(again.column_names() == data->column_names(), "a table has the same columns after another round");
+  for (auto const& column : data->columns()) require_same(column, again.column(column.name()));
+  return true;
+}
+
+[[nodiscard]] inline auto libsvm_seeds() -> std::vector<Bytes> {
+  std::vector<Bytes> seeds;
+  for (std::string_view const text : {"# comment\n1 qid:3 1:0.5 3:-2\n-1 qid:3 3:1e-3\r\n0.25 qid:7\n",
+                                      "+1\t0:1 \t 2:inf #x\n\n-2 1:-nan 40:+5e-50"}) {
+    auto const bytes = bytes_of(text);
+    seeds.emplace_back(bytes.begin(), bytes.end());
+  }
+  return seeds;
 }
 
 [[nodiscard]] inline auto npy_seeds() -> std::vector<Bytes> {

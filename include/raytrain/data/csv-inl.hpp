@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <concepts>
 #include <cstddef>
@@ -31,6 +30,7 @@
 #include <raytrain/data/dataset.hpp>
 #include <raytrain/data/detail/csv_scanner.hpp>
 #include <raytrain/data/detail/data_file.hpp>
+#include <raytrain/data/detail/parse_number.hpp>
 #include <raytrain/data/detail/read_each.hpp>
 #include <raytrain/data/detail/shown_field.hpp>
 #include <raytrain/data/detail/text_codes.hpp>
@@ -49,16 +49,6 @@ RAYTRAIN_INLINE auto is_missing_csv_field(std::string_view field) -> bool {
   return std::ranges::find(missing, without_blanks(field)) != missing.end();
 }
 
-/// `value` is the number that the whole field is. Otherwise `result_out_of_range` where T cannot hold it, and
-/// `invalid_argument` where it is none.
-template <class T>
-[[nodiscard]] auto parse_number(std::string_view field, T& value) -> std::errc {
-  if (field.starts_with('+') && !field.starts_with("+-")) field.remove_prefix(1);
-  auto const* const last = field.data() + field.size();
-  auto const [end, problem] = std::from_chars(field.data(), last, value);
-  return end == last ? problem : std::errc::invalid_argument;
-}
-
 template <std::integral T>
 [[nodiscard]] auto add_number(std::vector<T>& values, std::string_view field) -> bool {
   T value{};
@@ -74,21 +64,7 @@ template <std::floating_point T>
     return true;
   }
   T value{};
-  auto problem = parse_number(field, value);
-  // Out of range is too large, or so small that it is 0 to this type.
-  if (problem == std::errc::result_out_of_range) {
-    long double wide{};
-    problem = parse_number(field, wide);
-    if (std::abs(wide) >= 1) return false;
-    value = static_cast<T>(wide);
-    if (problem == std::errc::result_out_of_range) {  // of long double, too, which tells no more than its exponent
-      auto const exponent = field.find_first_of("eE");
-      if (exponent == std::string_view::npos || field.substr(exponent + 1, 1) != "-") return false;
-      value = field.starts_with('-') ? -T{0} : T{0};
-      problem = {};
-    }
-  }
-  if (problem != std::errc{}) return false;
+  if (!parse_float(field, value)) return false;
   values.push_back(value);
   return true;
 }

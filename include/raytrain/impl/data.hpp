@@ -16,6 +16,8 @@
 #include <raytrain/data/detail/gather_rows-inl.hpp>
 #include <raytrain/data/detail/idx_header-inl.hpp>
 #include <raytrain/data/detail/join_rows-inl.hpp>
+#include <raytrain/data/detail/libsvm_table-inl.hpp>
+#include <raytrain/data/detail/line_reader-inl.hpp>
 #include <raytrain/data/detail/new_file-inl.hpp>
 #include <raytrain/data/detail/npy_header-inl.hpp>
 #include <raytrain/data/detail/order_keys-inl.hpp>
@@ -27,6 +29,7 @@
 #include <raytrain/data/detail/text_table-inl.hpp>
 #include <raytrain/data/group_by-inl.hpp>
 #include <raytrain/data/idx-inl.hpp>
+#include <raytrain/data/libsvm-inl.hpp>
 #include <raytrain/data/map_batches-inl.hpp>
 #include <raytrain/data/npy-inl.hpp>
 #include <raytrain/data/prefetch_options-inl.hpp>

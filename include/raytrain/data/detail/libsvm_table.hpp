@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <raytrain/data/dataset.hpp>
+#include <raytrain/data/libsvm.hpp>
+
+namespace raytrain::detail {
+
+inline constexpr auto largest_libsvm_index = std::numeric_limits<std::uint32_t>::max();
+
+/// Makes columns of the lines of LIBSVM's format.
+class LibsvmTable {
+ public:
+  explicit LibsvmTable(LibsvmOptions const& options);
+
+  /// The next lines are of this file; `attempted` names it in errors.
+  void begin_file(std::string attempted);
+
+  void add_line(std::string_view line, std::uint64_t number);
+
+  [[nodiscard]] auto take() && -> Dataset;
+
+ private:
+  struct Entry {
+    std::uint32_t index{};
+    float value{};
+  };
+  struct Place {
+    std::size_t file{};
+    std::uint64_t line{};
+  };
+
+  void add_feature(std::string_view token, std::size_t first_entry);
+
+  void add_qid(std::string_view token);
+
+  [[nodiscard]] auto is_zero_based() const -> bool { return options_.zero_based.value_or(smallest_index_ == 0); }
+
+  /// How many features there are.
+  [[nodiscard]] auto width() const -> std::size_t;
+
+  [[nodiscard]] auto dense_features(std::size_t width) const -> std::vector<float>;
+
+  [[noreturn]] void refuse(std::string const& happened, std::string remedy) const { refuse(happened, remedy, place_); }
+  [[noreturn]] void refuse(std::string const& happened, std::string remedy, Place place) const;
+
+  LibsvmOptions const& options_;
+  std::vector<std::string> attempted_;  ///< Of each file.
+  Place place_;
+  std::vector<float> labels_;
+  std::vector<std::int64_t> qids_;
+  std::vector<Entry> entries_;
+  std::vector<std::size_t> row_ends_;  ///< Among the entries.
+  std::uint32_t smallest_index_ = std::numeric_limits<std::uint32_t>::max();
+  std::uint32_t largest_index_ = 0;
+  Place largest_place_;
+};
+
+}  // namespace raytrain::detail
+
+#ifndef RAYTRAIN_COMPILED
+#include <raytrain/data/detail/libsvm_table-inl.hpp>
+#endif

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include <raytrain/core/error.hpp>
+#include <raytrain/core/inline.hpp>
+#include <raytrain/data/detail/line_reader.hpp>
+
+namespace raytrain::detail {
+
+RAYTRAIN_INLINE auto LineReader::next() -> std::optional<std::string_view> {
+  std::size_t searched = 0;
+  auto const* feed = static_cast<char const*>(nullptr);
+  while (true) {
+    auto const unsearched = end_ - begin_ - searched;
+    if (unsearched > 0) {
+      feed = static_cast<char const*>(std::memchr(buffer_.data() + begin_ + searched, '\n', unsearched));
+    }
+    if (feed != nullptr) break;
+    searched = end_ - begin_;
+    if (!refill()) break;
+  }
+  if (feed == nullptr && searched == 0) return std::nullopt;
+  std::string_view line{buffer_.data() + begin_,
+                        feed == nullptr ? searched : static_cast<std::size_t>(feed - buffer_.data()) - begin_};
+  begin_ += line.size() + (feed == nullptr ? 0 : 1);
+  if (line.ends_with('\r')) line.remove_suffix(1);
+  constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
+  if (++number_ == 1 && line.starts_with(byte_order_mark)) line.remove_prefix(byte_order_mark.size());
+  return line;
+}
+
+RAYTRAIN_INLINE auto LineReader::refill() -> bool {
+  std::memmove(buffer_.data(), buffer_.data() + begin_, end_ - begin_);
+  end_ -= begin_;
+  begin_ = 0;
+  constexpr std::size_t most = std::size_t{256} << 20U;
+  if (end_ == most) {
+    throw Error{Errc::invalid_data, fmt::format("read '{}'", file_.path().string()),
+                fmt::format("line {} has more than {} bytes", number_ + 1, most), "look whether it is a file of lines"};
+  }
+  if (end_ == buffer_.size()) buffer_.resize(std::min(most, 2 * end_));
+  auto const got = file_.read(std::as_writable_bytes(std::span{buffer_}.subspan(end_)));
+  end_ += got;
+  return got > 0;
+}
+
+}  // namespace raytrain::detail
