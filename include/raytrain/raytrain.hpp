@@ -12,6 +12,7 @@
 #include <raytrain/data/filter.hpp>
 #include <raytrain/data/group_by.hpp>
 #include <raytrain/data/idx.hpp>
+#include <raytrain/data/json_lines.hpp>
 #include <raytrain/data/libsvm.hpp>
 #include <raytrain/data/map_batches.hpp>
 #include <raytrain/data/npy.hpp>

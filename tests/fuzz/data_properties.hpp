@@ -23,6 +23,7 @@
 #include <raytrain/core/element_type.hpp>
 #include <raytrain/data/column.hpp>
 #include <raytrain/data/dataset.hpp>
+#include <raytrain/data/json_lines.hpp>
 #include <raytrain/data/libsvm.hpp>
 #include <raytrain/data/npy.hpp>
 
@@ -113,6 +114,37 @@ inline auto check_libsvm(BytesView content) -> bool {
   require(again.column_names() == data->column_names(), "a table has the same columns after another round");
   for (auto const& column : data->columns()) require_same(column, again.column(column.name()));
   return true;
+}
+
+/// True if the bytes are lines of JSON.
+inline auto check_json_lines(BytesView content) -> bool {
+  auto const& file = scratch_file();
+  auto const data = unless_refused(Errc::invalid_data, [&] { return read_json_lines(file.holding(content)); });
+  if (!data) return false;
+  write_json_lines(*data, file.path());
+  JsonLinesOptions options;
+  for (auto const& column : data->columns()) {
+    options.types.emplace(column.name(), column.is_text() ? CsvType::text : CsvType::float32);
+  }
+  auto const again = read_json_lines(file.path(), options);
+  require(again.column_names() == data->column_names(), "lines have the same columns after another round");
+  for (auto const& column : data->columns()) {
+    auto const is_all_missing =
+        !column.is_text() && std::ranges::all_of(column.as<float>(), [](float value) { return std::isnan(value); });
+    if (!is_all_missing) require_same(column, again.column(column.name()));
+  }
+  return true;
+}
+
+[[nodiscard]] inline auto json_lines_seeds() -> std::vector<Bytes> {
+  std::vector<Bytes> seeds;
+  for (std::string_view const text :
+       {"{\"a\":41.0,\"t\":\"x\\u00f6\",\"ok\":true,\"x\":[[1.5,null],[2,3]]}\n{\"t\":null}\n",
+        "{ \"b\" : -0 }\r\n\n{}"}) {
+    auto const bytes = bytes_of(text);
+    seeds.emplace_back(bytes.begin(), bytes.end());
+  }
+  return seeds;
 }
 
 [[nodiscard]] inline auto libsvm_seeds() -> std::vector<Bytes> {

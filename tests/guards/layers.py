@@ -13,7 +13,7 @@ BELOW = {
     'exec': ['core'],
     'collective': ['core'],
     'checkpoint': ['core', 'config', 'message'],
-    'data': ['core', 'config', 'exec'],
+    'data': ['core', 'config', 'message', 'exec'],
     'preprocess': ['core', 'config', 'message', 'checkpoint', 'data'],
     'launch': ['core', 'config', 'message', 'exec', 'collective'],
 }

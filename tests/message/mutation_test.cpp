@@ -113,6 +113,14 @@ TEST_CASE("a file of LIBSVM's format that was changed at random is refused or is
   CHECK(good < rounds / 4);
 }
 
+TEST_CASE("lines of JSON that were changed at random are refused or are written as they were read, and some are each") {
+  Mutator mutator{testing::json_lines_seeds(), testing::random_seed()};
+  int good = 0;
+  for (int i = 0; i < rounds / 4; ++i) good += testing::check_json_lines(mutator.next()) ? 1 : 0;
+  CHECK(good > rounds / 1000);
+  CHECK(good < rounds / 4);
+}
+
 TEST_CASE("the name of a slice's file that was changed at random is another file's or a slice's, and some are each") {
   Mutator mutator{testing::slice_name_seeds(), testing::random_seed()};
   int good = 0;

@@ -6,12 +6,9 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
-#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <limits>
 #include <optional>
 #include <span>
 #include <string>
@@ -19,7 +16,6 @@
 #include <system_error>
 #include <unordered_map>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include <raytrain/core/error.hpp>
@@ -33,7 +29,6 @@
 #include <raytrain/data/detail/parse_number.hpp>
 #include <raytrain/data/detail/read_each.hpp>
 #include <raytrain/data/detail/shown_field.hpp>
-#include <raytrain/data/detail/text_codes.hpp>
 
 namespace raytrain::detail {
 
@@ -49,67 +44,15 @@ RAYTRAIN_INLINE auto is_missing_csv_field(std::string_view field) -> bool {
   return std::ranges::find(missing, without_blanks(field)) != missing.end();
 }
 
-template <std::integral T>
-[[nodiscard]] auto add_number(std::vector<T>& values, std::string_view field) -> bool {
-  T value{};
-  if (parse_number(field, value) != std::errc{}) return false;
-  values.push_back(value);
-  return true;
-}
-
-template <std::floating_point T>
-[[nodiscard]] auto add_number(std::vector<T>& values, std::string_view field) -> bool {
-  if (is_missing_csv_field(field)) {
-    values.push_back(std::numeric_limits<T>::quiet_NaN());
-    return true;
-  }
-  T value{};
-  if (!parse_float(field, value)) return false;
-  values.push_back(value);
-  return true;
-}
-
-RAYTRAIN_INLINE CsvColumn::CsvColumn(std::string name, std::optional<CsvType> type)
-    : name_{std::move(name)}, is_inferred_{!type}, is_decided_{type.has_value()} {
-  switch (type.value_or(CsvType::float32)) {
-    case CsvType::float32: break;
-    case CsvType::float64: numbers_ = std::vector<double>{}; break;
-    case CsvType::int32: numbers_ = std::vector<std::int32_t>{}; break;
-    case CsvType::int64: numbers_ = std::vector<std::int64_t>{}; break;
-    case CsvType::text: texts_.emplace(); break;
-  }
-}
-
 RAYTRAIN_INLINE auto CsvColumn::add(std::string_view field) -> bool {
   auto const bare = without_blanks(field);
-  if (!is_decided_ && !is_missing_csv_field(bare)) decide(bare);
-  if (texts_) {
-    texts_->add(is_missing_csv_field(bare) ? std::nullopt : std::optional{field});
-    return true;
-  }
-  return std::visit([&](auto& numbers) { return add_number(numbers, bare); }, numbers_) &&
-         !(is_inferred_ && is_rounded(bare));
-}
-
-RAYTRAIN_INLINE auto CsvColumn::is_rounded(std::string_view field) const -> bool {
-  constexpr float all_whole = 16'777'216;  // up to which float32 has each whole number
-  auto const value = std::get<std::vector<float>>(numbers_).back();
-  std::int64_t whole{};
-  return std::abs(value) >= all_whole && parse_number(field, whole) == std::errc{} &&
-         static_cast<long double>(value) != static_cast<long double>(whole);
-}
-
-RAYTRAIN_INLINE void CsvColumn::decide(std::string_view field) {
-  is_decided_ = true;
-  float ignored{};
-  if (parse_number(field, ignored) != std::errc::invalid_argument) return;
-  texts_.emplace();
-  for (auto rows = std::get<std::vector<float>>(numbers_).size(); rows > 0; --rows) texts_->add(std::nullopt);
-}
-
-RAYTRAIN_INLINE auto CsvColumn::take() && -> Column {
-  if (texts_) return std::move(*texts_).take(std::move(name_));
-  return std::visit([&](auto& numbers) { return Column{std::move(name_), std::move(numbers)}; }, numbers_);
+  if (is_missing_csv_field(bare)) return column_.add_missing();
+  auto const is_number = [&] {
+    float ignored{};
+    return parse_number(bare, ignored) != std::errc::invalid_argument;
+  };
+  if (column_.is_text() || (!column_.is_decided() && !is_number())) return column_.add_text(field);
+  return column_.add_number(bare);
 }
 
 RAYTRAIN_INLINE CsvTable::CsvTable(CsvOptions const& options, std::string attempted)

@@ -9,18 +9,16 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <variant>
+#include <utility>
 #include <vector>
 
 #include <raytrain/data/column.hpp>
+#include <raytrain/data/csv_type.hpp>
 #include <raytrain/data/data_paths.hpp>
 #include <raytrain/data/dataset.hpp>
-#include <raytrain/data/detail/text_codes.hpp>
+#include <raytrain/data/detail/growing_column.hpp>
 
 namespace raytrain {
-
-/// What a column of a CSV file can become.
-enum class CsvType : std::uint8_t { float32, float64, int32, int64, text };
 
 /// How a CSV file is read.
 struct CsvOptions {
@@ -45,25 +43,17 @@ namespace detail {
 class CsvColumn {
  public:
   /// Without a type, the first field decides that is not missing.
-  CsvColumn(std::string name, std::optional<CsvType> type);
+  CsvColumn(std::string name, std::optional<CsvType> type) : column_{std::move(name), type} {}
 
-  [[nodiscard]] auto name() const noexcept -> std::string const& { return name_; }
+  [[nodiscard]] auto name() const noexcept -> std::string const& { return column_.name(); }
 
   /// False when the text is no such number.
   [[nodiscard]] auto add(std::string_view field) -> bool;
 
-  [[nodiscard]] auto take() && -> Column;
+  [[nodiscard]] auto take() && -> Column { return std::move(column_).take(); }
 
  private:
-  void decide(std::string_view field);
-  /// Whether the field is a whole number other than the one that its column holds for it, the last one.
-  [[nodiscard]] auto is_rounded(std::string_view field) const -> bool;
-
-  std::string name_;
-  bool is_inferred_;  ///< Nobody has asked for its type.
-  bool is_decided_;
-  std::variant<std::vector<float>, std::vector<double>, std::vector<std::int32_t>, std::vector<std::int64_t>> numbers_;
-  std::optional<TextCodes> texts_;  ///< Instead of numbers.
+  GrowingColumn column_;
 };
 
 /// Makes columns of the fields of a CSV file.

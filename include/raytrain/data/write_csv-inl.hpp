@@ -3,16 +3,12 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
-#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <iterator>
 #include <span>
 #include <string>
 #include <string_view>
-#include <type_traits>
 #include <vector>
 
 #include <raytrain/core/element_type.hpp>
@@ -22,6 +18,7 @@
 #include <raytrain/data/csv.hpp>
 #include <raytrain/data/dataset.hpp>
 #include <raytrain/data/detail/new_file.hpp>
+#include <raytrain/data/detail/number_text.hpp>
 #include <raytrain/data/write_csv.hpp>
 
 namespace raytrain::detail {
@@ -42,18 +39,8 @@ RAYTRAIN_INLINE void append_csv_value(std::string& line, Column const& column, s
     if (auto const text = column.text(row)) append_csv_text(line, *text);
     return;
   }
-  auto const append = [&]<class N>(N number) {
-    if constexpr (std::floating_point<N>) {
-      if (std::isnan(number)) return;
-    }
-    fmt::format_to(std::back_inserter(line), "{}", number);
-  };
   column.visit([&]<Element T>(std::span<T const> values) {
-    if constexpr (std::is_arithmetic_v<T>) {
-      append(values[row]);
-    } else {
-      append(static_cast<float>(values[row]));
-    }
+    if (!is_nan(values[row])) append_shortest(line, values[row]);
   });
 }
 

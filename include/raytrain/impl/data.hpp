@@ -14,8 +14,10 @@
 #include <raytrain/data/detail/content_digest-inl.hpp>
 #include <raytrain/data/detail/data_file-inl.hpp>
 #include <raytrain/data/detail/gather_rows-inl.hpp>
+#include <raytrain/data/detail/growing_column-inl.hpp>
 #include <raytrain/data/detail/idx_header-inl.hpp>
 #include <raytrain/data/detail/join_rows-inl.hpp>
+#include <raytrain/data/detail/json_table-inl.hpp>
 #include <raytrain/data/detail/libsvm_table-inl.hpp>
 #include <raytrain/data/detail/line_reader-inl.hpp>
 #include <raytrain/data/detail/new_file-inl.hpp>
@@ -29,6 +31,7 @@
 #include <raytrain/data/detail/text_table-inl.hpp>
 #include <raytrain/data/group_by-inl.hpp>
 #include <raytrain/data/idx-inl.hpp>
+#include <raytrain/data/json_lines-inl.hpp>
 #include <raytrain/data/libsvm-inl.hpp>
 #include <raytrain/data/map_batches-inl.hpp>
 #include <raytrain/data/npy-inl.hpp>

@@ -11,6 +11,7 @@
 #include <raytrain/message/detail/wire_messages-inl.hpp>
 #include <raytrain/message/frame-inl.hpp>
 #include <raytrain/message/json-inl.hpp>
+#include <raytrain/message/json_cursor-inl.hpp>
 #include <raytrain/message/message-inl.hpp>
 #include <raytrain/message/report_fields-inl.hpp>
 #include <raytrain/message/report_line-inl.hpp>

@@ -10,6 +10,8 @@
 #include <variant>
 #include <vector>
 
+#include <raytrain/message/json_cursor.hpp>
+
 namespace raytrain::detail {
 
 struct JsonMember;
@@ -44,25 +46,16 @@ struct JsonMember {
 class JsonParser {
  public:
   /// `what` is named in errors; both must outlive the parser.
-  JsonParser(std::string_view text, std::string_view what) : text_{text}, what_{what} {}
+  JsonParser(std::string_view text, std::string_view what) : cursor_{text, what} {}
 
   [[nodiscard]] auto parse() -> JsonValue;
 
  private:
-  static constexpr int max_depth = 64;  ///< Far more than raytrain's files need; protects the stack.
+  [[nodiscard]] auto value() -> JsonValue;
 
-  [[nodiscard]] auto value(int depth) -> JsonValue;
+  [[nodiscard]] auto object() -> JsonObject;
 
-  [[nodiscard]] auto object(int depth) -> JsonObject;
-
-  [[nodiscard]] auto array(int depth) -> JsonArray;
-
-  template <class T>
-  [[nodiscard]] auto literal(std::string_view word, T result) -> T {
-    if (!text_.substr(place_).starts_with(word)) refuse("a value is missing");
-    place_ += word.size();
-    return result;
-  }
+  [[nodiscard]] auto array() -> JsonArray;
 
   [[nodiscard]] auto number() -> JsonValue;
 
@@ -70,33 +63,12 @@ class JsonParser {
   [[nodiscard]] auto converted(std::string_view token) -> T {
     T number{};
     if (std::from_chars(token.data(), token.data() + token.size(), number).ec != std::errc{}) {
-      refuse("a number is out of range");
+      cursor_.refuse("a number is out of range");
     }
     return number;
   }
 
-  [[nodiscard]] auto string() -> std::string;
-
-  void append_escape(std::string& result);
-
-  void append_code_point(std::string& result);
-
-  [[nodiscard]] auto four_digits() -> std::uint32_t;
-
-  [[nodiscard]] auto digits() -> bool;
-
-  void skip_space();
-
-  /// A zero at the end of the text, where no rule of the grammar accepts one.
-  [[nodiscard]] auto peek() const noexcept -> char { return place_ < text_.size() ? text_[place_] : '\0'; }
-
-  auto take(char expected) noexcept -> bool;
-
-  [[noreturn]] void refuse(std::string const& problem) const;
-
-  std::string_view text_;
-  std::string_view what_;
-  std::size_t place_ = 0;
+  JsonCursor cursor_;
 };
 
 }  // namespace raytrain::detail

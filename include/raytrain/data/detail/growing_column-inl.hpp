@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cmath>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <raytrain/core/inline.hpp>
+#include <raytrain/data/column.hpp>
+#include <raytrain/data/detail/growing_column.hpp>
+#include <raytrain/data/detail/parse_number.hpp>
+
+namespace raytrain::detail {
+
+template <class T>
+[[nodiscard]] auto insert_missing(std::vector<T>& numbers, bool at_begin, std::size_t values) -> bool {
+  if constexpr (std::integral<T>) {
+    return values == 0;
+  } else {
+    numbers.insert(at_begin ? numbers.begin() : numbers.end(), values, std::numeric_limits<T>::quiet_NaN());
+    return true;
+  }
+}
+
+RAYTRAIN_INLINE GrowingColumn::GrowingColumn(std::string name, std::optional<CsvType> type)
+    : name_{std::move(name)}, is_inferred_{!type}, is_decided_{type.has_value()} {
+  switch (type.value_or(CsvType::float32)) {
+    case CsvType::float32: break;
+    case CsvType::float64: numbers_ = std::vector<double>{}; break;
+    case CsvType::int32: numbers_ = std::vector<std::int32_t>{}; break;
+    case CsvType::int64: numbers_ = std::vector<std::int64_t>{}; break;
+    case CsvType::text: texts_.emplace(); break;
+  }
+}
+
+RAYTRAIN_INLINE auto GrowingColumn::add_number(std::string_view text) -> bool {
+  if (is_text()) return false;
+  is_decided_ = true;
+  auto const add = [&]<class T>(std::vector<T>& numbers) {
+    auto& value = numbers.emplace_back();
+    if constexpr (std::floating_point<T>) {
+      return parse_float(text, value);
+    } else {
+      return parse_number(text, value) == std::errc{};
+    }
+  };
+  return std::visit(add, numbers_) && !(is_inferred_ && is_rounded(text));
+}
+
+RAYTRAIN_INLINE auto GrowingColumn::add_text(std::string_view text) -> bool {
+  if (!is_decided_) {
+    is_decided_ = true;
+    texts_.emplace();
+    for (auto rows = std::get<std::vector<float>>(numbers_).size(); rows > 0; --rows) texts_->add(std::nullopt);
+  }
+  if (is_text()) texts_->add(text);
+  return is_text();
+}
+
+RAYTRAIN_INLINE auto GrowingColumn::add_missing(std::size_t values) -> bool {
+  if (!is_text()) return std::visit([&](auto& numbers) { return insert_missing(numbers, false, values); }, numbers_);
+  for (; values > 0; --values) texts_->add(std::nullopt);
+  return true;
+}
+
+RAYTRAIN_INLINE auto GrowingColumn::prepend_missing(std::size_t values) -> bool {
+  return std::visit([&](auto& numbers) { return insert_missing(numbers, true, values); }, numbers_);
+}
+
+RAYTRAIN_INLINE auto GrowingColumn::is_rounded(std::string_view text) const -> bool {
+  constexpr float all_whole = 16'777'216;  // up to which float32 has each whole number
+  auto const value = std::get<std::vector<float>>(numbers_).back();
+  std::int64_t whole{};
+  return std::abs(value) >= all_whole && parse_number(text, whole) == std::errc{} &&
+         static_cast<long double>(value) != static_cast<long double>(whole);
+}
+
+RAYTRAIN_INLINE auto GrowingColumn::take(RowShape row_shape) && -> Column {
+  if (texts_) return std::move(*texts_).take(std::move(name_));
+  return std::visit(
+      [&](auto& numbers) {
+        return Column{std::move(name_), std::move(numbers), std::move(row_shape)};
+      },
+      numbers_);
+}
+
+}  // namespace raytrain::detail

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include <raytrain/data/column.hpp>
+#include <raytrain/data/csv_type.hpp>
+#include <raytrain/data/dataset.hpp>
+#include <raytrain/data/detail/growing_column.hpp>
+#include <raytrain/data/json_lines.hpp>
+#include <raytrain/message/json_cursor.hpp>
+
+namespace raytrain::detail {
+
+/// A column of lines of JSON that grows row by row.
+///
+/// Errors: `invalid_data` for values that do not belong into one column.
+class JsonColumn {
+ public:
+  JsonColumn(std::string name, std::optional<CsvType> type) : column_{std::move(name), type} {}
+
+  [[nodiscard]] auto name() const noexcept -> std::string const& { return column_.name(); }
+  [[nodiscard]] auto rows() const noexcept -> std::size_t { return rows_; }
+  [[nodiscard]] auto row_values() const noexcept -> std::size_t { return row_values_; }
+
+  void add(JsonCursor& json);
+
+  /// `json` says where rows are missing.
+  void add_missing(JsonCursor const& json, std::size_t rows);
+
+  [[nodiscard]] auto take() && -> Column;
+
+ private:
+  enum class Kind : std::uint8_t { none, number, boolean, text };
+
+  void add_array(JsonCursor& json, std::size_t depth);
+
+  /// `depth`: of the arrays around it.
+  void add_one(JsonCursor& json, std::size_t depth);
+
+  void add_number(JsonCursor const& json, std::string_view text, Kind kind, std::size_t depth);
+
+  void add_text(JsonCursor const& json, std::string_view text, std::size_t depth);
+
+  /// The first value decides.
+  void check_depth(JsonCursor const& json, std::size_t depth);
+
+  [[noreturn]] void refuse(JsonCursor const& json, std::string const& problem) const;
+
+  GrowingColumn column_;
+  Kind kind_ = Kind::none;
+  std::size_t rows_ = 0;
+  std::optional<std::size_t> dimensions_;  ///< Of a row.
+  RowShape shape_;                         ///< 0 for an extent that is not known yet.
+  std::size_t row_values_ = 1;
+};
+
+/// Makes columns of lines of JSON.
+class JsonTable {
+ public:
+  explicit JsonTable(JsonLinesOptions const& options) : options_{options} {}
+
+  /// The next lines are of this file.
+  void begin_file(std::string const& name);
+
+  void add_line(std::string_view line, std::uint64_t number);
+
+  [[nodiscard]] auto take() && -> Dataset;
+
+ private:
+  struct Hash : std::hash<std::string_view> {
+    using is_transparent = void;
+  };
+
+  /// Nothing for one that is not kept.
+  [[nodiscard]] auto column_of(JsonCursor const& json, std::string_view name) -> JsonColumn*;
+
+  void add_missing(JsonCursor const& json, JsonColumn& column, std::size_t rows);
+
+  /// Errors: `not_found`.
+  [[nodiscard]] auto find(char const* field, std::string const& name) const -> std::size_t;
+
+  JsonLinesOptions const& options_;
+  std::string what_;  ///< "JSON file 'x', line 3".
+  std::size_t file_name_bytes_ = 0;
+  std::vector<JsonColumn> columns_;
+  std::unordered_map<std::string, std::size_t, Hash, std::equal_to<>> numbers_;
+  std::size_t next_ = 0;  ///< The column that came behind the last one in earlier lines.
+  std::size_t rows_ = 0;
+  std::uint64_t bytes_ = 0;
+  std::uint64_t missing_ = 0;
+};
+
+}  // namespace raytrain::detail
+
+#ifndef RAYTRAIN_COMPILED
+#include <raytrain/data/detail/json_table-inl.hpp>
+#endif

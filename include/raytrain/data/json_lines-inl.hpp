@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <raytrain/core/element_type.hpp>
+#include <raytrain/core/error.hpp>
+#include <raytrain/core/inline.hpp>
+#include <raytrain/core/utf8.hpp>
+#include <raytrain/data/column.hpp>
+#include <raytrain/data/data_paths.hpp>
+#include <raytrain/data/dataset.hpp>
+#include <raytrain/data/detail/json_table.hpp>
+#include <raytrain/data/detail/line_reader.hpp>
+#include <raytrain/data/detail/new_file.hpp>
+#include <raytrain/data/detail/number_text.hpp>
+#include <raytrain/data/json_lines.hpp>
+#include <raytrain/message/json.hpp>
+
+namespace raytrain::detail {
+
+/// A column as it is written: its name and each of its texts in quotes once.
+struct JsonLinesColumn {
+  Column column;
+  std::string name;
+  std::vector<std::string> texts;
+};
+
+[[nodiscard]] RAYTRAIN_INLINE auto quoted(std::string const& text, std::string const& attempted) -> std::string {
+  if (is_utf8(text)) return json_string(text);
+  throw Error{Errc::invalid_data, attempted, fmt::format("'{}' is not UTF-8", to_utf8(text)),
+              "replace the bytes that are not by raytrain::to_utf8"};
+}
+
+template <Element T>
+void append_json_value(std::string& line, T value) {
+  if (is_nan(value)) {
+    line += "null";
+    return;
+  }
+  if constexpr (!std::integral<T>) {
+    if (auto const number =
+            static_cast<double>(static_cast<std::conditional_t<std::is_arithmetic_v<T>, T, float>>(value));
+        std::isinf(number)) {
+      line += number > 0 ? "\"Infinity\"" : "\"-Infinity\"";
+      return;
+    }
+  }
+  append_shortest(line, value);
+}
+
+template <Element T>
+void append_json_row(std::string& line, std::span<T const> values, std::span<std::size_t const> shape) {
+  if (shape.empty()) return append_json_value(line, values.front());
+  auto const each = values.size() / shape.front();
+  line += '[';
+  for (std::size_t i = 0; i < shape.front(); ++i) {
+    if (i > 0) line += ',';
+    append_json_row(line, values.subspan(i * each, each), shape.subspan(1));
+  }
+  line += ']';
+}
+
+RAYTRAIN_INLINE void append_json_row(std::string& line, JsonLinesColumn const& written, std::size_t row) {
+  auto const& column = written.column;
+  if (column.is_text()) {
+    auto const code = column.as<std::int32_t>()[row];
+    line += code < 0 ? std::string_view{"null"} : written.texts[static_cast<std::size_t>(code)];
+    return;
+  }
+  column.visit([&]<Element T>(std::span<T const> values) {
+    append_json_row(line, values.subspan(row * column.row_values(), column.row_values()), column.row_shape());
+  });
+}
+
+}  // namespace raytrain::detail
+
+namespace raytrain {
+
+RAYTRAIN_INLINE auto read_json_lines(DataPaths const& paths, JsonLinesOptions const& options) -> Dataset {
+  detail::JsonTable table{options};
+  for (auto const& path : paths.files()) {
+    table.begin_file(path.string());
+    detail::LineReader lines{path};
+    while (auto const line = lines.next()) table.add_line(*line, lines.number());
+  }
+  return std::move(table).take();
+}
+
+RAYTRAIN_INLINE void write_json_lines(Dataset const& dataset, std::filesystem::path const& path) {
+  auto const attempted = fmt::format("write JSON file '{}'", path.string());
+  if (dataset.columns().empty()) throw Error{Errc::invalid_data, attempted, "the dataset has no column", "add one"};
+  std::vector<detail::JsonLinesColumn> columns;
+  for (auto const& column : dataset.columns()) {
+    auto& written = columns.emplace_back(detail::JsonLinesColumn{column, detail::quoted(column.name(), attempted), {}});
+    if (!column.is_text()) continue;
+    for (auto const& text : column.categories()) written.texts.push_back(detail::quoted(text, attempted));
+  }
+  detail::NewFile file{path, attempted};
+  std::string text;
+  constexpr std::size_t piece_bytes = std::size_t{1} << 18U;
+  for (std::size_t row = 0; row < dataset.rows(); ++row) {
+    auto separator = '{';
+    for (auto const& column : columns) {
+      text += std::exchange(separator, ',');
+      text += column.name;
+      text += ':';
+      detail::append_json_row(text, column, row);
+    }
+    text += "}\n";
+    if (text.size() < piece_bytes) continue;
+    file.write(text);
+    text.clear();
+  }
+  file.write(text);
+  file.finish();
+}
+
+}  // namespace raytrain
