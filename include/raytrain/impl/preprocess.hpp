@@ -24,6 +24,7 @@
 #include <raytrain/preprocess/max_abs_scaler-inl.hpp>
 #include <raytrain/preprocess/min_max_scaler-inl.hpp>
 #include <raytrain/preprocess/multi_hot_encoder-inl.hpp>
+#include <raytrain/preprocess/normalizer-inl.hpp>
 #include <raytrain/preprocess/one_hot_encoder-inl.hpp>
 #include <raytrain/preprocess/ordinal_encoder-inl.hpp>
 #include <raytrain/preprocess/preprocessor_json-inl.hpp>

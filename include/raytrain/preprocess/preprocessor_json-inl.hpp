@@ -44,7 +44,7 @@ void register_types() {
 /// Those that raytrain has.
 inline void register_preprocessors() {
   register_types<Chain, Concatenator, CountVectorizer, FeatureHasher, FunctionTransformer, HashingVectorizer,
-                 KBinsDiscretizer, LabelEncoder, MaxAbsScaler, MinMaxScaler, MultiHotEncoder, OneHotEncoder,
+                 KBinsDiscretizer, LabelEncoder, MaxAbsScaler, MinMaxScaler, MultiHotEncoder, Normalizer, OneHotEncoder,
                  OrdinalEncoder, RobustScaler, SimpleImputer, StandardScaler>();
 }
 
