@@ -18,6 +18,7 @@ using raytrain::MaxAbsScaler;
 using raytrain::testing::check_contains;
 using raytrain::testing::check_learns_the_same;
 using raytrain::testing::check_values;
+using raytrain::testing::gap;
 using raytrain::testing::thrown_error;
 
 static_assert(raytrain::InvertiblePreprocessor<MaxAbsScaler>);
@@ -27,7 +28,6 @@ namespace {
 // x = np.array([[3.5], [-1.25], [np.nan], [10.0], [0.5], [7.75], [-4.0]])
 // sklearn.preprocessing.MaxAbsScaler().fit_transform(x)
 TEST_CASE("MaxAbsScaler gives the figures of scikit-learn, and takes them back") {
-  using raytrain::testing::gap;
   std::vector<double> const values{3.5, -1.25, gap, 10, 0.5, 7.75, -4};
   auto const dataset = Dataset::from_columns({{"x", values}});
   MaxAbsScaler scaler{{"x"}};
@@ -52,7 +52,6 @@ TEST_CASE("any number of workers learns the same MaxAbsScaler, and it comes back
 }
 
 TEST_CASE("MaxAbsScaler refuses columns without values, and to transform before fit") {
-  using raytrain::testing::gap;
   auto const dataset = Dataset::from_columns({{"gap", std::vector<double>{gap, gap}}});
   auto const fit = [&](MaxAbsScaler scaler) { return thrown_error([&] { scaler.fit(dataset); }); };
   check_contains(fit({}), "MaxAbsScaler::columns: names no column");

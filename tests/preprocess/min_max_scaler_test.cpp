@@ -19,6 +19,7 @@ using raytrain::MinMaxScaler;
 using raytrain::testing::check_contains;
 using raytrain::testing::check_learns_the_same;
 using raytrain::testing::check_values;
+using raytrain::testing::gap;
 using raytrain::testing::thrown_error;
 
 static_assert(raytrain::InvertiblePreprocessor<MinMaxScaler>);
@@ -28,7 +29,6 @@ namespace {
 // x = np.array([[3.5], [-1.25], [np.nan], [10.0], [0.5], [7.75], [-4.0]])
 // sklearn.preprocessing.MinMaxScaler().fit_transform(x); MinMaxScaler(feature_range=(-1, 2)).fit_transform(x)
 TEST_CASE("MinMaxScaler gives the figures of scikit-learn, and takes them back") {
-  using raytrain::testing::gap;
   std::vector<double> const values{3.5, -1.25, gap, 10, 0.5, 7.75, -4};
   auto const dataset = Dataset::from_columns({{"x", values}});
   MinMaxScaler scaler{{"x"}};
@@ -57,7 +57,6 @@ TEST_CASE("any number of workers learns the same MinMaxScaler, and it comes back
 }
 
 TEST_CASE("MinMaxScaler refuses ranges that are none, columns without values, and values too far apart") {
-  using raytrain::testing::gap;
   auto const dataset =
       Dataset::from_columns({{"x", std::vector<double>{-1.7e308, 1.7e308}}, {"gap", std::vector<double>{gap, gap}}});
   auto const fit = [&](MinMaxScaler scaler) { return thrown_error([&] { scaler.fit(dataset); }); };

@@ -18,6 +18,7 @@ using raytrain::RobustScaler;
 using raytrain::testing::check_contains;
 using raytrain::testing::check_learns_the_same;
 using raytrain::testing::check_values;
+using raytrain::testing::gap;
 using raytrain::testing::thrown_error;
 
 static_assert(raytrain::InvertiblePreprocessor<RobustScaler>);
@@ -27,7 +28,6 @@ namespace {
 // x = np.array([[3.5], [-1.25], [np.nan], [10.0], [0.5], [7.75], [-4.0]])
 // sklearn.preprocessing.RobustScaler().fit_transform(x); RobustScaler(quantile_range=(10, 80)).fit_transform(x)
 TEST_CASE("RobustScaler gives the figures of scikit-learn, and takes them back") {
-  using raytrain::testing::gap;
   std::vector<double> const values{3.5, -1.25, gap, 10, 0.5, 7.75, -4};
   auto const dataset = Dataset::from_columns({{"x", values}});
   RobustScaler scaler{{"x"}};
@@ -57,7 +57,6 @@ TEST_CASE("any number of workers learns the same RobustScaler, and it comes back
 }
 
 TEST_CASE("RobustScaler refuses quantiles that are none, and columns without values") {
-  using raytrain::testing::gap;
   auto const dataset = Dataset::from_columns({{"x", std::vector<float>{1, 2}}, {"gap", std::vector<double>{gap, gap}}});
   auto const fit = [&](RobustScaler scaler) { return thrown_error([&] { scaler.fit(dataset); }); };
   check_contains(fit({}), "RobustScaler::columns: names no column");

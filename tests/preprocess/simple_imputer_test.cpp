@@ -25,6 +25,7 @@ using raytrain::SimpleImputer;
 using raytrain::testing::check_contains;
 using raytrain::testing::check_learns_the_same;
 using raytrain::testing::check_values;
+using raytrain::testing::gap;
 using raytrain::testing::thrown_error;
 
 static_assert(raytrain::Preprocessor<SimpleImputer>);
@@ -46,7 +47,6 @@ auto texts_of(Column const& column) -> std::vector<std::optional<std::string>> {
 // x = np.array([[0.1, 7], [np.nan, 2], [0.7, 2], [0.7, np.nan], [0.4, 9], [0.1, 7.5]])
 // for s in ["mean", "median", "most_frequent"]: sklearn.impute.SimpleImputer(strategy=s).fit(x).statistics_
 TEST_CASE("SimpleImputer fills each place of a row with the figures of scikit-learn, of equal counts the smallest") {
-  using raytrain::testing::gap;
   auto const dataset =
       Dataset::from_columns({{"x", std::vector<double>{0.1, 7, gap, 2, 0.7, 2, 0.7, gap, 0.4, 9, 0.1, 7.5}, {2}}});
   auto const filled = [&](ImputeStrategy strategy) {
@@ -86,7 +86,6 @@ TEST_CASE("texts are filled by the one that comes most often, of equal counts by
 }
 
 TEST_CASE("integers pass unchanged, and what was learnt from them fills floats") {
-  using raytrain::testing::gap;
   auto const integers = Dataset::from_columns({{"x", std::vector<std::int64_t>{1, 1, (std::int64_t{1} << 53) + 1}}});
   auto const imputer = fitted({.columns = {"x"}, .strategy = ImputeStrategy::median}, integers);
   auto const passed = imputer.transform(integers).column("x");
@@ -106,7 +105,6 @@ TEST_CASE("any number of workers learns the same SimpleImputer, and it comes bac
 }
 
 TEST_CASE("SimpleImputer refuses what a strategy cannot fill, and constants that are missing or that none takes") {
-  using raytrain::testing::gap;
   auto const dataset = Dataset::from_columns({{"gap", std::vector<double>{gap, gap}},
                                               {"half", std::vector<double>{1, gap, 2, gap}, {2}},
                                               Column::of_texts("city", {"Rome", "Oslo"}),

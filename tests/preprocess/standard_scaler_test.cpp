@@ -2,7 +2,6 @@
 #include <raytrain/preprocess/standard_scaler.hpp>
 
 #include <cmath>
-#include <limits>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -12,18 +11,18 @@
 #include <raytrain/preprocess/preprocessor.hpp>
 
 #include "../support/thrown_error.hpp"
+#include "preprocessor_checks.hpp"
 
 using raytrain::Column;
 using raytrain::Dataset;
 using raytrain::StandardScaler;
 using raytrain::testing::check_contains;
+using raytrain::testing::gap;
 using raytrain::testing::thrown_error;
 
 static_assert(raytrain::InvertiblePreprocessor<StandardScaler>);
 
 namespace {
-
-constexpr auto gap = std::numeric_limits<double>::quiet_NaN();
 
 TEST_CASE("a scaled column has mean 0 and deviation 1, its missing values stay, and others are left alone") {
   auto const dataset = Dataset::from_columns(
