@@ -7,6 +7,7 @@
 #include <raytrain/preprocess/concatenator-inl.hpp>
 #include <raytrain/preprocess/count_vectorizer-inl.hpp>
 #include <raytrain/preprocess/detail/added_counts-inl.hpp>
+#include <raytrain/preprocess/detail/bounded_minimum-inl.hpp>
 #include <raytrain/preprocess/detail/categories-inl.hpp>
 #include <raytrain/preprocess/detail/fitted_columns-inl.hpp>
 #include <raytrain/preprocess/detail/float_columns-inl.hpp>
@@ -14,6 +15,7 @@
 #include <raytrain/preprocess/detail/linear_scale-inl.hpp>
 #include <raytrain/preprocess/detail/made_column-inl.hpp>
 #include <raytrain/preprocess/detail/piece_counts-inl.hpp>
+#include <raytrain/preprocess/detail/power_search-inl.hpp>
 #include <raytrain/preprocess/detail/zeroed_rows-inl.hpp>
 #include <raytrain/preprocess/feature_hasher-inl.hpp>
 #include <raytrain/preprocess/fit_rows-inl.hpp>
@@ -27,6 +29,7 @@
 #include <raytrain/preprocess/normalizer-inl.hpp>
 #include <raytrain/preprocess/one_hot_encoder-inl.hpp>
 #include <raytrain/preprocess/ordinal_encoder-inl.hpp>
+#include <raytrain/preprocess/power_transformer-inl.hpp>
 #include <raytrain/preprocess/preprocessor_json-inl.hpp>
 #include <raytrain/preprocess/robust_scaler-inl.hpp>
 #include <raytrain/preprocess/simple_imputer-inl.hpp>

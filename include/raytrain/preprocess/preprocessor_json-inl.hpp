@@ -45,7 +45,7 @@ void register_types() {
 inline void register_preprocessors() {
   register_types<Chain, Concatenator, CountVectorizer, FeatureHasher, FunctionTransformer, HashingVectorizer,
                  KBinsDiscretizer, LabelEncoder, MaxAbsScaler, MinMaxScaler, MultiHotEncoder, Normalizer, OneHotEncoder,
-                 OrdinalEncoder, RobustScaler, SimpleImputer, StandardScaler>();
+                 OrdinalEncoder, PowerTransformer, RobustScaler, SimpleImputer, StandardScaler>();
 }
 
 }  // namespace detail
