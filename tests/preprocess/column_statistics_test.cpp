@@ -51,32 +51,50 @@ auto bits_of(std::vector<raytrain::ValueMoments> const& moments) -> std::vector<
   return bits;
 }
 
+/// Moments of rows of so many values are those of sums in long double.
+void check_moments(std::vector<double> const& values, std::size_t width) {
+  CAPTURE(width);
+  auto const moments = value_moments(Dataset::from_columns({{"x", values, {width}}}), "x", "a test");
+  REQUIRE(moments.size() == width);
+  for (std::size_t place = 0; place < width; ++place) {
+    long double sum = 0;
+    std::uint64_t count = 0;
+    for (auto at = place; at < values.size(); at += width) {
+      if (std::isnan(values[at])) continue;
+      sum += values[at];
+      ++count;
+    }
+    auto const mean = sum / static_cast<long double>(count);
+    long double squares = 0;
+    for (auto at = place; at < values.size(); at += width) {
+      if (!std::isnan(values[at])) squares += (values[at] - mean) * (values[at] - mean);
+    }
+    CHECK(moments[place].count == count);
+    CHECK(std::abs(moments[place].mean / static_cast<double>(mean) - 1) < 1e-15);
+    CHECK(std::abs(moments[place].squares / static_cast<double>(squares) - 1) < 1e-10);
+  }
+}
+
 TEST_CASE("moments are those of a sum in long double, also of numbers that are large beside their differences") {
   std::mt19937_64 random{random_seed()};
-  for (auto const width : {1, 3, 8, 11}) {
-    CAPTURE(width);
-    auto const rows = 3000 + random() % 3000;
-    auto const values = random_numbers(rows * static_cast<std::size_t>(width), random);
-    auto const dataset = Dataset::from_columns({{"x", values, {static_cast<std::size_t>(width)}}});
-    auto const moments = value_moments(dataset, "x", "a test");
-    REQUIRE(moments.size() == static_cast<std::size_t>(width));
-    for (std::size_t place = 0; place < moments.size(); ++place) {
-      long double sum = 0;
-      std::uint64_t count = 0;
-      for (auto at = place; at < values.size(); at += moments.size()) {
-        if (std::isnan(values[at])) continue;
-        sum += values[at];
-        ++count;
-      }
-      auto const mean = sum / static_cast<long double>(count);
-      long double squares = 0;
-      for (auto at = place; at < values.size(); at += moments.size()) {
-        if (!std::isnan(values[at])) squares += (values[at] - mean) * (values[at] - mean);
-      }
-      CHECK(moments[place].count == count);
-      CHECK(std::abs(moments[place].mean / static_cast<double>(mean) - 1) < 1e-15);
-      CHECK(std::abs(moments[place].squares / static_cast<double>(squares) - 1) < 1e-10);
-    }
+  for (auto const width : {1U, 3U, 8U, 11U}) {
+    check_moments(random_numbers((3000 + random() % 3000) * width, random), width);
+  }
+}
+
+TEST_CASE("moments are as exact where nothing is missing, in any order of the values") {
+  std::mt19937_64 random{random_seed()};
+  std::normal_distribution<double> normal{1e6, 3};
+  for (auto const width : {2U, 8U, 11U}) {
+    std::vector<double> values((3000 + random() % 3000) * width);
+    for (auto& value : values) value = normal(random);
+    check_moments(values, width);
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] += static_cast<double>(i);  // the mean wanders away
+    check_moments(values, width);
+    for (std::size_t i = 0; i < values.size() / 2; ++i) values[i] -= 1e12;
+    check_moments(values, width);
+    values[values.size() / 2] = nan;
+    check_moments(values, width);
   }
 }
 

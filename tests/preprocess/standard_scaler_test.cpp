@@ -53,11 +53,13 @@ TEST_CASE("each place of a row is scaled by itself, and whole numbers become flo
 }
 
 TEST_CASE("values that are all the same become 0, also where their mean is rounded") {
-  auto const dataset = Dataset::from_columns({{"x", std::vector<double>(10'007, 0.1)}});
-  StandardScaler scaler{{"x"}};
-  scaler.fit(dataset);
-  auto const scaled = scaler.transform(dataset);
-  for (auto const value : scaled.column("x").as<double>()) REQUIRE(std::abs(value) < 1e-15);
+  for (auto const width : {1U, 9U}) {
+    auto const dataset = Dataset::from_columns({{"x", std::vector<double>(width * 10'007, 0.1), {width}}});
+    StandardScaler scaler{{"x"}};
+    scaler.fit(dataset);
+    auto const scaled = scaler.transform(dataset);
+    for (auto const value : scaled.column("x").as<double>()) REQUIRE(std::abs(value) < 1e-15);
+  }
 }
 
 TEST_CASE("bad columns are refused by fit, and rows of another shape by transform") {

@@ -47,12 +47,42 @@ namespace detail {
 /// Values that the compiler computes with side by side.
 inline constexpr std::size_t statistic_lanes = 8;
 
+/// As `add_moments` of values none of which is missing, in one pass; else it adds nothing and returns false.
+///
+/// Differences are to the mean of what was added before. The error of their squares is that of rounding sums that the
+/// moments have anyhow: a mean that lies elsewhere adds as much to them as it makes those sums larger.
+template <std::size_t lanes, Element T>
+[[nodiscard]] auto add_complete_moments(T const* values, std::size_t rows, std::size_t stride, ValueMoments* into)
+    -> bool {
+  std::array<double, lanes> means{};
+  std::array<double, lanes> squares{};
+  std::array<double, lanes> rests{};
+  for (std::size_t lane = 0; lane < lanes; ++lane) {
+    if (into[lane].count == 0) return false;
+    means[lane] = into[lane].mean;
+  }
+  for (std::size_t row = 0; row < rows; ++row) {
+    for (std::size_t lane = 0; lane < lanes; ++lane) {
+      auto const difference = as_double(values[row * stride + lane]) - means[lane];
+      squares[lane] += difference * difference;
+      rests[lane] += difference;
+    }
+  }
+  auto const is_complete = std::ranges::all_of(rests, [](double rest) { return std::isfinite(rest); });
+  for (std::size_t lane = 0; lane < lanes && is_complete; ++lane) {
+    auto const rest = rests[lane] / static_cast<double>(rows);
+    into[lane].merge({rows, means[lane] + rest, std::max(0.0, squares[lane] - rest * rests[lane])});
+  }
+  return is_complete;
+}
+
 /// Adds the moments of `rows` times `lanes` values to as many `into`; a row lies `stride` values behind the one before.
 template <std::size_t lanes, Element T>
 void add_moments(T const* values, std::size_t rows, std::size_t stride, ValueMoments* into) {
   constexpr std::size_t chunk_rows = 512;  // which stay in the cache for the second pass
   for (; rows > 0; values += std::min(rows, chunk_rows) * stride, rows -= std::min(rows, chunk_rows)) {
     auto const chunk = std::min(rows, chunk_rows);
+    if (add_complete_moments<lanes>(values, chunk, stride, into)) continue;
     std::array<double, lanes> counts{};
     std::array<double, lanes> means{};
     for (std::size_t row = 0; row < chunk; ++row) {
