@@ -25,8 +25,10 @@
 #include <raytrain/preprocess/max_abs_scaler.hpp>
 #include <raytrain/preprocess/min_max_scaler.hpp>
 #include <raytrain/preprocess/multi_hot_encoder.hpp>
+#include <raytrain/preprocess/normalizer.hpp>
 #include <raytrain/preprocess/one_hot_encoder.hpp>
 #include <raytrain/preprocess/ordinal_encoder.hpp>
+#include <raytrain/preprocess/power_transformer.hpp>
 #include <raytrain/preprocess/preprocessor_json.hpp>
 #include <raytrain/preprocess/robust_scaler.hpp>
 #include <raytrain/preprocess/simple_imputer.hpp>
