@@ -53,7 +53,8 @@ inline auto random_rows() -> Dataset {
   return Dataset::from_columns({{"x", values, {2}}});
 }
 
-/// One program and any number of workers learn the same of the rows, bit by bit, and it comes back from JSON so.
+/// One program and any number of workers learn the same of the rows, bit by bit, and it comes back from JSON so, with
+/// the settings by which it learns that again.
 inline void check_learns_the_same(AnyPreprocessor const& preprocessor, Dataset const& dataset) {
   auto const learn = [&](FitRows const& rows) {
     auto learnt = preprocessor;
@@ -65,8 +66,10 @@ inline void check_learns_the_same(AnyPreprocessor const& preprocessor, Dataset c
     CAPTURE(workers);
     for (auto const& of_worker : learnt_by_workers(dataset, workers, learn)) CHECK(of_worker == alone);
   }
-  auto const loaded = preprocessor_from_json(alone);
+  auto loaded = preprocessor_from_json(alone);
   CHECK(loaded.is_fitted());
+  CHECK(to_json(loaded) == alone);
+  loaded.fit(dataset);
   CHECK(to_json(loaded) == alone);
 }
 
