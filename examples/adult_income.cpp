@@ -145,8 +145,8 @@ auto config_of(Options const& options, Dataset const& train) -> raytrain::Traine
                   .storage_path = options.storage,
                   .resume = options.fresh ? raytrain::Resume::fresh : raytrain::Resume::automatic},
           .datasets = {{"train", train}},
-          .callbacks = {std::make_shared<raytrain::ProgressBar>()},
-          .preprocessor = preparation()};
+          .preprocessor = preparation(),
+          .callbacks = {std::make_shared<raytrain::ProgressBar>()}};
 }
 
 auto by_network(Options const& options, Dataset const& train) -> Predict {
@@ -155,13 +155,10 @@ auto by_network(Options const& options, Dataset const& train) -> Predict {
   auto const result = trainer.fit();
   if (result.state == raytrain::RunState::aborted) return {};
   auto const checkpoint = result.checkpoint().value();
-  auto const preprocessor = raytrain::load_preprocessor(checkpoint);
-  auto const features = features_of(preprocessor.transform(train.head(1)));
-  auto const predictor = std::make_shared<raytrain::TorchPredictor<std::shared_ptr<Net>> const>(
-      raytrain::load_model(checkpoint, [&] { return std::make_shared<Net>(features); }),
-      raytrain::TorchPredictorOptions{.preprocessor = preprocessor});
+  auto const features = features_of(raytrain::load_preprocessor(checkpoint).transform(train.head(1)));
+  raytrain::TorchPredictor const predictor{checkpoint, [&] { return std::make_shared<Net>(features); }};
   return [predictor](Dataset const& rows) {
-    auto const said = torch::sigmoid(predictor->predict(rows)).contiguous();
+    auto const said = torch::sigmoid(predictor.predict(rows)).contiguous();
     return std::vector<float>(said.data_ptr<float>(), said.data_ptr<float>() + said.numel());
   };
 }

@@ -16,7 +16,6 @@
 #include <raytrain/backend/torch/torch_predictor.hpp>
 #include <raytrain/backend/torch/torch_safetensors.hpp>
 #include <raytrain/preprocess/any_preprocessor.hpp>
-#include <raytrain/preprocess/preprocessor_json.hpp>
 #include <raytrain/preprocess/standard_scaler.hpp>
 
 #include "../support/temporary_folder.hpp"
@@ -112,11 +111,7 @@ TEST_CASE("a dataset's rows are predicted as they were read, changed by the chec
                                  .datasets = {{"train", train}},
                                  .preprocessor = StandardScaler{{"features"}}}};
   auto const result = trainer.fit();
-  TorchPredictor const predictor{load_model(*result.checkpoint(),
-                                            [] {
-                                              return torch::nn::Linear{2, 1};
-                                            }),
-                                 {.preprocessor = load_preprocessor(*result.checkpoint())}};
+  TorchPredictor const predictor{*result.checkpoint(), [] { return torch::nn::Linear{2, 1}; }};
   auto const predicted = predictor.predict(train);
   CHECK(predicted.sizes() == torch::IntArrayRef{2, 1});
   CHECK(torch::allclose(predicted, predictor.predict(torch::tensor({{-1.0F, -1.0F}, {1.0F, 1.0F}}))));

@@ -80,6 +80,7 @@ TEST_CASE("what names no file is refused") {
   auto const pattern = folder.path() / "part-*.csv";
   CHECK(refused(pattern) == "not_found: read files '" + pattern.string() +
                                 "': no file matches this pattern; its folder is empty; check the pattern");
+  check_contains(refused(folder.path() / "**" / "*.csv"), "** stands for one level of folders here");
   check_contains(refused(folder.path() / "missing" / "*.csv"), "no file matches this pattern; nor is there a folder");
   CHECK(refused(folder.path()) ==
         "not_found: read the files of folder '" + folder.path().string() + "': it has none; check the path");

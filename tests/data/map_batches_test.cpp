@@ -108,6 +108,8 @@ TEST_CASE("results are joined in the order of their batches, with any number of 
   CHECK(numbers_of(some).front() == 500);
   CHECK(some.rows() == 100);
   CHECK(map_batches(dataset, [](Dataset const&) { return Dataset{}; }).columns().empty());
+  auto const renamed = [](Dataset const& batch) { return batch.rename_columns({{batch.columns()[0].name(), "new"}}); };
+  CHECK(map_batches(dataset.head(0), renamed).column_names().front() == "new");
 }
 
 TEST_CASE("as many threads as are asked for are in the function at the same time, and one is the caller's own") {

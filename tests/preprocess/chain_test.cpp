@@ -51,6 +51,13 @@ TEST_CASE("a chain of a chain holds it, and a copy of a chain is a copy") {
   CHECK(outer.steps()[0].type_name() == "Chain");
 }
 
+TEST_CASE("a step is found by its type, and a chain is made of steps that are known at run time") {
+  Chain const chain{std::vector<AnyPreprocessor>{StandardScaler{{"x"}}, Chain{}}};
+  CHECK(chain.step<StandardScaler>().columns.front() == "x");
+  CHECK(chain.step<Chain>().steps().empty());
+  check_contains(thrown_error([] { (void)Chain{}.step<StandardScaler>(); }), "no step is a StandardScaler");
+}
+
 TEST_CASE("any number of workers fits the same chain, to the last digit that JSON has") {
   std::mt19937_64 random{raytrain::testing::random_seed()};
   std::vector<double> values(20'000);

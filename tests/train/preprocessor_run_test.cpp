@@ -10,8 +10,11 @@
 #include <doctest/doctest.h>
 
 #include <raytrain/data/dataset.hpp>
+#include <raytrain/data/map_batches.hpp>
 #include <raytrain/preprocess/chain.hpp>
+#include <raytrain/preprocess/function_transformer.hpp>
 #include <raytrain/preprocess/preprocessor_json.hpp>
+#include <raytrain/preprocess/robust_scaler.hpp>
 #include <raytrain/preprocess/standard_scaler.hpp>
 
 #include "minimal_run.hpp"
@@ -70,7 +73,7 @@ TEST_CASE("each checkpoint has the preprocessor as it learnt, also one of parts 
   REQUIRE(result.checkpoint());
   auto const preprocessor = load_preprocessor(*result.checkpoint());
   CHECK(preprocessor.as<StandardScaler>().scales.at("x").shift[0] == 2'499.5);
-  CHECK(result.checkpoint()->contains("preprocessor.json"));
+  CHECK(result.checkpoint()->contains("raytrain_preprocessor.json"));
 }
 
 TEST_CASE("a checkpoint of a run without a preprocessor has none") {
@@ -106,6 +109,69 @@ TEST_CASE("a run that begins with another run's checkpoint learns anew") {
   MinimalTrainer second{[&](TrainContext& ctx) { seen.add(ctx); }, config};
   (void)second.fit();
   CHECK(seen.first_valid_values.count(0) == 0);
+}
+
+TEST_CASE("a run goes on with what its checkpoint has, when that is given to it") {
+  TemporaryFolder const folder;
+  auto config = config_in(folder, 1);
+  MinimalTrainer first{epochs_up_to(1), config};
+  config.preprocessor = load_preprocessor(*first.fit().checkpoint());
+  Seen seen;
+  MinimalTrainer second{[&](TrainContext& ctx) { seen.add(ctx); }, config};
+  (void)second.fit();
+  CHECK(seen.first_valid_values == std::set<double>{0});
+}
+
+TEST_CASE("a checkpoint that is reported again brings no preprocessor with it") {
+  TemporaryFolder const folder;
+  auto config = config_in(folder, 1);
+  MinimalTrainer first{epochs_up_to(1), config};
+  auto const before = first.fit().checkpoint().value();
+  auto const report_it = [&](TrainContext& ctx) { ctx.report(Epoch{1, 1}, CheckpointDraft{before}); };
+  MinimalTrainer same{report_it, config};
+  CHECK(load_preprocessor(*same.fit().checkpoint()).is_fitted());
+  TemporaryFolder const other;
+  auto without = config_in(other, 1);
+  without.preprocessor = {};
+  MinimalTrainer second{report_it, without};
+  CHECK_FALSE(find_preprocessor(*second.fit().checkpoint()));
+  MinimalTrainer third{epochs_up_to(0), without};
+  CHECK(third.fit().state == RunState::finished);
+}
+
+TEST_CASE("what is not split is learnt from once where all workers hold the same") {
+  TemporaryFolder const folder;
+  std::set<std::string> learnt;
+  for (auto const workers : {1, 3}) {
+    auto config = config_in(folder, workers);
+    config.run.name = std::to_string(workers);
+    config.data.datasets_to_split = {};
+    config.preprocessor = RobustScaler{{"x"}};
+    config.datasets["train"] = Dataset::from_columns({{"x", std::vector<double>{0, 1}}});
+    Seen seen;
+    MinimalTrainer trainer{[&](TrainContext& ctx) { seen.add(ctx); }, config};
+    (void)trainer.fit();
+    learnt.merge(seen.preprocessors);
+  }
+  CHECK(learnt.size() == 1);
+}
+
+auto doubled(Dataset const& rows) -> Dataset {
+  return map_batches(rows, [](Dataset const& batch) {
+    std::vector<double> values;
+    for (auto const value : batch.column("x").as<double>()) values.push_back(2 * value);
+    return batch.with_column({"x", std::move(values)});
+  });
+}
+
+TEST_CASE("a function of batches is given to workers without rows, too") {
+  register_function("doubled", doubled);
+  TemporaryFolder const folder;
+  auto config = config_in(folder, 3);
+  config.datasets["train"] = numbers(10, 0);
+  config.preprocessor = Chain{FunctionTransformer{"doubled"}, StandardScaler{{"x"}}};
+  MinimalTrainer trainer{[](TrainContext&) {}, config};
+  CHECK(trainer.fit().state == RunState::finished);
 }
 
 TEST_CASE("one that is fitted already changes the datasets as it is, without a dataset \"train\"") {
@@ -161,8 +227,10 @@ TEST_CASE("other settings than the run's, none, and one in a run without are ref
     MinimalTrainer trainer{epochs_up_to(2), changed};
     return message_of([&] { (void)trainer.fit(); });
   };
-  contains(refused(Chain{StandardScaler{{"x"}}, StandardScaler{{"x"}}}, folder),
-           "is a Chain with other settings than the StandardScaler with which the run has trained until checkpoint 1");
+  contains(
+      refused(Chain{StandardScaler{{"x"}}, StandardScaler{{"x"}}}, folder),
+      "is a Chain that differs, in its settings or in what it has learnt, from the StandardScaler with which the run "
+      "has trained until checkpoint 1");
   contains(refused({}, folder), "is not set, and the run has trained with one until checkpoint 1");
   TemporaryFolder const without;
   auto plain = config_in(without, 1);

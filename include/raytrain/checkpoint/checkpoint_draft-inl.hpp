@@ -69,9 +69,16 @@ RAYTRAIN_INLINE auto CheckpointDraft::add_own(std::string name, Bytes content) -
   return *this;
 }
 
-RAYTRAIN_INLINE auto CheckpointDraft::add_for_all(std::string name, std::string_view text) -> CheckpointDraft& {
-  add(name, text);
+RAYTRAIN_INLINE auto CheckpointDraft::set_for_all(std::string name, Content content) -> CheckpointDraft& {
+  remove(name).add(name, std::move(content));
   files_for_all_.insert(std::move(name));
+  return *this;
+}
+
+RAYTRAIN_INLINE auto CheckpointDraft::remove(std::string const& name) -> CheckpointDraft& {
+  files_.erase(name);
+  own_files_.erase(name);
+  files_for_all_.erase(name);
   return *this;
 }
 

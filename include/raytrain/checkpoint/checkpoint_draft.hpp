@@ -62,10 +62,14 @@ class CheckpointDraft {
   /// Errors: as `add`.
   auto add_own(std::string name, Bytes content) -> CheckpointDraft&;
 
-  /// A file of the whole checkpoint, also where the rest lies in a folder of the rank's own. One rank adds it.
+  /// A file of the whole checkpoint, also where the rest lies in a folder of the rank's own, in place of one of that
+  /// name, as a draft of a checkpoint has it. One rank sets it.
   ///
-  /// Errors: as `add`.
-  auto add_for_all(std::string name, std::string_view text) -> CheckpointDraft&;
+  /// Errors: as `add` for a name that no file can have.
+  auto set_for_all(std::string name, Content content) -> CheckpointDraft&;
+
+  /// Without the file of that name, if there is one.
+  auto remove(std::string const& name) -> CheckpointDraft&;
 
   /// Memory for a file of so many bytes, which the caller fills before the draft is written: page-aligned, its content
   /// undefined. Inside `report` it is that of the file of this name in the checkpoint before.
@@ -118,7 +122,7 @@ class CheckpointDraft {
 
   std::map<std::string, Content> files_;
   std::set<std::string> own_files_;      // those of `files_` that `add_own` was given
-  std::set<std::string> files_for_all_;  // those that `add_for_all` was given
+  std::set<std::string> files_for_all_;  // those that `set_for_all` was given
   std::map<std::string, std::string> metadata_;
   Fill fill_;
   bool is_replicated_ = false;              // `fill_` is for rank 0 alone

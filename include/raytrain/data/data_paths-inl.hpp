@@ -50,6 +50,10 @@ namespace raytrain::detail {
 [[nodiscard]] RAYTRAIN_INLINE auto files_of_pattern(std::filesystem::path const& pattern)
     -> std::vector<std::filesystem::path> {
   auto const attempted = fmt::format("read files '{}'", pattern.string());
+  if (pattern.native().find("**") != std::string::npos) {
+    throw Error{Errc::invalid_config, attempted, "** stands for one level of folders here, as * does",
+                "write a pattern for each level, as {\"data/*.csv\", \"data/*/*.csv\"}"};
+  }
   ::glob_t found{};
   std::unique_ptr<::glob_t, decltype(&::globfree)> const owner{&found, &::globfree};
   errno = 0;

@@ -36,7 +36,9 @@ RAYTRAIN_INLINE auto map_batches(Dataset const& dataset, std::function<Dataset(D
   auto const make = [&](std::size_t index) {
     auto const first = index * options.batch_size;
     auto const size = std::min(options.batch_size, dataset.rows() - first);
-    auto const attempted = [&] { return fmt::format("map_batches, rows {} to {}", first, first + size - 1); };
+    auto const attempted = [&] {
+      return size == 0 ? "map_batches of no rows" : fmt::format("map_batches, rows {} to {}", first, first + size - 1);
+    };
     try {
       return function(dataset.split_at(first).second.head(size));
     } catch (NotRetryable const& error) {
@@ -49,6 +51,7 @@ RAYTRAIN_INLINE auto map_batches(Dataset const& dataset, std::function<Dataset(D
       throw Error{Errc::exception, attempted(), error.what()};
     }
   };
+  if (dataset.rows() == 0 && !dataset.columns().empty()) return make(0);
   std::vector<Dataset> results;
   results.reserve(batches);
   if (options.threads == 1 || batches < 2) {

@@ -20,7 +20,8 @@ struct MapBatchesOptions {
 /// What `function` makes of each batch of rows, joined in the order of the batches, whatever the number of threads.
 ///
 /// A batch shares the memory of the dataset. The results may have any number of rows, and any columns, the same for all
-/// batches; `Dataset{}` adds nothing. A dataset without rows has no batch, and gives `Dataset{}`.
+/// batches; `Dataset{}` adds nothing. A dataset without rows has one batch, without rows, so that
+/// the columns of the result are known; one without columns either gives `Dataset{}`.
 /// Threads: with `threads` above 1 the function is called by several at the same time.
 /// Errors: `invalid_config` for options out of range; what the function throws at the first batch at which it does, as
 ///         an `Error` that names its rows, once the other threads have ended their batches; `invalid_data` when results

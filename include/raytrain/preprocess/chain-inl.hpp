@@ -18,6 +18,7 @@ RAYTRAIN_INLINE void Chain::fit(FitRows const& rows) {
   auto seen = rows;
   for (auto& step : fitted) {
     step.fit(seen);
+    if (&step == &fitted.back()) break;
     seen = seen.transformed([&](Dataset const& before) { return step.transform(before); });
   }
   steps_ = std::move(fitted);

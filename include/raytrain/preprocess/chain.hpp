@@ -2,11 +2,13 @@
 #pragma once
 
 #include <concepts>
+#include <string>
 #include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
+#include <raytrain/core/error.hpp>
 #include <raytrain/data/dataset.hpp>
 #include <raytrain/message/fields.hpp>
 #include <raytrain/preprocess/any_preprocessor.hpp>
@@ -15,7 +17,8 @@
 
 namespace raytrain {
 
-/// Preprocessors one after the other: each learns from what those before it make of the rows.
+/// Preprocessors one after the other: each learns from what those before it make of the rows, also one that is fitted
+/// already.
 ///
 ///     Chain prep{SimpleImputer{{"age"}}, StandardScaler{{"age", "hours"}}, OneHotEncoder{{"city"}}};
 class Chain {
@@ -31,7 +34,21 @@ class Chain {
       explicit Chain(P... steps)
       : steps_{AnyPreprocessor{std::move(steps)}...} {}
 
+  /// Of steps that are known at run time only.
+  explicit Chain(std::vector<AnyPreprocessor> steps) : steps_{std::move(steps)} {}
+
   [[nodiscard]] auto steps() const noexcept -> std::vector<AnyPreprocessor> const& { return steps_; }
+
+  /// The first step of that type: `chain.step<LabelEncoder>().inverse_transform(predictions)`.
+  ///
+  /// Errors: `not_found` where there is none.
+  template <Preprocessor P>
+  [[nodiscard]] auto step() const -> P const& {
+    for (auto const& any : steps_) {
+      if (any.type_name() == P::type_name) return any.as<P>();
+    }
+    throw Error{Errc::not_found, "Chain::step", "no step is a " + std::string{P::type_name}, "ask for one that it has"};
+  }
 
   /// Each step. Errors: as of the steps.
   void fit(FitRows const& rows);

@@ -123,10 +123,10 @@ RAYTRAIN_INLINE auto KBinsDiscretizer::inverse_transform(Dataset const& dataset)
     auto const centre = [&column = name, &places = of_places, attempted](double value, std::size_t place) {
       if (std::isnan(value)) return value;
       auto const& edges_there = places[place];
-      auto const n_bins = static_cast<double>(edges_there.size() - 1);
-      if (!(value >= 0 && value < n_bins && value == std::floor(value))) {
+      auto const count = static_cast<double>(edges_there.size() - 1);
+      if (!(value >= 0 && value < count && value == std::floor(value))) {
         throw Error{Errc::invalid_data, attempted,
-                    fmt::format("column '{}' has {}, and its bins are 0 to {}", column, value, n_bins - 1),
+                    fmt::format("column '{}' has {}, and its bins are 0 to {}", column, value, count - 1),
                     "give it what transform has made"};
       }
       auto const bin = static_cast<std::size_t>(value);

@@ -40,7 +40,7 @@ namespace detail {
 
 /// What a checkpoint has of its run's preprocessor.
 struct CheckpointedPreprocessor {
-  static constexpr std::string_view file_name = "preprocessor.json";
+  static constexpr std::string_view file_name = "raytrain_preprocessor.json";
 
   AnyPreprocessor asked{};   ///< As `TrainerConfig::preprocessor` is.
   AnyPreprocessor fitted{};  ///< With what it has learnt.

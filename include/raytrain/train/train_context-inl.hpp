@@ -245,12 +245,13 @@ RAYTRAIN_INLINE void TrainContext::submit_with_checkpoint(Report report, Checkpo
                 "report it, or hand it over, behind a batch of which ends_step() is true"};
   }
   auto const fate = agree_on_fate();
-  if (run().prepared && world_rank() == Rank{0}) {
-    draft.add_for_all(std::string{detail::CheckpointedPreprocessor::file_name}, run().prepared->json());
-  }
   materialize(draft);
   agreed_fate_.reset();
   if (fate == Fate::skip) return submit(std::move(report));
+  // That of this run, also where the draft is of another run's checkpoint.
+  std::string const preprocessor_file{detail::CheckpointedPreprocessor::file_name};
+  draft.remove(preprocessor_file);
+  if (run().prepared && world_rank() == Rank{0}) draft.set_for_all(preprocessor_file, run().prepared->json());
   auto const checkpoint = checkpoints_;
   report.checkpoint = checkpoint;
   report.replaces = std::exchange(held_checkpoint_, fate == Fate::hold ? std::optional{checkpoint} : std::nullopt);

@@ -8,6 +8,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 #include <raytrain/backend/torch/load_model.hpp>
@@ -63,13 +64,22 @@ class TorchPredictor {
     if (!options_.preprocessor) options_.preprocessor = find_preprocessor(checkpoint);
   }
 
+  /// Of a model with arguments: `TorchPredictor predictor{checkpoint, [] { return Net{784, 10}; }}`, as `load_model`
+  /// takes it. Errors: as above.
+  template <TorchModuleFactory F>
+  TorchPredictor(Checkpoint const& checkpoint, F make, TorchPredictorOptions options = {})
+      : TorchPredictor{Held{}, load_model(checkpoint, std::move(make)), std::move(options)} {
+    if (!options_.preprocessor) options_.preprocessor = find_preprocessor(checkpoint);
+  }
+
   /// A model that Python or `save_safetensors` has stored.
   explicit TorchPredictor(std::filesystem::path const& model,
                           TorchPredictorOptions options = {}) requires TorchModuleOf<M>
       : TorchPredictor{Held{}, load_model<M>(model), std::move(options)} {}
 
   /// Any other, as `load_model` returns it: `TorchPredictor predictor{load_model<Net>(checkpoint, 784, 10)}`. It is in
-  /// eval mode from now on, and nobody is to train it while this predicts.
+  /// eval mode from now on, and nobody is to train it while this predicts. The preprocessor of its training, where it
+  /// had one, is to be given by the options.
   explicit TorchPredictor(M model, TorchPredictorOptions options = {})
       : TorchPredictor{Held{}, hold_module([&] { return std::move(model); }), std::move(options)} {}
 
@@ -113,6 +123,11 @@ class TorchPredictor {
   Holder model_;
   TorchPredictorOptions options_;
 };
+
+template <TorchModuleFactory F>
+TorchPredictor(Checkpoint const&, F) -> TorchPredictor<std::invoke_result_t<F&>>;
+template <TorchModuleFactory F>
+TorchPredictor(Checkpoint const&, F, TorchPredictorOptions) -> TorchPredictor<std::invoke_result_t<F&>>;
 
 }  // namespace raytrain
 

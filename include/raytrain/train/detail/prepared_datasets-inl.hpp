@@ -2,23 +2,32 @@
 #pragma once
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <raytrain/checkpoint/checkpoint.hpp>
 #include <raytrain/core/bytes.hpp>
+#include <raytrain/core/element_type.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/inline.hpp>
+#include <raytrain/core/shared_bytes.hpp>
 #include <raytrain/core/signs_of_life.hpp>
 #include <raytrain/data/dataset.hpp>
 #include <raytrain/data/datasets.hpp>
 #include <raytrain/data/map_batches.hpp>
 #include <raytrain/launch/object_exchange.hpp>
+#include <raytrain/launch/worker_link.hpp>
+#include <raytrain/message/container_bytes.hpp>
+#include <raytrain/message/fields.hpp>
 #include <raytrain/message/json.hpp>
 #include <raytrain/preprocess/any_preprocessor.hpp>
 #include <raytrain/preprocess/fit_rows.hpp>
@@ -31,16 +40,20 @@ namespace raytrain::detail {
 /// The dataset that preprocessors learn from.
 inline constexpr auto fitted_dataset = "train";
 
-/// Calls `work`, of which a failure would come again with every attempt: a preprocessor's own.
+/// Calls `work`, of which what a preprocessor refuses would come again with every attempt.
 template <class Work>
 auto without_retry(std::string const& attempted, Work const& work) {
   try {
     return work();
   } catch (Error const& error) {
-    // Of the preprocessor, and not of the group in which it learns.
-    auto const code = error.code();
-    if (code == Errc::rank_mismatch || code == Errc::timed_out) throw;
-    throw NotRetryable{attempted + ": " + error.attempted(), error.happened(), error.remedy()};
+    switch (error.code()) {
+      case Errc::invalid_config:
+      case Errc::invalid_data:
+      case Errc::invalid_call:
+      case Errc::not_found:
+      case Errc::exception: throw NotRetryable{attempted + ": " + error.attempted(), error.happened(), error.remedy()};
+      default: throw;  // of the group, the memory or the disk
+    }
   }
 }
 
@@ -93,11 +106,47 @@ RAYTRAIN_INLINE auto PreparedDatasets::of_checkpoint(Checkpoint const& checkpoin
   };
   if (!checkpoint.contains(CheckpointedPreprocessor::file_name)) refuse("is set, and the run has trained without one");
   auto before = read_preprocessor(checkpoint);
-  if (to_json(before.asked) != to_json(asked_)) {
-    refuse(fmt::format("is a {} with other settings than the {} with which the run has trained", asked_.type_name(),
-                       before.asked.type_name()));
+  auto const asked = to_json(asked_);
+  if (asked != to_json(before.asked) && asked != to_json(before.fitted)) {
+    refuse(
+        fmt::format("is a {} that differs, in its settings or in what it has learnt, from the {} with which the run "
+                    "has trained",
+                    asked_.type_name(), before.asked.type_name()));
   }
   return std::move(before.fitted);
+}
+
+/// What must be alike where workers learn together.
+struct LearntRows {
+  std::string digest{};
+  std::vector<std::string> columns{};  ///< Name, type and row shape of each.
+
+  template <class A>
+  void serialize(A& a) {
+    a(CEREAL_NVP(digest), CEREAL_NVP(columns));
+  }
+};
+
+[[nodiscard]] inline auto learnt_rows(Dataset const& dataset) -> LearntRows {
+  LearntRows rows{.digest = dataset.digest()};
+  for (auto const& column : dataset.columns()) {
+    rows.columns.push_back(fmt::format("{} ({}, {})", column.name(),
+                                       column.is_text() ? "text" : to_string(column.type()),
+                                       fmt::join(column.row_shape(), " x ")));
+  }
+  return rows;
+}
+
+/// Whether each worker holds the same rows. Errors: `invalid_data` for other columns than those of rank 0.
+[[nodiscard]] inline auto hold_the_same(std::vector<LearntRows> const& workers) -> bool {
+  for (std::size_t rank = 1; rank < workers.size(); ++rank) {
+    if (workers[rank].columns == workers[0].columns) continue;
+    throw Error{Errc::invalid_data, fmt::format("learning from the dataset '{}'", fitted_dataset),
+                fmt::format("rank {} has the columns {}, and rank 0 {}", rank, fmt::join(workers[rank].columns, ", "),
+                            fmt::join(workers[0].columns, ", ")),
+                "give all ranks the same columns, or a preprocessor that is fitted"};
+  }
+  return std::ranges::all_of(workers, [&](auto const& worker) { return worker.digest == workers[0].digest; });
 }
 
 RAYTRAIN_INLINE auto PreparedDatasets::fitted(WorkerSetup const& setup) const -> AnyPreprocessor {
@@ -110,34 +159,52 @@ RAYTRAIN_INLINE auto PreparedDatasets::fitted(WorkerSetup const& setup) const ->
     return all_gather_bytes(*setup.collective, std::move(mine));
   };
   auto const& placement = setup.link.placement();
-  // Of what is not split each worker may hold other rows.
-  auto const rows = is_split(run.data, fitted_dataset)
-                        ? FitRows{train, placement.world_rank, placement.world_size, all_gather}
-                        : FitRows{train, all_gather};
-  result.fit(rows);
+  without_retry("TrainerConfig::preprocessor", [&] {
+    // Of what is not split each worker may hold other rows.
+    auto const is_same =
+        is_split(run.data, fitted_dataset) || hold_the_same(all_gather_objects(*setup.collective, learnt_rows(train)));
+    result.fit(is_same ? FitRows{train, placement.world_rank, placement.world_size, all_gather}
+                       : FitRows{train, all_gather});
+  });
   return result;
 }
 
 RAYTRAIN_INLINE void PreparedDatasets::prepare(WorkerSetup const& setup) {
   ExpectedSilence const silence{setup.link.signs_of_life()};
-  auto learnt = without_retry("TrainerConfig::preprocessor", [&] { return fitted(setup); });
+  auto learnt = fitted(setup);
   std::lock_guard const lock{mutex_};
+  if (failure_) std::rethrow_exception(failure_);
   if (is_done_) return;
-  auto const& placement = setup.link.placement();
-  auto const threads = placement.cpus * static_cast<int>(placement.process_workers.value);
-  Datasets prepared;
-  for (auto const& [name, dataset] : setup.run->datasets) {
-    prepared.emplace(name, without_retry(fmt::format("preparing the dataset '{}'", name), [&, &dataset = dataset] {
-                       return map_batches(dataset, [&](Dataset const& rows) { return learnt.transform(rows); },
-                                          {.batch_size = 1U << 16U, .threads = std::max(threads, 1)});
-                     }));
+  try {
+    transform(std::move(learnt), setup);
+    is_done_ = true;
+  } catch (Stopped const&) {
+    throw;
+  } catch (...) {
+    failure_ = std::current_exception();
+    throw;
   }
-  json_ = without_retry("storing TrainerConfig::preprocessor", [&] {
+}
+
+RAYTRAIN_INLINE void PreparedDatasets::transform(AnyPreprocessor learnt, WorkerSetup const& setup) {
+  auto const& link = setup.link;
+  auto const threads = link.placement().cpus * static_cast<int>(link.placement().process_workers.value);
+  auto const transform_rows = [&](Dataset const& rows) {
+    if (link.stop_token().stop_requested() || link.aborted().stop_requested()) throw Stopped{};
+    return learnt.transform(rows);
+  };
+  for (auto const& [name, dataset] : setup.run->datasets) {
+    datasets_.insert_or_assign(
+        name, without_retry(fmt::format("preparing the dataset '{}'", name), [&, &rows = dataset] {
+          return map_batches(rows, transform_rows, {.batch_size = 1U << 16U, .threads = std::max(threads, 1)});
+        }));
+  }
+  auto const json = without_retry("storing TrainerConfig::preprocessor", [&] {
     return write_json(CheckpointedPreprocessor{asked_, learnt});
   });
-  datasets_ = std::move(prepared);
+  auto const bytes = bytes_of(json);
+  json_ = SharedBytes{Bytes{bytes.begin(), bytes.end()}};
   fitted_ = std::move(learnt);
-  is_done_ = true;
 }
 
 }  // namespace raytrain::detail

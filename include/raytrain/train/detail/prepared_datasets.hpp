@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <exception>
 #include <memory>
 #include <mutex>
-#include <string>
 #include <utility>
 
+#include <raytrain/core/shared_bytes.hpp>
 #include <raytrain/data/datasets.hpp>
 #include <raytrain/preprocess/any_preprocessor.hpp>
 #include <raytrain/train/worker_setup.hpp>
@@ -30,18 +31,21 @@ class PreparedDatasets {
   [[nodiscard]] auto datasets() const noexcept -> Datasets const& { return datasets_; }
   [[nodiscard]] auto preprocessor() const noexcept -> AnyPreprocessor const& { return fitted_; }
   /// What checkpoints have of it.
-  [[nodiscard]] auto json() const noexcept -> std::string const& { return json_; }
+  [[nodiscard]] auto json() const noexcept -> SharedBytes const& { return json_; }
 
  private:
   [[nodiscard]] auto fitted(WorkerSetup const& setup) const -> AnyPreprocessor;
+  /// Changes the datasets. Errors: `Stopped`.
+  void transform(AnyPreprocessor learnt, WorkerSetup const& setup);
   [[nodiscard]] auto of_checkpoint(Checkpoint const& checkpoint) const -> AnyPreprocessor;
 
   AnyPreprocessor asked_;
   std::mutex mutex_;
   bool is_done_ = false;
+  std::exception_ptr failure_;  ///< Of the worker that has tried to change the datasets.
   AnyPreprocessor fitted_;
   Datasets datasets_;
-  std::string json_;
+  SharedBytes json_;
 };
 
 /// None for none.
