@@ -44,12 +44,9 @@ struct PowerTransformer {
   detail::LinearScales scales{};  ///< Learnt, of what the power makes: 0 and 1 unless `standardize`.
 
   /// Errors: `invalid_config` for no column, one that is named twice, and a power that is not finite; `invalid_data`
-  /// for
-  ///         a column without values, and by `box_cox` for one with values of 0 or below; as `value_moments`.
-  ///
-  /// Cost: some 20 to 40 passes over each column and as many group operations, where the power is learnt; its
-  /// logarithms
-  ///       are kept meanwhile, as float64.
+  ///         for a column without values, and by `box_cox` for one with values of 0 or below; as `value_moments`.
+  /// Cost:   some 20 to 40 passes over each column and as many group operations, where the power is learnt; its
+  ///         logarithms are kept meanwhile, as float64.
   void fit(FitRows const& rows);
   [[nodiscard]] auto is_fitted() const -> bool { return detail::has_learnt(columns, scales); }
   /// Errors: `invalid_call` before `fit`; `not_found` and `invalid_data` for columns that are not as they were, by

@@ -26,8 +26,7 @@ namespace raytrain {
 class LightGBMPredictor {
  public:
   /// Errors: as `Checkpoint::read` and `find_preprocessor`; `backend` for a model that LightGBM cannot read;
-  /// `invalid_config` when the best
-  ///         rounds are asked for, and the model was trained without early stopping.
+  ///         `invalid_config` when the best rounds are asked for, and the model was trained without early stopping.
   explicit LightGBMPredictor(Checkpoint const& checkpoint, PredictorOptions options = {})
       : LightGBMPredictor{LightGBMBooster{checkpoint}, std::move(options)} {
     if (!preprocessor_) preprocessor_ = find_preprocessor(checkpoint);
@@ -45,8 +44,7 @@ class LightGBMPredictor {
   /// be that of the training.
   ///
   /// Errors: as the preprocessor and as `LightGBMDataset`; `backend` for another number of features than the model has;
-  /// `invalid_call` for
-  ///         interactions, which LightGBM does not compute.
+  ///         `invalid_call` for interactions, which LightGBM does not compute.
   [[nodiscard]] auto predict(Dataset const& data, LightGBMDatasetOptions const& options = {},
                              PredictionType type = PredictionType::value) const -> Predictions {
     auto how = predict_by_;

@@ -25,8 +25,7 @@ namespace raytrain {
 class XGBoostPredictor {
  public:
   /// Errors: as `load` and `find_preprocessor`; `invalid_config` when the best rounds are asked for, and the model was
-  /// trained without early
-  ///         stopping.
+  ///         trained without early stopping.
   explicit XGBoostPredictor(Checkpoint const& checkpoint, PredictorOptions options = {})
       : XGBoostPredictor{std::move(options), [&](Booster& booster) { load(checkpoint, booster); }} {
     if (!options_.preprocessor) options_.preprocessor = find_preprocessor(checkpoint);
