@@ -175,6 +175,7 @@ void register_preprocessor() {
                                 {detail::state_version<P>, [](JsonValue const& json, detail::JsonReader& reader) {
                                    detail::PreprocessorState<P> read;
                                    reader.read(json, read);
+                                   if constexpr (requires { read.state.check_state(); }) read.state.check_state();
                                    return AnyPreprocessor{std::move(read.state)};
                                  }});
 }

@@ -37,6 +37,8 @@ struct CountVectorizer {
   [[nodiscard]] auto is_fitted() const -> bool { return detail::has_learnt(columns, vocabularies); }
   /// Errors: `invalid_call` before `fit`; `not_found`; `invalid_data` for a column of numbers.
   [[nodiscard]] auto transform(Dataset const& dataset) const -> Dataset;
+  /// Errors: `invalid_data` for what no fit learns; called where JSON is read.
+  void check_state() const { detail::check_learnt_categories(vocabularies, type_name, "vocabularies"); }
 
   template <class A>
   void serialize(A& a) {

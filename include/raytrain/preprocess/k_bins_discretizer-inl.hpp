@@ -52,7 +52,7 @@ inline void check_bins(KBinsDiscretizer const& discretizer) {
   auto const distance = range.max - range.min;
   auto const width = std::isfinite(distance) ? distance / n_bins : range.max / n_bins - range.min / n_bins;
   std::vector<double> edges;
-  for (int i = 0; i < n_bins; ++i) edges.push_back(range.min + i * width);
+  for (int i = 0; i < n_bins; ++i) edges.push_back(std::min(range.min + i * width, range.max));
   edges.push_back(range.max);
   return edges;
 }
@@ -102,6 +102,19 @@ RAYTRAIN_INLINE void KBinsDiscretizer::fit(FitRows const& rows) {
     }
   }
   edges = std::move(learnt);
+}
+
+RAYTRAIN_INLINE void KBinsDiscretizer::check_state() const {
+  for (auto const& [name, of_places] : edges) {
+    auto const are_edges = [](std::vector<double> const& place) {  // of one value two that are equal
+      return place.size() >= 2 && std::ranges::is_sorted(place) &&
+             std::ranges::all_of(place, [](double edge) { return std::isfinite(edge); });
+    };
+    if (of_places.empty() || !std::ranges::all_of(of_places, are_edges)) {
+      detail::refuse_state(type_name, "edges",
+                           fmt::format("column '{}' needs two ascending, finite edges or more at each place", name));
+    }
+  }
 }
 
 RAYTRAIN_INLINE auto KBinsDiscretizer::transform(Dataset const& dataset) const -> Dataset {

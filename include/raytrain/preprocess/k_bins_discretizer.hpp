@@ -47,6 +47,8 @@ struct KBinsDiscretizer {
   [[nodiscard]] auto transform(Dataset const& dataset) const -> Dataset;
   /// Errors: also `invalid_data` for a number that no bin has.
   [[nodiscard]] auto inverse_transform(Dataset const& dataset) const -> Dataset;
+  /// Errors: `invalid_data` for what no fit learns; called where JSON is read.
+  void check_state() const;
 
   template <class A>
   void serialize(A& a) {

@@ -29,6 +29,8 @@ struct LabelEncoder {
   [[nodiscard]] auto transform(Dataset const& dataset) const -> Dataset;
   /// Texts, and numbers as float64. Errors: `invalid_data` for what is no class's number.
   [[nodiscard]] auto inverse_transform(Dataset const& dataset) const -> Dataset;
+  /// Errors: `invalid_data` for what no fit learns; called where JSON is read.
+  void check_state() const { detail::check_learnt_categories(categories, type_name, "categories", "it"); }
 
   template <class A>
   void serialize(A& a) {

@@ -31,6 +31,8 @@ struct MaxAbsScaler {
   /// Errors: `invalid_call` before `fit`; `not_found` and `invalid_data` for columns that are not as they were.
   [[nodiscard]] auto transform(Dataset const& dataset) const -> Dataset;
   [[nodiscard]] auto inverse_transform(Dataset const& dataset) const -> Dataset;
+  /// Errors: `invalid_data` for what no fit learns; called where JSON is read.
+  void check_state() const { detail::check_scales(scales, type_name); }
 
   template <class A>
   void serialize(A& a) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -22,14 +23,26 @@
 
 namespace raytrain {
 
+namespace detail {
+
+inline void check_delimiter(std::string const& delimiter, Errc code) {
+  if (!delimiter.empty() && is_utf8(delimiter)) return;
+  throw Error{code, "MultiHotEncoder::delimiter",
+              delimiter.empty() ? "is empty" : "is not UTF-8, and JSON of the preprocessor could not hold it",
+              "write what stands between values, as \"|\""};
+}
+
+}  // namespace detail
+
+RAYTRAIN_INLINE void MultiHotEncoder::check_state() const {
+  detail::check_delimiter(delimiter, Errc::invalid_data);
+  detail::check_learnt_categories(categories, type_name, "categories");
+}
+
 RAYTRAIN_INLINE void MultiHotEncoder::fit(FitRows const& rows) {
   detail::check_columns(columns, type_name);
   detail::check_not_zero(max_categories, type_name, "max_categories");
-  if (delimiter.empty() || !is_utf8(delimiter)) {
-    throw Error{Errc::invalid_config, "MultiHotEncoder::delimiter",
-                delimiter.empty() ? "is empty" : "is not UTF-8, and JSON of the preprocessor could not hold it",
-                "write what stands between values, as \"|\""};
-  }
+  detail::check_delimiter(delimiter, Errc::invalid_config);
   detail::CategoriesByColumn learnt;
   for (auto const& name : columns) {
     auto counts = detail::piece_counts(

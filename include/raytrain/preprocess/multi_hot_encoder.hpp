@@ -40,6 +40,8 @@ struct MultiHotEncoder {
   /// Errors: `invalid_call` before `fit`; `not_found`; `invalid_data` for a column of numbers, and for a value that fit
   ///         has not seen, by `handle_unknown`.
   [[nodiscard]] auto transform(Dataset const& dataset) const -> Dataset;
+  /// Errors: `invalid_data` for what no fit learns; called where JSON is read.
+  void check_state() const;
 
   template <class A>
   void serialize(A& a) {

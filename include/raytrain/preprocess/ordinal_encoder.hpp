@@ -40,6 +40,8 @@ struct OrdinalEncoder {
   [[nodiscard]] auto transform(Dataset const& dataset) const -> Dataset;
   /// Texts, and numbers as float64; a missing one for -1. Errors: `invalid_data` for what is no category's number.
   [[nodiscard]] auto inverse_transform(Dataset const& dataset) const -> Dataset;
+  /// Errors: `invalid_data` for what no fit learns; called where JSON is read.
+  void check_state() const { detail::check_learnt_categories(categories, type_name, "categories"); }
 
   template <class A>
   void serialize(A& a) {

@@ -124,6 +124,22 @@ RAYTRAIN_INLINE void PowerTransformer::fit(FitRows const& rows) {
   powers = std::move(learnt);
 }
 
+RAYTRAIN_INLINE void PowerTransformer::check_state() const {
+  detail::check_scales(scales, type_name);
+  for (auto const& [name, of_scales] : scales) {
+    auto const found = powers.find(name);
+    auto const count = found == powers.end() ? 0 : found->second.size();
+    if (count != of_scales.scale.size()) {
+      detail::refuse_state(type_name, "powers",
+                           fmt::format("column '{}' has {} powers and {} scales, and needs as many of both", name,
+                                       count, of_scales.scale.size()));
+    }
+    if (!std::ranges::all_of(found->second, [](double learnt) { return std::isfinite(learnt); })) {
+      detail::refuse_state(type_name, "powers", fmt::format("column '{}' has a power that is not finite", name));
+    }
+  }
+}
+
 RAYTRAIN_INLINE auto PowerTransformer::transform(Dataset const& dataset) const -> Dataset {
   auto const* const attempted = "PowerTransformer::transform";
   detail::check_fitted(is_fitted(), type_name, "transform");

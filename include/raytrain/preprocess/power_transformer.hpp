@@ -54,6 +54,8 @@ struct PowerTransformer {
   [[nodiscard]] auto transform(Dataset const& dataset) const -> Dataset;
   /// A number that the power makes of none becomes NaN.
   [[nodiscard]] auto inverse_transform(Dataset const& dataset) const -> Dataset;
+  /// Errors: `invalid_data` for what no fit learns; called where JSON is read.
+  void check_state() const;
 
   template <class A>
   void serialize(A& a) {

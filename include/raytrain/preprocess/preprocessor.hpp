@@ -15,7 +15,8 @@ namespace raytrain {
 /// What makes the columns that a model takes of those that were read: it learns from the rows of a training, and then
 /// changes any rows in that way, whenever the model is used.
 ///
-/// A struct of settings and of what was learnt from the rows, which its `serialize` names.
+/// A struct of settings and of what was learnt from the rows, which its `serialize` names. Where it has a
+/// `check_state() const`, that is called when it was read from JSON, and throws an `Error` for what no fit learns.
 template <class P>
 concept Preprocessor = std::copyable<P> && std::default_initializable<P> &&
     detail::HasFields<P> &&  // with names, by CEREAL_NVP, and types that `write_json` takes: goes into each checkpoint

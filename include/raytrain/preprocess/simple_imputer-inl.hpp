@@ -161,6 +161,14 @@ RAYTRAIN_INLINE void SimpleImputer::fit(FitRows const& rows) {
   fills = std::move(learnt);
 }
 
+RAYTRAIN_INLINE void SimpleImputer::check_state() const {
+  for (auto const& [name, fill] : fills) {
+    auto const are_finite = std::ranges::all_of(fill.numbers, [](double number) { return std::isfinite(number); });
+    if (are_finite && fill.numbers.empty() == fill.text.has_value()) continue;
+    detail::refuse_state(type_name, "fills", fmt::format("column '{}' needs finite numbers, or else a text", name));
+  }
+}
+
 RAYTRAIN_INLINE auto SimpleImputer::transform(Dataset const& dataset) const -> Dataset {
   auto const* const attempted = "SimpleImputer::transform";
   detail::check_fitted(is_fitted(), type_name, "transform");

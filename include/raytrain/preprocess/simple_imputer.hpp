@@ -62,6 +62,8 @@ struct SimpleImputer {
   [[nodiscard]] auto is_fitted() const -> bool { return detail::has_learnt(columns, fills); }
   /// Errors: `invalid_call` before `fit`; `not_found` and `invalid_data` for columns that are not as they were.
   [[nodiscard]] auto transform(Dataset const& dataset) const -> Dataset;
+  /// Errors: `invalid_data` for what no fit learns; called where JSON is read.
+  void check_state() const;
 
   template <class A>
   void serialize(A& a) {

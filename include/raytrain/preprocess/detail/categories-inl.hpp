@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <numeric>
@@ -105,6 +106,33 @@ RAYTRAIN_INLINE auto learn_categories(FitRows const& rows, std::vector<std::stri
   CategoriesByColumn learnt;
   for (auto const& name : columns) learnt[name] = learn_categories(rows, name, most, type_name);
   return learnt;
+}
+
+template <class Value>
+[[nodiscard]] auto ascends(std::vector<Value> const& values) -> bool {
+  return std::ranges::adjacent_find(values, std::not_fn(std::less<>{})) == values.end();
+}
+
+RAYTRAIN_INLINE void check_learnt_categories(Categories const& categories, std::string_view type_name,
+                                             std::string_view field, std::string_view subject) {
+  auto const& texts = categories.texts;
+  auto const& numbers = categories.numbers;
+  if (!texts.empty() && !numbers.empty()) {
+    refuse_state(type_name, field, fmt::format("{} has both texts and numbers", subject));
+  }
+  auto const is_finite = [](double number) { return std::isfinite(number); };
+  if (!ascends(texts) || !ascends(numbers) || !std::ranges::all_of(numbers, is_finite)) {
+    refuse_state(type_name, field, fmt::format("{} has categories that do not ascend, or are not finite", subject));
+  }
+}
+
+RAYTRAIN_INLINE void check_learnt_categories(CategoriesByColumn const& categories, std::string_view type_name,
+                                             std::string_view field) {
+  for (auto const& [name, of_column] : categories) {
+    auto const subject = fmt::format("column '{}'", name);
+    if (of_column.size() == 0) refuse_state(type_name, field, subject + " has no categories");
+    check_learnt_categories(of_column, type_name, field, subject);
+  }
 }
 
 RAYTRAIN_INLINE void check_not_zero(std::optional<std::size_t> most, std::string_view type_name,

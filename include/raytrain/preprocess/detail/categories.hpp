@@ -61,6 +61,13 @@ using CategoriesByColumn = std::map<std::string, Categories>;
 [[nodiscard]] auto learn_categories(FitRows const& rows, std::vector<std::string> const& columns,
                                     std::optional<std::size_t> most, std::string_view type_name) -> CategoriesByColumn;
 
+/// Errors: `invalid_data` unless they are texts or finite numbers, which ascend. `subject`: "column 'city'".
+void check_learnt_categories(Categories const& categories, std::string_view type_name, std::string_view field,
+                             std::string_view subject);
+
+/// The same of each column, which has at least one.
+void check_learnt_categories(CategoriesByColumn const& categories, std::string_view type_name, std::string_view field);
+
 /// Errors: `invalid_config` for a setting, "max_categories", of 0.
 void check_not_zero(std::optional<std::size_t> most, std::string_view type_name, std::string_view setting);
 

@@ -25,6 +25,11 @@ RAYTRAIN_INLINE void check_columns(std::vector<std::string> const& columns, std:
   }
 }
 
+RAYTRAIN_INLINE void refuse_state(std::string_view type_name, std::string_view field, std::string const& happened) {
+  throw Error{Errc::invalid_data, fmt::format("{}::{}", type_name, field), happened,
+              "fit it again, or read the file as it was written"};
+}
+
 RAYTRAIN_INLINE void check_has_values(bool has_values, std::string const& column, std::string_view type_name) {
   if (has_values) return;
   throw Error{Errc::invalid_data, std::string{type_name} + "::fit", fmt::format("column '{}' has no value", column),

@@ -19,6 +19,9 @@ template <class Learnt>
 /// Errors: `invalid_config` for no column, and for one that is named twice.
 void check_columns(std::vector<std::string> const& columns, std::string_view type_name);
 
+/// Errors: `invalid_data`, always: a file gives `field` what no fit learns.
+[[noreturn]] void refuse_state(std::string_view type_name, std::string_view field, std::string const& happened);
+
 /// Errors: `invalid_data` for a column from which nothing can be learnt.
 void check_has_values(bool has_values, std::string const& column, std::string_view type_name);
 

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <string>
 #include <string_view>
@@ -10,6 +12,7 @@
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/inline.hpp>
 #include <raytrain/data/dataset.hpp>
+#include <raytrain/preprocess/detail/fitted_columns.hpp>
 #include <raytrain/preprocess/detail/float_columns.hpp>
 #include <raytrain/preprocess/detail/linear_scale.hpp>
 
@@ -39,6 +42,23 @@ RAYTRAIN_INLINE auto unscaled(Dataset const& dataset, LinearScales const& scales
     -> Dataset {
   return with_scales(dataset, scales, attempted,
                      [](double value, double shift, double scale) { return value * scale + shift; });
+}
+
+RAYTRAIN_INLINE void check_scales(LinearScales const& scales, std::string_view type_name) {
+  auto const is_finite = [](double value) { return std::isfinite(value); };
+  for (auto const& [name, of_column] : scales) {
+    auto const& [shift, scale] = of_column;
+    if (shift.empty() || shift.size() != scale.size()) {
+      refuse_state(type_name, "scales",
+                   fmt::format("column '{}' has {} shifts and {} scales, and needs as many of both, at least one", name,
+                               shift.size(), scale.size()));
+    }
+    if (!std::ranges::all_of(shift, is_finite) || !std::ranges::all_of(scale, is_finite) ||
+        std::ranges::find(scale, 0.0) != scale.end()) {
+      refuse_state(type_name, "scales",
+                   fmt::format("column '{}' has a shift or a scale that is not finite, or a scale of 0", name));
+    }
+  }
 }
 
 RAYTRAIN_INLINE void refuse_distance(std::string const& column, std::string_view type_name) {

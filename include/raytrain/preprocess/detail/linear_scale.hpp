@@ -29,7 +29,7 @@ struct LinearScale {
 /// By the column's name.
 using LinearScales = std::map<std::string, LinearScale>;
 
-/// The dataset with its columns scaled. `attempted`: "StandardScaler::transform".
+/// The dataset with these columns scaled, all of which have a scale. `attempted`: "StandardScaler::transform".
 ///
 /// Errors: `not_found` for a column that is not there; `invalid_data` for one of text, and of another number of values
 ///         a row.
@@ -38,6 +38,9 @@ using LinearScales = std::map<std::string, LinearScale>;
 /// value * scale + shift.
 [[nodiscard]] auto unscaled(Dataset const& dataset, LinearScales const& scales, std::string const& attempted)
     -> Dataset;
+
+/// Errors: `invalid_data` unless each column has as many finite shifts as finite scales, of which none is 0.
+void check_scales(LinearScales const& scales, std::string_view type_name);
 
 /// Errors: `invalid_data`, always: differences of the column's values are more than double has.
 [[noreturn]] void refuse_distance(std::string const& column, std::string_view type_name);
