@@ -3,6 +3,7 @@
 #include <raytrain/trainer.hpp>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -16,6 +17,8 @@
 
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/signs_of_life.hpp>
+#include <raytrain/data/dataset.hpp>
+#include <raytrain/preprocess/function_transformer.hpp>
 
 #include "minimal_run.hpp"
 
@@ -53,6 +56,14 @@ auto only_failure(Result const& result) -> ErrorInfo {
   return failures[0];
 }
 
+std::atomic<int> times_prepared = 0;
+
+// Hangs for two seconds when it is called first.
+auto hang_once(Dataset const& rows) -> Dataset {
+  if (times_prepared++ == 0) repeat_for(milliseconds{2000}, [] {});
+  return rows;
+}
+
 // Keeps what is warned of, and lets a worker wait for it.
 class Warned final : public Callback {
  public:
@@ -72,6 +83,18 @@ class Warned final : public Callback {
 };
 
 }  // namespace
+
+TEST_CASE(
+    "a function that hangs while the preprocessor changes rows makes its worker fail, and the next attempt goes on") {
+  TemporaryFolder const folder;
+  register_function("hang_once", hang_once);
+  auto config = config_that_watches(folder, milliseconds{500});
+  config.datasets = {{"train", Dataset::from_columns({{"x", std::vector<float>{1, 2, 3}}})}};
+  config.preprocessor = FunctionTransformer{"hang_once"};
+  MinimalTrainer trainer{[](TrainContext&) {}, config};
+  times_prepared = 0;
+  CHECK(only_failure(trainer.fit()).text().find("sign of life") != std::string::npos);
+}
 
 TEST_CASE("a worker that hangs has failed, the other one, which waits for it, has not") {
   for (auto const hanging : {Rank{0}, Rank{1}}) {

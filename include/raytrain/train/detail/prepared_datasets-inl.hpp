@@ -10,6 +10,7 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -170,9 +171,11 @@ RAYTRAIN_INLINE auto PreparedDatasets::fitted(WorkerSetup const& setup) const ->
 }
 
 RAYTRAIN_INLINE void PreparedDatasets::prepare(WorkerSetup const& setup) {
-  ExpectedSilence const silence{setup.link.signs_of_life()};
+  // Who learns, and who waits for the one that changes the datasets, shows nothing; that one does with each batch.
+  std::optional<ExpectedSilence> silence{std::in_place, setup.link.signs_of_life()};
   auto learnt = fitted(setup);
   std::lock_guard const lock{mutex_};
+  silence.reset();
   if (failure_) std::rethrow_exception(failure_);
   if (is_done_) return;
   try {
@@ -187,10 +190,11 @@ RAYTRAIN_INLINE void PreparedDatasets::prepare(WorkerSetup const& setup) {
 }
 
 RAYTRAIN_INLINE void PreparedDatasets::transform(AnyPreprocessor learnt, WorkerSetup const& setup) {
-  auto const& link = setup.link;
+  auto& link = setup.link;
   auto const threads = link.placement().cpus * static_cast<int>(link.placement().process_workers.value);
   auto const transform_rows = [&](Dataset const& rows) {
     if (link.stop_token().stop_requested() || link.aborted().stop_requested()) throw Stopped{};
+    link.signs_of_life().beat();
     return learnt.transform(rows);
   };
   for (auto const& [name, dataset] : setup.run->datasets) {
