@@ -11,8 +11,11 @@
 
 #include <raytrain/data/column.hpp>
 #include <raytrain/data/dataset.hpp>
+#include <raytrain/preprocess/count_vectorizer.hpp>
 #include <raytrain/preprocess/fit_rows.hpp>
 #include <raytrain/preprocess/handle_unknown.hpp>
+#include <raytrain/preprocess/label_encoder.hpp>
+#include <raytrain/preprocess/multi_hot_encoder.hpp>
 #include <raytrain/preprocess/one_hot_encoder.hpp>
 #include <raytrain/preprocess/ordinal_encoder.hpp>
 #include <raytrain/preprocess/preprocessor_json.hpp>
@@ -126,6 +129,25 @@ TEST_CASE_TEMPLATE("nothing is transformed before fit, nor columns that are not 
   check_contains(thrown_error([&] { (void)encoder.transform(numbers); }),
                  name + "::transform: column 'x' holds numbers, and held text when it was learnt from");
   check_contains(thrown_error([&] { (void)encoder.inverse_transform(dataset); }), "column 'x' holds text");
+}
+
+TEST_CASE("a column of NaN alone is one of missing texts where texts were learnt, and numbers stay refused") {
+  constexpr auto not_a_number = std::numeric_limits<double>::quiet_NaN();
+  auto const dataset = Dataset::from_columns({Column::of_texts("t", {"a", "b|a"})});
+  auto const empty = Dataset::from_columns({{"t", std::vector<float>(2, std::numeric_limits<float>::quiet_NaN())}});
+  auto const numbers = Dataset::from_columns({{"t", std::vector<double>{not_a_number, 1}}});
+  auto const zeros = std::vector<float>(4, 0);
+  auto const one_hot = fitted(OneHotEncoder{{"t"}}, dataset);
+  CHECK(raytrain::testing::values_of<float>(one_hot.transform(empty), "t") == zeros);
+  CHECK(raytrain::testing::values_of<std::int64_t>(fitted(OrdinalEncoder{{"t"}}, dataset).transform(empty), "t") ==
+        std::vector<std::int64_t>{-1, -1});
+  CHECK(raytrain::testing::values_of<float>(fitted(raytrain::MultiHotEncoder{{"t"}}, dataset).transform(empty), "t") ==
+        zeros);
+  CHECK(raytrain::testing::values_of<float>(fitted(raytrain::CountVectorizer{{"t"}}, dataset).transform(empty), "t") ==
+        zeros);
+  check_contains(thrown_error([&] { (void)fitted(raytrain::LabelEncoder{"t"}, dataset).transform(empty); }),
+                 "column 't' has no label in row 0");
+  check_contains(thrown_error([&] { (void)one_hot.transform(numbers); }), "column 't' holds numbers, and held text");
 }
 
 }  // namespace

@@ -146,4 +146,11 @@ TEST_CASE("SimpleImputer refuses to transform before fit, and columns of another
   check_contains(transform(fitted({{"x"}}, numbers), wider), "column 'x' has 2 values a row, and had 1");
 }
 
+TEST_CASE("SimpleImputer fills a column of NaN alone with the text that it has learnt") {
+  auto const dataset = Dataset::from_columns({Column::of_texts("city", {"Rome", "Oslo", "Rome"})});
+  auto const imputer = fitted({.columns = {"city"}, .strategy = ImputeStrategy::most_frequent}, dataset);
+  auto const empty = Dataset::from_columns({{"city", std::vector<double>{gap, gap}}});
+  CHECK(texts_of(imputer.transform(empty).column("city")) == std::vector<std::optional<std::string>>{"Rome", "Rome"});
+}
+
 }  // namespace

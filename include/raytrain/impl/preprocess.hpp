@@ -14,6 +14,7 @@
 #include <raytrain/preprocess/detail/hash_buckets-inl.hpp>
 #include <raytrain/preprocess/detail/linear_scale-inl.hpp>
 #include <raytrain/preprocess/detail/made_column-inl.hpp>
+#include <raytrain/preprocess/detail/missing_texts-inl.hpp>
 #include <raytrain/preprocess/detail/piece_counts-inl.hpp>
 #include <raytrain/preprocess/detail/power_search-inl.hpp>
 #include <raytrain/preprocess/detail/zeroed_rows-inl.hpp>

@@ -11,6 +11,7 @@
 #include <raytrain/preprocess/count_vectorizer.hpp>
 #include <raytrain/preprocess/detail/categories.hpp>
 #include <raytrain/preprocess/detail/fitted_columns.hpp>
+#include <raytrain/preprocess/detail/missing_texts.hpp>
 #include <raytrain/preprocess/detail/piece_counts.hpp>
 #include <raytrain/preprocess/detail/text_pieces.hpp>
 #include <raytrain/preprocess/detail/zeroed_rows.hpp>
@@ -37,7 +38,7 @@ RAYTRAIN_INLINE auto CountVectorizer::transform(Dataset const& dataset) const ->
   auto result = dataset;
   for (auto const& name : columns) {
     auto const& vocabulary = vocabularies.at(name);
-    auto const& column = dataset.column(name);
+    auto const column = detail::with_missing_texts(dataset.column(name));
     detail::check_holds_text(column, "CountVectorizer::transform");
     detail::ZeroedRows made{dataset.rows(), vocabulary.size()};
     detail::add_at_places(column, vocabulary.size(), made.values(),

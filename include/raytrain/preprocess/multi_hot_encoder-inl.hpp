@@ -14,6 +14,7 @@
 #include <raytrain/data/dataset.hpp>
 #include <raytrain/preprocess/detail/categories.hpp>
 #include <raytrain/preprocess/detail/fitted_columns.hpp>
+#include <raytrain/preprocess/detail/missing_texts.hpp>
 #include <raytrain/preprocess/detail/piece_counts.hpp>
 #include <raytrain/preprocess/detail/text_pieces.hpp>
 #include <raytrain/preprocess/detail/zeroed_rows.hpp>
@@ -58,7 +59,7 @@ RAYTRAIN_INLINE auto MultiHotEncoder::transform(Dataset const& dataset) const ->
   auto result = dataset;
   for (auto const& name : columns) {
     auto const& of_column = categories.at(name);
-    auto const& column = dataset.column(name);
+    auto const column = detail::with_missing_texts(dataset.column(name));
     detail::check_holds_text(column, "MultiHotEncoder::transform");
     detail::ZeroedRows made{dataset.rows(), of_column.size()};
     detail::add_at_places(column, of_column.size(), made.values(),

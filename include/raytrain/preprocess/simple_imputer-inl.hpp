@@ -25,6 +25,7 @@
 #include <raytrain/preprocess/column_statistics.hpp>
 #include <raytrain/preprocess/detail/fitted_columns.hpp>
 #include <raytrain/preprocess/detail/float_columns.hpp>
+#include <raytrain/preprocess/detail/missing_texts.hpp>
 #include <raytrain/preprocess/fit_rows.hpp>
 #include <raytrain/preprocess/preprocessor.hpp>
 #include <raytrain/preprocess/simple_imputer.hpp>
@@ -174,7 +175,7 @@ RAYTRAIN_INLINE auto SimpleImputer::transform(Dataset const& dataset) const -> D
   detail::check_fitted(is_fitted(), type_name, "transform");
   auto result = dataset;
   for (auto const& [name, fill] : fills) {
-    auto const& column = dataset.column(name);
+    auto const column = fill.text ? detail::with_missing_texts(dataset.column(name)) : dataset.column(name);
     if (column.is_text() != fill.text.has_value()) {
       throw Error{Errc::invalid_data, attempted,
                   fmt::format("column '{}' holds {}, and held {} when it was learnt from", name,

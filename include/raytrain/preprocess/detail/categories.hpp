@@ -14,6 +14,7 @@
 #include <raytrain/data/column.hpp>
 #include <raytrain/message/fields.hpp>
 #include <raytrain/preprocess/column_statistics.hpp>
+#include <raytrain/preprocess/detail/missing_texts.hpp>
 #include <raytrain/preprocess/fit_rows.hpp>
 #include <raytrain/preprocess/handle_unknown.hpp>
 
@@ -106,12 +107,13 @@ class NumberLookup {
 };
 
 /// Calls `work(row, number)` for each row: the number of its category, or `no_category`. Each different text is looked
-/// up once.
+/// up once. Where texts were learnt, a column of NaN alone is one of missing texts.
 ///
 /// Errors: as `check_kind`; `invalid_data` for an unknown value, by `refuses_unknown`.
 template <class Work>
-void for_each_category(Column const& column, Categories const& categories, HandleUnknown handle_unknown,
+void for_each_category(Column const& given, Categories const& categories, HandleUnknown handle_unknown,
                        std::string const& attempted, Work const& work) {
+  auto const column = categories.is_text() ? with_missing_texts(given) : given;
   check_kind(column, categories, attempted);
   auto const refuses = refuses_unknown(handle_unknown, categories);
   if (column.is_text()) {
