@@ -150,4 +150,21 @@ TEST_CASE("a column of NaN alone is one of missing texts where texts were learnt
   check_contains(thrown_error([&] { (void)one_hot.transform(numbers); }), "column 't' holds numbers, and held text");
 }
 
+TEST_CASE("a slice of a column of more texts than it has rows is encoded as the whole column") {
+  Texts texts;
+  for (auto i = 0; i < 300; ++i)
+    texts.emplace_back(i % 7 == 0 ? std::nullopt : std::optional{std::to_string(i) + " a"});
+  auto const dataset = Dataset::from_columns({Column::of_texts("t", texts)});
+  auto const numbers = fitted(OrdinalEncoder{{"t"}}, dataset);
+  auto const counts = fitted(raytrain::CountVectorizer{{"t"}}, dataset);
+  auto const all_numbers = numbers.transform(dataset);
+  auto const all_counts = counts.transform(dataset);
+  for (std::size_t const row : {0, 1, 50, 285}) {
+    CHECK(numbers.transform(dataset.split_at_indices({row, row + 15})[1]).digest() ==
+          all_numbers.split_at_indices({row, row + 15})[1].digest());
+    CHECK(counts.transform(dataset.split_at_indices({row, row + 15})[1]).digest() ==
+          all_counts.split_at_indices({row, row + 15})[1].digest());
+  }
+}
+
 }  // namespace

@@ -153,4 +153,20 @@ TEST_CASE("SimpleImputer fills a column of NaN alone with the text that it has l
   CHECK(texts_of(imputer.transform(empty).column("city")) == std::vector<std::optional<std::string>>{"Rome", "Rome"});
 }
 
+TEST_CASE("parts of a column that SimpleImputer fills share their categories, whether the fill is new or not") {
+  auto const dataset = Dataset::from_columns({Column::of_texts("city", {"Rome", "Bern", std::nullopt, "Oslo"})});
+  auto const categories_of = [&](std::string const& fill, std::size_t row) {
+    SimpleImputer const imputer =
+        fitted({.columns = {"city"}, .strategy = ImputeStrategy::constant, .fill_text = fill}, dataset);
+    return imputer.transform(dataset.split_at_indices({row, row + 1})[1]).column("city").format().categories;
+  };
+  CHECK(categories_of("Bern", 0) == dataset.column("city").format().categories);
+  CHECK(categories_of("Bern", 2) == dataset.column("city").format().categories);
+  auto const first = categories_of("Lima", 0);
+  CHECK(*first == std::vector<std::string>{"Bern", "Lima", "Oslo", "Rome"});
+  CHECK(categories_of("Lima", 2) == first);
+  CHECK(*categories_of("Nice", 2) == std::vector<std::string>{"Bern", "Nice", "Oslo", "Rome"});
+  CHECK(categories_of("Lima", 3) == first);
+}
+
 }  // namespace

@@ -10,6 +10,7 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <type_traits>
@@ -125,14 +126,43 @@ inline void check_constant(SimpleImputer const& imputer) {
   return fill;
 }
 
+using SharedTexts = std::shared_ptr<std::vector<std::string> const>;
+
+/// Categories that a fill was put among. All slices of a column get the same ones while any has them: it is made once,
+/// and the slices are joined without looking at texts.
+struct TextsWithFill {
+  std::weak_ptr<std::vector<std::string> const> before;
+  std::string fill;
+  std::weak_ptr<std::vector<std::string> const> after;
+};
+
+[[nodiscard]] RAYTRAIN_INLINE auto texts_with_fill(SharedTexts const& before, std::string const& fill,
+                                                   std::size_t place) -> SharedTexts {
+  static std::mutex mutex;
+  static std::vector<TextsWithFill> made;
+  std::lock_guard const lock{mutex};
+  std::erase_if(made, [](TextsWithFill const& one) { return one.before.expired() || one.after.expired(); });
+  for (auto const& one : made) {
+    auto const after = one.after.lock();
+    if (after && one.before.lock() == before && one.fill == fill) return after;
+  }
+  auto texts = std::make_shared<std::vector<std::string>>();
+  texts->reserve(before->size() + 1);
+  auto const here = before->begin() + static_cast<std::ptrdiff_t>(place);
+  texts->insert(texts->end(), before->begin(), here);
+  texts->push_back(fill);
+  texts->insert(texts->end(), here, before->end());
+  made.push_back({before, fill, texts});
+  return texts;
+}
+
 /// With the text among the categories, also where no row lacks one: columns of the same categories keep equal codes.
 [[nodiscard]] inline auto filled_texts(Column const& column, std::string const& fill) -> Column {
-  auto const known = column.categories();
-  auto texts = std::make_shared<std::vector<std::string>>(known.begin(), known.end());
+  auto texts = column.format().categories;
   auto const found = std::ranges::lower_bound(*texts, fill);
   auto const fill_code = static_cast<std::int32_t>(found - texts->begin());
   auto const is_new = found == texts->end() || *found != fill;
-  if (is_new) texts->insert(found, fill);
+  if (is_new) texts = texts_with_fill(texts, fill, static_cast<std::size_t>(fill_code));
   auto codes = std::make_shared<std::vector<std::int32_t>>();
   codes->reserve(column.rows());
   for (auto const code : column.as<std::int32_t>()) {

@@ -15,6 +15,7 @@
 #include <raytrain/message/fields.hpp>
 #include <raytrain/preprocess/column_statistics.hpp>
 #include <raytrain/preprocess/detail/missing_texts.hpp>
+#include <raytrain/preprocess/detail/values_of_codes.hpp>
 #include <raytrain/preprocess/fit_rows.hpp>
 #include <raytrain/preprocess/handle_unknown.hpp>
 
@@ -120,10 +121,13 @@ void for_each_category(Column const& given, Categories const& categories, Handle
     constexpr std::int32_t not_looked_up = -2;
     auto const texts = column.categories();
     auto const codes = column.as<std::int32_t>();
-    std::vector<std::int32_t> numbers(texts.size() + 1, not_looked_up);
-    numbers[0] = no_category;  // of code -1
+    ValuesOfCodes<std::int32_t> numbers{column, not_looked_up};
     for (std::size_t row = 0; row < codes.size(); ++row) {
-      auto& number = numbers[static_cast<std::size_t>(codes[row] + 1)];
+      if (codes[row] < 0) {
+        work(row, no_category);
+        continue;
+      }
+      auto& number = numbers[codes[row]];
       if (number == not_looked_up) {
         auto const& text = texts[static_cast<std::size_t>(codes[row])];
         number = categories.number_of(text);

@@ -14,6 +14,7 @@
 #include <raytrain/data/column.hpp>
 #include <raytrain/preprocess/column_statistics.hpp>
 #include <raytrain/preprocess/detail/added_counts.hpp>
+#include <raytrain/preprocess/detail/values_of_codes.hpp>
 #include <raytrain/preprocess/fit_rows.hpp>
 
 namespace raytrain::detail {
@@ -45,15 +46,14 @@ template <class Find>
 void add_at_places(Column const& texts, std::size_t width, std::span<float> into, Find const& find) {
   constexpr auto not_found = std::numeric_limits<std::size_t>::max();
   std::vector<std::size_t> places;  // of all texts
-  std::vector<std::pair<std::size_t, std::size_t>> of_text(texts.categories().size(), {not_found, 0});
+  ValuesOfCodes<std::pair<std::size_t, std::size_t>> of_text{texts, {not_found, 0}};
   auto const codes = texts.as<std::int32_t>();
   for (std::size_t row = 0; row < codes.size(); ++row) {
     if (codes[row] < 0) continue;
-    auto const code = static_cast<std::size_t>(codes[row]);
-    auto& [first, last] = of_text[code];
+    auto& [first, last] = of_text[codes[row]];
     if (first == not_found) {
       first = places.size();
-      find(std::string_view{texts.categories()[code]}, places);
+      find(std::string_view{texts.categories()[static_cast<std::size_t>(codes[row])]}, places);
       last = places.size();
     }
     auto const of_row = into.subspan(row * width, width);
