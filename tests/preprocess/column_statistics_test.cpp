@@ -7,15 +7,21 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <optional>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
 
+#include <raytrain/core/bytes.hpp>
+#include <raytrain/core/element_type.hpp>
 #include <raytrain/data/column.hpp>
 #include <raytrain/data/dataset.hpp>
+#include <raytrain/preprocess/count_vectorizer.hpp>
+#include <raytrain/preprocess/fit_rows.hpp>
 #include <raytrain/testing/random_seed.hpp>
 
 #include "../support/thrown_error.hpp"
@@ -210,6 +216,30 @@ TEST_CASE("text where numbers are asked for, and more values than categories can
   auto const text = Dataset::from_columns({Column::of_texts("city", {"Rome"})});
   check_contains(thrown_error([&] { (void)value_moments(text, "city", "Scaler::fit"); }), "holds text");
   check_contains(thrown_error([&] { (void)value_moments(text, "town", "Scaler::fit"); }), "city");
+}
+
+TEST_CASE("texts that are too many to be categories are refused before they travel") {
+  std::vector<std::string> texts((std::size_t{1} << 20U) + 5);
+  std::vector<std::int32_t> codes(texts.size());
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    texts[i] = std::to_string(10'000'000 + i);
+    codes[i] = static_cast<std::int32_t>(i);
+  }
+  auto const owner = std::make_shared<std::vector<std::int32_t> const>(std::move(codes));
+  auto const dataset = Dataset::from_columns({Column{
+      raytrain::ColumnFormat{
+          "key", raytrain::ElementType::int32, {}, std::make_shared<std::vector<std::string> const>(std::move(texts))},
+      {owner, reinterpret_cast<std::byte const*>(owner->data())},
+      owner->size()}});
+  std::size_t most_bytes = 0;
+  FitRows const rows{dataset, [&](raytrain::Bytes mine) {
+                       most_bytes = std::max(most_bytes, mine.size());
+                       return std::vector<raytrain::Bytes>{std::move(mine)};
+                     }};
+  auto const refused = "column 'key' has more than 1048576 different values";
+  check_contains(thrown_error([&] { (void)value_counts(rows, "key", "Encoder::fit"); }), refused);
+  check_contains(thrown_error([&] { raytrain::CountVectorizer{{"key"}}.fit(rows); }), refused);
+  CHECK(most_bytes < 1'000);
 }
 
 }  // namespace

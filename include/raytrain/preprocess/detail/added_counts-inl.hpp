@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <map>
 #include <string>
-#include <vector>
 
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/inline.hpp>
@@ -24,14 +23,11 @@ RAYTRAIN_INLINE void check_categories(std::size_t categories, std::string const&
 }
 
 RAYTRAIN_INLINE auto count_texts(Column const& column) -> std::map<std::string, std::uint64_t> {
-  std::vector<std::uint64_t> by_code(column.categories().size());
-  for (auto const code : column.as<std::int32_t>()) {
-    if (code >= 0) ++by_code[static_cast<std::size_t>(code)];
-  }
   std::map<std::string, std::uint64_t> counts;
-  for (std::size_t code = 0; code < by_code.size(); ++code) {
-    if (by_code[code] > 0) counts.emplace(column.categories()[code], by_code[code]);
-  }
+  for_each_text(column, [&](std::string const& text, std::uint64_t count) {
+    counts.emplace(text, count);
+    return counts.size() <= most_categories;
+  });
   return counts;
 }
 

@@ -18,14 +18,31 @@ inline constexpr std::size_t most_categories = std::size_t{1} << 20U;
 /// Errors: `invalid_data` for more than that.
 void check_categories(std::size_t categories, std::string const& column, std::string const& attempted);
 
-/// How often each text comes in the rows of this worker.
+/// Calls `work(text, count)` for each text that rows of this worker have, in their order, as long as it returns true.
+template <class Work>
+void for_each_text(Column const& column, Work const& work) {
+  std::vector<std::uint64_t> counts(column.categories().size());
+  for (auto const code : column.as<std::int32_t>()) {
+    if (code >= 0) ++counts[static_cast<std::size_t>(code)];
+  }
+  for (std::size_t code = 0; code < counts.size(); ++code) {
+    if (counts[code] > 0 && !work(column.categories()[code], counts[code])) return;
+  }
+}
+
+/// How often each text comes in the rows of this worker. Stops above as many as may be categories.
 [[nodiscard]] auto count_texts(Column const& column) -> std::map<std::string, std::uint64_t>;
 
-/// The workers' counts, added up, and in `values` what they count. Errors: as `check_categories`.
+/// The workers' counts, added up, and in `values` what they count. More than may be categories do not travel.
+///
+/// Errors: as `check_categories`.
 template <class Value>
 [[nodiscard]] auto add_counts(FitRows const& rows, std::map<Value, std::uint64_t> const& mine,
                               std::vector<Value>& values, std::string const& column, std::string const& attempted)
     -> std::vector<std::uint64_t> {
+  for (auto const of_worker : rows.all_gather(std::uint64_t{mine.size()})) {
+    check_categories(static_cast<std::size_t>(of_worker), column, attempted);
+  }
   std::map<Value, std::uint64_t> all;
   for (auto const& of_worker : rows.all_gather(mine)) {
     for (auto const& [value, count] : of_worker) all[value] += count;

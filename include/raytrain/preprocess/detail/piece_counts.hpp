@@ -32,9 +32,10 @@ template <class ForEach>
   auto const& texts = rows.dataset().column(column);
   check_holds_text(texts, attempted);
   std::map<std::string, std::uint64_t> mine;
-  for (auto const& [text, count] : count_texts(texts)) {
-    for_each(text, [&, times = count](std::string_view piece) { mine[std::string{piece}] += times; });
-  }
+  for_each_text(texts, [&](std::string const& text, std::uint64_t count) {
+    for_each(text, [&](std::string_view piece) { mine[std::string{piece}] += count; });
+    return mine.size() <= most_categories;
+  });
   ValueCounts counts;
   counts.counts = add_counts(rows, mine, counts.texts, column, attempted);
   return counts;
