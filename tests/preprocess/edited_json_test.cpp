@@ -2,6 +2,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <limits>
 #include <random>
 #include <string>
 #include <string_view>
@@ -23,6 +24,7 @@
 #include <raytrain/preprocess/one_hot_encoder.hpp>
 #include <raytrain/preprocess/ordinal_encoder.hpp>
 #include <raytrain/preprocess/power_transformer.hpp>
+#include <raytrain/preprocess/preprocessor.hpp>
 #include <raytrain/preprocess/preprocessor_json.hpp>
 #include <raytrain/preprocess/robust_scaler.hpp>
 #include <raytrain/preprocess/simple_imputer.hpp>
@@ -191,6 +193,22 @@ TEST_CASE("JSON with random damage is refused by an Error, or gives a preprocess
     }
   }
   CHECK(read > 200);  // else damage is never looked at behind the parser
+}
+
+TEST_CASE_TEMPLATE("a column that is taken out of the settings after fit stays as it is", P, raytrain::StandardScaler,
+                   raytrain::MinMaxScaler, raytrain::MaxAbsScaler, raytrain::RobustScaler, raytrain::KBinsDiscretizer,
+                   raytrain::PowerTransformer, raytrain::SimpleImputer) {
+  auto const gap = std::numeric_limits<double>::quiet_NaN();
+  auto const dataset = raytrain::Dataset::from_columns(
+      {{"x", std::vector<double>{2, gap, 5, 9}}, {"y", std::vector<double>{3, 4, gap, 9}}});
+  P preprocessor{{"x", "y"}};
+  preprocessor.fit(dataset);
+  preprocessor.columns = {"x"};
+  auto const made = preprocessor.transform(dataset);
+  auto const y = [](raytrain::Dataset const& of) { return raytrain::Dataset::from_columns({of.column("y")}).digest(); };
+  CHECK(y(made) == y(dataset));
+  CHECK(made.digest() != dataset.digest());
+  if constexpr (raytrain::InvertiblePreprocessor<P>) CHECK(y(preprocessor.inverse_transform(made)) == y(dataset));
 }
 
 }  // namespace

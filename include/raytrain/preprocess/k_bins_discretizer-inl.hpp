@@ -120,7 +120,8 @@ RAYTRAIN_INLINE void KBinsDiscretizer::check_state() const {
 RAYTRAIN_INLINE auto KBinsDiscretizer::transform(Dataset const& dataset) const -> Dataset {
   detail::check_fitted(is_fitted(), type_name, "transform");
   auto result = dataset;
-  for (auto const& [name, of_places] : edges) {
+  for (auto const& name : columns) {
+    auto const& of_places = edges.at(name);
     result = detail::with_changed_values(
         result, name, of_places.size(), "KBinsDiscretizer::transform",
         [&places = of_places](double value, std::size_t place) { return detail::bin_of(value, places[place]); });
@@ -132,7 +133,8 @@ RAYTRAIN_INLINE auto KBinsDiscretizer::inverse_transform(Dataset const& dataset)
   detail::check_fitted(is_fitted(), type_name, "inverse_transform");
   auto const* const attempted = "KBinsDiscretizer::inverse_transform";
   auto result = dataset;
-  for (auto const& [name, of_places] : edges) {
+  for (auto const& name : columns) {
+    auto const& of_places = edges.at(name);
     auto const centre = [&column = name, &places = of_places, attempted](double value, std::size_t place) {
       if (std::isnan(value)) return value;
       auto const& edges_there = places[place];

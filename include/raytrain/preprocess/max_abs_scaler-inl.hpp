@@ -28,12 +28,12 @@ RAYTRAIN_INLINE void MaxAbsScaler::fit(FitRows const& rows) {
 
 RAYTRAIN_INLINE auto MaxAbsScaler::transform(Dataset const& dataset) const -> Dataset {
   detail::check_fitted(is_fitted(), type_name, "transform");
-  return detail::scaled(dataset, scales, "MaxAbsScaler::transform");
+  return detail::scaled(dataset, columns, scales, "MaxAbsScaler::transform");
 }
 
 RAYTRAIN_INLINE auto MaxAbsScaler::inverse_transform(Dataset const& dataset) const -> Dataset {
   detail::check_fitted(is_fitted(), type_name, "inverse_transform");
-  return detail::unscaled(dataset, scales, "MaxAbsScaler::inverse_transform");
+  return detail::unscaled(dataset, columns, scales, "MaxAbsScaler::inverse_transform");
 }
 
 }  // namespace raytrain

@@ -38,12 +38,12 @@ RAYTRAIN_INLINE void MinMaxScaler::fit(FitRows const& rows) {
 
 RAYTRAIN_INLINE auto MinMaxScaler::transform(Dataset const& dataset) const -> Dataset {
   detail::check_fitted(is_fitted(), type_name, "transform");
-  return detail::scaled(dataset, scales, "MinMaxScaler::transform");
+  return detail::scaled(dataset, columns, scales, "MinMaxScaler::transform");
 }
 
 RAYTRAIN_INLINE auto MinMaxScaler::inverse_transform(Dataset const& dataset) const -> Dataset {
   detail::check_fitted(is_fitted(), type_name, "inverse_transform");
-  return detail::unscaled(dataset, scales, "MinMaxScaler::inverse_transform");
+  return detail::unscaled(dataset, columns, scales, "MinMaxScaler::inverse_transform");
 }
 
 }  // namespace raytrain

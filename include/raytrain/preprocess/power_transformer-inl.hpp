@@ -144,7 +144,8 @@ RAYTRAIN_INLINE auto PowerTransformer::transform(Dataset const& dataset) const -
   auto const* const attempted = "PowerTransformer::transform";
   detail::check_fitted(is_fitted(), type_name, "transform");
   auto result = dataset;
-  for (auto const& [name, of_places] : powers) {
+  for (auto const& name : columns) {
+    auto const& of_places = powers.at(name);
     auto const raised = [&, &column = name, &places = of_places, &scale = scales.at(name)](double value,
                                                                                            std::size_t place) {
       if (method == PowerMethod::box_cox) detail::check_above_zero(value, column, attempted);
@@ -159,7 +160,8 @@ RAYTRAIN_INLINE auto PowerTransformer::transform(Dataset const& dataset) const -
 RAYTRAIN_INLINE auto PowerTransformer::inverse_transform(Dataset const& dataset) const -> Dataset {
   detail::check_fitted(is_fitted(), type_name, "inverse_transform");
   auto result = dataset;
-  for (auto const& [name, of_places] : powers) {
+  for (auto const& name : columns) {
+    auto const& of_places = powers.at(name);
     auto const lowered = [&, &places = of_places, &scale = scales.at(name)](double value, std::size_t place) {
       return detail::inverse_power(method, value * scale.scale[place] + scale.shift[place], places[place]);
     };

@@ -40,12 +40,12 @@ RAYTRAIN_INLINE void RobustScaler::fit(FitRows const& rows) {
 
 RAYTRAIN_INLINE auto RobustScaler::transform(Dataset const& dataset) const -> Dataset {
   detail::check_fitted(is_fitted(), type_name, "transform");
-  return detail::scaled(dataset, scales, "RobustScaler::transform");
+  return detail::scaled(dataset, columns, scales, "RobustScaler::transform");
 }
 
 RAYTRAIN_INLINE auto RobustScaler::inverse_transform(Dataset const& dataset) const -> Dataset {
   detail::check_fitted(is_fitted(), type_name, "inverse_transform");
-  return detail::unscaled(dataset, scales, "RobustScaler::inverse_transform");
+  return detail::unscaled(dataset, columns, scales, "RobustScaler::inverse_transform");
 }
 
 }  // namespace raytrain

@@ -204,7 +204,8 @@ RAYTRAIN_INLINE auto SimpleImputer::transform(Dataset const& dataset) const -> D
   auto const* const attempted = "SimpleImputer::transform";
   detail::check_fitted(is_fitted(), type_name, "transform");
   auto result = dataset;
-  for (auto const& [name, fill] : fills) {
+  for (auto const& name : columns) {
+    auto const& fill = fills.at(name);
     auto const column = fill.text ? detail::with_missing_texts(dataset.column(name)) : dataset.column(name);
     if (column.is_text() != fill.text.has_value()) {
       throw Error{Errc::invalid_data, attempted,

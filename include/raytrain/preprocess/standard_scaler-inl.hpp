@@ -20,12 +20,12 @@ RAYTRAIN_INLINE void StandardScaler::fit(FitRows const& rows) {
 
 RAYTRAIN_INLINE auto StandardScaler::transform(Dataset const& dataset) const -> Dataset {
   detail::check_fitted(is_fitted(), type_name, "transform");
-  return detail::scaled(dataset, scales, "StandardScaler::transform");
+  return detail::scaled(dataset, columns, scales, "StandardScaler::transform");
 }
 
 RAYTRAIN_INLINE auto StandardScaler::inverse_transform(Dataset const& dataset) const -> Dataset {
   detail::check_fitted(is_fitted(), type_name, "inverse_transform");
-  return detail::unscaled(dataset, scales, "StandardScaler::inverse_transform");
+  return detail::unscaled(dataset, columns, scales, "StandardScaler::inverse_transform");
 }
 
 }  // namespace raytrain

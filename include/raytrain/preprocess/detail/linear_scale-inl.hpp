@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/inline.hpp>
@@ -18,11 +19,12 @@
 
 namespace raytrain::detail {
 
-/// The dataset with `change(value, shift, scale)` in the place of each value that has a scale.
+/// The dataset with `change(value, shift, scale)` in the place of each value of these columns.
 template <class Change>
-[[nodiscard]] auto with_scales(Dataset dataset, LinearScales const& scales, std::string const& attempted,
-                               Change const& change) -> Dataset {
-  for (auto const& [name, scale] : scales) {
+[[nodiscard]] auto with_scales(Dataset dataset, std::vector<std::string> const& columns, LinearScales const& scales,
+                               std::string const& attempted, Change const& change) -> Dataset {
+  for (auto const& name : columns) {
+    auto const& scale = scales.at(name);
     dataset =
         with_changed_values(dataset, name, scale.shift.size(), attempted,
                             [&shifts = scale.shift, &factors = scale.scale, &change](double value, std::size_t place) {
@@ -32,15 +34,15 @@ template <class Change>
   return dataset;
 }
 
-RAYTRAIN_INLINE auto scaled(Dataset const& dataset, LinearScales const& scales, std::string const& attempted)
-    -> Dataset {
-  return with_scales(dataset, scales, attempted,
+RAYTRAIN_INLINE auto scaled(Dataset const& dataset, std::vector<std::string> const& columns, LinearScales const& scales,
+                            std::string const& attempted) -> Dataset {
+  return with_scales(dataset, columns, scales, attempted,
                      [](double value, double shift, double scale) { return (value - shift) / scale; });
 }
 
-RAYTRAIN_INLINE auto unscaled(Dataset const& dataset, LinearScales const& scales, std::string const& attempted)
-    -> Dataset {
-  return with_scales(dataset, scales, attempted,
+RAYTRAIN_INLINE auto unscaled(Dataset const& dataset, std::vector<std::string> const& columns,
+                              LinearScales const& scales, std::string const& attempted) -> Dataset {
+  return with_scales(dataset, columns, scales, attempted,
                      [](double value, double shift, double scale) { return value * scale + shift; });
 }
 

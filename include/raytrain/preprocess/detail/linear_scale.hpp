@@ -33,11 +33,12 @@ using LinearScales = std::map<std::string, LinearScale>;
 ///
 /// Errors: `not_found` for a column that is not there; `invalid_data` for one of text, and of another number of values
 ///         a row.
-[[nodiscard]] auto scaled(Dataset const& dataset, LinearScales const& scales, std::string const& attempted) -> Dataset;
+[[nodiscard]] auto scaled(Dataset const& dataset, std::vector<std::string> const& columns, LinearScales const& scales,
+                          std::string const& attempted) -> Dataset;
 
 /// value * scale + shift.
-[[nodiscard]] auto unscaled(Dataset const& dataset, LinearScales const& scales, std::string const& attempted)
-    -> Dataset;
+[[nodiscard]] auto unscaled(Dataset const& dataset, std::vector<std::string> const& columns, LinearScales const& scales,
+                            std::string const& attempted) -> Dataset;
 
 /// Errors: `invalid_data` unless each column has as many finite shifts as finite scales, of which none is 0.
 void check_scales(LinearScales const& scales, std::string_view type_name);
