@@ -242,4 +242,19 @@ TEST_CASE("texts that are too many to be categories are refused before they trav
   CHECK(most_bytes < 1'000);
 }
 
+TEST_CASE("finite values whose squares are beyond float64 are not said to be infinite, and have a mean") {
+  auto const infinity = std::numeric_limits<double>::infinity();
+  auto const dataset = Dataset::from_columns(
+      {{"x", std::vector<double>{1e200, -3e200, 5e200}}, {"far", std::vector<double>{1, infinity, 2}}});
+  check_contains(thrown_error([&] { (void)value_moments(dataset, "x", "Scaler::fit"); }),
+                 "invalid_data: Scaler::fit: column 'x' has finite values whose sum or squares are beyond float64");
+  auto const means = raytrain::value_means(dataset, "x", "Imputer::fit");
+  REQUIRE(means.size() == 1);
+  CHECK(means[0] == doctest::Approx(1e200));
+  check_contains(thrown_error([&] { (void)raytrain::value_means(dataset, "far", "Imputer::fit"); }),
+                 "column 'far' has an infinite value");
+  check_contains(thrown_error([&] { (void)value_counts(dataset, "far", "Encoder::fit"); }),
+                 "Encoder::fit: column 'far' has an infinite value");
+}
+
 }  // namespace

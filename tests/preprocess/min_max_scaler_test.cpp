@@ -74,4 +74,17 @@ TEST_CASE("MinMaxScaler refuses ranges that are none, columns without values, an
                  "MinMaxScaler::inverse_transform: it has not learnt from any rows yet");
 }
 
+TEST_CASE("values that are all the same, or nearly, become the lower end, however large they are") {
+  auto const dataset = Dataset::from_columns({{"large", std::vector<double>{1e20, 1e20}},
+                                              {"largest", std::vector<double>{-1.7e308, -1.7e308}},
+                                              {"small", std::vector<double>{0, 5e-324}}});
+  MinMaxScaler scaler{{"large", "largest", "small"}, {-1, 1}};
+  scaler.fit(dataset);
+  auto const scaled = scaler.transform(dataset);
+  for (auto const* const name : {"large", "largest", "small"}) {
+    CAPTURE(name);
+    for (auto const value : scaled.column(name).template as<double>()) CHECK(value == doctest::Approx(-1));
+  }
+}
+
 }  // namespace

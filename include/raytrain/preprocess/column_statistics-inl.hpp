@@ -172,27 +172,51 @@ void merge_each(std::vector<Statistic>& all, std::vector<Statistic> const& other
               "leave such rows out by filter, or write NaN, which stands for a missing value"};
 }
 
-}  // namespace detail
-
-RAYTRAIN_INLINE auto value_moments(FitRows const& rows, std::string const& column, std::string const& attempted)
-    -> std::vector<ValueMoments> {
-  auto const width = detail::numbers_of(rows, column, attempted).row_values();
-  auto moments = rows.fold(
+/// Of infinite values, and of those whose squares are, not finite.
+[[nodiscard]] inline auto unchecked_moments(FitRows const& rows, std::string const& column,
+                                            std::string const& attempted) -> std::vector<ValueMoments> {
+  auto const width = numbers_of(rows, column, attempted).row_values();
+  return rows.fold(
       std::vector<ValueMoments>(width),
       [&](Dataset const& block) {
         std::vector<ValueMoments> found(width);
         block.column(column).visit([&]<Element T>(std::span<T const> values) {
-          detail::add_tiles(values, width, found, []<std::size_t lanes>(auto const&... arguments) {
-            detail::add_moments<lanes>(arguments...);
-          });
+          add_tiles(values, width, found,
+                    []<std::size_t lanes>(auto const&... arguments) { add_moments<lanes>(arguments...); });
         });
         return found;
       },
-      detail::merge_each<ValueMoments>);
-  for (auto const& of_value : moments) {
-    if (!std::isfinite(of_value.mean) || !std::isfinite(of_value.squares)) detail::refuse_infinity(column, attempted);
-  }
+      merge_each<ValueMoments>);
+}
+
+/// A group operation. Errors: `invalid_data`, always: for an infinite value, or else for values that are too large.
+[[noreturn]] inline void refuse_moments(FitRows const& rows, std::string const& column, std::string const& attempted) {
+  (void)value_ranges(rows, column, attempted);  // refuses infinities
+  throw Error{Errc::invalid_data, attempted,
+              fmt::format("column '{}' has finite values whose sum or squares are beyond float64", column),
+              "bring it to other units before, or leave such rows out by filter"};
+}
+
+}  // namespace detail
+
+RAYTRAIN_INLINE auto value_moments(FitRows const& rows, std::string const& column, std::string const& attempted)
+    -> std::vector<ValueMoments> {
+  auto moments = detail::unchecked_moments(rows, column, attempted);
+  auto const is_finite = [](ValueMoments const& of_value) {
+    return std::isfinite(of_value.mean) && std::isfinite(of_value.squares);
+  };
+  if (!std::ranges::all_of(moments, is_finite)) detail::refuse_moments(rows, column, attempted);
   return moments;
+}
+
+RAYTRAIN_INLINE auto value_means(FitRows const& rows, std::string const& column, std::string const& attempted)
+    -> std::vector<double> {
+  std::vector<double> means;
+  for (auto const& moments : detail::unchecked_moments(rows, column, attempted)) {
+    means.push_back(moments.count == 0 ? std::numeric_limits<double>::quiet_NaN() : moments.mean);
+    if (!std::isfinite(moments.mean)) detail::refuse_moments(rows, column, attempted);
+  }
+  return means;
 }
 
 RAYTRAIN_INLINE auto value_ranges(FitRows const& rows, std::string const& column, std::string const& attempted)
@@ -301,6 +325,7 @@ class RadixSelection {
 
 /// Between two values, as NumPy rounds it.
 [[nodiscard]] inline auto between(double low, double high, double share) noexcept -> double {
+  if (!std::isfinite(high - low)) return low * (1 - share) + high * share;
   return share < 0.5 ? low + (high - low) * share : high - (high - low) * (1 - share);
 }
 
@@ -440,6 +465,8 @@ RAYTRAIN_INLINE auto value_counts(FitRows const& rows, std::string const& column
     counts.counts = detail::add_counts(rows, detail::count_texts(found), counts.texts, column, attempted);
   } else {
     counts.counts = detail::add_counts(rows, detail::count_numbers(found), counts.numbers, column, attempted);
+    auto const is_finite = [](double number) { return std::isfinite(number); };
+    if (!std::ranges::all_of(counts.numbers, is_finite)) detail::refuse_infinity(column, attempted);
   }
   return counts;
 }

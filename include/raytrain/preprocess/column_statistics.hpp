@@ -59,12 +59,16 @@ struct ValueCounts {
 /// Errors of all: `not_found` for a column that is not there, listing those that are; `invalid_data` for one of text
 /// where numbers are asked for, and for an infinite value, with its column.
 
-/// One for each value of a row.
+/// One for each value of a row. Errors: also `invalid_data` for values whose sum or squares are beyond float64.
 ///
 /// Source: T. F. Chan, G. H. Golub, R. J. LeVeque, "Updating Formulae and a Pairwise Algorithm for Computing Sample
 ///         Variances", Technical Report STAN-CS-79-773, Stanford, 1979.
 [[nodiscard]] auto value_moments(FitRows const& rows, std::string const& column, std::string const& attempted)
     -> std::vector<ValueMoments>;
+
+/// One for each value of a row; NaN of no values. Their squares may be beyond float64.
+[[nodiscard]] auto value_means(FitRows const& rows, std::string const& column, std::string const& attempted)
+    -> std::vector<double>;
 
 /// One for each value of a row.
 [[nodiscard]] auto value_ranges(FitRows const& rows, std::string const& column, std::string const& attempted)

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <optional>
 #include <utility>
@@ -19,8 +20,7 @@
 namespace raytrain {
 
 RAYTRAIN_INLINE void MinMaxScaler::fit(FitRows const& rows) {
-  if (!std::isfinite(feature_range.min) || !std::isfinite(feature_range.max) ||
-      feature_range.min >= feature_range.max) {
+  if (!std::isfinite(feature_range.max - feature_range.min) || feature_range.min >= feature_range.max) {
     throw Error{
         Errc::invalid_config, "MinMaxScaler::feature_range",
         fmt::format("must go from one number to a larger one (got {} to {})", feature_range.min, feature_range.max),
@@ -30,8 +30,10 @@ RAYTRAIN_INLINE void MinMaxScaler::fit(FitRows const& rows) {
       columns, type_name, [&](auto const& name) { return value_ranges(rows, name, "MinMaxScaler::fit"); },
       [&](ValueRange const& range) -> std::optional<std::pair<double, double>> {
         if (range.is_empty()) return std::nullopt;
-        auto const distance = range.min == range.max ? 1 : range.max - range.min;
-        auto const scale = distance / (feature_range.max - feature_range.min);
+        auto const width = feature_range.max - feature_range.min;
+        auto scale = (range.max - range.min) / width;
+        // Of one value, and of those too near for a scale: the shift must differ from large values.
+        if (scale == 0) scale = std::max(1.0, std::ldexp(std::abs(range.min), -20)) / width;
         return std::pair{range.min - feature_range.min * scale, scale};
       });
 }

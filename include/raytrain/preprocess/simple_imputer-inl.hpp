@@ -100,11 +100,7 @@ inline void check_constant(SimpleImputer const& imputer) {
   auto const width = rows.dataset().column(name).row_values();
   ColumnFill fill;
   switch (imputer.strategy) {
-    case ImputeStrategy::mean:
-      for (auto const& moments : value_moments(rows, name, attempted)) {
-        fill.numbers.push_back(moments.count == 0 ? std::numeric_limits<double>::quiet_NaN() : moments.mean);
-      }
-      break;
+    case ImputeStrategy::mean: fill.numbers = value_means(rows, name, attempted); break;
     case ImputeStrategy::median:
       for (auto const& quantiles : value_quantiles(rows, name, {0.5}, attempted)) fill.numbers.push_back(quantiles[0]);
       break;

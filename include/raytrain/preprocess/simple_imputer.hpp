@@ -57,7 +57,7 @@ struct SimpleImputer {
 
   /// Errors: `invalid_config` for no column, one that is named twice, a column that the strategy does not fill, and a
   ///         constant that is missing or that no strategy takes; `invalid_data` for a column without a value, unless by
-  ///         `constant`; as `value_moments`, `value_quantiles` or `value_counts`.
+  ///         `constant`; as `value_means`, `value_quantiles` or `value_counts`.
   void fit(FitRows const& rows);
   [[nodiscard]] auto is_fitted() const -> bool { return detail::has_learnt(columns, fills); }
   /// Errors: `invalid_call` before `fit`; `not_found` and `invalid_data` for columns that are not as they were.
