@@ -178,6 +178,8 @@ TEST_CASE("a file is read the same compressed, and wherever its pieces end") {
 
 TEST_CASE("a whole number that float32 has not is refused where nobody has asked for float32") {
   check_contains(thrown_error([] { (void)read_text("date\n20240131\n"); }), "line 2, column 'date': '20240131'");
+  check_contains(thrown_error([] { (void)read_text("date\n20240131.0\n"); }), "line 2, column 'date': '20240131.0'");
+  check_contains(thrown_error([] { (void)read_text("key\n89490200001234567890\n"); }), "'89490200001234567890'");
   CHECK(floats(read_text("date\n16777216\n-16777218\n"), "date") == std::vector<float>{16777216, -16777218});
   CHECK(read_text("date\n20240131\n", {.types = {{"date", CsvType::int64}}}).column("date").as<std::int64_t>()[0] ==
         20240131);

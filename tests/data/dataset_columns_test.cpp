@@ -110,6 +110,18 @@ TEST_CASE("columns are renamed all at once, so that two can change their names")
                                     "invalid_data: column: its name is empty");
 }
 
+TEST_CASE("a column takes the place of the one of its name, or the last place, unless its rows are others") {
+  auto const dataset = Dataset::from_columns({{"a", std::vector<float>{1, 2}}, {"b", std::vector<float>{3, 4}}});
+  auto const changed = dataset.with_column({"a", std::vector<double>{5, 6}});
+  CHECK(changed.column_names() == std::vector<std::string>{"a", "b"});
+  CHECK(changed.column("a").as<double>()[1] == 6);
+  CHECK(dataset.with_column({"c", std::vector<float>{7, 8}}).column_names().back() == "c");
+  raytrain::testing::check_contains(thrown_error([&] {
+                                      (void)dataset.with_column({"a", std::vector<float>{1}});
+                                    }),
+                                    "invalid_call: Dataset::with_column('a'): it has 1 rows, and the dataset has 2");
+}
+
 TEST_CASE("a column is added behind the others, unless its name is taken or its rows are others") {
   auto const dataset = people();
   auto const more = dataset.add_column({"weight", std::vector<double>{1, 2, 3}});
@@ -119,8 +131,8 @@ TEST_CASE("a column is added behind the others, unless its name is taken or its 
   CHECK(thrown_error([&] {
           (void)dataset.add_column({"age", std::vector<double>{1, 2, 3}});
         }) ==
-        "invalid_call: Dataset::add_column('age'): there is a column of that name; give it another name, or drop that "
-        "one first by drop_columns");
+        "invalid_call: Dataset::add_column('age'): there is a column of that name; give it another name, or replace "
+        "that one by with_column");
   CHECK(thrown_error([&] {
           (void)dataset.add_column({"weight", std::vector<double>{1, 2}});
         }) ==

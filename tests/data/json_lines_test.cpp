@@ -213,6 +213,26 @@ TEST_CASE("a line of many megabytes is read, and names that are new in each line
                  "values are missing up to here, more than 16 for each byte; keep fewer columns");
 }
 
+TEST_CASE("rows that are missing of a long array do not take all memory, before it and behind it") {
+  std::string zeros = "[0";
+  for (auto i = 1; i < 100'000; ++i) zeros += ",0";
+  zeros += "]";
+  std::string nulls;
+  std::string others;
+  for (auto i = 0; i < 10'000; ++i) {
+    nulls += "{\"a\":null}\n";
+    others += "{\"b\":1}\n";
+  }
+  auto const refused = [](std::string const& text) { return thrown_error([&] { return read_text(text); }); };
+  check_contains(refused("{\"a\":" + zeros + "}\n" + nulls), "values are missing up to here");
+  check_contains(refused(others + "{\"a\":" + zeros + "}\n"), "values are missing up to here");
+}
+
+TEST_CASE("an empty name is refused with its line, and a column that is asked for twice") {
+  check_contains(thrown_error([] { return read_text("{\"a\":1}\n{\"\":1}\n"); }), "line 2");
+  check_contains(thrown_error([] { return read_text("{\"a\":1}", {.columns = {"a", "a"}}); }), "names 'a' twice");
+}
+
 TEST_CASE("a table is an object on a line for each row, with null for what is missing") {
   TemporaryFolder const folder;
   auto const path = folder.path() / "x.jsonl";

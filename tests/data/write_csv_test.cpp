@@ -114,6 +114,14 @@ TEST_CASE("a table is a line of names, and one of the shortest numbers for each 
   CHECK(written(Dataset::from_columns({{"x", std::vector<float>{}}})) == "x\n");
 }
 
+TEST_CASE("large whole numbers of float32 are read back where nobody names a type") {
+  TemporaryFolder const folder;
+  std::vector<float> const large{123'456'792, 33'554'448, -16'777'218, 1e15F, 1e16F, 3e38F};
+  write_csv(Dataset::from_columns({{"x", large}}), folder.path() / "x.csv");
+  auto const read = raytrain::read_csv(folder.path() / "x.csv").column("x");
+  for (std::size_t i = 0; i < large.size(); ++i) CHECK(read.as<float>()[i] == large[i]);
+}
+
 TEST_CASE("names are quoted where they need it, and NaN are empty fields, in quotes where the line has no other") {
   auto const nan = std::numeric_limits<float>::quiet_NaN();
   CHECK(written(Dataset::from_columns({{"a,b", std::vector<float>{nan}}, {"say \"x\"", std::vector<float>{1}}})) ==

@@ -120,6 +120,10 @@ TEST_CASE("a run goes on with what its checkpoint has, when that is given to it"
   MinimalTrainer second{[&](TrainContext& ctx) { seen.add(ctx); }, config};
   (void)second.fit();
   CHECK(seen.first_valid_values == std::set<double>{0});
+  MinimalTrainer reporting{epochs_up_to(2), config};
+  (void)reporting.fit();
+  MinimalTrainer original{epochs_up_to(3), config_in(folder, 1)};
+  CHECK(original.fit().state == RunState::finished);
 }
 
 TEST_CASE("a checkpoint that is reported again brings no preprocessor with it") {

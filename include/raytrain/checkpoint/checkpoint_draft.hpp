@@ -50,7 +50,7 @@ class CheckpointDraft {
   /// State of which each rank has a part of its own: `fill` is called on every rank, inside `report`.
   [[nodiscard]] static auto sharded(Fill fill) -> CheckpointDraft;
 
-  /// `name`: relative to the checkpoint, '/' between folders.
+  /// `name`: relative to the checkpoint, '/' between folders. "raytrain_preprocessor.json" is raytrain's own.
   ///
   /// Errors: `invalid_report` for a name that leads outside, is taken, or is one that no file can have.
   auto add(std::string name, Bytes content) -> CheckpointDraft&;

@@ -124,6 +124,7 @@ RAYTRAIN_INLINE void CsvTable::begin(std::vector<std::string> const& names) {
     }
     auto const found = columns_by_name.find(name);
     if (found == columns_by_name.end()) not_there("columns", name, names);
+    if (slots_[found->second] != left_out) refuse_twice("CsvOptions::columns", name);
     auto const type = options_.types.find(name);
     slots_[found->second] = columns_.size();
     columns_.emplace_back(name, type == options_.types.end() ? std::nullopt : std::optional{type->second});

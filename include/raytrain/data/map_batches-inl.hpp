@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <exception>
 #include <functional>
+#include <new>
 #include <vector>
 
 #include <raytrain/core/error.hpp>
@@ -46,6 +47,8 @@ RAYTRAIN_INLINE auto map_batches(Dataset const& dataset, std::function<Dataset(D
     } catch (Error const& error) {
       throw Error{error.code(), attempted() + ": " + error.attempted(), error.happened(), error.remedy()};
     } catch (Stopped const&) {
+      throw;
+    } catch (std::bad_alloc const&) {
       throw;
     } catch (std::exception const& error) {
       throw Error{Errc::exception, attempted(), error.what()};

@@ -37,7 +37,4 @@ RAYTRAIN_INLINE FitRows::FitRows(Dataset const& dataset, Rank rank, WorldSize wo
   dataset_ = dataset.split_at(first).second.head(begin_of(rank.value + std::size_t{1}) - first);
 }
 
-RAYTRAIN_INLINE FitRows::FitRows(Dataset const& dataset, AllGather all_gather)
-    : dataset_{dataset}, block_rows_{detail::fit_block_rows(dataset.rows())}, all_gather_{std::move(all_gather)} {}
-
 }  // namespace raytrain

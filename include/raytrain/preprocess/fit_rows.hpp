@@ -29,11 +29,9 @@ class FitRows {
   /// All rows. Not explicit: `scaler.fit(dataset)`.
   FitRows(Dataset const& dataset);  // NOLINT(google-explicit-constructor)
 
-  /// The part of `rank` of a dataset that each of `world_size` workers holds whole.
+  /// The part of `rank` of a dataset that each of `world_size` workers holds whole. Other workers may share other
+  /// datasets; what is learnt is of all of them, in the order of the workers.
   FitRows(Dataset const& dataset, Rank rank, WorldSize world_size, AllGather all_gather);
-
-  /// All rows of this worker's, where each worker holds others. What is learnt depends on which worker holds which.
-  FitRows(Dataset const& dataset, AllGather all_gather);
 
   /// This worker's rows.
   [[nodiscard]] auto dataset() const noexcept -> Dataset const& { return dataset_; }

@@ -14,6 +14,7 @@
 #include <variant>
 #include <vector>
 
+#include <raytrain/core/error.hpp>
 #include <raytrain/core/inline.hpp>
 #include <raytrain/data/column.hpp>
 #include <raytrain/data/detail/growing_column.hpp>
@@ -29,6 +30,11 @@ template <class T>
     numbers.insert(at_begin ? numbers.begin() : numbers.end(), values, std::numeric_limits<T>::quiet_NaN());
     return true;
   }
+}
+
+RAYTRAIN_INLINE void refuse_twice(std::string_view field, std::string_view name) {
+  throw Error{Errc::invalid_config, std::string{field}, "names '" + std::string{name} + "' twice",
+              "name each column once"};
 }
 
 RAYTRAIN_INLINE GrowingColumn::GrowingColumn(std::string name, std::optional<CsvType> type)
@@ -79,9 +85,14 @@ RAYTRAIN_INLINE auto GrowingColumn::prepend_missing(std::size_t values) -> bool 
 RAYTRAIN_INLINE auto GrowingColumn::is_rounded(std::string_view text) const -> bool {
   constexpr float all_whole = 16'777'216;  // up to which float32 has each whole number
   auto const value = std::get<std::vector<float>>(numbers_).back();
+  if (std::abs(value) < all_whole) return false;
+  auto const point = text.find('.');
+  auto const is_whole =
+      point != std::string_view::npos && text.find_first_not_of('0', point + 1) == std::string_view::npos;
   std::int64_t whole{};
-  return std::abs(value) >= all_whole && parse_number(text, whole) == std::errc{} &&
-         static_cast<long double>(value) != static_cast<long double>(whole);
+  auto const problem = parse_number(is_whole ? text.substr(0, point) : text, whole);  // also of 20240131.0
+  if (problem == std::errc::result_out_of_range) return true;
+  return problem == std::errc{} && static_cast<long double>(value) != static_cast<long double>(whole);
 }
 
 RAYTRAIN_INLINE auto GrowingColumn::take(RowShape row_shape) && -> Column {

@@ -15,6 +15,9 @@
 
 namespace raytrain::detail {
 
+/// Errors: `invalid_config`, always.
+[[noreturn]] void refuse_twice(std::string_view field, std::string_view name);
+
 /// A column that grows value by value from what a file of text has. Its first value decides where nobody has said its
 /// type: a number makes it float32, where whole numbers that float32 has not are refused; a text makes it text.
 class GrowingColumn {

@@ -24,16 +24,26 @@
 
 namespace raytrain::detail {
 
-RAYTRAIN_INLINE void JsonColumn::add(JsonCursor& json) {
+RAYTRAIN_INLINE void MissingValues::add(std::uint64_t values, std::string_view what) {
+  constexpr std::uint64_t always = std::uint64_t{1} << 26U;
+  values_ += values;
+  if (values_ <= always || values_ <= 16 * bytes_) return;
+  throw Error{Errc::invalid_data, fmt::format("reading {}", what),
+              fmt::format("{} values are missing up to here, more than 16 for each byte", values_),
+              "keep fewer columns by JsonLinesOptions::columns"};
+}
+
+RAYTRAIN_INLINE void JsonColumn::add(JsonCursor& json, MissingValues& missing) {
   if (json.peek() == 'n') {
     json.word("null");
-    return add_missing(json, 1);
+    return add_missing(json, 1, missing);
   }
   auto const is_first = !dimensions_;
   if (json.peek() == '[') {
     add_array(json, 0);
     if (is_first) {
       for (auto const extent : shape_) row_values_ *= extent;
+      missing.add(rows_ * row_values_, json.what());
       if (!column_.prepend_missing(rows_ * row_values_)) refuse(json, "an integer is missing in the lines before");
     }
   } else {
@@ -43,7 +53,8 @@ RAYTRAIN_INLINE void JsonColumn::add(JsonCursor& json) {
   ++rows_;
 }
 
-RAYTRAIN_INLINE void JsonColumn::add_missing(JsonCursor const& json, std::size_t rows) {
+RAYTRAIN_INLINE void JsonColumn::add_missing(JsonCursor const& json, std::size_t rows, MissingValues& missing) {
+  missing.add(rows * row_values_, json.what());
   rows_ += rows;
   // How many values these rows have, the first one tells that is there.
   if (dimensions_ && !column_.add_missing(rows * row_values_)) refuse(json, "an integer is missing");
@@ -124,7 +135,7 @@ RAYTRAIN_INLINE void JsonTable::begin_file(std::string const& name) {
 }
 
 RAYTRAIN_INLINE void JsonTable::add_line(std::string_view line, std::uint64_t number) {
-  bytes_ += line.size() + 1;
+  missing_.add_bytes(line.size() + 1);
   if (line.find_first_not_of(" \t\r") == std::string_view::npos) return;
   what_.resize(file_name_bytes_);
   fmt::format_to(std::back_inserter(what_), ", line {}", number);
@@ -135,14 +146,14 @@ RAYTRAIN_INLINE void JsonTable::add_line(std::string_view line, std::uint64_t nu
     auto* const column = column_of(json, name);
     if (column == nullptr) return json.skip();
     if (column->rows() > rows_) json.refuse(fmt::format("the name '{}' comes twice", shown_field(column->name())));
-    column->add(json);
+    column->add(json, missing_);
     ++present;
   });
   json.end();
   ++rows_;
   if (present == columns_.size()) return;
   for (auto& column : columns_) {
-    if (column.rows() < rows_) add_missing(json, column, 1);
+    if (column.rows() < rows_) column.add_missing(json, 1, missing_);
   }
 }
 
@@ -153,7 +164,11 @@ RAYTRAIN_INLINE auto JsonTable::take() && -> Dataset {
   if (rows_ == 0) refuse("there are no rows");
   for (auto const& [name, type] : options_.types) (void)find("types", name);
   std::vector<std::size_t> order;
-  for (auto const& name : options_.columns) order.push_back(find("columns", name));
+  for (auto const& name : options_.columns) {
+    auto const at = find("columns", name);
+    if (std::ranges::find(order, at) != order.end()) refuse_twice("JsonLinesOptions::columns", name);
+    order.push_back(at);
+  }
   if (columns_.empty()) refuse("there are no columns");
   for (std::size_t i = 0; options_.columns.empty() && i < columns_.size(); ++i) order.push_back(i);
   std::vector<Column> columns;
@@ -165,27 +180,17 @@ RAYTRAIN_INLINE auto JsonTable::column_of(JsonCursor const& json, std::string_vi
   if (next_ < columns_.size() && columns_[next_].name() == name) return &columns_[next_++];
   auto place = numbers_.find(name);
   if (place == numbers_.end()) {
+    if (name.empty()) json.refuse("a name is empty");
     if (!options_.columns.empty() && std::ranges::find(options_.columns, name) == options_.columns.end()) {
       return nullptr;
     }
     auto const type = options_.types.find(name);
     place = numbers_.emplace(name, columns_.size()).first;
     columns_.emplace_back(place->first, type == options_.types.end() ? std::nullopt : std::optional{type->second});
-    add_missing(json, columns_.back(), rows_);
+    columns_.back().add_missing(json, rows_, missing_);
   }
   next_ = place->second + 1;
   return &columns_[place->second];
-}
-
-RAYTRAIN_INLINE void JsonTable::add_missing(JsonCursor const& json, JsonColumn& column, std::size_t rows) {
-  constexpr std::uint64_t always = std::uint64_t{1} << 26U;
-  missing_ += rows * column.row_values();
-  if (missing_ > always && missing_ > 16 * bytes_) {
-    throw Error{Errc::invalid_data, "reading " + what_,
-                fmt::format("{} values are missing up to here, more than 16 for each byte", missing_),
-                "keep fewer columns by JsonLinesOptions::columns"};
-  }
-  column.add_missing(json, rows);
 }
 
 RAYTRAIN_INLINE auto JsonTable::find(char const* field, std::string const& name) const -> std::size_t {

@@ -20,6 +20,20 @@
 
 namespace raytrain::detail {
 
+/// How many missing values the lines may stand for: a short text must not take all memory.
+class MissingValues {
+ public:
+  /// Lines of so many bytes have been read.
+  void add_bytes(std::size_t bytes) noexcept { bytes_ += bytes; }
+
+  /// Before memory is taken for so many. Errors: `invalid_data`, above 16 for each byte.
+  void add(std::uint64_t values, std::string_view what);
+
+ private:
+  std::uint64_t bytes_ = 0;
+  std::uint64_t values_ = 0;
+};
+
 /// A column of lines of JSON that grows row by row.
 ///
 /// Errors: `invalid_data` for values that do not belong into one column.
@@ -29,12 +43,11 @@ class JsonColumn {
 
   [[nodiscard]] auto name() const noexcept -> std::string const& { return column_.name(); }
   [[nodiscard]] auto rows() const noexcept -> std::size_t { return rows_; }
-  [[nodiscard]] auto row_values() const noexcept -> std::size_t { return row_values_; }
 
-  void add(JsonCursor& json);
+  void add(JsonCursor& json, MissingValues& missing);
 
   /// `json` says where rows are missing.
-  void add_missing(JsonCursor const& json, std::size_t rows);
+  void add_missing(JsonCursor const& json, std::size_t rows, MissingValues& missing);
 
   [[nodiscard]] auto take() && -> Column;
 
@@ -83,8 +96,6 @@ class JsonTable {
   /// Nothing for one that is not kept.
   [[nodiscard]] auto column_of(JsonCursor const& json, std::string_view name) -> JsonColumn*;
 
-  void add_missing(JsonCursor const& json, JsonColumn& column, std::size_t rows);
-
   /// Errors: `not_found`.
   [[nodiscard]] auto find(char const* field, std::string const& name) const -> std::size_t;
 
@@ -95,8 +106,7 @@ class JsonTable {
   std::unordered_map<std::string, std::size_t, Hash, std::equal_to<>> numbers_;
   std::size_t next_ = 0;  ///< The column that came behind the last one in earlier lines.
   std::size_t rows_ = 0;
-  std::uint64_t bytes_ = 0;
-  std::uint64_t missing_ = 0;
+  MissingValues missing_;
 };
 
 }  // namespace raytrain::detail

@@ -90,7 +90,7 @@ class NpyParser {
     }
     if (name == "fortran_order" && !dictionary.fortran_order) {
       if (take_word("True")) dictionary.fortran_order = true;
-      if (take_word("False")) dictionary.fortran_order = false;
+      if (!dictionary.fortran_order && take_word("False")) dictionary.fortran_order = false;
       return dictionary.fortran_order ? std::nullopt : std::optional<std::string>{"'fortran_order' is no bool"};
     }
     if (name == "shape" && !dictionary.shape) {

@@ -23,10 +23,18 @@ template <Element T>
   }
 }
 
-/// Appends the fewest digits from which the same bits are read.
+/// Appends the fewest digits from which the same bits are read; of a float that is too large for fractions all of its
+/// digits below 1e16, since zeros in their place would be another whole number.
 template <Element T>
 void append_shortest(std::string& text, T value) {
-  if constexpr (std::is_arithmetic_v<T>) {
+  if constexpr (std::is_same_v<T, float>) {
+    auto const is_whole = std::abs(value) >= 16'777'216.0F && std::abs(value) < 1e16F;
+    if (is_whole) {
+      fmt::format_to(std::back_inserter(text), "{:.0f}", value);
+    } else {
+      fmt::format_to(std::back_inserter(text), "{}", value);
+    }
+  } else if constexpr (std::is_arithmetic_v<T>) {
     fmt::format_to(std::back_inserter(text), "{}", value);
   } else {
     append_shortest(text, static_cast<float>(value));

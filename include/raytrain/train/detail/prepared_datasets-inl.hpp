@@ -7,9 +7,11 @@
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <optional>
 #include <string>
 #include <utility>
@@ -19,6 +21,7 @@
 #include <raytrain/core/bytes.hpp>
 #include <raytrain/core/element_type.hpp>
 #include <raytrain/core/error.hpp>
+#include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/inline.hpp>
 #include <raytrain/core/shared_bytes.hpp>
 #include <raytrain/core/signs_of_life.hpp>
@@ -53,8 +56,14 @@ auto without_retry(std::string const& attempted, Work const& work) {
       case Errc::invalid_call:
       case Errc::not_found:
       case Errc::exception: throw NotRetryable{attempted + ": " + error.attempted(), error.happened(), error.remedy()};
-      default: throw;  // of the group, the memory or the disk
+      default: throw;  // of the group or the disk
     }
+  } catch (Stopped const&) {
+    throw;
+  } catch (std::bad_alloc const&) {
+    throw;
+  } catch (std::exception const& error) {
+    throw NotRetryable{attempted, error.what()};
   }
 }
 
@@ -99,7 +108,7 @@ RAYTRAIN_INLINE void prepare_datasets(WorkerSetup const& setup) {
       "set it, or begin anew by Resume::fresh"};
 }
 
-RAYTRAIN_INLINE auto PreparedDatasets::of_checkpoint(Checkpoint const& checkpoint) const -> AnyPreprocessor {
+RAYTRAIN_INLINE auto PreparedDatasets::of_checkpoint(Checkpoint const& checkpoint) const -> CheckpointedPreprocessor {
   auto const refuse = [&](std::string const& happened) {
     throw NotRetryable{"TrainerConfig::preprocessor",
                        fmt::format("{} until checkpoint {}, from which it goes on", happened, checkpoint.number()),
@@ -114,7 +123,7 @@ RAYTRAIN_INLINE auto PreparedDatasets::of_checkpoint(Checkpoint const& checkpoin
                     "has trained",
                     asked_.type_name(), before.asked.type_name()));
   }
-  return std::move(before.fitted);
+  return before;
 }
 
 /// What must be alike where workers learn together.
@@ -138,8 +147,14 @@ struct LearntRows {
   return rows;
 }
 
-/// Whether each worker holds the same rows. Errors: `invalid_data` for other columns than those of rank 0.
-[[nodiscard]] inline auto hold_the_same(std::vector<LearntRows> const& workers) -> bool {
+/// A worker's number among those that hold the same rows, and how many these are.
+struct RowsSharedBy {
+  Rank rank;
+  WorldSize workers;
+};
+
+/// Errors: `invalid_data` for other columns than those of rank 0.
+[[nodiscard]] inline auto rows_shared_by(Rank rank_here, std::vector<LearntRows> const& workers) -> RowsSharedBy {
   for (std::size_t rank = 1; rank < workers.size(); ++rank) {
     if (workers[rank].columns == workers[0].columns) continue;
     throw Error{Errc::invalid_data, fmt::format("learning from the dataset '{}'", fitted_dataset),
@@ -147,25 +162,30 @@ struct LearntRows {
                             fmt::join(workers[0].columns, ", ")),
                 "give all ranks the same columns, or a preprocessor that is fitted"};
   }
-  return std::ranges::all_of(workers, [&](auto const& worker) { return worker.digest == workers[0].digest; });
+  auto const count = [&, &digest = workers[rank_here.value].digest](std::size_t before) {
+    return static_cast<std::uint32_t>(std::ranges::count(
+        workers.begin(), workers.begin() + static_cast<std::ptrdiff_t>(before), digest, &LearntRows::digest));
+  };
+  return {Rank{count(rank_here.value)}, WorldSize{count(workers.size())}};
 }
 
-RAYTRAIN_INLINE auto PreparedDatasets::fitted(WorkerSetup const& setup) const -> AnyPreprocessor {
+RAYTRAIN_INLINE auto PreparedDatasets::fitted(WorkerSetup const& setup) const -> CheckpointedPreprocessor {
   auto const& run = *setup.run;
   if (run.checkpoint && !run.begins_from_other_run) return of_checkpoint(*run.checkpoint);
-  auto result = asked_;
-  if (result.is_fitted()) return result;
+  CheckpointedPreprocessor result{asked_, asked_};
+  if (asked_.is_fitted()) return result;
   auto const& train = find_dataset(run.datasets, fitted_dataset);
   FitRows::AllGather const all_gather = [&](Bytes mine) {
     return all_gather_bytes(*setup.collective, std::move(mine));
   };
   auto const& placement = setup.link.placement();
   without_retry("TrainerConfig::preprocessor", [&] {
-    // Of what is not split each worker may hold other rows.
-    auto const is_same =
-        is_split(run.data, fitted_dataset) || hold_the_same(all_gather_objects(*setup.collective, learnt_rows(train)));
-    result.fit(is_same ? FitRows{train, placement.world_rank, placement.world_size, all_gather}
-                       : FitRows{train, all_gather});
+    RowsSharedBy shared{placement.world_rank, placement.world_size};
+    // Of what is not split each process may hold other rows.
+    if (!is_split(run.data, fitted_dataset)) {
+      shared = rows_shared_by(placement.world_rank, all_gather_objects(*setup.collective, learnt_rows(train)));
+    }
+    result.fitted.fit(FitRows{train, shared.rank, shared.workers, all_gather});
   });
   return result;
 }
@@ -189,26 +209,33 @@ RAYTRAIN_INLINE void PreparedDatasets::prepare(WorkerSetup const& setup) {
   }
 }
 
-RAYTRAIN_INLINE void PreparedDatasets::transform(AnyPreprocessor learnt, WorkerSetup const& setup) {
+/// Rows that are changed between two signs of life.
+[[nodiscard]] inline auto batch_rows(Dataset const& dataset) -> std::size_t {
+  constexpr std::size_t most_bytes = std::size_t{16} << 20U;
+  constexpr std::size_t most_rows = std::size_t{1} << 16U;
+  std::size_t row_bytes = 1;
+  for (auto const& column : dataset.columns()) row_bytes += column.row_bytes();
+  return std::clamp<std::size_t>(most_bytes / row_bytes, 1, most_rows);
+}
+
+RAYTRAIN_INLINE void PreparedDatasets::transform(CheckpointedPreprocessor learnt, WorkerSetup const& setup) {
   auto& link = setup.link;
   auto const threads = link.placement().cpus * static_cast<int>(link.placement().process_workers.value);
   auto const transform_rows = [&](Dataset const& rows) {
     if (link.stop_token().stop_requested() || link.aborted().stop_requested()) throw Stopped{};
     link.signs_of_life().beat();
-    return learnt.transform(rows);
+    return learnt.fitted.transform(rows);
   };
   for (auto const& [name, dataset] : setup.run->datasets) {
     datasets_.insert_or_assign(
         name, without_retry(fmt::format("preparing the dataset '{}'", name), [&, &rows = dataset] {
-          return map_batches(rows, transform_rows, {.batch_size = 1U << 16U, .threads = std::max(threads, 1)});
+          return map_batches(rows, transform_rows, {.batch_size = batch_rows(rows), .threads = std::max(threads, 1)});
         }));
   }
-  auto const json = without_retry("storing TrainerConfig::preprocessor", [&] {
-    return write_json(CheckpointedPreprocessor{asked_, learnt});
-  });
+  auto const json = without_retry("storing TrainerConfig::preprocessor", [&] { return write_json(learnt); });
   auto const bytes = bytes_of(json);
   json_ = SharedBytes{Bytes{bytes.begin(), bytes.end()}};
-  fitted_ = std::move(learnt);
+  fitted_ = std::move(learnt.fitted);
 }
 
 }  // namespace raytrain::detail

@@ -9,6 +9,7 @@
 #include <raytrain/core/shared_bytes.hpp>
 #include <raytrain/data/datasets.hpp>
 #include <raytrain/preprocess/any_preprocessor.hpp>
+#include <raytrain/preprocess/preprocessor_json.hpp>
 #include <raytrain/train/worker_setup.hpp>
 
 namespace raytrain::detail {
@@ -34,10 +35,10 @@ class PreparedDatasets {
   [[nodiscard]] auto json() const noexcept -> SharedBytes const& { return json_; }
 
  private:
-  [[nodiscard]] auto fitted(WorkerSetup const& setup) const -> AnyPreprocessor;
+  [[nodiscard]] auto fitted(WorkerSetup const& setup) const -> CheckpointedPreprocessor;
   /// Changes the datasets. Errors: `Stopped`.
-  void transform(AnyPreprocessor learnt, WorkerSetup const& setup);
-  [[nodiscard]] auto of_checkpoint(Checkpoint const& checkpoint) const -> AnyPreprocessor;
+  void transform(CheckpointedPreprocessor learnt, WorkerSetup const& setup);
+  [[nodiscard]] auto of_checkpoint(Checkpoint const& checkpoint) const -> CheckpointedPreprocessor;
 
   AnyPreprocessor asked_;
   std::mutex mutex_;
