@@ -2,26 +2,12 @@
 #pragma once
 
 #include <filesystem>
-#include <functional>
-#include <map>
-#include <string>
-#include <vector>
 
-#include <raytrain/data/csv_type.hpp>
 #include <raytrain/data/data_paths.hpp>
 #include <raytrain/data/dataset.hpp>
+#include <raytrain/data/json_lines_options.hpp>
 
 namespace raytrain {
-
-/// How lines of JSON are read.
-struct JsonLinesOptions {
-  std::vector<std::string>
-      columns{};  ///< To be kept, in this order; empty: all, in the order in which they first come.
-  /// The types of columns; of one that is not named, its first value decides: a number, true or false makes it float32,
-  /// a text text. Whole numbers that float32 has not, from 16,777,217 on, are refused there. A column that is to be
-  /// text takes numbers, true and false as they are written.
-  std::map<std::string, CsvType, std::less<>> types{};
-};
 
 /// A row of each line, which is a JSON object, and a column of each of its names, from files that are plain or gzip.
 /// The rows of several files follow one another as if they were one file.
@@ -29,11 +15,12 @@ struct JsonLinesOptions {
 /// A name that a line has not, and null, is a missing value: NaN, or no text. true and false are 1 and 0. Arrays of
 /// numbers, whose lengths are the same in all lines, are the row shape; those of arrays one of more dimensions. The
 /// texts "NaN", "Infinity" and "-Infinity" are numbers where the column's are. Lines of blanks are none.
-/// Errors: those of `DataPaths::files`; `not_found` for a file or a column that is not there; `io`; `invalid_data`,
-/// with
-///         file and line, for what is no JSON object, an object within one, a name that comes twice, values of several
-///         kinds or shapes in one column, a number that its column cannot hold, integers that are missing, more missing
-///         values than 16 for each byte and 67 million, and no rows.
+/// Errors: those of `DataPaths::files`; `not_found` for a file or a column that is not there; `io`; `invalid_config`
+/// for
+///         a column that is named twice; `invalid_data`, with file and line, for what is no JSON object, an object
+///         within one, a name that comes twice, values of several kinds or shapes in one column, a number that its
+///         column cannot hold, integers that are missing, more missing values than 16 for each byte and 67 million, and
+///         no rows.
 /// Source: RFC 8259 for each line.
 [[nodiscard]] auto read_json_lines(DataPaths const& paths, JsonLinesOptions const& options = {}) -> Dataset;
 

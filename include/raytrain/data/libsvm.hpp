@@ -1,22 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cstddef>
-#include <optional>
-
 #include <raytrain/data/data_paths.hpp>
 #include <raytrain/data/dataset.hpp>
+#include <raytrain/data/libsvm_options.hpp>
 
 namespace raytrain {
-
-/// How files of LIBSVM's format are read.
-struct LibsvmOptions {
-  std::optional<std::size_t> features{};  ///< So many of each row, 1 or more; unset: as many as the largest index says.
-  /// Whether indices begin with 0. Unset: they do where any line of any of the files has the index 0, and with 1 else.
-  std::optional<bool> zero_based{};
-  float absent = 0;  ///< Value of the features that a line leaves out; XGBoost takes a NaN for them.
-  std::size_t max_bytes = std::size_t{4} << 30U;  ///< The dense features take so much at most.
-};
 
 /// Lines of "label index:value index:value ..." as columns "label" (float32) and "features" (float32, dense, with one
 /// value for each feature), from files that are plain or gzip. "qid:number" behind the label of each line becomes a

@@ -15,7 +15,7 @@
 #include <raytrain/data/csv_type.hpp>
 #include <raytrain/data/dataset.hpp>
 #include <raytrain/data/detail/growing_column.hpp>
-#include <raytrain/data/json_lines.hpp>
+#include <raytrain/data/json_lines_options.hpp>
 #include <raytrain/message/json_cursor.hpp>
 
 namespace raytrain::detail {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include <raytrain/data/dataset.hpp>
-#include <raytrain/data/libsvm.hpp>
+#include <raytrain/data/libsvm_options.hpp>
 
 namespace raytrain::detail {
 

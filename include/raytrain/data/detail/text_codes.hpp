@@ -29,7 +29,7 @@ class TextCodes {
 
  private:
   struct Hash : std::hash<std::string_view> {
-    using is_transparent = void;  // NOLINT(readability-identifier-naming): the standard's name
+    using is_transparent = void;
   };
 
   std::unordered_map<std::string, std::int32_t, Hash, std::equal_to<>> numbers_;
