@@ -7,6 +7,7 @@
 #include <raytrain/callback/json_lines.hpp>
 #include <raytrain/callback/progress_bar.hpp>
 #include <raytrain/data/csv.hpp>
+#include <raytrain/data/dataset_blocks.hpp>
 #include <raytrain/data/dataset_text.hpp>
 #include <raytrain/data/describe.hpp>
 #include <raytrain/data/filter.hpp>
@@ -15,6 +16,7 @@
 #include <raytrain/data/json_lines.hpp>
 #include <raytrain/data/libsvm.hpp>
 #include <raytrain/data/map_batches.hpp>
+#include <raytrain/data/materialize.hpp>
 #include <raytrain/data/npy.hpp>
 #include <raytrain/data/sort.hpp>
 #include <raytrain/data/train_test_split.hpp>

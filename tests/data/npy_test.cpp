@@ -142,6 +142,44 @@ TEST_CASE("an array has the name that it is given, and those of several files ar
                  "file '" + other.string() + "' has other columns than file '" + (folder.path() / "a.npy").string());
 }
 
+TEST_CASE("a mapped array has the rows that a read one has, and keeps them when the file is removed") {
+  TemporaryFolder const folder;
+  auto const path = write(folder.path() / "x.npy", three_rows());
+  auto const mapped = map_npy(path, {.column = "data"});
+  CHECK(mapped.digest() == read_npy(path).digest());
+  fs::remove(path);
+  CHECK(values<float>(mapped) == std::vector<float>{1.5F, -2, 3, 4, 5, 6});
+  // np.asfortranarray(np.array([[7], [8]], '<i4')), whose order is both
+  auto const fortran = npy(1, dictionary_of("<i4", "(2, 1)", "True"), "0700000008000000");
+  CHECK(values<std::int32_t>(map_npy(write(path, fortran))) == std::vector<std::int32_t>{7, 8});
+  CHECK(map_npy(write(path, npy(1, dictionary_of("<u8", "(0, 3)"), ""))).rows() == 0);
+}
+
+TEST_CASE("an array that is not in its file as a column has it is read and not mapped, and the message says why") {
+  TemporaryFolder const folder;
+  auto const path = folder.path() / "x.npy";
+  auto const refused = [&](std::string const& content) {
+    write(path, content);
+    auto const text = thrown_error([&] { return map_npy(path); });
+    check_contains(text, "invalid_data: map NumPy file");
+    return text;
+  };
+  check_contains(refused(npy(1, dictionary_of(">i2", "(2,)"), "00000001")), "another byte order");
+  check_contains(refused(npy(1, dictionary_of("<i2", "(2, 2)", "True"), "0000000100020003")), "in Fortran's order");
+  check_contains(refused(three_rows().substr(0, 140)), "it is cut short");
+  check_contains(refused(three_rows() + "x"), "something follows the data");
+  auto const dictionary = dictionary_of("<f4", "(1,)");
+  auto const unaligned = npy(1, dictionary, "0000c03f");
+  auto shorter = unaligned;
+  shorter.erase(shorter.find('\n') - 1, 1);
+  shorter[8] = static_cast<char>(shorter[8] - 1);
+  check_contains(refused(shorter), "where they are not aligned");
+  CHECK(values<float>(read_npy(path)) == std::vector<float>{1.5F});
+  write_gzip(path, three_rows());
+  check_contains(thrown_error([&] { return map_npy(path); }), "it is compressed; read it by read_npy");
+  check_contains(thrown_error([&] { return map_npy(folder.path() / "y.npy"); }), "not_found");
+}
+
 TEST_CASE("random arrays are read as they were written, compressed and in Fortran's order, too") {
   std::mt19937_64 random{raytrain::testing::random_seed()};
   TemporaryFolder const folder;

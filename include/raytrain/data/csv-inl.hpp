@@ -9,6 +9,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <limits>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -24,11 +26,14 @@
 #include <raytrain/data/csv.hpp>
 #include <raytrain/data/data_paths.hpp>
 #include <raytrain/data/dataset.hpp>
+#include <raytrain/data/dataset_blocks.hpp>
 #include <raytrain/data/detail/csv_scanner.hpp>
 #include <raytrain/data/detail/data_file.hpp>
+#include <raytrain/data/detail/file_state.hpp>
 #include <raytrain/data/detail/parse_number.hpp>
 #include <raytrain/data/detail/read_each.hpp>
 #include <raytrain/data/detail/shown_field.hpp>
+#include <raytrain/message/json.hpp>
 
 namespace raytrain::detail {
 
@@ -96,10 +101,10 @@ RAYTRAIN_INLINE void CsvTable::end_line(std::uint64_t line) {
   ++rows_;
 }
 
-RAYTRAIN_INLINE auto CsvTable::take() && -> Dataset {
-  if (rows_ == 0) refuse("there are no rows", "look at the file, and at CsvOptions::skip_lines and header");
+RAYTRAIN_INLINE auto CsvTable::take() -> Dataset {
+  rows_ = 0;
   std::vector<Column> columns;
-  for (auto& column : columns_) columns.push_back(std::move(column).take());
+  for (auto& column : columns_) columns.push_back(column.take());
   return Dataset::from_columns(std::move(columns));
 }
 
@@ -153,33 +158,95 @@ RAYTRAIN_INLINE void CsvTable::add(std::string_view text, std::uint64_t line) {
       "be text");
 }
 
-[[nodiscard]] RAYTRAIN_INLINE auto read_csv_file(std::filesystem::path const& path, CsvOptions const& options)
-    -> Dataset {
-  DataFile file{path};
-  CsvTable table{options, fmt::format("read CSV file '{}'", path.string())};
-  CsvScanner scanner{options.delimiter, options.skip_lines};
-  auto const field = [&](std::string_view text) { table.field(text, scanner.line_number()); };
-  auto const line = [&] { table.end_line(scanner.line_number()); };
-  constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
-  std::vector<char> buffer(std::size_t{1} << 18U);
-  auto first = true;
-  while (auto const count = file.read(std::as_writable_bytes(std::span{buffer}))) {
-    std::string_view piece{buffer.data(), count};
-    if (std::exchange(first, false) && piece.starts_with(byte_order_mark)) piece.remove_prefix(byte_order_mark.size());
-    scanner.feed(piece, field, line);
-    if (scanner.problem()) break;
+RAYTRAIN_INLINE CsvFile::CsvFile(std::filesystem::path const& path, CsvOptions const& options)
+    : file_{path},
+      table_{options, fmt::format("read CSV file '{}'", path.string())},
+      scanner_{options.delimiter, options.skip_lines} {}
+
+RAYTRAIN_INLINE auto CsvFile::next(std::size_t rows) -> std::optional<Dataset> {
+  while (!is_at_end_ && (table_.rows() < rows || !table_.is_between_lines())) feed();
+  if (table_.rows() > 0) {
+    has_rows_ = true;
+    return table_.take();
   }
-  scanner.finish(field, line);
-  if (scanner.problem()) table.refuse(*scanner.problem(), "close the quotes, and double those inside of a field");
-  return std::move(table).take();
+  if (!has_rows_) table_.refuse("there are no rows", "look at the file, and at CsvOptions::skip_lines and header");
+  return std::nullopt;
 }
+
+RAYTRAIN_INLINE void CsvFile::feed() {
+  auto const field = [&](std::string_view text) { table_.field(text, scanner_.line_number()); };
+  auto const line = [&] { table_.end_line(scanner_.line_number()); };
+  constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
+  auto const count = file_.read(std::as_writable_bytes(std::span{buffer_}.subspan(kept_bytes_)));
+  is_at_end_ = count == 0;
+  std::string_view const text{buffer_.data(), kept_bytes_ + count};
+  auto const last = is_at_end_ ? std::string_view::npos : text.find_last_of("\r\n");
+  auto piece = text.substr(0, last == std::string_view::npos ? last : last + 1);
+  auto const rest = text.substr(piece.size());
+  if (std::exchange(is_at_begin_, false) && piece.starts_with(byte_order_mark)) {
+    piece.remove_prefix(byte_order_mark.size());
+  }
+  scanner_.feed(piece, field, line);
+  if (is_at_end_) scanner_.finish(field, line);
+  if (scanner_.problem()) table_.refuse(*scanner_.problem(), "close the quotes, and double those inside of a field");
+  std::ranges::copy(rest, buffer_.begin());
+  kept_bytes_ = rest.size();
+}
+
+/// All that the columns of a file follow from, besides its content.
+[[nodiscard]] RAYTRAIN_INLINE auto options_text(CsvOptions const& options) -> std::string {
+  auto text = fmt::format("delimiter '{}', {} lines skipped, {} header, names {}, columns {}, types", options.delimiter,
+                          options.skip_lines, options.header ? "with a" : "no", options.column_names, options.columns);
+  for (auto const& [name, type] : options.types)
+    text += fmt::format(" {} {}", json_string(name), static_cast<int>(type));
+  return text;
+}
+
+/// The blocks of several CSV files, one file after the other.
+class CsvBlocks {
+ public:
+  CsvBlocks(std::vector<FileState> files, CsvOptions options, std::size_t rows)
+      : files_{std::move(files)}, options_{std::move(options)}, rows_{rows} {}
+
+  [[nodiscard]] auto next() -> std::optional<Dataset> {
+    for (; at_ < files_.size(); ++at_) {
+      if (!file_) {
+        files_[at_].check();
+        file_ = std::make_unique<CsvFile>(files_[at_].path(), options_);
+      }
+      auto block = file_->next(rows_);
+      files_[at_].check();
+      if (block) return block;
+      file_.reset();
+    }
+    return std::nullopt;
+  }
+
+ private:
+  std::vector<FileState> files_;
+  CsvOptions options_;
+  std::size_t rows_;
+  std::size_t at_ = 0;
+  std::unique_ptr<CsvFile> file_{};  ///< That which is read.
+};
 
 }  // namespace raytrain::detail
 
 namespace raytrain {
 
 RAYTRAIN_INLINE auto read_csv(DataPaths const& paths, CsvOptions const& options) -> Dataset {
-  return detail::read_each(paths, [&](auto const& path) { return detail::read_csv_file(path, options); });
+  return detail::read_each(paths, [&](auto const& path) {
+    return *detail::CsvFile{path, options}.next(std::numeric_limits<std::size_t>::max());
+  });
+}
+
+RAYTRAIN_INLINE auto csv_blocks(DataPaths const& paths, CsvOptions options, std::size_t rows) -> DatasetBlocks {
+  if (rows == 0) throw Error{Errc::invalid_call, "csv_blocks", "blocks of 0 rows", "write 65'536, or any other number"};
+  std::vector<detail::FileState> files;
+  for (auto const& path : paths.files()) files.emplace_back(path);
+  auto source = fmt::format("CSV, {}, {}", detail::files_text(files), detail::options_text(options));
+  auto const blocks = std::make_shared<detail::CsvBlocks>(std::move(files), std::move(options), rows);
+  return DatasetBlocks{std::move(source), [blocks] { return blocks->next(); }};
 }
 
 }  // namespace raytrain

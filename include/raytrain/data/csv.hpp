@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <limits>
 #include <map>
@@ -16,6 +17,9 @@
 #include <raytrain/data/csv_type.hpp>
 #include <raytrain/data/data_paths.hpp>
 #include <raytrain/data/dataset.hpp>
+#include <raytrain/data/dataset_blocks.hpp>
+#include <raytrain/data/detail/csv_scanner.hpp>
+#include <raytrain/data/detail/data_file.hpp>
 #include <raytrain/data/detail/growing_column.hpp>
 
 namespace raytrain {
@@ -50,7 +54,8 @@ class CsvColumn {
   /// False when the text is no such number.
   [[nodiscard]] auto add(std::string_view field) -> bool;
 
-  [[nodiscard]] auto take() && -> Column { return std::move(column_).take(); }
+  /// The rows that came since the last time.
+  [[nodiscard]] auto take() -> Column { return column_.take(); }
 
  private:
   GrowingColumn column_;
@@ -65,7 +70,14 @@ class CsvTable {
 
   void end_line(std::uint64_t line);
 
-  [[nodiscard]] auto take() && -> Dataset;
+  /// Rows that came since the last `take`.
+  [[nodiscard]] auto rows() const noexcept -> std::size_t { return rows_; }
+
+  /// Whether no line has begun that has not ended yet.
+  [[nodiscard]] auto is_between_lines() const noexcept -> bool { return next_ == 0; }
+
+  /// These rows, between lines; more may follow.
+  [[nodiscard]] auto take() -> Dataset;
 
   [[noreturn]] void refuse(std::string happened, std::string remedy) const;
 
@@ -89,6 +101,31 @@ class CsvTable {
   std::size_t rows_ = 0;
 };
 
+/// A CSV file, of which a part is in memory at a time.
+class CsvFile {
+ public:
+  /// `options` outlive it.
+  CsvFile(std::filesystem::path const& path, CsvOptions const& options);
+
+  /// At least so many rows, as far as there are: with them comes what of the piece of text is read in which the last
+  /// one lies. None at the end of the file.
+  [[nodiscard]] auto next(std::size_t rows) -> std::optional<Dataset>;
+
+ private:
+  /// Takes the next piece of text up to its last line's end, so that no row is halved but one with a line's end in
+  /// quotes.
+  void feed();
+
+  DataFile file_;
+  CsvTable table_;
+  CsvScanner scanner_;
+  std::vector<char> buffer_ = std::vector<char>(std::size_t{1} << 18U);
+  std::size_t kept_bytes_ = 0;  ///< At the buffer's begin, behind the last line's end.
+  bool is_at_begin_ = true;
+  bool is_at_end_ = false;
+  bool has_rows_ = false;
+};
+
 }  // namespace detail
 
 /// The numbers and texts of a CSV file, plain or gzip, one column for each of its own. The rows of several files follow
@@ -102,6 +139,17 @@ class CsvTable {
 /// Cost: the rows of several files are copied once.
 /// Source: RFC 4180 for quoted fields.
 [[nodiscard]] auto read_csv(DataPaths const& paths, CsvOptions const& options = {}) -> Dataset;
+
+/// The same rows in blocks, of which one is in memory at a time: for files that are larger than memory. Each has at
+/// least `rows` rows, but for a file's last one. A column's first block decides its type: where all is missing in it,
+/// as float32.
+///
+/// Errors: when the range is made, those of `DataPaths::files`, `not_found` and `io`, and `invalid_call` for 0 rows;
+/// when
+///         a block is read, the others of `read_csv`, but that blocks of files with other columns come as they are;
+///         `io` where a file has been changed since.
+[[nodiscard]] auto csv_blocks(DataPaths const& paths, CsvOptions options = {}, std::size_t rows = 65'536)
+    -> DatasetBlocks;
 
 }  // namespace raytrain
 

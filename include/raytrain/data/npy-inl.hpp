@@ -1,22 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <fcntl.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <bit>
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
 #include <memory>
 #include <span>
+#include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
 #include <raytrain/core/bytes.hpp>
 #include <raytrain/core/element_type.hpp>
+#include <raytrain/core/error.hpp>
+#include <raytrain/core/file_descriptor.hpp>
 #include <raytrain/core/inline.hpp>
+#include <raytrain/core/mapped_file.hpp>
+#include <raytrain/core/shared_bytes.hpp>
 #include <raytrain/data/column.hpp>
 #include <raytrain/data/data_paths.hpp>
 #include <raytrain/data/dataset.hpp>
@@ -74,21 +82,34 @@ void copy_fortran_order(std::byte const* from, std::byte* to, std::span<std::siz
   return copy;
 }
 
+/// Whether the rows are not where a column has them, in a file of one dimension alone or of C's order.
+[[nodiscard]] RAYTRAIN_INLINE auto is_foreign_order(NpyHeader const& header) -> bool {
+  auto const has_two = std::ranges::count_if(header.extents, [](auto extent) { return extent > 1; }) > 1;
+  return header.is_fortran_order && has_two && header.extents.front() > 0;
+}
+
+[[nodiscard]] RAYTRAIN_INLINE auto is_foreign_endian(NpyHeader const& header) -> bool {
+  return header.is_big_endian != (std::endian::native == std::endian::big) && size_bytes(header.type) > 1;
+}
+
+[[nodiscard]] RAYTRAIN_INLINE auto npy_column(std::string const& name, NpyHeader const& header,
+                                              std::shared_ptr<std::byte const> first) -> Dataset {
+  return Dataset::from_columns(
+      {Column{ColumnFormat{name, header.type, RowShape(header.extents.begin() + 1, header.extents.end())},
+              std::move(first), header.extents.front()}});
+}
+
 [[nodiscard]] RAYTRAIN_INLINE auto read_npy_file(std::filesystem::path const& path, NpyOptions const& options)
     -> Dataset {
   auto const attempted = fmt::format("read NumPy file '{}'", path.string());
   DataFile file{path};
   auto const header = read_npy_header(file, attempted);
   auto data = read_body(file, {attempted, header.describe(), header.header_bytes, header.data_bytes});
-  auto const rows = header.extents.front();
-  if (header.is_big_endian != (std::endian::native == std::endian::big)) {
+  if (is_foreign_endian(header)) {
     swap_bytes(std::span{data.get(), static_cast<std::size_t>(header.data_bytes)}, header.type);
   }
-  auto const has_two = std::ranges::count_if(header.extents, [](auto extent) { return extent > 1; }) > 1;
-  if (header.is_fortran_order && has_two && rows > 0) data = in_c_order(data, header);
-  return Dataset::from_columns(
-      {Column{ColumnFormat{options.column, header.type, RowShape(header.extents.begin() + 1, header.extents.end())},
-              std::shared_ptr<std::byte const>{data, data.get()}, rows}});
+  if (is_foreign_order(header)) data = in_c_order(data, header);
+  return npy_column(options.column, header, {data, data.get()});
 }
 
 }  // namespace raytrain::detail
@@ -99,10 +120,35 @@ RAYTRAIN_INLINE auto read_npy(DataPaths const& paths, NpyOptions const& options)
   return detail::read_each(paths, [&](auto const& path) { return detail::read_npy_file(path, options); });
 }
 
+RAYTRAIN_INLINE auto map_npy(std::filesystem::path const& path, NpyOptions const& options) -> Dataset {
+  auto const attempted = fmt::format("map NumPy file '{}'", path.string());
+  detail::DataFile file{path};
+  auto const header = detail::read_npy_header(file, attempted);
+  auto const refuse = [&](std::string happened) {
+    return Error{Errc::invalid_data, attempted, std::move(happened), "read it by read_npy, or save it anew"};
+  };
+  if (file.is_gzip()) throw refuse("it is compressed");
+  if (detail::is_foreign_endian(header)) throw refuse("its values are of another byte order");
+  if (detail::is_foreign_order(header)) throw refuse("it is in Fortran's order");
+  if (header.header_bytes % size_bytes(header.type) != 0) {
+    throw refuse(fmt::format("its values begin at byte {}, where they are not aligned", header.header_bytes));
+  }
+  detail::check_held(file, {attempted, header.describe(), header.header_bytes, header.data_bytes}, file.disk_bytes());
+  FileDescriptor const mapped{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
+  auto const problem = [&](int code) {
+    return Error{Errc::io, attempted, std::generic_category().message(code), "read it by read_npy"};
+  };
+  if (!mapped.is_open()) throw problem(errno);
+  auto const bytes = detail::map_file(mapped, static_cast<std::size_t>(file.disk_bytes()));
+  if (!bytes) throw problem(errno);
+  auto const owner = std::make_shared<SharedBytes const>(*bytes);
+  return detail::npy_column(options.column, header, {owner, owner->view().data() + header.header_bytes});
+}
+
 RAYTRAIN_INLINE void write_npy(Column const& column, std::filesystem::path const& path) {
   auto const attempted = fmt::format("write NumPy file '{}'", path.string());
   column.check_holds_numbers(attempted);
-  auto const header = detail::npy_header_of(column, attempted);
+  auto const header = detail::npy_header_of(column.format(), column.rows(), attempted);
   detail::NewFile file{path, attempted};
   file.write(header);
   file.write(text_of(column.bytes()));

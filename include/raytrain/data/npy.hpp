@@ -28,13 +28,22 @@ struct NpyOptions {
 /// Source: NEP 1, "A simple file format for NumPy arrays", versions 1.0 to 3.0.
 [[nodiscard]] auto read_npy(DataPaths const& paths, NpyOptions const& options = {}) -> Dataset;
 
+/// The same of one file, whose rows stay where they are: they are memory-mapped, so that a file may be larger than
+/// memory, and all processes of a host share what the system keeps of it. Whoever changes the file changes the rows,
+/// and whoever shortens it ends the program by SIGBUS.
+///
+/// Errors: those of `read_npy`; `invalid_data` for a file that is compressed, of another byte order or in Fortran's
+///         order, or whose values are not aligned; `io` where its file system maps no files.
+/// Cost: none of the rows is read before it is used.
+[[nodiscard]] auto map_npy(std::filesystem::path const& path, NpyOptions const& options = {}) -> Dataset;
+
 /// Writes the column as an array that `numpy.load` reads: the rows first, then the row shape. A file that was there is
 /// replaced once all is written, and stays as it is where that fails.
 ///
 /// Errors: `invalid_data` for a column of text or bfloat16, which NumPy's format has not, and for rows of more than 63
 ///         dimensions; `io` when the file cannot be written.
 /// Cost: the column's memory is written without a copy.
-/// Source: NEP 1, version 1.0.
+/// Source: NEP 1, version 1.0, whose header numpy.save, too, leaves room in for more rows.
 void write_npy(Column const& column, std::filesystem::path const& path);
 
 }  // namespace raytrain

@@ -5,6 +5,7 @@
 #include <raytrain/core/clock-inl.hpp>
 #include <raytrain/core/demangled-inl.hpp>
 #include <raytrain/core/file_descriptor-inl.hpp>
+#include <raytrain/core/mapped_file-inl.hpp>
 #include <raytrain/core/metrics-inl.hpp>
 #include <raytrain/core/pages-inl.hpp>
 #include <raytrain/core/parallel_copy-inl.hpp>

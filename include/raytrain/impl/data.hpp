@@ -7,12 +7,15 @@
 #include <raytrain/data/csv-inl.hpp>
 #include <raytrain/data/data_paths-inl.hpp>
 #include <raytrain/data/dataset-inl.hpp>
+#include <raytrain/data/dataset_blocks-inl.hpp>
 #include <raytrain/data/dataset_shard-inl.hpp>
 #include <raytrain/data/dataset_text-inl.hpp>
 #include <raytrain/data/datasets-inl.hpp>
 #include <raytrain/data/describe-inl.hpp>
 #include <raytrain/data/detail/content_digest-inl.hpp>
 #include <raytrain/data/detail/data_file-inl.hpp>
+#include <raytrain/data/detail/dataset_folder-inl.hpp>
+#include <raytrain/data/detail/file_state-inl.hpp>
 #include <raytrain/data/detail/gather_rows-inl.hpp>
 #include <raytrain/data/detail/growing_column-inl.hpp>
 #include <raytrain/data/detail/idx_header-inl.hpp>
@@ -34,6 +37,7 @@
 #include <raytrain/data/json_lines-inl.hpp>
 #include <raytrain/data/libsvm-inl.hpp>
 #include <raytrain/data/map_batches-inl.hpp>
+#include <raytrain/data/materialize-inl.hpp>
 #include <raytrain/data/npy-inl.hpp>
 #include <raytrain/data/prefetch_options-inl.hpp>
 #include <raytrain/data/sort-inl.hpp>

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -11,7 +10,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -24,6 +22,7 @@
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/file_descriptor.hpp>
 #include <raytrain/core/inline.hpp>
+#include <raytrain/core/mapped_file.hpp>
 #include <raytrain/core/shared_bytes.hpp>
 #include <raytrain/core/xxh3.hpp>
 
@@ -65,12 +64,7 @@ RAYTRAIN_INLINE auto InputFile::read(std::span<std::byte> buffer) -> std::size_t
 }
 
 RAYTRAIN_INLINE auto InputFile::map() const -> std::optional<SharedBytes> {
-  auto const bytes = static_cast<std::size_t>(size_bytes());
-  if (bytes == 0) return SharedBytes{};
-  auto* const memory = ::mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE, file_.get(), 0);
-  if (memory == MAP_FAILED) return std::nullopt;
-  std::shared_ptr<void> owner{memory, [bytes](void* begin) { ::munmap(begin, bytes); }};
-  return SharedBytes{{static_cast<std::byte const*>(memory), bytes}, std::move(owner)};
+  return map_file(file_, static_cast<std::size_t>(size_bytes()));
 }
 
 RAYTRAIN_INLINE auto InputFile::status() const -> struct ::stat {

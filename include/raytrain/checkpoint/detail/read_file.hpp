@@ -37,8 +37,7 @@ class InputFile {
   /// Fills `buffer` from where the last call ended; returns fewer bytes only at the file's end.
   [[nodiscard]] auto read(std::span<std::byte> buffer) -> std::size_t;
 
-  /// The whole content where the system keeps it, without a copy; it outlives this and the file's name. None on a file
-  /// system that does not do so. Who shortens the file meanwhile ends the process by SIGBUS.
+  /// The whole content, as `map_file` gives it.
   [[nodiscard]] auto map() const -> std::optional<SharedBytes>;
 
  private:

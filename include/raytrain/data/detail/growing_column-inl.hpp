@@ -95,11 +95,12 @@ RAYTRAIN_INLINE auto GrowingColumn::is_rounded(std::string_view text) const -> b
   return problem == std::errc{} && static_cast<long double>(value) != static_cast<long double>(whole);
 }
 
-RAYTRAIN_INLINE auto GrowingColumn::take(RowShape row_shape) && -> Column {
-  if (texts_) return std::move(*texts_).take(std::move(name_));
+RAYTRAIN_INLINE auto GrowingColumn::take(RowShape row_shape) -> Column {
+  is_decided_ = true;
+  if (texts_) return std::exchange(*texts_, TextCodes{}).take(name_);
   return std::visit(
-      [&](auto& numbers) {
-        return Column{std::move(name_), std::move(numbers), std::move(row_shape)};
+      [&]<class T>(std::vector<T>& numbers) {
+        return Column{name_, std::exchange(numbers, {}), std::move(row_shape)};
       },
       numbers_);
 }

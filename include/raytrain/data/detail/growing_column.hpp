@@ -40,7 +40,8 @@ class GrowingColumn {
   /// The same, before all others; of numbers.
   [[nodiscard]] auto prepend_missing(std::size_t values) -> bool;
 
-  [[nodiscard]] auto take(RowShape row_shape = {}) && -> Column;
+  /// The rows that came since the last time. More may follow, of the type that it has now.
+  [[nodiscard]] auto take(RowShape row_shape = {}) -> Column;
 
  private:
   /// Whether the text is a whole number other than the one that its column holds for it, the last one.

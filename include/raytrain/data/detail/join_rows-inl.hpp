@@ -23,9 +23,7 @@
 
 namespace raytrain::detail {
 
-/// What `part` has otherwise than `first`, a column a line's part.
-[[nodiscard]] RAYTRAIN_INLINE auto column_differences(Dataset const& first, Dataset const& part)
-    -> std::vector<std::string> {
+RAYTRAIN_INLINE auto column_differences(Dataset const& first, Dataset const& part) -> std::vector<std::string> {
   std::vector<std::string> differences;
   for (auto const& column : first.columns()) {
     auto const same = std::ranges::find(part.columns(), column.name(), &Column::name);

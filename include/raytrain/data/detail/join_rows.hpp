@@ -3,12 +3,16 @@
 
 #include <span>
 #include <string>
+#include <vector>
 
 namespace raytrain {
 class Dataset;
 }  // namespace raytrain
 
 namespace raytrain::detail {
+
+/// What `part` has otherwise than `first`, one text for each column that differs; their order is free.
+[[nodiscard]] auto column_differences(Dataset const& first, Dataset const& part) -> std::vector<std::string>;
 
 /// The rows of all parts, one part after the other, in the first one's order of columns. A part that has neither
 /// columns nor rows adds nothing. `names` are the parts' in errors, "part 1" and so on where there are none.

@@ -65,7 +65,7 @@ RAYTRAIN_INLINE auto JsonColumn::take() && -> Column {
     throw Error{Errc::invalid_data, fmt::format("column '{}' as integers", name()), "no line has one",
                 "leave it out of JsonLinesOptions::types"};
   }
-  return std::move(column_).take(std::move(shape_));
+  return column_.take(std::move(shape_));
 }
 
 RAYTRAIN_INLINE void JsonColumn::add_array(JsonCursor& json, std::size_t depth) {

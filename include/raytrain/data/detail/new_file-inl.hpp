@@ -5,16 +5,20 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>
+#include <functional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/file_descriptor.hpp>
@@ -33,7 +37,7 @@ RAYTRAIN_INLINE NewFile::NewFile(std::filesystem::path path, std::string attempt
   static std::atomic<std::uint64_t> drafts = 0;
   do {
     draft_ = fmt::format("{}.{}-{}.tmp", path_.string(), ::getpid(), drafts++);
-    file_ = FileDescriptor{::open(draft_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666)};
+    file_ = FileDescriptor{::open(draft_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666)};
   } while (!file_.is_open() && errno == EEXIST);
   if (!file_.is_open()) refuse(errno);
 }
@@ -48,6 +52,28 @@ RAYTRAIN_INLINE void NewFile::write(std::string_view text) {
     if (written < 0 && errno != EINTR) refuse(errno);
     if (written == 0) refuse(ENOSPC);  // which would keep this loop for ever
     if (written > 0) text.remove_prefix(static_cast<std::size_t>(written));
+  }
+}
+
+RAYTRAIN_INLINE void NewFile::rewrite(std::uint64_t first, std::uint64_t bytes,
+                                      std::function<void(std::span<std::byte> piece)> const& change) {
+  std::vector<std::byte> buffer(static_cast<std::size_t>(std::min<std::uint64_t>(bytes, std::uint64_t{1} << 20U)));
+  for (auto const end = first + bytes; first < end;) {
+    auto const piece =
+        std::span{buffer}.first(static_cast<std::size_t>(std::min<std::uint64_t>(end - first, buffer.size())));
+    auto const each = [&](auto const& move) {
+      for (std::size_t done = 0; done < piece.size();) {
+        auto const count =
+            move(file_.get(), piece.data() + done, piece.size() - done, static_cast<::off_t>(first + done));
+        if (count < 0 && errno != EINTR) refuse(errno);
+        if (count == 0) refuse(EIO);  // which would keep this loop for ever
+        if (count > 0) done += static_cast<std::size_t>(count);
+      }
+    };
+    each(::pread);
+    change(piece);
+    each(::pwrite);
+    first += piece.size();
   }
 }
 

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <filesystem>
+#include <functional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -21,6 +25,10 @@ class NewFile {
   ~NewFile();
 
   void write(std::string_view text);
+
+  /// Calls `change` with what was written from `first` on, `bytes` in all, piece by piece, and writes what it makes of
+  /// it in its place. Pieces are multiples of 1 MiB but for the last one.
+  void rewrite(std::uint64_t first, std::uint64_t bytes, std::function<void(std::span<std::byte> piece)> const& change);
 
   /// On the disk, and under its name.
   void finish();

@@ -239,23 +239,26 @@ RAYTRAIN_INLINE auto read_npy_header(DataFile& file, std::string const& attempte
   return header;
 }
 
-RAYTRAIN_INLINE auto npy_header_of(Column const& column, std::string const& attempted) -> std::string {
+RAYTRAIN_INLINE auto npy_header_of(ColumnFormat const& format, std::size_t rows, std::string const& attempted)
+    -> std::string {
   auto const refuse = [&](std::string happened, std::string remedy) {
     return Error{Errc::invalid_data, attempted, std::move(happened), std::move(remedy)};
   };
-  auto const code = npy_code(column.type());
+  auto const code = npy_code(format.type);
   if (code.empty()) {
-    throw refuse(fmt::format("column '{}' holds {}, which NumPy has not", column.name(), to_string(column.type())),
+    throw refuse(fmt::format("column '{}' holds {}, which NumPy has not", format.name, to_string(format.type)),
                  "make float32 of it");
   }
-  if (column.row_shape().size() >= most_npy_dimensions) {
-    throw refuse(fmt::format("column '{}' has rows of {} dimensions", column.name(), column.row_shape().size()),
+  if (format.row_shape.size() >= most_npy_dimensions) {
+    throw refuse(fmt::format("column '{}' has rows of {} dimensions", format.name, format.row_shape.size()),
                  fmt::format("NumPy has at most {} with that of the rows: make them fewer", most_npy_dimensions));
   }
   constexpr auto native = std::endian::native == std::endian::little ? '<' : '>';
-  auto const order = size_bytes(column.type()) == 1 ? '|' : native;
-  auto text = fmt::format("{{'descr': '{}{}', 'fortran_order': False, 'shape': ({},{}{}), }}", order, code,
-                          column.rows(), column.row_shape().empty() ? "" : " ", fmt::join(column.row_shape(), ", "));
+  auto const order = size_bytes(format.type) == 1 ? '|' : native;
+  auto const count = fmt::format("{}", rows);
+  auto text = fmt::format("{{'descr': '{}{}', 'fortran_order': False, 'shape': ({},{}{}), }}", order, code, count,
+                          format.row_shape.empty() ? "" : " ", fmt::join(format.row_shape, ", "));
+  text.append(std::numeric_limits<std::size_t>::digits10 + 1 - count.size(), ' ');
   constexpr std::size_t alignment = 64;  // of the data in the file, so that it can be mapped
   auto const before = npy_magic.size() + 4;
   text.append(alignment - 1 - (before + text.size()) % alignment, ' ');

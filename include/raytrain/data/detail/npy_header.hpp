@@ -12,7 +12,7 @@
 #include <raytrain/data/detail/data_file.hpp>
 
 namespace raytrain {
-class Column;
+struct ColumnFormat;
 }  // namespace raytrain
 
 namespace raytrain::detail {
@@ -44,10 +44,12 @@ struct NpyDictionary {
 /// Source: NEP 1, "A simple file format for NumPy arrays", versions 1.0 to 3.0.
 [[nodiscard]] auto read_npy_header(DataFile& file, std::string const& attempted) -> NpyHeader;
 
-/// The file's beginning for an array of the column's rows, its last line's blanks included.
+/// The file's beginning for an array of so many rows, its last line's blanks included. It is as long for any number of
+/// them, so that it can be written anew behind the last one.
 ///
 /// Errors: `invalid_data` for what NumPy has not: bfloat16, and more than 64 dimensions.
-[[nodiscard]] auto npy_header_of(Column const& column, std::string const& attempted) -> std::string;
+[[nodiscard]] auto npy_header_of(ColumnFormat const& format, std::size_t rows, std::string const& attempted)
+    -> std::string;
 
 }  // namespace raytrain::detail
 

@@ -18,6 +18,9 @@ struct BodyPromise {
   std::uint64_t data_bytes{};
 };
 
+/// Errors: `invalid_data` unless a file's content is so many bytes in all.
+void check_held(DataFile const& file, BodyPromise const& promise, std::uint64_t held);
+
 /// The bytes behind the header, up to which `file` was read.
 ///
 /// Errors: `invalid_data` for a file that holds fewer or more. Memory is taken only for what the file can hold.

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include <raytrain/core/file_descriptor.hpp>
+#include <raytrain/data/column.hpp>
+#include <raytrain/data/dataset.hpp>
+#include <raytrain/data/detail/new_file.hpp>
+#include <raytrain/message/fields.hpp>
+
+namespace raytrain::detail {
+
+/// raytrain_dataset.json: what a folder of columns holds.
+struct DatasetManifest {
+  struct ColumnEntry {
+    std::string name{};
+    std::string file{};
+    std::optional<std::vector<std::string>> categories{};  ///< Of text, sorted.
+
+    template <class Archive>
+    void serialize(Archive& archive) {
+      archive(CEREAL_NVP(name), CEREAL_NVP(file), CEREAL_NVP(categories));
+    }
+  };
+
+  static constexpr std::uint64_t current_format = 1;
+  static constexpr char const* file_name = "raytrain_dataset.json";
+
+  std::uint64_t format = current_format;
+  bool is_complete = false;
+  std::string source{};
+  std::uint64_t rows = 0;
+  std::vector<ColumnEntry> columns{};
+
+  template <class Archive>
+  void serialize(Archive& archive) {
+    archive(CEREAL_NVP(format), CEREAL_NVP(is_complete), CEREAL_NVP(source), CEREAL_NVP(rows), CEREAL_NVP(columns));
+  }
+};
+
+/// Errors: `not_found` where there is none; `invalid_data` for one that cannot be read; `io`.
+[[nodiscard]] auto read_dataset_manifest(std::filesystem::path const& folder) -> DatasetManifest;
+
+/// A folder of columns, which this process alone looks at and writes while it holds it; others wait.
+class DatasetFolder {
+ public:
+  /// Makes it where it is not there. Errors: `io`.
+  explicit DatasetFolder(std::filesystem::path path);
+
+  /// What it holds; none where it holds nothing.
+  ///
+  /// Errors: `invalid_data` for one that holds other files, or a manifest that cannot be read; `io`.
+  [[nodiscard]] auto manifest() const -> std::optional<DatasetManifest>;
+
+  /// Removes what an earlier writer has left, and says that one writes. Errors: `io`.
+  void begin(std::string const& source) const;
+
+  /// Errors: `io`.
+  void write(DatasetManifest const& manifest) const;
+
+  [[nodiscard]] auto path() const noexcept -> std::filesystem::path const& { return path_; }
+
+ private:
+  std::filesystem::path path_;
+  FileDescriptor lock_;
+};
+
+/// Writes one column of a folder, block by block.
+///
+/// Errors: every function throws `io` where the system cannot write.
+class ColumnWriter {
+ public:
+  /// Errors: also `invalid_data` for what NumPy's format has not.
+  ColumnWriter(std::filesystem::path const& path, ColumnFormat format, std::string attempted);
+
+  /// Rows of the same format, but of any categories.
+  void append(Column const& rows);
+
+  /// Once, behind the last rows. Returns the categories of text.
+  [[nodiscard]] auto finish() -> std::optional<std::vector<std::string>>;
+
+ private:
+  struct Hash : std::hash<std::string_view> {
+    using is_transparent = void;
+  };
+
+  void append_codes(Column const& rows);
+
+  std::filesystem::path path_;
+  ColumnFormat format_;
+  std::string attempted_;
+  NewFile file_;
+  std::size_t rows_ = 0;
+  std::unordered_map<std::string, std::int32_t, Hash, std::equal_to<>> codes_;  ///< Of texts.
+};
+
+/// Errors: those of `open_dataset`.
+[[nodiscard]] auto open_columns(std::filesystem::path const& folder, DatasetManifest const& manifest) -> Dataset;
+
+}  // namespace raytrain::detail
+
+#ifndef RAYTRAIN_COMPILED
+#include <raytrain/data/detail/dataset_folder-inl.hpp>
+#endif

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cstddef>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <raytrain/core/error.hpp>
+#include <raytrain/core/inline.hpp>
+#include <raytrain/data/column.hpp>
+#include <raytrain/data/dataset.hpp>
+#include <raytrain/data/dataset_blocks.hpp>
+#include <raytrain/data/detail/dataset_folder.hpp>
+#include <raytrain/data/detail/join_rows.hpp>
+#include <raytrain/data/materialize.hpp>
+
+namespace raytrain::detail {
+
+/// Writes the rows of all blocks. Errors: those of `materialize`.
+[[nodiscard]] RAYTRAIN_INLINE auto write_blocks(DatasetFolder const& folder, DatasetBlocks& blocks) -> DatasetManifest {
+  auto const attempted = fmt::format("materialize into '{}'", folder.path().string());
+  DatasetManifest manifest{.is_complete = true, .source = blocks.source()};
+  std::vector<std::unique_ptr<ColumnWriter>> writers;
+  Dataset none;  // the first block's columns, without its rows
+  for (auto const& block : blocks) {
+    if (block.rows() == 0) continue;
+    if (writers.empty()) {
+      std::vector<Column> columns;
+      for (auto const& column : block.columns()) {
+        columns.emplace_back(column.format(), nullptr, 0);
+        auto const& entry = manifest.columns.emplace_back(
+            DatasetManifest::ColumnEntry{column.name(), fmt::format("column_{}.npy", manifest.columns.size())});
+        writers.push_back(std::make_unique<ColumnWriter>(folder.path() / entry.file, column.format(), attempted));
+      }
+      if (columns.empty()) throw Error{Errc::invalid_data, attempted, "the rows have no column", "give them some"};
+      none = Dataset::from_columns(std::move(columns));
+    }
+    if (auto const differences = column_differences(none, block); !differences.empty()) {
+      throw Error{Errc::invalid_data, attempted,
+                  fmt::format("the rows from {} on have other columns than those before: {}", manifest.rows,
+                              fmt::join(differences, ", ")),
+                  "give all blocks the same names, types and row shapes; of files of text, by their options' types"};
+    }
+    for (std::size_t i = 0; i < writers.size(); ++i) writers[i]->append(block.column(manifest.columns[i].name));
+    manifest.rows += block.rows();
+  }
+  if (writers.empty()) throw Error{Errc::invalid_data, attempted, "no block has a row", "look at the blocks' source"};
+  for (std::size_t i = 0; i < writers.size(); ++i) manifest.columns[i].categories = writers[i]->finish();
+  return manifest;
+}
+
+}  // namespace raytrain::detail
+
+namespace raytrain {
+
+RAYTRAIN_INLINE auto materialize(std::filesystem::path const& path, DatasetBlocks blocks) -> Dataset {
+  detail::DatasetFolder const folder{path};
+  auto manifest = folder.manifest();
+  if (manifest && manifest->is_complete) {
+    if (manifest->source == blocks.source()) return detail::open_columns(path, *manifest);
+    throw Error{Errc::invalid_data, fmt::format("materialize into '{}'", path.string()),
+                fmt::format("it holds the rows of another source: {}; now it is {}", manifest->source, blocks.source()),
+                "name another folder, or remove this one"};
+  }
+  folder.begin(blocks.source());
+  manifest = detail::write_blocks(folder, blocks);
+  folder.write(*manifest);
+  return detail::open_columns(path, *manifest);
+}
+
+RAYTRAIN_INLINE auto open_dataset(std::filesystem::path const& folder) -> Dataset {
+  return detail::open_columns(folder, detail::read_dataset_manifest(folder));
+}
+
+}  // namespace raytrain

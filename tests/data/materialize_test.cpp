@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <raytrain/data/materialize.hpp>
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <optional>
+#include <random>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <raytrain/core/element_type.hpp>
+#include <raytrain/core/error.hpp>
+#include <raytrain/core/float16.hpp>
+#include <raytrain/data/column.hpp>
+#include <raytrain/data/csv.hpp>
+#include <raytrain/data/dataset.hpp>
+#include <raytrain/data/dataset_blocks.hpp>
+#include <raytrain/testing/random_seed.hpp>
+
+#include "../support/temporary_folder.hpp"
+#include "../support/thrown_error.hpp"
+
+namespace {
+
+using namespace raytrain;
+using raytrain::testing::TemporaryFolder;
+namespace fs = std::filesystem;
+
+/// The text of the error with this code that `call` throws.
+auto thrown_error(Errc code, auto const& call) -> std::string {
+  auto text = testing::thrown_error(call);
+  CHECK(text.starts_with(to_string(code)));
+  return text;
+}
+
+void check_contains(std::string_view text, auto const&... parts) { (testing::check_contains(text, parts), ...); }
+
+void write(fs::path const& path, std::string_view text) {
+  std::ofstream file{path, std::ios::binary};
+  file << text;
+  REQUIRE(file.good());
+}
+
+auto has_same_rows(Dataset const& one, Dataset const& other) -> bool {
+  if (one.column_names() != other.column_names() || one.rows() != other.rows()) return false;
+  return std::ranges::all_of(one.columns(), [&](Column const& column) {
+    auto const& same = other.column(column.name());
+    if (column.describe() != same.describe()) return false;
+    if (column.is_text() && !std::ranges::equal(column.categories(), same.categories())) return false;
+    return std::ranges::equal(column.bytes(), same.bytes());
+  });
+}
+
+/// So many files with numbers, gaps and texts, of some of which a block has none.
+auto write_random_files(fs::path const& folder, std::mt19937_64& random) -> std::size_t {
+  std::size_t rows = 0;
+  auto const files = 1 + random() % 3;
+  for (std::size_t file = 0; file < files; ++file) {
+    std::string text = "number,city,note\n0.5,Oslo,\n";
+    auto const lines = random() % 20'000;
+    for (std::size_t line = 0; line < lines; ++line) {
+      text += random() % 5 == 0 ? "" : fmt::format("{}", static_cast<double>(random() % 1'000) / 8);
+      text += random() % 5 == 0
+                  ? ","
+                  : fmt::format(",\"city{}{}\"", random() % 2 == 0 ? ',' : '\n', random() % (1 + line / 100));
+      text += line < 5'000 ? ",\n" : ",2\n";
+    }
+    write(folder / fmt::format("part-{}.csv", file), text);
+    rows += lines + 1;
+  }
+  return rows;
+}
+
+TEST_CASE("blocks of CSV files have, in whatever sizes, the rows that read_csv has") {
+  auto const seed = testing::random_seed();
+  CAPTURE(seed);
+  std::mt19937_64 random{seed};
+  TemporaryFolder const folder;
+  auto const rows = write_random_files(folder.path(), random);
+  auto const whole = read_csv(folder.path());
+  REQUIRE(whole.rows() == rows);
+  auto const size = 1 + random() % 20'000;
+  Dataset joined;
+  std::size_t blocks = 0;
+  for (auto const& block : csv_blocks(folder.path(), {}, size)) {
+    REQUIRE(block.rows() > 0);
+    joined = joined.union_with(block);
+    ++blocks;
+  }
+  CHECK(has_same_rows(joined, whole));
+  CHECK(blocks <= rows / size + 3);
+}
+
+TEST_CASE("a CSV file of more text than is read at once comes in several blocks") {
+  TemporaryFolder const folder;
+  std::string text = "x\n";
+  for (std::size_t i = 0; i < 100'000; ++i) text += fmt::format("{}\n", i);
+  write(folder.path() / "a.csv", text);
+  std::vector<std::size_t> sizes;
+  for (auto const& block : csv_blocks(folder.path() / "a.csv", {}, 1'000)) sizes.push_back(block.rows());
+  CHECK(sizes.size() > 1);
+  CHECK(std::ranges::all_of(sizes, [](std::size_t size) { return size >= 1'000 && size < 100'000; }));
+}
+
+TEST_CASE("csv_blocks refuses blocks of no rows, files that are not there, and a file that was changed since") {
+  TemporaryFolder const folder;
+  auto const file = folder.path() / "a.csv";
+  write(file, "x\n1\n");
+  check_contains(thrown_error(Errc::invalid_call, [&] { (void)csv_blocks(file, {}, 0); }), "blocks of 0 rows");
+  check_contains(thrown_error(Errc::not_found, [&] { (void)csv_blocks(folder.path() / "b.csv"); }), "a.csv");
+  auto blocks = csv_blocks(file);
+  write(file, "x\n1\n2\n");
+  check_contains(thrown_error(Errc::io, [&] { (void)blocks.next(); }), "it was changed meanwhile: it had 4 bytes");
+  write(file, "x\n");
+  check_contains(thrown_error(Errc::invalid_data, [&] { (void)csv_blocks(file).next(); }), "there are no rows");
+}
+
+TEST_CASE("text behind a block whose fields are all missing is refused with what to write") {
+  TemporaryFolder const folder;
+  std::string text = "x,y\n";
+  for (std::size_t i = 0; i < 100'000; ++i) text += fmt::format("{},\n", i);
+  write(folder.path() / "a.csv", text + "1,Oslo\n");
+  auto const read = [&](CsvOptions const& options) {
+    std::size_t rows = 0;
+    for (auto const& block : csv_blocks(folder.path() / "a.csv", options, 1'000)) rows += block.rows();
+    return rows;
+  };
+  check_contains(thrown_error(Errc::invalid_data, [&] { (void)read({}); }),
+                 "line 100002, column 'y': 'Oslo' is not a number that it can hold", "CsvOptions::types");
+  CHECK(read({.types = {{"y", CsvType::text}}}) == 100'001);
+}
+
+auto numbers(std::int64_t first, std::int64_t count) -> Dataset {
+  std::vector<std::int64_t> values;
+  for (auto i = first; i < first + count; ++i) values.push_back(i);
+  return Dataset::from_columns({{"x", std::move(values)}});
+}
+
+/// Three blocks, whose function counts how often it is called.
+auto three_blocks(std::string source, std::atomic<int>& calls) -> DatasetBlocks {
+  return {std::move(source), [&calls, next = 0]() mutable -> std::optional<Dataset> {
+            ++calls;
+            if (next == 3) return std::nullopt;
+            return numbers(10 * next++, 10);
+          }};
+}
+
+TEST_CASE("blocks are gone through once, and map changes each of them and their source") {
+  std::atomic<int> calls = 0;
+  auto blocks = three_blocks("numbers", calls).map("the first two", [](Dataset const& block) { return block.head(2); });
+  CHECK(blocks.source() == "numbers; the first two");
+  std::vector<std::int64_t> values;
+  for (auto const& block : blocks) {
+    for (auto const value : block.column("x").as<std::int64_t>()) values.push_back(value);
+  }
+  CHECK(values == std::vector<std::int64_t>{0, 1, 10, 11, 20, 21});
+  CHECK_FALSE(blocks.next().has_value());
+  CHECK(calls == 4);
+  check_contains(thrown_error(Errc::invalid_call, [&] { (void)three_blocks("", calls); }), "name their source");
+  check_contains(thrown_error(Errc::invalid_call, [&] { (void)blocks.map("", {}); }), "the function has no name");
+}
+
+TEST_CASE("what is materialized from blocks is what read_csv reads, now and when it is opened again") {
+  auto const seed = testing::random_seed();
+  CAPTURE(seed);
+  std::mt19937_64 random{seed};
+  TemporaryFolder const folder;
+  fs::create_directory(folder.path() / "in");
+  (void)write_random_files(folder.path() / "in", random);
+  auto const whole = read_csv(folder.path() / "in");
+  auto const out = folder.path() / "a/b";
+  CHECK(has_same_rows(materialize(out, csv_blocks(folder.path() / "in", {}, 1 + random() % 5'000)), whole));
+  CHECK(has_same_rows(open_dataset(out), whole));
+  CHECK(open_dataset(out).digest() == whole.digest());
+}
+
+TEST_CASE("columns of every type and shape that NumPy has are materialized") {
+  std::vector<Column> columns;
+  for (auto number = 0; number <= static_cast<int>(ElementType::float16); ++number) {
+    auto const type = static_cast<ElementType>(number);
+    if (type == ElementType::bfloat16) continue;
+    with_element_type(type, [&]<Element T>(T*) {
+      columns.emplace_back(fmt::format("a column / {}", number), std::vector<T>(12, static_cast<T>(3)), RowShape{2, 3});
+    });
+  }
+  auto const data = Dataset::from_columns(columns);
+  TemporaryFolder const folder;
+  CHECK(has_same_rows(materialize(folder.path() / "out", data), data));
+  auto const halves = Dataset::from_columns({{"x", std::vector<BFloat16>(2)}});
+  check_contains(thrown_error(Errc::invalid_data, [&] { (void)materialize(folder.path() / "b", halves); }),
+                 "bfloat16, which NumPy has not");
+}
+
+TEST_CASE("a folder that is complete is taken as it is, and refused for another source") {
+  TemporaryFolder const folder;
+  std::atomic<int> calls = 0;
+  CHECK(materialize(folder.path(), three_blocks("numbers", calls)).rows() == 30);
+  CHECK(calls == 4);
+  CHECK(materialize(folder.path(), three_blocks("numbers", calls)).rows() == 30);
+  CHECK(calls == 4);
+  check_contains(
+      thrown_error(Errc::invalid_data, [&] { (void)materialize(folder.path(), three_blocks("others", calls)); }),
+      "it holds the rows of another source: numbers; now it is others", "name another folder, or remove this one");
+  CHECK(open_dataset(folder.path()).rows() == 30);
+}
+
+TEST_CASE("one of many that materialize the same at once writes it, and all have it") {
+  TemporaryFolder const folder;
+  std::atomic<int> calls = 0;
+  std::atomic<int> complete = 0;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&] {
+      auto const data = materialize(folder.path() / "out", three_blocks("numbers", calls));
+      if (has_same_rows(data, numbers(0, 30))) ++complete;
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  CHECK(complete == 4);
+  CHECK(calls == 4);
+}
+
+TEST_CASE("a folder that holds something else is refused, and stays as it is") {
+  TemporaryFolder const folder;
+  write(folder.path() / "thesis.txt", "mine");
+  std::atomic<int> calls = 0;
+  check_contains(
+      thrown_error(Errc::invalid_data, [&] { (void)materialize(folder.path(), three_blocks("numbers", calls)); }),
+      "it holds something else: 'thesis.txt'");
+  CHECK(std::ranges::distance(fs::directory_iterator{folder.path()}) == 1);
+  write(folder.path() / "file", "");
+  check_contains(
+      thrown_error(Errc::io, [&] { (void)materialize(folder.path() / "file", three_blocks("numbers", calls)); }),
+      "dataset folder");
+}
+
+TEST_CASE("blocks with other columns, and none with a row, are refused, and the next call begins anew") {
+  TemporaryFolder const folder;
+  std::atomic<int> calls = 0;
+  auto const refused = [&](std::string const& name, auto const& change) {
+    return thrown_error(Errc::invalid_data,
+                        [&] { (void)materialize(folder.path(), three_blocks("n", calls).map(name, change)); });
+  };
+  check_contains(refused("renamed",
+                         [](Dataset const& block) {
+                           auto const is_first = block.column("x").as<std::int64_t>()[0] == 0;
+                           return is_first ? block : block.rename_columns({{"x", "y"}});
+                         }),
+                 "the rows from 10 on have other columns than those before", "'x' is missing", "'y' is new");
+  check_contains(refused("none", [](Dataset const& block) { return block.head(0); }), "no block has a row");
+  check_contains(thrown_error(Errc::invalid_data, [&] { (void)open_dataset(folder.path()); }), "it is not complete");
+  CHECK(std::ranges::distance(fs::directory_iterator{folder.path()}) == 1);
+  CHECK(materialize(folder.path(), three_blocks("n", calls)).rows() == 30);
+}
+
+TEST_CASE("a text that is not UTF-8 is refused by name") {
+  TemporaryFolder const folder;
+  auto const data = Dataset::from_columns({Column::of_texts("city", {"Z\xfcrich"})});
+  check_contains(thrown_error(Errc::invalid_data, [&] { (void)materialize(folder.path(), data); }), "column 'city'",
+                 "is not UTF-8");
+}
+
+TEST_CASE("what a killed writer leaves behind is written anew") {
+  TemporaryFolder const folder;
+  auto const out = folder.path() / "out";
+  auto const child = ::fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    std::atomic<int> calls = 0;
+    (void)materialize(out, three_blocks("numbers", calls).map("killed", [](Dataset const& block) {
+      if (block.column("x").as<std::int64_t>()[0] == 20) ::kill(::getpid(), SIGKILL);
+      return block;
+    }));
+    ::_exit(0);
+  }
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  REQUIRE(WIFSIGNALED(status));
+  CHECK(std::ranges::distance(fs::directory_iterator{out}) == 2);
+  std::atomic<int> calls = 0;
+  CHECK(has_same_rows(materialize(out, three_blocks("numbers", calls)), numbers(0, 30)));
+  CHECK(std::ranges::distance(fs::directory_iterator{out}) == 2);
+}
+
+TEST_CASE("a folder that was damaged is refused") {
+  TemporaryFolder const folder;
+  auto const manifest = folder.path() / "raytrain_dataset.json";
+  auto const data = Dataset::from_columns({Column::of_texts("city", {"Oslo", "Rome", std::nullopt})});
+  (void)materialize(folder.path(), data);
+  auto const text = [&] {
+    std::ifstream file{manifest};
+    return std::string{std::istreambuf_iterator<char>{file}, {}};
+  }();
+  auto const with = [&](std::string_view was, std::string_view is) {
+    auto changed = text;
+    changed.replace(changed.find(was), was.size(), is);
+    write(manifest, changed);
+    return thrown_error(Errc::invalid_data, [&] { (void)open_dataset(folder.path()); });
+  };
+  check_contains(with("\"rows\": 3", "\"rows\": 4"), "column 'city' has 3 rows in place of 4");
+  check_contains(with("\"format\": 1", "\"format\": 2"), "its format is 2, and this raytrain reads 1");
+  check_contains(with("\"Rome\"", "\"Aden\""), "column 'city' has other codes than texts");
+  check_contains(with("column_0.npy", "../column.npy"), "column 'city' would be outside of it");
+  check_contains(with("\"rows\"", "\"raws\""), "field 'rows' is missing");
+  write(manifest, text);
+  auto const column = folder.path() / "column_0.npy";
+  auto const bytes = fs::file_size(column);
+  {
+    std::fstream file{column, std::ios::in | std::ios::out | std::ios::binary};
+    file.seekp(static_cast<std::streamoff>(bytes - 1));
+    file.put('\x01');
+  }
+  check_contains(thrown_error(Errc::invalid_data, [&] { (void)open_dataset(folder.path()); }),
+                 "other codes than texts");
+  fs::resize_file(column, bytes - 1);
+  check_contains(thrown_error(Errc::invalid_data, [&] { (void)open_dataset(folder.path()); }), "it is cut short");
+  check_contains(thrown_error(Errc::not_found, [&] { (void)open_dataset(folder.path() / "none"); }), "no such file");
+}
+
+}  // namespace
