@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <raytrain/data/materialize.hpp>
 
+#include <fcntl.h>
 #include <signal.h>
+#include <sys/file.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -25,6 +28,7 @@
 
 #include <raytrain/core/element_type.hpp>
 #include <raytrain/core/error.hpp>
+#include <raytrain/core/file_descriptor.hpp>
 #include <raytrain/core/float16.hpp>
 #include <raytrain/data/column.hpp>
 #include <raytrain/data/csv.hpp>
@@ -206,6 +210,19 @@ TEST_CASE("columns of every type and shape that NumPy has are materialized") {
                  "bfloat16, which NumPy has not");
 }
 
+TEST_CASE("texts that later blocks bring are sorted among those of earlier ones") {
+  TemporaryFolder const folder;
+  auto const parts = std::vector<std::vector<std::optional<std::string>>>{
+      {"Rome", "Oslo"}, {std::nullopt}, {"Oslo", "Aden", std::nullopt}, {"Rome"}};
+  std::vector<std::optional<std::string>> all;
+  for (auto const& part : parts) all.insert(all.end(), part.begin(), part.end());
+  DatasetBlocks const blocks{"texts", [&, next = std::size_t{0}]() mutable -> std::optional<Dataset> {
+                               if (next == parts.size()) return std::nullopt;
+                               return Dataset::from_columns({Column::of_texts("city", parts[next++])});
+                             }};
+  CHECK(has_same_rows(materialize(folder.path(), blocks), Dataset::from_columns({Column::of_texts("city", all)})));
+}
+
 TEST_CASE("a folder that is complete is taken as it is, and refused for another source") {
   TemporaryFolder const folder;
   std::atomic<int> calls = 0;
@@ -219,20 +236,31 @@ TEST_CASE("a folder that is complete is taken as it is, and refused for another 
   CHECK(open_dataset(folder.path()).rows() == 30);
 }
 
-TEST_CASE("one of many that materialize the same at once writes it, and all have it") {
+TEST_CASE("one of many that materialize the same at once writes it under a lock, and all have it") {
   TemporaryFolder const folder;
+  auto const out = folder.path() / "out";
   std::atomic<int> calls = 0;
+  std::atomic<int> locked = 0;
   std::atomic<int> complete = 0;
+  auto const is_locked = [&] {
+    FileDescriptor const other{::open(out.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+    return ::flock(other.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  };
   std::vector<std::thread> threads;
   for (int i = 0; i < 4; ++i) {
     threads.emplace_back([&] {
-      auto const data = materialize(folder.path() / "out", three_blocks("numbers", calls));
-      if (has_same_rows(data, numbers(0, 30))) ++complete;
+      auto const blocks = three_blocks("numbers", calls).map("watched", [&](Dataset const& block) {
+        if (is_locked()) ++locked;
+        return block;
+      });
+      if (has_same_rows(materialize(out, blocks), numbers(0, 30))) ++complete;
     });
   }
   for (auto& thread : threads) thread.join();
   CHECK(complete == 4);
   CHECK(calls == 4);
+  CHECK(locked == 3);
+  CHECK_FALSE(is_locked());
 }
 
 TEST_CASE("a folder that holds something else is refused, and stays as it is") {

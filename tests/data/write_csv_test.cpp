@@ -29,6 +29,7 @@
 #include <raytrain/data/column.hpp>
 #include <raytrain/data/csv.hpp>
 #include <raytrain/data/dataset.hpp>
+#include <raytrain/data/dataset_blocks.hpp>
 #include <raytrain/testing/random_seed.hpp>
 
 #include "../support/temporary_folder.hpp"
@@ -211,3 +212,26 @@ TEST_CASE("what is no table, and what is no file, is refused, and nothing is lef
 }
 
 }  // namespace
+
+TEST_CASE("blocks become one file, whose columns are the first one's") {
+  TemporaryFolder const folder;
+  auto const path = folder.path() / "table.csv";
+  auto const blocks = [](std::vector<Dataset> parts) {
+    return DatasetBlocks{"parts",
+                         [parts = std::move(parts), next = std::size_t{0}]() mutable -> std::optional<Dataset> {
+                           return next == parts.size() ? std::nullopt : std::optional{parts[next++]};
+                         }};
+  };
+  auto const one = Dataset::from_columns({{"x", std::vector{1.5F, 2.0F}}, Column::of_texts("t", {"a", std::nullopt})});
+  auto const other = Dataset::from_columns({{"x", std::vector{3.0F}}, Column::of_texts("t", {"b"})});
+  write_csv(blocks({one, one.head(0), other}), path);
+  CHECK(content_of(path) == "x,t\n1.5,a\n2,\n3,b\n");
+  write_csv(csv_blocks(path, {}, 1).map("again", [](Dataset const& block) { return block.select_columns({"t"}); }),
+            path);
+  CHECK(content_of(path) == "t\na\n\"\"\nb\n");
+  auto const refused = thrown_error([&] { write_csv(blocks({one, other.rename_columns({{"t", "s"}})}), path); });
+  testing::check_contains(refused, "a block has the columns x, s, and the first one has x, t");
+  testing::check_contains(thrown_error([&] { write_csv(blocks({}), path); }), "invalid_data");
+  CHECK(content_of(path) == "t\na\n\"\"\nb\n");
+  CHECK(entries_of(folder.path()) == std::set<std::string>{"table.csv"});
+}

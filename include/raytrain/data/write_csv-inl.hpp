@@ -2,10 +2,12 @@
 #pragma once
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -17,6 +19,7 @@
 #include <raytrain/data/column.hpp>
 #include <raytrain/data/csv.hpp>
 #include <raytrain/data/dataset.hpp>
+#include <raytrain/data/dataset_blocks.hpp>
 #include <raytrain/data/detail/new_file.hpp>
 #include <raytrain/data/detail/number_text.hpp>
 #include <raytrain/data/write_csv.hpp>
@@ -60,38 +63,82 @@ RAYTRAIN_INLINE void check_texts_can_be_read(Column const& column, std::string c
   }
 }
 
+/// A CSV file that grows block by block.
+class CsvFileWriter {
+ public:
+  explicit CsvFileWriter(std::filesystem::path const& path)
+      : attempted_{fmt::format("write CSV file '{}'", path.string())}, path_{path} {}
+
+  /// The first block's columns are those of the file. Errors: those of `write_csv`.
+  void append(Dataset const& block) {
+    if (block.columns().empty()) throw Error{Errc::invalid_data, attempted_, "the dataset has no column", "add one"};
+    for (auto const& column : block.columns()) {
+      column.check_one_value_a_row(attempted_);
+      check_texts_can_be_read(column, attempted_);
+    }
+    if (!file_) begin(block);
+    auto const names = block.column_names();
+    if (names != names_) {
+      throw Error{Errc::invalid_data, attempted_,
+                  fmt::format("a block has the columns {}, and the first one has {}", fmt::join(names, ", "),
+                              fmt::join(names_, ", ")),
+                  "give all blocks the same columns, in the same order"};
+    }
+    for (std::size_t row = 0; row < block.rows(); ++row) append_row(block.columns(), row);
+  }
+
+  /// Errors: `invalid_data` where no block came; `io`.
+  void finish() {
+    if (!file_) throw Error{Errc::invalid_data, attempted_, "there is no block", "look at their source"};
+    file_->write(text_);
+    file_->finish();
+  }
+
+ private:
+  void begin(Dataset const& block) {
+    names_ = block.column_names();
+    file_.emplace(path_, attempted_);
+    for (std::size_t i = 0; i < names_.size(); ++i) {
+      if (i > 0) text_ += ',';
+      append_csv_text(text_, names_[i]);
+    }
+    text_ += '\n';
+  }
+
+  void append_row(std::span<Column const> columns, std::size_t row) {
+    auto const begin = text_.size();
+    for (auto const& column : columns) {
+      if (&column != &columns.front()) text_ += ',';
+      append_csv_value(text_, column, row);
+    }
+    if (text_.size() == begin) text_ += "\"\"";  // an empty line would be no row
+    text_ += '\n';
+    constexpr std::size_t piece_bytes = std::size_t{1} << 18U;
+    if (text_.size() < piece_bytes) return;
+    file_->write(text_);
+    text_.clear();
+  }
+
+  std::string attempted_;
+  std::filesystem::path path_;
+  std::vector<std::string> names_;
+  std::optional<NewFile> file_;
+  std::string text_;
+};
+
 }  // namespace raytrain::detail
 
 namespace raytrain {
 
 RAYTRAIN_INLINE void write_csv(Dataset const& dataset, std::filesystem::path const& path) {
-  auto const attempted = fmt::format("write CSV file '{}'", path.string());
-  auto const columns = dataset.columns();
-  if (columns.empty()) throw Error{Errc::invalid_data, attempted, "the dataset has no column", "add one"};
-  for (auto const& column : columns) {
-    column.check_one_value_a_row(attempted);
-    detail::check_texts_can_be_read(column, attempted);
-  }
-  detail::NewFile file{path, attempted};
-  std::string text;
-  auto const end_field = [&](Column const& column) { text += &column == &columns.back() ? '\n' : ','; };
-  for (auto const& column : columns) {
-    detail::append_csv_text(text, column.name());
-    end_field(column);
-  }
-  constexpr std::size_t piece_bytes = std::size_t{1} << 18U;
-  for (std::size_t row = 0; row < dataset.rows(); ++row) {
-    auto const begin = text.size();
-    for (auto const& column : columns) {
-      detail::append_csv_value(text, column, row);
-      if (columns.size() == 1 && text.size() == begin) text += "\"\"";  // an empty line would be no row
-      end_field(column);
-    }
-    if (text.size() < piece_bytes) continue;
-    file.write(text);
-    text.clear();
-  }
-  file.write(text);
+  detail::CsvFileWriter file{path};
+  file.append(dataset);
+  file.finish();
+}
+
+RAYTRAIN_INLINE void write_csv(DatasetBlocks blocks, std::filesystem::path const& path) {
+  detail::CsvFileWriter file{path};
+  for (auto const& block : blocks) file.append(block);
   file.finish();
 }
 

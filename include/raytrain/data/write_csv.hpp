@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include <raytrain/data/dataset.hpp>
+#include <raytrain/data/dataset_blocks.hpp>
 
 namespace raytrain {
 
@@ -17,6 +18,12 @@ namespace raytrain {
 ///         cannot be written.
 /// Source: RFC 4180, with a line feed at the end of lines.
 void write_csv(Dataset const& dataset, std::filesystem::path const& path);
+
+/// The same of all blocks, of which one is in memory at a time: what a model says of the rows of a large file, say.
+///
+/// Errors: also `invalid_data` where the columns of blocks differ, and where there is no block; what their reader
+/// throws.
+void write_csv(DatasetBlocks blocks, std::filesystem::path const& path);
 
 }  // namespace raytrain
 
