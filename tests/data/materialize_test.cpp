@@ -17,6 +17,8 @@
 #include <iterator>
 #include <optional>
 #include <random>
+#include <set>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -34,6 +36,7 @@
 #include <raytrain/data/csv.hpp>
 #include <raytrain/data/dataset.hpp>
 #include <raytrain/data/dataset_blocks.hpp>
+#include <raytrain/data/write_csv.hpp>
 #include <raytrain/testing/random_seed.hpp>
 
 #include "../support/temporary_folder.hpp"
@@ -53,6 +56,12 @@ auto thrown_error(Errc code, auto const& call) -> std::string {
 }
 
 void check_contains(std::string_view text, auto const&... parts) { (testing::check_contains(text, parts), ...); }
+
+auto entries_of(fs::path const& folder) -> std::set<std::string> {
+  std::set<std::string> names;
+  for (auto const& entry : fs::directory_iterator{folder}) names.insert(entry.path().filename().string());
+  return names;
+}
 
 void write(fs::path const& path, std::string_view text) {
   std::ofstream file{path, std::ios::binary};
@@ -167,7 +176,7 @@ auto three_blocks(std::string source, std::atomic<int>& calls) -> DatasetBlocks 
 TEST_CASE("blocks are gone through once, and map changes each of them and their source") {
   std::atomic<int> calls = 0;
   auto blocks = three_blocks("numbers", calls).map("the first two", [](Dataset const& block) { return block.head(2); });
-  CHECK(blocks.source() == "numbers; the first two");
+  CHECK(blocks.source() == "numbers; \"the first two\"");
   std::vector<std::int64_t> values;
   for (auto const& block : blocks) {
     for (auto const value : block.column("x").as<std::int64_t>()) values.push_back(value);
@@ -175,8 +184,8 @@ TEST_CASE("blocks are gone through once, and map changes each of them and their 
   CHECK(values == std::vector<std::int64_t>{0, 1, 10, 11, 20, 21});
   CHECK_FALSE(blocks.next().has_value());
   CHECK(calls == 4);
-  check_contains(thrown_error(Errc::invalid_call, [&] { (void)three_blocks("", calls); }), "name their source");
-  check_contains(thrown_error(Errc::invalid_call, [&] { (void)blocks.map("", {}); }), "the function has no name");
+  check_contains(thrown_error(Errc::invalid_call, [&] { (void)three_blocks("", calls); }), "the source is empty");
+  check_contains(thrown_error(Errc::invalid_call, [&] { (void)blocks.map("", {}); }), "the function's name is empty");
 }
 
 TEST_CASE("what is materialized from blocks is what read_csv reads, now and when it is opened again") {
@@ -243,7 +252,7 @@ TEST_CASE("one of many that materialize the same at once writes it under a lock,
   std::atomic<int> locked = 0;
   std::atomic<int> complete = 0;
   auto const is_locked = [&] {
-    FileDescriptor const other{::open(out.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+    FileDescriptor const other{::open((out / "raytrain_dataset.lock").c_str(), O_RDONLY | O_CLOEXEC)};
     return ::flock(other.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
   };
   std::vector<std::thread> threads;
@@ -270,7 +279,7 @@ TEST_CASE("a folder that holds something else is refused, and stays as it is") {
   check_contains(
       thrown_error(Errc::invalid_data, [&] { (void)materialize(folder.path(), three_blocks("numbers", calls)); }),
       "it holds something else: 'thesis.txt'");
-  CHECK(std::ranges::distance(fs::directory_iterator{folder.path()}) == 1);
+  CHECK(entries_of(folder.path()) == std::set<std::string>{"raytrain_dataset.lock", "thesis.txt"});
   write(folder.path() / "file", "");
   check_contains(
       thrown_error(Errc::io, [&] { (void)materialize(folder.path() / "file", three_blocks("numbers", calls)); }),
@@ -292,12 +301,15 @@ TEST_CASE("blocks with other columns, and none with a row, are refused, and the 
                  "the rows from 10 on have other columns than those before", "'x' is missing", "'y' is new");
   check_contains(refused("none", [](Dataset const& block) { return block.head(0); }), "no block has a row");
   check_contains(thrown_error(Errc::invalid_data, [&] { (void)open_dataset(folder.path()); }), "it is not complete");
-  CHECK(std::ranges::distance(fs::directory_iterator{folder.path()}) == 1);
+  CHECK(entries_of(folder.path()) == std::set<std::string>{"raytrain_dataset.json", "raytrain_dataset.lock"});
   CHECK(materialize(folder.path(), three_blocks("n", calls)).rows() == 30);
 }
 
-TEST_CASE("a text that is not UTF-8 is refused by name") {
+TEST_CASE("a text, or a column's name, that is not UTF-8 is refused by name") {
   TemporaryFolder const folder;
+  auto const named = Dataset::from_columns({{"Z\xfcrich", std::vector<float>(1)}});
+  check_contains(thrown_error(Errc::invalid_data, [&] { (void)materialize(folder.path(), named); }),
+                 "the name of column 'Z", "is not UTF-8");
   auto const data = Dataset::from_columns({Column::of_texts("city", {"Z\xfcrich"})});
   check_contains(thrown_error(Errc::invalid_data, [&] { (void)materialize(folder.path(), data); }), "column 'city'",
                  "is not UTF-8");
@@ -319,10 +331,96 @@ TEST_CASE("what a killed writer leaves behind is written anew") {
   int status = 0;
   REQUIRE(::waitpid(child, &status, 0) == child);
   REQUIRE(WIFSIGNALED(status));
-  CHECK(std::ranges::distance(fs::directory_iterator{out}) == 2);
+  CHECK(entries_of(out).size() == 3);  // one is a draft
   std::atomic<int> calls = 0;
   CHECK(has_same_rows(materialize(out, three_blocks("numbers", calls)), numbers(0, 30)));
-  CHECK(std::ranges::distance(fs::directory_iterator{out}) == 2);
+  CHECK(entries_of(out) == std::set<std::string>{"column_0.npy", "raytrain_dataset.json", "raytrain_dataset.lock"});
+}
+
+TEST_CASE("blocks of which some were taken, or that have failed, are not taken for all of them") {
+  TemporaryFolder const folder;
+  std::atomic<int> calls = 0;
+  auto blocks = three_blocks("numbers", calls);
+  auto const mapped = blocks.map("same", [](Dataset const& block) { return block; });
+  REQUIRE(blocks.next().has_value());
+  for (auto const& begun : {blocks, mapped}) {
+    check_contains(thrown_error(Errc::invalid_call, [&] { (void)materialize(folder.path(), begun); }),
+                   "some of the blocks were taken already");
+    check_contains(thrown_error(Errc::invalid_call, [&] { write_csv(begun, folder.path() / "a.csv"); }),
+                   "some of the blocks were taken already");
+  }
+  auto failing = three_blocks("numbers", calls).map("fails once", [n = 0](Dataset const& block) mutable {
+    if (++n == 2) throw std::runtime_error{"block 2"};
+    return block;
+  });
+  REQUIRE(failing.next().has_value());
+  for (int i = 0; i < 3; ++i) CHECK_THROWS_WITH_AS((void)failing.next(), "block 2", std::runtime_error);
+}
+
+TEST_CASE("a folder that is not complete is cleared of what a writer leaves, and refused where it holds more") {
+  TemporaryFolder const folder;
+  std::atomic<int> calls = 0;
+  auto const none = three_blocks("n", calls).map("none", [](Dataset const& block) { return block.head(0); });
+  (void)thrown_error(Errc::invalid_data, [&] { (void)materialize(folder.path(), none); });
+  std::vector const drafts{"column_3.npy", "column_0.npy.123-4.tmp", "raytrain_dataset.json.5-0.tmp"};
+  for (auto const* const name :
+       {"column_.npy", "column_1.npy.bak", "column_0.npy.123-.tmp", "raytrain_dataset.json.bak", "in.csv"}) {
+    for (auto const* const draft : drafts) write(folder.path() / draft, "x");
+    write(folder.path() / name, "mine");
+    auto const before = entries_of(folder.path());
+    check_contains(
+        thrown_error(Errc::invalid_data, [&] { (void)materialize(folder.path(), three_blocks("n", calls)); }),
+        fmt::format("it holds something else: '{}'", name));
+    CHECK(entries_of(folder.path()) == before);
+    fs::remove(folder.path() / name);
+  }
+  CHECK(materialize(folder.path(), three_blocks("n", calls)).rows() == 30);
+  CHECK(entries_of(folder.path()) ==
+        std::set<std::string>{"column_0.npy", "raytrain_dataset.json", "raytrain_dataset.lock"});
+}
+
+TEST_CASE("a folder that is removed while it is written is not taken for the one that comes in its place") {
+  TemporaryFolder const folder;
+  auto const out = folder.path() / "out";
+  std::atomic<int> calls = 0;
+  auto const removed = three_blocks("numbers", calls).map("removed", [&](Dataset const& block) {
+    if (block.column("x").as<std::int64_t>()[0] == 20) {
+      fs::remove_all(out);
+      fs::create_directory(out);
+    }
+    return block;
+  });
+  (void)thrown_error(Errc::io, [&] { (void)materialize(out, removed); });
+  CHECK(materialize(out, three_blocks("numbers", calls)).rows() == 30);
+}
+
+TEST_CASE("a folder is free once its writer has left it, though a process that it has forked lives on") {
+  TemporaryFolder const folder;
+  std::atomic<int> calls = 0;
+  ::pid_t child = -1;
+  auto const forked = three_blocks("n", calls).map("forked", [&](Dataset const& block) -> Dataset {
+    if (child < 0) child = ::fork();
+    if (child == 0) {
+      ::pause();
+      ::_exit(0);
+    }
+    return block;
+  });
+  (void)materialize(folder.path(), forked);
+  FileDescriptor const other{::open((folder.path() / "raytrain_dataset.lock").c_str(), O_RDONLY | O_CLOEXEC)};
+  CHECK(::flock(other.get(), LOCK_EX | LOCK_NB) == 0);
+  REQUIRE(child > 0);
+  ::kill(child, SIGKILL);
+  CHECK(::waitpid(child, nullptr, 0) == child);
+}
+
+TEST_CASE("a dataset's source follows from each of its bytes, also where its digest does not") {
+  std::vector<std::uint8_t> values(std::size_t{300} << 20U);
+  auto const zeros = Dataset::from_columns({{"x", values}});
+  values[70'000] = 1;  // between two pieces that the digest looks at
+  auto const changed = Dataset::from_columns({{"x", std::move(values)}});
+  REQUIRE(zeros.digest() == changed.digest());
+  CHECK(DatasetBlocks{zeros}.source() != DatasetBlocks{changed}.source());
 }
 
 TEST_CASE("a folder that was damaged is refused") {
@@ -345,6 +443,8 @@ TEST_CASE("a folder that was damaged is refused") {
   check_contains(with("\"Rome\"", "\"Aden\""), "column 'city' has other codes than texts");
   check_contains(with("column_0.npy", "../column.npy"), "column 'city' would be outside of it");
   check_contains(with("\"rows\"", "\"raws\""), "field 'rows' is missing");
+  check_contains(with("int32", "int64"), "column 'city' has another type or row shape");
+  check_contains(with("column_0.npy", "column_1.npy"), "column 'city' is not there: 'column_1.npy'");
   write(manifest, text);
   auto const column = folder.path() / "column_0.npy";
   auto const bytes = fs::file_size(column);

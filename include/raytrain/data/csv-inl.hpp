@@ -195,8 +195,12 @@ RAYTRAIN_INLINE void CsvFile::feed() {
 
 /// All that the columns of a file follow from, besides its content.
 [[nodiscard]] RAYTRAIN_INLINE auto options_text(CsvOptions const& options) -> std::string {
-  auto text = fmt::format("delimiter '{}', {} lines skipped, {} header, names {}, columns {}, types", options.delimiter,
-                          options.skip_lines, options.header ? "with a" : "no", options.column_names, options.columns);
+  auto text = fmt::format("delimiter {}, {} lines skipped, {} header, names", static_cast<int>(options.delimiter),
+                          options.skip_lines, options.header ? "with a" : "no");
+  for (auto const& name : options.column_names) text += ' ' + json_string(name);
+  text += ", columns";
+  for (auto const& name : options.columns) text += ' ' + json_string(name);
+  text += ", types";
   for (auto const& [name, type] : options.types)
     text += fmt::format(" {} {}", json_string(name), static_cast<int>(type));
   return text;
@@ -244,7 +248,8 @@ RAYTRAIN_INLINE auto csv_blocks(DataPaths const& paths, CsvOptions options, std:
   if (rows == 0) throw Error{Errc::invalid_call, "csv_blocks", "blocks of 0 rows", "write 65'536, or any other number"};
   std::vector<detail::FileState> files;
   for (auto const& path : paths.files()) files.emplace_back(path);
-  auto source = fmt::format("CSV, {}, {}", detail::files_text(files), detail::options_text(options));
+  auto source =
+      fmt::format("CSV in blocks of {} rows, {}, {}", rows, detail::files_text(files), detail::options_text(options));
   auto const blocks = std::make_shared<detail::CsvBlocks>(std::move(files), std::move(options), rows);
   return DatasetBlocks{std::move(source), [blocks] { return blocks->next(); }};
 }

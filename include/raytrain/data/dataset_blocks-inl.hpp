@@ -1,37 +1,64 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <fmt/format.h>
+
+#include <exception>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 
+#include <raytrain/core/bytes.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/inline.hpp>
+#include <raytrain/core/utf8.hpp>
+#include <raytrain/core/xxh3.hpp>
+#include <raytrain/data/column.hpp>
 #include <raytrain/data/dataset.hpp>
 #include <raytrain/data/dataset_blocks.hpp>
+#include <raytrain/message/json.hpp>
+
+namespace raytrain::detail {
+
+/// Of every byte, other than `Dataset::digest`.
+[[nodiscard]] RAYTRAIN_INLINE auto whole_digest(Dataset const& dataset) -> std::string {
+  Xxh3 hash;
+  for (auto const& column : dataset.columns()) {
+    hash.update(bytes_of(fmt::format("{} {}\n", column.describe(), column.rows())));
+    hash.update(column.bytes());
+    if (!column.is_text()) continue;
+    for (auto const& text : column.categories()) hash.update(bytes_of(fmt::format("{} {}", text.size(), text)));
+  }
+  return hash.hex();
+}
+
+RAYTRAIN_INLINE void check_source_text(std::string const& text, char const* attempted, char const* what) {
+  if (!text.empty() && is_utf8(text)) return;
+  throw Error{Errc::invalid_call, attempted, fmt::format("{} is {}", what, text.empty() ? "empty" : "not UTF-8"),
+              "say what the rows follow from, as \"simulation 7, version 2\""};
+}
+
+}  // namespace raytrain::detail
 
 namespace raytrain {
 
 RAYTRAIN_INLINE DatasetBlocks::DatasetBlocks(std::string source, Next next)
-    : source_{std::move(source)}, next_{std::make_shared<Next>(std::move(next))} {
-  if (source_.empty()) {
-    throw Error{Errc::invalid_call, "DatasetBlocks", "it is not said what the rows follow from",
-                "name their source, as \"simulation 7, version 2\""};
-  }
+    : source_{std::move(source)}, state_{std::make_shared<State>(State{std::move(next)})} {
+  detail::check_source_text(source_, "DatasetBlocks", "the source");
 }
 
 RAYTRAIN_INLINE DatasetBlocks::DatasetBlocks(Dataset const& dataset)
-    : DatasetBlocks{"dataset " + dataset.digest(),
+    : DatasetBlocks{"dataset " + detail::whole_digest(dataset),
                     [left = std::optional{dataset}]() mutable { return std::exchange(left, std::nullopt); }} {}
 
 RAYTRAIN_INLINE auto DatasetBlocks::map(std::string const& name,
                                         std::function<Dataset(Dataset const& block)> function) const -> DatasetBlocks {
-  if (name.empty()) {
-    throw Error{Errc::invalid_call, "DatasetBlocks::map", "the function has no name", "name it, as \"scaled by 2\""};
-  }
-  return {source_ + "; " + name, [blocks = *this, function = std::move(function)]() mutable -> std::optional<Dataset> {
+  detail::check_source_text(name, "DatasetBlocks::map", "the function's name");
+  return {fmt::format("{}; {}", source_, json_string(name)),
+          [blocks = *this, function = std::move(function), is_first = true]() mutable -> std::optional<Dataset> {
+            if (std::exchange(is_first, false)) blocks.check_is_fresh("DatasetBlocks::map");
             auto const block = blocks.next();
             if (!block) return std::nullopt;
             return function(*block);
@@ -39,10 +66,22 @@ RAYTRAIN_INLINE auto DatasetBlocks::map(std::string const& name,
 }
 
 RAYTRAIN_INLINE auto DatasetBlocks::next() -> std::optional<Dataset> {
-  if (!*next_) return std::nullopt;
-  auto block = (*next_)();
-  if (!block) *next_ = nullptr;
-  return block;
+  state_->is_begun = true;
+  if (state_->failure) std::rethrow_exception(state_->failure);
+  if (!state_->next) return std::nullopt;
+  try {
+    auto block = state_->next();
+    if (!block) state_->next = nullptr;
+    return block;
+  } catch (...) {
+    state_->failure = std::current_exception();
+    throw;
+  }
+}
+
+RAYTRAIN_INLINE void DatasetBlocks::check_is_fresh(std::string const& attempted) const {
+  if (!state_->is_begun) return;
+  throw Error{Errc::invalid_call, attempted, "some of the blocks were taken already", "make the range anew"};
 }
 
 }  // namespace raytrain

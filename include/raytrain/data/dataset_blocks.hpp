@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <exception>
 #include <functional>
 #include <iterator>
 #include <memory>
@@ -13,7 +14,7 @@
 namespace raytrain {
 
 /// Rows that come block by block, each a `Dataset` of the same columns, so that one block is in memory at a time. An
-/// input range that is gone through once:
+/// input range that is gone through once, whose copies, and what `map` makes of it, share how far it is:
 ///
 ///     for (raytrain::Dataset const& block : raytrain::csv_blocks("clicks/*.csv")) ...
 ///
@@ -25,20 +26,27 @@ class DatasetBlocks {
 
   /// `source`: what the rows follow from, so that two ranges with the same one have the same rows: "simulation 7,
   /// version 2". `materialize` asks for it.
+  ///
+  /// Errors: `invalid_call` for a source that is empty or not UTF-8.
   DatasetBlocks(std::string source, Next next);
 
-  /// One block, whose source is the dataset's digest.
+  /// One block, whose source is a digest of all of its bytes.
   DatasetBlocks(Dataset const& dataset);
 
   [[nodiscard]] auto source() const noexcept -> std::string const& { return source_; }
 
   /// What `function` makes of each block, which may have other rows and columns. `name`, "scaled by 2", becomes part of
   /// the source: whoever changes the function changes it.
+  ///
+  /// Errors: `invalid_call` for a name that is empty or not UTF-8.
   [[nodiscard]] auto map(std::string const& name, std::function<Dataset(Dataset const& block)> function) const
       -> DatasetBlocks;
 
-  /// Errors: those of what makes it.
+  /// Errors: those of what makes it, at each later call, too, since rows would be left out.
   [[nodiscard]] auto next() -> std::optional<Dataset>;
+
+  /// For what takes all blocks. Errors: `invalid_call` where some were taken already.
+  void check_is_fresh(std::string const& attempted) const;
 
   class Iterator {
    public:
@@ -66,8 +74,14 @@ class DatasetBlocks {
   [[nodiscard]] auto end() const noexcept -> std::default_sentinel_t { return {}; }
 
  private:
+  struct State {
+    Next next;  ///< Empty behind the last block.
+    bool is_begun = false;
+    std::exception_ptr failure{};
+  };
+
   std::string source_;
-  std::shared_ptr<Next> next_;  ///< Of this range and those that `map` has made of it; empty behind the last block.
+  std::shared_ptr<State> state_;
 };
 
 }  // namespace raytrain

@@ -7,10 +7,11 @@
 #include <cstddef>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
+#include <raytrain/core/element_type.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/inline.hpp>
 #include <raytrain/data/column.hpp>
@@ -31,15 +32,17 @@ namespace raytrain::detail {
   for (auto const& block : blocks) {
     if (block.rows() == 0) continue;
     if (writers.empty()) {
-      std::vector<Column> columns;
+      none = without_rows(block);
+      if (block.columns().empty())
+        throw Error{Errc::invalid_data, attempted, "the rows have no column", "give them some"};
       for (auto const& column : block.columns()) {
-        columns.emplace_back(column.format(), nullptr, 0);
         auto const& entry = manifest.columns.emplace_back(
-            DatasetManifest::ColumnEntry{column.name(), fmt::format("column_{}.npy", manifest.columns.size())});
+            DatasetManifest::ColumnEntry{.name = column.name(),
+                                         .file = fmt::format("column_{}.npy", manifest.columns.size()),
+                                         .type = std::string{to_string(column.type())},
+                                         .row_shape = {column.row_shape().begin(), column.row_shape().end()}});
         writers.push_back(std::make_unique<ColumnWriter>(folder.path() / entry.file, column.format(), attempted));
       }
-      if (columns.empty()) throw Error{Errc::invalid_data, attempted, "the rows have no column", "give them some"};
-      none = Dataset::from_columns(std::move(columns));
     }
     if (auto const differences = column_differences(none, block); !differences.empty()) {
       throw Error{Errc::invalid_data, attempted,
@@ -60,17 +63,25 @@ namespace raytrain::detail {
 namespace raytrain {
 
 RAYTRAIN_INLINE auto materialize(std::filesystem::path const& path, DatasetBlocks blocks) -> Dataset {
-  detail::DatasetFolder const folder{path};
-  auto manifest = folder.manifest();
-  if (manifest && manifest->is_complete) {
-    if (manifest->source == blocks.source()) return detail::open_columns(path, *manifest);
-    throw Error{Errc::invalid_data, fmt::format("materialize into '{}'", path.string()),
+  auto const attempted = fmt::format("materialize into '{}'", path.string());
+  blocks.check_is_fresh(attempted);
+  auto const is_complete = [&](std::optional<detail::DatasetManifest> const& manifest) {
+    if (!manifest || !manifest->is_complete) return false;
+    if (manifest->source == blocks.source()) return true;
+    throw Error{Errc::invalid_data, attempted,
                 fmt::format("it holds the rows of another source: {}; now it is {}", manifest->source, blocks.source()),
                 "name another folder, or remove this one"};
+  };
+  auto manifest = detail::find_dataset_manifest(path);
+  if (!is_complete(manifest)) {
+    detail::DatasetFolder const folder{path};
+    manifest = detail::find_dataset_manifest(path);  // somebody else may have written it meanwhile
+    if (!is_complete(manifest)) {
+      folder.begin(blocks.source());
+      manifest = detail::write_blocks(folder, blocks);
+      folder.write(*manifest);
+    }
   }
-  folder.begin(blocks.source());
-  manifest = detail::write_blocks(folder, blocks);
-  folder.write(*manifest);
   return detail::open_columns(path, *manifest);
 }
 

@@ -11,23 +11,28 @@ namespace raytrain {
 /// Writes the rows of all blocks into a folder, and gives them as a dataset that is memory-mapped from it: rows are
 /// read when they are used, and given up when memory is short, so that they may take more than there is. Where the
 /// folder has the rows of the same source already, nothing is written, and no block is read: the next start, and the
-/// other ranks of a host, take what the first one has written. They wait for it.
+/// other ranks, take what the first one has written. They wait for it, as long as it takes; where it fails, the next
+/// one tries.
 ///
 ///     auto const train = raytrain::materialize("/scratch/clicks", raytrain::csv_blocks("clicks/2026-*.csv"));
 ///
 /// The folder has one file for each column, which `numpy.load(path, mmap_mode="r")` opens too, and
-/// raytrain_dataset.json, which tells the columns' names, the categories of text, and the source. It appears, complete,
-/// as the last one: what an interrupted call leaves behind is written anew.
+/// raytrain_dataset.json, which tells the columns' names, the categories of text, and the source, and says when all is
+/// written: what an interrupted call leaves behind is written anew. Whoever changes a column's file changes the rows,
+/// and whoever shortens it ends the program by SIGBUS.
 ///
-/// Errors: `invalid_data` where the folder has rows of another source, or holds anything else, of which nothing is
-///         changed; for blocks whose columns differ; for bfloat16, which NumPy's format has not; and where no block has
-///         a row. `io`, and what a block's reader throws.
-/// Cost: memory for one block, and for the different texts of each column.
+/// Errors: `invalid_call` where some of the blocks were taken already; `invalid_data` where the folder has rows of
+///         another source, or holds anything else, of which nothing is changed; for blocks whose columns differ; for
+///         bfloat16, which NumPy's format has not; for names and texts that are not UTF-8; and where no block has a
+///         row. `io`, and what a block's reader throws.
+/// Cost: memory for one block, and for the different texts of each column; an open file for each column while they are
+///       written.
 [[nodiscard]] auto materialize(std::filesystem::path const& folder, DatasetBlocks blocks) -> Dataset;
 
 /// The dataset of a folder that `materialize` has written, whatever its source.
 ///
-/// Errors: `not_found` where there is none; `invalid_data` where it is not complete, or a file was changed; `io`.
+/// Errors: `not_found` where there is none; `invalid_data` where it is not complete, or a file is missing, or has
+///         another number of rows, type or shape than it had; values that were changed go unnoticed. `io`.
 /// Cost: the codes of text are read once, to see that they have a text each; nothing else is read.
 [[nodiscard]] auto open_dataset(std::filesystem::path const& folder) -> Dataset;
 

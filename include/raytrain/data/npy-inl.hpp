@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <bit>
@@ -139,6 +140,9 @@ RAYTRAIN_INLINE auto map_npy(std::filesystem::path const& path, NpyOptions const
     return Error{Errc::io, attempted, std::generic_category().message(code), "read it by read_npy"};
   };
   if (!mapped.is_open()) throw problem(errno);
+  struct ::stat status {};  // of what is mapped, which may be another file by now
+  if (::fstat(mapped.get(), &status) != 0) throw problem(errno);
+  if (static_cast<std::uint64_t>(status.st_size) != file.disk_bytes()) throw refuse("it has just been replaced");
   auto const bytes = detail::map_file(mapped, static_cast<std::size_t>(file.disk_bytes()));
   if (!bytes) throw problem(errno);
   auto const owner = std::make_shared<SharedBytes const>(*bytes);

@@ -20,6 +20,7 @@
 #include <raytrain/data/csv.hpp>
 #include <raytrain/data/dataset.hpp>
 #include <raytrain/data/dataset_blocks.hpp>
+#include <raytrain/data/detail/join_rows.hpp>
 #include <raytrain/data/detail/new_file.hpp>
 #include <raytrain/data/detail/number_text.hpp>
 #include <raytrain/data/write_csv.hpp>
@@ -71,20 +72,21 @@ class CsvFileWriter {
 
   /// The first block's columns are those of the file. Errors: those of `write_csv`.
   void append(Dataset const& block) {
+    if (file_ && block.rows() == 0 && block.columns().empty()) return;
     if (block.columns().empty()) throw Error{Errc::invalid_data, attempted_, "the dataset has no column", "add one"};
     for (auto const& column : block.columns()) {
       column.check_one_value_a_row(attempted_);
       check_texts_can_be_read(column, attempted_);
     }
     if (!file_) begin(block);
-    auto const names = block.column_names();
-    if (names != names_) {
+    if (auto const differences = column_differences(none_, block); !differences.empty()) {
       throw Error{Errc::invalid_data, attempted_,
-                  fmt::format("a block has the columns {}, and the first one has {}", fmt::join(names, ", "),
-                              fmt::join(names_, ", ")),
-                  "give all blocks the same columns, in the same order"};
+                  fmt::format("a block has other columns than the first one: {}", fmt::join(differences, ", ")),
+                  "give all blocks the same names and types"};
     }
-    for (std::size_t row = 0; row < block.rows(); ++row) append_row(block.columns(), row);
+    std::vector<Column> columns;
+    for (auto const& column : none_.columns()) columns.push_back(block.column(column.name()));
+    for (std::size_t row = 0; row < block.rows(); ++row) append_row(columns, row);
   }
 
   /// Errors: `invalid_data` where no block came; `io`.
@@ -96,11 +98,11 @@ class CsvFileWriter {
 
  private:
   void begin(Dataset const& block) {
-    names_ = block.column_names();
+    none_ = without_rows(block);
     file_.emplace(path_, attempted_);
-    for (std::size_t i = 0; i < names_.size(); ++i) {
-      if (i > 0) text_ += ',';
-      append_csv_text(text_, names_[i]);
+    for (auto const& column : none_.columns()) {
+      if (&column != &none_.columns().front()) text_ += ',';
+      append_csv_text(text_, column.name());
     }
     text_ += '\n';
   }
@@ -121,7 +123,7 @@ class CsvFileWriter {
 
   std::string attempted_;
   std::filesystem::path path_;
-  std::vector<std::string> names_;
+  Dataset none_;  ///< The first block's columns, without its rows.
   std::optional<NewFile> file_;
   std::string text_;
 };
@@ -137,6 +139,7 @@ RAYTRAIN_INLINE void write_csv(Dataset const& dataset, std::filesystem::path con
 }
 
 RAYTRAIN_INLINE void write_csv(DatasetBlocks blocks, std::filesystem::path const& path) {
+  blocks.check_is_fresh(fmt::format("write CSV file '{}'", path.string()));
   detail::CsvFileWriter file{path};
   for (auto const& block : blocks) file.append(block);
   file.finish();

@@ -21,8 +21,8 @@ void write_csv(Dataset const& dataset, std::filesystem::path const& path);
 
 /// The same of all blocks, of which one is in memory at a time: what a model says of the rows of a large file, say.
 ///
-/// Errors: also `invalid_data` where the columns of blocks differ, and where there is no block; what their reader
-/// throws.
+/// Errors: also `invalid_call` where some of the blocks were taken already, `invalid_data` where the columns of blocks
+///         differ, and where there is no block; what their reader throws.
 void write_csv(DatasetBlocks blocks, std::filesystem::path const& path);
 
 }  // namespace raytrain

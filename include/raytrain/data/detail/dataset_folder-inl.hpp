@@ -4,6 +4,8 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -16,6 +18,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -53,49 +56,115 @@ RAYTRAIN_INLINE auto read_dataset_manifest(std::filesystem::path const& folder) 
       "write it by this raytrain, into another folder"};
 }
 
-RAYTRAIN_INLINE DatasetFolder::DatasetFolder(std::filesystem::path path) : path_{std::move(path)} {
-  auto const refuse = [&](int code) {
-    return Error{Errc::io, dataset_folder_text(path_), std::generic_category().message(code),
-                 "look at its permissions, and whether it is a folder"};
-  };
-  std::error_code problem;
-  std::filesystem::create_directories(path_, problem);
-  if (problem) throw refuse(problem.value());
-  lock_ = FileDescriptor{::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
-  if (!lock_.is_open()) throw refuse(errno);
-  while (::flock(lock_.get(), LOCK_EX) != 0) {
-    if (errno != EINTR) throw refuse(errno);
-  }
+RAYTRAIN_INLINE auto find_dataset_manifest(std::filesystem::path const& folder) -> std::optional<DatasetManifest> {
+  std::error_code ignored;
+  if (!std::filesystem::exists(folder / DatasetManifest::file_name, ignored)) return std::nullopt;
+  return read_dataset_manifest(folder);
 }
 
-RAYTRAIN_INLINE auto DatasetFolder::manifest() const -> std::optional<DatasetManifest> {
-  if (std::filesystem::exists(path_ / DatasetManifest::file_name)) return read_dataset_manifest(path_);
-  for (auto const& entry : std::filesystem::directory_iterator{path_}) {
-    auto const name = entry.path().filename().string();
-    if (name.starts_with(DatasetManifest::file_name)) continue;  // one that was never finished
-    throw Error{Errc::invalid_data, dataset_folder_text(path_), fmt::format("it holds something else: '{}'", name),
-                "name a folder that is empty, or not there"};
+// A file is locked, not the folder: file systems over a network lock files for all hosts, and folders for none.
+RAYTRAIN_INLINE DatasetFolder::DatasetFolder(std::filesystem::path path) : path_{std::move(path)} {
+  do {
+    std::error_code problem;
+    std::filesystem::create_directories(path_, problem);
+    if (problem) refuse(problem.value());
+    lock_ = FileDescriptor{::open((path_ / lock_name).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666)};
+    if (!lock_.is_open()) refuse(errno);
+    while (::flock(lock_.get(), LOCK_EX) != 0) {
+      if (errno != EINTR) refuse(errno);
+    }
+  } while (!is_held());  // somebody has removed the folder meanwhile
+}
+
+// Closing it would not do while a process that was forked meanwhile has it, too.
+RAYTRAIN_INLINE DatasetFolder::~DatasetFolder() { (void)::flock(lock_.get(), LOCK_UN); }
+
+RAYTRAIN_INLINE auto DatasetFolder::is_held() const -> bool {
+  struct ::stat held {};
+  struct ::stat named {};
+  if (::fstat(lock_.get(), &held) != 0) refuse(errno);
+  if (::stat((path_ / lock_name).c_str(), &named) != 0) return false;
+  return held.st_dev == named.st_dev && held.st_ino == named.st_ino;
+}
+
+/// Nothing where it begins otherwise.
+[[nodiscard]] RAYTRAIN_INLINE auto after(std::string_view text, std::string_view begin)
+    -> std::optional<std::string_view> {
+  if (!text.starts_with(begin)) return std::nullopt;
+  return text.substr(begin.size());
+}
+
+/// Without the digits that it begins with, of which there is one at least.
+[[nodiscard]] RAYTRAIN_INLINE auto after_digits(std::string_view text) -> std::optional<std::string_view> {
+  auto const digits = std::min(text.find_first_not_of("0123456789"), text.size());
+  if (digits == 0) return std::nullopt;
+  return text.substr(digits);
+}
+
+RAYTRAIN_INLINE auto DatasetFolder::is_own(std::string_view name) -> bool {
+  if (name == lock_name) return true;
+  auto rest = after(name, DatasetManifest::file_name);
+  if (!rest) {
+    rest = after(name, "column_");
+    if (rest) rest = after_digits(*rest);
+    if (rest) rest = after(*rest, ".npy");
   }
-  return std::nullopt;
+  if (!rest) return false;
+  if (rest->empty()) return true;
+  rest = after(*rest, ".");  // a NewFile's draft: ".123-4.tmp"
+  if (rest) rest = after_digits(*rest);
+  if (rest) rest = after(*rest, "-");
+  if (rest) rest = after_digits(*rest);
+  return rest == ".tmp";
 }
 
 RAYTRAIN_INLINE void DatasetFolder::begin(std::string const& source) const {
-  write({.source = source});
-  for (auto const& entry : std::filesystem::directory_iterator{path_}) {
-    auto const is_manifest = entry.path().filename() == DatasetManifest::file_name;
-    if (!is_manifest) std::filesystem::remove(entry.path());
+  try {
+    std::vector<std::filesystem::path> left;
+    for (auto const& entry : std::filesystem::directory_iterator{path_}) {
+      auto const name = entry.path().filename().string();
+      if (!is_own(name)) {
+        throw Error{Errc::invalid_data, dataset_folder_text(path_), fmt::format("it holds something else: '{}'", name),
+                    "name a folder that is empty, or not there"};
+      }
+      if (name != lock_name) left.push_back(entry.path());
+    }
+    for (auto const& path : left) std::filesystem::remove(path);
+  } catch (std::filesystem::filesystem_error const& error) {
+    refuse(error.code().value());
   }
+  write({.source = source});
 }
 
 RAYTRAIN_INLINE void DatasetFolder::write(DatasetManifest const& manifest) const {
+  if (!is_held()) {
+    throw Error{Errc::io, dataset_folder_text(path_), "it was removed while it was written", "write it anew"};
+  }
+  FileDescriptor const folder{::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+  auto const sync = [&] {
+    if (::fsync(folder.get()) != 0 && errno != EINVAL) refuse(errno);  // some file systems have none for folders
+  };
+  if (!folder.is_open()) refuse(errno);
+  sync();  // columns are there before it says so
   NewFile file{path_ / DatasetManifest::file_name, "write " + dataset_folder_text(path_)};
   file.write(write_json(manifest));
   file.finish();
+  sync();
+}
+
+RAYTRAIN_INLINE void DatasetFolder::refuse(int code) const {
+  throw Error{Errc::io, dataset_folder_text(path_), std::generic_category().message(code),
+              "look at its permissions, and whether it is a folder"};
 }
 
 RAYTRAIN_INLINE ColumnWriter::ColumnWriter(std::filesystem::path const& path, ColumnFormat format,
                                            std::string attempted)
     : path_{path}, format_{std::move(format)}, attempted_{std::move(attempted)}, file_{path_, attempted_} {
+  if (!is_utf8(format_.name)) {
+    throw Error{Errc::invalid_data, attempted_,
+                fmt::format("the name of column '{}' is not UTF-8", to_utf8(format_.name)),
+                "give it another name by DatasetBlocks::map"};
+  }
   file_.write(npy_header_of(format_, 0, attempted_));
 }
 
@@ -162,11 +231,20 @@ RAYTRAIN_INLINE auto open_columns(std::filesystem::path const& folder, DatasetMa
   if (!manifest.is_complete) throw refuse("it is not complete: whoever wrote it was interrupted");
   std::vector<Column> columns;
   for (auto const& entry : manifest.columns) {
-    auto const is_inside = !entry.file.empty() && entry.file.find('/') == std::string::npos;
+    auto const is_inside =
+        !entry.file.empty() && entry.file.find_first_of(std::string_view{"/\0", 2}) == std::string::npos;
     if (!is_inside) throw refuse(fmt::format("column '{}' would be outside of it: '{}'", entry.name, entry.file));
+    std::error_code ignored;
+    if (!std::filesystem::exists(folder / entry.file, ignored)) {
+      throw refuse(fmt::format("column '{}' is not there: '{}'", entry.name, entry.file));
+    }
     auto const column = map_npy(folder / entry.file, {.column = entry.name}).column(entry.name);
     if (column.rows() != manifest.rows) {
       throw refuse(fmt::format("column '{}' has {} rows in place of {}", entry.name, column.rows(), manifest.rows));
+    }
+    if (to_string(column.type()) != entry.type || !std::ranges::equal(column.row_shape(), entry.row_shape)) {
+      throw refuse(fmt::format("column '{}' has another type or row shape than was written: it is {} now", entry.name,
+                               column.describe()));
     }
     if (!entry.categories) {
       columns.push_back(column);

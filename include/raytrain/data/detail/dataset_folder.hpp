@@ -24,11 +24,13 @@ struct DatasetManifest {
   struct ColumnEntry {
     std::string name{};
     std::string file{};
+    std::string type{};
+    std::vector<std::uint64_t> row_shape{};
     std::optional<std::vector<std::string>> categories{};  ///< Of text, sorted.
 
     template <class Archive>
     void serialize(Archive& archive) {
-      archive(CEREAL_NVP(name), CEREAL_NVP(file), CEREAL_NVP(categories));
+      archive(CEREAL_NVP(name), CEREAL_NVP(file), CEREAL_NVP(type), CEREAL_NVP(row_shape), CEREAL_NVP(categories));
     }
   };
 
@@ -50,26 +52,40 @@ struct DatasetManifest {
 /// Errors: `not_found` where there is none; `invalid_data` for one that cannot be read; `io`.
 [[nodiscard]] auto read_dataset_manifest(std::filesystem::path const& folder) -> DatasetManifest;
 
-/// A folder of columns, which this process alone looks at and writes while it holds it; others wait.
+/// The same; none where there is none.
+[[nodiscard]] auto find_dataset_manifest(std::filesystem::path const& folder) -> std::optional<DatasetManifest>;
+
+/// A folder of columns, which this process alone writes while it holds it; others wait.
+///
+/// Errors: every function throws `io` where the system does not do it.
 class DatasetFolder {
  public:
-  /// Makes it where it is not there. Errors: `io`.
+  /// Makes it where it is not there, and waits for whoever holds it.
   explicit DatasetFolder(std::filesystem::path path);
+  DatasetFolder(DatasetFolder const&) = delete;
+  auto operator=(DatasetFolder const&) -> DatasetFolder& = delete;
+  ~DatasetFolder();
 
-  /// What it holds; none where it holds nothing.
+  /// Removes what an earlier writer has left, and says that one writes.
   ///
-  /// Errors: `invalid_data` for one that holds other files, or a manifest that cannot be read; `io`.
-  [[nodiscard]] auto manifest() const -> std::optional<DatasetManifest>;
-
-  /// Removes what an earlier writer has left, and says that one writes. Errors: `io`.
+  /// Errors: also `invalid_data` where it holds anything else, of which nothing is removed.
   void begin(std::string const& source) const;
 
-  /// Errors: `io`.
+  /// Errors: also where it is not the folder any more that it was.
   void write(DatasetManifest const& manifest) const;
 
   [[nodiscard]] auto path() const noexcept -> std::filesystem::path const& { return path_; }
 
  private:
+  static constexpr char const* lock_name = "raytrain_dataset.lock";
+
+  [[nodiscard]] static auto is_own(std::string_view name) -> bool;
+
+  /// Whether the lock still lies in it.
+  [[nodiscard]] auto is_held() const -> bool;
+
+  [[noreturn]] void refuse(int code) const;
+
   std::filesystem::path path_;
   FileDescriptor lock_;
 };

@@ -31,6 +31,8 @@ RAYTRAIN_INLINE FileState::FileState(std::filesystem::path path) : path_{std::mo
     }
     throw Error{Errc::io, attempted, std::generic_category().message(code), "check its permissions"};
   }
+  device_ = status.st_dev;
+  number_ = status.st_ino;
   size_bytes_ = static_cast<std::uint64_t>(status.st_size);
   seconds_ = status.st_mtim.tv_sec;
   nanoseconds_ = status.st_mtim.tv_nsec;
@@ -42,7 +44,10 @@ RAYTRAIN_INLINE auto FileState::time_text() const -> std::string {
 
 RAYTRAIN_INLINE void FileState::check() const {
   FileState const now{path_};
-  if (now.size_bytes_ == size_bytes_ && now.seconds_ == seconds_ && now.nanoseconds_ == nanoseconds_) return;
+  if (now.device_ == device_ && now.number_ == number_ && now.size_bytes_ == size_bytes_ && now.seconds_ == seconds_ &&
+      now.nanoseconds_ == nanoseconds_) {
+    return;
+  }
   throw Error{Errc::io, fmt::format("read '{}'", path_.string()),
               fmt::format("it was changed meanwhile: it had {} bytes, of {}, and has {}, of {}", size_bytes_,
                           time_text(), now.size_bytes_, now.time_text()),
@@ -54,11 +59,11 @@ RAYTRAIN_INLINE auto files_text(std::span<FileState const> files) -> std::string
   std::string all;
   for (auto const& file : files) {
     bytes += file.size_bytes();
-    all += fmt::format("{} {} {}\n", std::filesystem::absolute(file.path()).lexically_normal().string(),
-                       file.size_bytes(), file.time_text());
+    all += fmt::format("{} {} {}\n", std::filesystem::weakly_canonical(file.path()).string(), file.size_bytes(),
+                       file.time_text());
   }
-  return fmt::format("{} {} of {} bytes, {}", files.size(), files.size() == 1 ? "file" : "files", bytes,
-                     xxh3_of(bytes_of(all)).substr(0, 16));
+  return fmt::format("{} {} of {} bytes, whose paths, order, sizes and times give {}", files.size(),
+                     files.size() == 1 ? "file" : "files", bytes, xxh3_of(bytes_of(all)).substr(0, 16));
 }
 
 }  // namespace raytrain::detail

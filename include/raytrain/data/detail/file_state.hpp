@@ -25,12 +25,14 @@ class FileState {
 
  private:
   std::filesystem::path path_;
+  std::uint64_t device_ = 0;
+  std::uint64_t number_ = 0;  ///< On that device.
   std::uint64_t size_bytes_ = 0;
   std::int64_t seconds_ = 0;
   std::int64_t nanoseconds_ = 0;
 };
 
-/// "3 files of 1234 bytes, 0123456789abcdef": the digits are other ones for other paths, sizes and times.
+/// "3 files of 1234 bytes, whose paths, order, sizes and times give 0123456789abcdef". Links are followed.
 [[nodiscard]] auto files_text(std::span<FileState const> files) -> std::string;
 
 }  // namespace raytrain::detail

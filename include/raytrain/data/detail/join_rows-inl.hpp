@@ -23,6 +23,12 @@
 
 namespace raytrain::detail {
 
+RAYTRAIN_INLINE auto without_rows(Dataset const& dataset) -> Dataset {
+  std::vector<Column> columns;
+  for (auto const& column : dataset.columns()) columns.emplace_back(column.format(), nullptr, 0);
+  return Dataset::from_columns(std::move(columns));
+}
+
 RAYTRAIN_INLINE auto column_differences(Dataset const& first, Dataset const& part) -> std::vector<std::string> {
   std::vector<std::string> differences;
   for (auto const& column : first.columns()) {

@@ -11,6 +11,9 @@ class Dataset;
 
 namespace raytrain::detail {
 
+/// The columns, and no memory of the rows.
+[[nodiscard]] auto without_rows(Dataset const& dataset) -> Dataset;
+
 /// What `part` has otherwise than `first`, one text for each column that differs; their order is free.
 [[nodiscard]] auto column_differences(Dataset const& first, Dataset const& part) -> std::vector<std::string>;
 

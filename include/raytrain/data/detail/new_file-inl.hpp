@@ -85,7 +85,8 @@ RAYTRAIN_INLINE void NewFile::finish() {
 
 RAYTRAIN_INLINE void NewFile::refuse(int code) const {
   throw Error{Errc::io, attempted_, std::generic_category().message(code),
-              "look at the folder: whether it is there, its permissions and its free space"};
+              code == EMFILE ? "raise the limit of open files: ulimit -n"
+                             : "look at the folder: whether it is there, its permissions and its free space"};
 }
 
 }  // namespace raytrain::detail
