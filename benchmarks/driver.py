@@ -28,7 +28,8 @@ Context:
   text(*args, env={})             what any command printed
   mpirun_env()                    variables for a command that is mpirun, or that starts one
   skip(reason)                    ends the benchmark where it cannot run, which is no failure
-  pythons_with_torch()            each Python that has PyTorch, by its version: one in build/torch-python, and the system's
+  pythons_with(module)            each Python that has the module, by its version: those in build/*-python, and the system's
+  pythons_with_torch()            the same for PyTorch
   make(*targets)                  builds what else the benchmark runs, by ninja's names
   folder                          a temporary folder, the working directory of the programs; removed at the end
   row(case, metric, values, goal=None, direction='higher')
@@ -99,11 +100,14 @@ class Context:
         lines = (BUILD.parent / 'mpirun.env').read_text().splitlines()
         return dict(line.split('=', 1) for line in lines if not line.startswith('#'))
 
+    def pythons_with_torch(self):
+        return self.pythons_with('torch.distributed')
+
     @staticmethod
-    def pythons_with_torch():
+    def pythons_with(module):
         found = {}
-        for python in (BUILD / 'torch-python' / 'bin' / 'python', 'python3', '/usr/bin/python3'):
-            asked = subprocess.run([python, '-c', 'import torch.distributed; print(torch.__version__)'], text=True,
+        for python in (*sorted(BUILD.glob('*-python/bin/python')), 'python3', '/usr/bin/python3'):
+            asked = subprocess.run([python, '-c', f'import {module}; print({module.split(".")[0]}.__version__)'], text=True,
                                    capture_output=True, check=False) if shutil.which(python) else None
             if asked and asked.returncode == 0:
                 found.setdefault(asked.stdout.strip(), python)

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+import json
+import pathlib
+
+HERE = pathlib.Path(__file__).parent
+# By the module that is imported.
+PACKAGES = {'pandas': 'pandas', 'pyarrow': 'pyarrow', 'sklearn': 'scikit-learn'}
+FEATURES = {28: 20, 784: 3, 3072: 2}  # of a row, and how many times as fast as the DataLoader batches of it are to be
+
+
+def describe():
+    return ('reading CSV, map_batches, scalers and shuffled batches against pandas, pyarrow, scikit-learn, plain loops and '
+            "LibTorch's DataLoader (G8)")
+
+
+def ratios(over, under):
+    return [a / b for a, b in zip(over, under)]
+
+
+def find_pythons(context):
+    """Of each package that is there, the Python that has it; of others it says how to have them."""
+    found = {}
+    for module, package in PACKAGES.items():
+        for version, python in context.pythons_with(module).items():
+            found[module] = python
+            context.versions[package] = version
+            break
+    own = context.build / 'data-python'
+    missing = [package for module, package in PACKAGES.items() if module not in found]
+    if missing:
+        print(f'{", ".join(missing)} left out, since no python3 has it. To have all: python3 -m venv {own} && '
+              f'{own}/bin/pip install {" ".join(PACKAGES.values())}')
+    return found
+
+
+def csv_rows(context, pythons, rows, turns):
+    tables = ('numbers.csv', 'mixed.csv')
+    wanted = json.dumps(context.program('csv', 'write', *tables, rows))
+    sides = {'raytrain': lambda _: context.program('csv', 'read', *tables, rows, turns)}
+    for twin in [module for module in ('pandas', 'pyarrow') if module in pythons]:
+        sides[twin] = lambda _, twin=twin: context.command(pythons[twin], '-B', HERE / 'csv_twin.py', twin, *tables, turns, wanted)
+    gave = context.in_turns(sides)
+    twins = [side for side in gave if side != 'raytrain']
+    for case, ours, theirs in ((f'read_csv, {rows} x 10 numbers', 'numbers_ms', 'numbers_ms'),
+                               (f'read_csv, {rows} x 10 numbers as float64', 'float64_ms', 'numbers_ms'),
+                               (f'read_csv, {rows} rows of numbers and texts', 'mixed_ms', 'mixed_ms')):
+        our_ms = [each[ours] for each in gave['raytrain']]
+        if twins:
+            best_ms = [min(gave[twin][number][theirs] for twin in twins) for number in range(context.rounds)]
+            context.row(case, f'rows/s of a core: times that of the best of {" and ".join(twins)}', ratios(best_ms, our_ms), goal=1)
+        context.row(case, 'rows/s of a core', [1e3 * rows / ms for ms in our_ms])
+        for twin in twins:
+            context.row(case, f'{twin}: rows/s of a core', [1e3 * rows / each[theirs] for each in gave[twin]])
+
+
+def map_rows(context, rows, turns):
+    # The program itself takes turns.
+    gave = [context.program('map_batches', rows, turns) for _ in range(context.rounds)]
+    case = f'map_batches, cosine transform of {rows} images of 28 x 28'
+
+    def times_as_fast(slow, fast):
+        return [each[slow] / each[fast] for each in gave]
+
+    context.row(case, '2 threads: times as fast as 1', times_as_fast('mapped_1_ms', 'mapped_2_ms'), goal=1.8)
+    context.row(case, '2 plain threads: times as fast as 1', times_as_fast('plain_1_ms', 'plain_2_ms'))
+    context.row(case, '1 thread: times as fast as a plain loop', times_as_fast('plain_1_ms', 'mapped_1_ms'))
+    context.row(case, '1 thread: rows/s', [1e3 * rows / each['mapped_1_ms'] for each in gave])
+
+
+def scaler_rows(context, pythons, rows, turns):
+    matrix = 'matrix.npy'
+    context.program('scalers', matrix, rows, 1)  # leaves the matrix for the twin, whichever begins
+    sides = {'raytrain': lambda _: context.program('scalers', matrix, rows, turns)}
+    if 'sklearn' in pythons:
+        sides['sklearn'] = lambda _: context.command(pythons['sklearn'], '-B', HERE / 'scalers_twin.py', matrix, turns)
+    gave = context.in_turns(sides)
+    pass_ms = [each['pass_ms'] for each in gave['raytrain']]
+    for scaler, name, bandwidth_goal in (('StandardScaler', 'standard_ms', 70), ('MinMaxScaler', 'min_max_ms', None),
+                                         ('RobustScaler', 'robust_ms', None)):
+        case = f'{scaler}::fit, {rows} x 16 float32'
+        fit_ms = [each[name] for each in gave['raytrain']]
+        context.row(case, '% of the bandwidth of one pass', [100 * ratio for ratio in ratios(pass_ms, fit_ms)], goal=bandwidth_goal)
+        if 'sklearn' in pythons:
+            context.row(case, 'times as fast as scikit-learn', ratios([each[name] for each in gave['sklearn']], fit_ms), goal=5)
+        context.row(case, 'ms of a core', fit_ms, direction='lower')
+    context.row(f'{rows} x 16 float32', 'one pass that adds up, GB/s',
+                [each['bytes'] / 1e6 / each['pass_ms'] for each in gave['raytrain']])
+
+
+def batch_rows(context, mebibytes):
+    has_twin = (context.build / 'benchmarks/data/data_loader').exists()
+    if not has_twin:
+        print("LibTorch's DataLoader is left out. To have it: apt-get install --no-install-recommends libtorch-dev")
+    for features, goal in FEATURES.items():
+        rows = (mebibytes << 20) // (4 * features)
+        sides = {'raytrain': lambda _, size=(features, rows): context.program('batches', *size, 1)}
+        if has_twin:
+            sides['twin'] = lambda _, size=(features, rows): context.program('data_loader', *size, 1)
+        gave = context.in_turns(sides)
+        ours = [each['rows_per_s'] for each in gave['raytrain']]
+        case = f'shuffled batches of 256 x {features} float32, {mebibytes} MiB'
+        if has_twin:
+            theirs = [each['rows_per_s'] for each in gave['twin']]
+            context.row(case, "rows/s: times those of LibTorch's DataLoader", ratios(ours, theirs), goal=goal)
+            context.row(case, 'DataLoader: rows/s', theirs)
+            context.row(case, 'DataLoader: workers, best of 0 to 2', [each['workers'] for each in gave['twin']])
+            context.versions['torch'] = gave['twin'][0]['version']
+        context.row(case, 'rows/s', ours)
+
+
+def run(context):
+    pythons = find_pythons(context)
+    is_check = context.rounds == 1
+    turns = 1 if is_check else 3
+    csv_rows(context, pythons, 20_000 if is_check else 100_000 if context.quick else 500_000, turns)
+    map_rows(context, 2_000 if is_check else 20_000, turns)
+    scaler_rows(context, pythons, 100_000 if is_check else 500_000 if context.quick else 2_000_000, turns)
+    batch_rows(context, 8 if is_check else 16 if context.quick else 128)
