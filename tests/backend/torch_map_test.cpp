@@ -103,14 +103,19 @@ TEST_CASE("what a function makes of batches is the same with any number of threa
     Tensors made{};  // also what the loop draws itself
     std::vector<ShardPosition> positions{};
   };
-  auto const seen_with = [](PrefetchOptions const& options, int workers) {
+  auto const options_of = [](int epoch) {  // the second epoch in windows, across which some batches lie
+    BatchOptions options{.batch_size = 4, .epoch = epoch};
+    if (epoch == 1) options.shuffle_window = 7;
+    return options;
+  };
+  auto const seen_with = [&](PrefetchOptions const& options, int workers) {
     std::vector<Seen> seen(2);
     run_once({.workers = workers, .datasets = train_dataset(70)}, [&](TorchContext& ctx) {
       auto const model = ctx.prepare_model([] { return torch::nn::Linear{1, 1}; });  // seeds what is drawn
       auto shard = ctx.dataset_shard("train");
       auto& own = seen[ctx.world_rank().value];
       for (auto epoch : {0, 1}) {
-        for (auto images : shard.batches({.batch_size = 4, .epoch = epoch}).map(noisy_images, options)) {
+        for (auto images : shard.batches(options_of(epoch)).map(noisy_images, options)) {
           own.positions.push_back(shard.position());
           own.made.push_back(std::move(images));
           own.made.push_back(torch::rand({2}));
@@ -129,7 +134,7 @@ TEST_CASE("what a function makes of batches is the same with any number of threa
       auto const model = ctx.prepare_model([] { return torch::nn::Linear{1, 1}; });
       auto shard = ctx.dataset_shard("train");
       for (auto epoch : {0, 1}) {
-        for (auto const& batch : shard.batches({.batch_size = 4, .epoch = epoch})) {
+        for (auto const& batch : shard.batches(options_of(epoch))) {
           if (ctx.world_rank() != Rank{0} || batch.size() == 0) continue;
           expected.push_back(shard.position());
           drawn.push_back(torch::rand({2}));

@@ -9,6 +9,8 @@
 #include <fstream>
 #include <iterator>
 #include <map>
+#include <mutex>
+#include <set>
 #include <string>
 #include <utility>
 #include <variant>
@@ -189,6 +191,32 @@ TEST_CASE("another batch size within an epoch is warned of with both, and each r
   CHECK_FALSE(result.checkpoint()->batch_size("test"));
   CHECK(MinimalTrainer{take({.batch_size = 3, .start = {0, 4}}, 1), config}.fit().warnings.empty());
   CHECK(MinimalTrainer{take({.batch_size = 6, .epoch = 1, .start = {1, 0}}, 1), config}.fit().warnings.empty());
+}
+
+TEST_CASE("an epoch in windows goes on with other numbers of workers, and each row comes once") {
+  TemporaryFolder const folder;
+  std::mutex mutex;
+  std::multiset<std::uint64_t> taken;
+  auto const train = [&](TrainContext& ctx) {
+    auto shard = ctx.dataset_shard("train");
+    auto const epoch = ctx.restore(shard);
+    std::size_t steps = 0;
+    for (auto const& batch : shard.batches({.global_batch_size = 18, .epoch = epoch, .shuffle_window = 7})) {
+      {
+        std::lock_guard const lock{mutex};
+        for (std::size_t i = 0; i < batch.size(); ++i) taken.insert(batch.row(i));
+      }
+      if (++steps == 2) break;
+    }
+    ctx.report(Epoch{0, 0}, ctx.world_rank() == Rank{0} ? draft("x") : CheckpointDraft{});
+  };
+  for (auto const workers : {3, 1, 2}) {
+    auto config = resumed_in(folder, workers);
+    config.datasets = {{"train", numbers(108)}};
+    CHECK(MinimalTrainer{train, config}.fit().warnings.empty());
+  }
+  CHECK(taken.size() == 108);
+  CHECK(std::set<std::uint64_t>(taken.begin(), taken.end()).size() == 108);
 }
 
 TEST_CASE("a start that is refused leaves the run's folder as it was, above all its record") {

@@ -26,7 +26,7 @@ RAYTRAIN_INLINE void Batch::gather(Column const& column, std::span<std::byte> ou
   if (rows_ == nullptr) {
     std::memcpy(out.data(), column.bytes().data() + first_ * row_bytes, out.size());
   } else {
-    detail::gather_rows(column, {rows_, size_}, out.data());
+    detail::gather_rows(column, {rows_.get(), size_}, out.data());
   }
 }
 

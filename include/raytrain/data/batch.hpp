@@ -3,9 +3,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string_view>
+#include <utility>
 
 #include <raytrain/core/shard_position.hpp>
 #include <raytrain/core/shard_turn.hpp>
@@ -13,7 +15,8 @@
 
 namespace raytrain {
 
-/// Which rows one worker takes in one step. Owns nothing: it is good for as long as the `BatchRange` it came from.
+/// Which rows one worker takes in one step. Good for as long as the `BatchRange` it came from: it holds the order of
+/// its rows, and not the rows. A copy costs a reference count.
 ///
 /// Threads: every function from any thread.
 class Batch {
@@ -28,15 +31,19 @@ class Batch {
       : columns_{columns}, first_{rows.first}, size_{rows.size}, next_{next}, turn_{turn} {}
 
   /// Rows in any order.
-  Batch(std::span<Column const> columns, std::span<std::uint64_t const> rows, ShardPosition next,
-        ShardTurn turn = {}) noexcept
-      : columns_{columns}, rows_{rows.data()}, size_{rows.size()}, next_{next}, turn_{turn} {}
+  struct Ordered {
+    std::shared_ptr<std::uint64_t const[]> rows;
+    std::size_t size;
+  };
+
+  Batch(std::span<Column const> columns, Ordered rows, ShardPosition next, ShardTurn turn = {}) noexcept
+      : columns_{columns}, rows_{std::move(rows.rows)}, size_{rows.size}, next_{next}, turn_{turn} {}
 
   /// At least 1.
   [[nodiscard]] auto size() const noexcept -> std::size_t { return size_; }
 
   /// Number of the dataset's row that is the batch's `i`-th one, `i` below `size()`.
-  [[nodiscard]] auto row(std::size_t i) const noexcept -> std::uint64_t { return rows_ ? rows_[i] : first_ + i; }
+  [[nodiscard]] auto row(std::size_t i) const noexcept -> std::uint64_t { return rows_ ? rows_.get()[i] : first_ + i; }
 
   /// Where the epoch goes on after this batch: the next epoch's beginning if it is the last. Until the last batch of a
   /// step is taken, at that step's beginning.
@@ -86,7 +93,7 @@ class Batch {
 
  private:
   std::span<Column const> columns_;
-  std::uint64_t const* rows_ = nullptr;
+  std::shared_ptr<std::uint64_t const[]> rows_;  // null: as they lie, from `first_` on
   std::uint64_t first_ = 0;
   std::size_t size_;
   ShardPosition next_;

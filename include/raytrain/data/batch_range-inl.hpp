@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <span>
 
 #include <raytrain/core/inline.hpp>
 #include <raytrain/core/shard_position.hpp>
@@ -13,14 +12,19 @@
 #include <raytrain/data/batch.hpp>
 #include <raytrain/data/batch_range.hpp>
 #include <raytrain/data/dataset.hpp>
+#include <raytrain/data/detail/epoch_order.hpp>
 #include <raytrain/data/detail/permutation.hpp>
 
 namespace raytrain {
 
-RAYTRAIN_INLINE auto BatchRange::Iterator::operator*() const noexcept -> Batch {
-  auto const batch = (*range_)[index_];
-  *range_->progress_ = {batch.next_position(), !batch.ends_step()};
+RAYTRAIN_INLINE auto BatchRange::Iterator::operator*() const -> Batch {
+  auto batch = (*range_)[index_];
+  hand_out(batch);
   return batch;
+}
+
+RAYTRAIN_INLINE void BatchRange::Iterator::hand_out(Batch const& batch) const noexcept {
+  *range_->progress_ = {batch.next_position(), !batch.ends_step()};
 }
 
 RAYTRAIN_INLINE auto BatchRange::Iterator::operator++() noexcept -> Iterator& {
@@ -45,13 +49,13 @@ RAYTRAIN_INLINE auto BatchRange::samples(std::size_t index) const noexcept -> Sa
   return {step_begin, step_size, step_begin + turn.shard * size, static_cast<std::size_t>(size), turn};
 }
 
-RAYTRAIN_INLINE auto BatchRange::operator[](std::size_t index) const noexcept -> Batch {
+RAYTRAIN_INLINE auto BatchRange::operator[](std::size_t index) const -> Batch {
   auto const [step_begin, step_size, first, size, turn] = samples(index);
   auto const last = index + 1 == this->size();
   auto const next = last ? ShardPosition{cut_.epoch + 1, 0}
                          : ShardPosition{cut_.epoch, step_begin + (turn.ends_step() ? step_size : 0)};
   if (cut_.order == nullptr) return {dataset_.columns(), Batch::Block{first, size}, next, turn};
-  return {dataset_.columns(), std::span{*cut_.order}.subspan(first, size), next, turn};
+  return {dataset_.columns(), Batch::Ordered{cut_.order->rows(first, size), size}, next, turn};
 }
 
 RAYTRAIN_INLINE auto BatchRange::seed(std::size_t index) const noexcept -> std::uint64_t {

@@ -6,13 +6,13 @@
 #include <iterator>
 #include <memory>
 #include <utility>
-#include <vector>
 
 #include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/shard_position.hpp>
 #include <raytrain/core/shard_turn.hpp>
 #include <raytrain/data/batch.hpp>
 #include <raytrain/data/dataset.hpp>
+#include <raytrain/data/detail/epoch_order.hpp>
 
 namespace raytrain {
 
@@ -37,8 +37,8 @@ class BatchRange {
     std::uint64_t end{};      ///< One past the last; `end - begin` is a multiple of `shards`.
     std::uint64_t step{1};    ///< Samples of a global batch, a multiple of `shards`.
     std::int64_t epoch{};
-    std::uint64_t seed{};                                       ///< Of what is random about the batches.
-    std::shared_ptr<std::vector<std::uint64_t> const> order{};  ///< Null: rows as they lie.
+    std::uint64_t seed{};                               ///< Of what is random about the batches.
+    std::shared_ptr<detail::EpochOrder const> order{};  ///< Null: rows as they lie.
   };
 
   class Iterator {
@@ -49,7 +49,9 @@ class BatchRange {
     Iterator() = default;
     Iterator(BatchRange const* range, std::size_t index) noexcept : range_{range}, index_{index} {}
 
-    [[nodiscard]] auto operator*() const noexcept -> Batch;
+    [[nodiscard]] auto operator*() const -> Batch;
+    /// The shard's position moves behind this batch, the one that `operator*` gives: for whoever has it already.
+    void hand_out(Batch const& batch) const noexcept;
     auto operator++() noexcept -> Iterator&;
     void operator++(int) noexcept { ++index_; }
     friend auto operator==(Iterator const& it, std::default_sentinel_t) noexcept -> bool {
@@ -73,7 +75,9 @@ class BatchRange {
   [[nodiscard]] auto end() const noexcept -> std::default_sentinel_t { return {}; }
 
   /// Batch `index`, below `size()`, without moving the shard's position.
-  [[nodiscard]] auto operator[](std::size_t index) const noexcept -> Batch;
+  ///
+  /// Threads: several at the same time.
+  [[nodiscard]] auto operator[](std::size_t index) const -> Batch;
 
   /// For what is random about batch `index`, below `size()`, as its augmentation. It follows from the run's seed, the
   /// dataset's name, the epoch and where the batch begins in its order: another one for each batch, that of the first

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <numeric>
 #include <optional>
 #include <string>
@@ -19,6 +20,7 @@
 #include <raytrain/data/batch_range.hpp>
 #include <raytrain/data/dataset.hpp>
 #include <raytrain/data/dataset_shard.hpp>
+#include <raytrain/data/detail/epoch_order.hpp>
 #include <raytrain/data/detail/permutation.hpp>
 #include <raytrain/data/shuffle_key.hpp>
 
@@ -42,6 +44,16 @@ RAYTRAIN_INLINE void BatchOptions::validate() const {
   if (epoch < 0) {
     throw Error{Errc::invalid_config, "BatchOptions::epoch", fmt::format("must not be negative (got {})", epoch),
                 "count epochs from 0"};
+  }
+  if (!shuffle_window) return;
+  if (*shuffle_window < 1) {
+    throw Error{Errc::invalid_config, "BatchOptions::shuffle_window",
+                fmt::format("must be at least 1 (got {})", *shuffle_window), "write {.shuffle_window = 65536}"};
+  }
+  if (!shuffle) {
+    throw Error{Errc::invalid_config, "BatchOptions::shuffle_window",
+                fmt::format("is {}, and .shuffle is false: rows as they lie are not shuffled", *shuffle_window),
+                "write .shuffle = true, or leave the window out"};
   }
 }
 
@@ -147,13 +159,20 @@ RAYTRAIN_INLINE auto DatasetShard::batches(BatchOptions const& wanted) -> BatchR
   auto const begin =
       std::max(options.start, is_over ? ShardPosition{options.epoch + 1, 0} : ShardPosition{options.epoch, cut.begin});
   *progress_ = {begin};
-  if (options.shuffle && !is_over) cut.order = dataset_.shuffled_rows(key(options));
+  if (options.shuffle && !is_over) cut.order = epoch_order(options, cut.step);
   if (shard_.on_batches) shard_.on_batches(options);
   return {dataset_, std::move(cut), progress_};
 }
 
-RAYTRAIN_INLINE auto DatasetShard::key(BatchOptions const& options) const noexcept -> ShuffleKey {
-  return {shard_.seed, static_cast<std::uint64_t>(options.epoch)};
+RAYTRAIN_INLINE auto DatasetShard::epoch_order(BatchOptions const& options, std::uint64_t step) const
+    -> std::shared_ptr<detail::EpochOrder const> {
+  ShuffleKey const key{shard_.seed, static_cast<std::uint64_t>(options.epoch)};
+  if (!options.shuffle_window) return std::make_shared<detail::EpochOrder const>(dataset_.shuffled_rows(key));
+  return std::make_shared<detail::EpochOrder const>(
+      detail::EpochOrder::Windows{.key = key,
+                                  .rows = dataset_.rows(),
+                                  .window_rows = static_cast<std::uint64_t>(*options.shuffle_window),
+                                  .step = step});
 }
 
 RAYTRAIN_INLINE auto DatasetShard::batch_seed() const noexcept -> std::uint64_t {

@@ -14,7 +14,7 @@
 #include <raytrain/core/shard_position.hpp>
 #include <raytrain/data/batch_range.hpp>
 #include <raytrain/data/dataset.hpp>
-#include <raytrain/data/shuffle_key.hpp>
+#include <raytrain/data/detail/epoch_order.hpp>
 
 namespace raytrain {
 
@@ -30,10 +30,16 @@ struct BatchOptions {
   std::optional<std::int64_t> global_batch_size{};
   std::int64_t epoch = 0;  ///< Not negative; each has its own order.
   bool shuffle = true;     ///< False: rows as they lie in the dataset.
+  /// Rows, at least 1. Set: windows of so many rows that lie one behind the other come in a random order, and the rows
+  /// of each in a random one, so that data that is larger than memory is read window by window. The order then takes
+  /// 8 bytes for each window, and for each row of the two that are taken, or of those of a step if they are more.
+  /// Unset: all rows are shuffled as one, which takes 8 bytes for each.
+  std::optional<std::int64_t> shuffle_window{};
   bool drop_last = false;  ///< True: an epoch ends before a batch that is smaller.
   ShardPosition start{};   ///< Nothing before it is served: earlier epochs are empty, its own goes on there.
 
-  /// Errors: `invalid_config`, naming the field, its value and what to write instead; also when both sizes are set.
+  /// Errors: `invalid_config`, naming the field, its value and what to write instead; also when both sizes are set, and
+  ///         for a window of what is not shuffled.
   void validate() const;
 };
 
@@ -103,7 +109,8 @@ class DatasetShard {
   /// Errors: `invalid_config` for options out of range, for a global batch that cannot be divided, for a start behind
   /// the last row or within an epoch that had another order or content when the position was taken, and when
   /// `drop_last` leaves no batch at all. Cost: the first call for a shuffled epoch computes its order, 0.2 ms for
-  /// 60,000 rows; workers of one process share it. The first start within an epoch computes the dataset's digest.
+  /// 60,000 rows; workers of one process share it. With `shuffle_window` each window's order is computed at its first
+  /// batch. The first start within an epoch computes the dataset's digest.
   [[nodiscard]] auto batches(BatchOptions const& options) -> BatchRange;
 
  private:
@@ -117,7 +124,9 @@ class DatasetShard {
   /// "4 workers", "8 virtual shards".
   [[nodiscard]] auto shards_text() const -> std::string;
 
-  [[nodiscard]] auto key(BatchOptions const& options) const noexcept -> ShuffleKey;
+  /// Of an epoch that is shuffled, with steps of so many samples.
+  [[nodiscard]] auto epoch_order(BatchOptions const& options, std::uint64_t step) const
+      -> std::shared_ptr<detail::EpochOrder const>;
 
   /// Of each part, at least 1. Errors: `invalid_config` for a global batch that cannot be divided.
   [[nodiscard]] auto part_size(BatchOptions const& options) const -> std::uint64_t;

@@ -13,6 +13,7 @@
 #include <raytrain/backend/torch/detail/batch_thread.hpp>
 #include <raytrain/backend/torch/detail/own_default_generator.hpp>
 #include <raytrain/backend/torch/detail/step_timer.hpp>
+#include <raytrain/data/batch.hpp>
 #include <raytrain/data/ordered_prefetch.hpp>
 #include <raytrain/data/prefetch_options.hpp>
 
@@ -95,6 +96,11 @@ class MappedBatches {
   [[nodiscard]] auto end() const noexcept -> std::default_sentinel_t { return {}; }
 
  private:
+  struct Made {
+    Result result;
+    Batch rows;  ///< Of which it was made.
+  };
+
   struct Loop {
     explicit Loop(MappedBatches const& mapped) : range{mapped}, at{mapped.batches_.begin()} {
       if (range.options_.threads == 0) {
@@ -110,12 +116,15 @@ class MappedBatches {
     }
 
     void take() {
-      {
-        detail::InPhase const makes_data{range.batches_.timer(), detail::StepTimer::Phase::data};
-        result.emplace(prefetch ? prefetch->take() : range.make(*own, index));
-      }
+      auto made = next();
+      result.emplace(std::move(made.result));
       ++index;
-      (void)*at;  // moves the position
+      at.hand_out(made.rows);
+    }
+
+    auto next() -> Made {
+      detail::InPhase const makes_data{range.batches_.timer(), detail::StepTimer::Phase::data};
+      return prefetch ? prefetch->take() : range.make(*own, index);
     }
 
     MappedBatches const& range;
@@ -123,13 +132,15 @@ class MappedBatches {
     std::size_t index = 0;  // of the next result
     std::optional<Result> result{};
     std::optional<F> own{};  // in the loop's thread
-    std::optional<OrderedPrefetch<Result>> prefetch{};
+    std::optional<OrderedPrefetch<Made>> prefetch{};
   };
 
-  auto make(F& function, std::size_t index) const -> Result {
+  auto make(F& function, std::size_t index) const -> Made {
     detail::BatchScope scope{batches_.seed(index)};
+    auto rows = batches_[index].rows();
     // Without the timer: all of this is data, whatever the function does behind its columns.
-    return detail::call_on_batch(function, typename Range::Batch{batches_[index].rows()}, scope.generator());
+    typename Range::Batch const batch{rows};
+    return {detail::call_on_batch(function, batch, scope.generator()), std::move(rows)};
   }
 
   Range batches_;

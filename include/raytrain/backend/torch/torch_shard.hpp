@@ -54,9 +54,9 @@ class BatchListener {
 class TorchBatch {
  public:
   /// `timer`: may be null. `copies`: to the tensors' device; null for the CPU.
-  explicit TorchBatch(Batch const& rows, detail::StepTimer* timer = nullptr,
+  explicit TorchBatch(Batch rows, detail::StepTimer* timer = nullptr,
                       detail::DeviceCopies const* copies = nullptr) noexcept
-      : rows_{rows}, timer_{timer}, copies_{copies} {}
+      : rows_{std::move(rows)}, timer_{timer}, copies_{copies} {}
 
   /// Samples; at least 1.
   [[nodiscard]] auto size() const noexcept -> std::int64_t { return static_cast<std::int64_t>(rows_.size()); }
@@ -103,6 +103,8 @@ class TorchBatchRange {
         : at_{at}, listener_{listener}, timer_{timer}, copies_{copies} {}
 
     [[nodiscard]] auto operator*() const -> TorchBatch;
+    /// As of `BatchRange::Iterator`.
+    void hand_out(raytrain::Batch const& batch) const;
     auto operator++() -> Iterator&;
     void operator++(int) { ++*this; }
     friend auto operator==(Iterator const& it, std::default_sentinel_t) -> bool { return it.is_at_end(); }
@@ -136,7 +138,7 @@ class TorchBatchRange {
   [[nodiscard]] auto end() const noexcept -> std::default_sentinel_t { return {}; }
 
   /// Batch `index`, below `size()`, without moving the shard's position.
-  [[nodiscard]] auto operator[](std::size_t index) const noexcept -> TorchBatch {
+  [[nodiscard]] auto operator[](std::size_t index) const -> TorchBatch {
     return TorchBatch{range_[index], timer_.get(), copies_.get()};
   }
 

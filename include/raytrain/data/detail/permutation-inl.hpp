@@ -23,15 +23,20 @@ RAYTRAIN_INLINE auto permutation(ShuffleKey key, std::size_t rows) -> std::vecto
   return order;
 }
 
-RAYTRAIN_INLINE auto PermutationCache::get(ShuffleKey key, std::size_t rows) const
+RAYTRAIN_INLINE auto PermutationCache::get(ShuffleKey key, Block block) const
     -> std::shared_ptr<std::vector<std::uint64_t> const> {
   std::lock_guard const lock{mutex_};
-  if (auto const known = orders_.find(key); known != orders_.end()) {
+  std::pair const wanted{key, block};
+  if (auto const known = orders_.find(wanted); known != orders_.end()) {
     if (auto order = known->second.lock()) return order;
   }
   std::erase_if(orders_, [](auto const& entry) { return entry.second.expired(); });
-  auto order = std::make_shared<std::vector<std::uint64_t> const>(permutation(key, rows));
-  orders_[key] = order;
+  auto rows = permutation(key, block.size);
+  if (block.first > 0) {
+    for (auto& row : rows) row += block.first;
+  }
+  auto order = std::make_shared<std::vector<std::uint64_t> const>(std::move(rows));
+  orders_[wanted] = order;
   return order;
 }
 

@@ -3,11 +3,13 @@
 
 #include <array>
 #include <bit>
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include <raytrain/data/shuffle_key.hpp>
@@ -77,17 +79,29 @@ class Xoshiro256PlusPlus {
 /// Source: R. Durstenfeld, "Algorithm 235: random permutation", Communications of the ACM 7(7), 1964.
 [[nodiscard]] auto permutation(ShuffleKey key, std::size_t rows) -> std::vector<std::uint64_t>;
 
-/// Lets the workers of one process share the order of an epoch. Holds none itself: an order ends with its last user.
+/// Lets the workers of one process share random orders of rows. Holds none itself: an order ends with its last user.
 ///
 /// Threads: every function from any thread; who asks for an order while it is computed waits for it.
 class PermutationCache {
  public:
-  /// `rows` is the same in every call.
-  [[nodiscard]] auto get(ShuffleKey key, std::size_t rows) const -> std::shared_ptr<std::vector<std::uint64_t> const>;
+  /// Rows that lie one behind the other.
+  struct Block {
+    std::uint64_t first{};
+    std::size_t size{};
+    friend constexpr auto operator<=>(Block const&, Block const&) = default;
+  };
+
+  /// The block's rows in the order of `permutation(key, block.size)`.
+  [[nodiscard]] auto get(ShuffleKey key, Block block) const -> std::shared_ptr<std::vector<std::uint64_t> const>;
+
+  /// Those from 0 on.
+  [[nodiscard]] auto get(ShuffleKey key, std::size_t rows) const -> std::shared_ptr<std::vector<std::uint64_t> const> {
+    return get(key, Block{0, rows});
+  }
 
  private:
   mutable std::mutex mutex_;
-  mutable std::map<ShuffleKey, std::weak_ptr<std::vector<std::uint64_t> const>> orders_;
+  mutable std::map<std::pair<ShuffleKey, Block>, std::weak_ptr<std::vector<std::uint64_t> const>> orders_;
 };
 
 }  // namespace raytrain::detail

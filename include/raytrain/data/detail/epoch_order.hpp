@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include <raytrain/data/detail/permutation.hpp>
+#include <raytrain/data/shuffle_key.hpp>
+
+namespace raytrain::detail {
+
+/// The random order in which an epoch has the rows of a dataset: of all rows as one, or window by window.
+///
+/// Windows are rows that lie one behind the other, equally many in each but the last one. They come in a random order,
+/// and so do the rows of each. Workers of one process share the windows that they hold at the same time.
+///
+/// Threads: every function from any thread.
+class EpochOrder {
+ public:
+  /// Numbers of rows, which stay for as long as somebody holds them.
+  using Rows = std::shared_ptr<std::uint64_t const[]>;
+
+  struct Windows {
+    ShuffleKey key{};
+    std::uint64_t rows{1};         ///< Of the dataset, at least 1.
+    std::uint64_t window_rows{1};  ///< At least 1.
+    std::uint64_t step{};          ///< Samples of a global batch, whose windows are kept.
+  };
+
+  /// All rows as one.
+  explicit EpochOrder(std::shared_ptr<std::vector<std::uint64_t> const> whole) noexcept : whole_{std::move(whole)} {}
+
+  /// Window by window. Both orders follow from the key, the rows of a window, and for the rows from the window's
+  /// number.
+  explicit EpochOrder(Windows const& windows);
+
+  /// Those of the samples [first, first + size), which there must be.
+  ///
+  /// Cost: of all rows as one, and within a window that is kept, a reference count. A window that none holds is
+  ///       computed, and samples of several windows are copied.
+  [[nodiscard]] auto rows(std::uint64_t first, std::size_t size) const -> Rows;
+
+ private:
+  using Window = std::shared_ptr<std::vector<std::uint64_t> const>;
+
+  [[nodiscard]] auto rows_of_windows(std::uint64_t first, std::size_t size) const -> Rows;
+
+  /// The window that comes as the `place`-th one.
+  [[nodiscard]] auto window(std::uint64_t place) const -> Window;
+
+  [[nodiscard]] auto place_of(std::uint64_t sample) const noexcept -> std::uint64_t {
+    return (sample < short_place_ * window_rows_ ? sample : sample + missing_) / window_rows_;
+  }
+
+  /// The window's first sample.
+  [[nodiscard]] auto begin_of(std::uint64_t place) const noexcept -> std::uint64_t {
+    return place * window_rows_ - (place > short_place_ ? missing_ : 0);
+  }
+
+  std::shared_ptr<std::vector<std::uint64_t> const> whole_{};
+  std::shared_ptr<PermutationCache const> cache_{};
+  ShuffleKey key_{};  // of the windows' order
+  std::uint64_t rows_ = 0;
+  std::uint64_t window_rows_ = 1;
+  Window numbers_{};               // of the windows, as they come
+  std::uint64_t missing_ = 0;      // rows of the last window that there are not
+  std::uint64_t short_place_ = 0;  // at which that one comes
+  std::size_t most_kept_ = 0;
+  mutable std::mutex mutex_;
+  mutable std::map<std::uint64_t, Window> kept_{};  // by place, so that batches that follow find them
+};
+
+}  // namespace raytrain::detail
+
+#ifndef RAYTRAIN_COMPILED
+#include <raytrain/data/detail/epoch_order-inl.hpp>
+#endif
