@@ -226,7 +226,7 @@ TEST_CASE("a manifest that is exchanged or removed after it was read is found") 
 TEST_CASE("a manifest is JSON that other programs read, with the checksum of what stands before it") {
   TwoRanks const made;
   auto const text = read_text(made.checkpoint.path() / "manifest.json");
-  check_contains(text, "{\n  \"format\": 4,\n  \"run_id\": null,\n  \"number\": 1,\n  \"generation\": 1,");
+  check_contains(text, "{\n  \"format\": 5,\n  \"run_id\": null,\n  \"number\": 1,\n  \"generation\": 1,");
   check_contains(text, "\"xxh3\": \"" + detail::xxh3_of(bytes_of("weights")) + "\"");
   auto const seal = text.rfind(",\n  \"xxh3\": \"");
   CHECK(text.substr(seal) ==
@@ -235,12 +235,12 @@ TEST_CASE("a manifest is JSON that other programs read, with the checksum of wha
 
 TEST_CASE("a manifest of a newer format is refused as such, although it has fields that are not known") {
   TemporaryFolder const folder;
-  auto text = std::string{"{\n  \"format\": 5,\n  \"colour\": \"blue\""};
+  auto text = std::string{"{\n  \"format\": 6,\n  \"colour\": \"blue\""};
   text += ",\n  \"xxh3\": \"" + detail::xxh3_of(bytes_of(text)) + "\"\n}\n";
   write_text(folder.path() / "manifest.json", text);
   check_contains(
       problem_of(folder.path()).value_or("nothing found"),
-      "manifest.json: it was written by a newer raytrain (format 5, this one reads up to 4); use that version");
+      "manifest.json: it was written by a newer raytrain (format 6, this one reads up to 5); use that version");
 }
 
 TEST_CASE("a manifest that names a file outside its checkpoint is refused, although its checksum is right") {

@@ -217,7 +217,7 @@ TEST_CASE("what a raytrain wrote that named no runs is read, and goes on") {
     auto directory = started(start_in(folder.path()));
     auto& store = directory.store();
     take_away(commit(store, {draft_of({{"a", "x"}})}).path() / "manifest.json", Manifest::newest_format,
-              {"run_id", "run_metadata"});
+              {"run_id", "run_metadata", "orders"});
   }
   take_away(folder.path() / "run/run.json", RunRecord::newest_format, {"run_id", "has_checkpoints", "metadata"});
   auto const directory = started(start_in(folder.path()));
@@ -227,6 +227,7 @@ TEST_CASE("what a raytrain wrote that named no runs is read, and goes on") {
   REQUIRE(found);
   CHECK(found->run_id().empty());
   CHECK(found->run_metadata().empty());
+  CHECK_FALSE(found->order("train"));
   CHECK(commit(store, {draft_of({{"a", "y"}})}).run_id() == directory.run_id());
   CHECK(store.list().size() == 2);
 }

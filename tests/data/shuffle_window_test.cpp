@@ -288,3 +288,38 @@ TEST_CASE("a window below 1 and one of rows that are not shuffled are refused, a
         "shuffled; write .shuffle = true, or leave the window out");
   CHECK(windows_of(whole_order(10, std::numeric_limits<std::int64_t>::max()), 10) == Rows{0});
 }
+
+TEST_CASE("the texts of orders never change, or stored ones would be taken for others") {
+  CHECK(BatchOptions{}.order() == "shuffled");
+  CHECK(BatchOptions{.shuffle = false}.order() == "as they lie");
+  CHECK(BatchOptions{.shuffle_window = 65'536}.order() == "shuffled in windows of 65536");
+}
+
+TEST_CASE(
+    "a position within an epoch is refused when its rows came in another order, and one of no known order is not") {
+  auto const goes_on = [](ShardOptions const& place, BatchOptions const& options) {
+    return thrown_error([&] { return DatasetShard{numbered(10), place}.batches(options).size(); });
+  };
+  BatchOptions const shuffled{.batch_size = 2, .epoch = 3, .start = {3, 4}};
+  BatchOptions const windows{.batch_size = 2, .epoch = 3, .shuffle_window = 4, .start = {3, 4}};
+  BatchOptions const unshuffled{.batch_size = 2, .epoch = 3, .shuffle = false, .start = {3, 4}};
+  ShardOptions const was_shuffled{.position_before = ShardPosition{3, 4}, .order_before = "shuffled"};
+  CHECK(goes_on(was_shuffled, unshuffled) ==
+        "invalid_config: BatchOptions::start: 4 samples of epoch 3 are done of rows that came shuffled, and they come "
+        "as they lie now; write .shuffle and .shuffle_window as they were, or begin that epoch anew, without a start");
+  raytrain::testing::check_contains(goes_on(was_shuffled, windows), "and they come shuffled in windows of 4 now");
+  raytrain::testing::check_contains(
+      goes_on({.position_before = ShardPosition{3, 4}, .order_before = "shuffled in windows of 5"}, windows),
+      "came shuffled in windows of 5, and they come shuffled in windows of 4 now");
+  CHECK(DatasetShard{numbered(10), was_shuffled}.batches(shuffled).size() == 3);
+  auto boundary = windows;
+  boundary.start = {3, 0};
+  CHECK(DatasetShard{numbered(10), {.position_before = ShardPosition{3, 0}, .order_before = "shuffled"}}
+            .batches(boundary)
+            .size() == 5);
+  CHECK(DatasetShard{numbered(10), {.position_before = ShardPosition{3, 4}}}.batches(windows).size() == 3);
+  // The program's own position: the checkpoint says nothing of it.
+  CHECK(DatasetShard{numbered(10), {.position_before = ShardPosition{3, 2}, .order_before = "shuffled"}}
+            .batches(windows)
+            .size() == 3);
+}

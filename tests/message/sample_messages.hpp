@@ -40,6 +40,7 @@ namespace raytrain::testing {
   reference.metadata = {{"epoch", "4"}, {"model", "mlp"}};
   reference.batch_sizes = {{"train", 64}};
   reference.positions = {{"train", {2, 640}}};
+  reference.orders = {{"train", "shuffled"}};
 
   auto full_disk =
       ErrorInfo{Errc::io, "staging", "no space left", "make room"}.with_origin(Rank{1}, std::string{"zero\0byte", 9});

@@ -193,6 +193,56 @@ TEST_CASE("another batch size within an epoch is warned of with both, and each r
   CHECK(MinimalTrainer{take({.batch_size = 6, .epoch = 1, .start = {1, 0}}, 1), config}.fit().warnings.empty());
 }
 
+TEST_CASE(
+    "another order within an epoch than before the checkpoint is refused, and each row comes once in the same one") {
+  TemporaryFolder const folder;
+  std::atomic<std::size_t> rows = 0;
+  auto const take = [&](BatchOptions options, std::size_t most) {
+    return [&rows, options, most](TrainContext& ctx) {
+      auto shard = ctx.dataset_shard("train");
+      (void)ctx.restore(shard);
+      std::size_t taken = 0;
+      if (most > 0) {
+        for (auto const& batch : shard.batches(options)) {
+          rows += batch.size();
+          if (++taken == most) break;
+        }
+      }
+      ctx.report(Epoch{0, 0}, ctx.world_rank() == Rank{0} ? draft("x") : CheckpointDraft{});
+    };
+  };
+  auto config = resumed_in(folder, 2);
+  config.datasets = {{"train", numbers(12)}};
+  auto const refusal = [&](BatchOptions const& options) {
+    return message_of([&] { MinimalTrainer{take(options, 1), config}.fit(); });
+  };
+  auto const order_after = [&](BatchOptions const& options, std::size_t most) {
+    auto const result = MinimalTrainer{take(options, most), config}.fit();
+    CHECK(result.warnings.empty());
+    return result.checkpoint()->order("train");
+  };
+  CHECK(order_after({.batch_size = 2}, 2) == "shuffled");
+  contains(refusal({.batch_size = 2, .shuffle = false}),
+           "8 samples of epoch 0 are done of rows that came shuffled, and they come as they lie now; write .shuffle "
+           "and .shuffle_window as they were");
+  contains(refusal({.batch_size = 2, .shuffle_window = 4}), "and they come shuffled in windows of 4 now");
+  CHECK(order_after({.batch_size = 2}, 10) == "shuffled");
+  CHECK(rows == 12);
+
+  CHECK(order_after({.batch_size = 2, .epoch = 1, .shuffle_window = 5}, 1) == "shuffled in windows of 5");
+  CHECK(order_after({}, 0) == "shuffled in windows of 5");  // of a start that takes no batch
+  contains(refusal({.batch_size = 2, .epoch = 1, .shuffle_window = 4}),
+           "4 samples of epoch 1 are done of rows that came shuffled in windows of 5, and they come shuffled in "
+           "windows of 4 now");
+  contains(refusal({.batch_size = 2, .epoch = 1}), "and they come shuffled now");
+  CHECK(order_after({.batch_size = 2, .epoch = 1, .shuffle_window = 5}, 10) == "shuffled in windows of 5");
+  CHECK(rows == 24);
+  CHECK(order_after({.batch_size = 2, .epoch = 2, .shuffle = false}, 1) == "as they lie");
+  auto const without_data = [](TrainContext& ctx) { ctx.report(Epoch{3, 0}, draft("x")); };
+  config.scaling.num_workers = 1;
+  CHECK_FALSE(MinimalTrainer{without_data, config}.fit().checkpoint()->order("train"));
+}
+
 TEST_CASE("an epoch in windows goes on with other numbers of workers, and each row comes once") {
   TemporaryFolder const folder;
   std::mutex mutex;

@@ -99,6 +99,10 @@ RAYTRAIN_INLINE auto Checkpoint::position(std::string const& name) const -> std:
   return value_of(manifest_->positions, name);
 }
 
+RAYTRAIN_INLINE auto Checkpoint::order(std::string const& name) const -> std::optional<std::string> {
+  return value_of(manifest_->orders, name);
+}
+
 RAYTRAIN_INLINE auto Checkpoint::batch_size(std::string const& name) const -> std::optional<std::uint64_t> {
   return value_of(manifest_->batch_sizes, name);
 }

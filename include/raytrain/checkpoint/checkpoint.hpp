@@ -90,6 +90,9 @@ class Checkpoint {
   /// How far that dataset was taken: by all workers together where they share it, else by each; none if it was not
   /// there.
   [[nodiscard]] auto position(std::string const& name) const -> std::optional<ShardPosition>;
+  /// `BatchOptions::order` in which that position's epoch had the rows; none if no batch of it was taken, or by a
+  /// version that did not record it.
+  [[nodiscard]] auto order(std::string const& name) const -> std::optional<std::string>;
   /// Whether it came by `TrainContext::hand_over`, with no report of its own: `metrics` are those of the report before
   /// it, which say nothing of this state.
   [[nodiscard]] auto is_handed_over() const noexcept -> bool { return manifest_->handed_over.value_or(false); }

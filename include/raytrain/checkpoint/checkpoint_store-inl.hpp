@@ -289,6 +289,7 @@ RAYTRAIN_INLINE auto CheckpointStore::manifest_of(CommitRequest const& request, 
     if (part.rank != Rank{0}) continue;
     manifest.batch_sizes = part.batch_sizes;
     manifest.positions = part.positions;
+    manifest.orders = part.orders;
   }
   manifest.handed_over = request.handed_over;
   manifest.created_at = detail::utc_now();

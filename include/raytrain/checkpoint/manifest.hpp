@@ -32,7 +32,7 @@ struct StoredFile {
 
 /// What a committed checkpoint says of itself in manifest.json, the file that is written last.
 struct Manifest {
-  static constexpr std::uint32_t newest_format = 4;
+  static constexpr std::uint32_t newest_format = 5;
 
   std::uint32_t format = newest_format;
   std::optional<std::string> run_id;  ///< The run that wrote it; unset in format 1.
@@ -48,8 +48,9 @@ struct Manifest {
   std::optional<std::map<std::string, std::string>> dataset_digests;  ///< By name; unset in format 1.
   std::optional<std::map<std::string, std::uint64_t>> batch_sizes;    ///< By dataset, of rank 0; unset in format 1.
   std::optional<std::map<std::string, ShardPosition>> positions;      ///< Likewise; unset before format 4.
-  std::optional<bool> handed_over;  ///< It came without a report; unset before format 4.
-  std::string created_at;           ///< UTC.
+  std::optional<std::map<std::string, std::string>> orders;  ///< Of the positions' epochs; unset before format 5.
+  std::optional<bool> handed_over;                           ///< It came without a report; unset before format 4.
+  std::string created_at;                                    ///< UTC.
   Metrics metrics;
   std::map<std::string, std::string> metadata;
   std::optional<std::map<std::string, std::string>> run_metadata;  ///< `RunConfig::metadata`; unset before format 3.
@@ -61,8 +62,8 @@ struct Manifest {
     a(CEREAL_NVP(format), CEREAL_NVP(run_id), CEREAL_NVP(number), cereal::make_nvp("generation", start),
       CEREAL_NVP(training_iteration), CEREAL_NVP(time_total_s), CEREAL_NVP(world_size), CEREAL_NVP(training_iterations),
       CEREAL_NVP(kept_reports), CEREAL_NVP(seed), CEREAL_NVP(dataset_rows), CEREAL_NVP(dataset_digests),
-      CEREAL_NVP(batch_sizes), CEREAL_NVP(positions), CEREAL_NVP(handed_over), CEREAL_NVP(created_at),
-      CEREAL_NVP(metrics), CEREAL_NVP(metadata), CEREAL_NVP(run_metadata), CEREAL_NVP(files));
+      CEREAL_NVP(batch_sizes), CEREAL_NVP(positions), CEREAL_NVP(orders), CEREAL_NVP(handed_over),
+      CEREAL_NVP(created_at), CEREAL_NVP(metrics), CEREAL_NVP(metadata), CEREAL_NVP(run_metadata), CEREAL_NVP(files));
   }
 };
 

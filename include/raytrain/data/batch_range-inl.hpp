@@ -24,7 +24,8 @@ RAYTRAIN_INLINE auto BatchRange::Iterator::operator*() const -> Batch {
 }
 
 RAYTRAIN_INLINE void BatchRange::Iterator::hand_out(Batch const& batch) const noexcept {
-  *range_->progress_ = {batch.next_position(), !batch.ends_step()};
+  range_->progress_->position = batch.next_position();
+  range_->progress_->is_within_step = !batch.ends_step();
 }
 
 RAYTRAIN_INLINE auto BatchRange::Iterator::operator++() noexcept -> Iterator& {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <iterator>
 #include <memory>
+#include <string>
 #include <utility>
 
 #include <raytrain/core/identifiers.hpp>
@@ -20,6 +21,7 @@ namespace raytrain {
 struct ShardProgress {
   ShardPosition position{};
   bool is_within_step = false;  ///< The last one of them does not end its step.
+  std::string order{};          ///< That of the position's epoch, as `BatchOptions::order`; empty where none is known.
 };
 
 /// One worker's batches of one epoch, an input range of `Batch`; made by `DatasetShard::batches`. Keeps the rows alive.

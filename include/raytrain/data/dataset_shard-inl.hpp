@@ -57,6 +57,11 @@ RAYTRAIN_INLINE void BatchOptions::validate() const {
   }
 }
 
+RAYTRAIN_INLINE auto BatchOptions::order() const -> std::string {
+  if (!shuffle) return "as they lie";
+  return shuffle_window ? fmt::format("shuffled in windows of {}", *shuffle_window) : "shuffled";
+}
+
 RAYTRAIN_INLINE DatasetShard::DatasetShard(Dataset dataset, ShardOptions shard)
     : dataset_{std::move(dataset)}, shard_{std::move(shard)} {
   if (shard_.rank.value >= shard_.world_size.value) {
@@ -158,10 +163,19 @@ RAYTRAIN_INLINE auto DatasetShard::batches(BatchOptions const& wanted) -> BatchR
   auto const is_over = cut.begin >= cut.end;
   auto const begin =
       std::max(options.start, is_over ? ShardPosition{options.epoch + 1, 0} : ShardPosition{options.epoch, cut.begin});
-  *progress_ = {begin};
+  progress_->position = begin;
+  progress_->is_within_step = false;
+  if (begin.epoch == options.epoch) progress_->order = options.order();
   if (options.shuffle && !is_over) cut.order = epoch_order(options, cut.step);
   if (shard_.on_batches) shard_.on_batches(options);
   return {dataset_, std::move(cut), progress_};
+}
+
+RAYTRAIN_INLINE void DatasetShard::begin_at(ShardPosition start) {
+  start_ = start;
+  if (start <= progress_->position) return;
+  progress_->position = start;
+  progress_->order = start == shard_.position_before ? shard_.order_before.value_or("") : "";
 }
 
 RAYTRAIN_INLINE auto DatasetShard::epoch_order(BatchOptions const& options, std::uint64_t step) const
@@ -183,6 +197,12 @@ RAYTRAIN_INLINE auto DatasetShard::batch_seed() const noexcept -> std::uint64_t 
 
 RAYTRAIN_INLINE void DatasetShard::check_order(BatchOptions const& options) const {
   if (options.start.epoch != options.epoch || options.start.samples == 0) return;
+  if (options.start == shard_.position_before && shard_.order_before && *shard_.order_before != options.order()) {
+    throw Error{Errc::invalid_config, "BatchOptions::start",
+                fmt::format("{} samples of epoch {} are done of rows that came {}, and they come {} now",
+                            options.start.samples, options.epoch, *shard_.order_before, options.order()),
+                "write .shuffle and .shuffle_window as they were, or begin that epoch anew, without a start"};
+  }
   auto const seed = options.shuffle ? shard_.seed_before.value_or(shard_.seed) : shard_.seed;
   auto const rows = shard_.rows_before.value_or(dataset_.rows());
   if (seed == shard_.seed && rows == dataset_.rows()) return check_content(options);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -38,6 +37,9 @@ struct BatchOptions {
   bool drop_last = false;  ///< True: an epoch ends before a batch that is smaller.
   ShardPosition start{};   ///< Nothing before it is served: earlier epochs are empty, its own goes on there.
 
+  /// How rows are ordered, as checkpoints keep it: "as they lie", "shuffled", "shuffled in windows of 65536".
+  [[nodiscard]] auto order() const -> std::string;
+
   /// Errors: `invalid_config`, naming the field, its value and what to write instead; also when both sizes are set, and
   ///         for a window of what is not shuffled.
   void validate() const;
@@ -58,6 +60,10 @@ struct ShardOptions {
   std::optional<std::uint64_t> seed_before{};
   std::optional<std::uint64_t> rows_before{};
   std::optional<std::string> digest_before{};  ///< `Dataset::digest`, of the source where there is one.
+  /// How far that checkpoint has the dataset, and in which order (`BatchOptions::order`); unset: not known. Positions
+  /// that the program keeps itself may be others, of which it says nothing.
+  std::optional<ShardPosition> position_before{};
+  std::optional<std::string> order_before{};
   /// Told of each epoch that is begun, with a `batch_size` where there was none.
   std::function<void(BatchOptions const& options)> on_batches{};
 };
@@ -99,10 +105,7 @@ class DatasetShard {
   [[nodiscard]] auto progress() const noexcept -> std::shared_ptr<ShardProgress const> { return progress_; }
 
   /// Nothing before it is served, as where `BatchOptions::start` says so each time.
-  void begin_at(ShardPosition start) {
-    start_ = start;
-    progress_->position = std::max(progress_->position, start);
-  }
+  void begin_at(ShardPosition start);
 
   /// This worker's batches of one epoch, from memory.
   ///
@@ -134,7 +137,7 @@ class DatasetShard {
   /// Another one for each of the run's datasets.
   [[nodiscard]] auto batch_seed() const noexcept -> std::uint64_t;
 
-  // Rows that were trained on would come again, and others never.
+  // Of the start: rows that were trained on would come again, and others never.
   void check_order(BatchOptions const& options) const;
 
   void check_content(BatchOptions const& options) const;

@@ -68,6 +68,7 @@ struct CheckpointRef {
   std::map<std::string, std::string> metadata;
   std::map<std::string, std::uint64_t> batch_sizes{};  ///< By dataset, as this rank took it last.
   std::map<std::string, ShardPosition> positions{};    ///< By dataset, as far as this rank has taken it.
+  std::map<std::string, std::string> orders{};         ///< By dataset, in which order it takes that epoch's rows.
   std::optional<ErrorInfo> failure{};                  ///< Why it could not, with `OnFailedWrite::warn`.
   Attempt attempt{};
   friend auto operator==(CheckpointRef const&, CheckpointRef const&) -> bool = default;

@@ -68,6 +68,7 @@ RAYTRAIN_INLINE void CheckpointStager::hold(CheckpointDraft draft, CheckpointOrd
   CheckpointRef ref{rank(), checkpoint, {}, draft.metadata()};
   ref.batch_sizes = std::move(taken.batch_sizes);
   ref.positions = std::move(taken.positions);
+  ref.orders = std::move(taken.orders);
   link_.send(std::move(ref));
 }
 
@@ -86,6 +87,7 @@ RAYTRAIN_INLINE void CheckpointStager::stage_held() {
       auto ref = write(*part);
       ref.batch_sizes = std::move(part->taken.batch_sizes);
       ref.positions = std::move(part->taken.positions);
+      ref.orders = std::move(part->taken.orders);
       part.reset();  // before whoever waits for it makes the next one
       link_.send(std::move(ref));
     } catch (Stopped const&) {  // which would be taken for a stop of the run

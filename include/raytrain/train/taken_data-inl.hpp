@@ -27,7 +27,10 @@ RAYTRAIN_INLINE void TakenData::follow(std::string const& dataset, std::shared_p
 RAYTRAIN_INLINE auto TakenData::state() const -> State {
   std::lock_guard const lock{mutex_};
   State state{.batch_sizes = batch_sizes_};
-  for (auto const& [dataset, progress] : progress_) state.positions.emplace(dataset, progress->position);
+  for (auto const& [dataset, progress] : progress_) {
+    state.positions.emplace(dataset, progress->position);
+    if (!progress->order.empty()) state.orders.emplace(dataset, progress->order);
+  }
   return state;
 }
 

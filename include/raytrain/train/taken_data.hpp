@@ -13,8 +13,8 @@
 
 namespace raytrain {
 
-/// What a worker has taken of each dataset, and in which batches. Its checkpoints keep it for whoever goes on from
-/// them.
+/// What a worker has taken of each dataset, in which batches and in which order. Its checkpoints keep it for whoever
+/// goes on from them.
 ///
 /// Threads: every function from any thread.
 class TakenData {
@@ -23,6 +23,7 @@ class TakenData {
   struct State {
     std::map<std::string, std::uint64_t> batch_sizes{};
     std::map<std::string, ShardPosition> positions{};
+    std::map<std::string, std::string> orders{};  ///< `BatchOptions::order` of the position's epoch, where it is known.
   };
 
   void set_batch_size(std::string const& dataset, std::uint64_t batch_size);

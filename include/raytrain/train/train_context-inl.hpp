@@ -115,7 +115,13 @@ RAYTRAIN_INLINE auto TrainContext::followed_shard(Dataset dataset, ShardOptions 
   shard.workers = run().workers;
   shard.virtual_shards = run().virtual_shards;
   shard.seed = run().seed;
-  if (auto const& checkpoint = run().checkpoint) shard.seed_before = checkpoint->seed();
+  if (auto const& checkpoint = run().checkpoint) {
+    shard.seed_before = checkpoint->seed();
+    if (shard.split || world_rank() == Rank{0}) {  // as of the digest
+      shard.position_before = checkpoint->position(name);
+      shard.order_before = checkpoint->order(name);
+    }
+  }
   // A global batch is the same one with another number of workers.
   auto const is_divided = shard.split && run().virtual_shards == 0;
   auto const parts_before = is_divided && run().checkpoint ? run().checkpoint->world_size().value : 1U;

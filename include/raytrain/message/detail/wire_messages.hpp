@@ -74,7 +74,7 @@ void serialize(A& archive, Report& m) {
 
 template <detail::WireArchive A>
 void serialize(A& archive, CheckpointRef& m) {
-  archive(m.rank, m.checkpoint, m.files, m.metadata, m.batch_sizes, m.positions, m.failure);
+  archive(m.rank, m.checkpoint, m.files, m.metadata, m.batch_sizes, m.positions, m.orders, m.failure);
 }
 
 template <detail::WireArchive A>
