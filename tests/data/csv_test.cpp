@@ -3,6 +3,7 @@
 
 #include <zlib.h>
 
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <fstream>
@@ -14,6 +15,7 @@
 
 #include <doctest/doctest.h>
 
+#include <raytrain/data/detail/csv_scanner.hpp>
 #include <raytrain/testing/random_seed.hpp>
 
 #include "../support/temporary_folder.hpp"
@@ -173,6 +175,42 @@ TEST_CASE("a file is read the same compressed, and wherever its pieces end") {
     auto const data = read_csv(folder.path() / name);
     CHECK(floats(data, "number") == expected);
     CHECK(floats(data, "quoted, name") == expected);
+  }
+}
+
+TEST_CASE("fields of any characters come whole out of quotes, wherever the pieces of the text end") {
+  std::mt19937 random{raytrain::testing::random_seed()};
+  constexpr std::string_view characters{"ab,\"\r\n "};
+  for (int tables = 0; tables < 2000; ++tables) {
+    std::vector<std::vector<std::string>> lines(1 + random() % 4);
+    std::string text;
+    for (auto& line : lines) {
+      line.resize(1 + random() % 4);
+      for (auto& field : line) {
+        for (auto size = random() % 6; size > 0; --size) field += characters[random() % characters.size()];
+        auto const is_quoted =
+            field.empty() || field.find_first_of(",\"\r\n") != std::string::npos || random() % 4 == 0;
+        if (is_quoted) text += '"';
+        for (auto const c : field) text += is_quoted && c == '"' ? std::string{"\"\""} : std::string{c};
+        if (is_quoted) text += '"';
+        text += ',';
+      }
+      text.pop_back();
+      text += std::array{"\n", "\r", "\r\n"}[random() % 3];
+    }
+    std::vector<std::vector<std::string>> found(1);
+    detail::CsvScanner scanner{','};
+    auto const field = [&](std::string_view of_line) { found.back().emplace_back(of_line); };
+    auto const line = [&] { found.emplace_back(); };
+    for (std::string_view rest{text}; !rest.empty();) {
+      auto const piece = rest.substr(0, 1 + random() % 8);
+      scanner.feed(piece, field, line);
+      rest.remove_prefix(piece.size());
+    }
+    scanner.finish(field, line);
+    found.pop_back();
+    REQUIRE(!scanner.problem());
+    REQUIRE(found == lines);
   }
 }
 

@@ -46,7 +46,11 @@ namespace raytrain::detail {
 RAYTRAIN_INLINE auto is_missing_csv_field(std::string_view field) -> bool {
   constexpr std::array<std::string_view, 11> missing{"",     "NA",   "N/A", "n/a", "#N/A", "<NA>",
                                                      "null", "NULL", "NaN", "nan", "?"};
-  return std::ranges::find(missing, without_blanks(field)) != missing.end();
+  auto const bare = without_blanks(field);
+  auto const first = bare.empty() ? '?' : bare.front();
+  // Of most fields the first character tells.
+  if (first != 'N' && first != 'n' && first != '#' && first != '<' && first != '?') return false;
+  return std::ranges::find(missing, bare) != missing.end();
 }
 
 RAYTRAIN_INLINE auto CsvColumn::add(std::string_view field) -> bool {

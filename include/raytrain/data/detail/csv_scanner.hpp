@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -25,9 +26,13 @@ class CsvScanner {
   /// the text ends it; what comes behind is not looked at.
   template <class Field, class Line>
   void feed(std::string_view piece, Field const& field, Line const& line) {
-    for (auto const c : piece) {
-      if (problem_) return;
-      take(c, field, line);
+    while (!piece.empty() && !problem_) {
+      auto const run = piece.substr(0, run_size(piece));
+      piece.remove_prefix(run.size());
+      if (!run.empty()) take_run(run, piece.empty());
+      if (piece.empty()) return;
+      take(piece.front(), field, line);
+      piece.remove_prefix(1);
     }
   }
 
@@ -48,6 +53,27 @@ class CsvScanner {
   enum class State : std::uint8_t { start, plain, quoted, quote_in_quoted };
 
   [[nodiscard]] auto is_at_line_start() const noexcept -> bool { return !has_fields_ && state_ == State::start; }
+
+  /// How many characters at the beginning do no more than continue or begin the field.
+  [[nodiscard]] auto run_size(std::string_view piece) const noexcept -> std::size_t {
+    auto const size_until = [&](auto const& is_end) {
+      return static_cast<std::size_t>(std::ranges::find_if(piece, is_end) - piece.begin());
+    };
+    if (state_ == State::quoted) return size_until([](char c) { return c == '"' || c == '\n'; });
+    auto const is_plain = state_ == State::plain || (state_ == State::start && piece.front() != '"');
+    if (!is_plain || line_number_ <= skip_lines_) return 0;
+    return size_until([end = delimiter_](char c) { return c == end || c == '\n' || c == '\r'; });
+  }
+
+  void take_run(std::string_view run, bool is_cut) {
+    follows_return_ = false;
+    if (state_ == State::start) state_ = State::plain;
+    if (state_ == State::plain && text_.empty() && !is_cut) {
+      whole_ = run;
+    } else {
+      text_ += run;
+    }
+  }
 
   template <class Field, class Line>
   void take(char c, Field const& field, Line const& line) {
@@ -93,7 +119,8 @@ class CsvScanner {
 
   template <class Field>
   void end_field(Field const& field) {
-    field(std::string_view{text_});
+    field(whole_.empty() ? std::string_view{text_} : whole_);
+    whole_ = {};
     text_.clear();
     state_ = State::start;
   }
@@ -101,7 +128,8 @@ class CsvScanner {
   char delimiter_;
   std::size_t skip_lines_;
   State state_ = State::start;
-  std::string text_;
+  std::string text_;          ///< Of the field so far.
+  std::string_view whole_{};  ///< Instead of it: a field that the piece has whole, whose end comes next.
   bool follows_return_ = false;
   bool has_fields_ = false;  ///< Whether this line has a field before the one that is being read.
   std::uint64_t line_number_ = 1;
