@@ -214,6 +214,17 @@ TEST_CASE("fields of any characters come whole out of quotes, wherever the piece
   }
 }
 
+TEST_CASE("a quote that is never closed is refused with its line, before it takes all memory") {
+  detail::CsvScanner scanner{','};
+  auto const nothing = [](auto const&...) {};
+  scanner.feed("a,b\n1,\"", nothing, nothing);
+  std::string const piece(std::size_t{1} << 20U, 'x');
+  auto pieces = 0;
+  for (; pieces < 1'000 && !scanner.problem(); ++pieces) scanner.feed(piece, nothing, nothing);
+  CHECK(pieces == 257);
+  check_contains(scanner.problem().value_or(""), "line 2: a field has more than 268435456 bytes");
+}
+
 TEST_CASE("a whole number that float32 has not is refused where nobody has asked for float32") {
   check_contains(thrown_error([] { (void)read_text("date\n20240131\n"); }), "line 2, column 'date': '20240131'");
   check_contains(thrown_error([] { (void)read_text("date\n20240131.0\n"); }), "line 2, column 'date': '20240131.0'");

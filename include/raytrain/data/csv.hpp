@@ -135,7 +135,8 @@ class CsvFile {
 /// number do not count; they are part of a text.
 /// Errors: those of `DataPaths::files`; `not_found` for a file or a column that is not there, listing those that are;
 ///         `io`; `invalid_data`, with the line, for one with more or fewer fields than columns, a field that is no
-///         number, two columns of one name or one without a name, no rows, and for files whose columns differ.
+///         number or has more than 256 MiB, two columns of one name or one without a name, no rows, and for files
+///         whose columns differ.
 /// Cost: the rows of several files are copied once.
 /// Source: RFC 4180 for quoted fields.
 [[nodiscard]] auto read_csv(DataPaths const& paths, CsvOptions const& options = {}) -> Dataset;

@@ -30,9 +30,13 @@ class CsvScanner {
       auto const run = piece.substr(0, run_size(piece));
       piece.remove_prefix(run.size());
       if (!run.empty()) take_run(run, piece.empty());
-      if (piece.empty()) return;
+      if (piece.empty()) break;
       take(piece.front(), field, line);
       piece.remove_prefix(1);
+    }
+    if (!problem_ && text_.size() > most_field_bytes) {
+      problem_ = fmt::format("line {}: a field has more than {} bytes",
+                             state_ == State::quoted ? opened_ : line_number_, most_field_bytes);
     }
   }
 
@@ -50,6 +54,8 @@ class CsvScanner {
   [[nodiscard]] auto problem() const noexcept -> std::optional<std::string> const& { return problem_; }
 
  private:
+  static constexpr std::size_t most_field_bytes = std::size_t{256} << 20U;  ///< So that no quote takes all memory.
+
   enum class State : std::uint8_t { start, plain, quoted, quote_in_quoted };
 
   [[nodiscard]] auto is_at_line_start() const noexcept -> bool { return !has_fields_ && state_ == State::start; }

@@ -11,6 +11,8 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -30,20 +32,23 @@ RAYTRAIN_INLINE auto without_rows(Dataset const& dataset) -> Dataset {
 }
 
 RAYTRAIN_INLINE auto column_differences(Dataset const& first, Dataset const& part) -> std::vector<std::string> {
+  std::unordered_map<std::string_view, Column const*> in_part;
+  for (auto const& column : part.columns()) in_part.emplace(column.name(), &column);
   std::vector<std::string> differences;
   for (auto const& column : first.columns()) {
-    auto const same = std::ranges::find(part.columns(), column.name(), &Column::name);
-    if (same == part.columns().end()) {
+    auto const found = in_part.find(column.name());
+    if (found == in_part.end()) {
       differences.push_back(fmt::format("'{}' is missing", column.name()));
-    } else if (same->type() != column.type() || same->row_shape() != column.row_shape() ||
-               same->is_text() != column.is_text()) {
-      differences.push_back(fmt::format("{} is here {}", column.describe(), same->describe()));
+      continue;
+    }
+    auto const& same = *found->second;
+    in_part.erase(found);
+    if (same.type() != column.type() || same.row_shape() != column.row_shape() || same.is_text() != column.is_text()) {
+      differences.push_back(fmt::format("{} is here {}", column.describe(), same.describe()));
     }
   }
   for (auto const& column : part.columns()) {
-    if (std::ranges::find(first.columns(), column.name(), &Column::name) == first.columns().end()) {
-      differences.push_back(fmt::format("'{}' is new", column.name()));
-    }
+    if (in_part.contains(column.name())) differences.push_back(fmt::format("'{}' is new", column.name()));
   }
   return differences;
 }
