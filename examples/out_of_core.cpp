@@ -55,7 +55,7 @@ struct Options {
 constexpr std::size_t features = 28;
 constexpr std::size_t block_rows = 65'536;
 
-/// Numbers from -1 to 1 in "x", and in "y" whether their sum, every second one taken away, and noise are above 0.
+/// "x" has numbers from -1 to 1; "y" is 1 where their alternating sum plus noise is above 0.
 auto drawn_rows(std::uint64_t seed, std::size_t rows) -> Dataset {
   std::mt19937_64 random{seed};
   auto const share = [&] { return static_cast<float>(random() >> 40U) * 0x1p-23F - 1; };
@@ -73,7 +73,7 @@ auto drawn_rows(std::uint64_t seed, std::size_t rows) -> Dataset {
   return Dataset::from_columns({{"x", std::move(x), {features}}, {"y", std::move(y)}});
 }
 
-/// Of files, whose last column is the label, or drawn, so many bytes of them.
+/// Of the CSV files, whose last column is the label, or else drawn rows of about `stream` bytes.
 auto blocks_of(Options const& options) -> DatasetBlocks {
   if (!options.csv.empty()) {
     return raytrain::csv_blocks(options.csv).map("x and y", [](Dataset const& block) {
@@ -85,7 +85,7 @@ auto blocks_of(Options const& options) -> DatasetBlocks {
     });
   }
   auto const blocks = std::max<std::size_t>(options.stream / (block_rows * (features + 1) * sizeof(float)), 1);
-  return {fmt::format("{} blocks of {} drawn rows", blocks, block_rows),
+  return {fmt::format("{} blocks of {} drawn rows, version 1", blocks, block_rows),
           [blocks, next = std::size_t{0}]() mutable -> std::optional<Dataset> {
             if (next == blocks) return std::nullopt;
             return drawn_rows(next++, block_rows);
@@ -130,14 +130,14 @@ void train(raytrain::MpiContext& ctx, int const& epochs) {
   }
 }
 
-/// Whatever the process asks for above it, is refused.
+/// From then on the system refuses more memory of the process's own; mapped files do not count.
 void limit_memory(std::size_t bytes) {
   ::rlimit const limit{bytes, bytes};
   if (::setrlimit(RLIMIT_DATA, &limit) == 0) return;
   throw std::system_error{errno, std::generic_category(), "--memory: the system does not limit it"};
 }
 
-/// Memory of this process alone that lies in no file, in MiB.
+/// Resident memory that is no part of a file, in MiB.
 auto own_mib() -> double {
   std::ifstream status{"/proc/self/status"};
   for (std::string word; status >> word;) {
@@ -172,8 +172,8 @@ auto run(Options const& options) -> int {
   if (result.state == raytrain::RunState::aborted) return 75;
   auto const accuracy = result.metrics.number("accuracy").value_or(0);
   if (raytrain::is_first_of_job()) {
-    fmt::print("\n{:.2f} % of the rows are told apart; the process keeps {:.0f} MiB of at most {}\n", 100 * accuracy,
-               own_mib(), options.memory >> 20U);
+    fmt::print("\n{:.2f} % of the rows are told apart; {:.0f} MiB of memory are in use, of at most {}\n",
+               100 * accuracy, own_mib(), options.memory >> 20U);
   }
   return accuracy > 0.85 ? 0 : 1;
 }
@@ -192,7 +192,8 @@ auto main(int argc, char** argv) -> int {
                  "threads that work together, ScalingConfig::num_workers; 0: 2, or the ranks of the job")
       ->check(CLI::NonNegativeNumber);
   app.add_option("--epochs", options.epochs, "passes over the rows")->check(CLI::PositiveNumber);
-  app.add_option("--folder", options.folder, "where the rows lie; the next start finds them there");
+  app.add_option("--folder", options.folder,
+                 "where the rows lie; the next start finds them there, and other rows need another one");
   app.add_option("--storage", options.storage, "folder for the run's reports and checkpoints: RunConfig::storage_path");
   app.add_flag("--fresh", options.fresh, "delete the run that is there, and start anew: Resume::fresh");
   CLI11_PARSE(app, argc, argv);

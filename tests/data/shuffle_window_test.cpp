@@ -198,7 +198,9 @@ TEST_CASE("seed, epoch, window size and the window's number each give rows anoth
   CHECK(first_windows.size() == 4);
 }
 
-TEST_CASE("threads that ask for batches in any order get those that a loop gets, and twice the same") {
+TEST_CASE(
+    "threads that ask for batches some places before or after their turn get those that a loop gets, and twice the "
+    "same") {
   auto const seed = random_seed();
   auto const dataset = numbered(5000);
   for (std::int64_t const window : {3, 64, 1000}) {

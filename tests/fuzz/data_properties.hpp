@@ -22,10 +22,13 @@
 #include <raytrain/core/bytes.hpp>
 #include <raytrain/core/element_type.hpp>
 #include <raytrain/data/column.hpp>
+#include <raytrain/data/csv.hpp>
+#include <raytrain/data/csv_type.hpp>
 #include <raytrain/data/dataset.hpp>
 #include <raytrain/data/json_lines.hpp>
 #include <raytrain/data/libsvm.hpp>
 #include <raytrain/data/npy.hpp>
+#include <raytrain/data/write_csv.hpp>
 
 #include "properties.hpp"
 
@@ -114,6 +117,32 @@ inline auto check_libsvm(BytesView content) -> bool {
   require(again.column_names() == data->column_names(), "a table has the same columns after another round");
   for (auto const& column : data->columns()) require_same(column, again.column(column.name()));
   return true;
+}
+
+/// True if the bytes are a table of CSV.
+inline auto check_csv(BytesView content) -> bool {
+  auto const& file = scratch_file();
+  auto const data = unless_refused(Errc::invalid_data, [&] { return read_csv(file.holding(content)); });
+  if (!data) return false;
+  write_csv(*data, file.path());
+  CsvOptions options;
+  for (auto const& column : data->columns()) {
+    options.types.emplace(column.name(), column.is_text() ? CsvType::text : CsvType::float32);
+  }
+  auto const again = read_csv(file.path(), options);
+  require(again.column_names() == data->column_names(), "a table has the same columns after another round");
+  for (auto const& column : data->columns()) require_same(column, again.column(column.name()));
+  return true;
+}
+
+[[nodiscard]] inline auto csv_seeds() -> std::vector<Bytes> {
+  std::vector<Bytes> seeds;
+  for (std::string_view const text :
+       {"a,b\n1,x\n2.5,\n", "\xEF\xBB\xBF\"a\"\"b\",\"c\nd\"\r\n-1e-3,\"x,y\"\r\nNA,NaN", "t\r\"\"\rx\r"}) {
+    auto const bytes = bytes_of(text);
+    seeds.emplace_back(bytes.begin(), bytes.end());
+  }
+  return seeds;
 }
 
 /// True if the bytes are lines of JSON.

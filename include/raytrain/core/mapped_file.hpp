@@ -10,7 +10,7 @@
 namespace raytrain::detail {
 
 /// The first `bytes` of an open file where the system keeps them, without a copy; they outlive the file's name. None
-/// where its file system does not do so. Who shortens the file meanwhile ends the process by SIGBUS.
+/// where its file system does not do so. Whoever shortens the file meanwhile ends the process by SIGBUS.
 [[nodiscard]] auto map_file(FileDescriptor const& file, std::size_t bytes) -> std::optional<SharedBytes>;
 
 }  // namespace raytrain::detail

@@ -32,7 +32,8 @@ struct ColumnFormat {
   std::shared_ptr<std::vector<std::string> const> categories{};
 };
 
-/// Rows of one format, one behind the other in memory. Copies and slices share the memory, which never changes.
+/// Rows of one format, one behind the other in memory. Copies and slices share the memory, which never changes, but
+/// with a file that is mapped.
 ///
 /// Threads: every function from any thread.
 class Column {

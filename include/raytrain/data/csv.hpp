@@ -112,8 +112,8 @@ class CsvFile {
   [[nodiscard]] auto next(std::size_t rows) -> std::optional<Dataset>;
 
  private:
-  /// Takes the next piece of text up to its last line's end, so that no row is halved but one with a line's end in
-  /// quotes.
+  /// Takes the next piece of text up to its last line's end, so that only a row with a line's end in quotes, or longer
+  /// than the buffer, is halved.
   void feed();
 
   DataFile file_;
@@ -142,13 +142,16 @@ class CsvFile {
 [[nodiscard]] auto read_csv(DataPaths const& paths, CsvOptions const& options = {}) -> Dataset;
 
 /// The same rows in blocks, of which one is in memory at a time: for files that are larger than memory. Each has at
-/// least `rows` rows, but for a file's last one. A column's first block decides its type: where all is missing in it,
-/// as float32.
+/// least `rows` rows, but for a file's last one.
 ///
-/// Errors: when the range is made, those of `DataPaths::files`, `not_found` and `io`, and `invalid_call` for 0 rows;
-/// when
-///         a block is read, the others of `read_csv`, but that blocks of files with other columns come as they are;
-///         `io` where a file has been changed since.
+/// In each file the first block decides the type of a column; where all of its fields are missing there, it is float32.
+/// Name such columns in `CsvOptions::types`: a text that comes later is refused. Each block of texts has categories of
+/// its own, so that codes of two blocks do not compare.
+///
+/// Errors: when the range is made, those of `DataPaths::files`, `not_found` or `io` for a file, and `invalid_call` for
+/// 0
+///         rows. When a block is read, the others of `read_csv`, `not_found` for a column that is not there or a file
+///         that was removed, and `io` for a file that was changed. Files with other columns are not refused here.
 [[nodiscard]] auto csv_blocks(DataPaths const& paths, CsvOptions options = {}, std::size_t rows = 65'536)
     -> DatasetBlocks;
 

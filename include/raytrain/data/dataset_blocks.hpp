@@ -13,11 +13,13 @@
 
 namespace raytrain {
 
-/// Rows that come block by block, each a `Dataset` of the same columns, so that one block is in memory at a time. An
-/// input range that is gone through once, whose copies, and what `map` makes of it, share how far it is:
+/// Rows that come block by block, each a `Dataset`, so that one block is in memory at a time. What takes them all, as
+/// `materialize`, requires the same columns in each. An input range:
 ///
 ///     for (raytrain::Dataset const& block : raytrain::csv_blocks("clicks/*.csv")) ...
 ///
+/// It is gone through once, and copies share their place. Take blocks from a range or from one `map` of it, not from
+/// both: a `map` whose range was begun throws `invalid_call`.
 /// Threads: one at a time.
 class DatasetBlocks {
  public:
@@ -30,7 +32,7 @@ class DatasetBlocks {
   /// Errors: `invalid_call` for a source that is empty or not UTF-8.
   DatasetBlocks(std::string source, Next next);
 
-  /// One block, whose source is a digest of all of its bytes.
+  /// One block, whose source is a digest of all of its bytes, which are read for it.
   DatasetBlocks(Dataset const& dataset);
 
   [[nodiscard]] auto source() const noexcept -> std::string const& { return source_; }
@@ -45,7 +47,7 @@ class DatasetBlocks {
   /// Errors: those of what makes it, at each later call, too, since rows would be left out.
   [[nodiscard]] auto next() -> std::optional<Dataset>;
 
-  /// For what takes all blocks. Errors: `invalid_call` where some were taken already.
+  /// For who takes all blocks, before. Errors: `invalid_call`, with `attempted`, where some were taken already.
   void check_is_fresh(std::string const& attempted) const;
 
   class Iterator {

@@ -31,7 +31,7 @@ struct BatchOptions {
   bool shuffle = true;     ///< False: rows as they lie in the dataset.
   /// Rows, at least 1. Set: windows of so many rows that lie one behind the other come in a random order, and the rows
   /// of each in a random one, so that data that is larger than memory is read window by window. The order then takes
-  /// 8 bytes for each window, and for each row of the two that are taken, or of those of a step if they are more.
+  /// 8 bytes for each window, and for each row of as many windows as a step needs, and two.
   /// Unset: all rows are shuffled as one, which takes 8 bytes for each.
   std::optional<std::int64_t> shuffle_window{};
   bool drop_last = false;  ///< True: an epoch ends before a batch that is smaller.
@@ -107,7 +107,7 @@ class DatasetShard {
   /// Nothing before it is served, as where `BatchOptions::start` says so each time.
   void begin_at(ShardPosition start);
 
-  /// This worker's batches of one epoch, from memory.
+  /// This worker's batches of one epoch.
   ///
   /// Errors: `invalid_config` for options out of range, for a global batch that cannot be divided, for a start behind
   /// the last row or within an epoch that had another order or content when the position was taken, and when

@@ -24,15 +24,15 @@
 namespace raytrain::detail {
 
 /// Writes the rows of all blocks. Errors: those of `materialize`.
-[[nodiscard]] RAYTRAIN_INLINE auto write_blocks(DatasetFolder const& folder, DatasetBlocks& blocks) -> DatasetManifest {
-  auto const attempted = fmt::format("materialize into '{}'", folder.path().string());
-  DatasetManifest manifest{.is_complete = true, .source = blocks.source()};
+[[nodiscard]] RAYTRAIN_INLINE auto write_blocks(DatasetFolder const& folder, DatasetBlocks& blocks,
+                                                std::string const& attempted) -> DatasetManifest {
+  DatasetManifest manifest{.source = blocks.source()};
   std::vector<std::unique_ptr<ColumnWriter>> writers;
-  Dataset none;  // the first block's columns, without its rows
+  Dataset first_columns;  // of the first block, without its rows
   for (auto const& block : blocks) {
     if (block.rows() == 0) continue;
     if (writers.empty()) {
-      none = without_rows(block);
+      first_columns = without_rows(block);
       if (block.columns().empty())
         throw Error{Errc::invalid_data, attempted, "the rows have no column", "give them some"};
       for (auto const& column : block.columns()) {
@@ -44,17 +44,19 @@ namespace raytrain::detail {
         writers.push_back(std::make_unique<ColumnWriter>(folder.path() / entry.file, column.format(), attempted));
       }
     }
-    if (auto const differences = column_differences(none, block); !differences.empty()) {
-      throw Error{Errc::invalid_data, attempted,
-                  fmt::format("the rows from {} on have other columns than those before: {}", manifest.rows,
-                              fmt::join(differences, ", ")),
-                  "give all blocks the same names, types and row shapes; of files of text, by their options' types"};
+    if (auto const differences = column_differences(first_columns, block); !differences.empty()) {
+      throw Error{
+          Errc::invalid_data, attempted,
+          fmt::format("the rows from {} on have other columns than those before: {}", manifest.rows,
+                      fmt::join(differences, ", ")),
+          "give all blocks the same names, types and row shapes; for CSV files, name types in CsvOptions::types"};
     }
     for (std::size_t i = 0; i < writers.size(); ++i) writers[i]->append(block.column(manifest.columns[i].name));
     manifest.rows += block.rows();
   }
   if (writers.empty()) throw Error{Errc::invalid_data, attempted, "no block has a row", "look at the blocks' source"};
   for (std::size_t i = 0; i < writers.size(); ++i) manifest.columns[i].categories = writers[i]->finish();
+  manifest.is_complete = true;
   return manifest;
 }
 
@@ -78,8 +80,8 @@ RAYTRAIN_INLINE auto materialize(std::filesystem::path const& path, DatasetBlock
     manifest = detail::find_dataset_manifest(path);  // somebody else may have written it meanwhile
     if (!is_complete(manifest)) {
       folder.begin(blocks.source());
-      manifest = detail::write_blocks(folder, blocks);
-      folder.write(*manifest);
+      manifest = detail::write_blocks(folder, blocks, attempted);
+      folder.write_manifest(*manifest);
     }
   }
   return detail::open_columns(path, *manifest);

@@ -16,15 +16,16 @@ namespace raytrain {
 ///
 ///     auto const train = raytrain::materialize("/scratch/clicks", raytrain::csv_blocks("clicks/2026-*.csv"));
 ///
-/// The folder has one file for each column, which `numpy.load(path, mmap_mode="r")` opens too, and
-/// raytrain_dataset.json, which tells the columns' names, the categories of text, and the source, and says when all is
-/// written: what an interrupted call leaves behind is written anew. Whoever changes a column's file changes the rows,
-/// and whoever shortens it ends the program by SIGBUS.
+/// The folder has column_0.npy, column_1.npy and so on, in the order of the columns, which
+/// `numpy.load(file, mmap_mode="r")` opens too; for a column of text they hold int32 codes. raytrain_dataset.json has
+/// the columns' names, the categories of texts and the source, and says when all is written: what an interrupted call
+/// leaves behind is written anew. raytrain_dataset.lock is what a writer locks; do not remove it while somebody writes.
+/// Whoever changes a column's file changes the rows, and whoever shortens it ends the program by SIGBUS.
 ///
 /// Errors: `invalid_call` where some of the blocks were taken already; `invalid_data` where the folder has rows of
-///         another source, or holds anything else, of which nothing is changed; for blocks whose columns differ; for
-///         bfloat16, which NumPy's format has not; for names and texts that are not UTF-8; and where no block has a
-///         row. `io`, and what a block's reader throws.
+///         another source, or a manifest of another version, or holds anything else, which stays as it is; for blocks
+///         without columns, and for those whose columns differ; for bfloat16, which NumPy's format has not; for names
+///         and texts that are not UTF-8; and where no block has a row. `io`, and what a block's reader throws.
 /// Cost: memory for one block, and for the different texts of each column; an open file for each column while they are
 ///       written.
 [[nodiscard]] auto materialize(std::filesystem::path const& folder, DatasetBlocks blocks) -> Dataset;

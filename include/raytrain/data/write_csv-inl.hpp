@@ -79,13 +79,13 @@ class CsvFileWriter {
       check_texts_can_be_read(column, attempted_);
     }
     if (!file_) begin(block);
-    if (auto const differences = column_differences(none_, block); !differences.empty()) {
+    if (auto const differences = column_differences(first_columns_, block); !differences.empty()) {
       throw Error{Errc::invalid_data, attempted_,
                   fmt::format("a block has other columns than the first one: {}", fmt::join(differences, ", ")),
                   "give all blocks the same names and types"};
     }
     std::vector<Column> columns;
-    for (auto const& column : none_.columns()) columns.push_back(block.column(column.name()));
+    for (auto const& column : first_columns_.columns()) columns.push_back(block.column(column.name()));
     for (std::size_t row = 0; row < block.rows(); ++row) append_row(columns, row);
   }
 
@@ -98,10 +98,10 @@ class CsvFileWriter {
 
  private:
   void begin(Dataset const& block) {
-    none_ = without_rows(block);
+    first_columns_ = without_rows(block);
     file_.emplace(path_, attempted_);
-    for (auto const& column : none_.columns()) {
-      if (&column != &none_.columns().front()) text_ += ',';
+    for (auto const& column : first_columns_.columns()) {
+      if (&column != &first_columns_.columns().front()) text_ += ',';
       append_csv_text(text_, column.name());
     }
     text_ += '\n';
@@ -123,7 +123,7 @@ class CsvFileWriter {
 
   std::string attempted_;
   std::filesystem::path path_;
-  Dataset none_;  ///< The first block's columns, without its rows.
+  Dataset first_columns_;  ///< Of the first block, without its rows.
   std::optional<NewFile> file_;
   std::string text_;
 };

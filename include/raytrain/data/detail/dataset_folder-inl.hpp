@@ -64,6 +64,8 @@ RAYTRAIN_INLINE auto find_dataset_manifest(std::filesystem::path const& folder) 
 
 // A file is locked, not the folder: file systems over a network lock files for all hosts, and folders for none.
 RAYTRAIN_INLINE DatasetFolder::DatasetFolder(std::filesystem::path path) : path_{std::move(path)} {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path_, ignored)) check_holds_own();  // before the lock is one more
   do {
     std::error_code problem;
     std::filesystem::create_directories(path_, problem);
@@ -118,9 +120,9 @@ RAYTRAIN_INLINE auto DatasetFolder::is_own(std::string_view name) -> bool {
   return rest == ".tmp";
 }
 
-RAYTRAIN_INLINE void DatasetFolder::begin(std::string const& source) const {
+RAYTRAIN_INLINE auto DatasetFolder::check_holds_own() const -> std::vector<std::filesystem::path> {
+  std::vector<std::filesystem::path> left;
   try {
-    std::vector<std::filesystem::path> left;
     for (auto const& entry : std::filesystem::directory_iterator{path_}) {
       auto const name = entry.path().filename().string();
       if (!is_own(name)) {
@@ -129,14 +131,22 @@ RAYTRAIN_INLINE void DatasetFolder::begin(std::string const& source) const {
       }
       if (name != lock_name) left.push_back(entry.path());
     }
-    for (auto const& path : left) std::filesystem::remove(path);
   } catch (std::filesystem::filesystem_error const& error) {
     refuse(error.code().value());
   }
-  write({.source = source});
+  return left;
 }
 
-RAYTRAIN_INLINE void DatasetFolder::write(DatasetManifest const& manifest) const {
+RAYTRAIN_INLINE void DatasetFolder::begin(std::string const& source) const {
+  for (auto const& path : check_holds_own()) {
+    std::error_code problem;
+    std::filesystem::remove(path, problem);
+    if (problem) refuse(problem.value());
+  }
+  write_manifest({.source = source});
+}
+
+RAYTRAIN_INLINE void DatasetFolder::write_manifest(DatasetManifest const& manifest) const {
   if (!is_held()) {
     throw Error{Errc::io, dataset_folder_text(path_), "it was removed while it was written", "write it anew"};
   }
@@ -159,7 +169,7 @@ RAYTRAIN_INLINE void DatasetFolder::refuse(int code) const {
 
 RAYTRAIN_INLINE ColumnWriter::ColumnWriter(std::filesystem::path const& path, ColumnFormat format,
                                            std::string attempted)
-    : path_{path}, format_{std::move(format)}, attempted_{std::move(attempted)}, file_{path_, attempted_} {
+    : format_{std::move(format)}, attempted_{std::move(attempted)}, file_{path, attempted_} {
   if (!is_utf8(format_.name)) {
     throw Error{Errc::invalid_data, attempted_,
                 fmt::format("the name of column '{}' is not UTF-8", to_utf8(format_.name)),
@@ -225,26 +235,27 @@ RAYTRAIN_INLINE auto ColumnWriter::finish() -> std::optional<std::vector<std::st
 }
 
 RAYTRAIN_INLINE auto open_columns(std::filesystem::path const& folder, DatasetManifest const& manifest) -> Dataset {
-  auto const refuse = [&](std::string happened, std::string remedy = "remove the folder, and write it anew") {
-    return Error{Errc::invalid_data, dataset_folder_text(folder), std::move(happened), std::move(remedy)};
+  auto const damaged = [&](std::string happened) {
+    return Error{Errc::invalid_data, dataset_folder_text(folder), std::move(happened),
+                 "remove the folder, and write it anew"};
   };
-  if (!manifest.is_complete) throw refuse("it is not complete: whoever wrote it was interrupted");
+  if (!manifest.is_complete) throw damaged("it is not complete: whoever wrote it was interrupted");
   std::vector<Column> columns;
   for (auto const& entry : manifest.columns) {
     auto const is_inside =
         !entry.file.empty() && entry.file.find_first_of(std::string_view{"/\0", 2}) == std::string::npos;
-    if (!is_inside) throw refuse(fmt::format("column '{}' would be outside of it: '{}'", entry.name, entry.file));
+    if (!is_inside) throw damaged(fmt::format("column '{}' would be outside of it: '{}'", entry.name, entry.file));
     std::error_code ignored;
     if (!std::filesystem::exists(folder / entry.file, ignored)) {
-      throw refuse(fmt::format("column '{}' is not there: '{}'", entry.name, entry.file));
+      throw damaged(fmt::format("column '{}' is not there: '{}'", entry.name, entry.file));
     }
     auto const column = map_npy(folder / entry.file, {.column = entry.name}).column(entry.name);
     if (column.rows() != manifest.rows) {
-      throw refuse(fmt::format("column '{}' has {} rows in place of {}", entry.name, column.rows(), manifest.rows));
+      throw damaged(fmt::format("column '{}' has {} rows in place of {}", entry.name, column.rows(), manifest.rows));
     }
     if (to_string(column.type()) != entry.type || !std::ranges::equal(column.row_shape(), entry.row_shape)) {
-      throw refuse(fmt::format("column '{}' has another type or row shape than was written: it is {} now", entry.name,
-                               column.describe()));
+      throw damaged(fmt::format("column '{}' has another type or row shape than was written: it is {} now", entry.name,
+                                column.describe()));
     }
     if (!entry.categories) {
       columns.push_back(column);
@@ -257,7 +268,7 @@ RAYTRAIN_INLINE auto open_columns(std::filesystem::path const& folder, DatasetMa
     if (column.type() != ElementType::int32 || !column.row_shape().empty() ||
         !std::ranges::is_sorted(*categories, std::ranges::less_equal{}) ||
         !std::ranges::all_of(column.as<std::int32_t>(), is_code)) {
-      throw refuse(fmt::format("column '{}' has other codes than texts", entry.name));
+      throw damaged(fmt::format("column '{}' has other codes than texts", entry.name));
     }
     auto format = column.format();
     format.categories = categories;
@@ -265,7 +276,7 @@ RAYTRAIN_INLINE auto open_columns(std::filesystem::path const& folder, DatasetMa
     columns.emplace_back(std::move(format), std::shared_ptr<std::byte const>{owner, owner->bytes().data()},
                          column.rows());
   }
-  if (columns.empty()) throw refuse("it has no column");
+  if (columns.empty()) throw damaged("it has no column");
   return Dataset::from_columns(std::move(columns));
 }
 

@@ -57,7 +57,7 @@ struct DatasetManifest {
 
 /// A folder of columns, which this process alone writes while it holds it; others wait.
 ///
-/// Errors: every function throws `io` where the system does not do it.
+/// Errors: every function throws `io` when a system call fails.
 class DatasetFolder {
  public:
   /// Makes it where it is not there, and waits for whoever holds it.
@@ -72,7 +72,7 @@ class DatasetFolder {
   void begin(std::string const& source) const;
 
   /// Errors: also where it is not the folder any more that it was.
-  void write(DatasetManifest const& manifest) const;
+  void write_manifest(DatasetManifest const& manifest) const;
 
   [[nodiscard]] auto path() const noexcept -> std::filesystem::path const& { return path_; }
 
@@ -81,7 +81,10 @@ class DatasetFolder {
 
   [[nodiscard]] static auto is_own(std::string_view name) -> bool;
 
-  /// Whether the lock still lies in it.
+  /// Gives what an earlier writer has left, but for the lock. Errors: also `invalid_data` where there is anything else.
+  auto check_holds_own() const -> std::vector<std::filesystem::path>;
+
+  /// Whether the file that is locked still has its name.
   [[nodiscard]] auto is_held() const -> bool;
 
   [[noreturn]] void refuse(int code) const;
@@ -111,7 +114,6 @@ class ColumnWriter {
 
   void append_codes(Column const& rows);
 
-  std::filesystem::path path_;
   ColumnFormat format_;
   std::string attempted_;
   NewFile file_;

@@ -13,7 +13,7 @@
 
 namespace raytrain::detail {
 
-/// A file that is written beside the one whose place it takes once it is complete; it is gone if it never is.
+/// A file that is written under a draft's name, and takes its own once it is complete; else the draft is removed.
 ///
 /// Errors: every function throws `io` when the operating system cannot write.
 class NewFile {
@@ -30,7 +30,7 @@ class NewFile {
   /// it in its place. Pieces are multiples of 1 MiB but for the last one.
   void rewrite(std::uint64_t first, std::uint64_t bytes, std::function<void(std::span<std::byte> piece)> const& change);
 
-  /// On the disk, and under its name.
+  /// Syncs the content and gives it its name; the folder is not synced.
   void finish();
 
  private:
