@@ -12,6 +12,9 @@
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <functional>
+#include <initializer_list>
+#include <map>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -119,30 +122,38 @@ inline auto check_libsvm(BytesView content) -> bool {
   return true;
 }
 
+[[nodiscard]] inline auto seeds_of(std::initializer_list<std::string_view> texts) -> std::vector<Bytes> {
+  std::vector<Bytes> seeds;
+  for (auto const text : texts) {
+    auto const bytes = bytes_of(text);
+    seeds.emplace_back(bytes.begin(), bytes.end());
+  }
+  return seeds;
+}
+
+/// With which a table of float32 and texts, as one is read without them, is read as it was.
+[[nodiscard]] inline auto types_of(Dataset const& data) -> std::map<std::string, CsvType, std::less<>> {
+  std::map<std::string, CsvType, std::less<>> types;
+  for (auto const& column : data.columns()) {
+    types.emplace(column.name(), column.is_text() ? CsvType::text : CsvType::float32);
+  }
+  return types;
+}
+
 /// True if the bytes are a table of CSV.
 inline auto check_csv(BytesView content) -> bool {
   auto const& file = scratch_file();
   auto const data = unless_refused(Errc::invalid_data, [&] { return read_csv(file.holding(content)); });
   if (!data) return false;
   write_csv(*data, file.path());
-  CsvOptions options;
-  for (auto const& column : data->columns()) {
-    options.types.emplace(column.name(), column.is_text() ? CsvType::text : CsvType::float32);
-  }
-  auto const again = read_csv(file.path(), options);
+  auto const again = read_csv(file.path(), {.types = types_of(*data)});
   require(again.column_names() == data->column_names(), "a table has the same columns after another round");
   for (auto const& column : data->columns()) require_same(column, again.column(column.name()));
   return true;
 }
 
 [[nodiscard]] inline auto csv_seeds() -> std::vector<Bytes> {
-  std::vector<Bytes> seeds;
-  for (std::string_view const text :
-       {"a,b\n1,x\n2.5,\n", "\xEF\xBB\xBF\"a\"\"b\",\"c\nd\"\r\n-1e-3,\"x,y\"\r\nNA,NaN", "t\r\"\"\rx\r"}) {
-    auto const bytes = bytes_of(text);
-    seeds.emplace_back(bytes.begin(), bytes.end());
-  }
-  return seeds;
+  return seeds_of({"a,b\n1,x\n2.5,\n", "\xEF\xBB\xBF\"a\"\"b\",\"c\nd\"\r\n-1e-3,\"x,y\"\r\nNA,NaN", "t\r\"\"\rx\r"});
 }
 
 /// True if the bytes are lines of JSON.
@@ -151,11 +162,7 @@ inline auto check_json_lines(BytesView content) -> bool {
   auto const data = unless_refused(Errc::invalid_data, [&] { return read_json_lines(file.holding(content)); });
   if (!data) return false;
   write_json_lines(*data, file.path());
-  JsonLinesOptions options;
-  for (auto const& column : data->columns()) {
-    options.types.emplace(column.name(), column.is_text() ? CsvType::text : CsvType::float32);
-  }
-  auto const again = read_json_lines(file.path(), options);
+  auto const again = read_json_lines(file.path(), {.types = types_of(*data)});
   require(again.column_names() == data->column_names(), "lines have the same columns after another round");
   for (auto const& column : data->columns()) {
     auto const is_all_missing =
@@ -166,24 +173,13 @@ inline auto check_json_lines(BytesView content) -> bool {
 }
 
 [[nodiscard]] inline auto json_lines_seeds() -> std::vector<Bytes> {
-  std::vector<Bytes> seeds;
-  for (std::string_view const text :
-       {"{\"a\":41.0,\"t\":\"x\\u00f6\",\"ok\":true,\"x\":[[1.5,null],[2,3]]}\n{\"t\":null}\n",
-        "{ \"b\" : -0 }\r\n\n{}"}) {
-    auto const bytes = bytes_of(text);
-    seeds.emplace_back(bytes.begin(), bytes.end());
-  }
-  return seeds;
+  return seeds_of({"{\"a\":41.0,\"t\":\"x\\u00f6\",\"ok\":true,\"x\":[[1.5,null],[2,3]]}\n{\"t\":null}\n",
+                   "{ \"b\" : -0 }\r\n\n{}"});
 }
 
 [[nodiscard]] inline auto libsvm_seeds() -> std::vector<Bytes> {
-  std::vector<Bytes> seeds;
-  for (std::string_view const text : {"# comment\n1 qid:3 1:0.5 3:-2\n-1 qid:3 3:1e-3\r\n0.25 qid:7\n",
-                                      "+1\t0:1 \t 2:inf #x\n\n-2 1:-nan 40:+5e-50"}) {
-    auto const bytes = bytes_of(text);
-    seeds.emplace_back(bytes.begin(), bytes.end());
-  }
-  return seeds;
+  return seeds_of(
+      {"# comment\n1 qid:3 1:0.5 3:-2\n-1 qid:3 3:1e-3\r\n0.25 qid:7\n", "+1\t0:1 \t 2:inf #x\n\n-2 1:-nan 40:+5e-50"});
 }
 
 [[nodiscard]] inline auto npy_seeds() -> std::vector<Bytes> {

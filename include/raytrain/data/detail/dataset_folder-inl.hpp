@@ -90,14 +90,14 @@ RAYTRAIN_INLINE auto DatasetFolder::is_held() const -> bool {
 }
 
 /// Nothing where it begins otherwise.
-[[nodiscard]] RAYTRAIN_INLINE auto after(std::string_view text, std::string_view begin)
+[[nodiscard]] RAYTRAIN_INLINE auto without_prefix(std::string_view text, std::string_view prefix)
     -> std::optional<std::string_view> {
-  if (!text.starts_with(begin)) return std::nullopt;
-  return text.substr(begin.size());
+  if (!text.starts_with(prefix)) return std::nullopt;
+  return text.substr(prefix.size());
 }
 
 /// Without the digits that it begins with, of which there is one at least.
-[[nodiscard]] RAYTRAIN_INLINE auto after_digits(std::string_view text) -> std::optional<std::string_view> {
+[[nodiscard]] RAYTRAIN_INLINE auto without_digits(std::string_view text) -> std::optional<std::string_view> {
   auto const digits = std::min(text.find_first_not_of("0123456789"), text.size());
   if (digits == 0) return std::nullopt;
   return text.substr(digits);
@@ -105,18 +105,18 @@ RAYTRAIN_INLINE auto DatasetFolder::is_held() const -> bool {
 
 RAYTRAIN_INLINE auto DatasetFolder::is_own(std::string_view name) -> bool {
   if (name == lock_name) return true;
-  auto rest = after(name, DatasetManifest::file_name);
+  auto rest = without_prefix(name, DatasetManifest::file_name);
   if (!rest) {
-    rest = after(name, "column_");
-    if (rest) rest = after_digits(*rest);
-    if (rest) rest = after(*rest, ".npy");
+    rest = without_prefix(name, "column_");
+    if (rest) rest = without_digits(*rest);
+    if (rest) rest = without_prefix(*rest, ".npy");
   }
   if (!rest) return false;
   if (rest->empty()) return true;
-  rest = after(*rest, ".");  // a NewFile's draft: ".123-4.tmp"
-  if (rest) rest = after_digits(*rest);
-  if (rest) rest = after(*rest, "-");
-  if (rest) rest = after_digits(*rest);
+  rest = without_prefix(*rest, ".");  // a NewFile's draft: ".123-4.tmp"
+  if (rest) rest = without_digits(*rest);
+  if (rest) rest = without_prefix(*rest, "-");
+  if (rest) rest = without_digits(*rest);
   return rest == ".tmp";
 }
 
@@ -234,49 +234,63 @@ RAYTRAIN_INLINE auto ColumnWriter::finish() -> std::optional<std::vector<std::st
   return categories;
 }
 
-RAYTRAIN_INLINE auto open_columns(std::filesystem::path const& folder, DatasetManifest const& manifest) -> Dataset {
-  auto const damaged = [&](std::string happened) {
-    return Error{Errc::invalid_data, dataset_folder_text(folder), std::move(happened),
-                 "remove the folder, and write it anew"};
+[[nodiscard]] RAYTRAIN_INLINE auto damaged_folder(std::filesystem::path const& folder, std::string happened) -> Error {
+  return {Errc::invalid_data, dataset_folder_text(folder), std::move(happened), "remove the folder, and write it anew"};
+}
+
+/// Errors: `invalid_data` where its file is missing, or has another number of rows, type or shape; `io`.
+[[nodiscard]] RAYTRAIN_INLINE auto open_column(std::filesystem::path const& folder,
+                                               DatasetManifest::ColumnEntry const& entry, std::uint64_t rows)
+    -> Column {
+  auto const is_inside =
+      !entry.file.empty() && entry.file.find_first_of(std::string_view{"/\0", 2}) == std::string::npos;
+  if (!is_inside) {
+    throw damaged_folder(folder, fmt::format("column '{}' would be outside of it: '{}'", entry.name, entry.file));
+  }
+  std::error_code ignored;
+  if (!std::filesystem::exists(folder / entry.file, ignored)) {
+    throw damaged_folder(folder, fmt::format("column '{}' is not there: '{}'", entry.name, entry.file));
+  }
+  auto column = map_npy(folder / entry.file, {.column = entry.name}).column(entry.name);
+  if (column.rows() != rows) {
+    throw damaged_folder(folder,
+                         fmt::format("column '{}' has {} rows in place of {}", entry.name, column.rows(), rows));
+  }
+  if (to_string(column.type()) != entry.type || !std::ranges::equal(column.row_shape(), entry.row_shape)) {
+    throw damaged_folder(folder, fmt::format("column '{}' has another type or row shape than was written: it is {} now",
+                                             entry.name, column.describe()));
+  }
+  return column;
+}
+
+/// The column of texts that codes and categories are, or nothing where they do not belong together.
+[[nodiscard]] RAYTRAIN_INLINE auto text_column(Column const& codes, std::vector<std::string> const& categories)
+    -> std::optional<Column> {
+  if (codes.type() != ElementType::int32 || !codes.row_shape().empty()) return std::nullopt;
+  auto const is_code = [last = static_cast<std::int64_t>(categories.size()) - 1](std::int32_t code) {
+    return code >= -1 && code <= last;
   };
-  if (!manifest.is_complete) throw damaged("it is not complete: whoever wrote it was interrupted");
+  if (!std::ranges::is_sorted(categories, std::ranges::less_equal{})) return std::nullopt;
+  if (!std::ranges::all_of(codes.as<std::int32_t>(), is_code)) return std::nullopt;
+  auto format = codes.format();
+  format.categories = std::make_shared<std::vector<std::string> const>(categories);
+  auto const owner = std::make_shared<Column const>(codes);
+  return Column{std::move(format), std::shared_ptr<std::byte const>{owner, owner->bytes().data()}, codes.rows()};
+}
+
+RAYTRAIN_INLINE auto open_columns(std::filesystem::path const& folder, DatasetManifest const& manifest) -> Dataset {
+  if (!manifest.is_complete) throw damaged_folder(folder, "it is not complete: whoever wrote it was interrupted");
+  if (manifest.columns.empty()) throw damaged_folder(folder, "it has no column");
   std::vector<Column> columns;
   for (auto const& entry : manifest.columns) {
-    auto const is_inside =
-        !entry.file.empty() && entry.file.find_first_of(std::string_view{"/\0", 2}) == std::string::npos;
-    if (!is_inside) throw damaged(fmt::format("column '{}' would be outside of it: '{}'", entry.name, entry.file));
-    std::error_code ignored;
-    if (!std::filesystem::exists(folder / entry.file, ignored)) {
-      throw damaged(fmt::format("column '{}' is not there: '{}'", entry.name, entry.file));
+    auto column = open_column(folder, entry, manifest.rows);
+    if (entry.categories) {
+      auto const texts = text_column(column, *entry.categories);
+      if (!texts) throw damaged_folder(folder, fmt::format("column '{}' has other codes than texts", entry.name));
+      column = *texts;
     }
-    auto const column = map_npy(folder / entry.file, {.column = entry.name}).column(entry.name);
-    if (column.rows() != manifest.rows) {
-      throw damaged(fmt::format("column '{}' has {} rows in place of {}", entry.name, column.rows(), manifest.rows));
-    }
-    if (to_string(column.type()) != entry.type || !std::ranges::equal(column.row_shape(), entry.row_shape)) {
-      throw damaged(fmt::format("column '{}' has another type or row shape than was written: it is {} now", entry.name,
-                                column.describe()));
-    }
-    if (!entry.categories) {
-      columns.push_back(column);
-      continue;
-    }
-    auto const categories = std::make_shared<std::vector<std::string> const>(*entry.categories);
-    auto const is_code = [last = static_cast<std::int64_t>(categories->size()) - 1](std::int32_t code) {
-      return code >= -1 && code <= last;
-    };
-    if (column.type() != ElementType::int32 || !column.row_shape().empty() ||
-        !std::ranges::is_sorted(*categories, std::ranges::less_equal{}) ||
-        !std::ranges::all_of(column.as<std::int32_t>(), is_code)) {
-      throw damaged(fmt::format("column '{}' has other codes than texts", entry.name));
-    }
-    auto format = column.format();
-    format.categories = categories;
-    auto const owner = std::make_shared<Column const>(column);
-    columns.emplace_back(std::move(format), std::shared_ptr<std::byte const>{owner, owner->bytes().data()},
-                         column.rows());
+    columns.push_back(std::move(column));
   }
-  if (columns.empty()) throw damaged("it has no column");
   return Dataset::from_columns(std::move(columns));
 }
 

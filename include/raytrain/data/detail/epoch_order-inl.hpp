@@ -31,8 +31,8 @@ RAYTRAIN_INLINE EpochOrder::EpochOrder(Windows const& windows)
   numbers_ = cache_->get(key_, static_cast<std::size_t>(count));
   missing_ = count * window_rows_ - rows_;
   short_place_ = static_cast<std::uint64_t>(std::ranges::find(*numbers_, count - 1) - numbers_->begin());
-  // A step may lie in so many. Padding takes rows of its beginning again, and threads that prefetch overtake each
-  // other.
+  // A step touches so many windows at most, since it may begin and end within one. Padding takes the rows at its begin
+  // again, and threads that prefetch overtake each other.
   most_kept_ = static_cast<std::size_t>(std::min(windows.step / window_rows_ + 2, count));
 }
 
