@@ -11,6 +11,7 @@ import pathlib
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -78,11 +79,42 @@ def say_passed_at_second_try():
         say(f'  {name}')
 
 
+class TimeUp(Exception):
+    """A cell's time has ended. Has what was counted until then."""
+
+    def __init__(self):
+        super().__init__()
+        self.count = Count()
+
+
+@contextlib.contextmanager
+def counting():
+    """A count that is not lost where a cell's time ends within it."""
+    count = Count()
+    try:
+        yield count
+    except TimeUp as up:
+        up.count += count
+        raise
+
+
+@contextlib.contextmanager
+def started(command, **options):
+    """A command with what it says in its stdout. It ends, and what it has started ends, where the caller does not wait for its end."""
+    with subprocess.Popen(TIED + [str(word) for word in command], text=True, errors='replace', stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True, **options) as process:
+        try:
+            yield process
+        except BaseException:
+            os.killpg(process.pid, signal.SIGTERM)
+            raise
+
+
 def run(command, **options):
     """The exit status of a command, and everything that it said."""
-    done = subprocess.run(TIED + [str(word) for word in command], text=True, errors='replace', stdin=subprocess.DEVNULL,
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False, **options)
-    return done.returncode, done.stdout
+    with started(command, **options) as process:
+        said = process.stdout.read()
+    return process.returncode, said
 
 
 # Building ------------------------------------------------------------------------------------------------------------
@@ -100,30 +132,30 @@ def build(folder, targets=()):
     """Builds what can be built, and shows at once what the compiler says where it cannot: one failure, whatever it is, since an
     older program may still be there to be run."""
     with locked(folder):
-        command = [*TIED, 'ninja', '-k', '0', *jobs('-j'), '-C', str(folder), *targets]
+        command = ['ninja', '-k', '0', *jobs('-j'), '-C', str(folder), *targets]
         # A clone elsewhere has the same objects, but for what counts coverage, which names its folder.
         cached = {} if folder.name == 'coverage' else {'CCACHE_NOHASHDIR': 'true'}
-        process = subprocess.Popen(command, text=True, errors='replace', stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                                   stdin=subprocess.DEVNULL, env={**os.environ, **cached})
         clear = '\r\033[K' if sys.stdout.isatty() else ''
         failing, other = False, []
-        for line in process.stdout:
-            if re.match(r'\[\d+/\d+\]', line):
-                failing = False
-                print(clear and f'{clear}Building {line.split()[0]}', end='', flush=True)
-                continue
-            failing = failing or line.startswith('FAILED:')
-            if failing:
-                print(clear + line, end='', flush=True)
-            else:
-                other.append(line)
-            if 'Killed signal terminated program cc1plus' in line:
-                say('The compiler was killed, as it is where memory is short: -j 1 compiles one file at a time.')
+        with counting() as count, started(command, env={**os.environ, **cached}) as process:
+            for line in process.stdout:
+                if re.match(r'\[\d+/\d+\]', line):
+                    failing = False
+                    print(clear and f'{clear}Building {line.split()[0]}', end='', flush=True)
+                    continue
+                failing = failing or line.startswith('FAILED:')
+                if failing:
+                    count.failed = 1
+                    print(clear + line, end='', flush=True)
+                else:
+                    other.append(line)
+                if 'Killed signal terminated program cc1plus' in line:
+                    say('The compiler was killed, as it is where memory is short: -j 1 compiles one file at a time.')
         print(clear, end='', flush=True)
-        if process.wait() != 0:
+        if process.returncode != 0:
             say('=== Not everything could be built.\n' + ''.join(other[-20:]))
-            return Count(failed=1)
-        return Count()
+            count.failed = 1
+        return count
 
 
 def jobs(option):
@@ -198,34 +230,38 @@ def build_and_run(folder, tests, arguments=(), slower=1, environment=None, show=
         say('=== There are no test programs. What configuring said of them is in ' + str(folder / 'meson-logs/meson-log.txt'))
         return Count(failed=1)
     targets = sorted({str(program.relative_to(folder)) for test in tests for program in test.programs})
-    total = build(folder, targets) if targets else Count()
-    ready = [test for test in tests if all(program.exists() for program in test.programs)]
-    for test in tests:
-        if test not in ready:
-            say(f'=== {test.name}: was not built')
-            total.failed += 1
-    if not ready:
-        return total
     command = ['meson', 'test', '-C', str(folder), '--no-rebuild', f'--timeout-multiplier={slower}', '--print-errorlogs']
     if arguments:
         command += ['--test-args', shlex.join(arguments)]
     environment = {**os.environ, 'PYTHONUNBUFFERED': '1', **(environment or {})}
-    records = records_of([*command, *jobs('--num-processes')], ready, folder, environment, show)
-    for name in to_run_again(records):
-        again = records_of([*command, '--num-processes=1'], [test for test in ready if test.name == name], folder, environment, show)
-        if again and again[0]['result'] == 'OK' and not count_of(again[0]).failed:
-            passed_at_second_try.append(name if folder == BUILD else f'{name} ({folder.relative_to(BUILD)})')
-            records = [again[0] if name_of(record) == name else record for record in records]
-    for record in records:
-        count = count_of(record)
-        if arguments:
-            count.skipped = 0  # those that the filter leaves out
-        total += count
-        name = name_of(record)
-        for test in (test for test in tests if test.name == name):
-            test.cases = count.passed + count.failed + count.skipped
-        for reason in reasons_of(record):
-            left_out(name, reason)
+    with counting() as total:
+        total += build(folder, targets) if targets else Count()
+        ready = [test for test in tests if all(program.exists() for program in test.programs)]
+        for test in tests:
+            if test not in ready:
+                say(f'=== {test.name}: was not built')
+                total.failed += 1
+        if not ready:
+            return total
+        records = records_of([*command, *jobs('--num-processes')], ready, folder, environment, show)
+        with counting() as first_try:
+            for record in records:
+                first_try += count_of(record)
+            for name in to_run_again(records):
+                again = records_of([*command, '--num-processes=1'], [test for test in ready if test.name == name], folder, environment, show)
+                if again and again[0]['result'] == 'OK' and not count_of(again[0]).failed:
+                    passed_at_second_try.append(name if folder == BUILD else f'{name} ({folder.relative_to(BUILD)})')
+                    records = [again[0] if name_of(record) == name else record for record in records]
+        for record in records:
+            count = count_of(record)
+            if arguments:
+                count.skipped = 0  # those that the filter leaves out
+            total += count
+            name = name_of(record)
+            for test in (test for test in tests if test.name == name):
+                test.cases = count.passed + count.failed + count.skipped
+            for reason in reasons_of(record):
+                left_out(name, reason)
     if not records:
         say('=== meson test did not run')
         total.failed += 1
@@ -235,20 +271,28 @@ def build_and_run(folder, tests, arguments=(), slower=1, environment=None, show=
 def records_of(command, tests, folder, environment, show):
     """What meson's log tells of each test once they have run; what fails is shown when it does."""
     log_name = f'testlog-{os.getpid()}'  # a log of its own: a test may run ./tests/run
-    process = subprocess.Popen([*TIED, *command, f'--logbase={log_name}', *(test.name for test in tests)], text=True, errors='replace',
-                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, env=environment)
-    show_failures(process.stdout, show)
-    process.wait()
     logs = folder / 'meson-logs'
-    lines = (logs / f'{log_name}.json').read_text().splitlines() if (logs / f'{log_name}.json').exists() else []
-    for file in logs.glob(f'{log_name}*'):
-        file.unlink()
-    records = [json.loads(line) for line in lines]
+    try:
+        with started([*command, f'--logbase={log_name}', *(test.name for test in tests)], env=environment) as process:
+            show_failures(process.stdout, show)
+    except TimeUp as up:
+        for record in records_in(logs, log_name):
+            up.count += count_of(record)
+        raise
+    records = records_in(logs, log_name)
     for record in records:
         said = what_it_said(record)
         if count_of(record).failed and said.count('\n') >= SHOWN_LINES - 1:
             say(f"\n=== All that {name_of(record)} said: {record['result']}\n{said}")
     return records
+
+
+def records_in(logs, log_name):
+    """The lines of a log that meson has written, which is removed."""
+    lines = (logs / f'{log_name}.json').read_text().splitlines() if (logs / f'{log_name}.json').exists() else []
+    for file in logs.glob(f'{log_name}*'):
+        file.unlink()
+    return [json.loads(line) for line in lines]
 
 
 def what_it_said(record):
@@ -495,15 +539,15 @@ def fuzzing(seconds):
 
 
 def benchmarks():
-    total = Count()
-    for benchmark in sorted((ROOT / 'benchmarks').glob('*/benchmark.py')):
-        status, said = run([ROOT / 'benchmarks' / 'run', '--check', benchmark.parent.name])
-        if status != 0:
-            say(said)
-        skipped = re.search(r'^skipped: (.+)$', said, re.MULTILINE)
-        if skipped:
-            left_out(f'benchmark {benchmark.parent.name}', skipped[1])
-        total += Count(passed=int(status == 0 and not skipped), failed=int(status != 0), skipped=int(status == 0 and bool(skipped)))
+    with counting() as total:
+        for benchmark in sorted((ROOT / 'benchmarks').glob('*/benchmark.py')):
+            status, said = run([ROOT / 'benchmarks' / 'run', '--check', benchmark.parent.name])
+            if status != 0:
+                say(said)
+            skipped = re.search(r'^skipped: (.+)$', said, re.MULTILINE)
+            if skipped:
+                left_out(f'benchmark {benchmark.parent.name}', skipped[1])
+            total += Count(passed=int(status == 0 and not skipped), failed=int(status != 0), skipped=int(status == 0 and bool(skipped)))
     return total
 
 
@@ -568,24 +612,39 @@ def chaos(minutes):
     return total
 
 
-def run_cell(name, function, *arguments):
+def run_cell(name, function, *arguments, end_s=None):
+    """Runs a cell until `end_s` of the monotonic clock. It is ended then, and named as not tested; what has failed before is counted."""
     start = time.monotonic()
+    if end_s is not None and end_s <= start:
+        left_out(name, 'there was no time left for it (--minutes)')
+        return Count()
+    how = ''
     try:
-        count = function(*arguments)
+        with time_up_after(0 if end_s is None else end_s - start):
+            count = function(*arguments)
     except RuntimeError as problem:
         say(f'=== {name}: {problem}')
         count = Count(failed=1)
-    say(f'{name}: {count}, {time.monotonic() - start:.0f} s')
+    except TimeUp as up:
+        left_out(name, 'its time was over before its end (--minutes)')
+        count, how = up.count, ' until its time was over'
+    say(f'{name}{how}: {count}, {time.monotonic() - start:.0f} s')
     return count
 
 
-def cells_in_time(cells, minutes, passed_s=time.monotonic):
-    """Those that begin within so many minutes, one after the other, while the caller runs them; the others are named as not tested."""
-    for name, cell in cells.items():
-        if minutes is not None and passed_s() > 60 * minutes:
-            left_out(name, f'{minutes:g} minutes had passed, after which no cell begins (--minutes)')
-        else:
-            yield name, cell
+@contextlib.contextmanager
+def time_up_after(seconds):
+    """Raises TimeUp within the block when so many seconds have passed; never, for 0."""
+    def raise_time_up(*_):
+        raise TimeUp
+
+    before = signal.signal(signal.SIGALRM, raise_time_up)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def in_turn(cells, day):
@@ -601,7 +660,7 @@ def main():
     parser.add_argument('--long', action='store_true')
     parser.add_argument('--coverage', action='store_true')
     parser.add_argument('--chaos-minutes', type=float, metavar='M', help='in each launch')
-    parser.add_argument('--minutes', type=float, metavar='M', help='begin no cell later than that, and say which ones were left out')
+    parser.add_argument('--minutes', type=float, metavar='M', help='end the cells then, and say which ones were left out')
     parser.add_argument('--cell', action='append', help='only these of the cells of --all')
     parser.add_argument('patterns', nargs='*')
     options = parser.parse_args()
@@ -644,8 +703,8 @@ def main():
         chosen = {name: cell for name, cell in chosen.items() if name in (options.cell or chosen)}
         if options.minutes is not None and chosen:
             chosen = in_turn(chosen, datetime.date.today().toordinal())
-        for name, cell in cells_in_time(chosen, options.minutes, lambda: time.monotonic() - start):
-            total += run_cell(name, *cell)
+        for name, cell in chosen.items():
+            total += run_cell(name, *cell, end_s=None if options.minutes is None else start + 60 * options.minutes)
     if options.coverage:
         total += run_cell('coverage', coverage)
     say_not_tested()

@@ -10,6 +10,7 @@ import select
 import subprocess
 import sys
 import tempfile
+import time
 import types
 
 import guard
@@ -52,20 +53,28 @@ def floors(runner):
 
 
 def in_time(runner):
-    """What is said, and which cells begin, where each of three takes so many seconds."""
-    def begun(seconds, minutes):
+    """What is said, and what is counted and left out, where time ends."""
+    def ran(cell, seconds):
         runner.not_tested.clear()
-        passed = [0]
-        names = []
-        for name, _ in runner.cells_in_time({name: () for name in 'abc'}, minutes, lambda: passed[0]):
-            names.append(name)
-            passed[0] += seconds
-        return names, [name for left in runner.not_tested.values() for name in left]
+        with contextlib.redirect_stdout(io.StringIO()):
+            count = runner.run_cell('cell', cell, end_s=None if seconds is None else time.monotonic() + seconds)
+        return count.passed, count.failed, [name for left in runner.not_tested.values() for name in left]
 
-    yield 'no limit', begun(1000, None), (['a', 'b', 'c'], [])
-    yield 'time for all', begun(30, 1), (['a', 'b', 'c'], [])
-    yield 'time for the first two', begun(31, 1), (['a', 'b'], ['c'])
-    yield 'time for the first', begun(61, 1), (['a'], ['b', 'c'])
+    def endless():
+        """Builds a program that cannot be built, and then one that says that the time is over, and is never built."""
+        with tempfile.TemporaryDirectory() as folder:
+            os.mkfifo(pathlib.Path(folder, 'forever'))
+            pathlib.Path(folder, 'build.ninja').write_text(
+                f'rule fail\n  command = false\nrule make\n  command = kill -ALRM {os.getpid()}; cat forever\nbuild bad: fail\nbuild good: make\n')
+            with runner.counting() as total:
+                total += runner.Count(passed=2)
+                total += runner.build(pathlib.Path(folder), ['-j1', 'bad', 'good'])
+            return total
+
+    yield 'no limit', ran(lambda: runner.Count(passed=1), None), (1, 0, [])
+    yield 'enough time', ran(lambda: runner.Count(passed=1), SECONDS), (1, 0, [])
+    yield 'no time', ran(lambda: runner.Count(passed=1), 0), (0, 0, ['cell'])
+    yield 'time that ends', ran(endless, 100 * SECONDS), (2, 1, ['cell'])
     cells = {name: () for name in 'abc'}
     for day, names in [(0, 'abc'), (1, 'bca'), (5, 'cab')]:
         yield f'day {day} begins with another cell', ''.join(runner.in_turn(cells, day)), names
@@ -150,6 +159,8 @@ DEFECTS = {
     'a failure that is shown late': {'tests/runner.py': RUNNER.replace('elif failing or', 'elif')},
     'a race that is tried until it does not show': {'tests/runner.py': RUNNER.replace("r'Sanitizer|", "r'")},
     'a crash that is tried until it does not come': {'tests/runner.py': RUNNER.replace("0 <= record.get('returncode', 0) < 128", 'True')},
+    'a failure before the time is over that is lost': {'tests/runner.py': RUNNER.replace('up.count += count\n', 'pass\n')},
+    'a cell that is ended, of which nothing is said': {'tests/runner.py': RUNNER.replace("left_out(name, 'its time", "str('its time")},
     'test cases that are not counted': {'tests/runner.py': RUNNER.replace('Count(passed, failed', 'Count(1, failed')},
 }
 
