@@ -134,7 +134,9 @@ def build(folder, targets=()):
     with locked(folder):
         command = ['ninja', '-k', '0', *jobs('-j'), '-C', str(folder), *targets]
         # A clone elsewhere has the same objects, but for what counts coverage, which names its folder.
-        cached = {} if folder.name == 'coverage' else {'CCACHE_NOHASHDIR': 'true'}
+        cached = {'CCACHE_SLOPPINESS': 'pch_defines,time_macros'}  # what ccache asks for where headers are precompiled
+        if folder.name != 'coverage':
+            cached['CCACHE_NOHASHDIR'] = 'true'
         clear = '\r\033[K' if sys.stdout.isatty() else ''
         failing, other = False, []
         with counting() as count, started(command, env={**os.environ, **cached}) as process:
