@@ -405,8 +405,8 @@ def fetched(folder, what, command):
     return status == 0
 
 
-def headers_alone():
-    """Each header without another one, and all of them in one program."""
+def slow_tests():
+    """What takes minutes to compile: each header without another one, all of them in one program, users' programs of headers alone."""
     return build_and_run(BUILD, tests_of(BUILD, ['slow']), slower=3)
 
 
@@ -669,7 +669,7 @@ def main():
     chaos_minutes = options.chaos_minutes or (LONG_CHAOS_MINUTES if options.long else CHAOS_MINUTES)
 
     cells = {
-        'headers': (headers_alone,),
+        'slow tests': (slow_tests,),
         'AddressSanitizer': (address_sanitizer,),
         'ThreadSanitizer': (thread_sanitizer,),
         'Open MPI 5': (open_mpi_5,),

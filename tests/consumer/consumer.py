@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Builds a user's programs against an installed raytrain, or with it as a subproject, and runs them.
 
-  consumer.py pkg_config|meson_dependency|meson_subproject|cmake BUILD_FOLDER core|torch|xgboost|lightgbm|mpi|no_mpi C++...
+  consumer.py pkg_config|meson_dependency|meson_subproject|cmake BUILD_FOLDER core|torch|core_headers|torch_headers|xgboost|lightgbm|mpi|no_mpi C++...
 
 The folder of the kind is what a user writes; the programs are the same for all. MPIRUN starts those with MPI.
 """
@@ -14,12 +14,9 @@ import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-PROGRAMS = {'core': ['core_program', 'compiled_program'],
-            'torch': ['core_program', 'compiled_program', 'torch_program', 'compiled_torch_program'],
+PROGRAMS = {'core': ['compiled_program'], 'torch': ['compiled_program', 'compiled_torch_program'],
+            'core_headers': ['core_program'], 'torch_headers': ['torch_program'],
             'xgboost': ['xgboost_program'], 'lightgbm': ['lightgbm_program'], 'mpi': ['mpi_program']}
-# Headers alone take longest to compile, so one kind does; with the others what stands on them shows that they are found.
-LEFT_OUT = {'meson_dependency': ['core_program', 'torch_program'],
-            'meson_subproject': ['core_program', 'compiled_program', 'torch_program'], 'cmake': ['core_program', 'torch_program']}
 SKIPPED = 77
 
 
@@ -81,8 +78,7 @@ def build_cmake(work, prefix, programs, compiler):
 
 def main(kind, build, what, *compiler):
     build = pathlib.Path(build).resolve()
-    left_out = LEFT_OUT.get(kind, []) if what == 'torch' else []
-    programs = [program for program in PROGRAMS[what] if program not in left_out]
+    programs = PROGRAMS[what]
     work = build / 'consumer' / f'{what} by {kind}'
     shutil.rmtree(work, ignore_errors=True)
     if kind == 'pkg_config':

@@ -46,7 +46,7 @@ struct Paint {
   }
 };
 
-struct Manifest {
+struct Record {
   std::int8_t version{};
   bool complete{};
   double seconds{};
@@ -55,7 +55,7 @@ struct Manifest {
   std::map<std::string, std::string> metadata;
   std::optional<File> best;
   Metrics metrics;
-  friend auto operator==(Manifest const&, Manifest const&) -> bool = default;
+  friend auto operator==(Record const&, Record const&) -> bool = default;
   template <class A>
   void serialize(A& a) {
     a(CEREAL_NVP(version), CEREAL_NVP(complete), CEREAL_NVP(seconds), CEREAL_NVP(rate));
@@ -63,7 +63,7 @@ struct Manifest {
   }
 };
 
-auto full_manifest() -> Manifest {
+auto full_record() -> Record {
   return {-1,
           true,
           0.1,
@@ -82,13 +82,13 @@ auto refusal(std::string_view text) -> std::string {
   return thrown_error([&] { (void)metrics_from_json(text, "line 3"); });
 }
 
-auto manifest_refusal(std::string const& text) -> std::string {
-  return thrown_error([&] { (void)read_json<Manifest>(text, "manifest.json"); });
+auto record_refusal(std::string const& text) -> std::string {
+  return thrown_error([&] { (void)read_json<Record>(text, "record.json"); });
 }
 
-/// The full manifest with one piece of its text replaced.
+/// The full record with one piece of its text replaced.
 auto changed(std::string const& from, std::string const& to) -> std::string {
-  auto text = write_json(full_manifest());
+  auto text = write_json(full_record());
   auto const place = text.find(from);
   REQUIRE(place != std::string::npos);
   return text.replace(place, from.size(), to);
@@ -99,7 +99,7 @@ auto changed(std::string const& from, std::string const& to) -> std::string {
 TEST_CASE("metrics become one line, in their order") {
   CHECK(to_json({{"loss", 0.5}, {"epoch", std::int64_t{2}}, {"done", true}, {"host", "a"}}) ==
         R"({"loss": 0.5, "epoch": 2, "done": true, "host": "a"})");
-  CHECK(to_json({}) == "{}");
+  CHECK(to_json(Metrics{}) == "{}");
 }
 
 TEST_CASE("an integer and a whole double are different and stay so") {
@@ -259,7 +259,7 @@ TEST_CASE("a million brackets are refused and do not exhaust the stack") {
 }
 
 TEST_CASE("a struct is written for people to read") {
-  CHECK(write_json(full_manifest()) == R"({
+  CHECK(write_json(full_record()) == R"({
   "version": -1,
   "complete": true,
   "seconds": 0.1,
@@ -290,52 +290,52 @@ TEST_CASE("a struct is written for people to read") {
   }
 }
 )");
-  CHECK(write_json(Manifest{}).find("\"files\": [],\n  \"metadata\": {},\n  \"best\": null,\n  \"metrics\": {}\n}\n") !=
+  CHECK(write_json(Record{}).find("\"files\": [],\n  \"metadata\": {},\n  \"best\": null,\n  \"metrics\": {}\n}\n") !=
         std::string::npos);
 }
 
 TEST_CASE("a struct reads back as it was written") {
-  CHECK(read_json<Manifest>(write_json(full_manifest())) == full_manifest());
-  CHECK(read_json<Manifest>(write_json(Manifest{})) == Manifest{});
-  CHECK(read_json<std::vector<File>>(write_json(full_manifest().files)) == full_manifest().files);
+  CHECK(read_json<Record>(write_json(full_record())) == full_record());
+  CHECK(read_json<Record>(write_json(Record{})) == Record{});
+  CHECK(read_json<std::vector<File>>(write_json(full_record().files)) == full_record().files);
 }
 
 TEST_CASE("a NaN in a struct is valid JSON and reads back") {
-  Manifest manifest;
-  manifest.seconds = std::nan("");
-  manifest.metrics = {{"loss", -std::numeric_limits<double>::infinity()}};
-  auto const text = write_json(manifest);
+  Record record;
+  record.seconds = std::nan("");
+  record.metrics = {{"loss", -std::numeric_limits<double>::infinity()}};
+  auto const text = write_json(record);
   CHECK(text.find("\"seconds\": \"NaN\"") != std::string::npos);
-  auto const back = read_json<Manifest>(text);
+  auto const back = read_json<Record>(text);
   CHECK(std::isnan(back.seconds));
-  CHECK(back.metrics == manifest.metrics);
+  CHECK(back.metrics == record.metrics);
 }
 
 TEST_CASE("the fields of a struct may stand in any order, and an optional one may be missing") {
   auto const file = read_json<File>(R"({"size_bytes": 3, "name": "x"})");
   CHECK(file == File{"x", 3});
   auto const text = changed("  \"best\": {\n    \"name\": \"best\",\n    \"size_bytes\": 1\n  },\n", "");
-  CHECK_FALSE(read_json<Manifest>(text).best.has_value());
+  CHECK_FALSE(read_json<Record>(text).best.has_value());
 }
 
 TEST_CASE("a field that is missing, unknown or twice is refused with its place") {
-  CHECK(manifest_refusal(changed("\"complete\": true,", "")) ==
-        "invalid_data: reading manifest.json: field 'complete' is missing");
-  CHECK(manifest_refusal(changed("\"complete\": true,", "\"complete\": true, \"other\": 1,")) ==
-        "invalid_data: reading manifest.json: field 'other' is not known");
-  CHECK(manifest_refusal(changed("\"complete\": true,", "\"complete\": true, \"complete\": true,")) ==
-        "invalid_data: reading manifest.json: field 'complete' appears twice");
-  CHECK(manifest_refusal(changed("\"name\": \"opt\",", "")) ==
-        "invalid_data: reading manifest.json: field 'files[1].name' is missing");
-  CHECK(manifest_refusal(changed("\"name\": \"opt\",", "\"name\": \"opt\", \"x\": null,")) ==
-        "invalid_data: reading manifest.json: field 'files[1].x' is not known");
-  CHECK(manifest_refusal(changed("\"epoch\": \"4\"", "\"epoch\": \"4\", \"epoch\": \"4\"")) ==
-        "invalid_data: reading manifest.json: field 'metadata.epoch' appears twice");
+  CHECK(record_refusal(changed("\"complete\": true,", "")) ==
+        "invalid_data: reading record.json: field 'complete' is missing");
+  CHECK(record_refusal(changed("\"complete\": true,", "\"complete\": true, \"other\": 1,")) ==
+        "invalid_data: reading record.json: field 'other' is not known");
+  CHECK(record_refusal(changed("\"complete\": true,", "\"complete\": true, \"complete\": true,")) ==
+        "invalid_data: reading record.json: field 'complete' appears twice");
+  CHECK(record_refusal(changed("\"name\": \"opt\",", "")) ==
+        "invalid_data: reading record.json: field 'files[1].name' is missing");
+  CHECK(record_refusal(changed("\"name\": \"opt\",", "\"name\": \"opt\", \"x\": null,")) ==
+        "invalid_data: reading record.json: field 'files[1].x' is not known");
+  CHECK(record_refusal(changed("\"epoch\": \"4\"", "\"epoch\": \"4\", \"epoch\": \"4\"")) ==
+        "invalid_data: reading record.json: field 'metadata.epoch' appears twice");
 }
 
 TEST_CASE("a value of another type is refused with its place and what it is") {
   auto const refused = [](std::string const& from, std::string const& to, std::string const& expected) {
-    CHECK(manifest_refusal(changed(from, to)) == "invalid_data: reading manifest.json: " + expected);
+    CHECK(record_refusal(changed(from, to)) == "invalid_data: reading record.json: " + expected);
   };
   refused("\"version\": -1", "\"version\": 128", "'version' must be an integer from -128 to 127 (got 128)");
   refused("\"version\": -1", "\"version\": 1.0", "'version' must be an integer from -128 to 127 (got 1.0)");
@@ -347,7 +347,7 @@ TEST_CASE("a value of another type is refused with its place and what it is") {
   refused("\"epoch\": \"4\"", "\"epoch\": 4", "'metadata.epoch' must be text (got 4)");
   refused("\"epoch\": 2", "\"epoch\": null",
           "'metrics.epoch' must be a number of 64 bits, text, true or false (got null)");
-  CHECK(manifest_refusal("[]") == "invalid_data: reading manifest.json: it must be an object (got an array of 0)");
+  CHECK(record_refusal("[]") == "invalid_data: reading record.json: it must be an object (got an array of 0)");
   CHECK(thrown_error([] { (void)read_json<std::vector<File>>("{}"); }) ==
         "invalid_data: reading JSON: it must be an array (got an object of 0)");
 }
@@ -369,9 +369,9 @@ TEST_CASE("text that is not UTF-8 is not written, since it would not read back")
         }) ==
         "invalid_data: writing JSON: 'caf\xEF\xBF\xBD.pt' is not UTF-8; replace the bytes that are not by "
         "raytrain::to_utf8, or rename the file");
-  Manifest manifest;
-  manifest.metadata = {{"caf\xE9", ""}};
-  CHECK(thrown_error([&] { (void)write_json(manifest); }).find("is not UTF-8") != std::string::npos);
+  Record record;
+  record.metadata = {{"caf\xE9", ""}};
+  CHECK(thrown_error([&] { (void)write_json(record); }).find("is not UTF-8") != std::string::npos);
 }
 
 TEST_CASE("any JSON is read as it stands, with names that repeat in their order") {

@@ -3,6 +3,4 @@
 #include <string>
 #include <vector>
 
-#include <doctest/doctest.h>
-
 #include <raytrain/trainer.hpp>

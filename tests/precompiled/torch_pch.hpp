@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <torch/torch.h>
 
-#include <doctest/doctest.h>
-
 #include <raytrain/backend/torch.hpp>
 #include <raytrain/trainer.hpp>

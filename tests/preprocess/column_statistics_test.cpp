@@ -22,30 +22,25 @@
 #include <raytrain/data/dataset.hpp>
 #include <raytrain/preprocess/count_vectorizer.hpp>
 #include <raytrain/preprocess/fit_rows.hpp>
+#include <raytrain/preprocess/value_quantiles.hpp>
 #include <raytrain/testing/random_seed.hpp>
 
 #include "../support/thrown_error.hpp"
 #include "fit_workers.hpp"
+#include "random_numbers.hpp"
 
 using raytrain::Column;
 using raytrain::Dataset;
 using raytrain::FitRows;
 using raytrain::testing::check_contains;
 using raytrain::testing::learnt_by_workers;
+using raytrain::testing::random_numbers;
 using raytrain::testing::random_seed;
 using raytrain::testing::thrown_error;
 
 namespace {
 
 constexpr auto nan = std::numeric_limits<double>::quiet_NaN();
-
-/// Numbers of all sizes, a tenth of them missing.
-auto random_numbers(std::size_t count, std::mt19937_64& random) -> std::vector<double> {
-  std::vector<double> values(count);
-  std::normal_distribution<double> normal{1e6, 3};
-  for (auto& value : values) value = random() % 10 == 0 ? nan : normal(random);
-  return values;
-}
 
 auto bits_of(std::vector<raytrain::ValueMoments> const& moments) -> std::vector<std::uint64_t> {
   std::vector<std::uint64_t> bits;
@@ -129,48 +124,6 @@ TEST_CASE("ranges leave missing values out, and of nothing but those they are em
   CHECK(range.min == -3);
   CHECK(range.max == 7);
   CHECK(value_ranges(dataset, "gaps", "a test").at(0).is_empty());
-}
-
-TEST_CASE("quantiles are those of the sorted values, at any number of workers") {
-  std::mt19937_64 random{random_seed()};
-  std::vector<double> const at{0, 0.25, 0.5, 0.9, 1};
-  for (auto const rows : {1U, 2U, 5U, 4'000U}) {
-    CAPTURE(rows);
-    auto values = random_numbers(rows, random);
-    values[0] = -0.0;
-    if (rows > 2) values[1] = -1e300;
-    auto const dataset = Dataset::from_columns({{"x", values}});
-    std::erase_if(values, [](double value) { return std::isnan(value); });
-    std::ranges::sort(values);
-    auto const learn = [&](FitRows const& from) { return value_quantiles(from, "x", at, "a test").at(0); };
-    auto const quantiles = learn(dataset);
-    for (std::size_t i = 0; i < at.size(); ++i) {
-      auto const place = at[i] * static_cast<double>(values.size() - 1);
-      auto const low = static_cast<std::size_t>(place);
-      auto const high = std::min(low + 1, values.size() - 1);
-      auto const expected = values[low] + (values[high] - values[low]) * (place - std::floor(place));
-      CHECK(quantiles[i] == doctest::Approx(expected).epsilon(1e-12));
-    }
-    for (auto const& of_worker : learnt_by_workers(dataset, 3, learn)) CHECK(of_worker == quantiles);
-  }
-}
-
-TEST_CASE("any number of quantiles is found, of each place of a row") {
-  std::vector<double> values;
-  for (auto i = 0; i <= 500; ++i) values.insert(values.end(), {500.0 - i, 3.0 * i});
-  std::vector<double> at;
-  for (auto i = 0; i <= 100; ++i) at.push_back(i / 100.0);
-  auto const quantiles = value_quantiles(Dataset::from_columns({{"x", values, {2}}}), "x", at, "a test");
-  REQUIRE(quantiles.size() == 2);
-  for (std::size_t i = 0; i <= 100; ++i) {
-    CHECK(quantiles[0].at(i) == doctest::Approx(5.0 * static_cast<double>(i)));
-    CHECK(quantiles[1].at(i) == doctest::Approx(15.0 * static_cast<double>(i)));
-  }
-}
-
-TEST_CASE("quantiles of no values are NaN") {
-  auto const dataset = Dataset::from_columns({{"x", std::vector<double>{nan, nan}}});
-  CHECK(std::isnan(value_quantiles(dataset, "x", {0.5}, "a test").at(0).at(0)));
 }
 
 TEST_CASE("counts are by value in ascending order, without missing ones") {

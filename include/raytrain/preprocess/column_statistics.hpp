@@ -74,16 +74,6 @@ struct ValueCounts {
 [[nodiscard]] auto value_ranges(FitRows const& rows, std::string const& column, std::string const& attempted)
     -> std::vector<ValueRange>;
 
-/// For each value of a row the quantiles `at`, each from 0 to 1: exact, and linear between two values. NaN where there
-/// are no values.
-///
-/// Cost:   for each 64 quantiles five passes over the rows and five group operations, and up to 64 MiB; no copy of the
-///         values.
-/// Source: R. J. Hyndman, Y. Fan, "Sample quantiles in statistical packages", The American Statistician 50(4), 1996:
-///         definition 7.
-[[nodiscard]] auto value_quantiles(FitRows const& rows, std::string const& column, std::vector<double> const& at,
-                                   std::string const& attempted) -> std::vector<std::vector<double>>;
-
 /// Of a column of one value a row, text or numbers.
 ///
 /// Errors: also `invalid_data` for a column of more values a row, and for more than 1,048,576 different ones, which are

@@ -22,6 +22,7 @@
 #include <raytrain/preprocess/fit_rows.hpp>
 #include <raytrain/preprocess/k_bins_discretizer.hpp>
 #include <raytrain/preprocess/preprocessor.hpp>
+#include <raytrain/preprocess/value_quantiles.hpp>
 
 namespace raytrain {
 

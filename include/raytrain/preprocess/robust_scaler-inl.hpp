@@ -11,11 +11,11 @@
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/inline.hpp>
 #include <raytrain/data/dataset.hpp>
-#include <raytrain/preprocess/column_statistics.hpp>
 #include <raytrain/preprocess/detail/linear_scale.hpp>
 #include <raytrain/preprocess/fit_rows.hpp>
 #include <raytrain/preprocess/preprocessor.hpp>
 #include <raytrain/preprocess/robust_scaler.hpp>
+#include <raytrain/preprocess/value_quantiles.hpp>
 
 namespace raytrain {
 

@@ -30,6 +30,7 @@
 #include <raytrain/preprocess/fit_rows.hpp>
 #include <raytrain/preprocess/preprocessor.hpp>
 #include <raytrain/preprocess/simple_imputer.hpp>
+#include <raytrain/preprocess/value_quantiles.hpp>
 
 namespace raytrain {
 
