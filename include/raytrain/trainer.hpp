@@ -173,7 +173,7 @@ class Trainer {
     config_.scaling.validate();
     config_.run.validate();
     validate_datasets(config_.datasets, config_.data, config_.scaling.world_size(), config_.scaling.virtual_shards);
-    detail::validate_preprocessor(config_.preprocessor, config_.datasets);
+    detail::validate_preprocessor(config_.preprocessor, config_.datasets, config_.data);
     for (auto const& callback : config_.callbacks) {
       if (callback != nullptr) continue;
       throw Error{Errc::invalid_config, "TrainerConfig::callbacks", "must not hold a null pointer",

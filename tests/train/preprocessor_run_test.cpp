@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs with a preprocessor.
+#include <atomic>
+#include <cstddef>
 #include <mutex>
 #include <set>
 #include <stdexcept>
@@ -11,6 +13,7 @@
 
 #include <raytrain/data/dataset.hpp>
 #include <raytrain/data/map_batches.hpp>
+#include <raytrain/data/materialize.hpp>
 #include <raytrain/preprocess/chain.hpp>
 #include <raytrain/preprocess/function_transformer.hpp>
 #include <raytrain/preprocess/preprocessor_json.hpp>
@@ -176,6 +179,98 @@ TEST_CASE("a function of batches is given to workers without rows, too") {
   config.preprocessor = Chain{FunctionTransformer{"doubled"}, StandardScaler{{"x"}}};
   MinimalTrainer trainer{[](TrainContext&) {}, config};
   CHECK(trainer.fit().state == RunState::finished);
+}
+
+/// Counts the rows that a preprocessor changes.
+std::atomic<std::size_t> changed_rows = 0;
+
+auto counted(Dataset const& rows) -> Dataset {
+  changed_rows += rows.rows();
+  return rows;
+}
+
+/// A run that writes what its preprocessor makes of the rows that `counted` has counted.
+auto written_config(TemporaryFolder const& folder, int workers) -> MinimalConfig {
+  register_function("counted", counted);
+  auto config = config_in(folder, workers);
+  config.preprocessor = Chain{StandardScaler{{"x"}}, FunctionTransformer{"counted"}};
+  config.data.prepared_folder = folder.path() / "rows";
+  return config;
+}
+
+TEST_CASE("rows are prepared once into a folder, from which restarts and later starts map them") {
+  TemporaryFolder const folder;
+  auto config = written_config(folder, 2);
+  config.run.failure.max_failures = 1;
+  std::mutex mutex;
+  std::multiset<double> sums;
+  auto const train = [&](TrainContext& ctx) {
+    auto sum = 0.0;
+    auto shard = ctx.dataset_shard("train");
+    auto const values = shard.dataset().column("x").as<double>();
+    for (auto const& batch : shard.batches({.batch_size = 500})) {
+      for (std::size_t i = 0; i < batch.size(); ++i) sum += values[batch.row(i)];
+    }
+    {
+      std::lock_guard const lock{mutex};
+      sums.insert(sum);
+    }
+    ctx.barrier();
+    if (ctx.attempt() == Attempt{}) throw std::runtime_error{"on purpose"};
+  };
+  changed_rows = 0;
+  MinimalTrainer first{train, config};
+  (void)first.fit();
+  CHECK(changed_rows == 5'003);
+  auto const mapped = open_dataset(config.data.prepared_folder / "train");
+  CHECK(mapped.rows() == 5'000);
+  MinimalTrainer second{train, config};
+  (void)second.fit();
+  CHECK(changed_rows == 5'003);
+
+  auto in_memory = written_config(folder, 2);
+  in_memory.data.prepared_folder.clear();
+  in_memory.run.name = "in memory";
+  in_memory.run.failure.max_failures = 1;
+  auto const from_files = std::exchange(sums, {});
+  MinimalTrainer third{train, in_memory};
+  (void)third.fit();
+  CHECK(sums.size() == 4);
+  for (auto const sum : sums) CHECK(from_files.count(sum) > 0);
+}
+
+TEST_CASE("prepared rows of other rows, or by another preprocessor, are refused") {
+  TemporaryFolder const folder;
+  auto const config = written_config(folder, 2);
+  MinimalTrainer first{[](TrainContext&) {}, config};
+  (void)first.fit();
+  auto const refused = [&](MinimalConfig changed) {
+    changed.run.name = "another";
+    changed.run.failure.max_failures = 3;
+    MinimalTrainer trainer{[](TrainContext&) {}, std::move(changed)};
+    return message_of([&] { (void)trainer.fit(); });
+  };
+  auto other_rows = config;
+  other_rows.datasets["valid"] = numbers(3, 2'499);
+  contains(refused(other_rows), "preparing the dataset 'valid': materialize into '");
+  contains(refused(other_rows), "it holds the rows of another source");
+  auto other_preprocessor = config;
+  other_preprocessor.preprocessor = StandardScaler{{"x"}};
+  contains(refused(other_preprocessor), "it holds the rows of another source");
+}
+
+TEST_CASE("a folder for prepared rows without a preprocessor, or for a name that none can have, is refused at once") {
+  auto const refused = [](MinimalConfig config) {
+    config.data.prepared_folder = "rows";
+    return message_of([&] { MinimalTrainer const trainer{epochs_up_to(1), std::move(config)}; });
+  };
+  contains(refused({.datasets = {{"train", numbers(3, 0)}}}),
+           "DataConfig::prepared_folder: is set, and there is no preprocessor");
+  for (auto const* const name : {"a/b", "..", "."}) {
+    contains(
+        refused({.datasets = {{"train", numbers(3, 0)}, {name, numbers(3, 0)}}, .preprocessor = StandardScaler{{"x"}}}),
+        "DataConfig::prepared_folder: no folder can be named as the dataset '" + std::string{name} + "'");
+  }
 }
 
 TEST_CASE("one that is fitted already changes the datasets as it is, without a dataset \"train\"") {

@@ -9,15 +9,19 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <filesystem>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <new>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include <raytrain/checkpoint/checkpoint.hpp>
+#include <raytrain/config/data_config.hpp>
 #include <raytrain/core/bytes.hpp>
 #include <raytrain/core/element_type.hpp>
 #include <raytrain/core/error.hpp>
@@ -25,9 +29,12 @@
 #include <raytrain/core/inline.hpp>
 #include <raytrain/core/shared_bytes.hpp>
 #include <raytrain/core/signs_of_life.hpp>
+#include <raytrain/core/xxh3.hpp>
 #include <raytrain/data/dataset.hpp>
+#include <raytrain/data/dataset_blocks.hpp>
 #include <raytrain/data/datasets.hpp>
 #include <raytrain/data/map_batches.hpp>
+#include <raytrain/data/materialize.hpp>
 #include <raytrain/launch/object_exchange.hpp>
 #include <raytrain/launch/worker_link.hpp>
 #include <raytrain/message/container_bytes.hpp>
@@ -85,7 +92,20 @@ RAYTRAIN_INLINE auto preparation_by(AnyPreprocessor const& preprocessor) -> std:
   return preprocessor ? std::make_shared<PreparedDatasets>(preprocessor) : nullptr;
 }
 
-RAYTRAIN_INLINE void validate_preprocessor(AnyPreprocessor const& preprocessor, Datasets const& datasets) {
+RAYTRAIN_INLINE void validate_preprocessor(AnyPreprocessor const& preprocessor, Datasets const& datasets,
+                                           DataConfig const& data) {
+  if (!data.prepared_folder.empty()) {
+    constexpr auto attempted = "DataConfig::prepared_folder";
+    if (!preprocessor) {
+      throw Error{Errc::invalid_config, attempted, "is set, and there is no preprocessor",
+                  "set TrainerConfig::preprocessor, or call materialize yourself"};
+    }
+    for (auto const& [name, dataset] : datasets) {
+      if (name.find_first_of(std::string_view{"/\0", 2}) == std::string::npos && name != "." && name != "..") continue;
+      throw Error{Errc::invalid_config, attempted, fmt::format("no folder can be named as the dataset '{}'", name),
+                  "name the dataset otherwise"};
+    }
+  }
   if (!preprocessor) return;
   if (datasets.empty()) {
     throw Error{Errc::invalid_config, "TrainerConfig::preprocessor", "is set, and there are no datasets",
@@ -218,6 +238,25 @@ RAYTRAIN_INLINE void PreparedDatasets::prepare(WorkerSetup const& setup) {
   return std::clamp<std::size_t>(most_bytes / row_bytes, 1, most_rows);
 }
 
+/// What `transform` makes of the rows, from the folder, into which it is written unless it lies there. `learnt`: the
+/// preprocessor's JSON, which is part of what the rows follow from.
+///
+/// Threads: one calls `transform`, while `signs` expect silence of who waits for another process that writes.
+[[nodiscard]] inline auto prepared_in(std::filesystem::path const& folder, Dataset const& rows, std::size_t block_rows,
+                                      std::string const& learnt, SignsOfLife& signs,
+                                      std::function<Dataset(Dataset const&)> const& transform) -> Dataset {
+  std::optional<ExpectedSilence> silence{std::in_place, signs};
+  std::vector<std::size_t> ends;
+  for (auto end = block_rows; end < rows.rows(); end += block_rows) ends.push_back(end);
+  auto const next = [&, blocks = rows.split_at_indices(ends), at = std::size_t{0}]() mutable -> std::optional<Dataset> {
+    silence.reset();
+    if (at == blocks.size()) return std::nullopt;
+    return transform(blocks[at++]);
+  };
+  auto const source = fmt::format("{}; prepared by {}", DatasetBlocks{rows}.source(), xxh3_of(bytes_of(learnt)));
+  return materialize(folder, {source, next});
+}
+
 RAYTRAIN_INLINE void PreparedDatasets::transform(CheckpointedPreprocessor learnt, WorkerSetup const& setup) {
   auto& link = setup.link;
   auto const threads = link.placement().cpus * static_cast<int>(link.placement().process_workers.value);
@@ -226,13 +265,21 @@ RAYTRAIN_INLINE void PreparedDatasets::transform(CheckpointedPreprocessor learnt
     link.signs_of_life().beat();
     return learnt.fitted.transform(rows);
   };
-  for (auto const& [name, dataset] : setup.run->datasets) {
-    datasets_.insert_or_assign(
-        name, without_retry(fmt::format("preparing the dataset '{}'", name), [&, &rows = dataset] {
-          return map_batches(rows, transform_rows, {.batch_size = batch_rows(rows), .threads = std::max(threads, 1)});
-        }));
-  }
   auto const json = without_retry("storing TrainerConfig::preprocessor", [&] { return write_json(learnt); });
+  auto const& folder = setup.run->data.prepared_folder;
+  for (auto const& [name, dataset] : setup.run->datasets) {
+    auto const each = batch_rows(dataset);
+    auto const transform_in_threads = [&](Dataset const& rows) {
+      return map_batches(rows, transform_rows, {.batch_size = each, .threads = std::max(threads, 1)});
+    };
+    auto const prepare_rows = [&, &name = name, &rows = dataset] {
+      if (folder.empty()) return transform_in_threads(rows);
+      auto const block_rows = each * static_cast<std::size_t>(std::max(threads, 1));
+      return prepared_in(folder / name, rows, block_rows, to_json(learnt.fitted), link.signs_of_life(),
+                         transform_in_threads);
+    };
+    datasets_.insert_or_assign(name, without_retry(fmt::format("preparing the dataset '{}'", name), prepare_rows));
+  }
   auto const bytes = bytes_of(json);
   json_ = SharedBytes{Bytes{bytes.begin(), bytes.end()}};
   fitted_ = std::move(learnt.fitted);

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <utility>
 
+#include <raytrain/config/data_config.hpp>
 #include <raytrain/core/shared_bytes.hpp>
 #include <raytrain/data/datasets.hpp>
 #include <raytrain/preprocess/any_preprocessor.hpp>
@@ -52,9 +53,11 @@ class PreparedDatasets {
 /// None for none.
 [[nodiscard]] auto preparation_by(AnyPreprocessor const& preprocessor) -> std::shared_ptr<PreparedDatasets>;
 
-/// What `TrainerConfig::preprocessor` needs. Errors: `invalid_config` for one that is to learn without a dataset
-/// "train".
-void validate_preprocessor(AnyPreprocessor const& preprocessor, Datasets const& datasets);
+/// What `TrainerConfig::preprocessor` needs.
+///
+/// Errors: `invalid_config` for one that is to learn without a dataset "train", for a `DataConfig::prepared_folder`
+///         without a preprocessor, and for a dataset that no folder can be named after.
+void validate_preprocessor(AnyPreprocessor const& preprocessor, Datasets const& datasets, DataConfig const& data);
 
 /// Calls `PreparedDatasets::prepare` where the run has a preprocessor.
 ///
