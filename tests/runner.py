@@ -15,6 +15,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -80,7 +81,7 @@ def say_passed_at_second_try():
 
 
 class TimeUp(Exception):
-    """A cell's time has ended. Has what was counted until then."""
+    """A cell's time is over. Thrown where a command is waited for, nowhere else. Has what was counted until then."""
 
     def __init__(self):
         super().__init__()
@@ -89,7 +90,7 @@ class TimeUp(Exception):
 
 @contextlib.contextmanager
 def counting():
-    """A count that is not lost where a cell's time ends within it."""
+    """A count that is not lost where a cell's time is over within it."""
     count = Count()
     try:
         yield count
@@ -98,16 +99,63 @@ def counting():
         raise
 
 
-@contextlib.contextmanager
-def started(command, **options):
-    """A command with what it says in its stdout. It ends, and what it has started ends, where the caller does not wait for its end."""
-    with subprocess.Popen(TIED + [str(word) for word in command], text=True, errors='replace', stdin=subprocess.DEVNULL,
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True, **options) as process:
-        try:
-            yield process
-        except BaseException:
+cell_end_s = None  # of the monotonic clock, where the cell that runs is to end
+running = set()
+SECONDS_TO_END = 20  # for a command that is told to
+
+
+def end(process):
+    """Ends a command, and what it has started in its session. Somebody reads what it says: meson ends its tests only then."""
+    with contextlib.suppress(ProcessLookupError):
+        for _ in range(SECONDS_TO_END):
             os.killpg(process.pid, signal.SIGTERM)
-            raise
+            try:
+                process.wait(1)  # then again: meson overlooks a test that it starts just now
+                return
+            except subprocess.TimeoutExpired:
+                pass
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+@contextlib.contextmanager
+def started(command, stdout=subprocess.PIPE, **options):
+    """A command, whose stdout the block reads to its end. It is ended where the block ends by an exception, and when the cell's
+    time is over: then it throws TimeUp."""
+    left_s = None if cell_end_s is None else cell_end_s - time.monotonic()
+    if left_s is not None and left_s <= 0:
+        raise TimeUp
+    process = subprocess.Popen(TIED + [str(word) for word in command], text=True, errors='replace', stdin=subprocess.DEVNULL,
+                               stdout=stdout, stderr=subprocess.STDOUT if stdout else None, start_new_session=True, **options)
+    time_is_up = threading.Event()
+
+    def end_it():
+        time_is_up.set()
+        end(process)
+
+    timer = None if left_s is None else threading.Timer(left_s, end_it)
+    running.add(process)
+    try:
+        if timer:
+            timer.start()
+        yield process
+        process.wait()
+    except BaseException:
+        ending = threading.Thread(target=end, args=[process])
+        ending.start()
+        if process.stdout:
+            for _ in process.stdout:
+                pass
+        ending.join()
+        raise
+    finally:
+        running.discard(process)
+        if timer:
+            timer.cancel()
+        process.wait()
+        if process.stdout:
+            process.stdout.close()
+    if time_is_up.is_set():
+        raise TimeUp
 
 
 def run(command, **options):
@@ -178,11 +226,22 @@ def configure(name, *options, environment=None):
     if (folder / 'build.ninja').exists():
         return folder
     everything = ['meson', 'setup', folder, ROOT, '--wipe'] if folder.exists() else ['meson', 'setup', folder, ROOT]
-    status, said = run([*everything, f'-Dwerror={str(option_of(BUILD, "werror")).lower()}', *options],
-                       env={**os.environ, **(environment or {})})
+    with removed_where_time_ends(folder):
+        status, said = run([*everything, f'-Dwerror={str(option_of(BUILD, "werror")).lower()}', *options],
+                           env={**os.environ, **(environment or {})})
     if status != 0:
         raise RuntimeError(f'cannot configure {folder}\n{said}')
     return folder
+
+
+@contextlib.contextmanager
+def removed_where_time_ends(folder):
+    """Else it would be taken for complete the next time."""
+    try:
+        yield
+    except TimeUp:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
 
 
 def introspect(folder, what):
@@ -279,7 +338,8 @@ def records_of(command, tests, folder, environment, show):
             show_failures(process.stdout, show)
     except TimeUp as up:
         for record in records_in(logs, log_name):
-            up.count += count_of(record)
+            if record['result'] != 'INTERRUPT':
+                up.count += count_of(record)
         raise
     records = records_in(logs, log_name)
     for record in records:
@@ -398,7 +458,8 @@ def sanitized(name, sanitizers, *options):
 def fetched(folder, what, command):
     """Whether the command brought it into the folder; says so where it did not."""
     folder.mkdir(parents=True, exist_ok=True)
-    status, said = run(command, cwd=folder)
+    with removed_where_time_ends(folder):
+        status, said = run(command, cwd=folder)
     if status != 0:
         say(f'{what} cannot be fetched:\n{said}')
         left_out(what, 'cannot be fetched')
@@ -568,7 +629,8 @@ def coverage():
 
 def fresh_machine(suite):
     """README's two commands on a bare Debian."""
-    done = subprocess.run([*TIED, ROOT / 'tests' / 'fresh_machine', suite], stdin=subprocess.DEVNULL, check=False)
+    with started([ROOT / 'tests' / 'fresh_machine', suite], stdout=None) as done:
+        done.wait()
     if done.returncode == 77:
         left_out(f'a fresh machine with {suite}', 'needs root')
         return Count(skipped=1)
@@ -577,27 +639,28 @@ def fresh_machine(suite):
 
 def soak():
     """Collectives for three minutes, by random."""
-    total = build(BUILD, ['tests/soak'])
-    status, said = run([BUILD / 'tests' / 'soak'])
-    say(said)
-    total += Count(passed=int(status == 0), failed=int(status != 0))
+    with counting() as total:
+        total += build(BUILD, ['tests/soak'])
+        status, said = run([BUILD / 'tests' / 'soak'])
+        say(said)
+        total += Count(passed=int(status == 0), failed=int(status != 0))
     return total
 
 
 def failing_power():
     """Checkpoints at 10,000 random moments at which the power fails."""
-    total = build(BUILD, ['tests/test_checkpoint'])
-    status, said = run([BUILD / 'tests' / 'test_checkpoint', '--test-case=power that fails at any moment of any history*'],
-                       env={**os.environ, 'RAYTRAIN_TEST_KILL_POINTS': '10000'})
-    say(said)
-    total += Count(passed=int(status == 0 and ' 1 passed' in said), failed=int(status != 0 or ' 1 passed' not in said))
+    with counting() as total:
+        total += build(BUILD, ['tests/test_checkpoint'])
+        status, said = run([BUILD / 'tests' / 'test_checkpoint', '--test-case=power that fails at any moment of any history*'],
+                           env={**os.environ, 'RAYTRAIN_TEST_KILL_POINTS': '10000'})
+        say(said)
+        total += Count(passed=int(status == 0 and ' 1 passed' in said), failed=int(status != 0 or ' 1 passed' not in said))
     return total
 
 
 def chaos(minutes):
     """Trainings whose workers fail by random, for so long in each launch, all launches beside each other; each one that differs from
     an undisturbed training is a failure, and says which seed repeats it."""
-    total = build(BUILD, ['tests/chaos_program'])
     variables = [line.split('=') for line in (ROOT / 'mpirun.env').read_text().splitlines() if not line.startswith('#')]
     launches = ['threads', 'processes', 'mpirun'] if tests_of(BUILD, ['mpi']) else ['threads', 'processes']
     if 'mpirun' not in launches:
@@ -607,46 +670,60 @@ def chaos(minutes):
         command = [sys.executable, '-B', ROOT / 'tests' / 'launch' / 'chaos.py', BUILD / 'tests' / 'chaos_program', launch]
         return run([*command, '--seconds', 60 * minutes, '--endless'], env={**os.environ, **dict(variables)})
 
-    with concurrent.futures.ThreadPoolExecutor(len(launches)) as threads:
-        for status, said in threads.map(fail_by_random, launches):
+    with counting() as total:
+        total += build(BUILD, ['tests/chaos_program'])
+        time_up = None
+        for result in side_by_side(fail_by_random, launches):
+            if isinstance(result, TimeUp):
+                time_up = result
+                continue
+            status, said = result
             say(said)
             total += Count(passed=int(status == 0), failed=int(status != 0))
+        if time_up:
+            raise time_up
     return total
+
+
+def side_by_side(function, arguments):
+    """What it gives, or the TimeUp that it throws, for each argument."""
+    def result_of(argument):
+        try:
+            return function(argument)
+        except TimeUp as up:
+            return up
+
+    with concurrent.futures.ThreadPoolExecutor(len(arguments)) as threads:
+        results = [threads.submit(result_of, argument) for argument in arguments]
+        try:
+            return [result.result() for result in results]
+        except BaseException:  # Ctrl-C, of which the threads know nothing
+            for process in list(running):
+                end(process)
+            raise
 
 
 def run_cell(name, function, *arguments, end_s=None):
     """Runs a cell until `end_s` of the monotonic clock. It is ended then, and named as not tested; what has failed before is counted."""
+    global cell_end_s  # pylint: disable=global-statement
     start = time.monotonic()
     if end_s is not None and end_s <= start:
         left_out(name, 'there was no time left for it (--minutes)')
         return Count()
     how = ''
+    cell_end_s = end_s
     try:
-        with time_up_after(0 if end_s is None else end_s - start):
-            count = function(*arguments)
+        count = function(*arguments)
     except RuntimeError as problem:
         say(f'=== {name}: {problem}')
         count = Count(failed=1)
     except TimeUp as up:
         left_out(name, 'its time was over before its end (--minutes)')
         count, how = up.count, ' until its time was over'
+    finally:
+        cell_end_s = None
     say(f'{name}{how}: {count}, {time.monotonic() - start:.0f} s')
     return count
-
-
-@contextlib.contextmanager
-def time_up_after(seconds):
-    """Raises TimeUp within the block when so many seconds have passed; never, for 0."""
-    def raise_time_up(*_):
-        raise TimeUp
-
-    before = signal.signal(signal.SIGALRM, raise_time_up)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
 
 
 def in_turn(cells, day):

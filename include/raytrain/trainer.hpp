@@ -3,6 +3,7 @@
 
 #include <concepts>
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <optional>
 #include <type_traits>
@@ -93,7 +94,7 @@ class Trainer {
     static_assert(TrainFunction<F, Context&>,
                   "raytrain: the training function is void(Context&), with the backend's Context");
     if constexpr (TrainFunction<F, Context&>) train_ = std::move(train);
-    validate();
+    settle_config();
   }
 
   /// `train`: void(Context&, Params const&); every worker is given these `params`.
@@ -104,7 +105,7 @@ class Trainer {
     if constexpr (TrainFunction<F, Context&, Params const&>) {
       train_ = [train = std::move(train), params = std::move(params)](Context& context) { train(context, params); };
     }
-    validate();
+    settle_config();
   }
 
   /// The backend's ready-made training with these parameters; for a backend that has one, as `XGBoostBackend`.
@@ -117,7 +118,7 @@ class Trainer {
       train_ = [params = std::move(params)](Context& context) { B::train(context, params); };
       one_worker_on_threads_ = B::trains_in_one_worker(config_.backend);
     }
-    validate();
+    settle_config();
   }
 
   /// Trains until every worker's function has returned, and gives what was reached.
@@ -169,11 +170,13 @@ class Trainer {
   void resize(std::int64_t workers) { resize_requests_.ask(workers); }
 
  private:
-  void validate() const {
+  /// Refuses what cannot work, and keeps a path as it is seen from here.
+  void settle_config() {
     config_.scaling.validate();
     config_.run.validate();
     validate_datasets(config_.datasets, config_.data, config_.scaling.world_size(), config_.scaling.virtual_shards);
     detail::validate_preprocessor(config_.preprocessor, config_.datasets, config_.data);
+    if (auto& folder = config_.data.prepared_folder; !folder.empty()) folder = std::filesystem::absolute(folder);
     for (auto const& callback : config_.callbacks) {
       if (callback != nullptr) continue;
       throw Error{Errc::invalid_config, "TrainerConfig::callbacks", "must not hold a null pointer",

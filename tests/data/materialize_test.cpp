@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <iterator>
 #include <optional>
 #include <random>
@@ -270,6 +271,35 @@ TEST_CASE("one of many that materialize the same at once writes it under a lock,
   CHECK(calls == 4);
   CHECK(locked == 3);
   CHECK_FALSE(is_locked());
+}
+
+TEST_CASE("who waits for a writer is called meanwhile, and stops waiting where it throws") {
+  TemporaryFolder const folder;
+  std::promise<void> writes;
+  std::promise<void> may_go_on;
+  std::thread writer{[&] {
+    (void)raytrain::materialize(folder.path() / "rows", {"the same", [&, left = 1]() mutable -> std::optional<Dataset> {
+                                                           if (left-- == 0) return std::nullopt;
+                                                           writes.set_value();
+                                                           may_go_on.get_future().wait();
+                                                           return Dataset::from_columns({{"x", std::vector<float>{1}}});
+                                                         }});
+  }};
+  writes.get_future().wait();
+  auto calls = 0;
+  auto const give_up = [&] {
+    if (++calls == 2) throw std::runtime_error{"has waited long enough"};
+  };
+  auto const none = []() -> std::optional<Dataset> { return std::nullopt; };
+  CHECK_THROWS_WITH_AS((void)raytrain::materialize(folder.path() / "rows", {"the same", none}, give_up),
+                       "has waited long enough", std::runtime_error);
+  auto has_called = false;
+  auto const let_go_on = [&] {
+    if (!std::exchange(has_called, true)) may_go_on.set_value();
+  };
+  CHECK(raytrain::materialize(folder.path() / "rows", {"the same", none}, let_go_on).rows() == 1);
+  CHECK(has_called);
+  writer.join();
 }
 
 TEST_CASE("a folder that holds something else is refused, and stays as it is") {

@@ -10,6 +10,7 @@ import select
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import types
 
@@ -52,6 +53,23 @@ def floors(runner):
     yield 'no test program', failed({}, option='disabled', installed=False), 1
 
 
+def when_it_hangs(folder):
+    """In place of a threading.Timer: what it calls is called when a command of the folder waits for ever."""
+    class WhenItHangs(threading.Thread):
+        def __init__(self, _, function):
+            super().__init__(daemon=True)
+            self.function = function
+
+        def run(self):
+            with open(folder / 'started', 'rb'):
+                self.function()
+
+        def cancel(self):
+            pass
+
+    return types.SimpleNamespace(Timer=WhenItHangs, Event=threading.Event, Thread=threading.Thread)
+
+
 def in_time(runner):
     """What is said, and what is counted and left out, where time ends."""
     def ran(cell, seconds):
@@ -60,21 +78,37 @@ def in_time(runner):
             count = runner.run_cell('cell', cell, end_s=None if seconds is None else time.monotonic() + seconds)
         return count.passed, count.failed, [name for left in runner.not_tested.values() for name in left]
 
-    def endless():
-        """Builds a program that cannot be built, and then one that says that the time is over, and is never built."""
-        with tempfile.TemporaryDirectory() as folder:
-            os.mkfifo(pathlib.Path(folder, 'forever'))
-            pathlib.Path(folder, 'build.ninja').write_text(
-                f'rule fail\n  command = false\nrule make\n  command = kill -ALRM {os.getpid()}; cat forever\nbuild bad: fail\nbuild good: make\n')
+    def in_folder(work, **files):
+        """The result of work that fails once, and waits for ever then."""
+        with tempfile.TemporaryDirectory() as name:
+            folder = pathlib.Path(name)
+            for fifo in ('started', 'forever'):
+                os.mkfifo(folder / fifo)
+            for file, text in files.items():
+                (folder / file.replace('_', '.')).write_text(text.replace('FOREVER', f'cat {folder}/forever >{folder}/started'))
+            runner.threading = when_it_hangs(folder)
             with runner.counting() as total:
                 total += runner.Count(passed=2)
-                total += runner.build(pathlib.Path(folder), ['-j1', 'bad', 'good'])
+                total += work(folder)
             return total
+
+    def test(folder):
+        command = ['meson', 'test', '-C', folder / 'out', '--num-processes=1']
+        runner.run(['meson', 'setup', folder / 'out', folder])
+        tests = [types.SimpleNamespace(name=name) for name in ('bad', 'endless')]
+        return runner.records_of(command, tests, folder / 'out', None, False)
 
     yield 'no limit', ran(lambda: runner.Count(passed=1), None), (1, 0, [])
     yield 'enough time', ran(lambda: runner.Count(passed=1), SECONDS), (1, 0, [])
     yield 'no time', ran(lambda: runner.Count(passed=1), 0), (0, 0, ['cell'])
-    yield 'time that ends', ran(endless, 100 * SECONDS), (2, 1, ['cell'])
+    build = 'rule fail\n  command = false\nrule make\n  command = FOREVER\nbuild bad: fail\nbuild good: make\n'
+    yield ('a build whose time ends', ran(lambda: in_folder(
+        lambda folder: runner.build(folder, ['-j1', 'bad', 'good']), build_ninja=build), 100 * SECONDS), (2, 1, ['cell']))
+    # The second test begins with something else: meson overlooks one that it has started that very moment.
+    project = ("project('a', meson_version: '>=1.0')\ntest('bad', find_program('false'), priority: 1)\n"
+               "test('endless', find_program('sh'), args: ['-c', 'for i in 1 2 3 4 5; do python3 -c pass; done; FOREVER'])\n")
+    yield 'tests whose time ends', ran(lambda: in_folder(test, meson_build=project), 100 * SECONDS), (2, 1, ['cell'])
+    runner.threading = threading
     cells = {name: () for name in 'abc'}
     for day, names in [(0, 'abc'), (1, 'bca'), (5, 'cab')]:
         yield f'day {day} begins with another cell', ''.join(runner.in_turn(cells, day)), names
@@ -160,6 +194,7 @@ DEFECTS = {
     'a race that is tried until it does not show': {'tests/runner.py': RUNNER.replace("r'Sanitizer|", "r'")},
     'a crash that is tried until it does not come': {'tests/runner.py': RUNNER.replace("0 <= record.get('returncode', 0) < 128", 'True')},
     'a failure before the time is over that is lost': {'tests/runner.py': RUNNER.replace('up.count += count\n', 'pass\n')},
+    'a test that is ended and counts as failed': {'tests/runner.py': RUNNER.replace("!= 'INTERRUPT'", "!= ''")},
     'a cell that is ended, of which nothing is said': {'tests/runner.py': RUNNER.replace("left_out(name, 'its time", "str('its time")},
     'test cases that are not counted': {'tests/runner.py': RUNNER.replace('Count(passed, failed', 'Count(1, failed')},
 }

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compiles a header for g++ to begin with in the files of a program, with that program's options: others it would not take.
 
-  precompile.py HEADER PROGRAM OUTPUT DEPFILE
+  precompile.py HEADER PROGRAM OUTPUT DEPFILE OPTION...
 
-Run in the build's folder, whose compile_commands.json has the options; PROGRAM and OUTPUT as they are seen from there.
+Run in the build's folder, whose compile_commands.json has the options; PROGRAM and OUTPUT as they are seen from there. The OPTIONs
+are not looked at: where one is another, ninja runs the command anew.
 """
 import json
 import pathlib
@@ -24,7 +25,7 @@ def options_of(program, commands):
     return options
 
 
-def main(header, program, output, depfile):
+def main(header, program, output, depfile, *_):
     commands = json.loads(pathlib.Path('compile_commands.json').read_text())
     command = [*options_of(program, commands), '-x', 'c++-header', '-MD', '-MQ', output, '-MF', depfile, '-o', output, '-c', header]
     return subprocess.run(command, check=False).returncode

@@ -2,10 +2,14 @@
 // Runs with a preprocessor.
 #include <atomic>
 #include <cstddef>
+#include <functional>
+#include <future>
+#include <memory>
 #include <mutex>
 #include <set>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -257,6 +261,51 @@ TEST_CASE("prepared rows of other rows, or by another preprocessor, are refused"
   auto other_preprocessor = config;
   other_preprocessor.preprocessor = StandardScaler{{"x"}};
   contains(refused(other_preprocessor), "it holds the rows of another source");
+}
+
+/// Called with the first rows.
+std::function<void()> at_first_rows;
+
+auto watched(Dataset const& rows) -> Dataset {
+  if (auto const work = std::exchange(at_first_rows, {})) work();
+  return rows;
+}
+
+/// Asks for a stop when a worker has started.
+class StopAtStart : public raytrain::Callback {
+ public:
+  void on_start(raytrain::RunInfo const& run) override { request_stop_ = run.request_stop; }
+  void on_worker_start(raytrain::Started const&) override { request_stop_(); }
+
+ private:
+  std::function<void()> request_stop_;
+};
+
+TEST_CASE("a run that waits for rows that another one writes stops when it is told to") {
+  TemporaryFolder const folder;
+  std::promise<void> writes;
+  std::promise<void> may_go_on;
+  at_first_rows = [&] {
+    writes.set_value();
+    may_go_on.get_future().wait();
+  };
+  register_function("watched", watched);
+  auto config = config_in(folder, 1);
+  config.preprocessor = FunctionTransformer{"watched"};
+  config.data.prepared_folder = folder.path() / "rows";
+  std::thread writer{[&] {
+    auto writing = config;
+    writing.run.name = "writes";
+    MinimalTrainer trainer{[](TrainContext&) {}, writing};
+    (void)trainer.fit();
+  }};
+  writes.get_future().wait();
+  config.run.name = "waits";
+  config.callbacks = {std::make_shared<StopAtStart>()};
+  MinimalTrainer trainer{[](TrainContext&) {}, config};
+  CHECK(trainer.fit().state == RunState::aborted);
+  may_go_on.set_value();
+  writer.join();
 }
 
 TEST_CASE("a folder for prepared rows without a preprocessor, or for a name that none can have, is refused at once") {

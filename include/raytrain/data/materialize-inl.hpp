@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -64,7 +65,8 @@ namespace raytrain::detail {
 
 namespace raytrain {
 
-RAYTRAIN_INLINE auto materialize(std::filesystem::path const& path, DatasetBlocks blocks) -> Dataset {
+RAYTRAIN_INLINE auto materialize(std::filesystem::path const& path, DatasetBlocks blocks,
+                                 std::function<void()> const& while_waiting) -> Dataset {
   auto const attempted = fmt::format("materialize into '{}'", path.string());
   blocks.check_is_fresh(attempted);
   auto const is_complete = [&](std::optional<detail::DatasetManifest> const& manifest) {
@@ -76,7 +78,7 @@ RAYTRAIN_INLINE auto materialize(std::filesystem::path const& path, DatasetBlock
   };
   auto manifest = detail::find_dataset_manifest(path);
   if (!is_complete(manifest)) {
-    detail::DatasetFolder const folder{path};
+    detail::DatasetFolder const folder{path, while_waiting};
     manifest = detail::find_dataset_manifest(path);  // somebody else may have written it meanwhile
     if (!is_complete(manifest)) {
       folder.begin(blocks.source());

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 
 #include <raytrain/data/dataset.hpp>
 #include <raytrain/data/dataset_blocks.hpp>
@@ -12,7 +13,7 @@ namespace raytrain {
 /// read when they are used, and given up when memory is short, so that they may take more than there is. Where the
 /// folder has the rows of the same source already, nothing is written, and no block is read: the next start, and the
 /// other ranks, take what the first one has written. They wait for it, as long as it takes; where it fails, the next
-/// one tries.
+/// one tries. `while_waiting` is called 20 times a second then, to say so, or to end the wait by what it throws.
 ///
 ///     auto const train = raytrain::materialize("/scratch/clicks", raytrain::csv_blocks("clicks/2026-*.csv"));
 ///
@@ -28,7 +29,8 @@ namespace raytrain {
 ///         and texts that are not UTF-8; and where no block has a row. `io`, and what a block's reader throws.
 /// Cost: memory for one block, and for the different texts of each column; an open file for each column while they are
 ///       written.
-[[nodiscard]] auto materialize(std::filesystem::path const& folder, DatasetBlocks blocks) -> Dataset;
+[[nodiscard]] auto materialize(std::filesystem::path const& folder, DatasetBlocks blocks,
+                               std::function<void()> const& while_waiting = {}) -> Dataset;
 
 /// The dataset of a folder that `materialize` has written, whatever its source.
 ///

@@ -180,6 +180,7 @@ inline void gather_candidates(Column const& column, std::size_t most_of_all, std
     std::vector<char> is_wanted((last - first) * digit_values);
     for (auto place = first; place < last; ++place) {
       searches[place].has_all_candidates = true;
+      searches[place].candidates.reserve(std::min(most, column.rows()));
       for (auto const digit : searches[place].prefixes()) is_wanted[(place - first) * digit_values + digit] = 1;
     }
     for_each_key(column, first, last, [&](std::size_t place, std::uint64_t key) {

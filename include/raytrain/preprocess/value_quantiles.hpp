@@ -15,7 +15,7 @@ namespace raytrain {
 /// Errors: `not_found` for a column that is not there, listing those that are; `invalid_data` for one of text, and for
 ///         an infinite value, with its column.
 /// Cost:   for each 64 quantiles three passes over the rows, or six where many values lie close to the quantiles, five
-///         group operations, and up to 128 MiB.
+///         group operations, and up to 128 MiB, beside 10 bytes for each place and each beginning that values have.
 /// Source: R. J. Hyndman, Y. Fan, "Sample quantiles in statistical packages", The American Statistician 50(4), 1996:
 ///         definition 7.
 [[nodiscard]] auto value_quantiles(FitRows const& rows, std::string const& column, std::vector<double> const& at,

@@ -9,10 +9,12 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -20,6 +22,7 @@
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -63,7 +66,8 @@ RAYTRAIN_INLINE auto find_dataset_manifest(std::filesystem::path const& folder) 
 }
 
 // A file is locked, not the folder: file systems over a network lock files for all hosts, and folders for none.
-RAYTRAIN_INLINE DatasetFolder::DatasetFolder(std::filesystem::path path) : path_{std::move(path)} {
+RAYTRAIN_INLINE DatasetFolder::DatasetFolder(std::filesystem::path path, std::function<void()> const& while_waiting)
+    : path_{std::move(path)} {
   std::error_code ignored;
   if (std::filesystem::is_directory(path_, ignored)) check_holds_own();  // before the lock is one more
   do {
@@ -72,10 +76,18 @@ RAYTRAIN_INLINE DatasetFolder::DatasetFolder(std::filesystem::path path) : path_
     if (problem) refuse(problem.value());
     lock_ = FileDescriptor{::open((path_ / lock_name).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666)};
     if (!lock_.is_open()) refuse(errno);
-    while (::flock(lock_.get(), LOCK_EX) != 0) {
-      if (errno != EINTR) refuse(errno);
-    }
+    lock(while_waiting);
   } while (!is_held());  // somebody has removed the folder meanwhile
+}
+
+RAYTRAIN_INLINE void DatasetFolder::lock(std::function<void()> const& while_waiting) const {
+  constexpr std::chrono::milliseconds interval{50};
+  while (::flock(lock_.get(), while_waiting ? LOCK_EX | LOCK_NB : LOCK_EX) != 0) {
+    if (errno == EINTR) continue;
+    if (errno != EWOULDBLOCK) refuse(errno);
+    while_waiting();
+    std::this_thread::sleep_for(interval);
+  }
 }
 
 // Closing it would not do while a process that was forked meanwhile has it, too.

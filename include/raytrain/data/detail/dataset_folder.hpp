@@ -60,8 +60,9 @@ struct DatasetManifest {
 /// Errors: every function throws `io` when a system call fails.
 class DatasetFolder {
  public:
-  /// Makes it where it is not there, and waits for whoever holds it.
-  explicit DatasetFolder(std::filesystem::path path);
+  /// Makes it where it is not there, and waits for whoever holds it. `while_waiting`, unless it is empty, is called 20
+  /// times a second then; what it throws ends the wait.
+  DatasetFolder(std::filesystem::path path, std::function<void()> const& while_waiting);
   DatasetFolder(DatasetFolder const&) = delete;
   auto operator=(DatasetFolder const&) -> DatasetFolder& = delete;
   ~DatasetFolder();
@@ -86,6 +87,9 @@ class DatasetFolder {
 
   /// Whether the file that is locked still has its name.
   [[nodiscard]] auto is_held() const -> bool;
+
+  /// Waits until nobody else has it.
+  void lock(std::function<void()> const& while_waiting) const;
 
   [[noreturn]] void refuse(int code) const;
 

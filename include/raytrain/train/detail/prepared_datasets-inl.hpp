@@ -45,6 +45,7 @@
 #include <raytrain/preprocess/preprocessor_json.hpp>
 #include <raytrain/train/detail/prepared_datasets.hpp>
 #include <raytrain/train/worker_setup.hpp>
+#include <raytrain/version.hpp>
 
 namespace raytrain::detail {
 
@@ -239,30 +240,39 @@ RAYTRAIN_INLINE void PreparedDatasets::prepare(WorkerSetup const& setup) {
 }
 
 /// What `transform` makes of the rows, from the folder, into which it is written unless it lies there. `learnt`: the
-/// preprocessor's JSON, which is part of what the rows follow from.
+/// preprocessor's JSON, which is part of what the rows follow from. `while_waiting`: as `materialize` calls it.
 ///
-/// Threads: one calls `transform`, while `signs` expect silence of who waits for another process that writes.
+/// Threads: one calls `transform`. What shows no `signs` of life, to read all rows and to close the files, is expected.
 [[nodiscard]] inline auto prepared_in(std::filesystem::path const& folder, Dataset const& rows, std::size_t block_rows,
                                       std::string const& learnt, SignsOfLife& signs,
-                                      std::function<Dataset(Dataset const&)> const& transform) -> Dataset {
+                                      std::function<Dataset(Dataset const&)> const& transform,
+                                      std::function<void()> const& while_waiting) -> Dataset {
   std::optional<ExpectedSilence> silence{std::in_place, signs};
   std::vector<std::size_t> ends;
   for (auto end = block_rows; end < rows.rows(); end += block_rows) ends.push_back(end);
   auto const next = [&, blocks = rows.split_at_indices(ends), at = std::size_t{0}]() mutable -> std::optional<Dataset> {
+    if (at == blocks.size()) {
+      silence.emplace(signs);
+      return std::nullopt;
+    }
     silence.reset();
-    if (at == blocks.size()) return std::nullopt;
     return transform(blocks[at++]);
   };
-  auto const source = fmt::format("{}; prepared by {}", DatasetBlocks{rows}.source(), xxh3_of(bytes_of(learnt)));
-  return materialize(folder, {source, next});
+  auto const source = fmt::format("{}; prepared by {} in raytrain {}", DatasetBlocks{rows}.source(),
+                                  xxh3_of(bytes_of(learnt)), version);
+  while_waiting();
+  return materialize(folder, {source, next}, while_waiting);
 }
 
 RAYTRAIN_INLINE void PreparedDatasets::transform(CheckpointedPreprocessor learnt, WorkerSetup const& setup) {
   auto& link = setup.link;
   auto const threads = link.placement().cpus * static_cast<int>(link.placement().process_workers.value);
-  auto const transform_rows = [&](Dataset const& rows) {
+  auto const show_life = [&] {
     if (link.stop_token().stop_requested() || link.aborted().stop_requested()) throw Stopped{};
     link.signs_of_life().beat();
+  };
+  auto const transform_rows = [&](Dataset const& rows) {
+    show_life();
     return learnt.fitted.transform(rows);
   };
   auto const json = without_retry("storing TrainerConfig::preprocessor", [&] { return write_json(learnt); });
@@ -276,7 +286,7 @@ RAYTRAIN_INLINE void PreparedDatasets::transform(CheckpointedPreprocessor learnt
       if (folder.empty()) return transform_in_threads(rows);
       auto const block_rows = each * static_cast<std::size_t>(std::max(threads, 1));
       return prepared_in(folder / name, rows, block_rows, to_json(learnt.fitted), link.signs_of_life(),
-                         transform_in_threads);
+                         transform_in_threads, show_life);
     };
     datasets_.insert_or_assign(name, without_retry(fmt::format("preparing the dataset '{}'", name), prepare_rows));
   }
