@@ -81,7 +81,7 @@ def say_passed_at_second_try():
 
 
 class TimeUp(Exception):
-    """A cell's time is over. Thrown where a command is waited for, nowhere else. Has what was counted until then."""
+    """A cell's time is over. `started` throws it, before a command begins or when it was ended. `count` has what was counted until then."""
 
     def __init__(self):
         super().__init__()
@@ -100,12 +100,12 @@ def counting():
 
 
 cell_end_s = None  # of the monotonic clock, where the cell that runs is to end
-running = set()
-SECONDS_TO_END = 20  # for a command that is told to
+running = set()  # commands that have not ended
+SECONDS_TO_END = 20  # from SIGTERM to SIGKILL
 
 
 def end(process):
-    """Ends a command, and what it has started in its session. Somebody reads what it says: meson ends its tests only then."""
+    """Ends a command, and what it has started in its session. The caller must go on reading what it says: meson ends its tests only then."""
     with contextlib.suppress(ProcessLookupError):
         for _ in range(SECONDS_TO_END):
             os.killpg(process.pid, signal.SIGTERM)
@@ -119,8 +119,8 @@ def end(process):
 
 @contextlib.contextmanager
 def started(command, stdout=subprocess.PIPE, **options):
-    """A command, whose stdout the block reads to its end. It is ended where the block ends by an exception, and when the cell's
-    time is over: then it throws TimeUp."""
+    """A command, whose stdout the block reads to its end unless it is None. It is ended where the block ends by an exception, and
+    when the cell's time is over: then it throws TimeUp."""
     left_s = None if cell_end_s is None else cell_end_s - time.monotonic()
     if left_s is not None and left_s <= 0:
         raise TimeUp
@@ -305,14 +305,17 @@ def build_and_run(folder, tests, arguments=(), slower=1, environment=None, show=
         if not ready:
             return total
         records = records_of([*command, *jobs('--num-processes')], ready, folder, environment, show)
-        with counting() as first_try:
-            for record in records:
-                first_try += count_of(record)
+        try:
             for name in to_run_again(records):
                 again = records_of([*command, '--num-processes=1'], [test for test in ready if test.name == name], folder, environment, show)
                 if again and again[0]['result'] == 'OK' and not count_of(again[0]).failed:
                     passed_at_second_try.append(name if folder == BUILD else f'{name} ({folder.relative_to(BUILD)})')
                     records = [again[0] if name_of(record) == name else record for record in records]
+        except TimeUp as up:  # a second run that was ended counts for nothing
+            up.count = Count()
+            for record in records:
+                up.count += count_of(record)
+            raise
         for record in records:
             count = count_of(record)
             if arguments:
@@ -467,7 +470,8 @@ def fetched(folder, what, command):
 
 
 def slow_tests():
-    """What takes minutes to compile: each header without another one, all of them in one program, users' programs of headers alone."""
+    """The tests of the suite slow: each header alone, all headers in one program, users' programs of headers alone and with raytrain as
+    a subproject, what must not compile with LibTorch, and the conformance of collectives on a pretended GPU."""
     return build_and_run(BUILD, tests_of(BUILD, ['slow']), slower=3)
 
 
@@ -630,7 +634,7 @@ def coverage():
 def fresh_machine(suite):
     """README's two commands on a bare Debian."""
     with started([ROOT / 'tests' / 'fresh_machine', suite], stdout=None) as done:
-        done.wait()
+        pass
     if done.returncode == 77:
         left_out(f'a fresh machine with {suite}', 'needs root')
         return Count(skipped=1)
@@ -704,7 +708,7 @@ def side_by_side(function, arguments):
 
 
 def run_cell(name, function, *arguments, end_s=None):
-    """Runs a cell until `end_s` of the monotonic clock. It is ended then, and named as not tested; what has failed before is counted."""
+    """Runs a cell until `end_s` of the monotonic clock. It is ended then, and named as not tested; what has passed and failed before is counted."""
     global cell_end_s  # pylint: disable=global-statement
     start = time.monotonic()
     if end_s is not None and end_s <= start:

@@ -94,7 +94,8 @@ class Trainer {
     static_assert(TrainFunction<F, Context&>,
                   "raytrain: the training function is void(Context&), with the backend's Context");
     if constexpr (TrainFunction<F, Context&>) train_ = std::move(train);
-    settle_config();
+    validate();
+    make_paths_absolute();
   }
 
   /// `train`: void(Context&, Params const&); every worker is given these `params`.
@@ -105,7 +106,8 @@ class Trainer {
     if constexpr (TrainFunction<F, Context&, Params const&>) {
       train_ = [train = std::move(train), params = std::move(params)](Context& context) { train(context, params); };
     }
-    settle_config();
+    validate();
+    make_paths_absolute();
   }
 
   /// The backend's ready-made training with these parameters; for a backend that has one, as `XGBoostBackend`.
@@ -118,7 +120,8 @@ class Trainer {
       train_ = [params = std::move(params)](Context& context) { B::train(context, params); };
       one_worker_on_threads_ = B::trains_in_one_worker(config_.backend);
     }
-    settle_config();
+    validate();
+    make_paths_absolute();
   }
 
   /// Trains until every worker's function has returned, and gives what was reached.
@@ -170,13 +173,17 @@ class Trainer {
   void resize(std::int64_t workers) { resize_requests_.ask(workers); }
 
  private:
-  /// Refuses what cannot work, and keeps a path as it is seen from here.
-  void settle_config() {
+  /// A relative one stays the same where the program changes its current directory.
+  void make_paths_absolute() {
+    if (auto& folder = config_.data.prepared_folder; !folder.empty()) folder = std::filesystem::absolute(folder);
+  }
+
+  void validate() const {
     config_.scaling.validate();
     config_.run.validate();
     validate_datasets(config_.datasets, config_.data, config_.scaling.world_size(), config_.scaling.virtual_shards);
-    detail::validate_preprocessor(config_.preprocessor, config_.datasets, config_.data);
-    if (auto& folder = config_.data.prepared_folder; !folder.empty()) folder = std::filesystem::absolute(folder);
+    detail::validate_preprocessor(config_.preprocessor, config_.datasets);
+    detail::validate_prepared_folder(config_.data, config_.preprocessor, config_.datasets);
     for (auto const& callback : config_.callbacks) {
       if (callback != nullptr) continue;
       throw Error{Errc::invalid_config, "TrainerConfig::callbacks", "must not hold a null pointer",

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Builds a user's programs against an installed raytrain, or with it as a subproject, and runs them.
 
-  consumer.py pkg_config|meson_dependency|meson_subproject|cmake BUILD_FOLDER core|torch|core_headers|torch_headers|xgboost|lightgbm|mpi|no_mpi C++...
+  consumer.py pkg_config|meson_dependency|meson_subproject|cmake BUILD_FOLDER library|torch_library|headers|torch_headers|xgboost|lightgbm|mpi|no_mpi C++...
 
 The folder of the kind is what a user writes; the programs are the same for all. MPIRUN starts those with MPI.
 """
@@ -14,8 +14,8 @@ import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-PROGRAMS = {'core': ['compiled_program'], 'torch': ['compiled_program', 'compiled_torch_program'],
-            'core_headers': ['core_program'], 'torch_headers': ['torch_program'],
+PROGRAMS = {'library': ['compiled_program'], 'torch_library': ['compiled_program', 'compiled_torch_program'],
+            'headers': ['core_program'], 'torch_headers': ['torch_program'],
             'xgboost': ['xgboost_program'], 'lightgbm': ['lightgbm_program'], 'mpi': ['mpi_program']}
 SKIPPED = 77
 

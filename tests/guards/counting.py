@@ -70,7 +70,7 @@ def when_it_hangs(folder):
     return types.SimpleNamespace(Timer=WhenItHangs, Event=threading.Event, Thread=threading.Thread)
 
 
-def in_time(runner):
+def where_time_ends(runner):
     """What is said, and what is counted and left out, where time ends."""
     def ran(cell, seconds):
         runner.not_tested.clear()
@@ -79,7 +79,7 @@ def in_time(runner):
         return count.passed, count.failed, [name for left in runner.not_tested.values() for name in left]
 
     def in_folder(work, **files):
-        """The result of work that fails once, and waits for ever then."""
+        """What is counted of work that fails once, and hangs then until its time is over."""
         with tempfile.TemporaryDirectory() as name:
             folder = pathlib.Path(name)
             for fifo in ('started', 'forever'):
@@ -165,7 +165,7 @@ def check(root):
     for name, counted, expected in floors(runner):
         if counted != expected:
             yield f'{name}: {counted} failures, not {expected}'
-    for name, found, expected in in_time(runner):
+    for name, found, expected in where_time_ends(runner):
         if found != expected:
             yield f'{name}: {found} where {expected} was expected'
     for name, found, expected in runs_again(runner):

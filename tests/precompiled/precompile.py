@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compiles a header for g++ to begin with in the files of a program, with that program's options: others it would not take.
+"""Precompiles a header for g++ with the options of a program whose files begin with it: g++ takes it only where the options are the
+same.
 
   precompile.py HEADER PROGRAM OUTPUT DEPFILE OPTION...
 
-Run in the build's folder, whose compile_commands.json has the options; PROGRAM and OUTPUT as they are seen from there. The OPTIONs
-are not looked at: where one is another, ninja runs the command anew.
+Run in the build folder, whose compile_commands.json has the options; PROGRAM and OUTPUT are relative to it. It does not read the
+OPTIONs: they are there so that ninja runs the command again when one of them changes.
 """
 import json
 import pathlib
@@ -15,10 +16,13 @@ import sys
 
 def options_of(program, commands):
     """The compiler and its options for the first file of a program, without the file's own."""
-    words = iter(shlex.split(next(entry['command'] for entry in commands if entry['output'].startswith(f'{program}.p/'))))
+    command = next((entry['command'] for entry in commands if entry['output'].startswith(f'{program}.p/')), None)
+    if command is None:
+        sys.exit(f'precompile.py: {program} has no file in compile_commands.json')
+    words = iter(shlex.split(command))
     options = []
     for word in words:
-        if word in ('-MQ', '-MF', '-o', '-c', '-include'):
+        if word in ('-MQ', '-MF', '-o', '-c', '-include'):  # the last one names the header that is made here
             next(words)
         elif word != '-MD':
             options.append(word)

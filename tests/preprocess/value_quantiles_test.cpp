@@ -13,15 +13,18 @@
 #include <raytrain/preprocess/fit_rows.hpp>
 #include <raytrain/testing/random_seed.hpp>
 
+#include "../support/thrown_error.hpp"
 #include "fit_workers.hpp"
 #include "random_numbers.hpp"
 
 using raytrain::Dataset;
 using raytrain::FitRows;
+using raytrain::testing::check_contains;
 using raytrain::testing::learnt_by_workers;
 using raytrain::testing::missing;
 using raytrain::testing::random_numbers;
 using raytrain::testing::random_seed;
+using raytrain::testing::thrown_error;
 
 TEST_CASE("quantiles are those of the sorted values, at any number of workers") {
   std::mt19937_64 random{random_seed()};
@@ -75,4 +78,27 @@ TEST_CASE("quantiles of values too many of which lie close to them to be kept ar
     CAPTURE(kept);
     CHECK(raytrain::detail::find_quantiles(dataset, "x", at, "a test", kept) == quantiles);
   }
+}
+
+TEST_CASE("workers of which some keep what the others cannot find the same quantiles") {
+  std::mt19937_64 random{random_seed()};
+  auto values = random_numbers(400, random);
+  for (std::size_t i = 0; i < 200; ++i) values[i] = -static_cast<double>(i);
+  auto const dataset = Dataset::from_columns({{"x", values}});
+  auto const learn = [](FitRows const& rows) {
+    return raytrain::detail::find_quantiles(rows, "x", {0.9, 0.99}, "a test", 100);
+  };
+  auto const alone = value_quantiles(dataset, "x", {0.9, 0.99}, "a test");
+  for (auto const& of_worker : learnt_by_workers(dataset, 2, learn)) CHECK(of_worker == alone);
+}
+
+TEST_CASE("quantiles that are none are refused, and of none there are none") {
+  auto const dataset = Dataset::from_columns({{"x", std::vector<float>{1, 2}}});
+  for (auto const at : {-0.1, 1.1, missing}) {
+    check_contains(thrown_error([&] {
+                     (void)value_quantiles(dataset, "x", {0.5, at}, "Scaler::fit");
+                   }),
+                   "is not from 0 to 1");
+  }
+  CHECK(value_quantiles(dataset, "x", {}, "a test") == std::vector<std::vector<double>>{{}});
 }

@@ -2,6 +2,7 @@
 // Runs with a preprocessor.
 #include <atomic>
 #include <cstddef>
+#include <filesystem>
 #include <functional>
 #include <future>
 #include <memory>
@@ -9,6 +10,7 @@
 #include <set>
 #include <stdexcept>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -185,6 +187,14 @@ TEST_CASE("a function of batches is given to workers without rows, too") {
   CHECK(trainer.fit().state == RunState::finished);
 }
 
+/// Called with the first rows that `watched` is given; null: nothing.
+std::atomic<std::function<void()> const*> at_first_rows = nullptr;
+
+auto watched(Dataset const& rows) -> Dataset {
+  if (auto const* const work = at_first_rows.exchange(nullptr)) (*work)();
+  return rows;
+}
+
 /// Counts the rows that a preprocessor changes.
 std::atomic<std::size_t> changed_rows = 0;
 
@@ -193,8 +203,8 @@ auto counted(Dataset const& rows) -> Dataset {
   return rows;
 }
 
-/// A run that writes what its preprocessor makes of the rows that `counted` has counted.
-auto written_config(TemporaryFolder const& folder, int workers) -> MinimalConfig {
+/// A run with a folder for prepared rows; `counted` counts the rows that are prepared.
+auto config_with_folder(TemporaryFolder const& folder, int workers) -> MinimalConfig {
   register_function("counted", counted);
   auto config = config_in(folder, workers);
   config.preprocessor = Chain{StandardScaler{{"x"}}, FunctionTransformer{"counted"}};
@@ -204,7 +214,7 @@ auto written_config(TemporaryFolder const& folder, int workers) -> MinimalConfig
 
 TEST_CASE("rows are prepared once into a folder, from which restarts and later starts map them") {
   TemporaryFolder const folder;
-  auto config = written_config(folder, 2);
+  auto config = config_with_folder(folder, 2);
   config.run.failure.max_failures = 1;
   std::mutex mutex;
   std::multiset<double> sums;
@@ -232,20 +242,39 @@ TEST_CASE("rows are prepared once into a folder, from which restarts and later s
   (void)second.fit();
   CHECK(changed_rows == 5'003);
 
-  auto in_memory = written_config(folder, 2);
+  auto in_memory = config_with_folder(folder, 2);
   in_memory.data.prepared_folder.clear();
   in_memory.run.name = "in memory";
   in_memory.run.failure.max_failures = 1;
   auto const from_files = std::exchange(sums, {});
   MinimalTrainer third{train, in_memory};
   (void)third.fit();
+  CHECK(from_files.size() == 8);  // of two workers in two attempts of two starts
   CHECK(sums.size() == 4);
   for (auto const sum : sums) CHECK(from_files.count(sum) > 0);
 }
 
+TEST_CASE("rows that could not all be prepared are written anew, and a relative folder stays where it was") {
+  TemporaryFolder const folder;
+  auto const before = std::filesystem::current_path();
+  std::filesystem::current_path(folder.path());
+  auto config = config_in(folder, 1);
+  config.preprocessor = FunctionTransformer{"watched"};
+  config.data.prepared_folder = "rows";
+  register_function("watched", watched);
+  std::function<void()> const fail = [] { throw std::runtime_error{"on purpose"}; };
+  at_first_rows = &fail;
+  MinimalTrainer first{[](TrainContext&) {}, config};
+  MinimalTrainer second{[](TrainContext&) {}, config};
+  std::filesystem::current_path(before);
+  contains(message_of([&] { (void)first.fit(); }), "on purpose");
+  CHECK(second.fit().state == RunState::finished);
+  CHECK(open_dataset(folder.path() / "rows" / "train").rows() == 5'000);
+}
+
 TEST_CASE("prepared rows of other rows, or by another preprocessor, are refused") {
   TemporaryFolder const folder;
-  auto const config = written_config(folder, 2);
+  auto const config = config_with_folder(folder, 2);
   MinimalTrainer first{[](TrainContext&) {}, config};
   (void)first.fit();
   auto const refused = [&](MinimalConfig changed) {
@@ -263,21 +292,29 @@ TEST_CASE("prepared rows of other rows, or by another preprocessor, are refused"
   contains(refused(other_preprocessor), "it holds the rows of another source");
 }
 
-/// Called with the first rows.
-std::function<void()> at_first_rows;
-
-auto watched(Dataset const& rows) -> Dataset {
-  if (auto const work = std::exchange(at_first_rows, {})) work();
-  return rows;
-}
-
-/// Asks for a stop when a worker has started.
-class StopAtStart : public raytrain::Callback {
+/// Asks for a stop when a worker waits for the lock of a folder that another one holds.
+class StopWhileWaiting : public raytrain::Callback {
  public:
+  explicit StopWhileWaiting(std::filesystem::path lock) : lock_{std::move(lock)} {}
+
   void on_start(raytrain::RunInfo const& run) override { request_stop_ = run.request_stop; }
-  void on_worker_start(raytrain::Started const&) override { request_stop_(); }
+  void on_worker_start(raytrain::Started const&) override {
+    while (times_opened() < 2) std::this_thread::yield();
+    request_stop_();
+  }
 
  private:
+  /// By this process.
+  [[nodiscard]] auto times_opened() const -> int {
+    auto times = 0;
+    for (auto const& file : std::filesystem::directory_iterator{"/proc/self/fd"}) {
+      std::error_code ignored;
+      if (std::filesystem::read_symlink(file, ignored) == lock_) ++times;
+    }
+    return times;
+  }
+
+  std::filesystem::path lock_;
   std::function<void()> request_stop_;
 };
 
@@ -285,10 +322,11 @@ TEST_CASE("a run that waits for rows that another one writes stops when it is to
   TemporaryFolder const folder;
   std::promise<void> writes;
   std::promise<void> may_go_on;
-  at_first_rows = [&] {
+  std::function<void()> const wait = [&] {
     writes.set_value();
     may_go_on.get_future().wait();
   };
+  at_first_rows = &wait;
   register_function("watched", watched);
   auto config = config_in(folder, 1);
   config.preprocessor = FunctionTransformer{"watched"};
@@ -301,7 +339,7 @@ TEST_CASE("a run that waits for rows that another one writes stops when it is to
   }};
   writes.get_future().wait();
   config.run.name = "waits";
-  config.callbacks = {std::make_shared<StopAtStart>()};
+  config.callbacks = {std::make_shared<StopWhileWaiting>(config.data.prepared_folder / "train/raytrain_dataset.lock")};
   MinimalTrainer trainer{[](TrainContext&) {}, config};
   CHECK(trainer.fit().state == RunState::aborted);
   may_go_on.set_value();
@@ -318,7 +356,7 @@ TEST_CASE("a folder for prepared rows without a preprocessor, or for a name that
   for (auto const* const name : {"a/b", "..", "."}) {
     contains(
         refused({.datasets = {{"train", numbers(3, 0)}, {name, numbers(3, 0)}}, .preprocessor = StandardScaler{{"x"}}}),
-        "DataConfig::prepared_folder: no folder can be named as the dataset '" + std::string{name} + "'");
+        "DataConfig::prepared_folder: the dataset '" + std::string{name} + "' cannot name a folder");
   }
 }
 

@@ -12,13 +12,17 @@ namespace raytrain {
 struct DataConfig {
   /// Names of datasets; one that no dataset has is refused. A single worker needs no "train".
   std::vector<std::string> datasets_to_split{"train"};
-  /// The rows that `TrainerConfig::preprocessor` makes are written into this folder, each dataset in a folder of its
-  /// name, and memory-mapped, as `materialize` does it: they may be larger than memory, and restarts and later starts
-  /// find them. They are those of these rows and of what was learnt, by this version of raytrain; others that lie there
-  /// are refused, and so is what `materialize` refuses. Who changes the code of a preprocessor, or of a function that
-  /// it calls, removes the folder. Ranks whose rows differ need a folder each. Of hosts with folders of their own, one
-  /// that finds its rows waits no longer than `RunConfig::collective_timeout` for one that writes them. Seen from the
-  /// folder in which the trainer is made. Empty: rows are prepared in memory, at each restart, too.
+  /// Where the rows that `TrainerConfig::preprocessor` makes are kept: each dataset in a folder of its name, written
+  /// once and memory-mapped, as by `materialize`. They may be larger than memory. Restarts, later starts and other
+  /// ranks that see the folder use them. Empty: each attempt prepares the rows in memory. A relative path begins at
+  /// what is the current directory when the trainer is made.
+  ///
+  /// A folder fits one set of rows, one learnt preprocessor and one version of raytrain; any other is refused, and so
+  /// is what `materialize` refuses, as bfloat16. Remove it, or name another one, when one of these has changed, and
+  /// after a change of the code of a preprocessor or of a function that it calls, which nothing notices.
+  ///
+  /// Ranks whose rows differ need a folder each. Where each host has a folder of its own, one that is ready waits for
+  /// the others no longer than `RunConfig::collective_timeout`: set it above the time that preparing takes.
   std::filesystem::path prepared_folder{};
 };
 

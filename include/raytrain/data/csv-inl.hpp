@@ -29,7 +29,7 @@
 #include <raytrain/data/dataset_blocks.hpp>
 #include <raytrain/data/detail/csv_scanner.hpp>
 #include <raytrain/data/detail/data_file.hpp>
-#include <raytrain/data/detail/file_state.hpp>
+#include <raytrain/data/detail/file_blocks.hpp>
 #include <raytrain/data/detail/parse_number.hpp>
 #include <raytrain/data/detail/read_each.hpp>
 #include <raytrain/data/detail/shown_field.hpp>
@@ -201,7 +201,7 @@ RAYTRAIN_INLINE void CsvFile::feed() {
 
 /// All that the columns of a file follow from, besides its content.
 [[nodiscard]] RAYTRAIN_INLINE auto options_text(CsvOptions const& options) -> std::string {
-  auto text = fmt::format("delimiter {}, {} lines skipped, {} header, names", static_cast<int>(options.delimiter),
+  auto text = fmt::format("CSV, delimiter {}, {} lines skipped, {} header, names", static_cast<int>(options.delimiter),
                           options.skip_lines, options.header ? "with a" : "no");
   for (auto const& name : options.column_names) text += ' ' + json_string(name);
   text += ", columns";
@@ -211,34 +211,6 @@ RAYTRAIN_INLINE void CsvFile::feed() {
     text += fmt::format(" {} {}", json_string(name), static_cast<int>(type));
   return text;
 }
-
-/// The blocks of several CSV files, one file after the other.
-class CsvBlocks {
- public:
-  CsvBlocks(std::vector<FileState> files, CsvOptions options, std::size_t rows)
-      : files_{std::move(files)}, options_{std::move(options)}, rows_{rows} {}
-
-  [[nodiscard]] auto next() -> std::optional<Dataset> {
-    for (; at_ < files_.size(); ++at_) {
-      if (!file_) {
-        files_[at_].check();
-        file_ = std::make_unique<CsvFile>(files_[at_].path(), options_);
-      }
-      auto block = file_->next(rows_);
-      files_[at_].check();
-      if (block) return block;
-      file_.reset();
-    }
-    return std::nullopt;
-  }
-
- private:
-  std::vector<FileState> files_;
-  CsvOptions options_;
-  std::size_t rows_;
-  std::size_t at_ = 0;
-  std::unique_ptr<CsvFile> file_{};  ///< That which is read.
-};
 
 }  // namespace raytrain::detail
 
@@ -251,13 +223,13 @@ RAYTRAIN_INLINE auto read_csv(DataPaths const& paths, CsvOptions const& options)
 }
 
 RAYTRAIN_INLINE auto csv_blocks(DataPaths const& paths, CsvOptions options, std::size_t rows) -> DatasetBlocks {
-  if (rows == 0) throw Error{Errc::invalid_call, "csv_blocks", "blocks of 0 rows", "write 65'536, or any other number"};
-  std::vector<detail::FileState> files;
-  for (auto const& path : paths.files()) files.emplace_back(path);
-  auto source =
-      fmt::format("CSV in blocks of {} rows, {}, {}", rows, detail::files_text(files), detail::options_text(options));
-  auto const blocks = std::make_shared<detail::CsvBlocks>(std::move(files), std::move(options), rows);
-  return DatasetBlocks{std::move(source), [blocks] { return blocks->next(); }};
+  auto format = detail::options_text(options);
+  auto const kept = std::make_shared<CsvOptions const>(std::move(options));
+  auto const next = [kept, rows, file = std::shared_ptr<detail::CsvFile>{}](auto const& path, bool begins) mutable {
+    if (begins) file = std::make_shared<detail::CsvFile>(path, *kept);
+    return file->next(rows);
+  };
+  return detail::file_blocks(paths, {"csv_blocks", std::move(format), rows, next});
 }
 
 }  // namespace raytrain

@@ -22,10 +22,11 @@
 #include <raytrain/data/column.hpp>
 #include <raytrain/data/data_paths.hpp>
 #include <raytrain/data/dataset.hpp>
+#include <raytrain/data/dataset_blocks.hpp>
 #include <raytrain/data/detail/json_table.hpp>
-#include <raytrain/data/detail/line_reader.hpp>
 #include <raytrain/data/detail/new_file.hpp>
 #include <raytrain/data/detail/number_text.hpp>
+#include <raytrain/data/detail/table_of_lines.hpp>
 #include <raytrain/data/json_lines.hpp>
 #include <raytrain/message/json.hpp>
 
@@ -85,18 +86,29 @@ RAYTRAIN_INLINE void append_json_row(std::string& line, JsonLinesColumn const& w
   });
 }
 
+/// All that the columns of files of JSON lines follow from, besides their content.
+[[nodiscard]] RAYTRAIN_INLINE auto options_text(JsonLinesOptions const& options) -> std::string {
+  std::string text = "JSON lines, columns";
+  for (auto const& name : options.columns) text += ' ' + json_string(name);
+  text += ", types";
+  for (auto const& [name, type] : options.types)
+    text += fmt::format(" {} {}", json_string(name), static_cast<int>(type));
+  return text;
+}
+
 }  // namespace raytrain::detail
 
 namespace raytrain {
 
 RAYTRAIN_INLINE auto read_json_lines(DataPaths const& paths, JsonLinesOptions const& options) -> Dataset {
-  detail::JsonTable table{options};
-  for (auto const& path : paths.files()) {
-    table.begin_file(path.string());
-    detail::LineReader lines{path};
-    while (auto const line = lines.next()) table.add_line(*line, lines.number());
-  }
-  return std::move(table).take();
+  return detail::table_of_lines<detail::JsonTable>(paths, options);
+}
+
+RAYTRAIN_INLINE auto json_lines_blocks(DataPaths const& paths, JsonLinesOptions options, std::size_t rows)
+    -> DatasetBlocks {
+  auto format = detail::options_text(options);
+  return detail::blocks_of_lines<detail::JsonTable>(paths, std::move(options), rows, "json_lines_blocks",
+                                                    std::move(format));
 }
 
 RAYTRAIN_INLINE void write_json_lines(Dataset const& dataset, std::filesystem::path const& path) {

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <filesystem>
 
 #include <raytrain/data/data_paths.hpp>
 #include <raytrain/data/dataset.hpp>
+#include <raytrain/data/dataset_blocks.hpp>
 #include <raytrain/data/json_lines_options.hpp>
 
 namespace raytrain {
@@ -23,6 +25,18 @@ namespace raytrain {
 ///         no rows.
 /// Source: RFC 8259 for each line.
 [[nodiscard]] auto read_json_lines(DataPaths const& paths, JsonLinesOptions const& options = {}) -> Dataset;
+
+/// The same rows in blocks, of which one is in memory at a time: for files that are larger than memory. Each has
+/// `rows` rows, but for a file's last one.
+///
+/// The first block decides which columns there are, and the type and row shape of each; where all of its values are
+/// missing there, it is float32 with one value a row. Name such columns in `JsonLinesOptions::types`. Each block of
+/// texts has categories of its own. Errors: when the range is made, those of `DataPaths::files`, `not_found` or `io`
+/// for a file, and `invalid_call` for
+///         0 rows. When a block is read, the others of `read_json_lines`, `invalid_data` for a name that the first
+///         block has not, `not_found` for a file that was removed, and `io` for one that was changed.
+[[nodiscard]] auto json_lines_blocks(DataPaths const& paths, JsonLinesOptions options = {}, std::size_t rows = 65'536)
+    -> DatasetBlocks;
 
 /// Writes an object on a line for each row, whose numbers have the fewest digits from which `read_json_lines` makes the
 /// same bits, given the columns' types: of float32, float64, int32, int64 and text, and of one row or more. NaN,

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
+
 #include <raytrain/data/data_paths.hpp>
 #include <raytrain/data/dataset.hpp>
+#include <raytrain/data/dataset_blocks.hpp>
 #include <raytrain/data/libsvm_options.hpp>
 
 namespace raytrain {
@@ -19,6 +22,16 @@ namespace raytrain {
 /// features. Source: C.-C. Chang, C.-J. Lin, "LIBSVM: A library for support vector machines", and scikit-learn's
 ///         load_svmlight_file for qid, comments and the choice of `zero_based`.
 [[nodiscard]] auto read_libsvm(DataPaths const& paths, LibsvmOptions const& options = {}) -> Dataset;
+
+/// The same rows in blocks, of which one is in memory at a time: for files that are larger than memory. Each has
+/// `rows` rows, but for a file's last one. `LibsvmOptions::features` and `zero_based` must be set, since no block knows
+/// the indices of the next ones; `max_bytes` is for each block.
+///
+/// Errors: when the range is made, `invalid_config` for options that cannot work, those of `DataPaths::files`,
+///         `not_found` or `io` for a file, and `invalid_call` for 0 rows. When a block is read, the others of
+///         `read_libsvm`, `not_found` for a file that was removed, and `io` for one that was changed.
+[[nodiscard]] auto libsvm_blocks(DataPaths const& paths, LibsvmOptions options, std::size_t rows = 65'536)
+    -> DatasetBlocks;
 
 }  // namespace raytrain
 

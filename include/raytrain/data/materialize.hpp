@@ -13,7 +13,10 @@ namespace raytrain {
 /// read when they are used, and given up when memory is short, so that they may take more than there is. Where the
 /// folder has the rows of the same source already, nothing is written, and no block is read: the next start, and the
 /// other ranks, take what the first one has written. They wait for it, as long as it takes; where it fails, the next
-/// one tries. `while_waiting` is called 20 times a second then, to say so, or to end the wait by what it throws.
+/// one tries.
+///
+/// While it waits for another writer, it calls `while_waiting` about 20 times a second, on this thread, to show
+/// progress or to look whether to stop. What that throws ends the wait, and leaves the folder to the writer.
 ///
 ///     auto const train = raytrain::materialize("/scratch/clicks", raytrain::csv_blocks("clicks/2026-*.csv"));
 ///

@@ -16,6 +16,7 @@
 #include <raytrain/data/detail/data_file-inl.hpp>
 #include <raytrain/data/detail/dataset_folder-inl.hpp>
 #include <raytrain/data/detail/epoch_order-inl.hpp>
+#include <raytrain/data/detail/file_blocks-inl.hpp>
 #include <raytrain/data/detail/file_state-inl.hpp>
 #include <raytrain/data/detail/gather_rows-inl.hpp>
 #include <raytrain/data/detail/growing_column-inl.hpp>

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -13,6 +15,7 @@
 #include <vector>
 
 #include <raytrain/core/element_type.hpp>
+#include <raytrain/core/error.hpp>
 #include <raytrain/core/inline.hpp>
 #include <raytrain/data/column.hpp>
 #include <raytrain/message/fields.hpp>
@@ -24,13 +27,14 @@ namespace raytrain {
 
 namespace detail {
 
-/// Values are looked for 16 bits after 16 bits, from the highest: how many begin with what is known already and go on
-/// with each digit says which digit is next.
+/// Radix selection. A value's key is its 64 bits, so ordered that keys sort as values do; a digit is 16 bits of it.
+/// From the highest digit on, how often each one comes behind the digits that are known, the prefix, says which comes
+/// next.
 inline constexpr unsigned digit_bits = 16;
 inline constexpr unsigned key_digits = 64 / digit_bits;
 inline constexpr std::size_t digit_values = std::size_t{1} << digit_bits;
 
-/// Its order as an unsigned number is that of the values; 0 and -0 are one.
+/// The key of a value; 0 and -0 have the same.
 [[nodiscard]] inline auto ordered_bits(double value) noexcept -> std::uint64_t {
   constexpr auto sign = std::uint64_t{1} << 63U;
   auto const bits = std::bit_cast<std::uint64_t>(value + 0.0);
@@ -52,7 +56,7 @@ inline constexpr std::size_t digit_values = std::size_t{1} << digit_bits;
   return (key >> (64 - digit_bits * (digit + 1))) & (digit_values - 1);
 }
 
-/// How often each digit comes that does.
+/// The digits that occur, in ascending order, and how often each does.
 struct DigitCounts {
   std::vector<std::uint16_t> digits{};
   std::vector<std::uint64_t> counts{};
@@ -63,7 +67,7 @@ struct DigitCounts {
   }
 };
 
-/// Of as many counts as there are digits.
+/// `dense` has a count for each digit that there may be.
 [[nodiscard]] inline auto digit_counts(std::span<std::uint64_t const> dense) -> DigitCounts {
   DigitCounts result;
   for (std::size_t digit = 0; digit < dense.size(); ++digit) {
@@ -75,7 +79,7 @@ struct DigitCounts {
 }
 
 /// Between two values, as NumPy rounds it.
-[[nodiscard]] inline auto between(double low, double high, double share) noexcept -> double {
+[[nodiscard]] inline auto interpolated(double low, double high, double share) noexcept -> double {
   if (!std::isfinite(high - low)) return low * (1 - share) + high * share;
   return share < 0.5 ? low + (high - low) * share : high - (high - low) * (1 - share);
 }
@@ -127,8 +131,8 @@ struct QuantileSearch {
     std::vector<double> found(at.size(), std::numeric_limits<double>::quiet_NaN());
     for (std::size_t i = 0; i < at.size() && count > 0; ++i) {
       auto const place = at[i] * static_cast<double>(count - 1);
-      found[i] = between(from_ordered_bits(searched[2 * i].prefix), from_ordered_bits(searched[2 * i + 1].prefix),
-                         place - std::floor(place));
+      found[i] = interpolated(from_ordered_bits(searched[2 * i].prefix), from_ordered_bits(searched[2 * i + 1].prefix),
+                              place - std::floor(place));
     }
     return found;
   }
@@ -167,9 +171,6 @@ void for_each_key(Column const& column, std::size_t first, std::size_t last, Wor
   }
   return result;
 }
-
-/// All places' together, on a worker: 64 MiB.
-inline constexpr std::size_t most_candidates = std::size_t{8} << 20U;
 
 /// Gives each place the keys that begin with one of its prefixes of one digit, where they are at most so many of all.
 inline void gather_candidates(Column const& column, std::size_t most_of_all, std::vector<QuantileSearch>& searches) {
@@ -219,8 +220,8 @@ inline void gather_candidates(Column const& column, std::size_t most_of_all, std
 }
 
 /// All workers' counts behind the prefix `i` of a place.
-[[nodiscard]] inline auto added(std::vector<std::vector<std::vector<DigitCounts>>> const& of_all, std::size_t place,
-                                std::size_t i) -> DigitCounts {
+[[nodiscard]] inline auto sum_of_workers(std::vector<std::vector<std::vector<DigitCounts>>> const& of_all,
+                                         std::size_t place, std::size_t i) -> DigitCounts {
   if (of_all.size() == 1) return of_all[0][place][i];
   std::vector<std::uint64_t> dense(digit_values);
   for (auto const& of_worker : of_all) {
@@ -233,31 +234,30 @@ inline void gather_candidates(Column const& column, std::size_t most_of_all, std
 /// Each takes up to 1 MiB while it is looked for.
 inline constexpr std::size_t most_quantiles_at_once = 64;
 
-/// As `value_quantiles`, of up to `most_quantiles_at_once`. So many candidates are kept.
-[[nodiscard]] inline auto find_quantiles(FitRows const& rows, std::string const& column, std::vector<double> const& at,
-                                         std::string const& attempted, std::size_t candidates = most_candidates)
+RAYTRAIN_INLINE auto find_quantiles(FitRows const& rows, std::string const& column, std::vector<double> const& at,
+                                    std::string const& attempted, std::size_t most_kept)
     -> std::vector<std::vector<double>> {
   (void)value_ranges(rows, column, attempted);  // refuses infinities, on all workers
   auto const& values = rows.dataset().column(column);
   std::vector<QuantileSearch> searches(values.row_values());
-  for (unsigned digit = 0; digit < key_digits; ++digit) {
+  auto const first_digits = rows.all_gather(first_digit_counts(values));
+  for (std::size_t place = 0; place < searches.size(); ++place) {
+    auto const counts = sum_of_workers(first_digits, place, 0);
+    searches[place].begin(std::reduce(counts.counts.begin(), counts.counts.end()), at);
+    searches[place].advance({0}, {counts});
+  }
+  gather_candidates(values, most_kept, searches);
+  for (unsigned digit = 1; digit < key_digits; ++digit) {
     std::vector<std::vector<DigitCounts>> mine;
-    if (digit == 0) {
-      mine = first_digit_counts(values);
-    } else {
-      if (digit == 1) gather_candidates(values, candidates, searches);
-      for (std::size_t place = 0; place < searches.size(); ++place) {
-        mine.push_back(next_digit_counts(values, place, searches[place], digit));
-      }
+    for (std::size_t place = 0; place < searches.size(); ++place) {
+      mine.push_back(next_digit_counts(values, place, searches[place], digit));
     }
     auto const of_all = rows.all_gather(mine);
     for (std::size_t place = 0; place < searches.size(); ++place) {
-      auto& search = searches[place];
-      auto const prefixes = digit == 0 ? std::vector<std::uint64_t>{0} : search.prefixes();
+      auto const prefixes = searches[place].prefixes();
       std::vector<DigitCounts> counts;
-      for (std::size_t i = 0; i < prefixes.size(); ++i) counts.push_back(added(of_all, place, i));
-      if (digit == 0) search.begin(std::reduce(counts[0].counts.begin(), counts[0].counts.end()), at);
-      search.advance(prefixes, counts);
+      for (std::size_t i = 0; i < prefixes.size(); ++i) counts.push_back(sum_of_workers(of_all, place, i));
+      searches[place].advance(prefixes, counts);
     }
   }
   std::vector<std::vector<double>> quantiles;
@@ -269,6 +269,11 @@ inline constexpr std::size_t most_quantiles_at_once = 64;
 
 RAYTRAIN_INLINE auto value_quantiles(FitRows const& rows, std::string const& column, std::vector<double> const& at,
                                      std::string const& attempted) -> std::vector<std::vector<double>> {
+  for (auto const quantile : at) {
+    if (quantile >= 0 && quantile <= 1) continue;
+    throw Error{Errc::invalid_call, attempted, fmt::format("the quantile {} is not from 0 to 1", quantile),
+                "write 0.5 for the median"};
+  }
   std::vector<std::vector<double>> all;
   for (std::size_t first = 0; first == 0 || first < at.size(); first += detail::most_quantiles_at_once) {
     auto const last = std::min(at.size(), first + detail::most_quantiles_at_once);

@@ -60,8 +60,8 @@ struct DatasetManifest {
 /// Errors: every function throws `io` when a system call fails.
 class DatasetFolder {
  public:
-  /// Makes it where it is not there, and waits for whoever holds it. `while_waiting`, unless it is empty, is called 20
-  /// times a second then; what it throws ends the wait.
+  /// Makes it where it is not there, and waits for whoever holds it. While it waits, it calls `while_waiting` 20 times
+  /// a second, unless that is empty; what it throws ends the wait.
   DatasetFolder(std::filesystem::path path, std::function<void()> const& while_waiting);
   DatasetFolder(DatasetFolder const&) = delete;
   auto operator=(DatasetFolder const&) -> DatasetFolder& = delete;

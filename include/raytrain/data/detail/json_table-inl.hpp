@@ -60,12 +60,14 @@ RAYTRAIN_INLINE void JsonColumn::add_missing(JsonCursor const& json, std::size_t
   if (dimensions_ && !column_.add_missing(rows * row_values_)) refuse(json, "an integer is missing");
 }
 
-RAYTRAIN_INLINE auto JsonColumn::take() && -> Column {
+RAYTRAIN_INLINE auto JsonColumn::take() -> Column {
   if (!dimensions_ && !column_.add_missing(rows_)) {
     throw Error{Errc::invalid_data, fmt::format("column '{}' as integers", name()), "no line has one",
                 "leave it out of JsonLinesOptions::types"};
   }
-  return column_.take(std::move(shape_));
+  if (!dimensions_) dimensions_ = 0;
+  rows_ = 0;
+  return column_.take(shape_);
 }
 
 RAYTRAIN_INLINE void JsonColumn::add_array(JsonCursor& json, std::size_t depth) {
@@ -157,23 +159,27 @@ RAYTRAIN_INLINE void JsonTable::add_line(std::string_view line, std::uint64_t nu
   }
 }
 
-RAYTRAIN_INLINE auto JsonTable::take() && -> Dataset {
+RAYTRAIN_INLINE auto JsonTable::take() -> Dataset {
   auto const refuse = [&](char const* happened) {
     throw Error{Errc::invalid_data, "reading " + what_, happened, "look at the file"};
   };
   if (rows_ == 0) refuse("there are no rows");
+  if (order_.empty()) choose_columns();
+  if (order_.empty()) refuse("there are no columns");
+  rows_ = 0;
+  std::vector<Column> columns;
+  for (auto const at : order_) columns.push_back(columns_[at].take());
+  return Dataset::from_columns(std::move(columns));
+}
+
+RAYTRAIN_INLINE void JsonTable::choose_columns() {
   for (auto const& [name, type] : options_.types) (void)find("types", name);
-  std::vector<std::size_t> order;
   for (auto const& name : options_.columns) {
     auto const at = find("columns", name);
-    if (std::ranges::find(order, at) != order.end()) refuse_twice("JsonLinesOptions::columns", name);
-    order.push_back(at);
+    if (std::ranges::find(order_, at) != order_.end()) refuse_twice("JsonLinesOptions::columns", name);
+    order_.push_back(at);
   }
-  if (columns_.empty()) refuse("there are no columns");
-  for (std::size_t i = 0; options_.columns.empty() && i < columns_.size(); ++i) order.push_back(i);
-  std::vector<Column> columns;
-  for (auto const at : order) columns.push_back(std::move(columns_[at]).take());
-  return Dataset::from_columns(std::move(columns));
+  for (std::size_t i = 0; options_.columns.empty() && i < columns_.size(); ++i) order_.push_back(i);
 }
 
 RAYTRAIN_INLINE auto JsonTable::column_of(JsonCursor const& json, std::string_view name) -> JsonColumn* {
@@ -183,6 +189,11 @@ RAYTRAIN_INLINE auto JsonTable::column_of(JsonCursor const& json, std::string_vi
     if (name.empty()) json.refuse("a name is empty");
     if (!options_.columns.empty() && std::ranges::find(options_.columns, name) == options_.columns.end()) {
       return nullptr;
+    }
+    if (!order_.empty()) {
+      throw Error{Errc::invalid_data, fmt::format("reading {}", json.what()),
+                  fmt::format("the name '{}' comes here first, behind the first block", shown_field(name)),
+                  "read larger blocks, or leave it out by JsonLinesOptions::columns"};
     }
     auto const type = options_.types.find(name);
     place = numbers_.emplace(name, columns_.size()).first;

@@ -49,7 +49,8 @@ class JsonColumn {
   /// `json` says where rows are missing.
   void add_missing(JsonCursor const& json, std::size_t rows, MissingValues& missing);
 
-  [[nodiscard]] auto take() && -> Column;
+  /// The rows that came since the last time. More may follow, of the same type and shape.
+  [[nodiscard]] auto take() -> Column;
 
  private:
   enum class Kind : std::uint8_t { none, number, boolean, text };
@@ -86,7 +87,11 @@ class JsonTable {
 
   void add_line(std::string_view line, std::uint64_t number);
 
-  [[nodiscard]] auto take() && -> Dataset;
+  /// Rows that came since the last `take`.
+  [[nodiscard]] auto rows() const noexcept -> std::size_t { return rows_; }
+
+  /// These rows, of which there is one at least; more may follow, in lines without other names.
+  [[nodiscard]] auto take() -> Dataset;
 
  private:
   struct Hash : std::hash<std::string_view> {
@@ -96,6 +101,9 @@ class JsonTable {
   /// Nothing for one that is not kept.
   [[nodiscard]] auto column_of(JsonCursor const& json, std::string_view name) -> JsonColumn*;
 
+  /// Errors: `not_found` and `invalid_config` for names of the options that there are not, or that come twice.
+  void choose_columns();
+
   /// Errors: `not_found`.
   [[nodiscard]] auto find(char const* field, std::string const& name) const -> std::size_t;
 
@@ -104,7 +112,8 @@ class JsonTable {
   std::size_t file_name_bytes_ = 0;
   std::vector<JsonColumn> columns_;
   std::unordered_map<std::string, std::size_t, Hash, std::equal_to<>> numbers_;
-  std::size_t next_ = 0;  ///< The column that came behind the last one in earlier lines.
+  std::vector<std::size_t> order_;  ///< Of the columns that are given; chosen by the first `take`.
+  std::size_t next_ = 0;            ///< The column that came behind the last one in earlier lines.
   std::size_t rows_ = 0;
   MissingValues missing_;
 };

@@ -38,9 +38,9 @@ RAYTRAIN_INLINE LibsvmTable::LibsvmTable(LibsvmOptions const& options) : options
   }
 }
 
-RAYTRAIN_INLINE void LibsvmTable::begin_file(std::string attempted) {
+RAYTRAIN_INLINE void LibsvmTable::begin_file(std::string const& name) {
   place_ = {attempted_.size(), 0};
-  attempted_.push_back(std::move(attempted));
+  attempted_.push_back(fmt::format("read LIBSVM file '{}'", name));
 }
 
 RAYTRAIN_INLINE void LibsvmTable::add_line(std::string_view line, std::uint64_t number) {
@@ -54,21 +54,21 @@ RAYTRAIN_INLINE void LibsvmTable::add_line(std::string_view line, std::uint64_t 
   }
   auto const first_entry = entries_.size();
   auto word = take_word(line);
-  if (word.starts_with("qid:")) {
+  auto const has_qid = word.starts_with("qid:");
+  if (has_qids_.value_or(has_qid) != has_qid) {
+    refuse(has_qid ? "it has a qid, and a line before it has none" : "it has no qid, and a line before it has one",
+           "give all lines a qid, or none");
+  }
+  has_qids_ = has_qid;
+  if (has_qid) {
     add_qid(word.substr(4));
     word = take_word(line);
-  }
-  if (!qids_.empty() && qids_.size() != labels_.size()) {
-    refuse("it has no qid, and a line before it has one", "give all lines a qid, or none");
   }
   for (; !word.empty(); word = take_word(line)) add_feature(word, first_entry);
   row_ends_.push_back(entries_.size());
 }
 
 RAYTRAIN_INLINE void LibsvmTable::add_qid(std::string_view token) {
-  if (qids_.size() + 1 != labels_.size()) {
-    refuse("it has a qid, and a line before it has none", "give all lines a qid, or none");
-  }
   if (parse_number(token, qids_.emplace_back()) != std::errc{}) {
     refuse(fmt::format("the qid '{}' is not a whole number that int64 can hold", shown_field(token)),
            "number the queries");
@@ -138,15 +138,17 @@ RAYTRAIN_INLINE auto LibsvmTable::dense_features(std::size_t width) const -> std
   return features;
 }
 
-RAYTRAIN_INLINE auto LibsvmTable::take() && -> Dataset {
+RAYTRAIN_INLINE auto LibsvmTable::take() -> Dataset {
   if (labels_.empty()) {
     throw Error{Errc::invalid_data, attempted_.back(), "there are no rows", "look at the file"};
   }
   auto const features = width();
   std::vector<Column> columns;
   columns.emplace_back("features", dense_features(features), RowShape{features});
-  if (!qids_.empty()) columns.emplace(columns.begin(), "qid", std::move(qids_));
-  columns.emplace(columns.begin(), "label", std::move(labels_));
+  entries_.clear();
+  row_ends_.clear();
+  if (has_qids_ == true) columns.emplace(columns.begin(), "qid", std::exchange(qids_, {}));
+  columns.emplace(columns.begin(), "label", std::exchange(labels_, {}));
   return Dataset::from_columns(std::move(columns));
 }
 

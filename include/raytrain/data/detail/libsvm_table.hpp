@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,12 +21,16 @@ class LibsvmTable {
  public:
   explicit LibsvmTable(LibsvmOptions const& options);
 
-  /// The next lines are of this file; `attempted` names it in errors.
-  void begin_file(std::string attempted);
+  /// The next lines are of this file.
+  void begin_file(std::string const& name);
 
   void add_line(std::string_view line, std::uint64_t number);
 
-  [[nodiscard]] auto take() && -> Dataset;
+  /// Rows that came since the last `take`.
+  [[nodiscard]] auto rows() const noexcept -> std::size_t { return labels_.size(); }
+
+  /// These rows; more may follow. Errors: also `invalid_data` where there are none.
+  [[nodiscard]] auto take() -> Dataset;
 
  private:
   struct Entry {
@@ -55,6 +60,7 @@ class LibsvmTable {
   std::vector<std::string> attempted_;  ///< Of each file.
   Place place_;
   std::vector<float> labels_;
+  std::optional<bool> has_qids_;  ///< As the first line says.
   std::vector<std::int64_t> qids_;
   std::vector<Entry> entries_;
   std::vector<std::size_t> row_ends_;  ///< Among the entries.

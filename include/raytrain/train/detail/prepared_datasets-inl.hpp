@@ -78,12 +78,13 @@ auto without_retry(std::string const& attempted, Work const& work) {
 /// A worker that shows nothing while it prepares is none that hangs.
 class ExpectedSilence {
  public:
-  explicit ExpectedSilence(SignsOfLife& signs) : signs_{signs} {
-    signs_.expect_silence(SignsOfLife::longest, SignsOfLife::Clock::now());
-  }
+  explicit ExpectedSilence(SignsOfLife& signs) : signs_{signs} { begin(); }
   ExpectedSilence(ExpectedSilence const&) = delete;
   auto operator=(ExpectedSilence const&) -> ExpectedSilence& = delete;
-  ~ExpectedSilence() { signs_.expect_silence(std::chrono::milliseconds{0}, SignsOfLife::Clock::now()); }
+  ~ExpectedSilence() { end(); }
+
+  void begin() { signs_.expect_silence(SignsOfLife::longest, SignsOfLife::Clock::now()); }
+  void end() { signs_.expect_silence(std::chrono::milliseconds{0}, SignsOfLife::Clock::now()); }
 
  private:
   SignsOfLife& signs_;
@@ -93,20 +94,26 @@ RAYTRAIN_INLINE auto preparation_by(AnyPreprocessor const& preprocessor) -> std:
   return preprocessor ? std::make_shared<PreparedDatasets>(preprocessor) : nullptr;
 }
 
-RAYTRAIN_INLINE void validate_preprocessor(AnyPreprocessor const& preprocessor, Datasets const& datasets,
-                                           DataConfig const& data) {
-  if (!data.prepared_folder.empty()) {
-    constexpr auto attempted = "DataConfig::prepared_folder";
-    if (!preprocessor) {
-      throw Error{Errc::invalid_config, attempted, "is set, and there is no preprocessor",
-                  "set TrainerConfig::preprocessor, or call materialize yourself"};
-    }
-    for (auto const& [name, dataset] : datasets) {
-      if (name.find_first_of(std::string_view{"/\0", 2}) == std::string::npos && name != "." && name != "..") continue;
-      throw Error{Errc::invalid_config, attempted, fmt::format("no folder can be named as the dataset '{}'", name),
-                  "name the dataset otherwise"};
+RAYTRAIN_INLINE void validate_prepared_folder(DataConfig const& data, AnyPreprocessor const& preprocessor,
+                                              Datasets const& datasets) {
+  if (data.prepared_folder.empty()) return;
+  constexpr auto attempted = "DataConfig::prepared_folder";
+  if (!preprocessor) {
+    throw Error{Errc::invalid_config, attempted, "is set, and there is no preprocessor",
+                "set TrainerConfig::preprocessor, or call materialize yourself"};
+  }
+  auto const names_a_folder = [](std::string_view name) {
+    return name != "." && name != ".." && name.find_first_of(std::string_view{"/\0", 2}) == std::string_view::npos;
+  };
+  for (auto const& [name, dataset] : datasets) {
+    if (!names_a_folder(name)) {
+      throw Error{Errc::invalid_config, attempted, fmt::format("the dataset '{}' cannot name a folder", name),
+                  "name it otherwise"};
     }
   }
+}
+
+RAYTRAIN_INLINE void validate_preprocessor(AnyPreprocessor const& preprocessor, Datasets const& datasets) {
   if (!preprocessor) return;
   if (datasets.empty()) {
     throw Error{Errc::invalid_config, "TrainerConfig::preprocessor", "is set, and there are no datasets",
@@ -213,10 +220,10 @@ RAYTRAIN_INLINE auto PreparedDatasets::fitted(WorkerSetup const& setup) const ->
 
 RAYTRAIN_INLINE void PreparedDatasets::prepare(WorkerSetup const& setup) {
   // Who learns, and who waits for the one that changes the datasets, shows nothing; that one does with each batch.
-  std::optional<ExpectedSilence> silence{std::in_place, setup.link.signs_of_life()};
+  ExpectedSilence silence{setup.link.signs_of_life()};
   auto learnt = fitted(setup);
   std::lock_guard const lock{mutex_};
-  silence.reset();
+  silence.end();
   if (failure_) std::rethrow_exception(failure_);
   if (is_done_) return;
   try {
@@ -239,40 +246,41 @@ RAYTRAIN_INLINE void PreparedDatasets::prepare(WorkerSetup const& setup) {
   return std::clamp<std::size_t>(most_bytes / row_bytes, 1, most_rows);
 }
 
-/// What `transform` makes of the rows, from the folder, into which it is written unless it lies there. `learnt`: the
-/// preprocessor's JSON, which is part of what the rows follow from. `while_waiting`: as `materialize` calls it.
+/// The prepared rows in `folder`: written by `transform`, block by block, unless they lie there. `learnt` is the
+/// preprocessor's JSON: rows that another one has made are refused.
 ///
-/// Threads: one calls `transform`. What shows no `signs` of life, to read all rows and to close the files, is expected.
+/// Threads: calls `transform` and `beat_or_stop` from the caller's. Reading all rows for their digest and closing the
+///          files shows no sign of life: until the first block, and after the last one, silence is expected.
 [[nodiscard]] inline auto prepared_in(std::filesystem::path const& folder, Dataset const& rows, std::size_t block_rows,
                                       std::string const& learnt, SignsOfLife& signs,
                                       std::function<Dataset(Dataset const&)> const& transform,
-                                      std::function<void()> const& while_waiting) -> Dataset {
-  std::optional<ExpectedSilence> silence{std::in_place, signs};
+                                      std::function<void()> const& beat_or_stop) -> Dataset {
+  ExpectedSilence silence{signs};
   std::vector<std::size_t> ends;
   for (auto end = block_rows; end < rows.rows(); end += block_rows) ends.push_back(end);
   auto const next = [&, blocks = rows.split_at_indices(ends), at = std::size_t{0}]() mutable -> std::optional<Dataset> {
     if (at == blocks.size()) {
-      silence.emplace(signs);
+      silence.begin();
       return std::nullopt;
     }
-    silence.reset();
+    silence.end();
     return transform(blocks[at++]);
   };
   auto const source = fmt::format("{}; prepared by {} in raytrain {}", DatasetBlocks{rows}.source(),
                                   xxh3_of(bytes_of(learnt)), version);
-  while_waiting();
-  return materialize(folder, {source, next}, while_waiting);
+  beat_or_stop();  // a stop may have come meanwhile
+  return materialize(folder, {source, next}, beat_or_stop);
 }
 
 RAYTRAIN_INLINE void PreparedDatasets::transform(CheckpointedPreprocessor learnt, WorkerSetup const& setup) {
   auto& link = setup.link;
   auto const threads = link.placement().cpus * static_cast<int>(link.placement().process_workers.value);
-  auto const show_life = [&] {
+  auto const beat_or_stop = [&] {
     if (link.stop_token().stop_requested() || link.aborted().stop_requested()) throw Stopped{};
     link.signs_of_life().beat();
   };
   auto const transform_rows = [&](Dataset const& rows) {
-    show_life();
+    beat_or_stop();
     return learnt.fitted.transform(rows);
   };
   auto const json = without_retry("storing TrainerConfig::preprocessor", [&] { return write_json(learnt); });
@@ -286,7 +294,7 @@ RAYTRAIN_INLINE void PreparedDatasets::transform(CheckpointedPreprocessor learnt
       if (folder.empty()) return transform_in_threads(rows);
       auto const block_rows = each * static_cast<std::size_t>(std::max(threads, 1));
       return prepared_in(folder / name, rows, block_rows, to_json(learnt.fitted), link.signs_of_life(),
-                         transform_in_threads, show_life);
+                         transform_in_threads, beat_or_stop);
     };
     datasets_.insert_or_assign(name, without_retry(fmt::format("preparing the dataset '{}'", name), prepare_rows));
   }

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include <raytrain/data/data_paths.hpp>
+#include <raytrain/data/dataset.hpp>
+#include <raytrain/data/dataset_blocks.hpp>
+
+namespace raytrain::detail {
+
+/// How files are read in blocks.
+struct FileBlocksOptions {
+  char const* function;  ///< Who asks, for errors: "csv_blocks".
+  std::string format;    ///< All that the rows follow from, besides the files' content and the size of blocks.
+  std::size_t rows;      ///< Of a block.
+  /// The next block of a file, or none at its end. `begins`: it is the file's first one.
+  std::function<std::optional<Dataset>(std::filesystem::path const& path, bool begins)> next;
+};
+
+/// The blocks of several files, one file after the other, each of which must stay as it was when the range was made.
+///
+/// Errors: those of `DataPaths::files`, `not_found` or `io` for a file, and `invalid_call` for blocks of 0 rows. When a
+///         block is read, `not_found` for a file that was removed, `io` for one that was changed, and those of `next`.
+[[nodiscard]] auto file_blocks(DataPaths const& paths, FileBlocksOptions options) -> DatasetBlocks;
+
+}  // namespace raytrain::detail
+
+#ifndef RAYTRAIN_COMPILED
+#include <raytrain/data/detail/file_blocks-inl.hpp>
+#endif
