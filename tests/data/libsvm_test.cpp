@@ -78,7 +78,7 @@ TEST_CASE("indices begin with 0 where one is 0, in any line of any file, or as i
   CHECK(floats(read_text("1 1:5 2:6\n1 0:4\n"), "features") == std::vector<float>{0, 5, 6, 4, 0, 0});
   CHECK(floats(read_text("1 1:5 2:6\n", {.zero_based = true}), "features") == std::vector<float>{0, 5, 6});
   check_contains(thrown_error([] { return read_text("1 1:5\n1 0:4\n", {.zero_based = false}); }),
-                 "line 2: it has the index 0, and indices begin with 1; unset LibsvmOptions::zero_based");
+                 "line 2: it has the index 0, and indices begin with 1; set LibsvmOptions::zero_based to true");
   TemporaryFolder const folder;
   write(folder.path() / "a.svm", "1 1:5\n");
   write(folder.path() / "b.svm", "2 0:6 3:7\n");
@@ -99,7 +99,7 @@ TEST_CASE("there are as many features as it is said, and absent ones have the va
   check_contains(thrown_error([] { return read_text("1 3:5\n", {.features = 3, .zero_based = true}); }),
                  "line 1: the index 3 is beyond 3 features");
   check_contains(thrown_error([] { return read_text("1 1:1\n", {.features = 0}); }),
-                 "invalid_config: LibsvmOptions::features: must be at least 1 (got 0); leave it unset");
+                 "invalid_config: LibsvmOptions::features: must be at least 1 (got 0); write how many there are");
 }
 
 TEST_CASE("an index that would need more memory than it is said is refused with its line") {

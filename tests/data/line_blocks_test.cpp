@@ -12,6 +12,7 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include <raytrain/data/csv.hpp>
 #include <raytrain/data/dataset.hpp>
 #include <raytrain/data/json_lines.hpp>
 #include <raytrain/data/libsvm.hpp>
@@ -23,6 +24,7 @@
 
 namespace {
 
+using raytrain::csv_blocks;
 using raytrain::Dataset;
 using raytrain::DatasetBlocks;
 using raytrain::json_lines_blocks;
@@ -87,9 +89,20 @@ TEST_CASE("the first block of JSON lines says which columns there are, and of wh
   check_contains(refused("{\"x\": [1]}\n{\"x\": [1, 2]}\n"), "an array has 2 elements, and others have 1");
   check_contains(refused("{\"x\": 1}\n{\"x\": true}\n"), "numbers, texts, or true and false are mixed");
   check_contains(refused("{\"x\": 1}\n", {.columns = {"x", "z"}}), "JsonLinesOptions::columns names 'z'");
+  check_contains(refused("{\"x\": 1}\n", {.types = {{"z", raytrain::CsvType::text}}}),
+                 "JsonLinesOptions::types names 'z', and the lines have x");
+  check_contains(refused("{\"x\": null}\n{\"x\": 3}\n", {.types = {{"x", raytrain::CsvType::int64}}}),
+                 "line 1: column 'x': integers are missing in all lines up to here");
   write_file(file, "{\"x\": null}\n{\"x\": \"a\"}\n");
   auto const texts = joined(json_lines_blocks(file, {.types = {{"x", raytrain::CsvType::text}}}, 1), 1, 1);
   CHECK(texts.column("x").text(1) == "a");
+  write_file(folder.path() / "b.jsonl", "{\"y\": \"late\", \"x\": \"b\"}\n");
+  raytrain::JsonLinesOptions const late{.columns = {"y", "x"},
+                                        .types = {{"x", raytrain::CsvType::text}, {"y", raytrain::CsvType::text}}};
+  auto const both = joined(json_lines_blocks(folder.path(), late, 1), 1, 2);
+  CHECK(both.column_names() == std::vector<std::string>{"y", "x"});
+  CHECK(both.digest() == read_json_lines(folder.path(), late).digest());
+  std::filesystem::remove(folder.path() / "b.jsonl");
   write_file(file, "{\"x\": 1}\n{\"y\": 3, \"x\": 2}\n");
   CHECK(joined(json_lines_blocks(file, {.columns = {"x"}}, 1), 1, 1).column_names() == std::vector<std::string>{"x"});
 }
@@ -129,6 +142,24 @@ TEST_CASE("blocks of LIBSVM's format need to be told the features, and have a qi
   check_contains(thrown_error([&] { (void)blocks.next(); }), "line 2: it has no qid, and a line before it has one");
 }
 
+TEST_CASE("a limit of missing values is a block's, and files without a row are refused as by the reading functions") {
+  TemporaryFolder const folder;
+  auto const file = folder.path() / "a.jsonl";
+  std::string text = "{\"x\": [0";
+  for (auto i = 1; i < 1'000; ++i) text += ",0";
+  text += "]}\n";
+  for (auto i = 0; i < 80'000; ++i) text += "{\"x\":null}\n";
+  write_file(file, text);
+  std::size_t rows = 0;
+  for (auto const& block : json_lines_blocks(file, {}, 1'000)) rows += block.rows();
+  CHECK(rows == 80'001);
+  check_contains(thrown_error([&] { (void)read_json_lines(file); }), "values are missing up to here");
+  write_file(file, "\n");
+  check_contains(thrown_error([&] { (void)json_lines_blocks(file).next(); }), "there are no rows");
+  check_contains(thrown_error([&] { (void)libsvm_blocks(file, {.features = 3, .zero_based = true}).next(); }),
+                 "there are no rows");
+}
+
 TEST_CASE("ranges of other options have other sources, and a file that was changed is refused") {
   TemporaryFolder const folder;
   auto const file = folder.path() / "a.jsonl";
@@ -142,9 +173,14 @@ TEST_CASE("ranges of other options have other sources, and a file that was chang
         libsvm_blocks(file, {.features = 3, .zero_based = false}).source());
   CHECK(libsvm_blocks(file, {.features = 3, .zero_based = true}).source() !=
         libsvm_blocks(file, {.features = 3, .zero_based = true, .absent = 1}).source());
-  auto blocks = json_lines_blocks(file);
-  write_file(file, "{\"x\": 1}\n{\"x\": 2}\n");
-  check_contains(thrown_error([&] { (void)blocks.next(); }), "a.jsonl");
+  auto blocks = json_lines_blocks(file, {}, 1);
+  (void)blocks.next();
+  write_file(file, "{\"x\": 1}\n{\"x\"");
+  for (auto const* const again : {"first", "second"}) {
+    CAPTURE(again);
+    check_contains(thrown_error([&] { (void)blocks.next(); }), "io: ");
+  }
+  CHECK(csv_blocks(file, {.columns = {"\xE8"}}).source() != csv_blocks(file, {.columns = {"\xE9"}}).source());
   check_contains(thrown_error([&] { (void)json_lines_blocks(file, {}, 0); }), "json_lines_blocks: blocks of 0 rows");
 }
 

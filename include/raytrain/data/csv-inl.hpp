@@ -33,7 +33,6 @@
 #include <raytrain/data/detail/parse_number.hpp>
 #include <raytrain/data/detail/read_each.hpp>
 #include <raytrain/data/detail/shown_field.hpp>
-#include <raytrain/message/json.hpp>
 
 namespace raytrain::detail {
 
@@ -203,12 +202,12 @@ RAYTRAIN_INLINE void CsvFile::feed() {
 [[nodiscard]] RAYTRAIN_INLINE auto options_text(CsvOptions const& options) -> std::string {
   auto text = fmt::format("CSV, delimiter {}, {} lines skipped, {} header, names", static_cast<int>(options.delimiter),
                           options.skip_lines, options.header ? "with a" : "no");
-  for (auto const& name : options.column_names) text += ' ' + json_string(name);
+  for (auto const& name : options.column_names) text += ' ' + exact_text(name);
   text += ", columns";
-  for (auto const& name : options.columns) text += ' ' + json_string(name);
+  for (auto const& name : options.columns) text += ' ' + exact_text(name);
   text += ", types";
   for (auto const& [name, type] : options.types)
-    text += fmt::format(" {} {}", json_string(name), static_cast<int>(type));
+    text += fmt::format(" {} {}", exact_text(name), static_cast<int>(type));
   return text;
 }
 

@@ -148,8 +148,7 @@ class CsvFile {
 /// Name such columns in `CsvOptions::types`: a text that comes later is refused. Each block of texts has categories of
 /// its own, so that codes of two blocks do not compare.
 ///
-/// Errors: when the range is made, those of `DataPaths::files`, `not_found` or `io` for a file, and `invalid_call` for
-/// 0
+/// Errors: when the range is made, those of `DataPaths::files`, `not_found` or `io` for one, and `invalid_call` for 0
 ///         rows. When a block is read, the others of `read_csv`, `not_found` for a column that is not there or a file
 ///         that was removed, and `io` for a file that was changed. Files with other columns are not refused here.
 [[nodiscard]] auto csv_blocks(DataPaths const& paths, CsvOptions options = {}, std::size_t rows = 65'536)

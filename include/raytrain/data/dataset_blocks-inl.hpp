@@ -75,6 +75,7 @@ RAYTRAIN_INLINE auto DatasetBlocks::next() -> std::optional<Dataset> {
     return block;
   } catch (...) {
     state_->failure = std::current_exception();
+    state_->next = nullptr;  // with what it holds
     throw;
   }
 }

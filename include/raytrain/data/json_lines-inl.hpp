@@ -23,6 +23,7 @@
 #include <raytrain/data/data_paths.hpp>
 #include <raytrain/data/dataset.hpp>
 #include <raytrain/data/dataset_blocks.hpp>
+#include <raytrain/data/detail/file_blocks.hpp>
 #include <raytrain/data/detail/json_table.hpp>
 #include <raytrain/data/detail/new_file.hpp>
 #include <raytrain/data/detail/number_text.hpp>
@@ -89,10 +90,10 @@ RAYTRAIN_INLINE void append_json_row(std::string& line, JsonLinesColumn const& w
 /// All that the columns of files of JSON lines follow from, besides their content.
 [[nodiscard]] RAYTRAIN_INLINE auto options_text(JsonLinesOptions const& options) -> std::string {
   std::string text = "JSON lines, columns";
-  for (auto const& name : options.columns) text += ' ' + json_string(name);
+  for (auto const& name : options.columns) text += ' ' + exact_text(name);
   text += ", types";
   for (auto const& [name, type] : options.types)
-    text += fmt::format(" {} {}", json_string(name), static_cast<int>(type));
+    text += fmt::format(" {} {}", exact_text(name), static_cast<int>(type));
   return text;
 }
 

@@ -17,24 +17,26 @@ namespace raytrain {
 /// A name that a line has not, and null, is a missing value: NaN, or no text. true and false are 1 and 0. Arrays of
 /// numbers, whose lengths are the same in all lines, are the row shape; those of arrays one of more dimensions. The
 /// texts "NaN", "Infinity" and "-Infinity" are numbers where the column's are. Lines of blanks are none.
-/// Errors: those of `DataPaths::files`; `not_found` for a file or a column that is not there; `io`; `invalid_config`
-/// for
-///         a column that is named twice; `invalid_data`, with file and line, for what is no JSON object, an object
-///         within one, a name that comes twice, values of several kinds or shapes in one column, a number that its
-///         column cannot hold, integers that are missing, more missing values than 16 for each byte and 67 million, and
-///         no rows.
+///
+/// Errors: those of `DataPaths::files`; `not_found` for a file or a column that is not there; `io`;
+///         `invalid_config` for a column that is named twice; `invalid_data`, with file and line, for what is no JSON
+///         object, an object within one, a name that comes twice, values of several kinds or shapes in one column, a
+///         number that its column cannot hold, integers that are missing, more missing values than 16 for each byte and
+///         67 million, and no rows.
 /// Source: RFC 8259 for each line.
 [[nodiscard]] auto read_json_lines(DataPaths const& paths, JsonLinesOptions const& options = {}) -> Dataset;
 
 /// The same rows in blocks, of which one is in memory at a time: for files that are larger than memory. Each has
 /// `rows` rows, but for a file's last one.
 ///
-/// The first block decides which columns there are, and the type and row shape of each; where all of its values are
-/// missing there, it is float32 with one value a row. Name such columns in `JsonLinesOptions::types`. Each block of
-/// texts has categories of its own. Errors: when the range is made, those of `DataPaths::files`, `not_found` or `io`
-/// for a file, and `invalid_call` for
-///         0 rows. When a block is read, the others of `read_json_lines`, `invalid_data` for a name that the first
-///         block has not, `not_found` for a file that was removed, and `io` for one that was changed.
+/// The first block says which columns there are, and the type and row shape of each. Where all values of one are
+/// missing there, it is float32 with one value a row, to which the texts "NaN", "Infinity" and "-Infinity" are numbers.
+/// A column that comes later needs one of `JsonLinesOptions::types`, and has one value a row. Each block of texts has
+/// categories of its own.
+///
+/// Errors: when the range is made, those of `DataPaths::files`, `not_found` or `io` for a file, and `invalid_call` for
+///         0 rows. When a block is read, the others of `read_json_lines`, `invalid_data` for a name that comes behind
+///         the first block and has no type, `not_found` for a file that was removed, and `io` for one that was changed.
 [[nodiscard]] auto json_lines_blocks(DataPaths const& paths, JsonLinesOptions options = {}, std::size_t rows = 65'536)
     -> DatasetBlocks;
 

@@ -20,7 +20,11 @@ struct FileBlocksOptions {
   std::size_t rows;      ///< Of a block.
   /// The next block of a file, or none at its end. `begins`: it is the file's first one.
   std::function<std::optional<Dataset>(std::filesystem::path const& path, bool begins)> next;
+  std::function<void()> finish{};  ///< Behind the last file, to look whether something was missing; may be empty.
 };
+
+/// A name as a source's text has it: others have other texts, also those that are not UTF-8.
+[[nodiscard]] auto exact_text(std::string const& name) -> std::string;
 
 /// The blocks of several files, one file after the other, each of which must stay as it was when the range was made.
 ///

@@ -30,13 +30,14 @@ RAYTRAIN_INLINE void MissingValues::add(std::uint64_t values, std::string_view w
   if (values_ <= always || values_ <= 16 * bytes_) return;
   throw Error{Errc::invalid_data, fmt::format("reading {}", what),
               fmt::format("{} values are missing up to here, more than 16 for each byte", values_),
-              "keep fewer columns by JsonLinesOptions::columns"};
+              "keep fewer columns by JsonLinesOptions::columns, or read smaller blocks by json_lines_blocks"};
 }
 
 RAYTRAIN_INLINE void JsonColumn::add(JsonCursor& json, MissingValues& missing) {
+  has_come_ = true;
   if (json.peek() == 'n') {
     json.word("null");
-    return add_missing(json, 1, missing);
+    return add_missing(json.what(), 1, missing);
   }
   auto const is_first = !dimensions_;
   if (json.peek() == '[') {
@@ -44,50 +45,48 @@ RAYTRAIN_INLINE void JsonColumn::add(JsonCursor& json, MissingValues& missing) {
     if (is_first) {
       for (auto const extent : shape_) row_values_ *= extent;
       missing.add(rows_ * row_values_, json.what());
-      if (!column_.prepend_missing(rows_ * row_values_)) refuse(json, "an integer is missing in the lines before");
+      if (!column_.prepend_missing(rows_ * row_values_))
+        refuse(json.what(), "an integer is missing in the lines before");
     }
   } else {
-    if (is_first && !column_.add_missing(rows_)) refuse(json, "an integer is missing in the lines before");
+    if (is_first && !column_.add_missing(rows_)) refuse(json.what(), "an integer is missing in the lines before");
     add_one(json, 0);
   }
   ++rows_;
 }
 
-RAYTRAIN_INLINE void JsonColumn::add_missing(JsonCursor const& json, std::size_t rows, MissingValues& missing) {
-  missing.add(rows * row_values_, json.what());
+RAYTRAIN_INLINE void JsonColumn::add_missing(std::string_view what, std::size_t rows, MissingValues& missing) {
+  missing.add(rows * row_values_, what);
   rows_ += rows;
   // How many values these rows have, the first one tells that is there.
-  if (dimensions_ && !column_.add_missing(rows * row_values_)) refuse(json, "an integer is missing");
+  if (dimensions_ && !column_.add_missing(rows * row_values_)) refuse(what, "an integer is missing");
 }
 
-RAYTRAIN_INLINE auto JsonColumn::take() -> Column {
-  if (!dimensions_ && !column_.add_missing(rows_)) {
-    throw Error{Errc::invalid_data, fmt::format("column '{}' as integers", name()), "no line has one",
-                "leave it out of JsonLinesOptions::types"};
-  }
+RAYTRAIN_INLINE auto JsonColumn::take(std::string_view what) -> Column {
+  if (!dimensions_ && !column_.add_missing(rows_)) refuse(what, "integers are missing in all lines up to here");
   if (!dimensions_) dimensions_ = 0;
   rows_ = 0;
   return column_.take(shape_);
 }
 
 RAYTRAIN_INLINE void JsonColumn::add_array(JsonCursor& json, std::size_t depth) {
-  if (dimensions_ && depth >= *dimensions_) refuse(json, "a value has more arrays around it than others");
+  if (dimensions_ && depth >= *dimensions_) refuse(json.what(), "a value has more arrays around it than others");
   shape_.resize(std::max(shape_.size(), depth + 1));
   std::size_t count = 0;
   json.array([&] {
     json.peek() == '[' ? add_array(json, depth + 1) : add_one(json, depth + 1);
     ++count;
   });
-  if (count == 0) refuse(json, "an array is empty, and no row can be");
+  if (count == 0) refuse(json.what(), "an array is empty, and no row can be");
   if (shape_[depth] == 0) shape_[depth] = count;
   if (shape_[depth] != count) {
-    refuse(json, fmt::format("an array has {} elements, and others have {}", count, shape_[depth]));
+    refuse(json.what(), fmt::format("an array has {} elements, and others have {}", count, shape_[depth]));
   }
 }
 
 RAYTRAIN_INLINE void JsonColumn::add_one(JsonCursor& json, std::size_t depth) {
   switch (json.peek()) {
-    case '{': refuse(json, "an object is within the line's object");
+    case '{': refuse(json.what(), "an object is within the line's object");
     case '"': return add_text(json, json.text(), depth);
     case 't': json.word("true"); return add_number(json, "1", Kind::boolean, depth);
     case 'f': json.word("false"); return add_number(json, "0", Kind::boolean, depth);
@@ -104,8 +103,9 @@ RAYTRAIN_INLINE void JsonColumn::add_number(JsonCursor const& json, std::string_
   }
   check_depth(json, depth);
   if (kind_ == Kind::none) kind_ = kind;
-  if (kind != Kind::none && kind != kind_) refuse(json, "numbers, texts, or true and false are mixed");
-  if (!column_.add_number(text)) refuse(json, fmt::format("'{}' is not a number that it can hold", shown_field(text)));
+  if (kind != Kind::none && kind != kind_) refuse(json.what(), "numbers, texts, or true and false are mixed");
+  if (!column_.add_number(text))
+    refuse(json.what(), fmt::format("'{}' is not a number that it can hold", shown_field(text)));
 }
 
 RAYTRAIN_INLINE void JsonColumn::add_text(JsonCursor const& json, std::string_view text, std::size_t depth) {
@@ -113,19 +113,20 @@ RAYTRAIN_INLINE void JsonColumn::add_text(JsonCursor const& json, std::string_vi
   if (has_numbers && (text == "NaN" || text == "Infinity" || text == "-Infinity")) {
     return add_number(json, text, Kind::none, depth);
   }
-  if (depth > 0) refuse(json, fmt::format("'{}' is a text in an array", shown_field(text)));
+  if (depth > 0) refuse(json.what(), fmt::format("'{}' is a text in an array", shown_field(text)));
   check_depth(json, depth);
   if (!column_.is_decided()) kind_ = Kind::text;
-  if (!column_.add_text(text)) refuse(json, fmt::format("'{}' is a text, and others are not", shown_field(text)));
+  if (!column_.add_text(text))
+    refuse(json.what(), fmt::format("'{}' is a text, and others are not", shown_field(text)));
 }
 
 RAYTRAIN_INLINE void JsonColumn::check_depth(JsonCursor const& json, std::size_t depth) {
   if (!dimensions_) dimensions_ = depth;
-  if (*dimensions_ != depth) refuse(json, "a value has more or fewer arrays around it than others");
+  if (*dimensions_ != depth) refuse(json.what(), "a value has more or fewer arrays around it than others");
 }
 
-RAYTRAIN_INLINE void JsonColumn::refuse(JsonCursor const& json, std::string const& problem) const {
-  throw Error{Errc::invalid_data, fmt::format("reading {}", json.what()),
+RAYTRAIN_INLINE void JsonColumn::refuse(std::string_view what, std::string const& problem) const {
+  throw Error{Errc::invalid_data, fmt::format("reading {}", what),
               fmt::format("column '{}': {}", shown_field(name()), problem),
               "make its values alike and flat, give it another of JsonLinesOptions::types, or leave it out by "
               "JsonLinesOptions::columns"};
@@ -155,31 +156,42 @@ RAYTRAIN_INLINE void JsonTable::add_line(std::string_view line, std::uint64_t nu
   ++rows_;
   if (present == columns_.size()) return;
   for (auto& column : columns_) {
-    if (column.rows() < rows_) column.add_missing(json, 1, missing_);
+    if (column.rows() < rows_) column.add_missing(what_, 1, missing_);
   }
 }
 
 RAYTRAIN_INLINE auto JsonTable::take() -> Dataset {
-  auto const refuse = [&](char const* happened) {
-    throw Error{Errc::invalid_data, "reading " + what_, happened, "look at the file"};
-  };
-  if (rows_ == 0) refuse("there are no rows");
+  if (rows_ == 0) throw Error{Errc::invalid_data, "reading " + what_, "there are no rows", "look at the file"};
   if (order_.empty()) choose_columns();
-  if (order_.empty()) refuse("there are no columns");
   rows_ = 0;
+  missing_ = {};  // the limit is a block's, as memory is
   std::vector<Column> columns;
-  for (auto const at : order_) columns.push_back(columns_[at].take());
+  for (auto const at : order_) columns.push_back(columns_[at].take(what_));
   return Dataset::from_columns(std::move(columns));
 }
 
+RAYTRAIN_INLINE void JsonTable::finish() const {
+  if (order_.empty()) throw Error{Errc::invalid_data, "reading " + what_, "there are no rows", "look at the file"};
+  for (auto const& [name, type] : options_.types) {
+    auto const place = numbers_.find(name);
+    if (place != numbers_.end() && !columns_[place->second].has_come()) refuse_name("types", name);
+  }
+}
+
 RAYTRAIN_INLINE void JsonTable::choose_columns() {
-  for (auto const& [name, type] : options_.types) (void)find("types", name);
+  for (auto const& [name, type] : options_.types) {
+    if (numbers_.contains(name) || !is_kept(name)) continue;
+    add_column(name);  // it may come in a later block
+    columns_.back().add_missing(what_, rows_, missing_);
+  }
   for (auto const& name : options_.columns) {
-    auto const at = find("columns", name);
-    if (std::ranges::find(order_, at) != order_.end()) refuse_twice("JsonLinesOptions::columns", name);
-    order_.push_back(at);
+    auto const place = numbers_.find(name);
+    if (place == numbers_.end()) refuse_name("columns", name);
+    if (std::ranges::find(order_, place->second) != order_.end()) refuse_twice("JsonLinesOptions::columns", name);
+    order_.push_back(place->second);
   }
   for (std::size_t i = 0; options_.columns.empty() && i < columns_.size(); ++i) order_.push_back(i);
+  if (order_.empty()) throw Error{Errc::invalid_data, "reading " + what_, "there are no columns", "look at the file"};
 }
 
 RAYTRAIN_INLINE auto JsonTable::column_of(JsonCursor const& json, std::string_view name) -> JsonColumn* {
@@ -187,31 +199,35 @@ RAYTRAIN_INLINE auto JsonTable::column_of(JsonCursor const& json, std::string_vi
   auto place = numbers_.find(name);
   if (place == numbers_.end()) {
     if (name.empty()) json.refuse("a name is empty");
-    if (!options_.columns.empty() && std::ranges::find(options_.columns, name) == options_.columns.end()) {
-      return nullptr;
-    }
+    if (!is_kept(name)) return nullptr;
     if (!order_.empty()) {
       throw Error{Errc::invalid_data, fmt::format("reading {}", json.what()),
                   fmt::format("the name '{}' comes here first, behind the first block", shown_field(name)),
-                  "read larger blocks, or leave it out by JsonLinesOptions::columns"};
+                  "give it one of JsonLinesOptions::types, or leave it out by JsonLinesOptions::columns"};
     }
-    auto const type = options_.types.find(name);
-    place = numbers_.emplace(name, columns_.size()).first;
-    columns_.emplace_back(place->first, type == options_.types.end() ? std::nullopt : std::optional{type->second});
-    columns_.back().add_missing(json, rows_, missing_);
+    add_column(name);
+    columns_.back().add_missing(json.what(), rows_, missing_);
+    place = numbers_.find(name);
   }
   next_ = place->second + 1;
   return &columns_[place->second];
 }
 
-RAYTRAIN_INLINE auto JsonTable::find(char const* field, std::string const& name) const -> std::size_t {
-  if (auto const place = numbers_.find(name); place != numbers_.end()) return place->second;
+RAYTRAIN_INLINE void JsonTable::add_column(std::string_view name) {
+  auto const type = options_.types.find(name);
+  numbers_.emplace(name, columns_.size());
+  columns_.emplace_back(std::string{name}, type == options_.types.end() ? std::nullopt : std::optional{type->second});
+}
+
+RAYTRAIN_INLINE void JsonTable::refuse_name(char const* field, std::string const& name) const {
   std::vector<std::string_view> names;
-  for (auto const& column : columns_) names.emplace_back(column.name());
+  for (auto const& column : columns_) {
+    if (column.has_come()) names.emplace_back(column.name());
+  }
   throw Error{
       Errc::not_found, "reading " + what_,
       fmt::format("JsonLinesOptions::{} names '{}', and the lines have {}", field, name, fmt::join(names, ", ")),
-      "name one of them"};
+      "name one of them; of one that comes behind the first block, give the type, too"};
 }
 
 }  // namespace raytrain::detail

@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -44,13 +45,16 @@ class JsonColumn {
   [[nodiscard]] auto name() const noexcept -> std::string const& { return column_.name(); }
   [[nodiscard]] auto rows() const noexcept -> std::size_t { return rows_; }
 
+  /// Whether any line had it, be it as null.
+  [[nodiscard]] auto has_come() const noexcept -> bool { return has_come_; }
+
   void add(JsonCursor& json, MissingValues& missing);
 
-  /// `json` says where rows are missing.
-  void add_missing(JsonCursor const& json, std::size_t rows, MissingValues& missing);
+  /// `what` says where rows are missing.
+  void add_missing(std::string_view what, std::size_t rows, MissingValues& missing);
 
-  /// The rows that came since the last time. More may follow, of the same type and shape.
-  [[nodiscard]] auto take() -> Column;
+  /// The rows that came since the last time, up to the line `what`. More may follow, of the same type and shape.
+  [[nodiscard]] auto take(std::string_view what) -> Column;
 
  private:
   enum class Kind : std::uint8_t { none, number, boolean, text };
@@ -67,9 +71,10 @@ class JsonColumn {
   /// The first value decides.
   void check_depth(JsonCursor const& json, std::size_t depth);
 
-  [[noreturn]] void refuse(JsonCursor const& json, std::string const& problem) const;
+  [[noreturn]] void refuse(std::string_view what, std::string const& problem) const;
 
   GrowingColumn column_;
+  bool has_come_ = false;
   Kind kind_ = Kind::none;
   std::size_t rows_ = 0;
   std::optional<std::size_t> dimensions_;  ///< Of a row.
@@ -80,7 +85,8 @@ class JsonColumn {
 /// Makes columns of lines of JSON.
 class JsonTable {
  public:
-  explicit JsonTable(JsonLinesOptions const& options) : options_{options} {}
+  explicit JsonTable(JsonLinesOptions const& options)
+      : options_{options}, kept_{options.columns.begin(), options.columns.end()} {}
 
   /// The next lines are of this file.
   void begin_file(std::string const& name);
@@ -90,8 +96,14 @@ class JsonTable {
   /// Rows that came since the last `take`.
   [[nodiscard]] auto rows() const noexcept -> std::size_t { return rows_; }
 
-  /// These rows, of which there is one at least; more may follow, in lines without other names.
+  /// These rows; more may follow, in lines without other names than those that came or have a type.
+  ///
+  /// Errors: also `invalid_data` where there are none.
   [[nodiscard]] auto take() -> Dataset;
+
+  /// Behind the last line. Errors: `invalid_data` where there was no row; `not_found` for a name of the options that no
+  /// line had.
+  void finish() const;
 
  private:
   struct Hash : std::hash<std::string_view> {
@@ -104,11 +116,16 @@ class JsonTable {
   /// Errors: `not_found` and `invalid_config` for names of the options that there are not, or that come twice.
   void choose_columns();
 
-  /// Errors: `not_found`.
-  [[nodiscard]] auto find(char const* field, std::string const& name) const -> std::size_t;
+  [[nodiscard]] auto is_kept(std::string_view name) const -> bool { return kept_.empty() || kept_.contains(name); }
+
+  /// Of the next number.
+  void add_column(std::string_view name);
+
+  [[noreturn]] void refuse_name(char const* field, std::string const& name) const;
 
   JsonLinesOptions const& options_;
-  std::string what_;  ///< "JSON file 'x', line 3".
+  std::unordered_set<std::string_view> kept_;  ///< Of the options; empty: all.
+  std::string what_;                           ///< "JSON file 'x', line 3".
   std::size_t file_name_bytes_ = 0;
   std::vector<JsonColumn> columns_;
   std::unordered_map<std::string, std::size_t, Hash, std::equal_to<>> numbers_;

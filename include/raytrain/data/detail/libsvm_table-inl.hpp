@@ -34,7 +34,7 @@ namespace raytrain::detail {
 RAYTRAIN_INLINE LibsvmTable::LibsvmTable(LibsvmOptions const& options) : options_{options} {
   if (options.features == 0) {
     throw Error{Errc::invalid_config, "LibsvmOptions::features", "must be at least 1 (got 0)",
-                "leave it unset for as many as the largest index says"};
+                "write how many there are; read_libsvm finds it where it is unset"};
   }
 }
 
@@ -93,7 +93,7 @@ RAYTRAIN_INLINE void LibsvmTable::add_feature(std::string_view token, std::size_
   }
   auto const first_index = options_.zero_based == false ? 1U : 0U;
   if (entry.index < first_index)
-    refuse("it has the index 0, and indices begin with 1", "unset LibsvmOptions::zero_based");
+    refuse("it has the index 0, and indices begin with 1", "set LibsvmOptions::zero_based to true");
   auto const most = options_.features.value_or(std::size_t{largest_libsvm_index} + 1);
   if (entry.index > most || (options_.zero_based == true && entry.index == most)) {
     refuse(fmt::format("the index {} is beyond {} features", entry.index, most), "set LibsvmOptions::features");
@@ -115,13 +115,11 @@ RAYTRAIN_INLINE auto LibsvmTable::width() const -> std::size_t {
            "set LibsvmOptions::features or zero_based", largest_place_);
   }
   if (width > options_.max_bytes / sizeof(float) / labels_.size()) {
-    refuse(
-        fmt::format("{} rows of {} features take {} bytes, more than LibsvmOptions::max_bytes, {}; the largest index "
-                    "is on this line",
-                    labels_.size(), width,
-                    static_cast<long double>(width) * static_cast<long double>(sizeof(float) * labels_.size()),
-                    options_.max_bytes),
-        "number the features without gaps, or set it", largest_place_);
+    auto const size = fmt::format(
+        "{} rows of {} features take {} bytes, more than LibsvmOptions::max_bytes, {}", labels_.size(), width,
+        static_cast<long double>(width) * static_cast<long double>(sizeof(float) * labels_.size()), options_.max_bytes);
+    if (options_.features) refuse(size, "set it, or read smaller blocks by libsvm_blocks");
+    refuse(size + "; the largest index is on this line", "number the features without gaps, or set it", largest_place_);
   }
   return width;
 }
@@ -139,9 +137,7 @@ RAYTRAIN_INLINE auto LibsvmTable::dense_features(std::size_t width) const -> std
 }
 
 RAYTRAIN_INLINE auto LibsvmTable::take() -> Dataset {
-  if (labels_.empty()) {
-    throw Error{Errc::invalid_data, attempted_.back(), "there are no rows", "look at the file"};
-  }
+  finish();
   auto const features = width();
   std::vector<Column> columns;
   columns.emplace_back("features", dense_features(features), RowShape{features});
@@ -150,6 +146,11 @@ RAYTRAIN_INLINE auto LibsvmTable::take() -> Dataset {
   if (has_qids_ == true) columns.emplace(columns.begin(), "qid", std::exchange(qids_, {}));
   columns.emplace(columns.begin(), "label", std::exchange(labels_, {}));
   return Dataset::from_columns(std::move(columns));
+}
+
+RAYTRAIN_INLINE void LibsvmTable::finish() const {
+  if (has_qids_) return;
+  throw Error{Errc::invalid_data, attempted_.back(), "there are no rows", "look at the file"};
 }
 
 RAYTRAIN_INLINE void LibsvmTable::refuse(std::string const& happened, std::string remedy, Place place) const {

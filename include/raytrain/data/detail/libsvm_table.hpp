@@ -32,6 +32,9 @@ class LibsvmTable {
   /// These rows; more may follow. Errors: also `invalid_data` where there are none.
   [[nodiscard]] auto take() -> Dataset;
 
+  /// Behind the last line. Errors: `invalid_data` where there was no row.
+  void finish() const;
+
  private:
   struct Entry {
     std::uint32_t index{};

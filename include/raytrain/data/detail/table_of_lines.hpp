@@ -25,7 +25,9 @@ template <class Table, class Options>
     LineReader lines{path};
     while (auto const line = lines.next()) table.add_line(*line, lines.number());
   }
-  return table.take();
+  auto rows = table.take();
+  table.finish();
+  return rows;
 }
 
 /// The same in blocks of so many rows. `function` and `format`: as in `FileBlocksOptions`.
@@ -54,7 +56,7 @@ template <class Table, class Options>
     if (table.rows() == 0) return std::nullopt;
     return table.take();
   };
-  return file_blocks(paths, {function, std::move(format), rows, next});
+  return file_blocks(paths, {function, std::move(format), rows, next, [reading] { reading->table.finish(); }});
 }
 
 }  // namespace raytrain::detail
