@@ -34,10 +34,10 @@ auto greeting(std::string const& task, std::string const& command, std::int32_t 
 }
 
 /// A worker as the test writes it.
-class Worker : public RawPeer {
+class RabitWorker : public RawPeer {
  public:
-  Worker(RabitTracker const& tracker, Rank rank, std::string const& command, std::int32_t world = -1,
-         std::string const& text = "")
+  RabitWorker(RabitTracker const& tracker, Rank rank, std::string const& command, std::int32_t world = -1,
+              std::string const& text = "")
       : RawPeer{address_of(tracker.arguments())} {
     send(greeting(tracker.arguments().task_id(rank), command, world, text));
     CHECK(number() == detail::rabit_magic);
@@ -105,8 +105,8 @@ TEST_CASE("two workers are told their ranks in the order of their task ids, and 
   Tracking tracking{2, {.greeting_timeout = std::chrono::hours{1}}};
   RawPeer const silent{address_of(tracking.tracker->arguments())};
   // The one that comes first is the second one.
-  Worker const second{*tracking.tracker, Rank{1}, "start"};
-  Worker const first{*tracking.tracker, Rank{0}, "start"};
+  RabitWorker const second{*tracking.tracker, Rank{1}, "start"};
+  RabitWorker const first{*tracking.tracker, Rank{0}, "start"};
   // Rank, parent, world, one neighbour in the tree, previous, next.
   CHECK((first.numbers(7) == Numbers{0, -1, 2, 1, 1, 1, 1}));
   first.say(0);                                // good links
@@ -127,7 +127,7 @@ TEST_CASE("two workers are told their ranks in the order of their task ids, and 
   second.say(4712);
   CHECK(second.is_closed());
   for (auto const rank : {0U, 1U}) {
-    CHECK(Worker{*tracking.tracker, Rank{rank}, "shutdown"}.is_closed());
+    CHECK(RabitWorker{*tracking.tracker, Rank{rank}, "shutdown"}.is_closed());
   }
   // Now it has ended by itself.
   CHECK(silent.is_closed());
@@ -152,9 +152,9 @@ TEST_CASE("a worker that brings what cannot be, or ends, fails the start with it
   for (auto const& [numbers, text, ends_by_reset] : defects) {
     CAPTURE(text);
     Tracking tracking{2};
-    Worker const other{*tracking.tracker, Rank{1}, "start"};
+    RabitWorker const other{*tracking.tracker, Rank{1}, "start"};
     {
-      Worker worker{*tracking.tracker, Rank{0}, "start"};
+      RabitWorker worker{*tracking.tracker, Rank{0}, "start"};
       (void)worker.numbers(7);
       for (auto const number : numbers) worker.say(number);
       if (text.find("ended") == std::string::npos) {
@@ -173,9 +173,9 @@ TEST_CASE("a worker that brings what cannot be, or ends, fails the start with it
 TEST_CASE("when a worker dies while they are connected, one that waits for it is released") {
   Tracking tracking{2};
   RawListener const waiting;
-  Worker const first{*tracking.tracker, Rank{0}, "start"};
+  RabitWorker const first{*tracking.tracker, Rank{0}, "start"};
   {
-    Worker const second{*tracking.tracker, Rank{1}, "start"};
+    RabitWorker const second{*tracking.tracker, Rank{1}, "start"};
     (void)first.numbers(7);
     first.say(0);
     (void)first.numbers(2);
@@ -190,8 +190,8 @@ TEST_CASE("when a worker dies while they are connected, one that waits for it is
 TEST_CASE("a worker that leaves or speaks before all are here fails the start") {
   for (bool const speaks : {false, true}) {
     Tracking tracking{3};
-    Worker const stays{*tracking.tracker, Rank{0}, "start"};
-    Worker other{*tracking.tracker, Rank{2}, "start"};
+    RabitWorker const stays{*tracking.tracker, Rank{0}, "start"};
+    RabitWorker other{*tracking.tracker, Rank{2}, "start"};
     if (speaks) {
       other.say(0);
     } else {
@@ -202,15 +202,15 @@ TEST_CASE("a worker that leaves or speaks before all are here fails the start") 
     check_contains(text, "the connection of rank 2 ");
     if (speaks) check_contains(text, "brought something that nobody has asked for");
     // Who comes now is sent away at once.
-    CHECK(Worker{*tracking.tracker, Rank{1}, "start"}.is_closed());
+    CHECK(RabitWorker{*tracking.tracker, Rank{1}, "start"}.is_closed());
     CHECK(tracking.log.wait_for_stranger("rank 1") == "rank 1 comes after the start has failed");
   }
 }
 
 TEST_CASE("a world size that differs fails the start, and its text has both") {
   Tracking tracking{2};
-  Worker const other{*tracking.tracker, Rank{0}, "start", 2};
-  CHECK(Worker{*tracking.tracker, Rank{1}, "start", 3}.is_closed());
+  RabitWorker const other{*tracking.tracker, Rank{0}, "start", 2};
+  CHECK(RabitWorker{*tracking.tracker, Rank{1}, "start", 3}.is_closed());
   CHECK(other.is_closed());
   CHECK(tracking.log.wait_for_error() ==
         "bringing XGBoost's workers together: rank 1 says that there are 3 workers, and there are 2");
@@ -218,10 +218,10 @@ TEST_CASE("a world size that differs fails the start, and its text has both") {
 
 TEST_CASE("who comes a second time, asks for what is not there or does not know the secret is sent away") {
   Tracking tracking{2};
-  Worker const first{*tracking.tracker, Rank{0}, "start"};
-  CHECK(Worker{*tracking.tracker, Rank{0}, "start"}.is_closed());
+  RabitWorker const first{*tracking.tracker, Rank{0}, "start"};
+  CHECK(RabitWorker{*tracking.tracker, Rank{0}, "start"}.is_closed());
   CHECK(tracking.log.wait_for_stranger("second") == "rank 0 comes a second time, and the first one keeps the place");
-  CHECK(Worker{*tracking.tracker, Rank{1}, "recover"}.is_closed());
+  CHECK(RabitWorker{*tracking.tracker, Rank{1}, "recover"}.is_closed());
   CHECK(tracking.log.wait_for_stranger("recover") == "rank 1 asks for 'recover', which this tracker does not know");
   for (auto const* const task : {"000001", "the-secret-000002", "the-secreT-000001", "NULL"}) {
     RawPeer const stranger{address_of(tracking.tracker->arguments())};
@@ -231,7 +231,7 @@ TEST_CASE("who comes a second time, asks for what is not there or does not know 
     tracking.log.change([&] { tracking.log.strangers.clear(); });
   }
   // The first one has not noticed.
-  Worker const second{*tracking.tracker, Rank{1}, "start"};
+  RabitWorker const second{*tracking.tracker, Rank{1}, "start"};
   CHECK(first.number() == 0);
 }
 
@@ -240,21 +240,21 @@ TEST_CASE("what a worker has the tracker print is passed on") {
   auto events = log.events();
   events.on_print = [&](std::string text) { log.change([&] { log.strangers.push_back(std::move(text)); }); };
   RabitTracker const tracker{{.world = WorldSize{1}}, events, "the-secret"};
-  Worker const worker{tracker, Rank{0}, "print", -1, "[0] loss 0.5"};
+  RabitWorker const worker{tracker, Rank{0}, "print", -1, "[0] loss 0.5"};
   CHECK(log.wait_for_stranger("loss") == "[0] loss 0.5");
 }
 
 TEST_CASE("a start that takes too long ends with the ranks that have not come, or with a hint at the network") {
   {
     Tracking tracking{12, {.start_limit = milliseconds{50}}};
-    Worker const worker{*tracking.tracker, Rank{1}, "start"};
+    RabitWorker const worker{*tracking.tracker, Rank{1}, "start"};
     CHECK(worker.is_closed());
     check_contains(tracking.log.wait_for_error(),
                    " of 12 came within 50 ms; missing: rank 0, rank 2, rank 3, rank 4, rank 5, rank 6, rank 7, rank 8 "
                    "and 3 more; ");
   }
   Tracking tracking{1, {.start_limit = milliseconds{50}}};
-  Worker const worker{*tracking.tracker, Rank{0}, "start"};
+  RabitWorker const worker{*tracking.tracker, Rank{0}, "start"};
   (void)worker.numbers(6);
   CHECK(worker.is_closed());
   check_contains(tracking.log.wait_for_error(), "not all were connected with each other within 50 ms; ");
