@@ -116,10 +116,10 @@ class NcclCollective final : public detail::DeviceModel {
       -> std::shared_ptr<NcclGroup> {
     group = detail::checked_group("NcclCollective", std::move(group), rank);
     detail::check_device(stream.device, "NcclCollective on device " + std::to_string(stream.device));
-    int version = 0;
-    detail::check_nccl(ncclGetVersion(&version), "ncclGetVersion");
-    if (version < NCCL_VERSION(2, 18, 0)) {
-      throw Error{Errc::backend, "NcclCollective", "needs NCCL 2.18 or newer (found " + std::to_string(version) + ")",
+    int found = 0;
+    detail::check_nccl(ncclGetVersion(&found), "ncclGetVersion");
+    if (found < NCCL_VERSION(2, 18, 0)) {
+      throw Error{Errc::backend, "NcclCollective", "needs NCCL 2.18 or newer (found " + std::to_string(found) + ")",
                   "let the dynamic linker find the libnccl.so.2 that the program was built with"};
     }
     return group;

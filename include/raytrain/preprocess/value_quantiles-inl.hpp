@@ -47,9 +47,9 @@ inline constexpr std::size_t digit_values = std::size_t{1} << digit_bits;
   return std::bit_cast<double>((bits & sign) != 0 ? bits ^ sign : ~bits);
 }
 
-/// What is known of a key before its digit `digit` is.
+/// What is known of a key before its digit `digit` is, which is not the first one.
 [[nodiscard]] inline auto prefix_of(std::uint64_t key, unsigned digit) noexcept -> std::uint64_t {
-  return digit == 0 ? 0 : key >> (64 - digit_bits * digit);
+  return key >> (64 - digit_bits * digit);
 }
 
 [[nodiscard]] inline auto digit_of(std::uint64_t key, unsigned digit) noexcept -> std::size_t {
