@@ -9,8 +9,10 @@
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <limits>
+#include <map>
 #include <optional>
 #include <random>
 #include <string>
@@ -83,6 +85,24 @@ TEST_CASE("lines that pandas has written have its numbers, texts, truths and arr
   CHECK(floats(data, "ok") == std::vector<float>{1, 0, 1});
   CHECK(data.column("x").row_shape() == RowShape{2});
   CHECK(floats(data, "x") == std::vector<float>{1.5F, 2, 3, 4, 5, -6e-7F});
+}
+
+TEST_CASE("text in memory is read as the lines of a file, and errors call it as they are told") {
+  std::map<std::string, CsvType, std::less<>> const types{{"age", CsvType::float32}, {"city", CsvType::text}};
+  for (std::string_view const text : {"{\"age\":null,\"city\":\"Oslo\"}\n\n{\"age\":7,\"city\":null}\n",
+                                      "{\"age\":null,\"city\":\"Oslo\"}\r\n{\"age\":7}"}) {
+    auto const data = parse_json_lines(text, {.types = types});
+    CHECK(floats(data, "age") == std::vector<float>{-1, 7});
+    CHECK(data.column("city").text(0) == "Oslo");
+    CHECK(data.column("city").text(1) == std::nullopt);
+  }
+  check_contains(thrown_error([&] { return parse_json_lines("{\"age\":1}\n{\"age\":]", {}, "the request"); }),
+                 "reading the request, line 2");
+  check_contains(thrown_error([&] { return parse_json_lines("{\"age\":1}", {.types = types}); }),
+                 "reading JSON lines, line 1: JsonLinesOptions::types names 'city', and the lines have age");
+  for (auto const* const text : {"", "\n", " \r\n"}) {
+    check_contains(thrown_error([&] { return parse_json_lines(text); }), "there are no rows; look at what it holds");
+  }
 }
 
 TEST_CASE("names may come in any order and late, and what a line has not is missing, arrays and texts, too") {
@@ -191,7 +211,7 @@ TEST_CASE("what is no object of JSON is refused with file, line and byte") {
   refused("{\"a\":\"\\ud800\"}", "half a surrogate pair is missing");
   refused("{\"a\":" + std::string(80, '['), "it is nested too deeply");
   for (auto const* const text : {"", "\n \n"}) {
-    check_contains(thrown_error([&] { return read_text(text); }), "there are no rows; look at the file");
+    check_contains(thrown_error([&] { return read_text(text); }), "there are no rows; look at what it holds");
   }
   check_contains(thrown_error([] { return read_text("{}\n"); }), "there are no columns");
   check_contains(thrown_error([] { return read_text("{\"a\":1}", {.columns = {"b"}}); }),

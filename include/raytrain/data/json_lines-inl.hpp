@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <concepts>
 #include <cstddef>
@@ -103,6 +104,20 @@ namespace raytrain {
 
 RAYTRAIN_INLINE auto read_json_lines(DataPaths const& paths, JsonLinesOptions const& options) -> Dataset {
   return detail::table_of_lines<detail::JsonTable>(paths, options);
+}
+
+RAYTRAIN_INLINE auto parse_json_lines(std::string_view text, JsonLinesOptions const& options, std::string_view what)
+    -> Dataset {
+  detail::JsonTable table{options};
+  table.begin(what);
+  for (std::uint64_t number = 1; !text.empty(); ++number) {
+    auto const line = text.substr(0, text.find('\n'));
+    table.add_line(line, number);
+    text.remove_prefix(std::min(line.size() + 1, text.size()));
+  }
+  auto rows = table.take();
+  table.finish();
+  return rows;
 }
 
 RAYTRAIN_INLINE auto json_lines_blocks(DataPaths const& paths, JsonLinesOptions options, std::size_t rows)

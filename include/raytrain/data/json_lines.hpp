@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <string_view>
 
 #include <raytrain/data/data_paths.hpp>
 #include <raytrain/data/dataset.hpp>
@@ -25,6 +26,12 @@ namespace raytrain {
 ///         67 million, and no rows.
 /// Source: RFC 8259 for each line.
 [[nodiscard]] auto read_json_lines(DataPaths const& paths, JsonLinesOptions const& options = {}) -> Dataset;
+
+/// The same of text, as a request to a server has it, which errors call `what`.
+///
+/// Errors: those of `read_json_lines`, but for those of files.
+[[nodiscard]] auto parse_json_lines(std::string_view text, JsonLinesOptions const& options = {},
+                                    std::string_view what = "JSON lines") -> Dataset;
 
 /// The same rows in blocks, of which one is in memory at a time: for files that are larger than memory. Each has
 /// `rows` rows, but for a file's last one.

@@ -132,15 +132,17 @@ RAYTRAIN_INLINE void JsonColumn::refuse(std::string_view what, std::string const
               "JsonLinesOptions::columns"};
 }
 
-RAYTRAIN_INLINE void JsonTable::begin_file(std::string const& name) {
-  what_ = fmt::format("JSON file '{}'", name);
-  file_name_bytes_ = what_.size();
+RAYTRAIN_INLINE void JsonTable::begin_file(std::string const& name) { begin(fmt::format("JSON file '{}'", name)); }
+
+RAYTRAIN_INLINE void JsonTable::begin(std::string_view what) {
+  what_ = what;
+  name_bytes_ = what_.size();
 }
 
 RAYTRAIN_INLINE void JsonTable::add_line(std::string_view line, std::uint64_t number) {
   missing_.add_bytes(line.size() + 1);
   if (line.find_first_not_of(" \t\r") == std::string_view::npos) return;
-  what_.resize(file_name_bytes_);
+  what_.resize(name_bytes_);
   fmt::format_to(std::back_inserter(what_), ", line {}", number);
   JsonCursor json{line, what_};
   next_ = 0;
@@ -161,7 +163,7 @@ RAYTRAIN_INLINE void JsonTable::add_line(std::string_view line, std::uint64_t nu
 }
 
 RAYTRAIN_INLINE auto JsonTable::take() -> Dataset {
-  if (rows_ == 0) throw Error{Errc::invalid_data, "reading " + what_, "there are no rows", "look at the file"};
+  if (rows_ == 0) throw Error{Errc::invalid_data, "reading " + what_, "there are no rows", "look at what it holds"};
   if (order_.empty()) choose_columns();
   rows_ = 0;
   missing_ = {};  // the limit is a block's, as memory is
@@ -171,7 +173,7 @@ RAYTRAIN_INLINE auto JsonTable::take() -> Dataset {
 }
 
 RAYTRAIN_INLINE void JsonTable::finish() const {
-  if (order_.empty()) throw Error{Errc::invalid_data, "reading " + what_, "there are no rows", "look at the file"};
+  if (order_.empty()) throw Error{Errc::invalid_data, "reading " + what_, "there are no rows", "look at what it holds"};
   for (auto const& [name, type] : options_.types) {
     auto const place = numbers_.find(name);
     if (place != numbers_.end() && !columns_[place->second].has_come()) refuse_name("types", name);
@@ -191,7 +193,7 @@ RAYTRAIN_INLINE void JsonTable::choose_columns() {
     order_.push_back(place->second);
   }
   for (std::size_t i = 0; options_.columns.empty() && i < columns_.size(); ++i) order_.push_back(i);
-  if (order_.empty()) throw Error{Errc::invalid_data, "reading " + what_, "there are no columns", "look at the file"};
+  if (order_.empty()) throw Error{Errc::invalid_data, "reading " + what_, "there are no columns", "look at what it holds"};
 }
 
 RAYTRAIN_INLINE auto JsonTable::column_of(JsonCursor const& json, std::string_view name) -> JsonColumn* {

@@ -91,6 +91,9 @@ class JsonTable {
   /// The next lines are of this file.
   void begin_file(std::string const& name);
 
+  /// The next lines are of `what`, as errors call it.
+  void begin(std::string_view what);
+
   void add_line(std::string_view line, std::uint64_t number);
 
   /// Rows that came since the last `take`.
@@ -126,7 +129,7 @@ class JsonTable {
   JsonLinesOptions const& options_;
   std::unordered_set<std::string_view> kept_;  ///< Of the options; empty: all.
   std::string what_;                           ///< "JSON file 'x', line 3".
-  std::size_t file_name_bytes_ = 0;
+  std::size_t name_bytes_ = 0;
   std::vector<JsonColumn> columns_;
   std::unordered_map<std::string, std::size_t, Hash, std::equal_to<>> numbers_;
   std::vector<std::size_t> order_;  ///< Of the columns that are given; chosen by the first `take`.
