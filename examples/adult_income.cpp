@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <exception>
 #include <filesystem>
-#include <functional>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -22,10 +21,8 @@
 #include <CLI/CLI.hpp>
 
 #include <raytrain/backend/torch.hpp>
-#include <raytrain/backend/torch/torch_predictor.hpp>
 #ifdef WITH_XGBOOST
 #include <raytrain/backend/xgboost.hpp>
-#include <raytrain/backend/xgboost/xgboost_predictor.hpp>
 #endif
 #include <raytrain/callback/progress_bar.hpp>
 #include <raytrain/data/csv.hpp>
@@ -34,6 +31,9 @@
 #include <raytrain/launch/job_environment.hpp>
 #include <raytrain/preprocess.hpp>
 #include <raytrain/trainer.hpp>
+
+#include "adult_income/model.hpp"
+#include "adult_income/network.hpp"
 
 namespace {
 
@@ -93,25 +93,11 @@ auto preparation() -> raytrain::Chain {
                LabelEncoder{"income"}};
 }
 
-struct Net : torch::nn::Module {
-  explicit Net(std::int64_t features)
-      : hidden{register_module("hidden", torch::nn::Linear{features, 32})},
-        output{register_module("output", torch::nn::Linear{32, 1})} {}
-  auto forward(torch::Tensor const& rows) -> torch::Tensor { return output(torch::relu(hidden(rows))).squeeze(1); }
-  torch::nn::Linear hidden;
-  torch::nn::Linear output;
-};
-
 struct Epoch {
   int epoch = 0;
   double loss = 0;
   void serialize(auto& a) { a(CEREAL_NVP(epoch), CEREAL_NVP(loss)); }
 };
-
-/// Values of a row that the network gets.
-auto features_of(Dataset const& prepared) -> std::int64_t {
-  return static_cast<std::int64_t>(prepared.column("features").row_values());
-}
 
 void train_network(raytrain::TorchContext& ctx, int const& epochs) {
   auto shard = ctx.dataset_shard("train");
@@ -133,9 +119,6 @@ void train_network(raytrain::TorchContext& ctx, int const& epochs) {
   }
 }
 
-/// Of rows as they were read, the probability of more than 50,000.
-using Predict = std::function<std::vector<float>(Dataset const& rows)>;
-
 template <class Backend>
 auto config_of(Options const& options, Dataset const& train) -> raytrain::TrainerConfig<Backend> {
   auto const job = raytrain::job_environment();
@@ -154,13 +137,7 @@ auto by_network(Options const& options, Dataset const& train) -> Predict {
                                                     config_of<raytrain::TorchBackend>(options, train)};
   auto const result = trainer.fit();
   if (result.state == raytrain::RunState::aborted) return {};
-  auto const checkpoint = result.checkpoint().value();
-  auto const features = features_of(raytrain::load_preprocessor(checkpoint).transform(train.head(1)));
-  raytrain::TorchPredictor const predictor{checkpoint, [&] { return std::make_shared<Net>(features); }};
-  return [predictor](Dataset const& rows) {
-    auto const said = torch::sigmoid(predictor.predict(rows)).contiguous();
-    return std::vector<float>(said.data_ptr<float>(), said.data_ptr<float>() + said.numel());
-  };
+  return predict_by_network(result.checkpoint().value());
 }
 
 auto by_trees([[maybe_unused]] Options const& options, [[maybe_unused]] Dataset const& train) -> Predict {
@@ -173,8 +150,7 @@ auto by_trees([[maybe_unused]] Options const& options, [[maybe_unused]] Dataset 
   raytrain::Trainer<raytrain::XGBoostBackend> trainer{params, config_of<raytrain::XGBoostBackend>(options, train)};
   auto const result = trainer.fit();
   if (result.state == raytrain::RunState::aborted) return {};
-  auto const predictor = std::make_shared<raytrain::XGBoostPredictor const>(result.checkpoint().value());
-  return [predictor](Dataset const& rows) { return predictor->predict(rows, {.features = {"features"}}).values; };
+  return predict_by_trees(result.checkpoint().value());
 #else
   throw std::runtime_error{"--backend xgboost: this program was built without XGBoost; install libxgboost-dev"};
 #endif

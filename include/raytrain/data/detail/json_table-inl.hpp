@@ -193,7 +193,8 @@ RAYTRAIN_INLINE void JsonTable::choose_columns() {
     order_.push_back(place->second);
   }
   for (std::size_t i = 0; options_.columns.empty() && i < columns_.size(); ++i) order_.push_back(i);
-  if (order_.empty()) throw Error{Errc::invalid_data, "reading " + what_, "there are no columns", "look at what it holds"};
+  if (order_.empty())
+    throw Error{Errc::invalid_data, "reading " + what_, "there are no columns", "look at what it holds"};
 }
 
 RAYTRAIN_INLINE auto JsonTable::column_of(JsonCursor const& json, std::string_view name) -> JsonColumn* {

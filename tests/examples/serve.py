@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Trains adult_income, asks the example serve by curl what the model says of the held-out rows, also under load, gives it requests
+that are wrong, lets the training go on, and stops it:
+
+  serve.py ADULT_INCOME SERVE torch|xgboost
+"""
+import concurrent.futures
+import csv
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+
+CONNECTIONS, REQUESTS = 8, 1000
+LIMIT_S = 120
+
+adult_income, serve = (os.path.abspath(path) for path in sys.argv[1:3])
+backend = sys.argv[3]
+if not shutil.which('curl'):
+    print('needs curl')
+    sys.exit(77)
+
+
+def require(truth, what):
+    if not truth:
+        sys.exit(f'serve by {backend}: {what}')
+
+
+def train(folder, *arguments):
+    subprocess.run([adult_income, '--backend', backend, '--rows', '5000', '--storage', '.', '--predictions', 'predictions.csv', *arguments],
+                   cwd=folder, check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+
+
+def curl(*arguments, body=''):
+    done = subprocess.run(['curl', '--silent', '--show-error', '--no-progress-meter', '--max-time', str(LIMIT_S), *arguments], input=body, text=True, check=True,
+                          stdout=subprocess.PIPE)
+    return done.stdout
+
+
+def ask(url, body, *arguments):
+    """The status and the answer."""
+    said, status = curl('--write-out', '%{http_code}', '--json', '@-', *arguments, url, body=body).rsplit('\n', 1)
+    return int(status), json.loads(said)
+
+
+def row_of(line):
+    number = lambda text: float(text) if text else None
+    return json.dumps({'hours': number(line['hours']), 'age': number(line['age']), 'workclass': line['workclass'] or None,
+                       'education': line['education']})
+
+
+def next_line(server, what):
+    """The next line of the server that has `what`, or the end of the test where none comes in time."""
+    def read():
+        for line in server.stdout:
+            print(line, end='')
+            if what in line:
+                return line
+        return ''
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        reading = pool.submit(read)
+        try:
+            line = reading.result(LIMIT_S)
+        except concurrent.futures.TimeoutError:
+            server.kill()  # which ends the reading
+            line = ''
+    require(line, f'it has not said "{what}"')
+    return line
+
+
+def check_predictions(url, folder):
+    with open(folder / 'predictions.csv', encoding='utf-8', newline='') as table:
+        lines = list(csv.DictReader(table))
+    status, said = ask(url + '/predict', '\n'.join(map(row_of, lines)))
+    require(status == 200 and len(said['predictions']) == len(lines) == 1000, f'{status}: {said}')
+    furthest = max(abs(there - float(line['prediction'])) for there, line in zip(said['predictions'], lines))
+    require(furthest < 1e-6, f'its predictions differ by {furthest} from those that the training has written')
+    return lines
+
+
+def check_refusals(url, row):
+    for body, status, what in [
+        ('', 400, 'reading the request: there are no rows'),
+        (row + '\n{"age":', 400, 'reading the request, line 2'),
+        (row.replace('education', 'school'), 400, "names 'education', and the lines have"),
+        (re.sub('"education": "[A-Za-z]*"', '"education": "Kindergarten"', row), 400, 'Kindergarten'),
+        (row.replace('"age": ', '"age": "old", "x": '), 400, "'old' is a text"),
+        ('x' * (17 << 20), 413, 'at most 16 MiB'),
+    ]:
+        got, said = ask(url + '/predict', body, '--header', 'Expect:')
+        require(got == status and what in said.get('error', ''), f'{got} {said}, and not {status} with "{what}", to {body[:200]}')
+    for arguments in [(url + '/nothing',), (url + '/predict',)]:
+        said = json.loads(curl(*arguments))
+        require('there is GET /healthz' in said['error'], f'{arguments}: {said}')
+
+
+def put_under_load(url, folder, row):
+    """Prints the latencies of single rows, each of which is to be answered alike."""
+    (folder / 'row.json').write_text(row)
+    answers = folder / 'answers'
+    shutil.rmtree(answers, ignore_errors=True)
+    answers.mkdir()
+    said = curl('--parallel', '--parallel-max', str(CONNECTIONS), '--json', f'@{folder}/row.json', '--output', f'{answers}/#1',
+                '--write-out', '%{http_code} %{time_total}\n', f'{url}/predict?[1-{REQUESTS}]')
+    results = [line.split() for line in said.splitlines()]
+    require([status for status, _ in results] == ['200'] * REQUESTS, f'under load: {said[:2000]}')
+    times = sorted(1000 * float(time) for _, time in results)
+    print(f'{REQUESTS} requests by {CONNECTIONS} connections: ' +
+          ', '.join(f'p{share} {times[REQUESTS * share // 100]:.2f} ms' for share in (50, 95, 99)))
+    return {path.read_text() for path in answers.iterdir()}
+
+
+with tempfile.TemporaryDirectory() as scratch:
+    folder = pathlib.Path(scratch)
+    run = folder / f'adult_income_{backend}'
+    done = subprocess.run([serve, '--run', run, '--port', '0'], text=True, stderr=subprocess.PIPE, check=False)
+    require(done.returncode == 1 and str(run) in done.stderr, f'without a run: {done}')
+    train(folder)
+    server = subprocess.Popen([serve, '--run', run, '--port', '0', '--threads', str(CONNECTIONS)], text=True, stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE)
+    try:
+        url = re.search(r'http://127\.0\.0\.1:\d+', next_line(server, 'curl http'))[0]
+        health = json.loads(curl(url + '/healthz'))
+        require(health['status'] == 'ok' and health['checkpoint'].startswith(str(run)), f'{health}')
+        row = row_of(check_predictions(url, folder)[0])
+        check_refusals(url, row)
+        require(len(put_under_load(url, folder, row)) == 1, 'the same row has got several answers')
+        done = subprocess.run([serve, '--run', run, '--port', url.rsplit(':', 1)[1]], text=True, stderr=subprocess.PIPE, check=False)
+        require(done.returncode == 1 and 'another program has the port' in done.stderr, f'at the same port: {done}')
+        if backend == 'torch':
+            with concurrent.futures.ThreadPoolExecutor(1) as pool:
+                goes_on = pool.submit(train, folder, '--epochs', '6')
+                put_under_load(url, folder, row)
+                goes_on.result()
+            next_line(server, 'now from ')
+            newer = json.loads(curl(url + '/healthz'))
+            require(newer['checkpoint'] != health['checkpoint'], f'the training has gone on, and it serves from {newer}')
+            check_predictions(url, folder)
+        server.send_signal(signal.SIGINT)
+        require(server.wait(LIMIT_S) == 0, f'Ctrl-C: {server.returncode}')
+    finally:
+        server.kill()
+        server.wait()
+        server.stdout.close()
