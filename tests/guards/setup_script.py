@@ -21,7 +21,7 @@ while [ "$1" != --target ]; do shift; done; mkdir -p "$2/lightgbm/lib"; echo >"$
 }
 TOOLS = ['bash', 'cat', 'cut', 'dirname', 'env', 'grep', 'head', 'mkdir', 'mktemp', 'mv', 'readlink', 'rm', 'sed', 'tail', 'touch', 'tr', 'true']
 EVERYTHING = ('g++ meson ninja-build pkg-config python3 ccache libasio-dev libcereal-dev libfmt-dev libxxhash-dev zlib1g-dev '
-              'libtorch-dev libcli11-dev dataset-fashion-mnist libxgboost-dev doctest-dev libopenmpi-dev openmpi-bin cmake python3-pip git '
+              'libtorch-dev libcli11-dev dataset-fashion-mnist libxgboost-dev libcpp-httplib-dev curl doctest-dev libopenmpi-dev openmpi-bin cmake python3-pip git '
               'iproute2 python3-xgboost python3-torch libopenblas0-openmp slurmctld slurmd slurm-client munge')
 SLURM = EVERYTHING.split()[-4:]
 
@@ -77,12 +77,16 @@ def check(root):
         if 'libfmt-dev' not in said:
             yield f'with two packages missing: does not say which: {said}'
 
-        status, said, calls, _ = debian.run('examples', without('doctest-dev', 'libopenmpi-dev', 'openmpi-bin', 'cmake', 'git', *SLURM))
+        status, said, calls, _ = debian.run('examples', without('libcpp-httplib-dev', 'curl', 'doctest-dev', 'libopenmpi-dev', 'openmpi-bin', 'cmake', 'git', *SLURM))
         if status != 0 or calls:
             yield f'examples want what only tests need: {calls}{said}'
         status, said, calls, _ = debian.run('mpi_examples', without('libopenmpi-dev', 'openmpi-bin', 'doctest-dev', *SLURM))
         if status != 0 or not re.search(r'^apt-get install -y --no-install-recommends libopenmpi-dev openmpi-bin$', calls, re.M):
             yield f'examples that use MPI, without it: exit status {status}, called: {calls}{said}'
+
+        status, said, calls, _ = debian.run('serving_examples', without('libcpp-httplib-dev', 'curl', 'libopenmpi-dev', 'doctest-dev', *SLURM))
+        if status != 0 or not re.search(r'^apt-get install -y --no-install-recommends libcpp-httplib-dev$', calls, re.M):
+            yield f'an example that serves, without its library: exit status {status}, called: {calls}{said}'
 
         for kind in ('tests', 'ci'):
             status, said, calls, _ = debian.run(kind, without(*SLURM))
@@ -145,6 +149,7 @@ DEFECTS = {
     'a set-up with recommended packages': {'setup': SCRIPT.replace(' --no-install-recommends', '')},
     'a set-up that always fetches lists': {'setup': SCRIPT.replace('  mapfile -t missing', '  apt-get update\n  mapfile -t missing')},
     'a set-up with a fixed flavour': {'setup': SCRIPT.replace('*" libopenblas0-"*', '*" libopenblas0-openmp "*')},
+    'an example that serves without its library': {'setup': SCRIPT.replace('libxgboost-dev libcpp-httplib-dev ;;', 'libxgboost-dev ;;')},
     'a set-up of daemons for those who look at examples': {
         'setup': SCRIPT.replace('dataset-fashion-mnist libxgboost-dev ;;', 'dataset-fashion-mnist libxgboost-dev slurmd munge ;;')},
     'a set-up that keeps half of LightGBM': {'setup': SCRIPT.replace('--target "$folder.new"', '--target "$folder"')},
