@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """How the guards that compile something find the compiler and its flags: meson passes both.
 
-  GUARD.py [arguments of the guard] -- c++ FLAG... [--torch FLAG...] [--xgboost FLAG...] [--mpi FLAG...] [--nccl FLAG...]
+  GUARD.py [arguments of the guard] -- c++ FLAG... [--torch FLAG...] [--xgboost FLAG...] [--parquet FLAG...] [--mpi FLAG...] [--nccl FLAG...]
 
-What follows --torch is added for what needs LibTorch, what follows --xgboost for what needs XGBoost, what follows --mpi
-for what needs MPI, what follows --nccl for what needs CUDA and NCCL; where one is missing there is no such library.
+What follows --torch is added for what needs LibTorch, what follows --xgboost for what needs XGBoost, and so on; where one is missing
+there is no such library.
 """
 import concurrent.futures
 import os
@@ -13,22 +13,22 @@ import subprocess
 import layers
 
 
+# The libraries that are optional, in the order of the arguments.
+OPTIONAL = ['torch', 'xgboost', 'parquet', 'mpi', 'nccl']
+
+
 class Compiler:
     def __init__(self, words):
-        words, added_for_nccl = split_at(words, '--nccl')
-        words, added_for_mpi = split_at(words, '--mpi')
-        words, added_for_xgboost = split_at(words, '--xgboost')
-        self.core, added_for_torch = split_at(words, '--torch')
-        self.torch = None if added_for_torch is None else self.core + added_for_torch
-        self.xgboost = None if added_for_xgboost is None else self.core + added_for_xgboost
-        self.mpi = None if added_for_mpi is None else self.core + added_for_mpi
-        self.nccl = None if added_for_nccl is None else self.core + added_for_nccl
-        added = [added_for_torch, added_for_xgboost, added_for_mpi, added_for_nccl]
-        self.everything = self.core + [flag for flags in added for flag in flags or []]
+        added = {}
+        for need in reversed(OPTIONAL):
+            words, added[need] = split_at(words, f'--{need}')
+        self.core = words
+        self.flags = {need: None if flags is None else words + flags for need, flags in added.items()}
+        self.everything = words + [flag for need in OPTIONAL for flag in added[need] or []]
 
     def flags_for(self, need):
-        """Those for what needs 'core', 'torch', 'xgboost', 'mpi' or 'nccl'; None where that is missing."""
-        return getattr(self, need)
+        """Those for what needs 'core' or one of the optional libraries; None where that is missing."""
+        return self.core if need == 'core' else self.flags[need]
 
     @staticmethod
     def compile(flags, source, text=None, output=None):
@@ -60,7 +60,7 @@ def each(function, items):
 
 
 def headers(root, guard):
-    """The headers that declare, and what each needs: 'core', 'torch', 'xgboost', 'mpi' or 'nccl'."""
+    """The headers that declare, and what each needs: 'core' or one of the optional libraries."""
     return [(path.relative_to('include'), need_of(path)) for path in guard.files(root, 'include', endings=['.hpp'])
             if not path.name.endswith('-inl.hpp') and 'impl' not in path.parts]
 
@@ -73,4 +73,6 @@ def need_of(path):
         return 'xgboost'
     if inside.startswith(('collective/cuda/', 'collective/device.hpp', 'collective/nccl')):
         return 'nccl'
+    if inside.startswith(layers.MAY_NEED_PARQUET):
+        return 'parquet'
     return 'mpi' if inside.startswith(layers.MAY_NEED_MPI) else 'core'

@@ -123,7 +123,7 @@ DEFECTS = {
 if __name__ == '__main__':
     own, given = compiler.split_arguments(sys.argv[1:])
     defects = dict(DEFECTS)
-    if given.torch:
+    if given.flags_for('torch'):
         defects['a header that uses LibTorch and does not include it'] = {
             'include/raytrain/backend/torch/b.hpp': '#pragma once\nusing Tensor = torch::Tensor;\n'}
     if given.xgboost:

@@ -30,6 +30,9 @@ MAY_NEED_MPI = ('collective/mpi', 'collective/detail/mpi_', 'launch/ranks', 'lau
                 'backend/mpi/communicator')
 NEED_MPI = tuple(f'raytrain/{path}' for path in MAY_NEED_MPI)
 
+# What needs Arrow.
+MAY_NEED_PARQUET = ('data/parquet.hpp', 'data/detail/arrow_', 'data/detail/parquet_')
+
 # A library -> the only folders that see it.
 OWNERS = {
     r'asio(\.hpp|/)': ['exec'],
@@ -41,6 +44,7 @@ OWNERS = {
     r'mpi\.h': ['collective/detail/mpi_library.hpp'],
     r'(cuda\w*|driver_types|vector_types)\.h': ['collective/cuda/', 'collective/device.hpp', 'collective/nccl'],
     r'nccl\w*\.h': ['collective/nccl'],
+    r'(arrow|parquet)/': list(MAY_NEED_PARQUET),
     r'fmt/': [folder for folder in [*BELOW, 'trainer.hpp', 'testing'] if folder != 'core'],
 }
 

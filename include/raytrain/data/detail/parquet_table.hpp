@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <arrow/api.h>
+#include <parquet/arrow/reader.h>
+#include <parquet/arrow/schema.h>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <numeric>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <raytrain/core/element_type.hpp>
+#include <raytrain/core/error.hpp>
+#include <raytrain/data/column.hpp>
+#include <raytrain/data/dataset.hpp>
+#include <raytrain/data/detail/arrow_column.hpp>
+#include <raytrain/data/detail/file_blocks.hpp>
+#include <raytrain/data/detail/file_state.hpp>
+#include <raytrain/data/detail/growing_column.hpp>
+#include <raytrain/data/parquet_options.hpp>
+
+namespace raytrain::detail {
+
+/// Makes columns of Parquet files, one file after the other.
+class ParquetTable {
+ public:
+  /// `rows`: of what `read` reads at once, at most.
+  ParquetTable(ParquetOptions options, std::size_t rows)
+      : options_{std::move(options)},
+        batch_rows_{static_cast<std::int64_t>(std::min<std::size_t>(rows, std::size_t{1} << 30U))} {}
+
+  /// The next rows are of this file.
+  void begin_file(std::filesystem::path const& path) {
+    FileState const exists{path};
+    what_ = fmt::format("Parquet file '{}'", path.string());
+    batches_.reset();
+    auto const attempted = "reading " + what_;
+    parquet::ArrowReaderProperties properties{/*use_threads=*/true};
+    properties.set_batch_size(batch_rows_);
+    parquet::arrow::FileReaderBuilder builder;
+    check_arrow(builder.OpenFile(path.string()), attempted);
+    builder.properties(properties);
+    reader_ = value_of(builder.Build(), attempted);
+    choose_columns();
+    std::vector<int> leaves;
+    for (auto const& column : columns_) add_leaves(leaves, field_of(column.name()));
+    std::vector<int> groups(static_cast<std::size_t>(reader_->num_row_groups()));
+    std::iota(groups.begin(), groups.end(), 0);
+    batches_ = value_of(reader_->GetRecordBatchReader(groups, leaves), attempted);
+  }
+
+  /// Whether there were rows left in the file.
+  auto read() -> bool {
+    std::shared_ptr<arrow::RecordBatch> batch;
+    do {
+      check_arrow(batches_->ReadNext(&batch), "reading " + what_);
+      if (!batch) return false;
+    } while (batch->num_rows() == 0);
+    for (auto& column : columns_) column.add(batch->GetColumnByName(column.name()), what_);
+    has_rows_ = true;
+    return true;
+  }
+
+  /// The rows that were read since the last time, of which there is one.
+  [[nodiscard]] auto take() -> Dataset {
+    std::vector<Column> columns;
+    for (auto& column : columns_) columns.push_back(column.take(what_));
+    return Dataset::from_columns(std::move(columns));
+  }
+
+  /// Behind the last file. Errors: `invalid_data` where there was no row.
+  void finish() const {
+    if (has_rows_) return;
+    throw Error{Errc::invalid_data, "reading " + what_, "there are no rows", "look at what has written it"};
+  }
+
+ private:
+  using Field = parquet::arrow::SchemaField;
+
+  [[nodiscard]] auto fields() const -> std::vector<Field> const& { return reader_->manifest().schema_fields; }
+
+  [[nodiscard]] auto names() const -> std::vector<std::string> {
+    std::vector<std::string> all;
+    for (auto const& field : fields()) all.push_back(field.field->name());
+    return all;
+  }
+
+  [[nodiscard]] auto field_of(std::string const& name) const -> Field const& {
+    return *std::ranges::find(fields(), name, [](Field const& field) { return field.field->name(); });
+  }
+
+  static void add_leaves(std::vector<int>& leaves, Field const& field) {
+    if (field.is_leaf()) leaves.push_back(field.column_index);
+    for (auto const& child : field.children) add_leaves(leaves, child);
+  }
+
+  /// Those of the first file. Errors: where this file has others.
+  void choose_columns() {
+    auto const there = names();
+    auto const require = [&](std::string const& name, std::string_view why) {
+      auto const count = std::ranges::count(there, name);
+      if (count == 1) return;
+      throw Error{count == 0 ? Errc::not_found : Errc::invalid_data, "reading " + what_,
+                  count == 0 ? fmt::format("{} '{}', and the file has {}", why, name, fmt::join(there, ", "))
+                             : fmt::format("{} columns are called '{}'", count, name),
+                  "name those that there are once by ParquetOptions::columns"};
+    };
+    if (!columns_.empty()) {
+      for (auto const& column : columns_) require(column.name(), "the files before have the column");
+      if (options_.columns.empty() && there.size() != columns_.size()) {
+        throw Error{Errc::invalid_data, "reading " + what_,
+                    fmt::format("it has {} columns, and the files before have {}", there.size(), columns_.size()),
+                    "name those that all have by ParquetOptions::columns"};
+      }
+      return;
+    }
+    auto const& kept = options_.columns.empty() ? there : options_.columns;
+    for (auto const& [name, type] : options_.types) {
+      require(name, "ParquetOptions::types names");
+      if (std::ranges::find(kept, name) == kept.end()) {
+        throw Error{Errc::invalid_config, "ParquetOptions::types",
+                    fmt::format("names '{}', which ParquetOptions::columns leaves out", name),
+                    "name it there, too, or leave out its type"};
+      }
+    }
+    for (auto const& name : kept) {
+      require(name, "ParquetOptions::columns names");
+      if (std::ranges::find(columns_, name, &ArrowColumn::name) != columns_.end()) {
+        refuse_twice("ParquetOptions::columns", name);
+      }
+      auto const type = options_.types.find(name);
+      columns_.emplace_back(name, type == options_.types.end() ? std::nullopt : std::optional{type->second});
+    }
+    if (columns_.empty()) {
+      throw Error{Errc::invalid_data, "reading " + what_, "there are no columns", "look at what has written it"};
+    }
+  }
+
+  ParquetOptions options_;
+  std::int64_t batch_rows_;
+  std::string what_;
+  std::unique_ptr<parquet::arrow::FileReader> reader_;
+  std::unique_ptr<arrow::RecordBatchReader> batches_;
+  std::vector<ArrowColumn> columns_;
+  bool has_rows_ = false;
+};
+
+/// All that the columns follow from, besides the content of the files.
+[[nodiscard]] inline auto options_text(ParquetOptions const& options) -> std::string {
+  std::string text = "Parquet, columns";
+  for (auto const& name : options.columns) text += ' ' + exact_text(name);
+  text += ", types";
+  for (auto const& [name, type] : options.types) text += fmt::format(" {} {}", exact_text(name), to_string(type));
+  return text;
+}
+
+}  // namespace raytrain::detail

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes Parquet files by pyarrow, starts the tests that read them, and reads by pyarrow what they have written:
+
+  parquet_files.py PROGRAM PYARROW_FOLDER
+"""
+import datetime
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+program, site = os.path.abspath(sys.argv[1]), sys.argv[2]
+sys.path.insert(0, site)
+sys.modules['numpy'] = None  # pyarrow does without, and refuses one that is older than it likes
+try:
+    import pyarrow
+    import pyarrow.parquet
+except ImportError as missing:
+    print(f'needs the pyarrow of {site} in this Python: {missing}')
+    sys.exit(77)
+
+
+def pixels():
+    lines = pyarrow.FixedSizeListArray.from_arrays(pyarrow.array(range(12), pyarrow.uint8()), 2)
+    return pyarrow.FixedSizeListArray.from_arrays(lines, 2)
+
+
+since = datetime.datetime(1970, 1, 1)
+day = since.date()
+FILES = {
+    'types': {
+        'age': pyarrow.array([1.5, None, 3], pyarrow.float32()),
+        'half': pyarrow.array([1, 0.25, 3], pyarrow.float16()),
+        'id': pyarrow.array([9007199254740993, -2, 3], pyarrow.int64()),
+        'small': pyarrow.array([0, 255, 7], pyarrow.uint8()),
+        'ok': [True, False, True],
+        'city': ['Oslo', None, 'Aix\n"en" P.'],
+        'large': pyarrow.array(['a', '', None], pyarrow.large_string()),
+        'raw': pyarrow.array([b'\0\xff', b'b', b'c'], pyarrow.binary()),
+        'kind': pyarrow.array(['cat', None, 'cat']).dictionary_encode(),
+        'pixels': pixels(),
+        'points': [[1.0, 2.0], [3.0, None], [5.0, 6.0]],
+        'when': pyarrow.array([datetime.datetime(2020, 1, 1), since, since - datetime.timedelta(microseconds=1)], pyarrow.timestamp('us')),
+        'day': [datetime.date(2020, 1, 1), day, day - datetime.timedelta(days=1)],
+        'none': pyarrow.nulls(3),
+    },
+    'gaps': {'n': pyarrow.array([1, None, 16777217], pyarrow.int64())},
+    'decimal': {'price': pyarrow.array([1, 2], pyarrow.decimal128(10, 2))},
+    'ragged': {'x': [[1, 2], [3]]},
+    'no_list': {'x': [[1, 2], None]},
+    'empty_lists': {'x': pyarrow.array([[], []], pyarrow.list_(pyarrow.int32()))},
+    'texts_in_lists': {'x': [['a', 'b'], ['c', 'd']]},
+    'structs': {'x': [{'a': 1}]},
+    'no_rows': {'x': pyarrow.array([], pyarrow.float32())},
+    'late_1': {'x': pyarrow.nulls(2)},
+    'late_2': {'x': ['a', 'b']},
+}
+
+with tempfile.TemporaryDirectory() as scratch:
+    folder = pathlib.Path(scratch)
+    for name, columns in FILES.items():
+        pyarrow.parquet.write_table(pyarrow.table(columns), folder / f'{name}.parquet')
+    twice = pyarrow.Table.from_arrays([pyarrow.array([1]), pyarrow.array([2])], names=['x', 'x'])
+    pyarrow.parquet.write_table(twice, folder / 'twice.parquet')
+    done = subprocess.run([program], env={**os.environ, 'RAYTRAIN_TEST_PARQUET': scratch}, check=False)
+    if done.returncode != 0:
+        sys.exit(done.returncode)
+    table = pyarrow.parquet.read_table(folder / 'of_raytrain.parquet')
+    types = {field.name: str(field.type) for field in table.schema}
+    if table.num_rows != 100 or types['words, "quoted"'] != 'large_string' or types['one int16'] != 'int16' or len(types) != 23 or (
+            'fixed_size_list' not in types['many float32']):
+        sys.exit(f'pyarrow reads {table.num_rows} rows of what raytrain has written: {types}')

@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: Apache-2.0
+// Run by parquet_files.py, with files that pyarrow has written in the folder RAYTRAIN_TEST_PARQUET.
+#include <raytrain/data/parquet.hpp>
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <filesystem>
+#include <iterator>
+#include <limits>
+#include <optional>
+#include <random>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <raytrain/core/element_type.hpp>
+#include <raytrain/core/float16.hpp>
+#include <raytrain/data/column.hpp>
+#include <raytrain/data/dataset.hpp>
+#include <raytrain/data/dataset_blocks.hpp>
+#include <raytrain/data/materialize.hpp>
+#include <raytrain/data/parquet_options.hpp>
+#include <raytrain/testing/random_seed.hpp>
+
+#include "../support/temporary_folder.hpp"
+#include "../support/thrown_error.hpp"
+
+namespace {
+
+using namespace raytrain;
+using raytrain::testing::check_contains;
+using raytrain::testing::random_seed;
+using raytrain::testing::TemporaryFolder;
+using raytrain::testing::thrown_error;
+namespace fs = std::filesystem;
+
+constexpr auto not_a_number = std::numeric_limits<float>::quiet_NaN();
+
+auto of_python(std::string const& name) -> fs::path {
+  auto const* const folder = std::getenv("RAYTRAIN_TEST_PARQUET");
+  REQUIRE_MESSAGE(folder != nullptr, "start parquet_files.py, which starts this program");
+  return fs::path{folder} / name;
+}
+
+template <class T>
+auto values_of(Dataset const& data, std::string_view name) -> std::vector<T> {
+  auto const values = data.column(name).as<T>();
+  return {values.begin(), values.end()};
+}
+
+/// With -1 for each NaN, which equals nothing.
+auto floats(Dataset const& data, std::string_view name) -> std::vector<float> {
+  auto all = values_of<float>(data, name);
+  for (auto& value : all) value = std::isnan(value) ? -1 : value;
+  return all;
+}
+
+auto texts(Dataset const& data, std::string_view name) -> std::vector<std::string> {
+  std::vector<std::string> all;
+  for (std::size_t row = 0; row < data.rows(); ++row)
+    all.emplace_back(data.column(name).text(row).value_or("(missing)"));
+  return all;
+}
+
+auto random_table(std::mt19937_64& random, std::size_t rows) -> Dataset {
+  auto const numbers = [&]<class T>(T*, std::size_t each) {
+    std::vector<T> all;
+    for (std::size_t i = 0; i < rows * each; ++i) {
+      if constexpr (std::is_arithmetic_v<T>) {
+        all.push_back(static_cast<T>(random()));
+      } else {
+        all.push_back(T{static_cast<float>(random() % 1000) / 8});
+      }
+    }
+    return all;
+  };
+  std::vector<std::optional<std::string>> words;
+  for (std::size_t row = 0; row < rows; ++row) {
+    words.push_back(random() % 5 == 0 ? std::nullopt : std::optional{fmt::format("ö{}\n\"", random() % 40)});
+  }
+  std::vector<Column> columns{Column::of_texts("words, \"quoted\"", words)};
+  for (auto type = 0; type < 11; ++type) {
+    with_element_type(static_cast<ElementType>(type), [&]<Element T>(T* of) {
+      columns.emplace_back(fmt::format("one {}", to_string(element_type<T>)), numbers(of, 1));
+      columns.emplace_back(fmt::format("many {}", to_string(element_type<T>)), numbers(of, 6), RowShape{2, 3});
+    });
+  }
+  return Dataset::from_columns(columns);
+}
+
+}  // namespace
+
+TEST_CASE("each type that pyarrow has written becomes the column that the header says") {
+  auto const data = read_parquet(of_python("types.parquet"));
+  CHECK(data.column_names() == std::vector<std::string>{"age", "half", "id", "small", "ok", "city", "large", "raw",
+                                                        "kind", "pixels", "points", "when", "day", "none"});
+  CHECK(floats(data, "age") == std::vector<float>{1.5F, -1, 3});
+  CHECK(static_cast<float>(values_of<Float16>(data, "half")[1]) == 0.25F);
+  CHECK(values_of<std::int64_t>(data, "id") == std::vector<std::int64_t>{9007199254740993, -2, 3});
+  CHECK(values_of<std::uint8_t>(data, "small") == std::vector<std::uint8_t>{0, 255, 7});
+  CHECK(values_of<std::uint8_t>(data, "ok") == std::vector<std::uint8_t>{1, 0, 1});
+  CHECK(texts(data, "city") == std::vector<std::string>{"Oslo", "(missing)", "Aix\n\"en\" P."});
+  CHECK(texts(data, "large") == std::vector<std::string>{"a", "", "(missing)"});
+  CHECK(texts(data, "raw") == std::vector<std::string>{std::string{"\0\xFF", 2}, "b", "c"});
+  CHECK(texts(data, "kind") == std::vector<std::string>{"cat", "(missing)", "cat"});
+  CHECK(data.column("kind").categories().size() == 1);
+  CHECK(data.column("pixels").row_shape() == RowShape{2, 2});
+  CHECK(values_of<std::uint8_t>(data, "pixels") == std::vector<std::uint8_t>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11});
+  CHECK(data.column("points").row_shape() == RowShape{2});
+  CHECK(std::isnan(values_of<double>(data, "points")[3]));
+  CHECK(values_of<double>(data, "points")[4] == 5);
+  CHECK(values_of<std::int64_t>(data, "when") == std::vector<std::int64_t>{1'577'836'800'000'000, 0, -1});
+  CHECK(values_of<std::int32_t>(data, "day") == std::vector<std::int32_t>{18262, 0, -1});
+  CHECK(floats(data, "none") == std::vector<float>{-1, -1, -1});
+}
+
+TEST_CASE("columns are kept in the order and made the types that are asked for") {
+  auto const data = read_parquet(
+      of_python("types.parquet"),
+      {.columns = {"small", "age", "id"}, .types = {{"small", ElementType::float32}, {"id", ElementType::float64}}});
+  CHECK(data.column_names() == std::vector<std::string>{"small", "age", "id"});
+  CHECK(floats(data, "small") == std::vector<float>{0, 255, 7});
+  CHECK(values_of<double>(data, "id") == std::vector<double>{9007199254740992, -2, 3});
+  auto const gaps = read_parquet(of_python("gaps.parquet"), {.types = {{"n", ElementType::float32}}});
+  CHECK(floats(gaps, "n") == std::vector<float>{1, -1, 16777216});
+}
+
+TEST_CASE("what no column can be is refused, and the error names file, column and remedy") {
+  auto const refused = [](std::string const& name, ParquetOptions const& options = {}) {
+    return thrown_error([&] { return read_parquet(of_python(name), options); });
+  };
+  check_contains(refused("gaps.parquet"),
+                 "gaps.parquet': column 'n': 1 values are missing, and int64 has no NaN; make it "
+                 "float32 or float64 by ParquetOptions::types");
+  check_contains(refused("decimal.parquet"), "column 'price': no column is made of Arrow's type decimal128(10, 2)");
+  check_contains(refused("ragged.parquet"), "column 'x': a list has 1 elements, and others have 2");
+  check_contains(refused("no_list.parquet"), "column 'x': 1 lists are missing");
+  check_contains(refused("empty_lists.parquet"), "column 'x': a list is empty");
+  check_contains(refused("texts_in_lists.parquet"), "column 'x': it has lists of texts");
+  check_contains(refused("structs.parquet"), "column 'x': no column is made of Arrow's type struct");
+  check_contains(refused("no_rows.parquet"), "there are no rows");
+  check_contains(refused("types.parquet", {.types = {{"city", ElementType::float32}}}),
+                 "column 'city': it has texts, and is to be float32");
+  check_contains(refused("types.parquet", {.types = {{"id", ElementType::int32}}}),
+                 "column 'id': int32 does not hold 9007199254740993; give it a wider type");
+  check_contains(refused("types.parquet", {.types = {{"points", ElementType::int32}}}), "column 'points': ");
+  check_contains(refused("types.parquet", {.columns = {"age", "age"}}), "invalid_config: ParquetOptions::columns");
+  check_contains(refused("types.parquet", {.columns = {"x"}}),
+                 "ParquetOptions::columns names 'x', and the file has age");
+  check_contains(refused("types.parquet", {.types = {{"x", ElementType::int8}}}), "ParquetOptions::types names 'x'");
+  check_contains(refused("types.parquet", {.columns = {"age"}, .types = {{"id", ElementType::int8}}}),
+                 "names 'id', which ParquetOptions::columns leaves out");
+  check_contains(refused("twice.parquet"), "2 columns are called 'x'");
+  check_contains(refused("is_not_there.parquet"), "not_found");
+}
+
+TEST_CASE("a file that is cut off or is none is refused with its name") {
+  TemporaryFolder const folder;
+  auto const whole = of_python("types.parquet");
+  auto const size = fs::file_size(whole);
+  for (auto const bytes : {std::uintmax_t{0}, std::uintmax_t{3}, std::uintmax_t{8}, size / 2, size - 1}) {
+    CAPTURE(bytes);
+    auto const path = folder.path() / "cut.parquet";
+    fs::copy_file(whole, path, fs::copy_options::overwrite_existing);
+    fs::resize_file(path, bytes);
+    check_contains(thrown_error([&] { return read_parquet(path); }), "cut.parquet': Arrow says: ");
+  }
+}
+
+TEST_CASE("random tables are read as they were written, bit by bit, whole and in blocks") {
+  std::mt19937_64 random{random_seed()};
+  TemporaryFolder const folder;
+  for (auto round = 0; round < 4; ++round) {
+    auto const table = random_table(random, 1 + random() % 3'000);
+    auto const path = folder.path() / "table.parquet";
+    write_parquet(table, path);
+    CHECK(read_parquet(path).digest() == table.digest());
+    auto const size = 1 + random() % 1'000;
+    CAPTURE(size);
+    Dataset all;
+    for (auto const& block : parquet_blocks(path, {}, size)) {
+      CHECK(block.rows() <= size);
+      all = all.union_with(block);
+    }
+    CHECK(all.digest() == table.digest());
+    write_parquet(parquet_blocks(path, {}, size), folder.path() / "blocks.parquet");
+    CHECK(read_parquet(folder.path() / "blocks.parquet").digest() == table.digest());
+    CHECK(materialize(folder.path() / fmt::format("rows {}", round), parquet_blocks(path, {}, size)).digest() ==
+          table.digest());
+  }
+  write_parquet(random_table(random, 100), of_python("of_raytrain.parquet"));
+}
+
+TEST_CASE("the rows of several files follow one another, and each must have the same columns") {
+  TemporaryFolder const folder;
+  auto const write = [&](std::string const& name, Dataset const& rows) { write_parquet(rows, folder.path() / name); };
+  auto const a = Dataset::from_columns({{"x", std::vector{1.0F}}, Column::of_texts("t", {"b"})});
+  auto const b = Dataset::from_columns({Column::of_texts("t", {std::nullopt, "a"}), {"x", std::vector{2.0F, 3.0F}}});
+  write("a.parquet", a);
+  write("b.parquet", b);
+  auto const both = read_parquet(folder.path() / "*.parquet");
+  CHECK(floats(both, "x") == std::vector<float>{1, 2, 3});
+  CHECK(texts(both, "t") == std::vector<std::string>{"b", "(missing)", "a"});
+  write("c.parquet", Dataset::from_columns({{"x", std::vector{4.0F}}}));
+  auto const refused = [&](ParquetOptions const& options = {}) {
+    return thrown_error([&] { return read_parquet(folder.path() / "*.parquet", options); });
+  };
+  check_contains(refused(), "c.parquet': the files before have the column 't', and the file has x");
+  CHECK(read_parquet(folder.path() / "*.parquet", {.columns = {"x"}}).rows() == 4);
+  write("c.parquet", both.head(1).add_column({"y", std::vector{1.0F}}));
+  check_contains(refused(), "c.parquet': it has 3 columns, and the files before have 2");
+  write("c.parquet", Dataset::from_columns({{"x", std::vector{4.0}}}));
+  check_contains(refused({.columns = {"x"}}), "c.parquet': column 'x': it has float64 here, and float32 before");
+  CHECK(read_parquet(folder.path() / "*.parquet", {.columns = {"x"}, .types = {{"x", ElementType::float64}}}).rows() ==
+        4);
+}
+
+TEST_CASE("blocks stay of the first one's type, and name a file that was changed") {
+  auto blocks = parquet_blocks(of_python("late_*.parquet"));
+  CHECK(floats(*blocks.next(), "x") == std::vector<float>{-1, -1});
+  check_contains(thrown_error([&] { return blocks.next(); }), "column 'x': it has texts here, and float32 before");
+  check_contains(thrown_error([] { return parquet_blocks(of_python("types.parquet"), {}, 0); }), "parquet_blocks");
+  CHECK(texts(read_parquet(of_python("late_*.parquet")), "x") ==
+        std::vector<std::string>{"(missing)", "(missing)", "a", "b"});
+  TemporaryFolder const folder;
+  auto const path = folder.path() / "x.parquet";
+  auto const rows = Dataset::from_columns({{"x", std::vector<float>(10)}});
+  write_parquet(rows, path);
+  auto changed = parquet_blocks(path, {}, 4);
+  (void)changed.next();
+  write_parquet(rows.repeat(2), path);
+  check_contains(thrown_error([&] { return changed.next(); }), "io: ");
+  CHECK(parquet_blocks(path).source() == parquet_blocks(path).source());
+  CHECK(parquet_blocks(path).source() != parquet_blocks(path, {.columns = {"x"}}).source());
+}
+
+TEST_CASE("a file that cannot be written leaves the one that was there") {
+  TemporaryFolder const folder;
+  auto const path = folder.path() / "x.parquet";
+  auto const rows = Dataset::from_columns({{"x", std::vector{1.0F}}});
+  write_parquet(rows, path);
+  check_contains(thrown_error([&] {
+                   write_parquet(Dataset::from_columns({{"x", std::vector{BFloat16{1}}}}), path);
+                   return 0;
+                 }),
+                 "invalid_data: write Parquet file");
+  check_contains(thrown_error([&] {
+                   write_parquet(Dataset{}, path);
+                   return 0;
+                 }),
+                 "the dataset has no column");
+  check_contains(thrown_error([&] {
+                   write_parquet(DatasetBlocks{"none", [] { return std::nullopt; }}, path);
+                   return 0;
+                 }),
+                 "there is no block");
+  auto others = [count = 0, rows]() mutable -> std::optional<Dataset> {
+    return ++count == 1 ? rows : rows.rename_columns({{"x", "y"}});
+  };
+  check_contains(thrown_error([&] {
+                   write_parquet(DatasetBlocks{"others", others}, path);
+                   return 0;
+                 }),
+                 "a block has other columns than the first one");
+  check_contains(thrown_error([&] {
+                   write_parquet(rows, "/dev/full/x.parquet");
+                   return 0;
+                 }),
+                 "io: write Parquet file");
+  CHECK(read_parquet(path).digest() == rows.digest());
+  CHECK(std::distance(fs::directory_iterator{folder.path()}, fs::directory_iterator{}) == 1);
+}
