@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The names in the headers are cased as .clang-tidy says; needs clang-tidy-16.
 
-  casing.py -- clang++ FLAG... [--torch FLAG...] [--xgboost FLAG...] [--mpi FLAG...] [--nccl FLAG...]
+  casing.py -- clang++ FLAG... [--torch FLAG...] [--xgboost FLAG...] [--mpi FLAG...] [--nccl FLAG...] [--stb FLAG...]
 """
 import pathlib
 import re

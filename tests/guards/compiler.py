@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """How the guards that compile something find the compiler and its flags: meson passes both.
 
-  GUARD.py [arguments of the guard] -- c++ FLAG... [--torch FLAG...] [--xgboost FLAG...] [--mpi FLAG...] [--nccl FLAG...]
+  GUARD.py [arguments of the guard] -- c++ FLAG... [--torch FLAG...] [--xgboost FLAG...] [--mpi FLAG...] [--nccl FLAG...] [--stb FLAG...]
 
 What follows --torch is added for what needs LibTorch, what follows --xgboost for what needs XGBoost, what follows --mpi
-for what needs MPI, what follows --nccl for what needs CUDA and NCCL; where one is missing there is no such library.
+for what needs MPI, what follows --nccl for what needs CUDA and NCCL, what follows --stb for what needs stb; where one is
+missing there is no such library.
 """
 import concurrent.futures
 import os
@@ -15,6 +16,7 @@ import layers
 
 class Compiler:
     def __init__(self, words):
+        words, added_for_stb = split_at(words, '--stb')
         words, added_for_nccl = split_at(words, '--nccl')
         words, added_for_mpi = split_at(words, '--mpi')
         words, added_for_xgboost = split_at(words, '--xgboost')
@@ -23,11 +25,12 @@ class Compiler:
         self.xgboost = None if added_for_xgboost is None else self.core + added_for_xgboost
         self.mpi = None if added_for_mpi is None else self.core + added_for_mpi
         self.nccl = None if added_for_nccl is None else self.core + added_for_nccl
-        added = [added_for_torch, added_for_xgboost, added_for_mpi, added_for_nccl]
+        self.stb = None if added_for_stb is None else self.core + added_for_stb
+        added = [added_for_torch, added_for_xgboost, added_for_mpi, added_for_nccl, added_for_stb]
         self.everything = self.core + [flag for flags in added for flag in flags or []]
 
     def flags_for(self, need):
-        """Those for what needs 'core', 'torch', 'xgboost', 'mpi' or 'nccl'; None where that is missing."""
+        """Those for what needs 'core', 'torch', 'xgboost', 'mpi', 'nccl' or 'stb'; None where that is missing."""
         return getattr(self, need)
 
     @staticmethod
@@ -60,7 +63,7 @@ def each(function, items):
 
 
 def headers(root, guard):
-    """The headers that declare, and what each needs: 'core', 'torch', 'xgboost', 'mpi' or 'nccl'."""
+    """The headers that declare, and what each needs: 'core', 'torch', 'xgboost', 'mpi', 'nccl' or 'stb'."""
     return [(path.relative_to('include'), need_of(path)) for path in guard.files(root, 'include', endings=['.hpp'])
             if not path.name.endswith('-inl.hpp') and 'impl' not in path.parts]
 
@@ -73,4 +76,6 @@ def need_of(path):
         return 'xgboost'
     if inside.startswith(('collective/cuda/', 'collective/device.hpp', 'collective/nccl')):
         return 'nccl'
+    if inside.startswith(layers.MAY_NEED_STB):
+        return 'stb'
     return 'mpi' if inside.startswith(layers.MAY_NEED_MPI) else 'core'

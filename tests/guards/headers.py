@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every public header compiles alone, and twice in a row, without a warning, beside the compiled library; and what it defines
-apart does, with nothing of what other headers define apart. What needs LibTorch, XGBoost, MPI or NCCL does where that is.
+apart does, with nothing of what other headers define apart. What needs LibTorch, XGBoost, MPI, NCCL or stb does where that is.
 
 Then definitions that follow their header, as without the library, can only miss what is read later: so none includes, from
 whichever header a program begins with, one of which the declarations are not over."""
