@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """How the guards that compile something find the compiler and its flags: meson passes both.
 
-  GUARD.py [arguments of the guard] -- c++ FLAG... [--torch FLAG...] [--xgboost FLAG...] [--parquet FLAG...] [--mpi FLAG...] [--nccl FLAG...]
+  GUARD.py [arguments of the guard] -- c++ FLAG... [--torch FLAG...] [--xgboost FLAG...] [--parquet FLAG...] [--mpi FLAG...] [--nccl FLAG...] [--stb FLAG...]
 
 What follows --torch is added for what needs LibTorch, what follows --xgboost for what needs XGBoost, and so on; where one is missing
 there is no such library.
@@ -14,7 +14,7 @@ import layers
 
 
 # The libraries that are optional, in the order of the arguments.
-OPTIONAL = ['torch', 'xgboost', 'parquet', 'mpi', 'nccl']
+OPTIONAL = ['torch', 'xgboost', 'parquet', 'mpi', 'nccl', 'stb']
 
 
 class Compiler:
@@ -75,4 +75,6 @@ def need_of(path):
         return 'nccl'
     if inside.startswith(layers.MAY_NEED_PARQUET):
         return 'parquet'
+    if inside.startswith(layers.MAY_NEED_STB):
+        return 'stb'
     return 'mpi' if inside.startswith(layers.MAY_NEED_MPI) else 'core'

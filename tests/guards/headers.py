@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every public header compiles alone, and twice in a row, without a warning, beside the compiled library; and what it defines
-apart does, with nothing of what other headers define apart. What needs LibTorch, XGBoost, MPI or NCCL does where that is.
+apart does, with nothing of what other headers define apart. What needs LibTorch, XGBoost, MPI, NCCL or stb does where that is.
 
 Then definitions that follow their header, as without the library, can only miss what is read later: so none includes, from
 whichever header a program begins with, one of which the declarations are not over."""
@@ -126,10 +126,10 @@ if __name__ == '__main__':
     if given.flags_for('torch'):
         defects['a header that uses LibTorch and does not include it'] = {
             'include/raytrain/backend/torch/b.hpp': '#pragma once\nusing Tensor = torch::Tensor;\n'}
-    if given.xgboost:
+    if given.flags_for('xgboost'):
         defects['a header that uses XGBoost and does not include it'] = {
             'include/raytrain/backend/xgboost/b.hpp': '#pragma once\ninline BoosterHandle booster = nullptr;\n'}
-    if given.mpi:
+    if given.flags_for('mpi'):
         defects['a header that uses MPI and does not include it'] = {
             'include/raytrain/collective/mpi_b.hpp': '#pragma once\nusing Handle = MPI_Comm;\n'}
     sys.exit(guard.main(checker(given), GOOD, defects, own))

@@ -25,13 +25,12 @@ BELOW['callback'] = ['core', 'config', 'message', 'exec', 'collective', 'checkpo
 CONCEPT = 'raytrain/backend/backend.hpp'
 FRONT = ['raytrain/trainer.hpp', 'raytrain/preprocess.hpp', 'raytrain/raytrain.hpp']
 
-# What needs MPI is included by nothing that works without it.
+# What needs MPI, Arrow or stb is included by nothing that works without it.
 MAY_NEED_MPI = ('collective/mpi', 'collective/detail/mpi_', 'launch/ranks', 'launch/rank_communicator', 'launch/detail/rank_session',
                 'backend/mpi/communicator')
-NEED_MPI = tuple(f'raytrain/{path}' for path in MAY_NEED_MPI)
-
-# What needs Arrow.
 MAY_NEED_PARQUET = ('data/parquet.hpp', 'data/detail/arrow_', 'data/detail/parquet_')
+MAY_NEED_STB = ('data/images.hpp', 'data/detail/image_reader.hpp', 'data/detail/decode_image.hpp')
+MAY_NEED = {'MPI': MAY_NEED_MPI, 'Arrow': MAY_NEED_PARQUET, 'stb': MAY_NEED_STB}
 
 # A library -> the only folders that see it.
 OWNERS = {
@@ -41,6 +40,7 @@ OWNERS = {
     r'(torch|ATen|c10|caffe2)/': ['backend/torch'],
     r'xgboost/': ['backend/xgboost'],
     r'xxhash\.h': ['core/xxh3'],
+    r'(stb/)?stb_\w+\.h': ['data/detail/decode_image.hpp'],
     r'mpi\.h': ['collective/detail/mpi_library.hpp'],
     r'(cuda\w*|driver_types|vector_types)\.h': ['collective/cuda/', 'collective/device.hpp', 'collective/nccl'],
     r'nccl\w*\.h': ['collective/nccl'],
@@ -73,8 +73,9 @@ def check(root):
 
 def arrow(where, inside, layer, target):
     parts = target.split('/')[1:]
-    if target.startswith(NEED_MPI) and not str(inside).startswith(MAY_NEED_MPI):
-        yield f'{where}: {target} needs MPI, without which {inside} must compile'
+    for library, paths in MAY_NEED.items():
+        if '/'.join(parts).startswith(paths) and not str(inside).startswith(paths):
+            yield f'{where}: {target} needs {library}, without which {inside} must compile'
     if layer in ('testing', 'impl') or parts[0] == 'version.hpp':
         return
     if len(inside.parts) == 1:
@@ -110,6 +111,10 @@ DEFECTS = {
     'MPI in the generic path': {'include/raytrain/train/m.hpp': '#include <raytrain/collective/mpi.hpp>\n'},
     'MPI in the generic path of collectives': {'include/raytrain/collective/m.hpp': '#include <raytrain/collective/detail/mpi_m.hpp>\n'},
     'MPI in a backend that works without it': {'include/raytrain/backend/mpi.hpp': '#include <raytrain/backend/mpi/communicator.hpp>\n'},
+    'Arrow in what works without it': {'include/raytrain/data/p.hpp': '#include <raytrain/data/parquet.hpp>\n'},
+    'stb beside its decoder': {'include/raytrain/data/s.hpp': '#include <stb/stb_image.h>\n'},
+    'stb in what all programs include': {'include/raytrain/raytrain.hpp': '#include <raytrain/data/images.hpp>\n'},
+    'stb in what works without it': {'include/raytrain/data/s-inl.hpp': '#include <raytrain/data/detail/decode_image.hpp>\n'},
     'CUDA outside its collectives': {'include/raytrain/collective/local.hpp': '#include <cuda_runtime_api.h>\n'},
     'NCCL in the kernels': {'include/raytrain/collective/cuda/k.hpp': '#include <nccl.h>\n'},
     'the details of another folder': {'include/raytrain/train/d.hpp': '#include <raytrain/exec/detail/x.hpp>\n'},

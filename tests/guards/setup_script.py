@@ -21,7 +21,7 @@ while [ "$1" != --target ]; do shift; done; mkdir -p "$2/lightgbm/lib"; echo >"$
 }
 TOOLS = ['bash', 'cat', 'cut', 'dirname', 'env', 'grep', 'head', 'mkdir', 'mktemp', 'mv', 'readlink', 'rm', 'sed', 'tail', 'touch', 'tr', 'true']
 EVERYTHING = ('g++ meson ninja-build pkg-config python3 ccache libasio-dev libcereal-dev libfmt-dev libxxhash-dev zlib1g-dev '
-              'libtorch-dev libcli11-dev dataset-fashion-mnist libxgboost-dev libcpp-httplib-dev curl doctest-dev libopenmpi-dev openmpi-bin cmake python3-pip git '
+              'libtorch-dev libcli11-dev dataset-fashion-mnist libxgboost-dev libcpp-httplib-dev curl doctest-dev libstb-dev libopenmpi-dev openmpi-bin cmake python3-pip git '
               'iproute2 python3-xgboost python3-torch libopenblas0-openmp slurmctld slurmd slurm-client munge')
 SLURM = EVERYTHING.split()[-4:]
 
@@ -77,10 +77,10 @@ def check(root):
         if 'libfmt-dev' not in said:
             yield f'with two packages missing: does not say which: {said}'
 
-        status, said, calls, _ = debian.run('examples', without('libcpp-httplib-dev', 'curl', 'doctest-dev', 'libopenmpi-dev', 'openmpi-bin', 'cmake', 'git', *SLURM))
+        status, said, calls, _ = debian.run('examples', without('libcpp-httplib-dev', 'curl', 'doctest-dev', 'libstb-dev', 'libopenmpi-dev', 'openmpi-bin', 'cmake', 'git', *SLURM))
         if status != 0 or calls:
             yield f'examples want what only tests need: {calls}{said}'
-        status, said, calls, _ = debian.run('mpi_examples', without('libopenmpi-dev', 'openmpi-bin', 'doctest-dev', *SLURM))
+        status, said, calls, _ = debian.run('mpi_examples', without('libopenmpi-dev', 'openmpi-bin', 'doctest-dev', 'libstb-dev', *SLURM))
         if status != 0 or not re.search(r'^apt-get install -y --no-install-recommends libopenmpi-dev openmpi-bin$', calls, re.M):
             yield f'examples that use MPI, without it: exit status {status}, called: {calls}{said}'
 

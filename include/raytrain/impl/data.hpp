@@ -21,6 +21,7 @@
 #include <raytrain/data/detail/gather_rows-inl.hpp>
 #include <raytrain/data/detail/growing_column-inl.hpp>
 #include <raytrain/data/detail/idx_header-inl.hpp>
+#include <raytrain/data/detail/image_folder-inl.hpp>
 #include <raytrain/data/detail/join_rows-inl.hpp>
 #include <raytrain/data/detail/json_table-inl.hpp>
 #include <raytrain/data/detail/libsvm_table-inl.hpp>
@@ -30,12 +31,14 @@
 #include <raytrain/data/detail/order_keys-inl.hpp>
 #include <raytrain/data/detail/permutation-inl.hpp>
 #include <raytrain/data/detail/read_body-inl.hpp>
+#include <raytrain/data/detail/resize_image-inl.hpp>
 #include <raytrain/data/detail/shown_field-inl.hpp>
 #include <raytrain/data/detail/swapped_bytes-inl.hpp>
 #include <raytrain/data/detail/text_codes-inl.hpp>
 #include <raytrain/data/detail/text_table-inl.hpp>
 #include <raytrain/data/group_by-inl.hpp>
 #include <raytrain/data/idx-inl.hpp>
+#include <raytrain/data/images_options-inl.hpp>
 #include <raytrain/data/json_lines-inl.hpp>
 #include <raytrain/data/libsvm-inl.hpp>
 #include <raytrain/data/map_batches-inl.hpp>
