@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Builds a user's programs against an installed raytrain, or with it as a subproject, and runs them.
 
-  consumer.py pkg_config|meson_dependency|meson_subproject|cmake BUILD_FOLDER library|torch_library|headers|torch_headers|xgboost|lightgbm|images|mpi|no_mpi C++...
+  consumer.py pkg_config|meson_dependency|meson_subproject|cmake BUILD_FOLDER library|torch_library|headers|torch_headers|xgboost|lightgbm|images|parquet|mpi|no_mpi C++...
 
 The folder of the kind is what a user writes; the programs are the same for all. MPIRUN starts those with MPI.
 """
@@ -16,7 +16,8 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 PROGRAMS = {'library': ['compiled_program'], 'torch_library': ['compiled_program', 'compiled_torch_program'],
             'headers': ['core_program'], 'torch_headers': ['torch_program'],
-            'xgboost': ['xgboost_program'], 'lightgbm': ['lightgbm_program'], 'images': ['images_program'], 'mpi': ['mpi_program']}
+            'xgboost': ['xgboost_program'], 'lightgbm': ['lightgbm_program'], 'images': ['images_program'],
+            'parquet': ['parquet_program'], 'mpi': ['mpi_program']}
 SKIPPED = 77
 
 
@@ -52,7 +53,7 @@ def build_pkg_config(work, prefix, programs, compiler):
     environment = package_path(prefix)
     for program in programs:
         package = {'compiled_program': 'raytrain-compiled', 'compiled_torch_program': 'raytrain-torch-compiled', 'torch_program': 'raytrain-torch', 'xgboost_program': 'raytrain-xgboost',
-                   'lightgbm_program': 'raytrain-lightgbm', 'images_program': 'raytrain-images',
+                   'lightgbm_program': 'raytrain-lightgbm', 'images_program': 'raytrain-images', 'parquet_program': 'raytrain-parquet',
                    'mpi_program': 'raytrain-mpi'}.get(program, 'raytrain')
         flags = run('pkg-config', '--cflags', '--libs', package, folder=work, **environment)
         # As in the README: the shell splits what pkg-config prints.
