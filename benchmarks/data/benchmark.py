@@ -9,7 +9,7 @@ FEATURES = {28: 20, 784: 3, 3072: 2}  # of a row, and how many times as fast as 
 
 
 def describe():
-    return ('reading CSV, map_batches, scalers and shuffled batches against pandas, pyarrow, scikit-learn, plain loops and '
+    return ('reading CSV and Parquet, map_batches, scalers and shuffled batches against pandas, Arrow, scikit-learn, plain loops and '
             "LibTorch's DataLoader (G8)")
 
 
@@ -51,6 +51,19 @@ def csv_rows(context, pythons, rows, turns):
         context.row(case, 'rows/s of a core', [1e3 * rows / ms for ms in our_ms])
         for twin in twins:
             context.row(case, f'{twin}: rows/s of a core', [1e3 * rows / each[theirs] for each in gave[twin]])
+
+
+def parquet_rows(context, rows, turns):
+    if not (context.build / 'benchmarks/data/parquet').exists():
+        print('Parquet is left out. To have it: ./tests/run parquet, which fetches Arrow')
+        return
+    # The program itself takes turns.
+    gave = [context.program('parquet', 'table.parquet', rows, turns) for _ in range(context.rounds)]
+    context.versions['arrow'] = gave[0]['version']
+    case = f'read_parquet, {rows} x 10 float32'
+    ours, by_hand = ([each[f'{side}_ms'] for each in gave] for side in ('raytrain', 'by_hand'))
+    context.row(case, 'rows/s of a core: times that of Arrow by hand', ratios(by_hand, ours), goal=0.95)
+    context.row(case, 'rows/s of a core', [1e3 * rows / ms for ms in ours])
 
 
 def map_rows(context, rows, turns):
@@ -113,6 +126,7 @@ def run(context):
     is_check = context.rounds == 1
     turns = 1 if is_check else 3
     csv_rows(context, pythons, 20_000 if is_check else 100_000 if context.quick else 500_000, turns)
+    parquet_rows(context, 20_000 if is_check else 500_000 if context.quick else 2_000_000, turns)
     map_rows(context, 2_000 if is_check else 20_000, turns)
     scaler_rows(context, pythons, 100_000 if is_check else 500_000 if context.quick else 2_000_000, turns)
     batch_rows(context, 8 if is_check else 16 if context.quick else 128)

@@ -144,6 +144,9 @@ class ArrowColumn {
     if (!is_decided_) type_ = asked_.value_or(ElementType::float32);
     is_decided_ = true;
     if (is_text_) return text_column(parts);
+    if (parts.size() == 1 && parts.front()->null_count() == 0) {
+      if (auto same = adopted(parts.front())) return *std::move(same);
+    }
     std::size_t values = 0;
     for (auto const& part : parts) values += static_cast<std::size_t>(part->length());
     std::optional<Column> column;
@@ -218,6 +221,19 @@ class ArrowColumn {
       for (std::int64_t row = 0; row < part->length(); ++row) codes.add(std::nullopt);
     }
     return std::move(codes).take(name_);
+  }
+
+  /// The same memory, where its numbers are of the column's type.
+  [[nodiscard]] auto adopted(std::shared_ptr<arrow::Array> const& part) const -> std::optional<Column> {
+    std::optional<Column> column;
+    with_arrow_numbers(*part, [&]<class S>(std::span<S const> values) {
+      if (element_type<S> != type_) return;
+      std::shared_ptr<std::byte const> const first{part, reinterpret_cast<std::byte const*>(values.data())};
+      std::size_t row_values = 1;
+      for (auto const extent : shape_) row_values *= extent;
+      column.emplace(ColumnFormat{name_, type_, shape_}, first, values.size() / row_values);
+    });
+    return column;
   }
 
   template <Element T>

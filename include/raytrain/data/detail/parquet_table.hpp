@@ -35,39 +35,51 @@ namespace raytrain::detail {
 /// Makes columns of Parquet files, one file after the other.
 class ParquetTable {
  public:
-  /// `rows`: of what `read` reads at once, at most.
-  ParquetTable(ParquetOptions options, std::size_t rows)
+  /// `rows`: of a block, at most.
+  explicit ParquetTable(ParquetOptions options, std::size_t rows = std::size_t{1} << 20U)
       : options_{std::move(options)},
-        batch_rows_{static_cast<std::int64_t>(std::min<std::size_t>(rows, std::size_t{1} << 30U))} {}
+        block_rows_{static_cast<std::int64_t>(std::min<std::size_t>(rows, std::size_t{1} << 30U))} {}
 
   /// The next rows are of this file.
   void begin_file(std::filesystem::path const& path) {
     FileState const exists{path};
     what_ = fmt::format("Parquet file '{}'", path.string());
-    batches_.reset();
+    blocks_.reset();  // before what it reads from
     auto const attempted = "reading " + what_;
     parquet::ArrowReaderProperties properties{/*use_threads=*/true};
-    properties.set_batch_size(batch_rows_);
+    properties.set_batch_size(block_rows_);
     parquet::arrow::FileReaderBuilder builder;
     check_arrow(builder.OpenFile(path.string()), attempted);
     builder.properties(properties);
     reader_ = value_of(builder.Build(), attempted);
     choose_columns();
-    std::vector<int> leaves;
-    for (auto const& column : columns_) add_leaves(leaves, field_of(column.name()));
-    std::vector<int> groups(static_cast<std::size_t>(reader_->num_row_groups()));
-    std::iota(groups.begin(), groups.end(), 0);
-    batches_ = value_of(reader_->GetRecordBatchReader(groups, leaves), attempted);
+    leaves_.clear();
+    for (auto const& column : columns_) add_leaves(field_of(column.name()));
   }
 
-  /// Whether there were rows left in the file.
-  auto read() -> bool {
-    std::shared_ptr<arrow::RecordBatch> batch;
+  /// All rows of the file.
+  void read_file() {
+    auto const table = value_of(reader_->ReadTable(leaves_), "reading " + what_);
+    for (auto& column : columns_) {
+      for (auto const& chunk : table->GetColumnByName(column.name())->chunks()) column.add(chunk, what_);
+    }
+    has_rows_ = has_rows_ || table->num_rows() > 0;
+  }
+
+  /// A block of them. Whether there was one left.
+  auto read_block() -> bool {
+    auto const attempted = "reading " + what_;
+    if (!blocks_) {
+      std::vector<int> groups(static_cast<std::size_t>(reader_->num_row_groups()));
+      std::iota(groups.begin(), groups.end(), 0);
+      blocks_ = value_of(reader_->GetRecordBatchReader(groups, leaves_), attempted);
+    }
+    std::shared_ptr<arrow::RecordBatch> block;
     do {
-      check_arrow(batches_->ReadNext(&batch), "reading " + what_);
-      if (!batch) return false;
-    } while (batch->num_rows() == 0);
-    for (auto& column : columns_) column.add(batch->GetColumnByName(column.name()), what_);
+      check_arrow(blocks_->ReadNext(&block), attempted);
+      if (!block) return false;
+    } while (block->num_rows() == 0);
+    for (auto& column : columns_) column.add(block->GetColumnByName(column.name()), what_);
     has_rows_ = true;
     return true;
   }
@@ -100,9 +112,9 @@ class ParquetTable {
     return *std::ranges::find(fields(), name, [](Field const& field) { return field.field->name(); });
   }
 
-  static void add_leaves(std::vector<int>& leaves, Field const& field) {
-    if (field.is_leaf()) leaves.push_back(field.column_index);
-    for (auto const& child : field.children) add_leaves(leaves, child);
+  void add_leaves(Field const& field) {
+    if (field.is_leaf()) leaves_.push_back(field.column_index);
+    for (auto const& child : field.children) add_leaves(child);
   }
 
   /// Those of the first file. Errors: where this file has others.
@@ -148,10 +160,11 @@ class ParquetTable {
   }
 
   ParquetOptions options_;
-  std::int64_t batch_rows_;
+  std::int64_t block_rows_;
   std::string what_;
   std::unique_ptr<parquet::arrow::FileReader> reader_;
-  std::unique_ptr<arrow::RecordBatchReader> batches_;
+  std::unique_ptr<arrow::RecordBatchReader> blocks_;
+  std::vector<int> leaves_;  ///< Numbers of the file's own columns, of which a list of lists has one.
   std::vector<ArrowColumn> columns_;
   bool has_rows_ = false;
 };
