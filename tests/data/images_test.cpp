@@ -261,6 +261,8 @@ TEST_CASE("what is damaged, cut short or no image is refused with its name, what
   damaged[37] = '\0';  // of the chunk IDAT
   check_contains(thrown_error([&] { return read_content("a.png", damaged); }), "it cannot be decoded: it is damaged");
   check_contains(thrown_error([] { return read_content("a.pgm", "P5 1 1 65535\n\x12\x34"); }), "it has 16 bits");
+  check_contains(thrown_error([] { return read_content("a.pgm", "P5 # by hand\n1\t1 15\n\x0F"); }),
+                 "its white is 15, and only 255 is read");
 }
 
 TEST_CASE("a BMP may have its lines from above") {
@@ -296,6 +298,24 @@ TEST_CASE("an image is refused by its header alone where it promises too many pi
   fs::resize_file(folder.path() / "a.png", std::uintmax_t{1} << 32U);  // which takes no room
   check_contains(thrown_error([&] { return read_images(folder.path()); }),
                  "it has 4294967296 bytes, and 2147483647 are the most");
+}
+
+TEST_CASE("an image that is resized is refused where it takes too many pixels on its way") {
+  TemporaryFolder const folder;
+  write_picture(folder.path() / "a.png", picture(20, 1, 1));
+  CHECK(read_images(folder.path(), {.height = 2, .width = 50, .max_pixels = 1'000}).rows() == 1);
+  check_contains(
+      thrown_error([&] { return read_images(folder.path(), {.height = 2, .width = 51, .max_pixels = 1'000}); }),
+      "it has 20 x 1 pixels, and 20 x 51 on its way to 2 x 51, where ImagesOptions::max_pixels is 1000");
+}
+
+TEST_CASE("rows do not depend on how the program has told stb_image to turn images") {
+  TemporaryFolder const folder;
+  write_picture(folder.path() / "a.png", picture(4, 3, 3));
+  auto const upright = read_images(folder.path()).digest();
+  ::stbi_set_flip_vertically_on_load(1);
+  CHECK(read_images(folder.path()).digest() == upright);
+  ::stbi_set_flip_vertically_on_load(0);
 }
 
 TEST_CASE("what is no image by its name is passed over, capitals and odd letters are not, and bytes tell the format") {

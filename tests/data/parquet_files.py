@@ -53,6 +53,10 @@ FILES = {
     'texts_in_lists': {'x': [['a', 'b'], ['c', 'd']]},
     'structs': {'x': [{'a': 1}]},
     'no_rows': {'x': pyarrow.array([], pyarrow.float32())},
+    'gaps_1': {'n': pyarrow.array([1, None], pyarrow.int64())},
+    'gaps_2': {'n': pyarrow.array([1, 2], pyarrow.int64())},
+    'unit_1': {'when': pyarrow.array([1], pyarrow.timestamp('us'))},
+    'unit_2': {'when': pyarrow.array([1], pyarrow.timestamp('ns'))},
     'late_1': {'x': pyarrow.nulls(2)},
     'late_2': {'x': ['a', 'b']},
 }

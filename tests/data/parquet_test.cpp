@@ -2,17 +2,24 @@
 // Run by parquet_files.py, with files that pyarrow has written in the folder RAYTRAIN_TEST_PARQUET.
 #include <raytrain/data/parquet.hpp>
 
+#include <arrow/memory_pool.h>
+#include <sys/stat.h>
+
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <iterator>
 #include <limits>
 #include <optional>
 #include <random>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -157,6 +164,10 @@ TEST_CASE("what no column can be is refused, and the error names file, column an
                  "names 'id', which ParquetOptions::columns leaves out");
   check_contains(refused("twice.parquet"), "2 columns are called 'x'");
   check_contains(refused("is_not_there.parquet"), "not_found");
+  TemporaryFolder const folder;
+  auto const pipe = folder.path() / "pipe.parquet";
+  REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+  check_contains(thrown_error([&] { return read_parquet(pipe); }), "pipe.parquet': it is not a regular file");
 }
 
 TEST_CASE("a file that is cut off or is none is refused with its name") {
@@ -218,6 +229,84 @@ TEST_CASE("the rows of several files follow one another, and each must have the 
   check_contains(refused({.columns = {"x"}}), "c.parquet': column 'x': it has float64 here, and float32 before");
   CHECK(read_parquet(folder.path() / "*.parquet", {.columns = {"x"}, .types = {{"x", ElementType::float64}}}).rows() ==
         4);
+}
+
+TEST_CASE("numbers of other units are not mixed, and an error names the file whose rows are wrong") {
+  for (ParquetOptions const& options : {ParquetOptions{}, ParquetOptions{.types = {{"when", ElementType::float64}}}}) {
+    check_contains(
+        thrown_error([&] { return read_parquet(of_python("unit_*.parquet"), options); }),
+        "unit_2.parquet': column 'when': it is of Arrow's type timestamp[ns] here, and of timestamp[us] before");
+  }
+  check_contains(thrown_error([&] { return read_parquet(of_python("gaps_*.parquet")); }),
+                 "gaps_1.parquet': column 'n'");
+}
+
+TEST_CASE("blocks leave nothing of the rows before in memory") {
+  std::mt19937_64 random{random_seed()};
+  TemporaryFolder const folder;
+  auto const path = folder.path() / "x.parquet";
+  constexpr std::size_t groups = 32;
+  constexpr std::size_t group_rows = 50'000;
+  write_parquet(DatasetBlocks{"random numbers",
+                              [&, left = groups]() mutable -> std::optional<Dataset> {
+                                if (left-- == 0) return std::nullopt;
+                                std::vector<float> values(group_rows);
+                                for (auto& value : values) value = static_cast<float>(random() % 1'000'000);
+                                return Dataset::from_columns({{"x", std::move(values)}});
+                              }},
+                path);
+  auto const before = arrow::default_memory_pool()->bytes_allocated();
+  std::int64_t most = 0;
+  std::size_t rows = 0;
+  for (auto const& block : parquet_blocks(path, {}, 5'000)) {
+    most = std::max(most, arrow::default_memory_pool()->bytes_allocated() - before);
+    rows += block.rows();
+  }
+  CHECK(rows == groups * group_rows);
+  CHECK(most < 8 * static_cast<std::int64_t>(group_rows * sizeof(float)));
+}
+
+TEST_CASE("rows of many values come in blocks of fewer rows") {
+  TemporaryFolder const folder;
+  auto const path = folder.path() / "x.parquet";
+  auto const images = Dataset::from_columns({{"x", std::vector<std::uint8_t>(40U << 20U, 7), {1024, 1024}}});
+  write_parquet(images, path);
+  std::size_t rows = 0;
+  for (auto const& block : parquet_blocks(path)) {
+    CHECK(block.rows() <= 16);
+    rows += block.rows();
+  }
+  CHECK(rows == 40);
+  CHECK(read_parquet(path).digest() == images.digest());
+}
+
+TEST_CASE("a file with a flipped bit in its rows is refused, or has the same rows") {
+  std::mt19937_64 random{random_seed()};
+  TemporaryFolder const folder;
+  auto const path = folder.path() / "x.parquet";
+  auto const table = random_table(random, 50);
+  write_parquet(table, path);
+  std::string bytes;
+  {
+    std::ifstream file{path, std::ios::binary};
+    bytes.assign(std::istreambuf_iterator<char>{file}, {});
+  }
+  // What follows the rows has no checksum: the schema, its length and four letters.
+  std::uint32_t schema_bytes = 0;
+  std::memcpy(&schema_bytes, bytes.data() + bytes.size() - 8, sizeof schema_bytes);
+  for (auto turn = 0; turn < 300; ++turn) {
+    auto const place = random() % (bytes.size() - 8 - schema_bytes);
+    auto damaged = bytes;
+    damaged[place] = static_cast<char>(damaged[place] ^ (1 << random() % 8));
+    std::ofstream{path, std::ios::binary} << damaged;
+    CAPTURE(place);
+    try {
+      auto const read = read_parquet(path);
+      CHECK(read.digest() == table.digest());
+    } catch (Error const& error) {
+      check_contains(error.what(), "x.parquet");
+    }
+  }
 }
 
 TEST_CASE("blocks stay of the first one's type, and name a file that was changed") {

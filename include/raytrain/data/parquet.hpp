@@ -23,9 +23,9 @@ namespace raytrain {
 /// has the same columns.
 ///
 /// Truths are uint8, 0 or 1. Dates, times and timestamps are the whole numbers that the file has for them, int32 or
-/// int64, in its units. Texts, binary values and categories of texts are text. Lists of numbers, all of one length, are
-/// the row shape; those of lists one of more dimensions. A missing text stays missing, and a missing float is NaN, as
-/// is each value of a column that has nothing but missing values.
+/// int64, in its units, but for INT96's, which become microseconds. Texts, binary values and categories of texts are
+/// text. Lists of numbers, all of one length, are the row shape; those of lists one of more dimensions. A missing text
+/// stays missing, and a missing float is NaN, as is each value of a column of Arrow's type null.
 ///
 /// Errors: those of `DataPaths::files`; `not_found` for a file or a column that is not there; `io`; `invalid_config`
 ///         for a column that is named twice; `invalid_data`, with the file, for what is no Parquet file, whole numbers

@@ -3,6 +3,7 @@
 
 #include <arrow/array.h>
 #include <arrow/type.h>
+#include <arrow/util/io_util.h>
 
 #include <fmt/format.h>
 
@@ -12,6 +13,7 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <new>
 #include <optional>
 #include <span>
 #include <string>
@@ -28,9 +30,13 @@
 
 namespace raytrain::detail {
 
-/// Errors: `invalid_data`, with what Arrow says.
+/// Errors: `io` with what the system says, or `invalid_data`, with what Arrow says.
 inline void check_arrow(arrow::Status const& status, std::string_view attempted) {
   if (status.ok()) return;
+  if (status.IsOutOfMemory()) throw std::bad_alloc{};
+  if (arrow::internal::ErrnoFromStatus(status) != 0) {
+    throw Error{Errc::io, std::string{attempted}, status.message(), "check permissions, open files and the disk"};
+  }
   throw Error{Errc::invalid_data, std::string{attempted}, "Arrow says: " + status.message(),
               "look at the file by another program that reads it, as pyarrow.parquet.read_metadata in Python"};
 }
@@ -135,31 +141,36 @@ class ArrowColumn {
     if (depth != shape_.size()) refuse(what, "it has more or fewer lists around a value than before");
     is_begun_ = true;
     if (array->type_id() != arrow::Type::NA) decide(*array, what);
-    parts_.push_back(std::move(array));
+    parts_.push_back({std::move(array), what});
   }
 
   /// The rows that came since the last time. More may follow, of the same type and shape.
-  [[nodiscard]] auto take(std::string const& what) -> Column {
+  [[nodiscard]] auto take() -> Column {
     auto const parts = std::exchange(parts_, {});
     if (!is_decided_) type_ = asked_.value_or(ElementType::float32);
     is_decided_ = true;
     if (is_text_) return text_column(parts);
-    if (parts.size() == 1 && parts.front()->null_count() == 0) {
-      if (auto same = adopted(parts.front())) return *std::move(same);
+    if (parts.size() == 1 && parts.front().array->null_count() == 0) {
+      if (auto same = adopted(parts.front().array)) return *std::move(same);
     }
     std::size_t values = 0;
-    for (auto const& part : parts) values += static_cast<std::size_t>(part->length());
+    for (auto const& part : parts) values += static_cast<std::size_t>(part.array->length());
     std::optional<Column> column;
     with_element_type(type_, [&]<Element T>(T*) {
       std::vector<T> numbers;
       numbers.reserve(values);
-      for (auto const& part : parts) append(numbers, *part, what);
+      for (auto const& part : parts) append(numbers, *part.array, part.what);
       column.emplace(name_, std::move(numbers), shape_);
     });
     return *std::move(column);
   }
 
  private:
+  struct Part {
+    std::shared_ptr<arrow::Array> array;  ///< Without lists.
+    std::string what;                     ///< That it was read from.
+  };
+
   /// None of what is no list.
   [[nodiscard]] auto list_extent(arrow::Array const& array, std::string const& what) const
       -> std::optional<std::size_t> {
@@ -204,6 +215,15 @@ class ArrowColumn {
     }
     if (is_text && !shape_.empty()) refuse(what, "it has lists of texts");
     if (is_text && asked_) refuse(what, fmt::format("it has texts, and is to be {}", to_string(*asked_)));
+    auto const id = array.type_id();
+    auto const is_time = arrow::is_temporal(id) || id == arrow::Type::DURATION;
+    // Whose numbers are of other units.
+    if (arrow_type_ && (is_time || is_time_) && !arrow_type_->Equals(array.type())) {
+      refuse(what, fmt::format("it is of Arrow's type {} here, and of {} before", array.type()->ToString(),
+                               arrow_type_->ToString()));
+    }
+    arrow_type_ = array.type();
+    is_time_ = is_time;
     if (asked_) type = asked_;
     if (is_decided_ && (is_text != is_text_ || *type != type_)) {
       refuse(what, fmt::format("it has {} here, and {} before", is_text ? "texts" : to_string(*type),
@@ -214,11 +234,11 @@ class ArrowColumn {
     type_ = *type;
   }
 
-  [[nodiscard]] auto text_column(std::vector<std::shared_ptr<arrow::Array>> const& parts) const -> Column {
+  [[nodiscard]] auto text_column(std::vector<Part> const& parts) const -> Column {
     TextCodes codes;
-    for (auto const& part : parts) {
-      if (with_arrow_texts(*part, [&](auto text) { codes.add(text); })) continue;
-      for (std::int64_t row = 0; row < part->length(); ++row) codes.add(std::nullopt);
+    for (auto const& [array, what] : parts) {
+      if (with_arrow_texts(*array, [&](auto text) { codes.add(text); })) continue;
+      for (std::int64_t row = 0; row < array->length(); ++row) codes.add(std::nullopt);
     }
     return std::move(codes).take(name_);
   }
@@ -311,7 +331,9 @@ class ArrowColumn {
   bool is_decided_ = false;  ///< The type is known.
   bool is_text_ = false;
   ElementType type_ = ElementType::float32;
-  std::vector<std::shared_ptr<arrow::Array>> parts_;  ///< Without lists.
+  std::shared_ptr<arrow::DataType> arrow_type_;  ///< Of the values of the last array that had some.
+  bool is_time_ = false;                         ///< Whether it is one of dates, times or durations.
+  std::vector<Part> parts_;
 };
 
 }  // namespace raytrain::detail

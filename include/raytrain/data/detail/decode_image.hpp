@@ -6,15 +6,16 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <limits>
 #include <memory>
-#include <new>
 #include <span>
 #include <string>
 #include <string_view>
+#include <system_error>
 
 #include <raytrain/core/error.hpp>
 #include <raytrain/data/detail/resize_image.hpp>
@@ -72,7 +73,7 @@ class ImageBytes {
 [[nodiscard]] inline auto undecoded(EncodedImage const& image) -> Error {
   auto const* const reason = ::stbi_failure_reason();
   std::string_view why = reason == nullptr ? "" : reason;
-  if (why == "outofmem") throw std::bad_alloc{};
+  if (why == "outofmem") why = "it is damaged, or memory is short";
   // That one begins with the chunk's name, which may have any four bytes, and is one text for all threads.
   if (why.size() <= 4 || why.ends_with("PNG chunk not known")) why = "it is damaged";
   return undecoded(image, why);
@@ -83,6 +84,21 @@ class ImageBytes {
   constexpr std::array<std::string_view, 7> begins{"\xFF\xD8", "\x89PNG\r\n\x1A\n", "BM", "P5", "P6", "GIF87a",
                                                    "GIF89a"};
   return std::ranges::any_of(begins, [&](std::string_view begin) { return bytes.starts_with(begin); });
+}
+
+/// The largest value that a PGM or PPM may have, which stands for white; 0 where its header is damaged.
+[[nodiscard]] inline auto white_of_pnm(std::string_view text) -> unsigned {
+  unsigned number = 0;
+  text.remove_prefix(2);
+  for (auto count = 0; count < 3; ++count) {  // width, height and that one
+    while (!text.empty() && (text[0] == '#' || text[0] == ' ' || (text[0] >= '\t' && text[0] <= '\r'))) {
+      text.remove_prefix(text[0] == '#' ? std::min(text.find('\n'), text.size() - 1) + 1 : 1);
+    }
+    auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (error != std::errc{}) return 0;
+    text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+  }
+  return number;
 }
 
 /// What its header says, with the channels that are asked for.
@@ -104,6 +120,9 @@ class ImageBytes {
   if (text.starts_with('P') && ::stbi_is_16_bit_from_memory(image.bytes.data(), size) != 0) {
     throw undecoded(image, "it has 16 bits a channel, with which only PNG images are read");
   }
+  if (auto const white = text.starts_with('P') ? white_of_pnm(text) : 255; white != 255) {
+    throw undecoded(image, fmt::format("its white is {}, and only 255 is read", white));
+  }
   if (width < 1 || height == 0) throw undecoded(image, fmt::format("it is {} wide and {} high", width, height));
   // A BMP whose lines come from above has its height below 0.
   ImageShape const shape{static_cast<std::size_t>(height < 0 ? -std::int64_t{height} : height),
@@ -119,7 +138,18 @@ class ImageBytes {
 ///
 /// Errors: as of `image_shape`; `invalid_data` for what is damaged or cut short.
 inline void decode_image(EncodedImage const& image, ImageShape const& shape, std::span<std::uint8_t> out) {
-  (void)image_shape(image);  // before memory is taken for its pixels
+  auto const own = image_shape(image);  // before memory is taken for its pixels
+  if (own.height * shape.width > image.max_pixels) {
+    throw Error{
+        Errc::invalid_data, image.attempted,
+        fmt::format("it has {} x {} pixels, and {} x {} on its way to {} x {}, where ImagesOptions::max_pixels "
+                    "is {}",
+                    own.height, own.width, own.height, shape.width, shape.height, shape.width, image.max_pixels),
+        "set it higher if you trust the file, or remove the file"};
+  }
+  // Whatever the program has set for itself.
+  ::stbi_set_flip_vertically_on_load_thread(0);
+  ::stbi_convert_iphone_png_to_rgb_thread(1);
   ImageBytes bytes{image.bytes};
   auto const callbacks = ImageBytes::callbacks();
   int width = 0;

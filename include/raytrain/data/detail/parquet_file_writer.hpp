@@ -101,7 +101,8 @@ class ParquetFileWriter {
     first_names_ = block.column_names();
     file_.emplace(path_, attempted_);
     stream_ = std::make_shared<NewFileStream>(*file_);
-    auto const properties = parquet::WriterProperties::Builder{}.compression(parquet::Compression::SNAPPY)->build();
+    auto const properties =
+        parquet::WriterProperties::Builder{}.compression(parquet::Compression::SNAPPY)->enable_page_checksum()->build();
     // By which Arrow finds row shapes and types again.
     auto const with_schema = parquet::ArrowWriterProperties::Builder{}.store_schema()->build();
     writer_ = value_of(

@@ -37,57 +37,82 @@ class ParquetTable {
  public:
   /// `rows`: of a block, at most.
   explicit ParquetTable(ParquetOptions options, std::size_t rows = std::size_t{1} << 20U)
-      : options_{std::move(options)},
-        block_rows_{static_cast<std::int64_t>(std::min<std::size_t>(rows, std::size_t{1} << 30U))} {}
+      : options_{std::move(options)}, block_rows_{std::min<std::size_t>(rows, std::size_t{1} << 30U)} {}
 
   /// The next rows are of this file.
   void begin_file(std::filesystem::path const& path) {
-    FileState const exists{path};
+    file_.emplace(path);
     what_ = fmt::format("Parquet file '{}'", path.string());
-    blocks_.reset();  // before what it reads from
     auto const attempted = "reading " + what_;
-    parquet::ArrowReaderProperties properties{/*use_threads=*/true};
-    properties.set_batch_size(block_rows_);
+    if (!std::filesystem::is_regular_file(path)) {
+      throw Error{Errc::io, attempted, "it is not a regular file", "name a file"};
+    }
+    blocks_.reset();  // before what it reads from
+    auto file = parquet::default_reader_properties();
+    file.set_page_checksum_verification(true);
+    file.enable_buffered_stream();  // else all of a row group's bytes are in memory at a time
+    parquet::ArrowReaderProperties columns{/*use_threads=*/true};
+    columns.set_pre_buffer(false);                                    // else all bytes that were read stay in memory
+    columns.set_coerce_int96_timestamp_unit(arrow::TimeUnit::MICRO);  // in nanoseconds, years from 2262 on are others
     parquet::arrow::FileReaderBuilder builder;
-    check_arrow(builder.OpenFile(path.string()), attempted);
-    builder.properties(properties);
-    reader_ = value_of(builder.Build(), attempted);
+    check(builder.OpenFile(path.string(), /*memory_map=*/false, file));
+    builder.properties(columns);
+    reader_ = value(builder.Build());
     choose_columns();
     leaves_.clear();
-    for (auto const& column : columns_) add_leaves(field_of(column.name()));
+    std::size_t row_values = 1;
+    has_lists_ = false;
+    for (auto const& column : columns_) {
+      auto const& field = field_of(column.name());
+      add_leaves(field);
+      row_values = std::max(row_values, fixed_values(field));
+      has_lists_ = has_lists_ || !field.is_leaf();
+    }
+    // Arrow counts the values of lists by int32.
+    constexpr auto most_values = std::size_t{1} << 24U;
+    reader_->set_batch_size(
+        static_cast<std::int64_t>(std::clamp<std::size_t>(most_values / row_values, 1, block_rows_)));
+    rows_left_ = reader_->parquet_reader()->metadata()->num_rows();
   }
 
   /// All rows of the file.
   void read_file() {
-    auto const table = value_of(reader_->ReadTable(leaves_), "reading " + what_);
+    if (has_lists_) {
+      for (auto is_left = true; is_left;) is_left = read_block();
+      return;
+    }
+    auto const table = value(reader_->ReadTable(leaves_));
     for (auto& column : columns_) {
       for (auto const& chunk : table->GetColumnByName(column.name())->chunks()) column.add(chunk, what_);
     }
-    has_rows_ = has_rows_ || table->num_rows() > 0;
+    count(table->num_rows());
+    check_end();
   }
 
   /// A block of them. Whether there was one left.
   auto read_block() -> bool {
-    auto const attempted = "reading " + what_;
     if (!blocks_) {
       std::vector<int> groups(static_cast<std::size_t>(reader_->num_row_groups()));
       std::iota(groups.begin(), groups.end(), 0);
-      blocks_ = value_of(reader_->GetRecordBatchReader(groups, leaves_), attempted);
+      blocks_ = value(reader_->GetRecordBatchReader(groups, leaves_));
     }
     std::shared_ptr<arrow::RecordBatch> block;
     do {
-      check_arrow(blocks_->ReadNext(&block), attempted);
-      if (!block) return false;
+      check(blocks_->ReadNext(&block));
+      if (!block) {
+        check_end();
+        return false;
+      }
     } while (block->num_rows() == 0);
     for (auto& column : columns_) column.add(block->GetColumnByName(column.name()), what_);
-    has_rows_ = true;
+    count(block->num_rows());
     return true;
   }
 
   /// The rows that were read since the last time, of which there is one.
   [[nodiscard]] auto take() -> Dataset {
     std::vector<Column> columns;
-    for (auto& column : columns_) columns.push_back(column.take(what_));
+    for (auto& column : columns_) columns.push_back(column.take());
     return Dataset::from_columns(std::move(columns));
   }
 
@@ -99,6 +124,42 @@ class ParquetTable {
 
  private:
   using Field = parquet::arrow::SchemaField;
+
+  /// What is wrong in a file that was changed meanwhile is that it was changed.
+  void check(arrow::Status const& status) const {
+    if (!status.ok()) file_->check();
+    check_arrow(status, "reading " + what_);
+  }
+
+  template <class T>
+  [[nodiscard]] auto value(arrow::Result<T> result) const -> T {
+    check(result.status());
+    return std::move(result).ValueUnsafe();
+  }
+
+  void count(std::int64_t rows) {
+    has_rows_ = has_rows_ || rows > 0;
+    rows_left_ -= rows;
+  }
+
+  void check_end() const {
+    file_->check();
+    if (rows_left_ == 0) return;
+    throw Error{Errc::invalid_data, "reading " + what_, fmt::format("{} rows fewer came than it promises", rows_left_),
+                "it is damaged: write it anew"};
+  }
+
+  /// Values of a row, as far as the lists around them are of fixed sizes.
+  [[nodiscard]] static auto fixed_values(Field const& field) -> std::size_t {
+    std::size_t values = 1;
+    auto type = field.field->type();
+    while (type->id() == arrow::Type::FIXED_SIZE_LIST) {
+      auto const& list = static_cast<arrow::FixedSizeListType const&>(*type);
+      values *= static_cast<std::size_t>(std::max(list.list_size(), 1));
+      type = list.value_type();
+    }
+    return values;
+  }
 
   [[nodiscard]] auto fields() const -> std::vector<Field> const& { return reader_->manifest().schema_fields; }
 
@@ -160,11 +221,14 @@ class ParquetTable {
   }
 
   ParquetOptions options_;
-  std::int64_t block_rows_;
+  std::size_t block_rows_;
   std::string what_;
+  std::optional<FileState> file_;  ///< As it was when its reading began.
   std::unique_ptr<parquet::arrow::FileReader> reader_;
   std::unique_ptr<arrow::RecordBatchReader> blocks_;
   std::vector<int> leaves_;  ///< Numbers of the file's own columns, of which a list of lists has one.
+  bool has_lists_ = false;
+  std::int64_t rows_left_ = 0;
   std::vector<ArrowColumn> columns_;
   bool has_rows_ = false;
 };
