@@ -137,7 +137,7 @@ auto by_network(Options const& options, Dataset const& train) -> Predict {
                                                     config_of<raytrain::TorchBackend>(options, train)};
   auto const result = trainer.fit();
   if (result.state == raytrain::RunState::aborted) return {};
-  return predict_by_network(result.checkpoint().value());
+  return predict_by(result.checkpoint().value());
 }
 
 auto by_trees([[maybe_unused]] Options const& options, [[maybe_unused]] Dataset const& train) -> Predict {
@@ -150,7 +150,7 @@ auto by_trees([[maybe_unused]] Options const& options, [[maybe_unused]] Dataset 
   raytrain::Trainer<raytrain::XGBoostBackend> trainer{params, config_of<raytrain::XGBoostBackend>(options, train)};
   auto const result = trainer.fit();
   if (result.state == raytrain::RunState::aborted) return {};
-  return predict_by_trees(result.checkpoint().value());
+  return predict_by(result.checkpoint().value());
 #else
   throw std::runtime_error{"--backend xgboost: this program was built without XGBoost; install libxgboost-dev"};
 #endif

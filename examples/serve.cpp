@@ -4,18 +4,21 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cmath>
 #include <cstddef>
 #include <cstdio>
+#include <cstdlib>
 #include <ctime>
 #include <exception>
 #include <filesystem>
+#include <future>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -39,11 +42,11 @@ struct Options {
   fs::path run = "runs/adult_income_torch";
   std::string host = "127.0.0.1";
   int port = 8080;
-  int threads = 8;
+  int threads = 16;
 };
 
 struct Model {
-  std::string checkpoint;
+  std::string name;  ///< Of the checkpoint and its run, which another run in the same folder has not.
   Predict predict;
 };
 
@@ -53,16 +56,20 @@ class NewestModel {
   /// Errors: where the run has no checkpoint.
   explicit NewestModel(fs::path const& run) : run_{run} { look(); }
 
-  /// Takes the newest checkpoint, where it has another one than that. Errors: it goes on with the one that it has.
+  /// Takes the newest checkpoint, where it has another one. Errors: it goes on with the one that it has.
   void look() {
+    auto const changed = fs::last_write_time(run_ / "checkpoints");
+    if (changed == looked_at_) return;
     auto const checkpoint = raytrain::Result::from_path(run_).checkpoint();
     if (!checkpoint) throw std::runtime_error{fmt::format("{} has no checkpoint yet: train a while", run_.string())};
-    if (model_ && model_->checkpoint == checkpoint->location()) return;
-    auto const is_network = run_.filename().string().ends_with("torch");
-    auto predict = is_network ? predict_by_network(*checkpoint) : predict_by_trees(*checkpoint);
-    auto model = std::make_shared<Model const>(checkpoint->location(), std::move(predict));
-    std::lock_guard const lock{mutex_};
-    model_ = std::move(model);
+    auto name = fmt::format("{} of run {}", checkpoint->location(), checkpoint->run_id());
+    if (!model_ || model_->name != name) {
+      auto model = std::make_shared<Model const>(std::move(name), predict_by(*checkpoint));
+      std::lock_guard const lock{mutex_};
+      model_ = std::move(model);
+    }
+    // What has just changed may change again within the same tick of the clock.
+    if (fs::file_time_type::clock::now() - changed > std::chrono::seconds{1}) looked_at_ = changed;
   }
 
   [[nodiscard]] auto get() const -> std::shared_ptr<Model const> {
@@ -72,6 +79,7 @@ class NewestModel {
 
  private:
   fs::path run_;
+  std::optional<fs::file_time_type> looked_at_;
   mutable std::mutex mutex_;
   std::shared_ptr<Model const> model_;
 };
@@ -91,17 +99,28 @@ void answer_error(httplib::Response& response, int status, std::string_view what
 }
 
 void answer(httplib::Server& server, NewestModel const& newest) {
+  using Handled = httplib::Server::HandlerResponse;
+  // Whose bytes the library would not count before they are in memory.
+  server.set_pre_routing_handler([](httplib::Request const& request, httplib::Response& response) {
+    for (auto const* const header : {"Transfer-Encoding", "Content-Encoding", "Range"}) {
+      if (!request.has_header(header)) continue;
+      answer_error(response, 400, fmt::format("{} is not taken: send the rows as they are", header));
+      return Handled::Handled;
+    }
+    return Handled::Unhandled;
+  });
   server.Get("/healthz", [&newest](httplib::Request const&, httplib::Response& response) {
-    auto const checkpoint = raytrain::json_string(newest.get()->checkpoint);
-    response.set_content("{\"status\":\"ok\",\"checkpoint\":" + checkpoint + "}\n", "application/json");
+    auto const name = raytrain::json_string(newest.get()->name);
+    response.set_content("{\"status\":\"ok\",\"checkpoint\":" + name + "}\n", "application/json");
   });
   server.Post("/predict", [&newest](httplib::Request const& request, httplib::Response& response) {
     try {
       auto const rows = raytrain::parse_json_lines(request.body, people_options(), "the request");
       response.set_content(predictions_json(newest.get()->predict(rows)), "application/json");
     } catch (raytrain::Error const& error) {
+      // What to do about it is said to who writes the program, and not to who asks.
       auto const is_theirs = error.code() == raytrain::Errc::invalid_data || error.code() == raytrain::Errc::not_found;
-      answer_error(response, is_theirs ? 400 : 500, error.what());
+      answer_error(response, is_theirs ? 400 : 500, error.attempted() + ": " + error.happened());
     } catch (std::exception const& error) {
       answer_error(response, 500, error.what());
     }
@@ -110,68 +129,96 @@ void answer(httplib::Server& server, NewestModel const& newest) {
     if (!response.body.empty()) return;
     answer_error(response, response.status,
                  fmt::format("{} {}: there is GET /healthz, and POST /predict, with Content-Type: application/json "
-                             "and at most 16 MiB",
+                             "and at most 1 MiB",
                              request.method, request.path));
   });
 }
 
-/// Until SIGINT or SIGTERM, which all threads have blocked: looks for a newer checkpoint once a second.
+/// Blocks what asks a program to stop, in the threads that are started from now on, too: `follow` waits for it.
+auto block_stops() -> sigset_t {
+  sigset_t stops;
+  sigemptyset(&stops);
+  sigaddset(&stops, SIGINT);
+  sigaddset(&stops, SIGTERM);
+  pthread_sigmask(SIG_BLOCK, &stops, nullptr);
+  return stops;
+}
+
+/// Until it is to stop: looks for a newer checkpoint once a second.
 void follow(NewestModel& newest, sigset_t const& stops) {
   std::string warned;
   for (timespec const second{.tv_sec = 1, .tv_nsec = 0}; sigtimedwait(&stops, nullptr, &second) < 0;) {
     try {
       auto const before = newest.get();
       newest.look();
-      if (newest.get() != before) fmt::print("now from {}\n", newest.get()->checkpoint);
+      if (newest.get() == before) continue;
+      std::puts(("now from " + newest.get()->name).c_str());
+      std::fflush(stdout);
       warned.clear();
     } catch (std::exception const& error) {
-      if (warned != error.what()) fmt::print(stderr, "goes on with {}: {}\n", newest.get()->checkpoint, error.what());
+      if (warned != error.what()) std::fputs(fmt::format("goes on as it is: {}\n", error.what()).c_str(), stderr);
       warned = error.what();
     }
-    std::fflush(stdout);
   }
 }
 
-auto run(Options const& options) -> int {
-  sigset_t stops;
-  sigemptyset(&stops);
-  sigaddset(&stops, SIGINT);
-  sigaddset(&stops, SIGTERM);
-  pthread_sigmask(SIG_BLOCK, &stops, nullptr);
-
-  NewestModel newest{fs::weakly_canonical(options.run)};
-  httplib::Server server;
-  server.new_task_queue = [&] { return new httplib::ThreadPool{static_cast<std::size_t>(options.threads)}; };
-  server.set_payload_max_length(std::size_t{16} << 20U);
-  server.set_keep_alive_max_count(100'000);
-  server.set_tcp_nodelay(true);
-  // Without these the library lets a second program share the port.
+/// Listens at the port, which may be 0 for any. Returns which one it is.
+auto bind(httplib::Server& server, Options const& options) -> int {
+  // Without these the library sets SO_REUSEPORT, by which a second program would get a part of the requests.
   server.set_socket_options([](socket_t socket) {
     int const yes = 1;
     setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
   });
-  answer(server, newest);
-  auto const port = options.port == 0                                 ? server.bind_to_any_port(options.host)
-                    : server.bind_to_port(options.host, options.port) ? options.port
-                                                                      : -1;
-  if (port < 0) {
-    throw std::runtime_error{
-        fmt::format("{}:{} cannot be listened at: another program has the port, or the host is "
-                    "none of this computer; name others by --host and --port",
-                    options.host, options.port)};
+  if (options.port == 0) {
+    if (auto const port = server.bind_to_any_port(options.host); port > 0) return port;
+  } else if (server.bind_to_port(options.host, options.port)) {
+    return options.port;
   }
+  throw std::runtime_error{
+      fmt::format("{} port {} cannot be listened at: another program has the port, it is below "
+                  "1024, or the host is none of this computer; name others by --host and --port",
+                  options.host, options.port)};
+}
+
+/// Stops to listen, and waits for what is asked just now: for ten seconds, or until it is asked to stop once more.
+void stop(httplib::Server& server, std::future<bool> const& listens, sigset_t const& stops) {
+  pthread_sigmask(SIG_UNBLOCK, &stops, nullptr);
+  auto const give_up = std::chrono::steady_clock::now() + std::chrono::seconds{10};
+  do {
+    server.stop();  // does nothing before it has begun to listen
+    if (std::chrono::steady_clock::now() < give_up) continue;
+    std::fputs("clients that did not come to an end were cut off\n", stderr);
+    std::_Exit(0);
+  } while (listens.wait_for(std::chrono::milliseconds{10}) != std::future_status::ready);
+}
+
+auto run(Options const& options) -> int {
+  auto const stops = block_stops();
+  NewestModel newest{fs::absolute(options.run)};
+  httplib::Server server;
+  server.new_task_queue = [&] { return new httplib::ThreadPool{static_cast<std::size_t>(options.threads)}; };
+  server.set_payload_max_length(std::size_t{1} << 20U);
+  server.set_keep_alive_max_count(1000);
+  server.set_keep_alive_timeout(1);
+  server.set_tcp_nodelay(true);
+  answer(server, newest);
+  auto const port = bind(server, options);
+  auto const host = options.host.find(':') == std::string::npos ? options.host : '[' + options.host + ']';
   fmt::print(
       "Serves from {}. Ask it, and stop it by Ctrl-C:\n  curl http://{}:{}/predict --json "
       "'{{\"age\": 38, \"workclass\": \"Private\", \"education\": \"Masters\", \"hours\": null}}'\n",
-      newest.get()->checkpoint, options.host, port);
+      newest.get()->name, host, port);
   std::fflush(stdout);
-  std::jthread const listens{[&] {
-    server.listen_after_bind();
+  auto listens = std::async(std::launch::async, [&] {
+    auto const was_stopped = server.listen_after_bind();
     kill(getpid(), SIGTERM);  // where it ended by itself
-  }};
+    return was_stopped;
+  });
   follow(newest, stops);
-  server.stop();
-  return 0;
+  auto const is_listening = listens.wait_for(std::chrono::seconds{0}) != std::future_status::ready;
+  if (is_listening) stop(server, listens, stops);
+  if (is_listening || listens.get()) return 0;
+  throw std::runtime_error{"it can listen no longer: the system has no connections left for it"};
 }
 
 }  // namespace
@@ -183,7 +230,7 @@ auto main(int argc, char** argv) -> int {
   app.add_option("--run", options.run, "folder of the run, as runs/adult_income_xgboost");
   app.add_option("--host", options.host, "address to listen at; 0.0.0.0: other computers may ask, too");
   app.add_option("--port", options.port, "port to listen at; 0: any")->check(CLI::Range(0, 65'535));
-  app.add_option("--threads", options.threads, "connections that are answered at the same time")
+  app.add_option("--threads", options.threads, "connections at the same time, of which others wait for the end")
       ->check(CLI::Range(1, 1000));
   CLI11_PARSE(app, argc, argv);
   try {

@@ -15,17 +15,10 @@
 
 #include "network.hpp"
 
-auto people_options() -> raytrain::JsonLinesOptions {
-  using raytrain::CsvType;
-  std::vector<std::string> const columns{"age", "workclass", "education", "hours"};
-  return {.columns = columns,
-          .types = {{"age", CsvType::float32},
-                    {"workclass", CsvType::text},
-                    {"education", CsvType::text},
-                    {"hours", CsvType::float32}}};
-}
+namespace {
 
-auto predict_by_network(raytrain::Checkpoint const& checkpoint) -> Predict {
+auto by_network(raytrain::Checkpoint const& checkpoint) -> Predict {
+  // How wide "features" is, any row tells.
   auto const row = raytrain::parse_json_lines(
       R"({"age": 38, "workclass": "Private", "education": "Bachelors", "hours": 40})", people_options());
   auto const features = features_of(raytrain::load_preprocessor(checkpoint).transform(row));
@@ -36,7 +29,7 @@ auto predict_by_network(raytrain::Checkpoint const& checkpoint) -> Predict {
   };
 }
 
-auto predict_by_trees([[maybe_unused]] raytrain::Checkpoint const& checkpoint) -> Predict {
+auto by_trees([[maybe_unused]] raytrain::Checkpoint const& checkpoint) -> Predict {
 #ifdef WITH_XGBOOST
   auto const predictor = std::make_shared<raytrain::XGBoostPredictor const>(checkpoint);
   return [predictor](raytrain::Dataset const& rows) {
@@ -45,4 +38,20 @@ auto predict_by_trees([[maybe_unused]] raytrain::Checkpoint const& checkpoint) -
 #else
   throw std::runtime_error{"this program was built without XGBoost; install libxgboost-dev"};
 #endif
+}
+
+}  // namespace
+
+auto predict_by(raytrain::Checkpoint const& checkpoint) -> Predict {
+  return checkpoint.contains("booster.ubj") ? by_trees(checkpoint) : by_network(checkpoint);
+}
+
+auto people_options() -> raytrain::JsonLinesOptions {
+  using raytrain::CsvType;
+  std::vector<std::string> const columns{"age", "workclass", "education", "hours"};
+  return {.columns = columns,
+          .types = {{"age", CsvType::float32},
+                    {"workclass", CsvType::text},
+                    {"education", CsvType::text},
+                    {"hours", CsvType::float32}}};
 }

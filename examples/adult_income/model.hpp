@@ -1,4 +1,4 @@
-// What adult_income trains, as adult_income itself and serve use it to predict.
+// What adult_income has trained, as adult_income itself and serve use it to predict.
 #pragma once
 
 #include <functional>
@@ -8,14 +8,11 @@
 #include <raytrain/data/dataset.hpp>
 #include <raytrain/data/json_lines_options.hpp>
 
-/// Of rows as they were read, the probability of more than 50,000.
+/// Of rows as they were read, the probability of more than 50,000. From any thread; of trees, one predicts at a time.
 using Predict = std::function<std::vector<float>(raytrain::Dataset const& rows)>;
 
-/// The columns of a row, which need be told where a request may leave gaps.
+/// By the network or the trees of the checkpoint. Errors: for trees in a program without XGBoost.
+auto predict_by(raytrain::Checkpoint const& checkpoint) -> Predict;
+
+/// The columns of a row and their types.
 auto people_options() -> raytrain::JsonLinesOptions;
-
-/// From any thread, at the same time.
-auto predict_by_network(raytrain::Checkpoint const& checkpoint) -> Predict;
-
-/// From any thread; one at a time predicts. Errors: in a program without XGBoost.
-auto predict_by_trees(raytrain::Checkpoint const& checkpoint) -> Predict;

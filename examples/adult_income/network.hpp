@@ -1,3 +1,4 @@
+// The network of adult_income, as it is trained and as it predicts.
 #pragma once
 
 #include <cstdint>
