@@ -211,7 +211,7 @@ auto run(Options const& options) -> int {
   std::fflush(stdout);
   auto listens = std::async(std::launch::async, [&] {
     auto const was_stopped = server.listen_after_bind();
-    kill(getpid(), SIGTERM);  // where it ended by itself
+    if (!was_stopped) kill(getpid(), SIGTERM);  // it ended by itself
     return was_stopped;
   });
   follow(newest, stops);

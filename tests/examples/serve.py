@@ -12,9 +12,11 @@ import pathlib
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
+import time
 
 CONNECTIONS, REQUESTS = 8, 1000
 LIMIT_S = 120
@@ -33,12 +35,12 @@ def require(truth, what):
 
 def train(folder, *arguments):
     subprocess.run([adult_income, '--backend', backend, '--rows', '5000', '--storage', '.', '--predictions', 'predictions.csv', *arguments],
-                   cwd=folder, check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+                   cwd=folder, check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, timeout=LIMIT_S)
 
 
 def curl(*arguments, body=''):
-    done = subprocess.run(['curl', '--silent', '--show-error', '--no-progress-meter', '--max-time', str(LIMIT_S), *arguments], input=body, text=True, check=True,
-                          stdout=subprocess.PIPE)
+    command = ['curl', '--disable', '--noproxy', '*', '--silent', '--show-error', '--no-progress-meter', '--max-time', str(LIMIT_S)]
+    done = subprocess.run([*command, *arguments], input=body, text=True, check=True, stdout=subprocess.PIPE)
     return done.stdout
 
 
@@ -90,10 +92,13 @@ def check_refusals(url, row):
         (row.replace('education', 'school'), 400, "names 'education', and the lines have"),
         (re.sub('"education": "[A-Za-z]*"', '"education": "Kindergarten"', row), 400, 'Kindergarten'),
         (row.replace('"age": ', '"age": "old", "x": '), 400, "'old' is a text"),
-        ('x' * (17 << 20), 413, 'at most 16 MiB'),
+        ('x' * (2 << 20), 413, 'at most 1 MiB'),
     ]:
         got, said = ask(url + '/predict', body, '--header', 'Expect:')
         require(got == status and what in said.get('error', ''), f'{got} {said}, and not {status} with "{what}", to {body[:200]}')
+    for header in ['Transfer-Encoding: chunked', 'Content-Encoding: gzip', 'Range: bytes=0-1']:  # of that the library sends a part
+        said = curl('--header', header, '--write-out', '%{http_code}', '--json', row, url + '/predict')
+        require(said.endswith('400') and ('Range' in header or 'is not taken' in said), f'{said}, to {header}')
     for arguments in [(url + '/nothing',), (url + '/predict',)]:
         said = json.loads(curl(*arguments))
         require('there is GET /healthz' in said['error'], f'{arguments}: {said}')
@@ -115,10 +120,44 @@ def put_under_load(url, folder, row):
     return {path.read_text() for path in answers.iterdir()}
 
 
+def let_it_go_on(url, folder, row, *arguments):
+    """The training goes on, or anew, and the server takes its checkpoints between two answers, which are returned, each once where
+    others like it follow."""
+    answers = []
+    newest, before = '', json.loads(curl(url + '/healthz'))['checkpoint']
+    begin = time.monotonic()
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        training = pool.submit(train, folder, *arguments)
+        now = before
+        while not training.done() or now == before or newest not in now:
+            require(time.monotonic() - begin < LIMIT_S, f'after {arguments} it serves from {now}, and {newest} is the newest')
+            status, said = ask(url + '/predict', row)
+            require(status == 200, f'while the training goes on: {status} {said}')
+            if answers[-1:] != [said]:
+                answers.append(said)
+            if training.done():
+                newest = max(path.name for path in (run / 'checkpoints').iterdir())
+                now = json.loads(curl(url + '/healthz'))['checkpoint']
+        training.result()
+    check_predictions(url, folder)
+    return answers
+
+
+def check_stop(server, url, end):
+    """It ends in a few seconds by this signal, also with a connection that is open, and with a client that is slow."""
+    host, port = url.removeprefix('http://').split(':')
+    with socket.create_connection((host, int(port)), LIMIT_S) as slow:
+        slow.sendall(b'' if backend == 'xgboost' else b'POST /predict HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{')
+        begin = time.monotonic()
+        server.send_signal(end)
+        require(server.wait(LIMIT_S) == 0, f'{end}: {server.returncode}')
+        require(time.monotonic() - begin < 60, f'{end}: it has ended after {time.monotonic() - begin:.0f} s')
+
+
 with tempfile.TemporaryDirectory() as scratch:
-    folder = pathlib.Path(scratch)
+    folder = pathlib.Path(scratch).resolve()
     run = folder / f'adult_income_{backend}'
-    done = subprocess.run([serve, '--run', run, '--port', '0'], text=True, stderr=subprocess.PIPE, check=False)
+    done = subprocess.run([serve, '--run', run, '--port', '0'], text=True, stderr=subprocess.PIPE, check=False, timeout=LIMIT_S)
     require(done.returncode == 1 and str(run) in done.stderr, f'without a run: {done}')
     train(folder)
     server = subprocess.Popen([serve, '--run', run, '--port', '0', '--threads', str(CONNECTIONS)], text=True, stdin=subprocess.DEVNULL,
@@ -127,23 +166,29 @@ with tempfile.TemporaryDirectory() as scratch:
         url = re.search(r'http://127\.0\.0\.1:\d+', next_line(server, 'curl http'))[0]
         health = json.loads(curl(url + '/healthz'))
         require(health['status'] == 'ok' and health['checkpoint'].startswith(str(run)), f'{health}')
-        row = row_of(check_predictions(url, folder)[0])
+        line = check_predictions(url, folder)[0]
+        row = row_of(line)
         check_refusals(url, row)
-        require(len(put_under_load(url, folder, row)) == 1, 'the same row has got several answers')
-        done = subprocess.run([serve, '--run', run, '--port', url.rsplit(':', 1)[1]], text=True, stderr=subprocess.PIPE, check=False)
+        answers = put_under_load(url, folder, row)
+        require(len(answers) == 1, f'the same row has got several answers: {answers}')
+        said = json.loads(answers.pop())['predictions']
+        require(len(said) == 1 and abs(said[0] - float(line['prediction'])) < 1e-6, f'under load: {said} for {line}')
+        done = subprocess.run([serve, '--run', run, '--port', url.rsplit(':', 1)[1]], text=True, stderr=subprocess.PIPE, check=False,
+                              timeout=LIMIT_S)
         require(done.returncode == 1 and 'another program has the port' in done.stderr, f'at the same port: {done}')
         if backend == 'torch':
-            with concurrent.futures.ThreadPoolExecutor(1) as pool:
-                goes_on = pool.submit(train, folder, '--epochs', '6')
-                put_under_load(url, folder, row)
-                goes_on.result()
-            next_line(server, 'now from ')
-            newer = json.loads(curl(url + '/healthz'))
-            require(newer['checkpoint'] != health['checkpoint'], f'the training has gone on, and it serves from {newer}')
-            check_predictions(url, folder)
-        server.send_signal(signal.SIGINT)
-        require(server.wait(LIMIT_S) == 0, f'Ctrl-C: {server.returncode}')
+            answers = let_it_go_on(url, folder, row, '--epochs', '6')
+            require(len(answers) <= 2, f'a model that has gone on by one checkpoint has answered {answers}')
+        # Its one checkpoint has the number of the one before.
+        let_it_go_on(url, folder, row, '--fresh')
+        check_stop(server, url, signal.SIGINT)
     finally:
         server.kill()
         server.wait()
         server.stdout.close()
+    # Before it listens, too.
+    done = subprocess.Popen([serve, '--run', run, '--port', '0'], stdout=subprocess.PIPE)
+    done.stdout.read(1)
+    done.send_signal(signal.SIGTERM)
+    require(done.wait(LIMIT_S) == 0, f'SIGTERM at its beginning: {done.returncode}')
+    done.stdout.close()
