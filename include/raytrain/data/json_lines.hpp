@@ -29,6 +29,8 @@ namespace raytrain {
 
 /// The same of text, as a request to a server has it, which errors call `what`.
 ///
+/// Each name of the options must come in one of the lines, so that one that is misspelt is not taken for a missing one.
+/// The text may be anybody's.
 /// Errors: those of `read_json_lines`, but for those of files.
 [[nodiscard]] auto parse_json_lines(std::string_view text, JsonLinesOptions const& options = {},
                                     std::string_view what = "JSON lines") -> Dataset;
