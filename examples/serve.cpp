@@ -19,6 +19,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -46,7 +47,8 @@ struct Options {
 };
 
 struct Model {
-  std::string name;  ///< Of the checkpoint and its run, which another run in the same folder has not.
+  /// Of the checkpoint and its run's id: a new run in the same folder has checkpoints of the same numbers.
+  std::string name;
   Predict predict;
 };
 
@@ -56,10 +58,12 @@ class NewestModel {
   /// Errors: where the run has no checkpoint.
   explicit NewestModel(fs::path const& run) : run_{run} { look(); }
 
-  /// Takes the newest checkpoint, where it has another one. Errors: it goes on with the one that it has.
+  /// Loads the newest checkpoint, unless it has that one. Errors: those of reading it; the old one stays.
   void look() {
-    auto const changed = fs::last_write_time(run_ / "checkpoints");
-    if (changed == looked_at_) return;
+    auto const now = fs::file_time_type::clock::now();
+    std::error_code missing;  // of which `from_path` says more
+    auto const changed = fs::last_write_time(run_ / "checkpoints", missing);
+    if (!missing && changed == looked_at_) return;
     auto const checkpoint = raytrain::Result::from_path(run_).checkpoint();
     if (!checkpoint) throw std::runtime_error{fmt::format("{} has no checkpoint yet: train a while", run_.string())};
     auto name = fmt::format("{} of run {}", checkpoint->location(), checkpoint->run_id());
@@ -69,7 +73,7 @@ class NewestModel {
       model_ = std::move(model);
     }
     // What has just changed may change again within the same tick of the clock.
-    if (fs::file_time_type::clock::now() - changed > std::chrono::seconds{1}) looked_at_ = changed;
+    if (now - changed > std::chrono::seconds{2}) looked_at_ = changed;
   }
 
   [[nodiscard]] auto get() const -> std::shared_ptr<Model const> {
@@ -93,21 +97,44 @@ auto predictions_json(std::vector<float> const& predictions) -> std::string {
   return "{\"predictions\":[" + json + "]}\n";
 }
 
+auto error_json(std::string_view what) -> std::string {
+  return "{\"error\":" + raytrain::json_string(raytrain::to_utf8(what)) + "}\n";
+}
+
 void answer_error(httplib::Response& response, int status, std::string_view what) {
   response.status = status;
-  response.set_content("{\"error\":" + raytrain::json_string(raytrain::to_utf8(what)) + "}\n", "application/json");
+  response.set_content(error_json(what), "application/json");
+}
+
+/// Ends the connection, too: what follows is the body, and no other request.
+void refuse(httplib::Response& response, int status, std::string_view what) {
+  response.status = status;
+  response.set_header("Connection", "close");
+  auto const text = error_json(what);
+  response.set_content_provider(text.size(), "application/json",
+                                [text](std::size_t, std::size_t, httplib::DataSink& to) {
+                                  to.write(text.data(), text.size());
+                                  return false;  // by which the library ends it
+                                });
+}
+
+/// What the library would take without counting: bodies of a length that nobody has said, or that grow when they are
+/// unpacked, and ranges, by which a short request gets a long answer.
+auto refuse_uncounted(httplib::Request const& request, httplib::Response& response) -> bool {
+  for (auto const* const header : {"Transfer-Encoding", "Content-Encoding", "Range"}) {
+    if (!request.has_header(header)) continue;
+    refuse(response, 400, fmt::format("{} is not taken: send the rows as they are", header));
+    return true;
+  }
+  if (request.method == "GET" || request.method == "HEAD" || request.has_header("Content-Length")) return false;
+  refuse(response, 411, "Content-Length is missing");
+  return true;
 }
 
 void answer(httplib::Server& server, NewestModel const& newest) {
-  using Handled = httplib::Server::HandlerResponse;
-  // Whose bytes the library would not count before they are in memory.
   server.set_pre_routing_handler([](httplib::Request const& request, httplib::Response& response) {
-    for (auto const* const header : {"Transfer-Encoding", "Content-Encoding", "Range"}) {
-      if (!request.has_header(header)) continue;
-      answer_error(response, 400, fmt::format("{} is not taken: send the rows as they are", header));
-      return Handled::Handled;
-    }
-    return Handled::Unhandled;
+    using Handled = httplib::Server::HandlerResponse;
+    return refuse_uncounted(request, response) ? Handled::Handled : Handled::Unhandled;
   });
   server.Get("/healthz", [&newest](httplib::Request const&, httplib::Response& response) {
     auto const name = raytrain::json_string(newest.get()->name);
@@ -126,7 +153,7 @@ void answer(httplib::Server& server, NewestModel const& newest) {
     }
   });
   server.set_error_handler([](httplib::Request const& request, httplib::Response& response) {
-    if (!response.body.empty()) return;
+    if (!response.body.empty() || response.has_header("Connection")) return;  // which says why
     answer_error(response, response.status,
                  fmt::format("{} {}: there is GET /healthz, and POST /predict, with Content-Type: application/json "
                              "and at most 1 MiB",
@@ -151,10 +178,10 @@ void follow(NewestModel& newest, sigset_t const& stops) {
     try {
       auto const before = newest.get();
       newest.look();
+      warned.clear();
       if (newest.get() == before) continue;
       std::puts(("now from " + newest.get()->name).c_str());
       std::fflush(stdout);
-      warned.clear();
     } catch (std::exception const& error) {
       if (warned != error.what()) std::fputs(fmt::format("goes on as it is: {}\n", error.what()).c_str(), stderr);
       warned = error.what();
@@ -182,14 +209,18 @@ auto bind(httplib::Server& server, Options const& options) -> int {
 
 /// Stops to listen, and waits for what is asked just now: for ten seconds, or until it is asked to stop once more.
 void stop(httplib::Server& server, std::future<bool> const& listens, sigset_t const& stops) {
-  pthread_sigmask(SIG_UNBLOCK, &stops, nullptr);
-  auto const give_up = std::chrono::steady_clock::now() + std::chrono::seconds{10};
+  using std::chrono::seconds;
+  auto const begin = std::chrono::steady_clock::now();
   do {
     server.stop();  // does nothing before it has begun to listen
-    if (std::chrono::steady_clock::now() < give_up) continue;
+    timespec const tick{.tv_sec = 0, .tv_nsec = 10'000'000};
+    auto const is_asked_again = sigtimedwait(&stops, nullptr, &tick) > 0;
+    auto const waited = std::chrono::steady_clock::now() - begin;
+    // Who stops a group of processes asks each of them twice.
+    if (waited < seconds{1} || (waited < seconds{10} && !is_asked_again)) continue;
     std::fputs("clients that did not come to an end were cut off\n", stderr);
     std::_Exit(0);
-  } while (listens.wait_for(std::chrono::milliseconds{10}) != std::future_status::ready);
+  } while (listens.wait_for(seconds{0}) != std::future_status::ready);
 }
 
 auto run(Options const& options) -> int {
@@ -210,15 +241,18 @@ auto run(Options const& options) -> int {
       newest.get()->name, host, port);
   std::fflush(stdout);
   auto listens = std::async(std::launch::async, [&] {
-    auto const was_stopped = server.listen_after_bind();
-    if (!was_stopped) kill(getpid(), SIGTERM);  // it ended by itself
-    return was_stopped;
+    try {
+      if (server.listen_after_bind()) return true;
+    } catch (std::exception const& error) {
+      std::fputs(fmt::format("{}\n", error.what()).c_str(), stderr);
+    }
+    kill(getpid(), SIGTERM);  // it ended by itself
+    return false;
   });
   follow(newest, stops);
-  auto const is_listening = listens.wait_for(std::chrono::seconds{0}) != std::future_status::ready;
-  if (is_listening) stop(server, listens, stops);
-  if (is_listening || listens.get()) return 0;
-  throw std::runtime_error{"it can listen no longer: the system has no connections left for it"};
+  stop(server, listens, stops);
+  if (listens.get()) return 0;
+  throw std::runtime_error{"it can listen no longer: the system has no connections or threads left for it"};
 }
 
 }  // namespace
@@ -230,7 +264,8 @@ auto main(int argc, char** argv) -> int {
   app.add_option("--run", options.run, "folder of the run, as runs/adult_income_xgboost");
   app.add_option("--host", options.host, "address to listen at; 0.0.0.0: other computers may ask, too");
   app.add_option("--port", options.port, "port to listen at; 0: any")->check(CLI::Range(0, 65'535));
-  app.add_option("--threads", options.threads, "connections at the same time, of which others wait for the end")
+  app.add_option("--threads", options.threads,
+                 "connections that are served at the same time; others wait until one ends")
       ->check(CLI::Range(1, 1000));
   CLI11_PARSE(app, argc, argv);
   try {

@@ -263,6 +263,8 @@ TEST_CASE("what is damaged, cut short or no image is refused with its name, what
   check_contains(thrown_error([] { return read_content("a.pgm", "P5 1 1 65535\n\x12\x34"); }), "it has 16 bits");
   check_contains(thrown_error([] { return read_content("a.pgm", "P5 # by hand\n1\t1 15\n\x0F"); }),
                  "its white is 15, and only 255 is read");
+  check_contains(thrown_error([] { return read_content("a.pgm", "P5 #\r1 1 15\n1 1 255\n\x0F"); }), "its white is 15");
+  CHECK(read_content("a.pgm", "P5 #c\r1 1 255\n\x0F").rows() == 1);
 }
 
 TEST_CASE("a BMP may have its lines from above") {

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes Parquet files by pyarrow, starts the tests that read them, and reads by pyarrow what they have written:
 
-  parquet_files.py PROGRAM PYARROW_FOLDER
+  parquet_files.py PROGRAM
 """
 import datetime
 import os
@@ -10,14 +10,13 @@ import subprocess
 import sys
 import tempfile
 
-program, site = os.path.abspath(sys.argv[1]), sys.argv[2]
-sys.path.insert(0, site)
+program = os.path.abspath(sys.argv[1])
 sys.modules['numpy'] = None  # pyarrow does without, and refuses one that is older than it likes
 try:
     import pyarrow
     import pyarrow.parquet
 except ImportError as missing:
-    print(f'needs the pyarrow of {site} in this Python: {missing}')
+    print(f'needs pyarrow in this Python: {missing}')
     sys.exit(77)
 
 

@@ -32,8 +32,9 @@ namespace raytrain {
 ///         that are missing or that their type cannot hold, lists that are missing, empty or of several lengths, other
 ///         types, columns that differ from those of the files before, and no rows.
 /// Threads: Arrow reads columns on all cores.
-/// Cost:   nothing is copied of a column of numbers that Arrow gives in one piece, as of one file, without gaps and
-///         conversion; of others, the memory of one column at a time.
+/// Cost:   nothing is copied of a column of numbers that Arrow gives in one piece, as of one file without lists,
+/// without
+///         gaps and conversion; of others, the memory of one column at a time.
 /// Source: Apache Arrow C++.
 [[nodiscard]] inline auto read_parquet(DataPaths const& paths, ParquetOptions const& options = {}) -> Dataset {
   detail::ParquetTable table{options};

@@ -92,7 +92,7 @@ class ImageBytes {
   text.remove_prefix(2);
   for (auto count = 0; count < 3; ++count) {  // width, height and that one
     while (!text.empty() && (text[0] == '#' || text[0] == ' ' || (text[0] >= '\t' && text[0] <= '\r'))) {
-      text.remove_prefix(text[0] == '#' ? std::min(text.find('\n'), text.size() - 1) + 1 : 1);
+      text.remove_prefix(text[0] == '#' ? std::min(text.find_first_of("\r\n"), text.size() - 1) + 1 : 1);
     }
     auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
     if (error != std::errc{}) return 0;
@@ -121,7 +121,8 @@ class ImageBytes {
     throw undecoded(image, "it has 16 bits a channel, with which only PNG images are read");
   }
   if (auto const white = text.starts_with('P') ? white_of_pnm(text) : 255; white != 255) {
-    throw undecoded(image, fmt::format("its white is {}, and only 255 is read", white));
+    throw undecoded(image,
+                    white == 0 ? "its header is damaged" : fmt::format("its white is {}, and only 255 is read", white));
   }
   if (width < 1 || height == 0) throw undecoded(image, fmt::format("it is {} wide and {} high", width, height));
   // A BMP whose lines come from above has its height below 0.

@@ -43,7 +43,7 @@ using SharedTexts = std::shared_ptr<std::vector<std::string> const>;
           owner->size()};
 }
 
-/// The images of a folder, each of which must stay as it was when this was made.
+/// The images of a folder; one that was changed since this was made is refused.
 class ImageReader {
  public:
   /// Errors: `invalid_config`; those of `find_images`; `not_found` or `io` for a file that is there no more.
@@ -82,7 +82,7 @@ class ImageReader {
     };
     auto const threads = options_.threads > 0 ? options_.threads : static_cast<int>(usable_core_count());
     OrderedPrefetch<bool> made{last - first, {.threads = threads}, [&](auto const& run) { run(make); }};
-    for (auto i = first; i < last; ++i) (void)made.take();  // the first image's error, whichever comes first
+    for (auto i = first; i < last; ++i) (void)made.take();  // in order, so that the first image's error is thrown
 
     std::vector<Column> columns{
         {ColumnFormat{"image", ElementType::uint8, {shape.height, shape.width, shape.channels}},
@@ -130,7 +130,7 @@ class ImageReader {
     });
   }
 
-  /// What is wrong in a file that was changed meanwhile is that it was changed.
+  /// Where the file was changed meanwhile, the error says that, whatever else is wrong.
   template <class Work>
   void with_content(std::size_t row, Work const& work) const {
     auto const& file = files_[row];

@@ -52,32 +52,27 @@ class ParquetTable {
     file.set_page_checksum_verification(true);
     file.enable_buffered_stream();  // else all of a row group's bytes are in memory at a time
     parquet::ArrowReaderProperties columns{/*use_threads=*/true};
-    columns.set_pre_buffer(false);                                    // else all bytes that were read stay in memory
-    columns.set_coerce_int96_timestamp_unit(arrow::TimeUnit::MICRO);  // in nanoseconds, years from 2262 on are others
+    columns.set_pre_buffer(false);  // else all bytes that were read stay in memory
+    columns.set_coerce_int96_timestamp_unit(
+        arrow::TimeUnit::MICRO);  // nanoseconds would overflow from the year 2262 on
     parquet::arrow::FileReaderBuilder builder;
     check(builder.OpenFile(path.string(), /*memory_map=*/false, file));
     builder.properties(columns);
     reader_ = value(builder.Build());
     choose_columns();
     leaves_.clear();
-    std::size_t row_values = 1;
-    has_lists_ = false;
-    for (auto const& column : columns_) {
-      auto const& field = field_of(column.name());
-      add_leaves(field);
-      row_values = std::max(row_values, fixed_values(field));
-      has_lists_ = has_lists_ || !field.is_leaf();
-    }
+    for (auto const& column : columns_) add_leaves(field_of(column.name()));
     // Arrow counts the values of lists by int32.
     constexpr auto most_values = std::size_t{1} << 24U;
+    row_values_ = most_row_values();
     reader_->set_batch_size(
-        static_cast<std::int64_t>(std::clamp<std::size_t>(most_values / row_values, 1, block_rows_)));
+        static_cast<std::int64_t>(std::clamp<std::size_t>(most_values / row_values_, 1, block_rows_)));
     rows_left_ = reader_->parquet_reader()->metadata()->num_rows();
   }
 
   /// All rows of the file.
   void read_file() {
-    if (has_lists_) {
+    if (row_values_ > 1) {  // a whole table of lists would have more values than Arrow can count
       for (auto is_left = true; is_left;) is_left = read_block();
       return;
     }
@@ -109,7 +104,7 @@ class ParquetTable {
     return true;
   }
 
-  /// The rows that were read since the last time, of which there is one.
+  /// The rows that were read since the last time: at least one must have come.
   [[nodiscard]] auto take() -> Dataset {
     std::vector<Column> columns;
     for (auto& column : columns_) columns.push_back(column.take());
@@ -125,7 +120,7 @@ class ParquetTable {
  private:
   using Field = parquet::arrow::SchemaField;
 
-  /// What is wrong in a file that was changed meanwhile is that it was changed.
+  /// Where the file was changed meanwhile, the error says that, whatever else is wrong.
   void check(arrow::Status const& status) const {
     if (!status.ok()) file_->check();
     check_arrow(status, "reading " + what_);
@@ -149,16 +144,18 @@ class ParquetTable {
                 "it is damaged: write it anew"};
   }
 
-  /// Values of a row, as far as the lists around them are of fixed sizes.
-  [[nodiscard]] static auto fixed_values(Field const& field) -> std::size_t {
-    std::size_t values = 1;
-    auto type = field.field->type();
-    while (type->id() == arrow::Type::FIXED_SIZE_LIST) {
-      auto const& list = static_cast<arrow::FixedSizeListType const&>(*type);
-      values *= static_cast<std::size_t>(std::max(list.list_size(), 1));
-      type = list.value_type();
+  /// Values of a row in the column whose rows have most, from 1 on.
+  [[nodiscard]] auto most_row_values() const -> std::size_t {
+    auto const file = reader_->parquet_reader()->metadata();
+    std::int64_t most = 1;
+    for (auto const leaf : leaves_) {
+      std::int64_t values = 0;
+      for (int group = 0; group < file->num_row_groups(); ++group) {
+        values += file->RowGroup(group)->ColumnChunk(leaf)->num_values();
+      }
+      most = std::max(most, file->num_rows() > 0 ? values / file->num_rows() : 1);
     }
-    return values;
+    return static_cast<std::size_t>(most);
   }
 
   [[nodiscard]] auto fields() const -> std::vector<Field> const& { return reader_->manifest().schema_fields; }
@@ -178,7 +175,7 @@ class ParquetTable {
     for (auto const& child : field.children) add_leaves(child);
   }
 
-  /// Those of the first file. Errors: where this file has others.
+  /// Of the first file, chooses the columns; of a later one, looks whether it has the same.
   void choose_columns() {
     auto const there = names();
     auto const require = [&](std::string const& name, std::string_view why) {
@@ -226,8 +223,8 @@ class ParquetTable {
   std::optional<FileState> file_;  ///< As it was when its reading began.
   std::unique_ptr<parquet::arrow::FileReader> reader_;
   std::unique_ptr<arrow::RecordBatchReader> blocks_;
-  std::vector<int> leaves_;  ///< Numbers of the file's own columns, of which a list of lists has one.
-  bool has_lists_ = false;
+  std::vector<int> leaves_;  ///< Parquet's numbers of the columns that hold values: a list of lists has one.
+  std::size_t row_values_ = 1;
   std::int64_t rows_left_ = 0;
   std::vector<ArrowColumn> columns_;
   bool has_rows_ = false;
