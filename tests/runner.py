@@ -259,9 +259,9 @@ class Test:
     def __init__(self, entry, folder):
         self.name, self.cases = entry['name'], 0
         self.suites = {suite.partition(':')[2] for suite in entry['suite']}
-        # What another program is to start is named as it is seen from the folder.
+        # What another program is to start is named as it is seen from the folder, which holds folders of fetched libraries, too.
         words = [folder / word for word in entry['cmd'] if word.startswith((f'{folder}/', 'tests/', 'examples/'))]
-        self.programs = [word for word in words if word.suffix == '']
+        self.programs = [word for word in words if word.suffix == '' and not word.is_dir()]
 
 
 def tests_of(folder, suites=()):

@@ -171,6 +171,12 @@ def check(root):
     for name, found, expected in runs_again(runner):
         if found != expected:
             yield f'{name}: runs {found} again, not {expected}'
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        (folder / 'library/include').mkdir(parents=True)
+        test = runner.Test({'name': 'a', 'suite': ['unit'], 'cmd': ['python3', f'{folder}/library/include', 'tests/b', f'{folder}/c']}, folder)
+        if test.programs != [folder / 'tests/b', folder / 'c']:
+            yield f'of a test that is told a folder it builds {test.programs}'
     if compiler_survives(path):
         yield 'what a killed build has started goes on'
     for command, expected in {'true': 0, 'false': 1}.items():
@@ -196,6 +202,7 @@ DEFECTS = {
     'a failure before the time is over that is lost': {'tests/runner.py': RUNNER.replace('up.count += count\n', 'pass\n')},
     'a test that is ended and counts as failed': {'tests/runner.py': RUNNER.replace("!= 'INTERRUPT'", "!= ''")},
     'a cell that is ended, of which nothing is said': {'tests/runner.py': RUNNER.replace("left_out(name, 'its time", "str('its time")},
+    'a folder that is taken for a program': {'tests/runner.py': RUNNER.replace(' and not word.is_dir()', '')},
     'test cases that are not counted': {'tests/runner.py': RUNNER.replace('Count(passed, failed', 'Count(1, failed')},
 }
 
