@@ -86,6 +86,11 @@ static_assert(!raytrain::Preprocessor<TransformsInPlace>);
 static_assert(!raytrain::Preprocessor<CannotBeCopied>);
 static_assert(!raytrain::Preprocessor<WithoutFields>);
 
+/// One that no test registers.
+struct OnlyHeld : Offset {
+  static constexpr std::string_view type_name = "OnlyHeld";
+};
+
 struct DropsRows : Offset {
   static constexpr std::string_view type_name = "DropsRows";
   [[nodiscard]] auto transform(Dataset const& dataset) const -> Dataset { return dataset.head(1); }
@@ -138,9 +143,18 @@ TEST_CASE("JSON of a type that nobody has registered, of a newer version, or of 
   check_contains(read(""), "prep.json");
 }
 
+TEST_CASE("a type that was held once is read back without being registered") {
+  auto const json = to_json(AnyPreprocessor{Chain{AnyPreprocessor{OnlyHeld{{"x", 0.25}}}}});
+  auto const loaded = raytrain::preprocessor_from_json(json);
+  CHECK(to_json(loaded) == json);
+  CHECK(loaded.as<Chain>().step<OnlyHeld>().offset == 0.25);
+}
+
 TEST_CASE("a name that another type has is refused") {
   raytrain::register_preprocessor<Offset>();
   check_contains(thrown_error([] { raytrain::register_preprocessor<OtherOffset>(); }), "another type has this name");
+  CHECK(AnyPreprocessor{OtherOffset{{"x", 1}}}.type_name() == "Offset");
+  CHECK(raytrain::preprocessor_from_json(to_json(AnyPreprocessor{Offset{"x", 1}})).as<Offset>().offset == 1);
 }
 
 TEST_CASE("one that gives another number of rows is refused, and so is what none can do") {

@@ -22,6 +22,7 @@
 #include <raytrain/data/map_batches.hpp>
 #include <raytrain/data/materialize.hpp>
 #include <raytrain/preprocess/chain.hpp>
+#include <raytrain/preprocess/fit_rows.hpp>
 #include <raytrain/preprocess/function_transformer.hpp>
 #include <raytrain/preprocess/preprocessor_json.hpp>
 #include <raytrain/preprocess/robust_scaler.hpp>
@@ -105,6 +106,37 @@ TEST_CASE("a run that goes on has what it learnt at first, whatever its rows are
   MinimalTrainer second{[&](TrainContext& ctx) { seen.add(ctx); }, config};
   (void)second.fit();
   CHECK(seen.first_valid_values == std::set<double>{0});
+}
+
+/// A preprocessor of a program's own, which no test registers.
+struct Doubled {
+  static constexpr std::string_view type_name = "Doubled";
+  double factor = 0;
+
+  void fit(FitRows const& /*rows*/) { factor = 2; }
+  [[nodiscard]] auto is_fitted() const -> bool { return factor != 0; }
+  [[nodiscard]] auto transform(Dataset const& dataset) const -> Dataset {
+    std::vector<double> values;
+    for (auto const value : dataset.column("x").as<double>()) values.push_back(value * factor);
+    return dataset.with_column({"x", std::move(values)});
+  }
+
+  template <class A>
+  void serialize(A& a) {
+    a(CEREAL_NVP(factor));
+  }
+};
+
+TEST_CASE("a run with a preprocessor of the program's own goes on, also where nobody registers it") {
+  TemporaryFolder const folder;
+  auto config = config_in(folder, 2);
+  config.preprocessor = Doubled{};
+  MinimalTrainer first{epochs_up_to(1), config};
+  (void)first.fit();
+  Seen seen;
+  MinimalTrainer second{[&](TrainContext& ctx) { seen.add(ctx); }, config};
+  (void)second.fit();
+  CHECK(seen.first_valid_values == std::set<double>{4'999});
 }
 
 TEST_CASE("a run that begins with another run's checkpoint learns anew") {

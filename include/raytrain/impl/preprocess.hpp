@@ -3,6 +3,7 @@
 
 #include <raytrain/preprocess/any_preprocessor-inl.hpp>
 #include <raytrain/preprocess/chain-inl.hpp>
+#include <raytrain/preprocess/checkpointed_preprocessor-inl.hpp>
 #include <raytrain/preprocess/column_statistics-inl.hpp>
 #include <raytrain/preprocess/concatenator-inl.hpp>
 #include <raytrain/preprocess/count_vectorizer-inl.hpp>

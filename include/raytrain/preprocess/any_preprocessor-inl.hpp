@@ -35,13 +35,11 @@ struct PreprocessorTypes {
   return types;
 }
 
-RAYTRAIN_INLINE void add_preprocessor_type(std::string_view name, PreprocessorType type) {
+RAYTRAIN_INLINE auto add_preprocessor_type(std::string_view name, PreprocessorType type) -> bool {
   auto& types = preprocessor_types();
   std::lock_guard const lock{types.mutex};
   auto const [entry, is_new] = types.by_name.try_emplace(std::string{name}, type);
-  if (is_new || entry->second.read == type.read) return;
-  throw Error{Errc::invalid_call, fmt::format("register_preprocessor of '{}'", name), "another type has this name",
-              "give it a type_name of its own"};
+  return is_new || entry->second.read == type.read;
 }
 
 RAYTRAIN_INLINE auto find_preprocessor_type(JsonValue const& json, JsonReader& reader) -> PreprocessorType {

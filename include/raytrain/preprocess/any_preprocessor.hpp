@@ -47,8 +47,12 @@ struct PreprocessorType {
   AnyPreprocessor (*read)(JsonValue const& json, JsonReader& reader) = nullptr;
 };
 
-/// Under its name in JSON. Errors: `invalid_call` where another type has it.
-void add_preprocessor_type(std::string_view name, PreprocessorType type);
+/// Under its name in JSON. False, and nothing is added, where another type has the name.
+auto add_preprocessor_type(std::string_view name, PreprocessorType type) -> bool;
+
+/// Adds the type under its name, as above.
+template <class P>
+auto add_preprocessor_type() -> bool;
 
 /// Errors: `invalid_data` for a name that no type has, listing those that do; it says what `reader` reads.
 [[nodiscard]] auto find_preprocessor_type(JsonValue const& json, JsonReader& reader) -> PreprocessorType;
@@ -63,11 +67,14 @@ class AnyPreprocessor {
   /// None.
   AnyPreprocessor() = default;
 
-  /// Not explicit: `.preprocessor = raytrain::StandardScaler{{"age"}}`.
+  /// Not explicit: `.preprocessor = raytrain::StandardScaler{{"age"}}`. From then on checkpoints and files with a
+  /// preprocessor of this type can be read.
   template <class P>
   requires(!std::same_as<P, AnyPreprocessor>) && Preprocessor<P>  //
       AnyPreprocessor(P preprocessor)                             // NOLINT(google-explicit-constructor)
-      : held_{std::make_shared<Held<P> const>(std::move(preprocessor))} {}
+      : held_{std::make_shared<Held<P> const>(std::move(preprocessor))} {
+    [[maybe_unused]] static bool const is_added = detail::add_preprocessor_type<P>();
+  }
 
   [[nodiscard]] explicit operator bool() const noexcept { return held_ != nullptr; }
 
@@ -159,6 +166,17 @@ class AnyPreprocessor {
 
 namespace detail {
 
+template <class P>
+auto add_preprocessor_type() -> bool {
+  return add_preprocessor_type(P::type_name, {state_version<P>, [](JsonValue const& json, JsonReader& reader) {
+                                                PreprocessorState<P> read;
+                                                reader.read(json, read);
+                                                if constexpr (requires { read.state.check_state(); })
+                                                  read.state.check_state();
+                                                return AnyPreprocessor{std::move(read.state)};
+                                              }});
+}
+
 /// The rows as the preprocessor makes them; as they are where there is none.
 [[nodiscard]] inline auto prepared_by(AnyPreprocessor const& preprocessor, Dataset const& rows) -> Dataset {
   return preprocessor ? preprocessor.transform(rows) : rows;
@@ -166,18 +184,15 @@ namespace detail {
 
 }  // namespace detail
 
-/// Lets `load_preprocessor` and checkpoints read a preprocessor of the program's own: called once, before.
+/// Lets `load_preprocessor` and checkpoints read a preprocessor of the program's own, where the program has not held
+/// one in an `AnyPreprocessor` before: called once, at its beginning.
 ///
 /// Threads: any. Errors: `invalid_call` for a type's name that another type has.
 template <Preprocessor P>
 void register_preprocessor() {
-  detail::add_preprocessor_type(P::type_name,
-                                {detail::state_version<P>, [](JsonValue const& json, detail::JsonReader& reader) {
-                                   detail::PreprocessorState<P> read;
-                                   reader.read(json, read);
-                                   if constexpr (requires { read.state.check_state(); }) read.state.check_state();
-                                   return AnyPreprocessor{std::move(read.state)};
-                                 }});
+  if (detail::add_preprocessor_type<P>()) return;
+  throw Error{Errc::invalid_call, "register_preprocessor of '" + std::string{P::type_name} + "'",
+              "another type has this name", "give it a type_name of its own"};
 }
 
 }  // namespace raytrain

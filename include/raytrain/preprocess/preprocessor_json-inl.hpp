@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <fmt/format.h>
-
 #include <filesystem>
 #include <string>
 #include <string_view>
@@ -10,11 +8,11 @@
 #include <raytrain/checkpoint/checkpoint.hpp>
 #include <raytrain/checkpoint/whole_file.hpp>
 #include <raytrain/core/bytes.hpp>
-#include <raytrain/core/error.hpp>
 #include <raytrain/core/inline.hpp>
 #include <raytrain/message/json.hpp>
 #include <raytrain/preprocess/any_preprocessor.hpp>
 #include <raytrain/preprocess/chain.hpp>
+#include <raytrain/preprocess/checkpointed_preprocessor.hpp>
 #include <raytrain/preprocess/concatenator.hpp>
 #include <raytrain/preprocess/count_vectorizer.hpp>
 #include <raytrain/preprocess/feature_hasher.hpp>
@@ -69,24 +67,13 @@ RAYTRAIN_INLINE auto load_preprocessor(std::filesystem::path const& path) -> Any
 }
 
 RAYTRAIN_INLINE auto load_preprocessor(Checkpoint const& checkpoint) -> AnyPreprocessor {
+  detail::register_preprocessors();
   return detail::read_preprocessor(checkpoint).fitted;
 }
 
 RAYTRAIN_INLINE auto find_preprocessor(Checkpoint const& checkpoint) -> AnyPreprocessor {
   auto const is_there = checkpoint.contains(detail::CheckpointedPreprocessor::file_name);
   return is_there ? load_preprocessor(checkpoint) : AnyPreprocessor{};
-}
-
-RAYTRAIN_INLINE auto detail::read_preprocessor(Checkpoint const& checkpoint) -> CheckpointedPreprocessor {
-  register_preprocessors();
-  auto const location = checkpoint.location();
-  if (!checkpoint.contains(CheckpointedPreprocessor::file_name)) {
-    throw Error{Errc::not_found, "the preprocessor of " + location, "there is none: its run had no preprocessor",
-                "take a checkpoint of a run with TrainerConfig::preprocessor"};
-  }
-  auto const content = checkpoint.view(CheckpointedPreprocessor::file_name);
-  return read_json<CheckpointedPreprocessor>(text_of(content.view()),
-                                             fmt::format("{} of {}", CheckpointedPreprocessor::file_name, location));
 }
 
 }  // namespace raytrain

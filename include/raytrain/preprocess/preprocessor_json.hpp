@@ -6,7 +6,6 @@
 #include <string_view>
 
 #include <raytrain/checkpoint/checkpoint.hpp>
-#include <raytrain/message/fields.hpp>
 #include <raytrain/preprocess/any_preprocessor.hpp>
 
 namespace raytrain {
@@ -35,26 +34,6 @@ void save_preprocessor(AnyPreprocessor const& preprocessor, std::filesystem::pat
 
 /// The same, or none where that run had none. Errors: `corrupt_checkpoint`, `io`; as `preprocessor_from_json`.
 [[nodiscard]] auto find_preprocessor(Checkpoint const& checkpoint) -> AnyPreprocessor;
-
-namespace detail {
-
-/// What a checkpoint has of its run's preprocessor.
-struct CheckpointedPreprocessor {
-  static constexpr std::string_view file_name = "raytrain_preprocessor.json";
-
-  AnyPreprocessor asked{};   ///< As `TrainerConfig::preprocessor` is.
-  AnyPreprocessor fitted{};  ///< With what it has learnt.
-
-  template <class A>
-  void serialize(A& a) {
-    a(CEREAL_NVP(asked), CEREAL_NVP(fitted));
-  }
-};
-
-/// Errors: as `load_preprocessor`.
-[[nodiscard]] auto read_preprocessor(Checkpoint const& checkpoint) -> CheckpointedPreprocessor;
-
-}  // namespace detail
 
 }  // namespace raytrain
 

@@ -32,7 +32,7 @@
 #include <raytrain/launch/worker_link.hpp>
 #include <raytrain/message/message.hpp>
 #include <raytrain/preprocess/any_preprocessor.hpp>
-#include <raytrain/preprocess/preprocessor_json.hpp>
+#include <raytrain/preprocess/checkpointed_preprocessor.hpp>
 #include <raytrain/train/checkpoint_schedule.hpp>
 #include <raytrain/train/checkpoint_stager.hpp>
 #include <raytrain/train/detail/prepared_datasets.hpp>

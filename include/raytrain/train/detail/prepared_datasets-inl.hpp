@@ -41,8 +41,8 @@
 #include <raytrain/message/fields.hpp>
 #include <raytrain/message/json.hpp>
 #include <raytrain/preprocess/any_preprocessor.hpp>
+#include <raytrain/preprocess/checkpointed_preprocessor.hpp>
 #include <raytrain/preprocess/fit_rows.hpp>
-#include <raytrain/preprocess/preprocessor_json.hpp>
 #include <raytrain/train/detail/prepared_datasets.hpp>
 #include <raytrain/train/worker_setup.hpp>
 #include <raytrain/version.hpp>
@@ -143,14 +143,17 @@ RAYTRAIN_INLINE auto PreparedDatasets::of_checkpoint(Checkpoint const& checkpoin
                        "set that one, or begin anew by Resume::fresh"};
   };
   if (!checkpoint.contains(CheckpointedPreprocessor::file_name)) refuse("is set, and the run has trained without one");
-  auto before = read_preprocessor(checkpoint);
-  auto const asked = to_json(asked_);
-  if (asked != to_json(before.asked) && asked != to_json(before.fitted)) {
+  auto const differs = [&](std::string const& type_before) {
     refuse(
         fmt::format("is a {} that differs, in its settings or in what it has learnt, from the {} with which the run "
                     "has trained",
-                    asked_.type_name(), before.asked.type_name()));
-  }
+                    asked_.type_name(), type_before));
+  };
+  // A program that asks for another type need not know the one of the checkpoint.
+  if (auto const type_before = asked_type_name(checkpoint); type_before != asked_.type_name()) differs(type_before);
+  auto before = read_preprocessor(checkpoint);
+  auto const asked = write_json(asked_);
+  if (asked != write_json(before.asked) && asked != write_json(before.fitted)) differs(before.asked.type_name());
   return before;
 }
 
@@ -293,7 +296,7 @@ RAYTRAIN_INLINE void PreparedDatasets::transform(CheckpointedPreprocessor learnt
     auto const prepare_rows = [&, &name = name, &rows = dataset] {
       if (folder.empty()) return transform_in_threads(rows);
       auto const block_rows = each * static_cast<std::size_t>(std::max(threads, 1));
-      return prepared_in(folder / name, rows, block_rows, to_json(learnt.fitted), link.signs_of_life(),
+      return prepared_in(folder / name, rows, block_rows, write_json(learnt.fitted), link.signs_of_life(),
                          transform_in_threads, beat_or_stop);
     };
     datasets_.insert_or_assign(name, without_retry(fmt::format("preparing the dataset '{}'", name), prepare_rows));

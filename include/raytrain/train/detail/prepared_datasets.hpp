@@ -10,7 +10,7 @@
 #include <raytrain/core/shared_bytes.hpp>
 #include <raytrain/data/datasets.hpp>
 #include <raytrain/preprocess/any_preprocessor.hpp>
-#include <raytrain/preprocess/preprocessor_json.hpp>
+#include <raytrain/preprocess/checkpointed_preprocessor.hpp>
 #include <raytrain/train/worker_setup.hpp>
 
 namespace raytrain::detail {

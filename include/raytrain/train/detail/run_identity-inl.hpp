@@ -25,7 +25,6 @@
 #include <raytrain/data/datasets.hpp>
 #include <raytrain/launch/rank_job.hpp>
 #include <raytrain/preprocess/any_preprocessor.hpp>
-#include <raytrain/preprocess/preprocessor_json.hpp>
 #include <raytrain/train/detail/config_text.hpp>
 #include <raytrain/train/detail/fit.hpp>
 #include <raytrain/train/detail/resume_point.hpp>
@@ -95,7 +94,7 @@ RAYTRAIN_INLINE auto shared_settings(FitPlan const& plan) -> std::vector<SharedS
     if (is_split(plan.data, name)) add("the digest of the dataset '" + name + "'", dataset.digest());
   }
   if (plan.preprocessor) {
-    auto const json = to_json(plan.preprocessor);
+    auto const json = write_json(plan.preprocessor);
     settings.push_back(
         {"TrainerConfig::preprocessor",
          fmt::format("a {} (XXH3 of its JSON: {})", plan.preprocessor.type_name(), xxh3_of(bytes_of(json)))});
