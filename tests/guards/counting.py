@@ -3,6 +3,7 @@
 leaves an older program to be run. It fails where there is nothing to run, or less than there was, shows a failure when it is
 known, and takes its compilers along when it is killed. It runs the few again that failed, but not what crashed, nor what a sanitizer found."""
 import contextlib
+import importlib
 import io
 import os
 import pathlib
@@ -33,8 +34,9 @@ CASES = {
 MESSAGES = ['1/3 raytrain:unit / core OK 0.1s', '2/3 raytrain:unit / data FAIL 0.2s exit status 1', '>>> data', 'why', '',
             '3/3 raytrain:unit / exec OK 0.1s', 'Summary of Failures:', '2/3 raytrain:unit / data FAIL']
 # Builds a program that waits for ever, in a process that is killed then.
-BUILD = 'import runner, pathlib, sys; runner.build(pathlib.Path(sys.argv[1]))'
+BUILD = 'import building, pathlib, sys; building.build(pathlib.Path(sys.argv[1]))'
 SECONDS = 10
+RUNNER = 'tests/runner'
 
 
 def floors(runner):
@@ -42,9 +44,9 @@ def floors(runner):
     def failed(cases, option='auto', installed=True):
         tests = [types.SimpleNamespace(suites={suite}, cases=count) for suite, count in cases.items()]
         with contextlib.redirect_stdout(io.StringIO()):
-            return runner.below_floor(tests, lambda _: option, installed).failed
+            return runner.testing.below_floor(tests, lambda _: option, installed).failed
 
-    enough = dict(runner.FLOORS)
+    enough = dict(runner.testing.FLOORS)
     yield 'enough', failed(enough), 0
     yield 'one less', failed({**enough, 'mpi': enough['mpi'] - 1}), 1
     yield 'no LibTorch', failed({**enough, 'torch': 0}), 1
@@ -73,10 +75,10 @@ def when_it_hangs(folder):
 def where_time_ends(runner):
     """What is said, and what is counted and left out, where time ends."""
     def ran(cell, seconds):
-        runner.not_tested.clear()
+        runner.counts.not_tested.clear()
         with contextlib.redirect_stdout(io.StringIO()):
-            count = runner.run_cell('cell', cell, end_s=None if seconds is None else time.monotonic() + seconds)
-        return count.passed, count.failed, [name for left in runner.not_tested.values() for name in left]
+            count = runner.schedule.run_cell('cell', cell, end_s=None if seconds is None else time.monotonic() + seconds)
+        return count.passed, count.failed, [name for left in runner.counts.not_tested.values() for name in left]
 
     def in_folder(work, **files):
         """What is counted of work that fails once, and hangs then until its time is over."""
@@ -86,43 +88,43 @@ def where_time_ends(runner):
                 os.mkfifo(folder / fifo)
             for file, text in files.items():
                 (folder / file.replace('_', '.')).write_text(text.replace('FOREVER', f'cat {folder}/forever >{folder}/started'))
-            runner.threading = when_it_hangs(folder)
-            with runner.counting() as total:
-                total += runner.Count(passed=2)
+            runner.processes.threading = when_it_hangs(folder)
+            with runner.processes.counting() as total:
+                total += runner.counts.Count(passed=2)
                 total += work(folder)
             return total
 
     def test(folder):
         command = ['meson', 'test', '-C', folder / 'out', '--num-processes=1']
-        runner.run(['meson', 'setup', folder / 'out', folder])
+        runner.processes.run(['meson', 'setup', folder / 'out', folder])
         tests = [types.SimpleNamespace(name=name) for name in ('bad', 'endless')]
-        return runner.records_of(command, tests, folder / 'out', None, False)
+        return runner.testing.records_of(command, tests, folder / 'out', None, False)
 
-    yield 'no limit', ran(lambda: runner.Count(passed=1), None), (1, 0, [])
-    yield 'enough time', ran(lambda: runner.Count(passed=1), SECONDS), (1, 0, [])
-    yield 'no time', ran(lambda: runner.Count(passed=1), 0), (0, 0, ['cell'])
+    yield 'no limit', ran(lambda: runner.counts.Count(passed=1), None), (1, 0, [])
+    yield 'enough time', ran(lambda: runner.counts.Count(passed=1), SECONDS), (1, 0, [])
+    yield 'no time', ran(lambda: runner.counts.Count(passed=1), 0), (0, 0, ['cell'])
     build = 'rule fail\n  command = false\nrule make\n  command = FOREVER\nbuild bad: fail\nbuild good: make\n'
     yield ('a build whose time ends', ran(lambda: in_folder(
-        lambda folder: runner.build(folder, ['-j1', 'bad', 'good']), build_ninja=build), 100 * SECONDS), (2, 1, ['cell']))
+        lambda folder: runner.building.build(folder, ['-j1', 'bad', 'good']), build_ninja=build), 100 * SECONDS), (2, 1, ['cell']))
     # The second test begins with something else: meson overlooks one that it has started that very moment.
     project = ("project('a', meson_version: '>=1.0')\ntest('bad', find_program('false'), priority: 1)\n"
                "test('endless', find_program('sh'), args: ['-c', 'for i in 1 2 3 4 5; do python3 -c pass; done; FOREVER'])\n")
     yield 'tests whose time ends', ran(lambda: in_folder(test, meson_build=project), 100 * SECONDS), (2, 1, ['cell'])
-    runner.threading = threading
+    runner.processes.threading = threading
     cells = {name: () for name in 'abc'}
     for day, names in [(0, 'abc'), (1, 'bca'), (5, 'cab')]:
-        yield f'day {day} begins with another cell', ''.join(runner.in_turn(cells, day)), names
+        yield f'day {day} begins with another cell', ''.join(runner.schedule.in_turn(cells, day)), names
 
 
 def runs_again(runner):
     """What is said, and which tests are run once more, of those that have failed, by what they said and how they ended."""
     def again(*failed, result='FAIL'):
-        return runner.to_run_again([{'name': 'good', 'result': 'OK', 'returncode': 0}] + [
+        return runner.meson_log.to_run_again([{'name': 'good', 'result': 'OK', 'returncode': 0}] + [
             {'name': str(number), 'result': result, 'stdout': said, 'returncode': status} for number, (said, status) in enumerate(failed)])
 
     yield 'one that failed', again(('too late', 1)), ['0']
     yield 'one that was killed since it took too long', again(('', -15), result='TIMEOUT'), ['0']
-    yield 'many that failed', again(*[('too late', 1)] * (runner.MOST_RUN_AGAIN + 1)), []
+    yield 'many that failed', again(*[('too late', 1)] * (runner.meson_log.MOST_RUN_AGAIN + 1)), []
     yield 'one that crashed', again(('', -11)), []
     yield 'a shell whose child crashed', again(('', 134)), []
     yield 'a test case that crashed', again(('FATAL ERROR: test case CRASHED: SIGSEGV', 1)), []
@@ -130,37 +132,51 @@ def runs_again(runner):
     yield 'undefined behaviour', again(('x.hpp:3:4: runtime error: signed integer overflow', 1)), []
 
 
-def compiler_survives(path):
+def compiler_survives(folder_of_runner):
     """Whether what a build has started goes on after the process that builds was killed."""
     with tempfile.TemporaryDirectory() as folder:
         for name in ('started', 'forever'):
             os.mkfifo(pathlib.Path(folder, name))
         pathlib.Path(folder, 'build.ninja').write_text('rule make\n  command = cat forever >started\nbuild program: make\n')
-        process = subprocess.Popen([sys.executable, '-B', '-c', BUILD, folder], cwd=path.parent, stdout=subprocess.DEVNULL)
+        process = subprocess.Popen([sys.executable, '-B', '-c', BUILD, folder], cwd=folder_of_runner, stdout=subprocess.DEVNULL)
         with open(pathlib.Path(folder, 'started'), 'rb') as started, open(pathlib.Path(folder, 'forever'), 'wb'):
             process.kill()
             process.wait()
             return not select.select([started], [], [], SECONDS)[0]
 
 
+@contextlib.contextmanager
+def imported(folder):
+    """The runner's modules, by their names, of this folder; another folder has others of the same names."""
+    names = [path.stem for path in folder.glob('*.py') if path.stem != '__main__']
+    sys.path.insert(0, str(folder))
+    try:
+        yield types.SimpleNamespace(**{name: importlib.import_module(name) for name in names})
+    finally:
+        sys.path.remove(str(folder))
+        for name in names:
+            sys.modules.pop(name, None)
+
+
 def check(root):
-    path = root / 'tests/runner.py'
-    runner = types.ModuleType('runner')
-    runner.__file__ = str(path)
-    exec(compile(path.read_text(), str(path), 'exec'), runner.__dict__)  # pylint: disable=exec-used
+    with imported(root / RUNNER) as runner:
+        yield from findings(root / RUNNER, runner)
+
+
+def findings(folder_of_runner, runner):
     for name, (result, said, expected) in CASES.items():
-        counted = str(runner.count_of({'result': result, 'stdout': said}))
+        counted = str(runner.meson_log.count_of({'result': result, 'stdout': said}))
         if counted != expected:
             yield f'{name}: counted {counted}'
     for name in ('raytrain:mpi+ranks / ranks two_hosts', 'raytrain / ranks two_hosts', 'ranks two_hosts'):
-        if runner.name_of({'name': name}) != 'ranks two_hosts':
+        if runner.meson_log.name_of({'name': name}) != 'ranks two_hosts':
             yield f"'{name}' is taken for another test"
     with contextlib.redirect_stdout(io.StringIO()) as said:
-        runner.show_failures(iter(MESSAGES), False)
+        runner.meson_log.show_failures(iter(MESSAGES), False)
     if said.getvalue().split('\n')[1:] != ['>>> data', 'why', '', '']:
         yield f'of a test that fails it says: {said.getvalue()}'
     with contextlib.redirect_stdout(io.StringIO()):
-        if runner.build_and_run(pathlib.Path('nowhere'), []).failed != 1:
+        if runner.testing.build_and_run(pathlib.Path('nowhere'), []).failed != 1:
             yield 'no test program is no failure'
     for name, counted, expected in floors(runner):
         if counted != expected:
@@ -174,36 +190,45 @@ def check(root):
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         (folder / 'library/include').mkdir(parents=True)
-        test = runner.Test({'name': 'a', 'suite': ['unit'], 'cmd': ['python3', f'{folder}/library/include', 'tests/b', f'{folder}/c']}, folder)
+        command = ['python3', f'{folder}/library/include', 'tests/b', f'{folder}/c']
+        test = runner.testing.Test({'name': 'a', 'suite': ['unit'], 'cmd': command}, folder)
         if test.programs != [folder / 'tests/b', folder / 'c']:
             yield f'of a test that is told a folder it builds {test.programs}'
-    if compiler_survives(path):
+    if compiler_survives(folder_of_runner):
         yield 'what a killed build has started goes on'
     for command, expected in {'true': 0, 'false': 1}.items():
         with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
             pathlib.Path(folder, 'build.ninja').write_text(f'rule make\n  command = {command}\nbuild program: make\n')
-            counted = runner.build(pathlib.Path(folder)).failed
+            counted = runner.building.build(pathlib.Path(folder)).failed
         if counted != expected:
             yield f'a build by `{command}`: counted {counted} failed'
 
 
-RUNNER = (guard.ROOT / 'tests/runner.py').read_text()
-GOOD = {'tests/runner.py': RUNNER}
+GOOD = {f'{RUNNER}/{path.name}': path.read_text() for path in (guard.ROOT / RUNNER).glob('*.py')}
+
+
+def planted(module, right, wrong):
+    """The module with other words."""
+    name = f'{RUNNER}/{module}.py'
+    return {name: GOOD[name].replace(right, wrong)}
+
+
 DEFECTS = {
-    'a crash that is overlooked': {'tests/runner.py': RUNNER.replace('failed if ok or failed else 1', 'failed')},
-    'a build whose failure is not counted': {'tests/runner.py': RUNNER.replace('return Count(failed=1)', 'return Count()')},
-    'a killed build that goes on': {'tests/runner.py': RUNNER.replace("['setpriv', '--pdeathsig', 'TERM']", '[]')},
-    'a name that no test has': {'tests/runner.py': RUNNER.replace("record['name'].rpartition(' / ')[2]", "record['name']")},
-    'a suite that gets lost': {'tests/runner.py': RUNNER.replace('if cases >= floor:', 'if cases:')},
-    'no test program': {'tests/runner.py': RUNNER.replace('if not tests:', 'if False:')},
-    'a failure that is shown late': {'tests/runner.py': RUNNER.replace('elif failing or', 'elif')},
-    'a race that is tried until it does not show': {'tests/runner.py': RUNNER.replace("r'Sanitizer|", "r'")},
-    'a crash that is tried until it does not come': {'tests/runner.py': RUNNER.replace("0 <= record.get('returncode', 0) < 128", 'True')},
-    'a failure before the time is over that is lost': {'tests/runner.py': RUNNER.replace('up.count += count\n', 'pass\n')},
-    'a test that is ended and counts as failed': {'tests/runner.py': RUNNER.replace("!= 'INTERRUPT'", "!= ''")},
-    'a cell that is ended, of which nothing is said': {'tests/runner.py': RUNNER.replace("left_out(name, 'its time", "str('its time")},
-    'a folder that is taken for a program': {'tests/runner.py': RUNNER.replace(' and not word.is_dir()', '')},
-    'test cases that are not counted': {'tests/runner.py': RUNNER.replace('Count(passed, failed', 'Count(1, failed')},
+    'a crash that is overlooked': planted('meson_log', 'failed if ok or failed else 1', 'failed'),
+    'a build whose failure is not counted': planted('building', 'count.failed = 1', 'count.failed = 0'),
+    'a killed build that goes on': planted('processes', "['setpriv', '--pdeathsig', 'TERM']", '[]'),
+    'a name that no test has': planted('meson_log', "record['name'].rpartition(' / ')[2]", "record['name']"),
+    'a suite that gets lost': planted('testing', 'if cases >= floor:', 'if cases:'),
+    'no test program': planted('testing', 'if not tests:', 'if False:'),
+    'no test program, of which nothing is counted': planted('testing', 'return Count(failed=1)', 'return Count()'),
+    'a failure that is shown late': planted('meson_log', 'elif failing or', 'elif'),
+    'a race that is tried until it does not show': planted('meson_log', "r'Sanitizer|", "r'"),
+    'a crash that is tried until it does not come': planted('meson_log', "0 <= record.get('returncode', 0) < 128", 'True'),
+    'a failure before the time is over that is lost': planted('processes', 'up.count += count\n', 'pass\n'),
+    'a test that is ended and counts as failed': planted('testing', "!= 'INTERRUPT'", "!= ''"),
+    'a cell that is ended, of which nothing is said': planted('schedule', "left_out(name, 'its time", "str('its time"),
+    'a folder that is taken for a program': planted('testing', ' and not word.is_dir()', ''),
+    'test cases that are not counted': planted('meson_log', 'Count(passed, failed', 'Count(1, failed'),
 }
 
 if __name__ == '__main__':

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Chooses tests, builds and runs them, and counts their test cases."""
+import os
+import shlex
+import sys
+
+from building import BUILD, build, introspect, jobs
+from counts import Count, left_out, passed_at_second_try, say
+from meson_log import count_of, name_of, reasons_of, records_in, show_failures, to_run_again, what_it_said
+from processes import TimeUp, counting, started
+
+SHOWN_LINES = 100  # by meson, of a test that fails
+# A floor under the test cases of a suite: somewhat less than there are, so that a suite that is lost by mistake is a failure.
+FLOORS = {'unit': 500, 'torch': 40, 'xgboost': 50, 'mpi': 200}
+
+
+class Test:
+    """A test that meson knows: the programs that it starts, and how many test cases of it have run."""
+
+    def __init__(self, entry, folder):
+        self.name, self.cases = entry['name'], 0
+        self.suites = {suite.partition(':')[2] for suite in entry['suite']}
+        # What another program is to start is named as it is seen from the folder, which holds folders of fetched libraries, too.
+        words = [folder / word for word in entry['cmd'] if word.startswith((f'{folder}/', 'tests/', 'examples/'))]
+        self.programs = [word for word in words if word.suffix == '' and not word.is_dir()]
+
+
+def tests_of(folder, suites=()):
+    """The tests of a configured folder that belong to one of the suites; without suites all."""
+    tests = [Test(entry, folder) for entry in introspect(folder, 'tests')]
+    return [test for test in tests if not suites or test.suites & set(suites)]
+
+
+def chosen_by(patterns, tests):
+    """What to run, one after the other: the tests that the patterns name; when there is none, for each pattern all programs of
+    test cases and the filter for them."""
+    if not patterns:
+        return [(tests, [])]
+    named = [test for test in tests if any(pattern in test.name for pattern in patterns)]
+    if not named:
+        programs = [test for test in tests if test.suites & {'unit', 'torch', 'xgboost', 'lightgbm'}
+                    and not test.suites & {'mpi', 'processes', 'python'}]
+        return [(programs, [f'--test-case=*{pattern}*']) for pattern in patterns]
+    for pattern in patterns:
+        if not any(pattern in test.name for test in tests):
+            sys.exit(f"tests/run: no test is called '{pattern}'")
+    return [(named, [])]
+
+
+def build_and_run(folder, tests, arguments=(), slower=1, environment=None, show=False):
+    """Builds the tests, runs them, and shows at once what fails."""
+    if not tests:
+        say('=== There are no test programs. What configuring said of them is in ' + str(folder / 'meson-logs/meson-log.txt'))
+        return Count(failed=1)
+    targets = sorted({str(program.relative_to(folder)) for test in tests for program in test.programs})
+    command = ['meson', 'test', '-C', str(folder), '--no-rebuild', f'--timeout-multiplier={slower}', '--print-errorlogs']
+    if arguments:
+        command += ['--test-args', shlex.join(arguments)]
+    environment = {**os.environ, 'PYTHONUNBUFFERED': '1', **(environment or {})}
+    with counting() as total:
+        total += build(folder, targets) if targets else Count()
+        ready = [test for test in tests if all(program.exists() for program in test.programs)]
+        for test in tests:
+            if test not in ready:
+                say(f'=== {test.name}: was not built')
+                total.failed += 1
+        if not ready:
+            return total
+        records = records_of([*command, *jobs('--num-processes')], ready, folder, environment, show)
+        try:
+            for name in to_run_again(records):
+                failed = [test for test in ready if test.name == name]
+                again = records_of([*command, '--num-processes=1'], failed, folder, environment, show)
+                if again and again[0]['result'] == 'OK' and not count_of(again[0]).failed:
+                    passed_at_second_try.append(name if folder == BUILD else f'{name} ({folder.relative_to(BUILD)})')
+                    records = [again[0] if name_of(record) == name else record for record in records]
+        except TimeUp as up:  # a second run that was ended counts for nothing
+            up.count = Count()
+            for record in records:
+                up.count += count_of(record)
+            raise
+        for record in records:
+            count = count_of(record)
+            if arguments:
+                count.skipped = 0  # those that the filter leaves out
+            total += count
+            name = name_of(record)
+            for test in (test for test in tests if test.name == name):
+                test.cases = count.passed + count.failed + count.skipped
+            for reason in reasons_of(record):
+                left_out(name, reason)
+    if not records:
+        say('=== meson test did not run')
+        total.failed += 1
+    return total
+
+
+def records_of(command, tests, folder, environment, show):
+    """What meson's log tells of each test once they have run; what fails is shown when it does."""
+    log_name = f'testlog-{os.getpid()}'  # a log of its own: a test may run ./tests/run
+    logs = folder / 'meson-logs'
+    try:
+        with started([*command, f'--logbase={log_name}', *(test.name for test in tests)], env=environment) as process:
+            show_failures(process.stdout, show)
+    except TimeUp as up:
+        for record in records_in(logs, log_name):
+            if record['result'] != 'INTERRUPT':
+                up.count += count_of(record)
+        raise
+    records = records_in(logs, log_name)
+    for record in records:
+        said = what_it_said(record)
+        if count_of(record).failed and said.count('\n') >= SHOWN_LINES - 1:
+            say(f"\n=== All that {name_of(record)} said: {record['result']}\n{said}")
+    return records
+
+
+def below_floor(tests, option, installed=True):
+    """One failure for each suite that has run less than it has, and a line for those that a person has left out."""
+    total = Count()
+    for suite, floor in FLOORS.items():
+        cases = sum(test.cases for test in tests if suite in test.suites)
+        if cases >= floor:
+            continue
+        if cases == 0 and suite != 'unit' and (not installed or option(suite) == 'disabled'):
+            left_out(f'the suite {suite}', 'not there when build/ was configured')
+            continue
+        say(f'=== The suite {suite} has run {cases} test cases, and has {floor} at least. What configuring said is in {BUILD}/setup.log')
+        total.failed += 1
+    return total
