@@ -5,7 +5,7 @@ import re
 import sys
 
 from building import BUILD, ROOT, build, configure
-from counts import Count, left_out, say
+from counts import Count, left_out, passed_if, say
 from processes import TimeUp, counting, run, side_by_side, started
 from testing import build_and_run, tests_of
 
@@ -59,7 +59,7 @@ def benchmarks():
             skipped = re.search(r'^skipped: (.+)$', said, re.MULTILINE)
             if skipped:
                 left_out(f'benchmark {benchmark.parent.name}', skipped[1])
-            total += Count(passed=int(status == 0 and not skipped), failed=int(status != 0), skipped=int(status == 0 and bool(skipped)))
+            total += Count(skipped=1) if skipped and status == 0 else passed_if(status == 0)
     return total
 
 
@@ -67,7 +67,7 @@ def fuzzing(seconds):
     status, said = run([ROOT / 'tests' / 'fuzz' / 'run', BUILD / 'fuzz', seconds])
     if status != 0:
         say(said)
-    return Count(passed=int(status == 0), failed=int(status != 0))
+    return passed_if(status == 0)
 
 
 def soak():
@@ -76,7 +76,7 @@ def soak():
         total += build(BUILD, ['tests/soak'])
         status, said = run([BUILD / 'tests' / 'soak'])
         say(said)
-        total += Count(passed=int(status == 0), failed=int(status != 0))
+        total += passed_if(status == 0)
     return total
 
 
@@ -87,7 +87,7 @@ def failing_power():
         status, said = run([BUILD / 'tests' / 'test_checkpoint', '--test-case=power that fails at any moment of any history*'],
                            env={**os.environ, 'RAYTRAIN_TEST_KILL_POINTS': '10000'})
         say(said)
-        total += Count(passed=int(status == 0 and ' 1 passed' in said), failed=int(status != 0 or ' 1 passed' not in said))
+        total += passed_if(status == 0 and ' 1 passed' in said)
     return total
 
 
@@ -112,7 +112,7 @@ def chaos(minutes):
                 continue
             status, said = result
             say(said)
-            total += Count(passed=int(status == 0), failed=int(status != 0))
+            total += passed_if(status == 0)
         if time_up:
             raise time_up
     return total
@@ -127,7 +127,7 @@ def coverage():
     status, said = run(['gcovr', '--root', ROOT, '--object-directory', folder, '--filter', f'{ROOT}/include/', '-j', '2',
                         '--exclude-throw-branches', '--print-summary', '--sort-percentage', folder])
     say(said)
-    total += Count(passed=int(status == 0), failed=int(status != 0))
+    total += passed_if(status == 0)
     return total
 
 
@@ -138,4 +138,4 @@ def fresh_machine(suite):
     if done.returncode == 77:
         left_out(f'a fresh machine with {suite}', 'needs root')
         return Count(skipped=1)
-    return Count(passed=int(done.returncode == 0), failed=int(done.returncode != 0))
+    return passed_if(done.returncode == 0)

@@ -3,7 +3,7 @@
 import json
 import re
 
-from counts import Count, say
+from counts import Count, passed_if, say
 
 SUMMARY = re.compile(r'\[doctest\] test cases: +(\d+) \| +(\d+) passed \| +(\d+) failed \| +(\d+) skipped')
 FOR_GOOD = re.compile(r'Sanitizer|runtime error: |SIGSEGV|SIGABRT|SIGBUS|SIGFPE|Segmentation fault')
@@ -33,7 +33,7 @@ def count_of(record):
     ok = record['result'] in ('OK', 'EXPECTEDFAIL')
     summary = SUMMARY.search(record.get('stdout') or '')
     if not summary:
-        return Count(skipped=1) if record['result'] == 'SKIP' else Count(passed=int(ok), failed=int(not ok))
+        return Count(skipped=1) if record['result'] == 'SKIP' else passed_if(ok)
     _, passed, failed, skipped = map(int, summary.groups())
     return Count(passed, failed if ok or failed else 1, skipped)
 
