@@ -106,17 +106,17 @@ struct ArraysWorld : LocalWorld {
 };
 
 struct MakeShared {
-  auto operator()(std::unique_ptr<raytrain::Collective> host) const -> std::unique_ptr<raytrain::Collective> {
-    return std::make_unique<raytrain::detail::SharedDeviceArrays>(std::move(host), tested_device());
+  auto operator()(std::unique_ptr<raytrain::Collective> through_memory) const -> std::unique_ptr<raytrain::Collective> {
+    return std::make_unique<raytrain::detail::SharedDeviceArrays>(std::move(through_memory), tested_device());
   }
 };
-struct MakeThroughHost {
-  auto operator()(std::unique_ptr<raytrain::Collective> host) const -> std::unique_ptr<raytrain::Collective> {
-    return std::make_unique<raytrain::detail::ArraysThroughHost>(std::move(host), tested_device());
+struct MakeThroughMemory {
+  auto operator()(std::unique_ptr<raytrain::Collective> through_memory) const -> std::unique_ptr<raytrain::Collective> {
+    return std::make_unique<raytrain::detail::ArraysThroughMemory>(std::move(through_memory), tested_device());
   }
 };
 using Shared = ArraysWorld<MakeShared>;
-using ThroughHost = ArraysWorld<MakeThroughHost>;
+using ThroughMemory = ArraysWorld<MakeThroughMemory>;
 
 }  // namespace
 
@@ -124,10 +124,10 @@ TEST_CASE_TEMPLATE_INVOKE(collective_conformance, Shared);
 TEST_CASE_TEMPLATE_INVOKE(collective_mismatches, Shared);
 TEST_CASE_TEMPLATE_INVOKE(collective_invalid_calls, Shared);
 TEST_CASE_TEMPLATE_INVOKE(collective_duplicates, Shared);
-TEST_CASE_TEMPLATE_INVOKE(collective_conformance, ThroughHost);
-TEST_CASE_TEMPLATE_INVOKE(collective_mismatches, ThroughHost);
-TEST_CASE_TEMPLATE_INVOKE(collective_invalid_calls, ThroughHost);
-TEST_CASE_TEMPLATE_INVOKE(collective_duplicates, ThroughHost);
+TEST_CASE_TEMPLATE_INVOKE(collective_conformance, ThroughMemory);
+TEST_CASE_TEMPLATE_INVOKE(collective_mismatches, ThroughMemory);
+TEST_CASE_TEMPLATE_INVOKE(collective_invalid_calls, ThroughMemory);
+TEST_CASE_TEMPLATE_INVOKE(collective_duplicates, ThroughMemory);
 
 TEST_CASE("on a GPU NCCL's operations of a world of one have the arrays' own bits as their results") {
   if (!has_real_gpu()) return;

@@ -58,14 +58,15 @@ auto gpu_shard_of(Dataset dataset) -> TorchShard {
       DatasetShard{std::move(dataset), ShardOptions{}}, {}, {}, std::make_shared<raytrain::detail::DeviceCopies>(gpu)};
 }
 
-/// A collective of a device's arrays, for which another one exchanges copies in the host's memory.
+/// A collective of a device's arrays, for which another one exchanges copies in CPU memory.
 class StagedCollective final : public Collective {
  public:
-  StagedCollective(Collective& host, torch::Device device) : host_{host}, device_{device} {}
+  StagedCollective(Collective& through_memory, torch::Device device)
+      : through_memory_{through_memory}, device_{device} {}
 
-  [[nodiscard]] auto rank() const noexcept -> Rank override { return host_.rank(); }
-  [[nodiscard]] auto size() const noexcept -> WorldSize override { return host_.size(); }
-  [[nodiscard]] auto stop_agreed() const noexcept -> bool override { return host_.stop_agreed(); }
+  [[nodiscard]] auto rank() const noexcept -> Rank override { return through_memory_.rank(); }
+  [[nodiscard]] auto size() const noexcept -> WorldSize override { return through_memory_.size(); }
+  [[nodiscard]] auto stop_agreed() const noexcept -> bool override { return through_memory_.stop_agreed(); }
   [[nodiscard]] auto takes_device_arrays() const noexcept -> bool override { return true; }
 
   [[nodiscard]] auto start(Task const& task) -> Pending override {
@@ -75,7 +76,7 @@ class StagedCollective final : public Collective {
     auto staged = task;
     staged.from = {static_cast<std::byte const*>(from.data_ptr()), task.from.size()};
     staged.to = {static_cast<std::byte*>(to.data_ptr()), task.to.size()};
-    host_.start(staged).wait();
+    through_memory_.start(staged).wait();
     bytes_of(task.to).copy_(to);
     return {};
   }
@@ -87,7 +88,7 @@ class StagedCollective final : public Collective {
     return torch::from_blob(const_cast<std::byte*>(bytes.data()), {static_cast<std::int64_t>(bytes.size())}, options);
   }
 
-  Collective& host_;
+  Collective& through_memory_;
   torch::Device device_;
 };
 
@@ -103,9 +104,9 @@ auto made_by_workers(WorldSize workers, torch::Device device, bool is_staged, Of
   for (std::uint32_t rank = 0; rank < workers.value; ++rank) {
     threads.emplace_back([&, rank] {
       run_backwards_here();
-      auto const host = collectives.collective_of(Rank{rank});
-      StagedCollective staged{*host, device};
-      for (auto const& tensor : make(device, is_staged ? static_cast<Collective&>(staged) : *host)) {
+      auto const through_memory = collectives.collective_of(Rank{rank});
+      StagedCollective staged{*through_memory, device};
+      for (auto const& tensor : make(device, is_staged ? static_cast<Collective&>(staged) : *through_memory)) {
         made[rank].push_back(tensor.detach().cpu());
       }
     });

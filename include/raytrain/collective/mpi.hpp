@@ -139,7 +139,7 @@ class MpiCollective final : public Collective {
     // Of ranks that wait for each other, some may wait in memory and others in MPI.
     std::function<void(std::chrono::nanoseconds)> watch;
     if (!is_on_one_host()) watch = [&mpi](std::chrono::nanoseconds waited) { mpi.think_again(waited); };
-    host_.emplace(hosts.memory(), hosts.rank(), hosts.ranks_here(), std::move(watch));
+    within_host_.emplace(hosts.memory(), hosts.rank(), hosts.ranks_here(), std::move(watch));
   }
 
   [[nodiscard]] auto rank() const noexcept -> Rank override { return group_->rank(); }
@@ -148,11 +148,11 @@ class MpiCollective final : public Collective {
   /// Whether `MpiGroup::request_stop` was called on any rank, as of the last operation in which ranks agreed about it;
   /// in a world of one, as of now.
   [[nodiscard]] auto stop_agreed() const noexcept -> bool override {
-    return is_on_one_host() ? host_->stop_agreed() : group_->endpoint_.stop_agreed();
+    return is_on_one_host() ? within_host_->stop_agreed() : group_->endpoint_.stop_agreed();
   }
 
   [[nodiscard]] auto start(Task const& task) -> Pending override {
-    if (is_on_one_host()) return host_->start(task);
+    if (is_on_one_host()) return within_host_->start(task);
     operate(task);
     return {};
   }
@@ -168,7 +168,7 @@ class MpiCollective final : public Collective {
 
   /// In memory that the ranks of this host share, if they do.
   [[nodiscard]] auto allocate_zeros(std::size_t size_bytes) -> std::shared_ptr<void> override {
-    return host_ ? host_->allocate_zeros(size_bytes) : detail::allocate_pages(size_bytes);
+    return within_host_ ? within_host_->allocate_zeros(size_bytes) : detail::allocate_pages(size_bytes);
   }
 
  private:
@@ -178,13 +178,13 @@ class MpiCollective final : public Collective {
     auto& mpi = group_->endpoint_;
     mpi.operate(task.call, task.counts, [&] {
       if (size() == WorldSize{1}) return copy(task);
-      if (host_ && task.call.operation == Operation::all_reduce && !mpi.combines_in_rank_order() &&
+      if (within_host_ && task.call.operation == Operation::all_reduce && !mpi.combines_in_rank_order() &&
           detail::mpi_combines(task.call.element, task.call.op)) {
         return all_reduce_by_hosts(task);
       }
       bool const gathers =
           task.call.operation == Operation::all_gather || task.call.operation == Operation::all_gatherv;
-      if (host_ && gathers && mpi.hosts().are_in_blocks()) return all_gather_by_hosts(task);
+      if (within_host_ && gathers && mpi.hosts().are_in_blocks()) return all_gather_by_hosts(task);
       exchange(mpi, task);
     });
   }
@@ -192,13 +192,13 @@ class MpiCollective final : public Collective {
   /// The ranks of each host reduce, their first ones do so with each other, and hand the result around: each array
   /// crosses the network once a host.
   void all_reduce_by_hosts(Task const& task) {
-    bool const leads = host_->rank() == Rank{0};
+    bool const leads = within_host_->rank() == Rank{0};
     auto here = task;
     here.of = &task.call;
     here.call.operation = Operation::reduce;
     if (here.call.op == ReduceOp::average) here.call.op = ReduceOp::sum;
     if (!leads) here.to = {};
-    host_->start(here).wait();
+    within_host_->start(here).wait();
     auto& mpi = group_->endpoint_;
     if (leads) {
       auto between_hosts = here;
@@ -211,7 +211,7 @@ class MpiCollective final : public Collective {
     here.call.op = {};
     here.to = task.to;
     if (!leads) here.from = {};
-    host_->start(here).wait();
+    within_host_->start(here).wait();
   }
 
   /// The first rank of each host gets the parts of its ranks, exchanges them with those of other hosts, and hands all
@@ -235,9 +235,9 @@ class MpiCollective final : public Collective {
     here.call.counts_digest = detail::digest_of(of_host);
     here.to = task.to.subspan(sum(all.first(ranks_here.front())) * element_bytes, sum(of_host) * element_bytes);
     here.counts = of_host;
-    host_->start(here).wait();
+    within_host_->start(here).wait();
 
-    bool const leads = host_->rank() == Rank{0};
+    bool const leads = within_host_->rank() == Rank{0};
     if (leads) {
       std::vector<std::size_t> by_host;
       for (auto left = all; auto const ranks : hosts.ranks_by_host()) {
@@ -256,7 +256,7 @@ class MpiCollective final : public Collective {
     here.counts = {};
     here.to = task.to;
     here.from = leads ? std::span<std::byte const>{task.to} : std::span<std::byte const>{};
-    host_->start(here).wait();
+    within_host_->start(here).wait();
   }
 
   static void copy(Task const& task) noexcept {
@@ -283,7 +283,7 @@ class MpiCollective final : public Collective {
   }
 
   std::shared_ptr<MpiGroup> group_;
-  std::optional<SharedMemoryCollective> host_;  ///< With the ranks of this host, if they share memory.
+  std::optional<SharedMemoryCollective> within_host_;  ///< With the ranks of this host, if they share memory.
 };
 
 }  // namespace raytrain

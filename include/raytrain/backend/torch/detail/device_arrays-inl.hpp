@@ -48,7 +48,7 @@ RAYTRAIN_TORCH_INLINE auto computed_type(ElementType element) noexcept -> std::o
   return std::nullopt;
 }
 
-RAYTRAIN_TORCH_INLINE void exchange_through_host(Task const& task, Collective& host, at::Device device) {
+RAYTRAIN_TORCH_INLINE void exchange_through_memory(Task const& task, Collective& through_memory, at::Device device) {
   torch::NoGradGuard const no_grad;
   auto const on_device = [&](std::byte const* begin, std::size_t bytes) {
     return tensor_over(const_cast<std::byte*>(begin), {static_cast<std::int64_t>(bytes)}, at::kByte, device);
@@ -61,10 +61,10 @@ RAYTRAIN_TORCH_INLINE void exchange_through_host(Task const& task, Collective& h
   auto const from = copied(task.from.data(), task.from.size());
   auto const is_in_place = task.from.data() == task.to.data() && task.from.size() == task.to.size();
   auto const to = is_in_place ? from : copied(task.to.data(), task.to.size());
-  auto on_host = task;
-  on_host.from = {static_cast<std::byte const*>(from.data_ptr()), task.from.size()};
-  on_host.to = {static_cast<std::byte*>(to.data_ptr()), task.to.size()};
-  host.start(on_host).wait();
+  auto in_memory = task;
+  in_memory.from = {static_cast<std::byte const*>(from.data_ptr()), task.from.size()};
+  in_memory.to = {static_cast<std::byte*>(to.data_ptr()), task.to.size()};
+  through_memory.start(in_memory).wait();
   if (!task.to.empty()) on_device(task.to.data(), task.to.size()).copy_(to);
 }
 
@@ -148,12 +148,14 @@ RAYTRAIN_TORCH_INLINE SharedEvents::SharedEvents(WorldSize size, at::DeviceType 
   }
 }
 
-RAYTRAIN_TORCH_INLINE SharedDeviceArrays::SharedDeviceArrays(std::shared_ptr<Collective> host, at::Device device)
-    : SharedDeviceArrays{agreed_key(*host), std::move(host), device} {}
-
-RAYTRAIN_TORCH_INLINE SharedDeviceArrays::SharedDeviceArrays(std::uint64_t key, std::shared_ptr<Collective> host,
+RAYTRAIN_TORCH_INLINE SharedDeviceArrays::SharedDeviceArrays(std::shared_ptr<Collective> through_memory,
                                                              at::Device device)
-    : DeviceArrays{std::move(host), device},
+    : SharedDeviceArrays{agreed_key(*through_memory), std::move(through_memory), device} {}
+
+RAYTRAIN_TORCH_INLINE SharedDeviceArrays::SharedDeviceArrays(std::uint64_t key,
+                                                             std::shared_ptr<Collective> through_memory,
+                                                             at::Device device)
+    : DeviceArrays{std::move(through_memory), device},
       events_{SharedEvents::of(key, size(), device.type())},
       shown_(size().value) {}
 
@@ -164,15 +166,15 @@ RAYTRAIN_TORCH_INLINE auto SharedDeviceArrays::agreed_key(Collective& by) -> std
 }
 
 RAYTRAIN_TORCH_INLINE auto SharedDeviceArrays::duplicate() -> std::unique_ptr<Collective> {
-  auto own = host().duplicate();
-  return std::unique_ptr<Collective>{new SharedDeviceArrays{agreed_key(host()), std::move(own), device()}};
+  auto own = through_memory().duplicate();
+  return std::unique_ptr<Collective>{new SharedDeviceArrays{agreed_key(through_memory()), std::move(own), device()}};
 }
 
 RAYTRAIN_TORCH_INLINE void SharedDeviceArrays::perform(Task const& task) {
   // What nobody needs fast: types that LibTorch lacks, and counts, of which the ranks' differences have their own text.
   if ((task.reducers != nullptr && !computed_type(task.call.element)) ||
       task.call.operation == Operation::all_gatherv) {
-    return exchange_through_host(task, host(), device());
+    return exchange_through_memory(task, through_memory(), device());
   }
   torch::NoGradGuard const no_grad;
   record(&SharedEvents::OfRank::ready);
@@ -180,7 +182,7 @@ RAYTRAIN_TORCH_INLINE void SharedDeviceArrays::perform(Task const& task) {
   wait_for(&SharedEvents::OfRank::ready);
   work(task);
   record(&SharedEvents::OfRank::done);
-  host().start({.call = {.operation = Operation::barrier}, .of = &task.compared()}).wait();
+  through_memory().start({.call = {.operation = Operation::barrier}, .of = &task.compared()}).wait();
   wait_for(&SharedEvents::OfRank::done);
 }
 
@@ -188,7 +190,7 @@ RAYTRAIN_TORCH_INLINE void SharedDeviceArrays::exchange(Task const& task) {
   static_assert(std::is_trivially_copyable_v<Shown>);
   Shown const own{task.from.data(), task.to.data()};
   Call const call{.operation = Operation::all_gather, .element = ElementType::uint8, .count = sizeof(Shown)};
-  host()
+  through_memory()
       .start({.call = call,
               .from = std::as_bytes(std::span{&own, 1}),
               .to = std::as_writable_bytes(std::span{shown_}),
@@ -252,12 +254,12 @@ RAYTRAIN_TORCH_INLINE void SharedDeviceArrays::copy(std::byte* to, std::byte con
   array(to).copy_(array(from), true);
 }
 
-RAYTRAIN_TORCH_INLINE auto ArraysThroughHost::duplicate() -> std::unique_ptr<Collective> {
-  return std::make_unique<ArraysThroughHost>(host().duplicate(), device());
+RAYTRAIN_TORCH_INLINE auto ArraysThroughMemory::duplicate() -> std::unique_ptr<Collective> {
+  return std::make_unique<ArraysThroughMemory>(through_memory().duplicate(), device());
 }
 
-RAYTRAIN_TORCH_INLINE void ArraysThroughHost::perform(Task const& task) {
-  exchange_through_host(task, host(), device());
+RAYTRAIN_TORCH_INLINE void ArraysThroughMemory::perform(Task const& task) {
+  exchange_through_memory(task, through_memory(), device());
 }
 
 }  // namespace raytrain::detail

@@ -27,8 +27,8 @@ namespace raytrain::detail {
 /// None for the unsigned types above a byte, in which not every LibTorch computes.
 [[nodiscard]] auto computed_type(ElementType element) noexcept -> std::optional<at::ScalarType>;
 
-/// Performs the task by arrays of the host.
-void exchange_through_host(Task const& task, Collective& host, at::Device device);
+/// Copies the task's arrays to CPU memory, performs it there by `through_memory`, and copies them back.
+void exchange_through_memory(Task const& task, Collective& through_memory, at::Device device);
 
 /// By the number of ranks.
 void divide(at::Tensor const& sum, std::size_t ranks);
@@ -38,13 +38,13 @@ void divide(at::Tensor const& sum, std::size_t ranks);
 void reduce_arrays(Call const& call, std::span<std::byte const* const> arrays, std::byte* target, at::Device device);
 
 /// A collective of arrays on the worker's device. Its operations are put on the worker's current stream, and are over
-/// for what is put on it behind them: nothing waits for the device. What the ranks agree on beforehand, and all
-/// waiting for each other, is a collective's of the host, of which the operation is one, with its limits and errors.
+/// for what is put on it behind them: nothing waits for the device. A collective through CPU memory, whose limits and
+/// errors count, first compares the ranks' calls and lets the ranks wait for each other.
 class DeviceArrays : public Collective {
  public:
-  [[nodiscard]] auto rank() const noexcept -> Rank final { return host_->rank(); }
-  [[nodiscard]] auto size() const noexcept -> WorldSize final { return host_->size(); }
-  [[nodiscard]] auto stop_agreed() const noexcept -> bool final { return host_->stop_agreed(); }
+  [[nodiscard]] auto rank() const noexcept -> Rank final { return through_memory_->rank(); }
+  [[nodiscard]] auto size() const noexcept -> WorldSize final { return through_memory_->size(); }
+  [[nodiscard]] auto stop_agreed() const noexcept -> bool final { return through_memory_->stop_agreed(); }
   [[nodiscard]] auto takes_device_arrays() const noexcept -> bool final { return true; }
   [[nodiscard]] auto device() const noexcept -> at::Device { return device_; }
 
@@ -55,18 +55,18 @@ class DeviceArrays : public Collective {
   [[nodiscard]] auto allocate_zeros(std::size_t size_bytes) -> std::shared_ptr<void> final;
 
  protected:
-  /// `host`: never null. That of the worker's other operations, with which ranks that are out of step meet; of another
-  /// thread's arrays one of that thread.
-  DeviceArrays(std::shared_ptr<Collective> host, at::Device device) noexcept
-      : host_{std::move(host)}, device_{device} {}
+  /// `through_memory`: never null. It is the collective of the worker's other operations, so that ranks that are out of
+  /// step meet there. For the arrays of another thread it is one of that thread.
+  DeviceArrays(std::shared_ptr<Collective> through_memory, at::Device device) noexcept
+      : through_memory_{std::move(through_memory)}, device_{device} {}
 
-  [[nodiscard]] auto host() noexcept -> Collective& { return *host_; }
+  [[nodiscard]] auto through_memory() noexcept -> Collective& { return *through_memory_; }
 
  private:
   /// Its arrays are where they belong.
   virtual void perform(Task const& task) = 0;
 
-  std::shared_ptr<Collective> host_;
+  std::shared_ptr<Collective> through_memory_;
   at::Device device_;
 };
 
@@ -98,12 +98,12 @@ class SharedEvents {
 class SharedDeviceArrays final : public DeviceArrays {
  public:
   /// A group operation.
-  SharedDeviceArrays(std::shared_ptr<Collective> host, at::Device device);
+  SharedDeviceArrays(std::shared_ptr<Collective> through_memory, at::Device device);
 
   [[nodiscard]] auto duplicate() -> std::unique_ptr<Collective> override;
 
  private:
-  SharedDeviceArrays(std::uint64_t key, std::shared_ptr<Collective> host, at::Device device);
+  SharedDeviceArrays(std::uint64_t key, std::shared_ptr<Collective> through_memory, at::Device device);
   /// A group operation of that collective.
   [[nodiscard]] static auto agreed_key(Collective& by) -> std::uint64_t;
 
@@ -129,13 +129,13 @@ class SharedDeviceArrays final : public DeviceArrays {
   std::vector<Shown> shown_;
 };
 
-/// Any workers with any devices: arrays are copied to the host, exchanged there, and copied back.
+/// Any workers with any devices: arrays are copied to CPU memory, exchanged there, and copied back.
 ///
 /// Cost: each operation waits for the device.
-class ArraysThroughHost final : public DeviceArrays {
+class ArraysThroughMemory final : public DeviceArrays {
  public:
-  ArraysThroughHost(std::shared_ptr<Collective> host, at::Device device) noexcept
-      : DeviceArrays{std::move(host), device} {}
+  ArraysThroughMemory(std::shared_ptr<Collective> through_memory, at::Device device) noexcept
+      : DeviceArrays{std::move(through_memory), device} {}
 
   [[nodiscard]] auto duplicate() -> std::unique_ptr<Collective> override;
 

@@ -41,13 +41,14 @@ RAYTRAIN_TORCH_INLINE auto native_stream(at::Device device) -> void* {
   return stream ? handle(*stream) : nullptr;
 }
 
-RAYTRAIN_TORCH_INLINE NcclArrays::NcclArrays(NcclLibrary const& library, std::shared_ptr<Collective> host,
+RAYTRAIN_TORCH_INLINE NcclArrays::NcclArrays(NcclLibrary const& library, std::shared_ptr<Collective> through_memory,
                                              at::Device device, std::stop_token abort)
-    : NcclArrays{library, agreed_id(library, *host), std::move(host), device, std::move(abort)} {}
+    : NcclArrays{library, agreed_id(library, *through_memory), std::move(through_memory), device, std::move(abort)} {}
 
 RAYTRAIN_TORCH_INLINE NcclArrays::NcclArrays(NcclLibrary const& library, NcclLibrary::UniqueId const& id,
-                                             std::shared_ptr<Collective> host, at::Device device, std::stop_token abort)
-    : DeviceArrays{std::move(host), device}, library_{library}, abort_token_{std::move(abort)} {
+                                             std::shared_ptr<Collective> through_memory, at::Device device,
+                                             std::stop_token abort)
+    : DeviceArrays{std::move(through_memory), device}, library_{library}, abort_token_{std::move(abort)} {
   try {
     connect(id);
   } catch (...) {
@@ -133,19 +134,19 @@ RAYTRAIN_TORCH_INLINE void NcclArrays::wait_until_ready(std::string const& attem
 }
 
 RAYTRAIN_TORCH_INLINE auto NcclArrays::duplicate() -> std::unique_ptr<Collective> {
-  auto own = host().duplicate();
-  auto const id = agreed_id(library_, host());
+  auto own = through_memory().duplicate();
+  auto const id = agreed_id(library_, through_memory());
   return std::unique_ptr<Collective>{new NcclArrays{library_, id, std::move(own), device(), abort_token_}};
 }
 
 RAYTRAIN_TORCH_INLINE void NcclArrays::perform(Task const& task) {
   auto const operation = task.call.operation;
-  auto const is_by_host =
+  auto const is_through_memory =
       operation == Operation::gather || operation == Operation::scatter || operation == Operation::all_gatherv ||
       (task.reducers != nullptr && !computed_type(task.call.element) &&
        (task.call.op == ReduceOp::average || !NcclLibrary::reduction(task.call.element, task.call.op)));
-  if (is_by_host) return exchange_through_host(task, host(), device());
-  host().start({.call = {.operation = Operation::barrier}, .of = &task.compared()}).wait();
+  if (is_through_memory) return exchange_through_memory(task, through_memory(), device());
+  through_memory().start({.call = {.operation = Operation::barrier}, .of = &task.compared()}).wait();
   if (operation == Operation::barrier || task.call.count == 0) return;
   torch::NoGradGuard const no_grad;
   work(task, native_stream(device()));

@@ -26,13 +26,13 @@ inline constexpr bool tells_native_streams = TellsNativeStream<c10::Stream>;
 
 /// Workers with a GPU each, threads of one process or ranks: NCCL exchanges their arrays, on each one's current stream.
 ///
-/// The ranks agree on a call by the collective of the host first, so that NCCL never waits for a rank that does
-/// something else; the host does not wait for the GPU. When the worker is to end at once, the communicator is aborted
-/// by whoever says so: then what waits for the GPU goes on.
+/// The ranks agree on a call by the collective through CPU memory first, so that NCCL never waits for a rank that does
+/// something else; the worker's thread does not wait for the GPU. When the worker is to end at once, the communicator
+/// is aborted by whoever says so: then what waits for the GPU goes on.
 ///
 /// Sums, averages and products of float and double are added in an order that follows the topology, the same on every
 /// rank. What NCCL rounds otherwise than `Collective` promises is gathered, and reduced in rank order; gather, scatter
-/// and all_gatherv go through the host.
+/// and all_gatherv go through CPU memory.
 ///
 /// Source: NVIDIA's documentation of NCCL.
 class NcclArrays final : public DeviceArrays {
@@ -40,7 +40,8 @@ class NcclArrays final : public DeviceArrays {
   /// A group operation. `abort`: when the worker is to end at its next wait.
   ///
   /// Errors: `backend` when NCCL reports an error, as for two ranks with one GPU.
-  NcclArrays(NcclLibrary const& library, std::shared_ptr<Collective> host, at::Device device, std::stop_token abort);
+  NcclArrays(NcclLibrary const& library, std::shared_ptr<Collective> through_memory, at::Device device,
+             std::stop_token abort);
   ~NcclArrays() override;
 
   [[nodiscard]] auto duplicate() -> std::unique_ptr<Collective> override;
@@ -52,13 +53,13 @@ class NcclArrays final : public DeviceArrays {
     void operator()() const noexcept { arrays->abort(); }
   };
 
-  NcclArrays(NcclLibrary const& library, NcclLibrary::UniqueId const& id, std::shared_ptr<Collective> host,
+  NcclArrays(NcclLibrary const& library, NcclLibrary::UniqueId const& id, std::shared_ptr<Collective> through_memory,
              at::Device device, std::stop_token abort);
   /// A group operation of that collective. Errors: as the constructor.
   [[nodiscard]] static auto agreed_id(NcclLibrary const& library, Collective& by) -> NcclLibrary::UniqueId;
 
   void connect(NcclLibrary::UniqueId const& id);
-  /// Returns when NCCL has done the host's part of its last call.
+  /// Returns when NCCL's last call is no longer in progress on the CPU.
   void wait_until_ready(std::string const& attempted);
   void work(Task const& task, void* stream);
   [[nodiscard]] auto result_of(NcclLibrary::Reduction const& native, Task const& task, void* stream) -> int;

@@ -162,10 +162,10 @@ RAYTRAIN_TORCH_INLINE auto arrays_of(DeviceShare const& share, at::Device device
     refuse(fmt::format("is nccl, and {}", may_use_nccl ? "another worker cannot use it" : lacks),
            "leave it out, or give each worker a GPU of its own, with NCCL installed on every host");
   }
-  std::shared_ptr<Collective> host{std::shared_ptr<void>{}, &collective};  // it lives longer
-  if (way == GpuExchange::shared_device) return std::make_unique<SharedDeviceArrays>(std::move(host), device);
-  if (way == GpuExchange::host) return std::make_unique<ArraysThroughHost>(std::move(host), device);
-  return std::make_unique<NcclArrays>(*nccl, std::move(host), device, link.aborted());
+  std::shared_ptr<Collective> through_memory{std::shared_ptr<void>{}, &collective};  // it lives longer
+  if (way == GpuExchange::shared_device) return std::make_unique<SharedDeviceArrays>(std::move(through_memory), device);
+  if (way == GpuExchange::host) return std::make_unique<ArraysThroughMemory>(std::move(through_memory), device);
+  return std::make_unique<NcclArrays>(*nccl, std::move(through_memory), device, link.aborted());
 }
 
 RAYTRAIN_TORCH_INLINE WorkerDevice::WorkerDevice(ScalingConfig const& scaling, TorchConfig const& config,
