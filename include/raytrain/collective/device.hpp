@@ -100,7 +100,7 @@ class DeviceGroup : public CollectiveGroup {
 /// Errors:  every operation: `rank_mismatch` as `Collective` says, `invalid_call` for a null array with a size, for one
 ///          that does not lie in the device's memory or what the operation names; the group stays usable after the
 ///          latter. `backend` on every rank when CUDA reports an error to one after all have called it. `timed_out` as
-///          `WaitLimits` says, `Stopped` after `DeviceGroup::abort`.
+///          `WaitLimits` says, `Stopped` after `DeviceGroup::abort`. `duplicate` always throws `invalid_call`.
 /// Cost:    a wait for the others before, and one for the device and the others after; all_reduce reads and writes
 ///          world size * sizeof(T) bytes of device memory an element.
 class DeviceCollective final : public detail::DeviceModel {

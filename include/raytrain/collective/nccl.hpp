@@ -51,7 +51,8 @@ namespace raytrain {
 /// Errors:  every operation: `rank_mismatch` as `Collective` says, `invalid_call` for a null array with a size, for one
 ///          that does not lie in the device's memory or what the operation names; the group stays usable after the
 ///          latter. `backend` for what CUDA and NCCL report, `timed_out` after `WaitLimits::timeout`: then the
-///          communicator is aborted, and every later call says so. `Stopped` after `NcclGroup::abort`.
+///          communicator is aborted, and every later call says so. `Stopped` after `NcclGroup::abort`. `duplicate`
+///          always throws `invalid_call`.
 /// Cost:    the comparison, two latencies of the network; then NCCL's. Parts in rank order carry as many bytes as an
 ///          all_reduce by a ring, 2 * (ranks - 1) / ranks of the array, but between hosts once for each rank instead of
 ///          once for each host; they need a second array's memory.

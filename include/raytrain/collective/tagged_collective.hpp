@@ -13,7 +13,8 @@ namespace raytrain {
 /// Wraps another collective and puts a `detail::CallTag` on every call, so that ranks compare the tag with the rest of
 /// it.
 ///
-/// Threads, Errors: as the other one, which must live as long.
+/// Threads: as the other one, which must live as long.
+/// Errors:  as the other one.
 class TaggedCollective final : public Collective {
  public:
   explicit TaggedCollective(Collective& collective, detail::CallTag tag = {}) noexcept

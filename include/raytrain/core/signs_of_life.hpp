@@ -39,9 +39,11 @@ class SignsOfLife {
 
   [[nodiscard]] auto beats() const noexcept -> std::uint64_t { return beats_.load(std::memory_order_relaxed); }
 
-  static constexpr std::chrono::hours longest{24 * 365};  ///< Of a silence that is announced, or limited.
+  /// The longest silence that can be announced, or allowed by a limit.
+  static constexpr std::chrono::hours longest{24 * 365};
 
-  /// For so long from `now` silence says nothing, and at most for `longest`.
+  /// Announces that the worker may show no sign of life for `time` from `now` on, so that nobody takes its silence for
+  /// a hang. A `time` above `longest` counts as `longest`.
   void expect_silence(std::chrono::milliseconds time, Clock::time_point now) noexcept {
     silent_until_ = (now + std::min<std::chrono::milliseconds>(time, longest)).time_since_epoch().count();
   }

@@ -111,9 +111,11 @@ class DatasetShard {
   ///
   /// Errors: `invalid_config` for options out of range, for a global batch that cannot be divided, for a start behind
   /// the last row or within an epoch that had another order or content when the position was taken, and when
-  /// `drop_last` leaves no batch at all. Cost: the first call for a shuffled epoch computes its order, 0.2 ms for
-  /// 60,000 rows; workers of one process share it. With `shuffle_window` each window's order is computed at its first
-  /// batch. The first start within an epoch computes the dataset's digest.
+  /// `drop_last` leaves no batch at all.
+  ///
+  /// Cost: the first call for a shuffled epoch computes its order, 0.2 ms for 60,000 rows; workers of one process share
+  /// it. With `shuffle_window` each window's order is computed at its first batch. The first start within an epoch
+  /// computes the dataset's digest.
   [[nodiscard]] auto batches(BatchOptions const& options) -> BatchRange;
 
  private:

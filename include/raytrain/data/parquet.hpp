@@ -33,8 +33,7 @@ namespace raytrain {
 ///         types, columns that differ from those of the files before, and no rows.
 /// Threads: Arrow reads columns on all cores.
 /// Cost:   nothing is copied of a column of numbers that Arrow gives in one piece, as of one file without lists,
-/// without
-///         gaps and conversion; of others, the memory of one column at a time.
+///         without gaps and conversion; of others, the memory of one column at a time.
 /// Source: Apache Arrow C++.
 [[nodiscard]] inline auto read_parquet(DataPaths const& paths, ParquetOptions const& options = {}) -> Dataset {
   detail::ParquetTable table{options};

@@ -112,7 +112,9 @@ class ControlServer {
   /// told from now on is for this process. The rank is lost, too, when the connection ends before the handshake does.
   ///
   /// `descriptor` is the server's from now on, whatever happens.
-  /// Threads: that of `tell`. Errors: `invalid_call` while the rank is connected, and after `close`.
+  ///
+  /// Threads: that of `tell`.
+  /// Errors:  `invalid_call` while the rank is connected, and after `close`.
   void adopt(Rank rank, int descriptor);
 
   /// Writes what was told, says goodbye to every rank, and ends; at most `flush_limit` are waited for. What ranks send

@@ -97,7 +97,7 @@ class Job {
  protected:
   Job() = default;
 
-  /// Takes the place of the world before, which is gone when `make` is called: the process has one at a time.
+  /// Destroys the job's world, then makes the next one by `make`: a process has one world at a time.
   void renew_world(std::function<std::unique_ptr<RankWorld>()> const& make);
 
   [[nodiscard]] auto on_warning() const -> std::function<void(std::string const&)> {

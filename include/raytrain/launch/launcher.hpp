@@ -94,7 +94,8 @@ class Launcher {
   /// Before `launch` is called again, while no worker runs: gives the hosts that the next one does without and the one
   /// before did not, since they do not answer any more. Waits for their answers until `join` is called.
   ///
-  /// Threads: any one. Errors: `worker_failed` when too few are left.
+  /// Threads: any one.
+  /// Errors:  `worker_failed` when too few are left.
   [[nodiscard]] virtual auto leave_out_lost_hosts() -> std::vector<std::string> { return {}; }
 
   /// Starts the workers of this process and tells other processes to start theirs, `size()` in all, each on one

@@ -24,12 +24,14 @@ class ProcessMark {
   /// The processes of this host that have the mark and were started by one without it, with their environments:
   /// NAME=VALUE, each with a null at its end.
   ///
-  /// Threads: any. Cost: reads two files of each process of the host.
+  /// Threads: any.
+  /// Cost:    reads two files of each process of the host.
   [[nodiscard]] auto first_processes() const -> std::map<::pid_t, std::string>;
 
   /// Kills all processes of this host that have the mark and that this user may kill.
   ///
-  /// Threads: any. Cost: reads a file of each process of the host.
+  /// Threads: any.
+  /// Cost:    reads a file of each process of the host.
   void kill_all() const noexcept;
 
  private:

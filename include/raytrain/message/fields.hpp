@@ -12,7 +12,7 @@ inline constexpr bool is_named_field = false;
 template <class T>
 inline constexpr bool is_named_field<cereal::NameValuePair<T>> = true;
 
-/// Base of what walks over the fields of a struct in place of an archive: hands each to `Derived::field(name, value)`.
+/// Base of what walks over the fields of a struct in place of an archive: hands each to Derived's `field(name, value)`.
 template <class Derived>
 class FieldVisitor {
  public:

@@ -187,7 +187,8 @@ auto add_preprocessor_type() -> bool {
 /// Lets `load_preprocessor` and checkpoints read a preprocessor of the program's own, where the program has not held
 /// one in an `AnyPreprocessor` before: called once, at its beginning.
 ///
-/// Threads: any. Errors: `invalid_call` for a type's name that another type has.
+/// Threads: any.
+/// Errors:  `invalid_call` for a type's name that another type has.
 template <Preprocessor P>
 void register_preprocessor() {
   if (detail::add_preprocessor_type<P>()) return;

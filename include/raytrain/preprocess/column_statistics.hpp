@@ -59,22 +59,24 @@ struct ValueCounts {
 /// Errors of all: `not_found` for a column that is not there, listing those that are; `invalid_data` for one of text
 /// where numbers are asked for, and for an infinite value, with its column.
 
-/// One for each value of a row. Errors: also `invalid_data` for values whose sum or squares are beyond float64.
+/// Returns the moments of a column: one for each place in a row.
 ///
+/// Errors: also `invalid_data` for values whose sum or squares are beyond float64.
 /// Source: T. F. Chan, G. H. Golub, R. J. LeVeque, "Updating Formulae and a Pairwise Algorithm for Computing Sample
 ///         Variances", Technical Report STAN-CS-79-773, Stanford, 1979.
 [[nodiscard]] auto value_moments(FitRows const& rows, std::string const& column, std::string const& attempted)
     -> std::vector<ValueMoments>;
 
-/// One for each value of a row; NaN of no values. Their squares may be beyond float64.
+/// Returns the means, one for each place in a row; NaN where there is no value. Unlike in `value_moments` the squares
+/// of the values may be beyond float64.
 [[nodiscard]] auto value_means(FitRows const& rows, std::string const& column, std::string const& attempted)
     -> std::vector<double>;
 
-/// One for each value of a row.
+/// Returns the smallest and the largest value for each place in a row.
 [[nodiscard]] auto value_ranges(FitRows const& rows, std::string const& column, std::string const& attempted)
     -> std::vector<ValueRange>;
 
-/// Of a column of one value a row, text or numbers.
+/// Returns the different values of a column that has one value a row, text or numbers, and how often each comes.
 ///
 /// Errors: also `invalid_data` for a column of more values a row, and for more than 1,048,576 different ones, which are
 ///         no categories.

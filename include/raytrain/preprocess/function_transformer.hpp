@@ -16,7 +16,8 @@ using DatasetFunction = Dataset (*)(Dataset const&);
 /// Lets `FunctionTransformer` call a function by a name, in each program that fits, loads or uses one: called before,
 /// and again as often as you like.
 ///
-/// Threads: any. Errors: `invalid_call` for an empty name or no function, and where another function has the name.
+/// Threads: any.
+/// Errors:  `invalid_call` for an empty name or no function, and where another function has the name.
 void register_function(std::string_view name, DatasetFunction function);
 
 /// Calls a function of the program's own. Only the name is stored.

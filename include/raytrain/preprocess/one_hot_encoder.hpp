@@ -38,7 +38,9 @@ struct OneHotEncoder {
   /// Errors: as of `OrdinalEncoder`.
   [[nodiscard]] auto transform(Dataset const& dataset) const -> Dataset;
   /// The value at the place of the largest number of a row: texts, and numbers as float64; a missing one where all are
-  /// 0. Errors: `invalid_data` for rows of another shape, and for text.
+  /// 0.
+  ///
+  /// Errors: `invalid_data` for rows of another shape, and for text.
   [[nodiscard]] auto inverse_transform(Dataset const& dataset) const -> Dataset;
   /// Errors: `invalid_data` for what no fit learns; called where JSON is read.
   void check_state() const { detail::check_learnt_categories(categories, type_name, "categories"); }

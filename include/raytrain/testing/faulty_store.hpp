@@ -20,7 +20,9 @@ namespace raytrain::testing {
 class FaultyStore final : public CheckpointStore {
  public:
   /// Called with the name of the function, such as "publish", before it is; what it throws is what the step throws. It
-  /// may wait, too: a slow store. Threads: those of the store.
+  /// may wait, too: a slow store.
+  ///
+  /// Threads: those of the store.
   using Before = std::function<void(std::string_view step)>;
 
   FaultyStore(std::shared_ptr<CheckpointStore> store, Before before)

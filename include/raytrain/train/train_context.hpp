@@ -145,7 +145,10 @@ class TrainContext {
   void progress(std::uint64_t done, std::uint64_t total, std::string_view note = {});
 
   /// Shows that this worker goes on: within long work in which its own thread neither takes batches of a dataset, nor
-  /// calls a collective, `report` or `progress`, which all show it as well. From any thread. Cost: some nanoseconds.
+  /// calls a collective, `report` or `progress`, which all show it as well.
+  ///
+  /// Threads: any.
+  /// Cost:    some nanoseconds.
   void heartbeat() noexcept { setup_.link.signs_of_life().beat(); }
 
   /// Announces that this worker may show nothing for so long from now, and at most for a year: an evaluation by another

@@ -14,9 +14,10 @@ namespace raytrain {
 ///     auto model = ctx.prepare_model([] { return Net{}; }, {.exchange = raytrain::adaptive_sum()});
 ///
 /// With `accumulate`, what each worker has accumulated is its gradient. In a world of one it changes nothing, and a
-/// worker that has no batch left (`TorchContext::join`) adds nothing. Cost:   that of `adasum`, for each parameter:
-/// about 3 times the bytes of a mean, and more messages. Source: S. Maleki et al., "Scaling Distributed Training with
-/// Adaptive Summation", MLSys 2021; Horovod's `op=Adasum`.
+/// worker that has no batch left (`TorchContext::join`) adds nothing.
+///
+/// Cost:   that of `adasum`, for each parameter: about 3 times the bytes of a mean, and more messages.
+/// Source: S. Maleki et al., "Scaling Distributed Training with Adaptive Summation", MLSys 2021; Horovod's `op=Adasum`.
 [[nodiscard]] auto adaptive_sum() -> std::shared_ptr<GradientExchange>;
 
 }  // namespace raytrain

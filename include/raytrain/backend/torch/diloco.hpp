@@ -70,7 +70,8 @@ class DiLoCo {
   /// step together, and it is true.
   ///
   /// Errors: `rank_mismatch` on all ranks when they are not in the same round of the same model, or one calls something
-  ///         else. Cost: one all_reduce of the parameters, and one of the buffers, in a round's last step.
+  ///         else.
+  /// Cost:   one all_reduce of the parameters, and one of the buffers, in a round's last step.
   auto step() -> bool;
 
   /// Outer steps, those before a resume included.

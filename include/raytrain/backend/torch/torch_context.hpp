@@ -126,10 +126,10 @@ class TorchContext : public TrainContext {
   ///     optimizer.step();
   ///     if (++steps % 16 == 0) ctx.average_parameters(model);
   ///
-  /// Of a model that was prepared by `prepare_model` its gradients are no longer averaged, nor does a `SyncBatchNorm`
-  /// in it join batches, and the reverse. A `ShardedOptimizer` of it does not step it as long. `accumulate` does not
-  /// change it: gradients add up as LibTorch adds them. Errors: `invalid_call` with virtual shards.
+  /// Of a model that `prepare_model` has prepared, gradients are no longer averaged, no `SyncBatchNorm` joins batches
+  /// and no `ShardedOptimizer` steps it as long; and the reverse. `accumulate` has no effect on its gradients.
   ///
+  /// Errors: `invalid_call` with virtual shards.
   /// Source: S. Stich, "Local SGD Converges Fast and Communicates Little", ICLR 2019.
   template <TorchModuleFactory F>
   [[nodiscard]] auto prepare_local_model(F make) {
@@ -167,8 +167,8 @@ class TorchContext : public TrainContext {
     return prepare_optimizer<O>(model, {torch::optim::OptimizerParamGroup{module_of(model).parameters()}}, options);
   }
 
-  /// The same with groups of parameters, whose own options go before `options`. Errors: also `backend` for a tensor in
-  /// them that is no parameter of the model.
+  /// The same with groups of parameters, whose own options go before `options`.
+  /// Errors: also `backend` for a tensor in them that is no parameter of the model.
   template <class O, TorchModule M>
   [[nodiscard]] auto prepare_optimizer(M const& model, std::vector<torch::optim::OptimizerParamGroup> groups,
                                        typename ElementwiseOptimizer<O>::Options const& options) -> ShardedOptimizer {

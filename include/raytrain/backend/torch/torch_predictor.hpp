@@ -57,15 +57,18 @@ void check_options(TorchPredictorOptions const& options);
 template <TorchModule M>
 class TorchPredictor {
  public:
-  /// Of a model without arguments of its constructor. Errors: as `load_model` and `find_preprocessor`, and
-  /// `invalid_config`.
+  /// Of a model without arguments of its constructor.
+  ///
+  /// Errors: as `load_model` and `find_preprocessor`, and `invalid_config`.
   explicit TorchPredictor(Checkpoint const& checkpoint, TorchPredictorOptions options = {}) requires TorchModuleOf<M>
       : TorchPredictor{Held{}, load_model<M>(checkpoint), std::move(options)} {
     if (!options_.preprocessor) options_.preprocessor = find_preprocessor(checkpoint);
   }
 
   /// Of a model with arguments: `TorchPredictor predictor{checkpoint, [] { return Net{784, 10}; }}`, as `load_model`
-  /// takes it. Errors: as above.
+  /// takes it.
+  ///
+  /// Errors: as above.
   template <TorchModuleFactory F>
   TorchPredictor(Checkpoint const& checkpoint, F make, TorchPredictorOptions options = {})
       : TorchPredictor{Held{}, load_model(checkpoint, std::move(make)), std::move(options)} {

@@ -64,8 +64,7 @@ concept TrainingPart = TorchModule<T> || TorchCompanion<T> || std::derived_from<
 /// Each part has a name, by which a checkpoint knows it: one that is given, as a second model's must be,
 /// `TrainingState{{"maker", maker}, {"judge", judge}, {"maker_adam", maker_adam}, {"judge_adam", judge_adam}}`, or
 /// "model", "optimizer", "scheduler", "schedule", "early_stopping", "averaged_model", "generator". Models lie in
-/// NAME.safetensors. A shard has its dataset's name,
-/// and a data loader the one that it was made with.
+/// NAME.safetensors. A shard has its dataset's name, and a data loader the one that it was made with.
 ///
 /// Generators and values, as `progress`, are each worker's own, and so is a `LocalModel` with its optimizers, and with
 /// it all else that has a file of its own but a `DiLoCo`; without one, all else is the same on every worker. So are
@@ -73,7 +72,9 @@ concept TrainingPart = TorchModule<T> || TorchCompanion<T> || std::derived_from<
 /// another number of workers a value goes on where all workers had the same one, and otherwise begins as it was made,
 /// of which a warning tells; generators begin with other numbers than before.
 ///
-/// Refers to the parts, which must live as long. Threads: the worker's.
+/// Refers to the parts, which must live as long.
+///
+/// Threads: the worker's.
 class TrainingState {
  public:
   /// One part, by reference.

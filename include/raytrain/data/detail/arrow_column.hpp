@@ -47,8 +47,8 @@ template <class T>
   return std::move(result).ValueUnsafe();
 }
 
-/// Calls `work` with the values of an array of numbers, also where they are missing, as a span of their type. Whether
-/// it is such an array; truths are not.
+/// Calls `work` with the values of an array of numbers, as a span of their type. Where a value is missing, the span has
+/// any number in its place. Returns false, without a call, for an array of anything else, truths included.
 template <class Work>
 auto with_arrow_numbers(arrow::Array const& array, Work const& work) -> bool {
   auto const rows = static_cast<std::size_t>(array.length());

@@ -105,10 +105,12 @@ class ColumnWriter {
   /// Errors: also `invalid_data` for what NumPy's format has not.
   ColumnWriter(std::filesystem::path const& path, ColumnFormat format, std::string attempted);
 
-  /// Rows of the same format, but of any categories.
+  /// Writes these rows behind those before. Their type and row shape are those of the format; the categories of texts
+  /// may be others in each block.
   void append(Column const& rows);
 
-  /// Once, behind the last rows. Returns the categories of text.
+  /// Completes the file after the last rows, and is called once. Returns the categories of all rows, in ascending
+  /// order, where the column is text.
   [[nodiscard]] auto finish() -> std::optional<std::vector<std::string>>;
 
  private:

@@ -104,8 +104,9 @@ class JsonTable {
   /// Errors: also `invalid_data` where there are none.
   [[nodiscard]] auto take() -> Dataset;
 
-  /// Behind the last line. Errors: `invalid_data` where there was no row; `not_found` for a name of the options that no
-  /// line had.
+  /// Behind the last line.
+  ///
+  /// Errors: `invalid_data` where there was no row; `not_found` for a name of the options that no line had.
   void finish() const;
 
  private:

@@ -19,7 +19,7 @@ namespace raytrain::detail {
 template <class T>
 inline constexpr bool is_metric_type = std::is_arithmetic_v<T> || std::is_enum_v<T> || std::is_same_v<T, std::string>;
 
-/// Base of what walks over a report's fields: hands each to `Derived::leaf(full name, value)`, in the order of their
+/// Base of what walks over a report's fields: hands each to Derived's `leaf(full name, value)`, in the order of their
 /// listing, with those of a struct inside it as "outer.inner".
 template <class Derived>
 class ReportVisitor : public FieldVisitor<Derived> {

@@ -53,12 +53,14 @@ class PreparedDatasets {
 /// None for none.
 [[nodiscard]] auto preparation_by(AnyPreprocessor const& preprocessor) -> std::shared_ptr<PreparedDatasets>;
 
-/// What `TrainerConfig::preprocessor` needs. Errors: `invalid_config` for one that is to learn without a dataset
-/// "train".
+/// Checks what `TrainerConfig::preprocessor` needs.
+///
+/// Errors: `invalid_config` for one that is to learn without a dataset "train".
 void validate_preprocessor(AnyPreprocessor const& preprocessor, Datasets const& datasets);
 
-/// What `DataConfig::prepared_folder` needs. Errors: `invalid_config` where there is no preprocessor, and for a dataset
-/// whose name cannot be that of a folder.
+/// Checks what `DataConfig::prepared_folder` needs.
+///
+/// Errors: `invalid_config` where there is no preprocessor, and for a dataset whose name cannot be that of a folder.
 void validate_prepared_folder(DataConfig const& data, AnyPreprocessor const& preprocessor, Datasets const& datasets);
 
 /// Calls `PreparedDatasets::prepare` where the run has a preprocessor.

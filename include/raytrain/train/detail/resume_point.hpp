@@ -40,8 +40,9 @@ class ResumePoint {
   /// Of the run that has this store; the other one's as `RunConfig::resume_from_checkpoint`.
   ResumePoint(CheckpointStore& store, CheckpointSource source) : store_{store}, source_{std::move(source)} {}
 
-  /// Looks for it, and verifies it, but for what is `kept`. Errors: as `CheckpointStore::newest_valid` and
-  /// `verified_source`.
+  /// Looks for it, and verifies it, but for what is `kept`.
+  ///
+  /// Errors: as `CheckpointStore::newest_valid` and `verified_source`.
   void find(std::optional<CheckpointNumber> kept = std::nullopt);
 
   /// The run's own, or the other one's.

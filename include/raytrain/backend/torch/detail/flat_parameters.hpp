@@ -67,7 +67,9 @@ class FlatParameters {
 
   /// Gives every rank the slices of all others. A group operation, a step of the optimizer.
   ///
-  /// `hash`: of what must be the same on every rank. Errors: `rank_mismatch` if it is not.
+  /// `hash`: of what must be the same on every rank.
+  ///
+  /// Errors: `rank_mismatch` if it is not.
   void gather(std::uint32_t hash);
 
  private:

@@ -54,7 +54,7 @@ class GradientArena {
   /// Forgets which parameters were used, the numbers, and a sum.
   void begin_backward();
 
-  /// After `reduce`: the numbers of all ranks, reduced.
+  /// A number of the caller's: this rank's, or all ranks' once `for_each_count` or `for_each_array` has reduced it.
   [[nodiscard]] auto number(std::size_t index) const -> double { return value(numbers_[index]); }
   void add_to_number(std::size_t index, int value) { add(numbers_[index], value); }
 

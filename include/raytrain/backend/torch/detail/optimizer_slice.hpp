@@ -43,8 +43,9 @@ class OptimizerSlice {
   /// The optimizer of the segments, in as many groups as the parameters have.
   [[nodiscard]] auto optimizer() const noexcept -> torch::optim::Optimizer& { return *optimizer_; }
 
-  /// Takes the groups' options, and updates the parameters on every rank. A group operation. Errors: as
-  /// `FlatParameters`; `rank_mismatch` where learning rates, or what has a gradient, differ between ranks.
+  /// Takes the groups' options, and updates the parameters on every rank. A group operation.
+  ///
+  /// Errors: as `FlatParameters`; `rank_mismatch` where learning rates, or what has a gradient, differ between ranks.
   void step(Groups const& groups);
 
   void take_options(Groups const& groups);

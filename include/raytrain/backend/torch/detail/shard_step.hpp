@@ -52,8 +52,9 @@ class ShardStep {
   /// Errors: `invalid_call` without a batch, and when this batch has more backwards than the first one of the step.
   void begin_backward(std::uint64_t parameters);
 
-  /// After the last one. True when the step is complete: gradients are the mean over all shards. Errors: as
-  /// `Collective`.
+  /// After the last one. True when the step is complete: gradients are the mean over all shards.
+  ///
+  /// Errors: as `Collective`.
   auto end_backward() -> bool;
 
   /// Afterwards, in a step of several turns: whether the buffers of rank 0, whose shard it is, are to be sent to all,

@@ -51,8 +51,10 @@ void check_devices(ScalingConfig const& scaling);
 /// Threads: the worker's, which makes and destroys it.
 class WorkerDevice {
  public:
-  /// A group operation with GPUs. Errors: as `share_devices`, on all ranks of the host; `invalid_config` for a GPU of
-  /// another name than `ScalingConfig::accelerator_type`.
+  /// A group operation with GPUs.
+  ///
+  /// Errors: as `share_devices`, on all ranks of the host; `invalid_config` for a GPU of another name than
+  ///         `ScalingConfig::accelerator_type`.
   WorkerDevice(ScalingConfig const& scaling, TorchConfig const& config, WorkerLink& link, Collective& collective);
   WorkerDevice(WorkerDevice const&) = delete;
   auto operator=(WorkerDevice const&) -> WorkerDevice& = delete;
