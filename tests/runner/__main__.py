@@ -56,6 +56,9 @@ def cells_of(options):
         'fresh machine, trixie': (fresh_machine, 'trixie'),
     }
     cells = {**(of_all if options.all or options.cell else {}), **(of_long if options.long or options.cell else {})}
+    unknown = set(options.cell or ()) - set(cells)
+    if unknown:
+        sys.exit(f'tests/run: there is no cell {", ".join(sorted(map(repr, unknown)))}; there are {", ".join(map(repr, cells))}')
     return {name: cell for name, cell in cells.items() if name in (options.cell or cells)}
 
 
@@ -83,10 +86,10 @@ def main():
     options = options_of(sys.argv[1:])
     start = time.monotonic()
     end_s = None if options.minutes is None else start + 60 * options.minutes
+    cells = cells_of(options)
     total = Count()
     if not options.cell:
         total += run_tests(options.patterns, {'slow'} if options.long else {'slow', 'long'})
-    cells = cells_of(options)
     if options.minutes is not None and cells:
         cells = in_turn(cells, datetime.date.today().toordinal())
     for name, cell in cells.items():
