@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 import json
 import pathlib
+import shlex
 
 HERE = pathlib.Path(__file__).parent
 # By the module that is imported.
-PACKAGES = {'pandas': 'pandas', 'pyarrow': 'pyarrow', 'sklearn': 'scikit-learn'}
+PACKAGES = {'pandas': 'pandas', 'pyarrow': 'pyarrow', 'sklearn': 'scikit-learn', 'ray': 'ray[data]'}
 FEATURES = {28: 20, 784: 3, 3072: 2}  # of a row, and how many times as fast as the DataLoader batches of it are to be
 
 
 def describe():
-    return ('reading CSV and Parquet, map_batches, scalers and shuffled batches against pandas, Arrow, scikit-learn, plain loops and '
-            "LibTorch's DataLoader (G8)")
+    return ('reading CSV and Parquet, map_batches, scalers and shuffled batches against pandas, Arrow, Ray Data, scikit-learn, plain '
+            "loops and LibTorch's DataLoader (G8)")
 
 
 def ratios(over, under):
@@ -23,13 +24,13 @@ def find_pythons(context):
     for module, package in PACKAGES.items():
         for version, python in context.pythons_with(module).items():
             found[module] = python
-            context.versions[package] = version
+            context.versions[package.split('[')[0]] = version
             break
     own = context.build / 'data-python'
     missing = [package for module, package in PACKAGES.items() if module not in found]
     if missing:
         print(f'{", ".join(missing)} left out, since no python3 has it. To have all: python3 -m venv {own} && '
-              f'{own}/bin/pip install {" ".join(PACKAGES.values())}')
+              f'{own}/bin/pip install {" ".join(map(shlex.quote, PACKAGES.values()))}')
     return found
 
 
@@ -80,6 +81,26 @@ def map_rows(context, rows, turns):
     context.row(case, '1 thread: rows/s', [1e3 * rows / each['mapped_1_ms'] for each in gave])
 
 
+def pipeline_rows(context, pythons, rows):
+    table = 'pipeline.csv'
+    context.program('csv', 'write', 'unused.csv', table, rows)
+
+    sides = {'raytrain': lambda _: context.program('pipeline', table, rows)}
+    if 'ray' in pythons:
+        sides['ray'] = lambda _: context.command(pythons['ray'], '-B', HERE / 'pipeline_twin.py', table, rows)
+    # Ray Data takes half a minute for a round.
+    gave = {side: [run(0)] for side, run in sides.items()} if context.quick else context.in_turns(sides)
+    case = f'read_csv, fill, scale, encode, shuffled batches: {rows} rows'
+    our_ms = [each['wall_ms'] for each in gave['raytrain']]
+    if 'ray' in pythons:
+        their_ms = [each['wall_ms'] for each in gave['ray']]
+        context.row(case, 'times as fast as Ray Data on all cores', ratios(their_ms, our_ms))
+        context.row(case, 'Ray Data: s', [ms / 1e3 for ms in their_ms], direction='lower')
+        context.row(case, 'Ray Data: s to start, which are not counted',
+                    [each['start_ms'] / 1e3 for each in gave['ray']], direction='lower')
+    context.row(case, 's', [ms / 1e3 for ms in our_ms], direction='lower')
+
+
 def scaler_rows(context, pythons, rows, turns):
     matrix = 'matrix.npy'
     context.program('scalers', matrix, rows, 1)  # leaves the matrix for the twin, whichever begins
@@ -128,5 +149,6 @@ def run(context):
     csv_rows(context, pythons, 20_000 if is_check else 100_000 if context.quick else 500_000, turns)
     parquet_rows(context, 20_000 if is_check else 500_000 if context.quick else 2_000_000, turns)
     map_rows(context, 2_000 if is_check else 20_000, turns)
+    pipeline_rows(context, pythons, 20_000 if is_check else 100_000 if context.quick else 500_000)
     scaler_rows(context, pythons, 100_000 if is_check else 500_000 if context.quick else 2_000_000, turns)
     batch_rows(context, 8 if is_check else 16 if context.quick else 128)
