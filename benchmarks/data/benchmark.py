@@ -5,7 +5,7 @@ import shlex
 
 HERE = pathlib.Path(__file__).parent
 # By the module that is imported.
-PACKAGES = {'pandas': 'pandas', 'pyarrow': 'pyarrow', 'sklearn': 'scikit-learn', 'ray': 'ray[data]'}
+PACKAGES = {'pandas': 'pandas', 'pyarrow': 'pyarrow', 'sklearn': 'scikit-learn', 'ray.data': 'ray[data]'}
 FEATURES = {28: 20, 784: 3, 3072: 2}  # of a row, and how many times as fast as the DataLoader batches of it are to be
 
 
@@ -86,13 +86,13 @@ def pipeline_rows(context, pythons, rows):
     context.program('csv', 'write', 'unused.csv', table, rows)
 
     sides = {'raytrain': lambda _: context.program('pipeline', table, rows)}
-    if 'ray' in pythons:
-        sides['ray'] = lambda _: context.command(pythons['ray'], '-B', HERE / 'pipeline_twin.py', table, rows)
+    if 'ray.data' in pythons:
+        sides['ray'] = lambda _: context.command(pythons['ray.data'], '-B', HERE / 'pipeline_twin.py', table, rows)
     # Ray Data takes half a minute for a round.
     gave = {side: [run(0)] for side, run in sides.items()} if context.quick else context.in_turns(sides)
     case = f'read_csv, fill, scale, encode, shuffled batches: {rows} rows'
     our_ms = [each['wall_ms'] for each in gave['raytrain']]
-    if 'ray' in pythons:
+    if 'ray.data' in pythons:
         their_ms = [each['wall_ms'] for each in gave['ray']]
         context.row(case, 'times as fast as Ray Data on all cores', ratios(their_ms, our_ms))
         context.row(case, 'Ray Data: s', [ms / 1e3 for ms in their_ms], direction='lower')

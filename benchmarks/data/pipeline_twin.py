@@ -25,7 +25,7 @@ def main():
 
     path = os.path.abspath(sys.argv[1])
     begin = time.perf_counter()
-    ray.init(logging_level=logging.ERROR, include_dashboard=False, configure_logging=True)
+    ray.init(address='local', num_cpus=len(os.sched_getaffinity(0)), logging_level=logging.ERROR, include_dashboard=False)
     started = time.perf_counter()
     DataContext.get_current().enable_progress_bars = False
     chain = Chain(SimpleImputer(['weight', 'rating'], strategy='mean'), SimpleImputer(['city'], strategy='most_frequent'),

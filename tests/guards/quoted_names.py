@@ -3,7 +3,7 @@
 namespace A, or of a class from which A derives, and any other name is a word of the code, of the scripts or of the build.
 README.md and the comments of the headers are held to the same in names with `::`.
 
-A span is looked at if it is one name, with or without arguments behind it, and no name of LIBRARIES. Comments and texts of C++
+A span is looked at if it is one name, with or without arguments behind it, and no name of LIBRARIES or of a program in PROGRAMS. Comments and texts of C++
 are no code: a name that is left in them alone is gone. Nor are the guards, which plant such names.
 """
 import re
@@ -12,8 +12,9 @@ import sys
 import guard
 
 LIBRARIES = ['std', 'torch', 'at', 'c10', 'asio', 'arrow']
+PROGRAMS = ['clangd', 'gdb', 'perf', 'strace', 'valgrind']
 CODE = ['.hpp', '.cpp', '.cu']
-SCRIPTS = ['.py', '.cmake.in', 'CMakeLists.txt', 'meson.build', 'meson_options.txt', 'run', 'setup']
+SCRIPTS = ['.py', '.cmake.in', '.env', '.sbatch', 'CMakeLists.txt', 'meson.build', 'meson_options.txt', 'pack', 'run', 'setup']
 
 COMMENT = re.compile(r'//[^\n]*')
 NO_CODE = re.compile(COMMENT.pattern + r'|/\*.*?\*/|R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|(?<!\w)\'(?:\\.|[^\'\\\n])+\'', re.S)
@@ -21,7 +22,8 @@ FENCE = re.compile(r'^```.*?^```$', re.M | re.S)
 SPAN = re.compile(r'`([^`]+)`')
 NAME = re.compile(r'((?:\w+::)*[A-Za-z_]\w*)(?:[({<\[].*)?', re.S)
 QUALIFIED = re.compile(r'(?=\b(\w+::\w+))')
-SCOPE = re.compile(r'\b(?:class|struct|union|enum|namespace)\s+(?:class\s+)?([\w:]+)(?:<[^;{}]*>)?(?:\s+final)?\s*(:[^;{}]*)?\{')
+SCOPE = re.compile(r'\b(?:class|struct|union|enum|namespace)\s+(?:class\s+|\[\[.*?\]\]\s*|alignas\([^)]*\)\s*)*([\w:]+)(?:<[^;{}]*>)?(?:\s+final)?\s*(:[^;{}]*)?\{')
+ALIAS = re.compile(r'\busing\s+(\w+)\s*=([^;]*);')
 CONCEPT = re.compile(r'\bconcept\s+(\w+)\s*=')
 
 
@@ -48,6 +50,8 @@ class Names:
                 text = NO_CODE.sub(' ', text)
                 for scope in SCOPE.finditer(text):
                     self.add(scope[1].split('::')[-1], until('}', text, scope.end()), scope[2] or '')
+                for alias in ALIAS.finditer(text):
+                    self.add(alias[1], '', alias[2])
                 for concept in CONCEPT.finditer(text):
                     self.add(concept[1], until(';', text, concept.end()), '')
             self.words.update(re.findall(r'\w+', text))
@@ -74,7 +78,7 @@ def quoted(text):
     """What stands in backticks and is one name, with its line."""
     for span in SPAN.finditer(text):
         name = NAME.fullmatch(span[1])
-        if name and name[1].split('::')[0] not in LIBRARIES:
+        if name and name[1].split('::')[0] not in LIBRARIES + PROGRAMS:
             yield text.count('\n', 0, span.start()) + 1, span[1], name[1]
 
 
@@ -84,7 +88,7 @@ def check(root):
         text = FENCE.sub(lambda block: '\n' * block[0].count('\n'), '\n'.join(guard.lines(root, document)))
         for line, span, name in quoted(text):
             if (document == 'CONTRIBUTING.md' or '::' in name) and not names.has(name):
-                yield f'{document}:{line}: the tree has no `{span}`'
+                yield f'{document}:{line}: the tree has no `{span}`; a library or program belongs into LIBRARIES or PROGRAMS of this guard'
     for path in guard.files(root, 'include', endings=CODE):
         for number, line in enumerate(guard.lines(root, path), 1):
             for comment in COMMENT.findall(line):
@@ -95,14 +99,14 @@ def check(root):
 
 GOOD = {
     'CONTRIBUTING.md': '`Shop::sell(Fruit const&)`, `Shop::open`, `Fruit::pear`, `Sells::price`, `trade::count`, `Shop`, `weigh()`, `ripe`, '
-                       '`std::sort`, `./shop --open`, `a/path.hpp`\n```cpp\nnothing `Shop::gone`\n```\n',
+                       '`std::sort`, `gdb`, `./shop --open`, `a/path.hpp`, `Store::open`, `Till::add`\n```cpp\nnothing `Shop::gone`\n```\n',
     'README.md': '`Shop::open`, `of_Python`, `trade::all`\n',
     'meson.build': "ripe = 1  # raytrain's CMake target: trade::all\n",
     'include/raytrain/shop.hpp':
         'namespace trade {\nenum class Fruit { apple, pear };\nclass House {\n public:\n  void open() { if (closed) {} }\n};\n'
         '/// As `House::open`.\nclass Shop final : public House {\n  void sell(Fruit fruit);  // no longer: `weigh_all`\n};\n'
         'template <class T>\nconcept Sells = requires(T t) {\n  { t.price() } -> std::same_as<int>;\n};\n'
-        'inline int count() { return 1; }\ninline void weigh() { print("rotten"); }\n}\n',
+        'struct [[nodiscard]] alignas(8) Till { int add(); };\nusing Store = Shop;\ninline int count() { return 1; }\ninline void weigh() { print("rotten"); }\n}\n',
 }
 DEFECTS = {
     'a member that another class has': {'CONTRIBUTING.md': '`Fruit::sell`\n'},

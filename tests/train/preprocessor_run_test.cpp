@@ -28,36 +28,9 @@
 #include <raytrain/preprocess/robust_scaler.hpp>
 #include <raytrain/preprocess/standard_scaler.hpp>
 
-#include "minimal_run.hpp"
+#include "prepared_run.hpp"
 
 namespace {
-
-auto numbers(std::size_t rows, double first) -> Dataset {
-  std::vector<double> values(rows);
-  for (std::size_t i = 0; i < rows; ++i) values[i] = first + static_cast<double>(i);
-  return Dataset::from_columns({{"x", std::move(values)}});
-}
-
-auto config_in(TemporaryFolder const& folder, int workers) -> MinimalConfig {
-  return {.scaling = {.num_workers = workers},
-          .run = {.name = "prepared", .storage_path = folder.path()},
-          .datasets = {{"train", numbers(5'000, 0)}, {"valid", numbers(3, 2'499.5)}},
-          .preprocessor = StandardScaler{{"x"}}};
-}
-
-/// What the workers of a run saw.
-struct Seen {
-  std::mutex mutex{};
-  std::set<std::string> preprocessors{};
-  std::set<double> first_valid_values{};
-
-  void add(TrainContext& ctx) {
-    auto const valid = ctx.dataset_shard("valid").dataset();
-    std::lock_guard const lock{mutex};
-    preprocessors.insert(to_json(ctx.preprocessor()));
-    first_valid_values.insert(valid.column("x").as<double>()[0]);
-  }
-};
 
 TEST_CASE("all workers learn the same from \"train\", and every dataset is changed by it") {
   std::set<std::string> of_all;
@@ -65,7 +38,7 @@ TEST_CASE("all workers learn the same from \"train\", and every dataset is chang
     CAPTURE(workers);
     TemporaryFolder const folder;
     Seen seen;
-    MinimalTrainer trainer{[&](TrainContext& ctx) { seen.add(ctx); }, config_in(folder, workers)};
+    MinimalTrainer trainer{[&](TrainContext& ctx) { seen.add(ctx); }, preparing_config(folder, workers)};
     (void)trainer.fit();
     CHECK(seen.first_valid_values == std::set<double>{0});
     CHECK(seen.preprocessors.size() == 1);
@@ -79,7 +52,7 @@ TEST_CASE("each checkpoint has the preprocessor as it learnt, also one of parts 
   MinimalTrainer trainer{[](TrainContext& ctx) {
                            ctx.report(Epoch{0, 1}, draft("replicated by rank 0").per_rank());
                          },
-                         config_in(folder, 2)};
+                         preparing_config(folder, 2)};
   auto const result = trainer.fit();
   REQUIRE(result.checkpoint());
   auto const preprocessor = load_preprocessor(*result.checkpoint());
@@ -89,7 +62,7 @@ TEST_CASE("each checkpoint has the preprocessor as it learnt, also one of parts 
 
 TEST_CASE("a checkpoint of a run without a preprocessor has none") {
   TemporaryFolder const folder;
-  auto config = config_in(folder, 1);
+  auto config = preparing_config(folder, 1);
   config.preprocessor = {};
   MinimalTrainer trainer{epochs_up_to(1), config};
   auto const result = trainer.fit();
@@ -98,7 +71,7 @@ TEST_CASE("a checkpoint of a run without a preprocessor has none") {
 
 TEST_CASE("a run that goes on has what it learnt at first, whatever its rows are now") {
   TemporaryFolder const folder;
-  auto config = config_in(folder, 2);
+  auto config = preparing_config(folder, 2);
   MinimalTrainer first{epochs_up_to(1), config};
   (void)first.fit();
   config.datasets["train"] = numbers(6'000, 1'000'000);
@@ -108,43 +81,12 @@ TEST_CASE("a run that goes on has what it learnt at first, whatever its rows are
   CHECK(seen.first_valid_values == std::set<double>{0});
 }
 
-/// A preprocessor of a program's own, which no test registers.
-struct Doubled {
-  static constexpr std::string_view type_name = "Doubled";
-  double factor = 0;
-
-  void fit(FitRows const& /*rows*/) { factor = 2; }
-  [[nodiscard]] auto is_fitted() const -> bool { return factor != 0; }
-  [[nodiscard]] auto transform(Dataset const& dataset) const -> Dataset {
-    std::vector<double> values;
-    for (auto const value : dataset.column("x").as<double>()) values.push_back(value * factor);
-    return dataset.with_column({"x", std::move(values)});
-  }
-
-  template <class A>
-  void serialize(A& a) {
-    a(CEREAL_NVP(factor));
-  }
-};
-
-TEST_CASE("a run with a preprocessor of the program's own goes on, also where nobody registers it") {
-  TemporaryFolder const folder;
-  auto config = config_in(folder, 2);
-  config.preprocessor = Doubled{};
-  MinimalTrainer first{epochs_up_to(1), config};
-  (void)first.fit();
-  Seen seen;
-  MinimalTrainer second{[&](TrainContext& ctx) { seen.add(ctx); }, config};
-  (void)second.fit();
-  CHECK(seen.first_valid_values == std::set<double>{4'999});
-}
-
 TEST_CASE("a run that begins with another run's checkpoint learns anew") {
   TemporaryFolder const folder;
-  MinimalTrainer first{epochs_up_to(1), config_in(folder, 1)};
+  MinimalTrainer first{epochs_up_to(1), preparing_config(folder, 1)};
   auto const before = first.fit();
   TemporaryFolder const other;
-  auto config = config_in(other, 1);
+  auto config = preparing_config(other, 1);
   config.run.resume_from_checkpoint = before.checkpoint()->path();
   config.datasets["train"] = numbers(5'000, 2'499.5);
   Seen seen;
@@ -155,7 +97,7 @@ TEST_CASE("a run that begins with another run's checkpoint learns anew") {
 
 TEST_CASE("a run goes on with what its checkpoint has, when that is given to it") {
   TemporaryFolder const folder;
-  auto config = config_in(folder, 1);
+  auto config = preparing_config(folder, 1);
   MinimalTrainer first{epochs_up_to(1), config};
   config.preprocessor = load_preprocessor(*first.fit().checkpoint());
   Seen seen;
@@ -164,20 +106,20 @@ TEST_CASE("a run goes on with what its checkpoint has, when that is given to it"
   CHECK(seen.first_valid_values == std::set<double>{0});
   MinimalTrainer reporting{epochs_up_to(2), config};
   (void)reporting.fit();
-  MinimalTrainer original{epochs_up_to(3), config_in(folder, 1)};
+  MinimalTrainer original{epochs_up_to(3), preparing_config(folder, 1)};
   CHECK(original.fit().state == RunState::finished);
 }
 
 TEST_CASE("a checkpoint that is reported again brings no preprocessor with it") {
   TemporaryFolder const folder;
-  auto config = config_in(folder, 1);
+  auto config = preparing_config(folder, 1);
   MinimalTrainer first{epochs_up_to(1), config};
   auto const before = first.fit().checkpoint().value();
   auto const report_it = [&](TrainContext& ctx) { ctx.report(Epoch{1, 1}, CheckpointDraft{before}); };
   MinimalTrainer same{report_it, config};
   CHECK(load_preprocessor(*same.fit().checkpoint()).is_fitted());
   TemporaryFolder const other;
-  auto without = config_in(other, 1);
+  auto without = preparing_config(other, 1);
   without.preprocessor = {};
   MinimalTrainer second{report_it, without};
   CHECK_FALSE(find_preprocessor(*second.fit().checkpoint()));
@@ -189,7 +131,7 @@ TEST_CASE("what is not split is learnt from once where all workers hold the same
   TemporaryFolder const folder;
   std::set<std::string> learnt;
   for (auto const workers : {1, 3}) {
-    auto config = config_in(folder, workers);
+    auto config = preparing_config(folder, workers);
     config.run.name = std::to_string(workers);
     config.data.datasets_to_split = {};
     config.preprocessor = RobustScaler{{"x"}};
@@ -213,7 +155,7 @@ auto doubled(Dataset const& rows) -> Dataset {
 TEST_CASE("a function of batches is given to workers without rows, too") {
   register_function("doubled", doubled);
   TemporaryFolder const folder;
-  auto config = config_in(folder, 3);
+  auto config = preparing_config(folder, 3);
   config.datasets["train"] = numbers(10, 0);
   config.preprocessor = Chain{FunctionTransformer{"doubled"}, StandardScaler{{"x"}}};
   MinimalTrainer trainer{[](TrainContext&) {}, config};
@@ -239,7 +181,7 @@ auto counted(Dataset const& rows) -> Dataset {
 /// A run with a folder for prepared rows; `counted` counts the rows that are prepared.
 auto config_with_folder(TemporaryFolder const& folder, int workers) -> MinimalConfig {
   register_function("counted", counted);
-  auto config = config_in(folder, workers);
+  auto config = preparing_config(folder, workers);
   config.preprocessor = Chain{StandardScaler{{"x"}}, FunctionTransformer{"counted"}};
   config.data.prepared_folder = folder.path() / "rows";
   return config;
@@ -291,7 +233,7 @@ TEST_CASE("rows that could not all be prepared are written anew, and a relative 
   TemporaryFolder const folder;
   auto const before = std::filesystem::current_path();
   std::filesystem::current_path(folder.path());
-  auto config = config_in(folder, 1);
+  auto config = preparing_config(folder, 1);
   config.preprocessor = FunctionTransformer{"watched"};
   config.data.prepared_folder = "rows";
   register_function("watched", watched);
@@ -362,7 +304,7 @@ TEST_CASE("a run that waits for rows that another one writes stops when it is to
   };
   at_first_rows = &wait;
   register_function("watched", watched);
-  auto config = config_in(folder, 1);
+  auto config = preparing_config(folder, 1);
   config.preprocessor = FunctionTransformer{"watched"};
   config.data.prepared_folder = folder.path() / "rows";
   std::thread writer{[&] {
@@ -396,7 +338,7 @@ TEST_CASE("a folder for prepared rows without a preprocessor, or for a name that
 
 TEST_CASE("one that is fitted already changes the datasets as it is, without a dataset \"train\"") {
   TemporaryFolder const folder;
-  auto config = config_in(folder, 2);
+  auto config = preparing_config(folder, 2);
   AnyPreprocessor scaler{StandardScaler{{"x"}}};
   scaler.fit(numbers(5'000, 0));
   config.preprocessor = scaler;
@@ -410,7 +352,7 @@ TEST_CASE("one that is fitted already changes the datasets as it is, without a d
 
 TEST_CASE("a run goes on within an epoch of what its preprocessor makes") {
   TemporaryFolder const folder;
-  auto config = config_in(folder, 2);
+  auto config = preparing_config(folder, 2);
   config.run.failure.max_failures = 1;
   std::mutex mutex;
   std::multiset<double> taken;
@@ -435,34 +377,9 @@ TEST_CASE("a run goes on within an epoch of what its preprocessor makes") {
   CHECK(std::set<double>(taken.begin(), taken.end()).size() == 5'000);
 }
 
-TEST_CASE("other settings than the run's, none, and one in a run without are refused when it goes on") {
-  TemporaryFolder const folder;
-  auto const config = config_in(folder, 1);
-  MinimalTrainer first{epochs_up_to(1), config};
-  (void)first.fit();
-  auto const refused = [&](AnyPreprocessor preprocessor, TemporaryFolder const& in) {
-    auto changed = config_in(in, 1);
-    changed.preprocessor = std::move(preprocessor);
-    changed.run.failure.max_failures = 3;
-    MinimalTrainer trainer{epochs_up_to(2), changed};
-    return message_of([&] { (void)trainer.fit(); });
-  };
-  contains(
-      refused(Chain{StandardScaler{{"x"}}, StandardScaler{{"x"}}}, folder),
-      "is a Chain that differs, in its settings or in what it has learnt, from the StandardScaler with which the run "
-      "has trained until checkpoint 1");
-  contains(refused({}, folder), "is not set, and the run has trained with one until checkpoint 1");
-  TemporaryFolder const without;
-  auto plain = config_in(without, 1);
-  plain.preprocessor = {};
-  MinimalTrainer trainer{epochs_up_to(1), plain};
-  (void)trainer.fit();
-  contains(refused(StandardScaler{{"x"}}, without), "is set, and the run has trained without one until checkpoint 1");
-}
-
 TEST_CASE("what a preprocessor refuses ends the run at once, with its text, and is not tried again") {
   TemporaryFolder const folder;
-  auto config = config_in(folder, 2);
+  auto config = preparing_config(folder, 2);
   config.run.failure.max_failures = 3;
   config.preprocessor = StandardScaler{{"y"}};
   auto attempts = 0;
@@ -474,7 +391,7 @@ TEST_CASE("what a preprocessor refuses ends the run at once, with its text, and 
 
 TEST_CASE("a dataset that lacks a column is named") {
   TemporaryFolder const folder;
-  auto config = config_in(folder, 2);
+  auto config = preparing_config(folder, 2);
   config.datasets["test"] = Dataset::from_columns({{"z", std::vector<float>{1, 2}}});
   MinimalTrainer trainer{epochs_up_to(1), config};
   contains(message_of([&] { (void)trainer.fit(); }), "preparing the dataset 'test': ");
@@ -492,7 +409,7 @@ TEST_CASE("a preprocessor without rows to learn from is refused before anything 
 
 TEST_CASE("a program without a preprocessor asks for it in vain") {
   TemporaryFolder const folder;
-  auto config = config_in(folder, 1);
+  auto config = preparing_config(folder, 1);
   config.preprocessor = {};
   MinimalTrainer trainer{[](TrainContext& ctx) { (void)ctx.preprocessor(); }, config};
   contains(message_of([&] { (void)trainer.fit(); }), "TrainContext::preprocessor: the run has none");

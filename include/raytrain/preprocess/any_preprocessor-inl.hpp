@@ -30,16 +30,18 @@ struct PreprocessorTypes {
   std::map<std::string, PreprocessorType, std::less<>> by_name{};
 };
 
-[[nodiscard]] inline auto preprocessor_types() -> PreprocessorTypes& {
+[[nodiscard]] inline auto known_preprocessor_types() -> PreprocessorTypes& {
   static PreprocessorTypes types;
   return types;
 }
 
-RAYTRAIN_INLINE auto add_preprocessor_type(std::string_view name, PreprocessorType type) -> bool {
-  auto& types = preprocessor_types();
+RAYTRAIN_INLINE void add_preprocessor_type(std::string_view name, PreprocessorType type) {
+  auto& types = known_preprocessor_types();
   std::lock_guard const lock{types.mutex};
   auto const [entry, is_new] = types.by_name.try_emplace(std::string{name}, type);
-  return is_new || entry->second.read == type.read;
+  if (is_new || entry->second.read == type.read) return;
+  throw Error{Errc::invalid_call, fmt::format("the preprocessor '{}'", name), "another type has this name",
+              "give it a type_name of its own, which none of raytrain's has, either"};
 }
 
 RAYTRAIN_INLINE auto find_preprocessor_type(JsonValue const& json, JsonReader& reader) -> PreprocessorType {
@@ -51,15 +53,15 @@ RAYTRAIN_INLINE auto find_preprocessor_type(JsonValue const& json, JsonReader& r
     return value == nullptr ? nothing : *value;
   };
   auto const name = member("type", std::string{});
-  auto& types = preprocessor_types();
+  auto& types = known_preprocessor_types();
   std::lock_guard const lock{types.mutex};
   auto const type = types.by_name.find(name);
   if (type == types.by_name.end()) {
     reader.refuse(
         json, fmt::format("a preprocessor of one of the types {}{}", fmt::join(types.by_name | std::views::keys, ", "),
                           name.empty() ? ""
-                                       : fmt::format(", and is a '{}': call raytrain::register_preprocessor "
-                                                     "before for one of your own",
+                                       : fmt::format(", and is a '{}': call raytrain::register_preprocessor of "
+                                                     "this type before",
                                                      name)));
   }
   auto const version = member("version", std::int64_t{0});

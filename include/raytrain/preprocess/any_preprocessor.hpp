@@ -47,10 +47,10 @@ struct PreprocessorType {
   AnyPreprocessor (*read)(JsonValue const& json, JsonReader& reader) = nullptr;
 };
 
-/// Under its name in JSON. False, and nothing is added, where another type has the name.
-auto add_preprocessor_type(std::string_view name, PreprocessorType type) -> bool;
+/// Under its name in JSON. Errors: `invalid_call` where another type has it.
+void add_preprocessor_type(std::string_view name, PreprocessorType type);
 
-/// Adds the type under its name, as above.
+/// The same, of the type P; true.
 template <class P>
 auto add_preprocessor_type() -> bool;
 
@@ -69,6 +69,8 @@ class AnyPreprocessor {
 
   /// Not explicit: `.preprocessor = raytrain::StandardScaler{{"age"}}`. From then on checkpoints and files with a
   /// preprocessor of this type can be read.
+  ///
+  /// Errors: as `register_preprocessor`.
   template <class P>
   requires(!std::same_as<P, AnyPreprocessor>) && Preprocessor<P>  //
       AnyPreprocessor(P preprocessor)                             // NOLINT(google-explicit-constructor)
@@ -168,13 +170,13 @@ namespace detail {
 
 template <class P>
 auto add_preprocessor_type() -> bool {
-  return add_preprocessor_type(P::type_name, {state_version<P>, [](JsonValue const& json, JsonReader& reader) {
-                                                PreprocessorState<P> read;
-                                                reader.read(json, read);
-                                                if constexpr (requires { read.state.check_state(); })
-                                                  read.state.check_state();
-                                                return AnyPreprocessor{std::move(read.state)};
-                                              }});
+  add_preprocessor_type(P::type_name, {state_version<P>, [](JsonValue const& json, JsonReader& reader) {
+                                         PreprocessorState<P> read;
+                                         reader.read(json, read);
+                                         if constexpr (requires { read.state.check_state(); }) read.state.check_state();
+                                         return AnyPreprocessor{std::move(read.state)};
+                                       }});
+  return true;
 }
 
 /// The rows as the preprocessor makes them; as they are where there is none.
@@ -184,16 +186,13 @@ auto add_preprocessor_type() -> bool {
 
 }  // namespace detail
 
-/// Lets `load_preprocessor` and checkpoints read a preprocessor of the program's own, where the program has not held
-/// one in an `AnyPreprocessor` before: called once, at its beginning.
+/// Lets `load_preprocessor` and checkpoints read a preprocessor of the program's own before it has held one in an
+/// `AnyPreprocessor`: called once, at its beginning.
 ///
-/// Threads: any.
-/// Errors:  `invalid_call` for a type's name that another type has.
+/// Threads: any. Errors: `invalid_call` for a type's name that another type has.
 template <Preprocessor P>
 void register_preprocessor() {
-  if (detail::add_preprocessor_type<P>()) return;
-  throw Error{Errc::invalid_call, "register_preprocessor of '" + std::string{P::type_name} + "'",
-              "another type has this name", "give it a type_name of its own"};
+  detail::add_preprocessor_type<P>();
 }
 
 }  // namespace raytrain

@@ -3,9 +3,11 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <raytrain/checkpoint/checkpoint.hpp>
 #include <raytrain/message/fields.hpp>
+#include <raytrain/message/json.hpp>
 #include <raytrain/preprocess/any_preprocessor.hpp>
 
 namespace raytrain::detail {
@@ -23,15 +25,25 @@ struct CheckpointedPreprocessor {
   }
 };
 
-/// Knows the types that the program has registered, or has held in an `AnyPreprocessor`.
-///
-/// Errors: as `load_preprocessor`.
-[[nodiscard]] auto read_preprocessor(Checkpoint const& checkpoint) -> CheckpointedPreprocessor;
+/// The same as JSON, of whose types the program may know none.
+struct PreprocessorDocument {
+  std::string what{};  ///< What errors call it.
+  JsonValue json{};
 
-/// The name of the type with which the run was asked to train, also where the program does not know it.
-///
-/// Errors: as `load_preprocessor`.
-[[nodiscard]] auto asked_type_name(Checkpoint const& checkpoint) -> std::string;
+  /// Errors: `not_found` where the checkpoint's run had no preprocessor; `corrupt_checkpoint`, `io`; `invalid_data`.
+  explicit PreprocessorDocument(Checkpoint const& checkpoint);
+
+  /// The types that the run was asked to train with, as `preprocessor_types` gives them.
+  [[nodiscard]] auto asked_types() const -> std::vector<std::string>;
+
+  /// Knows the types that the program has registered, or has held in an `AnyPreprocessor`.
+  ///
+  /// Errors: as `preprocessor_from_json`.
+  [[nodiscard]] auto read() const -> CheckpointedPreprocessor;
+};
+
+/// The names of the types in the JSON of a preprocessor: its own, and then those of the preprocessors within it.
+[[nodiscard]] auto preprocessor_types(JsonValue const& json) -> std::vector<std::string>;
 
 }  // namespace raytrain::detail
 

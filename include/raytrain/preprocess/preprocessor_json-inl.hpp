@@ -68,7 +68,7 @@ RAYTRAIN_INLINE auto load_preprocessor(std::filesystem::path const& path) -> Any
 
 RAYTRAIN_INLINE auto load_preprocessor(Checkpoint const& checkpoint) -> AnyPreprocessor {
   detail::register_preprocessors();
-  return detail::read_preprocessor(checkpoint).fitted;
+  return detail::PreprocessorDocument{checkpoint}.read().fitted;
 }
 
 RAYTRAIN_INLINE auto find_preprocessor(Checkpoint const& checkpoint) -> AnyPreprocessor {

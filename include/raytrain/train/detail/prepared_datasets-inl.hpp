@@ -149,12 +149,20 @@ RAYTRAIN_INLINE auto PreparedDatasets::of_checkpoint(Checkpoint const& checkpoin
                     "has trained",
                     asked_.type_name(), type_before));
   };
-  // A program that asks for another type need not know the one of the checkpoint.
-  if (auto const type_before = asked_type_name(checkpoint); type_before != asked_.type_name()) differs(type_before);
-  auto before = read_preprocessor(checkpoint);
-  auto const asked = write_json(asked_);
-  if (asked != write_json(before.asked) && asked != write_json(before.fitted)) differs(before.asked.type_name());
-  return before;
+  return without_retry("TrainerConfig::preprocessor", [&] {
+    PreprocessorDocument const document{checkpoint};
+    auto const asked = write_json(asked_);
+    // A program that asks for other types need not know those of the checkpoint.
+    auto const types = document.asked_types();
+    if (!types.empty() && types != preprocessor_types(parse_json(asked))) {
+      differs(types.size() == 1
+                  ? types.front()
+                  : fmt::format("{} ({})", types.front(), fmt::join(types.begin() + 1, types.end(), ", ")));
+    }
+    auto before = document.read();
+    if (asked != write_json(before.asked) && asked != write_json(before.fitted)) differs(before.asked.type_name());
+    return before;
+  });
 }
 
 /// What must be alike where workers learn together.
