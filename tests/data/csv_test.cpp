@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <raytrain/data/csv.hpp>
 
+#include <fmt/format.h>
 #include <zlib.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <fstream>
 #include <optional>
@@ -250,6 +253,49 @@ TEST_CASE("a header without a name is refused with its file at once, and can be 
 TEST_CASE("a number too small for any type is 0, and one too large for any is refused") {
   CHECK(floats(read_text("a\n1\n1e-5000\n-1e-4940\n"), "a") == std::vector<float>{1, 0, 0});
   check_contains(thrown_error([] { (void)read_text("a\n1\n1e5000\n"); }), "can hold");
+}
+
+TEST_CASE("the first rows of each file are read, as many as are asked for, alone and in blocks") {
+  TemporaryFolder const folder;
+  std::string text = "x,word\n";
+  for (auto row = 0; row < 50'000; ++row) text += fmt::format("{},w{}\n", row, row % 7);
+  for (auto const* const name : {"a.csv", "b.csv"}) std::ofstream{folder.path() / name} << text;
+  for (auto const rows : {1U, 7U, 20'000U, 49'999U, 60'000U}) {
+    CAPTURE(rows);
+    auto const of_a_file = std::min(rows, 50'000U);
+    auto const data = read_csv(folder.path() / "a.csv", {.max_rows = rows});
+    CHECK(data.digest() == read_csv(folder.path() / "a.csv").head(of_a_file).digest());
+    std::size_t of_blocks = 0;
+    for (auto const& block : csv_blocks({folder.path() / "a.csv", folder.path() / "b.csv"}, {.max_rows = rows}, 100)) {
+      of_blocks += block.rows();
+    }
+    CHECK(of_blocks == 2 * of_a_file);
+  }
+  CHECK(read_csv({folder.path() / "a.csv", folder.path() / "b.csv"}, {.max_rows = 3}).rows() == 6);
+  check_contains(thrown_error([&] { (void)read_csv(folder.path() / "a.csv", {.max_rows = 0}); }),
+                 "CsvOptions::max_rows: is 0; write at least 1");
+  CHECK(csv_blocks(folder.path() / "a.csv", {.max_rows = 3}).source() != csv_blocks(folder.path() / "a.csv").source());
+}
+
+TEST_CASE("a file that is compressed in another way than by gzip is refused with what to do") {
+  TemporaryFolder const folder;
+  auto const refused = [&](std::string_view content) {
+    auto const path = folder.path() / "table.csv";
+    std::ofstream{path, std::ios::binary} << content;
+    return thrown_error([&] { (void)read_csv(path); });
+  };
+  check_contains(refused("\x28\xB5\x2F\xFD\x04\x00"), "it is compressed by zstd, and gzip alone is read");
+  check_contains(refused("\x28\xB5\x2F\xFD\x04\x00"), "zstd -dc '");
+  check_contains(refused("\xFD"
+                         "7zXZ"),
+                 "it is compressed by xz, and gzip alone is read");
+  check_contains(refused("\x28\xB5\x2F"), "there are no rows");
+}
+
+TEST_CASE("a zero byte is a part of a text, and no number") {
+  using namespace std::string_view_literals;
+  CHECK(read_text("x\na\0b\n"sv).column("x").text(0) == "a\0b"sv);
+  check_contains(thrown_error([] { (void)read_text("x\n1\n2\0\n"sv); }), "line 3, column 'x': '2");
 }
 
 }  // namespace

@@ -2,18 +2,23 @@
 #include <raytrain/data/data_paths.hpp>
 
 #include <algorithm>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <optional>
 #include <random>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
 
+#include <raytrain/core/error.hpp>
 #include <raytrain/data/csv.hpp>
 #include <raytrain/data/dataset.hpp>
+#include <raytrain/data/detail/read_each.hpp>
+#include <raytrain/data/detail/table_of_lines.hpp>
 #include <raytrain/testing/random_seed.hpp>
 
 #include "../support/temporary_folder.hpp"
@@ -125,6 +130,46 @@ TEST_CASE("an error names the file that it is of") {
                    return read_csv({path("a.csv"), gone});
                  }),
                  "not_found: read '" + gone.string() + "': there is no such file; its folder has a.csv, b.csv");
+}
+
+TEST_CASE("of several files that cannot be read the first one's error is told") {
+  TemporaryFolder const folder;
+  for (auto const* const name : {"a", "b", "c", "d"}) write(folder.path() / name, name);
+  for (auto turn = 0; turn < 20; ++turn) {
+    auto const read = [](std::filesystem::path const& path) -> Dataset {
+      if (path.filename() == "a") return Dataset::from_columns({{"x", std::vector<float>{1}}});
+      throw Error{Errc::invalid_data, path.filename().string(), "is wrong"};
+    };
+    CHECK(thrown_error([&] { (void)raytrain::detail::read_each(folder.path(), read); }) == "invalid_data: b: is wrong");
+  }
+}
+
+TEST_CASE("a file that is changed while it is read is refused, alone and among others, of lines, too") {
+  TemporaryFolder const folder;
+  auto const change = [](std::filesystem::path const& path) { write(path, "other rows\n"); };
+  auto const read = [&](std::filesystem::path const& path) {
+    if (path.filename() == "a") change(path);
+    return Dataset::from_columns({{"x", std::vector<float>{1}}});
+  };
+  auto const changed = folder.path() / "a";
+  for (auto const files : {1, 2}) {
+    CAPTURE(files);
+    write(changed, "rows\n");
+    if (files == 2) write(folder.path() / "b", "rows\n");
+    check_contains(thrown_error([&] { (void)raytrain::detail::read_each(folder.path(), read); }),
+                   "io: read '" + changed.string() + "': it was changed meanwhile: it had 5 bytes");
+  }
+  struct Lines {
+    explicit Lines(std::filesystem::path path) : file{std::move(path)} {}
+    void begin_file(std::string const& /*name*/) {}
+    void add_line(std::string_view /*line*/, std::uint64_t /*number*/) const { write(file, "other rows\n"); }
+    [[nodiscard]] auto take() const -> Dataset { return {}; }
+    void finish() {}
+    std::filesystem::path file;
+  };
+  write(changed, "rows\n");
+  check_contains(thrown_error([&] { (void)raytrain::detail::table_of_lines<Lines>(changed, changed); }),
+                 "it was changed meanwhile: it had 5 bytes");
 }
 
 TEST_CASE("a random table in any number of files is the table in one") {

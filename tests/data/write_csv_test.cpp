@@ -213,6 +213,14 @@ TEST_CASE("what is no table, and what is no file, is refused, and nothing is lef
 
 }  // namespace
 
+TEST_CASE("a name of a compressed file is refused, since what is written is not compressed") {
+  TemporaryFolder const folder;
+  auto const data = Dataset::from_columns({{"x", std::vector<float>{1}}});
+  check_contains(thrown_error([&] { write_csv(data, folder.path() / "x.csv.gz"); }),
+                 "its name ends in .gz, and it is not compressed; leave .gz out");
+  CHECK(std::filesystem::is_empty(folder.path()));
+}
+
 TEST_CASE("blocks become one file, whose columns are the first one's") {
   TemporaryFolder const folder;
   auto const path = folder.path() / "table.csv";

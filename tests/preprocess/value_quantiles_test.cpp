@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <limits>
 #include <random>
 #include <vector>
 
@@ -90,6 +91,22 @@ TEST_CASE("workers of which some keep what the others cannot find the same quant
   };
   auto const alone = value_quantiles(dataset, "x", {0.9, 0.99}, "a test");
   for (auto const& of_worker : learnt_by_workers(dataset, 2, learn)) CHECK(of_worker == alone);
+}
+
+TEST_CASE("an infinite value is refused on all workers, and the largest finite ones are not") {
+  constexpr auto largest = std::numeric_limits<double>::max();
+  auto const learn = [](FitRows const& rows) {
+    return thrown_error([&] { (void)value_quantiles(rows, "x", {0, 1}, "Scaler::fit"); });
+  };
+  for (auto const value : {std::numeric_limits<double>::infinity(), -std::numeric_limits<double>::infinity()}) {
+    auto const dataset = Dataset::from_columns({{"x", std::vector<double>{1, 0, largest, 0, 0, value}, {2}}});
+    for (auto const& error : learnt_by_workers(dataset, 3, learn)) {
+      check_contains(error, "Scaler::fit: column 'x' has an infinite value");
+    }
+  }
+  auto const dataset =
+      Dataset::from_columns({{"x", std::vector<double>{-largest, std::copysign(missing, -1.0), largest}}});
+  CHECK(value_quantiles(dataset, "x", {0, 1}, "a test").at(0) == std::vector<double>{-largest, largest});
 }
 
 TEST_CASE("quantiles that are none are refused, and of none there are none") {

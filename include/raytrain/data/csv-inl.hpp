@@ -163,14 +163,23 @@ RAYTRAIN_INLINE void CsvTable::add(std::string_view text, std::uint64_t line) {
 
 RAYTRAIN_INLINE CsvFile::CsvFile(std::filesystem::path const& path, CsvOptions const& options)
     : file_{path},
+      rows_left_{options.max_rows.value_or(std::numeric_limits<std::size_t>::max())},
       table_{options, fmt::format("read CSV file '{}'", path.string())},
-      scanner_{options.delimiter, options.skip_lines} {}
+      scanner_{options.delimiter, options.skip_lines} {
+  if (rows_left_ > 0) return;
+  throw Error{Errc::invalid_config, "CsvOptions::max_rows", "is 0", "write at least 1, or leave it out for all rows"};
+}
 
 RAYTRAIN_INLINE auto CsvFile::next(std::size_t rows) -> std::optional<Dataset> {
-  while (!is_at_end_ && (table_.rows() < rows || !table_.is_between_lines())) feed();
+  if (rows_left_ == 0) return std::nullopt;
+  auto const wanted = std::min(rows, rows_left_);
+  while (!is_at_end_ && (table_.rows() < wanted || !table_.is_between_lines())) feed();
   if (table_.rows() > 0) {
     has_rows_ = true;
-    return table_.take();
+    auto block = table_.take();
+    if (block.rows() > rows_left_) block = block.head(rows_left_);
+    rows_left_ -= block.rows();
+    return block;
   }
   if (!has_rows_) table_.refuse("there are no rows", "look at the file, and at CsvOptions::skip_lines and header");
   return std::nullopt;
@@ -208,6 +217,7 @@ RAYTRAIN_INLINE void CsvFile::feed() {
   text += ", types";
   for (auto const& [name, type] : options.types)
     text += fmt::format(" {} {}", exact_text(name), static_cast<int>(type));
+  if (options.max_rows) text += fmt::format(", {} rows at most", *options.max_rows);
   return text;
 }
 

@@ -31,6 +31,7 @@ struct CsvOptions {
   bool header = true;                       ///< The first line names the columns.
   std::vector<std::string> column_names{};  ///< Instead of the header's; empty: those, or "0", "1" ... without one.
   std::vector<std::string> columns{};       ///< To be kept, in this order; empty: all.
+  std::optional<std::size_t> max_rows{};    ///< Of each file the first ones, at least 1; left out: all.
   /// The types of columns; of one that is not named, its first field that is not missing decides: a number makes it
   /// float32, anything else text. Whole numbers that float32 has not, from 16,777,217 on, as dates and keys, are
   /// refused there. A field is missing that is empty or one of NA, N/A, n/a, #N/A, <NA>, null, NULL, NaN, nan and ?:
@@ -104,7 +105,7 @@ class CsvTable {
 /// A CSV file, of which a part is in memory at a time.
 class CsvFile {
  public:
-  /// `options` outlive it.
+  /// `options` outlive it. Errors: as of `read_csv` for the file and for no rows at most.
   CsvFile(std::filesystem::path const& path, CsvOptions const& options);
 
   /// At least so many rows, as far as there are: with them comes what of the piece of text is read in which the last
@@ -117,6 +118,7 @@ class CsvFile {
   void feed();
 
   DataFile file_;
+  std::size_t rows_left_;  ///< That may still be given.
   CsvTable table_;
   CsvScanner scanner_;
   std::vector<char> buffer_ = std::vector<char>(std::size_t{1} << 18U);
@@ -133,10 +135,12 @@ class CsvFile {
 ///
 /// Lines end with a line feed, a carriage return, or both. A number too small for its column is 0. Blanks around a
 /// number do not count; they are part of a text.
+/// Threads: reads several files at the same time, on all cores.
 /// Errors: those of `DataPaths::files`; `not_found` for a file or a column that is not there, listing those that are;
-///         `io`; `invalid_data`, with the line, for one with more or fewer fields than columns, a field that is no
-///         number or has more than 256 MiB, two columns of one name or one without a name, no rows, and for files
-///         whose columns differ.
+///         `io`, also for a file that is changed meanwhile; `invalid_data`, with the line, for one with more or fewer
+///         fields than columns, a field that is no number or has more than 256 MiB, two columns of one name or one
+///         without a name, no rows, and for files whose columns differ; `invalid_config` for 0 rows at most. Lines
+///         behind `max_rows` are looked at in part.
 /// Cost: the rows of several files are copied once.
 /// Source: RFC 4180 for quoted fields.
 [[nodiscard]] auto read_csv(DataPaths const& paths, CsvOptions const& options = {}) -> Dataset;

@@ -154,9 +154,8 @@ void add_tiles(std::span<T const> values, std::size_t width, std::vector<Statist
   for (; at < width; ++at) add.template operator()<1>(values.data() + at, rows, width, into.data() + at);
 }
 
-/// The column, which holds numbers.
-[[nodiscard]] inline auto numbers_of(FitRows const& rows, std::string const& column, std::string const& attempted)
-    -> Column const& {
+[[nodiscard]] RAYTRAIN_INLINE auto numbers_of(FitRows const& rows, std::string const& column,
+                                              std::string const& attempted) -> Column const& {
   auto const& found = rows.dataset().column(column);
   found.check_holds_numbers(attempted);
   return found;
@@ -167,7 +166,7 @@ void merge_each(std::vector<Statistic>& all, std::vector<Statistic> const& other
   for (std::size_t i = 0; i < all.size(); ++i) all[i].merge(others[i]);
 }
 
-[[noreturn]] inline void refuse_infinity(std::string const& column, std::string const& attempted) {
+RAYTRAIN_INLINE void refuse_infinity(std::string const& column, std::string const& attempted) {
   throw Error{Errc::invalid_data, attempted, fmt::format("column '{}' has an infinite value", column),
               "leave such rows out by filter, or write NaN, which stands for a missing value"};
 }

@@ -83,6 +83,17 @@ struct ValueCounts {
 [[nodiscard]] auto value_counts(FitRows const& rows, std::string const& column, std::string const& attempted)
     -> ValueCounts;
 
+namespace detail {
+
+/// The column, which holds numbers. Errors: `not_found`; `invalid_data` for a column of text.
+[[nodiscard]] auto numbers_of(FitRows const& rows, std::string const& column, std::string const& attempted)
+    -> Column const&;
+
+/// Errors: `invalid_data`, always: the column has an infinite value.
+[[noreturn]] void refuse_infinity(std::string const& column, std::string const& attempted);
+
+}  // namespace detail
+
 }  // namespace raytrain
 
 #ifndef RAYTRAIN_COMPILED

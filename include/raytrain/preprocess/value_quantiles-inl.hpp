@@ -78,6 +78,16 @@ struct DigitCounts {
   return result;
 }
 
+/// Of the first digit: NaNs alone share it with an infinity, and they are not counted.
+[[nodiscard]] inline auto has_infinities(DigitCounts const& first_digits) -> bool {
+  constexpr auto infinity = std::numeric_limits<double>::infinity();
+  for (auto const value : {-infinity, infinity}) {
+    auto const digit = static_cast<std::uint16_t>(ordered_bits(value) >> (64 - digit_bits));
+    if (std::ranges::binary_search(first_digits.digits, digit)) return true;
+  }
+  return false;
+}
+
 /// Between two values, as NumPy rounds it.
 [[nodiscard]] inline auto interpolated(double low, double high, double share) noexcept -> double {
   if (!std::isfinite(high - low)) return low * (1 - share) + high * share;
@@ -237,12 +247,12 @@ inline constexpr std::size_t most_quantiles_at_once = 64;
 RAYTRAIN_INLINE auto find_quantiles(FitRows const& rows, std::string const& column, std::vector<double> const& at,
                                     std::string const& attempted, std::size_t most_kept)
     -> std::vector<std::vector<double>> {
-  (void)value_ranges(rows, column, attempted);  // refuses infinities, on all workers
-  auto const& values = rows.dataset().column(column);
+  auto const& values = numbers_of(rows, column, attempted);
   std::vector<QuantileSearch> searches(values.row_values());
   auto const first_digits = rows.all_gather(first_digit_counts(values));
   for (std::size_t place = 0; place < searches.size(); ++place) {
     auto const counts = sum_of_workers(first_digits, place, 0);
+    if (has_infinities(counts)) refuse_infinity(column, attempted);
     searches[place].begin(std::reduce(counts.counts.begin(), counts.counts.end()), at);
     searches[place].advance({0}, {counts});
   }

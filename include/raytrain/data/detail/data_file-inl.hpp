@@ -57,8 +57,22 @@ RAYTRAIN_INLINE DataFile::DataFile(std::filesystem::path path) : path_{std::move
   if (!file_) throw Error{Errc::io, attempted(), std::strerror(errno), "check its permissions"};
   disk_bytes_ = std::filesystem::file_size(path_);
   refill();
+  refuse_other_compression();
   gzip_ = available() >= 2 && input_[0] == gzip_magic[0] && input_[1] == gzip_magic[1];
   if (gzip_ && ::inflateInit2(&stream_, gzip_window_bits) != Z_OK) throw std::bad_alloc{};
+}
+
+RAYTRAIN_INLINE void DataFile::refuse_other_compression() const {
+  struct Format {
+    std::array<unsigned char, 4> magic;
+    char const* name;
+  };
+  // Source: RFC 8878, section 3.1.1 (zstd); The .xz File Format 1.1, section 2.1.1.1, whose magic has two bytes more.
+  for (auto const& [magic, name] : {Format{{0x28, 0xB5, 0x2F, 0xFD}, "zstd"}, Format{{0xFD, '7', 'z', 'X'}, "xz"}}) {
+    if (available() < magic.size() || !std::equal(magic.begin(), magic.end(), input_.begin())) continue;
+    throw Error{Errc::invalid_data, attempted(), fmt::format("it is compressed by {}, and gzip alone is read", name),
+                fmt::format("compress it by gzip: {} -dc '{}' | gzip", name, path_.string())};
+  }
 }
 
 RAYTRAIN_INLINE DataFile::~DataFile() {

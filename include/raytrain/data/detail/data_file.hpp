@@ -24,7 +24,9 @@ namespace raytrain::detail {
 /// is damaged or ends early.
 class DataFile {
  public:
-  /// Errors: `not_found` when there is no such file, listing its neighbours.
+  /// Errors: `not_found` when there is no such file, listing its neighbours; `invalid_data` for one that is compressed
+  /// in
+  ///         another way than by gzip.
   explicit DataFile(std::filesystem::path path);
 
   DataFile(DataFile const&) = delete;
@@ -57,6 +59,9 @@ class DataFile {
   [[nodiscard]] auto attempted() const -> std::string { return fmt::format("read '{}'", path_.string()); }
 
   [[nodiscard]] auto available() const noexcept -> std::size_t { return stream_.avail_in; }
+
+  /// Errors: `invalid_data` for a file that begins as one of zstd or xz.
+  void refuse_other_compression() const;
 
   /// Reads the next piece of the file once the one before is used up; leaves nothing available at the end.
   void refill();

@@ -12,6 +12,7 @@
 #include <raytrain/data/dataset.hpp>
 #include <raytrain/data/dataset_blocks.hpp>
 #include <raytrain/data/detail/file_blocks.hpp>
+#include <raytrain/data/detail/file_state.hpp>
 #include <raytrain/data/detail/line_reader.hpp>
 
 namespace raytrain::detail {
@@ -21,9 +22,11 @@ template <class Table, class Options>
 [[nodiscard]] auto table_of_lines(DataPaths const& paths, Options const& options) -> Dataset {
   Table table{options};
   for (auto const& path : paths.files()) {
+    FileState const before{path};
     table.begin_file(path.string());
     LineReader lines{path};
     while (auto const line = lines.next()) table.add_line(*line, lines.number());
+    before.check();
   }
   auto rows = table.take();
   table.finish();
