@@ -159,6 +159,12 @@ TEST_CASE("a file that is changed while it is read is refused, alone and among o
     check_contains(thrown_error([&] { (void)raytrain::detail::read_each(folder.path(), read); }),
                    "io: read '" + changed.string() + "': it was changed meanwhile: it had 5 bytes");
   }
+  auto const fail = [&](std::filesystem::path const& path) -> Dataset {
+    change(path);
+    throw Error{Errc::invalid_data, path.string(), "half a line"};
+  };
+  write(changed, "rows\n");
+  check_contains(thrown_error([&] { (void)raytrain::detail::read_each(changed, fail); }), "it was changed meanwhile");
   struct Lines {
     explicit Lines(std::filesystem::path path) : file{std::move(path)} {}
     void begin_file(std::string const& /*name*/) {}

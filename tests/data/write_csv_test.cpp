@@ -217,7 +217,7 @@ TEST_CASE("a name of a compressed file is refused, since what is written is not 
   TemporaryFolder const folder;
   auto const data = Dataset::from_columns({{"x", std::vector<float>{1}}});
   check_contains(thrown_error([&] { write_csv(data, folder.path() / "x.csv.gz"); }),
-                 "its name ends in .gz, and it is not compressed; leave .gz out");
+                 "its name ends in .gz, and it is not compressed by gzip; leave .gz out");
   CHECK(std::filesystem::is_empty(folder.path()));
 }
 

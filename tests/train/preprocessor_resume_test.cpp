@@ -48,6 +48,39 @@ TEST_CASE("a run with a preprocessor of the program's own goes on, also where no
   CHECK(seen.first_valid_values == std::set<double>{4'999});
 }
 
+/// A preprocessor that makes another one when it learns.
+struct Automatic {
+  static constexpr std::string_view type_name = "Automatic";
+  std::vector<AnyPreprocessor> made{};
+
+  void fit(FitRows const& rows) {
+    made = {StandardScaler{{"x"}}};
+    made[0].fit(rows);
+  }
+  [[nodiscard]] auto is_fitted() const -> bool { return !made.empty(); }
+  [[nodiscard]] auto transform(Dataset const& dataset) const -> Dataset { return made.at(0).transform(dataset); }
+
+  template <class A>
+  void serialize(A& a) {
+    a(CEREAL_NVP(made));
+  }
+};
+
+TEST_CASE("a run goes on with what its preprocessor has learnt, also where that has made others") {
+  TemporaryFolder const folder;
+  auto config = preparing_config(folder, 2);
+  config.preprocessor = Automatic{};
+  MinimalTrainer first{epochs_up_to(1), config};
+  auto const result = first.fit();
+  for (auto const& preprocessor : {AnyPreprocessor{Automatic{}}, load_preprocessor(result.checkpoint().value())}) {
+    config.preprocessor = preprocessor;
+    Seen seen;
+    MinimalTrainer second{[&](TrainContext& ctx) { seen.add(ctx); }, config};
+    (void)second.fit();
+    CHECK(seen.first_valid_values == std::set<double>{0});
+  }
+}
+
 TEST_CASE("other settings than the run's, none, and one in a run without are refused when it goes on") {
   TemporaryFolder const folder;
   auto const config = preparing_config(folder, 1);

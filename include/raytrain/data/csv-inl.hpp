@@ -64,11 +64,14 @@ RAYTRAIN_INLINE auto CsvColumn::add(std::string_view field) -> bool {
 }
 
 RAYTRAIN_INLINE CsvTable::CsvTable(CsvOptions const& options, std::string attempted)
-    : options_{options}, attempted_{std::move(attempted)} {
+    : options_{options},
+      attempted_{std::move(attempted)},
+      rows_left_{options.max_rows.value_or(std::numeric_limits<std::size_t>::max())} {
   if (!options.header && !options.column_names.empty()) begin(options.column_names);
 }
 
 RAYTRAIN_INLINE void CsvTable::field(std::string_view text, std::uint64_t line) {
+  if (is_full()) return;
   if (!begun_ && options_.header) {
     header_.emplace_back(text);
     return;
@@ -81,6 +84,7 @@ RAYTRAIN_INLINE void CsvTable::field(std::string_view text, std::uint64_t line) 
 }
 
 RAYTRAIN_INLINE void CsvTable::end_line(std::uint64_t line) {
+  if (is_full()) return;
   if (!begun_ && options_.header) {
     if (!options_.column_names.empty() && options_.column_names.size() != header_.size()) {
       refuse(fmt::format("the header has {} columns, and CsvOptions::column_names {}", header_.size(),
@@ -102,6 +106,7 @@ RAYTRAIN_INLINE void CsvTable::end_line(std::uint64_t line) {
   }
   next_ = 0;
   ++rows_;
+  --rows_left_;
 }
 
 RAYTRAIN_INLINE auto CsvTable::take() -> Dataset {
@@ -163,23 +168,14 @@ RAYTRAIN_INLINE void CsvTable::add(std::string_view text, std::uint64_t line) {
 
 RAYTRAIN_INLINE CsvFile::CsvFile(std::filesystem::path const& path, CsvOptions const& options)
     : file_{path},
-      rows_left_{options.max_rows.value_or(std::numeric_limits<std::size_t>::max())},
       table_{options, fmt::format("read CSV file '{}'", path.string())},
-      scanner_{options.delimiter, options.skip_lines} {
-  if (rows_left_ > 0) return;
-  throw Error{Errc::invalid_config, "CsvOptions::max_rows", "is 0", "write at least 1, or leave it out for all rows"};
-}
+      scanner_{options.delimiter, options.skip_lines} {}
 
 RAYTRAIN_INLINE auto CsvFile::next(std::size_t rows) -> std::optional<Dataset> {
-  if (rows_left_ == 0) return std::nullopt;
-  auto const wanted = std::min(rows, rows_left_);
-  while (!is_at_end_ && (table_.rows() < wanted || !table_.is_between_lines())) feed();
+  while (!is_at_end_ && !table_.is_full() && (table_.rows() < rows || !table_.is_between_lines())) feed();
   if (table_.rows() > 0) {
     has_rows_ = true;
-    auto block = table_.take();
-    if (block.rows() > rows_left_) block = block.head(rows_left_);
-    rows_left_ -= block.rows();
-    return block;
+    return table_.take();
   }
   if (!has_rows_) table_.refuse("there are no rows", "look at the file, and at CsvOptions::skip_lines and header");
   return std::nullopt;
@@ -207,6 +203,11 @@ RAYTRAIN_INLINE void CsvFile::feed() {
   kept_bytes_ = rest.size();
 }
 
+RAYTRAIN_INLINE void check_csv_options(CsvOptions const& options) {
+  if (options.max_rows != std::size_t{0}) return;
+  throw Error{Errc::invalid_config, "CsvOptions::max_rows", "is 0", "write at least 1, or leave it out for all rows"};
+}
+
 /// All that the columns of a file follow from, besides its content.
 [[nodiscard]] RAYTRAIN_INLINE auto options_text(CsvOptions const& options) -> std::string {
   auto text = fmt::format("CSV, delimiter {}, {} lines skipped, {} header, names", static_cast<int>(options.delimiter),
@@ -226,12 +227,14 @@ RAYTRAIN_INLINE void CsvFile::feed() {
 namespace raytrain {
 
 RAYTRAIN_INLINE auto read_csv(DataPaths const& paths, CsvOptions const& options) -> Dataset {
+  detail::check_csv_options(options);
   return detail::read_each(paths, [&](auto const& path) {
     return *detail::CsvFile{path, options}.next(std::numeric_limits<std::size_t>::max());
   });
 }
 
 RAYTRAIN_INLINE auto csv_blocks(DataPaths const& paths, CsvOptions options, std::size_t rows) -> DatasetBlocks {
+  detail::check_csv_options(options);
   auto format = detail::options_text(options);
   auto const kept = std::make_shared<CsvOptions const>(std::move(options));
   auto const next = [kept, rows, file = std::shared_ptr<detail::CsvFile>{}](auto const& path, bool begins) mutable {

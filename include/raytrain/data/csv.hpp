@@ -71,6 +71,9 @@ class CsvTable {
 
   void end_line(std::uint64_t line);
 
+  /// Whether it has as many rows as it may have of the file; what follows is not looked at.
+  [[nodiscard]] auto is_full() const noexcept -> bool { return rows_left_ == 0; }
+
   /// Rows that came since the last `take`.
   [[nodiscard]] auto rows() const noexcept -> std::size_t { return rows_; }
 
@@ -100,12 +103,13 @@ class CsvTable {
   std::vector<CsvColumn> columns_;
   std::size_t next_ = 0;
   std::size_t rows_ = 0;
+  std::size_t rows_left_;
 };
 
 /// A CSV file, of which a part is in memory at a time.
 class CsvFile {
  public:
-  /// `options` outlive it. Errors: as of `read_csv` for the file and for no rows at most.
+  /// `options` outlive it.
   CsvFile(std::filesystem::path const& path, CsvOptions const& options);
 
   /// At least so many rows, as far as there are: with them comes what of the piece of text is read in which the last
@@ -118,7 +122,6 @@ class CsvFile {
   void feed();
 
   DataFile file_;
-  std::size_t rows_left_;  ///< That may still be given.
   CsvTable table_;
   CsvScanner scanner_;
   std::vector<char> buffer_ = std::vector<char>(std::size_t{1} << 18U);
@@ -139,8 +142,7 @@ class CsvFile {
 /// Errors: those of `DataPaths::files`; `not_found` for a file or a column that is not there, listing those that are;
 ///         `io`, also for a file that is changed meanwhile; `invalid_data`, with the line, for one with more or fewer
 ///         fields than columns, a field that is no number or has more than 256 MiB, two columns of one name or one
-///         without a name, no rows, and for files whose columns differ; `invalid_config` for 0 rows at most. Lines
-///         behind `max_rows` are looked at in part.
+///         without a name, no rows, and for files whose columns differ; `invalid_config` for 0 rows at most.
 /// Cost: the rows of several files are copied once.
 /// Source: RFC 4180 for quoted fields.
 [[nodiscard]] auto read_csv(DataPaths const& paths, CsvOptions const& options = {}) -> Dataset;

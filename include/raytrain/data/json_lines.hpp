@@ -19,11 +19,11 @@ namespace raytrain {
 /// numbers, whose lengths are the same in all lines, are the row shape; those of arrays one of more dimensions. The
 /// texts "NaN", "Infinity" and "-Infinity" are numbers where the column's are. Lines of blanks are none.
 ///
-/// Errors: those of `DataPaths::files`; `not_found` for a file or a column that is not there; `io`;
-///         `invalid_config` for a column that is named twice; `invalid_data`, with file and line, for what is no JSON
-///         object, an object within one, a name that comes twice, values of several kinds or shapes in one column, a
-///         number that its column cannot hold, integers that are missing, more missing values than 16 for each byte and
-///         67 million, and no rows.
+/// Errors: those of `DataPaths::files`; `not_found` for a file or a column that is not there; `io`, also for one that
+///         is changed meanwhile; `invalid_config` for a column that is named twice; `invalid_data`, with file and line,
+///         for what is no JSON object, an object within one, a name that comes twice, values of several kinds or shapes
+///         in one column, a number that its column cannot hold, integers that are missing, more missing values than 16
+///         for each byte and 67 million, and no rows.
 /// Source: RFC 8259 for each line.
 [[nodiscard]] auto read_json_lines(DataPaths const& paths, JsonLinesOptions const& options = {}) -> Dataset;
 
@@ -54,8 +54,8 @@ namespace raytrain {
 /// whatever their bits, and missing texts are null. Row shapes are arrays. A file that was there is replaced once all
 /// is written, and stays as it is where that fails.
 ///
-/// Errors: `invalid_data` where there is no column, and for a name or a text that is not UTF-8; `io` when the file
-///         cannot be written.
+/// Errors: `invalid_data` where there is no column, and for a name or a text that is not UTF-8; `invalid_call` for a
+///         name that ends in .gz; `io` when the file cannot be written.
 /// Source: RFC 8259; proto3's JSON mapping for the texts of infinities.
 void write_json_lines(Dataset const& dataset, std::filesystem::path const& path);
 

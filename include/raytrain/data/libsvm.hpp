@@ -15,9 +15,10 @@ namespace raytrain {
 /// column "qid" (int64) between the two. What follows a '#' is a comment. The rows of several files follow one another,
 /// and all have the features of the largest index among them.
 ///
-/// Errors: those of `DataPaths::files`; `not_found`; `io`; `invalid_config` for options that cannot work;
-///         `invalid_data`, with file and line, for what is no number, indices that do not ascend or are not among the
-///         features, a qid that only some lines have, features that take more than `max_bytes`, and no rows.
+/// Errors: those of `DataPaths::files`; `not_found`; `io`, also for one that is changed meanwhile; `invalid_config` for
+///         options that cannot work; `invalid_data`, with file and line, for what is no number, indices that do not
+///         ascend or are not among the features, a qid that only some lines have, features that take more than
+///         `max_bytes`, and no rows.
 /// Cost:   labels and values beyond 2^24 are rounded to float32; 8 bytes for each value of the text, beside the dense
 ///         features.
 /// Source: C.-C. Chang, C.-J. Lin, "LIBSVM: A library for support vector machines", and scikit-learn's

@@ -20,9 +20,10 @@ struct NpyOptions {
 ///
 /// Types: floats of 2, 4 and 8 bytes, and integers of 1 to 8; bool becomes uint8. Either byte order; an array in
 /// Fortran's order, as pandas' to_numpy gives it, is put into C's. Nothing is unpickled.
-/// Errors: those of `DataPaths::files`; `not_found`; `io`; `invalid_data` for a header that is wrong, an array that no
-///         column can hold, a file that is shorter or longer than its header promises, and for files that differ in
-///         type or row shape. Memory is taken only for what the file can hold.
+/// Threads: reads several files at the same time, on all cores.
+/// Errors: those of `DataPaths::files`; `not_found`; `io`, also for one that is changed meanwhile; `invalid_data` for a
+///         header that is wrong, an array that no column can hold, a file that is shorter or longer than its header
+///         promises, and for files that differ in type or row shape. Memory is taken only for what the file can hold.
 /// Cost: the bytes of one plain file are copied once, by the operating system; those in Fortran's order, and those of
 ///       several files, once more.
 /// Source: NEP 1, "A simple file format for NumPy arrays", versions 1.0 to 3.0.

@@ -13,8 +13,8 @@ namespace raytrain {
 /// or more. NaN are empty fields, whatever their bits, and so are missing texts. A file that was there is replaced once
 /// all is written, and stays as it is where that fails.
 ///
-/// Errors: `invalid_data` for a column with more than one value a row, where there is none, and for a text
-///         that `read_csv` takes for a missing one, as NA; `io` when the file
+/// Errors: `invalid_data` for a column with more than one value a row, where there is none, and for a text that
+///         `read_csv` takes for a missing one, as NA; `invalid_call` for a name that ends in .gz; `io` when the file
 ///         cannot be written.
 /// Source: RFC 4180, with a line feed at the end of lines.
 void write_csv(Dataset const& dataset, std::filesystem::path const& path);

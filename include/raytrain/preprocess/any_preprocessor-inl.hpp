@@ -39,7 +39,7 @@ RAYTRAIN_INLINE void add_preprocessor_type(std::string_view name, PreprocessorTy
   auto& types = known_preprocessor_types();
   std::lock_guard const lock{types.mutex};
   auto const [entry, is_new] = types.by_name.try_emplace(std::string{name}, type);
-  if (is_new || entry->second.read == type.read) return;
+  if (is_new || *entry->second.type == *type.type) return;
   throw Error{Errc::invalid_call, fmt::format("the preprocessor '{}'", name), "another type has this name",
               "give it a type_name of its own, which none of raytrain's has, either"};
 }

@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <typeinfo>
 #include <utility>
 
 #include <raytrain/core/error.hpp>
@@ -43,6 +44,7 @@ struct PreprocessorState {
 
 /// Reads the preprocessors of one type.
 struct PreprocessorType {
+  std::type_info const* type = nullptr;
   std::uint32_t newest_version = 1;
   AnyPreprocessor (*read)(JsonValue const& json, JsonReader& reader) = nullptr;
 };
@@ -170,7 +172,7 @@ namespace detail {
 
 template <class P>
 auto add_preprocessor_type() -> bool {
-  add_preprocessor_type(P::type_name, {state_version<P>, [](JsonValue const& json, JsonReader& reader) {
+  add_preprocessor_type(P::type_name, {&typeid(P), state_version<P>, [](JsonValue const& json, JsonReader& reader) {
                                          PreprocessorState<P> read;
                                          reader.read(json, read);
                                          if constexpr (requires { read.state.check_state(); }) read.state.check_state();

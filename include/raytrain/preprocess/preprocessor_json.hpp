@@ -17,7 +17,8 @@ namespace raytrain {
 
 /// What `to_json` has written; `what` says in errors what was read.
 ///
-/// Errors: `invalid_data`, naming the field: for a type that is not registered, or that of a newer version.
+/// Errors: `invalid_data`, naming the field: for a type that is not registered, or that of a newer version;
+///         `invalid_call` where a type of the program's own has the name of one of raytrain's.
 [[nodiscard]] auto preprocessor_from_json(std::string_view text, std::string_view what = "a preprocessor")
     -> AnyPreprocessor;
 

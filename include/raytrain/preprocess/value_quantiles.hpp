@@ -15,8 +15,8 @@ namespace raytrain {
 ///
 /// Errors: `invalid_call` for a quantile that is not from 0 to 1; `not_found` for a column that is not there, listing
 ///         those that are; `invalid_data` for one of text, and for an infinite value, with its column.
-/// Cost:   for each 64 quantiles three reads of each value, or six where more than 8 Mi values, of all places together,
-///         share their leading 16 bits with a quantile; five group operations, and up to 128 MiB. Besides, 10 bytes for
+/// Cost:   for each 64 quantiles two reads of each value, or five where more than 8 Mi values, of all places together,
+///         share their leading 16 bits with a quantile; four group operations, and up to 128 MiB. Besides, 10 bytes for
 ///         each worker, place and 16 bits that values have behind bits that are looked for.
 /// Source: R. J. Hyndman, Y. Fan, "Sample quantiles in statistical packages", The American Statistician 50(4), 1996:
 ///         definition 7.

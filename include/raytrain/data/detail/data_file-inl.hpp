@@ -71,7 +71,7 @@ RAYTRAIN_INLINE void DataFile::refuse_other_compression() const {
   for (auto const& [magic, name] : {Format{{0x28, 0xB5, 0x2F, 0xFD}, "zstd"}, Format{{0xFD, '7', 'z', 'X'}, "xz"}}) {
     if (available() < magic.size() || !std::equal(magic.begin(), magic.end(), input_.begin())) continue;
     throw Error{Errc::invalid_data, attempted(), fmt::format("it is compressed by {}, and gzip alone is read", name),
-                fmt::format("compress it by gzip: {} -dc '{}' | gzip", name, path_.string())};
+                fmt::format("unpack it, as by {} -d", name)};
   }
 }
 

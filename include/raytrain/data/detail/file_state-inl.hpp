@@ -54,6 +54,17 @@ RAYTRAIN_INLINE void FileState::check() const {
               "begin anew once nobody writes it"};
 }
 
+RAYTRAIN_INLINE void read_unchanged(std::filesystem::path const& path, std::function<void()> const& read) {
+  FileState const before{path};
+  try {
+    read();
+  } catch (Error const&) {
+    before.check();  // else the error would be told as one of the rows
+    throw;
+  }
+  before.check();
+}
+
 RAYTRAIN_INLINE auto files_text(std::span<FileState const> files) -> std::string {
   std::uint64_t bytes = 0;
   std::string all;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <span>
 #include <string>
 
@@ -31,6 +32,9 @@ class FileState {
   std::int64_t seconds_ = 0;
   std::int64_t nanoseconds_ = 0;
 };
+
+/// Calls `read`, which reads the file. Errors: as `read`; `io` where the file was changed meanwhile.
+void read_unchanged(std::filesystem::path const& path, std::function<void()> const& read);
 
 /// "3 files of 1234 bytes, whose paths, order, sizes and times give 0123456789abcdef". Links are followed.
 [[nodiscard]] auto files_text(std::span<FileState const> files) -> std::string;

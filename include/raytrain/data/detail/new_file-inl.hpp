@@ -29,12 +29,12 @@ namespace raytrain::detail {
 
 RAYTRAIN_INLINE NewFile::NewFile(std::filesystem::path path, std::string attempted)
     : path_{std::move(path)}, attempted_{std::move(attempted)} {
-  if (path_.extension() == ".gz") {
-    throw Error{Errc::invalid_call, attempted_, "its name ends in .gz, and it is not compressed",
-                "leave .gz out, and run gzip on it"};
-  }
   std::error_code ignored;
   if (std::filesystem::is_symlink(path_, ignored)) path_ = std::filesystem::weakly_canonical(path_, ignored);
+  if (path_.extension() == ".gz") {
+    throw Error{Errc::invalid_call, attempted_, "its name ends in .gz, and it is not compressed by gzip",
+                "leave .gz out, and run gzip on it"};
+  }
   if (std::filesystem::exists(path_, ignored) && !std::filesystem::is_regular_file(path_, ignored)) {
     throw Error{Errc::io, attempted_, "it is there, and no regular file", "name a file"};
   }

@@ -4,7 +4,9 @@
 #include <fmt/format.h>
 
 #include <cstddef>
+#include <optional>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include <raytrain/core/usable_cores.hpp>
@@ -19,7 +21,8 @@ namespace raytrain::detail {
 
 /// The rows of all files in their order, each of which `read_file` makes a dataset of.
 ///
-/// Threads: calls `read_file` in as many as there are cores, for a file each.
+/// Threads: calls `read_file` in as many as there are cores, for a file each. An error is told when those that are
+///          being read are.
 /// Errors: those of `DataPaths::files` and of `read_file`, of several files the first one's; `io` for a file that was
 ///         changed while it was read; `invalid_data` for one whose columns are others than the first one's.
 /// Cost: the rows of several files are copied once.
@@ -27,21 +30,23 @@ template <class ReadFile>
 [[nodiscard]] auto read_each(DataPaths const& paths, ReadFile const& read_file) -> Dataset {
   auto const files = paths.files();
   auto const read = [&](std::size_t i) -> Dataset {
-    FileState const before{files[i]};
-    auto rows = read_file(files[i]);
-    before.check();
+    Dataset rows;
+    read_unchanged(files[i], [&] { rows = read_file(files[i]); });
     return rows;
   };
   std::vector<Dataset> parts;
   std::vector<std::string> names;
   for (auto const& file : files) names.push_back(fmt::format("file '{}'", file.string()));
-  if (files.size() == 1) {
-    parts.push_back(read(0));
-  } else {
+  std::optional<OrderedPrefetch<Dataset>> ahead;
+  if (files.size() > 1) {
     PrefetchOptions const options{.threads = static_cast<int>(usable_core_count())};
-    OrderedPrefetch<Dataset> reading{files.size(), options, [&](auto const& run) { run(read); }};
-    while (parts.size() < files.size()) parts.push_back(reading.take());
+    try {
+      ahead.emplace(files.size(), options, [&](auto const& run) { run(read); });
+    } catch (std::system_error const&) {
+      // The system has no more threads.
+    }
   }
+  for (std::size_t i = 0; i < files.size(); ++i) parts.push_back(ahead ? ahead->take() : read(i));
   return join_rows(parts, fmt::format("read {} files", files.size()), names);
 }
 

@@ -22,11 +22,11 @@ template <class Table, class Options>
 [[nodiscard]] auto table_of_lines(DataPaths const& paths, Options const& options) -> Dataset {
   Table table{options};
   for (auto const& path : paths.files()) {
-    FileState const before{path};
-    table.begin_file(path.string());
-    LineReader lines{path};
-    while (auto const line = lines.next()) table.add_line(*line, lines.number());
-    before.check();
+    read_unchanged(path, [&] {
+      table.begin_file(path.string());
+      LineReader lines{path};
+      while (auto const line = lines.next()) table.add_line(*line, lines.number());
+    });
   }
   auto rows = table.take();
   table.finish();

@@ -152,14 +152,20 @@ RAYTRAIN_INLINE auto PreparedDatasets::of_checkpoint(Checkpoint const& checkpoin
   return without_retry("TrainerConfig::preprocessor", [&] {
     PreprocessorDocument const document{checkpoint};
     auto const asked = write_json(asked_);
-    // A program that asks for other types need not know those of the checkpoint.
-    auto const types = document.asked_types();
-    if (!types.empty() && types != preprocessor_types(parse_json(asked))) {
-      differs(types.size() == 1
-                  ? types.front()
-                  : fmt::format("{} ({})", types.front(), fmt::join(types.begin() + 1, types.end(), ", ")));
-    }
-    auto before = document.read();
+    auto before = [&] {
+      try {
+        return document.read();
+      } catch (Error const&) {
+        // A program that asks for other types need not know those of the checkpoint.
+        auto const types = document.asked_types();
+        if (!types.empty() && types != preprocessor_types(parse_json(asked))) {
+          differs(types.size() == 1
+                      ? types.front()
+                      : fmt::format("{} ({})", types.front(), fmt::join(types.begin() + 1, types.end(), ", ")));
+        }
+        throw;
+      }
+    }();
     if (asked != write_json(before.asked) && asked != write_json(before.fitted)) differs(before.asked.type_name());
     return before;
   });
