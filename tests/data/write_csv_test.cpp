@@ -38,6 +38,7 @@
 namespace {
 
 using namespace raytrain;
+using raytrain::testing::check_contains;
 using raytrain::testing::TemporaryFolder;
 using raytrain::testing::thrown_error;
 

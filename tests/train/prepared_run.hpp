@@ -14,7 +14,7 @@
 
 #include "minimal_run.hpp"
 
-inline auto numbers(std::size_t rows, double first) -> Dataset {
+inline auto rows_from(std::size_t rows, double first) -> Dataset {
   std::vector<double> values(rows);
   for (std::size_t i = 0; i < rows; ++i) values[i] = first + static_cast<double>(i);
   return Dataset::from_columns({{"x", std::move(values)}});
@@ -23,7 +23,7 @@ inline auto numbers(std::size_t rows, double first) -> Dataset {
 inline auto preparing_config(TemporaryFolder const& folder, int workers) -> MinimalConfig {
   return {.scaling = {.num_workers = workers},
           .run = {.name = "prepared", .storage_path = folder.path()},
-          .datasets = {{"train", numbers(5'000, 0)}, {"valid", numbers(3, 2'499.5)}},
+          .datasets = {{"train", rows_from(5'000, 0)}, {"valid", rows_from(3, 2'499.5)}},
           .preprocessor = StandardScaler{{"x"}}};
 }
 

@@ -74,7 +74,7 @@ TEST_CASE("a run that goes on has what it learnt at first, whatever its rows are
   auto config = preparing_config(folder, 2);
   MinimalTrainer first{epochs_up_to(1), config};
   (void)first.fit();
-  config.datasets["train"] = numbers(6'000, 1'000'000);
+  config.datasets["train"] = rows_from(6'000, 1'000'000);
   Seen seen;
   MinimalTrainer second{[&](TrainContext& ctx) { seen.add(ctx); }, config};
   (void)second.fit();
@@ -88,7 +88,7 @@ TEST_CASE("a run that begins with another run's checkpoint learns anew") {
   TemporaryFolder const other;
   auto config = preparing_config(other, 1);
   config.run.resume_from_checkpoint = before.checkpoint()->path();
-  config.datasets["train"] = numbers(5'000, 2'499.5);
+  config.datasets["train"] = rows_from(5'000, 2'499.5);
   Seen seen;
   MinimalTrainer second{[&](TrainContext& ctx) { seen.add(ctx); }, config};
   (void)second.fit();
@@ -156,7 +156,7 @@ TEST_CASE("a function of batches is given to workers without rows, too") {
   register_function("doubled", doubled);
   TemporaryFolder const folder;
   auto config = preparing_config(folder, 3);
-  config.datasets["train"] = numbers(10, 0);
+  config.datasets["train"] = rows_from(10, 0);
   config.preprocessor = Chain{FunctionTransformer{"doubled"}, StandardScaler{{"x"}}};
   MinimalTrainer trainer{[](TrainContext&) {}, config};
   CHECK(trainer.fit().state == RunState::finished);
@@ -259,7 +259,7 @@ TEST_CASE("prepared rows of other rows, or by another preprocessor, are refused"
     return message_of([&] { (void)trainer.fit(); });
   };
   auto other_rows = config;
-  other_rows.datasets["valid"] = numbers(3, 2'499);
+  other_rows.datasets["valid"] = rows_from(3, 2'499);
   contains(refused(other_rows), "preparing the dataset 'valid': materialize into '");
   contains(refused(other_rows), "it holds the rows of another source");
   auto other_preprocessor = config;
@@ -327,12 +327,12 @@ TEST_CASE("a folder for prepared rows without a preprocessor, or for a name that
     config.data.prepared_folder = "rows";
     return message_of([&] { MinimalTrainer const trainer{epochs_up_to(1), std::move(config)}; });
   };
-  contains(refused({.datasets = {{"train", numbers(3, 0)}}}),
+  contains(refused({.datasets = {{"train", rows_from(3, 0)}}}),
            "DataConfig::prepared_folder: is set, and there is no preprocessor");
   for (auto const* const name : {"a/b", "..", "."}) {
-    contains(
-        refused({.datasets = {{"train", numbers(3, 0)}, {name, numbers(3, 0)}}, .preprocessor = StandardScaler{{"x"}}}),
-        "DataConfig::prepared_folder: the dataset '" + std::string{name} + "' cannot name a folder");
+    contains(refused({.datasets = {{"train", rows_from(3, 0)}, {name, rows_from(3, 0)}},
+                      .preprocessor = StandardScaler{{"x"}}}),
+             "DataConfig::prepared_folder: the dataset '" + std::string{name} + "' cannot name a folder");
   }
 }
 
@@ -340,7 +340,7 @@ TEST_CASE("one that is fitted already changes the datasets as it is, without a d
   TemporaryFolder const folder;
   auto config = preparing_config(folder, 2);
   AnyPreprocessor scaler{StandardScaler{{"x"}}};
-  scaler.fit(numbers(5'000, 0));
+  scaler.fit(rows_from(5'000, 0));
   config.preprocessor = scaler;
   config.datasets.erase("train");
   config.data.datasets_to_split = {};
@@ -403,7 +403,7 @@ TEST_CASE("a preprocessor without rows to learn from is refused before anything 
   };
   contains(refused({.preprocessor = StandardScaler{{"x"}}}),
            "TrainerConfig::preprocessor: is set, and there are no datasets");
-  contains(refused({.datasets = {{"all", numbers(3, 0)}}, .preprocessor = StandardScaler{{"x"}}}),
+  contains(refused({.datasets = {{"all", rows_from(3, 0)}}, .preprocessor = StandardScaler{{"x"}}}),
            "learns from the dataset 'train', and there are all");
 }
 
