@@ -25,8 +25,7 @@ namespace raytrain::detail {
 class DataFile {
  public:
   /// Errors: `not_found` when there is no such file, listing its neighbours; `invalid_data` for one that is compressed
-  /// in
-  ///         another way than by gzip.
+  ///         in another way than by gzip.
   explicit DataFile(std::filesystem::path path);
 
   DataFile(DataFile const&) = delete;

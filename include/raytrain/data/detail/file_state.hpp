@@ -33,7 +33,9 @@ class FileState {
   std::int64_t nanoseconds_ = 0;
 };
 
-/// Calls `read`, which reads the file. Errors: as `read`; `io` where the file was changed meanwhile.
+/// Calls `read`, which reads the file.
+///
+/// Errors: as `read`; `io` where the file was changed meanwhile, whatever `read` has made of it.
 void read_unchanged(std::filesystem::path const& path, std::function<void()> const& read);
 
 /// "3 files of 1234 bytes, whose paths, order, sizes and times give 0123456789abcdef". Links are followed.

@@ -18,7 +18,9 @@ namespace raytrain::detail {
 /// Errors: every function throws `io` when the operating system cannot write.
 class NewFile {
  public:
-  /// `attempted`: of the errors. Errors: `invalid_call` for a name that ends in .gz, which says what it is not.
+  /// `attempted`: of the errors.
+  ///
+  /// Errors: `invalid_call` for a name that ends in .gz, since nothing is compressed here.
   NewFile(std::filesystem::path path, std::string attempted);
   NewFile(NewFile const&) = delete;
   auto operator=(NewFile const&) -> NewFile& = delete;
