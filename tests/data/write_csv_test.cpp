@@ -124,6 +124,16 @@ TEST_CASE("large whole numbers of float32 are read back where nobody names a typ
   for (std::size_t i = 0; i < large.size(); ++i) CHECK(read.as<float>()[i] == large[i]);
 }
 
+TEST_CASE("a first name that begins as a compressed file does is read back") {
+  TemporaryFolder const folder;
+  for (std::string const name : {"\x1F\x8B\x08", "(\xB5/\xFD",
+                                 "\xFD"
+                                 "7zXZ"}) {
+    write_csv(Dataset::from_columns({{name, std::vector<float>{1}}}), folder.path() / "x.csv");
+    CHECK(raytrain::read_csv(folder.path() / "x.csv").column_names() == std::vector{name});
+  }
+}
+
 TEST_CASE("names are quoted where they need it, and NaN are empty fields, in quotes where the line has no other") {
   auto const nan = std::numeric_limits<float>::quiet_NaN();
   CHECK(written(Dataset::from_columns({{"a,b", std::vector<float>{nan}}, {"say \"x\"", std::vector<float>{1}}})) ==

@@ -153,7 +153,8 @@ inline auto check_csv(BytesView content) -> bool {
 }
 
 [[nodiscard]] inline auto csv_seeds() -> std::vector<Bytes> {
-  return seeds_of({"a,b\n1,x\n2.5,\n", "\xEF\xBB\xBF\"a\"\"b\",\"c\nd\"\r\n-1e-3,\"x,y\"\r\nNA,NaN", "t\r\"\"\rx\r"});
+  return seeds_of({"a,b\n1,x\n2.5,\n", "\xEF\xBB\xBF\"a\"\"b\",\"c\nd\"\r\n-1e-3,\"x,y\"\r\nNA,NaN", "t\r\"\"\rx\r",
+                   "\"\x1F\x8B\",\"(\xB5/\xFD\"\n1,2\n", "\"(\xB5/\xFD\"\n1\n"});
 }
 
 /// True if the bytes are lines of JSON.

@@ -20,6 +20,7 @@
 #include <raytrain/data/csv.hpp>
 #include <raytrain/data/dataset.hpp>
 #include <raytrain/data/dataset_blocks.hpp>
+#include <raytrain/data/detail/data_file.hpp>
 #include <raytrain/data/detail/join_rows.hpp>
 #include <raytrain/data/detail/new_file.hpp>
 #include <raytrain/data/detail/number_text.hpp>
@@ -27,9 +28,12 @@
 
 namespace raytrain::detail {
 
-/// In quotes where it would not be read as it is, as the mark that some files begin with.
+/// In quotes where it would not be read as it is: as what files begin with that are compressed or have a byte order
+/// mark.
 RAYTRAIN_INLINE void append_csv_text(std::string& line, std::string_view text) {
-  if (text.find_first_of(",\"\r\n") == std::string_view::npos && !text.starts_with("\xEF\xBB\xBF")) {
+  auto const is_read_otherwise = text.find_first_of(",\"\r\n") != std::string_view::npos ||
+                                 text.starts_with("\xEF\xBB\xBF") || !compression_of(text).empty();
+  if (!is_read_otherwise) {
     line += text;
     return;
   }

@@ -17,6 +17,7 @@
 #include <new>
 #include <span>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -26,6 +27,17 @@
 #include <raytrain/data/detail/data_file.hpp>
 
 namespace raytrain::detail {
+
+inline constexpr std::string_view gzip_magic = "\x1F\x8B";
+
+RAYTRAIN_INLINE auto compression_of(std::string_view content) noexcept -> std::string_view {
+  if (content.starts_with(gzip_magic)) return "gzip";
+  if (content.starts_with("\x28\xB5\x2F\xFD")) return "zstd";
+  if (content.starts_with("\xFD"
+                          "7zXZ"))
+    return "xz";
+  return {};
+}
 
 RAYTRAIN_INLINE auto neighbours(std::filesystem::path const& path) -> std::string {
   auto const folder = path.has_parent_path() ? path.parent_path() : std::filesystem::path{"."};
@@ -57,22 +69,14 @@ RAYTRAIN_INLINE DataFile::DataFile(std::filesystem::path path) : path_{std::move
   if (!file_) throw Error{Errc::io, attempted(), std::strerror(errno), "check its permissions"};
   disk_bytes_ = std::filesystem::file_size(path_);
   refill();
-  refuse_other_compression();
-  gzip_ = available() >= 2 && input_[0] == gzip_magic[0] && input_[1] == gzip_magic[1];
-  if (gzip_ && ::inflateInit2(&stream_, gzip_window_bits) != Z_OK) throw std::bad_alloc{};
-}
-
-RAYTRAIN_INLINE void DataFile::refuse_other_compression() const {
-  struct Format {
-    std::array<unsigned char, 4> magic;
-    char const* name;
-  };
-  // Source: RFC 8878, section 3.1.1 (zstd); The .xz File Format 1.1, section 2.1.1.1, whose magic has two bytes more.
-  for (auto const& [magic, name] : {Format{{0x28, 0xB5, 0x2F, 0xFD}, "zstd"}, Format{{0xFD, '7', 'z', 'X'}, "xz"}}) {
-    if (available() < magic.size() || !std::equal(magic.begin(), magic.end(), input_.begin())) continue;
-    throw Error{Errc::invalid_data, attempted(), fmt::format("it is compressed by {}, and gzip alone is read", name),
-                fmt::format("unpack it, as by {} -d", name)};
+  auto const compression = compression_of({reinterpret_cast<char const*>(input_.data()), available()});
+  if (!compression.empty() && compression != "gzip") {
+    throw Error{Errc::invalid_data, attempted(),
+                fmt::format("it is compressed by {}, and gzip alone is read", compression),
+                fmt::format("unpack it, as by {} -d", compression)};
   }
+  gzip_ = !compression.empty();
+  if (gzip_ && ::inflateInit2(&stream_, gzip_window_bits) != Z_OK) throw std::bad_alloc{};
 }
 
 RAYTRAIN_INLINE DataFile::~DataFile() {
@@ -148,7 +152,7 @@ RAYTRAIN_INLINE void DataFile::begin_next_member() {
   if (available() == 0) refill();
   ended_ = available() == 0;
   if (ended_) return;
-  if (*stream_.next_in != gzip_magic[0]) {
+  if (*stream_.next_in != static_cast<Bytef>(gzip_magic.front())) {
     throw Error{Errc::invalid_data, attempted(),
                 fmt::format("{} bytes follow its compressed data", disk_bytes_ - used_bytes()), "fetch the file again"};
   }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <fmt/format.h>
@@ -17,6 +17,11 @@ namespace raytrain::detail {
 
 /// "its folder has a.csv, b.csv": what there is beside a path that there is not.
 [[nodiscard]] auto neighbours(std::filesystem::path const& path) -> std::string;
+
+/// gzip, zstd or xz for what begins as a file compressed by it, and nothing for others.
+///
+/// Source: RFC 1952, section 2.3.1 (gzip); RFC 8878, section 3.1.1 (zstd); The .xz File Format 1.1, section 2.1.1.1.
+[[nodiscard]] auto compression_of(std::string_view content) noexcept -> std::string_view;
 
 /// The content of a file, front to back; a gzip file, known by its first bytes, is inflated on the way.
 ///
@@ -52,15 +57,11 @@ class DataFile {
 
  private:
   static constexpr std::size_t input_bytes = std::size_t{256} << 10U;
-  static constexpr std::array<unsigned char, 2> gzip_magic{0x1f, 0x8b};
   static constexpr int gzip_window_bits = 15 + 16;  // the largest window; 16 asks for gzip's header and checksum
 
   [[nodiscard]] auto attempted() const -> std::string { return fmt::format("read '{}'", path_.string()); }
 
   [[nodiscard]] auto available() const noexcept -> std::size_t { return stream_.avail_in; }
-
-  /// Errors: `invalid_data` for a file that begins as one of zstd or xz.
-  void refuse_other_compression() const;
 
   /// Reads the next piece of the file once the one before is used up; leaves nothing available at the end.
   void refill();
