@@ -30,7 +30,7 @@ using raytrain::testing::thrown_error;
 TEST_CASE("quantiles are those of the sorted values, at any number of workers") {
   std::mt19937_64 random{random_seed()};
   std::vector<double> const at{0, 0.25, 0.5, 0.9, 1};
-  for (auto const rows : {1U, 2U, 5U, 4'000U}) {
+  for (auto const rows : {1U, 2U, 5U, 4'000U, 30'000U}) {
     CAPTURE(rows);
     auto values = random_numbers(rows, random);
     values[0] = -0.0;

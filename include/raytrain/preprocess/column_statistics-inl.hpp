@@ -19,6 +19,7 @@
 #include <raytrain/core/element_type.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/inline.hpp>
+#include <raytrain/core/run_vectorized.hpp>
 #include <raytrain/data/column.hpp>
 #include <raytrain/data/dataset.hpp>
 #include <raytrain/preprocess/column_statistics.hpp>
@@ -47,13 +48,13 @@ namespace detail {
 /// Values that the compiler computes with side by side.
 inline constexpr std::size_t statistic_lanes = 8;
 
-/// As `add_moments` of values none of which is missing, in one pass; else it adds nothing and returns false.
+/// As `AddMoments` of values none of which is missing, in one pass; else it adds nothing and returns false.
 ///
 /// Differences are to the mean of what was added before. The error of their squares is that of rounding sums that the
 /// moments have anyhow: a mean that lies elsewhere adds as much to them as it makes those sums larger.
 template <std::size_t lanes, Element T>
-[[nodiscard]] auto add_complete_moments(T const* values, std::size_t rows, std::size_t stride, ValueMoments* into)
-    -> bool {
+[[nodiscard, gnu::always_inline]] inline auto add_complete_moments(T const* values, std::size_t rows,
+                                                                   std::size_t stride, ValueMoments* into) -> bool {
   std::array<double, lanes> means{};
   std::array<double, lanes> squares{};
   std::array<double, lanes> rests{};
@@ -77,21 +78,21 @@ template <std::size_t lanes, Element T>
 }
 
 /// `number`, or 0 where `value` is NaN: without a branch, which the processor cannot foresee where values are missing.
-[[nodiscard]] inline auto zero_if_missing(double value, double number) noexcept -> double {
+[[nodiscard, gnu::always_inline]] inline auto zero_if_missing(double value, double number) noexcept -> double {
   auto const mask = std::uint64_t{0} - static_cast<std::uint64_t>(value == value);
   return std::bit_cast<double>(mask & std::bit_cast<std::uint64_t>(number));
 }
 
 /// Adds the moments of `rows` times `lanes` values to as many `into`; a row lies `stride` values behind the one before.
-template <std::size_t lanes, Element T>
-void add_moments(T const* values, std::size_t rows, std::size_t stride, ValueMoments* into) {
-  constexpr std::size_t chunk_rows = 512;  // which stay in the cache for the second pass
-  for (; rows > 0; values += std::min(rows, chunk_rows) * stride, rows -= std::min(rows, chunk_rows)) {
-    auto const chunk = std::min(rows, chunk_rows);
-    if (add_complete_moments<lanes>(values, chunk, stride, into)) continue;
+/// It may read the rows twice.
+template <std::size_t lanes, class T>
+struct AddMoments {
+  [[gnu::always_inline]] static void run(T const* values, std::size_t rows, std::size_t stride,
+                                         ValueMoments* into) noexcept {
+    if (add_complete_moments<lanes>(values, rows, stride, into)) return;
     std::array<double, lanes> counts{};
     std::array<double, lanes> means{};
-    for (std::size_t row = 0; row < chunk; ++row) {
+    for (std::size_t row = 0; row < rows; ++row) {
       for (std::size_t lane = 0; lane < lanes; ++lane) {
         auto const value = as_double(values[row * stride + lane]);
         counts[lane] += zero_if_missing(value, 1);
@@ -101,7 +102,7 @@ void add_moments(T const* values, std::size_t rows, std::size_t stride, ValueMom
     for (std::size_t lane = 0; lane < lanes; ++lane) means[lane] /= std::max(counts[lane], 1.0);
     std::array<double, lanes> squares{};
     std::array<double, lanes> rests{};  // of the means, by rounding
-    for (std::size_t row = 0; row < chunk; ++row) {
+    for (std::size_t row = 0; row < rows; ++row) {
       for (std::size_t lane = 0; lane < lanes; ++lane) {
         auto const value = as_double(values[row * stride + lane]);
         auto const difference = zero_if_missing(value, value - means[lane]);
@@ -116,42 +117,52 @@ void add_moments(T const* values, std::size_t rows, std::size_t stride, ValueMom
                         std::max(0.0, squares[lane] - rest * rests[lane])});
     }
   }
-}
+};
 
-template <std::size_t lanes, Element T>
-void add_ranges(T const* values, std::size_t rows, std::size_t stride, ValueRange* into) {
-  std::array<double, lanes> smallest{};
-  std::array<double, lanes> largest{};
-  smallest.fill(std::numeric_limits<double>::infinity());
-  largest.fill(-std::numeric_limits<double>::infinity());
-  for (std::size_t row = 0; row < rows; ++row) {
-    for (std::size_t lane = 0; lane < lanes; ++lane) {
-      auto const value = as_double(values[row * stride + lane]);
-      smallest[lane] = value < smallest[lane] ? value : smallest[lane];
-      largest[lane] = value > largest[lane] ? value : largest[lane];
+template <std::size_t lanes, class T>
+struct AddRanges {
+  [[gnu::always_inline]] static void run(T const* values, std::size_t rows, std::size_t stride,
+                                         ValueRange* into) noexcept {
+    std::array<double, lanes> smallest{};
+    std::array<double, lanes> largest{};
+    smallest.fill(std::numeric_limits<double>::infinity());
+    largest.fill(-std::numeric_limits<double>::infinity());
+    for (std::size_t row = 0; row < rows; ++row) {
+      for (std::size_t lane = 0; lane < lanes; ++lane) {
+        auto const value = as_double(values[row * stride + lane]);
+        smallest[lane] = value < smallest[lane] ? value : smallest[lane];
+        largest[lane] = value > largest[lane] ? value : largest[lane];
+      }
     }
+    for (std::size_t lane = 0; lane < lanes; ++lane) into[lane].merge({smallest[lane], largest[lane]});
   }
-  for (std::size_t lane = 0; lane < lanes; ++lane) into[lane].merge({smallest[lane], largest[lane]});
-}
+};
 
-/// Calls `add.template operator()<lanes>(values, rows, stride, into)` for tiles of the rows of `width` values. Of one
-/// value a row, as many rows are taken side by side as there are lanes.
-template <Element T, class Statistic, class Add>
-void add_tiles(std::span<T const> values, std::size_t width, std::vector<Statistic>& into, Add const& add) {
+/// Adds rows of `into.size()` values, tile by tile: of so few rows at a time that they stay in the cache until their
+/// last tile. Of one value a row, as many rows are taken side by side as there are lanes.
+template <template <std::size_t, class> class Add, Element T, class Statistic>
+void add_tiles(std::span<T const> values, std::vector<Statistic>& into) {
   constexpr auto lanes = statistic_lanes;
-  auto const rows = values.size() / width;
-  if (width == 1) {
-    std::array<Statistic, lanes> of_lanes{};
-    add.template operator()<lanes>(values.data(), rows / lanes, lanes, of_lanes.data());
+  auto const width = into.size();
+  if (width == 1 && values.size() >= 2 * lanes) {
+    std::vector<Statistic> of_lanes(lanes);
+    auto const whole = values.size() / lanes * lanes;
+    add_tiles<Add>(values.first(whole), of_lanes);
     for (auto const& of_lane : of_lanes) into[0].merge(of_lane);
-    add.template operator()<1>(values.data() + rows / lanes * lanes, rows % lanes, 1, into.data());
-    return;
+    values = values.subspan(whole);
   }
-  std::size_t at = 0;
-  for (; at + lanes <= width; at += lanes) {
-    add.template operator()<lanes>(values.data() + at, rows, width, into.data() + at);
+  constexpr std::size_t chunk_bytes = std::size_t{8} << 10U;
+  auto const rows = values.size() / width;
+  auto const chunk = std::max<std::size_t>(chunk_bytes / (width * sizeof(T)), 32);
+  for (std::size_t row = 0; row < rows; row += chunk) {
+    auto const some = std::min(chunk, rows - row);
+    auto const* const first = values.data() + row * width;
+    std::size_t at = 0;
+    for (; at + lanes <= width; at += lanes) {
+      run_vectorized<Add<lanes, T>>(first + at, some, width, into.data() + at);
+    }
+    for (; at < width; ++at) run_vectorized<Add<1, T>>(first + at, some, width, into.data() + at);
   }
-  for (; at < width; ++at) add.template operator()<1>(values.data() + at, rows, width, into.data() + at);
 }
 
 [[nodiscard]] RAYTRAIN_INLINE auto numbers_of(FitRows const& rows, std::string const& column,
@@ -179,10 +190,7 @@ RAYTRAIN_INLINE void refuse_infinity(std::string const& column, std::string cons
       std::vector<ValueMoments>(width),
       [&](Dataset const& block) {
         std::vector<ValueMoments> found(width);
-        block.column(column).visit([&]<Element T>(std::span<T const> values) {
-          add_tiles(values, width, found,
-                    []<std::size_t lanes>(auto const&... arguments) { add_moments<lanes>(arguments...); });
-        });
+        block.column(column).visit([&]<Element T>(std::span<T const> values) { add_tiles<AddMoments>(values, found); });
         return found;
       },
       merge_each<ValueMoments>);
@@ -225,11 +233,8 @@ RAYTRAIN_INLINE auto value_ranges(FitRows const& rows, std::string const& column
       std::vector<ValueRange>(width),
       [&](Dataset const& block) {
         std::vector<ValueRange> found(width);
-        block.column(column).visit([&]<Element T>(std::span<T const> values) {
-          detail::add_tiles(values, width, found, []<std::size_t lanes>(auto const&... arguments) {
-            detail::add_ranges<lanes>(arguments...);
-          });
-        });
+        block.column(column).visit(
+            [&]<Element T>(std::span<T const> values) { detail::add_tiles<detail::AddRanges>(values, found); });
         return found;
       },
       detail::merge_each<ValueRange>);

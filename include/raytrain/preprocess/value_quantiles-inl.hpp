@@ -4,12 +4,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <numeric>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -117,6 +119,16 @@ struct QuantileSearch {
     }
   }
 
+  /// Adds to the candidates, until there are more than `most`.
+  void keep(std::span<std::uint64_t const> keys, std::size_t most) {
+    if (!has_all_candidates) return;
+    has_all_candidates = candidates.size() + keys.size() <= most;
+    if (!has_all_candidates)
+      candidates = std::vector<std::uint64_t>{};  // and its memory goes
+    else
+      candidates.insert(candidates.end(), keys.begin(), keys.end());
+  }
+
   /// The different ones, in ascending order.
   [[nodiscard]] auto prefixes() const -> std::vector<std::uint64_t> {
     std::vector<std::uint64_t> result;
@@ -151,11 +163,11 @@ struct QuantileSearch {
 /// Places of a row whose values are looked at in one pass, of which the processor reads a whole cache line anyhow.
 inline constexpr std::size_t places_at_once = 8;
 
-/// Calls `work(place - first, key)` for each value at the places [first, last) of the rows that is not NaN.
+/// Calls `work(place - first, key)` for each value at the places [first, last) of these rows that is not NaN.
 template <class Work>
-void for_each_key(Column const& column, std::size_t first, std::size_t last, Work const& work) {
-  auto const width = column.row_values();
-  column.visit([&]<Element T>(std::span<T const> values) {
+void for_each_key(Column const& rows, std::size_t first, std::size_t last, Work const& work) {
+  auto const width = rows.row_values();
+  rows.visit([&]<Element T>(std::span<T const> values) {
     for (std::size_t row = 0; row < values.size(); row += width) {
       for (auto place = first; place < last; ++place) {
         auto const value = as_double(values[row + place]);
@@ -184,6 +196,7 @@ void for_each_key(Column const& column, std::size_t first, std::size_t last, Wor
 
 /// Gives each place the keys that begin with one of its prefixes of one digit, where they are at most so many of all.
 inline void gather_candidates(Column const& column, std::size_t most_of_all, std::vector<QuantileSearch>& searches) {
+  constexpr std::size_t chunk_rows = 256;
   auto const width = column.row_values();
   auto const most = most_of_all / width;
   for (std::size_t first = 0; first < width; first += places_at_once) {
@@ -194,28 +207,59 @@ inline void gather_candidates(Column const& column, std::size_t most_of_all, std
       searches[place].candidates.reserve(std::min(most, column.rows()));
       for (auto const digit : searches[place].prefixes()) is_wanted[(place - first) * digit_values + digit] = 1;
     }
-    for_each_key(column, first, last, [&](std::size_t place, std::uint64_t key) {
-      if (is_wanted[place * digit_values + digit_of(key, 0)] == 0) return;
-      auto& search = searches[first + place];
-      if (search.candidates.size() == most) search.has_all_candidates = false;
-      if (search.has_all_candidates) search.candidates.push_back(key);
-    });
-    for (auto place = first; place < last; ++place) {
-      if (!searches[place].has_all_candidates) searches[place].candidates = {};
+    for (std::size_t row = 0; row < column.rows(); row += chunk_rows) {
+      // Each key is written, and the next one over it where it is not wanted: the processor could not foresee a branch.
+      std::array<std::array<std::uint64_t, chunk_rows>, places_at_once> kept;
+      std::array<std::size_t, places_at_once> counts{};
+      for_each_key(column.slice(row, std::min(column.rows(), row + chunk_rows)), first, last,
+                   [&](std::size_t place, std::uint64_t key) {
+                     kept[place][counts[place]] = key;
+                     counts[place] += static_cast<std::size_t>(is_wanted[place * digit_values + digit_of(key, 0)]);
+                   });
+      for (auto place = first; place < last; ++place)
+        searches[place].keep(std::span{kept[place - first]}.first(counts[place - first]), most);
     }
   }
 }
 
-/// How often each digit comes behind each of the prefixes of the place.
-[[nodiscard]] inline auto next_digit_counts(Column const& column, std::size_t place, QuantileSearch const& search,
+/// As `next_digit_counts`, of so few candidates that a count for each digit that there may be would take longer.
+[[nodiscard]] inline auto few_digit_counts(std::vector<std::uint64_t> candidates,
+                                           std::vector<std::uint64_t> const& prefixes, unsigned digit)
+    -> std::vector<DigitCounts> {
+  std::ranges::sort(candidates);
+  std::vector<DigitCounts> result;
+  auto key = candidates.begin();
+  for (auto const prefix : prefixes) {
+    auto& [digits, counts] = result.emplace_back();
+    for (; key != candidates.end() && prefix_of(*key, digit) == prefix; ++key) {
+      auto const next = static_cast<std::uint16_t>(digit_of(*key, digit));
+      if (digits.empty() || digits.back() != next) {
+        digits.push_back(next);
+        counts.push_back(0);
+      }
+      ++counts.back();
+    }
+  }
+  return result;
+}
+
+/// How often each digit comes behind each of the prefixes of the place. Candidates that begin with none of them go.
+[[nodiscard]] inline auto next_digit_counts(Column const& column, std::size_t place, QuantileSearch& search,
                                             unsigned digit) -> std::vector<DigitCounts> {
   auto const prefixes = search.prefixes();
+  auto const index_of = [&](std::uint64_t key) {
+    auto const found = std::ranges::lower_bound(prefixes, prefix_of(key, digit));
+    auto const is_there = found != prefixes.end() && *found == prefix_of(key, digit);
+    return is_there ? std::optional{static_cast<std::size_t>(found - prefixes.begin())} : std::nullopt;
+  };
+  if (digit > 1) std::erase_if(search.candidates, [&](std::uint64_t key) { return !index_of(key); });
+  constexpr std::size_t few = digit_values / 16;
+  if (search.has_all_candidates && search.candidates.size() < few) {
+    return few_digit_counts(search.candidates, prefixes, digit);
+  }
   std::vector<std::uint64_t> dense(prefixes.size() * digit_values);
   auto const count = [&](std::uint64_t key) {
-    auto const prefix = prefix_of(key, digit);
-    auto const found = std::ranges::lower_bound(prefixes, prefix);
-    if (found == prefixes.end() || *found != prefix) return;
-    ++dense[static_cast<std::size_t>(found - prefixes.begin()) * digit_values + digit_of(key, digit)];
+    if (auto const index = index_of(key)) ++dense[*index * digit_values + digit_of(key, digit)];
   };
   if (search.has_all_candidates) {
     std::ranges::for_each(search.candidates, count);

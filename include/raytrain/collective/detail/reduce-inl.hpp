@@ -14,15 +14,11 @@
 #include <raytrain/collective/reduce_op.hpp>
 #include <raytrain/core/element_type.hpp>
 #include <raytrain/core/float16.hpp>
+#include <raytrain/core/run_vectorized.hpp>
 
 namespace raytrain::detail {
 
 #if defined(__x86_64__)
-[[nodiscard]] inline auto has_avx2() noexcept -> bool {
-  static bool const has = __builtin_cpu_supports("avx2") != 0;
-  return has;
-}
-
 typedef short EightShorts __attribute__((vector_size(16)));
 typedef float EightFloats __attribute__((vector_size(32)));
 
@@ -49,22 +45,7 @@ typedef float EightFloats __attribute__((vector_size(32)));
   }
   for (; begin < count; ++begin) to[begin] = Float16{from[begin]};
 }
-
-template <class Pass, class... Arguments>
-[[gnu::target("avx2,prfchw")]] void run_with_avx2(Arguments... arguments) noexcept {
-  Pass::run(arguments...);
-}
 #endif
-
-/// Runs `Pass::run(arguments...)`, compiled for the widest vectors that pay on this processor. With AVX-512 sums of two
-/// arrays were no faster than with AVX2.
-template <class Pass, class... Arguments>
-void run_vectorized(Arguments... arguments) noexcept {
-#if defined(__x86_64__)
-  if (has_avx2()) return run_with_avx2<Pass>(arguments...);
-#endif
-  Pass::run(arguments...);
-}
 
 /// So far ahead lines are asked for that another core has changed, or that are to be written: with a line then comes
 /// the right to change it. Of larger arrays, which come from memory, the processor fetches enough by itself.
