@@ -71,8 +71,8 @@ TEST_CASE("scales that are missing, not finite or 0 are refused where they are r
 TEST_CASE("categories that do not ascend, are of both kinds or none are refused where they are read") {
   auto const of_categories = [](std::string const& texts, std::string const& numbers) {
     return refusal_of("OrdinalEncoder",
-                      R"({"columns": ["x"], "max_categories": null, "handle_unknown": "error", "categories": {"x": )"
-                      R"({"texts": [)" +
+                      R"({"columns": ["x"], "max_categories": null, "handle_unknown": "error", "unknown_value": -1, )"
+                      R"("categories": {"x": {"texts": [)" +
                           texts + R"(], "numbers": [)" + numbers + R"(], "has_others": false}}})");
   };
   auto const* const unordered =

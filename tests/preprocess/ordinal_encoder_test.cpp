@@ -16,6 +16,7 @@
 #include <raytrain/data/dataset.hpp>
 #include <raytrain/preprocess/handle_unknown.hpp>
 #include <raytrain/preprocess/preprocessor.hpp>
+#include <raytrain/preprocess/preprocessor_json.hpp>
 
 #include "../support/thrown_error.hpp"
 #include "encoders.hpp"
@@ -75,6 +76,25 @@ TEST_CASE("a number of -1 stands for what is missing, is unknown, or was left ou
   CHECK(texts_of(back.column("city")) == std::vector<std::string>{"b", "(none)", "(none)", "(none)"});
   CHECK(std::isnan(values_of<double>(back, "n")[0]));
   CHECK(values_of<double>(back, "n")[2] == 1);
+}
+
+TEST_CASE("another number than -1 can stand for what is unknown, unless it is that of a category") {
+  auto const rows = Dataset::from_columns({Column::of_texts("city", {"b", "b", "a", "a", "c", std::nullopt})});
+  OrdinalEncoder encoder{.columns = {"city"}, .max_categories = 2, .unknown_value = 2};
+  encoder.fit(rows);
+  // scikit-learn 1.9.1: OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=2).fit([["a"], ["b"]])
+  //   .transform([["b"], ["b"], ["a"], ["a"], ["c"]]).T
+  CHECK(values_of<std::int64_t>(encoder.transform(rows), "city") == Numbers{1, 1, 0, 0, 2, 2});
+  auto const back = encoder.inverse_transform(encoder.transform(rows));
+  CHECK(texts_of(back.column("city")) == std::vector<std::string>{"b", "b", "a", "a", "(none)", "(none)"});
+  raytrain::testing::check_comes_back_from_json(encoder, rows);
+  encoder.unknown_value = 1;
+  check_contains(thrown_error([&] { encoder.fit(rows); }),
+                 "invalid_config: OrdinalEncoder::unknown_value: 1 is the number of a category of column 'city', which "
+                 "has 2; give it -1, or a number from 2 on");
+  auto const edited = raytrain::to_json(encoder);
+  check_contains(thrown_error([&] { (void)raytrain::preprocessor_from_json(edited); }),
+                 "invalid_data: OrdinalEncoder::unknown_value: 1 is the number of a category");
 }
 
 TEST_CASE("many whole numbers have the numbers that few have, and what lies beside a category is none") {
