@@ -10,7 +10,7 @@ from building import BUILD, build, install_for, option_of
 from cells import (CHAOS_MINUTES, LONG_CHAOS_MINUTES, address_sanitizer, benchmarks, chaos, clang_alone, coverage, failing_power,
                    fresh_machine, fuzzing, slow_tests, soak, thread_sanitizer)
 from counts import Count, say, say_not_tested, say_passed_at_second_try
-from other_libraries import current_libtorch, current_xgboost, mpich, open_mpi_5
+from other_libraries import current_libtorch, current_xgboost, like_python, mpich, open_mpi_5
 from parse_time import say_parse_time
 from schedule import in_turn, run_cell
 from testing import below_floor, build_and_run, chosen_by, tests_of
@@ -45,6 +45,7 @@ def cells_of(options):
         'benchmarks': (benchmarks,),
         'fuzzing': of_both['fuzzing'],
         'current XGBoost': (current_xgboost,),
+        'scikit-learn and pandas': (like_python,),
     }
     of_long = {
         'fuzzing': of_both['fuzzing'],

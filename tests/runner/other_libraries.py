@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cells that fetch what Debian does not have, or not so new, and test with it: LibTorch, XGBoost, Open MPI 5, MPICH."""
+"""The cells that fetch what Debian does not have, or not so new, and test with it: LibTorch, XGBoost,
+scikit-learn, pandas, Open MPI 5, MPICH."""
 import os
 import re
 import shutil
 import sys
 
-from building import BUILD, configure, fetched
-from counts import Count, say
-from processes import run
+from building import BUILD, ROOT, build, configure, fetched
+from counts import Count, passed_if, say
+from processes import counting, run
 from testing import build_and_run, tests_of
 
 # Unpacks a package of the Debian that follows this one, from the system's own mirror.
@@ -60,6 +61,22 @@ def current_xgboost():
     folder = configure('xgboost-current/build', f'-Dxgboost={prefix}', '-Dtorch=disabled', '-Dbenchmarks=disabled', '-Dmpi=disabled',
                        '-Doptimization=0')
     return build_and_run(folder, tests_of(folder, ['xgboost', 'python']), slower=3)
+
+
+def like_python():
+    """Preprocessors, groups and CSV files of random tables against scikit-learn's and pandas'."""
+    site = BUILD / 'like-python' / 'site'
+    if not (site / 'sklearn').exists():
+        command = [sys.executable, '-m', 'pip', 'install', '--quiet', '--target', site, 'scikit-learn', 'pandas']
+        if not fetched(site.parent, 'scikit-learn and pandas', command):
+            return Count(skipped=1)
+    with counting() as total:
+        total += build(BUILD, ['tests/like_python'])
+        status, said = run([sys.executable, '-B', ROOT / 'tests' / 'preprocess' / 'like_python.py', BUILD / 'tests' / 'like_python'],
+                           env={**os.environ, 'PYTHONPATH': str(site)})
+        say(said)
+        total += passed_if(status == 0)
+    return total
 
 
 def open_mpi_5():
