@@ -74,3 +74,12 @@ with tempfile.TemporaryDirectory() as scratch:
     if table.num_rows != 100 or types['words, "quoted"'] != 'large_string' or types['one int16'] != 'int16' or len(types) != 23 or (
             'fixed_size_list' not in types['many float32']):
         sys.exit(f'pyarrow reads {table.num_rows} rows of what raytrain has written: {types}')
+    again = pyarrow.parquet.read_table(folder / 'types_again.parquet')
+    wanted = {name: column for name, column in pyarrow.table(FILES['types']).to_pydict().items() if name != 'raw'}
+    wanted.update(ok=[1, 0, 1], none=[None] * 3, when=[1_577_836_800_000_000, 0, -1], day=[18262, 0, -1])
+    for name, values in wanted.items():
+        is_text = again[name].type == pyarrow.large_string()
+        # A number that is missing is NaN, which equals nothing.
+        expected = str(values) if is_text else str(values).replace('None', 'nan')
+        if str(again[name].to_pylist()) != expected:
+            sys.exit(f'pyarrow reads {name} as {again[name].to_pylist()}, and not as {expected}')

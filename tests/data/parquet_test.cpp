@@ -124,6 +124,9 @@ TEST_CASE("each type that pyarrow has written becomes the column that the header
   CHECK(values_of<std::int64_t>(data, "when") == std::vector<std::int64_t>{1'577'836'800'000'000, 0, -1});
   CHECK(values_of<std::int32_t>(data, "day") == std::vector<std::int32_t>{18262, 0, -1});
   CHECK(floats(data, "none") == std::vector<float>{-1, -1, -1});
+  check_contains(thrown_error([&] { write_parquet(data, of_python("types_again.parquet")); }),
+                 "types_again.parquet': column 'raw' has a text that is not UTF-8, in row 0, as Parquet's texts are");
+  write_parquet(data.drop_columns({"raw"}), of_python("types_again.parquet"));
 }
 
 TEST_CASE("columns are kept in the order and made the types that are asked for") {

@@ -3,6 +3,8 @@
 
 #include <arrow/api.h>
 
+#include <fmt/format.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -13,6 +15,7 @@
 
 #include <raytrain/core/element_type.hpp>
 #include <raytrain/core/error.hpp>
+#include <raytrain/core/utf8.hpp>
 #include <raytrain/data/column.hpp>
 #include <raytrain/data/dataset.hpp>
 #include <raytrain/data/detail/arrow_column.hpp>
@@ -39,11 +42,18 @@ namespace raytrain::detail {
   throw Error{Errc::invalid_data, attempted, "Parquet has no bfloat16", "convert the column to float32"};
 }
 
+/// Errors: `invalid_data` for a text that is not UTF-8.
 [[nodiscard]] inline auto arrow_texts_of(Column const& column, std::string const& attempted)
     -> std::shared_ptr<arrow::Array> {
   arrow::LargeStringBuilder texts;
   for (std::size_t row = 0; row < column.rows(); ++row) {
     auto const text = column.text(row);
+    if (text && !is_utf8(*text)) {
+      throw Error{Errc::invalid_data, attempted,
+                  fmt::format("column '{}' has a text that is not UTF-8, in row {}, as Parquet's texts are",
+                              column.name(), row),
+                  "drop the column, or write it in another way, as in base64"};
+    }
     check_arrow(text ? texts.Append(*text) : texts.AppendNull(), attempted);
   }
   return value_of(texts.Finish(), attempted);
