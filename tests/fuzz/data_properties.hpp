@@ -22,12 +22,16 @@
 #include <system_error>
 #include <vector>
 
+#include <zlib.h>
+
 #include <raytrain/core/bytes.hpp>
 #include <raytrain/core/element_type.hpp>
 #include <raytrain/data/column.hpp>
 #include <raytrain/data/csv.hpp>
 #include <raytrain/data/csv_type.hpp>
 #include <raytrain/data/dataset.hpp>
+#include <raytrain/data/detail/data_file.hpp>
+#include <raytrain/data/idx.hpp>
 #include <raytrain/data/json_lines.hpp>
 #include <raytrain/data/libsvm.hpp>
 #include <raytrain/data/npy.hpp>
@@ -95,6 +99,57 @@ inline auto check_npy(BytesView content) -> bool {
   return true;
 }
 
+[[nodiscard]] inline auto seeds_of(std::initializer_list<std::string_view> texts) -> std::vector<Bytes> {
+  std::vector<Bytes> seeds;
+  for (auto const text : texts) {
+    auto const bytes = bytes_of(text);
+    seeds.emplace_back(bytes.begin(), bytes.end());
+  }
+  return seeds;
+}
+
+/// The bytes as a gzip file.
+[[nodiscard]] inline auto gzipped(BytesView content) -> Bytes {
+  z_stream stream{};
+  require(::deflateInit2(&stream, Z_BEST_SPEED, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) == Z_OK, "zlib begins");
+  Bytes packed(::deflateBound(&stream, content.size()));
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(content.data()));
+  stream.avail_in = static_cast<uInt>(content.size());
+  stream.next_out = reinterpret_cast<Bytef*>(packed.data());
+  stream.avail_out = static_cast<uInt>(packed.size());
+  auto const code = ::deflate(&stream, Z_FINISH);
+  packed.resize(stream.total_out);
+  ::deflateEnd(&stream);
+  require(code == Z_STREAM_END, "zlib packs all");
+  return packed;
+}
+
+/// True if the bytes are a file of IDX's format.
+inline auto check_idx(BytesView content) -> bool {
+  auto const& file = scratch_file();
+  auto const read = [&](BytesView bytes) {
+    return unless_refused(Errc::invalid_data, [&] { return read_idx(file.holding(bytes)); });
+  };
+  auto const column = read(content);
+  if (detail::compression_of(text_of(content)).empty()) {
+    auto const of_gzip = read(gzipped(content));
+    require(column.has_value() == of_gzip.has_value(), "a gzip file is refused where its content is");
+    if (column) require_same(*column, *of_gzip);
+  }
+  if (!column) return false;
+  write_npy(*column, file.path());
+  require_same(*column, read_npy(file.path()).column("data"));
+  return true;
+}
+
+[[nodiscard]] inline auto idx_seeds() -> std::vector<Bytes> {
+  using namespace std::string_view_literals;
+  auto seeds = seeds_of({"\0\0\x08\2\0\0\0\2\0\0\0\3abcdef"sv, "\0\0\x0B\1\0\0\0\3\0\1\xFF\xFE\x7F\xFF"sv,
+                         "\0\0\x0E\3\0\0\0\1\0\0\0\1\0\0\0\1\x3F\xF8\0\0\0\0\0\0"sv});
+  for (std::size_t i = 0; i < 3; ++i) seeds.push_back(gzipped(seeds[i]));
+  return seeds;
+}
+
 /// True if the bytes are a file of LIBSVM's format.
 inline auto check_libsvm(BytesView content) -> bool {
   auto const& file = scratch_file();
@@ -120,15 +175,6 @@ inline auto check_libsvm(BytesView content) -> bool {
   require(again.column_names() == data->column_names(), "a table has the same columns after another round");
   for (auto const& column : data->columns()) require_same(column, again.column(column.name()));
   return true;
-}
-
-[[nodiscard]] inline auto seeds_of(std::initializer_list<std::string_view> texts) -> std::vector<Bytes> {
-  std::vector<Bytes> seeds;
-  for (auto const text : texts) {
-    auto const bytes = bytes_of(text);
-    seeds.emplace_back(bytes.begin(), bytes.end());
-  }
-  return seeds;
 }
 
 /// With which a table of float32 and texts, as one is read without them, is read as it was.

@@ -34,6 +34,7 @@ auto main(int argc, char** argv) -> int {
   write(root / "json", raytrain::testing::json_seeds());
   write(root / "json_lines", raytrain::testing::json_lines_seeds());
   write(root / "csv", raytrain::testing::csv_seeds());
+  write(root / "idx", raytrain::testing::idx_seeds());
   write(root / "libsvm", raytrain::testing::libsvm_seeds());
   write(root / "npy", raytrain::testing::npy_seeds());
   write(root / "safetensors", raytrain::testing::tensor_seeds());

@@ -105,6 +105,15 @@ TEST_CASE("a file of NumPy's that was changed at random is refused or is written
   CHECK(good < rounds / 4);
 }
 
+TEST_CASE(
+    "a file of IDX's format that was changed at random is refused or is a column, by gzip too, and some are each") {
+  Mutator mutator{testing::idx_seeds(), testing::random_seed()};
+  int good = 0;
+  for (int i = 0; i < rounds / 4; ++i) good += testing::check_idx(mutator.next()) ? 1 : 0;
+  CHECK(good > rounds / 1000);
+  CHECK(good < rounds / 4);
+}
+
 TEST_CASE("a table of CSV that was changed at random is refused or is written as it was read, and some are each") {
   Mutator mutator{testing::csv_seeds(), testing::random_seed()};
   int good = 0;
