@@ -19,6 +19,7 @@
 #include <doctest/doctest.h>
 
 #include <raytrain/data/detail/csv_scanner.hpp>
+#include <raytrain/data/json_lines.hpp>
 #include <raytrain/testing/random_seed.hpp>
 
 #include "../support/temporary_folder.hpp"
@@ -41,6 +42,24 @@ auto read_text(std::string_view text, CsvOptions const& options = {}) -> Dataset
 auto floats(Dataset const& data, std::string_view name) -> std::vector<float> {
   auto const values = data.column(name).as<float>();
   return {values.begin(), values.end()};
+}
+
+TEST_CASE("booleans are uint8 in each spelling where that type is asked for, and nothing else is one") {
+  CsvOptions const options{.types = {{"ok", CsvType::boolean}}};
+  auto const data = read_text("ok\ntrue\nTrue\nTRUE\n1\nfalse\n False \nFALSE\n0\n", options);
+  auto const values = data.column("ok").as<std::uint8_t>();
+  CHECK(std::vector(values.begin(), values.end()) == std::vector<std::uint8_t>{1, 1, 1, 1, 0, 0, 0, 0});
+  for (auto const* const text : {"2", "yes", "tRUE", "1.0", "NA", "x"}) {
+    CAPTURE(text);
+    check_contains(thrown_error([&] { (void)read_text(fmt::format("ok\n1\n{}\n", text), options); }),
+                   fmt::format("line 3, column 'ok': '{}' is not a boolean that it can hold", text));
+  }
+  auto const lines = raytrain::parse_json_lines("{\"ok\":true}\n{\"ok\":false}", {.types = {{"ok", CsvType::boolean}}});
+  CHECK(lines.column("ok").as<std::uint8_t>()[0] == 1);
+  check_contains(thrown_error([&] {
+                   (void)raytrain::parse_json_lines("{\"ok\":null}", {.types = {{"ok", CsvType::boolean}}});
+                 }),
+                 "column 'ok': integers are missing");
 }
 
 TEST_CASE("a table of numbers becomes a column for each of its own, named by the header") {

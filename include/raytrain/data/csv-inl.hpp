@@ -159,11 +159,12 @@ RAYTRAIN_INLINE void CsvTable::add(std::string_view text, std::uint64_t line) {
   if (at >= slots_.size() || slots_[at] == left_out) return;
   auto& column = columns_[slots_[at]];
   if (column.add(text)) return;
-  refuse(
-      fmt::format("line {}, column '{}': '{}' is not a number that it can hold", line, column.name(),
-                  shown_field(text)),
-      "write numbers, leave the column out by CsvOptions::columns, or give it another of CsvOptions::types, which may "
-      "be text");
+  auto const* const kind = column.holds_booleans() ? "boolean" : "number";
+  refuse(fmt::format("line {}, column '{}': '{}' is not a {} that it can hold", line, column.name(), shown_field(text),
+                     kind),
+         fmt::format("write {}s, leave the column out by CsvOptions::columns, or give it another of CsvOptions::types, "
+                     "which may be text",
+                     kind));
 }
 
 RAYTRAIN_INLINE CsvFile::CsvFile(std::filesystem::path const& path, CsvOptions const& options)

@@ -35,7 +35,7 @@ struct CsvOptions {
   /// The types of columns; of one that is not named, its first field that is not missing decides: a number makes it
   /// float32, anything else text. Whole numbers that float32 has not, from 16,777,217 on, as dates and keys, are
   /// refused there. A field is missing that is empty or one of NA, N/A, n/a, #N/A, <NA>, null, NULL, NaN, nan and ?:
-  /// that is a NaN to a float, no text to text, and refused for an integer.
+  /// that is a NaN to a float, no text to text, and refused for an integer and a boolean.
   std::map<std::string, CsvType, std::less<>> types{};
 };
 
@@ -51,8 +51,9 @@ class CsvColumn {
   CsvColumn(std::string name, std::optional<CsvType> type) : column_{std::move(name), type} {}
 
   [[nodiscard]] auto name() const noexcept -> std::string const& { return column_.name(); }
+  [[nodiscard]] auto holds_booleans() const noexcept -> bool { return column_.holds_booleans(); }
 
-  /// False when the text is no such number.
+  /// False when the text is no such number, or boolean.
   [[nodiscard]] auto add(std::string_view field) -> bool;
 
   /// The rows that came since the last time.

@@ -6,6 +6,13 @@
 namespace raytrain {
 
 /// What a column of a file of text can become.
-enum class CsvType : std::uint8_t { float32, float64, int32, int64, text };
+enum class CsvType : std::uint8_t {
+  float32,
+  float64,
+  int32,
+  int64,
+  text,
+  boolean,  ///< uint8: 1 of true, True, TRUE and 1; 0 of false, False, FALSE and 0.
+};
 
 }  // namespace raytrain

@@ -32,6 +32,11 @@ template <class T>
   }
 }
 
+[[nodiscard]] inline auto parse_boolean(std::string_view text, std::uint8_t& value) -> bool {
+  value = text == "true" || text == "True" || text == "TRUE" || text == "1" ? 1 : 0;
+  return value == 1 || text == "false" || text == "False" || text == "FALSE" || text == "0";
+}
+
 RAYTRAIN_INLINE void refuse_twice(std::string_view field, std::string_view name) {
   throw Error{Errc::invalid_config, std::string{field}, "names '" + std::string{name} + "' twice",
               "name each column once"};
@@ -45,6 +50,7 @@ RAYTRAIN_INLINE GrowingColumn::GrowingColumn(std::string name, std::optional<Csv
     case CsvType::int32: numbers_ = std::vector<std::int32_t>{}; break;
     case CsvType::int64: numbers_ = std::vector<std::int64_t>{}; break;
     case CsvType::text: texts_.emplace(); break;
+    case CsvType::boolean: numbers_ = std::vector<std::uint8_t>{}; break;
   }
 }
 
@@ -53,7 +59,9 @@ RAYTRAIN_INLINE auto GrowingColumn::add_number(std::string_view text) -> bool {
   is_decided_ = true;
   auto const add = [&]<class T>(std::vector<T>& numbers) {
     auto& value = numbers.emplace_back();
-    if constexpr (std::floating_point<T>) {
+    if constexpr (std::same_as<T, std::uint8_t>) {
+      return parse_boolean(text, value);
+    } else if constexpr (std::floating_point<T>) {
       return parse_float(text, value);
     } else {
       return parse_number(text, value) == std::errc{};

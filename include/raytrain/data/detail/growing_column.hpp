@@ -28,7 +28,11 @@ class GrowingColumn {
   [[nodiscard]] auto is_decided() const noexcept -> bool { return is_decided_; }
   [[nodiscard]] auto is_text() const noexcept -> bool { return texts_.has_value(); }
 
-  /// False when the text is no number that the column can hold, and where it holds texts.
+  [[nodiscard]] auto holds_booleans() const noexcept -> bool {
+    return !is_text() && std::holds_alternative<std::vector<std::uint8_t>>(numbers_);
+  }
+
+  /// False when the text is no number, or boolean, that the column can hold, and where it holds texts.
   [[nodiscard]] auto add_number(std::string_view text) -> bool;
 
   /// False where it holds numbers.
@@ -50,7 +54,9 @@ class GrowingColumn {
   std::string name_;
   bool is_inferred_;  ///< Nobody has asked for its type.
   bool is_decided_;
-  std::variant<std::vector<float>, std::vector<double>, std::vector<std::int32_t>, std::vector<std::int64_t>> numbers_;
+  std::variant<std::vector<float>, std::vector<double>, std::vector<std::int32_t>, std::vector<std::int64_t>,
+               std::vector<std::uint8_t>>
+      numbers_;
   std::optional<TextCodes> texts_;  ///< Instead of numbers.
 };
 

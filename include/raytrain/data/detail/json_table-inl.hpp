@@ -104,8 +104,9 @@ RAYTRAIN_INLINE void JsonColumn::add_number(JsonCursor const& json, std::string_
   check_depth(json, depth);
   if (kind_ == Kind::none) kind_ = kind;
   if (kind != Kind::none && kind != kind_) refuse(json.what(), "numbers, texts, or true and false are mixed");
-  if (!column_.add_number(text))
-    refuse(json.what(), fmt::format("'{}' is not a number that it can hold", shown_field(text)));
+  if (column_.add_number(text)) return;
+  refuse(json.what(), fmt::format("'{}' is not a {} that it can hold", shown_field(text),
+                                  column_.holds_booleans() ? "boolean" : "number"));
 }
 
 RAYTRAIN_INLINE void JsonColumn::add_text(JsonCursor const& json, std::string_view text, std::size_t depth) {
