@@ -77,6 +77,7 @@ def threads(context, raytrain, rows, rounds):
     figures = context.in_turns({
         'table': lambda _: raytrain(rows, rounds, 'table', 'ready', environment),
         'columns': lambda _: raytrain(rows, rounds, 'columns', 'ready', environment),
+        'mapped': lambda _: raytrain(rows, rounds, 'mapped', 'ready', environment),
         'distributed': lambda _: raytrain(rows, rounds, 'table', 'distributed', environment),
         **{matrix: lambda _, matrix=matrix: native(matrix, environment) for matrix in MATRICES}})
     check_equal(figures, [side for side in figures if side != 'distributed'])  # whose bins are others
@@ -86,9 +87,10 @@ def threads(context, raytrain, rows, rounds):
     context.row(case, 'a booster for each worker: rounds/s over native', over(figures, 'rounds_per_s', 'distributed', best))
     context.row(case, 'the same, a column for each feature', over(figures, 'rounds_per_s', 'columns', best))
     context.row(case, 'from rows to stored model, speed over native', over(figures, 'whole_rounds_per_s', 'table', best))
+    context.row(case, 'rows mapped from files, from rows to stored model: speed over rows in memory', over(figures, 'whole_rounds_per_s', 'mapped', 'table'))
     for matrix in MATRICES:
         context.row(case, f'peak memory over native with {matrix}', over(figures, 'peak_mib', 'table', matrix), direction='lower')
-    names = {'table': 'raytrain', 'columns': 'raytrain, a column for each feature', 'distributed': 'raytrain, distributed', **{name: f'native, {name}' for name in MATRICES}}
+    names = {'table': 'raytrain', 'mapped': 'raytrain, mapped from files', 'columns': 'raytrain, a column for each feature', 'distributed': 'raytrain, distributed', **{name: f'native, {name}' for name in MATRICES}}
     for side, name in names.items():
         context.row(case, f'{name}: rounds/s', [turn['rounds_per_s'] for turn in figures[side]])
     for side, name in names.items():

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The job with raytrain: two workers that are threads, or under mpirun its ranks. Arguments: rows in all, rounds, how
-// the rows are held and what is measured: table|columns, ready|distributed|reports (the ready-made training, with one
-// booster on threads or one for each worker, or what a report costs in its rounds), folder for the run.
+// the rows are held and what is measured: table|columns|mapped (as a table, in a folder of the run's),
+// ready|distributed|reports (the ready-made training, with one booster on threads or one for each worker, or what a
+// report costs in its rounds), folder for the run.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -17,6 +18,7 @@
 #include <fmt/format.h>
 
 #include <raytrain/backend/xgboost.hpp>
+#include <raytrain/data/materialize.hpp>
 #include <raytrain/launch/job_environment.hpp>
 #include <raytrain/train/callback.hpp>
 #include <raytrain/trainer.hpp>
@@ -32,7 +34,7 @@ constexpr int workers = 2;
 struct Options {
   std::size_t rows = 0;
   int rounds = 0;
-  bool columns = false;
+  std::string held;
   std::string training;
   std::string folder;
 };
@@ -40,7 +42,7 @@ struct Options {
 /// As one column of a row's features, or as a column for each feature, as files are read.
 auto dataset(job::Rows rows, Options const& options) -> raytrain::Dataset {
   std::vector<raytrain::Column> columns;
-  if (options.columns) {
+  if (options.held == "columns") {
     for (std::size_t i = 0; i < job::width; ++i) {
       std::vector<float> values(rows.labels.size());
       for (std::size_t row = 0; row < values.size(); ++row) values[row] = rows.features[row * job::width + i];
@@ -50,7 +52,8 @@ auto dataset(job::Rows rows, Options const& options) -> raytrain::Dataset {
     columns.emplace_back("x", std::move(rows.features), raytrain::RowShape{job::width});
   }
   columns.emplace_back("target", std::move(rows.labels));
-  return raytrain::Dataset::from_columns(std::move(columns));
+  auto table = raytrain::Dataset::from_columns(std::move(columns));
+  return options.held == "mapped" ? raytrain::materialize(options.folder + "/rows", {std::move(table)}) : table;
 }
 
 auto params(Options const& options) -> raytrain::XGBoostParams {
@@ -144,8 +147,8 @@ auto cost_of_reports(Options const& options) -> double {
 
 auto main(int argc, char** argv) -> int try {
   if (argc != 6)
-    throw std::invalid_argument{"usage: raytrain ROWS ROUNDS table|columns ready|distributed|reports FOLDER"};
-  Options const options{std::stoul(argv[1]), std::atoi(argv[2]), std::string{argv[3]} == "columns", argv[4], argv[5]};
+    throw std::invalid_argument{"usage: raytrain ROWS ROUNDS table|columns|mapped ready|distributed|reports FOLDER"};
+  Options const options{std::stoul(argv[1]), std::atoi(argv[2]), argv[3], argv[4], argv[5]};
   if (options.training == "reports") {
     std::printf("{\"report_percent\": %.4f}\n", cost_of_reports(options));
     return 0;
