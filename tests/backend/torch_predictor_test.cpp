@@ -59,6 +59,20 @@ auto refusal(auto const& predictor, torch::Tensor const& rows) -> std::string {
 
 }  // namespace
 
+TEST_CASE("what workers predict of their parts of a dataset is what one predicts of all rows") {
+  torch::nn::Linear const model{3, 2};
+  TorchPredictor const predictor{model.ptr()};
+  auto const values = torch::rand({11, 3});
+  auto const* const first = values.data_ptr<float>();
+  auto const rows = Dataset::from_columns({{"features", std::vector<float>(first, first + values.numel()), {3}}});
+  std::array<torch::Tensor, 3> of_workers;
+  run_once({.workers = 3, .datasets = {{"train", rows}}}, [&](TorchContext& ctx) {
+    of_workers.at(ctx.world_rank().value) = predictor.predict(ctx.dataset_shard("train").part());
+  });
+  CHECK(of_workers[0].size(0) < 11);
+  CHECK(torch::allclose(torch::cat({of_workers[0], of_workers[1], of_workers[2]}), predictor.predict(rows)));
+}
+
 TEST_CASE("rows are predicted in eval mode, in batches, in their order, and without gradients") {
   auto const model = std::make_shared<Fickle>();
   auto const rows = torch::rand({10, 6});

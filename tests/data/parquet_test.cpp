@@ -125,7 +125,11 @@ TEST_CASE("each type that pyarrow has written becomes the column that the header
   CHECK(values_of<std::int32_t>(data, "day") == std::vector<std::int32_t>{18262, 0, -1});
   CHECK(floats(data, "none") == std::vector<float>{-1, -1, -1});
   check_contains(thrown_error([&] { write_parquet(data, of_python("types_again.parquet")); }),
-                 "types_again.parquet': column 'raw' has a text that is not UTF-8, in row 0, as Parquet's texts are");
+                 "types_again.parquet': column 'raw' has the text '");
+  check_contains(thrown_error([&] {
+                   write_parquet(data.head(1).rename_columns({{"age", "caf\xE9"}}), of_python("types_again.parquet"));
+                 }),
+                 "a column's name, 'caf\xEF\xBF\xBD', is not UTF-8, as Parquet's names are");
   write_parquet(data.drop_columns({"raw"}), of_python("types_again.parquet"));
 }
 

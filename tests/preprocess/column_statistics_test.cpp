@@ -83,6 +83,25 @@ TEST_CASE("moments are those of a sum in long double, also of numbers that are l
   }
 }
 
+TEST_CASE("moments of values far beside their differences are exact, whatever the width of the rows") {
+  std::mt19937_64 random{random_seed()};
+  std::normal_distribution<double> normal{1e12, 1};
+  for (auto const width : {1U, 8U, 300U}) {
+    std::vector<double> values((600 + random() % 3000) * width);
+    for (auto& value : values) value = random() % 1000 == 0 ? nan : normal(random);
+    check_moments(values, width);
+  }
+}
+
+TEST_CASE("squares beyond float64 are refused, also where the error of their mean is beyond it") {
+  std::vector<double> values(std::size_t{8} * 128);
+  for (int i = 0; i < 8 * 128; ++i) values.push_back(i / 8 % 2 == 0 ? 9e152 : 1.9e153);
+  check_contains(thrown_error([&] {
+                   (void)value_moments(Dataset::from_columns({{"x", values, {8}}}), "x", "a test");
+                 }),
+                 "finite values whose sum or squares are beyond float64");
+}
+
 TEST_CASE("moments are as exact where nothing is missing, in any order of the values") {
   std::mt19937_64 random{random_seed()};
   std::normal_distribution<double> normal{1e6, 3};

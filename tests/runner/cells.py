@@ -17,7 +17,10 @@ LONG_CHAOS_MINUTES = 5
 def slow_tests():
     """The tests of the suite slow: each header alone, all headers in one program, users' programs of headers alone and with raytrain as
     a subproject, what must not compile with LibTorch, and the conformance of collectives on a pretended GPU."""
-    return build_and_run(BUILD, tests_of(BUILD, ['slow']), slower=3)
+    with counting() as total:
+        total += build(BUILD)  # users' programs are linked with what has been installed
+        total += build_and_run(BUILD, tests_of(BUILD, ['slow']), slower=3)
+    return total
 
 
 def address_sanitizer():

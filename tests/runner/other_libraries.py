@@ -66,10 +66,12 @@ def current_xgboost():
 def like_python():
     """Preprocessors, groups and CSV files of random tables against scikit-learn's and pandas'."""
     site = BUILD / 'like-python' / 'site'
-    if not (site / 'sklearn').exists():
+    if not (site / 'complete').exists():
+        shutil.rmtree(site.parent, ignore_errors=True)
         command = [sys.executable, '-m', 'pip', 'install', '--quiet', '--target', site, 'scikit-learn', 'pandas']
         if not fetched(site.parent, 'scikit-learn and pandas', command):
             return Count(skipped=1)
+        (site / 'complete').touch()
     with counting() as total:
         total += build(BUILD, ['tests/like_python'])
         status, said = run([sys.executable, '-B', ROOT / 'tests' / 'preprocess' / 'like_python.py', BUILD / 'tests' / 'like_python'],

@@ -67,8 +67,8 @@ namespace raytrain {
 /// group, row shapes as lists of fixed sizes, missing numbers as the NaN that they are, missing texts as nulls. A file
 /// that was there is replaced once all is written, and stays as it is where that fails.
 ///
-/// Errors: `invalid_data` where there is no column, for bfloat16, which Parquet has not, and for a text that is not
-///         UTF-8; `io` when the file cannot be written.
+/// Errors: `invalid_data` where there is no column, for bfloat16, which Parquet has not, and for a text or a
+///         name that is not UTF-8; `io` when the file cannot be written.
 inline void write_parquet(Dataset const& dataset, std::filesystem::path const& path) {
   detail::ParquetFileWriter file{path};
   file.append(dataset);

@@ -22,21 +22,12 @@
 #include <raytrain/core/run_vectorized.hpp>
 #include <raytrain/data/column.hpp>
 #include <raytrain/data/dataset.hpp>
+#include <raytrain/message/fields.hpp>
 #include <raytrain/preprocess/column_statistics.hpp>
 #include <raytrain/preprocess/detail/added_counts.hpp>
 #include <raytrain/preprocess/fit_rows.hpp>
 
 namespace raytrain {
-
-RAYTRAIN_INLINE void ValueMoments::merge(ValueMoments const& other) noexcept {
-  if (other.count == 0) return;
-  auto const mine = static_cast<double>(count);
-  auto const theirs = static_cast<double>(other.count);
-  auto const difference = other.mean - mean;
-  mean += difference * (theirs / (mine + theirs));
-  squares += other.squares + difference * difference * (mine * theirs / (mine + theirs));
-  count += other.count;
-}
 
 RAYTRAIN_INLINE void ValueRange::merge(ValueRange const& other) noexcept {
   min = std::min(min, other.min);
@@ -48,74 +39,118 @@ namespace detail {
 /// Values that the compiler computes with side by side.
 inline constexpr std::size_t statistic_lanes = 8;
 
-/// As `AddMoments` of values none of which is missing, in one pass; else it adds nothing and returns false.
-///
-/// Differences are to the mean of what was added before. The error of their squares is that of rounding sums that the
-/// moments have anyhow: a mean that lies elsewhere adds as much to them as it makes those sums larger.
-template <std::size_t lanes, Element T>
-[[nodiscard, gnu::always_inline]] inline auto add_complete_moments(T const* values, std::size_t rows,
-                                                                   std::size_t stride, ValueMoments* into) -> bool {
-  std::array<double, lanes> means{};
-  std::array<double, lanes> squares{};
-  std::array<double, lanes> rests{};
-  for (std::size_t lane = 0; lane < lanes; ++lane) {
-    if (into[lane].count == 0) return false;
-    means[lane] = into[lane].mean;
-  }
-  for (std::size_t row = 0; row < rows; ++row) {
-    for (std::size_t lane = 0; lane < lanes; ++lane) {
-      auto const difference = as_double(values[row * stride + lane]) - means[lane];
-      squares[lane] += difference * difference;
-      rests[lane] += difference;
-    }
-  }
-  auto const is_complete = std::ranges::all_of(rests, [](double rest) { return std::isfinite(rest); });
-  for (std::size_t lane = 0; lane < lanes && is_complete; ++lane) {
-    auto const rest = rests[lane] / static_cast<double>(rows);
-    into[lane].merge({rows, means[lane] + rest, std::max(0.0, squares[lane] - rest * rests[lane])});
-  }
-  return is_complete;
-}
-
 /// `number`, or 0 where `value` is NaN: without a branch, which the processor cannot foresee where values are missing.
 [[nodiscard, gnu::always_inline]] inline auto zero_if_missing(double value, double number) noexcept -> double {
   auto const mask = std::uint64_t{0} - static_cast<std::uint64_t>(value == value);
   return std::bit_cast<double>(mask & std::bit_cast<std::uint64_t>(number));
 }
 
+/// Sums of the differences between values and one that lies among them, of which moments are made in the end: so that
+/// no mean is rounded on the way.
+struct MomentSums {
+  std::uint64_t count = 0;
+  double shift = 0;    ///< From which the differences are.
+  double sum = 0;      ///< Of the differences.
+  double squares = 0;  ///< Of theirs.
+
+  void merge(MomentSums const& other) noexcept {
+    if (other.count == 0) return;
+    if (count == 0) shift = other.shift;
+    auto const further = other.shift - shift;
+    auto const theirs = static_cast<double>(other.count);
+    squares += other.squares + further * (2 * other.sum + theirs * further);
+    sum += other.sum + theirs * further;
+    count += other.count;
+  }
+
+  /// Not finite where a sum is not.
+  [[nodiscard]] auto moments() const noexcept -> ValueMoments {
+    if (count == 0) return {};
+    auto const rest = sum / static_cast<double>(count);
+    auto const about_mean = squares - rest * sum;
+    return {count, shift + rest, about_mean < 0 ? 0 : about_mean};
+  }
+
+  template <class A>
+  void serialize(A& a) {
+    a(CEREAL_NVP(count), CEREAL_NVP(shift), CEREAL_NVP(sum), CEREAL_NVP(squares));
+  }
+};
+
 /// Adds the moments of `rows` times `lanes` values to as many `into`; a row lies `stride` values behind the one before.
-/// It may read the rows twice.
+/// It may read the rows up to three times.
 template <std::size_t lanes, class T>
 struct AddMoments {
   [[gnu::always_inline]] static void run(T const* values, std::size_t rows, std::size_t stride,
-                                         ValueMoments* into) noexcept {
-    if (add_complete_moments<lanes>(values, rows, stride, into)) return;
-    std::array<double, lanes> counts{};
-    std::array<double, lanes> means{};
+                                         MomentSums* into) noexcept {
+    bool has_shifts = true;
+    for (std::size_t lane = 0; lane < lanes; ++lane) has_shifts = has_shifts && into[lane].count > 0;
+    if (!has_shifts) find_shifts(values, rows, stride, into);
+    if (!add_complete(values, rows, stride, into)) add_others(values, rows, stride, into);
+  }
+
+ private:
+  using Lanes = std::array<double, lanes>;
+
+  /// Of lanes without values yet: the mean of those that there are here.
+  [[gnu::always_inline]] static void find_shifts(T const* values, std::size_t rows, std::size_t stride,
+                                                 MomentSums* into) noexcept {
+    Lanes counts{};
+    Lanes sums{};
     for (std::size_t row = 0; row < rows; ++row) {
       for (std::size_t lane = 0; lane < lanes; ++lane) {
         auto const value = as_double(values[row * stride + lane]);
         counts[lane] += zero_if_missing(value, 1);
-        means[lane] += zero_if_missing(value, value);
-      }
-    }
-    for (std::size_t lane = 0; lane < lanes; ++lane) means[lane] /= std::max(counts[lane], 1.0);
-    std::array<double, lanes> squares{};
-    std::array<double, lanes> rests{};  // of the means, by rounding
-    for (std::size_t row = 0; row < rows; ++row) {
-      for (std::size_t lane = 0; lane < lanes; ++lane) {
-        auto const value = as_double(values[row * stride + lane]);
-        auto const difference = zero_if_missing(value, value - means[lane]);
-        squares[lane] += difference * difference;
-        rests[lane] += difference;
+        sums[lane] += zero_if_missing(value, value);
       }
     }
     for (std::size_t lane = 0; lane < lanes; ++lane) {
-      auto const count = std::max(counts[lane], 1.0);
-      auto const rest = rests[lane] / count;
-      into[lane].merge({static_cast<std::uint64_t>(counts[lane]), means[lane] + rest,
-                        std::max(0.0, squares[lane] - rest * rests[lane])});
+      if (into[lane].count == 0) into[lane].shift = sums[lane] / std::max(counts[lane], 1.0);
     }
+  }
+
+  /// Where no value is missing; else it adds nothing and returns false.
+  [[gnu::always_inline]] static auto add_complete(T const* values, std::size_t rows, std::size_t stride,
+                                                  MomentSums* into) noexcept -> bool {
+    Lanes shifts{};
+    Lanes sums{};
+    Lanes squares{};
+    for (std::size_t lane = 0; lane < lanes; ++lane) shifts[lane] = into[lane].shift;
+    for (std::size_t row = 0; row < rows; ++row) {
+      for (std::size_t lane = 0; lane < lanes; ++lane) {
+        auto const difference = as_double(values[row * stride + lane]) - shifts[lane];
+        squares[lane] += difference * difference;
+        sums[lane] += difference;
+      }
+    }
+    if (!std::ranges::all_of(sums, [](double sum) { return std::isfinite(sum); })) return false;
+    for (std::size_t lane = 0; lane < lanes; ++lane) add(into[lane], rows, sums[lane], squares[lane]);
+    return true;
+  }
+
+  [[gnu::always_inline]] static void add_others(T const* values, std::size_t rows, std::size_t stride,
+                                                MomentSums* into) noexcept {
+    Lanes counts{};
+    Lanes sums{};
+    Lanes squares{};
+    for (std::size_t row = 0; row < rows; ++row) {
+      for (std::size_t lane = 0; lane < lanes; ++lane) {
+        auto const value = as_double(values[row * stride + lane]);
+        auto const difference = zero_if_missing(value, value - into[lane].shift);
+        counts[lane] += zero_if_missing(value, 1);
+        squares[lane] += difference * difference;
+        sums[lane] += difference;
+      }
+    }
+    for (std::size_t lane = 0; lane < lanes; ++lane) {
+      add(into[lane], static_cast<std::uint64_t>(counts[lane]), sums[lane], squares[lane]);
+    }
+  }
+
+  [[gnu::always_inline]] static void add(MomentSums& into, std::uint64_t count, double sum, double squares) noexcept {
+    into.count += count;
+    into.sum += sum;
+    into.squares += squares;
   }
 };
 
@@ -186,14 +221,17 @@ RAYTRAIN_INLINE void refuse_infinity(std::string const& column, std::string cons
 [[nodiscard]] inline auto unchecked_moments(FitRows const& rows, std::string const& column,
                                             std::string const& attempted) -> std::vector<ValueMoments> {
   auto const width = numbers_of(rows, column, attempted).row_values();
-  return rows.fold(
-      std::vector<ValueMoments>(width),
+  auto const sums = rows.fold(
+      std::vector<MomentSums>(width),
       [&](Dataset const& block) {
-        std::vector<ValueMoments> found(width);
+        std::vector<MomentSums> found(width);
         block.column(column).visit([&]<Element T>(std::span<T const> values) { add_tiles<AddMoments>(values, found); });
         return found;
       },
-      merge_each<ValueMoments>);
+      merge_each<MomentSums>);
+  std::vector<ValueMoments> moments;
+  for (auto const& of_value : sums) moments.push_back(of_value.moments());
+  return moments;
 }
 
 /// A group operation. Errors: `invalid_data`, always: for an infinite value, or else for values that are too large.

@@ -18,17 +18,9 @@ struct ValueMoments {
   double mean = 0;
   double squares = 0;  ///< Sum of the squared differences to the mean.
 
-  /// As if the values of both had been looked at together.
-  void merge(ValueMoments const& other) noexcept;
-
   /// Of the values themselves, no sample of more: by their number; NaN of none.
   [[nodiscard]] auto variance() const noexcept -> double {
     return count == 0 ? std::numeric_limits<double>::quiet_NaN() : squares / static_cast<double>(count);
-  }
-
-  template <class A>
-  void serialize(A& a) {
-    a(CEREAL_NVP(count), CEREAL_NVP(mean), CEREAL_NVP(squares));
   }
 };
 
@@ -62,8 +54,8 @@ struct ValueCounts {
 /// Returns the moments of a column: one for each place in a row.
 ///
 /// Errors: also `invalid_data` for values whose sum or squares are beyond float64.
-/// Source: T. F. Chan, G. H. Golub, R. J. LeVeque, "Updating Formulae and a Pairwise Algorithm for Computing Sample
-///         Variances", Technical Report STAN-CS-79-773, Stanford, 1979.
+/// Source: T. F. Chan, G. H. Golub, R. J. LeVeque, "Algorithms for Computing the Sample Variance: Analysis and
+///         Recommendations", The American Statistician 37(3), 1983: shifted data.
 [[nodiscard]] auto value_moments(FitRows const& rows, std::string const& column, std::string const& attempted)
     -> std::vector<ValueMoments>;
 

@@ -25,7 +25,7 @@ namespace raytrain {
 namespace detail {
 
 /// Errors: `code` where the number of what is unknown is that of a category.
-inline void check_unknown_value(std::int64_t unknown_value, CategoriesByColumn const& categories, Errc code) {
+inline void check_unknown_value(std::int32_t unknown_value, CategoriesByColumn const& categories, Errc code) {
   for (auto const& [column, of_column] : categories) {
     if (unknown_value < 0 || std::cmp_greater_equal(unknown_value, of_column.size())) continue;
     throw Error{code, "OrdinalEncoder::unknown_value",
@@ -50,6 +50,7 @@ RAYTRAIN_INLINE void OrdinalEncoder::check_state() const {
 
 RAYTRAIN_INLINE auto OrdinalEncoder::transform(Dataset const& dataset) const -> Dataset {
   detail::check_fitted(is_fitted(), type_name, "transform");
+  detail::check_unknown_value(unknown_value, categories, Errc::invalid_config);
   auto result = dataset;
   for (auto const& name : columns) {
     std::vector<std::int64_t> numbers(dataset.rows());
@@ -64,6 +65,7 @@ RAYTRAIN_INLINE auto OrdinalEncoder::transform(Dataset const& dataset) const -> 
 
 RAYTRAIN_INLINE auto OrdinalEncoder::inverse_transform(Dataset const& dataset) const -> Dataset {
   detail::check_fitted(is_fitted(), type_name, "inverse_transform");
+  detail::check_unknown_value(unknown_value, categories, Errc::invalid_config);
   auto result = dataset;
   std::string const attempted = "OrdinalEncoder::inverse_transform";
   for (auto const& name : columns) {

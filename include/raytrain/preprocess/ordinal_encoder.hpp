@@ -31,7 +31,7 @@ struct OrdinalEncoder {
   HandleUnknown handle_unknown = HandleUnknown::error;
   /// No category's number. -1 is what trees take for a missing one; an embedding of `max_categories` rows and one more
   /// takes `max_categories`.
-  std::int64_t unknown_value = -1;
+  std::int32_t unknown_value = -1;
   detail::CategoriesByColumn categories{};  ///< Learnt.
 
   /// Errors: `invalid_config` for no column, one that is named twice, and for other settings out of their range, as an
@@ -40,7 +40,8 @@ struct OrdinalEncoder {
   void fit(FitRows const& rows);
   [[nodiscard]] auto is_fitted() const -> bool { return detail::has_learnt(columns, categories); }
   /// Errors: `invalid_call` before `fit`; `not_found` and `invalid_data` for columns that are not as they were;
-  ///         `invalid_data` for a value that fit has not seen, by `handle_unknown`.
+  ///         `invalid_data` for a value that fit has not seen, by `handle_unknown`; `invalid_config` as `fit` for an
+  ///         `unknown_value` that was set since.
   [[nodiscard]] auto transform(Dataset const& dataset) const -> Dataset;
   /// Texts, and numbers as float64; a missing one for `unknown_value`, -1 and NaN. Errors: `invalid_data` for what is
   /// no category's number.

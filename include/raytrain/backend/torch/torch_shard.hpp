@@ -199,6 +199,7 @@ class TorchShard {
   [[nodiscard]] auto name() const noexcept -> std::string const& { return shard_.name(); }
   [[nodiscard]] auto rows() const noexcept -> std::size_t { return shard_.rows(); }
   [[nodiscard]] auto dataset() const noexcept -> Dataset const& { return shard_.dataset(); }
+  [[nodiscard]] auto part() const -> Dataset { return shard_.part(); }
   /// Where the training goes on after the batch that was handed out last.
   [[nodiscard]] auto position() const noexcept -> ShardPosition { return shard_.position(); }
 

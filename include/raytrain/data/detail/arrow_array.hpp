@@ -50,8 +50,8 @@ namespace raytrain::detail {
     auto const text = column.text(row);
     if (text && !is_utf8(*text)) {
       throw Error{Errc::invalid_data, attempted,
-                  fmt::format("column '{}' has a text that is not UTF-8, in row {}, as Parquet's texts are",
-                              column.name(), row),
+                  fmt::format("column '{}' has the text '{}', which is not UTF-8, as Parquet's texts are",
+                              column.name(), to_utf8(*text)),
                   "drop the column, or write it in another way, as in base64"};
     }
     check_arrow(text ? texts.Append(*text) : texts.AppendNull(), attempted);
@@ -81,6 +81,11 @@ namespace raytrain::detail {
   std::vector<std::shared_ptr<arrow::Field>> fields;
   std::vector<std::shared_ptr<arrow::Array>> arrays;
   for (auto const& column : dataset.columns()) {
+    if (!is_utf8(column.name())) {
+      throw Error{Errc::invalid_data, attempted,
+                  fmt::format("a column's name, '{}', is not UTF-8, as Parquet's names are", to_utf8(column.name())),
+                  "rename it by rename_columns"};
+    }
     arrays.push_back(arrow_array_of(column, attempted));
     fields.push_back(arrow::field(column.name(), arrays.back()->type()));
   }
