@@ -263,31 +263,38 @@ RAYTRAIN_INLINE void PreparedDatasets::prepare(WorkerSetup const& setup) {
   return std::clamp<std::size_t>(most_bytes / row_bytes, 1, most_rows);
 }
 
-/// The prepared rows in `folder`: written by `transform`, block by block, unless they lie there. `learnt` is the
-/// preprocessor's JSON: rows that another one has made are refused.
+/// How rows are prepared into a folder, block by block.
 ///
 /// Threads: calls `transform` and `beat_or_stop` from the caller's. Reading all rows for their digest and closing the
 ///          files shows no sign of life: until the first block, and after the last one, silence is expected.
-[[nodiscard]] inline auto prepared_in(std::filesystem::path const& folder, Dataset const& rows, std::size_t block_rows,
-                                      std::string const& learnt, SignsOfLife& signs,
-                                      std::function<Dataset(Dataset const&)> const& transform,
-                                      std::function<void()> const& beat_or_stop) -> Dataset {
-  ExpectedSilence silence{signs};
-  std::vector<std::size_t> ends;
-  for (auto end = block_rows; end < rows.rows(); end += block_rows) ends.push_back(end);
-  auto const next = [&, blocks = rows.split_at_indices(ends), at = std::size_t{0}]() mutable -> std::optional<Dataset> {
-    if (at == blocks.size()) {
-      silence.begin();
-      return std::nullopt;
-    }
-    silence.end();
-    return transform(blocks[at++]);
-  };
-  auto const source = fmt::format("{}; prepared by {} in raytrain {}", DatasetBlocks{rows}.source(),
-                                  xxh3_of(bytes_of(learnt)), version);
-  beat_or_stop();  // a stop may have come meanwhile
-  return materialize(folder, {source, next}, beat_or_stop);
-}
+struct PreparedFolder {
+  std::filesystem::path folder;
+  std::size_t block_rows;
+  std::string learnt;  ///< The preprocessor's JSON: rows that another one has made are refused.
+  SignsOfLife& signs;
+  std::function<Dataset(Dataset const&)> transform;
+  std::function<void()> beat_or_stop;
+
+  /// Written unless they lie there.
+  [[nodiscard]] auto prepared(Dataset const& rows) const -> Dataset {
+    ExpectedSilence silence{signs};
+    std::vector<std::size_t> ends;
+    for (auto end = block_rows; end < rows.rows(); end += block_rows) ends.push_back(end);
+    auto const next = [&, blocks = rows.split_at_indices(ends),
+                       at = std::size_t{0}]() mutable -> std::optional<Dataset> {
+      if (at == blocks.size()) {
+        silence.begin();
+        return std::nullopt;
+      }
+      silence.end();
+      return transform(blocks[at++]);
+    };
+    auto const source = fmt::format("{}; prepared by {} in raytrain {}", DatasetBlocks{rows}.source(),
+                                    xxh3_of(bytes_of(learnt)), version);
+    beat_or_stop();  // a stop may have come meanwhile
+    return materialize(folder, {source, next}, beat_or_stop);
+  }
+};
 
 RAYTRAIN_INLINE void PreparedDatasets::transform(CheckpointedPreprocessor learnt, WorkerSetup const& setup) {
   auto& link = setup.link;
@@ -310,8 +317,13 @@ RAYTRAIN_INLINE void PreparedDatasets::transform(CheckpointedPreprocessor learnt
     auto const prepare_rows = [&, &name = name, &rows = dataset] {
       if (folder.empty()) return transform_in_threads(rows);
       auto const block_rows = each * static_cast<std::size_t>(std::max(threads, 1));
-      return prepared_in(folder / name, rows, block_rows, write_json(learnt.fitted), link.signs_of_life(),
-                         transform_in_threads, beat_or_stop);
+      PreparedFolder const into{.folder = folder / name,
+                                .block_rows = block_rows,
+                                .learnt = write_json(learnt.fitted),
+                                .signs = link.signs_of_life(),
+                                .transform = transform_in_threads,
+                                .beat_or_stop = beat_or_stop};
+      return into.prepared(rows);
     };
     datasets_.insert_or_assign(name, without_retry(fmt::format("preparing the dataset '{}'", name), prepare_rows));
   }
