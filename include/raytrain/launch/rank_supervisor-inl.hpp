@@ -263,8 +263,7 @@ RAYTRAIN_INLINE void RankSupervisor::start_job(std::string const& folder) {
                              .survives_losses = survives_losses_},
       SupervisedJob::Events{
           .on_message = [this, number](Rank rank, WorkerMessage& message) { return take(number, rank, message); },
-          .on_lost = [this, number](Rank rank, ::pid_t pid, std::string text,
-                                    bool is_gone) { return lose(number, rank, pid, std::move(text), is_gone); },
+          .on_lost = [this, number](SupervisedJob::Lost lost) { return lose(number, std::move(lost)); },
           .is_own = [this, number](Rank rank, WorkerMessage const& message) { return is_own(number, rank, message); },
           .on_stranger =
               [this](std::string text) {
@@ -384,24 +383,23 @@ RAYTRAIN_INLINE auto RankSupervisor::can_go_on() const -> bool {
   return true;
 }
 
-RAYTRAIN_INLINE auto RankSupervisor::lose(std::uint64_t job, Rank rank_of_job, ::pid_t pid, std::string text,
-                                          bool is_gone) -> bool {
+RAYTRAIN_INLINE auto RankSupervisor::lose(std::uint64_t job, SupervisedJob::Lost lost) -> bool {
   Loss loss;
   auto others_go_on = false;
   {
     std::scoped_lock const lock{mutex_};
     if (job != job_number_) return true;
     loss.attempt = workers_.attempt();
-    loss.rank = survivors_.worker_of(rank_of_job, loss.attempt);
-    loss.host = hosts_[rank_of_job.value];
+    loss.rank = survivors_.worker_of(lost.rank, loss.attempt);
+    loss.host = hosts_[lost.rank.value];
     loss.has_ended = workers_.has_ended(loss.rank);
     loss.is_first = !std::exchange(loss_is_told_, true) && !job_is_spent_;
     loss.is_stopping = is_stopping_;
     loss.was_told = loss.has_ended ? failure_is_told_ : std::exchange(failure_is_told_, true);
     loss.is_preempted = ends_by_preemption_ =
-        ends_by_preemption_ || std::ranges::find(preempted_, rank_of_job) != preempted_.end();
-    survivors_.lose(rank_of_job);
-    others_go_on = is_gone && can_go_on();  // MPI would wait for one that lives
+        ends_by_preemption_ || std::ranges::find(preempted_, lost.rank) != preempted_.end();
+    survivors_.lose(lost.rank);
+    others_go_on = lost.is_gone && can_go_on();  // MPI would wait for one that lives
     if (others_go_on) {
       replace_lost_at_ = std::chrono::steady_clock::now() + replace_lost_after;
       known_hosts_.clear();  // they are asked beside the training
@@ -411,8 +409,8 @@ RAYTRAIN_INLINE auto RankSupervisor::lose(std::uint64_t job, Rank rank_of_job, :
       host_may_be_lost_ = true;
     }
   }
-  loss.text = std::move(text);
-  loss.pid = pid;
+  loss.text = std::move(lost.why);
+  loss.pid = lost.pid;
   tell_of(std::move(loss));
   return others_go_on;
 }

@@ -232,7 +232,7 @@ RAYTRAIN_INLINE auto SupervisedJob::take_lost() -> std::vector<Lost> {
 
 RAYTRAIN_INLINE void SupervisedJob::tell(std::vector<Lost> const& lost) {
   auto can_go_on = true;
-  for (auto const& [rank, pid, why, is_gone] : lost) can_go_on = events_.on_lost(rank, pid, why, is_gone) && can_go_on;
+  for (auto const& one : lost) can_go_on = events_.on_lost(one) && can_go_on;
   if (can_go_on || !options_.survives_losses) return;
   std::scoped_lock const lock{mutex_};
   end_processes();

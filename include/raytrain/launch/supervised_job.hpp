@@ -40,16 +40,22 @@ class SupervisedJob {
     bool survives_losses = false;              ///< The job, by its launcher's leave, as `detail::mpi_survives_losses`.
   };
 
+  /// A rank that does not come, or that comes and ends before `end`.
+  struct Lost {
+    Rank rank;
+    ::pid_t pid;      ///< Of its process, where that is known; else 0.
+    std::string why;  ///< It begins with "its process".
+    bool is_gone;     ///< The process has ended, or is killed.
+  };
+
   /// From threads of this object's; they must neither wait nor throw.
   struct Events {
     /// As `ControlServer::Events::on_message`.
     std::function<bool(Rank, WorkerMessage&)> on_message;
-    /// Once for each rank that does not come, or that comes and ends before `end`, with the number of its process where
-    /// that is known. The text begins with "its process". While ranks have not come, the launcher of the job may end
-    /// the others for their sake. So who is lost meanwhile is told when all have come, or when the launcher has ended,
-    /// and the missing ones first. Where the job survives losses it is told at once; `is_gone`: the process has ended,
-    /// or is killed. False: the others cannot go on either, and are ended.
-    std::function<bool(Rank, ::pid_t, std::string, bool is_gone)> on_lost;
+    /// Once for each. While ranks have not come, the launcher of the job may end the others for their sake. So who is
+    /// lost meanwhile is told when all have come, or when the launcher has ended, and the missing ones first. Where the
+    /// job survives losses it is told at once. False: the others cannot go on either, and are ended.
+    std::function<bool(Lost)> on_lost;
     /// As `ControlServer::Events::is_own`.
     std::function<bool(Rank, WorkerMessage const&)> is_own;
     std::function<void(std::string)> on_stranger;
@@ -87,13 +93,6 @@ class SupervisedJob {
     bool is_gone = false;  ///< The launcher of the job has seen it end, or will.
     std::string lost;      ///< Why it is; empty before.
     bool is_told = false;  ///< That it is lost.
-  };
-
-  struct Lost {
-    Rank rank;
-    ::pid_t pid;
-    std::string why;
-    bool is_gone;
   };
 
   /// What the ranks read before they connect.
