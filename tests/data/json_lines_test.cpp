@@ -293,7 +293,7 @@ TEST_CASE("random tables are read as lines as they were written, bit by bit, com
     std::vector<Column> columns;
     JsonLinesOptions options;
     for (auto count = 1 + random() % 4; columns.size() < count;) {
-      auto const type = static_cast<CsvType>(random() % 5);
+      auto const type = static_cast<CsvType>(random() % 6);
       auto const name = fmt::format("{}\"\\ \xC3\xB6", columns.size());
       RowShape shape(random() % 3);
       auto values = rows;
@@ -320,6 +320,7 @@ TEST_CASE("random tables are read as lines as they were written, bit by bit, com
           });
           break;
         case CsvType::int32: add(std::int32_t{}, [&] { return static_cast<std::int32_t>(bits()); }); break;
+        case CsvType::boolean: add(std::uint8_t{}, [&] { return static_cast<std::uint8_t>(bits() % 2); }); break;
         case CsvType::int64: add(std::int64_t{}, [&] { return static_cast<std::int64_t>(bits()); }); break;
         case CsvType::text:
           for (auto& text : texts) {

@@ -86,6 +86,12 @@ auto random_texts(std::size_t rows, std::mt19937_64& random) -> std::vector<std:
   return texts;
 }
 
+auto random_booleans(std::size_t rows, std::mt19937_64& random) -> std::vector<std::uint8_t> {
+  std::vector<std::uint8_t> values(rows);
+  for (auto& value : values) value = static_cast<std::uint8_t>(random() % 2);
+  return values;
+}
+
 void check_same_values(Column const& written_one, Column const& read_one) {
   REQUIRE(read_one.type() == written_one.type());
   REQUIRE(read_one.rows() == written_one.rows());
@@ -150,12 +156,13 @@ TEST_CASE("random tables are read as they were written, bit by bit") {
     std::vector<Column> columns;
     CsvOptions options;
     for (auto count = 1 + random() % 4; columns.size() < count;) {
-      auto const type = static_cast<CsvType>(random() % 5);
+      auto const type = static_cast<CsvType>(random() % 6);
       auto const name = random_name(columns.size(), random);
       switch (type) {
         case CsvType::float32: columns.push_back(random_column<float, std::uint32_t>(name, rows, random)); break;
         case CsvType::float64: columns.push_back(random_column<double, std::uint64_t>(name, rows, random)); break;
         case CsvType::int32: columns.push_back(random_column<std::int32_t, std::uint32_t>(name, rows, random)); break;
+        case CsvType::boolean: columns.push_back({name, random_booleans(rows, random)}); break;
         case CsvType::int64: columns.push_back(random_column<std::int64_t, std::uint64_t>(name, rows, random)); break;
         case CsvType::text: columns.push_back(Column::of_texts(name, random_texts(rows, random))); break;
       }
@@ -230,6 +237,13 @@ TEST_CASE("a name of a compressed file is refused, since what is written is not 
   check_contains(thrown_error([&] { write_csv(data, folder.path() / "x.csv.gz"); }),
                  "its name ends in .gz, and it is not compressed by gzip; leave .gz out");
   CHECK(std::filesystem::is_empty(folder.path()));
+  auto read = 0;
+  raytrain::DatasetBlocks const blocks{"rows", [&] {
+                                         ++read;
+                                         return std::optional{data};
+                                       }};
+  check_contains(thrown_error([&] { write_csv(blocks, folder.path() / "x.csv.gz"); }), "its name ends in .gz");
+  CHECK(read == 0);
 }
 
 TEST_CASE("blocks become one file, whose columns are the first one's") {

@@ -7,7 +7,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -72,17 +71,17 @@ RAYTRAIN_INLINE void check_texts_can_be_read(Column const& column, std::string c
 class CsvFileWriter {
  public:
   explicit CsvFileWriter(std::filesystem::path const& path)
-      : attempted_{fmt::format("write CSV file '{}'", path.string())}, path_{path} {}
+      : attempted_{fmt::format("write CSV file '{}'", path.string())}, file_{path, attempted_} {}
 
   /// The first block's columns are those of the file. Errors: those of `write_csv`.
   void append(Dataset const& block) {
-    if (file_ && block.rows() == 0 && block.columns().empty()) return;
+    if (has_begun_ && block.rows() == 0 && block.columns().empty()) return;
     if (block.columns().empty()) throw Error{Errc::invalid_data, attempted_, "the dataset has no column", "add one"};
     for (auto const& column : block.columns()) {
       column.check_one_value_a_row(attempted_);
       check_texts_can_be_read(column, attempted_);
     }
-    if (!file_) begin(block);
+    if (!has_begun_) begin(block);
     if (auto const differences = column_differences(first_columns_, block); !differences.empty()) {
       throw Error{Errc::invalid_data, attempted_,
                   fmt::format("a block has other columns than the first one: {}", fmt::join(differences, ", ")),
@@ -95,15 +94,15 @@ class CsvFileWriter {
 
   /// Errors: `invalid_data` where no block came; `io`.
   void finish() {
-    if (!file_) throw Error{Errc::invalid_data, attempted_, "there is no block", "look at their source"};
-    file_->write(text_);
-    file_->finish();
+    if (!has_begun_) throw Error{Errc::invalid_data, attempted_, "there is no block", "look at their source"};
+    file_.write(text_);
+    file_.finish();
   }
 
  private:
   void begin(Dataset const& block) {
+    has_begun_ = true;
     first_columns_ = without_rows(block);
-    file_.emplace(path_, attempted_);
     for (auto const& column : first_columns_.columns()) {
       if (&column != &first_columns_.columns().front()) text_ += ',';
       append_csv_text(text_, column.name());
@@ -121,14 +120,14 @@ class CsvFileWriter {
     text_ += '\n';
     constexpr std::size_t piece_bytes = std::size_t{1} << 18U;
     if (text_.size() < piece_bytes) return;
-    file_->write(text_);
+    file_.write(text_);
     text_.clear();
   }
 
   std::string attempted_;
-  std::filesystem::path path_;
-  Dataset first_columns_;  ///< Of the first block, without its rows.
-  std::optional<NewFile> file_;
+  NewFile file_;
+  bool has_begun_ = false;  ///< The first block came.
+  Dataset first_columns_;   ///< Its, without its rows.
   std::string text_;
 };
 

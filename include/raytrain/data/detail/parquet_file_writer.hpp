@@ -13,7 +13,6 @@
 #include <exception>
 #include <filesystem>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -67,7 +66,7 @@ class NewFileStream final : public arrow::io::OutputStream {
 class ParquetFileWriter {
  public:
   explicit ParquetFileWriter(std::filesystem::path const& path)
-      : attempted_{fmt::format("write Parquet file '{}'", path.string())}, path_{path} {}
+      : attempted_{fmt::format("write Parquet file '{}'", path.string())}, file_{path, attempted_} {}
 
   /// The first block's columns are those of the file. Errors: those of `write_parquet`.
   void append(Dataset const& block) {
@@ -90,7 +89,7 @@ class ParquetFileWriter {
   void finish() {
     if (!writer_) throw Error{Errc::invalid_data, attempted_, "there is no block", "look at their source"};
     stream_->check(writer_->Close(), attempted_);
-    file_->finish();
+    file_.finish();
   }
 
  private:
@@ -99,8 +98,7 @@ class ParquetFileWriter {
   void begin(Dataset const& block, arrow::Schema const& schema) {
     first_columns_ = without_rows(block);
     first_names_ = block.column_names();
-    file_.emplace(path_, attempted_);
-    stream_ = std::make_shared<NewFileStream>(*file_);
+    stream_ = std::make_shared<NewFileStream>(file_);
     auto const properties =
         parquet::WriterProperties::Builder{}.compression(parquet::Compression::SNAPPY)->enable_page_checksum()->build();
     // By which Arrow finds row shapes and types again.
@@ -111,10 +109,9 @@ class ParquetFileWriter {
   }
 
   std::string attempted_;
-  std::filesystem::path path_;
+  NewFile file_;
   Dataset first_columns_;  ///< Of the first block, without its rows.
   std::vector<std::string> first_names_;
-  std::optional<NewFile> file_;
   std::shared_ptr<NewFileStream> stream_;
   std::unique_ptr<parquet::arrow::FileWriter> writer_;
 };
