@@ -298,6 +298,7 @@ TEST_CASE("the first rows of each file are read, as many as are asked for, alone
   CHECK(floats(two, "x") == std::vector<float>{1, 2});
   CHECK(two.column("word").categories().size() == 2);
   CHECK(!two.column("gap").is_text());
+  CHECK(read_text("x\n1\n2\n\"a\"b\n", {.max_rows = 2}).rows() == 2);
   check_contains(thrown_error([&] { (void)read_csv(folder.path() / "a.csv", {.max_rows = 0}); }),
                  "CsvOptions::max_rows: is 0; write at least 1");
   CHECK(csv_blocks(folder.path() / "a.csv", {.max_rows = 3}).source() != csv_blocks(folder.path() / "a.csv").source());

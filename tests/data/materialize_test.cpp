@@ -316,6 +316,34 @@ TEST_CASE("a folder that holds something else is refused, and stays as it is") {
       "dataset folder");
 }
 
+TEST_CASE("who looks at a folder while it is written anew finds it there and not complete") {
+  TemporaryFolder const folder;
+  std::atomic<int> calls = 0;
+  std::atomic<bool> is_over = false;
+  auto const begin = [&] {
+    auto const failing = three_blocks("n", calls).map("fails", [](Dataset const& /*block*/) -> Dataset {
+      throw std::runtime_error{"on purpose"};
+    });
+    CHECK_THROWS((void)materialize(folder.path(), failing));
+  };
+  begin();
+  std::set<std::string> seen;
+  std::thread looking{[&] {
+    while (!is_over) seen.insert(thrown_error(Errc::invalid_data, [&] { (void)open_dataset(folder.path()); }));
+  }};
+  for (int i = 0; i < 200; ++i) begin();
+  is_over = true;
+  looking.join();
+  REQUIRE(seen.size() == 1);
+  check_contains(*seen.begin(), "it is not complete");
+}
+
+TEST_CASE("rows without columns are refused by their folder") {
+  TemporaryFolder const folder;
+  check_contains(thrown_error(Errc::invalid_data, [&] { (void)materialize(folder.path(), Dataset::of_rows(3)); }),
+                 "materialize into '" + folder.path().string() + "': the rows have no column");
+}
+
 TEST_CASE("blocks with other columns, and none with a row, are refused, and the next call begins anew") {
   TemporaryFolder const folder;
   std::atomic<int> calls = 0;

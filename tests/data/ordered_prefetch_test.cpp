@@ -7,6 +7,7 @@
 #include <condition_variable>
 #include <cstddef>
 #include <functional>
+#include <future>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -101,6 +102,22 @@ TEST_CASE("what making a value throws comes at its turn, then always, and no lat
 TEST_CASE("a thread that cannot be set up is an error of the next value, not a wait for ever") {
   Numbers prefetch{4, {.threads = 1}, [](Numbers::Run const&) { throw std::runtime_error{"no memory"}; }};
   CHECK_THROWS_WITH_AS((void)prefetch.take(), "no memory", std::runtime_error);
+}
+
+TEST_CASE("a thread that cannot be set up is an error from then on, whatever others make") {
+  std::atomic<int> threads = 0;
+  std::promise<void> may_make;
+  auto const made = may_make.get_future().share();
+  Numbers prefetch{8, {.threads = 2}, [&](Numbers::Run const& run) {
+                     if (threads++ == 0) throw std::runtime_error{"no memory"};
+                     run([&](std::size_t index) {
+                       made.wait();
+                       return index;
+                     });
+                   }};
+  CHECK_THROWS_WITH_AS((void)prefetch.take(), "no memory", std::runtime_error);
+  may_make.set_value();
+  for (int i = 0; i < 100; ++i) CHECK_THROWS_WITH_AS((void)prefetch.take(), "no memory", std::runtime_error);
 }
 
 TEST_CASE("who leaves early waits for the values in the making alone, and all that was made is gone") {

@@ -92,7 +92,8 @@ TEST_CASE("nothing is joined of text, by wrong settings, or under a name that is
                  "invalid_data: Concatenator::fit: column 'city' holds text; "
                  "make numbers of it before, by OneHotEncoder or OrdinalEncoder");
   check_contains(fit({{"a", "b"}, "id"}), "Concatenator::fit: the dataset has a column 'id' already");
-  check_contains(fit({{"a", "b"}, "a", ElementType::float32, true}), "the dataset has a column 'a' already");
+  check_contains(fit({{"a", "b"}, "a", ElementType::float32, true}),
+                 "the dataset has a column 'a' already, which stays beside");
   check_contains(thrown_error([] { (void)Concatenator{{"city"}}.transform(measured()); }), "Concatenator::transform: ");
   auto const of_workers = raytrain::testing::learnt_by_workers(
       measured(), 3, [](FitRows const& rows) { return thrown_error([&] { Concatenator{{"city"}}.fit(rows); }); });

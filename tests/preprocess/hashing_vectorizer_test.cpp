@@ -41,6 +41,12 @@ TEST_CASE("hashed words are counted at places that are the same everywhere") {
   raytrain::testing::check_comes_back_from_json(vectorizer, dataset);
 }
 
+TEST_CASE("a column of NaN alone, as of a file without any text, has no hashed words") {
+  HashingVectorizer const vectorizer{{"text"}, 2};
+  auto const empty = Dataset::from_columns({{"text", std::vector<float>(2, std::numeric_limits<float>::quiet_NaN())}});
+  CHECK(values_of<float>(vectorizer.transform(empty), "text") == std::vector<float>(4));
+}
+
 TEST_CASE("hashed words need texts, and a number of places in its range") {
   auto const dataset = Dataset::from_columns({Column::of_texts("text", {"a"}), {"n", std::vector<int>{1}}});
   auto const fit = [&](HashingVectorizer vectorizer) { return thrown_error([&] { vectorizer.fit(dataset); }); };

@@ -55,13 +55,21 @@ TEST_CASE("all values of a row count, those that are missing do not and stay, an
   check_values(normalized.column("y"), {2.0 / 3, gap});
 }
 
+TEST_CASE("values whose squares float64 has not have a length") {
+  auto const dataset = Dataset::from_columns(
+      {{"x", std::vector<double>{3e200, 3e-200, 0}}, {"y", std::vector<double>{4e200, -4e-200, 0}}});
+  auto const normalized = Normalizer{{"x", "y"}}.transform(dataset);
+  check_values(normalized.column("x"), {0.6, 0.6, 0}, 1e-15);
+  check_values(normalized.column("y"), {0.8, -0.8, 0}, 1e-15);
+}
+
 TEST_CASE("Normalizer is fitted from the start, and comes back from JSON at any number of workers") {
   CHECK(Normalizer{{"x"}}.is_fitted());
   check_learns_the_same(Normalizer{{"x"}, Norm::max}, raytrain::testing::random_rows());
 }
 
 TEST_CASE("Normalizer refuses columns that are none, and rows without a norm") {
-  auto const dataset = Dataset::from_columns({{"x", std::vector<double>{1, 1e200}},
+  auto const dataset = Dataset::from_columns({{"x", std::vector<double>{1, 0, 1.7e308, 1.7e308}, {2}},
                                               {"far", std::vector<double>{1, -std::numeric_limits<double>::infinity()}},
                                               raytrain::Column::of_texts("city", {"Rome", "Oslo"})});
   auto const fit = [&](Normalizer normalizer) { return thrown_error([&] { normalizer.fit(dataset); }); };

@@ -131,6 +131,25 @@ TEST_CASE("SimpleImputer refuses what a strategy cannot fill, and constants that
   check_contains(fit({{"x"}}), "column 'x': is not in the dataset");
 }
 
+TEST_CASE("a text that fills is found among categories that are in no order") {
+  auto const codes = std::make_shared<std::vector<std::int32_t>>(std::vector<std::int32_t>{1, -1, 0});
+  Column const city{
+      raytrain::ColumnFormat{"city",
+                             raytrain::ElementType::int32,
+                             {},
+                             std::make_shared<std::vector<std::string>>(std::vector<std::string>{"b", "a"})},
+      {codes, reinterpret_cast<std::byte const*>(codes->data())},
+      3};
+  SimpleImputer imputer{{"city"}, ImputeStrategy::constant, {}, "a"};
+  auto const dataset = Dataset::from_columns({city});
+  imputer.fit(dataset);
+  auto const filled = imputer.transform(dataset).column("city");
+  CHECK(filled.categories().size() == 2);
+  CHECK(filled.text(0) == "a");
+  CHECK(filled.text(1) == "a");
+  CHECK(filled.text(2) == "b");
+}
+
 TEST_CASE("SimpleImputer refuses to transform before fit, and columns of another kind or shape") {
   auto const numbers = Dataset::from_columns({{"x", std::vector<std::int32_t>{1, 2}}});
   auto const texts = Dataset::from_columns({Column::of_texts("x", {"Rome"})});

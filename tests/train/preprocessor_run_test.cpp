@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs with a preprocessor.
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -245,6 +246,23 @@ TEST_CASE("rows that could not all be prepared are written anew, and a relative 
   contains(message_of([&] { (void)first.fit(); }), "on purpose");
   CHECK(second.fit().state == RunState::finished);
   CHECK(open_dataset(folder.path() / "rows" / "train").rows() == 5'000);
+}
+
+TEST_CASE("rows that cannot be prepared into a folder are told by their numbers in the dataset") {
+  TemporaryFolder const folder;
+  auto config = preparing_config(folder, 1);
+  config.datasets = {{"train", rows_from(1'000'000, 0)}};
+  register_function("refuses 999,999", [](Dataset const& rows) -> Dataset {
+    auto const values = rows.column("x").as<double>();
+    if (std::ranges::find(values, 999'999) != values.end()) throw std::runtime_error{"on purpose"};
+    return rows;
+  });
+  config.preprocessor = FunctionTransformer{"refuses 999,999"};
+  config.data.prepared_folder = folder.path() / "rows";
+  MinimalTrainer trainer{[](TrainContext&) {}, config};
+  auto const message = message_of([&] { (void)trainer.fit(); });
+  contains(message, " to 999999: map_batches, rows ");
+  CHECK(message.find("of rows 0 to") == std::string::npos);
 }
 
 TEST_CASE("prepared rows of other rows, or by another preprocessor, are refused") {

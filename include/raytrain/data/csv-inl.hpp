@@ -197,9 +197,10 @@ RAYTRAIN_INLINE void CsvFile::feed() {
   }
   scanner_.feed(piece, field, line);
   if (is_at_end_) scanner_.finish(field, line);
-  if (scanner_.problem())
+  if (scanner_.problem() && !table_.is_full()) {
     table_.refuse(*scanner_.problem(),
                   "close the quotes, double those inside of a field, and look whether it is a CSV file");
+  }
   std::ranges::copy(rest, buffer_.begin());
   kept_bytes_ = rest.size();
 }

@@ -8,14 +8,13 @@
 #include <exception>
 #include <functional>
 #include <new>
-#include <vector>
 
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/inline.hpp>
 #include <raytrain/data/dataset.hpp>
 #include <raytrain/data/detail/join_rows.hpp>
+#include <raytrain/data/detail/made_in_order.hpp>
 #include <raytrain/data/map_batches.hpp>
-#include <raytrain/data/ordered_prefetch.hpp>
 
 namespace raytrain {
 
@@ -55,14 +54,7 @@ RAYTRAIN_INLINE auto map_batches(Dataset const& dataset, std::function<Dataset(D
     }
   };
   if (dataset.rows() == 0 && !dataset.columns().empty()) return make(0);
-  std::vector<Dataset> results;
-  results.reserve(batches);
-  if (options.threads == 1 || batches < 2) {
-    for (std::size_t i = 0; i < batches; ++i) results.push_back(make(i));
-  } else {
-    OrderedPrefetch<Dataset> made{batches, {.threads = options.threads}, [&](auto const& run) { run(make); }};
-    for (std::size_t i = 0; i < batches; ++i) results.push_back(made.take());
-  }
+  auto const results = detail::made_in_order<Dataset>(batches, options.threads, make);
   return detail::join_rows(results, "map_batches");
 }
 

@@ -33,9 +33,10 @@ namespace raytrain::detail {
   for (auto const& block : blocks) {
     if (block.rows() == 0) continue;
     if (writers.empty()) {
-      first_columns = without_rows(block);
-      if (block.columns().empty())
+      if (block.columns().empty()) {
         throw Error{Errc::invalid_data, attempted, "the rows have no column", "give them some"};
+      }
+      first_columns = without_rows(block);
       for (auto const& column : block.columns()) {
         auto const& entry = manifest.columns.emplace_back(
             DatasetManifest::ColumnEntry{.name = column.name(),

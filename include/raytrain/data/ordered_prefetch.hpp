@@ -53,12 +53,12 @@ class OrderedPrefetch {
 
   /// The next value, for which it waits. Not more often than the sequence is long.
   ///
-  /// Errors: what was thrown when it was made; from then on always.
+  /// Errors: what was thrown when it was made, or when a thread was set up; from then on always.
   [[nodiscard]] auto take() -> T {
     std::unique_lock lock{mutex_};
     auto& slot = slots_[taken_ % slots_.size()];
     made_.wait(lock, [&] { return slot.is_made || failure_; });
-    if (!slot.is_made) std::rethrow_exception(failure_);
+    if (failure_) std::rethrow_exception(failure_);
     if (slot.error) std::rethrow_exception(slot.error);
     auto value = std::move(*slot.value);
     slot.value.reset();
@@ -89,6 +89,7 @@ class OrderedPrefetch {
     } catch (...) {
       std::lock_guard const lock{mutex_};
       failure_ = std::current_exception();
+      end_ = 0;
     }
     made_.notify_one();
   }

@@ -10,6 +10,7 @@
 #include <raytrain/data/dataset.hpp>
 #include <raytrain/preprocess/detail/fitted_columns.hpp>
 #include <raytrain/preprocess/detail/hash_buckets.hpp>
+#include <raytrain/preprocess/detail/missing_texts.hpp>
 #include <raytrain/preprocess/detail/piece_counts.hpp>
 #include <raytrain/preprocess/detail/text_pieces.hpp>
 #include <raytrain/preprocess/detail/zeroed_rows.hpp>
@@ -22,7 +23,8 @@ RAYTRAIN_INLINE auto HashingVectorizer::made_of(Dataset const& dataset, char con
   detail::check_num_features(num_features, type_name);
   auto result = dataset;
   for (auto const& name : columns) {
-    auto const& column = dataset.column(name);
+    // Of no rows, at which fit looks, nobody can tell whether all are missing.
+    auto const column = dataset.rows() == 0 ? dataset.column(name) : detail::with_missing_texts(dataset.column(name));
     detail::check_holds_text(column, attempted);
     detail::ZeroedRows made{dataset.rows(), num_features};
     detail::add_at_places(

@@ -37,6 +37,22 @@ void add_lengths(Column const& column, std::vector<double>& lengths, Add const& 
   });
 }
 
+/// Also of values whose squares float64 has not.
+[[nodiscard]] inline auto length_of_row(Dataset const& dataset, Normalizer const& normalizer, std::size_t row)
+    -> double {
+  double length = 0;
+  for (auto const& name : normalizer.columns) {
+    auto const one = dataset.column(name).slice(row, row + 1);
+    one.visit([&]<Element T>(std::span<T const> values) {
+      for (auto const element : values) {
+        auto const value = as_double(element);
+        if (!std::isnan(value)) length = std::hypot(length, value);
+      }
+    });
+  }
+  return length;
+}
+
 /// The norm of each row; 1 of a row of zeros.
 [[nodiscard]] inline auto norms_of(Dataset const& dataset, Normalizer const& normalizer, char const* attempted)
     -> std::vector<double> {
@@ -52,12 +68,16 @@ void add_lengths(Column const& column, std::vector<double>& lengths, Add const& 
         break;
     }
   }
+  constexpr double smallest_square = 1e-280;  // below which squares lose digits
   for (std::size_t row = 0; row < norms.size(); ++row) {
+    if (normalizer.norm == Norm::l2) {
+      auto const has_squares = norms[row] >= smallest_square && std::isfinite(norms[row]);
+      norms[row] = has_squares ? std::sqrt(norms[row]) : length_of_row(dataset, normalizer, row);
+    }
     if (!std::isfinite(norms[row])) {
       throw Error{Errc::invalid_data, attempted, fmt::format("row {} has values that are too large for a norm", row),
                   "bring the columns to other units before, or leave such rows out by filter"};
     }
-    if (normalizer.norm == Norm::l2) norms[row] = std::sqrt(norms[row]);
     if (norms[row] == 0) norms[row] = 1;
   }
   return norms;

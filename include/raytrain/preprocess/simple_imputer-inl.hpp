@@ -156,7 +156,9 @@ struct TextsWithFill {
 /// With the text among the categories, also where no row lacks one: columns of the same categories keep equal codes.
 [[nodiscard]] inline auto filled_texts(Column const& column, std::string const& fill) -> Column {
   auto texts = column.format().categories;
-  auto const found = std::ranges::lower_bound(*texts, fill);
+  // Those of a program's own column may be in any order.
+  auto const found =
+      std::ranges::is_sorted(*texts) ? std::ranges::lower_bound(*texts, fill) : std::ranges::find(*texts, fill);
   auto const fill_code = static_cast<std::int32_t>(found - texts->begin());
   auto const is_new = found == texts->end() || *found != fill;
   if (is_new) texts = texts_with_fill(texts, fill, static_cast<std::size_t>(fill_code));

@@ -67,7 +67,9 @@ RAYTRAIN_INLINE DataFile::DataFile(std::filesystem::path path) : path_{std::move
   errno = 0;
   file_.open(path_, std::ios::binary);
   if (!file_) throw Error{Errc::io, attempted(), std::strerror(errno), "check its permissions"};
-  disk_bytes_ = std::filesystem::file_size(path_);
+  std::error_code problem;
+  disk_bytes_ = std::filesystem::file_size(path_, problem);
+  if (problem) throw Error{Errc::io, attempted(), problem.message()};
   refill();
   auto const compression = compression_of({reinterpret_cast<char const*>(input_.data()), available()});
   if (!compression.empty() && compression != "gzip") {

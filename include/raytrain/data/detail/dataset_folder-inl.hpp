@@ -151,6 +151,7 @@ RAYTRAIN_INLINE auto DatasetFolder::check_holds_own() const -> std::vector<std::
 
 RAYTRAIN_INLINE void DatasetFolder::begin(std::string const& source) const {
   for (auto const& path : check_holds_own()) {
+    if (path.filename() == DatasetManifest::file_name) continue;  // others look for it without the lock
     std::error_code problem;
     std::filesystem::remove(path, problem);
     if (problem) refuse(problem.value());

@@ -4,9 +4,7 @@
 #include <fmt/format.h>
 
 #include <cstddef>
-#include <optional>
 #include <string>
-#include <system_error>
 #include <vector>
 
 #include <raytrain/core/usable_cores.hpp>
@@ -14,8 +12,7 @@
 #include <raytrain/data/dataset.hpp>
 #include <raytrain/data/detail/file_state.hpp>
 #include <raytrain/data/detail/join_rows.hpp>
-#include <raytrain/data/ordered_prefetch.hpp>
-#include <raytrain/data/prefetch_options.hpp>
+#include <raytrain/data/detail/made_in_order.hpp>
 
 namespace raytrain::detail {
 
@@ -34,19 +31,9 @@ template <class ReadFile>
     read_unchanged(files[i], [&] { rows = read_file(files[i]); });
     return rows;
   };
-  std::vector<Dataset> parts;
   std::vector<std::string> names;
   for (auto const& file : files) names.push_back(fmt::format("file '{}'", file.string()));
-  std::optional<OrderedPrefetch<Dataset>> ahead;
-  if (files.size() > 1) {
-    PrefetchOptions const options{.threads = static_cast<int>(usable_core_count())};
-    try {
-      ahead.emplace(files.size(), options, [&](auto const& run) { run(read); });
-    } catch (std::system_error const&) {
-      // The system has no more threads.
-    }
-  }
-  for (std::size_t i = 0; i < files.size(); ++i) parts.push_back(ahead ? ahead->take() : read(i));
+  auto const parts = made_in_order<Dataset>(files.size(), static_cast<int>(usable_core_count()), read);
   return join_rows(parts, fmt::format("read {} files", files.size()), names);
 }
 

@@ -22,10 +22,9 @@ RAYTRAIN_INLINE auto with_made_column(Dataset const& dataset, std::vector<std::s
   for (auto const& column : dataset.columns()) {
     if (std::ranges::find(dropped, column.name()) != dropped.end()) continue;
     if (column.name() == made.name()) {
-      throw Error{
-          Errc::invalid_data, attempted,
-          fmt::format("the dataset has a column '{}' already, which is none of those that it is made of", made.name()),
-          "give the output another name"};
+      throw Error{Errc::invalid_data, attempted,
+                  fmt::format("the dataset has a column '{}' already, which stays beside what is made", made.name()),
+                  "give the output another name"};
     }
     columns.push_back(column);
   }

@@ -16,6 +16,7 @@
 #include <new>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -70,6 +71,8 @@ auto without_retry(std::string const& attempted, Work const& work) {
     throw;
   } catch (std::bad_alloc const&) {
     throw;
+  } catch (std::system_error const&) {
+    throw;  // as of too many threads
   } catch (std::exception const& error) {
     throw NotRetryable{attempted, error.what()};
   }
@@ -275,7 +278,7 @@ struct PreparedFolder {
   std::function<Dataset(Dataset const&)> transform;
   std::function<void()> beat_or_stop;
 
-  /// Written unless they lie there.
+  /// Written unless they lie there. Errors: those of `transform`, with the rows of the block.
   [[nodiscard]] auto prepared(Dataset const& rows) const -> Dataset {
     ExpectedSilence silence{signs};
     std::vector<std::size_t> ends;
@@ -287,7 +290,18 @@ struct PreparedFolder {
         return std::nullopt;
       }
       silence.end();
-      return transform(blocks[at++]);
+      auto const first = at * block_rows;
+      auto const& block = blocks[at++];
+      auto const attempted = [&](Error const& error) {
+        return fmt::format("of rows {} to {}: {}", first, first + block.rows() - 1, error.attempted());
+      };
+      try {
+        return transform(block);
+      } catch (NotRetryable const& error) {
+        throw NotRetryable{attempted(error), error.happened(), error.remedy()};
+      } catch (Error const& error) {
+        throw Error{error.code(), attempted(error), error.happened(), error.remedy()};
+      }
     };
     auto const source = fmt::format("{}; prepared by {} in raytrain {}", DatasetBlocks{rows}.source(),
                                     xxh3_of(bytes_of(learnt)), version);
