@@ -108,6 +108,20 @@ TEST_CASE_TEMPLATE("the same seed gives the same bits on every run, and another 
   }
 }
 
+TEST_CASE("one worker draws the same numbers in every run of a seed, with or without a factory for its model") {
+  auto const drawn = [](std::uint64_t seed) {
+    Tensors numbers;
+    run_once({.workers = 1, .seed = seed}, [&](TorchContext& ctx) {
+      auto const model = ctx.prepare_model(torch::nn::Linear{5, 3});
+      numbers = copies({model->weight, torch::rand({4})});
+    });
+    return numbers;
+  };
+  auto const first = drawn(11);
+  CHECK(same_bits(drawn(11), first));
+  CHECK_FALSE(same_bits(drawn(12), first));
+}
+
 TEST_CASE("a model that differs between ranks becomes rank 0's, buffers included") {
   run_once({.workers = 3}, [](TorchContext& ctx) {
     torch::nn::BatchNorm1d own{40'000};  // parameters of 160 kB travel in place, the counter packed
@@ -236,6 +250,20 @@ TEST_CASE("running statistics are rank 0's everywhere when backward has ended") 
       CHECK(mean[0].item<float>() == doctest::Approx(4.5 * (1 - std::pow(0.9, step))));
       CHECK(model->num_batches_tracked.item<std::int64_t>() == step);
     }
+  });
+}
+
+TEST_CASE("two forwards with running statistics may come before their backwards, on every rank") {
+  run_once({.workers = 2}, [](TorchContext& ctx) {
+    auto model = ctx.prepare_model([] { return torch::nn::BatchNorm1d{3}; });
+    auto const rows = torch::arange(12, torch::kFloat).view({4, 3}) * (ctx.world_rank().value + 1.0);
+    auto const first = model(rows).pow(2).sum();
+    auto const second = model(rows + 1).pow(2).sum();
+    first.backward();
+    second.backward();
+    CHECK(model->num_batches_tracked.item<std::int64_t>() == 2);
+    auto mean = model->running_mean.clone();
+    CHECK(mean[0].item<float>() == doctest::Approx(0.1 * 4.5 * 0.9 + 0.1 * 5.5));  // rank 0's
   });
 }
 

@@ -466,3 +466,18 @@ TEST_CASE("an input or a parameter that changes before the backward is refused b
   CHECK_THROWS_WITH_AS(backward_behind_change_of(dense->bias, x), doctest::Contains("modified by an inplace operation"),
                        c10::Error);
 }
+
+TEST_CASE("a buffer that a function only reads, and that changes before the backward, is refused") {
+  Block block;
+  auto const function = [&](torch::Tensor const& x) { return x * block->drift; };
+  auto const x = torch::ones({1, 30}, torch::requires_grad());
+  activation_checkpoint(block, function, x).sum().backward();
+  auto const y = activation_checkpoint(block, function, x).sum();
+  {
+    torch::NoGradGuard const no_grad;
+    block->drift.add_(1);
+  }
+  check_contains(thrown_error([&] { y.backward(); }),
+                 "finds a buffer of its module changed, with which its function would run again; change buffers before "
+                 "the forward, or behind the backward");
+}

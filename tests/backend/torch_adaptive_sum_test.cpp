@@ -75,6 +75,26 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("gradients of two backwards of a step are combined each by itself, and add up") {
+  for (auto const overlap : {Overlap::off, Overlap::on}) {
+    std::vector<Tensors> sums(2);
+    run_once({.workers = 2}, [&](TorchContext& ctx) {
+      auto model = ctx.prepare_model([] { return Three{}; }, {.exchange = adaptive_sum(), .overlap = overlap});
+      auto const rank = ctx.world_rank().value;
+      model(gradients_of_rank(rank)).backward();
+      model(gradients_of_rank(2 + rank)).backward();
+      sums[rank] = copies({model->a.grad(), model->b.grad(), model->c.grad()});
+    });
+    CHECK(same_bits(sums[0], sums[1]));
+    for (std::size_t i = 0; i < 3; ++i) {
+      CAPTURE(i);
+      auto const expected = combined(gradients_of_rank(0)[i], gradients_of_rank(1)[i]) +
+                            combined(gradients_of_rank(2)[i], gradients_of_rank(3)[i]);
+      CHECK(torch::allclose(sums[0][i].to(torch::kDouble), expected, 1e-5, 1e-6));
+    }
+  }
+}
+
 TEST_CASE("one worker's gradients are its own, bit by bit, by adaptive summation") {
   CHECK(same_bits(trained_gradients(1, {})[0], gradients_of_rank(0)));
 }

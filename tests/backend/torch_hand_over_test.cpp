@@ -36,7 +36,7 @@ auto points() -> Datasets {
     x.push_back(static_cast<float>(i % 17) / 17);
     y.push_back(static_cast<float>(i % 23) / 23);
   }
-  return {{"train", Dataset::from_columns({{"x", x}, {"y", y}})}};
+  return {{"train", Dataset::from_columns({{"x", x}, {"y", y}})}, {"valid", Dataset::from_columns({{"x", x}})}};
 }
 
 /// Trains in the folder until the end, stopped after each of these steps, which count from 1 over all epochs. Gives the
@@ -49,6 +49,7 @@ auto trained_with_stops(std::set<int> const& stops) -> Tensors {
     auto model = ctx.prepare_model([] { return torch::nn::Linear{1, 4}; });
     torch::optim::Adam optimizer{model->parameters(), 1e-2};
     auto shard = ctx.dataset_shard("train");
+    auto valid = ctx.dataset_shard("valid");
     for (auto epoch = ctx.restore(shard, model, optimizer); epoch < epochs_to_train; ++epoch) {
       auto loss_sum = 0.0;
       for (auto const& batch : shard.batches({.batch_size = 8, .epoch = epoch})) {
@@ -57,6 +58,7 @@ auto trained_with_stops(std::set<int> const& stops) -> Tensors {
         loss.backward();
         optimizer.step();
         loss_sum += loss.item<double>();
+        for (auto const& rows : valid.batches({.batch_size = 100})) (void)rows;  // an evaluation within the epoch
         auto const next = shard.position();
         if (stops.contains(static_cast<int>(next.epoch) * steps_of_epoch + static_cast<int>(next.samples) / 16)) {
           stopper->stop();

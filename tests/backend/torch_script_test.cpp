@@ -107,6 +107,33 @@ TEST_CASE("a script's tensors have the script's names, and are its own") {
   CHECK(model.buffers()[0].item<float>() == 4);
 }
 
+TEST_CASE("a script may use a buffer and put another one in its place, in training and in evaluation") {
+  auto const unit = std::make_shared<torch::jit::CompilationUnit>();
+  torch::jit::Module script{"Scaled", unit};
+  script.register_parameter("weight", torch::ones({3}).set_requires_grad(true), /*is_buffer=*/false);
+  script.register_buffer("scale", torch::full({}, 2.0));
+  script.register_attribute("training", c10::BoolType::get(), true);
+  script.define(
+      "def forward(self, x):\n"
+      "  y = self.weight * x / self.scale\n"
+      "  self.scale = self.scale + 1\n"
+      "  return y\n");
+  ScriptModule model{script};
+  auto const x = torch::arange(3, torch::kFloat);
+  auto const first = model.forward(x).sum();
+  auto const second = model.forward(x).sum();
+  CHECK(model.buffers()[0].item<float>() == 4);
+  second.backward();
+  CHECK(model.parameters()[0].grad().equal(x / 3));
+  model.zero_grad();
+  first.backward();
+  CHECK(model.parameters()[0].grad().equal(x / 2));
+  torch::NoGradGuard const no_grad;
+  CHECK(model.forward(x).equal(x / 4));
+  CHECK(model.forward(x).equal(x / 5));
+  CHECK(model.buffers()[0].item<float>() == 6);
+}
+
 TEST_CASE_TEMPLATE("a script is trained on two workers to the bits of the same module of LibTorch's", Optimizer,
                    torch::optim::SGD, torch::optim::Adam) {
   (void)run_once({.workers = 2}, [&](TorchContext& ctx) {

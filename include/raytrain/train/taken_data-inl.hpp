@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -19,8 +20,10 @@ RAYTRAIN_INLINE void TakenData::set_batch_size(std::string const& dataset, std::
   batch_sizes_[dataset] = batch_size;
 }
 
-RAYTRAIN_INLINE void TakenData::follow(std::string const& dataset, std::shared_ptr<ShardProgress const> progress) {
+RAYTRAIN_INLINE void TakenData::follow(std::string const& dataset, std::shared_ptr<ShardProgress const> progress,
+                                       bool is_split) {
   std::lock_guard const lock{mutex_};
+  if (is_split) split_.insert(dataset);
   progress_[dataset] = std::move(progress);
 }
 
@@ -36,8 +39,11 @@ RAYTRAIN_INLINE auto TakenData::state() const -> State {
 
 RAYTRAIN_INLINE auto TakenData::farthest() const -> std::optional<ShardProgress> {
   std::lock_guard const lock{mutex_};
+  auto const has_split =
+      std::ranges::any_of(batch_sizes_, [&](auto const& each) { return split_.contains(each.first); });
   std::optional<ShardProgress> farthest;
   for (auto const& [dataset, batch_size] : batch_sizes_) {
+    if (has_split && !split_.contains(dataset)) continue;
     auto const& progress = *progress_.at(dataset);
     if (!farthest || farthest->position < progress.position) farthest = progress;
   }

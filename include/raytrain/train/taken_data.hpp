@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 
 #include <raytrain/core/shard_position.hpp>
@@ -29,12 +30,13 @@ class TakenData {
   void set_batch_size(std::string const& dataset, std::uint64_t batch_size);
 
   /// The position of the worker's newest shard of the dataset.
-  void follow(std::string const& dataset, std::shared_ptr<ShardProgress const> progress);
+  void follow(std::string const& dataset, std::shared_ptr<ShardProgress const> progress, bool is_split);
 
   [[nodiscard]] auto state() const -> State;
 
-  /// Whether of the dataset that is the farthest, which is the one that is trained on and no validation's, the last
-  /// batch of an epoch was taken, and none of the next one. Not where no batches were taken.
+  /// Whether of the split dataset that is the farthest, or where none is split of any, which is the one that is trained
+  /// on and no validation's, the last batch of an epoch was taken, and none of the next one. Not where no batches were
+  /// taken.
   [[nodiscard]] auto is_between_epochs() const -> bool;
 
   /// Whether of that dataset the last batch was taken of some virtual shards, and of others not.
@@ -43,10 +45,11 @@ class TakenData {
  private:
   mutable std::mutex mutex_;
   std::map<std::string, std::uint64_t> batch_sizes_;
-  /// The farthest dataset of which batches were taken.
+  /// The one that is trained on, of which batches were taken.
   [[nodiscard]] auto farthest() const -> std::optional<ShardProgress>;
 
   std::map<std::string, std::shared_ptr<ShardProgress const>> progress_;
+  std::set<std::string> split_;
 };
 
 }  // namespace raytrain

@@ -142,7 +142,7 @@ RAYTRAIN_INLINE auto TrainContext::followed_shard(Dataset dataset, ShardOptions 
                                   options.epoch, name, options.start.samples, was, is)});
   };
   DatasetShard result{std::move(dataset), std::move(shard)};
-  taken_data_->follow(name, result.progress());
+  taken_data_->follow(name, result.progress(), result.is_split());
   return result;
 }
 

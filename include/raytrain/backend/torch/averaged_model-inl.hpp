@@ -76,20 +76,29 @@ RAYTRAIN_TORCH_INLINE auto AveragedModel::put_in_place() -> InPlace {
   return InPlace{*this};
 }
 
+namespace detail {
+
+/// On a device versions tell whether parameters have changed: those that come back must have the ones that they had.
+inline void copy_uncounted(at::Tensor const& from, at::Tensor const& to) {
+  (to.is_cpu() ? to : to.variable_data()).copy_(from);
+}
+
+}  // namespace detail
+
 RAYTRAIN_TORCH_INLINE void AveragedModel::give() {
   torch::NoGradGuard const no_grad;
   if (updates_ > 0) {
     std::vector<at::Tensor> copies;
     for (auto const& own : own_) copies.push_back(own.detach().clone());
     trained_ = std::move(copies);
-    for (std::size_t i = 0; i < own_.size(); ++i) own_[i].copy_(averages_[i].tensor);
+    for (std::size_t i = 0; i < own_.size(); ++i) detail::copy_uncounted(averages_[i].tensor, own_[i]);
   }
   is_in_place_ = true;
 }
 
 RAYTRAIN_TORCH_INLINE void AveragedModel::take_back() {
   torch::NoGradGuard const no_grad;
-  for (std::size_t i = 0; i < trained_.size(); ++i) own_[i].copy_(trained_[i]);
+  for (std::size_t i = 0; i < trained_.size(); ++i) detail::copy_uncounted(trained_[i], own_[i]);
   trained_.clear();
   is_in_place_ = false;
 }

@@ -4,6 +4,8 @@
 #include <c10/util/Exception.h>
 #include <torch/torch.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -52,19 +54,41 @@ RAYTRAIN_TORCH_INLINE void ScriptModule::train(bool on) {
   script_.train(on);
 }
 
+RAYTRAIN_TORCH_INLINE auto ScriptModule::give_buffers() -> std::vector<torch::Tensor> {
+  std::vector<torch::Tensor> given;
+  for (auto& buffer : buffers_) {
+    given.push_back(buffer.tensor);
+    if (!buffer.may_be_replaced || !torch::GradMode::is_enabled()) continue;
+    auto const same =
+        std::ranges::find_if(buffers_.begin(), buffers_.begin() + static_cast<std::ptrdiff_t>(given.size()) - 1,
+                             [&](Buffer const& other) { return other.tensor.is_same(buffer.tensor); });
+    auto const first = static_cast<std::size_t>(same - buffers_.begin());
+    given.back() = first + 1 < given.size() ? given[first] : buffer.tensor.clone();
+    buffer.owner.setattr(buffer.name, given.back());
+  }
+  return given;
+}
+
+RAYTRAIN_TORCH_INLINE void ScriptModule::take_buffers(std::vector<torch::Tensor> const& given) {
+  torch::NoGradGuard const no_grad;
+  for (std::size_t i = 0; i < buffers_.size(); ++i) {
+    auto& [owner, name, tensor, may_be_replaced] = buffers_[i];
+    auto const now = owner.attr(name).toTensor();
+    if (now.is_same(tensor)) continue;
+    may_be_replaced = !now.is_same(given[i]);
+    tensor.copy_(now);
+    owner.setattr(name, tensor);
+  }
+}
+
 RAYTRAIN_TORCH_INLINE auto ScriptModule::call(std::vector<c10::IValue> inputs) -> torch::Tensor {
   auto const refuse = [](std::string_view said) {
     return Error{Errc::backend, "running TorchScript", detail::last_line(said), "give what its forward takes"};
   };
   try {
+    auto const given = give_buffers();
     auto output = script_.forward(std::move(inputs)).toTensor();
-    torch::NoGradGuard const no_grad;
-    for (auto& [owner, name, tensor] : buffers_) {  // of which the script may have made new ones
-      if (auto const now = owner.attr(name).toTensor(); !now.is_same(tensor)) {
-        tensor.copy_(now);
-        owner.setattr(name, tensor);
-      }
-    }
+    take_buffers(given);
     return output;
   } catch (c10::Error const& error) {
     throw refuse(error.what_without_backtrace());

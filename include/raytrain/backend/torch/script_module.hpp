@@ -37,9 +37,17 @@ class ScriptModule : public torch::nn::Module {
     torch::jit::Module owner;
     std::string name;
     torch::Tensor tensor;
+    bool may_be_replaced = true;  ///< By another tensor: nothing is known before the first forward.
   };
 
   auto call(std::vector<c10::IValue> inputs) -> torch::Tensor;
+
+  /// Gives the script what it has of each buffer while it runs: with a graph a copy where the script may put another
+  /// tensor in its place, since the graph's must not change before the backward.
+  [[nodiscard]] auto give_buffers() -> std::vector<torch::Tensor>;
+
+  /// Brings what the script has made of buffers into those of the module.
+  void take_buffers(std::vector<torch::Tensor> const& given);
 
   /// Registers the script's tensors in the module, which both then have, and the same of its submodules.
   void mirror(torch::nn::Module& module, torch::jit::Module const& script);

@@ -78,8 +78,8 @@ RAYTRAIN_TORCH_INLINE TorchContext::TorchContext(std::unique_ptr<detail::Unlocki
   at::set_num_threads(cpus());
   if (process_workers() > WorldSize{1}) {
     default_generator_.emplace(worker_seed(), device_.gpu());
-  } else if (device_.gpu()) {
-    device_generator().set_current_seed(worker_seed());
+  } else {
+    detail::seed_default_generator(worker_seed(), device());
   }
   if (device_.gpu()) copies_ = std::make_shared<detail::DeviceCopies const>(device());
   if (virtual_shards() == 0) return;

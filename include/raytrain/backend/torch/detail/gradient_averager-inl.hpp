@@ -161,7 +161,8 @@ RAYTRAIN_TORCH_INLINE void GradientAverager::begin_backward() {
   auto const& window = taken_->window;
   if (overlap_ && !window.is_open()) overlap_->begin(tag_of_backward(backwards_ + 1), scale());
   if (!window.has_several()) {
-    if (taken_->with_batch.factor() != 1) arena_.set_aside();  // averages already, of all ranks
+    // Gradients that are there are averages already, of all ranks. As they are in a plain mean, they may stay in it.
+    if (exchange_ || taken_->with_batch.factor() != 1) arena_.set_aside();
     return arena_.begin_backward();
   }
   auto const parameters = digest();

@@ -163,6 +163,8 @@ struct RecomputedFunction : torch::autograd::Function<RecomputedFunction> {
   struct Pass : torch::CustomClassHolder {
     std::shared_ptr<torch::nn::Module const> module;  ///< Only to keep it; null for one that nobody shares.
     std::vector<ChangedBuffer> changed_buffers;
+    std::vector<at::Tensor> read_buffers{};  ///< The others.
+    std::vector<std::int64_t> versions{};    ///< Of these.
     TensorsFunction function;
     std::size_t inputs = 0;
     std::size_t results = 0;
@@ -188,7 +190,12 @@ struct RecomputedFunction : torch::autograd::Function<RecomputedFunction> {
     auto const versions = versions_of(inputs);
     for (auto& [buffer, before] : pass->changed_buffers) before = buffer.clone();
     auto results = pass->function(inputs);
-    std::erase_if(pass->changed_buffers, [](auto const& each) { return at::equal(each.buffer, each.before); });
+    std::erase_if(pass->changed_buffers, [&](auto const& each) {
+      auto const is_as_before = at::equal(each.buffer, each.before);
+      if (is_as_before) pass->read_buffers.push_back(each.buffer);
+      return is_as_before;
+    });
+    pass->versions = versions_of(pass->read_buffers);
     check_defined(results, "result");
     if (versions_of(inputs) != versions) {
       throw Error{Errc::invalid_call, "activation_checkpoint()",
@@ -210,6 +217,10 @@ struct RecomputedFunction : torch::autograd::Function<RecomputedFunction> {
     }
     auto const pass = c10::static_intrusive_pointer_cast<Pass>(ctx->saved_data["pass"].toCapsule());
     auto const tensors = ctx->get_saved_variables();
+    if (versions_of(pass->read_buffers) != pass->versions) {
+      refuse("finds a buffer of its module changed, with which its function would run again",
+             "change buffers before the forward, or behind the backward");
+    }
     ChangedBuffer::Replaced const buffers{pass->changed_buffers};  // also where the graph refers to them
     OtherLeaves others;
     std::vector<at::Tensor> leaves;

@@ -58,7 +58,8 @@ void broadcast_tensors(C& collective, std::vector<at::Tensor> const& tensors, Ra
   }
   broadcast(packed);
   if (collective.rank() != root) {
-    for_each_small([](at::Tensor const& tensor, at::Tensor const& copy) { tensor.copy_(copy); });
+    // As of a large one, autograd is not told: a graph that another forward has made may be waiting for its backward.
+    for_each_small([](at::Tensor const& tensor, at::Tensor const& copy) { tensor.variable_data().copy_(copy); });
   }
 }
 
