@@ -123,6 +123,28 @@ TEST_CASE("a line that a crash cut short does not swallow the next one") {
   CHECK(content(path) == "whole\nto\nnext\n");
 }
 
+TEST_CASE("a line that could be written in part does not swallow the next one") {
+  TemporaryFolder const folder;
+  auto const path = folder.path() / "lines";
+  auto const outcome = in_child([&]() -> std::string {
+    ::rlimit const size{4, RLIM_INFINITY};
+    ::rlimit const all{RLIM_INFINITY, RLIM_INFINITY};
+    std::signal(SIGXFSZ, SIG_IGN);
+    AppendFile file{path};
+    (void)::setrlimit(RLIMIT_FSIZE, &size);
+    try {
+      file.write_line("too long");
+    } catch (Error const&) {
+      (void)::setrlimit(RLIMIT_FSIZE, &all);
+      file.write_line("next");
+      file.finish();
+      return content(path);
+    }
+    return "no error";
+  });
+  CHECK(outcome.text == "too \nnext\n");
+}
+
 TEST_CASE("a file that cannot be opened or written is an error that names it") {
   CHECK_THROWS_WITH_AS(AppendFile{"/nonexistent/x"},
                        "opening /nonexistent/x: No such file or directory; make room or grant access, then start the "

@@ -236,6 +236,18 @@ TEST_CASE("every automatic name is refused as a field") {
   }
 }
 
+TEST_CASE("more fields than a line of all metrics may have, and a name that is no text, are refused") {
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < max_metrics - automatic_metric_names().size(); ++i) names.push_back(std::to_string(i));
+  detail::check_field_names(names);
+  names.push_back("one more");
+  CHECK(thrown_error([&] { detail::check_field_names(names); }) ==
+        "invalid_report: a report: has 4089 fields, and 4088 are the most beside those that every report gains; report "
+        "fewer, or write others into a file of a checkpoint");
+  CHECK(thrown_error([] { detail::check_field_names({"a\xE9"}); }) ==
+        "invalid_report: report field 'a\xEF\xBF\xBD': has a name that is not UTF-8; rename it");
+}
+
 TEST_CASE("two fields of one name and a field without a name are refused") {
   CHECK(thrown_error([] { check_report_fields<Twice>(); }) ==
         "invalid_report: report field 'epoch': is there twice; rename one of them");

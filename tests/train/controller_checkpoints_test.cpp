@@ -92,6 +92,20 @@ TEST_CASE("parts of the states of different reports make no checkpoint, and are 
   CHECK(run.restart->unfinished == std::vector{CheckpointOrdinal{1}, CheckpointOrdinal{2}});
 }
 
+TEST_CASE("a checkpoint of which parts are missing at the end of a run that is stopped is told of") {
+  TwoWorkers run;
+  run.report(0, 0);
+  run.part(0, 0);
+  run.tell(RunEvent{WorkerMessage{StopRequest{Rank{0}, 1}}});
+  run.say(Finished{Rank{0}, true});
+  run.say(Finished{Rank{1}, true});
+  REQUIRE(run.end.has_value());
+  CHECK(run.end->state == RunState::aborted);
+  REQUIRE(!run.warnings.empty());
+  CHECK(run.warnings.back() ==
+        "a checkpoint is dropped, since not all parts of it were written before the workers ended");
+}
+
 TEST_CASE("states of which one worker hands its own over and another reports its own make no checkpoint") {
   TwoWorkers run{{.failure = {.max_failures = 1}}};
   for (std::uint32_t reporter = 0; reporter < 2; ++reporter) {

@@ -258,6 +258,20 @@ TEST_CASE("the grace of a change of the workers tears nobody out of a run that a
   CHECK(aborts(controller.handle(RunEvent{GraceOver{}})));
 }
 
+TEST_CASE(
+    "a run that a callback finishes after a failure still leaves behind who does not return, whatever grace there "
+    "was") {
+  Controller controller{
+      WorldSize{2}, {.workers = {WorldSize{1}, WorldSize{4}, WorldSize{2}}, .room = WorldSize{4}}, {}};
+  start(controller, 2);
+  CHECK(find<ArmGrace>(controller.handle(RunEvent{ResizeAsked{3, false}})) != nullptr);
+  controller.handle(RunEvent{WorkerMessage{failure(Rank{1}, "the cause")}});
+  controller.handle(RunEvent{CallbackStop{true}});
+  auto const* const finish = find<FinishRun>(controller.handle(RunEvent{GraceOver{true}}));
+  REQUIRE(finish != nullptr);
+  CHECK(finish->left_behind == std::vector<Rank>{Rank{0}});
+}
+
 TEST_CASE("one more or fewer counts from those that train, and too little room for the fewest changes nothing") {
   Controller controller{
       WorldSize{2}, {.workers = {WorldSize{1}, WorldSize{8}, WorldSize{8}}, .room = WorldSize{2}}, {}};
@@ -431,6 +445,27 @@ TEST_CASE("retention deletes what is not among the best, and never the newest") 
       find<DeleteCheckpoint>(controller.handle(RunEvent{CheckpointDurable{CheckpointOrdinal{1}, CheckpointNumber{5}}}));
   REQUIRE(deleted != nullptr);
   CHECK(deleted->number == CheckpointNumber{4});
+}
+
+TEST_CASE("a checkpoint that turns out damaged is none of those that retention keeps") {
+  Controller controller{WorldSize{1},
+                        {.checkpoint = {.num_to_keep = 2}, .failure = {.max_failures = 1}},
+                        {{CheckpointNumber{2}, std::nullopt}, {CheckpointNumber{3}, std::nullopt}}};
+  start(controller, 1);
+  controller.handle(RunEvent{WorkerMessage{failure(Rank{0}, "the cause")}});
+  controller.handle(RunEvent{RestartDue{.damaged = {CheckpointNumber{3}}}});
+  auto const say = [&](auto message) -> auto const& {
+    message.attempt = Attempt{2};
+    return controller.handle(RunEvent{WorkerMessage{std::move(message)}});
+  };
+  say(Started{Rank{0}, "node", 1, "127.0.0.1"});
+  Report reported;
+  reported.training_iteration = 1;
+  reported.checkpoint = CheckpointOrdinal{0};
+  say(std::move(reported));
+  REQUIRE(find<CommitCheckpoint>(say(CheckpointRef{Rank{0}, CheckpointOrdinal{0}, {}, {}})) != nullptr);
+  CHECK(find<DeleteCheckpoint>(
+            controller.handle(RunEvent{CheckpointDurable{CheckpointOrdinal{0}, CheckpointNumber{4}}})) == nullptr);
 }
 
 TEST_CASE("a score attribute that no report has fails the run at the first checkpoint, and lists what there is") {

@@ -179,6 +179,13 @@ TEST_CASE("a run that is not told to go on fails by what hindered the write, or 
   CHECK(text_in(*MinimalTrainer{three_epochs, disk.config({})}.fit().checkpoint()) == "2");
 }
 
+TEST_CASE("a state that is held is written in the end, also where the one before could not be") {
+  BadDisk disk{"write_part", [](int time) { return time < 2; }};
+  MinimalTrainer trainer{three_epochs, disk.config({.every = CheckpointInterval::reports(2)})};
+  CHECK(message_of([&] { (void)trainer.fit(); }).find("no space left") != std::string::npos);
+  CHECK(disk.texts() == Texts{"2"});
+}
+
 TEST_CASE("only what a disk does to a write is gone on without, and no mistake of a program") {
   BadDisk disk{"none", [](int) { return false; }};
   auto const train = [](TrainContext& ctx) {

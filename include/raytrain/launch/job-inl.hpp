@@ -26,6 +26,12 @@ RAYTRAIN_INLINE void WarningRelay::send_to(std::function<void(std::string const&
   is_taken_ = true;
 }
 
+RAYTRAIN_INLINE void WarningRelay::send_to_stderr() {
+  std::scoped_lock const lock{mutex_};
+  to_ = nullptr;
+  is_taken_ = false;
+}
+
 RAYTRAIN_INLINE void WarningRelay::tell(std::string const& text) {
   auto const [to, is_taken] = [this] {
     std::scoped_lock const lock{mutex_};
@@ -46,6 +52,7 @@ RAYTRAIN_INLINE void Job::renew_world(std::function<std::unique_ptr<RankWorld>()
     spent = std::move(world_);
   }
   spent.reset();
+  warnings_->send_to_stderr();  // until the next worker begins
   auto made = make();
   std::scoped_lock const lock{world_mutex_};
   world_ = std::move(made);

@@ -44,15 +44,18 @@ RAYTRAIN_INLINE void AppendFile::finish() {
 }
 
 RAYTRAIN_INLINE void AppendFile::write_line(std::string_view line) {
-  buffer_.assign(line);
+  buffer_.assign(is_cut_ ? "\n" : "");
+  buffer_ += line;
   buffer_ += '\n';
   for (std::string_view rest{buffer_}; !rest.empty();) {
     auto const written = ::write(file_.get(), rest.data(), rest.size());
     if (written < 0 && errno == EINTR) continue;
-    if (written < 0) refuse("writing");
+    if (written == 0) errno = ENOSPC;  // which would keep this loop for ever
+    if (written <= 0) refuse("writing");
     rest.remove_prefix(static_cast<std::size_t>(written));
+    size_bytes_ += static_cast<std::size_t>(written);
+    is_cut_ = !rest.empty();
   }
-  size_bytes_ += buffer_.size();
 }
 
 RAYTRAIN_INLINE void AppendFile::refuse(std::string_view what) const {

@@ -27,7 +27,7 @@ class AppendFile {
 
   [[nodiscard]] auto empty() const noexcept -> bool { return size_bytes_ == 0; }
 
-  /// Errors: `io`; the line may then be incomplete.
+  /// Errors: `io`; the line may then be incomplete, and the next one starts on its own.
   void write_line(std::string_view line);
 
  private:
@@ -36,6 +36,7 @@ class AppendFile {
   std::filesystem::path path_;
   FileDescriptor file_;
   std::size_t size_bytes_ = 0;
+  bool is_cut_ = false;  ///< The last line was written in part.
   std::string buffer_;
 };
 

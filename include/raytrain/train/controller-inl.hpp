@@ -44,6 +44,7 @@ RAYTRAIN_INLINE void Controller::on(RestartDue const& due) {
   if (state_ != RunState::restarting) return;
   if (due.room) size_.set_room(*due.room);
   may_find_damage_ = !due.is_verified;
+  std::erase_if(kept_, [&](ScoredCheckpoint const& kept) { return due.damaged.contains(kept.number); });
   launch(due.training_iteration);
 }
 
@@ -281,10 +282,7 @@ RAYTRAIN_INLINE void Controller::restart() {
   } else {
     last_cause_.reset();  // a failure after it is not the same one in a row
     alike_ = 0;
-    if (!pending_.empty()) {
-      act(Notify{Warning{Rank{0},
-                         "a checkpoint is dropped, since not all parts of it were written before the workers ended"}});
-    }
+    warn_of_dropped_checkpoint();
     if (!preemptions_.empty()) ++preempted_;
   }
   if (!failures_.empty() || !preemptions_.empty()) {
@@ -305,6 +303,12 @@ RAYTRAIN_INLINE void Controller::restart() {
   pending_.clear();
   first_returned_.reset();
   cut_short_ = true;  // until they are started again
+}
+
+RAYTRAIN_INLINE void Controller::warn_of_dropped_checkpoint() {
+  if (pending_.empty()) return;
+  act(Notify{
+      Warning{Rank{0}, "a checkpoint is dropped, since not all parts of it were written before the workers ended"}});
 }
 
 RAYTRAIN_INLINE void Controller::finish_when_done() {
@@ -332,6 +336,7 @@ RAYTRAIN_INLINE void Controller::finish_when_done() {
 RAYTRAIN_INLINE void Controller::finish() {
   // Whoever looks for what the run has reached would find an older one.
   if (lost_checkpoint_) note(std::move(*lost_checkpoint_));
+  if (failures_.empty()) warn_of_dropped_checkpoint();
   auto const complete = left_behind_.empty() && (finished_early_ || (launched_ && !cut_short_));
   state_ = !failures_.empty() ? RunState::errored : complete ? RunState::finished : RunState::aborted;
   if (state_ == RunState::aborted && !stop_requested_ && first_stopped_) {

@@ -168,14 +168,16 @@ class Controller {
   // Ends the workers in order, if another number of them is to go on, or if they are to go on in other processes.
   void resize_if_due(bool moves = false);
 
+  void warn_of_dropped_checkpoint();
+
   // Gives up workers that did not return: a failure of a run that has failed, otherwise a warning.
   void leave_behind();
 
   void ask_to_stop();
 
   void arm_grace();
-  // What was armed for a resize is no grace of a stop of the run.
-  void void_grace() { grace_is_void_ = std::exchange(grace_armed_, false); }
+  // What was armed for a resize is no grace of a stop of the run. That of an abort stays.
+  void void_grace() { grace_is_void_ = std::exchange(grace_armed_, false) && !aborting_; }
 
   // A checkpoint is a group operation: a rank that has ended must not owe one that another rank has reported.
   void refuse_missing_checkpoints();

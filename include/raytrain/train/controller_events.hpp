@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -62,9 +63,10 @@ struct RunBegins {
 
 /// The time of a `RestartWorkers` is over, and the checkpoint to go on from is found.
 struct RestartDue {
-  std::uint64_t training_iteration{};  ///< As in `RunBegins`.
-  std::optional<WorldSize> room{};     ///< As in `RoomChanged`; none: as before.
-  bool is_verified = true;             ///< False: nobody has read the checkpoint's files, of which workers keep some.
+  std::uint64_t training_iteration{};    ///< As in `RunBegins`.
+  std::optional<WorldSize> room{};       ///< As in `RoomChanged`; none: as before.
+  bool is_verified = true;               ///< False: nobody has read the checkpoint's files, of which workers keep some.
+  std::set<CheckpointNumber> damaged{};  ///< The checkpoints that turned out so.
 };
 
 /// Somebody asks for another number of workers, within `RunPolicy::workers`.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <fmt/format.h>
+#include <exception>
 
 #include <algorithm>
 #include <chrono>
@@ -161,8 +162,16 @@ RAYTRAIN_INLINE auto TrainContext::stop_requested() noexcept -> bool {
 RAYTRAIN_INLINE void TrainContext::finish() {
   finished_ = true;
   SignsOfLife::During const saves{SignsOfLife::Activity::saves};
+  // A part before that could not be written is no reason to lose the newest state.
+  std::exception_ptr failure;
+  try {
+    stager_.drain();
+  } catch (...) {
+    failure = std::current_exception();
+  }
   stager_.stage_held();
   stager_.drain();
+  if (failure) std::rethrow_exception(failure);
 }
 
 RAYTRAIN_INLINE void TrainContext::finish_after_failure() noexcept {

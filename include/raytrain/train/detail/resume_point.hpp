@@ -57,6 +57,9 @@ class ResumePoint {
   /// What a person should know of how it was found, each once.
   [[nodiscard]] auto take_warnings() -> std::vector<std::string> { return std::exchange(warnings_, {}); }
 
+  /// What was found damaged.
+  [[nodiscard]] auto skipped() const noexcept -> std::set<CheckpointNumber> const& { return skipped_; }
+
   /// Those of the run, without what was found damaged.
   [[nodiscard]] auto whole_checkpoints() const -> std::vector<Checkpoint>;
 

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdint>
 #include <exception>
+#include <future>
 #include <iterator>
 #include <memory>
 #include <optional>
@@ -408,12 +409,22 @@ RAYTRAIN_INLINE void RunDriver::take_late_failures() {
   }
 }
 
+RAYTRAIN_INLINE auto RunDriver::whole_checkpoints() -> std::vector<Checkpoint> {
+  if (!writer_) return resume_point_.whole_checkpoints();
+  // Beside workers that did not return it may still delete some.
+  auto const list = std::make_shared<std::packaged_task<std::vector<Checkpoint>()>>(
+      [this] { return resume_point_.whole_checkpoints(); });
+  auto listed = list->get_future();
+  writer_->post([list] { (*list)(); });
+  return listed.get();
+}
+
 RAYTRAIN_INLINE auto RunDriver::conclude(std::optional<StopSignals>& signals) -> Result {
   auto result = Result{};
   auto const recorded = outcome_->failures.size();
   collecting_failures([&] {
     plan_.directory.check_in_place();  // whose checkpoints they are otherwise, nobody knows
-    result.checkpoints = resume_point_.whole_checkpoints();
+    result.checkpoints = whole_checkpoints();
   });
   auto const finished_before = plan_.directory.previous_state() == to_string(RunState::finished);
   result.nothing_left = !reported_ && finished_before && outcome_->state == RunState::finished;

@@ -223,6 +223,9 @@ class RunDriver {
   // The checkpoint that a worker of the next attempt has in memory, if the attempt before has committed it.
   [[nodiscard]] auto kept_checkpoint() -> std::optional<CheckpointNumber>;
 
+  // When the run has ended: of the store, on the thread of commits and deletions as long as there is one.
+  [[nodiscard]] auto whole_checkpoints() -> std::vector<Checkpoint>;
+
   void launch(LaunchWorkers const& action);
 
   // Says to callbacks and in progress.jsonl what the attempt before has cost.

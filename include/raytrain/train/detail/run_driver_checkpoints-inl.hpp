@@ -35,7 +35,8 @@ RAYTRAIN_INLINE void RunDriver::look_for_checkpoint(std::vector<CheckpointOrdina
     resume_point_.find(kept);
     auto const& own = resume_point_.own();
     auto const is_verified = !own || kept != CheckpointNumber{own->number()};
-    events_.push(RunEvent{RestartDue{resume_point_.training_iteration(), launcher_.room().workers, is_verified}});
+    events_.push(RunEvent{RestartDue{resume_point_.training_iteration(), launcher_.room().workers, is_verified,
+                                     resume_point_.skipped()}});
   } catch (...) {
     events_.push(RunEvent{LaunchFailed{current_error().with_origin({}, host_.hostname)}});
   }
