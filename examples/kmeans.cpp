@@ -222,6 +222,7 @@ auto run(Options const& options) -> int {
        .datasets = {{"train", data.head(options.samples)}},
        .callbacks = {std::make_shared<raytrain::ProgressBar>()}}};
   auto const result = trainer.fit();
+  if (result.state == raytrain::RunState::aborted) return EX_TEMPFAIL;
   auto const problem = problem_of(result, options.clusters);
   if (raytrain::is_first_of_job()) {  // the result is the same on every rank
     auto const last = raytrain::metrics_cast<Iteration>(result.metrics);
@@ -233,7 +234,6 @@ auto run(Options const& options) -> int {
     if (result.nothing_left) fmt::print("\nThis run is finished. --fresh starts anew.\n");
     if (!problem.empty()) fmt::print(stderr, "\n{}\n", problem);
   }
-  if (result.state == raytrain::RunState::aborted) return EX_TEMPFAIL;
   return problem.empty() ? 0 : 1;
 }
 

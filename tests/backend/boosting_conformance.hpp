@@ -297,6 +297,13 @@ TEST_CASE_TEMPLATE_DEFINE("a backend that boosts trees", Library, boosting_confo
     CHECK(further.history.front().metrics.number("round") == last + 1);
     CHECK(further.history.size() > 5);
     CHECK(Runs::fit(early, with).nothing_left);
+    auto by_file = early;
+    by_file.initial_model = folder.path() / Library::model_name;
+    Predictor{base.checkpoint().value()}.save_model(by_file.initial_model);
+    TemporaryFolder const third;
+    auto const of_file = Runs::fit(by_file, Runs::config(third, 1));
+    CHECK(of_file.history.size() > 5);
+    CHECK(of_file.history.front().metrics.number("round") == last + 1);
 
     TemporaryFolder const whole;
     TemporaryFolder const half;

@@ -74,6 +74,25 @@ TEST_CASE("numbers that are the same as floats are told apart, and categories ar
   check_contains(model_of(result), "cat_threshold=");
 }
 
+TEST_CASE("a worker whose rows all have the weight 0 does not count in a metric") {
+  std::vector<float> x;
+  std::vector<float> target;
+  std::vector<float> weight;
+  for (int i = 0; i < 400; ++i) {
+    x.push_back(static_cast<float>(i % 20));
+    target.push_back(i % 20 < 10 ? 0 : 1);
+    weight.push_back(i < 200 ? 1.0F : 0.0F);
+  }
+  TemporaryFolder const folder;
+  auto with = config(folder, 2, LightGBMMode::distributed);
+  with.datasets = {{"train", Dataset::from_columns({{"x", x}, {"weight", weight}, {"target", target}})}};
+  LightGBMParams const params{
+      .label = "target", .weight = "weight", .objective = "binary", .metric = {"binary_logloss"}, .num_iterations = 5};
+  auto const loss = LightGBMTrainer{params, with}.fit().metrics.number("train-binary_logloss");
+  REQUIRE(loss.has_value());
+  CHECK(*loss < 0.69);
+}
+
 TEST_CASE("rows count by their weight") {
   std::vector<float> x;
   std::vector<float> weight;

@@ -36,6 +36,17 @@ TEST_CASE("a value that a parameter cannot have is refused with XGBoost's text")
                  "Invalid Input: 'sideways', valid values are: {'depthwise', 'lossguide'}");
 }
 
+TEST_CASE("classes of which nobody says how many there are are refused before anything starts") {
+  TemporaryFolder const folder;
+  auto params = parameters();
+  params.objective = "multi:softprob";
+  check_contains(refused(params, config(folder, 1)),
+                 "XGBoostParams::num_class: is 0, and the objective is 'multi:softprob'; write how many classes");
+  params.num_class = 3;
+  params.params["num_class"] = "3";
+  check_contains(refused(params, config(folder, 1)), "'num_class'");
+}
+
 TEST_CASE("virtual shards are refused, since XGBoost adds up what its own workers send") {
   TemporaryFolder const folder;
   auto with = config(folder, 2);

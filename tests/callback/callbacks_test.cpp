@@ -204,6 +204,42 @@ TEST_CASE("Csv has the first report's columns, quotes text, skips other ranks, a
   CHECK_FALSE(std::getline(file, line));
 }
 
+TEST_CASE("Csv goes on under names with commas, quotes and lines in them") {
+  TemporaryFolder const folder;
+  for (std::uint64_t start = 0; start < 2; ++start) {
+    Csv csv;
+    csv.on_start(info_for(folder.path()));
+    tell(csv, Rank{0}, start + 1, {{"loss, valid", 0.5}, {"a \"b\"\n", 0.25}});
+    csv.on_finish({});
+  }
+  auto const text = content(folder.path() / "progress.csv");
+  CHECK(text.starts_with("\"loss, valid\",\"a \"\"b\"\"\n\",training_iteration,"));
+  CHECK(text.find("\n0.5,0.25,1,") != std::string::npos);
+  CHECK(text.find("\n0.5,0.25,2,") != std::string::npos);
+}
+
+TEST_CASE("Csv writes the header that a full disk has refused before the next report's row") {
+  TemporaryFolder const folder;
+  auto const outcome = in_child([&]() -> std::string {
+    ::rlimit const none{0, RLIM_INFINITY};
+    ::rlimit const all{RLIM_INFINITY, RLIM_INFINITY};
+    std::signal(SIGXFSZ, SIG_IGN);
+    Csv csv;
+    csv.on_start(info_for(folder.path()));
+    (void)::setrlimit(RLIMIT_FSIZE, &none);
+    try {
+      tell(csv, Rank{0}, 1, {{"loss", 0.5}});
+    } catch (Error const&) {
+      (void)::setrlimit(RLIMIT_FSIZE, &all);
+      tell(csv, Rank{0}, 2, {{"loss", 0.25}});
+      csv.on_finish({});
+      return content(folder.path() / "progress.csv").substr(0, 5);
+    }
+    return "no error";
+  });
+  CHECK(outcome.text == "loss,");
+}
+
 TEST_CASE("Csv writes a report without the metrics that have no column, and refuses each of these once, by name") {
   TemporaryFolder const folder;
   Csv csv;

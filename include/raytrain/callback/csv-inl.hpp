@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstddef>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -31,7 +30,12 @@ RAYTRAIN_INLINE void Csv::on_report(Report const& report, Metrics const& all) {
   if (report.rank != Rank{0}) return;
   if (columns_.empty()) {
     for (auto const& entry : all) columns_.push_back(entry.name);
-    write_row([](std::string const& column) { return quoted(column); });
+    try {
+      write_row([](std::string const& column) { return quoted(column); });
+    } catch (...) {
+      columns_.clear();  // the next report's row gets it
+      throw;
+    }
   }
   write_row([&](std::string const& column) {
     auto const* const value = all.find(column);
@@ -77,13 +81,21 @@ RAYTRAIN_INLINE auto Csv::columns_of(std::filesystem::path const& path) -> std::
   // Reading a pipe would wait for a writer for ever.
   if (!std::filesystem::is_regular_file(path, ignored)) return columns;
   std::ifstream file{path};
-  std::string header;
-  if (!std::getline(file, header) || header.empty()) return columns;
-  for (std::size_t at = 0; at <= header.size();) {
-    auto const comma = std::min(header.find(',', at), header.size());
-    columns.push_back(header.substr(at, comma - at));
-    at = comma + 1;
+  std::string name;
+  auto is_quoted = false;
+  for (char letter{}; file.get(letter) && (is_quoted || letter != '\n');) {
+    auto const is_quote = letter == '"';
+    if (is_quote && is_quoted && file.peek() == '"') {
+      name += static_cast<char>(file.get());
+    } else if (is_quote) {
+      is_quoted = !is_quoted;
+    } else if (letter == ',' && !is_quoted) {
+      columns.push_back(std::exchange(name, {}));
+    } else {
+      name += letter;
+    }
   }
+  if (!columns.empty() || !name.empty()) columns.push_back(std::move(name));
   return columns;
 }
 

@@ -41,7 +41,7 @@ class Csv final : public Callback {
 
   [[nodiscard]] static auto quoted(std::string const& text) -> std::string;
 
-  // Names of fields are identifiers, so the header of a table that goes on needs no unquoting.
+  // Of a table that goes on, as RFC 4180 has them.
   [[nodiscard]] static auto columns_of(std::filesystem::path const& path) -> std::vector<std::string>;
 
   std::filesystem::path path_;

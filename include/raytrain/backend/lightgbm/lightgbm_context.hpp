@@ -109,6 +109,10 @@ class LightGBMContext : public BoostingContext {
       double sum = 0;
       bool same = true;
       for (std::size_t at = i; at < all.size(); at += 2 * count) {
+        if (all[at] == 0) {  // of a worker whose rows do not count, of which LightGBM makes no number
+          same = false;
+          continue;
+        }
         auto const value = all[at + count];
         same = same && value == all[i + count];
         weights += all[at];

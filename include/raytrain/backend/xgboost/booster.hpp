@@ -165,7 +165,8 @@ class Booster {
     return found != 0 ? value : "";
   }
   void set_attribute(std::string const& name, std::string const& value) {
-    detail::xgboost_call(XGBoosterSetAttr(handle(), name.c_str(), value.c_str()), "XGBoosterSetAttr");
+    auto const* const stored = value.empty() ? nullptr : value.c_str();  // which removes it
+    detail::xgboost_call(XGBoosterSetAttr(handle(), name.c_str(), stored), "XGBoosterSetAttr");
   }
 
   /// How much each feature matters, of those that are in a tree. `kind`: "gain", "weight", "cover", "total_gain" or

@@ -139,7 +139,7 @@ class XGBoostContext : public BoostingContext {
     } else if (!params.initial_model.empty()) {
       booster.load(detail::read_model_file(params.initial_model, "XGBoost"));
       begun = booster.rounds();
-      booster.set_attribute(initial_rounds_name, std::to_string(begun));
+      note_initial_rounds(booster);
     }
     for (auto const& [name, value] : params.named()) booster.set_parameter(name, value);
     for (auto const& metric : params.eval_metric) booster.set_parameter("eval_metric", metric);

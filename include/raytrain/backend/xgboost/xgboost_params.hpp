@@ -73,7 +73,13 @@ struct XGBoostParams {
     if (custom_objective && !group.empty())
       check.refuse("custom_objective", "is not told of groups, and XGBoostParams::group is '" + group + "'",
                    "boost in a training function of your own, by Booster::boost");
-    check.named(params, named(), std::array{"seed", "random_state", "nthread", "n_jobs"});
+    if (objective.starts_with("multi:") && num_class < 2) {
+      check.refuse("num_class", fmt::format("is {}, and the objective is '{}'", num_class, objective),
+                   "write how many classes there are");
+    }
+    auto own = named();
+    own.try_emplace("num_class");
+    check.named(params, own, std::array{"seed", "random_state", "nthread", "n_jobs"});
   }
 
   /// Whether training on the bins of the values gives the very model that training on the values gives.

@@ -24,8 +24,8 @@ namespace raytrain::detail {
   if (evaluation.ends_with('-')) evaluation.remove_suffix(1);  // "ndcg@5-": queries without a relevant row count as 0
   auto metric = evaluation.substr(evaluation.rfind('-') + 1);
   metric = metric.substr(0, metric.find('@'));
-  constexpr std::array<std::string_view, 8> larger{"auc", "aucpr", "auc_mu", "average_precision",
-                                                   "map", "ndcg",  "pre",    "r2"};
+  constexpr std::array<std::string_view, 9> larger{"ams", "auc",  "aucpr", "auc_mu", "average_precision",
+                                                   "map", "ndcg", "pre",   "r2"};
   return std::ranges::find(larger, metric) != larger.end();
 }
 
