@@ -302,6 +302,7 @@ TEST_CASE("an allocated array is zero, reaches from a cache line to its end, and
   }
   LocalCollective collective{std::make_shared<LocalGroup>(WorldSize{1}), Rank{0}};
   CHECK_THROWS_AS((void)collective.allocate<double>(~std::size_t{0} / 4), std::bad_alloc);
+  CHECK_THROWS_AS((void)collective.allocate<float>(~std::size_t{0} / 4), std::bad_alloc);
 }
 
 TEST_CASE("what a group is told, its duplicates are told as well, also those of duplicates and of later") {

@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -244,6 +245,27 @@ TEST_CASE(
     for (auto const* const end : {array.end(), other.end()}) furthest = std::max<std::uint8_t const*>(furthest, end);
   }
   CHECK(furthest - kept.data() < 16 << 20);
+}
+
+TEST_CASE("a rank whose collective is made anew goes on with the others, with arrays that only it sees, too") {
+  if (!is_first()) return;
+  auto const group = SharedMemoryGroup::create(WorldSize{2});
+  auto const wrong_rounds = [&](Rank rank, bool is_made_anew) {
+    std::optional<SharedMemoryCollective> collective;
+    int wrong = 0;
+    for (int round = 0; round < 9; ++round) {
+      if (!collective || is_made_anew) collective.emplace(group, rank);
+      std::vector<float> values(round % 3 == 0 ? 10U : 50'000U,
+                                static_cast<float>(round) + static_cast<float>(rank.value));
+      collective->all_reduce(std::span{values}, ReduceOp::sum);
+      auto const sum = 2 * static_cast<float>(round) + 1;
+      if (!std::ranges::all_of(values, [&](float value) { return value == sum; })) ++wrong;
+    }
+    return wrong;
+  };
+  auto const other = forked([&] { return wrong_rounds(Rank{1}, false); });
+  CHECK(wrong_rounds(Rank{0}, true) == 0);
+  CHECK(exit_status(other) == 0);
 }
 
 TEST_CASE("an array that there is no room for leaves the room to others") {

@@ -244,7 +244,8 @@ class DeviceCollective final : public detail::DeviceModel {
   std::shared_ptr<DeviceGroup> group_;
   LocalCollective local_;
   detail::DeviceEvent ready_;
-  std::uint64_t operations_ = 0;
+  /// Of the group, also those before this one was made.
+  std::uint64_t operations_ = group_->finished_.load() / group_->size().value;
   std::string failure_;  ///< What made the group unusable.
   std::vector<CallHeader> headers_;
 };

@@ -89,8 +89,10 @@ class NcclCollective final : public detail::DeviceModel {
   [[nodiscard]] auto rank() const noexcept -> Rank override { return rank_; }
   [[nodiscard]] auto size() const noexcept -> WorldSize override { return group_->size(); }
 
-  /// Whether `NcclGroup::request_stop` was called on any rank, as of the last operation.
-  [[nodiscard]] auto stop_agreed() const noexcept -> bool override { return stop_agreed_; }
+  /// Whether `NcclGroup::request_stop` was called on any rank, as of the last operation; of one rank, as of now.
+  [[nodiscard]] auto stop_agreed() const noexcept -> bool override {
+    return stop_agreed_ || (size() == WorldSize{1} && group_->stop_requested_.load());
+  }
 
  private:
   /// What a rank shows to the others.

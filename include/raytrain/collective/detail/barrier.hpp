@@ -167,6 +167,9 @@ class Barrier {
   /// that one's: some may still read what was shown before.
   [[nodiscard]] auto next_slot() noexcept -> Slot&;
 
+  /// Of the number of the last barrier: on all members the same, also on one that has been made anew.
+  [[nodiscard]] auto is_odd() const noexcept -> bool { return round_ % 2 != 0; }
+
   /// What everybody has shown in the last barrier, by rank, until the member enters the next one.
   [[nodiscard]] auto slots() const noexcept -> std::span<Slot const> { return slots_of(round_); }
 

@@ -137,7 +137,6 @@ class BarrierOperations {
       slot.from = memory_.location_of(task.from);
       slot.to = memory_.location_of(task.to);
       if constexpr (!Memory::sees_all) {
-        odd_ = !odd_;
         if (slot.from.kind == ArrayLocation::Kind::hidden) pieces.fill(pieces.at(0));
       }
     }
@@ -243,8 +242,14 @@ class BarrierOperations {
 
   // Pieces ------------------------------------------------------------------------------------------------------------
 
-  [[nodiscard]] auto bounce_buffer(std::uint32_t rank, bool odd) const noexcept -> std::byte* {
-    return memory_.bounce_buffer(Rank{rank}, odd).data();
+  /// Of each rank's bounce buffer. Which is which follows from the number of the last barrier.
+  enum class Half : std::uint8_t {
+    shown,  ///< All ranks may work on it until the next barrier.
+    other,  ///< The rank's own: what is in it is from before the last barrier, or will be shown from the next one on.
+  };
+
+  [[nodiscard]] auto bounce_buffer(std::uint32_t rank, Half half) const noexcept -> std::byte* {
+    return memory_.bounce_buffer(Rank{rank}, barrier_.is_odd() == (half == Half::shown)).data();
   }
 
   /// Whether only `rank` sees its array.
@@ -262,7 +267,7 @@ class BarrierOperations {
   /// if only `rank` sees that, `buffer_begin` bytes after the beginning of its bounce buffer.
   [[nodiscard]] auto piece_of(std::uint32_t rank, std::size_t begin, std::size_t buffer_begin = 0) const noexcept
       -> std::byte const* {
-    return is_hidden(rank) ? bounce_buffer(rank, odd_) + buffer_begin : source(Way::buffered, rank) + begin;
+    return is_hidden(rank) ? bounce_buffer(rank, Half::shown) + buffer_begin : source(Way::buffered, rank) + begin;
   }
 
   /// Takes an array, whose first piece is in the bounce buffers, piece by piece: calls `work(range)` when a piece is in
@@ -272,7 +277,6 @@ class BarrierOperations {
     if constexpr (!Memory::sees_all) {
       for (std::size_t begin = 0; begin < pieces.size; begin += pieces.piece_size) {
         work(pieces.at(begin));
-        odd_ = !odd_;
         auto const next = begin + pieces.piece_size;
         if (is_hidden(me()) && next < pieces.size) pieces.fill(pieces.at(next));
         auto const& shown = barrier_.slots()[me()];
@@ -292,7 +296,8 @@ class BarrierOperations {
                   [this, from = task.from.data(), part_size, piece](Range range) {
                     for (std::uint32_t rank = 0; rank < ranks(); ++rank) {
                       if (rank == me()) continue;
-                      copy(bounce_buffer(me(), odd_) + rank * piece, from + rank * part_size + range.begin, range.size);
+                      copy(bounce_buffer(me(), Half::other) + rank * piece, from + rank * part_size + range.begin,
+                           range.size);
                     }
                   },
                   Nothing{}};
@@ -312,10 +317,12 @@ class BarrierOperations {
     auto const size = task.from.size();
     Pieces const pieces{
         size, piece_size(task),
-        [&](Range range) { copy_all_but_mine(bounce_buffer(me(), odd_), task.from.data() + range.begin, range.size); },
+        [&](Range range) {
+          copy_all_but_mine(bounce_buffer(me(), Half::other), task.from.data() + range.begin, range.size);
+        },
         [&](Range range) {
           if (is_hidden(me()) && !task.to.empty())
-            copy_all_but_mine(task.to.data() + range.begin, bounce_buffer(me(), !odd_), range.size);
+            copy_all_but_mine(task.to.data() + range.begin, bounce_buffer(me(), Half::other), range.size);
         }};
     auto const way = open(task, size, pieces);
     if (way == Way::inlined) {
@@ -346,7 +353,7 @@ class BarrierOperations {
       // read.
       auto const to = [&](std::uint32_t rank) {
         if (rank == me()) return task.to.data() + begin;
-        return is_hidden(rank) ? bounce_buffer(rank, odd_) + mine.begin : target(rank) + begin;
+        return is_hidden(rank) ? bounce_buffer(rank, Half::shown) + mine.begin : target(rank) + begin;
       };
       if (task.call.operation == Operation::reduce) return reduce_to(task, {to(task.call.root.value), mine.size}, from);
       (*task.reducers)[task.call.op]({ranks(), me(), from}, mine.size, {ranks(), to});
@@ -384,7 +391,8 @@ class BarrierOperations {
     auto const size = task.to.size();
     Pieces const pieces{
         size, piece_size(task),
-        [&](Range range) { copy(bounce_buffer(me(), odd_), task.from.data() + range.begin, range.size); }, Nothing{}};
+        [&](Range range) { copy(bounce_buffer(me(), Half::other), task.from.data() + range.begin, range.size); },
+        Nothing{}};
     auto const way = open(task, size, pieces);
     if (way != Way::buffered) {
       if (me() != root) copy(task.to.data(), source(way, root), size);
@@ -427,7 +435,7 @@ class BarrierOperations {
     Pieces const pieces{static_cast<std::size_t>(largest), piece_size(task),
                         [&](Range range) {
                           auto const part = part_of(range, task.from.size());
-                          copy(bounce_buffer(me(), odd_), task.from.data() + part.begin, part.size);
+                          copy(bounce_buffer(me(), Half::other), task.from.data() + part.begin, part.size);
                         },
                         Nothing{}};
     auto const way = open(task, largest, pieces);
@@ -455,7 +463,6 @@ class BarrierOperations {
   Barrier barrier_;
   Memory memory_;
   Agreement agreement_;
-  bool odd_ = false;  ///< Which half of its bounce buffer each rank uses: on all ranks the same one.
 };
 
 }  // namespace raytrain::detail

@@ -26,16 +26,24 @@
 
 namespace raytrain::detail {
 
+/// Whether there is memory for these bytes of the file; a signal is no reason to give up.
+[[nodiscard]] inline auto take_room(int descriptor, std::size_t begin, std::size_t bytes) noexcept -> bool {
+  int problem = EINTR;
+  while (problem == EINTR)
+    problem = ::posix_fallocate(descriptor, static_cast<off_t>(begin), static_cast<off_t>(bytes));
+  return problem == 0;
+}
+
 RAYTRAIN_INLINE auto SharedFile::create(std::size_t bytes) -> std::shared_ptr<SharedFile> {
   int const descriptor = ::memfd_create("raytrain", MFD_CLOEXEC);
   if (descriptor < 0) fail("memfd_create");
   auto file = std::make_shared<SharedFile>(Private{}, descriptor);
-  if (::posix_fallocate(descriptor, 0, static_cast<off_t>(bytes)) != 0) {
+  if (!take_room(descriptor, 0, bytes)) {
     throw Error{Errc::io, "creating shared memory", "there is no room for " + std::to_string(bytes) + " bytes"};
   }
   // Address space costs nothing: as much as the machine has memory, or what a limit allows for.
   auto capacity = static_cast<std::size_t>(::sysconf(_SC_PHYS_PAGES)) * page_bytes;
-  while (!file->map(capacity) && capacity > bytes) capacity /= 2;
+  while (!file->map(capacity) && capacity > bytes) capacity = std::max(capacity / 2, bytes);
   if (file->data_ == nullptr) fail("mapping shared memory");
   return file;
 }
@@ -90,9 +98,7 @@ RAYTRAIN_INLINE auto SharedFile::take(std::size_t bytes, std::atomic<std::uint64
   // There it stays if the memory is full.
   if (range == freed_.end()) range = freed_.emplace(extend(bytes, end), bytes).first;
   auto const [begin, space] = *range;
-  if (::posix_fallocate(descriptor_, static_cast<off_t>(begin), static_cast<off_t>(bytes)) != 0) {
-    throw std::bad_alloc{};
-  }
+  if (!take_room(descriptor_, begin, bytes)) throw std::bad_alloc{};
   if (space > bytes) freed_.emplace(begin + bytes, space - bytes);
   freed_.erase(range);
   return begin;
