@@ -43,7 +43,7 @@ namespace detail {
 class WarningRelay {
  public:
   void send_to(std::function<void(std::string const&)> to);
-  /// Nobody takes them any more, nor yet again.
+  /// As before anybody took them.
   void send_to_stderr();
   void tell(std::string const& text);
 

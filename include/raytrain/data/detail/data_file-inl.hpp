@@ -33,9 +33,7 @@ inline constexpr std::string_view gzip_magic = "\x1F\x8B";
 RAYTRAIN_INLINE auto compression_of(std::string_view content) noexcept -> std::string_view {
   if (content.starts_with(gzip_magic)) return "gzip";
   if (content.starts_with("\x28\xB5\x2F\xFD")) return "zstd";
-  if (content.starts_with("\xFD"
-                          "7zXZ"))
-    return "xz";
+  if (content.starts_with("\xFD\x37zXZ")) return "xz";
   return {};
 }
 

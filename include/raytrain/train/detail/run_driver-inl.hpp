@@ -416,7 +416,8 @@ RAYTRAIN_INLINE auto RunDriver::whole_checkpoints() -> std::vector<Checkpoint> {
       [this] { return resume_point_.whole_checkpoints(); });
   auto listed = list->get_future();
   writer_->post([list] { (*list)(); });
-  return listed.get();
+  constexpr std::chrono::seconds longest{10};  // a store that hangs must not keep fit() from its end
+  return listed.wait_for(longest) == std::future_status::ready ? listed.get() : resume_point_.whole_checkpoints();
 }
 
 RAYTRAIN_INLINE auto RunDriver::conclude(std::optional<StopSignals>& signals) -> Result {
