@@ -525,6 +525,34 @@ TEST_CASE_TEMPLATE("an abort frees the ranks that share memory with the one that
   meet();
 }
 
+TEST_CASE("an abort frees a rank that waits in MPI and shares memory with the one that is told") {
+  if (ranks() < 4) return;
+  auto const group = std::make_shared<MpiGroup>(MPI_COMM_WORLD, OnHostsOfTwo::options(), OnHostsOfTwo::pretence());
+  MpiCollective collective{group};
+  collective.barrier();
+  if (me() == 2) {
+    // Rank 0 does not come, and nothing of a broadcast goes through memory.
+    CHECK_THROWS_AS(collective.broadcast(std::span<float>{*new std::vector<float>(10)}, Rank{0}), raytrain::Stopped);
+    CHECK(collective.stop_agreed());
+  }
+  if (me() == 3) group->abort();
+  meet();
+}
+
+TEST_CASE("where ranks of several hosts are told that their calls differ, nothing is pending") {
+  if (ranks() < 4) return;
+  auto const group = std::make_shared<MpiGroup>(MPI_COMM_WORLD, CallsChecked::options(), OnManyHosts::pretence());
+  MpiCollective collective{group};
+  auto& values = *new std::vector<float>(10);
+  CHECK(
+      refusal([&] {
+        if (me() == 1) return collective.barrier();
+        collective.all_reduce(std::span<float>{values}, ReduceOp::sum);
+      }).starts_with("rank_mismatch: collective call: rank 0 calls all_reduce(10 x float32, sum), but rank 1 calls "));
+  CHECK_FALSE(group->has_pending());
+  meet();
+}
+
 TEST_CASE("MPI can go on with what it has begun when an abort ends the wait for a rank of the same host") {
   if (ranks() < 4) return;
   {

@@ -91,6 +91,7 @@ class BarrierState {
   void request_stop() noexcept { stop_requested_.store(true); }
 
   [[nodiscard]] auto is_closed() const noexcept -> bool { return closed_.load() != 0; }
+  [[nodiscard]] auto is_aborted() const noexcept -> bool { return (closed_.load() & aborted) != 0; }
 
  private:
   friend class Barrier;

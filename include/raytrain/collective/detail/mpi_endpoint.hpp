@@ -2,7 +2,6 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -16,6 +15,7 @@
 #include <vector>
 
 #include <raytrain/collective/detail/agreement.hpp>
+#include <raytrain/collective/detail/mpi_buffers.hpp>
 #include <raytrain/collective/detail/mpi_communicator.hpp>
 #include <raytrain/collective/detail/mpi_hosts.hpp>
 #include <raytrain/collective/detail/mpi_late_calls.hpp>
@@ -118,10 +118,13 @@ class MpiEndpoint {
         await_abort();
       }
     } catch (Stopped const&) {
-      abort();  // perhaps it was the ranks of this host that were told
+      follow_ranks_of_host();
       throw;
     } catch (Error const& error) {
-      if (agreement_.is_usable()) break_up(error.code(), error.happened());
+      if (agreement_.is_usable()) {
+        if (error.code() == Errc::rank_mismatch) tell_other_hosts();
+        break_up(error.code(), error.happened());
+      }
       throw;
     } catch (...) {
       if (agreement_.is_usable()) break_up(Errc::backend, "an exception ended " + to_string(call_));
@@ -153,6 +156,7 @@ class MpiEndpoint {
   /// In an operation that has waited so long, here or in memory: throws unless it is to go on. An abort counts from
   /// when it is seen in the operation.
   void think_again(std::chrono::nanoseconds waited) {
+    if (!aborted_.load() && hosts_->is_aborted()) abort();
     if (has_news_.load()) {
       if (aborted_.load()) {
         auto const now = Clock::now();
@@ -191,22 +195,6 @@ class MpiEndpoint {
  private:
   using Clock = std::chrono::steady_clock;
 
-  /// What the ranks tell each other before an operation when calls are checked.
-  struct Header {
-    Call call{};
-    std::uint64_t stop = 0;
-  };
-
-  /// What MPI reads and writes by itself while an operation is pending.
-  struct Buffers {
-    std::array<std::vector<std::byte>, 2> scratch;
-    std::array<std::int64_t, 4> agreement{};
-    std::vector<CallHistory> histories;
-    std::vector<Header> headers;
-    std::vector<MPI_Request> requests;
-    std::vector<std::size_t> sent_counts;
-  };
-
   /// Which of the others has ended after the fewest operations.
   struct EndedRank {
     Rank rank;
@@ -225,14 +213,6 @@ class MpiEndpoint {
   static constexpr std::uint64_t large_bytes = std::uint64_t{1} << 20U;
   static constexpr std::int64_t one_millisecond = 1'000'000;
   static constexpr std::int64_t largest_interval = 32;
-
-  static void keep_for_ever(std::unique_ptr<Buffers> buffers) noexcept {
-    static std::mutex mutex;
-    // Never destroyed, so that it outlives whatever ends MPI.
-    static auto& kept = *new std::vector<std::unique_ptr<Buffers>>;
-    std::scoped_lock const lock{mutex};
-    kept.push_back(std::move(buffers));
-  }
 
   static auto is_over(MPI_Request& request) -> bool {
     int over = 0;
@@ -276,11 +256,15 @@ class MpiEndpoint {
     communicator_.abandon();
     duplicate_.abandon();
     control_communicator_.abandon();
-    hosts_->abandon();
-    // The others of this host wait for this rank, unless they are told the same.
-    if (auto const& memory = hosts_->memory(); memory != nullptr && !memory->is_closed()) memory->abort();
-    if (buffers_ != nullptr) keep_for_ever(std::move(buffers_));
+    hosts_->break_up();
+    if (buffers_ != nullptr) MpiBuffers::keep_for_ever(std::move(buffers_));
     agreement_.make_unusable(code, happened);
+  }
+
+  /// After what ended its wait in their memory: somebody has told them to stop, or one of them cannot go on.
+  void follow_ranks_of_host() noexcept {
+    if (aborted_.load() || hosts_->is_aborted()) return abort();
+    if (agreement_.is_usable()) break_up(Errc::rank_mismatch, "another rank of this host has failed");
   }
 
   // Agreement about what was called, and about a request to stop ------------------------------------------------------
@@ -318,6 +302,7 @@ class MpiEndpoint {
       return MPI_Iallgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, histories.data(), bytes, MPI_BYTE,
                             control_communicator_.handle(), request);
     });
+    has_ended_ = true;
     for (std::uint32_t other = 1; other < size().value; ++other) {
       if (auto const error = CallHistory::mismatch({{0}, histories[0]}, {{other}, histories[other]}))
         agreement_.end_by(*error);
@@ -379,6 +364,16 @@ class MpiEndpoint {
     throw error;
   }
 
+  /// They do not see what the ranks of this host have found in their memory, and look for it when they wait long.
+  void tell_other_hosts() noexcept {
+    if (is_on_one_host() || options_.check_calls || std::exchange(has_told_, true)) return;
+    try {
+      late_calls_->tell(calls_);
+    } catch (Error const&) {
+      return;  // then their wait ends as `WaitLimits` say
+    }
+  }
+
   void compare_late_calls() {
     if (!std::exchange(has_told_, true)) late_calls_->tell(calls_);
     auto const error = late_calls_->look(calls_);
@@ -429,7 +424,7 @@ class MpiEndpoint {
     headers.assign(ranks, {});
     requests.assign(std::size_t{2} * ranks, MPI_REQUEST_NULL);
     headers[rank().value] = {call_, stop_requested_.load() ? 1U : 0U};
-    constexpr int bytes = sizeof(Header);
+    constexpr int bytes = sizeof(MpiCallHeader);
     for (int other = 0; other < static_cast<int>(ranks); ++other) {
       if (static_cast<std::uint32_t>(other) == rank().value) continue;
       auto const at = static_cast<std::size_t>(other);
@@ -442,8 +437,10 @@ class MpiEndpoint {
     compares_ = false;
     auto const call_of = [&](std::uint32_t number) -> Call const& { return headers[number].call; };
     if (auto const odd = Agreement::first_mismatch(size(), call_of)) {
-      agreement_.end_by(Agreement::mismatch({Rank{0}, call_of(0)}, {*odd, call_of(odd->value)},
-                                            [&](Rank of) { return broadcast_counts(of, counts); }));
+      auto const error = Agreement::mismatch({Rank{0}, call_of(0)}, {*odd, call_of(odd->value)},
+                                             [&](Rank of) { return broadcast_counts(of, counts); });
+      has_ended_ = true;
+      agreement_.end_by(error);
     }
     stop_agreed_ = stop_agreed_ || std::ranges::any_of(headers, [](auto const& header) { return header.stop != 0; });
   }
@@ -468,7 +465,7 @@ class MpiEndpoint {
   CoreUse core_;
   std::optional<MpiLateCalls> late_calls_;
   std::optional<MpiHosts> hosts_;
-  std::unique_ptr<Buffers> buffers_ = std::make_unique<Buffers>();
+  std::unique_ptr<MpiBuffers> buffers_ = std::make_unique<MpiBuffers>();
 
   std::atomic<bool> has_news_{false};
   std::atomic<bool> aborted_{false};

@@ -94,8 +94,15 @@ class MpiHosts {
     memory_->leave({static_cast<std::uint32_t>(here - ranks_here_.begin())});
   }
 
-  /// Leaves the communicator to the end of the process: something is pending in it that cannot be taken back.
-  void abandon() noexcept { leaders_.abandon(); }
+  /// Whether the ranks of this host have been told to stop, be it another one of them.
+  [[nodiscard]] auto is_aborted() const noexcept -> bool { return memory_ != nullptr && memory_->is_aborted(); }
+
+  /// After an operation that failed on this rank alone, or cannot be taken back: the others of this host wait no more
+  /// for it in memory, and the communicator is left to the end of the process.
+  void break_up() noexcept {
+    leaders_.abandon();
+    if (memory_ != nullptr && !memory_->is_closed()) memory_->break_up();
+  }
 
  private:
   /// What a rank must know to find the memory that the first one of its host has created.
