@@ -183,6 +183,18 @@ TEST_CASE("ranks that leave out a batch each are refused, and the error names ho
   check_says(text, "(after 32 samples of epoch 0)");
 }
 
+TEST_CASE("ranks whose batches have other sizes are refused in their first backward, and told to make them alike") {
+  auto const train = [](TorchContext& ctx) {
+    auto model = ctx.prepare_model([] { return Mean{}; });
+    for (auto batch : ctx.dataset_shard("train").batches({.batch_size = ctx.world_rank() == Rank{0} ? 4 : 8}))
+      model(all(static_cast<double>(batch.size()))).backward();
+  };
+  auto const text = failure_in(train, {.datasets = {{"train", small_images(64)}}});
+  check_says(text, "(after 8 samples of epoch 0), but rank 1 calls");
+  check_says(text, "(after 16 samples of epoch 0)");
+  check_says(text, "on as many batches of one size");
+}
+
 TEST_CASE("a rank may look at other data and take a training epoch's data of its own between two epochs") {
   run_once({.datasets = {{"train", small_images(64)}, {"valid", small_images(32)}}}, [](TorchContext& ctx) {
     auto model = ctx.prepare_model([] { return Mean{}; });

@@ -241,6 +241,24 @@ TEST_CASE("a worker's steps have all parts, alone and among others, in windows a
   }
 }
 
+TEST_CASE("parameters that workers average, and give each other after a step, are exchange as gradients are") {
+  run_once({}, [](TorchContext& ctx) {
+    auto const local = ctx.prepare_local_model([] { return torch::nn::Linear{1, 1}; });
+    auto const model = ctx.prepare_model([] { return torch::nn::Linear{1, 1}; });
+    auto optimizer = ctx.prepare_optimizer<torch::optim::SGD>(model, {0.1});
+    ctx.report(Epoch{0, 0.5});
+    CHECK(ctx.step_times().exchange_s == 0);
+    ctx.average_parameters(local);
+    auto const averaging = ctx.step_times().exchange_s;
+    CHECK(averaging > 0);
+    optimizer.step();
+    auto const stepping = ctx.step_times().exchange_s;
+    CHECK(stepping > averaging);
+    (void)ctx.average(0.5);
+    CHECK(ctx.step_times().exchange_s > stepping);
+  });
+}
+
 TEST_CASE("the times of a report begin with the report before") {
   auto const times = times_of_run(2);  // which compares each with the time of its own report
   CHECK(sum_of(times[1]) > 0);

@@ -387,3 +387,24 @@ TEST_CASE("reports have the rates of all schedules") {
   CHECK(result.metrics.number("lr") == 0.5);
   CHECK(result.metrics.number("lr_1") == 0.25);
 }
+
+TEST_CASE("an optimizer of a model that was not prepared is warned of, and none of others, nor with one worker") {
+  struct Run {
+    int workers;
+    bool is_prepared;
+  };
+  for (auto const& [workers, is_prepared] : {Run{2, false}, Run{2, true}, Run{1, false}}) {
+    CAPTURE(workers);
+    CAPTURE(is_prepared);
+    auto const result = run_once({.workers = workers}, [is_prepared](TorchContext& ctx) {
+      torch::nn::Linear net{1, 1};
+      if (is_prepared) net = ctx.prepare_model(net);
+      auto local = ctx.prepare_local_model([] { return torch::nn::Linear{1, 1}; });
+      torch::optim::SGD sgd{net->parameters(), 0.5};
+      torch::optim::SGD local_sgd{local->parameters(), 0.5};
+      (void)ctx.restore(TrainingState{sgd, {"local_sgd", local_sgd}});
+      ctx.report(Epoch{0, 1.0});
+    });
+    CHECK(warnings_with(result, "an optimizer trains a model that is not prepared") == (workers > 1 && !is_prepared));
+  }
+}

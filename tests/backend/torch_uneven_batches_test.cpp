@@ -364,3 +364,30 @@ TEST_CASE("with one worker join says whether it has a batch, and backwards are i
                    "was called without join()");
   });
 }
+
+TEST_CASE("a model that wants no gradient trains beside one that does, has an optimizer, and needs no batch") {
+  run_once({}, [](TorchContext& ctx) {
+    auto model = ctx.prepare_model([] { return Weight{}; });
+    auto const frozen = ctx.prepare_model([] {
+      torch::nn::Linear layer{1, 1};
+      for (auto& parameter : layer->parameters()) parameter.requires_grad_(false);
+      return layer;
+    });
+    auto const empty = ctx.prepare_model([] { return torch::nn::ReLU{}; });
+    auto optimizer = ctx.prepare_optimizer<torch::optim::AdamW>(frozen, {0.1});
+    auto const before = copies(frozen->parameters());
+    CHECK(ctx.join(is_0(ctx)));
+    if (is_0(ctx)) {
+      model(all(3)).backward();
+    } else {
+      ctx.shadow_backward(model);
+      ctx.shadow_backward(frozen);
+      ctx.shadow_backward(empty);
+    }
+    optimizer.step();
+    CHECK_FALSE(ctx.join(false));
+    CHECK(torch::equal(model->w.grad(), all(3)));
+    CHECK(same_bits(frozen->parameters(), before));
+    ctx.report(Epoch{0, 0.5}, save(frozen, optimizer));
+  });
+}

@@ -38,6 +38,7 @@
 #include <raytrain/backend/torch/detail/stored_optimizer-inl.hpp>
 #include <raytrain/backend/torch/detail/stored_tensors-inl.hpp>
 #include <raytrain/backend/torch/detail/tensor_mean-inl.hpp>
+#include <raytrain/backend/torch/detail/unprepared_models-inl.hpp>
 #include <raytrain/backend/torch/detail/worker_device-inl.hpp>
 #include <raytrain/backend/torch/diloco-inl.hpp>
 #include <raytrain/backend/torch/grad_scaler-inl.hpp>

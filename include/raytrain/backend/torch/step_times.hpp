@@ -16,8 +16,8 @@ struct StepTimes {
   double data_s = 0;         ///< From asking for a batch until its first column is a tensor; making others tensors.
   double forward_s = 0;      ///< From there to the first gradient of a parameter.
   double backward_s = 0;     ///< From there until all gradients are there.
-  double exchange_s = 0;     ///< Averaging gradients, with the wait for other workers. What a `SyncBatchNorm` exchanges
-                             ///< is forward and backward.
+  double exchange_s = 0;     ///< Averaging gradients, and whatever else goes through the worker's collective, with the
+                             ///< wait for other workers.
   double rest_s = 0;         ///< Until the next batch is asked for: the optimizer, reports, the program's own.
   void serialize(auto& a) {
     a(CEREAL_NVP(samples_per_s), CEREAL_NVP(data_s), CEREAL_NVP(forward_s), CEREAL_NVP(backward_s),

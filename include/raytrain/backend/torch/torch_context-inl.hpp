@@ -25,6 +25,7 @@
 #include <raytrain/backend/torch/detail/model_exchange.hpp>
 #include <raytrain/backend/torch/detail/step_timer.hpp>
 #include <raytrain/backend/torch/detail/tensor_broadcast.hpp>
+#include <raytrain/backend/torch/detail/unprepared_models.hpp>
 #include <raytrain/backend/torch/sync_batch_norm.hpp>
 #include <raytrain/backend/torch/torch_checkpoint.hpp>
 #include <raytrain/backend/torch/torch_context.hpp>
@@ -35,7 +36,6 @@
 #include <raytrain/checkpoint/rank_folder.hpp>
 #include <raytrain/collective/tagged_collective.hpp>
 #include <raytrain/core/bytes.hpp>
-#include <raytrain/core/clock.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/inline.hpp>
@@ -60,21 +60,20 @@ namespace raytrain {
 
 RAYTRAIN_TORCH_INLINE TorchContext::TorchContext(WorkerSetup setup, TorchConfig const& config,
                                                  ScalingConfig const& scaling)
-    : TorchContext{std::make_unique<detail::UnlockingCollective>(std::move(setup.collective)), std::move(setup), config,
-                   scaling} {
+    : TorchContext{detail::step_timer(), std::move(setup), config, scaling} {
   reports_step_times_ = config.report_step_times;
   leave_out_of_identity(field_names<StepTimes>());
 }
 
-RAYTRAIN_TORCH_INLINE TorchContext::TorchContext(std::unique_ptr<detail::UnlockingCollective> collective,
-                                                 WorkerSetup setup, TorchConfig const& config,
-                                                 ScalingConfig const& scaling)
-    : TrainContext{{setup.link, std::move(setup.run), std::move(setup.group), std::move(collective)}},
+RAYTRAIN_TORCH_INLINE TorchContext::TorchContext(std::shared_ptr<detail::StepTimer> timer, WorkerSetup setup,
+                                                 TorchConfig const& config, ScalingConfig const& scaling)
+    : TrainContext{{setup.link, std::move(setup.run), std::move(setup.group),
+                    std::make_unique<detail::UnlockingCollective>(
+                        std::make_unique<detail::TimedCollective>(std::move(setup.collective), timer))}},
       unlocking_{static_cast<detail::UnlockingCollective*>(&TrainContext::collective())},
       device_{scaling, config, setup.link, *unlocking_},
-      generator_{at::detail::createCPUGenerator(worker_seed())} {
-  static SystemClock const clock;
-  step_timer_ = std::make_shared<detail::StepTimer>(clock);
+      generator_{at::detail::createCPUGenerator(worker_seed())},
+      step_timer_{std::move(timer)} {
   at::set_num_threads(cpus());
   if (process_workers() > WorldSize{1}) {
     default_generator_.emplace(worker_seed(), device_.gpu());
@@ -181,6 +180,12 @@ RAYTRAIN_TORCH_INLINE auto TorchContext::restore(TrainingState const& state) -> 
   rates_.clear();
   for (auto const* const schedule : state.schedules()) rates_.push_back(schedule->followed_rates());
   scaler_ = state.followed_scaler();
+  auto const is_apart = [&](auto* optimizer) { return detail::trains_unprepared(*optimizer, averagers_, local_); };
+  if (world_rank() == Rank{0} && world_size() > WorldSize{1} && std::ranges::any_of(state.optimizers(), is_apart)) {
+    warn(
+        "an optimizer trains a model that is not prepared, and each worker trains another one; make it by "
+        "ctx.prepare_model(), or prepare_local_model(), before the optimizer");
+  }
   if (!checkpoint()) return 0;
   if (begins_from_other_run()) {
     auto const news = state.load_models(*checkpoint());
@@ -198,9 +203,8 @@ RAYTRAIN_TORCH_INLINE auto TorchContext::restore(TrainingState const& state) -> 
     return all;
   };
   auto const before = rates();
-  auto const news = state.load_parts(*checkpoint(), {world_rank(), world_size()}, TrainingState::Extent::all);
-  if (world_rank() == Rank{0}) {
-    for (auto const& text : news) warn(text);
+  for (auto const& text : state.load_parts(*checkpoint(), {world_rank(), world_size()}, TrainingState::Extent::all)) {
+    if (world_rank() == Rank{0}) warn(text);
   }
   if (!state.has_scheduler()) compare_rates(before, rates());
   restore_generators();
@@ -275,7 +279,6 @@ RAYTRAIN_TORCH_INLINE void TorchContext::check_windows_are_averaged() const {
 RAYTRAIN_TORCH_INLINE auto TorchContext::join(bool has_batch) -> bool {
   detail::RanksWithBatch::check_may_ask(virtual_shards(), taken_->window);
   check_windows_are_averaged();
-  detail::InPhase const exchanges{step_timer_.get(), detail::StepTimer::Phase::exchange};
   return taken_->with_batch.ask(collective(), has_batch);
 }
 

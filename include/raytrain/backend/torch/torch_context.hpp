@@ -373,7 +373,7 @@ class TorchContext : public TrainContext {
   [[nodiscard]] auto device_generator() -> at::Generator;
 
  private:
-  TorchContext(std::unique_ptr<detail::UnlockingCollective> collective, WorkerSetup setup, TorchConfig const& config,
+  TorchContext(std::shared_ptr<detail::StepTimer> timer, WorkerSetup setup, TorchConfig const& config,
                ScalingConfig const& scaling);
 
   [[nodiscard]] auto worker_seed() const noexcept -> std::uint64_t;

@@ -41,7 +41,9 @@ RAYTRAIN_INLINE auto mismatch_error(RankCall const& first, RankCall const& other
           ? "make every rank take the same steps in the same order, with the same learning rates and as many gradients"
       : tag.layer > 0 || other_tag.layer > 0
           ? "make every rank run the same layers forward and backward, in the same order, in train mode on all or none"
-          : "make every rank run the same backwards in the same order, on as many batches, and average after as many";
+          : "make every rank run the same backwards in the same order, on as many batches of one size, and average "
+            "after as "
+            "many";
   return {Errc::rank_mismatch, "collective call",
           "rank " + std::to_string(first.rank.value) + " calls " + describe(first, other) + ", but rank " +
               std::to_string(other.rank.value) + " calls " + describe(other, first),

@@ -4,7 +4,6 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <torch/torch.h>
 
-#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -13,6 +12,7 @@
 #include <vector>
 
 #include <raytrain/collective/collective.hpp>
+#include <raytrain/collective/wrapped_collective.hpp>
 #include <raytrain/core/bytes.hpp>
 #include <raytrain/core/identifiers.hpp>
 
@@ -67,20 +67,11 @@ class DefaultGeneratorLock {
 
 /// A worker's collective that unlocks the generator during each operation, as long as there is an `UnlockingScope`: the
 /// other workers of the process must lock it themselves before they can join the operation.
-class UnlockingCollective final : public Collective {
+class UnlockingCollective final : public WrappedCollective {
  public:
   /// `collective`: never null.
-  explicit UnlockingCollective(std::unique_ptr<Collective> collective) noexcept : collective_{std::move(collective)} {}
-
-  [[nodiscard]] auto rank() const noexcept -> Rank override { return collective_->rank(); }
-  [[nodiscard]] auto size() const noexcept -> WorldSize override { return collective_->size(); }
-  [[nodiscard]] auto stop_agreed() const noexcept -> bool override { return collective_->stop_agreed(); }
-  [[nodiscard]] auto takes_device_arrays() const noexcept -> bool override {
-    return collective_->takes_device_arrays();
-  }
-  [[nodiscard]] auto allocate_zeros(std::size_t size_bytes) -> std::shared_ptr<void> override {
-    return collective_->allocate_zeros(size_bytes);
-  }
+  explicit UnlockingCollective(std::unique_ptr<Collective> collective) noexcept
+      : WrappedCollective{*collective}, collective_{std::move(collective)} {}
 
   [[nodiscard]] auto duplicate() -> std::unique_ptr<Collective> override;
 

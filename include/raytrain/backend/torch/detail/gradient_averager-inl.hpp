@@ -199,6 +199,7 @@ RAYTRAIN_TORCH_INLINE auto GradientAverager::scale() const -> double {
 }
 
 RAYTRAIN_TORCH_INLINE void GradientAverager::shadow_backward() {
+  if (arena_.size() == 0) return;  // nor has a backward of it anything to average
   if (overlap_) overlap_->begin(tag_of_backward(backwards_ + 1), scale());
   arena_.set_aside();
   arena_.begin_backward();

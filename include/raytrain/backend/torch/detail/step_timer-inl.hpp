@@ -12,6 +12,7 @@
 
 #include <raytrain/backend/torch/detail/step_timer.hpp>
 #include <raytrain/backend/torch/step_times.hpp>
+#include <raytrain/core/clock.hpp>
 #include <raytrain/core/inline.hpp>
 #include <raytrain/core/metrics.hpp>
 #include <raytrain/message/report_fields.hpp>
@@ -71,6 +72,11 @@ RAYTRAIN_TORCH_INLINE void StepTimer::restart() noexcept {
 
 RAYTRAIN_TORCH_INLINE auto StepTimer::seconds(Phase phase) const noexcept -> double {
   return std::chrono::duration<double>{spent_[static_cast<std::size_t>(phase)]}.count();
+}
+
+RAYTRAIN_TORCH_INLINE auto step_timer() -> std::shared_ptr<StepTimer> {
+  static SystemClock const clock;
+  return std::make_shared<StepTimer>(clock);
 }
 
 RAYTRAIN_TORCH_INLINE void add_step_times(Metrics& metrics, StepTimes const& times) {

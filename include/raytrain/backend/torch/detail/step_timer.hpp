@@ -11,6 +11,8 @@
 #include <torch/torch.h>
 
 #include <raytrain/backend/torch/step_times.hpp>
+#include <raytrain/collective/collective.hpp>
+#include <raytrain/collective/wrapped_collective.hpp>
 #include <raytrain/core/clock.hpp>
 #include <raytrain/core/metrics.hpp>
 
@@ -80,6 +82,27 @@ class InPhase {
   StepTimer* timer_;
   StepTimer::Phase next_;
 };
+
+/// A worker's collective whose operations, with the wait for other workers, are its exchange.
+class TimedCollective final : public WrappedCollective {
+ public:
+  /// `collective`: never null.
+  TimedCollective(std::unique_ptr<Collective> collective, std::shared_ptr<StepTimer> timer) noexcept
+      : WrappedCollective{*collective}, collective_{std::move(collective)}, timer_{std::move(timer)} {}
+
+  [[nodiscard]] auto start(Task const& task) -> Pending override {
+    InPhase const exchanges{timer_.get(), StepTimer::Phase::exchange};
+    collective_->start(task).wait();
+    return {};
+  }
+
+ private:
+  std::unique_ptr<Collective> collective_;
+  std::shared_ptr<StepTimer> timer_;
+};
+
+/// By the system's clock.
+[[nodiscard]] auto step_timer() -> std::shared_ptr<StepTimer>;
 
 /// But for names that are there already.
 void add_step_times(Metrics& metrics, StepTimes const& times);

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <memory>
+
+#include <raytrain/collective/collective.hpp>
+#include <raytrain/core/identifiers.hpp>
+
+namespace raytrain {
+
+/// Another collective, with something added to its operations by who derives from it.
+///
+/// Threads: as the other one, which must live as long.
+/// Errors:  as the other one.
+class WrappedCollective : public Collective {
+ public:
+  [[nodiscard]] auto rank() const noexcept -> Rank override { return wrapped_.rank(); }
+  [[nodiscard]] auto size() const noexcept -> WorldSize override { return wrapped_.size(); }
+  [[nodiscard]] auto stop_agreed() const noexcept -> bool override { return wrapped_.stop_agreed(); }
+  [[nodiscard]] auto takes_device_arrays() const noexcept -> bool override { return wrapped_.takes_device_arrays(); }
+  [[nodiscard]] auto allocate_zeros(std::size_t size_bytes) -> std::shared_ptr<void> override {
+    return wrapped_.allocate_zeros(size_bytes);
+  }
+
+  /// Of the other one, with nothing added.
+  [[nodiscard]] auto duplicate() -> std::unique_ptr<Collective> override { return wrapped_.duplicate(); }
+
+ protected:
+  explicit WrappedCollective(Collective& wrapped) noexcept : wrapped_{wrapped} {}
+
+  [[nodiscard]] auto wrapped() const noexcept -> Collective& { return wrapped_; }
+
+ private:
+  Collective& wrapped_;
+};
+
+}  // namespace raytrain
