@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <raytrain/core/file_descriptor.hpp>
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -18,7 +19,8 @@ auto in_forked(int file) -> std::string {
   return in_child([file] {
            struct ::stat status {};
            if (::fstat(file, &status) != 0) return std::string{"nothing"};
-           return std::string{S_ISFIFO(status.st_mode) ? "the file" : "/dev/null"};
+           if (S_ISFIFO(status.st_mode)) return std::string{"the file"};
+           return std::string{"/dev/null"} + (::fcntl(file, F_GETFD) == FD_CLOEXEC ? ", for no other program" : "");
          })
       .text;
 }
@@ -32,10 +34,10 @@ TEST_CASE("a file is kept from forked processes as long as somebody keeps it, al
   CHECK(in_forked(pipe[0]) == "the file");
   {
     KeptFromForks here{pipe[0]};
-    CHECK(in_forked(pipe[0]) == "/dev/null");
+    CHECK(in_forked(pipe[0]) == "/dev/null, for no other program");
     CHECK(in_forked(pipe[1]) == "the file");
     here = KeptFromForks{pipe[0]};
-    CHECK(in_forked(pipe[0]) == "/dev/null");
+    CHECK(in_forked(pipe[0]) == "/dev/null, for no other program");
     here = {};
     CHECK(in_forked(pipe[0]) == "the file");
   }

@@ -2,8 +2,14 @@
 #include <raytrain/launch/child_process.hpp>
 
 #include <signal.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <array>
+#include <chrono>
 #include <future>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -35,4 +41,34 @@ TEST_CASE("a process that exits has a status and no signal, and one that a signa
   CHECK(terminated.text == "was ended by signal 15 (Terminated)");
   CHECK(exit_of("kill -KILL $$").text ==
         "was ended by signal 9 (Killed): by somebody, or by the system where memory is short");
+}
+
+TEST_CASE("a process that does not end though it is killed is not waited for longer than the limit, and not told of") {
+  using namespace std::chrono_literals;
+  bool is_told = false;
+  auto child = std::make_unique<ChildProcess>(ChildProcess::Options{
+      .command = {"sleep", "300"}, .on_exit = [&](ProcessExit const&) { is_told = true; }, .kill_limit = 50ms});
+  std::array<int, 2> traced{};
+  std::array<int, 2> over{};
+  REQUIRE(::pipe(traced.data()) == 0);
+  REQUIRE(::pipe(over.data()) == 0);
+  // Until who traces a process has asked for its end, nobody else learns of it.
+  auto const tracer = ::fork();
+  if (tracer == 0) {
+    ::close(over[1]);
+    auto const error = ::ptrace(PTRACE_SEIZE, child->pid(), nullptr, nullptr) == 0 ? '0' : '1';
+    char end = 0;
+    if (::write(traced[1], &error, 1) == 1) (void)!::read(over[0], &end, 1);
+    ::_exit(0);
+  }
+  char error = 0;
+  REQUIRE(::read(traced[0], &error, 1) == 1);
+  if (error == '0') {
+    child.reset();
+    CHECK_FALSE(is_told);
+  } else {
+    MESSAGE("not tried: this system lets nobody trace a process");
+  }
+  for (auto const file : {traced[0], traced[1], over[0], over[1]}) ::close(file);
+  ::waitpid(tracer, nullptr, 0);
 }

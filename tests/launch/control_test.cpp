@@ -158,6 +158,17 @@ TEST_CASE("a server that does not listen adopts connections, and another one for
   CHECK(log.strangers.empty());
 }
 
+TEST_CASE("what the system does not take for a connection is an error of who hands it over, not the server's end") {
+  ServerLog log;
+  ControlServer server{{.world = WorldSize{1}, .listens = false}, log.events()};
+  constexpr int closed = 1'000'000;
+  check_contains(thrown_error([&] { server.adopt(Rank{0}, closed); }),
+                 "io: taking over the connection to rank 0: Bad file descriptor; raise the limits");
+  auto const [here, there] = connected_pair();
+  server.adopt(Rank{0}, here);
+  ::close(there);
+}
+
 TEST_CASE("a rank is lost whose adopted connection ends before its handshake, or is another rank's") {
   ServerLog log;
   ControlServer server{{.world = WorldSize{3}, .listens = false}, log.events()};
@@ -500,7 +511,7 @@ TEST_CASE("a rank that sends what is no message is lost with the decoder's words
       {{std::byte{0xFF}, std::byte{0xFF}, std::byte{0xFF}, std::byte{0xFF}},
        "its connection brought what is no message: its length is 4294967295 bytes, more than 16777216"},
       {{std::byte{1}, std::byte{0}, std::byte{0}, std::byte{0}, std::byte{0x11}},
-       "its connection brought what is no message: it has protocol version 17, and this side has 11"}};
+       "its connection brought what is no message: it has protocol version 17, and this side has 12"}};
   for (std::size_t i = 0; i < rubbish.size(); ++i) {
     Rank const rank{static_cast<std::uint32_t>(i)};
     RawPeer peer{server.addresses().front()};

@@ -121,6 +121,13 @@ def replaces(folder, what, *parts):
         job.expect(f'progress.jsonl says "{part}", as it does: {lost}', part in log)
 
 
+def crashes_when_finished(folder):
+    """Who crashes when a callback has said that the run is finished has not ended as it was told to."""
+    job = train(folder, 'crash_when_finished')
+    job.expect_all_say(1, 'failed', 'rank 1 on ', 'errored')
+    job.expect('it is not finished', not job.lines_with('result'))
+
+
 def loses_no_state(folder):
     """A process that is killed, and has no part of the state, costs nothing of what was reported, although that was not written yet."""
     whole = on_threads(folder, 3)

@@ -14,6 +14,7 @@
 #include <exception>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <iostream>
 #include <iterator>
 #include <memory>
@@ -68,6 +69,7 @@ class CountStarts : public Callback {
   void on_start(RunInfo const& info) override {
     if (what_ == "no_thread") refuse_threads();
     if (what_ == "stop_at_once") info.request_stop();
+    if (what_ == "crash_when_finished") finish_early_ = info.finish_early;
     std::ostringstream line;
     line << "callback in process " << getpid();
     say(line);
@@ -82,6 +84,7 @@ class CountStarts : public Callback {
     if (++reports_ == 900) std::cout << "900 reports\n" << std::flush;
   }
   void on_warning(std::string_view text) override {
+    if (finish_early_ && text == "rank 1 waits") finish_early_();
     std::ostringstream line;
     if (text.size() > 1000) return;
     line << "warning: " << text;
@@ -90,6 +93,7 @@ class CountStarts : public Callback {
 
  private:
   std::string what_;
+  std::function<void()> finish_early_;
   int reports_ = 0;
 };
 
@@ -202,6 +206,14 @@ void compute(TrainContext const& ctx, std::string const& what, int epoch) {
   wait_outside_of_raytrain();
 }
 
+// Rank 1 crashes when all have been told to stop.
+void crash_when_told(TrainContext& ctx, std::string const& what, int epoch) {
+  if (what != "crash_when_finished" || epoch != 1) return;
+  if (ctx.world_rank() == Rank{1}) ctx.warn("rank 1 waits");
+  while (!ctx.stop_requested()) ctx.collective().barrier();
+  if (ctx.world_rank() == Rank{1}) std::raise(SIGKILL);
+}
+
 // The ranks of a first start wait for a stop, and each says that it was told.
 auto stopped_by_others(TrainContext& ctx, std::string const& what, int epoch) -> bool {
   if (!what.starts_with("wait") || epoch != 3 || ctx.checkpoint()) return false;
@@ -269,6 +281,7 @@ auto trained(std::string const& what) {
       auto const sum = step(ctx, values);
       go_wrong(ctx, what, epoch);
       compute(ctx, what, epoch);
+      crash_when_told(ctx, what, epoch);
       if (fork_children(ctx, what, epoch)) return;
       if (stopped_by_others(ctx, what, epoch)) return;
       if (what == "return" && epoch == 3 && ctx.world_rank() == Rank{1}) return;

@@ -83,17 +83,17 @@ TEST_CASE("a message of the wrong direction is refused, and the refusal says who
   }
 }
 
-TEST_CASE("the bytes of protocol version 11 are these") {
-  CHECK(protocol_version == 11);
+TEST_CASE("the bytes of protocol version 12 are these") {
+  CHECK(protocol_version == 12);
   CHECK(hex(encode(Stop{true})) ==
-        "0c000000"
-        "0b"
+        "0d000000"
+        "0c"
         "40"
         "0100000000000000"
-        "0100");
+        "010000");
   CHECK(hex(encode(Progress{Rank{258}, 1, 2, "ab"})) ==
         "28000000"
-        "0b"
+        "0c"
         "03"
         "0100000000000000"
         "02010000"
@@ -108,7 +108,7 @@ TEST_CASE("the bytes of protocol version 11 are these") {
   report.metrics = {{"a", 2.0}};
   CHECK(hex(encode(report)) ==
         "5e000000"
-        "0b"
+        "0c"
         "01"
         "0100000000000000"
         "00000000"
@@ -163,7 +163,7 @@ TEST_CASE("another protocol version is refused, and the message says both and wh
   auto payload = payload_of(Stop{true});
   payload[0] = std::byte{2};
   CHECK(refusal<ControllerMessage>(payload) ==
-        "bad_message: decoding a message: it has protocol version 2, and this side has 11; run the same build on every "
+        "bad_message: decoding a message: it has protocol version 2, and this side has 12; run the same build on every "
         "host");
 }
 

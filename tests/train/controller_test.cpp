@@ -58,7 +58,7 @@ TEST_CASE(
   CHECK(controller.state() == RunState::running);
   auto const* const tell = find<TellWorkers>(say(StopRequest{Rank{0}, 1}, Attempt{1}));
   REQUIRE(tell != nullptr);
-  CHECK(tell->message == ControllerMessage{Stop{false, Attempt{2}}});
+  CHECK(tell->message == ControllerMessage{Stop{false, Attempt{2}, false, true}});
   CHECK(find<FinishRun>(say(Finished{Rank{0}, false}, Attempt{2})) != nullptr);
 }
 
@@ -802,6 +802,9 @@ TEST_CASE("a signal after a callback's request is a first one, and says how to e
   CHECK_FALSE(aborts(signalled));
   REQUIRE(find_notice<Warning>(signalled) != nullptr);
   CHECK(find_notice<Warning>(signalled)->text.find("ask again to end at once") != std::string::npos);
+  REQUIRE(find<TellWorkers>(signalled) != nullptr);
+  CHECK(find<TellWorkers>(signalled)->message == ControllerMessage{Stop{false, Attempt{1}, false, true}});
+  CHECK(controller.handle(RunEvent{CallbackStop{false}}).empty());
   CHECK(aborts(controller.handle(stop_request(2))));
 }
 

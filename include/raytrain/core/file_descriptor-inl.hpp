@@ -48,7 +48,7 @@ RAYTRAIN_INLINE KeptFromForks::~KeptFromForks() {
 RAYTRAIN_INLINE void KeptFromForks::replace_in_child() {
   auto const nothing = ::open("/dev/null", O_RDWR | O_CLOEXEC);
   for (auto const file : files_) {
-    if (nothing < 0 || ::dup2(nothing, file) < 0) ::close(file);
+    if (nothing < 0 || ::dup3(nothing, file, O_CLOEXEC) < 0) ::close(file);
   }
   if (nothing >= 0) ::close(nothing);
   mutex_.unlock();

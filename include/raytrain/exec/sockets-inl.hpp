@@ -85,6 +85,7 @@ RAYTRAIN_INLINE auto SocketAddress::text() const -> std::string {
 
 RAYTRAIN_INLINE SocketStream::SocketStream(Executor& executor, int descriptor, std::string peer)
     : socket_{executor.context()}, peer_{std::move(peer)} {
+  FileDescriptor taken{descriptor};
   int domain = AF_UNSPEC;
   socklen_t size_bytes = sizeof domain;
   ::getsockopt(descriptor, SOL_SOCKET, SO_DOMAIN, &domain, &size_bytes);
@@ -93,6 +94,7 @@ RAYTRAIN_INLINE SocketStream::SocketStream(Executor& executor, int descriptor, s
     ::setsockopt(descriptor, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   }
   socket_.assign(asio::generic::stream_protocol{domain, 0}, descriptor);
+  (void)taken.release();
   kept_ = detail::KeptFromForks{descriptor};
 }
 
@@ -143,9 +145,10 @@ RAYTRAIN_INLINE auto SocketListener::address() const -> SocketAddress {
 }
 
 RAYTRAIN_INLINE void SocketListener::listen_at(SocketAddress const& address) {
-  descriptor_number_ = ::socket(address.data()->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (descriptor_number_ < 0) refuse(address);
-  descriptor_.assign(descriptor_number_);
+  FileDescriptor taken{::socket(address.data()->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
+  if (!taken.is_open()) refuse(address);
+  descriptor_.assign(taken.get());
+  descriptor_number_ = taken.release();
   int const on = 1;
   ::setsockopt(descriptor_number_, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   if (::bind(descriptor_number_, address.data(), address.size_bytes()) != 0) refuse(address);

@@ -85,9 +85,11 @@ RAYTRAIN_INLINE auto exit_of(::siginfo_t const& info) -> ProcessExit {
 }
 
 RAYTRAIN_INLINE ChildProcess::ChildProcess(Options options)
-    : pid_{start(options)}, has_own_group_{options.has_own_group} {
+    : kill_limit_{options.kill_limit}, pid_{start(options)}, has_own_group_{options.has_own_group} {
+  watched_->pid = pid_;
+  watched_->on_exit = std::move(options.on_exit);
   try {
-    watcher_ = std::thread{[this, on_exit = std::move(options.on_exit)] { watch(on_exit); }};
+    watcher_ = std::thread{[watched = watched_] { watch(*watched); }};
   } catch (std::system_error const& error) {
     ::kill(pid_, SIGKILL);
     reap(pid_);
@@ -97,7 +99,10 @@ RAYTRAIN_INLINE ChildProcess::ChildProcess(Options options)
 
 RAYTRAIN_INLINE ChildProcess::~ChildProcess() {
   kill();
-  wait();
+  std::unique_lock lock{watched_->mutex};
+  watched_->is_left = !watched_->changed.wait_for(lock, kill_limit_, [this] { return watched_->has_ended; });
+  lock.unlock();
+  watched_->is_left ? watcher_.detach() : wait();
 }
 
 RAYTRAIN_INLINE auto is_stopped(::pid_t process) -> bool {
@@ -109,8 +114,8 @@ RAYTRAIN_INLINE auto is_stopped(::pid_t process) -> bool {
 }
 
 RAYTRAIN_INLINE void ChildProcess::kill(int signal) noexcept {
-  std::scoped_lock const lock{mutex_};
-  if (!has_ended_) ::kill(signal == SIGKILL && has_own_group_ ? -pid_ : pid_, signal);
+  std::scoped_lock const lock{watched_->mutex};
+  if (!watched_->has_ended) ::kill(signal == SIGKILL && has_own_group_ ? -pid_ : pid_, signal);
 }
 
 RAYTRAIN_INLINE void ChildProcess::wait() {
@@ -174,17 +179,20 @@ RAYTRAIN_INLINE auto ChildProcess::start(Options const& options) -> ::pid_t {
   fail_to_start(error, "execve of " + (is_program ? "/proc/self/exe" : options.command.front()));
 }
 
-RAYTRAIN_INLINE void ChildProcess::watch(std::function<void(ProcessExit)> const& on_exit) noexcept {
+RAYTRAIN_INLINE void ChildProcess::watch(Watched& process) noexcept {
+  auto const id = static_cast<::id_t>(process.pid);
   ::siginfo_t info{};
-  while (::waitid(P_PID, static_cast<::id_t>(pid_), &info, WEXITED | WNOWAIT) != 0 && errno == EINTR) {
+  while (::waitid(P_PID, id, &info, WEXITED | WNOWAIT) != 0 && errno == EINTR) {
   }
   {
-    std::scoped_lock const lock{mutex_};
-    has_ended_ = true;
-    while (::waitid(P_PID, static_cast<::id_t>(pid_), &info, WEXITED) != 0 && errno == EINTR) {
+    std::scoped_lock const lock{process.mutex};
+    process.has_ended = true;
+    while (::waitid(P_PID, id, &info, WEXITED) != 0 && errno == EINTR) {
     }
+    process.changed.notify_all();
+    if (process.is_left) return;
   }
-  on_exit(exit_of(info));
+  process.on_exit(exit_of(info));
 }
 
 }  // namespace raytrain::detail

@@ -4,7 +4,10 @@
 #include <signal.h>
 #include <sys/types.h>
 
+#include <chrono>
+#include <condition_variable>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -39,6 +42,9 @@ class ChildProcess {
     std::vector<std::string> variables{};  ///< NAME=VALUE, beside those of this process's environment or instead.
     std::vector<int> descriptors{};        ///< It inherits them, as all without FD_CLOEXEC.
     std::function<void(ProcessExit)> on_exit{};  ///< Once, from a thread of this object's.
+    /// One that has not ended so long after it was killed, as in a call to a file system that does not answer, is left
+    /// to the system: `on_exit` is not called.
+    std::chrono::milliseconds kill_limit{5000};
   };
 
   /// Its stdin is empty. This program again ignores SIGINT and SIGHUP, which a terminal sends to all processes that a
@@ -62,14 +68,24 @@ class ChildProcess {
   void wait();
 
  private:
+  /// What the thread has that waits for the process, also when this object is gone.
+  struct Watched {
+    ::pid_t pid = 0;
+    std::function<void(ProcessExit)> on_exit{};
+    std::mutex mutex{};
+    std::condition_variable changed{};
+    bool has_ended = false;  ///< Its number may be another process's.
+    bool is_left = false;    ///< Nobody is told any more.
+  };
+
   [[nodiscard]] static auto start(Options const& options) -> ::pid_t;
 
-  void watch(std::function<void(ProcessExit)> const& on_exit) noexcept;
+  static void watch(Watched& process) noexcept;
 
+  std::chrono::milliseconds kill_limit_;
   ::pid_t pid_;
   bool has_own_group_;
-  std::mutex mutex_;
-  bool has_ended_ = false;  ///< Its number may be another process's.
+  std::shared_ptr<Watched> watched_ = std::make_shared<Watched>();
   std::thread watcher_;
 };
 

@@ -3,9 +3,12 @@
 
 #include <algorithm>
 #include <chrono>
+#include <exception>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -80,16 +83,28 @@ RAYTRAIN_INLINE void ControlServer::adopt(Rank rank, int descriptor) {
               "rank " + std::to_string(rank.value) + " is connected already"};
 }
 
+RAYTRAIN_INLINE auto ControlServer::stream_of(Request const& request) -> std::optional<SocketStream> {
+  try {
+    return SocketStream{executor_, request.adopted, "the process of rank " + std::to_string(request.rank.value)};
+  } catch (std::system_error const& error) {
+    request.done->set_exception(std::make_exception_ptr(
+        Error{Errc::io, "taking over the connection to rank " + std::to_string(request.rank.value),
+              error.code().message(), "raise the limits on open files (ulimit -n) and on memory"}));
+    return std::nullopt;
+  }
+}
+
 RAYTRAIN_INLINE void ControlServer::take_over(Request const& request, Scope& connections) {
   auto& peer = peer_of(request.rank);
-  SocketStream stream{executor_, request.adopted, "the process of rank " + std::to_string(request.rank.value)};
+  auto stream = stream_of(request);
+  if (!stream) return;
   if (peer->connection != nullptr) {
     request.done->set_value(false);
     return;
   }
   if (!peer->awaited) ++awaited_;
   replaced_.push_back(std::exchange(peer, std::make_unique<Peer>(executor_, request.rank)));
-  connections.spawn(serve_connection(std::move(stream), request.rank));
+  connections.spawn(serve_connection(*std::move(stream), request.rank));
   request.done->set_value(true);
 }
 

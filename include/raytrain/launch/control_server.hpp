@@ -114,7 +114,7 @@ class ControlServer {
   /// `descriptor` is the server's from now on, whatever happens.
   ///
   /// Threads: that of `tell`.
-  /// Errors:  `invalid_call` while the rank is connected, and after `close`.
+  /// Errors:  `invalid_call` while the rank is connected, and after `close`; `io` where the system refuses it.
   void adopt(Rank rank, int descriptor);
 
   /// Writes what was told, says goodbye to every rank, and ends; at most `flush_limit` are waited for. What ranks send
@@ -346,6 +346,8 @@ class ControlServer {
   void lose(Peer& peer);
 
   void take_over(Request const& request, Scope& connections);
+  /// None where the system has no room for it, as who asks is told.
+  [[nodiscard]] auto stream_of(Request const& request) -> std::optional<SocketStream>;
 
   [[nodiscard]] auto is_stopped(Rank rank, Clock::Duration silence) const -> bool {
     return silence > options_.stopped_limit && events_.is_stopped && events_.is_stopped(rank);

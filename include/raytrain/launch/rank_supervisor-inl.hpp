@@ -15,6 +15,7 @@
 #include <variant>
 #include <vector>
 
+#include <raytrain/core/clock.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/inline.hpp>
@@ -64,17 +65,17 @@ RAYTRAIN_INLINE auto RankSupervisor::leave_out_lost_hosts() -> std::vector<std::
   }
   auto const left_out_before = left_out();
   auto const limit = options_.scaling.start_timeout;
-  auto const due =
-      limit.count() == 0 ? std::chrono::steady_clock::time_point::max() : std::chrono::steady_clock::now() + limit;
+  SystemClock const clock;
+  auto const due = limit.count() == 0 ? Clock::TimePoint::max() : clock.after(limit);
   for (auto is_told = false;; is_told = true) {
     auto const hosts = this->hosts();
     if (hosts.names().size() < 2) return {};
     auto good = host_check_.answering(hosts, detail::without(hosts.names(), left_out_before));
     if (good.empty() || !are_enough(hosts, good)) take_back(hosts, good, left_out_before);
     if (good.empty()) return {};  // no host's fault, then: the next job says it
-    set_left_out(detail::without(hosts.names(), good));
+    leave_out(hosts, detail::without(hosts.names(), good));
     if (are_enough(hosts, good)) return detail::without(left_out(), left_out_before);
-    if (std::chrono::steady_clock::now() > due) refuse_too_few(hosts, good);
+    if (clock.now() > due) refuse_too_few(hosts, good);
     if (!is_told) {
       workers_.push(Warning{Rank{0}, "waits for hosts: no answer comes from " + detail::listed(left_out()) + ", and " +
                                          too_few(hosts, good)});
@@ -221,8 +222,8 @@ RAYTRAIN_INLINE void RankSupervisor::launch(WorkerLaunch what) {
     // A rank that is lost meanwhile is so in this attempt, or the job is known to be spent.
     std::scoped_lock const lock{mutex_};
     workers_.open(sink, what.begin.attempt);
-    is_stopping_ = false;
-    if (!job_is_spent_) loss_is_told_ = failure_is_told_ = false;
+    is_signalled_ = false;
+    if (!job_is_spent_) loss_is_told_ = failure_is_told_ = ends_by_preemption_ = false;
     survivors_.begin(what.begin.attempt);  // of the job that is there; another one has all its ranks
     what.begin.lost_ranks = survivors_.lost();
     auto const lost = survivors_.lost();
@@ -253,22 +254,28 @@ RAYTRAIN_INLINE void RankSupervisor::start_job(std::string const& folder) {
   }
   auto job_command = command();
   host_file_ = std::move(job_command.host_file);
-  job_ = std::make_shared<SupervisedJob>(
-      SupervisedJob::Options{.command = std::move(job_command.words),
-                             .size = size_,
-                             .folder = folder,
-                             .env = options_.env,
-                             .fit = options_.fit,
-                             .results = options_.results,
-                             .survives_losses = survives_losses_},
-      SupervisedJob::Events{
-          .on_message = [this, number](Rank rank, WorkerMessage& message) { return take(number, rank, message); },
-          .on_lost = [this, number](SupervisedJob::Lost lost) { return lose(number, std::move(lost)); },
-          .is_own = [this, number](Rank rank, WorkerMessage const& message) { return is_own(number, rank, message); },
-          .on_stranger =
-              [this](std::string text) {
-                workers_.push(Warning{Rank{0}, std::move(text)});
-              }});
+  try {
+    job_ = std::make_shared<SupervisedJob>(
+        SupervisedJob::Options{.command = std::move(job_command.words),
+                               .size = size_,
+                               .folder = folder,
+                               .env = options_.env,
+                               .fit = options_.fit,
+                               .results = options_.results,
+                               .survives_losses = survives_losses_},
+        SupervisedJob::Events{
+            .on_message = [this, number](Rank rank, WorkerMessage& message) { return take(number, rank, message); },
+            .on_lost = [this, number](SupervisedJob::Lost lost) { return lose(number, std::move(lost)); },
+            .is_own = [this, number](Rank rank, WorkerMessage const& message) { return is_own(number, rank, message); },
+            .on_stranger =
+                [this](std::string text) {
+                  workers_.push(Warning{Rank{0}, std::move(text)});
+                }});
+  } catch (...) {
+    std::scoped_lock const lock{mutex_};
+    job_is_spent_ = true;
+    throw;
+  }
 }
 
 RAYTRAIN_INLINE void RankSupervisor::give_job_up() noexcept {
@@ -318,7 +325,7 @@ RAYTRAIN_INLINE void RankSupervisor::tell(ControllerMessage const& message) {
   if (stop == nullptr || stop->abort || stop->goes_on) return;
   {
     std::scoped_lock const lock{mutex_};
-    is_stopping_ = true;
+    is_signalled_ = stop->by_signal;
   }
   if (job_->is_complete()) return;
   // Those that have not come to `fit()` yet are not waited for, nor those that wait for them.
@@ -394,7 +401,7 @@ RAYTRAIN_INLINE auto RankSupervisor::lose(std::uint64_t job, SupervisedJob::Lost
     loss.host = hosts_[lost.rank.value];
     loss.has_ended = workers_.has_ended(loss.rank);
     loss.is_first = !std::exchange(loss_is_told_, true) && !job_is_spent_;
-    loss.is_stopping = is_stopping_;
+    loss.is_signalled = is_signalled_;
     loss.was_told = loss.has_ended ? failure_is_told_ : std::exchange(failure_is_told_, true);
     loss.is_preempted = ends_by_preemption_ =
         ends_by_preemption_ || std::ranges::find(preempted_, lost.rank) != preempted_.end();
@@ -422,7 +429,7 @@ RAYTRAIN_INLINE void RankSupervisor::tell_of(Loss loss) {
     return;
   }
   if (loss.was_told) return end_worker(loss.rank);
-  if (loss.is_stopping) {
+  if (loss.is_signalled) {
     // Who has asked for the stop may have told the whole job.
     workers_.push(Warning{loss.rank, who + ", which was told to stop: " + loss.text});
     return end_worker(loss.rank);
@@ -449,9 +456,10 @@ RAYTRAIN_INLINE auto RankSupervisor::left_out() -> std::vector<std::string> {
   return left_out_;
 }
 
-RAYTRAIN_INLINE void RankSupervisor::set_left_out(std::vector<std::string> hosts) {
+RAYTRAIN_INLINE void RankSupervisor::leave_out(detail::JobHosts const& asked, std::vector<std::string> silent) {
   std::scoped_lock const lock{mutex_};
-  left_out_ = std::move(hosts);
+  for (auto& other : detail::without(left_out_, asked.names())) silent.push_back(std::move(other));
+  left_out_ = std::move(silent);
   asked_again_ = std::chrono::steady_clock::now();
 }
 

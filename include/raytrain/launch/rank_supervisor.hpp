@@ -75,7 +75,7 @@ class RankSupervisor final : public Supervisor {
     ::pid_t pid = 0;
     bool has_ended = false;     ///< Its worker, before.
     bool is_first = false;      ///< Before any other one, and before anything else has spent the job.
-    bool is_stopping = false;   ///< The workers were told to stop.
+    bool is_signalled = false;  ///< A signal has stopped the run.
     bool was_told = false;      ///< Another one is what the attempt has failed by.
     bool is_preempted = false;  ///< It, or the one by whose loss the job ends.
   };
@@ -111,7 +111,8 @@ class RankSupervisor final : public Supervisor {
   void look_at_new_hosts();
 
   [[nodiscard]] auto left_out() -> std::vector<std::string>;
-  void set_left_out(std::vector<std::string> hosts);
+  /// Those of `asked` that were silent, and others that were left out beside that.
+  void leave_out(detail::JobHosts const& asked, std::vector<std::string> silent);
   [[nodiscard]] auto is_time_to_ask_again() -> bool;
 
   [[nodiscard]] auto survivors() -> detail::Survivors;
@@ -128,7 +129,7 @@ class RankSupervisor final : public Supervisor {
   void end_worker(Rank rank);
 
   std::mutex mutex_;
-  bool is_stopping_ = false;      ///< The workers were told to stop.
+  bool is_signalled_ = false;     ///< A signal has stopped the run.
   std::uint64_t job_number_ = 0;  ///< What earlier ones have to say does not count.
   bool job_is_spent_ = false;     ///< No other attempt can run in it.
   bool const survives_losses_;    ///< As `SupervisedJob::Options`.

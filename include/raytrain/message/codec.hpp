@@ -10,7 +10,7 @@
 namespace raytrain {
 
 /// Raised whenever the bytes of a message change their meaning. Both sides must have the same.
-inline constexpr std::uint8_t protocol_version = 11;
+inline constexpr std::uint8_t protocol_version = 12;
 
 namespace detail {
 

@@ -173,7 +173,8 @@ struct Preempted {
 struct Stop {
   bool abort{};
   Attempt attempt{};
-  bool goes_on{};  ///< Not the run ends, but this attempt: another one follows.
+  bool goes_on{};    ///< Not the run ends, but this attempt: another one follows.
+  bool by_signal{};  ///< Which whoever sent it may have sent to the workers' processes as well.
   friend auto operator==(Stop const&, Stop const&) -> bool = default;
 };
 

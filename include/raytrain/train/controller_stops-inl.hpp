@@ -33,7 +33,7 @@ RAYTRAIN_INLINE void Controller::on(CallbackStop const& stop) {
   } else if (!stop_requested_) {
     act(Notify{Warning{Rank{0}, "a callback asked for a stop: workers end at their next report"}});
   }
-  ask_to_stop();
+  if (!stop_requested_) ask_to_stop();
   if (!stop.finished) arm_grace();
 }
 
@@ -127,12 +127,13 @@ RAYTRAIN_INLINE void Controller::leave_behind() {
 }
 
 RAYTRAIN_INLINE void Controller::ask_to_stop() {
-  if (std::exchange(stop_requested_, true)) return;
-  void_grace();  // of a resize that was under way
+  if (!std::exchange(stop_requested_, true)) void_grace();  // of a resize that was under way
   if (state_ == RunState::scheduling || state_ == RunState::running || state_ == RunState::resizing) {
     state_ = RunState::stopping;
   }
-  tell(Stop{false});
+  Stop stop{false};
+  stop.by_signal = signalled_;
+  tell(stop);
 }
 
 RAYTRAIN_INLINE void Controller::arm_grace() {

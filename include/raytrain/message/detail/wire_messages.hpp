@@ -104,7 +104,7 @@ void serialize(A& archive, Finished& m) {
 
 template <detail::WireArchive A>
 void serialize(A& archive, Stop& m) {
-  archive(m.abort, m.goes_on);
+  archive(m.abort, m.goes_on, m.by_signal);
 }
 
 template <detail::WireArchive A>
