@@ -13,7 +13,6 @@
 #include <cerrno>
 #include <cstddef>
 #include <fstream>
-#include <functional>
 #include <iterator>
 #include <mutex>
 #include <optional>
