@@ -113,6 +113,7 @@ auto run(Options const& options) -> int {
               .resume = raytrain::Resume::fresh}};
   auto const job = raytrain::job_environment();
   auto const cores = static_cast<int>(raytrain::usable_cores().size());
+  auto const is_new = !std::filesystem::exists(std::filesystem::symlink_status(options.storage));
   if (options.workers > 0) {
     config.scaling.num_workers = options.workers;
   } else if (!job || job->size.value == 1) {
@@ -129,7 +130,7 @@ auto run(Options const& options) -> int {
                           fmt::format("{:.1f} ms from fit() until all workers run", 1e3 * result.timings.to_workers_s));
       std::error_code ignored;
       std::filesystem::remove_all(result.path, ignored);
-      std::filesystem::remove(options.storage, ignored);  // where nothing else is in it
+      if (is_new) std::filesystem::remove(options.storage, ignored);  // where nothing else is in it
     }
     if (result.state == raytrain::RunState::aborted) return 130;
   } catch (std::exception const& error) {

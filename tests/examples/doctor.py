@@ -2,6 +2,7 @@
 """What the doctor finds, and what it advises where something is wrong:  doctor.py CASE DOCTOR [MPIRUN ARGUMENT...]"""
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -55,6 +56,20 @@ def in_memory():
         os.rmdir(folder)
 
 
+def storage_of_others():
+    """A folder that was there before, and a link to one, stay."""
+    folder = pathlib.Path(tempfile.mkdtemp())
+    try:
+        link = folder / 'link'
+        (folder / 'empty').mkdir()
+        link.symlink_to('empty')
+        for storage in ['empty', 'link']:
+            answer = Answer('--workers', '1', '--storage', str(folder / storage))
+            answer.expect('what was there stays', link.is_symlink() and (folder / 'empty').is_dir())
+    finally:
+        shutil.rmtree(folder)
+
+
 def unusable_storage():
     answer = Answer('--workers', '1', '--storage', 'file')
     answer.expect_says('This job cannot train:', 'file')
@@ -103,7 +118,7 @@ def differs():
 
 
 CASES = {function.__name__: function for function in (
-    threads, too_many, in_memory, unusable_storage, slow_kernels, bound, ranks, bound_rank, differs)}
+    threads, too_many, in_memory, storage_of_others, unusable_storage, slow_kernels, bound, ranks, bound_rank, differs)}
 
 if __name__ == '__main__':
     CASES[case]()
