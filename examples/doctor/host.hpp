@@ -72,13 +72,11 @@ inline void examine_cores(std::uint32_t workers_here, int cpus, bool in_job, Fin
     findings.advise(fmt::format("this process may use {} of the {} cores: taskset or its container has bound it",
                                 cores.size(), all));
   }
-  std::ifstream quota_file{"/sys/fs/cgroup/cpu.max"};
-  double quota_us = 0;
-  double period_us = 0;
-  if (quota_file >> quota_us >> period_us && quota_us / period_us < static_cast<double>(cores.size())) {
+  auto const quota = raytrain::detail::cpu_quota();
+  if (quota && *quota < static_cast<double>(cores.size())) {
     findings.advise(
-        fmt::format("a container's limit gives this process the time of {:.1f} cores, of {} that it may use",
-                    quota_us / period_us, cores.size()));
+        fmt::format("a container's limit gives this process the time of {:.1f} cores, of {} that it may use", *quota,
+                    cores.size()));
   }
 }
 
