@@ -13,9 +13,9 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <vector>
 
+#include <raytrain/core/usable_cores.hpp>
 #include <raytrain/testing/minimal_backend.hpp>
 #include <raytrain/trainer.hpp>
 
@@ -28,7 +28,7 @@ namespace {
 class Load {
  public:
   Load() {
-    for (auto number = 2 * std::thread::hardware_concurrency(); number > 0; --number) {
+    for (auto number = 2 * raytrain::usable_core_count(); number > 0; --number) {
       auto const parent = ::getpid();
       auto const child = ::fork();
       if (child == 0) {
