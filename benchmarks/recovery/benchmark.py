@@ -73,11 +73,11 @@ def run(context):
     sides = {how: lambda number, how=how: context.program('recovery_raytrain', *how, '_'.join([*how, str(number)]), env=context.mpirun_env())
              for how in hows}
     sides |= {('state', copies): lambda number, copies=copies: state(copies, number) for copies in [0, 1]}
-    sides['by hand'] = lambda number: context.command('bash', '-c', 'until "$0" "$1"; do :; done', programs / 'recovery_by_hand',
+    sides['by hand'] = lambda number: context.command('bash', '-c', '! "$0" "$1" && exec "$0" "$1"', programs / 'recovery_by_hand',
                                                       f'by_hand_{number}')['step_ms']
     if has_ranks:
         sides['ranks by hand'] = lambda number: context.command(
-            'bash', '-c', 'until mpirun -n 2 "$0" "$1"; do :; done', programs / 'recovery_by_hand_ranks', f'by_hand_ranks_{number}',
+            'bash', '-c', '! mpirun -n 2 "$0" "$1" && exec mpirun -n 2 "$0" "$1"', programs / 'recovery_by_hand_ranks', f'by_hand_ranks_{number}',
             env=context.mpirun_env())['step_ms']
     if python:
         sides['torchrun'] = lambda number: context.command(python, '-B', HERE / 'torchrun.py', f'torchrun_{number}')
