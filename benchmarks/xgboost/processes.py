@@ -9,11 +9,15 @@ printed.
 The tracker speaks XGBoost 1.7's rabit protocol, of which this is what workers need that come once and do not fail. All
 numbers are 32 bits in the byte order of the hosts; a string has its length in front.
 """
+import pathlib
 import socket
 import struct
 import subprocess
 import sys
 import threading
+
+sys.path.append(str(pathlib.Path(__file__).parents[1]))
+from end_together import end_together  # noqa: E402
 
 MAGIC = 0xff99
 
@@ -87,9 +91,9 @@ def main():
             threading.Thread(target=track, args=(listener, world), daemon=True).start()
         started = [subprocess.Popen([*command, str(port), str(rank), str(world)], text=True, stdout=subprocess.PIPE)
                    for rank in range(world)]
-        printed = [process.communicate()[0] for process in started]
-    print(printed[0], end='')
-    return max(abs(process.returncode) for process in started)
+        statuses = end_together(started)
+    print(started[0].stdout.read(), end='')
+    return max(map(abs, statuses))
 
 
 if __name__ == '__main__':
