@@ -28,6 +28,8 @@ Context:
   text(*args, env={})             what any command printed
   mpirun_env()                    variables for a command that is mpirun, or that starts one
   skip(reason)                    ends the benchmark where it cannot run, which is no failure
+  needs(program, *packages)       skips it where build/benchmarks/program is not built, for want of these packages
+  fail(reason)                    ends it where something went wrong
   pythons_with(module)            each Python that has the module, by its version: those in build/*-python, and the system's
   pythons_with_torch()            the same for PyTorch
   make(*targets)                  builds what else the benchmark runs, by ninja's names
@@ -81,8 +83,11 @@ class Context:
     def text(self, *arguments, env=None):
         """What a command printed; stops when it fails."""
         command = [str(argument) for argument in arguments]
-        done = subprocess.run(command, cwd=self.folder, env={**os.environ, **(env or {})}, text=True,
-                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
+        try:
+            done = subprocess.run(command, cwd=self.folder, env={**os.environ, **(env or {})}, text=True,
+                                  stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
+        except OSError as error:
+            raise Failed(f'{command[0]}: {error.strerror}') from None
         if done.returncode != 0:
             raise Failed(f'{" ".join(command)}: exit status {done.returncode}\n{done.stdout}{done.stderr}')
         return done.stdout
@@ -119,6 +124,19 @@ class Context:
     @staticmethod
     def skip(reason):
         raise Skipped(reason)
+
+    def needs(self, program, *packages):
+        if (BUILD / 'benchmarks' / program).exists():
+            return
+        options = json.loads(subprocess.check_output(['meson', 'introspect', '--buildoptions', str(BUILD)], text=True))
+        torch = next(option['value'] for option in options if option['name'] == 'torch')
+        if 'libtorch-dev' in packages and torch not in ('auto', 'enabled'):
+            self.skip(f"{program} needs Debian's LibTorch, and build/ was set up with -Dtorch={torch}")
+        self.skip(f'{program} is not built: apt-get install --no-install-recommends {" ".join(packages)}')
+
+    @staticmethod
+    def fail(reason):
+        raise Failed(reason)
 
     def row(self, case, metric, values, goal=None, direction='higher'):
         value = statistics.median(values)

@@ -7,8 +7,7 @@ def describe():
 
 
 def run(context):
-    if not (context.build / 'benchmarks/checkpoint/checkpoint_cost').exists():
-        raise SystemExit('checkpoint needs LibTorch: apt-get install --no-install-recommends libtorch-dev')
+    context.needs('checkpoint/checkpoint_cost', 'libtorch-dev')
     mebibytes, turns = (128, 2) if context.quick else (512, 3)
     runs = []
     for number in range(context.rounds):

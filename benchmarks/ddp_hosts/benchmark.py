@@ -24,22 +24,20 @@ def describe():
     return 'a data-parallel step on two hosts, by a network of 1 or 10 Gbit/s, against none of its gradients exchanged and Gloo'
 
 
-def chosen(variable, usual, pattern):
+def chosen(context, variable, usual, pattern):
     """What a variable lists, checked before anything starts."""
     text = os.environ.get(variable, usual)
     for word in text.split(','):
         if not re.fullmatch(pattern, word):
-            raise SystemExit(f"{variable}: '{word}' is not of the form {pattern}, as in {variable}={usual}")
+            context.fail(f"{variable}: '{word}' is not of the form {pattern}, as in {variable}={usual}")
     return text.split(',')
 
 
 def run(context):
     program = context.build / 'benchmarks/ddp_hosts/ddp_hosts'
-    if not program.exists():
-        raise SystemExit('ddp_hosts needs libtorch-dev, libgloo-dev, libopenmpi-dev and openmpi-bin: '
-                         'apt-get install --no-install-recommends libtorch-dev libgloo-dev libopenmpi-dev openmpi-bin')
-    rates = chosen('RAYTRAIN_BENCHMARK_RATES', RATES, '[1-9][0-9]*[kmg]bit')
-    workers = chosen('RAYTRAIN_BENCHMARK_HOST_WORKERS', WORKERS, '[1-9][0-9]?')
+    context.needs('ddp_hosts/ddp_hosts', 'libtorch-dev', 'libgloo-dev', 'libopenmpi-dev', 'openmpi-bin')
+    rates = chosen(context, 'RAYTRAIN_BENCHMARK_RATES', RATES, '[1-9][0-9]*[kmg]bit')
+    workers = chosen(context, 'RAYTRAIN_BENCHMARK_HOST_WORKERS', WORKERS, '[1-9][0-9]?')
     mpirun = shutil.which('mpirun')
     if reason := hosts.reason_to_skip(mpirun, rates[0]):
         context.skip(reason)

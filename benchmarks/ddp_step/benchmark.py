@@ -13,9 +13,7 @@ def describe():
 
 def run(context):
     program = context.build / 'benchmarks/ddp_step/ddp_step'
-    if not program.exists():
-        raise SystemExit('ddp_step needs libtorch-dev, libgloo-dev, libopenmpi-dev and openmpi-bin: '
-                         'apt-get install --no-install-recommends libtorch-dev libgloo-dev libopenmpi-dev openmpi-bin')
+    context.needs('ddp_step/ddp_step', 'libtorch-dev', 'libgloo-dev', 'libopenmpi-dev', 'openmpi-bin')
     turns = 1 if context.quick else 7
     # The largest takes too long for a look whether all runs.
     for size, (hidden, batches, goal) in [*MODELS.items()][:None if context.rounds > 1 else -1]:

@@ -21,6 +21,7 @@ def describe():
 
 
 def run(context):
+    context.needs('language_model/raytrain', 'libtorch-dev')
     steps = QUICK_STEPS if context.quick else STEPS
 
     def side(name, command):

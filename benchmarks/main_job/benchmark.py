@@ -33,8 +33,7 @@ def describe():
 
 
 def run(context):
-    if not (context.build / 'benchmarks/main_job/gloo').exists():
-        raise SystemExit('main_job needs the headers of Gloo: apt-get install --no-install-recommends libgloo-dev')
+    context.needs('main_job/gloo', 'libtorch-dev', 'libgloo-dev')
 
     def job(program, model, steps, arguments=(), env=None):
         return context.program(program, model, steps, time.monotonic(), *arguments, env=env)

@@ -17,9 +17,7 @@ def describe():
 
 
 def run(context):
-    if not (context.build / 'benchmarks' / context.name / 'first_step').exists():
-        raise SystemExit('mpi_launch needs libopenmpi-dev and openmpi-bin: '
-                         'apt-get install --no-install-recommends libopenmpi-dev openmpi-bin')
+    context.needs('mpi_launch/first_step', 'libopenmpi-dev', 'openmpi-bin')
     context.versions['mpirun'] = context.text('mpirun', '--version').splitlines()[0]
 
     def mpirun(ranks, name, *arguments):

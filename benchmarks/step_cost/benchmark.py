@@ -11,8 +11,7 @@ def describe():
 
 
 def run(context):
-    if not (context.build / 'benchmarks/step_cost/step_cost').exists():
-        raise SystemExit('step_cost needs LibTorch: apt-get install --no-install-recommends libtorch-dev')
+    context.needs('step_cost/step_cost', 'libtorch-dev')
     epochs, turns = (10, 5) if context.quick else (50, 15)
     for workers, who in CASES.items():
         # The program itself takes turns between fit() and the loops by hand.

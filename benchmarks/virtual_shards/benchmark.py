@@ -11,6 +11,7 @@ def describe():
 
 
 def run(context):
+    context.needs('virtual_shards/virtual_shards', 'libtorch-dev')
     for model, steps in (QUICK_STEPS if context.quick else STEPS).items():
         for name, (shards, parts) in COSTS.items():
             speeds = context.in_turns({

@@ -25,9 +25,7 @@ def describe():
 
 
 def run(context):
-    if not (context.build / 'benchmarks/xgboost/raytrain').exists():
-        raise SystemExit('xgboost needs libxgboost-dev, libopenmpi-dev and openmpi-bin: '
-                         'apt-get install --no-install-recommends libxgboost-dev libopenmpi-dev openmpi-bin')
+    context.needs('xgboost/raytrain', 'libxgboost-dev', 'libopenmpi-dev', 'openmpi-bin')
     context.make('examples/breast_cancer')
     context.text('bash', '-c', 'source "$1" && fetch_breast_cancer', '-', ROOT / 'setup')
     context.versions['libxgboost-dev'] = context.text('dpkg-query', '-W', '-f', '${Version}', 'libxgboost-dev')
@@ -56,10 +54,10 @@ def over(figures, name, ours, twin):
     return [a[name] / b[name] for a, b in zip(figures[ours], figures[twin])]
 
 
-def check_equal(figures, sides):
+def check_equal(context, figures, sides):
     losses = {turn['loss'] for side in sides for turn in figures[side]}
     if max(losses) - min(losses) > 1e-6:
-        raise SystemExit(f'{" and ".join(sides)} have trained different models: their losses are {sorted(losses)}')
+        context.fail(f'{" and ".join(sides)} have trained different models: their losses are {sorted(losses)}')
 
 
 def threads(context, raytrain, rows, rounds):
@@ -80,7 +78,7 @@ def threads(context, raytrain, rows, rounds):
         'mapped': lambda _: raytrain(rows, rounds, 'mapped', 'ready', environment),
         'distributed': lambda _: raytrain(rows, rounds, 'table', 'distributed', environment),
         **{matrix: lambda _, matrix=matrix: native(matrix, environment) for matrix in MATRICES}})
-    check_equal(figures, [side for side in figures if side != 'distributed'])  # whose bins are others
+    check_equal(context, figures, [side for side in figures if side != 'distributed'])  # whose bins are others
 
     # On threads raytrain has one booster, too: this is what it costs around XGBoost.
     context.row(case, 'one booster: rounds/s over native', over(figures, 'rounds_per_s', 'table', best), goal=GOAL_THREADS)
@@ -115,7 +113,7 @@ def processes(context, raytrain, rows, rounds):
     best = max(MATRICES, key=lambda matrix: native('together', matrix)['rounds_per_s'])
     figures = context.in_turns({'raytrain': lambda _: raytrain(rows, rounds, 'table', 'ready', environment, mpirun),
                                 'together': lambda _: native('together', best), 'apart': lambda _: native('apart', best)})
-    check_equal(figures, ['raytrain', 'together'])
+    check_equal(context, figures, ['raytrain', 'together'])
     context.row(case, "rounds/s over XGBoost's own distributed mode", over(figures, 'rounds_per_s', 'raytrain', 'together'),
                 goal=GOAL_PROCESSES)
     context.row(case, 'from rows to stored model, speed over the same', over(figures, 'whole_rounds_per_s', 'raytrain', 'together'))
