@@ -3,6 +3,8 @@ import json
 import pathlib
 import subprocess
 
+from end_together import end_together
+
 WORKERS = 2
 SIZES = {64: '64 B', 1 << 10: '1 KiB', 8 << 10: '8 KiB', 64 << 10: '64 KiB', 256 << 10: '256 KiB', 1 << 20: '1 MiB',
          4 << 20: '4 MiB', 16 << 20: '16 MiB', 64 << 20: '64 MiB'}
@@ -35,22 +37,24 @@ def describe():
 
 def run(context):
     programs = context.build / 'benchmarks'
-    for name, package in [('allreduce_open_mpi', 'libopenmpi-dev'), ('allreduce_gloo', 'libgloo-dev')]:
-        if not (programs / name).exists():
-            raise SystemExit(f'allreduce needs {package}: apt-get install --no-install-recommends {package}')
-
+    context.needs('allreduce_open_mpi', 'libopenmpi-dev', 'openmpi-bin')
+    context.needs('allreduce_gloo', 'libtorch-dev', 'libgloo-dev')
     settings = {name: setting for name, setting in OPEN_MPI_SETTINGS.items() if not context.quick or name in QUICK_SETTINGS}
     crowds, worker_counts = ([16], [2, 64]) if context.quick else (CROWDS, WORKER_COUNTS)
 
     def arguments(file, sizes, seconds):
         return ['--sizes', ','.join(map(str, sizes)), '--seconds', seconds, '--warm-up', 2 if context.quick else 5, '--json', file]
 
-    def measured(command, sizes, seconds, env=None):
-        """Rows by size, as rank 0 wrote them."""
-        out = context.folder + '/rows.json'
-        context.text(*command, *arguments(out, sizes, seconds), env=env)
+    out = context.folder + '/rows.json'
+
+    def rows():
+        """By size, as rank 0 wrote them."""
         with open(out) as file:
             return {row['bytes']: row for row in json.load(file)['rows']}
+
+    def measured(command, sizes, seconds, env=None):
+        context.text(*command, *arguments(out, sizes, seconds), env=env)
+        return rows()
 
     def medians(*call, **keywords):
         """Microseconds by size."""
@@ -67,13 +71,13 @@ def run(context):
 
     def gloo(sizes, seconds):
         store = context.folder + '/store'
-        second = subprocess.Popen([str(word) for word in [programs / 'allreduce_gloo', '--rank', 1, '--store', store,
-                                                          *arguments('', sizes, seconds)]], stdout=subprocess.DEVNULL)
-        result = medians([programs / 'allreduce_gloo', '--rank', 0, '--store', store], sizes, seconds)
-        if second.wait() != 0:
-            raise SystemExit('the second process over Gloo failed')
+        command = [programs / 'allreduce_gloo', '--store', store, *arguments(out, sizes, seconds)]
+        statuses = end_together([subprocess.Popen([str(word) for word in [*command, '--rank', rank]], stdout=subprocess.DEVNULL)
+                                 for rank in range(WORKERS)])
+        if any(statuses):
+            context.fail(f'the processes over Gloo have ended with the exit statuses {statuses}')
         pathlib.Path(store).unlink(missing_ok=True)
-        return result
+        return {size: row['p50_us'] for size, row in rows().items()}
 
     def contest(command, sizes, env=None):
         """Of each size, by contender: microseconds of each turn."""
