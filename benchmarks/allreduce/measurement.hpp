@@ -15,6 +15,7 @@
 #include <vector>
 
 #include <raytrain/collective/buffer.hpp>
+#include <raytrain/collective/detail/combine.hpp>
 #include <raytrain/collective/reduce_op.hpp>
 #include <raytrain/core/element_type.hpp>
 #include <raytrain/core/float16.hpp>
@@ -162,9 +163,9 @@ class Operation {
         return as_element(ranks_with[0] > 0 ? 0.0 : std::exp2(static_cast<double>(ranks_with[2])));
       case raytrain::ReduceOp::average: break;
     }
-    if constexpr (std::is_integral_v<T>) return as_element(static_cast<T>(sum) / static_cast<T>(ranks_));
-    using Computed = std::conditional_t<std::is_same_v<T, double>, double, float>;
-    return as_element(static_cast<Computed>(sum) / static_cast<Computed>(ranks_));
+    auto const combined = static_cast<raytrain::detail::Combined<T>>(sum);
+    return as_element(
+        raytrain::detail::conclude<raytrain::ReduceOp::average>(combined, static_cast<std::uint32_t>(ranks_)));
   }
 
   C& collective_;
