@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -15,11 +17,13 @@
 /// Bus bandwidth over size as an SVG picture, both axes logarithmic.
 class Plot {
  public:
-  explicit Plot(std::vector<Row> const& rows) : rows_{rows} {
+  explicit Plot(std::vector<Row> rows) : rows_{std::move(rows)} {
+    std::erase_if(rows_, [](Row const& row) { return row.bytes == 0; });  // which no logarithmic axis has
+    if (rows_.empty()) throw std::invalid_argument{"--plot: every array has 0 bytes; name larger --sizes"};
     auto const by_size = [](Row const& a, Row const& b) { return a.bytes < b.bytes; };
     auto const by_speed = [](Row const& a, Row const& b) { return a.bus_bandwidth < b.bus_bandwidth; };
-    auto const [least, most] = std::minmax_element(rows.begin(), rows.end(), by_size);
-    auto const [slowest, fastest] = std::minmax_element(rows.begin(), rows.end(), by_speed);
+    auto const [least, most] = std::minmax_element(rows_.begin(), rows_.end(), by_size);
+    auto const [slowest, fastest] = std::minmax_element(rows_.begin(), rows_.end(), by_speed);
     x_low_ = std::log2(static_cast<double>(least->bytes));
     x_high_ = std::max(x_low_ + 1, std::log2(static_cast<double>(most->bytes)));
     y_low_ = std::floor(std::log10(std::max(slowest->bus_bandwidth, 1e-4)));
@@ -97,7 +101,7 @@ class Plot {
     return text + "\n";
   }
 
-  std::vector<Row> const& rows_;
+  std::vector<Row> rows_;
   double x_low_ = 0;
   double x_high_ = 0;
   double y_low_ = 0;

@@ -78,7 +78,10 @@ inline auto run_program(CLI::App& app, Options& options, int argc, char** argv, 
     -> int {
   try {
     app.parse(argc, argv);
-    if (options.collective == "barrier") options.sizes_bytes = {0};
+    if (options.collective == "barrier") {
+      if (!options.plot.empty()) throw CLI::ValidationError{"--plot", "a barrier has no size to draw"};
+      options.sizes_bytes = {0};
+    }
     if (options.max_bytes < options.min_bytes) {
       throw CLI::ValidationError{"--max", fmt::format("{} is below --min {}", options.max_bytes, options.min_bytes)};
     }
