@@ -41,7 +41,7 @@ auto main(int argc, char** argv) -> int try {
         auto const mine = train(ctx, options);
         if (ctx.world_rank() == raytrain::Rank{0}) figures = mine;
       },
-      {.scaling = {.num_workers = job::workers},
+      {.scaling = {.num_workers = job::workers, .resources_per_worker = {.cpus = 1}},
        .run = {
            .name = "language_model", .storage_path = "runs", .resume = raytrain::Resume::fresh, .seed = job::seed}}};
   trainer.fit();

@@ -62,7 +62,7 @@ auto main(int argc, char** argv) -> int try {
         auto const mine = train(ctx, options, variant);
         if (ctx.world_rank() == raytrain::Rank{0}) figures = mine;
       },
-      {.scaling = {.num_workers = job::workers},
+      {.scaling = {.num_workers = job::workers, .resources_per_worker = {.cpus = 1}},
        .run = {.name = "main_job", .storage_path = "runs", .resume = raytrain::Resume::fresh, .seed = job::seed},
        .datasets = {{"train", raytrain::read_idx(options.data + "/train-images-idx3-ubyte.gz",
                                                  options.data + "/train-labels-idx1-ubyte.gz")}}}};
