@@ -62,7 +62,7 @@ auto main(int argc, char** argv) -> int try {
       },
       {.scaling = {.num_workers = job::workers, .resources_per_worker = {.cpus = 1}},
        .run = {.name = "ddp_step", .storage_path = "runs", .resume = raytrain::Resume::fresh, .seed = job::seed}}};
-  trainer.fit();
+  if (trainer.fit().state != raytrain::RunState::finished) throw std::runtime_error{"the training was stopped"};
   if (raytrain::is_first_of_job()) ddp::print(figures);
   return 0;
 } catch (std::exception const& error) {

@@ -13,6 +13,7 @@
 #include <functional>
 #include <memory>
 #include <random>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -99,7 +100,7 @@ void on_workers(int workers, GpuExchange exchange, std::function<void(TorchConte
        .run = {.name = "gpu", .storage_path = "runs", .resume = raytrain::Resume::fresh, .seed = 1},
        .datasets = std::move(datasets),
        .backend = {.gpu_exchange = exchange}}};
-  (void)trainer.fit();
+  if (trainer.fit().state != raytrain::RunState::finished) throw std::runtime_error{"the training was stopped"};
 }
 
 /// resnet18 in float.

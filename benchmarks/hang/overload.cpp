@@ -76,6 +76,7 @@ auto main(int argc, char** argv) -> int try {
                            .hang_timeout = std::chrono::milliseconds{1000}}},
        .callbacks = {watch}}};
   auto const result = trainer.fit();
+  if (result.state != raytrain::RunState::finished) throw std::runtime_error{"the training was stopped"};
   auto const ended = static_cast<int>(result.attempts.size()) - 1;
   std::printf("{\"warned\": %d, \"ended\": %d}\n", watch->alarms, ended);
   return 0;

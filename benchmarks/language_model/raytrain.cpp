@@ -4,6 +4,7 @@
 #include <exception>
 #include <memory>
 #include <span>
+#include <stdexcept>
 #include <vector>
 
 #include <raytrain/backend/torch.hpp>
@@ -44,7 +45,7 @@ auto main(int argc, char** argv) -> int try {
       {.scaling = {.num_workers = job::workers, .resources_per_worker = {.cpus = 1}},
        .run = {
            .name = "language_model", .storage_path = "runs", .resume = raytrain::Resume::fresh, .seed = job::seed}}};
-  trainer.fit();
+  if (trainer.fit().state != raytrain::RunState::finished) throw std::runtime_error{"the training was stopped"};
   job::print(figures);
   return 0;
 } catch (std::exception const& error) {

@@ -6,6 +6,7 @@
 #include <exception>
 #include <memory>
 #include <span>
+#include <stdexcept>
 #include <string_view>
 #include <vector>
 
@@ -66,7 +67,7 @@ auto main(int argc, char** argv) -> int try {
        .run = {.name = "main_job", .storage_path = "runs", .resume = raytrain::Resume::fresh, .seed = job::seed},
        .datasets = {{"train", raytrain::read_idx(options.data + "/train-images-idx3-ubyte.gz",
                                                  options.data + "/train-labels-idx1-ubyte.gz")}}}};
-  trainer.fit();
+  if (trainer.fit().state != raytrain::RunState::finished) throw std::runtime_error{"the training was stopped"};
   if (raytrain::is_first_of_job()) job::print(options, figures);
   return 0;
 } catch (std::exception const& error) {

@@ -191,7 +191,7 @@ auto main(int argc, char** argv) -> int try {
       {.scaling = {.num_workers = options.workers, .resources_per_worker = {.cpus = 1}},
        .run = {.name = "step_cost", .storage_path = "runs", .resume = raytrain::Resume::fresh, .seed = 1},
        .datasets = {{"train", raytrain::Dataset::from_columns({{"x", x, {1}}, {"y", y, {1}}})}}}};
-  trainer.fit();
+  if (trainer.fit().state != raytrain::RunState::finished) throw std::runtime_error{"the training was stopped"};
   print(sides);
   return 0;
 } catch (std::exception const& error) {

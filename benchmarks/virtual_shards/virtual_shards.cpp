@@ -77,7 +77,7 @@ auto main(int argc, char** argv) -> int try {
        .run = {.name = "virtual_shards", .storage_path = "runs", .resume = raytrain::Resume::fresh, .seed = job::seed},
        .datasets = {{"train", raytrain::read_idx(options.data + "/train-images-idx3-ubyte.gz",
                                                  options.data + "/train-labels-idx1-ubyte.gz")}}}};
-  trainer.fit();
+  if (trainer.fit().state != raytrain::RunState::finished) throw std::runtime_error{"the training was stopped"};
   job::print(options, figures);
   return 0;
 } catch (std::exception const& error) {
