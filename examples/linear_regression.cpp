@@ -29,11 +29,13 @@ void train(raytrain::TorchContext& ctx) {  // runs on every worker
 int main() {
   std::vector<float> x(1024), y(1024);
   for (std::size_t i = 0; i < x.size(); ++i) y[i] = 2 * (x[i] = static_cast<float>(i) / 1024) + 1;
-  auto const data = raytrain::Dataset::from_columns({{"x", x, {1}}, {"y", y, {1}}});
-  using Trainer = raytrain::Trainer<raytrain::TorchBackend>;
-  auto const result = Trainer{train, {.scaling = {.num_workers = 2}, .datasets = {{"train", data}}}}.fit();
+  raytrain::TrainerConfig<raytrain::TorchBackend> config;
+  config.datasets["train"] = raytrain::Dataset::from_columns({{"x", x, {1}}, {"y", y, {1}}});
+  if (!raytrain::job_environment()) config.scaling.num_workers = 2;  // threads; a job has its ranks
+  auto const result = raytrain::Trainer<raytrain::TorchBackend>{train, config}.fit();
+  if (result.state == raytrain::RunState::aborted) return 75;  // stopped: run again, it goes on
   auto const line = raytrain::load_model<torch::nn::Linear>(result.checkpoint().value(), 1, 1);
   auto const a = line->weight.item<double>(), b = line->bias.item<double>();
-  fmt::print("y = {:.2f} x + {:.2f}, kept in {}\n", a, b, result.path.string());
+  if (raytrain::is_first_of_job()) fmt::print("y = {:.2f} x + {:.2f}, kept in {}\n", a, b, result.path.string());
   return std::abs(a - 2) < 0.01 && std::abs(b - 1) < 0.01 ? 0 : 1;
 }

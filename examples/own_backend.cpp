@@ -84,16 +84,17 @@ void RandomBackend::train(Context& ctx, Params const& params) {
 }
 
 auto main() -> int {
-  raytrain::Trainer<RandomBackend> trainer{
-      RandomBackend::Params{},
-      {.scaling = {.num_workers = 2}, .run = {.checkpoint = {.num_to_keep = 2}}, .backend = {.stream = 1}}};
-  auto const result = trainer.fit();
+  raytrain::TrainerConfig<RandomBackend> config{.run = {.checkpoint = {.num_to_keep = 2}}, .backend = {.stream = 1}};
+  if (!raytrain::job_environment()) config.scaling.num_workers = 2;  // threads; a job has its ranks
+  auto const result = raytrain::Trainer<RandomBackend>{RandomBackend::Params{}, config}.fit();
+  if (result.state == raytrain::RunState::aborted) return 75;  // stopped: run again, it goes on
   auto mean = 0.0, rounds = 0.0;
   for (auto const& report : result.history) {
     mean += raytrain::metrics_cast<Round>(report.metrics).pi;
     ++rounds;
   }
   mean /= rounds;
-  fmt::print("pi = {:.2f}, from {} rounds kept in {}\n", mean, rounds, result.path.string());
+  if (raytrain::is_first_of_job())
+    fmt::print("pi = {:.2f}, from {} rounds kept in {}\n", mean, rounds, result.path.string());
   return std::abs(mean - 3.14159) < 0.01 ? 0 : 1;
 }

@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An example that gets SIGTERM as its training begins returns 75, and goes on when it is started again:
+
+  stopped.py PROGRAM ARGUMENTS...
+"""
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+TEMPORARY = 75
+LIMIT_S = 60
+
+command = [os.path.abspath(sys.argv[1]), *sys.argv[2:]]
+with tempfile.TemporaryDirectory() as folder:
+    process = subprocess.Popen(command, cwd=folder, stdin=subprocess.DEVNULL)
+    try:
+        # fit() has come so far when the signal has a handler.
+        status = pathlib.Path('/proc', str(process.pid), 'status')
+        until = time.monotonic() + LIMIT_S
+        while not int(status.read_text().split('SigCgt:')[1].split()[0], 16) >> (signal.SIGTERM - 1) & 1:
+            if process.poll() is not None or time.monotonic() > until:
+                sys.exit(f'the training has not begun: {process.returncode}')
+        process.send_signal(signal.SIGTERM)
+        code = process.wait(LIMIT_S)
+    finally:
+        process.kill()
+        process.wait()
+    if code != TEMPORARY:
+        sys.exit(f'the example was stopped, and returned {code}')
+    code = subprocess.run(command, cwd=folder, stdin=subprocess.DEVNULL, timeout=LIMIT_S, check=False).returncode
+    if code != 0:
+        sys.exit(f'the example has gone on after a stop, and returned {code}')
