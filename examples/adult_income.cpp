@@ -193,12 +193,16 @@ auto main(int argc, char** argv) -> int {
   app.add_option("--workers", options.workers,
                  "threads that work together, ScalingConfig::num_workers; 0: 2, or the ranks of the job")
       ->check(CLI::NonNegativeNumber);
-  app.add_option("--epochs", options.epochs, "times that the network sees all rows")->check(CLI::PositiveNumber);
+  auto* const epochs =
+      app.add_option("--epochs", options.epochs, "times that the network sees all rows")->check(CLI::PositiveNumber);
   app.add_option("--storage", options.storage, "folder for the table, and for the run's reports and checkpoints");
   app.add_option("--predictions", options.predictions, "file for the held-out rows and what the model says of them");
   app.add_flag("--fresh", options.fresh, "delete the run that is there, and start anew: Resume::fresh");
   CLI11_PARSE(app, argc, argv);
   try {
+    if (epochs->count() > 0 && options.backend != "torch") {
+      throw std::invalid_argument{"--epochs needs --backend torch"};
+    }
     return run(options);
   } catch (std::exception const& error) {
     if (raytrain::is_first_of_job()) fmt::print(stderr, "{}\n", error.what());

@@ -25,7 +25,7 @@ constexpr std::size_t points = 10'000;
 constexpr int steps = 50;  // in an epoch
 
 struct Options {
-  int workers = 2;
+  int workers = 0;
   int epochs = 20;
   std::filesystem::path storage = "runs";
   bool fresh = false;
@@ -74,12 +74,14 @@ void train(raytrain::MpiContext& ctx, Options const& options) {
 }
 
 auto run(Options const& options) -> int {
-  raytrain::TrainerConfig<raytrain::MpiBackend> config{
+  auto const job = raytrain::job_environment();
+  auto const workers = options.workers > 0 ? options.workers : job ? static_cast<int>(job->size.value) : 2;
+  raytrain::TrainerConfig<raytrain::MpiBackend> const config{
+      .scaling = {.num_workers = workers},
       .run = {.name = "heat",
               .storage_path = options.storage,
               .checkpoint = {.num_to_keep = 2},
               .resume = options.fresh ? raytrain::Resume::fresh : raytrain::Resume::automatic}};
-  if (!raytrain::job_environment()) config.scaling.num_workers = options.workers;  // a job has its ranks
   auto const result = raytrain::Trainer<raytrain::MpiBackend>{train, options, config}.fit();
   if (result.state == raytrain::RunState::aborted) return EX_TEMPFAIL;
   auto const epochs = raytrain::metrics_cast<Epoch>(result.metrics).epoch + 1;
@@ -100,7 +102,9 @@ auto main(int argc, char** argv) -> int {
   Options options;
   CLI::App app{"Lets heat spread along a rod. Run again, it goes on, with any number of workers."};
   app.option_defaults()->always_capture_default();
-  app.add_option("--workers", options.workers, "threads, where there are no ranks")->check(CLI::Range(1, 1000));
+  app.add_option("--workers", options.workers,
+                 "threads that work together, ScalingConfig::num_workers; 0: 2, or the ranks of the job")
+      ->check(CLI::Range(0, 1000));
   app.add_option("--epochs", options.epochs, "of 50 steps")->check(CLI::PositiveNumber);
   app.add_option("--storage", options.storage, "folder for the run's reports and checkpoints: RunConfig::storage_path");
   app.add_flag("--fresh", options.fresh, "delete the run that is there, and start anew: Resume::fresh");

@@ -184,10 +184,12 @@ auto main(int argc, char** argv) -> int {
   Options options;
   CLI::App app{"Trains on rows that take more space than the process may have memory."};
   app.option_defaults()->always_capture_default();
-  app.add_option("--stream", options.stream, "bytes of rows to be drawn: 256M, 4G")->transform(CLI::AsSizeValue{false});
+  auto* const stream = app.add_option("--stream", options.stream, "bytes of rows to be drawn: 256M, 4G")
+                           ->transform(CLI::AsSizeValue{false});
   app.add_option("--memory", options.memory, "most bytes that the process may keep: 200M")
       ->transform(CLI::AsSizeValue{false});
-  app.add_option("--csv", options.csv, "files of numbers, the label 0 or 1 last, in place of drawn rows: 'rows/*.csv'");
+  app.add_option("--csv", options.csv, "files of numbers, the label 0 or 1 last, in place of drawn rows: 'rows/*.csv'")
+      ->excludes(stream);
   app.add_option("--workers", options.workers,
                  "threads that work together, ScalingConfig::num_workers; 0: 2, or the ranks of the job")
       ->check(CLI::NonNegativeNumber);

@@ -122,13 +122,13 @@ int main(int argc, char** argv) {
   app.add_option("--seed", options.seed, "who fails, and when, follows from it")->check(CLI::Range(0, 1'000'000));
   app.add_option("--failures", options.failures, "FailureConfig::max_failures")->check(CLI::Range(0, 1000));
   app.add_option("--epochs", options.epochs, "of both trainings")->check(CLI::Range(1, 1'000'000));
-  app.add_option("--workers", options.workers, "threads or processes, where there are no ranks")
-      ->check(CLI::Range(1, 4096));
+  auto* const workers = app.add_option("--workers", options.workers, "threads or processes, where there are no ranks")
+                            ->check(CLI::Range(1, 4096));
   auto* const processes = app.add_flag("--processes", options.processes,
                                        "workers are processes: they are killed, crash and are stopped, too");
   app.add_option("--ranks", options.ranks, "workers are so many ranks of MPI jobs that this program starts, likewise")
       ->check(CLI::Range(0, 4096))
-      ->excludes(processes);
+      ->excludes(processes, workers);
   CLI11_PARSE(app, argc, argv);
   try {
     auto const disturbed = fit(options, "survive", options.failures), whole = fit(options, "survive-undisturbed", 0);

@@ -52,10 +52,11 @@ auto options_of(int argc, char** argv) -> Options {
   app.add_option("--data", options.data, "folder with the four files of Fashion-MNIST, gzip");
   app.add_option("--model", options.model, "conv has dropout")->check(CLI::IsMember({"mlp", "conv", "resnet18"}));
   app.add_option("--samples", options.samples, "training images to use, the first ones")->check(between(1, 1e6));
-  app.add_option("--workers", options.workers,
-                 "threads that train together; 1:4: from 1 to 4, SIGUSR1 makes it one more, SIGUSR2 one fewer: "
-                 "ScalingConfig::num_workers; 0: 2, or the ranks of the job")
-      ->check(is_count());
+  auto* const workers =
+      app.add_option("--workers", options.workers,
+                     "threads that train together; 1:4: from 1 to 4, SIGUSR1 makes it one more, SIGUSR2 one fewer: "
+                     "ScalingConfig::num_workers; 0: 2, or the ranks of the job")
+          ->check(is_count());
   auto* const virtual_shards =
       app.add_option("--virtual-shards", options.virtual_shards,
                      "parts of each step, of --batch-size images: the same parameters with any number of workers up to "
@@ -94,11 +95,14 @@ auto options_of(int argc, char** argv) -> Options {
   auto* const processes =
       app.add_flag("--processes", options.processes,
                    "workers are processes of this host: a crash costs one of them, not the program");
-  app.add_option("--ranks", options.ranks,
-                 "workers are so many ranks of an MPI job that this program starts, and starts again by --max-failures")
-      ->check(is_count())
-      ->excludes(processes);
-  app.add_option("--hosts", options.hosts, "host file of --ranks; with --ranks 2:4 as many train as it has slots for");
+  auto* const ranks =
+      app.add_option(
+             "--ranks", options.ranks,
+             "workers are so many ranks of an MPI job that this program starts, and starts again by --max-failures")
+          ->check(is_count())
+          ->excludes(processes, workers);
+  app.add_option("--hosts", options.hosts, "host file of --ranks; with --ranks 2:4 as many train as it has slots for")
+      ->needs(ranks);
   app.add_option("--max-failures", options.max_failures,
                  "so often workers are started again after one has failed; -1: always: FailureConfig::max_failures")
       ->check(between(-1, 1e6));
