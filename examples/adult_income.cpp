@@ -124,7 +124,7 @@ auto config_of(Options const& options, Dataset const& train) -> raytrain::Traine
   auto const job = raytrain::job_environment();
   auto const workers = options.workers > 0 ? options.workers : job ? static_cast<int>(job->size.value) : 2;
   return {.scaling = {.num_workers = workers},
-          .run = {.name = "adult_income_" + options.backend,
+          .run = {.name = fmt::format("adult_income_{}_{}", options.backend, options.rows),
                   .storage_path = options.storage,
                   .resume = options.fresh ? raytrain::Resume::fresh : raytrain::Resume::automatic},
           .datasets = {{"train", train}},

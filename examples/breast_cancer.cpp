@@ -66,7 +66,7 @@ auto train_with(typename Backend::Params const& params, Options const& options) 
       params,
       {.scaling = {.num_workers = workers,
                    .launch = options.processes ? raytrain::Launch::processes : raytrain::Launch::automatic},
-       .run = {.name = options.backend == "xgboost" ? "breast_cancer" : "breast_cancer_" + options.backend,
+       .run = {.name = fmt::format("breast_cancer_{}_{}", options.backend, options.seed),  // which rows are held out
                .storage_path = options.storage,
                .resume = options.fresh ? raytrain::Resume::fresh : raytrain::Resume::automatic,
                .seed = options.seed},

@@ -214,7 +214,7 @@ auto run(Options const& options) -> int {
       train,
       options,
       {.scaling = {.num_workers = workers},
-       .run = {.name = "kmeans",
+       .run = {.name = fmt::format("kmeans_{}", options.samples),  // of other images the inertia is another one
                .storage_path = options.storage,
                .checkpoint = {.num_to_keep = 2},
                .resume = options.fresh ? raytrain::Resume::fresh : raytrain::Resume::automatic,

@@ -40,7 +40,7 @@ namespace {
 namespace fs = std::filesystem;
 
 struct Options {
-  fs::path run = "runs/adult_income_torch";
+  fs::path run = "runs/adult_income_torch_20000";
   std::string host = "127.0.0.1";
   int port = 8080;
   int threads = 16;
@@ -261,7 +261,7 @@ auto main(int argc, char** argv) -> int {
   Options options;
   CLI::App app{"Answers over HTTP by a model that adult_income has trained."};
   app.option_defaults()->always_capture_default();
-  app.add_option("--run", options.run, "folder of the run, as runs/adult_income_xgboost");
+  app.add_option("--run", options.run, "folder of the run, as runs/adult_income_xgboost_20000");
   app.add_option("--host", options.host, "address to listen at; 0.0.0.0: other computers may ask, too");
   app.add_option("--port", options.port, "port to listen at; 0: any")->check(CLI::Range(0, 65'535));
   app.add_option("--threads", options.threads,

@@ -178,7 +178,7 @@ def check_stop(server, url, errors, end):
 
 with tempfile.TemporaryDirectory() as scratch:
     folder = pathlib.Path(scratch).resolve()
-    run = folder / f'adult_income_{backend}'
+    run = folder / f'adult_income_{backend}_5000'
     done = subprocess.run([serve, '--run', run, '--port', '0'], text=True, stderr=subprocess.PIPE, check=False, timeout=LIMIT_S)
     require(done.returncode == 1 and f"'{run}'" in done.stderr and 'there is no run.json' in done.stderr, f'without a run: {done}')
     train(folder)
