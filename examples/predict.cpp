@@ -31,7 +31,9 @@ int main(int argc, char** argv) try {
         fmt::format("{} is no run of fashion_mnist: name one, as runs/fashion_mnist_mlp", run.string())};
   }
   auto const result = raytrain::Result::from_path(run);
-  auto const checkpoint = result.best_checkpoint("accuracy", raytrain::ScoreOrder::max).value();
+  auto const best = result.best_checkpoint("accuracy", raytrain::ScoreOrder::max);
+  if (!best) throw std::runtime_error{fmt::format("{} has no finished epoch yet: train on", run.string())};
+  auto const& checkpoint = *best;
   auto const network = run_name.substr(beginning.size());  // mlp, conv or resnet18
   raytrain::TorchPredictor const predictor{raytrain::load_model(checkpoint, [&] { return make_network(network); })};
 
