@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 #include <zlib.h>
+#include <zstd.h>
 
 #include <algorithm>
 #include <array>
@@ -304,19 +305,48 @@ TEST_CASE("the first rows of each file are read, as many as are asked for, alone
   CHECK(csv_blocks(folder.path() / "a.csv", {.max_rows = 3}).source() != csv_blocks(folder.path() / "a.csv").source());
 }
 
-TEST_CASE("a file that is compressed in another way than by gzip is refused with what to do") {
+TEST_CASE("a file that is compressed in another way than by gzip and zstd is refused with what to do") {
   TemporaryFolder const folder;
   auto const refused = [&](std::string_view content) {
     auto const path = folder.path() / "table.csv";
     std::ofstream{path, std::ios::binary} << content;
     return thrown_error([&] { (void)read_csv(path); });
   };
-  check_contains(refused("\x28\xB5\x2F\xFD\x04\x00"), "it is compressed by zstd, and gzip alone is read");
-  check_contains(refused("\x28\xB5\x2F\xFD\x04\x00"), "unpack it, as by zstd -d");
   check_contains(refused("\xFD"
                          "7zXZ"),
-                 "it is compressed by xz, and gzip alone is read");
+                 "it is compressed by xz, and gzip and zstd are read; unpack it, as by xz -d");
   check_contains(refused("\x28\xB5\x2F"), "there are no rows");
+}
+
+TEST_CASE("a table in zstd, in several parts, is read as the text is, at once and in blocks") {
+  TemporaryFolder const folder;
+  auto const path = folder.path() / "table.csv.zst";
+  std::string text = "x,city\n";
+  for (int i = 0; i < 100'000; ++i) text += fmt::format("{},city {}\n", i, i % 7);
+  std::ofstream file{path, std::ios::binary};
+  auto const half = text.size() / 2;
+  for (auto const& part : {text.substr(0, half), text.substr(half), std::string{}}) {
+    std::string packed(::ZSTD_compressBound(part.size()), '\0');
+    packed.resize(::ZSTD_compress(packed.data(), packed.size(), part.data(), part.size(), 1));
+    file << packed;
+  }
+  file.close();
+  auto const expected = read_text(text);
+  auto const data = read_csv(path);
+  CHECK(std::ranges::equal(data.column("x").bytes(), expected.column("x").bytes()));
+  CHECK(data.column("city").text(99'999) == expected.column("city").text(99'999));
+  std::size_t rows = 0;
+  for (auto const& block : csv_blocks(path, {}, 1'000)) rows += block.rows();
+  CHECK(rows == 100'000);
+}
+
+TEST_CASE("a file of UTF-16 or UTF-32 is refused with what to do") {
+  using namespace std::string_view_literals;
+  for (auto const text : {"\xFF\xFEx\0\n\0"sv, "\xFE\xFF\0x\0\n"sv, "\0\0\xFE\xFF\0\0\0x"sv}) {
+    check_contains(thrown_error([&] { (void)read_text(text); }),
+                   "table.csv': its first bytes say that it is UTF-16 or UTF-32, and UTF-8 is read; convert it, as by "
+                   "iconv -f UTF-16 -t UTF-8");
+  }
 }
 
 TEST_CASE("a zero byte is a part of a text, and no number") {

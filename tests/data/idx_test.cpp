@@ -10,6 +10,7 @@
 
 #include <doctest/doctest.h>
 #include <zlib.h>
+#include <zstd.h>
 
 #include "../support/temporary_folder.hpp"
 #include "../support/thrown_error.hpp"
@@ -48,6 +49,15 @@ auto gzip(std::string content) -> std::string {
   return out;
 }
 
+auto zstd(std::string const& content) -> std::string {
+  std::string out(::ZSTD_compressBound(content.size()), '\0');
+  auto* const context = ::ZSTD_createCCtx();
+  ::ZSTD_CCtx_setParameter(context, ZSTD_c_checksumFlag, 1);
+  out.resize(::ZSTD_compress2(context, out.data(), out.size(), content.data(), content.size()));
+  ::ZSTD_freeCCtx(context);
+  return out;
+}
+
 auto written(fs::path const& path, std::string const& content) -> fs::path {
   std::ofstream file{path, std::ios::binary};
   file << content;
@@ -63,10 +73,11 @@ auto bytes(std::size_t count) -> std::string {
 
 }  // namespace
 
-TEST_CASE("plain and gzip files of the same content give the same column") {
+TEST_CASE("plain, gzip and zstd files of the same content give the same column") {
   TemporaryFolder const folder;
   auto const content = idx(0x08, {100, 28, 28}, bytes(78400));
-  for (auto const& stored : {content, gzip(content), gzip(content.substr(0, 5000)) + gzip(content.substr(5000))}) {
+  for (auto const& stored : {content, gzip(content), gzip(content.substr(0, 5000)) + gzip(content.substr(5000)),
+                             zstd(content), zstd(content.substr(0, 5000)) + zstd(content.substr(5000))}) {
     auto const column = read_idx(written(folder.path() / "images", stored));
     CHECK(column.name() == "data");
     CHECK(column.rows() == 100);
@@ -163,6 +174,8 @@ TEST_CASE("content shorter or longer than the header promises is refused with bo
   check_contains(error(content + "ab"), "76 bytes in all, and it holds 78; something follows the data");
   check_contains(error(gzip(content.substr(0, 75))), "76 bytes in all, and it holds 75 once inflated; it is cut short");
   check_contains(error(gzip(content + "ab")), "76 bytes in all, and it holds 78 once inflated; something follows");
+  check_contains(error(zstd(content.substr(0, 75))), "76 bytes in all, and it holds 75 once inflated; it is cut short");
+  check_contains(error(zstd(content + "ab")), "76 bytes in all, and it holds 78 once inflated; something follows");
 }
 
 TEST_CASE("sizes that no such file can hold are refused before memory is taken for them") {
@@ -177,6 +190,7 @@ TEST_CASE("sizes that no such file can hold are refused before memory is taken f
   auto const large = idx(0x08, {4000000000, 1000}, bytes(100));
   check_contains(error(large), "4000000000 x 1000 of uint8, 4000000000012 bytes in all, and it holds 112;");
   check_contains(error(gzip(large)), "4000000000012 bytes in all, and it holds 112 once inflated");
+  check_contains(error(zstd(large)), "4000000000012 bytes in all, and it holds 112 once inflated");
   // The promise equals the true size modulo 2^32, which is all that a gzip file says of itself.
   auto const wrapped = idx(0x08, {1U << 16U, 1U << 16U, 1U << 16U, 1U << 12U}, "");
   check_contains(error(gzip(wrapped)), "1152921504606846996 bytes in all, and it holds 20 once inflated");
@@ -208,6 +222,33 @@ TEST_CASE("a gzip file that is cut short or damaged anywhere is refused") {
   check_contains(error(checksum), "its compressed data is damaged at byte");
   check_contains(error(checksum), "incorrect data check");
   check_contains(error(compressed + "tail"), "4 bytes follow its compressed data");
+}
+
+TEST_CASE("a zstd file that is cut short or damaged anywhere is refused") {
+  TemporaryFolder const folder;
+  auto const path = folder.path() / "x.zst";
+  auto const compressed = zstd(idx(0x08, {40, 5, 5}, bytes(1000)));
+  auto const error = [&](std::string const& content) {
+    return thrown_error([&] { return read_idx(written(path, content)); });
+  };
+  for (std::size_t kept = 4; kept < compressed.size(); ++kept) {
+    CAPTURE(kept);
+    check_contains(error(compressed.substr(0, kept)), "read '" + path.string() +
+                                                          "': its compressed data ends early, after " +
+                                                          std::to_string(kept) + " bytes; fetch the file again");
+  }
+  for (std::size_t at = 0; at < compressed.size(); ++at) {
+    if (at == 4) continue;  // its bit 4 means nothing
+    CAPTURE(at);
+    auto damaged = compressed;
+    damaged[at] = static_cast<char>(damaged[at] ^ 0x10);
+    CHECK(error(damaged).starts_with("invalid_data: "));
+  }
+  auto checksum = compressed;
+  checksum.back() = static_cast<char>(~checksum.back());
+  check_contains(error(checksum), "its compressed data is damaged at byte");
+  check_contains(error(checksum), "checksum");
+  check_contains(error(compressed + "tail"), "its compressed data is damaged at byte");
 }
 
 TEST_CASE("the files of Fashion-MNIST are read as they are") {

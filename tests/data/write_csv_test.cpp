@@ -235,7 +235,9 @@ TEST_CASE("a name of a compressed file is refused, since what is written is not 
   TemporaryFolder const folder;
   auto const data = Dataset::from_columns({{"x", std::vector<float>{1}}});
   check_contains(thrown_error([&] { write_csv(data, folder.path() / "x.csv.gz"); }),
-                 "its name ends in .gz, and it is not compressed by gzip; leave .gz out");
+                 "its name ends in .gz, and it is not compressed by gzip; leave .gz out, and run gzip on it");
+  check_contains(thrown_error([&] { write_csv(data, folder.path() / "x.csv.zst"); }),
+                 "its name ends in .zst, and it is not compressed by zstd; leave .zst out, and run zstd on it");
   CHECK(std::filesystem::is_empty(folder.path()));
   auto read = 0;
   raytrain::DatasetBlocks const blocks{"rows", [&] {

@@ -23,6 +23,7 @@
 #include <vector>
 
 #include <zlib.h>
+#include <zstd.h>
 
 #include <raytrain/core/bytes.hpp>
 #include <raytrain/core/element_type.hpp>
@@ -124,6 +125,15 @@ inline auto check_npy(BytesView content) -> bool {
   return packed;
 }
 
+/// The bytes as a zstd file.
+[[nodiscard]] inline auto zstd_compressed(BytesView content) -> Bytes {
+  Bytes packed(::ZSTD_compressBound(content.size()));
+  auto const size = ::ZSTD_compress(packed.data(), packed.size(), content.data(), content.size(), 1);
+  require(::ZSTD_isError(size) == 0, "zstd packs all");
+  packed.resize(size);
+  return packed;
+}
+
 /// True if the bytes are a file of IDX's format.
 inline auto check_idx(BytesView content) -> bool {
   auto const& file = scratch_file();
@@ -132,9 +142,11 @@ inline auto check_idx(BytesView content) -> bool {
   };
   auto const column = read(content);
   if (detail::compression_of(text_of(content)).empty()) {
-    auto const of_gzip = read(gzipped(content));
-    require(column.has_value() == of_gzip.has_value(), "a gzip file is refused where its content is");
-    if (column) require_same(*column, *of_gzip);
+    for (auto const& packed : {gzipped(content), zstd_compressed(content)}) {
+      auto const same = read(packed);
+      require(column.has_value() == same.has_value(), "a compressed file is refused where its content is");
+      if (column) require_same(*column, *same);
+    }
   }
   if (!column) return false;
   write_npy(*column, file.path());
@@ -146,7 +158,10 @@ inline auto check_idx(BytesView content) -> bool {
   using namespace std::string_view_literals;
   auto seeds = seeds_of({"\0\0\x08\2\0\0\0\2\0\0\0\3abcdef"sv, "\0\0\x0B\1\0\0\0\3\0\1\xFF\xFE\x7F\xFF"sv,
                          "\0\0\x0E\3\0\0\0\1\0\0\0\1\0\0\0\1\x3F\xF8\0\0\0\0\0\0"sv});
-  for (std::size_t i = 0; i < 3; ++i) seeds.push_back(gzipped(seeds[i]));
+  for (std::size_t i = 0; i < 3; ++i) {
+    seeds.push_back(gzipped(seeds[i]));
+    seeds.push_back(zstd_compressed(seeds[i]));
+  }
   return seeds;
 }
 

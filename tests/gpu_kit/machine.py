@@ -123,5 +123,5 @@ class Machine:
             words += ['-L', self.torch_folder / 'lib', '-Wl,--no-as-needed', self.library('libstdc++.so.6') or '-lstdc++',
                       '-ltorch_cpu', '-ltorch_cuda', '-lc10', '-lc10_cuda']
         words += [self.nccl] if 'nccl' in needs else []
-        # zlib is part of every system, its development files are not.
-        return [*words, self.cudart, '-l:libz.so.1', '-ldl', '-lrt']
+        # zlib and zstd are part of every system, their development files are not.
+        return [*words, self.cudart, '-l:libz.so.1', '-l:libzstd.so.1', '-ldl', '-lrt']

@@ -20,7 +20,7 @@ while [ "$1" != --target ]; do shift; done; mkdir -p "$2/lightgbm/lib"; echo >"$
     'sudo': '[ -n "$SUDO_WORKS" ] || exit 1; [ "$1" != -n ] || shift; echo "sudo" >>"$CALLS"; exec "$@"',
 }
 TOOLS = ['bash', 'cat', 'cut', 'dirname', 'env', 'grep', 'head', 'mkdir', 'mktemp', 'mv', 'readlink', 'rm', 'sed', 'tail', 'touch', 'tr', 'true']
-EVERYTHING = ('g++ meson ninja-build pkg-config python3 ccache libasio-dev libcereal-dev libfmt-dev libxxhash-dev zlib1g-dev '
+EVERYTHING = ('g++ meson ninja-build pkg-config python3 ccache libasio-dev libcereal-dev libfmt-dev libxxhash-dev zlib1g-dev libzstd-dev '
               'libtorch-dev libcli11-dev dataset-fashion-mnist libxgboost-dev libcpp-httplib-dev curl doctest-dev libstb-dev libopenmpi-dev openmpi-bin cmake python3-pip git '
               'iproute2 python3-xgboost python3-torch libopenblas0-openmp slurmctld slurmd slurm-client munge')
 SLURM = EVERYTHING.split()[-4:]

@@ -185,16 +185,13 @@ RAYTRAIN_INLINE auto CsvFile::next(std::size_t rows) -> std::optional<Dataset> {
 RAYTRAIN_INLINE void CsvFile::feed() {
   auto const field = [&](std::string_view text) { table_.field(text, scanner_.line_number()); };
   auto const line = [&] { table_.end_line(scanner_.line_number()); };
-  constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
   auto const count = file_.read(std::as_writable_bytes(std::span{buffer_}.subspan(kept_bytes_)));
   is_at_end_ = count == 0;
   std::string_view const text{buffer_.data(), kept_bytes_ + count};
   auto const last = is_at_end_ ? std::string_view::npos : text.find_last_of("\r\n");
   auto piece = text.substr(0, last == std::string_view::npos ? last : last + 1);
   auto const rest = text.substr(piece.size());
-  if (std::exchange(is_at_begin_, false) && piece.starts_with(byte_order_mark)) {
-    piece.remove_prefix(byte_order_mark.size());
-  }
+  if (std::exchange(is_at_begin_, false)) piece = without_byte_order_mark(piece, table_.attempted());
   scanner_.feed(piece, field, line);
   if (is_at_end_) scanner_.finish(field, line);
   if (scanner_.problem() && !table_.is_full()) {

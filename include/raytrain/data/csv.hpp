@@ -84,6 +84,8 @@ class CsvTable {
   /// These rows, between lines; more may follow.
   [[nodiscard]] auto take() -> Dataset;
 
+  [[nodiscard]] auto attempted() const noexcept -> std::string const& { return attempted_; }
+
   [[noreturn]] void refuse(std::string happened, std::string remedy) const;
 
  private:
@@ -134,8 +136,8 @@ class CsvFile {
 
 }  // namespace detail
 
-/// The numbers and texts of a CSV file, plain or gzip, one column for each of its own. The rows of several files follow
-/// one another; each has its own header, and the same columns as the first one, in any order.
+/// The numbers and texts of a CSV file, plain, gzip or zstd, one column for each of its own. The rows of several files
+/// follow one another; each has its own header, and the same columns as the first one, in any order.
 ///
 /// Lines end with a line feed, a carriage return, or both. A number too small for its column is 0. Blanks around a
 /// number do not count; they are part of a text.

@@ -8,7 +8,7 @@
 
 namespace raytrain {
 
-/// The column "data" of an IDX file, plain or gzip: the first dimension counts the rows.
+/// The column "data" of an IDX file, plain, gzip or zstd: the first dimension counts the rows.
 ///
 /// Errors: `not_found`, `io`, and `invalid_data` for a file whose header is wrong or whose content is shorter or longer
 /// than its header promises, with file and numbers. Memory is taken only for what the file can hold.

@@ -12,8 +12,8 @@
 
 namespace raytrain {
 
-/// A row of each line, which is a JSON object, and a column of each of its names, from files that are plain or gzip.
-/// The rows of several files follow one another as if they were one file.
+/// A row of each line, which is a JSON object, and a column of each of its names, from files that are plain, gzip or
+/// zstd. The rows of several files follow one another as if they were one file.
 ///
 /// A name that a line has not, and null, is a missing value: NaN, or no text. true and false are 1 and 0. Arrays of
 /// numbers, whose lengths are the same in all lines, are the row shape; those of arrays one of more dimensions. The

@@ -11,9 +11,9 @@
 namespace raytrain {
 
 /// Lines of "label index:value index:value ..." as columns "label" (float32) and "features" (float32, dense, with one
-/// value for each feature), from files that are plain or gzip. "qid:number" behind the label of each line becomes a
-/// column "qid" (int64) between the two. What follows a '#' is a comment. The rows of several files follow one another,
-/// and all have the features of the largest index among them.
+/// value for each feature), from files that are plain, gzip or zstd. "qid:number" behind the label of each line becomes
+/// a column "qid" (int64) between the two. What follows a '#' is a comment. The rows of several files follow one
+/// another, and all have the features of the largest index among them.
 ///
 /// Errors: those of `DataPaths::files`; `not_found`; `io`, also for one that is changed meanwhile; `invalid_config` for
 ///         options that cannot work; `invalid_data`, with file and line, for what is no number, indices that do not

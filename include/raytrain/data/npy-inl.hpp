@@ -128,7 +128,7 @@ RAYTRAIN_INLINE auto map_npy(std::filesystem::path const& path, NpyOptions const
   auto const refuse = [&](std::string happened) {
     return Error{Errc::invalid_data, attempted, std::move(happened), "read it by read_npy, or save it anew"};
   };
-  if (file.is_gzip()) throw refuse("it is compressed");
+  if (file.is_compressed()) throw refuse("it is compressed");
   if (detail::is_foreign_endian(header)) throw refuse("its values are of another byte order");
   if (detail::is_foreign_order(header)) throw refuse("it is in Fortran's order");
   if (header.header_bytes % size_bytes(header.type) != 0) {

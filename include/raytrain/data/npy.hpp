@@ -15,8 +15,8 @@ struct NpyOptions {
   std::string column = "data";  ///< Name of the column that it becomes.
 };
 
-/// A column of the array that `numpy.save` has written, plain or gzip: the first dimension counts the rows, the others
-/// are the row shape. The rows of several files follow one another.
+/// A column of the array that `numpy.save` has written, plain, gzip or zstd: the first dimension counts the rows, the
+/// others are the row shape. The rows of several files follow one another.
 ///
 /// Types: floats of 2, 4 and 8 bytes, and integers of 1 to 8; bool becomes uint8. Either byte order; an array in
 /// Fortran's order, as pandas' to_numpy gives it, is put into C's. Nothing is unpickled.

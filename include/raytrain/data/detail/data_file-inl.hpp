@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <zlib.h>
+#include <zstd.h>
 
 #include <algorithm>
 #include <array>
@@ -28,13 +29,24 @@
 
 namespace raytrain::detail {
 
-inline constexpr std::string_view gzip_magic = "\x1F\x8B";
-
 RAYTRAIN_INLINE auto compression_of(std::string_view content) noexcept -> std::string_view {
-  if (content.starts_with(gzip_magic)) return "gzip";
+  if (content.starts_with("\x1F\x8B")) return "gzip";
   if (content.starts_with("\x28\xB5\x2F\xFD")) return "zstd";
   if (content.starts_with("\xFD\x37zXZ")) return "xz";
   return {};
+}
+
+RAYTRAIN_INLINE auto without_byte_order_mark(std::string_view content, std::string const& attempted)
+    -> std::string_view {
+  using namespace std::string_view_literals;
+  constexpr auto utf8 = "\xEF\xBB\xBF"sv;
+  if (content.starts_with(utf8)) return content.substr(utf8.size());
+  for (auto const mark : {"\xFF\xFE"sv, "\xFE\xFF"sv, "\0\0\xFE\xFF"sv}) {
+    if (!content.starts_with(mark)) continue;
+    throw Error{Errc::invalid_data, attempted, "its first bytes say that it is UTF-16 or UTF-32, and UTF-8 is read",
+                "convert it, as by iconv -f UTF-16 -t UTF-8"};
+  }
+  return content;
 }
 
 RAYTRAIN_INLINE auto neighbours(std::filesystem::path const& path) -> std::string {
@@ -70,17 +82,31 @@ RAYTRAIN_INLINE DataFile::DataFile(std::filesystem::path path) : path_{std::move
   if (problem) throw Error{Errc::io, attempted(), problem.message()};
   refill();
   auto const compression = compression_of({reinterpret_cast<char const*>(input_.data()), available()});
-  if (!compression.empty() && compression != "gzip") {
+  if (compression == "gzip") {
+    if (::inflateInit2(&stream_, gzip_window_bits) != Z_OK) throw std::bad_alloc{};
+    compression_ = Compression::gzip;
+  } else if (compression == "zstd") {
+    zstd_.reset(::ZSTD_createDStream());
+    if (zstd_ == nullptr) throw std::bad_alloc{};
+    compression_ = Compression::zstd;
+  } else if (!compression.empty()) {
     throw Error{Errc::invalid_data, attempted(),
-                fmt::format("it is compressed by {}, and gzip alone is read", compression),
+                fmt::format("it is compressed by {}, and gzip and zstd are read", compression),
                 fmt::format("unpack it, as by {} -d", compression)};
   }
-  gzip_ = !compression.empty();
-  if (gzip_ && ::inflateInit2(&stream_, gzip_window_bits) != Z_OK) throw std::bad_alloc{};
 }
 
 RAYTRAIN_INLINE DataFile::~DataFile() {
-  if (gzip_) ::inflateEnd(&stream_);
+  if (compression_ == Compression::gzip) ::inflateEnd(&stream_);
+}
+
+RAYTRAIN_INLINE auto DataFile::read(std::span<std::byte> out) -> std::size_t {
+  switch (compression_) {
+    case Compression::gzip: return inflate(out);
+    case Compression::zstd: return decompress_zstd(out);
+    case Compression::none: break;
+  }
+  return copy(out);
 }
 
 RAYTRAIN_INLINE auto DataFile::skip_rest() -> std::uint64_t {
@@ -91,10 +117,17 @@ RAYTRAIN_INLINE auto DataFile::skip_rest() -> std::uint64_t {
 }
 
 RAYTRAIN_INLINE auto DataFile::may_hold(std::uint64_t bytes) -> bool {
-  if (!gzip_) return bytes == disk_bytes_;
+  if (!is_compressed()) return bytes == disk_bytes_;
+  std::ifstream file{path_, std::ios::binary};
+  if (compression_ == Compression::zstd) {
+    constexpr std::uint64_t most_of_a_byte = 32'768;
+    std::array<char, 18> head{};  // the longest that a header is
+    file.read(head.data(), head.size());
+    auto const size = ::ZSTD_getFrameContentSize(head.data(), static_cast<std::size_t>(file.gcount()));
+    return (size == bytes || size == ZSTD_CONTENTSIZE_UNKNOWN) && bytes / most_of_a_byte <= disk_bytes_;
+  }
   if (bytes / 1032 > disk_bytes_) return false;
   std::array<unsigned char, 4> tail{};
-  std::ifstream file{path_, std::ios::binary};
   file.seekg(-4, std::ios::end);
   file.read(reinterpret_cast<char*>(tail.data()), tail.size());
   auto const size = tail[0] | (tail[1] << 8U) | (tail[2] << 16U) | (std::uint32_t{tail[3]} << 24U);
@@ -136,13 +169,29 @@ RAYTRAIN_INLINE auto DataFile::inflate(std::span<std::byte> out) -> std::size_t 
     } else if (code == Z_MEM_ERROR) {
       throw std::bad_alloc{};
     } else if (code != Z_OK && code != Z_BUF_ERROR) {
-      throw Error{Errc::invalid_data, attempted(),
-                  fmt::format("its compressed data is damaged at byte {} of {}: {}", used_bytes(), disk_bytes_,
-                              stream_.msg != nullptr ? stream_.msg : "unknown error"),
-                  "fetch the file again"};
+      refuse_damage(stream_.msg != nullptr ? stream_.msg : "unknown error");
     } else if (used_up && stream_.avail_out == wanted) {
-      throw Error{Errc::invalid_data, attempted(),
-                  fmt::format("its compressed data ends early, after {} bytes", disk_bytes_), "fetch the file again"};
+      refuse_early_end();
+    }
+  }
+  return got;
+}
+
+RAYTRAIN_INLINE auto DataFile::decompress_zstd(std::span<std::byte> out) -> std::size_t {
+  std::size_t got = 0;
+  while (got < out.size() && !ended_) {
+    if (available() == 0) refill();
+    ZSTD_inBuffer in{stream_.next_in, available(), 0};
+    ZSTD_outBuffer to{out.data() + got, out.size() - got, 0};
+    auto const left = ::ZSTD_decompressStream(zstd_.get(), &to, &in);
+    if (::ZSTD_isError(left) != 0) refuse_damage(::ZSTD_getErrorName(left));
+    stream_.next_in += in.pos;
+    stream_.avail_in -= static_cast<uInt>(in.pos);
+    got += to.pos;
+    if (left == 0) {
+      begin_next_member();
+    } else if (in.size == 0 && to.pos == 0) {
+      refuse_early_end();
     }
   }
   return got;
@@ -151,12 +200,24 @@ RAYTRAIN_INLINE auto DataFile::inflate(std::span<std::byte> out) -> std::size_t 
 RAYTRAIN_INLINE void DataFile::begin_next_member() {
   if (available() == 0) refill();
   ended_ = available() == 0;
-  if (ended_) return;
-  if (*stream_.next_in != static_cast<Bytef>(gzip_magic.front())) {
+  if (ended_ || compression_ == Compression::zstd) return;  // zstd tells what it knows
+  constexpr Bytef first_of_gzip = 0x1F;
+  if (*stream_.next_in != first_of_gzip) {
     throw Error{Errc::invalid_data, attempted(),
                 fmt::format("{} bytes follow its compressed data", disk_bytes_ - used_bytes()), "fetch the file again"};
   }
   ::inflateReset(&stream_);
+}
+
+RAYTRAIN_INLINE void DataFile::refuse_damage(char const* problem) const {
+  throw Error{Errc::invalid_data, attempted(),
+              fmt::format("its compressed data is damaged at byte {} of {}: {}", used_bytes(), disk_bytes_, problem),
+              "fetch the file again"};
+}
+
+RAYTRAIN_INLINE void DataFile::refuse_early_end() const {
+  throw Error{Errc::invalid_data, attempted(),
+              fmt::format("its compressed data ends early, after {} bytes", disk_bytes_), "fetch the file again"};
 }
 
 }  // namespace raytrain::detail

@@ -33,9 +33,8 @@ RAYTRAIN_INLINE auto LineReader::next() -> std::optional<std::string_view> {
                         feed == nullptr ? searched : static_cast<std::size_t>(feed - buffer_.data()) - begin_};
   begin_ += line.size() + (feed == nullptr ? 0 : 1);
   if (line.ends_with('\r')) line.remove_suffix(1);
-  constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
-  if (++number_ == 1 && line.starts_with(byte_order_mark)) line.remove_prefix(byte_order_mark.size());
-  return line;
+  if (++number_ > 1) return line;
+  return without_byte_order_mark(line, fmt::format("read '{}'", file_.path().string()));
 }
 
 RAYTRAIN_INLINE auto LineReader::refill() -> bool {

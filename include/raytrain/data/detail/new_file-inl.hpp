@@ -31,9 +31,12 @@ RAYTRAIN_INLINE NewFile::NewFile(std::filesystem::path path, std::string attempt
     : path_{std::move(path)}, attempted_{std::move(attempted)} {
   std::error_code ignored;
   if (std::filesystem::is_symlink(path_, ignored)) path_ = std::filesystem::weakly_canonical(path_, ignored);
-  if (path_.extension() == ".gz") {
-    throw Error{Errc::invalid_call, attempted_, "its name ends in .gz, and it is not compressed by gzip",
-                "leave .gz out, and run gzip on it"};
+  for (std::string const compression : {"gzip", "zstd"}) {
+    std::string const end = compression == "gzip" ? ".gz" : ".zst";
+    if (path_.extension() != end) continue;
+    throw Error{Errc::invalid_call, attempted_,
+                fmt::format("its name ends in {}, and it is not compressed by {}", end, compression),
+                fmt::format("leave {} out, and run {} on it", end, compression)};
   }
   if (std::filesystem::exists(path_, ignored) && !std::filesystem::is_regular_file(path_, ignored)) {
     throw Error{Errc::io, attempted_, "it is there, and no regular file", "name a file"};

@@ -21,7 +21,7 @@ RAYTRAIN_INLINE void check_held(DataFile const& file, BodyPromise const& promise
   if (held == promised) return;
   throw Error{Errc::invalid_data, promise.attempted,
               fmt::format("its header promises {}, {} bytes in all, and it holds {}{}", promise.description, promised,
-                          held, file.is_gzip() ? " once inflated" : ""),
+                          held, file.is_compressed() ? " once inflated" : ""),
               held < promised ? "it is cut short: fetch it again" : "something follows the data: fetch it again"};
 }
 
@@ -30,14 +30,15 @@ RAYTRAIN_INLINE void check_held(DataFile const& file, BodyPromise const& promise
   auto const data_bytes = static_cast<std::size_t>(promise.data_bytes);
   std::shared_ptr<std::byte[]> data = std::make_unique_for_overwrite<std::byte[]>(data_bytes);
   auto const got = file.read(std::span{data.get(), data_bytes});
-  // The end must be asked for even when all is there: a gzip file's checksum is only looked at behind its last byte.
+  // The end must be asked for even when all is there: a compressed file's checksum is only looked at behind its last
+  // byte.
   check_held(file, promise, promise.header_bytes + got + file.skip_rest());
   return data;
 }
 
 RAYTRAIN_INLINE auto read_body(DataFile& file, BodyPromise const& promise) -> std::shared_ptr<std::byte[]> {
   if (file.may_hold(promise.header_bytes + promise.data_bytes)) return read_data(file, promise);
-  check_held(file, promise, file.is_gzip() ? promise.header_bytes + file.skip_rest() : file.disk_bytes());
+  check_held(file, promise, file.is_compressed() ? promise.header_bytes + file.skip_rest() : file.disk_bytes());
   DataFile again{file.path()};
   std::vector<std::byte> header(static_cast<std::size_t>(promise.header_bytes));
   (void)again.read(header);
