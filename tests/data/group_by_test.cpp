@@ -77,6 +77,20 @@ TEST_CASE("groups come in the order of their values, with what is asked for in t
   CHECK(values_of<double>(table, "std(age)")[1] == doctest::Approx(std::sqrt(700)));
 }
 
+TEST_CASE("groups of two columns are the pairs of values that there are, the first column's in order, with NaN last") {
+  auto const nan = std::numeric_limits<float>::quiet_NaN();
+  auto const data = Dataset::from_columns({{"a", std::vector<float>{2, 1, nan, 1, 2, 1}},
+                                           {"b", std::vector<std::int32_t>{5, 7, 5, 5, 5, 7}},
+                                           {"x", std::vector<float>{1, 2, 4, 8, 16, 32}}});
+  auto const table =
+      group_by(data, {"a", "b"}).aggregate({{Aggregate::count, "", "rows"}, {Aggregate::sum, "x", "sum"}});
+  CHECK(std::ranges::equal(table.column("a").as<float>().first(3), std::vector<float>{1, 1, 2}));
+  CHECK(std::isnan(table.column("a").as<float>()[3]));
+  CHECK(std::ranges::equal(table.column("b").as<std::int32_t>(), std::vector<std::int32_t>{5, 7, 5, 5}));
+  CHECK(std::ranges::equal(table.column("rows").as<std::int64_t>(), std::vector<std::int64_t>{1, 2, 2, 1}));
+  CHECK(std::ranges::equal(table.column("sum").as<double>(), std::vector<double>{8, 34, 17, 4}));
+}
+
 TEST_CASE("values that are NaN are left out, and rows whose key is one are the last group") {
   auto const dataset = Dataset::from_columns({{"key", std::vector<double>{not_a_number, 1, 1, 2, not_a_number}},
                                               {"x", std::vector<double>{5, not_a_number, 4, not_a_number, 7}}});

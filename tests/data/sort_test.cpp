@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <raytrain/data/sort.hpp>
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <optional>
+#include <random>
+#include <string>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -11,11 +16,14 @@
 #include <raytrain/core/float16.hpp>
 #include <raytrain/data/dataset.hpp>
 #include <raytrain/data/detail/order_keys.hpp>
+#include <raytrain/testing/random_seed.hpp>
 
 #include "../support/thrown_error.hpp"
 #include "numbered_rows.hpp"
 
+using raytrain::Column;
 using raytrain::Dataset;
+using raytrain::sort;
 using raytrain::testing::thrown_error;
 
 namespace {
@@ -61,11 +69,44 @@ TEST_CASE("integers that no double tells apart are told apart") {
 
 TEST_CASE("groups come in the order of their values, with NaN as one of them") {
   auto const nan = std::numeric_limits<double>::quiet_NaN();
-  auto const groups = raytrain::detail::row_groups({"x", std::vector<double>{2, nan, -0.0, 2, -nan, 0}});
+  auto const groups =
+      raytrain::detail::row_groups(std::vector<Column>{{"x", std::vector<double>{2, nan, -0.0, 2, -nan, 0}}});
   CHECK(groups.rows == Rows{2, 5, 0, 3, 1, 4});
   CHECK(groups.begins == std::vector<std::size_t>{0, 2, 4, 6});
   CHECK(groups.of_rows() == std::vector<std::size_t>{1, 2, 0, 1, 2, 0});
-  CHECK(raytrain::detail::row_groups({"x", std::vector<double>{}}).size() == 0);
+  CHECK(raytrain::detail::row_groups(std::vector<Column>{{"x", std::vector<double>{}}}).size() == 0);
+}
+
+TEST_CASE(
+    "rows of one value in the first column are in the order of the second, and so on, as a stable sort puts them") {
+  std::mt19937_64 random{raytrain::testing::random_seed()};
+  for (auto round = 0; round < 20; ++round) {
+    auto const rows = random() % 200;
+    std::vector<std::int32_t> a(rows), number(rows);
+    std::vector<float> b(rows);
+    std::vector<std::optional<std::string>> c;
+    for (std::size_t row = 0; row < rows; ++row) {
+      a[row] = static_cast<std::int32_t>(random() % 3) - 1;
+      b[row] = random() % 4 == 0 ? std::numeric_limits<float>::quiet_NaN() : static_cast<float>(random() % 3);
+      c.push_back(random() % 4 == 0 ? std::nullopt
+                                    : std::optional{std::string(1, static_cast<char>('x' + random() % 3))});
+      number[row] = static_cast<std::int32_t>(row);
+    }
+    auto const data = Dataset::from_columns({{"a", a}, {"b", b}, Column::of_texts("c", c), {"number", number}});
+    for (bool const descending : {false, true}) {
+      CAPTURE(descending);
+      auto expected = sort(sort(sort(data, "c", {descending}), std::string{"b"}, {descending}), "a", {descending});
+      auto const sorted = sort(data, {"a", "b", "c"}, {descending});
+      CHECK(
+          std::ranges::equal(sorted.column("number").as<std::int32_t>(), expected.column("number").as<std::int32_t>()));
+    }
+  }
+  auto const one = Dataset::from_columns({{"a", std::vector<float>{1}}});
+  CHECK(thrown_error([&] {
+          (void)sort(one, {"a", "a"});
+        }) == "invalid_call: sort: column 'a' is named twice; name each once");
+  CHECK(thrown_error([&] { (void)sort(one, std::vector<std::string>{}); }) ==
+        "invalid_call: sort: got no column; name at least one");
 }
 
 TEST_CASE("what has more than one value a row cannot be sorted by") {

@@ -138,12 +138,12 @@ def read_again(path):
     return pandas.read_csv(path, dtype=texts)
 
 
-def check_groups(table, folder, key):
-    groups = table.groupby(key, dropna=False)
+def check_groups(table, folder, keys):
+    groups = table.groupby(keys, dropna=False)
     expected = pandas.DataFrame({
         'count()': groups.size(), 'sum(n)': groups['n'].sum(), 'mean(a)': groups['a'].mean(), 'min(b)': groups['b'].min(),
         'max(b)': groups['b'].max(), 'std(a)': groups['a'].std()}).reset_index()
-    found = read_again(folder / f'groups of {key}.csv')
+    found = read_again(folder / f'groups of {" and ".join(keys)}.csv')
     pandas.testing.assert_frame_equal(found, expected, check_dtype=False, rtol=1e-9)
 
 
@@ -156,10 +156,11 @@ def check_table(rows, style, draw, program):
         if done.returncode != 0:
             sys.exit(done.returncode)
         pandas.testing.assert_frame_equal(read_again(folder / 'again.csv'), table, check_dtype=False, check_exact=True)
-        in_order = table.sort_values('a', kind='stable', na_position='last', ignore_index=True)
-        pandas.testing.assert_frame_equal(read_again(folder / 'sorted.csv'), in_order, check_dtype=False, check_exact=True)
-        for key in ('city', 'g'):
-            check_groups(table, folder, key)
+        for name, columns in ('sorted', ['a']), ('sorted by three', ['city', 'g', 'a']):
+            in_order = table.sort_values(columns, kind='stable', na_position='last', ignore_index=True)
+            pandas.testing.assert_frame_equal(read_again(folder / f'{name}.csv'), in_order, check_dtype=False, check_exact=True)
+        for keys in ['city'], ['g'], ['city', 'g']:
+            check_groups(table, folder, keys)
         return check_preprocessors(table, folder)
 
 

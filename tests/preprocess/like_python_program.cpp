@@ -10,6 +10,9 @@
 #include <string>
 #include <vector>
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <raytrain/data/csv.hpp>
 #include <raytrain/data/csv_type.hpp>
 #include <raytrain/data/dataset.hpp>
@@ -92,14 +95,16 @@ auto main(int argc, char** argv) -> int try {
                                                                        {"words", CsvType::text}}});
   write_csv(rows, folder / "again.csv");
   write_csv(sort(rows, "a"), folder / "sorted.csv");
-  for (auto const* const key : {"city", "g"}) {
-    write_csv(group_by(rows, key).aggregate({{Aggregate::count},
-                                             {Aggregate::sum, "n"},
-                                             {Aggregate::mean, "a"},
-                                             {Aggregate::min, "b"},
-                                             {Aggregate::max, "b"},
-                                             {Aggregate::std, "a"}}),
-              folder / (std::string{"groups of "} + key + ".csv"));
+  write_csv(sort(rows, {"city", "g", "a"}), folder / "sorted by three.csv");
+  for (auto const& keys : std::vector<std::vector<std::string>>{{"city"}, {"g"}, {"city", "g"}}) {
+    write_csv(group_by(rows, keys)
+                  .aggregate({{Aggregate::count},
+                              {Aggregate::sum, "n"},
+                              {Aggregate::mean, "a"},
+                              {Aggregate::min, "b"},
+                              {Aggregate::max, "b"},
+                              {Aggregate::std, "a"}}),
+              folder / fmt::format("groups of {}.csv", fmt::join(keys, " and ")));
   }
   apply_preprocessors({rows, folder});
   return 0;

@@ -142,11 +142,10 @@ class GroupedValues {
 
 namespace raytrain {
 
-RAYTRAIN_INLINE auto group_by(Dataset dataset, std::string const& column) -> GroupedDataset {
-  auto key = dataset.column(column);
-  key.check_one_value_a_row("group_by");
-  auto groups = detail::row_groups(key);
-  return {std::move(dataset), std::move(key), std::move(groups)};
+RAYTRAIN_INLINE auto group_by(Dataset dataset, std::vector<std::string> const& columns) -> GroupedDataset {
+  auto keys = detail::key_columns(dataset, columns, "group_by");
+  auto groups = detail::row_groups(keys);
+  return {std::move(dataset), std::move(keys), std::move(groups)};
 }
 
 RAYTRAIN_INLINE auto GroupedDataset::aggregate(std::vector<Aggregation> const& aggregations) const -> Dataset {
@@ -155,7 +154,7 @@ RAYTRAIN_INLINE auto GroupedDataset::aggregate(std::vector<Aggregation> const& a
   }
   std::vector<std::uint64_t> firsts;
   for (std::size_t i = 0; i < groups_.size(); ++i) firsts.push_back(groups_.rows[groups_.begins[i]]);
-  auto table = Dataset::from_columns({key_}).select(firsts);
+  auto table = Dataset::from_columns(keys_).select(firsts);
   for (auto const& [what, column, wanted_name] : aggregations) {
     auto const name = wanted_name.empty() ? fmt::format("{}({})", detail::name_of(what), column) : wanted_name;
     auto const is_of_rows = what == Aggregate::count && column.empty();

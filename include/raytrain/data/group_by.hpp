@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -30,13 +31,13 @@ struct Aggregation {
   std::string name{};    ///< Of the result; empty: "mean(age)".
 };
 
-/// Rows of a dataset by their values in one column, as `group_by` returns them.
+/// Rows of a dataset by their values in some columns, as `group_by` returns them.
 ///
 /// Threads: every function from any thread.
 class GroupedDataset {
  public:
-  /// A row for each group, with its value and these columns, in ascending order of the values; those that are NaN are
-  /// one group, the last one.
+  /// A row for each group, with its values and these columns, in ascending order of the values, the first column's
+  /// first; those that are NaN are one, the last one.
   ///
   /// Errors: `not_found` and `invalid_data` for a column that is not there, has more than one value a row, or whose sum
   ///         is no int64, and for a column of text where it is not counted; `invalid_call` for no aggregation, one that
@@ -46,21 +47,28 @@ class GroupedDataset {
   [[nodiscard]] auto aggregate(std::vector<Aggregation> const& aggregations) const -> Dataset;
 
  private:
-  friend auto group_by(Dataset dataset, std::string const& column) -> GroupedDataset;
+  friend auto group_by(Dataset dataset, std::vector<std::string> const& columns) -> GroupedDataset;
 
-  GroupedDataset(Dataset dataset, Column key, detail::RowGroups groups)
-      : dataset_{std::move(dataset)}, key_{std::move(key)}, groups_{std::move(groups)} {}
+  GroupedDataset(Dataset dataset, std::vector<Column> keys, detail::RowGroups groups)
+      : dataset_{std::move(dataset)}, keys_{std::move(keys)}, groups_{std::move(groups)} {}
 
   Dataset dataset_;
-  Column key_;
+  std::vector<Column> keys_;
   detail::RowGroups groups_;
 };
 
-/// `group_by(data, "label").aggregate({{Aggregate::count}, {Aggregate::mean, "age"}})`.
+/// Groups of rows whose values are the same in each of `columns`:
+/// `group_by(data, {"city", "label"}).aggregate({{Aggregate::count}, {Aggregate::mean, "age"}})`.
 ///
 /// Errors: `not_found` when there is no such column, listing those that there are; `invalid_data` when it has more than
-///         one value a row.
-[[nodiscard]] auto group_by(Dataset dataset, std::string const& column) -> GroupedDataset;
+///         one value a row; `invalid_call` for no column, and for one that is named twice.
+[[nodiscard]] auto group_by(Dataset dataset, std::vector<std::string> const& columns) -> GroupedDataset;
+
+/// By one column: `group_by(data, "label")`.
+template <std::convertible_to<std::string> Name>
+[[nodiscard]] auto group_by(Dataset dataset, Name const& column) -> GroupedDataset {
+  return group_by(std::move(dataset), std::vector<std::string>{column});
+}
 
 }  // namespace raytrain
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include <raytrain/core/inline.hpp>
 #include <raytrain/data/dataset.hpp>
@@ -10,10 +11,10 @@
 
 namespace raytrain {
 
-RAYTRAIN_INLINE auto sort(Dataset const& dataset, std::string const& column, SortOptions const& options) -> Dataset {
-  auto const& values = dataset.column(column);
-  values.check_one_value_a_row("sort");
-  return dataset.select(detail::rows_by_key(detail::order_keys(values, options.descending)));
+RAYTRAIN_INLINE auto sort(Dataset const& dataset, std::vector<std::string> const& columns, SortOptions const& options)
+    -> Dataset {
+  auto const keys = detail::key_columns(dataset, columns, "sort");
+  return dataset.select(detail::rows_by_key(detail::order_keys(keys, options.descending)));
 }
 
 }  // namespace raytrain

@@ -110,7 +110,7 @@ RAYTRAIN_INLINE auto train_test_split(Dataset const& dataset, double test_fracti
   if (column == nullptr) {
     return (options.shuffle ? dataset.random_shuffle(options.seed) : dataset).split_at(rows - total);
   }
-  auto const groups = detail::row_groups(*column);
+  auto const groups = detail::row_groups({column, 1});
   if (!options.group.empty() && groups.size() < 2) {
     throw Error{Errc::invalid_call, attempted, fmt::format("all rows are of one group of column '{}'", name),
                 "use a column that tells at least two groups apart"};
