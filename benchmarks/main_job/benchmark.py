@@ -75,21 +75,24 @@ def rows(context, model, gave):
     def figures(side, name):
         return [figures[name] for figures in gave[side]]
 
-    context.row(model, 'samples/s over 1 process with 2 threads', ratio('serial'), goal=1.05)
-    context.row(model, 'samples/s over 2 processes with c10d::Reducer and Gloo', ratio('gloo'), goal=1.6)
-    context.row(model, 'samples/s over 2 processes that exchange nothing', ratio('apart'))
+    # The optimizer is a large part of the MLP's step, and none of the other's.
+    is_mlp = model == 'mlp'
+    context.row(model, 'samples/s over 1 process with 2 threads', ratio('serial'), **({} if is_mlp else {'goal': 1.15}))
+    context.row(model, 'samples/s over 2 processes with c10d::Reducer and Gloo', ratio('gloo'), goal=2.5 if is_mlp else 1.5)
+    context.row(model, 'samples/s over 2 processes that exchange nothing', ratio('apart'), **({'goal': 1.05} if is_mlp else {}))
     context.row(model, 'sharded optimizer: samples/s over 1 process with 2 threads', ratio('serial', 'sharded'),
-                **({'goal': 1.15} if model == 'mlp' else {}))
+                **({'goal': 1.15} if is_mlp else {}))
     context.row(model, 'sharded optimizer: samples/s over the whole one on each worker', ratio('raytrain', 'sharded'))
     context.row(model, 'a step for 4 accumulated batches: samples/s over one for each batch', ratio('raytrain', 'accumulating'))
     if 'ranks' in gave:
         context.row(model, 'on ranks: samples/s over 2 processes with c10d::Reducer and Gloo', ratio('gloo', 'ranks'))
         context.row(model, 'on ranks: samples/s over threads', ratio('raytrain', 'ranks'))
         context.row(model, 'on ranks: mpirun to end of first step, s', figures('ranks', 'first_step_s'), direction='lower')
-    context.row(model, 'program start to end of first step, s', figures('raytrain', 'first_step_s'), goal=0.6, direction='lower')
+    context.row(model, 'program start to end of first step, s', figures('raytrain', 'first_step_s'), goal=0.55, direction='lower')
     allowed = WORKERS * (2 * 4 * PARAMETERS[model] + BATCH_BYTES) / 2**20
-    context.row(model, 'peak memory above 1 process, MiB',
-                [a - b for a, b in zip(figures('raytrain', 'peak_mb'), figures('serial', 'peak_mb'))], goal=round(allowed, 2), direction='lower')
+    for name, side, goal in (('', 'raytrain', {}), ('sharded optimizer: ', 'sharded', {'goal': round(allowed, 2)})):
+        context.row(model, f'{name}peak memory above 1 process, MiB',
+                    [a - b for a, b in zip(figures(side, 'peak_mb'), figures('serial', 'peak_mb'))], direction='lower', **goal)
     for name, side in [('raytrain', 'raytrain'), ('sharded optimizer', 'sharded'), ('1 process', 'serial'), ('Gloo', 'gloo'),
                        ('nothing exchanged', 'apart')]:
         context.row(model, f'{name}: samples/s', figures(side, 'samples_per_s'))
