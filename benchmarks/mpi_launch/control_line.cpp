@@ -85,7 +85,7 @@ class Answering {
     if (came == nullptr || came->rank != rank || came->training_iteration != ++last_[rank.value]) {
       fail("a report was lost or overtaken");
     }
-    if (came->checkpoint) server_.tell(rank, Committed{*came->checkpoint, {}});
+    if (came->checkpoint) server_.tell(rank, CheckpointSettled{*came->checkpoint, {}});
     return true;
   }
 
@@ -182,7 +182,9 @@ class Worker {
     asking.checkpoint = CheckpointOrdinal{1};
     return encode(asking).size();
   }
-  [[nodiscard]] static auto answer_bytes() -> std::size_t { return encode(Committed{CheckpointOrdinal{1}, {}}).size(); }
+  [[nodiscard]] static auto answer_bytes() -> std::size_t {
+    return encode(CheckpointSettled{CheckpointOrdinal{1}, {}}).size();
+  }
 
  private:
   auto send(bool wants_answer) -> CheckpointOrdinal {
@@ -198,7 +200,7 @@ class Worker {
 
   // On the client's thread.
   void take(ControllerMessage const& message) {
-    if (std::get<Committed>(message).checkpoint.value != answered_++) fail("an answer was lost or overtaken");
+    if (std::get<CheckpointSettled>(message).checkpoint.value != answered_++) fail("an answer was lost or overtaken");
     link_.deliver(message);
     if (left_.load() == 0) return;
     auto const now = now_ns();

@@ -428,9 +428,9 @@ class SimulatedRun {
     check(store_.erase(action.number.value) == 1, "a checkpoint is deleted once");
   }
 
-  void carry_out(raytrain::Notify const& notify) {
-    if (auto const* const warning = std::get_if<raytrain::Warning>(&notify.what)) outcome_.reason = warning->text;
-    auto const* const report = std::get_if<raytrain::Report>(&notify.what);
+  void carry_out(raytrain::RecordMessage const& record) {
+    if (auto const* const warning = std::get_if<raytrain::Warning>(&record.what)) outcome_.reason = warning->text;
+    auto const* const report = std::get_if<raytrain::Report>(&record.what);
     if (report == nullptr) return;
     auto& told = workers_[report->rank.value].reports;
     auto const follows = report->training_iteration == told + 1;

@@ -38,7 +38,7 @@ auto text_of_copy(CheckpointCopies const& copies, std::uint64_t number, std::str
 
 // Committed under that number.
 void settle(CheckpointCopies& copies, std::uint64_t ordinal, std::uint64_t number) {
-  copies.settle(Committed{CheckpointOrdinal{ordinal}, CheckpointNumber{number}});
+  copies.settle(CheckpointSettled{CheckpointOrdinal{ordinal}, CheckpointNumber{number}});
 }
 
 }  // namespace
@@ -65,7 +65,7 @@ TEST_CASE("one that is never committed takes nothing from the one before, nor do
   copies.add(CheckpointOrdinal{0}, {{"model", shared("weights")}});
   settle(copies, 0, 1);
   copies.add(CheckpointOrdinal{1}, {{"model", shared("lost")}});
-  copies.settle(Committed{CheckpointOrdinal{1}, {}});
+  copies.settle(CheckpointSettled{CheckpointOrdinal{1}, {}});
   settle(copies, 1, 2);
   CHECK(text_of_copy(copies, 2, "model") == "none");
   copies.add(CheckpointOrdinal{2}, {{"model", shared("kept")}});

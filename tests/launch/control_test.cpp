@@ -575,7 +575,7 @@ TEST_CASE("a client whose controller is gone or silent says so, and sends nothin
     std::thread controller{[&] {
       auto peer = listener.accept();
       peer.accept_hands(token);
-      peer.send(encode(Committed{CheckpointOrdinal{7}, {}}));
+      peer.send(encode(CheckpointSettled{CheckpointOrdinal{7}, {}}));
       if (silent) CHECK(peer.is_closed());
     }};
     ClientLog told;
@@ -587,7 +587,7 @@ TEST_CASE("a client whose controller is gone or silent says so, and sends nothin
     check_contains(why, silent ? "the connection brought nothing for more than 200 ms" : "the connection ");
     if (!silent) CHECK(why.find("brought") == std::string::npos);
     CHECK_FALSE(client.send(Finished{}));
-    CHECK((told.wait_for_messages(1) == std::vector<ControllerMessage>{Committed{CheckpointOrdinal{7}, {}}}));
+    CHECK((told.wait_for_messages(1) == std::vector<ControllerMessage>{CheckpointSettled{CheckpointOrdinal{7}, {}}}));
     controller.join();
   }
 }

@@ -138,7 +138,7 @@ TEST_CASE("a stop reaches every worker, and only an abort ends a wait for a comm
                      }
                    },
                    inbox.sink()});
-  launcher.tell(Committed{CheckpointOrdinal{0}, {}});
+  launcher.tell(CheckpointSettled{CheckpointOrdinal{0}, {}});
   waiting.wait();
   launcher.tell(Stop{false});
   CHECK(stopped == 0);

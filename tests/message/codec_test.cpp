@@ -179,9 +179,9 @@ TEST_CASE("a kind of message that does not exist is refused with its number") {
 }
 
 TEST_CASE("a text that claims more bytes than there are is refused before memory is taken for it") {
-  CHECK(refusal(forged(4, {0, 0, 0, 0, /* size */ 0, 0, 0, 0, 1, 0, 0, 0, 'x'})) ==
+  CHECK(refusal(forged(4, {/* no rank */ 1, /* size */ 0, 0, 0, 0, 1, 0, 0, 0, 'x'})) ==
         "bad_message: decoding a message: a size is 4294967296 where 1 bytes are left");
-  CHECK(refusal(forged(4, {0, 0, 0, 0, /* size */ 255, 255, 255, 255, 255, 255, 255, 255, 'x'})) ==
+  CHECK(refusal(forged(4, {/* no rank */ 1, /* size */ 255, 255, 255, 255, 255, 255, 255, 255, 'x'})) ==
         "bad_message: decoding a message: a size is 18446744073709551615 where 1 bytes are left");
 }
 
@@ -239,10 +239,10 @@ TEST_CASE("more metrics than a report may have are refused before the first is r
 }
 
 TEST_CASE("a message larger than a frame is not sent, and the message says where large things go") {
-  Warning const fits{Rank{0}, std::string(max_frame_bytes - 22, 'x')};
+  Warning const fits{Rank{0}, std::string(max_frame_bytes - 23, 'x')};
   CHECK(encode(fits).size() == frame_header_bytes + max_frame_bytes);
   CHECK(decode<WorkerMessage>(payload_of(fits)) == WorkerMessage{fits});
-  Warning const larger{Rank{0}, std::string(max_frame_bytes - 21, 'x')};
+  Warning const larger{Rank{0}, std::string(max_frame_bytes - 22, 'x')};
   CHECK(thrown_error([&] { (void)encode(larger); }) ==
         "bad_message: encoding a message: it takes 16777217 bytes, more than 16777216; put what is large into a "
         "checkpoint's files");

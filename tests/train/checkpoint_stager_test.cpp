@@ -117,12 +117,12 @@ TEST_CASE(
 
 TEST_CASE("a worker that knows of a checkpoint's commit still does when the one before is committed after it") {
   WorkerLink link{{}, [](WorkerMessage const&) {}};
-  link.deliver(Committed{CheckpointOrdinal{1}, CheckpointNumber{1}});
+  link.deliver(CheckpointSettled{CheckpointOrdinal{1}, CheckpointNumber{1}});
   auto const settled = link.settled(CheckpointOrdinal{1});
   REQUIRE(settled.has_value());
   CHECK(settled->is_committed);
-  link.deliver(Committed{CheckpointOrdinal{0}, {}});
+  link.deliver(CheckpointSettled{CheckpointOrdinal{0}, {}});
   CHECK(link.settled(CheckpointOrdinal{1}) == settled);
-  link.deliver(Committed{CheckpointOrdinal{2}, {}});
+  link.deliver(CheckpointSettled{CheckpointOrdinal{2}, {}});
   CHECK_FALSE(link.settled(CheckpointOrdinal{2}).value().is_committed);
 }

@@ -50,10 +50,11 @@ class TwoWorkers {
       if (auto* const what = std::get_if<RestartWorkers>(&action)) restart = std::move(*what);
       if (auto* const what = std::get_if<FinishRun>(&action)) end = std::move(*what);
       if (auto const* const what = std::get_if<TellWorkers>(&action)) {
-        if (auto const* const told = std::get_if<Committed>(&what->message)) settled.push_back(told->checkpoint.value);
+        if (auto const* const told = std::get_if<CheckpointSettled>(&what->message))
+          settled.push_back(told->checkpoint.value);
       }
-      auto const* const notify = std::get_if<Notify>(&action);
-      auto const* const warning = notify == nullptr ? nullptr : std::get_if<Warning>(&notify->what);
+      auto const* const record = std::get_if<RecordMessage>(&action);
+      auto const* const warning = record == nullptr ? nullptr : std::get_if<Warning>(&record->what);
       if (warning != nullptr) warnings.push_back(warning->text);
     }
   }

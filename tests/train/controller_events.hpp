@@ -58,9 +58,9 @@ auto find(std::vector<RunAction> const& actions) -> A const* {
 template <class N>
 auto find_notice(std::vector<RunAction> const& actions) -> N const* {
   for (auto const& action : actions) {
-    auto const* const notify = std::get_if<Notify>(&action);
-    if (notify == nullptr) continue;
-    if (auto const* const found = std::get_if<N>(&notify->what)) return found;
+    auto const* const record = std::get_if<RecordMessage>(&action);
+    if (record == nullptr) continue;
+    if (auto const* const found = std::get_if<N>(&record->what)) return found;
   }
   return nullptr;
 }

@@ -740,8 +740,8 @@ TEST_CASE("workers that have not begun when they are due fail, unless they are o
   CHECK(aborts(actions));
   std::vector<Rank> late;
   for (auto const& action : actions) {
-    auto const* const notify = std::get_if<Notify>(&action);
-    auto const* const error = notify == nullptr ? nullptr : std::get_if<ErrorInfo>(&notify->what);
+    auto const* const record = std::get_if<RecordMessage>(&action);
+    auto const* const error = record == nullptr ? nullptr : std::get_if<ErrorInfo>(&record->what);
     if (error == nullptr) continue;
     CHECK(error->happened == "it has not begun to train within 60000 ms");
     late.push_back(error->rank.value());
@@ -1039,11 +1039,11 @@ class RandomWalk {
         CHECK(commit->refs.size() == world_);
         commits_.push_back(commit->checkpoint);
       }
-      if (auto const* const notify = std::get_if<Notify>(&action)) {
-        if (auto const* const what = std::get_if<Report>(&notify->what)) {
+      if (auto const* const record = std::get_if<RecordMessage>(&action)) {
+        if (auto const* const what = std::get_if<Report>(&record->what)) {
           notified_[what->rank].push_back(what->training_iteration);
         }
-        auto const* const error = std::get_if<ErrorInfo>(&notify->what);
+        auto const* const error = std::get_if<ErrorInfo>(&record->what);
         if (error != nullptr && error->happened == "lost") failures_.push_back(error->text());
       }
       if (auto const* const finish = std::get_if<FinishRun>(&action)) {

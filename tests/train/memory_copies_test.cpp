@@ -226,7 +226,7 @@ TEST_CASE("a neighbour copies what rank 0 writes into the same memory in turns, 
     draft.add("rank_0001/own", std::to_string(checkpoint));
     stager.stage(std::move(draft), CheckpointOrdinal{checkpoint}, {});
     stager.drain();
-    copies->settle(Committed{CheckpointOrdinal{checkpoint}, CheckpointNumber{checkpoint + 1}});
+    copies->settle(CheckpointSettled{CheckpointOrdinal{checkpoint}, CheckpointNumber{checkpoint + 1}});
     auto const copy = copies->find(CheckpointNumber{checkpoint + 1}, "model");
     REQUIRE(copy.has_value());
     CHECK(copy->view().front() == static_cast<std::byte>(checkpoint));

@@ -33,7 +33,7 @@ RAYTRAIN_TORCH_INLINE auto TorchBackend::make_context(WorkerSetup setup) const -
     for (auto const& advice :
          {blas_advice(read_blas_facts()), thread_advice(link.placement().local_world_size, link.placement().cpus,
                                                         static_cast<unsigned>(link.placement().host_cpus))}) {
-      if (advice) link.send(Warning{Rank{0}, *advice});
+      if (advice) link.send(Warning{*advice});
     }
   }
   return TorchContext{std::move(setup), config_, scaling_};

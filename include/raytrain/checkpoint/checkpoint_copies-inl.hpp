@@ -24,13 +24,13 @@ RAYTRAIN_INLINE void CheckpointCopies::drop(CheckpointOrdinal checkpoint) {
   uncommitted_.erase(checkpoint);
 }
 
-RAYTRAIN_INLINE void CheckpointCopies::settle(Committed const& committed) {
-  if (!committed.number) return drop(committed.checkpoint);
+RAYTRAIN_INLINE void CheckpointCopies::settle(CheckpointSettled const& settled) {
+  if (!settled.number) return drop(settled.checkpoint);
   std::lock_guard const lock{mutex_};
-  auto const found = uncommitted_.find(committed.checkpoint);
+  auto const found = uncommitted_.find(settled.checkpoint);
   files_ = found == uncommitted_.end() ? Files{} : std::move(found->second);
-  number_ = *committed.number;
-  uncommitted_.erase(uncommitted_.begin(), uncommitted_.upper_bound(committed.checkpoint));
+  number_ = *settled.number;
+  uncommitted_.erase(uncommitted_.begin(), uncommitted_.upper_bound(settled.checkpoint));
 }
 
 RAYTRAIN_INLINE void CheckpointCopies::drop_uncommitted() {

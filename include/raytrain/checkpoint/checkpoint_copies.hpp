@@ -29,7 +29,7 @@ class CheckpointCopies {
 
   /// As the controller tells of one: when it is committed, the one before and what there is of earlier ones is let go
   /// of; else that one is dropped.
-  void settle(Committed const& committed);
+  void settle(CheckpointSettled const& settled);
 
   /// Lets go of all that are yet to be committed: the attempt that made them is over.
   void drop_uncommitted();

@@ -88,13 +88,11 @@ RAYTRAIN_INLINE void RankLeader::listen() {
   options.port = wanted_port();
   options.interface_address = control_address(placement.local_world_size == size());
   options.unix_socket_too = placement.local_world_size > WorldSize{1};
-  server_.emplace(std::move(options), ControlServer::Events{[this](Rank rank, WorkerMessage& message) {
-                                                              return workers_.hand_on(rank, message);
-                                                            },
-                                                            [this](Rank rank, std::string why) { lose(rank, why); },
-                                                            [this](std::string text) {
-                                                              workers_.push(Warning{Rank{0}, std::move(text)});
-                                                            }});
+  server_.emplace(
+      std::move(options),
+      ControlServer::Events{[this](Rank rank, WorkerMessage& message) { return workers_.hand_on(rank, message); },
+                            [this](Rank rank, std::string why) { lose(rank, why); },
+                            [this](std::string text) { workers_.push(Warning{std::move(text)}); }});
 }
 
 RAYTRAIN_INLINE void RankLeader::tell_others(ControllerMessage const& message) {

@@ -77,8 +77,8 @@ RAYTRAIN_INLINE auto RankSupervisor::leave_out_lost_hosts() -> std::vector<std::
     if (are_enough(hosts, good)) return detail::without(left_out(), left_out_before);
     if (clock.now() > due) refuse_too_few(hosts, good);
     if (!is_told) {
-      workers_.push(Warning{Rank{0}, "waits for hosts: no answer comes from " + detail::listed(left_out()) + ", and " +
-                                         too_few(hosts, good)});
+      workers_.push(Warning{"waits for hosts: no answer comes from " + detail::listed(left_out()) + ", and " +
+                            too_few(hosts, good)});
     }
     if (!host_check_.pause(ask_again_after)) return {};
   }
@@ -88,7 +88,7 @@ RAYTRAIN_INLINE void RankSupervisor::take_back(detail::JobHosts const& hosts, st
                                                std::vector<std::string> const& candidates) {
   for (auto const& host : host_check_.answering(hosts, candidates)) {
     if (std::ranges::find(good, host) != good.end()) continue;
-    workers_.push(Warning{Rank{0}, "host " + host + " answers again, and may be used again"});
+    workers_.push(Warning{"host " + host + " answers again, and may be used again"});
     good.push_back(host);
   }
 }
@@ -165,8 +165,8 @@ RAYTRAIN_INLINE void RankSupervisor::look_at_new_hosts() {
   auto const good = host_check_.answering(hosts, fresh);
   auto const silent = detail::without(fresh, good);
   if (!silent.empty()) {
-    workers_.push(Warning{
-        Rank{0}, "no answer comes from " + detail::listed(silent) + ": the workers do without until it answers"});
+    workers_.push(
+        Warning{"no answer comes from " + detail::listed(silent) + ": the workers do without until it answers"});
   }
   std::scoped_lock const lock{mutex_};
   known_hosts_.insert(known_hosts_.end(), good.begin(), good.end());
@@ -267,10 +267,7 @@ RAYTRAIN_INLINE void RankSupervisor::start_job(std::string const& folder) {
             .on_message = [this, number](Rank rank, WorkerMessage& message) { return take(number, rank, message); },
             .on_lost = [this, number](SupervisedJob::Lost lost) { return lose(number, std::move(lost)); },
             .is_own = [this, number](Rank rank, WorkerMessage const& message) { return is_own(number, rank, message); },
-            .on_stranger =
-                [this](std::string text) {
-                  workers_.push(Warning{Rank{0}, std::move(text)});
-                }});
+            .on_stranger = [this](std::string text) { workers_.push(Warning{std::move(text)}); }});
   } catch (...) {
     std::scoped_lock const lock{mutex_};
     job_is_spent_ = true;

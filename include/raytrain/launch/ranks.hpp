@@ -24,7 +24,7 @@ class MpiRanks final : public RankWorld {
  public:
   /// Errors: as `Rendezvous`.
   MpiRanks(detail::RankSession& session, MPI_Comm communicator, MpiOptions options)
-      : job_{session}, group_{std::make_shared<MpiGroup>(communicator, std::move(options))} {
+      : in_use_{session}, group_{std::make_shared<MpiGroup>(communicator, std::move(options))} {
     group = group_;
     collective = std::make_unique<MpiCollective>(group_);
   }
@@ -35,10 +35,10 @@ class MpiRanks final : public RankWorld {
   }
 
   [[nodiscard]] auto first_rank_of_host() const noexcept -> Rank override { return group_->first_rank_of_host(); }
-  void abandon() noexcept override { job_.session().abandon(); }
+  void abandon() noexcept override { in_use_.session().abandon(); }
 
  private:
-  detail::RankSession::Job job_;
+  detail::RankSession::InUse in_use_;
   std::shared_ptr<MpiGroup> group_;
 };
 

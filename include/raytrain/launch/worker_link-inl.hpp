@@ -51,7 +51,7 @@ RAYTRAIN_INLINE void WorkerLink::deliver(ControllerMessage const& message) {
       { std::lock_guard const lock{mutex_}; }
       changed_.notify_all();
     }
-  } else if (auto const* const committed = std::get_if<Committed>(&message)) {
+  } else if (auto const* const committed = std::get_if<CheckpointSettled>(&message)) {
     {
       std::lock_guard const lock{mutex_};
       // A later one may have been given up before.

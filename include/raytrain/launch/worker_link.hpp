@@ -78,7 +78,7 @@ class WorkerLink {
   /// The worker's; it outlives all who look at them.
   [[nodiscard]] auto signs_of_life() noexcept -> SignsOfLife& { return signs_of_life_; }
 
-  /// For launchers: a `Stop` or a `Committed` from the controller.
+  /// For launchers: a `Stop` or a `CheckpointSettled` from the controller.
   void deliver(ControllerMessage const& message);
 
  private:

@@ -88,12 +88,13 @@ struct Progress {
   friend auto operator==(Progress const&, Progress const&) -> bool = default;
 };
 
-/// A worker has something to say to the person who runs it, once.
+/// A worker, or the controller, has something to say to the person who runs it, once.
 struct Warning {
   Warning() = default;
   Warning(Rank rank_, std::string text_) : rank{rank_}, text{std::move(text_)} {}
+  explicit Warning(std::string text_) : text{std::move(text_)} {}
 
-  Rank rank{};
+  std::optional<Rank> rank;  ///< Of the worker; none of the controller's.
   std::string text;
   Attempt attempt{};
   friend auto operator==(Warning const&, Warning const&) -> bool = default;
@@ -180,11 +181,11 @@ struct Stop {
 
 /// To a worker: a checkpoint is committed; or it never will be, and the run goes on, with `OnFailedWrite::warn`. Nobody
 /// need wait for it any longer.
-struct Committed {
+struct CheckpointSettled {
   CheckpointOrdinal checkpoint{};          ///< As in `Report::checkpoint`.
   std::optional<CheckpointNumber> number;  ///< Under which it is committed; none if it never will be.
   Attempt attempt{};
-  friend auto operator==(Committed const&, Committed const&) -> bool = default;
+  friend auto operator==(CheckpointSettled const&, CheckpointSettled const&) -> bool = default;
 };
 
 /// A setting that must be the same in all processes of a job.
@@ -286,7 +287,7 @@ using WorkerMessage = std::variant<Started, Report, CheckpointRef, Progress, War
                                    Silent, Preempted, PrintedLine>;
 
 /// Everything that the controller tells workers and their processes. The order is part of the protocol.
-using ControllerMessage = std::variant<Stop, Committed, Begin, RankReturned, Ended, LeftBehind>;
+using ControllerMessage = std::variant<Stop, CheckpointSettled, Begin, RankReturned, Ended, LeftBehind>;
 
 /// The rank that the message comes from; none for a failure that is no rank's.
 [[nodiscard]] auto sender_of(WorkerMessage const& message) -> std::optional<Rank>;

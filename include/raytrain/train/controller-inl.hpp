@@ -120,7 +120,7 @@ RAYTRAIN_INLINE void Controller::on(Silent& silent) {
 RAYTRAIN_INLINE void Controller::warn_of_straggler(Report const& report) {
   auto const straggler = stragglers_.note(report);
   if (!straggler) return;
-  act(Notify{Warning{straggler->rank, straggler->text(workers_.at(straggler->rank.value).hostname)}});
+  act(RecordMessage{Warning{straggler->rank, straggler->text(workers_.at(straggler->rank.value).hostname)}});
 }
 
 RAYTRAIN_INLINE void Controller::on(Started& started) {
@@ -128,7 +128,7 @@ RAYTRAIN_INLINE void Controller::on(Started& started) {
   if (!std::exchange(worker.started, true)) ++totals_.started;
   worker.hostname = started.hostname;
   if (state_ == RunState::scheduling && totals_.started == workers_.size()) state_ = RunState::running;
-  act(Notify{std::move(started)});
+  act(RecordMessage{std::move(started)});
   resize_if_due();
 }
 
@@ -152,7 +152,7 @@ RAYTRAIN_INLINE void Controller::on(Report& report) {
     if (rank == Rank{0} && (report.hands_over || check_score(report))) pending.rank_0_report = report;
     refuse_missing_checkpoints();
   }
-  if (!report.hands_over) act(Notify{std::move(report)});
+  if (!report.hands_over) act(RecordMessage{std::move(report)});
 }
 
 RAYTRAIN_INLINE void Controller::on(Failed& failed) {
@@ -217,7 +217,7 @@ RAYTRAIN_INLINE void Controller::fail(ErrorInfo error) {
 
 RAYTRAIN_INLINE void Controller::note(ErrorInfo error) {
   failures_.push_back(error);
-  act(Notify{std::move(error)});
+  act(RecordMessage{std::move(error)});
 }
 
 RAYTRAIN_INLINE void Controller::abort_workers() {
@@ -307,8 +307,8 @@ RAYTRAIN_INLINE void Controller::restart() {
 
 RAYTRAIN_INLINE void Controller::warn_of_dropped_checkpoint() {
   if (pending_.empty()) return;
-  act(Notify{
-      Warning{Rank{0}, "a checkpoint is dropped, since not all parts of it were written before the workers ended"}});
+  act(RecordMessage{
+      Warning{"a checkpoint is dropped, since not all parts of it were written before the workers ended"}});
 }
 
 RAYTRAIN_INLINE void Controller::finish_when_done() {
@@ -329,7 +329,7 @@ RAYTRAIN_INLINE void Controller::finish_when_done() {
   if (failures_.empty() || stop_requested_ || leaves_process || never_restarts) return finish();
   auto const reason = reason_to_end();
   if (reason.empty()) return restart();
-  act(Notify{Warning{Rank{0}, "the workers are not started again: " + reason}});
+  act(RecordMessage{Warning{"the workers are not started again: " + reason}});
   finish();
 }
 
@@ -340,8 +340,8 @@ RAYTRAIN_INLINE void Controller::finish() {
   auto const complete = left_behind_.empty() && (finished_early_ || (launched_ && !cut_short_));
   state_ = !failures_.empty() ? RunState::errored : complete ? RunState::finished : RunState::aborted;
   if (state_ == RunState::aborted && !stop_requested_ && first_stopped_) {
-    act(Notify{Warning{Rank{0}, "the run is aborted, since rank " + std::to_string(first_stopped_->value) +
-                                    " has thrown Stopped, though nobody had asked for a stop"}});
+    act(RecordMessage{Warning{"the run is aborted, since rank " + std::to_string(first_stopped_->value) +
+                              " has thrown Stopped, though nobody had asked for a stop"}});
   }
   if (!no_stop_came_ || stop_requested_) preemptions_.clear();
   act(FinishRun{state_, std::move(failures_), std::move(left_behind_), std::move(preemptions_)});

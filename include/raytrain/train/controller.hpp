@@ -87,7 +87,7 @@ class Controller {
   };
 
   // A checkpoint of which some ranks' parts have arrived.
-  struct Pending {
+  struct ArrivingCheckpoint {
     std::vector<CheckpointRef> refs;  // by rank
     std::size_t arrived = 0;          // of them
     std::size_t handed_over = 0;      // by `TrainContext::hand_over`, as all or none must be
@@ -125,12 +125,12 @@ class Controller {
   // The run goes on without one that could not be written.
   void lose(CheckpointOrdinal checkpoint, ErrorInfo error);
 
-  void on(Progress& progress) { act(Notify{std::move(progress)}); }
+  void on(Progress& progress) { act(RecordMessage{std::move(progress)}); }
 
   void warn_of_straggler(Report const& report);
 
-  void on(Warning& warning) { act(Notify{std::move(warning)}); }
-  void on(PrintedLine& line) { act(Notify{std::move(line)}); }
+  void on(Warning& warning) { act(RecordMessage{std::move(warning)}); }
+  void on(PrintedLine& line) { act(RecordMessage{std::move(line)}); }
 
   void on(Failed& failed);
 
@@ -239,7 +239,7 @@ class Controller {
   Attempt attempt_;
   std::vector<Worker> workers_;
   Totals totals_;
-  std::map<CheckpointOrdinal, Pending> pending_;
+  std::map<CheckpointOrdinal, ArrivingCheckpoint> pending_;
   CheckpointOrdinal first_checkpoint_;  // of this attempt
   StragglerWatch stragglers_{WorldSize{static_cast<std::uint32_t>(workers_.size())}};
   std::vector<ErrorInfo> failures_;

@@ -57,8 +57,8 @@ RAYTRAIN_INLINE void Controller::on(CheckpointDurable& durable) {
   kept_.push_back({durable.number, scores_.at(durable.checkpoint)});
   scores_.erase(durable.checkpoint);
   // Callbacks read it, and a worker that knows of it may do with it what it likes.
-  act(Notify{durable});
-  tell(Committed{durable.checkpoint, durable.number});
+  act(RecordMessage{durable});
+  tell(CheckpointSettled{durable.checkpoint, durable.number});
   delete_surplus();
 }
 
@@ -71,14 +71,14 @@ RAYTRAIN_INLINE void Controller::on(CheckpointLost& lost) {
 }
 
 RAYTRAIN_INLINE void Controller::lose(CheckpointOrdinal checkpoint, ErrorInfo error) {
-  act(Notify{Warning{error.rank.value_or(Rank{0}),
-                     "goes on without a checkpoint that could not be written "
-                     "(CheckpointConfig::on_failed_write): " +
-                         error.text()}});
+  Warning warning{"goes on without a checkpoint that could not be written (CheckpointConfig::on_failed_write): " +
+                  error.text()};
+  warning.rank = error.rank;
+  act(RecordMessage{std::move(warning)});
   lost_ = std::max(lost_, std::optional{checkpoint});
   if (durable_ < lost_) lost_checkpoint_ = std::move(error);
   act(DiscardCheckpoint{checkpoint});
-  tell(Committed{checkpoint, {}});
+  tell(CheckpointSettled{checkpoint, {}});
 }
 
 RAYTRAIN_INLINE void Controller::refuse_missing_checkpoints() {
@@ -118,9 +118,9 @@ RAYTRAIN_INLINE auto Controller::check_score(Report const& report) -> bool {
     return refuse(happened + ", whose checkpoint is not kept", "lower the learning rate, for instance");
   }
   if (!std::exchange(warned_of_score_, true)) {
-    act(Notify{Warning{Rank{0}, "CheckpointConfig::score_attribute: " + happened +
-                                    ": its checkpoint is never the best; fail_on_non_finite_score = true ends a "
-                                    "run there"}});
+    act(RecordMessage{Warning{"CheckpointConfig::score_attribute: " + happened +
+                              ": its checkpoint is never the best; fail_on_non_finite_score = true ends a "
+                              "run there"}});
   }
   return true;
 }

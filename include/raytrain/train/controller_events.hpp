@@ -169,7 +169,7 @@ struct DiscardCheckpoint {
 };
 
 /// Something for the driver to record, and to tell callbacks where they have a function for it.
-struct Notify {
+struct RecordMessage {
   std::variant<Started, Report, CheckpointDurable, Progress, Warning, PrintedLine, ErrorInfo> what;
 };
 
@@ -182,6 +182,6 @@ struct FinishRun {
 };
 
 using RunAction = std::variant<LaunchWorkers, RestartWorkers, TellWorkers, ArmGrace, CommitCheckpoint, DeleteCheckpoint,
-                               DiscardCheckpoint, Notify, FinishRun>;
+                               DiscardCheckpoint, RecordMessage, FinishRun>;
 
 }  // namespace raytrain

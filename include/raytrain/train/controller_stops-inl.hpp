@@ -22,16 +22,16 @@ RAYTRAIN_INLINE void Controller::on(StopRequest const& request) {
     act(ArmGrace{ArmGrace::Grace::at_once});
   }
   if (std::exchange(signalled_, true)) return;
-  act(Notify{Warning{Rank{0}, "a stop was requested: workers end at their next report; ask again to end at once"}});
+  act(RecordMessage{Warning{"a stop was requested: workers end at their next report; ask again to end at once"}});
   ask_to_stop();
   arm_grace();
 }
 
 RAYTRAIN_INLINE void Controller::on(CallbackStop const& stop) {
   if (stop.finished && !std::exchange(finished_early_, true)) {
-    act(Notify{Warning{Rank{0}, "a callback says that the run is finished: workers end at their next report"}});
+    act(RecordMessage{Warning{"a callback says that the run is finished: workers end at their next report"}});
   } else if (!stop_requested_) {
-    act(Notify{Warning{Rank{0}, "a callback asked for a stop: workers end at their next report"}});
+    act(RecordMessage{Warning{"a callback asked for a stop: workers end at their next report"}});
   }
   if (!stop_requested_) ask_to_stop();
   if (!stop.finished) arm_grace();
@@ -45,9 +45,10 @@ RAYTRAIN_INLINE void Controller::on(Preempted const& preempted) {
   ErrorInfo error{Errc::worker_failed, {}, "its process was sent a SIGTERM"};
   preemptions_.push_back(std::move(error).with_origin(rank, worker.hostname));
   if (stop_requested_ || preemptions_.size() > 1) return;  // a stop may have been meant
-  act(Notify{Warning{rank, "rank " + std::to_string(rank.value) +
-                               ": its process was sent a SIGTERM, so it may be taken away soon: workers end at their "
-                               "next report"}});
+  act(RecordMessage{
+      Warning{rank, "rank " + std::to_string(rank.value) +
+                        ": its process was sent a SIGTERM, so it may be taken away soon: workers end at their "
+                        "next report"}});
   resize_if_due();
 }
 
@@ -78,7 +79,7 @@ RAYTRAIN_INLINE void Controller::on(ResizeAsked const& asked) {
     return resize_if_due();
   }
   auto const always = std::to_string(workers_.size());
-  act(Notify{Warning{Rank{0}, "another number of workers is asked for, and this run has always " + always}});
+  act(RecordMessage{Warning{"another number of workers is asked for, and this run has always " + always}});
 }
 
 RAYTRAIN_INLINE void Controller::resize_if_due(bool moves) {
@@ -104,8 +105,8 @@ RAYTRAIN_INLINE void Controller::on(GraceOver const& over) {
   abort_workers();
   if (first_time) return;
   if (over.ends_processes) return leave_behind();
-  act(Notify{
-      Warning{Rank{0}, "still waiting for " + unfinished() + " to return; a thread cannot be ended from outside"}});
+  act(RecordMessage{
+      Warning{"still waiting for " + unfinished() + " to return; a thread cannot be ended from outside"}});
 }
 
 RAYTRAIN_INLINE void Controller::leave_behind() {
@@ -119,7 +120,7 @@ RAYTRAIN_INLINE void Controller::leave_behind() {
         "did not return although it was told to, and its process is ended: it computes or waits "
         "outside of raytrain";
     if (failures_.empty()) {
-      act(Notify{Warning{Rank{0}, "rank " + std::to_string(rank.value) + ' ' + what}});
+      act(RecordMessage{Warning{"rank " + std::to_string(rank.value) + ' ' + what}});
     } else {
       note(ErrorInfo{Errc::timed_out, {}, what}.with_origin(rank, worker.hostname));
     }

@@ -137,10 +137,10 @@ RAYTRAIN_INLINE auto TrainContext::followed_shard(Dataset dataset, ShardOptions 
     auto const was = *before * (is_global ? parts_before : 1);
     auto const is = size * (is_global ? parts : 1);
     if (was == is) return;
-    link.send(Warning{Rank{0},
-                      fmt::format("goes on within epoch {} of dataset '{}', of which {} samples are done in batches of "
-                                  "{}; batches are of {} now: each row still comes once, but in other steps",
-                                  options.epoch, name, options.start.samples, was, is)});
+    link.send(
+        Warning{fmt::format("goes on within epoch {} of dataset '{}', of which {} samples are done in batches of "
+                            "{}; batches are of {} now: each row still comes once, but in other steps",
+                            options.epoch, name, options.start.samples, was, is)});
   };
   DatasetShard result{std::move(dataset), std::move(shard)};
   taken_data_->follow(name, result.progress(), result.is_split());

@@ -81,18 +81,18 @@ class RankSession {
     ::_exit(unfinished_exit_code);
   }
 
-  /// The one job that the ranks have at a time.
-  class Job {
+  /// Held by the one fit() that may be on at a time.
+  class InUse {
    public:
     /// Errors: `invalid_call` while there is another one.
-    explicit Job(RankSession& session) : session_{session} {
+    explicit InUse(RankSession& session) : session_{session} {
       if (!session.has_job_.exchange(true)) return;
       throw Error{Errc::invalid_call, "fit() on ranks", "another fit() of this process has not returned",
                   "call one after the other"};
     }
-    Job(Job const&) = delete;
-    auto operator=(Job const&) -> Job& = delete;
-    ~Job() { session_.has_job_ = false; }
+    InUse(InUse const&) = delete;
+    auto operator=(InUse const&) -> InUse& = delete;
+    ~InUse() { session_.has_job_ = false; }
 
     [[nodiscard]] auto session() const noexcept -> RankSession& { return session_; }
 

@@ -108,7 +108,7 @@ void serialize(A& archive, Stop& m) {
 }
 
 template <detail::WireArchive A>
-void serialize(A& archive, Committed& m) {
+void serialize(A& archive, CheckpointSettled& m) {
   archive(m.checkpoint, m.number);
 }
 

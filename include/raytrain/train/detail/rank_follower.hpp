@@ -106,9 +106,9 @@ class RankFollower {
 
   void on(Begin& begin);
   void on(Stop const& stop);
-  void on(Committed const& committed) {
-    if (copies_) copies_->settle(committed);
-    link_->deliver(committed);
+  void on(CheckpointSettled const& settled) {
+    if (copies_) copies_->settle(settled);
+    link_->deliver(settled);
   }
   void on(RankReturned const& left) { job_.leave(left); }
   void on(Ended& ended) { ended_ = std::move(ended); }

@@ -164,9 +164,8 @@ RAYTRAIN_INLINE auto RunDriver::sink_of_events() -> MessageSink {
 }
 
 RAYTRAIN_INLINE auto RunDriver::wait_limits() -> WaitLimits {
-  return {.timeout = plan_.run.collective_timeout, .on_warning = [this](std::string const& text) {
-            events_.send(RunEvent{WorkerMessage{Warning{Rank{0}, text}}});
-          }};
+  return {.timeout = plan_.run.collective_timeout,
+          .on_warning = [this](std::string const& text) { events_.send(RunEvent{WorkerMessage{Warning{text}}}); }};
 }
 
 RAYTRAIN_INLINE auto RunDriver::duration_of(ArmGrace::Grace grace) const -> std::chrono::milliseconds {
@@ -283,7 +282,7 @@ RAYTRAIN_INLINE void RunDriver::look_for_room() {
     // Seen twice, since a file may have been half written.
     if (std::exchange(room_seen_, room) == room) events_.push(RunEvent{RoomChanged{room.workers, room.moves}});
   } catch (...) {
-    events_.push(RunEvent{WorkerMessage{Warning{Rank{0}, "looking for hosts: " + current_error().text()}}});
+    events_.push(RunEvent{WorkerMessage{Warning{"looking for hosts: " + current_error().text()}}});
   }
   looks_for_room_ = false;
 }
@@ -312,11 +311,11 @@ RAYTRAIN_INLINE void RunDriver::tell_of_restart() {
   callbacks_.call("on_restart", [&](Callback& callback) { callback.on_restart(before, resume_point_.own()); });
 }
 
-RAYTRAIN_INLINE void RunDriver::carry_out(Notify& notify) {
-  std::visit([this](auto& what) { this->tell_callbacks(what); }, notify.what);
+RAYTRAIN_INLINE void RunDriver::carry_out(RecordMessage& record) {
+  std::visit([this](auto& what) { this->record(what); }, record.what);
 }
 
-RAYTRAIN_INLINE void RunDriver::tell_callbacks(Started& started) {
+RAYTRAIN_INLINE void RunDriver::record(Started& started) {
   workers_[started.rank] = started;
   callbacks_.call("on_worker_start", [&](Callback& callback) { callback.on_worker_start(started); });
   if (workers_.size() < launcher_.size().value) return;
@@ -330,7 +329,7 @@ RAYTRAIN_INLINE void RunDriver::tell_callbacks(Started& started) {
   plan_.directory.record_workers(launcher_.size(), std::move(hosts));
 }
 
-RAYTRAIN_INLINE void RunDriver::tell_callbacks(Report& report) {
+RAYTRAIN_INLINE void RunDriver::record(Report& report) {
   if (!reported_) {
     reported_ = true;
     timings_.to_first_report_s = since_call();
@@ -349,7 +348,7 @@ RAYTRAIN_INLINE void RunDriver::tell_callbacks(Report& report) {
   history_.add(std::move(report), std::move(all));
 }
 
-RAYTRAIN_INLINE void RunDriver::tell_callbacks(Progress const& progress) {
+RAYTRAIN_INLINE void RunDriver::record(Progress const& progress) {
   if (progress.rank != Rank{0}) return;
   callbacks_.call("on_progress", [&](Callback& callback) { callback.on_progress(progress); });
 }

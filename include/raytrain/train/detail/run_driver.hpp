@@ -243,23 +243,23 @@ class RunDriver {
 
   void carry_out(DiscardCheckpoint const& action);
 
-  void carry_out(Notify& notify);
+  void carry_out(RecordMessage& record);
 
   void carry_out(FinishRun& finish) { outcome_ = std::move(finish); }
 
-  void tell_callbacks(Started& started);
+  void record(Started& started);
 
-  void tell_callbacks(Report& report);
+  void record(Report& report);
 
-  void tell_callbacks(CheckpointDurable const& durable);
+  void record(CheckpointDurable const& durable);
 
-  void tell_callbacks(Progress const& progress);
+  void record(Progress const& progress);
 
-  void tell_callbacks(Warning& warning) { callbacks_.warn(std::move(warning.text)); }
+  void record(Warning& warning) { callbacks_.warn(std::move(warning.text)); }
 
-  void tell_callbacks(PrintedLine const& line) { callbacks_.print(line.text); }
+  void record(PrintedLine const& line) { callbacks_.print(line.text); }
 
-  void tell_callbacks(ErrorInfo const& error) { callbacks_.tell(error); }
+  void record(ErrorInfo const& error) { callbacks_.tell(error); }
 
   // Fails the run if a line cannot be written.
   void log(Metrics const& all);

@@ -54,7 +54,7 @@ RAYTRAIN_INLINE auto RunDriver::kept_checkpoint() -> std::optional<CheckpointNum
 }
 
 RAYTRAIN_INLINE void RunDriver::carry_out(TellWorkers const& tell) {
-  auto const* const committed = std::get_if<Committed>(&tell.message);
+  auto const* const committed = std::get_if<CheckpointSettled>(&tell.message);
   if (committed != nullptr && copies_) copies_->settle(*committed);
   launcher_.tell(tell.message);
 }
@@ -94,7 +94,7 @@ RAYTRAIN_INLINE void RunDriver::carry_out(DeleteCheckpoint const& action) {
       store_.remove(number);
     } catch (...) {
       // Without waiting for room: at the end of a run nobody takes events before all of them are here.
-      events_.push(RunEvent{WorkerMessage{Warning{Rank{0}, current_error().text()}}});
+      events_.push(RunEvent{WorkerMessage{Warning{current_error().text()}}});
     }
   });
 }
@@ -105,12 +105,12 @@ RAYTRAIN_INLINE void RunDriver::carry_out(DiscardCheckpoint const& action) {
       plan_.directory.check_in_place();
       store_.discard(checkpoint);
     } catch (...) {
-      events_.push(RunEvent{WorkerMessage{Warning{Rank{0}, current_error().text()}}});
+      events_.push(RunEvent{WorkerMessage{Warning{current_error().text()}}});
     }
   });
 }
 
-RAYTRAIN_INLINE void RunDriver::tell_callbacks(CheckpointDurable const& durable) {
+RAYTRAIN_INLINE void RunDriver::record(CheckpointDurable const& durable) {
   plan_.directory.record_checkpoint();
   committed_ = durable.number;
   auto const reported = reported_checkpoints_.find(durable.checkpoint);

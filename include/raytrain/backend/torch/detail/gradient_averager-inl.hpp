@@ -148,7 +148,7 @@ RAYTRAIN_TORCH_INLINE void GradientAverager::on_gradient(std::size_t index, at::
     if (timer_ != nullptr) (void)timer_->begin_backward();
     if (before_backward_) before_backward_();
     taken_->with_batch.check_backward(number_);
-    auto const pending = std::make_shared<Pending>(pending_);  // until an error, too
+    auto const pending = std::make_shared<BackwardUnderWay>(pending_);  // until an error, too
     pending_ = true;
     step_ ? step_->begin_backward(digest()) : begin_backward();
     torch::autograd::Engine::get_default_engine().queue_callback([this, pending] { on_backward_end(); });

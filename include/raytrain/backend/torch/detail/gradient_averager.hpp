@@ -118,9 +118,9 @@ class GradientAverager {
 
  private:
   /// Held by the engine until the backward has ended, or has failed before its end.
-  struct Pending {
+  struct BackwardUnderWay {
     bool& flag;
-    ~Pending() { flag = false; }
+    ~BackwardUnderWay() { flag = false; }
   };
 
   struct Buffer {
