@@ -200,27 +200,74 @@ TEST_CASE("a training on bins that goes on after its end comes to the model of o
     (void)XGBoostTrainer{bin_parameters(3), config_on(folder, data)}.fit();
     auto const result = XGBoostTrainer{bin_parameters(8), config_on(folder, data)}.fit();
     CHECK(result.history.size() == 8);
+    CHECK(result.checkpoint().value().metadata().contains("raytrain_bins"));  // which are all that it has kept
     CHECK(model_of(result) == expected);
   }
 }
 
-TEST_CASE("a training that goes on with more workers has the metrics of its model, whose trees have other bins") {
-  TemporaryFolder const folder;
-  auto const data = several_columns(3000);
-  std::optional<Result> result;
-  for (int const workers : {2, 3}) {
-    auto settings = config_on(folder, data, workers);
-    settings.backend.mode = XGBoostMode::distributed;
-    result = XGBoostTrainer{bin_parameters(4 * workers), settings}.fit();
-  }
-  auto const predictions = XGBoostPredictor{result->checkpoint().value()}.predict(data, {.label = "target"});
+/// A start of a run, which boosts four rounds more than there are.
+struct Start {
+  int workers = 1;
+  int max_bin = 64;
+  std::string tree_method{"hist"};
+  std::size_t rows = 3000;
+};
+
+auto boosted_further(Start const& start, std::optional<Result> const& before, TrainerConfig<XGBoostBackend> settings)
+    -> Result {
+  auto params = bin_parameters((before ? static_cast<int>(before->history.size()) : 0) + 4);
+  params.max_bin = start.max_bin;
+  params.tree_method = start.tree_method;
+  settings.scaling.num_workers = start.workers;
+  settings.backend.mode = XGBoostMode::distributed;
+  settings.datasets = {{"train", several_columns(start.rows)}};
+  return XGBoostTrainer{params, settings}.fit();
+}
+
+/// The loss of a checkpoint's model on the values of all rows.
+auto loss_of(Result const& result, std::size_t rows) -> double {
+  auto const data = several_columns(rows);
+  auto const predictions = XGBoostPredictor{result.checkpoint().value()}.predict(data, {.label = "target"});
   auto const target = data.column("target").as<std::uint8_t>();
   double loss = 0;
   for (std::size_t row = 0; row < target.size(); ++row) {
     auto const right = target[row] == 1 ? predictions.values[row] : 1 - predictions.values[row];
     loss -= std::log(static_cast<double>(right)) / static_cast<double>(target.size());
   }
-  CHECK(result->metrics.number("train-logloss").value_or(0) == doctest::Approx(loss).epsilon(1e-6));
+  return loss;
+}
+
+TEST_CASE("a training that goes on has the metrics of its model, whose trees may have other bins") {
+  std::vector<Start> starts;
+  SUBCASE("with more workers, and then with as many") { starts = {{.workers = 2}, {.workers = 3}, {.workers = 3}}; }
+  SUBCASE("with as many workers as once before") {
+    starts = {{.workers = 2}, {.workers = 3}, {.workers = 2}, {.workers = 2}};
+  }
+  SUBCASE("with fewer bins") { starts = {{.max_bin = 64}, {.max_bin = 24}}; }
+  SUBCASE("with as many bins as once before") { starts = {{.max_bin = 24}, {.max_bin = 64}, {.max_bin = 24}}; }
+  SUBCASE("by another method") { starts = {{.max_bin = 24, .tree_method = "exact"}, {.max_bin = 24}}; }
+  SUBCASE("with other rows") { starts = {{.rows = 3000}, {.rows = 3500}}; }
+  TemporaryFolder const folder;
+  std::optional<Result> result;
+  for (auto const& start : starts) {
+    result = boosted_further(start, result, config_on(folder, several_columns(10)));
+    CHECK(result->metrics.number("train-logloss").value_or(0) ==
+          doctest::Approx(loss_of(*result, start.rows)).epsilon(1e-6));
+  }
+}
+
+TEST_CASE("a training that began with another run's trees has the metrics of its model when it goes on") {
+  TemporaryFolder const other;
+  TemporaryFolder const folder;
+  auto settings = config_on(folder, several_columns(10));
+  settings.run.resume_from_checkpoint =
+      boosted_further({.rows = 3500}, std::nullopt, config_on(other, several_columns(10))).checkpoint().value();
+  std::optional<Result> result;
+  for (int start = 1; start <= 3; ++start) {
+    result = boosted_further({}, result, settings);
+    CHECK(result->history.size() == static_cast<std::size_t>(4 * start));
+    CHECK(result->metrics.number("train-logloss").value_or(0) == doctest::Approx(loss_of(*result, 3000)).epsilon(1e-6));
+  }
 }
 
 }  // namespace

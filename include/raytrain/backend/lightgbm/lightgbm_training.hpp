@@ -49,7 +49,8 @@ inline void lightgbm_train(LightGBMContext& ctx, LightGBMParams const& params) {
                         .early_stopping_rounds = params.early_stopping_rounds,
                         .checkpoint_frequency = params.checkpoint_frequency,
                         .boost = boost,
-                        .evaluate = [&](int) { return ctx.evaluate(booster); }});
+                        .evaluate = [&](int) { return ctx.evaluate(booster); },
+                        .save = [&] { return save(booster); }});
 }
 
 }  // namespace raytrain

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <raytrain/backend/boosting/detail/boosting_rounds.hpp>
 #include <raytrain/backend/boosting/detail/input_checks.hpp>
@@ -19,6 +20,9 @@
 #include <raytrain/backend/xgboost/dmatrix.hpp>
 #include <raytrain/backend/xgboost/xgboost_context.hpp>
 #include <raytrain/backend/xgboost/xgboost_params.hpp>
+#include <raytrain/checkpoint/checkpoint_draft.hpp>
+#include <raytrain/core/bytes.hpp>
+#include <raytrain/core/xxh3.hpp>
 
 namespace raytrain {
 
@@ -34,7 +38,8 @@ namespace detail {
 /// One worker's part of boosting.
 class XGBoostTraining {
  public:
-  XGBoostTraining(XGBoostContext& ctx, XGBoostParams const& params) : ctx_{ctx}, params_{params} {
+  XGBoostTraining(XGBoostContext& ctx, XGBoostParams const& params)
+      : ctx_{ctx}, params_{params}, bins_digest_{digest_of_bins()} {
     add("train");
     for (auto const& name : ctx.dataset_names()) {
       if (name != "train") add(name);
@@ -60,26 +65,40 @@ class XGBoostTraining {
                   .early_stopping_rounds = params_.early_stopping_rounds,
                   .checkpoint_frequency = params_.checkpoint_frequency,
                   .boost = boost_one,
-                  .evaluate = [&](int round) { return booster.evaluate(round, named); }});
+                  .evaluate = [&](int round) { return booster.evaluate(round, named); },
+                  .save = [&] { return saved(booster); }});
   }
 
  private:
+  /// Metadata of a checkpoint: the digest of the bins that all of its trees split between.
+  static constexpr auto bins_digest_name = "raytrain_bins";
+
   void add(std::string const& name) {
-    matrices_.push_back(ctx_.dmatrix(name, {.label = params_.label,
-                                            .weight = params_.weight,
-                                            .group = params_.group,
-                                            .categorical = params_.categorical,
-                                            .max_bin = name == "train" ? bins() : 0}));
+    matrices_.push_back(
+        ctx_.dmatrix(name, {.label = params_.label,
+                            .weight = params_.weight,
+                            .group = params_.group,
+                            .categorical = params_.categorical,
+                            .max_bin = name == "train" && !bins_digest_.empty() ? params_.max_bin : 0}));
     names_.push_back(name);
   }
 
-  /// Bins follow from the rows, and from how they are divided among workers; a checkpoint's trees split between those
-  /// of its own.
-  [[nodiscard]] auto bins() const -> int {
-    auto const& checkpoint = ctx_.checkpoint();
-    auto const other_bins =
-        checkpoint && (ctx_.begins_from_other_run() || checkpoint->world_size() != ctx_.world_size());
-    return params_.needs_bins_only() && !other_bins ? params_.max_bin : 0;
+  /// Of what bins follow from: their number, and the rows, as they are divided among workers. Empty where values are
+  /// needed, as for a checkpoint's trees that split between other bins. A group operation.
+  [[nodiscard]] auto digest_of_bins() const -> std::string {
+    if (!params_.needs_bins_only() || ctx_.begins_from_other_run()) return "";
+    auto const rows = ctx_.all_gather(ctx_.dataset_shard("train").part().digest());
+    auto digest = xxh3_of(bytes_of(fmt::format("{} {}", params_.max_bin, fmt::join(rows, " "))));
+    if (!ctx_.checkpoint()) return digest;
+    auto const& metadata = ctx_.checkpoint()->metadata();
+    auto const before = metadata.find(bins_digest_name);
+    return before != metadata.end() && before->second == digest ? digest : "";
+  }
+
+  [[nodiscard]] auto saved(Booster const& booster) const -> CheckpointDraft {
+    auto draft = save(booster);
+    if (!bins_digest_.empty()) draft.set_metadata(bins_digest_name, bins_digest_);
+    return draft;
   }
 
   static void check_finite(std::string_view what, std::span<float const> values) {
@@ -114,6 +133,7 @@ class XGBoostTraining {
 
   XGBoostContext& ctx_;
   XGBoostParams const& params_;
+  std::string bins_digest_;  ///< As `digest_of_bins`.
   std::list<DMatrix> matrices_;
   std::vector<std::string> names_;
 };

@@ -11,6 +11,7 @@
 #include <raytrain/backend/boosting/boosting_context.hpp>
 #include <raytrain/backend/boosting/detail/early_stopping.hpp>
 #include <raytrain/backend/boosting/predictions.hpp>
+#include <raytrain/checkpoint/checkpoint_draft.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/metrics.hpp>
@@ -24,6 +25,7 @@ struct RoundPlan {
   int checkpoint_frequency;
   std::function<bool(int)> boost;                        ///< False when the library finds nothing more to learn.
   std::function<std::vector<Evaluation>(int)> evaluate;  ///< Every metric on every dataset.
+  std::function<CheckpointDraft()> save;                 ///< The model.
 };
 
 /// Reports a round without a checkpoint. A stop that comes meanwhile ends the training with the next round, on which
@@ -36,7 +38,7 @@ inline void report_and_go_on(BoostingContext& ctx, Metrics const& metrics) {
   }
 }
 
-/// Boosts a model round by round, evaluates and reports it, and keeps it in checkpoints by `save(booster)`.
+/// Boosts a model round by round, evaluates and reports it, and keeps it in checkpoints.
 template <class Booster>
 void boost_rounds(BoostingContext& ctx, Booster& booster, RoundPlan const& plan) {
   EarlyStoppingRounds stopping{plan.early_stopping_rounds};
@@ -60,7 +62,7 @@ void boost_rounds(BoostingContext& ctx, Booster& booster, RoundPlan const& plan)
     Metrics metrics{{"round", std::int64_t{round}}};
     for (auto const& evaluation : evaluations) metrics.set(evaluation.name, evaluation.value);
     if (last || due || stop) {
-      ctx.report(metrics, save(booster));
+      ctx.report(metrics, plan.save());
     } else {
       report_and_go_on(ctx, metrics);
     }
