@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -100,8 +101,8 @@ TEST_CASE("a random forest does not go on") {
                  "LightGBMParams::boosting: is 'rf', and LightGBM does not add trees");
 }
 
-TEST_CASE("a training that finds nothing more to split ends with the model that it has") {
-  TemporaryFolder const folder;
+/// Of two workers, which have learnt all after a round.
+auto soon_learnt(TemporaryFolder const& folder) -> std::pair<LightGBMParams, TrainerConfig<LightGBMBackend>> {
   auto with = config(folder, 2, LightGBMMode::distributed);
   std::vector<float> x(100);
   std::vector<float> target(100);
@@ -112,11 +113,54 @@ TEST_CASE("a training that finds nothing more to split ends with the model that 
   params.learning_rate = 1;
   params.min_gain_to_split = 1e-9;
   params.metric = {"l2"};
+  return {params, with};
+}
+
+TEST_CASE("a training that finds nothing more to split ends with the model that it has") {
+  TemporaryFolder const folder;
+  auto const [params, with] = soon_learnt(folder);
   auto const result = LightGBMTrainer{params, with}.fit();
   CHECK(result.state == RunState::finished);
   CHECK(*result.metrics.number("round") < 10);
   CHECK(*result.metrics.number("train-l2") < 1e-9);
   CHECK_FALSE(model_of(result).empty());
+}
+
+TEST_CASE("a training that has found nothing more to split says so once, and looks again at each start") {
+  TemporaryFolder const folder;
+  auto [params, with] = soon_learnt(folder);
+  auto const first = LightGBMTrainer{params, with}.fit();
+  for (int start = 0; start < 2; ++start) {
+    auto const again = LightGBMTrainer{params, with}.fit();
+    CHECK(again.state == RunState::finished);
+    CHECK(again.nothing_left);
+    CHECK(again.history.size() == first.history.size());
+    CHECK(model_of(again) == model_of(first));
+  }
+  TemporaryFolder const none;
+  auto nothing = with;
+  nothing.run.storage_path = none.path();
+  nothing.datasets = {
+      {"train", Dataset::from_columns({{"x", std::vector<float>(100)}, {"target", std::vector<float>(100, 1)}})}};
+  for (int start = 0; start < 2; ++start) CHECK(LightGBMTrainer{params, nothing}.fit().history.size() == 1);
+
+  TemporaryFolder const further;
+  auto other = with;
+  other.run.storage_path = further.path();
+  other.run.resume_from_checkpoint = first.checkpoint().value();
+  CHECK(LightGBMTrainer{params, other}.fit().history.size() == 1);
+  CHECK(LightGBMTrainer{params, other}.fit().history.size() == 1);
+
+  params.min_gain_to_split = 0;
+  params.min_data_in_leaf = 1;
+  params.learning_rate = 0.5;
+  std::vector<float> x(100);
+  for (std::size_t i = 0; i < 100; ++i) x[i] = static_cast<float>(i);
+  with.datasets = {{"train", Dataset::from_columns({{"x", x}, {"target", x}})}};
+  params.num_iterations = 5;
+  auto const learnt = LightGBMTrainer{params, with}.fit();
+  CHECK(learnt.metrics.number("round") == 4);
+  CHECK(LightGBMTrainer{params, with}.fit().nothing_left);
 }
 
 TEST_CASE("a worker that fails is the one that is named also where the others wait for it in LightGBM's network") {

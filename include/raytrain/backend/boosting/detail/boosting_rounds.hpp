@@ -47,6 +47,9 @@ void boost_rounds(BoostingContext& ctx, Booster& booster, RoundPlan const& plan)
   if (stopping.is_over(booster.rounds() - 1)) return;
   for (int round = booster.rounds(); round < plan.end; ++round) {
     auto const learns = ctx.together([&] { return plan.boost(round); });
+    auto const learnt_all = !booster.attribute(learnt_all_name).empty();
+    if (!learns && learnt_all) return;  // as was reported
+    if (learns == learnt_all) booster.set_attribute(learnt_all_name, learns ? "" : "true");
     auto const evaluations = ctx.together([&] { return plan.evaluate(round); });
     auto const stops = !evaluations.empty() && stopping.ends(round, evaluations.back(), booster);
     if (!warned && plan.early_stopping_rounds > 0 && !evaluations.empty() && std::isnan(evaluations.back().value)) {

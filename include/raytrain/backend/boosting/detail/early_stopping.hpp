@@ -33,6 +33,9 @@ namespace raytrain::detail {
 inline constexpr auto best_round_name = "best_iteration";
 inline constexpr auto best_score_name = "best_score";
 
+/// Attribute of a model of which it was reported that there is nothing more to learn.
+inline constexpr auto learnt_all_name = "raytrain_learnt_all";
+
 /// A model's attribute as a number. Errors: `invalid_data` when it is none: the model may come from anywhere.
 template <class T, class Booster>
 [[nodiscard]] auto number_in(Booster const& booster, char const* attribute) -> T {
