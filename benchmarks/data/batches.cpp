@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Shuffled epochs from memory, each batch copied into buffers of the program's own:  batches FEATURES ROWS EPOCHS
 #include <algorithm>
-#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <exception>
