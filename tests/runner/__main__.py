@@ -8,7 +8,7 @@ import time
 
 from building import BUILD, build, install_for, option_of
 from cells import (CHAOS_MINUTES, LONG_CHAOS_MINUTES, address_sanitizer, benchmarks, chaos, clang_alone, coverage, failing_power,
-                   fresh_machine, fuzzing, slow_tests, soak, thread_sanitizer)
+                   fresh_machine, fuzzing, killed_trainings, slow_tests, soak, thread_sanitizer)
 from counts import Count, say, say_not_tested, say_passed_at_second_try
 from other_libraries import current_libtorch, current_xgboost, like_python, mpich, open_mpi_5
 from parse_time import say_parse_time
@@ -46,6 +46,7 @@ def cells_of(options):
         'fuzzing': of_both['fuzzing'],
         'current XGBoost': (current_xgboost,),
         'scikit-learn and pandas': (like_python,),
+        'killed trainings': (killed_trainings,),
     }
     of_long = {
         'fuzzing': of_both['fuzzing'],

@@ -83,6 +83,18 @@ def soak():
     return total
 
 
+def killed_trainings():
+    """LibTorch trainings that are killed at 40 random moments each: the suite "torch" has six, and --long 200."""
+    with counting() as total:
+        total += build(BUILD, ['tests/killed_training_program'])
+        for network in 'mlp', 'conv', 'language':
+            status, said = run([sys.executable, '-B', ROOT / 'tests' / 'backend' / 'killed_training.py',
+                                BUILD / 'tests' / 'killed_training_program', network, '40'])
+            say(said)
+            total += passed_if(status == 0)
+    return total
+
+
 def failing_power():
     """Checkpoints at 10,000 random moments at which the power fails."""
     with counting() as total:
