@@ -176,6 +176,8 @@ class Trainer {
   /// A relative one stays the same where the program changes its current directory.
   void make_paths_absolute() {
     if (auto& folder = config_.data.prepared_folder; !folder.empty()) folder = std::filesystem::absolute(folder);
+    if (auto& source = config_.run.resume_from_checkpoint; !source.folder().empty())
+      source = std::filesystem::absolute(source.folder());
   }
 
   void validate() const {

@@ -347,9 +347,8 @@ TEST_CASE_TEMPLATE("ranks of several hosts whose backwards belong to other model
     CAPTURE(told);
     CHECK(told.starts_with("rank_mismatch: collective call: rank "));
     CHECK(told.find(call("1") + ", but rank ") != std::string::npos);
-    CHECK(told.ends_with(
-        call("2") +
-        "; make every rank run the same backwards in the same order, on as many batches, and average after as many"));
+    CHECK(told.ends_with(call("2") + "; make every rank run the same backwards in the same order, on as many batches "
+                                     "of one size, and average after as many"));
     meet();
   }
 }

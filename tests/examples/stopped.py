@@ -13,9 +13,12 @@ import time
 
 TEMPORARY = 75
 LIMIT_S = 60
+TRIES = 20  # of a training that is so short that it may be over first
 
 command = [os.path.abspath(sys.argv[1]), *sys.argv[2:]]
-with tempfile.TemporaryDirectory() as folder:
+
+
+def start_and_stop(folder):
     process = subprocess.Popen(command, cwd=folder, stdin=subprocess.DEVNULL)
     try:
         # fit() has come so far when the signal has a handler.
@@ -23,14 +26,21 @@ with tempfile.TemporaryDirectory() as folder:
         until = time.monotonic() + LIMIT_S
         while not int(status.read_text().split('SigCgt:')[1].split()[0], 16) >> (signal.SIGTERM - 1) & 1:
             if process.poll() is not None or time.monotonic() > until:
-                sys.exit(f'the training has not begun: {process.returncode}')
+                return process.returncode
         process.send_signal(signal.SIGTERM)
-        code = process.wait(LIMIT_S)
+        return process.wait(LIMIT_S)
     finally:
         process.kill()
         process.wait()
-    if code != TEMPORARY:
-        sys.exit(f'the example was stopped, and returned {code}')
-    code = subprocess.run(command, cwd=folder, stdin=subprocess.DEVNULL, timeout=LIMIT_S, check=False).returncode
-    if code != 0:
-        sys.exit(f'the example has gone on after a stop, and returned {code}')
+
+
+for _ in range(TRIES):
+    with tempfile.TemporaryDirectory() as folder:
+        code = start_and_stop(folder)
+        if code == 0:
+            continue
+        if code != TEMPORARY:
+            sys.exit(f'the example was stopped, and returned {code}')
+        code = subprocess.run(command, cwd=folder, stdin=subprocess.DEVNULL, timeout=LIMIT_S, check=False).returncode
+        sys.exit(f'the example has gone on after a stop, and returned {code}' if code != 0 else 0)
+sys.exit(f'the example was over before the signal came, or does not tell that it was stopped, {TRIES} times')

@@ -83,7 +83,13 @@ struct ServerLog : Watched {
               });
               return taken;
             },
-            [this](Rank rank, std::string why) { change([&] { lost.emplace_back(rank, std::move(why)); }); },
+            [this](Rank rank, ControlServer::LostConnection why) {
+              auto const begins = [&](char const* how) {
+                return why.text.starts_with(std::string{"its connection "} + how);
+              };
+              CHECK(why.is_broken == (begins("ended") || begins("broke") || begins("left before")));
+              change([&] { lost.emplace_back(rank, std::move(why.text)); });
+            },
             [this](std::string text) { change([&] { strangers.push_back(std::move(text)); }); }};
   }
 

@@ -118,6 +118,18 @@ TEST_CASE("a worker's messages arrive in the order in which it sent them") {
   }
 }
 
+TEST_CASE("a warning is of the worker that sends it, whether it names a rank or not") {
+  Inbox inbox;
+  WorkerLink link{{.world_rank = Rank{2}, .world_size = WorldSize{3}}, inbox.sink().send, Attempt{4}};
+  link.send(Warning{"of itself"});
+  link.send(Warning{Rank{2}, "by its rank"});
+  REQUIRE(inbox.messages.size() == 2);
+  for (auto const& message : inbox.messages) {
+    CHECK(sender_of(message) == Rank{2});
+    CHECK(attempt_of(message) == Attempt{4});
+  }
+}
+
 TEST_CASE("a stop reaches every worker, and only an abort ends a wait for a commit") {
   ThreadLauncher launcher{{.num_workers = 2}, raytrain::local_collectives};
   Inbox inbox;

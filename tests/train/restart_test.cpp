@@ -5,7 +5,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -19,6 +21,8 @@
 
 #include <doctest/doctest.h>
 
+#include <raytrain/callback/csv.hpp>
+#include <raytrain/callback/json_lines.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/process.hpp>
 
@@ -202,6 +206,68 @@ TEST_CASE("fit() throws the last failure when there were more of them than max_f
     contains(failed.result().warnings.at(0), "the workers are not started again: FailureConfig::max_failures is 2");
   }
   CHECK(Result::from_path(folder.path() / "r").state == RunState::errored);
+}
+
+TEST_CASE(
+    "an attempt may begin with a report of other fields than the run's first one, as its later reports may have") {
+  TemporaryFolder const folder;
+  auto failures = std::make_shared<std::atomic<int>>(0);
+  MinimalTrainer trainer{[failures](TrainContext& ctx) {
+                           for (auto epoch = ctx.first_epoch(); epoch < 4; ++epoch) {
+                             Metrics metrics{{"epoch", std::int64_t{epoch}}};
+                             if (epoch % 3 == 0) metrics.set("val_loss", 0.5);  // in some epochs only
+                             if (epoch == 1 && ctx.world_rank() == Rank{0} && failures->fetch_add(1) == 0)
+                               throw std::runtime_error{"once"};
+                             ctx.report(metrics, ctx.world_rank() == Rank{0} ? draft("") : CheckpointDraft{});
+                           }
+                         },
+                         config_that_restarts(folder, 1)};
+  auto const result = trainer.fit();
+  CHECK(result.attempts.size() == 2);
+  CHECK(epochs_in(result.history) == std::vector<int>{0, 1, 2, 3});
+}
+
+TEST_CASE("a restart whose checkpoints somebody has deleted does not begin anew") {
+  TemporaryFolder const folder;
+  auto config = config_that_restarts(folder, 1);
+  config.run.checkpoint.mode = CheckpointMode::sync;
+  MinimalTrainer trainer{
+      epochs_disturbed_by(3,
+                          [&](TrainContext& ctx, int epoch) {
+                            if (epoch != 1) return;
+                            ctx.barrier();
+                            if (ctx.world_rank() != Rank{0}) return;
+                            std::filesystem::remove_all(folder.path() / "r/checkpoints/checkpoint_000001");
+                            throw std::runtime_error{"behind it"};
+                          }),
+      config};
+  contains(message_of([&] { trainer.fit(); }), "it had checkpoints by its run.json, and there are none");
+}
+
+TEST_CASE("files and checkpoints by relative paths are where they were when the trainer was made") {
+  TemporaryFolder const folder;
+  TemporaryFolder const elsewhere;
+  auto const before = std::filesystem::current_path();
+  MinimalTrainer{epochs_disturbed_by(1, [](TrainContext&, int) {}), config_that_restarts(folder, 0)}.fit();
+  std::filesystem::current_path(folder.path());
+  auto config = config_that_restarts(folder, 1);
+  config.run.name = "tuned";
+  config.run.resume_from_checkpoint = "r/checkpoints/checkpoint_000001";
+  config.callbacks = {std::make_shared<JsonLines>("log.jsonl"), std::make_shared<Csv>("log.csv")};
+  auto failures = std::make_shared<std::atomic<int>>(0);
+  MinimalTrainer trainer{[failures, &elsewhere](TrainContext& ctx) {
+                           CHECK(ctx.begins_from_other_run());
+                           std::filesystem::current_path(elsewhere.path());
+                           if (ctx.world_rank() == Rank{0} && failures->fetch_add(1) == 0)
+                             throw std::runtime_error{"once"};
+                           ctx.report(Epoch{0, 1.0});
+                         },
+                         config};
+  auto const result = message_of([&] { CHECK(trainer.fit().warnings.empty()); });
+  std::filesystem::current_path(before);
+  CHECK(result == "(nothing was thrown)");
+  CHECK(std::filesystem::exists(folder.path() / "log.jsonl"));
+  CHECK(std::filesystem::exists(folder.path() / "log.csv"));
 }
 
 TEST_CASE("NotRetryable ends a run that may fail any number of times") {

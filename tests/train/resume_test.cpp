@@ -168,6 +168,43 @@ TEST_CASE("another dataset with as many rows is warned of with both digests, and
                                  before.digest() + "; it is " + now.digest() + " now"});
 }
 
+TEST_CASE("a checkpoint has the position of the shard that is restored, whatever other shards of its rows are for") {
+  TemporaryFolder const folder;
+  auto const data = Dataset::from_columns({{"x", std::vector<float>(24, 1)}});
+  std::vector<int> first_epochs;
+  std::vector<int> epochs;
+  for (auto const is_restored : {true, false}) {
+    CAPTURE(is_restored);
+    auto const name = std::string{is_restored ? "restored" : "not"};
+    for (auto const last : {1, 3}) {
+      MinimalTrainer trainer{
+          [&](TrainContext& ctx) {
+            for (auto const& batch : ctx.dataset_shard("train").batches({.batch_size = 3, .shuffle = false}))
+              (void)batch;
+            auto shard = ctx.dataset_shard("train");
+            auto const first = is_restored ? ctx.restore(shard) : ctx.first_epoch();
+            if (ctx.world_rank() == Rank{0}) first_epochs.push_back(first);
+            for (auto epoch = first; epoch < last; ++epoch) {
+              for (auto const& batch : shard.batches({.batch_size = 6, .epoch = epoch})) (void)batch;
+              CHECK(ctx.dataset_shard("train").rows() == 12);
+              if (is_restored) {
+                auto again = ctx.dataset_shard("train");
+                for (auto const& batch : again.batches({.batch_size = 12, .shuffle = false})) (void)batch;
+              }
+              ctx.report(Epoch{epoch, 1.0}, ctx.world_rank() == Rank{0} ? draft("") : CheckpointDraft{});
+            }
+          },
+          {.scaling = {.num_workers = 2},
+           .run = {.name = name, .storage_path = folder.path(), .handle_signals = false},
+           .datasets = {{"train", data}}}};
+      auto const result = trainer.fit();
+      CHECK(result.checkpoint()->position("train") == ShardPosition{last, 0});
+      CHECK(result.warnings.empty());
+    }
+  }
+  CHECK(first_epochs == std::vector<int>{0, 1, 0, 1});
+}
+
 TEST_CASE("another batch size within an epoch is warned of with both, and each row still comes once") {
   TemporaryFolder const folder;
   std::atomic<std::size_t> rows = 0;

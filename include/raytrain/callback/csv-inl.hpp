@@ -23,6 +23,7 @@ namespace raytrain {
 RAYTRAIN_INLINE void Csv::on_start(RunInfo const& info) {
   auto const path = path_.empty() ? info.path / csv_file_name : path_;
   columns_ = columns_of(path);
+  refused_.clear();
   file_ = AppendFile{path};
 }
 

@@ -17,7 +17,7 @@ class CheckpointSource {
   CheckpointSource() = default;
 
   /// A folder in which a run has committed a checkpoint; an empty path names none. A relative one counts from the
-  /// folder in which the program is at `fit()`.
+  /// folder in which the program makes its trainer.
   template <class P>
   requires(!std::same_as<std::remove_cvref_t<P>, CheckpointSource> && std::convertible_to<P, std::filesystem::path>)
       CheckpointSource(P&& folder)  // NOLINT(google-explicit-constructor)

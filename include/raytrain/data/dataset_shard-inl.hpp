@@ -167,7 +167,7 @@ RAYTRAIN_INLINE auto DatasetShard::batches(BatchOptions const& wanted) -> BatchR
   progress_->is_within_step = false;
   if (begin.epoch == options.epoch) progress_->order = options.order();
   if (options.shuffle && !is_over) cut.order = epoch_order(options, cut.step);
-  if (shard_.on_batches) shard_.on_batches(options);
+  if (shard_.on_batches) shard_.on_batches(options, progress_);
   return {dataset_, std::move(cut), progress_};
 }
 

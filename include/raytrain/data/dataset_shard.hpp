@@ -65,7 +65,7 @@ struct ShardOptions {
   std::optional<ShardPosition> position_before{};
   std::optional<std::string> order_before{};
   /// Told of each epoch that is begun, with a `batch_size` where there was none.
-  std::function<void(BatchOptions const& options)> on_batches{};
+  std::function<void(BatchOptions const& options, std::shared_ptr<ShardProgress const> const&)> on_batches{};
 };
 
 /// A worker's view of a dataset, with a position. Copies share the position.

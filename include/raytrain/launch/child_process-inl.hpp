@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstddef>
 #include <fstream>
 #include <iterator>
@@ -99,7 +100,8 @@ RAYTRAIN_INLINE ChildProcess::ChildProcess(Options options)
 RAYTRAIN_INLINE ChildProcess::~ChildProcess() {
   kill();
   std::unique_lock lock{watched_->mutex};
-  watched_->is_left = !watched_->changed.wait_for(lock, kill_limit_, [this] { return watched_->has_ended; });
+  auto const due = *watched_->killed_at + kill_limit_;
+  watched_->is_left = !watched_->changed.wait_until(lock, due, [this] { return watched_->has_ended; });
   lock.unlock();
   watched_->is_left ? watcher_.detach() : wait();
 }
@@ -114,6 +116,7 @@ RAYTRAIN_INLINE auto is_stopped(::pid_t process) -> bool {
 
 RAYTRAIN_INLINE void ChildProcess::kill(int signal) noexcept {
   std::scoped_lock const lock{watched_->mutex};
+  if (signal == SIGKILL && !watched_->killed_at) watched_->killed_at = std::chrono::steady_clock::now();
   if (!watched_->has_ended) ::kill(signal == SIGKILL && has_own_group_ ? -pid_ : pid_, signal);
 }
 

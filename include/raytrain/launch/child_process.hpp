@@ -76,6 +76,7 @@ class ChildProcess {
     std::condition_variable changed{};
     bool has_ended = false;  ///< Its number may be another process's.
     bool is_left = false;    ///< Nobody is told any more.
+    std::optional<std::chrono::steady_clock::time_point> killed_at{};
   };
 
   [[nodiscard]] static auto start(Options const& options) -> ::pid_t;

@@ -192,7 +192,7 @@ RAYTRAIN_INLINE void ControlServer::finish_connection(Connection& connection) {
     strangers_.remove(&connection);
     if (connection.adopted_as) {
       stop_awaiting(*peer_of(*connection.adopted_as));
-      tell_lost(*connection.adopted_as, connection.why);
+      tell_lost(*connection.adopted_as, connection.why, connection.is_broken);
     } else if (!closing_) {
       strangers_told_.tell(connection.stream.peer() + ' ' + connection.why);
     }
@@ -200,14 +200,14 @@ RAYTRAIN_INLINE void ControlServer::finish_connection(Connection& connection) {
   }
   peer_of(*connection.rank)->connection = nullptr;
   if (!connection.said_goodbye) {
-    tell_lost(*connection.rank, connection.why);
+    tell_lost(*connection.rank, connection.why, connection.is_broken);
   } else if (!closing_ && events_.on_goodbye) {
     events_.on_goodbye(*connection.rank);
   }
 }
 
-RAYTRAIN_INLINE void ControlServer::tell_lost(Rank rank, std::string why) {
-  if (!closing_ && events_.on_lost) events_.on_lost(rank, "its connection " + std::move(why));
+RAYTRAIN_INLINE void ControlServer::tell_lost(Rank rank, std::string const& why, bool is_broken) {
+  if (!closing_ && events_.on_lost) events_.on_lost(rank, {"its connection " + why, is_broken});
 }
 
 RAYTRAIN_INLINE void ControlServer::lose(Peer& peer) {

@@ -68,14 +68,19 @@ class ControlServer {
     std::size_t max_unwritten_bytes = std::size_t{64} << 20U;  ///< A rank for which more waits does not read: lost.
   };
 
+  /// How a rank's connection has ended without a goodbye.
+  struct LostConnection {
+    std::string text;  ///< "its connection ..."
+    bool is_broken;    ///< By its process's end, or on the way; else the server has given it up.
+  };
+
   /// They must neither wait nor throw, since nothing else happens meanwhile. None comes after `close` has returned.
   struct Events {
     /// False for "no room": it is called again a millisecond later with the same message, and meanwhile nothing more is
     /// read of that rank. Messages of one rank come in the order in which it sent them.
     std::function<bool(Rank, WorkerMessage&)> on_message;
     /// Once for each process that comes, or was adopted, as a rank and ends without a goodbye, behind all its messages.
-    /// The text says "its connection ...".
-    std::function<void(Rank, std::string)> on_lost;
+    std::function<void(Rank, LostConnection)> on_lost;
     /// Somebody connected who is no rank of this run: at first a text for each, then a count now and then.
     std::function<void(std::string)> on_stranger;
     /// Whether a rank that is not heard of cannot say anything, since its process is stopped (SIGSTOP).
@@ -147,7 +152,8 @@ class ControlServer {
     detail::ControlOutbox* outbox = nullptr;  ///< Its rank's.
     bool held = false;                        ///< There is no room for its message, so that nothing is read of it.
     bool said_goodbye = false;
-    std::string why;  ///< Not empty once it is to end for any other reason.
+    std::string why;         ///< Not empty once it is to end for any other reason.
+    bool is_broken = false;  ///< As `LostConnection::is_broken`, then.
   };
 
   /// One for each rank.
@@ -251,6 +257,7 @@ class ControlServer {
         buffer.resize(connection.session.wanted_bytes());
         auto const count = co_await connection.stream.read_some(buffer);
         if (count == 0) {
+          connection.is_broken = true;
           connection.end(connection.rank ? detail::without_goodbye("its") : "left before the end of the handshake");
           break;
         }
@@ -258,6 +265,9 @@ class ControlServer {
         connection.session.feed(BytesView{buffer}.first(count));
         co_await take(connection, writer);
       }
+    } catch (std::system_error const&) {
+      connection.is_broken = connection.why.empty();
+      connection.end(connection.rank ? detail::broken_by_exception("its") : detail::handshake_broken_by_exception());
     } catch (...) {
       connection.end(connection.rank ? detail::broken_by_exception("its") : detail::handshake_broken_by_exception());
     }
@@ -340,7 +350,7 @@ class ControlServer {
 
   void finish_connection(Connection& connection);
 
-  void tell_lost(Rank rank, std::string why);
+  void tell_lost(Rank rank, std::string const& why, bool is_broken = false);
 
   /// A rank for which too much waits.
   void lose(Peer& peer);

@@ -77,6 +77,7 @@ RAYTRAIN_INLINE auto HostCheck::answers(JobHosts const& hosts, std::vector<std::
   lock.lock();
   changed_.wait_for(lock, time_to_clean_up, all_have_ended);
   lock.unlock();
+  for (auto& launcher : launchers) launcher.kill();
   launchers.clear();
   return in_time;
 }

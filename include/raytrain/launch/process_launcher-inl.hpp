@@ -37,16 +37,16 @@ namespace raytrain {
 RAYTRAIN_INLINE ProcessLauncher::ProcessLauncher(SupervisorOptions options)
     : Supervisor{std::move(options)},
       processes_(range_.most.value),
-      server_{
-          ControlServer::Options{.world = range_.most,
-                                 .listens = false,
-                                 .heartbeat_interval = detail::WorkerStart::heartbeat_interval,
-                                 .stopped_limit = 2 * detail::WorkerStart::heartbeat_interval},
-          ControlServer::Events{.on_message = [this](Rank rank, WorkerMessage& message) { return take(rank, message); },
-                                .on_lost = [this](Rank rank, std::string const& why) { disconnected(rank, why); },
-                                .on_stranger = {},
-                                .is_stopped = [this](Rank rank) { return is_stopped(rank); },
-                                .on_goodbye = [this](Rank rank) { said_goodbye(rank); }}} {}
+      server_{ControlServer::Options{.world = range_.most,
+                                     .listens = false,
+                                     .heartbeat_interval = detail::WorkerStart::heartbeat_interval,
+                                     .stopped_limit = 2 * detail::WorkerStart::heartbeat_interval},
+              ControlServer::Events{
+                  .on_message = [this](Rank rank, WorkerMessage& message) { return take(rank, message); },
+                  .on_lost = [this](Rank rank, ControlServer::LostConnection const& lost) { disconnected(rank, lost); },
+                  .on_stranger = {},
+                  .is_stopped = [this](Rank rank) { return is_stopped(rank); },
+                  .on_goodbye = [this](Rank rank) { said_goodbye(rank); }}} {}
 
 RAYTRAIN_INLINE ProcessLauncher::~ProcessLauncher() {
   workers_.close();
@@ -55,6 +55,9 @@ RAYTRAIN_INLINE ProcessLauncher::~ProcessLauncher() {
   std::unique_lock lock{mutex_};
   for (auto& process : processes_) children.push_back(std::move(process.child));
   lock.unlock();
+  for (auto const& child : children) {
+    if (child != nullptr) child->kill();  // together, as they are waited for
+  }
 }
 
 RAYTRAIN_INLINE auto ProcessLauncher::keeps_process_of(Rank rank) -> bool {
@@ -221,14 +224,12 @@ RAYTRAIN_INLINE auto ProcessLauncher::is_stopped(Rank rank) -> bool {
   return true;
 }
 
-RAYTRAIN_INLINE void ProcessLauncher::disconnected(Rank rank, std::string const& why) {
+RAYTRAIN_INLINE void ProcessLauncher::disconnected(Rank rank, ControlServer::LostConnection const& lost) {
   std::unique_lock lock{mutex_};
   auto& process = processes_[rank.value];
   process.is_disconnected = true;
   if (process.exit) return tell_of_end(rank, std::move(lock));
-  for (auto const* const reason : {"its connection was given up: ", "its connection brought "}) {
-    if (process.kill_reason.empty() && why.starts_with(reason)) process.kill_reason = why;
-  }
+  if (process.kill_reason.empty() && !lost.is_broken) process.kill_reason = lost.text;
   // Without it the process can do nothing that counts. One that is ending keeps the status that it has.
   if (process.child != nullptr) process.child->kill();
 }

@@ -70,7 +70,7 @@ class ProcessLauncher final : public Supervisor {
   // From other threads:
   [[nodiscard]] auto take(Rank rank, WorkerMessage& message) -> bool;
   [[nodiscard]] auto is_stopped(Rank rank) -> bool;
-  void disconnected(Rank rank, std::string const& why);
+  void disconnected(Rank rank, ControlServer::LostConnection const& lost);
   void said_goodbye(Rank rank);
   void exited(Rank rank, detail::ProcessExit exit);
   /// Tells the controller, once both its connection and the process itself have ended.

@@ -90,9 +90,10 @@ RAYTRAIN_INLINE void RankLeader::listen() {
   options.unix_socket_too = placement.local_world_size > WorldSize{1};
   server_.emplace(
       std::move(options),
-      ControlServer::Events{[this](Rank rank, WorkerMessage& message) { return workers_.hand_on(rank, message); },
-                            [this](Rank rank, std::string why) { lose(rank, why); },
-                            [this](std::string text) { workers_.push(Warning{std::move(text)}); }});
+      ControlServer::Events{
+          .on_message = [this](Rank rank, WorkerMessage& message) { return workers_.hand_on(rank, message); },
+          .on_lost = [this](Rank rank, ControlServer::LostConnection const& lost) { lose(rank, lost.text); },
+          .on_stranger = [this](std::string text) { workers_.push(Warning{std::move(text)}); }});
 }
 
 RAYTRAIN_INLINE void RankLeader::tell_others(ControllerMessage const& message) {

@@ -83,7 +83,7 @@ RAYTRAIN_INLINE SupervisedJob::SupervisedJob(Options options, Events events)
                                      .stopped_limit = 2 * detail::WorkerStart::heartbeat_interval},
               ControlServer::Events{
                   .on_message = [this](Rank rank, WorkerMessage& message) { return events_.on_message(rank, message); },
-                  .on_lost = [this](Rank rank, std::string const& why) { disconnected(rank, why); },
+                  .on_lost = [this](Rank rank, ControlServer::LostConnection const& lost) { disconnected(rank, lost); },
                   .on_stranger = [this](std::string text) { events_.on_stranger(std::move(text)); },
                   .is_stopped = [this](Rank rank) { return is_stopped(rank); },
                   .is_own = events_.is_own,
@@ -292,18 +292,18 @@ RAYTRAIN_INLINE auto SupervisedJob::is_stopped(Rank rank) -> bool {
   return process.is_stopped;
 }
 
-RAYTRAIN_INLINE void SupervisedJob::disconnected(Rank rank, std::string const& why) {
+RAYTRAIN_INLINE void SupervisedJob::disconnected(Rank rank, ControlServer::LostConnection const& connection) {
   std::unique_lock lock{mutex_};
   auto& process = processes_[rank.value];
   if (is_over_ || !process.lost.empty()) return;
-  process.is_gone = why.starts_with("its connection ended") || why.starts_with("its connection broke");
+  process.is_gone = connection.is_broken;
   if (process.is_stopped) {
     process.lost = "its process stands still, since a signal (SIGSTOP) has stopped it";
   } else {
     // On this host the end of a connection is that of its process. How it was noticed is a matter of chance, and the
     // same cause is to read the same.
     auto const has_ended = process.is_gone && process.pid != 0;
-    process.lost = "its process is lost: " + (has_ended ? "it was killed, crashed or exited" : why);
+    process.lost = "its process is lost: " + (has_ended ? "it was killed, crashed or exited" : connection.text);
   }
   // Those that go on without it wait until it is not there.
   if (options_.survives_losses && process.handle.is_open()) {

@@ -122,7 +122,7 @@ class SupervisedJob {
   // From other threads:
   void connected(Rank rank, ::pid_t pid);
   [[nodiscard]] auto is_stopped(Rank rank) -> bool;
-  void disconnected(Rank rank, std::string const& why);
+  void disconnected(Rank rank, ControlServer::LostConnection const& connection);
   void exited(detail::ProcessExit const& exit);
   [[nodiscard]] auto all_have_come() const -> bool;
   /// Those that nobody was told of, the ones that never came first.

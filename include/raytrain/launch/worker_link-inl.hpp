@@ -23,6 +23,7 @@ RAYTRAIN_INLINE void WorkerLink::send(WorkerMessage message) {
                 "report in the worker's own process, and end its children by _exit()"};
   }
   std::visit([this](auto& what) { what.attempt = attempt_; }, message);
+  if (auto* const warning = std::get_if<Warning>(&message)) warning->rank = placement_.world_rank;
   send_(std::move(message));
 }
 

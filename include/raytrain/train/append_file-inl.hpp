@@ -20,8 +20,8 @@
 
 namespace raytrain {
 
-RAYTRAIN_INLINE AppendFile::AppendFile(std::filesystem::path path) : path_{std::move(path)} {
-  file_ = FileDescriptor{::open(path_.c_str(), O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0644)};
+RAYTRAIN_INLINE AppendFile::AppendFile(std::filesystem::path path) : path_{std::filesystem::absolute(path)} {
+  file_ = FileDescriptor{::open(path_.c_str(), O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0666)};
   if (!file_.is_open()) refuse("opening");
   struct stat status {};
   if (::fstat(file_.get(), &status) != 0) refuse("reading");

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -15,16 +14,30 @@
 
 namespace raytrain {
 
-RAYTRAIN_INLINE void TakenData::set_batch_size(std::string const& dataset, std::uint64_t batch_size) {
-  std::lock_guard const lock{mutex_};
-  batch_sizes_[dataset] = batch_size;
-}
-
-RAYTRAIN_INLINE void TakenData::follow(std::string const& dataset, std::shared_ptr<ShardProgress const> progress,
-                                       bool is_split) {
+RAYTRAIN_INLINE void TakenData::add(std::string const& dataset, Progress progress, bool is_split) {
   std::lock_guard const lock{mutex_};
   if (is_split) split_.insert(dataset);
-  progress_[dataset] = std::move(progress);
+  progress_.try_emplace(dataset, std::move(progress));
+}
+
+RAYTRAIN_INLINE void TakenData::prefer(std::string const& dataset, Progress progress) {
+  std::lock_guard const lock{mutex_};
+  if (!batch_sizes_.contains(dataset)) progress_[dataset] = progress;
+  preferred_[dataset] = std::move(progress);
+}
+
+RAYTRAIN_INLINE auto TakenData::take(std::string const& dataset, Progress const& progress, std::uint64_t batch_size)
+    -> bool {
+  std::lock_guard const lock{mutex_};
+  auto& followed = progress_[dataset];
+  auto const preferred = preferred_.find(dataset);
+  if (preferred != preferred_.end() && followed == preferred->second && progress != followed &&
+      batch_sizes_.contains(dataset)) {
+    return false;
+  }
+  followed = progress;
+  batch_sizes_[dataset] = batch_size;
+  return true;
 }
 
 RAYTRAIN_INLINE auto TakenData::state() const -> State {

@@ -27,10 +27,17 @@ class TakenData {
     std::map<std::string, std::string> orders{};  ///< `BatchOptions::order` of the position's epoch, where it is known.
   };
 
-  void set_batch_size(std::string const& dataset, std::uint64_t batch_size);
+  using Progress = std::shared_ptr<ShardProgress const>;
 
-  /// The position of the worker's newest shard of the dataset.
-  void follow(std::string const& dataset, std::shared_ptr<ShardProgress const> progress, bool is_split);
+  /// The worker has made a shard of the dataset.
+  void add(std::string const& dataset, Progress progress, bool is_split);
+
+  /// From when batches are taken of this shard, the position is its, whatever is taken of others.
+  void prefer(std::string const& dataset, Progress progress);
+
+  /// Batches of this size are taken of a shard. Whether the position is its: that of the shard of which they were taken
+  /// last, unless another one is preferred.
+  auto take(std::string const& dataset, Progress const& progress, std::uint64_t batch_size) -> bool;
 
   [[nodiscard]] auto state() const -> State;
 
@@ -48,7 +55,8 @@ class TakenData {
   /// The one that is trained on, of which batches were taken.
   [[nodiscard]] auto farthest() const -> std::optional<ShardProgress>;
 
-  std::map<std::string, std::shared_ptr<ShardProgress const>> progress_;
+  std::map<std::string, Progress> progress_;
+  std::map<std::string, Progress> preferred_;
   std::set<std::string> split_;
 };
 

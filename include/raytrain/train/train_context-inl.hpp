@@ -8,6 +8,8 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -72,7 +74,8 @@ RAYTRAIN_INLINE auto TrainContext::copies_for(RunShared const& run, Rank rank) -
 RAYTRAIN_INLINE auto TrainContext::first_epoch() const -> int {
   if (!checkpoint() || begins_from_other_run()) return 0;
   auto const epoch = checkpoint()->metrics().number("epoch");
-  return epoch ? static_cast<int>(*epoch) + 1 : static_cast<int>(checkpoint()->training_iteration());
+  auto const is_epoch = epoch && *epoch >= 0 && *epoch < std::numeric_limits<int>::max();  // and no NaN
+  return is_epoch ? static_cast<int>(*epoch) + 1 : static_cast<int>(checkpoint()->training_iteration());
 }
 
 RAYTRAIN_INLINE void TrainContext::progress(std::uint64_t done, std::uint64_t total, std::string_view note) {
@@ -128,9 +131,9 @@ RAYTRAIN_INLINE auto TrainContext::followed_shard(Dataset dataset, ShardOptions 
   auto const parts_before = is_divided && run().checkpoint ? run().checkpoint->world_size().value : 1U;
   auto const parts = is_divided ? world_size().value : 1U;
   shard.on_batches = [taken = taken_data_, name, &link = setup_.link, before = batch_size_before(name), parts_before,
-                      parts](BatchOptions const& options) {
+                      parts](BatchOptions const& options, std::shared_ptr<ShardProgress const> const& progress) {
     auto const size = static_cast<std::uint64_t>(options.batch_size.value());
-    taken->set_batch_size(name, size);
+    if (!taken->take(name, progress, size)) return;
     auto const within = options.start.epoch == options.epoch && options.start.samples > 0;
     if (!within || !before) return;
     auto const is_global = options.global_batch_size.has_value();
@@ -143,7 +146,7 @@ RAYTRAIN_INLINE auto TrainContext::followed_shard(Dataset dataset, ShardOptions 
                             options.epoch, name, options.start.samples, was, is)});
   };
   DatasetShard result{std::move(dataset), std::move(shard)};
-  taken_data_->follow(name, result.progress(), result.is_split());
+  taken_data_->add(name, result.progress(), result.is_split());
   return result;
 }
 
@@ -302,11 +305,16 @@ RAYTRAIN_INLINE void TrainContext::hand_over(CheckpointDraft draft) {
 }
 
 RAYTRAIN_INLINE auto TrainContext::restore(DatasetShard& shard) const -> int {
+  keep_position_of(shard);
   if (!checkpoint() || begins_from_other_run()) return 0;
   auto const position = checkpoint()->position(shard.name());
   if (!position) return first_epoch();
   shard.begin_at(*position);
   return static_cast<int>(position->epoch);
+}
+
+RAYTRAIN_INLINE void TrainContext::keep_position_of(DatasetShard const& shard) const {
+  taken_data_->prefer(shard.name(), shard.progress());
 }
 
 RAYTRAIN_INLINE void TrainContext::submit(Report report) {

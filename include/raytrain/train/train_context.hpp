@@ -135,6 +135,8 @@ class TrainContext {
   /// Lets the shard go on where the checkpoint was taken that the run goes on from, at the very next sample, with any
   /// number of workers. Returns the epoch to begin with: `first_epoch()` where the checkpoint says nothing of the
   /// dataset.
+  ///
+  /// From when batches are taken of it, checkpoints keep its position, whatever is taken of other shards of its rows.
   [[nodiscard]] auto restore(DatasetShard& shard) const -> int;
 
   /// Tells whoever watches how far this worker is between two reports: `done` of `total`, in units of the caller's.
@@ -301,6 +303,9 @@ class TrainContext {
   /// under the name. `rows_before`: as in `ShardOptions`.
   [[nodiscard]] auto split_shard(std::string_view name, std::size_t rows,
                                  std::optional<std::uint64_t> rows_before) const -> DatasetShard;
+
+  /// As `restore` of the shard does, and nothing else.
+  void keep_position_of(DatasetShard const& shard) const;
 
   /// Before a context adds to what is handed over: false where `hand_over` does nothing.
   ///

@@ -180,6 +180,7 @@ RAYTRAIN_TORCH_INLINE auto TorchContext::restore(TrainingState const& state) -> 
   rates_.clear();
   for (auto const* const schedule : state.schedules()) rates_.push_back(schedule->followed_rates());
   scaler_ = state.followed_scaler();
+  for (auto* const shard : state.shards()) keep_position_of(shard->shard_);
   auto const is_apart = [&](auto* optimizer) { return detail::trains_unprepared(*optimizer, averagers_, local_); };
   if (world_rank() == Rank{0} && world_size() > WorldSize{1} && std::ranges::any_of(state.optimizers(), is_apart)) {
     warn(
@@ -188,9 +189,8 @@ RAYTRAIN_TORCH_INLINE auto TorchContext::restore(TrainingState const& state) -> 
   }
   if (!checkpoint()) return 0;
   if (begins_from_other_run()) {
-    auto const news = state.load_models(*checkpoint());
-    if (world_rank() == Rank{0}) {
-      for (auto const& text : news) warn(text);
+    for (auto const& text : state.load_models(*checkpoint())) {
+      if (world_rank() == Rank{0}) warn(text);
     }
     return 0;
   }

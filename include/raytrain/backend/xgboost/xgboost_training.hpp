@@ -83,8 +83,8 @@ class XGBoostTraining {
     names_.push_back(name);
   }
 
-  /// Of what bins follow from: their number, and the rows, as they are divided among workers. Empty where values are
-  /// needed, as for a checkpoint's trees that split between other bins. A group operation.
+  /// Of what bins follow from: their number, and the rows, as they are divided among workers, by `Dataset::digest`.
+  /// Empty where values are needed, as for a checkpoint's trees that split between other bins. A group operation.
   [[nodiscard]] auto digest_of_bins() const -> std::string {
     if (!params_.needs_bins_only() || ctx_.begins_from_other_run()) return "";
     auto const rows = ctx_.all_gather(ctx_.dataset_shard("train").part().digest());

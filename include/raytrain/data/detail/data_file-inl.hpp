@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 #include <zlib.h>
 #include <zstd.h>
+#include <zstd_errors.h>
 
 #include <algorithm>
 #include <array>
@@ -31,7 +32,9 @@ namespace raytrain::detail {
 
 RAYTRAIN_INLINE auto compression_of(std::string_view content) noexcept -> std::string_view {
   if (content.starts_with("\x1F\x8B")) return "gzip";
-  if (content.starts_with("\x28\xB5\x2F\xFD")) return "zstd";
+  auto const is_skippable = content.size() >= 4 && content[0] >= '\x50' && content[0] <= '\x5F';  // as pzstd begins
+  if (content.starts_with("\x28\xB5\x2F\xFD") || (is_skippable && content.substr(1, 3) == "\x2A\x4D\x18"))
+    return "zstd";
   if (content.starts_with("\xFD\x37zXZ")) return "xz";
   return {};
 }
@@ -44,7 +47,7 @@ RAYTRAIN_INLINE auto without_byte_order_mark(std::string_view content, std::stri
   for (auto const mark : {"\xFF\xFE"sv, "\xFE\xFF"sv, "\0\0\xFE\xFF"sv}) {
     if (!content.starts_with(mark)) continue;
     throw Error{Errc::invalid_data, attempted, "its first bytes say that it is UTF-16 or UTF-32, and UTF-8 is read",
-                "convert it, as by iconv -f UTF-16 -t UTF-8"};
+                "convert it, as by iconv -f UTF-16 -t UTF-8, or -f UTF-32"};
   }
   return content;
 }
@@ -88,6 +91,9 @@ RAYTRAIN_INLINE DataFile::DataFile(std::filesystem::path path) : path_{std::move
   } else if (compression == "zstd") {
     zstd_.reset(::ZSTD_createDStream());
     if (zstd_ == nullptr) throw std::bad_alloc{};
+    // Of any window, as of "zstd --long=31".
+    (void)::ZSTD_DCtx_setParameter(zstd_.get(), ZSTD_d_windowLogMax,
+                                   ::ZSTD_dParam_getBounds(ZSTD_d_windowLogMax).upperBound);
     compression_ = Compression::zstd;
   } else if (!compression.empty()) {
     throw Error{Errc::invalid_data, attempted(),
@@ -184,7 +190,7 @@ RAYTRAIN_INLINE auto DataFile::decompress_zstd(std::span<std::byte> out) -> std:
     ZSTD_inBuffer in{stream_.next_in, available(), 0};
     ZSTD_outBuffer to{out.data() + got, out.size() - got, 0};
     auto const left = ::ZSTD_decompressStream(zstd_.get(), &to, &in);
-    if (::ZSTD_isError(left) != 0) refuse_damage(::ZSTD_getErrorName(left));
+    if (::ZSTD_isError(left) != 0) refuse_zstd(left);
     stream_.next_in += in.pos;
     stream_.avail_in -= static_cast<uInt>(in.pos);
     got += to.pos;
@@ -207,6 +213,16 @@ RAYTRAIN_INLINE void DataFile::begin_next_member() {
                 fmt::format("{} bytes follow its compressed data", disk_bytes_ - used_bytes()), "fetch the file again"};
   }
   ::inflateReset(&stream_);
+}
+
+RAYTRAIN_INLINE void DataFile::refuse_zstd(std::size_t code) const {
+  switch (::ZSTD_getErrorCode(code)) {
+    case ZSTD_error_memory_allocation: throw std::bad_alloc{};
+    case ZSTD_error_dictionary_wrong:
+      throw Error{Errc::invalid_data, attempted(), "it is compressed by a dictionary of zstd's, which is not in it",
+                  "unpack it by zstd -d -D DICTIONARY"};
+    default: refuse_damage(::ZSTD_getErrorName(code));
+  }
 }
 
 RAYTRAIN_INLINE void DataFile::refuse_damage(char const* problem) const {

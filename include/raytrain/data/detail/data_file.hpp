@@ -88,6 +88,7 @@ class DataFile {
   /// A compressed file may be several, one behind the other.
   void begin_next_member();
 
+  [[noreturn]] void refuse_zstd(std::size_t code) const;
   [[noreturn]] void refuse_damage(char const* problem) const;
   [[noreturn]] void refuse_early_end() const;
 

@@ -239,7 +239,7 @@ RAYTRAIN_INLINE void RunDriver::launch(LaunchWorkers const& action) {
                                                   .checkpoint = std::move(checkpoint),
                                                   .begins_from_other_run = resume_point_.other().has_value(),
                                                   .first_checkpoint = action.first_checkpoint,
-                                                  .known_report_fields = plan_.directory.report_fields(),
+                                                  .known_report_fields = known_report_fields(action.attempt),
                                                   .clock = plan_.clock,
                                                   .store = store_,
                                                   .writer = *writer_,
@@ -248,6 +248,7 @@ RAYTRAIN_INLINE void RunDriver::launch(LaunchWorkers const& action) {
                                                   .has_first_rank = true});
   auto begin = plan_.directory.begin_message(resume_point_.own());
   begin.attempt = action.attempt;
+  begin.report_fields = shared->known_report_fields;
   begin.first_checkpoint = action.first_checkpoint;
   begin.world_size = action.world_size;
   begin.between_failures_s = shared->between_failures_s;

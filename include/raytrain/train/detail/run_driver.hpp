@@ -270,6 +270,10 @@ class RunDriver {
 
   // Mean time that this start has seen; 0: none failed.
   [[nodiscard]] auto between_failures_s() const -> double;
+  /// With which an attempt's first report is compared: none in a later one, which goes on in the middle of the run.
+  [[nodiscard]] auto known_report_fields(Attempt attempt) const -> std::vector<std::string> {
+    return attempt > Attempt{} ? std::vector<std::string>{} : plan_.directory.report_fields();
+  }
 
   [[nodiscard]] auto since_call() const -> double { return seconds_since(plan_.called); }
 

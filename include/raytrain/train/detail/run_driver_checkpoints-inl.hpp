@@ -34,6 +34,7 @@ RAYTRAIN_INLINE void RunDriver::look_for_checkpoint(std::vector<CheckpointOrdina
     lost_hosts_ = launcher_.leave_out_lost_hosts();
     resume_point_.find(kept);
     auto const& own = resume_point_.own();
+    if (!own) plan_.directory.check_none_lost();
     auto const is_verified = !own || kept != CheckpointNumber{own->number()};
     events_.push(RunEvent{RestartDue{resume_point_.training_iteration(), launcher_.room().workers, is_verified,
                                      resume_point_.skipped()}});
