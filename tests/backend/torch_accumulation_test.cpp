@@ -322,6 +322,18 @@ TEST_CASE("a look at another split dataset within a window changes neither its l
   CHECK(same_bits(gradients, expected_gradients));
 }
 
+TEST_CASE("batches of the program's own count alike in a window, also behind a validation that is left early") {
+  run_once({.datasets = {{"train", small_images(60)}}}, [](TorchContext& ctx) {
+    auto model = ctx.prepare_model([] { return Weight{}; });
+    CHECK_FALSE(ctx.accumulate(2));
+    model(2).backward();
+    for ([[maybe_unused]] auto const& batch : ctx.dataset_shard("train").batches({.batch_size = 30})) break;
+    CHECK(ctx.accumulate(2));
+    model(4).backward();
+    CHECK(torch::equal(model->w.grad(), four(3)));
+  });
+}
+
 TEST_CASE("a model that is prepared within a window, or after the first one, is averaged with it") {
   for (int const workers : {1, 2}) {
     run_once({.workers = workers}, [&](TorchContext& ctx) {
@@ -395,8 +407,34 @@ TEST_CASE("ranks with windows of different lengths are told, on data of the prog
   check_contains(text, "for backward 4 of model 1");
   check_contains(text, "for backward 2 of model 1");
   check_contains(text,
-                 "make every rank run the same backwards in the same order, on as many batches, and average after as "
-                 "many");
+                 "make every rank run the same backwards in the same order, on as many batches of one size, and "
+                 "average after as many");
+}
+
+TEST_CASE("two models with a parameter in common train without windows, and are refused in one, naming the parameter") {
+  struct HeadImpl : torch::nn::Module {
+    explicit HeadImpl(torch::nn::Linear trunk) : trunk_{register_module("trunk", std::move(trunk))} {}
+    auto forward(torch::Tensor const& x) -> torch::Tensor { return (head_ * trunk_(x)).sum(); }
+    torch::nn::Linear trunk_;
+    torch::Tensor head_ = register_parameter("head", torch::ones({1}));
+  };
+  for (auto const workers : {1, 2}) {
+    CAPTURE(workers);
+    auto const train = [](TorchContext& ctx) {
+      torch::nn::Linear const trunk{1, 1};
+      auto const first = ctx.prepare_model(std::make_shared<HeadImpl>(trunk));
+      auto const second = ctx.prepare_model(std::make_shared<HeadImpl>(trunk));
+      CHECK(ctx.accumulate(1));
+      first->forward(torch::ones({2, 1})).backward();
+      second->forward(torch::ones({2, 1})).backward();
+      CHECK(trunk->weight.grad().item<double>() == doctest::Approx(4));
+      (void)ctx.accumulate(2);
+    };
+    auto const refused = refusal(train, {.workers = workers});
+    check_contains(refused,
+                   "accumulating gradients: two models have a parameter in common: 'trunk.weight' of model 2, which is "
+                   "'trunk.weight' of model 1; prepare one module that holds both");
+  }
 }
 
 TEST_CASE("with virtual shards a window of one batch is a step, and a longer one says how many shards to ask for") {

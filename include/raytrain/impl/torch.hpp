@@ -21,6 +21,7 @@
 #include <raytrain/backend/torch/detail/joined_batch-inl.hpp>
 #include <raytrain/backend/torch/detail/loss_check-inl.hpp>
 #include <raytrain/backend/torch/detail/memory_overlap-inl.hpp>
+#include <raytrain/backend/torch/detail/model_checks-inl.hpp>
 #include <raytrain/backend/torch/detail/model_exchange-inl.hpp>
 #include <raytrain/backend/torch/detail/nccl_arrays-inl.hpp>
 #include <raytrain/backend/torch/detail/nccl_library-inl.hpp>
@@ -38,7 +39,6 @@
 #include <raytrain/backend/torch/detail/stored_optimizer-inl.hpp>
 #include <raytrain/backend/torch/detail/stored_tensors-inl.hpp>
 #include <raytrain/backend/torch/detail/tensor_mean-inl.hpp>
-#include <raytrain/backend/torch/detail/unprepared_models-inl.hpp>
 #include <raytrain/backend/torch/detail/worker_device-inl.hpp>
 #include <raytrain/backend/torch/diloco-inl.hpp>
 #include <raytrain/backend/torch/grad_scaler-inl.hpp>

@@ -21,7 +21,7 @@ struct ElementwiseOptimizer {
   static_assert(detail::is_elementwise<O>,
                 "raytrain: prepare_optimizer() takes an element-wise optimizer: SGD, Adam, AdamW, RMSprop or Adagrad. "
                 "LBFGS and others look at all parameters at once, which no worker has: make one of these on each "
-                "worker, from model->parameters()");
+                "worker, from model->parameters(), with a closure whose loss is ctx.average() of all workers'");
   using Options = torch::optim::OptimizerOptions;
 };
 

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <fmt/format.h>
+
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -27,7 +30,7 @@ RAYTRAIN_TORCH_INLINE auto overlap_named(std::string_view name) -> Overlap {
               "write one of these"};
 }
 
-RAYTRAIN_TORCH_INLINE void ModelOptions::validate() const {
+RAYTRAIN_TORCH_INLINE void ModelOptions::validate(std::uint32_t virtual_shards) const {
   if (bucket_bytes == 0) {
     throw Error{Errc::invalid_config, "ModelOptions::bucket_bytes", "must be at least 1 (got 0)",
                 "leave it out for 1 MiB; with 1 each parameter is a bucket"};
@@ -37,6 +40,17 @@ RAYTRAIN_TORCH_INLINE void ModelOptions::validate() const {
                 "must be off with the exchange " + exchange->description() + ", which does not allow it",
                 "leave it out, or override GradientExchange::allows_overlap(), where its rules can be kept"};
   }
+  if (virtual_shards == 0) return;
+  auto const refuse = [=](char const* option, std::string_view given) {
+    throw Error{Errc::invalid_config, option,
+                fmt::format("was given ({}) in a run of {} virtual shards, whose gradients are added one by one in the "
+                            "order of shards, for the same bits with any number of workers",
+                            given, virtual_shards),
+                "leave it out, or ScalingConfig::virtual_shards"};
+  };
+  if (exchange != nullptr) refuse("ModelOptions::exchange", exchange->description());
+  if (overlap != Overlap::off) refuse("ModelOptions::overlap", to_string(overlap));
+  if (!broadcast_buffers) refuse("ModelOptions::broadcast_buffers", "false");
 }
 
 }  // namespace raytrain

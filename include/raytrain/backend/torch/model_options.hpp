@@ -38,8 +38,9 @@ struct ModelOptions {
   /// those of its own batches, and a step sends less; a checkpoint has rank 0's, with which all go on after a restart.
   bool broadcast_buffers = true;
 
-  /// Errors: `invalid_config` for a field that is out of range, and for an exchange that cannot overlap.
-  void validate() const;
+  /// Errors: `invalid_config` for a field that is out of range, for an exchange that cannot overlap, and for what a run
+  ///         of so many virtual shards decides by itself.
+  void validate(std::uint32_t virtual_shards = 0) const;
 };
 
 }  // namespace raytrain

@@ -22,10 +22,10 @@
 #include <raytrain/backend/torch/detail/data_loaders.hpp>
 #include <raytrain/backend/torch/detail/generators.hpp>
 #include <raytrain/backend/torch/detail/gradient_averager.hpp>
+#include <raytrain/backend/torch/detail/model_checks.hpp>
 #include <raytrain/backend/torch/detail/model_exchange.hpp>
 #include <raytrain/backend/torch/detail/step_timer.hpp>
 #include <raytrain/backend/torch/detail/tensor_broadcast.hpp>
-#include <raytrain/backend/torch/detail/unprepared_models.hpp>
 #include <raytrain/backend/torch/sync_batch_norm.hpp>
 #include <raytrain/backend/torch/torch_checkpoint.hpp>
 #include <raytrain/backend/torch/torch_context.hpp>
@@ -261,7 +261,10 @@ RAYTRAIN_TORCH_INLINE auto TorchContext::accumulate(int batches, bool is_last) -
                 "change the number behind a batch of which accumulate() was true"};
   }
   if (!window.is_open()) check_windows_are_averaged();
-  if (batches > 1) begin_accumulating_alone();
+  if (batches > 1) {
+    begin_accumulating_alone();
+    detail::check_none_is_shared(shared_parameter_, attempted);
+  }
   auto const ends_window = !std::exchange(taken_->ends_window, {}).empty();
   return window.add(batches, taken_->samples_of_batch, is_last || ends_window);
 }
@@ -278,6 +281,7 @@ RAYTRAIN_TORCH_INLINE void TorchContext::check_windows_are_averaged() const {
 
 RAYTRAIN_TORCH_INLINE auto TorchContext::join(bool has_batch) -> bool {
   detail::RanksWithBatch::check_may_ask(virtual_shards(), taken_->window);
+  detail::check_none_is_shared(shared_parameter_, "workers with other numbers of batches");
   check_windows_are_averaged();
   return taken_->with_batch.ask(collective(), has_batch);
 }
@@ -374,21 +378,6 @@ RAYTRAIN_TORCH_INLINE void TorchContext::check_models() const {
   for (auto const& averager : averagers_) averager->check_unchanged();
 }
 
-RAYTRAIN_TORCH_INLINE void TorchContext::check_options(ModelOptions const& options) const {
-  options.validate();
-  if (virtual_shards() == 0) return;
-  auto const refuse = [this](char const* option, std::string_view given) {
-    throw Error{Errc::invalid_config, option,
-                fmt::format("was given ({}) in a run of {} virtual shards, whose gradients are added one by one in the "
-                            "order of shards, for the same bits with any number of workers",
-                            given, virtual_shards()),
-                "leave it out, or ScalingConfig::virtual_shards"};
-  };
-  if (options.exchange != nullptr) refuse("ModelOptions::exchange", options.exchange->description());
-  if (options.overlap != Overlap::off) refuse("ModelOptions::overlap", to_string(options.overlap));
-  if (!options.broadcast_buffers) refuse("ModelOptions::broadcast_buffers", "false");
-}
-
 RAYTRAIN_TORCH_INLINE void TorchContext::begin_averaged(torch::nn::Module const& module, ModelOptions const& options) {
   auto const number = static_cast<std::uint16_t>(++models_);
   connect_norms(module, number);
@@ -481,6 +470,8 @@ RAYTRAIN_TORCH_INLINE void TorchContext::make_averager(torch::nn::Module const& 
     };
   }
   averagers_.push_back(std::make_unique<detail::GradientAverager>(module, number, std::move(worker)));
+  shared_parameter_ = detail::shared_parameter(averagers_);
+  if (virtual_shards() > 0) detail::check_none_is_shared(shared_parameter_, "averaging gradients over virtual shards");
 }
 
 RAYTRAIN_TORCH_INLINE auto TorchContext::find_averager(torch::nn::Module const& module) const

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -92,7 +93,7 @@ class TorchContext : public TrainContext {
   ///         and for a `SyncBatchNorm` with virtual shards; `rank_mismatch` for options that differ between ranks.
   template <TorchModuleFactory F>
   [[nodiscard]] auto prepare_model(F make, ModelOptions const& options = {}) {
-    check_options(options);
+    options.validate(virtual_shards());
     auto model = build(make);
     device_.place(module_of(model));
     begin_averaged(module_of(model), options);
@@ -102,7 +103,7 @@ class TorchContext : public TrainContext {
   /// The same for a model that is there already.
   template <TorchModule M>
   [[nodiscard]] auto prepare_model(M model, ModelOptions const& options = {}) {
-    check_options(options);
+    options.validate(virtual_shards());
     auto held = hold_module([&] { return std::move(model); });
     device_.place(module_of(held));
     begin_averaged(module_of(held), options);
@@ -448,7 +449,6 @@ class TorchContext : public TrainContext {
   /// Ends what was done for it. Returns whether its backwards are timed without an averager.
   auto leave(torch::nn::Module const& module) -> bool;
 
-  void check_options(ModelOptions const& options) const;
   void begin_averaged(torch::nn::Module const& module, ModelOptions const& options);
   void share_state(torch::nn::Module const& module, std::uint16_t number);
   void make_averager(torch::nn::Module const& module, std::uint16_t number, detail::ModelExchange exchange);
@@ -478,8 +478,8 @@ class TorchContext : public TrainContext {
   std::shared_ptr<detail::StepTimer> step_timer_;
   std::shared_ptr<detail::DeviceCopies const> copies_;  ///< Of batches, to a GPU.
   std::vector<std::unique_ptr<detail::GradientAverager>> averagers_;
-  /// Models of a world of one with their numbers, until it accumulates.
-  std::vector<std::pair<std::weak_ptr<torch::nn::Module const>, std::uint16_t>> alone_;
+  std::string shared_parameter_;  ///< As `detail::shared_parameter`.
+  std::vector<std::pair<std::weak_ptr<torch::nn::Module const>, std::uint16_t>> alone_;  ///< Models of a world of one.
   std::vector<std::weak_ptr<torch::nn::Module const>> local_;  ///< Models that each worker trains by itself.
   bool accumulates_alone_ = false;
   std::uint64_t models_ = 0;

@@ -57,6 +57,7 @@ struct BatchProgress {
   void leave(std::string const& dataset) noexcept {
     in_last_batch.erase(dataset);
     ends_window.erase(dataset);
+    samples_of_batch = 0;
     if (dataset == leader) is_over_ = true;
   }
 

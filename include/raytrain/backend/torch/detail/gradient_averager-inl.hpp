@@ -65,6 +65,13 @@ RAYTRAIN_TORCH_INLINE GradientAverager::~GradientAverager() {
   for (std::size_t index = 0; index < hooks_.size(); ++index) arena_.parameter(index).remove_hook(hooks_[index]);
 }
 
+RAYTRAIN_TORCH_INLINE auto GradientAverager::parameters() const -> std::vector<std::pair<std::string, at::Tensor>> {
+  std::vector<std::pair<std::string, at::Tensor>> all;
+  for (std::size_t index = 0; index < arena_.size(); ++index)
+    all.emplace_back(arena_.name(index), arena_.parameter(index));
+  return all;
+}
+
 RAYTRAIN_TORCH_INLINE auto GradientAverager::is_unused() const -> bool {
   if (!module_.expired()) return false;
   for (std::size_t index = 0; index < arena_.size(); ++index) {

@@ -95,6 +95,9 @@ class GradientAverager {
 
   [[nodiscard]] auto number() const noexcept -> std::uint16_t { return number_; }
 
+  /// Those whose gradients it averages, by their names.
+  [[nodiscard]] auto parameters() const -> std::vector<std::pair<std::string, at::Tensor>>;
+
   /// Before the program sees the batch of this turn, with virtual shards.
   void begin_turn(ShardTurn turn) { step_->begin_turn(turn); }
   /// After the last batch of an epoch.

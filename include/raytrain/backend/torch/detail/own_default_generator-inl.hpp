@@ -28,7 +28,8 @@ struct DrawsFromOwn {
   static void call(c10::OperatorHandle const& operation, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
     auto const& arguments = operation.schema().arguments();
     auto const first = stack->size() - arguments.size();
-    if (auto const* const own = own_of(keys, torch::jit::last(*stack, arguments.size())); own != nullptr) {
+    if (auto const* const own = own_of(operation.schema(), keys, torch::jit::last(*stack, arguments.size()));
+        own != nullptr) {
       for (std::size_t i = 0; i < arguments.size(); ++i) {
         auto& value = (*stack)[first + i];
         if (is_generator(arguments[i]) && value.isNone()) value = *own;
@@ -39,11 +40,18 @@ struct DrawsFromOwn {
   }
 
   /// The calling thread's, for an operation with such arguments; null where LibTorch's is to draw.
-  static auto own_of(c10::DispatchKeySet keys, at::ArrayRef<c10::IValue> arguments) -> at::Generator const* {
+  static auto own_of(c10::FunctionSchema const& schema, c10::DispatchKeySet keys, at::ArrayRef<c10::IValue> arguments)
+      -> at::Generator const* {
     auto const* const own = OwnDefaultGenerator::of_thread();
     if (own == nullptr) return nullptr;
+    if (keys.has_backend(c10::BackendComponent::CPUBit)) return &own->generator_;
     if (!keys.has_backend(c10::BackendComponent::CUDABit)) {
-      return keys.has_backend(c10::BackendComponent::CPUBit) ? &own->generator_ : nullptr;
+      // One that makes a tensor of none, as torch::normal(mean, std, sizes): where it is to be, or on the CPU.
+      auto const device = schema.argumentIndexWithName("device");
+      if (!device) return nullptr;
+      auto const& where = arguments[static_cast<std::size_t>(*device)];
+      if (where.isNone() || where.toDevice().is_cpu()) return &own->generator_;
+      return where.toDevice().is_cuda() ? own->of(where.toDevice()) : nullptr;
     }
     auto const on_gpu = std::ranges::find_if(
         arguments, [](c10::IValue const& value) { return value.isTensor() && value.toTensor().is_cuda(); });
@@ -90,7 +98,7 @@ struct DrawsFromDefault {
     auto const count = operation.schema().arguments().size();
     std::optional<InPlaceOfDefault> in_place;
     if (keys.has_backend(c10::BackendComponent::CUDABit)) {
-      auto const* const own = DrawsFromOwn::own_of(keys, torch::jit::last(*stack, count));
+      auto const* const own = DrawsFromOwn::own_of(operation.schema(), keys, torch::jit::last(*stack, count));
       if (own != nullptr) in_place.emplace(*own);
     }
     c10::impl::ExcludeDispatchKeyGuard const beyond{OwnDefaultGenerator::key};

@@ -4,6 +4,7 @@
 #include <torch/torch.h>
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include <raytrain/backend/torch/detail/gradient_averager.hpp>
@@ -16,8 +17,17 @@ namespace raytrain::detail {
                                      std::vector<std::unique_ptr<GradientAverager>> const& averagers,
                                      std::vector<std::weak_ptr<torch::nn::Module const>> const& local) -> bool;
 
+/// "'weight' of model 2, which is 'trunk.weight' of model 1", of the first parameter that two models have in common;
+/// empty where there is none.
+[[nodiscard]] auto shared_parameter(std::vector<std::unique_ptr<GradientAverager>> const& averagers) -> std::string;
+
+/// For what leaves sums of several backwards with a model: the other one would put its own in their place.
+///
+/// Errors: `invalid_call` where there is one.
+void check_none_is_shared(std::string const& shared_parameter, char const* attempted);
+
 }  // namespace raytrain::detail
 
 #ifndef RAYTRAIN_COMPILED_TORCH
-#include <raytrain/backend/torch/detail/unprepared_models-inl.hpp>
+#include <raytrain/backend/torch/detail/model_checks-inl.hpp>
 #endif
