@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 
-FILES, FILE_BYTES = 3, 100 << 20
+FILES, FILE_BYTES = 6, 100 << 20
 COLUMNS = 16
 
 program = sys.argv[1]

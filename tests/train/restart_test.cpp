@@ -227,6 +227,24 @@ TEST_CASE(
   CHECK(epochs_in(result.history) == std::vector<int>{0, 1, 2, 3});
 }
 
+TEST_CASE("a start may begin with a report that lacks fields of the run's first one, or has more, and no other ones") {
+  TemporaryFolder const folder;
+  auto const report_with = [&](std::vector<std::string> const& fields) {
+    return message_of([&] {
+      MinimalTrainer{[&](TrainContext& ctx) {
+                       Metrics metrics;
+                       for (auto const& field : fields) metrics.set(field, 1.0);
+                       ctx.report(metrics);
+                     },
+                     config_that_restarts(folder, 0, 1)}
+          .fit();
+    });
+  };
+  for (auto const& fields : std::vector<std::vector<std::string>>{{"a", "b"}, {"b"}, {"c", "b", "a"}, {"b", "a"}})
+    CHECK(report_with(fields) == "(nothing was thrown)");
+  contains(report_with({"a", "c"}), "it has the report fields a, b, and this report has a, c");
+}
+
 TEST_CASE("a restart whose checkpoints somebody has deleted does not begin anew") {
   TemporaryFolder const folder;
   auto config = config_that_restarts(folder, 1);
@@ -244,7 +262,7 @@ TEST_CASE("a restart whose checkpoints somebody has deleted does not begin anew"
   contains(message_of([&] { trainer.fit(); }), "it had checkpoints by its run.json, and there are none");
 }
 
-TEST_CASE("files and checkpoints by relative paths are where they were when the trainer was made") {
+TEST_CASE("files and checkpoints by relative paths stay where they are while the training changes its folder") {
   TemporaryFolder const folder;
   TemporaryFolder const elsewhere;
   auto const before = std::filesystem::current_path();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <filesystem>
 #include <functional>
@@ -61,7 +62,11 @@ RAYTRAIN_INLINE void for_each_progress_line(std::filesystem::path const& progres
 
 RAYTRAIN_INLINE void check_known_fields(std::vector<std::string> const& known, std::vector<std::string> const& fields,
                                         std::filesystem::path const& run_path) {
-  if (known.empty() || known == fields) return;
+  auto const has_all = [](std::vector<std::string> const& names, std::vector<std::string> const& of) {
+    return std::ranges::all_of(of,
+                               [&](std::string const& name) { return std::ranges::find(names, name) != names.end(); });
+  };
+  if (known.empty() || has_all(known, fields) || has_all(fields, known)) return;
   auto const joined = [](std::vector<std::string> const& names) {
     std::string text;
     for (auto const& name : names) text += (text.empty() ? "" : ", ") + name;

@@ -9,7 +9,8 @@
 
 namespace raytrain {
 
-/// Another collective, with something added to its operations by who derives from it.
+/// The base of a collective that hands operations on to another one, which it does not own, and adds something to
+/// `start`.
 ///
 /// Threads: as the other one, which must live as long.
 /// Errors:  as the other one.

@@ -41,9 +41,9 @@ class ChildProcess {
     bool has_own_group = false;            ///< What a terminal sends to all processes of a command is not for it.
     std::vector<std::string> variables{};  ///< NAME=VALUE, beside those of this process's environment or instead.
     std::vector<int> descriptors{};        ///< It inherits them, as all without FD_CLOEXEC.
-    std::function<void(ProcessExit)> on_exit{};  ///< Once, from a thread of this object's.
-    /// One that has not ended so long after it was killed, as in a call to a file system that does not answer, is left
-    /// to the system: `on_exit` is not called.
+    std::function<void(ProcessExit)> on_exit{};  ///< At most once, from another thread; not after `kill_limit`.
+    /// How long the destructor waits for it behind a SIGKILL. One that lives on, as in a call to a file system that
+    /// does not answer, is left to the system.
     std::chrono::milliseconds kill_limit{5000};
   };
 

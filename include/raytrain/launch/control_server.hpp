@@ -257,7 +257,7 @@ class ControlServer {
         buffer.resize(connection.session.wanted_bytes());
         auto const count = co_await connection.stream.read_some(buffer);
         if (count == 0) {
-          connection.is_broken = true;
+          connection.is_broken = connection.why.empty();
           connection.end(connection.rank ? detail::without_goodbye("its") : "left before the end of the handshake");
           break;
         }

@@ -52,13 +52,13 @@ RAYTRAIN_INLINE void WorkerLink::deliver(ControllerMessage const& message) {
       { std::lock_guard const lock{mutex_}; }
       changed_.notify_all();
     }
-  } else if (auto const* const committed = std::get_if<CheckpointSettled>(&message)) {
+  } else if (auto const* const settled = std::get_if<CheckpointSettled>(&message)) {
     {
       std::lock_guard const lock{mutex_};
       // A later one may have been given up before.
-      if (committed->checkpoint.value + 1 > settled_) {
-        settled_ = committed->checkpoint.value + 1;
-        last_settled_ = {SignsOfLife::Clock::now(), committed->number.has_value()};
+      if (settled->checkpoint.value + 1 > settled_) {
+        settled_ = settled->checkpoint.value + 1;
+        last_settled_ = {SignsOfLife::Clock::now(), settled->number.has_value()};
       }
     }
     changed_.notify_all();

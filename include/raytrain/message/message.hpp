@@ -94,7 +94,7 @@ struct Warning {
   Warning(Rank rank_, std::string text_) : rank{rank_}, text{std::move(text_)} {}
   explicit Warning(std::string text_) : text{std::move(text_)} {}
 
-  std::optional<Rank> rank;  ///< Of the worker; none of the controller's.
+  std::optional<Rank> rank;  ///< Set by `WorkerLink::send`; none for a warning of the controller.
   std::string text;
   Attempt attempt{};
   friend auto operator==(Warning const&, Warning const&) -> bool = default;
@@ -175,7 +175,7 @@ struct Stop {
   bool abort{};
   Attempt attempt{};
   bool goes_on{};    ///< Not the run ends, but this attempt: another one follows.
-  bool by_signal{};  ///< Which whoever sent it may have sent to the workers' processes as well.
+  bool by_signal{};  ///< Whoever sent it may have sent it to the workers' processes, too: their end is no failure.
   friend auto operator==(Stop const&, Stop const&) -> bool = default;
 };
 
@@ -289,7 +289,7 @@ using WorkerMessage = std::variant<Started, Report, CheckpointRef, Progress, War
 /// Everything that the controller tells workers and their processes. The order is part of the protocol.
 using ControllerMessage = std::variant<Stop, CheckpointSettled, Begin, RankReturned, Ended, LeftBehind>;
 
-/// The rank that the message comes from; none for a failure that is no rank's.
+/// The rank that sent the message; none where the controller itself fails or warns.
 [[nodiscard]] auto sender_of(WorkerMessage const& message) -> std::optional<Rank>;
 
 [[nodiscard]] auto attempt_of(WorkerMessage const& message) -> Attempt;

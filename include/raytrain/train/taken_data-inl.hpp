@@ -14,27 +14,25 @@
 
 namespace raytrain {
 
-RAYTRAIN_INLINE void TakenData::add(std::string const& dataset, Progress progress, bool is_split) {
+RAYTRAIN_INLINE void TakenData::add_shard(std::string const& dataset, ShardProgressPointer progress, bool is_split) {
   std::lock_guard const lock{mutex_};
   if (is_split) split_.insert(dataset);
   progress_.try_emplace(dataset, std::move(progress));
 }
 
-RAYTRAIN_INLINE void TakenData::prefer(std::string const& dataset, Progress progress) {
+RAYTRAIN_INLINE void TakenData::pin(std::string const& dataset, ShardProgressPointer progress) {
   std::lock_guard const lock{mutex_};
-  if (!batch_sizes_.contains(dataset)) progress_[dataset] = progress;
-  preferred_[dataset] = std::move(progress);
+  progress_[dataset] = progress;
+  pinned_[dataset] = std::move(progress);
 }
 
-RAYTRAIN_INLINE auto TakenData::take(std::string const& dataset, Progress const& progress, std::uint64_t batch_size)
-    -> bool {
+RAYTRAIN_INLINE auto TakenData::begin_batches(std::string const& dataset, ShardProgressPointer const& progress,
+                                              std::uint64_t batch_size) -> bool {
   std::lock_guard const lock{mutex_};
   auto& followed = progress_[dataset];
-  auto const preferred = preferred_.find(dataset);
-  if (preferred != preferred_.end() && followed == preferred->second && progress != followed &&
-      batch_sizes_.contains(dataset)) {
-    return false;
-  }
+  auto const pinned = pinned_.find(dataset);
+  auto const is_bound = pinned != pinned_.end() && progress != pinned->second && progress != followed;
+  if (is_bound && progress->position < followed->position) return false;
   followed = progress;
   batch_sizes_[dataset] = batch_size;
   return true;

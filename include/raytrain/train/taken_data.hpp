@@ -27,17 +27,19 @@ class TakenData {
     std::map<std::string, std::string> orders{};  ///< `BatchOptions::order` of the position's epoch, where it is known.
   };
 
-  using Progress = std::shared_ptr<ShardProgress const>;
+  using ShardProgressPointer = std::shared_ptr<ShardProgress const>;
 
   /// The worker has made a shard of the dataset.
-  void add(std::string const& dataset, Progress progress, bool is_split);
+  void add_shard(std::string const& dataset, ShardProgressPointer progress, bool is_split);
 
-  /// From when batches are taken of this shard, the position is its, whatever is taken of others.
-  void prefer(std::string const& dataset, Progress progress);
+  /// From now on the position is this shard's. Another one takes its place only where it begins at the same place or
+  /// behind it, as one with which the training goes on, and no one that measures an accuracy on rows from the first.
+  void pin(std::string const& dataset, ShardProgressPointer progress);
 
-  /// Batches of this size are taken of a shard. Whether the position is its: that of the shard of which they were taken
-  /// last, unless another one is preferred.
-  auto take(std::string const& dataset, Progress const& progress, std::uint64_t batch_size) -> bool;
+  /// A shard begins an epoch, in batches of this size. True if the position is its from now on: without a pinned one it
+  /// is that of the shard that has begun last.
+  auto begin_batches(std::string const& dataset, ShardProgressPointer const& progress, std::uint64_t batch_size)
+      -> bool;
 
   [[nodiscard]] auto state() const -> State;
 
@@ -55,8 +57,8 @@ class TakenData {
   /// The one that is trained on, of which batches were taken.
   [[nodiscard]] auto farthest() const -> std::optional<ShardProgress>;
 
-  std::map<std::string, Progress> progress_;
-  std::map<std::string, Progress> preferred_;
+  std::map<std::string, ShardProgressPointer> progress_;
+  std::map<std::string, ShardProgressPointer> pinned_;
   std::set<std::string> split_;
 };
 

@@ -74,7 +74,8 @@ RAYTRAIN_INLINE auto TrainContext::copies_for(RunShared const& run, Rank rank) -
 RAYTRAIN_INLINE auto TrainContext::first_epoch() const -> int {
   if (!checkpoint() || begins_from_other_run()) return 0;
   auto const epoch = checkpoint()->metrics().number("epoch");
-  auto const is_epoch = epoch && *epoch >= 0 && *epoch < std::numeric_limits<int>::max();  // and no NaN
+  using Limits = std::numeric_limits<int>;
+  auto const is_epoch = epoch && *epoch >= Limits::min() && *epoch < Limits::max();  // and no NaN
   return is_epoch ? static_cast<int>(*epoch) + 1 : static_cast<int>(checkpoint()->training_iteration());
 }
 
@@ -133,7 +134,7 @@ RAYTRAIN_INLINE auto TrainContext::followed_shard(Dataset dataset, ShardOptions 
   shard.on_batches = [taken = taken_data_, name, &link = setup_.link, before = batch_size_before(name), parts_before,
                       parts](BatchOptions const& options, std::shared_ptr<ShardProgress const> const& progress) {
     auto const size = static_cast<std::uint64_t>(options.batch_size.value());
-    if (!taken->take(name, progress, size)) return;
+    if (!taken->begin_batches(name, progress, size)) return;
     auto const within = options.start.epoch == options.epoch && options.start.samples > 0;
     if (!within || !before) return;
     auto const is_global = options.global_batch_size.has_value();
@@ -146,7 +147,7 @@ RAYTRAIN_INLINE auto TrainContext::followed_shard(Dataset dataset, ShardOptions 
                             options.epoch, name, options.start.samples, was, is)});
   };
   DatasetShard result{std::move(dataset), std::move(shard)};
-  taken_data_->add(name, result.progress(), result.is_split());
+  taken_data_->add_shard(name, result.progress(), result.is_split());
   return result;
 }
 
@@ -314,7 +315,7 @@ RAYTRAIN_INLINE auto TrainContext::restore(DatasetShard& shard) const -> int {
 }
 
 RAYTRAIN_INLINE void TrainContext::keep_position_of(DatasetShard const& shard) const {
-  taken_data_->prefer(shard.name(), shard.progress());
+  taken_data_->pin(shard.name(), shard.progress());
 }
 
 RAYTRAIN_INLINE void TrainContext::submit(Report report) {

@@ -136,7 +136,7 @@ class TrainContext {
   /// number of workers. Returns the epoch to begin with: `first_epoch()` where the checkpoint says nothing of the
   /// dataset.
   ///
-  /// From when batches are taken of it, checkpoints keep its position, whatever is taken of other shards of its rows.
+  /// Checkpoints keep its position from now on, and not that of another shard of its rows that begins before it.
   [[nodiscard]] auto restore(DatasetShard& shard) const -> int;
 
   /// Tells whoever watches how far this worker is between two reports: `done` of `total`, in units of the caller's.

@@ -60,7 +60,7 @@ namespace raytrain {
 
 RAYTRAIN_TORCH_INLINE TorchContext::TorchContext(WorkerSetup setup, TorchConfig const& config,
                                                  ScalingConfig const& scaling)
-    : TorchContext{detail::step_timer(), std::move(setup), config, scaling} {
+    : TorchContext{detail::make_step_timer(), std::move(setup), config, scaling} {
   reports_step_times_ = config.report_step_times;
   leave_out_of_identity(field_names<StepTimes>());
 }
@@ -263,7 +263,7 @@ RAYTRAIN_TORCH_INLINE auto TorchContext::accumulate(int batches, bool is_last) -
   if (!window.is_open()) check_windows_are_averaged();
   if (batches > 1) {
     begin_accumulating_alone();
-    detail::check_none_is_shared(shared_parameter_, attempted);
+    detail::check_none_is_shared(shared_parameter_text_, attempted);
   }
   auto const ends_window = !std::exchange(taken_->ends_window, {}).empty();
   return window.add(batches, taken_->samples_of_batch, is_last || ends_window);
@@ -281,7 +281,7 @@ RAYTRAIN_TORCH_INLINE void TorchContext::check_windows_are_averaged() const {
 
 RAYTRAIN_TORCH_INLINE auto TorchContext::join(bool has_batch) -> bool {
   detail::RanksWithBatch::check_may_ask(virtual_shards(), taken_->window);
-  detail::check_none_is_shared(shared_parameter_, "workers with other numbers of batches");
+  detail::check_none_is_shared(shared_parameter_text_, "workers with other numbers of batches");
   check_windows_are_averaged();
   return taken_->with_batch.ask(collective(), has_batch);
 }
@@ -426,6 +426,7 @@ RAYTRAIN_TORCH_INLINE auto TorchContext::leave(torch::nn::Module const& module) 
     auto const other = weak.lock();
     return other == nullptr || other.get() == &module;
   };
+  shared_parameter_text_ = detail::text_of_shared_parameter(averagers_);
   std::erase_if(alone_, [&](auto const& each) { return is_over(each.first); });
   std::erase_if(local_, is_over);
   return was_timed;
@@ -470,8 +471,9 @@ RAYTRAIN_TORCH_INLINE void TorchContext::make_averager(torch::nn::Module const& 
     };
   }
   averagers_.push_back(std::make_unique<detail::GradientAverager>(module, number, std::move(worker)));
-  shared_parameter_ = detail::shared_parameter(averagers_);
-  if (virtual_shards() > 0) detail::check_none_is_shared(shared_parameter_, "averaging gradients over virtual shards");
+  shared_parameter_text_ = detail::text_of_shared_parameter(averagers_);
+  if (virtual_shards() > 0)
+    detail::check_none_is_shared(shared_parameter_text_, "averaging gradients over virtual shards");
 }
 
 RAYTRAIN_TORCH_INLINE auto TorchContext::find_averager(torch::nn::Module const& module) const

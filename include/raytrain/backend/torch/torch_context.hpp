@@ -478,7 +478,7 @@ class TorchContext : public TrainContext {
   std::shared_ptr<detail::StepTimer> step_timer_;
   std::shared_ptr<detail::DeviceCopies const> copies_;  ///< Of batches, to a GPU.
   std::vector<std::unique_ptr<detail::GradientAverager>> averagers_;
-  std::string shared_parameter_;  ///< As `detail::shared_parameter`.
+  std::string shared_parameter_text_;  ///< As `detail::text_of_shared_parameter`.
   std::vector<std::pair<std::weak_ptr<torch::nn::Module const>, std::uint16_t>> alone_;  ///< Models of a world of one.
   std::vector<std::weak_ptr<torch::nn::Module const>> local_;  ///< Models that each worker trains by itself.
   bool accumulates_alone_ = false;

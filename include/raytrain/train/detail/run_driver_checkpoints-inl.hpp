@@ -55,8 +55,8 @@ RAYTRAIN_INLINE auto RunDriver::kept_checkpoint() -> std::optional<CheckpointNum
 }
 
 RAYTRAIN_INLINE void RunDriver::carry_out(TellWorkers const& tell) {
-  auto const* const committed = std::get_if<CheckpointSettled>(&tell.message);
-  if (committed != nullptr && copies_) copies_->settle(*committed);
+  auto const* const settled = std::get_if<CheckpointSettled>(&tell.message);
+  if (settled != nullptr && copies_) copies_->settle(*settled);
   launcher_.tell(tell.message);
 }
 

@@ -27,8 +27,9 @@ struct BatchProgress {
   ShardPosition position{};  ///< Behind the last batch, of whatever dataset.
   std::optional<ShardTurn> turn{};
   std::string leader{};  ///< The dataset whose batch began the turn.
-  /// Of the last batch, of whatever dataset; 0 when that dataset's epoch is over.
+  /// Of the last batch, of whatever dataset; 0 when the program has left that dataset's epoch.
   std::uint64_t samples_of_batch = 0;
+  std::string dataset_of_batch{};
   std::set<std::string> in_last_batch{};  ///< Datasets of whose epoch the last batch was taken.
   std::set<std::string> ends_window{};    ///< Those of them since `accumulate` was called.
   AccumulationWindow window{};
@@ -39,6 +40,7 @@ struct BatchProgress {
   void take(std::string const& dataset, Batch const& batch) {
     position = batch.next_position();
     samples_of_batch = batch.size();
+    dataset_of_batch = dataset;
     if (position.samples == 0) {
       in_last_batch.insert(dataset);
       ends_window.insert(dataset);
@@ -57,14 +59,14 @@ struct BatchProgress {
   void leave(std::string const& dataset) noexcept {
     in_last_batch.erase(dataset);
     ends_window.erase(dataset);
-    samples_of_batch = 0;
+    if (dataset == dataset_of_batch) samples_of_batch = 0;
     if (dataset == leader) is_over_ = true;
   }
 
   void end(std::string const& dataset) {
     in_last_batch.erase(dataset);
     ends_window.erase(dataset);
-    samples_of_batch = 0;
+    if (dataset == dataset_of_batch) samples_of_batch = 0;
     if (dataset != leader || is_over_) return;
     is_over_ = true;
     if (on_turn) on_turn(std::nullopt);

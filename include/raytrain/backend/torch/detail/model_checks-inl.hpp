@@ -37,7 +37,7 @@ RAYTRAIN_TORCH_INLINE auto trains_unprepared(torch::optim::Optimizer const& opti
                              [&](auto const& group) { return std::ranges::any_of(group.params(), is_unprepared); });
 }
 
-RAYTRAIN_TORCH_INLINE auto shared_parameter(std::vector<std::unique_ptr<GradientAverager>> const& averagers)
+RAYTRAIN_TORCH_INLINE auto text_of_shared_parameter(std::vector<std::unique_ptr<GradientAverager>> const& averagers)
     -> std::string {
   struct Owner {
     std::uint16_t model;
@@ -55,9 +55,9 @@ RAYTRAIN_TORCH_INLINE auto shared_parameter(std::vector<std::unique_ptr<Gradient
   return {};
 }
 
-RAYTRAIN_TORCH_INLINE void check_none_is_shared(std::string const& shared_parameter, char const* attempted) {
-  if (shared_parameter.empty()) return;
-  throw Error{Errc::invalid_call, attempted, "two models have a parameter in common: " + shared_parameter,
+RAYTRAIN_TORCH_INLINE void check_none_is_shared(std::string const& text, char const* attempted) {
+  if (text.empty()) return;
+  throw Error{Errc::invalid_call, attempted, "two models have a parameter in common: " + text,
               "prepare one module that holds both"};
 }
 

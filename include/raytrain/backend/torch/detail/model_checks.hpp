@@ -19,12 +19,14 @@ namespace raytrain::detail {
 
 /// "'weight' of model 2, which is 'trunk.weight' of model 1", of the first parameter that two models have in common;
 /// empty where there is none.
-[[nodiscard]] auto shared_parameter(std::vector<std::unique_ptr<GradientAverager>> const& averagers) -> std::string;
+[[nodiscard]] auto text_of_shared_parameter(std::vector<std::unique_ptr<GradientAverager>> const& averagers)
+    -> std::string;
 
-/// For what leaves sums of several backwards with a model: the other one would put its own in their place.
+/// Windows, joined batches and virtual shards keep a sum of gradients for each model: of a parameter of two models one
+/// sum would take the place of the other.
 ///
-/// Errors: `invalid_call` where there is one.
-void check_none_is_shared(std::string const& shared_parameter, char const* attempted);
+/// Errors: `invalid_call` unless the text is empty.
+void check_none_is_shared(std::string const& text, char const* attempted);
 
 }  // namespace raytrain::detail
 

@@ -44,8 +44,9 @@ struct DrawsFromOwn {
       -> at::Generator const* {
     auto const* const own = OwnDefaultGenerator::of_thread();
     if (own == nullptr) return nullptr;
-    if (keys.has_backend(c10::BackendComponent::CPUBit)) return &own->generator_;
-    if (!keys.has_backend(c10::BackendComponent::CUDABit)) {
+    auto const is_on_gpu = keys.has_backend(c10::BackendComponent::CUDABit);  // be other arguments on the CPU
+    if (!is_on_gpu && keys.has_backend(c10::BackendComponent::CPUBit)) return &own->generator_;
+    if (!is_on_gpu) {
       // One that makes a tensor of none, as torch::normal(mean, std, sizes): where it is to be, or on the CPU.
       auto const device = schema.argumentIndexWithName("device");
       if (!device) return nullptr;
@@ -147,7 +148,8 @@ RAYTRAIN_TORCH_INLINE OwnDefaultGenerator::OwnDefaultGenerator(std::uint64_t see
 
 RAYTRAIN_TORCH_INLINE auto OwnDefaultGenerator::of(torch::Device device) const noexcept -> at::Generator const* {
   if (device.is_cpu()) return &generator_;
-  return of_gpu_ && of_gpu_->device() == device ? &*of_gpu_ : nullptr;
+  if (!of_gpu_ || !device.is_cuda()) return nullptr;
+  return !device.has_index() || of_gpu_->device() == device ? &*of_gpu_ : nullptr;
 }
 
 RAYTRAIN_TORCH_INLINE auto OwnDefaultGenerator::current() -> at::Generator { return current(torch::kCPU); }

@@ -74,7 +74,7 @@ RAYTRAIN_TORCH_INLINE auto StepTimer::seconds(Phase phase) const noexcept -> dou
   return std::chrono::duration<double>{spent_[static_cast<std::size_t>(phase)]}.count();
 }
 
-RAYTRAIN_TORCH_INLINE auto step_timer() -> std::shared_ptr<StepTimer> {
+RAYTRAIN_TORCH_INLINE auto make_step_timer() -> std::shared_ptr<StepTimer> {
   static SystemClock const clock;
   return std::make_shared<StepTimer>(clock);
 }

@@ -101,8 +101,8 @@ class TimedCollective final : public WrappedCollective {
   std::shared_ptr<StepTimer> timer_;
 };
 
-/// By the system's clock.
-[[nodiscard]] auto step_timer() -> std::shared_ptr<StepTimer>;
+/// A new one, by the system's clock.
+[[nodiscard]] auto make_step_timer() -> std::shared_ptr<StepTimer>;
 
 /// But for names that are there already.
 void add_step_times(Metrics& metrics, StepTimes const& times);
