@@ -197,58 +197,46 @@ TEST_CASE("sizes that no such file can hold are refused before memory is taken f
   check_contains(error(idx(0x08, std::vector<std::uint32_t>(255, 0xffffffff), "")), "more than any file holds");
 }
 
-TEST_CASE("a gzip file that is cut short or damaged anywhere is refused") {
-  TemporaryFolder const folder;
-  auto const path = folder.path() / "x.gz";
-  auto const compressed = gzip(idx(0x08, {40, 5, 5}, bytes(1000)));
-  auto const error = [&](std::string const& content) {
-    return thrown_error([&] { return read_idx(written(path, content)); });
+TEST_CASE("a compressed file that is cut short or damaged anywhere is refused") {
+  auto const content = idx(0x08, {40, 5, 5}, bytes(1000));
+  struct Format {
+    std::string compressed;
+    std::size_t magic_bytes;  ///< Fewer of them are no compressed file.
+    std::size_t free_begin;   ///< Bytes that are no part of the content: time, flags of the compressor, unused bits.
+    std::size_t free_end;
+    std::size_t checksum;  ///< A byte of it, from the end.
+    std::string said_of_checksum;
+    std::string said_of_tail;
   };
-  for (std::size_t kept = 2; kept < compressed.size(); ++kept) {
-    CAPTURE(kept);
-    check_contains(error(compressed.substr(0, kept)), "read '" + path.string() +
-                                                          "': its compressed data ends early, after " +
-                                                          std::to_string(kept) + " bytes; fetch the file again");
+  for (auto const& format :
+       {Format{gzip(content), 2, 4, 10, 6, "incorrect data check", "4 bytes follow its compressed data"},
+        Format{zstd(content), 4, 4, 5, 1, "checksum", "its compressed data is damaged at byte"}}) {
+    TemporaryFolder const folder;
+    auto const path = folder.path() / "x";
+    auto const& compressed = format.compressed;
+    auto const error = [&](std::string const& stored) {
+      return thrown_error([&] { return read_idx(written(path, stored)); });
+    };
+    for (auto kept = format.magic_bytes; kept < compressed.size(); ++kept) {
+      CAPTURE(kept);
+      check_contains(error(compressed.substr(0, kept)), "read '" + path.string() +
+                                                            "': its compressed data ends early, after " +
+                                                            std::to_string(kept) + " bytes; fetch the file again");
+    }
+    for (std::size_t at = 0; at < compressed.size(); ++at) {
+      if (at >= format.free_begin && at < format.free_end) continue;
+      CAPTURE(at);
+      auto damaged = compressed;
+      damaged[at] = static_cast<char>(damaged[at] ^ 0x10);
+      CHECK(error(damaged).starts_with("invalid_data: "));
+    }
+    auto other_checksum = compressed;
+    auto& of_checksum = other_checksum[compressed.size() - format.checksum];
+    of_checksum = static_cast<char>(~of_checksum);
+    check_contains(error(other_checksum), "its compressed data is damaged at byte");
+    check_contains(error(other_checksum), format.said_of_checksum);
+    check_contains(error(compressed + "tail"), format.said_of_tail);
   }
-  for (std::size_t at = 0; at < compressed.size(); ++at) {
-    if (at >= 4 && at < 10) continue;  // time, flags of the compressor and system: no part of the content
-    CAPTURE(at);
-    auto damaged = compressed;
-    damaged[at] = static_cast<char>(damaged[at] ^ 0x10);
-    CHECK(error(damaged).starts_with("invalid_data: "));
-  }
-  auto checksum = compressed;
-  checksum[checksum.size() - 6] = static_cast<char>(~checksum[checksum.size() - 6]);
-  check_contains(error(checksum), "its compressed data is damaged at byte");
-  check_contains(error(checksum), "incorrect data check");
-  check_contains(error(compressed + "tail"), "4 bytes follow its compressed data");
-}
-
-TEST_CASE("a zstd file that is cut short or damaged anywhere is refused") {
-  TemporaryFolder const folder;
-  auto const path = folder.path() / "x.zst";
-  auto const compressed = zstd(idx(0x08, {40, 5, 5}, bytes(1000)));
-  auto const error = [&](std::string const& content) {
-    return thrown_error([&] { return read_idx(written(path, content)); });
-  };
-  for (std::size_t kept = 4; kept < compressed.size(); ++kept) {
-    CAPTURE(kept);
-    check_contains(error(compressed.substr(0, kept)), "read '" + path.string() +
-                                                          "': its compressed data ends early, after " +
-                                                          std::to_string(kept) + " bytes; fetch the file again");
-  }
-  for (std::size_t at = 0; at < compressed.size(); ++at) {
-    if (at == 4) continue;  // its bit 4 means nothing
-    CAPTURE(at);
-    auto damaged = compressed;
-    damaged[at] = static_cast<char>(damaged[at] ^ 0x10);
-    CHECK(error(damaged).starts_with("invalid_data: "));
-  }
-  auto checksum = compressed;
-  checksum.back() = static_cast<char>(~checksum.back());
-  check_contains(error(checksum), "its compressed data is damaged at byte");
-  check_contains(error(checksum), "checksum");
-  check_contains(error(compressed + "tail"), "its compressed data is damaged at byte");
 }
 
 TEST_CASE("the files of Fashion-MNIST are read as they are") {
