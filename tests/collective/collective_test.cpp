@@ -241,7 +241,7 @@ TEST_CASE("operations of one size with different tags are refused, and the error
         "rank_mismatch: collective call: rank 0 calls all_reduce(1000 x float32, average) for backward 7 of model 1 "
         "(after 640 samples of epoch 3), but rank 2 calls all_reduce(1000 x float32, average) for backward 7 of model "
         "2 (after 640 samples of epoch 3); make every rank run the same backwards in the same order, on as many "
-        "batches, and average after as many");
+        "batches of one size, and average after as many");
   };
   on_all_ranks(
       std::make_shared<LocalGroup>(WorldSize{ranks}),

@@ -201,6 +201,21 @@ TEST_CASE("a checkpoint has the position of the shard that is restored, whatever
   CHECK(first_epochs == std::vector<int>{0, 1, 3, 3});
 }
 
+TEST_CASE("what is measured before the first batch of the shard that is restored skips none of its epochs") {
+  TemporaryFolder const folder;
+  MinimalTrainer trainer{[&](TrainContext& ctx) {
+                           auto shard = ctx.dataset_shard("train");
+                           CHECK(ctx.restore(shard) == 0);
+                           auto again = ctx.dataset_shard("train");
+                           for (auto const& batch : again.batches({.batch_size = 12, .shuffle = false})) (void)batch;
+                           ctx.report(Epoch{-1, 1.0}, ctx.world_rank() == Rank{0} ? draft("") : CheckpointDraft{});
+                         },
+                         {.scaling = {.num_workers = 2},
+                          .run = {.name = "r", .storage_path = folder.path(), .handle_signals = false},
+                          .datasets = {{"train", Dataset::from_columns({{"x", std::vector<float>(24, 1)}})}}}};
+  CHECK(trainer.fit().checkpoint()->position("train") == ShardPosition{});
+}
+
 TEST_CASE(
     "without one that is restored, or with one behind it, a checkpoint has the position of the shard begun last") {
   for (auto const is_restored : {false, true}) {

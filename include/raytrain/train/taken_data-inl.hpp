@@ -32,7 +32,7 @@ RAYTRAIN_INLINE auto TakenData::begin_batches(std::string const& dataset, ShardP
   auto& followed = progress_[dataset];
   auto const pinned = pinned_.find(dataset);
   auto const is_bound = pinned != pinned_.end() && progress != pinned->second && progress != followed;
-  if (is_bound && progress->position < followed->position) return false;
+  if (is_bound && (progress->position == ShardPosition{} || progress->position < followed->position)) return false;
   followed = progress;
   batch_sizes_[dataset] = batch_size;
   return true;

@@ -33,7 +33,7 @@ class TakenData {
   void add_shard(std::string const& dataset, ShardProgressPointer progress, bool is_split);
 
   /// From now on the position is this shard's. Another one takes its place only where it begins at the same place or
-  /// behind it, as one with which the training goes on, and no one that measures an accuracy on rows from the first.
+  /// behind it, as one with which the training goes on, and not at the first row, as one that measures an accuracy.
   void pin(std::string const& dataset, ShardProgressPointer progress);
 
   /// A shard begins an epoch, in batches of this size. True if the position is its from now on: without a pinned one it
