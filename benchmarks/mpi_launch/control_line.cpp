@@ -69,7 +69,7 @@ class Answering {
       : server_{ControlServer::Options{
                     .world = WorldSize{workers}, .interface_address = "127.0.0.1", .unix_socket_too = !tcp},
                 ControlServer::Events{[this](Rank rank, WorkerMessage& message) { return take(rank, message); },
-                                      [](Rank, std::string const& why) { fail(why); },
+                                      [](Rank, ControlServer::LostConnection const& lost) { fail(lost.text); },
                                       [](std::string const& text) { fail(text); }}} {
     auto const line = server_.addresses().front() + '\n' + server_.token().to_hex() + '\n';
     write_text(to_workers, line);
