@@ -136,7 +136,7 @@ TEST_CASE("of several files that cannot be read the first one's error is told") 
   TemporaryFolder const folder;
   for (auto const* const name : {"a", "b", "c", "d"}) write(folder.path() / name, name);
   for (auto turn = 0; turn < 20; ++turn) {
-    auto const read = [](std::filesystem::path const& path) -> Dataset {
+    auto const read = [](std::filesystem::path const& path, int) -> Dataset {
       if (path.filename() == "a") return Dataset::from_columns({{"x", std::vector<float>{1}}});
       throw Error{Errc::invalid_data, path.filename().string(), "is wrong"};
     };
@@ -147,7 +147,7 @@ TEST_CASE("of several files that cannot be read the first one's error is told") 
 TEST_CASE("a file that is changed while it is read is refused, alone and among others, of lines, too") {
   TemporaryFolder const folder;
   auto const change = [](std::filesystem::path const& path) { write(path, "other rows\n"); };
-  auto const read = [&](std::filesystem::path const& path) {
+  auto const read = [&](std::filesystem::path const& path, int) {
     if (path.filename() == "a") change(path);
     return Dataset::from_columns({{"x", std::vector<float>{1}}});
   };
@@ -159,7 +159,7 @@ TEST_CASE("a file that is changed while it is read is refused, alone and among o
     check_contains(thrown_error([&] { (void)raytrain::detail::read_each(folder.path(), read); }),
                    "io: read '" + changed.string() + "': it was changed meanwhile: it had 5 bytes");
   }
-  auto const fail = [&](std::filesystem::path const& path) -> Dataset {
+  auto const fail = [&](std::filesystem::path const& path, int) -> Dataset {
     change(path);
     throw Error{Errc::invalid_data, path.string(), "half a line"};
   };

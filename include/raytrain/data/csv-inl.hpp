@@ -22,17 +22,22 @@
 
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/inline.hpp>
+#include <raytrain/core/usable_cores.hpp>
 #include <raytrain/data/column.hpp>
 #include <raytrain/data/csv.hpp>
 #include <raytrain/data/data_paths.hpp>
 #include <raytrain/data/dataset.hpp>
 #include <raytrain/data/dataset_blocks.hpp>
+#include <raytrain/data/detail/csv_pieces.hpp>
 #include <raytrain/data/detail/csv_scanner.hpp>
 #include <raytrain/data/detail/data_file.hpp>
 #include <raytrain/data/detail/file_blocks.hpp>
+#include <raytrain/data/detail/join_rows.hpp>
 #include <raytrain/data/detail/parse_number.hpp>
 #include <raytrain/data/detail/read_each.hpp>
 #include <raytrain/data/detail/shown_field.hpp>
+#include <raytrain/data/ordered_prefetch.hpp>
+#include <raytrain/data/prefetch_options.hpp>
 
 namespace raytrain::detail {
 
@@ -109,6 +114,20 @@ RAYTRAIN_INLINE void CsvTable::end_line(std::uint64_t line) {
   --rows_left_;
 }
 
+RAYTRAIN_INLINE void CsvTable::take_text(std::string_view text, CsvScanner& scanner, bool is_last) {
+  auto const take_field = [&](std::string_view field) { this->field(field, scanner.line_number()); };
+  auto const end_line = [&] { this->end_line(scanner.line_number()); };
+  scanner.feed(text, take_field, end_line);
+  if (is_last) scanner.finish(take_field, end_line);
+  if (scanner.problem() && !is_full()) {
+    refuse(*scanner.problem(), "close the quotes, double those inside of a field, and look whether it is a CSV file");
+  }
+}
+
+RAYTRAIN_INLINE auto CsvTable::has_types() const noexcept -> bool {
+  return begun_ && std::ranges::all_of(columns_, &CsvColumn::has_type);
+}
+
 RAYTRAIN_INLINE auto CsvTable::take() -> Dataset {
   rows_ = 0;
   std::vector<Column> columns;
@@ -167,24 +186,71 @@ RAYTRAIN_INLINE void CsvTable::add(std::string_view text, std::uint64_t line) {
                      kind));
 }
 
-RAYTRAIN_INLINE CsvFile::CsvFile(std::filesystem::path const& path, CsvOptions const& options)
+RAYTRAIN_INLINE CsvFile::CsvFile(std::filesystem::path const& path, CsvOptions const& options, int threads)
     : file_{path},
       table_{options, fmt::format("read CSV file '{}'", path.string())},
-      scanner_{options.delimiter, options.skip_lines} {}
+      scanner_{options.delimiter, options.skip_lines},
+      delimiter_{options.delimiter},
+      threads_{options.max_rows ? 1 : threads} {}
 
 RAYTRAIN_INLINE auto CsvFile::next(std::size_t rows) -> std::optional<Dataset> {
-  while (!is_at_end_ && !table_.is_full() && (table_.rows() < rows || !table_.is_between_lines())) feed();
-  if (table_.rows() > 0) {
+  std::vector<Dataset> parts;
+  std::size_t have = 0;
+  auto const take = [&](Dataset part) {
+    have += part.rows();
+    if (part.rows() > 0) parts.push_back(std::move(part));
+  };
+  while (!is_at_end_ && !table_.is_full() && (table_.rows() < rows || !table_.is_between_lines())) {
+    if (can_read_pieces()) {
+      if (table_.rows() > 0) take(table_.take());
+      begin_pieces();
+    } else {
+      feed();
+    }
+  }
+  if (table_.rows() > 0) take(table_.take());
+  while (read_ahead_ && have < rows) {
+    auto part = read_ahead_->take();
+    if (part) {
+      take(*std::move(part));
+    } else {
+      read_ahead_.reset();
+    }
+  }
+  if (!parts.empty()) {
     has_rows_ = true;
-    return table_.take();
+    return join_rows(parts, table_.attempted());
   }
   if (!has_rows_) table_.refuse("there are no rows", "look at the file, and at CsvOptions::skip_lines and header");
   return std::nullopt;
 }
 
+RAYTRAIN_INLINE auto CsvFile::can_read_pieces() const noexcept -> bool {
+  constexpr std::uint64_t least_bytes = std::uint64_t{4} << 20U;  // below that threads do not pay
+  return threads_ > 1 && file_.disk_bytes() >= least_bytes && table_.has_types() && scanner_.begins_line();
+}
+
+RAYTRAIN_INLINE void CsvFile::begin_pieces() {
+  pieces_.emplace(file_, std::string_view{buffer_.data(), kept_bytes_}, scanner_.line_number(), delimiter_);
+  auto const read = [this](std::size_t index) -> std::optional<Dataset> {
+    auto const piece = pieces_->piece(index);
+    if (!piece) return std::nullopt;
+    auto table = table_;
+    auto scanner = CsvScanner::from_line(delimiter_, piece->line_number);
+    table.take_text(piece->text, scanner, true);
+    return table.take();
+  };
+  try {
+    read_ahead_.emplace(std::numeric_limits<std::size_t>::max(), PrefetchOptions{.threads = threads_},
+                        [read](auto const& run) { run(read); });
+    is_at_end_ = true;  // of what is read here
+  } catch (std::system_error const&) {
+    pieces_.reset();
+    threads_ = 1;  // there are no more
+  }
+}
+
 RAYTRAIN_INLINE void CsvFile::feed() {
-  auto const field = [&](std::string_view text) { table_.field(text, scanner_.line_number()); };
-  auto const line = [&] { table_.end_line(scanner_.line_number()); };
   auto const count = file_.read(std::as_writable_bytes(std::span{buffer_}.subspan(kept_bytes_)));
   is_at_end_ = count == 0;
   std::string_view const text{buffer_.data(), kept_bytes_ + count};
@@ -192,12 +258,7 @@ RAYTRAIN_INLINE void CsvFile::feed() {
   auto piece = text.substr(0, last == std::string_view::npos ? last : last + 1);
   auto const rest = text.substr(piece.size());
   if (std::exchange(is_at_begin_, false)) piece = without_byte_order_mark(piece, table_.attempted());
-  scanner_.feed(piece, field, line);
-  if (is_at_end_) scanner_.finish(field, line);
-  if (scanner_.problem() && !table_.is_full()) {
-    table_.refuse(*scanner_.problem(),
-                  "close the quotes, double those inside of a field, and look whether it is a CSV file");
-  }
+  table_.take_text(piece, scanner_, is_at_end_);
   std::ranges::copy(rest, buffer_.begin());
   kept_bytes_ = rest.size();
 }
@@ -227,17 +288,19 @@ namespace raytrain {
 
 RAYTRAIN_INLINE auto read_csv(DataPaths const& paths, CsvOptions const& options) -> Dataset {
   detail::check_csv_options(options);
-  return detail::read_each(paths, [&](auto const& path) {
-    return *detail::CsvFile{path, options}.next(std::numeric_limits<std::size_t>::max());
+  constexpr auto all = std::numeric_limits<std::size_t>::max();
+  return detail::read_each(paths, [&](auto const& path, int threads) {
+    return *detail::CsvFile{path, options, threads}.next(all);
   });
 }
 
 RAYTRAIN_INLINE auto csv_blocks(DataPaths const& paths, CsvOptions options, std::size_t rows) -> DatasetBlocks {
   detail::check_csv_options(options);
+  auto const threads = static_cast<int>(std::min<std::size_t>(usable_core_count(), 8));  // which bounds the memory
   auto format = detail::options_text(options);
   auto const kept = std::make_shared<CsvOptions const>(std::move(options));
-  auto const next = [kept, rows, file = std::shared_ptr<detail::CsvFile>{}](auto const& path, bool begins) mutable {
-    if (begins) file = std::make_shared<detail::CsvFile>(path, *kept);
+  auto const next = [kept, rows, threads, file = std::shared_ptr<detail::CsvFile>{}](auto const& path, bool begins) mutable {
+    if (begins) file = std::make_shared<detail::CsvFile>(path, *kept, threads);
     return file->next(rows);
   };
   return detail::file_blocks(paths, {"csv_blocks", std::move(format), rows, next});

@@ -18,9 +18,11 @@
 #include <raytrain/data/data_paths.hpp>
 #include <raytrain/data/dataset.hpp>
 #include <raytrain/data/dataset_blocks.hpp>
+#include <raytrain/data/detail/csv_pieces.hpp>
 #include <raytrain/data/detail/csv_scanner.hpp>
 #include <raytrain/data/detail/data_file.hpp>
 #include <raytrain/data/detail/growing_column.hpp>
+#include <raytrain/data/ordered_prefetch.hpp>
 
 namespace raytrain {
 
@@ -52,6 +54,7 @@ class CsvColumn {
 
   [[nodiscard]] auto name() const noexcept -> std::string const& { return column_.name(); }
   [[nodiscard]] auto holds_booleans() const noexcept -> bool { return column_.holds_booleans(); }
+  [[nodiscard]] auto has_type() const noexcept -> bool { return column_.is_decided(); }
 
   /// False when the text is no such number, or boolean.
   [[nodiscard]] auto add(std::string_view field) -> bool;
@@ -68,15 +71,17 @@ class CsvTable {
  public:
   CsvTable(CsvOptions const& options, std::string attempted);
 
-  void field(std::string_view text, std::uint64_t line);
-
-  void end_line(std::uint64_t line);
+  /// What follows in the file, as `scanner` cuts it. `is_last`: nothing comes behind it.
+  void take_text(std::string_view text, CsvScanner& scanner, bool is_last);
 
   /// Whether it has as many rows as it may have of the file; what follows is not looked at.
   [[nodiscard]] auto is_full() const noexcept -> bool { return rows_left_ == 0; }
 
   /// Rows that came since the last `take`.
   [[nodiscard]] auto rows() const noexcept -> std::size_t { return rows_; }
+
+  /// Whether every column has a type, which the rows that come do not change.
+  [[nodiscard]] auto has_types() const noexcept -> bool;
 
   /// Whether no line has begun that has not ended yet.
   [[nodiscard]] auto is_between_lines() const noexcept -> bool { return next_ == 0; }
@@ -90,6 +95,10 @@ class CsvTable {
 
  private:
   static constexpr std::size_t left_out = std::numeric_limits<std::size_t>::max();
+
+  void field(std::string_view text, std::uint64_t line);
+
+  void end_line(std::uint64_t line);
 
   void begin(std::vector<std::string> const& names);
 
@@ -112,8 +121,8 @@ class CsvTable {
 /// A CSV file, of which a part is in memory at a time.
 class CsvFile {
  public:
-  /// `options` outlive it.
-  CsvFile(std::filesystem::path const& path, CsvOptions const& options);
+  /// `options` outlive it. `threads`: those that read it, from 1.
+  CsvFile(std::filesystem::path const& path, CsvOptions const& options, int threads);
 
   /// At least so many rows, as far as there are: with them comes what of the piece of text is read in which the last
   /// one lies. None at the end of the file.
@@ -124,14 +133,23 @@ class CsvFile {
   /// than the buffer, is halved.
   void feed();
 
+  /// Whether what follows is read by several threads: the columns have their types, and a line begins.
+  [[nodiscard]] auto can_read_pieces() const noexcept -> bool;
+
+  void begin_pieces();
+
   DataFile file_;
   CsvTable table_;
   CsvScanner scanner_;
+  char delimiter_;
+  int threads_;
   std::vector<char> buffer_ = std::vector<char>(std::size_t{1} << 18U);
   std::size_t kept_bytes_ = 0;  ///< At the buffer's begin, behind the last line's end.
   bool is_at_begin_ = true;
   bool is_at_end_ = false;
   bool has_rows_ = false;
+  std::optional<CsvPieces> pieces_;
+  std::optional<OrderedPrefetch<std::optional<Dataset>>> read_ahead_;  ///< The rows of pieces; none behind the last.
 };
 
 }  // namespace detail
@@ -141,17 +159,17 @@ class CsvFile {
 ///
 /// Lines end with a line feed, a carriage return, or both. A number too small for its column is 0. Blanks around a
 /// number do not count; they are part of a text.
-/// Threads: reads several files at the same time, on all cores.
+/// Threads: reads several files, and several pieces of a large one, at the same time, on all cores.
 /// Errors: those of `DataPaths::files`; `not_found` for a file or a column that is not there, listing those that are;
 ///         `io`, also for a file that is changed meanwhile; `invalid_data`, with the line, for one with more or fewer
 ///         fields than columns, a field that is no number or has more than 256 MiB, two columns of one name or one
 ///         without a name, no rows, and for files whose columns differ; `invalid_config` for 0 rows at most.
-/// Cost: the rows of several files are copied once.
+/// Cost: the rows of several files, and of a large one on several cores, are copied once.
 /// Source: RFC 4180 for quoted fields.
 [[nodiscard]] auto read_csv(DataPaths const& paths, CsvOptions const& options = {}) -> Dataset;
 
 /// The same rows in blocks, of which one is in memory at a time: for files that are larger than memory. Each has at
-/// least `rows` rows, but for a file's last one.
+/// least `rows` rows, but for a file's last one. On several cores a few MiB of a large file are read ahead.
 ///
 /// In each file the first block decides the type of a column; where all of its fields are missing there, it is float32.
 /// Name such columns in `CsvOptions::types`: a text that comes later is refused. Each block of texts has categories of

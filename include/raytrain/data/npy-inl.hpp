@@ -118,7 +118,7 @@ void copy_fortran_order(std::byte const* from, std::byte* to, std::span<std::siz
 namespace raytrain {
 
 RAYTRAIN_INLINE auto read_npy(DataPaths const& paths, NpyOptions const& options) -> Dataset {
-  return detail::read_each(paths, [&](auto const& path) { return detail::read_npy_file(path, options); });
+  return detail::read_each(paths, [&](auto const& path, int) { return detail::read_npy_file(path, options); });
 }
 
 RAYTRAIN_INLINE auto map_npy(std::filesystem::path const& path, NpyOptions const& options) -> Dataset {

@@ -9,6 +9,7 @@
 #include <functional>
 #include <mutex>
 #include <optional>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -30,14 +31,18 @@ class OrderedPrefetch {
   using Run = std::function<void(Make const& make)>;
 
   /// `size`: of the sequence. `on_thread` is called on each thread, and calls `run` once, around which it sets the
-  /// thread up. `options`: at least one thread.
+  /// thread up. `options`: at least one thread; there are fewer where the system has no more of them.
   ///
-  /// Errors: `std::system_error` when the system has no more threads.
+  /// Errors: `std::system_error` when the system has none.
   OrderedPrefetch(std::size_t size, PrefetchOptions const& options, std::function<void(Run const& run)> on_thread)
       : OrderedPrefetch{size, options} {
     auto const count = std::min(static_cast<std::size_t>(options.threads), size);
     on_thread_ = std::move(on_thread);
-    for (std::size_t i = 0; i < count; ++i) threads_.emplace_back([this]() noexcept { work(); });
+    try {
+      for (std::size_t i = 0; i < count; ++i) threads_.emplace_back([this]() noexcept { work(); });
+    } catch (std::system_error const&) {
+      if (threads_.empty()) throw;
+    }
   }
   OrderedPrefetch(OrderedPrefetch const&) = delete;
   auto operator=(OrderedPrefetch const&) -> OrderedPrefetch& = delete;

@@ -13,6 +13,7 @@
 #include <raytrain/data/datasets-inl.hpp>
 #include <raytrain/data/describe-inl.hpp>
 #include <raytrain/data/detail/content_digest-inl.hpp>
+#include <raytrain/data/detail/csv_pieces-inl.hpp>
 #include <raytrain/data/detail/data_file-inl.hpp>
 #include <raytrain/data/detail/dataset_folder-inl.hpp>
 #include <raytrain/data/detail/epoch_order-inl.hpp>

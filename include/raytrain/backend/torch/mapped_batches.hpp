@@ -91,7 +91,7 @@ class MappedBatches {
 
   /// Starts the threads.
   ///
-  /// Errors: `std::system_error` when the system has no more threads.
+  /// Errors: `std::system_error` when the system has no threads.
   [[nodiscard]] auto begin() const -> Iterator { return Iterator{*this}; }
   [[nodiscard]] auto end() const noexcept -> std::default_sentinel_t { return {}; }
 

@@ -22,6 +22,13 @@ class CsvScanner {
   /// `skip_lines`: at the beginning, whatever they hold.
   explicit CsvScanner(char delimiter, std::size_t skip_lines = 0) : delimiter_{delimiter}, skip_lines_{skip_lines} {}
 
+  /// Of a text that goes on at a line's start.
+  [[nodiscard]] static auto from_line(char delimiter, std::uint64_t line_number) -> CsvScanner {
+    CsvScanner scanner{delimiter};
+    scanner.line_number_ = line_number;
+    return scanner;
+  }
+
   /// Calls `field(text)` at each field's end and `line()` at each line's. Empty lines are none. The first problem in
   /// the text ends it; what comes behind is not looked at.
   template <class Field, class Line>
@@ -47,6 +54,11 @@ class CsvScanner {
     if (problem_ || is_at_line_start()) return;
     end_field(field);
     line();
+  }
+
+  /// Whether the text can be cut here, and what follows be read by another one from this line on.
+  [[nodiscard]] auto begins_line() const noexcept -> bool {
+    return is_at_line_start() && !follows_return_ && line_number_ > skip_lines_;
   }
 
   /// Line that is being read, from 1.

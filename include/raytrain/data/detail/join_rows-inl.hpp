@@ -57,11 +57,7 @@ RAYTRAIN_INLINE auto column_differences(Dataset const& first, Dataset const& par
 [[nodiscard]] RAYTRAIN_INLINE auto join_texts(std::span<Dataset const* const> parts, std::string const& name)
     -> Column {
   TextCodes codes;
-  for (auto const* const part : parts) {
-    auto const& column = part->column(name);
-    for (auto const& text : column.categories()) (void)codes.add_category(text);
-    for (std::size_t row = 0; row < column.rows(); ++row) codes.add(column.text(row));
-  }
+  for (auto const* const part : parts) codes.add(part->column(name));
   return std::move(codes).take(name);
 }
 

@@ -30,6 +30,14 @@ RAYTRAIN_INLINE void TextCodes::add(std::optional<std::string_view> text) {
   rows_.push_back(add_category(*text));
 }
 
+RAYTRAIN_INLINE void TextCodes::add(Column const& column) {
+  std::vector<std::int32_t> numbers;
+  for (auto const& text : column.categories()) numbers.push_back(add_category(text));
+  for (auto const code : column.as<std::int32_t>()) {
+    rows_.push_back(code < 0 ? code : numbers[static_cast<std::size_t>(code)]);
+  }
+}
+
 RAYTRAIN_INLINE auto TextCodes::add_category(std::string_view text) -> std::int32_t {
   auto found = numbers_.find(text);
   if (found == numbers_.end()) {

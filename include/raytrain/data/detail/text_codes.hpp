@@ -21,8 +21,11 @@ class TextCodes {
   /// Errors: `invalid_data` for more different texts than int32 can number.
   void add(std::optional<std::string_view> text);
 
+  /// The rows of a column of text.
+  void add(Column const& column);
+
   /// A text that no row may have. Returns its number, in the order in which texts were first met. Errors: as `add`.
-  auto add_category(std::string_view text) -> std::int32_t;
+  [[nodiscard]] auto add_category(std::string_view text) -> std::int32_t;
 
   /// With sorted categories, so that codes are in the order of the texts, whatever the order of the rows.
   [[nodiscard]] auto take(std::string name) && -> Column;

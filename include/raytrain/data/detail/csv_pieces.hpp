@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include <raytrain/data/detail/data_file.hpp>
+
+namespace raytrain::detail {
+
+/// Whole lines of a CSV file, which can be read without those before them.
+struct CsvPiece {
+  std::string text;
+  std::uint64_t line_number;  ///< Of the first one.
+};
+
+/// Cuts what is left of a CSV file into pieces, so that several threads can read them.
+///
+/// Threads: any.
+class CsvPieces {
+ public:
+  /// `text` was read from the file and not used; it begins at a line's start, and that line has the number
+  /// `line_number`. `file` outlives the pieces. `piece_bytes`: read at a time, from 1.
+  CsvPieces(DataFile& file, std::string_view text, std::uint64_t line_number, char delimiter,
+            std::size_t piece_bytes = std::size_t{1} << 19U)
+      : file_{file}, piece_bytes_{piece_bytes}, rest_{text}, line_number_{line_number}, delimiter_{delimiter} {}
+
+  /// The piece of this index, for which it waits until those before it were asked for, each by one thread. None behind
+  /// the last one.
+  ///
+  /// A problem in a piece, as quotes that do not close, is for its reader to find; it has the rest of the file then.
+  /// Errors: those of `DataFile`; no piece follows.
+  [[nodiscard]] auto piece(std::size_t index) -> std::optional<CsvPiece>;
+
+ private:
+  [[nodiscard]] auto next() -> std::optional<CsvPiece>;
+
+  /// More of the file behind `text`; false at its end.
+  [[nodiscard]] auto append_to(std::string& text) -> bool;
+
+  std::mutex mutex_;
+  std::condition_variable turn_;
+  std::size_t index_ = 0;  ///< Whose turn it is.
+  DataFile& file_;
+  std::size_t piece_bytes_;
+  std::string rest_;  ///< Behind the last line's end.
+  std::uint64_t line_number_;
+  char delimiter_;
+  bool is_at_end_ = false;
+};
+
+}  // namespace raytrain::detail
+
+#ifndef RAYTRAIN_COMPILED
+#include <raytrain/data/detail/csv_pieces-inl.hpp>
+#endif

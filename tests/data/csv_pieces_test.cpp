@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <raytrain/data/detail/csv_pieces.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <map>
+#include <optional>
+#include <random>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <raytrain/data/csv.hpp>
+#include <raytrain/data/detail/csv_scanner.hpp>
+#include <raytrain/data/detail/data_file.hpp>
+#include <raytrain/data/detail/join_rows.hpp>
+#include <raytrain/testing/random_seed.hpp>
+
+#include "../support/temporary_folder.hpp"
+#include "../support/thrown_error.hpp"
+
+namespace {
+
+using namespace raytrain;
+using raytrain::testing::check_contains;
+using raytrain::testing::TemporaryFolder;
+using raytrain::testing::thrown_error;
+
+constexpr auto all_rows = std::numeric_limits<std::size_t>::max();
+
+void write(std::filesystem::path const& path, std::string_view text) {
+  std::ofstream{path, std::ios::binary} << text;
+}
+
+/// What a scanner says of a text, and at which line: fields, ends of lines, the problem.
+auto scanned(std::string_view text, detail::CsvScanner& scanner) -> std::vector<std::string> {
+  std::vector<std::string> said;
+  auto const field = [&](std::string_view it) { said.push_back(fmt::format("{}: {}", scanner.line_number(), it)); };
+  auto const line = [&] { said.push_back(fmt::format("{} ends", scanner.line_number())); };
+  scanner.feed(text, field, line);
+  scanner.finish(field, line);
+  if (scanner.problem()) said.push_back(*scanner.problem());
+  return said;
+}
+
+/// As the first `piece_bytes` bytes would be read by the file's first reader.
+auto scanned_in_pieces(std::filesystem::path const& path, std::size_t piece_bytes) -> std::vector<std::string> {
+  detail::DataFile file{path};
+  detail::CsvPieces pieces{file, {}, 1, ',', piece_bytes};
+  std::vector<std::string> said;
+  for (std::size_t i = 0; auto piece = pieces.piece(i); ++i) {
+    auto scanner = detail::CsvScanner::from_line(',', piece->line_number);
+    for (auto& text : scanned(piece->text, scanner)) said.push_back(std::move(text));
+  }
+  return said;
+}
+
+TEST_CASE("pieces of a file have the fields, lines and the first problem of the whole, wherever they are cut") {
+  TemporaryFolder const folder;
+  auto const path = folder.path() / "table.csv";
+  std::mt19937_64 random{raytrain::testing::random_seed()};
+  for (int repeat = 0; repeat < 2000; ++repeat) {
+    // Mostly with quotes that close.
+    constexpr std::string_view alphabet = "ab,,\n\n\n\r";
+    std::string text;
+    for (auto length = random() % 60; length > 0; --length) {
+      auto const what = random() % 12;
+      text += what == 0   ? std::string{"\"q\n\"\"\r\n,\""}
+              : what == 1 ? std::string{"\r\n"}
+              : what == 2 ? std::string(1, random() % 4 == 0 ? '"' : 'c')
+                          : std::string(1, alphabet[random() % alphabet.size()]);
+    }
+    CAPTURE(text);
+    write(path, text);
+    detail::CsvScanner scanner{','};
+    auto const whole = scanned(text, scanner);
+    for (std::size_t const bytes : {1, 2, 7, 31}) CHECK(scanned_in_pieces(path, bytes) == whole);
+  }
+}
+
+TEST_CASE("pieces are cut behind a line's end that is in no quotes, and have the number of their first line") {
+  TemporaryFolder const folder;
+  auto const path = folder.path() / "table.csv";
+  write(path, "1,2\n3,\"4\n5\n6\"\n\n7,8\r\n9,10");
+  detail::DataFile file{path};
+  detail::CsvPieces pieces{file, "a,b\n", 3, ',', 5};
+  std::vector<std::pair<std::string, std::uint64_t>> cut;
+  for (std::size_t i = 0; auto piece = pieces.piece(i); ++i) cut.emplace_back(piece->text, piece->line_number);
+  CHECK(cut == std::vector<std::pair<std::string, std::uint64_t>>{
+                   {"a,b\n1,2\n", 3}, {"3,\"4\n5\n6\"\n\n", 5}, {"7,8\r\n", 9}, {"9,10", 10}});
+}
+
+/// Rows of whole numbers, gaps, and texts of which some have quotes, ends of lines and texts that no other row has.
+auto table_text(std::size_t rows, std::mt19937_64& random) -> std::string {
+  std::string text = "id,value,city,note\n";
+  for (std::size_t row = 0; row < rows; ++row) {
+    text += fmt::format("{},{},", row, row % 7 == 3 ? "" : fmt::format("{:.4f}", 1e-4 * static_cast<double>(row)));
+    text += row % 11 == 5 ? "NA," : fmt::format("city {},", random() % 100);
+    text += row % 1000 == 1 ? fmt::format("\"a \"\"quote\"\",\nof {}\"\n", row) : row % 3 == 0 ? "x\r\n" : "y\n";
+  }
+  return text;
+}
+
+void check_same_rows(Dataset const& one, Dataset const& other) {
+  REQUIRE(one.rows() == other.rows());
+  REQUIRE(one.column_names() == other.column_names());
+  for (auto const& column : one.columns()) {
+    auto const& same = other.column(column.name());
+    CAPTURE(column.name());
+    CHECK(same.describe() == column.describe());
+    CHECK(std::ranges::equal(same.bytes(), column.bytes()));
+    if (column.is_text()) CHECK(std::ranges::equal(same.categories(), column.categories()));
+  }
+}
+
+TEST_CASE("several threads read a large file as one does, all at once and in blocks") {
+  TemporaryFolder const folder;
+  auto const path = folder.path() / "table.csv";
+  std::mt19937_64 random{raytrain::testing::random_seed()};
+  auto const text = table_text(300'000, random);
+  REQUIRE(text.size() > (std::size_t{5} << 20U));  // where threads are used
+  write(path, text);
+  CsvOptions const options{.types = {{"id", CsvType::int64}}};
+  auto const by_one = *detail::CsvFile{path, options, 1}.next(all_rows);
+  CHECK(by_one.rows() == 300'000);
+  check_same_rows(by_one, *detail::CsvFile{path, options, 3}.next(all_rows));
+  detail::CsvFile file{path, options, 3};
+  std::vector<Dataset> blocks;
+  while (auto block = file.next(10'000)) blocks.push_back(*std::move(block));
+  CHECK(blocks.size() > 10);
+  for (auto const& block : blocks) CHECK((&block == &blocks.back() || block.rows() >= 10'000));
+  check_same_rows(by_one, detail::join_rows(blocks, "join"));
+}
+
+TEST_CASE("a column whose first text comes late in a large file is of text, with several threads, too") {
+  TemporaryFolder const folder;
+  auto const path = folder.path() / "table.csv";
+  std::string text = "a,b\n";
+  for (int row = 0; row < 1'000'000; ++row) text += row == 700'000 ? "1,late\n" : "12,NA\n";
+  write(path, text);
+  CsvOptions const options;
+  auto const data = *detail::CsvFile{path, options, 3}.next(all_rows);
+  CHECK(data.rows() == 1'000'000);
+  CHECK(data.column("b").text(700'000) == "late");
+  CHECK(data.column("b").text(700'001) == std::nullopt);
+}
+
+TEST_CASE("several threads name the line of the first thing that is wrong in a large file") {
+  TemporaryFolder const folder;
+  auto const path = folder.path() / "table.csv";
+  std::mt19937_64 random{raytrain::testing::random_seed()};
+  auto const good = table_text(250'000, random);
+  auto const lines = static_cast<std::size_t>(std::ranges::count(good, '\n'));
+  CsvOptions const options;
+  for (auto const& [tail, said] : std::map<std::string, std::string>{
+           {"x,1,a,b\n", fmt::format("line {}, column 'id': 'x' is not a number", lines + 1)},
+           {"1,1,a\n", fmt::format("line {} has 3 fields, and there are 4 columns", lines + 1)},
+           {"1,1,a,\"b\n\"\"", fmt::format("line {}: a quoted field does not end", lines + 1)},
+           {"1,1,\"a\"b,c\n", fmt::format("line {}: 'b' follows the end of a quoted field", lines + 1)}}) {
+    CAPTURE(said);
+    auto const closes = tail.ends_with('\n');
+    write(path, good + tail + (closes ? table_text(100'000, random) + "y,1,a,b\n" : std::string(1 << 20, '\n')));
+    check_contains(thrown_error([&] { (void)detail::CsvFile{path, options, 3}.next(all_rows); }), said);
+  }
+}
+
+}  // namespace
