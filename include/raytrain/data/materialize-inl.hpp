@@ -53,7 +53,8 @@ namespace raytrain::detail {
                       fmt::join(differences, ", ")),
           "give all blocks the same names, types and row shapes; for CSV files, name types in CsvOptions::types"};
     }
-    for (std::size_t i = 0; i < writers.size(); ++i) writers[i]->append(block.column(manifest.columns[i].name));
+    auto const columns = columns_as_in(first_columns, block);
+    for (std::size_t i = 0; i < writers.size(); ++i) writers[i]->append(*columns[i]);
     manifest.rows += block.rows();
   }
   if (writers.empty()) throw Error{Errc::invalid_data, attempted, "no block has a row", "look at the blocks' source"};

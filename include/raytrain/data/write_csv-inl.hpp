@@ -88,7 +88,7 @@ class CsvFileWriter {
                   "give all blocks the same names and types"};
     }
     std::vector<Column> columns;
-    for (auto const& column : first_columns_.columns()) columns.push_back(block.column(column.name()));
+    for (auto const* const column : columns_as_in(first_columns_, block)) columns.push_back(*column);
     for (std::size_t row = 0; row < block.rows(); ++row) append_row(columns, row);
   }
 

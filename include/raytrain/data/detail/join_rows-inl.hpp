@@ -31,9 +31,15 @@ RAYTRAIN_INLINE auto without_rows(Dataset const& dataset) -> Dataset {
   return Dataset::from_columns(std::move(columns));
 }
 
+[[nodiscard]] RAYTRAIN_INLINE auto columns_by_name(Dataset const& dataset)
+    -> std::unordered_map<std::string_view, Column const*> {
+  std::unordered_map<std::string_view, Column const*> by_name;
+  for (auto const& column : dataset.columns()) by_name.emplace(column.name(), &column);
+  return by_name;
+}
+
 RAYTRAIN_INLINE auto column_differences(Dataset const& first, Dataset const& part) -> std::vector<std::string> {
-  std::unordered_map<std::string_view, Column const*> in_part;
-  for (auto const& column : part.columns()) in_part.emplace(column.name(), &column);
+  auto in_part = columns_by_name(part);
   std::vector<std::string> differences;
   for (auto const& column : first.columns()) {
     auto const found = in_part.find(column.name());
@@ -53,26 +59,27 @@ RAYTRAIN_INLINE auto column_differences(Dataset const& first, Dataset const& par
   return differences;
 }
 
-/// Categories of all parts become those of each.
-[[nodiscard]] RAYTRAIN_INLINE auto join_texts(std::span<Dataset const* const> parts, std::string const& name)
-    -> Column {
-  TextCodes codes;
-  for (auto const* const part : parts) codes.add(part->column(name));
-  return std::move(codes).take(name);
+RAYTRAIN_INLINE auto columns_as_in(Dataset const& first, Dataset const& part) -> std::vector<Column const*> {
+  auto const in_part = columns_by_name(part);
+  std::vector<Column const*> columns;
+  for (auto const& column : first.columns()) columns.push_back(in_part.at(column.name()));
+  return columns;
 }
 
-[[nodiscard]] RAYTRAIN_INLINE auto join_column(std::span<Dataset const* const> parts, Column const& first,
-                                               std::size_t rows) -> Column {
+/// The rows of a column of all parts. Categories of all parts become those of each.
+[[nodiscard]] RAYTRAIN_INLINE auto join_column(std::span<Column const* const> parts, std::size_t rows) -> Column {
+  auto const& first = *parts.front();
   auto const& texts = first.format().categories;
-  if (texts != nullptr && !std::ranges::all_of(parts, [&](Dataset const* part) {
-        return part->column(first.name()).format().categories == texts;
-      })) {
-    return join_texts(parts, first.name());
+  if (texts != nullptr &&
+      !std::ranges::all_of(parts, [&](auto const* part) { return part->format().categories == texts; })) {
+    TextCodes codes;
+    for (auto const* const part : parts) codes.add(*part);
+    return std::move(codes).take(first.name());
   }
   std::shared_ptr<std::byte[]> const data = std::make_unique_for_overwrite<std::byte[]>(rows * first.row_bytes());
   auto* to = data.get();
   for (auto const* const part : parts) {
-    auto const bytes = part->column(first.name()).bytes();
+    auto const bytes = part->bytes();
     if (!bytes.empty()) std::memcpy(to, bytes.data(), bytes.size());
     to += bytes.size();
   }
@@ -102,8 +109,14 @@ RAYTRAIN_INLINE auto join_rows(std::span<Dataset const> parts, std::string const
   if (joined.empty()) return {};
   if (joined.size() == 1) return *joined.front();
   if (joined.front()->columns().empty()) return Dataset::of_rows(rows);
+  std::vector<std::vector<Column const*>> of_parts;
+  for (auto const* const part : joined) of_parts.push_back(columns_as_in(*joined.front(), *part));
   std::vector<Column> columns;
-  for (auto const& column : joined.front()->columns()) columns.push_back(join_column(joined, column, rows));
+  std::vector<Column const*> same(joined.size());
+  for (std::size_t i = 0; i < joined.front()->columns().size(); ++i) {
+    for (std::size_t part = 0; part < joined.size(); ++part) same[part] = of_parts[part][i];
+    columns.push_back(join_column(same, rows));
+  }
   return Dataset::from_columns(std::move(columns));
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 namespace raytrain {
+class Column;
 class Dataset;
 }  // namespace raytrain
 
@@ -16,6 +17,9 @@ namespace raytrain::detail {
 
 /// What `part` has otherwise than `first`, one text for each column that differs; their order is free.
 [[nodiscard]] auto column_differences(Dataset const& first, Dataset const& part) -> std::vector<std::string>;
+
+/// The columns of `part`, whatever their order, in that of `first`. Both have the same ones.
+[[nodiscard]] auto columns_as_in(Dataset const& first, Dataset const& part) -> std::vector<Column const*>;
 
 /// The rows of all parts, one part after the other, in the first one's order of columns. A part that has neither
 /// columns nor rows adds nothing. `names` are the parts' in errors, "part 1" and so on where there are none.
