@@ -37,9 +37,7 @@ using raytrain::testing::thrown_error;
 
 constexpr auto all_rows = std::numeric_limits<std::size_t>::max();
 
-void write(std::filesystem::path const& path, std::string_view text) {
-  std::ofstream{path, std::ios::binary} << text;
-}
+void write(std::filesystem::path const& path, std::string_view text) { std::ofstream{path, std::ios::binary} << text; }
 
 /// What a scanner says of a text, and at which line: fields, ends of lines, the problem.
 auto scanned(std::string_view text, detail::CsvScanner& scanner) -> std::vector<std::string> {
@@ -139,6 +137,21 @@ TEST_CASE("several threads read a large file as one does, all at once and in blo
   CHECK(blocks.size() > 10);
   for (auto const& block : blocks) CHECK((&block == &blocks.back() || block.rows() >= 10'000));
   check_same_rows(by_one, detail::join_rows(blocks, "join"));
+}
+
+TEST_CASE("several threads leave out a byte order mark, and refuse one of UTF-16, where a large file has no header") {
+  TemporaryFolder const folder;
+  auto const path = folder.path() / "table.csv";
+  std::string rows;
+  while (rows.size() < (std::size_t{5} << 20U)) rows += "Oslo,1\n";
+  CsvOptions const options{
+      .header = false, .column_names = {"city", "n"}, .types = {{"city", CsvType::text}, {"n", CsvType::float32}}};
+  write(path, "\xEF\xBB\xBF" + rows);
+  auto const data = *detail::CsvFile{path, options, 3}.next(all_rows);
+  CHECK(data.column("city").categories().size() == 1);
+  CHECK(data.column("city").text(0) == "Oslo");
+  write(path, "\xFF\xFE" + rows);
+  check_contains(thrown_error([&] { (void)detail::CsvFile{path, options, 3}.next(all_rows); }), "UTF-16");
 }
 
 TEST_CASE("a column whose first text comes late in a large file is of text, with several threads, too") {

@@ -48,8 +48,8 @@ namespace raytrain::detail {
 }
 
 RAYTRAIN_INLINE auto is_missing_csv_field(std::string_view field) -> bool {
-  constexpr std::array<std::string_view, 11> missing{"",     "NA",   "N/A", "n/a", "#N/A", "<NA>",
-                                                     "null", "NULL", "NaN", "nan", "?"};
+  static constexpr std::array<std::string_view, 11> missing{"",     "NA",   "N/A", "n/a", "#N/A", "<NA>",
+                                                            "null", "NULL", "NaN", "nan", "?"};
   auto const bare = without_blanks(field);
   auto const first = bare.empty() ? '?' : bare.front();
   // Of most fields the first character tells.
@@ -58,6 +58,8 @@ RAYTRAIN_INLINE auto is_missing_csv_field(std::string_view field) -> bool {
 }
 
 RAYTRAIN_INLINE auto CsvColumn::add(std::string_view field) -> bool {
+  auto const begins_number = !field.empty() && field.front() >= '0' && field.front() <= '9';
+  if (begins_number && column_.holds_numbers()) return column_.add_number(without_blanks(field));
   auto const bare = without_blanks(field);
   if (is_missing_csv_field(bare)) return column_.add_missing();
   auto const is_number = [&] {
@@ -227,22 +229,25 @@ RAYTRAIN_INLINE auto CsvFile::next(std::size_t rows) -> std::optional<Dataset> {
 
 RAYTRAIN_INLINE auto CsvFile::can_read_pieces() const noexcept -> bool {
   constexpr std::uint64_t least_bytes = std::uint64_t{4} << 20U;  // below that threads do not pay
-  return threads_ > 1 && file_.disk_bytes() >= least_bytes && table_.has_types() && scanner_.begins_line();
+  return threads_ > 1 && !is_at_begin_ && file_.disk_bytes() >= least_bytes && table_.has_types() &&
+         scanner_.begins_line();
 }
 
 RAYTRAIN_INLINE void CsvFile::begin_pieces() {
-  pieces_.emplace(file_, std::string_view{buffer_.data(), kept_bytes_}, scanner_.line_number(), delimiter_);
-  auto const read = [this](std::size_t index) -> std::optional<Dataset> {
-    auto const piece = pieces_->piece(index);
-    if (!piece) return std::nullopt;
-    auto table = table_;
-    auto scanner = CsvScanner::from_line(delimiter_, piece->line_number);
-    table.take_text(piece->text, scanner, true);
-    return table.take();
+  // So large that a piece has some rows of a table of many columns.
+  auto const bytes = std::max(std::size_t{512} << 10U, 256 * table_.column_count());
+  pieces_.emplace(file_, std::string_view{buffer_.data(), kept_bytes_}, scanner_.line_number(), delimiter_, bytes);
+  auto const on_thread = [this](auto const& run) {
+    run([this, table = table_](std::size_t index) mutable -> std::optional<Dataset> {
+      auto const piece = pieces_->piece(index);
+      if (!piece) return std::nullopt;
+      auto scanner = CsvScanner::from_line(delimiter_, piece->line_number);
+      table.take_text(piece->text, scanner, true);
+      return table.take();
+    });
   };
   try {
-    read_ahead_.emplace(std::numeric_limits<std::size_t>::max(), PrefetchOptions{.threads = threads_},
-                        [read](auto const& run) { run(read); });
+    read_ahead_.emplace(std::numeric_limits<std::size_t>::max(), PrefetchOptions{.threads = threads_}, on_thread);
     is_at_end_ = true;  // of what is read here
   } catch (std::system_error const&) {
     pieces_.reset();
@@ -299,7 +304,8 @@ RAYTRAIN_INLINE auto csv_blocks(DataPaths const& paths, CsvOptions options, std:
   auto const threads = static_cast<int>(std::min<std::size_t>(usable_core_count(), 8));  // which bounds the memory
   auto format = detail::options_text(options);
   auto const kept = std::make_shared<CsvOptions const>(std::move(options));
-  auto const next = [kept, rows, threads, file = std::shared_ptr<detail::CsvFile>{}](auto const& path, bool begins) mutable {
+  auto const next = [kept, rows, threads, file = std::shared_ptr<detail::CsvFile>{}](auto const& path,
+                                                                                     bool begins) mutable {
     if (begins) file = std::make_shared<detail::CsvFile>(path, *kept, threads);
     return file->next(rows);
   };

@@ -80,6 +80,8 @@ class CsvTable {
   /// Rows that came since the last `take`.
   [[nodiscard]] auto rows() const noexcept -> std::size_t { return rows_; }
 
+  [[nodiscard]] auto column_count() const noexcept -> std::size_t { return columns_.size(); }
+
   /// Whether every column has a type, which the rows that come do not change.
   [[nodiscard]] auto has_types() const noexcept -> bool;
 

@@ -46,7 +46,8 @@ RAYTRAIN_INLINE auto CsvPieces::next() -> std::optional<CsvPiece> {
   auto scanner = CsvScanner::from_line(delimiter_, line_number_);
   std::size_t scanned = 0;
   auto const scan_until = [&](std::size_t end) {
-    scanner.feed(std::string_view{piece.text}.substr(scanned, end - scanned), [](auto) {}, [] {});
+    scanner.feed(
+        std::string_view{piece.text}.substr(scanned, end - scanned), [](auto) {}, [] {});
     scanned = end;
   };
   while (append_to(piece.text)) {

@@ -26,8 +26,7 @@ class CsvPieces {
  public:
   /// `text` was read from the file and not used; it begins at a line's start, and that line has the number
   /// `line_number`. `file` outlives the pieces. `piece_bytes`: read at a time, from 1.
-  CsvPieces(DataFile& file, std::string_view text, std::uint64_t line_number, char delimiter,
-            std::size_t piece_bytes = std::size_t{1} << 19U)
+  CsvPieces(DataFile& file, std::string_view text, std::uint64_t line_number, char delimiter, std::size_t piece_bytes)
       : file_{file}, piece_bytes_{piece_bytes}, rest_{text}, line_number_{line_number}, delimiter_{delimiter} {}
 
   /// The piece of this index, for which it waits until those before it were asked for, each by one thread. None behind

@@ -28,6 +28,8 @@ class GrowingColumn {
   [[nodiscard]] auto is_decided() const noexcept -> bool { return is_decided_; }
   [[nodiscard]] auto is_text() const noexcept -> bool { return texts_.has_value(); }
 
+  [[nodiscard]] auto holds_numbers() const noexcept -> bool { return is_decided_ && !is_text(); }
+
   [[nodiscard]] auto holds_booleans() const noexcept -> bool {
     return !is_text() && std::holds_alternative<std::vector<std::uint8_t>>(numbers_);
   }
