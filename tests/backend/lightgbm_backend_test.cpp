@@ -155,7 +155,8 @@ TEST_CASE("a training that has found nothing more to split says so once, and loo
   params.min_data_in_leaf = 1;
   params.learning_rate = 0.5;
   std::vector<float> x(100);
-  // Each worker has rows of each leaf: LightGBM reads before an array's begin where it has none, which no sanitizer has.
+  // Each worker has rows of each leaf: LightGBM reads before an array's begin where it has none, which no sanitizer
+  // has.
   for (std::size_t i = 0; i < 100; ++i) x[i] = static_cast<float>(i / 2 % 25);
   with.datasets = {{"train", Dataset::from_columns({{"x", x}, {"target", x}})}};
   params.num_iterations = 5;
