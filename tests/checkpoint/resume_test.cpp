@@ -135,6 +135,23 @@ TEST_CASE("a start that may open no more files says so, and takes no checkpoint 
 }
 #endif
 
+TEST_CASE(
+    "a checkpoint by a newer raytrain is an error that says how to go on without it, and none behind it is taken") {
+  TemporaryFolder const folder;
+  auto const owned = two_in(folder.path());
+  auto const manifest = second_in(*owned) / "manifest.json";
+  auto text = read_text(manifest);
+  text.resize(text.rfind(",\n  \"xxh3\": "));
+  text.replace(text.find("\"format\": 5"), 11, "\"format\": 6");
+  write_text(manifest, text + ",\n  \"xxh3\": \"" + detail::xxh3_of(bytes_of(text)) + "\"\n}\n");
+  Skipped skipped;
+  check_contains(thrown_error([&] { return newest(*owned, &skipped); }),
+                 "manifest.json: it was written by a newer raytrain (format 6, this one reads up to 5); use that "
+                 "version; or move '" +
+                     second_in(*owned).string() + "' elsewhere to go on without it");
+  CHECK(skipped.empty());
+}
+
 TEST_CASE("where there are checkpoints and all are damaged, the run does not begin anew by itself") {
   TemporaryFolder const folder;
   auto const owned = two_in(folder.path());

@@ -99,11 +99,11 @@ class CheckpointStore {
   auto commit(CommitRequest const& request) -> CheckpointNumber;
 
   /// Errors: `not_found`; `corrupt_checkpoint` when its manifest is damaged or another one's; `foreign_run` for one of
-  /// another run; `io`.
+  /// another run, or by a newer raytrain; `io`.
   [[nodiscard]] auto open(CheckpointNumber number) const -> Checkpoint;
 
-  /// Committed checkpoints, oldest first, without those that are damaged or another run's: `newest_valid` tells of
-  /// them.
+  /// Committed checkpoints, oldest first, without those that are damaged, another run's or by a newer raytrain:
+  /// `newest_valid` tells of them.
   ///
   /// Errors: `io`.
   [[nodiscard]] auto list() const -> std::vector<Checkpoint>;
@@ -112,8 +112,8 @@ class CheckpointStore {
   ///
   /// Tells `on_skipped` of each newer one that is damaged, where it lies, and why. Of the one that is `kept` in memory
   /// it is only looked whether all files are there: whoever reads one verifies it.
-  /// Errors: `corrupt_checkpoint` when there are checkpoints and all are damaged; `foreign_run` for one of another run;
-  /// `io` for one that cannot be read now, which may be whole.
+  /// Errors: `corrupt_checkpoint` when there are checkpoints and all are damaged; `foreign_run` for one of another run,
+  /// or by a newer raytrain; `io` for one that cannot be read now, which may be whole.
   /// Cost: reads every file of the checkpoint.
   [[nodiscard]] auto newest_valid(std::function<void(CheckpointNumber number, std::string const& location,
                                                      std::string_view reason)> const& on_skipped,

@@ -17,8 +17,9 @@ namespace raytrain::detail {
 
 RAYTRAIN_INLINE auto read_manifest(CheckpointFiles const& files) -> Manifest {
   std::string const file{manifest_name};
-  auto const refuse = [&](std::string const& happened, std::string const& remedy = {}) {
-    throw Error{Errc::corrupt_checkpoint, files.attempted(), file + ": " + happened, remedy};
+  auto const refuse = [&](std::string const& happened, Errc code = Errc::corrupt_checkpoint,
+                          std::string const& remedy = {}) {
+    throw Error{code, files.attempted(), file + ": " + happened, remedy};
   };
   if (auto const size = files.size_of(file).value_or(0); size > most_sealed_bytes) {
     refuse(fmt::format("it has {} bytes, and at most {} can be", size, most_sealed_bytes));
@@ -28,7 +29,9 @@ RAYTRAIN_INLINE auto read_manifest(CheckpointFiles const& files) -> Manifest {
     manifest = read_sealed<Manifest>(text_of(files.read(file)), file);
   } catch (Error const& error) {
     if (error.code() == Errc::io) throw;
-    refuse(error.happened(), error.remedy());
+    // One by a newer raytrain is whole: going on without it would lose what it holds.
+    auto const is_newer = error.code() == Errc::foreign_run;
+    refuse(error.happened(), is_newer ? Errc::foreign_run : Errc::corrupt_checkpoint, error.remedy());
   }
   if (manifest.number == 0) refuse("its number is 0");
   for (auto const& [name, stored] : manifest.files) {

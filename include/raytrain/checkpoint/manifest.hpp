@@ -69,7 +69,8 @@ struct Manifest {
 
 namespace detail {
 
-/// Errors: `corrupt_checkpoint` for a manifest that is not as it was written, or that names a file outside; `io`.
+/// Errors: `corrupt_checkpoint` for a manifest that is not as it was written, or that names a file outside;
+///         `foreign_run` for one by a newer raytrain; `io`.
 [[nodiscard]] auto read_manifest(CheckpointFiles const& files) -> Manifest;
 
 }  // namespace detail

@@ -23,7 +23,7 @@ enum class Errc : std::uint16_t {
   not_found = 5,           ///< A name or a file that does not exist; the message lists those that do.
   io = 6,                  ///< The operating system refused to read or write.
   corrupt_checkpoint = 7,  ///< A checkpoint whose bytes are not those that were committed.
-  foreign_run = 8,         ///< A run directory that belongs to another program, backend or report.
+  foreign_run = 8,         ///< A run, or a checkpoint, of another program, backend or report, or by a newer raytrain.
   rank_mismatch = 9,       ///< Ranks that should do the same thing did different things.
   worker_failed = 10,      ///< A worker ended by an exception or was lost.
   bad_message = 11,        ///< Bytes that are not a message of this protocol version.

@@ -38,7 +38,7 @@ template <class T>
 
 /// Reads what `write_sealed` writes; `T::newest_format` is the newest value of its field `format` that is understood.
 ///
-/// Errors: `invalid_data`, for one that `what` names.
+/// Errors: `invalid_data`, for one that `what` names; `foreign_run` for one by a newer raytrain.
 template <class T>
 [[nodiscard]] auto read_sealed(std::string_view text, std::string const& what) -> T {
   auto const json = unseal(text);
@@ -46,7 +46,7 @@ template <class T>
     throw Error{Errc::invalid_data, "reading " + what, "its bytes are not those that were written"};
   }
   if (auto const format = format_of(*json); format > T::newest_format) {
-    throw Error{Errc::invalid_data, "reading " + what,
+    throw Error{Errc::foreign_run, "reading " + what,
                 "it was written by a newer raytrain (format " + std::to_string(format) + ", this one reads up to " +
                     std::to_string(T::newest_format) + ")",
                 "use that version"};
