@@ -282,7 +282,9 @@ TEST_CASE("the record of a newer version is refused as such") {
   text += ",\n  \"xxh3\": \"" + detail::xxh3_of(bytes_of(text)) + "\"\n}\n";
   write_text(folder.path() / "run/run.json", text);
   check_contains(opening_error(start_in(folder.path())),
-                 "it was written by a newer raytrain (format 9, this one reads up to 3)");
+                 "foreign_run: reading '" + (folder.path() / "run/run.json").string() +
+                     "': it was written by a newer raytrain (format 9, this one reads up to 4); use that "
+                     "version, or choose another RunConfig::name");
 }
 
 TEST_CASE("reading the record of a folder that holds no run says what to name") {

@@ -230,6 +230,33 @@ TEST_CASE("a damaged checkpoint takes no place of those that are kept, and is no
   CHECK(numbers == std::vector<std::uint64_t>{3, 5});
 }
 
+TEST_CASE("a checkpoint that one start has found damaged is none to the starts after it, the best one or not") {
+  TemporaryFolder const folder;
+  auto config = config_in(folder);
+  config.run.checkpoint = {.num_to_keep = 2, .score_attribute = "loss", .score_order = ScoreOrder::min};
+  auto const train = [&](int epochs, double loss) {
+    return MinimalTrainer{[=](TrainContext& ctx) {
+                            auto const first = ctx.checkpoint() ? std::stoi(text_in(*ctx.checkpoint())) + 1 : 0;
+                            for (auto epoch = first; epoch < epochs; ++epoch) {
+                              ctx.report(Epoch{epoch, loss}, ctx.world_rank() == Rank{0} ? draft(std::to_string(epoch))
+                                                                                         : CheckpointDraft{});
+                            }
+                          },
+                          config}
+        .fit();
+  };
+  train(3, 0.1);
+  std::ofstream{folder.path() / "r/checkpoints/checkpoint_000003/state.txt"} << "ruined";
+  train(3, 0.5);
+  auto const result = train(5, 0.4);
+  for (auto const& of : {result, Result::from_path(result.path)}) {
+    for (auto const& checkpoint : of.checkpoints) CHECK(checkpoint.number() != 3);
+    CHECK(of.best_checkpoint("loss", ScoreOrder::min)->number() == 2);
+    CHECK(of.checkpoint()->number() == 6);
+  }
+  CHECK(std::filesystem::exists(folder.path() / "r/checkpoints/checkpoint_000003"));
+}
+
 TEST_CASE("a run whose checkpoints are all gone or damaged does not begin anew until it is told to") {
   TemporaryFolder const folder;
   auto config = config_in(folder);

@@ -9,6 +9,7 @@
 #include <optional>
 #include <random>
 #include <ranges>
+#include <set>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -87,6 +88,17 @@ RAYTRAIN_INLINE void RunDirectory::record_report_fields(std::vector<std::string>
 RAYTRAIN_INLINE void RunDirectory::record_checkpoint() {
   if (record_.has_checkpoints.value_or(false)) return;
   record_.has_checkpoints = true;
+  write_record();
+}
+
+RAYTRAIN_INLINE auto RunDirectory::damaged_checkpoints() const -> std::set<CheckpointNumber> {
+  return damaged_checkpoints_in(record_);
+}
+
+RAYTRAIN_INLINE void RunDirectory::record_damaged_checkpoints(std::set<CheckpointNumber> const& numbers) {
+  if (numbers == damaged_checkpoints()) return;
+  auto& damaged = record_.damaged.emplace();
+  for (auto const number : numbers) damaged.push_back(number.value);
   write_record();
 }
 

@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <random>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -101,6 +102,14 @@ class RunDirectory {
   ///
   /// Errors: `io`.
   void record_checkpoint();
+
+  /// Checkpoints that this start, or one before it, has found damaged.
+  [[nodiscard]] auto damaged_checkpoints() const -> std::set<CheckpointNumber>;
+
+  /// Remembers them for the starts that follow, which do not look at all that are older than what they go on from.
+  ///
+  /// Errors: `io`.
+  void record_damaged_checkpoints(std::set<CheckpointNumber> const& numbers);
 
   /// Errors: `corrupt_checkpoint` when the run has checkpoints by its record; for a start that has found none.
   void check_none_lost() const;

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <filesystem>
 #include <functional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -35,10 +36,19 @@ RAYTRAIN_INLINE auto read_run_record(std::filesystem::path const& run_path) -> R
     return detail::read_sealed_file<RunRecord>(path);
   } catch (Error const& error) {
     if (error.code() == Errc::io) throw;
-    throw Error{Errc::foreign_run, "reading '" + path.string() + "'", error.happened(),
-                "choose another RunConfig::name; or remove that file to go on from the checkpoints beside it, if they "
-                "are this program's; or start anew by RunConfig::resume = Resume::fresh"};
+    throw Error{
+        Errc::foreign_run, "reading '" + path.string() + "'", error.happened(),
+        error.code() == Errc::foreign_run
+            ? error.remedy() + ", or choose another RunConfig::name"
+            : "choose another RunConfig::name; or remove that file to go on from the checkpoints beside it, if they "
+              "are this program's; or start anew by RunConfig::resume = Resume::fresh"};
   }
+}
+
+RAYTRAIN_INLINE auto damaged_checkpoints_in(RunRecord const& record) -> std::set<CheckpointNumber> {
+  std::set<CheckpointNumber> damaged;
+  for (auto const number : record.damaged.value_or(std::vector<std::uint64_t>{})) damaged.insert({number});
+  return damaged;
 }
 
 RAYTRAIN_INLINE void for_each_progress_line(std::filesystem::path const& progress_file,

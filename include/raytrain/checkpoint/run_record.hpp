@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -40,7 +41,7 @@ struct RunIdentity {
 
 /// Content of run.json.
 struct RunRecord {
-  static constexpr std::uint32_t newest_format = 3;
+  static constexpr std::uint32_t newest_format = 4;
 
   std::uint32_t format = newest_format;
   std::string raytrain_version;
@@ -54,6 +55,8 @@ struct RunRecord {
   std::uint64_t seed{};
   std::optional<std::map<std::string, std::string>> metadata;  ///< Of the last start; unset before format 3.
   std::vector<std::string> hosts;
+  /// Numbers of checkpoints that a start has found damaged and skipped; unset before format 4.
+  std::optional<std::vector<std::uint64_t>> damaged;
   std::string started_at;  ///< The last start, UTC.
   friend auto operator==(RunRecord const&, RunRecord const&) -> bool = default;
 
@@ -61,7 +64,8 @@ struct RunRecord {
   void serialize(A& a) {
     a(CEREAL_NVP(format), CEREAL_NVP(raytrain_version), CEREAL_NVP(run_id), CEREAL_NVP(has_checkpoints),
       CEREAL_NVP(identity), CEREAL_NVP(state), CEREAL_NVP(error), cereal::make_nvp("attempts", starts),
-      CEREAL_NVP(world_size), CEREAL_NVP(seed), CEREAL_NVP(metadata), CEREAL_NVP(hosts), CEREAL_NVP(started_at));
+      CEREAL_NVP(world_size), CEREAL_NVP(seed), CEREAL_NVP(metadata), CEREAL_NVP(hosts), CEREAL_NVP(damaged),
+      CEREAL_NVP(started_at));
   }
 };
 
@@ -70,6 +74,9 @@ struct RunRecord {
 /// Errors: `not_found` when the folder holds no run; `foreign_run` when its record is damaged or of a newer version;
 /// `io`.
 [[nodiscard]] auto read_run_record(std::filesystem::path const& run_path) -> RunRecord;
+
+/// Checkpoints that a start has found damaged, by the record.
+[[nodiscard]] auto damaged_checkpoints_in(RunRecord const& record) -> std::set<CheckpointNumber>;
 
 /// Calls `on_line` for each line of progress.jsonl, without its end; never when there is no such file. Errors: `io`.
 void for_each_progress_line(std::filesystem::path const& progress_file,

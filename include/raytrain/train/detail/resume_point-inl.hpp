@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -75,9 +76,15 @@ RAYTRAIN_INLINE auto source_text(CheckpointSource const& source) -> std::string 
 RAYTRAIN_INLINE void ResumePoint::find(std::optional<CheckpointNumber> kept) {
   other_.reset();
   auto const on_skipped = [&](CheckpointNumber number, std::string const& location, std::string_view reason) {
-    if (skipped_.insert(number).second) warnings_.push_back("skipped " + location + ": " + std::string{reason});
+    skipped_.insert(number);
+    if (told_.insert(number).second) warnings_.push_back("skipped " + location + ": " + std::string{reason});
   };
   own_ = store_.newest_valid(on_skipped, kept);
+  auto const there = store_.numbers();
+  std::erase_if(skipped_, [&](CheckpointNumber number) {
+    auto const is_whole_again = own_ && number == CheckpointNumber{own_->number()};
+    return is_whole_again || std::ranges::find(there, number) == there.end();
+  });
   if (own_) return warn_of_older_one_of_this_run();
   other_ = verified_source(source_);
 }

@@ -37,8 +37,10 @@ namespace raytrain::detail {
 /// Threads: one at a time.
 class ResumePoint {
  public:
-  /// Of the run that has this store; the other one's as `RunConfig::resume_from_checkpoint`.
-  ResumePoint(CheckpointStore& store, CheckpointSource source) : store_{store}, source_{std::move(source)} {}
+  /// Of the run that has this store, in which earlier starts have found some checkpoints `damaged`; the other one's as
+  /// `RunConfig::resume_from_checkpoint`.
+  ResumePoint(CheckpointStore& store, CheckpointSource source, std::set<CheckpointNumber> damaged = {})
+      : store_{store}, source_{std::move(source)}, skipped_{std::move(damaged)} {}
 
   /// Looks for it, and verifies it, but for what is `kept`.
   ///
@@ -57,7 +59,7 @@ class ResumePoint {
   /// What a person should know of how it was found, each once.
   [[nodiscard]] auto take_warnings() -> std::vector<std::string> { return std::exchange(warnings_, {}); }
 
-  /// What was found damaged.
+  /// What was found damaged, by earlier starts, too.
   [[nodiscard]] auto skipped() const noexcept -> std::set<CheckpointNumber> const& { return skipped_; }
 
   /// Those of the run, without what was found damaged.
@@ -71,6 +73,7 @@ class ResumePoint {
   std::optional<Checkpoint> own_;
   std::optional<Checkpoint> other_;
   std::set<CheckpointNumber> skipped_;
+  std::set<CheckpointNumber> told_;  ///< Those of which somebody was told in this start.
   std::vector<std::string> warnings_;
   bool warned_of_source_ = false;
 };

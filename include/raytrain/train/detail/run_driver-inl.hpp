@@ -220,6 +220,7 @@ RAYTRAIN_INLINE void RunDriver::carry_out(LaunchWorkers const& action) {
 }
 
 RAYTRAIN_INLINE void RunDriver::launch(LaunchWorkers const& action) {
+  plan_.directory.record_damaged_checkpoints(resume_point_.skipped());
   auto checkpoint = resume_point_.checkpoint();
   if (resume_point_.own()) checkpoint = checkpoint->with_copies(copies_);
   if (copies_) copies_->drop_uncommitted();

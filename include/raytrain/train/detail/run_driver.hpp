@@ -84,7 +84,7 @@ class RunDriver {
         executor_{plan_.clock},
         events_{executor_, event_capacity},
         store_{plan_.directory.store()},
-        resume_point_{store_, plan_.run.resume_from_checkpoint},
+        resume_point_{store_, plan_.run.resume_from_checkpoint, plan_.directory.damaged_checkpoints()},
         host_{this_host()} {}
   /// Trains until every worker has ended. Errors: `TrainingFailed` when one of them failed.
   auto run(Training const& training) -> Result;
