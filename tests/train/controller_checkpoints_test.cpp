@@ -107,6 +107,54 @@ TEST_CASE("a checkpoint of which parts are missing at the end of a run that is s
         "a checkpoint is dropped, since not all parts of it were written before the workers ended");
 }
 
+TEST_CASE("checkpoints that one worker alone reports are warned of once while it trains, and discarded in the end") {
+  TwoWorkers run;
+  for (std::uint64_t checkpoint = 0; checkpoint < 12; ++checkpoint) {
+    run.report(0, checkpoint);
+    run.part(0, checkpoint);
+    Report without;
+    without.rank = Rank{1};
+    without.training_iteration = checkpoint + 1;
+    run.say(std::move(without));
+    CHECK(run.warnings.empty() == (checkpoint < 8));
+  }
+  CHECK(run.warnings == std::vector<std::string>{
+                            "none of the last checkpoints is kept, since not every rank has reported its part of them: "
+                            "rank 0 has reported 9, rank 1 has reported 0; call report with a checkpoint equally often "
+                            "on every rank"});
+  CHECK(run.commits.empty());
+  for (std::uint32_t rank = 0; rank < 2; ++rank) run.say(Finished{Rank{rank}, false});
+  REQUIRE(run.end.has_value());
+  CHECK(run.end->state == RunState::errored);
+  CHECK(run.discarded == Ordinals{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11});
+}
+
+TEST_CASE("parts of different epochs make no checkpoint, where one worker has left out a report") {
+  TwoWorkers run;
+  auto const epoch = [&](std::uint32_t rank, std::uint64_t checkpoint, MetricValue number) {
+    Report what;
+    what.rank = Rank{rank};
+    what.training_iteration = checkpoint + 1;
+    what.checkpoint = CheckpointOrdinal{checkpoint};
+    what.metrics.set("epoch", std::move(number));
+    run.say(std::move(what));
+    run.part(rank, checkpoint);
+  };
+  for (std::uint32_t rank = 0; rank < 2; ++rank) epoch(rank, 0, std::int64_t{0});
+  for (std::uint32_t rank = 0; rank < 2; ++rank) epoch(rank, 1, 1 + 0.5 * rank);  // of an epoch's parts, perhaps
+  epoch(0, 2, std::int64_t{2});
+  epoch(1, 2, std::int64_t{3});
+  CHECK(run.commits == Ordinals{0, 1});
+  for (auto const committed : run.commits) run.tell(RunEvent{CheckpointDurable{{committed}, {committed + 1}}});
+  for (std::uint32_t rank = 0; rank < 2; ++rank) run.say(Finished{Rank{rank}, true});
+  REQUIRE(run.end.has_value());
+  REQUIRE(run.end->failures.size() == 1);
+  CHECK(run.end->failures[0].text() ==
+        "reporting a checkpoint: rank 0's part is of epoch 2, and rank 1's part is of epoch 3; call report with a "
+        "checkpoint equally often on every rank");
+  CHECK(run.end->failures[0].rank == Rank{1});
+}
+
 TEST_CASE("states of which one worker hands its own over and another reports its own make no checkpoint") {
   TwoWorkers run{{.failure = {.max_failures = 1}}};
   for (std::uint32_t reporter = 0; reporter < 2; ++reporter) {

@@ -149,8 +149,11 @@ RAYTRAIN_INLINE void Controller::on(Report& report) {
     if (report.hands_over) ++pending.handed_over;
     pending.training_iterations.resize(workers_.size());
     pending.training_iterations.at(rank.value) = report.training_iteration;
-    if (rank == Rank{0} && (report.hands_over || check_score(report))) pending.rank_0_report = report;
-    refuse_missing_checkpoints();
+    auto const is_of_one_epoch = check_epoch(report);
+    if (rank == Rank{0} && !pending.is_mixed && (report.hands_over || check_score(report)))
+      pending.rank_0_report = report;
+    if (is_of_one_epoch) refuse_missing_checkpoints();
+    warn_of_missing_parts();
   }
   if (!report.hands_over) act(RecordMessage{std::move(report)});
 }
@@ -344,6 +347,9 @@ RAYTRAIN_INLINE void Controller::finish() {
                               " has thrown Stopped, though nobody had asked for a stop"}});
   }
   if (!no_stop_came_ || stop_requested_) preemptions_.clear();
+  if (left_behind_.empty()) {
+    for (auto const& [checkpoint, parts] : pending_) act(DiscardCheckpoint{checkpoint});
+  }
   act(FinishRun{state_, std::move(failures_), std::move(left_behind_), std::move(preemptions_)});
 }
 

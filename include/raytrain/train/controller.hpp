@@ -95,6 +95,8 @@ class Controller {
     std::optional<Report> rank_0_report;
     std::optional<ErrorInfo> failure;  // why a part could not be written, and the run goes on
     std::vector<std::uint64_t> training_iterations;
+    std::optional<std::pair<Rank, std::int64_t>> epoch;  // that the first rank has reported with it
+    bool is_mixed = false;                               // of several epochs, and not to be committed
   };
 
   // Launches no worker if a stop was requested before.
@@ -181,6 +183,12 @@ class Controller {
 
   // A checkpoint is a group operation: a rank that has ended must not owe one that another rank has reported.
   void refuse_missing_checkpoints();
+
+  // Once, where some ranks report checkpoints and others none: nothing of them is kept.
+  void warn_of_missing_parts();
+
+  // Whether the rank's part is of the epoch of the other ranks', as far as they report one.
+  auto check_epoch(Report const& report) -> bool;
 
   // Whether a checkpoint with this report may be committed.
   auto check_score(Report const& report) -> bool;
@@ -271,6 +279,7 @@ class Controller {
   bool grace_armed_ = false;
   bool grace_is_void_ = false;  // the one that is armed
   bool warned_of_score_ = false;
+  bool warned_of_missing_parts_ = false;
   bool aborting_ = false;   // this attempt's workers were told to
   bool cut_short_ = false;  // a worker ended because of a stop
   std::optional<Rank> first_stopped_;

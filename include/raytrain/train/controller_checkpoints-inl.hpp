@@ -98,6 +98,41 @@ RAYTRAIN_INLINE void Controller::refuse_missing_checkpoints() {
   }
 }
 
+RAYTRAIN_INLINE void Controller::warn_of_missing_parts() {
+  constexpr std::uint64_t many = 8;  // by so few one worker may be ahead of another one
+  if (warned_of_missing_parts_ || pending_.size() <= many) return;
+  auto const [fewest, most] = std::ranges::minmax_element(workers_, {}, &Worker::checkpoints);
+  if (most->checkpoints - fewest->checkpoints <= many) return;
+  warned_of_missing_parts_ = true;
+  auto const reported = [&](Worker const& worker) {
+    return "rank " + std::to_string(rank_of(worker).value) + " has reported " +
+           std::to_string(worker.checkpoints - first_checkpoint_.value);
+  };
+  act(RecordMessage{Warning{
+      "none of the last checkpoints is kept, since not every rank has reported its part of them: " + reported(*most) +
+      ", " + reported(*fewest) + "; call report with a checkpoint equally often on every rank"}});
+}
+
+RAYTRAIN_INLINE auto Controller::check_epoch(Report const& report) -> bool {
+  auto const* const value = report.metrics.find("epoch");
+  auto const* const epoch = value == nullptr ? nullptr : std::get_if<std::int64_t>(value);
+  if (epoch == nullptr) return true;
+  auto& pending = pending_.at(*report.checkpoint);
+  auto& first = pending.epoch;
+  if (!first) first.emplace(report.rank, *epoch);
+  if (first->second == *epoch) return true;
+  pending.is_mixed = true;
+  pending.rank_0_report.reset();
+  auto const of = [](Rank rank, std::int64_t number) {
+    return "rank " + std::to_string(rank.value) + "'s part is of epoch " + std::to_string(number);
+  };
+  ErrorInfo error{Errc::rank_mismatch, "reporting a checkpoint",
+                  of(first->first, first->second) + ", and " + of(report.rank, *epoch),
+                  "call report with a checkpoint equally often on every rank"};
+  fail(std::move(error).with_origin(report.rank, workers_.at(report.rank.value).hostname));
+  return false;
+}
+
 RAYTRAIN_INLINE auto Controller::check_score(Report const& report) -> bool {
   if (policy_.checkpoint.score_attribute.empty()) return true;
   auto const refuse = [&](std::string happened, std::string remedy) {
