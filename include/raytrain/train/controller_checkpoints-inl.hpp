@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <iterator>
 #include <optional>
 #include <string>
 #include <utility>
+#include <variant>
 
 #include <raytrain/checkpoint/retention.hpp>
 #include <raytrain/config/checkpoint_config.hpp>
