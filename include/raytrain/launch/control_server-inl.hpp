@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <exception>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -73,23 +72,23 @@ RAYTRAIN_INLINE void ControlServer::tell(Rank rank, ControllerMessage const& mes
 RAYTRAIN_INLINE void ControlServer::adopt(Rank rank, int descriptor) {
   FileDescriptor taken{descriptor};
   check_rank("adopt", rank);
-  auto const done = std::make_shared<std::promise<bool>>();
+  auto const done = std::make_shared<std::promise<std::optional<ErrorInfo>>>();
   if (!requests_.push({rank, descriptor, done})) {
     throw Error{Errc::invalid_call, "ControlServer::adopt", "the server is closed"};
   }
   (void)taken.release();
-  if (done->get_future().get()) return;
-  throw Error{Errc::invalid_call, "ControlServer::adopt",
-              "rank " + std::to_string(rank.value) + " is connected already"};
+  if (auto const refusal = done->get_future().get()) {
+    throw Error{refusal->code, refusal->attempted, refusal->happened, refusal->remedy};
+  }
 }
 
 RAYTRAIN_INLINE auto ControlServer::stream_of(Request const& request) -> std::optional<SocketStream> {
   try {
     return SocketStream{executor_, request.adopted, "the process of rank " + std::to_string(request.rank.value)};
   } catch (std::system_error const& error) {
-    request.done->set_exception(std::make_exception_ptr(
-        Error{Errc::io, "taking over the connection to rank " + std::to_string(request.rank.value),
-              error.code().message(), "raise the limits on open files (ulimit -n) and on memory"}));
+    request.done->set_value(
+        ErrorInfo{Errc::io, "taking over the connection to rank " + std::to_string(request.rank.value),
+                  error.code().message(), "raise the limits on open files (ulimit -n) and on memory"});
     return std::nullopt;
   }
 }
@@ -99,13 +98,14 @@ RAYTRAIN_INLINE void ControlServer::take_over(Request const& request, Scope& con
   auto stream = stream_of(request);
   if (!stream) return;
   if (peer->connection != nullptr) {
-    request.done->set_value(false);
+    request.done->set_value(ErrorInfo{Errc::invalid_call, "ControlServer::adopt",
+                                      "rank " + std::to_string(request.rank.value) + " is connected already"});
     return;
   }
   if (!peer->awaited) ++awaited_;
   replaced_.push_back(std::exchange(peer, std::make_unique<Peer>(executor_, request.rank)));
   connections.spawn(serve_connection(*std::move(stream), request.rank));
-  request.done->set_value(true);
+  request.done->set_value(std::nullopt);
 }
 
 RAYTRAIN_INLINE void ControlServer::tell_all(ControllerMessage const& message, std::optional<WorldSize> world) {
