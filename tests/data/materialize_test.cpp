@@ -373,6 +373,20 @@ TEST_CASE("a text, or a column's name, that is not UTF-8 is refused by name") {
                  "is not UTF-8");
 }
 
+TEST_CASE("a text that is not UTF-8, and that no row of its block has, does not keep the rows from being written") {
+  TemporaryFolder const folder;
+  auto const data = Dataset::from_columns({Column::of_texts("city", {"Rome", "Z\xfcrich", std::nullopt, "Oslo"})});
+  auto const rows = data.select(std::vector<std::uint64_t>{3, 2, 0, 3});
+  auto const again = materialize(folder.path() / "few", rows).column("city");
+  CHECK(again.text(0) == "Oslo");
+  CHECK(again.text(1) == std::nullopt);
+  CHECK(again.text(2) == "Rome");
+  CHECK(again.text(3) == "Oslo");
+  CHECK(std::ranges::find(again.categories(), "Z\xfcrich") == again.categories().end());
+  check_contains(thrown_error(Errc::invalid_data, [&] { (void)materialize(folder.path() / "all", data); }),
+                 "column 'city': 'Z", "is not UTF-8");
+}
+
 TEST_CASE("what a killed writer leaves behind is written anew") {
   TemporaryFolder const folder;
   auto const out = folder.path() / "out";

@@ -16,7 +16,9 @@
 #include <raytrain/data/dataset.hpp>
 #include <raytrain/data/dataset_text.hpp>
 #include <raytrain/data/describe.hpp>
+#include <raytrain/data/filter.hpp>
 #include <raytrain/data/group_by.hpp>
+#include <raytrain/data/json_lines.hpp>
 #include <raytrain/data/row.hpp>
 #include <raytrain/data/sort.hpp>
 #include <raytrain/data/write_csv.hpp>
@@ -160,6 +162,15 @@ TEST_CASE("a text that no row has any more does not keep the others from being w
   write_csv(cities.head(1), path);
   CHECK(texts_of(read_csv(path).column("city")) == Texts{"Rome"});
   check_contains(thrown_error([&] { write_csv(cities.head(2), path); }), "has the text 'NA'");
+}
+
+TEST_CASE("a text that is not UTF-8, and that no row has any more, does not keep the others from lines of JSON") {
+  TemporaryFolder const folder;
+  auto const path = folder.path() / "table.jsonl";
+  auto const cities = Dataset::from_columns({Column::of_texts("city", {"Rome", "K\xF6ln", std::nullopt, "Rome"})});
+  write_json_lines(filter(cities, [](Row const& row) { return row.text("city") != "K\xF6ln"; }), path);
+  CHECK(texts_of(read_json_lines(path).column("city")) == Texts{"Rome", std::nullopt, "Rome"});
+  check_contains(thrown_error([&] { write_json_lines(cities.head(2), path); }), "is not UTF-8");
 }
 
 TEST_CASE("joined rows keep the categories of all parts, also those that no row has") {

@@ -34,7 +34,7 @@
 
 namespace raytrain::detail {
 
-/// A column as it is written: its name and each of its texts in quotes once.
+/// A column as it is written: its name and each of its texts in quotes once; nothing for a text that no row has.
 struct JsonLinesColumn {
   Column column;
   std::string name;
@@ -45,6 +45,20 @@ struct JsonLinesColumn {
   if (is_utf8(text)) return json_string(text);
   throw Error{Errc::invalid_data, attempted, fmt::format("'{}' is not UTF-8", to_utf8(text)),
               "replace the bytes that are not by raytrain::to_utf8"};
+}
+
+[[nodiscard]] RAYTRAIN_INLINE auto written_column(Column const& column, std::string const& attempted)
+    -> JsonLinesColumn {
+  JsonLinesColumn written{column, quoted(column.name(), attempted), {}};
+  if (!column.is_text()) return written;
+  auto const categories = column.categories();
+  written.texts.resize(categories.size());
+  for (auto const code : column.as<std::int32_t>()) {
+    if (code < 0) continue;
+    auto& text = written.texts[static_cast<std::size_t>(code)];
+    if (text.empty()) text = quoted(categories[static_cast<std::size_t>(code)], attempted);
+  }
+  return written;
 }
 
 template <Element T>
@@ -131,11 +145,7 @@ RAYTRAIN_INLINE void write_json_lines(Dataset const& dataset, std::filesystem::p
   auto const attempted = fmt::format("write JSON file '{}'", path.string());
   if (dataset.columns().empty()) throw Error{Errc::invalid_data, attempted, "the dataset has no column", "add one"};
   std::vector<detail::JsonLinesColumn> columns;
-  for (auto const& column : dataset.columns()) {
-    auto& written = columns.emplace_back(detail::JsonLinesColumn{column, detail::quoted(column.name(), attempted), {}});
-    if (!column.is_text()) continue;
-    for (auto const& text : column.categories()) written.texts.push_back(detail::quoted(text, attempted));
-  }
+  for (auto const& column : dataset.columns()) columns.push_back(detail::written_column(column, attempted));
   detail::NewFile file{path, attempted};
   std::string text;
   constexpr std::size_t piece_bytes = std::size_t{1} << 18U;

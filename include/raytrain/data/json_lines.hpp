@@ -54,8 +54,8 @@ namespace raytrain {
 /// whatever their bits, and missing texts are null. Row shapes are arrays. A file that was there is replaced once all
 /// is written, and stays as it is where that fails.
 ///
-/// Errors: `invalid_data` where there is no column, and for a name or a text that is not UTF-8; `invalid_call` for a
-///         name that ends in .gz; `io` when the file cannot be written.
+/// Errors: `invalid_data` where there is no column, and for a name or a row's text that is not UTF-8; `invalid_call`
+///         for a name that ends in .gz; `io` when the file cannot be written.
 /// Source: RFC 8259; proto3's JSON mapping for the texts of infinities.
 void write_json_lines(Dataset const& dataset, std::filesystem::path const& path);
 

@@ -28,8 +28,8 @@ namespace raytrain {
 ///
 /// Errors: `invalid_call` where some of the blocks were taken already; `invalid_data` where the folder has rows of
 ///         another source, or a manifest of another version, or holds anything else, which stays as it is; for blocks
-///         without columns, and for those whose columns differ; for bfloat16, which NumPy's format has not; for names
-///         and texts that are not UTF-8; and where no block has a row. `io`, and what a block's reader throws.
+///         without columns, and for those whose columns differ; for bfloat16, which NumPy's format has not; for names,
+///         and texts of rows, that are not UTF-8; and where no block has a row. `io`, and what a block's reader throws.
 /// Cost: memory for one block, and for the different texts of each column; an open file for each column while they are
 ///       written.
 [[nodiscard]] auto materialize(std::filesystem::path const& folder, DatasetBlocks blocks,

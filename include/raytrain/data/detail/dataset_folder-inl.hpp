@@ -198,25 +198,32 @@ RAYTRAIN_INLINE void ColumnWriter::append(Column const& rows) {
 }
 
 RAYTRAIN_INLINE void ColumnWriter::append_codes(Column const& rows) {
+  auto const refuse = [this](std::string happened) {
+    throw Error{Errc::invalid_data, attempted_, std::move(happened),
+                "leave the column out, or make other texts of its own by DatasetBlocks::map"};
+  };
+  constexpr std::int32_t not_utf8 = -1;
+  auto const categories = rows.categories();
   std::vector<std::int32_t> numbers;  // of the block's categories
-  for (auto const& text : rows.categories()) {
+  for (auto const& text : categories) {
     auto found = codes_.find(text);
-    if (found == codes_.end()) {
-      if (!is_utf8(text) || codes_.size() == static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max())) {
-        throw Error{Errc::invalid_data, attempted_,
-                    is_utf8(text)
-                        ? fmt::format("column '{}' has more different texts than int32 can number", format_.name)
-                        : fmt::format("column '{}': '{}' is not UTF-8", format_.name, to_utf8(text)),
-                    "leave the column out, or make other texts of its own by DatasetBlocks::map"};
+    if (found == codes_.end() && is_utf8(text)) {
+      if (codes_.size() == static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max())) {
+        refuse(fmt::format("column '{}' has more different texts than int32 can number", format_.name));
       }
       found = codes_.emplace(text, static_cast<std::int32_t>(codes_.size())).first;
     }
-    numbers.push_back(found->second);
+    numbers.push_back(found == codes_.end() ? not_utf8 : found->second);
   }
   std::vector<std::int32_t> codes;
   codes.reserve(rows.rows());
   for (auto const code : rows.as<std::int32_t>()) {
-    codes.push_back(code < 0 ? code : numbers[static_cast<std::size_t>(code)]);
+    if (codes.emplace_back(code) < 0) continue;
+    auto const at = static_cast<std::size_t>(code);
+    codes.back() = numbers[at];
+    if (numbers[at] == not_utf8) {
+      refuse(fmt::format("column '{}': '{}' is not UTF-8", format_.name, to_utf8(categories[at])));
+    }
   }
   file_.write(text_of(std::as_bytes(std::span{codes})));
 }
