@@ -222,6 +222,18 @@ TEST_CASE("what is no object of JSON is refused with file, line and byte") {
                  "JsonLinesOptions::types names 'b', and the lines have a; name one of them");
 }
 
+TEST_CASE("the type of a column that is left out is refused, as the name may be misspelt") {
+  TemporaryFolder const folder;
+  auto const path = write(folder.path() / "x.jsonl", "{\"age\":1,\"agge\":2}\n");
+  JsonLinesOptions const options{.columns = {"age"}, .types = {{"agge", CsvType::int64}}};
+  std::string const refused =
+      "invalid_config: JsonLinesOptions::types: names 'agge', which JsonLinesOptions::columns leaves out; name it "
+      "there, too, or leave out its type";
+  CHECK(thrown_error([&] { return parse_json_lines("{\"age\":1}\n", options); }) == refused);
+  CHECK(thrown_error([&] { return read_json_lines(path, options); }) == refused);
+  CHECK(thrown_error([&] { return json_lines_blocks(path, options); }) == refused);
+}
+
 TEST_CASE("a line of many megabytes is read, and names that are new in each line do not take all memory") {
   constexpr auto count = 2'000'000;
   std::string line = "{\"a\":[0";

@@ -20,10 +20,10 @@ namespace raytrain {
 /// texts "NaN", "Infinity" and "-Infinity" are numbers where the column's are. Lines of blanks are none.
 ///
 /// Errors: those of `DataPaths::files`; `not_found` for a file or a column that is not there; `io`, also for one that
-///         is changed meanwhile; `invalid_config` for a column that is named twice; `invalid_data`, with file and line,
-///         for what is no JSON object, an object within one, a name that comes twice, values of several kinds or shapes
-///         in one column, a number that its column cannot hold, integers that are missing, more missing values than 16
-///         for each byte and 67 million, and no rows.
+///         is changed meanwhile; `invalid_config` for a column that is named twice, and for the type of one that is
+///         left out; `invalid_data`, with file and line, for what is no JSON object, an object within one, a name that
+///         comes twice, values of several kinds or shapes in one column, a number that its column cannot hold, integers
+///         that are missing, more missing values than 16 for each byte and 67 million, and no rows.
 /// Source: RFC 8259 for each line.
 [[nodiscard]] auto read_json_lines(DataPaths const& paths, JsonLinesOptions const& options = {}) -> Dataset;
 
@@ -43,9 +43,11 @@ namespace raytrain {
 /// A column that comes later needs one of `JsonLinesOptions::types`, and has one value a row. Each block of texts has
 /// categories of its own.
 ///
-/// Errors: when the range is made, those of `DataPaths::files`, `not_found` or `io` for a file, and `invalid_call` for
-///         0 rows. When a block is read, the others of `read_json_lines`, `invalid_data` for a name that comes behind
-///         the first block and has no type, `not_found` for a file that was removed, and `io` for one that was changed.
+/// Errors: when the range is made, those of `DataPaths::files`, `not_found` or `io` for a file, `invalid_config` for
+/// the
+///         type of a column that is left out, and `invalid_call` for 0 rows. When a block is read, the others of
+///         `read_json_lines`, `invalid_data` for a name that comes behind the first block and has no type, `not_found`
+///         for a file that was removed, and `io` for one that was changed.
 [[nodiscard]] auto json_lines_blocks(DataPaths const& paths, JsonLinesOptions options = {}, std::size_t rows = 65'536)
     -> DatasetBlocks;
 

@@ -133,6 +133,16 @@ RAYTRAIN_INLINE void JsonColumn::refuse(std::string_view what, std::string const
               "JsonLinesOptions::columns"};
 }
 
+RAYTRAIN_INLINE JsonTable::JsonTable(JsonLinesOptions const& options)
+    : options_{options}, kept_{options.columns.begin(), options.columns.end()} {
+  for (auto const& [name, type] : options.types) {
+    if (is_kept(name)) continue;
+    throw Error{Errc::invalid_config, "JsonLinesOptions::types",
+                fmt::format("names '{}', which JsonLinesOptions::columns leaves out", name),
+                "name it there, too, or leave out its type"};
+  }
+}
+
 RAYTRAIN_INLINE void JsonTable::begin_file(std::string const& name) { begin(fmt::format("JSON file '{}'", name)); }
 
 RAYTRAIN_INLINE void JsonTable::begin(std::string_view what) {
@@ -183,7 +193,7 @@ RAYTRAIN_INLINE void JsonTable::finish() const {
 
 RAYTRAIN_INLINE void JsonTable::choose_columns() {
   for (auto const& [name, type] : options_.types) {
-    if (numbers_.contains(name) || !is_kept(name)) continue;
+    if (numbers_.contains(name)) continue;
     add_column(name);  // it may come in a later block
     columns_.back().add_missing(what_, rows_, missing_);
   }

@@ -85,8 +85,8 @@ class JsonColumn {
 /// Makes columns of lines of JSON.
 class JsonTable {
  public:
-  explicit JsonTable(JsonLinesOptions const& options)
-      : options_{options}, kept_{options.columns.begin(), options.columns.end()} {}
+  /// Errors: `invalid_config` for the type of a column that is left out.
+  explicit JsonTable(JsonLinesOptions const& options);
 
   /// The next lines are of this file.
   void begin_file(std::string const& name);
