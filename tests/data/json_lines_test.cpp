@@ -234,6 +234,21 @@ TEST_CASE("the type of a column that is left out is refused, as the name may be 
   CHECK(thrown_error([&] { return json_lines_blocks(path, options); }) == refused);
 }
 
+TEST_CASE("a name that no line has is told as such, whatever type it is to have") {
+  for (auto const type : {CsvType::int32, CsvType::int64, CsvType::boolean, CsvType::float64, CsvType::text}) {
+    JsonLinesOptions const options{.types = {{"agge", type}}};
+    check_contains(
+        thrown_error([&] { return parse_json_lines("{\"age\":1}\n", options); }),
+        "not_found: reading JSON lines, line 1: JsonLinesOptions::types names 'agge', and the lines have age");
+    check_contains(thrown_error([&] { return read_text("{\"age\":1}\n", options); }),
+                   "line 1: JsonLinesOptions::types names 'agge', and the lines have age");
+  }
+  check_contains(thrown_error([] {
+                   return parse_json_lines("{\"age\":null}", {.types = {{"age", CsvType::int64}}});
+                 }),
+                 "column 'age': integers are missing in all lines up to here");
+}
+
 TEST_CASE("a line of many megabytes is read, and names that are new in each line do not take all memory") {
   constexpr auto count = 2'000'000;
   std::string line = "{\"a\":[0";

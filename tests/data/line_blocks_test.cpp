@@ -93,6 +93,8 @@ TEST_CASE("the first block of JSON lines says which columns there are, and of wh
                  "JsonLinesOptions::types names 'z', and the lines have x");
   check_contains(refused("{\"x\": null}\n{\"x\": 3}\n", {.types = {{"x", raytrain::CsvType::int64}}}),
                  "line 1: column 'x': integers are missing in all lines up to here");
+  check_contains(refused("{\"x\": 1}\n{\"z\": 3}\n", {.types = {{"z", raytrain::CsvType::int64}}}),
+                 "line 1: column 'z': no line up to here has it");
   write_file(file, "{\"x\": null}\n{\"x\": \"a\"}\n");
   auto const texts = joined(json_lines_blocks(file, {.types = {{"x", raytrain::CsvType::text}}}, 1), 1, 1);
   CHECK(texts.column("x").text(1) == "a");

@@ -129,9 +129,8 @@ RAYTRAIN_INLINE auto parse_json_lines(std::string_view text, JsonLinesOptions co
     table.add_line(line, number);
     text.remove_prefix(std::min(line.size() + 1, text.size()));
   }
-  auto rows = table.take();
-  table.finish();
-  return rows;
+  table.finish();  // first, since a column that no line has would lack its integers
+  return table.take();
 }
 
 RAYTRAIN_INLINE auto json_lines_blocks(DataPaths const& paths, JsonLinesOptions options, std::size_t rows)

@@ -63,7 +63,10 @@ RAYTRAIN_INLINE void JsonColumn::add_missing(std::string_view what, std::size_t 
 }
 
 RAYTRAIN_INLINE auto JsonColumn::take(std::string_view what) -> Column {
-  if (!dimensions_ && !column_.add_missing(rows_)) refuse(what, "integers are missing in all lines up to here");
+  if (!dimensions_ && !column_.add_missing(rows_)) {
+    refuse(what, has_come_ ? "integers are missing in all lines up to here"
+                           : "no line up to here has it, and an integer cannot be missing");
+  }
   if (!dimensions_) dimensions_ = 0;
   rows_ = 0;
   return column_.take(shape_);
@@ -184,10 +187,11 @@ RAYTRAIN_INLINE auto JsonTable::take() -> Dataset {
 }
 
 RAYTRAIN_INLINE void JsonTable::finish() const {
-  if (order_.empty()) throw Error{Errc::invalid_data, "reading " + what_, "there are no rows", "look at what it holds"};
+  if (rows_ == 0 && order_.empty())
+    throw Error{Errc::invalid_data, "reading " + what_, "there are no rows", "look at what it holds"};
   for (auto const& [name, type] : options_.types) {
     auto const place = numbers_.find(name);
-    if (place != numbers_.end() && !columns_[place->second].has_come()) refuse_name("types", name);
+    if (place == numbers_.end() || !columns_[place->second].has_come()) refuse_name("types", name);
   }
 }
 

@@ -104,7 +104,7 @@ class JsonTable {
   /// Errors: also `invalid_data` where there are none.
   [[nodiscard]] auto take() -> Dataset;
 
-  /// Behind the last line.
+  /// Behind the last line, whether its rows are taken already or not.
   ///
   /// Errors: `invalid_data` where there was no row; `not_found` for a name of the options that no line had.
   void finish() const;

@@ -28,9 +28,8 @@ template <class Table, class Options>
       while (auto const line = lines.next()) table.add_line(*line, lines.number());
     });
   }
-  auto rows = table.take();
-  table.finish();
-  return rows;
+  table.finish();  // first, since a column that no line has would lack its integers
+  return table.take();
 }
 
 /// The same in blocks of so many rows. `function` and `format`: as in `FileBlocksOptions`.
