@@ -205,6 +205,30 @@ TEST_CASE("a file is replaced as a whole, also behind a symbolic link, and stays
   CHECK(entries_of(folder.path()) == std::set<std::string>{"link.csv", "table.csv"});
 }
 
+TEST_CASE("a symbolic link stays one, and its file is made where it is not there") {
+  TemporaryFolder const folder;
+  auto const path = folder.path() / "data" / "table.csv";
+  auto const link = folder.path() / "link.csv";
+  std::filesystem::create_directory(folder.path() / "data");
+  std::filesystem::create_symlink("data/latest.csv", link);
+  std::filesystem::create_symlink(path, folder.path() / "data" / "latest.csv");
+  write_csv(Dataset::from_columns({{"x", std::vector<float>{1}}}), link);
+  CHECK(content_of(path) == "x\n1\n");
+  CHECK(std::filesystem::is_symlink(link));
+  CHECK(entries_of(folder.path() / "data") == std::set<std::string>{"latest.csv", "table.csv"});
+
+  std::filesystem::remove(path);
+  std::filesystem::create_symlink("../link.csv", path);
+  auto const error = thrown_error([&] {
+    write_csv(Dataset::from_columns({{"x", std::vector<float>{1}}}), link);
+    return 0;
+  });
+  CHECK(error == "io: write CSV file '" + link.string() +
+                     "': Too many levels of symbolic links; look where the links lead, or name the file itself");
+  CHECK(std::filesystem::is_symlink(link));
+  CHECK(entries_of(folder.path()) == std::set<std::string>{"data", "link.csv"});
+}
+
 TEST_CASE("what is no table, and what is no file, is refused, and nothing is left behind") {
   TemporaryFolder const folder;
   auto const refused = [&](Dataset const& dataset, std::filesystem::path const& path) {

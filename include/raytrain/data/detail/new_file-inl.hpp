@@ -30,7 +30,16 @@ namespace raytrain::detail {
 RAYTRAIN_INLINE NewFile::NewFile(std::filesystem::path path, std::string attempted)
     : path_{std::move(path)}, attempted_{std::move(attempted)} {
   std::error_code ignored;
-  if (std::filesystem::is_symlink(path_, ignored)) path_ = std::filesystem::weakly_canonical(path_, ignored);
+  constexpr auto most_links = 40;  // as many as Linux follows
+  for (auto links = 0; std::filesystem::is_symlink(path_, ignored); ++links) {
+    if (links == most_links) {
+      throw Error{Errc::io, attempted_, std::generic_category().message(ELOOP),
+                  "look where the links lead, or name the file itself"};
+    }
+    std::error_code problem;
+    path_ = path_.parent_path() / std::filesystem::read_symlink(path_, problem);
+    if (problem) refuse(problem.value());
+  }
   for (std::string const compression : {"gzip", "zstd"}) {
     std::string const end = compression == "gzip" ? ".gz" : ".zst";
     if (path_.extension() != end) continue;

@@ -13,7 +13,8 @@
 
 namespace raytrain::detail {
 
-/// A file that is written under a draft's name, and takes its own once it is complete; else the draft is removed.
+/// A file that is written under a draft's name, and takes its own once it is complete; else the draft is removed. A
+/// symbolic link stays one: it is the file that it leads to which is written, be that there or not.
 ///
 /// Errors: every function throws `io` when the operating system cannot write.
 class NewFile {
