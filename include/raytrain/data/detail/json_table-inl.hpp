@@ -201,10 +201,12 @@ RAYTRAIN_INLINE void JsonTable::choose_columns() {
     add_column(name);  // it may come in a later block
     columns_.back().add_missing(what_, rows_, missing_);
   }
+  std::vector<bool> is_chosen(columns_.size());
   for (auto const& name : options_.columns) {
     auto const place = numbers_.find(name);
     if (place == numbers_.end()) refuse_name("columns", name);
-    if (std::ranges::find(order_, place->second) != order_.end()) refuse_twice("JsonLinesOptions::columns", name);
+    if (is_chosen[place->second]) refuse_twice("JsonLinesOptions::columns", name);
+    is_chosen[place->second] = true;
     order_.push_back(place->second);
   }
   for (std::size_t i = 0; options_.columns.empty() && i < columns_.size(); ++i) order_.push_back(i);
