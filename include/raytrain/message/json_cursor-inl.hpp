@@ -30,7 +30,9 @@ RAYTRAIN_INLINE auto JsonCursor::number() -> std::string_view {
 RAYTRAIN_INLINE auto JsonCursor::text() -> std::string_view {
   if (peek() != '"') refuse("a text in quotes is missing");
   auto const start = ++place_;
-  auto const is_plain = [](char c) { return c >= 0x20 && c != '"' && c != '\\'; };  // and ASCII: others are negative
+  auto const is_plain = [](char c) {  // and ASCII: others are negative
+    return static_cast<signed char>(c) >= 0x20 && c != '"' && c != '\\';
+  };
   while (is_plain(next())) ++place_;
   if (next() == '"') return text_.substr(start, place_++ - start);
   unescaped_ = text_.substr(start, place_ - start);

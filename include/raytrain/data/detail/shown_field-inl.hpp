@@ -16,7 +16,7 @@ RAYTRAIN_INLINE auto shown_field(std::string_view text) -> std::string {
   constexpr std::size_t shown = 40;
   std::string result{text.substr(0, shown)};
   std::ranges::replace_if(
-      result, [](char c) { return (c >= 0 && c < ' ') || c == '\x7f'; }, '?');
+      result, [](char c) { return static_cast<unsigned char>(c) < 0x20U || c == '\x7f'; }, '?');
   return to_utf8(result);
 }
 

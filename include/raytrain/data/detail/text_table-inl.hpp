@@ -24,7 +24,7 @@ RAYTRAIN_INLINE auto text_table(std::vector<std::vector<std::string>> lines, boo
     widths.resize(std::max(widths.size(), line.size()));
     for (std::size_t i = 0; i < line.size(); ++i) {
       std::ranges::replace_if(
-          line[i], [](char c) { return (c >= 0 && c < ' ') || c == '\x7f'; }, '?');
+          line[i], [](char c) { return static_cast<unsigned char>(c) < 0x20U || c == '\x7f'; }, '?');
       widths[i] = std::max(widths[i], text_width(line[i]));
     }
   }
