@@ -68,6 +68,28 @@ class SpreadThreads : public Launcher {
   ThreadLauncher threads_;
 };
 
+// A run of workers that return at once.
+void drive(Launcher& launcher, TemporaryFolder const& folder) {
+  RunConfig const run{.name = "r", .storage_path = folder.path()};
+  RunDirectory directory{{.storage_path = run.storage_path, .name = run.name, .program = "p", .backend = "b"}};
+  SystemClock clock;
+  detail::ResizeRequests resize_requests;
+  detail::RunDriver driver{launcher,
+                           {.run = run,
+                            .directory = directory,
+                            .callbacks = {},
+                            .backend = "b",
+                            .data = {},
+                            .datasets = {},
+                            .clock = clock,
+                            .called = clock.now(),
+                            .ends_processes = false,
+                            .start_timeout = std::chrono::milliseconds{0},
+                            .restart_backend = [] {},
+                            .resize_requests = resize_requests}};
+  driver.run([](WorkerSetup) { return false; });
+}
+
 // All files and folders, with the content of the files, but for the lock's, which names who held it last.
 auto files_below(std::filesystem::path const& folder) -> std::map<std::string, std::string> {
   std::map<std::string, std::string> contents;
@@ -372,24 +394,24 @@ TEST_CASE("a start that is refused leaves the run's folder as it was, above all 
 
 TEST_CASE("run.json names the hosts of all workers, each once and in rank order") {
   TemporaryFolder const folder;
-  RunConfig const run{.name = "r", .storage_path = folder.path()};
-  RunDirectory directory{{.storage_path = run.storage_path, .name = run.name, .program = "p", .backend = "b"}};
-  SystemClock clock;
   SpreadThreads launcher{{.num_workers = 4}};
-  detail::ResizeRequests resize_requests;
-  detail::RunDriver driver{launcher,
-                           {.run = run,
-                            .directory = directory,
-                            .callbacks = {},
-                            .backend = "b",
-                            .data = {},
-                            .datasets = {},
-                            .clock = clock,
-                            .called = clock.now(),
-                            .ends_processes = false,
-                            .start_timeout = std::chrono::milliseconds{0},
-                            .restart_backend = [] {},
-                            .resize_requests = resize_requests}};
-  driver.run([](WorkerSetup) { return false; });
+  drive(launcher, folder);
   CHECK(read_run_record(folder.path() / "r").hosts == std::vector<std::string>{"node0", "node1"});
+}
+
+TEST_CASE("run.json says why no worker could be started") {
+  class Refusing : public SpreadThreads {
+   public:
+    using SpreadThreads::SpreadThreads;
+    void launch(WorkerLaunch /*what*/) override {
+      throw Error{Errc::not_found, "starting the workers", "there is no program 'trian'", "look at its name"};
+    }
+  };
+  TemporaryFolder const folder;
+  Refusing launcher{{.num_workers = 4}};
+  CHECK(message_of([&] { drive(launcher, folder); }) ==
+        "starting the workers: there is no program 'trian'; look at its name");
+  auto const record = read_run_record(folder.path() / "r");
+  CHECK(record.state == "errored");
+  contains(record.error, "starting the workers: there is no program 'trian'; look at its name");
 }

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <future>
 #include <iterator>
 #include <memory>
@@ -85,7 +86,8 @@ RAYTRAIN_INLINE auto RunDriver::run(Training const& training) -> Result {
   controller_.emplace(launcher_.size(),
                       RunPolicy{.checkpoint = plan_.run.checkpoint,
                                 .failure = plan_.run.failure,
-                                .seed = plan_.run.seed,
+                                // Runs of one seed that fail together do not come back together.
+                                .seed = plan_.run.seed ^ std::hash<std::string>{}(plan_.directory.run_id()),
                                 .replaces_processes = launcher_.replaces_processes(),
                                 .workers = range,
                                 .room = launcher_.room().workers},
@@ -120,8 +122,11 @@ RAYTRAIN_INLINE auto RunDriver::run(Training const& training) -> Result {
 
   executor_.run(drive());
   if (launch_error_) {
-    ErrorInfo error{Errc::worker_failed, {}, "no worker could be started"};
-    outcome_ = FinishRun{RunState::errored, {std::move(error).with_origin({}, host_.hostname)}};
+    try {
+      std::rethrow_exception(launch_error_);
+    } catch (...) {
+      outcome_ = FinishRun{RunState::errored, {current_error().with_origin({}, host_.hostname)}};
+    }
   }
   record_state();  // before what may take long: whoever ends this process meanwhile finds the record true
   end_workers();
