@@ -150,12 +150,20 @@ TEST_CASE("a checkpoint brings its preprocessor by itself, and none is needed wh
   CHECK_FALSE(predicted(StandardScaler{{"features"}}).equal(predicted({})));
 }
 
-TEST_CASE("what a model gives lives on where that is the dataset's own memory") {
+TEST_CASE("what a model gives lives on where it gives the rows of a dataset that is gone") {
   TorchPredictor const predictor{Calling{[](torch::Tensor const& rows) { return rows; }}};
   auto const predicted = [&] {
     return predictor.predict(Dataset::from_columns({{"features", std::vector<float>(1'000, 3), {10}}}));
   }();
   CHECK(predicted.equal(torch::full({100, 10}, 3.0F)));
+}
+
+TEST_CASE("a model that works in place leaves the dataset as it is") {
+  TorchPredictor const predictor{Calling{[](torch::Tensor const& rows) { return rows.mul_(2); }}, {.batch_size = 2}};
+  auto const rows = Dataset::from_columns({{"features", std::vector<float>{1, 2, 3}}});
+  CHECK(predictor.predict(rows).equal(torch::tensor({2.0F, 4.0F, 6.0F})));
+  CHECK(predictor.predict(rows).equal(torch::tensor({2.0F, 4.0F, 6.0F})));
+  CHECK(rows.column("features").as<float>()[2] == 3.0F);
 }
 
 TEST_CASE("rows of a whole number's type predict what the model makes of them") {

@@ -95,11 +95,12 @@ RAYTRAIN_TORCH_INLINE auto predict_column(Dataset const& rows, std::string const
   source.check_holds_numbers("predicting rows");
   std::vector<std::int64_t> shape{static_cast<std::int64_t>(source.rows())};
   for (auto const extent : source.row_shape()) shape.push_back(static_cast<std::int64_t>(extent));
-  // Nothing writes to it: it is what forward gets.
+  // Nothing writes to it: forward, which may work in place, gets a copy of each batch.
   auto* const values = const_cast<std::byte*>(source.bytes().data());
   auto const given = at::from_blob(values, shape, torch_type(source));
-  auto result = predict_rows(given, options, forward);
-  return result.is_alias_of(given) ? result.clone() : result;
+  return predict_rows(given, options, [&](at::Tensor const& batch) {
+    return forward(batch.is_alias_of(given) ? batch.clone() : batch);
+  });
 }
 
 }  // namespace raytrain::detail

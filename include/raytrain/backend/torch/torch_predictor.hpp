@@ -97,7 +97,7 @@ class TorchPredictor {
   }
 
   /// Predicts each row of a dataset as it was read, from one column of what the preprocessor of the training makes of
-  /// it, where it had one: {rows, ...}, on the CPU.
+  /// it, where it had one: {rows, ...}, on the CPU. The model gets a copy of each batch: it may work in place.
   ///
   /// Errors: as the preprocessor; `not_found` for a column that is not there, listing those that are; `invalid_data`
   ///         for one of text, and one of a type of which LibTorch has no tensors; as above.
