@@ -388,6 +388,27 @@ TEST_CASE("in a log ProgressBar writes how far it is after half a minute without
   CHECK(screen.text() == "fashion: 2 workers of torch\n  20 %  7 samples/s  2:00 min left  loss 0.5\n");
 }
 
+TEST_CASE("the speed and the time left are those of the epoch that runs, whose progress counts anew") {
+  Screen const screen;
+  auto const clock = std::make_shared<testing::ManualClock>();
+  ProgressBar bar{{.out = screen.file, .terminal = true}, clock};
+  auto const after_a_second = [&](std::uint64_t done, std::uint64_t total) {
+    clock->advance(std::chrono::seconds{1});
+    bar.on_progress(Progress{Rank{0}, done, total, ""});
+    return screen.text();
+  };
+  (void)after_a_second(100, 1000);
+  (void)after_a_second(1000, 1000);
+  tell(bar, Rank{0}, 1, {{"loss", 0.5}});
+  CHECK(after_a_second(100, 1000).ends_with("  10 %"));
+  CHECK(after_a_second(300, 1000).ends_with("  30 %  200 samples/s  3.5 s left"));
+  CHECK(after_a_second(320, 400).ends_with("  80 %"));
+  CHECK(after_a_second(340, 400).ends_with("  85 %  20 samples/s  3.0 s left"));
+  CHECK(after_a_second(400, 400).ends_with(" 100 %  40 samples/s  0.0 s left"));
+  CHECK(after_a_second(400, 400).ends_with(" 100 %"));
+  CHECK(after_a_second(500, 400).ends_with(" 100 %  100 samples/s  0.0 s left"));
+}
+
 TEST_CASE("numbers in a line have five digits, and no exponent before they have sixteen") {
   Screen const screen;
   ProgressBar bar{{.out = screen.file}};

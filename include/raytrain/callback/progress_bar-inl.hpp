@@ -64,7 +64,8 @@ RAYTRAIN_INLINE void ProgressBar::on_report(Report const& report, Metrics const&
 
 RAYTRAIN_INLINE void ProgressBar::on_progress(Progress const& progress) {
   std::lock_guard const lock{mutex_};
-  if (!begin_) begin_ = Point{clock_->now(), progress.done};
+  auto const counts_anew = progress.done <= latest_.done || progress.total != latest_.total;
+  if (!begin_ || counts_anew) begin_ = Point{clock_->now(), progress.done};
   latest_ = progress;
   if (terminal_) {
     bar_ = progress_text(width() - 1);
@@ -134,7 +135,7 @@ RAYTRAIN_INLINE auto ProgressBar::state_text() const -> std::string {
   auto const elapsed = std::chrono::duration<double>{clock_->now() - begin_->time}.count();
   auto const done = static_cast<double>(latest_.done) - static_cast<double>(begin_->done);
   auto const rate = elapsed > 0 ? done / elapsed : 0.0;
-  auto const left = static_cast<double>(latest_.total) - static_cast<double>(latest_.done);
+  auto const left = std::max(0.0, static_cast<double>(latest_.total) - static_cast<double>(latest_.done));
   auto const known = latest_.total > 0;
   auto text = known ? fmt::format(" {:3.0f} %", 100 * share()) : fmt::format(" {} {}", latest_.done, options_.unit);
   if (rate > 0) text += fmt::format("  {:.0f} {}/s", rate, options_.unit);

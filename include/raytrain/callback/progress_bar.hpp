@@ -101,8 +101,8 @@ class ProgressBar final : public Callback {
   ProgressBarOptions options_;
   bool terminal_;
   std::shared_ptr<Clock> clock_;
-  std::mutex mutex_;  ///< Guards everything below, and the order on `out`.
-  std::optional<Point> begin_;
+  std::mutex mutex_;            ///< Guards everything below, and the order on `out`.
+  std::optional<Point> begin_;  ///< Of what `latest_` counts, as of an epoch.
   Progress latest_;
   std::string bar_;  ///< The line that is redrawn; empty: none.
   Clock::TimePoint next_line_{};
