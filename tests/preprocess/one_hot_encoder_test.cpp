@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -60,6 +61,16 @@ TEST_CASE("a row is all 0 for what is missing, is unknown, or was left out") {
   CHECK(values_of<float>(encoded, "city") == Floats{0, 1, 0, 0, 0, 0, 0, 0, 1, 0});
   CHECK(texts_of(encoder.inverse_transform(encoded).column("city")) ==
         std::vector<std::string>{"b", "(none)", "(none)", "(none)", "a"});
+}
+
+TEST_CASE("a row with a NaN, of which no number is the largest, comes back as a missing value") {
+  OneHotEncoder encoder{{"city"}};
+  encoder.fit(Dataset::from_columns({Column::of_texts("city", {"Bern", "Oslo", "Rome"})}));
+  auto const none = std::numeric_limits<double>::quiet_NaN();
+  auto const told = Dataset::from_columns(
+      {{"city", std::vector<double>{none, 0.1, 0.9, none, none, none, 0.1, 0.9, none, 0.1, 0.2, 0.7}, {3}}});
+  CHECK(texts_of(encoder.inverse_transform(told).column("city")) ==
+        std::vector<std::string>{"(none)", "(none)", "(none)", "Rome"});
 }
 
 TEST_CASE("many rows, which lie in huge pages, are as few") {

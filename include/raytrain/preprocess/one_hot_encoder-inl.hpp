@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -56,7 +57,9 @@ RAYTRAIN_INLINE auto OneHotEncoder::inverse_transform(Dataset const& dataset) co
       for (std::size_t row = 0; row < column.rows(); ++row) {
         auto const of_row = values.subspan(row * width, width);
         auto const largest = std::ranges::max_element(of_row, {}, [](T value) { return detail::as_double(value); });
-        auto const is_missing = std::ranges::all_of(of_row, [](T value) { return detail::as_double(value) == 0; });
+        auto const is_missing =
+            std::ranges::all_of(of_row, [](T value) { return detail::as_double(value) == 0; }) ||
+            std::ranges::any_of(of_row, [](T value) { return std::isnan(detail::as_double(value)); });
         numbers.push_back(is_missing ? detail::no_category : static_cast<std::int32_t>(largest - of_row.begin()));
       }
     });

@@ -38,7 +38,7 @@ struct OneHotEncoder {
   /// Errors: as of `OrdinalEncoder`.
   [[nodiscard]] auto transform(Dataset const& dataset) const -> Dataset;
   /// The value at the place of the largest number of a row: texts, and numbers as float64; a missing one where all are
-  /// 0.
+  /// 0, or where one is NaN.
   ///
   /// Errors: `invalid_data` for rows of another shape, and for text.
   [[nodiscard]] auto inverse_transform(Dataset const& dataset) const -> Dataset;
