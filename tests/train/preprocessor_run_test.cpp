@@ -167,6 +167,7 @@ TEST_CASE("a function of batches is given to workers without rows, too") {
 std::atomic<std::function<void()> const*> at_first_rows = nullptr;
 
 auto watched(Dataset const& rows) -> Dataset {
+  if (rows.rows() == 0) return rows;
   if (auto const* const work = at_first_rows.exchange(nullptr)) (*work)();
   return rows;
 }
@@ -177,6 +178,32 @@ std::atomic<std::size_t> changed_rows = 0;
 auto counted(Dataset const& rows) -> Dataset {
   changed_rows += rows.rows();
   return rows;
+}
+
+/// The most rows that `widened` was given at once.
+std::atomic<std::size_t> most_rows_at_once = 0;
+
+/// Makes 8 KiB of each row.
+auto widened(Dataset const& rows) -> Dataset {
+  auto most = most_rows_at_once.load();
+  while (most < rows.rows() && !most_rows_at_once.compare_exchange_weak(most, rows.rows())) continue;
+  return rows.with_column({"wide", std::vector<double>(rows.rows() * 1'024), {1'024}});
+}
+
+TEST_CASE("rows that become wider are prepared in batches that what is made of them has room for") {
+  register_function("widened", widened);
+  for (auto const* const prepared : {"", "rows"}) {
+    TemporaryFolder const folder;
+    auto config = preparing_config(folder, 1);
+    config.preprocessor = FunctionTransformer{"widened"};
+    if (*prepared != '\0') config.data.prepared_folder = folder.path() / prepared;
+    most_rows_at_once = 0;
+    MinimalTrainer trainer{[](TrainContext& ctx) { CHECK(ctx.dataset_shard("train").dataset().rows() == 5'000); },
+                           config};
+    (void)trainer.fit();
+    CHECK(most_rows_at_once > 1'000);
+    CHECK(most_rows_at_once * 8'192 < (std::size_t{16} << 20U));
+  }
 }
 
 /// A run with a folder for prepared rows; `counted` counts the rows that are prepared.

@@ -257,7 +257,7 @@ RAYTRAIN_INLINE void PreparedDatasets::prepare(WorkerSetup const& setup) {
   }
 }
 
-/// Rows that are changed between two signs of life.
+/// Rows that are changed between two signs of life, by how much memory these take.
 [[nodiscard]] inline auto batch_rows(Dataset const& dataset) -> std::size_t {
   constexpr std::size_t most_bytes = std::size_t{16} << 20U;
   constexpr std::size_t most_rows = std::size_t{1} << 16U;
@@ -324,11 +324,12 @@ RAYTRAIN_INLINE void PreparedDatasets::transform(CheckpointedPreprocessor learnt
   auto const json = without_retry("storing TrainerConfig::preprocessor", [&] { return write_json(learnt); });
   auto const& folder = setup.run->data.prepared_folder;
   for (auto const& [name, dataset] : setup.run->datasets) {
-    auto const each = batch_rows(dataset);
-    auto const transform_in_threads = [&](Dataset const& rows) {
-      return map_batches(rows, transform_rows, {.batch_size = each, .threads = std::max(threads, 1)});
-    };
     auto const prepare_rows = [&, &name = name, &rows = dataset] {
+      auto each = batch_rows(rows);
+      if (rows.rows() > 0) each = std::min(each, batch_rows(transform_rows(rows.head(0))));
+      auto const transform_in_threads = [&](Dataset const& some) {
+        return map_batches(some, transform_rows, {.batch_size = each, .threads = std::max(threads, 1)});
+      };
       if (folder.empty()) return transform_in_threads(rows);
       auto const block_rows = each * static_cast<std::size_t>(std::max(threads, 1));
       PreparedFolder const into{.folder = folder / name,
