@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <raytrain/preprocess/chain.hpp>
 
+#include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <random>
 #include <vector>
@@ -9,6 +11,8 @@
 
 #include <raytrain/data/column.hpp>
 #include <raytrain/data/dataset.hpp>
+#include <raytrain/preprocess/concatenator.hpp>
+#include <raytrain/preprocess/function_transformer.hpp>
 #include <raytrain/preprocess/preprocessor.hpp>
 #include <raytrain/preprocess/preprocessor_json.hpp>
 #include <raytrain/preprocess/standard_scaler.hpp>
@@ -19,8 +23,10 @@
 
 using raytrain::AnyPreprocessor;
 using raytrain::Chain;
+using raytrain::Concatenator;
 using raytrain::Dataset;
 using raytrain::FitRows;
+using raytrain::FunctionTransformer;
 using raytrain::StandardScaler;
 using raytrain::testing::check_contains;
 using raytrain::testing::thrown_error;
@@ -72,6 +78,35 @@ TEST_CASE("any number of workers fits the same chain, to the last digit that JSO
   for (std::uint32_t const workers : {2, 5}) {
     for (auto const& of_worker : raytrain::testing::learnt_by_workers(dataset, workers, learn))
       CHECK(of_worker == alone);
+  }
+}
+
+/// Of all calls of `widened`.
+std::atomic<std::size_t> widened_rows = 0;
+
+auto widened(Dataset const& rows) -> Dataset {
+  widened_rows += rows.rows();
+  return rows.with_column({"wide", std::vector<double>(rows.rows(), 1)});
+}
+
+TEST_CASE("no rows are made for steps that learn nothing, also where they have learnt before") {
+  raytrain::register_function("widened", widened);
+  auto const dataset = Dataset::from_columns({{"x", std::vector<double>{1, 2, 3}}});
+  Chain last{StandardScaler{{"x"}}, FunctionTransformer{"widened"}, Concatenator{{"x", "wide"}}};
+  widened_rows = 0;
+  for (auto const* const fit : {"first", "again"}) {
+    CAPTURE(fit);
+    last.fit(dataset);
+    CHECK(widened_rows == 0);
+  }
+  CHECK(last.transform(dataset).column("features").row_values() == 2);
+  Chain inner{FunctionTransformer{"widened"}, StandardScaler{{"x", "wide"}}, Concatenator{{"x", "wide"}}};
+  for (auto const* const fit : {"first", "again"}) {
+    CAPTURE(fit);
+    widened_rows = 0;
+    inner.fit(dataset);
+    CHECK(widened_rows == 3);
+    CHECK(inner.step<StandardScaler>().scales.at("wide").shift[0] == 1);
   }
 }
 

@@ -97,6 +97,9 @@ class AnyPreprocessor {
   /// Whether `transform` may be called.
   [[nodiscard]] auto is_fitted() const -> bool;
 
+  /// Whether there is anything to learn: not where the type's `is_fitted` is a static function.
+  [[nodiscard]] auto learns_from_rows() const -> bool { return held("learns_from_rows").learns_from_rows(); }
+
   /// Learns from the rows, again where it has learnt before. On several workers a group operation.
   ///
   /// Errors: as of the preprocessor; it is as it was then.
@@ -128,6 +131,7 @@ class AnyPreprocessor {
     virtual ~Interface() = default;
     [[nodiscard]] virtual auto type_name() const -> std::string_view = 0;
     [[nodiscard]] virtual auto is_fitted() const -> bool = 0;
+    [[nodiscard]] virtual auto learns_from_rows() const -> bool = 0;
     [[nodiscard]] virtual auto fitted(FitRows const& rows) const -> std::shared_ptr<Interface const> = 0;
     [[nodiscard]] virtual auto transform(Dataset const& dataset) const -> Dataset = 0;
     [[nodiscard]] virtual auto inverse_transform(Dataset const& dataset) const -> Dataset = 0;
@@ -140,6 +144,7 @@ class AnyPreprocessor {
 
     [[nodiscard]] auto type_name() const -> std::string_view override { return P::type_name; }
     [[nodiscard]] auto is_fitted() const -> bool override { return preprocessor.is_fitted(); }
+    [[nodiscard]] auto learns_from_rows() const -> bool override { return detail::learns_from_rows<P>; }
     [[nodiscard]] auto fitted(FitRows const& rows) const -> std::shared_ptr<Interface const> override {
       auto copy = preprocessor;
       copy.fit(rows);

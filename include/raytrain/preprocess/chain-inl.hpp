@@ -16,10 +16,13 @@ namespace raytrain {
 RAYTRAIN_INLINE void Chain::fit(FitRows const& rows) {
   auto fitted = steps_;
   auto seen = rows;
-  for (auto& step : fitted) {
-    step.fit(seen);
-    if (&step == &fitted.back()) break;
-    seen = seen.transformed([&](Dataset const& before) { return step.transform(before); });
+  for (auto step = fitted.begin(); step != fitted.end(); ++step) {
+    step->fit(seen);
+    auto const next = step + 1;
+    if (next == fitted.end()) break;
+    auto const are_needed = std::ranges::any_of(next, fitted.end(), &AnyPreprocessor::learns_from_rows);
+    seen =
+        seen.transformed([&](Dataset const& before) { return step->transform(are_needed ? before : before.head(0)); });
   }
   steps_ = std::move(fitted);
 }

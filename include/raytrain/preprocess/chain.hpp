@@ -50,7 +50,11 @@ class Chain {
     throw Error{Errc::not_found, "Chain::step", "no step is a " + std::string{P::type_name}, "ask for one that it has"};
   }
 
-  /// Each step. Errors: as of the steps.
+  /// Each step.
+  ///
+  /// Errors: as of the steps.
+  /// Cost:   the memory of this worker's part of the rows, as each step makes it, up to the last step that learns from
+  ///         them; the steps behind it see the columns alone.
   void fit(FitRows const& rows);
   [[nodiscard]] auto is_fitted() const -> bool;
   [[nodiscard]] auto transform(Dataset const& dataset) const -> Dataset;

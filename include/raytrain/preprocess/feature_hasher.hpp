@@ -30,7 +30,7 @@ struct FeatureHasher {
 
   /// Looks at the rows, and learns nothing. Errors: as `transform`.
   void fit(FitRows const& rows) { (void)made_of(rows.dataset().head(0), "FeatureHasher::fit"); }
-  [[nodiscard]] auto is_fitted() const -> bool { return true; }
+  [[nodiscard]] static auto is_fitted() -> bool { return true; }
   /// Errors: `invalid_config` for no column, one that is named twice, and for other settings out of their range;
   ///         `not_found`; `invalid_data` for several values a row, and where another column has the output's name.
   [[nodiscard]] auto transform(Dataset const& dataset) const -> Dataset {

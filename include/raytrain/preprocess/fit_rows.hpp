@@ -36,7 +36,8 @@ class FitRows {
   /// This worker's rows.
   [[nodiscard]] auto dataset() const noexcept -> Dataset const& { return dataset_; }
 
-  /// The same rows after a step before: `transform` gives as many rows as it gets.
+  /// The same rows after a step before: `transform` gives as many rows as it gets, or none where nothing is learnt of
+  /// them.
   template <class Transform>
   [[nodiscard]] auto transformed(Transform const& transform) const -> FitRows {
     auto result = *this;

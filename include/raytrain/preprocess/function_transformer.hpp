@@ -31,7 +31,7 @@ struct FunctionTransformer {
 
   /// Learns nothing. Errors: `not_found` for a name that no function has, listing those that there are.
   void fit(FitRows const& rows);
-  [[nodiscard]] auto is_fitted() const -> bool { return true; }
+  [[nodiscard]] static auto is_fitted() -> bool { return true; }
   /// Errors: `not_found` for a name that no function has; as of the function.
   [[nodiscard]] auto transform(Dataset const& dataset) const -> Dataset;
 

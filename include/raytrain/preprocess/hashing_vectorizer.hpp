@@ -27,7 +27,7 @@ struct HashingVectorizer {
 
   /// Looks at the rows, and learns nothing. Errors: as `transform`.
   void fit(FitRows const& rows) { (void)made_of(rows.dataset().head(0), "HashingVectorizer::fit"); }
-  [[nodiscard]] auto is_fitted() const -> bool { return true; }
+  [[nodiscard]] static auto is_fitted() -> bool { return true; }
   /// Errors: `invalid_config` for no column, one that is named twice, and for `num_features` out of its range;
   ///         `not_found`; `invalid_data` for a column of numbers.
   [[nodiscard]] auto transform(Dataset const& dataset) const -> Dataset {

@@ -35,7 +35,7 @@ struct Normalizer {
   /// Errors: `invalid_config` for no column, or one that is named twice; `not_found` for one that is not there;
   ///         `invalid_data` for one of text.
   void fit(FitRows const& rows);
-  [[nodiscard]] auto is_fitted() const -> bool { return true; }
+  [[nodiscard]] static auto is_fitted() -> bool { return true; }
   /// Errors: as `fit`; also `invalid_data` for a row whose norm float64 has not, with its number.
   [[nodiscard]] auto transform(Dataset const& dataset) const -> Dataset;
 

@@ -23,7 +23,7 @@ concept Preprocessor = std::copyable<P> && std::default_initializable<P> &&
     requires(P preprocessor, P const& fitted, FitRows const& rows, Dataset const& dataset) {
   { P::type_name } -> std::convertible_to<std::string_view>;  // "StandardScaler": what files call it
   { preprocessor.fit(rows) } -> std::same_as<void>;           // all workers call it together, and learn the same
-  { fitted.is_fitted() } -> std::same_as<bool>;               // always true where there is nothing to learn
+  { fitted.is_fitted() } -> std::same_as<bool>;               // static, and true, where there is nothing to learn
   { fitted.transform(dataset) } -> std::same_as<Dataset>;     // each row by itself, in its place; from any thread
 };
 
@@ -34,6 +34,12 @@ concept InvertiblePreprocessor = Preprocessor<P> && requires(P const& fitted, Da
 };
 
 namespace detail {
+
+/// Whether `fit` is to see all rows. A preprocessor that has something to learn says by its state whether it has.
+template <Preprocessor P>
+inline constexpr bool learns_from_rows = !requires {
+  P::is_fitted();
+};
 
 /// Errors: `invalid_call` for one that has learnt nothing yet.
 inline void check_fitted(bool is_fitted, std::string_view type_name, char const* function) {
