@@ -175,6 +175,34 @@ TEST_CASE("a minimum is found that lies at an end, or beside where there is none
   CHECK(std::abs(minimum_of(-50, 50, partly) - 1) < 1e-6);
 }
 
+TEST_CASE(
+    "a power that makes numbers beyond float64 is refused by its name, and one whose numbers have no squares where "
+    "they are needed") {
+  auto const dataset = Dataset::from_columns({{"x", std::vector<double>{-100, 1, 100}}});
+  auto const fit = [&](PowerMethod method, double power, bool standardize) {
+    return thrown_error([&] {
+      PowerTransformer{{"x"}, method, power, standardize}.fit(
+          method == PowerMethod::box_cox ? dataset.split_at(1).second : dataset);
+    });
+  };
+  using enum PowerMethod;
+  for (auto const standardize : {true, false}) {
+    CAPTURE(standardize);
+    check_contains(fit(yeo_johnson, 200, standardize),
+                   "invalid_data: PowerTransformer::fit: power 200 makes of column 'x' numbers beyond float64; "
+                   "give one nearer to 1, or leave it out");
+    check_contains(fit(yeo_johnson, -200, standardize), "power -200 makes of column 'x' numbers beyond float64");
+    check_contains(fit(box_cox, 200, standardize), "power 200 makes of column 'x' numbers beyond float64");
+  }
+  check_contains(
+      fit(yeo_johnson, 100, true),
+      "PowerTransformer::fit, after power 100: column 'x' has finite values whose sum or squares are beyond");
+  PowerTransformer transformer{{"x"}, yeo_johnson, 100, false};
+  transformer.fit(dataset);
+  // (101^100 - 1) / 100
+  check_values(transformer.transform(dataset.split_at(2).second).column("x"), {2.7048138294215285e198});
+}
+
 TEST_CASE("PowerTransformer refuses powers that are none, columns without values, and what box_cox cannot take") {
   auto const dataset =
       Dataset::from_columns({{"x", std::vector<double>{0, 2}}, {"gap", std::vector<double>{gap, gap}}});

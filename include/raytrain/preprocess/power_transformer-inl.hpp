@@ -53,6 +53,16 @@ inline void check_above_zero(double value, std::string const& column, char const
               "take PowerMethod::yeo_johnson"};
 }
 
+/// Powers ascend with their values: those of the smallest and the largest one tell.
+inline void check_powers(PowerMethod method, double power, ValueRange const& range, std::string const& column,
+                         char const* attempted) {
+  auto const is_finite = [&](double value) { return std::isfinite(power_for(method, log_for(method, value), power)); };
+  if (is_finite(range.min) && is_finite(range.max)) return;
+  throw Error{Errc::invalid_data, attempted,
+              fmt::format("power {} makes of column '{}' numbers beyond float64", power, column),
+              "give one nearer to 1, or leave it out"};
+}
+
 /// The column's logarithms alone, as float64.
 [[nodiscard]] inline auto logs_of(FitRows const& rows, std::string const& name, PowerMethod method) -> FitRows {
   return rows.transformed([&](Dataset const& all) {
@@ -103,6 +113,7 @@ RAYTRAIN_INLINE void PowerTransformer::fit(FitRows const& rows) {
     for (auto const& range : ranges) {
       detail::check_has_values(!range.is_empty(), name, type_name);
       if (method == PowerMethod::box_cox) detail::check_above_zero(range.min, name, attempted);
+      if (power) detail::check_powers(method, *power, range, name, attempted);
     }
     learnt[name] = power ? std::vector<double>(ranges.size(), *power)
                          : detail::learn_powers(detail::logs_of(rows, name, method), name, method, attempted);
@@ -111,12 +122,13 @@ RAYTRAIN_INLINE void PowerTransformer::fit(FitRows const& rows) {
       columns, type_name,
       [&](auto const& name) {
         auto const& of_places = learnt[name];
+        if (!standardize) return std::vector<ValueMoments>(of_places.size());
         auto const raised = detail::logs_of(rows, name, method).transformed([&](Dataset const& logs) {
           return detail::with_changed_values(
               logs, name, of_places.size(), attempted,
               [&](double log, std::size_t place) { return detail::power_for(method, log, of_places[place]); });
         });
-        return value_moments(raised, name, attempted);
+        return value_moments(raised, name, power ? fmt::format("{}, after power {}", attempted, *power) : attempted);
       },
       [&](ValueMoments const& moments) {
         return standardize ? detail::standard_scale(moments) : std::pair{0.0, 1.0};

@@ -44,7 +44,8 @@ struct PowerTransformer {
   detail::LinearScales scales{};  ///< Learnt, of what the power makes: 0 and 1 unless `standardize`.
 
   /// Errors: `invalid_config` for no column, one that is named twice, and a power that is not finite; `invalid_data`
-  ///         for a column without values, and by `box_cox` for one with values of 0 or below; as `value_moments`.
+  ///         for a column without values, by `box_cox` for one with values of 0 or below, and for a given power that
+  ///         makes numbers beyond float64; as `value_ranges`, and as `value_moments` where `standardize` needs them.
   /// Cost:   some 20 to 40 passes over each column and as many group operations, where the power is learnt; its
   ///         logarithms are kept meanwhile, as float64.
   void fit(FitRows const& rows);
