@@ -146,7 +146,7 @@ TEST_CASE("a column of NaN alone is one of missing texts where texts were learnt
   CHECK(raytrain::testing::values_of<float>(fitted(raytrain::CountVectorizer{{"t"}}, dataset).transform(empty), "t") ==
         zeros);
   check_contains(thrown_error([&] { (void)fitted(raytrain::LabelEncoder{"t"}, dataset).transform(empty); }),
-                 "column 't' has no label in row 0");
+                 "column 't' has no label in row 0 of the 2 that it was given, counted from 0");
   check_contains(thrown_error([&] { (void)one_hot.transform(numbers); }), "column 't' holds numbers, and held text");
 }
 

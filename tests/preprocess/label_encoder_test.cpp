@@ -85,7 +85,8 @@ TEST_CASE("a label that is missing or unknown is refused, and so is a fit withou
   check_contains(thrown_error([&] {
                    (void)encoder.transform(labelled({"a", std::nullopt}));
                  }),
-                 "LabelEncoder::transform: column 'label' has no label in row 1");
+                 "LabelEncoder::transform: column 'label' has no label in row 1 of the 2 that it was given, counted "
+                 "from 0");
   check_contains(thrown_error([&] {
                    (void)encoder.transform(labelled({"a", "c"}));
                  }),

@@ -82,10 +82,12 @@ TEST_CASE("Normalizer refuses columns that are none, and rows without a norm") {
   check_contains(fit({{"city"}}), "holds text");
   check_contains(transform({}), "Normalizer::columns: names no column");
   check_contains(transform({{"city"}}), "holds text");
-  check_contains(transform({{"x"}}),
-                 "invalid_data: Normalizer::transform: row 1 has values that are too large for a norm");
-  check_contains(transform({{"far"}, Norm::l1}), "row 1 has values that are too large for a norm");
-  check_contains(transform({{"far"}, Norm::max}), "row 1 has values that are too large for a norm");
+  check_contains(
+      transform({{"x"}}),
+      "invalid_data: Normalizer::transform: row 1 of the 2 that it was given, counted from 0, has values that "
+      "are too large for a norm");
+  check_contains(transform({{"far"}, Norm::l1}), "counted from 0, has values that are too large for a norm");
+  check_contains(transform({{"far"}, Norm::max}), "counted from 0, has values that are too large for a norm");
 }
 
 }  // namespace

@@ -38,7 +38,8 @@ RAYTRAIN_INLINE auto LabelEncoder::transform(Dataset const& dataset) const -> Da
       [&](std::size_t row, std::int32_t number) {
         if (number == detail::no_category) {
           throw Error{Errc::invalid_data, "LabelEncoder::transform",
-                      fmt::format("column '{}' has no label in row {}, counted from 0", label_column, row),
+                      fmt::format("column '{}' has no label in row {} of the {} that it was given, counted from 0",
+                                  label_column, row, dataset.rows()),
                       "leave such rows out before, by filter"};
         }
         numbers[row] = number;

@@ -75,7 +75,10 @@ void add_lengths(Column const& column, std::vector<double>& lengths, Add const& 
       norms[row] = has_squares ? std::sqrt(norms[row]) : length_of_row(dataset, normalizer, row);
     }
     if (!std::isfinite(norms[row])) {
-      throw Error{Errc::invalid_data, attempted, fmt::format("row {} has values that are too large for a norm", row),
+      throw Error{Errc::invalid_data, attempted,
+                  fmt::format("row {} of the {} that it was given, counted from 0, has values that are too large for a "
+                              "norm",
+                              row, norms.size()),
                   "bring the columns to other units before, or leave such rows out by filter"};
     }
     if (norms[row] == 0) norms[row] = 1;
