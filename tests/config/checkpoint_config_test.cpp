@@ -50,6 +50,17 @@ TEST_CASE("keeping no checkpoint is refused, and the message says how to keep al
   CHECK(thrown_error([] { CheckpointConfig{.num_to_keep = -3}.validate(); }).find("(got -3)") != std::string::npos);
 }
 
+TEST_CASE("what is said of a score is refused without a metric that is the score") {
+  CHECK(
+      thrown_error([] { CheckpointConfig{.fail_on_non_finite_score = true}.validate(); }) ==
+      "invalid_config: CheckpointConfig::fail_on_non_finite_score: is set, and score_attribute names no metric; write "
+      ".score_attribute = \"loss\", or leave it out");
+  CHECK(thrown_error([] { CheckpointConfig{.score_order = raytrain::ScoreOrder::min}.validate(); }) ==
+        "invalid_config: CheckpointConfig::score_order: is ScoreOrder::min, and score_attribute names no metric; write "
+        ".score_attribute = \"loss\", or leave it out");
+  CheckpointConfig{.score_attribute = "loss", .fail_on_non_finite_score = true}.validate();
+}
+
 TEST_CASE("an interval is a number of reports, a time in any unit or automatic, and other processes compare its text") {
   auto const text_of = [](CheckpointConfig const& config) {
     config.validate();
