@@ -90,6 +90,19 @@ TEST_CASE("resources of one's own are counted on hosts, in amounts above 0 and b
   }
 }
 
+TEST_CASE("what starts the job of Launch::mpirun is refused with another launch, where nothing would look at it") {
+  using enum raytrain::Launch;
+  for (auto const launch : {automatic, threads, ranks, processes}) {
+    ScalingConfig{.launch = launch, .job_command = {"mpirun"}}.validate();
+    CHECK(thrown_error([&] {
+            ScalingConfig{.launch = launch, .job_command = {"srun", "--mpi=pmix"}}.validate();
+          }) ==
+          "invalid_config: ScalingConfig::job_command: is set (got 'srun --mpi=pmix'), and starts workers with "
+          "Launch::mpirun alone; write .launch = Launch::mpirun, or leave it out");
+  }
+  ScalingConfig{.launch = mpirun, .job_command = {"srun", "--mpi=pmix"}}.validate();
+}
+
 TEST_CASE("a negative number of cores is refused, and the message says what to write") {
   CHECK(thrown_error([] { ScalingConfig{.start_timeout = std::chrono::seconds{-1}}.validate(); }) ==
         "invalid_config: ScalingConfig::start_timeout: must not be negative (got -1000 ms); write 0 for as long as it "

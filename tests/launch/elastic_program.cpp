@@ -172,7 +172,8 @@ auto main(int argc, char** argv) -> int {
       .run = {.name = "r", .storage_path = arguments.at(0), .failure = {.max_failures = launch == "ranks" ? 0 : 10}},
       .datasets = {{"train", row_numbers()}},
       .callbacks = {std::make_shared<Watch>()}};
-  if (auto const* const command = std::getenv("RAYTRAIN_TEST_COMMAND"); command != nullptr) {
+  auto const* const command = std::getenv("RAYTRAIN_TEST_COMMAND");
+  if (command != nullptr && config.scaling.launch == Launch::mpirun) {
     std::istringstream words{command};
     config.scaling.job_command = {std::istream_iterator<std::string>{words}, {}};
   }

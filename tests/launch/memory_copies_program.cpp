@@ -106,7 +106,8 @@ auto main(int argc, char** argv) -> int {
                                  [](std::string const& name) { say("reads ", name, " in process ", ::getpid()); })},
               .failure = {.max_failures = 1}}};
   if (std::getenv("RAYTRAIN_TEST_MPIRUN") != nullptr) config.scaling.launch = Launch::mpirun;
-  if (auto const* const command = std::getenv("RAYTRAIN_TEST_COMMAND"); command != nullptr) {
+  auto const* const command = std::getenv("RAYTRAIN_TEST_COMMAND");
+  if (command != nullptr && config.scaling.launch == Launch::mpirun) {
     std::istringstream words{command};
     config.scaling.job_command = {std::istream_iterator<std::string>{words}, {}};
     config.scaling.num_workers = {1, std::stoi(arguments.at(1))};

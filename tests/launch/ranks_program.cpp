@@ -477,7 +477,8 @@ auto main(int argc, char** argv) -> int {
                             : std::string_view{launch} == "threads" ? Launch::threads
                                                                     : Launch::processes;
   }
-  if (auto const* const command = std::getenv("RAYTRAIN_TEST_COMMAND"); command != nullptr) {
+  auto const* const command = std::getenv("RAYTRAIN_TEST_COMMAND");
+  if (command != nullptr && config.scaling.launch == Launch::mpirun) {
     std::istringstream words{command};
     config.scaling.job_command = {std::istream_iterator<std::string>{words}, {}};
   }

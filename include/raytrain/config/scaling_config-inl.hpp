@@ -68,6 +68,13 @@ RAYTRAIN_INLINE void ScalingConfig::validate() const {
     throw Error{Errc::invalid_config, "ScalingConfig::job_command", "must name a program (got none)",
                 "write {.scaling = {.job_command = {\"mpirun\"}}}"};
   }
+  if (launch != Launch::mpirun && job_command != ScalingConfig{}.job_command) {
+    std::string words;
+    for (auto const& word : job_command) words += (words.empty() ? "" : " ") + word;
+    throw Error{Errc::invalid_config, "ScalingConfig::job_command",
+                "is set (got '" + words + "'), and starts workers with Launch::mpirun alone",
+                "write .launch = Launch::mpirun, or leave it out"};
+  }
 }
 
 RAYTRAIN_INLINE void ScalingConfig::validate_gpus() const {
