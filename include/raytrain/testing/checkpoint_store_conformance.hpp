@@ -185,7 +185,14 @@ TEST_CASE_TEMPLATE_DEFINE("a store of checkpoints", Storage, checkpoint_store_co
     CHECK(store->numbers().empty());
   }
 
-  SUBCASE("sweeps what earlier starts have left, and not what this one has staged") {
+  SUBCASE("sweeps what earlier starts have left") {
+    StartId const earlier{1, "00000001"};
+    auto const stale = start(earlier)->stage(draft_of_texts(some), Rank{0}, {});
+    start(2)->sweep();
+    CHECK(error_code_of([&] { (void)commit_parts(*start(earlier), {stale}); }) == "invalid_call");
+  }
+
+  SUBCASE("sweeps neither checkpoints nor what this start has staged") {
     (void)start(1)->stage(draft_of_texts(some), Rank{0}, {});
     auto const store = start(2);
     (void)commit_texts(*store, some, {7});
