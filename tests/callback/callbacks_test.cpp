@@ -218,26 +218,30 @@ TEST_CASE("Csv goes on under names with commas, quotes and lines in them") {
   CHECK(text.find("\n0.5,0.25,2,") != std::string::npos);
 }
 
-TEST_CASE("Csv writes the header that a full disk has refused before the next report's row") {
-  TemporaryFolder const folder;
-  auto const outcome = in_child([&]() -> std::string {
-    ::rlimit const none{0, RLIM_INFINITY};
-    ::rlimit const all{RLIM_INFINITY, RLIM_INFINITY};
-    std::signal(SIGXFSZ, SIG_IGN);
-    Csv csv;
-    csv.on_start(info_for(folder.path()));
-    (void)::setrlimit(RLIMIT_FSIZE, &none);
-    try {
-      tell(csv, Rank{0}, 1, {{"loss", 0.5}});
-    } catch (Error const&) {
-      (void)::setrlimit(RLIMIT_FSIZE, &all);
-      tell(csv, Rank{0}, 2, {{"loss", 0.25}});
-      csv.on_finish({});
-      return content(folder.path() / "progress.csv").substr(0, 5);
-    }
-    return "no error";
-  });
-  CHECK(outcome.text == "loss,");
+TEST_CASE("Csv writes the header that a full disk has refused, whole or in part, before the next report's row") {
+  for (::rlim_t const room : {0, 4}) {
+    CAPTURE(room);
+    TemporaryFolder const folder;
+    auto const outcome = in_child([&]() -> std::string {
+      ::rlimit const some{room, RLIM_INFINITY};
+      ::rlimit const all{RLIM_INFINITY, RLIM_INFINITY};
+      std::signal(SIGXFSZ, SIG_IGN);
+      Csv csv;
+      csv.on_start(info_for(folder.path()));
+      (void)::setrlimit(RLIMIT_FSIZE, &some);
+      try {
+        tell(csv, Rank{0}, 1, {{"loss", 0.5}});
+      } catch (Error const&) {
+        (void)::setrlimit(RLIMIT_FSIZE, &all);
+        auto const left = content(folder.path() / "progress.csv");
+        tell(csv, Rank{0}, 2, {{"loss", 0.25}});
+        csv.on_finish({});
+        return left + content(folder.path() / "progress.csv").substr(0, 7);
+      }
+      return "no error";
+    });
+    CHECK(outcome.text == "loss,tr");
+  }
 }
 
 TEST_CASE("Csv writes a report without the metrics that have no column, and refuses each of these once, by name") {

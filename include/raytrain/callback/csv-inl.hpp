@@ -31,10 +31,12 @@ RAYTRAIN_INLINE void Csv::on_report(Report const& report, Metrics const& all) {
   if (report.rank != Rank{0}) return;
   if (columns_.empty()) {
     for (auto const& entry : all) columns_.push_back(entry.name);
+    auto const is_first_line = file_.empty();
     try {
       write_row([](std::string const& column) { return quoted(column); });
     } catch (...) {
       columns_.clear();  // the next report's row gets it
+      if (is_first_line) file_.clear();
       throw;
     }
   }

@@ -43,6 +43,12 @@ RAYTRAIN_INLINE void AppendFile::finish() {
               "leave it alone while the run trains; what is gone of it is nowhere else"};
 }
 
+RAYTRAIN_INLINE void AppendFile::clear() noexcept {
+  if (::ftruncate(file_.get(), 0) != 0) return;
+  size_bytes_ = 0;
+  is_cut_ = false;
+}
+
 RAYTRAIN_INLINE void AppendFile::write_line(std::string_view line) {
   buffer_.assign(is_cut_ ? "\n" : "");
   buffer_ += line;

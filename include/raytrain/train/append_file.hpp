@@ -27,6 +27,9 @@ class AppendFile {
 
   [[nodiscard]] auto empty() const noexcept -> bool { return size_bytes_ == 0; }
 
+  /// Empties the file, where the system lets it.
+  void clear() noexcept;
+
   /// Errors: `io`; the line may then be incomplete, and the next one starts on its own.
   void write_line(std::string_view line);
 
