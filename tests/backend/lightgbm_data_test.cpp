@@ -2,6 +2,7 @@
 #include <raytrain/backend/lightgbm.hpp>
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -26,6 +27,12 @@ using raytrain::testing::refused;
 using raytrain::testing::TemporaryFolder;
 using raytrain::testing::thrown_error;
 
+auto ramp(int rows) -> std::vector<float> {
+  std::vector<float> values;
+  for (int i = 0; i < rows; ++i) values.push_back(static_cast<float>(i));
+  return values;
+}
+
 TEST_CASE("parameters that LightGBM would not take, or not look at, are refused") {
   TemporaryFolder const folder;
   auto const with = config(folder, 2);
@@ -48,6 +55,29 @@ TEST_CASE("workers with other features are told apart before LightGBM adds up wh
                           config(folder, 2)};
   check_contains(thrown_error([&] { trainer.fit(); }),
                  "rank 1 has 3 features (x_0, x_1, x_2), and rank 0 has 4 features (x_0, x_1, x_2, noise)");
+}
+
+TEST_CASE("columns in another order than the training's are refused, unless the model's features have no names") {
+  auto const data =
+      Dataset::from_columns({{"two words", std::vector<float>(100, 0)}, {"x", ramp(100)}, {"target", ramp(100)}});
+  LightGBMDatasetOptions const options{.label = "target"};
+  LightGBMDataset const train{data, options};
+  LightGBMBooster booster{train, {{"verbosity", "-1"}, {"min_data_in_leaf", "1"}}};
+  booster.update();
+  auto const predicted = booster.predict(data, options).values;
+  auto const swapped = data.select_columns({"x", "two words", "target"});
+  check_contains(
+      thrown_error([&] { (void)booster.predict(swapped, options); }),
+      "invalid_data: predicting from a model of LightGBM: its feature 0 is 'two_words', and that of the data "
+      "'x'; give the columns of the training, in their order, or name them by "
+      "LightGBMDatasetOptions::features");
+  CHECK(booster.predict(swapped, {.features = {"two words", "x"}}).values == predicted);
+  auto text = booster.to_text();
+  std::string const named = "feature_names=two_words x\n";
+  text.replace(text.find(named), named.size(), "feature_names=Column_0 Column_1\n");
+  LightGBMBooster const unnamed{bytes_of(text)};
+  CHECK(unnamed.predict(data, options).values == predicted);
+  CHECK(unnamed.predict(swapped, options).values != predicted);
 }
 
 TEST_CASE("numbers that are the same as floats are told apart, and categories are split as such") {

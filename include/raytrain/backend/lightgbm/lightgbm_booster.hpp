@@ -141,7 +141,8 @@ class LightGBMBooster {
 
   /// Predicts each row of a dataset, whose features must be those of the training, in their order.
   ///
-  /// Errors: as `LightGBMDataset`; `backend` for another number of features than the model has.
+  /// Errors: as `LightGBMDataset`; `backend` for another number of features than the model has; `invalid_data` for
+  ///         features of other names than its own.
   [[nodiscard]] auto predict(Dataset const& data, LightGBMDatasetOptions const& options = {},
                              LightGBMPrediction how = {}) const -> Predictions {
     auto const rows = data.rows();
@@ -251,11 +252,24 @@ class LightGBMBooster {
                 "ask for contributions"};
   }
 
+  /// LightGBM itself refuses another number of features.
+  void check_names(std::vector<std::string> const& given) const {
+    auto const wanted = feature_names();
+    if (wanted.size() != given.size()) return;
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+      if (given[i] == wanted[i] || wanted[i] == fmt::format("Column_{}", i)) continue;  // LightGBM's for no name
+      throw Error{Errc::invalid_data, "predicting from a model of LightGBM",
+                  fmt::format("its feature {} is '{}', and that of the data '{}'", i, wanted[i], given[i]),
+                  "give the columns of the training, in their order, or name them by LightGBMDatasetOptions::features"};
+    }
+  }
+
   /// Row by row, in doubles.
   [[nodiscard]] auto predict_exactly(Dataset const& data, LightGBMDatasetOptions const& options,
                                      LightGBMPrediction how) const -> std::vector<double> {
     auto const kind = type_of(how.type);
     detail::LightGBMMatrix const matrix{data, options};
+    check_names(matrix.names());
     std::int64_t size = 0;
     detail::lightgbm_call(
         detail::lightgbm::LGBM_BoosterCalcNumPredict(handle(), matrix.rows(), kind, 0, how.rounds, &size),

@@ -86,6 +86,12 @@ class LightGBMMatrix {
   auto operator=(LightGBMMatrix const&) -> LightGBMMatrix& = delete;
 
   [[nodiscard]] auto table() const noexcept -> FeatureTable const& { return table_; }
+  /// As a model has them: with '_' for a space.
+  [[nodiscard]] auto names() const -> std::vector<std::string> {
+    auto names = table_.names();
+    for (auto& name : names) std::ranges::replace(name, ' ', '_');
+    return names;
+  }
   [[nodiscard]] auto data() const noexcept -> void const* { return data_; }
   [[nodiscard]] auto type() const noexcept -> int { return type_; }
   [[nodiscard]] auto rows() const noexcept -> std::int32_t { return static_cast<std::int32_t>(table_.rows()); }
@@ -142,7 +148,7 @@ class LightGBMDataset {
 
   LightGBMDataset(detail::LightGBMMatrix const& matrix, LightGBMDatasetOptions const& options,
                   LightGBMDataset const* reference)
-      : rows_{matrix.table().rows()}, names_{matrix.table().names()}, labels_{matrix.table().labels()} {
+      : rows_{matrix.table().rows()}, names_{matrix.names()}, labels_{matrix.table().labels()} {
     detail::LightGBMLog::keep();
     auto parameters = options.params;
     auto const& is_categorical = matrix.table().is_categorical();
@@ -169,10 +175,7 @@ class LightGBMDataset {
 
   void name_features() {
     std::vector<char const*> pointers;
-    for (auto& name : names_) {
-      std::ranges::replace(name, ' ', '_');
-      pointers.push_back(name.c_str());
-    }
+    for (auto const& name : names_) pointers.push_back(name.c_str());
     detail::lightgbm_call(
         detail::lightgbm::LGBM_DatasetSetFeatureNames(handle(), pointers.data(), static_cast<int>(pointers.size())),
         "LGBM_DatasetSetFeatureNames", "rename the dataset's columns");

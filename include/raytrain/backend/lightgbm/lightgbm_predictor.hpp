@@ -43,8 +43,9 @@ class LightGBMPredictor {
   /// the rows as they were read, and then changed by the preprocessor of the training, where it had one. The order must
   /// be that of the training.
   ///
-  /// Errors: as the preprocessor and as `LightGBMDataset`; `backend` for another number of features than the model has;
-  ///         `invalid_call` for interactions, which LightGBM does not compute.
+  /// Errors: as the preprocessor and as `LightGBMBooster::predict`; `invalid_call` for interactions, which LightGBM
+  /// does
+  ///         not compute.
   [[nodiscard]] auto predict(Dataset const& data, LightGBMDatasetOptions const& options = {},
                              PredictionType type = PredictionType::value) const -> Predictions {
     auto how = predict_by_;
