@@ -44,8 +44,7 @@ class LightGBMPredictor {
   /// be that of the training.
   ///
   /// Errors: as the preprocessor and as `LightGBMBooster::predict`; `invalid_call` for interactions, which LightGBM
-  /// does
-  ///         not compute.
+  ///         does not compute.
   [[nodiscard]] auto predict(Dataset const& data, LightGBMDatasetOptions const& options = {},
                              PredictionType type = PredictionType::value) const -> Predictions {
     auto how = predict_by_;
