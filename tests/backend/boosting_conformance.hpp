@@ -11,6 +11,7 @@
 //   draw_columns(params)          makes each tree grow on one or two of the four features;
 //   other_objective(params), several_classes(params), rank_queries(params)
 //                                 set the objective, and what goes with it;
+//   train_labels(ctx, params)     of this worker's rows of "train", as the library has them;
 //   boost(ctx, params, before)    the training as a user writes it by hand, with before(round); its model;
 //   trees(model)                  what of a stored model equal trainings have in common;
 //   model_file, model_name        of a checkpoint's model, and of one that a predictor stores;
@@ -390,6 +391,38 @@ TEST_CASE_TEMPLATE_DEFINE("a backend that boosts trees", Library, boosting_confo
     with.datasets = {{"train", queries(true)}};
     with.run.resume = Resume::fresh;
     check_contains(Runs::refused(ranking, with), "rows of one group in the column 'query' do not lie together");
+  }
+
+  SUBCASE("gives each distributed worker whole queries, and every query to one") {
+    auto ranking = params;
+    Library::rank_queries(ranking);
+    for (int const workers : {2, 3, 7}) {
+      TemporaryFolder const own;
+      auto with = Runs::config(own, workers, BoostingMode::distributed);
+      with.datasets = {{"train", numbered_queries()}};
+      std::vector<std::vector<float>> of_workers(static_cast<std::size_t>(workers));
+      Trainer<typename Library::Backend> trainer{
+          [&](Context& ctx) { of_workers[ctx.world_rank().value] = Library::train_labels(ctx, ranking); }, with};
+      trainer.fit();
+      std::vector<float> all;
+      for (auto const& labels : of_workers) {
+        REQUIRE_FALSE(labels.empty());
+        if (!all.empty()) CHECK(labels.front() != all.back());
+        all.insert(all.end(), labels.begin(), labels.end());
+      }
+      auto const expected = numbered_queries();
+      auto const numbers = expected.column("target").template as<float>();
+      CHECK(all == std::vector<float>{numbers.begin(), numbers.end()});
+    }
+    TemporaryFolder const own;
+    auto with = Runs::config(own, 7, BoostingMode::distributed);
+    with.datasets = {{"train", queries(false)}, {"valid", queries(false)}};  // which all workers have
+    CHECK(*Runs::fit(ranking, with).metrics.number(Library::ranking_metric) > 0.9);
+
+    with = Runs::config(folder, 8, BoostingMode::distributed);
+    with.datasets = {{"train", numbered_queries()}};
+    check_contains(Runs::refused(ranking, with),
+                   "dataset 'train': 7 groups of the column 'query' cannot be divided among 8 workers; use at most 7 ");
   }
 
   SUBCASE("refuses parameters that cannot be") {

@@ -49,6 +49,21 @@ namespace raytrain::testing {
   return Dataset::from_columns({{"x", x}, {"query", query}, {"target", target}});
 }
 
+/// Seven queries of 1 to 13 rows, whose target is the query's number.
+[[nodiscard]] inline auto numbered_queries() -> Dataset {
+  std::vector<float> x;
+  std::vector<std::int64_t> query;
+  std::vector<float> target;
+  for (int number = 0; number < 7; ++number) {
+    for (int row = 0; row < 2 * number + 1; ++row) {
+      x.push_back(static_cast<float>(row));
+      query.push_back(number);
+      target.push_back(static_cast<float>(number));
+    }
+  }
+  return Dataset::from_columns({{"x", x}, {"query", query}, {"target", target}});
+}
+
 /// A small training with one core for each worker.
 template <class Backend>
 [[nodiscard]] auto boosting_config(TemporaryFolder const& folder, int workers,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include <doctest/doctest.h>
 
@@ -43,6 +44,11 @@ struct LightGBMLibrary {
     params.group = "query";
     params.objective = "lambdarank";
     params.metric = {"ndcg"};
+  }
+
+  static auto train_labels(LightGBMContext& ctx, LightGBMParams const& params) -> std::vector<float> {
+    auto const train = ctx.dataset("train", params);
+    return {train.labels().begin(), train.labels().end()};
   }
 
   template <class Before>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include <doctest/doctest.h>
 
@@ -39,6 +40,11 @@ struct XGBoostLibrary {
     params.group = "query";
     params.objective = "rank:pairwise";
     params.eval_metric = {"ndcg@5-"};
+  }
+
+  static auto train_labels(XGBoostContext& ctx, XGBoostParams const& params) -> std::vector<float> {
+    auto const train = ctx.dmatrix("train", {.label = params.label, .group = params.group});
+    return {train.labels().begin(), train.labels().end()};
   }
 
   template <class Before>

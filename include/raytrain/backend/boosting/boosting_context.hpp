@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -12,8 +13,11 @@
 #include <fmt/ranges.h>
 
 #include <raytrain/backend/boosting/detail/early_stopping.hpp>
+#include <raytrain/backend/boosting/detail/group_borders.hpp>
 #include <raytrain/checkpoint/checkpoint_draft.hpp>
 #include <raytrain/core/error.hpp>
+#include <raytrain/core/identifiers.hpp>
+#include <raytrain/data/dataset.hpp>
 #include <raytrain/train/train_context.hpp>
 #include <raytrain/train/worker_setup.hpp>
 
@@ -68,6 +72,21 @@ class BoostingContext : public TrainContext {
     throw Error{Errc::rank_mismatch, std::move(attempted),
                 fmt::format("rank {} has {}, and rank 0 has {}", other - all.begin(), *other, all.front()),
                 "give all workers the same columns"};
+  }
+
+  /// This worker's rows of a dataset. Where a column of groups is named no group is on two workers: those that divide a
+  /// dataset take whole ones. `attempted`: the call that an error names. With groups a group operation.
+  ///
+  /// Errors: as `dataset_shard`, `part_of_whole_groups` and `check_own_groups`.
+  [[nodiscard]] auto rows_of(std::string_view dataset, std::string const& group, std::string const& attempted)
+      -> Dataset {
+    auto const shard = dataset_shard(dataset);
+    if (group.empty() || world_size() == WorldSize{1}) return shard.part();
+    if (shard.is_split()) {
+      return detail::part_of_whole_groups({shard.dataset(), shard.name(), group}, world_rank(), world_size());
+    }
+    detail::check_own_groups(all_gather(detail::own_groups(shard.dataset(), group, attempted)), attempted, group);
+    return shard.part();
   }
 
   /// Notes in a model for which objective it is trained, and from how many rounds it has started.

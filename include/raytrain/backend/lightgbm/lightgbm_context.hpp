@@ -49,15 +49,19 @@ class LightGBMContext : public BoostingContext {
   }
 
   /// This worker's rows of a dataset: a part of "train" and of what else `DataConfig` splits, or all; with the margins
-  /// of the model that the training goes on from. A group operation.
+  /// of the model that the training goes on from. With a group column a part has whole groups, so that it may be
+  /// another one than `DatasetShard::part`. A group operation.
   ///
   /// `reference`: the dataset that the model trains on, for one that it is evaluated on.
   /// Errors: `not_found`, listing the datasets that there are; as `LightGBMDataset`; `rank_mismatch` when workers have
-  ///         other features; as `booster` for parameters and the model that the training goes on from.
+  ///         other features; `invalid_config` for fewer groups than workers; `invalid_data` where workers that have
+  ///         rows of their own share a group; as `booster` for parameters and the model that the training goes on
+  ///         from.
   [[nodiscard]] auto dataset(std::string_view name, LightGBMParams const& params,
                              LightGBMDataset const* reference = nullptr) -> LightGBMDataset {
+    auto const attempted = fmt::format("LightGBMContext::dataset(\"{}\")", name);
+    auto const rows = rows_of(name, params.group, attempted);
     connect();
-    auto const rows = dataset_shard(name).part();
     LightGBMDatasetOptions const options{.label = params.label,
                                          .weight = params.weight,
                                          .group = params.group,
@@ -65,7 +69,7 @@ class LightGBMContext : public BoostingContext {
                                          .params = parameters(params)};
     if (network_) {
       auto const names = detail::feature_table(rows, options).names();
-      check_features(fmt::format("LightGBMContext::dataset(\"{}\")", name), names.size(), names);
+      check_features(attempted, names.size(), names);
     }
     LightGBMDataset made{rows, options, reference};
     check_log();

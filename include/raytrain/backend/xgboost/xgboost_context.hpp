@@ -80,19 +80,19 @@ class XGBoostContext : public BoostingContext {
     together([&] { communicator_.emplace(arguments, world_rank()); });
   }
 
-  /// This worker's rows of a dataset: a part of "train" and of what else `DataConfig` splits, or all. A group
-  /// operation.
+  /// This worker's rows of a dataset: a part of "train" and of what else `DataConfig` splits, or all. With a group
+  /// column a part has whole groups, so that it may be another one than `DatasetShard::part`. A group operation.
   ///
   /// Errors: `not_found`, listing the datasets that there are; as `DMatrix`; `rank_mismatch` when workers have other
-  ///         features.
+  ///         features; `invalid_config` for fewer groups than workers; `invalid_data` where workers that have rows of
+  ///         their own share a group.
   [[nodiscard]] auto dmatrix(std::string_view dataset, DMatrixOptions options = {}) -> DMatrix {
+    auto const attempted = fmt::format("XGBoostContext::dmatrix(\"{}\")", dataset);
+    auto const rows = rows_of(dataset, options.group, attempted);
     connect();
-    auto const rows = dataset_shard(dataset).part();
     if (options.threads == 0) options.threads = threads();
     auto const names = DMatrix::feature_names(rows, options);
-    if (communicator_) {
-      check_features(fmt::format("XGBoostContext::dmatrix(\"{}\")", dataset), names.size(), names);
-    }
+    if (communicator_) check_features(attempted, names.size(), names);
     return together([&] { return DMatrix{rows, options}; });
   }
 

@@ -42,6 +42,42 @@ inline void check_weight_values(std::span<float const> weights, std::string_view
               "write 0 for rows that do not count"};
 }
 
+/// Errors: `invalid_data` for a column that is not one number a row. `role`: what it is to the boosting.
+inline void check_one_number_a_row(Column const& column, std::string_view role, std::string_view owner) {
+  if (column.row_values() == 1) return;
+  throw Error{Errc::invalid_data, std::string{owner},
+              fmt::format("the {} column {} is not one number a row", role, column.describe()), "name another column"};
+}
+
+/// How many rows each group of a column has, one after the other.
+///
+/// Errors: `invalid_data` for a column that is not one number a row, and for rows of a group that lie apart.
+[[nodiscard]] inline auto group_sizes(Column const& column, std::string_view owner) -> std::vector<std::uint32_t> {
+  check_one_number_a_row(column, "group", owner);
+  std::vector<std::uint32_t> sizes;
+  with_element_type(column.type(), [&]<Element T>(T*) {
+    using Id = std::conditional_t<std::is_arithmetic_v<T>, T, float>;
+    auto const values = column.template as<T>();
+    std::vector<Id> ids(values.size());
+    std::ranges::transform(values, ids.begin(), [](T value) { return static_cast<Id>(value); });
+    std::vector<Id> seen;
+    for (std::size_t row = 0; row < ids.size(); ++row) {
+      if (row == 0 || !(ids[row] == ids[row - 1])) {
+        seen.push_back(ids[row]);
+        sizes.push_back(0);
+      }
+      ++sizes.back();
+    }
+    std::ranges::sort(seen);
+    if (std::ranges::adjacent_find(seen) != seen.end()) {
+      throw Error{Errc::invalid_data, std::string{owner},
+                  fmt::format("rows of one group in the column '{}' do not lie together", column.name()),
+                  "sort the rows by group"};
+    }
+  });
+  return sizes;
+}
+
 /// A dataset in the terms of a library that boosts trees: features side by side, a label, a weight and a group.
 class FeatureTable {
  public:
@@ -139,29 +175,7 @@ class FeatureTable {
   /// Errors: `invalid_data` for a column that is not one number a row, and for rows of a group that lie apart.
   [[nodiscard]] auto group_sizes() const -> std::vector<std::uint32_t> {
     if (roles_.group.empty()) return {};
-    auto const& column = data_.column(roles_.group);
-    if (column.row_values() != 1) (void)numbers(column, "group");
-    std::vector<std::uint32_t> sizes;
-    with_element_type(column.type(), [&]<Element T>(T*) {
-      using Id = std::conditional_t<std::is_arithmetic_v<T>, T, float>;
-      auto const values = column.template as<T>();
-      std::vector<Id> ids(values.size());
-      std::ranges::transform(values, ids.begin(), [](T value) { return static_cast<Id>(value); });
-      std::vector<Id> seen;
-      for (std::size_t row = 0; row < ids.size(); ++row) {
-        if (row == 0 || !(ids[row] == ids[row - 1])) {
-          seen.push_back(ids[row]);
-          sizes.push_back(0);
-        }
-        ++sizes.back();
-      }
-      std::ranges::sort(seen);
-      if (std::ranges::adjacent_find(seen) != seen.end()) {
-        refuse(fmt::format("rows of one group in the column '{}' do not lie together", column.name()),
-               "sort the rows by group");
-      }
-    });
-    return sizes;
+    return detail::group_sizes(data_.column(roles_.group), owner_);
   }
 
   /// A weight for each group.
@@ -202,10 +216,8 @@ class FeatureTable {
   }
 
   /// A column of one number a row, as floats.
-  [[nodiscard]] auto numbers(Column const& column, std::string_view what) const -> std::vector<float> {
-    if (column.row_values() != 1) {
-      refuse(fmt::format("the {} column {} is not one number a row", what, column.describe()), "name another column");
-    }
+  [[nodiscard]] auto numbers(Column const& column, std::string_view role) const -> std::vector<float> {
+    check_one_number_a_row(column, role, owner_);
     column.check_holds_numbers(owner_);
     std::vector<float> numbers(column.rows());
     with_element_type(column.type(), [&]<Element T>(T*) {
