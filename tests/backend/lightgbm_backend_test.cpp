@@ -57,6 +57,33 @@ TEST_CASE("metrics of a dataset that is split are those of all its rows") {
   }
 }
 
+TEST_CASE("a gamma deviance of a dataset that is split is that of all its rows") {
+  auto params = parameters(5);
+  params.objective = "gamma";
+  params.metric = {"gamma_deviance"};
+  std::vector<float> x;
+  std::vector<float> target;
+  for (int i = 0; i < 1000; ++i) {
+    x.push_back(static_cast<float>(i % 37));
+    target.push_back(static_cast<float>(1 + i % 37 + i % 5));
+  }
+  auto const data = Dataset::from_columns({{"x", x}, {"target", target}});
+  TemporaryFolder const folder;
+  auto with = config(folder, 3, LightGBMMode::distributed);
+  with.datasets = {{"train", data}, {"whole", data}};
+  auto const result = LightGBMTrainer{params, with}.fit();
+  auto const predictions = LightGBMPredictor{result.checkpoint().value()}.predict(data, {.label = "target"});
+  double sum = 0;
+  for (std::size_t row = 0; row < 1000; ++row) {
+    auto const ratio = static_cast<double>(target[row]) / static_cast<double>(predictions.values[row]);
+    sum += 2 * (ratio - std::log(ratio) - 1);
+  }
+  for (auto const& report : result.last_reports) {
+    CHECK(*report.metrics.number("train-gamma_deviance") == doctest::Approx(sum).epsilon(1e-5));
+    CHECK(*report.metrics.number("whole-gamma_deviance") == doctest::Approx(sum).epsilon(1e-5));
+  }
+}
+
 TEST_CASE("a model of several classes goes on with its own margins, to the same model") {
   auto params = parameters(10);
   params.objective = "multiclass";

@@ -98,7 +98,9 @@ class LightGBMContext : public BoostingContext {
   }
 
   /// Each metric on each dataset, over all workers: where a dataset is split the mean by their rows' weights, which is
-  /// exact for means over rows and for "rmse", and close for "auc" and for what goes by queries. A group operation.
+  /// exact for means over rows and for "rmse", and close for "auc" and for what goes by queries; of "gamma_deviance"
+  /// the sum, as LightGBM has it. "r2" is the mean of each worker's own, beside the mean label of its rows, and not
+  /// that of all rows. A group operation.
   [[nodiscard]] auto evaluate(LightGBMBooster const& booster) -> std::vector<Evaluation> {
     auto evaluations = booster.evaluate();
     if (!network_ || evaluations.empty()) return evaluations;
@@ -109,6 +111,7 @@ class LightGBMContext : public BoostingContext {
     collective().all_gather(std::span<double const>{mine}, std::span{all});
     for (std::size_t i = 0; i < count; ++i) {
       auto const is_root = evaluations[i].name.ends_with("-rmse");
+      auto const is_sum = evaluations[i].name.ends_with("-gamma_deviance");
       double weights = 0;
       double sum = 0;
       bool same = true;
@@ -120,9 +123,11 @@ class LightGBMContext : public BoostingContext {
         auto const value = all[at + count];
         same = same && value == all[i + count];
         weights += all[at];
-        sum += all[at] * (is_root ? value * value : value);
+        sum += is_sum ? value : all[at] * (is_root ? value * value : value);
       }
-      if (!same) evaluations[i].value = is_root ? std::sqrt(sum / weights) : sum / weights;
+      if (same) continue;
+      auto const of_all = is_sum ? sum : sum / weights;
+      evaluations[i].value = is_root ? std::sqrt(of_all) : of_all;
     }
     return evaluations;
   }
