@@ -85,3 +85,37 @@ TEST_CASE("a NaN that an earlier version kept as the best value is forgotten") {
   CHECK(last_round({0.5, 0.6, 0.7, 0.8}, 2, model) == -1);
   CHECK(model.attribute("best_iteration") == "3");
 }
+
+TEST_CASE("the best value of another metric, or on another dataset, does not count") {
+  Attributes model;
+  EarlyStoppingRounds first{2};
+  CHECK_FALSE(first.ends(0, {"train-rmse", 0.1}, model));
+  CHECK_FALSE(first.ends(1, {"train-rmse", 0.2}, model));
+  auto const before = model;
+
+  EarlyStoppingRounds same{2};
+  same.restore(model);
+  CHECK(same.ends(2, {"train-rmse", 0.2}, model));
+
+  EarlyStoppingRounds other{2};
+  other.restore(model);
+  CHECK_FALSE(other.ends(2, {"train-mape", 9}, model));
+  CHECK(model.attribute("best_iteration") == "2");
+  CHECK_FALSE(other.ends(3, {"train-mape", 9}, model));
+  CHECK(other.ends(4, {"train-mape", 9}, model));
+
+  model = before;
+  EarlyStoppingRounds without_number{2};
+  without_number.restore(model);
+  CHECK_FALSE(without_number.ends(2, {"valid-rmse", std::nan("")}, model));
+  CHECK(model.attribute("best_iteration").empty());
+  CHECK(model.attribute("best_score").empty());
+}
+
+TEST_CASE("a model that does not tell of which metric its best value is goes on with it") {
+  Attributes model{{{"best_iteration", "0"}, {"best_score", "0.1"}}};
+  EarlyStoppingRounds stopping{2};
+  stopping.restore(model);
+  CHECK_FALSE(stopping.ends(1, {"train-rmse", 0.2}, model));
+  CHECK(stopping.ends(2, {"train-rmse", 0.2}, model));
+}

@@ -109,7 +109,8 @@ class BoostingContext : public TrainContext {
   template <class Booster>
   static void note_initial_rounds(Booster& booster) {
     booster.set_attribute(initial_rounds_name, std::to_string(booster.rounds()));
-    for (auto const* const name : {detail::best_round_name, detail::best_score_name, detail::learnt_all_name}) {
+    for (auto const* const name :
+         {detail::best_round_name, detail::best_score_name, detail::best_evaluation_name, detail::learnt_all_name}) {
       booster.set_attribute(name, "");
     }
   }

@@ -33,6 +33,9 @@ namespace raytrain::detail {
 inline constexpr auto best_round_name = "best_iteration";
 inline constexpr auto best_score_name = "best_score";
 
+/// Attribute of a model: the `Evaluation` that the best score is of.
+inline constexpr auto best_evaluation_name = "raytrain_best_evaluation";
+
 /// Attribute of a model of which it was reported that there is nothing more to learn.
 inline constexpr auto learnt_all_name = "raytrain_learnt_all";
 
@@ -74,19 +77,23 @@ class EarlyStoppingRounds {
     if (std::isnan(best)) return;
     best_round_ = number_in<int>(booster, best_round_name);
     best_ = best;
+    best_of_ = booster.attribute(best_evaluation_name);
   }
 
   /// True when this round is the last one. A NaN is no better than anything: where there was nothing else yet, the
-  /// training goes on.
+  /// training goes on. The best value of another `Evaluation` is forgotten.
   template <class Booster>
   [[nodiscard]] auto ends(int round, Evaluation const& last, Booster& booster) -> bool {
     if (rounds_ == 0) return false;
+    if (!best_of_.empty() && best_of_ != last.name) forget(booster);
     auto const better = is_better_when_larger(last.name) ? last.value > best_ : last.value < best_;
     if (better || (best_round_ < 0 && !std::isnan(last.value))) {
       best_round_ = round;
       best_ = last.value;
+      best_of_ = last.name;
       booster.set_attribute(best_round_name, std::to_string(round));
       booster.set_attribute(best_score_name, fmt::format("{}", best_));
+      booster.set_attribute(best_evaluation_name, best_of_);
     }
     return is_over(round);
   }
@@ -96,9 +103,19 @@ class EarlyStoppingRounds {
   }
 
  private:
+  template <class Booster>
+  void forget(Booster& booster) {
+    best_round_ = -1;
+    best_of_.clear();
+    for (auto const* const name : {best_round_name, best_score_name, best_evaluation_name}) {
+      booster.set_attribute(name, "");
+    }
+  }
+
   int rounds_;
   int best_round_ = -1;
   double best_ = 0;
+  std::string best_of_;  ///< Name of the `Evaluation`; empty: none yet, or of a model that does not tell.
 };
 
 }  // namespace raytrain::detail
