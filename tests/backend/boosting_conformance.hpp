@@ -479,12 +479,19 @@ TEST_CASE_TEMPLATE_DEFINE("a backend that boosts trees", Library, boosting_confo
 
   SUBCASE("refuses a checkpoint of another objective, with both") {
     auto const with = Runs::config(folder, 1);
-    Runs::fit(Library::parameters(3), with);
+    auto const result = Runs::fit(Library::parameters(3), with);
     auto other = params;
     Library::other_objective(other);
     check_contains(Runs::refused(other, with), std::string{Library::params_name} + "::objective: is '" +
                                                    other.objective + "', and the checkpoint's model was trained for '" +
-                                                   params.objective + "'");
+                                                   params.objective +
+                                                   "'; choose another RunConfig::name, or start anew by "
+                                                   "RunConfig::resume = Resume::fresh");
+    TemporaryFolder const own;
+    auto from_other = Runs::config(own, 1);
+    from_other.run.resume_from_checkpoint = result.checkpoint().value();
+    check_contains(Runs::refused(other, from_other),
+                   "'; set it as the model has it, or name another one by RunConfig::resume_from_checkpoint");
   }
 }
 

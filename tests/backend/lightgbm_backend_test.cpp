@@ -113,7 +113,19 @@ TEST_CASE("a model of several classes goes on with its own margins, to the same 
   CHECK(predictor.predict(data, {}, PredictionType::leaf).shape == std::vector<std::size_t>{900, 30});
   params.num_class = 4;
   check_contains(thrown_error([&] { fit(folder, 20); }),
-                 "LightGBMParams::num_class: is 4, and the model to go on from has 3");
+                 "LightGBMParams::num_class: is 4, and the model to go on from has 3; choose another RunConfig::name, "
+                 "or start anew by RunConfig::resume = Resume::fresh");
+  TemporaryFolder const own;
+  auto with = config(own, 1);
+  with.datasets = {{"train", Dataset::from_columns({{"x", x}, {"target", target}})}};
+  with.run.resume_from_checkpoint = result.checkpoint().value();
+  check_contains(refused(params, with),
+                 "has 3; set it as the model has it, or name another one by RunConfig::resume_from_checkpoint");
+  with.run.resume_from_checkpoint = {};
+  params.initial_model = own.path() / "model.txt";
+  predictor.save_model(params.initial_model);
+  check_contains(refused(params, with),
+                 "has 3; set it as the model has it, or name another one by LightGBMParams::initial_model");
 }
 
 TEST_CASE("a random forest does not go on") {
@@ -122,10 +134,21 @@ TEST_CASE("a random forest does not go on") {
   params.bagging_freq = 1;
   params.bagging_fraction = 0.5;
   params.boosting = "rf";
-  LightGBMTrainer{params, config(folder, 1)}.fit();
+  auto const result = LightGBMTrainer{params, config(folder, 1)}.fit();
   params.num_iterations = 4;
   check_contains(refused(params, config(folder, 1)),
-                 "LightGBMParams::boosting: is 'rf', and LightGBM does not add trees");
+                 "LightGBMParams::boosting: is 'rf', and LightGBM does not add trees to a forest that is there; start "
+                 "anew by RunConfig::resume = Resume::fresh, with all of num_iterations at once");
+  TemporaryFolder const own;
+  auto with = config(own, 1);
+  with.run.resume_from_checkpoint = result.checkpoint().value();
+  check_contains(refused(params, with),
+                 "start anew without RunConfig::resume_from_checkpoint, with all of num_iterations at once");
+  with.run.resume_from_checkpoint = {};
+  params.initial_model = own.path() / "model.txt";
+  LightGBMPredictor{result.checkpoint().value()}.save_model(params.initial_model);
+  check_contains(refused(params, with),
+                 "start anew without LightGBMParams::initial_model, with all of num_iterations at once");
 }
 
 /// Of two workers, which have learnt all after a round.

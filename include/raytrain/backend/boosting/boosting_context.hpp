@@ -93,16 +93,28 @@ class BoostingContext : public TrainContext {
   static constexpr auto objective_name = "raytrain_objective";
   static constexpr auto initial_rounds_name = "raytrain_initial_rounds";
 
+  /// What to do about a parameter that the model to go on from has otherwise. `source`: the setting by which that model
+  /// comes into each run; empty: it is this run's own.
+  [[nodiscard]] static auto remedy_by(std::string_view source) -> std::string {
+    return source.empty() ? "choose another RunConfig::name, or start anew by RunConfig::resume = Resume::fresh"
+                          : fmt::format("set it as the model has it, or name another one by {}", source);
+  }
+
+  /// "RunConfig::resume_from_checkpoint" where the model to go on from is another run's; else empty.
+  [[nodiscard]] auto checkpoint_source() const noexcept -> std::string_view {
+    return begins_from_other_run() ? "RunConfig::resume_from_checkpoint" : "";
+  }
+
   /// `field`: the parameter that an error names.
   ///
   /// Errors: `invalid_config` for an objective that is not the checkpoint's.
   template <class Booster>
-  static void check_objective(Booster const& stored, std::string field, std::string const& objective) {
+  void check_objective(Booster const& stored, std::string field, std::string const& objective) const {
     auto const before = stored.attribute(objective_name);
     if (before.empty() || before == objective) return;
     throw Error{Errc::invalid_config, std::move(field),
                 fmt::format("is '{}', and the checkpoint's model was trained for '{}'", objective, before),
-                "choose another RunConfig::name, or start anew by RunConfig::resume = Resume::fresh"};
+                remedy_by(checkpoint_source())};
   }
 
   /// Of a model that comes from another run: this one's rounds are counted, and stopped early, from here on.

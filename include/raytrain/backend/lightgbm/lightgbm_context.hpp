@@ -190,15 +190,18 @@ class LightGBMContext : public BoostingContext {
       } else {
         return nullptr;
       }
+      auto source = checkpoint_source();
+      if (source.empty() && !params.initial_model.empty()) source = "LightGBMParams::initial_model";
       if (params.boosting == "rf" || params.boosting == "random_forest") {
         throw Error{Errc::invalid_config, "LightGBMParams::boosting",
                     "is '" + params.boosting + "', and LightGBM does not add trees to a forest that is there",
-                    "start anew by RunConfig::resume = Resume::fresh, with all of num_iterations at once"};
+                    fmt::format("start anew {}{}, with all of num_iterations at once",
+                                source.empty() ? "by RunConfig::resume = Resume::fresh" : "without ", source)};
       }
       if (start_->classes() != params.num_class) {
         throw Error{Errc::invalid_config, "LightGBMParams::num_class",
                     fmt::format("is {}, and the model to go on from has {}", params.num_class, start_->classes()),
-                    "choose another RunConfig::name, or start anew by RunConfig::resume = Resume::fresh"};
+                    remedy_by(source)};
       }
     }
     return &*start_;
