@@ -1,18 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <raytrain/checkpoint/checkpoint.hpp>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include <doctest/doctest.h>
 
+#include <raytrain/checkpoint/checkpoint_draft.hpp>
+#include <raytrain/checkpoint/checkpoint_files.hpp>
 #include <raytrain/checkpoint/detail/archive.hpp>
+#include <raytrain/checkpoint/detail/directory_files.hpp>
 #include <raytrain/checkpoint/detail/sealed_json.hpp>
 #include <raytrain/checkpoint/manifest.hpp>
 #include <raytrain/core/xxh3.hpp>
@@ -48,6 +53,29 @@ auto problem_of(std::filesystem::path const& path) -> std::optional<std::string>
     return std::string{to_string(error.code())} + ": " + error.what();
   }
 }
+
+// A directory that counts how often its files are listed.
+class CountedLists final : public CheckpointFiles {
+ public:
+  explicit CountedLists(std::filesystem::path const& directory) : files_{directory} {}
+
+  [[nodiscard]] auto lists() const -> int { return lists_; }
+
+  [[nodiscard]] auto location() const -> std::string override { return files_.location(); }
+  void check_there() const override { files_.check_there(); }
+  [[nodiscard]] auto list() const -> std::vector<FileEntry> override {
+    ++lists_;
+    return files_.list();
+  }
+  [[nodiscard]] auto size_of(std::string const& name) const -> std::optional<std::uint64_t> override {
+    return files_.size_of(name);
+  }
+  [[nodiscard]] auto read(std::string const& name) const -> Bytes override { return files_.read(name); }
+
+ private:
+  detail::DirectoryFiles files_;
+  mutable std::atomic<int> lists_ = 0;
+};
 
 // An archive with a right checksum, whatever is in it.
 auto archive_of(std::uint64_t count, std::vector<std::pair<std::string, std::string>> const& files) -> Bytes {
@@ -107,6 +135,45 @@ TEST_CASE("a directory that a user filled is a checkpoint without number, metric
   CHECK(checkpoint.files() == std::vector<FileEntry>{{"a/x", 3, ""}, {"b", 3, ""}});
   CHECK(text_in(checkpoint, "a/x") == "one");
   checkpoint.verify();
+}
+
+TEST_CASE("the files of a directory that a user filled are read without listing them again for each") {
+  TemporaryFolder const folder;
+  for (int i = 0; i < 50; ++i) write_text(folder.path() / ("deep/file_" + std::to_string(i)), std::to_string(i));
+  auto const files = std::make_shared<CountedLists const>(folder.path());
+  Checkpoint const checkpoint{files};
+  CHECK(CheckpointDraft{checkpoint}.files().size() == 50);
+  CHECK(files->lists() == 1);
+  (void)checkpoint.to_bytes();
+  CHECK(files->lists() == 2);
+  CHECK(text_in(checkpoint, "deep/file_49") == "49");
+  CHECK(checkpoint.view("deep/file_7").size() == 1);
+  CHECK(checkpoint.contains("deep/file_7"));
+  CHECK(files->lists() == 2);
+}
+
+TEST_CASE("a directory that a user filled contains files of its own alone, as they are now") {
+  TemporaryFolder const folder;
+  write_text(folder.path() / "outside", "");
+  write_text(folder.path() / "own/deep/file", "");
+  write_text(folder.path() / "own/bad\nname", "");
+  std::filesystem::create_symlink("deep/file", folder.path() / "own/link");
+  auto const checkpoint = Checkpoint::from_directory(folder.path() / "own");
+  for (auto const* const name : {"deep/file", "bad\nname", "link"}) {
+    CAPTURE(name);
+    CHECK(checkpoint.contains(name));
+    CHECK(text_in(checkpoint, name).empty());
+  }
+  for (auto const* const name : {"deep", "../outside", "deep/", "./deep/file", "", "later"}) {
+    CAPTURE(name);
+    CHECK_FALSE(checkpoint.contains(name));
+    check_contains(thrown_error([&] { return checkpoint.read(name); }),
+                   "it has no file '" + std::string{name} + "'; it has bad\nname, deep/file, link");
+  }
+  write_text(folder.path() / "own/later", "");
+  CHECK(checkpoint.contains("later"));
+  std::filesystem::remove_all(folder.path() / "own");
+  check_contains(thrown_error([&] { return checkpoint.contains("later"); }), "there is no such directory");
 }
 
 TEST_CASE("reading a file that is not there lists those that are") {

@@ -13,6 +13,7 @@
 #include <random>
 #include <span>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -139,6 +140,35 @@ TEST_CASE("a checkpoint tells its sharded arrays, with type and total, without o
   CHECK(checkpoint.sharded_arrays() == std::map<std::string, ShardedArray>{{"density", {ElementType::float32, 10}},
                                                                            {"mass", {ElementType::int16, 3}}});
   CHECK(commit(store, {draft_of({{"plain", "text"}})}, 1).sharded_arrays().empty());
+}
+
+TEST_CASE("several threads read the arrays of a checkpoint and of its copies at once") {
+  TemporaryFolder const folder;
+  DirectoryStore store{folder.path(), 1};
+  auto const committed = commit(store, density());
+  std::vector<std::vector<float>> read_by(4);
+  {
+    std::vector<std::jthread> threads;
+    for (auto& mine : read_by) {
+      threads.emplace_back([&mine, copy = committed] { mine = read(copy, "density", 0, 10); });
+    }
+  }
+  CHECK(read_by == std::vector<std::vector<float>>(4, counting(10)));
+}
+
+TEST_CASE("a directory without a manifest has the arrays whose slices are there now") {
+  TemporaryFolder const folder;
+  TemporaryFolder const own_folder;
+  auto const copy_in = [&](Checkpoint const& from, char const* name) {
+    write_text(own_folder.path() / name, text_in(from, name));
+  };
+  DirectoryStore store{folder.path(), 1};
+  auto const committed = commit(store, {slice("density", 0, 4, 9), slice("density", 4, 9, 9)});
+  copy_in(committed, "rank_0000/density.slice-0-4-of-9.float32.safetensors");
+  auto const own = Checkpoint::from_directory(own_folder.path());
+  check_contains(thrown_error([&] { return read(own, "density", 0, 4); }), "no rank gave elements 4 to 8 of 9");
+  copy_in(committed, "rank_0001/density.slice-4-9-of-9.float32.safetensors");
+  CHECK(read(own, "density", 0, 9) == counting(9));
 }
 
 TEST_CASE("a range is read although the files that hold nothing of it are gone") {

@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -56,6 +57,7 @@ RAYTRAIN_INLINE Checkpoint::Checkpoint(std::shared_ptr<CheckpointFiles const> fi
   files_->check_there();
   if (files_->size_of(std::string{detail::manifest_name})) {
     manifest_ = std::make_shared<Manifest const>(detail::read_manifest(*files_));
+    slices_ = std::make_shared<detail::KnownSlices>();
   }
 }
 
@@ -142,19 +144,32 @@ RAYTRAIN_INLINE auto Checkpoint::files() const -> std::vector<FileEntry> {
   return files;
 }
 
-RAYTRAIN_INLINE auto Checkpoint::contains(std::string_view name) const -> bool {
-  auto const entries = files();
-  return std::ranges::find(entries, name, &FileEntry::name) != entries.end();
+RAYTRAIN_INLINE auto Checkpoint::find_file(std::string_view name) const -> std::optional<FileEntry> {
+  std::string const wanted{name};
+  if (is_committed()) {
+    auto const found = manifest_->files.find(wanted);
+    if (found == manifest_->files.end()) return std::nullopt;
+    return FileEntry{wanted, found->second.size_bytes, found->second.xxh3};
+  }
+  // Not by `size_of` where it could lead outside.
+  if (!detail::file_name_problem(name)) {
+    try {
+      if (auto const size = files_->size_of(wanted)) return FileEntry{wanted, *size, {}};
+    } catch (Error const& error) {
+      if (error.code() != Errc::corrupt_checkpoint) throw;  // else something that is no file
+    }
+  }
+  auto const entries = files_->list();
+  auto const entry = std::ranges::find(entries, name, &FileEntry::name);
+  return entry == entries.end() ? std::nullopt : std::optional{*entry};
 }
 
+RAYTRAIN_INLINE auto Checkpoint::contains(std::string_view name) const -> bool { return find_file(name).has_value(); }
+
 RAYTRAIN_INLINE auto Checkpoint::entry_of(std::string_view name) const -> FileEntry {
-  auto const entries = files();
-  auto const entry = std::ranges::find(entries, name, &FileEntry::name);
-  if (entry == entries.end()) {
-    throw Error{Errc::not_found, files_->attempted(), "it has no file '" + std::string{name} + "'",
-                detail::what_it_has(entries, &FileEntry::name)};
-  }
-  return *entry;
+  if (auto entry = find_file(name)) return *std::move(entry);
+  throw Error{Errc::not_found, files_->attempted(), "it has no file '" + std::string{name} + "'",
+              detail::what_it_has(files(), &FileEntry::name)};
 }
 
 RAYTRAIN_INLINE void Checkpoint::check_size(FileEntry const& entry) const {
@@ -191,9 +206,16 @@ RAYTRAIN_INLINE auto Checkpoint::view(FileEntry const& entry) const -> SharedByt
   return content;
 }
 
+RAYTRAIN_INLINE auto Checkpoint::slice_files() const -> std::shared_ptr<detail::SliceFiles const> {
+  if (!is_committed()) return std::make_shared<detail::SliceFiles const>(detail::slice_files(files()));
+  std::call_once(slices_->made, [&] { slices_->arrays = detail::slice_files(files()); });
+  return {slices_, &slices_->arrays};
+}
+
 RAYTRAIN_INLINE auto Checkpoint::sharded_arrays() const -> std::map<std::string, ShardedArray> {
   std::map<std::string, ShardedArray> arrays;
-  for (auto const& [name, slices] : detail::slice_files(files())) {
+  auto const all = slice_files();
+  for (auto const& [name, slices] : *all) {
     check_array(name, slices);
     arrays.emplace(name, ShardedArray{slices.front().slice.type, slices.front().slice.total});
   }
@@ -210,11 +232,11 @@ RAYTRAIN_INLINE void Checkpoint::check_array(std::string const& name,
 
 RAYTRAIN_INLINE void Checkpoint::read_slice_bytes(std::string_view name, ElementType type, std::uint64_t begin,
                                                   std::span<std::byte> elements) const {
-  auto const arrays = detail::slice_files(files());
-  auto const found = arrays.find(name);
-  if (found == arrays.end()) {
+  auto const arrays = slice_files();
+  auto const found = arrays->find(name);
+  if (found == arrays->end()) {
     throw Error{Errc::not_found, files_->attempted(), "it has no sharded array '" + std::string{name} + "'",
-                detail::what_it_has(arrays, [](auto const& each) { return each.first; })};
+                detail::what_it_has(*arrays, [](auto const& each) { return each.first; })};
   }
   auto const& slices = found->second;
   check_array(found->first, slices);

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -25,7 +26,9 @@
 namespace raytrain {
 
 namespace detail {
+struct KnownSlices;
 struct SliceFile;
+using SliceFiles = std::map<std::string, std::vector<SliceFile>, std::less<>>;
 }  // namespace detail
 
 class CheckpointCopies;
@@ -169,6 +172,9 @@ class Checkpoint {
 
   [[nodiscard]] auto is_committed() const noexcept -> bool { return manifest_->number > 0; }
 
+  /// None if there is no such file. Of one that was never committed asks for this file alone, where it can.
+  [[nodiscard]] auto find_file(std::string_view name) const -> std::optional<FileEntry>;
+
   /// Of a file that is there by its name.
   [[nodiscard]] auto entry_of(std::string_view name) const -> FileEntry;
 
@@ -181,6 +187,9 @@ class Checkpoint {
 
   /// From memory, verified; none if it is not there.
   [[nodiscard]] auto copy_of(FileEntry const& entry) const -> std::optional<SharedBytes>;
+
+  /// Of one that was committed found once for all of its copies.
+  [[nodiscard]] auto slice_files() const -> std::shared_ptr<detail::SliceFiles const>;
 
   void read_slice_bytes(std::string_view name, ElementType type, std::uint64_t begin,
                         std::span<std::byte> elements) const;
@@ -196,6 +205,7 @@ class Checkpoint {
   std::shared_ptr<CheckpointFiles const> files_;                                   // never null
   std::weak_ptr<CheckpointCopies const> copies_;                                   // they end with the run
   std::shared_ptr<Manifest const> manifest_ = std::make_shared<Manifest const>();  // number 0: it has none
+  std::shared_ptr<detail::KnownSlices> slices_;                                    // of one that was committed
 };
 
 }  // namespace raytrain

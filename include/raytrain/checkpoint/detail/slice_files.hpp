@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -48,6 +49,12 @@ struct SliceFile {
 
 /// Of each array, by their begins.
 using SliceFiles = std::map<std::string, std::vector<SliceFile>, std::less<>>;
+
+/// The same of files that do not change, found when they are first asked for.
+struct KnownSlices {
+  std::once_flag made;
+  SliceFiles arrays;
+};
 
 /// Those among a checkpoint's files that hold slices.
 [[nodiscard]] auto slice_files(std::vector<FileEntry> files) -> SliceFiles;
