@@ -77,3 +77,16 @@ TEST_CASE("a dataset without rows or without a name is refused") {
           return check({{"", of_rows(1)}});
         }) == "invalid_config: TrainerConfig::datasets: a dataset's name is empty; name it, for instance \"train\"");
 }
+
+TEST_CASE("a dataset whose name is not UTF-8, which no checkpoint can keep, is refused, and shown as text") {
+  auto const check = [](Datasets const& datasets) {
+    raytrain::validate_datasets(datasets, DataConfig{}, WorldSize{1});
+    return 0;
+  };
+  CHECK(check({{"na\xc3\xafve", of_rows(1)}}) == 0);
+  CHECK(thrown_error([&] {
+          return check({{"na\xefve", of_rows(1)}});
+        }) ==
+        "invalid_config: TrainerConfig::datasets: the name 'na\xef\xbf\xbdve' is not UTF-8; name it in UTF-8, for "
+        "instance \"train\"");
+}

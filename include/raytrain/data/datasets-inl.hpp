@@ -12,6 +12,7 @@
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/inline.hpp>
+#include <raytrain/core/utf8.hpp>
 #include <raytrain/data/dataset.hpp>
 #include <raytrain/data/datasets.hpp>
 
@@ -43,6 +44,10 @@ RAYTRAIN_INLINE void validate_datasets(Datasets const& datasets, DataConfig cons
     if (name.empty()) {
       throw Error{Errc::invalid_config, "TrainerConfig::datasets", "a dataset's name is empty",
                   "name it, for instance \"train\""};
+    }
+    if (!is_utf8(name)) {
+      throw Error{Errc::invalid_config, "TrainerConfig::datasets", "the name '" + to_utf8(name) + "' is not UTF-8",
+                  "name it in UTF-8, for instance \"train\""};
     }
     if (dataset.rows() == 0) {
       throw Error{Errc::invalid_data, fmt::format("dataset '{}'", name), "has no rows", "give it some or leave it out"};

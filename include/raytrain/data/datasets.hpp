@@ -24,9 +24,9 @@ using Datasets = std::map<std::string, Dataset, std::less<>>;
 
 /// Refuses what would leave a worker without samples, or give all of them the same although they should divide them.
 ///
-/// Errors: `invalid_config` for an empty name, for a dataset to split that is not there (but for the default "train"
-/// with one worker or without datasets), and for more workers, or virtual shards where there are such, than rows;
-/// `invalid_data` for a dataset without rows.
+/// Errors: `invalid_config` for a name that is empty or not UTF-8, for a dataset to split that is not there (but for
+/// the default "train" with one worker or without datasets), and for more workers, or virtual shards where there are
+/// such, than rows; `invalid_data` for a dataset without rows.
 void validate_datasets(Datasets const& datasets, DataConfig const& config, WorldSize world_size,
                        int virtual_shards = 0);
 
