@@ -82,6 +82,27 @@ TEST_CASE("however many reports there are, the last ones are kept") {
   CHECK(result.history.front().training_iteration == 3);
 }
 
+TEST_CASE("zeros that a power loss has left in the place of a report's line count as a line that is cut short") {
+  testing::TemporaryFolder const folder;
+  auto const path = folder.path() / "progress.jsonl";
+  Started worker{Rank{0}, "node", 1, "127.0.0.1"};
+  auto const line = [&](std::uint64_t iteration) {
+    return to_json(all_metrics(report_of(Rank{0}, iteration), worker));
+  };
+  std::string const zeros(100, '\0');
+  std::ofstream{path} << line(1) << '\n'
+                      << zeros << '\n'
+                      << line(2).substr(0, 40) << zeros << '\n'
+                      << line(3) << '\n'
+                      << zeros;
+  std::vector<Report> reports;
+  auto const on_report = [&](Report report, Metrics const&) { reports.push_back(std::move(report)); };
+  CHECK(for_each_report(path, on_report) == 0);
+  CHECK(iterations_in(reports) == std::vector<std::uint64_t>{1, 3});
+  std::ofstream{path, std::ios::app} << '\n' << zeros << line(4) << '\n';
+  CHECK(for_each_report(path, on_report) == 1);
+}
+
 TEST_CASE("every report is read from a file, whatever its size, and the damaged lines are counted") {
   testing::TemporaryFolder const folder;
   auto const path = folder.path() / "progress.jsonl";

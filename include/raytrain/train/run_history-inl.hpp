@@ -69,8 +69,9 @@ RAYTRAIN_INLINE auto for_each_report(std::filesystem::path const& progress_file,
       auto report = detail::report_in(all);
       on_report(std::move(report), std::move(all));
     } catch (Error const&) {
-      auto const is_cut_short = line.starts_with('{') && !line.ends_with('}');  // by a crash
-      if (!is_cut_short) ++damaged_lines;
+      auto const is_cut_short = line.starts_with('{') && !line.ends_with('}');                       // by a crash
+      auto const is_lost = !line.empty() && line.find_first_not_of('\0') == std::string_view::npos;  // by a power loss
+      if (!is_cut_short && !is_lost) ++damaged_lines;
     }
   });
   return damaged_lines;

@@ -21,7 +21,8 @@ namespace raytrain {
 struct Result;
 
 /// Calls `on_report` for every report in a progress.jsonl, in the order of their handling, with all its metrics; never
-/// when there is no such file. Returns how many lines could not be read, but for a last one that a crash cut short.
+/// when there is no such file. Returns how many lines could not be read, but for those that a crash cut short or a
+/// power loss left as zeros.
 ///
 /// Errors: `io`.
 auto for_each_report(std::filesystem::path const& progress_file,
