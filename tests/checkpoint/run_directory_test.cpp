@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <raytrain/checkpoint/run_directory.hpp>
 
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -38,7 +40,17 @@ auto opening_error(RunStart const& start) -> std::string {
   return thrown_error([&] { return started(start).start().number; });
 }
 
+/// What each lock fails with; 0: none does.
+int lock_problem = 0;
+
 }  // namespace
+
+/// The system's, unless a test stands for a file system without locks.
+extern "C" auto flock(int file, int operation) noexcept -> int {
+  if (lock_problem == 0) return static_cast<int>(::syscall(SYS_flock, file, operation));
+  errno = lock_problem;
+  return -1;
+}
 
 TEST_CASE("a first start creates the folder and records who started what") {
   TemporaryFolder const folder;
@@ -226,6 +238,21 @@ TEST_CASE("Resume::fresh deletes nothing when a folder lies where a file of the 
     std::filesystem::remove(place);
   }
   CHECK(read_text(folder.path() / "run/checkpoints/checkpoint_000001/a") == "a");
+}
+
+TEST_CASE("a file system without locks is named as such, with what to do, and nothing is left") {
+  for (auto const problem : {ENOLCK, ENOSYS, EOPNOTSUPP}) {
+    CAPTURE(problem);
+    TemporaryFolder const folder;
+    lock_problem = problem;
+    auto const text = opening_error(start_in(folder.path()));
+    lock_problem = 0;
+    check_contains(text, "io: locking '" + (folder.path() / "run/.lock").string() + "': failed: ");
+    check_contains(text, "(errno " + std::to_string(problem) +
+                             "); this file system has no locks: mount it with flock, or choose another "
+                             "RunConfig::storage_path");
+    CHECK_FALSE(std::filesystem::exists(folder.path() / "run/.lock"));
+  }
 }
 
 TEST_CASE("a lock that is no regular file is named as such, with what to do, and keeps no start waiting") {

@@ -69,7 +69,12 @@ RAYTRAIN_INLINE void DirectoryLock::open(std::filesystem::path const& file) {
 RAYTRAIN_INLINE void DirectoryLock::lock(std::filesystem::path const& file) {
   auto const problem = try_lock(file_);
   if (problem == EWOULDBLOCK) refuse(file);
-  if (problem != 0) throw io_error("locking", file, problem);
+  if (problem == 0) return;
+  if (is_new_) (void)::unlink(file.c_str());
+  auto const failed = io_error("locking", file, problem);
+  if (problem != ENOLCK && problem != ENOSYS && problem != EOPNOTSUPP) throw failed;
+  throw Error{failed.code(), failed.attempted(), failed.happened(),
+              "this file system has no locks: mount it with flock, or choose another RunConfig::storage_path"};
 }
 
 RAYTRAIN_INLINE auto DirectoryLock::try_lock(FileDescriptor const& file) -> int {
