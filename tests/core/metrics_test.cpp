@@ -28,6 +28,33 @@ TEST_CASE("a name that is listed twice is there once, with the later value") {
   CHECK(metrics.number("loss") == 0.25);
 }
 
+TEST_CASE("of thousands of metrics each is found by its name, has its place, and is there once") {
+  constexpr int count = 3000;
+  auto const name_of = [](int i) { return "layer." + std::to_string(i); };
+  Metrics metrics;
+  for (int i = 0; i < count; ++i) {
+    metrics.set(name_of(i), i);
+    if (i % 3 == 2) metrics.set(name_of(i / 2), -i);
+  }
+  auto const copy = metrics;
+  REQUIRE(copy.size() == count);
+  int i = 0;
+  for (auto const& [name, value] : copy) {
+    CAPTURE(i);
+    REQUIRE(name == name_of(i));
+    int expected = i;
+    for (int later = 2 * i; later < 2 * i + 2 && later < count; ++later) {
+      if (later % 3 == 2) expected = -later;
+    }
+    REQUIRE(copy.find(name) == &value);
+    REQUIRE(value == raytrain::MetricValue{std::int64_t{expected}});
+    ++i;
+  }
+  CHECK_FALSE(copy.contains(name_of(count)));
+  metrics = {};
+  CHECK_FALSE(metrics.contains(name_of(0)));
+}
+
 TEST_CASE("a metric that was not reported is an error that lists those that were") {
   Metrics const metrics{{"loss", 0.5}, {"epoch", std::int64_t{1}}};
   CHECK(thrown_error([&] { (void)metrics.at("acc"); }) ==

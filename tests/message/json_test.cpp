@@ -236,6 +236,9 @@ TEST_CASE("white space around the object is no part of it") { CHECK(metrics_from
 
 TEST_CASE("a metric that is there twice is refused with its name") {
   CHECK(refusal(R"({"a": 1, "a": 1})") == "invalid_data: reading line 3: field 'a' appears twice");
+  std::string many;
+  for (int i = 0; i < 2000; ++i) many += "\"" + std::to_string(i % 1999) + "\": 0, ";
+  CHECK(refusal("{" + many + "\"last\": 0}") == "invalid_data: reading line 3: field '0' appears twice");
 }
 
 TEST_CASE("an integer of more than 64 signed bits is refused and not rounded") {

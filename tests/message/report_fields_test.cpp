@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -253,6 +254,18 @@ TEST_CASE("two fields of one name and a field without a name are refused") {
         "invalid_report: report field 'epoch': is there twice; rename one of them");
   CHECK(thrown_error([] { check_report_fields<Nameless>(); }) ==
         "invalid_report: a report's field: has an empty name; give it one");
+}
+
+TEST_CASE("of thousands of fields the one that is there twice is refused, wherever it stands") {
+  std::vector<std::string> names;
+  for (int i = 0; i < 4000; ++i) names.push_back("layer." + std::to_string(i));
+  for (auto const second : {std::size_t{1}, std::size_t{2000}, std::size_t{3999}}) {
+    auto const kept = std::exchange(names[second], names[second - 1]);
+    CHECK(thrown_error([&] { detail::check_field_names(names); }) ==
+          "invalid_report: report field '" + names[second] + "': is there twice; rename one of them");
+    names[second] = kept;
+  }
+  detail::check_field_names(names);
 }
 
 TEST_CASE("names that are automatic only without the struct around them are accepted") {

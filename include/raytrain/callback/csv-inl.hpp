@@ -48,6 +48,7 @@ RAYTRAIN_INLINE void Csv::on_report(Report const& report, Metrics const& all) {
 }
 
 RAYTRAIN_INLINE void Csv::refuse_others(Metrics const& all) {
+  if (std::ranges::equal(all, columns_, {}, &Metrics::Entry::name)) return;
   auto const is_in = [](std::vector<std::string> const& names, std::string const& name) {
     return std::ranges::find(names, name) != names.end();
   };

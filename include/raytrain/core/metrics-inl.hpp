@@ -2,14 +2,19 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <initializer_list>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/inline.hpp>
@@ -62,12 +67,31 @@ RAYTRAIN_INLINE auto Metrics::names() const -> std::string {
 RAYTRAIN_INLINE void Metrics::put(std::string_view name, MetricValue value) {
   if (auto* const found = find_entry(name)) {
     found->value = std::move(value);
-  } else {
-    entries_.push_back(Entry{std::string{name}, std::move(value)});
+    return;
   }
+  constexpr std::size_t few = 32;  // as fast to look through as a hash is to make
+  if (entries_.size() >= few && slots_.size() < 2 * (entries_.size() + 1)) grow_slots();
+  entries_.push_back(Entry{std::string{name}, std::move(value)});
+  if (!slots_.empty()) slots_[slot_of(name)] = static_cast<std::uint32_t>(entries_.size());
+}
+
+RAYTRAIN_INLINE void Metrics::grow_slots() {
+  slots_ = std::vector<std::uint32_t>(std::bit_ceil(4 * entries_.size()));
+  std::uint32_t place = 0;
+  for (auto const& entry : entries_) slots_[slot_of(entry.name)] = ++place;
+}
+
+RAYTRAIN_INLINE auto Metrics::slot_of(std::string_view name) const noexcept -> std::size_t {
+  auto slot = std::hash<std::string_view>{}(name) % slots_.size();
+  while (slots_[slot] != 0 && entries_[slots_[slot] - 1].name != name) slot = (slot + 1) % slots_.size();
+  return slot;
 }
 
 RAYTRAIN_INLINE auto Metrics::find_entry(std::string_view name) noexcept -> Entry* {
+  if (!slots_.empty()) {
+    auto const place = slots_[slot_of(name)];
+    return place == 0 ? nullptr : &entries_[place - 1];
+  }
   auto const found = std::ranges::find(entries_, name, &Entry::name);
   return found == entries_.end() ? nullptr : &*found;
 }

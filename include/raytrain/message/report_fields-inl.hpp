@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <string>
+#include <string_view>
+#include <unordered_set>
 #include <vector>
 
 #include <raytrain/core/error.hpp>
@@ -24,18 +26,20 @@ RAYTRAIN_INLINE void check_field_names(std::vector<std::string> const& names) {
         fmt::format("has {} fields, and {} are the most beside those that every report gains", names.size(), most),
         "report fewer, or write others into a file of a checkpoint"};
   }
-  for (auto name = names.begin(); name != names.end(); ++name) {
-    if (!is_utf8(*name)) {
-      throw Error{Errc::invalid_report, "report field '" + to_utf8(*name) + "'", "has a name that is not UTF-8",
+  std::unordered_set<std::string_view> before;
+  before.reserve(names.size());
+  for (auto const& name : names) {
+    if (!is_utf8(name)) {
+      throw Error{Errc::invalid_report, "report field '" + to_utf8(name) + "'", "has a name that is not UTF-8",
                   "rename it"};
     }
-    if (name->empty()) throw Error{Errc::invalid_report, "a report's field", "has an empty name", "give it one"};
-    if (std::ranges::count(automatic_names, *name) != 0) {
-      throw Error{Errc::invalid_report, "report field '" + *name + "'",
+    if (name.empty()) throw Error{Errc::invalid_report, "a report's field", "has an empty name", "give it one"};
+    if (std::ranges::count(automatic_names, name) != 0) {
+      throw Error{Errc::invalid_report, "report field '" + name + "'",
                   "has the name of a metric that every report gains", "rename it"};
     }
-    if (std::find(names.begin(), name, *name) != name) {
-      throw Error{Errc::invalid_report, "report field '" + *name + "'", "is there twice", "rename one of them"};
+    if (!before.insert(name).second) {
+      throw Error{Errc::invalid_report, "report field '" + name + "'", "is there twice", "rename one of them"};
     }
   }
 }
