@@ -105,6 +105,32 @@ TEST_CASE("ranks that expect different counts of the last of 600 ranks are told 
   CHECK(std::ranges::count(told, expected) == crowd);
 }
 
+TEST_CASE("ranks whose counts differ are told so also where another rank performs a part of another call") {
+  raytrain::WaitLimits limits;
+  limits.timeout = std::chrono::seconds{5};
+  auto const group = std::make_shared<LocalGroup>(WorldSize{3}, limits);
+  std::vector<std::string> told(3);
+  {
+    std::vector<std::jthread> threads;
+    for (std::uint32_t rank = 0; rank < 3; ++rank) {
+      threads.emplace_back([&, rank] {
+        LocalCollective collective{group, Rank{rank}};
+        told[rank] = refusal([&] {
+          if (rank < 2) return raytrain::testing::all_gatherv({1, 2 + rank, 3 - rank})(collective);
+          // As an array on a device is reduced.
+          raytrain::detail::Call const reduction{.operation = raytrain::detail::Operation::all_reduce, .count = 10};
+          collective.start({.call = {.operation = raytrain::detail::Operation::barrier}, .of = &reduction}).wait();
+        });
+      });
+    }
+  }
+  std::string const expected =
+      "rank_mismatch: collective call: rank 0 calls all_gatherv(6 x float32) with counts of its own, but rank 1 calls "
+      "all_gatherv(6 x float32) with counts of its own; make every rank call the same operations in the same order, on "
+      "arrays of one size and type";
+  CHECK(std::ranges::count(told, expected) == 3);
+}
+
 TEST_CASE("whoever waits for a worker that ends, or calls later, is told so, whenever that worker ends") {
   std::mt19937_64 random{random_seed()};
   for (int run = 0; run < 300; ++run) {

@@ -174,11 +174,14 @@ class BarrierOperations {
     };
     auto const first = call_of(Rank{0});
     auto const second = call_of(odd);
-    // Counts of a part are not those of the call.
-    auto const error =
-        task.of != nullptr ? mismatch_error(first, second) : Agreement::mismatch(first, second, [&](Rank of) {
-          return counts_of(of == first.rank ? Rank{0} : odd, task.counts);
-        });
+    // Counts of a part are not those of the call. One rank may perform a part while others perform the whole, though
+    // not of all_gatherv: so where all call that, either all have counts to show or none.
+    bool const shows_counts = task.of == nullptr && std::ranges::all_of(barrier_.slots(), [](Slot const& slot) {
+                                return slot.call.operation == Operation::all_gatherv;
+                              });
+    auto const error = !shows_counts ? mismatch_error(first, second) : Agreement::mismatch(first, second, [&](Rank of) {
+      return counts_of(of == first.rank ? Rank{0} : odd, task.counts);
+    });
     barrier_.state().break_up();
     agreement_.end_by(error);
   }
@@ -190,8 +193,7 @@ class BarrierOperations {
     constexpr auto room = Slot::inline_bytes / sizeof(std::size_t);
     for (std::size_t begin = 0; begin < ranks(); begin += room) {
       auto const bytes = std::min<std::size_t>(room, ranks() - begin) * sizeof(std::size_t);
-      // A rank that calls something else has none to show.
-      if (!counts.empty()) std::memcpy(barrier_.next_slot().bytes, counts.data() + begin, bytes);
+      std::memcpy(barrier_.next_slot().bytes, counts.data() + begin, bytes);
       close(call);
       std::memcpy(result.data() + begin, barrier_.slots()[of.value].bytes, bytes);
     }
