@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -25,12 +26,25 @@ TEST_CASE("a collective of the host refuses an array in a GPU's memory, and take
   std::vector<float> on_device(4, 1234.5F);
   std::vector<float> managed(4, 1235.5F);
   std::vector<float> on_host(4, 1.0F);
-  LocalCollective without_driver{group, Rank{0}};
-  without_driver.all_reduce(std::span<float>{on_device}, ReduceOp::sum);
+  std::vector<float> large(1000, 1234.5F);
+  // As a run's first broadcasts are before CUDA starts.
+  LocalCollective before_driver{group, Rank{0}};
+  LocalCollective before_driver_with_small{group, Rank{0}};
+  before_driver.all_reduce(std::span<float>{large}, ReduceOp::sum);
+  before_driver_with_small.all_reduce(std::span<float>{on_device}, ReduceOp::sum);
 
   auto const* const driver = std::getenv("RAYTRAIN_TEST_DRIVER");
   REQUIRE(driver != nullptr);
   REQUIRE(::dlopen(driver, RTLD_NOW) != nullptr);
+  CHECK(refusal([&] { before_driver.all_reduce(std::span<float>{large}, ReduceOp::sum); }) ==
+        "invalid_call: all_reduce(1000 x float32, sum) on rank 0: values must be in the host's memory (got memory of a "
+        "GPU); copy it to the host, or use NcclCollective or DeviceCollective");
+  CHECK(refusal([&] {
+          for (int call = 0; call < 64; ++call) {
+            before_driver_with_small.all_reduce(std::span<float>{on_device}, ReduceOp::sum);
+          }
+        }).find("values must be in the host's memory") != std::string::npos);
+
   LocalCollective collective{group, Rank{0}};
   CHECK(refusal([&] { collective.all_reduce(std::span<float>{on_device}, ReduceOp::sum); }) ==
         "invalid_call: all_reduce(4 x float32, sum) on rank 0: values must be in the host's memory (got memory of a "

@@ -197,8 +197,8 @@ class Collective {
                    std::span<std::size_t const> counts) {
     Call call{.operation = Operation::all_gatherv, .element = element_type<T>, .count = all.size()};
     checks(call).template check_counts<T>(mine, all, counts);
-    check_memory(mine.data(), call, "mine");
-    check_memory(all.data(), call, "all");
+    check_memory(std::as_bytes(mine), call, "mine");
+    check_memory(std::as_bytes(all), call, "all");
     call.counts_digest = detail::digest_of(counts);
     run({.call = call, .from = std::as_bytes(mine), .to = std::as_writable_bytes(all), .counts = counts});
   }
@@ -263,17 +263,17 @@ class Collective {
   template <Element T>
   void check_array(std::span<T const> array, Call const& call, char const* name) {
     checks(call).template check_array<T>(array, name);
-    check_memory(array.data(), call, name);
+    check_memory(std::as_bytes(array), call, name);
   }
 
   template <Element T>
   void check_parts(std::span<T const> mine, std::span<T const> all, Call const& call) {
     checks(call).template check_parts<T>(mine, all);
-    check_memory(mine.data(), call, "mine");
-    check_memory(all.data(), call, "all");
+    check_memory(std::as_bytes(mine), call, "mine");
+    check_memory(std::as_bytes(all), call, "all");
   }
 
-  void check_memory(void const* array, Call const& call, char const* name) {
+  void check_memory(std::span<std::byte const> array, Call const& call, char const* name) {
     if (takes_device_arrays()) return;
     if (device_memory_.is_on_device(array)) [[unlikely]]
       checks(call).refuse_device_memory(name);

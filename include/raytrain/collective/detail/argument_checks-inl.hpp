@@ -2,8 +2,11 @@
 #pragma once
 
 #include <dlfcn.h>
+#include <link.h>
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 
 #include <raytrain/collective/detail/argument_checks.hpp>
@@ -14,19 +17,30 @@
 
 namespace raytrain::detail {
 
-RAYTRAIN_INLINE auto DeviceMemoryQuery::is_on_device(void const* address) noexcept -> bool {
-  if (!has_looked_) look_for_driver();
-  if (attribute_of_ == nullptr || address == nullptr) return false;
+RAYTRAIN_INLINE auto DeviceMemoryQuery::is_on_device(std::span<std::byte const> array) noexcept -> bool {
+  if (array.data() == nullptr) return false;
+  if (attribute_of_ == nullptr) {
+    if (array.size() > small_bytes || small_arrays_++ % small_arrays_a_look == 0) look_for_driver();
+    if (attribute_of_ == nullptr) return false;
+  }
   unsigned kind = 0;
   unsigned is_managed = 0;
-  auto const pointer = reinterpret_cast<std::uintptr_t>(address);
+  auto const pointer = reinterpret_cast<std::uintptr_t>(array.data());
   // For memory that CUDA does not know the first query returns an error.
   if (attribute_of_(&kind, memory_type, pointer) != 0 || kind != device) return false;
   return attribute_of_(&is_managed, managed, pointer) != 0 || is_managed == 0;
 }
 
 RAYTRAIN_INLINE void DeviceMemoryQuery::look_for_driver() noexcept {
-  has_looked_ = true;
+  // A look for a library that is not there searches folders for 40 us: only after another one has been loaded.
+  auto libraries = libraries_;
+  auto const count = [](::dl_phdr_info* info, std::size_t, void* result) {
+    *static_cast<unsigned long long*>(result) = info->dlpi_adds;
+    return 1;
+  };
+  (void)::dl_iterate_phdr(count, &libraries);
+  if (libraries == libraries_) return;
+  libraries_ = libraries;
   auto* const library = ::dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
   if (library == nullptr) return;
   attribute_of_ = reinterpret_cast<AttributeOf>(::dlsym(library, "cuPointerGetAttribute"));
