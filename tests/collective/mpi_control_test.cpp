@@ -369,6 +369,25 @@ TEST_CASE("ranks that wait for each other in different operations are told so af
   meet();
 }
 
+TEST_CASE(
+    "what ranks tell that have waited for a late one is gone from MPI once all have agreed, on the late one too") {
+  if (ranks() < 2) return;
+  raytrain::detail::MpiEndpoint endpoint{MPI_COMM_WORLD, patient_options(), {}, false};
+  auto const has_told = [&](int rank) {
+    int is_there = 0;
+    MPI_Iprobe(rank, MPI_ANY_TAG, endpoint.handle(), &is_there, MPI_STATUS_IGNORE);
+    return is_there != 0;
+  };
+  for (int operation = 0; operation < 2; ++operation) {
+    for (std::uint32_t other = 1; me() == 0 && other < ranks(); ++other) {
+      while (!has_told(static_cast<int>(other))) std::this_thread::yield();
+    }
+    endpoint.operate({.operation = raytrain::detail::Operation::barrier}, {}, [] {});
+    if (me() == 0) CHECK_FALSE(has_told(MPI_ANY_SOURCE));
+  }
+  meet();
+}
+
 TEST_CASE_TEMPLATE("ranks of several hosts whose large arrays differ are told so after a second", Setup, OnOneHost,
                    OnManyHosts) {
   if (ranks() < 2) return;
