@@ -61,6 +61,27 @@ TEST_CASE("the mean of one number of each worker is that of their sum in rank or
   CHECK(floats == std::vector<float>{0.25F, 0.25F});
 }
 
+TEST_CASE("the mean of one integer of each worker does not wrap around, and rounds toward zero") {
+  auto const mean_of = []<class T>(std::vector<T> const& values) {
+    auto const means = by_rank<T>(static_cast<int>(values.size()),
+                                  [&](TrainContext& ctx, std::size_t rank) { return ctx.average(values[rank]); });
+    CHECK(means == std::vector<T>(values.size(), means.front()));
+    return means.front();
+  };
+  CHECK(mean_of(std::vector{2'000'000'000, 2'000'000'000}) == 2'000'000'000);
+  CHECK(mean_of(std::vector<std::int8_t>{127, 127, 126}) == 126);
+  CHECK(mean_of(std::vector<std::uint8_t>{255, 254}) == 254);
+  CHECK(mean_of(std::vector{-3, 2, -4}) == -1);
+  CHECK(mean_of(std::vector{3, -2, 4}) == 1);
+  CHECK(mean_of(std::vector{-2, 1}) == 0);
+  constexpr auto least = std::numeric_limits<std::int64_t>::min();
+  constexpr auto most = std::numeric_limits<std::int64_t>::max();
+  CHECK(mean_of(std::vector{most, most, most - 1}) == most - 1);
+  CHECK(mean_of(std::vector{least, least, least + 1}) == least + 1);
+  CHECK(mean_of(std::vector{least, most}) == 0);
+  CHECK(mean_of(std::vector<std::uint64_t>(3, ~std::uint64_t{0})) == ~std::uint64_t{0});
+}
+
 TEST_CASE("where all workers have the same number the mean has its bits, however many they are") {
   for (auto const workers : {1U, 3U, 4U}) {
     CHECK(average_of(std::vector<double>(workers, 0.1)) == 0.1);

@@ -219,7 +219,7 @@ class TrainContext {
   }
 
   /// The mean over all ranks: gradients after every step, where all ranks have equally many samples. Integers round
-  /// toward zero.
+  /// toward zero; in an array the sum before wraps around, of one number nothing does.
   ///
   /// Of one number that is float or double the sum is in rank order, whatever the hosts. Where all ranks have the same
   /// number it is the mean, bit by bit, with any number of ranks. A NaN on any rank is the result.
@@ -231,6 +231,8 @@ class TrainContext {
   [[nodiscard]] auto average(T value) -> T {
     if constexpr (std::floating_point<T>) {
       return static_cast<T>(detail::average_over_ranks(collective(), static_cast<double>(value), 1));
+    } else if constexpr (std::integral<T>) {
+      return detail::average_over_ranks(collective(), value);
     } else {
       return reduced(value, ReduceOp::average);
     }

@@ -1,10 +1,42 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <concepts>
+#include <cstdint>
+#include <span>
+#include <type_traits>
+#include <vector>
+
 #include <raytrain/collective/collective.hpp>
 #include <raytrain/core/metrics.hpp>
 
 namespace raytrain::detail {
+
+/// Rounded toward zero. `values` are some, and of fewer than 2^31 ranks.
+template <std::integral T>
+[[nodiscard]] constexpr auto mean_of(std::span<T const> values) noexcept -> T {
+  using Wide = std::conditional_t<std::signed_integral<T>, std::int64_t, std::uint64_t>;
+  auto const count = static_cast<Wide>(values.size());
+  Wide mean = 0;
+  Wide rest = 0;  // that the sum of all has beside `mean * count`, which may be more than a number holds
+  for (auto const value : values) {
+    mean += static_cast<Wide>(value) / count;
+    rest += static_cast<Wide>(value) % count;
+  }
+  mean += rest / count;
+  rest %= count;
+  if (mean > 0 && rest < 0) --mean;
+  if (mean < 0 && rest > 0) ++mean;
+  return static_cast<T>(mean);
+}
+
+/// The mean of all ranks' values, rounded toward zero. A group operation.
+template <std::integral T>
+[[nodiscard]] auto average_over_ranks(Collective& collective, T value) -> T {
+  std::vector<T> all(collective.size().value);
+  collective.all_gather(std::span<T const>{&value, 1}, std::span<T>{all});
+  return mean_of(std::span<T const>{all});
+}
 
 /// The mean of all ranks' values, each counted `samples` times; the sum is in rank order. Where those that count are
 /// the same it is that value. NaN without any. A group operation.
