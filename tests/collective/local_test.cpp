@@ -369,3 +369,15 @@ TEST_CASE("what a group is told, its duplicates are told as well, also those of 
     CHECK(late->stop_agreed());
   });
 }
+
+TEST_CASE("a group keeps no duplicate but the last one, once its collectives are gone") {
+  auto const held = std::make_shared<int>();  // by each group in its limits
+  raytrain::WaitLimits limits;
+  limits.on_warning = [held](auto const&) {};
+  auto const group = std::make_shared<LocalGroup>(WorldSize{1}, std::move(limits));
+  LocalCollective collective{group, Rank{0}};
+  (void)collective.duplicate();
+  auto const with_one = held.use_count();
+  for (int i = 0; i < 10; ++i) (void)collective.duplicate();
+  CHECK(held.use_count() == with_one);
+}

@@ -40,9 +40,10 @@ RAYTRAIN_INLINE LocalGroup::LocalGroup(WorldSize size, WaitLimits limits)
 RAYTRAIN_INLINE auto LocalGroup::duplicate(Collective& ranks) -> std::shared_ptr<LocalGroup> {
   std::array<std::uint64_t, 1> where{};
   if (ranks.rank() == Rank{0}) {
-    auto const& made = given_.emplace_back(std::make_shared<LocalGroup>(size(), limits_));
-    adopt(made);
-    where[0] = reinterpret_cast<std::uintptr_t>(&made);
+    // All ranks have begun this operation, so that each has taken the one before.
+    given_ = std::make_shared<LocalGroup>(size(), limits_);
+    adopt(given_);
+    where[0] = reinterpret_cast<std::uintptr_t>(&given_);
   }
   ranks.broadcast(where, Rank{0});
   return *reinterpret_cast<std::shared_ptr<LocalGroup> const*>(where[0]);

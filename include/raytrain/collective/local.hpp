@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstddef>
-#include <list>
 #include <memory>
 #include <span>
 
@@ -48,7 +47,7 @@ class LocalGroup : public detail::BarrierGroup {
   [[nodiscard]] auto duplicate(Collective& ranks) -> std::shared_ptr<LocalGroup>;
 
   std::shared_ptr<void> memory_;
-  std::list<std::shared_ptr<LocalGroup>> given_;  ///< Duplicates, on the way to all ranks.
+  std::shared_ptr<LocalGroup> given_;  ///< The last duplicate, on its way to all ranks.
 };
 
 /// One worker's side of a `LocalGroup`: exchanges arrays with the group's other threads, in memory they all see.
