@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <string>
 
 #include <doctest/doctest.h>
@@ -59,6 +60,17 @@ TEST_CASE("the first version of control groups has its quota in two files, and -
   CHECK(groups.quota() == -1);
   groups.write("cpu/a/cpu.cfs_quota_us", "300000");
   CHECK(groups.quota() == 3);
+}
+
+TEST_CASE(
+    "of some cores, as many can be used at once as a quota has time for, rounded up, at least one and at most all") {
+  using raytrain::detail::cores_within;
+  CHECK(cores_within(8, 2) == 2);
+  CHECK(cores_within(8, 1.5) == 2);
+  CHECK(cores_within(8, 0.01) == 1);
+  CHECK(cores_within(8, 8) == 8);
+  CHECK(cores_within(2, 8) == 2);
+  CHECK(cores_within(8, std::numeric_limits<double>::infinity()) == 8);
 }
 
 TEST_CASE("a process may use at least one core's worth, and no more than it has cores") {

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <optional>
 #include <string>
 #include <thread>
@@ -53,6 +54,11 @@ RAYTRAIN_INLINE auto cpu_quota(std::filesystem::path const& groups, std::filesys
   return least;
 }
 
+RAYTRAIN_INLINE auto cores_within(std::size_t cores, double quota) noexcept -> std::size_t {
+  if (quota >= static_cast<double>(cores)) return cores;
+  return std::max<std::size_t>(static_cast<std::size_t>(std::ceil(quota)), 1);
+}
+
 }  // namespace raytrain::detail
 
 namespace raytrain {
@@ -72,10 +78,8 @@ RAYTRAIN_INLINE auto usable_cores() -> std::vector<int> {
 }
 
 RAYTRAIN_INLINE auto usable_core_count() -> std::size_t {
-  auto const cores = usable_cores().size();
-  auto const quota = detail::cpu_quota();
-  if (!quota || *quota >= static_cast<double>(cores)) return cores;
-  return std::max<std::size_t>(static_cast<std::size_t>(std::ceil(*quota)), 1);
+  constexpr auto no_limit = std::numeric_limits<double>::infinity();
+  return detail::cores_within(usable_cores().size(), detail::cpu_quota().value_or(no_limit));
 }
 
 RAYTRAIN_INLINE void bind_to_cores(std::vector<int> const& cores) noexcept {

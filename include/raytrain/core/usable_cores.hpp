@@ -20,6 +20,10 @@ namespace raytrain::detail {
 [[nodiscard]] auto cpu_quota(std::filesystem::path const& groups = "/proc/self/cgroup",
                              std::filesystem::path const& mounts = "/sys/fs/cgroup") -> std::optional<double>;
 
+/// How many of so many cores can be used at once with `quota` cores' worth of time, infinity for no limit: at least
+/// one.
+[[nodiscard]] auto cores_within(std::size_t cores, double quota) noexcept -> std::size_t;
+
 }  // namespace raytrain::detail
 
 namespace raytrain {

@@ -5,6 +5,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <utility>
 
@@ -85,7 +86,7 @@ class MpiCommunicator {
     return cores_ >= ranks_here_.value ? CoreUse::own : CoreUse::shared;
   }
 
-  /// Cores that the ranks of this host may run on, all of them together.
+  /// Cores that the ranks of this host may run on, all of them together, or fewer where their container has a quota.
   [[nodiscard]] auto cores_here() const noexcept -> std::size_t { return cores_; }
 
   /// Leaves the communicator to the end of the process: something is pending in it that cannot be taken back.
@@ -133,7 +134,12 @@ class MpiCommunicator {
     }
     check_mpi(MPI_Allreduce(MPI_IN_PLACE, cores.data(), static_cast<int>(cores.size()), MPI_UINT64_T, MPI_BOR, host),
               "MPI_Allreduce");
-    for (auto const set : cores) cores_ += static_cast<std::uint32_t>(std::popcount(set));
+    std::size_t seen = 0;
+    for (auto const set : cores) seen += static_cast<std::size_t>(std::popcount(set));
+    // Ranks of one host are mostly in one container, whose time they share, also where each has cores of its own.
+    auto quota = cpu_quota().value_or(std::numeric_limits<double>::infinity());
+    check_mpi(MPI_Allreduce(MPI_IN_PLACE, &quota, 1, MPI_DOUBLE, MPI_MAX, host), "MPI_Allreduce");
+    cores_ = cores_within(seen, quota);
     first_here_ = rank_.value;
     check_mpi(MPI_Bcast(&first_here_, 1, MPI_UINT32_T, 0, host), "MPI_Bcast");
     check_mpi(MPI_Comm_free(&host), "MPI_Comm_free");
@@ -144,7 +150,7 @@ class MpiCommunicator {
   WorldSize size_{};
   WorldSize ranks_here_{};
   std::uint32_t first_here_ = 0;
-  std::uint32_t cores_ = 0;
+  std::size_t cores_ = 0;
 };
 
 }  // namespace raytrain::detail
