@@ -21,8 +21,8 @@ using raytrain::Column;
 using raytrain::Dataset;
 using raytrain::Rank;
 using raytrain::WorldSize;
-using raytrain::detail::check_own_groups;
-using raytrain::detail::own_groups;
+using raytrain::detail::check_group_ends;
+using raytrain::detail::group_ends;
 using raytrain::detail::part_of_whole_groups;
 using raytrain::testing::thrown_error;
 
@@ -72,22 +72,22 @@ TEST_CASE("each worker has a group, however large the others are") {
 
 TEST_CASE("a group with rows on two workers that have rows of their own is refused, and rows that all have are not") {
   auto const numbers = [](std::vector<std::int32_t> const& ids) {
-    return own_groups(Dataset::from_columns({{"query", ids}}), "query", "here");
+    return group_ends(Dataset::from_columns({{"query", ids}}), "query", "here");
   };
   auto const texts = [](std::vector<std::optional<std::string>> const& ids) {
-    return own_groups(Dataset::from_columns({Column::of_texts("query", ids)}), "query", "here");
+    return group_ends(Dataset::from_columns({Column::of_texts("query", ids)}), "query", "here");
   };
-  check_own_groups({numbers({1, 2}), numbers({3, 3}), numbers({4})}, "here", "query");
-  check_own_groups({numbers({0, 1}), numbers({0, 1, 2})}, "here", "query");  // each numbers its own
-  check_own_groups({numbers({7, 7}), numbers({7, 7})}, "here", "query");
+  check_group_ends({numbers({1, 2}), numbers({3, 3}), numbers({4})}, "here", "query");
+  check_group_ends({numbers({0, 1}), numbers({0, 1, 2})}, "here", "query");  // each numbers its own
+  check_group_ends({numbers({7, 7}), numbers({7, 7})}, "here", "query");
   CHECK(
       thrown_error([&] {
-        check_own_groups({numbers({1, 2}), numbers({2, 3})}, "here", "query");
+        check_group_ends({numbers({1, 2}), numbers({2, 3})}, "here", "query");
       }) ==
       "invalid_data: here: rank 0 ends with rows of the group 2 in the column 'query', and rank 1 begins with rows of "
       "it, which would count as two groups; give all rows of a group to one worker");
   CHECK(thrown_error([&] {
-          check_own_groups({texts({"a", "b"}), texts({"b", "c"})}, "here", "query");
+          check_group_ends({texts({"a", "b"}), texts({"b", "c"})}, "here", "query");
         }).starts_with("invalid_data: here: rank 0 ends with rows of the group b "));
-  check_own_groups({texts({"a", "b"}), texts({"c", "d"})}, "here", "query");  // other codes in each
+  check_group_ends({texts({"a", "b"}), texts({"c", "d"})}, "here", "query");  // other codes in each
 }

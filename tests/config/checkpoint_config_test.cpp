@@ -53,11 +53,12 @@ TEST_CASE("keeping no checkpoint is refused, and the message says how to keep al
 TEST_CASE("what is said of a score is refused without a metric that is the score") {
   CHECK(
       thrown_error([] { CheckpointConfig{.fail_on_non_finite_score = true}.validate(); }) ==
-      "invalid_config: CheckpointConfig::fail_on_non_finite_score: is set, and score_attribute names no metric; write "
-      ".score_attribute = \"loss\", or leave it out");
-  CHECK(thrown_error([] { CheckpointConfig{.score_order = raytrain::ScoreOrder::min}.validate(); }) ==
-        "invalid_config: CheckpointConfig::score_order: is ScoreOrder::min, and score_attribute names no metric; write "
-        ".score_attribute = \"loss\", or leave it out");
+      "invalid_config: CheckpointConfig::fail_on_non_finite_score: is set, and score_attribute names no metric; name a "
+      "metric, as .score_attribute = \"loss\", or leave fail_on_non_finite_score out");
+  CHECK(
+      thrown_error([] { CheckpointConfig{.score_order = raytrain::ScoreOrder::min}.validate(); }) ==
+      "invalid_config: CheckpointConfig::score_order: is ScoreOrder::min, and score_attribute names no metric; name a "
+      "metric, as .score_attribute = \"loss\", or leave score_order out");
   CheckpointConfig{.score_attribute = "loss", .fail_on_non_finite_score = true}.validate();
 }
 

@@ -42,7 +42,7 @@ auto random_job(std::uint64_t seed) -> simulation::Job {
   job.exceptions = pick(0, 1) * 0.4;
   job.late = 0.5;
   job.skips_quiet_time = false;
-  job.policy.seed = seed;
+  job.policy.wait_seed = seed;
   job.policy.failure = {.max_failures = pick(-1, 12), .hang_timeout = 15s};
   job.policy.replaces_processes = true;
   if (pick(0, 2) > 0) job.policy.checkpoint.num_to_keep = pick(1, 3);

@@ -106,7 +106,7 @@ class RunDirectory {
   /// Checkpoints that this start, or one before it, has found damaged.
   [[nodiscard]] auto damaged_checkpoints() const -> std::set<CheckpointNumber>;
 
-  /// Remembers them for the starts that follow, which do not look at all that are older than what they go on from.
+  /// Remembers them for later starts, which verify no checkpoint older than the one that they go on from.
   ///
   /// Errors: `io`.
   void record_damaged_checkpoints(std::set<CheckpointNumber> const& numbers);

@@ -15,14 +15,14 @@ RAYTRAIN_INLINE void CheckpointConfig::validate() const {
                 "must be at least 1 (got " + std::to_string(*num_to_keep) + ")",
                 "leave it unset to keep every checkpoint"};
   }
-  auto const needs_score = [&](char const* field, std::string const& value) {
+  auto const refuse_without_score = [&](char const* field, std::string const& value) {
     if (!score_attribute.empty()) return;
     throw Error{Errc::invalid_config, std::string{"CheckpointConfig::"} + field,
                 "is " + value + ", and score_attribute names no metric",
-                "write .score_attribute = \"loss\", or leave it out"};
+                "name a metric, as .score_attribute = \"loss\", or leave " + std::string{field} + " out"};
   };
-  if (score_order != ScoreOrder::max) needs_score("score_order", "ScoreOrder::min");
-  if (fail_on_non_finite_score) needs_score("fail_on_non_finite_score", "set");
+  if (score_order != ScoreOrder::max) refuse_without_score("score_order", "ScoreOrder::min");
+  if (fail_on_non_finite_score) refuse_without_score("fail_on_non_finite_score", "set");
   if (every) every->validate();
   if (mode == CheckpointMode::sync && when_busy != WhenBusy::wait) {
     throw Error{Errc::invalid_config, "CheckpointConfig::when_busy",

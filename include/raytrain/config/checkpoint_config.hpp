@@ -44,7 +44,8 @@ struct CheckpointConfig {
   /// At least 1. So many of the best ones stay, and the newest beside them; unset: all. While the disk is busy about 5
   /// more wait to be deleted.
   std::optional<int> num_to_keep{};
-  /// Metric that ranks checkpoints; empty: the newest rank highest, and the two fields below are as they are here.
+  /// Metric that ranks checkpoints; empty: the newest rank highest, and the two
+  /// fields below must keep their defaults.
   std::string score_attribute{};
   ScoreOrder score_order = ScoreOrder::max;  ///< Whether a high or a low score is kept.
   /// Whether a score that is NaN or infinite ends the run with an error, and its checkpoint is not kept. Else it is

@@ -48,7 +48,7 @@ struct RunConfig {
   /// Values are not to be seen in the list of a host's processes. The program itself and mpirun or srun keep what they
   /// have. Refused where raytrain starts no process, since the environment of one that runs cannot be changed safely.
   std::map<std::string, std::string> env{};
-  std::uint64_t seed = 0;                      ///< Everything random in a run follows from it.
+  std::uint64_t seed = 0;                      ///< What is random in a training follows from it.
   std::chrono::milliseconds stop_grace{5000};  ///< From a stop request until collectives throw `Stopped`; not negative.
   OnHang on_hang = OnHang::wait;
   /// Above 0. A worker that waits longer for others in a collective ends the run with an error that names them; they

@@ -131,8 +131,8 @@ struct ScalingConfig {
   /// {"srun", "--mpi=pmix"}. A program without a slash is looked for in PATH. Hosts see the run's folder and the
   /// program under the same names. Those of `--hostfile FILE` or `--host LIST`, each as two words, that do not answer
   /// after a rank was lost are left out of the next job, so that spare slots let the run go on. With `--with-ft ulfm`
-  /// of Open MPI 5, and a range of workers, the ranks that are left go on when one is lost. Another one than this is
-  /// refused with another launch.
+  /// of Open MPI 5, and a range of workers, the ranks that are left go on when one is lost. With another `launch`
+  /// it must keep its default.
   std::vector<std::string> job_command = {"mpirun"};
 
   /// Over which hosts `Launch::mpirun` places the ranks, of those that `job_command` names or that the allocation of

@@ -248,10 +248,10 @@ RAYTRAIN_INLINE void CsvFile::begin_pieces() {
   };
   try {
     read_ahead_.emplace(std::numeric_limits<std::size_t>::max(), PrefetchOptions{.threads = threads_}, on_thread);
-    is_at_end_ = true;  // of what is read here
+    is_at_end_ = true;  // the pieces have the rest
   } catch (std::system_error const&) {
     pieces_.reset();
-    threads_ = 1;  // there are no more
+    threads_ = 1;  // the system has no more of them
   }
 }
 

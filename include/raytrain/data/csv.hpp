@@ -151,7 +151,8 @@ class CsvFile {
   bool is_at_end_ = false;
   bool has_rows_ = false;
   std::optional<CsvPieces> pieces_;
-  std::optional<OrderedPrefetch<std::optional<Dataset>>> read_ahead_;  ///< The rows of pieces; none behind the last.
+  /// The rows of pieces; none behind the last one. Its threads use all of the above.
+  std::optional<OrderedPrefetch<std::optional<Dataset>>> read_ahead_;
 };
 
 }  // namespace detail
@@ -161,7 +162,9 @@ class CsvFile {
 ///
 /// Lines end with a line feed, a carriage return, or both. A number too small for its column is 0. Blanks around a
 /// number do not count; they are part of a text.
-/// Threads: reads several files, and several pieces of a large one, at the same time, on all cores.
+/// Threads: reads several files at the same time, on all cores, and several pieces of a file of 4 MiB or more on disk,
+///          once each column has its type: name `CsvOptions::types` where first fields are missing. With `max_rows` one
+///          core reads a file.
 /// Errors: those of `DataPaths::files`; `not_found` for a file or a column that is not there, listing those that are;
 ///         `io`, also for a file that is changed meanwhile; `invalid_data`, with the line, for one with more or fewer
 ///         fields than columns, a field that is no number or has more than 256 MiB, two columns of one name or one
@@ -171,7 +174,8 @@ class CsvFile {
 [[nodiscard]] auto read_csv(DataPaths const& paths, CsvOptions const& options = {}) -> Dataset;
 
 /// The same rows in blocks, of which one is in memory at a time: for files that are larger than memory. Each has at
-/// least `rows` rows, but for a file's last one. On several cores a few MiB of a large file are read ahead.
+/// least `rows` rows, but for a file's last one. Of a file of 4 MiB or more, pieces are read
+/// ahead on up to 8 cores, by which a block may exceed `rows`.
 ///
 /// In each file the first block decides the type of a column; where all of its fields are missing there, it is float32.
 /// Name such columns in `CsvOptions::types`: a text that comes later is refused. Each block of texts has categories of

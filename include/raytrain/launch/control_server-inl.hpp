@@ -72,12 +72,12 @@ RAYTRAIN_INLINE void ControlServer::tell(Rank rank, ControllerMessage const& mes
 RAYTRAIN_INLINE void ControlServer::adopt(Rank rank, int descriptor) {
   FileDescriptor taken{descriptor};
   check_rank("adopt", rank);
-  auto const done = std::make_shared<std::promise<std::optional<ErrorInfo>>>();
-  if (!requests_.push({rank, descriptor, done})) {
+  auto const answer = std::make_shared<std::promise<std::optional<ErrorInfo>>>();
+  if (!requests_.push({rank, descriptor, answer})) {
     throw Error{Errc::invalid_call, "ControlServer::adopt", "the server is closed"};
   }
   (void)taken.release();
-  if (auto const refusal = done->get_future().get()) {
+  if (auto const refusal = answer->get_future().get()) {
     throw Error{refusal->code, refusal->attempted, refusal->happened, refusal->remedy};
   }
 }
@@ -86,7 +86,7 @@ RAYTRAIN_INLINE auto ControlServer::stream_of(Request const& request) -> std::op
   try {
     return SocketStream{executor_, request.adopted, "the process of rank " + std::to_string(request.rank.value)};
   } catch (std::system_error const& error) {
-    request.done->set_value(
+    request.refusal->set_value(
         ErrorInfo{Errc::io, "taking over the connection to rank " + std::to_string(request.rank.value),
                   error.code().message(), "raise the limits on open files (ulimit -n) and on memory"});
     return std::nullopt;
@@ -98,14 +98,14 @@ RAYTRAIN_INLINE void ControlServer::take_over(Request const& request, Scope& con
   auto stream = stream_of(request);
   if (!stream) return;
   if (peer->connection != nullptr) {
-    request.done->set_value(ErrorInfo{Errc::invalid_call, "ControlServer::adopt",
-                                      "rank " + std::to_string(request.rank.value) + " is connected already"});
+    request.refusal->set_value(ErrorInfo{Errc::invalid_call, "ControlServer::adopt",
+                                         "rank " + std::to_string(request.rank.value) + " is connected already"});
     return;
   }
   if (!peer->awaited) ++awaited_;
   replaced_.push_back(std::exchange(peer, std::make_unique<Peer>(executor_, request.rank)));
   connections.spawn(serve_connection(*std::move(stream), request.rank));
-  request.done->set_value(std::nullopt);
+  request.refusal->set_value(std::nullopt);
 }
 
 RAYTRAIN_INLINE void ControlServer::tell_all(ControllerMessage const& message, std::optional<WorldSize> world) {

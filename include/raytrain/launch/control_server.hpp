@@ -169,7 +169,7 @@ class ControlServer {
   struct Request {
     Rank rank;
     int adopted = -1;  ///< The descriptor of its connection. Otherwise too much waits for the rank.
-    std::shared_ptr<std::promise<std::optional<ErrorInfo>>> done{};  ///< Why it was not taken.
+    std::shared_ptr<std::promise<std::optional<ErrorInfo>>> refusal{};  ///< Nothing if it was taken.
   };
 
   void check_options() const;

@@ -20,9 +20,9 @@ RAYTRAIN_INLINE void Chain::fit(FitRows const& rows) {
     step->fit(seen);
     auto const next = step + 1;
     if (next == fitted.end()) break;
-    auto const are_needed = std::ranges::any_of(next, fitted.end(), &AnyPreprocessor::learns_from_rows);
-    seen =
-        seen.transformed([&](Dataset const& before) { return step->transform(are_needed ? before : before.head(0)); });
+    auto const rows_are_needed = std::ranges::any_of(next, fitted.end(), &AnyPreprocessor::learns_from_rows);
+    if (!rows_are_needed) seen = seen.transformed([](Dataset const& rows) { return rows.head(0); });
+    seen = seen.transformed([&](Dataset const& rows) { return step->transform(rows); });
   }
   steps_ = std::move(fitted);
 }

@@ -23,7 +23,7 @@ concept Preprocessor = std::copyable<P> && std::default_initializable<P> &&
     requires(P preprocessor, P const& fitted, FitRows const& rows, Dataset const& dataset) {
   { P::type_name } -> std::convertible_to<std::string_view>;  // "StandardScaler": what files call it
   { preprocessor.fit(rows) } -> std::same_as<void>;           // all workers call it together, and learn the same
-  { fitted.is_fitted() } -> std::same_as<bool>;               // static, and true, where there is nothing to learn
+  { fitted.is_fitted() } -> std::same_as<bool>;               // static, and true, only where there is nothing to learn
   { fitted.transform(dataset) } -> std::same_as<Dataset>;     // each row by itself, in its place; from any thread
 };
 
@@ -35,7 +35,8 @@ concept InvertiblePreprocessor = Preprocessor<P> && requires(P const& fitted, Da
 
 namespace detail {
 
-/// Whether `fit` is to see all rows. A preprocessor that has something to learn says by its state whether it has.
+/// Whether `fit` needs rows. A type shows that it does not by a static `is_fitted`, which depends on nothing learnt; a
+/// `Chain` may then call its `fit` without rows.
 template <Preprocessor P>
 inline constexpr bool learns_from_rows = !requires {
   P::is_fitted();

@@ -291,7 +291,7 @@ RAYTRAIN_INLINE void Controller::restart() {
   if (!failures_.empty() || !preemptions_.empty()) {
     // Each kind has its own wait: a host that is taken away says nothing of the training.
     auto& in_a_row = failures_.empty() ? preempted_since_checkpoint_ : failed_since_checkpoint_;
-    std::mt19937_64 random{policy_.seed + failed_ + preempted_};
+    std::mt19937_64 random{policy_.wait_seed + failed_ + preempted_};
     again.wait = policy_.failure.backoff_after(++in_a_row, random());
   }
   // Those of which others have failed may be what the launcher of a job does to them.

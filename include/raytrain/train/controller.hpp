@@ -29,7 +29,7 @@ namespace raytrain {
 struct RunPolicy {
   CheckpointConfig checkpoint{};
   FailureConfig failure{};
-  std::uint64_t seed = 0;           ///< Of what is random in the time before workers are started again.
+  std::uint64_t wait_seed = 0;      ///< Of what is random in the time before workers are started again.
   bool replaces_processes = false;  ///< As `Launcher::replaces_processes`.
   WorkerRange workers{};            ///< Of an elastic run.
   WorldSize room{1};                ///< As in `RoomChanged`, at the beginning of an elastic run.

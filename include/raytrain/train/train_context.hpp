@@ -112,7 +112,8 @@ class TrainContext {
   /// than checkpoints are committed does not run away from them.
   /// Errors: as without a checkpoint; `io` when this or the part before it could not be written; with `sync`
   ///         `rank_mismatch` when another rank calls something else meanwhile, and so with `every`, and with
-  ///         `when_busy` other than `wait`.
+  ///         `when_busy` other than `wait`. Parts of one checkpoint whose reports have other integers as "epoch" end
+  ///         the attempt by `rank_mismatch`.
   template <class R>
   void report(R const& metrics, CheckpointDraft draft) {
     SignsOfLife::During const saves{SignsOfLife::Activity::saves};
@@ -219,7 +220,7 @@ class TrainContext {
   }
 
   /// The mean over all ranks: gradients after every step, where all ranks have equally many samples. Integers round
-  /// toward zero; in an array the sum before wraps around, of one number nothing does.
+  /// toward zero. In an array their sum may wrap around before; the mean of one number never does.
   ///
   /// Of one number that is float or double the sum is in rank order, whatever the hosts. Where all ranks have the same
   /// number it is the mean, bit by bit, with any number of ranks. A NaN on any rank is the result.

@@ -77,7 +77,7 @@ class BoostingContext : public TrainContext {
   /// This worker's rows of a dataset. Where a column of groups is named no group is on two workers: those that divide a
   /// dataset take whole ones. `attempted`: the call that an error names. With groups a group operation.
   ///
-  /// Errors: as `dataset_shard`, `part_of_whole_groups` and `check_own_groups`.
+  /// Errors: as `dataset_shard`, `part_of_whole_groups` and `check_group_ends`.
   [[nodiscard]] auto rows_of(std::string_view dataset, std::string const& group, std::string const& attempted)
       -> Dataset {
     auto const shard = dataset_shard(dataset);
@@ -85,7 +85,7 @@ class BoostingContext : public TrainContext {
     if (shard.is_split()) {
       return detail::part_of_whole_groups({shard.dataset(), shard.name(), group}, world_rank(), world_size());
     }
-    detail::check_own_groups(all_gather(detail::own_groups(shard.dataset(), group, attempted)), attempted, group);
+    detail::check_group_ends(all_gather(detail::group_ends(shard.dataset(), group, attempted)), attempted, group);
     return shard.part();
   }
 

@@ -16,9 +16,10 @@ namespace raytrain {
 
 /// What the ready-made training of `LightGBMBackend` trains: LightGBM's own names and defaults.
 struct LightGBMParams {
-  std::string label{"label"};              ///< Column of what is to be predicted.
-  std::string weight{};                    ///< Column of the rows' weights; empty: all 1.
-  std::string group{};                     ///< Column of query ids, for ranking; empty: none.
+  std::string label{"label"};  ///< Column of what is to be predicted.
+  std::string weight{};        ///< Column of the rows' weights; empty: all 1.
+  /// Column of query ids, for ranking; empty: none. Workers get whole groups, and each at least one.
+  std::string group{};
   std::vector<std::string> categorical{};  ///< Features whose values are categories, from 0 on.
   std::string objective{"regression"};
   std::vector<std::string> metric{};  ///< On every dataset, in each round; empty: the objective's own.

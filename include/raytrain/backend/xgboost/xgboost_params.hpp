@@ -26,9 +26,10 @@ using XGBoostObjective = std::function<void(std::span<float const> margins, std:
 
 /// What the ready-made training of `XGBoostBackend` trains: XGBoost's own names and defaults, but for `tree_method`.
 struct XGBoostParams {
-  std::string label{"label"};              ///< Column of what is to be predicted.
-  std::string weight{};                    ///< Column of the rows' weights, the same within a group; empty: all 1.
-  std::string group{};                     ///< Column of query ids, for ranking; empty: none.
+  std::string label{"label"};  ///< Column of what is to be predicted.
+  std::string weight{};        ///< Column of the rows' weights, the same within a group; empty: all 1.
+  /// Column of query ids, for ranking; empty: none. Workers get whole groups, and each at least one.
+  std::string group{};
   std::vector<std::string> categorical{};  ///< Features whose values are categories, from 0 on.
   std::string objective{"reg:squarederror"};
   std::vector<std::string> eval_metric{};  ///< On every dataset, in each round; empty: the objective's own.

@@ -20,7 +20,7 @@ namespace raytrain::detail {
 RAYTRAIN_INLINE auto DeviceMemoryQuery::is_on_device(std::span<std::byte const> array) noexcept -> bool {
   if (array.data() == nullptr) return false;
   if (attribute_of_ == nullptr) {
-    if (array.size() > small_bytes || small_arrays_++ % small_arrays_a_look == 0) look_for_driver();
+    if (array.size() > small_bytes || small_arrays_++ % small_arrays_per_look == 0) look_for_driver();
     if (attribute_of_ == nullptr) return false;
   }
   unsigned kind = 0;
@@ -32,13 +32,13 @@ RAYTRAIN_INLINE auto DeviceMemoryQuery::is_on_device(std::span<std::byte const> 
 }
 
 RAYTRAIN_INLINE void DeviceMemoryQuery::look_for_driver() noexcept {
-  // A look for a library that is not there searches folders for 40 us: only after another one has been loaded.
+  // dlopen searches folders for 40 us for a library that is not loaded: only where others have been loaded since.
   auto libraries = libraries_;
-  auto const count = [](::dl_phdr_info* info, std::size_t, void* result) {
+  auto const take_count = [](::dl_phdr_info* info, std::size_t, void* result) {
     *static_cast<unsigned long long*>(result) = info->dlpi_adds;
     return 1;
   };
-  (void)::dl_iterate_phdr(count, &libraries);
+  (void)::dl_iterate_phdr(take_count, &libraries);
   if (libraries == libraries_) return;
   libraries_ = libraries;
   auto* const library = ::dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);

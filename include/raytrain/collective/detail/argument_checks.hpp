@@ -18,11 +18,12 @@ namespace raytrain::detail {
 /// Tells memory of a GPU from memory of the host, which no address shows. It asks CUDA's driver, once this program has
 /// loaded it; before that there is none of that memory.
 ///
-/// Cost: before that, 30 ns for an array above `small_bytes`. Of smaller ones only every 64th looks for the driver.
+/// Cost: before that, 30 ns for an array above `small_bytes`. Of smaller ones only every 64th looks for the driver,
+/// so that some may pass unseen after CUDA has started.
 class DeviceMemoryQuery {
  public:
   static constexpr std::size_t small_bytes = 2048;
-  static constexpr std::uint32_t small_arrays_a_look = 64;
+  static constexpr std::uint32_t small_arrays_per_look = 64;
 
   [[nodiscard]] auto is_on_device(std::span<std::byte const> array) noexcept -> bool;
 

@@ -174,14 +174,12 @@ class BarrierOperations {
     };
     auto const first = call_of(Rank{0});
     auto const second = call_of(odd);
-    // Counts of a part are not those of the call. One rank may perform a part while others perform the whole, though
-    // not of all_gatherv: so where all call that, either all have counts to show or none.
-    bool const shows_counts = task.of == nullptr && std::ranges::all_of(barrier_.slots(), [](Slot const& slot) {
-                                return slot.call.operation == Operation::all_gatherv;
-                              });
-    auto const error = !shows_counts ? mismatch_error(first, second) : Agreement::mismatch(first, second, [&](Rank of) {
-      return counts_of(of == first.rank ? Rank{0} : odd, task.counts);
-    });
+    // Counts can be compared only where every rank has called all_gatherv itself, and not performs a part of a call.
+    bool const have_counts = task.of == nullptr && std::ranges::all_of(barrier_.slots(), [](Slot const& slot) {
+                               return slot.call.operation == Operation::all_gatherv;
+                             });
+    auto const shown = [&](Rank of) { return counts_of(of == first.rank ? Rank{0} : odd, task.counts); };
+    auto const error = have_counts ? Agreement::mismatch(first, second, shown) : mismatch_error(first, second);
     barrier_.state().break_up();
     agreement_.end_by(error);
   }

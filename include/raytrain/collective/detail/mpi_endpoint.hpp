@@ -284,7 +284,7 @@ class MpiEndpoint {
     auto const [stop, longest, largest_digest, smallest_digest] = agreement;
     if (largest_digest != ~smallest_digest) [[unlikely]]
       throw_mismatch();
-    (void)late_calls_->look(calls_);  // which agree: MPI would keep what ranks that waited have told
+    (void)late_calls_->look(calls_);  // the calls agree: only takes what ranks that waited have sent, which MPI keeps
     stop_agreed_ = stop_agreed_ || stop != 0;
     agreement_interval_ = std::clamp<std::int64_t>(operations_ * one_millisecond / std::max<std::int64_t>(longest, 1),
                                                    1, largest_interval);

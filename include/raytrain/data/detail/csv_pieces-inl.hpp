@@ -31,7 +31,7 @@ RAYTRAIN_INLINE auto CsvPieces::piece(std::size_t index) -> std::optional<CsvPie
   std::unique_lock lock{mutex_};
   turn_.wait(lock, [&] { return index_ == index; });
   ++index_;
-  turn_.notify_all();  // they wait for the mutex
+  turn_.notify_all();  // they go on when this one unlocks
   try {
     return next();
   } catch (...) {

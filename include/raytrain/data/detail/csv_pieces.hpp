@@ -29,10 +29,11 @@ class CsvPieces {
   CsvPieces(DataFile& file, std::string_view text, std::uint64_t line_number, char delimiter, std::size_t piece_bytes)
       : file_{file}, piece_bytes_{piece_bytes}, rest_{text}, line_number_{line_number}, delimiter_{delimiter} {}
 
-  /// The piece of this index, for which it waits until those before it were asked for, each by one thread. None behind
-  /// the last one.
+  /// The piece of this index, none behind the last one. Each index is asked for once; waits until all smaller ones
+  /// have been.
   ///
-  /// A problem in a piece, as quotes that do not close, is for its reader to find; it has the rest of the file then.
+  /// A problem, as a quote that does not close, is left for the reader of the piece to report: the piece has the text
+  /// up to there at least, and none follows.
   /// Errors: those of `DataFile`; no piece follows.
   [[nodiscard]] auto piece(std::size_t index) -> std::optional<CsvPiece>;
 

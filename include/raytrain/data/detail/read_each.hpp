@@ -28,7 +28,7 @@ template <class ReadFile>
 [[nodiscard]] auto read_each(DataPaths const& paths, ReadFile const& read_file) -> Dataset {
   auto const files = paths.files();
   auto const cores = static_cast<int>(usable_core_count());
-  auto const cores_of_each = std::max(1, cores / static_cast<int>(std::min<std::size_t>(files.size(), 1'000'000)));
+  auto const cores_of_each = static_cast<int>(std::max<std::size_t>(1, usable_core_count() / files.size()));
   auto const read = [&](std::size_t i) -> Dataset {
     Dataset rows;
     read_unchanged(files[i], [&] { rows = read_file(files[i], cores_of_each); });

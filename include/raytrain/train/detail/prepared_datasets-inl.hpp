@@ -257,7 +257,7 @@ RAYTRAIN_INLINE void PreparedDatasets::prepare(WorkerSetup const& setup) {
   }
 }
 
-/// Rows that are changed between two signs of life, by how much memory these take.
+/// How many rows are transformed between two signs of life, so that they take about 16 MiB.
 [[nodiscard]] inline auto batch_rows(Dataset const& dataset) -> std::size_t {
   constexpr std::size_t most_bytes = std::size_t{16} << 20U;
   constexpr std::size_t most_rows = std::size_t{1} << 16U;
@@ -326,6 +326,7 @@ RAYTRAIN_INLINE void PreparedDatasets::transform(CheckpointedPreprocessor learnt
   for (auto const& [name, dataset] : setup.run->datasets) {
     auto const prepare_rows = [&, &name = name, &rows = dataset] {
       auto each = batch_rows(rows);
+      // A row may become much wider: what no rows become tells how wide.
       if (rows.rows() > 0) each = std::min(each, batch_rows(transform_rows(rows.head(0))));
       auto const transform_in_threads = [&](Dataset const& some) {
         return map_batches(some, transform_rows, {.batch_size = each, .threads = std::max(threads, 1)});

@@ -12,7 +12,7 @@
 
 namespace raytrain::detail {
 
-/// Rounded toward zero. `values` are some, and of fewer than 2^31 ranks.
+/// The mean, rounded toward zero. `values`: at least one, and fewer than 2^31.
 template <std::integral T>
 [[nodiscard]] constexpr auto mean_of(std::span<T const> values) noexcept -> T {
   using Wide = std::conditional_t<std::signed_integral<T>, std::int64_t, std::uint64_t>;
@@ -25,6 +25,7 @@ template <std::integral T>
   }
   mean += rest / count;
   rest %= count;
+  // Where the rest has the other sign, the mean is one step nearer to zero.
   if (mean > 0 && rest < 0) --mean;
   if (mean < 0 && rest > 0) ++mean;
   return static_cast<T>(mean);

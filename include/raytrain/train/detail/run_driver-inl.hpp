@@ -87,7 +87,7 @@ RAYTRAIN_INLINE auto RunDriver::run(Training const& training) -> Result {
                       RunPolicy{.checkpoint = plan_.run.checkpoint,
                                 .failure = plan_.run.failure,
                                 // Runs of one seed that fail together do not come back together.
-                                .seed = plan_.run.seed ^ std::hash<std::string>{}(plan_.directory.run_id()),
+                                .wait_seed = plan_.run.seed ^ std::hash<std::string>{}(plan_.directory.run_id()),
                                 .replaces_processes = launcher_.replaces_processes(),
                                 .workers = range,
                                 .room = launcher_.room().workers},

@@ -46,6 +46,7 @@ struct GroupedRows {
   for (std::uint64_t worker = 0;; ++worker) {
     auto const border = static_cast<std::size_t>(std::uint64_t{rows.data.rows()} * (worker + 1) / workers.value);
     auto const up_to = static_cast<std::size_t>(std::ranges::lower_bound(ends, border) - ends.begin()) + 1;
+    // At least one for this worker, and one left for each that follows.
     auto const groups = std::clamp(up_to, before + 1, ends.size() - (workers.value - 1 - worker));
     auto const end = ends[groups - 1];
     if (worker == rank.value) return rows.data.split_at(end).first.split_at(first).second;
@@ -55,7 +56,7 @@ struct GroupedRows {
 }
 
 /// What tells whether a group goes over the border between two workers that have rows of their own.
-struct OwnGroups {
+struct GroupEnds {
   std::string digest{};  ///< Of the dataset: workers may have the same one.
   std::string first{};
   std::string last{};
@@ -67,8 +68,9 @@ struct OwnGroups {
 };
 
 /// Errors: `invalid_data` for a column that is not one number a row; `not_found` for none.
-[[nodiscard]] inline auto own_groups(Dataset const& data, std::string const& group, std::string const& attempted)
-    -> OwnGroups {
+[[nodiscard]] inline auto group_ends(Dataset const& data, std::string const& group, std::string const& attempted)
+    -> GroupEnds {
+  if (data.rows() == 0) return {data.digest(), {}, {}};
   auto const& column = data.column(group);
   check_one_number_a_row(column, "group", attempted);
   auto const text = [&](std::size_t row) -> std::string {
@@ -86,10 +88,11 @@ struct OwnGroups {
   return {data.digest(), text(0), text(data.rows() - 1)};
 }
 
-/// `attempted` and `group`: the call and the column that an error names.
+/// Refuses a group that goes on from one worker's rows into the next one's. Workers with the same dataset share all
+/// rows, and are not compared. `attempted` and `group`: the call and the column that an error names.
 ///
 /// Errors: `invalid_data` where a worker's rows end with the group that the next one's begin with.
-inline void check_own_groups(std::vector<OwnGroups> const& workers, std::string const& attempted,
+inline void check_group_ends(std::vector<GroupEnds> const& workers, std::string const& attempted,
                              std::string const& group) {
   for (std::size_t rank = 1; rank < workers.size(); ++rank) {
     auto const& before = workers[rank - 1];
