@@ -25,6 +25,8 @@
 
 #include <doctest/doctest.h>
 
+#include <raytrain/checkpoint/run_record.hpp>
+
 #include "../support/child_process.hpp"
 #include "minimal_run.hpp"
 
@@ -255,6 +257,41 @@ TEST_CASE("a checkpoint that one start has found damaged is none to the starts a
     CHECK(of.checkpoint()->number() == 6);
   }
   CHECK(std::filesystem::exists(folder.path() / "r/checkpoints/checkpoint_000003"));
+}
+
+TEST_CASE("damaged checkpoints that somebody brings back are whole again, also those behind the newest") {
+  TemporaryFolder const folder;
+  MinimalTrainer{epochs_up_to(4), config_in(folder)}.fit();
+  auto const checkpoints = folder.path() / "r/checkpoints";
+  for (auto const* const name : {"checkpoint_000003", "checkpoint_000004"}) {
+    std::filesystem::copy(checkpoints / name, folder.path() / name);
+    std::ofstream{checkpoints / name / "state.txt"} << "ruined";
+  }
+  auto const without = MinimalTrainer{epochs_up_to(2), config_in(folder)}.fit();
+  CHECK(without.checkpoints.size() == 2);
+  CHECK(read_run_record(folder.path() / "r").damaged == std::vector<std::uint64_t>{3, 4});
+  for (auto const* const name : {"checkpoint_000003", "checkpoint_000004"}) {
+    std::filesystem::remove_all(checkpoints / name);
+    std::filesystem::copy(folder.path() / name, checkpoints / name);
+  }
+  auto const result = MinimalTrainer{epochs_up_to(4), config_in(folder)}.fit();
+  for (auto const& of : {result, Result::from_path(result.path)}) {
+    CHECK(of.checkpoints.size() == 4);
+    CHECK(of.checkpoint()->number() == 4);
+  }
+}
+
+TEST_CASE("a new checkpoint that gets the number of a damaged one that was removed is whole") {
+  TemporaryFolder const folder;
+  MinimalTrainer{epochs_up_to(3), config_in(folder)}.fit();
+  auto const damaged = folder.path() / "r/checkpoints/checkpoint_000003";
+  std::ofstream{damaged / "state.txt"} << "ruined";
+  auto const train = [&](TrainContext& ctx) {
+    if (ctx.world_rank() == Rank{0}) std::filesystem::remove_all(damaged);
+    epochs_up_to(3)(ctx);
+  };
+  CHECK(MinimalTrainer{train, config_in(folder)}.fit().checkpoint()->number() == 3);
+  CHECK(Result::from_path(folder.path() / "r").checkpoint()->number() == 3);
 }
 
 TEST_CASE("a run whose checkpoints are all gone or damaged does not begin anew until it is told to") {

@@ -43,12 +43,12 @@ class Checkpoint {
  public:
   /// The one whose files these are; for those who write a `CheckpointStore`.
   ///
-  /// Errors: `not_found` when it is not there; `corrupt_checkpoint` when its manifest is not as it was written; `io`
-  /// when it cannot be read.
+  /// Errors: `not_found` when it is not there; `corrupt_checkpoint` when its manifest is not as it was written;
+  /// `foreign_run` for one by a newer raytrain; `io` when it cannot be read.
   explicit Checkpoint(std::shared_ptr<CheckpointFiles const> files);
 
   /// Errors: `not_found` without such a directory; `corrupt_checkpoint` when its manifest is not as it was written;
-  /// `io` when it cannot be read.
+  /// `foreign_run` for one by a newer raytrain; `io` when it cannot be read.
   [[nodiscard]] static auto from_directory(std::filesystem::path const& directory) -> Checkpoint;
 
   /// Writes what `to_bytes` gave into a directory that is empty or yet to be created, and removes it after a failure.

@@ -110,9 +110,10 @@ RAYTRAIN_INLINE void Controller::warn_of_missing_parts() {
     return "rank " + std::to_string(rank_of(worker).value) + " has reported " +
            std::to_string(worker.checkpoints - first_checkpoint_.value);
   };
-  act(RecordMessage{Warning{
-      "none of the last checkpoints is kept, since not every rank has reported its part of them: " + reported(*most) +
-      ", " + reported(*fewest) + "; call report with a checkpoint equally often on every rank"}});
+  act(RecordMessage{
+      Warning{"the last checkpoints are not committed yet, since not every rank has reported its part of them: " +
+              reported(*most) + ", " + reported(*fewest) +
+              "; unless that one is only slower, call report with a checkpoint equally often on every rank"}});
 }
 
 RAYTRAIN_INLINE auto Controller::check_epoch(Report const& report) -> bool {

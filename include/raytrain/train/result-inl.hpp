@@ -114,12 +114,12 @@ RAYTRAIN_INLINE auto Result::from_path(std::filesystem::path const& run_path, Ma
   auto const store = open_store(make_store, path);
   store->begin(record.starts, record.run_id.value_or(""));
   result.checkpoints = store->list();
-  auto const damaged = damaged_checkpoints_in(record);
-  std::erase_if(result.checkpoints, [&](auto const& it) { return damaged.contains(CheckpointNumber{it.number()}); });
   if (result.checkpoints.empty() && record.has_checkpoints.value_or(false)) {
     result.warnings.push_back("by its run.json this run has checkpoints, and there are none in '" + store->location() +
                               "': name the store that it trained with, as CheckpointConfig::store makes it");
   }
+  auto const damaged = damaged_checkpoints_in(record);
+  std::erase_if(result.checkpoints, [&](auto const& it) { return damaged.contains(CheckpointNumber{it.number()}); });
   return result;
 }
 

@@ -80,13 +80,24 @@ RAYTRAIN_INLINE void ResumePoint::find(std::optional<CheckpointNumber> kept) {
     if (told_.insert(number).second) warnings_.push_back("skipped " + location + ": " + std::string{reason});
   };
   own_ = store_.newest_valid(on_skipped, kept);
-  auto const there = store_.numbers();
-  std::erase_if(skipped_, [&](CheckpointNumber number) {
-    auto const is_whole_again = own_ && number == CheckpointNumber{own_->number()};
-    return is_whole_again || std::ranges::find(there, number) == there.end();
-  });
+  forget_what_is_whole_again();
   if (own_) return warn_of_older_one_of_this_run();
   other_ = verified_source(source_);
+}
+
+RAYTRAIN_INLINE void ResumePoint::forget_what_is_whole_again() {
+  auto const there = store_.numbers();
+  std::erase_if(skipped_, [&](CheckpointNumber number) { return std::ranges::find(there, number) == there.end(); });
+  // Where one was brought back, perhaps others were.
+  if (!own_ || skipped_.erase(CheckpointNumber{own_->number()}) == 0) return;
+  std::erase_if(skipped_, [&](CheckpointNumber number) {
+    try {
+      store_.open(number).verify();
+      return true;
+    } catch (Error const&) {
+      return false;
+    }
+  });
 }
 
 RAYTRAIN_INLINE void ResumePoint::warn_of_older_one_of_this_run() {

@@ -62,10 +62,15 @@ class ResumePoint {
   /// What was found damaged, by earlier starts, too.
   [[nodiscard]] auto skipped() const noexcept -> std::set<CheckpointNumber> const& { return skipped_; }
 
+  /// A checkpoint has this number now: somebody may have removed one that was damaged.
+  void forget_damage(CheckpointNumber number) { skipped_.erase(number); }
+
   /// Those of the run, without what was found damaged.
   [[nodiscard]] auto whole_checkpoints() const -> std::vector<Checkpoint>;
 
  private:
+  void forget_what_is_whole_again();
+
   void warn_of_older_one_of_this_run();
 
   CheckpointStore& store_;

@@ -81,6 +81,7 @@ RAYTRAIN_INLINE void RunDriver::carry_out(CommitCheckpoint& commit) {
                                          .kept_reports = std::move(kept_reports),
                                          .run_metadata = plan_.run.metadata,
                                          .handed_over = commit.rank_0_report.hands_over});
+      resume_point_.forget_damage(number);
       events_.send(RunEvent{CheckpointDurable{checkpoint, number}});
     } catch (...) {
       events_.send(RunEvent{CheckpointLost{commit.checkpoint, current_error().with_origin({}, host_.hostname)}});
@@ -113,6 +114,8 @@ RAYTRAIN_INLINE void RunDriver::carry_out(DiscardCheckpoint const& action) {
 
 RAYTRAIN_INLINE void RunDriver::record(CheckpointDurable const& durable) {
   plan_.directory.record_checkpoint();
+  auto damaged = plan_.directory.damaged_checkpoints();
+  if (damaged.erase(durable.number) > 0) plan_.directory.record_damaged_checkpoints(damaged);
   committed_ = durable.number;
   auto const reported = reported_checkpoints_.find(durable.checkpoint);
   if (reported != reported_checkpoints_.end()) {
