@@ -413,6 +413,17 @@ TEST_CASE("the speed and the time left are those of the epoch that runs, whose p
   CHECK(after_a_second(500, 400).ends_with(" 100 %  100 samples/s  0.0 s left"));
 }
 
+TEST_CASE("the speed goes on where the total is estimated anew, and where the same is said again") {
+  Screen const screen;
+  auto const clock = std::make_shared<testing::ManualClock>();
+  ProgressBar bar{{.out = screen.file, .terminal = true}, clock};
+  for (std::uint64_t second = 0; second < 4; ++second) {
+    clock->advance(std::chrono::seconds{1});
+    bar.on_progress(Progress{Rank{0}, 100 * std::min<std::uint64_t>(second, 2), 1000 + 10 * second, ""});
+  }
+  CHECK(screen.text().ends_with("  19 %  67 samples/s  12.4 s left"));
+}
+
 TEST_CASE("numbers in a line have five digits, and no exponent before they have sixteen") {
   Screen const screen;
   ProgressBar bar{{.out = screen.file}};

@@ -64,7 +64,9 @@ RAYTRAIN_INLINE void ProgressBar::on_report(Report const& report, Metrics const&
 
 RAYTRAIN_INLINE void ProgressBar::on_progress(Progress const& progress) {
   std::lock_guard const lock{mutex_};
-  auto const counts_anew = progress.done <= latest_.done || progress.total != latest_.total;
+  auto const was_complete = latest_.total > 0 && latest_.done >= latest_.total;
+  auto const counts_anew =
+      progress.done < latest_.done || progress.total < latest_.total || (was_complete && progress.done == latest_.done);
   if (!begin_ || counts_anew) begin_ = Point{clock_->now(), progress.done};
   latest_ = progress;
   if (terminal_) {

@@ -229,13 +229,14 @@ RAYTRAIN_INLINE auto CsvFile::next(std::size_t rows) -> std::optional<Dataset> {
 
 RAYTRAIN_INLINE auto CsvFile::can_read_pieces() const noexcept -> bool {
   constexpr std::uint64_t least_bytes = std::uint64_t{4} << 20U;  // below that threads do not pay
-  return threads_ > 1 && !is_at_begin_ && file_.disk_bytes() >= least_bytes && table_.has_types() &&
-         scanner_.begins_line();
+  constexpr std::size_t most_columns = 4096;  // of more, each piece of a column would take more than its rows
+  return threads_ > 1 && !is_at_begin_ && table_.column_count() <= most_columns && file_.disk_bytes() >= least_bytes &&
+         table_.has_types() && scanner_.begins_line();
 }
 
 RAYTRAIN_INLINE void CsvFile::begin_pieces() {
   // So large that a piece has some rows of a table of many columns.
-  auto const bytes = std::max(std::size_t{512} << 10U, 256 * table_.column_count());
+  auto const bytes = std::max(std::size_t{512} << 10U, 1024 * table_.column_count());
   pieces_.emplace(file_, std::string_view{buffer_.data(), kept_bytes_}, scanner_.line_number(), delimiter_, bytes);
   auto const on_thread = [this](auto const& run) {
     run([this, table = table_](std::size_t index) mutable -> std::optional<Dataset> {

@@ -163,8 +163,8 @@ class CsvFile {
 /// Lines end with a line feed, a carriage return, or both. A number too small for its column is 0. Blanks around a
 /// number do not count; they are part of a text.
 /// Threads: reads several files at the same time, on all cores, and several pieces of a file of 4 MiB or more on disk,
-///          once each column has its type: name `CsvOptions::types` where first fields are missing. With `max_rows` one
-///          core reads a file.
+///          once each column has its type: name `CsvOptions::types` where first fields are missing. With `max_rows`, or
+///          more than 4,096 columns, one core reads a file.
 /// Errors: those of `DataPaths::files`; `not_found` for a file or a column that is not there, listing those that are;
 ///         `io`, also for a file that is changed meanwhile; `invalid_data`, with the line, for one with more or fewer
 ///         fields than columns, a field that is no number or has more than 256 MiB, two columns of one name or one
